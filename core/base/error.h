@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one error idiom of the tree: functions return 0 or a negative errno, and say why
+ * in a caller-owned struct lls_error, which may be NULL where nobody reads it.
+ *
+ *   if (fd < 0)
+ *     return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
+ */
+#ifndef LLS_BASE_ERROR_H
+#define LLS_BASE_ERROR_H
+
+#include <stddef.h>
+
+#define LLS_ERROR_MAX 512
+
+struct lls_error {
+  char text[LLS_ERROR_MAX]; /* one sentence: what was wrong, where, what to do */
+};
+
+/* Formats the sentence into err (if any) and returns code, so that it can be returned. */
+int lls_fail(struct lls_error *err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Puts "where: " before the sentence already in err; returns code. */
+int lls_fail_at(struct lls_error *err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The sentence, or the name of the code where none was written. */
+const char *lls_error_text(const struct lls_error *err, int code);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "t/tap.h"
+
+#include "core/base/error.h"
+
+#include <errno.h>
+
+static void test_fail_writes_the_sentence(void **state)
+{
+  (void)state;
+  struct lls_error err = {0};
+  assert_int_equal(lls_fail(&err, -EINVAL, "%s: bad", "x"), -EINVAL);
+  assert_string_equal(err.text, "x: bad");
+  assert_int_equal(lls_fail(NULL, -EIO, "unheard"), -EIO);
+}
+
+static void test_fail_at_puts_the_place_first(void **state)
+{
+  (void)state;
+  struct lls_error err = {0};
+  lls_fail(&err, -EINVAL, "bad value");
+  assert_int_equal(lls_fail_at(&err, -EINVAL, "file.ini:%d", 3), -EINVAL);
+  assert_string_equal(err.text, "file.ini:3: bad value");
+}
+
+static void test_text_falls_back_to_the_code(void **state)
+{
+  (void)state;
+  struct lls_error err = {0};
+  assert_string_equal(lls_error_text(&err, -ENOENT), "No such file or directory");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_fail_writes_the_sentence),
+      cmocka_unit_test(test_fail_at_puts_the_place_first),
+      cmocka_unit_test(test_text_falls_back_to_the_code),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
