@@ -1,1 +1,301 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The words that core and plugins share: times, request views, cache forms and tiers,
+ * block tables, the plan. No functions but a few inline helpers.
+ *
+ * Conventions of every SDK header
+ *
+ *   Times are int64_t nanoseconds of the instance's clock (virtual under the simulator);
+ *   a member that is a time or a duration ends in _ns. LLS_NEVER means "has not happened"
+ *   or "not set". Lengths are tokens. Memory is *units* (unit blocks, see cache.h) or
+ *   bytes, and the name says which.
+ *
+ *   Structs grow by appending only; "version N ends here" marks what every plugin
+ *   of that API version may read. Structs that a plugin fills start with `size`, set by
+ *   the core to the size it knows; a plugin writes no member beyond it.
+ *
+ *   Callbacks return 0 or a negative errno. Thread tags:
+ *     [main]    the libuv thread: load, create, destroy, reload
+ *     [step]    the instance's own thread, inside or between steps
+ *     [worker]  one of the core's pool threads, never the two above
+ *     [any]     any thread
+ *   Callbacks of one plugin instance tagged [main] or [step] are never run at the same
+ *   time as each other.
+ *
+ *   A pointer to a struct lls_request is a handle: valid from on_arrival until on_finish
+ *   returns, read-only, its members change only between two callbacks. Every other
+ * pointer handed to a callback is valid until the callback returns, unless its comment
+ * says otherwise.
+ */
+#ifndef LLMSERVE_TYPES_H
+#define LLMSERVE_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LLS_NEVER    INT64_C(-1)
+#define LLS_NS_PER_S INT64_C(1000000000)
+
+/* ---- requests ------------------------------------------------------------------- */
+
+enum lls_class { /* what the client asked for; policies may ignore it */
+                 LLS_CLASS_NONE,
+                 LLS_CLASS_REALTIME,
+                 LLS_CLASS_BEST_EFFORT,
+};
+
+enum lls_request_state {
+  LLS_WAITING,    /* nothing usable is cached: never ran, or was dropped */
+  LLS_PREFILLING, /* some, not all, of the tokens known at admission are cached */
+  LLS_DECODING,   /* all but the newest token are cached: the next step emits a token */
+  LLS_PREEMPTED,  /* taken off the device, wholly or in part; see residency */
+  LLS_MOVING,     /* an asynchronous transfer is under way: can't run */
+  LLS_FINISHED,
+};
+
+enum lls_residency { /* where the cached tokens are */
+                     LLS_RESIDENT_NONE,
+                     LLS_RESIDENT_DEVICE,
+                     LLS_RESIDENT_HOST,
+                     LLS_RESIDENT_PARTIAL, /* some slots on the device, the others on the
+                                              host */
+                     LLS_RESIDENT_MOVING,
+};
+
+enum lls_form { /* what is cached of a token */
+                LLS_FORM_NONE,
+                LLS_FORM_KV,     /* K and V vectors */
+                LLS_FORM_HIDDEN, /* X: each layer's input hidden state; K and V are
+                                    restored from it */
+};
+
+enum lls_finish_reason {
+  LLS_FINISH_NONE,
+  LLS_FINISH_STOP,      /* end-of-sequence or a stop sequence */
+  LLS_FINISH_LENGTH,    /* max_new_tokens or the model's context is reached */
+  LLS_FINISH_CANCELLED, /* the client went away or asked for it */
+  LLS_FINISH_CAPACITY,  /* can never fit the cache, or alone in it cannot grow */
+  LLS_FINISH_REJECTED,  /* the scheduler refused it */
+  LLS_FINISH_ERROR,     /* the engine failed */
+};
+
+enum lls_prediction_source {
+  LLS_PREDICTED_NOT, /* no prediction (yet): schedulers must work without one */
+  LLS_PREDICTED_PRIOR,
+  LLS_PREDICTED_MODEL,
+  LLS_PREDICTED_HISTORY,
+  LLS_PREDICTED_ORACLE,
+};
+
+struct lls_slo {         /* deadlines; LLS_NEVER where the client set none */
+  int64_t ttft_ns;       /* first token after arrival */
+  int64_t tbt_ns;        /* between two tokens */
+  int64_t tpot_ns;       /* mean of the gaps */
+  int64_t completion_ns; /* last token after arrival */
+  uint32_t group;        /* SLO group of the workload, 0 if none */
+  /* version 1 ends here */
+};
+
+struct lls_prediction { /* of the total output length */
+  uint32_t length;      /* tokens */
+  uint32_t low, high;   /* bounds of about 80 %; both = length if unknown */
+  float confidence;     /* 0..1 */
+  uint32_t source;      /* enum lls_prediction_source */
+  int64_t made_ns;      /* when */
+  /* version 1 ends here */
+};
+
+#define LLS_USER_WORDS 4
+
+/*
+ * One request as policies see it. The three times of abi-needs 10.5 (pending since the
+ * last token, since the last token was returned, since queue entry) are kept apart: none
+ * is derived from another.
+ */
+struct lls_request {
+  uint64_t id;            /* unique for the life of the process, increases with arrival */
+  uint32_t request_class; /* enum lls_class */
+  uint32_t state;         /* enum lls_request_state */
+  uint32_t residency;     /* enum lls_residency */
+  uint32_t form;          /* enum lls_form of what is cached; NONE if nothing is */
+  uint32_t finish_reason; /* enum lls_finish_reason, NONE while alive */
+  uint32_t instance;      /* index of the instance that has it */
+  int32_t priority;       /* lower first, 0 by default */
+  uint32_t tenant;        /* dense number of the fairness key, 0 if none */
+
+  uint32_t prompt_tokens;    /* s */
+  uint32_t generated_tokens; /* g, emitted so far */
+  uint32_t cached_tokens;    /* kv, tokens whose cache entry exists, wherever it is */
+  uint32_t missing_tokens;   /* of those, the ones not on the device */
+  uint32_t shared_tokens;    /* of those, the ones in blocks shared with others */
+  uint32_t max_new_tokens;   /* hard bound on g */
+  uint32_t preemptions;
+
+  int64_t arrival_ns;
+  int64_t queue_enter_ns; /* entered the waiting queue last (arrival, or preemption) */
+  int64_t first_scheduled_ns; /* LLS_NEVER until it ran once */
+  int64_t last_token_ns;      /* last token was computed; arrival until there is one */
+  int64_t last_returned_ns;   /* last token was handed to the client; likewise */
+  struct lls_slo slo;
+  struct lls_prediction prediction;
+
+  const int32_t
+      *tokens;       /* (prompt_tokens + generated_tokens); valid during the callback */
+  const char *label; /* the client's request id or "": stable name in traces */
+  uint64_t *user;    /* (LLS_USER_WORDS) scratch of the scheduler, zeroed at arrival */
+  /* version 1 ends here */
+};
+
+/* Tokens the sequence has: s + g. */
+static inline uint32_t lls_request_length(const struct lls_request *r)
+{
+  return r->prompt_tokens + r->generated_tokens;
+}
+
+/*
+ * Tokens that must still be computed before the next token comes out: the rest of the
+ * prompt while prefilling (with the outputs after a dropped cache), 1 while decoding.
+ */
+static inline uint32_t lls_request_pending(const struct lls_request *r)
+{
+  return lls_request_length(r) - r->cached_tokens;
+}
+
+/* ---- cache ---------------------------------------------------------------------- */
+
+enum lls_direction { /* which end of a block its slots are filled from */
+                     LLS_LEFT_TO_RIGHT, /* token j of the entry is in slot j */
+                     LLS_RIGHT_TO_LEFT, /* token j of the entry is in slot block_tokens -
+                                           1 - j */
+};
+
+enum lls_element {                    /* of what numbers a block holds */
+                   LLS_ELEMENT_MODEL, /* the cache's own type, see
+                                         lls_cache_geometry.element_bytes */
+                   LLS_ELEMENT_INT8,  /* one byte each, scale and zero point per layer,
+                                         channel and block */
+};
+
+/*
+ * One entry of a block table: `count` consecutive tokens from `first_token` on, in one
+ * unit block. Entries of a list are in token order and leave no gap. 16 bytes, since the
+ * kernels read one per block and sequence.
+ */
+struct lls_block_entry {
+  uint32_t block;       /* physical unit block of the device pool */
+  uint32_t first_token; /* logical index of the entry's first token */
+  uint16_t count;       /* tokens stored, 1..block_tokens */
+  uint8_t direction;    /* enum lls_direction */
+  uint8_t element;      /* enum lls_element */
+  uint32_t scale;       /* scale block of an INT8 block, else 0 */
+};
+
+/* Where one sequence's cached state lies, for one step; lists owned by the cache manager.
+ */
+struct lls_block_table {
+  uint32_t form; /* enum lls_form */
+  uint32_t k_count, v_count, x_count;
+  const struct lls_block_entry *k; /* (k_count) KV form */
+  const struct lls_block_entry *v; /* (v_count) KV form */
+  const struct lls_block_entry *x; /* (x_count) hidden form; x_units units per entry */
+};
+
+enum lls_copy_kind {
+  LLS_COPY_DEVICE_TO_HOST,
+  LLS_COPY_HOST_TO_DEVICE,
+  LLS_COPY_DEVICE_TO_DEVICE,
+};
+
+enum lls_copy_order {
+  LLS_COPY_BEFORE_STEP, /* ends before the step's forward pass writes or reads any block
+                         */
+  LLS_COPY_ASYNC,       /* overlaps steps; its end is reported by transfer id */
+};
+
+/* Moves slots of one unit block in every layer. Copies are carried out in list order. */
+struct lls_copy {
+  uint8_t kind;      /* enum lls_copy_kind */
+  uint8_t order;     /* enum lls_copy_order */
+  uint16_t slot;     /* first slot */
+  uint16_t n_slots;  /* how many, slot order kept */
+  uint16_t reserved; /* 0 */
+  uint32_t source;   /* unit block in the source tier's pool */
+  uint32_t target;   /* unit block in the target tier's pool */
+  uint64_t transfer; /* id of an ASYNC copy, else 0 */
+};
+
+enum lls_transfer_status {
+  LLS_TRANSFER_DONE,
+  LLS_TRANSFER_FAILED,
+  LLS_TRANSFER_CANCELLED,
+};
+
+/* ---- plan ----------------------------------------------------------------------- */
+
+enum lls_plan_kind {
+  LLS_PLAN_RUN =
+      1, /* PL1 compute `tokens` of `request` now; form on its first chunk (PL2) */
+  LLS_PLAN_PREEMPT = 3, /* PL3 mode says how */
+  LLS_PLAN_OFFLOAD,     /* PL4 start moving to the host, asynchronously */
+  LLS_PLAN_UPLOAD,      /* PL4 and back */
+  LLS_PLAN_MIGRATE,     /* PL5 to instance `target` */
+  LLS_PLAN_PREFETCH,    /* PL5 into region `target` */
+  LLS_PLAN_REJECT =
+      8, /* PL7 give it back to the client with reason REJECTED or CAPACITY */
+};
+
+enum lls_preempt_mode {
+  LLS_PREEMPT_NONE,
+  LLS_PREEMPT_RECOMPUTE, /* drop the cache; prompt and outputs are prefilled again later
+                          */
+  LLS_PREEMPT_SWAP,      /* move to the host; running it again brings it back */
+  LLS_PREEMPT_DEFER,     /* keep the cache, skip this step (same as not mentioning it) */
+};
+
+struct lls_plan_item {
+  uint32_t kind;   /* enum lls_plan_kind */
+  uint32_t tokens; /* RUN: 1..lls_request_pending */
+  uint32_t form; /* RUN, nothing cached yet: enum lls_form, NONE = the cache's default */
+  uint32_t mode; /* PREEMPT: enum lls_preempt_mode */
+  uint32_t reason;  /* REJECT: enum lls_finish_reason */
+  uint32_t target;  /* MIGRATE: instance; PREFETCH: region */
+  uint64_t request; /* id */
+};
+
+/* [step] */
+
+/*
+ * What the scheduler wants of this step. Empty, or runnable as a whole: the core
+ * refuses it whole if one item is bad. Items and hints are arrays of the core, filled
+ * through the helpers of scheduler.h.
+ */
+struct lls_plan {
+  uint32_t size;
+  uint32_t n_items, max_items;
+  uint32_t n_hints, max_hints;
+  uint32_t overflow;           /* items that did not fit; the core refuses such a plan */
+  struct lls_plan_item *items; /* (max_items) */
+  uint64_t *hints;             /* (max_hints) PL9 ids likely to run next, for prefetch */
+  int64_t idle_until_ns;       /* PL8 nothing to do before; LLS_NEVER = until an event */
+  /* version 1 ends here */
+};
+
+/* ---- sinks, blobs --------------------------------------------------------------- */
+
+/* Where stats() and dump() write; a callback a line, owned by the caller. */
+struct lls_sink {
+  void *context;
+  void (*number)(void *context, const char *name, double value);
+  void (*text)(void *context, const char *line);
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

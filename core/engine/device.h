@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What computes: one vtable of operations, implemented by kernels/cpu (the reference),
+ * later by kernels/cuda and kernels/sim. The forward pass in core/engine is written once
+ * against it; no policy lives below this line and no device call above the engine.
+ *
+ * Order. Operations of one device run in the order they are called, as on a stream; they
+ * may return before they are done. step_end waits for all of them and reports the first
+ * error since step_begin, so the operations themselves return nothing.
+ *
+ * Numbers. Activations are rows of the device's activation type (f32 on the CPU, passed
+ * as void * since CUDA uses bf16); logits are always f32. A `row` is one token of the
+ * batch. All operations allow n_rows = 0. Nothing between step_begin and step_end
+ * allocates.
+ *
+ * Threads. A device belongs to one instance: create/destroy [main], everything else
+ * [step].
+ */
+#ifndef LLS_ENGINE_DEVICE_H
+#define LLS_ENGINE_DEVICE_H
+
+#include <llmserve/types.h>
+
+#include "core/base/error.h"
+
+enum lls_dtype { LLS_F32, LLS_F16, LLS_BF16, LLS_I8 };
+
+static inline size_t lls_dtype_bytes(enum lls_dtype t)
+{
+  return t == LLS_F32 ? 4 : t == LLS_I8 ? 1 : 2;
+}
+
+enum lls_memory {
+  LLS_MEMORY_DEVICE, /* activations, tables */
+  LLS_MEMORY_PINNED, /* host memory that copies fast */
+};
+
+/*
+ * Rows of a matrix (or a vector: rows = 1) in host memory, typically in a mapped
+ * safetensors file. data = NULL: fill with random numbers of standard deviation
+ * 0.02 from `seed` (load_format = dummy).
+ */
+struct lls_tensor_view {
+  const void *data; /* (rows, columns), rows `row_stride` elements apart */
+  enum lls_dtype dtype;
+  size_t rows, columns; /* of a linear layer: outputs, inputs */
+  size_t row_stride;    /* elements; = columns if dense */
+  uint64_t seed;
+};
+
+enum lls_weight_format {                   /* [engine] weights = ... */
+                         LLS_WEIGHTS_AUTO, /* the model's own type, where the device
+                                              multiplies it well */
+                         LLS_WEIGHTS_F32,
+                         LLS_WEIGHTS_BF16,
+                         LLS_WEIGHTS_INT8, /* weight-only, one scale per output */
+};
+
+struct lls_weight; /* a linear layer's matrix and bias, packed once for the device */
+struct lls_pool;   /* the unit blocks of one instance, on the device and on the host */
+
+struct lls_pool_shape {
+  uint32_t layers, kv_heads, head_dim;
+  uint32_t block_tokens;  /* slots a unit block has in each layer */
+  enum lls_dtype element; /* F32 or BF16 (F16 models are cached as BF16 or F32) */
+  uint32_t device_units;  /* unit blocks on the device */
+  uint32_t host_units;    /* and on the host, 0 = no host tier */
+};
+
+/* Bytes of one unit block: K, or V, or X vectors of block_tokens tokens in all layers. */
+static inline size_t lls_unit_bytes(const struct lls_pool_shape *s)
+{
+  return (size_t)s->layers * s->kv_heads * s->head_dim * s->block_tokens *
+         lls_dtype_bytes(s->element);
+}
+
+/* One sequence's part of a batch: rows [first_row, first_row + n_rows). */
+struct lls_step_sequence {
+  const struct lls_block_table *table; /* covers context + n_rows tokens */
+  uint32_t first_row, n_rows;
+  uint32_t context; /* tokens cached before this step; row i has position context + i */
+};
+
+/* The batch of one step as the device sees it. Valid until step_end. */
+struct lls_device_step {
+  uint32_t n_rows, n_sequences;
+  const int32_t *tokens;                     /* (n_rows) ids */
+  const int32_t *positions;                  /* (n_rows) */
+  const uint32_t *sequence;                  /* (n_rows) index into sequences */
+  const struct lls_step_sequence *sequences; /* (n_sequences), decodes and chunks mixed */
+};
+
+enum lls_norm_kind { LLS_NORM_RMS, LLS_NORM_LAYER };
+
+enum lls_activation {
+  LLS_ACT_RELU,
+  LLS_ACT_GELU,      /* exact, erf */
+  LLS_ACT_GELU_TANH, /* the tanh approximation */
+  LLS_ACT_SILU,
+};
+
+enum lls_linear_store {
+  LLS_STORE_SET, /* y = x W^T + b */
+  LLS_STORE_ADD, /* y += x W^T + b: the residual stream */
+};
+
+struct lls_attention_shape {
+  uint32_t heads, kv_heads, head_dim; /* heads is a multiple of kv_heads */
+  float scale;                        /* of q.k, normally 1/sqrt(head_dim) */
+  uint32_t window;                    /* sliding window in tokens, 0 = none */
+};
+
+struct lls_rope_shape {
+  uint32_t head_dim, rotary_dims; /* the first rotary_dims of each head are rotated */
+  const float *inverse_frequency; /* (rotary_dims / 2), host memory, scaling applied */
+  float attention_factor;         /* multiplies cos and sin (yarn), normally 1 */
+};
+
+/* How to draw the next token of one row; see core/engine/sampling.h for the order. */
+struct lls_sampling;
+struct lls_sampled;
+
+struct lls_device;
+
+struct lls_device_ops {
+  const char *name; /* "cpu", "cuda", "sim" */
+
+  void (*destroy)(struct lls_device *);
+  /* One line for the log: ISA in use, threads, memory. */
+  void (*describe)(struct lls_device *, char *text, size_t size);
+  int (*memory)(struct lls_device *, size_t *total, size_t *available); /* bytes */
+
+  int (*alloc)(struct lls_device *, enum lls_memory, size_t bytes, void **out);
+  void (*release)(struct lls_device *, enum lls_memory, void *);
+
+  /*
+   * Packs parts stacked on top of each other (q, k, v; gate, up) into one matrix of
+   * (sum of rows, columns). biases: NULL, or (n_parts) views of one row each, an entry
+   * with rows = 0 meaning zeros. The views may be dropped once this returns.
+   */
+  int (*weight_create)(struct lls_device *, const struct lls_tensor_view *parts,
+                       const struct lls_tensor_view *biases, size_t n_parts,
+                       enum lls_weight_format, struct lls_weight **out,
+                       struct lls_error *err);
+  void (*weight_destroy)(struct lls_device *, struct lls_weight *);
+  size_t (*weight_bytes)(const struct lls_weight *);
+
+  /* A norm's weight or bias, as f32 on the device; freed by release(DEVICE). */
+  int (*vector_create)(struct lls_device *, const struct lls_tensor_view *, float **out,
+                       struct lls_error *err);
+  /* A lookup table for embed; keeps the view's memory mapped where it can. */
+  int (*table_create)(struct lls_device *, const struct lls_tensor_view *, void **out,
+                      struct lls_error *err);
+  void (*table_destroy)(struct lls_device *, void *table);
+
+  int (*pool_create)(struct lls_device *, const struct lls_pool_shape *,
+                     struct lls_pool **out, struct lls_error *err);
+  void (*pool_destroy)(struct lls_device *, struct lls_pool *);
+  /* Carries out copies in order, before any operation called later. -EINVAL if outside.
+   */
+  int (*pool_copy)(struct lls_device *, struct lls_pool *, const struct lls_copy *,
+                   size_t n);
+
+  int (*step_begin)(struct lls_device *, struct lls_pool *,
+                    const struct lls_device_step *);
+  int (*step_end)(struct lls_device *, struct lls_error *err);
+
+  /* x = table[tokens of the step]; x (n_rows, columns) */
+  void (*embed)(struct lls_device *, const void *table, void *x);
+  /* x += table[position + offset of each row] (learned positions, OPT: offset 2) */
+  void (*embed_positions)(struct lls_device *, const void *table, int32_t offset,
+                          void *x);
+  /* y = norm(x) * weight + bias; bias NULL for RMS; x may be y; (n_rows, columns) */
+  void (*norm)(struct lls_device *, enum lls_norm_kind, const void *x,
+               const float *weight, const float *bias, float epsilon, uint32_t n_rows,
+               uint32_t columns, void *y);
+  /* y (n_rows, outputs) from x (n_rows, inputs); x and y distinct */
+  void (*linear)(struct lls_device *, const struct lls_weight *, const void *x,
+                 uint32_t n_rows, enum lls_linear_store, void *y);
+  /* The same with f32 output always: the language model head. */
+  void (*logits)(struct lls_device *, const struct lls_weight *, const void *x,
+                 uint32_t n_rows, float *y);
+  void (*activate)(struct lls_device *, enum lls_activation, void *x, uint32_t n_rows,
+                   uint32_t columns);
+  /* y = act(x[:, :columns]) * x[:, columns:]; x (n_rows, 2 columns), y (n_rows, columns)
+   */
+  void (*gated)(struct lls_device *, enum lls_activation, const void *x, uint32_t n_rows,
+                uint32_t columns, void *y);
+  void (*add)(struct lls_device *, const void *x, uint32_t n_rows, uint32_t columns,
+              void *y);
+
+  /*
+   * qkv (n_rows, (heads + 2 kv_heads) head_dim): q, then k, then v of each row.
+   * rope rotates q and k in place by the rows' positions, pairs (i, i + rotary_dims/2).
+   */
+  void (*rope)(struct lls_device *, const struct lls_attention_shape *,
+               const struct lls_rope_shape *, void *qkv);
+  /* Writes k and v of every row to its slot of the layer, as the tables say. */
+  void (*cache_write)(struct lls_device *, const struct lls_attention_shape *,
+                      uint32_t layer, const void *qkv);
+  /* Causal attention of every row over its sequence's cached tokens, its own included;
+   * out (n_rows, heads head_dim). Decodes and prefill chunks in one call. */
+  void (*attention)(struct lls_device *, const struct lls_attention_shape *,
+                    uint32_t layer, const void *qkv, void *out);
+
+  /* y[i] = x[rows[i]]; rows in host memory */
+  void (*gather)(struct lls_device *, const void *x, const uint32_t *rows,
+                 uint32_t n_rows, uint32_t columns, void *y);
+  /* One token per logits row; params and out (n_rows) in host memory, out filled by
+   * step_end. May overwrite logits. */
+  void (*sample)(struct lls_device *, float *logits, uint32_t n_rows, uint32_t vocab,
+                 const struct lls_sampling *const *params, struct lls_sampled *out);
+  /* Reads f32 rows back, e.g. logits for a test; waits for them. */
+  void (*download)(struct lls_device *, const void *from, void *to, size_t bytes);
+
+  /* Optional; NULL = unsupported by this device. */
+  void (*restore)(struct lls_device *, uint32_t layer); /* hidden form: K, V from X */
+  void (*all_reduce)(struct lls_device *, void *x, uint32_t n_rows, uint32_t columns);
+};
+
+struct lls_device {
+  const struct lls_device_ops *ops;
+  enum lls_dtype activation_type;
+};
+
+struct lls_device_options {
+  uint32_t threads;     /* CPU: 0 = one per core this process may use */
+  bool pin;             /* CPU: pin them */
+  uint32_t max_rows;    /* the largest step: scratch is sized for it at create */
+  uint32_t max_columns; /* the widest row of any operation */
+  uint32_t max_sequences;
+  const char *isa; /* CPU: NULL = best, or "generic", "avx2", "avx512", "amx" */
+};
+
+/* [main] The CPU device: always there. 0 or -errno (unknown isa: -EINVAL). */
+int lls_cpu_device_create(const struct lls_device_options *, struct lls_device **out,
+                          struct lls_error *err);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the next token is drawn from logits: the parameters of a request and what a draw
+ * gives back. Order, as in vLLM: penalties and logit_bias, temperature, min_p, top_k,
+ * top_p, draw.
+ *
+ * A draw depends on (seed, index) only, never on the batch: the random number of output
+ * token `index` is a counter-based hash of both (lls_sampling_uniform), so a request has
+ * the same text whoever shares its step, however it was chunked or preempted.
+ */
+#ifndef LLS_ENGINE_SAMPLING_H
+#define LLS_ENGINE_SAMPLING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lls_logit_bias {
+  int32_t token;
+  float bias;
+};
+
+struct lls_sampling {
+  float temperature;        /* 0 = greedy: the largest logit, lowest id on a tie */
+  float top_p;              /* 1 = off */
+  float min_p;              /* 0 = off */
+  int32_t top_k;            /* 0 or less = off */
+  float repetition_penalty; /* 1 = off; divides positive, multiplies negative logits */
+  float presence_penalty;   /* 0 = off */
+  float frequency_penalty;  /* 0 = off */
+  uint64_t seed;
+  uint32_t index;      /* number of the output token, from 0; set for every draw */
+  uint32_t n_logprobs; /* top alternatives wanted, 0..LLS_MAX_LOGPROBS */
+  bool want_logprob;
+  int32_t banned; /* a token never drawn (ignore_eos with min_tokens), -1 = none */
+  const int32_t *history; /* (n_history) prompt and output so far, for the penalties */
+  uint32_t n_history, n_prompt;
+  const struct lls_logit_bias *bias; /* (n_bias) */
+  uint32_t n_bias;
+};
+
+#define LLS_MAX_LOGPROBS 20
+
+struct lls_sampled {
+  int32_t token;
+  float logprob; /* of token under the unmodified logits, if wanted */
+  uint32_t n_top;
+  int32_t top_token[LLS_MAX_LOGPROBS];
+  float top_logprob[LLS_MAX_LOGPROBS];
+};
+
+/* Uniform in [0, 1) with 53 bits; splitmix64 over (seed, index). */
+static inline double lls_sampling_uniform(uint64_t seed, uint32_t index)
+{
+  uint64_t z = seed + UINT64_C(0x9E3779B97F4A7C15) * ((uint64_t)index + 1);
+  z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+  z ^= z >> 31;
+  return (double)(z >> 11) * 0x1p-53;
+}
+
+#endif
