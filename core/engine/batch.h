@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the step loop hands to the engine and what it gets back: the sequences of one
+ * step with the tokens to compute, and the tokens drawn.
+ *
+ * Whole prefills, prefill chunks and decodes are the same thing here: `n_tokens` new
+ * tokens of a sequence that has `context` tokens cached. A chunk that does not reach the
+ * end of what is known has sampling = NULL and costs no final norm and no head.
+ *
+ * All pointers of a batch, what its tables and sampling parameters point to included,
+ * belong to the caller and stay valid until lls_engine_wait returned; a result's belong
+ * to the engine and are valid until the next lls_engine_submit.
+ */
+#ifndef LLS_ENGINE_BATCH_H
+#define LLS_ENGINE_BATCH_H
+
+#include <llmserve/types.h>
+
+#include "core/engine/sampling.h"
+
+/* One sequence's part of a step. */
+struct lls_engine_sequence {
+  const int32_t *tokens; /* (n_tokens) ids, at positions context, context + 1, ... */
+  uint32_t n_tokens;     /* 1 or more */
+  uint32_t context;      /* tokens cached before this step */
+  const struct lls_block_table *table; /* covers at least context + n_tokens tokens */
+  const struct lls_sampling *sampling; /* of the token after the last one; NULL = none */
+  bool all_logits; /* keep the logits of all n_tokens rows, see lls_engine_logits */
+};
+
+struct lls_engine_batch {
+  uint32_t n_sequences; /* 0 is allowed: copies only */
+  const struct lls_engine_sequence *sequences;
+  /* Carried out first and in order; all have ended, ASYNC ones too, when wait returns. */
+  uint32_t n_copies;
+  const struct lls_copy *copies;
+};
+
+struct lls_engine_result {
+  uint32_t n_sequences;                     /* as in the batch, and in its order */
+  const struct lls_sampled *const *sampled; /* (n_sequences) NULL where none was wanted */
+  uint32_t n_rows;                          /* tokens computed */
+  int64_t duration_ns; /* from the start of submit until the device was done */
+};
+
+/* What this engine can do, for the policies' start-up checks. Sets are 1 << value. */
+struct lls_engine_caps {
+  bool mixed_batch;    /* prefills and decodes in one step */
+  bool chunking;       /* a prefill may be cut anywhere */
+  bool bidirectional;  /* LLS_RIGHT_TO_LEFT entries */
+  uint32_t forms;      /* of enum lls_form */
+  uint32_t elements;   /* of enum lls_element */
+  uint32_t max_tokens; /* of all sequences of a step together */
+  uint32_t max_sequences;
+  uint32_t max_context; /* tokens of one sequence */
+};
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine: a model's weights, its cache pool and the forward pass, over one device.
+ * It decides nothing; a step computes exactly what the batch says.
+ *
+ * Life, all on the instance's thread unless said otherwise:
+ *
+ *   lls_model_config_read      config.json
+ *   lls_engine_max_columns     for the device's options, then the device is created
+ *   lls_engine_create          loads weights, makes the pool  [any one thread]
+ *   { lls_engine_submit; lls_engine_wait }...
+ *   lls_engine_destroy         before the device
+ *
+ * Nothing from submit to wait allocates: every buffer is sized at create by max_tokens
+ * and max_sequences.
+ */
+#ifndef LLS_ENGINE_ENGINE_H
+#define LLS_ENGINE_ENGINE_H
+
+#include "core/engine/batch.h"
+#include "core/engine/device.h"
+#include "core/model/config.h"
+
+struct lls_engine;
+
+struct lls_engine_options {
+  const char *model_path; /* folder with config.json and *.safetensors */
+  bool dummy;             /* random weights of the configured shape, no file is read */
+  enum lls_weight_format weights;
+  enum lls_dtype cache_element; /* LLS_F32 or LLS_BF16 */
+  uint32_t max_tokens;          /* rows of the largest step, = the device's max_rows */
+  uint32_t max_sequences;       /* of a step, = the device's */
+  uint32_t max_context;         /* tokens of a sequence; 0 = the model's own limit */
+  uint32_t max_logits;          /* all_logits rows of a step, 0 in production */
+  uint32_t block_tokens;
+  size_t cache_bytes;      /* device pool; 0 = max_sequences full contexts, at most half
+                              of the memory left after the weights */
+  size_t host_cache_bytes; /* host tier, 0 = none */
+  bool check_tables;       /* refuse a block table that does not cover its rows */
+
+  /* Tells how far loading is; NULL = nobody listens. */
+  void (*progress)(void *context, size_t done_bytes, size_t total_bytes);
+  void *progress_context;
+  int64_t (*clock)(void *context); /* nanoseconds; NULL = CLOCK_MONOTONIC */
+  void *clock_context;
+};
+
+/* The widest row of any operation of this model: lls_device_options.max_columns. */
+uint32_t lls_engine_max_columns(const struct lls_model_config *);
+
+/* -ENOENT, -EINVAL (a broken or foreign folder), -ENOMEM (with the numbers), ... */
+int lls_engine_create(const struct lls_engine_options *, const struct lls_model_config *,
+                      struct lls_device *, struct lls_engine **out,
+                      struct lls_error *err);
+void lls_engine_destroy(struct lls_engine *);
+
+const struct lls_engine_caps *lls_engine_caps(const struct lls_engine *);
+const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *);
+const struct lls_model_config *lls_engine_config(const struct lls_engine *);
+size_t lls_engine_weight_bytes(const struct lls_engine *);
+
+/*
+ * Starts one step; on a device that computes in the caller's thread it returns when the
+ * step is done. 0, -EINVAL (more rows, sequences or context than the limits, a bad table
+ * or copy: nothing was started), -ENOTSUP (a form, direction or element of
+ * caps, "unsupported by this engine").
+ */
+int lls_engine_submit(struct lls_engine *, const struct lls_engine_batch *,
+                      struct lls_error *err);
+
+/* Ends the step begun by the last submit. An error here is the device's: fatal. */
+int lls_engine_wait(struct lls_engine *, struct lls_engine_result *,
+                    struct lls_error *err);
+
+/* Logits (n_tokens, vocab) of a sequence submitted with all_logits, NULL if it was not;
+ * valid until the next submit. */
+const float *lls_engine_logits(const struct lls_engine *, uint32_t sequence);
+
+#endif
