@@ -1,1 +1,139 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a plugin is: one shared object that exports one symbol, `llmserve_plugin`, a const
+ * descriptor. Everything else in it is static or hidden; it has no undefined symbol of
+ * llmserve and reaches the host through the struct lls_host handed to create.
+ *
+ * A whole plugin:
+ *
+ *   struct params { int64_t max_seqs; };
+ *   static const struct lls_param params[] = {
+ *     LLS_PARAM_INT(struct params, max_seqs, "256", 1, 65536, "sequences",
+ *                   "most sequences in one step"),
+ *   };
+ *   static const struct lls_scheduler_vtable vtable = {
+ *     .api_version = LLS_API_VERSION, .size = sizeof vtable,
+ *     .create = create, .destroy = destroy, .plan = plan, ...
+ *   };
+ *   LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
+ *     .api_version = LLS_API_VERSION, .size = sizeof llmserve_plugin,
+ *     .kind = LLS_KIND_SCHEDULER, .id = "mine", .version = "1.0",
+ *     .description = "...", .licence = "Apache-2.0",
+ *     .params = params, .n_params = 1, .params_size = sizeof(struct params),
+ *     .vtable = &vtable,
+ *   };
+ *
+ * No statics that change: several instances and several generations of one plugin live
+ * side by side. A plugin that is refused at load is told what was expected and what was
+ * found.
+ */
+#ifndef LLMSERVE_PLUGIN_H
+#define LLMSERVE_PLUGIN_H
+
+#include <llmserve/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised when something is appended; plugins built for 1..LLS_API_VERSION are loaded. */
+#define LLS_API_VERSION 1
+
+#define LLS_PLUGIN_SYMBOL "llmserve_plugin"
+#define LLS_PLUGIN_EXPORT __attribute__((visibility("default")))
+
+enum lls_plugin_kind {
+  LLS_KIND_SCHEDULER = 1,
+  LLS_KIND_CACHE = 2,
+  LLS_KIND_PREDICTOR = 3,
+};
+
+enum lls_param_type { /* C type of the member      text in llmserve.ini            */
+                      LLS_TYPE_BOOL =
+                          1, /* bool                      true false on off yes no 1 0 */
+                      LLS_TYPE_INT,    /* int64_t                   whole number    */
+                      LLS_TYPE_FLOAT,  /* double                    number  */
+                      LLS_TYPE_STRING, /* const char *              anything */
+                      LLS_TYPE_PATH,   /* const char *              relative to the ini's
+                                          folder    */
+                      LLS_TYPE_CHOICE, /* int64_t, index            one of `choices`,
+                                          "a|b|c"       */
+                      LLS_TYPE_DURATION, /* int64_t, nanoseconds      10ms 1.5s 2min 1h;
+                                            bare = s     */
+                      LLS_TYPE_BYTES,    /* int64_t, bytes            512MiB 2GiB 1000    */
+};
+
+enum lls_param_flags {
+  LLS_PARAM_RELOADABLE = 1, /* may change while running, through reconfigure */
+  LLS_PARAM_AUTO = 2,     /* "auto" is allowed: NaN for FLOAT, LLS_NEVER for the others */
+  LLS_PARAM_REQUIRED = 4, /* no default: the section must set it */
+};
+
+/*
+ * The only place where a parameter is described: parsing, checking, --help-config, the
+ * man page and /admin/plugins come from it.
+ */
+struct lls_param {
+  const char *name;
+  uint32_t type;             /* enum lls_param_type */
+  uint32_t flags;            /* enum lls_param_flags */
+  size_t offset;             /* of the member in the params struct */
+  const char *default_value; /* as it would stand in the ini */
+  double min, max;      /* of the bound value (ns for durations); ignored if both 0 */
+  const char *choices;  /* CHOICE: "a|b|c", else NULL */
+  const char *unit;     /* "tokens", "" if none */
+  const char *sentence; /* what it does */
+  /* version 1 ends here */
+};
+
+#define LLS_PARAM_(TYPE, STRUCT, MEMBER, DEFAULT, MIN, MAX, CHOICES, UNIT, SENTENCE)     \
+  {                                                                                      \
+    .name = #MEMBER, .type = TYPE, .offset = offsetof(STRUCT, MEMBER),                   \
+    .default_value = DEFAULT, .min = MIN, .max = MAX, .choices = CHOICES, .unit = UNIT,  \
+    .sentence = SENTENCE                                                                 \
+  }
+#define LLS_PARAM_INT(STRUCT, MEMBER, DEFAULT, MIN, MAX, UNIT, SENTENCE)                 \
+  LLS_PARAM_(LLS_TYPE_INT, STRUCT, MEMBER, DEFAULT, MIN, MAX, NULL, UNIT, SENTENCE)
+#define LLS_PARAM_FLOAT(STRUCT, MEMBER, DEFAULT, MIN, MAX, UNIT, SENTENCE)               \
+  LLS_PARAM_(LLS_TYPE_FLOAT, STRUCT, MEMBER, DEFAULT, MIN, MAX, NULL, UNIT, SENTENCE)
+#define LLS_PARAM_BOOL(STRUCT, MEMBER, DEFAULT, SENTENCE)                                \
+  LLS_PARAM_(LLS_TYPE_BOOL, STRUCT, MEMBER, DEFAULT, 0, 0, NULL, "", SENTENCE)
+#define LLS_PARAM_CHOICE(STRUCT, MEMBER, DEFAULT, CHOICES, SENTENCE)                     \
+  LLS_PARAM_(LLS_TYPE_CHOICE, STRUCT, MEMBER, DEFAULT, 0, 0, CHOICES, "", SENTENCE)
+#define LLS_PARAM_DURATION(STRUCT, MEMBER, DEFAULT, MIN, MAX, SENTENCE)                  \
+  LLS_PARAM_(LLS_TYPE_DURATION, STRUCT, MEMBER, DEFAULT, MIN, MAX, NULL, "", SENTENCE)
+#define LLS_PARAM_PATH(STRUCT, MEMBER, DEFAULT, SENTENCE)                                \
+  LLS_PARAM_(LLS_TYPE_PATH, STRUCT, MEMBER, DEFAULT, 0, 0, NULL, "", SENTENCE)
+
+/* The one exported symbol. api_version and size stay the first two members for ever. */
+struct lls_plugin {
+  uint32_t api_version; /* LLS_API_VERSION the plugin was compiled with */
+  uint32_t size;        /* sizeof(struct lls_plugin) there */
+  uint32_t kind;        /* enum lls_plugin_kind */
+  uint32_t n_params;
+  const char *id;                 /* [a-z][a-z0-9_-]*: the name in llmserve.ini */
+  const char *version;            /* the plugin's own */
+  const char *description;        /* one line */
+  const char *licence;            /* SPDX expression */
+  const struct lls_param *params; /* (n_params) */
+  size_t params_size;             /* of the struct the parameters are bound to */
+  const void
+      *vtable; /* struct lls_scheduler_vtable, lls_cache_vtable, lls_predictor_vtable */
+  /* version 1 ends here */
+};
+
+/*
+ * State that outlives an instance (S/P export and import): `version` is the plugin's own
+ * number; a plugin refuses a blob it doesn't know with -ENOTSUP and starts empty.
+ */
+struct lls_blob {
+  uint32_t version;
+  size_t bytes;
+  void *data; /* export: malloc'ed by the plugin, freed by the core; import: borrowed */
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
