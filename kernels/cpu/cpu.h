@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of this folder share: the device, its table of kernels, its scratch.
+ *
+ * Two layers. A *kernel* works on plain pointers on one thread, exists per ISA level and
+ * is reached through struct lls_cpu_kernels. An *operation* is a member of
+ * struct lls_device_ops: it has that member's signature and the name lls_cpu_MEMBER,
+ * divides the work among the threads with lls_cpu_run, and calls kernels. device.c puts
+ * the operations into the vtable.
+ *
+ * The table is filled level by level: generic fills every entry, avx2 replaces what it
+ * does better, then avx512, then amx. Only files named *_avx2.c, *_avx512.c, *_amx.c
+ * are compiled for that level; they share no inline function with other files beyond
+ * static ones.
+ */
+#ifndef LLS_CPU_CPU_H
+#define LLS_CPU_CPU_H
+
+#include "core/engine/device.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/linear.h"
+#include "kernels/cpu/threads.h"
+
+struct lls_cpu_kernels {
+  struct lls_cpu_linear_kernels linear; /* linear.h */
+};
+
+/* Each level's own entries; linear_*.c. */
+void lls_cpu_linear_generic(struct lls_cpu_linear_kernels *);
+#ifdef __x86_64__
+void lls_cpu_linear_avx2(struct lls_cpu_linear_kernels *);
+void lls_cpu_linear_avx512(struct lls_cpu_linear_kernels *);
+void lls_cpu_linear_amx(struct lls_cpu_linear_kernels *);
+#endif
+
+/* isa_table.c: the table of a level. */
+void lls_cpu_kernels_fill(struct lls_cpu_kernels *, enum lls_isa);
+
+struct lls_cpu_device {
+  struct lls_device base; /* first: what the vtable is called with */
+  struct lls_device_options options;
+  enum lls_isa isa;
+  struct lls_cpu_kernels kernels;
+  struct lls_cpu_threads *threads;
+  unsigned n_threads;
+
+  /* Working memory of the operations; what is in it does not outlive one of them. */
+  void *shared; /* (shared_bytes) for all threads, 2 MiB aligned */
+  size_t shared_bytes;
+  char *scratch; /* (n_threads, scratch_bytes) each thread's own, 2 MiB aligned */
+  size_t scratch_bytes;
+
+  /* From step_begin to step_end. */
+  struct lls_pool *pool;
+  const struct lls_device_step *step;
+  int status; /* first error since step_begin, 0 = none */
+  struct lls_error error;
+};
+
+static inline struct lls_cpu_device *lls_cpu(struct lls_device *device)
+{
+  return (struct lls_cpu_device *)device;
+}
+
+static inline void *lls_cpu_scratch(const struct lls_cpu_device *d, unsigned thread)
+{
+  return d->scratch + thread * d->scratch_bytes;
+}
+
+/* Remembers the first error of a step for step_end; [step], not inside a run. */
+void lls_cpu_step_fail(struct lls_cpu_device *, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The part [*begin, *end) of n items that falls to a thread, in multiples of `grain`. */
+static inline void lls_cpu_share(size_t n, size_t grain, unsigned thread,
+                                 unsigned n_threads, size_t *begin, size_t *end)
+{
+  size_t grains = (n + grain - 1) / grain;
+  size_t first = grains * thread / n_threads, last = grains * (thread + 1) / n_threads;
+  *begin = first * grain < n ? first * grain : n;
+  *end = last * grain < n ? last * grain : n;
+}
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A fixed set of threads that run one function together; the caller is thread 0. They
+ * spin for some microseconds between two runs, since a step makes hundreds, and sleep
+ * when nothing comes.
+ *
+ * A run is a barrier: it returns when every thread has returned from the task, and what
+ * any of them wrote is then seen by all. Runs do not nest.
+ */
+#ifndef LLS_CPU_THREADS_H
+#define LLS_CPU_THREADS_H
+
+#include <stdbool.h>
+
+struct lls_cpu_threads;
+
+typedef void (*lls_cpu_task)(void *arg, unsigned thread, unsigned n_threads);
+
+/* n = 0: as many as the cores this process may run on. pin: one core each, the caller's
+ * too. */
+int lls_cpu_threads_create(unsigned n, bool pin, struct lls_cpu_threads **out);
+void lls_cpu_threads_destroy(struct lls_cpu_threads *);
+unsigned lls_cpu_threads_count(const struct lls_cpu_threads *);
+
+/* Calls task(arg, thread, n_threads) once on every thread. Always from the same thread.
+ */
+void lls_cpu_run(struct lls_cpu_threads *, lls_cpu_task, void *arg);
+
+#endif
