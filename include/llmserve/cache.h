@@ -27,6 +27,7 @@
 #define LLMSERVE_CACHE_H
 
 #include <llmserve/host.h>
+#include <llmserve/plugin.h>
 #include <llmserve/types.h>
 
 #ifdef __cplusplus

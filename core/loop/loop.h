@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The step loop of one instance, as the rest of the daemon sees it: submit a request, get
+ * its tokens as events, cancel it, drain, look at the numbers.
+ *
+ * Two threads meet here. [main] is the libuv thread: it owns connections and text. [step]
+ * is the instance's own thread: it owns the request table, the plugins and the engine.
+ * They share one inbox (submissions, cancels, control) and one outbox (events), each
+ * behind a mutex that is held for a few pointer moves; the step thread wakes main through
+ * the `wake` callback (uv_async_send).
+ *
+ * Invariants: every submission that returned 0 gets exactly one LLS_EVENT_FINISHED, after
+ * all its tokens, whatever fails; after that its owner is never mentioned again.
+ */
+#ifndef LLS_LOOP_LOOP_H
+#define LLS_LOOP_LOOP_H
+
+#include <llmserve/types.h>
+
+#include "core/base/error.h"
+#include "core/engine/sampling.h"
+
+struct lls_loop;
+
+struct lls_submission {
+  const int32_t *tokens; /* (n_tokens), n_tokens >= 1; copied */
+  uint32_t n_tokens;
+  const char *text; /* the prompt as text for the predictor, or NULL; copied */
+  size_t text_bytes;
+  const char *label;            /* the client's request id or NULL; copied */
+  struct lls_sampling sampling; /* history is the loop's business; bias is copied */
+  uint32_t max_new_tokens;      /* 1..; cut to what the context has room for */
+  uint32_t min_new_tokens;      /* no stop token before that many */
+  const int32_t *stop_tokens;   /* (n_stop_tokens) besides the model's own; copied */
+  uint32_t n_stop_tokens;
+  bool ignore_eos;
+  uint32_t request_class; /* enum lls_class */
+  int32_t priority;
+  uint32_t tenant;
+  struct lls_slo slo; /* LLS_NEVER where unset */
+  void *owner;        /* comes back in every event */
+};
+
+enum lls_event_kind { LLS_EVENT_TOKEN, LLS_EVENT_FINISHED };
+
+struct lls_event {
+  uint32_t kind;   /* enum lls_event_kind */
+  uint32_t reason; /* FINISHED: enum lls_finish_reason */
+  uint64_t request;
+  void *owner;
+  struct lls_sampled token; /* TOKEN */
+  bool hidden_token;        /* TOKEN: a stop token, counted but not shown */
+  /* FINISHED */
+  uint32_t prompt_tokens, generated_tokens, shared_tokens, preemptions;
+  int64_t arrival_ns, first_scheduled_ns, first_token_ns, finished_ns;
+  struct lls_prediction prediction;
+};
+
+/* A snapshot taken at the end of each step; for /metrics, /health and tests. */
+struct lls_loop_status {
+  uint64_t steps, plans_refused, plans_late, items_refused;
+  uint32_t waiting, running, preempted;
+  uint32_t device_units_total, device_units_free, host_units_total, host_units_free;
+  uint64_t prompt_tokens, generated_tokens, shared_tokens; /* counters */
+  uint64_t preempted_recompute, preempted_swap;
+  uint64_t copied_bytes;
+  uint64_t finished[LLS_FINISH_ERROR + 1]; /* by enum lls_finish_reason */
+  int64_t plan_ns_sum, step_ns_sum, device_ns_sum;
+  uint64_t batch_tokens_sum, batch_sequences_sum;
+  bool fallen_back; /* the built-in order is in charge */
+  bool draining;
+  char fallback_reason[LLS_ERROR_MAX];
+};
+
+/* [main] 0 and the request's id; -EINVAL (empty prompt, token id outside the vocabulary),
+ * -E2BIG (prompt leaves no room in the context: err has both numbers), -ENOSPC (queue
+ * full), -ESHUTDOWN (draining or failed). */
+int lls_loop_submit(struct lls_loop *, const struct lls_submission *, uint64_t *id,
+                    struct lls_error *err);
+/* [main] The request ends soon with CANCELLED (or what it ended with before). */
+void lls_loop_cancel(struct lls_loop *, uint64_t id);
+
+/* [main] Hands out all events so far, in order; the callback may submit and cancel. */
+void lls_loop_events(struct lls_loop *,
+                     void (*on_event)(void *context, const struct lls_event *),
+                     void *context);
+
+/* [any] */
+void lls_loop_status(struct lls_loop *, struct lls_loop_status *out);
+/* [main] No new submissions; running requests go on. */
+void lls_loop_drain(struct lls_loop *);
+/* [main] True once nothing is alive and every event has been handed out. */
+bool lls_loop_idle(struct lls_loop *);
+/* [main] The engine failed: everything has ended or will end with LLS_FINISH_ERROR. */
+bool lls_loop_failed(struct lls_loop *, struct lls_error *err);
+
+#endif

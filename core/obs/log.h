@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Logging: one line a call to stderr, as text or as JSON lines. Safe from any thread: a
+ * line is one write(2). Nothing on the step path logs above debug.
+ */
+#ifndef LLS_OBS_LOG_H
+#define LLS_OBS_LOG_H
+
+#include <llmserve/host.h>
+
+enum lls_log_format { LLS_LOG_TEXT, LLS_LOG_JSON };
+
+/* Owned by main, handed down to whoever logs. */
+struct lls_log {
+  int fd;          /* 2 */
+  uint32_t level;  /* enum lls_log_level: lines above it are dropped */
+  uint32_t format; /* enum lls_log_format */
+};
+
+void lls_log(const struct lls_log *, uint32_t level, const char *where,
+             const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+#endif
