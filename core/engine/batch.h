@@ -14,7 +14,7 @@
 #ifndef LLS_ENGINE_BATCH_H
 #define LLS_ENGINE_BATCH_H
 
-#include <llmserve/types.h>
+#include <llmserve/host.h> /* struct lls_engine_caps: what policies are told it can do */
 
 #include "core/engine/sampling.h"
 
@@ -41,18 +41,6 @@ struct lls_engine_result {
   const struct lls_sampled *const *sampled; /* (n_sequences) NULL where none was wanted */
   uint32_t n_rows;                          /* tokens computed */
   int64_t duration_ns; /* from the start of submit until the device was done */
-};
-
-/* What this engine can do, for the policies' start-up checks. Sets are 1 << value. */
-struct lls_engine_caps {
-  bool mixed_batch;    /* prefills and decodes in one step */
-  bool chunking;       /* a prefill may be cut anywhere */
-  bool bidirectional;  /* LLS_RIGHT_TO_LEFT entries */
-  uint32_t forms;      /* of enum lls_form */
-  uint32_t elements;   /* of enum lls_element */
-  uint32_t max_tokens; /* of all sequences of a step together */
-  uint32_t max_sequences;
-  uint32_t max_context; /* tokens of one sequence */
 };
 
 #endif

@@ -46,20 +46,20 @@ struct lls_predictor_vtable {
   int (*create)(const struct lls_host *, const void *params, void **self); /* P1 [main] */
   void (*destroy)(void *self);                                             /* [main] */
   uint32_t (*flags)(void *self);                                           /* P5 [main] */
-  /* P2 [main] 0; -ENOENT: can't tell; -EINPROGRESS: later, under this ticket. The prompt
+  /* P2 [step] 0; -ENOENT: can't tell; -EINPROGRESS: later, under this ticket. The prompt
    * is valid during the call. */
   int (*predict)(void *self, uint64_t ticket, const struct lls_prompt *,
                  struct lls_prediction *out);
 
   /* optional */
-  /* P6 [main] n prompts at once; results as predict, one int each. */
+  /* P6 [step] n prompts at once; results as predict, one int each. */
   void (*predict_batch)(void *self, const uint64_t *tickets, const struct lls_prompt *,
                         size_t n, struct lls_prediction *out, int *results);
   /* P3 [step] g tokens are out and the prediction was not more: a new one. */
   int (*overrun)(void *self, const struct lls_request *, struct lls_prediction *out);
-  /* P4 [main] The request ended by itself after `length` tokens. */
+  /* P4 [step] The request ended by itself after `length` tokens. */
   void (*observe)(void *self, const struct lls_prompt *, uint32_t length);
-  void (*stats)(void *self, const struct lls_sink *);       /* P7 [main] */
+  void (*stats)(void *self, const struct lls_sink *);       /* P7 [step] */
   int (*reconfigure)(void *self, const void *params);       /* [main] */
   int (*export_state)(void *self, struct lls_blob *out);    /* P1 [main] */
   int (*import_state)(void *self, const struct lls_blob *); /* pair */
