@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * llmserve.ini, typed: one struct per section. The tables that describe the keys (type,
+ * default, bounds, unit, sentence) are in sections.c; a key is added there and here.
+ *
+ * A loaded configuration holds the three chosen plugins open with their parameters bound,
+ * ready for create; nothing is created yet. It never changes: a reload loads another.
+ */
+#ifndef LLS_CONFIG_CONFIG_H
+#define LLS_CONFIG_CONFIG_H
+
+#include "core/base/error.h"
+#include "core/config/ini.h"
+#include "core/plugin/loader.h"
+
+#include <netinet/in.h>
+
+struct lls_server_config {       /* [server] */
+  const char *listen;            /* HOST:PORT as written */
+  char host[INET6_ADDRSTRLEN];   /* of listen: a numeric address, no brackets */
+  uint16_t port;                 /* of listen; 0 = any free one */
+  int64_t drain_timeout;         /* ns */
+  int64_t max_body;              /* bytes */
+  int64_t log_level;             /* enum lls_log_level, LLS_LOG_ERROR..LLS_LOG_DEBUG */
+  int64_t log_format;            /* enum lls_log_format */
+  const char *served_model_name; /* never "": the model folder's name by default */
+};
+
+enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };
+
+struct lls_model_section { /* [model] */
+  const char *path;        /* folder with config.json */
+  int64_t load_format;     /* enum lls_load_format */
+  int64_t weights;         /* enum lls_weight_format */
+};
+
+enum lls_device_choice { LLS_DEVICE_AUTO, LLS_DEVICE_CPU };
+
+struct lls_engine_config { /* [engine] */
+  int64_t device;          /* enum lls_device_choice */
+  int64_t threads;         /* 0 = one per core */
+  bool pin;                /* each thread to a core */
+  int64_t isa;             /* enum lls_isa, LLS_NEVER = the best this CPU has */
+  int64_t max_step_tokens;
+  int64_t max_sequences; /* of one step */
+  int64_t max_context;   /* tokens; 0 = the model's own limit */
+  int64_t max_requests;  /* alive at once, running and waiting */
+  int64_t seed;          /* of sampling without a seed, and of dummy weights */
+};
+
+enum lls_element_choice {
+  LLS_ELEMENT_CHOICE_AUTO,
+  LLS_ELEMENT_CHOICE_F32,
+  LLS_ELEMENT_CHOICE_BF16
+};
+
+struct lls_cache_config { /* [cache] */
+  int64_t block_tokens;
+  int64_t device_memory; /* bytes; LLS_NEVER = what max_sequences full contexts need, at
+                            most half of the memory left after the weights */
+  int64_t host_memory;   /* bytes; 0 = no host tier */
+  int64_t element;       /* enum lls_element_choice */
+};
+
+struct lls_plugins_config {                  /* [plugins] */
+  const char *scheduler, *cache, *predictor; /* name or path */
+  int64_t plan_budget;                       /* ns; 0 = no limit */
+  int64_t strikes;                           /* bad or late plans before the fall-back */
+};
+
+/* A chosen plugin, with its section bound. */
+struct lls_policy {
+  struct lls_plugin_module *module;
+  void *params; /* what create takes */
+};
+
+struct lls_config {
+  struct lls_server_config server;
+  struct lls_model_section model;
+  struct lls_engine_config engine;
+  struct lls_cache_config cache;
+  struct lls_plugins_config plugins;
+  struct lls_policy scheduler, cache_manager, predictor;
+  struct lls_ini ini; /* the file as read, for messages that name a line */
+};
+
+/* All that is wrong with a file, in file order where there is an order. */
+struct lls_config_errors {
+  size_t n;
+  struct lls_error *list; /* (n) */
+};
+
+/*
+ * Reads, checks and binds the whole file. 0; -EINVAL with at least one error, each one
+ * "FILE:LINE: ..."; -ENOMEM. The config is to be freed only after success, the errors
+ * always. `errors` starts zeroed.
+ */
+int lls_config_load(const char *path, struct lls_config *config,
+                    struct lls_config_errors *errors);
+void lls_config_free(struct lls_config *);
+void lls_config_errors_free(struct lls_config_errors *);
+
+/*
+ * "FILE:LINE: [section] key: " and the sentence, for what turns out wrong only later (a
+ * model that can't be read); FILE alone if the key isn't set there. Returns code.
+ */
+int lls_config_fail(const struct lls_config *, struct lls_error *err, int code,
+                    const char *section, const char *key, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+
+/* The core's sections, for --help-config. */
+struct lls_section {
+  const char *name;
+  const char *sentence;
+  struct lls_param_table table;
+  size_t offset; /* of its struct in struct lls_config */
+};
+
+/* Ends with a NULL name. */
+extern const struct lls_section lls_sections[];
+
+#endif

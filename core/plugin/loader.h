@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plugins as shared objects: found, opened, checked.
+ *
+ * A plugin NAME of a kind is the file <kind>_<name>.so in the first folder of the search
+ * path that has it: LLS_PLUGIN_PATH (environment, colon list, for build trees), then the
+ * folder of the installation. A name with a '/' is a path.
+ *
+ * What is opened is a private copy in memory of the file, under a name of its own: a file
+ * rebuilt in place is therefore really another plugin when it is opened again, while the
+ * old code stays as it is for whoever still runs it.
+ *
+ * Nothing of a plugin is called before every check has passed.
+ */
+#ifndef LLS_PLUGIN_LOADER_H
+#define LLS_PLUGIN_LOADER_H
+
+#include "core/base/error.h"
+#include "core/config/params.h"
+
+#include <llmserve/cache.h>
+#include <llmserve/plugin.h>
+#include <llmserve/predictor.h>
+#include <llmserve/scheduler.h>
+
+#include <limits.h>
+
+struct lls_plugin_module {
+  const struct lls_plugin *descriptor; /* in the plugin; valid until close */
+  struct lls_param_table params;       /* its parameter table */
+  union { /* of its kind; what an older plugin doesn't have is NULL */
+    struct lls_scheduler_vtable scheduler;
+    struct lls_cache_vtable cache;
+    struct lls_predictor_vtable predictor;
+  };
+  char *path; /* of the file it was read from */
+  void *handle;
+  int copy_fd; /* the copy; open as long as the module, so its name stays taken */
+};
+
+/* "scheduler", "cache", "predictor": of file names, sections and messages. */
+const char *lls_plugin_kind_name(uint32_t kind);
+
+/* Path of the plugin called `name`; -ENOENT says where it was looked for, and names the
+ * nearest one there is. */
+int lls_plugin_find(uint32_t kind, const char *name, char path[PATH_MAX],
+                    struct lls_error *err);
+
+/* Finds, opens and checks; `name` as in llmserve.ini. */
+int lls_plugin_open(uint32_t kind, const char *name, struct lls_plugin_module **out,
+                    struct lls_error *err);
+/* After the last destroy of anything it created: its code is gone afterwards. */
+void lls_plugin_close(struct lls_plugin_module *);
+
+/* Every plugin of a kind on the search path, by name; a name hidden by an earlier folder
+ * is not repeated. Stops and returns what `visit` returns if that is not 0. */
+int lls_plugin_each(uint32_t kind,
+                    int (*visit)(void *context, const char *name, const char *path),
+                    void *context);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Serving, from the first socket to the last answer. */
+#ifndef LLS_SERVE_H
+#define LLS_SERVE_H
+
+struct lls_config;
+
+/* Serves until it is told to stop; the exit status of the process. */
+int lls_serve(const struct lls_config *);
+
+#endif
