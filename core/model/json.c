@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Typed look-ups over jansson; see json.h. */
+#include "core/model/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int lls_json_read(const char *folder, const char *name, struct lls_json *out,
+                  struct lls_error *err)
+{
+  int length = snprintf(out->file, sizeof out->file, "%s/%s", folder, name);
+  if (length < 0 || (size_t)length >= sizeof out->file)
+    return lls_fail(err, -ENAMETOOLONG, "%s: the path is too long", folder);
+  if (access(out->file, R_OK) != 0)
+    return lls_fail(err, -errno, "%s: cannot be read: %s", out->file, strerror(errno));
+  json_error_t at;
+  out->root = json_load_file(out->file, JSON_REJECT_DUPLICATES, &at);
+  if (out->root == NULL)
+    return lls_fail(err, -EINVAL, "%s:%d: not valid JSON: %s", out->file, at.line,
+                    at.text);
+  if (json_is_object(out->root))
+    return 0;
+  lls_json_close(out);
+  return lls_fail(err, -EINVAL, "%s: should hold one JSON object", out->file);
+}
+
+void lls_json_close(struct lls_json *json)
+{
+  json_decref(json->root);
+  json->root = NULL;
+}
+
+json_t *lls_json_get(const struct lls_json *json, const char *key)
+{
+  json_t *value = json_object_get(json->root, key);
+  return json_is_null(value) ? NULL : value;
+}
+
+int lls_json_size(const struct lls_json *json, const char *key, uint32_t *out,
+                  struct lls_error *err)
+{
+  const json_t *value = lls_json_get(json, key);
+  if (value == NULL)
+    return lls_fail(err, -EINVAL, "%s: \"%s\" is missing", json->file, key);
+  json_int_t number = json_integer_value(value);
+  if (!json_is_integer(value) || number < 1 || number > INT32_MAX)
+    return lls_fail(err, -EINVAL, "%s: \"%s\" should be a whole number of 1 or more",
+                    json->file, key);
+  *out = (uint32_t)number;
+  return 0;
+}
+
+int lls_json_size_or(const struct lls_json *json, const char *key, uint32_t fallback,
+                     uint32_t *out, struct lls_error *err)
+{
+  *out = fallback;
+  return lls_json_get(json, key) == NULL ? 0 : lls_json_size(json, key, out, err);
+}
+
+int lls_json_real_or(const struct lls_json *json, const char *key, double fallback,
+                     double *out, struct lls_error *err)
+{
+  const json_t *value = lls_json_get(json, key);
+  *out = value == NULL ? fallback : json_number_value(value);
+  if (value != NULL && !json_is_number(value))
+    return lls_fail(err, -EINVAL, "%s: \"%s\" should be a number", json->file, key);
+  return 0;
+}
+
+int lls_json_bool_or(const struct lls_json *json, const char *key, bool fallback,
+                     bool *out, struct lls_error *err)
+{
+  const json_t *value = lls_json_get(json, key);
+  *out = value == NULL ? fallback : json_is_true(value);
+  if (value != NULL && !json_is_boolean(value))
+    return lls_fail(err, -EINVAL, "%s: \"%s\" should be true or false", json->file, key);
+  return 0;
+}
+
+int lls_json_string_or(const struct lls_json *json, const char *key, const char *fallback,
+                       const char **out, struct lls_error *err)
+{
+  const json_t *value = lls_json_get(json, key);
+  *out = value == NULL ? fallback : json_string_value(value);
+  if (*out == NULL && value != NULL)
+    return lls_fail(err, -EINVAL, "%s: \"%s\" should be a string", json->file, key);
+  return 0;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Llama 2 and 3 (arXiv 2302.13971, 2407.21783), Mistral (arXiv 2310.06825) and Yi: RMS
+ * norms before gated SiLU branches, rotary positions, grouped key-value heads. Mistral
+ * adds a sliding window; the others are one graph.
+ */
+#include <string.h>
+
+#include "core/model/architecture.h"
+
+/* Mistral's window is 4096 where the file says nothing, and off where it says null. */
+static int configure_window(const struct lls_json *json, struct lls_model_config *out,
+                            struct lls_error *err)
+{
+  const char *type;
+  int rc = lls_json_string_or(json, "model_type", "llama", &type, err);
+  if (rc < 0 || strcmp(type, "mistral") != 0)
+    return rc;
+  bool silent = json_object_get(json->root, "sliding_window") == NULL;
+  return lls_json_size_or(json, "sliding_window", silent ? 4096 : 0, &out->window, err);
+}
+
+static int configure(const struct lls_json *json, struct lls_model_config *out,
+                     struct lls_error *err)
+{
+  out->norm = LLS_NORM_RMS;
+  out->norm_affine = out->final_norm = out->gated = true;
+  double epsilon;
+  int rc = lls_config_sizes(json, out, "intermediate_size", err);
+  if (rc == 0)
+    rc = configure_window(json, out, err);
+  if (rc == 0)
+    rc = lls_config_activation(json, "hidden_act", "silu", &out->activation, err);
+  if (rc == 0)
+    rc = lls_config_rope(json, "rope_theta", 1.0, out, err);
+  if (rc == 0)
+    rc = lls_json_real_or(json, "rms_norm_eps", 1e-6, &epsilon, err);
+  if (rc == 0)
+    rc = lls_json_bool_or(json, "attention_bias", false, &out->qkv_bias, err);
+  if (rc == 0)
+    rc = lls_json_bool_or(json, "mlp_bias", false, &out->mlp_bias, err);
+  if (rc == 0)
+    rc = lls_json_bool_or(json, "tie_word_embeddings", false, &out->tied_embeddings, err);
+  if (rc < 0)
+    return rc;
+  out->norm_epsilon = (float)epsilon;
+  out->output_bias = out->qkv_bias;
+  return 0;
+}
+
+static const char *const names[] = {"LlamaForCausalLM", "MistralForCausalLM",
+                                    "YiForCausalLM", NULL};
+
+const struct lls_architecture lls_llama = {
+    .names = names,
+    .configure = configure,
+    .tensors =
+        {
+            .prefixes = {"model."},
+            .embedding = "embed_tokens",
+            .final_norm = "norm",
+            .head = "lm_head",
+            .layers = "layers.",
+            .attention_norm = "input_layernorm",
+            .mlp_norm = "post_attention_layernorm",
+            .q = "self_attn.q_proj",
+            .k = "self_attn.k_proj",
+            .v = "self_attn.v_proj",
+            .output = "self_attn.o_proj",
+            .gate = "mlp.gate_proj",
+            .up = "mlp.up_proj",
+            .down = "mlp.down_proj",
+        },
+};

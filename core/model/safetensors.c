@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of a folder and the look-up by name; one file is read by safetensors_file.c.
+ */
+#include "core/model/safetensors.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/model/json.h"
+#include "core/model/safetensors_file.h"
+
+struct lls_safetensors {
+  struct tensor_file *files;
+  struct tensor *tensors; /* uthash by name */
+};
+
+bool lls_safetensors_has(const struct lls_safetensors *st, const char *name)
+{
+  struct tensor *found;
+  HASH_FIND_STR(st->tensors, name, found);
+  return found != NULL;
+}
+
+static int open_file(struct lls_safetensors *st, const char *folder, const char *name,
+                     struct lls_error *err)
+{
+  struct tensor_file *file = NULL;
+  int rc = tensor_file_open(folder, name, &st->tensors, &file, err);
+  if (file != NULL)
+    LL_PREPEND(st->files, file);
+  return rc;
+}
+
+static bool is_open(const struct lls_safetensors *st, const char *name)
+{
+  const struct tensor_file *file;
+  LL_FOREACH (st->files, file) {
+    if (strcmp(file->name, name) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* Opens the shard that should hold the tensor, unless it is open, and looks. */
+static int open_shard(struct lls_safetensors *st, const char *folder,
+                      const struct lls_json *index, const char *tensor, const char *shard,
+                      struct lls_error *err)
+{
+  if (shard == NULL || shard[0] == '\0' || strchr(shard, '/') != NULL)
+    return lls_fail(err, -EINVAL, "%s: %.128s: should name a file of the folder",
+                    index->file, tensor);
+  int rc = is_open(st, shard) ? 0 : open_file(st, folder, shard, err);
+  if (rc < 0)
+    return rc;
+  struct tensor *found;
+  HASH_FIND_STR(st->tensors, tensor, found);
+  if (found == NULL || strcmp(found->file->name, shard) != 0)
+    return lls_fail(err, -EINVAL, "%s: %.128s is not in %.128s as it says", index->file,
+                    tensor, shard);
+  return 0;
+}
+
+static int open_shards(struct lls_safetensors *st, const char *folder,
+                       const struct lls_json *index, struct lls_error *err)
+{
+  json_t *map = lls_json_get(index, "weight_map");
+  if (!json_is_object(map))
+    return lls_fail(err, -EINVAL,
+                    "%s: \"weight_map\" should map tensor names to file names",
+                    index->file);
+  const char *tensor;
+  json_t *shard;
+  json_object_foreach(map, tensor, shard)
+  {
+    int rc = open_shard(st, folder, index, tensor, json_string_value(shard), err);
+    if (rc < 0)
+      return rc;
+  }
+  return 0;
+}
+
+static int open_folder(struct lls_safetensors *st, const char *folder,
+                       struct lls_error *err)
+{
+  struct lls_json index;
+  int rc = open_file(st, folder, "model.safetensors", err);
+  if (rc != -ENOENT)
+    return rc;
+  rc = lls_json_read(folder, "model.safetensors.index.json", &index, err);
+  if (rc == -ENOENT)
+    return lls_fail(err, rc,
+                    "%s: neither model.safetensors nor model.safetensors.index.json is "
+                    "there; weights in another format have to be converted",
+                    folder);
+  if (rc < 0)
+    return rc;
+  rc = open_shards(st, folder, &index, err);
+  lls_json_close(&index);
+  return rc;
+}
+
+int lls_safetensors_open(const char *folder, struct lls_safetensors **out,
+                         struct lls_error *err)
+{
+  struct lls_safetensors *st = calloc(1, sizeof *st);
+  if (st == NULL)
+    return lls_fail(err, -ENOMEM, "%s: out of memory", folder);
+  int rc = open_folder(st, folder, err);
+  if (rc < 0) {
+    lls_safetensors_close(st);
+    return rc;
+  }
+  *out = st;
+  return 0;
+}
+
+void lls_safetensors_close(struct lls_safetensors *st)
+{
+  if (st == NULL)
+    return;
+  struct tensor *tensor, *next;
+  HASH_ITER(hh, st->tensors, tensor, next)
+  {
+    HASH_DEL(st->tensors, tensor);
+    tensor_free(tensor);
+  }
+  struct tensor_file *file, *next_file;
+  LL_FOREACH_SAFE (st->files, file, next_file) {
+    tensor_file_close(file);
+  }
+  free(st);
+}
+
+static int check_shape(const struct tensor *t, size_t rows, size_t columns,
+                       struct lls_error *err)
+{
+  bool vector = t->n_dims == 1 && rows == 1 && t->shape[0] == columns;
+  bool matrix = t->n_dims == 2 && t->shape[0] == rows && t->shape[1] == columns;
+  if (vector || matrix)
+    return 0;
+  char found[64], wanted[64];
+  const uint64_t shape[2] = {rows, columns};
+  tensor_shape_text(t->shape, t->n_dims, found, sizeof found);
+  tensor_shape_text(rows == 1 ? shape + 1 : shape, rows == 1 ? 1 : 2, wanted,
+                    sizeof wanted);
+  return lls_fail(err, -EINVAL, "%s: tensor %s has shape %s, but config.json makes it %s",
+                  t->file->path, t->name, found, wanted);
+}
+
+int lls_safetensors_view(struct lls_safetensors *st, const char *name, size_t rows,
+                         size_t columns, struct lls_tensor_view *out,
+                         struct lls_error *err)
+{
+  struct tensor *t;
+  HASH_FIND_STR(st->tensors, name, t);
+  if (t == NULL)
+    return lls_fail(err, -ENOENT, "%s: tensor %s is missing",
+                    st->files == NULL ? "model" : st->files->folder, name);
+  if (!t->type->is_weight)
+    return lls_fail(err, -ENOTSUP,
+                    "%s: tensor %s is of type %s; F32, F16 and BF16 can be used",
+                    t->file->path, name, t->type->name);
+  int rc = check_shape(t, rows, columns, err);
+  const void *data = NULL;
+  if (rc == 0)
+    rc = tensor_data(t, &data, err);
+  if (rc < 0)
+    return rc;
+  *out = (struct lls_tensor_view){
+      .data = data,
+      .dtype = t->type->dtype,
+      .rows = rows,
+      .columns = columns,
+      .row_stride = columns,
+  };
+  return 0;
+}
+
+void lls_safetensors_drop_pages(const struct lls_safetensors *st)
+{
+  const struct tensor_file *file;
+  LL_FOREACH (st->files, file) {
+    madvise(file->map, file->bytes, MADV_DONTNEED);
+  }
+}

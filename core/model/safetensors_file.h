@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One mapped safetensors file; used by safetensors.c only. */
+#ifndef LLS_MODEL_SAFETENSORS_FILE_H
+#define LLS_MODEL_SAFETENSORS_FILE_H
+
+#include <uthash.h>
+#include <utlist.h>
+
+#include "core/base/error.h"
+#include "core/engine/device.h"
+
+struct tensor_type {
+  const char *name; /* as in headers */
+  uint32_t bytes;   /* of one number */
+  bool is_weight;   /* what a weight can be: dtype is meant */
+  enum lls_dtype dtype;
+};
+
+struct tensor_file {
+  struct tensor_file *next;
+  const char *folder, *path, *name; /* one allocation, after the struct */
+  void *map;
+  size_t bytes;
+};
+
+#define TENSOR_MAX_DIMS 8
+
+struct tensor {
+  UT_hash_handle hh;
+  const struct tensor_file *file;
+  const struct tensor_type *type;
+  uint32_t n_dims;
+  uint64_t shape[TENSOR_MAX_DIMS];
+  size_t offset, bytes; /* in the file */
+  void *copy;           /* aligned, where the file's isn't */
+  char name[];
+};
+
+/* Adds the file's tensors to *tensors (uthash by name). On an error *out may be set too
+ * and has to be closed after the tensors are freed. */
+int tensor_file_open(const char *folder, const char *name, struct tensor **tensors,
+                     struct tensor_file **out, struct lls_error *err);
+void tensor_file_close(struct tensor_file *);
+void tensor_free(struct tensor *);
+
+/* Data aligned for its type; belongs to the tensor. */
+int tensor_data(struct tensor *, const void **out, struct lls_error *err);
+
+/* "[2, 3]" */
+void tensor_shape_text(const uint64_t *shape, uint32_t n_dims, char *text, size_t size);
+
+#endif
