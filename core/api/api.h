@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The OpenAI-compatible front end of one model: an HTTP server on the libuv loop that
+ * turns requests into submissions to the step loop and events into answers.
+ *
+ * Everything here runs on [main]. Order of life:
+ *
+ *   lls_api_create        once the model, its tokenizer and the step loop are there
+ *   lls_api_listen        once per address
+ *   lls_api_on_wake       from the uv_async that the step loop's `wake` sends
+ *   lls_api_drain         SIGTERM: new requests get 503, running ones go on
+ *   lls_api_idle          true when nothing is left to answer
+ *   lls_api_close         closes the listeners and every connection (cancelling what is
+ *                         alive), then calls back once
+ *   lls_api_destroy       after that callback, and once no event can come any more
+ *
+ * Invariant: a request that was accepted is answered once, or its client is gone; either
+ * way everything it held is freed when its last LLS_EVENT_FINISHED arrives.
+ */
+#ifndef LLS_API_API_H
+#define LLS_API_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "core/base/error.h"
+#include "core/engine/sampling.h"
+#include "core/obs/log.h"
+
+struct lls_api;
+struct lls_chat_template;
+struct lls_loop;
+struct lls_tokenizer;
+
+/* Bounds on what a client may do; all sizes in bytes, all times in milliseconds. */
+struct lls_api_limits {
+  uint32_t max_connections;
+  uint32_t max_choices;    /* prompts x n of one request */
+  size_t max_header_bytes; /* request line and headers */
+  size_t max_body_bytes;
+  size_t max_unsent_bytes;   /* answered but not read by the client: then it is cut off */
+  uint32_t idle_timeout_ms;  /* between two requests of a connection */
+  uint32_t read_timeout_ms;  /* from a request's first byte to its last */
+  uint32_t write_timeout_ms; /* without a byte of the answer being taken */
+};
+
+#define LLS_API_DEFAULT_LIMITS                                                           \
+  ((struct lls_api_limits){                                                              \
+      .max_connections = 16384,                                                          \
+      .max_choices = 128,                                                                \
+      .max_header_bytes = 32 << 10,                                                      \
+      .max_body_bytes = 16 << 20,                                                        \
+      .max_unsent_bytes = 1 << 20,                                                       \
+      .idle_timeout_ms = 120000,                                                         \
+      .read_timeout_ms = 60000,                                                          \
+      .write_timeout_ms = 60000,                                                         \
+  })
+
+/* All pointers are borrowed and outlive the api; strings are copied. */
+struct lls_api_config {
+  uv_loop_t *uv;
+  struct lls_loop *loop;
+  const struct lls_tokenizer *tokenizer;
+  const struct lls_chat_template *chat_template; /* NULL: chat requests are refused */
+  const char *model_name;                        /* what clients call it */
+  uint32_t max_context;                          /* tokens of prompt and answer */
+  uint32_t vocab;
+  uint32_t block_tokens;        /* of the cache, for /metrics */
+  struct lls_sampling sampling; /* defaults, from generation_config.json */
+  struct lls_api_limits limits;
+  const struct lls_log *log; /* may be NULL */
+};
+
+int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
+                   struct lls_error *err);
+
+/* "host:port", "[v6]:port" or ":port"; port 0 takes a free one. */
+int lls_api_listen(struct lls_api *api, const char *address, struct lls_error *err);
+
+/* The first listener's address as "host:port", with the real port. */
+const char *lls_api_address(const struct lls_api *api);
+
+/* Hands out the step loop's events. */
+void lls_api_on_wake(struct lls_api *api);
+
+void lls_api_drain(struct lls_api *api);
+bool lls_api_idle(const struct lls_api *api);
+
+void lls_api_close(struct lls_api *api, void (*closed)(void *context), void *context);
+void lls_api_destroy(struct lls_api *api);
+
+#endif
