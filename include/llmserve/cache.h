@@ -107,14 +107,17 @@ struct lls_cache_service {
               struct lls_need *);         /* K3 */
   uint32_t (*mark)(void *);               /* K4 */
   int (*rollback)(void *, uint32_t mark); /* K4 */
-  /* K5 Room for `tokens` more tokens of the request, and for what is missing of it. What
-   * is reserved must be run by the same plan, or rolled back. */
+  /* K5 Room for `tokens` tokens beyond the cached ones, and for what is missing of them;
+   * asking again for room that is there changes nothing. A request that is reserved must
+   * be run by the same plan, if by fewer tokens, or rolled back. A waiting request first
+   * takes the prefix that others have of it: its tokens count from there. */
   int (*reserve)(void *, const struct lls_request *, uint32_t tokens, uint32_t form,
                  uint32_t flags);
   /* PL3 now, so that later reserves see its memory; the plan must name it too. */
   int (*preempt)(void *, const struct lls_request *, uint32_t mode);
   int (*info)(void *, const struct lls_request *, struct lls_cache_info *); /* K7 */
-  /* Tokens of a waiting request that are cached already by others; 0 without sharing. */
+  /* Tokens of a waiting request that are cached already by others; 0 without sharing. A
+   * plan runs the others, pending less these: the core cuts what is more. */
   uint32_t (*prefix)(void *, const struct lls_request *);
   int (*forms)(void *, struct lls_form_info *, size_t max);             /* K10 */
   int (*victims)(void *, uint64_t *requests, size_t max);               /* K15 */
@@ -143,6 +146,7 @@ struct lls_cache_vtable {
   int (*rollback)(void *self,
                   uint32_t mark); /* to 0: everything since begin; stays open */
   int (*commit)(void *self);      /* closes; can't fail for want of memory */
+  /* For `tokens` beyond info's cached_tokens; enum lls_reserve_result or -errno. */
   int (*reserve)(void *self, const struct lls_request *, uint32_t tokens, uint32_t form,
                  uint32_t flags);
   /* In the transaction. RECOMPUTE gives everything back; SWAP moves it to the host by
@@ -163,7 +167,8 @@ struct lls_cache_vtable {
 
   /* optional [step] */
   /* A waiting request takes the blocks others have of its prefix, in the transaction; how
-   * many tokens: pure query with take = false. */
+   * many tokens, fewer than it has: pure query with take = false. What it has taken
+   * already stays taken. */
   uint32_t (*prefix)(void *self, const struct lls_request *, bool take);
   int (*forms)(void *self, struct lls_form_info *out, size_t max);
   int (*restore)(void *self, const struct lls_request *); /* K9 in the transaction */

@@ -125,6 +125,7 @@ struct lls_request {
   uint32_t form;          /* enum lls_form of what is cached; NONE if nothing is */
   uint32_t finish_reason; /* enum lls_finish_reason, NONE while alive */
   uint32_t instance;      /* index of the instance that has it */
+  uint32_t slot;          /* below engine->max_requests, its alone while it is alive */
   int32_t priority;       /* lower first, 0 by default */
   uint32_t tenant;        /* dense number of the fairness key, 0 if none */
 
@@ -183,13 +184,13 @@ enum lls_element {                    /* of what numbers a block holds */
 
 /*
  * One entry of a block table: `count` consecutive tokens from `first_token` on, in one
- * unit block. Entries of a list are in token order and leave no gap. 16 bytes, since the
- * kernels read one per block and sequence.
+ * unit block. Entries of a list are in token order and leave no gap; the list may reach
+ * beyond what is stored. 16 bytes, since the kernels read one per block and sequence.
  */
 struct lls_block_entry {
   uint32_t block;       /* physical unit block of the device pool */
   uint32_t first_token; /* logical index of the entry's first token */
-  uint16_t count;       /* tokens stored, 1..block_tokens */
+  uint16_t count;       /* tokens it has room for, 1..block_tokens */
   uint8_t direction;    /* enum lls_direction */
   uint8_t element;      /* enum lls_element */
   uint32_t scale;       /* scale block of an INT8 block, else 0 */
