@@ -86,24 +86,32 @@ struct lls_param {
   /* version 1 ends here */
 };
 
-#define LLS_PARAM_(TYPE, STRUCT, MEMBER, DEFAULT, MIN, MAX, CHOICES, UNIT, SENTENCE)     \
+/*
+ * Entries of a table, named as their member. What follows the sentence are further
+ * members: LLS_PARAM_INT(..., "sentence", .flags = LLS_PARAM_RELOADABLE).
+ */
+#define LLS_PARAM_(TYPE, STRUCT, MEMBER, DEFAULT, MIN, MAX, CHOICES, UNIT, ...)          \
   {                                                                                      \
     .name = #MEMBER, .type = TYPE, .offset = offsetof(STRUCT, MEMBER),                   \
     .default_value = DEFAULT, .min = MIN, .max = MAX, .choices = CHOICES, .unit = UNIT,  \
-    .sentence = SENTENCE                                                                 \
+    .sentence = __VA_ARGS__                                                              \
   }
-#define LLS_PARAM_INT(STRUCT, MEMBER, DEFAULT, MIN, MAX, UNIT, SENTENCE)                 \
-  LLS_PARAM_(LLS_TYPE_INT, STRUCT, MEMBER, DEFAULT, MIN, MAX, NULL, UNIT, SENTENCE)
-#define LLS_PARAM_FLOAT(STRUCT, MEMBER, DEFAULT, MIN, MAX, UNIT, SENTENCE)               \
-  LLS_PARAM_(LLS_TYPE_FLOAT, STRUCT, MEMBER, DEFAULT, MIN, MAX, NULL, UNIT, SENTENCE)
-#define LLS_PARAM_BOOL(STRUCT, MEMBER, DEFAULT, SENTENCE)                                \
-  LLS_PARAM_(LLS_TYPE_BOOL, STRUCT, MEMBER, DEFAULT, 0, 0, NULL, "", SENTENCE)
-#define LLS_PARAM_CHOICE(STRUCT, MEMBER, DEFAULT, CHOICES, SENTENCE)                     \
-  LLS_PARAM_(LLS_TYPE_CHOICE, STRUCT, MEMBER, DEFAULT, 0, 0, CHOICES, "", SENTENCE)
-#define LLS_PARAM_DURATION(STRUCT, MEMBER, DEFAULT, MIN, MAX, SENTENCE)                  \
-  LLS_PARAM_(LLS_TYPE_DURATION, STRUCT, MEMBER, DEFAULT, MIN, MAX, NULL, "", SENTENCE)
-#define LLS_PARAM_PATH(STRUCT, MEMBER, DEFAULT, SENTENCE)                                \
-  LLS_PARAM_(LLS_TYPE_PATH, STRUCT, MEMBER, DEFAULT, 0, 0, NULL, "", SENTENCE)
+#define LLS_PARAM_INT(STRUCT, MEMBER, DEFAULT, MIN, MAX, UNIT, ...)                      \
+  LLS_PARAM_(LLS_TYPE_INT, STRUCT, MEMBER, DEFAULT, MIN, MAX, NULL, UNIT, __VA_ARGS__)
+#define LLS_PARAM_FLOAT(STRUCT, MEMBER, DEFAULT, MIN, MAX, UNIT, ...)                    \
+  LLS_PARAM_(LLS_TYPE_FLOAT, STRUCT, MEMBER, DEFAULT, MIN, MAX, NULL, UNIT, __VA_ARGS__)
+#define LLS_PARAM_BOOL(STRUCT, MEMBER, DEFAULT, ...)                                     \
+  LLS_PARAM_(LLS_TYPE_BOOL, STRUCT, MEMBER, DEFAULT, 0, 0, NULL, "", __VA_ARGS__)
+#define LLS_PARAM_CHOICE(STRUCT, MEMBER, DEFAULT, CHOICES, ...)                          \
+  LLS_PARAM_(LLS_TYPE_CHOICE, STRUCT, MEMBER, DEFAULT, 0, 0, CHOICES, "", __VA_ARGS__)
+#define LLS_PARAM_DURATION(STRUCT, MEMBER, DEFAULT, MIN, MAX, ...)                       \
+  LLS_PARAM_(LLS_TYPE_DURATION, STRUCT, MEMBER, DEFAULT, MIN, MAX, NULL, "", __VA_ARGS__)
+#define LLS_PARAM_BYTES(STRUCT, MEMBER, DEFAULT, MIN, MAX, ...)                          \
+  LLS_PARAM_(LLS_TYPE_BYTES, STRUCT, MEMBER, DEFAULT, MIN, MAX, NULL, "", __VA_ARGS__)
+#define LLS_PARAM_STRING(STRUCT, MEMBER, DEFAULT, ...)                                   \
+  LLS_PARAM_(LLS_TYPE_STRING, STRUCT, MEMBER, DEFAULT, 0, 0, NULL, "", __VA_ARGS__)
+#define LLS_PARAM_PATH(STRUCT, MEMBER, DEFAULT, ...)                                     \
+  LLS_PARAM_(LLS_TYPE_PATH, STRUCT, MEMBER, DEFAULT, 0, 0, NULL, "", __VA_ARGS__)
 
 /* The one exported symbol. api_version and size stay the first two members for ever. */
 struct lls_plugin {
