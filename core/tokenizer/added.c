@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Added tokens in a byte trie: at each position of the text the longest is found in as
+ * many steps as it has bytes, however many tokens share its beginning (Gemma has 6,000
+ * that begin with "<unused").
+ */
+#include "core/tokenizer/added.h"
+
+#include "core/tokenizer/utf8.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE (-1)
+
+/* Children are a list of siblings; only the root, asked at every byte, has an array. */
+struct trie_node {
+  int32_t child;   /* first one */
+  int32_t sibling; /* next child of the same parent */
+  int32_t token;   /* index in tokens, or NONE */
+  unsigned char byte;
+};
+
+#define ROOTS 256
+
+static bool make_roots(struct lls_trie *trie)
+{
+  if (!lls_grow((void **)&trie->nodes, &trie->capacity, ROOTS, sizeof *trie->nodes))
+    return false;
+  for (int byte = 0; byte < ROOTS; byte++)
+    trie->nodes[byte] = (struct trie_node){NONE, NONE, NONE, (unsigned char)byte};
+  trie->count = ROOTS;
+  return true;
+}
+
+static int32_t find_child(const struct lls_trie *trie, int32_t parent, unsigned char byte)
+{
+  int32_t child = trie->nodes[parent].child;
+  while (child != NONE && trie->nodes[child].byte != byte)
+    child = trie->nodes[child].sibling;
+  return child;
+}
+
+static int32_t add_child(struct lls_trie *trie, int32_t parent, unsigned char byte)
+{
+  if (!lls_grow((void **)&trie->nodes, &trie->capacity, trie->count + 1,
+                sizeof *trie->nodes))
+    return NONE;
+  int32_t child = (int32_t)trie->count++;
+  trie->nodes[child] = (struct trie_node){NONE, trie->nodes[parent].child, NONE, byte};
+  trie->nodes[parent].child = child;
+  return child;
+}
+
+static int insert(struct lls_trie *trie, const char *string, size_t length, int32_t token)
+{
+  if (length == 0)
+    return 0;
+  if (trie->count == 0 && !make_roots(trie))
+    return -ENOMEM;
+  int32_t node = (unsigned char)string[0];
+  for (size_t i = 1; i < length; i++) {
+    int32_t child = find_child(trie, node, (unsigned char)string[i]);
+    if (child == NONE)
+      child = add_child(trie, node, (unsigned char)string[i]);
+    if (child == NONE)
+      return -ENOMEM;
+    node = child;
+  }
+  trie->nodes[node].token = token;
+  return 0;
+}
+
+/* The longest token that text begins with; its index or NONE. */
+static int32_t longest(const struct lls_trie *trie, const char *text, size_t length,
+                       size_t *size)
+{
+  int32_t found = NONE;
+  int32_t node = (unsigned char)text[0];
+  for (size_t i = 1;; i++) {
+    if (trie->nodes[node].token != NONE) {
+      found = trie->nodes[node].token;
+      *size = i;
+    }
+    if (i == length || (node = find_child(trie, node, (unsigned char)text[i])) == NONE)
+      return found;
+  }
+}
+
+static size_t spaces_before(const char *text, size_t end, size_t limit)
+{
+  size_t size;
+  while (end > limit && lls_char_is_space(lls_utf8_last(text, end, &size)))
+    end -= size;
+  return end;
+}
+
+static size_t spaces_after(const char *text, size_t length, size_t start)
+{
+  while (start < length && lls_char_is_space(lls_utf8_char(text + start)))
+    start += lls_utf8_length(text + start);
+  return start;
+}
+
+static bool is_inside_word(const char *text, size_t length, size_t start, size_t end)
+{
+  size_t size;
+  return (start > 0 && lls_char_is_word(lls_utf8_last(text, start, &size))) ||
+         (end < length && lls_char_is_word(lls_utf8_char(text + end)));
+}
+
+bool lls_added_find(const struct lls_added *added, const struct lls_trie *trie,
+                    const char *text, size_t length, size_t *at, size_t taken,
+                    struct lls_added_match *match)
+{
+  if (trie->count == 0)
+    return false;
+  for (size_t start = *at, size = 0; start < length; start++) {
+    int32_t index = longest(trie, text + start, length - start, &size);
+    if (index == NONE)
+      continue;
+    const struct lls_added_token *token = &added->tokens[index];
+    *at = start + size;
+    if (token->single_word && is_inside_word(text, length, start, *at)) {
+      start = *at - 1;
+      continue;
+    }
+    match->id = token->id;
+    match->start = token->lstrip ? spaces_before(text, start, taken) : start;
+    match->end = token->rstrip ? spaces_after(text, length, *at) : *at;
+    return true;
+  }
+  return false;
+}
+
+/* Puts the token into the trie of the text it is looked for in. */
+static int insert_token(struct lls_added *added, size_t index, const char *content,
+                        bool normalized, const struct lls_normalizer *normalizer,
+                        struct lls_matcher *matcher)
+{
+  if (!normalized)
+    return insert(&added->raw, content, strlen(content), (int32_t)index);
+  struct lls_bytes text = {0}, spare = {0};
+  lls_bytes_append(&text, content, strlen(content));
+  int code = text.failed ? -ENOMEM : lls_normalize(normalizer, matcher, &text, &spare);
+  if (code == 0)
+    code = insert(&added->normalized, text.data, text.length, (int32_t)index);
+  lls_bytes_free(&text);
+  lls_bytes_free(&spare);
+  return code;
+}
+
+static bool flag(const json_t *item, const char *name)
+{
+  return json_is_true(json_object_get(item, name));
+}
+
+static int load_token(struct lls_added *added, const json_t *item,
+                      struct lls_vocab *vocab, const struct lls_normalizer *normalizer,
+                      struct lls_matcher *matcher, struct lls_error *err)
+{
+  const char *content = json_string_value(json_object_get(item, "content"));
+  const json_t *number = json_object_get(item, "id");
+  json_int_t id = json_integer_value(number);
+  if (content == NULL || !json_is_integer(number) || id < 0 || id >= LLS_VOCAB_MAX)
+    return lls_fail(err, -EINVAL, "entry %zu has no \"content\" or no valid \"id\"",
+                    added->count);
+  int code = lls_vocab_add(vocab, (int32_t)id, content, strlen(content), err);
+  if (code < 0)
+    return code;
+  vocab->tokens[id].special = flag(item, "special");
+  added->tokens[added->count] =
+      (struct lls_added_token){.id = (int32_t)id,
+                               .single_word = flag(item, "single_word"),
+                               .lstrip = flag(item, "lstrip"),
+                               .rstrip = flag(item, "rstrip")};
+  code = insert_token(added, added->count, content, flag(item, "normalized"), normalizer,
+                      matcher);
+  added->count++;
+  return code < 0 ? lls_fail(err, code, "no memory for the added tokens") : 0;
+}
+
+int lls_added_load(struct lls_added *added, const json_t *list, struct lls_vocab *vocab,
+                   const struct lls_normalizer *normalizer, struct lls_error *err)
+{
+  if (json_array_size(list) == 0)
+    return 0;
+  struct lls_matcher *matcher = NULL;
+  added->tokens = calloc(json_array_size(list), sizeof *added->tokens);
+  if (added->tokens == NULL || lls_matcher_new(&matcher) < 0)
+    return lls_fail(err, -ENOMEM, "no memory for the added tokens");
+  size_t i;
+  json_t *item;
+  int code = 0;
+  json_array_foreach((json_t *)list, i, item)
+  {
+    code = load_token(added, item, vocab, normalizer, matcher, err);
+    if (code < 0)
+      break;
+  }
+  lls_matcher_free(matcher);
+  return code;
+}
+
+void lls_added_free(struct lls_added *added)
+{
+  free(added->tokens);
+  free(added->raw.nodes);
+  free(added->normalized.nodes);
+}

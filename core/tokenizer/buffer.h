@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Growable arrays of the tokenizer: bytes and token ids.
+ *
+ * An append that runs out of memory sets `failed` and drops what it was given, so that a
+ * caller appends freely and asks once, at the end. A zeroed struct is an empty array.
+ */
+#ifndef LLS_TOKENIZER_BUFFER_H
+#define LLS_TOKENIZER_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lls_bytes {
+  char *data; /* (length), not terminated */
+  size_t length;
+  size_t capacity;
+  bool failed;
+};
+
+struct lls_ids {
+  int32_t *data; /* (count) */
+  size_t count;
+  size_t capacity;
+  bool failed;
+};
+
+/* Makes room for `needed` elements of `size` bytes; false when there is no memory. */
+bool lls_grow(void **data, size_t *capacity, size_t needed, size_t size);
+
+void lls_bytes_append(struct lls_bytes *bytes, const char *data, size_t length);
+void lls_bytes_append_char(struct lls_bytes *bytes, int32_t codepoint);
+void lls_bytes_swap(struct lls_bytes *a, struct lls_bytes *b);
+void lls_bytes_free(struct lls_bytes *bytes);
+
+void lls_ids_append(struct lls_ids *ids, int32_t id);
+
+#endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decoders as steps on one token. A step that yields bytes rather than text (ByteLevel, a
+ * byte of ByteFallback) ends the token's way: what follows works on characters, and a
+ * byte alone is none.
+ */
+#include "core/tokenizer/decoder.h"
+
+#include "core/tokenizer/bytelevel.h"
+#include "core/tokenizer/utf8.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A token on its way through the steps. */
+struct passage {
+  struct lls_matcher *matcher;
+  struct lls_bytes text;
+  bool first;
+  bool is_bytes; /* the way ends here */
+};
+
+struct decode_step {
+  int (*run)(const struct decode_step *step, struct passage *token,
+             struct lls_bytes *out);
+  struct lls_pattern *pattern;
+  char *content;
+  int32_t character;
+  size_t start; /* how many at the start and the end */
+  size_t stop;
+  bool drop_first;
+};
+
+static int run_bytelevel(const struct decode_step *step, struct passage *token,
+                         struct lls_bytes *out)
+{
+  (void)step;
+  lls_bytelevel_decode(token->text.data, token->text.length, out);
+  token->is_bytes = true;
+  return 0;
+}
+
+static int hex_digit(char digit)
+{
+  if (digit >= '0' && digit <= '9')
+    return digit - '0';
+  if (digit >= 'a' && digit <= 'f')
+    return digit - 'a' + 10;
+  return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
+}
+
+/* "<0x41>" is the byte 0x41. */
+static int run_byte_fallback(const struct decode_step *step, struct passage *token,
+                             struct lls_bytes *out)
+{
+  (void)step;
+  const char *text = token->text.data;
+  if (token->text.length == 6 && memcmp(text, "<0x", 3) == 0 && text[5] == '>') {
+    int high = hex_digit(text[3]), low = hex_digit(text[4]);
+    if (high >= 0 && low >= 0) {
+      lls_bytes_append(out, &(char){(char)(high << 4 | low)}, 1);
+      token->is_bytes = true;
+      return 0;
+    }
+  }
+  lls_bytes_append(out, text, token->text.length);
+  return 0;
+}
+
+static int run_replace(const struct decode_step *step, struct passage *token,
+                       struct lls_bytes *out)
+{
+  return lls_pattern_replace(step->pattern, token->matcher, token->text.data,
+                             token->text.length, step->content, out);
+}
+
+static int run_strip(const struct decode_step *step, struct passage *token,
+                     struct lls_bytes *out)
+{
+  const char *text = token->text.data;
+  size_t begin = 0, end = token->text.length, size;
+  for (size_t i = 0; i < step->start && begin < end; i++) {
+    if (lls_utf8_char(text + begin) != step->character)
+      break;
+    begin += lls_utf8_length(text + begin);
+  }
+  for (size_t i = 0; i < step->stop && end > begin; i++) {
+    if (lls_utf8_last(text + begin, end - begin, &size) != step->character)
+      break;
+    end -= size;
+  }
+  lls_bytes_append(out, text + begin, end - begin);
+  return 0;
+}
+
+static int run_metaspace(const struct decode_step *step, struct passage *token,
+                         struct lls_bytes *out)
+{
+  const char *text = token->text.data;
+  for (size_t at = 0, size; at < token->text.length; at += size) {
+    size = lls_utf8_length(text + at);
+    if (lls_utf8_char(text + at) != step->character)
+      lls_bytes_append(out, text + at, size);
+    else if (!(token->first && step->drop_first))
+      lls_bytes_append(out, " ", 1);
+  }
+  return 0;
+}
+
+/* A member that must be one character. */
+static int load_character(const json_t *node, const char *member, int32_t *out,
+                          struct lls_error *err)
+{
+  const char *text = json_string_value(json_object_get(node, member));
+  if (text == NULL || *text == '\0' || text[lls_utf8_length(text)] != '\0')
+    return lls_fail(err, -EINVAL, "\"%s\" is not one character", member);
+  *out = lls_utf8_char(text);
+  return 0;
+}
+
+static int load_replace(struct decode_step *step, const json_t *node,
+                        struct lls_error *err)
+{
+  const char *content = json_string_value(json_object_get(node, "content"));
+  if (content == NULL)
+    return lls_fail(err, -EINVAL, "\"content\" is not a string");
+  step->run = run_replace;
+  step->content = strdup(content);
+  if (step->content == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for the decoder");
+  return lls_pattern_load(node, &step->pattern, err);
+}
+
+static int load_strip(struct decode_step *step, const json_t *node, struct lls_error *err)
+{
+  json_int_t start = json_integer_value(json_object_get(node, "start"));
+  json_int_t stop = json_integer_value(json_object_get(node, "stop"));
+  if (start < 0 || stop < 0 || start > 1000 || stop > 1000)
+    return lls_fail(err, -EINVAL, "\"start\" and \"stop\" are not from 0 to 1000");
+  step->run = run_strip;
+  step->start = (size_t)start;
+  step->stop = (size_t)stop;
+  return load_character(node, "content", &step->character, err);
+}
+
+static int load_metaspace(struct decode_step *step, const json_t *node,
+                          struct lls_error *err)
+{
+  const char *scheme = json_string_value(json_object_get(node, "prepend_scheme"));
+  step->run = run_metaspace;
+  step->drop_first = scheme != NULL
+                         ? strcmp(scheme, "never") != 0
+                         : !json_is_false(json_object_get(node, "add_prefix_space"));
+  return load_character(node, "replacement", &step->character, err);
+}
+
+/* After the tokens are joined only the beginning of the text can still be changed. */
+static int load_fused(struct lls_decoder *decoder, const char *type, const json_t *node,
+                      struct lls_error *err)
+{
+  struct decode_step strip;
+  if (strcmp(type, "Fuse") == 0)
+    return 0;
+  if (strcmp(type, "Strip") != 0)
+    return lls_fail(err, -ENOTSUP, "type \"%s\" after tokens are joined is not supported",
+                    type);
+  int code = load_strip(&strip, node, err);
+  if (code < 0)
+    return code;
+  if (strip.stop > 0 || decoder->strip_count > 0)
+    return lls_fail(err, -ENOTSUP,
+                    "a Strip at the end of the text, or a second one, is not supported");
+  decoder->strip = strip.character;
+  decoder->strip_count = (unsigned)strip.start;
+  return 0;
+}
+
+static int load_step(struct lls_decoder *decoder, const char *type, const json_t *node,
+                     struct lls_error *err)
+{
+  if (!lls_grow((void **)&decoder->steps, &decoder->capacity, decoder->count + 1,
+                sizeof *decoder->steps))
+    return lls_fail(err, -ENOMEM, "no memory for the decoder");
+  struct decode_step *step = &decoder->steps[decoder->count++];
+  *step = (struct decode_step){0};
+  if (strcmp(type, "Replace") == 0)
+    return load_replace(step, node, err);
+  if (strcmp(type, "Strip") == 0)
+    return load_strip(step, node, err);
+  if (strcmp(type, "Metaspace") == 0)
+    return load_metaspace(step, node, err);
+  if (strcmp(type, "ByteFallback") == 0) {
+    step->run = run_byte_fallback;
+    return 0;
+  }
+  if (strcmp(type, "ByteLevel") == 0) {
+    step->run = run_bytelevel;
+    decoder->fused = true;
+    return 0;
+  }
+  return lls_fail(err, -ENOTSUP, "type \"%s\" is not supported", type);
+}
+
+static int load_sequence(struct lls_decoder *decoder, const json_t *node,
+                         struct lls_error *err)
+{
+  const json_t *list = json_object_get(node, "decoders");
+  if (!json_is_array(list))
+    return lls_fail(err, -EINVAL, "\"decoders\" is not a list");
+  size_t i;
+  json_t *item;
+  json_array_foreach((json_t *)list, i, item)
+  {
+    int code = lls_decoder_load(decoder, item, err);
+    if (code < 0)
+      return code;
+  }
+  return 0;
+}
+
+int lls_decoder_load(struct lls_decoder *decoder, const json_t *node,
+                     struct lls_error *err)
+{
+  if (node == NULL || json_is_null(node))
+    return lls_fail(err, -ENOTSUP, "there is none, so tokens cannot become text again");
+  const char *type = json_string_value(json_object_get(node, "type"));
+  if (type == NULL)
+    return lls_fail(err, -EINVAL, "\"type\" is missing");
+  if (strcmp(type, "Sequence") == 0)
+    return load_sequence(decoder, node, err);
+  if (decoder->fused)
+    return load_fused(decoder, type, node, err);
+  if (strcmp(type, "Fuse") == 0) {
+    decoder->fused = true;
+    return 0;
+  }
+  return load_step(decoder, type, node, err);
+}
+
+void lls_decoder_free(struct lls_decoder *decoder)
+{
+  for (size_t i = 0; i < decoder->count; i++) {
+    lls_pattern_free(decoder->steps[i].pattern);
+    free(decoder->steps[i].content);
+  }
+  free(decoder->steps);
+}
+
+int lls_decode_token(const struct lls_decoder *decoder, struct lls_matcher *matcher,
+                     const char *token, size_t length, bool first, struct lls_bytes *out)
+{
+  struct passage passage = {.matcher = matcher, .first = first};
+  struct lls_bytes next = {0};
+  int code = 0;
+  lls_bytes_append(&passage.text, token, length);
+  for (size_t i = 0; i < decoder->count && code == 0 && !passage.is_bytes; i++) {
+    next.length = 0;
+    code = decoder->steps[i].run(&decoder->steps[i], &passage, &next);
+    lls_bytes_swap(&passage.text, &next);
+  }
+  lls_bytes_append(out, passage.text.data, passage.text.length);
+  if (passage.text.failed || next.failed || out->failed)
+    code = -ENOMEM;
+  lls_bytes_free(&passage.text);
+  lls_bytes_free(&next);
+  return code;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The merge table of a BPE: (left id, right id) -> (rank, merged id), open addressing, at
+ * most half full. It is asked once for every adjacent pair, so an entry is 16 bytes and
+ * four share a cache line.
+ */
+#ifndef LLS_TOKENIZER_MERGES_H
+#define LLS_TOKENIZER_MERGES_H
+
+#include "core/base/error.h"
+#include "core/tokenizer/vocab.h"
+
+#include <jansson.h>
+
+struct lls_merge {
+  int32_t left;
+  int32_t right;
+  int32_t merged; /* -1 in an empty slot */
+  uint32_t rank;  /* lower is joined first */
+};
+
+struct lls_merges {
+  struct lls_merge *slots; /* (mask + 1) */
+  size_t mask;
+};
+
+/* Reads ["a b", ...] or [["a", "b"], ...]; the rank is the position in the list. */
+int lls_merges_load(struct lls_merges *merges, const json_t *list,
+                    const struct lls_vocab *vocab, struct lls_error *err);
+void lls_merges_free(struct lls_merges *merges);
+
+/* The merge of a pair, or NULL. */
+const struct lls_merge *lls_merges_find(const struct lls_merges *merges, int32_t left,
+                                        int32_t right);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Normalisers; each kind is a loader and a function from text to text. */
+#include "core/tokenizer/normalizer.h"
+
+#include "core/tokenizer/unicode.h"
+#include "core/tokenizer/utf8.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct normalize_step {
+  int (*run)(const struct normalize_step *step, struct lls_matcher *matcher,
+             const struct lls_bytes *text, struct lls_bytes *out);
+  enum lls_form form;
+  char *content;
+  struct lls_pattern *pattern;
+  bool left;
+  bool right;
+};
+
+static int run_form(const struct normalize_step *step, struct lls_matcher *matcher,
+                    const struct lls_bytes *text, struct lls_bytes *out)
+{
+  (void)matcher;
+  if (lls_utf8_is_ascii(text->data, text->length)) {
+    lls_bytes_append(out, text->data, text->length);
+    return 0;
+  }
+  return lls_unicode_normalize(step->form, text->data, text->length, out);
+}
+
+static int run_lowercase(const struct normalize_step *step, struct lls_matcher *matcher,
+                         const struct lls_bytes *text, struct lls_bytes *out)
+{
+  (void)step;
+  (void)matcher;
+  lls_unicode_lowercase(text->data, text->length, out);
+  return 0;
+}
+
+static int run_strip_accents(const struct normalize_step *step,
+                             struct lls_matcher *matcher, const struct lls_bytes *text,
+                             struct lls_bytes *out)
+{
+  (void)step;
+  (void)matcher;
+  lls_unicode_strip_accents(text->data, text->length, out);
+  return 0;
+}
+
+static int run_prepend(const struct normalize_step *step, struct lls_matcher *matcher,
+                       const struct lls_bytes *text, struct lls_bytes *out)
+{
+  (void)matcher;
+  if (text->length > 0)
+    lls_bytes_append(out, step->content, strlen(step->content));
+  lls_bytes_append(out, text->data, text->length);
+  return 0;
+}
+
+static int run_replace(const struct normalize_step *step, struct lls_matcher *matcher,
+                       const struct lls_bytes *text, struct lls_bytes *out)
+{
+  return lls_pattern_replace(step->pattern, matcher, text->data, text->length,
+                             step->content, out);
+}
+
+static int run_strip(const struct normalize_step *step, struct lls_matcher *matcher,
+                     const struct lls_bytes *text, struct lls_bytes *out)
+{
+  (void)matcher;
+  size_t start = 0, end = text->length, size;
+  while (step->left && start < end &&
+         lls_char_is_space(lls_utf8_char(text->data + start)))
+    start += lls_utf8_length(text->data + start);
+  while (step->right && end > start &&
+         lls_char_is_space(lls_utf8_last(text->data + start, end - start, &size)))
+    end -= size;
+  lls_bytes_append(out, text->data + start, end - start);
+  return 0;
+}
+
+/* A zeroed step at the end of the list, or NULL without memory. */
+static struct normalize_step *add_step(struct lls_normalizer *normalizer)
+{
+  if (!lls_grow((void **)&normalizer->steps, &normalizer->capacity, normalizer->count + 1,
+                sizeof *normalizer->steps))
+    return NULL;
+  struct normalize_step *step = &normalizer->steps[normalizer->count++];
+  *step = (struct normalize_step){0};
+  return step;
+}
+
+static int load_content(struct normalize_step *step, const json_t *node,
+                        const char *member, struct lls_error *err)
+{
+  const char *content = json_string_value(json_object_get(node, member));
+  if (content == NULL)
+    return lls_fail(err, -EINVAL, "\"%s\" is not a string", member);
+  step->content = strdup(content);
+  return step->content != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for a normalizer");
+}
+
+static int load_step(struct normalize_step *step, const char *type, const json_t *node,
+                     struct lls_error *err)
+{
+  static const char *const forms[] = {
+      [LLS_NFC] = "NFC", [LLS_NFD] = "NFD", [LLS_NFKC] = "NFKC", [LLS_NFKD] = "NFKD"};
+  for (size_t form = 0; form < sizeof forms / sizeof *forms; form++) {
+    if (strcmp(type, forms[form]) == 0) {
+      step->run = run_form;
+      step->form = (enum lls_form)form;
+      return 0;
+    }
+  }
+  if (strcmp(type, "Lowercase") == 0) {
+    step->run = run_lowercase;
+    return 0;
+  }
+  if (strcmp(type, "StripAccents") == 0) {
+    step->run = run_strip_accents;
+    return 0;
+  }
+  if (strcmp(type, "Strip") == 0) {
+    step->run = run_strip;
+    step->left = json_is_true(json_object_get(node, "strip_left"));
+    step->right = json_is_true(json_object_get(node, "strip_right"));
+    return 0;
+  }
+  if (strcmp(type, "Prepend") == 0) {
+    step->run = run_prepend;
+    return load_content(step, node, "prepend", err);
+  }
+  if (strcmp(type, "Replace") == 0) {
+    step->run = run_replace;
+    int code = load_content(step, node, "content", err);
+    return code < 0 ? code : lls_pattern_load(node, &step->pattern, err);
+  }
+  return lls_fail(err, -ENOTSUP, "type \"%s\" is not supported", type);
+}
+
+static int load_sequence(struct lls_normalizer *normalizer, const json_t *list,
+                         struct lls_error *err)
+{
+  if (!json_is_array(list))
+    return lls_fail(err, -EINVAL, "\"normalizers\" is not a list");
+  size_t i;
+  json_t *item;
+  json_array_foreach((json_t *)list, i, item)
+  {
+    int code = lls_normalizer_load(normalizer, item, err);
+    if (code < 0)
+      return code;
+  }
+  return 0;
+}
+
+int lls_normalizer_load(struct lls_normalizer *normalizer, const json_t *node,
+                        struct lls_error *err)
+{
+  if (node == NULL || json_is_null(node))
+    return 0;
+  const char *type = json_string_value(json_object_get(node, "type"));
+  if (type == NULL)
+    return lls_fail(err, -EINVAL, "\"type\" is missing");
+  if (strcmp(type, "Sequence") == 0)
+    return load_sequence(normalizer, json_object_get(node, "normalizers"), err);
+  struct normalize_step *step = add_step(normalizer);
+  if (step == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for a normalizer");
+  return load_step(step, type, node, err);
+}
+
+void lls_normalizer_free(struct lls_normalizer *normalizer)
+{
+  for (size_t i = 0; i < normalizer->count; i++) {
+    free(normalizer->steps[i].content);
+    lls_pattern_free(normalizer->steps[i].pattern);
+  }
+  free(normalizer->steps);
+}
+
+int lls_normalize(const struct lls_normalizer *normalizer, struct lls_matcher *matcher,
+                  struct lls_bytes *text, struct lls_bytes *spare)
+{
+  for (size_t i = 0; i < normalizer->count; i++) {
+    const struct normalize_step *step = &normalizer->steps[i];
+    spare->length = 0;
+    int code = step->run(step, matcher, text, spare);
+    if (code == 0 && spare->failed)
+      code = -ENOMEM;
+    if (code < 0)
+      return code;
+    lls_bytes_swap(text, spare);
+  }
+  return 0;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading tokenizer.json, or the older pair vocab.json and merges.txt.
+ *
+ * The pair is byte-level BPE as GPT-2 has it (OPT is published so). It is brought into
+ * the form of tokenizer.json, so that everything behind this file knows one form only.
+ */
+#include "core/tokenizer/source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int lls_folder_json(const char *folder, const char *name, json_t **out,
+                    struct lls_error *err)
+{
+  char path[4096];
+  if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+    return lls_fail(err, -ENAMETOOLONG, "%s/%s: the path is too long", folder, name);
+  FILE *file = fopen(path, "re");
+  if (file == NULL && errno == ENOENT)
+    return -ENOENT;
+  if (file == NULL)
+    return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
+  json_error_t error;
+  json_t *root = json_loadf(file, JSON_ALLOW_NUL, &error);
+  fclose(file);
+  if (root == NULL)
+    return lls_fail(err, -EINVAL, "%s:%d: not valid JSON: %s", path, error.line,
+                    error.text);
+  if (!json_is_object(root)) {
+    json_decref(root);
+    return lls_fail(err, -EINVAL, "%s: not a JSON object", path);
+  }
+  *out = root;
+  return 0;
+}
+
+const char *lls_config_token(const json_t *config, const char *member)
+{
+  const json_t *token = json_object_get(config, member);
+  return json_string_value(json_is_object(token) ? json_object_get(token, "content")
+                                                 : token);
+}
+
+/* The lines of merges.txt that are merges: the first may tell a version. */
+static int read_merges(const char *folder, json_t *merges, struct lls_error *err)
+{
+  char path[4096];
+  snprintf(path, sizeof path, "%s/merges.txt", folder);
+  FILE *file = fopen(path, "re");
+  if (file == NULL)
+    return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
+  char *line = NULL;
+  size_t capacity = 0;
+  int code = 0;
+  ssize_t length;
+  for (size_t number = 1; code == 0 && (length = getline(&line, &capacity, file)) >= 0;
+       number++) {
+    while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
+      line[--length] = '\0';
+    if (length == 0 || (number == 1 && strncmp(line, "#version", 8) == 0))
+      continue;
+    if (json_array_append_new(merges, json_string(line)) < 0)
+      code = lls_fail(err, -EINVAL, "%s:%zu: not valid UTF-8", path, number);
+  }
+  free(line);
+  fclose(file);
+  return code;
+}
+
+/* The special tokens that tokenizer_config.json names, as entries of "added_tokens". */
+static json_t *special_tokens(const json_t *vocab, const json_t *config)
+{
+  static const char *const members[] = {"bos_token", "eos_token", "unk_token",
+                                        "pad_token"};
+  json_t *list = json_array();
+  for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+    const char *token = lls_config_token(config, members[i]);
+    const json_t *id = token != NULL ? json_object_get(vocab, token) : NULL;
+    if (id != NULL)
+      json_array_append_new(
+          list, json_pack("{s:O, s:s, s:b}", "id", id, "content", token, "special", 1));
+  }
+  return list;
+}
+
+static int read_pair(const char *folder, struct lls_tokenizer_source *source,
+                     struct lls_error *err)
+{
+  json_t *vocab = NULL, *merges = json_array();
+  int code = lls_folder_json(folder, "vocab.json", &vocab, err);
+  if (code == -ENOENT)
+    code =
+        lls_fail(err, code, "%s: there is no tokenizer.json, nor a vocab.json", folder);
+  if (code == 0)
+    code = read_merges(folder, merges, err);
+  if (code == 0) {
+    int prefix = json_is_true(json_object_get(source->config, "add_prefix_space"));
+    source->file = "vocab.json";
+    source->root = json_pack("{s:{s:s, s:O, s:O}, s:o, s:{s:s, s:b}, s:{s:s}}", "model",
+                             "type", "BPE", "vocab", vocab, "merges", merges,
+                             "added_tokens", special_tokens(vocab, source->config),
+                             "pre_tokenizer", "type", "ByteLevel", "add_prefix_space",
+                             prefix, "decoder", "type", "ByteLevel");
+    if (source->root == NULL)
+      code = lls_fail(err, -ENOMEM, "no memory for the tokenizer");
+  }
+  json_decref(vocab);
+  json_decref(merges);
+  return code;
+}
+
+int lls_tokenizer_source_read(const char *model_folder,
+                              struct lls_tokenizer_source *source, struct lls_error *err)
+{
+  int code = lls_folder_json(model_folder, "tokenizer_config.json", &source->config, err);
+  if (code == -ENOENT) {
+    source->config = json_object();
+    code = source->config != NULL ? 0 : -ENOMEM;
+  }
+  if (code < 0)
+    return code;
+  code = lls_folder_json(model_folder, "tokenizer.json", &source->root, err);
+  source->file = "tokenizer.json";
+  if (code == -ENOENT)
+    code = read_pair(model_folder, source, err);
+  if (code < 0)
+    lls_tokenizer_source_free(source);
+  return code;
+}
+
+void lls_tokenizer_source_free(struct lls_tokenizer_source *source)
+{
+  json_decref(source->root);
+  json_decref(source->config);
+  *source = (struct lls_tokenizer_source){0};
+}

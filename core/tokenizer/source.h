@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of a model folder that describe its tokeniser. */
+#ifndef LLS_TOKENIZER_SOURCE_H
+#define LLS_TOKENIZER_SOURCE_H
+
+#include "core/base/error.h"
+
+#include <jansson.h>
+
+struct lls_tokenizer_source {
+  json_t *root;     /* tokenizer.json, or what vocab.json and merges.txt amount to */
+  json_t *config;   /* tokenizer_config.json; an empty object where there is none */
+  const char *file; /* what root was read from, for messages */
+};
+
+int lls_tokenizer_source_read(const char *model_folder,
+                              struct lls_tokenizer_source *source, struct lls_error *err);
+void lls_tokenizer_source_free(struct lls_tokenizer_source *source);
+
+/* Reads a JSON object from a file of the folder; -ENOENT, without a sentence, if absent.
+ */
+int lls_folder_json(const char *folder, const char *name, json_t **out,
+                    struct lls_error *err);
+
+/* A token of tokenizer_config.json: a string, or an object with "content"; or NULL. */
+const char *lls_config_token(const json_t *config, const char *member);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unicode normalisation forms and case, over utf8proc's tables. */
+#ifndef LLS_TOKENIZER_UNICODE_H
+#define LLS_TOKENIZER_UNICODE_H
+
+#include "core/tokenizer/buffer.h"
+
+enum lls_form {
+  LLS_NFC,
+  LLS_NFD,
+  LLS_NFKC,
+  LLS_NFKD,
+};
+
+/* Appends text (valid UTF-8) in a normalisation form; 0 or -ENOMEM. */
+int lls_unicode_normalize(enum lls_form form, const char *text, size_t length,
+                          struct lls_bytes *out);
+/* Appends text with every character in lower case, without regard to its neighbours. */
+void lls_unicode_lowercase(const char *text, size_t length, struct lls_bytes *out);
+/* Appends text without its combining marks. */
+void lls_unicode_strip_accents(const char *text, size_t length, struct lls_bytes *out);
+
+#endif
