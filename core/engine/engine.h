@@ -31,12 +31,11 @@ struct lls_engine_options {
   uint32_t max_tokens;          /* rows of the largest step, = the device's max_rows */
   uint32_t max_sequences;       /* of a step, = the device's */
   uint32_t max_context;         /* tokens of a sequence; 0 = the model's own limit */
-  uint32_t max_logits;          /* all_logits rows of a step, 0 in production */
+  uint32_t max_logits;          /* rows kept by all_logits in a step, 0 = none */
   uint32_t block_tokens;
   size_t cache_bytes;      /* device pool; 0 = max_sequences full contexts, at most half
                               of the memory left after the weights */
   size_t host_cache_bytes; /* host tier, 0 = none */
-  bool check_tables;       /* refuse a block table that does not cover its rows */
 
   /* Tells how far loading is; NULL = nobody listens. */
   void (*progress)(void *context, size_t done_bytes, size_t total_bytes);

@@ -28,6 +28,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
     rc = lls_json_bool_or(json, "tie_word_embeddings", false, &out->tied_embeddings, err);
   if (rc < 0)
     return rc;
+  out->kv_heads = out->heads; /* as the fused tensor is laid out */
   out->norm_epsilon = (float)epsilon;
   out->output_bias = out->qkv_bias;
   return 0;

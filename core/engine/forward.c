@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The forward pass, once for all architectures and devices. A layer is an attention and
+ * an mlp branch on the residual stream x; see core/model/config.h for the variations.
+ *
+ * All rows of a step, whatever sequence they are of, go through the matrix products
+ * together; only attention knows about sequences. Rows that nobody wants logits of leave
+ * in the last layer as soon as their keys and values are cached: of a prefill that is all
+ * but one row.
+ */
+#include "core/engine/internal.h"
+
+/* The rows that are still computed. */
+struct stream {
+  struct lls_engine *e;
+  const struct lls_device_ops *ops;
+  struct lls_device *device;
+  void *x;              /* (n_rows, hidden) */
+  const void *attended; /* (n_rows, heads head_dim) what attention gave in this layer */
+  uint32_t n_rows;
+};
+
+static void norm(const struct stream *s, const struct lls_norm_weights *w, const void *x,
+                 void *y)
+{
+  const struct lls_model_config *c = &s->e->config;
+  s->ops->norm(s->device, c->norm, x, w->weight, w->bias, c->norm_epsilon, s->n_rows,
+               c->hidden, y);
+}
+
+static void linear(const struct stream *s, const struct lls_weight *w, const void *x,
+                   enum lls_linear_store store, void *y)
+{
+  s->ops->linear(s->device, w, x, s->n_rows, store, y);
+}
+
+static void embed(const struct stream *s)
+{
+  const struct lls_engine *e = s->e;
+  const struct lls_weights *w = &e->weights;
+  if (w->project_in != NULL) {
+    s->ops->embed(s->device, w->embedding, e->act.h);
+    linear(s, w->project_in, e->act.h, LLS_STORE_SET, s->x);
+  } else {
+    s->ops->embed(s->device, w->embedding, s->x);
+  }
+  if (w->positions != NULL)
+    s->ops->embed_positions(s->device, w->positions, (int32_t)e->config.position_offset,
+                            s->x);
+}
+
+/* What a branch reads: x, normed first unless the norm comes after the addition. */
+static const void *branch_input(const struct stream *s, const struct lls_norm_weights *w)
+{
+  if (s->e->config.post_norm)
+    return s->x;
+  norm(s, w, s->x, s->e->act.h);
+  return s->e->act.h;
+}
+
+static void branch_end(const struct stream *s, const struct lls_norm_weights *w)
+{
+  if (s->e->config.post_norm)
+    norm(s, w, s->x, s->x);
+}
+
+/* Fills the cache from x, and attended with what attention finds there. */
+static void attend(struct stream *s, uint32_t layer)
+{
+  struct lls_engine *e = s->e;
+  const struct lls_layer_weights *w = &e->weights.layers[layer];
+  void *qkv = e->act.wide;
+  linear(s, w->qkv, branch_input(s, &w->attention_norm), LLS_STORE_SET, qkv);
+  if (e->rope.rotary_dims > 0)
+    s->ops->rope(s->device, &e->attention, &e->rope, qkv);
+  s->ops->cache_write(s->device, &e->attention, layer, qkv);
+  s->ops->attention(s->device, &e->attention, layer, qkv, e->act.narrow);
+  s->attended = e->act.narrow;
+}
+
+/* The mlp's inner layer, activated; where it is. */
+static const void *mlp_inner(const struct stream *s, const struct lls_layer_weights *w,
+                             const void *input)
+{
+  const struct lls_engine *e = s->e;
+  const struct lls_model_config *c = &e->config;
+  linear(s, w->up, input, LLS_STORE_SET, e->act.wide);
+  if (!c->gated) {
+    s->ops->activate(s->device, c->activation, e->act.wide, s->n_rows, c->ffn);
+    return e->act.wide;
+  }
+  s->ops->gated(s->device, c->activation, e->act.wide, s->n_rows, c->ffn, e->act.narrow);
+  return e->act.narrow;
+}
+
+/* Adds both branches to x. A parallel mlp reads x as the layer
+ * got it, so its norm comes before attention's output is added. */
+static void add_branches(const struct stream *s, const struct lls_layer_weights *w)
+{
+  const void *input = NULL;
+  bool parallel = s->e->config.parallel_residual;
+  if (parallel)
+    input = branch_input(s, &w->mlp_norm);
+  linear(s, w->output, s->attended, LLS_STORE_ADD, s->x);
+  branch_end(s, &w->attention_norm);
+  if (!parallel)
+    input = branch_input(s, &w->mlp_norm);
+  linear(s, w->down, mlp_inner(s, w, input), LLS_STORE_ADD, s->x);
+  branch_end(s, &w->mlp_norm);
+}
+
+/* Goes on with the wanted rows only; q, k, v are done with, so `wide` is free. */
+static void keep_wanted_rows(struct stream *s)
+{
+  const struct lls_engine *e = s->e;
+  const struct lls_model_config *c = &e->config;
+  s->ops->gather(s->device, s->x, e->logit_rows, e->n_logit_rows, c->hidden,
+                 e->act.picked);
+  s->ops->gather(s->device, s->attended, e->logit_rows, e->n_logit_rows,
+                 c->heads * c->head_dim, e->act.wide);
+  s->attended = e->act.wide;
+  s->x = e->act.picked;
+  s->n_rows = e->n_logit_rows;
+}
+
+static void head(const struct stream *s)
+{
+  const struct lls_engine *e = s->e;
+  const struct lls_weights *w = &e->weights;
+  const void *x = s->x;
+  if (e->config.final_norm)
+    norm(s, &w->final_norm, s->x, s->x);
+  if (w->project_out != NULL) {
+    linear(s, w->project_out, s->x, LLS_STORE_SET, e->act.projected);
+    x = e->act.projected;
+  }
+  s->ops->logits(s->device, w->head, x, s->n_rows, e->act.logits);
+}
+
+void lls_engine_forward(struct lls_engine *e)
+{
+  struct stream s = {
+      .e = e,
+      .ops = e->device->ops,
+      .device = e->device,
+      .x = e->act.x,
+      .n_rows = e->step.n_rows,
+  };
+  embed(&s);
+  for (uint32_t layer = 0; layer < e->weights.n_layers; layer++) {
+    attend(&s, layer);
+    if (layer == e->weights.n_layers - 1)
+      keep_wanted_rows(&s);
+    if (s.n_rows > 0)
+      add_branches(&s, &e->weights.layers[layer]);
+  }
+  if (s.n_rows > 0)
+    head(&s);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's insides, shared by engine.c (life), step.c (batches) and forward.c. */
+#ifndef LLS_ENGINE_INTERNAL_H
+#define LLS_ENGINE_INTERNAL_H
+
+#include "core/engine/engine.h"
+#include "core/engine/weights.h"
+
+/*
+ * Activations of one step, in the device's memory and type. Branches follow each other,
+ * so `wide` holds q, k, v first and the mlp's inner layer later, `narrow` what attention
+ * gives and then the activated inner layer.
+ */
+struct lls_activations {
+  void *x;         /* (max_tokens, hidden) the residual stream */
+  void *h;         /* (max_tokens, max(hidden, embed_dim)) a branch's input */
+  void *wide;      /* (max_tokens, max(qkv, up columns)) */
+  void *narrow;    /* (max_tokens, max(heads head_dim, ffn)) */
+  void *picked;    /* (max_logit_rows, hidden) rows whose logits are wanted */
+  void *projected; /* (max_logit_rows, embed_dim), where the model projects */
+  float *logits;   /* (max_logit_rows, vocab) */
+};
+
+struct lls_engine {
+  struct lls_engine_options options;
+  struct lls_model_config config;
+  struct lls_engine_caps caps;
+  struct lls_device *device;
+  struct lls_weights weights;
+  struct lls_pool *pool;
+  struct lls_pool_shape pool_shape;
+  struct lls_attention_shape attention;
+  struct lls_rope_shape rope;
+  float *inverse_frequency; /* (rope.rotary_dims / 2) */
+
+  /* The step, flat. Rows whose logits are wanted: first the last row of every sequence
+   * that gets a token, in batch order, then the other rows of those with all_logits. */
+  struct lls_activations act;
+  struct lls_device_step step;
+  int32_t *tokens, *positions;         /* (max_tokens) */
+  uint32_t *row_sequence;              /* (max_tokens) */
+  struct lls_step_sequence *sequences; /* (max_sequences) */
+  uint32_t max_logit_rows; /* max_sequences + options.max_logits, or max_tokens */
+  uint32_t n_logit_rows, n_sampled, n_kept_logits;
+  uint32_t *logit_rows;                 /* (max_logit_rows) */
+  const struct lls_sampling **sampling; /* (max_sequences), n_sampled of them */
+  struct lls_sampled *sampled;          /* (max_sequences), likewise */
+  const struct lls_sampled **result;    /* (max_sequences) */
+  float *logits;                        /* (options.max_logits, vocab) read back */
+  uint32_t *first_logit; /* (max_sequences) row in logits, NO_LOGITS if not kept */
+  int64_t started_ns;
+  bool running; /* between submit and wait */
+};
+
+#define NO_LOGITS UINT32_MAX
+
+/* Runs engine->step through the model up to act.logits of the wanted rows; forward.c. */
+void lls_engine_forward(struct lls_engine *);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One step: checks the batch, lays it out flat for the device, runs it, hands the tokens
+ * back in the batch's order.
+ *
+ * A batch comes from policies that nobody vouches for, so everything that a kernel uses
+ * as an index is checked here, block tables too: one pass over entries of which each
+ * stands for block_tokens rows of cache that attention reads in every layer.
+ */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/engine/internal.h"
+
+static int64_t now_ns(const struct lls_engine *e)
+{
+  if (e->options.clock != NULL)
+    return e->options.clock(e->options.clock_context);
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
+}
+
+/* ---- checks --------------------------------------------------------------------- */
+
+/* A list of entries without gaps, of blocks that exist, for at least `needed` tokens. */
+static int check_entries(const struct lls_engine *e, const struct lls_block_entry *list,
+                         uint32_t n, uint32_t needed, struct lls_error *err)
+{
+  uint32_t covered = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const struct lls_block_entry *entry = &list[i];
+    if (entry->direction != LLS_LEFT_TO_RIGHT || entry->element != LLS_ELEMENT_MODEL)
+      return lls_fail(err, -ENOTSUP,
+                      "blocks filled from the right or of int8 numbers: unsupported by "
+                      "this engine");
+    if (entry->block >= e->pool_shape.device_units)
+      return lls_fail(err, -EINVAL, "block %u of %u in the pool", entry->block,
+                      e->pool_shape.device_units);
+    if (entry->first_token != covered || entry->count == 0 ||
+        entry->count > e->pool_shape.block_tokens)
+      return lls_fail(err, -EINVAL,
+                      "block table entry %u has %u tokens from %u on where token %u is "
+                      "next",
+                      i, entry->count, entry->first_token, covered);
+    covered += entry->count;
+  }
+  if (covered < needed)
+    return lls_fail(err, -EINVAL, "the block table covers %u of %u tokens", covered,
+                    needed);
+  return 0;
+}
+
+static int check_table(const struct lls_engine *e, const struct lls_block_table *table,
+                       uint32_t needed, struct lls_error *err)
+{
+  if (table->form != LLS_FORM_KV)
+    return lls_fail(err, -ENOTSUP,
+                    "a cache of hidden states: unsupported by this engine");
+  int rc = check_entries(e, table->k, table->k_count, needed, err);
+  return rc < 0 ? rc : check_entries(e, table->v, table->v_count, needed, err);
+}
+
+static int check_sequence(const struct lls_engine *e, const struct lls_engine_sequence *s,
+                          struct lls_error *err)
+{
+  uint32_t limit = e->caps.max_context;
+  if (s->n_tokens == 0 || s->context >= limit || s->n_tokens > limit - s->context)
+    return lls_fail(err, -EINVAL, "%u tokens after %u where %u are the most", s->n_tokens,
+                    s->context, limit);
+  for (uint32_t i = 0; i < s->n_tokens; i++)
+    if (s->tokens[i] < 0 || (uint32_t)s->tokens[i] >= e->config.vocab)
+      return lls_fail(err, -EINVAL, "token %d is outside the vocabulary of %u",
+                      s->tokens[i], e->config.vocab);
+  return check_table(e, s->table, s->context + s->n_tokens, err);
+}
+
+static int check_batch(const struct lls_engine *e, const struct lls_engine_batch *batch,
+                       struct lls_error *err)
+{
+  if (batch->n_sequences > e->options.max_sequences)
+    return lls_fail(err, -EINVAL, "%u sequences in a step where %u are the most",
+                    batch->n_sequences, e->options.max_sequences);
+  size_t rows = 0, kept = 0;
+  for (uint32_t i = 0; i < batch->n_sequences; i++) {
+    const struct lls_engine_sequence *s = &batch->sequences[i];
+    int rc = check_sequence(e, s, err);
+    if (rc < 0)
+      return lls_fail_at(err, rc, "sequence %u of the step", i);
+    rows += s->n_tokens;
+    kept += s->all_logits ? s->n_tokens : 0;
+  }
+  if (rows > e->options.max_tokens)
+    return lls_fail(err, -EINVAL, "%zu tokens in a step where %u are the most", rows,
+                    e->options.max_tokens);
+  if (kept > e->options.max_logits)
+    return lls_fail(err, -EINVAL, "logits of %zu rows where %u are kept", kept,
+                    e->options.max_logits);
+  return 0;
+}
+
+/* ---- layout --------------------------------------------------------------------- */
+
+static void add_sequence(struct lls_engine *e, const struct lls_engine_sequence *s)
+{
+  uint32_t first = e->step.n_rows, index = e->step.n_sequences++;
+  e->sequences[index] = (struct lls_step_sequence){
+      .table = s->table,
+      .first_row = first,
+      .n_rows = s->n_tokens,
+      .context = s->context,
+  };
+  memcpy(e->tokens + first, s->tokens, s->n_tokens * sizeof *s->tokens);
+  for (uint32_t i = 0; i < s->n_tokens; i++) {
+    e->positions[first + i] = (int32_t)(s->context + i);
+    e->row_sequence[first + i] = index;
+  }
+  e->step.n_rows += s->n_tokens;
+
+  e->result[index] = NULL;
+  if (s->sampling == NULL)
+    return;
+  e->result[index] = &e->sampled[e->n_sampled];
+  e->sampling[e->n_sampled++] = s->sampling;
+  e->logit_rows[e->n_logit_rows++] = e->step.n_rows - 1;
+}
+
+/* The rows beside the last one, which is there already if it gets a token. */
+static void keep_logits(struct lls_engine *e, uint32_t index, bool wanted)
+{
+  e->first_logit[index] = wanted ? e->n_kept_logits : NO_LOGITS;
+  if (!wanted)
+    return;
+  const struct lls_step_sequence *s = &e->sequences[index];
+  uint32_t others = s->n_rows - (e->result[index] != NULL);
+  for (uint32_t i = 0; i < others; i++)
+    e->logit_rows[e->n_logit_rows++] = s->first_row + i;
+  e->n_kept_logits += s->n_rows;
+}
+
+static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
+{
+  e->step = (struct lls_device_step){
+      .tokens = e->tokens,
+      .positions = e->positions,
+      .sequence = e->row_sequence,
+      .sequences = e->sequences,
+  };
+  e->n_logit_rows = e->n_sampled = e->n_kept_logits = 0;
+  for (uint32_t i = 0; i < batch->n_sequences; i++)
+    add_sequence(e, &batch->sequences[i]);
+  for (uint32_t i = 0; i < batch->n_sequences; i++)
+    keep_logits(e, i, batch->sequences[i].all_logits);
+}
+
+/* ---- run ------------------------------------------------------------------------ */
+
+/* Brings the rows of each sequence with all_logits together on the host. */
+static void download_logits(struct lls_engine *e)
+{
+  size_t vocab = e->config.vocab, row_bytes = vocab * sizeof(float);
+  const float *others = e->act.logits + e->n_sampled * vocab;
+  for (uint32_t i = 0; i < e->step.n_sequences; i++) {
+    if (e->first_logit[i] == NO_LOGITS)
+      continue;
+    float *to = e->logits + e->first_logit[i] * vocab;
+    size_t n = e->sequences[i].n_rows - (e->result[i] != NULL);
+    e->device->ops->download(e->device, others, to, n * row_bytes);
+    others += n * vocab;
+    if (e->result[i] != NULL) {
+      size_t row = (size_t)(e->result[i] - e->sampled);
+      e->device->ops->download(e->device, e->act.logits + row * vocab, to + n * vocab,
+                               row_bytes);
+    }
+  }
+}
+
+int lls_engine_submit(struct lls_engine *e, const struct lls_engine_batch *batch,
+                      struct lls_error *err)
+{
+  const struct lls_device_ops *ops = e->device->ops;
+  if (e->running)
+    return lls_fail(err, -EBUSY, "the step before was not waited for");
+  int rc = check_batch(e, batch, err);
+  if (rc < 0)
+    return rc;
+  e->started_ns = now_ns(e);
+  if (batch->n_copies > 0) {
+    rc = ops->pool_copy(e->device, e->pool, batch->copies, batch->n_copies);
+    if (rc < 0)
+      return lls_fail(err, rc, "a copy of the step is outside the pool");
+  }
+  lay_out(e, batch);
+  rc = ops->step_begin(e->device, e->pool, &e->step);
+  if (rc < 0)
+    return lls_fail(err, rc, "the device refuses a step of %u tokens", e->step.n_rows);
+  e->running = true;
+  if (e->step.n_rows == 0)
+    return 0;
+  lls_engine_forward(e);
+  if (e->n_kept_logits > 0)
+    download_logits(e);
+  if (e->n_sampled > 0)
+    ops->sample(e->device, e->act.logits, e->n_sampled, e->config.vocab, e->sampling,
+                e->sampled);
+  return 0;
+}
+
+int lls_engine_wait(struct lls_engine *e, struct lls_engine_result *result,
+                    struct lls_error *err)
+{
+  if (!e->running)
+    return lls_fail(err, -EINVAL, "no step was submitted");
+  int rc = e->device->ops->step_end(e->device, err);
+  e->running = false;
+  *result = (struct lls_engine_result){
+      .n_sequences = e->step.n_sequences,
+      .sampled = e->result,
+      .n_rows = e->step.n_rows,
+      .duration_ns = now_ns(e) - e->started_ns,
+  };
+  return rc;
+}
+
+const float *lls_engine_logits(const struct lls_engine *e, uint32_t sequence)
+{
+  if (sequence >= e->step.n_sequences || e->first_logit[sequence] == NO_LOGITS)
+    return NULL;
+  return e->logits + (size_t)e->first_logit[sequence] * e->config.vocab;
+}

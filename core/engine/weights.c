@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads weights: finds each tensor by the architecture's names, checks its shape against
+ * config.json, and has the device pack it. Query, key and value become one matrix, gate
+ * and up another, since one wide product is faster than two or three narrow ones.
+ *
+ * Memory. The estimate made before the first tensor counts the numbers of all matrices in
+ * the format asked for. What the device really makes of them (padding, another type where
+ * it multiplies that better) is known after the first layer, so the check is repeated
+ * then, and a model that does not fit is refused before it has pushed others out.
+ */
+#include "core/engine/weights.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model/architecture.h"
+#include "core/model/safetensors.h"
+
+struct loader {
+  struct lls_weights *w;
+  const struct lls_weights_source *source;
+  const struct lls_model_config *config;
+  const struct lls_tensor_names *names;
+  const char *prefix;
+  struct lls_device *device;
+  size_t total, done; /* numbers in matrices */
+  size_t available;   /* bytes of memory before loading */
+  struct lls_error *err;
+};
+
+/* One tensor of a stacked matrix. */
+struct part {
+  const char *name; /* without layer and suffix */
+  uint32_t rows;
+};
+
+#define MIB(bytes) (((bytes) + (1u << 20) - 1) >> 20)
+#define NO_LAYER   (-1)
+
+/* ---- memory --------------------------------------------------------------------- */
+
+static size_t layer_numbers(const struct lls_model_config *c)
+{
+  size_t attention = lls_qkv_columns(c) + (size_t)c->heads * c->head_dim;
+  return c->hidden * (attention + (size_t)c->ffn * (c->gated ? 3 : 2));
+}
+
+static size_t total_numbers(const struct lls_model_config *c)
+{
+  size_t projections =
+      c->embed_dim == c->hidden ? 0 : 2 * (size_t)c->hidden * c->embed_dim;
+  return c->layers * layer_numbers(c) + (size_t)c->vocab * c->embed_dim + projections;
+}
+
+static double bytes_per_number(enum lls_weight_format format, enum lls_dtype own)
+{
+  switch (format) {
+  case LLS_WEIGHTS_F32:
+    return 4;
+  case LLS_WEIGHTS_BF16:
+    return 2;
+  case LLS_WEIGHTS_INT8:
+    return 1;
+  case LLS_WEIGHTS_AUTO:
+    break;
+  }
+  return (double)lls_dtype_bytes(own);
+}
+
+static int check_memory(const struct loader *l, double per_number)
+{
+  size_t weights = (size_t)(per_number * (double)l->total);
+  if (weights + l->source->other_bytes <= l->available)
+    return 0;
+  return lls_fail(l->err, -ENOMEM,
+                  "the model does not fit: it needs %zu MiB of weights and %s; %zu MiB "
+                  "are available",
+                  MIB(weights), l->source->other_text, MIB(l->available));
+}
+
+/* ---- tensors -------------------------------------------------------------------- */
+
+/* FNV-1a: random weights depend on the tensor's name, not on the order of loading. */
+static uint64_t seed_of(const char *name)
+{
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (; *name != '\0'; name++)
+    hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+static int view_named(const struct loader *l, const char *name, size_t rows,
+                      size_t columns, struct lls_tensor_view *out)
+{
+  if (!l->source->dummy)
+    return lls_safetensors_view(l->w->file, name, rows, columns, out, l->err);
+  *out = (struct lls_tensor_view){
+      .dtype = l->config->dtype,
+      .rows = rows,
+      .columns = columns,
+      .row_stride = columns,
+      .seed = seed_of(name),
+  };
+  return 0;
+}
+
+static int view(const struct loader *l, int layer, const char *name, const char *suffix,
+                size_t rows, size_t columns, struct lls_tensor_view *out)
+{
+  char full[256];
+  if (layer == NO_LAYER)
+    snprintf(full, sizeof full, "%s%s%s", l->prefix, name, suffix);
+  else
+    snprintf(full, sizeof full, "%s%s%d.%s%s", l->prefix, l->names->layers, layer, name,
+             suffix);
+  return view_named(l, full, rows, columns, out);
+}
+
+static int pack(struct loader *l, const struct lls_tensor_view *parts,
+                const struct lls_tensor_view *biases, size_t n, struct lls_weight **out)
+{
+  const struct lls_device_ops *ops = l->device->ops;
+  int rc =
+      ops->weight_create(l->device, parts, biases, n, l->source->format, out, l->err);
+  if (rc < 0)
+    return rc;
+  l->w->bytes += ops->weight_bytes(*out);
+  for (size_t i = 0; i < n; i++)
+    l->done += parts[i].rows * parts[i].columns;
+  if (l->source->progress != NULL) {
+    size_t number = lls_dtype_bytes(l->config->dtype);
+    l->source->progress(l->source->progress_context, l->done * number, l->total * number);
+  }
+  return 0;
+}
+
+#define MAX_PARTS 3
+
+static int load_matrix(struct loader *l, int layer, const struct part *parts, size_t n,
+                       uint32_t columns, bool bias, struct lls_weight **out)
+{
+  struct lls_tensor_view weights[MAX_PARTS], biases[MAX_PARTS];
+  for (size_t i = 0; i < n; i++) {
+    const char *name = parts[i].name;
+    int rc = view(l, layer, name, ".weight", parts[i].rows, columns, &weights[i]);
+    if (rc == 0 && bias)
+      rc = view(l, layer, name, ".bias", 1, parts[i].rows, &biases[i]);
+    if (rc < 0)
+      return rc;
+  }
+  return pack(l, weights, bias ? biases : NULL, n, out);
+}
+
+static int load_one(struct loader *l, int layer, const char *name, uint32_t rows,
+                    uint32_t columns, bool bias, struct lls_weight **out)
+{
+  const struct part part = {name, rows};
+  return load_matrix(l, layer, &part, 1, columns, bias, out);
+}
+
+/* ---- query, key, value ---------------------------------------------------------- */
+
+/* Rows [first, first + n) of a matrix, or numbers of a vector. */
+static struct lls_tensor_view slice(const struct lls_tensor_view *whole, bool vector,
+                                    size_t first, size_t n)
+{
+  struct lls_tensor_view part = *whole;
+  size_t offset = vector ? first : first * whole->row_stride;
+  if (vector)
+    part.columns = n;
+  else
+    part.rows = n;
+  if (whole->data != NULL)
+    part.data = (const char *)whole->data + offset * lls_dtype_bytes(whole->dtype);
+  else
+    part.seed = whole->seed + first;
+  return part;
+}
+
+/* The fused tensor has q, k, v of head 0, then of head 1, ...; the device wants all q,
+ * all k, all v. */
+static void regroup(const struct lls_tensor_view *fused, bool vector, uint32_t heads,
+                    uint32_t head_dim, struct lls_tensor_view *parts)
+{
+  for (size_t which = 0; which < 3; which++)
+    for (size_t head = 0; head < heads; head++)
+      *parts++ = slice(fused, vector, (head * 3 + which) * head_dim, head_dim);
+}
+
+static int load_fused_qkv(struct loader *l, int layer, struct lls_weight **out)
+{
+  const struct lls_model_config *c = l->config;
+  uint32_t rows = lls_qkv_columns(c);
+  size_t n = 3 * (size_t)c->heads;
+  struct lls_tensor_view weight, bias, *parts = calloc(2 * n, sizeof *parts);
+  if (parts == NULL)
+    return lls_fail(l->err, -ENOMEM, "out of memory");
+  int rc = view(l, layer, l->names->fused_qkv, ".weight", rows, c->hidden, &weight);
+  if (rc == 0 && c->qkv_bias)
+    rc = view(l, layer, l->names->fused_qkv, ".bias", 1, rows, &bias);
+  if (rc < 0)
+    goto out;
+  regroup(&weight, false, c->heads, c->head_dim, parts);
+  if (c->qkv_bias)
+    regroup(&bias, true, c->heads, c->head_dim, parts + n);
+  rc = pack(l, parts, c->qkv_bias ? parts + n : NULL, n, out);
+out:
+  free(parts);
+  return rc;
+}
+
+static int load_qkv(struct loader *l, int layer, struct lls_weight **out)
+{
+  if (l->names->fused_qkv != NULL)
+    return load_fused_qkv(l, layer, out);
+  const struct lls_model_config *c = l->config;
+  const struct part parts[] = {
+      {l->names->q, c->heads * c->head_dim},
+      {l->names->k, c->kv_heads * c->head_dim},
+      {l->names->v, c->kv_heads * c->head_dim},
+  };
+  return load_matrix(l, layer, parts, 3, c->hidden, c->qkv_bias, out);
+}
+
+/* ---- norms ---------------------------------------------------------------------- */
+
+static int create_vector(struct loader *l, const struct lls_tensor_view *view_,
+                         float **out)
+{
+  return l->device->ops->vector_create(l->device, view_, out, l->err);
+}
+
+/* A norm without weights scales by one and adds zero. */
+static int constant_norm(struct loader *l, struct lls_norm_weights *out)
+{
+  uint32_t n = l->config->hidden;
+  float *numbers = calloc(n, sizeof *numbers);
+  if (numbers == NULL)
+    return lls_fail(l->err, -ENOMEM, "out of memory");
+  struct lls_tensor_view v = {
+      .data = numbers, .dtype = LLS_F32, .rows = 1, .columns = n, .row_stride = n};
+  int rc = create_vector(l, &v, &out->bias);
+  for (uint32_t i = 0; i < n; i++)
+    numbers[i] = 1;
+  if (rc == 0)
+    rc = create_vector(l, &v, &out->weight);
+  free(numbers);
+  return rc;
+}
+
+static int load_norm(struct loader *l, int layer, const char *name,
+                     struct lls_norm_weights *out)
+{
+  if (!l->config->norm_affine)
+    return constant_norm(l, out);
+  struct lls_tensor_view v;
+  int rc = view(l, layer, name, ".weight", 1, l->config->hidden, &v);
+  if (rc == 0)
+    rc = create_vector(l, &v, &out->weight);
+  if (rc < 0 || l->config->norm == LLS_NORM_RMS)
+    return rc;
+  rc = view(l, layer, name, ".bias", 1, l->config->hidden, &v);
+  return rc < 0 ? rc : create_vector(l, &v, &out->bias);
+}
+
+/* ---- the whole ------------------------------------------------------------------ */
+
+static int load_mlp(struct loader *l, int layer, struct lls_layer_weights *w)
+{
+  const struct lls_model_config *c = l->config;
+  const struct part gate_up[] = {{l->names->gate, c->ffn}, {l->names->up, c->ffn}};
+  int rc = c->gated
+               ? load_matrix(l, layer, gate_up, 2, c->hidden, c->mlp_bias, &w->up)
+               : load_one(l, layer, l->names->up, c->ffn, c->hidden, c->mlp_bias, &w->up);
+  if (rc < 0)
+    return rc;
+  return load_one(l, layer, l->names->down, c->hidden, c->ffn, c->mlp_bias, &w->down);
+}
+
+static int load_layer(struct loader *l, int layer, struct lls_layer_weights *w)
+{
+  const struct lls_model_config *c = l->config;
+  int rc = load_norm(l, layer, l->names->attention_norm, &w->attention_norm);
+  if (rc == 0)
+    rc = load_norm(l, layer, l->names->mlp_norm, &w->mlp_norm);
+  if (rc == 0)
+    rc = load_qkv(l, layer, &w->qkv);
+  if (rc == 0)
+    rc = load_one(l, layer, l->names->output, c->hidden, c->heads * c->head_dim,
+                  c->output_bias, &w->output);
+  if (rc == 0)
+    rc = load_mlp(l, layer, w);
+  if (rc == 0 && l->w->file != NULL)
+    lls_safetensors_drop_pages(l->w->file);
+  return rc;
+}
+
+static int load_table(struct loader *l, const char *name, size_t rows, size_t columns,
+                      void **out)
+{
+  struct lls_tensor_view v;
+  int rc = view(l, NO_LAYER, name, ".weight", rows, columns, &v);
+  if (rc < 0)
+    return rc;
+  return l->device->ops->table_create(l->device, &v, out, l->err);
+}
+
+static int load_head(struct loader *l)
+{
+  const struct lls_model_config *c = l->config;
+  char name[128];
+  snprintf(name, sizeof name, "%s%s.weight", c->tied_embeddings ? l->prefix : "",
+           c->tied_embeddings ? l->names->embedding : l->names->head);
+  struct lls_tensor_view v;
+  int rc = view_named(l, name, c->vocab, c->embed_dim, &v);
+  return rc < 0 ? rc : pack(l, &v, NULL, 1, &l->w->head);
+}
+
+/* Everything around the layers. */
+static int load_ends(struct loader *l)
+{
+  const struct lls_model_config *c = l->config;
+  struct lls_weights *w = l->w;
+  int rc = load_table(l, l->names->embedding, c->vocab, c->embed_dim, &w->embedding);
+  if (rc == 0 && c->rope.dims == 0)
+    rc = load_table(l, l->names->positions, (size_t)c->max_context + c->position_offset,
+                    c->hidden, &w->positions);
+  if (rc == 0 && c->embed_dim != c->hidden)
+    rc = load_one(l, NO_LAYER, l->names->project_in, c->hidden, c->embed_dim, false,
+                  &w->project_in);
+  if (rc == 0 && c->embed_dim != c->hidden)
+    rc = load_one(l, NO_LAYER, l->names->project_out, c->embed_dim, c->hidden, false,
+                  &w->project_out);
+  if (rc == 0 && c->final_norm)
+    rc = load_norm(l, NO_LAYER, l->names->final_norm, &w->final_norm);
+  if (rc == 0)
+    rc = load_head(l);
+  if (rc == 0 && w->file != NULL)
+    lls_safetensors_drop_pages(w->file);
+  return rc;
+}
+
+/* Some checkpoints leave the outermost part of the names away. */
+static const char *find_prefix(const struct loader *l)
+{
+  const struct lls_tensor_names *names = l->names;
+  for (size_t i = 0; l->w->file != NULL && i < 3 && names->prefixes[i] != NULL; i++) {
+    char name[128];
+    snprintf(name, sizeof name, "%s%s.weight", names->prefixes[i], names->embedding);
+    if (lls_safetensors_has(l->w->file, name))
+      return names->prefixes[i];
+  }
+  return names->prefixes[0];
+}
+
+static int load_all(struct loader *l)
+{
+  const struct lls_weights_source *source = l->source;
+  if (!source->dummy) {
+    int rc = lls_safetensors_open(source->folder, &l->w->file, l->err);
+    if (rc < 0)
+      return rc;
+  }
+  l->prefix = find_prefix(l);
+  l->w->layers = calloc(l->config->layers, sizeof *l->w->layers);
+  if (l->w->layers == NULL)
+    return lls_fail(l->err, -ENOMEM, "out of memory");
+  l->w->n_layers = l->config->layers;
+
+  int rc = check_memory(l, bytes_per_number(source->format, l->config->dtype));
+  for (uint32_t i = 0; rc == 0 && i < l->w->n_layers; i++) {
+    rc = load_layer(l, (int)i, &l->w->layers[i]);
+    if (rc == 0 && i == 0)
+      rc = check_memory(l, (double)l->w->bytes / (double)l->done);
+  }
+  return rc < 0 ? rc : load_ends(l);
+}
+
+int lls_weights_load(struct lls_weights *w, const struct lls_weights_source *source,
+                     const struct lls_model_config *config, struct lls_device *device,
+                     struct lls_error *err)
+{
+  *w = (struct lls_weights){0};
+  struct loader loader = {
+      .w = w,
+      .source = source,
+      .config = config,
+      .names = &config->architecture->tensors,
+      .device = device,
+      .total = total_numbers(config),
+      .err = err,
+  };
+  size_t total;
+  int rc = device->ops->memory(device, &total, &loader.available);
+  if (rc == 0)
+    rc = load_all(&loader);
+  if (rc < 0)
+    lls_weights_unload(w, device);
+  return rc;
+}
+
+static void unload_matrix(struct lls_device *device, struct lls_weight *w)
+{
+  if (w != NULL)
+    device->ops->weight_destroy(device, w);
+}
+
+static void unload_norm(struct lls_device *device, struct lls_norm_weights *norm)
+{
+  if (norm->weight != NULL)
+    device->ops->release(device, LLS_MEMORY_DEVICE, norm->weight);
+  if (norm->bias != NULL)
+    device->ops->release(device, LLS_MEMORY_DEVICE, norm->bias);
+}
+
+static void unload_table(struct lls_device *device, void *table)
+{
+  if (table != NULL)
+    device->ops->table_destroy(device, table);
+}
+
+void lls_weights_unload(struct lls_weights *w, struct lls_device *device)
+{
+  for (uint32_t i = 0; i < w->n_layers; i++) {
+    unload_norm(device, &w->layers[i].attention_norm);
+    unload_norm(device, &w->layers[i].mlp_norm);
+    unload_matrix(device, w->layers[i].qkv);
+    unload_matrix(device, w->layers[i].output);
+    unload_matrix(device, w->layers[i].up);
+    unload_matrix(device, w->layers[i].down);
+  }
+  free(w->layers);
+  unload_norm(device, &w->final_norm);
+  unload_matrix(device, w->project_in);
+  unload_matrix(device, w->project_out);
+  unload_matrix(device, w->head);
+  unload_table(device, w->embedding);
+  unload_table(device, w->positions);
+  lls_safetensors_close(w->file);
+  *w = (struct lls_weights){0};
+}

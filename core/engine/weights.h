@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model's weights on a device: what the forward pass multiplies with. */
+#ifndef LLS_ENGINE_WEIGHTS_H
+#define LLS_ENGINE_WEIGHTS_H
+
+#include "core/engine/device.h"
+#include "core/model/config.h"
+
+struct lls_safetensors;
+
+struct lls_norm_weights {
+  float *weight, *bias; /* (hidden) bias NULL for RMS norms */
+};
+
+struct lls_layer_weights {
+  struct lls_norm_weights attention_norm, mlp_norm;
+  struct lls_weight *qkv;    /* ((heads + 2 kv_heads) head_dim, hidden) */
+  struct lls_weight *output; /* (hidden, heads head_dim) */
+  struct lls_weight *up; /* (ffn, hidden); gate on top of it if gated: (2 ffn, hidden) */
+  struct lls_weight *down; /* (hidden, ffn) */
+};
+
+struct lls_weights {
+  void *embedding; /* (vocab, embed_dim) */
+  void *positions; /* (max_context + offset, hidden) learned ones, or NULL */
+  struct lls_weight *project_in;  /* (hidden, embed_dim) or NULL */
+  struct lls_weight *project_out; /* (embed_dim, hidden) or NULL */
+  struct lls_weight *head;        /* (vocab, embed_dim) */
+  struct lls_norm_weights final_norm;
+  uint32_t n_layers;
+  struct lls_layer_weights *layers; /* (n_layers) */
+
+  size_t bytes;                 /* on the device, packed matrices only */
+  struct lls_safetensors *file; /* open: the embedding may still be read from it */
+};
+
+struct lls_weights_source {
+  const char *folder;
+  bool dummy; /* random numbers instead, the folder isn't looked at */
+  enum lls_weight_format format;
+  size_t other_bytes;  /* what has to fit beside the weights, for the memory check ... */
+  char other_text[96]; /* ... and how the sentence names it */
+  void (*progress)(void *context, size_t done_bytes, size_t total_bytes);
+  void *progress_context;
+};
+
+/* -ENOMEM, with the numbers, before much is loaded if it can be known then. */
+int lls_weights_load(struct lls_weights *, const struct lls_weights_source *,
+                     const struct lls_model_config *, struct lls_device *,
+                     struct lls_error *err);
+void lls_weights_unload(struct lls_weights *, struct lls_device *);
+
+#endif
