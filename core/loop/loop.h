@@ -21,6 +21,7 @@
 #include "core/engine/sampling.h"
 
 struct lls_loop;
+struct lls_live;
 
 struct lls_submission {
   const int32_t *tokens; /* (n_tokens), n_tokens >= 1; copied */
@@ -54,6 +55,7 @@ struct lls_event {
   uint32_t prompt_tokens, generated_tokens, shared_tokens, preemptions;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, finished_ns;
   struct lls_prediction prediction;
+  struct lls_live *live; /* of the loop: freed by it when the callback returns */
 };
 
 /* A snapshot taken at the end of each step; for /metrics, /health and tests. */
@@ -71,6 +73,39 @@ struct lls_loop_status {
   bool draining;
   char fallback_reason[LLS_ERROR_MAX];
 };
+
+struct lls_engine;
+struct lls_log;
+struct lls_plugin_module;
+
+/* A plugin with its bound parameters; both stay valid until lls_loop_destroy. */
+struct lls_loop_policy {
+  const struct lls_plugin_module *module;
+  const void *params;
+};
+
+struct lls_loop_options {
+  struct lls_engine *engine; /* used by the step thread alone from create to destroy */
+  struct lls_loop_policy scheduler, cache, predictor;
+  uint32_t max_requests;     /* alive at once */
+  uint32_t strikes;          /* bad or late plans before the built-in order takes over */
+  int64_t plan_budget_ns;    /* CPU time of one plan call, 0 = no limit */
+  uint64_t seed;             /* of the policies' random streams */
+  const int32_t *eos_tokens; /* (n_eos_tokens); copied */
+  uint32_t n_eos_tokens;
+  const struct lls_log *log;
+  void (*wake)(
+      void *context); /* [step] there are events; must be cheap and never block */
+  void *wake_context;
+};
+
+/* [main] Creates the policies and starts the step thread. The sentence of a plugin that
+ * fails to be created, or of policies and engine that don't go together, is in err. */
+int lls_loop_create(const struct lls_loop_options *, struct lls_loop **out,
+                    struct lls_error *err);
+/* [main] Ends the step thread at the next step boundary; what is still alive is dropped.
+ */
+void lls_loop_destroy(struct lls_loop *);
 
 /* [main] 0 and the request's id; -EINVAL (empty prompt, token id outside the vocabulary),
  * -E2BIG (prompt leaves no room in the context: err has both numbers), -ENOSPC (queue

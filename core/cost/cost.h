@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a step costs: statistics of the last steps, and a linear model of a step's time
+ * fitted while serving. It is what struct lls_cost (host.h) answers from.
+ *
+ *   t = c0 + c1 P + c2 A + c3 D + c4 C
+ *
+ * with P prefill tokens, A = sum over chunks of tokens * (context + tokens / 2), D
+ * decodes, C their cached tokens: weights read once, products by tokens, attention by
+ * what it reads. Least squares with forgetting (older steps fade with weight 0.995 a
+ * step), every coefficient >= 0. Nothing is estimated from fewer than 16 steps.
+ *
+ * Belongs to the step thread.
+ */
+#ifndef LLS_COST_COST_H
+#define LLS_COST_COST_H
+
+#include <llmserve/host.h>
+
+struct lls_cost_model;
+
+int lls_cost_model_create(struct lls_cost_model **out);
+void lls_cost_model_destroy(struct lls_cost_model *);
+
+/* The service handed to policies; lives as long as the model. */
+const struct lls_cost *lls_cost_model_service(struct lls_cost_model *);
+
+/* A step was measured. */
+void lls_cost_model_observe(struct lls_cost_model *, const struct lls_iteration_shape *,
+                            int64_t duration_ns);
+/* A copy of that many bytes took that long. */
+void lls_cost_model_observe_copy(struct lls_cost_model *, uint64_t bytes,
+                                 int64_t duration_ns);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Least squares of a few non-negative coefficients, one sample at a time.
+ *
+ * Kept as weighted normal equations; each term is scaled by its root mean square before
+ * solving, so that 1 and 1e9 can stand side by side, with a ridge of 1e-6 for
+ * terms that never varied. A coefficient that comes out negative is set to 0 and the rest
+ * is solved again.
+ */
+#ifndef LLS_COST_FIT_H
+#define LLS_COST_FIT_H
+
+#include <stdbool.h>
+
+#define LLS_FIT_TERMS 5
+
+struct lls_fit {
+  double xx[LLS_FIT_TERMS][LLS_FIT_TERMS]; /* sum of w x x^T */
+  double xy[LLS_FIT_TERMS];                /* sum of w x y */
+  double coefficients[LLS_FIT_TERMS];
+  bool solved;
+};
+
+void lls_fit_reset(struct lls_fit *);
+/* What was added before counts `forget` times as much as it did. */
+void lls_fit_add(struct lls_fit *, const double x[LLS_FIT_TERMS], double y,
+                 double forget);
+int lls_fit_solve(struct lls_fit *); /* -ENODATA if nothing was added */
+/* Negative as long as nothing was solved. */
+double lls_fit_predict(const struct lls_fit *, const double x[LLS_FIT_TERMS]);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order that always works: first come, first served, decodes before prefill chunks,
+ * the newest preempted by recompute when memory is short. Used for the step of a bad plan
+ * and after a scheduler was switched off; kept as plain as can be.
+ */
+#include "core/loop/instance.h"
+
+/* Preempts the newest running request that is newer than r; false if there is none. */
+static bool preempt_one(struct lls_instance *in, const struct lls_step_view *view,
+                        uint32_t *newest, const struct lls_request *r,
+                        struct lls_plan *plan)
+{
+  while (*newest > 0) {
+    const struct lls_request *victim = view->running[--*newest];
+    if (victim->id <= r->id)
+      return false;
+    if (lls_place_preempt(in, lls_live_of(victim), LLS_PREEMPT_RECOMPUTE) == 0) {
+      lls_plan_preempt(plan, victim, LLS_PREEMPT_RECOMPUTE);
+      return true;
+    }
+  }
+  return false;
+}
+
+struct budget {
+  uint32_t tokens, sequences;
+};
+
+static int run(struct lls_instance *in, const struct lls_request *r, struct budget *left,
+               struct lls_plan *plan)
+{
+  uint32_t pending = lls_request_pending(r);
+  uint32_t tokens = pending < left->tokens ? pending : left->tokens;
+  int rc = lls_place_reserve(in, lls_live_of(r), tokens, LLS_FORM_NONE, 0);
+  if (rc == LLS_RESERVE_NEVER)
+    lls_plan_reject(plan, r, LLS_FINISH_CAPACITY);
+  if (rc != LLS_RESERVE_OK)
+    return rc;
+  lls_plan_run(plan, r, tokens);
+  left->tokens -= tokens;
+  left->sequences--;
+  return rc;
+}
+
+void lls_builtin_plan(struct lls_instance *in, const struct lls_step_view *view,
+                      struct lls_plan *plan)
+{
+  struct budget left = {.tokens = view->max_tokens, .sequences = view->max_sequences};
+  uint32_t newest = view->n_running; /* those from here on are preempted */
+  for (uint32_t i = 0; i < newest && left.tokens > 0 && left.sequences > 0; i++) {
+    const struct lls_request *r = view->running[i];
+    int rc = run(in, r, &left, plan);
+    while (rc == LLS_RESERVE_LATER && preempt_one(in, view, &newest, r, plan))
+      rc = run(in, r, &left, plan);
+    if (rc == LLS_RESERVE_LATER && i == 0 &&
+        view->n_preempted == 0) /* alone, and can't grow */
+      lls_plan_reject(plan, r, LLS_FINISH_CAPACITY);
+  }
+  if (newest < view->n_running)
+    return; /* memory is short: nobody new */
+  for (uint32_t i = 0; i < view->n_preempted && left.tokens > 0 && left.sequences > 0;
+       i++)
+    if (run(in, view->preempted[i], &left, plan) == LLS_RESERVE_LATER)
+      return;
+  for (uint32_t i = 0; i < view->n_waiting && left.tokens > 0 && left.sequences > 0; i++)
+    if (run(in, view->waiting[i], &left, plan) == LLS_RESERVE_LATER)
+      return;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * After the forward pass: computed tokens are marked cached, drawn tokens are appended
+ * and sent, requests that are done leave, and everybody hears how long it took.
+ */
+#include "core/loop/instance.h"
+
+static bool contains(const int32_t *list, uint32_t n, int32_t token)
+{
+  for (uint32_t i = 0; i < n; i++)
+    if (list[i] == token)
+      return true;
+  return false;
+}
+
+static bool stops(const struct lls_instance *in, const struct lls_live *live,
+                  int32_t token)
+{
+  if (live->view.generated_tokens < live->min_new_tokens)
+    return false;
+  if (!live->ignore_eos && contains(in->eos_tokens, in->n_eos_tokens, token))
+    return true;
+  return contains(live->stop_tokens, live->n_stop_tokens, token);
+}
+
+static void append(struct lls_instance *in, struct lls_live *live,
+                   const struct lls_sampled *token, int64_t now_ns)
+{
+  struct lls_request *v = &live->view;
+  live->tokens[lls_request_length(v)] = token->token;
+  v->generated_tokens++;
+  v->last_token_ns = v->last_returned_ns = now_ns;
+  if (live->first_token_ns == LLS_NEVER)
+    live->first_token_ns = now_ns;
+  in->status.generated_tokens++;
+
+  bool stopped = stops(in, live, token->token);
+  struct lls_event *event = lls_outbox_add(in->outbox);
+  event->kind = LLS_EVENT_TOKEN;
+  event->request = v->id;
+  event->owner = live->owner;
+  event->token = *token;
+  event->hidden_token = stopped;
+  if (stopped)
+    v->finish_reason = LLS_FINISH_STOP;
+  else if (v->generated_tokens >= v->max_new_tokens)
+    v->finish_reason = LLS_FINISH_LENGTH;
+}
+
+/* Books one sequence of the batch; its end, if it is done, comes after the report. */
+static void book(struct lls_instance *in, uint32_t i,
+                 const struct lls_engine_result *result, int64_t now_ns)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_live *live = in->batch.live[i];
+  struct lls_request *v = &live->view;
+  v->cached_tokens = live->context + live->run_tokens;
+  p->cache->computed(p->cache_self, v, v->cached_tokens);
+  const struct lls_sampled *token = result->sampled[i];
+  if (token != NULL) {
+    append(in, live, token, now_ns);
+    lls_instance_set_state(in, live, LLS_DECODING);
+  }
+  lls_instance_refresh(in, live);
+  in->batch.results[i] = (struct lls_step_result){
+      .request = v, .tokens = live->run_tokens, .emitted = token != NULL};
+  in->status.batch_tokens_sum += live->run_tokens;
+  in->status.batch_sequences_sum++;
+}
+
+/* The shape of the step for the cost model, in the batch's own arrays. */
+static void observe_cost(struct lls_instance *in, int64_t duration_ns)
+{
+  struct lls_step_batch *b = &in->batch;
+  uint32_t n_chunks = 0, n_decodes = 0;
+  for (uint32_t i = 0; i < b->n; i++) {
+    const struct lls_engine_sequence *s = &b->sequences[i];
+    if (s->n_tokens == 1 && s->context > 0)
+      b->decode_context[n_decodes++] = s->context;
+    else
+      b->chunks[n_chunks++] =
+          (struct lls_chunk_shape){.tokens = s->n_tokens, .context = s->context};
+  }
+  struct lls_iteration_shape shape = {
+      .size = sizeof shape,
+      .n_chunks = n_chunks,
+      .n_decodes = n_decodes,
+      .chunks = b->chunks,
+      .decode_context = b->decode_context,
+      .copy_bytes = b->copied_bytes,
+  };
+  if (b->copied_bytes == 0) /* a step with copies would blur the fit */
+    lls_cost_model_observe(in->cost, &shape, duration_ns);
+}
+
+static void report(struct lls_instance *in, int64_t started_ns, int64_t ended_ns,
+                   int64_t device_ns)
+{
+  struct lls_policies *p = &in->policies;
+  if (p->scheduler_off || p->scheduler->on_step == NULL)
+    return;
+  struct lls_step_report r = {
+      .size = sizeof r,
+      .instance = in->info.index,
+      .step = in->step,
+      .started_ns = started_ns,
+      .ended_ns = ended_ns,
+      .device_ns = device_ns,
+      .copy_ns = LLS_NEVER,
+      .copied_bytes = in->batch.copied_bytes,
+      .n_results = in->batch.n,
+      .results = in->batch.results,
+  };
+  p->scheduler->on_step(p->scheduler_self, &r);
+}
+
+void lls_instance_commit(struct lls_instance *in, const struct lls_engine_result *result,
+                         int64_t started_ns)
+{
+  int64_t now_ns = lls_instance_now(in);
+  for (uint32_t i = 0; i < in->batch.n; i++)
+    book(in, i, result, now_ns);
+  observe_cost(in, result->duration_ns);
+  report(in, started_ns, now_ns, result->duration_ns);
+  for (uint32_t i = 0; i < in->batch.n; i++) {
+    struct lls_live *live = in->batch.live[i];
+    if (live->view.finish_reason != LLS_FINISH_NONE)
+      lls_instance_finish(in, live, live->view.finish_reason);
+  }
+  in->status.step_ns_sum += lls_instance_now(in) - started_ns;
+  in->status.device_ns_sum += result->duration_ns;
+}

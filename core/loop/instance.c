@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making an instance: buffers first, then the policies, then the check that policies,
+ * cache and engine go together. [main], before the step thread exists.
+ */
+#include "core/loop/instance.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/loop/setup.h"
+
+static int allocate(struct lls_instance *in, uint32_t max_requests)
+{
+  uint32_t n = in->caps.max_sequences;
+  struct lls_step_batch *b = &in->batch;
+  struct lls_transaction *t = &in->transaction;
+  int rc = 0;
+  rc |= lls_list_init(&in->waiting, max_requests);
+  rc |= lls_list_init(&in->running, max_requests);
+  rc |= lls_list_init(&in->preempted, max_requests);
+  rc |= lls_list_init(&in->moving, max_requests);
+  in->plan.size = sizeof in->plan;
+  in->plan.max_items = in->plan.max_hints = max_requests;
+  in->plan.items = calloc(max_requests, sizeof *in->plan.items);
+  in->plan.hints = calloc(max_requests, sizeof *in->plan.hints);
+  t->capacity = max_requests;
+  t->done = calloc(max_requests, sizeof *t->done);
+  b->live = calloc(n, sizeof(struct lls_live *));
+  b->sequences = calloc(n, sizeof *b->sequences);
+  b->tables = calloc(n, sizeof *b->tables);
+  b->results = calloc(n, sizeof *b->results);
+  b->chunks = calloc(n, sizeof *b->chunks);
+  b->decode_context = calloc(n, sizeof *b->decode_context);
+  in->content.cancels = calloc(max_requests, sizeof *in->content.cancels);
+  in->content.predictions = calloc(max_requests, sizeof *in->content.predictions);
+  bool all = in->plan.items != NULL && in->plan.hints != NULL && t->done != NULL &&
+             b->live != NULL && b->sequences != NULL && b->tables != NULL &&
+             b->results != NULL && b->chunks != NULL && b->decode_context != NULL &&
+             in->content.cancels != NULL && in->content.predictions != NULL;
+  return rc == 0 && all ? 0 : -ENOMEM;
+}
+
+/* Engine capabilities as policies of this process see them. */
+static void describe(struct lls_instance *in, uint32_t max_requests)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
+  in->caps = *lls_engine_caps(in->engine);
+  in->caps.size = sizeof in->caps;
+  in->caps.max_requests = max_requests;
+  in->caps.preempt_modes = 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER;
+  if (pool->host_units > 0)
+    in->caps.preempt_modes |= 1u << LLS_PREEMPT_SWAP;
+  in->info = (struct lls_instance_info){
+      .index = 0,
+      .role = LLS_ROLE_MIXED,
+      .device_bytes = pool->device_units * (uint64_t)lls_unit_bytes(pool),
+      .host_bytes = pool->host_units * (uint64_t)lls_unit_bytes(pool),
+  };
+  in->topology = (struct lls_topology){
+      .size = sizeof in->topology, .n_instances = 1, .instances = &in->info};
+}
+
+/* "plugin: sentence" for a plugin whose create failed. */
+static int create_failed(const struct lls_policy_host *h, int rc, struct lls_error *err)
+{
+  return lls_fail(err, rc, "%s could not be created: %s", h->name,
+                  lls_error_text(&h->failure, rc));
+}
+
+static int create_policies(struct lls_instance *in, const struct lls_loop_options *o,
+                           struct lls_error *err)
+{
+  struct lls_policies *p = &in->policies;
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
+  struct lls_cache_geometry geometry = {
+      .size = sizeof geometry,
+      .layers = pool->layers,
+      .kv_heads = pool->kv_heads,
+      .head_dim = pool->head_dim,
+      .hidden = in->caps.hidden,
+      .block_tokens = pool->block_tokens,
+      .element_bytes = (uint32_t)lls_dtype_bytes(pool->element),
+      .unit_bytes = lls_unit_bytes(pool),
+      .device_units = pool->device_units,
+      .host_units = pool->host_units,
+      .x_units = 0,
+  };
+  lls_policy_host_init(&p->cache_host, in, "cache", o->cache.module->descriptor->id,
+                       o->seed);
+  lls_policy_host_init(&p->predictor_host, in, "predictor",
+                       o->predictor.module->descriptor->id, o->seed + 1);
+  lls_policy_host_init(&p->scheduler_host, in, "scheduler",
+                       o->scheduler.module->descriptor->id, o->seed + 2);
+  int rc =
+      p->cache->create(&p->cache_host.host, o->cache.params, &geometry, &p->cache_self);
+  if (rc < 0)
+    return create_failed(&p->cache_host, rc, err);
+  rc = p->predictor->create(&p->predictor_host.host, o->predictor.params,
+                            &p->predictor_self);
+  if (rc < 0)
+    return create_failed(&p->predictor_host, rc, err);
+  rc = p->scheduler->create(&p->scheduler_host.host, o->scheduler.params,
+                            &p->scheduler_self);
+  if (rc < 0)
+    return create_failed(&p->scheduler_host, rc, err);
+  return 0;
+}
+
+int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
+                      struct lls_error *err)
+{
+  in->engine = o->engine;
+  in->log = o->log;
+  in->policies.scheduler = &o->scheduler.module->scheduler;
+  in->policies.cache = &o->cache.module->cache;
+  in->policies.predictor = &o->predictor.module->predictor;
+  in->max_strikes = o->strikes;
+  in->plan_budget_ns = o->plan_budget_ns;
+  in->n_eos_tokens = o->n_eos_tokens;
+  describe(in, o->max_requests);
+  int rc = lls_cost_model_create(&in->cost);
+  if (rc == 0)
+    rc = allocate(in, o->max_requests);
+  in->eos_tokens = malloc((o->n_eos_tokens + 1) * sizeof *in->eos_tokens);
+  if (rc < 0 || in->eos_tokens == NULL)
+    return lls_fail(err, -ENOMEM,
+                    "out of memory for %u requests: lower [engine] max_requests",
+                    o->max_requests);
+  if (o->n_eos_tokens > 0)
+    memcpy(in->eos_tokens, o->eos_tokens, o->n_eos_tokens * sizeof *in->eos_tokens);
+  lls_service_init(in);
+  rc = create_policies(in, o, err);
+  return rc < 0 ? rc : lls_setup_check(in, err);
+}
+
+static void destroy_policies(struct lls_policies *p)
+{
+  if (p->scheduler_self != NULL)
+    p->scheduler->destroy(p->scheduler_self);
+  if (p->predictor_self != NULL)
+    p->predictor->destroy(p->predictor_self);
+  if (p->cache_self != NULL)
+    p->cache->destroy(p->cache_self);
+}
+
+void lls_instance_fini(struct lls_instance *in)
+{
+  destroy_policies(&in->policies);
+  lls_list_free(&in->waiting);
+  lls_list_free(&in->running);
+  lls_list_free(&in->preempted);
+  lls_list_free(&in->moving);
+  free(in->plan.items);
+  free(in->plan.hints);
+  free(in->transaction.done);
+  free(in->batch.live);
+  free(in->batch.sequences);
+  free(in->batch.tables);
+  free(in->batch.results);
+  free(in->batch.chunks);
+  free(in->batch.decode_context);
+  free(in->content.cancels);
+  free(in->content.predictions);
+  free(in->eos_tokens);
+  lls_cost_model_destroy(in->cost);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One instance: an engine with its pool, the three policies, the requests, and the state
+ * of the step under way. Internal to core/loop; everything in it belongs to [step] unless
+ * a comment says otherwise.
+ *
+ * The step (step.c) reads: drain, plan, place, run, commit. Each has its file:
+ *   plan.c     ask the scheduler, check the answer, strikes and fall-back
+ *   place.c    the cache transaction: preempt, reserve, tables, copies
+ *   service.c  what of it a scheduler may do itself, inside plan
+ *   commit.c   tokens come back: append, stop, finish, tell everybody
+ */
+#ifndef LLS_LOOP_INSTANCE_H
+#define LLS_LOOP_INSTANCE_H
+
+#include <llmserve/cache.h>
+#include <llmserve/predictor.h>
+#include <llmserve/scheduler.h>
+
+#include <pthread.h>
+
+#include "core/cost/cost.h"
+#include "core/engine/engine.h"
+#include "core/loop/list.h"
+#include "core/loop/loop.h"
+#include "core/loop/mailbox.h"
+#include "core/loop/policy_host.h"
+#include "core/loop/request.h"
+#include "core/obs/log.h"
+#include "core/plugin/loader.h"
+
+/* One thing done to the cache in the open transaction, so that rollback can undo marks.
+ */
+struct lls_placement {
+  struct lls_live *live;
+  uint32_t mark_before; /* the manager's mark when it was done */
+};
+
+struct lls_transaction {
+  bool open;
+  struct lls_placement *done; /* (max_sequences + max_requests) in order */
+  uint32_t n_done, capacity;
+};
+
+/* What the plan of this step became: rows of the engine's batch. */
+struct lls_step_batch {
+  struct lls_live **live;                /* (max_sequences) */
+  struct lls_engine_sequence *sequences; /* (max_sequences) */
+  struct lls_block_table *tables;        /* (max_sequences) */
+  struct lls_step_result *results;       /* (max_sequences) */
+  struct lls_chunk_shape *chunks;        /* (max_sequences) scratch for the cost model */
+  uint32_t *decode_context;              /* (max_sequences) likewise */
+  uint32_t n;
+  uint64_t copied_bytes;
+};
+
+struct lls_policies {
+  const struct lls_scheduler_vtable *scheduler;
+  const struct lls_cache_vtable *cache;
+  const struct lls_predictor_vtable *predictor;
+  void *scheduler_self, *cache_self, *predictor_self;
+  struct lls_policy_host scheduler_host, cache_host, predictor_host;
+  bool scheduler_off; /* fell back to the built-in order */
+};
+
+struct lls_instance {
+  struct lls_engine *engine;
+  struct lls_engine_caps caps;
+  struct lls_topology topology;
+  struct lls_instance_info info;
+  struct lls_cost_model *cost;
+  const struct lls_log *log;
+  struct lls_policies policies;
+  struct lls_cache_service service;
+  uint32_t preempt_mode; /* chosen from the scheduler's preferences */
+
+  struct lls_request_table *table; /* by_slot is ours, the rest is main's */
+  struct lls_list waiting, running, preempted, moving;
+
+  struct lls_plan plan; /* items and hints are allocated once */
+  uint64_t step;        /* number of the one under way */
+  struct lls_transaction transaction;
+  struct lls_step_batch batch;
+  int64_t idle_until_ns; /* of an empty plan, else 0 */
+  uint32_t empty_plans;  /* in a row, with work to do */
+
+  int32_t *eos_tokens; /* (n_eos_tokens) the model's */
+  uint32_t n_eos_tokens;
+  uint32_t strikes, max_strikes;
+  int64_t plan_budget_ns;           /* 0 = no limit */
+  struct lls_inbox_content content; /* scratch of drain */
+
+  struct lls_inbox *inbox;
+  struct lls_outbox *outbox;
+  int64_t (*clock)(void *context);      /* the only source of time */
+  int64_t (*plan_clock)(void *context); /* CPU time of this thread, for the plan budget */
+  void *clock_context;
+
+  struct lls_loop_status status; /* filled step by step */
+  bool failed;
+  struct lls_error failure;
+};
+
+static inline int64_t lls_instance_now(const struct lls_instance *in)
+{
+  return in->clock(in->clock_context);
+}
+
+/* ---- instance.c [main] Mailboxes, table and clocks are set by the caller before. */
+int lls_instance_init(struct lls_instance *, const struct lls_loop_options *,
+                      struct lls_error *err);
+void lls_instance_fini(struct lls_instance *); /* also after a failed init */
+
+/* ---- step.c */
+/* One step. *busy: something ran. False return: stop was asked for or the engine failed.
+ */
+bool lls_instance_step(struct lls_instance *, bool *busy);
+/* How long nothing needs to be done, LLS_NEVER = until something is posted. */
+int64_t lls_instance_idle_ns(const struct lls_instance *);
+
+/* ---- plan.c */
+/* Asks for a plan inside the open transaction; in->plan holds a checked plan, perhaps
+ * empty. */
+void lls_instance_plan(struct lls_instance *);
+void lls_instance_strike(struct lls_instance *, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ---- builtin.c: the order that always works */
+void lls_builtin_plan(struct lls_instance *, const struct lls_step_view *,
+                      struct lls_plan *);
+
+/* ---- place.c */
+int lls_place_reserve(struct lls_instance *, struct lls_live *, uint32_t tokens,
+                      uint32_t form, uint32_t flags);
+int lls_place_preempt(struct lls_instance *, struct lls_live *, uint32_t mode);
+/* Undoes what was placed since the manager's mark; 0 = everything. */
+int lls_place_rollback(struct lls_instance *, uint32_t mark);
+/* Carries out in->plan, commits the transaction and fills in->batch. */
+void lls_instance_place(struct lls_instance *);
+
+/* ---- service.c */
+void lls_service_init(struct lls_instance *);
+
+/* ---- commit.c */
+void lls_instance_commit(struct lls_instance *, const struct lls_engine_result *,
+                         int64_t started_ns);
+
+/* ---- life.c: arrival, states, end */
+void lls_instance_arrive(struct lls_instance *, struct lls_live *);
+void lls_instance_finish(struct lls_instance *, struct lls_live *, uint32_t reason);
+/* Ends everything alive, e.g. when the engine has failed. */
+void lls_instance_finish_all(struct lls_instance *, uint32_t reason);
+void lls_instance_set_state(struct lls_instance *, struct lls_live *, uint32_t state);
+/* Brings the view's cache members up to date with the manager's info. */
+void lls_instance_refresh(struct lls_instance *, struct lls_live *);
+void lls_instance_refuse(struct lls_instance *, struct lls_live *, uint32_t refusal);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a request on the step thread: it arrives, changes state, ends. Every list,
+ * the cache manager, the scheduler and the client hear of an end here and nowhere else,
+ * so that a request ends exactly once.
+ */
+#include "core/loop/instance.h"
+
+#include <errno.h>
+
+static struct lls_list *list_of(struct lls_instance *in, uint32_t state)
+{
+  switch (state) {
+  case LLS_WAITING:
+    return &in->waiting;
+  case LLS_PREFILLING:
+  case LLS_DECODING:
+    return &in->running;
+  case LLS_PREEMPTED:
+    return &in->preempted;
+  case LLS_MOVING:
+    return &in->moving;
+  default:
+    return NULL;
+  }
+}
+
+void lls_instance_set_state(struct lls_instance *in, struct lls_live *live,
+                            uint32_t state)
+{
+  struct lls_list *from = list_of(in, live->view.state), *to = list_of(in, state);
+  live->view.state = state;
+  if (from == to)
+    return;
+  if (from != NULL)
+    lls_list_remove(from, &live->view);
+  if (to != NULL)
+    lls_list_insert(to, &live->view);
+}
+
+void lls_instance_refresh(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_cache_info info = {.size = sizeof info};
+  if (in->policies.cache->info(in->policies.cache_self, &live->view, &info) < 0)
+    return;
+  live->view.residency = info.residency;
+  live->view.form = info.form;
+  live->view.missing_tokens = info.missing_tokens;
+  live->view.shared_tokens = info.shared_tokens;
+}
+
+void lls_instance_refuse(struct lls_instance *in, struct lls_live *live, uint32_t refusal)
+{
+  struct lls_policies *p = &in->policies;
+  in->status.items_refused++;
+  if (!p->scheduler_off && p->scheduler->on_refused != NULL)
+    p->scheduler->on_refused(p->scheduler_self, &live->view, refusal);
+}
+
+static struct lls_prompt prompt_of(const struct lls_live *live)
+{
+  return (struct lls_prompt){
+      .size = sizeof(struct lls_prompt),
+      .n_tokens = live->view.prompt_tokens,
+      .max_new_tokens = live->view.max_new_tokens,
+      .request_class = live->view.request_class,
+      .tokens = live->tokens,
+      .text = live->text,
+      .text_bytes = live->text_bytes,
+      .label = live->label,
+  };
+}
+
+static void predict(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_prompt prompt = prompt_of(live);
+  struct lls_prediction prediction = {0};
+  if (p->predictor->predict(p->predictor_self, live->view.id, &prompt, &prediction) == 0)
+    live->view.prediction = prediction;
+}
+
+static void observe(struct lls_instance *in, const struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  if (p->predictor->observe == NULL)
+    return;
+  struct lls_prompt prompt = prompt_of(live);
+  p->predictor->observe(p->predictor_self, &prompt, live->view.generated_tokens);
+}
+
+void lls_instance_arrive(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  in->table->by_slot[live->view.slot] = live;
+  lls_list_insert(&in->waiting, &live->view);
+  in->status.prompt_tokens += live->view.prompt_tokens;
+  predict(in, live);
+  int rc = p->cache->admit(p->cache_self, &live->view);
+  if (rc < 0) {
+    lls_log(in->log, LLS_LOG_WARNING, p->cache_host.name, "request %llu refused: %s",
+            (unsigned long long)live->view.id,
+            lls_error_text(&p->cache_host.failure, rc));
+    lls_instance_finish(in, live, LLS_FINISH_CAPACITY);
+    return;
+  }
+  live->announced = true;
+  if (!p->scheduler_off && p->scheduler->on_arrival != NULL)
+    p->scheduler->on_arrival(p->scheduler_self, &live->view);
+}
+
+static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_t reason)
+{
+  struct lls_policies *p = &in->policies;
+  if (!live->announced)
+    return; /* it never got past the cache manager: nobody knows it */
+  if (!p->scheduler_off) {
+    if (reason == LLS_FINISH_CANCELLED && p->scheduler->on_cancel != NULL)
+      p->scheduler->on_cancel(p->scheduler_self, &live->view);
+    if (p->scheduler->on_finish != NULL)
+      p->scheduler->on_finish(p->scheduler_self, &live->view, reason);
+  }
+  p->cache->release(p->cache_self, &live->view, LLS_KEEP_PREFIX);
+  if (reason == LLS_FINISH_STOP || reason == LLS_FINISH_LENGTH)
+    observe(in, live);
+}
+
+void lls_instance_finish(struct lls_instance *in, struct lls_live *live, uint32_t reason)
+{
+  struct lls_request *v = &live->view;
+  lls_instance_set_state(in, live, LLS_FINISHED);
+  v->finish_reason = reason;
+  announce_end(in, live, reason);
+  in->table->by_slot[v->slot] = NULL;
+  in->status.finished[reason]++;
+
+  struct lls_event *event = lls_outbox_add(in->outbox);
+  *event = (struct lls_event){
+      .kind = LLS_EVENT_FINISHED,
+      .reason = reason,
+      .request = v->id,
+      .owner = live->owner,
+      .prompt_tokens = v->prompt_tokens,
+      .generated_tokens = v->generated_tokens,
+      .shared_tokens = v->shared_tokens,
+      .preemptions = v->preemptions,
+      .arrival_ns = v->arrival_ns,
+      .first_scheduled_ns = v->first_scheduled_ns,
+      .first_token_ns = live->first_token_ns,
+      .finished_ns = lls_instance_now(in),
+      .prediction = v->prediction,
+      .live = live, /* goes back to main, which made it */
+  };
+}
+
+void lls_instance_finish_all(struct lls_instance *in, uint32_t reason)
+{
+  struct lls_list *lists[] = {&in->running, &in->preempted, &in->moving, &in->waiting};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    while (lists[i]->n > 0)
+      lls_instance_finish(in, lls_live_of(lists[i]->items[lists[i]->n - 1]), reason);
+}

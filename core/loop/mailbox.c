@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inbox and outbox between the main and the step thread; see mailbox.h. */
+#include "core/loop/mailbox.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+int lls_inbox_init(struct lls_inbox *in, uint32_t max_requests)
+{
+  *in = (struct lls_inbox){.capacity = max_requests};
+  in->last = &in->first;
+  in->cancels = malloc(max_requests * sizeof *in->cancels);
+  in->predictions = malloc(max_requests * sizeof *in->predictions);
+  if (in->cancels == NULL || in->predictions == NULL) {
+    free(in->cancels);
+    free(in->predictions);
+    in->cancels = NULL;
+    return -ENOMEM;
+  }
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&in->filled, &attributes);
+  pthread_condattr_destroy(&attributes);
+  pthread_mutex_init(&in->lock, NULL);
+  return 0;
+}
+
+void lls_inbox_free(struct lls_inbox *in)
+{
+  if (in->cancels == NULL)
+    return;
+  while (in->first != NULL) {
+    struct lls_live *next = in->first->next;
+    lls_live_free(in->first);
+    in->first = next;
+  }
+  pthread_cond_destroy(&in->filled);
+  pthread_mutex_destroy(&in->lock);
+  free(in->cancels);
+  free(in->predictions);
+  in->cancels = NULL;
+}
+
+void lls_inbox_post(struct lls_inbox *in, struct lls_live *live)
+{
+  pthread_mutex_lock(&in->lock);
+  live->next = NULL;
+  *in->last = live;
+  in->last = &live->next;
+  pthread_cond_signal(&in->filled);
+  pthread_mutex_unlock(&in->lock);
+}
+
+void lls_inbox_cancel(struct lls_inbox *in, uint64_t id)
+{
+  pthread_mutex_lock(&in->lock);
+  if (in->n_cancels < in->capacity)
+    in->cancels[in->n_cancels++] = id;
+  pthread_cond_signal(&in->filled);
+  pthread_mutex_unlock(&in->lock);
+}
+
+void lls_inbox_stop(struct lls_inbox *in)
+{
+  pthread_mutex_lock(&in->lock);
+  in->stop = true;
+  pthread_cond_signal(&in->filled);
+  pthread_mutex_unlock(&in->lock);
+}
+
+int lls_inbox_predicted(struct lls_inbox *in, uint64_t request,
+                        const struct lls_prediction *prediction)
+{
+  int rc = -ENOSPC;
+  pthread_mutex_lock(&in->lock);
+  if (in->n_predictions < in->capacity) {
+    in->predictions[in->n_predictions++] =
+        (struct lls_late_prediction){.request = request, .prediction = *prediction};
+    rc = 0;
+  }
+  pthread_cond_signal(&in->filled);
+  pthread_mutex_unlock(&in->lock);
+  return rc;
+}
+
+void lls_inbox_take(struct lls_inbox *in, struct lls_inbox_content *out)
+{
+  pthread_mutex_lock(&in->lock);
+  out->arrivals = in->first;
+  in->first = NULL;
+  in->last = &in->first;
+  memcpy(out->cancels, in->cancels, in->n_cancels * sizeof *in->cancels);
+  out->n_cancels = in->n_cancels;
+  in->n_cancels = 0;
+  memcpy(out->predictions, in->predictions, in->n_predictions * sizeof *in->predictions);
+  out->n_predictions = in->n_predictions;
+  in->n_predictions = 0;
+  out->stop = in->stop;
+  pthread_mutex_unlock(&in->lock);
+}
+
+static bool is_empty(const struct lls_inbox *in)
+{
+  return in->first == NULL && in->n_cancels == 0 && in->n_predictions == 0 && !in->stop;
+}
+
+void lls_inbox_wait(struct lls_inbox *in, int64_t timeout_ns)
+{
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  if (timeout_ns != LLS_NEVER) {
+    int64_t ns = until.tv_nsec + timeout_ns % LLS_NS_PER_S;
+    until.tv_sec += timeout_ns / LLS_NS_PER_S + ns / LLS_NS_PER_S;
+    until.tv_nsec = ns % LLS_NS_PER_S;
+  }
+  pthread_mutex_lock(&in->lock);
+  int rc = 0;
+  while (is_empty(in) && rc != ETIMEDOUT)
+    rc = timeout_ns == LLS_NEVER ? pthread_cond_wait(&in->filled, &in->lock)
+                                 : pthread_cond_timedwait(&in->filled, &in->lock, &until);
+  pthread_mutex_unlock(&in->lock);
+}
+
+static int reserve(struct lls_event_buffer *b, size_t capacity)
+{
+  if (capacity <= b->capacity)
+    return 0;
+  struct lls_event *events = realloc(b->events, capacity * sizeof *events);
+  if (events == NULL)
+    return -ENOMEM;
+  b->events = events;
+  b->capacity = capacity;
+  return 0;
+}
+
+int lls_outbox_init(struct lls_outbox *out, size_t events_per_step)
+{
+  *out = (struct lls_outbox){0};
+  pthread_mutex_init(&out->lock, NULL);
+  size_t steps_behind = 8; /* main normally lags by one */
+  if (reserve(&out->filling, events_per_step) < 0 ||
+      reserve(&out->ready, events_per_step * steps_behind) < 0 ||
+      reserve(&out->taken, events_per_step * steps_behind) < 0) {
+    lls_outbox_free(out);
+    return -ENOMEM;
+  }
+  return 0;
+}
+
+void lls_outbox_free(struct lls_outbox *out)
+{
+  free(out->filling.events);
+  free(out->ready.events);
+  free(out->taken.events);
+  pthread_mutex_destroy(&out->lock);
+  *out = (struct lls_outbox){0};
+}
+
+struct lls_event *lls_outbox_add(struct lls_outbox *out)
+{
+  struct lls_event_buffer *b = &out->filling;
+  assert(b->n < b->capacity);
+  struct lls_event *event = &b->events[b->n++];
+  memset(event, 0, sizeof *event);
+  return event;
+}
+
+int lls_outbox_publish(struct lls_outbox *out)
+{
+  struct lls_event_buffer *from = &out->filling, *to = &out->ready;
+  int rc = 0;
+  pthread_mutex_lock(&out->lock);
+  size_t wanted = to->n + from->n;
+  if (wanted > to->capacity)
+    rc = reserve(to, wanted * 2);
+  if (rc == 0) {
+    memcpy(to->events + to->n, from->events, from->n * sizeof *from->events);
+    to->n = wanted;
+    from->n = 0;
+  }
+  pthread_mutex_unlock(&out->lock);
+  return rc;
+}
+
+const struct lls_event_buffer *lls_outbox_take(struct lls_outbox *out)
+{
+  struct lls_event_buffer empty = out->taken;
+  empty.n = 0;
+  pthread_mutex_lock(&out->lock);
+  out->taken = out->ready;
+  out->ready = empty;
+  pthread_mutex_unlock(&out->lock);
+  return &out->taken;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cache transaction of a step. The scheduler may have reserved and preempted in it
+ * already (service.c); here the core does the rest of what the plan names, commits, and
+ * turns the result into the engine's batch.
+ *
+ * A RUN that cannot be placed is dropped whole and reported (on_refused); one that could
+ * never be placed ends with CAPACITY, so that nothing is left hanging.
+ */
+#include "core/loop/instance.h"
+
+#include <assert.h>
+#include <errno.h>
+
+static void remember(struct lls_instance *in, struct lls_live *live, uint32_t mark_before)
+{
+  struct lls_transaction *t = &in->transaction;
+  assert(t->n_done < t->capacity);
+  t->done[t->n_done++] = (struct lls_placement){.live = live, .mark_before = mark_before};
+}
+
+int lls_place_rollback(struct lls_instance *in, uint32_t mark)
+{
+  struct lls_transaction *t = &in->transaction;
+  while (t->n_done > 0 && t->done[t->n_done - 1].mark_before >= mark)
+    t->done[--t->n_done].live->placed = LLS_PLACED_NOT;
+  return in->policies.cache->rollback(in->policies.cache_self, mark);
+}
+
+/* Tokens a first chunk need not compute since others have them. At least one is left. */
+static uint32_t take_prefix(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  if (live->view.cached_tokens > 0 || p->cache->prefix == NULL)
+    return 0;
+  uint32_t taken = p->cache->prefix(p->cache_self, &live->view, true);
+  uint32_t length = lls_request_length(&live->view);
+  return taken < length ? taken : length - 1;
+}
+
+int lls_place_reserve(struct lls_instance *in, struct lls_live *live, uint32_t tokens,
+                      uint32_t form, uint32_t flags)
+{
+  struct lls_policies *p = &in->policies;
+  if (live->placed != LLS_PLACED_NOT || tokens == 0 ||
+      tokens > lls_request_pending(&live->view))
+    return -EINVAL;
+  uint32_t mark = p->cache->mark(p->cache_self);
+  uint32_t context = live->view.cached_tokens + take_prefix(in, live);
+  uint32_t left = lls_request_length(&live->view) - context;
+  uint32_t run_tokens = tokens < left ? tokens : left;
+  int rc = p->cache->reserve(p->cache_self, &live->view, run_tokens, form, flags);
+  if (rc != LLS_RESERVE_OK) {
+    p->cache->rollback(p->cache_self, mark);
+    return rc;
+  }
+  live->placed = LLS_PLACED_RESERVED;
+  live->context = context;
+  live->run_tokens = run_tokens;
+  live->asked_tokens = tokens;
+  remember(in, live, mark);
+  return rc;
+}
+
+int lls_place_preempt(struct lls_instance *in, struct lls_live *live, uint32_t mode)
+{
+  struct lls_policies *p = &in->policies;
+  if (live->placed != LLS_PLACED_NOT || live->view.state == LLS_MOVING)
+    return -EINVAL;
+  uint32_t mark = p->cache->mark(p->cache_self);
+  int rc =
+      mode == LLS_PREEMPT_DEFER ? 0 : p->cache->preempt(p->cache_self, &live->view, mode);
+  if (rc < 0) {
+    p->cache->rollback(p->cache_self, mark);
+    return rc;
+  }
+  live->placed = LLS_PLACED_PREEMPTED;
+  live->preempt_mode = mode;
+  remember(in, live, mark);
+  return 0;
+}
+
+/* Preemptions first: they make the room that runs need. */
+static void place_preempts(struct lls_instance *in)
+{
+  for (uint32_t i = 0; i < in->plan.n_items; i++) {
+    const struct lls_plan_item *item = &in->plan.items[i];
+    struct lls_live *live = lls_request_table_find(in->table, item->request);
+    if (item->kind != LLS_PLAN_PREEMPT || live == NULL || live->placed != LLS_PLACED_NOT)
+      continue;
+    int rc = lls_place_preempt(in, live, item->mode);
+    if (rc < 0)
+      lls_instance_refuse(
+          in, live, rc == -ENOTSUP ? LLS_REFUSED_UNSUPPORTED : LLS_REFUSED_NO_MEMORY);
+  }
+}
+
+static void place_runs(struct lls_instance *in)
+{
+  for (uint32_t i = 0; i < in->plan.n_items; i++) {
+    const struct lls_plan_item *item = &in->plan.items[i];
+    struct lls_live *live = lls_request_table_find(in->table, item->request);
+    if (item->kind != LLS_PLAN_RUN || live == NULL || live->placed != LLS_PLACED_NOT)
+      continue;
+    int rc = lls_place_reserve(in, live, item->tokens, item->form, 0);
+    if (rc == LLS_RESERVE_LATER)
+      lls_instance_refuse(in, live, LLS_REFUSED_NO_MEMORY);
+    else if (rc == LLS_RESERVE_NEVER)
+      lls_instance_refuse(in, live, LLS_REFUSED_NEVER_FITS);
+    else if (rc < 0)
+      lls_instance_refuse(in, live, LLS_REFUSED_UNSUPPORTED);
+    live->doomed = rc == LLS_RESERVE_NEVER;
+  }
+}
+
+static void account_preempt(struct lls_instance *in, struct lls_live *live)
+{
+  if (live->preempt_mode == LLS_PREEMPT_DEFER)
+    return;
+  struct lls_request *v = &live->view;
+  v->preemptions++;
+  v->queue_enter_ns = lls_instance_now(in);
+  if (live->preempt_mode == LLS_PREEMPT_RECOMPUTE) {
+    in->status.preempted_recompute++;
+    v->cached_tokens = 0;
+    lls_instance_set_state(in, live, LLS_WAITING);
+  } else {
+    in->status.preempted_swap++;
+    lls_instance_set_state(in, live, LLS_PREEMPTED);
+  }
+  lls_instance_refresh(in, live);
+}
+
+static void account_run(struct lls_instance *in, struct lls_live *live, int64_t now_ns)
+{
+  struct lls_request *v = &live->view;
+  if (v->first_scheduled_ns == LLS_NEVER)
+    v->first_scheduled_ns = now_ns;
+  in->status.shared_tokens += live->context - v->cached_tokens;
+  v->cached_tokens = live->context;
+  bool last = live->context + 1 == lls_request_length(v) && v->generated_tokens > 0;
+  lls_instance_set_state(in, live, last ? LLS_DECODING : LLS_PREFILLING);
+}
+
+static void add_sequence(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_step_batch *b = &in->batch;
+  struct lls_policies *p = &in->policies;
+  struct lls_block_table *table = &b->tables[b->n];
+  *table = (struct lls_block_table){0};
+  p->cache->table(p->cache_self, &live->view, table);
+  bool emits = live->context + live->run_tokens == lls_request_length(&live->view);
+  struct lls_sampling *s = &live->sampling;
+  s->index = live->view.generated_tokens;
+  s->n_history = lls_request_length(&live->view);
+  b->sequences[b->n] = (struct lls_engine_sequence){
+      .tokens = live->tokens + live->context,
+      .n_tokens = live->run_tokens,
+      .context = live->context,
+      .table = table,
+      .sampling = emits ? s : NULL,
+  };
+  b->live[b->n++] = live;
+}
+
+/* Plan order, so that the batch is the scheduler's. */
+static void build_batch(struct lls_instance *in)
+{
+  int64_t now_ns = lls_instance_now(in);
+  for (uint32_t i = 0; i < in->plan.n_items; i++) {
+    struct lls_live *live = lls_request_table_find(in->table, in->plan.items[i].request);
+    if (in->plan.items[i].kind != LLS_PLAN_RUN || live == NULL ||
+        live->placed != LLS_PLACED_RESERVED)
+      continue;
+    account_run(in, live, now_ns);
+    add_sequence(in, live);
+  }
+}
+
+static void finish_rejected(struct lls_instance *in)
+{
+  for (uint32_t i = 0; i < in->plan.n_items; i++) {
+    const struct lls_plan_item *item = &in->plan.items[i];
+    struct lls_live *live = lls_request_table_find(in->table, item->request);
+    if (live == NULL)
+      continue;
+    if (item->kind == LLS_PLAN_REJECT)
+      lls_instance_finish(in, live, item->reason);
+    else if (live->doomed)
+      lls_instance_finish(in, live, LLS_FINISH_CAPACITY);
+  }
+}
+
+static void close_transaction(struct lls_instance *in)
+{
+  struct lls_transaction *t = &in->transaction;
+  for (uint32_t i = 0; i < t->n_done; i++)
+    t->done[i].live->placed = LLS_PLACED_NOT;
+  t->n_done = 0;
+  t->open = false;
+}
+
+void lls_instance_place(struct lls_instance *in)
+{
+  struct lls_policies *p = &in->policies;
+  in->batch.n = 0;
+  place_preempts(in);
+  place_runs(in);
+  p->cache->commit(p->cache_self);
+  for (uint32_t i = 0; i < in->transaction.n_done; i++)
+    if (in->transaction.done[i].live->placed == LLS_PLACED_PREEMPTED)
+      account_preempt(in, in->transaction.done[i].live);
+  build_batch(in);
+  close_transaction(in);
+  finish_rejected(in);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking the scheduler for a plan and checking the answer. A plan is good or bad as a
+ * whole; a bad one costs a strike and its step is planned by the built-in order, so that
+ * requests go on. After max_strikes the scheduler is not asked any more.
+ */
+#include "core/loop/instance.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void lls_instance_strike(struct lls_instance *in, const char *format, ...)
+{
+  char why[LLS_ERROR_MAX / 2];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(why, sizeof why, format, args);
+  va_end(args);
+  struct lls_policies *p = &in->policies;
+  in->strikes++;
+  lls_log(in->log, LLS_LOG_PLUGIN_MISBEHAVING, p->scheduler_host.name,
+          "%s (strike %u of %u)", why, in->strikes, in->max_strikes);
+  if (in->strikes < in->max_strikes || p->scheduler_off)
+    return;
+  p->scheduler_off = true;
+  in->status.fallen_back = true;
+  snprintf(in->status.fallback_reason, sizeof in->status.fallback_reason,
+           "%s was switched off after %u bad or late plans, the last: %s",
+           p->scheduler_host.name, in->strikes, why);
+  lls_log(
+      in->log, LLS_LOG_ERROR, p->scheduler_host.name,
+      "switched off after %u strikes: requests run in the built-in order until a reload",
+      in->strikes);
+}
+
+static void reset_plan(struct lls_plan *plan)
+{
+  plan->n_items = plan->n_hints = plan->overflow = 0;
+  plan->idle_until_ns = LLS_NEVER;
+}
+
+static void fill_view(const struct lls_instance *in, struct lls_step_view *view)
+{
+  *view = (struct lls_step_view){
+      .size = sizeof *view,
+      .instance = in->info.index,
+      .role = in->info.role,
+      .preempt_mode = in->preempt_mode,
+      .step = in->step,
+      .now_ns = lls_instance_now(in),
+      .n_waiting = in->waiting.n,
+      .n_running = in->running.n,
+      .n_preempted = in->preempted.n,
+      .n_moving = in->moving.n,
+      .waiting = in->waiting.items,
+      .running = in->running.items,
+      .preempted = in->preempted.items,
+      .moving = in->moving.items,
+      .max_tokens = in->caps.max_step_tokens,
+      .max_sequences = in->caps.max_sequences,
+      .cache = &in->service,
+  };
+}
+
+/* What the items seen so far add up to. */
+struct tally {
+  uint64_t tokens;
+  uint32_t sequences;
+  const char *why; /* set where the plan is bad */
+  struct lls_live *culprit;
+};
+
+static bool bad(struct tally *t, struct lls_live *live, const char *why)
+{
+  t->why = why;
+  t->culprit = live;
+  return false;
+}
+
+static bool check_run(const struct lls_instance *in, const struct lls_plan_item *item,
+                      struct lls_live *live, struct tally *t)
+{
+  if (live->view.state == LLS_MOVING)
+    return bad(t, live, "runs a request that is being moved");
+  if (item->tokens == 0 || item->tokens > lls_request_pending(&live->view))
+    return bad(t, live, "runs more tokens than a request has left, or none");
+  if (item->form > LLS_FORM_HIDDEN)
+    return bad(t, live, "names an unknown cache form");
+  if (item->form != LLS_FORM_NONE && (in->caps.forms & (1u << item->form)) == 0)
+    return bad(t, live, "names a cache form that is unsupported by this engine");
+  if (live->placed == LLS_PLACED_PREEMPTED)
+    return bad(t, live, "runs a request it has preempted");
+  if (live->placed == LLS_PLACED_RESERVED && live->asked_tokens != item->tokens)
+    return bad(t, live, "runs another number of tokens than it reserved memory for");
+  t->tokens += item->tokens;
+  t->sequences++;
+  return true;
+}
+
+static bool check_preempt(const struct lls_instance *in, const struct lls_plan_item *item,
+                          struct lls_live *live, struct tally *t)
+{
+  if (item->mode < LLS_PREEMPT_RECOMPUTE || item->mode > LLS_PREEMPT_DEFER)
+    return bad(t, live, "names an unknown way to preempt");
+  if (item->mode != LLS_PREEMPT_DEFER &&
+      (in->caps.preempt_modes & (1u << item->mode)) == 0)
+    return bad(t, live, "preempts in a way that is unsupported by this engine");
+  if (live->placed == LLS_PLACED_RESERVED)
+    return bad(t, live, "preempts a request it has reserved memory for");
+  if (live->placed == LLS_PLACED_PREEMPTED && live->preempt_mode != item->mode)
+    return bad(t, live, "preempts a request in another way than it already did");
+  return true;
+}
+
+static bool check_item(struct lls_instance *in, const struct lls_plan_item *item,
+                       struct tally *t)
+{
+  struct lls_live *live = lls_request_table_find(in->table, item->request);
+  if (live == NULL)
+    return bad(t, NULL, "names a request that is not alive");
+  if (live->named_in_step == in->step + 1)
+    return bad(t, live, "names a request twice");
+  live->named_in_step = in->step + 1;
+  switch (item->kind) {
+  case LLS_PLAN_RUN:
+    return check_run(in, item, live, t);
+  case LLS_PLAN_PREEMPT:
+    return check_preempt(in, item, live, t);
+  case LLS_PLAN_REJECT:
+    if (item->reason != LLS_FINISH_REJECTED && item->reason != LLS_FINISH_CAPACITY)
+      return bad(t, live, "rejects for a reason other than REJECTED or CAPACITY");
+    return live->placed == LLS_PLACED_NOT ||
+           bad(t, live, "rejects a request it has placed");
+  case LLS_PLAN_OFFLOAD:
+  case LLS_PLAN_UPLOAD:
+  case LLS_PLAN_MIGRATE:
+  case LLS_PLAN_PREFETCH:
+    return bad(t, live, "asks for a transfer: unsupported by this engine");
+  default:
+    return bad(t, live, "has an item of unknown kind");
+  }
+}
+
+/* Everything done through the service must be in the plan as well. */
+static bool check_placed_are_named(const struct lls_instance *in, struct tally *t)
+{
+  for (uint32_t i = 0; i < in->transaction.n_done; i++) {
+    struct lls_live *live = in->transaction.done[i].live;
+    if (live->named_in_step != in->step + 1)
+      return bad(t, live, "reserved or preempted a request that the plan doesn't name");
+  }
+  return true;
+}
+
+static bool check_kinds_of_placed(const struct lls_instance *in, struct tally *t)
+{
+  const struct lls_plan *plan = &in->plan;
+  for (uint32_t i = 0; i < plan->n_items; i++) {
+    struct lls_live *live = lls_request_table_find(in->table, plan->items[i].request);
+    if (live->placed == LLS_PLACED_RESERVED && plan->items[i].kind != LLS_PLAN_RUN)
+      return bad(t, live, "reserved memory for a request and does not run it");
+    if (live->placed == LLS_PLACED_PREEMPTED && plan->items[i].kind != LLS_PLAN_PREEMPT)
+      return bad(t, live, "preempted a request and the plan says otherwise");
+  }
+  return true;
+}
+
+static bool check_plan(struct lls_instance *in, struct tally *t)
+{
+  const struct lls_plan *plan = &in->plan;
+  if (plan->overflow > 0 || plan->n_items > plan->max_items ||
+      plan->n_hints > plan->max_hints)
+    return bad(t, NULL, "has more items than there are requests");
+  for (uint32_t i = 0; i < plan->n_items; i++)
+    if (!check_item(in, &plan->items[i], t))
+      return false;
+  if (t->tokens > in->caps.max_step_tokens)
+    return bad(t, NULL, "has more tokens than the engine's max_step_tokens");
+  if (t->sequences > in->caps.max_sequences)
+    return bad(t, NULL, "has more sequences than the engine's max_sequences");
+  return check_placed_are_named(in, t) && check_kinds_of_placed(in, t);
+}
+
+static void refuse_plan(struct lls_instance *in, const struct tally *t)
+{
+  lls_place_rollback(in, 0);
+  in->status.plans_refused++;
+  uint64_t id = t->culprit != NULL ? t->culprit->view.id : 0;
+  lls_instance_strike(in, "plan of step %llu refused: it %s (request %llu)",
+                      (unsigned long long)in->step, t->why, (unsigned long long)id);
+  if (t->culprit != NULL)
+    lls_instance_refuse(in, t->culprit, LLS_REFUSED_BAD_ITEM);
+}
+
+/* True if in->plan is the scheduler's and good. */
+static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *view)
+{
+  struct lls_policies *p = &in->policies;
+  int64_t started_ns = in->plan_clock(in->clock_context);
+  int rc = p->scheduler->plan(p->scheduler_self, view, &in->plan);
+  int64_t took_ns = in->plan_clock(in->clock_context) - started_ns;
+  in->status.plan_ns_sum += took_ns;
+  if (in->plan_budget_ns > 0 && took_ns > in->plan_budget_ns) {
+    in->status.plans_late++;
+    lls_instance_strike(in, "plan took %lld us, the budget is %lld us",
+                        (long long)took_ns / 1000, (long long)in->plan_budget_ns / 1000);
+  }
+  struct tally tally = {0};
+  if (rc < 0)
+    tally.why = "returned an error instead of a plan";
+  if (tally.why == NULL && check_plan(in, &tally))
+    return true;
+  refuse_plan(in, &tally);
+  return false;
+}
+
+/* Work, but nothing to run, nobody to wake us: after 1,000 such plans it is misbehaviour.
+ */
+static void watch_empty_plans(struct lls_instance *in)
+{
+  bool excused = in->plan.idle_until_ns > lls_instance_now(in) || in->moving.n > 0 ||
+                 lls_policy_host_next_ns(&in->policies.scheduler_host) != LLS_NEVER;
+  if (in->plan.n_items > 0 || excused) {
+    in->empty_plans = 0;
+    return;
+  }
+  if (++in->empty_plans % 1000 == 0)
+    lls_instance_strike(in, "%u empty plans in a row with %u requests to run",
+                        in->empty_plans, in->waiting.n + in->running.n + in->preempted.n);
+}
+
+void lls_instance_plan(struct lls_instance *in)
+{
+  struct lls_step_view view;
+  fill_view(in, &view);
+  reset_plan(&in->plan);
+  bool planned = !in->policies.scheduler_off && ask_scheduler(in, &view);
+  if (planned) {
+    watch_empty_plans(in);
+  } else {
+    reset_plan(&in->plan);
+    lls_builtin_plan(in, &view, &in->plan);
+  }
+  in->idle_until_ns = in->plan.n_items == 0 ? in->plan.idle_until_ns : 0;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Services of the core for one plugin instance; see include/llmserve/host.h for the
+ * contract. */
+#include "core/loop/policy_host.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/loop/instance.h"
+
+static int64_t now(void *context)
+{
+  struct lls_policy_host *h = context;
+  return lls_instance_now(h->instance);
+}
+
+/* splitmix64: any state is a good state, so a stream is seeded by one addition. */
+static uint64_t random_u64(void *context, uint32_t stream)
+{
+  struct lls_policy_host *h = context;
+  uint64_t *state = &h->random_state[stream % LLS_RANDOM_STREAMS];
+  uint64_t z = (*state += UINT64_C(0x9E3779B97F4A7C15));
+  z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+  return z ^ (z >> 31);
+}
+
+__attribute__((format(printf, 3, 4))) static void log_line(void *context, uint32_t level,
+                                                           const char *format, ...)
+{
+  struct lls_policy_host *h = context;
+  char line[LLS_ERROR_MAX];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(line, sizeof line, format, args);
+  va_end(args);
+  lls_log(h->instance->log, level, h->name, "%s", line);
+}
+
+__attribute__((format(printf, 3, 4))) static int fail(void *context, int code,
+                                                      const char *format, ...)
+{
+  struct lls_policy_host *h = context;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(h->failure.text, sizeof h->failure.text, format, args);
+  va_end(args);
+  return code;
+}
+
+/* Trace events are debug lines until a trace file exists to put them in. */
+static void trace(void *context, const char *event, uint64_t request, double value)
+{
+  struct lls_policy_host *h = context;
+  lls_log(h->instance->log, LLS_LOG_DEBUG, h->name, "%s request=%llu value=%g", event,
+          (unsigned long long)request, value);
+}
+
+static void count(void *context, const char *counter, double add)
+{
+  struct lls_policy_host *h = context;
+  for (uint32_t i = 0; i < h->n_counters; i++)
+    if (h->counters[i].name == counter || strcmp(h->counters[i].name, counter) == 0) {
+      h->counters[i].value += add;
+      return;
+    }
+  if (h->n_counters < LLS_MAX_COUNTERS)
+    h->counters[h->n_counters++] =
+        (struct lls_policy_counter){.name = counter, .value = add};
+}
+
+static void timer_stop(void *context, uint64_t tag)
+{
+  struct lls_policy_host *h = context;
+  for (uint32_t i = 0; i < h->n_timers; i++)
+    if (h->timers[i].tag == tag) {
+      h->timers[i] = h->timers[--h->n_timers];
+      return;
+    }
+}
+
+static int timer_start(void *context, int64_t delay_ns, uint64_t tag)
+{
+  struct lls_policy_host *h = context;
+  timer_stop(context, tag);
+  if (h->n_timers == LLS_MAX_TIMERS)
+    return -ENOSPC;
+  h->timers[h->n_timers++] = (struct lls_policy_timer){
+      .due_ns = now(context) + (delay_ns > 0 ? delay_ns : 0), .tag = tag};
+  return 0;
+}
+
+static const struct lls_request *find(void *context, uint64_t request)
+{
+  struct lls_policy_host *h = context;
+  struct lls_live *live = lls_request_table_find(h->instance->table, request);
+  return live != NULL ? &live->view : NULL;
+}
+
+static int overrun(void *context, uint64_t request, struct lls_prediction *out)
+{
+  struct lls_policy_host *h = context;
+  struct lls_policies *p = &h->instance->policies;
+  struct lls_live *live = lls_request_table_find(h->instance->table, request);
+  if (live == NULL)
+    return -ENOENT;
+  if (p->predictor->overrun == NULL)
+    return -ENOTSUP;
+  int rc = p->predictor->overrun(p->predictor_self, &live->view, out);
+  if (rc == 0)
+    live->view.prediction = *out;
+  return rc;
+}
+
+/* The ticket is the request's id. Posted to the inbox, since any thread may call. */
+static int predicted(void *context, uint64_t ticket,
+                     const struct lls_prediction *prediction)
+{
+  struct lls_policy_host *h = context;
+  return lls_inbox_predicted(h->instance->inbox, ticket, prediction);
+}
+
+static const void *extension(void *context, const char *id)
+{
+  (void)context;
+  (void)id;
+  return NULL; /* version 1 has none */
+}
+
+void lls_policy_host_init(struct lls_policy_host *h, struct lls_instance *instance,
+                          const char *kind, const char *id, uint64_t seed)
+{
+  *h = (struct lls_policy_host){.instance = instance};
+  snprintf(h->name_text, sizeof h->name_text, "%s %s", kind, id);
+  h->name = h->name_text;
+  for (uint64_t i = 0; i < LLS_RANDOM_STREAMS; i++)
+    h->random_state[i] = (seed + i) * UINT64_C(0xD1342543DE82EF95);
+  h->host = (struct lls_host){
+      .api_version = 1,
+      .size = sizeof h->host,
+      .context = h,
+      .now = now,
+      .random = random_u64,
+      .log = log_line,
+      .fail = fail,
+      .trace = trace,
+      .count = count,
+      .timer_start = timer_start,
+      .timer_stop = timer_stop,
+      .find = find,
+      .overrun = overrun,
+      .predicted = predicted,
+      .engine = &instance->caps,
+      .topology = &instance->topology,
+      .cost = lls_cost_model_service(instance->cost),
+      .extension = extension,
+  };
+}
+
+bool lls_policy_host_due(struct lls_policy_host *h, int64_t now_ns, uint64_t *tag)
+{
+  for (uint32_t i = 0; i < h->n_timers; i++)
+    if (h->timers[i].due_ns <= now_ns) {
+      *tag = h->timers[i].tag;
+      h->timers[i] = h->timers[--h->n_timers];
+      return true;
+    }
+  return false;
+}
+
+int64_t lls_policy_host_next_ns(const struct lls_policy_host *h)
+{
+  int64_t next = LLS_NEVER;
+  for (uint32_t i = 0; i < h->n_timers; i++)
+    if (next == LLS_NEVER || h->timers[i].due_ns < next)
+      next = h->timers[i].due_ns;
+  return next;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The struct lls_host that one plugin instance sees, with what stands behind it: its name
+ * in the log, its sentence for failures, its random streams and timers.
+ */
+#ifndef LLS_LOOP_POLICY_HOST_H
+#define LLS_LOOP_POLICY_HOST_H
+
+#include <llmserve/host.h>
+
+#include "core/base/error.h"
+
+#define LLS_RANDOM_STREAMS 16
+#define LLS_MAX_TIMERS     64
+#define LLS_MAX_COUNTERS   32
+
+struct lls_instance;
+
+struct lls_policy_timer {
+  int64_t due_ns;
+  uint64_t tag;
+};
+
+struct lls_policy_counter {
+  const char *name; /* static string of the plugin */
+  double value;
+};
+
+struct lls_policy_host {
+  struct lls_host host; /* what the plugin gets */
+  struct lls_instance *instance;
+  const char *name; /* "scheduler fcfs" */
+  char name_text[64];
+  struct lls_error failure; /* of the last host->fail */
+  uint64_t random_state[LLS_RANDOM_STREAMS];
+  struct lls_policy_timer timers[LLS_MAX_TIMERS];
+  uint32_t n_timers;
+  struct lls_policy_counter counters[LLS_MAX_COUNTERS];
+  uint32_t n_counters;
+};
+
+void lls_policy_host_init(struct lls_policy_host *, struct lls_instance *,
+                          const char *kind, const char *id, uint64_t seed);
+/* Takes the next timer due at now_ns; false if none. */
+bool lls_policy_host_due(struct lls_policy_host *, int64_t now_ns, uint64_t *tag);
+/* When the next timer is due, LLS_NEVER if none is set. */
+int64_t lls_policy_host_next_ns(const struct lls_policy_host *);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making and freeing requests, and the table that finds them; see request.h. */
+#include "core/loop/request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Hands out aligned pieces of one allocation; with base NULL it only measures. */
+struct carver {
+  char *base;
+  size_t used;
+};
+
+static void *carve(struct carver *c, size_t bytes)
+{
+  void *piece = c->base != NULL ? c->base + c->used : NULL;
+  c->used += (bytes + 15) & ~(size_t)15;
+  return piece;
+}
+
+struct pieces {
+  struct lls_live *live;
+  int32_t *tokens, *stop_tokens;
+  struct lls_logit_bias *bias;
+  char *label, *text;
+};
+
+static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
+                               uint32_t max_length)
+{
+  struct pieces p = {0};
+  p.live = carve(c, sizeof *p.live);
+  p.tokens = carve(c, max_length * sizeof *p.tokens);
+  p.stop_tokens = carve(c, s->n_stop_tokens * sizeof *p.stop_tokens);
+  p.bias = carve(c, s->sampling.n_bias * sizeof *p.bias);
+  p.label = carve(c, s->label != NULL ? strlen(s->label) + 1 : 1);
+  p.text = carve(c, s->text != NULL ? s->text_bytes + 1 : 0);
+  return p;
+}
+
+static void copy(void *to, const void *from, size_t bytes)
+{
+  if (bytes > 0)
+    memcpy(to, from, bytes);
+}
+
+static void fill_view(struct lls_live *live, const struct lls_submission *s,
+                      int64_t now_ns)
+{
+  struct lls_request *v = &live->view;
+  v->request_class = s->request_class;
+  v->state = LLS_WAITING;
+  v->priority = s->priority;
+  v->tenant = s->tenant;
+  v->prompt_tokens = s->n_tokens;
+  v->arrival_ns = v->queue_enter_ns = v->last_token_ns = v->last_returned_ns = now_ns;
+  v->first_scheduled_ns = LLS_NEVER;
+  v->slo = s->slo;
+  v->prediction.made_ns = LLS_NEVER;
+  v->tokens = live->tokens;
+  v->label = live->label;
+  v->user = live->user;
+}
+
+struct lls_live *lls_live_create(const struct lls_submission *s, uint64_t id,
+                                 uint32_t slot, uint32_t max_new_tokens, int64_t now_ns)
+{
+  uint32_t max_length = s->n_tokens + max_new_tokens;
+  struct carver measure = {0};
+  carve_all(&measure, s, max_length);
+  struct carver c = {.base = calloc(1, measure.used)};
+  if (c.base == NULL)
+    return NULL;
+  struct pieces p = carve_all(&c, s, max_length);
+  struct lls_live *live = p.live;
+
+  copy(p.tokens, s->tokens, s->n_tokens * sizeof *p.tokens);
+  copy(p.stop_tokens, s->stop_tokens, s->n_stop_tokens * sizeof *p.stop_tokens);
+  copy(p.bias, s->sampling.bias, s->sampling.n_bias * sizeof *p.bias);
+  if (s->label != NULL)
+    strcpy(p.label, s->label);
+  if (s->text != NULL)
+    copy(p.text, s->text, s->text_bytes);
+
+  live->tokens = p.tokens;
+  live->max_length = max_length;
+  live->stop_tokens = p.stop_tokens;
+  live->n_stop_tokens = s->n_stop_tokens;
+  live->label = p.label;
+  live->text = s->text != NULL ? p.text : NULL;
+  live->text_bytes = s->text != NULL ? s->text_bytes : 0;
+  live->owner = s->owner;
+  live->ignore_eos = s->ignore_eos;
+  live->min_new_tokens = s->min_new_tokens;
+  live->first_token_ns = LLS_NEVER;
+  live->sampling = s->sampling;
+  live->sampling.bias = p.bias;
+  live->sampling.history = p.tokens;
+  live->sampling.n_prompt = s->n_tokens;
+  fill_view(live, s, now_ns);
+  live->view.id = id;
+  live->view.slot = slot;
+  live->view.max_new_tokens = max_new_tokens;
+  return live;
+}
+
+void lls_live_free(struct lls_live *live)
+{
+  free(live); /* everything it points to is in the same allocation */
+}
+
+static uint32_t power_of_two_above(uint32_t n)
+{
+  uint32_t p = 1;
+  while (p < n)
+    p *= 2;
+  return p;
+}
+
+int lls_request_table_init(struct lls_request_table *t, uint32_t max_requests)
+{
+  *t = (struct lls_request_table){.slots = power_of_two_above(max_requests),
+                                  .sequence = 1};
+  t->free_slots = malloc(max_requests * sizeof *t->free_slots);
+  t->by_slot = calloc(t->slots, sizeof(struct lls_live *));
+  if (t->free_slots == NULL || t->by_slot == NULL) {
+    lls_request_table_free(t);
+    return -ENOMEM;
+  }
+  for (uint32_t i = 0; i < max_requests; i++)
+    t->free_slots[i] = max_requests - 1 - i; /* slot 0 is taken first */
+  t->n_free = max_requests;
+  return 0;
+}
+
+void lls_request_table_free(struct lls_request_table *t)
+{
+  free(t->free_slots);
+  free(t->by_slot);
+  *t = (struct lls_request_table){0};
+}
+
+int lls_request_table_take(struct lls_request_table *t, uint32_t *slot, uint64_t *id)
+{
+  if (t->n_free == 0)
+    return -ENOSPC;
+  *slot = t->free_slots[--t->n_free];
+  *id = t->sequence++ * t->slots + *slot;
+  return 0;
+}
+
+void lls_request_table_give_back(struct lls_request_table *t, uint32_t slot)
+{
+  t->free_slots[t->n_free++] = slot;
+}

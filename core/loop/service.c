@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cache as a scheduler sees it inside plan: the manager's functions, each behind the
+ * check that the request is alive and the transaction open.
+ */
+#include "core/loop/instance.h"
+
+#include <errno.h>
+
+static struct lls_live *checked(const struct lls_instance *in,
+                                const struct lls_request *r)
+{
+  return r != NULL ? lls_request_table_find(in->table, r->id) : NULL;
+}
+
+static int capacity(void *context, uint32_t tier, struct lls_capacity *out)
+{
+  struct lls_policies *p = &((struct lls_instance *)context)->policies;
+  return p->cache->capacity(p->cache_self, tier, out);
+}
+
+static int need(void *context, const struct lls_request *r, uint32_t tokens,
+                uint32_t form, struct lls_need *out)
+{
+  struct lls_policies *p = &((struct lls_instance *)context)->policies;
+  return checked(context, r) != NULL ? p->cache->need(p->cache_self, r, tokens, form, out)
+                                     : -ENOENT;
+}
+
+static uint32_t mark(void *context)
+{
+  struct lls_policies *p = &((struct lls_instance *)context)->policies;
+  return p->cache->mark(p->cache_self);
+}
+
+static int rollback(void *context, uint32_t to)
+{
+  struct lls_instance *in = context;
+  return in->transaction.open ? lls_place_rollback(in, to) : -EPERM;
+}
+
+static int reserve(void *context, const struct lls_request *r, uint32_t tokens,
+                   uint32_t form, uint32_t flags)
+{
+  struct lls_instance *in = context;
+  struct lls_live *live = checked(in, r);
+  if (!in->transaction.open)
+    return -EPERM;
+  if (live == NULL)
+    return -ENOENT;
+  if (form != LLS_FORM_NONE &&
+      (form > LLS_FORM_HIDDEN || (in->caps.forms & (1u << form)) == 0))
+    return -ENOTSUP;
+  return live->view.state == LLS_MOVING
+             ? LLS_RESERVE_LATER
+             : lls_place_reserve(in, live, tokens, form, flags);
+}
+
+static int preempt(void *context, const struct lls_request *r, uint32_t mode)
+{
+  struct lls_instance *in = context;
+  struct lls_live *live = checked(in, r);
+  if (!in->transaction.open)
+    return -EPERM;
+  if (mode == LLS_PREEMPT_NONE || mode > LLS_PREEMPT_DEFER)
+    return -EINVAL;
+  return live != NULL ? lls_place_preempt(in, live, mode) : -ENOENT;
+}
+
+static int info(void *context, const struct lls_request *r, struct lls_cache_info *out)
+{
+  struct lls_policies *p = &((struct lls_instance *)context)->policies;
+  return checked(context, r) != NULL ? p->cache->info(p->cache_self, r, out) : -ENOENT;
+}
+
+static uint32_t prefix(void *context, const struct lls_request *r)
+{
+  struct lls_policies *p = &((struct lls_instance *)context)->policies;
+  if (p->cache->prefix == NULL || checked(context, r) == NULL || r->cached_tokens > 0)
+    return 0;
+  return p->cache->prefix(p->cache_self, r, false);
+}
+
+static int forms(void *context, struct lls_form_info *out, size_t max)
+{
+  struct lls_policies *p = &((struct lls_instance *)context)->policies;
+  if (p->cache->forms != NULL)
+    return p->cache->forms(p->cache_self, out, max);
+  if (max > 0)
+    out[0] = (struct lls_form_info){.form = LLS_FORM_KV, .ratio = 1, .restore_ns = 0};
+  return 1;
+}
+
+static int victims(void *context, uint64_t *requests, size_t max)
+{
+  struct lls_policies *p = &((struct lls_instance *)context)->policies;
+  return p->cache->victims != NULL ? p->cache->victims(p->cache_self, requests, max)
+                                   : -ENOTSUP;
+}
+
+static int peers(void *context, uint32_t block, uint64_t *requests, size_t max)
+{
+  struct lls_policies *p = &((struct lls_instance *)context)->policies;
+  return p->cache->peers != NULL ? p->cache->peers(p->cache_self, block, requests, max)
+                                 : -ENOTSUP;
+}
+
+static uint32_t headroom(void *context)
+{
+  struct lls_policies *p = &((struct lls_instance *)context)->policies;
+  return p->cache->headroom != NULL ? p->cache->headroom(p->cache_self) : 0;
+}
+
+static int64_t transfer_ns(void *context, uint32_t units, uint32_t link)
+{
+  struct lls_instance *in = context;
+  struct lls_policies *p = &in->policies;
+  if (p->cache->transfer_ns != NULL)
+    return p->cache->transfer_ns(p->cache_self, units, link);
+  const struct lls_cost *cost = lls_cost_model_service(in->cost);
+  uint64_t bytes = units * (uint64_t)lls_unit_bytes(lls_engine_pool_shape(in->engine));
+  return cost->transfer_ns(cost->context, bytes, link);
+}
+
+void lls_service_init(struct lls_instance *in)
+{
+  in->service = (struct lls_cache_service){
+      .size = sizeof in->service,
+      .block_tokens = lls_engine_pool_shape(in->engine)->block_tokens,
+      .context = in,
+      .capacity = capacity,
+      .need = need,
+      .mark = mark,
+      .rollback = rollback,
+      .reserve = reserve,
+      .preempt = preempt,
+      .info = info,
+      .prefix = prefix,
+      .forms = forms,
+      .victims = victims,
+      .peers = peers,
+      .headroom = headroom,
+      .transfer_ns = transfer_ns,
+  };
+}

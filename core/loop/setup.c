@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a scheduler needs (S2) against what engine, cache manager and predictor offer; and
+ * its preferred ways of preempting against what both can do (abi-needs 10.3).
+ */
+#include "core/loop/setup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool has_hidden_form(const struct lls_instance *in)
+{
+  struct lls_form_info forms[4];
+  int n = in->service.forms(in->service.context, forms, 4);
+  for (int i = 0; i < n && i < 4; i++)
+    if (forms[i].form == LLS_FORM_HIDDEN && forms[i].why_not == NULL)
+      return true;
+  return false;
+}
+
+static const char *missing(const struct lls_instance *in, uint32_t needs)
+{
+  const struct lls_policies *p = &in->policies;
+  if ((needs & LLS_NEEDS_MIXED_BATCH) && !in->caps.mixed_batch)
+    return "prefill and decode in one step, unsupported by this engine";
+  if ((needs & LLS_NEEDS_CHUNKED_PREFILL) && !in->caps.chunked_prefill)
+    return "chunked prefill, unsupported by this engine";
+  if ((needs & LLS_NEEDS_PREDICTOR) &&
+      !(p->predictor->flags(p->predictor_self) & LLS_PREDICTOR_PREDICTS))
+    return "length predictions: choose a predictor other than `none` in [plugins]";
+  if ((needs & LLS_NEEDS_FORMS) && !has_hidden_form(in))
+    return "the hidden cache form, unsupported by this engine or cache manager";
+  if ((needs & LLS_NEEDS_PARTIAL_RESIDENCY) && p->cache->restore == NULL)
+    return "partly resident sequences, which this cache manager doesn't do";
+  if ((needs & LLS_NEEDS_ROLES) && in->topology.n_instances < 2)
+    return "prefill and decode instances, unsupported by this engine";
+  return NULL;
+}
+
+static const char *mode_name(uint32_t mode)
+{
+  switch (mode) {
+  case LLS_PREEMPT_RECOMPUTE:
+    return "recompute";
+  case LLS_PREEMPT_SWAP:
+    return "swap";
+  case LLS_PREEMPT_DEFER:
+    return "defer";
+  default:
+    return "unknown";
+  }
+}
+
+static int choose_preempt_mode(struct lls_instance *in,
+                               const struct lls_scheduler_caps *caps,
+                               struct lls_error *err)
+{
+  struct lls_policies *p = &in->policies;
+  uint32_t cache = p->cache->preempt_modes(p->cache_self) | 1u << LLS_PREEMPT_DEFER;
+  char wanted[128] = "";
+  for (uint32_t i = 0; i < caps->n_preempt && i < LLS_MAX_PREEMPT_PREFERENCES; i++) {
+    if (cache & in->caps.preempt_modes & (1u << caps->preempt[i])) {
+      in->preempt_mode = caps->preempt[i];
+      return 0;
+    }
+    size_t used = strlen(wanted);
+    snprintf(wanted + used, sizeof wanted - used, "%s%s", i > 0 ? " or " : "",
+             mode_name(caps->preempt[i]));
+  }
+  if (caps->n_preempt == 0)
+    return 0;
+  return lls_fail(
+      err, -ENOTSUP,
+      "%s preempts by %s, which %s and this engine can't do together: set another "
+      "preempt mode, another cache manager, or [cache] host_memory for swap",
+      p->scheduler_host.name, wanted, p->cache_host.name);
+}
+
+int lls_setup_check(struct lls_instance *in, struct lls_error *err)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_scheduler_caps caps = {.size = sizeof caps};
+  p->scheduler->caps(p->scheduler_self, &caps);
+  const char *what = missing(in, caps.needs);
+  if (what != NULL)
+    return lls_fail(err, -ENOTSUP, "%s needs %s", p->scheduler_host.name, what);
+  int rc = choose_preempt_mode(in, &caps, err);
+  if (rc < 0)
+    return rc;
+  if (p->scheduler->calibrate == NULL)
+    return 0;
+  rc = p->scheduler->calibrate(p->scheduler_self, lls_cost_model_service(in->cost));
+  if (rc < 0)
+    return lls_fail(err, rc, "%s could not calibrate: %s", p->scheduler_host.name,
+                    lls_error_text(&p->scheduler_host.failure, rc));
+  return 0;
+}

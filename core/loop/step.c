@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The step: everything the daemon does per iteration, on the instance's own thread.
+ *
+ * Nothing here allocates, takes a contended lock, reads a file or logs above debug,
+ * unless a plugin misbehaves or the engine fails.
+ */
+#include "core/loop/instance.h"
+
+static void drain_cancels(struct lls_instance *in)
+{
+  for (uint32_t i = 0; i < in->content.n_cancels; i++) {
+    struct lls_live *live = lls_request_table_find(in->table, in->content.cancels[i]);
+    if (live != NULL)
+      lls_instance_finish(in, live, LLS_FINISH_CANCELLED);
+  }
+}
+
+static void drain_predictions(struct lls_instance *in)
+{
+  struct lls_policies *p = &in->policies;
+  for (uint32_t i = 0; i < in->content.n_predictions; i++) {
+    const struct lls_late_prediction *late = &in->content.predictions[i];
+    struct lls_live *live = lls_request_table_find(in->table, late->request);
+    if (live == NULL)
+      continue;
+    live->view.prediction = late->prediction;
+    if (!p->scheduler_off && p->scheduler->on_prediction != NULL)
+      p->scheduler->on_prediction(p->scheduler_self, &live->view);
+  }
+}
+
+static void drain_timers(struct lls_instance *in)
+{
+  struct lls_policies *p = &in->policies;
+  int64_t now_ns = lls_instance_now(in);
+  uint64_t tag;
+  while (lls_policy_host_due(&p->scheduler_host, now_ns, &tag))
+    if (!p->scheduler_off && p->scheduler->on_timer != NULL)
+      p->scheduler->on_timer(p->scheduler_self, tag);
+}
+
+/* Arrivals before cancels: a request may be cancelled before it was ever seen here. */
+static bool drain(struct lls_instance *in)
+{
+  lls_inbox_take(in->inbox, &in->content);
+  for (struct lls_live *live = in->content.arrivals, *next; live != NULL; live = next) {
+    next = live->next;
+    lls_instance_arrive(in, live);
+  }
+  drain_cancels(in);
+  drain_predictions(in);
+  drain_timers(in);
+  return !in->content.stop;
+}
+
+static void plan_and_place(struct lls_instance *in)
+{
+  struct lls_policies *p = &in->policies;
+  p->cache->begin(p->cache_self);
+  in->transaction.open = true;
+  lls_instance_plan(in);
+  lls_instance_place(in);
+}
+
+static bool run(struct lls_instance *in, struct lls_engine_result *result)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_engine_batch batch = {.n_sequences = in->batch.n,
+                                   .sequences = in->batch.sequences};
+  batch.n_copies = (uint32_t)p->cache->copies(p->cache_self, &batch.copies);
+  in->batch.copied_bytes =
+      batch.n_copies * (uint64_t)lls_unit_bytes(lls_engine_pool_shape(in->engine));
+  in->status.copied_bytes += in->batch.copied_bytes;
+  if (batch.n_sequences == 0 && batch.n_copies == 0)
+    return true;
+  int rc = lls_engine_submit(in->engine, &batch, &in->failure);
+  if (rc == 0)
+    rc = lls_engine_wait(in->engine, result, &in->failure);
+  if (rc == 0)
+    return true;
+  in->failed = true;
+  lls_log(in->log, LLS_LOG_ERROR, "engine", "step %llu failed: %s",
+          (unsigned long long)in->step, lls_error_text(&in->failure, rc));
+  lls_instance_finish_all(in, LLS_FINISH_ERROR);
+  return false;
+}
+
+static void count_memory(struct lls_instance *in)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_loop_status *s = &in->status;
+  struct lls_capacity device = {.size = sizeof device}, host = {.size = sizeof host};
+  p->cache->capacity(p->cache_self, LLS_TIER_DEVICE, &device);
+  p->cache->capacity(p->cache_self, LLS_TIER_HOST, &host);
+  s->device_units_total = device.total_units;
+  s->device_units_free = device.free_units;
+  s->host_units_total = host.total_units;
+  s->host_units_free = host.free_units;
+  s->waiting = in->waiting.n;
+  s->running = in->running.n;
+  s->preempted = in->preempted.n + in->moving.n;
+}
+
+bool lls_instance_step(struct lls_instance *in, bool *busy)
+{
+  int64_t started_ns = lls_instance_now(in);
+  bool go_on = drain(in);
+  *busy = false;
+  in->idle_until_ns = LLS_NEVER;
+  if (in->waiting.n + in->running.n + in->preempted.n + in->moving.n > 0) {
+    struct lls_engine_result result = {0};
+    plan_and_place(in);
+    go_on = run(in, &result) && go_on;
+    if (go_on || !in->failed)
+      if (in->batch.n > 0) {
+        lls_instance_commit(in, &result, started_ns);
+        *busy = true;
+      }
+    in->step++;
+    in->status.steps++;
+  }
+  count_memory(in);
+  return go_on;
+}
+
+int64_t lls_instance_idle_ns(const struct lls_instance *in)
+{
+  const int64_t poll_ns =
+      1000000; /* a scheduler that plans nothing is asked again in 1 ms */
+  uint32_t alive = in->waiting.n + in->running.n + in->preempted.n;
+  int64_t until = lls_policy_host_next_ns(&in->policies.scheduler_host);
+  if (in->idle_until_ns > 0 && (until == LLS_NEVER || in->idle_until_ns < until))
+    until = in->idle_until_ns;
+  if (until == LLS_NEVER)
+    return alive > 0 ? poll_ns : LLS_NEVER;
+  int64_t left = until - lls_instance_now(in);
+  return left > 0 ? left : 0;
+}
