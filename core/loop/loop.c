@@ -134,7 +134,7 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   pthread_mutex_init(&l->status_lock, NULL);
   l->max_requests = o->max_requests;
   l->max_context = lls_engine_caps(o->engine)->max_context;
-  l->vocabulary = lls_engine_config(o->engine)->vocab_size;
+  l->vocabulary = lls_engine_config(o->engine)->vocab;
   l->wake = o->wake;
   l->wake_context = o->wake_context;
   int rc = init_mailboxes(l, o);

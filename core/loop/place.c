@@ -95,21 +95,31 @@ static void place_preempts(struct lls_instance *in)
   }
 }
 
+/* Room for a run; what the scheduler has reserved itself is there already. */
+static void place_run(struct lls_instance *in, const struct lls_plan_item *item,
+                      struct lls_live *live)
+{
+  int rc = LLS_RESERVE_OK;
+  if (live->placed == LLS_PLACED_NOT)
+    rc = lls_place_reserve(in, live, item->tokens, item->form, 0);
+  live->doomed = rc == LLS_RESERVE_NEVER;
+  if (rc == LLS_RESERVE_OK && item->tokens < live->run_tokens)
+    live->run_tokens = item->tokens;
+  else if (rc == LLS_RESERVE_LATER)
+    lls_instance_refuse(in, live, LLS_REFUSED_NO_MEMORY);
+  else if (rc == LLS_RESERVE_NEVER)
+    lls_instance_refuse(in, live, LLS_REFUSED_NEVER_FITS);
+  else if (rc < 0)
+    lls_instance_refuse(in, live, LLS_REFUSED_UNSUPPORTED);
+}
+
 static void place_runs(struct lls_instance *in)
 {
   for (uint32_t i = 0; i < in->plan.n_items; i++) {
     const struct lls_plan_item *item = &in->plan.items[i];
     struct lls_live *live = lls_request_table_find(in->table, item->request);
-    if (item->kind != LLS_PLAN_RUN || live == NULL || live->placed != LLS_PLACED_NOT)
-      continue;
-    int rc = lls_place_reserve(in, live, item->tokens, item->form, 0);
-    if (rc == LLS_RESERVE_LATER)
-      lls_instance_refuse(in, live, LLS_REFUSED_NO_MEMORY);
-    else if (rc == LLS_RESERVE_NEVER)
-      lls_instance_refuse(in, live, LLS_REFUSED_NEVER_FITS);
-    else if (rc < 0)
-      lls_instance_refuse(in, live, LLS_REFUSED_UNSUPPORTED);
-    live->doomed = rc == LLS_RESERVE_NEVER;
+    if (item->kind == LLS_PLAN_RUN && live != NULL)
+      place_run(in, item, live);
   }
 }
 
