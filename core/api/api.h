@@ -23,10 +23,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <uv.h>
 
 #include "core/base/error.h"
 #include "core/engine/sampling.h"
+#include "core/http/server.h"
 #include "core/obs/log.h"
 
 struct lls_api;
@@ -34,29 +34,13 @@ struct lls_chat_template;
 struct lls_loop;
 struct lls_tokenizer;
 
-/* Bounds on what a client may do; all sizes in bytes, all times in milliseconds. */
 struct lls_api_limits {
-  uint32_t max_connections;
-  uint32_t max_choices;    /* prompts x n of one request */
-  size_t max_header_bytes; /* request line and headers */
-  size_t max_body_bytes;
-  size_t max_unsent_bytes;   /* answered but not read by the client: then it is cut off */
-  uint32_t idle_timeout_ms;  /* between two requests of a connection */
-  uint32_t read_timeout_ms;  /* from a request's first byte to its last */
-  uint32_t write_timeout_ms; /* without a byte of the answer being taken */
+  struct lls_http_limits http;
+  uint32_t max_choices; /* prompts x n of one request */
 };
 
 #define LLS_API_DEFAULT_LIMITS                                                           \
-  ((struct lls_api_limits){                                                              \
-      .max_connections = 16384,                                                          \
-      .max_choices = 128,                                                                \
-      .max_header_bytes = 32 << 10,                                                      \
-      .max_body_bytes = 16 << 20,                                                        \
-      .max_unsent_bytes = 1 << 20,                                                       \
-      .idle_timeout_ms = 120000,                                                         \
-      .read_timeout_ms = 60000,                                                          \
-      .write_timeout_ms = 60000,                                                         \
-  })
+  ((struct lls_api_limits){.http = LLS_HTTP_DEFAULT_LIMITS, .max_choices = 128})
 
 /* All pointers are borrowed and outlive the api; strings are copied. */
 struct lls_api_config {

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of one connection; connection.h has the picture. */
+#include "core/http/connection.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <utlist.h>
+
+/* Bytes that the kernel may hold unsent; beyond it the output buffers fill, and count. */
+#define KERNEL_UNSENT_BYTES 131072
+
+static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer);
+
+static void give_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+  (void)suggested;
+  struct lls_http_connection *connection = handle->data;
+  struct lls_http_server *server = connection->server;
+  *buffer = uv_buf_init(server->read_buffer, sizeof server->read_buffer);
+}
+
+static void set_reading(struct lls_http_connection *connection, bool wanted)
+{
+  if (connection->reading == wanted || connection->phase == LLS_HTTP_CLOSED)
+    return;
+  connection->reading = wanted;
+  if (wanted)
+    uv_read_start((uv_stream_t *)&connection->tcp, give_buffer, on_read);
+  else
+    uv_read_stop((uv_stream_t *)&connection->tcp);
+}
+
+static void enter(struct lls_http_connection *connection, enum lls_http_phase phase)
+{
+  struct lls_http_counters *counters = &connection->server->counters;
+  if (connection->phase == LLS_HTTP_ANSWERING)
+    counters->busy--;
+  if (phase == LLS_HTTP_ANSWERING)
+    counters->busy++;
+  connection->phase = phase;
+  connection->since_ms = uv_now(connection->server->uv);
+}
+
+/* ---- receiving ------------------------------------------------------------------ */
+
+static void begin_exchange(struct lls_http_connection *connection)
+{
+  struct lls_http_server *server = connection->server;
+  server->counters.requests++;
+  enter(connection, LLS_HTTP_ANSWERING);
+  server->config.on_request(server->config.context, &connection->exchange);
+}
+
+static void send_continue(struct lls_http_connection *connection)
+{
+  char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+  uv_buf_t piece = uv_buf_init(line, sizeof line - 1);
+  connection->parser.wants_100 = false;
+  lls_http_output_send(&connection->output, &piece, 1, SIZE_MAX);
+}
+
+/* A request waits until the answer before it has been taken. */
+static bool may_receive(const struct lls_http_connection *connection)
+{
+  return connection->phase == LLS_HTTP_RECEIVING &&
+         lls_http_output_unsent(&connection->output) == 0;
+}
+
+/* Takes requests from data, as many as are answered at once; returns the bytes used. */
+static size_t receive(struct lls_http_connection *connection, const char *data,
+                      size_t length)
+{
+  struct lls_http_parser *parser = &connection->parser;
+  size_t used = 0;
+  connection->feeding = true;
+  while (used < length && may_receive(connection)) {
+    size_t taken;
+    if (!parser->started)
+      connection->since_ms = uv_now(connection->server->uv);
+    int state = lls_http_parser_feed(parser, data + used, length - used, &taken);
+    used += taken;
+    if (state < 0)
+      lls_http_connection_refuse(connection, parser->status, parser->reason);
+    else if (state > 0)
+      begin_exchange(connection);
+    else if (parser->wants_100)
+      send_continue(connection);
+  }
+  connection->feeding = false;
+  return used;
+}
+
+/* Goes on with what was sent ahead, now that the answer before it is complete. */
+static void receive_ahead(struct lls_http_connection *connection)
+{
+  struct lls_text *ahead = &connection->ahead;
+  if (connection->feeding || !may_receive(connection))
+    return;
+  if (ahead->length > 0)
+    lls_text_consume(ahead, receive(connection, ahead->data, ahead->length));
+  if (ahead->length == 0)
+    lls_text_free(ahead);
+  if (ahead->length < LLS_HTTP_MAX_PIPELINED)
+    set_reading(connection, true);
+}
+
+/*
+ * Keeps what can't be parsed yet. Beyond the bound reading stops: such a client is
+ * noticed to be gone only when it is answered.
+ */
+static void keep_ahead(struct lls_http_connection *connection, const char *data,
+                       size_t length)
+{
+  lls_text_append(&connection->ahead, data, length);
+  if (connection->ahead.failed)
+    lls_http_connection_close(connection);
+  else if (connection->ahead.length >= LLS_HTTP_MAX_PIPELINED)
+    set_reading(connection, false);
+}
+
+/*
+ * The client closes: it sends nothing more, and an answer that is not complete has lost
+ * its reader. One that is complete may still be read.
+ */
+static void on_end(struct lls_http_connection *connection, ssize_t why)
+{
+  bool to_read = lls_http_output_unsent(&connection->output) > 0;
+  connection->ended = true;
+  set_reading(connection, false);
+  if (why == UV_EOF && to_read && connection->phase != LLS_HTTP_ANSWERING)
+    lls_http_connection_linger(connection);
+  else
+    lls_http_connection_close(connection);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
+{
+  struct lls_http_connection *connection = stream->data;
+  if (length < 0) {
+    on_end(connection, length);
+    return;
+  }
+  if (length == 0 || connection->phase >= LLS_HTTP_LINGERING)
+    return;
+  size_t used = 0;
+  if (connection->ahead.length == 0)
+    used = receive(connection, buffer->base, (size_t)length);
+  if (used < (size_t)length && connection->phase < LLS_HTTP_LINGERING)
+    keep_ahead(connection, buffer->base + used, (size_t)length - used);
+}
+
+/* ---- answering ------------------------------------------------------------------ */
+
+void lls_http_connection_answered(struct lls_http_connection *connection)
+{
+  bool keep_alive = connection->exchange.request.keep_alive;
+  struct lls_http_exchange *exchange = &connection->exchange;
+  lls_http_request_clear(&exchange->request);
+  lls_text_free(&exchange->headers);
+  exchange->on_gone = NULL;
+  exchange->owner = NULL;
+  exchange->answer = LLS_HTTP_UNANSWERED;
+  if (!keep_alive || connection->server->closing) {
+    lls_http_connection_linger(connection);
+    return;
+  }
+  enter(connection, LLS_HTTP_RECEIVING);
+  lls_http_parser_next(&connection->parser);
+  receive_ahead(connection);
+}
+
+void lls_http_connection_refuse(struct lls_http_connection *connection, unsigned status,
+                                const char *reason)
+{
+  struct lls_http_server *server = connection->server;
+  struct lls_http_exchange *exchange = &connection->exchange;
+  struct lls_text body = {0};
+  server->counters.malformed++;
+  server->config.error_body(server->config.context, status, reason, &body);
+  enter(connection, LLS_HTTP_ANSWERING);
+  exchange->request.keep_alive = false;
+  lls_http_reply(exchange, status, server->config.error_type, body.data, body.length);
+  lls_text_free(&body);
+}
+
+static void on_drained(struct lls_http_output *output)
+{
+  receive_ahead(output->stream->data);
+}
+
+static void on_failed(struct lls_http_output *output)
+{
+  lls_http_connection_close(output->stream->data);
+}
+
+/* ---- ending --------------------------------------------------------------------- */
+
+static void on_shutdown(uv_shutdown_t *shutdown, int status)
+{
+  struct lls_http_connection *connection = shutdown->handle->data;
+  connection->since_ms = uv_now(connection->server->uv);
+  if (status < 0 || connection->ended)
+    lls_http_connection_close(connection);
+}
+
+void lls_http_connection_linger(struct lls_http_connection *connection)
+{
+  if (connection->phase >= LLS_HTTP_LINGERING)
+    return;
+  set_reading(connection, !connection->ended);
+  enter(connection, LLS_HTTP_LINGERING);
+  if (uv_shutdown(&connection->shutdown, (uv_stream_t *)&connection->tcp, on_shutdown))
+    lls_http_connection_close(connection);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+  struct lls_http_connection *connection = handle->data;
+  struct lls_http_server *server = connection->server;
+  struct lls_http_exchange *exchange = &connection->exchange;
+  if (exchange->on_gone != NULL)
+    exchange->on_gone(exchange->owner);
+  DL_DELETE(server->connections, connection);
+  server->counters.open--;
+  lls_http_request_clear(&exchange->request);
+  lls_text_free(&exchange->headers);
+  lls_text_free(&connection->ahead);
+  lls_http_output_free(&connection->output);
+  free(connection);
+  lls_http_server_handle_closed(server);
+}
+
+void lls_http_connection_close(struct lls_http_connection *connection)
+{
+  if (connection->phase == LLS_HTTP_CLOSED)
+    return;
+  if (connection->phase == LLS_HTTP_ANSWERING)
+    connection->server->counters.gone++;
+  enter(connection, LLS_HTTP_CLOSED);
+  uv_close((uv_handle_t *)&connection->tcp, on_closed);
+}
+
+/* Whether the client has taken nothing of what is there for it, for too long. */
+static bool write_stalled(struct lls_http_connection *connection, uint64_t now_ms)
+{
+  size_t unsent = lls_http_output_unsent(&connection->output);
+  uint64_t taken = connection->output.total - unsent;
+  if (unsent == 0 || taken != connection->taken) {
+    connection->taken = taken;
+    connection->taken_ms = now_ms;
+  }
+  uint64_t limit = connection->server->config.limits.write_timeout_ms;
+  return now_ms - connection->taken_ms >= limit;
+}
+
+static bool overdue(struct lls_http_connection *connection, uint64_t now_ms)
+{
+  const struct lls_http_limits *limits = &connection->server->config.limits;
+  bool unsent = lls_http_output_unsent(&connection->output) > 0;
+  uint64_t age = now_ms - connection->since_ms;
+  if (write_stalled(connection, now_ms))
+    return true;
+  if (connection->phase == LLS_HTTP_LINGERING)
+    return !unsent && age >= LLS_HTTP_LINGER_MS;
+  if (connection->phase != LLS_HTTP_RECEIVING || unsent)
+    return false;
+  return age >=
+         (connection->parser.started ? limits->read_timeout_ms : limits->idle_timeout_ms);
+}
+
+void lls_http_connection_check(struct lls_http_connection *connection, uint64_t now_ms)
+{
+  if (connection->phase == LLS_HTTP_CLOSED || !overdue(connection, now_ms))
+    return;
+  if (connection->phase != LLS_HTTP_LINGERING)
+    connection->server->counters.timeouts++;
+  if (connection->phase == LLS_HTTP_RECEIVING && connection->parser.started)
+    lls_http_connection_refuse(connection, 408, "the request took too long to arrive");
+  else
+    lls_http_connection_close(connection);
+}
+
+/* ---- beginning ------------------------------------------------------------------ */
+
+/* Tokens must not wait for each other, nor pile up in the kernel of a slow reader. */
+static void set_options(struct lls_http_connection *connection)
+{
+  uv_os_fd_t fd;
+  uv_tcp_nodelay(&connection->tcp, 1);
+#ifdef TCP_NOTSENT_LOWAT
+  int unsent = KERNEL_UNSENT_BYTES;
+  if (uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0)
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+#endif
+}
+
+static void init_connection(struct lls_http_connection *connection,
+                            struct lls_http_server *server)
+{
+  const struct lls_http_limits *limits = &server->config.limits;
+  connection->server = server;
+  connection->tcp.data = connection;
+  connection->since_ms = connection->taken_ms = uv_now(server->uv);
+  connection->output.stream = (uv_stream_t *)&connection->tcp;
+  connection->output.on_drained = on_drained;
+  connection->output.on_failed = on_failed;
+  lls_http_parser_init(&connection->parser, &connection->exchange.request,
+                       limits->max_header_bytes, limits->max_body_bytes);
+  DL_APPEND(server->connections, connection);
+  server->handles++;
+  server->counters.open++;
+}
+
+void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *listener)
+{
+  struct lls_http_connection *connection = calloc(1, sizeof *connection);
+  if (connection == NULL)
+    return;
+  if (uv_tcp_init(server->uv, &connection->tcp) != 0) {
+    free(connection);
+    return;
+  }
+  init_connection(connection, server);
+  bool full = server->counters.open > server->config.limits.max_connections;
+  if (uv_accept(listener, (uv_stream_t *)&connection->tcp) != 0 || full) {
+    server->counters.refused += full;
+    lls_http_connection_close(connection);
+    return;
+  }
+  server->counters.accepted++;
+  set_options(connection);
+  set_reading(connection, true);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server's own view of itself and its connections; for core/http only.
+ *
+ *   RECEIVING --request complete--> ANSWERING --answer complete--> RECEIVING
+ *       |                               |                             or
+ *       +--refused--> LINGERING <-------+--no keep-alive----------> LINGERING
+ *
+ * and from every phase to CLOSED. While ANSWERING the socket is still read, for that is
+ * how a client that goes away is noticed; what it sends ahead is kept, up to a bound.
+ * LINGERING has sent its last byte and discards what comes until the client closes too:
+ * closing at once would make the kernel reset the connection and destroy the answer.
+ */
+#ifndef LLS_HTTP_CONNECTION_H
+#define LLS_HTTP_CONNECTION_H
+
+#include "core/http/output.h"
+#include "core/http/parser.h"
+#include "core/http/server.h"
+
+#define LLS_HTTP_LINGER_MS     2000
+#define LLS_HTTP_MAX_PIPELINED 65536
+#define LLS_HTTP_MAX_LISTENERS 8
+#define LLS_HTTP_READ_BYTES    65536
+
+enum lls_http_phase {
+  LLS_HTTP_RECEIVING,
+  LLS_HTTP_ANSWERING,
+  LLS_HTTP_LINGERING,
+  LLS_HTTP_CLOSED,
+};
+
+struct lls_http_connection {
+  uv_tcp_t tcp;
+  uv_shutdown_t shutdown;
+  struct lls_http_server *server;
+  struct lls_http_connection *prev, *next;
+  enum lls_http_phase phase;
+  bool
+      feeding; /* inside the parser's loop: an answer given now must not start it again */
+  bool reading, ended; /* ended: the client will send nothing more */
+  struct lls_http_parser parser;
+  struct lls_http_exchange exchange;
+  struct lls_http_output output;
+  struct lls_text ahead; /* sent before the answer to the request in hand */
+  uint64_t since_ms;     /* the phase, or the request, began */
+  uint64_t taken_ms;     /* the client took a byte of output, or there was none */
+  uint64_t taken;        /* bytes it has taken by then */
+};
+
+struct lls_http_server {
+  uv_loop_t *uv;
+  struct lls_http_config config;
+  struct lls_http_counters counters;
+  struct lls_http_connection *connections; /* utlist */
+  uv_tcp_t listeners[LLS_HTTP_MAX_LISTENERS];
+  unsigned n_listeners;
+  char address[80];
+  uv_timer_t sweep;
+  bool sweeping;
+  bool closing;
+  unsigned handles; /* listeners, sweep and connections not yet closed */
+  void (*closed)(void *context);
+  void *closed_context;
+  char read_buffer[LLS_HTTP_READ_BYTES]; /* one for all: parsed before the next read */
+};
+
+/* A new connection of this listener; refused over the limit. */
+void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *listener);
+
+/* Closes it for one of the timeouts if its time has come. */
+void lls_http_connection_check(struct lls_http_connection *connection, uint64_t now_ms);
+
+/* Closes it now; on_gone is called later if an answer was due. */
+void lls_http_connection_close(struct lls_http_connection *connection);
+
+/* Closes it, after what was answered has been read. */
+void lls_http_connection_linger(struct lls_http_connection *connection);
+
+/* The answer is complete: on to the next request, or to the end. */
+void lls_http_connection_answered(struct lls_http_connection *connection);
+
+/* Refuses what came with an error and ends the connection. */
+void lls_http_connection_refuse(struct lls_http_connection *connection, unsigned status,
+                                const char *reason);
+
+/* One of the server's handles has been closed. */
+void lls_http_server_handle_closed(struct lls_http_server *server);
+
+static inline struct lls_http_connection *
+lls_http_connection_of(struct lls_http_exchange *exchange)
+{
+  return (struct lls_http_connection *)((char *)exchange -
+                                        offsetof(struct lls_http_connection, exchange));
+}
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request and its answer, as a handler sees them.
+ *
+ * A handler gets an exchange and answers it once, at once or later: whole with
+ * lls_http_reply, or piece by piece with lls_http_stream_begin, _write and _end. After
+ * lls_http_reply or lls_http_stream_end the exchange is over and its pointer must be
+ * forgotten.
+ *
+ * Should the client go away first (it closed, stopped reading, or the server is being
+ * closed), on_gone is called once and the exchange is over too. It is called from the
+ * loop, never from inside one of these functions, which do nothing once the client is
+ * gone: a handler need not check.
+ */
+#ifndef LLS_HTTP_EXCHANGE_H
+#define LLS_HTTP_EXCHANGE_H
+
+#include <uv.h>
+
+#include "core/http/request.h"
+
+enum lls_http_answer { LLS_HTTP_UNANSWERED, LLS_HTTP_STREAMING, LLS_HTTP_ANSWERED };
+
+struct lls_http_exchange {
+  struct lls_http_request request;
+  void (*on_gone)(void *owner); /* set by a handler that answers later */
+  void *owner;
+  /* the server's own: */
+  enum lls_http_answer answer;
+  struct lls_text headers; /* added to the answer's own */
+};
+
+/* Adds a header to the answer; a value with control characters is left out. */
+void lls_http_add_header(struct lls_http_exchange *exchange, const char *name,
+                         const char *value);
+
+/* The whole answer; type may be NULL where there is no body. */
+void lls_http_reply(struct lls_http_exchange *exchange, unsigned status, const char *type,
+                    const void *body, size_t length);
+
+void lls_http_stream_begin(struct lls_http_exchange *exchange, unsigned status,
+                           const char *type);
+#define LLS_HTTP_MAX_PIECES 4
+/* (count) pieces that follow each other, sent together. */
+void lls_http_stream_write(struct lls_http_exchange *exchange, const uv_buf_t *pieces,
+                           unsigned count);
+void lls_http_stream_end(struct lls_http_exchange *exchange);
+
+#endif

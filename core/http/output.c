@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See output.h for why there are two buffers. */
+#include "core/http/output.h"
+
+#include <errno.h>
+
+static void on_written(uv_write_t *write, int status);
+
+/* Gives the waiting bytes to libuv, which keeps the pointer until on_written. */
+static int start_write(struct lls_http_output *output)
+{
+  struct lls_text empty = output->in_flight;
+  output->in_flight = output->waiting;
+  output->waiting = empty;
+  uv_buf_t buffer =
+      uv_buf_init(output->in_flight.data, (unsigned)output->in_flight.length);
+  output->write.data = output;
+  int error = uv_write(&output->write, output->stream, &buffer, 1, on_written);
+  output->writing = error == 0;
+  return error;
+}
+
+static void on_written(uv_write_t *write, int status)
+{
+  struct lls_http_output *output = write->data;
+  output->writing = false;
+  lls_text_free(&output->in_flight);
+  if (status == 0 && output->waiting.length > 0)
+    status = start_write(output);
+  if (status != 0)
+    output->on_failed(output);
+  else if (!output->writing)
+    output->on_drained(output);
+}
+
+/* Copies what the socket did not take: the pieces without their first `skip` bytes. */
+static void keep_rest(struct lls_http_output *output, const uv_buf_t *pieces,
+                      unsigned count, size_t skip)
+{
+  for (unsigned i = 0; i < count; i++) {
+    size_t gone = skip < pieces[i].len ? skip : pieces[i].len;
+    lls_text_append(&output->waiting, pieces[i].base + gone, pieces[i].len - gone);
+    skip -= gone;
+  }
+}
+
+int lls_http_output_send(struct lls_http_output *output, const uv_buf_t *pieces,
+                         unsigned count, size_t limit)
+{
+  size_t length = 0, sent = 0;
+  for (unsigned i = 0; i < count; i++)
+    length += pieces[i].len;
+  output->total += length;
+  if (!output->writing) {
+    int taken = uv_try_write(output->stream, pieces, count);
+    if (taken < 0 && taken != UV_EAGAIN)
+      return taken;
+    sent = taken > 0 ? (size_t)taken : 0;
+  }
+  if (sent == length)
+    return 0;
+  if (lls_http_output_unsent(output) + length - sent > limit)
+    return -ENOBUFS;
+  keep_rest(output, pieces, count, sent);
+  if (output->waiting.failed)
+    return -ENOMEM;
+  return output->writing ? 0 : start_write(output);
+}
+
+size_t lls_http_output_unsent(const struct lls_http_output *output)
+{
+  size_t in_flight = output->writing ? uv_stream_get_write_queue_size(output->stream) : 0;
+  return in_flight + output->waiting.length;
+}
+
+void lls_http_output_free(struct lls_http_output *output)
+{
+  lls_text_free(&output->in_flight);
+  lls_text_free(&output->waiting);
+}

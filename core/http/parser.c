@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * llhttp's callbacks fill a request; the limits on its parts are kept here, where the
+ * bytes arrive, so that nothing is stored that will be refused.
+ */
+#include "core/http/parser.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+static int refuse(struct lls_http_parser *parser, unsigned status, const char *reason)
+{
+  parser->status = status;
+  parser->reason = reason;
+  return -1;
+}
+
+/* Appends to the head, which has a bound. */
+static int append_head(struct lls_http_parser *parser, const char *at, size_t length)
+{
+  struct lls_text *head = &parser->request->head;
+  if (head->length + length > parser->max_header_bytes)
+    return refuse(parser, 431, "request line and headers are too large");
+  lls_text_append(head, at, length);
+  return head->failed ? refuse(parser, 503, "out of memory") : 0;
+}
+
+static int end_string(struct lls_http_parser *parser)
+{
+  return append_head(parser, "", 1);
+}
+
+static int on_url(llhttp_t *llhttp, const char *at, size_t length)
+{
+  return append_head(llhttp->data, at, length);
+}
+
+static int on_url_complete(llhttp_t *llhttp)
+{
+  return end_string(llhttp->data);
+}
+
+static int on_header_field(llhttp_t *llhttp, const char *at, size_t length)
+{
+  struct lls_http_parser *parser = llhttp->data;
+  struct lls_http_request *request = parser->request;
+  if (request->n_headers == LLS_HTTP_MAX_HEADERS)
+    return refuse(parser, 431, "too many headers");
+  struct lls_http_header *header = &request->headers[request->n_headers];
+  if (header->name == 0)
+    header->name = (uint32_t)request->head.length;
+  return append_head(parser, at, length);
+}
+
+static int on_header_field_complete(llhttp_t *llhttp)
+{
+  struct lls_http_parser *parser = llhttp->data;
+  struct lls_http_request *request = parser->request;
+  if (end_string(parser) != 0)
+    return -1;
+  request->headers[request->n_headers].value = (uint32_t)request->head.length;
+  return 0;
+}
+
+static int on_header_value(llhttp_t *llhttp, const char *at, size_t length)
+{
+  return append_head(llhttp->data, at, length);
+}
+
+static int on_header_value_complete(llhttp_t *llhttp)
+{
+  struct lls_http_parser *parser = llhttp->data;
+  struct lls_http_request *request = parser->request;
+  if (end_string(parser) != 0)
+    return -1;
+  request->n_headers++;
+  if (request->n_headers < LLS_HTTP_MAX_HEADERS)
+    request->headers[request->n_headers].name = 0;
+  return 0;
+}
+
+static int check_head(struct lls_http_parser *parser)
+{
+  struct lls_http_request *request = parser->request;
+  const llhttp_t *llhttp = &parser->llhttp;
+  if (llhttp->http_major != 1)
+    return refuse(parser, 505, "this server speaks HTTP/1.1");
+  request->http10 = llhttp->http_minor == 0;
+  if (!request->http10 && lls_http_request_header(request, "host") == NULL)
+    return refuse(parser, 400, "HTTP/1.1 requests need a Host header");
+  if (!lls_http_request_set_target(request))
+    return refuse(parser, 400, "malformed request target");
+  if ((llhttp->flags & F_CONTENT_LENGTH) != 0 &&
+      llhttp->content_length > parser->max_body_bytes)
+    return refuse(parser, 413, "request body is too large");
+  return 0;
+}
+
+static int on_headers_complete(llhttp_t *llhttp)
+{
+  struct lls_http_parser *parser = llhttp->data;
+  struct lls_http_request *request = parser->request;
+  request->method = llhttp_method_name((llhttp_method_t)llhttp->method);
+  if (check_head(parser) != 0)
+    return -1;
+  const char *expect = lls_http_request_header(request, "expect");
+  parser->wants_100 = expect != NULL && strcasecmp(expect, "100-continue") == 0;
+  request->keep_alive = llhttp_should_keep_alive(llhttp) != 0;
+  llhttp->upgrade = 0; /* an offer of HTTP/2 or websockets is politely ignored */
+  return 0;
+}
+
+static int on_body(llhttp_t *llhttp, const char *at, size_t length)
+{
+  struct lls_http_parser *parser = llhttp->data;
+  struct lls_text *body = &parser->request->body;
+  if (body->length + length > parser->max_body_bytes)
+    return refuse(parser, 413, "request body is too large");
+  if (body->length == 0 && (llhttp->flags & F_CONTENT_LENGTH) != 0)
+    lls_text_reserve(body, length + (size_t)llhttp->content_length);
+  lls_text_append(body, at, length);
+  return body->failed ? refuse(parser, 503, "out of memory") : 0;
+}
+
+static int on_message_complete(llhttp_t *llhttp)
+{
+  struct lls_http_parser *parser = llhttp->data;
+  parser->complete = true;
+  return HPE_PAUSED;
+}
+
+static const llhttp_settings_t callbacks = {
+    .on_url = on_url,
+    .on_url_complete = on_url_complete,
+    .on_header_field = on_header_field,
+    .on_header_field_complete = on_header_field_complete,
+    .on_header_value = on_header_value,
+    .on_header_value_complete = on_header_value_complete,
+    .on_headers_complete = on_headers_complete,
+    .on_body = on_body,
+    .on_message_complete = on_message_complete,
+};
+
+void lls_http_parser_init(struct lls_http_parser *parser,
+                          struct lls_http_request *request, size_t max_header_bytes,
+                          size_t max_body_bytes)
+{
+  *parser = (struct lls_http_parser){
+      .request = request,
+      .max_header_bytes = max_header_bytes,
+      .max_body_bytes = max_body_bytes,
+  };
+  llhttp_init(&parser->llhttp, HTTP_REQUEST, &callbacks);
+  parser->llhttp.data = parser;
+  request->headers[0].name = 0;
+}
+
+int lls_http_parser_feed(struct lls_http_parser *parser, const char *data, size_t length,
+                         size_t *taken)
+{
+  parser->started = true;
+  llhttp_errno_t error = llhttp_execute(&parser->llhttp, data, length);
+  *taken = length;
+  if (error == HPE_OK)
+    return 0;
+  if (error == HPE_PAUSED && parser->complete) {
+    *taken = (size_t)(llhttp_get_error_pos(&parser->llhttp) - data);
+    return 1;
+  }
+  if (parser->status == 0)
+    refuse(parser, 400, llhttp_get_error_reason(&parser->llhttp));
+  return -EPROTO;
+}
+
+void lls_http_parser_next(struct lls_http_parser *parser)
+{
+  parser->started = parser->complete = parser->wants_100 = false;
+  parser->request->headers[0].name = 0;
+  llhttp_resume(&parser->llhttp);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From bytes to requests, by llhttp in its strict mode; knows nothing of sockets.
+ *
+ * The parser stops after each request, so that a connection answers one at a time
+ * however many its client has sent ahead.
+ */
+#ifndef LLS_HTTP_PARSER_H
+#define LLS_HTTP_PARSER_H
+
+#include <llhttp.h>
+
+#include "core/http/request.h"
+
+struct lls_http_parser {
+  llhttp_t llhttp;
+  struct lls_http_request *request; /* being filled */
+  size_t max_header_bytes, max_body_bytes;
+  bool started;       /* a byte of the request has come */
+  bool complete;      /* and its last one */
+  bool wants_100;     /* the client waits for "100 Continue"; cleared by who sends it */
+  unsigned status;    /* after a refusal: what to answer */
+  const char *reason; /* and why; static */
+};
+
+void lls_http_parser_init(struct lls_http_parser *parser,
+                          struct lls_http_request *request, size_t max_header_bytes,
+                          size_t max_body_bytes);
+
+/*
+ * Feeds bytes; *taken is how many were used. 1: the request is complete and the rest was
+ * left; 0: all were taken, more are needed; -EPROTO: refused with status and reason, and
+ * nothing more can be read from this connection.
+ */
+int lls_http_parser_feed(struct lls_http_parser *parser, const char *data, size_t length,
+                         size_t *taken);
+
+/* Ready for the next request of the connection; the old one has been cleared. */
+void lls_http_parser_next(struct lls_http_parser *parser);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking into a request, and decoding its target. */
+#include "core/http/request.h"
+
+#include <string.h>
+#include <strings.h>
+
+const char *lls_http_request_header(const struct lls_http_request *request,
+                                    const char *name)
+{
+  for (uint32_t i = 0; i < request->n_headers; i++)
+    if (strcasecmp(request->head.data + request->headers[i].name, name) == 0)
+      return request->head.data + request->headers[i].value;
+  return NULL;
+}
+
+static int hex_digit(char c)
+{
+  if (c >= '0' && c <= '9')
+    return c - '0';
+  c |= 0x20;
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Decodes in place; the text only gets shorter. */
+static bool percent_decode(char *text)
+{
+  char *out = text;
+  for (const char *in = text; *in != '\0'; in++, out++) {
+    *out = *in;
+    if (*in != '%')
+      continue;
+    int high = hex_digit(in[1]);
+    int low = high < 0 ? -1 : hex_digit(in[2]);
+    if (low < 0 || (high == 0 && low == 0))
+      return false;
+    *out = (char)(high * 16 + low);
+    in += 2;
+  }
+  *out = '\0';
+  return true;
+}
+
+/* "http://host/path", the form for proxies, is "/path" to us. */
+static char *skip_authority(char *target)
+{
+  char *host = strstr(target, "://");
+  if (target[0] == '/' || host == NULL)
+    return target;
+  char *path = strchr(host + 3, '/');
+  return path != NULL ? path : target;
+}
+
+bool lls_http_request_set_target(struct lls_http_request *request)
+{
+  static const char no_query[] = "";
+  char *target = skip_authority(request->head.data);
+  request->query = no_query;
+  char *mark = strchr(target, '?');
+  if (mark != NULL) {
+    *mark = '\0';
+    request->query = mark + 1;
+  }
+  request->path = target;
+  return target[0] == '/' && percent_decode(target);
+}
+
+void lls_http_request_clear(struct lls_http_request *request)
+{
+  lls_text_free(&request->head);
+  lls_text_free(&request->body);
+  request->method = request->query = request->tail = NULL;
+  request->path = NULL;
+  request->http10 = request->keep_alive = false;
+  request->n_headers = 0;
+}

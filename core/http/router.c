@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/http/router.h"
+
+#include <string.h>
+
+/* What the pattern's '*' matched ("" without one), or NULL. */
+static const char *match(const char *pattern, const char *path)
+{
+  size_t length = strlen(pattern);
+  if (pattern[length - 1] != '*')
+    return strcmp(pattern, path) == 0 ? "" : NULL;
+  bool inside = strncmp(pattern, path, length - 1) == 0;
+  return inside && path[length - 1] != '\0' ? path + length - 1 : NULL;
+}
+
+static void add_method(char allow[LLS_HTTP_ALLOW_MAX], const char *method)
+{
+  size_t used = strlen(allow);
+  if (used + strlen(method) + 3 > LLS_HTTP_ALLOW_MAX)
+    return;
+  if (used > 0)
+    strcat(allow, ", ");
+  strcat(allow, method);
+}
+
+const struct lls_http_route *lls_http_route_find(const struct lls_http_route *routes,
+                                                 size_t count,
+                                                 struct lls_http_request *request,
+                                                 char allow[LLS_HTTP_ALLOW_MAX])
+{
+  bool head = strcmp(request->method, "HEAD") == 0;
+  const char *method = head ? "GET" : request->method;
+  allow[0] = '\0';
+  for (size_t i = 0; i < count; i++) {
+    const char *tail = match(routes[i].path, request->path);
+    if (tail == NULL)
+      continue;
+    if (strcmp(routes[i].method, method) == 0) {
+      request->tail = tail;
+      return &routes[i];
+    }
+    add_method(allow, routes[i].method);
+    if (strcmp(routes[i].method, "GET") == 0)
+      add_method(allow, "HEAD");
+  }
+  return NULL;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listeners, the sweep that keeps the timeouts, and the end of it all. */
+#include "core/http/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "core/http/connection.h"
+
+#define BACKLOG      1024
+#define SWEEP_MIN_MS 20
+#define SWEEP_MAX_MS 1000
+
+int lls_http_server_create(uv_loop_t *uv, const struct lls_http_config *config,
+                           struct lls_http_server **out, struct lls_error *err)
+{
+  struct lls_http_server *server = calloc(1, sizeof *server);
+  if (server == NULL)
+    return lls_fail(err, -ENOMEM, "out of memory");
+  signal(SIGPIPE, SIG_IGN); /* a write to a client that left is an error like others */
+  server->uv = uv;
+  server->config = *config;
+  *out = server;
+  return 0;
+}
+
+void lls_http_server_destroy(struct lls_http_server *server)
+{
+  free(server);
+}
+
+/* ---- listening ------------------------------------------------------------------ */
+
+/* "host:port" in two; host is "" for all interfaces. */
+static int split_address(const char *address, char *host, size_t size, const char **port)
+{
+  const char *colon = strrchr(address, ':');
+  if (colon == NULL || colon[1] == '\0')
+    return -EINVAL;
+  *port = colon + 1;
+  size_t length = (size_t)(colon - address);
+  if (length >= 2 && address[0] == '[' && address[length - 1] == ']') {
+    address++;
+    length -= 2;
+  } else if (memchr(address, ':', length) != NULL) {
+    return -EINVAL;
+  }
+  if (length >= size)
+    return -EINVAL;
+  memcpy(host, address, length);
+  host[length] = '\0';
+  return strspn(*port, "0123456789") == strlen(*port) ? 0 : -EINVAL;
+}
+
+static int resolve(const char *address, struct addrinfo **out, struct lls_error *err)
+{
+  char host[256];
+  const char *port;
+  const struct addrinfo hints = {
+      .ai_flags = AI_PASSIVE,
+      .ai_family = AF_UNSPEC,
+      .ai_socktype = SOCK_STREAM,
+  };
+  if (split_address(address, host, sizeof host, &port) != 0 || atol(port) > 65535)
+    return lls_fail(err, -EINVAL,
+                    "%s: not an address to listen on; write host:port, such as "
+                    "127.0.0.1:8080 or [::1]:8080",
+                    address);
+  int error = getaddrinfo(host[0] != '\0' ? host : NULL, port, &hints, out);
+  if (error != 0)
+    return lls_fail(err, -EADDRNOTAVAIL, "%s: %s", address, gai_strerror(error));
+  return 0;
+}
+
+static void remember_address(struct lls_http_server *server, const uv_tcp_t *listener)
+{
+  struct sockaddr_storage name;
+  char host[INET6_ADDRSTRLEN] = "";
+  int length = sizeof name;
+  if (server->address[0] != '\0' ||
+      uv_tcp_getsockname(listener, (struct sockaddr *)&name, &length) != 0)
+    return;
+  uv_ip_name((struct sockaddr *)&name, host, sizeof host);
+  bool v6 = name.ss_family == AF_INET6;
+  unsigned port = ntohs(v6 ? ((struct sockaddr_in6 *)&name)->sin6_port
+                           : ((struct sockaddr_in *)&name)->sin_port);
+  snprintf(server->address, sizeof server->address, v6 ? "[%s]:%u" : "%s:%u", host, port);
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+  struct lls_http_server *server = timer->data;
+  struct lls_http_connection *connection, *next;
+  uint64_t now = uv_now(server->uv);
+  DL_FOREACH_SAFE (server->connections, connection, next)
+    lls_http_connection_check(connection, now);
+}
+
+/* Often enough that a timeout is at most a quarter too late. */
+static int start_sweep(struct lls_http_server *server)
+{
+  const struct lls_http_limits *limits = &server->config.limits;
+  uint64_t every = SWEEP_MAX_MS;
+  const uint32_t timeouts[] = {limits->idle_timeout_ms, limits->read_timeout_ms,
+                               limits->write_timeout_ms};
+  for (size_t i = 0; i < sizeof timeouts / sizeof timeouts[0]; i++)
+    every = timeouts[i] / 4 < every ? timeouts[i] / 4 : every;
+  if (every < SWEEP_MIN_MS)
+    every = SWEEP_MIN_MS;
+  if (server->sweeping)
+    return 0;
+  server->sweeping = true;
+  server->handles++;
+  server->sweep.data = server;
+  uv_timer_init(server->uv, &server->sweep);
+  return uv_timer_start(&server->sweep, on_sweep, every, every);
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+  if (status == 0)
+    lls_http_connection_accept(listener->data, listener);
+}
+
+int lls_http_server_listen(struct lls_http_server *server, const char *address,
+                           struct lls_error *err)
+{
+  struct addrinfo *found;
+  if (server->n_listeners == LLS_HTTP_MAX_LISTENERS)
+    return lls_fail(err, -EMFILE, "%s: at most %d addresses", address,
+                    LLS_HTTP_MAX_LISTENERS);
+  int error = resolve(address, &found, err);
+  if (error != 0)
+    return error;
+  uv_tcp_t *listener = &server->listeners[server->n_listeners];
+  uv_tcp_init(server->uv, listener);
+  listener->data = server;
+  server->n_listeners++;
+  server->handles++;
+  error = uv_tcp_bind(listener, found->ai_addr, 0);
+  freeaddrinfo(found);
+  if (error == 0)
+    error = uv_listen((uv_stream_t *)listener, BACKLOG, on_connection);
+  if (error == 0)
+    error = start_sweep(server);
+  if (error != 0)
+    return lls_fail(err, error, "cannot listen on %s: %s", address, uv_strerror(error));
+  remember_address(server, listener);
+  return 0;
+}
+
+const char *lls_http_server_address(const struct lls_http_server *server)
+{
+  return server->address;
+}
+
+const struct lls_http_counters *
+lls_http_server_counters(const struct lls_http_server *server)
+{
+  return &server->counters;
+}
+
+/* ---- closing -------------------------------------------------------------------- */
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+  lls_http_server_handle_closed(handle->data);
+}
+
+/* The sweep goes last, for it keeps the time of connections that linger. */
+void lls_http_server_handle_closed(struct lls_http_server *server)
+{
+  server->handles--;
+  if (!server->closing)
+    return;
+  if (server->handles == 1 && server->sweeping) {
+    server->sweeping = false;
+    uv_close((uv_handle_t *)&server->sweep, on_handle_closed);
+  } else if (server->handles == 0) {
+    server->closed(server->closed_context);
+  }
+}
+
+/* An idle connection goes at once, one whose answer is being read gets the time for it.
+ */
+static void close_connections(struct lls_http_server *server)
+{
+  struct lls_http_connection *connection, *next;
+  DL_FOREACH_SAFE (server->connections, connection, next) {
+    bool unsent = lls_http_output_unsent(&connection->output) > 0;
+    if (connection->phase == LLS_HTTP_RECEIVING && unsent)
+      lls_http_connection_linger(connection);
+    else if (connection->phase != LLS_HTTP_LINGERING)
+      lls_http_connection_close(connection);
+  }
+}
+
+void lls_http_server_close(struct lls_http_server *server, void (*closed)(void *context),
+                           void *context)
+{
+  server->closing = true;
+  server->closed = closed;
+  server->closed_context = context;
+  server->handles++; /* this call, so that nothing is over before its end */
+  for (unsigned i = 0; i < server->n_listeners; i++)
+    uv_close((uv_handle_t *)&server->listeners[i], on_handle_closed);
+  close_connections(server);
+  lls_http_server_handle_closed(server);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An HTTP/1.1 server on a libuv loop: listeners, connections and their limits. What the
+ * requests mean is the business of config.on_request.
+ *
+ * Everything runs on the loop's thread. A connection answers one request at a time.
+ */
+#ifndef LLS_HTTP_SERVER_H
+#define LLS_HTTP_SERVER_H
+
+#include "core/base/error.h"
+#include "core/http/exchange.h"
+
+/* Bounds on what a client may do. */
+struct lls_http_limits {
+  uint32_t max_connections;
+  size_t max_header_bytes;   /* request line and headers */
+  size_t max_body_bytes;     /* decoded */
+  size_t max_unsent_bytes;   /* of a stream, answered but not read: then it is cut off */
+  uint32_t idle_timeout_ms;  /* between two requests of a connection */
+  uint32_t read_timeout_ms;  /* from a request's first byte to its last */
+  uint32_t write_timeout_ms; /* without a byte of the answer being taken */
+};
+
+#define LLS_HTTP_DEFAULT_LIMITS                                                          \
+  {                                                                                      \
+    .max_connections = 16384, .max_header_bytes = 32 << 10, .max_body_bytes = 16 << 20,  \
+    .max_unsent_bytes = 1 << 20, .idle_timeout_ms = 120000, .read_timeout_ms = 60000,    \
+    .write_timeout_ms = 60000                                                            \
+  }
+
+struct lls_http_config {
+  struct lls_http_limits limits;
+  void *context;
+  void (*on_request)(void *context, struct lls_http_exchange *exchange);
+  /* Writes the body of an answer to what is no request (reason: a static clause). */
+  void (*error_body)(void *context, unsigned status, const char *reason,
+                     struct lls_text *out);
+  const char *error_type; /* its content-type */
+};
+
+struct lls_http_counters {
+  uint64_t accepted, refused; /* connections; refused: more than max_connections */
+  uint64_t requests;          /* complete ones */
+  uint64_t malformed;         /* answered with an error before they were complete */
+  uint64_t timeouts;          /* closed for one of the three timeouts */
+  uint64_t slow_readers;      /* cut off at max_unsent_bytes */
+  uint64_t gone;              /* clients that left before their answer was complete */
+  uint32_t open, busy;        /* connections now; of those, with a request in hand */
+};
+
+struct lls_http_server;
+
+int lls_http_server_create(uv_loop_t *uv, const struct lls_http_config *config,
+                           struct lls_http_server **out, struct lls_error *err);
+
+/* "host:port", "[v6]:port" or ":port"; port 0 takes a free one. */
+int lls_http_server_listen(struct lls_http_server *server, const char *address,
+                           struct lls_error *err);
+
+/* "host:port" of the first listener, with the real port; "" before there is one. */
+const char *lls_http_server_address(const struct lls_http_server *server);
+
+const struct lls_http_counters *
+lls_http_server_counters(const struct lls_http_server *server);
+
+/*
+ * Closes listeners and connections (answers in hand are cut off, complete ones are given
+ * a moment to be read), then calls back, once; at once if there is nothing to close.
+ */
+void lls_http_server_close(struct lls_http_server *server, void (*closed)(void *context),
+                           void *context);
+
+/* After the callback of close, or when it never listened. */
+void lls_http_server_destroy(struct lls_http_server *server);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/http/sse.h"
+
+#include <string.h>
+
+void lls_sse_begin(struct lls_http_exchange *exchange)
+{
+  lls_http_add_header(exchange, "cache-control", "no-cache");
+  lls_http_add_header(exchange, "x-accel-buffering", "no"); /* nginx: don't collect */
+  lls_http_stream_begin(exchange, 200, "text/event-stream; charset=utf-8");
+}
+
+void lls_sse_data(struct lls_http_exchange *exchange, const char *text, size_t length)
+{
+  char before[] = "data: ", after[] = "\n\n";
+  uv_buf_t pieces[] = {
+      uv_buf_init(before, sizeof before - 1),
+      uv_buf_init((char *)text, (unsigned)length),
+      uv_buf_init(after, sizeof after - 1),
+  };
+  lls_http_stream_write(exchange, pieces, 3);
+}
+
+void lls_sse_end(struct lls_http_exchange *exchange)
+{
+  lls_sse_data(exchange, "[DONE]", 6);
+  lls_http_stream_end(exchange);
+}
