@@ -20,6 +20,8 @@ struct lls_loop {
   struct lls_request_table table; /* free slots and ids are [main]'s */
   pthread_t thread;
   bool running; /* the thread was started */
+  bool manual;  /* there is none: lls_loop_step is called instead */
+  bool created; /* all of it */
 
   /* [main] */
   uint64_t *cancelled; /* (slots) id last cancelled there: a request is cancelled once */
@@ -103,6 +105,16 @@ static void *thread_main(void *argument)
   return NULL;
 }
 
+int lls_loop_step(struct lls_loop *l)
+{
+  bool busy = false;
+  if (l->instance.failed)
+    return -EIO;
+  lls_instance_step(&l->instance, &busy);
+  publish(l);
+  return l->instance.failed ? -EIO : busy;
+}
+
 static int start_thread(struct lls_loop *l, struct lls_error *err)
 {
   int rc = -pthread_create(&l->thread, NULL, thread_main, l);
@@ -146,13 +158,16 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   in->table = &l->table;
   in->inbox = &l->inbox;
   in->outbox = &l->outbox;
-  in->clock = monotonic_ns;
+  in->clock = o->clock != NULL ? o->clock : monotonic_ns;
+  in->clock_context = o->clock_context;
   in->plan_clock = thread_cpu_ns;
   rc = lls_instance_init(in, o, err);
-  if (rc == 0)
+  l->manual = o->manual;
+  if (rc == 0 && !o->manual)
     rc = start_thread(l, err);
   if (rc < 0)
     goto fail;
+  l->created = true;
   *out = l;
   return 0;
 
@@ -168,6 +183,8 @@ void lls_loop_destroy(struct lls_loop *l)
   if (l->running) {
     lls_inbox_stop(&l->inbox);
     pthread_join(l->thread, NULL);
+  }
+  if (l->created) {
     lls_instance_finish_all(&l->instance, LLS_FINISH_CANCELLED);
     lls_outbox_publish(&l->outbox);
     const struct lls_event_buffer *events = lls_outbox_take(&l->outbox);
@@ -223,7 +240,7 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
   uint32_t room = l->max_context - s->n_tokens;
   uint32_t max_new_tokens = s->max_new_tokens < room ? s->max_new_tokens : room;
   struct lls_live *live =
-      lls_live_create(s, *id, slot, max_new_tokens, monotonic_ns(NULL));
+      lls_live_create(s, *id, slot, max_new_tokens, lls_instance_now(&l->instance));
   if (live == NULL) {
     lls_request_table_give_back(&l->table, slot);
     return lls_fail(err, -ENOMEM, "out of memory for a request of %u tokens",

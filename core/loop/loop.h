@@ -97,12 +97,21 @@ struct lls_loop_options {
   void (*wake)(
       void *context); /* [step] there are events; must be cheap and never block */
   void *wake_context;
+  /* No step thread: whoever created the loop calls lls_loop_step (tests, the simulator).
+   */
+  bool manual;
+  int64_t (*clock)(void *context); /* nanoseconds, NULL = CLOCK_MONOTONIC */
+  void *clock_context;
 };
 
 /* [main] Creates the policies and starts the step thread. The sentence of a plugin that
  * fails to be created, or of policies and engine that don't go together, is in err. */
 int lls_loop_create(const struct lls_loop_options *, struct lls_loop **out,
                     struct lls_error *err);
+/* [main] One step of a manual loop. 1: something ran, 0: nothing to run now, -EIO: the
+ * engine has failed. */
+int lls_loop_step(struct lls_loop *);
+
 /* [main] Ends the step thread at the next step boundary; what is still alive is dropped.
  */
 void lls_loop_destroy(struct lls_loop *);

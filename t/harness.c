@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Putting an instance together for a test; see harness.h. */
+#include "t/harness.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *source(const char *relative, char *buffer, size_t size)
+{
+  const char *root = getenv("LLS_SRCDIR");
+  snprintf(buffer, size, "%s/%s", root != NULL ? root : ".", relative);
+  return buffer;
+}
+
+static int load(uint32_t kind, const struct harness_policy *policy,
+                struct harness_loaded *out, struct lls_error *err)
+{
+  int rc = lls_plugin_open(kind, policy->name, &out->module, err);
+  if (rc < 0)
+    return rc;
+  const struct lls_param_table *table = &out->module->params;
+  out->params = calloc(1, table->size + 1);
+  rc = out->params != NULL ? lls_params_default(table, out->params, err) : -ENOMEM;
+  const char *const *p = policy->parameters;
+  for (; rc == 0 && p != NULL && p[0] != NULL; p += 2) {
+    const struct lls_param *param = lls_param_find(table, p[0]);
+    rc = param != NULL
+             ? lls_param_bind(param, p[1], NULL, out->params, err)
+             : lls_fail(err, -EINVAL, "%s has no parameter %s", policy->name, p[0]);
+  }
+  return rc;
+}
+
+static void unload(struct harness_loaded *l)
+{
+  if (l->params != NULL)
+    lls_params_release(&l->module->params, l->params);
+  free(l->params);
+  lls_plugin_close(l->module);
+}
+
+static int create_engine(struct harness *h, const struct harness_options *o,
+                         struct lls_error *err)
+{
+  char path[4096];
+  int rc = lls_model_config_read(source(o->model, path, sizeof path), &h->config, err);
+  if (rc < 0)
+    return rc;
+  struct lls_device_options device = {
+      .threads = o->threads > 0 ? o->threads : 1,
+      .max_rows = o->max_tokens,
+      .max_columns = lls_engine_max_columns(&h->config),
+      .max_sequences = o->max_sequences,
+  };
+  rc = lls_cpu_device_create(&device, &h->device, err);
+  if (rc < 0)
+    return rc;
+  struct lls_pool_shape unit = {
+      .layers = h->config.layers,
+      .kv_heads = h->config.kv_heads,
+      .head_dim = h->config.head_dim,
+      .block_tokens = o->block_tokens,
+      .element = o->element,
+  };
+  struct lls_engine_options engine = {
+      .model_path = path,
+      .dummy = o->dummy,
+      .cache_element = o->element,
+      .max_tokens = o->max_tokens,
+      .max_sequences = o->max_sequences,
+      .max_context = o->max_context,
+      .block_tokens = o->block_tokens,
+      .cache_bytes = o->device_units * lls_unit_bytes(&unit),
+      .host_cache_bytes = o->host_units * lls_unit_bytes(&unit),
+      .check_tables = true,
+  };
+  return lls_engine_create(&engine, &h->config, h->device, &h->engine, err);
+}
+
+static void no_wake(void *context)
+{
+  (void)context;
+}
+
+static int create_loop(struct harness *h, const struct harness_options *o,
+                       struct lls_error *err)
+{
+  struct lls_loop_options options = {
+      .engine = h->engine,
+      .scheduler = {h->scheduler.module, h->scheduler.params},
+      .cache = {h->cache.module, h->cache.params},
+      .predictor = {h->predictor.module, h->predictor.params},
+      .max_requests = o->max_requests,
+      .strikes = o->strikes > 0 ? o->strikes : 10,
+      .seed = o->seed,
+      .eos_tokens = h->config.eos,
+      .n_eos_tokens = h->config.n_eos,
+      .log = &h->log,
+      .wake = no_wake,
+      .manual = !o->threaded,
+  };
+  return lls_loop_create(&options, &h->loop, err);
+}
+
+int harness_open(struct harness *h, const struct harness_options *o,
+                 struct lls_error *err)
+{
+  *h = (struct harness){.log = {.fd = 2, .level = o->log_level, .format = LLS_LOG_TEXT}};
+  int rc = load(LLS_KIND_SCHEDULER, &o->scheduler, &h->scheduler, err);
+  if (rc == 0)
+    rc = load(LLS_KIND_CACHE, &o->cache, &h->cache, err);
+  if (rc == 0)
+    rc = load(LLS_KIND_PREDICTOR, &o->predictor, &h->predictor, err);
+  if (rc == 0)
+    rc = create_engine(h, o, err);
+  if (rc == 0)
+    rc = create_loop(h, o, err);
+  if (rc < 0)
+    harness_close(h);
+  return rc;
+}
+
+void harness_close(struct harness *h)
+{
+  lls_loop_destroy(h->loop);
+  lls_engine_destroy(h->engine);
+  if (h->device != NULL)
+    h->device->ops->destroy(h->device);
+  unload(&h->scheduler);
+  unload(&h->cache);
+  unload(&h->predictor);
+  *h = (struct harness){0};
+}
+
+struct lls_submission harness_submission(const int32_t *tokens, uint32_t n_tokens,
+                                         uint32_t max_new_tokens, void *owner)
+{
+  return (struct lls_submission){
+      .tokens = tokens,
+      .n_tokens = n_tokens,
+      .max_new_tokens = max_new_tokens,
+      .ignore_eos = true,
+      .sampling = {.top_p = 1, .repetition_penalty = 1, .banned = -1},
+      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER, 0},
+      .owner = owner,
+  };
+}

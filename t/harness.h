@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A whole instance in a test: a model folder, the CPU device, an engine, three real
+ * plugin files, and the step loop driven by hand. What C tests and benchmarks of the loop
+ * share.
+ */
+#ifndef LLS_HARNESS_H
+#define LLS_HARNESS_H
+
+#include "core/engine/engine.h"
+#include "core/loop/loop.h"
+#include "core/obs/log.h"
+#include "core/plugin/loader.h"
+
+struct harness_policy {
+  const char *name;              /* as in llmserve.ini */
+  const char *const *parameters; /* "key", "value", ..., NULL; or NULL */
+};
+
+struct harness_options {
+  const char *model;      /* folder, from the source root */
+  bool dummy;             /* random weights of its shape */
+  enum lls_dtype element; /* of the cache */
+  uint32_t max_tokens, max_sequences, max_requests, block_tokens, max_context;
+  uint32_t device_units, host_units;
+  struct harness_policy scheduler, cache, predictor;
+  uint32_t strikes;
+  uint64_t seed;
+  bool threaded;      /* with a step thread instead of harness_step */
+  uint32_t threads;   /* of the device; 1 by default */
+  uint32_t log_level; /* enum lls_log_level, LLS_LOG_ERROR by default */
+};
+
+struct harness_loaded {
+  struct lls_plugin_module *module;
+  void *params;
+};
+
+struct harness {
+  struct lls_log log;
+  struct lls_model_config config;
+  struct lls_device *device;
+  struct lls_engine *engine;
+  struct harness_loaded scheduler, cache, predictor;
+  struct lls_loop *loop;
+};
+
+/* 0, or -errno with the sentence; everything is undone on failure. */
+int harness_open(struct harness *, const struct harness_options *, struct lls_error *err);
+void harness_close(struct harness *);
+
+/* A submission with every default set. */
+struct lls_submission harness_submission(const int32_t *tokens, uint32_t n_tokens,
+                                         uint32_t max_new_tokens, void *owner);
+
+#endif
