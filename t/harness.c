@@ -74,7 +74,6 @@ static int create_engine(struct harness *h, const struct harness_options *o,
       .block_tokens = o->block_tokens,
       .cache_bytes = o->device_units * lls_unit_bytes(&unit),
       .host_cache_bytes = o->host_units * lls_unit_bytes(&unit),
-      .check_tables = true,
   };
   return lls_engine_create(&engine, &h->config, h->device, &h->engine, err);
 }
