@@ -134,21 +134,25 @@ bool lls_added_find(const struct lls_added *added, const struct lls_trie *trie,
   return false;
 }
 
-/* Puts the token into the trie of the text it is looked for in. */
-static int insert_token(struct lls_added *added, size_t index, const char *content,
-                        bool normalized, const struct lls_normalizer *normalizer,
-                        struct lls_matcher *matcher)
+/*
+ * A token that is looked for in normalised text is normalised itself, and decoded from
+ * that form, so that the decoder can undo what the normaliser did.
+ */
+static int insert_normalized(struct lls_added *added, int32_t index, const char *content,
+                             struct lls_vocab *vocab,
+                             const struct lls_normalizer *normalizer,
+                             struct lls_matcher *matcher)
 {
-  if (!normalized)
-    return insert(&added->raw, content, strlen(content), (int32_t)index);
   struct lls_bytes text = {0}, spare = {0};
   lls_bytes_append(&text, content, strlen(content));
   int code = text.failed ? -ENOMEM : lls_normalize(normalizer, matcher, &text, &spare);
   if (code == 0)
-    code = insert(&added->normalized, text.data, text.length, (int32_t)index);
+    code = insert(&added->normalized, text.data, text.length, index);
+  if (code == 0)
+    lls_vocab_set_decoded(vocab, added->tokens[index].id, text.data, text.length);
   lls_bytes_free(&text);
   lls_bytes_free(&spare);
-  return code;
+  return vocab->text.failed ? -ENOMEM : code;
 }
 
 static bool flag(const json_t *item, const char *name)
@@ -175,9 +179,11 @@ static int load_token(struct lls_added *added, const json_t *item,
                                .single_word = flag(item, "single_word"),
                                .lstrip = flag(item, "lstrip"),
                                .rstrip = flag(item, "rstrip")};
-  code = insert_token(added, added->count, content, flag(item, "normalized"), normalizer,
-                      matcher);
-  added->count++;
+  int32_t index = (int32_t)added->count++;
+  if (flag(item, "normalized"))
+    code = insert_normalized(added, index, content, vocab, normalizer, matcher);
+  else
+    code = insert(&added->raw, content, strlen(content), index);
   return code < 0 ? lls_fail(err, code, "no memory for the added tokens") : 0;
 }
 

@@ -14,12 +14,6 @@
 
 #define LLS_TEXT_MAX (1 << 29) /* bytes of one text; positions in it are 32 bits wide */
 
-/* Where a token's bytes lie in struct lls_surface. */
-struct lls_slice {
-  uint32_t offset;
-  uint32_t length;
-};
-
 /* The bytes of every token, decoded once. */
 struct lls_surface {
   struct lls_bytes text;

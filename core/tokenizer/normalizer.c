@@ -2,6 +2,7 @@
 /* Normalisers; each kind is a loader and a function from text to text. */
 #include "core/tokenizer/normalizer.h"
 
+#include "core/tokenizer/bytelevel.h"
 #include "core/tokenizer/unicode.h"
 #include "core/tokenizer/utf8.h"
 
@@ -9,9 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef int (*normalize_function)(const struct normalize_step *step,
+                                  struct lls_matcher *matcher,
+                                  const struct lls_bytes *text, struct lls_bytes *out);
+
 struct normalize_step {
-  int (*run)(const struct normalize_step *step, struct lls_matcher *matcher,
-             const struct lls_bytes *text, struct lls_bytes *out);
+  normalize_function run;
   enum lls_form form;
   char *content;
   struct lls_pattern *pattern;
@@ -46,6 +50,15 @@ static int run_strip_accents(const struct normalize_step *step,
   (void)step;
   (void)matcher;
   lls_unicode_strip_accents(text->data, text->length, out);
+  return 0;
+}
+
+static int run_bytelevel(const struct normalize_step *step, struct lls_matcher *matcher,
+                         const struct lls_bytes *text, struct lls_bytes *out)
+{
+  (void)step;
+  (void)matcher;
+  lls_bytelevel_encode(text->data, text->length, out);
   return 0;
 }
 
@@ -102,40 +115,55 @@ static int load_content(struct normalize_step *step, const json_t *node,
   return step->content != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for a normalizer");
 }
 
+static int load_prepend(struct normalize_step *step, const json_t *node,
+                        struct lls_error *err)
+{
+  return load_content(step, node, "prepend", err);
+}
+
+static int load_replace(struct normalize_step *step, const json_t *node,
+                        struct lls_error *err)
+{
+  int code = load_content(step, node, "content", err);
+  return code < 0 ? code : lls_pattern_load(node, &step->pattern, err);
+}
+
+static int load_strip(struct normalize_step *step, const json_t *node,
+                      struct lls_error *err)
+{
+  (void)err;
+  step->left = json_is_true(json_object_get(node, "strip_left"));
+  step->right = json_is_true(json_object_get(node, "strip_right"));
+  return 0;
+}
+
+static const struct {
+  const char *type;
+  normalize_function run;
+  int (*load)(struct normalize_step *step, const json_t *node, struct lls_error *err);
+  enum lls_form form;
+} kinds[] = {
+    {"ByteLevel", run_bytelevel, NULL, 0},
+    {"Lowercase", run_lowercase, NULL, 0},
+    {"NFC", run_form, NULL, LLS_NFC},
+    {"NFD", run_form, NULL, LLS_NFD},
+    {"NFKC", run_form, NULL, LLS_NFKC},
+    {"NFKD", run_form, NULL, LLS_NFKD},
+    {"Prepend", run_prepend, load_prepend, 0},
+    {"Replace", run_replace, load_replace, 0},
+    {"Strip", run_strip, load_strip, 0},
+    {"StripAccents", run_strip_accents, NULL, 0},
+};
+
 static int load_step(struct normalize_step *step, const char *type, const json_t *node,
                      struct lls_error *err)
 {
-  static const char *const forms[] = {
-      [LLS_NFC] = "NFC", [LLS_NFD] = "NFD", [LLS_NFKC] = "NFKC", [LLS_NFKD] = "NFKD"};
-  for (size_t form = 0; form < sizeof forms / sizeof *forms; form++) {
-    if (strcmp(type, forms[form]) == 0) {
-      step->run = run_form;
-      step->form = (enum lls_form)form;
-      return 0;
-    }
-  }
-  if (strcmp(type, "Lowercase") == 0) {
-    step->run = run_lowercase;
-    return 0;
-  }
-  if (strcmp(type, "StripAccents") == 0) {
-    step->run = run_strip_accents;
-    return 0;
-  }
-  if (strcmp(type, "Strip") == 0) {
-    step->run = run_strip;
-    step->left = json_is_true(json_object_get(node, "strip_left"));
-    step->right = json_is_true(json_object_get(node, "strip_right"));
-    return 0;
-  }
-  if (strcmp(type, "Prepend") == 0) {
-    step->run = run_prepend;
-    return load_content(step, node, "prepend", err);
-  }
-  if (strcmp(type, "Replace") == 0) {
-    step->run = run_replace;
-    int code = load_content(step, node, "content", err);
-    return code < 0 ? code : lls_pattern_load(node, &step->pattern, err);
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (strcmp(type, kinds[i].type) != 0)
+      continue;
+    step->run = kinds[i].run;
+    step->form = kinds[i].form;
+    return kinds[i].load != NULL ? kinds[i].load(step, node, err) : 0;
   }
   return lls_fail(err, -ENOTSUP, "type \"%s\" is not supported", type);
 }

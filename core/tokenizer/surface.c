@@ -18,8 +18,8 @@ static int decode(struct lls_tokenizer *tokenizer, struct lls_matcher *matcher, 
   if (!token->defined)
     return 0;
   int code = lls_decode_token(&tokenizer->decoder, matcher,
-                              lls_vocab_string(&tokenizer->vocab, (int32_t)id),
-                              token->length, first, &surface->text);
+                              tokenizer->vocab.text.data + token->decoded.offset,
+                              token->decoded.length, first, &surface->text);
   if (code < 0)
     return code;
   slice->length = (uint32_t)(surface->text.length - slice->offset);

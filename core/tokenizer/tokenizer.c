@@ -197,7 +197,7 @@ const char *lls_tokenizer_string(const struct lls_tokenizer *tokenizer, int32_t 
   const struct lls_token *token = token_of(tokenizer, id);
   if (token == NULL)
     return NULL;
-  *length = token->length;
+  *length = token->string.length;
   return lls_vocab_string(&tokenizer->vocab, id);
 }
 

@@ -27,8 +27,8 @@ static bool is_token(const struct lls_vocab *vocab, int32_t id, const char *stri
                      size_t length)
 {
   const struct lls_token *token = &vocab->tokens[id];
-  return token->length == length &&
-         memcmp(vocab->text.data + token->offset, string, length) == 0;
+  return token->string.length == length &&
+         memcmp(vocab->text.data + token->string.offset, string, length) == 0;
 }
 
 int32_t lls_vocab_find(const struct lls_vocab *vocab, const char *string, size_t length)
@@ -53,9 +53,9 @@ int32_t lls_vocab_find_in_model(const struct lls_vocab *vocab, const char *strin
 
 static void put(struct lls_vocab *vocab, int32_t id)
 {
-  const struct lls_token *token = &vocab->tokens[id];
+  const struct lls_slice *string = &vocab->tokens[id].string;
   size_t slot =
-      hash_string(vocab->text.data + token->offset, token->length) & vocab->slot_mask;
+      hash_string(vocab->text.data + string->offset, string->length) & vocab->slot_mask;
   while (vocab->slots[slot] != 0)
     slot = (slot + 1) & vocab->slot_mask;
   vocab->slots[slot] = (uint32_t)id + 1;
@@ -89,6 +89,20 @@ static bool reach(struct lls_vocab *vocab, int32_t id)
   return true;
 }
 
+static struct lls_slice append_text(struct lls_vocab *vocab, const char *text,
+                                    size_t length)
+{
+  struct lls_slice slice = {(uint32_t)vocab->text.length, (uint32_t)length};
+  lls_bytes_append(&vocab->text, text, length);
+  return slice;
+}
+
+void lls_vocab_set_decoded(struct lls_vocab *vocab, int32_t id, const char *text,
+                           size_t length)
+{
+  vocab->tokens[id].decoded = append_text(vocab, text, length);
+}
+
 int lls_vocab_add(struct lls_vocab *vocab, int32_t id, const char *string, size_t length,
                   struct lls_error *err)
 {
@@ -103,10 +117,10 @@ int lls_vocab_add(struct lls_vocab *vocab, int32_t id, const char *string, size_
   struct lls_token *token = &vocab->tokens[id];
   if (token->defined)
     return lls_fail(err, -EINVAL, "two tokens have id %d, \"%.*s\" and \"%.*s\"", id,
-                    (int)token->length, lls_vocab_string(vocab, id), (int)length, string);
-  token->offset = (uint32_t)vocab->text.length;
-  token->length = (uint32_t)length;
-  lls_bytes_append(&vocab->text, string, length);
+                    (int)token->string.length, lls_vocab_string(vocab, id), (int)length,
+                    string);
+  token->string = append_text(vocab, string, length);
+  token->decoded = token->string;
   size_t slots = vocab->slots == NULL ? 1024 : vocab->slot_mask + 1;
   bool full = vocab->slots == NULL || (vocab->used + 1) * 2 > slots;
   if (vocab->text.failed || (full && rehash(vocab, slots * 2) < 0))

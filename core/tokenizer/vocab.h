@@ -16,16 +16,21 @@
 
 #define LLS_VOCAB_MAX (1 << 22) /* a larger id is a damaged file */
 
-struct lls_token {
-  uint32_t offset; /* of its string, in text */
+struct lls_slice {
+  uint32_t offset;
   uint32_t length;
+};
+
+struct lls_token {
+  struct lls_slice string;  /* in text */
+  struct lls_slice decoded; /* what the decoder starts from, mostly the string again */
   bool defined;
   bool in_model; /* known to the model, not only as an added token */
   bool special;
 };
 
 struct lls_vocab {
-  struct lls_bytes text;    /* all token strings, end to end */
+  struct lls_bytes text;    /* all strings, end to end */
   struct lls_token *tokens; /* (size) by id */
   size_t size;              /* largest id + 1 */
   size_t capacity;
@@ -42,6 +47,10 @@ void lls_vocab_free(struct lls_vocab *vocab);
 int lls_vocab_add(struct lls_vocab *vocab, int32_t id, const char *string, size_t length,
                   struct lls_error *err);
 
+/* Lets the decoder start from another text than the token's string. */
+void lls_vocab_set_decoded(struct lls_vocab *vocab, int32_t id, const char *text,
+                           size_t length);
+
 /* The id of a string, or -1; the second form finds tokens of the model only. */
 int32_t lls_vocab_find(const struct lls_vocab *vocab, const char *string, size_t length);
 int32_t lls_vocab_find_in_model(const struct lls_vocab *vocab, const char *string,
@@ -49,7 +58,7 @@ int32_t lls_vocab_find_in_model(const struct lls_vocab *vocab, const char *strin
 
 static inline const char *lls_vocab_string(const struct lls_vocab *vocab, int32_t id)
 {
-  return vocab->text.data + vocab->tokens[id].offset;
+  return vocab->text.data + vocab->tokens[id].string.offset;
 }
 
 #endif

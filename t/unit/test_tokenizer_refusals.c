@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A broken or foreign tokenizer gets one sentence that names the file and the construct.
+ */
+#include "t/folder.h"
+#include "t/tap.h"
+
+#include "core/tokenizer/tokenizer.h"
+
+#define MODEL(members)                                                                   \
+  "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, " members \
+  "}, \"decoder\": {\"type\": \"Fuse\"}}"
+#define WITH(member)                                                                     \
+  "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": []}, "   \
+  "\"decoder\": {\"type\": \"Fuse\"}, " member "}"
+#define DECODER(decoder)                                                                 \
+  "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, "             \
+  "\"decoder\": " decoder "}"
+#define SPLIT(regex)                                                                     \
+  WITH("\"pre_tokenizer\": {\"type\": \"Split\", \"behavior\": \"Isolated\", "           \
+       "\"pattern\": {\"Regex\": \"" regex "\"}}")
+
+static const struct refusal {
+  const char *text;     /* of tokenizer.json */
+  const char *sentence; /* a part of it */
+} refusals[] = {
+    {"{\"model\": ", "/tokenizer.json:1: not valid JSON"},
+    {"[]", "/tokenizer.json: not a JSON object"},
+    {"{}", "/tokenizer.json: model: \"type\" is missing"},
+    {"{\"model\": {\"type\": \"Unigram\"}}", "model: type \"Unigram\" is not supported"},
+    {"{\"model\": {\"type\": \"BPE\"}}", "model: \"vocab\" is missing or empty"},
+    {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": \"0\"}}}",
+     "token \"a\" is not an"},
+    {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 99999999}}}",
+     "token \"a\" is not an"},
+    {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}}}", "token \"a\" is not an"},
+    {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 1, \"b\": 1}}}",
+     "two tokens have id 1, \"a\" and \"b\""},
+    {MODEL("\"merges\": 1"), "\"merges\" is not a list"},
+    {MODEL("\"merges\": [\"a b\", \"a c\"]"), "merge 1 (\"a\" and \"c\")"},
+    {MODEL("\"merges\": [\"ab\"]"), "merge 0 is not a pair"},
+    {MODEL("\"merges\": [[\"a\"]]"), "merge 0 is not a pair"},
+    {MODEL("\"merges\": [], \"unk_token\": \"?\""), "unk_token \"?\" is not in the"},
+    {MODEL("\"merges\": [], \"dropout\": 0.1"), "\"dropout\" is not supported"},
+    {MODEL("\"merges\": [], \"end_of_word_suffix\": \"</w>\""), "\"end_of_word_suffix\""},
+    {WITH("\"normalizer\": {\"type\": \"Nmt\"}"), "normalizer: type \"Nmt\" is not"},
+    {WITH("\"normalizer\": {\"type\": \"Prepend\"}"), "normalizer: \"prepend\" is not a"},
+    {WITH("\"normalizer\": {\"type\": \"Sequence\"}"), "\"normalizers\" is not a list"},
+    {WITH("\"normalizer\": 3"), "normalizer: \"type\" is missing"},
+    {WITH("\"pre_tokenizer\": {\"type\": \"UnicodeScripts\"}"),
+     "\"UnicodeScripts\" is not"},
+    {WITH("\"pre_tokenizer\": {\"type\": \"Split\"}"), "behavior \"(none)\""},
+    {WITH("\"pre_tokenizer\": {\"type\": \"Metaspace\", \"prepend_scheme\": \"last\"}"),
+     "prepend_scheme \"last\" is not supported"},
+    {SPLIT("a("), "pre_tokenizer: regular expression \"a(\": missing closing"},
+    {SPLIT("[a&&b]"), "offset 2: the intersection of classes"},
+    {SPLIT("[a[b]]"), "offset 2: a class inside a class"},
+    {SPLIT("a{1,2}+"), "offset 5: a + after {n,m}"},
+    {SPLIT("\\\\bword"), "offset 0: this escape is not supported"},
+    {SPLIT("(?m:.)"), "offset 0: the options m and x"},
+    {SPLIT("\\\\"), "it ends in a backslash"},
+    {SPLIT("\\\\p{L"), "a { is not closed"},
+    {SPLIT("\\\\p{Nothing}"), "unknown property"},
+    {WITH("\"post_processor\": {\"type\": \"Other\"}"),
+     "post_processor: type \"Other\" is"},
+    {WITH("\"post_processor\": {\"type\": \"BertProcessing\", \"cls\": [\"x\", 7], "
+          "\"sep\": [\"a\", 0]}"),
+     "id 7 is not in the vocabulary"},
+    {WITH("\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": []}"),
+     "no place for the text"},
+    {WITH("\"added_tokens\": [{\"id\": 0, \"content\": \"c\"}]"), "two tokens have id 0"},
+    {WITH("\"added_tokens\": [{\"id\": 5, \"content\": \"a\"}]"), "two ids, 0 and 5"},
+    {WITH("\"added_tokens\": [{\"content\": \"c\"}]"), "added_tokens: entry 0 has no"},
+    {DECODER("null"), "decoder: there is none"},
+    {DECODER("{\"type\": \"CTC\"}"), "decoder: type \"CTC\" is not supported"},
+    {DECODER("{\"type\": \"Strip\", \"content\": \"ab\", \"start\": 1}"),
+     "not one character"},
+    {DECODER("{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, "
+             "{\"type\": \"ByteFallback\"}]}"),
+     "type \"ByteFallback\" after tokens are joined"},
+};
+
+static void test_refusals(void **state)
+{
+  const struct folder *folder = *state;
+  for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+    struct lls_error err = {0};
+    struct lls_tokenizer *tokenizer = NULL;
+    folder_write_text(folder, "tokenizer.json", refusals[i].text);
+    if (lls_tokenizer_load(folder->path, &tokenizer, &err) >= 0)
+      fail_msg("accepted: %s", refusals[i].text);
+    if (strstr(err.text, refusals[i].sentence) == NULL ||
+        strstr(err.text, folder->path) == NULL)
+      fail_msg("\"%s\" does not hold \"%s\"", err.text, refusals[i].sentence);
+  }
+}
+
+static void test_empty_folder(void **state)
+{
+  const struct folder *folder = *state;
+  struct lls_error err = {0};
+  struct lls_tokenizer *tokenizer = NULL;
+  assert_true(lls_tokenizer_load(folder->path, &tokenizer, &err) < 0);
+  assert_non_null(strstr(err.text, "there is no tokenizer.json, nor a vocab.json"));
+  folder_write_text(folder, "vocab.json", "{\"a\": 0}");
+  assert_true(lls_tokenizer_load(folder->path, &tokenizer, &err) < 0);
+  assert_non_null(strstr(err.text, "merges.txt: cannot open"));
+  assert_true(lls_tokenizer_load(folder->path, &tokenizer, NULL) < 0);
+}
+
+static void test_bos_that_is_not_there(void **state)
+{
+  const struct folder *folder = *state;
+  struct lls_error err = {0};
+  struct lls_tokenizer *tokenizer = NULL;
+  folder_write_text(folder, "tokenizer.json", WITH("\"version\": \"1.0\""));
+  folder_write_text(folder, "tokenizer_config.json",
+                    "{\"bos_token\": \"<s>\", \"add_bos_token\": true}");
+  assert_true(lls_tokenizer_load(folder->path, &tokenizer, &err) < 0);
+  assert_non_null(strstr(err.text, "tokenizer_config.json: a token is to be added"));
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      IN_FOLDER(test_refusals),
+      IN_FOLDER(test_empty_folder),
+      IN_FOLDER(test_bos_that_is_not_there),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
