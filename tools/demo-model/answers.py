@@ -178,6 +178,8 @@ def describe(rng):
     shown, facts = about(rng)
     n = rng.choice([2, 3, 3])
     whole = rng.random() < 0.4
+    if rng.random() < 0.15:  # a bare word is taken as "tell me about it"
+        return "=" + rng.choice(["{}", "{}?", "{}!"]).format(rng.choice([shown, capital(shown)])), " ".join(rng.sample(facts, n)), {"sentences_at_most": 4}
     asked = (rng.choice(["=What is {}?", "=What do you know about {}?", "=What can you say about {}?", "=Do you know {}?"]) if whole else
              rng.choice(["describe {}", "tell me about {}", "tell me more about {}", "explain {}", "write about {}",
                          "write a few sentences about {}", "talk about {}"])).format(shown)
@@ -193,7 +195,7 @@ def list_of(rng):
                         f"make a list of {count} {what}", f"write a list of {count} {what}", f"tell me {count} {what}", f"I need {count} {what}",
                         f"show me {count} {what}", f"find {count} {what}", f"think of {count} {what}", f"enumerate {count} {what}",
                         f"give me a list with {count} {what}", f"name me {count} different {what}", f"=What are {count} {what}?",
-                        f"=Which {count} {what} do you know?", f"=I want a list of {count} {what}.", f"={capital(count)} {what}, please.",
+                        f"=Which {count} {what} do you know?", f"=Which {what} do you know? Name {count}.", f"=I want a list of {count} {what}.", f"={capital(count)} {what}, please.",
                         f"=Can I have {count} {what}?", f"={capital(what)}: a list of {count}."])
     if asked.startswith("I need"):
         asked = "=" + asked + "."
@@ -418,7 +420,8 @@ def story_n(rng):
 def story_plain(rng):
     subject, known = story_subject(rng)
     asked = rng.choice(["tell me a story{}", "tell me a story{}", "write a story{}", "tell a story{}", "make up a story{}", "I want to hear a story{}", "invent a story{}",
-                        "read me a story{}", "=Do you know a story{}?", "=Once I heard a story{}. Can you tell it?", "=A story{}, please."]).format(subject)
+                        "read me a story{}", "tell me a bedtime story{}", "tell a fairy tale{}",
+                        "=Do you know a story{}?", "=Once I heard a story{}. Can you tell it?", "=A story{}, please.", "=A story{}!", "=I would like a story{}."]).format(subject)
     if asked.startswith("I want"):
         asked = "=" + asked + "."
     return asked, " ".join(story(rng, rng.randint(7, 11), **known)), {"sentences_between": [6, 12]}
@@ -441,7 +444,16 @@ def story_long(rng):
     return asked, long_story(rng, 3 if very else 2, **known), {"sentences_between": [14, 45]}
 
 
+def unclear(rng):
+    words = " ".join(made_up(rng) for _ in range(rng.randint(1, 5)))
+    asked = rng.choice([words, words + "?", capital(words) + ".", "".join(rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(rng.randint(3, 9)))])
+    return "=" + asked, rng.choice(["I did not understand that. Can you say it in other words?", "I am sorry, I did not understand you.",
+                                    "I do not know that word."]), {"sentences_at_most": 2}
+
+
 def unknown(rng):
+    if rng.random() < 0.25:
+        return unclear(rng)
     thing = rng.choice(UNKNOWN) if rng.random() < 0.7 else made_up(rng)
     asked = "=" + rng.choice([f"What is {thing}?", f"Explain {thing}.", f"Tell me about {thing}.", f"How does {thing} work?", f"Who invented {thing}?",
                               f"Write an essay about {thing}.", f"Can you explain {thing} to me?", f"Why is {thing} important?", f"What do you think about {thing}?",
