@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The paged cache manager's face to the core: parameters, creation, the transaction, and
+ * the questions that change nothing. See paged.h for the idea, README for the paper.
+ *
+ * All memory is allocated here, once; nothing on the step path allocates. The block lists
+ * are the largest part: every list has room for a full context, so that it lies in one
+ * piece and never moves. Untouched room costs address space only; rows are reused last
+ * in, first out, and there are no more of them than blocks to be held, or than fit in
+ * most_row_bytes (beyond that many sequences at once, reserve says LATER).
+ */
+#include "paged.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t most_row_bytes = (size_t)1 << 30;
+
+static struct sequence *sequence_of(struct paged *m, const struct lls_request *r)
+{
+  struct sequence *s = r->slot < m->n_slots ? &m->sequences[r->slot] : NULL;
+  return s != NULL && s->admitted && s->request == r->id ? s : NULL;
+}
+
+/* ---- life ----------------------------------------------------------------------- */
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+  return a < b ? a : b;
+}
+
+static uint32_t max_u32(uint32_t a, uint32_t b)
+{
+  return a > b ? a : b;
+}
+
+static void chain_stack(uint32_t *head, uint32_t *next, uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++)
+    next[i] = i + 1 < n ? i + 1 : NIL;
+  *head = n > 0 ? 0 : NIL;
+}
+
+static void size_up(struct paged *m, const struct lls_cache_geometry *g)
+{
+  const struct lls_engine_caps *e = m->host->engine;
+  m->block_tokens = g->block_tokens;
+  m->n_blocks = g->device_units / 2;
+  m->n_host_blocks = g->host_units / 2;
+  m->n_slots = e->max_requests;
+  m->row_blocks = min_u32(blocks_of(m, e->max_context), m->n_blocks);
+  size_t row_bytes = (size_t)2 * m->row_blocks * sizeof *m->entries;
+  uint32_t affordable = (uint32_t)(row_bytes > 0 ? most_row_bytes / row_bytes : 0);
+  m->n_rows = min_u32(min_u32(m->n_slots, m->n_blocks + m->n_host_blocks),
+                      max_u32(affordable, e->max_sequences));
+  m->max_copies = 2 * (2 * m->n_host_blocks + e->max_sequences);
+  uint64_t blocks = m->n_blocks + (uint64_t)m->n_host_blocks;
+  uint64_t changes =
+      4 * (CHANGES_PER_BLOCK * blocks + CHANGES_PER_VERB * (uint64_t)e->max_sequences);
+  m->max_changes = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
+  m->bucket_mask = 1;
+  while (m->bucket_mask < 2 * (uint64_t)m->n_blocks)
+    m->bucket_mask = 2 * m->bucket_mask + 1;
+}
+
+static bool allocate(struct paged *m)
+{
+  uint32_t most = max_u32(max_u32(m->n_blocks, m->n_host_blocks), m->n_rows);
+  m->blocks = calloc(m->n_blocks, sizeof *m->blocks);
+  m->contents = calloc((size_t)m->n_blocks * m->block_tokens, sizeof *m->contents);
+  m->buckets = calloc((size_t)m->bucket_mask + 1, sizeof *m->buckets);
+  m->host_next = calloc(m->n_host_blocks + 1, sizeof *m->host_next);
+  m->row_next = calloc(m->n_rows, sizeof *m->row_next);
+  m->sequences = calloc(m->n_slots, sizeof *m->sequences);
+  m->entries = calloc((size_t)m->n_rows * 2 * m->row_blocks, sizeof *m->entries);
+  m->marks = calloc(most, sizeof *m->marks);
+  m->copies = calloc(m->max_copies, sizeof *m->copies);
+  m->journal = calloc(m->max_changes, sizeof *m->journal);
+  return m->blocks && m->contents && m->buckets && m->host_next && m->row_next &&
+         m->sequences && m->entries && m->marks && m->copies && m->journal;
+}
+
+static void make_empty(struct paged *m)
+{
+  for (uint32_t b = 0; b < m->n_blocks; b++)
+    m->blocks[b] = (struct block){.previous = NIL,
+                                  .next = b + 1 < m->n_blocks ? b + 1 : NIL,
+                                  .parent = NIL,
+                                  .bucket_next = NIL};
+  m->free_head = 0;
+  m->n_free = m->n_blocks;
+  m->reusable_first = m->reusable_last = NIL;
+  memset(m->buckets, 0xff, ((size_t)m->bucket_mask + 1) * sizeof *m->buckets);
+  chain_stack(&m->host_head, m->host_next, m->n_host_blocks);
+  m->n_host_free = m->n_host_blocks;
+  chain_stack(&m->row_head, m->row_next, m->n_rows);
+  m->n_rows_free = m->n_rows;
+  for (uint32_t i = 0; i < m->n_slots; i++)
+    m->sequences[i].row = NIL;
+}
+
+static void destroy(void *self)
+{
+  struct paged *m = self;
+  free(m->blocks);
+  free(m->contents);
+  free(m->buckets);
+  free(m->host_next);
+  free(m->row_next);
+  free(m->sequences);
+  free(m->entries);
+  free(m->marks);
+  free(m->copies);
+  free(m->journal);
+  free(m);
+}
+
+static int create(const struct lls_host *host, const void *params,
+                  const struct lls_cache_geometry *g, void **self)
+{
+  const struct params *p = params;
+  if (g->device_units < 2 || g->block_tokens == 0 || g->block_tokens > UINT16_MAX)
+    return host->fail(host->context, -EINVAL,
+                      "a pool of %u units of %u tokens: a sequence needs two units, one "
+                      "for K and one for V, of 1 to 65535 tokens",
+                      g->device_units, g->block_tokens);
+  struct paged *m = calloc(1, sizeof *m);
+  if (m == NULL)
+    return -ENOMEM;
+  m->host = host;
+  m->prefix_sharing = p->prefix_sharing;
+  size_up(m, g);
+  if (!allocate(m)) {
+    destroy(m);
+    return host->fail(host->context, -ENOMEM, "no memory to keep track of %u units",
+                      g->device_units + g->host_units);
+  }
+  make_empty(m);
+  *self = m;
+  return 0;
+}
+
+static int admit(void *self, const struct lls_request *r)
+{
+  struct paged *m = self;
+  if (r->slot >= m->n_slots || m->sequences[r->slot].admitted)
+    return -EINVAL;
+  m->sequences[r->slot] =
+      (struct sequence){.request = r->id, .admitted = true, .row = NIL};
+  return 0;
+}
+
+/* What is in the index stays there for others as long as nobody needs the memory. */
+static void release(void *self, const struct lls_request *r, uint32_t flags)
+{
+  struct paged *m = self;
+  struct sequence *s = sequence_of(m, r);
+  (void)flags;
+  if (s == NULL)
+    return;
+  paged_drop(m, s);
+  s->admitted = false;
+}
+
+/* ---- the transaction ------------------------------------------------------------ */
+
+static int begin(void *self)
+{
+  struct paged *m = self;
+  if (m->open)
+    return -EBUSY;
+  m->open = true;
+  m->n_changes = 0;
+  m->n_copies = 0;
+  m->available_at_begin = available(m);
+  return 0;
+}
+
+static uint32_t mark(void *self)
+{
+  return ((struct paged *)self)->n_changes;
+}
+
+static int rollback(void *self, uint32_t to)
+{
+  struct paged *m = self;
+  if (!m->open || to > m->n_changes)
+    return -EINVAL;
+  while (m->n_changes > to) {
+    const struct change *c = &m->journal[--m->n_changes];
+    *c->where = c->old;
+  }
+  return 0;
+}
+
+static int commit(void *self)
+{
+  struct paged *m = self;
+  if (!m->open)
+    return -EINVAL;
+  m->open = false;
+  m->n_changes = 0;
+  return 0;
+}
+
+static uint32_t prefix(void *self, const struct lls_request *r, bool take)
+{
+  struct paged *m = self;
+  struct sequence *s = sequence_of(m, r);
+  return s == NULL || (take && !m->open) ? 0 : paged_prefix(m, s, r, take);
+}
+
+static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
+                   uint32_t form, uint32_t flags)
+{
+  struct paged *m = self;
+  struct sequence *s = sequence_of(m, r);
+  (void)flags; /* nothing here can be displaced by slots */
+  if (s == NULL || !m->open)
+    return -EINVAL;
+  if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
+    return -ENOTSUP;
+  return paged_reserve(m, s, tokens);
+}
+
+static int preempt(void *self, const struct lls_request *r, uint32_t mode)
+{
+  struct paged *m = self;
+  struct sequence *s = sequence_of(m, r);
+  if (s == NULL || !m->open)
+    return -EINVAL;
+  if (!journal_has_room(m, s->held))
+    return -ENOBUFS;
+  switch (mode) {
+  case LLS_PREEMPT_RECOMPUTE:
+    paged_drop(m, s);
+    return 0;
+  case LLS_PREEMPT_SWAP:
+    return m->n_host_blocks == 0 ? -ENOTSUP : paged_swap_out(m, s);
+  case LLS_PREEMPT_DEFER:
+    return 0;
+  default:
+    return -EINVAL;
+  }
+}
+
+static void computed(void *self, const struct lls_request *r, uint32_t cached_tokens)
+{
+  struct paged *m = self;
+  struct sequence *s = sequence_of(m, r);
+  if (s == NULL || s->place != ON_DEVICE || m->open)
+    return;
+  s->cached = cached_tokens;
+  if (m->prefix_sharing)
+    paged_index(m, s, r);
+}
+
+/* ---- questions ------------------------------------------------------------------ */
+
+static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
+{
+  const struct paged *m = self;
+  switch (tier) {
+  case LLS_TIER_DEVICE:
+    out->total_units = 2 * m->n_blocks;
+    out->free_units = 2 * available(m);
+    out->reserved_units = m->open && m->available_at_begin > available(m)
+                              ? 2 * (m->available_at_begin - available(m))
+                              : 0;
+    return 0;
+  case LLS_TIER_HOST:
+    out->total_units = 2 * m->n_host_blocks;
+    out->free_units = 2 * m->n_host_free;
+    out->reserved_units = 0;
+    return 0;
+  default:
+    return -ENOTSUP;
+  }
+}
+
+static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32_t form,
+                struct lls_need *out)
+{
+  struct paged *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  if (s == NULL)
+    return -EINVAL;
+  if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
+    return -ENOTSUP;
+  uint32_t wanted = blocks_of(m, (uint64_t)s->cached + tokens);
+  out->new_units = wanted > s->held ? 2 * (wanted - s->held) : 0;
+  out->restore_units = s->place == ON_HOST ? 2 * s->held : 0;
+  return 0;
+}
+
+static void count_shared(const struct paged *m, const struct sequence *s,
+                         struct lls_cache_info *out)
+{
+  for (uint32_t i = 0; i < s->held; i++)
+    if (m->blocks[block_at(m, s, i)].references == 1)
+      out->owned_units += 2;
+    else
+      out->shared_tokens += m->block_tokens;
+}
+
+static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
+{
+  struct paged *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  if (s == NULL)
+    return -EINVAL;
+  *out = (struct lls_cache_info){.size = out->size, .cached_tokens = s->cached};
+  switch (s->place) {
+  case ON_DEVICE:
+    out->residency = LLS_RESIDENT_DEVICE;
+    out->form = LLS_FORM_KV;
+    out->device_units = 2 * s->held;
+    out->free_slots = s->held * m->block_tokens - s->cached;
+    count_shared(m, s, out);
+    break;
+  case ON_HOST:
+    out->residency = LLS_RESIDENT_HOST;
+    out->form = LLS_FORM_KV;
+    out->host_units = 2 * s->held;
+    out->missing_tokens = s->cached;
+    break;
+  default:
+    out->residency = LLS_RESIDENT_NONE;
+  }
+  return 0;
+}
+
+static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
+{
+  struct paged *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  if (s == NULL || s->place != ON_DEVICE)
+    return -EINVAL;
+  *out = (struct lls_block_table){
+      .form = LLS_FORM_KV,
+      .k_count = s->held,
+      .v_count = s->held,
+      .k = k_list(m, s->row),
+      .v = k_list(m, s->row) + m->row_blocks,
+  };
+  return 0;
+}
+
+static size_t copies(void *self, const struct lls_copy **out)
+{
+  const struct paged *m = self;
+  *out = m->copies;
+  return m->n_copies;
+}
+
+static uint32_t preempt_modes(void *self)
+{
+  const struct paged *m = self;
+  return 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER |
+         (m->n_host_blocks > 0 ? 1u << LLS_PREEMPT_SWAP : 0);
+}
+
+static int forms(void *self, struct lls_form_info *out, size_t max)
+{
+  (void)self;
+  if (max < 1)
+    return 0;
+  out[0] = (struct lls_form_info){.form = LLS_FORM_KV, .ratio = 1};
+  return 1;
+}
+
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct paged *m = self;
+  sink->number(sink->context, "blocks", m->n_blocks);
+  sink->number(sink->context, "blocks_free", m->n_free);
+  sink->number(sink->context, "blocks_reusable", m->n_reusable);
+  sink->number(sink->context, "host_blocks", m->n_host_blocks);
+  sink->number(sink->context, "host_blocks_free", m->n_host_free);
+}
+
+static int audit(void *self, const struct lls_sink *sink)
+{
+  return paged_audit(self, sink);
+}
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_BOOL(struct params, prefix_sharing, "on",
+                   "keep full blocks of finished and running requests and give them to "
+                   "later ones with the same prefix"),
+};
+
+static const struct lls_cache_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .capacity = capacity,
+    .need = need,
+    .begin = begin,
+    .mark = mark,
+    .rollback = rollback,
+    .commit = commit,
+    .reserve = reserve,
+    .preempt = preempt,
+    .admit = admit,
+    .release = release,
+    .info = info,
+    .table = table,
+    .copies = copies,
+    .computed = computed,
+    .preempt_modes = preempt_modes,
+    .audit = audit,
+    .prefix = prefix,
+    .forms = forms,
+    .stats = stats,
+};
+
+LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof llmserve_plugin,
+    .kind = LLS_KIND_CACHE,
+    .id = "paged",
+    .version = "1.0",
+    .description = "blocks on demand, recompute or swap, automatic prefix sharing",
+    .licence = "Apache-2.0",
+    .params = parameters,
+    .n_params = sizeof parameters / sizeof *parameters,
+    .params_size = sizeof(struct params),
+    .vtable = &vtable,
+};

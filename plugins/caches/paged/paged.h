@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The paged cache manager's state, shared by its files.
+ *
+ * A *block* is a pair of unit blocks, 2b for K and 2b + 1 for V, of the same block_tokens
+ * tokens. Every device block is in exactly one of three places:
+ *
+ *   free       a stack; nothing of worth in it
+ *   held       by `references` sequences
+ *   reusable   held by nobody but still in the prefix index: a list, least recently held
+ *              first, that counts as free memory
+ *
+ * Invariants, all of them checked by audit:
+ *   1. Only a full block is in the index, and a block in the index is never written.
+ *      So only index blocks are ever shared.
+ *   2. A sequence that holds a block of the index holds its parent too, the block of the
+ *      tokens before it; and blocks are let go last one first. So a parent is never older
+ *      in the reusable list than its children, and the index needs no other key than
+ *      (parent block, tokens): compared in full, hashed only to find the bucket.
+ *   3. Every word that a transaction changes goes through set(), which writes down the
+ *      old value. Rolling back puts the old values back, last one first: exact by
+ *      construction, the order of all lists included.
+ */
+#ifndef PAGED_H
+#define PAGED_H
+
+#include <llmserve/cache.h>
+
+#define NIL  UINT32_MAX
+#define ROOT (UINT32_MAX - 1) /* parent of a sequence's first block */
+
+struct params {
+  bool prefix_sharing;
+};
+
+struct block {
+  uint32_t references;     /* sequences that hold it */
+  uint32_t previous, next; /* in the reusable list; next alone in the free stack */
+  uint32_t parent;         /* block or ROOT; NIL = not in the index */
+  uint32_t bucket_next;    /* in the index */
+};
+
+enum place { NOWHERE, ON_DEVICE, ON_HOST };
+
+struct sequence { /* of one slot */
+  uint64_t request;
+  bool admitted;
+  uint32_t place;   /* enum place */
+  uint32_t row;     /* of its block list; NIL while it holds nothing */
+  uint32_t held;    /* blocks on its list */
+  uint32_t cached;  /* tokens computed */
+  uint32_t indexed; /* leading blocks that are in the index */
+};
+
+struct change {
+  uint32_t *where;
+  uint32_t old;
+};
+
+struct paged {
+  const struct lls_host *host;
+  bool prefix_sharing;
+  uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, n_rows;
+  uint32_t row_blocks; /* longest list: a full context, or all blocks */
+
+  struct block *blocks;       /* (n_blocks) */
+  int32_t *contents;          /* (n_blocks, block_tokens) ids of what is in the index */
+  uint32_t *buckets;          /* (bucket_mask + 1) of the index */
+  uint32_t *host_next;        /* (n_host_blocks) stack of free ones */
+  uint32_t *row_next;         /* (n_rows) stack of free ones */
+  struct sequence *sequences; /* (n_slots) */
+  struct lls_block_entry *entries; /* (n_rows, 2, row_blocks) a row's K list, then V */
+  uint32_t *marks; /* (max of n_blocks, n_host_blocks, n_rows) for audit */
+  uint32_t bucket_mask;
+
+  uint32_t free_head, n_free;
+  uint32_t reusable_first, reusable_last, n_reusable;
+  uint32_t host_head, n_host_free;
+  uint32_t row_head, n_rows_free;
+
+  struct lls_copy *copies; /* (max_copies) of this step */
+  uint32_t n_copies, max_copies;
+
+  bool open; /* a transaction is */
+  uint32_t available_at_begin;
+  struct change *journal; /* (max_changes) of the open transaction */
+  uint32_t n_changes, max_changes;
+};
+
+/* Every change of the state goes through here. */
+static inline void set(struct paged *m, uint32_t *where, uint32_t value)
+{
+  if (m->open)
+    m->journal[m->n_changes++] = (struct change){where, *where};
+  *where = value;
+}
+
+/* Changes that a verb makes per block, and besides; asked for before it starts. */
+#define CHANGES_PER_BLOCK 16
+#define CHANGES_PER_VERB  16
+
+static inline bool journal_has_room(const struct paged *m, uint32_t blocks)
+{
+  uint64_t wanted = CHANGES_PER_VERB + (uint64_t)CHANGES_PER_BLOCK * blocks;
+  return !m->open || m->n_changes + wanted <= m->max_changes;
+}
+
+static inline uint32_t blocks_of(const struct paged *m, uint64_t tokens)
+{
+  return (uint32_t)((tokens + m->block_tokens - 1) / m->block_tokens);
+}
+
+static inline uint32_t available(const struct paged *m)
+{
+  return m->n_free + m->n_reusable;
+}
+
+static inline struct lls_block_entry *k_list(const struct paged *m, uint32_t row)
+{
+  return m->entries + (size_t)row * 2 * m->row_blocks;
+}
+
+/* Block number of a K entry; of the device or of the host, wherever the sequence is. */
+static inline uint32_t block_at(const struct paged *m, const struct sequence *s,
+                                uint32_t i)
+{
+  return k_list(m, s->row)[i].block / 2;
+}
+
+/* ---- blocks.c: who has a block */
+uint32_t
+paged_take(struct paged *); /* a block to write to; there must be one available */
+void paged_hold(struct paged *, uint32_t block);
+void paged_let_go(struct paged *, uint32_t block);
+uint32_t paged_take_host(struct paged *);
+void paged_free_host(struct paged *, uint32_t block);
+uint32_t paged_take_row(struct paged *);
+void paged_free_row(struct paged *, uint32_t row);
+/* Puts block number `block` at place i of the list: both its units. */
+void paged_put(struct paged *, const struct sequence *, uint32_t i, uint32_t block);
+
+/* ---- prefix.c: the index of full blocks */
+uint32_t paged_prefix(struct paged *, struct sequence *, const struct lls_request *,
+                      bool take);
+void paged_index(struct paged *, struct sequence *, const struct lls_request *);
+void paged_unindex(struct paged *, uint32_t block);
+uint32_t paged_find(const struct paged *, uint32_t parent, const int32_t *tokens);
+
+/* ---- sequence.c: what is done to one sequence */
+int paged_reserve(struct paged *, struct sequence *, uint32_t tokens);
+void paged_drop(struct paged *, struct sequence *);
+int paged_swap_out(struct paged *, struct sequence *);
+
+/* ---- audit.c */
+int paged_audit(struct paged *, const struct lls_sink *);
+
+#endif

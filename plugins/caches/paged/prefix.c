@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Automatic prefix sharing: an index of full blocks by (parent block, token ids).
+ *
+ * The index is a tree of token blocks laid out in a hash table. Two blocks are the same
+ * if their parents are the same block and their tokens are equal; the hash chooses a
+ * bucket and decides nothing, so no collision can hand one client another's text.
+ *
+ * Blocks get into the index through computed() alone, when their contents exist. A
+ * sequence that has computed a block that the index knows already (two equal prompts at
+ * once) goes over to the known one and frees its own.
+ */
+#include "paged.h"
+
+#include <string.h>
+
+static uint32_t bucket_of(const struct paged *m, uint32_t parent, const int32_t *tokens)
+{
+  uint64_t h = parent + UINT64_C(0x9e3779b97f4a7c15);
+  for (uint32_t i = 0; i < m->block_tokens; i++)
+    h = (h ^ (uint32_t)tokens[i]) * UINT64_C(0xff51afd7ed558ccd), h ^= h >> 32;
+  return (uint32_t)h & m->bucket_mask;
+}
+
+static int32_t *contents_of(const struct paged *m, uint32_t b)
+{
+  return m->contents + (size_t)b * m->block_tokens;
+}
+
+uint32_t paged_find(const struct paged *m, uint32_t parent, const int32_t *tokens)
+{
+  uint32_t b = m->buckets[bucket_of(m, parent, tokens)];
+  while (b != NIL &&
+         (m->blocks[b].parent != parent ||
+          memcmp(contents_of(m, b), tokens, m->block_tokens * sizeof *tokens)))
+    b = m->blocks[b].bucket_next;
+  return b;
+}
+
+static void insert(struct paged *m, uint32_t b, uint32_t parent, const int32_t *tokens)
+{
+  uint32_t *bucket = &m->buckets[bucket_of(m, parent, tokens)];
+  memcpy(contents_of(m, b), tokens, m->block_tokens * sizeof *tokens);
+  set(m, &m->blocks[b].parent, parent);
+  set(m, &m->blocks[b].bucket_next, *bucket);
+  set(m, bucket, b);
+}
+
+/* contents stay as they are: if this is rolled back they are needed again, and nobody
+ * overwrites them before computed(), after the commit. */
+void paged_unindex(struct paged *m, uint32_t b)
+{
+  uint32_t *link = &m->buckets[bucket_of(m, m->blocks[b].parent, contents_of(m, b))];
+  while (*link != b)
+    link = &m->blocks[*link].bucket_next;
+  set(m, link, m->blocks[b].bucket_next);
+  set(m, &m->blocks[b].parent, NIL);
+}
+
+/* How many leading blocks of the request the index has, and how many of them nobody
+ * holds. */
+static uint32_t match(const struct paged *m, const struct lls_request *r,
+                      uint32_t *unheld)
+{
+  uint32_t most = lls_request_length(r) / m->block_tokens, n = 0, parent = ROOT;
+  if (most > m->row_blocks)
+    most = m->row_blocks;
+  *unheld = 0;
+  for (; n < most; n++) {
+    uint32_t b = paged_find(m, parent, r->tokens + (size_t)n * m->block_tokens);
+    if (b == NIL)
+      break;
+    *unheld += m->blocks[b].references == 0;
+    parent = b;
+  }
+  /* All tokens are there: the last one is computed again for its logits, into a copy of
+   * its block (copy-on-write in reserve). Without a block for the copy the request leaves
+   * that one alone, or it might wait for ever for memory that it holds itself. */
+  if (n > 0 && n * m->block_tokens == lls_request_length(r) && available(m) == *unheld)
+    n--;
+  return n;
+}
+
+static void take_blocks(struct paged *m, struct sequence *s, const struct lls_request *r,
+                        uint32_t n)
+{
+  uint32_t parent = ROOT;
+  set(m, &s->row, paged_take_row(m));
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t b = paged_find(m, parent, r->tokens + (size_t)i * m->block_tokens);
+    paged_hold(m, b);
+    paged_put(m, s, i, b);
+    parent = b;
+  }
+  set(m, &s->place, ON_DEVICE);
+  set(m, &s->held, n);
+  set(m, &s->indexed, n);
+}
+
+uint32_t paged_prefix(struct paged *m, struct sequence *s, const struct lls_request *r,
+                      bool take)
+{
+  if (s->place != NOWHERE)
+    return s->cached;
+  if (!m->prefix_sharing || m->n_rows_free == 0)
+    return 0;
+  uint32_t unheld, n = match(m, r, &unheld);
+  if (n == 0 || !journal_has_room(m, n))
+    return 0;
+  uint32_t tokens = n * m->block_tokens;
+  if (tokens == lls_request_length(r))
+    tokens--; /* one must be left to compute, or there would be no logits */
+  if (take) {
+    take_blocks(m, s, r, n);
+    set(m, &s->cached, tokens);
+  }
+  return tokens;
+}
+
+void paged_index(struct paged *m, struct sequence *s, const struct lls_request *r)
+{
+  for (; s->indexed < s->cached / m->block_tokens; s->indexed++) {
+    uint32_t i = s->indexed, own = block_at(m, s, i);
+    uint32_t parent = i == 0 ? ROOT : block_at(m, s, i - 1);
+    const int32_t *tokens = r->tokens + (size_t)i * m->block_tokens;
+    uint32_t known = paged_find(m, parent, tokens);
+    if (known == NIL) {
+      insert(m, own, parent, tokens);
+    } else {
+      paged_hold(m, known);
+      paged_put(m, s, i, known);
+      paged_let_go(m, own);
+    }
+  }
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is done to one sequence in a transaction: room for more tokens, with copy-on-write
+ * and the way back from the host; and the two ways of leaving the device.
+ *
+ * Blocks that a copy reads may be given to another sequence in the same step: all copies
+ * end before the forward pass writes, and are carried out in the order they are listed.
+ */
+#include "paged.h"
+
+#include <errno.h>
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+  return a < b ? a : b;
+}
+
+static bool copies_have_room(const struct paged *m, uint32_t blocks)
+{
+  return m->n_copies + UINT64_C(2) * blocks <= m->max_copies;
+}
+
+/* Both units of a block, its first `slots` slots. */
+static void copy_block(struct paged *m, enum lls_copy_kind kind, uint32_t source,
+                       uint32_t target, uint32_t slots)
+{
+  for (uint32_t unit = 0; unit < 2; unit++)
+    m->copies[m->n_copies + unit] = (struct lls_copy){
+        .kind = (uint8_t)kind,
+        .order = LLS_COPY_BEFORE_STEP,
+        .n_slots = (uint16_t)slots,
+        .source = 2 * source + unit,
+        .target = 2 * target + unit,
+    };
+  set(m, &m->n_copies, m->n_copies + 2);
+}
+
+/* Slots in use of the sequence's i-th block. */
+static uint32_t used_slots(const struct paged *m, const struct sequence *s, uint32_t i)
+{
+  return min_u32(m->block_tokens, s->cached - i * m->block_tokens);
+}
+
+static void bring_back(struct paged *m, struct sequence *s)
+{
+  for (uint32_t i = 0; i < s->held; i++) {
+    uint32_t from = block_at(m, s, i), to = paged_take(m);
+    copy_block(m, LLS_COPY_HOST_TO_DEVICE, from, to, used_slots(m, s, i));
+    paged_put(m, s, i, to);
+    paged_free_host(m, from);
+  }
+  set(m, &s->place, ON_DEVICE);
+}
+
+/* The block that the next token goes to, if the sequence has one and may not write it. */
+static bool must_copy(const struct paged *m, const struct sequence *s)
+{
+  uint32_t i = s->cached / m->block_tokens;
+  return s->place == ON_DEVICE && i < s->held &&
+         m->blocks[block_at(m, s, i)].parent != NIL;
+}
+
+static void copy_on_write(struct paged *m, struct sequence *s)
+{
+  uint32_t i = s->cached / m->block_tokens;
+  uint32_t from = block_at(m, s, i), to = paged_take(m);
+  copy_block(m, LLS_COPY_DEVICE_TO_DEVICE, from, to, used_slots(m, s, i));
+  paged_put(m, s, i, to);
+  paged_let_go(m, from);
+  set(m, &s->indexed, i);
+}
+
+int paged_reserve(struct paged *m, struct sequence *s, uint32_t tokens)
+{
+  uint64_t length = (uint64_t)s->cached + tokens;
+  uint32_t wanted = blocks_of(m, length);
+  if (length > (uint64_t)m->row_blocks * m->block_tokens)
+    return LLS_RESERVE_NEVER;
+  bool copy = tokens > 0 && must_copy(m, s), back = s->place == ON_HOST;
+  uint32_t more = wanted > s->held ? wanted - s->held : 0;
+  uint32_t taken = more + copy + (back ? s->held : 0);
+  if (taken == 0)
+    return LLS_RESERVE_OK;
+  if (taken > available(m) || (s->row == NIL && m->n_rows_free == 0) ||
+      !journal_has_room(m, taken) || !copies_have_room(m, taken))
+    return LLS_RESERVE_LATER;
+
+  if (back)
+    bring_back(m, s);
+  if (copy)
+    copy_on_write(m, s);
+  if (s->row == NIL) {
+    set(m, &s->row, paged_take_row(m));
+    set(m, &s->place, ON_DEVICE);
+  }
+  for (uint32_t i = s->held; i < wanted; i++)
+    paged_put(m, s, i, paged_take(m));
+  if (more > 0)
+    set(m, &s->held, wanted);
+  return LLS_RESERVE_OK;
+}
+
+/* The last block first: see invariant 2. */
+static void let_go_all(struct paged *m, const struct sequence *s)
+{
+  for (uint32_t i = s->held; i-- > 0;)
+    if (s->place == ON_HOST)
+      paged_free_host(m, block_at(m, s, i));
+    else
+      paged_let_go(m, block_at(m, s, i));
+}
+
+void paged_drop(struct paged *m, struct sequence *s)
+{
+  if (s->place == NOWHERE)
+    return;
+  let_go_all(m, s);
+  paged_free_row(m, s->row);
+  set(m, &s->row, NIL);
+  set(m, &s->place, NOWHERE);
+  set(m, &s->held, 0);
+  set(m, &s->cached, 0);
+  set(m, &s->indexed, 0);
+}
+
+int paged_swap_out(struct paged *m, struct sequence *s)
+{
+  uint32_t n = blocks_of(m, s->cached);
+  if (s->place != ON_DEVICE)
+    return 0;
+  if (n == 0) { /* room but no token: nothing to keep */
+    paged_drop(m, s);
+    return 0;
+  }
+  if (n > m->n_host_free || !copies_have_room(m, n))
+    return -ENOSPC;
+  for (uint32_t i = s->held; i-- > 0;) {
+    uint32_t from = block_at(m, s, i);
+    if (i < n) {
+      uint32_t to = paged_take_host(m);
+      copy_block(m, LLS_COPY_DEVICE_TO_HOST, from, to, used_slots(m, s, i));
+      paged_put(m, s, i, to);
+    }
+    paged_let_go(m, from);
+  }
+  set(m, &s->place, ON_HOST);
+  set(m, &s->held, n);
+  set(m, &s->indexed, 0); /* found, or made known again, when it is back */
+  return 0;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps 1 and 3 to 5 of vLLM's scheduling, of which Sarathi-Serve's are a part; see
+ * step.h. */
+#include "step.h"
+
+/* Until then a cache that said "not now" to everything has changed its mind. */
+static const int64_t retry_ns = LLS_NS_PER_S / 1000;
+
+static uint32_t free_units(const struct step *s)
+{
+  struct lls_capacity capacity = {.size = sizeof capacity};
+  s->cache->capacity(s->cache->context, LLS_TIER_DEVICE, &capacity);
+  return capacity.free_units;
+}
+
+/* watermark = floor(fraction * total) */
+void step_begin(struct step *s, const struct lls_step_view *view, struct lls_plan *plan,
+                double watermark)
+{
+  struct lls_capacity capacity = {.size = sizeof capacity};
+  view->cache->capacity(view->cache->context, LLS_TIER_DEVICE, &capacity);
+  *s = (struct step){
+      .view = view,
+      .cache = view->cache,
+      .plan = plan,
+      .tokens = view->max_tokens,
+      .sequences = view->max_sequences,
+      .tail = view->n_running,
+      .total_units = capacity.total_units,
+      .watermark_units = (uint32_t)(watermark * capacity.total_units),
+  };
+}
+
+void step_end(struct step *s)
+{
+  const struct lls_step_view *v = s->view;
+  bool work = v->n_waiting + v->n_running + v->n_preempted > 0;
+  s->plan->idle_until_ns = work ? v->now_ns + retry_ns : LLS_NEVER;
+}
+
+void step_run(struct step *s, const struct lls_request *r, uint32_t tokens)
+{
+  lls_plan_run(s->plan, r, tokens);
+  s->runs++;
+  s->sequences--;
+  s->tokens -= tokens;
+}
+
+uint32_t step_pending(const struct step *s, const struct lls_request *r)
+{
+  uint32_t pending = lls_request_pending(r);
+  if (r->cached_tokens == 0)
+    pending -= s->cache->prefix(s->cache->context, r);
+  return pending;
+}
+
+/* True if a whole block is free. vLLM asks for that before it lets any sequence grow,
+ * even if its last block has room. */
+static bool block_is_free(const struct step *s, const struct lls_request *r)
+{
+  struct lls_need need = {.size = sizeof need};
+  s->cache->need(s->cache->context, r, s->cache->block_tokens, LLS_FORM_NONE, &need);
+  return free_units(s) >= need.new_units;
+}
+
+/* The mode that the core chose, or recompute if the host has no room. */
+static bool preempt(struct step *s, const struct lls_request *r)
+{
+  uint32_t mode = s->view->preempt_mode;
+  int rc = s->cache->preempt(s->cache->context, r, mode);
+  if (rc < 0 && mode != LLS_PREEMPT_RECOMPUTE) {
+    mode = LLS_PREEMPT_RECOMPUTE;
+    rc = s->cache->preempt(s->cache->context, r, mode);
+  }
+  if (rc < 0)
+    return false;
+  lls_plan_preempt(s->plan, r, mode);
+  s->preempted++;
+  return true;
+}
+
+static int reserve(struct step *s, const struct lls_request *r, uint32_t tokens)
+{
+  return s->cache->reserve(s->cache->context, r, tokens, LLS_FORM_NONE, 0);
+}
+
+bool step_grow(struct step *s, uint32_t i, uint32_t tokens)
+{
+  const struct lls_request *r = s->view->running[i];
+  for (;;) {
+    bool alone = s->tail == 1;
+    int rc = LLS_RESERVE_LATER;
+    if (alone || block_is_free(s, r))
+      rc = reserve(s, r, tokens);
+    if (rc == LLS_RESERVE_OK)
+      return true;
+    if (rc != LLS_RESERVE_LATER) { /* alone in memory it could not grow either */
+      lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
+      return false;
+    }
+    if (alone)
+      return false;
+    s->tail--;
+    if (!preempt(s, s->view->running[s->tail]) || s->tail == i)
+      return false;
+  }
+}
+
+/* Never-fits rule: the prompt must leave the watermark free in an empty cache. A request
+ * that was let in once may use all of it. */
+static bool never_fits(const struct step *s, const struct lls_request *r)
+{
+  struct lls_need need = {.size = sizeof need};
+  if (r->generated_tokens > 0)
+    return false;
+  s->cache->need(s->cache->context, r, lls_request_length(r), LLS_FORM_NONE, &need);
+  return need.new_units > s->total_units - s->watermark_units;
+}
+
+/* Reserves, and gives it back if fewer than `spare` units are left free, unless nothing
+ * else runs or is about to. */
+static enum step_answer try_reserve(struct step *s, const struct lls_request *r,
+                                    uint32_t pending, uint32_t spare)
+{
+  bool alone = s->tail == 0 && s->runs == 0;
+  uint32_t mark = s->cache->mark(s->cache->context);
+  int rc = reserve(s, r, pending);
+  if (rc == LLS_RESERVE_OK && (alone || free_units(s) >= spare))
+    return STEP_YES;
+  s->cache->rollback(s->cache->context, mark);
+  if (rc == LLS_RESERVE_OK || rc == LLS_RESERVE_LATER)
+    return STEP_NOT_NOW;
+  lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
+  return STEP_REJECTED;
+}
+
+enum step_answer step_admit(struct step *s, const struct lls_request *r, uint32_t pending)
+{
+  if (never_fits(s, r)) {
+    lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
+    return STEP_REJECTED;
+  }
+  return try_reserve(s, r, pending, s->watermark_units);
+}
+
+enum step_answer step_bring_back(struct step *s, const struct lls_request *r,
+                                 uint32_t pending)
+{
+  struct lls_need all = {.size = sizeof all}, more = all;
+  uint32_t tokens = s->cache->block_tokens;
+  s->cache->need(s->cache->context, r, pending, LLS_FORM_NONE, &more);
+  s->cache->need(s->cache->context, r, pending + tokens, LLS_FORM_NONE, &all);
+  return try_reserve(s, r, pending, all.new_units - more.new_units);
+}
+
+void step_preferences(struct lls_scheduler_caps *caps, bool swap)
+{
+  if (swap)
+    caps->preempt[caps->n_preempt++] = LLS_PREEMPT_SWAP;
+  caps->preempt[caps->n_preempt++] = LLS_PREEMPT_RECOMPUTE;
+}
