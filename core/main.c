@@ -1,9 +1,133 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon's entry; grows with the command line. */
+/* The command line. Status 0: done; 1: serving failed; 2: wrong usage or configuration.
+ */
+#include "config.h"
+
+#include "core/config/config.h"
+#include "core/config/help.h"
+
+#include <getopt.h>
 #include <stdio.h>
 
-int main(void)
+#define DEFAULT_CONFIG LLS_SYSCONF_DIR "/llmserve/llmserve.ini"
+#define EXIT_USAGE     2
+
+static const char usage[] =
+    "Usage: llmserve [-c FILE] [COMMAND]\n"
+    "Serves a language model over an OpenAI-compatible HTTP API.\n"
+    "\n"
+    "  -c, --config=FILE  configuration (" DEFAULT_CONFIG ")\n"
+    "\n"
+    "Instead of serving:\n"
+    "      --check-config  read and check the configuration\n"
+    "      --help-config   describe every section and key, of the plugins too\n"
+    "      --list-plugins  describe the plugins that are found\n"
+    "  -h, --help          show this\n"
+    "  -V, --version       show the version\n"
+    "\n"
+    "Plugins are looked for in the folders of LLS_PLUGIN_PATH (separated by colons), "
+    "then "
+    "in\n" LLS_PLUGIN_DIR ".\n";
+
+enum command {
+  COMMAND_SERVE,
+  COMMAND_CHECK_CONFIG,
+  COMMAND_HELP_CONFIG,
+  COMMAND_LIST_PLUGINS,
+  COMMAND_HELP,
+  COMMAND_VERSION
+};
+
+struct arguments {
+  const char *config;
+  enum command command;
+};
+
+/* Long options alone have their command as value, past every character. */
+#define LONG_ONLY 256
+
+static int parse(int argc, char **argv, struct arguments *out)
 {
-  puts("llmserve");
+  static const struct option options[] = {
+      {"config", required_argument, NULL, 'c'},
+      {"check-config", no_argument, NULL, LONG_ONLY + COMMAND_CHECK_CONFIG},
+      {"help-config", no_argument, NULL, LONG_ONLY + COMMAND_HELP_CONFIG},
+      {"list-plugins", no_argument, NULL, LONG_ONLY + COMMAND_LIST_PLUGINS},
+      {"help", no_argument, NULL, 'h'},
+      {"version", no_argument, NULL, 'V'},
+      {NULL, 0, NULL, 0},
+  };
+  for (int c; (c = getopt_long(argc, argv, "c:hV", options, NULL)) != -1;) {
+    if (c == '?') /* getopt has said why */
+      return -1;
+    else if (c == 'c')
+      out->config = optarg;
+    else
+      out->command = c == 'h'   ? COMMAND_HELP
+                     : c == 'V' ? COMMAND_VERSION
+                                : (enum command)(c - LONG_ONLY);
+  }
+  if (optind < argc) {
+    fprintf(stderr, "llmserve: '%s': expected no further argument\n", argv[optind]);
+    return -1;
+  }
   return 0;
+}
+
+static int load_config(const char *path, struct lls_config *config)
+{
+  struct lls_config_errors errors = {0};
+  int rc = lls_config_load(path, config, &errors);
+  for (size_t i = 0; i < errors.n; i++)
+    fprintf(stderr, "%s\n", errors.list[i].error.text);
+  lls_config_errors_free(&errors);
+  return rc;
+}
+
+static int check_config(const char *path)
+{
+  struct lls_config config;
+  if (load_config(path, &config) < 0)
+    return EXIT_USAGE;
+  printf("%s: ok\n", path);
+  lls_config_free(&config);
+  return 0;
+}
+
+static int serve(const char *path)
+{
+  struct lls_config config;
+  if (load_config(path, &config) < 0)
+    return EXIT_USAGE;
+  fputs("llmserve: serving is not built yet\n", stderr);
+  lls_config_free(&config);
+  return 1;
+}
+
+int main(int argc, char **argv)
+{
+  struct arguments arguments = {.config = DEFAULT_CONFIG};
+  if (parse(argc, argv, &arguments) < 0) {
+    fputs("Try 'llmserve --help'.\n", stderr);
+    return EXIT_USAGE;
+  }
+  switch (arguments.command) {
+  case COMMAND_SERVE:
+    return serve(arguments.config);
+  case COMMAND_CHECK_CONFIG:
+    return check_config(arguments.config);
+  case COMMAND_HELP_CONFIG:
+    lls_help_config(stdout);
+    return 0;
+  case COMMAND_LIST_PLUGINS:
+    lls_help_plugins(stdout);
+    return 0;
+  case COMMAND_HELP:
+    fputs(usage, stdout);
+    return 0;
+  case COMMAND_VERSION:
+    puts("llmserve " PACKAGE_VERSION);
+    return 0;
+  }
+  return EXIT_USAGE;
 }

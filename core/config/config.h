@@ -13,14 +13,13 @@
 #include "core/config/ini.h"
 #include "core/plugin/loader.h"
 
-#include <netinet/in.h>
-
-struct lls_server_config {       /* [server] */
-  const char *listen;            /* HOST:PORT as written */
-  char host[INET6_ADDRSTRLEN];   /* of listen: a numeric address, no brackets */
-  uint16_t port;                 /* of listen; 0 = any free one */
-  int64_t drain_timeout;         /* ns */
-  int64_t max_body;              /* bytes */
+struct lls_server_config { /* [server] */
+  const char *listen;      /* HOST:PORT or [v6]:PORT, well formed */
+  int64_t drain_timeout;   /* ns, as all timeouts */
+  int64_t max_connections;
+  int64_t max_choices;
+  int64_t max_header, max_body, max_unsent; /* bytes */
+  int64_t idle_timeout, read_timeout, write_timeout;
   int64_t log_level;             /* enum lls_log_level, LLS_LOG_ERROR..LLS_LOG_DEBUG */
   int64_t log_format;            /* enum lls_log_format */
   const char *served_model_name; /* never "": the model folder's name by default */
@@ -84,16 +83,19 @@ struct lls_config {
   struct lls_ini ini; /* the file as read, for messages that name a line */
 };
 
-/* All that is wrong with a file, in file order where there is an order. */
+/* All that is wrong with a file, by line; what belongs to no line comes last. */
 struct lls_config_errors {
   size_t n;
-  struct lls_error *list; /* (n) */
+  struct lls_config_error {
+    unsigned line;
+    struct lls_error error;
+  } * list; /* (n) */
 };
 
 /*
- * Reads, checks and binds the whole file. 0; -EINVAL with at least one error, each one
- * "FILE:LINE: ..."; -ENOMEM. The config is to be freed only after success, the errors
- * always. `errors` starts zeroed.
+ * Reads, checks and binds the whole file. On failure there is at least one error, each
+ * "FILE:LINE: ...", and no config to free; the errors are always to be freed and start
+ * zeroed.
  */
 int lls_config_load(const char *path, struct lls_config *config,
                     struct lls_config_errors *errors);

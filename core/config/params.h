@@ -19,11 +19,15 @@ struct lls_param_table {
   size_t size; /* of the struct the members are in */
 };
 
+/* Size of the struct member of a type, a multiple of its alignment; 0 = no such type. */
+size_t lls_param_member_bytes(uint32_t type);
+
 /* Is the table itself sound: names, sentences, bounds, offsets, defaults? */
 int lls_param_table_check(const struct lls_param_table *, struct lls_error *err);
 
-/* Zeroes `values` and binds every default; a REQUIRED one stays NULL or 0. */
-int lls_params_default(const struct lls_param_table *, void *values,
+/* Zeroes `values` and binds every default; a REQUIRED one stays NULL or 0. On failure
+ * nothing is left to release. */
+int lls_params_default(const struct lls_param_table *, const char *folder, void *values,
                        struct lls_error *err);
 void lls_params_release(const struct lls_param_table *, void *values);
 
@@ -39,5 +43,8 @@ const struct lls_param *lls_param_find(const struct lls_param_table *, const cha
 
 /* "whole number, 1 to 65536, or auto": what lls_param_bind takes. Returns buffer. */
 const char *lls_param_expected(const struct lls_param *, char *buffer, size_t size);
+
+/* `path` seen from `folder`, malloc'ed; as it is if absolute, empty or folder is NULL. */
+char *lls_path_join(const char *folder, const char *path);
 
 #endif

@@ -6,9 +6,8 @@
  * path that has it: LLS_PLUGIN_PATH (environment, colon list, for build trees), then the
  * folder of the installation. A name with a '/' is a path.
  *
- * What is opened is a private copy in memory of the file, under a name of its own: a file
- * rebuilt in place is therefore really another plugin when it is opened again, while the
- * old code stays as it is for whoever still runs it.
+ * What is opened is a private copy (image.h): a file rebuilt in place is another plugin
+ * when it is opened again, beside the old code for whoever still runs it.
  *
  * Nothing of a plugin is called before every check has passed.
  */
@@ -17,6 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/config/params.h"
+#include "core/plugin/image.h"
 
 #include <llmserve/cache.h>
 #include <llmserve/plugin.h>
@@ -26,17 +26,19 @@
 #include <limits.h>
 
 struct lls_plugin_module {
-  const struct lls_plugin *descriptor; /* in the plugin; valid until close */
+  const struct lls_plugin *descriptor; /* the copy below */
   struct lls_param_table params;       /* its parameter table */
   union { /* of its kind; what an older plugin doesn't have is NULL */
     struct lls_scheduler_vtable scheduler;
     struct lls_cache_vtable cache;
     struct lls_predictor_vtable predictor;
   };
-  char *path; /* of the file it was read from */
-  void *handle;
-  int copy_fd; /* the copy; open as long as the module, so its name stays taken */
+  struct lls_plugin copy; /* what an older plugin does not have is NULL here too */
+  char *path;             /* of the file it was read from */
+  struct lls_image image;
 };
+
+#define LLS_PLUGIN_ID_MAX 32 /* characters of an id */
 
 /* "scheduler", "cache", "predictor": of file names, sections and messages. */
 const char *lls_plugin_kind_name(uint32_t kind);

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tables can't say about the core's own keys. */
+#include "core/config/load.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Digits only, 0 to 65535. */
+static bool is_port(const char *text)
+{
+  size_t length = strspn(text, "0123456789");
+  return length > 0 && length <= 5 && text[length] == '\0' && atoi(text) <= 65535;
+}
+
+/* HOST:PORT, where a host with colons of its own stands in brackets. */
+static bool is_address(const char *text)
+{
+  const char *port = strrchr(text, ':');
+  if (port == NULL || !is_port(port + 1))
+    return false;
+  if (text[0] == '[')
+    return port > text + 2 && port[-1] == ']';
+  return strchr(text, ':') == port;
+}
+
+static void check_listen(struct lls_loading *l)
+{
+  const char *listen = l->config->server.listen;
+  if (!is_address(listen))
+    lls_loading_error(l, lls_loading_line(l, "server", "listen"),
+                      "[server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, "
+                      "0.0.0.0:8080 or [::1]:8080; found '%s'",
+                      listen);
+}
+
+static void check_model(struct lls_loading *l)
+{
+  const char *path = l->config->model.path;
+  struct stat st;
+  if (path == NULL)
+    return; /* missing is complained of already */
+  unsigned line = lls_loading_line(l, "model", "path");
+  char *config = lls_path_join(path, "config.json");
+  if (stat(path, &st) < 0)
+    lls_loading_error(l, line,
+                      "[model] path: expected a model folder; cannot open '%s': %s", path,
+                      strerror(errno));
+  else if (!S_ISDIR(st.st_mode))
+    lls_loading_error(l, line, "[model] path: expected a model folder; '%s' is a file",
+                      path);
+  else if (config != NULL && access(config, R_OK) < 0)
+    lls_loading_error(l, line, "[model] path: cannot read '%s': %s", config,
+                      strerror(errno));
+  free(config);
+}
+
+/* The last name of the model's path, links and dots resolved. */
+static void default_model_name(struct lls_loading *l)
+{
+  struct lls_config *c = l->config;
+  if (c->server.served_model_name[0] != '\0' || c->model.path == NULL)
+    return;
+  char *real = realpath(c->model.path, NULL);
+  if (real == NULL)
+    return; /* check_model has said so */
+  free((char *)c->server.served_model_name);
+  c->server.served_model_name = strdup(strrchr(real, '/') + 1);
+  if (c->server.served_model_name == NULL)
+    lls_loading_error(l, 0, "no memory");
+  free(real);
+}
+
+void lls_loading_check(struct lls_loading *l)
+{
+  check_listen(l);
+  check_model(l);
+  default_model_name(l);
+}

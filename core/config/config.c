@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loading a configuration: lines, then the core's sections, then the plugins'. Errors are
+ * collected to the end, so that one run shows all of them.
+ */
+#include "core/config/config.h"
+
+#include "core/config/load.h"
+#include "core/config/nearest.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- errors ------------------------------------------------------------------------ */
+
+/* Line 0 sorts last; equal lines stay in the order they came. */
+static bool comes_before(unsigned a, unsigned b)
+{
+  return a != 0 && (b == 0 || a < b);
+}
+
+static void insert_error(struct lls_config_errors *errors, unsigned line,
+                         const struct lls_error *error)
+{
+  struct lls_config_error *list =
+      realloc(errors->list, (errors->n + 1) * sizeof *errors->list);
+  if (list == NULL)
+    return; /* one sentence less to read; loading fails in any case */
+  size_t at = errors->n++;
+  for (; at > 0 && comes_before(line, list[at - 1].line); at--)
+    list[at] = list[at - 1];
+  list[at].line = line;
+  list[at].error = *error;
+  errors->list = list;
+}
+
+void lls_loading_error(struct lls_loading *l, unsigned line, const char *format, ...)
+{
+  struct lls_error err = {0};
+  va_list args;
+  va_start(args, format);
+  vsnprintf(err.text, sizeof err.text, format, args);
+  va_end(args);
+  if (line > 0)
+    lls_fail_at(&err, -EINVAL, "%s:%u", l->path, line);
+  else
+    lls_fail_at(&err, -EINVAL, "%s", l->path);
+  insert_error(l->errors, line, &err);
+  l->failed = true;
+}
+
+void lls_config_errors_free(struct lls_config_errors *errors)
+{
+  free(errors->list);
+  *errors = (struct lls_config_errors){0};
+}
+
+static unsigned line_of(const struct lls_ini *ini, const char *section, const char *key)
+{
+  const struct lls_ini_entry *entry =
+      key != NULL ? lls_ini_find(ini, section, key) : NULL;
+  if (entry == NULL)
+    entry = lls_ini_find(ini, section, NULL);
+  return entry != NULL ? entry->line : 0;
+}
+
+unsigned lls_loading_line(const struct lls_loading *l, const char *section,
+                          const char *key)
+{
+  return line_of(&l->config->ini, section, key);
+}
+
+int lls_config_fail(const struct lls_config *config, struct lls_error *err, int code,
+                    const char *section, const char *key, const char *format, ...)
+{
+  struct lls_error reason = {0};
+  va_list args;
+  va_start(args, format);
+  vsnprintf(reason.text, sizeof reason.text, format, args);
+  va_end(args);
+  char line[16] = "";
+  unsigned number = line_of(&config->ini, section, key);
+  if (number > 0)
+    snprintf(line, sizeof line, ":%u", number);
+  return lls_fail(err, code, "%s%s: [%s] %s%s%s", config->ini.path, line, section,
+                  key != NULL ? key : "", key != NULL ? ": " : "", reason.text);
+}
+
+/* ---- lines ------------------------------------------------------------------------- */
+
+static void complain_of_line(void *context, unsigned line, const char *sentence)
+{
+  lls_loading_error(context, line, "%s", sentence);
+}
+
+static const struct lls_section *find_section(const char *name)
+{
+  for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
+    if (strcmp(s->name, name) == 0)
+      return s;
+  return NULL;
+}
+
+static void check_section(struct lls_loading *l, const struct lls_ini_entry *entry)
+{
+  const char *name;
+  const struct lls_ini_entry *first = lls_ini_find(&l->config->ini, entry->section, NULL);
+  if (first != entry)
+    lls_loading_error(l, entry->line,
+                      "[%s] began in line %u already: write its keys there",
+                      entry->section, first->line);
+  if (find_section(entry->section) != NULL ||
+      lls_section_kind(entry->section, &name) != 0)
+    return;
+  struct lls_nearest nearest = {.word = entry->section};
+  for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
+    lls_nearest_offer(&nearest, s->name);
+  lls_loading_error(
+      l, entry->line,
+      "unknown section [%s]: expected [server], [model], [engine], [cache], "
+      "[plugins] or a plugin's, like [scheduler.fcfs]; the nearest is [%s]",
+      entry->section, nearest.best);
+}
+
+/* What needs no table: sections there are, nothing twice. */
+static void check_entries(struct lls_loading *l)
+{
+  const struct lls_ini *ini = &l->config->ini;
+  for (size_t i = 0; i < ini->n; i++) {
+    const struct lls_ini_entry *entry = &ini->entries[i];
+    if (entry->key == NULL) {
+      check_section(l, entry);
+      continue;
+    }
+    if (entry->section[0] == '\0')
+      lls_loading_error(l, entry->line,
+                        "'%s' stands before the first section: expected a line like "
+                        "[server] above it",
+                        entry->key);
+    const struct lls_ini_entry *first = lls_ini_find(ini, entry->section, entry->key);
+    if (first != entry)
+      lls_loading_error(l, entry->line, "'%s' is set in line %u already", entry->key,
+                        first->line);
+  }
+}
+
+/* ---- binding ----------------------------------------------------------------------- */
+
+static void unknown_key(struct lls_loading *l, const struct lls_ini_entry *entry,
+                        const struct lls_param_table *table)
+{
+  struct lls_nearest nearest = {.word = entry->key};
+  for (size_t i = 0; i < table->n; i++)
+    lls_nearest_offer(&nearest, table->params[i].name);
+  if (table->n == 0)
+    lls_loading_error(l, entry->line, "[%s] has no keys; found '%s'", entry->section,
+                      entry->key);
+  else
+    lls_loading_error(l, entry->line, "unknown key '%s' in [%s]; the nearest is '%s'",
+                      entry->key, entry->section, nearest.best);
+}
+
+static void check_required(struct lls_loading *l, const char *section,
+                           const struct lls_param_table *table)
+{
+  for (size_t i = 0; i < table->n; i++) {
+    const struct lls_param *p = &table->params[i];
+    if ((p->flags & LLS_PARAM_REQUIRED) &&
+        lls_ini_find(&l->config->ini, section, p->name) == NULL)
+      lls_loading_error(l, lls_loading_line(l, section, NULL),
+                        "[%s] needs the key '%s': %s", section, p->name, p->sentence);
+  }
+}
+
+void lls_loading_bind(struct lls_loading *l, const char *section,
+                      const struct lls_param_table *table, void *values)
+{
+  const struct lls_ini *ini = &l->config->ini;
+  for (size_t i = 0; i < ini->n; i++) {
+    const struct lls_ini_entry *entry = &ini->entries[i];
+    if (entry->key == NULL || strcmp(entry->section, section) != 0)
+      continue;
+    const struct lls_param *p = lls_param_find(table, entry->key);
+    struct lls_error err = {0};
+    if (p == NULL)
+      unknown_key(l, entry, table);
+    else if (lls_param_bind(p, entry->value, l->folder, values, &err) < 0)
+      lls_loading_error(l, entry->line, "[%s] %s: %s", section, entry->key, err.text);
+  }
+  check_required(l, section, table);
+}
+
+static void *section_values(struct lls_config *config, const struct lls_section *s)
+{
+  return (char *)config + s->offset;
+}
+
+static int bind_sections(struct lls_loading *l)
+{
+  for (const struct lls_section *s = lls_sections; s->name != NULL; s++) {
+    struct lls_error err = {0};
+    void *values = section_values(l->config, s);
+    int rc = lls_params_default(&s->table, l->folder, values, &err);
+    if (rc < 0) {
+      lls_loading_error(l, 0, "[%s] %s", s->name, err.text);
+      return rc;
+    }
+    lls_loading_bind(l, s->name, &s->table, values);
+  }
+  return 0;
+}
+
+/* ---- the whole --------------------------------------------------------------------- */
+
+static char *folder_of(const char *path)
+{
+  char *copy = strdup(path);
+  char *folder = copy != NULL ? strdup(dirname(copy)) : NULL;
+  free(copy);
+  return folder;
+}
+
+int lls_config_load(const char *path, struct lls_config *config,
+                    struct lls_config_errors *errors)
+{
+  struct lls_error err = {0};
+  *config = (struct lls_config){0};
+  struct lls_loading l = {.config = config, .errors = errors, .path = path};
+  int rc = lls_ini_read(path, complain_of_line, &l, &config->ini, &err);
+  if (rc < 0) {
+    insert_error(errors, 0, &err);
+    return rc;
+  }
+  l.folder = folder_of(path);
+  if (l.folder == NULL)
+    lls_loading_error(&l, 0, "no memory");
+  check_entries(&l);
+  if (bind_sections(&l) == 0) {
+    lls_loading_check(&l);
+    lls_loading_policies(&l);
+  }
+  free(l.folder);
+  if (!l.failed)
+    return 0;
+  lls_config_free(config);
+  return -EINVAL;
+}
+
+void lls_config_free(struct lls_config *config)
+{
+  lls_policy_close(&config->scheduler);
+  lls_policy_close(&config->cache_manager);
+  lls_policy_close(&config->predictor);
+  for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
+    lls_params_release(&s->table, section_values(config, s));
+  lls_ini_free(&config->ini);
+}

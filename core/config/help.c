@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --help-config and --list-plugins; see help.h. */
+#include "core/config/help.h"
+
+#include "core/config/config.h"
+
+#include <string.h>
+
+#define WIDTH 80 /* columns of a terminal nobody widened */
+
+/* Writes words of text, wrapped, every line after the margin. */
+static void print_wrapped(FILE *out, const char *margin, const char *text)
+{
+  int column = 0;
+  while (*text != '\0') {
+    int length = (int)strcspn(text, " ");
+    if (column > 0 && column + 1 + length > WIDTH) {
+      fputc('\n', out);
+      column = 0;
+    }
+    column += fprintf(out, "%s%.*s", column == 0 ? margin : " ", length, text);
+    text += length;
+    text += strspn(text, " ");
+  }
+  fputc('\n', out);
+}
+
+/* As a piece of an ini: what it is as a comment, then the key with its default. */
+static void print_param(FILE *out, const struct lls_param *p)
+{
+  char expected[256], line[512];
+  fputc('\n', out);
+  print_wrapped(out, "; ", p->sentence);
+  snprintf(line, sizeof line, "%s%s", lls_param_expected(p, expected, sizeof expected),
+           p->flags & LLS_PARAM_RELOADABLE ? "; may change while running" : "");
+  print_wrapped(out, "; ", line);
+  if (p->flags & LLS_PARAM_REQUIRED)
+    fprintf(out, "; has no default, so set it:\n;%s =\n", p->name);
+  else
+    fprintf(out, "%s = %s\n", p->name, p->default_value);
+}
+
+static void print_params(FILE *out, const struct lls_param_table *table)
+{
+  for (size_t i = 0; i < table->n; i++)
+    print_param(out, &table->params[i]);
+}
+
+/* ---- plugins -------------------------------------------------------------------------
+ */
+
+struct printing {
+  FILE *out;
+  uint32_t kind;
+  void (*print)(FILE *, const struct lls_plugin_module *);
+};
+
+static int print_plugin(void *context, const char *name, const char *path)
+{
+  const struct printing *p = context;
+  struct lls_plugin_module *module;
+  struct lls_error err = {0};
+  if (lls_plugin_open(p->kind, name, &module, &err) < 0) {
+    fprintf(p->out, "\n; %s %s is refused:\n; %s\n", lls_plugin_kind_name(p->kind), name,
+            err.text[0] != '\0' ? err.text : path);
+    return 0;
+  }
+  p->print(p->out, module);
+  lls_plugin_close(module);
+  return 0;
+}
+
+static void print_plugins(FILE *out,
+                          void (*print)(FILE *, const struct lls_plugin_module *))
+{
+  const uint32_t kinds[] = {LLS_KIND_SCHEDULER, LLS_KIND_CACHE, LLS_KIND_PREDICTOR};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    struct printing p = {.out = out, .kind = kinds[i], .print = print};
+    lls_plugin_each(kinds[i], print_plugin, &p);
+  }
+}
+
+static void print_section(FILE *out, const struct lls_plugin_module *module)
+{
+  const struct lls_plugin *d = module->descriptor;
+  fprintf(out, "\n[%s.%s]\n", lls_plugin_kind_name(d->kind), d->id);
+  print_wrapped(out, "; ", d->description);
+  print_params(out, &module->params);
+}
+
+static void print_listing(FILE *out, const struct lls_plugin_module *module)
+{
+  const struct lls_plugin *d = module->descriptor;
+  fprintf(out, "%s %s %s (%s)\n", lls_plugin_kind_name(d->kind), d->id, d->version,
+          d->licence);
+  print_wrapped(out, "    ", d->description);
+  fprintf(out, "    %s\n", module->path);
+  for (size_t i = 0; i < module->params.n; i++) {
+    const struct lls_param *p = &module->params.params[i];
+    char expected[256];
+    fprintf(out, "    %s = %s (%s)\n", p->name,
+            p->default_value != NULL ? p->default_value : "REQUIRED",
+            lls_param_expected(p, expected, sizeof expected));
+    print_wrapped(out, "        ", p->sentence);
+  }
+}
+
+void lls_help_config(FILE *out)
+{
+  fputs("; llmserve.ini: every key with its default\n", out);
+  for (const struct lls_section *s = lls_sections; s->name != NULL; s++) {
+    fprintf(out, "\n[%s]\n", s->name);
+    print_wrapped(out, "; ", s->sentence);
+    print_params(out, &s->table);
+  }
+  print_plugins(out, print_section);
+}
+
+void lls_help_plugins(FILE *out)
+{
+  print_plugins(out, print_listing);
+}

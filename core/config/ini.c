@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inih tells its handler no line numbers and no empty sections, and says only where the
+ * first bad line is. All three come from the reader here, through which inih gets its
+ * lines one by one: it counts them, notes section lines itself, and finds at each line
+ * whether the one before was understood.
+ */
+#include "core/config/ini.h"
+
+#include <ini.h>
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* inih cuts longer names of sections and keys without a word. */
+#define NAME_MAX_LENGTH 49
+
+struct reading {
+  FILE *file;
+  struct lls_ini *ini;
+  lls_ini_complain complain;
+  void *context;
+  unsigned line;   /* the one inih has now */
+  bool understood; /* blank, comment, section, complained of, or seen by the handler */
+  bool no_memory;
+};
+
+static void complain(struct reading *r, const char *sentence)
+{
+  r->complain(r->context, r->line, sentence);
+  r->understood = true;
+}
+
+static void add_entry(struct reading *r, const char *section, const char *key,
+                      const char *value)
+{
+  struct lls_ini *ini = r->ini;
+  struct lls_ini_entry *grown =
+      realloc(ini->entries, (ini->n + 1) * sizeof *ini->entries);
+  if (grown == NULL) {
+    r->no_memory = true;
+    return;
+  }
+  ini->entries = grown;
+  struct lls_ini_entry *entry = &grown[ini->n++];
+  *entry = (struct lls_ini_entry){.section = strdup(section), .line = r->line};
+  if (key != NULL) {
+    entry->key = strdup(key);
+    entry->value = strdup(value);
+  }
+  if (entry->section == NULL ||
+      (key != NULL && (entry->key == NULL || entry->value == NULL)))
+    r->no_memory = true;
+}
+
+static int on_pair(void *context, const char *section, const char *key, const char *value)
+{
+  struct reading *r = context;
+  r->understood = true;
+  if (strlen(key) >= NAME_MAX_LENGTH)
+    complain(r, "a key of more than 48 characters; none is that long");
+  else
+    add_entry(r, section, key, value);
+  return 1;
+}
+
+static void note_section(struct reading *r, const char *text)
+{
+  size_t length = strcspn(text, "]");
+  if (text[length] != ']')
+    return; /* inih does not understand it either */
+  if (length >= NAME_MAX_LENGTH) {
+    complain(r, "a section name of more than 48 characters; none is that long");
+    return;
+  }
+  char name[NAME_MAX_LENGTH + 1];
+  snprintf(name, sizeof name, "%.*s", (int)length, text);
+  r->understood = true;
+  add_entry(r, name, NULL, NULL);
+}
+
+static void end_line(struct reading *r)
+{
+  if (!r->understood)
+    complain(r, "expected 'key = value', '[section]' or a comment");
+}
+
+/* Looks at a line before inih does; returns where it begins. */
+static char *look_at_line(struct reading *r, char *line)
+{
+  if (r->line == 1 && strncmp(line, "\xEF\xBB\xBF", 3) == 0)
+    line += 3;
+  line += strspn(line, " \t");
+  r->understood = line[strspn(line, " \t\r\n")] == '\0' || *line == ';' || *line == '#';
+  if (*line == '[')
+    note_section(r, line + 1);
+  return line;
+}
+
+/* fgets for inih. A line that does not fit is complained of and given to inih as blank.
+ */
+static char *next_line(char *buffer, int size, void *context)
+{
+  struct reading *r = context;
+  if (r->line > 0)
+    end_line(r);
+  if (fgets(buffer, size, r->file) == NULL)
+    return NULL;
+  r->line++;
+  if (strchr(buffer, '\n') == NULL && !feof(r->file)) {
+    char sentence[96];
+    snprintf(sentence, sizeof sentence, "a line of more than %d bytes; make it shorter",
+             size - 2);
+    complain(r, sentence);
+    for (int c = 0; c != '\n' && c != EOF;)
+      c = fgetc(r->file);
+    buffer[0] = '\0';
+    return buffer;
+  }
+  char *start = look_at_line(r, buffer);
+  memmove(buffer, start, strlen(start) + 1);
+  return buffer;
+}
+
+int lls_ini_read(const char *path, lls_ini_complain complain_to, void *context,
+                 struct lls_ini *out, struct lls_error *err)
+{
+  *out = (struct lls_ini){.path = strdup(path)};
+  struct reading r = {.ini = out, .complain = complain_to, .context = context};
+  int rc = -ENOMEM;
+  if (out->path == NULL)
+    return lls_fail(err, rc, "%s: no memory", path);
+  r.file = fopen(path, "re");
+  if (r.file == NULL) {
+    rc = lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
+    goto fail_open;
+  }
+  ini_parse_stream(next_line, &r, on_pair, &r);
+  if (ferror(r.file)) {
+    rc = lls_fail(err, -EIO, "%s: cannot read: %s", path, strerror(errno));
+    goto fail_read;
+  }
+  if (r.no_memory) {
+    rc = lls_fail(err, -ENOMEM, "%s: no memory", path);
+    goto fail_read;
+  }
+  fclose(r.file);
+  return 0;
+
+fail_read:
+  fclose(r.file);
+fail_open:
+  lls_ini_free(out);
+  return rc;
+}
+
+void lls_ini_free(struct lls_ini *ini)
+{
+  for (size_t i = 0; i < ini->n; i++) {
+    free(ini->entries[i].section);
+    free(ini->entries[i].key);
+    free(ini->entries[i].value);
+  }
+  free(ini->entries);
+  free(ini->path);
+  *ini = (struct lls_ini){0};
+}
+
+const struct lls_ini_entry *lls_ini_find(const struct lls_ini *ini, const char *section,
+                                         const char *key)
+{
+  for (size_t i = 0; i < ini->n; i++) {
+    const struct lls_ini_entry *e = &ini->entries[i];
+    if (strcmp(e->section, section) != 0)
+      continue;
+    if (key == NULL ? e->key == NULL : e->key != NULL && strcmp(e->key, key) == 0)
+      return e;
+  }
+  return NULL;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The core's own keys. An entry here and a member in config.h is all a new key needs:
+ * reading, checking and --help-config come from the table.
+ */
+#include "core/config/config.h"
+
+#define TABLE(PARAMS, STRUCT)                                                            \
+  {                                                                                      \
+    .params = PARAMS, .n = sizeof PARAMS / sizeof *PARAMS, .size = sizeof(STRUCT)        \
+  }
+
+typedef struct lls_server_config server;
+static const struct lls_param server_params[] = {
+    LLS_PARAM_STRING(server, listen, "127.0.0.1:8080",
+                     "address and port to serve HTTP on, [v6]:port for IPv6; port 0 "
+                     "takes any free one"),
+    LLS_PARAM_DURATION(server, drain_timeout, "30s", 0, 3600e9,
+                       "how long running requests may go on after SIGTERM",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(server, max_connections, "16384", 1, 1 << 20, "connections",
+                  "most connections open at once", .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(server, max_choices, "128", 1, 4096, "answers",
+                  "most answers one request may ask for: its prompts times n",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BYTES(server, max_header, "32KiB", 1024, 1 << 24,
+                    "largest request line and headers", .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BYTES(server, max_body, "16MiB", 1024, 1 << 30, "largest body of a request",
+                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BYTES(server, max_unsent, "1MiB", 4096, 1 << 30,
+                    "answer a client may leave unread before it is cut off",
+                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(server, idle_timeout, "2min", 1e6, 86400e9,
+                       "between two requests of a connection",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(server, read_timeout, "1min", 1e6, 86400e9,
+                       "from a request's first byte to its last",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(server, write_timeout, "1min", 1e6, 86400e9,
+                       "without a byte of an answer being taken",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(server, log_level, "info", "error|warning|info|debug",
+                     "least important lines that are logged",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(server, log_format, "text", "text|json",
+                     "log lines for people, or JSON objects for programs",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(server, served_model_name, "",
+                     "what clients call the model; the name of its folder if empty"),
+};
+
+typedef struct lls_model_section model;
+static const struct lls_param model_params[] = {
+    LLS_PARAM_PATH(model, path, NULL,
+                   "folder of the model as Hugging Face lays it out, with config.json",
+                   .flags = LLS_PARAM_REQUIRED),
+    LLS_PARAM_CHOICE(model, load_format, "auto", "auto|dummy",
+                     "auto reads the weights; dummy makes random ones of the shape in "
+                     "config.json, for benchmarks"),
+    LLS_PARAM_CHOICE(model, weights, "auto", "auto|f32|bf16|int8",
+                     "numbers the weights are kept in; auto is the model's own where the "
+                     "device multiplies it well"),
+};
+
+typedef struct lls_engine_config engine;
+static const struct lls_param engine_params[] = {
+    LLS_PARAM_CHOICE(engine, device, "auto", "auto|cpu", "what computes"),
+    LLS_PARAM_INT(engine, threads, "0", 0, 1024, "threads",
+                  "threads that compute; 0 is one per core this process may use"),
+    LLS_PARAM_BOOL(engine, pin, "true", "keep each of them on a core of its own"),
+    LLS_PARAM_CHOICE(engine, isa, "auto", "generic|avx2|avx512|amx",
+                     "instruction set of the CPU kernels; auto is the best it has",
+                     .flags = LLS_PARAM_AUTO),
+    LLS_PARAM_INT(engine, max_step_tokens, "2048", 1, 65536, "tokens",
+                  "most tokens computed in one step"),
+    LLS_PARAM_INT(engine, max_sequences, "64", 1, 4096, "sequences",
+                  "most sequences computed in one step"),
+    LLS_PARAM_INT(engine, max_context, "0", 0, 1 << 24, "tokens",
+                  "longest prompt and answer together; 0 is the model's own limit"),
+    LLS_PARAM_INT(engine, max_requests, "1024", 1, 1 << 20, "requests",
+                  "most requests alive at once; more are told to come back later"),
+    LLS_PARAM_INT(engine, seed, "0", 0, 9e15, "",
+                  "of everything random that a request sets no seed for"),
+};
+
+typedef struct lls_cache_config cache;
+static const struct lls_param cache_params[] = {
+    LLS_PARAM_INT(cache, block_tokens, "16", 1, 256, "tokens", "tokens of one block"),
+    LLS_PARAM_BYTES(cache, device_memory, "auto", 1 << 16, 1e15,
+                    "memory for cached tokens; auto is what max_sequences full contexts "
+                    "need, at most half of what is left after the weights",
+                    .flags = LLS_PARAM_AUTO),
+    LLS_PARAM_BYTES(cache, host_memory, "0", 0, 1e15,
+                    "memory for sequences swapped out; 0 is none"),
+    LLS_PARAM_CHOICE(cache, element, "auto", "auto|f32|bf16",
+                     "numbers the cache is kept in; auto is the device's choice"),
+};
+
+typedef struct lls_plugins_config plugins;
+static const struct lls_param plugins_params[] = {
+    LLS_PARAM_STRING(plugins, scheduler, "fcfs",
+                     "who runs next: a name --list-plugins knows, or the path of a .so",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(plugins, cache, "paged", "where cached tokens lie: name or path",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(plugins, predictor, "none", "how long answers will be: name or path",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(plugins, plan_budget, "0", 0, 60e9,
+                       "longest time the scheduler may take for a plan; 0 is no limit",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(plugins, strikes, "10", 1, 1000000, "plans",
+                  "bad or late plans after which the built-in order takes over",
+                  .flags = LLS_PARAM_RELOADABLE),
+};
+
+const struct lls_section lls_sections[] = {
+    {"server", "the HTTP side", TABLE(server_params, server),
+     offsetof(struct lls_config, server)},
+    {"model", "what is served", TABLE(model_params, model),
+     offsetof(struct lls_config, model)},
+    {"engine", "what computes, and its limits", TABLE(engine_params, engine),
+     offsetof(struct lls_config, engine)},
+    {"cache", "the memory of running sequences", TABLE(cache_params, cache),
+     offsetof(struct lls_config, cache)},
+    {"plugins",
+     "the policies; each has its own section [scheduler.NAME], [cache.NAME] or "
+     "[predictor.NAME]",
+     TABLE(plugins_params, plugins), offsetof(struct lls_config, plugins)},
+    {.name = NULL},
+};

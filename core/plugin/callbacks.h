@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which callbacks of a vtable must be there. One table per kind, in validate_KIND.c; what
+ * is done with them is the same for all, in callbacks.c.
+ */
+#ifndef LLS_PLUGIN_CALLBACKS_H
+#define LLS_PLUGIN_CALLBACKS_H
+
+#include "core/base/error.h"
+
+#include <llmserve/cache.h>
+#include <llmserve/predictor.h>
+#include <llmserve/scheduler.h>
+
+struct lls_callback {
+  const char *name;
+  size_t offset; /* of the pointer in the vtable */
+};
+
+/* Where `given` is present `needed` must be too. */
+struct lls_callback_pair {
+  struct lls_callback given, needed;
+};
+
+struct lls_vtable_rules {
+  const char *name;            /* "struct lls_scheduler_vtable" */
+  size_t version_1_size, size; /* the least and the most a plugin may have */
+  size_t n_required, n_pairs;
+  const struct lls_callback *required;   /* (n_required) */
+  const struct lls_callback_pair *pairs; /* (n_pairs) */
+};
+
+#define LLS_CALLBACK(STRUCT, MEMBER)                                                     \
+  {                                                                                      \
+#MEMBER, offsetof(STRUCT, MEMBER)                                                    \
+  }
+#define LLS_CALLBACK_PAIR(STRUCT, A, B)                                                  \
+  {                                                                                      \
+    LLS_CALLBACK(STRUCT, A), LLS_CALLBACK(STRUCT, B)                                     \
+  }
+/* Size of a vtable that ends with MEMBER. */
+#define LLS_VTABLE_UP_TO(STRUCT, MEMBER)                                                 \
+  (offsetof(STRUCT, MEMBER) + sizeof(((STRUCT *)0)->MEMBER))
+
+extern const struct lls_vtable_rules lls_scheduler_rules;
+extern const struct lls_vtable_rules lls_cache_rules;
+extern const struct lls_vtable_rules lls_predictor_rules;
+
+/* Copies a plugin's vtable into a zeroed `full` of rules->size bytes, so that what an
+ * older one lacks reads as NULL, and checks it. */
+int lls_vtable_read(const struct lls_vtable_rules *, const void *vtable, void *full,
+                    struct lls_error *err);
+
+#endif

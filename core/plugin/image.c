@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See image.h. */
+#include "core/plugin/image.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int copy_all(int from, int to)
+{
+  char buffer[65536];
+  for (;;) {
+    ssize_t n = read(from, buffer, sizeof buffer);
+    if (n <= 0)
+      return n < 0 ? -errno : 0;
+    for (ssize_t done = 0; done < n;) {
+      ssize_t written = write(to, buffer + done, (size_t)(n - done));
+      if (written < 0)
+        return -errno;
+      done += written;
+    }
+  }
+}
+
+static int open_file(const char *path, int *out, struct lls_error *err)
+{
+  struct stat st;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
+  if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+    close(fd);
+    return lls_fail(err, -EINVAL, "%s: expected a shared object, found no regular file",
+                    path);
+  }
+  *out = fd;
+  return 0;
+}
+
+/* The copy's name shows in /proc/PID/maps and so in a debugger. */
+static int copy_file(const char *path, int *out, struct lls_error *err)
+{
+  int from = -1;
+  int rc = open_file(path, &from, err);
+  if (rc < 0)
+    return rc;
+  const char *slash = strrchr(path, '/');
+  int to = memfd_create(slash != NULL ? slash + 1 : path, MFD_CLOEXEC);
+  rc = to < 0 ? -errno : copy_all(from, to);
+  close(from);
+  if (rc < 0) {
+    if (to >= 0)
+      close(to);
+    return lls_fail(err, rc, "%s: cannot copy into memory: %s", path, strerror(-rc));
+  }
+  *out = to;
+  return 0;
+}
+
+/* dlerror's sentence without the copy's name, which tells nobody anything. */
+static const char *reason(const char *copy)
+{
+  const char *text = dlerror();
+  size_t length = strlen(copy);
+  if (strncmp(text, copy, length) == 0 && strncmp(text + length, ": ", 2) == 0)
+    return text + length + 2;
+  return text;
+}
+
+int lls_image_open(const char *path, struct lls_image *out, struct lls_error *err)
+{
+  char copy[32];
+  int rc = copy_file(path, &out->fd, err);
+  if (rc < 0)
+    return rc;
+  snprintf(copy, sizeof copy, "/proc/self/fd/%d", out->fd);
+  out->handle = dlopen(copy, RTLD_NOW | RTLD_LOCAL);
+  if (out->handle != NULL)
+    return 0;
+  rc = lls_fail(err, -ENOEXEC, "%s: cannot load: %s", path, reason(copy));
+  close(out->fd);
+  return rc;
+}
+
+void lls_image_close(struct lls_image *image)
+{
+  dlclose(image->handle);
+  close(image->fd);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A shared object opened from a private copy in memory. The dynamic linker takes a file
+ * it has open already, by name or by inode, for the same library; a copy per open has
+ * both to itself, so a file rebuilt in place is loaded as what it is now, and writing
+ * over it can't touch code that runs.
+ */
+#ifndef LLS_PLUGIN_IMAGE_H
+#define LLS_PLUGIN_IMAGE_H
+
+#include "core/base/error.h"
+
+struct lls_image {
+  void *handle; /* of dlopen */
+  int fd;       /* the copy; open as long, so that its name /proc/self/fd/N stays taken */
+};
+
+int lls_image_open(const char *path, struct lls_image *out, struct lls_error *err);
+void lls_image_close(struct lls_image *);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a plugin. The checks go from what must hold to read the next thing at all: the
+ * symbol, the descriptor's version and size, its members, the parameter table, the
+ * vtable.
+ */
+#include "core/plugin/loader.h"
+
+#include "core/plugin/callbacks.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the descriptor ------------------------------------------------------------------
+ */
+
+/* Copies it into the module as far as the plugin has it. */
+static int read_descriptor(struct lls_plugin_module *m, struct lls_error *err)
+{
+  const size_t version_1_size = LLS_VTABLE_UP_TO(struct lls_plugin, vtable);
+  const struct lls_plugin *found = dlsym(m->image.handle, LLS_PLUGIN_SYMBOL);
+  if (found == NULL)
+    return lls_fail(err, -EPROTO,
+                    "expected the symbol " LLS_PLUGIN_SYMBOL
+                    ", found none: is this a plugin of llmserve?");
+  if (found->api_version < 1 || found->api_version > LLS_API_VERSION)
+    return lls_fail(err, -EPROTO,
+                    "api_version: expected 1 to %d, found %u: build it with this "
+                    "llmserve's headers",
+                    LLS_API_VERSION, found->api_version);
+  if (found->size < version_1_size || found->size > sizeof *found)
+    return lls_fail(err, -EPROTO, "size: expected %zu to %zu, found %u", version_1_size,
+                    sizeof *found, found->size);
+  memcpy(&m->copy, found, found->size);
+  m->descriptor = &m->copy;
+  return 0;
+}
+
+static bool is_id(const char *id)
+{
+  if (!islower((unsigned char)*id))
+    return false;
+  for (; *id != '\0'; id++)
+    if (!islower((unsigned char)*id) && !isdigit((unsigned char)*id) && *id != '_' &&
+        *id != '-')
+      return false;
+  return true;
+}
+
+static int check_texts(const struct lls_plugin *d, struct lls_error *err)
+{
+  const struct {
+    const char *name, *text;
+  } texts[] = {
+      {"id", d->id},
+      {"version", d->version},
+      {"description", d->description},
+      {"licence", d->licence},
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    if (texts[i].text == NULL || texts[i].text[0] == '\0')
+      return lls_fail(err, -EPROTO, "%s: expected a text, found %s", texts[i].name,
+                      texts[i].text == NULL ? "NULL" : "an empty one");
+  return 0;
+}
+
+/* `name`: what it was asked for as; a path may hold any id. */
+static int check_identity(const struct lls_plugin *d, uint32_t kind, const char *name,
+                          struct lls_error *err)
+{
+  if (d->kind != kind)
+    return lls_fail(err, -EPROTO, "kind: expected %s (%u), found %s (%u)",
+                    lls_plugin_kind_name(kind), kind, lls_plugin_kind_name(d->kind),
+                    d->kind);
+  int rc = check_texts(d, err);
+  if (rc < 0)
+    return rc;
+  if (!is_id(d->id) || strlen(d->id) > LLS_PLUGIN_ID_MAX)
+    return lls_fail(err, -EPROTO,
+                    "id: expected [a-z][a-z0-9_-]* of at most %d characters, found '%s'",
+                    LLS_PLUGIN_ID_MAX, d->id);
+  if (strchr(name, '/') == NULL && strcmp(d->id, name) != 0)
+    return lls_fail(err, -EPROTO, "id: expected '%s' as in the file's name, found '%s'",
+                    name, d->id);
+  return 0;
+}
+
+/* ---- the whole -----------------------------------------------------------------------
+ */
+
+static int read_vtable(struct lls_plugin_module *m, struct lls_error *err)
+{
+  const void *vtable = m->descriptor->vtable;
+  switch (m->descriptor->kind) {
+  case LLS_KIND_SCHEDULER:
+    return lls_vtable_read(&lls_scheduler_rules, vtable, &m->scheduler, err);
+  case LLS_KIND_CACHE:
+    return lls_vtable_read(&lls_cache_rules, vtable, &m->cache, err);
+  default:
+    return lls_vtable_read(&lls_predictor_rules, vtable, &m->predictor, err);
+  }
+}
+
+static int check(struct lls_plugin_module *m, uint32_t kind, const char *name,
+                 struct lls_error *err)
+{
+  int rc = read_descriptor(m, err);
+  if (rc == 0)
+    rc = check_identity(m->descriptor, kind, name, err);
+  if (rc < 0)
+    return rc;
+  m->params = (struct lls_param_table){
+      .params = m->descriptor->params,
+      .n = m->descriptor->n_params,
+      .size = m->descriptor->params_size,
+  };
+  rc = lls_param_table_check(&m->params, err);
+  return rc < 0 ? rc : read_vtable(m, err);
+}
+
+int lls_plugin_open(uint32_t kind, const char *name, struct lls_plugin_module **out,
+                    struct lls_error *err)
+{
+  char path[PATH_MAX];
+  int rc = lls_plugin_find(kind, name, path, err);
+  if (rc < 0)
+    return rc;
+  struct lls_plugin_module *m = calloc(1, sizeof *m);
+  if (m == NULL || (m->path = strdup(path)) == NULL) {
+    rc = lls_fail(err, -ENOMEM, "%s: no memory", path);
+    goto fail_alloc;
+  }
+  rc = lls_image_open(path, &m->image, err);
+  if (rc < 0)
+    goto fail_alloc;
+  rc = check(m, kind, name, err);
+  if (rc < 0) {
+    lls_fail_at(err, rc, "%s", path);
+    goto fail_check;
+  }
+  *out = m;
+  return 0;
+
+fail_check:
+  lls_image_close(&m->image);
+fail_alloc:
+  if (m != NULL)
+    free(m->path);
+  free(m);
+  return rc;
+}
+
+void lls_plugin_close(struct lls_plugin_module *m)
+{
+  lls_image_close(&m->image);
+  free(m->path);
+  free(m);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a scheduler must have. */
+#include "core/plugin/callbacks.h"
+
+#define CALLBACK(MEMBER) LLS_CALLBACK(struct lls_scheduler_vtable, MEMBER)
+#define PAIR(A, B)       LLS_CALLBACK_PAIR(struct lls_scheduler_vtable, A, B)
+
+static const struct lls_callback required[] = {
+    CALLBACK(create),
+    CALLBACK(destroy),
+    CALLBACK(caps),
+    CALLBACK(plan),
+};
+
+static const struct lls_callback_pair pairs[] = {
+    PAIR(export_state, import_state),
+    PAIR(import_state, export_state),
+};
+
+const struct lls_vtable_rules lls_scheduler_rules = {
+    .name = "struct lls_scheduler_vtable",
+    .version_1_size = LLS_VTABLE_UP_TO(struct lls_scheduler_vtable, extension),
+    .size = sizeof(struct lls_scheduler_vtable),
+    .required = required,
+    .n_required = sizeof required / sizeof *required,
+    .pairs = pairs,
+    .n_pairs = sizeof pairs / sizeof *pairs,
+};
