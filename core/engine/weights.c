@@ -14,31 +14,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "core/model/architecture.h"
+#include "core/engine/loader.h"
 #include "core/model/safetensors.h"
-
-struct loader {
-  struct lls_weights *w;
-  const struct lls_weights_source *source;
-  const struct lls_model_config *config;
-  const struct lls_tensor_names *names;
-  const char *prefix;
-  struct lls_device *device;
-  size_t total, done; /* numbers in matrices */
-  size_t available;   /* bytes of memory before loading */
-  struct lls_error *err;
-};
-
-/* One tensor of a stacked matrix. */
-struct part {
-  const char *name; /* without layer and suffix */
-  uint32_t rows;
-};
-
-#define MIB(bytes) (((bytes) + (1u << 20) - 1) >> 20)
-#define NO_LAYER   (-1)
 
 /* ---- memory --------------------------------------------------------------------- */
 
@@ -70,95 +48,13 @@ static double bytes_per_number(enum lls_weight_format format, enum lls_dtype own
   return (double)lls_dtype_bytes(own);
 }
 
-static int check_memory(const struct loader *l, double per_number)
-{
-  size_t weights = (size_t)(per_number * (double)l->total);
-  if (weights + l->source->other_bytes <= l->available)
-    return 0;
-  return lls_fail(l->err, -ENOMEM,
-                  "the model does not fit: it needs %zu MiB of weights and %s; %zu MiB "
-                  "are available",
-                  MIB(weights), l->source->other_text, MIB(l->available));
-}
+/* ---- matrices -------------------------------------------------------------------- */
 
-/* ---- tensors -------------------------------------------------------------------- */
-
-/* FNV-1a: random weights depend on the tensor's name, not on the order of loading. */
-static uint64_t seed_of(const char *name)
-{
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  for (; *name != '\0'; name++)
-    hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
-  return hash;
-}
-
-static int view_named(const struct loader *l, const char *name, size_t rows,
-                      size_t columns, struct lls_tensor_view *out)
-{
-  if (!l->source->dummy)
-    return lls_safetensors_view(l->w->file, name, rows, columns, out, l->err);
-  *out = (struct lls_tensor_view){
-      .dtype = l->config->dtype,
-      .rows = rows,
-      .columns = columns,
-      .row_stride = columns,
-      .seed = seed_of(name),
-  };
-  return 0;
-}
-
-static int view(const struct loader *l, int layer, const char *name, const char *suffix,
-                size_t rows, size_t columns, struct lls_tensor_view *out)
-{
-  char full[256];
-  if (layer == NO_LAYER)
-    snprintf(full, sizeof full, "%s%s%s", l->prefix, name, suffix);
-  else
-    snprintf(full, sizeof full, "%s%s%d.%s%s", l->prefix, l->names->layers, layer, name,
-             suffix);
-  return view_named(l, full, rows, columns, out);
-}
-
-static int pack(struct loader *l, const struct lls_tensor_view *parts,
-                const struct lls_tensor_view *biases, size_t n, struct lls_weight **out)
-{
-  const struct lls_device_ops *ops = l->device->ops;
-  int rc =
-      ops->weight_create(l->device, parts, biases, n, l->source->format, out, l->err);
-  if (rc < 0)
-    return rc;
-  l->w->bytes += ops->weight_bytes(*out);
-  for (size_t i = 0; i < n; i++)
-    l->done += parts[i].rows * parts[i].columns;
-  if (l->source->progress != NULL) {
-    size_t number = lls_dtype_bytes(l->config->dtype);
-    l->source->progress(l->source->progress_context, l->done * number, l->total * number);
-  }
-  return 0;
-}
-
-#define MAX_PARTS 3
-
-static int load_matrix(struct loader *l, int layer, const struct part *parts, size_t n,
-                       uint32_t columns, bool bias, struct lls_weight **out)
-{
-  struct lls_tensor_view weights[MAX_PARTS], biases[MAX_PARTS];
-  for (size_t i = 0; i < n; i++) {
-    const char *name = parts[i].name;
-    int rc = view(l, layer, name, ".weight", parts[i].rows, columns, &weights[i]);
-    if (rc == 0 && bias)
-      rc = view(l, layer, name, ".bias", 1, parts[i].rows, &biases[i]);
-    if (rc < 0)
-      return rc;
-  }
-  return pack(l, weights, bias ? biases : NULL, n, out);
-}
-
-static int load_one(struct loader *l, int layer, const char *name, uint32_t rows,
+static int load_one(struct lls_loader *l, int layer, const char *name, uint32_t rows,
                     uint32_t columns, bool bias, struct lls_weight **out)
 {
-  const struct part part = {name, rows};
-  return load_matrix(l, layer, &part, 1, columns, bias, out);
+  const struct lls_part part = {name, rows};
+  return lls_loader_matrix(l, layer, &part, 1, columns, bias, out);
 }
 
 /* ---- query, key, value ---------------------------------------------------------- */
@@ -190,7 +86,7 @@ static void regroup(const struct lls_tensor_view *fused, bool vector, uint32_t h
       *parts++ = slice(fused, vector, (head * 3 + which) * head_dim, head_dim);
 }
 
-static int load_fused_qkv(struct loader *l, int layer, struct lls_weight **out)
+static int load_fused_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
 {
   const struct lls_model_config *c = l->config;
   uint32_t rows = lls_qkv_columns(c);
@@ -198,94 +94,54 @@ static int load_fused_qkv(struct loader *l, int layer, struct lls_weight **out)
   struct lls_tensor_view weight, bias, *parts = calloc(2 * n, sizeof *parts);
   if (parts == NULL)
     return lls_fail(l->err, -ENOMEM, "out of memory");
-  int rc = view(l, layer, l->names->fused_qkv, ".weight", rows, c->hidden, &weight);
+  int rc =
+      lls_loader_view(l, layer, l->names->fused_qkv, ".weight", rows, c->hidden, &weight);
   if (rc == 0 && c->qkv_bias)
-    rc = view(l, layer, l->names->fused_qkv, ".bias", 1, rows, &bias);
+    rc = lls_loader_view(l, layer, l->names->fused_qkv, ".bias", 1, rows, &bias);
   if (rc < 0)
     goto out;
   regroup(&weight, false, c->heads, c->head_dim, parts);
   if (c->qkv_bias)
     regroup(&bias, true, c->heads, c->head_dim, parts + n);
-  rc = pack(l, parts, c->qkv_bias ? parts + n : NULL, n, out);
+  rc = lls_loader_pack(l, parts, c->qkv_bias ? parts + n : NULL, n, out);
 out:
   free(parts);
   return rc;
 }
 
-static int load_qkv(struct loader *l, int layer, struct lls_weight **out)
+static int load_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
 {
   if (l->names->fused_qkv != NULL)
     return load_fused_qkv(l, layer, out);
   const struct lls_model_config *c = l->config;
-  const struct part parts[] = {
+  const struct lls_part parts[] = {
       {l->names->q, c->heads * c->head_dim},
       {l->names->k, c->kv_heads * c->head_dim},
       {l->names->v, c->kv_heads * c->head_dim},
   };
-  return load_matrix(l, layer, parts, 3, c->hidden, c->qkv_bias, out);
-}
-
-/* ---- norms ---------------------------------------------------------------------- */
-
-static int create_vector(struct loader *l, const struct lls_tensor_view *view_,
-                         float **out)
-{
-  return l->device->ops->vector_create(l->device, view_, out, l->err);
-}
-
-/* A norm without weights scales by one and adds zero. */
-static int constant_norm(struct loader *l, struct lls_norm_weights *out)
-{
-  uint32_t n = l->config->hidden;
-  float *numbers = calloc(n, sizeof *numbers);
-  if (numbers == NULL)
-    return lls_fail(l->err, -ENOMEM, "out of memory");
-  struct lls_tensor_view v = {
-      .data = numbers, .dtype = LLS_F32, .rows = 1, .columns = n, .row_stride = n};
-  int rc = create_vector(l, &v, &out->bias);
-  for (uint32_t i = 0; i < n; i++)
-    numbers[i] = 1;
-  if (rc == 0)
-    rc = create_vector(l, &v, &out->weight);
-  free(numbers);
-  return rc;
-}
-
-static int load_norm(struct loader *l, int layer, const char *name,
-                     struct lls_norm_weights *out)
-{
-  if (!l->config->norm_affine)
-    return constant_norm(l, out);
-  struct lls_tensor_view v;
-  int rc = view(l, layer, name, ".weight", 1, l->config->hidden, &v);
-  if (rc == 0)
-    rc = create_vector(l, &v, &out->weight);
-  if (rc < 0 || l->config->norm == LLS_NORM_RMS)
-    return rc;
-  rc = view(l, layer, name, ".bias", 1, l->config->hidden, &v);
-  return rc < 0 ? rc : create_vector(l, &v, &out->bias);
+  return lls_loader_matrix(l, layer, parts, 3, c->hidden, c->qkv_bias, out);
 }
 
 /* ---- the whole ------------------------------------------------------------------ */
 
-static int load_mlp(struct loader *l, int layer, struct lls_layer_weights *w)
+static int load_mlp(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   const struct lls_model_config *c = l->config;
-  const struct part gate_up[] = {{l->names->gate, c->ffn}, {l->names->up, c->ffn}};
+  const struct lls_part gate_up[] = {{l->names->gate, c->ffn}, {l->names->up, c->ffn}};
   int rc = c->gated
-               ? load_matrix(l, layer, gate_up, 2, c->hidden, c->mlp_bias, &w->up)
+               ? lls_loader_matrix(l, layer, gate_up, 2, c->hidden, c->mlp_bias, &w->up)
                : load_one(l, layer, l->names->up, c->ffn, c->hidden, c->mlp_bias, &w->up);
   if (rc < 0)
     return rc;
   return load_one(l, layer, l->names->down, c->hidden, c->ffn, c->mlp_bias, &w->down);
 }
 
-static int load_layer(struct loader *l, int layer, struct lls_layer_weights *w)
+static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   const struct lls_model_config *c = l->config;
-  int rc = load_norm(l, layer, l->names->attention_norm, &w->attention_norm);
+  int rc = lls_loader_norm(l, layer, l->names->attention_norm, &w->attention_norm);
   if (rc == 0)
-    rc = load_norm(l, layer, l->names->mlp_norm, &w->mlp_norm);
+    rc = lls_loader_norm(l, layer, l->names->mlp_norm, &w->mlp_norm);
   if (rc == 0)
     rc = load_qkv(l, layer, &w->qkv);
   if (rc == 0)
@@ -298,44 +154,36 @@ static int load_layer(struct loader *l, int layer, struct lls_layer_weights *w)
   return rc;
 }
 
-static int load_table(struct loader *l, const char *name, size_t rows, size_t columns,
-                      void **out)
-{
-  struct lls_tensor_view v;
-  int rc = view(l, NO_LAYER, name, ".weight", rows, columns, &v);
-  if (rc < 0)
-    return rc;
-  return l->device->ops->table_create(l->device, &v, out, l->err);
-}
-
-static int load_head(struct loader *l)
+static int load_head(struct lls_loader *l)
 {
   const struct lls_model_config *c = l->config;
   char name[128];
   snprintf(name, sizeof name, "%s%s.weight", c->tied_embeddings ? l->prefix : "",
            c->tied_embeddings ? l->names->embedding : l->names->head);
   struct lls_tensor_view v;
-  int rc = view_named(l, name, c->vocab, c->embed_dim, &v);
-  return rc < 0 ? rc : pack(l, &v, NULL, 1, &l->w->head);
+  int rc = lls_loader_view_named(l, name, c->vocab, c->embed_dim, &v);
+  return rc < 0 ? rc : lls_loader_pack(l, &v, NULL, 1, &l->w->head);
 }
 
 /* Everything around the layers. */
-static int load_ends(struct loader *l)
+static int load_ends(struct lls_loader *l)
 {
   const struct lls_model_config *c = l->config;
   struct lls_weights *w = l->w;
-  int rc = load_table(l, l->names->embedding, c->vocab, c->embed_dim, &w->embedding);
+  int rc =
+      lls_loader_table(l, l->names->embedding, c->vocab, c->embed_dim, &w->embedding);
   if (rc == 0 && c->rope.dims == 0)
-    rc = load_table(l, l->names->positions, (size_t)c->max_context + c->position_offset,
-                    c->hidden, &w->positions);
+    rc = lls_loader_table(l, l->names->positions,
+                          (size_t)c->max_context + c->position_offset, c->hidden,
+                          &w->positions);
   if (rc == 0 && c->embed_dim != c->hidden)
-    rc = load_one(l, NO_LAYER, l->names->project_in, c->hidden, c->embed_dim, false,
+    rc = load_one(l, LLS_NO_LAYER, l->names->project_in, c->hidden, c->embed_dim, false,
                   &w->project_in);
   if (rc == 0 && c->embed_dim != c->hidden)
-    rc = load_one(l, NO_LAYER, l->names->project_out, c->embed_dim, c->hidden, false,
+    rc = load_one(l, LLS_NO_LAYER, l->names->project_out, c->embed_dim, c->hidden, false,
                   &w->project_out);
   if (rc == 0 && c->final_norm)
-    rc = load_norm(l, NO_LAYER, l->names->final_norm, &w->final_norm);
+    rc = lls_loader_norm(l, LLS_NO_LAYER, l->names->final_norm, &w->final_norm);
   if (rc == 0)
     rc = load_head(l);
   if (rc == 0 && w->file != NULL)
@@ -344,7 +192,7 @@ static int load_ends(struct loader *l)
 }
 
 /* Some checkpoints leave the outermost part of the names away. */
-static const char *find_prefix(const struct loader *l)
+static const char *find_prefix(const struct lls_loader *l)
 {
   const struct lls_tensor_names *names = l->names;
   for (size_t i = 0; l->w->file != NULL && i < 3 && names->prefixes[i] != NULL; i++) {
@@ -356,7 +204,7 @@ static const char *find_prefix(const struct loader *l)
   return names->prefixes[0];
 }
 
-static int load_all(struct loader *l)
+static int load_all(struct lls_loader *l)
 {
   const struct lls_weights_source *source = l->source;
   if (!source->dummy) {
@@ -370,11 +218,11 @@ static int load_all(struct loader *l)
     return lls_fail(l->err, -ENOMEM, "out of memory");
   l->w->n_layers = l->config->layers;
 
-  int rc = check_memory(l, bytes_per_number(source->format, l->config->dtype));
+  int rc = lls_loader_check_memory(l, bytes_per_number(source->format, l->config->dtype));
   for (uint32_t i = 0; rc == 0 && i < l->w->n_layers; i++) {
     rc = load_layer(l, (int)i, &l->w->layers[i]);
     if (rc == 0 && i == 0)
-      rc = check_memory(l, (double)l->w->bytes / (double)l->done);
+      rc = lls_loader_check_memory(l, (double)l->w->bytes / (double)l->done);
   }
   return rc < 0 ? rc : load_ends(l);
 }
@@ -384,7 +232,7 @@ int lls_weights_load(struct lls_weights *w, const struct lls_weights_source *sou
                      struct lls_error *err)
 {
   *w = (struct lls_weights){0};
-  struct loader loader = {
+  struct lls_loader loader = {
       .w = w,
       .source = source,
       .config = config,

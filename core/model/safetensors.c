@@ -12,13 +12,13 @@
 #include "core/model/safetensors_file.h"
 
 struct lls_safetensors {
-  struct tensor_file *files;
-  struct tensor *tensors; /* uthash by name */
+  struct lls_tensor_file *files;
+  struct lls_tensor *tensors; /* uthash by name */
 };
 
 bool lls_safetensors_has(const struct lls_safetensors *st, const char *name)
 {
-  struct tensor *found;
+  struct lls_tensor *found;
   HASH_FIND_STR(st->tensors, name, found);
   return found != NULL;
 }
@@ -26,8 +26,8 @@ bool lls_safetensors_has(const struct lls_safetensors *st, const char *name)
 static int open_file(struct lls_safetensors *st, const char *folder, const char *name,
                      struct lls_error *err)
 {
-  struct tensor_file *file = NULL;
-  int rc = tensor_file_open(folder, name, &st->tensors, &file, err);
+  struct lls_tensor_file *file = NULL;
+  int rc = lls_tensor_file_open(folder, name, &st->tensors, &file, err);
   if (file != NULL)
     LL_PREPEND(st->files, file);
   return rc;
@@ -35,7 +35,7 @@ static int open_file(struct lls_safetensors *st, const char *folder, const char 
 
 static bool is_open(const struct lls_safetensors *st, const char *name)
 {
-  const struct tensor_file *file;
+  const struct lls_tensor_file *file;
   LL_FOREACH (st->files, file) {
     if (strcmp(file->name, name) == 0)
       return true;
@@ -54,7 +54,7 @@ static int open_shard(struct lls_safetensors *st, const char *folder,
   int rc = is_open(st, shard) ? 0 : open_file(st, folder, shard, err);
   if (rc < 0)
     return rc;
-  struct tensor *found;
+  struct lls_tensor *found;
   HASH_FIND_STR(st->tensors, tensor, found);
   if (found == NULL || strcmp(found->file->name, shard) != 0)
     return lls_fail(err, -EINVAL, "%s: %.128s is not in %.128s as it says", index->file,
@@ -120,20 +120,20 @@ void lls_safetensors_close(struct lls_safetensors *st)
 {
   if (st == NULL)
     return;
-  struct tensor *tensor, *next;
+  struct lls_tensor *tensor, *next;
   HASH_ITER(hh, st->tensors, tensor, next)
   {
     HASH_DEL(st->tensors, tensor);
-    tensor_free(tensor);
+    lls_tensor_free(tensor);
   }
-  struct tensor_file *file, *next_file;
+  struct lls_tensor_file *file, *next_file;
   LL_FOREACH_SAFE (st->files, file, next_file) {
-    tensor_file_close(file);
+    lls_tensor_file_close(file);
   }
   free(st);
 }
 
-static int check_shape(const struct tensor *t, size_t rows, size_t columns,
+static int check_shape(const struct lls_tensor *t, size_t rows, size_t columns,
                        struct lls_error *err)
 {
   bool vector = t->n_dims == 1 && rows == 1 && t->shape[0] == columns;
@@ -142,9 +142,9 @@ static int check_shape(const struct tensor *t, size_t rows, size_t columns,
     return 0;
   char found[64], wanted[64];
   const uint64_t shape[2] = {rows, columns};
-  tensor_shape_text(t->shape, t->n_dims, found, sizeof found);
-  tensor_shape_text(rows == 1 ? shape + 1 : shape, rows == 1 ? 1 : 2, wanted,
-                    sizeof wanted);
+  lls_tensor_shape_text(t->shape, t->n_dims, found, sizeof found);
+  lls_tensor_shape_text(rows == 1 ? shape + 1 : shape, rows == 1 ? 1 : 2, wanted,
+                        sizeof wanted);
   return lls_fail(err, -EINVAL, "%s: tensor %s has shape %s, but config.json makes it %s",
                   t->file->path, t->name, found, wanted);
 }
@@ -153,7 +153,7 @@ int lls_safetensors_view(struct lls_safetensors *st, const char *name, size_t ro
                          size_t columns, struct lls_tensor_view *out,
                          struct lls_error *err)
 {
-  struct tensor *t;
+  struct lls_tensor *t;
   HASH_FIND_STR(st->tensors, name, t);
   if (t == NULL)
     return lls_fail(err, -ENOENT, "%s: tensor %s is missing",
@@ -165,7 +165,7 @@ int lls_safetensors_view(struct lls_safetensors *st, const char *name, size_t ro
   int rc = check_shape(t, rows, columns, err);
   const void *data = NULL;
   if (rc == 0)
-    rc = tensor_data(t, &data, err);
+    rc = lls_tensor_data(t, &data, err);
   if (rc < 0)
     return rc;
   *out = (struct lls_tensor_view){
@@ -180,7 +180,7 @@ int lls_safetensors_view(struct lls_safetensors *st, const char *name, size_t ro
 
 void lls_safetensors_drop_pages(const struct lls_safetensors *st)
 {
-  const struct tensor_file *file;
+  const struct lls_tensor_file *file;
   LL_FOREACH (st->files, file) {
     madvise(file->map, file->bytes, MADV_DONTNEED);
   }

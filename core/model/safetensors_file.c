@@ -21,7 +21,7 @@
 
 #define MAX_HEADER (100u << 20) /* the format's own limit */
 
-static const struct tensor_type types[] = {
+static const struct lls_tensor_type types[] = {
     {"F32", 4, true, LLS_F32}, {"F16", 2, true, LLS_F16}, {"BF16", 2, true, LLS_BF16},
     {"BOOL", 1, false, 0},     {"U8", 1, false, 0},       {"I8", 1, false, 0},
     {"F8_E4M3", 1, false, 0},  {"F8_E5M2", 1, false, 0},  {"U16", 2, false, 0},
@@ -29,7 +29,7 @@ static const struct tensor_type types[] = {
     {"F64", 8, false, 0},      {"U64", 8, false, 0},      {"I64", 8, false, 0},
 };
 
-static const struct tensor_type *type_named(const char *name)
+static const struct lls_tensor_type *type_named(const char *name)
 {
   for (size_t i = 0; name != NULL && i < sizeof types / sizeof types[0]; i++)
     if (strcmp(types[i].name, name) == 0)
@@ -37,7 +37,8 @@ static const struct tensor_type *type_named(const char *name)
   return NULL;
 }
 
-void tensor_shape_text(const uint64_t *shape, uint32_t n_dims, char *text, size_t size)
+void lls_tensor_shape_text(const uint64_t *shape, uint32_t n_dims, char *text,
+                           size_t size)
 {
   size_t used = (size_t)snprintf(text, size, "[");
   for (uint32_t i = 0; i < n_dims && used < size; i++)
@@ -49,16 +50,16 @@ void tensor_shape_text(const uint64_t *shape, uint32_t n_dims, char *text, size_
 
 /* ---- one entry of the header ---------------------------------------------------- */
 
-static int bad_tensor(const struct tensor *t, struct lls_error *err, const char *what)
+static int bad_tensor(const struct lls_tensor *t, struct lls_error *err, const char *what)
 {
   return lls_fail(err, -EINVAL, "%s: tensor %.128s: %s", t->file->path, t->name, what);
 }
 
 /* Reads a shape and the number of bytes that it makes. */
-static int read_shape(struct tensor *t, const json_t *shape, size_t *bytes,
+static int read_shape(struct lls_tensor *t, const json_t *shape, size_t *bytes,
                       struct lls_error *err)
 {
-  if (!json_is_array(shape) || json_array_size(shape) > TENSOR_MAX_DIMS)
+  if (!json_is_array(shape) || json_array_size(shape) > LLS_TENSOR_MAX_DIMS)
     return bad_tensor(t, err, "its shape should be a list of at most 8 numbers");
   *bytes = t->type->bytes;
   t->n_dims = (uint32_t)json_array_size(shape);
@@ -74,8 +75,8 @@ static int read_shape(struct tensor *t, const json_t *shape, size_t *bytes,
 }
 
 /* Reads data_offsets [begin, end) of the `room` bytes of data that start at `base`. */
-static int read_offsets(struct tensor *t, const json_t *offsets, size_t base, size_t room,
-                        struct lls_error *err)
+static int read_offsets(struct lls_tensor *t, const json_t *offsets, size_t base,
+                        size_t room, struct lls_error *err)
 {
   const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
   if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end))
@@ -93,7 +94,7 @@ static int read_offsets(struct tensor *t, const json_t *offsets, size_t base, si
   return 0;
 }
 
-static int read_tensor(struct tensor *t, const json_t *entry, size_t base,
+static int read_tensor(struct lls_tensor *t, const json_t *entry, size_t base,
                        struct lls_error *err)
 {
   const char *type = json_string_value(json_object_get(entry, "dtype"));
@@ -113,12 +114,12 @@ static int read_tensor(struct tensor *t, const json_t *entry, size_t base,
                   t->file->path, t->name, t->bytes, bytes);
 }
 
-static int add_tensor(struct tensor_file *file, const char *name, const json_t *entry,
-                      size_t base, struct tensor **tensors, struct tensor **out,
+static int add_tensor(struct lls_tensor_file *file, const char *name, const json_t *entry,
+                      size_t base, struct lls_tensor **tensors, struct lls_tensor **out,
                       struct lls_error *err)
 {
   size_t length = strlen(name);
-  struct tensor *t = calloc(1, sizeof *t + length + 1), *twin;
+  struct lls_tensor *t = calloc(1, sizeof *t + length + 1), *twin;
   if (t == NULL)
     return lls_fail(err, -ENOMEM, "%s: out of memory", file->path);
   memcpy(t->name, name, length);
@@ -131,7 +132,7 @@ static int add_tensor(struct tensor_file *file, const char *name, const json_t *
                     twin->file->name);
   }
   if (rc < 0) {
-    tensor_free(t);
+    lls_tensor_free(t);
     return rc;
   }
   HASH_ADD_STR(*tensors, name, t);
@@ -143,16 +144,17 @@ static int add_tensor(struct tensor_file *file, const char *name, const json_t *
 
 static int by_offset(const void *a, const void *b)
 {
-  const struct tensor *x = *(struct tensor *const *)a, *y = *(struct tensor *const *)b;
+  const struct lls_tensor *x = *(struct lls_tensor *const *)a,
+                          *y = *(struct lls_tensor *const *)b;
   if (x->offset != y->offset)
     return x->offset < y->offset ? -1 : 1;
   return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* empty ones first */
 }
 
-static int check_cover(const struct tensor_file *file, struct tensor **list, size_t n,
-                       size_t base, struct lls_error *err)
+static int check_cover(const struct lls_tensor_file *file, struct lls_tensor **list,
+                       size_t n, size_t base, struct lls_error *err)
 {
-  qsort(list, n, sizeof(struct tensor *), by_offset);
+  qsort(list, n, sizeof(struct lls_tensor *), by_offset);
   size_t at = base;
   for (size_t i = 0; i < n; i++) {
     if (list[i]->offset < at)
@@ -169,11 +171,11 @@ static int check_cover(const struct tensor_file *file, struct tensor **list, siz
   return 0;
 }
 
-static int add_tensors(struct tensor_file *file, json_t *header, size_t base,
-                       struct tensor **tensors, struct lls_error *err)
+static int add_tensors(struct lls_tensor_file *file, json_t *header, size_t base,
+                       struct lls_tensor **tensors, struct lls_error *err)
 {
   size_t n = 0;
-  struct tensor **list = calloc(json_object_size(header) + 1, sizeof *list);
+  struct lls_tensor **list = calloc(json_object_size(header) + 1, sizeof *list);
   if (list == NULL)
     return lls_fail(err, -ENOMEM, "%s: out of memory", file->path);
   const char *name;
@@ -192,7 +194,7 @@ static int add_tensors(struct tensor_file *file, json_t *header, size_t base,
   return rc;
 }
 
-static int read_header(struct tensor_file *file, struct tensor **tensors,
+static int read_header(struct lls_tensor_file *file, struct lls_tensor **tensors,
                        struct lls_error *err)
 {
   uint64_t length;
@@ -221,7 +223,7 @@ static int read_header(struct tensor_file *file, struct tensor **tensors,
 
 /* ---- the file ------------------------------------------------------------------- */
 
-static int map_file(struct tensor_file *file, struct lls_error *err)
+static int map_file(struct lls_tensor_file *file, struct lls_error *err)
 {
   int fd = open(file->path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
@@ -243,10 +245,10 @@ out:
   return rc;
 }
 
-static struct tensor_file *file_alloc(const char *folder, const char *name)
+static struct lls_tensor_file *file_alloc(const char *folder, const char *name)
 {
   size_t folder_size = strlen(folder) + 1, path_size = folder_size + strlen(name) + 1;
-  struct tensor_file *file = calloc(1, sizeof *file + folder_size + path_size);
+  struct lls_tensor_file *file = calloc(1, sizeof *file + folder_size + path_size);
   if (file == NULL)
     return NULL;
   char *text = (char *)(file + 1);
@@ -257,35 +259,36 @@ static struct tensor_file *file_alloc(const char *folder, const char *name)
   return file;
 }
 
-int tensor_file_open(const char *folder, const char *name, struct tensor **tensors,
-                     struct tensor_file **out, struct lls_error *err)
+int lls_tensor_file_open(const char *folder, const char *name,
+                         struct lls_tensor **tensors, struct lls_tensor_file **out,
+                         struct lls_error *err)
 {
-  struct tensor_file *file = file_alloc(folder, name);
+  struct lls_tensor_file *file = file_alloc(folder, name);
   if (file == NULL)
     return lls_fail(err, -ENOMEM, "%s/%s: out of memory", folder, name);
   int rc = map_file(file, err);
   if (rc < 0) {
-    tensor_file_close(file);
+    lls_tensor_file_close(file);
     return rc;
   }
   *out = file;
   return read_header(file, tensors, err);
 }
 
-void tensor_file_close(struct tensor_file *file)
+void lls_tensor_file_close(struct lls_tensor_file *file)
 {
   if (file->map != NULL)
     munmap(file->map, file->bytes);
   free(file);
 }
 
-void tensor_free(struct tensor *t)
+void lls_tensor_free(struct lls_tensor *t)
 {
   free(t->copy);
   free(t);
 }
 
-int tensor_data(struct tensor *t, const void **out, struct lls_error *err)
+int lls_tensor_data(struct lls_tensor *t, const void **out, struct lls_error *err)
 {
   const char *mapped = (const char *)t->file->map + t->offset;
   bool aligned = (uintptr_t)mapped % t->type->bytes == 0;

@@ -9,28 +9,28 @@
 #include "core/base/error.h"
 #include "core/engine/device.h"
 
-struct tensor_type {
+struct lls_tensor_type {
   const char *name; /* as in headers */
   uint32_t bytes;   /* of one number */
   bool is_weight;   /* what a weight can be: dtype is meant */
   enum lls_dtype dtype;
 };
 
-struct tensor_file {
-  struct tensor_file *next;
+struct lls_tensor_file {
+  struct lls_tensor_file *next;
   const char *folder, *path, *name; /* one allocation, after the struct */
   void *map;
   size_t bytes;
 };
 
-#define TENSOR_MAX_DIMS 8
+#define LLS_TENSOR_MAX_DIMS 8
 
-struct tensor {
+struct lls_tensor {
   UT_hash_handle hh;
-  const struct tensor_file *file;
-  const struct tensor_type *type;
+  const struct lls_tensor_file *file;
+  const struct lls_tensor_type *type;
   uint32_t n_dims;
-  uint64_t shape[TENSOR_MAX_DIMS];
+  uint64_t shape[LLS_TENSOR_MAX_DIMS];
   size_t offset, bytes; /* in the file */
   void *copy;           /* aligned, where the file's isn't */
   char name[];
@@ -38,15 +38,17 @@ struct tensor {
 
 /* Adds the file's tensors to *tensors (uthash by name). On an error *out may be set too
  * and has to be closed after the tensors are freed. */
-int tensor_file_open(const char *folder, const char *name, struct tensor **tensors,
-                     struct tensor_file **out, struct lls_error *err);
-void tensor_file_close(struct tensor_file *);
-void tensor_free(struct tensor *);
+int lls_tensor_file_open(const char *folder, const char *name,
+                         struct lls_tensor **tensors, struct lls_tensor_file **out,
+                         struct lls_error *err);
+void lls_tensor_file_close(struct lls_tensor_file *);
+void lls_tensor_free(struct lls_tensor *);
 
 /* Data aligned for its type; belongs to the tensor. */
-int tensor_data(struct tensor *, const void **out, struct lls_error *err);
+int lls_tensor_data(struct lls_tensor *, const void **out, struct lls_error *err);
 
 /* "[2, 3]" */
-void tensor_shape_text(const uint64_t *shape, uint32_t n_dims, char *text, size_t size);
+void lls_tensor_shape_text(const uint64_t *shape, uint32_t n_dims, char *text,
+                           size_t size);
 
 #endif

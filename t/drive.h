@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs the prompts of a reference model through the engine under a rule (how large the
+ * chunks are, when each starts, who is preempted when) and compares every logit of the
+ * prompts and every token of the continuations with the reference.
+ */
+#ifndef LLS_T_DRIVE_H
+#define LLS_T_DRIVE_H
+
+#include "t/reference.h"
+#include "t/sequence.h"
+
+#include "core/engine/engine.h"
+
+#include <math.h>
+
+#define DRIVE_MAX_TOKENS 256 /* of a step */
+#define DRIVE_MAX_COPIES 512
+#define DRIVE_HOST_UNITS 512
+
+struct drive_model { /* what is under test */
+  struct reference *reference;
+  struct lls_device *device;
+  struct lls_engine *engine;
+};
+
+struct drive_options {
+  enum lls_weight_format weights;
+  enum lls_dtype cache_element;
+  uint32_t block_tokens; /* 0 = 16 */
+  uint32_t max_tokens;   /* 0 = DRIVE_MAX_TOKENS */
+};
+
+struct drive_rule {
+  uint32_t chunk;     /* tokens of a prefill step at most */
+  uint32_t stagger;   /* prompt i starts at step i * stagger */
+  uint32_t preempt;   /* every so many steps one sequence is preempted; 0 = never */
+  bool swap;          /* to the host and back in the next step; else dropped */
+  uint32_t n_prompts; /* only the first so many; 0 = all */
+};
+
+struct drive_outcome {
+  double worst_absolute; /* of a logit */
+  double worst_relative; /* norm of a row's error over the row's norm */
+  uint32_t wrong_tokens;
+  double gap_at_wrong; /* the reference's least distance in that continuation */
+};
+
+struct drive {
+  const struct drive_model *model;
+  const struct drive_rule *rule;
+  struct units device_units;
+  struct sequence sequences[REFERENCE_MAX_PROMPTS];
+  struct sequence on_host[REFERENCE_MAX_PROMPTS]; /* tables of host units, if swapped */
+  uint32_t done[REFERENCE_MAX_PROMPTS];           /* tokens known so far */
+  struct lls_copy copies[DRIVE_MAX_COPIES];
+  uint32_t n_copies, step, block_tokens;
+  struct drive_outcome outcome;
+};
+
+static inline void drive_open(struct drive_model *m, const char *name,
+                              const struct drive_options *o)
+{
+  struct lls_error err = {0};
+  struct lls_model_config config;
+  m->reference = reference_read(name);
+  int rc = lls_model_config_read(m->reference->folder, &config, &err);
+  uint32_t max_tokens = o->max_tokens > 0 ? o->max_tokens : DRIVE_MAX_TOKENS;
+  struct lls_device_options device = {
+      .threads = 2,
+      .max_rows = max_tokens,
+      .max_columns = lls_engine_max_columns(&config),
+      .max_sequences = REFERENCE_MAX_PROMPTS,
+  };
+  if (rc == 0)
+    rc = lls_cpu_device_create(&device, &m->device, &err);
+  uint32_t block_tokens = o->block_tokens > 0 ? o->block_tokens : 16;
+  size_t unit = lls_unit_bytes(&(struct lls_pool_shape){
+      .layers = config.layers,
+      .kv_heads = config.kv_heads,
+      .head_dim = config.head_dim,
+      .block_tokens = block_tokens,
+      .element = o->cache_element,
+  });
+  struct lls_engine_options engine = {
+      .model_path = m->reference->folder,
+      .weights = o->weights,
+      .cache_element = o->cache_element,
+      .max_tokens = max_tokens,
+      .max_sequences = REFERENCE_MAX_PROMPTS,
+      .max_logits = DRIVE_MAX_TOKENS,
+      .block_tokens = block_tokens,
+      .cache_bytes = UNITS_MAX * unit,
+      .host_cache_bytes = DRIVE_HOST_UNITS * unit,
+  };
+  if (rc == 0)
+    rc = lls_engine_create(&engine, &config, m->device, &m->engine, &err);
+  if (rc != 0)
+    fail_msg("%s: %s", name, lls_error_text(&err, rc));
+}
+
+static inline void drive_close(struct drive_model *m)
+{
+  lls_engine_destroy(m->engine);
+  m->device->ops->destroy(m->device);
+  reference_free(m->reference);
+}
+
+/* ---- preemption ----------------------------------------------------------------- */
+
+static inline void drive_copy(struct drive *d, enum lls_copy_kind kind, uint32_t source,
+                              uint32_t target)
+{
+  assert_true(d->n_copies < DRIVE_MAX_COPIES);
+  d->copies[d->n_copies++] = (struct lls_copy){
+      .kind = (uint8_t)kind,
+      .n_slots = (uint16_t)d->block_tokens,
+      .source = source,
+      .target = target,
+  };
+}
+
+/* Moves a sequence to host units of its own and overwrites what it leaves, with a unit
+ * that nothing was ever written to. */
+static inline void drive_swap_out(struct drive *d, uint32_t i)
+{
+  struct sequence *s = &d->sequences[i], *host = &d->on_host[i];
+  uint32_t unit = i * (DRIVE_HOST_UNITS / REFERENCE_MAX_PROMPTS),
+           blocks = s->table.k_count;
+  assert_true(2 * blocks < DRIVE_HOST_UNITS / REFERENCE_MAX_PROMPTS);
+  uint32_t cached = s->cached;
+  sequence_init(host);
+  host->cached = cached;
+  host->table.k_count = host->table.v_count = blocks;
+  for (uint32_t b = 0; b < blocks; b++) {
+    host->k[b].block = unit++;
+    host->v[b].block = unit++;
+    drive_copy(d, LLS_COPY_DEVICE_TO_HOST, s->k[b].block, host->k[b].block);
+    drive_copy(d, LLS_COPY_DEVICE_TO_HOST, s->v[b].block, host->v[b].block);
+    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, unit, s->k[b].block);
+    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, unit, s->v[b].block);
+  }
+  sequence_release(s, &d->device_units);
+}
+
+static inline void drive_swap_in(struct drive *d, uint32_t i)
+{
+  struct sequence *s = &d->sequences[i], *host = &d->on_host[i];
+  sequence_grow(s, &d->device_units, host->cached, d->block_tokens);
+  for (uint32_t b = 0; b < s->table.k_count; b++) {
+    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, host->k[b].block, s->k[b].block);
+    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, host->v[b].block, s->v[b].block);
+  }
+  s->cached = host->cached;
+  sequence_init(host);
+}
+
+static inline void drive_preempt(struct drive *d, uint32_t n_prompts)
+{
+  if (d->rule->preempt == 0 || d->step % d->rule->preempt != d->rule->preempt - 1)
+    return;
+  uint32_t victim = d->step / d->rule->preempt % n_prompts;
+  if (d->sequences[victim].cached == 0)
+    return;
+  if (d->rule->swap)
+    drive_swap_out(d, victim);
+  else
+    sequence_release(&d->sequences[victim], &d->device_units);
+}
+
+/* ---- comparison ----------------------------------------------------------------- */
+
+static inline void drive_compare_row(struct drive *d, const float *row,
+                                     const float *right)
+{
+  double error = 0, norm = 0;
+  for (uint32_t i = 0; i < d->model->reference->vocab; i++) {
+    double difference = fabs((double)row[i] - (double)right[i]);
+    if (!(difference <= d->outcome.worst_absolute)) /* a NaN is the worst */
+      d->outcome.worst_absolute = difference;
+    error += difference * difference;
+    norm += (double)right[i] * (double)right[i];
+  }
+  double relative = sqrt(error / norm);
+  if (!(relative <= d->outcome.worst_relative))
+    d->outcome.worst_relative = relative;
+}
+
+static inline void drive_compare(struct drive *d, uint32_t i, uint32_t first, uint32_t n,
+                                 const float *logits, const struct lls_sampled *sampled)
+{
+  const struct reference_prompt *p = &d->model->reference->prompts[i];
+  uint32_t vocab = d->model->reference->vocab;
+  assert_non_null(logits);
+  for (uint32_t row = 0; row < n && first + row < p->n_prompt; row++)
+    drive_compare_row(d, logits + (size_t)row * vocab,
+                      p->logits + (size_t)(first + row) * vocab);
+  if (sampled == NULL)
+    return;
+  if (sampled->token != p->tokens[first + n]) {
+    d->outcome.wrong_tokens++;
+    d->outcome.gap_at_wrong = p->min_gap;
+  }
+  d->done[i] = first + n + 1; /* goes on with the reference's token, right or wrong */
+}
+
+/* ---- steps ---------------------------------------------------------------------- */
+
+static const struct lls_sampling drive_greedy = {
+    .top_p = 1, .repetition_penalty = 1, .banned = -1};
+
+/* Fills the batch with everyone who is not finished; false if that is nobody. */
+static inline bool drive_batch(struct drive *d, uint32_t n_prompts,
+                               struct lls_engine_sequence *batch, uint32_t *who,
+                               uint32_t *n)
+{
+  bool unfinished = false;
+  *n = 0;
+  for (uint32_t i = 0; i < n_prompts; i++) {
+    const struct reference_prompt *p = &d->model->reference->prompts[i];
+    struct sequence *s = &d->sequences[i];
+    if (d->done[i] == p->n_tokens)
+      continue;
+    unfinished = true;
+    if (d->step < i * d->rule->stagger)
+      continue;
+    if (d->on_host[i].cached > 0) {
+      if (d->n_copies == 0) /* it left in an earlier step */
+        drive_swap_in(d, i);
+      else
+        continue;
+    }
+    uint32_t pending = d->done[i] - s->cached;
+    uint32_t now = pending < d->rule->chunk ? pending : d->rule->chunk;
+    sequence_grow(s, &d->device_units, s->cached + now, d->block_tokens);
+    who[*n] = i;
+    batch[(*n)++] = (struct lls_engine_sequence){
+        .tokens = p->tokens + s->cached,
+        .n_tokens = now,
+        .context = s->cached,
+        .table = &s->table,
+        .sampling = now == pending ? &drive_greedy : NULL,
+        .all_logits = true,
+    };
+  }
+  return unfinished;
+}
+
+static inline bool drive_step(struct drive *d, uint32_t n_prompts)
+{
+  struct lls_engine_sequence sequences[REFERENCE_MAX_PROMPTS];
+  uint32_t who[REFERENCE_MAX_PROMPTS], n;
+  d->n_copies = 0;
+  drive_preempt(d, n_prompts);
+  if (!drive_batch(d, n_prompts, sequences, who, &n))
+    return false;
+  const struct lls_engine_batch batch = {
+      .n_sequences = n,
+      .sequences = sequences,
+      .n_copies = d->n_copies,
+      .copies = d->copies,
+  };
+  struct lls_engine_result result;
+  struct lls_error err = {0};
+  int rc = lls_engine_submit(d->model->engine, &batch, &err);
+  if (rc == 0)
+    rc = lls_engine_wait(d->model->engine, &result, &err);
+  if (rc != 0)
+    fail_msg("step %u: %s", d->step, lls_error_text(&err, rc));
+  assert_int_equal(result.n_sequences, n);
+  for (uint32_t j = 0; j < n; j++) {
+    drive_compare(d, who[j], sequences[j].context, sequences[j].n_tokens,
+                  lls_engine_logits(d->model->engine, j), result.sampled[j]);
+    d->sequences[who[j]].cached += sequences[j].n_tokens;
+  }
+  d->step++;
+  return true;
+}
+
+static inline struct drive_outcome drive_run(const struct drive_model *m,
+                                             const struct drive_rule *rule)
+{
+  struct drive *d = calloc(1, sizeof *d);
+  assert_non_null(d);
+  d->model = m;
+  d->rule = rule;
+  d->block_tokens = lls_engine_pool_shape(m->engine)->block_tokens;
+  units_init(&d->device_units, lls_engine_pool_shape(m->engine)->device_units);
+  uint32_t n_prompts = rule->n_prompts > 0 ? rule->n_prompts : m->reference->n_prompts;
+  for (uint32_t i = 0; i < n_prompts; i++) {
+    sequence_init(&d->sequences[i]);
+    sequence_init(&d->on_host[i]);
+    d->done[i] = m->reference->prompts[i].n_prompt;
+  }
+  while (drive_step(d, n_prompts))
+    assert_true(d->step < 10000);
+  struct drive_outcome outcome = d->outcome;
+  free(d);
+  return outcome;
+}
+
+#endif

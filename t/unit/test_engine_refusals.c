@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the engine does not do: model folders that are broken or too large, and steps that
+ * are the caller's mistake. Each has its sentence, and the engine goes on working.
+ */
+#include "t/drive.h"
+#include "t/folder.h"
+
+#include <errno.h>
+
+static void expect(int rc, int code, const struct lls_error *err, const char *sentence)
+{
+  assert_int_equal(rc, code);
+  if (strstr(err->text, sentence) == NULL)
+    fail_msg("\"%s\" should contain \"%s\"", err->text, sentence);
+}
+
+/* ---- folders -------------------------------------------------------------------- */
+
+static int create(const char *folder, const struct lls_engine_options *extra,
+                  struct lls_error *err)
+{
+  struct lls_model_config config;
+  int rc = lls_model_config_read(folder, &config, err);
+  assert_int_equal(rc, 0);
+  struct lls_device_options device_options = {
+      .threads = 1, .max_rows = 16, .max_sequences = 2, .max_columns = 4096};
+  struct lls_device *device;
+  assert_int_equal(lls_cpu_device_create(&device_options, &device, err), 0);
+  struct lls_engine_options options = *extra;
+  options.model_path = folder;
+  options.max_tokens = 16;
+  options.max_sequences = 2;
+  struct lls_engine *engine = NULL;
+  rc = lls_engine_create(&options, &config, device, &engine, err);
+  assert_true((rc == 0) == (engine != NULL));
+  lls_engine_destroy(engine);
+  device->ops->destroy(device);
+  return rc;
+}
+
+static const struct lls_engine_options usual = {.block_tokens = 16,
+                                                .cache_bytes = 1 << 20};
+
+/* The weights of `llama` with a config.json that is changed in one place. */
+static void borrow_llama(const struct folder *folder, const char *from, const char *to)
+{
+  char target[4200], link[128], text[4096];
+  snprintf(target, sizeof target, "%s/model.safetensors",
+           source_path("t/data/models/llama"));
+  snprintf(link, sizeof link, "%s/model.safetensors", folder->path);
+  unlink(link);
+  assert_int_equal(symlink(target, link), 0);
+  FILE *file = fopen(source_path("t/data/models/llama/config.json"), "r");
+  assert_non_null(file);
+  text[fread(text, 1, sizeof text - 1, file)] = '\0';
+  fclose(file);
+  char *at = strstr(text, from), changed[8192];
+  assert_non_null(at);
+  snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to,
+           at + strlen(from));
+  folder_write_text(folder, "config.json", changed);
+}
+
+static void test_tensors_are_held_against_the_config(void **state)
+{
+  const struct folder *folder = *state;
+  static const struct {
+    const char *from, *to;
+    int code;
+    const char *sentence;
+  } cases[] = {
+      {"LlamaFor", "LlamaFor", 0, ""},
+      {"\"intermediate_size\": 96", "\"intermediate_size\": 97", -EINVAL,
+       "tensor model.layers.0.mlp.gate_proj.weight has shape [96, 64], but config.json "
+       "makes it [97, 64]"},
+      {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 4", -EINVAL,
+       "tensor model.layers.0.self_attn.k_proj.weight has shape [16, 64], but "
+       "config.json "
+       "makes it [32, 64]"},
+      {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", -ENOENT,
+       "tensor model.layers.2.input_layernorm.weight is missing"},
+      {"\"vocab_size\": 256", "\"vocab_size\": 255", -EINVAL,
+       "tensor model.embed_tokens.weight has shape [256, 64]"},
+      {"\"mlp_bias\": false", "\"mlp_bias\": true", -ENOENT,
+       "tensor model.layers.0.mlp.gate_proj.bias is missing"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct lls_error err = {0};
+    borrow_llama(folder, cases[i].from, cases[i].to);
+    int rc = create(folder->path, &usual, &err);
+    expect(rc, cases[i].code, &err, cases[i].sentence);
+  }
+}
+
+static void test_dummy_weights_need_no_file(void **state)
+{
+  const struct folder *folder = *state;
+  struct lls_error err = {0};
+  struct lls_engine_options dummy = usual;
+  dummy.dummy = true;
+  borrow_llama(folder, "LlamaFor", "LlamaFor");
+  char path[128];
+  snprintf(path, sizeof path, "%s/model.safetensors", folder->path);
+  unlink(path);
+  expect(create(folder->path, &usual, &err), -ENOENT, &err, "neither model.safetensors");
+  assert_int_equal(create(folder->path, &dummy, &err), 0);
+}
+
+/* 2^20 x 2^24 numbers in each of 4096 layers fit nowhere. */
+static void test_a_model_that_does_not_fit(void **state)
+{
+  const struct folder *folder = *state;
+  struct lls_error err = {0};
+  struct lls_engine_options huge = usual;
+  huge.dummy = true;
+  folder_write_text(folder, "config.json",
+                    "{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":1048576,"
+                    "\"intermediate_size\":16777216,\"num_hidden_layers\":4096,"
+                    "\"num_attention_heads\":8192,\"vocab_size\":1000,"
+                    "\"max_position_embeddings\":64}");
+  expect(create(folder->path, &huge, &err), -ENOMEM, &err,
+         "MiB of weights and 1 MiB of cache and");
+}
+
+static void test_odd_options(void **state)
+{
+  (void)state;
+  char llama[4096];
+  snprintf(llama, sizeof llama, "%s", source_path("t/data/models/llama"));
+  struct lls_error err = {0};
+  struct lls_engine_options options = usual;
+  options.cache_bytes = 100;
+  expect(create(llama, &options, &err), -EINVAL, &err, "does not hold one block");
+  options = usual;
+  options.cache_element = LLS_I8;
+  expect(create(llama, &options, &err), -ENOTSUP, &err, "cache of f32 or bf16");
+  options = usual;
+  options.block_tokens = 0;
+  expect(create(llama, &options, &err), -EINVAL, &err, "1 or more");
+}
+
+/* ---- steps ---------------------------------------------------------------------- */
+
+struct step { /* one good sequence of 3 tokens, to be spoilt */
+  int32_t tokens[64];
+  struct units units;
+  struct sequence sequence;
+  struct lls_engine_sequence part;
+  struct lls_engine_batch batch;
+};
+
+static void make_step(struct step *s)
+{
+  memset(s, 0, sizeof *s);
+  units_init(&s->units, 64);
+  sequence_init(&s->sequence);
+  sequence_grow(&s->sequence, &s->units, 64, 16);
+  s->part = (struct lls_engine_sequence){
+      .tokens = s->tokens, .n_tokens = 3, .table = &s->sequence.table};
+  s->batch = (struct lls_engine_batch){.n_sequences = 1, .sequences = &s->part};
+}
+
+static void refuse(struct drive_model *m, const struct step *s, int code,
+                   const char *sentence)
+{
+  struct lls_error err = {0};
+  expect(lls_engine_submit(m->engine, &s->batch, &err), code, &err, sentence);
+}
+
+static void accept(struct drive_model *m, const struct step *s)
+{
+  struct lls_engine_result result;
+  assert_int_equal(lls_engine_submit(m->engine, &s->batch, NULL), 0);
+  assert_int_equal(lls_engine_wait(m->engine, &result, NULL), 0);
+  assert_int_equal(result.n_sequences, s->batch.n_sequences);
+}
+
+static void test_wrong_sizes(void **state)
+{
+  struct drive_model *m = *state;
+  struct step s;
+  make_step(&s);
+  accept(m, &s);
+  s.part.n_tokens = 0;
+  refuse(m, &s, -EINVAL, "sequence 0 of the step: 0 tokens after 0");
+  make_step(&s);
+  s.part.context = 256;
+  refuse(m, &s, -EINVAL, "3 tokens after 256 where 256 are the most");
+  make_step(&s);
+  s.part.n_tokens = 33;
+  refuse(m, &s, -EINVAL, "33 tokens in a step where 32 are the most");
+  make_step(&s);
+  s.batch.n_sequences = REFERENCE_MAX_PROMPTS + 1;
+  refuse(m, &s, -EINVAL, "5 sequences in a step where 4 are the most");
+  make_step(&s);
+  s.tokens[2] = 256;
+  refuse(m, &s, -EINVAL, "token 256 is outside the vocabulary of 256");
+  s.tokens[2] = -1;
+  refuse(m, &s, -EINVAL, "token -1 is outside");
+  make_step(&s);
+  accept(m, &s);
+}
+
+static void test_bad_tables(void **state)
+{
+  struct drive_model *m = *state;
+  struct step s;
+  make_step(&s);
+  s.sequence.v[2].block = UNITS_MAX;
+  refuse(m, &s, -EINVAL, "block 512 of 512 in the pool");
+  make_step(&s);
+  s.sequence.k[1].first_token = 17;
+  refuse(m, &s, -EINVAL, "block table entry 1 has 16 tokens from 17 on where token 16");
+  make_step(&s);
+  s.sequence.k[0].count = 17;
+  refuse(m, &s, -EINVAL, "block table entry 0 has 17 tokens");
+  make_step(&s);
+  s.sequence.k[3].count = 0;
+  refuse(m, &s, -EINVAL, "block table entry 3 has 0 tokens");
+  make_step(&s);
+  s.part.context = 62;
+  refuse(m, &s, -EINVAL, "the block table covers 64 of 65 tokens");
+  make_step(&s);
+  s.sequence.table.v_count = 0;
+  refuse(m, &s, -EINVAL, "the block table covers 0 of 3 tokens");
+  make_step(&s);
+  accept(m, &s);
+}
+
+static void test_unsupported_forms(void **state)
+{
+  struct drive_model *m = *state;
+  const struct lls_engine_caps *caps = lls_engine_caps(m->engine);
+  struct step s;
+  make_step(&s);
+  s.sequence.table.form = LLS_FORM_HIDDEN;
+  assert_int_equal(caps->forms, LLS_BIT_KV);
+  refuse(m, &s, -ENOTSUP, "unsupported by this engine");
+  make_step(&s);
+  s.sequence.k[0].direction = LLS_RIGHT_TO_LEFT;
+  assert_false(caps->right_to_left);
+  refuse(m, &s, -ENOTSUP, "unsupported by this engine");
+  make_step(&s);
+  s.sequence.v[0].element = LLS_ELEMENT_INT8;
+  assert_int_equal(caps->elements, 1u << LLS_ELEMENT_MODEL);
+  refuse(m, &s, -ENOTSUP, "unsupported by this engine");
+}
+
+static void test_bad_copies(void **state)
+{
+  struct drive_model *m = *state;
+  struct step s;
+  make_step(&s);
+  struct lls_copy copy = {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 16};
+  s.batch.copies = &copy;
+  s.batch.n_copies = 1;
+  accept(m, &s);
+  s.batch.n_sequences = 0;
+  accept(m, &s);
+  copy.source = UNITS_MAX;
+  refuse(m, &s, -EINVAL, "a copy of the step is outside the pool");
+  copy.source = 0;
+  copy.target = DRIVE_HOST_UNITS;
+  refuse(m, &s, -EINVAL, "a copy of the step is outside the pool");
+  copy.target = 0;
+  copy.slot = 1;
+  refuse(m, &s, -EINVAL, "a copy of the step is outside the pool");
+}
+
+static void test_submit_and_wait_take_turns(void **state)
+{
+  struct drive_model *m = *state;
+  struct step s;
+  make_step(&s);
+  struct lls_engine_result result;
+  assert_int_equal(lls_engine_wait(m->engine, &result, NULL), -EINVAL);
+  assert_int_equal(lls_engine_submit(m->engine, &s.batch, NULL), 0);
+  refuse(m, &s, -EBUSY, "was not waited for");
+  assert_int_equal(lls_engine_wait(m->engine, &result, NULL), 0);
+  assert_null(result.sampled[0]);
+  assert_null(lls_engine_logits(m->engine, 0));
+}
+
+static int open_llama(void **state)
+{
+  static struct drive_model model;
+  const struct drive_options options = {
+      .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .max_tokens = 32};
+  drive_open(&model, "llama", &options);
+  *state = &model;
+  return 0;
+}
+
+static int close_llama(void **state)
+{
+  drive_close(*state);
+  return 0;
+}
+
+#define ON_LLAMA(test) cmocka_unit_test_setup_teardown(test, open_llama, close_llama)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      IN_FOLDER(test_tensors_are_held_against_the_config),
+      IN_FOLDER(test_dummy_weights_need_no_file),
+      IN_FOLDER(test_a_model_that_does_not_fit),
+      cmocka_unit_test(test_odd_options),
+      ON_LLAMA(test_wrong_sizes),
+      ON_LLAMA(test_bad_tables),
+      ON_LLAMA(test_unsupported_forms),
+      ON_LLAMA(test_bad_copies),
+      ON_LLAMA(test_submit_and_wait_take_turns),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
