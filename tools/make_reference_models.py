@@ -32,36 +32,50 @@ CANDIDATES = 1024
 MIN_DISTINCT = 20  # greedy paths that only repeat a few tokens would test little
 
 LLAMA = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 256, "hidden_size": 64, "intermediate_size": 96,
-    "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2, "hidden_act": "silu", "max_position_embeddings": 256,
-    "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "rope_scaling": None, "attention_bias": False, "mlp_bias": False,
-    "tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2, "torch_dtype": "float32"}
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 256, "hidden_size": 64,
+    "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2,
+    "hidden_act": "silu", "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+    "rope_scaling": None, "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": False, "bos_token_id": 1,
+    "eos_token_id": 2, "torch_dtype": "float32"
+}
 MISTRAL = {
-    "architectures": ["MistralForCausalLM"], "model_type": "mistral", "vocab_size": 259, "hidden_size": 64, "intermediate_size": 100,
-    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 24, "hidden_act": "silu",
-    "max_position_embeddings": 256, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "sliding_window": None,
-    "tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2, "torch_dtype": "float32"}
+    "architectures": ["MistralForCausalLM"], "model_type": "mistral", "vocab_size": 259, "hidden_size": 64,
+    "intermediate_size": 100, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 1,
+    "head_dim": 24, "hidden_act": "silu", "max_position_embeddings": 256, "rms_norm_eps": 1e-6,
+    "rope_theta": 1000000.0, "sliding_window": None, "tie_word_embeddings": False, "bos_token_id": 1,
+    "eos_token_id": 2, "torch_dtype": "float32"
+}
 OPT = {
-    "architectures": ["OPTForCausalLM"], "model_type": "opt", "vocab_size": 272, "hidden_size": 64, "word_embed_proj_dim": 64, "ffn_dim": 128,
-    "num_hidden_layers": 2, "num_attention_heads": 4, "activation_function": "relu", "max_position_embeddings": 256,
-    "do_layer_norm_before": True, "layer_norm_elementwise_affine": True, "enable_bias": True, "_remove_final_layer_norm": False,
-    "tie_word_embeddings": True, "dropout": 0.1, "attention_dropout": 0.0, "bos_token_id": 2, "eos_token_id": 2, "pad_token_id": 1,
-    "torch_dtype": "float32"}
+    "architectures": ["OPTForCausalLM"
+                      ], "model_type": "opt", "vocab_size": 272, "hidden_size": 64, "word_embed_proj_dim": 64,
+    "ffn_dim": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "activation_function": "relu",
+    "max_position_embeddings": 256, "do_layer_norm_before": True, "layer_norm_elementwise_affine": True,
+    "enable_bias": True, "_remove_final_layer_norm": False, "tie_word_embeddings": True, "dropout": 0.1,
+    "attention_dropout": 0.0, "bos_token_id": 2, "eos_token_id": 2, "pad_token_id": 1, "torch_dtype": "float32"
+}
 NEOX = {
-    "architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "vocab_size": 256, "hidden_size": 64, "intermediate_size": 128,
-    "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_act": "gelu", "max_position_embeddings": 256, "rotary_pct": 0.25,
-    "rotary_emb_base": 10000, "use_parallel_residual": True, "attention_bias": True, "layer_norm_eps": 1e-5, "tie_word_embeddings": False,
-    "bos_token_id": 0, "eos_token_id": 0, "torch_dtype": "float32"}
-LLAMA3_ROPE = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+    "architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "vocab_size": 256, "hidden_size": 64,
+    "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_act": "gelu",
+    "max_position_embeddings": 256, "rotary_pct": 0.25, "rotary_emb_base": 10000, "use_parallel_residual": True,
+    "attention_bias": True, "layer_norm_eps": 1e-5, "tie_word_embeddings": False, "bos_token_id": 0,
+    "eos_token_id": 0, "torch_dtype": "float32"
+}
+LLAMA3_ROPE = {
+    "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64
+}
 
 # name: (seed, config, stored dtype, shards)
 MODELS = {
     "llama": (1, LLAMA, torch.float32, 1),
     "llama-bf16": (2, LLAMA | {"torch_dtype": "bfloat16"}, torch.bfloat16, 1),
     "llama-f16": (3, LLAMA | {"torch_dtype": "float16"}, torch.float16, 1),
-    "llama-sharded": (4, LLAMA | {"num_hidden_layers": 3, "num_key_value_heads": 8, "tie_word_embeddings": True}, torch.float32, 3),
-    "llama3-rope": (5, LLAMA | {"num_attention_heads": 4, "rope_theta": 500000.0, "rope_scaling": LLAMA3_ROPE}, torch.float32, 1),
-    "llama-linear-rope": (6, LLAMA | {"num_attention_heads": 4, "rope_scaling": {"type": "linear", "factor": 4.0}}, torch.float32, 1),
+    "llama-sharded": (4, LLAMA | {"num_hidden_layers": 3, "num_key_value_heads": 8, "tie_word_embeddings": True},
+                      torch.float32, 3),
+    "llama3-rope": (5, LLAMA | {"num_attention_heads": 4, "rope_theta": 500000.0, "rope_scaling": LLAMA3_ROPE},
+                    torch.float32, 1),
+    "llama-linear-rope": (6, LLAMA | {"num_attention_heads": 4, "rope_scaling": {"type": "linear", "factor": 4.0}},
+                          torch.float32, 1),
     "mistral": (7, MISTRAL, torch.float32, 1),
     "opt": (8, OPT, torch.float32, 1),
     "opt-350m-like": (9, OPT | {"do_layer_norm_before": False, "word_embed_proj_dim": 32}, torch.float32, 1),
@@ -87,7 +101,8 @@ def randomise(model, seed):
             elif "embed" in name:
                 p.copy_((1 / math.sqrt(p.shape[1]) if small else 4 / math.sqrt(p.shape[1]) if tied else 1.0) * noise)
             elif p.dim() == 2:
-                p.copy_((0.5 if "fc2" in name else 1.3) / math.sqrt(p.shape[1]) * noise)  # relu's mean would drown the rest
+                p.copy_((0.5 if "fc2" in name else 1.3) / math.sqrt(p.shape[1]) *
+                        noise)  # relu's mean would drown the rest
             elif name.endswith("norm.weight"):
                 p.copy_((4.0 if small and name in last_norm else 1.0) * (1.0 + 0.2 * noise))
             else:
@@ -111,7 +126,7 @@ def add_old_buffers(state, config):
         prefix = f"gpt_neox.layers.{layer}.attention."
         state[prefix + "bias"] = torch.ones(1, 1, 8, 8, dtype=torch.bool).tril()
         state[prefix + "masked_bias"] = torch.tensor(-1e9)
-        state[prefix + "rotary_emb.inv_freq"] = 10000.0 ** (-torch.arange(0, rotary, 2) / rotary)
+        state[prefix + "rotary_emb.inv_freq"] = 10000.0**(-torch.arange(0, rotary, 2) / rotary)
 
 
 def save_weights(state, folder, shards):
@@ -134,7 +149,7 @@ def save_weights(state, folder, shards):
 @torch.no_grad()
 def greedy(model, ids):
     """Greedy continuation of a batch of prompts: (ids, smallest gap on the way) for each."""
-    cache, new, path, gap = None, ids, [], torch.full((ids.shape[0],), math.inf)
+    cache, new, path, gap = None, ids, [], torch.full((ids.shape[0], ), math.inf)
     for _ in range(GREEDY_STEPS):
         out = model(new, past_key_values=cache, use_cache=True)
         cache = out.past_key_values
@@ -163,7 +178,10 @@ def reference(model, vocab, seed):
         whole = model(torch.cat([ids, path[0]])[None], use_cache=False).logits[0]
         assert whole[length - 1:-1].argmax(1).tolist() == path[0].tolist(), "cached and whole runs differ"
         rows = model(ids[None], use_cache=False).logits[0]
-        prompts.append({"ids": ids.tolist(), "logits_offset": offset, "rows": length, "greedy": path[0].tolist(), "min_gap": round(gap.item(), 5)})
+        prompts.append({
+            "ids": ids.tolist(), "logits_offset": offset, "rows": length, "greedy": path[0].tolist(),
+            "min_gap": round(gap.item(), 5)
+        })
         logits.append(rows.contiguous())
         offset += rows.numel()
     return prompts, torch.cat(logits)
@@ -187,16 +205,24 @@ def make(name, out):
     if name == "neox":
         add_old_buffers(state, config)
     save_weights(state, folder, shards)
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder,
+                                                                    dtype=torch.float32,
+                                                                    attn_implementation="eager",
+                                                                    output_loading_info=True)
     assert not info["missing_keys"], info
     model.eval()
     prompts, logits = reference(model, config["vocab_size"], seed)
     logits.numpy().astype("<f4").tofile(folder / "reference_logits.bin")
-    write_json(folder / "reference.json", {
-        "made_by": "tools/make_reference_models.py", "transformers": transformers.__version__, "torch": torch.__version__.split("+")[0],
-        "seed": seed, "vocab_size": config["vocab_size"], "prompts": prompts})
-    print(f"{name}: {sum(t.numel() for t in state.values())} weights, logits std {logits.std():.2f}, min_gap "
-          f"{min(p['min_gap'] for p in prompts):.4f}, distinct greedy ids {[len(set(p['greedy'])) for p in prompts]}", flush=True)
+    write_json(
+        folder / "reference.json", {
+            "made_by": "tools/make_reference_models.py", "transformers": transformers.__version__,
+            "torch": torch.__version__.split("+")[0], "seed": seed, "vocab_size": config["vocab_size"],
+            "prompts": prompts
+        })
+    print(
+        f"{name}: {sum(t.numel() for t in state.values())} weights, logits std {logits.std():.2f}, min_gap "
+        f"{min(p['min_gap'] for p in prompts):.4f}, distinct greedy ids {[len(set(p['greedy'])) for p in prompts]}",
+        flush=True)
 
 
 def main():

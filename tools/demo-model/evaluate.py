@@ -17,12 +17,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import make_text
 
 HAND_PROMPTS = [
-    "Hello", "Who are you?", "Tell me a story about a dog", "Tell me a long story about a fox.", "Write one sentence about rain.",
-    "List five animals.", "list 3 colours", "Name one fruit.", "What colour is the sky?", "What does a cow eat?",
-    "Tell me a story about a dragon in three sentences.", "Give me ten girls' names please", "How do I make tea?", "Count to seven.",
-    "Write a poem about a cat.", "What is the capital of France?", "Describe the forest.", "Write 2 sentences about the king.",
-    "Could you tell me a short story about Anna the painter?", "What is three plus four?", "Explain how a computer works",
-    "I would love a bedtime story about a little owl", "Which animals live in the sea? Name four.", "Say hello three times."]
+    "Hello", "Who are you?", "Tell me a story about a dog", "Tell me a long story about a fox.",
+    "Write one sentence about rain.", "List five animals.", "list 3 colours", "Name one fruit.",
+    "What colour is the sky?", "What does a cow eat?", "Tell me a story about a dragon in three sentences.",
+    "Give me ten girls' names please", "How do I make tea?", "Count to seven.", "Write a poem about a cat.",
+    "What is the capital of France?", "Describe the forest.", "Write 2 sentences about the king.",
+    "Could you tell me a short story about Anna the painter?", "What is three plus four?",
+    "Explain how a computer works", "I would love a bedtime story about a little owl",
+    "Which animals live in the sea? Name four.", "Say hello three times."
+]
 
 
 def sentences(text):
@@ -33,7 +36,8 @@ def right_form(answer, want):
     """Whether the answer has the number of items, sentences or words that was asked for."""
     lines = [line for line in answer.split("\n") if line]
     checks = {
-        "items": lambda n: len(lines) == n and all(line.startswith(f"{i}. ") for i, line in enumerate(lines, 1)) and len(set(lines)) == n,
+        "items": lambda n: len(lines) == n and all(line.startswith(f"{i}. ")
+                                                   for i, line in enumerate(lines, 1)) and len(set(lines)) == n,
         "sentences": lambda n: sentences(answer) == n,
         "sentences_at_most": lambda n: 1 <= sentences(answer) <= n,
         "sentences_between": lambda n: n[0] <= sentences(answer) <= n[1],
@@ -45,18 +49,26 @@ def right_form(answer, want):
 
 
 class Answerer:
+
     def __init__(self, folder, temperature):
         self.tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-        self.sampling = dict(do_sample=True, temperature=temperature, top_p=0.95) if temperature > 0 else dict(do_sample=False, temperature=None, top_p=None)
+        self.sampling = dict(do_sample=True, temperature=temperature, top_p=0.95) if temperature > 0 else dict(
+            do_sample=False, temperature=None, top_p=None)
         self.end = self.tokenizer.convert_tokens_to_ids("<|im_end|>")
 
     @torch.no_grad()
     def answer(self, conversations, limit):
         """For each conversation: (text, tokens without the end token, ended by itself)"""
-        texts = [self.tokenizer.apply_chat_template(c, tokenize=False, add_generation_prompt=True) for c in conversations]
+        texts = [
+            self.tokenizer.apply_chat_template(c, tokenize=False, add_generation_prompt=True) for c in conversations
+        ]
         batch = self.tokenizer(texts, return_tensors="pt", padding=True, return_token_type_ids=False)
-        out = self.model.generate(**batch, max_new_tokens=limit, eos_token_id=self.end, pad_token_id=3, **self.sampling)
+        out = self.model.generate(**batch,
+                                  max_new_tokens=limit,
+                                  eos_token_id=self.end,
+                                  pad_token_id=3,
+                                  **self.sampling)
         results = []
         for row in out[:, batch["input_ids"].shape[1]:].tolist():
             ended = self.end in row
@@ -67,7 +79,8 @@ class Answerer:
 
 def measure(answerer, count, seed, limit):
     rng = random.Random(seed)
-    samples = [(kind, *make_text.turn(rng, kind)) for kind in make_text.WEIGHTS for _ in range(max(8, count * make_text.WEIGHTS[kind] // 100))]
+    samples = [(kind, *make_text.turn(rng, kind)) for kind in make_text.WEIGHTS
+               for _ in range(max(8, count * make_text.WEIGHTS[kind] // 100))]
     rows = defaultdict(list)
     for start in range(0, len(samples), 32):
         part = samples[start:start + 32]

@@ -18,18 +18,24 @@ WEIGHTS = {  # share of each kind among single-turn dialogues
     "greeting": 4, "word": 6, "sentence": 9, "sentences": 7, "list": 16, "count": 4, "repeat": 2, "question": 14,
     "describe": 6, "steps": 4, "poem": 3, "story_n": 12, "story": 7, "story_short": 3, "story_long": 8, "unknown": 4,
 }
-SYSTEM = ["You are a helpful assistant.", "You are a friendly assistant.", "Answer in simple words.", "Be kind and clear.",
-          "You know a small world of people, animals and places."]
+SYSTEM = [
+    "You are a helpful assistant.", "You are a friendly assistant.", "Answer in simple words.", "Be kind and clear.",
+    "You know a small world of people, animals and places."
+]
 FOLLOW_UPS = {
     "list": ["And {core}?", "Now {core}.", "Good. Next, {core}."],
     "story_n": ["Another one, please.", "One more story, please.", "Tell me another one."],
 }
 THANKS = ["Thank you!", "Thanks.", "Thank you very much.", "Thanks a lot!", "That was nice, thank you."]
-WELCOME = ["You are welcome!", "You are welcome. I am glad to help.", "I am happy that you like it!", "With pleasure!"]
-FRAMES = ["{c}.", "{c}.", "{c}.", "{c}", "{c}, please.", "Please {l}.", "Please, {l}.", "Can you {l}?", "Could you {l}?",
-          "Could you please {l}?", "Would you {l}?", "I want you to {l}.", "I would like you to {l}.", "Hello! {c}.",
-          "Hi, can you {l}?", "Hey, {l}.", "Now {l}.", "{l}", "{l} please", "{c}!", "Your task: {l}.", "I need you to {l}.",
-          "Will you {l}?", "Go on and {l}.", "My wish: {l}."]
+WELCOME = [
+    "You are welcome!", "You are welcome. I am glad to help.", "I am happy that you like it!", "With pleasure!"
+]
+FRAMES = [
+    "{c}.", "{c}.", "{c}.", "{c}", "{c}, please.", "Please {l}.", "Please, {l}.", "Can you {l}?", "Could you {l}?",
+    "Could you please {l}?", "Would you {l}?", "I want you to {l}.", "I would like you to {l}.", "Hello! {c}.",
+    "Hi, can you {l}?", "Hey, {l}.", "Now {l}.", "{l}", "{l} please", "{c}!", "Your task: {l}.", "I need you to {l}.",
+    "Will you {l}?", "Go on and {l}.", "My wish: {l}."
+]
 
 
 def frame(rng, core):

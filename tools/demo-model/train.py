@@ -8,8 +8,8 @@ trained with Muon (Jordan et al. 2024), which needs about half the tokens that A
 AdamW. The answers count fully in the loss, the prompts a tenth.
 """
 import argparse
+import itertools
 import json
-import math
 import os
 import random
 import time
@@ -25,17 +25,22 @@ from transformers import LlamaConfig, LlamaForCausalLM
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"]
 END_OF_TEXT, IM_START, IM_END, PAD = range(4)
 PROMPT_WEIGHT = 0.1
-CHAT_TEMPLATE = ("{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"
-                 "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
 
 
 def train_tokenizer(samples, vocab):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=vocab, special_tokens=SPECIAL, show_progress=False,
+    trainer = trainers.BpeTrainer(vocab_size=vocab,
+                                  special_tokens=SPECIAL,
+                                  show_progress=False,
                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-    tokenizer.train_from_iterator((m["content"] for s in samples for m in [{"content": "system\nuser\nassistant\n"}] + s["messages"]), trainer)
+    tokenizer.train_from_iterator(
+        (m["content"] for s in samples for m in [{"content": "system\nuser\nassistant\n"}] + s["messages"]), trainer)
     return tokenizer
 
 
@@ -89,7 +94,7 @@ def collate(documents):
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum, orthogonalised by five Newton-Schulz steps (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon)."""
+    """Momentum, orthogonalised by five Newton-Schulz steps (Jordan et al. 2024, kellerjordan.github.io/posts/muon)."""
 
     def __init__(self, params, lr, momentum=0.95, weight_decay=0.01):
         super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))
@@ -102,7 +107,7 @@ class Muon(torch.optim.Optimizer):
                 buffer.lerp_(p.grad, 1 - group["momentum"])
                 update = orthogonal(p.grad.lerp(buffer, group["momentum"]))
                 p.mul_(1 - group["lr"] * group["weight_decay"])
-                p.add_(update, alpha=-group["lr"] * max(1, p.size(0) / p.size(1)) ** 0.5)
+                p.add_(update, alpha=-group["lr"] * max(1, p.size(0) / p.size(1))**0.5)
 
 
 def orthogonal(g, steps=5):
@@ -117,12 +122,23 @@ def orthogonal(g, steps=5):
 
 
 def make_model(args, vocab):
-    config = LlamaConfig(
-        vocab_size=vocab, hidden_size=args.hidden, intermediate_size=args.ffn, num_hidden_layers=args.layers,
-        num_attention_heads=args.heads, num_key_value_heads=args.kv_heads, head_dim=args.hidden // args.heads,
-        max_position_embeddings=1024, rms_norm_eps=1e-5, rope_theta=10000.0, tie_word_embeddings=True,
-        bos_token_id=END_OF_TEXT, eos_token_id=IM_END, pad_token_id=PAD, attention_bias=False, mlp_bias=False,
-        initializer_range=0.02)
+    config = LlamaConfig(vocab_size=vocab,
+                         hidden_size=args.hidden,
+                         intermediate_size=args.ffn,
+                         num_hidden_layers=args.layers,
+                         num_attention_heads=args.heads,
+                         num_key_value_heads=args.kv_heads,
+                         head_dim=args.hidden // args.heads,
+                         max_position_embeddings=1024,
+                         rms_norm_eps=1e-5,
+                         rope_theta=10000.0,
+                         tie_word_embeddings=True,
+                         bos_token_id=END_OF_TEXT,
+                         eos_token_id=IM_END,
+                         pad_token_id=PAD,
+                         attention_bias=False,
+                         mlp_bias=False,
+                         initializer_range=0.02)
     return LlamaForCausalLM(config)
 
 
@@ -135,16 +151,24 @@ def loss_of(model, ids, weights):
     return (each * weight).sum() / weight.sum()
 
 
-def train(model, documents, args, save):
+def rate(step, done, decay):
+    """Share of the learning rate: a short rise, level, then a straight line to zero over the last part."""
+    return min(1.0, (step + 1) / 50) * min(1.0, max(0.0, 1 - done) / decay)
+
+
+def train(model, documents, args):
     matrices = [p for n, p in model.named_parameters() if p.dim() == 2 and "embed" not in n]
     rest = [p for n, p in model.named_parameters() if p.dim() != 2 or "embed" in n]
-    optimizers = [Muon(matrices, lr=args.muon_lr), torch.optim.AdamW(rest, lr=args.adam_lr, betas=(0.9, 0.95), weight_decay=0.0)]
-    base = [args.muon_lr, args.adam_lr]
-    seen, step, start, average = 0, 0, time.time(), None
-    for ids, weights in batches(documents, args.batch, random.Random(args.seed)):
-        done = seen / args.tokens
-        scale = min(1.0, (step + 1) / 50) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
-        for optimizer, lr in zip(optimizers, base):
+    optimizers = [
+        Muon(matrices, lr=args.muon_lr),
+        torch.optim.AdamW(rest, lr=args.adam_lr, betas=(0.9, 0.95), weight_decay=0.0)
+    ]
+    seen, first, average = resume(model, optimizers, args.checkpoint)
+    stream = itertools.islice(batches(documents, args.batch, random.Random(args.seed)), first, None)
+    start, seen_before = time.time(), seen
+    for step, (ids, weights) in enumerate(stream, first):
+        scale = rate(step, seen / args.tokens, args.decay)
+        for optimizer, lr in zip(optimizers, [args.muon_lr, args.adam_lr]):
             optimizer.param_groups[0]["lr"] = lr * scale
         loss = loss_of(model, ids, weights)
         loss.backward()
@@ -152,16 +176,31 @@ def train(model, documents, args, save):
         for optimizer in optimizers:
             optimizer.step()
         model.zero_grad(set_to_none=True)
-        seen += int((weights >= 0).sum())
-        step += 1
+        seen += ids.numel()
         average = loss.item() if average is None else 0.98 * average + 0.02 * loss.item()
-        if step % 50 == 0:
-            print(f"step {step} tokens {seen / 1e6:.2f}M loss {average:.4f} {seen / (time.time() - start):.0f} tokens/s", flush=True)
-        if step % 500 == 0:
-            save()
+        if step % 50 == 49:
+            speed = (seen - seen_before) / (time.time() - start)
+            print(f"step {step + 1} tokens {seen / 1e6:.2f}M loss {average:.4f} {speed:.0f} tokens/s", flush=True)
+        if step % 250 == 249 and args.checkpoint and scale >= 1.0:  # so that any longer run can go on from here
+            torch.save(
+                {
+                    "model": model.state_dict(), "optimizers": [o.state_dict() for o in optimizers],
+                    "progress": (seen, step + 1, average)
+                }, args.checkpoint)
         if seen >= args.tokens:
             break
-    print(f"done: {step} steps, {seen} tokens, loss {average:.4f}, {(time.time() - start) / 60:.1f} minutes", flush=True)
+    print(f"done: {step + 1} steps, {seen} tokens, loss {average:.4f}", flush=True)
+
+
+def resume(model, optimizers, path):
+    """(tokens seen, steps done, average loss) of a checkpoint, or a start from nothing."""
+    if not path or not os.path.exists(path):
+        return 0, 0, None
+    saved = torch.load(path)
+    model.load_state_dict(saved["model"])
+    for optimizer, state in zip(optimizers, saved["optimizers"]):
+        optimizer.load_state_dict(state)
+    return saved["progress"]
 
 
 def write_folder(model, tokenizer, out):
@@ -173,17 +212,25 @@ def write_folder(model, tokenizer, out):
     save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
     c = model.config
     config = {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": c.vocab_size, "hidden_size": c.hidden_size,
-        "intermediate_size": c.intermediate_size, "num_hidden_layers": c.num_hidden_layers, "num_attention_heads": c.num_attention_heads,
-        "num_key_value_heads": c.num_key_value_heads, "head_dim": c.head_dim, "hidden_act": "silu", "max_position_embeddings": 1024,
-        "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "rope_scaling": None, "attention_bias": False, "mlp_bias": False,
-        "tie_word_embeddings": True, "bos_token_id": END_OF_TEXT, "eos_token_id": IM_END, "pad_token_id": PAD, "torch_dtype": "bfloat16"}
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": c.vocab_size,
+        "hidden_size": c.hidden_size, "intermediate_size": c.intermediate_size,
+        "num_hidden_layers": c.num_hidden_layers, "num_attention_heads": c.num_attention_heads,
+        "num_key_value_heads": c.num_key_value_heads, "head_dim": c.head_dim, "hidden_act": "silu",
+        "max_position_embeddings": 1024, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "rope_scaling": None,
+        "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": True, "bos_token_id": END_OF_TEXT,
+        "eos_token_id": IM_END, "pad_token_id": PAD, "torch_dtype": "bfloat16"
+    }
     tokenizer_config = {
-        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 1024, "bos_token": None, "eos_token": "<|im_end|>",
-        "pad_token": "<|pad|>", "add_bos_token": False, "clean_up_tokenization_spaces": False, "chat_template": CHAT_TEMPLATE}
-    generation = {"bos_token_id": END_OF_TEXT, "eos_token_id": [IM_END, END_OF_TEXT], "pad_token_id": PAD,
-                  "do_sample": True, "temperature": 0.7, "top_p": 0.95}
-    for name, value in (("config", config), ("tokenizer_config", tokenizer_config), ("generation_config", generation)):
+        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 1024, "bos_token": None,
+        "eos_token": "<|im_end|>", "pad_token": "<|pad|>", "add_bos_token": False,
+        "clean_up_tokenization_spaces": False, "chat_template": CHAT_TEMPLATE
+    }
+    generation = {
+        "bos_token_id": END_OF_TEXT, "eos_token_id": [IM_END, END_OF_TEXT], "pad_token_id": PAD, "do_sample": True,
+        "temperature": 0.7, "top_p": 0.95
+    }
+    for name, value in (("config", config), ("tokenizer_config", tokenizer_config), ("generation_config",
+                                                                                     generation)):
         (out / f"{name}.json").write_text(json.dumps(value, indent=2) + "\n")
     tokenizer.save(str(out / "tokenizer.json"))
 
@@ -199,9 +246,11 @@ def main():
     parser.add_argument("--heads", type=int, default=6)
     parser.add_argument("--kv-heads", type=int, default=2)
     parser.add_argument("--ffn", type=int, default=512)
-    parser.add_argument("--batch", type=int, default=4096, help="tokens in a step")
+    parser.add_argument("--batch", type=int, default=2048, help="tokens in a step")
     parser.add_argument("--muon-lr", type=float, default=0.02)
     parser.add_argument("--adam-lr", type=float, default=4e-3)
+    parser.add_argument("--decay", type=float, default=0.3, help="last share of the run in which the rate falls")
+    parser.add_argument("--checkpoint", help="file to keep the state of the level part in, and to go on from")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
 
@@ -210,10 +259,11 @@ def main():
     samples = [json.loads(line) for line in open(args.text)]
     tokenizer = train_tokenizer(samples[:30000], args.vocab)
     documents = [d for d in (encode(tokenizer, s) for s in samples) if len(d[0]) <= 1024]
-    print(f"{len(documents)} documents, {sum(len(d[0]) for d in documents) / 1e6:.1f}M tokens, vocab {tokenizer.get_vocab_size()}", flush=True)
+    size = sum(len(ids) for ids, _ in documents)
+    print(f"{len(documents)} documents, {size / 1e6:.1f}M tokens, vocab {tokenizer.get_vocab_size()}", flush=True)
     model = make_model(args, tokenizer.get_vocab_size())
     print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f}M parameters", flush=True)
-    train(model, documents, args, lambda: write_folder(model, tokenizer, args.out))
+    train(model, documents, args)
     write_folder(model, tokenizer, args.out)
 
 

@@ -52,14 +52,15 @@ ANIMALS = {
     "donkey": ("big", "brays", "on a farm", "hay", "carries heavy bags", "is very patient", 4),
     "hedgehog": ("small", "sniffs", "under the leaves", "worms", "rolls up like a ball", "has many spines", 4),
 }
-PLURALS = {"mouse": "mice", "goose": "geese", "sheep": "sheep", "deer": "deer", "fish": "fish",
-           "wolf": "wolves", "fox": "foxes", "man": "men", "woman": "women", "child": "children",
-           "baby": "babies", "leaf": "leaves", "cherry": "cherries", "berry": "berries", "city": "cities",
-           "peach": "peaches", "strawberry": "strawberries", "bus": "buses", "box": "boxes",
-           "knife": "knives", "tomato": "tomatoes", "potato": "potatoes", "fisherman": "fishermen",
-           "brush": "brushes", "library": "libraries", "beach": "beaches", "bench": "benches",
-           "watch": "watches", "daisy": "daisies", "lily": "lilies", "puppy": "puppies",
-           "pony": "ponies", "butterfly": "butterflies", "clothes": "clothes"}
+PLURALS = {
+    "mouse": "mice", "goose": "geese", "sheep": "sheep", "deer": "deer", "fish": "fish", "wolf": "wolves",
+    "fox": "foxes", "man": "men", "woman": "women", "child": "children", "baby": "babies", "leaf": "leaves",
+    "cherry": "cherries", "berry": "berries", "city": "cities", "peach": "peaches", "strawberry": "strawberries",
+    "bus": "buses", "box": "boxes", "knife": "knives", "tomato": "tomatoes", "potato": "potatoes",
+    "fisherman": "fishermen", "brush": "brushes", "library": "libraries", "beach": "beaches", "bench": "benches",
+    "watch": "watches", "daisy": "daisies", "lily": "lilies", "puppy": "puppies", "pony": "ponies",
+    "butterfly": "butterflies", "clothes": "clothes"
+}
 
 # name: (pronoun, what the person does, where, a remark)
 PEOPLE = {
@@ -96,7 +97,8 @@ PLACES = {
     "river": ("by the river", ["cold water", "round stones", "little fish", "a wooden bridge"], "fast and clear"),
     "lake": ("at the lake", ["blue water", "ducks", "a small boat", "tall grass"], "still and deep"),
     "mountain": ("on the mountain", ["grey rocks", "snow", "wild goats", "cold wind"], "high and cold"),
-    "market": ("at the market", ["fresh fruit", "loud voices", "baskets of bread", "bright cloth"], "loud and full of people"),
+    "market": ("at the market", ["fresh fruit", "loud voices", "baskets of bread",
+                                 "bright cloth"], "loud and full of people"),
     "school": ("at school", ["books", "desks", "a big map", "many children"], "full of children"),
     "kitchen": ("in the kitchen", ["warm bread", "pots and pans", "a hot oven", "a round table"], "warm and bright"),
     "castle": ("in the castle", ["high towers", "a golden chair", "long halls", "old pictures"], "old and cold"),
@@ -113,16 +115,36 @@ PLACES = {
 
 # name: (with article, what it is for)
 OBJECTS = {
-    "ball": ("a", "playing"), "kite": ("a", "playing in the wind"), "hat": ("a", "keeping your head warm"),
-    "book": ("a", "reading"), "lamp": ("a", "making light"), "key": ("a", "opening doors"),
-    "boat": ("a", "crossing the water"), "basket": ("a", "carrying things"), "drum": ("a", "making music"),
-    "coat": ("a", "keeping warm"), "shoe": ("a", "walking"), "cup": ("a", "drinking"),
-    "spoon": ("a", "eating soup"), "bell": ("a", "calling people"), "box": ("a", "keeping things"),
-    "ladder": ("a", "climbing up"), "umbrella": ("an", "keeping dry"), "bicycle": ("a", "riding"),
-    "chair": ("a", "sitting"), "map": ("a", "finding the way"), "ring": ("a", "wearing on a finger"),
-    "rope": ("a", "pulling things"), "bucket": ("a", "carrying water"), "clock": ("a", "telling the time"),
-    "pencil": ("a", "writing"), "blanket": ("a", "sleeping"), "flute": ("a", "making music"),
-    "doll": ("a", "playing"), "scarf": ("a", "keeping your neck warm"), "candle": ("a", "making light"),
+    "ball": ("a", "playing"),
+    "kite": ("a", "playing in the wind"),
+    "hat": ("a", "keeping your head warm"),
+    "book": ("a", "reading"),
+    "lamp": ("a", "making light"),
+    "key": ("a", "opening doors"),
+    "boat": ("a", "crossing the water"),
+    "basket": ("a", "carrying things"),
+    "drum": ("a", "making music"),
+    "coat": ("a", "keeping warm"),
+    "shoe": ("a", "walking"),
+    "cup": ("a", "drinking"),
+    "spoon": ("a", "eating soup"),
+    "bell": ("a", "calling people"),
+    "box": ("a", "keeping things"),
+    "ladder": ("a", "climbing up"),
+    "umbrella": ("an", "keeping dry"),
+    "bicycle": ("a", "riding"),
+    "chair": ("a", "sitting"),
+    "map": ("a", "finding the way"),
+    "ring": ("a", "wearing on a finger"),
+    "rope": ("a", "pulling things"),
+    "bucket": ("a", "carrying water"),
+    "clock": ("a", "telling the time"),
+    "pencil": ("a", "writing"),
+    "blanket": ("a", "sleeping"),
+    "flute": ("a", "making music"),
+    "doll": ("a", "playing"),
+    "scarf": ("a", "keeping your neck warm"),
+    "candle": ("a", "making light"),
 }
 
 # name: (today's sentence, what people do, how it is)
@@ -138,19 +160,54 @@ WEATHER = {
 }
 
 FOODS = {
-    "apple": ("red", "sweet"), "banana": ("yellow", "soft"), "cherry": ("red", "sweet"), "lemon": ("yellow", "sour"),
-    "orange": ("orange", "juicy"), "pear": ("green", "sweet"), "plum": ("purple", "sweet"), "strawberry": ("red", "sweet"),
-    "carrot": ("orange", "crunchy"), "tomato": ("red", "juicy"), "potato": ("brown", "plain"), "peach": ("orange", "soft"),
-    "bread": ("brown", "fresh"), "cheese": ("yellow", "salty"), "soup": ("orange", "hot"), "cake": ("brown", "sweet"),
-    "honey": ("golden", "very sweet"), "egg": ("white", "soft"), "milk": ("white", "fresh"), "rice": ("white", "plain"),
+    "apple": ("red", "sweet"),
+    "banana": ("yellow", "soft"),
+    "cherry": ("red", "sweet"),
+    "lemon": ("yellow", "sour"),
+    "orange": ("orange", "juicy"),
+    "pear": ("green", "sweet"),
+    "plum": ("purple", "sweet"),
+    "strawberry": ("red", "sweet"),
+    "carrot": ("orange", "crunchy"),
+    "tomato": ("red", "juicy"),
+    "potato": ("brown", "plain"),
+    "peach": ("orange", "soft"),
+    "bread": ("brown", "fresh"),
+    "cheese": ("yellow", "salty"),
+    "soup": ("orange", "hot"),
+    "cake": ("brown", "sweet"),
+    "honey": ("golden", "very sweet"),
+    "egg": ("white", "soft"),
+    "milk": ("white", "fresh"),
+    "rice": ("white", "plain"),
 }
 MASS_FOOD = {"bread", "cheese", "soup", "cake", "honey", "milk", "rice"}
 
 THING_COLOURS = {
-    "the sky": "blue", "grass": "green", "snow": "white", "the sun": "yellow", "the night": "black", "a leaf": "green",
-    "a tomato": "red", "a lemon": "yellow", "milk": "white", "a carrot": "orange", "a banana": "yellow", "coal": "black",
-    "a strawberry": "red", "the sea": "blue", "a frog": "green", "a crow": "black", "chocolate": "brown", "an elephant": "grey",
-    "a plum": "purple", "a cloud": "white", "a flamingo": "pink", "honey": "golden", "a robin's chest": "red", "sand": "yellow",
+    "the sky": "blue",
+    "grass": "green",
+    "snow": "white",
+    "the sun": "yellow",
+    "the night": "black",
+    "a leaf": "green",
+    "a tomato": "red",
+    "a lemon": "yellow",
+    "milk": "white",
+    "a carrot": "orange",
+    "a banana": "yellow",
+    "coal": "black",
+    "a strawberry": "red",
+    "the sea": "blue",
+    "a frog": "green",
+    "a crow": "black",
+    "chocolate": "brown",
+    "an elephant": "grey",
+    "a plum": "purple",
+    "a cloud": "white",
+    "a flamingo": "pink",
+    "honey": "golden",
+    "a robin's chest": "red",
+    "sand": "yellow",
 }
 
 # categories for lists: what one asks for, and the possible items
@@ -188,60 +245,91 @@ LISTS = {
     "musical instruments": "drum flute bell piano guitar violin trumpet harp horn whistle organ".split(),
     "feelings": "happy sad angry tired proud afraid calm lonely brave curious shy".split(),
     "days and months": "Monday Tuesday Friday Sunday January March April June July October December".split(),
-    "things to do on a rainy day": ["read a book", "bake a cake", "paint a picture", "sing a song", "build a tent",
-                                    "write a letter", "play a game", "drink cocoa", "tell stories", "take a nap",
-                                    "clean the room"],
-    "things to do on a sunny day": ["go to the beach", "fly a kite", "ride a bicycle", "swim in the lake", "have a picnic",
-                                    "climb a tree", "water the garden", "play with a ball", "eat ice cream",
-                                    "walk in the park", "sail a boat"],
-    "things to do in winter": ["build a snowman", "ride a sledge", "skate on the ice", "feed the birds", "knit a scarf",
-                               "drink hot tea", "sit by the fire", "bake a cake", "read a long book", "wear a warm coat",
-                               "throw snowballs"],
+    "things to do on a rainy day": [
+        "read a book", "bake a cake", "paint a picture", "sing a song", "build a tent", "write a letter",
+        "play a game", "drink cocoa", "tell stories", "take a nap", "clean the room"
+    ],
+    "things to do on a sunny day": [
+        "go to the beach", "fly a kite", "ride a bicycle", "swim in the lake", "have a picnic", "climb a tree",
+        "water the garden", "play with a ball", "eat ice cream", "walk in the park", "sail a boat"
+    ],
+    "things to do in winter": [
+        "build a snowman", "ride a sledge", "skate on the ice", "feed the birds", "knit a scarf", "drink hot tea",
+        "sit by the fire", "bake a cake", "read a long book", "wear a warm coat", "throw snowballs"
+    ],
 }
-ITEM_OF = {"animals": "animal", "colours": "colour", "fruits": "fruit", "vegetables": "vegetable", "birds": "bird",
-           "foods": "food", "drinks": "drink", "toys": "toy", "tools": "tool", "places": "place", "jobs": "job",
-           "boys' names": "boy's name", "girls' names": "girl's name", "names": "name", "flowers": "flower",
-           "trees": "tree", "vehicles": "vehicle", "insects": "insect", "pets": "pet", "feelings": "feeling",
-           "farm animals": "farm animal", "sea animals": "sea animal", "forest animals": "forest animal",
-           "musical instruments": "musical instrument", "parts of the body": "part of the body"}
+ITEM_OF = {
+    "animals": "animal", "colours": "colour", "fruits": "fruit", "vegetables": "vegetable", "birds": "bird",
+    "foods": "food", "drinks": "drink", "toys": "toy", "tools": "tool", "places": "place", "jobs": "job",
+    "boys' names": "boy's name", "girls' names": "girl's name", "names": "name", "flowers": "flower", "trees": "tree",
+    "vehicles": "vehicle", "insects": "insect", "pets": "pet", "feelings": "feeling", "farm animals": "farm animal",
+    "sea animals": "sea animal", "forest animals": "forest animal", "musical instruments": "musical instrument",
+    "parts of the body": "part of the body"
+}
 
 # how to do small things: (as asked, the steps in order)
 RECIPES = {
-    "make tea": ["Fill the kettle with water.", "Heat the water.", "Put the tea in a cup.", "Pour the hot water into the cup.",
-                 "Wait a few minutes.", "Add some milk.", "Drink the tea slowly."],
-    "bake a cake": ["Mix flour and sugar.", "Add two eggs.", "Stir in some milk.", "Pour everything into a pan.",
-                    "Heat the oven.", "Bake the cake for one hour.", "Let it cool and share it."],
-    "make a sandwich": ["Take two slices of bread.", "Put butter on the bread.", "Cut some cheese.", "Put the cheese on the bread.",
-                        "Add a slice of tomato.", "Close the sandwich.", "Eat it with a friend."],
-    "plant a tree": ["Choose a sunny place.", "Dig a deep hole.", "Put the little tree into the hole.", "Fill the hole with earth.",
-                     "Press the earth with your feet.", "Give it plenty of water.", "Wait for many years."],
-    "wash a dog": ["Fill a tub with warm water.", "Call the dog.", "Put the dog into the tub.", "Rub its fur with soap.",
-                   "Rinse the soap away.", "Dry the dog with a towel.", "Give the dog a treat."],
-    "build a snowman": ["Wait for a lot of snow.", "Roll a big ball of snow.", "Roll a smaller ball.", "Put it on the big one.",
-                        "Make a head of snow.", "Give it a carrot for a nose.", "Put a hat on its head."],
-    "fly a kite": ["Wait for a windy day.", "Go to an open hill.", "Hold the line tightly.", "Throw the kite into the air.",
-                   "Run against the wind.", "Let the line out slowly.", "Watch the kite dance."],
-    "make soup": ["Wash the carrots and potatoes.", "Cut them into small pieces.", "Fill a pot with water.", "Put everything into the pot.",
-                  "Add a little salt.", "Cook it for half an hour.", "Serve the soup hot."],
-    "go to bed": ["Put away your toys.", "Wash your face.", "Brush your teeth.", "Put on your nightclothes.",
-                  "Read a short story.", "Turn off the lamp.", "Close your eyes."],
-    "catch a fish": ["Find a quiet place by the river.", "Put a worm on the hook.", "Throw the line into the water.", "Sit very still.",
-                     "Wait until the line moves.", "Pull the line in slowly.", "Say thank you to the river."],
+    "make tea": [
+        "Fill the kettle with water.", "Heat the water.", "Put the tea in a cup.", "Pour the hot water into the cup.",
+        "Wait a few minutes.", "Add some milk.", "Drink the tea slowly."
+    ],
+    "bake a cake": [
+        "Mix flour and sugar.", "Add two eggs.", "Stir in some milk.", "Pour everything into a pan.",
+        "Heat the oven.", "Bake the cake for one hour.", "Let it cool and share it."
+    ],
+    "make a sandwich": [
+        "Take two slices of bread.", "Put butter on the bread.", "Cut some cheese.", "Put the cheese on the bread.",
+        "Add a slice of tomato.", "Close the sandwich.", "Eat it with a friend."
+    ],
+    "plant a tree": [
+        "Choose a sunny place.", "Dig a deep hole.", "Put the little tree into the hole.",
+        "Fill the hole with earth.", "Press the earth with your feet.", "Give it plenty of water.",
+        "Wait for many years."
+    ],
+    "wash a dog": [
+        "Fill a tub with warm water.", "Call the dog.", "Put the dog into the tub.", "Rub its fur with soap.",
+        "Rinse the soap away.", "Dry the dog with a towel.", "Give the dog a treat."
+    ],
+    "build a snowman": [
+        "Wait for a lot of snow.", "Roll a big ball of snow.", "Roll a smaller ball.", "Put it on the big one.",
+        "Make a head of snow.", "Give it a carrot for a nose.", "Put a hat on its head."
+    ],
+    "fly a kite": [
+        "Wait for a windy day.", "Go to an open hill.", "Hold the line tightly.", "Throw the kite into the air.",
+        "Run against the wind.", "Let the line out slowly.", "Watch the kite dance."
+    ],
+    "make soup": [
+        "Wash the carrots and potatoes.", "Cut them into small pieces.", "Fill a pot with water.",
+        "Put everything into the pot.", "Add a little salt.", "Cook it for half an hour.", "Serve the soup hot."
+    ],
+    "go to bed": [
+        "Put away your toys.", "Wash your face.", "Brush your teeth.", "Put on your nightclothes.",
+        "Read a short story.", "Turn off the lamp.", "Close your eyes."
+    ],
+    "catch a fish": [
+        "Find a quiet place by the river.", "Put a worm on the hook.", "Throw the line into the water.",
+        "Sit very still.", "Wait until the line moves.", "Pull the line in slowly.", "Say thank you to the river."
+    ],
 }
 
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 MONTHS = "January February March April May June July August September October November December".split()
-NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
-OPPOSITES = [("big", "small"), ("hot", "cold"), ("fast", "slow"), ("day", "night"), ("happy", "sad"), ("old", "young"),
-             ("high", "low"), ("wet", "dry"), ("light", "dark"), ("loud", "quiet"), ("full", "empty"), ("soft", "hard"),
-             ("long", "short"), ("open", "closed"), ("rich", "poor"), ("strong", "weak"), ("early", "late"), ("left", "right"),
-             ("up", "down"), ("good", "bad"), ("near", "far"), ("clean", "dirty"), ("sweet", "sour"), ("first", "last")]
+NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split(
+)
+OPPOSITES = [("big", "small"), ("hot", "cold"), ("fast", "slow"),
+             ("day", "night"), ("happy", "sad"), ("old", "young"), ("high", "low"), ("wet", "dry"), ("light", "dark"),
+             ("loud", "quiet"), ("full", "empty"), ("soft", "hard"), ("long", "short"), ("open", "closed"),
+             ("rich", "poor"), ("strong", "weak"), ("early", "late"), ("left", "right"), ("up", "down"),
+             ("good", "bad"), ("near", "far"), ("clean", "dirty"), ("sweet", "sour"), ("first", "last")]
 
 # subjects outside the world: the model says that it does not know them
-UNKNOWN = """the capital of France|quantum physics|the stock market|a computer|the internet|a black hole|the president|
-mathematics|chemistry|Python code|machine learning|a rocket engine|the universe|democracy|electricity|the Roman Empire|
-world history|a democracy|philosophy|the human brain|DNA|an atom|gravity|evolution|the moon landing|economics|inflation|
-law|religion|politics|a telephone|a camera|the best film|football results|the news|the latest song|a bank account|taxes|
-my homework|a neural network|a database|an operating system|Linux|a web page|JSON|a compiler|calculus|geometry|algebra|
-the speed of light|the theory of relativity|the French revolution|Shakespeare|Mozart|Einstein|America|China|Germany|
-Paris|London|Tokyo|a virus|vaccines|the heart|medicine|a hotel|a flight to Rome|my car insurance|the meaning of life""".replace("\n", "").split("|")
+UNKNOWN = """
+the capital of France|quantum physics|the stock market|a computer|the internet|a black hole|the president|
+mathematics|chemistry|Python code|machine learning|a rocket engine|the universe|democracy|electricity|
+the Roman Empire|world history|a democracy|philosophy|the human brain|DNA|an atom|gravity|evolution|
+the moon landing|economics|inflation|law|religion|politics|a telephone|a camera|the best film|football results|
+the news|the latest song|a bank account|taxes|my homework|a neural network|a database|an operating system|Linux|
+a web page|JSON|a compiler|calculus|geometry|algebra|the speed of light|the theory of relativity|
+the French revolution|Shakespeare|Mozart|Einstein|America|China|Germany|Paris|London|Tokyo|a virus|vaccines|
+the heart|medicine|a hotel|a flight to Rome|my car insurance|the meaning of life
+""".replace("\n", "").split("|")
