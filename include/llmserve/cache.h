@@ -73,7 +73,7 @@ struct lls_cache_info { /* K7 */
   uint32_t cached_tokens;  /* computed, wherever they are */
   uint32_t missing_tokens; /* of those, not on the device */
   uint32_t shared_tokens;
-  uint32_t free_slots; /* in the last block, per list */
+  uint32_t free_slots; /* of its blocks, per list: tokens that take no new unit */
   /* version 1 ends here */
 };
 
@@ -156,11 +156,11 @@ struct lls_cache_vtable {
   void (*release)(void *self, const struct lls_request *,
                   uint32_t flags); /* K6 at its end */
   int (*info)(void *self, const struct lls_request *, struct lls_cache_info *out);
-  /* K13 After commit. Lists stay valid until the next begin. */
+  /* K13 After commit. Lists stay valid until the request's computed or the next begin. */
   int (*table)(void *self, const struct lls_request *, struct lls_block_table *out);
   /* K14 After commit: all copies of this step, in order; valid until the next begin. */
   size_t (*copies)(void *self, const struct lls_copy **out);
-  /* cached_tokens of the request have been computed. */
+  /* cached_tokens of the request have been computed. Once per request of the batch. */
   void (*computed)(void *self, const struct lls_request *, uint32_t cached_tokens);
   uint32_t (*preempt_modes)(void *self); /* 1u << enum lls_preempt_mode it can do */
   int (*audit)(void *self, const struct lls_sink *); /* K19 full state; 0 or -EIO */
