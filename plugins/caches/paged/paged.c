@@ -294,14 +294,32 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   return 0;
 }
 
-static void count_shared(const struct paged *m, const struct sequence *s,
-                         struct lls_cache_info *out)
+/* Who holds a block holds the blocks before it too (invariant 2), so the shared ones come
+ * first and bisection finds where they end: the core asks for every request, every step.
+ */
+static uint32_t shared_blocks(const struct paged *m, const struct sequence *s)
 {
-  for (uint32_t i = 0; i < s->held; i++)
-    if (m->blocks[block_at(m, s, i)].references == 1)
-      out->owned_units += 2;
+  uint32_t low = 0, high = s->held;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (m->blocks[block_at(m, s, middle)].references > 1)
+      low = middle + 1;
     else
-      out->shared_tokens += m->block_tokens;
+      high = middle;
+  }
+  return low;
+}
+
+static void describe_device(const struct paged *m, const struct sequence *s,
+                            struct lls_cache_info *out)
+{
+  uint32_t shared = shared_blocks(m, s);
+  out->residency = LLS_RESIDENT_DEVICE;
+  out->form = LLS_FORM_KV;
+  out->device_units = 2 * s->held;
+  out->owned_units = 2 * (s->held - shared);
+  out->shared_tokens = min_u32(shared * m->block_tokens, s->cached);
+  out->free_slots = s->held * m->block_tokens - s->cached;
 }
 
 static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
@@ -313,11 +331,7 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   *out = (struct lls_cache_info){.size = out->size, .cached_tokens = s->cached};
   switch (s->place) {
   case ON_DEVICE:
-    out->residency = LLS_RESIDENT_DEVICE;
-    out->form = LLS_FORM_KV;
-    out->device_units = 2 * s->held;
-    out->free_slots = s->held * m->block_tokens - s->cached;
-    count_shared(m, s, out);
+    describe_device(m, s, out);
     break;
   case ON_HOST:
     out->residency = LLS_RESIDENT_HOST;

@@ -88,7 +88,7 @@ static void bring_back(const struct fcfs *f, struct step *s, uint32_t budget)
   uint32_t seats = min_u32((uint32_t)f->params.max_seqs, s->view->max_sequences);
   for (uint32_t i = 0; i < s->view->n_preempted; i++) {
     const struct lls_request *r = s->view->preempted[i];
-    uint32_t pending = lls_request_pending(r);
+    uint32_t pending = step_pending(s, r);
     if (s->tail + i >= seats || s->tokens == 0 || s->sequences == 0 ||
         (pending > 1 && s->runs > 0))
       return;
