@@ -14,33 +14,6 @@ static const char *source(const char *relative, char *buffer, size_t size)
   return buffer;
 }
 
-static int load(uint32_t kind, const struct harness_policy *policy,
-                struct harness_loaded *out, struct lls_error *err)
-{
-  int rc = lls_plugin_open(kind, policy->name, &out->module, err);
-  if (rc < 0)
-    return rc;
-  const struct lls_param_table *table = &out->module->params;
-  out->params = calloc(1, table->size + 1);
-  rc = out->params != NULL ? lls_params_default(table, out->params, err) : -ENOMEM;
-  const char *const *p = policy->parameters;
-  for (; rc == 0 && p != NULL && p[0] != NULL; p += 2) {
-    const struct lls_param *param = lls_param_find(table, p[0]);
-    rc = param != NULL
-             ? lls_param_bind(param, p[1], NULL, out->params, err)
-             : lls_fail(err, -EINVAL, "%s has no parameter %s", policy->name, p[0]);
-  }
-  return rc;
-}
-
-static void unload(struct harness_loaded *l)
-{
-  if (l->params != NULL)
-    lls_params_release(&l->module->params, l->params);
-  free(l->params);
-  lls_plugin_close(l->module);
-}
-
 static int create_engine(struct harness *h, const struct harness_options *o,
                          struct lls_error *err)
 {
@@ -107,11 +80,11 @@ int harness_open(struct harness *h, const struct harness_options *o,
                  struct lls_error *err)
 {
   *h = (struct harness){.log = {.fd = 2, .level = o->log_level, .format = LLS_LOG_TEXT}};
-  int rc = load(LLS_KIND_SCHEDULER, &o->scheduler, &h->scheduler, err);
+  int rc = policy_load(LLS_KIND_SCHEDULER, &o->scheduler, &h->scheduler, err);
   if (rc == 0)
-    rc = load(LLS_KIND_CACHE, &o->cache, &h->cache, err);
+    rc = policy_load(LLS_KIND_CACHE, &o->cache, &h->cache, err);
   if (rc == 0)
-    rc = load(LLS_KIND_PREDICTOR, &o->predictor, &h->predictor, err);
+    rc = policy_load(LLS_KIND_PREDICTOR, &o->predictor, &h->predictor, err);
   if (rc == 0)
     rc = create_engine(h, o, err);
   if (rc == 0)
@@ -127,9 +100,9 @@ void harness_close(struct harness *h)
   lls_engine_destroy(h->engine);
   if (h->device != NULL)
     h->device->ops->destroy(h->device);
-  unload(&h->scheduler);
-  unload(&h->cache);
-  unload(&h->predictor);
+  policy_unload(&h->scheduler);
+  policy_unload(&h->cache);
+  policy_unload(&h->predictor);
   *h = (struct harness){0};
 }
 

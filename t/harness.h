@@ -10,12 +10,7 @@
 #include "core/engine/engine.h"
 #include "core/loop/loop.h"
 #include "core/obs/log.h"
-#include "core/plugin/loader.h"
-
-struct harness_policy {
-  const char *name;              /* as in llmserve.ini */
-  const char *const *parameters; /* "key", "value", ..., NULL; or NULL */
-};
+#include "t/policy.h"
 
 struct harness_options {
   const char *model;      /* folder, from the source root */
@@ -29,11 +24,6 @@ struct harness_options {
   bool threaded;      /* with a step thread instead of harness_step */
   uint32_t threads;   /* of the device; 1 by default */
   uint32_t log_level; /* enum lls_log_level, LLS_LOG_ERROR by default */
-};
-
-struct harness_loaded {
-  struct lls_plugin_module *module;
-  void *params;
 };
 
 struct harness {
