@@ -14,9 +14,10 @@
 
 #include <math.h>
 
-#define DRIVE_MAX_TOKENS 256 /* of a step */
-#define DRIVE_MAX_COPIES 512
-#define DRIVE_HOST_UNITS 512
+#define DRIVE_MAX_TOKENS   256 /* of a step */
+#define DRIVE_MAX_COPIES   512
+#define DRIVE_DEVICE_UNITS 512
+#define DRIVE_HOST_UNITS   512
 
 struct drive_model { /* what is under test */
   struct reference *reference;
@@ -90,7 +91,7 @@ static inline void drive_open(struct drive_model *m, const char *name,
       .max_sequences = REFERENCE_MAX_PROMPTS,
       .max_logits = DRIVE_MAX_TOKENS,
       .block_tokens = block_tokens,
-      .cache_bytes = UNITS_MAX * unit,
+      .cache_bytes = DRIVE_DEVICE_UNITS * unit,
       .host_cache_bytes = DRIVE_HOST_UNITS * unit,
   };
   if (rc == 0)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sequences with block tables, for tests of the engine. Units are handed out in a mixed
- * up order, so that no test passes because blocks happen to lie side by side.
+ * Sequences with block tables, for tests and benchmarks of the engine. Units are handed
+ * out in a mixed up order, so that no test passes because blocks happen to lie side by
+ * side.
  */
 #ifndef LLS_T_SEQUENCE_H
 #define LLS_T_SEQUENCE_H
 
-#include "t/tap.h"
+#include <assert.h>
 
 #include <llmserve/types.h>
 
-#define UNITS_MAX           512
-#define SEQUENCE_MAX_BLOCKS 64
+#define UNITS_MAX           4096
+#define SEQUENCE_MAX_BLOCKS 256
 
 struct units { /* a stack of free unit blocks */
   uint32_t n, free[UNITS_MAX];
@@ -25,7 +26,7 @@ struct sequence {
 
 static inline void units_init(struct units *u, uint32_t n)
 {
-  assert_true(n <= UNITS_MAX);
+  assert(n <= UNITS_MAX);
   u->n = n;
   for (uint32_t i = 0; i < n; i++)
     u->free[i] = i;
@@ -47,9 +48,9 @@ static inline void sequence_grow(struct sequence *s, struct units *u, uint32_t t
                                  uint32_t block_tokens)
 {
   uint32_t blocks = (tokens + block_tokens - 1) / block_tokens;
-  assert_true(blocks <= SEQUENCE_MAX_BLOCKS);
+  assert(blocks <= SEQUENCE_MAX_BLOCKS);
   while (s->table.k_count < blocks) {
-    assert_true(u->n >= 2);
+    assert(u->n >= 2);
     uint32_t i = s->table.k_count++;
     s->table.v_count++;
     s->k[i].block = u->free[--u->n];

@@ -66,13 +66,27 @@ int main(void)
 {
   static char llama[] = "llama", bf16[] = "llama-bf16", f16[] = "llama-f16",
               sharded[] = "llama-sharded", llama3[] = "llama3-rope",
-              linear[] = "llama-linear-rope", mistral[] = "mistral", opt[] = "opt",
-              opt_350m[] = "opt-350m-like", neox[] = "neox", serial[] = "neox-serial";
+              linear[] = "llama-linear-rope", biases[] = "llama-biases",
+              mistral[] = "mistral", window[] = "mistral-window", opt[] = "opt",
+              plain[] = "opt-plain", opt_350m[] = "opt-350m-like", neox[] = "neox",
+              serial[] = "neox-serial";
   const struct CMUnitTest tests[] = {
-      MODEL(llama),   MODEL(bf16),   MODEL(f16),
-      MODEL(sharded), MODEL(llama3), MODEL(linear),
-      MODEL(mistral), MODEL(opt),    MODEL(opt_350m),
-      MODEL(neox),    MODEL(serial), {"block sizes", test_block_sizes, NULL, NULL, llama},
+      MODEL(llama),
+      MODEL(bf16),
+      MODEL(f16),
+      MODEL(sharded),
+      MODEL(llama3),
+      MODEL(linear),
+      MODEL(biases),
+      MODEL(mistral),
+      MODEL(window),
+      MODEL(opt),
+      MODEL(plain),
+      MODEL(opt_350m),
+      MODEL(neox),
+      MODEL(serial),
+      {"block sizes", test_block_sizes, NULL, NULL, llama},
+      {"block sizes and a window", test_block_sizes, NULL, NULL, window},
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

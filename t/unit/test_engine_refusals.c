@@ -207,7 +207,7 @@ static void test_bad_tables(void **state)
   struct drive_model *m = *state;
   struct step s;
   make_step(&s);
-  s.sequence.v[2].block = UNITS_MAX;
+  s.sequence.v[2].block = DRIVE_DEVICE_UNITS;
   refuse(m, &s, -EINVAL, "block 512 of 512 in the pool");
   make_step(&s);
   s.sequence.k[1].first_token = 17;
@@ -258,7 +258,7 @@ static void test_bad_copies(void **state)
   accept(m, &s);
   s.batch.n_sequences = 0;
   accept(m, &s);
-  copy.source = UNITS_MAX;
+  copy.source = DRIVE_DEVICE_UNITS;
   refuse(m, &s, -EINVAL, "a copy of the step is outside the pool");
   copy.source = 0;
   copy.target = DRIVE_HOST_UNITS;

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine on the shape of a 1.1B Llama (bench/llama-1.1b) with random weights: decodes
+ * of 1, 16 and 32 streams behind a context of 128 tokens, prefills of 512 and 2048.
+ *
+ *   bench/engine [auto|bf16|f32|int8] [threads]
+ *
+ * The floor of a step is the larger of two times: reading every packed weight once at the
+ * machine's read bandwidth, and the multiplications of all matrices at its f32 rate;
+ * attention, cache and head of unwanted rows count as nothing. Each round measures the
+ * limits, then every load; a ratio is of one round, so that a busy machine disturbs both
+ * sides of it. The median over the rounds is printed.
+ */
+#include "bench/bench.h"
+#include "bench/limits.h"
+
+#include "core/engine/engine.h"
+#include "kernels/cpu/cpu.h"
+#include "t/sequence.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS       5
+#define MAX_STREAMS  32
+#define MAX_TOKENS   2048
+#define CONTEXT      128 /* of each stream before the decodes */
+#define DECODES      8   /* steps of one measurement */
+#define BLOCK_TOKENS 16
+
+struct load {
+  const char *name;
+  uint32_t streams, tokens; /* tokens of each stream in one step */
+  double tokens_per_s[ROUNDS], ratio[ROUNDS];
+  bool memory_bound;
+};
+
+static struct load loads[] = {
+    {.name = "decode", .streams = 1, .tokens = 1},
+    {.name = "decode", .streams = 16, .tokens = 1},
+    {.name = "decode", .streams = 32, .tokens = 1},
+    {.name = "prefill", .streams = 1, .tokens = 512},
+    {.name = "prefill", .streams = 1, .tokens = 2048},
+};
+#define N_LOADS (sizeof loads / sizeof *loads)
+
+struct bench {
+  struct lls_device *device;
+  struct lls_engine *engine;
+  struct limits limits;
+  struct units units;
+  struct sequence sequences[MAX_STREAMS];
+  int32_t tokens[MAX_TOKENS];
+};
+
+static void die(const char *what, const struct lls_error *err, int rc)
+{
+  fprintf(stderr, "bench/engine: %s: %s\n", what, lls_error_text(err, rc));
+  exit(1);
+}
+
+static void step(struct bench *b, uint32_t streams, uint32_t tokens)
+{
+  static const struct lls_sampling greedy = {
+      .top_p = 1, .repetition_penalty = 1, .banned = -1};
+  struct lls_engine_sequence parts[MAX_STREAMS];
+  for (uint32_t i = 0; i < streams; i++) {
+    struct sequence *s = &b->sequences[i];
+    sequence_grow(s, &b->units, s->cached + tokens, BLOCK_TOKENS);
+    parts[i] = (struct lls_engine_sequence){
+        .tokens = b->tokens,
+        .n_tokens = tokens,
+        .context = s->cached,
+        .table = &s->table,
+        .sampling = &greedy,
+    };
+    s->cached += tokens;
+  }
+  const struct lls_engine_batch batch = {.n_sequences = streams, .sequences = parts};
+  struct lls_engine_result result;
+  struct lls_error err = {0};
+  int rc = lls_engine_submit(b->engine, &batch, &err);
+  if (rc == 0)
+    rc = lls_engine_wait(b->engine, &result, &err);
+  if (rc != 0)
+    die("step", &err, rc);
+}
+
+static void reset(struct bench *b)
+{
+  units_init(&b->units, UNITS_MAX);
+  for (size_t i = 0; i < MAX_STREAMS; i++)
+    sequence_init(&b->sequences[i]);
+}
+
+/* Seconds of one step. */
+static double measure(struct bench *b, const struct load *load)
+{
+  reset(b);
+  bool decode = load->tokens == 1;
+  for (uint32_t done = 0; decode && done < CONTEXT; done += 32)
+    step(b, load->streams, 32);
+  uint32_t steps = decode ? DECODES : 1;
+  double start = bench_seconds();
+  for (uint32_t i = 0; i < steps; i++)
+    step(b, load->streams, load->tokens);
+  return (bench_seconds() - start) / steps;
+}
+
+static void round_of(struct bench *b, struct load *load, int round)
+{
+  const struct lls_model_config *c = lls_engine_config(b->engine);
+  double read = limits_read(&b->limits, true, 3072), rate = limits_f32(&b->limits);
+  double layer =
+      (double)c->hidden * (lls_qkv_columns(c) + c->heads * c->head_dim + 3.0 * c->ffn);
+  double rows = (double)load->streams * load->tokens;
+  double operations =
+      2 * (rows * layer * c->layers + (double)load->streams * c->hidden * c->vocab);
+  double reading = (double)lls_engine_weight_bytes(b->engine) / read;
+  double multiplying = operations / rate;
+  double seconds = measure(b, load);
+  load->memory_bound = reading > multiplying;
+  load->tokens_per_s[round] = rows / seconds;
+  load->ratio[round] = (load->memory_bound ? reading : multiplying) / seconds;
+}
+
+static enum lls_weight_format format_named(const char *name)
+{
+  static const char *const names[] = {"auto", "f32", "bf16", "int8"};
+  for (int i = 0; i < 4; i++)
+    if (strcmp(names[i], name) == 0)
+      return (enum lls_weight_format)i;
+  fprintf(stderr, "usage: bench/engine [auto|bf16|f32|int8] [threads]\n");
+  exit(2);
+}
+
+static void create(struct bench *b, enum lls_weight_format format, uint32_t threads)
+{
+  const char *root = getenv("LLS_SRCDIR");
+  char folder[4096];
+  snprintf(folder, sizeof folder, "%s/bench/llama-1.1b",
+           root != NULL ? root : LLS_SRCDIR);
+  struct lls_error err = {0};
+  struct lls_model_config config;
+  int rc = lls_model_config_read(folder, &config, &err);
+  if (rc != 0)
+    die(folder, &err, rc);
+  const struct lls_device_options device = {
+      .threads = threads,
+      .pin = true,
+      .max_rows = MAX_TOKENS,
+      .max_sequences = MAX_STREAMS,
+      .max_columns = lls_engine_max_columns(&config),
+  };
+  rc = lls_cpu_device_create(&device, &b->device, &err);
+  if (rc != 0)
+    die("device", &err, rc);
+  const struct lls_engine_options engine = {
+      .model_path = folder,
+      .dummy = true,
+      .weights = format,
+      .cache_element = LLS_BF16,
+      .max_tokens = MAX_TOKENS,
+      .max_sequences = MAX_STREAMS,
+      .block_tokens = BLOCK_TOKENS,
+      .cache_bytes = UNITS_MAX * lls_unit_bytes(&(struct lls_pool_shape){
+                                     .layers = config.layers,
+                                     .kv_heads = config.kv_heads,
+                                     .head_dim = config.head_dim,
+                                     .block_tokens = BLOCK_TOKENS,
+                                     .element = LLS_BF16,
+                                 }),
+  };
+  rc = lls_engine_create(&engine, &config, b->device, &b->engine, &err);
+  if (rc != 0)
+    die("engine", &err, rc);
+  for (int32_t i = 0; i < MAX_TOKENS; i++)
+    b->tokens[i] = i * 13 % (int32_t)config.vocab;
+}
+
+static void print(struct load *load)
+{
+  double ratio = bench_median(load->ratio, ROUNDS);
+  double rate = bench_median(load->tokens_per_s, ROUNDS);
+  printf("%-8s %2u x %4u  %8.1f tokens/s, floor %8.1f  %3.0f%% (best %3.0f%%) of %s\n",
+         load->name, load->streams, load->tokens, rate, rate / ratio, ratio * 100,
+         load->ratio[ROUNDS - 1] * 100,
+         load->memory_bound ? "read bandwidth" : "f32 peak");
+}
+
+int main(int argc, char **argv)
+{
+  static struct bench b;
+  enum lls_weight_format format = format_named(argc > 1 ? argv[1] : "auto");
+  create(&b, format, argc > 2 ? (uint32_t)atoi(argv[2]) : 0);
+  char text[256];
+  b.device->ops->describe(b.device, text, sizeof text);
+  printf("%s; weights %.2f GB\n", text, (double)lls_engine_weight_bytes(b.engine) * 1e-9);
+  if (limits_create(lls_cpu(b.device)->threads, &b.limits) != 0)
+    die("limits", NULL, -12);
+  for (int round = 0; round < ROUNDS; round++)
+    for (size_t i = 0; i < N_LOADS; i++)
+      round_of(&b, &loads[i], round);
+  for (size_t i = 0; i < N_LOADS; i++)
+    print(&loads[i]);
+  limits_destroy(&b.limits);
+  lls_engine_destroy(b.engine);
+  b.device->ops->destroy(b.device);
+  return 0;
+}
