@@ -1,10 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of y = x W^T + b; filled in by linear_*.c. */
+/*
+ * y = x W^T + b: how a matrix lies in memory and what an ISA level has to provide.
+ *
+ * A matrix of (rows = outputs, columns = inputs) is cut into *panels* of 16 outputs. In a
+ * panel the 16 outputs of one input lie together, so a product reads it once, from front
+ * to back, whatever the number of rows of x. bf16 keeps two inputs of an output side by
+ * side: on AVX2 a shift and a mask make f32 of them, AVX-512-BF16 multiplies the pair,
+ * and 16 pairs of inputs are a B tile of AMX, so that one copy serves all three.
+ *
+ * x is first rearranged (`pack`) into *groups* of up to max_rows rows; a `tile` then
+ * multiplies one group by one or a few panels over a range of inputs, adding to sums in
+ * f32. It adds up LLS_DEPTH inputs at a time before they join the sums: that is where a
+ * product of many rows is cut anyway, and it rounds less than one long sum. All levels
+ * keep this rule: the sum of one output of one row is taken in the same order whatever
+ * the number of rows and whichever group the row is in. So a row's result
+ * is the same bit for bit in every batch, which is what makes a sequence's text
+ * independent of its company; a general matrix product does not promise that.
+ */
 #ifndef LLS_CPU_LINEAR_H
 #define LLS_CPU_LINEAR_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LLS_PANEL       16  /* outputs of a panel */
+#define LLS_INPUT_ALIGN 32  /* inputs are padded with zeros to a multiple of this */
+#define LLS_ROW_BLOCK   96  /* rows of x packed at a time, a multiple of every max_rows */
+#define LLS_PANEL_BLOCK 32  /* panels whose sums a thread keeps at a time */
+#define LLS_DEPTH       512 /* inputs that are added up before they join the sums */
+
+enum lls_packed {
+  LLS_PACKED_F32,  /* (panels, inputs, 16) float */
+  LLS_PACKED_F16,  /* (panels, inputs, 16) half */
+  LLS_PACKED_INT8, /* (panels, inputs, 16) int8_t, one scale per output */
+  LLS_PACKED_BF16, /* (panels, inputs / 2, 16, 2) bf16 */
+  LLS_N_PACKED
+};
+
+static inline size_t lls_packed_bytes(enum lls_packed p)
+{
+  return p == LLS_PACKED_F32 ? 4 : p == LLS_PACKED_INT8 ? 1 : 2;
+}
+
+struct lls_weight {
+  enum lls_packed packed;
+  size_t rows, columns;
+  size_t panels, inputs; /* rows / 16 rounded up; columns rounded up to LLS_INPUT_ALIGN */
+  size_t panel_bytes;    /* of one panel */
+  char *data;            /* (panels, panel_bytes) */
+  float *scale;          /* (panels, 16), INT8 only */
+  float *bias;           /* (panels, 16), NULL if none */
+  size_t bytes;          /* of all three */
+};
+
+/*
+ * One group times some panels over `inputs` inputs. Before: the sums of earlier inputs if
+ * `more`, else anything. Meanwhile memory is asked for ahead: each stream `lead` inputs
+ * further on, and for its last `lead` inputs the beginning of the panels that follow.
+ */
+struct lls_tile {
+  const char *weight; /* (inputs, 16) of the first panel */
+  size_t panel_bytes; /* from one panel to the next */
+  size_t panels;
+  const void *x; /* the group, from the first of these inputs on */
+  size_t inputs; /* a multiple of LLS_INPUT_ALIGN */
+  size_t rows;   /* of the group */
+  bool more;
+  float *sums;       /* (panels, sum_stride), each (rows, 16) */
+  size_t sum_stride; /* floats from one panel's sums to the next */
+  size_t lead;       /* a multiple of LLS_INPUT_ALIGN, at most `inputs` */
+};
+
+struct lls_linear_kernel {
+  unsigned max_rows; /* of a group; divides LLS_ROW_BLOCK */
+  unsigned row_unit; /* all groups but the last are multiples of this */
+  unsigned x_bytes;  /* of an element of packed x */
+  unsigned panels;   /* that a tile takes at once where groups share them */
+  /* Rearranges n_rows <= max_rows rows of `columns` into one group of `inputs` inputs,
+   * padded with zeros. A group's space is (inputs, max_rows) elements. */
+  void (*pack)(const float *x, size_t n_rows, size_t columns, size_t inputs, void *group);
+  /* Elements of a group of n_rows before input k, a multiple of LLS_INPUT_ALIGN. */
+  size_t (*skip)(size_t n_rows, size_t k);
+  void (*tile)(const struct lls_tile *);
+  /* Around a thread's tiles of one product; NULL: nothing to do. */
+  void (*begin)(void), (*end)(void);
+};
+
 struct lls_cpu_linear_kernels {
-  const char *name;
+  struct lls_linear_kernel of[LLS_N_PACKED];
 };
 
 #endif

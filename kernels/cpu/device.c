@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CPU device: its threads, its working memory and the vtable. Operations run at once,
+ * in the order they are called, on all threads together; each returns when it is done.
+ */
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/memory.h"
+#include "kernels/cpu/ops.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void destroy(struct lls_device *device)
+{
+  if (device == NULL)
+    return;
+  struct lls_cpu_device *d = lls_cpu(device);
+  lls_cpu_memory_free(d->scratch);
+  lls_cpu_memory_free(d->shared);
+  lls_cpu_threads_destroy(d->threads);
+  free(d);
+}
+
+static int memory(struct lls_device *device, size_t *total, size_t *available)
+{
+  (void)device;
+  return lls_cpu_memory_size(total, available);
+}
+
+static void describe(struct lls_device *device, char *text, size_t size)
+{
+  const struct lls_cpu_device *d = lls_cpu(device);
+  size_t total = 0, available = 0;
+  lls_cpu_memory_size(&total, &available);
+  snprintf(text, size, "cpu: %s, %u thread%s%s, %.1f of %.1f GB memory free",
+           lls_isa_name(d->isa), d->n_threads, d->n_threads == 1 ? "" : "s",
+           d->options.pin ? " (pinned)" : "", (double)available * 1e-9,
+           (double)total * 1e-9);
+}
+
+/* Both kinds are ordinary memory here. */
+static int alloc(struct lls_device *device, enum lls_memory kind, size_t bytes,
+                 void **out)
+{
+  (void)device;
+  (void)kind;
+  return lls_cpu_memory_alloc(bytes, out);
+}
+
+static void release(struct lls_device *device, enum lls_memory kind, void *data)
+{
+  (void)device;
+  (void)kind;
+  lls_cpu_memory_free(data);
+}
+
+static int step_begin(struct lls_device *device, struct lls_pool *pool,
+                      const struct lls_device_step *step)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  d->pool = pool;
+  d->step = step;
+  d->status = 0;
+  return 0;
+}
+
+static int step_end(struct lls_device *device, struct lls_error *err)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  d->pool = NULL;
+  d->step = NULL;
+  if (d->status != 0)
+    lls_fail(err, d->status, "%s", d->error.text);
+  return d->status;
+}
+
+void lls_cpu_step_fail(struct lls_cpu_device *d, int code, const char *format, ...)
+{
+  if (d->status != 0)
+    return;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(d->error.text, sizeof d->error.text, format, args);
+  va_end(args);
+  d->status = code;
+}
+
+static void download(struct lls_device *device, const void *from, void *to, size_t bytes)
+{
+  (void)device;
+  memcpy(to, from, bytes);
+}
+
+static const struct lls_device_ops ops = {
+    .name = "cpu",
+    .destroy = destroy,
+    .describe = describe,
+    .memory = memory,
+    .alloc = alloc,
+    .release = release,
+    .weight_create = lls_cpu_weight_create,
+    .weight_destroy = lls_cpu_weight_destroy,
+    .weight_bytes = lls_cpu_weight_bytes,
+    .vector_create = lls_cpu_vector_create,
+    .table_create = lls_cpu_table_create,
+    .table_destroy = lls_cpu_table_destroy,
+    .step_begin = step_begin,
+    .step_end = step_end,
+    .linear = lls_cpu_linear,
+    .logits = lls_cpu_logits,
+    .download = download,
+};
+
+static size_t largest(size_t a, size_t b)
+{
+  return a > b ? a : b;
+}
+
+/* Room for the hungriest operation; a thread also unpacks one row while loading. */
+static int allocate_scratch(struct lls_cpu_device *d)
+{
+  size_t columns = d->options.max_columns;
+  d->scratch_bytes = largest(lls_cpu_linear_scratch(), columns * sizeof(float));
+  d->scratch_bytes = (d->scratch_bytes + 4095) & ~(size_t)4095;
+  d->shared_bytes = lls_cpu_linear_shared(columns);
+  void *scratch = NULL;
+  int rc = lls_cpu_memory_alloc(d->scratch_bytes * d->n_threads, &scratch);
+  d->scratch = scratch;
+  return rc != 0 ? rc : lls_cpu_memory_alloc(d->shared_bytes, &d->shared);
+}
+
+int lls_cpu_device_create(const struct lls_device_options *options,
+                          struct lls_device **out, struct lls_error *err)
+{
+  enum lls_isa isa;
+  int rc = lls_isa_from_name(options->isa, &isa);
+  if (rc == -EINVAL)
+    return lls_fail(err, rc, "isa \"%s\" is unknown: use generic, avx2, avx512 or amx",
+                    options->isa);
+  if (rc != 0)
+    return lls_fail(err, rc, "this CPU has no %s, only %s", options->isa,
+                    lls_isa_name(lls_isa_best()));
+  struct lls_cpu_device *d = calloc(1, sizeof *d);
+  if (d == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for the CPU device");
+  d->base = (struct lls_device){.ops = &ops, .activation_type = LLS_F32};
+  d->options = *options;
+  d->isa = isa;
+  lls_cpu_kernels_fill(&d->kernels, isa);
+  rc = lls_cpu_threads_create(options->threads, options->pin, &d->threads);
+  if (rc != 0) {
+    lls_fail(err, rc, "cannot start %u threads: %s", options->threads, strerror(-rc));
+    goto fail_threads;
+  }
+  d->n_threads = lls_cpu_threads_count(d->threads);
+  rc = allocate_scratch(d);
+  if (rc != 0) {
+    lls_fail(err, rc, "no memory for the working space of %u threads", d->n_threads);
+    goto fail_scratch;
+  }
+  *out = &d->base;
+  return 0;
+
+fail_scratch:
+  lls_cpu_memory_free(d->scratch);
+  lls_cpu_threads_destroy(d->threads);
+fail_threads:
+  free(d);
+  return rc;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/isa.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char *const names[] = {
+    [LLS_ISA_GENERIC] = "generic",
+    [LLS_ISA_AVX2] = "avx2",
+    [LLS_ISA_AVX512] = "avx512",
+    [LLS_ISA_AMX] = "amx",
+};
+
+#if defined __x86_64__
+#include <cpuid.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool have_avx2(void)
+{
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("f16c");
+}
+
+static bool have_avx512(void)
+{
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512bf16");
+}
+
+/* CPUID (7, 0): edx bit 22 is AMX-BF16, bit 24 AMX-TILE. Linux lets a process use the
+ * tiles after it asked for their state (arch_prctl, ARCH_REQ_XCOMP_PERM). */
+static bool have_amx(void)
+{
+  enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+  unsigned a, b, c, d;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
+    return false;
+  if (!(d >> 22 & 1) || !(d >> 24 & 1))
+    return false;
+  return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+
+enum lls_isa lls_isa_best(void)
+{
+  __builtin_cpu_init();
+  if (!have_avx2())
+    return LLS_ISA_GENERIC;
+  if (!have_avx512())
+    return LLS_ISA_AVX2;
+  return have_amx() ? LLS_ISA_AMX : LLS_ISA_AVX512;
+}
+#else
+enum lls_isa lls_isa_best(void)
+{
+  return LLS_ISA_GENERIC;
+}
+#endif
+
+const char *lls_isa_name(enum lls_isa isa)
+{
+  return names[isa];
+}
+
+int lls_isa_from_name(const char *name, enum lls_isa *out)
+{
+  enum lls_isa best = lls_isa_best();
+  if (name == NULL) {
+    *out = best;
+    return 0;
+  }
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(name, names[i]) != 0)
+      continue;
+    *out = (enum lls_isa)i;
+    return *out <= best ? 0 : -ENOTSUP;
+  }
+  return -EINVAL;
+}

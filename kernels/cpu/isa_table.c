@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/cpu.h"
+
+void lls_cpu_kernels_fill(struct lls_cpu_kernels *k, enum lls_isa isa)
+{
+  lls_cpu_linear_generic(&k->linear);
+#ifdef __x86_64__
+  if (isa >= LLS_ISA_AVX2)
+    lls_cpu_linear_avx2(&k->linear);
+  if (isa >= LLS_ISA_AVX512)
+    lls_cpu_linear_avx512(&k->linear);
+  if (isa >= LLS_ISA_AMX)
+    lls_cpu_linear_amx(&k->linear);
+#else
+  (void)isa;
+#endif
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bf16 and int8 weights on AMX. The unit is a tile of 16 rows of 64 bytes:
+ *
+ *   A  16 rows of x, 32 inputs each, rounded to bf16
+ *   B  16 pairs of inputs of 16 outputs: 1 KiB of a panel as it lies in memory
+ *   C  16 rows by 16 outputs, f32
+ *
+ * A group is up to 32 rows, (tiles, inputs / 32, 16, 32), missing rows zero. Two A and
+ * two B tiles feed four C tiles, so four tile loads serve four products. int8 is widened
+ * to bf16 on the way (exact: 8 bits of significand), once per group.
+ *
+ * Bytes and operations of one pass over a panel: 16 x inputs x (2 or 1) read once,
+ * 2 x 16 x inputs x 16 operations per A tile, however few of its rows are used; a product
+ * takes 16 cycles, the memory some 100 for the tile it needs, so that few rows cost the
+ * same as 16.
+ */
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/number.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+#define TILE       16
+#define TILE_BYTES 1024
+#define K_TILE     32 /* inputs of a tile */
+#define MAX_ROWS   32
+
+/* The registers; the instructions want literal numbers. */
+#define C00     0 /* rows 0..15, first panel */
+#define C01     1
+#define C10     2
+#define C11     3
+#define A0      4
+#define A1      5
+#define B0      6
+#define B1      7
+#define N_TILES 8
+
+/* The compiler does not know that tile instructions read and write memory. */
+#define SETTLE_MEMORY(p) __asm__ volatile("" : : "r"(p) : "memory")
+
+static void begin(void)
+{
+  struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+  } __attribute__((aligned(64))) config = {.palette = 1};
+  for (int i = 0; i < N_TILES; i++) {
+    config.row_bytes[i] = 64;
+    config.rows[i] = TILE;
+  }
+  _tile_loadconfig(&config);
+}
+
+static void end(void)
+{
+  _tile_release();
+}
+
+static size_t tiles_of(size_t n_rows)
+{
+  return (n_rows + TILE - 1) / TILE;
+}
+
+static void pack_tiles(const float *x, size_t n_rows, size_t columns, size_t inputs,
+                       void *group)
+{
+  uint16_t *out = group;
+  size_t k_stride = tiles_of(n_rows) * TILE * K_TILE;
+  memset(out, 0, inputs / K_TILE * k_stride * sizeof *out);
+  for (size_t row = 0; row < n_rows; row++) {
+    for (size_t k = 0; k < columns; k++)
+      out[k / K_TILE * k_stride + row * K_TILE + k % K_TILE] =
+          lls_f32_to_bf16(x[row * columns + k]);
+  }
+}
+
+static size_t skip_tiles(size_t n_rows, size_t k)
+{
+  return k * tiles_of(n_rows) * TILE;
+}
+
+/* Pairs of bf16 as a B tile wants them, from 32 inputs of a panel in int8. */
+INLINE void widen(const char *panel, char tile[TILE_BYTES])
+{
+  for (int pair = 0; pair < TILE; pair++) {
+    __m128i even = _mm_loadu_si128((const __m128i *)panel + 2 * pair);
+    __m128i odd = _mm_loadu_si128((const __m128i *)panel + 2 * pair + 1);
+    __m512i low = _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(even)));
+    __m512i high = _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(odd)));
+    _mm512_store_si512(tile + pair * 64,
+                       _mm512_or_si512(_mm512_srli_epi32(low, 16), high));
+  }
+}
+
+INLINE void prefetch(const char *p, size_t bytes)
+{
+  for (size_t line = 0; line < bytes; line += 64)
+    _mm_prefetch(p + line, _MM_HINT_T0);
+}
+
+/* C (row tiles, panels) += all inputs: the loop that everything else is there for. */
+INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const char *x,
+                     size_t inputs, const int panels, const int row_tiles,
+                     enum lls_packed packed)
+{
+  const size_t b_bytes = K_TILE * LLS_PANEL * lls_packed_bytes(packed);
+  _Alignas(64) char wide[2][TILE_BYTES];
+  for (size_t k = 0; k < inputs; k += K_TILE) {
+    const char *b[2] = {w, w + panel_bytes};
+    for (int p = 0; p < panels; p++) {
+      prefetch(ahead + p * panel_bytes, b_bytes);
+      if (packed == LLS_PACKED_INT8) {
+        widen(b[p], wide[p]);
+        b[p] = wide[p];
+        SETTLE_MEMORY(wide);
+      }
+    }
+    _tile_loadd(B0, b[0], 64);
+    _tile_loadd(A0, x, 64);
+    _tile_dpbf16ps(C00, A0, B0);
+    if (panels == 2) {
+      _tile_loadd(B1, b[1], 64);
+      _tile_dpbf16ps(C01, A0, B1);
+    }
+    if (row_tiles == 2) {
+      _tile_loadd(A1, x + TILE_BYTES, 64);
+      _tile_dpbf16ps(C10, A1, B0);
+      if (panels == 2)
+        _tile_dpbf16ps(C11, A1, B1);
+    }
+    w += b_bytes;
+    ahead += b_bytes;
+    x += row_tiles * TILE_BYTES;
+  }
+}
+
+/* Copies the sums of a part to c or back; rows of c beyond the group's are not used. */
+INLINE void copy_sums(const struct lls_tile *t, size_t first, int panels, bool out,
+                      float c[2][2][TILE * TILE])
+{
+  for (size_t row = 0; row < t->rows; row += TILE) {
+    size_t rows = t->rows - row < TILE ? t->rows - row : TILE;
+    for (int p = 0; p < panels; p++) {
+      float *sums = t->sums + (first + (size_t)p) * t->sum_stride + row * LLS_PANEL;
+      float *tile = c[row / TILE][p];
+      if (out)
+        memcpy(sums, tile, rows * LLS_PANEL * sizeof *sums);
+      else
+        memcpy(tile, sums, rows * LLS_PANEL * sizeof *sums);
+    }
+  }
+}
+
+/* One or two panels, from the `first` on. */
+INLINE void part(const struct lls_tile *t, size_t first, const int panels,
+                 const int row_tiles, enum lls_packed packed)
+{
+  const size_t input_bytes = LLS_PANEL * lls_packed_bytes(packed);
+  const char *w = t->weight + first * t->panel_bytes, *x = t->x;
+  size_t near = t->inputs - t->lead; /* inputs whose lead is in the same panels */
+  _Alignas(64) float c[2][2][TILE * TILE] = {0};
+  if (t->more)
+    copy_sums(t, first, panels, false, c);
+  SETTLE_MEMORY(c);
+  _tile_loadd(C00, c[0][0], 64);
+  _tile_loadd(C01, c[0][1], 64);
+  _tile_loadd(C10, c[1][0], 64);
+  _tile_loadd(C11, c[1][1], 64);
+  multiply(w, w + t->lead * input_bytes, t->panel_bytes, x, near, panels, row_tiles,
+           packed);
+  multiply(w + near * input_bytes, w + panels * t->panel_bytes, t->panel_bytes,
+           x + near / K_TILE * row_tiles * TILE_BYTES, t->lead, panels, row_tiles,
+           packed);
+  _tile_stored(C00, c[0][0], 64);
+  _tile_stored(C01, c[0][1], 64);
+  _tile_stored(C10, c[1][0], 64);
+  _tile_stored(C11, c[1][1], 64);
+  SETTLE_MEMORY(c);
+  copy_sums(t, first, panels, true, c);
+}
+
+INLINE void run(const struct lls_tile *t, const int row_tiles, enum lls_packed packed)
+{
+  size_t i = 0;
+  for (; i + 2 <= t->panels; i += 2)
+    part(t, i, 2, row_tiles, packed);
+  if (i < t->panels)
+    part(t, i, 1, row_tiles, packed);
+}
+
+static void tile_bf16(const struct lls_tile *t)
+{
+  if (t->rows <= TILE)
+    run(t, 1, LLS_PACKED_BF16);
+  else
+    run(t, 2, LLS_PACKED_BF16);
+}
+
+static void tile_int8(const struct lls_tile *t)
+{
+  if (t->rows <= TILE)
+    run(t, 1, LLS_PACKED_INT8);
+  else
+    run(t, 2, LLS_PACKED_INT8);
+}
+
+void lls_cpu_linear_amx(struct lls_cpu_linear_kernels *k)
+{
+  const struct lls_linear_kernel common = {
+      .max_rows = MAX_ROWS,
+      .row_unit = TILE,
+      .x_bytes = sizeof(uint16_t),
+      .panels = 2,
+      .begin = begin,
+      .end = end,
+      .pack = pack_tiles,
+      .skip = skip_tiles,
+  };
+  k->of[LLS_PACKED_BF16] = common;
+  k->of[LLS_PACKED_BF16].tile = tile_bf16;
+  k->of[LLS_PACKED_INT8] = common;
+  k->of[LLS_PACKED_INT8].tile = tile_int8;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tiles of a vector level, included by linear_avx2.c and linear_avx512.c, which say
+ * how many sums a tile has at most (MAX_SUMS vectors) and, with TILE, how many panels it
+ * takes at once for a number of rows. Both multipliers are kept busy by 8 sums in
+ * registers (latency 4, two a cycle); x is read once, broadcast, for all panels.
+ *
+ * Weights become f32 in registers: bf16 by a shift and a mask, f16 and int8 by conversion
+ * instructions. Where the CPU multiplies pairs of bf16 (PAIRS), x is rounded to bf16 and
+ * the weights are used as they are. A group is (inputs, rows), in pairs (inputs / 2,
+ * rows, 2).
+ *
+ * Bytes and operations of one pass over a panel: 16 x inputs x (4, 2 or 1) read once,
+ * 2 x 16 x inputs x rows operations.
+ */
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/simd.h"
+
+#define VECTORS (LLS_PANEL / LANES) /* of a panel's outputs */
+
+#ifdef __AVX512F__
+
+INLINE vf load_int8(const char *p)
+{
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+INLINE vf load_even(const char *p) /* of LANES pairs of bf16 */
+{
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
+}
+INLINE vf load_odd(const char *p)
+{
+  __m512i high = _mm512_set1_epi32((int)0xffff0000);
+  return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), high));
+}
+
+#else
+
+INLINE vf load_int8(const char *p)
+{
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
+INLINE vf load_even(const char *p)
+{
+  __m256i pairs = _mm256_loadu_si256((const __m256i *)p);
+  return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+}
+INLINE vf load_odd(const char *p)
+{
+  __m256i pairs = _mm256_loadu_si256((const __m256i *)p);
+  __m256i high = _mm256_set1_epi32((int)0xffff0000);
+  return _mm256_castsi256_ps(_mm256_and_si256(pairs, high));
+}
+
+#endif
+
+/* Vector v of the outputs of input `odd` of the two that begin at w. */
+INLINE vf load_weight(const char *w, enum lls_packed packed, const int odd, const int v)
+{
+  size_t at = (size_t)(odd * LLS_PANEL + v * LANES);
+  switch (packed) {
+  case LLS_PACKED_F32:
+    return vload((const float *)w + at);
+  case LLS_PACKED_F16:
+    return vload_f16((const uint16_t *)w + at);
+  case LLS_PACKED_INT8:
+    return load_int8(w + at);
+  default:
+    return odd ? load_odd(w + v * LANES * 4) : load_even(w + v * LANES * 4);
+  }
+}
+
+/* sum (panels, rows, VECTORS) += the two inputs at x (2, rows) times those at w. */
+INLINE void multiply_two(const char *w, size_t panel_bytes, const float *x,
+                         const int panels, const int rows, enum lls_packed packed,
+                         vf *sum)
+{
+  UNROLL
+  for (int i = 0; i < 2 * panels; i++) {
+    const int odd = i / panels, p = i % panels;
+    vf b[VECTORS];
+    UNROLL
+    for (int v = 0; v < VECTORS; v++)
+      b[v] = load_weight(w + p * panel_bytes, packed, odd, v);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+      vf xr = vset(x[odd * rows + r]);
+      UNROLL
+      for (int v = 0; v < VECTORS; v++) {
+        vf *s = sum + (p * rows + r) * VECTORS + v;
+        *s = vfma(xr, b[v], *s);
+      }
+    }
+  }
+}
+
+#ifdef PAIRS
+/* The same for pairs of bf16: x (rows, 2). */
+INLINE void multiply_pair(const char *w, size_t panel_bytes, const uint32_t *x,
+                          const int panels, const int rows, vf *sum)
+{
+  __m512bh b[8];
+  UNROLL
+  for (int p = 0; p < panels; p++)
+    b[p] = (__m512bh)_mm512_loadu_si512(w + p * panel_bytes);
+  UNROLL
+  for (int r = 0; r < rows; r++) {
+    __m512bh xr = (__m512bh)_mm512_set1_epi32((int)x[r]);
+    UNROLL
+    for (int p = 0; p < panels; p++)
+      sum[p * rows + r] = _mm512_dpbf16_ps(sum[p * rows + r], xr, b[p]);
+  }
+}
+#endif
+
+/* All `inputs` at w and x, asking for the lines at `ahead` of the same streams. */
+INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const char *x,
+                     size_t inputs, const int panels, const int rows,
+                     enum lls_packed packed, vf *sum)
+{
+  const size_t two_bytes = 2 * LLS_PANEL * lls_packed_bytes(packed);
+  for (size_t k = 0; k < inputs; k += 2) {
+    UNROLL
+    for (int p = 0; p < panels; p++) {
+      _mm_prefetch(ahead + p * panel_bytes, _MM_HINT_T0);
+      if (packed == LLS_PACKED_F32)
+        _mm_prefetch(ahead + p * panel_bytes + 64, _MM_HINT_T0);
+    }
+#ifdef PAIRS
+    if (packed == LLS_PACKED_BF16) {
+      multiply_pair(w, panel_bytes, (const uint32_t *)x, panels, rows, sum);
+      x += (size_t)rows * 2 * sizeof(uint16_t);
+    } else
+#endif
+    {
+      multiply_two(w, panel_bytes, (const float *)x, panels, rows, packed, sum);
+      x += (size_t)rows * 2 * sizeof(float);
+    }
+    w += two_bytes;
+    ahead += two_bytes;
+  }
+}
+
+/* sums (panels, sum_stride) = or += sum (panels, rows, VECTORS). */
+INLINE void keep(const struct lls_tile *t, float *sums, bool more, const int panels,
+                 const int rows, const vf *sum)
+{
+  UNROLL
+  for (int p = 0; p < panels; p++) {
+    UNROLL
+    for (int i = 0; i < rows * VECTORS; i++) {
+      float *to = sums + p * t->sum_stride + i * LANES;
+      vf s = sum[p * rows * VECTORS + i];
+      vstore(to, more ? vadd(vload(to), s) : s);
+    }
+  }
+}
+
+/* `panels` panels, from the `first` on. */
+INLINE void part(const struct lls_tile *t, size_t first, const int panels, const int rows,
+                 const size_t x_bytes, enum lls_packed packed)
+{
+  const size_t input_bytes = LLS_PANEL * lls_packed_bytes(packed);
+  const char *w = t->weight + first * t->panel_bytes, *x = t->x;
+  /* What is asked for at input k: k + lead, or of the next panels k - (inputs - lead). */
+  size_t turn = t->inputs - t->lead;
+  const char *same = w + t->lead * input_bytes;
+  const char *next = w + panels * t->panel_bytes - turn * input_bytes;
+  for (size_t k = 0, end; k < t->inputs; k = end) {
+    end = t->inputs - k < LLS_DEPTH ? t->inputs : k + LLS_DEPTH;
+    size_t middle = turn < k ? k : turn < end ? turn : end;
+    vf sum[MAX_SUMS];
+    UNROLL
+    for (int i = 0; i < MAX_SUMS; i++)
+      sum[i] = vzero();
+    multiply(w + k * input_bytes, same + k * input_bytes, t->panel_bytes,
+             x + k * rows * x_bytes, middle - k, panels, rows, packed, sum);
+    multiply(w + middle * input_bytes, next + middle * input_bytes, t->panel_bytes,
+             x + middle * rows * x_bytes, end - middle, panels, rows, packed, sum);
+    keep(t, t->sums + first * t->sum_stride, t->more || k > 0, panels, rows, sum);
+  }
+}
+
+/* All panels, `panels` at a time. */
+INLINE void run(const struct lls_tile *t, const int panels, const int rows,
+                const size_t x_bytes, enum lls_packed packed)
+{
+  size_t i = 0;
+  for (; i + (size_t)panels <= t->panels; i += (size_t)panels)
+    part(t, i, panels, rows, x_bytes, packed);
+  for (; i < t->panels; i++)
+    part(t, i, 1, rows, x_bytes, packed);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An allocation is one mapping of its own: [spare | note page | 2 MiB aligned data]. The
+ * note holds what to unmap. The kernel is asked for transparent huge pages (madvise),
+ * which it gives only to whole 2 MiB pieces of the mapping, so a small vector or the tail
+ * of a matrix wastes none. Huge pages set aside by the administrator (vm.nr_hugepages)
+ * are taken first.
+ */
+#include "kernels/cpu/memory.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+#define NOTE_PAGE ((size_t)4096)
+
+struct note {
+  void *map;
+  size_t map_bytes;
+};
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+  return (bytes + unit - 1) / unit * unit;
+}
+
+static bool map_over(char *data, size_t bytes, int flags)
+{
+  return mmap(data, bytes, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | flags, -1, 0) != MAP_FAILED;
+}
+
+/* Explicit huge pages where they waste at most an eighth, else transparent ones. */
+static bool map_data(char *data, size_t bytes)
+{
+  size_t whole = round_up(bytes, HUGE_PAGE);
+  if (whole - bytes <= whole / 8 && map_over(data, whole, MAP_HUGETLB))
+    return true;
+  if (!map_over(data, bytes, 0))
+    return false;
+  madvise(data, bytes, MADV_HUGEPAGE); /* a kernel without them: only slower */
+  return true;
+}
+
+int lls_cpu_memory_alloc(size_t bytes, void **out)
+{
+  if (bytes > SIZE_MAX / 2)
+    return -ENOMEM;
+  size_t data_bytes = round_up(bytes != 0 ? bytes : 1, NOTE_PAGE);
+  size_t map_bytes = HUGE_PAGE + NOTE_PAGE + round_up(data_bytes, HUGE_PAGE);
+  char *map = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED)
+    return -errno;
+  char *data = (char *)round_up((uintptr_t)map + NOTE_PAGE, HUGE_PAGE);
+  if (!map_data(data, data_bytes)) {
+    munmap(map, map_bytes);
+    return -ENOMEM;
+  }
+  *(struct note *)(data - NOTE_PAGE) = (struct note){map, map_bytes};
+  *out = data;
+  return 0;
+}
+
+void lls_cpu_memory_free(void *data)
+{
+  if (data == NULL)
+    return;
+  struct note note = *(struct note *)((char *)data - NOTE_PAGE);
+  munmap(note.map, note.map_bytes);
+}
+
+/* The number after `key` in a file, or in the whole file if key is ""; 0 if none. */
+static size_t number_in(const char *path, const char *key)
+{
+  char line[256];
+  size_t value = 0;
+  FILE *file = fopen(path, "re");
+  if (file == NULL)
+    return 0;
+  while (value == 0 && fgets(line, sizeof line, file) != NULL) {
+    if (strncmp(line, key, strlen(key)) == 0)
+      value = strtoull(line + strlen(key), NULL, 10);
+  }
+  fclose(file);
+  return value;
+}
+
+/* Where the control group (version 2) of this process keeps `name`; "" if there is none.
+ */
+static void group_file(char *path, size_t size, const char *name)
+{
+  char line[PATH_MAX] = "";
+  FILE *file = fopen("/proc/self/cgroup", "re");
+  path[0] = 0;
+  if (file == NULL)
+    return;
+  while (fgets(line, sizeof line, file) != NULL) {
+    if (strncmp(line, "0::", 3) == 0)
+      snprintf(path, size, "/sys/fs/cgroup%.*s/%s", (int)strcspn(line + 3, "\n"),
+               line + 3, name);
+  }
+  fclose(file);
+}
+
+int lls_cpu_memory_size(size_t *total, size_t *available)
+{
+  char path[PATH_MAX + 64];
+  *total = number_in("/proc/meminfo", "MemTotal:") * 1024;
+  *available = number_in("/proc/meminfo", "MemAvailable:") * 1024;
+  if (*total == 0)
+    return -ENOTSUP;
+  group_file(path, sizeof path, "memory.max");
+  size_t limit = number_in(path, ""); /* 0 where the file says "max" */
+  if (limit == 0 || limit >= *total)
+    return 0;
+  group_file(path, sizeof path, "memory.current");
+  size_t used = number_in(path, "");
+  size_t left = limit > used ? limit - used : 0;
+  *total = limit;
+  *available = left < *available ? left : *available;
+  return 0;
+}

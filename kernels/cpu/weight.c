@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packs matrices into panels (linear.h), once, at load: every thread converts its own
+ * panels, a row at a time through f32, so loading needs no memory beyond the packed
+ * matrix and touches each huge page first on the thread that will read it.
+ *
+ * Formats. AUTO keeps the model's own type: nothing is lost, f16 included, which stays
+ * f16 in memory and becomes f32 in registers. int8 is symmetric with one scale an output:
+ * w = scale * round(w / scale), scale = max |w| / 127.
+ */
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/memory.h"
+#include "kernels/cpu/number.h"
+#include "kernels/cpu/ops.h"
+#include "kernels/cpu/table.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct packing {
+  struct lls_cpu_device *device;
+  struct lls_weight *weight;
+  const struct lls_tensor_view *parts;
+  size_t n_parts;
+};
+
+/*
+ * Random numbers of standard deviation 0.02 for load_format = dummy: uniform in
+ * +-0.02 sqrt(3), splitmix64 of (seed, index), so they don't depend on the threads.
+ */
+static float random_weight(uint64_t seed, uint64_t index)
+{
+  uint64_t z = seed + UINT64_C(0x9E3779B97F4A7C15) * (index + 1);
+  z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+  z ^= z >> 31;
+  return ((float)(z >> 40) * 0x1p-23f - 1.0f) * 0.0346410162f;
+}
+
+static uint16_t half_at(const char *data, size_t i)
+{
+  uint16_t half; /* a file's tensors need not be aligned */
+  memcpy(&half, data + i * sizeof half, sizeof half);
+  return half;
+}
+
+void lls_cpu_read_row(const struct lls_tensor_view *view, size_t row, float *out)
+{
+  size_t n = view->columns;
+  if (view->data == NULL) {
+    for (size_t i = 0; i < n; i++)
+      out[i] = random_weight(view->seed, row * n + i);
+    return;
+  }
+  const char *data =
+      (const char *)view->data + row * view->row_stride * lls_dtype_bytes(view->dtype);
+  switch (view->dtype) {
+  case LLS_F32:
+    memcpy(out, data, n * sizeof *out);
+    break;
+  case LLS_F16:
+    for (size_t i = 0; i < n; i++)
+      out[i] = lls_f16_to_f32(half_at(data, i));
+    break;
+  case LLS_BF16:
+    for (size_t i = 0; i < n; i++)
+      out[i] = lls_bf16_to_f32(half_at(data, i));
+    break;
+  case LLS_I8:
+    for (size_t i = 0; i < n; i++)
+      out[i] = ((const int8_t *)data)[i];
+    break;
+  }
+}
+
+static void pack_int8(struct lls_weight *w, int8_t *panel, size_t output, const float *x)
+{
+  float largest = 0;
+  for (size_t k = 0; k < w->columns; k++)
+    largest = fmaxf(largest, fabsf(x[k]));
+  float scale = largest / 127, inverse = largest > 0 ? 127 / largest : 0;
+  w->scale[output] = scale;
+  for (size_t k = 0; k < w->columns; k++)
+    panel[k * LLS_PANEL + output % LLS_PANEL] = (int8_t)lrintf(x[k] * inverse);
+}
+
+/* Puts one output's weights x (columns) into its panel, which is zero so far. */
+static void pack_output(struct lls_weight *w, size_t output, const float *x)
+{
+  char *panel = w->data + output / LLS_PANEL * w->panel_bytes;
+  size_t o = output % LLS_PANEL;
+  switch (w->packed) {
+  case LLS_PACKED_F32:
+    for (size_t k = 0; k < w->columns; k++)
+      ((float *)panel)[k * LLS_PANEL + o] = x[k];
+    break;
+  case LLS_PACKED_F16:
+    for (size_t k = 0; k < w->columns; k++)
+      ((uint16_t *)panel)[k * LLS_PANEL + o] = lls_f32_to_f16(x[k]);
+    break;
+  case LLS_PACKED_INT8:
+    pack_int8(w, (int8_t *)panel, output, x);
+    break;
+  default:
+    for (size_t k = 0; k < w->columns; k++)
+      ((uint16_t *)panel)[(k / 2 * LLS_PANEL + o) * 2 + k % 2] = lls_f32_to_bf16(x[k]);
+  }
+}
+
+static void pack_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct packing *p = arg;
+  float *row = lls_cpu_scratch(p->device, thread);
+  size_t begin, end, first = 0;
+  lls_cpu_share(p->weight->rows, LLS_PANEL, thread, n_threads, &begin, &end);
+  for (size_t i = 0; i < p->n_parts; first += p->parts[i++].rows) {
+    size_t from = begin > first ? begin : first;
+    for (size_t output = from; output < end && output < first + p->parts[i].rows;
+         output++) {
+      lls_cpu_read_row(&p->parts[i], output - first, row);
+      pack_output(p->weight, output, row);
+    }
+  }
+}
+
+static enum lls_packed packed_as(const struct lls_tensor_view *parts, size_t n_parts,
+                                 enum lls_weight_format format)
+{
+  static const enum lls_packed by_format[] = {
+      [LLS_WEIGHTS_F32] = LLS_PACKED_F32,
+      [LLS_WEIGHTS_BF16] = LLS_PACKED_BF16,
+      [LLS_WEIGHTS_INT8] = LLS_PACKED_INT8,
+  };
+  if (format != LLS_WEIGHTS_AUTO)
+    return by_format[format];
+  for (size_t i = 1; i < n_parts; i++) {
+    if (parts[i].dtype != parts[0].dtype)
+      return LLS_PACKED_F32;
+  }
+  return parts[0].dtype == LLS_BF16  ? LLS_PACKED_BF16
+         : parts[0].dtype == LLS_F16 ? LLS_PACKED_F16
+                                     : LLS_PACKED_F32;
+}
+
+static int check_parts(const struct lls_cpu_device *d,
+                       const struct lls_tensor_view *parts,
+                       const struct lls_tensor_view *biases, size_t n_parts,
+                       struct lls_error *err)
+{
+  for (size_t i = 0; i < n_parts; i++) {
+    if (parts[i].rows == 0 || parts[i].columns == 0)
+      return lls_fail(err, -EINVAL, "part %zu of a weight is empty", i);
+    if (parts[i].columns != parts[0].columns)
+      return lls_fail(err, -EINVAL,
+                      "part %zu of a weight has %zu inputs, the first has %zu", i,
+                      parts[i].columns, parts[0].columns);
+    if (biases != NULL && biases[i].rows != 0 && biases[i].columns != parts[i].rows)
+      return lls_fail(err, -EINVAL, "a weight of %zu outputs has a bias of %zu",
+                      parts[i].rows, biases[i].columns);
+  }
+  if (n_parts == 0 || parts[0].columns > d->options.max_columns)
+    return lls_fail(err, -EINVAL, "a weight has %zu inputs, the device was made for %u",
+                    n_parts == 0 ? (size_t)0 : parts[0].columns, d->options.max_columns);
+  return 0;
+}
+
+/* Memory for `rows` outputs in whole panels; scale and bias follow the panels. */
+static int allocate(struct lls_weight *w, bool has_bias)
+{
+  size_t vector = w->panels * LLS_PANEL * sizeof(float);
+  size_t panels = w->panels * w->panel_bytes;
+  size_t vectors = (w->packed == LLS_PACKED_INT8) + (size_t)has_bias;
+  void *data;
+  w->bytes = panels + vectors * vector;
+  int rc = lls_cpu_memory_alloc(w->bytes, &data);
+  if (rc != 0)
+    return rc;
+  w->data = data;
+  if (w->packed == LLS_PACKED_INT8)
+    w->scale = (float *)(w->data + panels);
+  if (has_bias)
+    w->bias = (float *)(w->data + w->bytes - vector);
+  return 0;
+}
+
+static void read_biases(struct lls_weight *w, const struct lls_tensor_view *parts,
+                        const struct lls_tensor_view *biases, size_t n_parts)
+{
+  size_t first = 0;
+  for (size_t i = 0; i < n_parts; first += parts[i++].rows) {
+    if (biases[i].rows != 0)
+      lls_cpu_read_row(&biases[i], 0, w->bias + first);
+  }
+}
+
+int lls_cpu_weight_create(struct lls_device *device, const struct lls_tensor_view *parts,
+                          const struct lls_tensor_view *biases, size_t n_parts,
+                          enum lls_weight_format format, struct lls_weight **out,
+                          struct lls_error *err)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  int rc = check_parts(d, parts, biases, n_parts, err);
+  if (rc != 0)
+    return rc;
+  struct lls_weight *w = calloc(1, sizeof *w);
+  if (w == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for a weight");
+  w->packed = packed_as(parts, n_parts, format);
+  w->columns = parts[0].columns;
+  for (size_t i = 0; i < n_parts; i++)
+    w->rows += parts[i].rows;
+  w->panels = (w->rows + LLS_PANEL - 1) / LLS_PANEL;
+  w->inputs = (w->columns + LLS_INPUT_ALIGN - 1) / LLS_INPUT_ALIGN * LLS_INPUT_ALIGN;
+  w->panel_bytes = w->inputs * LLS_PANEL * lls_packed_bytes(w->packed);
+  rc = allocate(w, biases != NULL);
+  if (rc != 0) {
+    lls_fail(err, rc, "no memory for a weight of %zu x %zu (%zu MB)", w->rows, w->columns,
+             w->bytes >> 20);
+    free(w);
+    return rc;
+  }
+  struct packing p = {.device = d, .weight = w, .parts = parts, .n_parts = n_parts};
+  lls_cpu_run(d->threads, pack_task, &p);
+  if (biases != NULL)
+    read_biases(w, parts, biases, n_parts);
+  *out = w;
+  return 0;
+}
+
+void lls_cpu_weight_destroy(struct lls_device *device, struct lls_weight *w)
+{
+  (void)device;
+  if (w == NULL)
+    return;
+  lls_cpu_memory_free(w->data);
+  free(w);
+}
+
+size_t lls_cpu_weight_bytes(const struct lls_weight *w)
+{
+  return w->bytes;
+}
