@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every benchmark needs: a clock and order statistics. */
+#ifndef LLS_BENCH_BENCH_H
+#define LLS_BENCH_BENCH_H
+
+#include <stdlib.h>
+#include <time.h>
+
+static inline double bench_seconds(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static inline int bench_compare(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Sorts the values. */
+static inline double bench_median(double *values, size_t n)
+{
+  qsort(values, n, sizeof *values, bench_compare);
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+#endif
