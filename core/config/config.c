@@ -122,7 +122,7 @@ static void check_section(struct lls_loading *l, const struct lls_ini_entry *ent
   lls_loading_error(
       l, entry->line,
       "unknown section [%s]: expected [server], [model], [engine], [cache], "
-      "[plugins] or a plugin's, like [scheduler.fcfs]; the nearest is [%s]",
+      "[plugins] or a plugin's, like [scheduler.NAME]; the nearest is [%s]",
       entry->section, nearest.best);
 }
 

@@ -52,14 +52,16 @@ static void print_params(FILE *out, const struct lls_param_table *table)
 struct printing {
   FILE *out;
   uint32_t kind;
+  unsigned n; /* printed so far */
   void (*print)(FILE *, const struct lls_plugin_module *);
 };
 
 static int print_plugin(void *context, const char *name, const char *path)
 {
-  const struct printing *p = context;
+  struct printing *p = context;
   struct lls_plugin_module *module;
   struct lls_error err = {0};
+  p->n++;
   if (lls_plugin_open(p->kind, name, &module, &err) < 0) {
     fprintf(p->out, "\n; %s %s is refused:\n; %s\n", lls_plugin_kind_name(p->kind), name,
             err.text[0] != '\0' ? err.text : path);
@@ -74,10 +76,13 @@ static void print_plugins(FILE *out,
                           void (*print)(FILE *, const struct lls_plugin_module *))
 {
   const uint32_t kinds[] = {LLS_KIND_SCHEDULER, LLS_KIND_CACHE, LLS_KIND_PREDICTOR};
+  struct printing p = {.out = out, .print = print};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    struct printing p = {.out = out, .kind = kinds[i], .print = print};
+    p.kind = kinds[i];
     lls_plugin_each(kinds[i], print_plugin, &p);
   }
+  if (p.n == 0)
+    fputs("; no plugins found; --help says where they are looked for\n", out);
 }
 
 static void print_section(FILE *out, const struct lls_plugin_module *module)

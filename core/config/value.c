@@ -281,11 +281,11 @@ static void add_bounds(FILE *out, const struct lls_param *p)
     return;
   format_bound(p, p->min, least, sizeof least);
   if (p->max >= unbounded) {
-    fprintf(out, " of at least %s", least);
+    fprintf(out, ", at least %s", least);
     return;
   }
   format_bound(p, p->max, most, sizeof most);
-  fprintf(out, " from %s to %s", least, most);
+  fprintf(out, ", from %s to %s", least, most);
 }
 
 const char *lls_param_expected(const struct lls_param *p, char *buffer, size_t size)

@@ -5,6 +5,7 @@
 #include <llmserve/plugin.h>
 
 #include <errno.h>
+#include <stdio.h>
 
 typedef void (*any_callback)(void);
 
@@ -15,33 +16,46 @@ static bool is_given(const void *vtable, const struct lls_callback *callback)
   return pointer != NULL;
 }
 
-struct head { /* what every vtable starts with */
-  uint32_t api_version, size;
-};
-
-static int check_head(const struct lls_vtable_rules *rules, const struct head *head,
-                      struct lls_error *err)
+/* "1 to 3", or "1" where there is no choice. */
+static void format_range(char buffer[48], size_t least, size_t most)
 {
-  if (head->api_version < 1 || head->api_version > LLS_API_VERSION)
-    return lls_fail(err, -EPROTO, "%s: api_version: expected 1 to %d, found %u",
-                    rules->name, LLS_API_VERSION, head->api_version);
-  if (head->size < rules->version_1_size || head->size > rules->size)
-    return lls_fail(err, -EPROTO, "%s: size: expected %zu to %zu, found %u", rules->name,
-                    rules->version_1_size, rules->size, head->size);
+  if (least == most)
+    snprintf(buffer, 48, "%zu", least);
+  else
+    snprintf(buffer, 48, "%zu to %zu", least, most);
+}
+
+int lls_struct_check(const char *name, size_t version_1_size, size_t size,
+                     const uint32_t found[2], struct lls_error *err)
+{
+  char expected[48];
+  if (found[0] < 1 || found[0] > LLS_API_VERSION) {
+    format_range(expected, 1, LLS_API_VERSION);
+    return lls_fail(
+        err, -EPROTO,
+        "%s: api_version: expected %s, found %u; build it with the headers of "
+        "this llmserve",
+        name, expected, found[0]);
+  }
+  if (found[1] < version_1_size || found[1] > size) {
+    format_range(expected, version_1_size, size);
+    return lls_fail(err, -EPROTO, "%s: size: expected %s, found %u", name, expected,
+                    found[1]);
+  }
   return 0;
 }
 
 int lls_vtable_read(const struct lls_vtable_rules *rules, const void *vtable, void *full,
                     struct lls_error *err)
 {
-  const struct head *head = vtable;
+  const uint32_t *head = vtable;
   if (head == NULL)
     return lls_fail(err, -EPROTO, "vtable: expected a %s, found NULL", rules->name);
-  int rc = check_head(rules, head, err);
+  int rc = lls_struct_check(rules->name, rules->version_1_size, rules->size, head, err);
   if (rc < 0)
     return rc;
   memset(full, 0, rules->size);
-  memcpy(full, vtable, head->size);
+  memcpy(full, vtable, head[1]);
   for (size_t i = 0; i < rules->n_required; i++)
     if (!is_given(full, &rules->required[i]))
       return lls_fail(err, -EPROTO, "%s: expected the callback %s, found NULL",

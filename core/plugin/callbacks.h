@@ -38,13 +38,18 @@ struct lls_vtable_rules {
   {                                                                                      \
     LLS_CALLBACK(STRUCT, A), LLS_CALLBACK(STRUCT, B)                                     \
   }
-/* Size of a vtable that ends with MEMBER. */
-#define LLS_VTABLE_UP_TO(STRUCT, MEMBER)                                                 \
+/* Size of a struct that ends with MEMBER. */
+#define LLS_SIZE_UP_TO(STRUCT, MEMBER)                                                   \
   (offsetof(STRUCT, MEMBER) + sizeof(((STRUCT *)0)->MEMBER))
 
 extern const struct lls_vtable_rules lls_scheduler_rules;
 extern const struct lls_vtable_rules lls_cache_rules;
 extern const struct lls_vtable_rules lls_predictor_rules;
+
+/* Is what a plugin's struct says of itself readable here? `found` is its api_version and
+ * size, which every such struct starts with. */
+int lls_struct_check(const char *name, size_t version_1_size, size_t size,
+                     const uint32_t found[2], struct lls_error *err);
 
 /* Copies a plugin's vtable into a zeroed `full` of rules->size bytes, so that what an
  * older one lacks reads as NULL, and checks it. */

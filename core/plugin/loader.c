@@ -20,20 +20,16 @@
 /* Copies it into the module as far as the plugin has it. */
 static int read_descriptor(struct lls_plugin_module *m, struct lls_error *err)
 {
-  const size_t version_1_size = LLS_VTABLE_UP_TO(struct lls_plugin, vtable);
+  const size_t version_1_size = LLS_SIZE_UP_TO(struct lls_plugin, vtable);
   const struct lls_plugin *found = dlsym(m->image.handle, LLS_PLUGIN_SYMBOL);
   if (found == NULL)
     return lls_fail(err, -EPROTO,
                     "expected the symbol " LLS_PLUGIN_SYMBOL
                     ", found none: is this a plugin of llmserve?");
-  if (found->api_version < 1 || found->api_version > LLS_API_VERSION)
-    return lls_fail(err, -EPROTO,
-                    "api_version: expected 1 to %d, found %u: build it with this "
-                    "llmserve's headers",
-                    LLS_API_VERSION, found->api_version);
-  if (found->size < version_1_size || found->size > sizeof *found)
-    return lls_fail(err, -EPROTO, "size: expected %zu to %zu, found %u", version_1_size,
-                    sizeof *found, found->size);
+  int rc = lls_struct_check("struct lls_plugin", version_1_size, sizeof *found,
+                            (const uint32_t *)found, err);
+  if (rc < 0)
+    return rc;
   memcpy(&m->copy, found, found->size);
   m->descriptor = &m->copy;
   return 0;
