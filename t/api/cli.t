@@ -1,0 +1,130 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# The command line: what each command prints, where, and its exit status.
+use strict;
+use warnings;
+use File::Temp qw(tempdir);
+use Test::More;
+
+my $build = $ENV{LLS_BUILDDIR} // '.';
+my $source = $ENV{LLS_SRCDIR} // '.';
+my $fixtures = "$build/t/fault/.libs";
+my $folder = tempdir(CLEANUP => 1);
+
+sub write_file {
+  my ($path, $text) = @_;
+  open my $file, '>', $path or die "$path: $!";
+  print $file $text;
+  close $file or die "$path: $!";
+}
+
+sub read_file {
+  my ($path) = @_;
+  open my $file, '<', $path or die "$path: $!";
+  local $/;
+  return scalar(<$file>) // q();
+}
+
+# Runs llmserve; (exit status, stdout, stderr).
+sub llmserve {
+  my @arguments = @_;
+  my $pid = fork // die "fork: $!";
+  if ($pid == 0) {
+    open STDOUT, '>', "$folder/out" or die;
+    open STDERR, '>', "$folder/err" or die;
+    exec "$build/llmserve", @arguments or die;
+  }
+  waitpid $pid, 0;
+  return ($? >> 8, read_file("$folder/out"), read_file("$folder/err"));
+}
+
+mkdir "$folder/model";
+write_file("$folder/model/config.json", '{}');
+
+subtest 'version and help' => sub {
+  my ($status, $out, $err) = llmserve('--version');
+  is($status, 0);
+  like($out, qr/^llmserve \d+\.\d+\.\d+\n$/);
+  ($status, $out, $err) = llmserve('--help');
+  is($status, 0);
+  is($err, '');
+  like($out, qr/\Q$_\E\b/, $_)
+    for qw(--config --check-config --help-config --list-plugins --help --version);
+};
+
+subtest 'wrong usage' => sub {
+  my ($status, $out, $err) = llmserve('--no-such-option');
+  is($status, 2);
+  is($out, '');
+  like($err, qr/no-such-option.*\nTry 'llmserve --help'\.\n$/);
+  ($status, $out, $err) = llmserve('some.ini');
+  is($status, 2);
+  like($err, qr/^llmserve: 'some\.ini': expected no further argument\n/);
+  ($status, $out, $err) = llmserve('-c', "$folder/none.ini", '--check-config');
+  is($status, 2);
+  is($err, "$folder/none.ini: cannot open: No such file or directory\n");
+};
+
+subtest 'a small configuration is enough' => sub {
+  my $ini = "$folder/small.ini";
+  write_file($ini, "[server]\nlisten = 127.0.0.1:0\n[model]\npath = model\n");
+  my ($status, $out, $err) = llmserve('-c', $ini, '--check-config');
+  is($status, 0);
+  is($out, "$ini: ok\n");
+  is($err, '');
+};
+
+subtest 'a wrong one is told every error' => sub {
+  my $ini = "$folder/wrong.ini";
+  write_file($ini, "[server]\nlistn = 1\n[model]\npath = model\nweights = f64\n");
+  my ($status, $out, $err) = llmserve('-c', $ini, '--check-config');
+  is($status, 2);
+  is($out, '');
+  is($err,
+    "$ini:2: unknown key 'listn' in [server]; the nearest is 'listen'\n"
+      . "$ini:5: [model] weights: expected one of auto, f32, bf16, int8; found 'f64'\n");
+  my ($serving, undef, $same) = llmserve('-c', $ini);
+  is($serving, 2, 'nor is it served');
+  is($same, $err);
+};
+
+subtest 'the shipped configuration is right' => sub {
+  my $text = read_file("$source/etc/llmserve.ini");
+  ok($text =~ s{^path = \S+$}{path = model}m, 'it names a model');
+  write_file("$folder/shipped.ini", $text);
+  my ($status, undef, $err) = llmserve('-c', "$folder/shipped.ini", '--check-config');
+  is($status, 0);
+  is($err, '');
+};
+
+subtest '--help-config is a configuration of all defaults' => sub {
+  my ($status, $text, $err) = llmserve('--help-config');
+  is($status, 0);
+  like($text, qr/^\[$_\]$/m, $_) for qw(server model engine cache plugins);
+  like($text, qr/^\[$_\.\w+\]$/m, "$_ plugins") for qw(scheduler cache predictor);
+  unlike($text, qr/refused/);
+  ok($text =~ s{^;path =$}{path = model}m, 'path has no default');
+  write_file("$folder/help.ini", $text);
+  ($status, undef, $err) = llmserve('-c', "$folder/help.ini", '--check-config');
+  is($status, 0);
+  is($err, '');
+};
+
+subtest '--list-plugins' => sub {
+  my ($status, $out, $err) = llmserve('--list-plugins');
+  is($status, 0);
+  is($err, '');
+  for my $kind (qw(scheduler cache predictor)) {
+    like($out, qr/^$kind \S+ \S+ \(\S+\)\n    \S.*\n    \/\S+\/${kind}_\w+\.so$/m,
+      "a $kind with version, licence, description and path");
+  }
+  local $ENV{LLS_PLUGIN_PATH} = $fixtures;
+  ($status, $out, $err) = llmserve('--list-plugins');
+  is($status, 0);
+  like($out, qr/^    budget = 512 \(a whole number of tokens, from 1 to 4096\)$/m,
+    'parameters');
+  like($out, qr/^; scheduler no_plan is refused:\n; \S+: .*callback plan/m,
+    'the refused with the reason');
+};
+
+done_testing;

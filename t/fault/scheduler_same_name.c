@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two parameters of one name. */
+#include "t/fault/fixture.h"
+
+struct params {
+  int64_t budget, window;
+};
+
+static const struct lls_param params[] = {
+    LLS_PARAM_INT(struct params, budget, "1", 1, 4096, "tokens",
+                  "most tokens in one step"),
+    LLS_PARAM_INT(struct params, budget, "2", 1, 4096, "tokens",
+                  "most tokens in one step, again"),
+};
+
+static const struct lls_scheduler_vtable vtable = {
+    FIXTURE_SCHEDULER_HEAD,
+    FIXTURE_SCHEDULER_CALLBACKS,
+};
+
+LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
+    FIXTURE_HEAD(LLS_KIND_SCHEDULER),
+    FIXTURE_TEXTS("same_name"),
+    FIXTURE_PARAMS(params, struct params),
+    .vtable = &vtable,
+};

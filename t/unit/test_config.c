@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole ini files: what they bind to, and the sentence for whatever is wrong in them. */
+#include "t/fixtures.h"
+#include "t/folder.h"
+
+#include "core/config/config.h"
+
+#include <errno.h>
+
+#define GOOD_PLUGINS "[plugins]\nscheduler=good\ncache=good\npredictor=good\n"
+
+/* Loads `text` from a folder that is a model folder, too. */
+static int load(const struct folder *folder, const char *text, struct lls_config *config,
+                struct lls_config_errors *errors)
+{
+  char path[128];
+  snprintf(path, sizeof path, "%s/x.ini", folder->path);
+  folder_write_text(folder, "x.ini", text);
+  folder_write_text(folder, "config.json", "{}");
+  *errors = (struct lls_config_errors){0};
+  return lls_config_load(path, config, errors);
+}
+
+static void load_good(const struct folder *folder, const char *text,
+                      struct lls_config *config)
+{
+  struct lls_config_errors errors;
+  if (load(folder, text, config, &errors) < 0)
+    fail_msg("%s", errors.list[0].error.text);
+  assert_int_equal(errors.n, 0);
+}
+
+/* ---- what is right ---- */
+
+static void test_listen_and_path_are_enough(void **state)
+{
+  const struct folder *folder = *state;
+  struct lls_config c;
+  load_good(folder, GOOD_PLUGINS "[server]\nlisten = [::1]:0\n[model]\npath = .\n", &c);
+  assert_string_equal(c.server.listen, "[::1]:0");
+  assert_int_equal(c.server.drain_timeout, 30 * LLS_NS_PER_S);
+  assert_string_equal(c.server.served_model_name, strrchr(folder->path, '/') + 1);
+  assert_int_equal(c.engine.isa, LLS_NEVER);
+  assert_int_equal(c.cache.block_tokens, 16);
+  assert_int_equal(c.cache.device_memory, LLS_NEVER);
+  assert_int_equal(c.plugins.plan_budget, 0);
+  assert_string_equal(c.scheduler.module->descriptor->id, "good");
+  assert_int_equal(c.cache_manager.module->descriptor->kind, LLS_KIND_CACHE);
+  assert_int_equal(c.predictor.module->descriptor->kind, LLS_KIND_PREDICTOR);
+  lls_config_free(&c);
+}
+
+static void test_values_are_bound(void **state)
+{
+  struct lls_config c;
+  load_good(*state,
+            "\xEF\xBB\xBF; a byte order mark, comments, indentation, CRLF\r\n"
+            "[server]\r\n  log_level = debug ; inline\r\n# another\r\n"
+            "served_model_name = a name\r\n[model]\r\npath=.\r\nweights: int8\r\n"
+            "[engine]\r\nthreads = 2\r\nisa = avx2\r\n" GOOD_PLUGINS
+            "plan_budget = 2ms\r\n[cache]\r\ndevice_memory = 64MiB",
+            &c);
+  assert_int_equal(c.server.log_level, LLS_LOG_DEBUG);
+  assert_string_equal(c.server.served_model_name, "a name");
+  assert_int_equal(c.model.weights, 3);
+  assert_int_equal(c.engine.threads, 2);
+  assert_int_equal(c.engine.isa, 1);
+  assert_int_equal(c.plugins.plan_budget, 2000000);
+  assert_int_equal(c.cache.device_memory, 64 << 20);
+  lls_config_free(&c);
+}
+
+struct good_params { /* as in t/fault/scheduler_good.c */
+  bool eager;
+  int64_t budget;
+  double weight;
+  const char *label, *file;
+};
+
+static void test_plugin_section_is_bound(void **state)
+{
+  const struct folder *folder = *state;
+  struct lls_config c;
+  char file[128];
+  load_good(folder,
+            GOOD_PLUGINS
+            "[model]\npath = .\n[scheduler.good]\nbudget = 7\nweight = 0.25\n"
+            "file = lengths\n",
+            &c);
+  const struct good_params *params = c.scheduler.params;
+  assert_true(params->eager);
+  assert_int_equal(params->budget, 7);
+  assert_true(params->weight == 0.25);
+  assert_string_equal(params->label, "plain");
+  snprintf(file, sizeof file, "%s/lengths", folder->path);
+  assert_string_equal(params->file, file);
+  lls_config_free(&c);
+}
+
+static void test_plugin_by_path_from_the_ini(void **state)
+{
+  const struct folder *folder = *state;
+  char link[128], target[PATH_MAX + 32];
+  snprintf(link, sizeof link, "%s/my.so", folder->path);
+  snprintf(target, sizeof target, "%s/scheduler_good.so", fixture_folder());
+  assert_int_equal(symlink(target, link), 0);
+  struct lls_config c;
+  load_good(folder,
+            "[plugins]\nscheduler=./my.so\ncache=good\npredictor=good\n[model]\npath=.\n"
+            "[scheduler.good]\nbudget = 9\n",
+            &c);
+  assert_string_equal(c.scheduler.module->path + strlen(folder->path), "/./my.so");
+  assert_int_equal(((const struct good_params *)c.scheduler.params)->budget, 9);
+  lls_config_free(&c);
+}
+
+static void test_later_errors_name_the_line(void **state)
+{
+  const struct folder *folder = *state;
+  struct lls_config c;
+  struct lls_error err = {0};
+  char expected[256];
+  load_good(folder, GOOD_PLUGINS "[model]\npath = .\n", &c);
+  assert_int_equal(lls_config_fail(&c, &err, -ENOENT, "model", "path", "no %s", "tensor"),
+                   -ENOENT);
+  snprintf(expected, sizeof expected, "%s/x.ini:6: [model] path: no tensor",
+           folder->path);
+  assert_string_equal(err.text, expected);
+  lls_config_fail(&c, &err, -ENOENT, "engine", "threads", "too many");
+  snprintf(expected, sizeof expected, "%s/x.ini: [engine] threads: too many",
+           folder->path);
+  assert_string_equal(err.text, expected);
+  lls_config_free(&c);
+}
+
+/* ---- what is wrong ---- */
+
+/* The text's errors are exactly these, after the file's name. */
+static void assert_errors(const struct folder *folder, const char *text, size_t n,
+                          const char *const *sentences)
+{
+  struct lls_config config;
+  struct lls_config_errors errors;
+  size_t prefix = strlen(folder->path) + strlen("/x.ini");
+  assert_int_equal(load(folder, text, &config, &errors), -EINVAL);
+  for (size_t i = 0; i < n && i < errors.n; i++)
+    assert_string_equal(errors.list[i].error.text + prefix, sentences[i]);
+  assert_int_equal(errors.n, n);
+  lls_config_errors_free(&errors);
+}
+
+/* Each after six good lines, so that its own first line is 7. */
+static void test_one_error_at_a_time(void **state)
+{
+  const struct {
+    const char *text, *sentence;
+  } cases[] = {
+      {"[server]\nlistn = x\n",
+       ":8: unknown key 'listn' in [server]; the nearest is 'listen'"},
+      {"[enginee]\n",
+       ":7: unknown section [enginee]: expected [server], [model], [engine], [cache], "
+       "[plugins] or a plugin's, like [scheduler.NAME]; the nearest is [engine]"},
+      {"cache = good\n", ":7: 'cache' is set in line 5 already"},
+      {"[model]\n", ":7: [model] began in line 1 already: write its keys there"},
+      {"nonsense\n", ":7: expected 'key = value', '[section]' or a comment"},
+      {"[engine\n", ":7: expected 'key = value', '[section]' or a comment"},
+      {"[engine]\nthreads = many\n", ":8: [engine] threads: expected a whole number of "
+                                     "threads, from 0 to 1024; found 'many'"},
+      {"[engine]\n\n threads =\n", ":9: [engine] threads: expected a whole number of "
+                                   "threads, from 0 to 1024; found ''"},
+      {"[server]\nlisten = 8080\n",
+       ":8: [server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, 0.0.0.0:8080 or "
+       "[::1]:8080; found '8080'"},
+      {"[server]\nlisten = ::1:8080\n",
+       ":8: [server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, 0.0.0.0:8080 or "
+       "[::1]:8080; found '::1:8080'"},
+      {"[server]\nlisten = localhost:65536\n",
+       ":8: [server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, 0.0.0.0:8080 or "
+       "[::1]:8080; found 'localhost:65536'"},
+      {"[scheduler.good]\nbudget = 0\n", ":8: [scheduler.good] budget: expected a whole "
+                                         "number of tokens, from 1 to 4096; found "
+                                         "'0'"},
+      {"[scheduler.good]\nbugdet = 1\n",
+       ":8: unknown key 'bugdet' in [scheduler.good]; the nearest is 'budget'"},
+      {"[cache.good]\nsize = 1\n", ":8: [cache.good] has no keys; found 'size'"},
+      {"[scheduler.failing_create]\nx = 1\n",
+       ":8: [scheduler.failing_create] has no keys; found 'x'"},
+  };
+  char text[1024];
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    snprintf(text, sizeof text, "[model]\npath = .\n%s%s", GOOD_PLUGINS, cases[i].text);
+    assert_errors(*state, text, 1, &cases[i].sentence);
+  }
+}
+
+static void test_all_errors_in_file_order(void **state)
+{
+  const char *const sentences[] = {
+      ":1: 'early' stands before the first section: expected a line like [server] above "
+      "it",
+      ":4: [cache] block_tokens: expected a whole number of tokens, from 1 to 256; found "
+      "'0'",
+      ":6: [server] max_body: expected bytes like 1000, 512MiB or 2GiB, from 1KiB to "
+      "1GiB; "
+      "found '1'",
+      ":7: 'max_body' is set in line 6 already",
+      ": [model] needs the key 'path': folder of the model as Hugging Face lays it out, "
+      "with config.json",
+  };
+  char text[1024];
+  snprintf(text, sizeof text,
+           "early = 1\n\n[cache]\nblock_tokens = 0\n[server]\nmax_body = 1\n"
+           "max_body = 1MiB\n%s",
+           GOOD_PLUGINS);
+  assert_errors(*state, text, 5, sentences);
+}
+
+static void test_lines_longer_than_inih_reads(void **state)
+{
+  const struct folder *folder = *state;
+  const char *sentences[] = {":8: a line of more than 198 bytes; make it shorter",
+                             ":9: a key of more than 48 characters; none is that long",
+                             ":10: a section name of more than 48 characters; none is "
+                             "that long"};
+  char text[1024], filler[201];
+  memset(filler, 'x', sizeof filler - 1);
+  filler[sizeof filler - 1] = '\0';
+  snprintf(text, sizeof text,
+           "[model]\npath = .\n%s; %.196s\n; %.197s\n%.49s = 1\n[%.49s]\n", GOOD_PLUGINS,
+           filler, filler, filler, filler);
+  assert_errors(folder, text, 3, sentences);
+}
+
+static void test_model_folder_must_be_one(void **state)
+{
+  const struct folder *folder = *state;
+  char missing[256], file[256], empty[256];
+  const char *sentence;
+  snprintf(
+      missing, sizeof missing,
+      ":6: [model] path: expected a model folder; cannot open '%s/no': No such file or "
+      "directory",
+      folder->path);
+  sentence = missing;
+  assert_errors(folder, GOOD_PLUGINS "[model]\npath = no\n", 1, &sentence);
+  snprintf(file, sizeof file,
+           ":6: [model] path: expected a model folder; '%s/x.ini' is a file",
+           folder->path);
+  sentence = file;
+  assert_errors(folder, GOOD_PLUGINS "[model]\npath = x.ini\n", 1, &sentence);
+  snprintf(
+      empty, sizeof empty,
+      ":6: [model] path: cannot read '/proc/config.json': No such file or directory");
+  sentence = empty;
+  assert_errors(folder, GOOD_PLUGINS "[model]\npath = /proc\n", 1, &sentence);
+}
+
+static void test_plugins_that_are_not_there(void **state)
+{
+  char chosen[PATH_MAX + 256], other[PATH_MAX + 256];
+  snprintf(
+      chosen, sizeof chosen,
+      ":4: no scheduler 'godo': expected a file scheduler_godo.so in %s:%s; the nearest "
+      "there is 'good'",
+      fixture_folder(), LLS_PLUGIN_DIR);
+  snprintf(
+      other, sizeof other,
+      ":7: no cache 'pagd': expected a file cache_pagd.so in %s:%s; the nearest there "
+      "is 'good'",
+      fixture_folder(), LLS_PLUGIN_DIR);
+  const char *const sentences[] = {chosen, other};
+  assert_errors(*state,
+                "[model]\npath = .\n[plugins]\nscheduler = godo\ncache = good\n"
+                "predictor = good\n[cache.pagd]\n",
+                2, sentences);
+}
+
+static void test_refused_plugin_names_the_line(void **state)
+{
+  char sentence[PATH_MAX + 256];
+  const char *const sentences[] = {sentence};
+  snprintf(
+      sentence, sizeof sentence,
+      ":4: %s/scheduler_no_plan.so: struct lls_scheduler_vtable: expected the callback "
+      "plan, found NULL",
+      fixture_folder());
+  assert_errors(*state,
+                "[model]\npath = .\n[plugins]\nscheduler = no_plan\ncache = good\n"
+                "predictor = good\n",
+                1, sentences);
+}
+
+static void test_file_that_is_not_there(void **state)
+{
+  (void)state;
+  struct lls_config config;
+  struct lls_config_errors errors = {0};
+  assert_int_equal(lls_config_load("/nowhere/x.ini", &config, &errors), -ENOENT);
+  assert_string_equal(errors.list[0].error.text,
+                      "/nowhere/x.ini: cannot open: No such file or directory");
+  lls_config_errors_free(&errors);
+}
+
+static void test_core_tables_are_sound(void **state)
+{
+  (void)state;
+  for (const struct lls_section *s = lls_sections; s->name != NULL; s++) {
+    struct lls_error err = {0};
+    if (lls_param_table_check(&s->table, &err) < 0)
+      fail_msg("[%s] %s", s->name, err.text);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_core_tables_are_sound),
+      IN_FOLDER(test_listen_and_path_are_enough),
+      IN_FOLDER(test_values_are_bound),
+      IN_FOLDER(test_plugin_section_is_bound),
+      IN_FOLDER(test_plugin_by_path_from_the_ini),
+      IN_FOLDER(test_later_errors_name_the_line),
+      IN_FOLDER(test_one_error_at_a_time),
+      IN_FOLDER(test_all_errors_in_file_order),
+      IN_FOLDER(test_lines_longer_than_inih_reads),
+      IN_FOLDER(test_model_folder_must_be_one),
+      IN_FOLDER(test_plugins_that_are_not_there),
+      IN_FOLDER(test_refused_plugin_names_the_line),
+      cmocka_unit_test(test_file_that_is_not_there),
+  };
+  return cmocka_run_group_tests(tests, find_fixtures, NULL);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plugins found, refused and loaded again, on the fixtures of t/fault. */
+#include "t/fixtures.h"
+
+#include "core/plugin/loader.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- refused ---- */
+
+static void assert_refused(uint32_t kind, const char *name, const char *sentence)
+{
+  struct lls_plugin_module *module;
+  struct lls_error err = {0};
+  char expected[PATH_MAX + LLS_ERROR_MAX];
+  snprintf(expected, sizeof expected, "%s/%s_%s.so: %s", fixture_folder(),
+           lls_plugin_kind_name(kind), name, sentence);
+  assert_true(lls_plugin_open(kind, name, &module, &err) < 0);
+  assert_string_equal(err.text, expected);
+}
+
+static void test_schedulers_are_refused(void **state)
+{
+  (void)state;
+  const struct {
+    const char *name, *sentence;
+  } cases[] = {
+      {"no_symbol",
+       "expected the symbol llmserve_plugin, found none: is this a plugin of "
+       "llmserve?"},
+      {"undefined", "cannot load: undefined symbol: lls_not_there"},
+      {"api_version",
+       "struct lls_plugin: api_version: expected 1, found 99; build it with "
+       "the headers of this llmserve"},
+      {"wrong_kind", "kind: expected scheduler (1), found predictor (3)"},
+      {"other_id", "id: expected 'other_id' as in the file's name, found 'somebody'"},
+      {"bad_id",
+       "id: expected [a-z][a-z0-9_-]* of at most 32 characters, found 'Bad Id'"},
+      {"no_licence", "licence: expected a text, found NULL"},
+      {"bad_offset", "parameter 'budget': offset: expected at most 8 for a member of 8 "
+                     "bytes, found 16"},
+      {"bad_default",
+       "default of 'budget': expected a whole number of tokens, from 1 to 4096; "
+       "found '5000'"},
+      {"same_name", "two parameters are called 'budget'"},
+      {"no_sentence",
+       "parameter 'budget': sentence: expected what it does, found nothing"},
+      {"no_vtable", "vtable: expected a struct lls_scheduler_vtable, found NULL"},
+      {"vtable_version", "struct lls_scheduler_vtable: api_version: expected 1, found 2; "
+                         "build it with the headers of this llmserve"},
+      {"no_plan", "struct lls_scheduler_vtable: expected the callback plan, found NULL"},
+      {"half_pair", "struct lls_scheduler_vtable: expected import_state beside "
+                    "export_state, found NULL"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    assert_refused(LLS_KIND_SCHEDULER, cases[i].name, cases[i].sentence);
+}
+
+static void test_structs_that_end_early_are_refused(void **state)
+{
+  (void)state;
+  char sentence[128];
+  snprintf(sentence, sizeof sentence, "struct lls_plugin: size: expected %zu, found 8",
+           sizeof(struct lls_plugin));
+  assert_refused(LLS_KIND_SCHEDULER, "small", sentence);
+  snprintf(sentence, sizeof sentence,
+           "struct lls_scheduler_vtable: size: expected %zu, found 16",
+           sizeof(struct lls_scheduler_vtable));
+  assert_refused(LLS_KIND_SCHEDULER, "vtable_small", sentence);
+}
+
+static void test_caches_and_predictors_are_refused(void **state)
+{
+  (void)state;
+  assert_refused(LLS_KIND_CACHE, "no_audit",
+                 "struct lls_cache_vtable: expected the callback audit, found NULL");
+  assert_refused(LLS_KIND_CACHE, "half_transfer",
+                 "struct lls_cache_vtable: expected upload beside offload, found NULL");
+  assert_refused(
+      LLS_KIND_PREDICTOR, "no_predict",
+      "struct lls_predictor_vtable: expected the callback predict, found NULL");
+}
+
+static void test_what_is_no_shared_object_is_refused(void **state)
+{
+  (void)state;
+  struct lls_plugin_module *module;
+  struct lls_error err = {0};
+  char path[] = "/tmp/llmserve-test-XXXXXX";
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, "no ELF", 6), 6);
+  close(fd);
+  assert_int_equal(lls_plugin_open(LLS_KIND_CACHE, path, &module, &err), -ENOEXEC);
+  assert_non_null(strstr(err.text, ": cannot load: "));
+  unlink(path);
+  assert_int_equal(lls_plugin_open(LLS_KIND_CACHE, path, &module, &err), -ENOENT);
+  assert_non_null(strstr(err.text, ": cannot open: No such file or directory"));
+  assert_int_equal(lls_plugin_open(LLS_KIND_CACHE, "/tmp", &module, &err), -EINVAL);
+  assert_string_equal(err.text, "/tmp: expected a shared object, found no regular file");
+}
+
+static void test_unknown_name_is_told_the_nearest(void **state)
+{
+  (void)state;
+  struct lls_plugin_module *module;
+  struct lls_error err = {0};
+  char expected[2 * PATH_MAX];
+  snprintf(
+      expected, sizeof expected,
+      "no scheduler 'goood': expected a file scheduler_goood.so in %s:%s; the nearest "
+      "there is 'good'",
+      fixture_folder(), LLS_PLUGIN_DIR);
+  assert_int_equal(lls_plugin_open(LLS_KIND_SCHEDULER, "goood", &module, &err), -ENOENT);
+  assert_string_equal(err.text, expected);
+}
+
+/* ---- accepted ---- */
+
+static void test_good_plugin_is_open_and_described(void **state)
+{
+  (void)state;
+  struct lls_plugin_module *module = NULL;
+  struct lls_error err = {0};
+  assert_int_equal(lls_plugin_open(LLS_KIND_SCHEDULER, "good", &module, &err), 0);
+  assert_string_equal(module->descriptor->id, "good");
+  assert_int_equal(module->params.n, 8);
+  assert_non_null(module->scheduler.plan);
+  assert_null(module->scheduler.on_step);
+  void *self;
+  assert_int_equal(module->scheduler.create(NULL, NULL, &self), 0);
+  module->scheduler.destroy(self);
+  lls_plugin_close(module);
+}
+
+static void test_every_kind_has_a_good_one(void **state)
+{
+  (void)state;
+  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_PREDICTOR; kind++) {
+    struct lls_plugin_module *module = NULL;
+    struct lls_error err = {0};
+    if (lls_plugin_open(kind, "good", &module, &err) < 0)
+      fail_msg("%s", err.text);
+    assert_int_equal(module->descriptor->kind, kind);
+    lls_plugin_close(module);
+  }
+}
+
+static void copy_over(const char *fixture, const char *to)
+{
+  char command[3 * PATH_MAX]; /* cat keeps the inode: the worst case */
+  snprintf(command, sizeof command, "cat '%s/%s' > '%s'", fixture_folder(), fixture, to);
+  assert_int_equal(system(command), 0);
+}
+
+static void test_rebuilt_file_is_another_plugin(void **state)
+{
+  (void)state;
+  struct lls_plugin_module *old = NULL, *new = NULL, *again = NULL;
+  char path[] = "/tmp/llmserve-test-XXXXXX";
+  close(mkstemp(path));
+  copy_over("twin_1.so", path);
+  assert_int_equal(lls_plugin_open(LLS_KIND_SCHEDULER, path, &old, NULL), 0);
+  copy_over("twin_2.so", path);
+  assert_int_equal(lls_plugin_open(LLS_KIND_SCHEDULER, path, &new, NULL), 0);
+  assert_string_equal(old->descriptor->version, "1.0");
+  assert_string_equal(new->descriptor->version, "2.0");
+  assert_true(old->scheduler.plan != new->scheduler.plan);
+  lls_plugin_close(old);
+  copy_over("twin_1.so", path);
+  assert_int_equal(lls_plugin_open(LLS_KIND_SCHEDULER, path, &again, NULL), 0);
+  assert_string_equal(again->descriptor->version, "1.0");
+  assert_string_equal(new->descriptor->version, "2.0");
+  lls_plugin_close(again);
+  lls_plugin_close(new);
+  unlink(path);
+}
+
+static int note_name(void *context, const char *name, const char *path)
+{
+  char *names = context;
+  assert_non_null(strstr(path, name));
+  strcat(strcat(names, name), " ");
+  return strcmp(name, "half_transfer") == 0 ? 7 : 0;
+}
+
+static void test_each_goes_by_name_until_told_to_stop(void **state)
+{
+  (void)state;
+  char names[256] = "";
+  assert_int_equal(lls_plugin_each(LLS_KIND_CACHE, note_name, names), 7);
+  assert_string_equal(names, "good half_transfer ");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_schedulers_are_refused),
+      cmocka_unit_test(test_structs_that_end_early_are_refused),
+      cmocka_unit_test(test_caches_and_predictors_are_refused),
+      cmocka_unit_test(test_what_is_no_shared_object_is_refused),
+      cmocka_unit_test(test_unknown_name_is_told_the_nearest),
+      cmocka_unit_test(test_good_plugin_is_open_and_described),
+      cmocka_unit_test(test_every_kind_has_a_good_one),
+      cmocka_unit_test(test_rebuilt_file_is_another_plugin),
+      cmocka_unit_test(test_each_goes_by_name_until_told_to_stop),
+  };
+  return cmocka_run_group_tests(tests, find_fixtures, NULL);
+}
