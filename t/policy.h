@@ -26,7 +26,7 @@ static inline int policy_load(uint32_t kind, const struct harness_policy *policy
     return rc;
   const struct lls_param_table *table = &out->module->params;
   out->params = calloc(1, table->size + 1);
-  rc = out->params != NULL ? lls_params_default(table, out->params, err) : -ENOMEM;
+  rc = out->params != NULL ? lls_params_default(table, NULL, out->params, err) : -ENOMEM;
   const char *const *p = policy->parameters;
   for (; rc == 0 && p != NULL && p[0] != NULL; p += 2) {
     const struct lls_param *param = lls_param_find(table, p[0]);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that holds digests in the place of K and V vectors; see fake.h. */
+#include "t/tap.h"
+
+#include "t/plugin/fake.h"
+
+static uint64_t *slot_at(const struct fake_memory *m, uint32_t tier, uint32_t unit,
+                         uint32_t slot)
+{
+  assert_true(unit < m->units[tier]);
+  assert_true(slot < m->block_tokens);
+  return &m->slots[tier][(size_t)unit * m->block_tokens + slot];
+}
+
+void fake_memory_copy(struct fake_memory *m, const struct lls_copy *c)
+{
+  uint32_t from = c->kind == LLS_COPY_HOST_TO_DEVICE ? LLS_TIER_HOST : LLS_TIER_DEVICE;
+  uint32_t to = c->kind == LLS_COPY_DEVICE_TO_HOST ? LLS_TIER_HOST : LLS_TIER_DEVICE;
+  assert_int_equal(c->order, LLS_COPY_BEFORE_STEP);
+  assert_true(c->n_slots > 0);
+  for (uint32_t i = 0; i < c->n_slots; i++)
+    *slot_at(m, to, c->target, c->slot + i) = *slot_at(m, from, c->source, c->slot + i);
+}
+
+/* K and V of one token differ. */
+static uint64_t value_of(uint64_t digest, uint32_t list)
+{
+  return digest ^ (list == 0 ? UINT64_C(0x4b4b4b4b) : UINT64_C(0x56565656));
+}
+
+static void visit(const struct fake_memory *m, const struct lls_block_entry *list,
+                  uint32_t n, uint32_t which, const uint64_t *digests, uint32_t from,
+                  uint32_t to, bool write)
+{
+  uint32_t covered = 0;
+  for (uint32_t i = 0; i < n && covered < to; i++) {
+    const struct lls_block_entry *e = &list[i];
+    assert_int_equal(e->first_token, covered);
+    assert_in_range(e->count, 1, m->block_tokens);
+    for (uint32_t j = 0; j < e->count && covered < to; j++, covered++) {
+      uint32_t slot = e->direction == LLS_LEFT_TO_RIGHT ? j : m->block_tokens - 1 - j;
+      uint64_t *value = slot_at(m, LLS_TIER_DEVICE, e->block, slot);
+      if (covered >= from && write)
+        *value = value_of(digests[covered], which);
+      else if (covered >= from && *value != value_of(digests[covered], which))
+        fail_msg("token %u: unit %u slot %u has not what was computed for it", covered,
+                 e->block, slot);
+    }
+  }
+  assert_true(covered >= to);
+}
+
+void fake_memory_write(struct fake_memory *m, const struct lls_block_table *t,
+                       const uint64_t *digests, uint32_t from, uint32_t to)
+{
+  assert_int_equal(t->form, LLS_FORM_KV);
+  visit(m, t->k, t->k_count, 0, digests, from, to, true);
+  visit(m, t->v, t->v_count, 1, digests, from, to, true);
+}
+
+void fake_memory_check(const struct fake_memory *m, const struct lls_block_table *t,
+                       const uint64_t *digests, uint32_t n)
+{
+  visit(m, t->k, t->k_count, 0, digests, 0, n, false);
+  visit(m, t->v, t->v_count, 1, digests, 0, n, false);
+}

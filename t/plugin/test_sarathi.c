@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sarathi-Serve: the worked example, decodes that never stall, limits. */
+#include "t/tap.h"
+
+#include "t/plugin/fake.h"
+
+static const struct fake_options defaults = {
+    .scheduler = {"sarathi", NULL},
+    .cache = {"paged", (const char *const[]){"prefix_sharing", "off", NULL}},
+    .block_tokens = 16,
+    .device_units = 2000,
+    .max_tokens = 4096,
+    .max_sequences = 128,
+    .max_context = 2048,
+    .max_requests = 128,
+    .audit = true,
+};
+
+#define PARAMETERS(...)                                                                  \
+  (const char *const[])                                                                  \
+  {                                                                                      \
+    __VA_ARGS__, NULL                                                                    \
+  }
+
+static struct fake_request *submit(struct fake *f, uint32_t length, uint32_t output)
+{
+  int32_t tokens[2048];
+  for (uint32_t i = 0; i < length; i++)
+    tokens[i] = (int32_t)(fake_random(f) % FAKE_VOCABULARY);
+  return fake_submit(f, tokens, length, output);
+}
+
+static uint32_t planned(const struct fake *f, uint64_t id)
+{
+  for (uint32_t i = 0; i < f->plan.n_items; i++)
+    if (f->plan.items[i].kind == LLS_PLAN_RUN && f->plan.items[i].request == id)
+      return f->plan.items[i].tokens;
+  return 0;
+}
+
+/* baselines B-3: chunk 512, 40 decodes, prompts A 1200 and B 300. */
+static void test_worked_example(void **state)
+{
+  (void)state;
+  static const uint32_t expected[][2] = {{472, 0}, {472, 0}, {256, 216}, {1, 84}, {1, 1}};
+  struct fake f;
+  assert_int_equal(fake_open(&f, &defaults), 0);
+  for (int i = 0; i < 40; i++)
+    submit(&f, 1, 100);
+  assert_int_equal(fake_step(&f), 40);
+  submit(&f, 1200, 20);
+  submit(&f, 300, 20);
+  for (int i = 0; i < 5; i++) {
+    fake_step(&f);
+    assert_int_equal(planned(&f, 40), expected[i][0]);
+    assert_int_equal(planned(&f, 41), expected[i][1]);
+    for (uint64_t id = 0; id < 40; id++)
+      assert_int_equal(planned(&f, id), 1);
+  }
+  fake_finish(&f, 200);
+  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 42);
+  fake_close(&f);
+}
+
+static void test_decodes_beyond_chunk_all_run(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = defaults;
+  o.scheduler.parameters = PARAMETERS("chunk", "32");
+  assert_int_equal(fake_open(&f, &o), 0);
+  for (int i = 0; i < 33; i++)
+    submit(&f, 1, 10);
+  assert_int_equal(fake_step(&f), 32);
+  assert_int_equal(fake_step(&f), 32); /* 32 decodes fill the budget */
+  assert_int_equal(planned(&f, 32), 0);
+  fake_finish(&f, 100);
+  fake_close(&f);
+}
+
+static void test_seats(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = defaults;
+  o.scheduler.parameters = PARAMETERS("max_seqs", "2");
+  assert_int_equal(fake_open(&f, &o), 0);
+  for (int i = 0; i < 4; i++)
+    submit(&f, 20, 5);
+  assert_int_equal(fake_step(&f), 2);
+  fake_finish(&f, 100);
+  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 4);
+  fake_close(&f);
+}
+
+/* A prompt is let in only if all of it has room, and may be preempted half way. */
+static void test_whole_prompt_is_reserved(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = defaults;
+  o.scheduler.parameters = PARAMETERS("chunk", "32", "watermark", "0");
+  o.device_units = 24; /* twelve blocks */
+  assert_int_equal(fake_open(&f, &o), 0);
+  submit(&f, 31, 60); /* two blocks, then more */
+  submit(&f, 140, 5); /* nine */
+  fake_step(&f);
+  assert_int_equal(planned(&f, 0), 31);
+  assert_int_equal(planned(&f, 1), 1);
+  struct lls_capacity capacity = {.size = sizeof capacity};
+  f.c->capacity(f.cache_self, LLS_TIER_DEVICE, &capacity);
+  assert_int_equal(capacity.free_units, 2); /* 12 - 2 - 9 blocks */
+  fake_step(&f);
+  assert_int_equal(planned(&f, 1), 31);
+  fake_step(
+      &f); /* request 0 takes the last block; then none is free for 1 to grow into */
+  fake_finish(&f, 300);
+  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
+  assert_true(f.preempted_recompute > 0);
+  fake_close(&f);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_worked_example),
+      cmocka_unit_test(test_decodes_beyond_chunk_all_run),
+      cmocka_unit_test(test_seats),
+      cmocka_unit_test(test_whole_prompt_is_reserved),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
