@@ -8,7 +8,8 @@
  *   lls_api_create        once the model, its tokenizer and the step loop are there
  *   lls_api_listen        once per address
  *   lls_api_on_wake       from the uv_async that the step loop's `wake` sends
- *   lls_api_drain         SIGTERM: new requests get 503, running ones go on
+ *   lls_api_drain         SIGTERM: new requests get 503, running ones go on (the step
+ *                         loop is told by its owner)
  *   lls_api_idle          true when nothing is left to answer
  *   lls_api_close         closes the listeners and every connection (cancelling what is
  *                         alive), then calls back once

@@ -35,8 +35,6 @@ static const char *reason_phrase(unsigned status)
     return "Not Implemented";
   case 503:
     return "Service Unavailable";
-  case 505:
-    return "HTTP Version Not Supported";
   default:
     return status < 400 ? "OK" : "Error";
   }

@@ -85,7 +85,7 @@ static int check_head(struct lls_http_parser *parser)
   struct lls_http_request *request = parser->request;
   const llhttp_t *llhttp = &parser->llhttp;
   if (llhttp->http_major != 1)
-    return refuse(parser, 505, "this server speaks HTTP/1.1");
+    return refuse(parser, 400, "this server speaks HTTP/1.1");
   request->http10 = llhttp->http_minor == 0;
   if (!request->http10 && lls_http_request_header(request, "host") == NULL)
     return refuse(parser, 400, "HTTP/1.1 requests need a Host header");

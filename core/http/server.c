@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,6 @@ int lls_http_server_create(uv_loop_t *uv, const struct lls_http_config *config,
   struct lls_http_server *server = calloc(1, sizeof *server);
   if (server == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  signal(SIGPIPE, SIG_IGN); /* a write to a client that left is an error like others */
   server->uv = uv;
   server->config = *config;
   *out = server;

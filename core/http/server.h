@@ -3,7 +3,8 @@
  * An HTTP/1.1 server on a libuv loop: listeners, connections and their limits. What the
  * requests mean is the business of config.on_request.
  *
- * Everything runs on the loop's thread. A connection answers one request at a time.
+ * Everything runs on the loop's thread, in a process that ignores SIGPIPE. A connection
+ * answers one request at a time.
  */
 #ifndef LLS_HTTP_SERVER_H
 #define LLS_HTTP_SERVER_H

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making and ending the front end, its routes, and what all handlers share. */
+#include "core/api/api.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/api/generation.h"
+#include "core/http/router.h"
+
+#define MAX_REQUEST_ID 100
+
+static const struct lls_http_route routes[] = {
+    {"POST", "/v1/completions", lls_handle_completions},
+    {"GET", "/v1/models", lls_handle_models},
+    {"GET", "/v1/models/*", lls_handle_model},
+    {"GET", "/health", lls_handle_health},
+    {"GET", "/metrics", lls_handle_metrics},
+    {"GET", "/version", lls_handle_version},
+};
+
+/* ---- requests ------------------------------------------------------------------- */
+
+void lls_api_new_id(char id[LLS_ID_BYTES])
+{
+  uint64_t bits[2] = {0};
+  uv_random(NULL, NULL, bits, sizeof bits, 0, NULL);
+  snprintf(id, LLS_ID_BYTES, "%016llx%016llx", (unsigned long long)bits[0],
+           (unsigned long long)bits[1]);
+}
+
+/* A client's id goes to logs and headers: printable, and not too long. */
+static bool is_sound_id(const char *id)
+{
+  size_t length = strlen(id);
+  for (size_t i = 0; i < length; i++)
+    if (id[i] <= ' ' || id[i] > '~')
+      return false;
+  return length > 0 && length <= MAX_REQUEST_ID;
+}
+
+const char *lls_api_request_id(struct lls_http_exchange *exchange,
+                               char fresh[LLS_ID_BYTES])
+{
+  const char *id = lls_http_request_header(&exchange->request, "x-request-id");
+  if (id == NULL || !is_sound_id(id))
+    id = fresh;
+  return id;
+}
+
+json_t *lls_api_body(struct lls_http_exchange *exchange, struct lls_api_error *error)
+{
+  const struct lls_text *text = &exchange->request.body;
+  json_error_t why;
+  json_t *body = json_loadb(text->length > 0 ? text->data : "", text->length,
+                            JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+  if (body == NULL) {
+    lls_api_fail(error, 400, "invalid_json", NULL,
+                 "the request body is not valid JSON: %s (line %d, column %d)", why.text,
+                 why.line, why.column);
+    return NULL;
+  }
+  if (!json_is_object(body)) {
+    json_decref(body);
+    lls_api_fail(error, 400, "invalid_json", NULL,
+                 "the request body must be a JSON object");
+    return NULL;
+  }
+  return body;
+}
+
+int lls_api_check_open(struct lls_api *api, struct lls_api_error *error)
+{
+  struct lls_error why = {0};
+  if (lls_loop_failed(api->config.loop, &why))
+    return lls_api_fail(error, 503, "engine_error", NULL, "the engine failed: %s",
+                        why.text);
+  if (!api->draining)
+    return 0;
+  lls_api_fail(error, 503, "shutting_down", NULL, "the server is shutting down");
+  error->retry_after = lls_api_retry_after(api);
+  return -1;
+}
+
+/* A place becomes free each time that one of those who run is done. */
+unsigned lls_api_retry_after(struct lls_api *api)
+{
+  struct lls_loop_status status;
+  const struct lls_histogram *e2e = &api->stats.inference;
+  uint64_t count = lls_histogram_count(e2e);
+  lls_loop_status(api->config.loop, &status);
+  double mean = count > 0 ? e2e->sum / (double)count : 1;
+  double wait = mean / (status.running > 0 ? status.running : 1);
+  if (wait > 60)
+    return 60;
+  return wait > 1 ? (unsigned)(wait + 0.5) : 1;
+}
+
+static void no_route(struct lls_http_exchange *exchange, const char *allow)
+{
+  const struct lls_http_request *request = &exchange->request;
+  struct lls_api_error error;
+  if (allow[0] != '\0') {
+    lls_http_add_header(exchange, "allow", allow);
+    lls_api_fail(&error, 405, "method_not_allowed", NULL, "%s %s: this path allows %s",
+                 request->method, request->path, allow);
+  } else {
+    lls_api_fail(&error, 404, "not_found", NULL, "%s %s: there is no such path",
+                 request->method, request->path);
+  }
+  lls_api_error_reply(exchange, &error);
+}
+
+static void on_request(void *context, struct lls_http_exchange *exchange)
+{
+  char fresh[LLS_ID_BYTES], allow[LLS_HTTP_ALLOW_MAX];
+  lls_api_new_id(fresh);
+  lls_http_add_header(exchange, "x-request-id", lls_api_request_id(exchange, fresh));
+  const struct lls_http_route *route = lls_http_route_find(
+      routes, sizeof routes / sizeof routes[0], &exchange->request, allow);
+  if (route != NULL)
+    route->handler(context, exchange);
+  else
+    no_route(exchange, allow);
+}
+
+/* ---- life ----------------------------------------------------------------------- */
+
+int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
+                   struct lls_error *err)
+{
+  struct lls_api *api = calloc(1, sizeof *api);
+  if (api == NULL)
+    return lls_fail(err, -ENOMEM, "out of memory");
+  const struct lls_http_config http = {
+      .limits = config->limits.http,
+      .context = api,
+      .on_request = on_request,
+      .error_body = lls_api_error_body,
+      .error_type = "application/json",
+  };
+  api->config = *config;
+  api->created_s = (int64_t)time(NULL);
+  lls_api_stats_init(&api->stats);
+  api->model_name = strdup(config->model_name);
+  api->piece = malloc(lls_detokenizer_room(config->tokenizer));
+  int status = -ENOMEM;
+  if (api->model_name == NULL || api->piece == NULL)
+    lls_fail(err, status, "out of memory");
+  else
+    status = lls_http_server_create(config->uv, &http, &api->http, err);
+  if (status != 0) {
+    lls_api_destroy(api);
+    return status;
+  }
+  *out = api;
+  return 0;
+}
+
+int lls_api_listen(struct lls_api *api, const char *address, struct lls_error *err)
+{
+  return lls_http_server_listen(api->http, address, err);
+}
+
+const char *lls_api_address(const struct lls_api *api)
+{
+  return lls_http_server_address(api->http);
+}
+
+void lls_api_on_wake(struct lls_api *api)
+{
+  lls_loop_events(api->config.loop, lls_generation_on_event, api);
+  lls_generation_flush(api);
+}
+
+void lls_api_drain(struct lls_api *api)
+{
+  api->draining = true;
+}
+
+bool lls_api_idle(const struct lls_api *api)
+{
+  return api->generations == NULL;
+}
+
+void lls_api_close(struct lls_api *api, void (*closed)(void *context), void *context)
+{
+  lls_http_server_close(api->http, closed, context);
+}
+
+void lls_api_destroy(struct lls_api *api)
+{
+  if (api == NULL)
+    return;
+  while (api->generations != NULL)
+    lls_generation_destroy(api->generations);
+  lls_http_server_destroy(api->http);
+  free(api->model_name);
+  free(api->piece);
+  free(api);
+}

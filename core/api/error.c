@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/api/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int lls_api_fail(struct lls_api_error *error, unsigned status, const char *code,
+                 const char *param, const char *format, ...)
+{
+  va_list args;
+  *error = (struct lls_api_error){.status = status, .code = code};
+  snprintf(error->param, sizeof error->param, "%s", param != NULL ? param : "");
+  va_start(args, format);
+  vsnprintf(error->message.text, sizeof error->message.text, format, args);
+  va_end(args);
+  return -1;
+}
+
+static const char *error_type(unsigned status)
+{
+  if (status == 429)
+    return "rate_limit_error";
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+/* A sentence may quote the request, and be cut inside a character. */
+static json_t *message_json(const char *text)
+{
+  size_t length = strlen(text);
+  json_t *message = json_stringn(text, length);
+  for (unsigned cut = 0; message == NULL && cut < 4 && length > 0; cut++)
+    message = json_stringn(text, --length);
+  return message != NULL ? message : json_string(error_type(500));
+}
+
+json_t *lls_api_error_json(const struct lls_api_error *error)
+{
+  const char *param = error->param[0] != '\0' ? error->param : NULL;
+  return json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message",
+                   message_json(error->message.text), "type", error_type(error->status),
+                   "param", param, "code", error->code);
+}
+
+void lls_api_error_reply(struct lls_http_exchange *exchange,
+                         const struct lls_api_error *error)
+{
+  if (error->retry_after > 0) {
+    char seconds[16];
+    snprintf(seconds, sizeof seconds, "%u", error->retry_after);
+    lls_http_add_header(exchange, "retry-after", seconds);
+  }
+  if (error->hopeless)
+    lls_http_add_header(exchange, "x-should-retry", "false");
+  lls_api_reply_json(exchange, error->status, lls_api_error_json(error));
+}
+
+void lls_api_reply_json(struct lls_http_exchange *exchange, unsigned status, json_t *json)
+{
+  char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+  if (text != NULL)
+    lls_http_reply(exchange, status, "application/json", text, strlen(text));
+  else
+    lls_http_reply(exchange, 500, NULL, NULL, 0);
+  free(text);
+  json_decref(json);
+}
+
+void lls_api_error_body(void *context, unsigned status, const char *reason,
+                        struct lls_text *out)
+{
+  (void)context;
+  struct lls_api_error error;
+  lls_api_fail(&error, status, NULL, NULL, "%s", reason);
+  json_t *json = lls_api_error_json(&error);
+  char *text = json_dumps(json, JSON_COMPACT);
+  if (text != NULL)
+    lls_text_puts(out, text);
+  free(text);
+  json_decref(json);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events of the step loop become text. A token is not sent before the next event of its
+ * choice or the end of the batch, so that the last one can carry the finish reason.
+ */
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "core/api/generation.h"
+#include "core/api/reply.h"
+
+static double seconds(int64_t from_ns, int64_t to_ns)
+{
+  return (double)(to_ns - from_ns) / 1e9;
+}
+
+/* ---- tokens --------------------------------------------------------------------- */
+
+static void time_token(struct lls_choice *choice)
+{
+  struct lls_api_stats *stats = &choice->generation->api->stats;
+  int64_t now = (int64_t)uv_hrtime();
+  if (choice->first_token_ns == 0) {
+    choice->first_token_ns = now;
+    lls_histogram_observe(&stats->ttft, seconds(choice->generation->arrival_ns, now));
+  } else {
+    lls_histogram_observe(&stats->inter_token, seconds(choice->last_token_ns, now));
+  }
+  choice->last_token_ns = now;
+}
+
+static void remember_token(struct lls_choice *choice, const struct lls_sampled *token)
+{
+  if (choice->n_unreported == choice->token_capacity) {
+    uint32_t capacity = choice->token_capacity > 0 ? choice->token_capacity * 2 : 4;
+    struct lls_sampled *more = realloc(choice->tokens, capacity * sizeof *more);
+    if (more == NULL)
+      return;
+    choice->tokens = more;
+    choice->token_capacity = capacity;
+  }
+  choice->tokens[choice->n_unreported++] = *token;
+}
+
+/* New text: ends the choice at a stop string, holds back what may become one. */
+static void add_text(struct lls_choice *choice, const char *piece, size_t length)
+{
+  const struct lls_generation *generation = choice->generation;
+  const struct lls_stop_set *stop = &generation->params.stop;
+  struct lls_text *text = &choice->text;
+  size_t at, which;
+  lls_text_append(text, piece, length);
+  if (stop->count == 0 || choice->n_tokens <= generation->params.min_tokens) {
+    choice->ready = text->length;
+    return;
+  }
+  const char *open = text->data + choice->ready; /* before it there is none */
+  size_t open_length = text->length - choice->ready;
+  if (lls_stop_find(stop, open, open_length, &at, &which)) {
+    choice->stop_string = &stop->strings[which];
+    at += generation->params.include_stop ? choice->stop_string->length : 0;
+    text->length = choice->ready + at;
+    choice->ready = text->length;
+  } else {
+    choice->ready = text->length - lls_stop_hold(stop, open, open_length);
+  }
+}
+
+static void stop_choice(struct lls_choice *choice)
+{
+  choice->state = LLS_CHOICE_STOPPED;
+  choice->finish_reason = "stop";
+  lls_loop_cancel(choice->generation->api->config.loop, choice->request);
+}
+
+static bool is_requested_stop(const struct lls_api_params *params, int32_t token)
+{
+  for (size_t i = 0; i < params->n_stop_tokens; i++)
+    if (params->stop_tokens[i] == token)
+      return true;
+  return false;
+}
+
+static void mark_unflushed(struct lls_choice *choice)
+{
+  if (choice->unflushed || !choice->generation->params.stream)
+    return;
+  choice->unflushed = true;
+  DL_APPEND(choice->generation->api->unflushed, choice);
+}
+
+static void flush(struct lls_choice *choice)
+{
+  if (!choice->unflushed)
+    return;
+  choice->unflushed = false;
+  DL_DELETE(choice->generation->api->unflushed, choice);
+  lls_reply_chunk(choice);
+}
+
+static void on_token(struct lls_choice *choice, const struct lls_event *event)
+{
+  struct lls_generation *generation = choice->generation;
+  struct lls_api *api = generation->api;
+  int32_t token = event->token.token;
+  if (choice->state != LLS_CHOICE_LIVE || generation->exchange == NULL)
+    return;
+  flush(choice);
+  time_token(choice);
+  choice->n_tokens++;
+  if (choice->reports)
+    remember_token(choice, &event->token);
+  if (!event->hidden_token)
+    add_text(choice, api->piece,
+             lls_detokenizer_push(&choice->detokenizer, token, api->piece));
+  else if (is_requested_stop(&generation->params, token))
+    choice->stop_token = token;
+  if (choice->stop_string != NULL)
+    stop_choice(choice);
+  mark_unflushed(choice);
+}
+
+/* ---- the end -------------------------------------------------------------------- */
+
+/* Whether the answer failed with this choice; then the error says how. */
+static bool has_failed(const struct lls_choice *choice, uint32_t reason,
+                       struct lls_api_error *error)
+{
+  struct lls_api *api = choice->generation->api;
+  struct lls_error why = {0};
+  switch (reason) {
+  case LLS_FINISH_STOP:
+  case LLS_FINISH_LENGTH:
+    return false;
+  case LLS_FINISH_CAPACITY:
+    if (choice->n_tokens > 0)
+      return false; /* ends early, as at the end of the context */
+    lls_api_fail(error, 503, "capacity_exceeded", NULL,
+                 "the request needs more cache than this server has");
+    error->hopeless = true;
+    return true;
+  case LLS_FINISH_CANCELLED:
+    lls_api_fail(error, 503, "cancelled", NULL, "the request was cancelled");
+    return true;
+  case LLS_FINISH_REJECTED:
+    lls_api_fail(error, 429, "rejected", NULL, "the scheduler refused the request");
+    error->retry_after = lls_api_retry_after(api);
+    return true;
+  default:
+    lls_loop_failed(api->config.loop, &why);
+    lls_api_fail(error, 500, "engine_error", NULL, "the engine failed: %s",
+                 why.text[0] != '\0' ? why.text : "no reason is known");
+    return true;
+  }
+}
+
+static enum lls_outcome outcome(const struct lls_choice *choice, uint32_t reason)
+{
+  if (choice->stop_string != NULL || reason == LLS_FINISH_STOP)
+    return LLS_OUTCOME_STOP;
+  if (reason == LLS_FINISH_CANCELLED)
+    return LLS_OUTCOME_ABORT;
+  if (reason == LLS_FINISH_LENGTH ||
+      (reason == LLS_FINISH_CAPACITY && choice->n_tokens > 0))
+    return LLS_OUTCOME_LENGTH;
+  return LLS_OUTCOME_ERROR;
+}
+
+static void time_stages(struct lls_api_stats *stats, const struct lls_event *event)
+{
+  if (event->first_scheduled_ns == LLS_NEVER || event->first_token_ns == LLS_NEVER)
+    return;
+  lls_histogram_observe(&stats->queue,
+                        seconds(event->arrival_ns, event->first_scheduled_ns));
+  lls_histogram_observe(&stats->prefill,
+                        seconds(event->first_scheduled_ns, event->first_token_ns));
+  lls_histogram_observe(&stats->decode,
+                        seconds(event->first_token_ns, event->finished_ns));
+  lls_histogram_observe(&stats->inference,
+                        seconds(event->first_scheduled_ns, event->finished_ns));
+}
+
+static void count(const struct lls_choice *choice, const struct lls_event *event)
+{
+  static const char *const names[LLS_OUTCOMES] = {"stop", "length", "abort", "error"};
+  const struct lls_generation *generation = choice->generation;
+  struct lls_api_stats *stats = &generation->api->stats;
+  enum lls_outcome how = outcome(choice, event->reason);
+  double total = seconds(generation->arrival_ns, (int64_t)uv_hrtime());
+  double first = choice->first_token_ns != 0
+                     ? seconds(generation->arrival_ns, choice->first_token_ns)
+                     : -1;
+  stats->finished[how]++;
+  lls_log(
+      generation->api->config.log, LLS_LOG_INFO, "api",
+      "%s: %s, prompt %u, generated %u, shared %u, preempted %u, first token %.1f ms, "
+      "total %.1f ms",
+      generation->label, names[how], event->prompt_tokens, event->generated_tokens,
+      event->shared_tokens, event->preemptions, first * 1e3, total * 1e3);
+  if (how != LLS_OUTCOME_STOP && how != LLS_OUTCOME_LENGTH)
+    return;
+  time_stages(stats, event);
+  lls_histogram_observe(&stats->e2e, total);
+  lls_histogram_observe(&stats->prompt_tokens, event->prompt_tokens);
+  lls_histogram_observe(&stats->generation_tokens, event->generated_tokens);
+  if (generation->params.max_tokens != LLS_UNSET)
+    lls_histogram_observe(&stats->max_tokens, (double)generation->params.max_tokens);
+  if (choice->n_tokens > 1)
+    lls_histogram_observe(&stats->per_output_token,
+                          seconds(choice->first_token_ns, choice->last_token_ns) /
+                              (choice->n_tokens - 1));
+}
+
+/* A live choice ends by itself: nothing is held back any more. */
+static void end_choice(struct lls_choice *choice, uint32_t reason)
+{
+  char *piece = choice->generation->api->piece;
+  add_text(choice, piece, lls_detokenizer_flush(&choice->detokenizer, piece));
+  choice->ready = choice->text.length;
+  bool stopped = reason == LLS_FINISH_STOP || choice->stop_string != NULL;
+  choice->finish_reason = stopped ? "stop" : "length";
+}
+
+static void on_finished(struct lls_choice *choice, const struct lls_event *event)
+{
+  struct lls_generation *generation = choice->generation;
+  struct lls_api_error error;
+  bool live = choice->state == LLS_CHOICE_LIVE;
+  choice->state = LLS_CHOICE_FINISHED;
+  generation->n_unfinished--;
+  if (choice->index % generation->params.n == 0)
+    generation->shared_tokens += event->shared_tokens;
+  count(choice, event);
+  if (generation->exchange != NULL) {
+    if (live && has_failed(choice, event->reason, &error)) {
+      flush(choice);
+      lls_reply_error(generation, &error);
+      lls_generation_cancel(generation);
+    } else if (live) {
+      end_choice(choice, event->reason);
+      mark_unflushed(choice);
+    }
+    flush(choice);
+  }
+  if (generation->n_unfinished > 0)
+    return;
+  if (generation->exchange != NULL)
+    lls_reply_finish(generation);
+  lls_generation_destroy(generation);
+}
+
+void lls_generation_on_event(void *context, const struct lls_event *event)
+{
+  (void)context;
+  if (event->kind == LLS_EVENT_TOKEN)
+    on_token(event->owner, event);
+  else
+    on_finished(event->owner, event);
+}
+
+void lls_generation_flush(struct lls_api *api)
+{
+  while (api->unflushed != NULL)
+    flush(api->unflushed);
+}

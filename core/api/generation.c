@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making, submitting, cancelling and freeing generations; events.c has their life. */
+#include "core/api/generation.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <utlist.h>
+
+#include "core/api/reply.h"
+
+/* ---- making --------------------------------------------------------------------- */
+
+static void init_choice(struct lls_generation *generation, uint32_t index)
+{
+  const struct lls_api_params *params = &generation->params;
+  struct lls_choice *choice = &generation->choices[index];
+  choice->generation = generation;
+  choice->state = LLS_CHOICE_FINISHED; /* until it is submitted */
+  choice->index = index;
+  choice->prompt = &generation->prompts.prompts[index / (uint32_t)params->n];
+  choice->reports = params->return_token_ids || params->logprobs != LLS_UNSET;
+  choice->stop_token = -1;
+  lls_detokenizer_init(&choice->detokenizer, generation->api->config.tokenizer,
+                       params->skip_special_tokens, true);
+}
+
+static struct lls_generation *create(struct lls_api *api, enum lls_endpoint endpoint,
+                                     struct lls_api_params *params,
+                                     struct lls_prompt_list *prompts)
+{
+  struct lls_generation *generation = calloc(1, sizeof *generation);
+  uint32_t n_choices = (uint32_t)(prompts->count * (size_t)params->n);
+  struct lls_choice *choices = calloc(n_choices, sizeof *choices);
+  if (generation == NULL || choices == NULL) {
+    free(generation);
+    free(choices);
+    return NULL;
+  }
+  generation->api = api;
+  generation->endpoint = endpoint;
+  generation->params = *params;
+  generation->prompts = *prompts;
+  generation->created_s = (int64_t)time(NULL);
+  generation->arrival_ns = (int64_t)uv_hrtime();
+  generation->choices = choices;
+  generation->n_choices = n_choices;
+  for (uint32_t i = 0; i < n_choices; i++)
+    init_choice(generation, i);
+  return generation;
+}
+
+void lls_generation_destroy(struct lls_generation *generation)
+{
+  struct lls_api *api = generation->api;
+  DL_DELETE(api->generations, generation);
+  api->stats.live--;
+  for (uint32_t i = 0; i < generation->n_choices; i++) {
+    struct lls_choice *choice = &generation->choices[i];
+    if (choice->unflushed)
+      DL_DELETE(api->unflushed, choice);
+    lls_text_free(&choice->text);
+    free(choice->tokens);
+  }
+  free(generation->choices);
+  lls_api_params_free(&generation->params);
+  lls_prompts_free(&generation->prompts);
+  free(generation);
+}
+
+/* ---- submitting ----------------------------------------------------------------- */
+
+static uint64_t choice_seed(const struct lls_choice *choice)
+{
+  const struct lls_api_params *params = &choice->generation->params;
+  uint64_t seed = params->seed;
+  if (!params->has_seed)
+    uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL);
+  return seed + choice->index % (uint64_t)params->n;
+}
+
+static uint32_t max_new_tokens(const struct lls_choice *choice)
+{
+  const struct lls_generation *generation = choice->generation;
+  int64_t room = (int64_t)generation->api->config.max_context;
+  int64_t wanted = generation->params.max_tokens;
+  room -= (int64_t)choice->prompt->n_tokens;
+  return (uint32_t)(wanted == LLS_UNSET || wanted > room ? room : wanted);
+}
+
+/* The step loop's refusals as a client should see them. */
+static int refusal(struct lls_api *api, int status, const struct lls_error *why,
+                   struct lls_api_error *error)
+{
+  const char *text = lls_error_text(why, status);
+  switch (status) {
+  case -EINVAL:
+    return lls_api_fail(error, 400, NULL, NULL, "%s", text);
+  case -E2BIG:
+    return lls_api_fail(error, 400, "context_length_exceeded", NULL, "%s", text);
+  case -ENOSPC:
+    lls_api_fail(error, 429, "queue_full", NULL, "%s", text);
+    error->retry_after = lls_api_retry_after(api);
+    return -1;
+  case -ESHUTDOWN:
+    lls_api_fail(error, 503, "shutting_down", NULL, "%s", text);
+    error->retry_after = lls_api_retry_after(api);
+    return -1;
+  default:
+    return lls_api_fail(error, 500, NULL, NULL, "%s", text);
+  }
+}
+
+static int submit(struct lls_choice *choice, struct lls_api_error *error)
+{
+  struct lls_generation *generation = choice->generation;
+  const struct lls_api_params *params = &generation->params;
+  struct lls_error why = {0};
+  struct lls_submission submission = {
+      .tokens = choice->prompt->tokens,
+      .n_tokens = (uint32_t)choice->prompt->n_tokens,
+      .text = choice->prompt->text,
+      .text_bytes = choice->prompt->text_bytes,
+      .label = generation->label,
+      .sampling = lls_api_params_sampling(params),
+      .max_new_tokens = max_new_tokens(choice),
+      .min_new_tokens = (uint32_t)params->min_tokens,
+      .stop_tokens = params->stop_tokens,
+      .n_stop_tokens = (uint32_t)params->n_stop_tokens,
+      .ignore_eos = params->ignore_eos,
+      .request_class = params->request_class,
+      .priority = (int32_t)params->priority,
+      .slo = params->slo,
+      .owner = choice,
+  };
+  submission.sampling.seed = choice_seed(choice);
+  int status =
+      lls_loop_submit(generation->api->config.loop, &submission, &choice->request, &why);
+  if (status != 0)
+    return refusal(generation->api, status, &why, error);
+  choice->state = LLS_CHOICE_LIVE;
+  generation->n_unfinished++;
+  return 0;
+}
+
+void lls_generation_cancel(struct lls_generation *generation)
+{
+  for (uint32_t i = 0; i < generation->n_choices; i++)
+    if (generation->choices[i].state == LLS_CHOICE_LIVE)
+      lls_loop_cancel(generation->api->config.loop, generation->choices[i].request);
+}
+
+/* The client went away: nobody waits for the rest. */
+static void on_gone(void *owner)
+{
+  struct lls_generation *generation = owner;
+  generation->exchange = NULL;
+  lls_generation_cancel(generation);
+}
+
+static void begin(struct lls_generation *generation, struct lls_http_exchange *exchange)
+{
+  char fresh[LLS_ID_BYTES];
+  lls_api_new_id(fresh);
+  snprintf(generation->id, sizeof generation->id, "%s-%s",
+           generation->endpoint == LLS_CHAT ? "chatcmpl" : "cmpl", fresh);
+  snprintf(generation->label, sizeof generation->label, "%s",
+           lls_api_request_id(exchange, fresh));
+  generation->exchange = exchange;
+  exchange->owner = generation;
+  exchange->on_gone = on_gone;
+  DL_APPEND(generation->api->generations, generation);
+  generation->api->stats.live++;
+}
+
+/* Submits all choices; the exchange belongs to the generation from here on. */
+static void start(struct lls_generation *generation, struct lls_http_exchange *exchange)
+{
+  struct lls_api *api = generation->api;
+  struct lls_api_error error;
+  begin(generation, exchange);
+  for (uint32_t i = 0; i < generation->n_choices; i++) {
+    if (submit(&generation->choices[i], &error) == 0)
+      continue;
+    api->stats.refused++;
+    lls_reply_error(generation, &error);
+    lls_generation_cancel(generation);
+    if (generation->n_unfinished == 0)
+      lls_generation_destroy(generation);
+    return;
+  }
+}
+
+static int check_choices(const struct lls_api *api, const struct lls_api_params *params,
+                         const struct lls_prompt_list *prompts,
+                         struct lls_api_error *error)
+{
+  uint32_t most = api->config.limits.max_choices;
+  if (prompts->count * (size_t)params->n <= most)
+    return 0;
+  return lls_api_fail(error, 400, NULL, "n",
+                      "%zu prompts times n = %lld is more than the %u answers allowed",
+                      prompts->count, (long long)params->n, most);
+}
+
+/* The generation that a request asks for, or NULL and why. */
+static struct lls_generation *make(struct lls_api *api,
+                                   struct lls_http_exchange *exchange,
+                                   enum lls_endpoint endpoint, lls_request_reader read,
+                                   struct lls_api_error *error)
+{
+  struct lls_api_params params;
+  struct lls_prompt_list prompts;
+  struct lls_generation *generation = NULL;
+  json_t *body = lls_api_body(exchange, error);
+  int status = body != NULL ? read(api, body, &params, &prompts, error) : -1;
+  json_decref(body);
+  if (status != 0)
+    return NULL;
+  if (check_choices(api, &params, &prompts, error) == 0) {
+    generation = create(api, endpoint, &params, &prompts);
+    if (generation == NULL)
+      lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  }
+  if (generation == NULL) {
+    lls_api_params_free(&params);
+    lls_prompts_free(&prompts);
+  }
+  return generation;
+}
+
+void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchange,
+                           enum lls_endpoint endpoint, lls_request_reader read)
+{
+  struct lls_api_error error;
+  struct lls_generation *generation = NULL;
+  if (lls_api_check_open(api, &error) == 0)
+    generation = make(api, exchange, endpoint, read, &error);
+  if (generation != NULL) {
+    start(generation, exchange);
+    return;
+  }
+  api->stats.refused++;
+  lls_api_error_reply(exchange, &error);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One generation request from its submission to its last event: k prompts times n
+ * choices, each a request of the step loop.
+ *
+ *   choice: LIVE --stop string--> STOPPED (cancelled, its end awaited) --> FINISHED
+ *             +---------------event FINISHED---------------------------------^
+ *
+ * Invariants: the generation lives until all its choices are FINISHED, and no longer;
+ * exchange is NULL from the moment that the client is answered or gone, and then nothing
+ * more is written. A generation that lost its exchange has cancelled all its choices.
+ */
+#ifndef LLS_API_GENERATION_H
+#define LLS_API_GENERATION_H
+
+#include "core/api/internal.h"
+#include "core/api/params.h"
+#include "core/api/prompt.h"
+
+enum lls_choice_state { LLS_CHOICE_LIVE, LLS_CHOICE_STOPPED, LLS_CHOICE_FINISHED };
+
+struct lls_choice {
+  struct lls_generation *generation;
+  struct lls_choice *prev, *next; /* in api->unflushed, if there */
+  bool unflushed;
+  enum lls_choice_state state;
+  uint32_t index;
+  const struct lls_prompt *prompt;
+  uint64_t request; /* id in the step loop */
+  struct lls_detokenizer detokenizer;
+  struct lls_text text;       /* streamed: not sent yet; else all of it */
+  size_t ready;               /* bytes of it that are no beginning of a stop string */
+  uint32_t n_tokens;          /* generated, with those that have no text */
+  bool reports;               /* the client wants to know of each token */
+  struct lls_sampled *tokens; /* (n_unreported) */
+  uint32_t n_unreported, token_capacity;
+  size_t text_offset;        /* characters of the reported tokens, for logprobs */
+  bool begun;                /* streamed: a chunk was sent */
+  bool ended;                /* streamed: the chunk with the finish reason was sent */
+  const char *finish_reason; /* static; NULL until it is known */
+  const struct lls_stop_string *stop_string; /* what ended it, or NULL */
+  int32_t stop_token;                        /* of stop_token_ids, or -1 */
+  int64_t first_token_ns, last_token_ns;     /* on main's clock, 0 before */
+};
+
+struct lls_generation {
+  struct lls_api *api;
+  struct lls_generation *prev, *next;
+  struct lls_http_exchange *exchange;
+  enum lls_endpoint endpoint;
+  struct lls_api_params params;
+  struct lls_prompt_list prompts;
+  char id[48];                /* "cmpl-" or "chatcmpl-" and hex digits */
+  char label[128];            /* the request id of headers and logs */
+  int64_t created_s;          /* Unix time */
+  int64_t arrival_ns;         /* on main's clock */
+  struct lls_choice *choices; /* (n_choices) prompt by prompt */
+  uint32_t n_choices, n_unfinished;
+  bool streaming; /* the answer has begun */
+  uint32_t shared_tokens;
+};
+
+/* What an endpoint makes of a body: 0, or -1 and why; then nothing is left to free. */
+typedef int (*lls_request_reader)(struct lls_api *api, const json_t *body,
+                                  struct lls_api_params *params,
+                                  struct lls_prompt_list *prompts,
+                                  struct lls_api_error *error);
+
+/* Reads the request, submits it, and answers the exchange: later, or at once if it fails.
+ */
+void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchange,
+                           enum lls_endpoint endpoint, lls_request_reader read);
+
+/* Cancels the choices that are alive; the generation goes when their ends arrive. */
+void lls_generation_cancel(struct lls_generation *generation);
+
+/* For lls_loop_events; context is the struct lls_api. */
+void lls_generation_on_event(void *context, const struct lls_event *event);
+
+/* After a batch of events: sends what they left to be sent. */
+void lls_generation_flush(struct lls_api *api);
+
+/* Frees it whatever its state. */
+void lls_generation_destroy(struct lls_generation *generation);
+
+#endif

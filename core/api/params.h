@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parameters of a generation request, read from JSON by a table.
+ *
+ * A row of the table in params.c names a parameter, its type, its range and the member it
+ * goes to: a new parameter is a new row. What is not in the table is ignored; null counts
+ * as absent. A parameter whose value asks for what this server does not do is refused.
+ */
+#ifndef LLS_API_PARAMS_H
+#define LLS_API_PARAMS_H
+
+#include <jansson.h>
+#include <llmserve/types.h>
+
+#include "core/api/error.h"
+#include "core/api/stop.h"
+#include "core/engine/sampling.h"
+
+enum lls_endpoint { LLS_COMPLETIONS = 1, LLS_CHAT = 2 };
+
+#define LLS_UNSET INT64_C(-1)
+
+struct lls_api_params {
+  bool stream, include_usage;
+  int64_t n;
+  int64_t max_tokens, max_completion_tokens; /* LLS_UNSET */
+  int64_t min_tokens;
+  double temperature, top_p, min_p;
+  double repetition_penalty, presence_penalty, frequency_penalty;
+  int64_t top_k;
+  bool has_seed;
+  uint64_t seed;
+  bool ignore_eos;
+  struct lls_stop_set stop;
+  bool include_stop; /* leave the stop string in the answer */
+  int32_t *stop_tokens;
+  size_t n_stop_tokens;
+  struct lls_logit_bias *bias;
+  size_t n_bias;
+  int64_t logprobs; /* alternatives wanted of each token; LLS_UNSET = no logprobs */
+  bool chat_logprobs;
+  int64_t top_logprobs;
+  bool return_token_ids;
+  bool add_special_tokens, skip_special_tokens;
+  uint32_t request_class; /* enum lls_class */
+  int64_t priority;       /* lower first */
+  struct lls_slo slo;
+};
+
+/* What the parameters are checked against and start from. */
+struct lls_params_context {
+  enum lls_endpoint endpoint;
+  const char *model_name;
+  uint32_t vocab;
+  const struct lls_sampling *defaults;
+};
+
+/* 0, or -1 and why; then out has been freed. */
+int lls_api_params_read(const json_t *body, const struct lls_params_context *context,
+                        struct lls_api_params *out, struct lls_api_error *error);
+void lls_api_params_free(struct lls_api_params *params);
+
+/* The sampling of one choice; the caller sets its seed. */
+struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params);
+
+/* A value as it stands in an error: at most `size` bytes of its JSON. */
+const char *lls_json_excerpt(const json_t *value, char *out, size_t size);
+
+/* An integer, also when it is written as 3.0; false if value is none that fits. */
+bool lls_json_integer(const json_t *value, int64_t *out);
+
+/* Token ids from an array; 0, or -1 and why. The caller frees *ids. */
+int lls_json_token_ids(const json_t *array, const char *param, uint32_t vocab,
+                       int32_t **ids, size_t *count, struct lls_api_error *error);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parameters that are more than a number: see params_internal.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/api/params_internal.h"
+
+#define MAX_STOP_STRINGS 16
+#define MAX_STOP_BYTES   1024
+#define MAX_BIAS         4096
+
+static int out_of_memory(struct lls_api_error *error)
+{
+  return lls_api_fail(error, 503, NULL, NULL, "out of memory");
+}
+
+int lls_param_model(const json_t *value, const char *name,
+                    const struct lls_params_context *context, struct lls_api_params *out,
+                    struct lls_api_error *error)
+{
+  (void)out;
+  char shown[96];
+  if (json_is_string(value) && strcmp(json_string_value(value), context->model_name) == 0)
+    return 0;
+  lls_json_excerpt(value, shown, sizeof shown);
+  if (!json_is_string(value))
+    return lls_api_fail(error, 400, NULL, name, "'model' must be a string, not %s",
+                        shown);
+  return lls_api_fail(error, 404, "model_not_found", name,
+                      "the model %s does not exist here; this server has \"%s\"", shown,
+                      context->model_name);
+}
+
+int lls_param_seed(const json_t *value, const char *name,
+                   const struct lls_params_context *context, struct lls_api_params *out,
+                   struct lls_api_error *error)
+{
+  (void)context;
+  int64_t seed;
+  char shown[48];
+  if (!lls_json_integer(value, &seed))
+    return lls_api_fail(error, 400, NULL, name, "'seed' must be an integer, not %s",
+                        lls_json_excerpt(value, shown, sizeof shown));
+  out->has_seed = true;
+  out->seed = (uint64_t)seed;
+  return 0;
+}
+
+static int add_stop(const json_t *value, const char *name, struct lls_stop_set *set,
+                    struct lls_api_error *error)
+{
+  size_t length = json_string_length(value);
+  if (!json_is_string(value) || length == 0 || length > MAX_STOP_BYTES)
+    return lls_api_fail(error, 400, NULL, name,
+                        "'stop' must be a string or an array of strings, each of 1 to %d "
+                        "bytes",
+                        MAX_STOP_BYTES);
+  char *text = malloc(length);
+  if (text == NULL)
+    return out_of_memory(error);
+  memcpy(text, json_string_value(value), length);
+  set->strings[set->count++] = (struct lls_stop_string){text, length};
+  return 0;
+}
+
+int lls_param_stop(const json_t *value, const char *name,
+                   const struct lls_params_context *context, struct lls_api_params *out,
+                   struct lls_api_error *error)
+{
+  (void)context;
+  size_t count = json_is_array(value) ? json_array_size(value) : 1;
+  if (count > MAX_STOP_STRINGS)
+    return lls_api_fail(error, 400, NULL, name,
+                        "'stop' has %zu strings; at most %d are possible", count,
+                        MAX_STOP_STRINGS);
+  out->stop.strings = calloc(count + 1, sizeof *out->stop.strings);
+  if (out->stop.strings == NULL)
+    return out_of_memory(error);
+  if (!json_is_array(value))
+    return add_stop(value, name, &out->stop, error);
+  for (size_t i = 0; i < count; i++)
+    if (add_stop(json_array_get(value, i), name, &out->stop, error) != 0)
+      return -1;
+  return 0;
+}
+
+int lls_json_token_ids(const json_t *array, const char *param, uint32_t vocab,
+                       int32_t **ids, size_t *count, struct lls_api_error *error)
+{
+  char shown[48];
+  size_t n = json_array_size(array);
+  int32_t *out = malloc((n + 1) * sizeof *out);
+  if (out == NULL)
+    return out_of_memory(error);
+  for (size_t i = 0; i < n; i++) {
+    int64_t id;
+    const json_t *value = json_array_get(array, i);
+    if (!lls_json_integer(value, &id) || id < 0 || id >= vocab) {
+      free(out);
+      return lls_api_fail(error, 400, NULL, param,
+                          "'%s' must hold token ids from 0 to %u; item %zu is %s", param,
+                          vocab - 1, i, lls_json_excerpt(value, shown, sizeof shown));
+    }
+    out[i] = (int32_t)id;
+  }
+  *ids = out;
+  *count = n;
+  return 0;
+}
+
+int lls_param_stop_token_ids(const json_t *value, const char *name,
+                             const struct lls_params_context *context,
+                             struct lls_api_params *out, struct lls_api_error *error)
+{
+  if (!json_is_array(value))
+    return lls_api_fail(error, 400, NULL, name, "'%s' must be an array of token ids",
+                        name);
+  return lls_json_token_ids(value, name, context->vocab, &out->stop_tokens,
+                            &out->n_stop_tokens, error);
+}
+
+/* A key of logit_bias: a token id in decimal. */
+static bool token_key(const char *key, uint32_t vocab, int32_t *id)
+{
+  char *end;
+  errno = 0;
+  long value = strtol(key, &end, 10);
+  if (end == key || *end != '\0' || errno != 0 || value < 0 || value >= (long)vocab)
+    return false;
+  *id = (int32_t)value;
+  return true;
+}
+
+int lls_param_logit_bias(const json_t *value, const char *name,
+                         const struct lls_params_context *context,
+                         struct lls_api_params *out, struct lls_api_error *error)
+{
+  const char *key;
+  json_t *bias;
+  size_t count = json_object_size(value);
+  if (!json_is_object(value) || count > MAX_BIAS)
+    return lls_api_fail(error, 400, NULL, name,
+                        "'logit_bias' must be an object of at most %d token ids",
+                        MAX_BIAS);
+  out->bias = calloc(count + 1, sizeof *out->bias);
+  if (out->bias == NULL)
+    return out_of_memory(error);
+  json_object_foreach((json_t *)value, key, bias)
+  {
+    struct lls_logit_bias *next = &out->bias[out->n_bias];
+    double number = json_number_value(bias);
+    if (!token_key(key, context->vocab, &next->token) || !json_is_number(bias) ||
+        number < -100 || number > 100)
+      return lls_api_fail(error, 400, NULL, name,
+                          "'logit_bias' must map token ids from 0 to %u to numbers from "
+                          "-100 to 100; \"%.40s\" does not",
+                          context->vocab - 1, key);
+    next->bias = (float)number;
+    out->n_bias++;
+  }
+  return 0;
+}
+
+int lls_param_class(const json_t *value, const char *name,
+                    const struct lls_params_context *context, struct lls_api_params *out,
+                    struct lls_api_error *error)
+{
+  (void)context;
+  char shown[48];
+  const char *text = json_is_string(value) ? json_string_value(value) : "";
+  if (strcmp(text, "realtime") == 0)
+    out->request_class = LLS_CLASS_REALTIME;
+  else if (strcmp(text, "best_effort") == 0)
+    out->request_class = LLS_CLASS_BEST_EFFORT;
+  else
+    return lls_api_fail(error, 400, NULL, name,
+                        "'class' must be \"realtime\" or \"best_effort\", not %s",
+                        lls_json_excerpt(value, shown, sizeof shown));
+  return 0;
+}
+
+int lls_param_response_format(const json_t *value, const char *name,
+                              const struct lls_params_context *context,
+                              struct lls_api_params *out, struct lls_api_error *error)
+{
+  (void)context;
+  (void)out;
+  const char *type = json_string_value(json_object_get(value, "type"));
+  if (type != NULL && strcmp(type, "text") == 0)
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_parameter", name,
+                      "'response_format' other than {\"type\": \"text\"} is not "
+                      "supported yet");
+}
+
+/* Asks for nothing: false, "", [], or one of which the best is to be taken. */
+static bool is_neutral(const json_t *value, const char *name)
+{
+  if (json_is_string(value))
+    return json_string_length(value) == 0;
+  if (json_is_array(value))
+    return json_array_size(value) == 0;
+  if (json_is_integer(value))
+    return strcmp(name, "best_of") == 0 && json_integer_value(value) == 1;
+  return json_is_false(value);
+}
+
+int lls_param_unsupported(const json_t *value, const char *name,
+                          const struct lls_params_context *context,
+                          struct lls_api_params *out, struct lls_api_error *error)
+{
+  (void)context;
+  (void)out;
+  if (is_neutral(value, name))
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_parameter", name,
+                      "'%s' is not supported yet", name);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/api/prompt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/api/params.h"
+
+/* A prompt needs room in the context for itself and one token. */
+static int check_length(const struct lls_api *api, const struct lls_prompt *prompt,
+                        const char *param, struct lls_api_error *error)
+{
+  uint32_t context = api->config.max_context;
+  if (prompt->n_tokens == 0)
+    return lls_api_fail(error, 400, NULL, param, "'%s' must not be empty", param);
+  if (prompt->n_tokens < context)
+    return 0;
+  lls_api_fail(error, 400, "context_length_exceeded", param,
+               "this model's context is %u tokens and the prompt has %zu; shorten it so "
+               "that at least one token of answer fits",
+               context, prompt->n_tokens);
+  error->hopeless = true;
+  return -1;
+}
+
+static int encode(struct lls_api *api, const char *text, size_t length, bool add_special,
+                  const char *param, struct lls_prompt *out, struct lls_api_error *error)
+{
+  struct lls_error why;
+  out->text = malloc(length + 1);
+  if (out->text == NULL)
+    return lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  memcpy(out->text, text, length);
+  out->text[length] = '\0';
+  out->text_bytes = length;
+  int status = lls_tokenizer_encode(api->config.tokenizer, text, length, add_special,
+                                    &out->tokens, &out->n_tokens, &why);
+  if (status != 0)
+    return lls_api_fail(error, 500, NULL, param, "'%s' can't be tokenised: %s", param,
+                        lls_error_text(&why, status));
+  return check_length(api, out, param, error);
+}
+
+static int read_one(struct lls_api *api, const json_t *value, bool add_special,
+                    struct lls_prompt *out, struct lls_api_error *error)
+{
+  if (json_is_string(value))
+    return encode(api, json_string_value(value), json_string_length(value), add_special,
+                  "prompt", out, error);
+  if (!json_is_array(value))
+    return lls_api_fail(error, 400, NULL, "prompt",
+                        "'prompt' must be a string, an array of token ids, or an array "
+                        "of these");
+  if (lls_json_token_ids(value, "prompt", api->config.vocab, &out->tokens, &out->n_tokens,
+                         error) != 0)
+    return -1;
+  return check_length(api, out, "prompt", error);
+}
+
+/* An array that begins with a number is one prompt. */
+static bool is_one_prompt(const json_t *value)
+{
+  return !json_is_array(value) || json_array_size(value) == 0 ||
+         json_is_number(json_array_get(value, 0));
+}
+
+int lls_prompts_read(struct lls_api *api, const json_t *value, bool add_special,
+                     struct lls_prompt_list *out, struct lls_api_error *error)
+{
+  *out = (struct lls_prompt_list){0};
+  if (value == NULL || json_is_null(value))
+    return lls_api_fail(error, 400, NULL, "prompt", "'prompt' is missing");
+  size_t count = is_one_prompt(value) ? 1 : json_array_size(value);
+  if (count > api->config.limits.max_choices)
+    return lls_api_fail(error, 400, NULL, "prompt",
+                        "'prompt' has %zu items; at most %u are possible", count,
+                        api->config.limits.max_choices);
+  out->prompts = calloc(count, sizeof *out->prompts);
+  if (out->prompts == NULL)
+    return lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  for (; out->count < count; out->count++) {
+    const json_t *item = is_one_prompt(value) ? value : json_array_get(value, out->count);
+    if (read_one(api, item, add_special, &out->prompts[out->count], error) != 0) {
+      out->count++;
+      lls_prompts_free(out);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+int lls_prompts_from_text(struct lls_api *api, const char *text, size_t length,
+                          bool add_special, const char *param,
+                          struct lls_prompt_list *out, struct lls_api_error *error)
+{
+  out->count = 1;
+  out->prompts = calloc(1, sizeof *out->prompts);
+  if (out->prompts == NULL)
+    return lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  int status = encode(api, text, length, add_special, param, out->prompts, error);
+  if (status != 0)
+    lls_prompts_free(out);
+  return status;
+}
+
+void lls_prompts_free(struct lls_prompt_list *list)
+{
+  for (size_t i = 0; i < list->count; i++) {
+    free(list->prompts[i].tokens);
+    free(list->prompts[i].text);
+  }
+  free(list->prompts);
+  *list = (struct lls_prompt_list){0};
+}

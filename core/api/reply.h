@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a generation's client gets, streamed or whole. */
+#ifndef LLS_API_REPLY_H
+#define LLS_API_REPLY_H
+
+#include "core/api/generation.h"
+
+/* Streamed: a chunk with what is ready of this choice, if there is anything to say. */
+void lls_reply_chunk(struct lls_choice *choice);
+
+/* All choices are finished: the rest of the stream, or the whole answer. */
+void lls_reply_finish(struct lls_generation *generation);
+
+/* An error instead of the answer, or of the rest of it. */
+void lls_reply_error(struct lls_generation *generation,
+                     const struct lls_api_error *error);
+
+#endif

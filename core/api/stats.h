@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the front end counts and times; metrics.c exposes it. */
+#ifndef LLS_API_STATS_H
+#define LLS_API_STATS_H
+
+#include "core/obs/metrics.h"
+
+enum lls_outcome { /* of one choice, as the label finished_reason of vllm: series */
+                   LLS_OUTCOME_STOP,
+                   LLS_OUTCOME_LENGTH,
+                   LLS_OUTCOME_ABORT,
+                   LLS_OUTCOME_ERROR,
+                   LLS_OUTCOMES,
+};
+
+struct lls_api_stats {
+  uint64_t finished[LLS_OUTCOMES];
+  uint64_t refused; /* generation requests answered with an error at once */
+  uint32_t live;    /* generation requests whose last event has not come */
+  struct lls_histogram ttft, inter_token, per_output_token;
+  struct lls_histogram e2e, queue, prefill, decode, inference;
+  struct lls_histogram prompt_tokens, generation_tokens, max_tokens;
+};
+
+void lls_api_stats_init(struct lls_api_stats *stats);
+
+#endif

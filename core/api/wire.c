@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/api/wire.h"
+
+#include <string.h>
+
+static const char *object_name(const struct lls_generation *generation, bool chunk)
+{
+  if (generation->endpoint == LLS_COMPLETIONS)
+    return "text_completion";
+  return chunk ? "chat.completion.chunk" : "chat.completion";
+}
+
+/* An answer without its choices, which follow as the member "choices". */
+static json_t *envelope(const struct lls_generation *generation, bool chunk,
+                        json_t *choices)
+{
+  return json_pack("{s:s, s:s, s:I, s:s, s:o}", "id", generation->id, "object",
+                   object_name(generation, chunk), "created",
+                   (json_int_t)generation->created_s, "model",
+                   generation->api->model_name, "choices", choices);
+}
+
+static json_t *usage(const struct lls_generation *generation)
+{
+  json_int_t prompt = 0, completion = 0;
+  for (size_t i = 0; i < generation->prompts.count; i++)
+    prompt += (json_int_t)generation->prompts.prompts[i].n_tokens;
+  for (uint32_t i = 0; i < generation->n_choices; i++)
+    completion += generation->choices[i].n_tokens;
+  return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", prompt,
+                   "completion_tokens", completion, "total_tokens", prompt + completion,
+                   "prompt_tokens_details", "cached_tokens",
+                   (json_int_t)generation->shared_tokens);
+}
+
+static json_t *prompt_ids(const struct lls_choice *choice)
+{
+  json_t *ids = json_array();
+  for (size_t i = 0; i < choice->prompt->n_tokens; i++)
+    json_array_append_new(ids, json_integer(choice->prompt->tokens[i]));
+  return ids;
+}
+
+static json_t *token_ids(const struct lls_choice *choice)
+{
+  json_t *ids = json_array();
+  for (uint32_t i = 0; i < choice->n_unreported; i++)
+    json_array_append_new(ids, json_integer(choice->tokens[i].token));
+  return ids;
+}
+
+/* What ended the choice: a string, a token id, or null. */
+static json_t *stop_reason(const struct lls_choice *choice)
+{
+  if (choice->stop_string != NULL)
+    return json_stringn(choice->stop_string->text, choice->stop_string->length);
+  return choice->stop_token >= 0 ? json_integer(choice->stop_token) : json_null();
+}
+
+/* What all choices end with, whatever holds their text. */
+static json_t *end_of_choice(json_t *object, const struct lls_choice *choice)
+{
+  const struct lls_generation *generation = choice->generation;
+  json_object_set_new(object, "logprobs", lls_wire_logprobs(choice));
+  json_object_set_new(object, "finish_reason",
+                      choice->finish_reason != NULL ? json_string(choice->finish_reason)
+                                                    : json_null());
+  json_object_set_new(object, "stop_reason", stop_reason(choice));
+  if (generation->params.return_token_ids) {
+    json_object_set_new(object, "token_ids", token_ids(choice));
+    if (!choice->begun && generation->endpoint == LLS_COMPLETIONS)
+      json_object_set_new(object, "prompt_token_ids", prompt_ids(choice));
+  }
+  return object;
+}
+
+static json_t *ready_text(const struct lls_choice *choice)
+{
+  return json_stringn(choice->ready > 0 ? choice->text.data : "", choice->ready);
+}
+
+static json_t *completion_choice(const struct lls_choice *choice)
+{
+  json_t *object =
+      json_pack("{s:i, s:o}", "index", (int)choice->index, "text", ready_text(choice));
+  return end_of_choice(object, choice);
+}
+
+static json_t *chat_message(const struct lls_choice *choice)
+{
+  json_t *object =
+      json_pack("{s:i, s:{s:s, s:o, s:n}}", "index", (int)choice->index, "message",
+                "role", "assistant", "content", ready_text(choice), "refusal");
+  return end_of_choice(object, choice);
+}
+
+static json_t *chat_delta(const struct lls_choice *choice)
+{
+  json_t *delta = json_object();
+  if (choice->ready > 0)
+    json_object_set_new(delta, "content", ready_text(choice));
+  json_t *object = json_pack("{s:i, s:o}", "index", (int)choice->index, "delta", delta);
+  return end_of_choice(object, choice);
+}
+
+/* A chunk with these choices; usage is null in all chunks but the last. */
+static json_t *chunk(const struct lls_generation *generation, json_t *choices)
+{
+  json_t *object = envelope(generation, true, choices);
+  if (generation->params.include_usage)
+    json_object_set_new(object, "usage", json_null());
+  return object;
+}
+
+json_t *lls_wire_chunk(const struct lls_choice *choice)
+{
+  const struct lls_generation *generation = choice->generation;
+  json_t *delta =
+      generation->endpoint == LLS_CHAT ? chat_delta(choice) : completion_choice(choice);
+  return chunk(generation, json_pack("[o]", delta));
+}
+
+json_t *lls_wire_role_chunk(const struct lls_choice *choice)
+{
+  const struct lls_generation *generation = choice->generation;
+  json_t *object =
+      json_pack("{s:i, s:{s:s, s:s}, s:n, s:n}", "index", (int)choice->index, "delta",
+                "role", "assistant", "content", "", "logprobs", "finish_reason");
+  json_t *whole = chunk(generation, json_pack("[o]", object));
+  if (generation->params.return_token_ids)
+    json_object_set_new(whole, "prompt_token_ids", prompt_ids(choice));
+  return whole;
+}
+
+json_t *lls_wire_usage_chunk(const struct lls_generation *generation)
+{
+  json_t *object = envelope(generation, true, json_array());
+  json_object_set_new(object, "usage", usage(generation));
+  return object;
+}
+
+json_t *lls_wire_whole(const struct lls_generation *generation)
+{
+  json_t *choices = json_array();
+  bool chat = generation->endpoint == LLS_CHAT;
+  for (uint32_t i = 0; i < generation->n_choices; i++) {
+    const struct lls_choice *choice = &generation->choices[i];
+    json_array_append_new(choices,
+                          chat ? chat_message(choice) : completion_choice(choice));
+  }
+  json_t *object = envelope(generation, false, choices);
+  json_object_set_new(object, "usage", usage(generation));
+  if (chat && generation->params.return_token_ids)
+    json_object_set_new(object, "prompt_token_ids", prompt_ids(&generation->choices[0]));
+  return object;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The JSON shapes of answers: completions and chats, whole and in chunks. */
+#ifndef LLS_API_WIRE_H
+#define LLS_API_WIRE_H
+
+#include "core/api/generation.h"
+
+/*
+ * All return a new reference, or NULL without memory. Those of a choice report its ready
+ * text and its unreported tokens, and don't change it.
+ */
+json_t *lls_wire_chunk(const struct lls_choice *choice);
+json_t *lls_wire_role_chunk(const struct lls_choice *choice);
+json_t *lls_wire_usage_chunk(const struct lls_generation *generation);
+json_t *lls_wire_whole(const struct lls_generation *generation);
+
+/* "logprobs" of the unreported tokens: null where the client wants none. */
+json_t *lls_wire_logprobs(const struct lls_choice *choice);
+/* How many characters the unreported tokens have in it. */
+size_t lls_wire_logprobs_characters(const struct lls_choice *choice);
+
+#endif
