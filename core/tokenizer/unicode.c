@@ -105,6 +105,12 @@ void lls_unicode_lowercase(const char *text, size_t length, struct lls_bytes *ou
   }
 }
 
+void lls_unicode_uppercase(const char *text, size_t length, struct lls_bytes *out)
+{
+  for (size_t at = 0; at < length; at += lls_utf8_length(text + at))
+    lls_bytes_append_char(out, utf8proc_toupper(lls_utf8_char(text + at)));
+}
+
 void lls_unicode_strip_accents(const char *text, size_t length, struct lls_bytes *out)
 {
   for (size_t at = 0, size; at < length; at += size) {

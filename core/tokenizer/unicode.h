@@ -17,6 +17,8 @@ int lls_unicode_normalize(enum lls_form form, const char *text, size_t length,
                           struct lls_bytes *out);
 /* Appends text with every character in lower case, without regard to its neighbours. */
 void lls_unicode_lowercase(const char *text, size_t length, struct lls_bytes *out);
+/* The same in upper case; only characters whose upper case is one are changed. */
+void lls_unicode_uppercase(const char *text, size_t length, struct lls_bytes *out);
 /* Appends text without its combining marks. */
 void lls_unicode_strip_accents(const char *text, size_t length, struct lls_bytes *out);
 

@@ -109,6 +109,12 @@ bool lls_char_is_space(int32_t codepoint)
          category == UTF8PROC_CATEGORY_ZP;
 }
 
+bool lls_char_is_letter(int32_t codepoint)
+{
+  utf8proc_category_t category = utf8proc_category(codepoint);
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
+
 bool lls_char_is_word(int32_t codepoint)
 {
   if (codepoint == 0x200c || codepoint == 0x200d)

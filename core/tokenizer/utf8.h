@@ -40,8 +40,9 @@ int32_t lls_utf8_char(const char *text);
 /* The character that ends just before text + length (length > 0, valid UTF-8). */
 int32_t lls_utf8_last(const char *text, size_t length, size_t *size);
 
-/* Unicode's White_Space, and the word characters of regular expressions. */
+/* Unicode's White_Space, its letters, and the word characters of regular expressions. */
 bool lls_char_is_space(int32_t codepoint);
+bool lls_char_is_letter(int32_t codepoint);
 bool lls_char_is_word(int32_t codepoint);
 
 #endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/template/literal.h"
+
+#include "core/tokenizer/buffer.h"
+
+#include <string.h>
+
+static int digit_value(char digit)
+{
+  if (digit >= '0' && digit <= '9')
+    return digit - '0';
+  if (digit >= 'a' && digit <= 'f')
+    return digit - 'a' + 10;
+  return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : 99;
+}
+
+/* Reads up to count digits; how many there were. */
+static size_t read_digits(const char *text, const char *end, size_t count, int base,
+                          int32_t *value)
+{
+  size_t i = 0;
+  *value = 0;
+  for (; i < count && text + i < end && digit_value(text[i]) < base; i++)
+    *value = *value * base + digit_value(text[i]);
+  return i;
+}
+
+/* A character given by its number; the length of the escape, or 0 if it is not valid. */
+static size_t append_numbered(const char *at, const char *end, struct lls_bytes *out)
+{
+  size_t count = *at == 'x' ? 2 : *at == 'u' ? 4 : *at == 'U' ? 8 : 0;
+  int32_t value;
+  size_t read = count > 0 ? read_digits(at + 1, end, count, 16, &value)
+                          : read_digits(at, end, 3, 8, &value);
+  if ((count > 0 && read < count) || value > 0x10ffff ||
+      (value >= 0xd800 && value < 0xe000))
+    return 0;
+  lls_bytes_append_char(out, value);
+  return count > 0 ? count + 1 : read;
+}
+
+/* What follows a backslash; its length, or 0. */
+static size_t append_escape(const char *at, const char *end, struct lls_bytes *out)
+{
+  static const char letters[] = "nrtabfv\\'\"";
+  static const char meant[] = "\n\r\t\a\b\f\v\\'\"";
+  const char *letter = *at != '\0' ? strchr(letters, *at) : NULL;
+  if (letter != NULL) {
+    lls_bytes_append(out, &meant[letter - letters], 1);
+    return 1;
+  }
+  if (*at == '\n')
+    return 1;
+  if (*at == 'x' || *at == 'u' || *at == 'U' || (*at >= '0' && *at <= '7'))
+    return append_numbered(at, end, out);
+  if (*at == 'N')
+    return 0;
+  lls_bytes_append(out, "\\", 1); /* an unknown escape stays as it is */
+  lls_bytes_append(out, at, 1);
+  return 1;
+}
+
+json_t *lls_literal_append(const json_t *text, const char *quoted, size_t length)
+{
+  struct lls_bytes out = {0};
+  const char *at = quoted + 1, *end = quoted + length - 1;
+  size_t taken = 1;
+  lls_bytes_append(&out, json_string_value(text), json_string_length(text));
+  for (; at < end && taken > 0; at += taken) {
+    taken = 1;
+    if (*at != '\\')
+      lls_bytes_append(&out, at, 1);
+    else if ((taken = append_escape(at + 1, end, &out)) > 0)
+      taken++;
+  }
+  json_t *value = NULL;
+  if (taken > 0 && !out.failed)
+    value = json_stringn(out.data != NULL ? out.data : "", out.length);
+  lls_bytes_free(&out);
+  return value;
+}
