@@ -24,6 +24,8 @@ static bool copies_have_room(const struct paged *m, uint32_t blocks)
 static void copy_block(struct paged *m, enum lls_copy_kind kind, uint32_t source,
                        uint32_t target, uint32_t slots)
 {
+  if (slots == 0) /* copy-on-write of a block of one token: it is computed again */
+    return;
   for (uint32_t unit = 0; unit < 2; unit++)
     m->copies[m->n_copies + unit] = (struct lls_copy){
         .kind = (uint8_t)kind,
