@@ -75,12 +75,9 @@ static int print_plugin(void *context, const char *name, const char *path)
 static void print_plugins(FILE *out,
                           void (*print)(FILE *, const struct lls_plugin_module *))
 {
-  const uint32_t kinds[] = {LLS_KIND_SCHEDULER, LLS_KIND_CACHE, LLS_KIND_PREDICTOR};
   struct printing p = {.out = out, .print = print};
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    p.kind = kinds[i];
-    lls_plugin_each(kinds[i], print_plugin, &p);
-  }
+  for (p.kind = LLS_KIND_SCHEDULER; p.kind <= LLS_KIND_PREDICTOR; p.kind++)
+    lls_plugin_each(p.kind, print_plugin, &p);
   if (p.n == 0)
     fputs("; no plugins found; --help says where they are looked for\n", out);
 }

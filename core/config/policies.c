@@ -11,19 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t kinds[] = {LLS_KIND_SCHEDULER, LLS_KIND_CACHE, LLS_KIND_PREDICTOR};
-
 uint32_t lls_section_kind(const char *section, const char **name)
 {
   const char *dot = strchr(section, '.');
   if (dot == NULL)
     return 0;
   size_t length = (size_t)(dot - section);
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    const char *kind = lls_plugin_kind_name(kinds[i]);
-    if (strlen(kind) == length && strncmp(section, kind, length) == 0) {
+  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_PREDICTOR; kind++) {
+    const char *kind_name = lls_plugin_kind_name(kind);
+    if (strlen(kind_name) == length && strncmp(section, kind_name, length) == 0) {
       *name = dot + 1;
-      return kinds[i];
+      return kind;
     }
   }
   return 0;

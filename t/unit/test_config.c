@@ -218,10 +218,11 @@ static void test_all_errors_in_file_order(void **state)
 static void test_lines_longer_than_inih_reads(void **state)
 {
   const struct folder *folder = *state;
-  const char *sentences[] = {":8: a line of more than 198 bytes; make it shorter",
-                             ":9: a key of more than 48 characters; none is that long",
-                             ":10: a section name of more than 48 characters; none is "
-                             "that long"};
+  const char *const sentences[] = {
+      ":8: a line of more than 198 bytes; make it shorter",
+      ":9: a key of more than 48 characters; none is that long",
+      ":10: a section name of more than 48 characters; none is that long",
+  };
   char text[1024], filler[201];
   memset(filler, 'x', sizeof filler - 1);
   filler[sizeof filler - 1] = '\0';
