@@ -189,7 +189,7 @@ static int create_api(struct server *s, struct lls_error *err)
       .limits = LLS_API_DEFAULT_LIMITS,
       .log = &s->log,
   };
-  config.limits.max_body_bytes = (size_t)c->server.max_body;
+  config.limits.http.max_body_bytes = (size_t)c->server.max_body;
   int rc = lls_api_create(&config, &s->api, err);
   if (rc == 0)
     rc = lls_api_listen(s->api, c->server.listen, err);

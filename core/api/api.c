@@ -15,6 +15,7 @@
 
 static const struct lls_http_route routes[] = {
     {"POST", "/v1/completions", lls_handle_completions},
+    {"POST", "/v1/chat/completions", lls_handle_chat},
     {"GET", "/v1/models", lls_handle_models},
     {"GET", "/v1/models/*", lls_handle_model},
     {"GET", "/health", lls_handle_health},

@@ -185,16 +185,6 @@ void lls_http_connection_refuse(struct lls_http_connection *connection, unsigned
   lls_text_free(&body);
 }
 
-static void on_drained(struct lls_http_output *output)
-{
-  receive_ahead(output->stream->data);
-}
-
-static void on_failed(struct lls_http_output *output)
-{
-  lls_http_connection_close(output->stream->data);
-}
-
 /* ---- ending --------------------------------------------------------------------- */
 
 static void on_shutdown(uv_shutdown_t *shutdown, int status)
@@ -205,14 +195,37 @@ static void on_shutdown(uv_shutdown_t *shutdown, int status)
     lls_http_connection_close(connection);
 }
 
+/* To be called when the last byte has been taken. */
+static void shut_down(struct lls_http_connection *connection)
+{
+  int error =
+      uv_shutdown(&connection->shutdown, (uv_stream_t *)&connection->tcp, on_shutdown);
+  if (error != 0)
+    lls_http_connection_close(connection);
+}
+
 void lls_http_connection_linger(struct lls_http_connection *connection)
 {
   if (connection->phase >= LLS_HTTP_LINGERING)
     return;
   set_reading(connection, !connection->ended);
   enter(connection, LLS_HTTP_LINGERING);
-  if (uv_shutdown(&connection->shutdown, (uv_stream_t *)&connection->tcp, on_shutdown))
-    lls_http_connection_close(connection);
+  if (lls_http_output_unsent(&connection->output) == 0)
+    shut_down(connection);
+}
+
+static void on_drained(struct lls_http_output *output)
+{
+  struct lls_http_connection *connection = output->stream->data;
+  if (connection->phase == LLS_HTTP_LINGERING)
+    shut_down(connection);
+  else
+    receive_ahead(connection);
+}
+
+static void on_failed(struct lls_http_output *output)
+{
+  lls_http_connection_close(output->stream->data);
 }
 
 static void on_closed(uv_handle_t *handle)

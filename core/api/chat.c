@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST /v1/chat/completions: messages in, rendered by the model's template, a message
+ * out. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/api/generation.h"
+#include "core/template/template.h"
+
+#define MAX_MESSAGES 4096
+
+/* The role as templates know it, or NULL. "developer" is what "system" was called. */
+static const char *template_role(const char *role)
+{
+  static const char *const known[] = {"system", "user", "assistant", "tool", "function"};
+  if (role == NULL)
+    return NULL;
+  if (strcmp(role, "developer") == 0)
+    return "system";
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+    if (strcmp(role, known[i]) == 0)
+      return known[i];
+  return NULL;
+}
+
+/* The text of content parts, a line end between two. */
+static int join_parts(const json_t *parts, size_t message, struct lls_text *out,
+                      struct lls_api_error *error)
+{
+  size_t i;
+  const json_t *part;
+  json_array_foreach((json_t *)parts, i, part)
+  {
+    const json_t *text = json_object_get(part, "text");
+    const char *type = json_string_value(json_object_get(part, "type"));
+    if (type == NULL || strcmp(type, "text") != 0 || !json_is_string(text))
+      return lls_api_fail(error, 400, "unsupported_content", "messages",
+                          "messages[%zu].content[%zu] must be {\"type\": \"text\", "
+                          "\"text\": a string}: this model reads text only",
+                          message, i);
+    if (i > 0)
+      lls_text_puts(out, "\n");
+    lls_text_append(out, json_string_value(text), json_string_length(text));
+  }
+  return 0;
+}
+
+/* A new reference to the content as one string, or NULL and why. */
+static json_t *content_text(const json_t *message, size_t index,
+                            struct lls_api_error *error)
+{
+  json_t *content = json_object_get(message, "content");
+  struct lls_text joined = {0};
+  if (json_is_string(content))
+    return json_incref(content);
+  if (json_is_null(content))
+    return json_string("");
+  if (!json_is_array(content)) {
+    lls_api_fail(error, 400, NULL, "messages",
+                 "messages[%zu].content must be a string or an array of parts", index);
+    return NULL;
+  }
+  json_t *text = NULL;
+  if (join_parts(content, index, &joined, error) == 0)
+    text = json_stringn(joined.length > 0 ? joined.data : "", joined.length);
+  lls_text_free(&joined);
+  return text;
+}
+
+static int add_message(const json_t *message, size_t index, json_t *out,
+                       struct lls_api_error *error)
+{
+  const char *role = template_role(json_string_value(json_object_get(message, "role")));
+  if (role == NULL)
+    return lls_api_fail(error, 400, NULL, "messages",
+                        "messages[%zu].role must be one of system, developer, user, "
+                        "assistant, tool, function",
+                        index);
+  json_t *text = content_text(message, index, error);
+  if (text == NULL)
+    return -1;
+  json_array_append_new(out, json_pack("{s:s, s:o}", "role", role, "content", text));
+  return 0;
+}
+
+/* The messages as templates take them: known roles, contents in one string each. */
+static json_t *read_messages(const json_t *body, struct lls_api_error *error)
+{
+  size_t i;
+  const json_t *message, *messages = json_object_get(body, "messages");
+  size_t count = json_array_size(messages);
+  if (!json_is_array(messages) || count == 0 || count > MAX_MESSAGES) {
+    lls_api_fail(error, 400, NULL, "messages",
+                 "'messages' must be an array of 1 to %d messages", MAX_MESSAGES);
+    return NULL;
+  }
+  json_t *out = json_array();
+  json_array_foreach((json_t *)messages, i, message)
+  {
+    if (add_message(message, i, out, error) != 0) {
+      json_decref(out);
+      return NULL;
+    }
+  }
+  return out;
+}
+
+static int render(struct lls_api *api, const json_t *messages,
+                  struct lls_prompt_list *prompts, struct lls_api_error *error)
+{
+  const struct lls_chat_template *chat_template = api->config.chat_template;
+  struct lls_error why = {0};
+  char *text = NULL;
+  size_t length;
+  if (chat_template == NULL)
+    return lls_api_fail(error, 400, NULL, NULL,
+                        "this model has no chat template; use /v1/completions");
+  int status = lls_chat_template_render(chat_template, messages, true,
+                                        (int64_t)time(NULL), &text, &length, &why);
+  if (status != 0)
+    return lls_api_fail(error, 400, NULL, "messages",
+                        "the model's chat template rejects 'messages': %s",
+                        lls_error_text(&why, status));
+  status = lls_prompts_from_text(api, text, length, false, "messages", prompts, error);
+  free(text);
+  return status;
+}
+
+static int read_request(struct lls_api *api, const json_t *body,
+                        struct lls_api_params *params, struct lls_prompt_list *prompts,
+                        struct lls_api_error *error)
+{
+  const struct lls_params_context context = {
+      .endpoint = LLS_CHAT,
+      .model_name = api->model_name,
+      .vocab = api->config.vocab,
+      .defaults = &api->config.sampling,
+  };
+  if (lls_api_params_read(body, &context, params, error) != 0)
+    return -1;
+  json_t *messages = read_messages(body, error);
+  int status = messages != NULL ? render(api, messages, prompts, error) : -1;
+  json_decref(messages);
+  if (status != 0)
+    lls_api_params_free(params);
+  return status;
+}
+
+void lls_handle_chat(void *context, struct lls_http_exchange *exchange)
+{
+  lls_generation_handle(context, exchange, LLS_CHAT, read_request);
+}

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+# A server under test: started on a free port, spoken to by HTTP::Tiny or over a bare
+# socket, and stopped; its exit status is part of the test that used it.
+package LlmServer;
+
+use strict;
+use warnings;
+use HTTP::Tiny;
+use IO::Select;
+use IO::Socket::INET;
+use JSON::PP;
+use Test::More ();
+use Time::HiRes ();
+
+our $TIMEOUT = 30;    # seconds until a read that must not hang fails
+
+sub source { my ($path) = @_; return ($ENV{LLS_SRCDIR} // '.') . "/$path" }
+sub built  { my ($path) = @_; return ($ENV{LLS_BUILDDIR} // '.') . "/$path" }
+
+# LlmServer->fake(period => 5, ...): see t/api/fake_server.c for the names.
+sub fake {
+    my ($class, %options) = @_;
+    my @settings = map { "$_=$options{$_}" } sort keys %options;
+    return $class->start(built('t/api/fake_server'),
+        source('t/data/models/stories260K'), @settings);
+}
+
+# Starts a program that prints "host:port" as its first line.
+sub start {
+    my ($class, @command) = @_;
+    my $log = $ENV{LLS_TEST_LOG} // '/dev/null';
+    my $pid = open(my $out, '-|') // die "fork: $!";
+    if ($pid == 0) {
+        open(STDERR, '>>', $log);
+        exec(@command) or die "exec $command[0]: $!";
+    }
+    my $address = <$out>;
+    die "$command[0] did not start\n" unless defined $address;
+    chomp $address;
+    my $self = bless { pid => $pid, out => $out, address => $address,
+        http => HTTP::Tiny->new(timeout => $TIMEOUT, keep_alive => 1) }, $class;
+    return $self;
+}
+
+sub signal { my ($self, $name) = @_; kill $name, $self->{pid}; return }
+
+# Waits for the end; the exit status, or a text that names the signal.
+sub wait_for_end {
+    my ($self) = @_;
+    return $self->{status} if defined $self->{status};
+    close $self->{out};
+    $self->{status} = ($? & 127) ? 'killed by signal ' . ($? & 127) : $? >> 8;
+    return $self->{status};
+}
+
+sub stop {
+    my ($self) = @_;
+    $self->signal('TERM');
+    return $self->wait_for_end;
+}
+
+sub DESTROY {
+    my ($self) = @_;
+    local ($?, $!);
+    $self->stop unless defined $self->{status};
+    return;
+}
+
+# ---- whole requests -------------------------------------------------------------------
+
+sub request {
+    my ($self, $method, $path, $body, $headers) = @_;
+    my %options = (headers => { %{ $headers // {} } });
+    if (defined $body) {
+        $options{content} = ref $body ? JSON::PP->new->utf8->encode($body) : $body;
+        $options{headers}{'content-type'} //= 'application/json';
+    }
+    return $self->{http}->request($method, "http://$self->{address}$path", \%options);
+}
+
+sub get { my ($self, $path, $headers) = @_; return $self->request('GET', $path, undef, $headers) }
+
+sub post {
+    my ($self, $path, $body, $headers) = @_;
+    my $answer = $self->request('POST', $path, $body, $headers);
+    $answer->{json} = eval { JSON::PP->new->utf8->decode($answer->{content}) };
+    return $answer;
+}
+
+# The data of each event of a stream, decoded but for [DONE].
+sub events {
+    my ($answer) = @_;
+    my @events = split /\n\n/, $answer->{content};
+    return map { s/\Adata: // ? ($_ eq '[DONE]' ? $_ : JSON::PP->new->utf8->decode($_)) : die "not an event: $_" }
+        @events;
+}
+
+# One sample of /metrics by its name and labels, as written there.
+sub metric {
+    my ($self, $name) = @_;
+    my $page = $self->get('/metrics')->{content};
+    return $page =~ /^\Q$name\E (\S+)$/m ? $1 : undef;
+}
+
+# Asks until the metric has the value, for something that happens soon but not now.
+sub metric_becomes {
+    my ($self, $name, $value) = @_;
+    my $deadline = Time::HiRes::time() + $TIMEOUT;
+    my $seen;
+    while (Time::HiRes::time() < $deadline) {
+        $seen = $self->metric($name);
+        return 1 if defined $seen && $seen == $value;
+        Time::HiRes::sleep(0.01);
+    }
+    Test::More::diag("$name is " . ($seen // 'missing') . ", not $value");
+    return 0;
+}
+
+# ---- bare sockets ---------------------------------------------------------------------
+
+sub connect {
+    my ($self, %options) = @_;
+    my $socket = IO::Socket::INET->new(PeerAddr => $self->{address}, Proto => 'tcp', %options)
+        or die "connect: $@";
+    $socket->autoflush(1);
+    return $socket;
+}
+
+# Reads until the text matches, the other side closes, or time runs out; what came.
+sub read_until {
+    my ($socket, $pattern) = @_;
+    my $text = '';
+    my $select = IO::Select->new($socket);
+    while (!defined $pattern || $text !~ $pattern) {
+        return $text . '<timeout>' unless $select->can_read($TIMEOUT);
+        my $n = sysread($socket, $text, 65536, length $text);
+        last if !defined $n || $n == 0;
+    }
+    return $text;
+}
+
+sub read_all { return read_until($_[0], undef) }
+
+# Sends the text on a fresh connection and reads until the server closes.
+sub exchange {
+    my ($self, $text) = @_;
+    my $socket = $self->connect;
+    syswrite($socket, $text);
+    return read_all($socket);
+}
+
+sub raw_post {
+    my ($path, $body, @headers) = @_;
+    return join("\r\n", "POST $path HTTP/1.1", 'Host: x', 'Content-Length: ' . length($body), @headers, '', $body);
+}
+
+1;

@@ -1,0 +1,114 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# /v1/chat/completions: messages through a template ("role: content" and a line end each)
+# and back as a message, whole and in chunks.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LlmServer;
+use JSON::PP;
+use Test::More;
+
+my $server = LlmServer->fake;
+my ($true, $false) = (JSON::PP::true, JSON::PP::false);
+my $path = '/v1/chat/completions';
+my $hello = [{ role => 'user', content => 'Once upon a time' }];
+
+sub chat { my (%body) = @_; return $server->post($path, \%body) }
+
+# The whole prompt, which the fake answers with.
+sub echo {
+    my ($messages) = @_;
+    my $answer = chat(messages => $messages, max_tokens => 1);
+    my $tokens = $answer->{json}{usage}{prompt_tokens} or return $answer->{content};
+    return chat(messages => $messages, max_tokens => $tokens)->{json}{choices}[0]{message}{content};
+}
+
+# ---- shapes ---------------------------------------------------------------------------
+
+my $json = chat(messages => $hello, max_tokens => 3, model => 'fake/model')->{json};
+like delete $json->{id}, qr/\Achatcmpl-[0-9a-f]{32}\z/, 'the id';
+cmp_ok abs((delete $json->{created}) - time), '<', 60, 'created now';
+my $content = delete $json->{choices}[0]{message}{content};
+cmp_ok length $content, '>', 0, 'content';
+my $prompt_tokens = $json->{usage}{prompt_tokens};
+is_deeply $json, {
+    object  => 'chat.completion',
+    model   => 'fake/model',
+    choices => [{
+            index => 0, message => { role => 'assistant', refusal => undef }, logprobs => undef,
+            finish_reason => 'length', stop_reason => undef,
+    }],
+    usage => {
+        prompt_tokens => $prompt_tokens, completion_tokens => 3, total_tokens => $prompt_tokens + 3,
+        prompt_tokens_details => { cached_tokens => 0 } },
+}, 'the whole shape';
+
+my @events = LlmServer::events(chat(messages => $hello, max_tokens => 3, stream => $true, stream_options => { include_usage => $true }));
+is $events[-1], '[DONE]', 'a stream ends with [DONE]';
+is_deeply $events[0]{choices}, [{ index => 0, delta => { role => 'assistant', content => '' }, logprobs => undef, finish_reason => undef }],
+    'the first chunk has the role';
+is scalar(grep { ref && @{ $_->{choices} } && $_->{choices}[0]{delta}{role} } @events), 1, 'only the first';
+is join('', map { $_->{choices}[0]{delta}{content} // '' } @events[0 .. $#events - 2]), $content, 'the deltas are the content';
+is_deeply [map { $_->{choices}[0]{finish_reason} } @events[1 .. $#events - 2]], [undef, undef, 'length'], 'the reason is on the last token';
+is_deeply $events[-2]{choices}, [], 'the usage has a chunk of its own';
+is $events[-2]{usage}{completion_tokens}, 3, 'with the numbers';
+is_deeply [sort { $a cmp $b } keys %{ { map { $_->{object} => 1 } grep { ref } @events } }], ['chat.completion.chunk'], 'all are chunks';
+
+is scalar @{ chat(messages => $hello, max_tokens => 1, n => 3)->{json}{choices} }, 3, 'n choices';
+my $roles = grep { ref && $_->{choices}[0]{delta}{role} } LlmServer::events(chat(messages => $hello, max_tokens => 2, n => 3, stream => $true));
+is $roles, 3, 'each begins with its role';
+
+$json = chat(messages => $hello, max_tokens => 2, max_completion_tokens => 1)->{json};
+is $json->{usage}{completion_tokens}, 1, 'max_completion_tokens comes before max_tokens';
+$json = chat(messages => $hello)->{json};
+is $json->{usage}{total_tokens}, 512, 'without a limit the context is one';
+
+$json = chat(messages => $hello, max_tokens => 1, logprobs => $true, top_logprobs => 2, return_token_ids => $true)->{json};
+my $logprobs = $json->{choices}[0]{logprobs};
+is $logprobs->{content}[0]{logprob}, -0.5, 'logprobs';
+is scalar @{ $logprobs->{content}[0]{top_logprobs} }, 2, 'with alternatives';
+is join('', map { chr } @{ $logprobs->{content}[0]{bytes} }), $logprobs->{content}[0]{token}, 'and bytes';
+is scalar @{ $json->{choices}[0]{token_ids} }, 1, 'token ids';
+is scalar @{ $json->{prompt_token_ids} }, $json->{usage}{prompt_tokens}, 'and those of the prompt';
+
+# ---- messages -------------------------------------------------------------------------
+
+my $user = { role => 'user', content => 'hi' };
+like echo([$user]), qr/user: hi\n\z/, 'one message';
+like echo([{ role => 'system', content => 'Be kind.' }, $user, { role => 'assistant', content => 'yes' }, $user]),
+    qr/system: Be kind\.\nuser: hi\nassistant: yes\nuser: hi\n\z/, 'several';
+like echo([{ role => 'developer', content => 'x' }, $user]), qr/system: x\n/, 'a developer is the system';
+like echo([{ role => 'user', content => [{ type => 'text', text => 'a' }, { type => 'text', text => 'b' }] }]), qr/user: a\nb\n/,
+    'parts are joined';
+like echo([$user, { role => 'assistant', content => undef }]), qr/assistant: \n/, 'no content is an empty one';
+
+my @refused = (
+    ['no messages',        undef],
+    ['an empty array',     []],
+    ['no array',           'hello'],
+    ['a message that is none', ['hello']],
+    ['no role',            [{ content => 'x' }]],
+    ['an unknown role',    [{ role => 'boss', content => 'x' }]],
+    ['a role of no type',  [{ role => 1, content => 'x' }]],
+    ['no content at all',  [{ role => 'user' }]],
+    ['content of no type', [{ role => 'user', content => 1 }]],
+    ['a part of no type',  [{ role => 'user', content => ['x'] }]],
+    ['an image',           [{ role => 'user', content => [{ type => 'image_url', image_url => { url => 'x' } }] }]],
+    ['a part without text', [{ role => 'user', content => [{ type => 'text' }] }]],
+);
+for my $case (@refused) {
+    my ($what, $messages) = @$case;
+    my $answer = chat(messages => $messages);
+    is $answer->{status}, 400, $what;
+    is $answer->{json}{error}{param}, 'messages', '  is about messages';
+}
+is chat(messages => $hello, tools => [{ type => 'function' }])->{json}{error}{code}, 'unsupported_parameter', 'tools are refused';
+is chat(messages => $hello, tools => [], max_tokens => 1)->{status}, 200, 'no tools are not';
+is chat(messages => $hello, top_logprobs => 1)->{status}, 400, 'top_logprobs needs logprobs';
+is chat(messages => [{ role => 'user', content => 'x ' x 2000 }])->{json}{error}{code}, 'context_length_exceeded', 'a long chat';
+is chat(messages => $hello, max_tokens => 1, logprobs => $false)->{status}, 200, 'logprobs: false';
+
+is $server->stop, 0, 'the server ends well';
+done_testing;

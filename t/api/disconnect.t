@@ -1,0 +1,79 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# A client that goes away, in every state: what it asked for is cancelled, and nothing of
+# it is left anywhere.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LlmServer;
+use Socket qw(SOL_SOCKET SO_LINGER);
+use Test::More;
+
+my $server = LlmServer->fake;
+my $aborts = 'vllm:request_success_total{model_name="fake/model",engine="0",finished_reason="abort"}';
+my $gone   = 0;
+my $choices = 0;
+
+# Sends a request, waits for `pattern` of the answer if there is one, and leaves.
+sub leave {
+    my ($name, $request, $how, $n, $pattern) = @_;
+    my $socket = $server->connect;
+    syswrite $socket, $request;
+    LlmServer::read_until($socket, $pattern) if defined $pattern;
+    ok $server->metric_becomes('llmserve_generations_live', 1), "$name: alive" unless defined $pattern;
+    setsockopt($socket, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0)) if $how eq 'reset';
+    if ($how eq 'half') { shutdown $socket, 1 } else { close $socket }
+    $gone++;
+    $choices += $n;
+    ok $server->metric_becomes('llmserve_generations_live', 0), "$name: gone";
+    is $server->metric('llmserve_http_clients_gone_total'), $gone, '  counted';
+    is $server->metric($aborts), $choices, '  and cancelled';
+    ok $server->metric_becomes('llmserve_http_connections', 1), '  and its connection closed';
+    unlike LlmServer::read_all($socket), qr/DONE|<timeout>/, '  on both sides' if $how eq 'half';
+    return;
+}
+
+my $endless = '"prompt":[1,403,407],"max_tokens":500';
+for my $path ('/v1/completions') {
+    for my $how ('close', 'reset', 'half') {
+        for my $stream ('true', 'false') {
+            my $kind = "$how, stream: $stream";
+            my $body = "{$endless,\"stream\":$stream}";
+            leave("$kind, queued", LlmServer::raw_post($path, $body, 'x-request-id: hold-1'), $how, 1);
+            leave("$kind, running", LlmServer::raw_post($path, $body), $how, 1);
+            leave("$kind, three choices", LlmServer::raw_post($path, "{$endless,\"n\":3,\"stream\":$stream}"), $how, 3);
+            leave("$kind, streaming", LlmServer::raw_post($path, $body), $how, 1, qr/data: /) if $stream eq 'true';
+        }
+    }
+}
+leave('with another request sent ahead', LlmServer::raw_post('/v1/completions', "{$endless}") . "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 'close', 1);
+
+# Half a request, then nothing.
+for my $part ("GET", "GET / HTTP/1.1\r\nHo", "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{") {
+    my $socket = $server->connect;
+    syswrite $socket, $part;
+    close $socket;
+}
+ok $server->metric_becomes('llmserve_http_connections', 1), 'half requests leave nothing';
+is $server->metric('llmserve_http_clients_gone_total'), $gone, 'and are no clients that waited';
+
+# Others don't notice.
+{
+    my @leavers = map {
+        my $socket = $server->connect;
+        syswrite $socket, LlmServer::raw_post('/v1/completions', "{$endless,\"stream\":true}");
+        $socket
+    } 1 .. 20;
+    my $stayer = $server->connect;
+    syswrite $stayer, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":50,"stream":true}', 'Connection: close');
+    LlmServer::read_until($stayer, qr/data: /);
+    close $_ for @leavers;
+    my $rest = LlmServer::read_all($stayer);
+    like $rest, qr/"finish_reason":"length".*data: \[DONE\]/s, 'who stays gets all of it';
+    ok $server->metric_becomes('llmserve_generations_live', 0), 'and who left is forgotten';
+}
+ok $server->metric_becomes('vllm:num_requests_running{model_name="fake/model",engine="0"}', 0), 'nothing runs';
+ok $server->metric_becomes('vllm:num_requests_waiting{model_name="fake/model",engine="0"}', 0), 'nothing waits';
+is $server->stop, 0, 'the server ends well';
+done_testing;

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See fake_loop.h. One thread: the timer is on the front end's own uv loop. */
+#include "t/api/fake_loop.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+struct fake_request {
+  struct fake_request *prev, *next;
+  uint64_t id;
+  struct lls_submission submission;
+  int32_t *tokens;
+  char label[64];
+  uint32_t generated;
+  int64_t arrival_ns, first_token_ns;
+  bool cancelled;
+};
+
+struct fake_event {
+  struct fake_event *prev, *next;
+  struct lls_event event;
+};
+
+struct lls_loop {
+  struct fake_options options;
+  uv_timer_t timer;
+  struct fake_request *requests;
+  struct fake_event *events;
+  uint64_t last_id;
+  struct lls_loop_status status;
+  bool broken;
+};
+
+static bool has_fate(const struct fake_request *request, const char *fate)
+{
+  return strncmp(request->label, fate, strlen(fate)) == 0;
+}
+
+/* ---- events --------------------------------------------------------------------- */
+
+static struct lls_event *new_event(struct lls_loop *loop,
+                                   const struct fake_request *request, uint32_t kind)
+{
+  struct fake_event *event = calloc(1, sizeof *event);
+  event->event.kind = kind;
+  event->event.request = request->id;
+  event->event.owner = request->submission.owner;
+  DL_APPEND(loop->events, event);
+  return &event->event;
+}
+
+static void finish(struct lls_loop *loop, struct fake_request *request, uint32_t reason)
+{
+  struct lls_event *event = new_event(loop, request, LLS_EVENT_FINISHED);
+  event->reason = reason;
+  event->prompt_tokens = request->submission.n_tokens;
+  event->generated_tokens = request->generated;
+  event->arrival_ns = request->arrival_ns;
+  event->first_scheduled_ns = event->first_token_ns = request->first_token_ns;
+  event->finished_ns = (int64_t)uv_hrtime();
+  loop->status.finished[reason]++;
+  DL_DELETE(loop->requests, request);
+  free(request->tokens);
+  free(request);
+}
+
+/* The alternatives are the token's neighbours. */
+static void sample(const struct fake_request *request, int32_t token,
+                   struct lls_sampled *out)
+{
+  out->token = token;
+  out->logprob = -0.5f;
+  out->n_top = request->submission.sampling.n_logprobs;
+  for (uint32_t i = 0; i < out->n_top; i++) {
+    out->top_token[i] = token + (int32_t)i;
+    out->top_logprob[i] = -0.5f - (float)i;
+  }
+}
+
+/* One token of a request; false when it was the last. */
+static bool emit(struct lls_loop *loop, struct fake_request *request)
+{
+  const struct lls_submission *s = &request->submission;
+  uint32_t first = s->n_tokens > 1 && request->tokens[0] == loop->options.bos ? 1 : 0;
+  int32_t token = request->tokens[first + request->generated % (s->n_tokens - first)];
+  struct lls_event *event = new_event(loop, request, LLS_EVENT_TOKEN);
+  if (request->generated++ == 0)
+    request->first_token_ns = (int64_t)uv_hrtime();
+  loop->status.generated_tokens++;
+  sample(request, token, &event->token);
+  bool stops = token == loop->options.eos && !s->ignore_eos;
+  for (uint32_t i = 0; i < s->n_stop_tokens; i++)
+    stops = stops || s->stop_tokens[i] == token;
+  event->hidden_token = stops;
+  if (stops && request->generated > s->min_new_tokens) {
+    finish(loop, request, LLS_FINISH_STOP);
+    return false;
+  }
+  if (request->generated == s->max_new_tokens) {
+    finish(loop, request, LLS_FINISH_LENGTH);
+    return false;
+  }
+  return true;
+}
+
+static void step_request(struct lls_loop *loop, struct fake_request *request)
+{
+  if (request->cancelled)
+    finish(loop, request, LLS_FINISH_CANCELLED);
+  else if (has_fate(request, "hold-"))
+    return;
+  else if (has_fate(request, "failnow-") ||
+           (has_fate(request, "fail-") && request->generated == 2))
+    finish(loop, request, LLS_FINISH_ERROR);
+  else if (has_fate(request, "reject-"))
+    finish(loop, request, LLS_FINISH_REJECTED);
+  else if (has_fate(request, "capacity-"))
+    finish(loop, request, LLS_FINISH_CAPACITY);
+  else if (!has_fate(request, "burst-"))
+    emit(loop, request);
+  else
+    while (emit(loop, request))
+      continue;
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+  struct lls_loop *loop = timer->data;
+  struct fake_request *request, *next;
+  loop->status.steps++;
+  DL_FOREACH_SAFE (loop->requests, request, next)
+    step_request(loop, request);
+  if (loop->events != NULL)
+    loop->options.wake(loop->options.wake_context);
+}
+
+/* ---- what the front end calls ---------------------------------------------------- */
+
+static int check(const struct lls_loop *loop, const struct lls_submission *s,
+                 const struct fake_request *request, struct lls_error *err)
+{
+  uint32_t alive = 0;
+  const struct fake_request *other;
+  DL_FOREACH (loop->requests, other)
+    alive++;
+  if (loop->broken || loop->status.draining)
+    return lls_fail(err, -ESHUTDOWN, "the server is shutting down");
+  if (s->n_tokens >= loop->options.max_context)
+    return lls_fail(err, -E2BIG, "%u tokens, context %u", s->n_tokens,
+                    loop->options.max_context);
+  if (has_fate(request, "full-") || alive >= loop->options.max_requests)
+    return lls_fail(err, -ENOSPC, "the queue is full: %u requests", alive);
+  return 0;
+}
+
+int lls_loop_submit(struct lls_loop *loop, const struct lls_submission *submission,
+                    uint64_t *id, struct lls_error *err)
+{
+  struct fake_request *request = calloc(1, sizeof *request);
+  request->submission = *submission;
+  strncpy(request->label, submission->label, sizeof request->label - 1);
+  int status = check(loop, submission, request, err);
+  if (status != 0) {
+    free(request);
+    return status;
+  }
+  request->tokens = calloc(submission->n_tokens, sizeof *request->tokens);
+  memcpy(request->tokens, submission->tokens,
+         submission->n_tokens * sizeof *request->tokens);
+  request->arrival_ns = (int64_t)uv_hrtime();
+  request->first_token_ns = LLS_NEVER;
+  *id = request->id = ++loop->last_id;
+  loop->status.prompt_tokens += submission->n_tokens;
+  loop->broken = loop->broken || has_fate(request, "break-");
+  DL_APPEND(loop->requests, request);
+  return 0;
+}
+
+void lls_loop_cancel(struct lls_loop *loop, uint64_t id)
+{
+  struct fake_request *request;
+  DL_FOREACH (loop->requests, request)
+    if (request->id == id)
+      request->cancelled = true;
+}
+
+void lls_loop_events(struct lls_loop *loop,
+                     void (*on_event)(void *context, const struct lls_event *),
+                     void *context)
+{
+  while (loop->events != NULL) {
+    struct fake_event *event = loop->events;
+    DL_DELETE(loop->events, event);
+    on_event(context, &event->event);
+    free(event);
+  }
+}
+
+void lls_loop_status(struct lls_loop *loop, struct lls_loop_status *out)
+{
+  const struct fake_request *request;
+  *out = loop->status;
+  DL_FOREACH (loop->requests, request)
+    *(has_fate(request, "hold-") ? &out->waiting : &out->running) += 1;
+  out->device_units_total = 100;
+  out->device_units_free = out->running < 100 ? 100 - out->running : 0;
+}
+
+bool lls_loop_idle(struct lls_loop *loop)
+{
+  return loop->requests == NULL && loop->events == NULL;
+}
+
+bool lls_loop_failed(struct lls_loop *loop, struct lls_error *err)
+{
+  if (loop->broken)
+    lls_fail(err, -EIO, "the fake engine is broken");
+  return loop->broken;
+}
+
+void lls_loop_drain(struct lls_loop *loop)
+{
+  loop->status.draining = true;
+}
+
+/* ---- life ----------------------------------------------------------------------- */
+
+struct lls_loop *fake_loop_create(const struct fake_options *options)
+{
+  struct lls_loop *loop = calloc(1, sizeof *loop);
+  loop->options = *options;
+  loop->timer.data = loop;
+  uv_timer_init(options->uv, &loop->timer);
+  uv_timer_start(&loop->timer, on_tick, options->period_ms, options->period_ms);
+  return loop;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+  struct lls_loop *loop = handle->data;
+  while (loop->requests != NULL)
+    finish(loop, loop->requests, LLS_FINISH_CANCELLED);
+  while (loop->events != NULL) {
+    struct fake_event *event = loop->events;
+    DL_DELETE(loop->events, event);
+    free(event);
+  }
+  free(loop);
+}
+
+void fake_loop_stop(struct lls_loop *loop)
+{
+  uv_close((uv_handle_t *)&loop->timer, on_timer_closed);
+}

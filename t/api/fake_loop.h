@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A step loop without an engine, for testing the front end alone: every tick of a timer
+ * gives each request that runs one token, the next of its own prompt (BOS left out),
+ * round and round. So a client that sends token ids decides what it gets.
+ *
+ * The request id (x-request-id) may ask for a special fate by how it begins:
+ *   hold-      never scheduled       burst-   all tokens and the end in one batch
+ *   fail-      the engine fails it after two tokens        full-   the queue is full
+ *   failnow-   the same before any token                   reject- the scheduler refuses
+ *   capacity-  never fits the cache                        break-  the whole engine fails
+ */
+#ifndef LLS_T_API_FAKE_LOOP_H
+#define LLS_T_API_FAKE_LOOP_H
+
+#include <uv.h>
+
+#include "core/loop/loop.h"
+
+struct fake_options {
+  uv_loop_t *uv;
+  uint64_t period_ms; /* of the timer */
+  uint32_t max_requests;
+  uint32_t vocab, max_context;
+  int32_t bos, eos;
+  void (*wake)(void *context);
+  void *wake_context;
+};
+
+struct lls_loop *fake_loop_create(const struct fake_options *options);
+/* Stops the timer; the memory goes when the loop has closed it. */
+void fake_loop_stop(struct lls_loop *loop);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The whole front end with a real tokeniser and chat template, and no engine behind it.
+ *
+ *   fake_server MODEL_FOLDER [NAME=NUMBER]...
+ *
+ * Names: period, requests, context, connections, header, body, unsent, idle, read, write.
+ * Prints its address; drains and exits with 0 on SIGTERM.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/api/api.h"
+#include "core/template/template.h"
+#include "core/tokenizer/tokenizer.h"
+#include "t/api/fake_loop.h"
+
+struct server {
+  uv_loop_t uv;
+  uv_signal_t terminate;
+  struct lls_loop *loop;
+  struct lls_api *api;
+  struct lls_tokenizer *tokenizer;
+  struct lls_chat_template *chat_template;
+  struct lls_log log;
+  bool stopping, closing;
+};
+
+static void on_api_closed(void *context)
+{
+  struct server *server = context;
+  fake_loop_stop(server->loop);
+  uv_close((uv_handle_t *)&server->terminate, NULL);
+}
+
+static void close_if_done(struct server *server)
+{
+  if (!server->stopping || server->closing || !lls_api_idle(server->api))
+    return;
+  server->closing = true;
+  lls_api_close(server->api, on_api_closed, server);
+}
+
+static void wake(void *context)
+{
+  struct server *server = context;
+  lls_api_on_wake(server->api);
+  close_if_done(server);
+}
+
+static void on_terminate(uv_signal_t *handle, int number)
+{
+  struct server *server = handle->data;
+  (void)number;
+  server->stopping = true;
+  lls_api_drain(server->api);
+  close_if_done(server);
+}
+
+static void set_option(const char *argument, struct lls_api_config *config,
+                       struct fake_options *fake)
+{
+  struct lls_http_limits *http = &config->limits.http;
+  const struct {
+    const char *name;
+    uint32_t *small;
+    size_t *large;
+  } options[] = {
+      {"requests", &fake->max_requests, NULL},
+      {"context", &config->max_context, NULL},
+      {"connections", &http->max_connections, NULL},
+      {"header", NULL, &http->max_header_bytes},
+      {"body", NULL, &http->max_body_bytes},
+      {"unsent", NULL, &http->max_unsent_bytes},
+      {"idle", &http->idle_timeout_ms, NULL},
+      {"read", &http->read_timeout_ms, NULL},
+      {"write", &http->write_timeout_ms, NULL},
+  };
+  const char *equals = strchr(argument, '=');
+  size_t length = equals != NULL ? (size_t)(equals - argument) : 0;
+  unsigned long value = equals != NULL ? strtoul(equals + 1, NULL, 10) : 0;
+  if (length == 6 && strncmp(argument, "period", length) == 0)
+    fake->period_ms = value;
+  for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+    if (strlen(options[i].name) != length ||
+        strncmp(options[i].name, argument, length) != 0)
+      continue;
+    if (options[i].small != NULL)
+      *options[i].small = (uint32_t)value;
+    else
+      *options[i].large = value;
+  }
+}
+
+static int load(struct server *server, const char *folder, struct lls_error *err)
+{
+  int status = lls_tokenizer_load(folder, &server->tokenizer, err);
+  if (status == 0)
+    status = lls_chat_template_compile(
+        "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", NULL, NULL,
+        &server->chat_template, err);
+  return status;
+}
+
+static int start(struct server *server, int argc, char **argv, struct lls_error *err)
+{
+  struct lls_api_config config = {
+      .uv = &server->uv,
+      .tokenizer = server->tokenizer,
+      .chat_template = server->chat_template,
+      .model_name = "fake/model",
+      .max_context = 512,
+      .vocab = (uint32_t)lls_tokenizer_size(server->tokenizer),
+      .block_tokens = 16,
+      .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1, .banned = -1},
+      .limits = LLS_API_DEFAULT_LIMITS,
+      .log = &server->log,
+  };
+  struct fake_options fake = {
+      .uv = &server->uv,
+      .period_ms = 2,
+      .max_requests = 1000,
+      .bos = 1,
+      .eos = 2,
+      .wake = wake,
+      .wake_context = server,
+  };
+  for (int i = 2; i < argc; i++)
+    set_option(argv[i], &config, &fake);
+  fake.vocab = config.vocab;
+  fake.max_context = config.max_context;
+  server->loop = config.loop = fake_loop_create(&fake);
+  int status = lls_api_create(&config, &server->api, err);
+  return status == 0 ? lls_api_listen(server->api, "127.0.0.1:0", err) : status;
+}
+
+int main(int argc, char **argv)
+{
+  struct server server = {.log = {.fd = 2, .level = LLS_LOG_INFO}};
+  struct lls_error err = {0};
+  signal(SIGPIPE, SIG_IGN);
+  uv_loop_init(&server.uv);
+  if (argc < 2 || load(&server, argv[1], &err) != 0 ||
+      start(&server, argc, argv, &err) != 0) {
+    fprintf(stderr, "fake_server: %s\n", err.text);
+    return 1;
+  }
+  uv_signal_init(&server.uv, &server.terminate);
+  uv_signal_start(&server.terminate, on_terminate, SIGTERM);
+  server.terminate.data = &server;
+  printf("%s\n", lls_api_address(server.api));
+  fflush(stdout);
+  uv_run(&server.uv, UV_RUN_DEFAULT);
+  lls_api_destroy(server.api);
+  lls_chat_template_free(server.chat_template);
+  lls_tokenizer_free(server.tokenizer);
+  return uv_loop_close(&server.uv) == 0 ? 0 : 1;
+}
