@@ -30,6 +30,7 @@ struct drive_options {
   enum lls_dtype cache_element;
   uint32_t block_tokens; /* 0 = 16 */
   uint32_t max_tokens;   /* 0 = DRIVE_MAX_TOKENS */
+  uint32_t threads;      /* 0 = 1: such small steps only wait for other threads */
 };
 
 struct drive_rule {
@@ -68,7 +69,7 @@ static inline void drive_open(struct drive_model *m, const char *name,
   int rc = lls_model_config_read(m->reference->folder, &config, &err);
   uint32_t max_tokens = o->max_tokens > 0 ? o->max_tokens : DRIVE_MAX_TOKENS;
   struct lls_device_options device = {
-      .threads = 2,
+      .threads = o->threads > 0 ? o->threads : 1,
       .max_rows = max_tokens,
       .max_columns = lls_engine_max_columns(&config),
       .max_sequences = REFERENCE_MAX_PROMPTS,

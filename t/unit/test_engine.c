@@ -26,16 +26,21 @@ static const struct rule_case cases[] = {
     {"swapped out and in", {.chunk = 16, .stagger = 2, .preempt = 4, .swap = true}},
 };
 
+static void check(const struct drive_model *m, const char *model,
+                  const struct rule_case *c)
+{
+  struct drive_outcome o = drive_run(m, &c->rule);
+  if (!(o.worst_absolute <= TOLERANCE) || o.wrong_tokens > 0)
+    fail_msg("%s, %s: worst logit error %g, %u wrong tokens", model, c->what,
+             o.worst_absolute, o.wrong_tokens);
+}
+
 static void check_all(const char *model, const struct drive_options *options)
 {
   struct drive_model m = {0};
   drive_open(&m, model, options);
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    struct drive_outcome o = drive_run(&m, &cases[i].rule);
-    if (!(o.worst_absolute <= TOLERANCE) || o.wrong_tokens > 0)
-      fail_msg("%s, %s: worst logit error %g, %u wrong tokens", model, cases[i].what,
-               o.worst_absolute, o.wrong_tokens);
-  }
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    check(&m, model, &cases[i]);
   drive_close(&m);
 }
 
@@ -55,6 +60,17 @@ static void test_block_sizes(void **state)
         .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .block_tokens = sizes[i]};
     check_all(*state, &options);
   }
+}
+
+static void test_threads(void **state)
+{
+  const struct drive_options options = {
+      .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .threads = 3};
+  struct drive_model m = {0};
+  drive_open(&m, *state, &options);
+  check(&m, *state, &cases[1]);
+  check(&m, *state, &cases[6]);
+  drive_close(&m);
 }
 
 #define MODEL(name)                                                                      \
@@ -86,6 +102,7 @@ int main(void)
       MODEL(neox),
       MODEL(serial),
       {"block sizes", test_block_sizes, NULL, NULL, llama},
+      {"three threads", test_threads, NULL, NULL, mistral},
       {"block sizes and a window", test_block_sizes, NULL, NULL, window},
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

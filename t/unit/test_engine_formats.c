@@ -8,7 +8,7 @@
 #include "t/drive.h"
 
 #define BF16_TOLERANCE 2e-2
-#define INT8_TOLERANCE 0.15
+#define INT8_TOLERANCE 0.1
 
 static const struct drive_rule rules[] = {
     {.chunk = DRIVE_MAX_TOKENS},
