@@ -17,12 +17,16 @@
 #define LLS_CPU_CPU_H
 
 #include "core/engine/device.h"
+#include "kernels/cpu/attention.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/linear.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/cpu/threads.h"
 
 struct lls_cpu_kernels {
-  struct lls_cpu_linear_kernels linear; /* linear.h */
+  struct lls_cpu_linear_kernels linear;       /* linear.h */
+  struct lls_cpu_attention_kernels attention; /* attention.h */
+  struct lls_cpu_row_kernels rows;            /* rows.h */
 };
 
 /* Each level's own entries; linear_*.c. */
@@ -53,7 +57,9 @@ struct lls_cpu_device {
   /* From step_begin to step_end. */
   struct lls_pool *pool;
   const struct lls_device_step *step;
-  int status; /* first error since step_begin, 0 = none */
+  struct lls_rope_shape rope; /* what angles were made for, all 0 = nothing yet */
+  float *angles;              /* (max_rows, rotary_dims) cosines, then sines; rope.c */
+  int status;                 /* first error since step_begin, 0 = none */
   struct lls_error error;
 };
 
@@ -70,6 +76,16 @@ static inline void *lls_cpu_scratch(const struct lls_cpu_device *d, unsigned thr
 /* Remembers the first error of a step for step_end; [step], not inside a run. */
 void lls_cpu_step_fail(struct lls_cpu_device *, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Runs a task over rows, alone if waking the others would take longer. */
+static inline void lls_cpu_run_rows(const struct lls_cpu_device *d, lls_cpu_task task,
+                                    void *arg, size_t n_rows, size_t columns)
+{
+  if (n_rows < 2 || n_rows * columns < 8192)
+    task(arg, 0, 1);
+  else
+    lls_cpu_run(d->threads, task, arg);
+}
 
 /* The part [*begin, *end) of n items that falls to a thread, in multiples of `grain`. */
 static inline void lls_cpu_share(size_t n, size_t grain, unsigned thread,

@@ -18,6 +18,7 @@ static void destroy(struct lls_device *device)
   if (device == NULL)
     return;
   struct lls_cpu_device *d = lls_cpu(device);
+  lls_cpu_memory_free(d->angles);
   lls_cpu_memory_free(d->scratch);
   lls_cpu_memory_free(d->shared);
   lls_cpu_threads_destroy(d->threads);
@@ -64,6 +65,7 @@ static int step_begin(struct lls_device *device, struct lls_pool *pool,
   d->pool = pool;
   d->step = step;
   d->status = 0;
+  d->rope = (struct lls_rope_shape){0};
   return 0;
 }
 
@@ -107,10 +109,24 @@ static const struct lls_device_ops ops = {
     .vector_create = lls_cpu_vector_create,
     .table_create = lls_cpu_table_create,
     .table_destroy = lls_cpu_table_destroy,
+    .pool_create = lls_cpu_pool_create,
+    .pool_destroy = lls_cpu_pool_destroy,
+    .pool_copy = lls_cpu_pool_copy,
     .step_begin = step_begin,
     .step_end = step_end,
+    .embed = lls_cpu_embed,
+    .embed_positions = lls_cpu_embed_positions,
+    .norm = lls_cpu_norm,
     .linear = lls_cpu_linear,
     .logits = lls_cpu_logits,
+    .activate = lls_cpu_activate,
+    .gated = lls_cpu_gated,
+    .add = lls_cpu_add,
+    .rope = lls_cpu_rope,
+    .cache_write = lls_cpu_cache_write,
+    .attention = lls_cpu_attention,
+    .gather = lls_cpu_gather,
+    .sample = lls_cpu_sample,
     .download = download,
 };
 
@@ -122,13 +138,19 @@ static size_t largest(size_t a, size_t b)
 /* Room for the hungriest operation; a thread also unpacks one row while loading. */
 static int allocate_scratch(struct lls_cpu_device *d)
 {
-  size_t columns = d->options.max_columns;
+  size_t columns = d->options.max_columns, rows = d->options.max_rows;
   d->scratch_bytes = largest(lls_cpu_linear_scratch(), columns * sizeof(float));
+  d->scratch_bytes = largest(d->scratch_bytes, lls_cpu_attention_scratch());
+  d->scratch_bytes = largest(d->scratch_bytes, lls_cpu_sample_scratch(columns));
   d->scratch_bytes = (d->scratch_bytes + 4095) & ~(size_t)4095;
-  d->shared_bytes = lls_cpu_linear_shared(columns);
-  void *scratch = NULL;
+  d->shared_bytes = largest(lls_cpu_linear_shared(columns),
+                            lls_cpu_attention_shared(rows, d->n_threads));
+  void *scratch = NULL, *angles = NULL;
   int rc = lls_cpu_memory_alloc(d->scratch_bytes * d->n_threads, &scratch);
   d->scratch = scratch;
+  if (rc == 0)
+    rc = lls_cpu_memory_alloc(lls_cpu_rope_bytes(rows), &angles);
+  d->angles = angles;
   return rc != 0 ? rc : lls_cpu_memory_alloc(d->shared_bytes, &d->shared);
 }
 
@@ -165,6 +187,7 @@ int lls_cpu_device_create(const struct lls_device_options *options,
   return 0;
 
 fail_scratch:
+  lls_cpu_memory_free(d->angles);
   lls_cpu_memory_free(d->scratch);
   lls_cpu_threads_destroy(d->threads);
 fail_threads:

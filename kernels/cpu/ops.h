@@ -32,4 +32,45 @@ int lls_cpu_table_create(struct lls_device *, const struct lls_tensor_view *, vo
                          struct lls_error *err);
 void lls_cpu_table_destroy(struct lls_device *, void *table);
 
+/* pool.c */
+int lls_cpu_pool_create(struct lls_device *, const struct lls_pool_shape *,
+                        struct lls_pool **out, struct lls_error *err);
+void lls_cpu_pool_destroy(struct lls_device *, struct lls_pool *);
+int lls_cpu_pool_copy(struct lls_device *, struct lls_pool *, const struct lls_copy *,
+                      size_t n);
+void lls_cpu_cache_write(struct lls_device *, const struct lls_attention_shape *,
+                         uint32_t layer, const void *qkv);
+
+/* attention.c */
+size_t lls_cpu_attention_scratch(void); /* bytes of each thread */
+size_t lls_cpu_attention_shared(size_t max_rows, size_t threads);
+void lls_cpu_attention(struct lls_device *, const struct lls_attention_shape *,
+                       uint32_t layer, const void *qkv, void *out);
+
+/* norm.c, rope.c, activation.c */
+void lls_cpu_norm(struct lls_device *, enum lls_norm_kind, const void *x,
+                  const float *weight, const float *bias, float epsilon, uint32_t n_rows,
+                  uint32_t columns, void *y);
+size_t lls_cpu_rope_bytes(size_t max_rows); /* of the device's angles */
+void lls_cpu_rope(struct lls_device *, const struct lls_attention_shape *,
+                  const struct lls_rope_shape *, void *qkv);
+void lls_cpu_activate(struct lls_device *, enum lls_activation, void *x, uint32_t n_rows,
+                      uint32_t columns);
+void lls_cpu_gated(struct lls_device *, enum lls_activation, const void *x,
+                   uint32_t n_rows, uint32_t columns, void *y);
+
+/* embed.c */
+void lls_cpu_embed(struct lls_device *, const void *table, void *x);
+void lls_cpu_embed_positions(struct lls_device *, const void *table, int32_t offset,
+                             void *x);
+void lls_cpu_add(struct lls_device *, const void *x, uint32_t n_rows, uint32_t columns,
+                 void *y);
+void lls_cpu_gather(struct lls_device *, const void *x, const uint32_t *rows,
+                    uint32_t n_rows, uint32_t columns, void *y);
+
+/* sample.c */
+size_t lls_cpu_sample_scratch(size_t vocab); /* bytes of each thread */
+void lls_cpu_sample(struct lls_device *, float *logits, uint32_t n_rows, uint32_t vocab,
+                    const struct lls_sampling *const *params, struct lls_sampled *out);
+
 #endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention of a whole batch: cut into items, each some rows of one sequence, taken by
+ * the threads one after the other for every KV head.
+ *
+ * An item is at most 128 queries (rows x q heads of a KV head), so that a tile of K and V
+ * is widened once for many of them. A sequence's tokens are taken in chunks of 1,024,
+ * each with a softmax state of its own, merged in token order. That is how a long context
+ * is shared out where there are fewer items than threads, and since the chunks are the
+ * same whether it is shared out or not, a row's result depends neither on the batch
+ * around it, nor on how its prompt was cut, nor on the number of threads.
+ */
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/ops.h"
+#include "kernels/cpu/pool.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+
+#define CHUNK_TOKENS    1024
+#define PARTS_BYTES     ((size_t)512 << 10) /* a thread: states of shared rows */
+#define ITEM_COST_FIXED 16 /* queries that cost as much as widening K and V */
+
+/* Rows of a sequence, and the chunks of tokens that any of them sees. */
+struct rows {
+  const struct lls_step_sequence *sequence;
+  uint32_t first, n; /* of the sequence's rows in this step */
+  uint32_t first_chunk, past_chunk;
+};
+
+/* What a thread takes at a time: all chunks of some rows, or a share of them, whose
+ * states are put together in the end. */
+struct item {
+  struct rows rows;
+  uint32_t first_chunk, past_chunk;
+  bool shared;
+  size_t parts; /* shared: where the states of the rows' chunks begin, floats */
+};
+
+struct run {
+  struct lls_cpu_device *device;
+  struct lls_attention_shape shape;
+  uint32_t layer, group, stride;
+  const float *qkv; /* (n_rows, columns) */
+  size_t columns;
+  float *out; /* (n_rows, heads head_dim) */
+  void (*attend)(const struct lls_attention_task *, uint32_t begin, uint32_t end,
+                 const struct lls_attention_state *out, void *scratch);
+  struct item *items; /* (n_items) */
+  uint32_t n_items;
+  float *parts; /* (parts_size) states (chunks, kv_heads) of rows that are shared out */
+  size_t parts_used, parts_size;
+  atomic_uint next; /* item x head to take next */
+};
+
+/* ---- states ---------------------------------------------------------------------- */
+
+static size_t state_floats(uint32_t queries, uint32_t stride)
+{
+  return queries * (size_t)(stride + 2);
+}
+
+static struct lls_attention_state state_at(float *at, uint32_t queries, uint32_t stride)
+{
+  return (struct lls_attention_state){
+      .values = at,
+      .max = at + (size_t)queries * stride,
+      .sum = at + (size_t)queries * stride + queries,
+  };
+}
+
+/* Adds a later chunk's state (FlashAttention, section 3.1). */
+static void merge(const struct lls_attention_state *into,
+                  const struct lls_attention_state *later, uint32_t queries,
+                  uint32_t stride)
+{
+  for (uint32_t i = 0; i < queries; i++) {
+    float max = into->max[i] > later->max[i] ? into->max[i] : later->max[i];
+    float a = exp2f(into->max[i] - max), b = exp2f(later->max[i] - max);
+    float *x = into->values + (size_t)i * stride;
+    const float *y = later->values + (size_t)i * stride;
+    for (uint32_t d = 0; d < stride; d++)
+      x[d] = x[d] * a + y[d] * b;
+    into->max[i] = max;
+    into->sum[i] = into->sum[i] * a + later->sum[i] * b;
+  }
+}
+
+static void write_out(const struct run *r, const struct rows *rows, uint32_t head,
+                      const struct lls_attention_state *s)
+{
+  uint32_t head_dim = r->shape.head_dim;
+  for (uint32_t i = 0; i < rows->n * r->group; i++) {
+    size_t row = rows->sequence->first_row + rows->first + i / r->group;
+    size_t column = (head * r->group + i % r->group) * (size_t)head_dim;
+    float *out = r->out + row * r->shape.heads * head_dim + column;
+    for (uint32_t d = 0; d < head_dim; d++)
+      out[d] = s->values[(size_t)i * r->stride + d] / s->sum[i];
+  }
+}
+
+/* ---- running --------------------------------------------------------------------- */
+
+static struct lls_kv_list kv_list(const struct run *r, uint32_t head,
+                                  const struct lls_block_entry *entries, uint32_t n)
+{
+  const struct lls_pool *p = r->device->pool;
+  return (struct lls_kv_list){
+      .base = p->device + lls_pool_head_offset(p, r->layer, head),
+      .unit_bytes = p->unit_bytes,
+      .slot_bytes = p->slot_bytes,
+      .block_tokens = p->shape.block_tokens,
+      .entries = entries,
+      .n_entries = n,
+  };
+}
+
+static struct lls_attention_task task_of(const struct run *r, const struct rows *rows,
+                                         uint32_t head)
+{
+  const struct lls_step_sequence *s = rows->sequence;
+  size_t row = s->first_row + rows->first;
+  return (struct lls_attention_task){
+      .q = r->qkv + row * r->columns + (size_t)head * r->group * r->shape.head_dim,
+      .q_stride = r->columns,
+      .n_rows = rows->n,
+      .group = r->group,
+      .head_dim = r->shape.head_dim,
+      .first_position = s->context + rows->first,
+      .scale = r->shape.scale,
+      .window = r->shape.window,
+      .bf16 = r->device->pool->shape.element == LLS_BF16,
+      .k = kv_list(r, head, s->table->k, s->table->k_count),
+      .v = kv_list(r, head, s->table->v, s->table->v_count),
+  };
+}
+
+static void attend_chunk(const struct run *r, const struct lls_attention_task *t,
+                         uint32_t chunk, const struct lls_attention_state *s,
+                         void *scratch)
+{
+  r->attend(t, chunk * CHUNK_TOKENS, (chunk + 1) * CHUNK_TOKENS, s, scratch);
+}
+
+static struct lls_attention_state part_at(const struct run *r, const struct item *item,
+                                          uint32_t head, uint32_t chunk)
+{
+  uint32_t queries = item->rows.n * r->group;
+  size_t index = (size_t)(chunk - item->rows.first_chunk) * r->shape.kv_heads + head;
+  return state_at(r->parts + item->parts + index * state_floats(queries, r->stride),
+                  queries, r->stride);
+}
+
+static void run_shared(const struct run *r, const struct item *item, uint32_t head,
+                       void *scratch)
+{
+  struct lls_attention_task task = task_of(r, &item->rows, head);
+  for (uint32_t c = item->first_chunk; c < item->past_chunk; c++) {
+    struct lls_attention_state s = part_at(r, item, head, c);
+    attend_chunk(r, &task, c, &s, scratch);
+  }
+}
+
+static void run_whole(const struct run *r, const struct item *item, uint32_t head,
+                      void *scratch)
+{
+  uint32_t queries = item->rows.n * r->group;
+  struct lls_attention_task task = task_of(r, &item->rows, head);
+  float *room = (float *)((char *)scratch + LLS_ATTENTION_SCRATCH);
+  struct lls_attention_state sum = state_at(room, queries, r->stride);
+  room += state_floats(queries, r->stride);
+  struct lls_attention_state part = state_at(room, queries, r->stride);
+  attend_chunk(r, &task, item->first_chunk, &sum, scratch);
+  for (uint32_t c = item->first_chunk + 1; c < item->past_chunk; c++) {
+    attend_chunk(r, &task, c, &part, scratch);
+    merge(&sum, &part, queries, r->stride);
+  }
+  write_out(r, &item->rows, head, &sum);
+}
+
+static void attention_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  (void)n_threads;
+  struct run *r = arg;
+  void *scratch = lls_cpu_scratch(r->device, thread);
+  uint32_t heads = r->shape.kv_heads, n = r->n_items * heads;
+  for (;;) {
+    uint32_t i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
+    if (i >= n)
+      return;
+    const struct item *item = &r->items[i / heads];
+    if (item->shared)
+      run_shared(r, item, i % heads, scratch);
+    else
+      run_whole(r, item, i % heads, scratch);
+  }
+}
+
+/* Puts the states of shared rows together: few, or they would not have been shared. */
+static void merge_parts(const struct run *r)
+{
+  for (const struct item *item = r->items; item < r->items + r->n_items; item++) {
+    if (!item->shared || item->first_chunk != item->rows.first_chunk)
+      continue;
+    for (uint32_t head = 0; head < r->shape.kv_heads; head++) {
+      struct lls_attention_state sum = part_at(r, item, head, item->first_chunk);
+      for (uint32_t c = item->first_chunk + 1; c < item->rows.past_chunk; c++) {
+        struct lls_attention_state part = part_at(r, item, head, c);
+        merge(&sum, &part, item->rows.n * r->group, r->stride);
+      }
+      write_out(r, &item->rows, head, &sum);
+    }
+  }
+}
+
+/* ---- sharing out ----------------------------------------------------------------- */
+
+/* Rows that make one item's queries, from `first` on. */
+static struct rows rows_from(const struct run *r, const struct lls_step_sequence *s,
+                             uint32_t first)
+{
+  uint32_t most = LLS_ATTENTION_QUERIES / r->group, n = s->n_rows - first;
+  uint32_t position = s->context + first, window = r->shape.window;
+  uint32_t oldest = window != 0 && position >= window ? position + 1 - window : 0;
+  n = n < most ? n : most;
+  return (struct rows){
+      .sequence = s,
+      .first = first,
+      .n = n,
+      .first_chunk = oldest / CHUNK_TOKENS,
+      .past_chunk = (position + n - 1) / CHUNK_TOKENS + 1,
+  };
+}
+
+/* Work of a head of some rows, in queries x tokens. */
+static uint64_t cost(const struct run *r, const struct rows *rows)
+{
+  uint64_t tokens = (uint64_t)rows->sequence->context + rows->first + rows->n;
+  uint64_t seen = (uint64_t)r->shape.window + rows->n;
+  if (r->shape.window != 0 && seen < tokens)
+    tokens = seen;
+  return (rows->n * r->group + ITEM_COST_FIXED) * tokens;
+}
+
+/* Calls add for the rows of every item of the batch. */
+static void each_rows(struct run *r,
+                      void (*add)(struct run *, const struct rows *, uint64_t *),
+                      uint64_t *value)
+{
+  const struct lls_device_step *step = r->device->step;
+  for (uint32_t i = 0; i < step->n_sequences; i++) {
+    struct rows rows;
+    for (uint32_t row = 0; row < step->sequences[i].n_rows; row += rows.n) {
+      rows = rows_from(r, &step->sequences[i], row);
+      add(r, &rows, value);
+    }
+  }
+}
+
+static void add_cost(struct run *r, const struct rows *rows, uint64_t *total)
+{
+  *total += cost(r, rows);
+}
+
+/* One item, or as many as make each at most `grain` of work, if their states fit. */
+static void add_items(struct run *r, const struct rows *rows, uint64_t *grain)
+{
+  uint64_t chunks = rows->past_chunk - rows->first_chunk, n = cost(r, rows) / *grain + 1;
+  size_t floats =
+      chunks * r->shape.kv_heads * state_floats(rows->n * r->group, r->stride);
+  n = n < chunks ? n : chunks;
+  if (floats > r->parts_size - r->parts_used)
+    n = 1;
+  for (uint64_t i = 0; i < n; i++)
+    r->items[r->n_items++] = (struct item){
+        .rows = *rows,
+        .first_chunk = rows->first_chunk + (uint32_t)(chunks * i / n),
+        .past_chunk = rows->first_chunk + (uint32_t)(chunks * (i + 1) / n),
+        .shared = n > 1,
+        .parts = r->parts_used,
+    };
+  r->parts_used += n > 1 ? floats : 0;
+}
+
+/* Nothing that a thread takes should be more than half of its share of the whole. */
+static void share_out(struct run *r)
+{
+  uint64_t total = 0, grain;
+  each_rows(r, add_cost, &total);
+  grain = total * r->shape.kv_heads / (2 * (uint64_t)r->device->n_threads) + 1;
+  each_rows(r, add_items, &grain);
+}
+
+/* ---- the operation --------------------------------------------------------------- */
+
+/* An item has a row of its own, or is one of at most 2 x threads parts. */
+static size_t items_bytes(size_t rows, size_t threads)
+{
+  return (rows + 2 * threads) * sizeof(struct item);
+}
+
+size_t lls_cpu_attention_scratch(void)
+{
+  size_t state = state_floats(LLS_ATTENTION_QUERIES, LLS_HEAD_DIM_MAX) * sizeof(float);
+  return LLS_ATTENTION_SCRATCH + 2 * state;
+}
+
+size_t lls_cpu_attention_shared(size_t max_rows, size_t threads)
+{
+  return items_bytes(max_rows, threads) + threads * PARTS_BYTES;
+}
+
+static int check_shape(struct lls_cpu_device *d, const struct lls_attention_shape *s,
+                       uint32_t layer)
+{
+  const struct lls_pool_shape *p = &d->pool->shape;
+  if (s->kv_heads != p->kv_heads || s->head_dim != p->head_dim || layer >= p->layers)
+    lls_cpu_step_fail(d, -EINVAL, "the cache was made for another shape");
+  else if (s->head_dim > LLS_HEAD_DIM_MAX || s->heads % s->kv_heads != 0 ||
+           s->heads / s->kv_heads > LLS_ATTENTION_QUERIES)
+    lls_cpu_step_fail(d, -ENOTSUP,
+                      "attention of %u heads over %u of %u dims: at most %u heads can "
+                      "share one, of at most %u dims",
+                      s->heads, s->kv_heads, s->head_dim, LLS_ATTENTION_QUERIES,
+                      LLS_HEAD_DIM_MAX);
+  return d->status;
+}
+
+void lls_cpu_attention(struct lls_device *device, const struct lls_attention_shape *shape,
+                       uint32_t layer, const void *qkv, void *out)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  if (check_shape(d, shape, layer) != 0)
+    return;
+  const struct lls_cpu_attention_kernels *k = &d->kernels.attention;
+  struct run r = {
+      .device = d,
+      .shape = *shape,
+      .layer = layer,
+      .group = shape->heads / shape->kv_heads,
+      .stride = lls_attention_stride(shape->head_dim),
+      .qkv = qkv,
+      .columns = (size_t)(shape->heads + 2 * shape->kv_heads) * shape->head_dim,
+      .out = out,
+      .attend = shape->head_dim % 8 == 0 ? k->attend : k->attend_any,
+      .parts = d->shared,
+      .parts_size = d->n_threads * PARTS_BYTES / sizeof(float),
+      .items = (struct item *)((char *)d->shared + d->n_threads * PARTS_BYTES),
+  };
+  share_out(&r);
+  lls_cpu_run(d->threads, attention_task, &r);
+  if (r.parts_used > 0)
+    merge_parts(&r);
+}

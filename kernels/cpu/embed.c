@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows taken from tables and from each other: embeddings, gather, and the addition. */
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/ops.h"
+#include "kernels/cpu/table.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct lookup {
+  struct lls_cpu_device *device;
+  const struct lls_tensor_view *table;
+  const int32_t *ids; /* (n_rows) of the table's rows, less offset */
+  int32_t offset;
+  bool add;
+  float *x; /* (n_rows, columns) */
+};
+
+static void lookup_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct lookup *w = arg;
+  size_t begin, end, columns = w->table->columns;
+  float *row = lls_cpu_scratch(w->device, thread);
+  lls_cpu_share(w->device->step->n_rows, 1, thread, n_threads, &begin, &end);
+  for (size_t i = begin; i < end; i++) {
+    float *x = w->x + i * columns;
+    lls_cpu_read_row(w->table, (size_t)(w->ids[i] + w->offset), w->add ? row : x);
+    if (w->add)
+      w->device->kernels.rows.add(row, columns, x);
+  }
+}
+
+/* An id from outside would be read from anywhere: refuse the step and embed nothing. */
+static bool in_table(struct lookup *w)
+{
+  for (uint32_t i = 0; i < w->device->step->n_rows; i++) {
+    int64_t id = (int64_t)w->ids[i] + w->offset;
+    if (id < 0 || (uint64_t)id >= w->table->rows) {
+      lls_cpu_step_fail(w->device, -EINVAL, "row %u wants entry %lld of a table of %zu",
+                        i, (long long)id, w->table->rows);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Bytes of a call: rows x columns x (the table's element + 4). */
+void lls_cpu_embed(struct lls_device *device, const void *table, void *x)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  struct lookup w = {.device = d,
+                     .table = &((const struct lls_cpu_table *)table)->view,
+                     .ids = d->step->tokens,
+                     .x = x};
+  if (in_table(&w))
+    lls_cpu_run_rows(d, lookup_task, &w, d->step->n_rows, w.table->columns);
+}
+
+void lls_cpu_embed_positions(struct lls_device *device, const void *table, int32_t offset,
+                             void *x)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  struct lookup w = {.device = d,
+                     .table = &((const struct lls_cpu_table *)table)->view,
+                     .ids = d->step->positions,
+                     .offset = offset,
+                     .add = true,
+                     .x = x};
+  if (in_table(&w))
+    lls_cpu_run_rows(d, lookup_task, &w, d->step->n_rows, w.table->columns);
+}
+
+struct addition {
+  const struct lls_cpu_row_kernels *kernels;
+  const float *x;
+  float *y;
+  size_t n_rows, columns;
+};
+
+static void add_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct addition *w = arg;
+  size_t begin, end;
+  lls_cpu_share(w->n_rows, 1, thread, n_threads, &begin, &end);
+  begin *= w->columns, end *= w->columns;
+  w->kernels->add(w->x + begin, end - begin, w->y + begin);
+}
+
+void lls_cpu_add(struct lls_device *device, const void *x, uint32_t n_rows,
+                 uint32_t columns, void *y)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  struct addition w = {
+      .kernels = &d->kernels.rows, .x = x, .y = y, .n_rows = n_rows, .columns = columns};
+  lls_cpu_run_rows(d, add_task, &w, n_rows, columns);
+}
+
+/* Few rows, once a step: not worth waking anybody. */
+void lls_cpu_gather(struct lls_device *device, const void *x, const uint32_t *rows,
+                    uint32_t n_rows, uint32_t columns, void *y)
+{
+  (void)device;
+  const float *from = x;
+  float *to = y;
+  for (size_t i = 0; i < n_rows; i++)
+    memcpy(to + i * columns, from + (size_t)rows[i] * columns, columns * sizeof *to);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pool's memory, copies between its tiers, and writing K and V of a step into it.
+ * Copies are memory copies on the calling thread: a device that computes on the CPU has
+ * nothing to overlap them with.
+ */
+#include "kernels/cpu/pool.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/memory.h"
+#include "kernels/cpu/ops.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int allocate(uint32_t units, size_t unit_bytes, char **out, struct lls_error *err)
+{
+  void *data = NULL;
+  int rc = -ENOMEM;
+  if (units == 0 || unit_bytes <= SIZE_MAX / units)
+    rc = lls_cpu_memory_alloc(units * unit_bytes, &data);
+  *out = data;
+  if (rc != 0)
+    return lls_fail(err, rc, "no memory for %u unit blocks of %zu bytes", units,
+                    unit_bytes);
+  return 0;
+}
+
+int lls_cpu_pool_create(struct lls_device *device, const struct lls_pool_shape *shape,
+                        struct lls_pool **out, struct lls_error *err)
+{
+  (void)device;
+  if (shape->element != LLS_F32 && shape->element != LLS_BF16)
+    return lls_fail(err, -ENOTSUP, "the CPU device caches f32 or bf16 only");
+  struct lls_pool *pool = calloc(1, sizeof *pool);
+  if (pool == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for a cache pool");
+  pool->shape = *shape;
+  pool->slot_bytes = shape->head_dim * lls_dtype_bytes(shape->element);
+  pool->head_bytes = pool->slot_bytes * shape->block_tokens;
+  pool->unit_bytes = lls_unit_bytes(shape);
+  int rc = allocate(shape->device_units, pool->unit_bytes, &pool->device, err);
+  if (rc == 0 && shape->host_units > 0)
+    rc = allocate(shape->host_units, pool->unit_bytes, &pool->host, err);
+  if (rc != 0) {
+    lls_cpu_pool_destroy(device, pool);
+    return rc;
+  }
+  *out = pool;
+  return 0;
+}
+
+void lls_cpu_pool_destroy(struct lls_device *device, struct lls_pool *pool)
+{
+  (void)device;
+  if (pool == NULL)
+    return;
+  lls_cpu_memory_free(pool->host);
+  lls_cpu_memory_free(pool->device);
+  free(pool);
+}
+
+/* ---- copies ---------------------------------------------------------------------- */
+
+/* Where a copy reads or writes: a unit of one of the tiers, NULL if there is no such. */
+static char *unit(const struct lls_pool *p, bool host, uint32_t index)
+{
+  if (index >= (host ? p->shape.host_units : p->shape.device_units))
+    return NULL;
+  return (host ? p->host : p->device) + index * p->unit_bytes;
+}
+
+static int copy_slots(const struct lls_pool *p, const struct lls_copy *c)
+{
+  if (c->kind > LLS_COPY_DEVICE_TO_DEVICE ||
+      (uint32_t)c->slot + c->n_slots > p->shape.block_tokens)
+    return -EINVAL;
+  const char *from = unit(p, c->kind == LLS_COPY_HOST_TO_DEVICE, c->source);
+  char *to = unit(p, c->kind == LLS_COPY_DEVICE_TO_HOST, c->target);
+  if (from == NULL || to == NULL)
+    return -EINVAL;
+  size_t heads = (size_t)p->shape.layers * p->shape.kv_heads, stride = p->head_bytes;
+  size_t bytes = c->n_slots * p->slot_bytes, first = c->slot * p->slot_bytes;
+  if (bytes == stride) /* whole blocks are contiguous */
+    bytes *= heads, heads = 1;
+  for (size_t i = 0; i < heads; i++)
+    memmove(to + i * stride + first, from + i * stride + first, bytes);
+  return 0;
+}
+
+int lls_cpu_pool_copy(struct lls_device *device, struct lls_pool *pool,
+                      const struct lls_copy *copies, size_t n)
+{
+  (void)device;
+  for (size_t i = 0; i < n; i++) {
+    int rc = copy_slots(pool, &copies[i]);
+    if (rc != 0)
+      return rc;
+  }
+  return 0;
+}
+
+/* ---- writing --------------------------------------------------------------------- */
+
+uint32_t lls_pool_find(const struct lls_block_entry *list, uint32_t n, uint32_t token)
+{
+  uint32_t low = 0, high = n;
+  while (high - low > 1) {
+    uint32_t middle = low + (high - low) / 2;
+    if (list[middle].first_token <= token)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+struct writing {
+  const struct lls_cpu_device *device;
+  const float *qkv; /* (n_rows, columns) */
+  size_t columns, k_column, v_column;
+  uint32_t layer;
+};
+
+/* One row's vectors of all KV heads (kv_heads, head_dim) to its slot. */
+static void write_slot(const struct writing *w, const float *row,
+                       const struct lls_block_entry *e, uint32_t token)
+{
+  const struct lls_pool *p = w->device->pool;
+  uint32_t index = token - e->first_token;
+  uint32_t slot =
+      e->direction == LLS_LEFT_TO_RIGHT ? index : p->shape.block_tokens - 1 - index;
+  char *to = p->device + e->block * p->unit_bytes + lls_pool_head_offset(p, w->layer, 0) +
+             slot * p->slot_bytes;
+  for (uint32_t head = 0; head < p->shape.kv_heads; head++) {
+    if (p->shape.element == LLS_BF16)
+      w->device->kernels.rows.to_bf16(row, p->shape.head_dim, (uint16_t *)to);
+    else
+      memcpy(to, row, p->slot_bytes);
+    row += p->shape.head_dim;
+    to += p->head_bytes;
+  }
+}
+
+static void write_rows(const struct writing *w, const struct lls_step_sequence *s,
+                       const struct lls_block_entry *list, uint32_t n_entries,
+                       size_t begin, size_t end, size_t column)
+{
+  uint32_t token = s->context + (uint32_t)(begin - s->first_row);
+  const struct lls_block_entry *e = list + lls_pool_find(list, n_entries, token);
+  for (size_t row = begin; row < end; row++, token++) {
+    while (token >= e->first_token + e->count)
+      e++;
+    write_slot(w, w->qkv + row * w->columns + column, e, token);
+  }
+}
+
+static void write_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct writing *w = arg;
+  const struct lls_device_step *step = w->device->step;
+  size_t begin, end;
+  lls_cpu_share(step->n_rows, 1, thread, n_threads, &begin, &end);
+  while (begin < end) {
+    const struct lls_step_sequence *s = &step->sequences[step->sequence[begin]];
+    size_t past = s->first_row + s->n_rows;
+    past = past < end ? past : end;
+    write_rows(w, s, s->table->k, s->table->k_count, begin, past, w->k_column);
+    write_rows(w, s, s->table->v, s->table->v_count, begin, past, w->v_column);
+    begin = past;
+  }
+}
+
+/* Bytes of a call: rows x kv_heads x head_dim x 2 x (4 read + element written). */
+void lls_cpu_cache_write(struct lls_device *device,
+                         const struct lls_attention_shape *shape, uint32_t layer,
+                         const void *qkv)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  size_t k_column = (size_t)shape->heads * shape->head_dim;
+  size_t kv = (size_t)shape->kv_heads * shape->head_dim;
+  struct writing w = {.device = d,
+                      .qkv = qkv,
+                      .columns = k_column + 2 * kv,
+                      .k_column = k_column,
+                      .v_column = k_column + kv,
+                      .layer = layer};
+  lls_cpu_run_rows(d, write_task, &w, d->step->n_rows, 2 * kv);
+}

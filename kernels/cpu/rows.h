@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels that work on one row of n floats: norms, activations, rotation, roundings and
+ * the reductions of sampling. n is any number; pointers need no alignment; outputs may be
+ * the inputs where the comment says so.
+ */
+#ifndef LLS_CPU_ROWS_H
+#define LLS_CPU_ROWS_H
+
+#include "core/engine/device.h"
+
+struct lls_cpu_row_kernels {
+  /* y = x / sqrt(mean(x^2) + epsilon) weight; y may be x */
+  void (*norm_rms)(const float *x, const float *weight, float epsilon, size_t n,
+                   float *y);
+  /* y = (x - mean(x)) / sqrt(variance(x) + epsilon) weight + bias; y may be x */
+  void (*norm_layer)(const float *x, const float *weight, const float *bias,
+                     float epsilon, size_t n, float *y);
+  /* x = act(x) */
+  void (*activate)(enum lls_activation, float *x, size_t n);
+  /* y = act(gate) up; y may be either */
+  void (*gated)(enum lls_activation, const float *gate, const float *up, size_t n,
+                float *y);
+  /* y += x */
+  void (*add)(const float *x, size_t n, float *y);
+  /* (a, b) = (a cos - b sin, b cos + a sin) */
+  void (*rotate)(const float *cosine, const float *sine, size_t n, float *a, float *b);
+  /* to nearest, ties to even */
+  void (*to_bf16)(const float *x, size_t n, uint16_t *y);
+  /* the largest of x, not-a-number left out; -INFINITY if there is none */
+  float (*max)(const float *x, size_t n);
+  /* y = exp((x - max) scale), 0 for not-a-number; the sum of it; y may be x */
+  double (*exp_sum)(const float *x, float max, float scale, size_t n, float *y);
+};
+
+void lls_cpu_rows_generic(struct lls_cpu_row_kernels *);
+#ifdef __x86_64__
+void lls_cpu_rows_avx2(struct lls_cpu_row_kernels *);
+void lls_cpu_rows_avx512(struct lls_cpu_row_kernels *);
+#endif
+
+#endif
