@@ -8,21 +8,22 @@
 bool lls_stop_find(const struct lls_stop_set *set, const char *text, size_t length,
                    size_t *at, size_t *which)
 {
-  const char *first = NULL;
+  const char *first_end = NULL;
   for (size_t i = 0; i < set->count; i++) {
     const struct lls_stop_string *stop = &set->strings[i];
     const char *found = memmem(text, length, stop->text, stop->length);
-    bool better =
-        found != NULL && (first == NULL || found < first ||
-                          (found == first && stop->length > set->strings[*which].length));
-    if (better) {
-      first = found;
+    if (found == NULL)
+      continue;
+    const char *end = found + stop->length;
+    if (first_end == NULL || end < first_end ||
+        (end == first_end && stop->length > set->strings[*which].length)) {
+      first_end = end;
       *which = i;
     }
   }
-  if (first == NULL)
+  if (first_end == NULL)
     return false;
-  *at = (size_t)(first - text);
+  *at = (size_t)(first_end - text) - set->strings[*which].length;
   return true;
 }
 

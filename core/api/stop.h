@@ -20,8 +20,9 @@ struct lls_stop_set {
 };
 
 /*
- * Where the first stop string in text begins (the longest, of those that begin there);
- * its index in the set in *which. false if there is none.
+ * Where the first stop string in text begins, and its index in the set in *which; false
+ * if there is none. First is the one that ends first (the longest, of those that end
+ * there), so that it doesn't matter in which pieces the text came.
  */
 bool lls_stop_find(const struct lls_stop_set *set, const char *text, size_t length,
                    size_t *at, size_t *which);

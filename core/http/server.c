@@ -185,16 +185,15 @@ void lls_http_server_handle_closed(struct lls_http_server *server)
   }
 }
 
-/* An idle connection goes at once, one whose answer is being read gets the time for it.
- */
+/* What was answered may still be read; everything else ends now. */
 static void close_connections(struct lls_http_server *server)
 {
   struct lls_http_connection *connection, *next;
   DL_FOREACH_SAFE (server->connections, connection, next) {
-    bool unsent = lls_http_output_unsent(&connection->output) > 0;
-    if (connection->phase == LLS_HTTP_RECEIVING && unsent)
+    bool answered = connection->phase != LLS_HTTP_ANSWERING;
+    if (answered && lls_http_output_unsent(&connection->output) > 0)
       lls_http_connection_linger(connection);
-    else if (connection->phase != LLS_HTTP_LINGERING)
+    else
       lls_http_connection_close(connection);
   }
 }

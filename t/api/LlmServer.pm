@@ -38,7 +38,7 @@ sub start {
     die "$command[0] did not start\n" unless defined $address;
     chomp $address;
     my $self = bless { pid => $pid, out => $out, address => $address,
-        http => HTTP::Tiny->new(timeout => $TIMEOUT, keep_alive => 1) }, $class;
+        http => HTTP::Tiny->new(timeout => $TIMEOUT, keep_alive => 0) }, $class;
     return $self;
 }
 

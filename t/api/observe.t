@@ -1,0 +1,111 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# What can be seen of the server: models, health, version, metrics; and how it drains.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LlmServer;
+use JSON::PP;
+use Test::More;
+
+my $server = LlmServer->fake;
+sub json { my ($path) = @_; my $answer = $server->get($path); return ($answer->{status}, decode_json($answer->{content})) }
+
+# ---- models, health, version ----------------------------------------------------------
+
+my ($status, $models) = json('/v1/models');
+cmp_ok abs((delete $models->{data}[0]{created}) - time), '<', 60, 'a model has the time of the start';
+my $model = { id => 'fake/model', object => 'model', owned_by => 'llmserve', root => 'fake/model', parent => undef, max_model_len => 512 };
+is_deeply $models, { object => 'list', data => [$model] }, '/v1/models';
+($status, my $one) = json('/v1/models/fake/model');
+delete $one->{created};
+is_deeply $one, $model, '/v1/models/{id}, with a slash in it';
+($status, my $none) = json('/v1/models/other');
+is_deeply [$status, $none->{error}{code}], [404, 'model_not_found'], 'another is not found';
+is_deeply [json('/health')], [200, { status => 'ok', model => 'fake/model', scheduler_fallback => undef, error => undef }], '/health';
+is_deeply [json('/version')], [200, { version => '0.1.0' }], '/version';
+
+# ---- metrics --------------------------------------------------------------------------
+
+$server->post('/v1/completions', { prompt => 'Once upon a time', max_tokens => 3 }) for 1 .. 4;
+$server->post('/v1/completions', { prompt => [1, 403, 2], max_tokens => 9 });
+$server->post('/v1/completions', { prompt => 'x' }, { 'x-request-id' => 'failnow-1' });
+$server->post('/v1/completions', { prompt => 1 });
+my $answer = $server->get('/metrics');
+is $answer->{headers}{'content-type'}, 'text/plain; version=0.0.4; charset=utf-8', 'the type of /metrics';
+
+# Every line is of the format, and every sample belongs to the family before it.
+my (%type, %help, %value, $family, @strange);
+for my $line (split /\n/, $answer->{content}) {
+    if ($line =~ /\A# HELP ([a-z0-9_:]+) \S.*\z/) { push @strange, "$line twice" if $help{$1}++; $family = $1 }
+    elsif ($line =~ /\A# TYPE ([a-z0-9_:]+) (counter|gauge|histogram)\z/) { push @strange, $line if $1 ne $family; $type{$1} = $2 }
+    elsif ($line =~ /\A([a-z0-9_:]+)(\{(?:[a-z_]+="[^"\\]*",?)*\})? (-?[0-9.e+-]+)\z/) {
+        my ($name, $labels, $number) = ($1, $2 // '', $3);
+        my $base = $type{$family} eq 'histogram' ? $name =~ s/_(bucket|sum|count)\z//r : $name;
+        push @strange, $line if $base ne $family || exists $value{"$name$labels"};
+        $value{"$name$labels"} = $number;
+    }
+    else { push @strange, $line }
+}
+is_deeply \@strange, [], 'every line is as Prometheus reads it';
+is scalar(grep { $type{$_} eq 'counter' && !/_total\z/ } keys %type), 0, 'counters end in _total';
+
+my $labels = 'model_name="fake/model",engine="0"';
+my %exact = (
+    "vllm:num_requests_running{$labels}"   => 0,
+    "vllm:num_requests_waiting{$labels}"   => 0,
+    "vllm:kv_cache_usage_perc{$labels}"    => 0,
+    "vllm:generation_tokens_total{$labels}" => 14,
+    "vllm:num_preemptions_total{$labels}"  => 0,
+    "vllm:request_success_total{$labels,finished_reason=\"length\"}" => 4,
+    "vllm:request_success_total{$labels,finished_reason=\"stop\"}"   => 1,
+    "vllm:request_success_total{$labels,finished_reason=\"error\"}"  => 1,
+    "vllm:request_success_total{$labels,finished_reason=\"abort\"}"  => 0,
+    "vllm:time_to_first_token_seconds_count{$labels}"   => 5,
+    "vllm:inter_token_latency_seconds_count{$labels}"   => 9,
+    "vllm:e2e_request_latency_seconds_count{$labels}"   => 5,
+    "vllm:request_prompt_tokens_sum{$labels}"           => 23,
+    "vllm:request_generation_tokens_sum{$labels}"       => 14,
+    "vllm:request_params_max_tokens_sum{$labels}"       => 21,
+    'vllm:cache_config_info{engine="0",block_size="16",num_gpu_blocks="50"}' => 1,
+    'llmserve_generations_live'          => 0,
+    'llmserve_generations_refused_total' => 1,
+    'llmserve_http_connections'          => 1,
+    'llmserve_http_requests_in_hand'     => 1,
+    'llmserve_scheduler_fallback'        => 0,
+);
+is $value{$_}, $exact{$_}, $_ for sort keys %exact;
+for my $name (grep { $type{$_} eq 'histogram' } sort keys %type) {
+    my @counts = $answer->{content} =~ /^\Q$name\E_bucket\{.*\} (\d+)$/mg;
+    is_deeply \@counts, [sort { $a <=> $b } @counts], "$name only grows";
+    is $counts[-1], $value{"${name}_count{$labels}"}, '  up to its count';
+}
+cmp_ok $value{'process_resident_memory_bytes'}, '>', 1e6, 'the process has a size';
+is $server->stop, 0, 'the server ends well';
+
+# ---- draining -------------------------------------------------------------------------
+{
+    my $draining = LlmServer->fake(period => 20);
+    my $stream   = $draining->connect;
+    my $idle     = $draining->connect;
+    my $other    = $draining->connect;
+    syswrite $_, "GET /version HTTP/1.1\r\nHost: x\r\n\r\n" for $idle, $other;
+    LlmServer::read_until($_, qr/\}\z/) for $idle, $other;
+    syswrite $stream, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":50,"stream":true}');
+    LlmServer::read_until($stream, qr/data: /);
+    $draining->signal('TERM');
+    my $health = '';
+    for (1 .. 100) {
+        syswrite $other, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+        $health = LlmServer::read_until($other, qr/\}\z/);
+        last if $health =~ / 503 /;
+    }
+    like $health, qr/503 Service Unavailable.*"status":"draining"/s, 'draining shows in /health';
+    syswrite $other, LlmServer::raw_post('/v1/completions', '{"prompt":"x"}');
+    like LlmServer::read_until($other, qr/\}\}\z/), qr/503 Service Unavailable.*retry-after: \d+\r\n.*"code":"shutting_down"/s, 'new requests are refused';
+    like LlmServer::read_all($stream), qr/"finish_reason":"length".*data: \[DONE\]\n\n\r\n0\r\n\r\n\z/s, 'running ones are finished';
+    is $draining->wait_for_end, 0, 'then it ends, idle connections or not';
+    is LlmServer::read_all($idle), '', 'and closes these';
+}
+done_testing;

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pieces of the HTTP server that need no socket: parser, request, router, text. */
+#include "t/tap.h"
+
+#include "core/http/parser.h"
+#include "core/http/router.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MAX_HEAD 1000
+#define MAX_BODY 1000
+
+struct fixture {
+  struct lls_http_request request;
+  struct lls_http_parser parser;
+};
+
+static int setup(void **state)
+{
+  struct fixture *f = calloc(1, sizeof *f);
+  lls_http_parser_init(&f->parser, &f->request, MAX_HEAD, MAX_BODY);
+  *state = f;
+  return 0;
+}
+
+static int teardown(void **state)
+{
+  struct fixture *f = *state;
+  lls_http_request_clear(&f->request);
+  free(f);
+  return 0;
+}
+
+/* Feeds the text in pieces of that size; what the last call said. */
+static int feed(struct fixture *f, const char *text, size_t piece, size_t *taken)
+{
+  size_t length = strlen(text);
+  int status = 0;
+  *taken = 0;
+  while (status == 0 && *taken < length) {
+    size_t used, next = length - *taken < piece ? length - *taken : piece;
+    status = lls_http_parser_feed(&f->parser, text + *taken, next, &used);
+    *taken += used;
+  }
+  return status;
+}
+
+static const char post[] =
+    "POST /a%20b?c=d HTTP/1.1\r\nHost: x\r\nX-Empty:\r\nX-Two: 1\r\n"
+    "x-two: 2\r\nContent-Length: 5\r\n\r\nhello";
+
+static void check_post(const struct lls_http_request *request)
+{
+  assert_string_equal(request->method, "POST");
+  assert_string_equal(request->path, "/a b");
+  assert_string_equal(request->query, "c=d");
+  assert_int_equal(request->n_headers, 5);
+  assert_string_equal(lls_http_request_header(request, "HOST"), "x");
+  assert_string_equal(lls_http_request_header(request, "x-empty"), "");
+  assert_string_equal(lls_http_request_header(request, "X-TWO"), "1");
+  assert_null(lls_http_request_header(request, "x-three"));
+  assert_int_equal(request->body.length, 5);
+  assert_memory_equal(request->body.data, "hello", 5);
+  assert_true(request->keep_alive);
+  assert_false(request->http10);
+}
+
+static void test_a_request_in_pieces_of_every_size(void **state)
+{
+  struct fixture *f = *state;
+  for (size_t piece = 1; piece <= sizeof post; piece++) {
+    size_t taken;
+    assert_int_equal(feed(f, post, piece, &taken), 1);
+    assert_int_equal(taken, strlen(post));
+    check_post(&f->request);
+    lls_http_request_clear(&f->request);
+    lls_http_parser_next(&f->parser);
+  }
+}
+
+static void test_the_next_request_is_left(void **state)
+{
+  struct fixture *f = *state;
+  char two[2 * sizeof post];
+  size_t taken;
+  snprintf(two, sizeof two, "%s%s", post, post);
+  assert_int_equal(feed(f, two, sizeof two, &taken), 1);
+  assert_int_equal(taken, strlen(post));
+  lls_http_request_clear(&f->request);
+  lls_http_parser_next(&f->parser);
+  assert_int_equal(feed(f, two + taken, sizeof two, &taken), 1);
+  check_post(&f->request);
+}
+
+static void expect_refusal(void **state, const char *text, unsigned status)
+{
+  struct fixture *f = *state;
+  size_t taken;
+  assert_int_equal(feed(f, text, 7, &taken), -EPROTO);
+  assert_int_equal(f->parser.status, status);
+  assert_non_null(f->parser.reason);
+  assert_int_equal(feed(f, post, sizeof post, &taken), -EPROTO); /* for good */
+}
+
+static void test_smuggled_lengths_are_refused(void **state)
+{
+  expect_refusal(state,
+                 "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+                 "Content-Length: 3\r\n\r\nabc",
+                 400);
+}
+
+static void test_bare_line_ends_are_refused(void **state)
+{
+  expect_refusal(state, "POST / HTTP/1.1\nHost: x\nContent-Length : 3\n\nabc", 400);
+}
+
+static void test_a_long_head_is_refused_while_it_comes(void **state)
+{
+  char text[MAX_HEAD + 100];
+  memset(text, 'x', sizeof text - 1);
+  text[sizeof text - 1] = '\0';
+  memcpy(text, "GET /", 5);
+  expect_refusal(state, text, 431);
+}
+
+static void test_a_long_body_is_refused_by_its_length(void **state)
+{
+  struct fixture *f = *state;
+  expect_refusal(state, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n",
+                 413);
+  assert_int_equal(f->request.body.length, 0);
+}
+
+static void test_continue_is_asked_for(void **state)
+{
+  struct fixture *f = *state;
+  size_t taken;
+  assert_int_equal(feed(f,
+                        "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\n"
+                        "Content-Length: 1\r\n\r\n",
+                        9, &taken),
+                   0);
+  assert_true(f->parser.wants_100);
+}
+
+static void test_keep_alive_follows_version_and_header(void **state)
+{
+  const struct {
+    const char *text;
+    bool http10, keep_alive;
+  } cases[] = {
+      {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", false, true},
+      {"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", false, false},
+      {"GET / HTTP/1.0\r\n\r\n", true, false},
+      {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", true, true},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct fixture *f = *state;
+    size_t taken;
+    lls_http_request_clear(&f->request);
+    lls_http_parser_init(&f->parser, &f->request, MAX_HEAD, MAX_BODY);
+    assert_int_equal(feed(f, cases[i].text, 100, &taken), 1);
+    assert_int_equal(f->request.http10, cases[i].http10);
+    assert_int_equal(f->request.keep_alive, cases[i].keep_alive);
+  }
+}
+
+/* ---- targets -------------------------------------------------------------------- */
+
+static bool set_target(struct lls_http_request *request, const char *target)
+{
+  lls_http_request_clear(request);
+  lls_text_append(&request->head, target, strlen(target) + 1);
+  return lls_http_request_set_target(request);
+}
+
+static void test_targets(void **state)
+{
+  (void)state;
+  struct lls_http_request request = {0};
+  assert_true(set_target(&request, "/"));
+  assert_string_equal(request.query, "");
+  assert_true(set_target(&request, "/%41%2fb?%41"));
+  assert_string_equal(request.path, "/A/b");
+  assert_string_equal(request.query, "%41");
+  assert_true(set_target(&request, "http://host:80/x?y"));
+  assert_string_equal(request.path, "/x");
+  const char *const wrong[] = {"", "*", "x", "http://host", "/%", "/%4", "/%4g", "/%00"};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+    assert_false(set_target(&request, wrong[i]));
+  lls_http_request_clear(&request);
+}
+
+/* ---- routes --------------------------------------------------------------------- */
+
+static void handler(void *context, struct lls_http_exchange *exchange)
+{
+  (void)context;
+  (void)exchange;
+}
+
+static void test_routes(void **state)
+{
+  (void)state;
+  static const struct lls_http_route routes[] = {
+      {"GET", "/a", handler},
+      {"POST", "/a", handler},
+      {"GET", "/b/*", handler},
+  };
+  const struct {
+    const char *method, *path;
+    int route; /* -1 = none */
+    const char *tail, *allow;
+  } cases[] = {
+      {"GET", "/a", 0, "", ""},        {"HEAD", "/a", 0, "", ""},
+      {"POST", "/a", 1, "", ""},       {"PUT", "/a", -1, NULL, "GET, HEAD, POST"},
+      {"GET", "/b/c/d", 2, "c/d", ""}, {"POST", "/b/c", -1, NULL, "GET, HEAD"},
+      {"GET", "/b/", -1, NULL, ""},    {"GET", "/b", -1, NULL, ""},
+      {"GET", "/a/", -1, NULL, ""},    {"GET", "/", -1, NULL, ""},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char path[16], allow[LLS_HTTP_ALLOW_MAX];
+    struct lls_http_request request = {.method = cases[i].method, .path = path};
+    snprintf(path, sizeof path, "%s", cases[i].path);
+    const struct lls_http_route *found = lls_http_route_find(routes, 3, &request, allow);
+    assert_ptr_equal(found, cases[i].route < 0 ? NULL : &routes[cases[i].route]);
+    if (found != NULL)
+      assert_string_equal(request.tail, cases[i].tail);
+    else
+      assert_string_equal(allow, cases[i].allow);
+  }
+}
+
+/* ---- text ----------------------------------------------------------------------- */
+
+static void test_text_grows_and_shrinks(void **state)
+{
+  (void)state;
+  struct lls_text text = {0};
+  for (int i = 0; i < 1000; i++)
+    lls_text_printf(&text, "%d,", i);
+  assert_int_equal(text.length, 10 * 2 + 90 * 3 + 900 * 4);
+  assert_memory_equal(text.data, "0,1,2,", 6);
+  lls_text_consume(&text, 4);
+  assert_memory_equal(text.data, "2,3,", 4);
+  lls_text_consume(&text, text.length);
+  assert_string_equal(text.data, "");
+  lls_text_puts(&text, "x");
+  assert_string_equal(text.data, "x");
+  assert_false(lls_text_reserve(&text, SIZE_MAX));
+  assert_true(text.failed);
+  lls_text_free(&text);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_a_request_in_pieces_of_every_size, setup,
+                                      teardown),
+      cmocka_unit_test_setup_teardown(test_the_next_request_is_left, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_smuggled_lengths_are_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_bare_line_ends_are_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_a_long_head_is_refused_while_it_comes, setup,
+                                      teardown),
+      cmocka_unit_test_setup_teardown(test_a_long_body_is_refused_by_its_length, setup,
+                                      teardown),
+      cmocka_unit_test_setup_teardown(test_continue_is_asked_for, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_keep_alive_follows_version_and_header, setup,
+                                      teardown),
+      cmocka_unit_test(test_targets),
+      cmocka_unit_test(test_routes),
+      cmocka_unit_test(test_text_grows_and_shrinks),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
