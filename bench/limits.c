@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/limits.h"
-#include "bench/bench.h"
 
-#include <dnnl.h>
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,110 +8,174 @@
 
 #include "kernels/cpu/memory.h"
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#define READ_BYTES  ((size_t)512 << 20)
+#define MAX_STREAMS 8
+#define TRIALS      3 /* of each way to read */
 
-#define READ_BYTES ((size_t)512 << 20)
-
-static char *map_small(size_t bytes)
-{
-  char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED)
-    return NULL;
-  madvise(p, bytes, MADV_NOHUGEPAGE);
-  return p;
-}
-
-int limits_create(struct lls_cpu_threads *threads, struct limits *l)
-{
-  const size_t bytes = (size_t)LIMITS_MATRIX * LIMITS_MATRIX * sizeof(float);
-  *l = (struct limits){.threads = threads, .read_bytes = READ_BYTES};
-  l->small = map_small(READ_BYTES);
-  if (l->small == NULL || lls_cpu_memory_alloc(READ_BYTES, (void **)&l->huge) != 0 ||
-      lls_cpu_memory_alloc(bytes, (void **)&l->a) != 0 ||
-      lls_cpu_memory_alloc(bytes, (void **)&l->b) != 0 ||
-      lls_cpu_memory_alloc(bytes, (void **)&l->c) != 0) {
-    limits_destroy(l);
-    return -ENOMEM;
-  }
-  memset(l->huge, 1, READ_BYTES);
-  memset(l->small, 1, READ_BYTES);
-  for (size_t i = 0; i < bytes / sizeof(float); i++) {
-    l->a[i] = (float)(i % 17) * 0.01f;
-    l->b[i] = (float)(i % 13) * 0.01f;
-  }
-  return 0;
-}
-
-void limits_destroy(struct limits *l)
-{
-  if (l->small != NULL)
-    munmap(l->small, l->read_bytes);
-  lls_cpu_memory_free(l->huge);
-  lls_cpu_memory_free(l->a);
-  lls_cpu_memory_free(l->b);
-  lls_cpu_memory_free(l->c);
-}
+typedef uint64_t vector __attribute__((vector_size(32)));
 
 struct reading {
   const char *data;
   size_t bytes, ahead;
-  uint64_t sum[64]; /* of each thread, so that the reads are not dropped */
+  unsigned streams;
+  uint64_t sum; /* so that the reads are not dropped */
 };
 
-typedef uint64_t vector __attribute__((vector_size(32)));
+/* Reads `streams` parts side by side; ahead is a constant 0 or not. */
+static inline uint64_t read_streams(const char *p, size_t part, const unsigned streams,
+                                    size_t ahead)
+{
+  vector sum[MAX_STREAMS] = {0};
+  for (size_t i = 0; i < part; i += 64) {
+    for (unsigned s = 0; s < streams; s++) {
+      const vector *v = (const vector *)(p + s * part + i);
+      if (ahead != 0)
+        __builtin_prefetch((const char *)v + ahead);
+      sum[s] += v[0];
+      sum[s] += v[1];
+    }
+  }
+  for (unsigned s = 1; s < streams; s++)
+    sum[0] += sum[s];
+  return sum[0][0] + sum[0][1] + sum[0][2] + sum[0][3];
+}
 
 static void read_task(void *arg, unsigned thread, unsigned n_threads)
 {
   struct reading *r = arg;
-  size_t part = r->bytes / n_threads / 4096 * 4096;
-  const char *p = r->data + part * thread, *end = p + part;
-  vector s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
-  for (; p < end; p += 128) {
-    if (r->ahead != 0) {
-      __builtin_prefetch(p + r->ahead);
-      __builtin_prefetch(p + r->ahead + 64);
-    }
-    const vector *v = (const vector *)p;
-    s0 += v[0];
-    s1 += v[1];
-    s2 += v[2];
-    s3 += v[3];
-  }
-  s0 += s1 + s2 + s3;
-  r->sum[thread % 64] = s0[0] + s0[1] + s0[2] + s0[3];
+  size_t part = r->bytes / n_threads / (MAX_STREAMS * 4096) * MAX_STREAMS * 4096;
+  const char *p = r->data + part * thread;
+  uint64_t sum;
+  if (r->streams == 1)
+    sum =
+        r->ahead != 0 ? read_streams(p, part, 1, r->ahead) : read_streams(p, part, 1, 0);
+  else if (r->streams == 4)
+    sum = r->ahead != 0 ? read_streams(p, part / 4, 4, r->ahead)
+                        : read_streams(p, part / 4, 4, 0);
+  else
+    sum = r->ahead != 0 ? read_streams(p, part / 8, 8, r->ahead)
+                        : read_streams(p, part / 8, 8, 0);
+  __atomic_fetch_add(&r->sum, sum, __ATOMIC_RELAXED);
 }
 
-double limits_read(const struct limits *l, bool huge_pages, size_t prefetch_ahead)
+static double read_as(const struct limits *l, bool huge_pages, unsigned streams,
+                      size_t ahead)
 {
   struct reading r = {
       .data = huge_pages ? l->huge : l->small,
-      .bytes = l->read_bytes,
-      .ahead = prefetch_ahead,
+      .bytes = l->bytes,
+      .streams = streams,
+      .ahead = ahead,
   };
-  double start = bench_seconds();
+  double start = bench_seconds(&l->clock);
   lls_cpu_run(l->threads, read_task, &r);
-  return (double)r.bytes / (bench_seconds() - start);
+  return (double)r.bytes / (bench_seconds(&l->clock) - start);
 }
 
-/* Each thread takes its rows of c; oneDNN is told to use no threads of its own. */
-static void f32_task(void *arg, unsigned thread, unsigned n_threads)
+double limits_read(const struct limits *l, bool huge_pages)
 {
-  const struct limits *l = arg;
-  const size_t n = LIMITS_MATRIX, first = n * thread / n_threads;
-  size_t rows = n * (thread + 1) / n_threads - first;
-#ifdef _OPENMP
-  omp_set_num_threads(1);
-#endif
-  dnnl_sgemm('N', 'T', (dnnl_dim_t)rows, n, n, 1.0f, l->a + first * n, n, l->b, n, 0.0f,
-             l->c + first * n, n);
+  return read_as(l, huge_pages, l->streams, l->ahead);
 }
 
-double limits_f32(const struct limits *l)
+static void find_best_reading(struct limits *l)
+{
+  static const unsigned streams[] = {1, 4, MAX_STREAMS};
+  static const size_t ahead[] = {0, 1024, 3072};
+  double best = 0;
+  for (int i = 0; i < 9 * TRIALS; i++) {
+    double rate = read_as(l, true, streams[i % 3], ahead[i / 3 % 3]);
+    if (rate <= best)
+      continue;
+    best = rate;
+    l->streams = streams[i % 3];
+    l->ahead = ahead[i / 3 % 3];
+  }
+}
+
+struct products_create {
+  const struct limits *limits;
+  enum limits_type type;
+  int status;
+};
+
+/* On the thread that will run it, so that its memory is near. */
+static void create_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  struct products_create *c = arg;
+  size_t rows = (LIMITS_MATRIX + n_threads - 1) / n_threads;
+  int rc = limits_product_create(c->type, rows, LIMITS_MATRIX,
+                                 &c->limits->products[c->type][thread]);
+  if (rc != 0)
+    __atomic_store_n(&c->status, rc, __ATOMIC_RELAXED);
+}
+
+static void destroy_products(struct limits *l, enum limits_type type)
+{
+  for (unsigned i = 0; l->products[type] != NULL && i < lls_cpu_threads_count(l->threads);
+       i++)
+    limits_product_destroy(l->products[type][i]);
+  free(l->products[type]);
+  l->products[type] = NULL;
+}
+
+static int create_products(struct limits *l, enum limits_type type)
+{
+  struct products_create c = {.limits = l, .type = type};
+  l->products[type] = calloc(lls_cpu_threads_count(l->threads), sizeof(void *));
+  if (l->products[type] == NULL)
+    return -ENOMEM;
+  lls_cpu_run(l->threads, create_task, &c);
+  if (c.status != 0)
+    destroy_products(l, type);
+  return c.status == -ENOTSUP ? 0 : c.status;
+}
+
+static void product_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  struct limits_product **products = arg;
+  (void)n_threads;
+  limits_product_run(products[thread]);
+}
+
+double limits_product(const struct limits *l, enum limits_type type)
 {
   const double n = LIMITS_MATRIX;
-  double start = bench_seconds();
-  lls_cpu_run(l->threads, f32_task, (void *)l);
-  return 2 * n * n * n / (bench_seconds() - start);
+  unsigned threads = lls_cpu_threads_count(l->threads);
+  double rows = (double)((LIMITS_MATRIX + threads - 1) / threads * threads);
+  if (l->products[type] == NULL)
+    return 0;
+  double start = bench_seconds(&l->clock);
+  lls_cpu_run(l->threads, product_task, l->products[type]);
+  return 2 * rows * n * n / (bench_seconds(&l->clock) - start);
+}
+
+int limits_create(struct lls_cpu_threads *threads, struct bench_clock clock,
+                  struct limits *l)
+{
+  *l = (struct limits){.threads = threads, .clock = clock, .bytes = READ_BYTES};
+  void *huge = NULL, *small = mmap(NULL, READ_BYTES, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  int rc = small == MAP_FAILED ? -ENOMEM : lls_cpu_memory_alloc(READ_BYTES, &huge);
+  l->small = small == MAP_FAILED ? NULL : small;
+  l->huge = huge;
+  if (rc == 0) {
+    madvise(small, READ_BYTES, MADV_NOHUGEPAGE);
+    memset(small, 1, READ_BYTES);
+    memset(huge, 1, READ_BYTES);
+    find_best_reading(l);
+  }
+  for (enum limits_type t = 0; rc == 0 && t < LIMITS_N_TYPES; t++)
+    rc = create_products(l, t);
+  if (rc != 0)
+    limits_destroy(l);
+  return rc;
+}
+
+void limits_destroy(struct limits *l)
+{
+  for (enum limits_type t = 0; t < LIMITS_N_TYPES; t++)
+    destroy_products(l, t);
+  if (l->small != NULL)
+    munmap(l->small, l->bytes);
+  lls_cpu_memory_free(l->huge);
 }

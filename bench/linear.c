@@ -4,20 +4,23 @@
  * the weights once at the machine's read bandwidth and of multiplying at its f32 rate.
  * Weights are cold: each call takes the next of enough copies to exceed the caches.
  *
- *   bench/linear [bf16|f32|f16|int8] [rows ...]
+ *   bench/linear [-t threads] [-c] [bf16|f32|f16|int8] [rows ...]
+ *
+ * -c: processor time instead of the wall clock, for a machine that is not idle.
  *
  * Every round measures the limits and then all layers; a ratio is of one round, and the
  * median (and best) over the rounds is printed, so that a busy machine disturbs both
  * sides of it.
  */
-#include "bench/bench.h"
 #include "bench/limits.h"
 
 #include "core/engine/device.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/memory.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ROUNDS     7
 #define MAX_ROWS   2048
@@ -61,6 +64,12 @@ struct copies {
   size_t n, next, bytes;
 };
 
+static int fail(const struct lls_error *err)
+{
+  fprintf(stderr, "bench/linear: %s\n", err->text);
+  return 1;
+}
+
 static void create_copies(struct bench *b, const struct layer *layer,
                           const struct format *format, struct copies *c)
 {
@@ -77,8 +86,7 @@ static void create_copies(struct bench *b, const struct layer *layer,
     view.seed = c->n;
     if (ops->weight_create(b->device, &view, NULL, 1, format->format, &c->weight[c->n],
                            &err) != 0) {
-      fprintf(stderr, "bench/linear: %s\n", err.text);
-      exit(1);
+      exit(fail(&err));
     }
     c->bytes = ops->weight_bytes(c->weight[c->n++]);
   } while (c->n < MAX_COPIES && c->n * c->bytes < COLD);
@@ -94,12 +102,12 @@ static void destroy_copies(struct bench *b, struct copies *c)
 static double measure(struct bench *b, struct copies *c, uint32_t n_rows)
 {
   unsigned calls = 0;
-  double start = bench_seconds(), now;
+  double start = bench_seconds(&b->limits.clock), now;
   do {
     b->device->ops->linear(b->device, c->weight[c->next++ % c->n], b->x, n_rows,
                            LLS_STORE_SET, b->y);
     calls++;
-    now = bench_seconds();
+    now = bench_seconds(&b->limits.clock);
   } while (now - start < 0.02 || calls < 3);
   return (now - start) / calls;
 }
@@ -111,7 +119,8 @@ static void bench_rows(struct bench *b, const struct layer *layer, struct copies
   double operations = 2.0 * n_rows * layer->outputs * layer->inputs;
   bool memory_bound = false;
   for (int i = 0; i < ROUNDS; i++) {
-    double read = limits_read(&b->limits, true, 3072), f32 = limits_f32(&b->limits);
+    double read = limits_read(&b->limits, true),
+           f32 = limits_product(&b->limits, LIMITS_F32);
     double floor_read = (double)c->bytes / read, floor_f32 = operations / f32;
     memory_bound = floor_read > floor_f32;
     seconds[i] = measure(b, c, n_rows);
@@ -148,34 +157,57 @@ static const struct format *find_format(const char *name)
   exit(2);
 }
 
-int main(int argc, char **argv)
+static int run(uint32_t threads, bool cpu_time, const struct format *format,
+               const uint32_t *rows, size_t n_rows)
 {
-  uint32_t rows[16] = {1, 4, 16, 32, 64, 512, 2048};
-  size_t n_rows = 7;
-  const struct format *format = find_format(argc > 1 ? argv[1] : "bf16");
-  for (int i = 2; i < argc && i < 18; i++)
-    rows[(n_rows = (size_t)i - 1) - 1] = (uint32_t)strtoul(argv[i], NULL, 10);
+  const struct lls_device_options options = {.threads = threads,
+                                             .pin = true,
+                                             .max_rows = MAX_ROWS,
+                                             .max_columns = 32000,
+                                             .max_sequences = 1};
   struct bench b;
-  struct lls_error err;
-  const struct lls_device_options options = {
-      .pin = true, .max_rows = MAX_ROWS, .max_columns = 32000, .max_sequences = 1};
-  if (lls_cpu_device_create(&options, &b.device, &err) != 0 ||
-      limits_create(lls_cpu(b.device)->threads, &b.limits) != 0)
-    return 1;
-  const struct lls_device_ops *ops = b.device->ops;
+  struct lls_error err = {"out of memory"};
   void *x, *y;
-  if (ops->alloc(b.device, LLS_MEMORY_DEVICE, (size_t)MAX_ROWS * 5632 * 4, &x) != 0 ||
-      ops->alloc(b.device, LLS_MEMORY_DEVICE, (size_t)MAX_ROWS * 32000 * 4, &y) != 0)
-    return 1;
+  if (lls_cpu_device_create(&options, &b.device, &err) != 0)
+    return fail(&err);
+  struct lls_cpu_device *cpu = lls_cpu(b.device);
+  const struct bench_clock clock = {cpu_time ? cpu->n_threads : 0};
+  if (limits_create(cpu->threads, clock, &b.limits) != 0 ||
+      lls_cpu_memory_alloc((size_t)MAX_ROWS * 5632 * sizeof(float), &x) != 0 ||
+      lls_cpu_memory_alloc((size_t)MAX_ROWS * 32000 * sizeof(float), &y) != 0)
+    return fail(&err);
   b.x = x;
   b.y = y;
   for (size_t i = 0; i < (size_t)MAX_ROWS * 5632; i++)
     b.x[i] = (float)(i % 101) * 0.01f - 0.5f;
   char text[256];
-  ops->describe(b.device, text, sizeof text);
-  printf("%s; weights %s, cold\n", text, format->name);
+  b.device->ops->describe(b.device, text, sizeof text);
+  printf("%s; weights %s, cold; %s\n", text, format->name,
+         cpu_time ? "processor time" : "wall clock");
   printf("read %.1f GB/s, f32 product (oneDNN) %.0f GFLOP/s\n",
-         limits_read(&b.limits, true, 3072) * 1e-9, limits_f32(&b.limits) * 1e-9);
+         limits_read(&b.limits, true) * 1e-9,
+         limits_product(&b.limits, LIMITS_F32) * 1e-9);
   bench_format(&b, format, rows, n_rows);
   return 0;
+}
+
+int main(int argc, char **argv)
+{
+  uint32_t rows[16] = {1, 4, 16, 32, 64, 512, 2048}, threads = 0;
+  size_t n_rows = 7;
+  bool cpu_time = false;
+  for (int option; (option = getopt(argc, argv, "ct:")) != -1;) {
+    if (option == 'c')
+      cpu_time = true;
+    else if (option == 't')
+      threads = (uint32_t)strtoul(optarg, NULL, 10);
+    else
+      return 2;
+  }
+  const struct format *format = find_format(optind < argc ? argv[optind++] : "bf16");
+  if (optind < argc)
+    n_rows = 0;
+  while (optind < argc && n_rows < 16)
+    rows[n_rows++] = (uint32_t)strtoul(argv[optind++], NULL, 10);
+  return run(threads, cpu_time, format, rows, n_rows);
 }

@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-#define AHEAD 4096 /* bytes of a stream asked for ahead of its use; bench/linear */
+#define AHEAD 2048 /* bytes of a stream asked for ahead of its use; bench/linear */
 
 struct product {
   struct lls_cpu_device *device;
@@ -90,9 +90,10 @@ static void multiply_groups(const struct product *p, struct lls_tile tile, size_
     tile.rows = end - begin;
     tile.x =
         p->packed + g * p->group_bytes + kernel->skip(tile.rows, k) * kernel->x_bytes;
+    tile.x_next = (const char *)tile.x + p->group_bytes;
     tile.sums = sums + begin * LLS_PANEL;
     kernel->tile(&tile);
-    tile.lead = 0; /* the first group has asked for all there is */
+    tile.lead = 0; /* the first group has asked for all of the next panel */
   }
 }
 

@@ -67,9 +67,10 @@ struct lls_tile {
   size_t inputs; /* a multiple of LLS_INPUT_ALIGN */
   size_t rows;   /* of the group */
   bool more;
-  float *sums;       /* (panels, sum_stride), each (rows, 16) */
-  size_t sum_stride; /* floats from one panel's sums to the next */
-  size_t lead;       /* a multiple of LLS_INPUT_ALIGN, at most `inputs` */
+  float *sums;        /* (panels, sum_stride), each (rows, 16) */
+  size_t sum_stride;  /* floats from one panel's sums to the next */
+  size_t lead;        /* a multiple of LLS_INPUT_ALIGN, at most `inputs` */
+  const char *x_next; /* lead = 0: ask for this instead, as many bytes as the panel has */
 };
 
 struct lls_linear_kernel {

@@ -13,7 +13,7 @@ INLINE void tile(const struct lls_tile *t, enum lls_packed packed)
   case 2:
     return run(t, 2, 2, sizeof(float), packed);
   case 3:
-    return run(t, 2, 3, sizeof(float), packed);
+    return run(t, 1, 3, sizeof(float), packed);
   case 4:
     return run(t, 1, 4, sizeof(float), packed);
   case 5:

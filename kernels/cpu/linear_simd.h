@@ -45,10 +45,13 @@ INLINE vf load_even(const char *p)
   __m256i pairs = _mm256_loadu_si256((const __m256i *)p);
   return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
 }
+/* volatile: the mask is read each time, since the 16 registers are taken */
+static const volatile __m256i high = {
+    (long long)0xffff0000ffff0000, (long long)0xffff0000ffff0000,
+    (long long)0xffff0000ffff0000, (long long)0xffff0000ffff0000};
 INLINE vf load_odd(const char *p)
 {
   __m256i pairs = _mm256_loadu_si256((const __m256i *)p);
-  __m256i high = _mm256_set1_epi32((int)0xffff0000);
   return _mm256_castsi256_ps(_mm256_and_si256(pairs, high));
 }
 
@@ -164,7 +167,7 @@ INLINE void part(const struct lls_tile *t, size_t first, const int panels, const
   const char *w = t->weight + first * t->panel_bytes, *x = t->x;
   /* What is asked for at input k: k + lead, or of the next panels k - (inputs - lead). */
   size_t turn = t->inputs - t->lead;
-  const char *same = w + t->lead * input_bytes;
+  const char *same = t->lead != 0 ? w + t->lead * input_bytes : t->x_next;
   const char *next = w + panels * t->panel_bytes - turn * input_bytes;
   for (size_t k = 0, end; k < t->inputs; k = end) {
     end = t->inputs - k < LLS_DEPTH ? t->inputs : k + LLS_DEPTH;
