@@ -49,6 +49,7 @@ struct bench {
   struct lls_device *device;
   struct lls_engine *engine;
   struct limits limits;
+  bool bf16; /* weights */
   struct units units;
   struct sequence sequences[MAX_STREAMS];
   int32_t tokens[MAX_TOKENS];
@@ -102,16 +103,17 @@ static double measure(struct bench *b, const struct load *load)
   for (uint32_t done = 0; decode && done < CONTEXT; done += 32)
     step(b, load->streams, 32);
   uint32_t steps = decode ? DECODES : 1;
-  double start = bench_seconds();
+  double start = bench_seconds(&b->limits.clock);
   for (uint32_t i = 0; i < steps; i++)
     step(b, load->streams, load->tokens);
-  return (bench_seconds() - start) / steps;
+  return (bench_seconds(&b->limits.clock) - start) / steps;
 }
 
 static void round_of(struct bench *b, struct load *load, int round)
 {
   const struct lls_model_config *c = lls_engine_config(b->engine);
-  double read = limits_read(&b->limits, true, 3072), rate = limits_f32(&b->limits);
+  double read = limits_read(&b->limits, true);
+  double rate = limits_matrix(&b->limits, b->bf16);
   double layer =
       (double)c->hidden * (lls_qkv_columns(c) + c->heads * c->head_dim + 3.0 * c->ffn);
   double rows = (double)load->streams * load->tokens;
@@ -186,18 +188,19 @@ static void print(struct load *load)
   printf("%-8s %2u x %4u  %8.1f tokens/s, floor %8.1f  %3.0f%% (best %3.0f%%) of %s\n",
          load->name, load->streams, load->tokens, rate, rate / ratio, ratio * 100,
          load->ratio[ROUNDS - 1] * 100,
-         load->memory_bound ? "read bandwidth" : "f32 peak");
+         load->memory_bound ? "read bandwidth" : "matrix peak");
 }
 
 int main(int argc, char **argv)
 {
   static struct bench b;
   enum lls_weight_format format = format_named(argc > 1 ? argv[1] : "auto");
+  b.bf16 = format == LLS_WEIGHTS_AUTO || format == LLS_WEIGHTS_BF16;
   create(&b, format, argc > 2 ? (uint32_t)atoi(argv[2]) : 0);
   char text[256];
   b.device->ops->describe(b.device, text, sizeof text);
   printf("%s; weights %.2f GB\n", text, (double)lls_engine_weight_bytes(b.engine) * 1e-9);
-  if (limits_create(lls_cpu(b.device)->threads, &b.limits) != 0)
+  if (limits_create(lls_cpu(b.device)->threads, (struct bench_clock){0}, &b.limits) != 0)
     die("limits", NULL, -12);
   for (int round = 0; round < ROUNDS; round++)
     for (size_t i = 0; i < N_LOADS; i++)

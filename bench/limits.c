@@ -149,6 +149,13 @@ double limits_product(const struct limits *l, enum limits_type type)
   return 2 * rows * n * n / (bench_seconds(&l->clock) - start);
 }
 
+double limits_matrix(const struct limits *l, bool bf16_weights)
+{
+  double f32 = limits_product(l, LIMITS_F32);
+  double bf16 = bf16_weights ? limits_product(l, LIMITS_BF16) : 0;
+  return bf16 > f32 ? bf16 : f32;
+}
+
 int limits_create(struct lls_cpu_threads *threads, struct bench_clock clock,
                   struct limits *l)
 {

@@ -33,5 +33,7 @@ void limits_destroy(struct limits *);
 /* One measurement each: bytes/s, operations/s; 0 where the CPU can't. */
 double limits_read(const struct limits *, bool huge_pages);
 double limits_product(const struct limits *, enum limits_type);
+/* The faster of the products that f32 or bf16 weights may be multiplied by. */
+double limits_matrix(const struct limits *, bool bf16_weights);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The linear layers of the 1.1B Llama shape against their floor: the larger of reading
- * the weights once at the machine's read bandwidth and of multiplying at its f32 rate.
- * Weights are cold: each call takes the next of enough copies to exceed the caches.
+ * the weights once at the machine's read bandwidth and of multiplying at the rate of
+ * oneDNN's large products. Weights are cold: each call takes the next of enough copies to
+ * exceed the caches.
  *
  *   bench/linear [-t threads] [-c] [bf16|f32|f16|int8] [rows ...]
  *
@@ -56,7 +57,7 @@ struct bench {
   struct lls_device *device;
   struct limits limits;
   float *x, *y;
-  double read, f32; /* of this round */
+  bool bf16; /* weights */
 };
 
 struct copies {
@@ -119,19 +120,18 @@ static void bench_rows(struct bench *b, const struct layer *layer, struct copies
   double operations = 2.0 * n_rows * layer->outputs * layer->inputs;
   bool memory_bound = false;
   for (int i = 0; i < ROUNDS; i++) {
-    double read = limits_read(&b->limits, true),
-           f32 = limits_product(&b->limits, LIMITS_F32);
-    double floor_read = (double)c->bytes / read, floor_f32 = operations / f32;
-    memory_bound = floor_read > floor_f32;
+    double reading = (double)c->bytes / limits_read(&b->limits, true);
+    double multiplying = operations / limits_matrix(&b->limits, b->bf16);
+    memory_bound = reading > multiplying;
     seconds[i] = measure(b, c, n_rows);
-    ratio[i] = (memory_bound ? floor_read : floor_f32) / seconds[i];
+    ratio[i] = (memory_bound ? reading : multiplying) / seconds[i];
   }
   double typical = bench_median(ratio, ROUNDS), time = bench_median(seconds, ROUNDS);
   printf(
       "%-18s M %4u  %8.3f ms  %6.1f GB/s  %7.1f GFLOP/s  %3.0f%% (best %3.0f%%) of %s\n",
       layer->name, n_rows, time * 1e3, (double)c->bytes / time * 1e-9,
       operations / time * 1e-9, typical * 100, ratio[ROUNDS - 1] * 100,
-      memory_bound ? "read bandwidth" : "f32 peak");
+      memory_bound ? "read bandwidth" : "matrix peak");
   fflush(stdout);
 }
 
@@ -176,6 +176,7 @@ static int run(uint32_t threads, bool cpu_time, const struct format *format,
       lls_cpu_memory_alloc((size_t)MAX_ROWS * 5632 * sizeof(float), &x) != 0 ||
       lls_cpu_memory_alloc((size_t)MAX_ROWS * 32000 * sizeof(float), &y) != 0)
     return fail(&err);
+  b.bf16 = format->format == LLS_WEIGHTS_AUTO && format->dtype == LLS_BF16;
   b.x = x;
   b.y = y;
   for (size_t i = 0; i < (size_t)MAX_ROWS * 5632; i++)
