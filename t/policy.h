@@ -13,6 +13,9 @@ struct harness_policy {
   const char *const *parameters; /* "key", "value", ..., NULL; or NULL */
 };
 
+/* POLICY_PARAMETERS("key", "value", ...) for the member above. */
+#define POLICY_PARAMETERS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
 struct harness_loaded {
   struct lls_plugin_module *module;
   void *params;

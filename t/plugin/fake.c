@@ -94,10 +94,13 @@ static int overrun(void *context, uint64_t request, struct lls_prediction *out)
 
 static int predicted(void *context, uint64_t ticket, const struct lls_prediction *p)
 {
-  struct fake_request *r = fake_find(context, ticket);
+  struct fake *f = context;
+  struct fake_request *r = fake_find(f, ticket);
   if (r == NULL)
     return -ENOENT;
   r->view.prediction = *p;
+  if (f->s->on_prediction != NULL)
+    f->s->on_prediction(f->scheduler_self, &r->view);
   return 0;
 }
 

@@ -254,9 +254,6 @@ const char *fake_check_plan(struct fake *f, struct fake_request **culprit)
     tokens += item->tokens;
     sequences++;
     *(r->view.state == LLS_DECODING ? &decodes : &prefills) += 1;
-    if (f->o.no_chunked_prefill && item->tokens < lls_request_pending(&r->view) &&
-        r->placed == PLACED_NOT)
-      return "chunk on an engine that can't";
   }
   *culprit = NULL;
   if (tokens > f->caps.max_step_tokens || sequences > f->caps.max_sequences)

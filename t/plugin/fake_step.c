@@ -16,15 +16,20 @@ static void append_token(struct fake_request *r, uint32_t i, int32_t token)
   r->digests[i] = h ^ h >> 29;
 }
 
-static void predict(struct fake *f, struct fake_request *r)
+static struct lls_prompt prompt_of(const struct fake_request *r)
 {
-  struct lls_prompt prompt = {
-      .size = sizeof prompt,
+  return (struct lls_prompt){
+      .size = sizeof(struct lls_prompt),
       .n_tokens = r->view.prompt_tokens,
       .max_new_tokens = r->view.max_new_tokens,
       .tokens = r->tokens,
       .label = r->view.label,
   };
+}
+
+static void predict(struct fake *f, struct fake_request *r)
+{
+  struct lls_prompt prompt = prompt_of(r);
   struct lls_prediction out = {0};
   if (f->p->predict(f->predictor_self, r->view.id, &prompt, &out) == 0)
     r->view.prediction = out;
@@ -80,6 +85,9 @@ static void finish(struct fake *f, struct fake_request *r, uint32_t reason)
   f->c->release(f->cache_self, &r->view, LLS_KEEP_PREFIX);
   f->by_slot[r->view.slot] = NULL;
   f->finished[reason]++;
+  struct lls_prompt prompt = prompt_of(r);
+  if (reason == LLS_FINISH_LENGTH && f->p->observe != NULL)
+    f->p->observe(f->predictor_self, &prompt, r->view.generated_tokens);
   free(r->tokens);
   free(r->digests);
   free(r);
@@ -143,7 +151,8 @@ static void refuse_plan(struct fake *f, struct fake_request *culprit, const char
                         const char *before)
 {
   if (!f->o.expect_refusals)
-    fail_msg("plan of step %llu refused: %s", (unsigned long long)f->step, why);
+    fail_msg("plan of step %llu refused: %s %s", (unsigned long long)f->step, why,
+             f->misbehaviour);
   f->refused_plans++;
   fake_rollback(f, 0);
   f->plan.n_items = 0;
@@ -237,6 +246,8 @@ static void account_preempt(struct fake *f, struct fake_request *r)
 
 static void account_run(struct fake *f, struct fake_request *r)
 {
+  if (f->o.no_chunked_prefill)
+    assert_int_equal(r->context + r->run_tokens, lls_request_length(&r->view));
   if (r->view.first_scheduled_ns == LLS_NEVER)
     r->view.first_scheduled_ns = f->now_ns;
   f->shared_tokens += r->context - r->view.cached_tokens;

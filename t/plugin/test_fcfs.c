@@ -16,12 +16,6 @@ static const struct fake_options defaults = {
     .audit = true,
 };
 
-#define PARAMETERS(...)                                                                  \
-  (const char *const[])                                                                  \
-  {                                                                                      \
-    __VA_ARGS__, NULL                                                                    \
-  }
-
 static struct fake_request *submit(struct fake *f, uint32_t length, uint32_t output)
 {
   int32_t tokens[1024];
@@ -41,7 +35,7 @@ static void expect_plan(struct fake *f, const char *expected)
 static void open_ping_pong(struct fake *f, const char *watermark)
 {
   struct fake_options o = defaults;
-  o.scheduler.parameters = PARAMETERS("watermark", watermark);
+  o.scheduler.parameters = POLICY_PARAMETERS("watermark", watermark);
   o.device_units = 24;
   assert_int_equal(fake_open(f, &o), 0);
   submit(f, 60, 100);
@@ -83,7 +77,7 @@ static void test_prefills_stop_at_max_tokens_and_max_seqs(void **state)
   (void)state;
   struct fake f;
   struct fake_options o = defaults;
-  o.scheduler.parameters = PARAMETERS("max_tokens", "100", "max_seqs", "3");
+  o.scheduler.parameters = POLICY_PARAMETERS("max_tokens", "100", "max_seqs", "3");
   assert_int_equal(fake_open(&f, &o), 0);
   submit(&f, 60, 4);
   submit(&f, 40, 4);
@@ -119,7 +113,7 @@ static void test_longer_than_the_budget_runs_alone_in_chunks(void **state)
   (void)state;
   struct fake f;
   struct fake_options o = defaults;
-  o.scheduler.parameters = PARAMETERS("max_tokens", "100");
+  o.scheduler.parameters = POLICY_PARAMETERS("max_tokens", "100");
   assert_int_equal(fake_open(&f, &o), 0);
   submit(&f, 50, 10);
   submit(&f, 250, 3);
@@ -139,7 +133,7 @@ static void test_engine_without_chunks_or_mixed_batches(void **state)
   (void)state;
   struct fake f;
   struct fake_options o = defaults;
-  o.scheduler.parameters = PARAMETERS("max_tokens", "100");
+  o.scheduler.parameters = POLICY_PARAMETERS("max_tokens", "100");
   o.no_chunked_prefill = o.no_mixed_batch = true;
   o.max_tokens = 300;
   assert_int_equal(fake_open(&f, &o), 0);
@@ -159,7 +153,7 @@ static void test_never_fits(void **state)
   (void)state;
   struct fake f;
   struct fake_options o = defaults;
-  o.scheduler.parameters = PARAMETERS("watermark", "0.1");
+  o.scheduler.parameters = POLICY_PARAMETERS("watermark", "0.1");
   o.device_units = 20; /* ten blocks, one of them the watermark */
   assert_int_equal(fake_open(&f, &o), 0);
   submit(&f, 145, 1);  /* ten blocks */
@@ -173,7 +167,7 @@ static void test_never_fits(void **state)
 static void open_swap(struct fake *f, uint32_t host_units)
 {
   struct fake_options o = defaults;
-  o.scheduler.parameters = PARAMETERS("preempt", "swap", "watermark", "0");
+  o.scheduler.parameters = POLICY_PARAMETERS("preempt", "swap", "watermark", "0");
   o.device_units = 24;
   o.host_units = host_units;
   assert_int_equal(fake_open(f, &o), 0);

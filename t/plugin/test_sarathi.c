@@ -16,12 +16,6 @@ static const struct fake_options defaults = {
     .audit = true,
 };
 
-#define PARAMETERS(...)                                                                  \
-  (const char *const[])                                                                  \
-  {                                                                                      \
-    __VA_ARGS__, NULL                                                                    \
-  }
-
 static struct fake_request *submit(struct fake *f, uint32_t length, uint32_t output)
 {
   int32_t tokens[2048];
@@ -67,7 +61,7 @@ static void test_decodes_beyond_chunk_all_run(void **state)
   (void)state;
   struct fake f;
   struct fake_options o = defaults;
-  o.scheduler.parameters = PARAMETERS("chunk", "32");
+  o.scheduler.parameters = POLICY_PARAMETERS("chunk", "32");
   assert_int_equal(fake_open(&f, &o), 0);
   for (int i = 0; i < 33; i++)
     submit(&f, 1, 10);
@@ -83,7 +77,7 @@ static void test_seats(void **state)
   (void)state;
   struct fake f;
   struct fake_options o = defaults;
-  o.scheduler.parameters = PARAMETERS("max_seqs", "2");
+  o.scheduler.parameters = POLICY_PARAMETERS("max_seqs", "2");
   assert_int_equal(fake_open(&f, &o), 0);
   for (int i = 0; i < 4; i++)
     submit(&f, 20, 5);
@@ -99,7 +93,7 @@ static void test_whole_prompt_is_reserved(void **state)
   (void)state;
   struct fake f;
   struct fake_options o = defaults;
-  o.scheduler.parameters = PARAMETERS("chunk", "32", "watermark", "0");
+  o.scheduler.parameters = POLICY_PARAMETERS("chunk", "32", "watermark", "0");
   o.device_units = 24; /* twelve blocks */
   assert_int_equal(fake_open(&f, &o), 0);
   submit(&f, 31, 60); /* two blocks, then more */

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A predictor that answers anything it may: wild lengths, "can't tell", or later, when it
+ * is asked about another request, or when the request is long gone; and that checks what
+ * it is asked.
+ */
+#include "t/plugin/contract.h"
+
+#include <llmserve/predictor.h>
+
+#include <stdlib.h>
+
+struct params {
+  int64_t seed;
+};
+
+struct hostile {
+  struct contract contract;
+  uint64_t tickets[16]; /* promised, answered at some later call */
+  uint32_t n_tickets;
+};
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  const struct params *p = params;
+  struct hostile *h = calloc(1, sizeof *h);
+  if (h == NULL)
+    return -ENOMEM;
+  h->contract.host = host;
+  h->contract.random_state = (uint64_t)p->seed;
+  contract_host(&h->contract, host);
+  *self = h;
+  return 0;
+}
+
+static uint32_t flags(void *self)
+{
+  (void)self;
+  return LLS_PREDICTOR_PREDICTS | LLS_PREDICTOR_ASYNC;
+}
+
+static struct lls_prediction make_up(struct hostile *h)
+{
+  struct contract *c = &h->contract;
+  uint32_t length = contract_chance(c, 10)   ? UINT32_MAX
+                    : contract_chance(c, 50) ? contract_between(c, 1, 8)
+                                             : contract_between(c, 1, 5000);
+  return (struct lls_prediction){
+      .length = length,
+      .low = contract_between(c, 1, length),
+      .high = contract_between(c, length, UINT32_MAX),
+      .confidence = (float)contract_between(c, 0, 100) / 100,
+      .source = contract_between(c, LLS_PREDICTED_PRIOR, LLS_PREDICTED_ORACLE),
+      .made_ns = c->host->now(c->host->context),
+  };
+}
+
+/* An old promise is kept, perhaps too late: the host must take that. */
+static void answer_late(struct hostile *h)
+{
+  const struct lls_host *host = h->contract.host;
+  if (h->n_tickets == 0 || contract_chance(&h->contract, 50))
+    return;
+  uint32_t i = contract_between(&h->contract, 0, h->n_tickets - 1);
+  struct lls_prediction p = make_up(h);
+  int rc = host->predicted(host->context, h->tickets[i], &p);
+  CONTRACT(&h->contract, rc <= 0, "predicted() returned %d", rc);
+  h->tickets[i] = h->tickets[--h->n_tickets];
+}
+
+static void check_prompt(struct hostile *h, const struct lls_prompt *p)
+{
+  struct contract *c = &h->contract;
+  CONTRACT(c, p->size >= sizeof *p, "a prompt of %u bytes", p->size);
+  CONTRACT(c, p->n_tokens > 0 && p->tokens != NULL, "a prompt without tokens");
+  CONTRACT(c, p->max_new_tokens > 0, "a request that may say nothing");
+  CONTRACT(c, p->label != NULL, "a prompt whose label is NULL");
+}
+
+static int predict(void *self, uint64_t ticket, const struct lls_prompt *prompt,
+                   struct lls_prediction *out)
+{
+  struct hostile *h = self;
+  check_prompt(h, prompt);
+  answer_late(h);
+  if (contract_chance(&h->contract, 30))
+    return -ENOENT;
+  if (h->n_tickets < 16 && contract_chance(&h->contract, 40)) {
+    h->tickets[h->n_tickets++] = ticket;
+    return -EINPROGRESS;
+  }
+  *out = make_up(h);
+  return 0;
+}
+
+static int overrun(void *self, const struct lls_request *r, struct lls_prediction *out)
+{
+  struct hostile *h = self;
+  CONTRACT(&h->contract, r->state != LLS_FINISHED, "overrun of a finished request");
+  *out = make_up(h);
+  return contract_chance(&h->contract, 50) ? 0 : -ENOENT;
+}
+
+static void observe(void *self, const struct lls_prompt *prompt, uint32_t length)
+{
+  struct hostile *h = self;
+  check_prompt(h, prompt);
+  CONTRACT(&h->contract, length > 0 && length <= prompt->max_new_tokens,
+           "an answer of %u tokens where %u are allowed", length, prompt->max_new_tokens);
+  answer_late(h);
+}
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_INT(struct params, seed, "1", 0, 1e15, "", "of its random choices"),
+};
+
+static const struct lls_predictor_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = free,
+    .flags = flags,
+    .predict = predict,
+    .overrun = overrun,
+    .observe = observe,
+};
+
+LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof llmserve_plugin,
+    .kind = LLS_KIND_PREDICTOR,
+    .id = "hostile",
+    .version = "1.0",
+    .description = "test fixture: answers anything it may, checks the host",
+    .licence = "Apache-2.0",
+    .params = parameters,
+    .n_params = 1,
+    .params_size = sizeof(struct params),
+    .vtable = &vtable,
+};

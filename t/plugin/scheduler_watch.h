@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The contract of the host towards a scheduler, checked call by call: who is alive, that
+ * handles stay where they are, that lists are sorted and hold everybody once, that time
+ * and progress only go forward, that every end is told once.
+ */
+#ifndef LLS_T_SCHEDULER_WATCH_H
+#define LLS_T_SCHEDULER_WATCH_H
+
+#include "t/plugin/contract.h"
+
+#include <llmserve/scheduler.h>
+
+struct watched {                    /* the request of one slot */
+  const struct lls_request *handle; /* NULL = nobody lives here */
+  uint64_t id;
+  uint32_t prompt_tokens, generated_tokens;
+  int32_t first_token;
+  uint32_t planned; /* tokens the last plan runs of it */
+  uint64_t seen;    /* 1 + step of the last view that had it */
+  bool cancelled;
+};
+
+struct watch {
+  struct contract contract;
+  struct watched *slots; /* (n_slots) */
+  uint32_t n_slots, alive;
+  uint64_t last_id, next_step;
+  bool any_id, any_step;
+  int64_t last_now_ns;
+  bool trust_results; /* the last plan was good: what runs is what it named */
+};
+
+int watch_init(struct watch *, const struct lls_host *, uint64_t seed);
+void watch_free(struct watch *);
+
+void watch_arrival(struct watch *, const struct lls_request *);
+void watch_cancel(struct watch *, const struct lls_request *);
+void watch_finish(struct watch *, const struct lls_request *, uint32_t reason);
+void watch_alive(struct watch *, const struct lls_request *, const char *callback);
+void watch_refused(struct watch *, const struct lls_request *, uint32_t refusal);
+void watch_view(struct watch *, const struct lls_step_view *, const struct lls_plan *);
+/* Notes what the plan runs, for watch_report. */
+void watch_plan(struct watch *, const struct lls_plan *, bool good);
+void watch_report(struct watch *, const struct lls_step_report *);
+
+#endif
