@@ -5,6 +5,7 @@
 
 #include "core/config/config.h"
 #include "core/config/help.h"
+#include "core/serve.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -99,9 +100,9 @@ static int serve(const char *path)
   struct lls_config config;
   if (load_config(path, &config) < 0)
     return EXIT_USAGE;
-  fputs("llmserve: serving is not built yet\n", stderr);
+  int status = lls_serve(&config);
   lls_config_free(&config);
-  return 1;
+  return status;
 }
 
 int main(int argc, char **argv)

@@ -173,6 +173,24 @@ static int create_loop(struct server *s, struct lls_error *err)
   return rc;
 }
 
+static struct lls_api_limits api_limits(const struct lls_server_config *c)
+{
+  const int64_t ns_per_ms = LLS_NS_PER_S / 1000;
+  return (struct lls_api_limits){
+      .http =
+          {
+              .max_connections = (uint32_t)c->max_connections,
+              .max_header_bytes = (size_t)c->max_header,
+              .max_body_bytes = (size_t)c->max_body,
+              .max_unsent_bytes = (size_t)c->max_unsent,
+              .idle_timeout_ms = (uint32_t)(c->idle_timeout / ns_per_ms),
+              .read_timeout_ms = (uint32_t)(c->read_timeout / ns_per_ms),
+              .write_timeout_ms = (uint32_t)(c->write_timeout / ns_per_ms),
+          },
+      .max_choices = (uint32_t)c->max_choices,
+  };
+}
+
 static int create_api(struct server *s, struct lls_error *err)
 {
   const struct lls_config *c = s->config;
@@ -186,10 +204,9 @@ static int create_api(struct server *s, struct lls_error *err)
       .vocab = s->model.vocab,
       .block_tokens = (uint32_t)c->cache.block_tokens,
       .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1, .banned = -1},
-      .limits = LLS_API_DEFAULT_LIMITS,
+      .limits = api_limits(&c->server),
       .log = &s->log,
   };
-  config.limits.http.max_body_bytes = (size_t)c->server.max_body;
   int rc = lls_api_create(&config, &s->api, err);
   if (rc == 0)
     rc = lls_api_listen(s->api, c->server.listen, err);
