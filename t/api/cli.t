@@ -127,4 +127,16 @@ subtest '--list-plugins' => sub {
     'the refused with the reason');
 };
 
+subtest 'a plugin whose create fails ends the start with its sentence' => sub {
+  local $ENV{LLS_PLUGIN_PATH} = "$ENV{LLS_PLUGIN_PATH}:$fixtures";
+  my $ini = "$folder/failing.ini";
+  write_file($ini, "[server]\nlisten = 127.0.0.1:0\n[model]\n"
+      . "path = $source/share/demo-model\n[plugins]\nscheduler = failing_create\n");
+  my ($status, $out, $err) = llmserve('-c', $ini, '--check-config');
+  is($status, 0, 'nothing is created to check a configuration');
+  ($status, $out, $err) = llmserve('-c', $ini);
+  is($status, 1);
+  like($err, qr/scheduler failing_create .*: this fixture never starts$/m);
+};
+
 done_testing;
