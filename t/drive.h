@@ -17,7 +17,7 @@
 #define DRIVE_MAX_TOKENS   256 /* of a step */
 #define DRIVE_MAX_COPIES   512
 #define DRIVE_DEVICE_UNITS 512
-#define DRIVE_HOST_UNITS   512
+#define DRIVE_HOST_UNITS   1024
 
 struct drive_model { /* what is under test */
   struct reference *reference;
@@ -65,7 +65,8 @@ static inline void drive_open(struct drive_model *m, const char *name,
 {
   struct lls_error err = {0};
   struct lls_model_config config;
-  m->reference = reference_read(name);
+  bool stories = strcmp(name, "stories260K") == 0;
+  m->reference = stories ? reference_read_stories() : reference_read(name);
   int rc = lls_model_config_read(m->reference->folder, &config, &err);
   uint32_t max_tokens = o->max_tokens > 0 ? o->max_tokens : DRIVE_MAX_TOKENS;
   struct lls_device_options device = {
@@ -194,7 +195,7 @@ static inline void drive_compare(struct drive *d, uint32_t i, uint32_t first, ui
   const struct reference_prompt *p = &d->model->reference->prompts[i];
   uint32_t vocab = d->model->reference->vocab;
   assert_non_null(logits);
-  for (uint32_t row = 0; row < n && first + row < p->n_prompt; row++)
+  for (uint32_t row = 0; row < n && first + row < p->n_logits; row++)
     drive_compare_row(d, logits + (size_t)row * vocab,
                       p->logits + (size_t)(first + row) * vocab);
   if (sampled == NULL)

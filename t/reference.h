@@ -8,13 +8,13 @@
 #include <jansson.h>
 #include <string.h>
 
-#define REFERENCE_MAX_PROMPTS 4
+#define REFERENCE_MAX_PROMPTS 6
 #define REFERENCE_MAX_TOKENS  256 /* of a prompt and its continuation */
 
 struct reference_prompt {
   int32_t tokens[REFERENCE_MAX_TOKENS]; /* the prompt, then the greedy continuation */
-  uint32_t n_prompt, n_tokens;
-  const float *logits; /* (n_prompt, vocab) */
+  uint32_t n_prompt, n_tokens, n_logits;
+  const float *logits; /* (n_logits, vocab) of the first tokens */
   double min_gap;      /* smallest distance of the two best logits of the continuation */
 };
 
@@ -56,6 +56,7 @@ static inline void reference_read_prompt(const struct reference *r, const json_t
   to->n_tokens = to->n_prompt + reference_read_ids(json_object_get(from, "greedy"),
                                                    to->tokens + to->n_prompt,
                                                    REFERENCE_MAX_TOKENS - to->n_prompt);
+  to->n_logits = to->n_prompt;
   to->logits = r->logits + json_integer_value(json_object_get(from, "logits_offset"));
   to->min_gap = json_real_value(json_object_get(from, "min_gap"));
 }
@@ -79,6 +80,38 @@ static inline struct reference *reference_read(const char *model)
   for (uint32_t i = 0; i < r->n_prompts; i++)
     reference_read_prompt(r, json_array_get(prompts, i), &r->prompts[i]);
   json_decref(root);
+  return r;
+}
+
+/* stories260K has another form: one line for each prompt, and logits of the first 40
+ * tokens of each, which may reach into the continuation. */
+static inline struct reference *reference_read_stories(void)
+{
+  struct reference *r = calloc(1, sizeof *r);
+  assert_non_null(r);
+  char path[4200];
+  snprintf(r->folder, sizeof r->folder, "%s", source_path("t/data/models/stories260K"));
+  snprintf(path, sizeof path, "%s/golden_logits_f32.bin", r->folder);
+  r->logits = reference_read_floats(path);
+  r->vocab = 512;
+  snprintf(path, sizeof path, "%s/golden.jsonl", r->folder);
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  json_t *line;
+  for (uint32_t row = 0; (line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL)) != NULL;
+       json_decref(line)) {
+    struct reference_prompt *p = &r->prompts[r->n_prompts++];
+    assert_true(r->n_prompts <= REFERENCE_MAX_PROMPTS);
+    p->n_prompt = reference_read_ids(json_object_get(line, "prompt_ids"), p->tokens,
+                                     REFERENCE_MAX_TOKENS);
+    p->n_tokens = p->n_prompt + reference_read_ids(json_object_get(line, "greedy_ids"),
+                                                   p->tokens + p->n_prompt,
+                                                   REFERENCE_MAX_TOKENS - p->n_prompt);
+    p->n_logits = p->n_tokens < 40 ? p->n_tokens : 40;
+    p->logits = r->logits + (size_t)row * r->vocab;
+    row += p->n_logits;
+  }
+  fclose(file);
   return r;
 }
 

@@ -85,7 +85,7 @@ int main(void)
               linear[] = "llama-linear-rope", biases[] = "llama-biases",
               mistral[] = "mistral", window[] = "mistral-window", opt[] = "opt",
               plain[] = "opt-plain", opt_350m[] = "opt-350m-like", neox[] = "neox",
-              serial[] = "neox-serial";
+              serial[] = "neox-serial", stories[] = "stories260K";
   const struct CMUnitTest tests[] = {
       MODEL(llama),
       MODEL(bf16),
@@ -101,6 +101,7 @@ int main(void)
       MODEL(opt_350m),
       MODEL(neox),
       MODEL(serial),
+      MODEL(stories),
       {"block sizes", test_block_sizes, NULL, NULL, llama},
       {"three threads", test_threads, NULL, NULL, mistral},
       {"block sizes and a window", test_block_sizes, NULL, NULL, window},

@@ -192,7 +192,7 @@ static void test_wrong_sizes(void **state)
   refuse(m, &s, -EINVAL, "33 tokens in a step where 32 are the most");
   make_step(&s);
   s.batch.n_sequences = REFERENCE_MAX_PROMPTS + 1;
-  refuse(m, &s, -EINVAL, "5 sequences in a step where 4 are the most");
+  refuse(m, &s, -EINVAL, "7 sequences in a step where 6 are the most");
   make_step(&s);
   s.tokens[2] = 256;
   refuse(m, &s, -EINVAL, "token 256 is outside the vocabulary of 256");
