@@ -10,6 +10,8 @@
 static const char *source(const char *relative, char *buffer, size_t size)
 {
   const char *root = getenv("LLS_SRCDIR");
+  if (relative[0] == '/')
+    root = "";
   snprintf(buffer, size, "%s/%s", root != NULL ? root : ".", relative);
   return buffer;
 }

@@ -62,6 +62,10 @@ static int choose_preempt_mode(struct lls_instance *in,
   for (uint32_t i = 0; i < caps->n_preempt && i < LLS_MAX_PREEMPT_PREFERENCES; i++) {
     if (cache & in->caps.preempt_modes & (1u << caps->preempt[i])) {
       in->preempt_mode = caps->preempt[i];
+      if (i > 0)
+        lls_log(in->log, LLS_LOG_WARNING, p->scheduler_host.name,
+                "preempts by %s, since %s or this engine can't %s", mode_name(caps->preempt[i]),
+                p->cache_host.name, mode_name(caps->preempt[0]));
       return 0;
     }
     size_t used = strlen(wanted);

@@ -151,6 +151,8 @@ fail_alloc:
 
 void lls_plugin_close(struct lls_plugin_module *m)
 {
+  if (m == NULL)
+    return;
   lls_image_close(&m->image);
   free(m->path);
   free(m);

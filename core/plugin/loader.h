@@ -51,7 +51,8 @@ int lls_plugin_find(uint32_t kind, const char *name, char path[PATH_MAX],
 /* Finds, opens and checks; `name` as in llmserve.ini. */
 int lls_plugin_open(uint32_t kind, const char *name, struct lls_plugin_module **out,
                     struct lls_error *err);
-/* After the last destroy of anything it created: its code is gone afterwards. */
+/* After the last destroy of anything it created: its code is gone afterwards. NULL is
+ * fine. */
 void lls_plugin_close(struct lls_plugin_module *);
 
 /* Every plugin of a kind on the search path, by name; a name hidden by an earlier folder

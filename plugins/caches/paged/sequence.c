@@ -80,11 +80,11 @@ int paged_reserve(struct paged *m, struct sequence *s, uint32_t tokens)
     return LLS_RESERVE_NEVER;
   bool copy = tokens > 0 && must_copy(m, s), back = s->place == ON_HOST;
   uint32_t more = wanted > s->held ? wanted - s->held : 0;
-  uint32_t taken = more + copy + (back ? s->held : 0);
+  uint32_t copied = copy + (back ? s->held : 0), taken = more + copied;
   if (taken == 0)
     return LLS_RESERVE_OK;
   if (taken > available(m) || (s->row == NIL && m->n_rows_free == 0) ||
-      !journal_has_room(m, taken) || !copies_have_room(m, taken))
+      !journal_has_room(m, taken) || !copies_have_room(m, copied))
     return LLS_RESERVE_LATER;
 
   if (back)

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The step loop with real plugins on a real (tiny) model: whatever the policies do, every
+ * request ends once, its text is the reference's, and all memory comes back.
+ */
+#include "t/tap.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "t/harness.h"
+#include "t/reference.h"
+
+#define MODEL  "llama"
+#define COPIES 4 /* of each reference prompt, all alive at once */
+
+struct client {
+  const struct reference_prompt *prompt;
+  uint64_t id;
+  int32_t tokens[64];
+  uint32_t n_tokens, finished, reason;
+  uint32_t preemptions;
+};
+
+static void on_event(void *context, const struct lls_event *event)
+{
+  (void)context;
+  struct client *c = event->owner;
+  assert_int_equal(c->finished, 0); /* nothing comes after the end */
+  if (event->kind == LLS_EVENT_TOKEN) {
+    assert_true(c->n_tokens < 64);
+    c->tokens[c->n_tokens++] = event->token.token;
+    return;
+  }
+  c->finished++;
+  c->reason = event->reason;
+  c->preemptions = event->preemptions;
+}
+
+static void submit(struct harness *h, struct client *c,
+                   const struct reference_prompt *prompt)
+{
+  struct lls_error err = {0};
+  *c = (struct client){.prompt = prompt};
+  struct lls_submission s = harness_submission(prompt->tokens, prompt->n_prompt, 64, c);
+  if (lls_loop_submit(h->loop, &s, &c->id, &err) < 0)
+    fail_msg("submit: %s", err.text);
+}
+
+static void run_to_end(struct harness *h)
+{
+  for (int i = 0; i < 200000 && !lls_loop_idle(h->loop); i++) {
+    assert_true(lls_loop_step(h->loop) >= 0);
+    lls_loop_events(h->loop, on_event, NULL);
+  }
+  assert_true(lls_loop_idle(h->loop));
+}
+
+static void assert_memory_is_back(struct harness *h)
+{
+  struct lls_loop_status s;
+  lls_loop_status(h->loop, &s);
+  assert_int_equal(s.device_units_free, s.device_units_total);
+  assert_int_equal(s.host_units_free, s.host_units_total);
+  assert_int_equal(s.waiting + s.running + s.preempted, 0);
+}
+
+static void assert_reference_text(const struct client *c)
+{
+  assert_int_equal(c->finished, 1);
+  assert_int_equal(c->reason, LLS_FINISH_LENGTH);
+  assert_int_equal(c->n_tokens, 64);
+  assert_memory_equal(c->tokens, c->prompt->tokens + c->prompt->n_prompt,
+                      64 * sizeof *c->tokens);
+}
+
+/* Copies of one prompt must need memory of their own, or nothing would be preempted. */
+static const char *const unshared[] = {"prefix_sharing", "off", NULL};
+
+static struct harness_options options(const char *scheduler,
+                                      const char *const *parameters)
+{
+  return (struct harness_options){
+      .model = "t/data/models/" MODEL,
+      .element = LLS_F32,
+      .max_tokens = 128,
+      .max_sequences = 16,
+      .max_requests = 64,
+      .block_tokens = 8,
+      .device_units = 512,
+      .host_units = 0,
+      .scheduler = {scheduler, parameters},
+      .cache = {"paged", unshared},
+      .predictor = {"none", NULL},
+  };
+}
+
+static void open_or_fail(struct harness *h, const struct harness_options *o)
+{
+  struct lls_error err = {0};
+  if (harness_open(h, o, &err) < 0)
+    fail_msg("%s", err.text);
+}
+
+/* Every reference prompt COPIES times at once; returns how many preemptions it took. */
+static uint32_t check_texts(const struct harness_options *o)
+{
+  struct harness h;
+  struct reference *ref = reference_read(MODEL);
+  open_or_fail(&h, o);
+  struct client clients[3 * COPIES];
+  for (int i = 0; i < 3 * COPIES; i++)
+    submit(&h, &clients[i], &ref->prompts[i % 3]);
+  run_to_end(&h);
+  uint32_t preemptions = 0;
+  for (int i = 0; i < 3 * COPIES; i++) {
+    assert_reference_text(&clients[i]);
+    preemptions += clients[i].preemptions;
+  }
+  assert_memory_is_back(&h);
+  harness_close(&h);
+  reference_free(ref);
+  return preemptions;
+}
+
+static void test_fcfs_gives_the_reference_text(void **state)
+{
+  (void)state;
+  struct harness_options o = options("fcfs", NULL);
+  assert_int_equal(check_texts(&o), 0);
+}
+
+static void test_chunks_do_not_change_the_text(void **state)
+{
+  (void)state;
+  const char *const parameters[] = {"chunk", "32", NULL};
+  struct harness_options o = options("sarathi", parameters);
+  assert_int_equal(check_texts(&o), 0);
+}
+
+static void test_sharing_prefixes_does_not_change_the_text(void **state)
+{
+  (void)state;
+  struct harness_options o = options("fcfs", NULL);
+  o.cache.parameters = NULL;
+  o.max_sequences = 4; /* later copies find what earlier ones have left */
+  assert_int_equal(check_texts(&o), 0);
+}
+
+static void test_recompute_does_not_change_the_text(void **state)
+{
+  (void)state;
+  const char *const schedulers[] = {"fcfs", "sarathi"};
+  for (int i = 0; i < 2; i++) {
+    struct harness_options o = options(schedulers[i], NULL);
+    o.device_units = 64; /* 256 tokens for 12 requests of 69 to 134 */
+    assert_true(check_texts(&o) > 0);
+  }
+}
+
+static void test_swap_does_not_change_the_text(void **state)
+{
+  (void)state;
+  const char *const parameters[] = {"preempt", "swap", NULL};
+  const char *const schedulers[] = {"fcfs", "sarathi"};
+  for (int i = 0; i < 2; i++) {
+    struct harness_options o = options(schedulers[i], parameters);
+    o.device_units = 64;
+    o.host_units = 256;
+    assert_true(check_texts(&o) > 0);
+  }
+}
+
+static void test_a_prompt_that_never_fits_ends_with_capacity(void **state)
+{
+  (void)state;
+  struct harness h;
+  struct reference *ref = reference_read(MODEL);
+  struct harness_options o = options("fcfs", NULL);
+  o.device_units = 16; /* 64 tokens; the third prompt has 70 */
+  open_or_fail(&h, &o);
+  struct client c;
+  submit(&h, &c, &ref->prompts[2]);
+  run_to_end(&h);
+  assert_int_equal(c.finished, 1);
+  assert_int_equal(c.reason, LLS_FINISH_CAPACITY);
+  assert_memory_is_back(&h);
+  harness_close(&h);
+  reference_free(ref);
+}
+
+static void test_cancel_frees_everything_in_every_state(void **state)
+{
+  (void)state;
+  struct reference *ref = reference_read(MODEL);
+  const char *const parameters[] = {"chunk", "32", "preempt", "swap", NULL};
+  struct harness_options o = options("sarathi", parameters);
+  o.device_units = 64;
+  o.host_units = 64;
+  for (uint32_t steps = 0; steps < 40; steps++) { /* cancel all after so many steps */
+    struct harness h;
+    open_or_fail(&h, &o);
+    struct client clients[3 * COPIES];
+    for (int i = 0; i < 3 * COPIES; i++)
+      submit(&h, &clients[i], &ref->prompts[i % 3]);
+    for (uint32_t s = 0; s < steps; s++) {
+      lls_loop_step(h.loop);
+      lls_loop_events(h.loop, on_event, NULL);
+    }
+    for (int i = 0; i < 3 * COPIES; i++)
+      lls_loop_cancel(h.loop, clients[i].id);
+    run_to_end(&h);
+    for (int i = 0; i < 3 * COPIES; i++)
+      assert_int_equal(clients[i].finished, 1);
+    assert_memory_is_back(&h);
+    harness_close(&h);
+  }
+  reference_free(ref);
+}
+
+static void test_submissions_are_checked(void **state)
+{
+  (void)state;
+  struct harness h;
+  struct harness_options o = options("fcfs", NULL);
+  o.max_requests = 2;
+  open_or_fail(&h, &o);
+  struct client c = {0};
+  int32_t tokens[300] = {0};
+  uint64_t id;
+  struct lls_error err;
+  struct lls_submission s = harness_submission(tokens, 0, 1, &c);
+  assert_int_equal(lls_loop_submit(h.loop, &s, &id, &err), -EINVAL);
+  s = harness_submission(tokens, 256, 1, &c);
+  assert_int_equal(lls_loop_submit(h.loop, &s, &id, &err), -E2BIG);
+  assert_non_null(strstr(err.text, "256 tokens and the context holds 256"));
+  tokens[1] = 256;
+  s = harness_submission(tokens, 2, 1, &c);
+  assert_int_equal(lls_loop_submit(h.loop, &s, &id, &err), -EINVAL);
+  tokens[1] = 0;
+  assert_int_equal(lls_loop_submit(h.loop, &s, &id, &err), 0);
+  assert_int_equal(lls_loop_submit(h.loop, &s, &id, &err), 0);
+  assert_int_equal(lls_loop_submit(h.loop, &s, &id, &err), -ENOSPC);
+  lls_loop_drain(h.loop);
+  assert_int_equal(lls_loop_submit(h.loop, &s, &id, &err), -ESHUTDOWN);
+  harness_close(&h); /* with two requests alive */
+}
+
+static void test_a_step_thread_does_the_same(void **state)
+{
+  (void)state;
+  struct harness h;
+  struct reference *ref = reference_read(MODEL);
+  struct harness_options o = options("sarathi", NULL);
+  o.threaded = true;
+  open_or_fail(&h, &o);
+  struct client clients[3];
+  for (int i = 0; i < 3; i++)
+    submit(&h, &clients[i], &ref->prompts[i]);
+  while (!lls_loop_idle(h.loop))
+    lls_loop_events(h.loop, on_event, NULL);
+  for (int i = 0; i < 3; i++)
+    assert_reference_text(&clients[i]);
+  harness_close(&h);
+  reference_free(ref);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_fcfs_gives_the_reference_text),
+      cmocka_unit_test(test_chunks_do_not_change_the_text),
+      cmocka_unit_test(test_sharing_prefixes_does_not_change_the_text),
+      cmocka_unit_test(test_recompute_does_not_change_the_text),
+      cmocka_unit_test(test_swap_does_not_change_the_text),
+      cmocka_unit_test(test_a_prompt_that_never_fits_ends_with_capacity),
+      cmocka_unit_test(test_cancel_frees_everything_in_every_state),
+      cmocka_unit_test(test_submissions_are_checked),
+      cmocka_unit_test(test_a_step_thread_does_the_same),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
