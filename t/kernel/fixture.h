@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of the CPU kernels start with: fresh numbers, and a device per level. */
+#ifndef LLS_KERNEL_FIXTURE_H
+#define LLS_KERNEL_FIXTURE_H
+
+#include "t/tap.h"
+
+#include "core/engine/device.h"
+#include "kernels/cpu/isa.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+static const char *const levels[] = {"generic", "avx2", "avx512", "amx"};
+#define N_LEVELS (sizeof levels / sizeof *levels)
+
+static uint64_t random_state = 1;
+
+static inline uint32_t random_bits(void)
+{
+  random_state = random_state * UINT64_C(6364136223846793005) + 1442695040888963407;
+  return (uint32_t)(random_state >> 32);
+}
+
+/* low..high, both included */
+static inline uint32_t random_between(uint32_t low, uint32_t high)
+{
+  return low + random_bits() % (high - low + 1);
+}
+
+/* In +-1. */
+static inline float random_float(void)
+{
+  return (float)random_bits() * 0x1p-31f - 1.0f;
+}
+
+/* One in 64 is an outlier, as activations of transformers have them. */
+static inline float random_activation(void)
+{
+  return random_bits() % 64 == 0 ? 30 * random_float() : random_float();
+}
+
+static inline void fill_random(float *x, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    x[i] = random_activation();
+}
+
+/* NULL where this CPU has not got the level. */
+static inline struct lls_device *create_device(const char *isa, uint32_t threads,
+                                               uint32_t max_rows, uint32_t max_columns)
+{
+  struct lls_device *device;
+  const struct lls_device_options options = {
+      .threads = threads,
+      .max_rows = max_rows,
+      .max_columns = max_columns,
+      .max_sequences = max_rows,
+      .isa = isa,
+  };
+  struct lls_error err;
+  return lls_cpu_device_create(&options, &device, &err) == 0 ? device : NULL;
+}
+
+/* Calls a test on a device of each level there is. */
+static inline void each_level(uint32_t threads, uint32_t max_rows, uint32_t max_columns,
+                              void (*test)(struct lls_device *))
+{
+  for (size_t i = 0; i < N_LEVELS; i++) {
+    struct lls_device *device = create_device(levels[i], threads, max_rows, max_columns);
+    if (device == NULL)
+      continue;
+    test(device);
+    device->ops->destroy(device);
+  }
+}
+
+/* A value and what it should be; the message names the level. */
+static inline void assert_near(const struct lls_device *device, const char *what,
+                               size_t index, double got, double wanted, double tolerance)
+{
+  (void)device;
+  if (fabs(got - wanted) <= tolerance)
+    return;
+  fail_msg("%s: [%zu] is %.9g, not %.9g (+- %.2g)", what, index, got, wanted, tolerance);
+}
+
+#endif
