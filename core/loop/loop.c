@@ -54,20 +54,20 @@ static int64_t thread_cpu_ns(void *context)
   return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
 }
 
+/* The status first: whoever sees a request end with an error finds the loop failed. */
 static void publish(struct lls_loop *l)
 {
   struct lls_instance *in = &l->instance;
-  bool anything = l->outbox.filling.n > 0;
-  while (lls_outbox_publish(&l->outbox) < 0) /* main is far behind and memory is out */
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   pthread_mutex_lock(&l->status_lock);
+  bool anything = l->outbox.filling.n > 0 || (in->failed && !l->failed);
   l->status = in->status;
   if (in->failed && !l->failed) {
     l->failed = true;
     l->failure = in->failure;
-    anything = true;
   }
   pthread_mutex_unlock(&l->status_lock);
+  while (lls_outbox_publish(&l->outbox) < 0) /* main is far behind and memory is out */
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   if (anything)
     l->wake(l->wake_context);
 }
