@@ -5,6 +5,15 @@
 
 #include <string.h>
 
+/* The name of a function is defined, so that a template can ask for it. */
+static json_t *evaluate_name(struct lls_render *render, const struct lls_node *node)
+{
+  json_t *value = lls_scope_get(render, node->name);
+  if (value == NULL && lls_function_find(node->name) != NULL)
+    return json_true();
+  return json_incref(value);
+}
+
 static json_t *evaluate_list(struct lls_render *render, const struct lls_node *node)
 {
   json_t *list = lls_render_made(render, json_array());
@@ -159,6 +168,7 @@ static json_t *evaluate_call(struct lls_render *render, const struct lls_node *n
   }
   if (render->code == 0 && node->kind == LLS_NODE_METHOD && call.subject == NULL)
     lls_render_fail(render, node, "\"%s\" of undefined is called", node->name);
+  lls_render_charge(render, node, LLS_WORK_OF_TEXT(json_string_length(call.subject)));
   if (render->code == 0)
     value = node->function->body(render, &call);
   for (size_t i = 0; i < LLS_PARAMETERS; i++)
@@ -174,7 +184,7 @@ static json_t *evaluate(struct lls_render *render, const struct lls_node *node)
   case LLS_NODE_LITERAL:
     return json_incref(node->value);
   case LLS_NODE_NAME:
-    return json_incref(lls_scope_get(render, node->name));
+    return evaluate_name(render, node);
   case LLS_NODE_LIST:
     return evaluate_list(render, node);
   case LLS_NODE_DICT:

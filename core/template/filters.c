@@ -3,6 +3,7 @@
 #include "core/template/function.h"
 #include "core/template/state.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,7 +142,8 @@ static json_t *join(struct lls_render *render, const struct lls_call *call)
       lls_bytes_append(&out, json_string_value(separator), json_string_length(separator));
     lls_bytes_append(&out, json_string_value(text), json_string_length(text));
     json_decref(text);
-    lls_render_charge(render, call->node, 1 + json_string_length(separator) / 16);
+    lls_render_charge(render, call->node,
+                      1 + LLS_WORK_OF_TEXT(json_string_length(separator)));
   }
   json_t *joined = render->code == 0 && !out.failed
                        ? lls_render_string(render, out.data, out.length)
@@ -168,26 +170,36 @@ static json_t *use_default(struct lls_render *render, const struct lls_call *cal
 
 static json_t *to_integer(struct lls_render *render, const struct lls_call *call)
 {
-  json_int_t value = json_integer_value(call->arguments[0]);
+  json_int_t value = 0;
+  char *end = NULL;
   if (json_is_integer(call->subject))
     return json_incref(call->subject);
-  if (json_is_real(call->subject))
-    value = (json_int_t)json_real_value(call->subject);
+  if (json_is_string(call->subject))
+    value = strtoll(json_string_value(call->subject), &end, 10);
   else if (json_is_boolean(call->subject))
     value = json_is_true(call->subject);
-  else if (json_is_string(call->subject))
-    value = strtoll(json_string_value(call->subject), NULL, 10);
+  else if (json_is_real(call->subject) && fabs(json_real_value(call->subject)) < 1e18)
+    value = (json_int_t)json_real_value(call->subject);
+  if (end != NULL && (*end != '\0' || end == json_string_value(call->subject)))
+    value = json_integer_value(call->arguments[0]);
   return lls_render_made(render, json_integer(value));
 }
 
 /* JSON with Python's default spacing; indent > 0 puts every item on a line of its own. */
 static json_t *to_json(struct lls_render *render, const struct lls_call *call)
 {
-  json_int_t indent = json_integer_value(call->arguments[0]);
+  json_int_t indent = json_integer_value(call->arguments[1]);
   if (call->subject == NULL || indent < 0 || indent > 31)
     return lls_render_fail(render, call->node,
-                           "tojson of undefined, or an indent not 0 to 31");
-  char *text = json_dumps(call->subject, JSON_ENCODE_ANY | JSON_INDENT((size_t)indent));
+                           "tojson of undefined, or an indent that is not from 0 to 31");
+  if (!lls_render_charge_value(render, call->node, call->subject))
+    return NULL;
+  size_t flags = JSON_ENCODE_ANY | JSON_INDENT((size_t)indent);
+  if (lls_truth(call->arguments[0]))
+    flags |= JSON_ENSURE_ASCII;
+  if (lls_truth(call->arguments[2]))
+    flags |= JSON_SORT_KEYS;
+  char *text = json_dumps(call->subject, flags);
   json_t *result = text != NULL ? lls_render_string(render, text, strlen(text))
                                 : lls_render_made(render, NULL);
   free(text);
@@ -309,7 +321,9 @@ static const struct lls_function filters[] = {
      .parameters = {"attribute", "test", "argument"}},
     {.name = "string", .body = to_text},
     {.name = "title", .body = capitalize},
-    {.name = "tojson", .body = to_json, .parameters = {"indent"}},
+    {.name = "tojson",
+     .body = to_json,
+     .parameters = {"ensure_ascii", "indent", "sort_keys"}},
     {.name = "trim", .body = trim, .parameters = {"chars"}},
     {.name = "upper", .body = upper},
     {.name = NULL},

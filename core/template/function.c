@@ -16,7 +16,7 @@ const struct lls_function *lls_function_in(const struct lls_function *table,
   return NULL;
 }
 
-/* How a template rejects messages; the sentence goes to the client as it is. */
+/* How a template rejects messages; the sentence is for the client. */
 static json_t *raise_exception(struct lls_render *render, const struct lls_call *call)
 {
   const char *message = json_string_value(call->arguments[0]);

@@ -133,11 +133,9 @@ static bool order(const json_t *left, const json_t *right, int *out)
 static bool contains(struct lls_render *render, const struct lls_node *node,
                      const json_t *item, const json_t *container)
 {
-  if (json_is_string(container) && json_is_string(item)) {
-    lls_render_charge(render, node, json_string_length(container) / 16);
+  if (json_is_string(container) && json_is_string(item))
     return memmem(json_string_value(container), json_string_length(container),
                   json_string_value(item), json_string_length(item)) != NULL;
-  }
   if (json_is_object(container))
     return json_is_string(item) &&
            json_object_get(container, json_string_value(item)) != NULL;
@@ -156,6 +154,9 @@ bool lls_compare(struct lls_render *render, const struct lls_node *node,
                  enum lls_operation operation, const json_t *left, const json_t *right)
 {
   int sign = 0;
+  if (!lls_render_charge_value(render, node, left) ||
+      !lls_render_charge_value(render, node, right))
+    return false;
   if (operation == LLS_OP_EQUAL || operation == LLS_OP_NOT_EQUAL)
     return lls_equal(left, right) == (operation == LLS_OP_EQUAL);
   if (operation == LLS_OP_IN || operation == LLS_OP_NOT_IN)
@@ -201,8 +202,7 @@ json_t *lls_index(struct lls_render *render, const struct lls_node *node, json_t
   if (!json_is_integer(index) || !(json_is_array(object) || json_is_string(object)))
     return NULL;
   json_int_t size = (json_int_t)size_of(object), number = json_integer_value(index);
-  if (json_is_string(object))
-    lls_render_charge(render, node, json_string_length(object) / 16);
+  lls_render_charge(render, node, LLS_WORK_OF_TEXT(json_string_length(object)));
   if (number < 0)
     number += size;
   return number >= 0 && number < size ? item_at(render, object, (size_t)number) : NULL;
@@ -258,7 +258,7 @@ json_t *lls_slice(struct lls_render *render, const struct lls_node *node, json_t
   json_int_t stop = bound(bounds[1], size, step > 0 ? high : low, low, high);
   if (json_is_array(object))
     return slice_list(render, node, object, start, stop, step);
-  lls_render_charge(render, node, json_string_length(object) / 16);
+  lls_render_charge(render, node, LLS_WORK_OF_TEXT(json_string_length(object)));
   if (step == 1)
     return slice_string(render, object, start, stop);
   return lls_render_fail(render, node,

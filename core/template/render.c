@@ -46,7 +46,7 @@ json_t *lls_render_string(struct lls_render *render, const char *text, size_t le
   if (length > LLS_OUTPUT_MAX)
     return lls_render_fail(render, NULL, "it makes a text longer than %d bytes",
                            LLS_OUTPUT_MAX);
-  if (!lls_render_charge(render, NULL, length / 16))
+  if (!lls_render_charge(render, NULL, LLS_WORK_OF_TEXT(length)))
     return NULL;
   return lls_render_made(render, json_stringn_nocheck(text != NULL ? text : "", length));
 }
@@ -77,6 +77,27 @@ static void check_inside(struct lls_render *render, const struct lls_node *node,
         check_inside(render, node, item, depth + 1);
 }
 
+bool lls_render_charge_value(struct lls_render *render, const struct lls_node *node,
+                             const json_t *value)
+{
+  size_t i;
+  const char *key;
+  json_t *item;
+  size_t work = 1 + LLS_WORK_OF_TEXT(json_string_length(value));
+  if (!lls_render_charge(render, node, work))
+    return false;
+  if (json_is_array(value)) {
+    json_array_foreach(
+        (json_t *)value, i,
+        item) if (!lls_render_charge_value(render, node, item)) return false;
+  } else if (json_is_object(value)) {
+    json_object_foreach(
+        (json_t *)value, key,
+        item) if (!lls_render_charge_value(render, node, item)) return false;
+  }
+  return true;
+}
+
 json_t *lls_render_check(struct lls_render *render, const struct lls_node *node,
                          json_t *value)
 {
@@ -91,7 +112,7 @@ static void print(struct lls_render *render, const struct lls_node *node, json_t
   size_t length = json_string_length(text);
   if (render->out.length + length > LLS_OUTPUT_MAX)
     lls_render_fail(render, node, "it makes a text longer than %d bytes", LLS_OUTPUT_MAX);
-  else if (lls_render_charge(render, node, length / 16))
+  else if (lls_render_charge(render, node, LLS_WORK_OF_TEXT(length)))
     lls_bytes_append(&render->out, json_string_value(text), length);
   if (render->out.failed)
     lls_render_made(render, NULL);
@@ -156,7 +177,9 @@ static void execute_for(struct lls_render *render, const struct lls_node *node)
   json_t *value = lls_evaluate(render, node->left);
   json_t *list = render->code == 0 ? lls_to_list(render, node, value) : NULL;
   list = filter_items(render, node, list);
-  for (size_t i = 0; i < json_array_size(list) && render->code == 0; i++) {
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    if (!lls_render_charge(render, node, LLS_WORK_OF_LOOP))
+      break;
     json_t *loop = lls_render_made(render, make_loop(list, i));
     lls_scope_push(render);
     lls_scope_set(render, "loop", loop);

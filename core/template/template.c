@@ -36,7 +36,6 @@ static json_t *make_constants(const char *bos, const char *eos)
     json_object_set_new(constants, "bos_token", json_string(bos));
   if (eos != NULL)
     json_object_set_new(constants, "eos_token", json_string(eos));
-  json_object_set_new(constants, "strftime_now", json_true()); /* "is defined" */
   return constants;
 }
 

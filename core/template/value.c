@@ -225,7 +225,8 @@ json_t *lls_replace(struct lls_render *render, const struct lls_node *node,
   for (; count > 0; count--, at = found + old_length) {
     found = memmem(at, (size_t)(end - at), json_string_value(old_text), old_length);
     if (found == NULL ||
-        !lls_render_charge(render, node, 1 + json_string_length(new_text) / 16))
+        !lls_render_charge(render, node,
+                           1 + LLS_WORK_OF_TEXT(json_string_length(new_text))))
       break;
     lls_bytes_append(&out, at, (size_t)(found - at));
     lls_bytes_append(&out, json_string_value(new_text), json_string_length(new_text));
