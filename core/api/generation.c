@@ -243,5 +243,7 @@ void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchan
     return;
   }
   api->stats.refused++;
+  lls_log(api->config.log, LLS_LOG_DEBUG, "api", "refused with %u: %s", error.status,
+          error.message.text);
   lls_api_error_reply(exchange, &error);
 }

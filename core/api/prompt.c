@@ -6,27 +6,38 @@
 
 #include "core/api/params.h"
 
+/* `about` is "" or what the number of tokens is to be read with. */
+static int too_long(const struct lls_api *api, const char *about, size_t n_tokens,
+                    const char *param, struct lls_api_error *error)
+{
+  lls_api_fail(
+      error, 400, "context_length_exceeded", param,
+      "this model's context is %u tokens and the prompt has %s%zu; shorten it so "
+      "that at least one token of answer fits",
+      api->config.max_context, about, n_tokens);
+  error->hopeless = true;
+  return -1;
+}
+
 /* A prompt needs room in the context for itself and one token. */
 static int check_length(const struct lls_api *api, const struct lls_prompt *prompt,
                         const char *param, struct lls_api_error *error)
 {
-  uint32_t context = api->config.max_context;
   if (prompt->n_tokens == 0)
     return lls_api_fail(error, 400, NULL, param, "'%s' must not be empty", param);
-  if (prompt->n_tokens < context)
-    return 0;
-  lls_api_fail(error, 400, "context_length_exceeded", param,
-               "this model's context is %u tokens and the prompt has %zu; shorten it so "
-               "that at least one token of answer fits",
-               context, prompt->n_tokens);
-  error->hopeless = true;
-  return -1;
+  if (prompt->n_tokens >= api->config.max_context)
+    return too_long(api, "", prompt->n_tokens, param, error);
+  return 0;
 }
 
 static int encode(struct lls_api *api, const char *text, size_t length, bool add_special,
                   const char *param, struct lls_prompt *out, struct lls_api_error *error)
 {
   struct lls_error why;
+  /* megabytes that can't fit are not tokenised: everybody else would wait for it */
+  size_t least = length / lls_detokenizer_room(api->config.tokenizer);
+  if (least >= api->config.max_context)
+    return too_long(api, "at least ", least, param, error);
   out->text = malloc(length + 1);
   if (out->text == NULL)
     return lls_api_fail(error, 503, NULL, NULL, "out of memory");

@@ -108,7 +108,6 @@ void lls_http_reply(struct lls_http_exchange *exchange, unsigned status, const c
   struct lls_http_connection *connection = lls_http_connection_of(exchange);
   struct lls_text head = {0};
   char framing[64];
-  exchange->answer = LLS_HTTP_ANSWERED;
   exchange->on_gone = NULL;
   if (connection->phase != LLS_HTTP_ANSWERING)
     return;
@@ -130,7 +129,6 @@ void lls_http_stream_begin(struct lls_http_exchange *exchange, unsigned status,
 {
   struct lls_http_connection *connection = lls_http_connection_of(exchange);
   struct lls_text head = {0};
-  exchange->answer = LLS_HTTP_STREAMING;
   if (connection->phase != LLS_HTTP_ANSWERING)
     return;
   if (exchange->request.http10)
@@ -170,7 +168,6 @@ void lls_http_stream_end(struct lls_http_exchange *exchange)
   struct lls_http_connection *connection = lls_http_connection_of(exchange);
   char last[] = "0\r\n\r\n";
   uv_buf_t piece = uv_buf_init(last, sizeof last - 1);
-  exchange->answer = LLS_HTTP_ANSWERED;
   exchange->on_gone = NULL;
   if (connection->phase != LLS_HTTP_ANSWERING)
     return;

@@ -161,7 +161,6 @@ void lls_http_connection_answered(struct lls_http_connection *connection)
   lls_text_free(&exchange->headers);
   exchange->on_gone = NULL;
   exchange->owner = NULL;
-  exchange->answer = LLS_HTTP_UNANSWERED;
   if (!keep_alive || connection->server->closing) {
     lls_http_connection_linger(connection);
     return;

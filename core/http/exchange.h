@@ -19,14 +19,10 @@
 
 #include "core/http/request.h"
 
-enum lls_http_answer { LLS_HTTP_UNANSWERED, LLS_HTTP_STREAMING, LLS_HTTP_ANSWERED };
-
 struct lls_http_exchange {
   struct lls_http_request request;
   void (*on_gone)(void *owner); /* set by a handler that answers later */
   void *owner;
-  /* the server's own: */
-  enum lls_http_answer answer;
   struct lls_text headers; /* added to the answer's own */
 };
 

@@ -166,6 +166,7 @@ is $answer->{status}, 400, 'a prompt that fills the context';
 is $answer->{json}{error}{code}, 'context_length_exceeded', 'has its own code';
 like $answer->{json}{error}{message}, qr/512 tokens.*has 512/, 'and both numbers';
 is $answer->{headers}{'x-should-retry'}, 'false', 'and need not be tried again';
+like complete(prompt => 'x ' x 1000000)->{json}{error}{message}, qr/has at least \d+/, 'megabytes are not even tokenised';
 is complete(prompt => [(5) x 510], max_tokens => 100)->{json}{usage}{completion_tokens}, 2, 'the answer is cut to the room';
 
 # ---- request ids ----------------------------------------------------------------------
