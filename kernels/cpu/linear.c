@@ -9,7 +9,7 @@
  *   more                   for a block of panels, for LLS_DEPTH inputs, for each panel,
  *                          for each group: the panel's piece (16 KiB in bf16) stays in L1
  *                          while the groups pass, the block's x (96 x 512 f32 = 192 KiB)
- *                          in L2 while the panels pass, and so do the sums (192 KiB)
+ *                          in L2 while the panels pass, and so do the sums (96 KiB)
  *
  * The order of additions does not depend on any of this (linear.h).
  */
@@ -18,7 +18,9 @@
 
 #include <string.h>
 
-#define AHEAD 2048 /* bytes of a stream asked for ahead of its use; bench/linear */
+#define AHEAD       2048 /* bytes of a stream asked for ahead of its use; bench/linear */
+#define TURNS       4 /* parts a thread's share is taken in: what a late thread can lose */
+#define TILE_PANELS 4 /* of the widest tile */
 
 struct product {
   struct lls_cpu_device *device;
@@ -29,7 +31,7 @@ struct product {
   size_t n_rows;  /* at most LLS_ROW_BLOCK */
   size_t groups;
   bool add;
-  char *packed; /* (groups, group_bytes) */
+  const char *packed; /* (groups, group_bytes) */
   size_t group_bytes;
 };
 
@@ -40,15 +42,31 @@ static void group_rows(const struct product *p, size_t g, size_t *begin, size_t 
                 end);
 }
 
+static size_t least(size_t a, size_t b)
+{
+  return a < b ? a : b;
+}
+
+/* Items are pieces of LLS_DEPTH inputs of a group. */
+static size_t pieces_of(const struct lls_weight *w)
+{
+  return (w->inputs + LLS_DEPTH - 1) / LLS_DEPTH;
+}
+
 static void pack_task(void *arg, unsigned thread, unsigned n_threads)
 {
   const struct product *p = arg;
-  size_t columns = p->weight->columns;
-  for (size_t g = thread; g < p->groups; g += n_threads) {
-    size_t begin, end;
-    group_rows(p, g, &begin, &end);
-    p->kernel->pack(p->x + begin * columns, end - begin, columns, p->weight->inputs,
-                    p->packed + g * p->group_bytes);
+  const struct lls_weight *w = p->weight;
+  size_t pieces = pieces_of(w), begin, end;
+  lls_cpu_share(p->groups * pieces, 1, thread, n_threads, &begin, &end);
+  for (size_t i = begin; i < end; i++) {
+    size_t g = i / pieces, k = i % pieces * LLS_DEPTH, first, last;
+    group_rows(p, g, &first, &last);
+    char *out = p->device->shared;
+    out += g * p->group_bytes + p->kernel->skip(last - first, k) * p->kernel->x_bytes;
+    p->kernel->pack(p->x + first * w->columns + k, w->columns, last - first,
+                    least(LLS_DEPTH, w->columns - k), least(LLS_DEPTH, w->inputs - k),
+                    out);
   }
 }
 
@@ -72,11 +90,6 @@ static void store(const struct product *p, const float *sums, size_t first_panel
         y[o] = p->add ? y[o] + out[o] : out[o];
     }
   }
-}
-
-static size_t least(size_t a, size_t b)
-{
-  return a < b ? a : b;
 }
 
 /* All groups times the panels of one tile over its inputs, which begin at k. */
@@ -120,44 +133,59 @@ static void multiply_block(const struct product *p, size_t first_panel, size_t n
 
 static void product_task(void *arg, unsigned thread, unsigned n_threads)
 {
+  (void)n_threads;
   const struct product *p = arg;
   const struct lls_weight *w = p->weight;
   float *sums = lls_cpu_scratch(p->device, thread);
-  size_t depth = p->groups > 1 ? LLS_DEPTH : w->inputs;
-  size_t begin, end;
-  lls_cpu_share(w->panels, 1, thread, n_threads, &begin, &end);
+  size_t depth = p->groups > 1 ? LLS_DEPTH : w->inputs, begin, end;
   if (p->kernel->begin != NULL)
     p->kernel->begin();
-  for (size_t i = begin; i < end; i += LLS_PANEL_BLOCK) {
-    size_t n_panels = least(LLS_PANEL_BLOCK, end - i);
+  while (lls_cpu_take(p->device->threads, thread, &begin, &end)) {
     for (size_t k = 0; k < w->inputs; k += depth)
-      multiply_block(p, i, n_panels, k, least(depth, w->inputs - k), sums);
-    store(p, sums, i, n_panels);
+      multiply_block(p, begin, end - begin, k, least(depth, w->inputs - k), sums);
+    store(p, sums, begin, end - begin);
   }
   if (p->kernel->end != NULL)
     p->kernel->end();
 }
 
+/* Panels a thread takes at a time: some turns each, in whole tiles. */
+static size_t grain_of(size_t panels, unsigned n_threads)
+{
+  size_t grain = panels / (n_threads * TURNS) / TILE_PANELS * TILE_PANELS;
+  return grain < TILE_PANELS ? TILE_PANELS : least(grain, LLS_PANEL_BLOCK);
+}
+
+/* At most LLS_ROW_BLOCK rows. */
+static void multiply_rows(struct lls_cpu_device *d, struct product *p)
+{
+  const struct lls_linear_kernel *kernel = p->kernel;
+  const struct lls_weight *w = p->weight;
+  p->groups = (p->n_rows + kernel->max_rows - 1) / kernel->max_rows;
+  p->group_bytes = w->inputs * kernel->max_rows * kernel->x_bytes;
+  p->packed = d->shared;
+  if (p->n_rows == 1 && kernel->x_bytes == sizeof(float) && w->inputs == w->columns)
+    p->packed = (const char *)p->x;
+  else
+    lls_cpu_run(d->threads, pack_task, p);
+  lls_cpu_divide(d->threads, w->panels, grain_of(w->panels, d->n_threads));
+  lls_cpu_run(d->threads, product_task, p);
+}
+
 static void multiply(struct lls_cpu_device *d, const struct lls_weight *w, const float *x,
                      size_t n_rows, bool add, float *y)
 {
-  const struct lls_linear_kernel *kernel = &d->kernels.linear.of[w->packed];
   for (size_t row = 0; row < n_rows; row += LLS_ROW_BLOCK) {
-    size_t n = least(LLS_ROW_BLOCK, n_rows - row);
     struct product p = {
         .device = d,
-        .kernel = kernel,
+        .kernel = &d->kernels.linear.of[w->packed],
         .weight = w,
         .x = x + row * w->columns,
         .y = y + row * w->rows,
-        .n_rows = n,
-        .groups = (n + kernel->max_rows - 1) / kernel->max_rows,
+        .n_rows = least(LLS_ROW_BLOCK, n_rows - row),
         .add = add,
-        .packed = d->shared,
-        .group_bytes = w->inputs * kernel->max_rows * kernel->x_bytes,
     };
-    lls_cpu_run(d->threads, pack_task, &p);
-    lls_cpu_run(d->threads, product_task, &p);
+    multiply_rows(d, &p);
   }
 }
 

@@ -24,11 +24,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LLS_PANEL       16  /* outputs of a panel */
-#define LLS_INPUT_ALIGN 32  /* inputs are padded with zeros to a multiple of this */
-#define LLS_ROW_BLOCK   96  /* rows of x packed at a time, a multiple of every max_rows */
-#define LLS_PANEL_BLOCK 32  /* panels whose sums a thread keeps at a time */
-#define LLS_DEPTH       512 /* inputs that are added up before they join the sums */
+#define LLS_PANEL       16 /* outputs of a panel */
+#define LLS_INPUT_ALIGN 32 /* inputs are padded with zeros to a multiple of this */
+#define LLS_ROW_BLOCK   96 /* rows of x packed at a time, a multiple of every max_rows */
+#define LLS_PANEL_BLOCK 16 /* panels that a thread takes, and keeps sums of, at a time   \
+                            */
+#define LLS_DEPTH 512      /* inputs that are added up before they join the sums */
 
 enum lls_packed {
   LLS_PACKED_F32,  /* (panels, inputs, 16) float */
@@ -76,11 +77,14 @@ struct lls_tile {
 struct lls_linear_kernel {
   unsigned max_rows; /* of a group; divides LLS_ROW_BLOCK */
   unsigned row_unit; /* all groups but the last are multiples of this */
-  unsigned x_bytes;  /* of an element of packed x */
-  unsigned panels;   /* that a tile takes at once where groups share them */
-  /* Rearranges n_rows <= max_rows rows of `columns` into one group of `inputs` inputs,
-   * padded with zeros. A group's space is (inputs, max_rows) elements. */
-  void (*pack)(const float *x, size_t n_rows, size_t columns, size_t inputs, void *group);
+  unsigned
+      x_bytes;     /* of an element of packed x; 4: f32, and one row is packed as it is */
+  unsigned panels; /* that a tile takes at once where groups share them */
+  /* Rearranges n_rows <= max_rows rows, `stride` elements apart, for inputs of which the
+   * first `columns` are given and the others 0; out is the group's place for them. A
+   * group's space is (inputs, max_rows) elements. */
+  void (*pack)(const float *x, size_t stride, size_t n_rows, size_t columns,
+               size_t inputs, void *out);
   /* Elements of a group of n_rows before input k, a multiple of LLS_INPUT_ALIGN. */
   size_t (*skip)(size_t n_rows, size_t k);
   void (*tile)(const struct lls_tile *);

@@ -16,12 +16,7 @@
  * same as 16.
  */
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/number.h"
-
-#include <immintrin.h>
-#include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
+#include "kernels/cpu/simd.h"
 
 #define TILE       16
 #define TILE_BYTES 1024
@@ -66,16 +61,28 @@ static size_t tiles_of(size_t n_rows)
   return (n_rows + TILE - 1) / TILE;
 }
 
-static void pack_tiles(const float *x, size_t n_rows, size_t columns, size_t inputs,
-                       void *group)
+/* LANES numbers at k of a row of `columns`, 0 from there on, rounded. */
+INLINE __m256i load_rounded(const float *row, size_t k, size_t columns)
 {
-  uint16_t *out = group;
-  size_t k_stride = tiles_of(n_rows) * TILE * K_TILE;
-  memset(out, 0, inputs / K_TILE * k_stride * sizeof *out);
-  for (size_t row = 0; row < n_rows; row++) {
-    for (size_t k = 0; k < columns; k++)
-      out[k / K_TILE * k_stride + row * K_TILE + k % K_TILE] =
-          lls_f32_to_bf16(x[row * columns + k]);
+  size_t n = columns < k ? 0 : columns - k;
+  vf some = n == 0 ? vzero() : vget(row + k, n);
+  return (__m256i)_mm512_cvtneps_pbh(some);
+}
+
+/* (inputs / 32, row tiles, 16, 32) */
+static void pack_tiles(const float *x, size_t stride, size_t n_rows, size_t columns,
+                       size_t inputs, void *out)
+{
+  uint16_t *to = out;
+  size_t rows = tiles_of(n_rows) * TILE;
+  for (size_t k = 0; k < inputs; k += K_TILE) {
+    for (size_t row = 0; row < rows; row++, to += K_TILE) {
+      size_t known = row < n_rows ? columns : 0;
+      const float *from = x + (row < n_rows ? row : 0) * stride;
+      __m256i *halves = (__m256i *)to;
+      _mm256_storeu_si256(halves, load_rounded(from, k, known));
+      _mm256_storeu_si256(halves + 1, load_rounded(from, k + LANES, known));
+    }
   }
 }
 

@@ -7,7 +7,6 @@
 #define MAX_SUMS 24
 #define PAIRS
 #include "kernels/cpu/linear_simd.h"
-#include "kernels/cpu/number.h"
 
 #define MAX_ROWS 12
 
@@ -62,14 +61,19 @@ static void tile_bf16(const struct lls_tile *t)
 }
 
 /* (inputs / 2, rows, 2) bf16 */
-static void pack_pairs(const float *x, size_t n_rows, size_t columns, size_t inputs,
-                       void *group)
+static void pack_pairs(const float *x, size_t stride, size_t n_rows, size_t columns,
+                       size_t inputs, void *out)
 {
-  uint16_t *out = group;
-  memset(out, 0, inputs * n_rows * sizeof *out);
-  for (size_t row = 0; row < n_rows; row++) {
-    for (size_t k = 0; k < columns; k++)
-      out[(k / 2 * n_rows + row) * 2 + k % 2] = lls_f32_to_bf16(x[row * columns + k]);
+  uint32_t pairs[LANES / 2], *to = out;
+  for (size_t k = 0; k < inputs; k += LANES) {
+    size_t n = columns < k ? 0 : columns - k;
+    for (size_t row = 0; row < n_rows; row++) {
+      __m512 some = n == 0 ? vzero() : vget(x + row * stride + k, n);
+      _mm256_storeu_si256((__m256i *)pairs, (__m256i)_mm512_cvtneps_pbh(some));
+      for (size_t i = 0; i < LANES / 2; i++)
+        to[i * n_rows + row] = pairs[i];
+    }
+    to += n_rows * LANES / 2;
   }
 }
 

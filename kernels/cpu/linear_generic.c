@@ -9,15 +9,15 @@
 
 #include <string.h>
 
-static void pack_f32(const float *x, size_t n_rows, size_t columns, size_t inputs,
-                     void *group)
+static void pack_f32(const float *x, size_t stride, size_t n_rows, size_t columns,
+                     size_t inputs, void *out)
 {
-  float *out = group;
+  float *to = out;
   for (size_t k = 0; k < columns; k++) {
     for (size_t row = 0; row < n_rows; row++)
-      *out++ = x[row * columns + k];
+      *to++ = x[row * stride + k];
   }
-  memset(out, 0, (inputs - columns) * n_rows * sizeof *out);
+  memset(to, 0, (inputs - columns) * n_rows * sizeof *to);
 }
 
 static size_t skip_f32(size_t n_rows, size_t k)

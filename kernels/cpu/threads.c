@@ -5,10 +5,11 @@
  * finish brings it to 0, which lets the caller go on. Both are waited for by spinning a
  * while, then by sleeping on a futex, so an idle server costs nothing.
  *
- * A step of a 22-layer model makes some 300 runs, tens of microseconds apart: SPINS is a
- * few tens of microseconds, after which a wake-up by the kernel (some 5 us) is cheap in
- * comparison to what is being waited for. Where there are more threads than cores,
- * spinning only takes time from the thread waited for, so there is none.
+ * A step of a 22-layer model makes some 300 runs, a few microseconds apart: SPINS is some
+ * 50 us, after which a wake-up by the kernel (5 us) is cheap in comparison to what is
+ * being waited for, and a core that another process wants is not held for nothing. Where
+ * there are more threads than cores, spinning only takes time from the thread waited for,
+ * so there is none.
  */
 #include "kernels/cpu/threads.h"
 
@@ -23,10 +24,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SPINS      20000u
+#define SPINS      2000u
 #define CACHE_LINE 64
 
 struct worker {
+  _Alignas(CACHE_LINE) _Atomic size_t next; /* of its share of the items to take */
+  size_t end;
   struct lls_cpu_threads *threads;
   pthread_t handle;
   unsigned index;
@@ -37,6 +40,7 @@ struct lls_cpu_threads {
   unsigned spins;
   lls_cpu_task task; /* of the present generation; NULL: leave */
   void *arg;
+  size_t grain;           /* of the items to take */
   struct worker *workers; /* (count); [0] is the caller */
   cpu_set_t caller_cores; /* of the caller before it was pinned */
   bool pinned;
@@ -126,6 +130,34 @@ void lls_cpu_run(struct lls_cpu_threads *t, lls_cpu_task task, void *arg)
     left = await_change(t, &t->pending, left);
 }
 
+void lls_cpu_divide(struct lls_cpu_threads *t, size_t n, size_t grain)
+{
+  size_t grains = (n + grain - 1) / grain;
+  t->grain = grain;
+  for (unsigned i = 0; i < t->count; i++) {
+    size_t end = grains * (i + 1) / t->count * grain;
+    atomic_store_explicit(&t->workers[i].next, grains * i / t->count * grain,
+                          memory_order_relaxed);
+    t->workers[i].end = end < n ? end : n;
+  }
+}
+
+bool lls_cpu_take(struct lls_cpu_threads *t, unsigned thread, size_t *begin, size_t *end)
+{
+  for (unsigned i = 0; i < t->count; i++) {
+    struct worker *w = &t->workers[(thread + i) % t->count];
+    if (atomic_load_explicit(&w->next, memory_order_relaxed) >= w->end)
+      continue;
+    size_t at = atomic_fetch_add_explicit(&w->next, t->grain, memory_order_relaxed);
+    if (at >= w->end)
+      continue;
+    *begin = at;
+    *end = w->end - at < t->grain ? w->end : at + t->grain;
+    return true;
+  }
+  return false;
+}
+
 /* The index-th core of `allowed`, counting round. */
 static unsigned nth_core(const cpu_set_t *allowed, unsigned index)
 {
@@ -148,7 +180,8 @@ static void pin(pthread_t thread, const cpu_set_t *allowed, unsigned index)
 static int start_worker(struct lls_cpu_threads *t, unsigned index)
 {
   struct worker *w = &t->workers[index];
-  *w = (struct worker){.threads = t, .index = index};
+  w->threads = t;
+  w->index = index;
   int rc = pthread_create(&w->handle, NULL, work, w);
   if (rc == 0 && t->pinned)
     pin(w->handle, &t->caller_cores, index);
@@ -176,9 +209,9 @@ int lls_cpu_threads_create(unsigned n, bool pin_them, struct lls_cpu_threads **o
   unsigned cores = (unsigned)CPU_COUNT(&t->caller_cores);
   t->count = n != 0 ? n : cores;
   t->spins = t->count <= cores ? SPINS : 0;
-  t->workers = calloc(t->count, sizeof *t->workers);
-  if (t->workers == NULL) {
-    rc = -ENOMEM;
+  rc = posix_memalign((void **)&t->workers, CACHE_LINE, t->count * sizeof *t->workers);
+  if (rc != 0) {
+    rc = -rc;
     goto fail_affinity;
   }
   unsigned i = 1;

@@ -11,6 +11,7 @@
 #define LLS_CPU_THREADS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct lls_cpu_threads;
 
@@ -25,5 +26,13 @@ unsigned lls_cpu_threads_count(const struct lls_cpu_threads *);
 /* Calls task(arg, thread, n_threads) once on every thread. Always from the same thread.
  */
 void lls_cpu_run(struct lls_cpu_threads *, lls_cpu_task, void *arg);
+
+/*
+ * n items to be shared in the next run, at most `grain` at a time. In it every thread
+ * takes parts [*begin, *end) until there are none: first of its own share, which is the
+ * same in every run (so that its memory is near), then of what slower threads have left.
+ */
+void lls_cpu_divide(struct lls_cpu_threads *, size_t n, size_t grain);
+bool lls_cpu_take(struct lls_cpu_threads *, unsigned thread, size_t *begin, size_t *end);
 
 #endif

@@ -66,6 +66,42 @@ static void test_sleepers_wake(void **state)
   lls_cpu_threads_destroy(t);
 }
 
+struct taking {
+  struct lls_cpu_threads *threads;
+  _Atomic unsigned taken[200];
+  bool lazy; /* all but the last thread take nothing */
+};
+
+static void take_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  struct taking *t = arg;
+  size_t begin, end;
+  if (t->lazy && thread != n_threads - 1)
+    return;
+  while (lls_cpu_take(t->threads, thread, &begin, &end)) {
+    for (size_t i = begin; i < end; i++)
+      t->taken[i]++;
+  }
+}
+
+static void test_every_item_is_taken_once(void **state)
+{
+  (void)state;
+  struct taking t;
+  assert_int_equal(lls_cpu_threads_create(3, false, &t.threads), 0);
+  for (size_t n = 0; n <= 200; n += n < 20 ? 1 : 45) {
+    for (size_t grain = 1; grain <= 64; grain *= 4) {
+      memset(t.taken, 0, sizeof t.taken);
+      t.lazy = n % 2 == 1;
+      lls_cpu_divide(t.threads, n, grain);
+      lls_cpu_run(t.threads, take_task, &t);
+      for (size_t i = 0; i < 200; i++)
+        assert_int_equal(t.taken[i], i < n);
+    }
+  }
+  lls_cpu_threads_destroy(t.threads);
+}
+
 static void test_pinning_is_undone(void **state)
 {
   (void)state;
@@ -126,6 +162,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_thread_runs_every_task_once),
       cmocka_unit_test(test_sleepers_wake),
+      cmocka_unit_test(test_every_item_is_taken_once),
       cmocka_unit_test(test_pinning_is_undone),
       cmocka_unit_test(test_shares_cover_everything_once),
       cmocka_unit_test(test_memory_is_aligned_and_zero),
