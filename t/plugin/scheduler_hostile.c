@@ -98,7 +98,7 @@ static void consider(struct hostile *h, struct planning *p, const struct lls_req
     return;
   if (roll < 230 && on_device)
     preempt(p, r);
-  else if (roll < 230 + (uint32_t)h->params.rejects)
+  else if (roll >= 230 && roll < 230 + (uint32_t)h->params.rejects)
     lls_plan_reject(p->plan, r, roll % 2 ? LLS_FINISH_REJECTED : LLS_FINISH_CAPACITY);
   else
     run(p, r);

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The step loop under policies that plan odd things, place oddly and refuse at random,
+ * while they check that the core keeps its side of the contract; and under plans that
+ * must be refused, until the built-in order takes over. Whatever they do, who ends with
+ * LENGTH has the reference's text, everybody ends once, and the memory comes back.
+ */
+#include "t/tap.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "t/harness.h"
+#include "t/reference.h"
+
+#define CLIENTS 12
+#define SEEDS   25
+
+struct client {
+  const struct reference_prompt *prompt;
+  int32_t tokens[64];
+  uint32_t n_tokens, finished, reason;
+};
+
+static void on_event(void *context, const struct lls_event *event)
+{
+  (void)context;
+  struct client *c = event->owner;
+  assert_int_equal(c->finished, 0);
+  if (event->kind == LLS_EVENT_TOKEN) {
+    assert_true(c->n_tokens < 64);
+    c->tokens[c->n_tokens++] = event->token.token;
+  } else {
+    c->finished++;
+    c->reason = event->reason;
+  }
+}
+
+/* Path of a fixture; the strings live as long as the test program. */
+static const char *fixture(const char *name)
+{
+  const char *build = getenv("LLS_BUILDDIR");
+  char *path = malloc(4096);
+  assert_non_null(path);
+  snprintf(path, 4096, "%s/t/plugin/.libs/%s.so", build != NULL ? build : ".", name);
+  return path;
+}
+
+struct outcome {
+  struct lls_loop_status status;
+  uint32_t by_length; /* requests that got their whole text */
+  char *log;
+};
+
+static void submit_all(struct harness *h, struct client *clients,
+                       const struct reference *ref)
+{
+  struct lls_error err = {0};
+  for (int i = 0; i < CLIENTS; i++) {
+    clients[i] = (struct client){.prompt = &ref->prompts[i % 3]};
+    struct lls_submission s = harness_submission(
+        clients[i].prompt->tokens, clients[i].prompt->n_prompt, 64, &clients[i]);
+    uint64_t id;
+    if (lls_loop_submit(h->loop, &s, &id, &err) < 0)
+      fail_msg("submit: %s", err.text);
+  }
+}
+
+static void check_clients(const struct client *clients, struct outcome *out)
+{
+  for (int i = 0; i < CLIENTS; i++) {
+    const struct client *c = &clients[i];
+    assert_int_equal(c->finished, 1);
+    const int32_t *greedy = c->prompt->tokens + c->prompt->n_prompt;
+    assert_memory_equal(c->tokens, greedy, c->n_tokens * sizeof *greedy);
+    if (c->reason == LLS_FINISH_LENGTH)
+      assert_int_equal(c->n_tokens, 64);
+    out->by_length += c->reason == LLS_FINISH_LENGTH;
+  }
+}
+
+static char *read_all(int fd)
+{
+  off_t size = lseek(fd, 0, SEEK_END);
+  char *text = calloc(1, (size_t)size + 1);
+  assert_non_null(text);
+  assert_int_equal(pread(fd, text, (size_t)size, 0), size);
+  close(fd);
+  return text;
+}
+
+/* Runs CLIENTS requests to their end under these policies. */
+static struct outcome run(struct harness_options *o)
+{
+  struct harness h;
+  struct lls_error err = {0};
+  struct outcome out = {0};
+  struct client clients[CLIENTS];
+  struct reference *ref = reference_read("llama");
+  o->model = "t/data/models/llama";
+  o->element = LLS_F32;
+  o->max_tokens = 96;
+  o->max_sequences = 8;
+  o->max_requests = 32;
+  o->block_tokens = 8;
+  o->device_units = o->device_units > 0 ? o->device_units : 96;
+  o->host_units = 96;
+  o->log_level = LLS_LOG_WARNING;
+  if (harness_open(&h, o, &err) < 0)
+    fail_msg("%s", err.text);
+  h.log.fd = memfd_create("log", 0);
+  submit_all(&h, clients, ref);
+  for (int i = 0; i < 100000 && !lls_loop_idle(h.loop); i++) {
+    assert_true(lls_loop_step(h.loop) >= 0);
+    lls_loop_events(h.loop, on_event, NULL);
+  }
+  assert_true(lls_loop_idle(h.loop));
+  check_clients(clients, &out);
+  lls_loop_status(h.loop, &out.status);
+  assert_int_equal(out.status.device_units_free, out.status.device_units_total);
+  assert_int_equal(out.status.host_units_free, out.status.host_units_total);
+  int log = h.log.fd;
+  harness_close(&h);
+  out.log = read_all(log);
+  char *complaint = strstr(out.log, "host-misbehaving");
+  if (complaint != NULL)
+    fail_msg("%.300s", complaint);
+  reference_free(ref);
+  return out;
+}
+
+static void test_hostile_scheduler(void **state)
+{
+  (void)state;
+  uint32_t complete = 0;
+  for (int seed = 1; seed <= SEEDS; seed++) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", seed);
+    const char *const parameters[] = {"seed", number, NULL};
+    struct harness_options o = {
+        .scheduler = {fixture("scheduler_hostile"), parameters},
+        .cache = {"paged", NULL},
+        .predictor = {fixture("predictor_hostile"), parameters},
+    };
+    struct outcome out = run(&o);
+    assert_int_equal(out.status.plans_refused, 0);
+    complete += out.by_length;
+    free(out.log);
+  }
+  assert_true(complete > SEEDS * CLIENTS / 2); /* it rejects some, not most */
+}
+
+static void test_hostile_cache(void **state)
+{
+  (void)state;
+  const char *const schedulers[] = {"fcfs", "sarathi"};
+  for (int seed = 1; seed <= SEEDS; seed++) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", seed);
+    const char *const parameters[] = {"seed", number, NULL};
+    struct harness_options o = {
+        .scheduler = {schedulers[seed % 2], NULL},
+        .cache = {fixture("cache_hostile"), parameters},
+        .predictor = {"none", NULL},
+    };
+    struct outcome out = run(&o);
+    assert_int_equal(out.by_length, CLIENTS);
+    assert_int_equal(out.status.plans_refused, 0);
+    free(out.log);
+  }
+}
+
+static void test_everybody_hostile(void **state)
+{
+  (void)state;
+  for (int seed = 1; seed <= SEEDS; seed++) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", seed);
+    const char *const parameters[] = {"seed", number, NULL};
+    struct harness_options o = {
+        .scheduler = {fixture("scheduler_hostile"), parameters},
+        .cache = {fixture("cache_hostile"), parameters},
+        .predictor = {fixture("predictor_hostile"), parameters},
+    };
+    free(run(&o).log);
+  }
+}
+
+static void test_bad_plans_are_refused_and_the_builtin_order_takes_over(void **state)
+{
+  (void)state;
+  for (int seed = 1; seed <= SEEDS; seed++) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", seed);
+    const char *const parameters[] = {"seed",    number, "mode", "illegal",
+                                      "rejects", "0",    NULL};
+    struct harness_options o = {
+        .scheduler = {fixture("scheduler_hostile"), parameters},
+        .cache = {"paged", NULL},
+        .predictor = {"none", NULL},
+        .strikes = 5,
+    };
+    struct outcome out = run(&o);
+    assert_int_equal(out.status.plans_refused, 5);
+    assert_true(out.status.fallen_back);
+    assert_non_null(strstr(out.status.fallback_reason, "5 bad or late plans"));
+    assert_non_null(
+        strstr(out.log, "plugin-misbehaving scheduler hostile: plan of step"));
+    assert_int_equal(out.by_length, CLIENTS);
+    free(out.log);
+  }
+}
+
+static void test_null_policies(void **state)
+{
+  (void)state;
+  struct harness_options o = {
+      .scheduler = {fixture("scheduler_null"), NULL},
+      .cache = {fixture("cache_null"), NULL},
+      .predictor = {"none", NULL},
+      .device_units = 2048, /* it keeps a full context for every slot */
+  };
+  struct outcome out = run(&o);
+  assert_int_equal(out.by_length, CLIENTS);
+  free(out.log);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_null_policies),
+      cmocka_unit_test(test_hostile_scheduler),
+      cmocka_unit_test(test_hostile_cache),
+      cmocka_unit_test(test_everybody_hostile),
+      cmocka_unit_test(test_bad_plans_are_refused_and_the_builtin_order_takes_over),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
