@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tables can't say about the core's own keys. */
+#include "core/base/address.h"
 #include "core/config/load.h"
 
 #include <errno.h>
@@ -9,28 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Digits only, 0 to 65535. */
-static bool is_port(const char *text)
-{
-  size_t length = strspn(text, "0123456789");
-  return length > 0 && length <= 5 && text[length] == '\0' && atoi(text) <= 65535;
-}
-
-/* HOST:PORT, where a host with colons of its own stands in brackets. */
-static bool is_address(const char *text)
-{
-  const char *port = strrchr(text, ':');
-  if (port == NULL || !is_port(port + 1))
-    return false;
-  if (text[0] == '[')
-    return port > text + 2 && port[-1] == ']';
-  return strchr(text, ':') == port;
-}
-
 static void check_listen(struct lls_loading *l)
 {
   const char *listen = l->config->server.listen;
-  if (!is_address(listen))
+  char host[LLS_HOST_MAX];
+  const char *port;
+  if (lls_address_split(listen, host, &port) < 0)
     lls_loading_error(l, lls_loading_line(l, "server", "listen"),
                       "[server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, "
                       "0.0.0.0:8080 or [::1]:8080; found '%s'",

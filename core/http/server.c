@@ -10,6 +10,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "core/base/address.h"
 #include "core/http/connection.h"
 
 #define BACKLOG      1024
@@ -35,37 +36,16 @@ void lls_http_server_destroy(struct lls_http_server *server)
 
 /* ---- listening ------------------------------------------------------------------ */
 
-/* "host:port" in two; host is "" for all interfaces. */
-static int split_address(const char *address, char *host, size_t size, const char **port)
-{
-  const char *colon = strrchr(address, ':');
-  if (colon == NULL || colon[1] == '\0')
-    return -EINVAL;
-  *port = colon + 1;
-  size_t length = (size_t)(colon - address);
-  if (length >= 2 && address[0] == '[' && address[length - 1] == ']') {
-    address++;
-    length -= 2;
-  } else if (memchr(address, ':', length) != NULL) {
-    return -EINVAL;
-  }
-  if (length >= size)
-    return -EINVAL;
-  memcpy(host, address, length);
-  host[length] = '\0';
-  return strspn(*port, "0123456789") == strlen(*port) ? 0 : -EINVAL;
-}
-
 static int resolve(const char *address, struct addrinfo **out, struct lls_error *err)
 {
-  char host[256];
+  char host[LLS_HOST_MAX];
   const char *port;
   const struct addrinfo hints = {
       .ai_flags = AI_PASSIVE,
       .ai_family = AF_UNSPEC,
       .ai_socktype = SOCK_STREAM,
   };
-  if (split_address(address, host, sizeof host, &port) != 0 || atol(port) > 65535)
+  if (lls_address_split(address, host, &port) < 0)
     return lls_fail(err, -EINVAL,
                     "%s: not an address to listen on; write host:port, such as "
                     "127.0.0.1:8080 or [::1]:8080",
