@@ -35,7 +35,7 @@ static bool in_table(struct lookup *w)
 {
   for (uint32_t i = 0; i < w->device->step->n_rows; i++) {
     int64_t id = (int64_t)w->ids[i] + w->offset;
-    if (id < 0 || (uint64_t)id >= w->table->rows) {
+    if ((uint64_t)id >= w->table->rows) {
       lls_cpu_step_fail(w->device, -EINVAL, "row %u wants entry %lld of a table of %zu",
                         i, (long long)id, w->table->rows);
       return false;

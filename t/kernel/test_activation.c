@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Activations at every ISA level against their formulas in long double, from -200 to 200
+ * and where f32 ends, and the operations that only move rows: add, gather, embed.
+ *
+ * Tolerance: relative to the larger of the result and 1, and for the exact gelu, whose
+ * approximation of erf is good to 1.5e-7, to |x| as well.
+ */
+#include "t/kernel/fixture.h"
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/number.h"
+
+#define ACTIVATION_EPSILON 5e-7
+#define EXP_EPSILON        5e-7
+
+#define MAX_ROWS    16
+#define MAX_COLUMNS 4096
+
+static long double formula(enum lls_activation kind, long double x)
+{
+  switch (kind) {
+  case LLS_ACT_RELU:
+    return x > 0 ? x : 0;
+  case LLS_ACT_GELU:
+    return x * 0.5L * erfcl(-x / sqrtl(2));
+  case LLS_ACT_GELU_TANH:
+    return x * 0.5L * (1 + tanhl(sqrtl(2 / acosl(-1)) * (x + 0.044715L * x * x * x)));
+  case LLS_ACT_SILU:
+    return x / (1 + expl(-x));
+  }
+  return 0;
+}
+
+static double tolerance(long double x, long double wanted)
+{
+  long double scale = fmaxl(1, fabsl(wanted));
+  return (double)(ACTIVATION_EPSILON * fmaxl(scale, fminl(fabsl(x), 1e3L)));
+}
+
+/* A grid dense about zero, then extremes. */
+static void fill_grid(float *x, size_t n)
+{
+  static const float extremes[] = {0.0f, -0.0f, 1e-30f, -1e-30f,
+                                   1e4f, -1e4f, 1e30f,  -1e30f};
+  for (size_t i = 0; i < n; i++) {
+    float t = 2 * (float)i / (float)n - 1;
+    x[i] = 200 * t * t * t;
+  }
+  memcpy(x, extremes, sizeof extremes);
+}
+
+static void activations(struct lls_device *device)
+{
+  static const uint32_t columns[] = {8, 9, 31, 1000, 4096};
+  float *x = malloc(3 * MAX_COLUMNS * sizeof *x),
+        *y = malloc(3 * MAX_COLUMNS * sizeof *y);
+  for (int kind = LLS_ACT_RELU; kind <= LLS_ACT_SILU; kind++) {
+    for (size_t c = 0; c < 5; c++) {
+      size_t n = 3 * columns[c];
+      fill_grid(x, n);
+      memcpy(y, x, n * sizeof *y);
+      device->ops->activate(device, kind, y, 3, columns[c]);
+      for (size_t i = 0; i < n; i++) {
+        long double wanted = formula(kind, x[i]);
+        assert_near(device, "activate", i, y[i], (double)wanted, tolerance(x[i], wanted));
+      }
+    }
+  }
+  free(x);
+  free(y);
+}
+
+static void test_activations(void **state)
+{
+  (void)state;
+  each_level(2, MAX_ROWS, MAX_COLUMNS, activations);
+}
+
+static void gates(struct lls_device *device)
+{
+  static const uint32_t columns[] = {1, 8, 27, 2048};
+  float *x = malloc(4 * 2 * MAX_COLUMNS * sizeof *x),
+        *y = malloc(4 * MAX_COLUMNS * sizeof *y);
+  for (int kind = LLS_ACT_RELU; kind <= LLS_ACT_SILU; kind++) {
+    for (size_t c = 0; c < 4; c++) {
+      uint32_t n = columns[c];
+      fill_random(x, 4 * 2 * n);
+      device->ops->gated(device, kind, x, 4, n, y);
+      for (uint32_t i = 0; i < 4 * n; i++) {
+        const float *gate = x + i / n * 2 * n + i % n;
+        long double act = formula(kind, gate[0]), up = gate[n];
+        assert_near(device, "gated", i, y[i], (double)(act * up),
+                    tolerance(gate[0], act) * (double)fmaxl(1, fabsl(up)));
+      }
+    }
+  }
+  free(x);
+  free(y);
+}
+
+static void test_gates(void **state)
+{
+  (void)state;
+  each_level(2, MAX_ROWS, MAX_COLUMNS, gates);
+}
+
+/* The exponential of sampling and of the activations, and the sum it returns. */
+static void exponentials(struct lls_device *device)
+{
+  const struct lls_cpu_row_kernels *k = &lls_cpu(device)->kernels.rows;
+  enum { N = 10007 };
+  float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+  double sum = 0;
+  for (size_t i = 0; i < N; i++)
+    x[i] = -100 * (float)i / N;
+  x[1] = -INFINITY;
+  x[2] = NAN;
+  double got = k->exp_sum(x, 0, 1, N, y);
+  for (size_t i = 0; i < N; i++) {
+    double wanted = i == 2 ? 0 : exp(x[i]);
+    assert_near(device, "exp", i, y[i], wanted, wanted * EXP_EPSILON + 1.3e-38);
+    sum += wanted;
+  }
+  assert_near(device, "sum of exp", 0, got, sum, sum * EXP_EPSILON);
+  assert_true(y[0] == 1 && y[1] == 0 && y[2] == 0);
+  assert_true(k->max(x, N) == 0);
+  x[N - 1] = 5;
+  assert_true(k->max(x, N) == 5);
+  assert_true(k->max(x + 1, 2) == -INFINITY);
+  free(x);
+  free(y);
+}
+
+static void test_exponentials(void **state)
+{
+  (void)state;
+  each_level(1, MAX_ROWS, MAX_COLUMNS, exponentials);
+}
+
+/* ---- rows ------------------------------------------------------------------------ */
+
+static void moves(struct lls_device *device)
+{
+  static const uint32_t picked[] = {5, 0, 5, 2};
+  enum { ROWS = 7, COLUMNS = 1501 };
+  float *x = malloc(ROWS * COLUMNS * sizeof *x), *y = malloc(ROWS * COLUMNS * sizeof *y);
+  float *sum = malloc(ROWS * COLUMNS * sizeof *sum);
+  fill_random(x, ROWS * COLUMNS);
+  fill_random(y, ROWS * COLUMNS);
+  memcpy(sum, y, ROWS * COLUMNS * sizeof *sum);
+  device->ops->add(device, x, ROWS, COLUMNS, sum);
+  for (size_t i = 0; i < ROWS * COLUMNS; i++)
+    assert_true(sum[i] == x[i] + y[i]);
+  device->ops->gather(device, x, picked, 4, COLUMNS, y);
+  for (size_t i = 0; i < 4; i++)
+    assert_memory_equal(y + i * COLUMNS, x + picked[i] * COLUMNS, COLUMNS * sizeof *x);
+  free(x);
+  free(y);
+  free(sum);
+}
+
+static void test_moves(void **state)
+{
+  (void)state;
+  each_level(2, MAX_ROWS, MAX_COLUMNS, moves);
+}
+
+struct table {
+  uint16_t half[50][24];
+  float full[50][24];
+};
+
+static struct lls_tensor_view table_view(const struct table *t, enum lls_dtype dtype)
+{
+  return (struct lls_tensor_view){
+      .data = dtype == LLS_F32 ? (const void *)t->full : t->half,
+      .dtype = dtype,
+      .rows = 50,
+      .columns = 19, /* of 24: rows have a stride */
+      .row_stride = 24,
+  };
+}
+
+static float table_entry(const struct table *t, enum lls_dtype dtype, int32_t row,
+                         int column)
+{
+  if (dtype == LLS_F32)
+    return t->full[row][column];
+  uint16_t half = t->half[row][column];
+  return dtype == LLS_F16 ? lls_f16_to_f32(half) : lls_bf16_to_f32(half);
+}
+
+static void embeddings(struct lls_device *device)
+{
+  static const enum lls_dtype dtypes[] = {LLS_F32, LLS_F16, LLS_BF16};
+  const int32_t tokens[] = {0, 49, 7, 7, 21}, positions[] = {0, 1, 47, 3, 12};
+  const struct lls_device_step step = {
+      .n_rows = 5, .tokens = tokens, .positions = positions};
+  struct table t;
+  fill_random(&t.full[0][0], 50 * 24);
+  for (size_t i = 0; i < 3; i++) {
+    for (int k = 0; k < 50 * 24; k++)
+      (&t.half[0][0])[k] = dtypes[i] == LLS_F16 ? lls_f32_to_f16((&t.full[0][0])[k])
+                                                : lls_f32_to_bf16((&t.full[0][0])[k]);
+    struct lls_tensor_view view = table_view(&t, dtypes[i]);
+    float x[5][19];
+    void *table;
+    assert_int_equal(device->ops->table_create(device, &view, &table, NULL), 0);
+    assert_int_equal(device->ops->step_begin(device, NULL, &step), 0);
+    device->ops->embed(device, table, x);
+    device->ops->embed_positions(device, table, 2, x);
+    assert_int_equal(device->ops->step_end(device, NULL), 0);
+    for (int row = 0; row < 5; row++) {
+      for (int c = 0; c < 19; c++)
+        assert_true(x[row][c] == table_entry(&t, dtypes[i], tokens[row], c) +
+                                     table_entry(&t, dtypes[i], positions[row] + 2, c));
+    }
+    device->ops->table_destroy(device, table);
+  }
+}
+
+static void test_embeddings(void **state)
+{
+  (void)state;
+  each_level(2, MAX_ROWS, MAX_COLUMNS, embeddings);
+}
+
+static void test_entries_outside_a_table(void **state)
+{
+  (void)state;
+  struct lls_device *device = create_device(NULL, 1, MAX_ROWS, MAX_COLUMNS);
+  struct table t = {0};
+  struct lls_tensor_view view = table_view(&t, LLS_F32);
+  static const int32_t bad[] = {-1, 50, INT32_MAX, INT32_MIN};
+  float x[19];
+  void *table;
+  assert_int_equal(device->ops->table_create(device, &view, &table, NULL), 0);
+  for (size_t i = 0; i < 4; i++) {
+    const struct lls_device_step step = {
+        .n_rows = 1, .tokens = &bad[i], .positions = &bad[i]};
+    assert_int_equal(device->ops->step_begin(device, NULL, &step), 0);
+    device->ops->embed(device, table, x);
+    assert_int_equal(device->ops->step_end(device, NULL), -EINVAL);
+    assert_int_equal(device->ops->step_begin(device, NULL, &step), 0);
+    device->ops->embed_positions(device, table, 2, x);
+    assert_int_equal(device->ops->step_end(device, NULL), i == 0 ? 0 : -EINVAL);
+  }
+  device->ops->table_destroy(device, table);
+  device->ops->destroy(device);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_activations),  cmocka_unit_test(test_gates),
+      cmocka_unit_test(test_exponentials), cmocka_unit_test(test_moves),
+      cmocka_unit_test(test_embeddings),   cmocka_unit_test(test_entries_outside_a_table),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
