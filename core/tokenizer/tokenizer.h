@@ -52,7 +52,7 @@ int32_t lls_tokenizer_eos(const struct lls_tokenizer *tokenizer);
 
 /* The id of a token's string, such as "<|eot_id|>", or -1. */
 int32_t lls_tokenizer_find(const struct lls_tokenizer *tokenizer, const char *string);
-/* A token's string as the vocabulary writes it; not terminated, NULL for an unused id. */
+/* A token's string as the vocabulary writes it, terminated; NULL for an unused id. */
 const char *lls_tokenizer_string(const struct lls_tokenizer *tokenizer, int32_t id,
                                  size_t *length);
 /* The bytes a token stands for inside a text, maybe half a character; NULL if unused. */

@@ -94,6 +94,7 @@ static struct lls_slice append_text(struct lls_vocab *vocab, const char *text,
 {
   struct lls_slice slice = {(uint32_t)vocab->text.length, (uint32_t)length};
   lls_bytes_append(&vocab->text, text, length);
+  lls_bytes_append(&vocab->text, "", 1);
   return slice;
 }
 
