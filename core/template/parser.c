@@ -27,6 +27,16 @@ bool lls_parser_accept(struct lls_parser *parser, enum lls_token_kind kind,
   return true;
 }
 
+bool lls_parser_accept_operator(struct lls_parser *parser, const char *text)
+{
+  return lls_parser_accept(parser, LLS_TOKEN_OPERATOR, text);
+}
+
+bool lls_parser_accept_word(struct lls_parser *parser, const char *text)
+{
+  return lls_parser_accept(parser, LLS_TOKEN_NAME, text);
+}
+
 bool lls_parser_expect(struct lls_parser *parser, enum lls_token_kind kind,
                        const char *text)
 {
@@ -140,7 +150,7 @@ static struct lls_node *parse_names(struct lls_parser *parser)
     name->name = lls_parser_name(parser);
     *tail = name;
     tail = &name->next;
-  } while (lls_parser_accept(parser, LLS_TOKEN_OPERATOR, ","));
+  } while (lls_parser_accept_operator(parser, ","));
   return first;
 }
 
@@ -151,13 +161,13 @@ static struct lls_node *parse_for(struct lls_parser *parser)
   struct lls_node *node = lls_parser_node(parser, LLS_NODE_FOR);
   if (node == NULL)
     return NULL;
-  bool bracket = lls_parser_accept(parser, LLS_TOKEN_OPERATOR, "(");
+  bool bracket = lls_parser_accept_operator(parser, "(");
   node->names = parse_names(parser);
   if (bracket)
     lls_parser_expect(parser, LLS_TOKEN_OPERATOR, ")");
   lls_parser_expect(parser, LLS_TOKEN_NAME, "in");
   node->left = lls_parse_simple_expression(parser);
-  if (lls_parser_accept(parser, LLS_TOKEN_NAME, "if"))
+  if (lls_parser_accept_word(parser, "if"))
     node->right = lls_parse_expression(parser);
   if (parser->code == 0 && lls_parser_is(parser, LLS_TOKEN_NAME, "recursive"))
     return lls_parser_fail(parser, "a recursive for is not supported");
@@ -182,9 +192,9 @@ static struct lls_node *parse_set(struct lls_parser *parser)
   if (node == NULL)
     return NULL;
   node->name = lls_parser_name(parser);
-  if (lls_parser_accept(parser, LLS_TOKEN_OPERATOR, "."))
+  if (lls_parser_accept_operator(parser, "."))
     node->member = lls_parser_name(parser);
-  if (lls_parser_accept(parser, LLS_TOKEN_OPERATOR, "=")) {
+  if (lls_parser_accept_operator(parser, "=")) {
     node->left = lls_parse_tuple(parser);
     end_statement(parser);
     return node;
@@ -225,17 +235,17 @@ static struct lls_node *parse_jump(struct lls_parser *parser, enum lls_node_kind
 /* After "{%". */
 static struct lls_node *parse_statement(struct lls_parser *parser)
 {
-  if (lls_parser_accept(parser, LLS_TOKEN_NAME, "if"))
+  if (lls_parser_accept_word(parser, "if"))
     return parse_if(parser);
-  if (lls_parser_accept(parser, LLS_TOKEN_NAME, "for"))
+  if (lls_parser_accept_word(parser, "for"))
     return parse_for(parser);
-  if (lls_parser_accept(parser, LLS_TOKEN_NAME, "set"))
+  if (lls_parser_accept_word(parser, "set"))
     return parse_set(parser);
-  if (lls_parser_accept(parser, LLS_TOKEN_NAME, "generation"))
+  if (lls_parser_accept_word(parser, "generation"))
     return parse_generation(parser);
-  if (lls_parser_accept(parser, LLS_TOKEN_NAME, "break"))
+  if (lls_parser_accept_word(parser, "break"))
     return parse_jump(parser, LLS_NODE_BREAK);
-  if (lls_parser_accept(parser, LLS_TOKEN_NAME, "continue"))
+  if (lls_parser_accept_word(parser, "continue"))
     return parse_jump(parser, LLS_NODE_CONTINUE);
   return lls_parser_fail(parser, "the statement \"%.*s\" is not supported here",
                          (int)parser->word->length,

@@ -9,7 +9,7 @@
 /* Parses tree->source into tree->root. */
 int lls_parse(struct lls_tree *tree, struct lls_error *err);
 
-/* The rest is between parser.c (statements) and expression.c. */
+/* The rest is between parser.c (statements), expression.c, postfix.c and primary.c. */
 
 #define LLS_PARSE_DEPTH 100 /* nesting of blocks and expressions together */
 
@@ -27,6 +27,8 @@ bool lls_parser_is(const struct lls_parser *parser, enum lls_token_kind kind,
 /* Goes on if the current word is that one. */
 bool lls_parser_accept(struct lls_parser *parser, enum lls_token_kind kind,
                        const char *text);
+bool lls_parser_accept_operator(struct lls_parser *parser, const char *text);
+bool lls_parser_accept_word(struct lls_parser *parser, const char *text);
 bool lls_parser_expect(struct lls_parser *parser, enum lls_token_kind kind,
                        const char *text);
 /* One level deeper; false, and a failure, if that is too deep. Undone by depth--. */
@@ -44,5 +46,13 @@ struct lls_node *lls_parse_expression(struct lls_parser *parser);
 struct lls_node *lls_parse_simple_expression(struct lls_parser *parser);
 /* The same with "a, b", which makes a list. */
 struct lls_node *lls_parse_tuple(struct lls_parser *parser);
+struct lls_node *lls_parse_primary(struct lls_parser *parser);
+/* Members, indices and slices of what has been parsed. */
+struct lls_node *lls_parse_postfix(struct lls_parser *parser, struct lls_node *node);
+/* Filters and tests of it. */
+struct lls_node *lls_parse_filters(struct lls_parser *parser, struct lls_node *node);
+/* After "(", up to ")": arguments that the function takes. */
+struct lls_node *lls_parse_arguments(struct lls_parser *parser,
+                                     const struct lls_function *function);
 
 #endif

@@ -7,6 +7,7 @@
 #include "core/tokenizer/decoder.h"
 
 #include "core/tokenizer/bytelevel.h"
+#include "core/tokenizer/stage.h"
 #include "core/tokenizer/utf8.h"
 
 #include <errno.h>
@@ -199,24 +200,18 @@ static int load_step(struct lls_decoder *decoder, const char *type, const json_t
     decoder->fused = true;
     return 0;
   }
-  return lls_fail(err, -ENOTSUP, "type \"%s\" is not supported", type);
+  return lls_stage_unknown(type, err);
+}
+
+static int load_item(void *stage, const json_t *item, struct lls_error *err)
+{
+  return lls_decoder_load(stage, item, err);
 }
 
 static int load_sequence(struct lls_decoder *decoder, const json_t *node,
                          struct lls_error *err)
 {
-  const json_t *list = json_object_get(node, "decoders");
-  if (!json_is_array(list))
-    return lls_fail(err, -EINVAL, "\"decoders\" is not a list");
-  size_t i;
-  json_t *item;
-  json_array_foreach((json_t *)list, i, item)
-  {
-    int code = lls_decoder_load(decoder, item, err);
-    if (code < 0)
-      return code;
-  }
-  return 0;
+  return lls_stage_sequence(node, "decoders", load_item, decoder, err);
 }
 
 int lls_decoder_load(struct lls_decoder *decoder, const json_t *node,
@@ -224,9 +219,9 @@ int lls_decoder_load(struct lls_decoder *decoder, const json_t *node,
 {
   if (node == NULL || json_is_null(node))
     return lls_fail(err, -ENOTSUP, "there is none, so tokens cannot become text again");
-  const char *type = json_string_value(json_object_get(node, "type"));
+  const char *type = lls_stage_type(node, err);
   if (type == NULL)
-    return lls_fail(err, -EINVAL, "\"type\" is missing");
+    return -EINVAL;
   if (strcmp(type, "Sequence") == 0)
     return load_sequence(decoder, node, err);
   if (decoder->fused)

@@ -3,6 +3,7 @@
 #include "core/tokenizer/normalizer.h"
 
 #include "core/tokenizer/bytelevel.h"
+#include "core/tokenizer/stage.h"
 #include "core/tokenizer/unicode.h"
 #include "core/tokenizer/utf8.h"
 
@@ -165,23 +166,18 @@ static int load_step(struct normalize_step *step, const char *type, const json_t
     step->form = kinds[i].form;
     return kinds[i].load != NULL ? kinds[i].load(step, node, err) : 0;
   }
-  return lls_fail(err, -ENOTSUP, "type \"%s\" is not supported", type);
+  return lls_stage_unknown(type, err);
 }
 
-static int load_sequence(struct lls_normalizer *normalizer, const json_t *list,
+static int load_item(void *stage, const json_t *item, struct lls_error *err)
+{
+  return lls_normalizer_load(stage, item, err);
+}
+
+static int load_sequence(struct lls_normalizer *normalizer, const json_t *node,
                          struct lls_error *err)
 {
-  if (!json_is_array(list))
-    return lls_fail(err, -EINVAL, "\"normalizers\" is not a list");
-  size_t i;
-  json_t *item;
-  json_array_foreach((json_t *)list, i, item)
-  {
-    int code = lls_normalizer_load(normalizer, item, err);
-    if (code < 0)
-      return code;
-  }
-  return 0;
+  return lls_stage_sequence(node, "normalizers", load_item, normalizer, err);
 }
 
 int lls_normalizer_load(struct lls_normalizer *normalizer, const json_t *node,
@@ -189,11 +185,11 @@ int lls_normalizer_load(struct lls_normalizer *normalizer, const json_t *node,
 {
   if (node == NULL || json_is_null(node))
     return 0;
-  const char *type = json_string_value(json_object_get(node, "type"));
+  const char *type = lls_stage_type(node, err);
   if (type == NULL)
-    return lls_fail(err, -EINVAL, "\"type\" is missing");
+    return -EINVAL;
   if (strcmp(type, "Sequence") == 0)
-    return load_sequence(normalizer, json_object_get(node, "normalizers"), err);
+    return load_sequence(normalizer, node, err);
   struct normalize_step *step = add_step(normalizer);
   if (step == NULL)
     return lls_fail(err, -ENOMEM, "no memory for a normalizer");

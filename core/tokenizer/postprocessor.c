@@ -5,6 +5,8 @@
  */
 #include "core/tokenizer/postprocessor.h"
 
+#include "core/tokenizer/stage.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,21 +87,15 @@ static int load_pair(struct lls_postprocessor *post, const json_t *node,
   return 0;
 }
 
+static int load_item(void *stage, const json_t *item, struct lls_error *err)
+{
+  return lls_postprocessor_load(stage, item, err);
+}
+
 static int load_sequence(struct lls_postprocessor *post, const json_t *node,
                          struct lls_error *err)
 {
-  const json_t *list = json_object_get(node, "processors");
-  if (!json_is_array(list))
-    return lls_fail(err, -EINVAL, "\"processors\" is not a list");
-  size_t i;
-  json_t *item;
-  json_array_foreach((json_t *)list, i, item)
-  {
-    int code = lls_postprocessor_load(post, item, err);
-    if (code < 0)
-      return code;
-  }
-  return 0;
+  return lls_stage_sequence(node, "processors", load_item, post, err);
 }
 
 int lls_postprocessor_load(struct lls_postprocessor *post, const json_t *node,
@@ -107,10 +103,10 @@ int lls_postprocessor_load(struct lls_postprocessor *post, const json_t *node,
 {
   if (node == NULL || json_is_null(node))
     return 0;
-  const char *type = json_string_value(json_object_get(node, "type"));
+  const char *type = lls_stage_type(node, err);
   int code = 0;
   if (type == NULL)
-    return lls_fail(err, -EINVAL, "\"type\" is missing");
+    return -EINVAL;
   if (strcmp(type, "Sequence") == 0)
     code = load_sequence(post, node, err);
   else if (strcmp(type, "TemplateProcessing") == 0)
@@ -118,7 +114,7 @@ int lls_postprocessor_load(struct lls_postprocessor *post, const json_t *node,
   else if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)
     code = load_pair(post, node, err);
   else if (strcmp(type, "ByteLevel") != 0) /* which only corrects offsets */
-    return lls_fail(err, -ENOTSUP, "type \"%s\" is not supported", type);
+    return lls_stage_unknown(type, err);
   if (code == 0 && (post->before.failed || post->after.failed))
     code = lls_fail(err, -ENOMEM, "no memory for the post-processor");
   return code;

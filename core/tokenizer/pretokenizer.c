@@ -4,6 +4,7 @@
 
 #include "core/tokenizer/bytelevel.h"
 #include "core/tokenizer/split.h"
+#include "core/tokenizer/stage.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -245,21 +246,15 @@ static int load_delimiter(struct lls_pretokenizer *pretokenizer, const json_t *n
   return add_split(pretokenizer, delimiter, true, LLS_REMOVED, false, err);
 }
 
+static int load_item(void *stage, const json_t *item, struct lls_error *err)
+{
+  return lls_pretokenizer_load(stage, item, err);
+}
+
 static int load_sequence(struct lls_pretokenizer *pretokenizer, const json_t *node,
                          struct lls_error *err)
 {
-  const json_t *list = json_object_get(node, "pretokenizers");
-  if (!json_is_array(list))
-    return lls_fail(err, -EINVAL, "\"pretokenizers\" is not a list");
-  size_t i;
-  json_t *item;
-  json_array_foreach((json_t *)list, i, item)
-  {
-    int code = lls_pretokenizer_load(pretokenizer, item, err);
-    if (code < 0)
-      return code;
-  }
-  return 0;
+  return lls_stage_sequence(node, "pretokenizers", load_item, pretokenizer, err);
 }
 
 static const struct {
@@ -283,13 +278,13 @@ int lls_pretokenizer_load(struct lls_pretokenizer *pretokenizer, const json_t *n
 {
   if (node == NULL || json_is_null(node))
     return 0;
-  const char *type = json_string_value(json_object_get(node, "type"));
+  const char *type = lls_stage_type(node, err);
   if (type == NULL)
-    return lls_fail(err, -EINVAL, "\"type\" is missing");
+    return -EINVAL;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(type, kinds[i].type) == 0)
       return kinds[i].load(pretokenizer, node, err);
-  return lls_fail(err, -ENOTSUP, "type \"%s\" is not supported", type);
+  return lls_stage_unknown(type, err);
 }
 
 void lls_pretokenizer_free(struct lls_pretokenizer *pretokenizer)

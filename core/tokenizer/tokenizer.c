@@ -4,6 +4,7 @@
 
 #include "core/tokenizer/internal.h"
 #include "core/tokenizer/source.h"
+#include "core/tokenizer/stage.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static int load_model(struct lls_tokenizer *tokenizer, const json_t *node,
   if (type == NULL)
     return lls_fail(err, -EINVAL, "\"type\" is missing");
   if (strcmp(type, "BPE") != 0)
-    return lls_fail(err, -ENOTSUP, "type \"%s\" is not supported", type);
+    return lls_stage_unknown(type, err);
   const json_t *vocab = json_object_get(node, "vocab");
   if (!json_is_object(vocab) || json_object_size(vocab) == 0)
     return lls_fail(err, -EINVAL, "\"vocab\" is missing or empty");

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all stages of tokenizer.json have in common: a type, and sequences of each other.
+ */
+#ifndef LLS_TOKENIZER_STAGE_H
+#define LLS_TOKENIZER_STAGE_H
+
+#include "core/base/error.h"
+
+#include <jansson.h>
+
+/* Member "type" of a stage, or NULL and the sentence for -EINVAL. */
+const char *lls_stage_type(const json_t *node, struct lls_error *err);
+
+/* Loads each item of a list, the named member of a Sequence, into the stage. */
+int lls_stage_sequence(const json_t *node, const char *member,
+                       int (*load)(void *stage, const json_t *item,
+                                   struct lls_error *err),
+                       void *stage, struct lls_error *err);
+
+/* The sentence for a type that is not known. */
+int lls_stage_unknown(const char *type, struct lls_error *err);
+
+#endif
