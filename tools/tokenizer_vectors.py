@@ -127,7 +127,10 @@ def families():
         pre_tokenizers.Sequence([pre_tokenizers.Punctuation("contiguous"),
                                  pre_tokenizers.ByteLevel(False),
                                  pre_tokenizers.Digits(individual_digits=False),
-                                 split("[0-9][0-9][0-9]")]), [end])
+                                 split("[0-9][0-9][0-9]")]), [end],
+        added=[AddedToken("<fill>", lstrip=True, rstrip=True, normalized=False),
+               AddedToken("<left>", lstrip=True, normalized=False),
+               AddedToken("<right>", rstrip=True, normalized=True)])
     yield "falcon", falcon, {"eos_token": "<|endoftext|>"}
 
     other = byte_level(
