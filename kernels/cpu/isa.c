@@ -19,8 +19,9 @@ static const char *const names[] = {
 
 static bool have_avx2(void)
 {
+  unsigned a, b, c, d;
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c");
+         __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
 static bool have_avx512(void)

@@ -27,9 +27,10 @@
 #define LLS_PANEL       16 /* outputs of a panel */
 #define LLS_INPUT_ALIGN 32 /* inputs are padded with zeros to a multiple of this */
 #define LLS_ROW_BLOCK   96 /* rows of x packed at a time, a multiple of every max_rows */
-#define LLS_PANEL_BLOCK 16 /* panels that a thread takes, and keeps sums of, at a time   \
-                            */
-#define LLS_DEPTH 512      /* inputs that are added up before they join the sums */
+#define LLS_PANEL_BLOCK                                                                  \
+  16                  /* panels that a thread takes, and keeps sums of, at a time        \
+                       */
+#define LLS_DEPTH 512 /* inputs that are added up before they join the sums */
 
 enum lls_packed {
   LLS_PACKED_F32,  /* (panels, inputs, 16) float */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * linear_simd.h for AVX-512: 32 registers hold 24 sums. bf16 weights are multiplied in
- * pairs (AVX-512-BF16), x rounded to bf16, two products in each of 16 lanes; the other
- * formats in f32.
+ * linear_simd.h for AVX-512: 32 registers hold 16 sums, and the weights they share. bf16
+ * weights are multiplied in pairs (AVX-512-BF16), x rounded to bf16, two products in each
+ * of 16 lanes; the other formats in f32.
  */
-#define MAX_SUMS 24
+#define MAX_SUMS 16
 #define PAIRS
 #include "kernels/cpu/linear_simd.h"
 
-#define MAX_ROWS 12
+#define MAX_ROWS 8
 
 INLINE void tile(const struct lls_tile *t, const size_t x_bytes, enum lls_packed packed)
 {
@@ -27,16 +27,8 @@ INLINE void tile(const struct lls_tile *t, const size_t x_bytes, enum lls_packed
     return run(t, 2, 6, x_bytes, packed);
   case 7:
     return run(t, 2, 7, x_bytes, packed);
-  case 8:
-    return run(t, 2, 8, x_bytes, packed);
-  case 9:
-    return run(t, 2, 9, x_bytes, packed);
-  case 10:
-    return run(t, 2, 10, x_bytes, packed);
-  case 11:
-    return run(t, 2, 11, x_bytes, packed);
   default:
-    return run(t, 2, 12, x_bytes, packed);
+    return run(t, 2, 8, x_bytes, packed);
   }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tiles of a vector level, included by linear_avx2.c and linear_avx512.c, which say
- * how many sums a tile has at most (MAX_SUMS vectors) and, with TILE, how many panels it
- * takes at once for a number of rows. Both multipliers are kept busy by 8 sums in
+ * how many sums a tile has at most (MAX_SUMS vectors) and how many panels it takes at
+ * once for a number of rows. Both multipliers are kept busy by 8 sums in
  * registers (latency 4, two a cycle); x is read once, broadcast, for all panels.
  *
  * Weights become f32 in registers: bf16 by a shift and a mask, f16 and int8 by conversion
@@ -73,25 +73,31 @@ INLINE vf load_weight(const char *w, enum lls_packed packed, const int odd, cons
   }
 }
 
-/* sum (panels, rows, VECTORS) += the two inputs at x (2, rows) times those at w. */
+/*
+ * sum (panels, rows, VECTORS) += the two inputs at x (2, rows) times those at w. The
+ * order is what the compiler needs to keep all sums in registers: weights first, of one
+ * panel with AVX2, of all with AVX-512.
+ */
 INLINE void multiply_two(const char *w, size_t panel_bytes, const float *x,
                          const int panels, const int rows, enum lls_packed packed,
                          vf *sum)
 {
+  const int set = VECTORS == 1 ? panels : 1, sets = panels / set;
   UNROLL
-  for (int i = 0; i < 2 * panels; i++) {
-    const int odd = i / panels, p = i % panels;
-    vf b[VECTORS];
+  for (int i = 0; i < 2 * sets; i++) {
+    const int odd = i / sets, first = i % sets * set;
+    vf b[4];
     UNROLL
-    for (int v = 0; v < VECTORS; v++)
-      b[v] = load_weight(w + p * panel_bytes, packed, odd, v);
+    for (int k = 0; k < set * VECTORS; k++)
+      b[k] =
+          load_weight(w + (first + k / VECTORS) * panel_bytes, packed, odd, k % VECTORS);
     UNROLL
     for (int r = 0; r < rows; r++) {
       vf xr = vset(x[odd * rows + r]);
       UNROLL
-      for (int v = 0; v < VECTORS; v++) {
-        vf *s = sum + (p * rows + r) * VECTORS + v;
-        *s = vfma(xr, b[v], *s);
+      for (int k = 0; k < set * VECTORS; k++) {
+        vf *s = sum + ((first + k / VECTORS) * rows + r) * VECTORS + k % VECTORS;
+        *s = vfma(xr, b[k], *s);
       }
     }
   }
