@@ -283,6 +283,8 @@ void fake_close(struct fake *f)
   policy_unload(&f->scheduler);
   policy_unload(&f->cache);
   policy_unload(&f->predictor);
+  for (uint32_t i = 0; i < f->o.max_requests; i++)
+    fake_free(f->by_slot[i]);
   free(f->by_slot);
   free(f->waiting.items);
   free(f->running.items);

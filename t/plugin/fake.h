@@ -104,6 +104,7 @@ int fake_audit(struct fake *);
 struct fake_request *fake_submit(struct fake *, const int32_t *tokens, uint32_t n,
                                  uint32_t output);
 void fake_cancel(struct fake *, struct fake_request *);
+void fake_free(struct fake_request *); /* without telling anybody */
 /* One step; how many requests ran. */
 uint32_t fake_step(struct fake *);
 uint32_t fake_alive(const struct fake *);

@@ -74,6 +74,15 @@ struct fake_request *fake_submit(struct fake *f, const int32_t *tokens, uint32_t
   return r;
 }
 
+void fake_free(struct fake_request *r)
+{
+  if (r == NULL)
+    return;
+  free(r->tokens);
+  free(r->digests);
+  free(r);
+}
+
 static void finish(struct fake *f, struct fake_request *r, uint32_t reason)
 {
   r->view.state = LLS_FINISHED;
@@ -88,9 +97,7 @@ static void finish(struct fake *f, struct fake_request *r, uint32_t reason)
   struct lls_prompt prompt = prompt_of(r);
   if (reason == LLS_FINISH_LENGTH && f->p->observe != NULL)
     f->p->observe(f->predictor_self, &prompt, r->view.generated_tokens);
-  free(r->tokens);
-  free(r->digests);
-  free(r);
+  fake_free(r);
 }
 
 void fake_cancel(struct fake *f, struct fake_request *r)

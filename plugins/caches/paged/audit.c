@@ -138,8 +138,12 @@ static void audit_entry(struct report *a, const struct sequence *s, uint32_t i)
         "broken block list", s->row);
   say(a, " %" PRIu32, k->block / 2);
   uint32_t most = s->place == ON_HOST ? m->n_host_blocks : m->n_blocks;
-  if (check(a, k->block / 2 < most, "block number too large", k->block))
-    m->marks[k->block / 2]++;
+  if (!check(a, k->block / 2 < most, "block number too large", k->block))
+    return;
+  m->marks[k->block / 2]++;
+  if (s->place == ON_DEVICE)
+    check(a, (i < s->indexed) == (m->blocks[k->block / 2].parent != NIL),
+          "wrong count of blocks in the index", s->row);
 }
 
 /* Prints the lists of sequences that are in `place` and counts their blocks in marks. */

@@ -54,12 +54,10 @@ static void bring_back(struct paged *m, struct sequence *s)
   set(m, &s->place, ON_DEVICE);
 }
 
-/* The block that the next token goes to, if the sequence has one and may not write it. */
+/* Is the next token's block in the index, so that it may not be written? */
 static bool must_copy(const struct paged *m, const struct sequence *s)
 {
-  uint32_t i = s->cached / m->block_tokens;
-  return s->place == ON_DEVICE && i < s->held &&
-         m->blocks[block_at(m, s, i)].parent != NIL;
+  return s->cached / m->block_tokens < s->indexed;
 }
 
 static void copy_on_write(struct paged *m, struct sequence *s)

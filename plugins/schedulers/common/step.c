@@ -54,13 +54,26 @@ uint32_t step_pending(const struct step *s, const struct lls_request *r)
   return pending;
 }
 
-/* True if a whole block is free. vLLM asks for that before it lets any sequence grow,
- * even if its last block has room. */
-static bool block_is_free(const struct step *s, const struct lls_request *r)
+static uint32_t block_units(const struct step *s, const struct lls_request *r)
 {
   struct lls_need need = {.size = sizeof need};
   s->cache->need(s->cache->context, r, s->cache->block_tokens, LLS_FORM_NONE, &need);
-  return free_units(s) >= need.new_units;
+  return need.new_units;
+}
+
+/* True if a whole block is free. vLLM asks for that before it lets any sequence grow,
+ * even if its last block has room. As long as there are more blocks than growths, one
+ * look serves them all: this is the loop over all decodes. */
+static bool block_is_free(struct step *s, const struct lls_request *r, uint32_t tokens)
+{
+  bool by_a_block = tokens <= s->cache->block_tokens;
+  if (by_a_block && s->sure > 1) {
+    s->sure--;
+    return true;
+  }
+  uint32_t units = block_units(s, r), free = free_units(s);
+  s->sure = by_a_block && units > 0 ? free / units : 0;
+  return free >= units;
 }
 
 /* The mode that the core chose, or recompute if the host has no room. */
@@ -90,7 +103,7 @@ bool step_grow(struct step *s, uint32_t i, uint32_t tokens)
   for (;;) {
     bool alone = s->tail == 1;
     int rc = LLS_RESERVE_LATER;
-    if (alone || block_is_free(s, r))
+    if (alone || block_is_free(s, r, tokens))
       rc = reserve(s, r, tokens);
     if (rc == LLS_RESERVE_OK)
       return true;

@@ -27,6 +27,7 @@ struct step { /* one plan in the making */
   uint32_t preempted; /* in this plan */
   uint32_t tail;      /* running[tail] and after have been preempted in this plan */
   uint32_t total_units, watermark_units;
+  uint32_t sure; /* growths by a block that need no look at the free memory */
 };
 
 enum step_answer { STEP_YES, STEP_NOT_NOW, STEP_REJECTED };
