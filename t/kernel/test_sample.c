@@ -290,16 +290,16 @@ static struct lls_sampling random_filters(uint32_t vocab)
   return s;
 }
 
-/* Peaked, flat and with ties: what models give, and what they should not. */
+/* Peaked, flat, with ties, and one token above many that are each a little less than the
+ * first threshold by which candidates are gathered. */
 static void random_logits(float *logits, uint32_t vocab)
 {
-  uint32_t kind = random_bits() % 4;
+  uint32_t kind = random_bits() % 5, best = random_between(0, vocab - 1);
   for (uint32_t i = 0; i < vocab; i++) {
     float x = random_float();
-    logits[i] = kind == 0   ? 10 * x
-                : kind == 1 ? 0.1f * x
-                : kind == 2 ? -20 * x * x * x * x + 5
-                            : (float)(int)(8 * x);
+    const float of_kind[] = {10 * x, 0.1f * x, -20 * x * x * x * x + 5,
+                             (float)(int)(8 * x), i == best ? 0 : -5.6f - 0.1f * x};
+    logits[i] = of_kind[kind];
   }
 }
 
@@ -308,7 +308,7 @@ static void filters(struct lls_device *device)
   static const uint32_t vocabs[] = {1, 2, 5, 40, 513, MAX_VOCAB};
   static float logits[MAX_VOCAB];
   static double p[MAX_VOCAB];
-  for (int round = 0; round < 300; round++) {
+  for (int round = 0; round < 600; round++) {
     uint32_t vocab = vocabs[round % 6];
     struct lls_sampling s[16];
     struct lls_sampled out[16];
