@@ -77,7 +77,7 @@ static bool block_is_free(struct step *s, const struct lls_request *r, uint32_t 
 }
 
 /* The mode that the core chose, or recompute if the host has no room. */
-static bool preempt(struct step *s, const struct lls_request *r)
+static bool take_off(struct step *s, const struct lls_request *r)
 {
   uint32_t mode = s->view->preempt_mode;
   int rc = s->cache->preempt(s->cache->context, r, mode);
@@ -114,7 +114,7 @@ bool step_grow(struct step *s, uint32_t i, uint32_t tokens)
     if (alone)
       return false;
     s->tail--;
-    if (!preempt(s, s->view->running[s->tail]) || s->tail == i)
+    if (!take_off(s, s->view->running[s->tail]) || s->tail == i)
       return false;
   }
 }
@@ -166,9 +166,9 @@ enum step_answer step_bring_back(struct step *s, const struct lls_request *r,
   return try_reserve(s, r, pending, all.new_units - more.new_units);
 }
 
-void step_preferences(struct lls_scheduler_caps *caps, bool swap)
+void step_preferences(struct lls_scheduler_caps *caps, int64_t preempt)
 {
-  if (swap)
+  if (preempt == STEP_SWAP)
     caps->preempt[caps->n_preempt++] = LLS_PREEMPT_SWAP;
   caps->preempt[caps->n_preempt++] = LLS_PREEMPT_RECOMPUTE;
 }

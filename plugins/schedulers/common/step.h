@@ -55,7 +55,19 @@ enum step_answer step_admit(struct step *, const struct lls_request *, uint32_t 
 enum step_answer step_bring_back(struct step *, const struct lls_request *,
                                  uint32_t pending);
 
+/* ---- parameters that all have ------------------------------------------------------ */
+
+enum step_preempt { STEP_RECOMPUTE, STEP_SWAP };
+
+/* Entries of a parameter table whose struct has double watermark, int64_t preempt. */
+#define STEP_PARAMETERS(STRUCT)                                                          \
+  LLS_PARAM_FLOAT(STRUCT, watermark, "0.01", 0, 0.2, "",                                 \
+                  "part of the cache that must stay free when a request is let in"),     \
+      LLS_PARAM_CHOICE(STRUCT, preempt, "recompute", "recompute|swap",                   \
+                       "how running requests make room: dropped and prefilled again, "   \
+                       "or moved to the host")
+
 /* Fills caps with the order of preference: swap (if wanted), recompute. */
-void step_preferences(struct lls_scheduler_caps *, bool swap);
+void step_preferences(struct lls_scheduler_caps *, int64_t preempt);
 
 #endif

@@ -11,8 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { PREEMPT_RECOMPUTE, PREEMPT_SWAP };
-
 struct params {
   int64_t max_tokens, max_seqs;
   double watermark;
@@ -133,7 +131,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   const struct fcfs *f = self;
-  step_preferences(out, f->params.preempt == PREEMPT_SWAP);
+  step_preferences(out, f->params.preempt);
 }
 
 static int create(const struct lls_host *host, const void *params, void **self)
@@ -151,11 +149,7 @@ static const struct lls_param parameters[] = {
                   "most tokens of prompts in one step"),
     LLS_PARAM_INT(struct params, max_seqs, "256", 1, 65536, "sequences",
                   "most sequences that run at once"),
-    LLS_PARAM_FLOAT(struct params, watermark, "0.01", 0, 0.2, "",
-                    "part of the cache that must stay free when a request is let in"),
-    LLS_PARAM_CHOICE(struct params, preempt, "recompute", "recompute|swap",
-                     "how running requests make room: dropped and prefilled again, or "
-                     "moved to the host"),
+    STEP_PARAMETERS(struct params),
 };
 
 static const struct lls_scheduler_vtable vtable = {

@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { PREEMPT_RECOMPUTE, PREEMPT_SWAP };
-
 struct params {
   int64_t chunk, max_seqs;
   double watermark;
@@ -95,7 +93,7 @@ static void caps(void *self, struct lls_scheduler_caps *out)
 {
   const struct params *p = self;
   out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
-  step_preferences(out, p->preempt == PREEMPT_SWAP);
+  step_preferences(out, p->preempt);
 }
 
 static int create(const struct lls_host *host, const void *params, void **self)
@@ -115,11 +113,7 @@ static const struct lls_param parameters[] = {
         "token budget of a step: decodes first, pieces of prompts with the rest"),
     LLS_PARAM_INT(struct params, max_seqs, "128", 1, 65536, "sequences",
                   "most sequences that run at once"),
-    LLS_PARAM_FLOAT(struct params, watermark, "0.01", 0, 0.2, "",
-                    "part of the cache that must stay free when a request is let in"),
-    LLS_PARAM_CHOICE(struct params, preempt, "recompute", "recompute|swap",
-                     "how running requests make room: dropped and prefilled again, or "
-                     "moved to the host"),
+    STEP_PARAMETERS(struct params),
 };
 
 static const struct lls_scheduler_vtable vtable = {
