@@ -95,6 +95,9 @@ int lls_config_rope(const struct lls_json *json, const char *theta_key, double s
                     "between 0 and 1",
                     json->file);
   out->rope.dims = (uint32_t)(out->head_dim * share);
+  if (out->rope.dims == 0)
+    return lls_fail(err, -EINVAL, "%s: no dimension of a head of %u would be rotated",
+                    json->file, out->head_dim);
   return 0;
 }
 

@@ -243,6 +243,7 @@ static void test_refusals(void **state)
       {LLAMA("\"quantization_config\":{},"), -ENOTSUP, "quantised"},
       {LLAMA("\"eos_token_id\":\"x\","), -EINVAL, "should be a token id"},
       {LLAMA("\"eos_token_id\":100,"), -EINVAL, "the vocabulary has 100 tokens"},
+      {NEOX("\"rotary_pct\":0.1,"), -EINVAL, "no dimension of a head of 8"},
       {NEOX("\"rotary_pct\":2,"), -EINVAL, "between 0 and 1"},
       {"{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":64}", -EINVAL,
        "\"num_hidden_layers\" is missing"},

@@ -156,6 +156,50 @@ static void test_truncation_is_always_seen(void **state)
   }
 }
 
+/* Reads the ends of a tensor, if it is still there. */
+static unsigned touch(struct lls_safetensors *st, const char *name, size_t rows,
+                      size_t columns)
+{
+  struct lls_tensor_view view;
+  if (lls_safetensors_view(st, name, rows, columns, &view, NULL) != 0)
+    return 0;
+  const unsigned char *data = view.data;
+  return data[0] + data[rows * columns * lls_dtype_bytes(view.dtype) - 1];
+}
+
+/* One to three bytes of the length or the header are others, at random. */
+static void test_damage_never_crashes(void **state)
+{
+  const char *header = "{\"m\":{\"dtype\":\"BF16\",\"shape\":[2,3],"
+                       "\"data_offsets\":[0,12]},"
+                       "\"v\":{\"dtype\":\"F32\",\"shape\":[2],"
+                       "\"data_offsets\":[12,20]}}";
+  static const char alphabet[] = "0123456789-,:[]{}\"F vm\377";
+  unsigned char bytes[8 + 256] = {(unsigned char)strlen(header)};
+  size_t n = 8 + strlen(header) + 20;
+  assert_true(n <= sizeof bytes);
+  memcpy(bytes + 8, header, strlen(header));
+  unsigned read = 0;
+  srand(1);
+  for (int i = 0; i < 3000; i++) {
+    unsigned char damaged[sizeof bytes];
+    memcpy(damaged, bytes, n);
+    for (int j = rand() % 3; j >= 0; j--)
+      damaged[(size_t)rand() % (n - 20)] =
+          (unsigned char)alphabet[(size_t)rand() % (sizeof alphabet - 1)];
+    folder_write(*state, SINGLE, damaged, n);
+    struct lls_safetensors *st = NULL;
+    struct lls_error err = {0};
+    if (lls_safetensors_open(((struct folder *)*state)->path, &st, &err) != 0) {
+      assert_non_null(strstr(err.text, SINGLE ": "));
+      continue;
+    }
+    read += touch(st, "m", 2, 3) + touch(st, "v", 1, 2);
+    lls_safetensors_close(st);
+  }
+  assert_true(read > 0); /* some damage is harmless */
+}
+
 static void test_missing_files_are_named(void **state)
 {
   expect_refusal(*state, -ENOENT, "neither model.safetensors nor");
@@ -212,6 +256,7 @@ int main(void)
       IN_FOLDER(test_lying_headers_are_refused),
       IN_FOLDER(test_impossible_lengths_are_refused),
       IN_FOLDER(test_truncation_is_always_seen),
+      IN_FOLDER(test_damage_never_crashes),
       IN_FOLDER(test_missing_files_are_named),
       IN_FOLDER(test_shards_are_one_model),
       IN_FOLDER(test_broken_indexes_are_refused),
