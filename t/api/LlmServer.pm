@@ -5,10 +5,12 @@ package LlmServer;
 
 use strict;
 use warnings;
+use File::Temp;
 use HTTP::Tiny;
 use IO::Select;
 use IO::Socket::INET;
 use JSON::PP;
+use POSIX ();
 use Test::More ();
 use Time::HiRes ();
 
@@ -37,9 +39,43 @@ sub start {
     my $address = <$out>;
     die "$command[0] did not start\n" unless defined $address;
     chomp $address;
-    my $self = bless { pid => $pid, out => $out, address => $address,
-        http => HTTP::Tiny->new(timeout => $TIMEOUT, keep_alive => 0) }, $class;
+    return $class->new(pid => $pid, address => $address);
+}
+
+# LlmServer->serve('[model] ...'): llmserve itself with this configuration, on a free port.
+sub serve {
+    my ($class, $ini) = @_;
+    my $folder = File::Temp->newdir;
+    open(my $file, '>', "$folder/llmserve.ini") or die "$folder: $!";
+    print $file "[server]\nlisten = 127.0.0.1:0\n$ini";
+    close $file;
+    my $pid = fork // die "fork: $!";
+    if ($pid == 0) {
+        open(STDERR, '>', "$folder/log");
+        exec(built('llmserve'), '-c', "$folder/llmserve.ini") or die "exec: $!";
+    }
+    my $self = $class->new(pid => $pid, folder => $folder);
+    my $deadline = Time::HiRes::time() + 4 * $TIMEOUT;
+    until (($self->{address}) = $self->log =~ m{listening on http://(\S+)}) {
+        die "llmserve did not start:\n" . $self->log
+            if waitpid($pid, POSIX::WNOHANG()) != 0 || Time::HiRes::time() > $deadline;
+        Time::HiRes::sleep(0.02);
+    }
     return $self;
+}
+
+sub new {
+    my ($class, %self) = @_;
+    $self{http} = HTTP::Tiny->new(timeout => 4 * $TIMEOUT, keep_alive => 0);
+    return bless \%self, $class;
+}
+
+# What llmserve has logged.
+sub log {
+    my ($self) = @_;
+    open(my $file, '<', "$self->{folder}/log") or return '';
+    local $/;
+    return scalar(<$file>) // '';
 }
 
 sub signal { my ($self, $name) = @_; kill $name, $self->{pid}; return }
@@ -48,7 +84,7 @@ sub signal { my ($self, $name) = @_; kill $name, $self->{pid}; return }
 sub wait_for_end {
     my ($self) = @_;
     return $self->{status} if defined $self->{status};
-    close $self->{out};
+    waitpid $self->{pid}, 0;
     $self->{status} = ($? & 127) ? 'killed by signal ' . ($? & 127) : $? >> 8;
     return $self->{status};
 }

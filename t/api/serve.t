@@ -1,0 +1,139 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# llmserve itself, over HTTP: a trained model's golden tokens whatever the policies, the
+# demo model's chat, and what is left of requests when they are over.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LlmServer;
+use IO::Select;
+use JSON::PP;
+use Test::More;
+
+my ($true, $false) = (JSON::PP::true, JSON::PP::false);
+my $stories = LlmServer::source('t/data/models/stories260K');
+my $engine  = "[engine]\nthreads = 1\npin = false\n";
+
+open my $file, '<', "$stories/golden.jsonl" or die $!;
+my @golden = map { decode_json($_) } <$file>;
+
+sub body {
+    my ($prompt, $golden) = @_;
+    return { prompt => $prompt, max_tokens => scalar @{ $golden->{greedy_ids} }, temperature => 0,
+        return_token_ids => $true, ignore_eos => $true };
+}
+
+# All golden prompts at once, each on its own connection; the token ids by prompt.
+sub all_at_once {
+    my ($server, $copies) = @_;
+    my $select = IO::Select->new;
+    my (%which, %got, @ids);
+    for my $i (map { ($_) x $copies } 0 .. $#golden) {
+        my $socket = $server->connect;
+        syswrite $socket, LlmServer::raw_post('/v1/completions', encode_json(body($golden[$i]{prompt_ids}, $golden[$i])), 'Connection: close');
+        $which{$socket} = $i;
+        $got{$socket} = '';
+        $select->add($socket);
+    }
+    while ($select->count) {
+        for my $socket ($select->can_read($LlmServer::TIMEOUT)) {
+            next if sysread $socket, $got{$socket}, 65536, length $got{$socket};
+            $select->remove($socket);
+            my (undef, $text) = split /\r\n\r\n/, $got{$socket}, 2;
+            push @{ $ids[$which{$socket}] }, decode_json($text)->{choices}[0]{token_ids};
+        }
+    }
+    return @ids;
+}
+
+# ---- golden tokens --------------------------------------------------------------------
+{
+    my $server = LlmServer->serve("served_model_name = stories\n[model]\npath = $stories\n$engine");
+    is decode_json($server->get('/v1/models')->{content})->{data}[0]{id}, 'stories', 'the name it is served by';
+    for my $golden (@golden) {
+        my $choice = $server->post('/v1/completions', body($golden->{prompt_ids}, $golden))->{json}{choices}[0];
+        is_deeply $choice->{token_ids}, $golden->{greedy_ids}, "golden: \"$golden->{prompt}\" by ids";
+        my $by_text = $server->post('/v1/completions', body($golden->{prompt}, $golden))->{json}{choices}[0];
+        is_deeply $by_text->{prompt_token_ids}, $golden->{prompt_ids}, '  its text has the ids';
+        is_deeply $by_text->{token_ids}, $golden->{greedy_ids}, '  and the answer';
+        my @events = LlmServer::events($server->post('/v1/completions', { %{ body($golden->{prompt_ids}, $golden) }, stream => $true }));
+        is_deeply [map { ref ? @{ $_->{choices}[0]{token_ids} } : () } @events], $golden->{greedy_ids}, '  streamed';
+        is join('', map { ref ? $_->{choices}[0]{text} : () } @events), $choice->{text}, '  as the same text';
+        like $choice->{text}, qr/\A[\x{9}\x{a}\x{d}\x{20}-\x{10ffff}]+\z/, '  which is text';
+    }
+
+    my $ask = sub { return $server->post('/v1/completions', { prompt => 'Once upon a time', max_tokens => 30, @_ })->{json}{choices} };
+    my $sampled = $ask->(seed => 7)->[0]{text};
+    is $ask->(seed => 7)->[0]{text}, $sampled, 'a seed makes the same text';
+    isnt $ask->(seed => 8)->[0]{text}, $sampled, 'another another';
+    my $several = $ask->(seed => 7, n => 3);
+    is $several->[0]{text}, $sampled, 'also with company';
+    isnt $several->[1]{text}, $several->[2]{text}, 'of which each has its own';
+    is $ask->(temperature => 0, stop => 'little')->[0]{text}, ', there was a ', 'a stop string';
+
+    my $logprobs = $ask->(temperature => 0, logprobs => 3, max_tokens => 5)->[0]{logprobs};
+    my $best = 0;
+    for my $i (0 .. 4) {
+        my $drawn = $logprobs->{token_logprobs}[$i];
+        my $top   = $logprobs->{top_logprobs}[$i];
+        $best++ if $top->{ $logprobs->{tokens}[$i] } == $drawn && !grep { $_ > $drawn } values %$top;
+    }
+    is $best, 5, 'without temperature the best is drawn';
+    is scalar(grep { my $sum = 0; $sum += exp for values %$_; $sum > 0 && $sum <= 1.0001 } @{ $logprobs->{top_logprobs} }), 5,
+        'and are of a distribution';
+
+    is $server->post('/v1/completions', { prompt => [1, 512] })->{status}, 400, 'an id outside the vocabulary';
+    is $server->post('/v1/completions', { prompt => [(5) x 512] })->{json}{error}{code}, 'context_length_exceeded', 'a prompt too long';
+    is $server->post('/v1/completions', { prompt => [(5) x 500], ignore_eos => $true, max_tokens => 100 })->{json}{usage}{total_tokens}, 512,
+        'an answer to the end of the context';
+    is $server->stop, 0, 'the server ends well';
+}
+
+# Chunks of a few tokens, and a cache too small for all: who shares a step, how a prompt is
+# cut and who is preempted must not show.
+for my $policy ("[plugins]\nscheduler = sarathi\n[scheduler.sarathi]\nchunk = 32\n", "[plugins]\nscheduler = fcfs\n") {
+    my $server = LlmServer->serve("[model]\npath = $stories\n$engine\[cache]\ndevice_memory = 1MiB\n$policy");
+    my ($name) = $policy =~ /scheduler = (\w+)/;
+    my @ids  = all_at_once($server, 4);
+    for my $i (0 .. $#golden) {
+        is_deeply $ids[$i], [($golden[$i]{greedy_ids}) x 4], "$name: \"$golden[$i]{prompt}\" in company";
+    }
+    cmp_ok $server->metric('vllm:num_preemptions_total{model_name="stories260K",engine="0"}'), '>', 0, "$name: some were preempted";
+    ok $server->metric_becomes('llmserve_generations_live', 0), "$name: nothing is left";
+
+    # Clients that leave, at any moment of their request.
+    my @leavers = map {
+        my $socket = $server->connect;
+        my $stream = $_ % 2 ? 'true' : 'false';
+        syswrite $socket, LlmServer::raw_post('/v1/completions', "{\"prompt\":[1,403],\"n\":4,\"max_tokens\":500,\"ignore_eos\":true,\"stream\":$stream}");
+        $socket
+    } 1 .. 20;
+    close $_ for @leavers;
+    ok $server->metric_becomes('llmserve_generations_live', 0), "$name: who leaves is forgotten";
+    my $units = $server->metric('llmserve_cache_units{tier="device"}');
+    cmp_ok $units, '>', 0, "$name: there is a cache";
+    ok $server->metric_becomes('llmserve_cache_units_free{tier="device"}', $units), "$name: and it is empty again";
+    is $server->stop, 0, "$name: the server ends well";
+}
+
+# ---- the demo model -------------------------------------------------------------------
+{
+    my $demo   = LlmServer::source('share/demo-model');
+    my $server = LlmServer->serve("[model]\npath = $demo\n$engine");
+    my $ask    = { messages => [{ role => 'user', content => 'Tell me a short story.' }], temperature => 0, max_tokens => 200 };
+    my $whole  = $server->post('/v1/chat/completions', $ask)->{json}{choices}[0];
+    is $whole->{finish_reason}, 'stop', 'a chat ends by itself';
+    like $whole->{message}{content}, qr/\A\w[\w\s,.'"!?;:-]+\z/, 'in words';
+    my @events = LlmServer::events($server->post('/v1/chat/completions', { %$ask, stream => $true }));
+    is join('', map { ref ? $_->{choices}[0]{delta}{content} // '' : () } @events), $whole->{message}{content}, 'streamed the same';
+
+    my $socket = $server->connect;
+    syswrite $socket, LlmServer::raw_post('/v1/chat/completions', encode_json({ %$ask, stream => $true, ignore_eos => $true }));
+    my $begin = LlmServer::read_until($socket, qr/"content":"\w/);
+    $server->signal('TERM');
+    my $rest = LlmServer::read_all($socket);
+    like "$begin$rest", qr/"finish_reason":"length".*data: \[DONE\]\n\n\r\n0\r\n\r\n\z/s, 'what runs at SIGTERM is finished';
+    is $server->wait_for_end, 0, 'then the server ends well';
+}
+done_testing;
