@@ -290,15 +290,14 @@ static struct lls_sampling random_filters(uint32_t vocab)
   return s;
 }
 
-/* Peaked, flat, with ties, and one token above many that are each a little less than the
- * first threshold by which candidates are gathered. */
+/* Peaked, flat and with ties: what models give, and what they should not. */
 static void random_logits(float *logits, uint32_t vocab)
 {
-  uint32_t kind = random_bits() % 5, best = random_between(0, vocab - 1);
+  uint32_t kind = random_bits() % 4;
   for (uint32_t i = 0; i < vocab; i++) {
     float x = random_float();
     const float of_kind[] = {10 * x, 0.1f * x, -20 * x * x * x * x + 5,
-                             (float)(int)(8 * x), i == best ? 0 : -5.6f - 0.1f * x};
+                             (float)(int)(8 * x)};
     logits[i] = of_kind[kind];
   }
 }
@@ -308,7 +307,7 @@ static void filters(struct lls_device *device)
   static const uint32_t vocabs[] = {1, 2, 5, 40, 513, MAX_VOCAB};
   static float logits[MAX_VOCAB];
   static double p[MAX_VOCAB];
-  for (int round = 0; round < 600; round++) {
+  for (int round = 0; round < 300; round++) {
     uint32_t vocab = vocabs[round % 6];
     struct lls_sampling s[16];
     struct lls_sampled out[16];
@@ -373,6 +372,36 @@ static void test_parameters_by_hand(void **state)
 {
   (void)state;
   each_level(1, MAX_ROWS, MAX_VOCAB, by_hand);
+}
+
+/*
+ * One token of weight 1 and 299 of 0.0037, just below the first threshold by which
+ * candidates are gathered: half of the mass is the one and some 14 of the others.
+ */
+static void deep_filters(struct lls_device *device)
+{
+  enum { VOCAB = 300 };
+  const struct lls_sampling cases[] = {
+      {.top_p = 0.5f}, {.top_p = 1, .top_k = 2}, {.top_p = 0.9f, .top_k = 150}};
+  float logits[VOCAB];
+  double p[VOCAB];
+  for (int i = 0; i < VOCAB; i++)
+    logits[i] = i == 11 ? 0 : -5.6f - 0.0001f * (float)i;
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    struct lls_sampling s = plain();
+    s.top_p = cases[c].top_p;
+    s.top_k = cases[c].top_k;
+    distribution(logits, VOCAB, &s, p);
+    for (s.index = 0; s.index < 300; s.index++)
+      check_draw(p, VOCAB, lls_sampling_uniform(0, s.index),
+                 sample_one(device, logits, VOCAB, s));
+  }
+}
+
+static void test_deep_filters(void **state)
+{
+  (void)state;
+  each_level(1, MAX_ROWS, MAX_VOCAB, deep_filters);
 }
 
 /* ---- statistics ------------------------------------------------------------------ */
@@ -531,6 +560,7 @@ int main(void)
       cmocka_unit_test(test_rows_apart),
       cmocka_unit_test(test_filters),
       cmocka_unit_test(test_parameters_by_hand),
+      cmocka_unit_test(test_deep_filters),
       cmocka_unit_test(test_statistics),
       cmocka_unit_test(test_uniform),
       cmocka_unit_test(test_same_in_any_row),
