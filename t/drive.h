@@ -60,6 +60,17 @@ struct drive {
   struct drive_outcome outcome;
 };
 
+struct drive_progress {
+  size_t done, total; /* bytes */
+};
+
+static inline void drive_progress(void *context, size_t done, size_t total)
+{
+  struct drive_progress *p = context;
+  assert_true(done > p->done && done <= total);
+  *p = (struct drive_progress){done, total};
+}
+
 static inline void drive_open(struct drive_model *m, const char *name,
                               const struct drive_options *o)
 {
@@ -85,7 +96,10 @@ static inline void drive_open(struct drive_model *m, const char *name,
       .block_tokens = block_tokens,
       .element = o->cache_element,
   });
+  struct drive_progress progress = {0};
   struct lls_engine_options engine = {
+      .progress = drive_progress,
+      .progress_context = &progress,
       .model_path = m->reference->folder,
       .weights = o->weights,
       .cache_element = o->cache_element,
@@ -100,6 +114,7 @@ static inline void drive_open(struct drive_model *m, const char *name,
     rc = lls_engine_create(&engine, &config, m->device, &m->engine, &err);
   if (rc != 0)
     fail_msg("%s: %s", name, lls_error_text(&err, rc));
+  assert_int_equal(progress.done, progress.total);
 }
 
 static inline void drive_close(struct drive_model *m)

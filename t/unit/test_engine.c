@@ -26,21 +26,25 @@ static const struct rule_case cases[] = {
     {"swapped out and in", {.chunk = 16, .stagger = 2, .preempt = 4, .swap = true}},
 };
 
-static void check(const struct drive_model *m, const char *model,
-                  const struct rule_case *c)
+/* Returns the worst error of a logit. */
+static double check(const struct drive_model *m, const char *model,
+                    const struct rule_case *c)
 {
   struct drive_outcome o = drive_run(m, &c->rule);
   if (!(o.worst_absolute <= TOLERANCE) || o.wrong_tokens > 0)
     fail_msg("%s, %s: worst logit error %g, %u wrong tokens", model, c->what,
              o.worst_absolute, o.wrong_tokens);
+  return o.worst_absolute;
 }
 
 static void check_all(const char *model, const struct drive_options *options)
 {
   struct drive_model m = {0};
+  double worst = 0;
   drive_open(&m, model, options);
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-    check(&m, model, &cases[i]);
+    worst = fmax(worst, check(&m, model, &cases[i]));
+  print_message("# %s: worst error of a logit %.2g\n", model, worst);
   drive_close(&m);
 }
 
