@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention of the 1.1B Llama shape (32 heads, 4 KV heads of 64 dims) against its floor:
+ * the larger of reading K and V once at the machine's read bandwidth and of multiplying
+ * at its f32 rate. The cache is cold: calls go through the layers of a pool that is many
+ * times the caches, its blocks in a random order.
+ *
+ *   bench/attention [-c] [-t threads] [bf16|f32]
+ *
+ * bf16 or f32 is the cache's element; -c measures processor time (bench.h).
+ *
+ * Every round measures the limits and then the operation; a ratio is of one round, and
+ * the median (and best) over the rounds is printed, so that a busy machine disturbs both
+ * sides of it.
+ */
+#include "bench/bench.h"
+#include "bench/limits.h"
+
+#include "core/engine/device.h"
+#include "kernels/cpu/cpu.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROUNDS       9
+#define HEADS        32
+#define KV_HEADS     4
+#define HEAD_DIM     64
+#define BLOCK_TOKENS 16
+#define COLUMNS      ((HEADS + 2 * KV_HEADS) * HEAD_DIM)
+#define COLD         ((size_t)192 << 20) /* bytes of cache that calls cycle through */
+#define MAX_ROWS     2048
+
+struct bench {
+  struct lls_device *device;
+  struct limits limits;
+  enum lls_dtype element;
+  float *qkv, *out;
+};
+
+/* One batch: n_sequences with so many tokens before the step and rows in it. */
+struct load {
+  const char *name;
+  uint32_t n_sequences, context, n_rows;
+};
+
+static const struct load loads[] = {
+    {"decode 16 x 512", 16, 511, 1}, {"decode 16 x 4096", 16, 4095, 1},
+    {"decode 1 x 4096", 1, 4095, 1}, {"prefill 512", 1, 0, 512},
+    {"prefill 2048", 1, 0, 2048},
+};
+
+static const struct lls_attention_shape attention = {
+    .heads = HEADS, .kv_heads = KV_HEADS, .head_dim = HEAD_DIM, .scale = 0.125f};
+
+struct batch {
+  struct lls_pool_shape shape;
+  struct lls_pool *pool;
+  struct lls_block_entry *entries; /* (n_sequences, 2 lists, blocks) */
+  struct lls_block_table tables[16];
+  struct lls_step_sequence sequences[16];
+  uint32_t row_sequence[MAX_ROWS];
+  struct lls_device_step step;
+  double bytes, operations; /* of a call */
+};
+
+static void fail(const char *what)
+{
+  fprintf(stderr, "bench/attention: %s\n", what);
+  exit(1);
+}
+
+static void shuffle(uint32_t *x, uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t j = (uint32_t)rand() % (i + 1);
+    x[i] = x[j];
+    x[j] = i;
+  }
+}
+
+static void make_tables(struct batch *b, const struct load *load, uint32_t blocks)
+{
+  uint32_t n = b->shape.device_units, *order = malloc(n * sizeof *order);
+  b->entries = calloc(n, sizeof *b->entries);
+  if (order == NULL || b->entries == NULL)
+    fail("no memory for block tables");
+  shuffle(order, n);
+  for (uint32_t i = 0; i < n; i++)
+    b->entries[i] = (struct lls_block_entry){.block = order[i],
+                                             .first_token = i % blocks * BLOCK_TOKENS,
+                                             .count = BLOCK_TOKENS};
+  free(order);
+  for (uint32_t i = 0; i < load->n_sequences; i++) {
+    b->tables[i] =
+        (struct lls_block_table){.form = LLS_FORM_KV,
+                                 .k_count = blocks,
+                                 .v_count = blocks,
+                                 .k = b->entries + (size_t)2 * i * blocks,
+                                 .v = b->entries + (size_t)(2 * i + 1) * blocks};
+    b->sequences[i] = (struct lls_step_sequence){.table = &b->tables[i],
+                                                 .first_row = i * load->n_rows,
+                                                 .n_rows = load->n_rows,
+                                                 .context = load->context};
+    for (uint32_t row = 0; row < load->n_rows; row++)
+      b->row_sequence[i * load->n_rows + row] = i;
+  }
+}
+
+static void create_batch(struct bench *bench, const struct load *load, struct batch *b)
+{
+  double n = load->n_rows, context = load->context, sequences = load->n_sequences;
+  uint32_t blocks = (load->context + load->n_rows) / BLOCK_TOKENS;
+  b->shape = (struct lls_pool_shape){.layers = 1,
+                                     .kv_heads = KV_HEADS,
+                                     .head_dim = HEAD_DIM,
+                                     .block_tokens = BLOCK_TOKENS,
+                                     .element = bench->element,
+                                     .device_units = 2 * blocks * load->n_sequences};
+  size_t layer_bytes = lls_unit_bytes(&b->shape) * b->shape.device_units;
+  b->shape.layers = (uint32_t)(COLD / layer_bytes) + 1;
+  if (bench->device->ops->pool_create(bench->device, &b->shape, &b->pool, NULL) != 0)
+    fail("no memory for a pool");
+  make_tables(b, load, blocks);
+  b->step = (struct lls_device_step){.n_rows = load->n_sequences * load->n_rows,
+                                     .n_sequences = load->n_sequences,
+                                     .sequence = b->row_sequence,
+                                     .sequences = b->sequences};
+  b->bytes = (double)layer_bytes;
+  b->operations = 4.0 * HEADS * HEAD_DIM * sequences * (n * context + n * (n + 1) / 2);
+}
+
+/* Gives every token of every layer some K and V. */
+static void fill_batch(struct bench *bench, struct batch *b, const struct load *load)
+{
+  const struct lls_device_ops *ops = bench->device->ops;
+  uint32_t tokens = load->context + load->n_rows, rows;
+  for (uint32_t i = 0; i < load->n_sequences; i++) {
+    for (uint32_t token = 0; token < tokens; token += rows) {
+      rows = tokens - token < MAX_ROWS ? tokens - token : MAX_ROWS;
+      uint32_t zeros[MAX_ROWS] = {0};
+      struct lls_step_sequence part = {
+          .table = &b->tables[i], .n_rows = rows, .context = token};
+      struct lls_device_step step = {
+          .n_rows = rows, .n_sequences = 1, .sequence = zeros, .sequences = &part};
+      ops->step_begin(bench->device, b->pool, &step);
+      for (uint32_t layer = 0; layer < b->shape.layers; layer++)
+        ops->cache_write(bench->device, &attention, layer, bench->qkv);
+      if (ops->step_end(bench->device, NULL) != 0)
+        fail("the cache could not be written");
+    }
+  }
+}
+
+static void destroy_batch(struct bench *bench, struct batch *b)
+{
+  bench->device->ops->pool_destroy(bench->device, b->pool);
+  free(b->entries);
+}
+
+/* Seconds of one call, of enough calls for 50 ms. */
+static double measure(struct bench *bench, struct batch *b)
+{
+  const struct lls_device_ops *ops = bench->device->ops;
+  uint32_t calls = 0;
+  ops->step_begin(bench->device, b->pool, &b->step);
+  double start = bench_seconds(&bench->limits.clock), now;
+  do {
+    ops->attention(bench->device, &attention, calls++ % b->shape.layers, bench->qkv,
+                   bench->out);
+    now = bench_seconds(&bench->limits.clock);
+  } while (now - start < 0.05 || calls < 3);
+  if (ops->step_end(bench->device, NULL) != 0)
+    fail("attention failed");
+  return (now - start) / calls;
+}
+
+static void bench_load(struct bench *bench, const struct load *load)
+{
+  double seconds[ROUNDS], of_read[ROUNDS], of_f32[ROUNDS], ratio[ROUNDS];
+  struct batch b;
+  create_batch(bench, load, &b);
+  fill_batch(bench, &b, load);
+  for (int i = 0; i < ROUNDS; i++) {
+    double read = limits_read(&bench->limits, true);
+    double f32 = limits_product(&bench->limits, LIMITS_F32);
+    seconds[i] = measure(bench, &b);
+    of_read[i] = b.bytes / seconds[i] / read;
+    of_f32[i] = b.operations / seconds[i] / f32;
+    ratio[i] = fmax(of_read[i], of_f32[i]);
+  }
+  double time = bench_median(seconds, ROUNDS), typical = bench_median(ratio, ROUNDS);
+  printf("%-16s  %8.3f ms  %5.1f GB/s, %3.0f%% of read  %6.1f GFLOP/s, %3.0f%% of f32"
+         "  floor %3.0f%% (best %3.0f%%)\n",
+         load->name, time * 1e3, b.bytes / time * 1e-9,
+         100 * bench_median(of_read, ROUNDS), b.operations / time * 1e-9,
+         100 * bench_median(of_f32, ROUNDS), 100 * typical, 100 * ratio[ROUNDS - 1]);
+  fflush(stdout);
+  destroy_batch(bench, &b);
+}
+
+static int run(struct bench *b, uint32_t threads, bool cpu_time)
+{
+  const struct lls_device_options options = {.threads = threads,
+                                             .pin = true,
+                                             .max_rows = MAX_ROWS,
+                                             .max_columns = COLUMNS,
+                                             .max_sequences = 16};
+  struct lls_error err;
+  void *qkv, *out;
+  if (lls_cpu_device_create(&options, &b->device, &err) != 0)
+    fail(err.text);
+  const struct lls_device_ops *ops = b->device->ops;
+  const struct lls_cpu_device *cpu = lls_cpu(b->device);
+  const struct bench_clock clock = {cpu_time ? cpu->n_threads : 0};
+  if (limits_create(cpu->threads, clock, &b->limits) != 0 ||
+      ops->alloc(b->device, LLS_MEMORY_DEVICE, MAX_ROWS * COLUMNS * 4, &qkv) != 0 ||
+      ops->alloc(b->device, LLS_MEMORY_DEVICE, MAX_ROWS * COLUMNS * 4, &out) != 0)
+    fail("no memory");
+  b->qkv = qkv;
+  b->out = out;
+  for (size_t i = 0; i < (size_t)MAX_ROWS * COLUMNS; i++)
+    b->qkv[i] = (float)(rand() % 1000) * 0.002f - 1;
+  char text[256];
+  ops->describe(b->device, text, sizeof text);
+  printf("%s; %d heads, %d KV heads, %d dims, cache %s, cold; %s\n", text, HEADS,
+         KV_HEADS, HEAD_DIM, b->element == LLS_BF16 ? "bf16" : "f32",
+         cpu_time ? "processor time" : "wall clock");
+  printf("read %.1f GB/s, f32 product (oneDNN) %.0f GFLOP/s\n",
+         limits_read(&b->limits, true) * 1e-9,
+         limits_product(&b->limits, LIMITS_F32) * 1e-9);
+  for (size_t i = 0; i < sizeof loads / sizeof *loads; i++)
+    bench_load(b, &loads[i]);
+  limits_destroy(&b->limits);
+  ops->release(b->device, LLS_MEMORY_DEVICE, qkv);
+  ops->release(b->device, LLS_MEMORY_DEVICE, out);
+  ops->destroy(b->device);
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  struct bench b = {.element = LLS_BF16};
+  uint32_t threads = 0;
+  bool cpu_time = false;
+  for (int option; (option = getopt(argc, argv, "ct:")) != -1;) {
+    if (option == 'c')
+      cpu_time = true;
+    else if (option == 't')
+      threads = (uint32_t)strtoul(optarg, NULL, 10);
+    else
+      return 2;
+  }
+  if (optind < argc && strcmp(argv[optind], "f32") == 0)
+    b.element = LLS_F32;
+  else if (optind < argc && strcmp(argv[optind], "bf16") != 0)
+    fail("the cache is of bf16 or f32");
+  return run(&b, threads, cpu_time);
+}
