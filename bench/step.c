@@ -23,8 +23,8 @@
 
 static const char model_json[] =
     "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", "
-    "\"hidden_size\": 32,"
-    " \"intermediate_size\": 32, \"num_hidden_layers\": 1, \"num_attention_heads\": 1,"
+    "\"hidden_size\": 8,"
+    " \"intermediate_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 1,"
     " \"num_key_value_heads\": 1, \"vocab_size\": 256, \"max_position_embeddings\": 4096,"
     " \"rms_norm_eps\": 1e-5, \"rope_theta\": 10000.0, \"hidden_act\": \"silu\","
     " \"tie_word_embeddings\": true, \"torch_dtype\": \"float32\"}";
