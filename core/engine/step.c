@@ -22,13 +22,35 @@ static int64_t now_ns(const struct lls_engine *e)
   return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
 }
 
+_Static_assert(LLS_LEFT_TO_RIGHT == 0 && LLS_ELEMENT_MODEL == 0,
+               "what this engine supports is 0, see entries_are_good");
+
 /* ---- checks --------------------------------------------------------------------- */
+
+/* Whether check_entries would find nothing wrong. Without a branch an entry: a step of
+ * 512 sequences has 50,000 of them, and nearly always all are good. */
+static bool entries_are_good(const struct lls_engine *e,
+                             const struct lls_block_entry *list, uint32_t n,
+                             uint32_t needed)
+{
+  uint32_t units = e->pool_shape.device_units, room = e->pool_shape.block_tokens;
+  uint32_t covered = 0, bad = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t count = list[i].count;
+    bad |= (uint32_t)(list[i].direction | list[i].element) | (list[i].block >= units) |
+           (list[i].first_token ^ covered) | (count - 1 >= room);
+    covered += count;
+  }
+  return bad == 0 && covered >= needed;
+}
 
 /* A list of entries without gaps, of blocks that exist, for at least `needed` tokens. */
 static int check_entries(const struct lls_engine *e, const struct lls_block_entry *list,
                          uint32_t n, uint32_t needed, struct lls_error *err)
 {
   uint32_t covered = 0;
+  if (entries_are_good(e, list, n, needed))
+    return 0;
   for (uint32_t i = 0; i < n; i++) {
     const struct lls_block_entry *entry = &list[i];
     if (entry->direction != LLS_LEFT_TO_RIGHT || entry->element != LLS_ELEMENT_MODEL)
