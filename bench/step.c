@@ -18,7 +18,7 @@
 #include "t/harness.h"
 
 #define WAITING 1600
-#define STEPS   2000
+#define STEPS   500
 #define PROMPT  32
 
 static const char model_json[] =
@@ -47,7 +47,8 @@ static int submit(struct harness *h, uint32_t n)
   for (uint32_t i = 0; i < n; i++) {
     for (uint32_t t = 0; t < PROMPT; t++)
       prompt[t] = (int32_t)((i * 31 + t * 7) % 256);
-    struct lls_submission s = harness_submission(prompt, PROMPT, 4000, NULL);
+    /* lengths differ, or all would want their next block in the same step */
+    struct lls_submission s = harness_submission(prompt, 1 + i % PROMPT, 4000, NULL);
     uint64_t id;
     int rc = lls_loop_submit(h->loop, &s, &id, NULL);
     if (rc < 0)

@@ -49,6 +49,19 @@ struct lls_sampled {
   float top_logprob[LLS_MAX_LOGPROBS];
 };
 
+/* Copies what is there: most tokens carry no alternatives, and those are nine tenths. */
+static inline void lls_sampled_copy(struct lls_sampled *to,
+                                    const struct lls_sampled *from)
+{
+  to->token = from->token;
+  to->logprob = from->logprob;
+  to->n_top = from->n_top;
+  for (uint32_t i = 0; i < from->n_top; i++) {
+    to->top_token[i] = from->top_token[i];
+    to->top_logprob[i] = from->top_logprob[i];
+  }
+}
+
 /* Uniform in [0, 1) with 53 bits; splitmix64 over (seed, index). */
 static inline double lls_sampling_uniform(uint64_t seed, uint32_t index)
 {

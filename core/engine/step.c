@@ -204,10 +204,10 @@ int lls_engine_submit(struct lls_engine *e, const struct lls_engine_batch *batch
   const struct lls_device_ops *ops = e->device->ops;
   if (e->running)
     return lls_fail(err, -EBUSY, "the step before was not waited for");
+  e->started_ns = now_ns(e);
   int rc = check_batch(e, batch, err);
   if (rc < 0)
     return rc;
-  e->started_ns = now_ns(e);
   if (batch->n_copies > 0) {
     rc = ops->pool_copy(e->device, e->pool, batch->copies, batch->n_copies);
     if (rc < 0)

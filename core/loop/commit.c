@@ -39,8 +39,8 @@ static void append(struct lls_instance *in, struct lls_live *live,
   event->kind = LLS_EVENT_TOKEN;
   event->request = v->id;
   event->owner = live->owner;
-  event->token = *token;
   event->hidden_token = stopped;
+  lls_sampled_copy(&event->token, token);
   if (stopped)
     v->finish_reason = LLS_FINISH_STOP;
   else if (v->generated_tokens >= v->max_new_tokens)
@@ -61,7 +61,9 @@ static void book(struct lls_instance *in, uint32_t i,
     append(in, live, token, now_ns);
     lls_instance_set_state(in, live, LLS_DECODING);
   }
-  lls_instance_refresh(in, live);
+  if (live->run_tokens > 1 ||
+      live->context == 0) /* a decode changes nothing but lengths */
+    lls_instance_refresh(in, live);
   in->batch.results[i] = (struct lls_step_result){
       .request = v, .tokens = live->run_tokens, .emitted = token != NULL};
   in->status.batch_tokens_sum += live->run_tokens;

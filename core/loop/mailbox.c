@@ -137,12 +137,25 @@ static int reserve(struct lls_event_buffer *b, size_t capacity)
   return 0;
 }
 
+/* Moves all of `from` behind what is in `to`. */
+static int append(struct lls_event_buffer *to, struct lls_event_buffer *from)
+{
+  size_t wanted = to->n + from->n;
+  int rc = wanted > to->capacity ? reserve(to, wanted * 2) : 0;
+  if (rc < 0)
+    return rc;
+  memcpy(to->events + to->n, from->events, from->n * sizeof *from->events);
+  to->n = wanted;
+  from->n = 0;
+  return 0;
+}
+
 int lls_outbox_init(struct lls_outbox *out, size_t events_per_step)
 {
   *out = (struct lls_outbox){0};
   pthread_mutex_init(&out->lock, NULL);
   size_t steps_behind = 8; /* main normally lags by one */
-  if (reserve(&out->filling, events_per_step) < 0 ||
+  if (reserve(&out->filling, events_per_step * steps_behind) < 0 ||
       reserve(&out->ready, events_per_step * steps_behind) < 0 ||
       reserve(&out->taken, events_per_step * steps_behind) < 0) {
     lls_outbox_free(out);
@@ -164,9 +177,7 @@ struct lls_event *lls_outbox_add(struct lls_outbox *out)
 {
   struct lls_event_buffer *b = &out->filling;
   assert(b->n < b->capacity);
-  struct lls_event *event = &b->events[b->n++];
-  memset(event, 0, sizeof *event);
-  return event;
+  return &b->events[b->n++];
 }
 
 int lls_outbox_publish(struct lls_outbox *out)
@@ -174,13 +185,12 @@ int lls_outbox_publish(struct lls_outbox *out)
   struct lls_event_buffer *from = &out->filling, *to = &out->ready;
   int rc = 0;
   pthread_mutex_lock(&out->lock);
-  size_t wanted = to->n + from->n;
-  if (wanted > to->capacity)
-    rc = reserve(to, wanted * 2);
-  if (rc == 0) {
-    memcpy(to->events + to->n, from->events, from->n * sizeof *from->events);
-    to->n = wanted;
-    from->n = 0;
+  if (to->n == 0) { /* main has kept up: no need to copy */
+    struct lls_event_buffer empty = *to;
+    *to = *from;
+    *from = empty;
+  } else {
+    rc = append(to, from);
   }
   pthread_mutex_unlock(&out->lock);
   return rc;

@@ -71,7 +71,8 @@ struct lls_outbox {
 
 int lls_outbox_init(struct lls_outbox *, size_t events_per_step);
 void lls_outbox_free(struct lls_outbox *);
-/* [step] A zeroed event to fill in; at most events_per_step between two publishes. */
+/* [step] An event to fill in, every member the kind has; at most events_per_step between
+ * two publishes. */
 struct lls_event *lls_outbox_add(struct lls_outbox *);
 /* [step] 0, or -ENOMEM: nothing is lost, publish again before the next step. */
 int lls_outbox_publish(struct lls_outbox *);

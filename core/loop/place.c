@@ -148,6 +148,7 @@ static void account_run(struct lls_instance *in, struct lls_live *live, int64_t 
     v->first_scheduled_ns = now_ns;
   in->status.shared_tokens += live->context - v->cached_tokens;
   v->cached_tokens = live->context;
+  live->was_decoding = v->state == LLS_DECODING;
   bool last = live->context + 1 == lls_request_length(v) && v->generated_tokens > 0;
   lls_instance_set_state(in, live, last ? LLS_DECODING : LLS_PREFILLING);
 }

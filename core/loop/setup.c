@@ -64,8 +64,9 @@ static int choose_preempt_mode(struct lls_instance *in,
       in->preempt_mode = caps->preempt[i];
       if (i > 0)
         lls_log(in->log, LLS_LOG_WARNING, p->scheduler_host.name,
-                "preempts by %s, since %s or this engine can't %s", mode_name(caps->preempt[i]),
-                p->cache_host.name, mode_name(caps->preempt[0]));
+                "preempts by %s, since %s or this engine can't %s",
+                mode_name(caps->preempt[i]), p->cache_host.name,
+                mode_name(caps->preempt[0]));
       return 0;
     }
     size_t used = strlen(wanted);
