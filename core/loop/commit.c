@@ -61,8 +61,7 @@ static void book(struct lls_instance *in, uint32_t i,
     append(in, live, token, now_ns);
     lls_instance_set_state(in, live, LLS_DECODING);
   }
-  if (live->run_tokens > 1 ||
-      live->context == 0) /* a decode changes nothing but lengths */
+  if (!live->was_decoding) /* a decode changes nothing but lengths */
     lls_instance_refresh(in, live);
   in->batch.results[i] = (struct lls_step_result){
       .request = v, .tokens = live->run_tokens, .emitted = token != NULL};
