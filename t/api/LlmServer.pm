@@ -39,7 +39,8 @@ sub start {
     my $address = <$out>;
     die "$command[0] did not start\n" unless defined $address;
     chomp $address;
-    return $class->new(pid => $pid, address => $address);
+    # Perl waits for the program where the pipe is closed: not here.
+    return $class->new(pid => $pid, address => $address, out => $out);
 }
 
 # LlmServer->serve('[model] ...'): llmserve itself with this configuration, on a free port.
@@ -86,6 +87,7 @@ sub wait_for_end {
     return $self->{status} if defined $self->{status};
     waitpid $self->{pid}, 0;
     $self->{status} = ($? & 127) ? 'killed by signal ' . ($? & 127) : $? >> 8;
+    delete $self->{out};
     return $self->{status};
 }
 
