@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define ROUNDS 9
+#define ROUNDS 51
 
 static void print_rate(const char *what, double values[ROUNDS], const char *unit)
 {
@@ -25,7 +25,7 @@ static void print_rate(const char *what, double values[ROUNDS], const char *unit
          values[ROUNDS - 1] * 1e-9, values[0] * 1e-9, unit);
 }
 
-static void print_limits(const struct limits *l)
+static void print_limits(struct limits *l)
 {
   static const char *const names[] = {[LIMITS_F32] = "f32 product (oneDNN)",
                                       [LIMITS_BF16] = "bf16 product (oneDNN)",

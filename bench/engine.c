@@ -112,8 +112,9 @@ static double measure(struct bench *b, const struct load *load)
 static void round_of(struct bench *b, struct load *load, int round)
 {
   const struct lls_model_config *c = lls_engine_config(b->engine);
-  double read = limits_read(&b->limits, true);
-  double rate = limits_matrix(&b->limits, b->bf16);
+  limits_sample(&b->limits);
+  double read = limits_best_read(&b->limits);
+  double rate = limits_best_matrix(&b->limits, b->bf16);
   double layer =
       (double)c->hidden * (lls_qkv_columns(c) + c->heads * c->head_dim + 3.0 * c->ffn);
   double rows = (double)load->streams * load->tokens;

@@ -8,9 +8,10 @@
 
 #include "kernels/cpu/memory.h"
 
-#define READ_BYTES  ((size_t)512 << 20)
+#define READ_BYTES  ((size_t)256 << 20)
+#define PIECE_BYTES ((size_t)32 << 20)
 #define MAX_STREAMS 8
-#define TRIALS      3 /* of each way to read */
+#define TRIALS      20 /* of each way to read */
 
 typedef uint64_t vector __attribute__((vector_size(32)));
 
@@ -58,35 +59,37 @@ static void read_task(void *arg, unsigned thread, unsigned n_threads)
   __atomic_fetch_add(&r->sum, sum, __ATOMIC_RELAXED);
 }
 
-static double read_as(const struct limits *l, bool huge_pages, unsigned streams,
-                      size_t ahead)
+static double read_as(struct limits *l, bool huge_pages, unsigned streams, size_t ahead)
 {
+  size_t piece = l->next++ % (READ_BYTES / PIECE_BYTES);
   struct reading r = {
-      .data = huge_pages ? l->huge : l->small,
-      .bytes = l->bytes,
+      .data = (huge_pages ? l->huge : l->small) + piece * PIECE_BYTES,
+      .bytes = PIECE_BYTES,
       .streams = streams,
       .ahead = ahead,
   };
   double start = bench_seconds(&l->clock);
   lls_cpu_run(l->threads, read_task, &r);
-  return (double)r.bytes / (bench_seconds(&l->clock) - start);
+  return (double)PIECE_BYTES / (bench_seconds(&l->clock) - start);
 }
 
-double limits_read(const struct limits *l, bool huge_pages)
+double limits_read(struct limits *l, bool huge_pages)
 {
-  return read_as(l, huge_pages, l->streams, l->ahead);
+  double rate = read_as(l, huge_pages, l->streams, l->ahead);
+  if (huge_pages && rate > l->best_read)
+    l->best_read = rate;
+  return rate;
 }
 
 static void find_best_reading(struct limits *l)
 {
   static const unsigned streams[] = {1, 4, MAX_STREAMS};
   static const size_t ahead[] = {0, 1024, 3072};
-  double best = 0;
   for (int i = 0; i < 9 * TRIALS; i++) {
     double rate = read_as(l, true, streams[i % 3], ahead[i / 3 % 3]);
-    if (rate <= best)
+    if (rate <= l->best_read)
       continue;
-    best = rate;
+    l->best_read = rate;
     l->streams = streams[i % 3];
     l->ahead = ahead[i / 3 % 3];
   }
@@ -102,9 +105,8 @@ struct products_create {
 static void create_task(void *arg, unsigned thread, unsigned n_threads)
 {
   struct products_create *c = arg;
-  size_t rows = (LIMITS_MATRIX + n_threads - 1) / n_threads;
-  int rc = limits_product_create(c->type, rows, LIMITS_MATRIX,
-                                 &c->limits->products[c->type][thread]);
+  (void)n_threads;
+  int rc = limits_product_create(c->type, &c->limits->products[c->type][thread]);
   if (rc != 0)
     __atomic_store_n(&c->status, rc, __ATOMIC_RELAXED);
 }
@@ -137,29 +139,45 @@ static void product_task(void *arg, unsigned thread, unsigned n_threads)
   limits_product_run(products[thread]);
 }
 
-double limits_product(const struct limits *l, enum limits_type type)
+double limits_product(struct limits *l, enum limits_type type)
 {
-  const double n = LIMITS_MATRIX;
-  unsigned threads = lls_cpu_threads_count(l->threads);
-  double rows = (double)((LIMITS_MATRIX + threads - 1) / threads * threads);
+  const double rows = (double)LIMITS_ROWS * lls_cpu_threads_count(l->threads);
   if (l->products[type] == NULL)
     return 0;
   double start = bench_seconds(&l->clock);
   lls_cpu_run(l->threads, product_task, l->products[type]);
-  return 2 * rows * n * n / (bench_seconds(&l->clock) - start);
+  double rate = 2 * rows * LIMITS_SIDE * LIMITS_SIDE / (bench_seconds(&l->clock) - start);
+  if (rate > l->best_product[type])
+    l->best_product[type] = rate;
+  return rate;
 }
 
-double limits_matrix(const struct limits *l, bool bf16_weights)
+void limits_sample(struct limits *l)
 {
-  double f32 = limits_product(l, LIMITS_F32);
-  double bf16 = bf16_weights ? limits_product(l, LIMITS_BF16) : 0;
+  for (int i = 0; i < 20; i++)
+    limits_read(l, true);
+  for (enum limits_type t = 0; t < LIMITS_N_TYPES; t++) {
+    for (int i = 0; i < 5; i++)
+      limits_product(l, t);
+  }
+}
+
+double limits_best_read(const struct limits *l)
+{
+  return l->best_read;
+}
+
+double limits_best_matrix(const struct limits *l, bool bf16_weights)
+{
+  double f32 = l->best_product[LIMITS_F32];
+  double bf16 = bf16_weights ? l->best_product[LIMITS_BF16] : 0;
   return bf16 > f32 ? bf16 : f32;
 }
 
 int limits_create(struct lls_cpu_threads *threads, struct bench_clock clock,
                   struct limits *l)
 {
-  *l = (struct limits){.threads = threads, .clock = clock, .bytes = READ_BYTES};
+  *l = (struct limits){.threads = threads, .clock = clock};
   void *huge = NULL, *small = mmap(NULL, READ_BYTES, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   int rc = small == MAP_FAILED ? -ENOMEM : lls_cpu_memory_alloc(READ_BYTES, &huge);
@@ -183,6 +201,6 @@ void limits_destroy(struct limits *l)
   for (enum limits_type t = 0; t < LIMITS_N_TYPES; t++)
     destroy_products(l, t);
   if (l->small != NULL)
-    munmap(l->small, l->bytes);
+    munmap(l->small, READ_BYTES);
   lls_cpu_memory_free(l->huge);
 }

@@ -27,10 +27,10 @@ static const dnnl_data_type_t types[][3] = {
     [LIMITS_INT8] = {dnnl_u8, dnnl_s8, dnnl_s32},
 };
 
-static int describe(struct limits_product *p, enum limits_type type, dnnl_dim_t rows,
-                    dnnl_dim_t n)
+static int describe(struct limits_product *p, enum limits_type type)
 {
-  const dnnl_dims_t dims[3] = {{rows, n}, {n, n}, {rows, n}};
+  static const dnnl_dims_t dims[3] = {
+      {LIMITS_ROWS, LIMITS_SIDE}, {LIMITS_SIDE, LIMITS_SIDE}, {LIMITS_ROWS, LIMITS_SIDE}};
   dnnl_memory_desc_t memory[3];
   dnnl_matmul_desc_t matmul;
   if (dnnl_engine_create(&p->engine, dnnl_cpu, 0) != dnnl_success ||
@@ -79,14 +79,13 @@ static void use_one_thread(void)
     set(1);
 }
 
-int limits_product_create(enum limits_type type, size_t rows, size_t n,
-                          struct limits_product **out)
+int limits_product_create(enum limits_type type, struct limits_product **out)
 {
   struct limits_product *p = calloc(1, sizeof *p);
   if (p == NULL)
     return -ENOMEM;
   use_one_thread(); /* also what the primitive is made for */
-  int rc = describe(p, type, (dnnl_dim_t)rows, (dnnl_dim_t)n);
+  int rc = describe(p, type);
   if (rc == 0)
     rc = allocate(p, type);
   if (rc != 0) {

@@ -9,9 +9,8 @@
  *
  * -c: processor time instead of the wall clock, for a machine that is not idle.
  *
- * Every round measures the limits and then all layers; a ratio is of one round, and the
- * median (and best) over the rounds is printed, so that a busy machine disturbs both
- * sides of it.
+ * A round measures the limits and then a layer, both as the fastest of some calls; the
+ * layer's median and best round are set against the best limits of the run so far.
  */
 #include "bench/limits.h"
 
@@ -99,39 +98,38 @@ static void destroy_copies(struct bench *b, struct copies *c)
     b->device->ops->weight_destroy(b->device, c->weight[i]);
 }
 
-/* Seconds of one call: enough calls for 20 ms, each with the next copy. */
+/* Seconds of the fastest of the calls that fit into 50 ms, each with the next copy. */
 static double measure(struct bench *b, struct copies *c, uint32_t n_rows)
 {
-  unsigned calls = 0;
-  double start = bench_seconds(&b->limits.clock), now;
-  do {
+  const struct bench_clock *clock = &b->limits.clock;
+  double start = bench_seconds(clock), before = start, now, best = 1e9;
+  for (unsigned calls = 0; calls < 3 || before - start < 0.05; calls++, before = now) {
     b->device->ops->linear(b->device, c->weight[c->next++ % c->n], b->x, n_rows,
                            LLS_STORE_SET, b->y);
-    calls++;
-    now = bench_seconds(&b->limits.clock);
-  } while (now - start < 0.02 || calls < 3);
-  return (now - start) / calls;
+    now = bench_seconds(clock);
+    best = now - before < best ? now - before : best;
+  }
+  return best;
 }
 
 static void bench_rows(struct bench *b, const struct layer *layer, struct copies *c,
                        uint32_t n_rows)
 {
-  double ratio[ROUNDS], seconds[ROUNDS];
-  double operations = 2.0 * n_rows * layer->outputs * layer->inputs;
-  bool memory_bound = false;
+  double seconds[ROUNDS];
   for (int i = 0; i < ROUNDS; i++) {
-    double reading = (double)c->bytes / limits_read(&b->limits, true);
-    double multiplying = operations / limits_matrix(&b->limits, b->bf16);
-    memory_bound = reading > multiplying;
+    limits_sample(&b->limits);
     seconds[i] = measure(b, c, n_rows);
-    ratio[i] = (memory_bound ? reading : multiplying) / seconds[i];
   }
-  double typical = bench_median(ratio, ROUNDS), time = bench_median(seconds, ROUNDS);
-  printf(
-      "%-18s M %4u  %8.3f ms  %6.1f GB/s  %7.1f GFLOP/s  %3.0f%% (best %3.0f%%) of %s\n",
-      layer->name, n_rows, time * 1e3, (double)c->bytes / time * 1e-9,
-      operations / time * 1e-9, typical * 100, ratio[ROUNDS - 1] * 100,
-      memory_bound ? "read bandwidth" : "matrix peak");
+  double operations = 2.0 * n_rows * layer->outputs * layer->inputs;
+  double reading = (double)c->bytes / limits_best_read(&b->limits);
+  double multiplying = operations / limits_best_matrix(&b->limits, b->bf16);
+  double least = reading > multiplying ? reading : multiplying;
+  double time = bench_median(seconds, ROUNDS);
+  printf("%-18s M %4u  %8.3f ms  %6.1f GB/s  %7.1f GFLOP/s  %3.0f%% (best %3.0f%%) of "
+         "%s\n",
+         layer->name, n_rows, time * 1e3, (double)c->bytes / time * 1e-9,
+         operations / time * 1e-9, least / time * 100, least / seconds[0] * 100,
+         reading > multiplying ? "read bandwidth" : "matrix peak");
   fflush(stdout);
 }
 
@@ -185,10 +183,10 @@ static int run(uint32_t threads, bool cpu_time, const struct format *format,
   b.device->ops->describe(b.device, text, sizeof text);
   printf("%s; weights %s, cold; %s\n", text, format->name,
          cpu_time ? "processor time" : "wall clock");
-  printf("read %.1f GB/s, f32 product (oneDNN) %.0f GFLOP/s\n",
-         limits_read(&b.limits, true) * 1e-9,
-         limits_product(&b.limits, LIMITS_F32) * 1e-9);
   bench_format(&b, format, rows, n_rows);
+  printf("limits: read %.1f GB/s, product (oneDNN) %.0f GFLOP/s\n",
+         limits_best_read(&b.limits) * 1e-9,
+         limits_best_matrix(&b.limits, b.bf16) * 1e-9);
   return 0;
 }
 
