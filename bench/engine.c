@@ -112,9 +112,8 @@ static double measure(struct bench *b, const struct load *load)
 static void round_of(struct bench *b, struct load *load, int round)
 {
   const struct lls_model_config *c = lls_engine_config(b->engine);
-  limits_sample(&b->limits);
-  double read = limits_best_read(&b->limits);
-  double rate = limits_best_matrix(&b->limits, b->bf16);
+  const struct limits_rates limits = limits_sample(&b->limits);
+  double read = limits.read, rate = limits_matrix(&limits, b->bf16);
   double layer =
       (double)c->hidden * (lls_qkv_columns(c) + c->heads * c->head_dim + 3.0 * c->ffn);
   double rows = (double)load->streams * load->tokens;

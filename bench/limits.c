@@ -12,6 +12,8 @@
 #define PIECE_BYTES ((size_t)32 << 20)
 #define MAX_STREAMS 8
 #define TRIALS      20 /* of each way to read */
+#define READS       15 /* of a sample */
+#define PRODUCTS    5  /* of a sample, of each type */
 
 typedef uint64_t vector __attribute__((vector_size(32)));
 
@@ -76,8 +78,8 @@ static double read_as(struct limits *l, bool huge_pages, unsigned streams, size_
 double limits_read(struct limits *l, bool huge_pages)
 {
   double rate = read_as(l, huge_pages, l->streams, l->ahead);
-  if (huge_pages && rate > l->best_read)
-    l->best_read = rate;
+  if (huge_pages && rate > l->best.read)
+    l->best.read = rate;
   return rate;
 }
 
@@ -87,9 +89,9 @@ static void find_best_reading(struct limits *l)
   static const size_t ahead[] = {0, 1024, 3072};
   for (int i = 0; i < 9 * TRIALS; i++) {
     double rate = read_as(l, true, streams[i % 3], ahead[i / 3 % 3]);
-    if (rate <= l->best_read)
+    if (rate <= l->best.read)
       continue;
-    l->best_read = rate;
+    l->best.read = rate;
     l->streams = streams[i % 3];
     l->ahead = ahead[i / 3 % 3];
   }
@@ -147,31 +149,30 @@ double limits_product(struct limits *l, enum limits_type type)
   double start = bench_seconds(&l->clock);
   lls_cpu_run(l->threads, product_task, l->products[type]);
   double rate = 2 * rows * LIMITS_SIDE * LIMITS_SIDE / (bench_seconds(&l->clock) - start);
-  if (rate > l->best_product[type])
-    l->best_product[type] = rate;
+  if (rate > l->best.product[type])
+    l->best.product[type] = rate;
   return rate;
 }
 
-void limits_sample(struct limits *l)
+struct limits_rates limits_sample(struct limits *l)
 {
-  for (int i = 0; i < 20; i++)
-    limits_read(l, true);
+  struct limits_rates rates;
+  double reads[READS], products[PRODUCTS];
+  for (int i = 0; i < READS; i++)
+    reads[i] = limits_read(l, true);
+  rates.read = bench_median(reads, READS);
   for (enum limits_type t = 0; t < LIMITS_N_TYPES; t++) {
-    for (int i = 0; i < 5; i++)
-      limits_product(l, t);
+    for (int i = 0; i < PRODUCTS; i++)
+      products[i] = limits_product(l, t);
+    rates.product[t] = bench_median(products, PRODUCTS);
   }
+  return rates;
 }
 
-double limits_best_read(const struct limits *l)
+double limits_matrix(const struct limits_rates *r, bool bf16_weights)
 {
-  return l->best_read;
-}
-
-double limits_best_matrix(const struct limits *l, bool bf16_weights)
-{
-  double f32 = l->best_product[LIMITS_F32];
-  double bf16 = bf16_weights ? l->best_product[LIMITS_BF16] : 0;
-  return bf16 > f32 ? bf16 : f32;
+  double f32 = r->product[LIMITS_F32], bf16 = r->product[LIMITS_BF16];
+  return bf16_weights && bf16 > f32 ? bf16 : f32;
 }
 
 int limits_create(struct lls_cpu_threads *threads, struct bench_clock clock,
