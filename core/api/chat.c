@@ -127,27 +127,18 @@ static int render(struct lls_api *api, const json_t *messages,
   return status;
 }
 
-static int read_request(struct lls_api *api, const json_t *body,
-                        struct lls_api_params *params, struct lls_prompt_list *prompts,
-                        struct lls_api_error *error)
+static int read_prompts(struct lls_api *api, const json_t *body,
+                        const struct lls_api_params *params,
+                        struct lls_prompt_list *prompts, struct lls_api_error *error)
 {
-  const struct lls_params_context context = {
-      .endpoint = LLS_CHAT,
-      .model_name = api->model_name,
-      .vocab = api->config.vocab,
-      .defaults = &api->config.sampling,
-  };
-  if (lls_api_params_read(body, &context, params, error) != 0)
-    return -1;
+  (void)params;
   json_t *messages = read_messages(body, error);
   int status = messages != NULL ? render(api, messages, prompts, error) : -1;
   json_decref(messages);
-  if (status != 0)
-    lls_api_params_free(params);
   return status;
 }
 
 void lls_handle_chat(void *context, struct lls_http_exchange *exchange)
 {
-  lls_generation_handle(context, exchange, LLS_CHAT, read_request);
+  lls_generation_handle(context, exchange, LLS_CHAT, read_prompts);
 }

@@ -205,26 +205,46 @@ static int check_choices(const struct lls_api *api, const struct lls_api_params 
                       prompts->count, (long long)params->n, most);
 }
 
+/* The parameters and prompts of a body: 0, or -1 and why, with nothing to free. */
+static int read_body(struct lls_api *api, const json_t *body, enum lls_endpoint endpoint,
+                     lls_prompt_reader read_prompts, struct lls_api_params *params,
+                     struct lls_prompt_list *prompts, struct lls_api_error *error)
+{
+  const struct lls_params_context context = {
+      .endpoint = endpoint,
+      .model_name = api->model_name,
+      .vocab = api->config.vocab,
+      .defaults = &api->config.sampling,
+  };
+  if (lls_api_params_read(body, &context, params, error) != 0)
+    return -1;
+  if (read_prompts(api, body, params, prompts, error) != 0)
+    goto fail_prompts;
+  if (check_choices(api, params, prompts, error) == 0)
+    return 0;
+  lls_prompts_free(prompts);
+fail_prompts:
+  lls_api_params_free(params);
+  return -1;
+}
+
 /* The generation that a request asks for, or NULL and why. */
-static struct lls_generation *make(struct lls_api *api,
-                                   struct lls_http_exchange *exchange,
-                                   enum lls_endpoint endpoint, lls_request_reader read,
-                                   struct lls_api_error *error)
+static struct lls_generation *
+make(struct lls_api *api, struct lls_http_exchange *exchange, enum lls_endpoint endpoint,
+     lls_prompt_reader read_prompts, struct lls_api_error *error)
 {
   struct lls_api_params params;
   struct lls_prompt_list prompts;
-  struct lls_generation *generation = NULL;
   json_t *body = lls_api_body(exchange, error);
-  int status = body != NULL ? read(api, body, &params, &prompts, error) : -1;
+  int status = body != NULL ? read_body(api, body, endpoint, read_prompts, &params,
+                                        &prompts, error)
+                            : -1;
   json_decref(body);
   if (status != 0)
     return NULL;
-  if (check_choices(api, &params, &prompts, error) == 0) {
-    generation = create(api, endpoint, &params, &prompts);
-    if (generation == NULL)
-      lls_api_fail(error, 503, NULL, NULL, "out of memory");
-  }
+  struct lls_generation *generation = create(api, endpoint, &params, &prompts);
   if (generation == NULL) {
+    lls_api_fail(error, 503, NULL, NULL, "out of memory");
     lls_api_params_free(&params);
     lls_prompts_free(&prompts);
   }
@@ -232,12 +252,12 @@ static struct lls_generation *make(struct lls_api *api,
 }
 
 void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchange,
-                           enum lls_endpoint endpoint, lls_request_reader read)
+                           enum lls_endpoint endpoint, lls_prompt_reader read_prompts)
 {
   struct lls_api_error error;
   struct lls_generation *generation = NULL;
   if (lls_api_check_open(api, &error) == 0)
-    generation = make(api, exchange, endpoint, read, &error);
+    generation = make(api, exchange, endpoint, read_prompts, &error);
   if (generation != NULL) {
     start(generation, exchange);
     return;

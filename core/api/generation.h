@@ -60,16 +60,17 @@ struct lls_generation {
   uint32_t shared_tokens;
 };
 
-/* What an endpoint makes of a body: 0, or -1 and why; then nothing is left to free. */
-typedef int (*lls_request_reader)(struct lls_api *api, const json_t *body,
-                                  struct lls_api_params *params,
-                                  struct lls_prompt_list *prompts,
-                                  struct lls_api_error *error);
+/* The prompts that an endpoint finds in a body: 0, or -1 and why, with nothing to free.
+ */
+typedef int (*lls_prompt_reader)(struct lls_api *api, const json_t *body,
+                                 const struct lls_api_params *params,
+                                 struct lls_prompt_list *prompts,
+                                 struct lls_api_error *error);
 
 /* Reads the request, submits it, and answers the exchange: later, or at once if it fails.
  */
 void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchange,
-                           enum lls_endpoint endpoint, lls_request_reader read);
+                           enum lls_endpoint endpoint, lls_prompt_reader read_prompts);
 
 /* Cancels the choices that are alive; the generation goes when their ends arrive. */
 void lls_generation_cancel(struct lls_generation *generation);
