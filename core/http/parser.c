@@ -41,9 +41,20 @@ static int on_url_complete(llhttp_t *llhttp)
   return end_string(llhttp->data);
 }
 
+/* Headers after the body would move the head, into which the request points. */
+static int skip_trailer(struct lls_http_parser *parser, size_t length)
+{
+  parser->trailer_bytes += length;
+  if (parser->trailer_bytes > parser->max_header_bytes)
+    return refuse(parser, 431, "trailers are too large");
+  return 0;
+}
+
 static int on_header_field(llhttp_t *llhttp, const char *at, size_t length)
 {
   struct lls_http_parser *parser = llhttp->data;
+  if (parser->has_head)
+    return skip_trailer(parser, length);
   struct lls_http_request *request = parser->request;
   if (request->n_headers == LLS_HTTP_MAX_HEADERS)
     return refuse(parser, 431, "too many headers");
@@ -56,6 +67,8 @@ static int on_header_field(llhttp_t *llhttp, const char *at, size_t length)
 static int on_header_field_complete(llhttp_t *llhttp)
 {
   struct lls_http_parser *parser = llhttp->data;
+  if (parser->has_head)
+    return 0;
   struct lls_http_request *request = parser->request;
   if (end_string(parser) != 0)
     return -1;
@@ -65,12 +78,16 @@ static int on_header_field_complete(llhttp_t *llhttp)
 
 static int on_header_value(llhttp_t *llhttp, const char *at, size_t length)
 {
-  return append_head(llhttp->data, at, length);
+  struct lls_http_parser *parser = llhttp->data;
+  return parser->has_head ? skip_trailer(parser, length)
+                          : append_head(parser, at, length);
 }
 
 static int on_header_value_complete(llhttp_t *llhttp)
 {
   struct lls_http_parser *parser = llhttp->data;
+  if (parser->has_head)
+    return 0;
   struct lls_http_request *request = parser->request;
   if (end_string(parser) != 0)
     return -1;
@@ -101,6 +118,7 @@ static int on_headers_complete(llhttp_t *llhttp)
 {
   struct lls_http_parser *parser = llhttp->data;
   struct lls_http_request *request = parser->request;
+  parser->has_head = true;
   request->method = llhttp_method_name((llhttp_method_t)llhttp->method);
   if (check_head(parser) != 0)
     return -1;
@@ -175,7 +193,8 @@ int lls_http_parser_feed(struct lls_http_parser *parser, const char *data, size_
 
 void lls_http_parser_next(struct lls_http_parser *parser)
 {
-  parser->started = parser->complete = parser->wants_100 = false;
+  parser->started = parser->complete = parser->wants_100 = parser->has_head = false;
+  parser->trailer_bytes = 0;
   parser->request->headers[0].name = 0;
   llhttp_resume(&parser->llhttp);
 }

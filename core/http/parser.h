@@ -16,11 +16,13 @@ struct lls_http_parser {
   llhttp_t llhttp;
   struct lls_http_request *request; /* being filled */
   size_t max_header_bytes, max_body_bytes;
-  bool started;       /* a byte of the request has come */
-  bool complete;      /* and its last one */
-  bool wants_100;     /* the client waits for "100 Continue"; cleared by who sends it */
-  unsigned status;    /* after a refusal: what to answer */
-  const char *reason; /* and why; static */
+  size_t trailer_bytes; /* of headers after a chunked body: counted, not kept */
+  bool has_head;        /* path and headers are fixed */
+  bool started;         /* a byte of the request has come */
+  bool complete;        /* and its last one */
+  bool wants_100;       /* the client waits for "100 Continue"; cleared by who sends it */
+  unsigned status;      /* after a refusal: what to answer */
+  const char *reason;   /* and why; static */
 };
 
 void lls_http_parser_init(struct lls_http_parser *parser,

@@ -167,6 +167,33 @@ static void test_keep_alive_follows_version_and_header(void **state)
   }
 }
 
+static void test_trailers_change_nothing(void **state)
+{
+  struct fixture *f = *state;
+  char text[1000];
+  size_t taken;
+  snprintf(text, sizeof text,
+           "POST /path?query HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+           "1\r\na\r\n0\r\nHost: y\r\nLong: %0500d\r\n\r\n",
+           1);
+  assert_int_equal(feed(f, text, 50, &taken), 1);
+  assert_int_equal(taken, strlen(text));
+  assert_string_equal(f->request.path, "/path");
+  assert_string_equal(f->request.query, "query");
+  assert_string_equal(lls_http_request_header(&f->request, "host"), "x");
+  assert_null(lls_http_request_header(&f->request, "long"));
+}
+
+static void test_long_trailers_are_refused(void **state)
+{
+  char text[2000];
+  snprintf(text, sizeof text,
+           "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+           "0\r\nLong: %01500d\r\n\r\n",
+           1);
+  expect_refusal(state, text, 431);
+}
+
 /* ---- targets -------------------------------------------------------------------- */
 
 static bool set_target(struct lls_http_request *request, const char *target)
@@ -269,6 +296,8 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_continue_is_asked_for, setup, teardown),
       cmocka_unit_test_setup_teardown(test_keep_alive_follows_version_and_header, setup,
                                       teardown),
+      cmocka_unit_test_setup_teardown(test_trailers_change_nothing, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_long_trailers_are_refused, setup, teardown),
       cmocka_unit_test(test_targets),
       cmocka_unit_test(test_routes),
       cmocka_unit_test(test_text_grows_and_shrinks),
