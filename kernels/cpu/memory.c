@@ -3,14 +3,16 @@
  * An allocation is one mapping of its own: [spare | note page | 2 MiB aligned data]. The
  * note holds what to unmap. The kernel is asked for transparent huge pages (madvise),
  * which it gives only to whole 2 MiB pieces of the mapping, so a small vector or the tail
- * of a matrix wastes none. Huge pages set aside by the administrator (vm.nr_hugepages)
- * are taken first.
+ * of a matrix wastes none.
+ *
+ * Pages that the administrator has set aside (vm.nr_hugepages) are not tried: a MAP_FIXED
+ * of them that fails leaves a hole in the mapping, where another thread's memory may move
+ * in before it is unmapped with the rest.
  */
 #include "kernels/cpu/memory.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,24 +32,6 @@ static size_t round_up(size_t bytes, size_t unit)
   return (bytes + unit - 1) / unit * unit;
 }
 
-static bool map_over(char *data, size_t bytes, int flags)
-{
-  return mmap(data, bytes, PROT_READ | PROT_WRITE,
-              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | flags, -1, 0) != MAP_FAILED;
-}
-
-/* Explicit huge pages where they waste at most an eighth, else transparent ones. */
-static bool map_data(char *data, size_t bytes)
-{
-  size_t whole = round_up(bytes, HUGE_PAGE);
-  if (whole - bytes <= whole / 8 && map_over(data, whole, MAP_HUGETLB))
-    return true;
-  if (!map_over(data, bytes, 0))
-    return false;
-  madvise(data, bytes, MADV_HUGEPAGE); /* a kernel without them: only slower */
-  return true;
-}
-
 int lls_cpu_memory_alloc(size_t bytes, void **out)
 {
   if (bytes > SIZE_MAX / 2)
@@ -59,10 +43,7 @@ int lls_cpu_memory_alloc(size_t bytes, void **out)
   if (map == MAP_FAILED)
     return -errno;
   char *data = (char *)round_up((uintptr_t)map + NOTE_PAGE, HUGE_PAGE);
-  if (!map_data(data, data_bytes)) {
-    munmap(map, map_bytes);
-    return -ENOMEM;
-  }
+  madvise(data, data_bytes, MADV_HUGEPAGE); /* a kernel without them: only slower */
   *(struct note *)(data - NOTE_PAGE) = (struct note){map, map_bytes};
   *out = data;
   return 0;
