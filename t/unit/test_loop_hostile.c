@@ -37,16 +37,6 @@ static void on_event(void *context, const struct lls_event *event)
   }
 }
 
-/* Path of a fixture; the strings live as long as the test program. */
-static const char *fixture(const char *name)
-{
-  const char *build = getenv("LLS_BUILDDIR");
-  char *path = malloc(4096);
-  assert_non_null(path);
-  snprintf(path, 4096, "%s/t/plugin/.libs/%s.so", build != NULL ? build : ".", name);
-  return path;
-}
-
 struct outcome {
   struct lls_loop_status status;
   uint32_t by_length; /* requests that got their whole text */
@@ -139,9 +129,9 @@ static void test_hostile_scheduler(void **state)
     snprintf(number, sizeof number, "%d", seed);
     const char *const parameters[] = {"seed", number, NULL};
     struct harness_options o = {
-        .scheduler = {fixture("scheduler_hostile"), parameters},
+        .scheduler = {"hostile", parameters},
         .cache = {"paged", NULL},
-        .predictor = {fixture("predictor_hostile"), parameters},
+        .predictor = {"hostile", parameters},
     };
     struct outcome out = run(&o);
     assert_int_equal(out.status.plans_refused, 0);
@@ -161,7 +151,7 @@ static void test_hostile_cache(void **state)
     const char *const parameters[] = {"seed", number, NULL};
     struct harness_options o = {
         .scheduler = {schedulers[seed % 2], NULL},
-        .cache = {fixture("cache_hostile"), parameters},
+        .cache = {"hostile", parameters},
         .predictor = {"none", NULL},
     };
     struct outcome out = run(&o);
@@ -179,9 +169,9 @@ static void test_everybody_hostile(void **state)
     snprintf(number, sizeof number, "%d", seed);
     const char *const parameters[] = {"seed", number, NULL};
     struct harness_options o = {
-        .scheduler = {fixture("scheduler_hostile"), parameters},
-        .cache = {fixture("cache_hostile"), parameters},
-        .predictor = {fixture("predictor_hostile"), parameters},
+        .scheduler = {"hostile", parameters},
+        .cache = {"hostile", parameters},
+        .predictor = {"hostile", parameters},
     };
     free(run(&o).log);
   }
@@ -196,7 +186,7 @@ static void test_bad_plans_are_refused_and_the_builtin_order_takes_over(void **s
     const char *const parameters[] = {"seed",    number, "mode", "illegal",
                                       "rejects", "0",    NULL};
     struct harness_options o = {
-        .scheduler = {fixture("scheduler_hostile"), parameters},
+        .scheduler = {"hostile", parameters},
         .cache = {"paged", NULL},
         .predictor = {"none", NULL},
         .strikes = 5,
@@ -216,8 +206,8 @@ static void test_null_policies(void **state)
 {
   (void)state;
   struct harness_options o = {
-      .scheduler = {fixture("scheduler_null"), NULL},
-      .cache = {fixture("cache_null"), NULL},
+      .scheduler = {"null", NULL},
+      .cache = {"null", NULL},
       .predictor = {"none", NULL},
       .device_units = 2048, /* it keeps a full context for every slot */
   };
