@@ -34,7 +34,8 @@
 #define B1      7
 #define N_TILES 8
 
-/* The compiler does not know that tile instructions read and write memory. */
+/* The compiler does not know that tile instructions read and write memory, and takes the
+ * configuration for 8 bytes instead of 64 (gcc 12). */
 #define SETTLE_MEMORY(p) __asm__ volatile("" : : "r"(p) : "memory")
 
 static void begin(void)
@@ -48,6 +49,7 @@ static void begin(void)
     config.row_bytes[i] = 64;
     config.rows[i] = TILE;
   }
+  SETTLE_MEMORY(&config);
   _tile_loadconfig(&config);
 }
 
