@@ -130,6 +130,7 @@ static int bench(const char *folder, const char *scheduler, uint32_t running)
 int main(void)
 {
   char folder[] = "/tmp/llmserve-bench-XXXXXX", path[64];
+  setenv("LLS_PLUGIN_PATH", LLS_BUILDDIR "/.libs", 0);
   if (mkdtemp(folder) == NULL)
     return EXIT_FAILURE;
   snprintf(path, sizeof path, "%s/config.json", folder);

@@ -40,7 +40,7 @@ struct lls_engine_result {
   uint32_t n_sequences;                     /* as in the batch, and in its order */
   const struct lls_sampled *const *sampled; /* (n_sequences) NULL where none was wanted */
   uint32_t n_rows;                          /* tokens computed */
-  int64_t duration_ns; /* from the start of submit until the device was done */
+  int64_t duration_ns; /* copies and forward pass, until the device was done */
 };
 
 #endif
