@@ -209,7 +209,7 @@ static int run(struct bench *b, uint32_t threads, bool cpu_time)
                                              .max_columns = COLUMNS,
                                              .max_sequences = 16};
   struct lls_error err;
-  void *qkv, *out;
+  void *qkv = NULL, *out = NULL;
   if (lls_cpu_device_create(&options, &b->device, &err) != 0)
     fail(err.text);
   const struct lls_device_ops *ops = b->device->ops;
