@@ -3,9 +3,11 @@
  * The daemon put together: model, device, engine, tokeniser, policies, step loop, HTTP;
  * the signals; and the way down again. Everything here runs on [main].
  *
- *   SIGTERM, SIGINT  drain: no new requests, running ones finish or the deadline passes;
- * exit 0 a second one     at once; exit 0, what was running is cut off engine failure
- * requests end with an error, then exit 1
+ *   SIGTERM, SIGINT: drain. No new requests, running ones finish or the deadline passes.
+ *
+ *   A second one: stop at once, what was running is cut off. Both exit with 0.
+ *
+ *   Engine failure: requests end with an error, then exit with 1.
  */
 #include "core/serve.h"
 

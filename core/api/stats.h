@@ -5,12 +5,13 @@
 
 #include "core/obs/metrics.h"
 
-enum lls_outcome { /* of one choice, as the label finished_reason of vllm: series */
-                   LLS_OUTCOME_STOP,
-                   LLS_OUTCOME_LENGTH,
-                   LLS_OUTCOME_ABORT,
-                   LLS_OUTCOME_ERROR,
-                   LLS_OUTCOMES,
+/* of one choice, as the label finished_reason of vllm: series */
+enum lls_outcome {
+  LLS_OUTCOME_STOP,
+  LLS_OUTCOME_LENGTH,
+  LLS_OUTCOME_ABORT,
+  LLS_OUTCOME_ERROR,
+  LLS_OUTCOMES,
 };
 
 struct lls_api_stats {

@@ -48,12 +48,12 @@ struct lls_tensor_view {
   uint64_t seed;
 };
 
-enum lls_weight_format {                   /* [engine] weights = ... */
-                         LLS_WEIGHTS_AUTO, /* the model's own type, where the device
-                                              multiplies it well */
-                         LLS_WEIGHTS_F32,
-                         LLS_WEIGHTS_BF16,
-                         LLS_WEIGHTS_INT8, /* weight-only, one scale per output */
+/* [engine] weights = ... */
+enum lls_weight_format {
+  LLS_WEIGHTS_AUTO, /* the model's own type, where the device multiplies it well */
+  LLS_WEIGHTS_F32,
+  LLS_WEIGHTS_BF16,
+  LLS_WEIGHTS_INT8, /* weight-only, one scale per output */
 };
 
 struct lls_weight; /* a linear layer's matrix and bias, packed once for the device */

@@ -21,8 +21,8 @@ struct lls_inbox {
   struct lls_live *first, **last; /* arrivals in order, linked by next */
   uint64_t *cancels; /* (capacity) ids; a request is cancelled at most once */
   uint32_t n_cancels, capacity;
-  struct lls_late_prediction
-      *predictions; /* (capacity) from predictors that took their time */
+  /* (capacity) from predictors that took their time */
+  struct lls_late_prediction *predictions;
   uint32_t n_predictions;
   bool stop; /* the step thread shall end */
 };

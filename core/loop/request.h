@@ -41,10 +41,9 @@ struct lls_live {
   /* of LLS_PLACED_RESERVED: tokens cached before, to be computed now, and asked for (more
    * than computed if others had some of them) */
   uint32_t context, run_tokens, asked_tokens;
-  bool was_decoding; /* before this step: its place in the cache stays as it was */
-  uint64_t
-      named_in_step; /* 1 + number of the last plan that named it: finds duplicates */
-  bool doomed;       /* can never be placed: ends after this step's commit */
+  bool was_decoding;      /* before this step: its place in the cache stays as it was */
+  uint64_t named_in_step; /* 1 + the last plan that named it: finds duplicates */
+  bool doomed;            /* can never be placed: ends after this step's commit */
 };
 
 static inline struct lls_live *lls_live_of(const struct lls_request *view)

@@ -84,11 +84,11 @@ struct lls_form_info { /* K10 */
   const char *why_not; /* NULL if offered, else the reason it is off */
 };
 
-enum lls_reserve_result { /* K5; negative values are errors */
-                          LLS_RESERVE_OK = 0,
-                          LLS_RESERVE_LATER =
-                              1, /* not now: memory or a transfer in flight */
-                          LLS_RESERVE_NEVER = 2, /* can't fit even alone */
+/* K5; negative values are errors */
+enum lls_reserve_result {
+  LLS_RESERVE_OK = 0,
+  LLS_RESERVE_LATER = 1, /* not now: memory or a transfer in flight */
+  LLS_RESERVE_NEVER = 2, /* can't fit even alone */
 };
 
 enum lls_reserve_flags { LLS_MAY_DISPLACE = 1 };

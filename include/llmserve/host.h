@@ -25,9 +25,10 @@ enum lls_log_level {
   LLS_LOG_HOST_MISBEHAVING,   /* written by a plugin about the core */
 };
 
-enum { /* bits of lls_engine_caps.forms, elements, preempt_modes: 1u << enum value */
-       LLS_BIT_KV = 1u << LLS_FORM_KV,
-       LLS_BIT_HIDDEN = 1u << LLS_FORM_HIDDEN,
+/* bits of lls_engine_caps.forms, elements, preempt_modes: 1u << enum value */
+enum {
+  LLS_BIT_KV = 1u << LLS_FORM_KV,
+  LLS_BIT_HIDDEN = 1u << LLS_FORM_HIDDEN,
 };
 
 /* E1, E13: what the engine can do and its hard limits, checked by the core on every plan.

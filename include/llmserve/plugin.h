@@ -48,19 +48,19 @@ enum lls_plugin_kind {
   LLS_KIND_PREDICTOR = 3,
 };
 
-enum lls_param_type { /* C type of the member      text in llmserve.ini            */
-                      LLS_TYPE_BOOL =
-                          1, /* bool                      true false on off yes no 1 0 */
-                      LLS_TYPE_INT,    /* int64_t                   whole number    */
-                      LLS_TYPE_FLOAT,  /* double                    number  */
-                      LLS_TYPE_STRING, /* const char *              anything */
-                      LLS_TYPE_PATH,   /* const char *              relative to the ini's
-                                          folder    */
-                      LLS_TYPE_CHOICE, /* int64_t, index            one of `choices`,
-                                          "a|b|c"       */
-                      LLS_TYPE_DURATION, /* int64_t, nanoseconds      10ms 1.5s 2min 1h;
-                                            bare = s     */
-                      LLS_TYPE_BYTES,    /* int64_t, bytes            512MiB 2GiB 1000    */
+/*
+ * The C type of the member a parameter is bound to, and its text in llmserve.ini. A path
+ * is relative to the folder of the ini.
+ */
+enum lls_param_type {
+  LLS_TYPE_BOOL = 1, /* bool         true false on off yes no 1 0 */
+  LLS_TYPE_INT,      /* int64_t      whole number */
+  LLS_TYPE_FLOAT,    /* double       number */
+  LLS_TYPE_STRING,   /* const char * anything */
+  LLS_TYPE_PATH,     /* const char * a file or folder */
+  LLS_TYPE_CHOICE,   /* int64_t      index of one of `choices`, "a|b|c" */
+  LLS_TYPE_DURATION, /* int64_t, ns  10ms 1.5s 2min 1h; a bare number is s */
+  LLS_TYPE_BYTES,    /* int64_t      512MiB 2GiB 1000 */
 };
 
 enum lls_param_flags {

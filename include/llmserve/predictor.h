@@ -30,12 +30,12 @@ struct lls_prompt {
   /* version 1 ends here */
 };
 
-enum lls_predictor_flags { /* P5 */
-                           LLS_PREDICTOR_PREDICTS =
-                               1, /* ever gives a length: all but `none` */
-                           LLS_PREDICTOR_ORACLE = 2,        /* knows the truth */
-                           LLS_PREDICTOR_DETERMINISTIC = 4, /* same calls, same answers */
-                           LLS_PREDICTOR_ASYNC = 8,         /* may answer later */
+/* P5 */
+enum lls_predictor_flags {
+  LLS_PREDICTOR_PREDICTS = 1,      /* ever gives a length: all but `none` */
+  LLS_PREDICTOR_ORACLE = 2,        /* knows the truth */
+  LLS_PREDICTOR_DETERMINISTIC = 4, /* same calls, same answers */
+  LLS_PREDICTOR_ASYNC = 8,         /* may answer later */
 };
 
 /* Required unless marked optional. */

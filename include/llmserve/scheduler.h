@@ -29,18 +29,17 @@
 extern "C" {
 #endif
 
-enum lls_scheduler_needs { /* S2; unmet needs refuse the start with a sentence */
-                           LLS_NEEDS_MIXED_BATCH = 1 << 0,
-                           LLS_NEEDS_CHUNKED_PREFILL = 1 << 1,
-                           LLS_NEEDS_PREDICTOR = 1
-                                                 << 2, /* one that predicts: not `none` */
-                           LLS_NEEDS_COST = 1 << 3,
-                           LLS_NEEDS_FORMS = 1 << 4, /* hidden form */
-                           LLS_NEEDS_PARTIAL_RESIDENCY = 1 << 5,
-                           LLS_NEEDS_ROLES = 1 << 6, /* prefill and decode instances */
-                           LLS_USES_CLASS =
-                               1 << 8, /* for --list-plugins: what it looks at */
-                           LLS_USES_SLO = 1 << 9,
+/* S2; unmet needs refuse the start with a sentence */
+enum lls_scheduler_needs {
+  LLS_NEEDS_MIXED_BATCH = 1 << 0,
+  LLS_NEEDS_CHUNKED_PREFILL = 1 << 1,
+  LLS_NEEDS_PREDICTOR = 1 << 2, /* one that predicts: not `none` */
+  LLS_NEEDS_COST = 1 << 3,
+  LLS_NEEDS_FORMS = 1 << 4, /* hidden form */
+  LLS_NEEDS_PARTIAL_RESIDENCY = 1 << 5,
+  LLS_NEEDS_ROLES = 1 << 6, /* prefill and decode instances */
+  LLS_USES_CLASS = 1 << 8,  /* for --list-plugins: what it looks at */
+  LLS_USES_SLO = 1 << 9,
 };
 
 #define LLS_MAX_PREEMPT_PREFERENCES 4
@@ -59,18 +58,17 @@ struct lls_scheduler_caps { /* S2 */
 /* What plan sees. All lists in (arrival_ns, id) order. */
 struct lls_step_view {
   uint32_t size;
-  uint32_t instance; /* and its role */
-  uint32_t role;     /* enum lls_role */
-  uint32_t
-      preempt_mode; /* the one the core chose, LLS_PREEMPT_NONE if none was asked for */
-  uint64_t step;    /* number of this step, from 0 */
+  uint32_t instance;     /* and its role */
+  uint32_t role;         /* enum lls_role */
+  uint32_t preempt_mode; /* the core's choice, LLS_PREEMPT_NONE if none was asked for */
+  uint64_t step;         /* number of this step, from 0 */
   int64_t now_ns;
   uint32_t n_waiting, n_running, n_preempted, n_moving;
   const struct lls_request *const *waiting; /* (n_waiting) nothing cached */
-  const struct lls_request *const
-      *running; /* (n_running) on the device: PREFILLING, DECODING */
-  const struct lls_request *const
-      *preempted; /* (n_preempted) on the host, wholly or in part */
+  /* (n_running) on the device: PREFILLING, DECODING */
+  const struct lls_request *const *running;
+  /* (n_preempted) on the host, wholly or in part */
+  const struct lls_request *const *preempted;
   const struct lls_request *const *moving; /* (n_moving) can't be run */
   uint32_t max_tokens, max_sequences;      /* of this step: the engine's limits */
   const struct lls_cache_service *cache;
@@ -96,12 +94,13 @@ struct lls_step_report { /* S8 */
   /* version 1 ends here */
 };
 
-enum lls_refusal { /* S11 why an item of a good plan was not placed, or a plan was bad */
-                   LLS_REFUSED_NO_MEMORY = 1, /* reserve said LATER */
-                   LLS_REFUSED_NEVER_FITS,    /* reserve said NEVER */
-                   LLS_REFUSED_MOVING,
-                   LLS_REFUSED_BAD_ITEM,    /* this item made the plan bad */
-                   LLS_REFUSED_UNSUPPORTED, /* by this engine or cache */
+/* S11 why an item of a good plan was not placed, or a plan was bad */
+enum lls_refusal {
+  LLS_REFUSED_NO_MEMORY = 1, /* reserve said LATER */
+  LLS_REFUSED_NEVER_FITS,    /* reserve said NEVER */
+  LLS_REFUSED_MOVING,
+  LLS_REFUSED_BAD_ITEM,    /* this item made the plan bad */
+  LLS_REFUSED_UNSUPPORTED, /* by this engine or cache */
 };
 
 /* Required unless marked optional. */

@@ -43,10 +43,11 @@ extern "C" {
 
 /* ---- requests ------------------------------------------------------------------- */
 
-enum lls_class { /* what the client asked for; policies may ignore it */
-                 LLS_CLASS_NONE,
-                 LLS_CLASS_REALTIME,
-                 LLS_CLASS_BEST_EFFORT,
+/* what the client asked for; policies may ignore it */
+enum lls_class {
+  LLS_CLASS_NONE,
+  LLS_CLASS_REALTIME,
+  LLS_CLASS_BEST_EFFORT,
 };
 
 enum lls_request_state {
@@ -58,20 +59,20 @@ enum lls_request_state {
   LLS_FINISHED,
 };
 
-enum lls_residency { /* where the cached tokens are */
-                     LLS_RESIDENT_NONE,
-                     LLS_RESIDENT_DEVICE,
-                     LLS_RESIDENT_HOST,
-                     LLS_RESIDENT_PARTIAL, /* some slots on the device, the others on the
-                                              host */
-                     LLS_RESIDENT_MOVING,
+/* where the cached tokens are */
+enum lls_residency {
+  LLS_RESIDENT_NONE,
+  LLS_RESIDENT_DEVICE,
+  LLS_RESIDENT_HOST,
+  LLS_RESIDENT_PARTIAL, /* some slots on the device, the others on the host */
+  LLS_RESIDENT_MOVING,
 };
 
-enum lls_form { /* what is cached of a token */
-                LLS_FORM_NONE,
-                LLS_FORM_KV,     /* K and V vectors */
-                LLS_FORM_HIDDEN, /* X: each layer's input hidden state; K and V are
-                                    restored from it */
+/* what is cached of a token */
+enum lls_form {
+  LLS_FORM_NONE,
+  LLS_FORM_KV,     /* K and V vectors */
+  LLS_FORM_HIDDEN, /* X: each layer's input; K and V are restored from it */
 };
 
 enum lls_finish_reason {
@@ -145,10 +146,9 @@ struct lls_request {
   struct lls_slo slo;
   struct lls_prediction prediction;
 
-  const int32_t
-      *tokens;       /* (prompt_tokens + generated_tokens); valid during the callback */
-  const char *label; /* the client's request id or "": stable name in traces */
-  uint64_t *user;    /* (LLS_USER_WORDS) scratch of the scheduler, zeroed at arrival */
+  const int32_t *tokens; /* (prompt_tokens + generated_tokens) valid in the callback */
+  const char *label;     /* the client's request id or "": stable name in traces */
+  uint64_t *user; /* (LLS_USER_WORDS) scratch of the scheduler, zeroed at arrival */
   /* version 1 ends here */
 };
 
@@ -169,17 +169,16 @@ static inline uint32_t lls_request_pending(const struct lls_request *r)
 
 /* ---- cache ---------------------------------------------------------------------- */
 
-enum lls_direction { /* which end of a block its slots are filled from */
-                     LLS_LEFT_TO_RIGHT, /* token j of the entry is in slot j */
-                     LLS_RIGHT_TO_LEFT, /* token j of the entry is in slot block_tokens -
-                                           1 - j */
+/* which end of a block its slots are filled from */
+enum lls_direction {
+  LLS_LEFT_TO_RIGHT, /* token j of the entry is in slot j */
+  LLS_RIGHT_TO_LEFT, /* token j of the entry is in slot block_tokens - 1 - j */
 };
 
-enum lls_element {                    /* of what numbers a block holds */
-                   LLS_ELEMENT_MODEL, /* the cache's own type, see
-                                         lls_cache_geometry.element_bytes */
-                   LLS_ELEMENT_INT8,  /* one byte each, scale and zero point per layer,
-                                         channel and block */
+/* of what numbers a block holds */
+enum lls_element {
+  LLS_ELEMENT_MODEL, /* the cache's own type: lls_cache_geometry.element_bytes */
+  LLS_ELEMENT_INT8,  /* a byte each; scale and zero of a layer, channel, block */
 };
 
 /*

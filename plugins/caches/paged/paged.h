@@ -128,8 +128,8 @@ static inline uint32_t block_at(const struct paged *m, const struct sequence *s,
 }
 
 /* ---- blocks.c: who has a block */
-uint32_t
-paged_take(struct paged *); /* a block to write to; there must be one available */
+/* A block to write to; there must be one available. */
+uint32_t paged_take(struct paged *);
 void paged_hold(struct paged *, uint32_t block);
 void paged_let_go(struct paged *, uint32_t block);
 uint32_t paged_take_host(struct paged *);
