@@ -139,11 +139,12 @@ static size_t largest(size_t a, size_t b)
 static int allocate_scratch(struct lls_cpu_device *d)
 {
   size_t columns = d->options.max_columns, rows = d->options.max_rows;
-  d->scratch_bytes = largest(lls_cpu_linear_scratch(), columns * sizeof(float));
+  const struct lls_cpu_linear_kernels *linear = &d->kernels.linear;
+  d->scratch_bytes = largest(lls_cpu_linear_scratch(linear), columns * sizeof(float));
   d->scratch_bytes = largest(d->scratch_bytes, lls_cpu_attention_scratch());
   d->scratch_bytes = largest(d->scratch_bytes, lls_cpu_sample_scratch(columns));
   d->scratch_bytes = (d->scratch_bytes + 4095) & ~(size_t)4095;
-  d->shared_bytes = largest(lls_cpu_linear_shared(columns),
+  d->shared_bytes = largest(lls_cpu_linear_shared(linear, columns),
                             lls_cpu_attention_shared(rows, d->n_threads));
   void *scratch = NULL, *angles = NULL;
   int rc = lls_cpu_memory_alloc(d->scratch_bytes * d->n_threads, &scratch);

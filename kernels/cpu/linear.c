@@ -2,21 +2,22 @@
 /*
  * The loops around the tiles of linear_*.c, the same for every ISA level and format.
  *
- * Rows are taken in blocks of LLS_ROW_BLOCK. All threads pack a block's rows of x
- * together (shared memory), then each multiplies them by its own panels:
+ * Rows are taken in blocks of the kernel's row_block. All threads pack a block's rows of
+ * x together (shared memory), then each multiplies them by its own panels:
  *
  *   few rows (one group)   a tile runs over all inputs: the weights stream by once
  *   more                   for a block of panels, for LLS_DEPTH inputs, for each panel,
  *                          for each group: the panel's piece (16 KiB in bf16) stays in L1
- *                          while the groups pass, the block's x (96 x 512 f32 = 192 KiB)
- *                          in L2 while the panels pass, and so do the sums (96 KiB)
+ *                          while the groups pass, the block's x (96 x 512 f32 = 192 KiB,
+ *                          AMX 512 x 512 bf16 = 512 KiB) in L2 while the panels pass,
+ *                          and so do the sums (96 KiB, AMX 512 KiB)
  *
- * The order of additions does not depend on any of this (linear.h).
+ * The weights come from memory once for every row block: at 4 TFLOP/s and 512 rows that
+ * is 8 GB/s, at 96 rows it would be 42. The order of additions does not depend on any of
+ * this (linear.h).
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
-
-#include <string.h>
 
 #define AHEAD       2048 /* bytes of a stream asked for ahead of its use; bench/linear */
 #define TURNS       4 /* parts a thread's share is taken in: what a late thread can lose */
@@ -28,8 +29,9 @@ struct product {
   const struct lls_weight *weight;
   const float *x; /* (n_rows, columns) */
   float *y;       /* (n_rows, rows of the weight) */
-  size_t n_rows;  /* at most LLS_ROW_BLOCK */
+  size_t n_rows;  /* at most row_block */
   size_t groups;
+  size_t sum_stride; /* floats of a panel's sums */
   bool add;
   const char *packed; /* (groups, group_bytes) */
   size_t group_bytes;
@@ -45,6 +47,11 @@ static void group_rows(const struct product *p, size_t g, size_t *begin, size_t 
 static size_t least(size_t a, size_t b)
 {
   return a < b ? a : b;
+}
+
+static size_t most(size_t a, size_t b)
+{
+  return a > b ? a : b;
 }
 
 /* Items are pieces of LLS_DEPTH inputs of a group. */
@@ -70,31 +77,73 @@ static void pack_task(void *arg, unsigned thread, unsigned n_threads)
   }
 }
 
-/* Writes the sums of a block of panels: y = sum * scale + bias, or y += that. */
-static void store(const struct product *p, const float *sums, size_t first_panel,
-                  size_t n_panels)
+/* Writes the sums of a block of panels. */
+static void finish(const struct product *p, const float *sums, size_t first_panel,
+                   size_t n_panels)
 {
   const struct lls_weight *w = p->weight;
-  for (size_t row = 0; row < p->n_rows; row++) {
-    for (size_t i = 0; i < n_panels; i++) {
-      const float *sum = sums + (i * p->n_rows + row) * LLS_PANEL;
-      size_t first = (first_panel + i) * LLS_PANEL;
-      size_t n = w->rows - first < LLS_PANEL ? w->rows - first : LLS_PANEL;
-      float *y = p->y + row * w->rows + first;
-      float out[LLS_PANEL];
-      for (size_t o = 0; o < LLS_PANEL; o++)
-        out[o] = w->scale != NULL ? sum[o] * w->scale[first + o] : sum[o];
-      for (size_t o = 0; w->bias != NULL && o < LLS_PANEL; o++)
-        out[o] += w->bias[first + o];
-      for (size_t o = 0; o < n; o++)
-        y[o] = p->add ? y[o] + out[o] : out[o];
-    }
+  size_t first = first_panel * LLS_PANEL;
+  const struct lls_finish f = {
+      .sums = sums,
+      .sum_stride = p->sum_stride,
+      .rows = p->n_rows,
+      .outputs = least(n_panels * LLS_PANEL, w->rows - first),
+      .scale = w->scale != NULL ? w->scale + first : NULL,
+      .bias = w->bias != NULL ? w->bias + first : NULL,
+      .add = p->add,
+      .y = p->y + first,
+      .y_stride = w->rows,
+  };
+  p->kernel->finish(&f);
+}
+
+/* A block of panels, of which some inputs are being multiplied. */
+struct block {
+  size_t first, n; /* panels */
+  size_t k, n_k;   /* inputs */
+  float *sums;     /* (n, sum_stride) */
+};
+
+/* The part of `bytes` at p that falls to turn i of n. */
+static struct lls_ahead ahead_part(const char *p, size_t bytes, size_t i, size_t n)
+{
+  size_t lines = (bytes + 63) / 64, from = lines * i / n;
+  return (struct lls_ahead){p + from * 64, lines * (i + 1) / n - from};
+}
+
+/*
+ * What is wanted after a tile of group g and the panels from the block's i-th on: the
+ * next panels, which all groups ask for together, and the group's next inputs of x, which
+ * all panels ask for together. After the last inputs come the first ones of the following
+ * panels, since those are what the thread most likely takes next.
+ */
+static void look_ahead(const struct product *p, const struct block *b, size_t i, size_t g,
+                       struct lls_tile *tile)
+{
+  const struct lls_linear_kernel *kernel = p->kernel;
+  const struct lls_weight *w = p->weight;
+  size_t past = b->k + b->n_k < w->inputs ? b->k + b->n_k : 0;
+  size_t n_past = least(LLS_DEPTH, w->inputs - past);
+  size_t x_bytes = kernel->skip(tile->rows, n_past) * kernel->x_bytes;
+  const char *x =
+      p->packed + g * p->group_bytes + kernel->skip(tile->rows, past) * kernel->x_bytes;
+  size_t turns = (b->n + kernel->panels - 1) / kernel->panels;
+  tile->ahead[0] = ahead_part(x, x_bytes, i / kernel->panels, turns);
+
+  size_t input_bytes = w->panel_bytes / w->inputs;
+  bool same = i + kernel->panels < b->n; /* inputs */
+  size_t next = same ? i + kernel->panels : past > 0 ? 0 : b->n;
+  size_t k = same ? b->k : past, n_k = same ? b->n_k : n_past;
+  for (size_t j = 0; j < LLS_AHEAD - 1; j++) {
+    size_t panel = least(b->first + next + j, w->panels - 1);
+    const char *at = w->data + panel * w->panel_bytes + k * input_bytes;
+    tile->ahead[1 + j] = ahead_part(at, n_k * input_bytes, g, p->groups);
   }
 }
 
-/* All groups times the panels of one tile over its inputs, which begin at k. */
-static void multiply_groups(const struct product *p, struct lls_tile tile, size_t k,
-                            float *sums)
+/* All groups times the panels of one tile, the block's from the i-th on. */
+static void multiply_groups(const struct product *p, const struct block *b, size_t i,
+                            struct lls_tile tile)
 {
   const struct lls_linear_kernel *kernel = p->kernel;
   for (size_t g = 0; g < p->groups; g++) {
@@ -102,32 +151,34 @@ static void multiply_groups(const struct product *p, struct lls_tile tile, size_
     group_rows(p, g, &begin, &end);
     tile.rows = end - begin;
     tile.x =
-        p->packed + g * p->group_bytes + kernel->skip(tile.rows, k) * kernel->x_bytes;
+        p->packed + g * p->group_bytes + kernel->skip(tile.rows, b->k) * kernel->x_bytes;
     tile.x_next = (const char *)tile.x + p->group_bytes;
-    tile.sums = sums + begin * LLS_PANEL;
+    tile.sums = b->sums + i * tile.sum_stride + begin * LLS_PANEL;
+    if (kernel->spread && p->groups > 1)
+      look_ahead(p, b, i, g, &tile);
     kernel->tile(&tile);
     tile.lead = 0; /* the first group has asked for all of the next panel */
   }
 }
 
-/* The inputs [k, k + n_k) of a block of panels; sums (n_panels, n_rows, 16). */
-static void multiply_block(const struct product *p, size_t first_panel, size_t n_panels,
-                           size_t k, size_t n_k, float *sums)
+static void multiply_block(const struct product *p, const struct block *b)
 {
   const struct lls_weight *w = p->weight;
   size_t input_bytes = w->panel_bytes / w->inputs;
   struct lls_tile tile = {
       .panel_bytes = w->panel_bytes,
-      .inputs = n_k,
-      .more = k > 0,
-      .sum_stride = p->n_rows * LLS_PANEL,
-      .lead = p->groups > 1 ? n_k : least(n_k, AHEAD / input_bytes),
+      .inputs = b->n_k,
+      .more = b->k > 0,
+      .sum_stride = p->sum_stride,
+      .lead = p->groups > 1 ? b->n_k : least(b->n_k, AHEAD / input_bytes),
   };
-  size_t step = p->groups > 1 ? p->kernel->panels : n_panels;
-  for (size_t i = 0; i < n_panels; i += step) {
-    tile.panels = least(step, n_panels - i);
-    tile.weight = w->data + (first_panel + i) * w->panel_bytes + k * input_bytes;
-    multiply_groups(p, tile, k, sums + i * tile.sum_stride);
+  if (p->groups > 1 && p->kernel->spread)
+    tile.lead = 0;
+  size_t step = p->groups > 1 ? p->kernel->panels : b->n;
+  for (size_t i = 0; i < b->n; i += step) {
+    tile.panels = least(step, b->n - i);
+    tile.weight = w->data + (b->first + i) * w->panel_bytes + b->k * input_bytes;
+    multiply_groups(p, b, i, tile);
   }
 }
 
@@ -141,9 +192,12 @@ static void product_task(void *arg, unsigned thread, unsigned n_threads)
   if (p->kernel->begin != NULL)
     p->kernel->begin();
   while (lls_cpu_take(p->device->threads, thread, &begin, &end)) {
-    for (size_t k = 0; k < w->inputs; k += depth)
-      multiply_block(p, begin, end - begin, k, least(depth, w->inputs - k), sums);
-    store(p, sums, begin, end - begin);
+    struct block b = {.first = begin, .n = end - begin, .sums = sums};
+    for (b.k = 0; b.k < w->inputs; b.k += depth) {
+      b.n_k = least(depth, w->inputs - b.k);
+      multiply_block(p, &b);
+    }
+    finish(p, sums, begin, end - begin);
   }
   if (p->kernel->end != NULL)
     p->kernel->end();
@@ -156,13 +210,15 @@ static size_t grain_of(size_t panels, unsigned n_threads)
   return grain < TILE_PANELS ? TILE_PANELS : least(grain, LLS_PANEL_BLOCK);
 }
 
-/* At most LLS_ROW_BLOCK rows. */
+/* At most row_block rows. */
 static void multiply_rows(struct lls_cpu_device *d, struct product *p)
 {
   const struct lls_linear_kernel *kernel = p->kernel;
   const struct lls_weight *w = p->weight;
   p->groups = (p->n_rows + kernel->max_rows - 1) / kernel->max_rows;
   p->group_bytes = w->inputs * kernel->max_rows * kernel->x_bytes;
+  p->sum_stride = (p->n_rows + kernel->row_unit - 1) / kernel->row_unit *
+                  kernel->row_unit * LLS_PANEL;
   p->packed = d->shared;
   if (p->n_rows == 1 && kernel->x_bytes == sizeof(float) && w->inputs == w->columns)
     p->packed = (const char *)p->x;
@@ -175,29 +231,38 @@ static void multiply_rows(struct lls_cpu_device *d, struct product *p)
 static void multiply(struct lls_cpu_device *d, const struct lls_weight *w, const float *x,
                      size_t n_rows, bool add, float *y)
 {
-  for (size_t row = 0; row < n_rows; row += LLS_ROW_BLOCK) {
+  const struct lls_linear_kernel *kernel = &d->kernels.linear.of[w->packed];
+  for (size_t row = 0; row < n_rows; row += kernel->row_block) {
     struct product p = {
         .device = d,
-        .kernel = &d->kernels.linear.of[w->packed],
+        .kernel = kernel,
         .weight = w,
         .x = x + row * w->columns,
         .y = y + row * w->rows,
-        .n_rows = least(LLS_ROW_BLOCK, n_rows - row),
+        .n_rows = least(kernel->row_block, n_rows - row),
         .add = add,
     };
     multiply_rows(d, &p);
   }
 }
 
-size_t lls_cpu_linear_scratch(void)
+size_t lls_cpu_linear_scratch(const struct lls_cpu_linear_kernels *kernels)
 {
-  return (size_t)LLS_PANEL_BLOCK * LLS_ROW_BLOCK * LLS_PANEL * sizeof(float);
+  size_t rows = 0;
+  for (int i = 0; i < LLS_N_PACKED; i++)
+    rows = most(rows, kernels->of[i].row_block);
+  return LLS_PANEL_BLOCK * rows * LLS_PANEL * sizeof(float);
 }
 
-size_t lls_cpu_linear_shared(size_t max_columns)
+size_t lls_cpu_linear_shared(const struct lls_cpu_linear_kernels *kernels,
+                             size_t max_columns)
 {
   size_t inputs = (max_columns + LLS_INPUT_ALIGN - 1) / LLS_INPUT_ALIGN * LLS_INPUT_ALIGN;
-  return LLS_ROW_BLOCK * inputs * sizeof(float);
+  size_t row_bytes = 0;
+  for (int i = 0; i < LLS_N_PACKED; i++)
+    row_bytes =
+        most(row_bytes, (size_t)kernels->of[i].row_block * kernels->of[i].x_bytes);
+  return row_bytes * inputs;
 }
 
 void lls_cpu_linear(struct lls_device *device, const struct lls_weight *w, const void *x,

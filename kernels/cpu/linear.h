@@ -26,7 +26,6 @@
 
 #define LLS_PANEL       16 /* outputs of a panel */
 #define LLS_INPUT_ALIGN 32 /* inputs are padded with zeros to a multiple of this */
-#define LLS_ROW_BLOCK   96 /* rows of x packed at a time, a multiple of every max_rows */
 #define LLS_PANEL_BLOCK                                                                  \
   16                  /* panels that a thread takes, and keeps sums of, at a time        \
                        */
@@ -56,10 +55,20 @@ struct lls_weight {
   size_t bytes;          /* of all three */
 };
 
+/* Memory that will be wanted soon. */
+struct lls_ahead {
+  const char *at;
+  size_t lines; /* of 64 bytes */
+};
+
+#define LLS_AHEAD 3 /* x and two panels */
+
 /*
  * One group times some panels over `inputs` inputs. Before: the sums of earlier inputs if
- * `more`, else anything. Meanwhile memory is asked for ahead: each stream `lead` inputs
- * further on, and for its last `lead` inputs the beginning of the panels that follow.
+ * `more`, else anything. Meanwhile memory is asked for ahead. Where the weights stream by
+ * once, and by kernels that don't `spread`: each stream `lead` inputs further on, and for
+ * its last `lead` inputs the beginning of the panels that follow; lead = 0: x_next
+ * instead. By kernels that spread: what `ahead` says, evenly over the inputs.
  */
 struct lls_tile {
   const char *weight; /* (inputs, 16) of the first panel */
@@ -69,18 +78,31 @@ struct lls_tile {
   size_t inputs; /* a multiple of LLS_INPUT_ALIGN */
   size_t rows;   /* of the group */
   bool more;
-  float *sums;        /* (panels, sum_stride), each (rows, 16) */
+  float *sums;        /* (panels, sum_stride), each (rows up to row_unit, 16) */
   size_t sum_stride;  /* floats from one panel's sums to the next */
   size_t lead;        /* a multiple of LLS_INPUT_ALIGN, at most `inputs` */
-  const char *x_next; /* lead = 0: ask for this instead, as many bytes as the panel has */
+  const char *x_next; /* as many bytes as the panel has */
+  struct lls_ahead ahead[LLS_AHEAD];
+};
+
+/* y = sums * scale + bias, or y += that. */
+struct lls_finish {
+  const float *sums; /* (outputs / 16 rounded up, sum_stride), each (rows, 16) */
+  size_t sum_stride, rows, outputs;
+  const float *scale, *bias; /* (outputs up to 16), NULL if none */
+  bool add;
+  float *y; /* (rows, y_stride) */
+  size_t y_stride;
 };
 
 struct lls_linear_kernel {
-  unsigned max_rows; /* of a group; divides LLS_ROW_BLOCK */
-  unsigned row_unit; /* all groups but the last are multiples of this */
+  unsigned row_block; /* rows packed at a time, a multiple of max_rows and row_unit */
+  unsigned max_rows;  /* of a group */
+  unsigned row_unit;  /* all groups but the last are multiples of this */
   unsigned
       x_bytes;     /* of an element of packed x; 4: f32, and one row is packed as it is */
   unsigned panels; /* that a tile takes at once where groups share them */
+  bool spread;     /* groups that share panels ask for `ahead` */
   /* Rearranges n_rows <= max_rows rows, `stride` elements apart, for inputs of which the
    * first `columns` are given and the others 0; out is the group's place for them. A
    * group's space is (inputs, max_rows) elements. */
@@ -89,6 +111,7 @@ struct lls_linear_kernel {
   /* Elements of a group of n_rows before input k, a multiple of LLS_INPUT_ALIGN. */
   size_t (*skip)(size_t n_rows, size_t k);
   void (*tile)(const struct lls_tile *);
+  void (*finish)(const struct lls_finish *);
   /* Around a thread's tiles of one product; NULL: nothing to do. */
   void (*begin)(void), (*end)(void);
 };

@@ -22,6 +22,7 @@
 #define TILE_BYTES 1024
 #define K_TILE     32 /* inputs of a tile */
 #define MAX_ROWS   32
+#define ROW_BLOCK  512
 
 /* The registers; the instructions want literal numbers. */
 #define C00     0 /* rows 0..15, first panel */
@@ -71,19 +72,19 @@ INLINE __m256i load_rounded(const float *row, size_t k, size_t columns)
   return (__m256i)_mm512_cvtneps_pbh(some);
 }
 
-/* (inputs / 32, row tiles, 16, 32) */
+/* (inputs / 32, row tiles, 16, 32); each row is read from front to back. */
 static void pack_tiles(const float *x, size_t stride, size_t n_rows, size_t columns,
                        size_t inputs, void *out)
 {
-  uint16_t *to = out;
   size_t rows = tiles_of(n_rows) * TILE;
-  for (size_t k = 0; k < inputs; k += K_TILE) {
-    for (size_t row = 0; row < rows; row++, to += K_TILE) {
-      size_t known = row < n_rows ? columns : 0;
-      const float *from = x + (row < n_rows ? row : 0) * stride;
+  for (size_t row = 0; row < rows; row++) {
+    size_t known = row < n_rows ? columns : 0;
+    const float *from = x + (row < n_rows ? row : 0) * stride;
+    uint16_t *to = (uint16_t *)out + row * K_TILE;
+    for (size_t k = 0; k < inputs; k += K_TILE, to += rows * K_TILE) {
       __m256i *halves = (__m256i *)to;
-      _mm256_storeu_si256(halves, load_rounded(from, k, known));
-      _mm256_storeu_si256(halves + 1, load_rounded(from, k + LANES, known));
+      _mm256_store_si256(halves, load_rounded(from, k, known));
+      _mm256_store_si256(halves + 1, load_rounded(from, k + LANES, known));
     }
   }
 }
@@ -112,17 +113,35 @@ INLINE void prefetch(const char *p, size_t bytes)
     _mm_prefetch(p + line, _MM_HINT_T0);
 }
 
+/* A share of what is to be asked for, at each step of 32 inputs. */
+INLINE void ask(struct lls_ahead ahead[LLS_AHEAD], const size_t share[LLS_AHEAD])
+{
+  UNROLL
+  for (int i = 0; i < LLS_AHEAD; i++) {
+    for (size_t n = share[i]; n > 0 && ahead[i].lines > 0; n--, ahead[i].lines--) {
+      _mm_prefetch(ahead[i].at, _MM_HINT_T1);
+      ahead[i].at += 64;
+    }
+  }
+}
+
 /* C (row tiles, panels) += all inputs: the loop that everything else is there for. */
 INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const char *x,
                      size_t inputs, const int panels, const int row_tiles,
-                     enum lls_packed packed)
+                     enum lls_packed packed, struct lls_ahead *spread)
 {
   const size_t b_bytes = K_TILE * LLS_PANEL * lls_packed_bytes(packed);
   _Alignas(64) char wide[2][TILE_BYTES];
+  size_t share[LLS_AHEAD];
+  for (int i = 0; i < LLS_AHEAD && ahead == NULL; i++)
+    share[i] = spread[i].lines / (inputs / K_TILE) + 1;
   for (size_t k = 0; k < inputs; k += K_TILE) {
     const char *b[2] = {w, w + panel_bytes};
+    if (ahead == NULL)
+      ask(spread, share);
     for (int p = 0; p < panels; p++) {
-      prefetch(ahead + p * panel_bytes, b_bytes);
+      if (ahead != NULL)
+        prefetch(ahead + p * panel_bytes, b_bytes);
       if (packed == LLS_PACKED_INT8) {
         widen(b[p], wide[p]);
         b[p] = wide[p];
@@ -143,26 +162,40 @@ INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const
         _tile_dpbf16ps(C11, A1, B1);
     }
     w += b_bytes;
-    ahead += b_bytes;
+    if (ahead != NULL)
+      ahead += b_bytes;
     x += row_tiles * TILE_BYTES;
   }
 }
 
-/* Copies the sums of a part to c or back; rows of c beyond the group's are not used. */
-INLINE void copy_sums(const struct lls_tile *t, size_t first, int panels, bool out,
-                      float c[2][2][TILE * TILE])
+/* C from the sums (two panels' of up to 32 rows), or 0. */
+INLINE void load_sums(const float *sums, size_t stride, bool more, const int panels,
+                      const int row_tiles)
 {
-  for (size_t row = 0; row < t->rows; row += TILE) {
-    size_t rows = t->rows - row < TILE ? t->rows - row : TILE;
-    for (int p = 0; p < panels; p++) {
-      float *sums = t->sums + (first + (size_t)p) * t->sum_stride + row * LLS_PANEL;
-      float *tile = c[row / TILE][p];
-      if (out)
-        memcpy(sums, tile, rows * LLS_PANEL * sizeof *sums);
-      else
-        memcpy(tile, sums, rows * LLS_PANEL * sizeof *sums);
-    }
-  }
+  _tile_zero(C00);
+  _tile_zero(C01);
+  _tile_zero(C10);
+  _tile_zero(C11);
+  if (!more)
+    return;
+  _tile_loadd(C00, sums, 64);
+  if (panels == 2)
+    _tile_loadd(C01, sums + stride, 64);
+  if (row_tiles == 2)
+    _tile_loadd(C10, sums + TILE * LLS_PANEL, 64);
+  if (panels == 2 && row_tiles == 2)
+    _tile_loadd(C11, sums + stride + TILE * LLS_PANEL, 64);
+}
+
+INLINE void store_sums(float *sums, size_t stride, const int panels, const int row_tiles)
+{
+  _tile_stored(C00, sums, 64);
+  if (panels == 2)
+    _tile_stored(C01, sums + stride, 64);
+  if (row_tiles == 2)
+    _tile_stored(C10, sums + TILE * LLS_PANEL, 64);
+  if (panels == 2 && row_tiles == 2)
+    _tile_stored(C11, sums + stride + TILE * LLS_PANEL, 64);
 }
 
 /* One or two panels, from the `first` on. */
@@ -171,26 +204,23 @@ INLINE void part(const struct lls_tile *t, size_t first, const int panels,
 {
   const size_t input_bytes = LLS_PANEL * lls_packed_bytes(packed);
   const char *w = t->weight + first * t->panel_bytes, *x = t->x;
-  size_t near = t->inputs - t->lead; /* inputs whose lead is in the same panels */
-  _Alignas(64) float c[2][2][TILE * TILE] = {0};
-  if (t->more)
-    copy_sums(t, first, panels, false, c);
-  SETTLE_MEMORY(c);
-  _tile_loadd(C00, c[0][0], 64);
-  _tile_loadd(C01, c[0][1], 64);
-  _tile_loadd(C10, c[1][0], 64);
-  _tile_loadd(C11, c[1][1], 64);
-  multiply(w, w + t->lead * input_bytes, t->panel_bytes, x, near, panels, row_tiles,
-           packed);
-  multiply(w + near * input_bytes, w + panels * t->panel_bytes, t->panel_bytes,
-           x + near / K_TILE * row_tiles * TILE_BYTES, t->lead, panels, row_tiles,
-           packed);
-  _tile_stored(C00, c[0][0], 64);
-  _tile_stored(C01, c[0][1], 64);
-  _tile_stored(C10, c[1][0], 64);
-  _tile_stored(C11, c[1][1], 64);
-  SETTLE_MEMORY(c);
-  copy_sums(t, first, panels, true, c);
+  float *sums = t->sums + first * t->sum_stride;
+  SETTLE_MEMORY(sums);
+  load_sums(sums, t->sum_stride, t->more, panels, row_tiles);
+  struct lls_ahead ahead[LLS_AHEAD];
+  memcpy(ahead, t->ahead, sizeof ahead);
+  if (t->lead == 0) {
+    multiply(w, NULL, t->panel_bytes, x, t->inputs, panels, row_tiles, packed, ahead);
+  } else {
+    size_t near = t->inputs - t->lead; /* inputs whose lead is in the same panels */
+    multiply(w, w + t->lead * input_bytes, t->panel_bytes, x, near, panels, row_tiles,
+             packed, ahead);
+    multiply(w + near * input_bytes, w + panels * t->panel_bytes, t->panel_bytes,
+             x + near / K_TILE * row_tiles * TILE_BYTES, t->lead, panels, row_tiles,
+             packed, ahead);
+  }
+  store_sums(sums, t->sum_stride, panels, row_tiles);
+  SETTLE_MEMORY(sums);
 }
 
 INLINE void run(const struct lls_tile *t, const int row_tiles, enum lls_packed packed)
@@ -218,20 +248,23 @@ static void tile_int8(const struct lls_tile *t)
     run(t, 2, LLS_PACKED_INT8);
 }
 
+static void take_over(struct lls_linear_kernel *k, void (*tile)(const struct lls_tile *))
+{
+  k->row_block = ROW_BLOCK;
+  k->max_rows = MAX_ROWS;
+  k->row_unit = TILE;
+  k->x_bytes = sizeof(uint16_t);
+  k->panels = 2;
+  k->spread = true;
+  k->begin = begin;
+  k->end = end;
+  k->pack = pack_tiles;
+  k->skip = skip_tiles;
+  k->tile = tile;
+}
+
 void lls_cpu_linear_amx(struct lls_cpu_linear_kernels *k)
 {
-  const struct lls_linear_kernel common = {
-      .max_rows = MAX_ROWS,
-      .row_unit = TILE,
-      .x_bytes = sizeof(uint16_t),
-      .panels = 2,
-      .begin = begin,
-      .end = end,
-      .pack = pack_tiles,
-      .skip = skip_tiles,
-  };
-  k->of[LLS_PACKED_BF16] = common;
-  k->of[LLS_PACKED_BF16].tile = tile_bf16;
-  k->of[LLS_PACKED_INT8] = common;
-  k->of[LLS_PACKED_INT8].tile = tile_int8;
+  take_over(&k->of[LLS_PACKED_BF16], tile_bf16);
+  take_over(&k->of[LLS_PACKED_INT8], tile_int8);
 }

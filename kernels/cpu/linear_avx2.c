@@ -47,6 +47,7 @@ void lls_cpu_linear_avx2(struct lls_cpu_linear_kernels *k)
 {
   for (int i = 0; i < LLS_N_PACKED; i++) {
     k->of[i].max_rows = MAX_ROWS;
+    k->of[i].finish = finish;
     k->of[i].panels = 1;
   }
   k->of[LLS_PACKED_F32].tile = tile_f32;

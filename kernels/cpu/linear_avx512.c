@@ -73,6 +73,7 @@ void lls_cpu_linear_avx512(struct lls_cpu_linear_kernels *k)
 {
   for (int i = 0; i < LLS_N_PACKED; i++) {
     k->of[i].max_rows = MAX_ROWS;
+    k->of[i].finish = finish;
     k->of[i].panels = 2;
   }
   k->of[LLS_PACKED_F32].tile = tile_f32;

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#define ROW_BLOCK 96
+
 static void pack_f32(const float *x, size_t stride, size_t n_rows, size_t columns,
                      size_t inputs, void *out)
 {
@@ -80,16 +82,34 @@ static void tile_bf16(const struct lls_tile *t)
   tile(t, LLS_PACKED_BF16);
 }
 
+static void finish(const struct lls_finish *f)
+{
+  for (size_t row = 0; row < f->rows; row++) {
+    for (size_t o = 0; o < f->outputs; o++) {
+      float *y = f->y + row * f->y_stride + o;
+      float out =
+          f->sums[o / LLS_PANEL * f->sum_stride + row * LLS_PANEL + o % LLS_PANEL];
+      if (f->scale != NULL)
+        out *= f->scale[o];
+      if (f->bias != NULL)
+        out += f->bias[o];
+      *y = f->add ? *y + out : out;
+    }
+  }
+}
+
 /* One group always, so that no sum is cut and rounded between two calls. */
 void lls_cpu_linear_generic(struct lls_cpu_linear_kernels *k)
 {
   const struct lls_linear_kernel common = {
-      .max_rows = LLS_ROW_BLOCK,
+      .row_block = ROW_BLOCK,
+      .max_rows = ROW_BLOCK,
       .row_unit = 1,
       .x_bytes = sizeof(float),
       .panels = 1,
       .pack = pack_f32,
       .skip = skip_f32,
+      .finish = finish,
   };
   for (int i = 0; i < LLS_N_PACKED; i++)
     k->of[i] = common;

@@ -200,3 +200,33 @@ INLINE void run(const struct lls_tile *t, const int panels, const int rows,
   for (; i < t->panels; i++)
     part(t, i, 1, rows, x_bytes, packed);
 }
+
+/* y (rows, outputs) from the sums, row by row, since rows of y are far apart. */
+INLINE void finish_as(const struct lls_finish *f, const bool scale, const bool bias,
+                      const bool add)
+{
+  for (size_t row = 0; row < f->rows; row++) {
+    float *y = f->y + row * f->y_stride;
+    const float *sums = f->sums + row * LLS_PANEL;
+    for (size_t o = 0; o < f->outputs; o += LANES) {
+      vf s = vload(sums + o / LLS_PANEL * f->sum_stride + o % LLS_PANEL);
+      if (scale)
+        s = vmul(s, vload(f->scale + o));
+      if (bias)
+        s = vadd(s, vload(f->bias + o));
+      if (add)
+        s = vadd(s, vget(y + o, f->outputs - o));
+      vput(y + o, f->outputs - o, s);
+    }
+  }
+}
+
+static void finish(const struct lls_finish *f)
+{
+  if (f->scale == NULL && f->bias == NULL)
+    finish_as(f, false, false, f->add);
+  else if (f->scale == NULL)
+    finish_as(f, false, true, f->add);
+  else
+    finish_as(f, true, f->bias != NULL, f->add);
+}

@@ -10,8 +10,10 @@
 #include "core/engine/device.h"
 
 /* linear.c */
-size_t lls_cpu_linear_scratch(void);              /* bytes of each thread */
-size_t lls_cpu_linear_shared(size_t max_columns); /* bytes of all together */
+struct lls_cpu_linear_kernels;
+size_t lls_cpu_linear_scratch(const struct lls_cpu_linear_kernels *); /* of each thread */
+size_t lls_cpu_linear_shared(const struct lls_cpu_linear_kernels *,
+                             size_t max_columns); /* bytes of all together */
 void lls_cpu_linear(struct lls_device *, const struct lls_weight *, const void *x,
                     uint32_t n_rows, enum lls_linear_store, void *y);
 void lls_cpu_logits(struct lls_device *, const struct lls_weight *, const void *x,

@@ -18,6 +18,7 @@
 
 #define EPSILON     6e-6 /* 512 additions in a row round by some sqrt(512) x 6e-8 */
 #define MAX_ROWS    230  /* more than two blocks of rows */
+#define MANY_ROWS   1100 /* the same with AMX */
 #define MAX_COLUMNS 1300 /* more than two passes over the inputs */
 
 static const char *const levels[] = {"generic", "avx2", "avx512", "amx"};
@@ -175,10 +176,10 @@ static float *random_floats(size_t n)
 
 /* One layer of two parts, with a bias on the second, for several numbers of rows. */
 static void check_shape(struct lls_device *device, const char *isa,
-                        const struct format *f, size_t outputs, size_t inputs)
+                        const struct format *f, size_t outputs, size_t inputs,
+                        uint32_t most_rows)
 {
-  static const uint32_t rows[] = {0,  1,  2,  3,  4,  5,  6,       7,
-                                  11, 13, 16, 17, 33, 70, MAX_ROWS};
+  const uint32_t rows[] = {0, 1, 2, 3, 4, 5, 6, 7, 11, 13, 16, 17, 33, 70, most_rows};
   struct matrix m = create_matrix(outputs, inputs, f);
   size_t split = outputs > 1 ? outputs / 3 + 1 : 1;
   struct lls_tensor_view parts[2] = {view_of(&m, f->dtype, 0, split),
@@ -193,20 +194,21 @@ static void check_shape(struct lls_device *device, const char *isa,
   if (device->ops->weight_create(device, parts, has_bias ? biases : NULL,
                                  outputs > 1 ? 2 : 1, f->format, &w, &err) != 0)
     fail_msg("%s", err.text);
-  float *x = random_floats(MAX_ROWS * inputs),
-        *before = random_floats(MAX_ROWS * outputs);
-  float *y = malloc(MAX_ROWS * outputs * sizeof *y), *first = malloc(outputs * sizeof *y);
+  float *x = random_floats(most_rows * inputs),
+        *before = random_floats(most_rows * outputs);
+  float *y = malloc(most_rows * outputs * sizeof *y),
+        *first = malloc(outputs * sizeof *y);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     bool add = i % 2 == 1;
-    memcpy(y, before, MAX_ROWS * outputs * sizeof *y);
+    memcpy(y, before, most_rows * outputs * sizeof *y);
     device->ops->linear(device, w, x, rows[i], add ? LLS_STORE_ADD : LLS_STORE_SET, y);
     check_rows(&m, has_bias ? bias : NULL, x, add ? before : NULL, rows[i],
                rounds_x(isa, f), y);
     assert_memory_equal(y + rows[i] * outputs, before + rows[i] * outputs,
-                        (MAX_ROWS - rows[i]) * outputs * sizeof *y);
+                        (most_rows - rows[i]) * outputs * sizeof *y);
   }
-  device->ops->logits(device, w, x, MAX_ROWS, y);
-  for (size_t r = 0; r < MAX_ROWS; r += 29) {
+  device->ops->logits(device, w, x, most_rows, y);
+  for (size_t r = 0; r < most_rows; r += 29) {
     device->ops->logits(device, w, x + r * inputs, 1, first);
     assert_memory_equal(first, y + r * outputs, outputs * sizeof *y);
   }
@@ -228,7 +230,7 @@ static void check_level(const char *isa, uint32_t threads)
     skip();
   for (size_t f = 0; f < N_FORMATS; f++) {
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-      check_shape(device, isa, &formats[f], shapes[s][0], shapes[s][1]);
+      check_shape(device, isa, &formats[f], shapes[s][0], shapes[s][1], MAX_ROWS);
   }
   device->ops->destroy(device);
 }
@@ -250,8 +252,18 @@ static void test_many_outputs(void **state)
   (void)state;
   struct lls_device *device = create_device(NULL, 1);
   const char *isa = lls_isa_name(lls_isa_best());
-  check_shape(device, isa, &formats[2], 1601, 40);
-  check_shape(device, isa, &formats[2], 1600, 600);
+  check_shape(device, isa, &formats[2], 1601, 40, MAX_ROWS);
+  check_shape(device, isa, &formats[2], 1600, 600, MAX_ROWS);
+  device->ops->destroy(device);
+}
+
+static void test_many_rows(void **state)
+{
+  (void)state;
+  struct lls_device *device = create_device(NULL, 2);
+  const char *isa = lls_isa_name(lls_isa_best());
+  check_shape(device, isa, &formats[2], 49, 700, MANY_ROWS);
+  check_shape(device, isa, &formats[5], 32, 1100, MANY_ROWS);
   device->ops->destroy(device);
 }
 
@@ -343,6 +355,7 @@ int main(void)
       LEVEL(3),
       cmocka_unit_test(test_three_threads_share_the_panels),
       cmocka_unit_test(test_many_outputs),
+      cmocka_unit_test(test_many_rows),
       cmocka_unit_test(test_random_weights_have_the_deviation),
       cmocka_unit_test(test_refusals_name_the_shapes),
       cmocka_unit_test(test_short_floats_round),
