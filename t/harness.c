@@ -16,20 +16,27 @@ static const char *source(const char *relative, char *buffer, size_t size)
   return buffer;
 }
 
-static int create_engine(struct harness *h, const struct harness_options *o,
+static int create_device(struct harness *h, const struct harness_options *o,
                          struct lls_error *err)
 {
-  char path[4096];
-  int rc = lls_model_config_read(source(o->model, path, sizeof path), &h->config, err);
-  if (rc < 0)
-    return rc;
+  if (o->sim != NULL)
+    return lls_sim_device_create(o->sim, &h->device, err);
   struct lls_device_options device = {
       .threads = o->threads > 0 ? o->threads : 1,
       .max_rows = o->max_tokens,
       .max_columns = lls_engine_max_columns(&h->config),
       .max_sequences = o->max_sequences,
   };
-  rc = lls_cpu_device_create(&device, &h->device, err);
+  return lls_cpu_device_create(&device, &h->device, err);
+}
+
+static int create_engine(struct harness *h, const struct harness_options *o,
+                         struct lls_error *err)
+{
+  char path[4096];
+  int rc = lls_model_config_read(source(o->model, path, sizeof path), &h->config, err);
+  if (rc == 0)
+    rc = create_device(h, o, err);
   if (rc < 0)
     return rc;
   struct lls_pool_shape unit = {
@@ -49,6 +56,8 @@ static int create_engine(struct harness *h, const struct harness_options *o,
       .block_tokens = o->block_tokens,
       .cache_bytes = o->device_units * lls_unit_bytes(&unit),
       .host_cache_bytes = o->host_units * lls_unit_bytes(&unit),
+      .clock = o->sim != NULL ? lls_sim_now : NULL,
+      .clock_context = h->device,
   };
   return lls_engine_create(&engine, &h->config, h->device, &h->engine, err);
 }
@@ -74,6 +83,8 @@ static int create_loop(struct harness *h, const struct harness_options *o,
       .log = &h->log,
       .wake = no_wake,
       .manual = !o->threaded,
+      .clock = o->sim != NULL ? lls_sim_now : NULL,
+      .clock_context = h->device,
   };
   return lls_loop_create(&options, &h->loop, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A whole instance in a test: a model folder, the CPU device, an engine, three real
+ * A whole instance in a test: a model folder, a device, an engine, three real
  * plugin files, and the step loop driven by hand. What C tests and benchmarks of the loop
  * share.
  */
@@ -10,6 +10,7 @@
 #include "core/engine/engine.h"
 #include "core/loop/loop.h"
 #include "core/obs/log.h"
+#include "kernels/sim/sim.h"
 #include "t/policy.h"
 
 struct harness_options {
@@ -24,6 +25,8 @@ struct harness_options {
   bool threaded;      /* with a step thread instead of harness_step */
   uint32_t threads;   /* of the device; 1 by default */
   uint32_t log_level; /* enum lls_log_level, LLS_LOG_ERROR by default */
+  /* The simulated device and its clock instead of the CPU; dummy should be set. */
+  const struct lls_sim_options *sim;
 };
 
 struct harness {

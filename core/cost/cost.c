@@ -17,6 +17,8 @@ struct lls_cost_model {
   uint32_t batch[WINDOW];      /* sequences of those steps */
   uint64_t n;                  /* steps observed */
   double copy_bytes, copy_ns;  /* sums */
+  bool analytic;               /* estimates come from rates */
+  struct lls_cost_rates rates;
 };
 
 static void features(const struct lls_iteration_shape *s, double x[LLS_FIT_TERMS])
@@ -33,12 +35,31 @@ static void features(const struct lls_iteration_shape *s, double x[LLS_FIT_TERMS
     x[4] += s->decode_context[i];
 }
 
+/* Every chunk is taken to be its prompt's last: one token is drawn of each sequence. */
+static double analytic_ns(const struct lls_cost_rates *r,
+                          const struct lls_iteration_shape *s)
+{
+  struct lls_cost_load load = {.restored = (double)s->hidden_tokens};
+  for (uint32_t i = 0; i < s->n_chunks; i++)
+    lls_cost_add(r, &load, s->chunks[i].tokens, s->chunks[i].context);
+  for (uint32_t i = 0; i < s->n_decodes; i++)
+    lls_cost_add(r, &load, 1, s->decode_context[i]);
+  load.drawn = load.sequences;
+  return lls_cost_step_ns(r, &load);
+}
+
+static double fitted_ns(const struct lls_cost_model *m,
+                        const struct lls_iteration_shape *shape)
+{
+  double x[LLS_FIT_TERMS];
+  features(shape, x);
+  return lls_fit_predict(&m->fit, x);
+}
+
 static int64_t iteration_ns(void *context, const struct lls_iteration_shape *shape)
 {
   struct lls_cost_model *m = context;
-  double x[LLS_FIT_TERMS];
-  features(shape, x);
-  double ns = lls_fit_predict(&m->fit, x);
+  double ns = m->analytic ? analytic_ns(&m->rates, shape) : fitted_ns(m, shape);
   if (ns < 0)
     return LLS_NEVER;
   int64_t copy = m->service.transfer_ns(m, shape->copy_bytes, LLS_LINK_HOST);
@@ -78,6 +99,8 @@ static int64_t remaining_ns(void *context, const struct lls_request *r)
 static int64_t transfer_ns(void *context, uint64_t bytes, uint32_t link)
 {
   struct lls_cost_model *m = context;
+  if (m->analytic)
+    return (int64_t)lls_cost_copy_ns(&m->rates, link, (double)bytes, 1);
   if (link != LLS_LINK_HOST || m->copy_ns <= 0 || m->copy_bytes <= 0)
     return bytes == 0 ? 0 : LLS_NEVER;
   return (int64_t)((double)bytes * m->copy_ns / m->copy_bytes);
@@ -92,6 +115,7 @@ static int fit(void *context, const struct lls_cost_sample *samples, size_t n)
     features(&samples[i].shape, x);
     lls_fit_add(&m->fit, x, (double)samples[i].duration_ns, 1);
   }
+  m->analytic = false;
   return lls_fit_solve(&m->fit);
 }
 
@@ -114,6 +138,7 @@ static int set_coefficients(void *context, const double *in, size_t n)
   lls_fit_reset(&m->fit);
   memcpy(m->fit.coefficients, in, sizeof m->fit.coefficients);
   m->fit.solved = true;
+  m->analytic = false;
   return 0;
 }
 
@@ -151,7 +176,33 @@ static void statistics(void *context, uint32_t last_steps,
   out->mean_batch = batch / (double)n;
 }
 
-int lls_cost_model_create(struct lls_cost_model **out)
+/* Coefficients for policies that ask for them: the line through the model's answers for
+ * prompts, and for decodes, of common sizes. */
+static void fit_rates(struct lls_cost_model *m)
+{
+  static const uint32_t tokens[] = {32, 128, 512, 1024, 2048};
+  static const uint32_t batches[] = {1, 8, 32, 64, 128};
+  static const uint32_t contexts[] = {0, 256, 1024, 2048};
+  const size_t n_sizes = sizeof tokens / sizeof *tokens;
+  uint32_t decode_context[128];
+  for (size_t i = 0; i < sizeof contexts / sizeof *contexts; i++)
+    for (size_t k = 0; k < 2 * n_sizes; k++) {
+      struct lls_chunk_shape chunk = {.tokens = tokens[k % n_sizes],
+                                      .context = contexts[i]};
+      struct lls_iteration_shape shape = {.size = sizeof shape, .chunks = &chunk};
+      shape.n_chunks = k < n_sizes;
+      shape.n_decodes = k < n_sizes ? 0 : batches[k - n_sizes];
+      shape.decode_context = decode_context;
+      for (uint32_t d = 0; d < shape.n_decodes; d++)
+        decode_context[d] = contexts[i];
+      double x[LLS_FIT_TERMS];
+      features(&shape, x);
+      lls_fit_add(&m->fit, x, analytic_ns(&m->rates, &shape), 1);
+    }
+  lls_fit_solve(&m->fit);
+}
+
+int lls_cost_model_create(const struct lls_cost_rates *rates, struct lls_cost_model **out)
 {
   struct lls_cost_model *m = calloc(1, sizeof *m);
   if (m == NULL)
@@ -170,6 +221,11 @@ int lls_cost_model_create(struct lls_cost_model **out)
       .statistics = statistics,
   };
   lls_fit_reset(&m->fit);
+  if (rates != NULL) {
+    m->analytic = true;
+    m->rates = *rates;
+    fit_rates(m);
+  }
   *out = m;
   return 0;
 }
@@ -191,6 +247,8 @@ void lls_cost_model_observe(struct lls_cost_model *m,
   uint64_t at = m->n++ % WINDOW;
   m->duration_ns[at] = duration_ns;
   m->batch[at] = shape->n_chunks + shape->n_decodes;
+  if (m->analytic)
+    return;
   double x[LLS_FIT_TERMS];
   features(shape, x);
   lls_fit_add(&m->fit, x, (double)duration_ns, forget);

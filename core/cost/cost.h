@@ -10,6 +10,12 @@
  * what it reads. Least squares with forgetting (older steps fade with weight 0.995 a
  * step), every coefficient >= 0. Nothing is estimated from fewer than 16 steps.
  *
+ * With rates (model.h) estimates are the analytical model's from the first step on, and
+ * stay so until a policy brings coefficients or samples of its own; the coefficients are
+ * then those of the line through a grid of its answers. What is measured while serving
+ * feeds the statistics only: a promise made from a profile stays that promise, beside
+ * which the truth can be held.
+ *
  * Belongs to the step thread.
  */
 #ifndef LLS_COST_COST_H
@@ -17,9 +23,13 @@
 
 #include <llmserve/host.h>
 
+#include "core/cost/model.h"
+
 struct lls_cost_model;
 
-int lls_cost_model_create(struct lls_cost_model **out);
+/* rates: NULL = estimate from what is measured alone; copied. */
+int lls_cost_model_create(const struct lls_cost_rates *rates,
+                          struct lls_cost_model **out);
 void lls_cost_model_destroy(struct lls_cost_model *);
 
 /* The service handed to policies; lives as long as the model. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What computes: one vtable of operations, implemented by kernels/cpu (the reference),
- * later by kernels/cuda and kernels/sim. The forward pass in core/engine is written once
- * against it; no policy lives below this line and no device call above the engine.
+ * kernels/sim (no arithmetic, virtual time), later by kernels/cuda. The forward pass in
+ * core/engine is written once against it; no policy lives below this line and no device
+ * call above the engine.
  *
  * Order. Operations of one device run in the order they are called, as on a stream; they
  * may return before they are done. step_end waits for all of them and reports the first
@@ -55,6 +56,22 @@ enum lls_weight_format {
   LLS_WEIGHTS_BF16,
   LLS_WEIGHTS_INT8, /* weight-only, one scale per output */
 };
+
+static inline size_t lls_weight_number_bytes(enum lls_weight_format format,
+                                             enum lls_dtype own)
+{
+  switch (format) {
+  case LLS_WEIGHTS_F32:
+    return 4;
+  case LLS_WEIGHTS_BF16:
+    return 2;
+  case LLS_WEIGHTS_INT8:
+    return 1;
+  case LLS_WEIGHTS_AUTO:
+    break;
+  }
+  return lls_dtype_bytes(own);
+}
 
 struct lls_weight; /* a linear layer's matrix and bias, packed once for the device */
 struct lls_pool;   /* the unit blocks of one instance, on the device and on the host */

@@ -33,21 +33,6 @@ static size_t total_numbers(const struct lls_model_config *c)
   return c->layers * layer_numbers(c) + (size_t)c->vocab * c->embed_dim + projections;
 }
 
-static double bytes_per_number(enum lls_weight_format format, enum lls_dtype own)
-{
-  switch (format) {
-  case LLS_WEIGHTS_F32:
-    return 4;
-  case LLS_WEIGHTS_BF16:
-    return 2;
-  case LLS_WEIGHTS_INT8:
-    return 1;
-  case LLS_WEIGHTS_AUTO:
-    break;
-  }
-  return (double)lls_dtype_bytes(own);
-}
-
 /* ---- matrices -------------------------------------------------------------------- */
 
 static int load_one(struct lls_loader *l, int layer, const char *name, uint32_t rows,
@@ -218,7 +203,8 @@ static int load_all(struct lls_loader *l)
     return lls_fail(l->err, -ENOMEM, "out of memory");
   l->w->n_layers = l->config->layers;
 
-  int rc = lls_loader_check_memory(l, bytes_per_number(source->format, l->config->dtype));
+  int rc = lls_loader_check_memory(
+      l, (double)lls_weight_number_bytes(source->format, l->config->dtype));
   for (uint32_t i = 0; rc == 0 && i < l->w->n_layers; i++) {
     rc = load_layer(l, (int)i, &l->w->layers[i]);
     if (rc == 0 && i == 0)

@@ -42,9 +42,15 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   return rc == 0 && all ? 0 : -ENOMEM;
 }
 
-/* Engine capabilities as policies of this process see them. */
-static void describe(struct lls_instance *in, uint32_t max_requests)
+static double per_second(double ns)
 {
+  return ns > 0 ? 1e9 / ns : 0;
+}
+
+/* Engine capabilities as policies of this process see them. */
+static void describe(struct lls_instance *in, const struct lls_loop_options *o)
+{
+  uint32_t max_requests = o->max_requests;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
   in->caps = *lls_engine_caps(in->engine);
   in->caps.size = sizeof in->caps;
@@ -58,6 +64,10 @@ static void describe(struct lls_instance *in, uint32_t max_requests)
       .device_bytes = pool->device_units * (uint64_t)lls_unit_bytes(pool),
       .host_bytes = pool->host_units * (uint64_t)lls_unit_bytes(pool),
   };
+  if (o->cost != NULL) {
+    in->info.host_bytes_per_s = per_second(o->cost->host_byte_ns);
+    in->info.peer_bytes_per_s = per_second(o->cost->peer_byte_ns);
+  }
   in->topology = (struct lls_topology){
       .size = sizeof in->topology, .n_instances = 1, .instances = &in->info};
 }
@@ -119,8 +129,8 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   in->max_strikes = o->strikes;
   in->plan_budget_ns = o->plan_budget_ns;
   in->n_eos_tokens = o->n_eos_tokens;
-  describe(in, o->max_requests);
-  int rc = lls_cost_model_create(&in->cost);
+  describe(in, o);
+  int rc = lls_cost_model_create(o->cost, &in->cost);
   if (rc == 0)
     rc = allocate(in, o->max_requests);
   in->eos_tokens = malloc((o->n_eos_tokens + 1) * sizeof *in->eos_tokens);

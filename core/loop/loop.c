@@ -115,6 +115,11 @@ int lls_loop_step(struct lls_loop *l)
   return l->instance.failed ? -EIO : busy;
 }
 
+int64_t lls_loop_idle_ns(struct lls_loop *l)
+{
+  return lls_instance_idle_ns(&l->instance);
+}
+
 static int start_thread(struct lls_loop *l, struct lls_error *err)
 {
   int rc = -pthread_create(&l->thread, NULL, thread_main, l);

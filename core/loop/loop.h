@@ -74,6 +74,7 @@ struct lls_loop_status {
   char fallback_reason[LLS_ERROR_MAX];
 };
 
+struct lls_cost_rates;
 struct lls_engine;
 struct lls_log;
 struct lls_plugin_module;
@@ -93,6 +94,9 @@ struct lls_loop_options {
   uint64_t seed;             /* of the policies' random streams */
   const int32_t *eos_tokens; /* (n_eos_tokens); copied */
   uint32_t n_eos_tokens;
+  /* What the policies' estimates are made from (core/cost/model.h), NULL = what is
+   * measured while serving; copied. */
+  const struct lls_cost_rates *cost;
   const struct lls_log *log;
   void (*wake)(
       void *context); /* [step] there are events; must be cheap and never block */
@@ -111,6 +115,9 @@ int lls_loop_create(const struct lls_loop_options *, struct lls_loop **out,
 /* [main] One step of a manual loop. 1: something ran, 0: nothing to run now, -EIO: the
  * engine has failed. */
 int lls_loop_step(struct lls_loop *);
+/* [main] After a step of a manual loop that ran nothing: how long nothing needs to be
+ * done, LLS_NEVER = until something is submitted or cancelled. */
+int64_t lls_loop_idle_ns(struct lls_loop *);
 
 /* [main] Ends the step thread at the next step boundary; what is still alive is dropped.
  */

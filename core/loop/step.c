@@ -63,14 +63,23 @@ static void plan_and_place(struct lls_instance *in)
   lls_instance_place(in);
 }
 
+static uint64_t bytes_of(const struct lls_instance *in, const struct lls_copy *copies,
+                         uint32_t n)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
+  uint64_t slots = 0;
+  for (uint32_t i = 0; i < n; i++)
+    slots += copies[i].n_slots;
+  return slots * (lls_unit_bytes(pool) / pool->block_tokens);
+}
+
 static bool run(struct lls_instance *in, struct lls_engine_result *result)
 {
   struct lls_policies *p = &in->policies;
   struct lls_engine_batch batch = {.n_sequences = in->batch.n,
                                    .sequences = in->batch.sequences};
   batch.n_copies = (uint32_t)p->cache->copies(p->cache_self, &batch.copies);
-  in->batch.copied_bytes =
-      batch.n_copies * (uint64_t)lls_unit_bytes(lls_engine_pool_shape(in->engine));
+  in->batch.copied_bytes = bytes_of(in, batch.copies, batch.n_copies);
   in->status.copied_bytes += in->batch.copied_bytes;
   if (batch.n_sequences == 0 && batch.n_copies == 0)
     return true;

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The time of a step; every formula is model.h's. */
+#include "core/cost/model.h"
+
+#include <llmserve/host.h>
+
+#include <string.h>
+
+static double larger(double a, double b)
+{
+  return a > b ? a : b;
+}
+
+/* ---- shape --------------------------------------------------------------------------
+ */
+
+void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config *c,
+                         double weight_bytes, double cache_bytes, uint32_t ranks)
+{
+  double q = (double)c->heads * c->head_dim, kv = (double)c->kv_heads * c->head_dim;
+  double qkv = c->hidden * (q + 2 * kv), output = c->hidden * q;
+  double mlp = (double)c->hidden * c->ffn * (c->gated ? 3 : 2);
+  double ends = c->embed_dim == c->hidden ? 0 : (double)c->hidden * c->embed_dim;
+  *s = (struct lls_cost_shape){
+      .ranks = ranks,
+      .layers = c->layers,
+      .hidden = c->hidden,
+      .all_weights = c->layers * qkv + (c->layers - 1) * (output + mlp) + ends,
+      .picked_weights = output + mlp + ends + (double)c->vocab * c->embed_dim,
+      .kv_weights = c->layers * c->hidden * 2 * kv,
+      .weight_bytes = weight_bytes,
+      .pair_flops = 4 * c->layers * q,
+      .token_bytes = 2 * c->layers * kv * cache_bytes,
+      .row_bytes = c->hidden * weight_bytes,
+      .window = c->window,
+  };
+}
+
+double lls_cost_weight_bytes(const struct lls_cost_shape *s)
+{
+  return (s->all_weights + s->picked_weights) * s->weight_bytes;
+}
+
+/* ---- rates --------------------------------------------------------------------------
+ */
+
+static double byte_ns(double gigabytes_per_s)
+{
+  return gigabytes_per_s > 0 ? 1 / gigabytes_per_s : 0;
+}
+
+void lls_cost_rates_init(struct lls_cost_rates *r, const struct lls_profile *p,
+                         const struct lls_cost_shape *s)
+{
+  const struct lls_profile_efficiency *e = &p->efficiency;
+  const double million = 1e6;
+  double bandwidth = p->device.bandwidth;       /* GB/s = bytes per ns */
+  double flops_per_ns = p->device.matrix * 1e3; /* TFLOP/s */
+  double share = 1 / s->ranks;
+  double reduces = s->ranks > 1 ? 2 * s->layers : 0;
+  *r = (struct lls_cost_rates){
+      .fixed_ns = (double)p->overhead.step + s->layers * (double)p->overhead.layer,
+      .sequence_ns = (double)p->overhead.sequence,
+      .row_ns = (double)p->overhead.row,
+      .token_ns = (double)p->overhead.token,
+      .all_weights = s->all_weights / million * share,
+      .picked_weights = s->picked_weights / million * share,
+      .kv_weights = s->kv_weights / million * share,
+      .read_ns = million * s->weight_bytes / (bandwidth * e->weights),
+      .multiply_ns = million * 2 / (flops_per_ns * e->matrix),
+      .curve = p->projection,
+      .pair_ns = s->pair_flops * share / (flops_per_ns * e->prefill_attention),
+      .cached_ns = s->token_bytes * share / (bandwidth * e->cache),
+      .reduce_ns = reduces * (double)p->peer_link.latency,
+      .reduce_row_ns =
+          reduces * 2 * (1 - share) * s->row_bytes * byte_ns(p->peer_link.bandwidth),
+      .host_byte_ns = byte_ns(p->host_link.bandwidth) * share,
+      .peer_byte_ns = byte_ns(p->peer_link.bandwidth) * share,
+      .device_byte_ns = 2 / bandwidth * share, /* read and written */
+      .host_latency_ns = (double)p->host_link.latency,
+      .peer_latency_ns = (double)p->peer_link.latency,
+      .window = s->window,
+  };
+  r->longest_ns = r->cached_ns / e->one_sequence;
+}
+
+/* f of a million weights: between two measured points a line, beyond the last one in
+ * proportion to the rows. */
+static double million_ns(const struct lls_cost_rates *r, double rows)
+{
+  const struct lls_profile_curve *c = &r->curve;
+  if (c->n == 0)
+    return larger(r->read_ns, r->multiply_ns * rows);
+  if (rows <= c->rows[0])
+    return c->ns[0];
+  uint32_t i = 1;
+  while (i < c->n && c->rows[i] < rows)
+    i++;
+  if (i == c->n)
+    return c->ns[i - 1] * rows / c->rows[i - 1];
+  double at = (rows - c->rows[i - 1]) / (c->rows[i] - c->rows[i - 1]);
+  return c->ns[i - 1] + at * (c->ns[i] - c->ns[i - 1]);
+}
+
+/* ---- a step -------------------------------------------------------------------------
+ */
+
+static double in_window(const struct lls_cost_rates *r, double tokens)
+{
+  return r->window > 0 && tokens > r->window ? r->window : tokens;
+}
+
+void lls_cost_add(const struct lls_cost_rates *r, struct lls_cost_load *load,
+                  uint32_t tokens, uint32_t context)
+{
+  double x = tokens, c = in_window(r, context);
+  load->sequences++;
+  load->rows += x;
+  if (tokens == 1) {
+    load->cached += c + 1;
+    load->longest = larger(load->longest, c + 1);
+    return;
+  }
+  double pairs = x * in_window(r, context + (x + 1) / 2);
+  load->chunk_ns += larger(pairs * r->pair_ns, (c + x) * r->cached_ns);
+}
+
+double lls_cost_step_ns(const struct lls_cost_rates *r, const struct lls_cost_load *load)
+{
+  double ns = r->fixed_ns + load->sequences * r->sequence_ns + load->rows * r->row_ns +
+              load->drawn * r->token_ns;
+  if (load->rows > 0)
+    ns += r->all_weights * million_ns(r, load->rows) + r->reduce_ns +
+          r->reduce_row_ns * load->rows;
+  if (load->drawn > 0)
+    ns += r->picked_weights * million_ns(r, load->drawn);
+  if (load->restored > 0)
+    ns += r->kv_weights * million_ns(r, load->restored);
+  return ns + load->chunk_ns +
+         larger(load->cached * r->cached_ns, load->longest * r->longest_ns);
+}
+
+double lls_cost_copy_ns(const struct lls_cost_rates *r, uint32_t link, double bytes,
+                        double n)
+{
+  double each = link == LLS_LINK_HOST ? r->host_byte_ns : r->peer_byte_ns;
+  double latency = link == LLS_LINK_HOST ? r->host_latency_ns : r->peer_latency_ns;
+  if (bytes <= 0)
+    return 0;
+  return each > 0 ? n * latency + bytes * each : LLS_NEVER;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long a step takes, from a device's profile and a model's shape. A step is described
+ * sequence by sequence, as tokens computed after tokens cached; the time is
+ *
+ *   T =  o_step + layers o_layer + S o_sequence + R o_row + L o_token     fixed costs
+ *      + M f(R) + M' f(L)                                                 products
+ *      + sum over chunks of max(4 l q pairs / F_a, (x + c) b / B_c)       attention
+ *      + max(sum over decodes of (c + 1) b / B_c,
+ *            (longest + 1) b / (B_c one_sequence))                        its straggler
+ *      + K f(H)                                                           restoring X
+ *      + 2 layers (latency + 2 (N - 1) / N  R d e / B_peer)               all-reduce
+ *
+ * over N ranks that share out products, heads and cache; all of it per rank. S sequences,
+ * R rows (tokens computed), L rows whose token is drawn, H tokens restored from hidden
+ * form; x tokens of a chunk after c cached ones have pairs = x c + x (x + 1) / 2; l
+ * layers of width d in e bytes an element, of q = heads head_dim and b bytes of keys and
+ * values a token. M are the weights that all rows meet, M' those that only drawn rows
+ * meet: the head, and what follows attention in the last layer (core/engine/forward.c); K
+ * those of keys and values alone.
+ *
+ * f(R) is the time of one weight at R rows. Measured profiles bring it as a curve;
+ * without one it is the roofline (Williams et al., CACM 2009)
+ *
+ *   f(R) = max(bytes / (bandwidth weights), 2 R / (matrix peak matrix)).
+ *
+ * The straggler: kernels that give a sequence's heads to workers are done when the
+ * longest sequence is (AlignedServe, section 3: t = t_mlp + c1 sum P + c2 max P; there
+ * both terms add up, here the larger one counts, since the others are read meanwhile).
+ */
+#ifndef LLS_COST_MODEL_H
+#define LLS_COST_MODEL_H
+
+#include "core/cost/profile.h"
+#include "core/model/config.h"
+
+/* One model on so many ranks; whole-model numbers unless said otherwise. */
+struct lls_cost_shape {
+  double ranks, layers, hidden;
+  double all_weights;    /* M: numbers that every row is multiplied with */
+  double picked_weights; /* M': numbers that drawn rows are multiplied with */
+  double kv_weights;     /* K: numbers that make keys and values */
+  double weight_bytes;   /* of one number */
+  double pair_flops;     /* 4 l q: of one query meeting one key, and its value */
+  double token_bytes;    /* b */
+  double row_bytes;      /* d e: what a row is between two ranks */
+  double window;         /* sliding window in tokens, 0 = none */
+};
+
+/* cache_bytes: of one cached number. */
+void lls_cost_shape_init(struct lls_cost_shape *, const struct lls_model_config *,
+                         double weight_bytes, double cache_bytes, uint32_t ranks);
+/* Bytes of all matrices, of all ranks together. */
+double lls_cost_weight_bytes(const struct lls_cost_shape *);
+
+/* What a step has to do; zeroed, then filled by lls_cost_add. */
+struct lls_cost_load {
+  double sequences, rows, drawn, restored;
+  double chunk_ns;        /* attention of chunks */
+  double cached, longest; /* tokens that decodes read */
+};
+
+/* A profile meeting a shape: every factor of T, per rank, ready to multiply. */
+struct lls_cost_rates {
+  double fixed_ns;                                /* o_step + layers o_layer */
+  double sequence_ns, row_ns, token_ns;           /* o_ */
+  double all_weights, picked_weights, kv_weights; /* millions of numbers of a rank */
+  double read_ns, multiply_ns; /* roofline: of a million weights, and of them a row */
+  struct lls_profile_curve curve;
+  double pair_ns, cached_ns, longest_ns; /* of a pair; of a cached token read */
+  double reduce_ns, reduce_row_ns;       /* collectives of a step, and their rows */
+  double host_byte_ns, peer_byte_ns, device_byte_ns, host_latency_ns, peer_latency_ns;
+  double window;
+};
+
+void lls_cost_rates_init(struct lls_cost_rates *, const struct lls_profile *,
+                         const struct lls_cost_shape *);
+
+/* A sequence that computes `tokens` after `context` cached ones. */
+void lls_cost_add(const struct lls_cost_rates *, struct lls_cost_load *, uint32_t tokens,
+                  uint32_t context);
+double lls_cost_step_ns(const struct lls_cost_rates *, const struct lls_cost_load *);
+
+/* `n` transfers of `bytes` together; link: enum lls_link. LLS_NEVER without such a link.
+ */
+double lls_cost_copy_ns(const struct lls_cost_rates *, uint32_t link, double bytes,
+                        double n);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated device's clock, its tokens, and an operation of each kind that does
+ * nothing; see sim.h.
+ */
+#include "kernels/sim/memory.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine/sampling.h"
+
+static void destroy(struct lls_device *device)
+{
+  free(device);
+}
+
+static void describe(struct lls_device *device, char *text, size_t size)
+{
+  const struct lls_sim_device *d = lls_sim(device);
+  snprintf(text, size, "sim: %s, %.1f GB memory, virtual time", d->name,
+           (double)d->options.memory * 1e-9);
+}
+
+/* ---- time ---------------------------------------------------------------------------
+ */
+
+static int step_begin(struct lls_device *device, struct lls_pool *pool,
+                      const struct lls_device_step *step)
+{
+  (void)pool;
+  struct lls_sim_device *d = lls_sim(device);
+  d->step = step;
+  d->drawn = 0;
+  return 0;
+}
+
+static double compute_ns(const struct lls_sim_device *d)
+{
+  const struct lls_cost_rates *rates = &d->options.rates;
+  const struct lls_device_step *step = d->step;
+  struct lls_cost_load load = {.drawn = d->drawn};
+  for (uint32_t i = 0; i < step->n_sequences; i++) {
+    const struct lls_step_sequence *s = &step->sequences[i];
+    lls_cost_add(rates, &load, s->n_rows, s->context);
+    if (s->table->form == LLS_FORM_HIDDEN)
+      load.restored += s->context;
+  }
+  return step->n_rows > 0 ? lls_cost_step_ns(rates, &load) + (double)d->options.plan_ns
+                          : 0;
+}
+
+static int step_end(struct lls_device *device, struct lls_error *err)
+{
+  (void)err;
+  struct lls_sim_device *d = lls_sim(device);
+  double compute = compute_ns(d);
+  double whole = d->before_ns + fmax(compute, d->async_ns);
+  int64_t ns = llround(whole);
+  d->now_ns += ns;
+  d->totals.steps++;
+  d->totals.rows += d->step->n_rows;
+  d->totals.sequences += d->step->n_sequences;
+  d->totals.busy_ns += ns;
+  d->totals.copy_ns += llround(d->before_ns + d->async_ns);
+  d->totals.waited_ns += llround(whole - compute);
+  d->before_ns = d->async_ns = 0;
+  d->step = NULL;
+  return 0;
+}
+
+int64_t lls_sim_now(void *device)
+{
+  return lls_sim(device)->now_ns;
+}
+
+void lls_sim_advance(struct lls_device *device, int64_t until_ns)
+{
+  struct lls_sim_device *d = lls_sim(device);
+  if (until_ns > d->now_ns)
+    d->now_ns = until_ns;
+}
+
+void lls_sim_totals(const struct lls_device *device, struct lls_sim_totals *out)
+{
+  *out = ((const struct lls_sim_device *)device)->totals;
+}
+
+/* ---- tokens -------------------------------------------------------------------------
+ */
+
+static void logits(struct lls_device *device, const struct lls_weight *weight,
+                   const void *x, uint32_t n_rows, float *y)
+{
+  (void)weight;
+  (void)x;
+  (void)y;
+  lls_sim(device)->drawn += n_rows;
+}
+
+/* A token that is not eos, by splitmix64 of the length and the index. */
+static int32_t other_token(const struct lls_sampling *s, uint32_t vocab, int32_t eos)
+{
+  double uniform = lls_sampling_uniform(s->seed, s->index);
+  uint32_t step = 1 + (uint32_t)(uniform * (vocab - 1));
+  return (int32_t)(((uint32_t)eos + step) % vocab);
+}
+
+static void sample(struct lls_device *device, float *logit_rows, uint32_t n_rows,
+                   uint32_t vocab, const struct lls_sampling *const *params,
+                   struct lls_sampled *out)
+{
+  (void)logit_rows;
+  int32_t eos = lls_sim(device)->options.eos;
+  for (uint32_t i = 0; i < n_rows; i++) {
+    bool last = params[i]->index + (uint64_t)1 >= params[i]->seed;
+    out[i].token = last ? eos : other_token(params[i], vocab, eos);
+    out[i].logprob = 0;
+    out[i].n_top = 0;
+  }
+}
+
+/* Logits that nobody computed are all alike. */
+static void download(struct lls_device *device, const void *from, void *to, size_t bytes)
+{
+  (void)device;
+  (void)from;
+  memset(to, 0, bytes);
+}
+
+/* ---- operations that do nothing ------------------------------------------------------
+ */
+
+static void embed(struct lls_device *device, const void *table, void *x)
+{
+  (void)device, (void)table, (void)x;
+}
+
+static void embed_positions(struct lls_device *device, const void *table, int32_t offset,
+                            void *x)
+{
+  (void)device, (void)table, (void)offset, (void)x;
+}
+
+static void norm(struct lls_device *device, enum lls_norm_kind kind, const void *x,
+                 const float *weight, const float *bias, float epsilon, uint32_t n_rows,
+                 uint32_t columns, void *y)
+{
+  (void)device, (void)kind, (void)x, (void)weight, (void)bias, (void)epsilon;
+  (void)n_rows, (void)columns, (void)y;
+}
+
+static void linear(struct lls_device *device, const struct lls_weight *weight,
+                   const void *x, uint32_t n_rows, enum lls_linear_store store, void *y)
+{
+  (void)device, (void)weight, (void)x, (void)n_rows, (void)store, (void)y;
+}
+
+static void activate(struct lls_device *device, enum lls_activation kind, void *x,
+                     uint32_t n_rows, uint32_t columns)
+{
+  (void)device, (void)kind, (void)x, (void)n_rows, (void)columns;
+}
+
+static void gated(struct lls_device *device, enum lls_activation kind, const void *x,
+                  uint32_t n_rows, uint32_t columns, void *y)
+{
+  (void)device, (void)kind, (void)x, (void)n_rows, (void)columns, (void)y;
+}
+
+static void add(struct lls_device *device, const void *x, uint32_t n_rows,
+                uint32_t columns, void *y)
+{
+  (void)device, (void)x, (void)n_rows, (void)columns, (void)y;
+}
+
+static void rope(struct lls_device *device, const struct lls_attention_shape *attention,
+                 const struct lls_rope_shape *shape, void *qkv)
+{
+  (void)device, (void)attention, (void)shape, (void)qkv;
+}
+
+static void cache_write(struct lls_device *device,
+                        const struct lls_attention_shape *shape, uint32_t layer,
+                        const void *qkv)
+{
+  (void)device, (void)shape, (void)layer, (void)qkv;
+}
+
+static void attention(struct lls_device *device, const struct lls_attention_shape *shape,
+                      uint32_t layer, const void *qkv, void *out)
+{
+  (void)device, (void)shape, (void)layer, (void)qkv, (void)out;
+}
+
+static void gather(struct lls_device *device, const void *x, const uint32_t *rows,
+                   uint32_t n_rows, uint32_t columns, void *y)
+{
+  (void)device, (void)x, (void)rows, (void)n_rows, (void)columns, (void)y;
+}
+
+/* ---- the whole -----------------------------------------------------------------------
+ */
+
+static const struct lls_device_ops ops = {
+    .name = "sim",
+    .destroy = destroy,
+    .describe = describe,
+    .memory = lls_sim_memory,
+    .alloc = lls_sim_alloc,
+    .release = lls_sim_release,
+    .weight_create = lls_sim_weight_create,
+    .weight_destroy = lls_sim_weight_destroy,
+    .weight_bytes = lls_sim_weight_bytes,
+    .vector_create = lls_sim_vector_create,
+    .table_create = lls_sim_table_create,
+    .table_destroy = lls_sim_table_destroy,
+    .pool_create = lls_sim_pool_create,
+    .pool_destroy = lls_sim_pool_destroy,
+    .pool_copy = lls_sim_pool_copy,
+    .step_begin = step_begin,
+    .step_end = step_end,
+    .embed = embed,
+    .embed_positions = embed_positions,
+    .norm = norm,
+    .linear = linear,
+    .logits = logits,
+    .activate = activate,
+    .gated = gated,
+    .add = add,
+    .rope = rope,
+    .cache_write = cache_write,
+    .attention = attention,
+    .gather = gather,
+    .sample = sample,
+    .download = download,
+};
+
+int lls_sim_device_create(const struct lls_sim_options *options, struct lls_device **out,
+                          struct lls_error *err)
+{
+  struct lls_sim_device *d = calloc(1, sizeof *d);
+  if (d == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for the simulated device");
+  d->base = (struct lls_device){.ops = &ops, .activation_type = LLS_BF16};
+  d->options = *options;
+  snprintf(d->name, sizeof d->name, "%s", options->name != NULL ? options->name : "sim");
+  d->options.name = d->name;
+  *out = &d->base;
+  return 0;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that is only counted. What is handed out is a small record of its size, so that
+ * giving it back can be counted too; nobody reads or writes through it, since no
+ * operation of this device does anything.
+ */
+#include "kernels/sim/memory.h"
+
+#include <llmserve/host.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define MIB(bytes) ((size_t)((bytes) >> 20))
+
+struct lls_weight {
+  uint64_t bytes;
+};
+
+static int take(struct lls_sim_device *d, uint64_t bytes, void **out)
+{
+  if (bytes > d->options.memory - d->totals.memory_used)
+    return -ENOMEM;
+  struct lls_weight *record = malloc(sizeof *record);
+  if (record == NULL)
+    return -ENOMEM;
+  record->bytes = bytes;
+  d->totals.memory_used += bytes;
+  *out = record;
+  return 0;
+}
+
+static void give_back(struct lls_sim_device *d, void *data)
+{
+  struct lls_weight *record = data;
+  if (record == NULL)
+    return;
+  d->totals.memory_used -= record->bytes;
+  free(record);
+}
+
+int lls_sim_memory(struct lls_device *device, size_t *total, size_t *available)
+{
+  const struct lls_sim_device *d = lls_sim(device);
+  *total = d->options.memory;
+  *available = d->options.memory - d->totals.memory_used;
+  return 0;
+}
+
+int lls_sim_alloc(struct lls_device *device, enum lls_memory kind, size_t bytes,
+                  void **out)
+{
+  return take(lls_sim(device), kind == LLS_MEMORY_DEVICE ? bytes : 0, out);
+}
+
+void lls_sim_release(struct lls_device *device, enum lls_memory kind, void *data)
+{
+  (void)kind;
+  give_back(lls_sim(device), data);
+}
+
+/* ---- weights ------------------------------------------------------------------------
+ */
+
+int lls_sim_weight_create(struct lls_device *device, const struct lls_tensor_view *parts,
+                          const struct lls_tensor_view *biases, size_t n_parts,
+                          enum lls_weight_format format, struct lls_weight **out,
+                          struct lls_error *err)
+{
+  (void)biases; /* a thousandth of the matrix */
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < n_parts; i++)
+    bytes += parts[i].rows * parts[i].columns *
+             lls_weight_number_bytes(format, parts[i].dtype);
+  void *record;
+  int rc = take(lls_sim(device), bytes, &record);
+  if (rc < 0)
+    return lls_fail(err, rc, "no memory for a matrix of %zu MiB on the simulated device",
+                    MIB(bytes));
+  *out = record;
+  return 0;
+}
+
+void lls_sim_weight_destroy(struct lls_device *device, struct lls_weight *weight)
+{
+  give_back(lls_sim(device), weight);
+}
+
+size_t lls_sim_weight_bytes(const struct lls_weight *weight)
+{
+  return weight->bytes;
+}
+
+int lls_sim_vector_create(struct lls_device *device, const struct lls_tensor_view *view,
+                          float **out, struct lls_error *err)
+{
+  void *record;
+  int rc = take(lls_sim(device), view->columns * sizeof(float), &record);
+  if (rc < 0)
+    return lls_fail(err, rc, "no memory for a norm on the simulated device");
+  *out = record;
+  return 0;
+}
+
+/* Tied to the head or read from the host: not counted twice. */
+int lls_sim_table_create(struct lls_device *device, const struct lls_tensor_view *view,
+                         void **out, struct lls_error *err)
+{
+  (void)view;
+  int rc = take(lls_sim(device), 0, out);
+  return rc < 0 ? lls_fail(err, rc, "no memory for a table") : 0;
+}
+
+void lls_sim_table_destroy(struct lls_device *device, void *table)
+{
+  give_back(lls_sim(device), table);
+}
+
+/* ---- pool ---------------------------------------------------------------------------
+ */
+
+int lls_sim_pool_create(struct lls_device *device, const struct lls_pool_shape *shape,
+                        struct lls_pool **out, struct lls_error *err)
+{
+  struct lls_sim_device *d = lls_sim(device);
+  uint64_t bytes = shape->device_units * (uint64_t)lls_unit_bytes(shape);
+  uint64_t left = d->options.memory - d->totals.memory_used;
+  if (bytes > left)
+    return lls_fail(err, -ENOMEM, "%zu MiB are asked for, %zu MiB are left on %s",
+                    MIB(bytes), MIB(left), d->name);
+  struct lls_pool *pool = malloc(sizeof *pool);
+  if (pool == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for a cache pool");
+  *pool = (struct lls_pool){.shape = *shape, .bytes = bytes};
+  d->totals.memory_used += bytes;
+  *out = pool;
+  return 0;
+}
+
+void lls_sim_pool_destroy(struct lls_device *device, struct lls_pool *pool)
+{
+  if (pool == NULL)
+    return;
+  lls_sim(device)->totals.memory_used -= pool->bytes;
+  free(pool);
+}
+
+/* Bytes and transfers of one step's copies, by their order. */
+struct traffic {
+  double host_bytes, device_bytes, transfers;
+};
+
+static double traffic_ns(const struct lls_cost_rates *r, const struct traffic *t)
+{
+  double host_ns = lls_cost_copy_ns(r, LLS_LINK_HOST, t->host_bytes, t->transfers);
+  return fmax(host_ns, 0) + t->device_bytes * r->device_byte_ns;
+}
+
+static bool inside(const struct lls_pool *p, const struct lls_copy *c)
+{
+  uint32_t device = p->shape.device_units, host = p->shape.host_units;
+  uint32_t sources = c->kind == LLS_COPY_HOST_TO_DEVICE ? host : device;
+  uint32_t targets = c->kind == LLS_COPY_DEVICE_TO_HOST ? host : device;
+  return c->kind <= LLS_COPY_DEVICE_TO_DEVICE && c->source < sources &&
+         c->target < targets && (uint32_t)c->slot + c->n_slots <= p->shape.block_tokens;
+}
+
+/* One transfer an order: a batched copy of many blocks pays its latency once. */
+int lls_sim_pool_copy(struct lls_device *device, struct lls_pool *pool,
+                      const struct lls_copy *copies, size_t n)
+{
+  struct lls_sim_device *d = lls_sim(device);
+  struct traffic traffic[2] = {{.transfers = 1}, {.transfers = 1}};
+  double slot_bytes =
+      (double)lls_unit_bytes(&pool->shape) / (double)pool->shape.block_tokens;
+  for (size_t i = 0; i < n; i++) {
+    const struct lls_copy *c = &copies[i];
+    if (!inside(pool, c) || c->order > LLS_COPY_ASYNC)
+      return -EINVAL;
+    double bytes = c->n_slots * slot_bytes;
+    if (c->kind == LLS_COPY_DEVICE_TO_DEVICE)
+      traffic[c->order].device_bytes += bytes;
+    else
+      traffic[c->order].host_bytes += bytes;
+  }
+  d->before_ns = traffic_ns(&d->options.rates, &traffic[LLS_COPY_BEFORE_STEP]);
+  d->async_ns = traffic_ns(&d->options.rates, &traffic[LLS_COPY_ASYNC]);
+  for (size_t order = 0; order < 2; order++) {
+    d->totals.host_bytes += (uint64_t)traffic[order].host_bytes;
+    d->totals.device_bytes += (uint64_t)traffic[order].device_bytes;
+  }
+  return 0;
+}

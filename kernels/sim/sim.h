@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated device: everything that engine, loop and policies do is real, only the
+ * arithmetic is not. It owns a virtual clock, which a step moves on by what the step
+ * costs (core/cost/model.h); nothing else takes time. Give lls_sim_now to loop and engine
+ * as their clock.
+ *
+ * Memory is counted, not allocated: weights and buffers against the device's usable
+ * memory, units of the pool as indices that copies are checked against.
+ *
+ * Copies. Those BEFORE_STEP end before the forward pass begins; ASYNC ones use the link
+ * while it computes, and the step ends with the later of the two (core/engine/batch.h:
+ * all copies have ended when wait returns).
+ *
+ * Tokens. How long an answer is belongs to the trace and must not reach a policy, which
+ * sees max_new_tokens, the client's bound. By convention lls_sampling.seed is the true
+ * length: output token number seed - 1 is `eos`, the others are a hash of seed and number
+ * that is never eos.
+ */
+#ifndef LLS_SIM_SIM_H
+#define LLS_SIM_SIM_H
+
+#include "core/cost/model.h"
+#include "core/engine/device.h"
+
+struct lls_sim_options {
+  struct lls_cost_rates rates; /* the truth: what steps and copies cost */
+  uint64_t memory;             /* bytes of all ranks together that may be used */
+  int64_t plan_ns;             /* added to each step: what planning it takes */
+  int32_t eos;                 /* within the vocabulary */
+  const char *name;            /* for describe; copied */
+};
+
+/* What the device did so far. */
+struct lls_sim_totals {
+  uint64_t steps, rows, sequences;
+  int64_t busy_ns;                   /* of all steps */
+  int64_t copy_ns, waited_ns;        /* of all copies; of which steps took longer for */
+  uint64_t host_bytes, device_bytes; /* copied to and from the host, within the device */
+  uint64_t memory_used;              /* weights, buffers and device pool, bytes */
+};
+
+/* [main] */
+int lls_sim_device_create(const struct lls_sim_options *, struct lls_device **out,
+                          struct lls_error *err);
+/* The clock in nanoseconds from 0; its context is the device. */
+int64_t lls_sim_now(void *device);
+/* Nothing happens until then; a time that is past changes nothing. */
+void lls_sim_advance(struct lls_device *, int64_t until_ns);
+void lls_sim_totals(const struct lls_device *, struct lls_sim_totals *out);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The analytical cost model against the same formulas written out for one model by hand,
+ * and profiles as files: what is good reads back as written, what is bad is refused with
+ * its line.
+ */
+#include "t/tap.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/cost/cost.h"
+#include "core/cost/model.h"
+#include "t/folder.h"
+
+static struct lls_model_config read_model(const char *name)
+{
+  char path[128];
+  struct lls_model_config config;
+  struct lls_error err = {0};
+  snprintf(path, sizeof path, "etc/profiles/models/%s", name);
+  if (lls_model_config_read(source_path(path), &config, &err) < 0)
+    fail_msg("%s", err.text);
+  return config;
+}
+
+static struct lls_cost_shape shape_of(const char *name, uint32_t ranks)
+{
+  struct lls_model_config config = read_model(name);
+  struct lls_cost_shape shape;
+  lls_cost_shape_init(&shape, &config, 2, 2, ranks);
+  return shape;
+}
+
+/* Round numbers: 1 TB/s, 100 TFLOP/s, everything reached in full, no overhead. */
+static struct lls_profile ideal(void)
+{
+  return (struct lls_profile){
+      .device = {.name = NULL, .memory = 1 << 30, .bandwidth = 1000, .matrix = 100},
+      .host_link = {.bandwidth = 10, .latency = 5000},
+      .peer_link = {.bandwidth = 100, .latency = 1000},
+      .efficiency = {1, 1, 1, 1, 1, 1},
+  };
+}
+
+static double step_ns(const struct lls_cost_rates *r, uint32_t n, uint32_t tokens,
+                      uint32_t context)
+{
+  struct lls_cost_load load = {0};
+  for (uint32_t i = 0; i < n; i++)
+    lls_cost_add(r, &load, tokens, context);
+  load.drawn = n;
+  return lls_cost_step_ns(r, &load);
+}
+
+static void assert_close(double a, double b)
+{
+  if (fabs(a - b) > 1e-9 * fabs(b))
+    fail_msg("%.12g is not %.12g", a, b);
+}
+
+/* spec/check: OPT-13B caches 819,200 bytes a token; 40 layers of 12 d^2 and the head. */
+static void test_shape_of_opt_13b(void **state)
+{
+  (void)state;
+  struct lls_cost_shape s = shape_of("opt-13b", 1);
+  assert_close(s.token_bytes, 819200);
+  assert_close(lls_cost_weight_bytes(&s), 2 * (40 * 12.0 * 5120 * 5120 + 50272 * 5120.0));
+  assert_close(2 * s.kv_weights, 4.194304e9); /* FLOP to restore a token, Apt-Serve */
+  struct lls_cost_shape yi = shape_of("yi-6b", 1);
+  assert_close(yi.token_bytes, 2 * 32 * 4 * 128 * 2.0);
+}
+
+static void test_decode_reads_weights_and_cache(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape s = shape_of("opt-13b", 1);
+  struct lls_cost_rates r;
+  lls_cost_rates_init(&r, &p, &s);
+  double weights = lls_cost_weight_bytes(&s) / 1000; /* bytes / (GB/s) = ns */
+  assert_close(step_ns(&r, 1, 1, 999), weights + 1000 * 819200.0 / 1000);
+  assert_close(step_ns(&r, 8, 1, 999), weights + 8 * 1000 * 819200.0 / 1000);
+}
+
+/* 512 rows: 2 FLOP a weight and row; only the head and the last layer see one row. */
+static void test_prefill_multiplies(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape s = shape_of("opt-13b", 1);
+  struct lls_cost_rates r;
+  lls_cost_rates_init(&r, &p, &s);
+  double products = 2 * 512 * s.all_weights / 100e3;
+  double head = s.picked_weights * 2 / 1000;
+  double pairs = 512 * 256.0 + 512 * 513 / 2.0;
+  double attention = 4 * 40 * 5120 * pairs / 100e3;
+  assert_close(step_ns(&r, 1, 512, 256), products + head + attention);
+}
+
+static void test_straggler_bounds_attention(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape s = shape_of("opt-13b", 1);
+  struct lls_cost_rates r;
+  p.efficiency.one_sequence = 0.25;
+  lls_cost_rates_init(&r, &p, &s);
+  double token = 819200.0 / 1000, weights = lls_cost_weight_bytes(&s) / 1000;
+  struct lls_cost_load load = {.drawn = 3};
+  lls_cost_add(&r, &load, 1, 1999);
+  lls_cost_add(&r, &load, 1, 99);
+  lls_cost_add(&r, &load, 1, 99);
+  assert_close(lls_cost_step_ns(&r, &load), weights + 4 * 2000 * token);
+  for (int i = 0; i < 3; i++)
+    lls_cost_add(&r, &load, 1, 1999);
+  load.drawn = 6;
+  assert_close(lls_cost_step_ns(&r, &load), weights + 8200 * token);
+}
+
+/* Two ranks halve products and cache, and add all-reduces of half a ring each. */
+static void test_ranks_share_and_reduce(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape one = shape_of("opt-13b", 1), two = shape_of("opt-13b", 2);
+  struct lls_cost_rates r1, r2;
+  lls_cost_rates_init(&r1, &p, &one);
+  lls_cost_rates_init(&r2, &p, &two);
+  double reduce = 80 * (1000 + 16 * 5120 * 2.0 / 100);
+  assert_close(step_ns(&r2, 16, 1, 99), step_ns(&r1, 16, 1, 99) / 2 + reduce);
+}
+
+static void test_measured_curve_is_a_line_between_points(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape s = shape_of("opt-13b", 1);
+  struct lls_cost_rates r;
+  p.projection =
+      (struct lls_profile_curve){.n = 3, .rows = {1, 9, 17}, .ns = {100, 180, 180}};
+  lls_cost_rates_init(&r, &p, &s);
+  r.cached_ns = r.longest_ns = 0;
+  double all = s.all_weights / 1e6, picked = s.picked_weights / 1e6;
+  assert_close(step_ns(&r, 1, 1, 10), 100 * (all + picked));
+  assert_close(step_ns(&r, 5, 1, 10), 140 * (all + picked));
+  assert_close(step_ns(&r, 13, 1, 10), 180 * (all + picked));
+  assert_close(step_ns(&r, 34, 1, 10), 360 * (all + picked));
+}
+
+static void test_copies(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape s = shape_of("opt-13b", 1);
+  struct lls_cost_rates r;
+  lls_cost_rates_init(&r, &p, &s);
+  assert_close(lls_cost_copy_ns(&r, LLS_LINK_HOST, 1e6, 3), 3 * 5000 + 1e5);
+  assert_close(lls_cost_copy_ns(&r, LLS_LINK_PEER, 1e6, 1), 1000 + 1e4);
+  assert_true(lls_cost_copy_ns(&r, LLS_LINK_HOST, 0, 1) == 0);
+  p.host_link.bandwidth = 0;
+  lls_cost_rates_init(&r, &p, &s);
+  assert_true(lls_cost_copy_ns(&r, LLS_LINK_HOST, 1, 1) == LLS_NEVER);
+}
+
+/* The service answers from the rates at once, and from a policy's samples after that. */
+static void test_service_starts_from_rates(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape s = shape_of("opt-13b", 1);
+  struct lls_cost_rates r;
+  struct lls_cost_model *m;
+  lls_cost_rates_init(&r, &p, &s);
+  assert_int_equal(lls_cost_model_create(&r, &m), 0);
+  const struct lls_cost *cost = lls_cost_model_service(m);
+  assert_close((double)cost->prefill_ns(cost->context, 512, 256),
+               floor(step_ns(&r, 1, 512, 256)));
+  assert_close((double)cost->decode_ns(cost->context, 1000, 2),
+               2 * floor(step_ns(&r, 1, 1, 1001)));
+  assert_int_equal(cost->transfer_ns(cost->context, 1000000, LLS_LINK_HOST), 105000);
+  double line[8];
+  assert_int_equal(cost->coefficients(cost->context, line, 8), 5);
+  assert_true(line[0] > 0 && line[1] > 0);
+
+  struct lls_iteration_shape shape = {.size = sizeof shape};
+  lls_cost_model_observe(m, &shape, 1); /* what is measured changes no promise */
+  assert_close((double)cost->prefill_ns(cost->context, 512, 256),
+               floor(step_ns(&r, 1, 512, 256)));
+  const double flat[] = {7, 0, 0, 0, 0};
+  assert_int_equal(cost->set_coefficients(cost->context, flat, 5), 0);
+  assert_int_equal(cost->prefill_ns(cost->context, 512, 256), 7);
+  lls_cost_model_destroy(m);
+}
+
+/* ---- files ---------------------------------------------------------------------------
+ */
+
+static void path_in(const struct folder *f, char *path, size_t size)
+{
+  snprintf(path, size, "%s/p.ini", f->path);
+}
+
+static void test_written_profile_reads_back(void **state)
+{
+  char path[128];
+  struct lls_profile p = ideal(), q;
+  struct lls_error err = {0};
+  char name[] = "a card";
+  p.device.name = name;
+  p.overhead.layer = 1234;
+  p.projection = (struct lls_profile_curve){.n = 2, .rows = {1, 64}, .ns = {0.5, 3}};
+  path_in(*state, path, sizeof path);
+  assert_int_equal(lls_profile_write(path, &p, "test", &err), 0);
+  if (lls_profile_read(path, &q, &err) < 0)
+    fail_msg("%s", err.text);
+  assert_string_equal(q.device.name, "a card");
+  lls_profile_free(&q);
+  p.device.name = NULL;
+  assert_memory_equal(&p.device, &q.device, sizeof p.device);
+  assert_memory_equal(&p.host_link, &q.host_link, sizeof p.host_link);
+  assert_memory_equal(&p.efficiency, &q.efficiency, sizeof p.efficiency);
+  assert_memory_equal(&p.overhead, &q.overhead, sizeof p.overhead);
+  assert_memory_equal(&p.projection, &q.projection, sizeof p.projection);
+}
+
+static const char good[] = "[device]\nmemory = 1GiB\nbandwidth = 10\nmatrix = 1\n";
+
+static void expect_error(const struct folder *f, const char *tail, const char *sentence)
+{
+  char path[128], text[1024], expected[512];
+  struct lls_profile p;
+  struct lls_error err = {0};
+  snprintf(text, sizeof text, "%s%s", good, tail);
+  folder_write_text(f, "p.ini", text);
+  path_in(f, path, sizeof path);
+  assert_true(lls_profile_read(path, &p, &err) < 0);
+  snprintf(expected, sizeof expected, "%s:%s", path, sentence);
+  if (strncmp(err.text, expected, strlen(expected)) != 0)
+    fail_msg("expected \"%s...\", found \"%s\"", expected, err.text);
+}
+
+static void test_bad_profiles_are_refused_with_their_line(void **state)
+{
+  expect_error(*state, "[overheads]\n", "5: unknown section [overheads]");
+  expect_error(*state, "[overhead]\nstp = 1ms\n", "6: unknown key 'stp' in [overhead]");
+  expect_error(*state, "[overhead]\nstep = 1ms\nstep = 1ms\n", "7: [overhead] step");
+  expect_error(*state, "[efficiency]\nmatrix = 2\n", "6: [efficiency] matrix");
+  expect_error(*state, "[host_link]\nbandwidth = fast\n", "6: [host_link] bandwidth");
+  expect_error(*state, "nonsense\n", "5: expected 'key = value'");
+  expect_error(*state, "[projection]\nrows = 1 2\nns_per_million = 1\n",
+               "5: [projection] has 2 rows and 1 times");
+  expect_error(*state, "[projection]\nrows = 2 1\nns_per_million = 1 1\n",
+               "5: [projection] rows: expected them in increasing order");
+  expect_error(*state, "[projection]\nrows = 1 x\nns_per_million = 1 1\n",
+               "5: [projection] expected at most");
+  struct folder *f = *state;
+  char path[128];
+  struct lls_profile p;
+  struct lls_error err = {0};
+  folder_write_text(f, "p.ini", "[device]\nmemory = 1GiB\n");
+  path_in(f, path, sizeof path);
+  assert_int_equal(lls_profile_read(path, &p, &err), -EINVAL);
+  assert_non_null(strstr(err.text, "p.ini:1: [device] needs the key 'bandwidth'"));
+  assert_int_equal(lls_profile_read("/nonexistent", &p, &err), -ENOENT);
+}
+
+static void test_shipped_profiles_and_models_read(void **state)
+{
+  (void)state;
+  static const char *const cards[] = {"a100-40g", "a100-80g", "v100-32g", "h100-80g",
+                                      "h200"};
+  static const char *const models[] = {
+      "opt-2.7b",    "opt-6.7b",   "opt-13b",     "opt-30b",     "opt-66b",
+      "opt-175b",    "llama-2-7b", "llama-2-13b", "llama-2-70b", "llama-3-8b",
+      "llama-3-70b", "yi-6b",      "pythia-12b"};
+  /* billions of numbers in matrices; embeddings that no row is multiplied with aside */
+  static const double billions[] = {2.65,  6.65, 12.84, 29.95, 65.7, 174.6, 6.61,
+                                    12.85, 68.7, 7.50,  69.5,  5.80, 11.58};
+  for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
+    char path[128];
+    struct lls_profile p;
+    struct lls_error err = {0};
+    snprintf(path, sizeof path, "etc/profiles/%s.ini", cards[i]);
+    if (lls_profile_read(source_path(path), &p, &err) < 0)
+      fail_msg("%s", err.text);
+    lls_profile_free(&p);
+  }
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    struct lls_cost_shape s = shape_of(models[i], 1);
+    double found = lls_cost_weight_bytes(&s) / 2e9;
+    if (fabs(found - billions[i]) > 0.01 * billions[i])
+      fail_msg("%s has %.3g billion numbers, expected %.3g", models[i], found,
+               billions[i]);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_shape_of_opt_13b),
+      cmocka_unit_test(test_decode_reads_weights_and_cache),
+      cmocka_unit_test(test_prefill_multiplies),
+      cmocka_unit_test(test_straggler_bounds_attention),
+      cmocka_unit_test(test_ranks_share_and_reduce),
+      cmocka_unit_test(test_measured_curve_is_a_line_between_points),
+      cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_service_starts_from_rates),
+      IN_FOLDER(test_written_profile_reads_back),
+      IN_FOLDER(test_bad_profiles_are_refused_with_their_line),
+      cmocka_unit_test(test_shipped_profiles_and_models_read),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
