@@ -3,7 +3,7 @@
  * The limits of this machine that the other benchmarks are measured against: how fast its
  * memory is read and how fast matrices are multiplied, on the threads used.
  *
- *   bench/cpu_limits [-t threads] [-c]     (-c: processor time, for a busy machine)
+ *   bench/cpu_limits [-t threads]
  */
 #include "bench/limits.h"
 
@@ -46,11 +46,8 @@ static void print_limits(struct limits *l)
 int main(int argc, char **argv)
 {
   unsigned n = 0;
-  bool cpu_time = false;
-  for (int option; (option = getopt(argc, argv, "ct:")) != -1;) {
-    if (option == 'c')
-      cpu_time = true;
-    else if (option == 't')
+  for (int option; (option = getopt(argc, argv, "t:")) != -1;) {
+    if (option == 't')
       n = (unsigned)strtoul(optarg, NULL, 10);
     else
       return 2;
@@ -60,13 +57,12 @@ int main(int argc, char **argv)
   if (lls_cpu_threads_create(n, true, &threads) != 0)
     return 1;
   n = lls_cpu_threads_count(threads);
-  if (limits_create(threads, (struct bench_clock){cpu_time ? n : 0}, &l) != 0) {
+  if (limits_create(threads, &l) != 0) {
     fprintf(stderr, "bench/cpu_limits: out of memory\n");
     return 1;
   }
-  printf("%u threads, %s, %s; reading %u streams, asked for %zu bytes ahead\n", n,
-         lls_isa_name(lls_isa_best()), cpu_time ? "processor time" : "wall clock",
-         l.streams, l.ahead);
+  printf("%u threads, %s; reading %u streams, asked for %zu bytes ahead\n", n,
+         lls_isa_name(lls_isa_best()), l.streams, l.ahead);
   print_limits(&l);
   limits_destroy(&l);
   lls_cpu_threads_destroy(threads);

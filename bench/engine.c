@@ -6,10 +6,10 @@
  *   bench/engine [auto|bf16|f32|int8] [threads] [rounds]
  *
  * The floor of a step is the larger of two times: reading every packed weight once at the
- * machine's read bandwidth, and the multiplications of all matrices at its f32 rate;
- * attention and cache count as nothing. Each round measures the limits, then the load; a
- * ratio is of one round, so that a busy machine disturbs both sides of it. The median and
- * the best of the rounds are printed.
+ * machine's read bandwidth, and the multiplications of all matrices at its matrix rate
+ * (oneDNN); attention and cache count as nothing. Each round measures the limits before
+ * and after the load and takes their mean; a ratio is of one round, so that a busy
+ * machine disturbs both sides of it. The median and the best of the rounds are printed.
  */
 #include "bench/bench.h"
 #include "bench/limits.h"
@@ -103,25 +103,27 @@ static double measure(struct bench *b, const struct load *load)
   reset(b);
   for (uint32_t i = 0; decode && i < load->streams; i++)
     b->sequences[i].cached = CONTEXT;
-  double start = bench_seconds(&b->limits.clock);
+  double start = bench_seconds();
   for (uint32_t i = 0; i < steps; i++)
     step(b, load->streams, load->tokens);
-  return (bench_seconds(&b->limits.clock) - start) / steps;
+  return (bench_seconds() - start) / steps;
 }
 
 static void round_of(struct bench *b, struct load *load, int round)
 {
   const struct lls_model_config *c = lls_engine_config(b->engine);
-  const struct limits_rates limits = limits_sample(&b->limits);
-  double read = limits.read, rate = limits_matrix(&limits, b->bf16);
   double layer =
       (double)c->hidden * (lls_qkv_columns(c) + c->heads * c->head_dim + 3.0 * c->ffn);
   double rows = (double)load->streams * load->tokens;
   double operations =
       2 * (rows * layer * c->layers + (double)load->streams * c->hidden * c->vocab);
+  const struct limits_rates before = limits_sample(&b->limits);
+  double seconds = measure(b, load);
+  const struct limits_rates after = limits_sample(&b->limits);
+  double read = (before.read + after.read) / 2;
+  double rate = (limits_matrix(&before, b->bf16) + limits_matrix(&after, b->bf16)) / 2;
   double reading = (double)lls_engine_weight_bytes(b->engine) / read;
   double multiplying = operations / rate;
-  double seconds = measure(b, load);
   load->memory_bound = reading > multiplying;
   load->tokens_per_s[round] = rows / seconds;
   load->ratio[round] = (load->memory_bound ? reading : multiplying) / seconds;
@@ -206,7 +208,7 @@ int main(int argc, char **argv)
   b.device->ops->describe(b.device, text, sizeof text);
   printf("%s; weights %.2f GB\n", text, (double)lls_engine_weight_bytes(b.engine) * 1e-9);
   fflush(stdout);
-  if (limits_create(lls_cpu(b.device)->threads, (struct bench_clock){0}, &b.limits) != 0)
+  if (limits_create(lls_cpu(b.device)->threads, &b.limits) != 0)
     die("limits", NULL, -12);
   for (size_t i = 0; i < N_LOADS; i++)
     run(&b, &loads[i], rounds);

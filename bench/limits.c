@@ -5,15 +5,19 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "kernels/cpu/memory.h"
 
-#define READ_BYTES  ((size_t)256 << 20)
+#define READ_BYTES  ((size_t)256 << 20) /* at least */
+#define MOST_BYTES  ((size_t)1 << 30)
 #define PIECE_BYTES ((size_t)32 << 20)
 #define MAX_STREAMS 8
 #define TRIALS      20 /* of each way to read */
 #define READS       15 /* of a sample */
 #define PRODUCTS    5  /* of a sample, of each type */
+
+#define PRODUCT_SECONDS 4e-3 /* of a piece, about */
 
 typedef uint64_t vector __attribute__((vector_size(32)));
 
@@ -63,16 +67,16 @@ static void read_task(void *arg, unsigned thread, unsigned n_threads)
 
 static double read_as(struct limits *l, bool huge_pages, unsigned streams, size_t ahead)
 {
-  size_t piece = l->next++ % (READ_BYTES / PIECE_BYTES);
+  size_t piece = l->next++ % (l->bytes / PIECE_BYTES);
   struct reading r = {
       .data = (huge_pages ? l->huge : l->small) + piece * PIECE_BYTES,
       .bytes = PIECE_BYTES,
       .streams = streams,
       .ahead = ahead,
   };
-  double start = bench_seconds(&l->clock);
+  double start = bench_seconds();
   lls_cpu_run(l->threads, read_task, &r);
-  return (double)PIECE_BYTES / (bench_seconds(&l->clock) - start);
+  return (double)PIECE_BYTES / (bench_seconds() - start);
 }
 
 double limits_read(struct limits *l, bool huge_pages)
@@ -98,8 +102,8 @@ static void find_best_reading(struct limits *l)
 }
 
 struct products_create {
-  const struct limits *limits;
-  enum limits_type type;
+  struct limits_products *products;
+  size_t copies;
   int status;
 };
 
@@ -107,48 +111,68 @@ struct products_create {
 static void create_task(void *arg, unsigned thread, unsigned n_threads)
 {
   struct products_create *c = arg;
+  struct limits_products *p = c->products;
   (void)n_threads;
-  int rc = limits_product_create(c->type, &c->limits->products[c->type][thread]);
+  int rc = limits_product_create(p->type, p->shape, c->copies, &p->of[thread]);
   if (rc != 0)
     __atomic_store_n(&c->status, rc, __ATOMIC_RELAXED);
 }
 
-static void destroy_products(struct limits *l, enum limits_type type)
+void limits_products_destroy(const struct limits *l, struct limits_products *p)
 {
-  for (unsigned i = 0; l->products[type] != NULL && i < lls_cpu_threads_count(l->threads);
-       i++)
-    limits_product_destroy(l->products[type][i]);
-  free(l->products[type]);
-  l->products[type] = NULL;
-}
-
-static int create_products(struct limits *l, enum limits_type type)
-{
-  struct products_create c = {.limits = l, .type = type};
-  l->products[type] = calloc(lls_cpu_threads_count(l->threads), sizeof(void *));
-  if (l->products[type] == NULL)
-    return -ENOMEM;
-  lls_cpu_run(l->threads, create_task, &c);
-  if (c.status != 0)
-    destroy_products(l, type);
-  return c.status == -ENOTSUP ? 0 : c.status;
+  for (unsigned i = 0; p->of != NULL && i < lls_cpu_threads_count(l->threads); i++)
+    limits_product_destroy(p->of[i]);
+  free(p->of);
+  p->of = NULL;
 }
 
 static void product_task(void *arg, unsigned thread, unsigned n_threads)
 {
-  struct limits_product **products = arg;
+  const struct limits_products *p = arg;
   (void)n_threads;
-  limits_product_run(products[thread]);
+  for (unsigned i = 0; i < p->repeat; i++)
+    limits_product_run(p->of[thread]);
+}
+
+static double seconds_of(const struct limits *l, const struct limits_products *p)
+{
+  double start = bench_seconds();
+  lls_cpu_run(l->threads, product_task, (void *)p);
+  return bench_seconds() - start;
+}
+
+double limits_products_rate(struct limits *l, const struct limits_products *p)
+{
+  const struct limits_shape *s = &p->shape;
+  double n = (double)p->repeat * lls_cpu_threads_count(l->threads);
+  if (p->of == NULL)
+    return 0;
+  return 2 * n * (double)s->rows * (double)s->outputs * (double)s->inputs /
+         seconds_of(l, p);
+}
+
+int limits_products_create(const struct limits *l, enum limits_type type,
+                           struct limits_shape shape, size_t copies,
+                           struct limits_products *p)
+{
+  *p = (struct limits_products){.type = type, .shape = shape, .repeat = 1};
+  p->of = calloc(lls_cpu_threads_count(l->threads), sizeof *p->of);
+  if (p->of == NULL)
+    return -ENOMEM;
+  struct products_create c = {.products = p, .copies = copies};
+  lls_cpu_run(l->threads, create_task, &c);
+  if (c.status != 0) {
+    limits_products_destroy(l, p);
+    return c.status == -ENOTSUP ? 0 : c.status;
+  }
+  while (seconds_of(l, p) < PRODUCT_SECONDS / 2)
+    p->repeat *= 2;
+  return 0;
 }
 
 double limits_product(struct limits *l, enum limits_type type)
 {
-  const double rows = (double)LIMITS_ROWS * lls_cpu_threads_count(l->threads);
-  if (l->products[type] == NULL)
-    return 0;
-  double start = bench_seconds(&l->clock);
-  lls_cpu_run(l->threads, product_task, l->products[type]);
-  double rate = 2 * rows * LIMITS_SIDE * LIMITS_SIDE / (bench_seconds(&l->clock) - start);
+  double rate = limits_products_rate(l, &l->products[type]);
   if (rate > l->best.product[type])
     l->best.product[type] = rate;
   return rate;
@@ -175,23 +199,30 @@ double limits_matrix(const struct limits_rates *r, bool bf16_weights)
   return bf16_weights && bf16 > f32 ? bf16 : f32;
 }
 
-int limits_create(struct lls_cpu_threads *threads, struct bench_clock clock,
-                  struct limits *l)
+size_t limits_cold_bytes(size_t least)
 {
-  *l = (struct limits){.threads = threads, .clock = clock};
-  void *huge = NULL, *small = mmap(NULL, READ_BYTES, PROT_READ | PROT_WRITE,
+  long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  size_t bytes = cache > 0 ? 2 * (size_t)cache : 0;
+  bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
+  return (bytes > least ? bytes : least) / PIECE_BYTES * PIECE_BYTES;
+}
+
+int limits_create(struct lls_cpu_threads *threads, struct limits *l)
+{
+  *l = (struct limits){.threads = threads, .bytes = limits_cold_bytes(READ_BYTES)};
+  void *huge = NULL, *small = mmap(NULL, l->bytes, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  int rc = small == MAP_FAILED ? -ENOMEM : lls_cpu_memory_alloc(READ_BYTES, &huge);
+  int rc = small == MAP_FAILED ? -ENOMEM : lls_cpu_memory_alloc(l->bytes, &huge);
   l->small = small == MAP_FAILED ? NULL : small;
   l->huge = huge;
   if (rc == 0) {
-    madvise(small, READ_BYTES, MADV_NOHUGEPAGE);
-    memset(small, 1, READ_BYTES);
-    memset(huge, 1, READ_BYTES);
+    madvise(small, l->bytes, MADV_NOHUGEPAGE);
+    memset(small, 1, l->bytes);
+    memset(huge, 1, l->bytes);
     find_best_reading(l);
   }
   for (enum limits_type t = 0; rc == 0 && t < LIMITS_N_TYPES; t++)
-    rc = create_products(l, t);
+    rc = limits_products_create(l, t, LIMITS_SHAPE, 1, &l->products[t]);
   if (rc != 0)
     limits_destroy(l);
   return rc;
@@ -200,8 +231,8 @@ int limits_create(struct lls_cpu_threads *threads, struct bench_clock clock,
 void limits_destroy(struct limits *l)
 {
   for (enum limits_type t = 0; t < LIMITS_N_TYPES; t++)
-    destroy_products(l, t);
+    limits_products_destroy(l, &l->products[t]);
   if (l->small != NULL)
-    munmap(l->small, READ_BYTES);
+    munmap(l->small, l->bytes);
   lls_cpu_memory_free(l->huge);
 }

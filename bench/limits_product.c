@@ -9,6 +9,7 @@
 #include <dnnl.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/cpu/memory.h"
 
@@ -19,6 +20,7 @@ struct limits_product {
   dnnl_primitive_t primitive;
   dnnl_exec_arg_t args[3]; /* a, b, c */
   void *data[3];
+  size_t b_bytes, n_b, next_b; /* of a copy of b, copies, the one to take next */
 };
 
 static const dnnl_data_type_t types[][3] = {
@@ -27,10 +29,12 @@ static const dnnl_data_type_t types[][3] = {
     [LIMITS_INT8] = {dnnl_u8, dnnl_s8, dnnl_s32},
 };
 
-static int describe(struct limits_product *p, enum limits_type type)
+static int describe(struct limits_product *p, enum limits_type type,
+                    struct limits_shape shape)
 {
-  static const dnnl_dims_t dims[3] = {
-      {LIMITS_ROWS, LIMITS_SIDE}, {LIMITS_SIDE, LIMITS_SIDE}, {LIMITS_ROWS, LIMITS_SIDE}};
+  const dnnl_dim_t m = (dnnl_dim_t)shape.rows, n = (dnnl_dim_t)shape.outputs,
+                   k = (dnnl_dim_t)shape.inputs;
+  const dnnl_dims_t dims[3] = {{m, k}, {k, n}, {m, n}};
   dnnl_memory_desc_t memory[3];
   dnnl_matmul_desc_t matmul;
   if (dnnl_engine_create(&p->engine, dnnl_cpu, 0) != dnnl_success ||
@@ -59,8 +63,13 @@ static int allocate(struct limits_product *p, enum limits_type type)
   for (int i = 0; i < 3; i++) {
     const dnnl_memory_desc_t *memory = dnnl_primitive_desc_query_md(p->desc, what[i], 0);
     size_t bytes = dnnl_memory_desc_get_size(memory);
+    if (i == 1) {
+      p->b_bytes = (bytes + 4095) & ~(size_t)4095;
+      bytes = p->b_bytes * p->n_b;
+    }
     if (lls_cpu_memory_alloc(bytes, &p->data[i]) != 0)
       return -ENOMEM;
+    memset(p->data[i], 0, bytes);
     for (size_t k = 0; type == LIMITS_F32 && k < bytes / sizeof(float); k++)
       ((float *)p->data[i])[k] = 1;
     p->args[i].arg = argument[i];
@@ -79,13 +88,15 @@ static void use_one_thread(void)
     set(1);
 }
 
-int limits_product_create(enum limits_type type, struct limits_product **out)
+int limits_product_create(enum limits_type type, struct limits_shape shape, size_t n,
+                          struct limits_product **out)
 {
   struct limits_product *p = calloc(1, sizeof *p);
   if (p == NULL)
     return -ENOMEM;
+  p->n_b = n;
   use_one_thread(); /* also what the primitive is made for */
-  int rc = describe(p, type);
+  int rc = describe(p, type, shape);
   if (rc == 0)
     rc = allocate(p, type);
   if (rc != 0) {
@@ -99,6 +110,9 @@ int limits_product_create(enum limits_type type, struct limits_product **out)
 void limits_product_run(struct limits_product *p)
 {
   use_one_thread();
+  dnnl_memory_set_data_handle(p->args[1].memory,
+                              (char *)p->data[1] + p->next_b * p->b_bytes);
+  p->next_b = (p->next_b + 1) % p->n_b;
   dnnl_primitive_execute(p->primitive, p->stream, 3, p->args);
   dnnl_stream_wait(p->stream);
 }

@@ -5,9 +5,10 @@
  * oneDNN's large products. Weights are cold: each call takes the next of enough copies to
  * exceed the caches.
  *
- *   bench/linear [-t threads] [-c] [bf16|f32|f16|int8] [rows ...]
+ *   bench/linear [-t threads] [bf16|f32|f16|int8] [rows ...]
  *
- * -c: processor time instead of the wall clock, for a machine that is not idle.
+ * Beside it stands oneDNN's rate in the same product, its own layout of cold weights, x
+ * already rounded, each thread making its share of the outputs.
  *
  * A round takes the median of the limits, then of a layer's calls; the median over the
  * rounds of their ratio is printed, and the best call against the best limit of the run.
@@ -22,10 +23,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ROUNDS     7
-#define MAX_ROWS   2048
-#define COLD       ((size_t)192 << 20) /* bytes of weights that calls cycle through */
-#define MAX_COPIES 64
+#define ROUNDS   7
+#define MAX_ROWS 2048
+#define COLD                                                                             \
+  ((size_t)192 << 20) /* bytes of weights that calls cycle through, at least             \
+                       */
+#define MAX_COPIES 160
 #define MAX_CALLS  1000
 
 struct layer {
@@ -81,6 +84,7 @@ static void create_copies(struct bench *b, const struct layer *layer,
       .columns = layer->inputs,
       .row_stride = layer->inputs,
   };
+  size_t cold = limits_cold_bytes(COLD);
   *c = (struct copies){0};
   do {
     struct lls_error err;
@@ -90,7 +94,7 @@ static void create_copies(struct bench *b, const struct layer *layer,
       exit(fail(&err));
     }
     c->bytes = ops->weight_bytes(c->weight[c->n++]);
-  } while (c->n < MAX_COPIES && c->n * c->bytes < COLD);
+  } while (c->n < MAX_COPIES && c->n * c->bytes < cold);
 }
 
 static void destroy_copies(struct bench *b, struct copies *c)
@@ -106,13 +110,12 @@ struct times {
 /* As many calls as fit into 50 ms, each with the next copy. */
 static struct times measure(struct bench *b, struct copies *c, uint32_t n_rows)
 {
-  const struct bench_clock *clock = &b->limits.clock;
-  double seconds[MAX_CALLS], start = bench_seconds(clock), before = start, now;
+  double seconds[MAX_CALLS], start = bench_seconds(), before = start, now;
   size_t calls = 0;
   while (calls < MAX_CALLS && (calls < 3 || before - start < 0.05)) {
     b->device->ops->linear(b->device, c->weight[c->next++ % c->n], b->x, n_rows,
                            LLS_STORE_SET, b->y);
-    now = bench_seconds(clock);
+    now = bench_seconds();
     seconds[calls++] = now - before;
     before = now;
   }
@@ -128,10 +131,24 @@ static double floor_of(const struct limits_rates *r, bool bf16, double bytes,
   return reading > multiplying ? reading : multiplying;
 }
 
+/* oneDNN's rate in the same product, the outputs divided among our threads. */
+static void create_theirs(struct bench *b, const struct layer *layer, uint32_t n_rows,
+                          size_t copies, struct limits_products *p)
+{
+  unsigned threads = lls_cpu_threads_count(b->limits.threads);
+  const struct limits_shape shape = {n_rows, layer->outputs / threads, layer->inputs};
+  *p = (struct limits_products){0};
+  if (limits_products_create(&b->limits, b->bf16 ? LIMITS_BF16 : LIMITS_F32, shape,
+                             copies, p) != 0)
+    exit(fail(&(struct lls_error){.text = "no memory for oneDNN's product"}));
+}
+
 static void bench_rows(struct bench *b, const struct layer *layer, struct copies *c,
                        uint32_t n_rows)
 {
-  double ratio[ROUNDS], seconds[ROUNDS], best = 1e9;
+  double ratio[ROUNDS], seconds[ROUNDS], rates[ROUNDS], of_theirs[ROUNDS], best = 1e9;
+  struct limits_products theirs;
+  create_theirs(b, layer, n_rows, c->n, &theirs);
   double bytes = (double)c->bytes;
   double operations = 2.0 * n_rows * layer->outputs * layer->inputs;
   for (int i = 0; i < ROUNDS; i++) {
@@ -140,13 +157,17 @@ static void bench_rows(struct bench *b, const struct layer *layer, struct copies
     seconds[i] = t.median;
     best = t.best < best ? t.best : best;
     ratio[i] = floor_of(&limits, b->bf16, bytes, operations) / t.median;
+    rates[i] = limits_products_rate(&b->limits, &theirs);
+    of_theirs[i] = operations / t.median / rates[i];
   }
+  limits_products_destroy(&b->limits, &theirs);
   const struct limits_rates *limit = &b->limits.best;
   double least = floor_of(limit, b->bf16, bytes, operations);
   double time = bench_median(seconds, ROUNDS);
-  printf("%-18s M %4u  %8.3f ms  %6.1f GB/s  %7.1f GFLOP/s  %3.0f%% (best %3.0f%%) of "
-         "%s\n",
+  printf("%-18s M %4u  %8.3f ms  %6.1f GB/s  %7.1f GFLOP/s  %3.0f%% of oneDNN's %7.1f"
+         "  %3.0f%% (best %3.0f%%) of %s\n",
          layer->name, n_rows, time * 1e3, bytes / time * 1e-9, operations / time * 1e-9,
+         bench_median(of_theirs, ROUNDS) * 100, bench_median(rates, ROUNDS) * 1e-9,
          bench_median(ratio, ROUNDS) * 100, least / best * 100,
          least > bytes / limit->read ? "matrix peak" : "read bandwidth");
   fflush(stdout);
@@ -174,8 +195,8 @@ static const struct format *find_format(const char *name)
   exit(2);
 }
 
-static int run(uint32_t threads, bool cpu_time, const struct format *format,
-               const uint32_t *rows, size_t n_rows)
+static int run(uint32_t threads, const struct format *format, const uint32_t *rows,
+               size_t n_rows)
 {
   const struct lls_device_options options = {.threads = threads,
                                              .pin = true,
@@ -188,8 +209,7 @@ static int run(uint32_t threads, bool cpu_time, const struct format *format,
   if (lls_cpu_device_create(&options, &b.device, &err) != 0)
     return fail(&err);
   struct lls_cpu_device *cpu = lls_cpu(b.device);
-  const struct bench_clock clock = {cpu_time ? cpu->n_threads : 0};
-  if (limits_create(cpu->threads, clock, &b.limits) != 0 ||
+  if (limits_create(cpu->threads, &b.limits) != 0 ||
       lls_cpu_memory_alloc((size_t)MAX_ROWS * 5632 * sizeof(float), &x) != 0 ||
       lls_cpu_memory_alloc((size_t)MAX_ROWS * 32000 * sizeof(float), &y) != 0)
     return fail(&err);
@@ -200,8 +220,7 @@ static int run(uint32_t threads, bool cpu_time, const struct format *format,
     b.x[i] = (float)(i % 101) * 0.01f - 0.5f;
   char text[256];
   b.device->ops->describe(b.device, text, sizeof text);
-  printf("%s; weights %s, cold; %s\n", text, format->name,
-         cpu_time ? "processor time" : "wall clock");
+  printf("%s; weights %s, cold\n", text, format->name);
   bench_format(&b, format, rows, n_rows);
   printf("best limits: read %.1f GB/s, product (oneDNN) %.0f GFLOP/s\n",
          b.limits.best.read * 1e-9, limits_matrix(&b.limits.best, b.bf16) * 1e-9);
@@ -212,11 +231,8 @@ int main(int argc, char **argv)
 {
   uint32_t rows[16] = {1, 4, 16, 32, 64, 512, 2048}, threads = 0;
   size_t n_rows = 7;
-  bool cpu_time = false;
-  for (int option; (option = getopt(argc, argv, "ct:")) != -1;) {
-    if (option == 'c')
-      cpu_time = true;
-    else if (option == 't')
+  for (int option; (option = getopt(argc, argv, "t:")) != -1;) {
+    if (option == 't')
       threads = (uint32_t)strtoul(optarg, NULL, 10);
     else
       return 2;
@@ -226,5 +242,5 @@ int main(int argc, char **argv)
     n_rows = 0;
   while (optind < argc && n_rows < 16)
     rows[n_rows++] = (uint32_t)strtoul(argv[optind++], NULL, 10);
-  return run(threads, cpu_time, format, rows, n_rows);
+  return run(threads, format, rows, n_rows);
 }
