@@ -5,7 +5,7 @@
 
 #include "core/config/config.h"
 #include "core/config/help.h"
-#include "core/serve.h"
+#include "core/serve/serve.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -100,9 +100,7 @@ static int serve(const char *path)
   struct lls_config config;
   if (load_config(path, &config) < 0)
     return EXIT_USAGE;
-  int status = lls_serve(&config);
-  lls_config_free(&config);
-  return status;
+  return lls_serve(&config);
 }
 
 int main(int argc, char **argv)

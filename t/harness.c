@@ -72,9 +72,9 @@ static int create_loop(struct harness *h, const struct harness_options *o,
 {
   struct lls_loop_options options = {
       .engine = h->engine,
-      .scheduler = {h->scheduler.module, h->scheduler.params},
-      .cache = {h->cache.module, h->cache.params},
-      .predictor = {h->predictor.module, h->predictor.params},
+      .policies = {.scheduler = {h->scheduler.module, h->scheduler.params},
+                   .cache = {h->cache.module, h->cache.params},
+                   .predictor = {h->predictor.module, h->predictor.params}},
       .max_requests = o->max_requests,
       .strikes = o->strikes > 0 ? o->strikes : 10,
       .seed = o->seed,

@@ -21,6 +21,9 @@ static const struct lls_http_route routes[] = {
     {"GET", "/health", lls_handle_health},
     {"GET", "/metrics", lls_handle_metrics},
     {"GET", "/version", lls_handle_version},
+    {"GET", "/admin/status", lls_handle_admin_status},
+    {"POST", "/admin/reload", lls_handle_admin_reload},
+    {"POST", "/admin/drain", lls_handle_admin_drain},
 };
 
 /* ---- requests ------------------------------------------------------------------- */
@@ -175,6 +178,12 @@ void lls_api_on_wake(struct lls_api *api)
 {
   lls_loop_events(api->config.loop, lls_generation_on_event, api);
   lls_generation_flush(api);
+}
+
+void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits)
+{
+  api->config.limits = *limits;
+  lls_http_server_set_limits(api->http, &limits->http);
 }
 
 void lls_api_drain(struct lls_api *api)

@@ -27,6 +27,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/sampling.h"
+#include "core/api/admin.h"
 #include "core/http/server.h"
 #include "core/obs/log.h"
 
@@ -55,6 +56,7 @@ struct lls_api_config {
   uint32_t block_tokens;        /* of the cache, for /metrics */
   struct lls_sampling sampling; /* defaults, from generation_config.json */
   struct lls_api_limits limits;
+  struct lls_admin admin;
   const struct lls_log *log; /* may be NULL */
 };
 
@@ -69,6 +71,12 @@ const char *lls_api_address(const struct lls_api *api);
 
 /* Hands out the step loop's events. */
 void lls_api_on_wake(struct lls_api *api);
+
+/* For what comes from now on. */
+void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits);
+
+/* The daemon's reload is over: whoever asked for it is told. */
+void lls_api_reloaded(struct lls_api *api);
 
 void lls_api_drain(struct lls_api *api);
 bool lls_api_idle(const struct lls_api *api);

@@ -107,7 +107,7 @@ static json_t *read_messages(const json_t *body, struct lls_api_error *error)
 }
 
 static int render(struct lls_api *api, const json_t *messages,
-                  struct lls_prompt_list *prompts, struct lls_api_error *error)
+                  struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
   const struct lls_chat_template *chat_template = api->config.chat_template;
   struct lls_error why = {0};
@@ -129,7 +129,7 @@ static int render(struct lls_api *api, const json_t *messages,
 
 static int read_prompts(struct lls_api *api, const json_t *body,
                         const struct lls_api_params *params,
-                        struct lls_prompt_list *prompts, struct lls_api_error *error)
+                        struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
   (void)params;
   json_t *messages = read_messages(body, error);

@@ -4,7 +4,7 @@
 
 static int read_prompts(struct lls_api *api, const json_t *body,
                         const struct lls_api_params *params,
-                        struct lls_prompt_list *prompts, struct lls_api_error *error)
+                        struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
   return lls_prompts_read(api, json_object_get(body, "prompt"),
                           params->add_special_tokens, prompts, error);

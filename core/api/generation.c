@@ -29,7 +29,7 @@ static void init_choice(struct lls_generation *generation, uint32_t index)
 
 static struct lls_generation *create(struct lls_api *api, enum lls_endpoint endpoint,
                                      struct lls_api_params *params,
-                                     struct lls_prompt_list *prompts)
+                                     struct lls_api_prompt_list *prompts)
 {
   struct lls_generation *generation = calloc(1, sizeof *generation);
   uint32_t n_choices = (uint32_t)(prompts->count * (size_t)params->n);
@@ -194,7 +194,7 @@ static void start(struct lls_generation *generation, struct lls_http_exchange *e
 }
 
 static int check_choices(const struct lls_api *api, const struct lls_api_params *params,
-                         const struct lls_prompt_list *prompts,
+                         const struct lls_api_prompt_list *prompts,
                          struct lls_api_error *error)
 {
   uint32_t most = api->config.limits.max_choices;
@@ -208,7 +208,7 @@ static int check_choices(const struct lls_api *api, const struct lls_api_params 
 /* The parameters and prompts of a body: 0, or -1 and why, with nothing to free. */
 static int read_body(struct lls_api *api, const json_t *body, enum lls_endpoint endpoint,
                      lls_prompt_reader read_prompts, struct lls_api_params *params,
-                     struct lls_prompt_list *prompts, struct lls_api_error *error)
+                     struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
   const struct lls_params_context context = {
       .endpoint = endpoint,
@@ -234,7 +234,7 @@ make(struct lls_api *api, struct lls_http_exchange *exchange, enum lls_endpoint 
      lls_prompt_reader read_prompts, struct lls_api_error *error)
 {
   struct lls_api_params params;
-  struct lls_prompt_list prompts;
+  struct lls_api_prompt_list prompts;
   json_t *body = lls_api_body(exchange, error);
   int status = body != NULL ? read_body(api, body, endpoint, read_prompts, &params,
                                         &prompts, error)

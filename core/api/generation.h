@@ -25,7 +25,7 @@ struct lls_choice {
   bool unflushed;
   enum lls_choice_state state;
   uint32_t index;
-  const struct lls_prompt *prompt;
+  const struct lls_api_prompt *prompt;
   uint64_t request; /* id in the step loop */
   struct lls_detokenizer detokenizer;
   struct lls_text text;       /* streamed: not sent yet; else all of it */
@@ -49,7 +49,7 @@ struct lls_generation {
   struct lls_http_exchange *exchange;
   enum lls_endpoint endpoint;
   struct lls_api_params params;
-  struct lls_prompt_list prompts;
+  struct lls_api_prompt_list prompts;
   char id[48];                /* "cmpl-" or "chatcmpl-" and hex digits */
   char label[128];            /* the request id of headers and logs */
   int64_t created_s;          /* Unix time */
@@ -64,7 +64,7 @@ struct lls_generation {
  */
 typedef int (*lls_prompt_reader)(struct lls_api *api, const json_t *body,
                                  const struct lls_api_params *params,
-                                 struct lls_prompt_list *prompts,
+                                 struct lls_api_prompt_list *prompts,
                                  struct lls_api_error *error);
 
 /* Reads the request, submits it, and answers the exchange: later, or at once if it fails.

@@ -13,6 +13,7 @@
 
 struct lls_generation;
 struct lls_choice;
+struct lls_admin_wait;
 
 #define LLS_ID_BYTES 33 /* 128 random bits in hex */
 
@@ -23,6 +24,7 @@ struct lls_api {
   struct lls_http_server *http;
   struct lls_generation *generations; /* utlist: alive in the step loop */
   struct lls_choice *unflushed;       /* utlist: have text that was not sent */
+  struct lls_admin_wait *admin_waits; /* utlist: asked for a reload */
   char *piece;                        /* room for the text of one token */
   struct lls_api_stats stats;
   bool draining;
@@ -51,6 +53,9 @@ void lls_handle_models(void *context, struct lls_http_exchange *exchange);
 void lls_handle_model(void *context, struct lls_http_exchange *exchange);
 void lls_handle_health(void *context, struct lls_http_exchange *exchange);
 void lls_handle_metrics(void *context, struct lls_http_exchange *exchange);
+void lls_handle_admin_status(void *context, struct lls_http_exchange *exchange);
+void lls_handle_admin_reload(void *context, struct lls_http_exchange *exchange);
+void lls_handle_admin_drain(void *context, struct lls_http_exchange *exchange);
 void lls_handle_version(void *context, struct lls_http_exchange *exchange);
 
 #endif

@@ -20,7 +20,7 @@ static int too_long(const struct lls_api *api, const char *about, size_t n_token
 }
 
 /* A prompt needs room in the context for itself and one token. */
-static int check_length(const struct lls_api *api, const struct lls_prompt *prompt,
+static int check_length(const struct lls_api *api, const struct lls_api_prompt *prompt,
                         const char *param, struct lls_api_error *error)
 {
   if (prompt->n_tokens == 0)
@@ -31,7 +31,8 @@ static int check_length(const struct lls_api *api, const struct lls_prompt *prom
 }
 
 static int encode(struct lls_api *api, const char *text, size_t length, bool add_special,
-                  const char *param, struct lls_prompt *out, struct lls_api_error *error)
+                  const char *param, struct lls_api_prompt *out,
+                  struct lls_api_error *error)
 {
   struct lls_error why;
   /* megabytes that can't fit are not tokenised: everybody else would wait for it */
@@ -53,7 +54,7 @@ static int encode(struct lls_api *api, const char *text, size_t length, bool add
 }
 
 static int read_one(struct lls_api *api, const json_t *value, bool add_special,
-                    struct lls_prompt *out, struct lls_api_error *error)
+                    struct lls_api_prompt *out, struct lls_api_error *error)
 {
   if (json_is_string(value))
     return encode(api, json_string_value(value), json_string_length(value), add_special,
@@ -76,9 +77,9 @@ static bool is_one_prompt(const json_t *value)
 }
 
 int lls_prompts_read(struct lls_api *api, const json_t *value, bool add_special,
-                     struct lls_prompt_list *out, struct lls_api_error *error)
+                     struct lls_api_prompt_list *out, struct lls_api_error *error)
 {
-  *out = (struct lls_prompt_list){0};
+  *out = (struct lls_api_prompt_list){0};
   if (value == NULL || json_is_null(value))
     return lls_api_fail(error, 400, NULL, "prompt", "'prompt' is missing");
   size_t count = is_one_prompt(value) ? 1 : json_array_size(value);
@@ -102,7 +103,7 @@ int lls_prompts_read(struct lls_api *api, const json_t *value, bool add_special,
 
 int lls_prompts_from_text(struct lls_api *api, const char *text, size_t length,
                           bool add_special, const char *param,
-                          struct lls_prompt_list *out, struct lls_api_error *error)
+                          struct lls_api_prompt_list *out, struct lls_api_error *error)
 {
   out->count = 1;
   out->prompts = calloc(1, sizeof *out->prompts);
@@ -114,12 +115,12 @@ int lls_prompts_from_text(struct lls_api *api, const char *text, size_t length,
   return status;
 }
 
-void lls_prompts_free(struct lls_prompt_list *list)
+void lls_prompts_free(struct lls_api_prompt_list *list)
 {
   for (size_t i = 0; i < list->count; i++) {
     free(list->prompts[i].tokens);
     free(list->prompts[i].text);
   }
   free(list->prompts);
-  *list = (struct lls_prompt_list){0};
+  *list = (struct lls_api_prompt_list){0};
 }

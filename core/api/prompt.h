@@ -5,28 +5,28 @@
 
 #include "core/api/internal.h"
 
-struct lls_prompt {
+struct lls_api_prompt {
   int32_t *tokens; /* (n_tokens) */
   size_t n_tokens;
   char *text; /* (text_bytes) NULL where the client gave ids */
   size_t text_bytes;
 };
 
-struct lls_prompt_list {
-  struct lls_prompt *prompts; /* (count) */
+struct lls_api_prompt_list {
+  struct lls_api_prompt *prompts; /* (count) */
   size_t count;
 };
 
 /* "prompt": a string, ids, or an array of strings or of arrays of ids. 0, or -1 and why.
  */
 int lls_prompts_read(struct lls_api *api, const json_t *value, bool add_special,
-                     struct lls_prompt_list *out, struct lls_api_error *error);
+                     struct lls_api_prompt_list *out, struct lls_api_error *error);
 
 /* One prompt of this text. */
 int lls_prompts_from_text(struct lls_api *api, const char *text, size_t length,
                           bool add_special, const char *param,
-                          struct lls_prompt_list *out, struct lls_api_error *error);
+                          struct lls_api_prompt_list *out, struct lls_api_error *error);
 
-void lls_prompts_free(struct lls_prompt_list *list);
+void lls_prompts_free(struct lls_api_prompt_list *list);
 
 #endif

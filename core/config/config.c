@@ -90,6 +90,15 @@ int lls_config_fail(const struct lls_config *config, struct lls_error *err, int 
                   key != NULL ? key : "", key != NULL ? ": " : "", reason.text);
 }
 
+const char *lls_config_text(const struct lls_config *config, const char *section,
+                            const struct lls_param *p)
+{
+  const struct lls_ini_entry *entry = lls_ini_find(&config->ini, section, p->name);
+  if (entry != NULL)
+    return entry->value;
+  return p->default_value != NULL ? p->default_value : "";
+}
+
 /* ---- lines ------------------------------------------------------------------------- */
 
 static void complain_of_line(void *context, unsigned line, const char *sentence)

@@ -110,6 +110,10 @@ int lls_config_fail(const struct lls_config *, struct lls_error *err, int code,
                     const char *section, const char *key, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 
+/* The text a key has: as in the file, else its default. */
+const char *lls_config_text(const struct lls_config *, const char *section,
+                            const struct lls_param *);
+
 /* The core's sections, for --help-config. */
 struct lls_section {
   const char *name;

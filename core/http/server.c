@@ -81,7 +81,7 @@ static void on_sweep(uv_timer_t *timer)
 }
 
 /* Often enough that a timeout is at most a quarter too late. */
-static int start_sweep(struct lls_http_server *server)
+static uint64_t sweep_every(const struct lls_http_server *server)
 {
   const struct lls_http_limits *limits = &server->config.limits;
   uint64_t every = SWEEP_MAX_MS;
@@ -89,8 +89,12 @@ static int start_sweep(struct lls_http_server *server)
                                limits->write_timeout_ms};
   for (size_t i = 0; i < sizeof timeouts / sizeof timeouts[0]; i++)
     every = timeouts[i] / 4 < every ? timeouts[i] / 4 : every;
-  if (every < SWEEP_MIN_MS)
-    every = SWEEP_MIN_MS;
+  return every < SWEEP_MIN_MS ? SWEEP_MIN_MS : every;
+}
+
+static int start_sweep(struct lls_http_server *server)
+{
+  uint64_t every = sweep_every(server);
   if (server->sweeping)
     return 0;
   server->sweeping = true;
@@ -104,6 +108,14 @@ static void on_connection(uv_stream_t *listener, int status)
 {
   if (status == 0)
     lls_http_connection_accept(listener->data, listener);
+}
+
+void lls_http_server_set_limits(struct lls_http_server *server,
+                                const struct lls_http_limits *limits)
+{
+  server->config.limits = *limits;
+  if (server->sweeping)
+    uv_timer_set_repeat(&server->sweep, sweep_every(server));
 }
 
 int lls_http_server_listen(struct lls_http_server *server, const char *address,

@@ -62,6 +62,9 @@ int lls_http_server_listen(struct lls_http_server *server, const char *address,
 /* "host:port" of the first listener, with the real port; "" before there is one. */
 const char *lls_http_server_address(const struct lls_http_server *server);
 
+/* For what comes from now on. */
+void lls_http_server_set_limits(struct lls_http_server *, const struct lls_http_limits *);
+
 const struct lls_http_counters *
 lls_http_server_counters(const struct lls_http_server *server);
 

@@ -72,60 +72,12 @@ static void describe(struct lls_instance *in, const struct lls_loop_options *o)
       .size = sizeof in->topology, .n_instances = 1, .instances = &in->info};
 }
 
-/* "plugin: sentence" for a plugin whose create failed. */
-static int create_failed(const struct lls_policy_host *h, int rc, struct lls_error *err)
-{
-  return lls_fail(err, rc, "%s could not be created: %s", h->name,
-                  lls_error_text(&h->failure, rc));
-}
-
-static int create_policies(struct lls_instance *in, const struct lls_loop_options *o,
-                           struct lls_error *err)
-{
-  struct lls_policies *p = &in->policies;
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  struct lls_cache_geometry geometry = {
-      .size = sizeof geometry,
-      .layers = pool->layers,
-      .kv_heads = pool->kv_heads,
-      .head_dim = pool->head_dim,
-      .hidden = in->caps.hidden,
-      .block_tokens = pool->block_tokens,
-      .element_bytes = (uint32_t)lls_dtype_bytes(pool->element),
-      .unit_bytes = lls_unit_bytes(pool),
-      .device_units = pool->device_units,
-      .host_units = pool->host_units,
-      .x_units = 0,
-  };
-  lls_policy_host_init(&p->cache_host, in, "cache", o->cache.module->descriptor->id,
-                       o->seed);
-  lls_policy_host_init(&p->predictor_host, in, "predictor",
-                       o->predictor.module->descriptor->id, o->seed + 1);
-  lls_policy_host_init(&p->scheduler_host, in, "scheduler",
-                       o->scheduler.module->descriptor->id, o->seed + 2);
-  int rc =
-      p->cache->create(&p->cache_host.host, o->cache.params, &geometry, &p->cache_self);
-  if (rc < 0)
-    return create_failed(&p->cache_host, rc, err);
-  rc = p->predictor->create(&p->predictor_host.host, o->predictor.params,
-                            &p->predictor_self);
-  if (rc < 0)
-    return create_failed(&p->predictor_host, rc, err);
-  rc = p->scheduler->create(&p->scheduler_host.host, o->scheduler.params,
-                            &p->scheduler_self);
-  if (rc < 0)
-    return create_failed(&p->scheduler_host, rc, err);
-  return 0;
-}
-
 int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
                       struct lls_error *err)
 {
   in->engine = o->engine;
   in->log = o->log;
-  in->policies.scheduler = &o->scheduler.module->scheduler;
-  in->policies.cache = &o->cache.module->cache;
-  in->policies.predictor = &o->predictor.module->predictor;
+  in->seed = o->seed;
   in->max_strikes = o->strikes;
   in->plan_budget_ns = o->plan_budget_ns;
   in->n_eos_tokens = o->n_eos_tokens;
@@ -141,23 +93,15 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   if (o->n_eos_tokens > 0)
     memcpy(in->eos_tokens, o->eos_tokens, o->n_eos_tokens * sizeof *in->eos_tokens);
   lls_service_init(in);
-  rc = create_policies(in, o, err);
-  return rc < 0 ? rc : lls_setup_check(in, err);
-}
-
-static void destroy_policies(struct lls_policies *p)
-{
-  if (p->scheduler_self != NULL)
-    p->scheduler->destroy(p->scheduler_self);
-  if (p->predictor_self != NULL)
-    p->predictor->destroy(p->predictor_self);
-  if (p->cache_self != NULL)
-    p->cache->destroy(p->cache_self);
+  rc = lls_policies_create(in, &o->policies, &in->policies, err);
+  if (rc == 0)
+    rc = lls_setup_check(in, &in->policies, &in->preempt_mode, err);
+  return rc < 0 ? rc : lls_setup_calibrate(in, &in->policies, err);
 }
 
 void lls_instance_fini(struct lls_instance *in)
 {
-  destroy_policies(&in->policies);
+  lls_policies_destroy(&in->policies, NULL);
   lls_list_free(&in->waiting);
   lls_list_free(&in->running);
   lls_list_free(&in->preempted);

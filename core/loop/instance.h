@@ -9,6 +9,7 @@
  *   place.c    the cache transaction: preempt, reserve, tables, copies
  *   service.c  what of it a scheduler may do itself, inside plan
  *   commit.c   tokens come back: append, stop, finish, tell everybody
+ * and before it, after a reload, adopt.c.
  */
 #ifndef LLS_LOOP_INSTANCE_H
 #define LLS_LOOP_INSTANCE_H
@@ -24,7 +25,7 @@
 #include "core/loop/list.h"
 #include "core/loop/loop.h"
 #include "core/loop/mailbox.h"
-#include "core/loop/policy_host.h"
+#include "core/loop/policies.h"
 #include "core/loop/request.h"
 #include "core/obs/log.h"
 #include "core/plugin/loader.h"
@@ -54,13 +55,10 @@ struct lls_step_batch {
   uint64_t copied_bytes;
 };
 
-struct lls_policies {
-  const struct lls_scheduler_vtable *scheduler;
-  const struct lls_cache_vtable *cache;
-  const struct lls_predictor_vtable *predictor;
-  void *scheduler_self, *cache_self, *predictor_self;
-  struct lls_policy_host scheduler_host, cache_host, predictor_host;
-  bool scheduler_off; /* fell back to the built-in order */
+/* Which policies took over in a reload and are to be told of what is alive. */
+struct lls_adopt {
+  bool any, scheduler, cache, predictor;
+  bool scheduler_imported, cache_imported; /* they know it from their predecessors */
 };
 
 struct lls_instance {
@@ -72,7 +70,9 @@ struct lls_instance {
   const struct lls_log *log;
   struct lls_policies policies;
   struct lls_cache_service service;
-  uint32_t preempt_mode; /* chosen from the scheduler's preferences */
+  uint32_t preempt_mode;  /* chosen from the scheduler's preferences */
+  struct lls_adopt adopt; /* what the next step has to tell new policies */
+  uint64_t seed;          /* of the policies' random streams */
 
   struct lls_request_table *table; /* by_slot is ours, the rest is main's */
   struct lls_list waiting, running, preempted, moving;
@@ -138,6 +138,9 @@ int lls_place_rollback(struct lls_instance *, uint32_t mark);
 /* Carries out in->plan, commits the transaction and fills in->batch. */
 void lls_instance_place(struct lls_instance *);
 
+/* ---- adopt.c: live requests are told to policies that took over */
+void lls_instance_adopt(struct lls_instance *);
+
 /* ---- service.c */
 void lls_service_init(struct lls_instance *);
 
@@ -147,6 +150,7 @@ void lls_instance_commit(struct lls_instance *, const struct lls_engine_result *
 
 /* ---- life.c: arrival, states, end */
 void lls_instance_arrive(struct lls_instance *, struct lls_live *);
+void lls_instance_predict(struct lls_instance *, struct lls_live *);
 void lls_instance_finish(struct lls_instance *, struct lls_live *, uint32_t reason);
 /* Ends everything alive, e.g. when the engine has failed. */
 void lls_instance_finish_all(struct lls_instance *, uint32_t reason);

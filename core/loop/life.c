@@ -71,7 +71,7 @@ static struct lls_prompt prompt_of(const struct lls_live *live)
   };
 }
 
-static void predict(struct lls_instance *in, struct lls_live *live)
+void lls_instance_predict(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
   struct lls_prompt prompt = prompt_of(live);
@@ -95,12 +95,12 @@ void lls_instance_arrive(struct lls_instance *in, struct lls_live *live)
   in->table->by_slot[live->view.slot] = live;
   lls_list_insert(&in->waiting, &live->view);
   in->status.prompt_tokens += live->view.prompt_tokens;
-  predict(in, live);
+  lls_instance_predict(in, live);
   int rc = p->cache->admit(p->cache_self, &live->view);
   if (rc < 0) {
-    lls_log(in->log, LLS_LOG_WARNING, p->cache_host.name, "request %llu refused: %s",
+    lls_log(in->log, LLS_LOG_WARNING, p->cache_host->name, "request %llu refused: %s",
             (unsigned long long)live->view.id,
-            lls_error_text(&p->cache_host.failure, rc));
+            lls_error_text(&p->cache_host->failure, rc));
     lls_instance_finish(in, live, LLS_FINISH_CAPACITY);
     return;
   }

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "core/loop/instance.h"
+#include "core/loop/reload.h"
 #include "core/plugin/loader.h"
 
 struct lls_loop {
@@ -18,6 +19,7 @@ struct lls_loop {
   struct lls_inbox inbox;
   struct lls_outbox outbox;
   struct lls_request_table table; /* free slots and ids are [main]'s */
+  struct lls_reload reload;       /* [main] */
   pthread_t thread;
   bool running; /* the thread was started */
   bool manual;  /* there is none: lls_loop_step is called instead */
@@ -98,6 +100,7 @@ static void *thread_main(void *argument)
     publish(l);
     if (!busy)
       lls_inbox_wait(&l->inbox, lls_instance_idle_ns(in));
+    lls_inbox_park(&l->inbox, l->wake, l->wake_context);
   }
   publish(l);
   if (in->failed)
@@ -197,6 +200,7 @@ void lls_loop_destroy(struct lls_loop *l)
       if (events->events[i].kind == LLS_EVENT_FINISHED)
         lls_live_free(events->events[i].live);
   }
+  lls_reload_abandon(&l->reload);
   lls_instance_fini(&l->instance);
   lls_inbox_free(&l->inbox);
   lls_outbox_free(&l->outbox);
@@ -205,6 +209,44 @@ void lls_loop_destroy(struct lls_loop *l)
   pthread_mutex_destroy(&l->status_lock);
   free(l);
 }
+
+/* ---- reload -------------------------------------------------------------------------
+ */
+
+int lls_loop_reload(struct lls_loop *l, const struct lls_loop_change *change,
+                    struct lls_error *err)
+{
+  struct lls_error why;
+  if (l->reload.pending)
+    return lls_fail(err, -EBUSY, "the reload before is not over yet");
+  if (lls_loop_failed(l, &why))
+    return lls_fail(err, -ESHUTDOWN, "the engine has failed: %s", why.text);
+  int rc = lls_reload_prepare(&l->instance, change, &l->reload, err);
+  if (rc == 0 && !l->manual)
+    lls_inbox_hold(&l->inbox);
+  return rc;
+}
+
+bool lls_loop_reloaded(struct lls_loop *l, int *rc, struct lls_error *err)
+{
+  if (!l->reload.pending)
+    return false;
+  if (lls_loop_failed(l, err)) {
+    lls_reload_abandon(&l->reload);
+    lls_inbox_release(&l->inbox);
+    *rc = -ESHUTDOWN;
+    return true;
+  }
+  if (!l->manual && !lls_inbox_is_parked(&l->inbox))
+    return false;
+  *rc = lls_reload_install(&l->instance, &l->reload, err);
+  if (!l->manual)
+    lls_inbox_release(&l->inbox);
+  return true;
+}
+
+/* ---- submit, cancel, events ---------------------------------------------------------
+ */
 
 static int check_submission(const struct lls_loop *l, const struct lls_submission *s,
                             struct lls_error *err)

@@ -67,6 +67,7 @@ struct lls_loop_status {
   uint64_t preempted_recompute, preempted_swap;
   uint64_t copied_bytes;
   uint64_t finished[LLS_FINISH_ERROR + 1]; /* by enum lls_finish_reason */
+  uint64_t reload_recomputed; /* requests a reload made to be prefilled again */
   int64_t plan_ns_sum, step_ns_sum, device_ns_sum;
   uint64_t batch_tokens_sum, batch_sequences_sum;
   bool fallen_back; /* the built-in order is in charge */
@@ -85,9 +86,14 @@ struct lls_loop_policy {
   const void *params;
 };
 
+/* One of each; in a reload a policy without a module stays as it is. */
+struct lls_loop_policies {
+  struct lls_loop_policy scheduler, cache, predictor;
+};
+
 struct lls_loop_options {
   struct lls_engine *engine; /* used by the step thread alone from create to destroy */
-  struct lls_loop_policy scheduler, cache, predictor;
+  struct lls_loop_policies policies;
   uint32_t max_requests;     /* alive at once */
   uint32_t strikes;          /* bad or late plans before the built-in order takes over */
   int64_t plan_budget_ns;    /* CPU time of one plan call, 0 = no limit */
@@ -118,6 +124,32 @@ int lls_loop_step(struct lls_loop *);
 /* [main] After a step of a manual loop that ran nothing: how long nothing needs to be
  * done, LLS_NEVER = until something is submitted or cancelled. */
 int64_t lls_loop_idle_ns(struct lls_loop *);
+
+/*
+ * What a reload changes. A policy whose module is the running one gets reconfigure with
+ * the new parameters, which its plugin must have; one with another module takes over from
+ * the running one. Modules and parameters stay valid until the reload after the next, or
+ * until lls_loop_destroy.
+ */
+struct lls_loop_change {
+  struct lls_loop_policies policies;
+  uint32_t strikes;
+  int64_t plan_budget_ns;
+};
+
+/*
+ * [main] Begins to change policies under live requests, which lose no token: the new ones
+ * are created at once and take over at the next step boundary. 0: lls_loop_reloaded will
+ * tell; -EBUSY: the change before is not over; or why it cannot be, and nothing changed.
+ */
+int lls_loop_reload(struct lls_loop *, const struct lls_loop_change *,
+                    struct lls_error *err);
+/*
+ * [main] To be asked after each wake. True once: the change is over, *rc says how. 0:
+ * what was replaced has been destroyed and its modules may be closed. Negative, with the
+ * sentence: the old policies go on, and the new ones are gone.
+ */
+bool lls_loop_reloaded(struct lls_loop *, int *rc, struct lls_error *err);
 
 /* [main] Ends the step thread at the next step boundary; what is still alive is dropped.
  */

@@ -72,6 +72,42 @@ void lls_inbox_stop(struct lls_inbox *in)
   pthread_mutex_unlock(&in->lock);
 }
 
+void lls_inbox_hold(struct lls_inbox *in)
+{
+  pthread_mutex_lock(&in->lock);
+  in->hold = true;
+  pthread_cond_broadcast(&in->filled);
+  pthread_mutex_unlock(&in->lock);
+}
+
+bool lls_inbox_is_parked(struct lls_inbox *in)
+{
+  pthread_mutex_lock(&in->lock);
+  bool parked = in->parked;
+  pthread_mutex_unlock(&in->lock);
+  return parked;
+}
+
+void lls_inbox_release(struct lls_inbox *in)
+{
+  pthread_mutex_lock(&in->lock);
+  in->hold = in->parked = false;
+  pthread_cond_broadcast(&in->filled);
+  pthread_mutex_unlock(&in->lock);
+}
+
+void lls_inbox_park(struct lls_inbox *in, void (*wake)(void *context), void *context)
+{
+  pthread_mutex_lock(&in->lock);
+  if (in->hold) {
+    in->parked = true;
+    wake(context);
+  }
+  while (in->hold && !in->stop)
+    pthread_cond_wait(&in->filled, &in->lock);
+  pthread_mutex_unlock(&in->lock);
+}
+
 int lls_inbox_predicted(struct lls_inbox *in, uint64_t request,
                         const struct lls_prediction *prediction)
 {
@@ -105,7 +141,8 @@ void lls_inbox_take(struct lls_inbox *in, struct lls_inbox_content *out)
 
 static bool is_empty(const struct lls_inbox *in)
 {
-  return in->first == NULL && in->n_cancels == 0 && in->n_predictions == 0 && !in->stop;
+  return in->first == NULL && in->n_cancels == 0 && in->n_predictions == 0 && !in->stop &&
+         !in->hold;
 }
 
 void lls_inbox_wait(struct lls_inbox *in, int64_t timeout_ns)

@@ -24,7 +24,9 @@ struct lls_inbox {
   /* (capacity) from predictors that took their time */
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
-  bool stop; /* the step thread shall end */
+  bool stop;   /* the step thread shall end */
+  bool hold;   /* it shall wait between two steps, so that main may touch its things */
+  bool parked; /* it does */
 };
 
 struct lls_late_prediction {
@@ -37,6 +39,12 @@ void lls_inbox_free(struct lls_inbox *);
 void lls_inbox_post(struct lls_inbox *, struct lls_live *); /* [main] */
 void lls_inbox_cancel(struct lls_inbox *, uint64_t id);     /* [main] */
 void lls_inbox_stop(struct lls_inbox *);                    /* [main] */
+/* [main] Asks the step thread to park; it does so at the next step boundary. */
+void lls_inbox_hold(struct lls_inbox *);
+bool lls_inbox_is_parked(struct lls_inbox *); /* [main] all it wrote is visible then */
+void lls_inbox_release(struct lls_inbox *);   /* [main] it goes on */
+/* [step] Parks if it was asked to, and tells main through `wake`. */
+void lls_inbox_park(struct lls_inbox *, void (*wake)(void *context), void *context);
 /* [any] -ENOSPC if more are waiting than requests can live. */
 int lls_inbox_predicted(struct lls_inbox *, uint64_t request,
                         const struct lls_prediction *);

@@ -18,7 +18,7 @@ void lls_instance_strike(struct lls_instance *in, const char *format, ...)
   va_end(args);
   struct lls_policies *p = &in->policies;
   in->strikes++;
-  lls_log(in->log, LLS_LOG_PLUGIN_MISBEHAVING, p->scheduler_host.name,
+  lls_log(in->log, LLS_LOG_PLUGIN_MISBEHAVING, p->scheduler_host->name,
           "%s (strike %u of %u)", why, in->strikes, in->max_strikes);
   if (in->strikes < in->max_strikes || p->scheduler_off)
     return;
@@ -26,9 +26,9 @@ void lls_instance_strike(struct lls_instance *in, const char *format, ...)
   in->status.fallen_back = true;
   snprintf(in->status.fallback_reason, sizeof in->status.fallback_reason,
            "%s was switched off after %u bad or late plans, the last: %s",
-           p->scheduler_host.name, in->strikes, why);
+           p->scheduler_host->name, in->strikes, why);
   lls_log(
-      in->log, LLS_LOG_ERROR, p->scheduler_host.name,
+      in->log, LLS_LOG_ERROR, p->scheduler_host->name,
       "switched off after %u strikes: requests run in the built-in order until a reload",
       in->strikes);
 }
@@ -219,7 +219,7 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
 static void watch_empty_plans(struct lls_instance *in)
 {
   bool excused = in->plan.idle_until_ns > lls_instance_now(in) || in->moving.n > 0 ||
-                 lls_policy_host_next_ns(&in->policies.scheduler_host) != LLS_NEVER;
+                 lls_policy_host_next_ns(in->policies.scheduler_host) != LLS_NEVER;
   if (in->plan.n_items > 0 || excused) {
     in->empty_plans = 0;
     return;

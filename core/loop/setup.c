@@ -9,19 +9,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool has_hidden_form(const struct lls_instance *in)
+static bool has_hidden_form(const struct lls_policies *p)
 {
   struct lls_form_info forms[4];
-  int n = in->service.forms(in->service.context, forms, 4);
+  int n = p->cache->forms != NULL ? p->cache->forms(p->cache_self, forms, 4) : 0;
   for (int i = 0; i < n && i < 4; i++)
     if (forms[i].form == LLS_FORM_HIDDEN && forms[i].why_not == NULL)
       return true;
   return false;
 }
 
-static const char *missing(const struct lls_instance *in, uint32_t needs)
+static const char *missing(const struct lls_instance *in, const struct lls_policies *p,
+                           uint32_t needs)
 {
-  const struct lls_policies *p = &in->policies;
   if ((needs & LLS_NEEDS_MIXED_BATCH) && !in->caps.mixed_batch)
     return "prefill and decode in one step, unsupported by this engine";
   if ((needs & LLS_NEEDS_CHUNKED_PREFILL) && !in->caps.chunked_prefill)
@@ -29,7 +29,7 @@ static const char *missing(const struct lls_instance *in, uint32_t needs)
   if ((needs & LLS_NEEDS_PREDICTOR) &&
       !(p->predictor->flags(p->predictor_self) & LLS_PREDICTOR_PREDICTS))
     return "length predictions: choose a predictor other than `none` in [plugins]";
-  if ((needs & LLS_NEEDS_FORMS) && !has_hidden_form(in))
+  if ((needs & LLS_NEEDS_FORMS) && !has_hidden_form(p))
     return "the hidden cache form, unsupported by this engine or cache manager";
   if ((needs & LLS_NEEDS_PARTIAL_RESIDENCY) && p->cache->restore == NULL)
     return "partly resident sequences, which this cache manager doesn't do";
@@ -52,20 +52,21 @@ static const char *mode_name(uint32_t mode)
   }
 }
 
-static int choose_preempt_mode(struct lls_instance *in,
-                               const struct lls_scheduler_caps *caps,
+static int choose_preempt_mode(const struct lls_instance *in,
+                               const struct lls_policies *p,
+                               const struct lls_scheduler_caps *caps, uint32_t *mode,
                                struct lls_error *err)
 {
-  struct lls_policies *p = &in->policies;
+  *mode = LLS_PREEMPT_NONE;
   uint32_t cache = p->cache->preempt_modes(p->cache_self) | 1u << LLS_PREEMPT_DEFER;
   char wanted[128] = "";
   for (uint32_t i = 0; i < caps->n_preempt && i < LLS_MAX_PREEMPT_PREFERENCES; i++) {
     if (cache & in->caps.preempt_modes & (1u << caps->preempt[i])) {
-      in->preempt_mode = caps->preempt[i];
+      *mode = caps->preempt[i];
       if (i > 0)
-        lls_log(in->log, LLS_LOG_WARNING, p->scheduler_host.name,
+        lls_log(in->log, LLS_LOG_WARNING, p->scheduler_host->name,
                 "preempts by %s, since %s or this engine can't %s",
-                mode_name(caps->preempt[i]), p->cache_host.name,
+                mode_name(caps->preempt[i]), p->cache_host->name,
                 mode_name(caps->preempt[0]));
       return 0;
     }
@@ -79,25 +80,28 @@ static int choose_preempt_mode(struct lls_instance *in,
       err, -ENOTSUP,
       "%s preempts by %s, which %s and this engine can't do together: set another "
       "preempt mode, another cache manager, or [cache] host_memory for swap",
-      p->scheduler_host.name, wanted, p->cache_host.name);
+      p->scheduler_host->name, wanted, p->cache_host->name);
 }
 
-int lls_setup_check(struct lls_instance *in, struct lls_error *err)
+int lls_setup_check(const struct lls_instance *in, const struct lls_policies *p,
+                    uint32_t *preempt_mode, struct lls_error *err)
 {
-  struct lls_policies *p = &in->policies;
   struct lls_scheduler_caps caps = {.size = sizeof caps};
   p->scheduler->caps(p->scheduler_self, &caps);
-  const char *what = missing(in, caps.needs);
+  const char *what = missing(in, p, caps.needs);
   if (what != NULL)
-    return lls_fail(err, -ENOTSUP, "%s needs %s", p->scheduler_host.name, what);
-  int rc = choose_preempt_mode(in, &caps, err);
-  if (rc < 0)
-    return rc;
+    return lls_fail(err, -ENOTSUP, "%s needs %s", p->scheduler_host->name, what);
+  return choose_preempt_mode(in, p, &caps, preempt_mode, err);
+}
+
+int lls_setup_calibrate(const struct lls_instance *in, const struct lls_policies *p,
+                        struct lls_error *err)
+{
   if (p->scheduler->calibrate == NULL)
     return 0;
-  rc = p->scheduler->calibrate(p->scheduler_self, lls_cost_model_service(in->cost));
+  int rc = p->scheduler->calibrate(p->scheduler_self, lls_cost_model_service(in->cost));
   if (rc < 0)
-    return lls_fail(err, rc, "%s could not calibrate: %s", p->scheduler_host.name,
-                    lls_error_text(&p->scheduler_host.failure, rc));
+    return lls_fail(err, rc, "%s could not calibrate: %s", p->scheduler_host->name,
+                    lls_error_text(&p->scheduler_host->failure, rc));
   return 0;
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Do these policies, this cache manager and this engine go together? Asked once, at
- * start. */
+/* Do these policies, this cache manager and this engine go together? Asked at
+ * start and in a reload. */
 #ifndef LLS_LOOP_SETUP_H
 #define LLS_LOOP_SETUP_H
 
 #include "core/loop/instance.h"
 
-/* Chooses in->preempt_mode; -ENOTSUP with a sentence that names what is missing. */
-int lls_setup_check(struct lls_instance *, struct lls_error *err);
+/* Chooses the preempt mode; -ENOTSUP with a sentence that names what is missing. */
+int lls_setup_check(const struct lls_instance *, const struct lls_policies *,
+                    uint32_t *preempt_mode, struct lls_error *err);
+/* [main] S3, while no step runs: the scheduler measures with the cost service. */
+int lls_setup_calibrate(const struct lls_instance *, const struct lls_policies *,
+                        struct lls_error *err);
 
 #endif

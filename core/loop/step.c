@@ -35,7 +35,7 @@ static void drain_timers(struct lls_instance *in)
   struct lls_policies *p = &in->policies;
   int64_t now_ns = lls_instance_now(in);
   uint64_t tag;
-  while (lls_policy_host_due(&p->scheduler_host, now_ns, &tag))
+  while (lls_policy_host_due(p->scheduler_host, now_ns, &tag))
     if (!p->scheduler_off && p->scheduler->on_timer != NULL)
       p->scheduler->on_timer(p->scheduler_self, tag);
 }
@@ -114,6 +114,8 @@ static void count_memory(struct lls_instance *in)
 bool lls_instance_step(struct lls_instance *in, bool *busy)
 {
   int64_t started_ns = lls_instance_now(in);
+  if (in->adopt.any)
+    lls_instance_adopt(in);
   bool go_on = drain(in);
   *busy = false;
   in->idle_until_ns = LLS_NEVER;
@@ -138,7 +140,7 @@ int64_t lls_instance_idle_ns(const struct lls_instance *in)
   const int64_t poll_ns =
       1000000; /* a scheduler that plans nothing is asked again in 1 ms */
   uint32_t alive = in->waiting.n + in->running.n + in->preempted.n;
-  int64_t until = lls_policy_host_next_ns(&in->policies.scheduler_host);
+  int64_t until = lls_policy_host_next_ns(in->policies.scheduler_host);
   if (in->idle_until_ns > 0 && (until == LLS_NEVER || in->idle_until_ns < until))
     until = in->idle_until_ns;
   if (until == LLS_NEVER)

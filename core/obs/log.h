@@ -10,11 +10,11 @@
 
 enum lls_log_format { LLS_LOG_TEXT, LLS_LOG_JSON };
 
-/* Owned by main, handed down to whoever logs. */
+/* Owned by main, who may change level and format, and handed down to whoever logs. */
 struct lls_log {
-  int fd;          /* 2 */
-  uint32_t level;  /* enum lls_log_level: lines above it are dropped */
-  uint32_t format; /* enum lls_log_format */
+  int fd;                  /* 2 */
+  _Atomic uint32_t level;  /* enum lls_log_level: lines above it are dropped */
+  _Atomic uint32_t format; /* enum lls_log_format */
 };
 
 void lls_log(const struct lls_log *, uint32_t level, const char *where,

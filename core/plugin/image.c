@@ -87,6 +87,19 @@ int lls_image_open(const char *path, struct lls_image *out, struct lls_error *er
   return rc;
 }
 
+bool lls_image_equal(const struct lls_image *a, const struct lls_image *b)
+{
+  char of_a[4096], of_b[sizeof of_a];
+  for (off_t at = 0;; at += (off_t)sizeof of_a) {
+    ssize_t n = pread(a->fd, of_a, sizeof of_a, at);
+    if (n < 0 || pread(b->fd, of_b, sizeof of_b, at) != n ||
+        memcmp(of_a, of_b, (size_t)n) != 0)
+      return false;
+    if ((size_t)n < sizeof of_a)
+      return true;
+  }
+}
+
 void lls_image_close(struct lls_image *image)
 {
   dlclose(image->handle);

@@ -8,6 +8,8 @@
 #ifndef LLS_PLUGIN_IMAGE_H
 #define LLS_PLUGIN_IMAGE_H
 
+#include <stdbool.h>
+
 #include "core/base/error.h"
 
 struct lls_image {
@@ -16,6 +18,8 @@ struct lls_image {
 };
 
 int lls_image_open(const char *path, struct lls_image *out, struct lls_error *err);
+/* Were both made of the same bytes? */
+bool lls_image_equal(const struct lls_image *, const struct lls_image *);
 void lls_image_close(struct lls_image *);
 
 #endif

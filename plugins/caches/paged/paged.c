@@ -91,13 +91,14 @@ static void make_empty(struct paged *m)
   m->free_head = 0;
   m->n_free = m->n_blocks;
   m->reusable_first = m->reusable_last = NIL;
+  m->n_reusable = 0;
   memset(m->buckets, 0xff, ((size_t)m->bucket_mask + 1) * sizeof *m->buckets);
   chain_stack(&m->host_head, m->host_next, m->n_host_blocks);
   m->n_host_free = m->n_host_blocks;
   chain_stack(&m->row_head, m->row_next, m->n_rows);
   m->n_rows_free = m->n_rows;
   for (uint32_t i = 0; i < m->n_slots; i++)
-    m->sequences[i].row = NIL;
+    m->sequences[i] = (struct sequence){.row = NIL};
 }
 
 static void destroy(void *self)
@@ -399,10 +400,42 @@ static int audit(void *self, const struct lls_sink *sink)
   return paged_audit(self, sink);
 }
 
+static int export_state(void *self, struct lls_blob *out)
+{
+  return paged_export(self, out);
+}
+
+static void ignore_line(void *context, const char *line)
+{
+  (void)context;
+  (void)line;
+}
+
+/* What can't be taken over, or contradicts itself, leaves an empty manager. */
+static int import_state(void *self, const struct lls_blob *in)
+{
+  static const struct lls_sink nowhere = {.text = ignore_line};
+  struct paged *m = self;
+  int rc = paged_import(m, in);
+  if (rc == 0)
+    rc = paged_audit(m, &nowhere);
+  if (rc < 0)
+    make_empty(m);
+  return rc;
+}
+
+static int reconfigure(void *self, const void *params)
+{
+  struct paged *m = self;
+  m->prefix_sharing = ((const struct params *)params)->prefix_sharing;
+  return 0;
+}
+
 static const struct lls_param parameters[] = {
     LLS_PARAM_BOOL(struct params, prefix_sharing, "on",
                    "keep full blocks of finished and running requests and give them to "
-                   "later ones with the same prefix"),
+                   "later ones with the same prefix",
+                   .flags = LLS_PARAM_RELOADABLE),
 };
 
 static const struct lls_cache_vtable vtable = {
@@ -429,6 +462,9 @@ static const struct lls_cache_vtable vtable = {
     .prefix = prefix,
     .forms = forms,
     .stats = stats,
+    .reconfigure = reconfigure,
+    .export_state = export_state,
+    .import_state = import_state,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

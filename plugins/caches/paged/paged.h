@@ -151,6 +151,11 @@ int paged_reserve(struct paged *, struct sequence *, uint32_t tokens);
 void paged_drop(struct paged *, struct sequence *);
 int paged_swap_out(struct paged *, struct sequence *);
 
+/* ---- state.c: handed over to another generation */
+int paged_export(struct paged *, struct lls_blob *);
+/* Leaves the manager in disorder when it fails: make it empty again. */
+int paged_import(struct paged *, const struct lls_blob *);
+
 /* ---- audit.c */
 int paged_audit(struct paged *, const struct lls_sink *);
 

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GET /admin/status, POST /admin/reload and /admin/drain; see admin.h. */
+#include "core/api/admin.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "config.h"
+#include "core/api/internal.h"
+
+/* Somebody who asked for a reload and waits for its outcome. */
+struct lls_admin_wait {
+  struct lls_api *api;
+  struct lls_http_exchange *exchange;
+  struct lls_admin_wait *prev, *next;
+};
+
+/* ---- status ------------------------------------------------------------------------ */
+
+static json_t *policy_json(const struct lls_config *c, const struct lls_policy *policy)
+{
+  const struct lls_plugin_module *m = policy->module;
+  const struct lls_plugin *d = m->descriptor;
+  char section[2 * LLS_PLUGIN_ID_MAX];
+  snprintf(section, sizeof section, "%s.%s", lls_plugin_kind_name(d->kind), d->id);
+  json_t *params = json_object();
+  for (size_t i = 0; i < m->params.n; i++)
+    json_object_set_new(params, m->params.params[i].name,
+                        json_string(lls_config_text(c, section, &m->params.params[i])));
+  return json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", d->id, "version", d->version,
+                   "description", d->description, "path", m->path, "parameters", params);
+}
+
+static json_t *plugins_json(const struct lls_config *c)
+{
+  return json_pack("{s:o, s:o, s:o}", "scheduler", policy_json(c, &c->scheduler), "cache",
+                   policy_json(c, &c->cache_manager), "predictor",
+                   policy_json(c, &c->predictor));
+}
+
+static json_t *reload_json(const struct lls_admin_state *s)
+{
+  if (s->reloaded_s == 0)
+    return json_null();
+  return json_pack("{s:I, s:b, s:s}", "time", (json_int_t)s->reloaded_s, "ok",
+                   s->reload_good, "message", s->reload_message);
+}
+
+static json_t *requests_json(const struct lls_loop_status *s)
+{
+  return json_pack("{s:I, s:I, s:I}", "waiting", (json_int_t)s->waiting, "running",
+                   (json_int_t)s->running, "preempted", (json_int_t)s->preempted);
+}
+
+static json_t *cache_json(const struct lls_loop_status *s)
+{
+  return json_pack(
+      "{s:I, s:I, s:I, s:I}", "device_units", (json_int_t)s->device_units_total,
+      "device_units_free", (json_int_t)s->device_units_free, "host_units",
+      (json_int_t)s->host_units_total, "host_units_free", (json_int_t)s->host_units_free);
+}
+
+static json_t *status_json(struct lls_api *api)
+{
+  const struct lls_admin_state *s = api->config.admin.state;
+  struct lls_loop_status loop;
+  struct lls_error why = {0};
+  bool failed = lls_loop_failed(api->config.loop, &why);
+  lls_loop_status(api->config.loop, &loop);
+  return json_pack(
+      "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:s?, s:I}",
+      "version", PACKAGE_VERSION, "state",
+      failed          ? "failed"
+      : api->draining ? "draining"
+                      : "ok",
+      "model", api->model_name, "started", (json_int_t)s->started_s, "generation",
+      (json_int_t)s->generation, "reloads", (json_int_t)s->reloads, "reloads_refused",
+      (json_int_t)s->reloads_refused, "last_reload", reload_json(s), "config",
+      s->config->ini.path, "plugins", plugins_json(s->config), "requests",
+      requests_json(&loop), "cache", cache_json(&loop), "scheduler_fallback",
+      loop.fallen_back ? loop.fallback_reason : NULL, "steps", (json_int_t)loop.steps);
+}
+
+static bool is_there(struct lls_api *api, struct lls_http_exchange *exchange)
+{
+  struct lls_api_error error;
+  if (api->config.admin.state != NULL)
+    return true;
+  lls_api_fail(&error, 404, "not_found", NULL, "there is no daemon to ask");
+  lls_api_error_reply(exchange, &error);
+  return false;
+}
+
+void lls_handle_admin_status(void *context, struct lls_http_exchange *exchange)
+{
+  struct lls_api *api = context;
+  if (is_there(api, exchange))
+    lls_api_reply_json(exchange, 200, status_json(api));
+}
+
+/* ---- reload ------------------------------------------------------------------------ */
+
+static void on_gone(void *owner)
+{
+  struct lls_admin_wait *wait = owner;
+  DL_DELETE(wait->api->admin_waits, wait);
+  free(wait);
+}
+
+static void answer(struct lls_api *api, struct lls_http_exchange *exchange)
+{
+  const struct lls_admin_state *s = api->config.admin.state;
+  struct lls_api_error error;
+  if (s->reload_good) {
+    lls_api_reply_json(exchange, 200,
+                       json_pack("{s:s, s:I, s:s}", "status", "reloaded", "generation",
+                                 (json_int_t)s->generation, "message",
+                                 s->reload_message));
+    return;
+  }
+  lls_api_fail(&error, 409, "reload_refused", NULL, "%s", s->reload_message);
+  lls_api_error_reply(exchange, &error);
+}
+
+void lls_handle_admin_reload(void *context, struct lls_http_exchange *exchange)
+{
+  struct lls_api *api = context;
+  if (!is_there(api, exchange))
+    return;
+  struct lls_admin_wait *wait = calloc(1, sizeof *wait);
+  if (wait == NULL) {
+    struct lls_api_error error;
+    lls_api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
+    lls_api_error_reply(exchange, &error);
+    return;
+  }
+  wait->api = api;
+  wait->exchange = exchange;
+  exchange->owner = wait;
+  exchange->on_gone = on_gone;
+  DL_APPEND(api->admin_waits, wait);
+  api->config.admin.reload(api->config.admin.context);
+}
+
+void lls_api_reloaded(struct lls_api *api)
+{
+  struct lls_admin_wait *wait, *next;
+  DL_FOREACH_SAFE (api->admin_waits, wait, next) {
+    struct lls_http_exchange *exchange = wait->exchange;
+    exchange->on_gone = NULL;
+    on_gone(wait);
+    answer(api, exchange);
+  }
+}
+
+/* ---- drain ------------------------------------------------------------------------- */
+
+void lls_handle_admin_drain(void *context, struct lls_http_exchange *exchange)
+{
+  struct lls_api *api = context;
+  if (!is_there(api, exchange))
+    return;
+  lls_api_reply_json(exchange, 202, json_pack("{s:s}", "status", "draining"));
+  api->config.admin.drain(api->config.admin.context);
+}

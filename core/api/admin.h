@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon seen and steered over HTTP: /admin/status, /admin/reload, /admin/drain. What
+ * these do is the daemon's business (core/serve); here is how they are asked for.
+ */
+#ifndef LLS_API_ADMIN_H
+#define LLS_API_ADMIN_H
+
+#include "core/base/error.h"
+#include "core/config/config.h"
+
+/* What the daemon tells of itself; kept up to date by it. */
+struct lls_admin_state {
+  const struct lls_config *config; /* what runs */
+  uint64_t generation; /* 1 from the start, + 1 with each reload that worked */
+  uint64_t reloads, reloads_refused;
+  int64_t started_s, reloaded_s; /* Unix time; 0 = never */
+  bool reload_good;
+  char reload_message[LLS_ERROR_MAX]; /* what changed, or why nothing did */
+};
+
+struct lls_admin {
+  const struct lls_admin_state *state; /* NULL: there is no daemon, nor these paths */
+  void *context;
+  void (*reload)(void *context); /* lls_api_reloaded is called when it is over */
+  void (*drain)(void *context);
+};
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See compare.h. Values are compared as bound, so "1s" and "1000ms" are the same. */
+#include "core/config/compare.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool equal_texts(const char *a, const char *b)
+{
+  return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static bool equal_values(const struct lls_param *p, const void *a, const void *b)
+{
+  const char *in_a = (const char *)a + p->offset, *in_b = (const char *)b + p->offset;
+  const char *text_a, *text_b;
+  switch (p->type) {
+  case LLS_TYPE_STRING:
+  case LLS_TYPE_PATH:
+    memcpy(&text_a, in_a, sizeof text_a);
+    memcpy(&text_b, in_b, sizeof text_b);
+    return equal_texts(text_a, text_b);
+  default:
+    return memcmp(in_a, in_b, lls_param_member_bytes(p->type)) == 0;
+  }
+}
+
+/* ---- the core's keys -------------------------------------------------------------- */
+
+static int check_section(const struct lls_config *running,
+                         const struct lls_config *wanted, const struct lls_section *s,
+                         struct lls_error *err)
+{
+  const char *a = (const char *)running + s->offset;
+  const char *b = (const char *)wanted + s->offset;
+  for (size_t i = 0; i < s->table.n; i++) {
+    const struct lls_param *p = &s->table.params[i];
+    if ((p->flags & LLS_PARAM_RELOADABLE) || equal_values(p, a, b))
+      continue;
+    return lls_config_fail(
+        wanted, err, -EPERM, s->name, p->name, "'%s' instead of '%s' needs a restart",
+        lls_config_text(wanted, s->name, p), lls_config_text(running, s->name, p));
+  }
+  return 0;
+}
+
+int lls_config_check_reload(const struct lls_config *running,
+                            const struct lls_config *wanted, struct lls_error *err)
+{
+  for (const struct lls_section *s = lls_sections; s->name != NULL; s++) {
+    int rc = check_section(running, wanted, s, err);
+    if (rc < 0)
+      return rc;
+  }
+  return 0;
+}
+
+/* ---- the policies ----------------------------------------------------------------- */
+
+static bool can_reconfigure(const struct lls_plugin_module *m)
+{
+  switch (m->descriptor->kind) {
+  case LLS_KIND_SCHEDULER:
+    return m->scheduler.reconfigure != NULL;
+  case LLS_KIND_CACHE:
+    return m->cache.reconfigure != NULL;
+  default:
+    return m->predictor.reconfigure != NULL;
+  }
+}
+
+enum lls_policy_change lls_policy_compare(const struct lls_policy *running,
+                                          const struct lls_policy *wanted)
+{
+  const struct lls_param_table *table = &running->module->params;
+  enum lls_policy_change change = LLS_POLICY_SAME;
+  if (!lls_image_equal(&running->module->image, &wanted->module->image))
+    return LLS_POLICY_REPLACED;
+  for (size_t i = 0; i < table->n; i++) {
+    if (equal_values(&table->params[i], running->params, wanted->params))
+      continue;
+    if (!(table->params[i].flags & LLS_PARAM_RELOADABLE) ||
+        !can_reconfigure(running->module))
+      return LLS_POLICY_REPLACED;
+    change = LLS_POLICY_RENEWED;
+  }
+  return change;
+}
+
+static void describe_policy(const struct lls_policy *running,
+                            const struct lls_policy *wanted, char *text, size_t size)
+{
+  const struct lls_plugin *a = running->module->descriptor;
+  const struct lls_plugin *b = wanted->module->descriptor;
+  enum lls_policy_change change = lls_policy_compare(running, wanted);
+  size_t used = strlen(text);
+  if (change == LLS_POLICY_SAME)
+    return;
+  snprintf(text + used, size - used, "%s%s: %s %s", used > 0 ? "; " : "",
+           lls_plugin_kind_name(a->kind), a->id, a->version);
+  used = strlen(text);
+  if (change == LLS_POLICY_RENEWED)
+    snprintf(text + used, size - used, " has new parameters");
+  else
+    snprintf(text + used, size - used, " replaced by %s %s", b->id, b->version);
+}
+
+void lls_config_describe_change(const struct lls_config *running,
+                                const struct lls_config *wanted, char *text, size_t size)
+{
+  text[0] = '\0';
+  describe_policy(&running->scheduler, &wanted->scheduler, text, size);
+  describe_policy(&running->cache_manager, &wanted->cache_manager, text, size);
+  describe_policy(&running->predictor, &wanted->predictor, text, size);
+  if (text[0] == '\0')
+    snprintf(text, size, "policies as before");
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A configuration that was read again, against the one that runs. */
+#ifndef LLS_CONFIG_COMPARE_H
+#define LLS_CONFIG_COMPARE_H
+
+#include "core/config/config.h"
+
+/* 0 if only keys differ that may change while running; else -EPERM, and the sentence
+ * names the first other one with both values. */
+int lls_config_check_reload(const struct lls_config *running,
+                            const struct lls_config *wanted, struct lls_error *err);
+
+enum lls_policy_change {
+  LLS_POLICY_SAME,     /* code and parameters */
+  LLS_POLICY_RENEWED,  /* the same code takes other parameters while running */
+  LLS_POLICY_REPLACED, /* other code, or parameters it only takes at create */
+};
+
+enum lls_policy_change lls_policy_compare(const struct lls_policy *running,
+                                          const struct lls_policy *wanted);
+
+/* "scheduler: fcfs 1.0 replaced by sarathi 1.0; ...", "nothing" if it is the same. */
+void lls_config_describe_change(const struct lls_config *running,
+                                const struct lls_config *wanted, char *text, size_t size);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * After a reload: live requests are told to the policies that took over, at the start of
+ * the first step they run [step].
+ *
+ * A cache manager that took over its predecessor's state must know every cached token of
+ * a request; whatever it doesn't know is prefilled again, prompt and outputs, so that no
+ * token is lost or changed. A scheduler that took over none hears of all requests in
+ * arrival order, as if they had just come.
+ */
+#include "core/loop/instance.h"
+
+/* The live request that arrived first of those not yet visited; NULL at the end. */
+static struct lls_live *next_arrived(struct lls_list *const lists[4], uint32_t at[4])
+{
+  const struct lls_request *first = NULL;
+  uint32_t from = 0;
+  for (uint32_t i = 0; i < 4; i++) {
+    if (at[i] == lists[i]->n)
+      continue;
+    const struct lls_request *r = lists[i]->items[at[i]];
+    if (first == NULL || r->id < first->id) {
+      first = r;
+      from = i;
+    }
+  }
+  if (first == NULL)
+    return NULL;
+  at[from]++;
+  return lls_live_of(first);
+}
+
+/* All that are alive, by id, into the scratch of the plan's hints; how many. */
+static uint32_t list_alive(struct lls_instance *in)
+{
+  struct lls_list *const lists[4] = {&in->waiting, &in->running, &in->preempted,
+                                     &in->moving};
+  uint32_t at[4] = {0}, n = 0;
+  for (struct lls_live *live; (live = next_arrived(lists, at)) != NULL;)
+    in->plan.hints[n++] = live->view.id;
+  return n;
+}
+
+/* Nothing of it is cached any more: it waits with all its tokens. */
+static void start_again(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_request *v = &live->view;
+  if (v->cached_tokens > 0)
+    in->status.reload_recomputed++;
+  v->cached_tokens = v->missing_tokens = v->shared_tokens = 0;
+  v->residency = LLS_RESIDENT_NONE;
+  v->form = LLS_FORM_NONE;
+  v->queue_enter_ns = lls_instance_now(in);
+  lls_instance_set_state(in, live, LLS_WAITING);
+}
+
+static bool knows(struct lls_instance *in, const struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_cache_info info = {.size = sizeof info};
+  if (p->cache->info(p->cache_self, &live->view, &info) < 0)
+    return false;
+  if (info.cached_tokens == live->view.cached_tokens)
+    return true;
+  p->cache->release(p->cache_self, &live->view, 0);
+  return false;
+}
+
+/* False: the new cache manager refuses the request, which has ended. */
+static bool adopt_by_cache(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  if (in->adopt.cache_imported && knows(in, live)) {
+    lls_instance_refresh(in, live);
+    return true;
+  }
+  start_again(in, live);
+  int rc = p->cache->admit(p->cache_self, &live->view);
+  if (rc == 0)
+    return true;
+  lls_log(in->log, LLS_LOG_WARNING, p->cache_host->name, "request %llu refused: %s",
+          (unsigned long long)live->view.id, lls_error_text(&p->cache_host->failure, rc));
+  live->announced = false;
+  lls_instance_finish(in, live, LLS_FINISH_CAPACITY);
+  return false;
+}
+
+static void adopt_by_scheduler(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  if (in->adopt.scheduler_imported)
+    return;
+  for (uint32_t i = 0; i < LLS_USER_WORDS; i++)
+    live->user[i] = 0;
+  if (p->scheduler->on_arrival != NULL)
+    p->scheduler->on_arrival(p->scheduler_self, &live->view);
+}
+
+void lls_instance_adopt(struct lls_instance *in)
+{
+  uint32_t n = list_alive(in);
+  for (uint32_t i = 0; i < n; i++) {
+    struct lls_live *live = lls_request_table_find(in->table, in->plan.hints[i]);
+    if (in->adopt.predictor && live->view.prediction.source == LLS_PREDICTED_NOT)
+      lls_instance_predict(in, live);
+    if (in->adopt.cache && !adopt_by_cache(in, live))
+      continue;
+    if (in->adopt.scheduler)
+      adopt_by_scheduler(in, live);
+  }
+  in->adopt = (struct lls_adopt){0};
+}

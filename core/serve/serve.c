@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The whole, and the signals.
+ *
+ *   SIGTERM, SIGINT: drain. No new requests, running ones finish or the deadline passes.
+ *
+ *   A second one: stop at once, what was running is cut off. Both exit with 0.
+ *
+ *   SIGHUP: reload the configuration; what can't be changed leaves everything as it is.
+ *
+ *   Engine failure: requests end with an error, then exit with 1.
+ */
+#include "core/serve/serve.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/serve/server.h"
+
+/* ---- signals, and the step loop's wake ---- */
+
+static void on_stop_signal(uv_signal_t *handle, int signal)
+{
+  struct server *s = handle->data;
+  if (s->stopping) {
+    lls_log(&s->log, LLS_LOG_WARNING, "server", "second signal: stopping at once");
+    server_close(s);
+    return;
+  }
+  lls_log(&s->log, LLS_LOG_INFO, "server", "%s: finishing what runs, at most %lld s",
+          signal == SIGINT ? "SIGINT" : "SIGTERM",
+          (long long)(s->config->server.drain_timeout / LLS_NS_PER_S));
+  server_drain(s);
+}
+
+static void on_hangup(uv_signal_t *handle, int signal)
+{
+  (void)signal;
+  server_reload(handle->data);
+}
+
+static void on_wake(uv_async_t *handle)
+{
+  struct server *s = handle->data;
+  struct lls_error why = {0};
+  lls_api_on_wake(s->api);
+  server_reload_continue(s);
+  if (!s->stopping && lls_loop_failed(s->loop, &why)) {
+    lls_log(&s->log, LLS_LOG_ERROR, "server", "the engine failed, stopping: %s",
+            why.text);
+    s->status = EXIT_FAILURE;
+    server_drain(s);
+  }
+  server_close_if_done(s);
+}
+
+/* ---- the whole ---- */
+
+static void start_handles(struct server *s)
+{
+  uv_loop_init(&s->uv);
+  uv_async_init(&s->uv, &s->wake, on_wake);
+  uv_timer_init(&s->uv, &s->deadline);
+  uv_signal_init(&s->uv, &s->terminate);
+  uv_signal_init(&s->uv, &s->interrupt);
+  uv_signal_init(&s->uv, &s->hangup);
+  s->wake.data = s->deadline.data = s;
+  s->terminate.data = s->interrupt.data = s->hangup.data = s;
+  uv_signal_start(&s->terminate, on_stop_signal, SIGTERM);
+  uv_signal_start(&s->interrupt, on_stop_signal, SIGINT);
+  uv_signal_start(&s->hangup, on_hangup, SIGHUP);
+}
+
+static void report_failure(struct server *s, const struct lls_error *err, int rc)
+{
+  lls_log(&s->log, LLS_LOG_ERROR, "server", "%s", lls_error_text(err, rc));
+  s->status = EXIT_FAILURE;
+  if (s->api != NULL)
+    server_close(s);
+  else
+    server_close_handles(s);
+}
+
+int lls_serve(struct lls_config *config)
+{
+  struct server s = {
+      .config = config,
+      .log = {.fd = 2,
+              .level = (uint32_t)config->server.log_level,
+              .format = (uint32_t)config->server.log_format},
+      .admin = {.config = config, .generation = 1, .started_s = (int64_t)time(NULL)},
+      .status = EXIT_SUCCESS,
+  };
+  struct lls_error err = {0};
+  signal(SIGPIPE, SIG_IGN); /* a client that went away is an error code, not a signal */
+  start_handles(&s);
+  int rc = server_start(&s, &err);
+  if (rc < 0)
+    report_failure(&s, &err, rc);
+  else
+    lls_log(&s.log, LLS_LOG_INFO, "server", "listening on http://%s",
+            lls_api_address(s.api));
+  uv_run(&s.uv, UV_RUN_DEFAULT);
+  server_destroy(&s);
+  lls_config_free(config);
+  uv_loop_close(&s.uv);
+  return s.status;
+}

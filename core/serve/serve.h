@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Serving, from the first socket to the last answer. */
+#ifndef LLS_SERVE_SERVE_H
+#define LLS_SERVE_SERVE_H
+
+struct lls_config;
+
+/* Serves until it is told to stop, and frees the configuration, or the one that a reload
+ * put in its place; the exit status of the process. */
+int lls_serve(struct lls_config *);
+
+#endif

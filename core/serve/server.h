@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon put together: model, device, engine, tokeniser, policies, step loop, HTTP.
+ * Everything in this folder runs on [main].
+ *
+ *   serve.c    the whole, and the signals
+ *   start.c    bringing it up
+ *   reload.c   another configuration under live requests
+ *   stop.c     the way down
+ */
+#ifndef LLS_SERVE_SERVER_H
+#define LLS_SERVE_SERVER_H
+
+#include <uv.h>
+
+#include "core/api/api.h"
+#include "core/config/config.h"
+#include "core/engine/engine.h"
+#include "core/loop/loop.h"
+#include "core/obs/log.h"
+#include "core/template/template.h"
+#include "core/tokenizer/tokenizer.h"
+
+struct server {
+  struct lls_config *config; /* what runs */
+  struct lls_log log;
+  struct lls_model_config model;
+  struct lls_device *device;
+  struct lls_engine *engine;
+  struct lls_tokenizer *tokenizer;
+  struct lls_chat_template *chat_template;
+  struct lls_loop *loop;
+  struct lls_api *api;
+  struct lls_admin_state admin;
+
+  struct lls_config wanted; /* of the reload under way */
+  bool reloading;
+  bool reload_again; /* it was asked for while one was under way */
+
+  uv_loop_t uv;
+  uv_async_t wake;
+  uv_signal_t terminate, interrupt, hangup;
+  uv_timer_t deadline;
+  bool stopping;
+  bool closing;
+  int status; /* the exit status */
+};
+
+/* ---- start.c */
+int server_start(struct server *, struct lls_error *err);
+struct lls_api_limits server_limits(const struct lls_server_config *);
+void server_destroy(struct server *);
+
+/* ---- reload.c */
+/* Begins to change to what the file says now; the outcome is logged and kept. */
+void server_reload(struct server *);
+/* To be called on each wake. */
+void server_reload_continue(struct server *);
+
+/* ---- stop.c */
+/* No new requests; running ones go on, at most until the deadline. */
+void server_drain(struct server *);
+void server_close(struct server *); /* at once */
+void server_close_if_done(struct server *);
+void server_close_handles(struct server *);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clients of a step loop in a test: each submits a reference prompt and collects what
+ * comes back. Greedy, so its text must be the reference's whatever happens to the
+ * request.
+ */
+#ifndef LLS_T_CLIENTS_H
+#define LLS_T_CLIENTS_H
+
+#include "t/harness.h"
+#include "t/reference.h"
+#include "t/tap.h"
+
+struct client {
+  const struct reference_prompt *prompt;
+  uint64_t id;
+  int32_t tokens[64];
+  uint32_t n_tokens, finished, reason;
+  uint32_t preemptions;
+};
+
+static inline void on_event(void *context, const struct lls_event *event)
+{
+  (void)context;
+  struct client *c = event->owner;
+  assert_int_equal(c->finished, 0); /* nothing comes after the end */
+  if (event->kind == LLS_EVENT_TOKEN) {
+    assert_true(c->n_tokens < 64);
+    c->tokens[c->n_tokens++] = event->token.token;
+    return;
+  }
+  c->finished++;
+  c->reason = event->reason;
+  c->preemptions = event->preemptions;
+}
+
+static inline void submit(struct harness *h, struct client *c,
+                          const struct reference_prompt *prompt)
+{
+  struct lls_error err = {0};
+  *c = (struct client){.prompt = prompt};
+  struct lls_submission s = harness_submission(prompt->tokens, prompt->n_prompt, 64, c);
+  if (lls_loop_submit(h->loop, &s, &c->id, &err) < 0)
+    fail_msg("submit: %s", err.text);
+}
+
+static inline void run_to_end(struct harness *h)
+{
+  for (int i = 0; i < 200000 && !lls_loop_idle(h->loop); i++) {
+    assert_true(lls_loop_step(h->loop) >= 0);
+    lls_loop_events(h->loop, on_event, NULL);
+  }
+  assert_true(lls_loop_idle(h->loop));
+}
+
+static inline void assert_memory_is_back(struct harness *h)
+{
+  struct lls_loop_status s;
+  lls_loop_status(h->loop, &s);
+  assert_int_equal(s.device_units_free, s.device_units_total);
+  assert_int_equal(s.host_units_free, s.host_units_total);
+  assert_int_equal(s.waiting + s.running + s.preempted, 0);
+}
+
+static inline void assert_reference_text(const struct client *c)
+{
+  assert_int_equal(c->finished, 1);
+  assert_int_equal(c->reason, LLS_FINISH_LENGTH);
+  assert_int_equal(c->n_tokens, 64);
+  assert_memory_equal(c->tokens, c->prompt->tokens + c->prompt->n_prompt,
+                      64 * sizeof *c->tokens);
+}
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Policies changed under live requests: no text changes, no request is lost, and what
+ * can't be put in place leaves what runs as it was.
+ */
+#include "t/tap.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "t/clients.h"
+#include "t/fixtures.h"
+
+#define MODEL    "llama"
+#define CLIENTS  12
+#define MAX_USED 256 /* plugins loaded in a test */
+
+struct scene {
+  struct harness h;
+  struct reference *reference;
+  struct client clients[CLIENTS];
+  struct harness_loaded used[MAX_USED];
+  uint32_t n_used;
+};
+
+static const char *const unshared[] = {"prefix_sharing", "off", NULL};
+
+static void begin(struct scene *s, bool threaded)
+{
+  struct lls_error err = {0};
+  struct harness_options o = {
+      .model = "t/data/models/" MODEL,
+      .element = LLS_F32,
+      .max_tokens = 128,
+      .max_sequences = 16,
+      .max_requests = 64,
+      .block_tokens = 8,
+      .device_units = 128, /* too few for all, so that some are preempted */
+      .host_units = 128,
+      .scheduler = {"fcfs", NULL},
+      .cache = {"paged", unshared},
+      .predictor = {"none", NULL},
+      .threaded = threaded,
+  };
+  *s = (struct scene){0};
+  if (harness_open(&s->h, &o, &err) < 0)
+    fail_msg("%s", err.text);
+  s->reference = reference_read(MODEL);
+  for (int i = 0; i < CLIENTS; i++)
+    submit(&s->h, &s->clients[i], &s->reference->prompts[i % 3]);
+}
+
+static void end(struct scene *s)
+{
+  harness_close(&s->h);
+  for (uint32_t i = 0; i < s->n_used; i++)
+    policy_unload(&s->used[i]);
+  reference_free(s->reference);
+}
+
+/* A plugin newly loaded, as if its file had been built again. */
+static struct lls_loop_policy load(struct scene *s, uint32_t kind, const char *name,
+                                   const char *const *parameters)
+{
+  struct lls_error err = {0};
+  struct harness_policy policy = {name, parameters};
+  assert_true(s->n_used < MAX_USED);
+  struct harness_loaded *l = &s->used[s->n_used++];
+  if (policy_load(kind, &policy, l, &err) < 0)
+    fail_msg("%s", err.text);
+  return (struct lls_loop_policy){l->module, l->params};
+}
+
+static int reload(struct scene *s, struct lls_loop_policies policies,
+                  struct lls_error *err)
+{
+  struct lls_loop_change change = {.policies = policies, .strikes = 10};
+  int rc = lls_loop_reload(s->h.loop, &change, err);
+  if (rc < 0)
+    return rc;
+  while (!lls_loop_reloaded(s->h.loop, &rc, err))
+    lls_loop_events(s->h.loop, on_event, NULL);
+  return rc;
+}
+
+static void reload_or_fail(struct scene *s, struct lls_loop_policies policies)
+{
+  struct lls_error err = {0};
+  if (reload(s, policies, &err) < 0)
+    fail_msg("%s", err.text);
+}
+
+static void steps(struct scene *s, int n)
+{
+  for (int i = 0; i < n; i++) {
+    assert_true(lls_loop_step(s->h.loop) >= 0);
+    lls_loop_events(s->h.loop, on_event, NULL);
+  }
+}
+
+static void assert_texts(struct scene *s)
+{
+  for (int i = 0; i < CLIENTS; i++)
+    assert_reference_text(&s->clients[i]);
+  assert_memory_is_back(&s->h);
+}
+
+static uint64_t recomputed(struct scene *s)
+{
+  struct lls_loop_status status;
+  lls_loop_status(s->h.loop, &status);
+  return status.reload_recomputed;
+}
+
+static void test_schedulers_take_turns(void **state)
+{
+  (void)state;
+  static const char *const chunks[] = {"chunk", "32", "preempt", "swap", NULL};
+  static const char *const swaps[] = {"preempt", "swap", NULL};
+  struct scene s;
+  begin(&s, false);
+  for (int i = 0; i < 30; i++) {
+    steps(&s, 3);
+    reload_or_fail(
+        &s, (struct lls_loop_policies){
+                .scheduler = i % 2 == 0 ? load(&s, LLS_KIND_SCHEDULER, "sarathi", chunks)
+                                        : load(&s, LLS_KIND_SCHEDULER, "fcfs", swaps)});
+  }
+  run_to_end(&s.h);
+  assert_texts(&s);
+  assert_int_equal(recomputed(&s), 0);
+  end(&s);
+}
+
+/* Another copy of its code takes over every block where it lies, on the host too. */
+static void test_a_cache_manager_hands_over_its_blocks(void **state)
+{
+  (void)state;
+  static const char *const swaps[] = {"preempt", "swap", NULL};
+  struct scene s;
+  begin(&s, false);
+  reload_or_fail(&s, (struct lls_loop_policies){
+                         .scheduler = load(&s, LLS_KIND_SCHEDULER, "fcfs", swaps)});
+  for (int i = 0; i < 30; i++) {
+    steps(&s, 3);
+    reload_or_fail(
+        &s, (struct lls_loop_policies){.cache = load(&s, LLS_KIND_CACHE, "paged",
+                                                     i % 2 == 0 ? NULL : unshared)});
+  }
+  run_to_end(&s.h);
+  assert_texts(&s);
+  assert_int_equal(recomputed(&s), 0);
+  end(&s);
+}
+
+static void test_another_cache_manager_begins_anew(void **state)
+{
+  (void)state;
+  struct scene s;
+  begin(&s, false);
+  steps(&s, 5);
+  for (int i = 0; i < 4; i++) {
+    reload_or_fail(
+        &s, (struct lls_loop_policies){
+                .cache = load(&s, LLS_KIND_CACHE, i % 2 == 0 ? "null" : "paged", NULL)});
+    steps(&s, 5);
+  }
+  run_to_end(&s.h);
+  assert_texts(&s);
+  assert_true(recomputed(&s) > 0);
+  end(&s);
+}
+
+static void test_a_running_policy_takes_other_parameters(void **state)
+{
+  (void)state;
+  struct lls_error err = {0};
+  struct scene s;
+  begin(&s, false);
+  steps(&s, 5);
+  struct lls_loop_policy renewed = load(&s, LLS_KIND_CACHE, "paged", NULL);
+  renewed.module = s.h.cache.module;
+  reload_or_fail(&s, (struct lls_loop_policies){.cache = renewed});
+  steps(&s, 5);
+  struct lls_loop_policy fixed = {s.h.predictor.module, s.h.predictor.params};
+  assert_int_equal(reload(&s, (struct lls_loop_policies){.predictor = fixed}, &err),
+                   -ENOTSUP);
+  assert_non_null(strstr(err.text, "predictor none refuses its new parameters"));
+  run_to_end(&s.h);
+  assert_texts(&s);
+  end(&s);
+}
+
+/* A scheduler of t/fault, by its path. */
+static const char *fault(const char *id, char path[PATH_MAX + 64])
+{
+  snprintf(path, PATH_MAX + 64, "%s/scheduler_%s.so", fixture_folder(), id);
+  return path;
+}
+
+static void test_what_fails_leaves_all_as_it_was(void **state)
+{
+  (void)state;
+  char path[PATH_MAX + 64];
+  struct lls_error err = {0};
+  struct scene s;
+  begin(&s, false);
+  steps(&s, 5);
+  struct lls_loop_policies change = {
+      .scheduler = load(&s, LLS_KIND_SCHEDULER, fault("failing_create", path), NULL),
+      .cache = load(&s, LLS_KIND_CACHE, "null", NULL),
+  };
+  assert_int_equal(reload(&s, change, &err), -EIO);
+  assert_non_null(strstr(err.text, "this fixture never starts"));
+  change.scheduler = load(&s, LLS_KIND_SCHEDULER, fault("needs_prediction", path), NULL);
+  assert_int_equal(reload(&s, change, &err), -ENOTSUP);
+  assert_non_null(strstr(err.text, "needs length predictions"));
+  run_to_end(&s.h);
+  assert_texts(&s);
+  assert_int_equal(recomputed(&s), 0);
+  end(&s);
+}
+
+static void test_the_step_thread_parks_for_it(void **state)
+{
+  (void)state;
+  struct scene s;
+  begin(&s, true);
+  for (int i = 0; i < 40; i++)
+    reload_or_fail(
+        &s,
+        (struct lls_loop_policies){
+            .scheduler = load(&s, LLS_KIND_SCHEDULER, i % 2 ? "fcfs" : "sarathi", NULL),
+            .cache = load(&s, LLS_KIND_CACHE, i % 5 ? "paged" : "null", NULL),
+            .predictor = load(&s, LLS_KIND_PREDICTOR, i % 3 ? "none" : "fixed", NULL)});
+  while (!lls_loop_idle(s.h.loop))
+    lls_loop_events(s.h.loop, on_event, NULL);
+  for (int i = 0; i < CLIENTS; i++)
+    assert_reference_text(&s.clients[i]);
+  end(&s);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_schedulers_take_turns),
+      cmocka_unit_test(test_a_cache_manager_hands_over_its_blocks),
+      cmocka_unit_test(test_another_cache_manager_begins_anew),
+      cmocka_unit_test(test_a_running_policy_takes_other_parameters),
+      cmocka_unit_test(test_what_fails_leaves_all_as_it_was),
+      cmocka_unit_test(test_the_step_thread_parks_for_it),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
