@@ -233,20 +233,51 @@ static char *folder_of(const char *path)
   return folder;
 }
 
-int lls_config_load(const char *path, struct lls_config *config,
-                    struct lls_config_errors *errors)
+/* "scheduler.sarathi.chunk=256": the section ends at the last dot before the sign. */
+static void apply_setting(struct lls_loading *l, const char *setting)
+{
+  size_t name = strcspn(setting, "="), dot = name;
+  while (dot > 0 && setting[dot] != '.')
+    dot--;
+  if (setting[name] == '\0' || dot == 0 || dot + 1 == name) {
+    lls_loading_error(l, 0, "setting '%s': expected SECTION.KEY=VALUE", setting);
+    return;
+  }
+  char *section = strndup(setting, dot);
+  char *key = strndup(setting + dot + 1, name - dot - 1);
+  if (section == NULL || key == NULL ||
+      lls_ini_set(&l->config->ini, section, key, setting + name + 1) < 0)
+    lls_loading_error(l, 0, "no memory");
+  free(section);
+  free(key);
+}
+
+static int read_lines(struct lls_loading *l, struct lls_error *err)
+{
+  struct lls_ini *ini = &l->config->ini;
+  if (l->path != NULL)
+    return lls_ini_read(l->path, complain_of_line, l, ini, err);
+  l->path = "settings";
+  ini->path = strdup(l->path);
+  return ini->path != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory");
+}
+
+int lls_config_load_with(const char *path, const char *const *settings, size_t n,
+                         struct lls_config *config, struct lls_config_errors *errors)
 {
   struct lls_error err = {0};
   *config = (struct lls_config){0};
   struct lls_loading l = {.config = config, .errors = errors, .path = path};
-  int rc = lls_ini_read(path, complain_of_line, &l, &config->ini, &err);
+  int rc = read_lines(&l, &err);
   if (rc < 0) {
     insert_error(errors, 0, &err);
     return rc;
   }
-  l.folder = folder_of(path);
+  l.folder = folder_of(l.path);
   if (l.folder == NULL)
     lls_loading_error(&l, 0, "no memory");
+  for (size_t i = 0; i < n; i++)
+    apply_setting(&l, settings[i]);
   check_entries(&l);
   if (bind_sections(&l) == 0) {
     lls_loading_check(&l);
@@ -257,6 +288,12 @@ int lls_config_load(const char *path, struct lls_config *config,
     return 0;
   lls_config_free(config);
   return -EINVAL;
+}
+
+int lls_config_load(const char *path, struct lls_config *config,
+                    struct lls_config_errors *errors)
+{
+  return lls_config_load_with(path, NULL, 0, config, errors);
 }
 
 void lls_config_free(struct lls_config *config)

@@ -99,6 +99,13 @@ struct lls_config_errors {
  */
 int lls_config_load(const char *path, struct lls_config *config,
                     struct lls_config_errors *errors);
+/*
+ * The same, with settings from elsewhere that count instead of the file's or besides:
+ * "SECTION.KEY=VALUE" each, as in "scheduler.sarathi.chunk=256". path NULL: nothing but
+ * those.
+ */
+int lls_config_load_with(const char *path, const char *const *settings, size_t n,
+                         struct lls_config *config, struct lls_config_errors *errors);
 void lls_config_free(struct lls_config *);
 void lls_config_errors_free(struct lls_config_errors *);
 

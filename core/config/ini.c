@@ -34,25 +34,29 @@ static void complain(struct reading *r, const char *sentence)
   r->understood = true;
 }
 
-static void add_entry(struct reading *r, const char *section, const char *key,
-                      const char *value)
+static int append(struct lls_ini *ini, unsigned line, const char *section,
+                  const char *key, const char *value)
 {
-  struct lls_ini *ini = r->ini;
   struct lls_ini_entry *grown =
       realloc(ini->entries, (ini->n + 1) * sizeof *ini->entries);
-  if (grown == NULL) {
-    r->no_memory = true;
-    return;
-  }
+  if (grown == NULL)
+    return -ENOMEM;
   ini->entries = grown;
   struct lls_ini_entry *entry = &grown[ini->n++];
-  *entry = (struct lls_ini_entry){.section = strdup(section), .line = r->line};
+  *entry = (struct lls_ini_entry){.section = strdup(section), .line = line};
   if (key != NULL) {
     entry->key = strdup(key);
     entry->value = strdup(value);
   }
-  if (entry->section == NULL ||
-      (key != NULL && (entry->key == NULL || entry->value == NULL)))
+  bool whole = entry->section != NULL &&
+               (key == NULL || (entry->key != NULL && entry->value != NULL));
+  return whole ? 0 : -ENOMEM;
+}
+
+static void add_entry(struct reading *r, const char *section, const char *key,
+                      const char *value)
+{
+  if (append(r->ini, r->line, section, key, value) < 0)
     r->no_memory = true;
 }
 
@@ -180,4 +184,22 @@ const struct lls_ini_entry *lls_ini_find(const struct lls_ini *ini, const char *
       return e;
   }
   return NULL;
+}
+
+int lls_ini_set(struct lls_ini *ini, const char *section, const char *key,
+                const char *value)
+{
+  struct lls_ini_entry *entry = (struct lls_ini_entry *)lls_ini_find(ini, section, key);
+  if (entry == NULL)
+    return lls_ini_find(ini, section, NULL) == NULL &&
+                   append(ini, 0, section, NULL, NULL) < 0
+               ? -ENOMEM
+               : append(ini, 0, section, key, value);
+  char *copy = strdup(value);
+  if (copy == NULL)
+    return -ENOMEM;
+  free(entry->value);
+  entry->value = copy;
+  entry->line = 0;
+  return 0;
 }

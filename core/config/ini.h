@@ -34,6 +34,11 @@ int lls_ini_read(const char *path, lls_ini_complain complain, void *context,
                  struct lls_ini *out, struct lls_error *err);
 void lls_ini_free(struct lls_ini *);
 
+/* As if the file said so, in line 0: a setting from elsewhere, before or instead of its
+ * own. 0 or -ENOMEM. */
+int lls_ini_set(struct lls_ini *, const char *section, const char *key,
+                const char *value);
+
 /* The entry of a key (NULL: of the section's first line); NULL if there is none. */
 const struct lls_ini_entry *lls_ini_find(const struct lls_ini *, const char *section,
                                          const char *key);

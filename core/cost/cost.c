@@ -8,7 +8,8 @@
 
 #include "core/cost/fit.h"
 
-#define WINDOW 512 /* steps the statistics look back */
+#define WINDOW     512 /* steps the statistics look back */
+#define LINE_TERMS 5   /* c0..c4 of cost.h */
 
 struct lls_cost_model {
   struct lls_cost service;
@@ -21,9 +22,9 @@ struct lls_cost_model {
   struct lls_cost_rates rates;
 };
 
-static void features(const struct lls_iteration_shape *s, double x[LLS_FIT_TERMS])
+static void features(const struct lls_iteration_shape *s, double x[LINE_TERMS])
 {
-  memset(x, 0, LLS_FIT_TERMS * sizeof *x);
+  memset(x, 0, LINE_TERMS * sizeof *x);
   x[0] = 1;
   for (uint32_t i = 0; i < s->n_chunks; i++) {
     double tokens = s->chunks[i].tokens;
@@ -51,7 +52,7 @@ static double analytic_ns(const struct lls_cost_rates *r,
 static double fitted_ns(const struct lls_cost_model *m,
                         const struct lls_iteration_shape *shape)
 {
-  double x[LLS_FIT_TERMS];
+  double x[LINE_TERMS];
   features(shape, x);
   return lls_fit_predict(&m->fit, x);
 }
@@ -109,9 +110,9 @@ static int64_t transfer_ns(void *context, uint64_t bytes, uint32_t link)
 static int fit(void *context, const struct lls_cost_sample *samples, size_t n)
 {
   struct lls_cost_model *m = context;
-  lls_fit_reset(&m->fit);
+  lls_fit_reset(&m->fit, LINE_TERMS);
   for (size_t i = 0; i < n; i++) {
-    double x[LLS_FIT_TERMS];
+    double x[LINE_TERMS];
     features(&samples[i].shape, x);
     lls_fit_add(&m->fit, x, (double)samples[i].duration_ns, 1);
   }
@@ -122,21 +123,21 @@ static int fit(void *context, const struct lls_cost_sample *samples, size_t n)
 static int coefficients(void *context, double *out, size_t max)
 {
   struct lls_cost_model *m = context;
-  if (max < LLS_FIT_TERMS)
+  if (max < LINE_TERMS)
     return -ENOSPC;
   if (!m->fit.solved)
     return -ENODATA;
-  memcpy(out, m->fit.coefficients, sizeof m->fit.coefficients);
-  return LLS_FIT_TERMS;
+  memcpy(out, m->fit.coefficients, LINE_TERMS * sizeof *m->fit.coefficients);
+  return LINE_TERMS;
 }
 
 static int set_coefficients(void *context, const double *in, size_t n)
 {
   struct lls_cost_model *m = context;
-  if (n != LLS_FIT_TERMS)
+  if (n != LINE_TERMS)
     return -EINVAL;
-  lls_fit_reset(&m->fit);
-  memcpy(m->fit.coefficients, in, sizeof m->fit.coefficients);
+  lls_fit_reset(&m->fit, LINE_TERMS);
+  memcpy(m->fit.coefficients, in, LINE_TERMS * sizeof *m->fit.coefficients);
   m->fit.solved = true;
   m->analytic = false;
   return 0;
@@ -195,7 +196,7 @@ static void fit_rates(struct lls_cost_model *m)
       shape.decode_context = decode_context;
       for (uint32_t d = 0; d < shape.n_decodes; d++)
         decode_context[d] = contexts[i];
-      double x[LLS_FIT_TERMS];
+      double x[LINE_TERMS];
       features(&shape, x);
       lls_fit_add(&m->fit, x, analytic_ns(&m->rates, &shape), 1);
     }
@@ -220,7 +221,7 @@ int lls_cost_model_create(const struct lls_cost_rates *rates, struct lls_cost_mo
       .set_coefficients = set_coefficients,
       .statistics = statistics,
   };
-  lls_fit_reset(&m->fit);
+  lls_fit_reset(&m->fit, LINE_TERMS);
   if (rates != NULL) {
     m->analytic = true;
     m->rates = *rates;
@@ -249,7 +250,7 @@ void lls_cost_model_observe(struct lls_cost_model *m,
   m->batch[at] = shape->n_chunks + shape->n_decodes;
   if (m->analytic)
     return;
-  double x[LLS_FIT_TERMS];
+  double x[LINE_TERMS];
   features(shape, x);
   lls_fit_add(&m->fit, x, (double)duration_ns, forget);
   if (m->n >= 16 && m->n % 16 == 0)

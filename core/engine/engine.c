@@ -79,6 +79,8 @@ static int default_cache_bytes(struct lls_engine *e, size_t *bytes)
   size_t full = units_for(e, e->caps.max_context) * e->options.max_sequences * unit;
   size_t least = units_for(e, e->options.max_tokens) * unit;
   *bytes = full < available / 2 ? full : available / 2;
+  if (e->options.cache_share > 0)
+    *bytes = (size_t)((double)available * e->options.cache_share);
   *bytes = *bytes > least ? *bytes : least;
   return 0;
 }

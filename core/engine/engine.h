@@ -34,7 +34,8 @@ struct lls_engine_options {
   uint32_t max_logits;          /* rows kept by all_logits in a step, 0 = none */
   uint32_t block_tokens;
   size_t cache_bytes;      /* device pool; 0 = max_sequences full contexts, at most half
-                              of the memory left after the weights */
+                              of the memory left after weights and buffers */
+  double cache_share;      /* with cache_bytes 0: that share of it instead, 0 = as said */
   size_t host_cache_bytes; /* host tier, 0 = none */
 
   /* Tells how far loading is; NULL = nobody listens. */

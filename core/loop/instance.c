@@ -78,6 +78,7 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   in->engine = o->engine;
   in->log = o->log;
   in->seed = o->seed;
+  in->observer = o->observer;
   in->max_strikes = o->strikes;
   in->plan_budget_ns = o->plan_budget_ns;
   in->n_eos_tokens = o->n_eos_tokens;

@@ -68,6 +68,7 @@ struct lls_instance {
   struct lls_instance_info info;
   struct lls_cost_model *cost;
   const struct lls_log *log;
+  struct lls_loop_observer observer;
   struct lls_policies policies;
   struct lls_cache_service service;
   uint32_t preempt_mode;  /* chosen from the scheduler's preferences */

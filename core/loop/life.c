@@ -96,6 +96,8 @@ void lls_instance_arrive(struct lls_instance *in, struct lls_live *live)
   lls_list_insert(&in->waiting, &live->view);
   in->status.prompt_tokens += live->view.prompt_tokens;
   lls_instance_predict(in, live);
+  if (in->observer.on_arrival != NULL)
+    in->observer.on_arrival(in->observer.context, &live->view);
   int rc = p->cache->admit(p->cache_self, &live->view);
   if (rc < 0) {
     lls_log(in->log, LLS_LOG_WARNING, p->cache_host->name, "request %llu refused: %s",

@@ -286,8 +286,8 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
                     l->max_requests);
   uint32_t room = l->max_context - s->n_tokens;
   uint32_t max_new_tokens = s->max_new_tokens < room ? s->max_new_tokens : room;
-  struct lls_live *live =
-      lls_live_create(s, *id, slot, max_new_tokens, lls_instance_now(&l->instance));
+  int64_t arrival_ns = s->arrival_ns > 0 ? s->arrival_ns : lls_instance_now(&l->instance);
+  struct lls_live *live = lls_live_create(s, *id, slot, max_new_tokens, arrival_ns);
   if (live == NULL) {
     lls_request_table_give_back(&l->table, slot);
     return lls_fail(err, -ENOMEM, "out of memory for a request of %u tokens",

@@ -40,6 +40,7 @@ struct lls_submission {
   uint32_t tenant;
   struct lls_slo slo; /* LLS_NEVER where unset */
   void *owner;        /* comes back in every event */
+  int64_t arrival_ns; /* when it came, for a load that knows better; 0 = now */
 };
 
 enum lls_event_kind { LLS_EVENT_TOKEN, LLS_EVENT_FINISHED };
@@ -91,6 +92,31 @@ struct lls_loop_policies {
   struct lls_loop_policy scheduler, cache, predictor;
 };
 
+struct lls_step_report;
+struct lls_step_view;
+
+/* What there is when a step has ended, for an observer. */
+struct lls_loop_census {
+  uint32_t waiting, running, preempted; /* requests */
+  uint64_t cached_tokens;               /* of running ones, on the device */
+  uint32_t device_units_total, device_units_free;
+  int64_t plan_ns; /* CPU time of the plan: real time, even where the clock is virtual */
+};
+
+/*
+ * Somebody who watches decisions without taking part: the simulator's report and its
+ * decision log. Called on the step thread; must not call the loop. NULL = not interested.
+ */
+struct lls_loop_observer {
+  void *context;
+  void (*on_arrival)(void *context, const struct lls_request *); /* prediction set */
+  /* The plan that is carried out; `own`: the scheduler's, not the built-in order's. */
+  void (*on_plan)(void *context, const struct lls_step_view *, const struct lls_plan *,
+                  bool own);
+  void (*on_step)(void *context, const struct lls_step_report *,
+                  const struct lls_loop_census *);
+};
+
 struct lls_loop_options {
   struct lls_engine *engine; /* used by the step thread alone from create to destroy */
   struct lls_loop_policies policies;
@@ -104,6 +130,7 @@ struct lls_loop_options {
    * measured while serving; copied. */
   const struct lls_cost_rates *cost;
   const struct lls_log *log;
+  struct lls_loop_observer observer; /* zeroed: nobody */
   void (*wake)(
       void *context); /* [step] there are events; must be cheap and never block */
   void *wake_context;

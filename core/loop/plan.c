@@ -241,5 +241,7 @@ void lls_instance_plan(struct lls_instance *in)
     reset_plan(&in->plan);
     lls_builtin_plan(in, &view, &in->plan);
   }
+  if (in->observer.on_plan != NULL)
+    in->observer.on_plan(in->observer.context, &view, &in->plan, planned);
   in->idle_until_ns = in->plan.n_items == 0 ? in->plan.idle_until_ns : 0;
 }

@@ -111,16 +111,52 @@ static void count_memory(struct lls_instance *in)
   s->preempted = in->preempted.n + in->moving.n;
 }
 
+static uint64_t cached_on_device(const struct lls_instance *in)
+{
+  uint64_t tokens = 0;
+  for (uint32_t i = 0; i < in->running.n; i++)
+    tokens += in->running.items[i]->cached_tokens - in->running.items[i]->missing_tokens;
+  return tokens;
+}
+
+/* After count_memory; plan_ns_before: status.plan_ns_sum before this step. */
+static void observe(const struct lls_instance *in, const struct lls_engine_result *result,
+                    int64_t started_ns, int64_t plan_ns_before)
+{
+  const struct lls_step_report report = {
+      .size = sizeof report,
+      .instance = in->info.index,
+      .step = in->step - 1,
+      .started_ns = started_ns,
+      .ended_ns = lls_instance_now(in),
+      .device_ns = result->duration_ns,
+      .copy_ns = LLS_NEVER,
+      .copied_bytes = in->batch.copied_bytes,
+      .n_results = in->batch.n,
+      .results = in->batch.results,
+  };
+  const struct lls_loop_census census = {
+      .waiting = in->status.waiting,
+      .running = in->status.running,
+      .preempted = in->status.preempted,
+      .cached_tokens = cached_on_device(in),
+      .device_units_total = in->status.device_units_total,
+      .device_units_free = in->status.device_units_free,
+      .plan_ns = in->status.plan_ns_sum - plan_ns_before,
+  };
+  in->observer.on_step(in->observer.context, &report, &census);
+}
+
 bool lls_instance_step(struct lls_instance *in, bool *busy)
 {
-  int64_t started_ns = lls_instance_now(in);
+  int64_t started_ns = lls_instance_now(in), plan_ns = in->status.plan_ns_sum;
+  struct lls_engine_result result = {0};
   if (in->adopt.any)
     lls_instance_adopt(in);
   bool go_on = drain(in);
   *busy = false;
   in->idle_until_ns = LLS_NEVER;
   if (in->waiting.n + in->running.n + in->preempted.n + in->moving.n > 0) {
-    struct lls_engine_result result = {0};
     plan_and_place(in);
     go_on = run(in, &result) && go_on;
     if (go_on || !in->failed)
@@ -132,6 +168,8 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
     in->status.steps++;
   }
   count_memory(in);
+  if (*busy && in->observer.on_step != NULL)
+    observe(in, &result, started_ns, plan_ns);
   return go_on;
 }
 

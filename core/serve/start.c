@@ -2,7 +2,7 @@
 /* Bringing the daemon up: model, device, engine, step loop, front end; see server.h. */
 #include "core/serve/server.h"
 
-#include "kernels/cpu/isa.h"
+#include "core/options.h"
 
 static void report_progress(void *context, size_t done, size_t total)
 {
@@ -13,15 +13,7 @@ static void report_progress(void *context, size_t done, size_t total)
 
 static int create_device(struct server *s, struct lls_error *err)
 {
-  const struct lls_engine_config *e = &s->config->engine;
-  struct lls_device_options options = {
-      .threads = (uint32_t)e->threads,
-      .pin = e->pin,
-      .max_rows = (uint32_t)e->max_step_tokens,
-      .max_columns = lls_engine_max_columns(&s->model),
-      .max_sequences = (uint32_t)e->max_sequences,
-      .isa = e->isa == LLS_NEVER ? NULL : lls_isa_name((enum lls_isa)e->isa),
-  };
+  struct lls_device_options options = lls_device_options_of(s->config, &s->model);
   int rc = lls_cpu_device_create(&options, &s->device, err);
   if (rc < 0)
     return lls_config_fail(s->config, err, rc, "engine", "isa", "%s",
@@ -32,37 +24,11 @@ static int create_device(struct server *s, struct lls_error *err)
   return 0;
 }
 
-/* Models in f32 are cached in f32, so that they stay exact; the others in bf16. */
-static enum lls_dtype cache_element(const struct server *s)
-{
-  switch (s->config->cache.element) {
-  case LLS_ELEMENT_CHOICE_F32:
-    return LLS_F32;
-  case LLS_ELEMENT_CHOICE_BF16:
-    return LLS_BF16;
-  default:
-    return s->model.dtype == LLS_F32 ? LLS_F32 : LLS_BF16;
-  }
-}
-
 static int create_engine(struct server *s, struct lls_error *err)
 {
-  const struct lls_config *c = s->config;
-  struct lls_engine_options options = {
-      .model_path = c->model.path,
-      .dummy = c->model.load_format == LLS_LOAD_DUMMY,
-      .weights = (enum lls_weight_format)c->model.weights,
-      .cache_element = cache_element(s),
-      .max_tokens = (uint32_t)c->engine.max_step_tokens,
-      .max_sequences = (uint32_t)c->engine.max_sequences,
-      .max_context = (uint32_t)c->engine.max_context,
-      .block_tokens = (uint32_t)c->cache.block_tokens,
-      .cache_bytes =
-          c->cache.device_memory == LLS_NEVER ? 0 : (size_t)c->cache.device_memory,
-      .host_cache_bytes = (size_t)c->cache.host_memory,
-      .progress = report_progress,
-      .progress_context = s,
-  };
+  struct lls_engine_options options = lls_engine_options_of(s->config, &s->model);
+  options.progress = report_progress;
+  options.progress_context = s;
   int rc = lls_engine_create(&options, &s->model, s->device, &s->engine, err);
   if (rc < 0)
     return rc;
@@ -104,21 +70,11 @@ static void wake_main(void *context)
 static int create_loop(struct server *s, struct lls_error *err)
 {
   const struct lls_config *c = s->config;
-  struct lls_loop_options options = {
-      .engine = s->engine,
-      .policies = {.scheduler = {c->scheduler.module, c->scheduler.params},
-                   .cache = {c->cache_manager.module, c->cache_manager.params},
-                   .predictor = {c->predictor.module, c->predictor.params}},
-      .max_requests = (uint32_t)c->engine.max_requests,
-      .strikes = (uint32_t)c->plugins.strikes,
-      .plan_budget_ns = c->plugins.plan_budget,
-      .seed = (uint64_t)c->engine.seed,
-      .eos_tokens = s->model.eos,
-      .n_eos_tokens = s->model.n_eos,
-      .log = &s->log,
-      .wake = wake_main,
-      .wake_context = s,
-  };
+  struct lls_loop_options options = lls_loop_options_of(c, &s->model);
+  options.engine = s->engine;
+  options.log = &s->log;
+  options.wake = wake_main;
+  options.wake_context = s;
   int rc = lls_loop_create(&options, &s->loop, err);
   if (rc == 0)
     lls_log(

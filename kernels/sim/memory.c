@@ -179,6 +179,7 @@ int lls_sim_pool_copy(struct lls_device *device, struct lls_pool *pool,
     if (!inside(pool, c) || c->order > LLS_COPY_ASYNC)
       return -EINVAL;
     double bytes = c->n_slots * slot_bytes;
+    d->totals.copied_bytes[c->kind] += (uint64_t)bytes;
     if (c->kind == LLS_COPY_DEVICE_TO_DEVICE)
       traffic[c->order].device_bytes += bytes;
     else
@@ -186,9 +187,5 @@ int lls_sim_pool_copy(struct lls_device *device, struct lls_pool *pool,
   }
   d->before_ns = traffic_ns(&d->options.rates, &traffic[LLS_COPY_BEFORE_STEP]);
   d->async_ns = traffic_ns(&d->options.rates, &traffic[LLS_COPY_ASYNC]);
-  for (size_t order = 0; order < 2; order++) {
-    d->totals.host_bytes += (uint64_t)traffic[order].host_bytes;
-    d->totals.device_bytes += (uint64_t)traffic[order].device_bytes;
-  }
   return 0;
 }

@@ -34,10 +34,10 @@ struct lls_sim_options {
 /* What the device did so far. */
 struct lls_sim_totals {
   uint64_t steps, rows, sequences;
-  int64_t busy_ns;                   /* of all steps */
-  int64_t copy_ns, waited_ns;        /* of all copies; of which steps took longer for */
-  uint64_t host_bytes, device_bytes; /* copied to and from the host, within the device */
-  uint64_t memory_used;              /* weights, buffers and device pool, bytes */
+  int64_t busy_ns;            /* of all steps */
+  int64_t copy_ns, waited_ns; /* of all copies; of which steps took longer for */
+  uint64_t copied_bytes[LLS_COPY_DEVICE_TO_DEVICE + 1]; /* by enum lls_copy_kind */
+  uint64_t memory_used; /* weights, buffers and device pool, bytes */
 };
 
 /* [main] */

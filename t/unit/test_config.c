@@ -291,6 +291,32 @@ static void test_refused_plugin_names_the_line(void **state)
                 1, sentences);
 }
 
+static void test_settings_count_before_the_file(void **state)
+{
+  const struct folder *folder = *state;
+  struct lls_config c;
+  struct lls_config_errors errors = {0};
+  char path[128], model[128];
+  snprintf(path, sizeof path, "%s/x.ini", folder->path);
+  snprintf(model, sizeof model, "model.path=%s", folder->path);
+  folder_write_text(folder, "config.json", "{}");
+  folder_write_text(folder, "x.ini", GOOD_PLUGINS "[engine]\nseed = 1\n");
+  const char *const settings[] = {model, "engine.seed=7", "cache.block_tokens=32"};
+  if (lls_config_load_with(path, settings, 3, &c, &errors) < 0)
+    fail_msg("%s", errors.list[0].error.text);
+  assert_string_equal(c.model.path, folder->path);
+  assert_int_equal(c.engine.seed, 7);
+  assert_int_equal(c.cache.block_tokens, 32);
+  lls_config_free(&c);
+
+  const char *const bad[] = {model, "engine.sead=7", "seed=7"};
+  assert_int_equal(lls_config_load_with(path, bad, 3, &c, &errors), -EINVAL);
+  assert_int_equal(errors.n, 2);
+  assert_non_null(strstr(errors.list[0].error.text, "expected SECTION.KEY=VALUE"));
+  assert_non_null(strstr(errors.list[1].error.text, "the nearest is 'seed'"));
+  lls_config_errors_free(&errors);
+}
+
 static void test_file_that_is_not_there(void **state)
 {
   (void)state;
@@ -327,6 +353,7 @@ int main(void)
       IN_FOLDER(test_model_folder_must_be_one),
       IN_FOLDER(test_plugins_that_are_not_there),
       IN_FOLDER(test_refused_plugin_names_the_line),
+      IN_FOLDER(test_settings_count_before_the_file),
       cmocka_unit_test(test_file_that_is_not_there),
   };
   return cmocka_run_group_tests(tests, find_fixtures, NULL);

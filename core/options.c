@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Configuration to options; see options.h. */
+#include "core/options.h"
+
+#include "kernels/cpu/isa.h"
+
+struct lls_device_options lls_device_options_of(const struct lls_config *c,
+                                                const struct lls_model_config *model)
+{
+  const struct lls_engine_config *e = &c->engine;
+  return (struct lls_device_options){
+      .threads = (uint32_t)e->threads,
+      .pin = e->pin,
+      .max_rows = (uint32_t)e->max_step_tokens,
+      .max_columns = lls_engine_max_columns(model),
+      .max_sequences = (uint32_t)e->max_sequences,
+      .isa = e->isa == LLS_NEVER ? NULL : lls_isa_name((enum lls_isa)e->isa),
+  };
+}
+
+/* Models in f32 are cached in f32, so that they stay exact; the others in bf16. */
+static enum lls_dtype cache_element(const struct lls_config *c,
+                                    const struct lls_model_config *model)
+{
+  switch (c->cache.element) {
+  case LLS_ELEMENT_CHOICE_F32:
+    return LLS_F32;
+  case LLS_ELEMENT_CHOICE_BF16:
+    return LLS_BF16;
+  default:
+    return model->dtype == LLS_F32 ? LLS_F32 : LLS_BF16;
+  }
+}
+
+struct lls_engine_options lls_engine_options_of(const struct lls_config *c,
+                                                const struct lls_model_config *model)
+{
+  return (struct lls_engine_options){
+      .model_path = c->model.path,
+      .dummy = c->model.load_format == LLS_LOAD_DUMMY,
+      .weights = (enum lls_weight_format)c->model.weights,
+      .cache_element = cache_element(c, model),
+      .max_tokens = (uint32_t)c->engine.max_step_tokens,
+      .max_sequences = (uint32_t)c->engine.max_sequences,
+      .max_context = (uint32_t)c->engine.max_context,
+      .block_tokens = (uint32_t)c->cache.block_tokens,
+      .cache_bytes =
+          c->cache.device_memory == LLS_NEVER ? 0 : (size_t)c->cache.device_memory,
+      .host_cache_bytes = (size_t)c->cache.host_memory,
+  };
+}
+
+struct lls_loop_options lls_loop_options_of(const struct lls_config *c,
+                                            const struct lls_model_config *model)
+{
+  return (struct lls_loop_options){
+      .policies = {.scheduler = {c->scheduler.module, c->scheduler.params},
+                   .cache = {c->cache_manager.module, c->cache_manager.params},
+                   .predictor = {c->predictor.module, c->predictor.params}},
+      .max_requests = (uint32_t)c->engine.max_requests,
+      .strikes = (uint32_t)c->plugins.strikes,
+      .plan_budget_ns = c->plugins.plan_budget,
+      .seed = (uint64_t)c->engine.seed,
+      .eos_tokens = model->eos,
+      .n_eos_tokens = model->n_eos,
+  };
+}
