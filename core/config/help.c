@@ -8,8 +8,7 @@
 
 #define WIDTH 80 /* columns of a terminal nobody widened */
 
-/* Writes words of text, wrapped, every line after the margin. */
-static void print_wrapped(FILE *out, const char *margin, const char *text)
+void lls_print_wrapped(FILE *out, const char *margin, const char *text)
 {
   int column = 0;
   while (*text != '\0') {
@@ -30,10 +29,10 @@ static void print_param(FILE *out, const struct lls_param *p)
 {
   char expected[256], line[512];
   fputc('\n', out);
-  print_wrapped(out, "; ", p->sentence);
+  lls_print_wrapped(out, "; ", p->sentence);
   snprintf(line, sizeof line, "%s%s", lls_param_expected(p, expected, sizeof expected),
            p->flags & LLS_PARAM_RELOADABLE ? "; may change while running" : "");
-  print_wrapped(out, "; ", line);
+  lls_print_wrapped(out, "; ", line);
   if (p->flags & LLS_PARAM_REQUIRED)
     fprintf(out, "; has no default, so set it:\n;%s =\n", p->name);
   else
@@ -86,7 +85,7 @@ static void print_section(FILE *out, const struct lls_plugin_module *module)
 {
   const struct lls_plugin *d = module->descriptor;
   fprintf(out, "\n[%s.%s]\n", lls_plugin_kind_name(d->kind), d->id);
-  print_wrapped(out, "; ", d->description);
+  lls_print_wrapped(out, "; ", d->description);
   print_params(out, &module->params);
 }
 
@@ -95,7 +94,7 @@ static void print_listing(FILE *out, const struct lls_plugin_module *module)
   const struct lls_plugin *d = module->descriptor;
   fprintf(out, "%s %s %s (%s)\n", lls_plugin_kind_name(d->kind), d->id, d->version,
           d->licence);
-  print_wrapped(out, "    ", d->description);
+  lls_print_wrapped(out, "    ", d->description);
   fprintf(out, "    %s\n", module->path);
   for (size_t i = 0; i < module->params.n; i++) {
     const struct lls_param *p = &module->params.params[i];
@@ -103,7 +102,7 @@ static void print_listing(FILE *out, const struct lls_plugin_module *module)
     fprintf(out, "    %s = %s (%s)\n", p->name,
             p->default_value != NULL ? p->default_value : "REQUIRED",
             lls_param_expected(p, expected, sizeof expected));
-    print_wrapped(out, "        ", p->sentence);
+    lls_print_wrapped(out, "        ", p->sentence);
   }
 }
 
@@ -112,7 +111,7 @@ void lls_help_config(FILE *out)
   fputs("; llmserve.ini: every key with its default\n", out);
   for (const struct lls_section *s = lls_sections; s->name != NULL; s++) {
     fprintf(out, "\n[%s]\n", s->name);
-    print_wrapped(out, "; ", s->sentence);
+    lls_print_wrapped(out, "; ", s->sentence);
     print_params(out, &s->table);
   }
   print_plugins(out, print_section);

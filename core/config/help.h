@@ -12,4 +12,7 @@ void lls_help_config(FILE *out);
  */
 void lls_help_plugins(FILE *out);
 
+/* Words of text, wrapped to a terminal's 80 columns, every line after the margin. */
+void lls_print_wrapped(FILE *out, const char *margin, const char *text);
+
 #endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the engine did: steps, preemptions, copies, and how the run looked over time. */
+#include "tools/report/internal.h"
+
+static void merge(struct lls_bin *into, const struct lls_bin *more)
+{
+  into->arrivals += more->arrivals;
+  into->tokens += more->tokens;
+  into->steps += more->steps;
+  into->batch_ns += more->batch_ns;
+  into->decode_ns += more->decode_ns;
+  into->waiting_ns += more->waiting_ns;
+  into->units_ns += more->units_ns;
+  into->busy_ns += more->busy_ns;
+  into->prefill_tokens += more->prefill_tokens;
+}
+
+/* Every two bins become one. */
+static void widen(struct lls_timeline *timeline)
+{
+  struct lls_bin *bins = timeline->bins;
+  for (int i = 0; i < LLS_TIMELINE_BINS / 2; i++) {
+    struct lls_bin pair = bins[2 * i];
+    merge(&pair, &bins[2 * i + 1]);
+    bins[i] = pair;
+  }
+  for (int i = LLS_TIMELINE_BINS / 2; i < LLS_TIMELINE_BINS; i++)
+    bins[i] = (struct lls_bin){0};
+  timeline->width_ns *= 2;
+}
+
+struct lls_bin *lls_timeline_at(struct lls_timeline *timeline, int64_t now_ns)
+{
+  int64_t at = now_ns < 0 ? 0 : now_ns;
+  while (at / timeline->width_ns >= LLS_TIMELINE_BINS)
+    widen(timeline);
+  return &timeline->bins[at / timeline->width_ns];
+}
+
+void lls_report_step(struct lls_report *report, const struct lls_report_step *step)
+{
+  struct lls_engine_totals *e = &report->engine;
+  struct lls_bin *bin = lls_timeline_at(&report->timeline, step->begin_ns);
+  double ns = (double)step->duration_ns;
+  e->steps++;
+  e->requests += step->requests;
+  e->decodes += step->decodes;
+  e->prefill_tokens += step->prefill_tokens;
+  if (step->requests > e->max_requests)
+    e->max_requests = step->requests;
+  if (step->used_units > e->max_units)
+    e->max_units = step->used_units;
+  e->busy_ns += ns;
+  e->requests_ns += ns * step->requests;
+  e->units_ns += ns * (double)step->used_units;
+  e->filled_ns += ns * (double)step->filled_units;
+  if (step->plan_ns != LLS_NEVER) {
+    e->plan_ns += (double)step->plan_ns;
+    e->planned_ns += ns;
+    lls_histogram_add(&e->plan, step->plan_ns);
+  }
+  merge(bin, &(struct lls_bin){.steps = 1,
+                               .batch_ns = ns * step->requests,
+                               .decode_ns = ns * step->decodes,
+                               .waiting_ns = ns * step->waiting,
+                               .units_ns = ns * (double)step->used_units,
+                               .busy_ns = ns,
+                               .prefill_tokens = step->prefill_tokens});
+}
+
+void lls_report_preemption(struct lls_report *report, enum lls_preempt_mode mode)
+{
+  report->engine.preemptions[mode]++;
+}
+
+void lls_report_bytes(struct lls_report *report, enum lls_copy_kind kind, uint64_t bytes)
+{
+  report->engine.bytes[kind] += bytes;
+}

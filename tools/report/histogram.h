@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A histogram of durations in constant memory: 64 equal buckets to each power of two of
+ * nanoseconds, so a percentile is off by less than 1/64 of itself. Mean and deviation are
+ * exact.
+ */
+#ifndef LLS_REPORT_HISTOGRAM_H
+#define LLS_REPORT_HISTOGRAM_H
+
+#include <stdint.h>
+
+#define LLS_HISTOGRAM_BUCKETS (59 * 64)
+
+struct lls_histogram { /* a zeroed one is empty */
+  uint64_t n;
+  double mean, squares; /* squares: sum of squared differences from the mean */
+  int64_t max;
+  uint64_t buckets[LLS_HISTOGRAM_BUCKETS];
+};
+
+void lls_histogram_add(struct lls_histogram *, int64_t ns);
+/* percent of 0..100; 0 where it is empty. */
+double lls_histogram_percentile(const struct lls_histogram *, double percent);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files behind report.h share. */
+#ifndef LLS_REPORT_INTERNAL_H
+#define LLS_REPORT_INTERNAL_H
+
+#include "tools/report/histogram.h"
+#include "tools/report/metrics.h"
+
+#define LLS_TIMELINE_BINS 512
+
+/* What happened in one piece of time. */
+struct lls_bin {
+  uint64_t arrivals, tokens, steps;
+  double batch_ns, decode_ns, waiting_ns, units_ns; /* each times how long it was so */
+  double busy_ns;
+  uint64_t prefill_tokens;
+};
+
+/* The whole run in a fixed number of bins, whose width doubles when time runs out. */
+struct lls_timeline {
+  int64_t width_ns;
+  struct lls_bin bins[LLS_TIMELINE_BINS];
+};
+
+struct lls_engine_totals {
+  uint64_t steps, requests, decodes, prefill_tokens;
+  uint32_t max_requests;
+  double busy_ns, requests_ns, units_ns, filled_ns; /* by time */
+  uint64_t max_units;
+  uint64_t preemptions[LLS_PREEMPT_DEFER + 1];   /* by enum lls_preempt_mode */
+  uint64_t bytes[LLS_COPY_DEVICE_TO_DEVICE + 1]; /* by enum lls_copy_kind */
+  double plan_ns, planned_ns; /* deciding, and the steps it was known of */
+  struct lls_histogram plan;
+};
+
+/* Deadlines that take the place of the items' own; LLS_NEVER: none. */
+struct lls_goodput {
+  bool set;
+  int64_t ttft_ns, tpot_ns, e2el_ns, itl_p99_ns, itl_max_ns;
+};
+
+struct lls_report {
+  const struct lls_workload *workload;
+  struct lls_report_options options;
+  struct lls_goodput goodput;
+  uint32_t n_percentiles;
+  double percentiles[LLS_PERCENTILES_MAX];
+  struct lls_outcome *outcomes; /* (n_outcomes) room for every item */
+  uint32_t n_outcomes;
+  struct lls_histogram gaps;
+  struct gap_buffer { /* of requests that ended, to be used again */
+    int64_t *data;
+    uint32_t capacity;
+  } * spare; /* (n_spare) */
+  uint32_t n_spare, spare_capacity;
+  uint64_t *tokens_by_second; /* (n_seconds) */
+  size_t n_seconds;
+  double *service; /* (n_tenants + 1) weighted tokens while requests arrived */
+  struct lls_engine_totals engine;
+  struct lls_timeline timeline;
+};
+
+struct lls_bin *lls_timeline_at(struct lls_timeline *, int64_t now_ns);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One JSON list of prompts with answers; the lengths are the tokeniser's.
+ *
+ *   sharegpt   {"conversations": [{"value": prompt}, {"value": answer}, ...]}: the first
+ *              two turns, as vLLM takes them; shorter conversations are left out
+ *   alpaca     {"instruction", "input", "output"}: instruction and input, by a blank line
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "tools/workload/reader.h"
+
+struct pair {
+  const json_t *prompt, *answer;
+  const json_t *more; /* appended to the prompt, or NULL */
+};
+
+static int bad_entry(const char *path, size_t index, const char *what,
+                     struct lls_error *err)
+{
+  return lls_fail(err, -EINVAL, "%s: entry %zu: %s", path, index, what);
+}
+
+/* 1: a pair; 0: an entry to leave out; -EINVAL: neither. */
+static int sharegpt_pair(const json_t *entry, struct pair *out)
+{
+  const json_t *turns = json_object_get(entry, "conversations");
+  if (!json_is_array(turns))
+    return -EINVAL;
+  if (json_array_size(turns) < 2)
+    return 0;
+  out->prompt = json_object_get(json_array_get(turns, 0), "value");
+  out->answer = json_object_get(json_array_get(turns, 1), "value");
+  return json_is_string(out->prompt) && json_is_string(out->answer) ? 1 : -EINVAL;
+}
+
+static int alpaca_pair(const json_t *entry, struct pair *out)
+{
+  out->prompt = json_object_get(entry, "instruction");
+  out->more = json_object_get(entry, "input");
+  out->answer = json_object_get(entry, "output");
+  return json_is_string(out->prompt) && json_is_string(out->answer) ? 1 : -EINVAL;
+}
+
+static int set_prompt(struct lls_rows *rows, struct lls_item *row,
+                      const struct pair *pair, struct lls_error *err)
+{
+  struct lls_text text = {0};
+  lls_text_append(&text, json_string_value(pair->prompt),
+                  json_string_length(pair->prompt));
+  if (json_is_string(pair->more) && json_string_length(pair->more) > 0) {
+    lls_text_puts(&text, "\n\n");
+    lls_text_append(&text, json_string_value(pair->more), json_string_length(pair->more));
+  }
+  int rc = text.failed ? lls_fail(err, -ENOMEM, "no memory for a prompt")
+                       : lls_row_text(rows, row, text.data, text.length, err);
+  lls_text_free(&text);
+  return rc;
+}
+
+/* A pair of which one side has no tokens is no request. */
+static int add_pair(struct lls_rows *rows, const struct pair *pair, struct lls_error *err)
+{
+  struct lls_item *row = lls_rows_add(rows);
+  if (row == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for more than %u rows", rows->n);
+  int rc = set_prompt(rows, row, pair, err);
+  if (rc == 0)
+    rc = lls_text_tokens(rows, json_string_value(pair->answer),
+                         json_string_length(pair->answer), &row->output_tokens, err);
+  if (rc == 0 && (row->prompt_tokens == 0 || row->output_tokens == 0))
+    rows->n--;
+  return rc;
+}
+
+static int read_entries(const json_t *list, bool sharegpt, const char *path,
+                        struct lls_rows *rows, struct lls_error *err)
+{
+  size_t index;
+  const json_t *entry;
+  json_array_foreach(list, index, entry)
+  {
+    struct pair pair = {0};
+    int rc = sharegpt ? sharegpt_pair(entry, &pair) : alpaca_pair(entry, &pair);
+    if (rc < 0)
+      return bad_entry(path, index,
+                       sharegpt ? "expected \"conversations\" with texts in \"value\""
+                                : "expected texts in \"instruction\" and \"output\"",
+                       err);
+    if (rc == 1 && (rc = add_pair(rows, &pair, err)) < 0)
+      return lls_fail_at(err, rc, "%s: entry %zu", path, index);
+  }
+  return 0;
+}
+
+int lls_read_chats(const char *format, const char *path, struct lls_rows *rows,
+                   struct lls_error *err)
+{
+  json_error_t why;
+  json_t *list = json_load_file(path, 0, &why);
+  int rc;
+  if (list == NULL && why.line < 0)
+    return lls_fail(err, -ENOENT, "%s: cannot be read", path);
+  if (list == NULL)
+    return lls_fail(err, -EINVAL, "%s:%d: not valid JSON: %s", path, why.line, why.text);
+  bool sharegpt = strcmp(format, "sharegpt") == 0 ||
+                  (strcmp(format, "auto") == 0 &&
+                   json_object_get(json_array_get(list, 0), "conversations") != NULL);
+  if (!json_is_array(list))
+    rc = lls_fail(err, -EINVAL, "%s: expected one JSON list", path);
+  else
+    rc = read_entries(list, sharegpt, path, rows, err);
+  json_decref(list);
+  return rc;
+}

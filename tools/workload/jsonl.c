@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lines of JSON objects. Which format it is shows in the first one's keys:
+ *
+ *   mooncake       timestamp (ms), input_length, output_length, hash_ids (512 tokens
+ * each) llmservingsim  input_toks, output_toks, arrival_time_ns or arrival_time (s, wall
+ *                  clock), input_tok_ids
+ *   custom         prompt (text), output_tokens or --output-len
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/workload/reader.h"
+
+#define MOONCAKE_BLOCK    512
+#define MOONCAKE_GRAIN_NS (3 * LLS_NS_PER_S) /* its times are multiples of 3 s */
+#define CUSTOM_OUTPUT     256                /* vLLM's --custom-output-len */
+#define TIME_MAX_S        1e10
+
+struct lines {
+  struct lls_place place;
+  struct lls_rows *rows;
+  struct lls_error *err;
+  double first_s; /* of a wall clock; NaN until the first line */
+};
+
+typedef int (*object_reader)(struct lines *, const json_t *, struct lls_item *);
+
+/* ---- values ---------------------------------------------------------------------------
+ */
+
+static int read_number(struct lines *l, const json_t *object, const char *key,
+                       double least, double most, double *out)
+{
+  const json_t *value = json_object_get(object, key);
+  if (!json_is_number(value))
+    return lls_bad(&l->place, l->err, "\"%s\": expected a number, found %s", key,
+                   value == NULL ? "nothing" : "something else");
+  *out = json_number_value(value);
+  if (!(*out >= least && *out <= most))
+    return lls_bad(&l->place, l->err, "\"%s\": expected %.15g to %.15g, found %.15g", key,
+                   least, most, *out);
+  return 0;
+}
+
+static int read_count(struct lines *l, const json_t *object, const char *key,
+                      uint32_t *out)
+{
+  double value = 0;
+  int rc = read_number(l, object, key, 1, LLS_LENGTH_MAX, &value);
+  *out = (uint32_t)value;
+  return rc;
+}
+
+static int no_memory(struct lines *l)
+{
+  return lls_bad(&l->place, l->err, "no memory for more than %u rows", l->rows->n);
+}
+
+/* ---- formats --------------------------------------------------------------------------
+ */
+
+static int read_hashes(struct lines *l, const json_t *list, struct lls_item *row)
+{
+  size_t n = json_array_size(list);
+  if (list != NULL && !json_is_array(list))
+    return lls_bad(&l->place, l->err, "\"hash_ids\": expected a list of whole numbers");
+  uint64_t *hashes = lls_arena_take(l->rows->arena, n * sizeof *hashes);
+  if (hashes == NULL)
+    return no_memory(l);
+  for (size_t i = 0; i < n; i++) {
+    if (!json_is_integer(json_array_get(list, i)))
+      return lls_bad(&l->place, l->err, "\"hash_ids\": expected a list of whole numbers");
+    hashes[i] = (uint64_t)json_integer_value(json_array_get(list, i));
+  }
+  row->hashes = hashes;
+  row->n_hashes = (uint32_t)n;
+  row->hash_tokens = MOONCAKE_BLOCK;
+  return 0;
+}
+
+static int read_mooncake(struct lines *l, const json_t *object, struct lls_item *row)
+{
+  double ms = 0;
+  int rc = read_number(l, object, "timestamp", 0, TIME_MAX_S * 1e3, &ms);
+  if (rc == 0)
+    rc = read_count(l, object, "input_length", &row->prompt_tokens);
+  if (rc == 0)
+    rc = read_count(l, object, "output_length", &row->output_tokens);
+  row->arrival_ns = llround(ms * 1e6);
+  return rc == 0 ? read_hashes(l, json_object_get(object, "hash_ids"), row) : rc;
+}
+
+static int read_ids(struct lines *l, const json_t *list, struct lls_item *row)
+{
+  size_t n = json_array_size(list);
+  if (list == NULL)
+    return 0;
+  if (!json_is_array(list) || n != row->prompt_tokens)
+    return lls_bad(&l->place, l->err,
+                   "\"input_tok_ids\": expected a list of %u token ids",
+                   row->prompt_tokens);
+  int32_t *ids = lls_arena_take(l->rows->arena, n * sizeof *ids);
+  if (ids == NULL)
+    return no_memory(l);
+  for (size_t i = 0; i < n; i++) {
+    json_int_t id = json_integer_value(json_array_get(list, i));
+    if (!json_is_integer(json_array_get(list, i)) || id < 0 || id > INT32_MAX)
+      return lls_bad(&l->place, l->err, "\"input_tok_ids\": entry %zu is no token id", i);
+    ids[i] = (int32_t)id;
+  }
+  row->ids = ids;
+  return 0;
+}
+
+static int read_llmservingsim(struct lines *l, const json_t *object, struct lls_item *row)
+{
+  bool wall = json_object_get(object, "arrival_time_ns") == NULL;
+  double at = 0;
+  int rc = read_number(l, object, wall ? "arrival_time" : "arrival_time_ns", 0,
+                       wall ? TIME_MAX_S : 0x1p62, &at);
+  if (rc == 0)
+    rc = read_count(l, object, "input_toks", &row->prompt_tokens);
+  if (rc == 0)
+    rc = read_count(l, object, "output_toks", &row->output_tokens);
+  if (rc < 0)
+    return rc;
+  if (wall && isnan(l->first_s))
+    l->first_s = at;
+  row->arrival_ns = wall ? llround((at - l->first_s) * LLS_NS_PER_S) : llround(at);
+  if (row->arrival_ns < 0)
+    return lls_bad(&l->place, l->err, "\"arrival_time\": is before the first line's");
+  return read_ids(l, json_object_get(object, "input_tok_ids"), row);
+}
+
+static int read_custom(struct lines *l, const json_t *object, struct lls_item *row)
+{
+  const json_t *prompt = json_object_get(object, "prompt");
+  if (!json_is_string(prompt) || json_string_length(prompt) == 0)
+    return lls_bad(&l->place, l->err, "\"prompt\": expected a text");
+  row->output_tokens = CUSTOM_OUTPUT;
+  if (json_object_get(object, "output_tokens") != NULL) {
+    int rc = read_count(l, object, "output_tokens", &row->output_tokens);
+    if (rc < 0)
+      return rc;
+  }
+  int rc = lls_row_text(l->rows, row, json_string_value(prompt),
+                        json_string_length(prompt), l->err);
+  return rc < 0 ? lls_fail_at(l->err, rc, "%s:%u", l->place.file, l->place.line) : 0;
+}
+
+/* ---- lines ----------------------------------------------------------------------------
+ */
+
+static const struct {
+  const char *name;
+  const char *key; /* that only this format has */
+  object_reader reader;
+  bool timed;
+  int64_t grain_ns;
+} formats[] = {
+    {"mooncake", "input_length", read_mooncake, true, MOONCAKE_GRAIN_NS},
+    {"timed_trace", "input_length", read_mooncake, true, 0},
+    {"llmservingsim", "input_toks", read_llmservingsim, true, 0},
+    {"custom", "prompt", read_custom, false, 0},
+};
+
+#define N_FORMATS (sizeof formats / sizeof *formats)
+
+static size_t find_format(const char *name, const json_t *first)
+{
+  size_t i = 0;
+  while (i < N_FORMATS &&
+         (strcmp(name, "auto") == 0 ? json_object_get(first, formats[i].key) == NULL
+                                    : strcmp(name, formats[i].name) != 0))
+    i++;
+  return i;
+}
+
+static int read_line(struct lines *l, const char *text, size_t length, const char *name,
+                     size_t *format)
+{
+  json_error_t why;
+  json_t *object = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
+  if (!json_is_object(object)) {
+    json_decref(object);
+    return lls_bad(&l->place, l->err, "expected a JSON object: %s",
+                   object == NULL ? why.text : "found something else");
+  }
+  if (*format == N_FORMATS)
+    *format = find_format(name, object);
+  int rc = 0;
+  struct lls_item *row = NULL;
+  if (*format == N_FORMATS)
+    rc = lls_bad(
+        &l->place, l->err,
+        "expected the keys of mooncake (input_length), llmservingsim (input_toks) "
+        "or custom (prompt)");
+  else if ((row = lls_rows_add(l->rows)) == NULL)
+    rc = no_memory(l);
+  else
+    rc = formats[*format].reader(l, object, row);
+  json_decref(object);
+  return rc;
+}
+
+static int read_lines(struct lines *l, FILE *file, const char *name)
+{
+  size_t format = N_FORMATS, capacity = 0;
+  char *line = NULL;
+  int rc = 0;
+  for (ssize_t length; rc == 0 && (length = getline(&line, &capacity, file)) >= 0;) {
+    l->place.line++;
+    if (strspn(line, " \t\r\n") < (size_t)length)
+      rc = read_line(l, line, (size_t)length, name, &format);
+  }
+  if (rc == 0 && ferror(file))
+    rc = lls_bad(&l->place, l->err, "cannot be read: %s", strerror(errno));
+  free(line);
+  if (rc == 0 && format < N_FORMATS) {
+    l->rows->timed = formats[format].timed;
+    l->rows->grain_ns = formats[format].grain_ns;
+  }
+  return rc;
+}
+
+int lls_read_jsonl(const char *format, const char *path, struct lls_rows *rows,
+                   struct lls_error *err)
+{
+  struct lines lines = {
+      .place = {.file = path}, .rows = rows, .err = err, .first_s = NAN};
+  FILE *file = fopen(path, "r");
+  if (file == NULL)
+    return lls_fail(err, -errno, "%s: cannot be read: %s", path, strerror(errno));
+  int rc = read_lines(&lines, file, format);
+  fclose(file);
+  return rc;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A workload as our own CSV; see csv.c for the columns. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/workload/workload.h"
+
+static void print_deadline(FILE *out, int64_t ns)
+{
+  if (ns == LLS_NEVER)
+    fputc(',', out);
+  else
+    fprintf(out, ",%" PRId64 ".%06" PRId64, ns / 1000000, ns % 1000000);
+}
+
+static void print_item(FILE *out, const struct lls_item *item)
+{
+  static const char *const classes[] = {"", "realtime", "best_effort"};
+  fprintf(out, "%" PRId64 ",%u,%u,%u,%s,%d,%u,%s", item->arrival_ns, item->prompt_tokens,
+          item->output_tokens, item->max_new_tokens, classes[item->request_class],
+          item->priority, item->tenant, item->label);
+  print_deadline(out, item->slo.ttft_ns);
+  print_deadline(out, item->slo.tbt_ns);
+  print_deadline(out, item->slo.tpot_ns);
+  print_deadline(out, item->slo.completion_ns);
+  fputc('\n', out);
+}
+
+int lls_workload_write(const struct lls_workload *workload, const char *path,
+                       struct lls_error *err)
+{
+  FILE *out = fopen(path, "w");
+  if (out == NULL)
+    return lls_fail(err, -errno, "%s: cannot be written: %s", path, strerror(errno));
+  fputs(
+      "arrival_ns,prompt_tokens,output_tokens,max_new_tokens,class,priority,tenant,label,"
+      "ttft_ms,tbt_ms,tpot_ms,completion_ms\n",
+      out);
+  for (uint32_t i = 0; i < workload->n_items; i++)
+    if (workload->items[i].batch == 0)
+      print_item(out, &workload->items[i]);
+  int failed = ferror(out);
+  if (fclose(out) != 0 || failed)
+    return lls_fail(err, -EIO, "%s: cannot be written", path);
+  return 0;
+}
