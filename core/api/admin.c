@@ -8,8 +8,10 @@
 #include "config.h"
 #include "core/api/internal.h"
 
-/* Somebody who asked for a reload and waits for its outcome. */
+/* Somebody who asked for a reload and waits for its outcome: of one that read the file
+ * after they asked, not of one under way then. */
 struct lls_admin_wait {
+  uint64_t reload; /* its number */
   struct lls_api *api;
   struct lls_http_exchange *exchange;
   struct lls_admin_wait *prev, *next;
@@ -136,6 +138,7 @@ void lls_handle_admin_reload(void *context, struct lls_http_exchange *exchange)
   }
   wait->api = api;
   wait->exchange = exchange;
+  wait->reload = api->config.admin.state->reloads_begun + 1;
   exchange->owner = wait;
   exchange->on_gone = on_gone;
   DL_APPEND(api->admin_waits, wait);
@@ -146,6 +149,8 @@ void lls_api_reloaded(struct lls_api *api)
 {
   struct lls_admin_wait *wait, *next;
   DL_FOREACH_SAFE (api->admin_waits, wait, next) {
+    if (wait->reload > api->config.admin.state->reloads_begun)
+      continue;
     struct lls_http_exchange *exchange = wait->exchange;
     exchange->on_gone = NULL;
     on_gone(wait);

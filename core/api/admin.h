@@ -14,6 +14,7 @@ struct lls_admin_state {
   const struct lls_config *config; /* what runs */
   uint64_t generation; /* 1 from the start, + 1 with each reload that worked */
   uint64_t reloads, reloads_refused;
+  uint64_t reloads_begun;        /* at most one is under way */
   int64_t started_s, reloaded_s; /* Unix time; 0 = never */
   bool reload_good;
   char reload_message[LLS_ERROR_MAX]; /* what changed, or why nothing did */

@@ -70,8 +70,8 @@ static bool can_reconfigure(const struct lls_plugin_module *m)
   }
 }
 
-enum lls_policy_change lls_policy_compare(const struct lls_policy *running,
-                                          const struct lls_policy *wanted)
+static enum lls_policy_change compare_policy(const struct lls_policy *running,
+                                             const struct lls_policy *wanted)
 {
   const struct lls_param_table *table = &running->module->params;
   enum lls_policy_change change = LLS_POLICY_SAME;
@@ -88,12 +88,22 @@ enum lls_policy_change lls_policy_compare(const struct lls_policy *running,
   return change;
 }
 
+struct lls_config_change lls_config_compare(const struct lls_config *running,
+                                            const struct lls_config *wanted)
+{
+  return (struct lls_config_change){
+      .scheduler = compare_policy(&running->scheduler, &wanted->scheduler),
+      .cache = compare_policy(&running->cache_manager, &wanted->cache_manager),
+      .predictor = compare_policy(&running->predictor, &wanted->predictor),
+  };
+}
+
 static void describe_policy(const struct lls_policy *running,
-                            const struct lls_policy *wanted, char *text, size_t size)
+                            const struct lls_policy *wanted,
+                            enum lls_policy_change change, char *text, size_t size)
 {
   const struct lls_plugin *a = running->module->descriptor;
   const struct lls_plugin *b = wanted->module->descriptor;
-  enum lls_policy_change change = lls_policy_compare(running, wanted);
   size_t used = strlen(text);
   if (change == LLS_POLICY_SAME)
     return;
@@ -102,17 +112,22 @@ static void describe_policy(const struct lls_policy *running,
   used = strlen(text);
   if (change == LLS_POLICY_RENEWED)
     snprintf(text + used, size - used, " has new parameters");
+  else if (lls_image_equal(&running->module->image, &wanted->module->image))
+    snprintf(text + used, size - used, " created anew");
   else
     snprintf(text + used, size - used, " replaced by %s %s", b->id, b->version);
 }
 
 void lls_config_describe_change(const struct lls_config *running,
-                                const struct lls_config *wanted, char *text, size_t size)
+                                const struct lls_config *wanted,
+                                const struct lls_config_change *change, char *text,
+                                size_t size)
 {
   text[0] = '\0';
-  describe_policy(&running->scheduler, &wanted->scheduler, text, size);
-  describe_policy(&running->cache_manager, &wanted->cache_manager, text, size);
-  describe_policy(&running->predictor, &wanted->predictor, text, size);
+  describe_policy(&running->scheduler, &wanted->scheduler, change->scheduler, text, size);
+  describe_policy(&running->cache_manager, &wanted->cache_manager, change->cache, text,
+                  size);
+  describe_policy(&running->predictor, &wanted->predictor, change->predictor, text, size);
   if (text[0] == '\0')
     snprintf(text, size, "policies as before");
 }

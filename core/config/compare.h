@@ -16,11 +16,17 @@ enum lls_policy_change {
   LLS_POLICY_REPLACED, /* other code, or parameters it only takes at create */
 };
 
-enum lls_policy_change lls_policy_compare(const struct lls_policy *running,
-                                          const struct lls_policy *wanted);
+struct lls_config_change {
+  enum lls_policy_change scheduler, cache, predictor;
+};
 
-/* "scheduler: fcfs 1.0 replaced by sarathi 1.0; ...", "nothing" if it is the same. */
+struct lls_config_change lls_config_compare(const struct lls_config *running,
+                                            const struct lls_config *wanted);
+
+/* "scheduler: fcfs 1.0 replaced by sarathi 1.0; ...", "policies as before" if nothing. */
 void lls_config_describe_change(const struct lls_config *running,
-                                const struct lls_config *wanted, char *text, size_t size);
+                                const struct lls_config *wanted,
+                                const struct lls_config_change *, char *text,
+                                size_t size);
 
 #endif

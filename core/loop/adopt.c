@@ -50,7 +50,8 @@ static void start_again(struct lls_instance *in, struct lls_live *live)
   v->cached_tokens = v->missing_tokens = v->shared_tokens = 0;
   v->residency = LLS_RESIDENT_NONE;
   v->form = LLS_FORM_NONE;
-  v->queue_enter_ns = lls_instance_now(in);
+  if (v->state != LLS_WAITING)
+    v->queue_enter_ns = lls_instance_now(in);
   lls_instance_set_state(in, live, LLS_WAITING);
 }
 
@@ -66,6 +67,20 @@ static bool knows(struct lls_instance *in, const struct lls_live *live)
   return false;
 }
 
+/* The new cache manager can't hold it. Only a scheduler that knows it hears of its end.
+ */
+static void end_refused(struct lls_instance *in, struct lls_live *live, int rc)
+{
+  struct lls_policies *p = &in->policies;
+  lls_log(in->log, LLS_LOG_WARNING, p->cache_host->name, "request %llu refused: %s",
+          (unsigned long long)live->view.id, lls_error_text(&p->cache_host->failure, rc));
+  if ((!in->adopt.scheduler || in->adopt.scheduler_imported) && !p->scheduler_off &&
+      p->scheduler->on_finish != NULL)
+    p->scheduler->on_finish(p->scheduler_self, &live->view, LLS_FINISH_CAPACITY);
+  live->announced = false;
+  lls_instance_finish(in, live, LLS_FINISH_CAPACITY);
+}
+
 /* False: the new cache manager refuses the request, which has ended. */
 static bool adopt_by_cache(struct lls_instance *in, struct lls_live *live)
 {
@@ -76,13 +91,9 @@ static bool adopt_by_cache(struct lls_instance *in, struct lls_live *live)
   }
   start_again(in, live);
   int rc = p->cache->admit(p->cache_self, &live->view);
-  if (rc == 0)
-    return true;
-  lls_log(in->log, LLS_LOG_WARNING, p->cache_host->name, "request %llu refused: %s",
-          (unsigned long long)live->view.id, lls_error_text(&p->cache_host->failure, rc));
-  live->announced = false;
-  lls_instance_finish(in, live, LLS_FINISH_CAPACITY);
-  return false;
+  if (rc < 0)
+    end_refused(in, live, rc);
+  return rc == 0;
 }
 
 static void adopt_by_scheduler(struct lls_instance *in, struct lls_live *live)

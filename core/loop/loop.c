@@ -193,6 +193,8 @@ void lls_loop_destroy(struct lls_loop *l)
     pthread_join(l->thread, NULL);
   }
   if (l->created) {
+    if (l->instance.adopt.any)
+      lls_instance_adopt(&l->instance);
     lls_instance_finish_all(&l->instance, LLS_FINISH_CANCELLED);
     lls_outbox_publish(&l->outbox);
     const struct lls_event_buffer *events = lls_outbox_take(&l->outbox);

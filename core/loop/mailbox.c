@@ -99,12 +99,13 @@ void lls_inbox_release(struct lls_inbox *in)
 void lls_inbox_park(struct lls_inbox *in, void (*wake)(void *context), void *context)
 {
   pthread_mutex_lock(&in->lock);
-  if (in->hold) {
-    in->parked = true;
-    wake(context);
-  }
-  while (in->hold && !in->stop)
+  while (in->hold && !in->stop) {
+    if (!in->parked) { /* again, where a hold came before this thread saw the release */
+      in->parked = true;
+      wake(context);
+    }
     pthread_cond_wait(&in->filled, &in->lock);
+  }
   pthread_mutex_unlock(&in->lock);
 }
 

@@ -76,8 +76,14 @@ static uint32_t renewals(const struct lls_policies *p,
   return n;
 }
 
-/* All of them or none: a policy refuses parameters, and those before it get back theirs.
- */
+/* The first n get back their parameters. */
+static void undo(const struct renewal *list, uint32_t n)
+{
+  while (n-- > 0)
+    list[n].reconfigure(list[n].self, list[n].before);
+}
+
+/* All of them or none. */
 static int reconfigure(const struct renewal *list, uint32_t n, struct lls_error *err)
 {
   for (uint32_t i = 0; i < n; i++) {
@@ -87,8 +93,7 @@ static int reconfigure(const struct renewal *list, uint32_t n, struct lls_error 
       continue;
     lls_fail(err, rc, "%s refuses its new parameters: %s", r->name,
              lls_error_text(r->failure, rc));
-    while (i-- > 0)
-      list[i].reconfigure(list[i].self, list[i].before);
+    undo(list, i);
     return rc;
   }
   return 0;
@@ -202,10 +207,16 @@ static int approve(struct lls_instance *in, const struct lls_policies *next,
                    struct lls_error *err)
 {
   struct renewal list[3];
-  int rc = lls_setup_check(in, next, preempt_mode, err);
+  uint32_t n = renewals(&in->policies, chosen, list);
+  int rc = reconfigure(list, n, err); /* first: caps may follow from parameters */
+  if (rc < 0)
+    return rc;
+  rc = lls_setup_check(in, next, preempt_mode, err);
   if (rc == 0 && next->scheduler_host != in->policies.scheduler_host)
     rc = lls_setup_calibrate(in, next, err);
-  return rc < 0 ? rc : reconfigure(list, renewals(&in->policies, chosen, list), err);
+  if (rc < 0)
+    undo(list, n);
+  return rc;
 }
 
 /* The parameters that staying policies have now. */

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,7 +31,7 @@ static int copy_all(int from, int to)
 static int open_file(const char *path, int *out, struct lls_error *err)
 {
   struct stat st;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
   if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
@@ -62,6 +63,46 @@ static int copy_file(const char *path, int *out, struct lls_error *err)
   return 0;
 }
 
+/* ---- is it whole? ------------------------------------------------------------------ */
+
+static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
+{
+  return at < INT64_MAX && pread(fd, out, bytes, (off_t)at) == (ssize_t)bytes;
+}
+
+/* Is every segment in the file? */
+static bool has_segments(int fd, const ElfW(Ehdr) * head, uint64_t file_bytes)
+{
+  for (uint32_t i = 0; i < head->e_phnum; i++) {
+    ElfW(Phdr) segment;
+    if (!read_at(fd, &segment, sizeof segment, head->e_phoff + i * sizeof segment))
+      return false;
+    if (segment.p_type == PT_LOAD && (segment.p_offset > file_bytes ||
+                                      segment.p_filesz > file_bytes - segment.p_offset))
+      return false;
+  }
+  return true;
+}
+
+/* The dynamic linker believes the headers and dies of SIGBUS where a file ends before
+ * them: of a linker still at work, or of a full disk. What is no ELF it refuses itself.
+ */
+static bool is_whole(int fd)
+{
+  ElfW(Ehdr) head;
+  struct stat st;
+  if (fstat(fd, &st) < 0 || !read_at(fd, &head, sizeof head, 0) ||
+      memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+      head.e_phentsize != sizeof(ElfW(Phdr)))
+    return true;
+  uint64_t bytes = (uint64_t)st.st_size;
+  uint64_t sections = (uint64_t)head.e_shnum * head.e_shentsize; /* come last */
+  return head.e_shoff <= bytes && sections <= bytes - head.e_shoff &&
+         has_segments(fd, &head, bytes);
+}
+
+/* ---- opening ----------------------------------------------------------------------- */
+
 /* dlerror's sentence without the copy's name, which tells nobody anything. */
 static const char *reason(const char *copy)
 {
@@ -78,6 +119,13 @@ int lls_image_open(const char *path, struct lls_image *out, struct lls_error *er
   int rc = copy_file(path, &out->fd, err);
   if (rc < 0)
     return rc;
+  if (!is_whole(out->fd)) {
+    close(out->fd);
+    return lls_fail(err, -ENOEXEC,
+                    "%s: cannot load: the file ends before its contents: is it still "
+                    "being written?",
+                    path);
+  }
   snprintf(copy, sizeof copy, "/proc/self/fd/%d", out->fd);
   out->handle = dlopen(copy, RTLD_NOW | RTLD_LOCAL);
   if (out->handle != NULL)

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/config/compare.h"
-
 /* ---- the outcome ------------------------------------------------------------------- */
 
 static void record(struct server *s, bool good, const char *message)
@@ -45,9 +43,10 @@ static void record_errors(struct server *s, const struct lls_config_errors *erro
 /* ---- the change -------------------------------------------------------------------- */
 
 static struct lls_loop_policy choose(const struct lls_policy *running,
-                                     const struct lls_policy *wanted)
+                                     const struct lls_policy *wanted,
+                                     enum lls_policy_change change)
 {
-  switch (lls_policy_compare(running, wanted)) {
+  switch (change) {
   case LLS_POLICY_SAME:
     return (struct lls_loop_policy){0};
   case LLS_POLICY_RENEWED:
@@ -58,10 +57,10 @@ static struct lls_loop_policy choose(const struct lls_policy *running,
 }
 
 /* Code that stays moves into the new configuration, what it replaces into the old one. */
-static void keep(struct lls_policy *running, struct lls_policy *wanted)
+static void keep(struct lls_policy *running, struct lls_policy *wanted,
+                 enum lls_policy_change change)
 {
   struct lls_policy was = *running;
-  enum lls_policy_change change = lls_policy_compare(running, wanted);
   if (change == LLS_POLICY_REPLACED)
     return;
   running->module = wanted->module;
@@ -75,9 +74,9 @@ static void keep(struct lls_policy *running, struct lls_policy *wanted)
 static void take_over(struct server *s)
 {
   struct lls_config *c = s->config;
-  keep(&c->scheduler, &s->wanted.scheduler);
-  keep(&c->cache_manager, &s->wanted.cache_manager);
-  keep(&c->predictor, &s->wanted.predictor);
+  keep(&c->scheduler, &s->wanted.scheduler, s->change.scheduler);
+  keep(&c->cache_manager, &s->wanted.cache_manager, s->change.cache);
+  keep(&c->predictor, &s->wanted.predictor, s->change.predictor);
   lls_config_free(c);
   *c = s->wanted;
   s->log.level = (uint32_t)c->server.log_level;
@@ -86,13 +85,26 @@ static void take_over(struct server *s)
   lls_api_set_limits(s->api, &limits);
 }
 
+/* A scheduler that was switched off knows nothing of what runs: it begins anew. */
+static struct lls_config_change compare(const struct server *s)
+{
+  struct lls_loop_status status;
+  struct lls_config_change change = lls_config_compare(s->config, &s->wanted);
+  lls_loop_status(s->loop, &status);
+  if (status.fallen_back)
+    change.scheduler = LLS_POLICY_REPLACED;
+  return change;
+}
+
 static int begin(struct server *s, struct lls_error *err)
 {
   const struct lls_config *c = s->config, *w = &s->wanted;
+  const struct lls_config_change *by = &s->change;
+  s->change = compare(s);
   struct lls_loop_change change = {
-      .policies = {.scheduler = choose(&c->scheduler, &w->scheduler),
-                   .cache = choose(&c->cache_manager, &w->cache_manager),
-                   .predictor = choose(&c->predictor, &w->predictor)},
+      .policies = {.scheduler = choose(&c->scheduler, &w->scheduler, by->scheduler),
+                   .cache = choose(&c->cache_manager, &w->cache_manager, by->cache),
+                   .predictor = choose(&c->predictor, &w->predictor, by->predictor)},
       .strikes = (uint32_t)w->plugins.strikes,
       .plan_budget_ns = w->plugins.plan_budget,
   };
@@ -108,6 +120,7 @@ void server_reload(struct server *s)
     s->reload_again = true;
     return;
   }
+  s->admin.reloads_begun++;
   if (s->stopping) {
     record(s, false, "the server is shutting down");
     return;
@@ -134,7 +147,8 @@ void server_reload_continue(struct server *s)
     return;
   s->reloading = false;
   if (rc == 0) {
-    lls_config_describe_change(s->config, &s->wanted, message, sizeof message);
+    lls_config_describe_change(s->config, &s->wanted, &s->change, message,
+                               sizeof message);
     take_over(s);
     record(s, true, message);
   } else {

@@ -14,7 +14,7 @@
 #include <uv.h>
 
 #include "core/api/api.h"
-#include "core/config/config.h"
+#include "core/config/compare.h"
 #include "core/engine/engine.h"
 #include "core/loop/loop.h"
 #include "core/obs/log.h"
@@ -34,6 +34,7 @@ struct server {
   struct lls_admin_state admin;
 
   struct lls_config wanted; /* of the reload under way */
+  struct lls_config_change change;
   bool reloading;
   bool reload_again; /* it was asked for while one was under way */
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- refused ---- */
@@ -100,6 +101,37 @@ static void test_what_is_no_shared_object_is_refused(void **state)
   assert_non_null(strstr(err.text, ": cannot open: No such file or directory"));
   assert_int_equal(lls_plugin_open(LLS_KIND_CACHE, "/tmp", &module, &err), -EINVAL);
   assert_string_equal(err.text, "/tmp: expected a shared object, found no regular file");
+}
+
+static void copy_part(const char *from, const char *to, size_t bytes)
+{
+  static char buffer[1 << 20];
+  FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+  assert_true(in != NULL && out != NULL);
+  size_t n = fread(buffer, 1, bytes, in);
+  assert_int_equal(fwrite(buffer, 1, n, out), n);
+  fclose(in);
+  assert_int_equal(fclose(out), 0);
+}
+
+/* A linker that is not done yet, a full disk: the dynamic linker would trust the headers
+ * and die of SIGBUS. */
+static void test_half_written_files_are_refused(void **state)
+{
+  (void)state;
+  struct lls_plugin_module *module;
+  char from[PATH_MAX + 64], path[] = "/tmp/llmserve-test-XXXXXX";
+  struct stat st;
+  snprintf(from, sizeof from, "%s/scheduler_good.so", fixture_folder());
+  assert_int_equal(stat(from, &st), 0);
+  close(mkstemp(path));
+  for (off_t bytes = 0; bytes < st.st_size; bytes += bytes < 1024 ? 64 : 512) {
+    struct lls_error err = {0};
+    copy_part(from, path, (size_t)bytes);
+    assert_int_equal(lls_plugin_open(LLS_KIND_SCHEDULER, path, &module, &err), -ENOEXEC);
+    assert_non_null(strstr(err.text, path));
+  }
+  unlink(path);
 }
 
 static void test_unknown_name_is_told_the_nearest(void **state)
@@ -201,6 +233,7 @@ int main(void)
       cmocka_unit_test(test_structs_that_end_early_are_refused),
       cmocka_unit_test(test_caches_and_predictors_are_refused),
       cmocka_unit_test(test_what_is_no_shared_object_is_refused),
+      cmocka_unit_test(test_half_written_files_are_refused),
       cmocka_unit_test(test_unknown_name_is_told_the_nearest),
       cmocka_unit_test(test_good_plugin_is_open_and_described),
       cmocka_unit_test(test_every_kind_has_a_good_one),

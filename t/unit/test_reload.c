@@ -241,6 +241,23 @@ static void test_the_step_thread_parks_for_it(void **state)
   end(&s);
 }
 
+/* The next reload asks the step thread to park before it has seen the release. */
+static void test_reloads_follow_each_other_at_once(void **state)
+{
+  (void)state;
+  struct scene s;
+  begin(&s, true);
+  struct lls_loop_policy turns[] = {load(&s, LLS_KIND_SCHEDULER, "sarathi", NULL),
+                                    load(&s, LLS_KIND_SCHEDULER, "fcfs", NULL)};
+  for (int i = 0; i < 500; i++)
+    reload_or_fail(&s, (struct lls_loop_policies){.scheduler = turns[i % 2]});
+  while (!lls_loop_idle(s.h.loop))
+    lls_loop_events(s.h.loop, on_event, NULL);
+  for (int i = 0; i < CLIENTS; i++)
+    assert_reference_text(&s.clients[i]);
+  end(&s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -250,6 +267,7 @@ int main(void)
       cmocka_unit_test(test_a_running_policy_takes_other_parameters),
       cmocka_unit_test(test_what_fails_leaves_all_as_it_was),
       cmocka_unit_test(test_the_step_thread_parks_for_it),
+      cmocka_unit_test(test_reloads_follow_each_other_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
