@@ -344,7 +344,9 @@ void lls_cpu_attention(struct lls_device *device, const struct lls_attention_sha
       .qkv = qkv,
       .columns = (size_t)(shape->heads + 2 * shape->kv_heads) * shape->head_dim,
       .out = out,
-      .attend = shape->head_dim % 8 == 0 ? k->attend : k->attend_any,
+      .attend = shape->head_dim % 8 != 0             ? k->attend_any
+                : d->pool->shape.element == LLS_BF16 ? k->attend_bf16
+                                                     : k->attend,
       .parts = d->shared,
       .parts_size = d->n_threads * PARTS_BYTES / sizeof(float),
       .items = (struct item *)((char *)d->shared + d->n_threads * PARTS_BYTES),

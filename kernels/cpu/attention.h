@@ -61,6 +61,9 @@ struct lls_cpu_attention_kernels {
    * aligned. */
   void (*attend)(const struct lls_attention_task *, uint32_t begin, uint32_t end,
                  const struct lls_attention_state *out, void *scratch);
+  /* The same for a cache of bf16. */
+  void (*attend_bf16)(const struct lls_attention_task *, uint32_t begin, uint32_t end,
+                      const struct lls_attention_state *out, void *scratch);
   /* The same for any head_dim; always the plain one. */
   void (*attend_any)(const struct lls_attention_task *, uint32_t begin, uint32_t end,
                      const struct lls_attention_state *out, void *scratch);
@@ -70,6 +73,7 @@ void lls_cpu_attention_generic(struct lls_cpu_attention_kernels *);
 #ifdef __x86_64__
 void lls_cpu_attention_avx2(struct lls_cpu_attention_kernels *);
 void lls_cpu_attention_avx512(struct lls_cpu_attention_kernels *);
+void lls_cpu_attention_amx(struct lls_cpu_attention_kernels *);
 #endif
 
 #endif

@@ -5,4 +5,5 @@
 void lls_cpu_attention_avx2(struct lls_cpu_attention_kernels *k)
 {
   k->attend = attend;
+  k->attend_bf16 = attend;
 }

@@ -88,5 +88,6 @@ static void attend(const struct lls_attention_task *t, uint32_t begin, uint32_t 
 void lls_cpu_attention_generic(struct lls_cpu_attention_kernels *k)
 {
   k->attend = attend;
+  k->attend_bf16 = attend;
   k->attend_any = attend;
 }

@@ -20,8 +20,9 @@
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/simd.h"
 
-#define ROWS 6 /* most queries of a product: 6 x 2 sums and 2 + 1 operands in registers  \
-                */
+#define ROWS                                                                             \
+  6 /* most queries of a product: 6 x 2 sums and 2 + 1 operands in registers             \
+     */
 
 /* From row to row of a tile; not a power of two, which would be one set of the cache. */
 #define K_STRIDE           (TILE + 16)
@@ -43,24 +44,6 @@ struct matrix {
   float *at;
   size_t stride; /* from row to row */
 };
-
-/* The next tile's vectors, asked for in small helpings between products: a core can wait
- * for some 20 lines at a time, and blocks lie anywhere, which it cannot foresee. */
-struct ahead {
-  const char *const *token;
-  unsigned left, helping; /* vectors */
-  size_t bytes;           /* of one */
-};
-
-INLINE void fetch(struct ahead *a)
-{
-  unsigned n = a->left < a->helping ? a->left : a->helping;
-  a->left -= n;
-  for (; n > 0; n--, a->token++) {
-    for (size_t i = 0; i < a->bytes; i += 64)
-      _mm_prefetch(*a->token + i, _MM_HINT_T0);
-  }
-}
 
 /* out (R, C vectors) = out * decay + a (R, depth) b (depth, C vectors). */
 INLINE void product(unsigned R, unsigned C, const float *a, size_t a_stride,

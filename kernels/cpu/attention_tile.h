@@ -71,6 +71,24 @@ static inline uint32_t tile_addresses(struct cursor *k, struct cursor *v, uint32
   return n;
 }
 
+/* The next tile's vectors, asked for in small helpings between products: a core can wait
+ * for some 20 lines at a time, and blocks lie anywhere, which it cannot foresee. */
+struct ahead {
+  const char *const *token;
+  unsigned left, helping; /* vectors */
+  size_t bytes;           /* of one */
+};
+
+static inline void fetch(struct ahead *a)
+{
+  unsigned n = a->left < a->helping ? a->left : a->helping;
+  a->left -= n;
+  for (; n > 0; n--, a->token++) {
+    for (size_t i = 0; i < a->bytes; i += 64)
+      __builtin_prefetch(*a->token + i);
+  }
+}
+
 /* Cuts [*begin, *end) to the tokens that any row of the task sees, begin to a tile. */
 static inline void tile_range(const struct lls_attention_task *t, uint32_t *begin,
                               uint32_t *end)

@@ -17,8 +17,10 @@ void lls_cpu_kernels_fill(struct lls_cpu_kernels *k, enum lls_isa isa)
     lls_cpu_attention_avx512(&k->attention);
     lls_cpu_rows_avx512(&k->rows);
   }
-  if (isa >= LLS_ISA_AMX)
+  if (isa >= LLS_ISA_AMX) {
     lls_cpu_linear_amx(&k->linear);
+    lls_cpu_attention_amx(&k->attention);
+  }
 #else
   (void)isa;
 #endif

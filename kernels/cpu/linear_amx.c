@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bf16 and int8 weights on AMX. The unit is a tile of 16 rows of 64 bytes:
- *
- *   A  16 rows of x, 32 inputs each, rounded to bf16
- *   B  16 pairs of inputs of 16 outputs: 1 KiB of a panel as it lies in memory
- *   C  16 rows by 16 outputs, f32
+ * bf16 and int8 weights on AMX (amx.h): A are rows of x, rounded to bf16; B is 1 KiB of a
+ * panel as it lies in memory; C are sums.
  *
  * A group is up to 32 rows, (tiles, inputs / 32, 16, 32), missing rows zero. Two A and
  * two B tiles feed four C tiles, so four tile loads serve four products. int8 is widened
@@ -15,53 +12,25 @@
  * takes 16 cycles, the memory some 100 for the tile it needs, so that few rows cost the
  * same as 16.
  */
+#include "kernels/cpu/amx.h"
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/simd.h"
 
-#define TILE       16
-#define TILE_BYTES 1024
-#define K_TILE     32 /* inputs of a tile */
-#define MAX_ROWS   32
-#define ROW_BLOCK  512
+#define MAX_ROWS  32
+#define ROW_BLOCK 512
 
 /* The registers; the instructions want literal numbers. */
-#define C00     0 /* rows 0..15, first panel */
-#define C01     1
-#define C10     2
-#define C11     3
-#define A0      4
-#define A1      5
-#define B0      6
-#define B1      7
-#define N_TILES 8
-
-/* The compiler does not know that tile instructions read and write memory, and takes the
- * configuration for 8 bytes instead of 64 (gcc 12). */
-#define SETTLE_MEMORY(p) __asm__ volatile("" : : "r"(p) : "memory")
-
-static void begin(void)
-{
-  struct {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-  } __attribute__((aligned(64))) config = {.palette = 1};
-  for (int i = 0; i < N_TILES; i++) {
-    config.row_bytes[i] = 64;
-    config.rows[i] = TILE;
-  }
-  SETTLE_MEMORY(&config);
-  _tile_loadconfig(&config);
-}
-
-static void end(void)
-{
-  _tile_release();
-}
+#define C00 0 /* rows 0..15, first panel */
+#define C01 1
+#define C10 2
+#define C11 3
+#define A0  4
+#define A1  5
+#define B0  6
+#define B1  7
 
 static size_t tiles_of(size_t n_rows)
 {
-  return (n_rows + TILE - 1) / TILE;
+  return (n_rows + TILE_ROWS - 1) / TILE_ROWS;
 }
 
 /* LANES numbers at k of a row of `columns`, 0 from there on, rounded. */
@@ -76,12 +45,12 @@ INLINE __m256i load_rounded(const float *row, size_t k, size_t columns)
 static void pack_tiles(const float *x, size_t stride, size_t n_rows, size_t columns,
                        size_t inputs, void *out)
 {
-  size_t rows = tiles_of(n_rows) * TILE;
+  size_t rows = tiles_of(n_rows) * TILE_ROWS;
   for (size_t row = 0; row < rows; row++) {
     size_t known = row < n_rows ? columns : 0;
     const float *from = x + (row < n_rows ? row : 0) * stride;
-    uint16_t *to = (uint16_t *)out + row * K_TILE;
-    for (size_t k = 0; k < inputs; k += K_TILE, to += rows * K_TILE) {
+    uint16_t *to = (uint16_t *)out + row * TILE_DEPTH;
+    for (size_t k = 0; k < inputs; k += TILE_DEPTH, to += rows * TILE_DEPTH) {
       __m256i *halves = (__m256i *)to;
       _mm256_store_si256(halves, load_rounded(from, k, known));
       _mm256_store_si256(halves + 1, load_rounded(from, k + LANES, known));
@@ -91,13 +60,13 @@ static void pack_tiles(const float *x, size_t stride, size_t n_rows, size_t colu
 
 static size_t skip_tiles(size_t n_rows, size_t k)
 {
-  return k * tiles_of(n_rows) * TILE;
+  return k * tiles_of(n_rows) * TILE_ROWS;
 }
 
 /* Pairs of bf16 as a B tile wants them, from 32 inputs of a panel in int8. */
 INLINE void widen(const char *panel, char tile[TILE_BYTES])
 {
-  for (int pair = 0; pair < TILE; pair++) {
+  for (int pair = 0; pair < TILE_ROWS; pair++) {
     __m128i even = _mm_loadu_si128((const __m128i *)panel + 2 * pair);
     __m128i odd = _mm_loadu_si128((const __m128i *)panel + 2 * pair + 1);
     __m512i low = _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(even)));
@@ -130,12 +99,12 @@ INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const
                      size_t inputs, const int panels, const int row_tiles,
                      enum lls_packed packed, struct lls_ahead *spread)
 {
-  const size_t b_bytes = K_TILE * LLS_PANEL * lls_packed_bytes(packed);
+  const size_t b_bytes = TILE_DEPTH * LLS_PANEL * lls_packed_bytes(packed);
   _Alignas(64) char wide[2][TILE_BYTES];
   size_t share[LLS_AHEAD];
   for (int i = 0; i < LLS_AHEAD && ahead == NULL; i++)
-    share[i] = spread[i].lines / (inputs / K_TILE) + 1;
-  for (size_t k = 0; k < inputs; k += K_TILE) {
+    share[i] = spread[i].lines / (inputs / TILE_DEPTH) + 1;
+  for (size_t k = 0; k < inputs; k += TILE_DEPTH) {
     const char *b[2] = {w, w + panel_bytes};
     if (ahead == NULL)
       ask(spread, share);
@@ -182,9 +151,9 @@ INLINE void load_sums(const float *sums, size_t stride, bool more, const int pan
   if (panels == 2)
     _tile_loadd(C01, sums + stride, 64);
   if (row_tiles == 2)
-    _tile_loadd(C10, sums + TILE * LLS_PANEL, 64);
+    _tile_loadd(C10, sums + TILE_ROWS * LLS_PANEL, 64);
   if (panels == 2 && row_tiles == 2)
-    _tile_loadd(C11, sums + stride + TILE * LLS_PANEL, 64);
+    _tile_loadd(C11, sums + stride + TILE_ROWS * LLS_PANEL, 64);
 }
 
 INLINE void store_sums(float *sums, size_t stride, const int panels, const int row_tiles)
@@ -193,9 +162,9 @@ INLINE void store_sums(float *sums, size_t stride, const int panels, const int r
   if (panels == 2)
     _tile_stored(C01, sums + stride, 64);
   if (row_tiles == 2)
-    _tile_stored(C10, sums + TILE * LLS_PANEL, 64);
+    _tile_stored(C10, sums + TILE_ROWS * LLS_PANEL, 64);
   if (panels == 2 && row_tiles == 2)
-    _tile_stored(C11, sums + stride + TILE * LLS_PANEL, 64);
+    _tile_stored(C11, sums + stride + TILE_ROWS * LLS_PANEL, 64);
 }
 
 /* One or two panels, from the `first` on. */
@@ -216,7 +185,7 @@ INLINE void part(const struct lls_tile *t, size_t first, const int panels,
     multiply(w, w + t->lead * input_bytes, t->panel_bytes, x, near, panels, row_tiles,
              packed, ahead);
     multiply(w + near * input_bytes, w + panels * t->panel_bytes, t->panel_bytes,
-             x + near / K_TILE * row_tiles * TILE_BYTES, t->lead, panels, row_tiles,
+             x + near / TILE_DEPTH * row_tiles * TILE_BYTES, t->lead, panels, row_tiles,
              packed, ahead);
   }
   store_sums(sums, t->sum_stride, panels, row_tiles);
@@ -234,7 +203,7 @@ INLINE void run(const struct lls_tile *t, const int row_tiles, enum lls_packed p
 
 static void tile_bf16(const struct lls_tile *t)
 {
-  if (t->rows <= TILE)
+  if (t->rows <= TILE_ROWS)
     run(t, 1, LLS_PACKED_BF16);
   else
     run(t, 2, LLS_PACKED_BF16);
@@ -242,7 +211,7 @@ static void tile_bf16(const struct lls_tile *t)
 
 static void tile_int8(const struct lls_tile *t)
 {
-  if (t->rows <= TILE)
+  if (t->rows <= TILE_ROWS)
     run(t, 1, LLS_PACKED_INT8);
   else
     run(t, 2, LLS_PACKED_INT8);
@@ -252,12 +221,12 @@ static void take_over(struct lls_linear_kernel *k, void (*tile)(const struct lls
 {
   k->row_block = ROW_BLOCK;
   k->max_rows = MAX_ROWS;
-  k->row_unit = TILE;
+  k->row_unit = TILE_ROWS;
   k->x_bytes = sizeof(uint16_t);
   k->panels = 2;
   k->spread = true;
-  k->begin = begin;
-  k->end = end;
+  k->begin = amx_begin;
+  k->end = amx_end;
   k->pack = pack_tiles;
   k->skip = skip_tiles;
   k->tile = tile;

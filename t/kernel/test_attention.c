@@ -7,14 +7,17 @@
  *
  * Tolerance: a score is a sum of head_dim products in f32, so it is off by at most
  * SCORE_EPSILON of the magnitudes added, which changes weights by that part; weights and
- * their sum add VALUE_EPSILON of the largest value.
+ * their sum add VALUE_EPSILON of the largest value. Over a cache of bf16 AMX rounds q, as
+ * the reference then does, and weights, which adds AMX_EPSILON of the largest value.
  */
 #include "t/kernel/fixture.h"
 
+#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/number.h"
 
 #define SCORE_EPSILON 1e-6
 #define VALUE_EPSILON 4e-6
+#define AMX_EPSILON   2.2e-3 /* 2^-9 of rounding weights, 1e-4 of their cubic */
 
 #define MAX_ROWS      512
 #define MAX_SEQUENCES 12
@@ -201,6 +204,13 @@ static double cached(const struct batch *b, float x)
   return b->shape.element == LLS_BF16 ? lls_bf16_to_f32(lls_f32_to_bf16(x)) : x;
 }
 
+/* AMX multiplies bf16, in heads of any number of dims that vectors can take. */
+static bool rounds(const struct batch *b)
+{
+  return lls_cpu(b->device)->isa == LLS_ISA_AMX && b->shape.element == LLS_BF16 &&
+         b->shape.head_dim % 8 == 0;
+}
+
 /* One head of one row: out (head_dim); returns the tolerance. */
 static double reference(const struct batch *b, const struct sequence *s, uint32_t row,
                         uint32_t head, double *out)
@@ -209,7 +219,10 @@ static double reference(const struct batch *b, const struct sequence *s, uint32_
   uint32_t position = s->context + row, n = shape->head_dim, first = 0;
   uint32_t k_column = (b->attention.heads + head / shape->group) * n;
   uint32_t v_column = k_column + shape->kv_heads * n;
-  const float *q = s->qkv + position * b->columns + head * n;
+  const float *given = s->qkv + position * b->columns + head * n;
+  double q[256];
+  for (uint32_t d = 0; d < n; d++)
+    q[d] = rounds(b) ? lls_bf16_to_f32(lls_f32_to_bf16(given[d])) : given[d];
   double score[MAX_TOKENS], top = -INFINITY, sum = 0, added = 0, largest = 0;
   if (shape->window > 0 && position >= shape->window)
     first = position + 1 - shape->window;
@@ -236,7 +249,8 @@ static double reference(const struct batch *b, const struct sequence *s, uint32_
   }
   for (uint32_t d = 0; d < n; d++)
     out[d] /= sum;
-  return (VALUE_EPSILON + SCORE_EPSILON * added) * largest;
+  return (VALUE_EPSILON + (rounds(b) ? AMX_EPSILON : 0) + SCORE_EPSILON * added) *
+         largest;
 }
 
 static void check_rows(const struct batch *b, const float *out)
@@ -329,13 +343,13 @@ static void test_block_sizes(void **state)
 static void groups(struct lls_device *device)
 {
   static const uint32_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 71, 128};
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+  for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
     struct shape shape = {
         .kv_heads = 1,
-        .group = sizes[i],
+        .group = sizes[i / 2],
         .head_dim = 16,
         .block_tokens = 16,
-        .element = LLS_F32,
+        .element = i % 2 ? LLS_BF16 : LLS_F32,
     };
     struct batch b;
     open_batch(&b, device, &shape, 200);
@@ -355,14 +369,14 @@ static void test_groups(void **state)
 static void windows(struct lls_device *device)
 {
   static const uint32_t sizes[] = {1, 2, 7, 63, 64, 65, 100, 1000};
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+  for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
     struct shape shape = {
         .kv_heads = 1,
         .group = 3,
         .head_dim = 16,
         .block_tokens = 16,
-        .element = LLS_F32,
-        .window = sizes[i],
+        .element = i % 2 ? LLS_BF16 : LLS_F32,
+        .window = sizes[i / 2],
     };
     mixed_batch(device, &shape);
   }
@@ -378,14 +392,14 @@ static void test_windows(void **state)
 static void long_contexts(struct lls_device *device)
 {
   static const uint32_t sizes[] = {0, 500, 1500};
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+  for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
     struct shape shape = {
         .kv_heads = 1,
         .group = 2,
         .head_dim = 16,
         .block_tokens = 32,
-        .element = LLS_F32,
-        .window = sizes[i],
+        .element = i % 2 ? LLS_BF16 : LLS_F32,
+        .window = sizes[i / 2],
     };
     struct batch b;
     open_batch(&b, device, &shape, 1000);
@@ -427,14 +441,12 @@ static void test_shared_blocks(void **state)
 }
 
 /* The whole prompt at once, then in pieces among other work: the same bits. */
-static void same_bits(struct lls_device *device)
+static void same_bits_of(struct lls_device *device, const struct shape *shape)
 {
   static const uint32_t pieces[] = {1, 3, 64, 100, 1, 1, 90, 17, 200, 1, 34};
-  struct shape shape = {
-      .kv_heads = 2, .group = 3, .head_dim = 24, .block_tokens = 16, .element = LLS_BF16};
   struct batch b;
   uint32_t n = 512, done = 0;
-  open_batch(&b, device, &shape, 600);
+  open_batch(&b, device, shape, 600);
   add_sequence(&b, 0, n, true);
   add_sequence(&b, 1800, 1, true);
   write_contexts(&b);
@@ -453,6 +465,19 @@ static void same_bits(struct lls_device *device)
   close_batch(&b);
 }
 
+static void same_bits(struct lls_device *device)
+{
+  static const struct shape shapes[] = {
+      {.kv_heads = 2, .group = 3, .head_dim = 24, .block_tokens = 16},
+      {.kv_heads = 1, .group = 8, .head_dim = 64, .block_tokens = 16, .window = 100},
+  };
+  for (size_t i = 0; i < 4; i++) {
+    struct shape shape = shapes[i / 2];
+    shape.element = i % 2 ? LLS_BF16 : LLS_F32;
+    same_bits_of(device, &shape);
+  }
+}
+
 static void test_same_bits_in_any_pieces(void **state)
 {
   (void)state;
@@ -464,7 +489,7 @@ static void test_same_bits_on_any_threads(void **state)
 {
   (void)state;
   struct shape shape = {
-      .kv_heads = 1, .group = 4, .head_dim = 32, .block_tokens = 16, .element = LLS_F32};
+      .kv_heads = 1, .group = 4, .head_dim = 32, .block_tokens = 16, .element = LLS_BF16};
   for (size_t i = 0; i < N_LEVELS; i++) {
     float out[2][4 * 32 * 3];
     for (uint32_t threads = 1; threads <= 7; threads += 6) {
