@@ -104,41 +104,60 @@ struct block {
   float *sums;     /* (n, sum_stride) */
 };
 
-/* The part of `bytes` at p that falls to turn i of n. */
-static struct lls_ahead ahead_part(const char *p, size_t bytes, size_t i, size_t n)
+/* Memory that is asked for in so many turns. */
+struct wanted {
+  const char *at;
+  size_t lines, each; /* of a turn */
+};
+
+static struct wanted wanted(const char *at, size_t bytes, size_t turns)
 {
-  size_t lines = (bytes + 63) / 64, from = lines * i / n;
-  return (struct lls_ahead){p + from * 64, lines * (i + 1) / n - from};
+  size_t lines = (bytes + 63) / 64;
+  return (struct wanted){at, lines, (lines + turns - 1) / turns};
 }
 
-/*
- * What is wanted after a tile of group g and the panels from the block's i-th on: the
- * next panels, which all groups ask for together, and the group's next inputs of x, which
- * all panels ask for together. After the last inputs come the first ones of the following
- * panels, since those are what the thread most likely takes next.
- */
-static void look_ahead(const struct product *p, const struct block *b, size_t i, size_t g,
-                       struct lls_tile *tile)
+static struct lls_ahead turn_of(const struct wanted *w, size_t turn)
 {
-  const struct lls_linear_kernel *kernel = p->kernel;
-  const struct lls_weight *w = p->weight;
-  size_t past = b->k + b->n_k < w->inputs ? b->k + b->n_k : 0;
-  size_t n_past = least(LLS_DEPTH, w->inputs - past);
-  size_t x_bytes = kernel->skip(tile->rows, n_past) * kernel->x_bytes;
-  const char *x =
-      p->packed + g * p->group_bytes + kernel->skip(tile->rows, past) * kernel->x_bytes;
-  size_t turns = (b->n + kernel->panels - 1) / kernel->panels;
-  tile->ahead[0] = ahead_part(x, x_bytes, i / kernel->panels, turns);
+  size_t first = least(w->lines, turn * w->each);
+  return (struct lls_ahead){w->at + first * 64, least(w->each, w->lines - first)};
+}
 
-  size_t input_bytes = w->panel_bytes / w->inputs;
-  bool same = i + kernel->panels < b->n; /* inputs */
-  size_t next = same ? i + kernel->panels : past > 0 ? 0 : b->n;
-  size_t k = same ? b->k : past, n_k = same ? b->n_k : n_past;
+/* The first input of what follows the block's inputs, and how many: their successors,
+ * after the last the first ones, of the panels that the thread most likely takes next. */
+static size_t next_inputs(const struct product *p, const struct block *b, size_t *n)
+{
+  size_t past = b->k + b->n_k < p->weight->inputs ? b->k + b->n_k : 0;
+  *n = least(LLS_DEPTH, p->weight->inputs - past);
+  return past;
+}
+
+/* The panels wanted after the block's i-th and those with it, by all groups together. */
+static void next_panels(const struct product *p, const struct block *b, size_t i,
+                        struct wanted out[LLS_AHEAD - 1])
+{
+  const struct lls_weight *w = p->weight;
+  size_t input_bytes = w->panel_bytes / w->inputs, k = b->k, n_k = b->n_k;
+  size_t next = i + p->kernel->panels;
+  if (next >= b->n) {
+    k = next_inputs(p, b, &n_k);
+    next = k > 0 ? 0 : b->n;
+  }
   for (size_t j = 0; j < LLS_AHEAD - 1; j++) {
     size_t panel = least(b->first + next + j, w->panels - 1);
     const char *at = w->data + panel * w->panel_bytes + k * input_bytes;
-    tile->ahead[1 + j] = ahead_part(at, n_k * input_bytes, g, p->groups);
+    out[j] = wanted(at, n_k * input_bytes, p->groups);
   }
+}
+
+/* The next inputs of a group's x, wanted by all panels together. */
+static struct wanted next_x(const struct product *p, const struct block *b,
+                            const char *group, size_t rows)
+{
+  const struct lls_linear_kernel *kernel = p->kernel;
+  size_t n, k = next_inputs(p, b, &n);
+  return wanted(group + kernel->skip(rows, k) * kernel->x_bytes,
+                kernel->skip(rows, n) * kernel->x_bytes,
+                (b->n + kernel->panels - 1) / kernel->panels);
 }
 
 /* All groups times the panels of one tile, the block's from the i-th on. */
@@ -146,16 +165,24 @@ static void multiply_groups(const struct product *p, const struct block *b, size
                             struct lls_tile tile)
 {
   const struct lls_linear_kernel *kernel = p->kernel;
+  bool spread = kernel->spread && p->groups > 1;
+  struct wanted panels[LLS_AHEAD - 1];
+  if (spread)
+    next_panels(p, b, i, panels);
   for (size_t g = 0; g < p->groups; g++) {
+    const char *group = p->packed + g * p->group_bytes;
     size_t begin, end;
     group_rows(p, g, &begin, &end);
     tile.rows = end - begin;
-    tile.x =
-        p->packed + g * p->group_bytes + kernel->skip(tile.rows, b->k) * kernel->x_bytes;
+    tile.x = group + kernel->skip(tile.rows, b->k) * kernel->x_bytes;
     tile.x_next = (const char *)tile.x + p->group_bytes;
     tile.sums = b->sums + i * tile.sum_stride + begin * LLS_PANEL;
-    if (kernel->spread && p->groups > 1)
-      look_ahead(p, b, i, g, &tile);
+    if (spread) {
+      struct wanted x = next_x(p, b, group, tile.rows);
+      tile.ahead[0] = turn_of(&x, i / kernel->panels);
+      for (size_t j = 0; j < LLS_AHEAD - 1; j++)
+        tile.ahead[1 + j] = turn_of(&panels[j], g);
+    }
     kernel->tile(&tile);
     tile.lead = 0; /* the first group has asked for all of the next panel */
   }

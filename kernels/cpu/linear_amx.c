@@ -94,7 +94,36 @@ INLINE void ask(struct lls_ahead ahead[LLS_AHEAD], const size_t share[LLS_AHEAD]
   }
 }
 
-/* C (row tiles, panels) += all inputs: the loop that everything else is there for. */
+/* C (row tiles, panels) += 32 inputs. What passes by only once, the weights if `stream`,
+ * else x, is loaded past the first-level cache (tileloaddt1), which is the other's. */
+INLINE void multiply_tiles(const char *const b[2], const char *x, const int panels,
+                           const int row_tiles, const bool stream)
+{
+#define LOAD(tile, at, past)                                                             \
+  do {                                                                                   \
+    if (past)                                                                            \
+      _tile_stream_loadd(tile, at, 64);                                                  \
+    else                                                                                 \
+      _tile_loadd(tile, at, 64);                                                         \
+  } while (0)
+  LOAD(B0, b[0], stream);
+  LOAD(A0, x, !stream);
+  _tile_dpbf16ps(C00, A0, B0);
+  if (panels == 2) {
+    LOAD(B1, b[1], stream);
+    _tile_dpbf16ps(C01, A0, B1);
+  }
+  if (row_tiles == 2) {
+    LOAD(A1, x + TILE_BYTES, !stream);
+    _tile_dpbf16ps(C10, A1, B0);
+    if (panels == 2)
+      _tile_dpbf16ps(C11, A1, B1);
+  }
+#undef LOAD
+}
+
+/* All inputs of a tile that asks for what is `ahead` of the same streams, or, where that
+ * is NULL, for its share of what others want. The loop that everything else is for. */
 INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const char *x,
                      size_t inputs, const int panels, const int row_tiles,
                      enum lls_packed packed, struct lls_ahead *spread)
@@ -117,19 +146,7 @@ INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const
         SETTLE_MEMORY(wide);
       }
     }
-    _tile_loadd(B0, b[0], 64);
-    _tile_loadd(A0, x, 64);
-    _tile_dpbf16ps(C00, A0, B0);
-    if (panels == 2) {
-      _tile_loadd(B1, b[1], 64);
-      _tile_dpbf16ps(C01, A0, B1);
-    }
-    if (row_tiles == 2) {
-      _tile_loadd(A1, x + TILE_BYTES, 64);
-      _tile_dpbf16ps(C10, A1, B0);
-      if (panels == 2)
-        _tile_dpbf16ps(C11, A1, B1);
-    }
+    multiply_tiles(b, x, panels, row_tiles, ahead != NULL);
     w += b_bytes;
     if (ahead != NULL)
       ahead += b_bytes;
