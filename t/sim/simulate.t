@@ -1,0 +1,132 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# llmserve-sim end to end: small schedules known by hand, repeatability, conservation
+# under every scheduler, memory, and what it says of bad input.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Sim;
+use Test::More;
+
+my @tiny = ('--model', "$source/t/data/models/llama", '--profile', profile('ten.ini'),
+            '--set', 'cache.device_memory=1MiB', 'engine.max_context=512');
+
+sub near {
+  my ($found, $expected, $what) = @_;
+  ok(abs($found - $expected) < 0.01 * $expected, "$what: $expected")
+    or diag("found $found");
+}
+
+subtest 'three requests by hand' => sub {
+  # fcfs, steps of 10 ms: A's prompt [0,10], B (came at 5) [10,20], A and B decode
+  # [20,30], C (came at 25) [30,40], then all decode.
+  my $trace = write_file('three.csv', <<'CSV');
+arrival_s,prompt_tokens,output_tokens
+0,40,3
+0.005,50,4
+0.025,60,2
+CSV
+  my $r = simulate(@tiny, '--trace', $trace, '--save-detailed');
+  is($r->{completed}, 3);
+  near($r->{ttfts}[0] * 1e3, 10, 'A first token');
+  near($r->{ttfts}[1] * 1e3, 15, 'B first token');
+  near($r->{ttfts}[2] * 1e3, 15, 'C first token');
+  near($r->{duration}, 0.060, 'all of it');
+  is($r->{engine}{steps}, 6);
+  is($r->{total_output_tokens}, 9);
+};
+
+subtest 'a profile is the time: copies, ranks, plans' => sub {
+  my $trace = write_file('one.csv', "arrival_s,prompt_tokens,output_tokens\n1,40,3\n");
+  near(simulate(@tiny, '--trace', $trace)->{duration}, 0.030, 'three steps');
+  near(simulate(@tiny, '--trace', $trace, '--plan-time', '5ms')->{duration}, 0.045,
+       'with plans');
+  my $reducing = profile('reducing.ini', "[peer_link]\nbandwidth = 1000000\nlatency = 1ms\n");
+  my $r = simulate(@tiny, '--trace', $trace, '--ranks', 2, '--profile', $reducing);
+  my $layers = 2;
+  near($r->{duration}, 3 * (0.010 + 2 * $layers * 0.001), 'with all-reduces');
+};
+
+my @load = ('--dataset-name', 'random', '--num-prompts', 80, '--random-input-len', 60,
+            '--random-output-len', 40, '--random-range-ratio', 0.9, '--request-rate', 40,
+            '--burstiness', 0.5);
+
+subtest 'the same command, the same bytes' => sub {
+  my @run = (@tiny, @load, '--set', 'plugins.scheduler=sarathi', 'cache.device_memory=96KiB');
+  simulate(@run, '--seed', 1);
+  my $first = read_file("$folder/report.json");
+  simulate(@run, '--seed', 1);
+  ok(read_file("$folder/report.json") eq $first, 'same seed');
+  simulate(@run, '--seed', 2);
+  ok(read_file("$folder/report.json") ne $first, 'other seed');
+};
+
+subtest 'every request ends once, whatever the policies' => sub {
+  my $tokens = simulate(@tiny, @load)->{total_output_tokens};
+  for my $scheduler (qw(fcfs sarathi)) {
+    for my $memory (qw(64KiB 128KiB 1MiB)) {
+      my $r = simulate(@tiny, @load, '--set', "plugins.scheduler=$scheduler",
+                       "cache.device_memory=$memory", 'cache.host_memory=64KiB');
+      is($r->{completed}, 80, "$scheduler with $memory");
+      is($r->{total_output_tokens}, $tokens, 'as many tokens as were asked for');
+    }
+  }
+};
+
+subtest 'memory makes them wait' => sub {
+  my $wide = simulate(@tiny, @load);
+  my $narrow = simulate(@tiny, @load, '--set', 'cache.device_memory=64KiB');
+  ok($narrow->{mean_ttft_ms} > 2 * $wide->{mean_ttft_ms}, 'less memory, later tokens');
+  ok($narrow->{preemptions}, 'and preemptions');
+};
+
+subtest 'prefixes are shared' => sub {
+  my @run = (@tiny, '--dataset-name', 'prefix_repetition', '--num-prompts', 20,
+             '--prefix-repetition-num-prefixes', 2, '--prefix-repetition-prefix-len', 64,
+             '--prefix-repetition-suffix-len', 16, '--prefix-repetition-output-len', 4,
+             '--request-rate', 10);
+  ok(simulate(@run)->{machine}{shared_tokens} >= 10 * 64, 'shared');
+  is(simulate(@run, '--set', 'cache.paged.prefix_sharing=off')->{machine}{shared_tokens}, 0,
+     'switched off');
+};
+
+subtest 'a request that never fits is refused alone' => sub {
+  my $trace = write_file('long.csv',
+                         "arrival_s,prompt_tokens,output_tokens\n0,40,3\n0,4000,3\n0,50,3\n");
+  my $r = simulate(@tiny, '--trace', $trace);
+  is($r->{completed}, 2);
+  is($r->{failed}, 1);
+  like(join(q(), keys %{$r->{failures}}), qr/longer than the context/);
+};
+
+sub refused {
+  my ($sentence, @arguments) = @_;
+  my ($status, $out, $err) = run('llmserve-sim', @arguments);
+  is($status, 2, 'exit status');
+  like($err, $sentence);
+}
+
+subtest 'bad input is named with its line' => sub {
+  my $trace = write_file('bad.csv', "arrival_s,prompt_tokens,output_tokens\n0,40,3\n0,x,3\n");
+  refused(qr/bad\.csv:3: /, @tiny, '--trace', $trace);
+  refused(qr/bad\.ini:13: unknown key 'stp' in \[overhead\]/, '--model', 'opt-13b',
+          '--profile', profile('bad.ini', "stp = 1ms\n"), @load);
+  refused(qr/no profile 'a100': neither/, '--model', 'opt-13b', '--profile', 'a100', @load);
+  refused(qr/no model 'opt': neither/, '--model', 'opt', @load);
+  refused(qr/\[scheduler\.fcfs\] max_seqs: expected/, '--model', 'opt-13b', '--set',
+          'scheduler.fcfs.max_seqs=none', @load);
+  refused(qr/did you mean --profile/, '--profil', 'a100-40g');
+  my ($status, $out, $err) = run('llmserve-sim', '--model', 'opt-66b', @load);
+  is($status, 1, 'exit status of a run that fails');
+  like($err, qr/the model does not fit: it needs \d+ MiB of weights/);
+};
+
+subtest 'published profiles: OPT-13B on an A100 of 40 GB' => sub {
+  my $r = simulate('--model', 'opt-13b', '--profile', 'a100-40g', @load);
+  my $tokens = $r->{machine}{memory}{cache_tokens};
+  ok($tokens > 14_000 && $tokens < 16_000, 'cache tokens as in spec/baselines B-2')
+    or diag($tokens);
+};
+
+done_testing;

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See find.h. */
+#include "tools/sim/find.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *folder(void)
+{
+  const char *path = getenv("LLS_PROFILE_PATH");
+  return path != NULL && path[0] != '\0' ? path : LLS_DATA_DIR "/profiles";
+}
+
+static int find(const char *name, const char *format, const char *what, const char *in,
+                char **path, struct lls_error *err)
+{
+  char *shipped = NULL;
+  if (access(name, R_OK) == 0) {
+    *path = realpath(name, NULL);
+    return *path != NULL ? 0 : lls_fail(err, -errno, "%s: cannot resolve", name);
+  }
+  if (asprintf(&shipped, format, folder(), name) < 0)
+    return lls_fail(err, -ENOMEM, "no memory");
+  *path = access(shipped, R_OK) == 0 ? realpath(shipped, NULL) : NULL;
+  free(shipped);
+  if (*path != NULL)
+    return 0;
+  return lls_fail(err, -ENOENT, "no %s '%s': neither a path nor a name in %s%s", what,
+                  name, folder(), in);
+}
+
+int lls_find_profile(const char *name, char **path, struct lls_error *err)
+{
+  return find(name, "%s/%s.ini", "profile", "", path, err);
+}
+
+int lls_find_model(const char *name, char **path, struct lls_error *err)
+{
+  return find(name, "%s/models/%s", "model", "/models", path, err);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See machine.h. */
+#include "tools/sim/machine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/options.h"
+#include "kernels/sim/sim.h"
+#include "tools/sim/find.h"
+
+#define MAX_SETTINGS 128
+
+/* ---- configuration -------------------------------------------------------------------
+ */
+
+struct settings {
+  char *list[MAX_SETTINGS];
+  size_t n;
+};
+
+static int add_setting(struct settings *s, struct lls_error *err, const char *format,
+                       const char *value)
+{
+  if (s->n == MAX_SETTINGS)
+    return lls_fail(err, -E2BIG, "--set: at most %d settings", MAX_SETTINGS - 8);
+  if (asprintf(&s->list[s->n], format, value) < 0)
+    return lls_fail(err, -ENOMEM, "no memory");
+  s->n++;
+  return 0;
+}
+
+static void free_settings(struct settings *s)
+{
+  for (size_t i = 0; i < s->n; i++)
+    free(s->list[i]);
+}
+
+static int user_settings(struct settings *s, const char *lines, struct lls_error *err)
+{
+  size_t length;
+  int rc = 0;
+  for (const char *line; rc == 0 && (line = lls_option_next(&lines, &length)) != NULL;) {
+    char *one = strndup(line, length);
+    rc = one != NULL ? add_setting(s, err, "%s", one) : -ENOMEM;
+    free(one);
+  }
+  return rc;
+}
+
+/* Weights are never read, so the model is its shape whatever the file says of it. */
+static int model_settings(struct settings *s, const struct lls_sim_tool_options *o,
+                          struct lls_error *err)
+{
+  int rc = add_setting(s, err, "model.load_format=%s", "dummy");
+  char *path = NULL;
+  if (rc < 0 || o->model[0] == '\0')
+    return rc;
+  rc = lls_find_model(o->model, &path, err);
+  if (rc == 0)
+    rc = add_setting(s, err, "model.path=%s", path);
+  free(path);
+  return rc;
+}
+
+/* Waiting requests are no error of a simulation: the queue holds all, but for memory. */
+static int queue_settings(struct settings *s, uint32_t max_requests,
+                          struct lls_error *err)
+{
+  const uint32_t most = 1 << 16;
+  char number[16];
+  snprintf(number, sizeof number, "%u", max_requests < most ? max_requests : most);
+  return add_setting(s, err, "engine.max_requests=%s", number);
+}
+
+static int load_config(struct lls_machine *m, const struct lls_sim_tool_options *o,
+                       uint32_t max_requests, struct lls_error *err)
+{
+  struct settings s = {.n = 0};
+  struct lls_config_errors errors = {0};
+  int rc = queue_settings(&s, max_requests, err);
+  if (rc == 0)
+    rc = user_settings(&s, o->set, err);
+  if (rc == 0)
+    rc = model_settings(&s, o, err);
+  if (rc == 0) {
+    rc = lls_config_load_with(o->config[0] != '\0' ? o->config : NULL,
+                              (const char *const *)s.list, s.n, &m->config, &errors);
+    m->configured = rc == 0;
+  }
+  if (errors.n > 0)
+    lls_fail(err, rc, "%s", errors.list[0].error.text);
+  for (size_t i = 1; i < errors.n; i++)
+    fprintf(stderr, "llmserve-sim: %s\n", errors.list[i].error.text);
+  lls_config_errors_free(&errors);
+  free_settings(&s);
+  return rc;
+}
+
+/* ---- costs ----------------------------------------------------------------------------
+ */
+
+static int read_profile(const char *name, struct lls_profile *out, struct lls_error *err)
+{
+  char *path = NULL;
+  int rc = lls_find_profile(name, &path, err);
+  if (rc == 0)
+    rc = lls_profile_read(path, out, err);
+  free(path);
+  return rc;
+}
+
+static void fill_rates(const struct lls_machine *m, const struct lls_profile *profile,
+                       const struct lls_engine_options *engine, int64_t ranks,
+                       struct lls_cost_rates *out)
+{
+  struct lls_cost_shape shape;
+  lls_cost_shape_init(&shape, &m->model,
+                      (double)lls_weight_number_bytes(engine->weights, m->model.dtype),
+                      (double)lls_dtype_bytes(engine->cache_element), (uint32_t)ranks);
+  lls_cost_rates_init(out, profile, &shape);
+}
+
+static bool estimates(const struct lls_sim_tool_options *o)
+{
+  return strcmp(o->estimate, "none") != 0 && o->device == LLS_SIM_DEVICE_SIM;
+}
+
+static int read_costs(struct lls_machine *m, const struct lls_sim_tool_options *o,
+                      const struct lls_engine_options *engine, struct lls_error *err)
+{
+  bool same = strcmp(o->estimate, "same") == 0;
+  int rc = read_profile(o->profile, &m->profile, err);
+  if (rc == 0 && estimates(o) && !same)
+    rc = read_profile(o->estimate, &m->estimate_profile, err);
+  if (rc < 0)
+    return rc;
+  fill_rates(m, &m->profile, engine, o->ranks, &m->rates);
+  if (estimates(o))
+    fill_rates(m, same ? &m->profile : &m->estimate_profile, engine, o->ranks,
+               &m->estimate);
+  return 0;
+}
+
+/* ---- time
+ * ------------------------------------------------------------------------------ */
+
+static int64_t monotonic_ns(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
+}
+
+int64_t lls_machine_now(struct lls_machine *m)
+{
+  return m->real ? monotonic_ns() - m->began_ns : lls_sim_now(m->device);
+}
+
+static int64_t clock_of(void *machine)
+{
+  return lls_machine_now(machine);
+}
+
+void lls_machine_wait(struct lls_machine *m, int64_t until_ns)
+{
+  if (!m->real) {
+    lls_sim_advance(m->device, until_ns);
+    return;
+  }
+  int64_t real_ns = until_ns + m->began_ns;
+  const struct timespec until = {.tv_sec = real_ns / LLS_NS_PER_S,
+                                 .tv_nsec = real_ns % LLS_NS_PER_S};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+    ;
+}
+
+/* ---- device, engine, loop
+ * -------------------------------------------------------------- */
+
+static int create_sim(struct lls_machine *m, const struct lls_sim_tool_options *o,
+                      struct lls_error *err)
+{
+  double memory = (double)m->profile.device.memory * m->profile.efficiency.memory;
+  const struct lls_sim_options options = {
+      .rates = m->rates,
+      .memory = (uint64_t)(memory * (double)o->ranks),
+      .plan_ns = o->plan_time,
+      .eos = m->eos,
+      .name = m->profile.device.name,
+  };
+  return lls_sim_device_create(&options, &m->device, err);
+}
+
+static int create_device(struct lls_machine *m, const struct lls_sim_tool_options *o,
+                         struct lls_engine_options *engine, struct lls_error *err)
+{
+  if (m->real) {
+    struct lls_device_options options = lls_device_options_of(&m->config, &m->model);
+    return lls_cpu_device_create(&options, &m->device, err);
+  }
+  int rc = read_costs(m, o, engine, err);
+  if (rc == 0)
+    rc = create_sim(m, o, err);
+  engine->cache_share = 1; /* nobody else lives on a simulated device */
+  return rc;
+}
+
+static void no_wake(void *context)
+{
+  (void)context;
+}
+
+static int create_loop(struct lls_machine *m, const struct lls_sim_tool_options *o,
+                       const struct lls_loop_observer *observer, struct lls_error *err)
+{
+  struct lls_loop_options options = lls_loop_options_of(&m->config, &m->model);
+  options.engine = m->engine;
+  options.log = &m->log;
+  options.plan_budget_ns = 0; /* real time has no place in a simulation */
+  options.wake = no_wake;
+  options.manual = true;
+  options.observer = *observer;
+  options.eos_tokens = &m->eos;
+  options.n_eos_tokens = 1;
+  if (estimates(o))
+    options.cost = &m->estimate;
+  options.clock = clock_of;
+  options.clock_context = m;
+  return lls_loop_create(&options, &m->loop, err);
+}
+
+int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o,
+                     uint32_t max_requests, const struct lls_loop_observer *observer,
+                     struct lls_error *err)
+{
+  *m = (struct lls_machine){
+      .log = {.fd = 2, .level = LLS_LOG_WARNING, .format = LLS_LOG_TEXT},
+      .real = o->device == LLS_SIM_DEVICE_CPU,
+  };
+  int rc = load_config(m, o, max_requests, err);
+  if (rc == 0)
+    rc = lls_model_config_read(m->config.model.path, &m->model, err);
+  if (rc == 0) {
+    m->eos = m->model.n_eos > 0 ? m->model.eos[0] : 0;
+    struct lls_engine_options engine = lls_engine_options_of(&m->config, &m->model);
+    engine.clock = clock_of;
+    engine.clock_context = m;
+    rc = create_device(m, o, &engine, err);
+    if (rc == 0)
+      rc = lls_engine_create(&engine, &m->model, m->device, &m->engine, err);
+  }
+  m->began_ns = monotonic_ns();
+  if (rc == 0)
+    rc = create_loop(m, o, observer, err);
+  if (rc < 0)
+    lls_machine_close(m);
+  return rc;
+}
+
+void lls_machine_close(struct lls_machine *m)
+{
+  lls_loop_destroy(m->loop);
+  lls_engine_destroy(m->engine);
+  if (m->device != NULL)
+    m->device->ops->destroy(m->device);
+  lls_profile_free(&m->profile);
+  lls_profile_free(&m->estimate_profile);
+  if (m->configured)
+    lls_config_free(&m->config);
+  *m = (struct lls_machine){0};
+}

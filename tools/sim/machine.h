@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a run runs on: configuration, model, profiles, device, engine and loop, put
+ * together from the options. Simulated by default; with --device cpu the real engine in
+ * real time, driven by the same loop, so that the two can be laid beside each other.
+ */
+#ifndef LLS_SIM_TOOL_MACHINE_H
+#define LLS_SIM_TOOL_MACHINE_H
+
+#include "core/config/config.h"
+#include "core/cost/model.h"
+#include "core/engine/engine.h"
+#include "core/loop/loop.h"
+#include "core/obs/log.h"
+#include "tools/sim/options.h"
+
+struct lls_machine {
+  struct lls_config config;
+  bool configured;
+  struct lls_model_config model;
+  struct lls_profile profile, estimate_profile;
+  struct lls_cost_rates rates, estimate; /* the truth, and what policies believe */
+  struct lls_log log;
+  int32_t eos; /* what ends an answer */
+  struct lls_device *device;
+  struct lls_engine *engine;
+  struct lls_loop *loop;
+  bool real;        /* --device cpu */
+  int64_t began_ns; /* real: its time 0 */
+};
+
+/* max_requests: alive at once, where the configuration doesn't say. Errors of the
+ * configuration beyond the first go to stderr. On failure there is nothing to close. */
+int lls_machine_open(struct lls_machine *, const struct lls_sim_tool_options *,
+                     uint32_t max_requests, const struct lls_loop_observer *,
+                     struct lls_error *err);
+void lls_machine_close(struct lls_machine *);
+
+/* Nanoseconds from 0. */
+int64_t lls_machine_now(struct lls_machine *);
+/* Lets time pass: at once, or in real time by sleeping. */
+void lls_machine_wait(struct lls_machine *, int64_t until_ns);
+
+#endif

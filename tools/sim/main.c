@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * llmserve-sim: a workload through the real loop and the real plugins on a simulated
+ * device. Exit status 0; 1 if the run failed; 2 for a command line or configuration that
+ * is wrong.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/report/report.h"
+#include "tools/sim/options.h"
+#include "tools/sim/run.h"
+#include "tools/workload/workload.h"
+
+#define EXIT_USAGE 2
+
+static const char usage[] =
+    "Usage: llmserve-sim [OPTION]...\n"
+    "Runs a trace or a synthetic load against the policies of a configuration, on a\n"
+    "device that computes nothing and whose time is a cost model's. The same command\n"
+    "gives the same bytes.\n"
+    "\n"
+    "  llmserve-sim -c policy.ini --model opt-13b --profile a100-40g \\\n"
+    "    --dataset-name random --request-rate 3 --json out.json\n";
+
+struct tool {
+  struct lls_sim_tool_options sim;
+  struct lls_workload_options workload;
+};
+
+/* -c FILE is --config FILE. */
+static void spell_out(int argc, char **argv)
+{
+  static char config[] = "--config";
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], "-c") == 0)
+      argv[i] = config;
+}
+
+static double rate_of(const struct lls_workload *w)
+{
+  double seconds = (double)w->last_arrival_ns * 1e-9;
+  return seconds > 0 && w->n_items > 1 ? (w->n_items - 1) / seconds : INFINITY;
+}
+
+static int write_json(const struct tool *t, const struct lls_sim_result *result,
+                      const struct lls_report_header *header, struct lls_error *err)
+{
+  json_t *json = lls_report_json(result->report, header, t->sim.save_detailed);
+  if (json == NULL || json_object_set(json, "machine", result->machine) < 0) {
+    json_decref(json);
+    return lls_fail(err, -ENOMEM, "no memory for the report");
+  }
+  int rc = lls_report_write(json, t->sim.json, err);
+  json_decref(json);
+  return rc;
+}
+
+static int write_report(const struct tool *t, const struct lls_workload *w,
+                        const struct lls_sim_result *result, struct lls_error *err)
+{
+  const struct lls_sim_tool_options *o = &t->sim;
+  const struct lls_report_header header = {
+      .tool = "llmserve-sim",
+      .backend = o->device == LLS_SIM_DEVICE_CPU ? "cpu" : "sim",
+      .label = o->label[0] != '\0' ? o->label : NULL,
+      .model_id = json_string_value(json_object_get(result->machine, "model")),
+      .metadata = o->metadata,
+      .request_rate = rate_of(w),
+      .burstiness = NAN,
+      .max_concurrency = (uint32_t)o->max_concurrency,
+  };
+  int rc = o->quiet ? 0 : lls_report_print(result->report, &header, stdout);
+  if (rc < 0)
+    return lls_fail(err, rc, "cannot print the report");
+  return o->json[0] != '\0' ? write_json(t, result, &header, err) : 0;
+}
+
+static int simulate(const struct tool *t, struct lls_error *err)
+{
+  struct lls_workload w;
+  struct lls_sim_result result;
+  int rc = lls_workload_build(&t->workload, &w, err);
+  if (rc < 0)
+    return rc;
+  rc = lls_sim_run(&t->sim, &w, &result, err);
+  if (rc == 0) {
+    rc = write_report(t, &w, &result, err);
+    lls_sim_result_free(&result);
+  }
+  lls_workload_free(&w);
+  return rc;
+}
+
+static int start(const struct tool *t, const struct lls_bound_options *bound, size_t n,
+                 struct lls_error *err)
+{
+  if (t->sim.version) {
+    puts("llmserve-sim " PACKAGE_VERSION);
+    return 0;
+  }
+  if (t->sim.help) {
+    fputs(usage, stdout);
+    lls_options_help(bound, n, stdout);
+    return 0;
+  }
+  if (t->sim.config[0] == '\0' && t->sim.model[0] == '\0')
+    return lls_fail(err, -EINVAL, "expected -c CONFIGURATION or --model; try --help");
+  return simulate(t, err);
+}
+
+int main(int argc, char **argv)
+{
+  struct tool t;
+  const struct lls_bound_options bound[] = {{&lls_sim_option_group, &t.sim},
+                                            {&lls_workload_option_group, &t.workload}};
+  const size_t n = sizeof bound / sizeof *bound;
+  struct lls_error err = {0};
+  spell_out(argc, argv);
+  int rc = lls_options_default(bound, n, &err);
+  if (rc == 0) {
+    rc = lls_options_parse(bound, n, argc, argv, &err);
+    if (rc == 0)
+      rc = start(&t, bound, n, &err);
+    lls_options_release(bound, n);
+  }
+  if (rc == 0)
+    return EXIT_SUCCESS;
+  fprintf(stderr, "llmserve-sim: %s\n", lls_error_text(&err, rc));
+  return rc == -EINVAL || rc == -ERANGE || rc == -ENOENT ? EXIT_USAGE : EXIT_FAILURE;
+}

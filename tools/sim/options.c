@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of llmserve-sim's own options. */
+#include "tools/sim/options.h"
+
+typedef struct lls_sim_tool_options options;
+
+static const struct lls_param params[] = {
+    LLS_PARAM_STRING(
+        options, config, "",
+        "policies and engine as llmserve.ini has them (also -c); [server] is "
+        "not looked at"),
+    LLS_PARAM_STRING(options, set, "",
+                     "settings that count before the file's, as SECTION.KEY=VALUE: "
+                     "scheduler.sarathi.chunk=256",
+                     .flags = LLS_OPTION_LIST),
+    LLS_PARAM_STRING(options, profile, "a100-80g",
+                     "what is simulated: a profile that ships (a100-40g, a100-80g, "
+                     "v100-32g, h100-80g, h200) or a file"),
+    LLS_PARAM_STRING(options, estimate, "same",
+                     "what policies estimate from: same as --profile, another profile, "
+                     "or none: what they measure while they run"),
+    LLS_PARAM_STRING(options, model, "",
+                     "a model that ships (opt-13b, llama-3-8b, ...) or a folder with "
+                     "config.json; the configuration's by default"),
+    LLS_PARAM_INT(options, ranks, "1", 1, 1024, "devices",
+                  "devices that share the model (tensor parallel)"),
+    LLS_PARAM_CHOICE(options, device, "sim", "sim|cpu",
+                     "cpu: the real engine with random weights, in real time, for "
+                     "comparison"),
+    LLS_PARAM_DURATION(options, plan_time, "0", 0, 10e9,
+                       "virtual time that each plan takes"),
+    LLS_PARAM_INT(options, max_concurrency, "0", 0, 1 << 20, "requests",
+                  "most requests under way at once; 0 is no limit"),
+    LLS_PARAM_STRING(options, json, "", "write the report there"),
+    LLS_PARAM_BOOL(options, save_detailed, "false",
+                   "with a value for each request and step in it"),
+    LLS_PARAM_BOOL(options, measure_plans, "false",
+                   "report the real time that plans took; such a report is never twice "
+                   "the same"),
+    LLS_PARAM_BOOL(options, quiet, "false", "no progress bar and no table"),
+    LLS_PARAM_STRING(options, goodput, "",
+                     "SLOs of all requests in place of their own, as KEY:MILLISECONDS",
+                     .flags = LLS_OPTION_LIST),
+    LLS_PARAM_STRING(options, metric_percentiles, "90,99", "percentiles reported"),
+    LLS_PARAM_STRING(options, metadata, "", "KEY=VALUE to put into the report",
+                     .flags = LLS_OPTION_LIST),
+    LLS_PARAM_STRING(options, label, "", "name of the run in the report"),
+    LLS_PARAM_DURATION(options, warm_up, "0", 0, 1e15,
+                       "requests that come earlier are left out of the metrics"),
+    LLS_PARAM_BOOL(options, help, "false", "show this"),
+    LLS_PARAM_BOOL(options, version, "false", "show the version"),
+};
+
+const struct lls_option_group lls_sim_option_group = {
+    .title = "Simulation",
+    .table = {.params = params,
+              .n = sizeof params / sizeof *params,
+              .size = sizeof(options)},
+};

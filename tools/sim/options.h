@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* llmserve-sim's own options; those of the workload are tools/workload/options.h. */
+#ifndef LLS_SIM_TOOL_OPTIONS_H
+#define LLS_SIM_TOOL_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "tools/cli/cli.h"
+
+enum lls_sim_device_choice { LLS_SIM_DEVICE_SIM, LLS_SIM_DEVICE_CPU };
+
+struct lls_sim_tool_options {
+  const char *config;
+  const char *set; /* lines of SECTION.KEY=VALUE */
+  const char *profile, *estimate;
+  const char *model;
+  int64_t ranks;
+  int64_t device; /* enum lls_sim_device_choice */
+  int64_t plan_time;
+  int64_t max_concurrency;
+  const char *json;
+  bool save_detailed;
+  bool measure_plans;
+  bool quiet;
+  const char *goodput;
+  const char *metric_percentiles;
+  const char *metadata;
+  const char *label;
+  int64_t warm_up;
+  bool help, version;
+};
+
+extern const struct lls_option_group lls_sim_option_group;
+
+#endif

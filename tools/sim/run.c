@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See run.h. */
+#include "tools/sim/run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/sim/sim.h"
+#include "tools/sim/machine.h"
+#include "tools/sim/progress.h"
+#include "tools/sim/watch.h"
+#include "tools/workload/issue.h"
+
+/* A plan that never runs anything is struck out by the loop after 1,000 of them; a policy
+ * that finds excuses longer than this is not going to end. */
+#define MOST_IDLE_STEPS 10000000
+
+struct run {
+  const struct lls_sim_tool_options *options;
+  const struct lls_workload *workload;
+  struct lls_machine machine;
+  struct lls_watch watch;
+  struct lls_issuer *issuer;
+  struct lls_report *report;
+  struct lls_progress progress;
+  struct lls_track *tracks; /* (n_items) by the item's index */
+  int32_t *prompt;          /* (max_prompt) scratch */
+  uint32_t ended;
+  struct lls_error *err;
+};
+
+/* ---- one request
+ * ----------------------------------------------------------------------- */
+
+static const char *failure_of(uint32_t reason)
+{
+  switch (reason) {
+  case LLS_FINISH_CAPACITY:
+    return "capacity";
+  case LLS_FINISH_REJECTED:
+    return "rejected";
+  case LLS_FINISH_CANCELLED:
+    return "cancelled";
+  default:
+    return "error";
+  }
+}
+
+static void end(struct run *r, struct lls_track *track, const char *failure,
+                int64_t now_ns)
+{
+  const struct lls_item *item = track->outcome.item;
+  if (failure != NULL)
+    snprintf(track->outcome.error, sizeof track->outcome.error, "%s", failure);
+  lls_report_end(r->report, track,
+                 failure == NULL ? LLS_OUTCOME_COMPLETED : LLS_OUTCOME_FAILED, now_ns);
+  lls_issuer_ended(r->issuer, item);
+  r->ended++;
+}
+
+static void on_finished(struct run *r, struct lls_track *track,
+                        const struct lls_event *event)
+{
+  struct lls_outcome *o = &track->outcome;
+  bool whole = event->reason == LLS_FINISH_STOP || event->reason == LLS_FINISH_LENGTH;
+  o->first_scheduled_ns = event->first_scheduled_ns;
+  o->preemptions = event->preemptions;
+  if (event->prediction.source != LLS_PREDICTED_NOT)
+    o->predicted_tokens = event->prediction.length;
+  end(r, track, whole ? NULL : failure_of(event->reason), event->finished_ns);
+}
+
+static void on_event(void *context, const struct lls_event *event)
+{
+  struct run *r = context;
+  if (event->kind == LLS_EVENT_TOKEN)
+    lls_report_tokens(r->report, event->owner, lls_machine_now(&r->machine), 1);
+  else
+    on_finished(r, event->owner, event);
+}
+
+/* The latency of a request that had to wait for a place begins when it gets one. */
+static int64_t start_of(const struct run *r, const struct lls_item *item, int64_t now_ns)
+{
+  bool by_the_clock = r->options->max_concurrency == 0 && item->arrival_ns != LLS_NEVER;
+  return by_the_clock && !r->machine.real ? item->arrival_ns : now_ns;
+}
+
+static struct lls_submission submission_of(struct run *r, const struct lls_item *item)
+{
+  return (struct lls_submission){
+      .tokens = r->prompt,
+      .n_tokens = item->prompt_tokens,
+      .text = item->text,
+      .text_bytes = item->text != NULL ? strlen(item->text) : 0,
+      .label = item->label,
+      .sampling = {.top_p = 1,
+                   .repetition_penalty = 1,
+                   .banned = -1,
+                   .seed = item->output_tokens},
+      .max_new_tokens = item->max_new_tokens,
+      .request_class = item->request_class,
+      .priority = item->priority,
+      .tenant = item->tenant,
+      .slo = item->slo,
+      .owner = &r->tracks[item->index],
+  };
+}
+
+static int submit(struct run *r, const struct lls_item *item, int64_t now_ns)
+{
+  struct lls_track *track = &r->tracks[item->index];
+  int64_t start_ns = start_of(r, item, now_ns);
+  int rc =
+      lls_item_fill(r->workload, item, 0, (int32_t)r->machine.model.vocab, r->prompt);
+  if (rc < 0)
+    return lls_fail(r->err, rc,
+                    "request %s has token ids beyond the model's vocabulary of %u",
+                    item->label, r->machine.model.vocab);
+  struct lls_submission s = submission_of(r, item);
+  s.arrival_ns = start_ns;
+  if (r->machine.real) { /* a model of random weights has no end of its own */
+    s.ignore_eos = true;
+    s.max_new_tokens = item->output_tokens;
+  }
+  uint64_t id;
+  lls_report_begin(r->report, track, item, start_ns);
+  rc = lls_loop_submit(r->machine.loop, &s, &id, NULL);
+  if (rc == -ENOMEM)
+    return lls_fail(r->err, rc, "no memory for request %s", item->label);
+  if (rc < 0)
+    end(r, track, rc == -E2BIG ? "longer than the context" : "queue full", now_ns);
+  return 0;
+}
+
+/* ---- the whole
+ * -------------------------------------------------------------------------- */
+
+/* Everything that is due; *wake_ns is when more is, LLS_NEVER if that is not known. */
+static int issue(struct run *r, int64_t *wake_ns)
+{
+  const struct lls_item *item;
+  int64_t now_ns = lls_machine_now(&r->machine);
+  int rc = 0;
+  while (rc == 0 && (item = lls_issuer_next(r->issuer, now_ns, wake_ns)) != NULL)
+    rc = submit(r, item, now_ns);
+  return rc;
+}
+
+/* Nothing ran: on to the next arrival, timer or whatever the plan waits for. */
+static int pass_time(struct run *r, int64_t wake_ns)
+{
+  int64_t now_ns = lls_machine_now(&r->machine), until_ns = wake_ns;
+  int64_t idle_ns = lls_loop_idle_ns(r->machine.loop);
+  if (idle_ns != LLS_NEVER && (until_ns == LLS_NEVER || now_ns + idle_ns < until_ns))
+    until_ns = now_ns + idle_ns;
+  if (until_ns == LLS_NEVER)
+    return lls_fail(r->err, -EDEADLK,
+                    "nothing runs, arrives or is waited for: %u of %u "
+                    "requests have ended",
+                    r->ended, lls_issuer_total(r->issuer));
+  lls_machine_wait(&r->machine, until_ns);
+  return 0;
+}
+
+static int step(struct run *r, uint64_t *idle_steps)
+{
+  int64_t wake_ns = LLS_NEVER;
+  uint32_t ended = r->ended;
+  int rc = issue(r, &wake_ns);
+  if (rc < 0)
+    return rc;
+  int busy = lls_loop_step(r->machine.loop);
+  if (busy < 0) {
+    struct lls_error why = {0};
+    lls_loop_failed(r->machine.loop, &why);
+    return lls_fail(r->err, busy, "the engine failed: %s", why.text);
+  }
+  lls_loop_events(r->machine.loop, on_event, r);
+  *idle_steps = busy || ended != r->ended ? 0 : *idle_steps + 1;
+  if (*idle_steps > MOST_IDLE_STEPS)
+    return lls_fail(r->err, -EDEADLK,
+                    "%d steps ran nothing while requests wait: the scheduler puts them "
+                    "off for ever",
+                    MOST_IDLE_STEPS);
+  if (busy || ended != r->ended || lls_issuer_done(r->issuer))
+    return 0;
+  return pass_time(r, wake_ns);
+}
+
+static int run_to_end(struct run *r)
+{
+  int rc = 0;
+  uint64_t idle_steps = 0;
+  for (uint64_t n = 0; rc == 0 && !lls_issuer_done(r->issuer); n++) {
+    rc = step(r, &idle_steps);
+    lls_progress_show(&r->progress, n, r->ended, lls_issuer_total(r->issuer),
+                      (double)lls_machine_now(&r->machine) * 1e-9);
+  }
+  return rc;
+}
+
+static void report_totals(struct run *r)
+{
+  struct lls_loop_status s;
+  lls_loop_status(r->machine.loop, &s);
+  for (uint64_t i = 0; i < s.preempted_recompute; i++)
+    lls_report_preemption(r->report, LLS_PREEMPT_RECOMPUTE);
+  for (uint64_t i = 0; i < s.preempted_swap; i++)
+    lls_report_preemption(r->report, LLS_PREEMPT_SWAP);
+  if (r->machine.real)
+    return;
+  struct lls_sim_totals totals;
+  lls_sim_totals(r->machine.device, &totals);
+  for (int kind = 0; kind <= LLS_COPY_DEVICE_TO_DEVICE; kind++)
+    lls_report_bytes(r->report, (enum lls_copy_kind)kind, totals.copied_bytes[kind]);
+}
+
+static int create_report(struct run *r)
+{
+  const struct lls_sim_tool_options *o = r->options;
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(r->machine.engine);
+  const struct lls_report_options options = {
+      .goodput = o->goodput,
+      .percentiles = o->metric_percentiles,
+      .warm_up_ns = o->warm_up,
+      .memory_units = pool->device_units,
+      .keep_gaps = o->save_detailed,
+  };
+  r->watch.block_tokens = pool->block_tokens;
+  int rc = lls_report_create(r->workload, &options, &r->report, r->err);
+  r->watch.report = r->report;
+  return rc;
+}
+
+static uint32_t longest_prompt(const struct lls_workload *w)
+{
+  uint32_t longest = 1;
+  for (uint32_t i = 0; i < w->n_items; i++)
+    if (w->items[i].prompt_tokens > longest)
+      longest = w->items[i].prompt_tokens;
+  return longest;
+}
+
+static int allocate(struct run *r)
+{
+  const struct lls_workload *w = r->workload;
+  r->tracks = calloc(w->n_items + (size_t)1, sizeof *r->tracks);
+  r->prompt = malloc(longest_prompt(w) * sizeof *r->prompt);
+  uint32_t most = (uint32_t)r->options->max_concurrency;
+  int rc = r->tracks != NULL && r->prompt != NULL ? lls_issuer_create(w, most, &r->issuer)
+                                                  : -ENOMEM;
+  return rc < 0 ? lls_fail(r->err, rc, "no memory for %u requests", w->n_items) : 0;
+}
+
+static int prepare(struct run *r)
+{
+  int rc = allocate(r);
+  if (rc < 0)
+    return rc;
+  r->watch.measure_plans = r->options->measure_plans;
+  struct lls_loop_observer observer = lls_watch_observer(&r->watch);
+  rc = lls_machine_open(&r->machine, r->options, r->workload->n_items + 1, &observer,
+                        r->err);
+  return rc == 0 ? create_report(r) : rc;
+}
+
+/* ---- results
+ * ---------------------------------------------------------------------------- */
+
+static json_t *describe_memory(const struct lls_machine *m)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(m->engine);
+  uint64_t unit = lls_unit_bytes(pool);
+  return json_pack("{s:I, s:I, s:I, s:I, s:I}", "weight_bytes",
+                   (json_int_t)lls_engine_weight_bytes(m->engine), "cache_bytes",
+                   (json_int_t)(pool->device_units * unit), "cache_tokens",
+                   (json_int_t)(pool->device_units / 2 * pool->block_tokens),
+                   "host_cache_bytes", (json_int_t)(pool->host_units * unit),
+                   "block_tokens", (json_int_t)pool->block_tokens);
+}
+
+/* Names, not paths: the same run elsewhere gives the same bytes. */
+static json_t *describe(struct run *r)
+{
+  struct lls_machine *m = &r->machine;
+  struct lls_loop_status s;
+  struct lls_sim_totals totals = {0};
+  lls_loop_status(m->loop, &s);
+  if (!m->real)
+    lls_sim_totals(m->device, &totals);
+  return json_pack(
+      "{s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:I, s:I, s:I, s:b}", "device",
+      m->real ? "cpu" : m->profile.device.name, "model",
+      m->config.server.served_model_name, "scheduler",
+      m->config.scheduler.module->descriptor->id, "cache",
+      m->config.cache_manager.module->descriptor->id, "predictor",
+      m->config.predictor.module->descriptor->id, "ranks", (json_int_t)r->options->ranks,
+      "memory", describe_memory(m), "clock_s", (double)lls_machine_now(m) * 1e-9,
+      "busy_s", (double)s.device_ns_sum * 1e-9, "copy_s", (double)totals.copy_ns * 1e-9,
+      "steps", (json_int_t)s.steps, "shared_tokens", (json_int_t)s.shared_tokens,
+      "plans_refused", (json_int_t)s.plans_refused, "fallen_back", s.fallen_back);
+}
+
+static int finish(struct run *r, struct lls_sim_result *out)
+{
+  report_totals(r);
+  *out = (struct lls_sim_result){.report = r->report, .machine = describe(r)};
+  r->report = NULL;
+  if (out->machine != NULL)
+    return 0;
+  lls_sim_result_free(out);
+  return lls_fail(r->err, -ENOMEM, "no memory for the report");
+}
+
+int lls_sim_run(const struct lls_sim_tool_options *options,
+                const struct lls_workload *workload, struct lls_sim_result *out,
+                struct lls_error *err)
+{
+  struct run *r = calloc(1, sizeof *r);
+  if (r == NULL)
+    return lls_fail(err, -ENOMEM, "out of memory");
+  r->options = options;
+  r->workload = workload;
+  r->err = err;
+  int rc = prepare(r);
+  if (rc == 0) {
+    lls_progress_begin(&r->progress, !options->quiet);
+    rc = run_to_end(r);
+    lls_progress_end(&r->progress);
+  }
+  if (rc == 0)
+    rc = finish(r, out);
+  lls_machine_close(&r->machine);
+  lls_report_destroy(r->report);
+  lls_issuer_destroy(r->issuer);
+  free(r->tracks);
+  free(r->prompt);
+  free(r);
+  return rc;
+}
+
+void lls_sim_result_free(struct lls_sim_result *result)
+{
+  lls_report_destroy(result->report);
+  json_decref(result->machine);
+  *result = (struct lls_sim_result){0};
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See watch.h. */
+#include "tools/sim/watch.h"
+
+#include <llmserve/scheduler.h>
+
+/* K and V units that so many tokens would need if none were left empty. */
+static uint64_t filled_units(const struct lls_watch *w, uint64_t tokens)
+{
+  return w->block_tokens > 0 ? 2 * tokens / w->block_tokens : 0;
+}
+
+static void on_step(void *context, const struct lls_step_report *r,
+                    const struct lls_loop_census *census)
+{
+  struct lls_watch *w = context;
+  struct lls_report_step step = {
+      .begin_ns = r->started_ns,
+      .duration_ns = r->ended_ns - r->started_ns,
+      .plan_ns = w->measure_plans ? census->plan_ns : LLS_NEVER,
+      .requests = r->n_results,
+      .waiting = census->waiting + census->preempted + census->running - r->n_results,
+      .used_units = census->device_units_total - census->device_units_free,
+      .filled_units = filled_units(w, census->cached_tokens),
+  };
+  for (uint32_t i = 0; i < r->n_results; i++) {
+    const struct lls_step_result *result = &r->results[i];
+    bool decode = result->tokens == 1 && result->emitted > 0 &&
+                  result->request->generated_tokens > 1;
+    step.decodes += decode;
+    step.prefill_tokens += decode ? 0 : result->tokens;
+    w->tokens += result->emitted;
+  }
+  w->steps++;
+  lls_report_step(w->report, &step);
+}
+
+struct lls_loop_observer lls_watch_observer(struct lls_watch *w)
+{
+  return (struct lls_loop_observer){.context = w, .on_step = on_step};
+}

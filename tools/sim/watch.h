@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop's observer that feeds the report: what every step did. */
+#ifndef LLS_SIM_TOOL_WATCH_H
+#define LLS_SIM_TOOL_WATCH_H
+
+#include "core/loop/loop.h"
+#include "tools/report/report.h"
+
+struct lls_watch {
+  struct lls_report *report;
+  uint32_t block_tokens;
+  bool measure_plans;
+  uint64_t steps, tokens; /* seen so far; tokens: drawn */
+};
+
+struct lls_loop_observer lls_watch_observer(struct lls_watch *);
+
+#endif
