@@ -1,0 +1,40 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# llmserve-profile on a tiny model: the profile it writes is one that llmserve-sim takes.
+# How good a fit is, t/sim/test_profile_fit tells; nothing here depends on a time.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Sim;
+use Test::More;
+
+my @settings = ('--set', "model.path=$source/t/data/models/llama", 'model.load_format=dummy',
+                'engine.threads=1', 'engine.pin=off', 'engine.max_step_tokens=64',
+                'engine.max_sequences=8', 'cache.device_memory=1MiB');
+
+my ($status, $out, $err) =
+  run('llmserve-profile', '--time', '1s', '--output', "$folder/cpu.ini", @settings);
+is($status, 0, 'measures') or diag($err);
+is($err, q(), 'without a word: no terminal');
+like($out, qr/^relative error, %\s+steps\s+median\s+p95\s+max\nof the fit\s+\d+/);
+like($out, qr/^held out\s+\d+\s+[\d.]+\s+[\d.]+\s+[\d.]+$/m);
+
+my $r = simulate('--profile', "$folder/cpu.ini", '--model', "$source/t/data/models/llama",
+                 '--set', 'cache.device_memory=1MiB', '--dataset-name', 'random',
+                 '--num-prompts', 10, '--random-input-len', 20, '--random-output-len', 10);
+is($r->{completed}, 10, 'and llmserve-sim takes it');
+like($r->{machine}{device}, qr/^cpu: /);
+
+($status, $out, $err) = run('llmserve-profile', '--time', '1s');
+is($status, 2, 'without a model');
+like($err, qr/needs the key 'path'/);
+($status, $out, $err) = run('llmserve-profile', '--tim', '1s');
+is($status, 2, 'unknown option');
+like($err, qr/did you mean --time/);
+($status, $out, $err) =
+  run('llmserve-profile', '--time', '1s', '--output', '/nowhere/x.ini', @settings);
+is($status, 2, 'nowhere to write');
+like($err, qr{/nowhere/x\.ini: cannot write});
+
+done_testing;

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From measured steps to a profile. The model of core/cost/model.h is linear in its
+ * unknowns once it is known which side of each max counts: the fixed time of a step, of a
+ * sequence, of a token drawn, of a query meeting a key, of a cached token, and the time
+ * of a weight at each point of the curve. So: non-negative least squares of relative
+ * errors, then the sides of chunks again by what came out, until they stay.
+ */
+#ifndef LLS_PROFILE_TOOL_FIT_H
+#define LLS_PROFILE_TOOL_FIT_H
+
+#include "core/cost/model.h"
+#include "tools/profile/shapes.h"
+
+struct lls_measured {
+  struct lls_shape shape;
+  double ns;
+};
+
+/* Fills efficiency, overhead, projection, bandwidth and matrix of the profile: the last
+ * two with the best rates seen, since nobody tells them. max_rows: of a step. */
+int lls_profile_fit(const struct lls_measured *, size_t n, const struct lls_cost_shape *,
+                    uint32_t max_rows, struct lls_profile *out, struct lls_error *err);
+
+/* What the rates say of a shape. */
+double lls_shape_ns(const struct lls_cost_rates *, const struct lls_shape *);
+
+#endif

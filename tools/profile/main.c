@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * llmserve-profile: measures this machine's engine over sampled steps and copies, fits
+ * the cost model to three quarters of them, writes a profile for llmserve-sim, and prints
+ * how far the fit is off on the quarter it has not seen. Exit status as llmserve-sim's.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/options.h"
+#include "tools/cli/cli.h"
+#include "tools/profile/fit.h"
+#include "tools/profile/measure.h"
+
+#define EXIT_USAGE 2
+#define HELD_OUT   4 /* every fourth step is kept from the fit */
+#define MOST_STEPS 20000
+#define ROUNDS     9  /* at least: the shapes are as many as leave time for them */
+#define MOST_TIMES 64 /* rounds of which a time is kept */
+
+struct options {
+  const char *config, *set, *output;
+  int64_t time, seed;
+  bool help, version;
+};
+
+static const struct lls_param params[] = {
+    LLS_PARAM_STRING(struct options, config, "",
+                     "the configuration that is served (also -c): its model, engine and "
+                     "cache are measured"),
+    LLS_PARAM_STRING(struct options, set, "",
+                     "settings that count before the file's, as SECTION.KEY=VALUE",
+                     .flags = LLS_OPTION_LIST),
+    LLS_PARAM_STRING(struct options, output, "profile.ini", "the profile to write"),
+    LLS_PARAM_DURATION(struct options, time, "1min", 1e9, 86400e9, "how long to measure"),
+    LLS_PARAM_INT(struct options, seed, "0", 0, 9e15, "", "of the steps measured"),
+    LLS_PARAM_BOOL(struct options, help, "false", "show this"),
+    LLS_PARAM_BOOL(struct options, version, "false", "show the version"),
+};
+
+static const struct lls_option_group group = {
+    .title = "Options",
+    .table = {.params = params,
+              .n = sizeof params / sizeof *params,
+              .size = sizeof(struct options)},
+};
+
+struct tool {
+  struct options options;
+  struct lls_config config;
+  bool configured;
+  struct lls_model_config model;
+  struct lls_device *device;
+  struct lls_engine *engine;
+  struct lls_cost_shape shape;
+  struct lls_shape_limits limits;
+  struct lls_bench_engine bench;
+  struct lls_measured *steps;  /* (n) */
+  double (*times)[MOST_TIMES]; /* (n) of each step, one a round */
+  size_t n;
+  struct lls_profile profile;
+};
+
+static int64_t now_ns(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
+}
+
+/* ---- setting up
+ * ------------------------------------------------------------------------ */
+
+#define MAX_SETTINGS 64
+
+static int load_config(struct tool *t, struct lls_error *err)
+{
+  const char *lines = t->options.set, *line;
+  const char *settings[MAX_SETTINGS];
+  struct lls_config_errors errors = {0};
+  size_t n = 0, length;
+  int rc = 0;
+  for (; n < MAX_SETTINGS && (line = lls_option_next(&lines, &length)) != NULL; n++)
+    settings[n] = strndup(line, length);
+  rc = lls_config_load_with(t->options.config[0] != '\0' ? t->options.config : NULL,
+                            settings, n, &t->config, &errors);
+  t->configured = rc == 0;
+  if (errors.n > 0)
+    lls_fail(err, rc, "%s", errors.list[0].error.text);
+  lls_config_errors_free(&errors);
+  for (size_t i = 0; i < n; i++)
+    free((char *)settings[i]);
+  return rc;
+}
+
+static int open_engine(struct tool *t, struct lls_error *err)
+{
+  const size_t host_bytes = 64u << 20; /* for copies, if none are configured */
+  int rc = lls_model_config_read(t->config.model.path, &t->model, err);
+  if (rc < 0)
+    return rc;
+  struct lls_device_options device = lls_device_options_of(&t->config, &t->model);
+  struct lls_engine_options engine = lls_engine_options_of(&t->config, &t->model);
+  if (engine.host_cache_bytes == 0)
+    engine.host_cache_bytes = host_bytes;
+  rc = lls_cpu_device_create(&device, &t->device, err);
+  if (rc == 0)
+    rc = lls_engine_create(&engine, &t->model, t->device, &t->engine, err);
+  if (rc < 0)
+    return rc;
+  lls_cost_shape_init(&t->shape, &t->model,
+                      (double)lls_weight_number_bytes(engine.weights, t->model.dtype),
+                      (double)lls_dtype_bytes(engine.cache_element), 1);
+  const struct lls_engine_caps *caps = lls_engine_caps(t->engine);
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(t->engine);
+  t->limits = (struct lls_shape_limits){
+      .max_rows = caps->max_step_tokens,
+      .max_sequences = caps->max_sequences,
+      .max_context = caps->max_context,
+      .cache_tokens = pool->device_units / 2 * pool->block_tokens,
+      .block_tokens = pool->block_tokens,
+  };
+  return lls_bench_engine_init(&t->bench, t->engine, err);
+}
+
+static void close_all(struct tool *t)
+{
+  for (size_t i = 0; i < t->n; i++)
+    free(t->steps[i].shape.parts);
+  free(t->steps);
+  free(t->times);
+  lls_bench_engine_free(&t->bench);
+  lls_engine_destroy(t->engine);
+  if (t->device != NULL)
+    t->device->ops->destroy(t->device);
+  if (t->configured)
+    lls_config_free(&t->config);
+}
+
+/* ---- measuring
+ * ------------------------------------------------------------------------- */
+
+static int draw_one(struct tool *t, struct lls_error *err)
+{
+  struct lls_shape drawn = {.parts =
+                                calloc(t->limits.max_sequences, sizeof *drawn.parts)};
+  if (drawn.parts == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for steps to measure");
+  lls_shape_draw(&t->limits, (uint64_t)t->options.seed, t->n, &drawn);
+  t->steps[t->n++].shape = drawn;
+  return 0;
+}
+
+struct progress {
+  bool on;
+  int64_t began_ns, shown_ns, until_ns;
+};
+
+static void show(struct progress *p, size_t steps, uint32_t round)
+{
+  int64_t now = now_ns();
+  if (!p->on || now - p->shown_ns < LLS_NS_PER_S / 10)
+    return;
+  p->shown_ns = now;
+  fprintf(stderr, "\r%zu steps, round %u, %.0f s left\033[K", steps, round + 1,
+          (double)(p->until_ns - now) * 1e-9);
+}
+
+/* The first round draws steps as it goes, until its part of the time is over. */
+static int first_round(struct tool *t, struct progress *p, struct lls_error *err)
+{
+  int64_t until_ns = p->began_ns + t->options.time / ROUNDS;
+  int rc = 0;
+  while (rc == 0 && t->n < MOST_STEPS && now_ns() < until_ns) {
+    rc = draw_one(t, err);
+    if (rc == 0)
+      rc = lls_bench_step(&t->bench, &t->steps[t->n - 1].shape, &t->times[t->n - 1][0],
+                          err);
+    show(p, t->n, 0);
+  }
+  return rc;
+}
+
+static int another_round(struct tool *t, uint32_t round, struct progress *p,
+                         struct lls_error *err)
+{
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < t->n; i++) {
+    rc = lls_bench_step(&t->bench, &t->steps[i].shape, &t->times[i][round], err);
+    show(p, t->n, round);
+  }
+  return rc;
+}
+
+/*
+ * All steps in turn, round after round, so that whatever disturbs the machine for a while
+ * meets every step once and not one step every time; the median of its times counts. The
+ * first round, which also meets the cache's memory for the first time, does not.
+ */
+static int measure_steps(struct tool *t, struct lls_error *err)
+{
+  struct progress p = {.on = isatty(STDERR_FILENO), .began_ns = now_ns()};
+  p.until_ns = p.began_ns + t->options.time;
+  t->steps = calloc(MOST_STEPS, sizeof *t->steps);
+  t->times = calloc(MOST_STEPS, sizeof *t->times);
+  if (t->steps == NULL || t->times == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for steps");
+  int rc = first_round(t, &p, err);
+  uint32_t rounds = 1;
+  for (; rc == 0 && rounds < MOST_TIMES && (rounds < 2 || now_ns() < p.until_ns);
+       rounds++)
+    rc = another_round(t, rounds, &p, err);
+  for (size_t i = 0; rc == 0 && i < t->n; i++)
+    t->steps[i].ns = lls_median(t->times[i] + 1, rounds - 1);
+  if (p.on)
+    fputs("\r\033[K", stderr);
+  return rc;
+}
+
+static int median_copy(struct tool *t, uint32_t units, double *ns, struct lls_error *err)
+{
+  double times[15];
+  const size_t n = sizeof times / sizeof *times;
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < n; i++)
+    rc = lls_bench_copy(&t->bench, units, &times[i], err);
+  *ns = lls_median(times, n);
+  return rc;
+}
+
+/* Latency and bandwidth of the line through copies of few units and of many. */
+static int measure_copies(struct tool *t, struct lls_profile_link *out,
+                          struct lls_error *err)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(t->engine);
+  uint32_t most =
+      pool->host_units < pool->device_units ? pool->host_units : pool->device_units;
+  double few_ns, many_ns, bytes = (double)lls_unit_bytes(pool);
+  if (most < 2)
+    return 0;
+  most = most < 256 ? most : 256;
+  int rc = median_copy(t, 1, &few_ns, err);
+  if (rc == 0)
+    rc = median_copy(t, most, &many_ns, err);
+  if (rc < 0)
+    return rc;
+  double unit_ns = fmax(many_ns - few_ns, 1) / (most - 1);
+  out->bandwidth = bytes / unit_ns;
+  out->latency = llround(fmax(few_ns - unit_ns, 0));
+  return 0;
+}
+
+/* ---- fitting
+ * --------------------------------------------------------------------------- */
+
+/* Every HELD_OUT-th step at the end, the others before it in their order. */
+static size_t set_aside(struct tool *t)
+{
+  size_t used = 0;
+  for (size_t i = 0; i < t->n; i++)
+    if (i % HELD_OUT != HELD_OUT - 1) {
+      struct lls_measured m = t->steps[i];
+      t->steps[i] = t->steps[used];
+      t->steps[used++] = m;
+    }
+  return used;
+}
+
+static int compare(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static void print_errors(const char *what, const struct lls_cost_rates *rates,
+                         const struct lls_measured *m, size_t n, int kind)
+{
+  static double errors[MOST_STEPS];
+  size_t k = 0;
+  for (size_t i = 0; i < n; i++)
+    if (kind < 0 || m[i].shape.kind == (uint32_t)kind)
+      errors[k++] = 100 * fabs(lls_shape_ns(rates, &m[i].shape) / m[i].ns - 1);
+  if (k == 0)
+    return;
+  qsort(errors, k, sizeof *errors, compare);
+  printf("%-22s %6zu %9.1f %9.1f %9.1f\n", what, k, errors[k / 2], errors[k * 95 / 100],
+         errors[k - 1]);
+}
+
+static void print_fit(const struct tool *t, size_t used)
+{
+  struct lls_cost_rates rates;
+  const struct lls_measured *held = t->steps + used;
+  size_t n = t->n - used;
+  lls_cost_rates_init(&rates, &t->profile, &t->shape);
+  printf("%-22s %6s %9s %9s %9s\n", "relative error, %", "steps", "median", "p95", "max");
+  print_errors("of the fit", &rates, t->steps, used, -1);
+  print_errors("held out", &rates, held, n, -1);
+  print_errors("  prefill chunks", &rates, held, n, LLS_SHAPE_CHUNK);
+  print_errors("  decodes", &rates, held, n, LLS_SHAPE_DECODE);
+  print_errors("  both", &rates, held, n, LLS_SHAPE_MIXED);
+}
+
+static int fit(struct tool *t, struct lls_error *err)
+{
+  size_t used = set_aside(t), total, available;
+  char name[256];
+  int rc =
+      lls_profile_fit(t->steps, used, &t->shape, t->limits.max_rows, &t->profile, err);
+  if (rc == 0)
+    rc = measure_copies(t, &t->profile.host_link, err);
+  if (rc == 0)
+    rc = t->device->ops->memory(t->device, &total, &available);
+  if (rc < 0)
+    return rc;
+  t->device->ops->describe(t->device, name, sizeof name);
+  t->profile.device.name = name;
+  t->profile.device.memory = (int64_t)total;
+  t->profile.efficiency.memory = (double)available / (double)total;
+  rc = lls_profile_write(t->options.output, &t->profile,
+                         "Measured by llmserve-profile; bandwidth and matrix are the "
+                         "best rates seen.",
+                         err);
+  if (rc == 0)
+    print_fit(t, used);
+  t->profile.device.name = NULL;
+  return rc;
+}
+
+static int profile(struct tool *t, struct lls_error *err)
+{
+  if (t->options.version) {
+    puts("llmserve-profile " PACKAGE_VERSION);
+    return 0;
+  }
+  if (t->options.help) {
+    puts("Usage: llmserve-profile -c CONFIGURATION [OPTION]...\n"
+         "Measures the engine that a configuration serves with and writes a profile of\n"
+         "it for llmserve-sim.");
+    const struct lls_bound_options bound = {&group, &t->options};
+    lls_options_help(&bound, 1, stdout);
+    return 0;
+  }
+  int rc = load_config(t, err);
+  if (rc == 0)
+    rc = open_engine(t, err);
+  if (rc == 0)
+    rc = measure_steps(t, err);
+  return rc == 0 ? fit(t, err) : rc;
+}
+
+int main(int argc, char **argv)
+{
+  static char config[] = "--config";
+  struct tool t = {.n = 0};
+  const struct lls_bound_options bound = {&group, &t.options};
+  struct lls_error err = {0};
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], "-c") == 0)
+      argv[i] = config;
+  int rc = lls_options_default(&bound, 1, &err);
+  if (rc == 0) {
+    rc = lls_options_parse(&bound, 1, argc, argv, &err);
+    if (rc == 0)
+      rc = profile(&t, &err);
+    close_all(&t);
+    lls_options_release(&bound, 1);
+  }
+  if (rc == 0)
+    return EXIT_SUCCESS;
+  fprintf(stderr, "llmserve-profile: %s\n", lls_error_text(&err, rc));
+  return rc == -EINVAL || rc == -ERANGE || rc == -ENOENT ? EXIT_USAGE : EXIT_FAILURE;
+}

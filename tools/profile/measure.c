@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See measure.h. */
+#include "tools/profile/measure.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int lls_bench_engine_init(struct lls_bench_engine *b, struct lls_engine *engine,
+                          struct lls_error *err)
+{
+  const struct lls_engine_caps *caps = lls_engine_caps(engine);
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
+  *b = (struct lls_bench_engine){.engine = engine, .max_sequences = caps->max_sequences};
+  b->sequences = calloc(caps->max_sequences, sizeof *b->sequences);
+  b->tables = calloc(caps->max_sequences, sizeof *b->tables);
+  b->entries = calloc(pool->device_units, sizeof *b->entries);
+  b->tokens = calloc(caps->max_step_tokens, sizeof *b->tokens);
+  if (b->sequences == NULL || b->tables == NULL || b->entries == NULL ||
+      b->tokens == NULL) {
+    lls_bench_engine_free(b);
+    return lls_fail(err, -ENOMEM, "no memory for steps to measure");
+  }
+  uint32_t vocab = lls_engine_config(engine)->vocab;
+  for (uint32_t i = 0; i < caps->max_step_tokens; i++)
+    b->tokens[i] = (int32_t)(i * UINT32_C(2654435761) % vocab);
+  return 0;
+}
+
+void lls_bench_engine_free(struct lls_bench_engine *b)
+{
+  free(b->sequences);
+  free(b->tables);
+  free(b->entries);
+  free(b->tokens);
+  *b = (struct lls_bench_engine){0};
+}
+
+/* A list of whole blocks from unit *unit on, every other one. */
+static uint32_t lay_list(const struct lls_bench_engine *b, struct lls_block_entry *list,
+                         uint32_t tokens, uint32_t first_unit)
+{
+  uint32_t block = lls_engine_pool_shape(b->engine)->block_tokens, n = 0;
+  for (uint32_t at = 0; at < tokens; at += block, n++)
+    list[n] = (struct lls_block_entry){
+        .block = first_unit + 2 * n, .first_token = at, .count = (uint16_t)block};
+  return n;
+}
+
+static void lay_out(struct lls_bench_engine *b, const struct lls_shape *shape)
+{
+  static const struct lls_sampling greedy = {
+      .top_p = 1, .repetition_penalty = 1, .banned = -1};
+  uint32_t unit = 0, row = 0;
+  for (uint32_t i = 0; i < shape->n; i++) {
+    const struct lls_shape_part *part = &shape->parts[i];
+    uint32_t tokens = part->context + part->tokens;
+    struct lls_block_entry *list = b->entries + unit;
+    uint32_t n = lay_list(b, list, tokens, unit);
+    lay_list(b, list + n, tokens, unit + 1);
+    b->tables[i] = (struct lls_block_table){
+        .form = LLS_FORM_KV, .k = list, .v = list + n, .k_count = n, .v_count = n};
+    b->sequences[i] = (struct lls_engine_sequence){
+        .tokens = b->tokens + row,
+        .n_tokens = part->tokens,
+        .context = part->context,
+        .table = &b->tables[i],
+        .sampling = part->drawn ? &greedy : NULL,
+    };
+    unit += 2 * n;
+    row += part->tokens;
+  }
+}
+
+static int compare(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double lls_median(double *numbers, size_t n)
+{
+  qsort(numbers, n, sizeof *numbers, compare);
+  return numbers[n / 2];
+}
+
+static int run(struct lls_bench_engine *b, const struct lls_engine_batch *batch,
+               double *ns, struct lls_error *err)
+{
+  struct lls_engine_result result;
+  int rc = lls_engine_submit(b->engine, batch, err);
+  if (rc == 0)
+    rc = lls_engine_wait(b->engine, &result, err);
+  if (rc == 0)
+    *ns = (double)result.duration_ns;
+  return rc;
+}
+
+int lls_bench_step(struct lls_bench_engine *b, const struct lls_shape *shape, double *ns,
+                   struct lls_error *err)
+{
+  lay_out(b, shape);
+  const struct lls_engine_batch batch = {.n_sequences = shape->n,
+                                         .sequences = b->sequences};
+  return run(b, &batch, ns, err);
+}
+
+int lls_bench_copy(struct lls_bench_engine *b, uint32_t n, double *ns,
+                   struct lls_error *err)
+{
+  struct lls_copy *copies = calloc(n, sizeof *copies);
+  if (copies == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for %u copies", n);
+  for (uint32_t i = 0; i < n; i++)
+    copies[i] = (struct lls_copy){
+        .kind = LLS_COPY_DEVICE_TO_HOST,
+        .n_slots = (uint16_t)lls_engine_pool_shape(b->engine)->block_tokens,
+        .source = i,
+        .target = i};
+  const struct lls_engine_batch batch = {.n_copies = n, .copies = copies};
+  int rc = run(b, &batch, ns, err);
+  free(copies);
+  return rc;
+}
