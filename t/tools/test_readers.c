@@ -129,8 +129,7 @@ static void test_chats(void **state)
   lls_workload_free(&w);
 }
 
-/* ---- bad files ------------------------------------------------------------------------
- */
+/* ---- bad files --------------------------------------------------------------------- */
 
 static void refuse(const struct folder *f, const char *name, const char *text,
                    const char *expected)

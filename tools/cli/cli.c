@@ -30,8 +30,7 @@ int lls_options_default(const struct lls_bound_options *bound, size_t n,
   return 0;
 }
 
-/* ---- finding --------------------------------------------------------------------------
- */
+/* ---- finding ----------------------------------------------------------------------- */
 
 struct found {
   const struct lls_param *param;
@@ -83,8 +82,7 @@ static int unknown(const struct lls_bound_options *bound, size_t n, const char *
                   as_written, known);
 }
 
-/* ---- binding --------------------------------------------------------------------------
- */
+/* ---- binding ----------------------------------------------------------------------- */
 
 static int bind(struct found f, const char *text, struct lls_error *err)
 {
@@ -124,8 +122,7 @@ int lls_option_set(const struct lls_bound_options *bound, size_t n, const char *
   return f.param == NULL ? unknown(bound, n, underscored, err) : bind(f, text, err);
 }
 
-/* ---- parsing --------------------------------------------------------------------------
- */
+/* ---- parsing ----------------------------------------------------------------------- */
 
 struct parsing {
   const struct lls_bound_options *bound;
@@ -202,8 +199,7 @@ int lls_options_parse(const struct lls_bound_options *bound, size_t n, int argc,
   return rc;
 }
 
-/* ---- help -----------------------------------------------------------------------------
- */
+/* ---- help -------------------------------------------------------------------------- */
 
 static void print_option(const struct lls_param *p, FILE *out)
 {

@@ -107,9 +107,27 @@ static void put_spread(json_t *object, const struct lls_metrics *m, const char *
   }
 }
 
-/* ---- ours
- * -------------------------------------------------------------------------------------
- */
+/* What a CDF is drawn from: the value at each percent. */
+static void put_quantiles(json_t *object, const char *key, const struct lls_spread *s)
+{
+  json_t *list = json_array();
+  for (int i = 0; i < LLS_QUANTILES && s->n > 0; i++)
+    json_array_append_new(list, json_real(s->quantiles[i]));
+  json_object_set_new(object, key, list);
+}
+
+static json_t *quantiles_json(const struct lls_metrics *m)
+{
+  json_t *object = json_object();
+  put_quantiles(object, "ttft_ms", &m->ttft);
+  put_quantiles(object, "tpot_ms", &m->tpot);
+  put_quantiles(object, "itl_ms", &m->itl);
+  put_quantiles(object, "e2el_ms", &m->e2el);
+  put_quantiles(object, "normalised_latency_ms", &m->normalised);
+  return object;
+}
+
+/* ---- ours -------------------------------------------------------------------------- */
 
 static void put_share(json_t *object, const char *key, double met, double n)
 {
@@ -161,6 +179,7 @@ static json_t *engine_json(const struct lls_report *report)
   put_count(object, "bytes_device_to_host", e->bytes[LLS_COPY_DEVICE_TO_HOST]);
   put_count(object, "bytes_host_to_device", e->bytes[LLS_COPY_HOST_TO_DEVICE]);
   put_count(object, "bytes_device_to_device", e->bytes[LLS_COPY_DEVICE_TO_DEVICE]);
+  put(object, "memory_units", units > 0 ? units : NAN);
   put(object, "occupancy", units > 0 ? e->units_ns / ns / units : NAN);
   put(object, "max_occupancy", units > 0 ? (double)e->max_units / units : NAN);
   put(object, "fragmentation", e->units_ns > 0 ? 1 - e->filled_ns / e->units_ns : NAN);
@@ -300,6 +319,7 @@ static void put_metrics(json_t *object, const struct lls_metrics *m)
     put_spread(object, m, "queueing_ms", &m->queueing);
   if (m->prediction_error.n > 0)
     put_spread(object, m, "prediction_error_tokens", &m->prediction_error);
+  json_object_set_new(object, "quantiles", quantiles_json(m));
   put(object, "queueing_share", m->queueing_share);
   put_count(object, "preemptions", m->preemptions);
   json_object_set_new(object, "slo_attainment", attainment_json(&m->all));

@@ -47,6 +47,8 @@ static struct lls_spread spread_of(const struct lls_metrics *m, double *samples,
   s.max = samples[n - 1];
   for (uint32_t i = 0; i < m->n_percentiles; i++)
     s.percentiles[i] = percentile(samples, n, m->percentiles[i]);
+  for (int i = 0; i < LLS_QUANTILES; i++)
+    s.quantiles[i] = percentile(samples, n, i);
   return s;
 }
 
@@ -62,6 +64,8 @@ static struct lls_spread spread_of_gaps(const struct lls_metrics *m,
   s.max = (double)h->max / NS_PER_MS;
   for (uint32_t i = 0; i < m->n_percentiles; i++)
     s.percentiles[i] = lls_histogram_percentile(h, m->percentiles[i]) / NS_PER_MS;
+  for (int i = 0; i < LLS_QUANTILES; i++)
+    s.quantiles[i] = lls_histogram_percentile(h, i) / NS_PER_MS;
   return s;
 }
 

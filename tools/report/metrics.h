@@ -6,13 +6,15 @@
 #include "tools/report/report.h"
 
 #define LLS_PERCENTILES_MAX 16
-#define LLS_CLASSES         3 /* enum lls_class */
+#define LLS_QUANTILES       101 /* 0 %, 1 %, ... 100 %: enough to draw a CDF */
+#define LLS_CLASSES         3   /* enum lls_class */
 
 /* Of one quantity. All 0 where there was no sample. */
 struct lls_spread {
   uint64_t n;
   double mean, std, median, max;
   double percentiles[LLS_PERCENTILES_MAX]; /* at those of lls_metrics */
+  double quantiles[LLS_QUANTILES];
 };
 
 /* Who met what: of the requests that have this SLO, how many there are and met it. */

@@ -83,8 +83,7 @@ int lls_report_create(const struct lls_workload *, const struct lls_report_optio
                       struct lls_report **out, struct lls_error *err);
 void lls_report_destroy(struct lls_report *);
 
-/* ---- requests ------------------------------------------------------------------------
- */
+/* ---- requests ---------------------------------------------------------------------- */
 
 /* The request is issued. */
 void lls_report_begin(struct lls_report *, struct lls_track *,
@@ -117,8 +116,7 @@ void lls_report_step(struct lls_report *, const struct lls_report_step *);
 void lls_report_preemption(struct lls_report *, enum lls_preempt_mode);
 void lls_report_bytes(struct lls_report *, enum lls_copy_kind, uint64_t bytes);
 
-/* ---- results -------------------------------------------------------------------------
- */
+/* ---- results ----------------------------------------------------------------------- */
 
 /* The outcomes in the order they ended; valid until destroy. */
 const struct lls_outcome *lls_report_outcomes(const struct lls_report *, size_t *n);

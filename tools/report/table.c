@@ -72,9 +72,7 @@ static void print_totals(const struct lls_report_header *h, const struct lls_met
        (double)(m->prompt_tokens + m->output_tokens) / s, 2);
 }
 
-/* ---- ours
- * -------------------------------------------------------------------------------------
- */
+/* ---- ours -------------------------------------------------------------------------- */
 
 static void print_met(FILE *out, const char *class, const char *what,
                       const struct lls_met *met)

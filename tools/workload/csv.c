@@ -138,8 +138,7 @@ struct table {
   int64_t first_date_ns;
 };
 
-/* ---- lines ----------------------------------------------------------------------------
- */
+/* ---- lines ------------------------------------------------------------------------- */
 
 static int open_table(struct table *t, const char *path, struct lls_error *err)
 {
@@ -190,8 +189,7 @@ static int next_line(struct table *t, struct lls_error *err)
   }
 }
 
-/* ---- the header -----------------------------------------------------------------------
- */
+/* ---- the header -------------------------------------------------------------------- */
 
 static int find_field(const struct table *t, const char *name)
 {
@@ -256,8 +254,7 @@ static int read_header(struct table *t, const char *name, struct lls_error *err)
   return bind_columns(t, err);
 }
 
-/* ---- values ---------------------------------------------------------------------------
- */
+/* ---- values ------------------------------------------------------------------------ */
 
 static int bad_value(const struct table *t, const struct column *c, const char *text,
                      const char *expected, struct lls_error *err)
@@ -474,8 +471,7 @@ static int read_row(struct table *t, struct lls_rows *rows, struct lls_error *er
   return 0;
 }
 
-/* ---- files ----------------------------------------------------------------------------
- */
+/* ---- files ------------------------------------------------------------------------- */
 
 static bool has_field(const struct table *t, enum field field)
 {

@@ -28,8 +28,7 @@ struct lines {
 
 typedef int (*object_reader)(struct lines *, const json_t *, struct lls_item *);
 
-/* ---- values ---------------------------------------------------------------------------
- */
+/* ---- values ------------------------------------------------------------------------ */
 
 static int read_number(struct lines *l, const json_t *object, const char *key,
                        double least, double most, double *out)
@@ -59,8 +58,7 @@ static int no_memory(struct lines *l)
   return lls_bad(&l->place, l->err, "no memory for more than %u rows", l->rows->n);
 }
 
-/* ---- formats --------------------------------------------------------------------------
- */
+/* ---- formats ----------------------------------------------------------------------- */
 
 static int read_hashes(struct lines *l, const json_t *list, struct lls_item *row)
 {
@@ -151,8 +149,7 @@ static int read_custom(struct lines *l, const json_t *object, struct lls_item *r
   return rc < 0 ? lls_fail_at(l->err, rc, "%s:%u", l->place.file, l->place.line) : 0;
 }
 
-/* ---- lines ----------------------------------------------------------------------------
- */
+/* ---- lines ------------------------------------------------------------------------- */
 
 static const struct {
   const char *name;

@@ -55,8 +55,7 @@ int lls_range_parse(const char *text, double *low, double *high)
   return 0;
 }
 
-/* ---- terms ----------------------------------------------------------------------------
- */
+/* ---- terms ------------------------------------------------------------------------- */
 
 static int parse_bounds(const char *text, struct term *term)
 {
@@ -150,8 +149,7 @@ static int parse_term(const char *text, struct term *term, struct lls_error *err
   }
 }
 
-/* ---- mixtures -------------------------------------------------------------------------
- */
+/* ---- mixtures ---------------------------------------------------------------------- */
 
 /* "0.7*" at text: its length, the weight in *weight; 0 if there is none. */
 static size_t weight_at(const char *text, double *weight)
@@ -220,8 +218,7 @@ int lls_lengths_parse(const char *text, struct lls_lengths **out, struct lls_err
                   text);
 }
 
-/* ---- drawing --------------------------------------------------------------------------
- */
+/* ---- drawing ----------------------------------------------------------------------- */
 
 static double draw_once(const struct term *term, struct lls_random *random)
 {

@@ -50,8 +50,7 @@ int lls_bad(const struct lls_place *place, struct lls_error *err, const char *fo
   return lls_fail(err, -EINVAL, "%s:%u: %s", place->file, place->line, text);
 }
 
-/* ---- texts ----------------------------------------------------------------------------
- */
+/* ---- texts ------------------------------------------------------------------------- */
 
 static int no_tokenizer(struct lls_error *err)
 {
@@ -97,8 +96,7 @@ int lls_row_text(struct lls_rows *rows, struct lls_item *row, const char *text,
   return 0;
 }
 
-/* ---- which reader ---------------------------------------------------------------------
- */
+/* ---- which reader ------------------------------------------------------------------ */
 
 typedef int (*read_file)(const char *format, const char *path, struct lls_rows *,
                          struct lls_error *);

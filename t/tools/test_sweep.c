@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Grids, repeats, resuming, the search for a rate and the plot, with a run that costs
+ * nothing: its attainment is a known function of its options. */
+#include "t/tap.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "t/folder.h"
+#include "tools/report/report.h"
+#include "tools/sweep/grid.h"
+#include "tools/sweep/results.h"
+
+#define KNEE 7.3 /* the highest rate that attains */
+
+struct bench {
+  struct lls_workload_options workload;
+  struct lls_sweep_options sweep;
+  struct lls_bound_options bound[2];
+  struct lls_runner runner;
+  const struct folder *folder;
+};
+
+static json_t *quantiles_of(double rate)
+{
+  json_t *list = json_array();
+  for (int i = 0; i <= 100; i++)
+    json_array_append_new(list, json_real(rate * i));
+  return list;
+}
+
+static int run(void *context, const char *path, struct lls_error *err)
+{
+  const struct bench *b = context;
+  double rate = atof(b->workload.request_rate);
+  if (b->workload.num_prompts == 13)
+    return lls_fail(err, -EIO, "13 is not run");
+  json_t *list = quantiles_of(rate);
+  json_t *result =
+      json_pack("{s:f, s:f, s:f, s:{s:f}, s:{s:O, s:O}}", "request_rate", rate,
+                "request_throughput", rate + (double)b->workload.seed,
+                "mean_normalised_latency_ms", 10 * rate, "slo_attainment", "all",
+                rate <= KNEE ? 1.0 : 0.5, "quantiles", "ttft_ms", list, "tpot_ms", list);
+  int rc = lls_report_write(result, path, err);
+  json_decref(result);
+  json_decref(list);
+  return rc;
+}
+
+static void open_bench(struct bench *b, const struct folder *folder, int argc,
+                       char *const *argv)
+{
+  struct lls_error err = {0};
+  *b = (struct bench){.folder = folder};
+  b->bound[0] = (struct lls_bound_options){&lls_workload_option_group, &b->workload};
+  b->bound[1] = (struct lls_bound_options){&lls_sweep_option_group, &b->sweep};
+  b->runner = (struct lls_runner){run, b, b->bound, 2, true};
+  assert_int_equal(lls_options_default(b->bound, 2, &err), 0);
+  if (lls_options_parse(b->bound, 2, argc, argv, &err) != 0)
+    fail_msg("%s", err.text);
+  assert_int_equal(lls_option_set(b->bound, 2, "result-dir", folder->path, &err), 0);
+}
+
+#define OPEN(b, ...)                                                                     \
+  open_bench(b, *state, sizeof((char *[]){"t", __VA_ARGS__}) / sizeof(char *),           \
+             (char *[]){"t", __VA_ARGS__})
+
+static void close_bench(struct bench *b)
+{
+  lls_options_release(b->bound, 2);
+}
+
+/* Runs, with what is printed. */
+static int sweep(struct bench *b, char *text, size_t size, struct lls_error *err)
+{
+  FILE *out = fmemopen(text, size, "w");
+  *err = (struct lls_error){0};
+  int rc = lls_sweep(&b->sweep, &b->runner, out, err);
+  fclose(out);
+  return rc;
+}
+
+static bool exists(const struct bench *b, const char *name)
+{
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s.json", b->folder->path, name);
+  return access(path, F_OK) == 0;
+}
+
+static int add(struct lls_grid *grid, const char *text)
+{
+  struct lls_error err;
+  return lls_grid_add(grid, text, strlen(text), &err);
+}
+
+static void test_axes(void **state)
+{
+  (void)state;
+  struct lls_grid grid = {0};
+  char name[128];
+  assert_int_equal(add(&grid, "request-rate=1,2.5,inf"), 0);
+  assert_int_equal(add(&grid, "seed=3..5"), 0);
+  assert_int_equal(add(&grid, "cv=0.5..1.5:0.25"), 0);
+  assert_int_equal(lls_grid_points(&grid), 3 * 3 * 5);
+  lls_grid_name(&grid, 0, name, sizeof name);
+  assert_string_equal(name, "request-rate=1_seed=3_cv=0.5");
+  lls_grid_name(&grid, 44, name, sizeof name);
+  assert_string_equal(name, "request-rate=inf_seed=5_cv=1.5");
+  lls_grid_name_but(&grid, 16, 1, name, sizeof name);
+  assert_string_equal(name, "request-rate=2.5_cv=0.75");
+  lls_grid_free(&grid);
+  assert_int_equal(add(&grid, "trace=/a/b c.csv,d.csv"), 0);
+  lls_grid_name(&grid, 0, name, sizeof name);
+  assert_string_equal(name, "trace=b-c.csv");
+  const char *const bad[] = {"",     "seed",     "=1",      "seed=",        "x=1,",
+                             "x=,1", "x=1..2:0", "trace=3", "x=1..1e9:1e-3"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    if (add(&grid, bad[i]) == 0)
+      fail_msg("'%s' was taken", bad[i]);
+  lls_grid_free(&grid);
+}
+
+static void test_a_grid_is_run_and_resumed(void **state)
+{
+  struct bench b;
+  struct lls_error err;
+  static char text[16384], again[16384];
+  OPEN(&b, "--sweep", "request-rate=2,10", "num-prompts=5,6", "--jobs", "3");
+  assert_true(lls_sweep_wanted(&b.sweep));
+  if (sweep(&b, text, sizeof text, &err) != 0)
+    fail_msg("%s", err.text);
+  assert_true(exists(&b, "request-rate=2_num-prompts=5"));
+  assert_true(exists(&b, "request-rate=10_num-prompts=6"));
+  assert_non_null(strstr(text, "request-rate=2_num-prompts=6"));
+  assert_non_null(strstr(text, "100.0"));
+  folder_write_text(*state, "request-rate=2_num-prompts=5.json",
+                    "{\"request_throughput\": 4321}");
+  assert_int_equal(sweep(&b, again, sizeof again, &err), 0);
+  assert_non_null(strstr(again, "4321"));
+  close_bench(&b);
+}
+
+static void test_a_failed_run_does_not_stop_the_others(void **state)
+{
+  struct bench b;
+  struct lls_error err;
+  static char text[16384];
+  OPEN(&b, "--sweep", "num-prompts=12..14", "--request-rate", "1");
+  int stderr_before = dup(STDERR_FILENO);
+  assert_non_null(freopen("/dev/null", "w", stderr));
+  int rc = sweep(&b, text, sizeof text, &err);
+  dup2(stderr_before, STDERR_FILENO);
+  close(stderr_before);
+  assert_int_equal(rc, -EIO);
+  assert_string_equal(err.text, "1 of 3 runs failed");
+  assert_true(exists(&b, "num-prompts=12"));
+  assert_false(exists(&b, "num-prompts=13"));
+  assert_true(exists(&b, "num-prompts=14"));
+  assert_non_null(strstr(text, "num-prompts=13                           failed"));
+  close_bench(&b);
+}
+
+static void test_bad_sweeps_run_nothing(void **state)
+{
+  const char *const bad[][2] = {{"sizes=1", "unknown option --sizes"},
+                                {"seed=1,x", "--seed: expected"},
+                                {"seed", "--sweep: expected"}};
+  for (size_t i = 0; i < 3; i++) {
+    struct bench b;
+    struct lls_error err;
+    static char text[4096];
+    OPEN(&b, "--sweep", (char *)bad[i][0]);
+    assert_int_equal(sweep(&b, text, sizeof text, &err), -EINVAL);
+    if (strstr(err.text, bad[i][1]) == NULL)
+      fail_msg("%s", err.text);
+    assert_false(exists(&b, "seed=1"));
+    close_bench(&b);
+  }
+}
+
+static void test_repeats_have_intervals(void **state)
+{
+  struct bench b;
+  struct lls_error err;
+  static char text[16384];
+  OPEN(&b, "--num-runs", "5", "--seed", "3", "--request-rate", "1");
+  assert_int_equal(sweep(&b, text, sizeof text, &err), 0);
+  assert_true(exists(&b, "seed=3"));
+  assert_true(exists(&b, "seed=7"));
+  assert_non_null(strstr(text, "all runs"));
+  assert_non_null(strstr(text, "6.00")); /* mean of 4 .. 8 req/s */
+  assert_non_null(strstr(text, "95 % from"));
+  close_bench(&b);
+}
+
+/* The bracket around the knee, no wider than asked for. */
+static void test_the_highest_rate_is_found(void **state)
+{
+  struct bench b;
+  struct lls_error err;
+  static char text[16384];
+  double low, high;
+  OPEN(&b, "--find-rate", "0.9", "--find-rate-low", "1", "--find-rate-tolerance", "0.01");
+  if (sweep(&b, text, sizeof text, &err) != 0)
+    fail_msg("%s", err.text);
+  const char *found = strstr(text, "90 % is attained up to ");
+  assert_non_null(found);
+  assert_int_equal(
+      sscanf(found, "90 %% is attained up to %lf req/s, and not at %lf", &low, &high), 2);
+  assert_true(low <= KNEE && high >= KNEE && high - low <= 0.0101 * high);
+  close_bench(&b);
+  OPEN(&b, "--find-rate", "0.9", "--find-rate-low", "8");
+  assert_int_equal(sweep(&b, text, sizeof text, &err), 0);
+  assert_non_null(strstr(text, "90 % is not attained at 8 req/s"));
+  close_bench(&b);
+  OPEN(&b, "--find-rate", "0.4", "--find-rate-high", "30");
+  assert_int_equal(sweep(&b, text, sizeof text, &err), 0);
+  assert_non_null(strstr(text, "40 % is still attained at 30 req/s"));
+  close_bench(&b);
+}
+
+static void test_bootstrap(void **state)
+{
+  (void)state;
+  double values[100], one[] = {NAN, 5}, none[] = {NAN};
+  for (int i = 0; i < 100; i++)
+    values[i] = i % 2 == 0 ? 9 : 11;
+  struct lls_interval interval = lls_bootstrap(values, 100);
+  assert_true(interval.mean == 10);
+  assert_true(fabs(interval.low - 9.8) < 0.07 && fabs(interval.high - 10.2) < 0.07);
+  assert_true(fabs(interval.cv - 0.1005) < 1e-3);
+  interval = lls_bootstrap(one, 2);
+  assert_true(interval.mean == 5 && isnan(interval.low));
+  assert_true(isnan(lls_bootstrap(none, 1).mean));
+}
+
+static void test_the_plot_is_drawn(void **state)
+{
+  struct bench b;
+  struct lls_error err;
+  static char text[16384], svg[1 << 20];
+  char path[128];
+  if (system("command -v gnuplot >/dev/null") != 0)
+    skip();
+  snprintf(path, sizeof path, "%s/out.svg", ((const struct folder *)*state)->path);
+  OPEN(&b, "--sweep", "request-rate=1..9:2", "tenants=0,3", "--plot", path);
+  if (sweep(&b, text, sizeof text, &err) != 0)
+    fail_msg("%s", err.text);
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  assert_true(fread(svg, 1, sizeof svg - 1, file) > 1000);
+  fclose(file);
+  static const char *const words[] = {"<svg", "Requests that met all their SLOs",
+                                      "Request rate (req/s)", "tenants=3 at 9 req/s",
+                                      "Mean normalised latency"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strstr(svg, words[i]) == NULL)
+      fail_msg("no '%s' in the plot", words[i]);
+  close_bench(&b);
+}
+
+static void test_without_gnuplot_a_sentence(void **state)
+{
+  (void)state;
+  struct lls_error err = {0};
+  char *path = strdup(getenv("PATH"));
+  setenv("PATH", "/nowhere", 1);
+  int rc = lls_plot(NULL, 0, "x.svg", &err);
+  setenv("PATH", path, 1);
+  free(path);
+  assert_int_equal(rc, -ENOENT);
+  assert_non_null(strstr(err.text, "gnuplot not found"));
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_axes),
+      IN_FOLDER(test_a_grid_is_run_and_resumed),
+      IN_FOLDER(test_a_failed_run_does_not_stop_the_others),
+      IN_FOLDER(test_bad_sweeps_run_nothing),
+      IN_FOLDER(test_repeats_have_intervals),
+      IN_FOLDER(test_the_highest_rate_is_found),
+      cmocka_unit_test(test_bootstrap),
+      IN_FOLDER(test_the_plot_is_drawn),
+      cmocka_unit_test(test_without_gnuplot_a_sentence),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
