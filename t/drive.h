@@ -39,6 +39,9 @@ struct drive_rule {
   uint32_t preempt;   /* every so many steps one sequence is preempted; 0 = never */
   bool swap;          /* to the host and back in the next step; else dropped */
   uint32_t n_prompts; /* only the first so many; 0 = all */
+  bool hidden;        /* all but every third sequence are cached in hidden form */
+  uint32_t convert;   /* every so many steps one of them goes on in KV form; 0 = never */
+  bool reversed;      /* every other block is filled from the right */
 };
 
 struct drive_outcome {
@@ -55,6 +58,7 @@ struct drive {
   struct sequence sequences[REFERENCE_MAX_PROMPTS];
   struct sequence on_host[REFERENCE_MAX_PROMPTS]; /* tables of host units, if swapped */
   uint32_t done[REFERENCE_MAX_PROMPTS];           /* tokens known so far */
+  bool converted[REFERENCE_MAX_PROMPTS]; /* has run since it left the hidden form */
   struct lls_copy copies[DRIVE_MAX_COPIES];
   uint32_t n_copies, step, block_tokens;
   struct drive_outcome outcome;
@@ -186,6 +190,36 @@ static inline void drive_preempt(struct drive *d, uint32_t n_prompts)
     sequence_release(&d->sequences[victim], &d->device_units);
 }
 
+/* ---- forms ---------------------------------------------------------------------- */
+
+/* What is not cached yet takes the form that the rule wants. */
+static inline void drive_choose_form(struct drive *d, uint32_t i)
+{
+  struct sequence *s = &d->sequences[i];
+  if (s->cached > 0)
+    return;
+  s->reversed = d->rule->reversed;
+  s->table.form = d->rule->hidden && i % 3 != 2 ? LLS_FORM_HIDDEN : LLS_FORM_KV;
+}
+
+/* A sequence whose X was restored into blocks of K and V in the step before has no more
+ * use for it; and one of the others is to go that way now. */
+static inline void drive_convert(struct drive *d, uint32_t n_prompts)
+{
+  for (uint32_t i = 0; i < n_prompts; i++) {
+    struct sequence *s = &d->sequences[i];
+    if (s->table.form == LLS_FORM_KV && s->table.x_count > 0 && d->converted[i])
+      list_release(s->x, &s->table.x_count, &d->device_units);
+  }
+  if (d->rule->convert == 0 || d->step % d->rule->convert != d->rule->convert - 1)
+    return;
+  struct sequence *s = &d->sequences[d->step / d->rule->convert % n_prompts];
+  if (s->table.form == LLS_FORM_HIDDEN && s->cached > 0) {
+    s->table.form = LLS_FORM_KV;
+    d->converted[s - d->sequences] = false;
+  }
+}
+
 /* ---- comparison ----------------------------------------------------------------- */
 
 static inline void drive_compare_row(struct drive *d, const float *row,
@@ -248,6 +282,8 @@ static inline bool drive_batch(struct drive *d, uint32_t n_prompts,
       else
         continue;
     }
+    drive_choose_form(d, i);
+    d->converted[i] = true;
     uint32_t pending = d->done[i] - s->cached;
     uint32_t now = pending < d->rule->chunk ? pending : d->rule->chunk;
     sequence_grow(s, &d->device_units, s->cached + now, d->block_tokens);
@@ -270,6 +306,7 @@ static inline bool drive_step(struct drive *d, uint32_t n_prompts)
   uint32_t who[REFERENCE_MAX_PROMPTS], n;
   d->n_copies = 0;
   drive_preempt(d, n_prompts);
+  drive_convert(d, n_prompts);
   if (!drive_batch(d, n_prompts, sequences, who, &n))
     return false;
   const struct lls_engine_batch batch = {

@@ -8,6 +8,7 @@
 #define LLS_T_SEQUENCE_H
 
 #include <assert.h>
+#include <stdbool.h>
 
 #include <llmserve/types.h>
 
@@ -20,7 +21,9 @@ struct units { /* a stack of free unit blocks */
 
 struct sequence {
   uint32_t cached; /* tokens */
-  struct lls_block_entry k[SEQUENCE_MAX_BLOCKS], v[SEQUENCE_MAX_BLOCKS];
+  bool reversed;   /* every other block is filled from the right */
+  struct lls_block_entry k[SEQUENCE_MAX_BLOCKS], v[SEQUENCE_MAX_BLOCKS],
+      x[SEQUENCE_MAX_BLOCKS];
   struct lls_block_table table;
 };
 
@@ -40,36 +43,53 @@ static inline void units_init(struct units *u, uint32_t n)
 
 static inline void sequence_init(struct sequence *s)
 {
-  *s = (struct sequence){.table = {.form = LLS_FORM_KV, .k = s->k, .v = s->v}};
+  *s = (struct sequence){.table = {.form = LLS_FORM_KV, .k = s->k, .v = s->v, .x = s->x}};
 }
 
-/* Makes the table cover so many tokens. */
-static inline void sequence_grow(struct sequence *s, struct units *u, uint32_t tokens,
-                                 uint32_t block_tokens)
+/* Makes a list of n entries cover so many tokens. */
+static inline void list_grow(struct lls_block_entry *list, uint32_t *n, struct units *u,
+                             uint32_t tokens, uint32_t block_tokens, bool reversed)
 {
   uint32_t blocks = (tokens + block_tokens - 1) / block_tokens;
   assert(blocks <= SEQUENCE_MAX_BLOCKS);
-  while (s->table.k_count < blocks) {
-    assert(u->n >= 2);
-    uint32_t i = s->table.k_count++;
-    s->table.v_count++;
-    s->k[i].block = u->free[--u->n];
-    s->v[i].block = u->free[--u->n];
+  while (*n < blocks) {
+    assert(u->n >= 1);
+    list[*n].direction = reversed && *n % 2 == 0 ? LLS_RIGHT_TO_LEFT : LLS_LEFT_TO_RIGHT;
+    list[(*n)++].block = u->free[--u->n];
   }
   for (uint32_t i = 0; i < blocks; i++) {
     uint32_t first = i * block_tokens, left = tokens - first;
-    s->k[i].first_token = s->v[i].first_token = first;
-    s->k[i].count = s->v[i].count = (uint16_t)(left < block_tokens ? left : block_tokens);
+    list[i].first_token = first;
+    list[i].count = (uint16_t)(left < block_tokens ? left : block_tokens);
   }
+}
+
+static inline void list_release(struct lls_block_entry *list, uint32_t *n,
+                                struct units *u)
+{
+  while (*n > 0)
+    u->free[u->n++] = list[--*n].block;
+}
+
+/* Makes the table cover so many tokens, in the form it has. */
+static inline void sequence_grow(struct sequence *s, struct units *u, uint32_t tokens,
+                                 uint32_t block_tokens)
+{
+  struct lls_block_table *t = &s->table;
+  if (t->form == LLS_FORM_HIDDEN) {
+    list_grow(s->x, &t->x_count, u, tokens, block_tokens, s->reversed);
+    return;
+  }
+  list_grow(s->k, &t->k_count, u, tokens, block_tokens, s->reversed);
+  list_grow(s->v, &t->v_count, u, tokens, block_tokens, s->reversed);
 }
 
 /* Gives all units back and forgets what was cached. */
 static inline void sequence_release(struct sequence *s, struct units *u)
 {
-  for (uint32_t i = 0; i < s->table.k_count; i++) {
-    u->free[u->n++] = s->k[i].block;
-    u->free[u->n++] = s->v[i].block;
-  }
+  list_release(s->k, &s->table.k_count, u);
+  list_release(s->v, &s->table.v_count, u);
+  list_release(s->x, &s->table.x_count, u);
   sequence_init(s);
 }
 

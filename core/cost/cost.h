@@ -3,12 +3,13 @@
  * What a step costs: statistics of the last steps, and a linear model of a step's time
  * fitted while serving. It is what struct lls_cost (host.h) answers from.
  *
- *   t = c0 + c1 P + c2 A + c3 D + c4 C
+ *   t = c0 + c1 P + c2 A + c3 D + c4 C + c5 H
  *
  * with P prefill tokens, A = sum over chunks of tokens * (context + tokens / 2), D
- * decodes, C their cached tokens: weights read once, products by tokens, attention by
- * what it reads. Least squares with forgetting (older steps fade with weight 0.995 a
- * step), every coefficient >= 0. Nothing is estimated from fewer than 16 steps.
+ * decodes, C their cached tokens, H tokens restored from hidden form: weights read once,
+ * products by tokens, attention by what it reads. Least squares with forgetting (older
+ * steps fade with weight 0.995 a step), every coefficient >= 0. Nothing is estimated from
+ * fewer than 16 steps.
  *
  * With rates (model.h) estimates are the analytical model's from the first step on, and
  * stay so until a policy brings coefficients or samples of its own; the coefficients are

@@ -82,6 +82,8 @@ struct lls_pool_shape {
   enum lls_dtype element; /* F32 or BF16 (F16 models are cached as BF16 or F32) */
   uint32_t device_units;  /* unit blocks on the device */
   uint32_t host_units;    /* and on the host, 0 = no host tier */
+  uint32_t scratch_units; /* of one layer each, for K and V restored from X; 0 = none */
+  uint32_t max_context;   /* tokens of a sequence; only needed with scratch_units */
 };
 
 /* Bytes of one unit block: K, or V, or X vectors of block_tokens tokens in all layers. */
@@ -93,9 +95,12 @@ static inline size_t lls_unit_bytes(const struct lls_pool_shape *s)
 
 /* One sequence's part of a batch: rows [first_row, first_row + n_rows). */
 struct lls_step_sequence {
-  const struct lls_block_table *table; /* covers context + n_rows tokens */
+  const struct lls_block_table *table; /* K, V cover context + n_rows tokens */
   uint32_t first_row, n_rows;
   uint32_t context; /* tokens cached before this step; row i has position context + i */
+  uint32_t
+      n_restored; /* tokens, from the first on, whose X is in table->x: see restore */
+  bool scratch;   /* its K and V lists are of scratch units, written anew in each layer */
 };
 
 /* The batch of one step as the device sees it. Valid until step_end. */
@@ -230,8 +235,19 @@ struct lls_device_ops {
   /* Reads f32 rows back, e.g. logits for a test; waits for them. */
   void (*download)(struct lls_device *, const void *from, void *to, size_t bytes);
 
-  /* Optional; NULL = unsupported by this device. */
-  void (*restore)(struct lls_device *, uint32_t layer); /* hidden form: K, V from X */
+  /*
+   * The hidden form; optional pair, NULL = unsupported by this device. X of a token is
+   * the input of the layer's q, k, v products (hidden = kv_heads head_dim numbers, a unit
+   * block as K's). hidden_write keeps h (n_rows, hidden) of the rows of sequences with
+   * scratch. restore multiplies X of each sequence's first n_restored tokens by the rows
+   * of `qkv` that make k and v, rotates k (rope->rotary_dims = 0: it doesn't), and writes
+   * both where the sequence's lists say.
+   */
+  void (*hidden_write)(struct lls_device *, const struct lls_attention_shape *,
+                       uint32_t layer, const void *h);
+  void (*restore)(struct lls_device *, const struct lls_attention_shape *,
+                  const struct lls_rope_shape *, uint32_t layer,
+                  const struct lls_weight *qkv);
   void (*all_reduce)(struct lls_device *, void *x, uint32_t n_rows, uint32_t columns);
 };
 

@@ -122,8 +122,21 @@ static int make_pool(struct lls_engine *e, struct lls_error *err)
         "a cache of %zu MiB does not hold one block of keys and one of values "
         "(%zu MiB)",
         MIB(bytes), MIB(2 * lls_unit_bytes(&e->pool_shape)));
+  if (e->caps.forms & LLS_BIT_HIDDEN)
+    e->pool_shape.scratch_units = lls_engine_scratch_units(e);
   rc = e->device->ops->pool_create(e->device, &e->pool_shape, &e->pool, err);
   return rc < 0 ? lls_fail_at(err, rc, "cache of %zu MiB", MIB(bytes)) : 0;
+}
+
+/* Lists of scratch units, whose number the pool's size decides. */
+static int make_scratch(struct lls_engine *e, struct lls_error *err)
+{
+  size_t units = e->pool_shape.scratch_units;
+  e->scratch_entries = calloc(units + 1, sizeof *e->scratch_entries);
+  e->scratch_tables = calloc(e->options.max_sequences, sizeof *e->scratch_tables);
+  if (e->scratch_entries == NULL || e->scratch_tables == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for lists of %zu unit blocks", units);
+  return 0;
 }
 
 static int make_activations(struct lls_engine *e, struct lls_error *err)
@@ -208,17 +221,19 @@ static void describe_model(struct lls_engine *e)
       .head_dim = c->head_dim,
       .block_tokens = o->block_tokens,
       .element = o->cache_element,
+      .max_context = context,
   };
   e->caps = (struct lls_engine_caps){
       .size = sizeof e->caps,
       .max_step_tokens = o->max_tokens,
       .max_sequences = o->max_sequences,
       .max_context = context,
-      .forms = LLS_BIT_KV,
+      .forms = LLS_BIT_KV | (lls_engine_why_no_hidden(e) == NULL ? LLS_BIT_HIDDEN : 0),
       .elements = 1u << LLS_ELEMENT_MODEL,
       .preempt_modes = 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER,
       .mixed_batch = true,
       .chunked_prefill = true,
+      .right_to_left = true,
       .layers = c->layers,
       .hidden = c->hidden,
       .heads = c->heads,
@@ -262,6 +277,8 @@ int lls_engine_create(const struct lls_engine_options *options,
     rc = make_activations(e, err);
   if (rc == 0)
     rc = make_pool(e, err);
+  if (rc == 0)
+    rc = make_scratch(e, err);
   if (rc < 0) {
     lls_engine_destroy(e);
     return rc;
@@ -300,6 +317,8 @@ void lls_engine_destroy(struct lls_engine *e)
   free(e->first_logit);
   free(e->logits);
   free(e->inverse_frequency);
+  free(e->scratch_entries);
+  free(e->scratch_tables);
   free(e);
 }
 

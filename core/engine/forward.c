@@ -70,7 +70,12 @@ static void attend(struct stream *s, uint32_t layer)
   struct lls_engine *e = s->e;
   const struct lls_layer_weights *w = &e->weights.layers[layer];
   void *qkv = e->act.wide;
-  linear(s, w->qkv, branch_input(s, &w->attention_norm), LLS_STORE_SET, qkv);
+  const void *h = branch_input(s, &w->attention_norm);
+  linear(s, w->qkv, h, LLS_STORE_SET, qkv);
+  if (e->scratch_used > 0)
+    s->ops->hidden_write(s->device, &e->attention, layer, h);
+  if (e->restores)
+    s->ops->restore(s->device, &e->attention, &e->rope, layer, w->qkv);
   if (e->rope.rotary_dims > 0)
     s->ops->rope(s->device, &e->attention, &e->rope, qkv);
   s->ops->cache_write(s->device, &e->attention, layer, qkv);

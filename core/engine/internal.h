@@ -50,9 +50,21 @@ struct lls_engine {
   uint32_t *first_logit; /* (max_sequences) row in logits, NO_LOGITS if not kept */
   int64_t started_ns;
   bool running; /* between submit and wait */
+
+  /* Sequences of the step in hidden form; hidden.c. */
+  bool restores;                           /* any sequence has tokens to restore */
+  uint32_t scratch_used;                   /* units of the step */
+  struct lls_block_entry *scratch_entries; /* (pool_shape.scratch_units) */
+  struct lls_block_table *scratch_tables;  /* (max_sequences) */
 };
 
 #define NO_LOGITS UINT32_MAX
+
+/* hidden.c */
+uint32_t lls_engine_scratch_units(const struct lls_engine *);
+int lls_engine_check_hidden(const struct lls_engine *, const struct lls_engine_batch *,
+                            struct lls_error *err);
+void lls_engine_lay_out_hidden(struct lls_engine *, struct lls_step_sequence *);
 
 /* Runs engine->step through the model up to act.logits of the wanted rows; forward.c. */
 void lls_engine_forward(struct lls_engine *);

@@ -74,8 +74,11 @@ static void observe_cost(struct lls_instance *in, int64_t duration_ns)
 {
   struct lls_step_batch *b = &in->batch;
   uint32_t n_chunks = 0, n_decodes = 0;
+  uint64_t hidden_tokens = 0;
   for (uint32_t i = 0; i < b->n; i++) {
     const struct lls_engine_sequence *s = &b->sequences[i];
+    if (s->table->x_count > 0)
+      hidden_tokens += s->context;
     if (s->n_tokens == 1 && s->context > 0)
       b->decode_context[n_decodes++] = s->context;
     else
@@ -88,6 +91,7 @@ static void observe_cost(struct lls_instance *in, int64_t duration_ns)
       .n_decodes = n_decodes,
       .chunks = b->chunks,
       .decode_context = b->decode_context,
+      .hidden_tokens = hidden_tokens,
       .copy_bytes = b->copied_bytes,
   };
   if (b->copied_bytes == 0) /* a step with copies would blur the fit */

@@ -41,7 +41,7 @@ static struct lls_cache_geometry geometry_of(const struct lls_instance *in)
       .unit_bytes = lls_unit_bytes(pool),
       .device_units = pool->device_units,
       .host_units = pool->host_units,
-      .x_units = 0,
+      .x_units = in->caps.forms & LLS_BIT_HIDDEN ? 1 : 0,
   };
 }
 

@@ -42,6 +42,9 @@ static int create_engine(struct server *s, struct lls_error *err)
           ((size_t)pool->device_units / 2 * pool->block_tokens * per_token) >> 20,
           pool->device_units, pool->block_tokens,
           lls_engine_caps(s->engine)->max_context);
+  const char *why = lls_engine_why_no_hidden(s->engine);
+  if (why != NULL)
+    lls_log(&s->log, LLS_LOG_INFO, "engine", "no hidden cache form: %s", why);
   return 0;
 }
 

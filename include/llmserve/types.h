@@ -72,7 +72,8 @@ enum lls_residency {
 enum lls_form {
   LLS_FORM_NONE,
   LLS_FORM_KV,     /* K and V vectors */
-  LLS_FORM_HIDDEN, /* X: each layer's input; K and V are restored from it */
+  LLS_FORM_HIDDEN, /* X, the input of each layer's q, k, v: K and V are made of it again
+                    */
 };
 
 enum lls_finish_reason {

@@ -104,12 +104,14 @@ static void write_out(const struct run *r, const struct rows *rows, uint32_t hea
 /* ---- running --------------------------------------------------------------------- */
 
 static struct lls_kv_list kv_list(const struct run *r, uint32_t head,
+                                  const struct lls_step_sequence *s,
                                   const struct lls_block_entry *entries, uint32_t n)
 {
   const struct lls_pool *p = r->device->pool;
+  struct lls_pool_units units = lls_pool_units(p, s, r->layer, head);
   return (struct lls_kv_list){
-      .base = p->device + lls_pool_head_offset(p, r->layer, head),
-      .unit_bytes = p->unit_bytes,
+      .base = units.base,
+      .unit_bytes = units.unit_bytes,
       .slot_bytes = p->slot_bytes,
       .block_tokens = p->shape.block_tokens,
       .entries = entries,
@@ -132,8 +134,8 @@ static struct lls_attention_task task_of(const struct run *r, const struct rows 
       .scale = r->shape.scale,
       .window = r->shape.window,
       .bf16 = r->device->pool->shape.element == LLS_BF16,
-      .k = kv_list(r, head, s->table->k, s->table->k_count),
-      .v = kv_list(r, head, s->table->v, s->table->v_count),
+      .k = kv_list(r, head, s, s->table->k, s->table->k_count),
+      .v = kv_list(r, head, s, s->table->v, s->table->v_count),
   };
 }
 

@@ -128,6 +128,8 @@ static const struct lls_device_ops ops = {
     .gather = lls_cpu_gather,
     .sample = lls_cpu_sample,
     .download = download,
+    .hidden_write = lls_cpu_hidden_write,
+    .restore = lls_cpu_restore,
 };
 
 static size_t largest(size_t a, size_t b)

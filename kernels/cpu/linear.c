@@ -303,3 +303,16 @@ void lls_cpu_logits(struct lls_device *device, const struct lls_weight *w, const
 {
   multiply(lls_cpu(device), w, x, n_rows, false, y);
 }
+
+void lls_cpu_linear_part(struct lls_device *device, const struct lls_weight *w,
+                         size_t first, size_t n_outputs, const float *x, uint32_t n_rows,
+                         float *y)
+{
+  struct lls_weight part = *w;
+  part.rows = n_outputs;
+  part.panels = (n_outputs + LLS_PANEL - 1) / LLS_PANEL;
+  part.data += first / LLS_PANEL * w->panel_bytes;
+  part.scale = w->scale != NULL ? w->scale + first : NULL;
+  part.bias = w->bias != NULL ? w->bias + first : NULL;
+  multiply(lls_cpu(device), &part, x, n_rows, false, y);
+}

@@ -19,6 +19,17 @@ void lls_cpu_linear(struct lls_device *, const struct lls_weight *, const void *
 void lls_cpu_logits(struct lls_device *, const struct lls_weight *, const void *x,
                     uint32_t n_rows, float *y);
 
+/* y (n_rows, n_outputs) of the outputs from `first` on, a multiple of LLS_PANEL. */
+void lls_cpu_linear_part(struct lls_device *, const struct lls_weight *, size_t first,
+                         size_t n_outputs, const float *x, uint32_t n_rows, float *y);
+
+/* restore.c */
+void lls_cpu_hidden_write(struct lls_device *, const struct lls_attention_shape *,
+                          uint32_t layer, const void *h);
+void lls_cpu_restore(struct lls_device *, const struct lls_attention_shape *,
+                     const struct lls_rope_shape *, uint32_t layer,
+                     const struct lls_weight *qkv);
+
 /* weight.c */
 int lls_cpu_weight_create(struct lls_device *, const struct lls_tensor_view *parts,
                           const struct lls_tensor_view *biases, size_t n_parts,
@@ -54,6 +65,8 @@ void lls_cpu_norm(struct lls_device *, enum lls_norm_kind, const void *x,
                   const float *weight, const float *bias, float epsilon, uint32_t n_rows,
                   uint32_t columns, void *y);
 size_t lls_cpu_rope_bytes(size_t max_rows); /* of the device's angles */
+/* (2, rotary_dims / 2) cosines, then sines of a position. */
+void lls_cpu_angles(const struct lls_rope_shape *, double position, float *cosine);
 void lls_cpu_rope(struct lls_device *, const struct lls_attention_shape *,
                   const struct lls_rope_shape *, void *qkv);
 void lls_cpu_activate(struct lls_device *, enum lls_activation, void *x, uint32_t n_rows,

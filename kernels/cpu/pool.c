@@ -26,6 +26,28 @@ static int allocate(uint32_t units, size_t unit_bytes, char **out, struct lls_er
   return 0;
 }
 
+/* Address space until sequences in hidden form are run. */
+static int allocate_scratch(struct lls_pool *p, struct lls_error *err)
+{
+  const struct lls_pool_shape *s = &p->shape;
+  size_t columns = (size_t)s->kv_heads * s->head_dim;
+  size_t rows = LLS_RESTORE_ROWS * columns * sizeof(float);
+  void *data[3] = {0};
+  int rc = allocate(s->scratch_units, s->kv_heads * p->head_bytes, &p->scratch, err);
+  if (rc < 0)
+    return rc;
+  rc = lls_cpu_memory_alloc(rows, &data[0]);
+  if (rc == 0)
+    rc = lls_cpu_memory_alloc(2 * rows, &data[1]);
+  if (rc == 0)
+    rc = lls_cpu_memory_alloc((size_t)s->max_context * s->head_dim * sizeof(float),
+                              &data[2]);
+  p->restored_x = data[0];
+  p->restored = data[1];
+  p->angles = data[2];
+  return rc < 0 ? lls_fail(err, rc, "no memory to restore a hidden cache") : 0;
+}
+
 int lls_cpu_pool_create(struct lls_device *device, const struct lls_pool_shape *shape,
                         struct lls_pool **out, struct lls_error *err)
 {
@@ -42,6 +64,8 @@ int lls_cpu_pool_create(struct lls_device *device, const struct lls_pool_shape *
   int rc = allocate(shape->device_units, pool->unit_bytes, &pool->device, err);
   if (rc == 0 && shape->host_units > 0)
     rc = allocate(shape->host_units, pool->unit_bytes, &pool->host, err);
+  if (rc == 0 && shape->scratch_units > 0)
+    rc = allocate_scratch(pool, err);
   if (rc != 0) {
     lls_cpu_pool_destroy(device, pool);
     return rc;
@@ -55,6 +79,10 @@ void lls_cpu_pool_destroy(struct lls_device *device, struct lls_pool *pool)
   (void)device;
   if (pool == NULL)
     return;
+  lls_cpu_memory_free(pool->angles);
+  lls_cpu_memory_free(pool->restored);
+  lls_cpu_memory_free(pool->restored_x);
+  lls_cpu_memory_free(pool->scratch);
   lls_cpu_memory_free(pool->host);
   lls_cpu_memory_free(pool->device);
   free(pool);
@@ -122,19 +150,15 @@ struct writing {
   uint32_t layer;
 };
 
-/* One row's vectors of all KV heads (kv_heads, head_dim) to its slot. */
-static void write_slot(const struct writing *w, const float *row,
-                       const struct lls_block_entry *e, uint32_t token)
+void lls_pool_write_slot(const struct lls_cpu_device *d, struct lls_pool_units units,
+                         const float *row, const struct lls_block_entry *e,
+                         uint32_t token)
 {
-  const struct lls_pool *p = w->device->pool;
-  uint32_t index = token - e->first_token;
-  uint32_t slot =
-      e->direction == LLS_LEFT_TO_RIGHT ? index : p->shape.block_tokens - 1 - index;
-  char *to = p->device + e->block * p->unit_bytes + lls_pool_head_offset(p, w->layer, 0) +
-             slot * p->slot_bytes;
+  const struct lls_pool *p = d->pool;
+  char *to = units.base + e->block * units.unit_bytes + lls_pool_slot_offset(p, e, token);
   for (uint32_t head = 0; head < p->shape.kv_heads; head++) {
     if (p->shape.element == LLS_BF16)
-      w->device->kernels.rows.to_bf16(row, p->shape.head_dim, (uint16_t *)to);
+      d->kernels.rows.to_bf16(row, p->shape.head_dim, (uint16_t *)to);
     else
       memcpy(to, row, p->slot_bytes);
     row += p->shape.head_dim;
@@ -146,12 +170,13 @@ static void write_rows(const struct writing *w, const struct lls_step_sequence *
                        const struct lls_block_entry *list, uint32_t n_entries,
                        size_t begin, size_t end, size_t column)
 {
+  struct lls_pool_units units = lls_pool_units(w->device->pool, s, w->layer, 0);
   uint32_t token = s->context + (uint32_t)(begin - s->first_row);
   const struct lls_block_entry *e = list + lls_pool_find(list, n_entries, token);
   for (size_t row = begin; row < end; row++, token++) {
     while (token >= e->first_token + e->count)
       e++;
-    write_slot(w, w->qkv + row * w->columns + column, e, token);
+    lls_pool_write_slot(w->device, units, w->qkv + row * w->columns + column, e, token);
   }
 }
 

@@ -20,6 +20,22 @@ struct lls_pool {
   size_t unit_bytes;
   char *device; /* (device_units, unit_bytes) */
   char *host;   /* (host_units, unit_bytes), NULL if there are none */
+
+  /* With scratch_units: K and V restored in the layer under way, and on the way there. */
+  char *scratch;     /* (scratch_units, kv_heads, head_bytes) */
+  float *restored_x; /* (LLS_RESTORE_ROWS, kv columns) */
+  float *restored;   /* (LLS_RESTORE_ROWS, 2 kv columns) k, v */
+  float *angles; /* (n_angles of max_context, rotary_dims) as of rope.c, by position */
+  uint32_t n_angles;
+};
+
+#define LLS_RESTORE_ROWS                                                                 \
+  512 /* tokens restored at a time: a matrix product of many rows */
+
+/* The units that a sequence's K and V lists name. */
+struct lls_pool_units {
+  char *base; /* unit 0's slot 0 of a layer and head */
+  size_t unit_bytes;
 };
 
 /* Offset of a head of a layer inside every unit block. */
@@ -28,6 +44,34 @@ static inline size_t lls_pool_head_offset(const struct lls_pool *p, uint32_t lay
 {
   return ((size_t)layer * p->shape.kv_heads + kv_head) * p->head_bytes;
 }
+
+static inline struct lls_pool_units lls_pool_units(const struct lls_pool *p,
+                                                   const struct lls_step_sequence *s,
+                                                   uint32_t layer, uint32_t kv_head)
+{
+  size_t layer_bytes = p->shape.kv_heads * p->head_bytes;
+  if (s->scratch)
+    return (struct lls_pool_units){p->scratch + kv_head * p->head_bytes, layer_bytes};
+  return (struct lls_pool_units){p->device + lls_pool_head_offset(p, layer, kv_head),
+                                 p->unit_bytes};
+}
+
+/* Where slot of `token` begins in the unit of entry e, behind a head's slot 0. */
+static inline size_t lls_pool_slot_offset(const struct lls_pool *p,
+                                          const struct lls_block_entry *e, uint32_t token)
+{
+  uint32_t index = token - e->first_token;
+  uint32_t slot =
+      e->direction == LLS_LEFT_TO_RIGHT ? index : p->shape.block_tokens - 1 - index;
+  return slot * p->slot_bytes;
+}
+
+struct lls_cpu_device;
+
+/* Writes a row (kv_heads, head_dim) to a token's slot in all heads. */
+void lls_pool_write_slot(const struct lls_cpu_device *, struct lls_pool_units,
+                         const float *row, const struct lls_block_entry *e,
+                         uint32_t token);
 
 /* Index of the entry of a list that holds a token; the list must cover it. */
 uint32_t lls_pool_find(const struct lls_block_entry *list, uint32_t n, uint32_t token);

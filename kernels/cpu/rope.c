@@ -28,14 +28,13 @@ static float *row_angles(const struct turning *w, size_t row)
   return w->device->angles + row * w->rope->rotary_dims;
 }
 
-static void make_angles(const struct turning *w, size_t row)
+void lls_cpu_angles(const struct lls_rope_shape *rope, double position, float *cosine)
 {
-  size_t half = w->rope->rotary_dims / 2;
-  float *cosine = row_angles(w, row), *sine = cosine + half;
-  double position = w->device->step->positions[row],
-         factor = (double)w->rope->attention_factor;
+  size_t half = rope->rotary_dims / 2;
+  float *sine = cosine + half;
+  double factor = (double)rope->attention_factor;
   for (size_t i = 0; i < half; i++) {
-    double angle = position * (double)w->rope->inverse_frequency[i];
+    double angle = position * (double)rope->inverse_frequency[i];
     cosine[i] = (float)(cos(angle) * factor);
     sine[i] = (float)(sin(angle) * factor);
   }
@@ -48,7 +47,7 @@ static void rope_task(void *arg, unsigned thread, unsigned n_threads)
   lls_cpu_share(w->device->step->n_rows, 1, thread, n_threads, &begin, &end);
   for (size_t row = begin; row < end; row++) {
     if (!w->fresh)
-      make_angles(w, row);
+      lls_cpu_angles(w->rope, w->device->step->positions[row], row_angles(w, row));
     const float *cosine = row_angles(w, row);
     float *x = w->qkv + row * w->columns;
     for (size_t head = 0; head < w->rotated_heads; head++, x += w->head_dim)

@@ -46,8 +46,7 @@ static double compute_ns(const struct lls_sim_device *d)
   for (uint32_t i = 0; i < step->n_sequences; i++) {
     const struct lls_step_sequence *s = &step->sequences[i];
     lls_cost_add(rates, &load, s->n_rows, s->context);
-    if (s->table->form == LLS_FORM_HIDDEN)
-      load.restored += s->context;
+    load.restored += s->n_restored;
   }
   return step->n_rows > 0 ? lls_cost_step_ns(rates, &load) + (double)d->options.plan_ns
                           : 0;
@@ -196,6 +195,20 @@ static void attention(struct lls_device *device, const struct lls_attention_shap
   (void)device, (void)shape, (void)layer, (void)qkv, (void)out;
 }
 
+static void hidden_write(struct lls_device *device,
+                         const struct lls_attention_shape *shape, uint32_t layer,
+                         const void *h)
+{
+  (void)device, (void)shape, (void)layer, (void)h;
+}
+
+static void restore(struct lls_device *device, const struct lls_attention_shape *shape,
+                    const struct lls_rope_shape *turns, uint32_t layer,
+                    const struct lls_weight *qkv)
+{
+  (void)device, (void)shape, (void)turns, (void)layer, (void)qkv;
+}
+
 static void gather(struct lls_device *device, const void *x, const uint32_t *rows,
                    uint32_t n_rows, uint32_t columns, void *y)
 {
@@ -237,6 +250,8 @@ static const struct lls_device_ops ops = {
     .gather = gather,
     .sample = sample,
     .download = download,
+    .hidden_write = hidden_write,
+    .restore = restore,
 };
 
 int lls_sim_device_create(const struct lls_sim_options *options, struct lls_device **out,

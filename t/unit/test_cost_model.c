@@ -181,15 +181,15 @@ static void test_service_starts_from_rates(void **state)
                2 * floor(step_ns(&r, 1, 1, 1001)));
   assert_int_equal(cost->transfer_ns(cost->context, 1000000, LLS_LINK_HOST), 105000);
   double line[8];
-  assert_int_equal(cost->coefficients(cost->context, line, 8), 5);
+  assert_int_equal(cost->coefficients(cost->context, line, 8), 6);
   assert_true(line[0] > 0 && line[1] > 0);
 
   struct lls_iteration_shape shape = {.size = sizeof shape};
   lls_cost_model_observe(m, &shape, 1); /* what is measured changes no promise */
   assert_close((double)cost->prefill_ns(cost->context, 512, 256),
                floor(step_ns(&r, 1, 512, 256)));
-  const double flat[] = {7, 0, 0, 0, 0};
-  assert_int_equal(cost->set_coefficients(cost->context, flat, 5), 0);
+  const double flat[] = {7, 0, 0, 0, 0, 0};
+  assert_int_equal(cost->set_coefficients(cost->context, flat, 6), 0);
   assert_int_equal(cost->prefill_ns(cost->context, 512, 256), 7);
   lls_cost_model_destroy(m);
 }

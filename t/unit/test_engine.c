@@ -37,6 +37,21 @@ static double check(const struct drive_model *m, const char *model,
   return o.worst_absolute;
 }
 
+static const struct rule_case left[] = {
+    {"blocks filled from both sides", {.chunk = 17, .stagger = 3, .reversed = true}},
+};
+
+/* In hidden form, mixed with KV form in one batch, and changing over. */
+static const struct rule_case hidden[] = {
+    {"hidden, whole prompts", {.chunk = WHOLE, .hidden = true}},
+    {"hidden, token by token", {.chunk = 1, .hidden = true}},
+    {"hidden, chunks of 13", {.chunk = 13, .stagger = 2, .hidden = true}},
+    {"hidden, dropped", {.chunk = 16, .stagger = 2, .preempt = 5, .hidden = true}},
+    {"hidden, to KV", {.chunk = 16, .stagger = 3, .hidden = true, .convert = 4}},
+    {"hidden, to KV, reversed",
+     {.chunk = 7, .stagger = 1, .hidden = true, .convert = 7, .reversed = true}},
+};
+
 static void check_all(const char *model, const struct drive_options *options)
 {
   struct drive_model m = {0};
@@ -44,7 +59,13 @@ static void check_all(const char *model, const struct drive_options *options)
   drive_open(&m, model, options);
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
     worst = fmax(worst, check(&m, model, &cases[i]));
-  print_message("# %s: worst error of a logit %.2g\n", model, worst);
+  worst = fmax(worst, check(&m, model, &left[0]));
+  bool offered = lls_engine_why_no_hidden(m.engine) == NULL;
+  for (size_t i = 0; offered && i < sizeof hidden / sizeof hidden[0]; i++)
+    worst = fmax(worst, check(&m, model, &hidden[i]));
+  assert_int_equal(offered, (lls_engine_caps(m.engine)->forms & LLS_BIT_HIDDEN) != 0);
+  print_message("# %s: worst error of a logit %.2g%s\n", model, worst,
+                offered ? ", hidden form too" : "");
   drive_close(&m);
 }
 

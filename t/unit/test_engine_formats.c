@@ -13,7 +13,13 @@
 static const struct drive_rule rules[] = {
     {.chunk = DRIVE_MAX_TOKENS},
     {.chunk = 16, .stagger = 3, .preempt = 9},
+    {.chunk = 16, .stagger = 3, .hidden = true, .convert = 9}, /* if it is offered */
 };
+
+static bool applies(const struct drive_model *m, const struct drive_rule *rule)
+{
+  return !rule->hidden || lls_engine_why_no_hidden(m->engine) == NULL;
+}
 
 static struct drive_outcome run(const char *model, enum lls_weight_format weights,
                                 enum lls_dtype cache)
@@ -23,6 +29,8 @@ static struct drive_outcome run(const char *model, enum lls_weight_format weight
   drive_open(&m, model, &options);
   struct drive_outcome worst = {0};
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    if (!applies(&m, &rules[i]))
+      continue;
     struct drive_outcome o = drive_run(&m, &rules[i]);
     if (!(o.worst_relative <= worst.worst_relative))
       worst.worst_relative = o.worst_relative;

@@ -238,9 +238,9 @@ static void test_unsupported_forms(void **state)
   assert_int_equal(caps->forms, LLS_BIT_KV);
   refuse(m, &s, -ENOTSUP, "unsupported by this engine");
   make_step(&s);
-  s.sequence.k[0].direction = LLS_RIGHT_TO_LEFT;
-  assert_false(caps->right_to_left);
-  refuse(m, &s, -ENOTSUP, "unsupported by this engine");
+  s.sequence.k[0].direction = LLS_RIGHT_TO_LEFT + 1;
+  assert_true(caps->right_to_left);
+  refuse(m, &s, -EINVAL, "fills its block in direction 2");
   make_step(&s);
   s.sequence.v[0].element = LLS_ELEMENT_INT8;
   assert_int_equal(caps->elements, 1u << LLS_ELEMENT_MODEL);

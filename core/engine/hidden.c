@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sequences in hidden form, for one step. What the cache manager gives is a list of X
+ * blocks; K and V are restored layer by layer into the device's scratch, so here such a
+ * sequence gets K and V lists of scratch units, and to every operation but hidden_write
+ * and restore it is a sequence like any other.
+ *
+ * A sequence in KV form that also has X blocks is being converted: its X is restored into
+ * the K and V blocks it has now, and the manager may take the X blocks back afterwards.
+ */
+#include <errno.h>
+
+#include "core/engine/internal.h"
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+  return a < b ? a : b;
+}
+
+static uint32_t blocks_of(const struct lls_engine *e, uint32_t tokens)
+{
+  uint32_t room = e->pool_shape.block_tokens;
+  return (tokens + room - 1) / room;
+}
+
+const char *lls_engine_why_no_hidden(const struct lls_engine *e)
+{
+  const struct lls_model_config *c = &e->config;
+  if (e->device->ops->restore == NULL)
+    return "this device cannot restore keys and values";
+  if (c->hidden > c->kv_heads * c->head_dim)
+    return "heads of this model share keys and values, so that its hidden states are no "
+           "smaller than those";
+  if (c->hidden < c->kv_heads * c->head_dim)
+    return "its hidden states are smaller than a unit block";
+  return NULL;
+}
+
+uint32_t lls_engine_scratch_units(const struct lls_engine *e)
+{
+  uint64_t most = (uint64_t)e->options.max_sequences * blocks_of(e, e->caps.max_context);
+  uint32_t cached = e->pool_shape.device_units; /* all of them X */
+  return 2 * (most < cached ? (uint32_t)most : cached);
+}
+
+int lls_engine_check_hidden(const struct lls_engine *e,
+                            const struct lls_engine_batch *batch, struct lls_error *err)
+{
+  uint64_t units = 0;
+  for (uint32_t i = 0; i < batch->n_sequences; i++) {
+    const struct lls_engine_sequence *s = &batch->sequences[i];
+    if (s->table->form == LLS_FORM_HIDDEN)
+      units += 2 * (uint64_t)blocks_of(e, s->context + s->n_tokens);
+  }
+  if (units <= e->pool_shape.scratch_units)
+    return 0;
+  return lls_fail(err, -EINVAL,
+                  "%llu unit blocks of restored keys and values in a step where %u are "
+                  "the most",
+                  (unsigned long long)units, e->pool_shape.scratch_units);
+}
+
+/* A list of the next scratch units for so many tokens. */
+static struct lls_block_entry *scratch_list(struct lls_engine *e, uint32_t tokens)
+{
+  uint32_t room = e->pool_shape.block_tokens, n = blocks_of(e, tokens);
+  struct lls_block_entry *list = e->scratch_entries + e->scratch_used;
+  for (uint32_t i = 0; i < n; i++)
+    list[i] = (struct lls_block_entry){
+        .block = e->scratch_used++,
+        .first_token = i * room,
+        .count = (uint16_t)least(room, tokens - i * room),
+    };
+  return list;
+}
+
+void lls_engine_lay_out_hidden(struct lls_engine *e, struct lls_step_sequence *s)
+{
+  const struct lls_block_table *given = s->table;
+  uint32_t tokens = s->context + s->n_rows, n = blocks_of(e, tokens);
+  if (given->x_count == 0)
+    return;
+  s->n_restored = s->context;
+  e->restores = true;
+  if (given->form == LLS_FORM_KV)
+    return;
+  struct lls_block_table *t = &e->scratch_tables[s - e->sequences];
+  *t = *given;
+  t->k_count = t->v_count = n;
+  t->k = scratch_list(e, tokens);
+  t->v = scratch_list(e, tokens);
+  s->table = t;
+  s->scratch = true;
+}

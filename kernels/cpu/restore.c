@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hidden form: a token's X, the input of the layer's q, k, v products, is kept
+ * instead of its K and V, and these are made again in each step (Apt-Serve, section 4.1).
+ *
+ * Tokens of all sequences are restored together, LLS_RESTORE_ROWS at a time, so that the
+ * products have many rows whatever the batch. A row of a product does not depend on its
+ * company (linear.h), so K and V are the ones that the KV form keeps, bit for bit where X
+ * is kept in f32.
+ *
+ * Bytes and operations of a call: tokens x hidden x element read, twice that written;
+ * 2 x tokens x hidden x 2 kv columns operations.
+ */
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/ops.h"
+#include "kernels/cpu/pool.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* A walk over the tokens to be restored, sequence by sequence. */
+struct walk {
+  uint32_t sequence, token;
+};
+
+struct restoring {
+  struct lls_cpu_device *device;
+  const struct lls_rope_shape *rope;
+  uint32_t layer, n_rows, columns; /* rows of this round; kv columns */
+  struct walk rows[LLS_RESTORE_ROWS];
+};
+
+/* The entry of a list that a token is in. */
+static const struct lls_block_entry *entry_of(const struct lls_block_entry *list,
+                                              uint32_t n, uint32_t token)
+{
+  return list + lls_pool_find(list, n, token);
+}
+
+/* Units that hold X are the cache's own, whatever K and V are restored to. */
+static struct lls_pool_units x_units(const struct lls_pool *p, uint32_t layer)
+{
+  return (struct lls_pool_units){p->device + lls_pool_head_offset(p, layer, 0),
+                                 p->unit_bytes};
+}
+
+/* ---- reading X ----------------------------------------------------------------------
+ */
+
+static void widen(const uint16_t *from, uint32_t n, float *to)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t bits = (uint32_t)from[i] << 16;
+    memcpy(to + i, &bits, sizeof bits);
+  }
+}
+
+static void read_x(const struct lls_pool *p, const char *from, float *to)
+{
+  uint32_t head_dim = p->shape.head_dim;
+  for (uint32_t head = 0; head < p->shape.kv_heads; head++) {
+    if (p->shape.element == LLS_BF16)
+      widen((const uint16_t *)from, head_dim, to);
+    else
+      memcpy(to, from, p->slot_bytes);
+    from += p->head_bytes;
+    to += head_dim;
+  }
+}
+
+static void read_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct restoring *r = arg;
+  const struct lls_pool *p = r->device->pool;
+  struct lls_pool_units units = x_units(p, r->layer);
+  size_t begin, end;
+  lls_cpu_share(r->n_rows, 1, thread, n_threads, &begin, &end);
+  for (size_t i = begin; i < end; i++) {
+    const struct walk *w = &r->rows[i];
+    const struct lls_block_table *t = r->device->step->sequences[w->sequence].table;
+    const struct lls_block_entry *e = entry_of(t->x, t->x_count, w->token);
+    read_x(p,
+           units.base + e->block * units.unit_bytes +
+               lls_pool_slot_offset(p, e, w->token),
+           p->restored_x + i * r->columns);
+  }
+}
+
+/* ---- writing K and V ----------------------------------------------------------------
+ */
+
+static void rotate(const struct restoring *r, uint32_t token, float *k)
+{
+  const struct lls_pool *p = r->device->pool;
+  size_t half = r->rope->rotary_dims / 2;
+  const float *cosine = p->angles + (size_t)token * r->rope->rotary_dims;
+  for (uint32_t head = 0; head < p->shape.kv_heads; head++, k += p->shape.head_dim)
+    r->device->kernels.rows.rotate(cosine, cosine + half, half, k, k + half);
+}
+
+static void write_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct restoring *r = arg;
+  const struct lls_pool *p = r->device->pool;
+  size_t begin, end;
+  lls_cpu_share(r->n_rows, 1, thread, n_threads, &begin, &end);
+  for (size_t i = begin; i < end; i++) {
+    const struct walk *w = &r->rows[i];
+    const struct lls_step_sequence *s = &r->device->step->sequences[w->sequence];
+    const struct lls_block_table *t = s->table;
+    struct lls_pool_units units = lls_pool_units(p, s, r->layer, 0);
+    float *k = p->restored + i * 2 * r->columns;
+    if (r->rope->rotary_dims > 0)
+      rotate(r, w->token, k);
+    lls_pool_write_slot(r->device, units, k, entry_of(t->k, t->k_count, w->token),
+                        w->token);
+    lls_pool_write_slot(r->device, units, k + r->columns,
+                        entry_of(t->v, t->v_count, w->token), w->token);
+  }
+}
+
+/* ---- the operations -----------------------------------------------------------------
+ */
+
+/* The next tokens; false if there are none. */
+static bool next_rows(struct restoring *r, struct walk *at)
+{
+  const struct lls_device_step *step = r->device->step;
+  r->n_rows = 0;
+  while (at->sequence < step->n_sequences && r->n_rows < LLS_RESTORE_ROWS) {
+    if (at->token < step->sequences[at->sequence].n_restored) {
+      r->rows[r->n_rows++] = *at;
+      at->token++;
+    } else {
+      *at = (struct walk){.sequence = at->sequence + 1};
+    }
+  }
+  return r->n_rows > 0;
+}
+
+/* Angles of all positions up to the longest one of the step, made once. */
+static void make_angles(const struct restoring *r)
+{
+  struct lls_pool *p = r->device->pool;
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < r->device->step->n_sequences; i++) {
+    uint32_t n = r->device->step->sequences[i].n_restored;
+    most = n > most ? n : most;
+  }
+  if (r->rope->rotary_dims == 0)
+    return;
+  for (; p->n_angles < most; p->n_angles++)
+    lls_cpu_angles(r->rope, p->n_angles,
+                   p->angles + (size_t)p->n_angles * r->rope->rotary_dims);
+}
+
+void lls_cpu_restore(struct lls_device *device, const struct lls_attention_shape *shape,
+                     const struct lls_rope_shape *rope, uint32_t layer,
+                     const struct lls_weight *qkv)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  struct lls_pool *p = d->pool;
+  struct restoring r = {.device = d, .rope = rope, .layer = layer};
+  struct walk at = {0};
+  size_t first = (size_t)shape->heads * shape->head_dim;
+  if (p->scratch == NULL || first % LLS_PANEL != 0) {
+    lls_cpu_step_fail(d, -ENOTSUP, "this pool was made without room for a hidden cache");
+    return;
+  }
+  r.columns = shape->kv_heads * shape->head_dim;
+  make_angles(&r);
+  while (next_rows(&r, &at)) {
+    lls_cpu_run_rows(d, read_task, &r, r.n_rows, r.columns);
+    lls_cpu_linear_part(device, qkv, first, 2 * (size_t)r.columns, p->restored_x,
+                        r.n_rows, p->restored);
+    lls_cpu_run_rows(d, write_task, &r, r.n_rows, 2 * (size_t)r.columns);
+  }
+}
+
+void lls_cpu_hidden_write(struct lls_device *device,
+                          const struct lls_attention_shape *shape, uint32_t layer,
+                          const void *h)
+{
+  const struct lls_cpu_device *d = lls_cpu(device);
+  size_t columns = (size_t)shape->kv_heads * shape->head_dim;
+  struct lls_pool_units units = x_units(d->pool, layer);
+  for (uint32_t i = 0; i < d->step->n_sequences; i++) {
+    const struct lls_step_sequence *s = &d->step->sequences[i];
+    const struct lls_block_table *t = s->table;
+    for (uint32_t row = 0; s->scratch && row < s->n_rows; row++) {
+      uint32_t token = s->context + row;
+      lls_pool_write_slot(d, units, (const float *)h + (s->first_row + row) * columns,
+                          entry_of(t->x, t->x_count, token), token);
+    }
+  }
+}
