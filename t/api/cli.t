@@ -97,6 +97,22 @@ subtest 'the shipped configuration is right' => sub {
   is($err, '');
 };
 
+subtest 'every preset is right and names a scheduler of its own' => sub {
+  my (%of, $file);
+  for my $ini (sort glob "$source/etc/*.ini") {
+    my ($status, $out, $err) = llmserve('-c', $ini, '--check-config');
+    is($status, 0, $ini);
+    is($err, '');
+    my ($scheduler) = read_file($ini) =~ /^scheduler = (\w+)$/m;
+    ($file) = $ini =~ /(\w+)\.ini$/;
+    $of{$scheduler} = 1;
+    is($file, $scheduler, '  named after it') if $file ne 'llmserve';
+  }
+  my (undef, $plugins) = llmserve('--list-plugins');
+  my @without = grep { !$of{$_} } $plugins =~ /^scheduler (\w+) .*\n.*\n *\S*\/\.libs\/scheduler_/mg;
+  is("@{[grep { !/^(null|hostile)$/ } @without]}", '', 'no shipped scheduler lacks one');
+};
+
 subtest '--help-config is a configuration of all defaults' => sub {
   my ($status, $text, $err) = llmserve('--help-config');
   is($status, 0);

@@ -165,6 +165,21 @@ int fake_audit(struct fake *f)
   return f->c->audit(f->cache_self, &sink);
 }
 
+void fake_dump(struct fake *f)
+{
+  struct lls_sink sink = {f, sink_number, sink_text};
+  f->text_length = 0;
+  sink_text(f, "");
+  f->s->dump(f->scheduler_self, &sink);
+}
+
+static int64_t prefill_ns(void *context, uint32_t tokens, uint32_t context_tokens)
+{
+  const struct fake *f = context;
+  (void)context_tokens;
+  return f->o.prefill_ns > 0 ? f->o.prefill_ns * tokens : LLS_NEVER;
+}
+
 /* ---- creation ------------------------------------------------------------------- */
 
 static void describe(struct fake *f)
@@ -191,7 +206,8 @@ static void describe(struct fake *f)
   };
   f->topology = (struct lls_topology){
       .size = sizeof f->topology, .n_instances = 1, .instances = &f->instance};
-  f->cost.size = sizeof f->cost;
+  f->cost =
+      (struct lls_cost){.size = sizeof f->cost, .context = f, .prefill_ns = prefill_ns};
   host_init(f);
 }
 
@@ -246,6 +262,7 @@ static void load(struct fake *f)
 int fake_open(struct fake *f, const struct fake_options *o)
 {
   *f = (struct fake){.o = *o, .random_state = o->seed, .now_ns = LLS_NS_PER_S};
+  f->next.slo = (struct lls_slo){LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER, 0};
   struct lls_cache_geometry geometry = {
       .size = sizeof geometry,
       .layers = 1,

@@ -21,9 +21,18 @@ struct fake_options {
   uint32_t block_tokens, device_units, host_units;
   uint32_t max_tokens, max_sequences, max_context, max_requests;
   bool no_mixed_batch, no_chunked_prefill;
+  int64_t prefill_ns;   /* a token, as cost->prefill_ns says; 0: it does not know */
   bool audit;           /* audit the cache at every turn */
   bool expect_refusals; /* a refused plan is no failure */
   uint64_t seed;
+};
+
+/* What fake_submit gives to the next requests; the tests set it as they like. */
+struct fake_next {
+  uint32_t request_class, tenant;
+  struct lls_slo slo;      /* none at first */
+  uint32_t predicted;      /* length of the answer; 0: as the predictor says */
+  uint32_t max_new_tokens; /* 0: the output itself */
 };
 
 enum fake_placed { PLACED_NOT, PLACED_RESERVED, PLACED_PREEMPTED };
@@ -64,6 +73,7 @@ struct fake {
   const struct lls_cache_vtable *c;
   const struct lls_predictor_vtable *p;
 
+  struct fake_next next;
   int64_t now_ns;
   uint64_t random_state;
   uint64_t next_id;
@@ -71,6 +81,8 @@ struct fake {
   struct fake_list waiting, running, preempted;
   struct fake_memory memory;
 
+  bool refuse_next; /* the next plan, however good it is */
+  bool plan_itself; /* random requests are run or preempted, nobody asks the scheduler */
   bool in_transaction;
   uint64_t step;
   uint32_t preempt_mode;
@@ -98,6 +110,8 @@ uint64_t fake_random(struct fake *);
 uint32_t fake_between(struct fake *, uint32_t low, uint32_t high);
 /* Audits the cache; f->text has the state. */
 int fake_audit(struct fake *);
+/* f->text has what the scheduler dumps, a line each. */
+void fake_dump(struct fake *);
 
 /* ---- fake_step.c */
 /* A request that will say `output` tokens; NULL if all slots are taken. */

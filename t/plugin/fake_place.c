@@ -253,7 +253,8 @@ const char *fake_check_plan(struct fake *f, struct fake_request **culprit)
       continue;
     tokens += item->tokens;
     sequences++;
-    *(r->view.state == LLS_DECODING ? &decodes : &prefills) += 1;
+    bool decode = r->view.generated_tokens > 0 && lls_request_pending(&r->view) == 1;
+    *(decode ? &decodes : &prefills) += 1;
   }
   *culprit = NULL;
   if (tokens > f->caps.max_step_tokens || sequences > f->caps.max_sequences)

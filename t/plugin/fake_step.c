@@ -33,6 +33,11 @@ static void predict(struct fake *f, struct fake_request *r)
   struct lls_prediction out = {0};
   if (f->p->predict(f->predictor_self, r->view.id, &prompt, &out) == 0)
     r->view.prediction = out;
+  if (f->next.predicted > 0)
+    r->view.prediction = (struct lls_prediction){.length = f->next.predicted,
+                                                 .low = f->next.predicted,
+                                                 .high = f->next.predicted,
+                                                 .source = LLS_PREDICTED_MODEL};
 }
 
 struct fake_request *fake_submit(struct fake *f, const int32_t *tokens, uint32_t n,
@@ -55,13 +60,15 @@ struct fake_request *fake_submit(struct fake *f, const int32_t *tokens, uint32_t
       .residency = LLS_RESIDENT_NONE,
       .slot = slot,
       .prompt_tokens = n,
-      .max_new_tokens = output,
+      .max_new_tokens = f->next.max_new_tokens > output ? f->next.max_new_tokens : output,
+      .request_class = f->next.request_class,
+      .tenant = f->next.tenant,
       .arrival_ns = f->now_ns,
       .queue_enter_ns = f->now_ns,
       .first_scheduled_ns = LLS_NEVER,
       .last_token_ns = f->now_ns,
       .last_returned_ns = f->now_ns,
-      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER, 0},
+      .slo = f->next.slo,
       .tokens = r->tokens,
       .label = "",
       .user = r->user,
@@ -170,6 +177,22 @@ static void refuse_plan(struct fake *f, struct fake_request *culprit, const char
     refuse(f, culprit, LLS_REFUSED_BAD_ITEM);
 }
 
+/* In the place of the core's built-in order: waiting requests run whole, running ones are
+ * dropped, every second of each. */
+static void plan_anything(struct fake *f, const struct lls_step_view *view)
+{
+  uint32_t tokens = f->caps.max_step_tokens;
+  for (uint32_t i = 0; i < view->n_waiting; i += 2) {
+    uint32_t pending = lls_request_pending(view->waiting[i]);
+    if (pending > tokens || f->plan.n_items == f->caps.max_sequences)
+      break;
+    lls_plan_run(&f->plan, view->waiting[i], pending);
+    tokens -= pending;
+  }
+  for (uint32_t i = 0; i < view->n_running; i += 2)
+    lls_plan_preempt(&f->plan, view->running[i], LLS_PREEMPT_RECOMPUTE);
+}
+
 static void ask(struct fake *f)
 {
   struct lls_step_view view = {
@@ -194,9 +217,16 @@ static void ask(struct fake *f)
   }
   f->plan.n_items = f->plan.n_hints = f->plan.overflow = 0;
   f->plan.idle_until_ns = LLS_NEVER;
+  if (f->plan_itself) {
+    plan_anything(f, &view);
+    free(before);
+    return;
+  }
   int rc = f->s->plan(f->scheduler_self, &view, &f->plan);
   struct fake_request *culprit;
   const char *why = fake_check_plan(f, &culprit);
+  if (why == NULL && f->refuse_next)
+    why = "the test wants it refused";
   if (rc < 0 || why != NULL)
     refuse_plan(f, culprit, rc < 0 ? "plan returned an error" : why, before);
   free(before);

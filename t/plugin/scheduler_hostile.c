@@ -57,7 +57,7 @@ static bool try_reserve(struct planning *p, const struct lls_request *r, uint32_
 
 static void run(struct planning *p, const struct lls_request *r)
 {
-  bool decode = r->state == LLS_DECODING;
+  bool decode = r->generated_tokens > 0 && lls_request_pending(r) == 1;
   if (p->sequences == 0 || (decode ? p->prefills_only : p->decodes_only))
     return;
   uint32_t pending = pending_of(p, r), tokens = pending;

@@ -2,7 +2,7 @@
 /* First come, first served: the worked examples, and what happens at each limit. */
 #include "t/tap.h"
 
-#include "t/plugin/fake.h"
+#include "t/plugin/script.h"
 
 static const struct fake_options defaults = {
     .scheduler = {"fcfs", NULL},
@@ -15,21 +15,6 @@ static const struct fake_options defaults = {
     .max_requests = 64,
     .audit = true,
 };
-
-static struct fake_request *submit(struct fake *f, uint32_t length, uint32_t output)
-{
-  int32_t tokens[1024];
-  for (uint32_t i = 0; i < length; i++)
-    tokens[i] = (int32_t)(fake_random(f) % FAKE_VOCABULARY);
-  return fake_submit(f, tokens, length, output);
-}
-
-static void expect_plan(struct fake *f, const char *expected)
-{
-  char text[1024];
-  fake_step(f);
-  assert_string_equal(fake_plan_text(f, text, sizeof text), expected);
-}
 
 /* baselines B-1: 12 blocks, prompts of 60, 50 and 40 tokens. */
 static void open_ping_pong(struct fake *f, const char *watermark)

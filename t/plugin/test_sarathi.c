@@ -2,7 +2,7 @@
 /* Sarathi-Serve: the worked example, decodes that never stall, limits. */
 #include "t/tap.h"
 
-#include "t/plugin/fake.h"
+#include "t/plugin/script.h"
 
 static const struct fake_options defaults = {
     .scheduler = {"sarathi", NULL},
@@ -15,22 +15,6 @@ static const struct fake_options defaults = {
     .max_requests = 128,
     .audit = true,
 };
-
-static struct fake_request *submit(struct fake *f, uint32_t length, uint32_t output)
-{
-  int32_t tokens[2048];
-  for (uint32_t i = 0; i < length; i++)
-    tokens[i] = (int32_t)(fake_random(f) % FAKE_VOCABULARY);
-  return fake_submit(f, tokens, length, output);
-}
-
-static uint32_t planned(const struct fake *f, uint64_t id)
-{
-  for (uint32_t i = 0; i < f->plan.n_items; i++)
-    if (f->plan.items[i].kind == LLS_PLAN_RUN && f->plan.items[i].request == id)
-      return f->plan.items[i].tokens;
-  return 0;
-}
 
 /* baselines B-3: chunk 512, 40 decodes, prompts A 1200 and B 300. */
 static void test_worked_example(void **state)

@@ -8,24 +8,53 @@
 
 #include "t/plugin/workload.h"
 
-static const struct harness_policy schedulers[] = {
-    {"fcfs", POLICY_PARAMETERS("max_tokens", "64", "max_seqs", "8")},
-    {"fcfs", POLICY_PARAMETERS("watermark", "0", "preempt", "swap")},
-    {"fcfs", POLICY_PARAMETERS("watermark", "0.2", "max_tokens", "1")},
-    {"sarathi", POLICY_PARAMETERS("chunk", "32", "max_seqs", "8")},
-    {"sarathi", POLICY_PARAMETERS("chunk", "100", "watermark", "0")},
-    {"sarathi", POLICY_PARAMETERS("watermark", "0", "preempt", "swap")},
+#include <string.h>
+
+static const struct entry {
+  struct harness_policy policy;
+  bool in_order; /* first come, first served */
+} schedulers[] = {
+    {{"fcfs", POLICY_PARAMETERS("max_tokens", "64", "max_seqs", "8")}, true},
+    {{"fcfs", POLICY_PARAMETERS("watermark", "0", "preempt", "swap")}, true},
+    {{"fcfs", POLICY_PARAMETERS("watermark", "0.2", "max_tokens", "1")}, true},
+    {{"sarathi", POLICY_PARAMETERS("chunk", "32", "max_seqs", "8")}, true},
+    {{"sarathi", POLICY_PARAMETERS("chunk", "100", "watermark", "0")}, true},
+    {{"sarathi", POLICY_PARAMETERS("watermark", "0", "preempt", "swap")}, true},
+    {{"orca", POLICY_PARAMETERS("max_len", "100")}, true},
+    {{"orca", POLICY_PARAMETERS("reserve", "oracle", "max_bs", "20")}, true},
+    {{"fastgen", POLICY_PARAMETERS("budget", "64")}, true},
+    {{"fastgen", NULL}, true},
+    {{"random", NULL}, false},
+    {{"random", POLICY_PARAMETERS("on_misfit", "skip", "preempt", "swap")}, false},
+    {{"rr", NULL}, false},
+    {{"rr", POLICY_PARAMETERS("quantum_iters", "3", "max_batch", "4")}, false},
+    {{"mlfq", NULL}, false},
+    {{"mlfq", POLICY_PARAMETERS("preempt", "swap", "period", "20", "starve", "100ms")},
+     false},
+    {{"mlfq", POLICY_PARAMETERS("levels", "3", "max_tokens", "64", "watermark", "0")},
+     false},
+    {{"sjf", NULL}, false},
+    {{"srpt", NULL}, false},
+    {{"srpt", POLICY_PARAMETERS("evict", "off", "preempt", "swap", "max_seqs", "4")},
+     false},
+    {{"edf", NULL}, false},
+    {{"edf", POLICY_PARAMETERS("evict", "on", "preempt", "swap", "max_tokens", "50")},
+     false},
+    {{"vtc", NULL}, false},
+    {{"vtc", POLICY_PARAMETERS("max_tenants", "3", "watermark", "0")}, false},
 };
 static const struct harness_policy caches[] = {
     {"paged", NULL},
     {"paged", POLICY_PARAMETERS("prefix_sharing", "off")},
+    {"contiguous", POLICY_PARAMETERS("max_len", "128")},
+    {"contiguous", POLICY_PARAMETERS("reserve", "oracle")},
 };
 static const uint32_t pools[][2] = {{400, 100}, {60, 30}, {40, 8}, {38, 0}};
 
 static struct fake_options options(uint32_t s, uint32_t c, uint32_t p, uint64_t seed)
 {
   return (struct fake_options){
-      .scheduler = schedulers[s],
+      .scheduler = schedulers[s].policy,
       .cache = caches[c],
       .block_tokens = 16,
       .device_units = pools[p][0],
@@ -39,9 +68,10 @@ static struct fake_options options(uint32_t s, uint32_t c, uint32_t p, uint64_t 
   };
 }
 
-static uint32_t checks_of(const struct fake_options *o)
+static uint32_t checks_of(const struct fake_options *o, uint32_t s)
 {
-  return WORKLOAD_IN_ORDER | (o->device_units >= 60 ? WORKLOAD_ALL_FIT : 0);
+  return (schedulers[s].in_order ? WORKLOAD_IN_ORDER : 0) |
+         (o->device_units >= 60 ? WORKLOAD_ALL_FIT : 0);
 }
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -53,17 +83,24 @@ static void test_every_pair_ends_everything(void **state)
     for (uint32_t c = 0; c < COUNT(caches); c++)
       for (uint32_t p = 0; p < COUNT(pools); p++) {
         struct fake_options o = options(s, c, p, 100 * s + 10 * c + p);
-        workload_run(&o, 40, checks_of(&o));
+        workload_run(&o, 40, checks_of(&o, s));
       }
 }
 
 static void test_engine_of_one_phase_and_whole_prompts(void **state)
 {
   (void)state;
-  for (uint32_t p = 0; p < 2; p++) {
-    struct fake_options o = options(0, 0, p, p);
-    o.no_mixed_batch = o.no_chunked_prefill = true;
-    workload_run(&o, 40, checks_of(&o));
+  static const char *const needs_more[] = {"sarathi", "fastgen", "orca", "rr"};
+  for (uint32_t s = 0; s < COUNT(schedulers); s++) {
+    bool refused = false;
+    for (uint32_t i = 0; i < COUNT(needs_more); i++)
+      refused |= strcmp(schedulers[s].policy.name, needs_more[i]) == 0;
+    for (uint32_t p = 0; p < 2 && !refused; p++) {
+      struct fake_options o = options(s, 0, p, p);
+      o.max_tokens = 320;
+      o.no_mixed_batch = o.no_chunked_prefill = true;
+      workload_run(&o, 40, checks_of(&o, s));
+    }
   }
 }
 
@@ -74,7 +111,7 @@ static void test_blocks_of_one_token(void **state)
     struct fake_options o = options(s, 0, 0, s);
     o.block_tokens = 1;
     o.device_units = 641;
-    workload_run(&o, 30, checks_of(&o));
+    workload_run(&o, 30, checks_of(&o, s));
   }
 }
 
@@ -83,10 +120,10 @@ static void test_same_seed_same_plans(void **state)
   (void)state;
   for (uint32_t s = 0; s < COUNT(schedulers); s++) {
     struct fake_options o = options(s, 0, 1, 7);
-    uint64_t first = workload_run(&o, 40, checks_of(&o));
-    assert_true(first == workload_run(&o, 40, checks_of(&o)));
+    uint64_t first = workload_run(&o, 40, checks_of(&o, s));
+    assert_true(first == workload_run(&o, 40, checks_of(&o, s)));
     o.seed = 8;
-    assert_true(first != workload_run(&o, 40, checks_of(&o)));
+    assert_true(first != workload_run(&o, 40, checks_of(&o, s)));
   }
 }
 

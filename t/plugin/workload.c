@@ -9,6 +9,11 @@ struct workload {
   uint64_t plan_digest;
 };
 
+static int64_t some_time(struct fake *f)
+{
+  return fake_between(f, 0, 1) ? LLS_NEVER : fake_between(f, 1, 1000) * INT64_C(1000000);
+}
+
 static void submit(struct fake *f, struct workload *w)
 {
   int32_t tokens[512];
@@ -17,6 +22,13 @@ static void submit(struct fake *f, struct workload *w)
   for (uint32_t i = 0; i < n; i++)
     tokens[i] =
         (int32_t)(i < common ? (i * (family + 3)) % FAKE_VOCABULARY : fake_random(f) & 3);
+  f->next = (struct fake_next){
+      .request_class = fake_between(f, LLS_CLASS_NONE, LLS_CLASS_BEST_EFFORT),
+      .tenant = fake_between(f, 0, 5),
+      .slo = {some_time(f), some_time(f), some_time(f), some_time(f), 0},
+      .predicted = fake_between(f, 0, 2) > 0 ? fake_between(f, 1, 70) : 0,
+      .max_new_tokens = 60,
+  };
   if (fake_submit(f, tokens, n, fake_between(f, 1, 60)) != NULL)
     w->submitted++;
 }

@@ -6,7 +6,7 @@
 /* Until then a cache that said "not now" to everything has changed its mind. */
 static const int64_t retry_ns = LLS_NS_PER_S / 1000;
 
-static uint32_t free_units(const struct step *s)
+uint32_t step_free_units(const struct step *s)
 {
   struct lls_capacity capacity = {.size = sizeof capacity};
   s->cache->capacity(s->cache->context, LLS_TIER_DEVICE, &capacity);
@@ -25,6 +25,7 @@ void step_begin(struct step *s, const struct lls_step_view *view, struct lls_pla
       .plan = plan,
       .tokens = view->max_tokens,
       .sequences = view->max_sequences,
+      .order = view->running,
       .tail = view->n_running,
       .total_units = capacity.total_units,
       .watermark_units = (uint32_t)(watermark * capacity.total_units),
@@ -44,6 +45,7 @@ void step_run(struct step *s, const struct lls_request *r, uint32_t tokens)
   s->runs++;
   s->sequences--;
   s->tokens -= tokens;
+  s->prompts += r->state == LLS_DECODING ? 0 : tokens;
 }
 
 uint32_t step_pending(const struct step *s, const struct lls_request *r)
@@ -52,6 +54,28 @@ uint32_t step_pending(const struct step *s, const struct lls_request *r)
   if (r->cached_tokens == 0)
     pending -= s->cache->prefix(s->cache->context, r);
   return pending;
+}
+
+uint32_t step_chunk(const struct step *s, const struct lls_engine_caps *engine,
+                    uint32_t pending, uint32_t budget, bool whole)
+{
+  uint32_t left = s->prompts < budget ? budget - s->prompts : 0;
+  if (pending <= left && pending <= s->tokens)
+    return pending;
+  if (!engine->chunked_prefill)
+    return s->prompts == 0 && pending <= s->tokens ? pending : 0;
+  if (whole && s->prompts > 0)
+    return 0;
+  return min_u32(left, s->tokens);
+}
+
+bool step_too_long(struct step *s, const struct lls_engine_caps *engine,
+                   const struct lls_request *r, uint32_t pending)
+{
+  if (engine->chunked_prefill || pending <= s->view->max_tokens)
+    return false;
+  lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
+  return true;
 }
 
 static uint32_t block_units(const struct step *s, const struct lls_request *r)
@@ -71,13 +95,12 @@ static bool block_is_free(struct step *s, const struct lls_request *r, uint32_t 
     s->sure--;
     return true;
   }
-  uint32_t units = block_units(s, r), free = free_units(s);
+  uint32_t units = block_units(s, r), free = step_free_units(s);
   s->sure = by_a_block && units > 0 ? free / units : 0;
   return free >= units;
 }
 
-/* The mode that the core chose, or recompute if the host has no room. */
-static bool take_off(struct step *s, const struct lls_request *r)
+bool step_take_off(struct step *s, const struct lls_request *r)
 {
   uint32_t mode = s->view->preempt_mode;
   int rc = s->cache->preempt(s->cache->context, r, mode);
@@ -92,19 +115,19 @@ static bool take_off(struct step *s, const struct lls_request *r)
   return true;
 }
 
-static int reserve(struct step *s, const struct lls_request *r, uint32_t tokens)
+int step_reserve(struct step *s, const struct lls_request *r, uint32_t tokens)
 {
   return s->cache->reserve(s->cache->context, r, tokens, LLS_FORM_NONE, 0);
 }
 
 bool step_grow(struct step *s, uint32_t i, uint32_t tokens)
 {
-  const struct lls_request *r = s->view->running[i];
+  const struct lls_request *r = s->order[i];
   for (;;) {
     bool alone = s->tail == 1;
     int rc = LLS_RESERVE_LATER;
-    if (alone || block_is_free(s, r, tokens))
-      rc = reserve(s, r, tokens);
+    if (alone || s->no_margin || block_is_free(s, r, tokens))
+      rc = step_reserve(s, r, tokens);
     if (rc == LLS_RESERVE_OK)
       return true;
     if (rc != LLS_RESERVE_LATER) { /* alone in memory it could not grow either */
@@ -114,20 +137,23 @@ bool step_grow(struct step *s, uint32_t i, uint32_t tokens)
     if (alone)
       return false;
     s->tail--;
-    if (!take_off(s, s->view->running[s->tail]) || s->tail == i)
+    if (!step_take_off(s, s->order[s->tail]) || s->tail == i)
       return false;
   }
 }
 
 /* Never-fits rule: the prompt must leave the watermark free in an empty cache. A request
  * that was let in once may use all of it. */
-static bool never_fits(const struct step *s, const struct lls_request *r)
+bool step_never_fits(struct step *s, const struct lls_request *r)
 {
   struct lls_need need = {.size = sizeof need};
   if (r->generated_tokens > 0)
     return false;
-  s->cache->need(s->cache->context, r, lls_request_length(r), LLS_FORM_NONE, &need);
-  return need.new_units > s->total_units - s->watermark_units;
+  s->cache->need(s->cache->context, r, lls_request_pending(r), LLS_FORM_NONE, &need);
+  if (need.new_units + need.restore_units <= s->total_units - s->watermark_units)
+    return false;
+  lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
+  return true;
 }
 
 /* Reserves, and gives it back if fewer than `spare` units are left free, unless nothing
@@ -137,8 +163,8 @@ static enum step_answer try_reserve(struct step *s, const struct lls_request *r,
 {
   bool alone = s->tail == 0 && s->runs == 0;
   uint32_t mark = s->cache->mark(s->cache->context);
-  int rc = reserve(s, r, pending);
-  if (rc == LLS_RESERVE_OK && (alone || free_units(s) >= spare))
+  int rc = step_reserve(s, r, pending);
+  if (rc == LLS_RESERVE_OK && (alone || step_free_units(s) >= spare))
     return STEP_YES;
   s->cache->rollback(s->cache->context, mark);
   if (rc == LLS_RESERVE_OK || rc == LLS_RESERVE_LATER)
@@ -149,10 +175,8 @@ static enum step_answer try_reserve(struct step *s, const struct lls_request *r,
 
 enum step_answer step_admit(struct step *s, const struct lls_request *r, uint32_t pending)
 {
-  if (never_fits(s, r)) {
-    lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
+  if (step_never_fits(s, r))
     return STEP_REJECTED;
-  }
   return try_reserve(s, r, pending, s->watermark_units);
 }
 

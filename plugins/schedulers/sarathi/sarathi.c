@@ -3,6 +3,7 @@
  * Sarathi-Serve: decodes never stall. Every step runs all decodes and fills what is left
  * of a token budget with pieces of prompts, first come, first served.
  */
+#include "../common/scheduler.h"
 #include "../common/step.h"
 
 #include <errno.h>
@@ -14,10 +15,10 @@ struct params {
   int64_t preempt;
 };
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-  return a < b ? a : b;
-}
+struct sarathi {
+  struct scheduler base;
+  struct params params;
+};
 
 /* B-3: chunk = C - decodes, or nothing when the decodes fill the budget. They are
  * counted, not cut. */
@@ -35,7 +36,7 @@ static uint32_t budget_for_prompts(const struct params *p,
 static void run_running(struct step *s, uint32_t *budget)
 {
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
-    const struct lls_request *r = s->view->running[i];
+    const struct lls_request *r = s->order[i];
     if (r->state == LLS_DECODING) {
       if (step_grow(s, i, 1))
         step_run(s, r, 1);
@@ -73,7 +74,7 @@ static void let_in(struct step *s, const struct lls_request *const *list, uint32
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
-  const struct params *p = self;
+  const struct params *p = &((const struct sarathi *)self)->params;
   struct step s;
   step_begin(&s, view, out, p->watermark);
   uint32_t budget = budget_for_prompts(p, view);
@@ -91,30 +92,25 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
-  const struct params *p = self;
+  const struct params *p = &((const struct sarathi *)self)->params;
   out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
   step_preferences(out, p->preempt);
-}
-
-static int create(const struct lls_host *host, const void *params, void **self)
-{
-  (void)host;
-  struct params *p = malloc(sizeof *p);
-  if (p == NULL)
-    return -ENOMEM;
-  *p = *(const struct params *)params;
-  *self = p;
-  return 0;
 }
 
 static const struct lls_param parameters[] = {
     LLS_PARAM_INT(
         struct params, chunk, "512", 32, 65536, "tokens",
-        "token budget of a step: decodes first, pieces of prompts with the rest"),
-    LLS_PARAM_INT(struct params, max_seqs, "128", 1, 65536, "sequences",
-                  "most sequences that run at once"),
+        "token budget of a step: decodes first, pieces of prompts with the rest",
+        .flags = LLS_PARAM_RELOADABLE),
+    STEP_MAX_SEQS(struct params, "128"),
     STEP_PARAMETERS(struct params),
 };
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  *self = SCHEDULER_NEW(struct sarathi, host, parameters, params);
+  return *self != NULL ? 0 : -ENOMEM;
+}
 
 static const struct lls_scheduler_vtable vtable = {
     .api_version = LLS_API_VERSION,
@@ -123,18 +119,9 @@ static const struct lls_scheduler_vtable vtable = {
     .destroy = free,
     .caps = caps,
     .plan = plan,
+    .dump = scheduler_dump,
+    .reconfigure = scheduler_reconfigure,
 };
 
-LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof llmserve_plugin,
-    .kind = LLS_KIND_SCHEDULER,
-    .id = "sarathi",
-    .version = "1.0",
-    .description = "chunked prefill in a token budget, decodes never stall",
-    .licence = "Apache-2.0",
-    .params = parameters,
-    .n_params = sizeof parameters / sizeof *parameters,
-    .params_size = sizeof(struct params),
-    .vtable = &vtable,
-};
+SCHEDULER_PLUGIN("sarathi", struct params,
+                 "chunked prefill in a token budget, decodes never stall");

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See priority.h. */
+#include "priority.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int priority_init(struct priority *p, struct scheduler *scheduler, ranked_key *key)
+{
+  uint32_t n = scheduler->host->engine->max_requests;
+  p->deferred = malloc(n * sizeof *p->deferred);
+  int rc = heap_init(&p->running, n);
+  if (rc == 0)
+    rc = ranked_init(&p->waiting, scheduler, key);
+  return p->deferred != NULL ? rc : -ENOMEM;
+}
+
+void priority_free(struct priority *p)
+{
+  ranked_free(&p->waiting);
+  heap_free(&p->running);
+  free(p->deferred);
+}
+
+struct pass { /* over the candidates, in order */
+  struct priority *priority;
+  const struct priority_rules *rules;
+  const struct lls_engine_caps *engine;
+  struct step *step;
+  bool prompts_only, decodes_only;
+  bool full;       /* nobody else gets on the device in this step */
+  uint32_t budget; /* tokens of prompts */
+  uint32_t seats;  /* left in the batch */
+};
+
+static bool off_device(const struct lls_request *r)
+{
+  return r->state == LLS_WAITING || r->state == LLS_PREEMPTED;
+}
+
+/* Its last token alone is missing, wherever it is. */
+static bool is_decode(const struct lls_request *r)
+{
+  return r->generated_tokens > 0 && lls_request_pending(r) == 1;
+}
+
+static struct heap_entry entry_of(const struct priority *p, const struct lls_request *r)
+{
+  return (struct heap_entry){
+      .key = p->waiting.key(p->waiting.scheduler, r), .tie = r->id, .item = (void *)r};
+}
+
+static void add_candidates(struct priority *p, const struct lls_request *const *list,
+                           uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++)
+    p->running.entries[p->running.n++] = entry_of(p, list[i]);
+}
+
+/* ---- room ----------------------------------------------------------------------- */
+
+/* The last in order of who has not been looked at, if it comes after e. */
+static bool find_victim(const struct heap *running, const struct heap_entry *e,
+                        uint32_t *at)
+{
+  bool found = false;
+  for (uint32_t i = 0; i < running->n; i++)
+    if (!off_device(running->entries[i].item) &&
+        heap_before(found ? &running->entries[*at] : e, &running->entries[i])) {
+      *at = i;
+      found = true;
+    }
+  return found;
+}
+
+static bool evict(struct pass *p, const struct heap_entry *e)
+{
+  uint32_t at;
+  if (!find_victim(&p->priority->running, e, &at) ||
+      !step_take_off(p->step, p->priority->running.entries[at].item))
+    return false;
+  heap_remove(&p->priority->running, at);
+  p->step->tail--;
+  return true;
+}
+
+/* Room for who runs, at the cost of those after it. */
+static bool grow(struct pass *p, const struct heap_entry *e, uint32_t tokens)
+{
+  int rc;
+  while ((rc = step_reserve(p->step, e->item, tokens)) == LLS_RESERVE_LATER)
+    if (!evict(p, e))
+      return false;
+  if (rc != LLS_RESERVE_OK)
+    lls_plan_reject(p->step->plan, e->item, LLS_FINISH_CAPACITY);
+  return rc == LLS_RESERVE_OK;
+}
+
+static const struct lls_request *find(const struct pass *p, uint64_t id)
+{
+  const struct lls_host *host = p->priority->waiting.backlog.host;
+  return host->find(host->context, id);
+}
+
+/* Room above the watermark; if that takes evictions and they are not enough, they have
+ * not happened. */
+static enum step_answer make_room(struct pass *p, const struct heap_entry *e,
+                                  uint32_t pending)
+{
+  struct step *s = p->step;
+  struct heap *running = &p->priority->running;
+  uint32_t mark = s->cache->mark(s->cache->context), items = s->plan->n_items;
+  uint32_t preempted = s->preempted;
+  enum step_answer answer = step_admit(s, e->item, pending);
+  while (answer == STEP_NOT_NOW && p->rules->evict && evict(p, e))
+    answer = step_admit(s, e->item, pending);
+  if (answer != STEP_NOT_NOW || s->preempted == preempted)
+    return answer;
+  s->cache->rollback(s->cache->context, mark);
+  for (uint32_t i = items; i < s->plan->n_items; i++)
+    heap_push(running, entry_of(p->priority, find(p, s->plan->items[i].request)));
+  s->tail += s->preempted - preempted;
+  s->preempted = preempted;
+  s->plan->n_items = items;
+  return answer;
+}
+
+/* ---- candidates ----------------------------------------------------------------- */
+
+static uint32_t tokens_of(const struct pass *p, const struct lls_request *r,
+                          uint32_t pending)
+{
+  return is_decode(r)
+             ? 1
+             : step_chunk(p->step, p->engine, pending, p->budget, p->rules->whole);
+}
+
+static void run_one(struct pass *p, const struct heap_entry *e)
+{
+  uint32_t pending = lls_request_pending(e->item);
+  uint32_t tokens = tokens_of(p, e->item, pending);
+  if (tokens == 0 || !grow(p, e, pending))
+    return;
+  step_run(p->step, e->item, tokens);
+  p->seats--;
+}
+
+static void begin_one(struct pass *p, const struct heap_entry *e)
+{
+  uint32_t pending = step_pending(p->step, e->item);
+  if (step_too_long(p->step, p->engine, e->item, pending))
+    return;
+  uint32_t tokens = tokens_of(p, e->item, pending);
+  enum step_answer answer = tokens > 0 ? make_room(p, e, pending) : STEP_NOT_NOW;
+  if (answer == STEP_NOT_NOW)
+    p->full = true;
+  if (answer != STEP_YES)
+    return;
+  step_run(p->step, e->item, tokens);
+  p->seats--;
+}
+
+/* The first of both heaps, taken out; false if there is none. */
+static bool next(struct pass *p, struct heap_entry *out)
+{
+  struct heap *running = &p->priority->running;
+  struct ranked *waiting = &p->priority->waiting;
+  while (
+      !p->full && !p->rules->closed && waiting->heap.n > 0 &&
+      (running->n == 0 || heap_before(&waiting->heap.entries[0], &running->entries[0]))) {
+    *out = waiting->heap.entries[0];
+    if (backlog_take(&waiting->backlog, out->item))
+      return true;
+  }
+  if (running->n == 0)
+    return false;
+  *out = heap_pop(running);
+  return true;
+}
+
+static void consider(struct pass *p, const struct heap_entry *e)
+{
+  struct priority *q = p->priority;
+  bool decode = is_decode(e->item), off = off_device(e->item);
+  if (decode && p->prompts_only) {
+    q->deferred[q->n_deferred++] = *e;
+    p->seats--;
+  } else if (!decode && p->decodes_only) {
+    return;
+  } else if (!off) {
+    run_one(p, e);
+  } else if (!p->full) {
+    backlog_take(&q->waiting.backlog, e->item);
+    begin_one(p, e);
+  }
+}
+
+static void walk(struct pass *p)
+{
+  struct heap_entry e;
+  while (p->seats > 0 && p->step->tokens > 0 && p->step->sequences > 0 && next(p, &e))
+    consider(p, &e);
+}
+
+/* The decodes that were chosen but had to wait for the prompts, and all after them. */
+static void walk_decodes(struct pass *p, uint32_t seats)
+{
+  struct priority *q = p->priority;
+  for (uint32_t i = 0; i < q->n_deferred; i++)
+    heap_push(&q->running, q->deferred[i]);
+  p->prompts_only = false;
+  p->decodes_only = true;
+  p->seats = seats;
+  walk(p);
+}
+
+static void set_candidates(struct priority *q, const struct priority_rules *rules,
+                           const struct lls_step_view *view)
+{
+  q->n_deferred = 0;
+  q->running.n = 0;
+  add_candidates(q, view->running, view->n_running);
+  if (rules->closed)
+    add_candidates(q, view->preempted, view->n_preempted);
+  heap_build(&q->running);
+}
+
+void priority_plan(struct priority *q, const struct priority_rules *rules,
+                   const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct step s;
+  const struct lls_engine_caps *engine = q->waiting.backlog.host->engine;
+  uint32_t seats = min_u32((uint32_t)rules->params->max_seqs, view->max_sequences);
+  step_begin(&s, view, out, rules->params->watermark);
+  backlog_begin(&q->waiting.backlog, view);
+  set_candidates(q, rules, view);
+  struct pass p = {
+      .priority = q,
+      .rules = rules,
+      .engine = engine,
+      .step = &s,
+      .prompts_only = !engine->mixed_batch,
+      .budget = min_u32((uint32_t)rules->params->max_tokens, view->max_tokens),
+      .seats = seats,
+  };
+  walk(&p);
+  if (p.prompts_only && s.runs == 0)
+    walk_decodes(&p, seats);
+  backlog_end(&q->waiting.backlog, out);
+  step_end(&s);
+}

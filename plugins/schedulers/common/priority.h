@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scheduling by priority: in every step the requests with the smallest keys run, up to a
+ * batch, wherever they are. Who is on the device but not chosen keeps its memory until
+ * somebody before it needs it; then it is preempted, the last in order first.
+ *
+ * The first in order always runs: it may take the memory of all others. So something
+ * always ends, if not everything soon.
+ *
+ * An engine that can't mix gets the chosen prompts alone, if any has room, else the
+ * chosen decodes. Those off the device are in a heap from step to step; those on it are
+ * few and are ordered anew in each, since their keys change with every token.
+ */
+#ifndef PRIORITY_H
+#define PRIORITY_H
+
+#include "ranked.h"
+#include "step.h"
+
+struct priority_params {
+  int64_t max_tokens, max_seqs;
+  double watermark;
+  int64_t preempt;
+};
+
+#define PRIORITY_PARAMETERS(STRUCT, SEQUENCES)                                           \
+  STEP_MAX_TOKENS(STRUCT), STEP_MAX_SEQS(STRUCT, SEQUENCES), STEP_PARAMETERS(STRUCT)
+
+struct priority {
+  struct ranked waiting;
+  struct heap running;         /* of the plan in the making: not yet looked at */
+  struct heap_entry *deferred; /* (max_requests) decodes that wait for their pass */
+  uint32_t n_deferred;
+};
+
+struct priority_rules { /* of one plan */
+  const struct priority_params *params;
+  bool whole;  /* prompts are cut only if no step would hold them */
+  bool evict;  /* who waits may take the memory of who runs and comes after it */
+  bool closed; /* of those off the device only who was swapped out may come back */
+};
+
+int priority_init(struct priority *, struct scheduler *, ranked_key *);
+void priority_free(struct priority *);
+void priority_plan(struct priority *, const struct priority_rules *,
+                   const struct lls_step_view *, struct lls_plan *);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every scheduler here starts with: the host, its parameters, and the callbacks that
+ * follow from the parameter table alone. It is the first member of the scheduler's own
+ * struct, so a `self` is also a struct scheduler.
+ */
+#ifndef SCHEDULER_H
+#define SCHEDULER_H
+
+#include <llmserve/scheduler.h>
+
+struct scheduler {
+  const struct lls_host *host;
+  const struct lls_param *table;
+  uint32_t n_params;
+  void *params;            /* bound by the table; lies in the scheduler's own struct */
+  struct backlog *backlog; /* set by its init, or NULL */
+};
+
+/* Zeroed memory of the scheduler's own struct with base filled and `given` copied to
+ * params_at; NULL without memory. */
+struct scheduler *scheduler_new(size_t size, const struct lls_host *,
+                                const struct lls_param *table, uint32_t n_params,
+                                size_t params_at, size_t params_size, const void *given);
+
+/* SCHEDULER_NEW(struct fcfs, host, parameters, given): the struct has a member params. */
+#define SCHEDULER_NEW(STRUCT, HOST, TABLE, GIVEN)                                        \
+  ((STRUCT *)scheduler_new(sizeof(STRUCT), HOST, TABLE, sizeof(TABLE) / sizeof *(TABLE), \
+                           offsetof(STRUCT, params), sizeof((STRUCT *)NULL)->params,     \
+                           GIVEN))
+
+/* The descriptor, from `parameters` (bound to PARAMS) and `vtable`. */
+#define SCHEDULER_PLUGIN(ID, PARAMS, DESCRIPTION)                                        \
+  LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {                          \
+      .api_version = LLS_API_VERSION,                                                    \
+      .size = sizeof llmserve_plugin,                                                    \
+      .kind = LLS_KIND_SCHEDULER,                                                        \
+      .id = ID,                                                                          \
+      .version = "1.0",                                                                  \
+      .description = DESCRIPTION,                                                        \
+      .licence = "Apache-2.0",                                                           \
+      .params = parameters,                                                              \
+      .n_params = sizeof parameters / sizeof *parameters,                                \
+      .params_size = sizeof(PARAMS),                                                     \
+      .vtable = &vtable,                                                                 \
+  }
+
+/* reconfigure: takes over the reloadable parameters; the others stay as they were at
+ * create, since caps and sizes follow from them. */
+int scheduler_reconfigure(void *self, const void *params);
+
+/* dump: the parameters. What has queues adds them. */
+void scheduler_dump(void *self, const struct lls_sink *);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Earliest deadline first: in every step those run whose next deadline comes soonest,
+ * whichever of the request's deadlines that is. Who has none comes after all who have, in
+ * order of arrival.
+ */
+#include "../common/priority.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct params {
+  struct priority_params batch; /* first: the table counts from here */
+  bool evict;
+};
+
+struct edf {
+  struct scheduler base;
+  struct params params;
+  struct priority priority;
+};
+
+enum { FIRST_TOKEN = 1 }; /* user word: when the first token was computed */
+
+static int64_t sooner(int64_t deadline, int64_t from, int64_t span)
+{
+  if (span == LLS_NEVER || span > INT64_MAX - from)
+    return deadline;
+  return from + span < deadline ? from + span : deadline;
+}
+
+/* completion: arrival + completion_ns. The next token: the first one by arrival +
+ * ttft_ns; token g + 1 by last token + tbt_ns, and by first token + g * tpot_ns. */
+static int64_t deadline_of(void *scheduler, const struct lls_request *r)
+{
+  (void)scheduler;
+  int64_t deadline = sooner(INT64_MAX, r->arrival_ns, r->slo.completion_ns);
+  int64_t g = r->generated_tokens;
+  if (g == 0)
+    return sooner(deadline, r->arrival_ns, r->slo.ttft_ns);
+  deadline = sooner(deadline, r->last_token_ns, r->slo.tbt_ns);
+  if (r->slo.tpot_ns == LLS_NEVER || r->slo.tpot_ns > INT64_MAX / g)
+    return deadline;
+  int64_t first =
+      r->user[FIRST_TOKEN] > 0 ? (int64_t)r->user[FIRST_TOKEN] : r->arrival_ns;
+  return sooner(deadline, first, g * r->slo.tpot_ns);
+}
+
+static void on_step(void *self, const struct lls_step_report *report)
+{
+  (void)self;
+  for (uint32_t i = 0; i < report->n_results; i++) {
+    const struct lls_request *r = report->results[i].request;
+    if (r->generated_tokens == 1 && r->user[FIRST_TOKEN] == 0)
+      r->user[FIRST_TOKEN] = (uint64_t)r->last_token_ns;
+  }
+}
+
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct edf *e = self;
+  const struct priority_rules rules = {.params = &e->params.batch,
+                                       .evict = e->params.evict};
+  priority_plan(&e->priority, &rules, view, out);
+  return 0;
+}
+
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  out->needs = LLS_USES_SLO;
+  step_preferences(out, ((const struct edf *)self)->params.batch.preempt);
+}
+
+static void dump(void *self, const struct lls_sink *sink)
+{
+  scheduler_dump(self, sink);
+  ranked_dump(&((struct edf *)self)->priority.waiting, sink);
+}
+
+static const struct lls_param parameters[] = {
+    PRIORITY_PARAMETERS(struct priority_params, "256"),
+    LLS_PARAM_BOOL(struct params, evict, "off",
+                   "one that waits takes the memory of those that run and are due later",
+                   .flags = LLS_PARAM_RELOADABLE),
+};
+
+static void destroy(void *self)
+{
+  priority_free(&((struct edf *)self)->priority);
+  free(self);
+}
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  struct edf *e = SCHEDULER_NEW(struct edf, host, parameters, params);
+  if (e == NULL)
+    return -ENOMEM;
+  int rc = priority_init(&e->priority, &e->base, deadline_of);
+  if (rc < 0)
+    destroy(e);
+  else
+    *self = e;
+  return rc;
+}
+
+static const struct lls_scheduler_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .caps = caps,
+    .plan = plan,
+    .on_arrival = backlog_on_arrival,
+    .on_step = on_step,
+    .on_finish = backlog_on_finish,
+    .dump = dump,
+    .reconfigure = scheduler_reconfigure,
+};
+
+SCHEDULER_PLUGIN("edf", struct params, "earliest deadline first");

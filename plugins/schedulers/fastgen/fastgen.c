@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DeepSpeed-FastGen's dynamic SplitFuse: every step has the same size. Generation goes
+ * first, then prompts are cut or put together until the budget is used up exactly.
+ *
+ * Nothing is preempted to make room: who can't grow is passed over. Only if nothing at
+ * all can run is the last one that holds memory flushed: it goes to the back of the queue
+ * and is computed again. The queue is in order of entry, not of arrival.
+ */
+#include "../common/lists.h"
+#include "../common/step.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct params {
+  int64_t budget, max_seqs;
+};
+
+struct fastgen {
+  struct scheduler base;
+  struct params params;
+  struct lists waiting; /* one queue */
+};
+
+static uint32_t no_group(void *scheduler, const struct lls_request *r)
+{
+  (void)scheduler, (void)r;
+  return 0;
+}
+
+static void reject(struct step *s, const struct lls_request *r)
+{
+  lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
+}
+
+/* B-4 step 1. */
+static void generate(struct step *s)
+{
+  for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
+    const struct lls_request *r = s->order[i];
+    if (r->state != LLS_DECODING)
+      continue;
+    int rc = step_reserve(s, r, 1);
+    if (rc == LLS_RESERVE_OK)
+      step_run(s, r, 1);
+    else if (rc != LLS_RESERVE_LATER)
+      reject(s, r);
+  }
+}
+
+/* As much of a prompt as the budget has left, if all that remains of it fits the free
+ * memory at this moment. */
+static enum step_answer take_prompt(struct step *s, const struct lls_request *r)
+{
+  uint32_t pending = step_pending(s, r), free = step_free_units(s);
+  struct lls_need need = {.size = sizeof need};
+  s->cache->need(s->cache->context, r, pending, LLS_FORM_NONE, &need);
+  if (need.new_units > s->total_units) {
+    reject(s, r);
+    return STEP_REJECTED;
+  }
+  uint32_t tokens = min_u32(pending, s->tokens);
+  if (free == 0 || need.new_units > free || tokens == 0 || s->sequences == 0)
+    return STEP_NOT_NOW;
+  int rc = step_reserve(s, r, tokens);
+  if (rc == LLS_RESERVE_LATER)
+    return STEP_NOT_NOW;
+  if (rc != LLS_RESERVE_OK) {
+    reject(s, r);
+    return STEP_REJECTED;
+  }
+  step_run(s, r, tokens);
+  return STEP_YES;
+}
+
+/* B-4 step 2: the rest of a cut prompt is the head of the queue; nobody overtakes. */
+static void prefill(struct fastgen *f, struct step *s)
+{
+  for (uint32_t i = 0; i < s->tail; i++)
+    if (s->order[i]->state != LLS_DECODING && take_prompt(s, s->order[i]) == STEP_NOT_NOW)
+      return;
+  const struct lls_request *r;
+  while (s->tokens > 0 && s->sequences > 0 && (r = lists_first(&f->waiting, 0)) != NULL)
+    if (backlog_take(&f->waiting.backlog, r) && take_prompt(s, r) == STEP_NOT_NOW) {
+      backlog_add(&f->waiting.backlog, r);
+      return;
+    }
+}
+
+/* B-4 step 3. */
+static bool flush_last(struct step *s)
+{
+  if (s->runs > 0 || s->tail == 0 || s->plan->n_items > s->preempted)
+    return false;
+  return step_take_off(s, s->order[--s->tail]);
+}
+
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct fastgen *f = self;
+  struct step s;
+  step_begin(&s, view, out, 0);
+  s.tokens = min_u32(s.tokens, (uint32_t)f->params.budget);
+  s.sequences = min_u32(s.sequences, (uint32_t)f->params.max_seqs);
+  backlog_begin(&f->waiting.backlog, view);
+  do {
+    generate(&s);
+    prefill(f, &s);
+  } while (flush_last(&s));
+  backlog_end(&f->waiting.backlog, out);
+  step_end(&s);
+  return 0;
+}
+
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  (void)self;
+  out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
+  step_preferences(out, STEP_RECOMPUTE);
+}
+
+static void dump(void *self, const struct lls_sink *sink)
+{
+  scheduler_dump(self, sink);
+  lists_dump(&((struct fastgen *)self)->waiting, sink);
+}
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_INT(struct params, budget, "768", 16, 65536, "tokens",
+                  "tokens of every step", .flags = LLS_PARAM_RELOADABLE),
+    STEP_MAX_SEQS(struct params, "512"),
+};
+
+static void destroy(void *self)
+{
+  lists_free(&((struct fastgen *)self)->waiting);
+  free(self);
+}
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  struct fastgen *f = SCHEDULER_NEW(struct fastgen, host, parameters, params);
+  if (f == NULL)
+    return -ENOMEM;
+  int rc = lists_init(&f->waiting, &f->base, 1, no_group);
+  f->waiting.by_entry = true;
+  if (rc < 0)
+    destroy(f);
+  else
+    *self = f;
+  return rc;
+}
+
+static const struct lls_scheduler_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .caps = caps,
+    .plan = plan,
+    .on_arrival = backlog_on_arrival,
+    .on_finish = backlog_on_finish,
+    .dump = dump,
+    .reconfigure = scheduler_reconfigure,
+};
+
+SCHEDULER_PLUGIN("fastgen", struct params, "dynamic SplitFuse: steps of one size");

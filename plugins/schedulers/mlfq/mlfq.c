@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * FastServe's skip-join multi-level feedback queue: least attained service first, without
+ * a prediction. A request joins at the level whose quantum its prefill fits, sinks a
+ * level each time it has used up a quantum, and rises only when it has starved.
+ *
+ * A place in the queues is one number, level and place in the level: see key_of.
+ */
+#include "../common/priority.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct params {
+  struct priority_params batch; /* first: the table counts from here */
+  int64_t quantum, levels, starve, period;
+  double ratio, host_reserve;
+};
+
+struct mlfq {
+  struct scheduler base;
+  struct params params;
+  struct priority priority;
+  int64_t front, back; /* places before and after all that were given out */
+  int64_t steps;
+};
+
+/* User words: the place in the queues, time attained since the level changed, when it ran
+ * last. */
+enum { PLACE = 1, ATTAINED, SERVED };
+
+#define MOST_LEVELS 1000
+#define PLACE_BITS  48 /* places of a level: 2^47 pushes to each end */
+
+static uint32_t level_of(const struct lls_request *r)
+{
+  int64_t place = (int64_t)r->user[PLACE];
+  return (uint32_t)((place + (INT64_C(1) << (PLACE_BITS - 1))) >> PLACE_BITS);
+}
+
+static int64_t key_of(void *scheduler, const struct lls_request *r)
+{
+  (void)scheduler;
+  return (int64_t)r->user[PLACE];
+}
+
+static uint32_t lowest(const struct mlfq *m)
+{
+  return m->params.levels > 0 ? (uint32_t)m->params.levels - 1 : MOST_LEVELS;
+}
+
+/* quantum * ratio^level */
+static double quantum_of(const struct mlfq *m, uint32_t level)
+{
+  double quantum = (double)m->params.quantum;
+  for (uint32_t i = 0; i < level; i++)
+    quantum *= m->params.ratio;
+  return quantum;
+}
+
+static void move(struct mlfq *m, const struct lls_request *r, uint32_t level, bool front)
+{
+  int64_t at = front ? --m->front : ++m->back;
+  r->user[PLACE] = (uint64_t)(((int64_t)level << PLACE_BITS) + at);
+  r->user[ATTAINED] = 0;
+  backlog_changed(&m->priority.waiting.backlog, r);
+}
+
+/* The smallest level whose quantum the prefill fits; the first as long as nobody knows
+ * how long a prefill takes. */
+static uint32_t join_level(const struct mlfq *m, const struct lls_request *r)
+{
+  const struct lls_cost *cost = m->base.host->cost;
+  int64_t prefill_ns = cost->prefill_ns(cost->context, r->prompt_tokens, 0);
+  uint32_t level = 0;
+  while (level < lowest(m) && quantum_of(m, level) < (double)prefill_ns)
+    level++;
+  return level;
+}
+
+static void on_arrival(void *self, const struct lls_request *r)
+{
+  struct mlfq *m = self;
+  move(m, r, join_level(m, r), false);
+  r->user[SERVED] = (uint64_t)r->arrival_ns;
+  backlog_add(&m->priority.waiting.backlog, r);
+}
+
+/* attained > quantum: to the front of the next level; on the lowest, to its back. */
+static void serve(struct mlfq *m, const struct lls_request *r,
+                  const struct lls_step_report *report)
+{
+  uint32_t level = level_of(r);
+  r->user[ATTAINED] += (uint64_t)(report->ended_ns - report->started_ns);
+  r->user[SERVED] = (uint64_t)report->ended_ns;
+  if ((double)r->user[ATTAINED] <= quantum_of(m, level))
+    return;
+  if (level < lowest(m))
+    move(m, r, level + 1, true);
+  else
+    move(m, r, level, m->params.levels == 0);
+}
+
+/* From the last to the first, so that they keep their order at the front of a level. */
+static void on_step(void *self, const struct lls_step_report *report)
+{
+  for (uint32_t i = report->n_results; i-- > 0;)
+    serve(self, report->results[i].request, report);
+}
+
+/* ---- the plan ------------------------------------------------------------------- */
+
+static void lift(struct mlfq *m, const struct lls_request *const *list, uint32_t n,
+                 int64_t now_ns)
+{
+  for (uint32_t i = n; i-- > 0;)
+    if (now_ns - (int64_t)list[i]->user[SERVED] >= m->params.starve) {
+      move(m, list[i], 0, true);
+      list[i]->user[SERVED] = (uint64_t)now_ns;
+    }
+}
+
+/* Every `period` plans: who was not served for `starve` goes to the front of level 0. */
+static void lift_starving(struct mlfq *m, const struct lls_step_view *v)
+{
+  if (++m->steps < m->params.period)
+    return;
+  m->steps = 0;
+  lift(m, v->waiting, v->n_waiting, v->now_ns);
+  lift(m, v->preempted, v->n_preempted, v->now_ns);
+  lift(m, v->running, v->n_running, v->now_ns);
+}
+
+/* Less than host_reserve of the host is left for those that are preempted. */
+static bool host_is_short(const struct mlfq *m, const struct lls_step_view *v)
+{
+  struct lls_capacity host = {.size = sizeof host};
+  if (v->preempt_mode != LLS_PREEMPT_SWAP ||
+      v->cache->capacity(v->cache->context, LLS_TIER_HOST, &host) < 0)
+    return false;
+  return host.free_units < m->params.host_reserve * host.total_units;
+}
+
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct mlfq *m = self;
+  lift_starving(m, view);
+  const struct priority_rules rules = {
+      .params = &m->params.batch,
+      .whole = true,
+      .evict = true,
+      .closed = host_is_short(m, view),
+  };
+  priority_plan(&m->priority, &rules, view, out);
+  return 0;
+}
+
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  step_preferences(out, ((const struct mlfq *)self)->params.batch.preempt);
+}
+
+static void dump(void *self, const struct lls_sink *sink)
+{
+  const struct mlfq *m = self;
+  scheduler_dump(self, sink);
+  for (uint32_t i = 0; i < m->priority.waiting.heap.n; i++) {
+    const struct lls_request *r = m->priority.waiting.heap.entries[i].item;
+    char line[80];
+    snprintf(line, sizeof line, "level %" PRIu32 " request %" PRIu64, level_of(r), r->id);
+    sink->text(sink->context, line);
+  }
+}
+
+static const struct lls_param parameters[] = {
+    PRIORITY_PARAMETERS(struct priority_params, "16"),
+    LLS_PARAM_DURATION(struct params, quantum, "10ms", 1e6, 10e9,
+                       "time a request may run on the first level",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct params, ratio, "2", 1.1, 16, "",
+                    "quantum of a level over that of the level above",
+                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct params, levels, "0", 0, MOST_LEVELS, "levels",
+                  "how many there are; 0 is as many as it takes"),
+    LLS_PARAM_DURATION(struct params, starve, "3s", 1e6, 3600e9,
+                       "who has not run for that long rises to the first level",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct params, period, "1000", 1, 1e9, "steps",
+                  "how often it looks for them", .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(
+        struct params, host_reserve, "0.1", 0, 0.9, "",
+        "part of the host memory that must be free for a new request to begin",
+        .flags = LLS_PARAM_RELOADABLE),
+};
+
+static void destroy(void *self)
+{
+  priority_free(&((struct mlfq *)self)->priority);
+  free(self);
+}
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  struct mlfq *m = SCHEDULER_NEW(struct mlfq, host, parameters, params);
+  if (m == NULL)
+    return -ENOMEM;
+  int rc = priority_init(&m->priority, &m->base, key_of);
+  if (rc < 0)
+    destroy(m);
+  else
+    *self = m;
+  return rc;
+}
+
+static const struct lls_scheduler_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .caps = caps,
+    .plan = plan,
+    .on_arrival = on_arrival,
+    .on_step = on_step,
+    .on_finish = backlog_on_finish,
+    .dump = dump,
+    .reconfigure = scheduler_reconfigure,
+};
+
+SCHEDULER_PLUGIN("mlfq", struct params,
+                 "skip-join multi-level feedback queue (FastServe)");

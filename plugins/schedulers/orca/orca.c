@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Orca: scheduling by iteration, first come, first served, with room for a request's
+ * longest answer set aside when it starts. Nothing is ever preempted: what was set aside
+ * suffices (unless reserve = oracle or pow2 believed a prediction that was too short).
+ */
+#include "../../common/reservation.h"
+#include "../common/scheduler.h"
+#include "../common/step.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct params {
+  int64_t max_bs, reserve, max_len;
+};
+
+struct orca {
+  struct scheduler base;
+  struct params params;
+};
+
+/* User words: what is set aside for a request that runs. */
+enum { TOKENS, UNITS };
+
+/* Units for `tokens` of r in all, as the cache counts them. */
+static uint32_t units_of(const struct step *s, const struct lls_request *r,
+                         uint32_t tokens)
+{
+  struct lls_need need = {.size = sizeof need};
+  struct lls_cache_info info = {.size = sizeof info};
+  s->cache->need(s->cache->context, r, tokens - r->cached_tokens, LLS_FORM_NONE, &need);
+  s->cache->info(s->cache->context, r, &info);
+  return need.new_units + info.device_units;
+}
+
+static void set_aside(const struct step *s, const struct lls_request *r, uint32_t tokens)
+{
+  r->user[TOKENS] = tokens;
+  r->user[UNITS] = units_of(s, r, tokens);
+}
+
+static uint32_t reservation(const struct orca *o, const struct step *s,
+                            const struct lls_request *r)
+{
+  uint32_t most = s->total_units / 2 * s->cache->block_tokens;
+  uint32_t context = o->base.host->engine->max_context;
+  return reservation_of(r, o->params.reserve, (uint32_t)o->params.max_len,
+                        min_u32(most, context));
+}
+
+/* n_rsrv; a request that has outgrown what was set aside gets more. */
+static uint64_t reserved_units(const struct orca *o, const struct step *s)
+{
+  uint64_t n = 0;
+  for (uint32_t i = 0; i < s->tail; i++) {
+    const struct lls_request *r = s->order[i];
+    if (lls_request_length(r) > r->user[TOKENS])
+      set_aside(s, r, reservation(o, s, r));
+    n += r->user[UNITS];
+  }
+  return n;
+}
+
+/* Algorithm 1: all that run, prefills and decodes alike. */
+static void run_running(const struct orca *o, struct step *s)
+{
+  for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
+    const struct lls_request *r = s->order[i];
+    uint32_t pending = lls_request_pending(r);
+    uint32_t tokens =
+        step_chunk(s, o->base.host->engine, pending, s->view->max_tokens, false);
+    if (tokens > 0 && step_grow(s, i, pending))
+      step_run(s, r, tokens);
+  }
+}
+
+/* True: it runs, or never will; the next one may be looked at. */
+static bool start(const struct orca *o, struct step *s, const struct lls_request *r,
+                  uint64_t *reserved)
+{
+  uint32_t pending = step_pending(s, r);
+  if (step_too_long(s, o->base.host->engine, r, pending))
+    return true;
+  uint32_t tokens =
+      step_chunk(s, o->base.host->engine, pending, s->view->max_tokens, true);
+  set_aside(s, r, reservation(o, s, r));
+  if (r->user[UNITS] > s->total_units) {
+    lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
+    return true;
+  }
+  if (tokens == 0 || *reserved + r->user[UNITS] > s->total_units)
+    return false;
+  int rc = step_reserve(s, r, pending);
+  if (rc == LLS_RESERVE_LATER) /* room enough, but not in one piece */
+    return false;
+  if (rc != LLS_RESERVE_OK) {
+    lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
+    return true;
+  }
+  *reserved += r->user[UNITS];
+  step_run(s, r, tokens);
+  return true;
+}
+
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  const struct orca *o = self;
+  struct step s;
+  step_begin(&s, view, out, 0);
+  s.no_margin = true;
+  run_running(o, &s);
+  uint32_t most = min_u32((uint32_t)o->params.max_bs, view->max_sequences);
+  uint32_t seats = s.tail < most ? most - s.tail : 0;
+  uint64_t reserved = reserved_units(o, &s);
+  for (uint32_t i = 0; i < view->n_waiting && s.preempted == 0 && seats > 0; i++) {
+    uint32_t runs = s.runs;
+    if (!start(o, &s, view->waiting[i], &reserved))
+      break;
+    seats -= s.runs - runs;
+  }
+  step_end(&s);
+  return 0;
+}
+
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  (void)self;
+  out->needs = LLS_NEEDS_MIXED_BATCH;
+  step_preferences(out, STEP_RECOMPUTE);
+}
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_INT(struct params, max_bs, "8", 1, 65536, "sequences",
+                  "most sequences that run at once", .flags = LLS_PARAM_RELOADABLE),
+    RESERVATION_PARAMETERS(struct params),
+};
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  *self = SCHEDULER_NEW(struct orca, host, parameters, params);
+  return *self != NULL ? 0 : -ENOMEM;
+}
+
+static const struct lls_scheduler_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = free,
+    .caps = caps,
+    .plan = plan,
+    .dump = scheduler_dump,
+    .reconfigure = scheduler_reconfigure,
+};
+
+SCHEDULER_PLUGIN("orca", struct params, "Orca: room for the longest answer set aside");

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vLLM's scheduling with the waiting requests taken in random order, a fresh permutation
+ * in every step: the control that shows what an order is worth.
+ */
+#include "../common/prefill_first.h"
+#include "../common/scheduler.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum on_misfit { STOP, SKIP };
+
+struct params {
+  struct prefill_first_params batch; /* first: the table counts from here */
+  int64_t stream, on_misfit;
+};
+
+struct chance {
+  struct scheduler base;
+  struct params params;
+  uint32_t *left; /* (max_requests) of a walk: places in the view not yet drawn */
+};
+
+struct walk {
+  const struct chance *self;
+  const struct lls_step_view *view;
+  uint32_t n; /* places left */
+};
+
+/* One step of Fisher and Yates' shuffle at a time: a step draws as many as it asks for.
+ */
+static const struct lls_request *draw(void *context)
+{
+  struct walk *w = context;
+  const struct lls_host *host = w->self->base.host;
+  if (w->n == 0)
+    return NULL;
+  uint32_t *left = w->self->left;
+  uint64_t random = host->random(host->context, (uint32_t)w->self->params.stream);
+  uint32_t at = (uint32_t)(random % w->n), drawn = left[at];
+  left[at] = left[--w->n];
+  return w->view->waiting[drawn];
+}
+
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  const struct chance *c = self;
+  struct walk walk = {.self = c, .view = view, .n = view->n_waiting};
+  for (uint32_t i = 0; i < walk.n; i++)
+    c->left[i] = i;
+  const struct admission admission = {
+      .context = &walk,
+      .next = draw,
+      .skip_misfits = c->params.on_misfit == SKIP,
+  };
+  prefill_first_plan(c->base.host, &c->params.batch, &admission, view, out);
+  return 0;
+}
+
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  step_preferences(out, ((const struct chance *)self)->params.batch.preempt);
+}
+
+static const struct lls_param parameters[] = {
+    PREFILL_FIRST_PARAMETERS(struct prefill_first_params),
+    LLS_PARAM_INT(struct params, stream, "0", 0, 15, "",
+                  "which of the instance's streams of random numbers it draws from",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct params, on_misfit, "stop", "stop|skip",
+                     "whether one that does not fit ends the walk or is passed over",
+                     .flags = LLS_PARAM_RELOADABLE),
+};
+
+static void destroy(void *self)
+{
+  free(((struct chance *)self)->left);
+  free(self);
+}
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  struct chance *c = SCHEDULER_NEW(struct chance, host, parameters, params);
+  if (c == NULL)
+    return -ENOMEM;
+  c->left = malloc(host->engine->max_requests * sizeof *c->left);
+  *self = c;
+  if (c->left != NULL)
+    return 0;
+  destroy(c);
+  return -ENOMEM;
+}
+
+static const struct lls_scheduler_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .caps = caps,
+    .plan = plan,
+    .dump = scheduler_dump,
+    .reconfigure = scheduler_reconfigure,
+};
+
+SCHEDULER_PLUGIN("random", struct params, "vLLM's scheduling in random order (control)");

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shortest remaining processing time: in every step those run whose answers are predicted
+ * to end soonest, and a shorter one takes the place and the memory of a longer one. With
+ * a perfect predictor it is the Oracle of comparisons of mean latency.
+ */
+#include "../common/length.h"
+#include "../common/priority.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct params {
+  struct priority_params batch; /* first: the table counts from here */
+  double prompt_weight;
+  bool evict;
+};
+
+struct srpt {
+  struct scheduler base;
+  struct params params;
+  struct priority priority;
+};
+
+enum { ESTIMATE = 1 }; /* user word: length of the whole answer, as believed now */
+
+static uint32_t estimate_of(const struct lls_request *r)
+{
+  return r->user[ESTIMATE] > 0 ? (uint32_t)r->user[ESTIMATE] : predicted_output(r);
+}
+
+/* Thousandths of a token: estimate - generated + prompt_weight * prompt not yet cached.
+ */
+static int64_t remaining(void *scheduler, const struct lls_request *r)
+{
+  const struct srpt *s = scheduler;
+  double tokens = (double)estimate_of(r) - r->generated_tokens;
+  uint32_t prompt =
+      r->cached_tokens < r->prompt_tokens ? r->prompt_tokens - r->cached_tokens : 0;
+  return (int64_t)(1000 * (tokens + s->params.prompt_weight * prompt));
+}
+
+static void on_prediction(void *self, const struct lls_request *r)
+{
+  r->user[ESTIMATE] = predicted_output(r);
+  backlog_changed(((struct scheduler *)self)->backlog, r);
+}
+
+/* The answer goes on although it should have ended: what the predictor says now, else it
+ * is believed to be half done; never more than it may have. */
+static void overrun(const struct srpt *s, const struct lls_request *r)
+{
+  struct lls_prediction p = {0};
+  const struct lls_host *host = s->base.host;
+  uint32_t estimate = 2 * r->generated_tokens;
+  if (host->overrun(host->context, r->id, &p) == 0 && p.length > r->generated_tokens)
+    estimate = p.length;
+  r->user[ESTIMATE] = min_u32(estimate, r->max_new_tokens);
+}
+
+static void on_step(void *self, const struct lls_step_report *report)
+{
+  for (uint32_t i = 0; i < report->n_results; i++) {
+    const struct lls_request *r = report->results[i].request;
+    if (r->finish_reason == LLS_FINISH_NONE && r->generated_tokens >= estimate_of(r))
+      overrun(self, r);
+  }
+}
+
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct srpt *s = self;
+  const struct priority_rules rules = {.params = &s->params.batch,
+                                       .evict = s->params.evict};
+  priority_plan(&s->priority, &rules, view, out);
+  return 0;
+}
+
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  step_preferences(out, ((const struct srpt *)self)->params.batch.preempt);
+}
+
+static void dump(void *self, const struct lls_sink *sink)
+{
+  scheduler_dump(self, sink);
+  ranked_dump(&((struct srpt *)self)->priority.waiting, sink);
+}
+
+static const struct lls_param parameters[] = {
+    PRIORITY_PARAMETERS(struct priority_params, "256"),
+    LLS_PARAM_FLOAT(struct params, prompt_weight, "0", 0, 1, "",
+                    "tokens of an answer that a token of the prompt counts as"),
+    LLS_PARAM_BOOL(struct params, evict, "on",
+                   "a shorter one that waits takes the memory of longer ones that run",
+                   .flags = LLS_PARAM_RELOADABLE),
+};
+
+static void destroy(void *self)
+{
+  priority_free(&((struct srpt *)self)->priority);
+  free(self);
+}
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  struct srpt *s = SCHEDULER_NEW(struct srpt, host, parameters, params);
+  if (s == NULL)
+    return -ENOMEM;
+  int rc = priority_init(&s->priority, &s->base, remaining);
+  if (rc < 0)
+    destroy(s);
+  else
+    *self = s;
+  return rc;
+}
+
+static const struct lls_scheduler_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .caps = caps,
+    .plan = plan,
+    .on_arrival = backlog_on_arrival,
+    .on_prediction = on_prediction,
+    .on_step = on_step,
+    .on_finish = backlog_on_finish,
+    .dump = dump,
+    .reconfigure = scheduler_reconfigure,
+};
+
+SCHEDULER_PLUGIN("srpt", struct params, "shortest remaining answer first, preemptive");

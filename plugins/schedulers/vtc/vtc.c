@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Virtual token counter: vLLM's scheduling, fair by tenant. Each tenant has a counter of
+ * the service it got; who is let in next is the oldest request of the tenant with the
+ * least. A tenant that was away is lifted to the least of those waiting, so that nobody
+ * saves up service, and none that was always there is ever served less than another by
+ * more than a constant.
+ */
+#include "../common/heap.h"
+#include "../common/lists.h"
+#include "../common/prefill_first.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct params {
+  struct prefill_first_params batch; /* first: the table counts from here */
+  double w_in, w_out;
+  int64_t max_tenants;
+};
+
+struct tenant {
+  int64_t counter; /* thousandths of weighted tokens */
+  uint64_t place;  /* in the heap of tenants that wait, see heap.h */
+};
+
+struct vtc {
+  struct scheduler base;
+  struct params params;
+  struct lists waiting;   /* by tenant */
+  struct tenant *tenants; /* (max_tenants) */
+  struct heap active;     /* tenants with somebody waiting, by counter */
+  uint32_t last_left;     /* the tenant whose queue became empty last */
+};
+
+enum { CHARGED = 1 }; /* user word of a request: what it holds when its prompt was paid */
+
+static uint32_t tenant_of(void *scheduler, const struct lls_request *r)
+{
+  const struct vtc *v = scheduler;
+  return r->tenant % (uint32_t)v->params.max_tenants;
+}
+
+static void push_tenant(struct vtc *v, uint32_t tenant)
+{
+  struct tenant *t = &v->tenants[tenant];
+  heap_push(&v->active, (struct heap_entry){t->counter, tenant, t, &t->place});
+}
+
+static void on_emptied(void *scheduler, uint32_t tenant, bool empty)
+{
+  struct vtc *v = scheduler;
+  if (!empty) {
+    push_tenant(v, tenant);
+    return;
+  }
+  heap_remove(&v->active, (uint32_t)v->tenants[tenant].place - 1);
+  v->last_left = tenant;
+}
+
+static void charge(struct vtc *v, uint32_t tenant, double weight, uint32_t tokens)
+{
+  struct tenant *t = &v->tenants[tenant];
+  t->counter += (int64_t)(1000 * weight * tokens);
+  if (t->place != 0) {
+    heap_remove(&v->active, (uint32_t)t->place - 1);
+    push_tenant(v, tenant);
+  }
+}
+
+/* Algorithm 2, the monitoring stream: c_u <- max(c_u, least counter of who waits), or, if
+ * nobody waits, max(c_u, counter of the last that left). */
+static void lift(struct vtc *v, uint32_t tenant)
+{
+  struct tenant *t = &v->tenants[tenant];
+  int64_t least =
+      v->active.n > 0 ? v->active.entries[0].key : v->tenants[v->last_left].counter;
+  if (t->counter < least)
+    t->counter = least;
+}
+
+static void on_arrival(void *self, const struct lls_request *r)
+{
+  struct vtc *v = self;
+  uint32_t tenant = tenant_of(v, r);
+  if (lists_length(&v->waiting, tenant) == 0)
+    lift(v, tenant);
+  backlog_add(&v->waiting.backlog, r);
+}
+
+/* c_i <- c_i + w_out * |requests of i in the step that emitted a token| */
+static void on_step(void *self, const struct lls_step_report *report)
+{
+  struct vtc *v = self;
+  for (uint32_t i = 0; i < report->n_results; i++)
+    if (report->results[i].emitted)
+      charge(v, tenant_of(v, report->results[i].request), v->params.w_out, 1);
+}
+
+/* ---- the plan ------------------------------------------------------------------- */
+
+struct walk {
+  struct vtc *vtc;
+  const struct lls_request *asked; /* given out, not let in (yet) */
+};
+
+/* k <- argmin of the counters of who waits; the earliest request of k. */
+static const struct lls_request *next(void *context)
+{
+  struct walk *w = context;
+  struct vtc *v = w->vtc;
+  w->asked = NULL;
+  while (w->asked == NULL && v->active.n > 0)
+    w->asked = lists_pop(&v->waiting, (uint32_t)v->active.entries[0].tie);
+  return w->asked;
+}
+
+/* c_k <- c_k + w_in * input length; once, however often it is preempted. */
+static void let_in(void *context, const struct lls_request *r)
+{
+  struct walk *w = context;
+  w->asked = NULL;
+  if (r->user[1] == CHARGED)
+    return;
+  r->user[1] = CHARGED;
+  charge(w->vtc, tenant_of(w->vtc, r), w->vtc->params.w_in, r->prompt_tokens);
+}
+
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct vtc *v = self;
+  struct walk walk = {.vtc = v};
+  const struct admission admission = {.context = &walk, .next = next, .let_in = let_in};
+  backlog_begin(&v->waiting.backlog, view);
+  prefill_first_plan(v->base.host, &v->params.batch, &admission, view, out);
+  if (walk.asked != NULL) /* it still waits, and so does its tenant */
+    backlog_add(&v->waiting.backlog, walk.asked);
+  backlog_end(&v->waiting.backlog, out);
+  return 0;
+}
+
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  step_preferences(out, ((const struct vtc *)self)->params.batch.preempt);
+}
+
+static void dump(void *self, const struct lls_sink *sink)
+{
+  const struct vtc *v = self;
+  scheduler_dump(self, sink);
+  for (uint32_t i = 0; i < v->waiting.n_groups; i++) {
+    char line[80];
+    if (v->tenants[i].counter == 0 && lists_length(&v->waiting, i) == 0)
+      continue;
+    snprintf(line, sizeof line, "tenant %" PRIu32 " counter %.3f waiting %" PRIu32, i,
+             (double)v->tenants[i].counter / 1000, lists_length(&v->waiting, i));
+    sink->text(sink->context, line);
+  }
+  lists_dump(&v->waiting, sink);
+}
+
+/* ---- life ----------------------------------------------------------------------- */
+
+static const struct lls_param parameters[] = {
+    PREFILL_FIRST_PARAMETERS(struct prefill_first_params),
+    LLS_PARAM_FLOAT(struct params, w_in, "1", 0, 1000, "",
+                    "what a token of a prompt costs its tenant",
+                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct params, w_out, "2", 0, 1000, "",
+                    "what a token of an answer costs its tenant",
+                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct params, max_tenants, "4096", 1, 1e6, "tenants",
+                  "counters; more tenants than that share them"),
+};
+
+static void destroy(void *self)
+{
+  struct vtc *v = self;
+  lists_free(&v->waiting);
+  heap_free(&v->active);
+  free(v->tenants);
+  free(v);
+}
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  struct vtc *v = SCHEDULER_NEW(struct vtc, host, parameters, params);
+  if (v == NULL)
+    return -ENOMEM;
+  uint32_t n = (uint32_t)v->params.max_tenants;
+  v->tenants = calloc(n, sizeof *v->tenants);
+  int rc = v->tenants == NULL ? -ENOMEM : heap_init(&v->active, n);
+  if (rc == 0)
+    rc = lists_init(&v->waiting, &v->base, n, tenant_of);
+  v->waiting.emptied = on_emptied;
+  if (rc < 0)
+    destroy(v);
+  else
+    *self = v;
+  return rc;
+}
+
+static const struct lls_scheduler_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .caps = caps,
+    .plan = plan,
+    .on_arrival = on_arrival,
+    .on_step = on_step,
+    .on_finish = backlog_on_finish,
+    .dump = dump,
+    .reconfigure = scheduler_reconfigure,
+};
+
+SCHEDULER_PLUGIN("vtc", struct params, "virtual token counter: fair by tenant");

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worked example step by step: requests of given lengths, plans as text. */
+#ifndef LLS_T_SCRIPT_H
+#define LLS_T_SCRIPT_H
+
+#include "t/plugin/fake.h"
+
+#include <string.h>
+
+/* A request of random tokens that will say `output` tokens. */
+static inline struct fake_request *submit(struct fake *f, uint32_t length,
+                                          uint32_t output)
+{
+  int32_t tokens[2048];
+  assert_in_range(length, 1, 2048);
+  for (uint32_t i = 0; i < length; i++)
+    tokens[i] = (int32_t)(fake_random(f) % FAKE_VOCABULARY);
+  return fake_submit(f, tokens, length, output);
+}
+
+/* One step, whose plan is `expected`, see fake_plan_text. */
+static inline void expect_plan(struct fake *f, const char *expected)
+{
+  char text[4096];
+  fake_step(f);
+  assert_string_equal(fake_plan_text(f, text, sizeof text), expected);
+}
+
+/* Tokens that the last plan runs of a request. */
+static inline uint32_t planned(const struct fake *f, uint64_t id)
+{
+  for (uint32_t i = 0; i < f->plan.n_items; i++)
+    if (f->plan.items[i].kind == LLS_PLAN_RUN && f->plan.items[i].request == id)
+      return f->plan.items[i].tokens;
+  return 0;
+}
+
+/* Is the line in what the scheduler dumps? */
+static inline bool dumps(struct fake *f, const char *line)
+{
+  char wanted[256];
+  snprintf(wanted, sizeof wanted, "\n%s\n", line);
+  fake_dump(f);
+  return strstr(f->text, wanted) != NULL;
+}
+
+#endif

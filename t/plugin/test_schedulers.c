@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all shipped schedulers do alike: reconfigure, dump, and coming back from plans
+ * that were not carried out. */
+#include "t/tap.h"
+
+#include "t/plugin/script.h"
+
+static const char *const schedulers[] = {"fcfs",   "sarathi", "orca", "fastgen",
+                                         "random", "rr",      "mlfq", "sjf",
+                                         "srpt",   "edf",     "vtc"};
+#define N_SCHEDULERS (sizeof schedulers / sizeof *schedulers)
+
+static const struct fake_options defaults = {
+    .cache = {"paged", NULL},
+    .block_tokens = 16,
+    .device_units = 200,
+    .max_tokens = 512,
+    .max_sequences = 16,
+    .max_context = 320,
+    .max_requests = 64,
+    .audit = true,
+};
+
+static void open_scheduler(struct fake *f, const char *name)
+{
+  struct fake_options o = defaults;
+  o.scheduler.name = name;
+  assert_int_equal(fake_open(f, &o), 0);
+}
+
+/* A value of the parameter that is neither its default nor out of range. */
+static void change(const struct lls_param *p, void *params)
+{
+  char *at = (char *)params + p->offset;
+  switch (p->type) {
+  case LLS_TYPE_BOOL:
+    *(bool *)at = !*(bool *)at;
+    break;
+  case LLS_TYPE_FLOAT:
+    *(double *)at = p->max - (p->max - *(double *)at) / 2;
+    break;
+  default:
+    *(int64_t *)at += p->type == LLS_TYPE_CHOICE && *(int64_t *)at > 0 ? -1 : 1;
+  }
+}
+
+static void expect_dumped(struct fake *f, const struct lls_param *p, const void *params)
+{
+  char line[128];
+  const char *at = (const char *)params + p->offset;
+  double value = p->type == LLS_TYPE_BOOL    ? *(const bool *)at
+                 : p->type == LLS_TYPE_FLOAT ? *(const double *)at
+                                             : (double)*(const int64_t *)at;
+  snprintf(line, sizeof line, "%s %.17g", p->name, value);
+  if (!dumps(f, line))
+    fail_msg("%s: expected \"%s\" in\n%s", f->o.scheduler.name, line, f->text);
+}
+
+/* Each scheduler has something that may change while it runs; only that does. */
+static void test_reconfigure_and_dump(void **state)
+{
+  (void)state;
+  for (uint32_t s = 0; s < N_SCHEDULERS; s++) {
+    struct fake f;
+    uint32_t reloadable = 0;
+    open_scheduler(&f, schedulers[s]);
+    const struct lls_param_table *table = &f.scheduler.module->params;
+    char *changed = malloc(table->size);
+    memcpy(changed, f.scheduler.params, table->size);
+    for (uint32_t i = 0; i < table->n; i++) {
+      expect_dumped(&f, &table->params[i], f.scheduler.params);
+      change(&table->params[i], changed);
+    }
+    assert_int_equal(f.s->reconfigure(f.scheduler_self, changed), 0);
+    for (uint32_t i = 0; i < table->n; i++) {
+      bool may = table->params[i].flags & LLS_PARAM_RELOADABLE;
+      expect_dumped(&f, &table->params[i], may ? changed : f.scheduler.params);
+      reloadable += may;
+    }
+    assert_true(reloadable > 0);
+    free(changed);
+    submit(&f, 50, 5);
+    fake_finish(&f, 50);
+    fake_close(&f);
+  }
+}
+
+/* A plan that the core refused: what it took out of the queues and what it preempted is
+ * where it was. */
+static void test_refused_plans(void **state)
+{
+  (void)state;
+  for (uint32_t s = 0; s < N_SCHEDULERS; s++) {
+    struct fake f;
+    open_scheduler(&f, schedulers[s]);
+    f.o.expect_refusals = true;
+    for (int i = 0; i < 20; i++) {
+      f.next.request_class = i % 3;
+      f.next.tenant = (uint32_t)i % 4;
+      submit(&f, 20 + 7 * (uint32_t)i, 20 + (uint32_t)i);
+    }
+    for (int step = 0; fake_alive(&f) > 0; step++) {
+      assert_true(step < 3000);
+      f.caps.max_step_tokens = step % 3 == 2 ? 1 : defaults.max_tokens;
+      f.refuse_next = step % 3 == 1;
+      fake_step(&f);
+    }
+    assert_true(f.refused_plans > 0);
+    assert_int_equal(f.finished[LLS_FINISH_LENGTH], 20);
+    fake_close(&f);
+  }
+}
+
+/* The core planned steps itself: others run, others were preempted. */
+static void test_steps_of_others(void **state)
+{
+  (void)state;
+  for (uint32_t s = 0; s < N_SCHEDULERS; s++) {
+    struct fake f;
+    open_scheduler(&f, schedulers[s]);
+    for (int i = 0; i < 20; i++)
+      submit(&f, 20 + 7 * (uint32_t)i, 20 + (uint32_t)i);
+    for (int step = 0; fake_alive(&f) > 0; step++) {
+      assert_true(step < 3000);
+      f.plan_itself = step % 4 == 3;
+      fake_step(&f);
+    }
+    assert_int_equal(f.finished[LLS_FINISH_LENGTH], 20);
+    fake_close(&f);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_reconfigure_and_dump),
+      cmocka_unit_test(test_refused_plans),
+      cmocka_unit_test(test_steps_of_others),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
