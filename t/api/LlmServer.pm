@@ -47,9 +47,7 @@ sub start {
 sub serve {
     my ($class, $ini) = @_;
     my $folder = File::Temp->newdir;
-    open(my $file, '>', "$folder/llmserve.ini") or die "$folder: $!";
-    print $file "[server]\nlisten = 127.0.0.1:0\n$ini";
-    close $file;
+    write_file("$folder/llmserve.ini", "[server]\nlisten = 127.0.0.1:0\n$ini");
     my $pid = fork // die "fork: $!";
     if ($pid == 0) {
         open(STDERR, '>', "$folder/log");
@@ -69,6 +67,22 @@ sub new {
     my ($class, %self) = @_;
     $self{http} = HTTP::Tiny->new(timeout => 4 * $TIMEOUT, keep_alive => 0);
     return bless \%self, $class;
+}
+
+# Puts another configuration in place, at once, as an editor does.
+sub configure {
+    my ($self, $ini) = @_;
+    write_file("$self->{folder}/new", "[server]\nlisten = 127.0.0.1:0\n$ini");
+    rename "$self->{folder}/new", "$self->{folder}/llmserve.ini" or die "$self->{folder}: $!";
+    return;
+}
+
+sub write_file {
+    my ($path, $text) = @_;
+    open(my $file, '>', $path) or die "$path: $!";
+    print $file $text;
+    close $file or die "$path: $!";
+    return;
 }
 
 # What llmserve has logged.
