@@ -85,13 +85,15 @@ sub write_file {
     return;
 }
 
-# What llmserve has logged.
-sub log {
-    my ($self) = @_;
-    open(my $file, '<', "$self->{folder}/log") or return '';
+sub read_file {
+    my ($path) = @_;
+    open(my $file, '<', $path) or return '';
     local $/;
     return scalar(<$file>) // '';
 }
+
+# What llmserve has logged.
+sub log { my ($self) = @_; return read_file("$self->{folder}/log") }
 
 sub signal { my ($self, $name) = @_; kill $name, $self->{pid}; return }
 
