@@ -122,6 +122,26 @@ subtest 'bad input is named with its line' => sub {
   like($err, qr/the model does not fit: it needs \d+ MiB of weights/);
 };
 
+subtest 'policies side by side' => sub {
+  my @configs = map {
+    write_file("$_.ini", "[plugins]\nscheduler = $_\n[cache]\ndevice_memory = 96KiB\n" .
+                 "[engine]\nmax_context = 512\n")
+  } qw(fcfs sarathi);
+  my @grid = ('--model', "$source/t/data/models/llama", '--profile', profile('ten.ini'), @load,
+              '--policies', join(',', @configs), '--sweep', 'seed=1,2', '--result-dir',
+              "$folder/grid");
+  my ($status, $out, $err) = run('llmserve-sim', @grid);
+  is($status, 0) or diag($err);
+  my @files = glob "$folder/grid/*.json";
+  is(scalar @files, 4, 'a file for each run');
+  my %seen = map { read_file($_) => 1 } @files;
+  is(scalar keys %seen, 4, 'all of them different');
+  my @times = map { (stat)[9] } @files;
+  ($status, my $again) = run('llmserve-sim', @grid);
+  is($again, $out, 'a second time finds them done');
+  is_deeply([map { (stat)[9] } @files], \@times, 'and writes none');
+};
+
 subtest 'published profiles: OPT-13B on an A100 of 40 GB' => sub {
   my $r = simulate('--model', 'opt-13b', '--profile', 'a100-40g', @load);
   my $tokens = $r->{machine}{memory}{cache_tokens};

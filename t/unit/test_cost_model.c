@@ -269,8 +269,8 @@ static void test_bad_profiles_are_refused_with_their_line(void **state)
 static void test_shipped_profiles_and_models_read(void **state)
 {
   (void)state;
-  static const char *const cards[] = {"a100-40g", "a100-80g", "v100-32g", "h100-80g",
-                                      "h200"};
+  static const char *const cards[] = {"a100-40g", "a100-80g", "v100-32g",  "h100-80g",
+                                      "h200",     "rtx4090",  "rtxpro6000"};
   static const char *const models[] = {
       "opt-2.7b",    "opt-6.7b",   "opt-13b",     "opt-30b",     "opt-66b",
       "opt-175b",    "llama-2-7b", "llama-2-13b", "llama-2-70b", "llama-3-8b",

@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/report/report.h"
 #include "tools/sim/options.h"
 #include "tools/sim/run.h"
+#include "tools/sweep/sweep.h"
 #include "tools/workload/workload.h"
 
 #define EXIT_USAGE 2
@@ -26,11 +28,16 @@ static const char usage[] =
     "gives the same bytes.\n"
     "\n"
     "  llmserve-sim -c policy.ini --model opt-13b --profile a100-40g \\\n"
-    "    --dataset-name random --request-rate 3 --json out.json\n";
+    "    --dataset-name random --request-rate 3 --json out.json\n"
+    "  llmserve-sim --policies fcfs.ini,sarathi.ini --sweep request-rate=1..4:0.5 \\\n"
+    "    --result-dir runs --plot runs.svg ...\n"
+    "\n"
+    "Several runs use all cores unless --jobs says otherwise.\n";
 
 struct tool {
   struct lls_sim_tool_options sim;
   struct lls_workload_options workload;
+  struct lls_sweep_options sweep;
 };
 
 /* -c FILE is --config FILE. */
@@ -49,20 +56,23 @@ static double rate_of(const struct lls_workload *w)
 }
 
 static int write_json(const struct tool *t, const struct lls_sim_result *result,
-                      const struct lls_report_header *header, struct lls_error *err)
+                      const struct lls_report_header *header, const char *path,
+                      struct lls_error *err)
 {
   json_t *json = lls_report_json(result->report, header, t->sim.save_detailed);
   if (json == NULL || json_object_set(json, "machine", result->machine) < 0) {
     json_decref(json);
     return lls_fail(err, -ENOMEM, "no memory for the report");
   }
-  int rc = lls_report_write(json, t->sim.json, err);
+  int rc = lls_report_write(json, path, err);
   json_decref(json);
   return rc;
 }
 
+/* The table on the terminal, the JSON to path. */
 static int write_report(const struct tool *t, const struct lls_workload *w,
-                        const struct lls_sim_result *result, struct lls_error *err)
+                        const struct lls_sim_result *result, const char *path,
+                        struct lls_error *err)
 {
   const struct lls_sim_tool_options *o = &t->sim;
   const struct lls_report_header header = {
@@ -75,14 +85,17 @@ static int write_report(const struct tool *t, const struct lls_workload *w,
       .burstiness = NAN,
       .max_concurrency = (uint32_t)o->max_concurrency,
   };
-  int rc = o->quiet ? 0 : lls_report_print(result->report, &header, stdout);
+  int rc = o->quiet || lls_sweep_wanted(&t->sweep)
+               ? 0
+               : lls_report_print(result->report, &header, stdout);
   if (rc < 0)
     return lls_fail(err, rc, "cannot print the report");
-  return o->json[0] != '\0' ? write_json(t, result, &header, err) : 0;
+  return path[0] != '\0' ? write_json(t, result, &header, path, err) : 0;
 }
 
-static int simulate(const struct tool *t, struct lls_error *err)
+static int simulate(void *context, const char *path, struct lls_error *err)
 {
+  const struct tool *t = context;
   struct lls_workload w;
   struct lls_sim_result result;
   int rc = lls_workload_build(&t->workload, &w, err);
@@ -90,40 +103,74 @@ static int simulate(const struct tool *t, struct lls_error *err)
     return rc;
   rc = lls_sim_run(&t->sim, &w, &result, err);
   if (rc == 0) {
-    rc = write_report(t, &w, &result, err);
+    rc = write_report(t, &w, &result, path, err);
     lls_sim_result_free(&result);
   }
   lls_workload_free(&w);
   return rc;
 }
 
-static int start(const struct tool *t, const struct lls_bound_options *bound, size_t n,
+/* --policies A,B is --sweep config=A,B before whatever else is swept. */
+static int sweep_policies(struct tool *t, struct lls_error *err)
+{
+  char *lines;
+  if (t->sim.policies[0] == '\0')
+    return 0;
+  if (asprintf(&lines, "config=%s%s%s", t->sim.policies,
+               t->sweep.sweep[0] != '\0' ? "\n" : "", t->sweep.sweep) < 0)
+    return lls_fail(err, -ENOMEM, "no memory");
+  free((char *)t->sweep.sweep);
+  t->sweep.sweep = lines;
+  return 0;
+}
+
+static int run_all(struct tool *t, const struct lls_bound_options *bound, size_t n,
+                   struct lls_error *err)
+{
+  int rc = sweep_policies(t, err);
+  if (rc < 0)
+    return rc;
+  if (t->sim.config[0] == '\0' && t->sim.model[0] == '\0' && t->sim.policies[0] == '\0')
+    return lls_fail(err, -EINVAL, "expected -c CONFIGURATION or --model; try --help");
+  if (lls_sweep_wanted(&t->sweep)) {
+    const struct lls_runner runner = {
+        .run = simulate, .context = t, .bound = bound, .n = n, .quiet = t->sim.quiet};
+    return lls_sweep(&t->sweep, &runner, stdout, err);
+  }
+  rc = simulate(t, t->sim.json, err);
+  if (rc < 0 || t->sweep.plot[0] == '\0')
+    return rc;
+  if (t->sim.json[0] == '\0')
+    return lls_fail(err, -EINVAL, "--plot of one run is drawn from its --json");
+  return lls_plot(&t->sim.json, 1, t->sweep.plot, err);
+}
+
+static int start(struct tool *t, const struct lls_bound_options *bound, size_t n,
                  struct lls_error *err)
 {
   if (t->sim.version) {
     puts("llmserve-sim " PACKAGE_VERSION);
     return 0;
   }
-  if (t->sim.help) {
-    fputs(usage, stdout);
-    lls_options_help(bound, n, stdout);
-    return 0;
-  }
-  if (t->sim.config[0] == '\0' && t->sim.model[0] == '\0')
-    return lls_fail(err, -EINVAL, "expected -c CONFIGURATION or --model; try --help");
-  return simulate(t, err);
+  if (!t->sim.help)
+    return run_all(t, bound, n, err);
+  fputs(usage, stdout);
+  lls_options_help(bound, n, stdout);
+  return 0;
 }
 
 int main(int argc, char **argv)
 {
   struct tool t;
   const struct lls_bound_options bound[] = {{&lls_sim_option_group, &t.sim},
-                                            {&lls_workload_option_group, &t.workload}};
+                                            {&lls_workload_option_group, &t.workload},
+                                            {&lls_sweep_option_group, &t.sweep}};
   const size_t n = sizeof bound / sizeof *bound;
   struct lls_error err = {0};
   spell_out(argc, argv);
   int rc = lls_options_default(bound, n, &err);
   if (rc == 0) {
+    t.sweep.jobs = sysconf(_SC_NPROCESSORS_ONLN);
     rc = lls_options_parse(bound, n, argc, argv, &err);
     if (rc == 0)
       rc = start(&t, bound, n, &err);

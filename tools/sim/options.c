@@ -9,6 +9,9 @@ static const struct lls_param params[] = {
         options, config, "",
         "policies and engine as llmserve.ini has them (also -c); [server] is "
         "not looked at"),
+    LLS_PARAM_STRING(options, policies, "",
+                     "several configurations A.ini,B.ini: a run with each; the same as "
+                     "--sweep config=A.ini,B.ini"),
     LLS_PARAM_STRING(options, set, "",
                      "settings that count before the file's, as SECTION.KEY=VALUE: "
                      "scheduler.sarathi.chunk=256",

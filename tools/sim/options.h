@@ -11,7 +11,8 @@ enum lls_sim_device_choice { LLS_SIM_DEVICE_SIM, LLS_SIM_DEVICE_CPU };
 
 struct lls_sim_tool_options {
   const char *config;
-  const char *set; /* lines of SECTION.KEY=VALUE */
+  const char *policies; /* configurations, by commas */
+  const char *set;      /* lines of SECTION.KEY=VALUE */
   const char *profile, *estimate;
   const char *model;
   int64_t ranks;

@@ -4,10 +4,12 @@
 
 #include <llmserve/scheduler.h>
 
-/* K and V units that so many tokens would need if none were left empty. */
-static uint64_t filled_units(const struct lls_watch *w, uint64_t tokens)
+/* K and V units that so many tokens would need if none were left empty. Tokens that
+ * several requests share are counted for each, but lie there once. */
+static uint64_t filled_units(const struct lls_watch *w, uint64_t tokens, uint64_t used)
 {
-  return w->block_tokens > 0 ? 2 * tokens / w->block_tokens : 0;
+  uint64_t units = w->block_tokens > 0 ? 2 * tokens / w->block_tokens : 0;
+  return units < used ? units : used;
 }
 
 static void on_step(void *context, const struct lls_step_report *r,
@@ -21,8 +23,8 @@ static void on_step(void *context, const struct lls_step_report *r,
       .requests = r->n_results,
       .waiting = census->waiting + census->preempted + census->running - r->n_results,
       .used_units = census->device_units_total - census->device_units_free,
-      .filled_units = filled_units(w, census->cached_tokens),
   };
+  step.filled_units = filled_units(w, census->cached_tokens, step.used_units);
   for (uint32_t i = 0; i < r->n_results; i++) {
     const struct lls_step_result *result = &r->results[i];
     bool decode = result->tokens == 1 && result->emitted > 0 &&
