@@ -83,6 +83,7 @@ static int create_loop(struct harness *h, const struct harness_options *o,
       .log = &h->log,
       .wake = no_wake,
       .manual = !o->threaded,
+      .observer = o->observer,
       .clock = o->sim != NULL ? lls_sim_now : NULL,
       .clock_context = h->device,
   };

@@ -27,6 +27,7 @@ struct harness_options {
   uint32_t log_level; /* enum lls_log_level, LLS_LOG_ERROR by default */
   /* The simulated device and its clock instead of the CPU; dummy should be set. */
   const struct lls_sim_options *sim;
+  struct lls_loop_observer observer;
 };
 
 struct harness {

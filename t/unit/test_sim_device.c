@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <llmserve/scheduler.h>
+
 #include "t/harness.h"
 
 #define MODEL       "etc/profiles/models/opt-13b"
@@ -311,6 +313,78 @@ static void test_copies_take_time(void **state)
   d->ops->destroy(d);
 }
 
+/* ---- beside the real engine ---------------------------------------------------------
+ */
+
+static void on_plan(void *context, const struct lls_step_view *view,
+                    const struct lls_plan *plan, bool own)
+{
+  struct run *r = context;
+  assert_true(own);
+  mix(&r->digest, view->step);
+  mix(&r->digest, plan->n_items);
+  for (uint32_t i = 0; i < plan->n_items; i++) {
+    const struct lls_plan_item *item = &plan->items[i];
+    mix(&r->digest, item->request);
+    mix(&r->digest, (uint64_t)item->kind << 32 | item->tokens);
+    mix(&r->digest, item->mode);
+  }
+}
+
+static void count_end(void *context, const struct lls_event *event)
+{
+  (void)context;
+  struct client *c = event->owner;
+  if (event->kind == LLS_EVENT_FINISHED)
+    c->reason = event->reason;
+}
+
+/* The plans of a crowded machine on which requests arrive by the number of the step. */
+static uint64_t plans_of(struct run *r, const char *scheduler, bool simulated)
+{
+  struct harness_options o = options(r, 60);
+  int32_t tokens[64];
+  o.model = "t/data/models/llama";
+  o.element = LLS_F32;
+  o.scheduler = (struct harness_policy){scheduler, NULL};
+  o.max_tokens = 64;
+  o.observer = (struct lls_loop_observer){.context = r, .on_plan = on_plan};
+  if (!simulated)
+    o.sim = NULL;
+  r->digest = 1;
+  open_run(r, &o);
+  for (uint32_t step = 0; step < 20 || !lls_loop_idle(r->h.loop); step++) {
+    assert_true(step < 5000);
+    if (step < 20) {
+      for (uint32_t k = 0; k < 64; k++)
+        tokens[k] = (int32_t)((step * 31 + k * 7) % 250);
+      struct lls_submission s =
+          harness_submission(tokens, 20 + step * 7 % 40, 10 + step, &r->clients[step]);
+      s.sampling.seed = 1000; /* the length is max_new_tokens on both */
+      uint64_t id;
+      assert_int_equal(lls_loop_submit(r->h.loop, &s, &id, NULL), 0);
+    }
+    assert_true(lls_loop_step(r->h.loop) >= 0);
+    lls_loop_events(r->h.loop, count_end, r);
+  }
+  for (uint32_t i = 0; i < 20; i++)
+    assert_int_equal(r->clients[i].reason, LLS_FINISH_LENGTH);
+  struct lls_loop_status status;
+  lls_loop_status(r->h.loop, &status);
+  assert_true(status.preempted_recompute > 0);
+  harness_close(&r->h);
+  return r->digest;
+}
+
+static void test_plans_are_those_of_the_real_engine(void **state)
+{
+  (void)state;
+  static struct run r;
+  assert_true(plans_of(&r, "fcfs", true) == plans_of(&r, "fcfs", false));
+  assert_true(plans_of(&r, "sarathi", true) == plans_of(&r, "sarathi", false));
+  assert_true(plans_of(&r, "fcfs", true) != plans_of(&r, "sarathi", true));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -319,6 +393,7 @@ int main(void)
       cmocka_unit_test(test_same_run_same_bytes),
       cmocka_unit_test(test_memory_is_counted),
       cmocka_unit_test(test_copies_take_time),
+      cmocka_unit_test(test_plans_are_those_of_the_real_engine),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

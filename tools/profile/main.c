@@ -22,7 +22,7 @@
 #define EXIT_USAGE 2
 #define HELD_OUT   4 /* every fourth step is kept from the fit */
 #define MOST_STEPS 20000
-#define ROUNDS     9  /* at least: the shapes are as many as leave time for them */
+#define ROUNDS     6  /* at least: the shapes are as many as leave time for them */
 #define MOST_TIMES 64 /* rounds of which a time is kept */
 
 struct options {

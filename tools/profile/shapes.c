@@ -58,7 +58,7 @@ static void add_chunk(struct drawing *d)
   uint32_t tokens = by_magnitude(&d->dice, 2, most);
   uint32_t context = 0;
   if (uniform(&d->dice) < 0.5 && l->max_context > tokens + 1)
-    context = between(&d->dice, 0, l->max_context - tokens - 1);
+    context = by_magnitude(&d->dice, 1, l->max_context - tokens - 1);
   add(d, tokens, context, uniform(&d->dice) < 0.5);
 }
 
@@ -66,7 +66,7 @@ static void add_decodes(struct drawing *d)
 {
   const struct lls_shape_limits *l = d->limits;
   uint32_t n = by_magnitude(&d->dice, 1, l->max_sequences);
-  uint32_t longest = between(&d->dice, 1, l->max_context - 1);
+  uint32_t longest = by_magnitude(&d->dice, 16, l->max_context - 1);
   for (uint32_t i = 0; i < n; i++)
     if (!add(d, 1, between(&d->dice, longest / 4, longest), true))
       return;

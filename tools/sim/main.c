@@ -130,8 +130,6 @@ static int run_all(struct tool *t, const struct lls_bound_options *bound, size_t
   int rc = sweep_policies(t, err);
   if (rc < 0)
     return rc;
-  if (t->sim.config[0] == '\0' && t->sim.model[0] == '\0' && t->sim.policies[0] == '\0')
-    return lls_fail(err, -EINVAL, "expected -c CONFIGURATION or --model; try --help");
   if (lls_sweep_wanted(&t->sweep)) {
     const struct lls_runner runner = {
         .run = simulate, .context = t, .bound = bound, .n = n, .quiet = t->sim.quiet};

@@ -61,7 +61,7 @@ static enum step_answer take_prompt(struct step *s, const struct lls_request *r)
     return STEP_REJECTED;
   }
   uint32_t tokens = min_u32(pending, s->tokens);
-  if (free == 0 || need.new_units > free || tokens == 0 || s->sequences == 0)
+  if (need.new_units > free || tokens == 0 || s->sequences == 0)
     return STEP_NOT_NOW;
   int rc = step_reserve(s, r, tokens);
   if (rc == LLS_RESERVE_LATER)
