@@ -96,8 +96,9 @@ static void write_out(const struct run *r, const struct rows *rows, uint32_t hea
     size_t row = rows->sequence->first_row + rows->first + i / r->group;
     size_t column = (head * r->group + i % r->group) * (size_t)head_dim;
     float *out = r->out + row * r->shape.heads * head_dim + column;
+    float part = 1 / s->sum[i];
     for (uint32_t d = 0; d < head_dim; d++)
-      out[d] = s->values[(size_t)i * r->stride + d] / s->sum[i];
+      out[d] = s->values[(size_t)i * r->stride + d] * part;
   }
 }
 

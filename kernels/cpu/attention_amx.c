@@ -275,18 +275,19 @@ static void multiply_values(struct work *w, float *values, uint32_t n, uint32_t 
 /* ---- softmax --------------------------------------------------------------------- */
 
 /*
- * 2^x for x <= 0, 0 for less than -200 and what is not a number: 2^floor(x) times a cubic
- * in the rest, which is 1 at 0 and off by 8.6e-5 of the value at most (least largest
- * error, by Lawson's algorithm), a twentieth of what rounding to bf16 takes off.
+ * 2^x for x <= 0, 0 below -126 and for what is not a number: 2^floor(x) times a cubic in
+ * the rest, which is 1 at 0 and off by 8.6e-5 of the value at most (least largest error,
+ * by Lawson's algorithm), a twentieth of what rounding to bf16 takes off. Lanes that
+ * would be subnormal are not computed: they made 2.4 ms of 1.7 (bench/attention, 512).
  */
 INLINE vf exp2_short(vf x)
 {
-  x = vmax(x, vset(-200.0f));
+  vmask normal = vless(vset(-126.0f), x);
   vf f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
   vf p = vfma(vset(0.0770670422f), f, vset(0.2276449908f));
   p = vfma(p, f, vset(0.6951167866f));
   p = vfma(p, f, vset(1.0f));
-  return _mm512_scalef_ps(p, x);
+  return _mm512_maskz_scalef_ps(normal, p, x);
 }
 
 /* Scores of the tokens that a query does not see become -inf, if there are any. */
