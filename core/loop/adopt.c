@@ -59,11 +59,11 @@ static bool knows(struct lls_instance *in, const struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
   struct lls_cache_info info = {.size = sizeof info};
-  if (p->cache->info(p->cache_self, &live->view, &info) < 0)
+  if (LLS_CALL(p, cache, info, &live->view, &info) < 0)
     return false;
   if (info.cached_tokens == live->view.cached_tokens)
     return true;
-  p->cache->release(p->cache_self, &live->view, 0);
+  LLS_CALL(p, cache, release, &live->view, 0);
   return false;
 }
 
@@ -76,7 +76,7 @@ static void end_refused(struct lls_instance *in, struct lls_live *live, int rc)
           (unsigned long long)live->view.id, lls_error_text(&p->cache_host->failure, rc));
   if ((!in->adopt.scheduler || in->adopt.scheduler_imported) && !p->scheduler_off &&
       p->scheduler->on_finish != NULL)
-    p->scheduler->on_finish(p->scheduler_self, &live->view, LLS_FINISH_CAPACITY);
+    LLS_CALL(p, scheduler, on_finish, &live->view, LLS_FINISH_CAPACITY);
   live->announced = false;
   lls_instance_finish(in, live, LLS_FINISH_CAPACITY);
 }
@@ -90,7 +90,7 @@ static bool adopt_by_cache(struct lls_instance *in, struct lls_live *live)
     return true;
   }
   start_again(in, live);
-  int rc = p->cache->admit(p->cache_self, &live->view);
+  int rc = LLS_CALL(p, cache, admit, &live->view);
   if (rc < 0)
     end_refused(in, live, rc);
   return rc == 0;
@@ -104,7 +104,7 @@ static void adopt_by_scheduler(struct lls_instance *in, struct lls_live *live)
   for (uint32_t i = 0; i < LLS_USER_WORDS; i++)
     live->user[i] = 0;
   if (p->scheduler->on_arrival != NULL)
-    p->scheduler->on_arrival(p->scheduler_self, &live->view);
+    LLS_CALL(p, scheduler, on_arrival, &live->view);
 }
 
 void lls_instance_adopt(struct lls_instance *in)

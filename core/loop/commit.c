@@ -55,7 +55,7 @@ static void book(struct lls_instance *in, uint32_t i,
   struct lls_live *live = in->batch.live[i];
   struct lls_request *v = &live->view;
   v->cached_tokens = live->context + live->run_tokens;
-  p->cache->computed(p->cache_self, v, v->cached_tokens);
+  LLS_CALL(p, cache, computed, v, v->cached_tokens);
   const struct lls_sampled *token = result->sampled[i];
   if (token != NULL) {
     append(in, live, token, now_ns);
@@ -116,7 +116,7 @@ static void report(struct lls_instance *in, int64_t started_ns, int64_t ended_ns
       .n_results = in->batch.n,
       .results = in->batch.results,
   };
-  p->scheduler->on_step(p->scheduler_self, &r);
+  LLS_CALL(p, scheduler, on_step, &r);
 }
 
 void lls_instance_commit(struct lls_instance *in, const struct lls_engine_result *result,

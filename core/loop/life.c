@@ -41,7 +41,7 @@ void lls_instance_set_state(struct lls_instance *in, struct lls_live *live,
 void lls_instance_refresh(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_cache_info info = {.size = sizeof info};
-  if (in->policies.cache->info(in->policies.cache_self, &live->view, &info) < 0)
+  if (LLS_CALL(&in->policies, cache, info, &live->view, &info) < 0)
     return;
   live->view.residency = info.residency;
   live->view.form = info.form;
@@ -54,7 +54,7 @@ void lls_instance_refuse(struct lls_instance *in, struct lls_live *live, uint32_
   struct lls_policies *p = &in->policies;
   in->status.items_refused++;
   if (!p->scheduler_off && p->scheduler->on_refused != NULL)
-    p->scheduler->on_refused(p->scheduler_self, &live->view, refusal);
+    LLS_CALL(p, scheduler, on_refused, &live->view, refusal);
 }
 
 static struct lls_prompt prompt_of(const struct lls_live *live)
@@ -76,7 +76,7 @@ void lls_instance_predict(struct lls_instance *in, struct lls_live *live)
   struct lls_policies *p = &in->policies;
   struct lls_prompt prompt = prompt_of(live);
   struct lls_prediction prediction = {0};
-  if (p->predictor->predict(p->predictor_self, live->view.id, &prompt, &prediction) == 0)
+  if (LLS_CALL(p, predictor, predict, live->view.id, &prompt, &prediction) == 0)
     live->view.prediction = prediction;
 }
 
@@ -86,7 +86,7 @@ static void observe(struct lls_instance *in, const struct lls_live *live)
   if (p->predictor->observe == NULL)
     return;
   struct lls_prompt prompt = prompt_of(live);
-  p->predictor->observe(p->predictor_self, &prompt, live->view.generated_tokens);
+  LLS_CALL(p, predictor, observe, &prompt, live->view.generated_tokens);
 }
 
 void lls_instance_arrive(struct lls_instance *in, struct lls_live *live)
@@ -98,7 +98,7 @@ void lls_instance_arrive(struct lls_instance *in, struct lls_live *live)
   lls_instance_predict(in, live);
   if (in->observer.on_arrival != NULL)
     in->observer.on_arrival(in->observer.context, &live->view);
-  int rc = p->cache->admit(p->cache_self, &live->view);
+  int rc = LLS_CALL(p, cache, admit, &live->view);
   if (rc < 0) {
     lls_log(in->log, LLS_LOG_WARNING, p->cache_host->name, "request %llu refused: %s",
             (unsigned long long)live->view.id,
@@ -108,7 +108,7 @@ void lls_instance_arrive(struct lls_instance *in, struct lls_live *live)
   }
   live->announced = true;
   if (!p->scheduler_off && p->scheduler->on_arrival != NULL)
-    p->scheduler->on_arrival(p->scheduler_self, &live->view);
+    LLS_CALL(p, scheduler, on_arrival, &live->view);
 }
 
 static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_t reason)
@@ -118,11 +118,11 @@ static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_
     return; /* it never got past the cache manager: nobody knows it */
   if (!p->scheduler_off) {
     if (reason == LLS_FINISH_CANCELLED && p->scheduler->on_cancel != NULL)
-      p->scheduler->on_cancel(p->scheduler_self, &live->view);
+      LLS_CALL(p, scheduler, on_cancel, &live->view);
     if (p->scheduler->on_finish != NULL)
-      p->scheduler->on_finish(p->scheduler_self, &live->view, reason);
+      LLS_CALL(p, scheduler, on_finish, &live->view, reason);
   }
-  p->cache->release(p->cache_self, &live->view, LLS_KEEP_PREFIX);
+  LLS_CALL(p, cache, release, &live->view, LLS_KEEP_PREFIX);
   if (reason == LLS_FINISH_STOP || reason == LLS_FINISH_LENGTH)
     observe(in, live);
 }

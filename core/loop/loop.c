@@ -12,7 +12,7 @@
 
 #include "core/loop/instance.h"
 #include "core/loop/reload.h"
-#include "core/plugin/loader.h"
+#include "core/plugin/crash.h"
 
 struct lls_loop {
   struct lls_instance instance; /* [step], but for create and destroy */
@@ -96,6 +96,7 @@ static void *thread_main(void *argument)
   struct lls_loop *l = argument;
   struct lls_instance *in = &l->instance;
   bool busy = false;
+  lls_crash_stack();
   while (lls_instance_step(in, &busy)) {
     publish(l);
     if (!busy)

@@ -24,7 +24,7 @@ int lls_place_rollback(struct lls_instance *in, uint32_t mark)
   struct lls_transaction *t = &in->transaction;
   while (t->n_done > 0 && t->done[t->n_done - 1].mark_before >= mark)
     t->done[--t->n_done].live->placed = LLS_PLACED_NOT;
-  return in->policies.cache->rollback(in->policies.cache_self, mark);
+  return LLS_CALL(&in->policies, cache, rollback, mark);
 }
 
 /* Tokens a first chunk need not compute since others have them. At least one is left. */
@@ -33,7 +33,7 @@ static uint32_t take_prefix(struct lls_instance *in, struct lls_live *live)
   struct lls_policies *p = &in->policies;
   if (live->view.cached_tokens > 0 || p->cache->prefix == NULL)
     return 0;
-  uint32_t taken = p->cache->prefix(p->cache_self, &live->view, true);
+  uint32_t taken = LLS_CALL(p, cache, prefix, &live->view, true);
   uint32_t length = lls_request_length(&live->view);
   return taken < length ? taken : length - 1;
 }
@@ -45,13 +45,13 @@ int lls_place_reserve(struct lls_instance *in, struct lls_live *live, uint32_t t
   if (live->placed != LLS_PLACED_NOT || tokens == 0 ||
       tokens > lls_request_pending(&live->view))
     return -EINVAL;
-  uint32_t mark = p->cache->mark(p->cache_self);
+  uint32_t mark = LLS_CALL(p, cache, mark);
   uint32_t context = live->view.cached_tokens + take_prefix(in, live);
   uint32_t left = lls_request_length(&live->view) - context;
   uint32_t run_tokens = tokens < left ? tokens : left;
-  int rc = p->cache->reserve(p->cache_self, &live->view, run_tokens, form, flags);
+  int rc = LLS_CALL(p, cache, reserve, &live->view, run_tokens, form, flags);
   if (rc != LLS_RESERVE_OK) {
-    p->cache->rollback(p->cache_self, mark);
+    LLS_CALL(p, cache, rollback, mark);
     return rc;
   }
   live->placed = LLS_PLACED_RESERVED;
@@ -67,11 +67,10 @@ int lls_place_preempt(struct lls_instance *in, struct lls_live *live, uint32_t m
   struct lls_policies *p = &in->policies;
   if (live->placed != LLS_PLACED_NOT || live->view.state == LLS_MOVING)
     return -EINVAL;
-  uint32_t mark = p->cache->mark(p->cache_self);
-  int rc =
-      mode == LLS_PREEMPT_DEFER ? 0 : p->cache->preempt(p->cache_self, &live->view, mode);
+  uint32_t mark = LLS_CALL(p, cache, mark);
+  int rc = mode == LLS_PREEMPT_DEFER ? 0 : LLS_CALL(p, cache, preempt, &live->view, mode);
   if (rc < 0) {
-    p->cache->rollback(p->cache_self, mark);
+    LLS_CALL(p, cache, rollback, mark);
     return rc;
   }
   live->placed = LLS_PLACED_PREEMPTED;
@@ -159,7 +158,7 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
   struct lls_policies *p = &in->policies;
   struct lls_block_table *table = &b->tables[b->n];
   *table = (struct lls_block_table){0};
-  p->cache->table(p->cache_self, &live->view, table);
+  LLS_CALL(p, cache, table, &live->view, table);
   bool emits = live->context + live->run_tokens == lls_request_length(&live->view);
   struct lls_sampling *s = &live->sampling;
   s->index = live->view.generated_tokens;
@@ -217,7 +216,7 @@ void lls_instance_place(struct lls_instance *in)
   in->batch.n = 0;
   place_preempts(in);
   place_runs(in);
-  p->cache->commit(p->cache_self);
+  LLS_CALL(p, cache, commit);
   for (uint32_t i = 0; i < in->transaction.n_done; i++)
     if (in->transaction.done[i].live->placed == LLS_PLACED_PREEMPTED)
       account_preempt(in, in->transaction.done[i].live);

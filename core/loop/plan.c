@@ -197,7 +197,7 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
 {
   struct lls_policies *p = &in->policies;
   int64_t started_ns = in->plan_clock(in->clock_context);
-  int rc = p->scheduler->plan(p->scheduler_self, view, &in->plan);
+  int rc = LLS_CALL(p, scheduler, plan, view, &in->plan);
   int64_t took_ns = in->plan_clock(in->clock_context) - started_ns;
   in->status.plan_ns_sum += took_ns;
   if (in->plan_budget_ns > 0 && took_ns > in->plan_budget_ns) {

@@ -58,6 +58,7 @@ static int create_cache(struct lls_instance *in, const struct lls_loop_policy *c
   p->cache_host = make_host(in, chosen->module);
   if (p->cache_host == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
+  lls_crash_note.cache = "create";
   int rc =
       p->cache->create(&p->cache_host->host, chosen->params, &geometry, &p->cache_self);
   return created(rc, p->cache_host, err);
@@ -75,6 +76,7 @@ static int create_predictor(struct lls_instance *in, const struct lls_loop_polic
   p->predictor_host = make_host(in, chosen->module);
   if (p->predictor_host == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
+  lls_crash_note.predictor = "create";
   int rc =
       p->predictor->create(&p->predictor_host->host, chosen->params, &p->predictor_self);
   return created(rc, p->predictor_host, err);
@@ -92,6 +94,7 @@ static int create_scheduler(struct lls_instance *in, const struct lls_loop_polic
   p->scheduler_host = make_host(in, chosen->module);
   if (p->scheduler_host == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
+  lls_crash_note.scheduler = "create";
   int rc =
       p->scheduler->create(&p->scheduler_host->host, chosen->params, &p->scheduler_self);
   return created(rc, p->scheduler_host, err);
@@ -143,17 +146,17 @@ void lls_policies_destroy(struct lls_policies *p, const struct lls_policies *kep
   kept = kept != NULL ? kept : &none;
   if (p->scheduler_host != kept->scheduler_host) {
     if (p->scheduler_self != NULL)
-      p->scheduler->destroy(p->scheduler_self);
+      LLS_CALL(p, scheduler, destroy);
     free(p->scheduler_host);
   }
   if (p->predictor_host != kept->predictor_host) {
     if (p->predictor_self != NULL)
-      p->predictor->destroy(p->predictor_self);
+      LLS_CALL(p, predictor, destroy);
     free(p->predictor_host);
   }
   if (p->cache_host != kept->cache_host) {
     if (p->cache_self != NULL)
-      p->cache->destroy(p->cache_self);
+      LLS_CALL(p, cache, destroy);
     free(p->cache_host);
   }
   *p = (struct lls_policies){0};

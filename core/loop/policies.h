@@ -15,6 +15,7 @@
 
 #include "core/loop/loop.h"
 #include "core/loop/policy_host.h"
+#include "core/plugin/crash.h"
 
 struct lls_policies {
   const struct lls_plugin_module *scheduler_module, *cache_module, *predictor_module;
@@ -26,6 +27,11 @@ struct lls_policies {
   struct lls_policy_host *scheduler_host, *cache_host, *predictor_host;
   bool scheduler_off; /* fell back to the built-in order */
 };
+
+/* p->KIND->CALLBACK(p->KIND_self, ...), noted in case it crashes. */
+#define LLS_CALL(P, KIND, CALLBACK, ...)                                                 \
+  (lls_crash_note.KIND = #CALLBACK,                                                      \
+   (P)->KIND->CALLBACK((P)->KIND##_self __VA_OPT__(, ) __VA_ARGS__))
 
 /*
  * A set of the chosen policies; where none is chosen (no module) it has a gap. On failure

@@ -108,7 +108,7 @@ static int overrun(void *context, uint64_t request, struct lls_prediction *out)
     return -ENOENT;
   if (p->predictor->overrun == NULL)
     return -ENOTSUP;
-  int rc = p->predictor->overrun(p->predictor_self, &live->view, out);
+  int rc = LLS_CALL(p, predictor, overrun, &live->view, out);
   if (rc == 0)
     live->view.prediction = *out;
   return rc;

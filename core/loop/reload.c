@@ -49,7 +49,7 @@ void lls_reload_abandon(struct lls_reload *r)
 
 /* One policy that stays and gets other parameters. */
 struct renewal {
-  const char *name;
+  const char *name, **note;
   int (*reconfigure)(void *self, const void *params);
   void *self;
   const void *params, *before;
@@ -62,17 +62,19 @@ static uint32_t renewals(const struct lls_policies *p,
 {
   uint32_t n = 0;
   if (new->scheduler.module == p->scheduler_module)
-    out[n++] = (struct renewal){p->scheduler_host->name, p->scheduler->reconfigure,
-                                p->scheduler_self,       new->scheduler.params,
-                                p->scheduler_params,     &p->scheduler_host->failure};
+    out[n++] = (struct renewal){p->scheduler_host->name,    &lls_crash_note.scheduler,
+                                p->scheduler->reconfigure,  p->scheduler_self,
+                                new->scheduler.params,      p->scheduler_params,
+                                &p->scheduler_host->failure};
   if (new->cache.module == p->cache_module)
-    out[n++] = (struct renewal){p->cache_host->name, p->cache->reconfigure,
-                                p->cache_self,       new->cache.params,
-                                p->cache_params,     &p->cache_host->failure};
+    out[n++] = (struct renewal){
+        p->cache_host->name, &lls_crash_note.cache, p->cache->reconfigure,  p->cache_self,
+        new->cache.params,   p->cache_params,       &p->cache_host->failure};
   if (new->predictor.module == p->predictor_module)
-    out[n++] = (struct renewal){p->predictor_host->name, p->predictor->reconfigure,
-                                p->predictor_self,       new->predictor.params,
-                                p->predictor_params,     &p->predictor_host->failure};
+    out[n++] = (struct renewal){p->predictor_host->name,    &lls_crash_note.predictor,
+                                p->predictor->reconfigure,  p->predictor_self,
+                                new->predictor.params,      p->predictor_params,
+                                &p->predictor_host->failure};
   return n;
 }
 
@@ -88,6 +90,7 @@ static int reconfigure(const struct renewal *list, uint32_t n, struct lls_error 
 {
   for (uint32_t i = 0; i < n; i++) {
     const struct renewal *r = &list[i];
+    *r->note = "reconfigure";
     int rc = r->reconfigure != NULL ? r->reconfigure(r->self, r->params) : -ENOTSUP;
     if (rc == 0)
       continue;
@@ -103,7 +106,7 @@ static int reconfigure(const struct renewal *list, uint32_t n, struct lls_error 
 
 /* One policy that another of its name takes over from. */
 struct succession {
-  const char *name;
+  const char *name, **note;
   int (*export_state)(void *self, struct lls_blob *out); /* of the old one */
   void *old;
   int (*import_state)(void *self, const struct lls_blob *); /* of the new one */
@@ -117,7 +120,9 @@ static bool hand_over(const struct lls_instance *in, const struct succession *s)
   if (s->export_state == NULL || s->import_state == NULL)
     return false;
   struct lls_blob blob = {0};
+  *s->note = "export_state";
   int rc = s->export_state(s->old, &blob);
+  *s->note = "import_state";
   if (rc == 0)
     rc = s->import_state(s->new, &blob);
   free(blob.data);
@@ -139,6 +144,7 @@ static bool hand_over_scheduler(const struct lls_instance *in,
 {
   struct succession s = {
       .name = new->scheduler_host->name,
+      .note = &lls_crash_note.scheduler,
       .export_state = old->scheduler->export_state,
       .old = old->scheduler_self,
       .import_state = new->scheduler->import_state,
@@ -154,6 +160,7 @@ static bool hand_over_cache(const struct lls_instance *in, const struct lls_poli
 {
   struct succession s = {
       .name = new->cache_host->name,
+      .note = &lls_crash_note.cache,
       .export_state = old->cache->export_state,
       .old = old->cache_self,
       .import_state = new->cache->import_state,
@@ -169,6 +176,7 @@ static void hand_over_predictor(const struct lls_instance *in,
 {
   struct succession s = {
       .name = new->predictor_host->name,
+      .note = &lls_crash_note.predictor,
       .export_state = old->predictor->export_state,
       .old = old->predictor_self,
       .import_state = new->predictor->import_state,

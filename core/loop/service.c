@@ -16,21 +16,21 @@ static struct lls_live *checked(const struct lls_instance *in,
 static int capacity(void *context, uint32_t tier, struct lls_capacity *out)
 {
   struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  return p->cache->capacity(p->cache_self, tier, out);
+  return LLS_CALL(p, cache, capacity, tier, out);
 }
 
 static int need(void *context, const struct lls_request *r, uint32_t tokens,
                 uint32_t form, struct lls_need *out)
 {
   struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  return checked(context, r) != NULL ? p->cache->need(p->cache_self, r, tokens, form, out)
+  return checked(context, r) != NULL ? LLS_CALL(p, cache, need, r, tokens, form, out)
                                      : -ENOENT;
 }
 
 static uint32_t mark(void *context)
 {
   struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  return p->cache->mark(p->cache_self);
+  return LLS_CALL(p, cache, mark);
 }
 
 static int rollback(void *context, uint32_t to)
@@ -70,7 +70,7 @@ static int preempt(void *context, const struct lls_request *r, uint32_t mode)
 static int info(void *context, const struct lls_request *r, struct lls_cache_info *out)
 {
   struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  return checked(context, r) != NULL ? p->cache->info(p->cache_self, r, out) : -ENOENT;
+  return checked(context, r) != NULL ? LLS_CALL(p, cache, info, r, out) : -ENOENT;
 }
 
 static uint32_t prefix(void *context, const struct lls_request *r)
@@ -78,14 +78,14 @@ static uint32_t prefix(void *context, const struct lls_request *r)
   struct lls_policies *p = &((struct lls_instance *)context)->policies;
   if (p->cache->prefix == NULL || checked(context, r) == NULL || r->cached_tokens > 0)
     return 0;
-  return p->cache->prefix(p->cache_self, r, false);
+  return LLS_CALL(p, cache, prefix, r, false);
 }
 
 static int forms(void *context, struct lls_form_info *out, size_t max)
 {
   struct lls_policies *p = &((struct lls_instance *)context)->policies;
   if (p->cache->forms != NULL)
-    return p->cache->forms(p->cache_self, out, max);
+    return LLS_CALL(p, cache, forms, out, max);
   if (max > 0)
     out[0] = (struct lls_form_info){.form = LLS_FORM_KV, .ratio = 1, .restore_ns = 0};
   return 1;
@@ -94,21 +94,21 @@ static int forms(void *context, struct lls_form_info *out, size_t max)
 static int victims(void *context, uint64_t *requests, size_t max)
 {
   struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  return p->cache->victims != NULL ? p->cache->victims(p->cache_self, requests, max)
+  return p->cache->victims != NULL ? LLS_CALL(p, cache, victims, requests, max)
                                    : -ENOTSUP;
 }
 
 static int peers(void *context, uint32_t block, uint64_t *requests, size_t max)
 {
   struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  return p->cache->peers != NULL ? p->cache->peers(p->cache_self, block, requests, max)
+  return p->cache->peers != NULL ? LLS_CALL(p, cache, peers, block, requests, max)
                                  : -ENOTSUP;
 }
 
 static uint32_t headroom(void *context)
 {
   struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  return p->cache->headroom != NULL ? p->cache->headroom(p->cache_self) : 0;
+  return p->cache->headroom != NULL ? LLS_CALL(p, cache, headroom) : 0;
 }
 
 static int64_t transfer_ns(void *context, uint32_t units, uint32_t link)
@@ -116,7 +116,7 @@ static int64_t transfer_ns(void *context, uint32_t units, uint32_t link)
   struct lls_instance *in = context;
   struct lls_policies *p = &in->policies;
   if (p->cache->transfer_ns != NULL)
-    return p->cache->transfer_ns(p->cache_self, units, link);
+    return LLS_CALL(p, cache, transfer_ns, units, link);
   const struct lls_cost *cost = lls_cost_model_service(in->cost);
   uint64_t bytes = units * (uint64_t)lls_unit_bytes(lls_engine_pool_shape(in->engine));
   return cost->transfer_ns(cost->context, bytes, link);

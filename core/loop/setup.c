@@ -12,7 +12,7 @@
 static bool has_hidden_form(const struct lls_policies *p)
 {
   struct lls_form_info forms[4];
-  int n = p->cache->forms != NULL ? p->cache->forms(p->cache_self, forms, 4) : 0;
+  int n = p->cache->forms != NULL ? LLS_CALL(p, cache, forms, forms, 4) : 0;
   for (int i = 0; i < n && i < 4; i++)
     if (forms[i].form == LLS_FORM_HIDDEN && forms[i].why_not == NULL)
       return true;
@@ -27,7 +27,7 @@ static const char *missing(const struct lls_instance *in, const struct lls_polic
   if ((needs & LLS_NEEDS_CHUNKED_PREFILL) && !in->caps.chunked_prefill)
     return "chunked prefill, unsupported by this engine";
   if ((needs & LLS_NEEDS_PREDICTOR) &&
-      !(p->predictor->flags(p->predictor_self) & LLS_PREDICTOR_PREDICTS))
+      !(LLS_CALL(p, predictor, flags) & LLS_PREDICTOR_PREDICTS))
     return "length predictions: choose a predictor other than `none` in [plugins]";
   if ((needs & LLS_NEEDS_FORMS) && !has_hidden_form(p))
     return "the hidden cache form, unsupported by this engine or cache manager";
@@ -58,7 +58,7 @@ static int choose_preempt_mode(const struct lls_instance *in,
                                struct lls_error *err)
 {
   *mode = LLS_PREEMPT_NONE;
-  uint32_t cache = p->cache->preempt_modes(p->cache_self) | 1u << LLS_PREEMPT_DEFER;
+  uint32_t cache = LLS_CALL(p, cache, preempt_modes) | 1u << LLS_PREEMPT_DEFER;
   char wanted[128] = "";
   for (uint32_t i = 0; i < caps->n_preempt && i < LLS_MAX_PREEMPT_PREFERENCES; i++) {
     if (cache & in->caps.preempt_modes & (1u << caps->preempt[i])) {
@@ -87,7 +87,7 @@ int lls_setup_check(const struct lls_instance *in, const struct lls_policies *p,
                     uint32_t *preempt_mode, struct lls_error *err)
 {
   struct lls_scheduler_caps caps = {.size = sizeof caps};
-  p->scheduler->caps(p->scheduler_self, &caps);
+  LLS_CALL(p, scheduler, caps, &caps);
   const char *what = missing(in, p, caps.needs);
   if (what != NULL)
     return lls_fail(err, -ENOTSUP, "%s needs %s", p->scheduler_host->name, what);
@@ -99,7 +99,7 @@ int lls_setup_calibrate(const struct lls_instance *in, const struct lls_policies
 {
   if (p->scheduler->calibrate == NULL)
     return 0;
-  int rc = p->scheduler->calibrate(p->scheduler_self, lls_cost_model_service(in->cost));
+  int rc = LLS_CALL(p, scheduler, calibrate, lls_cost_model_service(in->cost));
   if (rc < 0)
     return lls_fail(err, rc, "%s could not calibrate: %s", p->scheduler_host->name,
                     lls_error_text(&p->scheduler_host->failure, rc));

@@ -26,7 +26,7 @@ static void drain_predictions(struct lls_instance *in)
       continue;
     live->view.prediction = late->prediction;
     if (!p->scheduler_off && p->scheduler->on_prediction != NULL)
-      p->scheduler->on_prediction(p->scheduler_self, &live->view);
+      LLS_CALL(p, scheduler, on_prediction, &live->view);
   }
 }
 
@@ -37,7 +37,7 @@ static void drain_timers(struct lls_instance *in)
   uint64_t tag;
   while (lls_policy_host_due(p->scheduler_host, now_ns, &tag))
     if (!p->scheduler_off && p->scheduler->on_timer != NULL)
-      p->scheduler->on_timer(p->scheduler_self, tag);
+      LLS_CALL(p, scheduler, on_timer, tag);
 }
 
 /* Arrivals before cancels: a request may be cancelled before it was ever seen here. */
@@ -57,7 +57,7 @@ static bool drain(struct lls_instance *in)
 static void plan_and_place(struct lls_instance *in)
 {
   struct lls_policies *p = &in->policies;
-  p->cache->begin(p->cache_self);
+  LLS_CALL(p, cache, begin);
   in->transaction.open = true;
   lls_instance_plan(in);
   lls_instance_place(in);
@@ -78,7 +78,7 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result)
   struct lls_policies *p = &in->policies;
   struct lls_engine_batch batch = {.n_sequences = in->batch.n,
                                    .sequences = in->batch.sequences};
-  batch.n_copies = (uint32_t)p->cache->copies(p->cache_self, &batch.copies);
+  batch.n_copies = (uint32_t)LLS_CALL(p, cache, copies, &batch.copies);
   in->batch.copied_bytes = bytes_of(in, batch.copies, batch.n_copies);
   in->status.copied_bytes += in->batch.copied_bytes;
   if (batch.n_sequences == 0 && batch.n_copies == 0)
@@ -100,8 +100,8 @@ static void count_memory(struct lls_instance *in)
   struct lls_policies *p = &in->policies;
   struct lls_loop_status *s = &in->status;
   struct lls_capacity device = {.size = sizeof device}, host = {.size = sizeof host};
-  p->cache->capacity(p->cache_self, LLS_TIER_DEVICE, &device);
-  p->cache->capacity(p->cache_self, LLS_TIER_HOST, &host);
+  LLS_CALL(p, cache, capacity, LLS_TIER_DEVICE, &device);
+  LLS_CALL(p, cache, capacity, LLS_TIER_HOST, &host);
   s->device_units_total = device.total_units;
   s->device_units_free = device.free_units;
   s->host_units_total = host.total_units;

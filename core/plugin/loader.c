@@ -7,6 +7,7 @@
 #include "core/plugin/loader.h"
 
 #include "core/plugin/callbacks.h"
+#include "core/plugin/crash.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
@@ -137,6 +138,7 @@ int lls_plugin_open(uint32_t kind, const char *name, struct lls_plugin_module **
     lls_fail_at(err, rc, "%s", path);
     goto fail_check;
   }
+  lls_crash_add(m);
   *out = m;
   return 0;
 
@@ -153,6 +155,7 @@ void lls_plugin_close(struct lls_plugin_module *m)
 {
   if (m == NULL)
     return;
+  lls_crash_remove(m);
   lls_image_close(&m->image);
   free(m->path);
   free(m);

@@ -35,6 +35,7 @@ struct lls_plugin_module {
   };
   struct lls_plugin copy; /* what an older plugin does not have is NULL here too */
   char *path;             /* of the file it was read from */
+  uintptr_t begin, end;   /* where its code and data are mapped */
   struct lls_image image;
 };
 

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/plugin/crash.h"
 #include "core/serve/server.h"
 
 /* ---- signals, and the step loop's wake ---- */
@@ -94,6 +95,7 @@ int lls_serve(struct lls_config *config)
   };
   struct lls_error err = {0};
   signal(SIGPIPE, SIG_IGN); /* a client that went away is an error code, not a signal */
+  lls_crash_install();
   start_handles(&s);
   int rc = server_start(&s, &err);
   if (rc < 0)

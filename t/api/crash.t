@@ -1,0 +1,28 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# A plugin that crashes takes the process down: by the crash's own signal, and with the
+# plugin's and the callback's name in the log.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LlmServer;
+use Test::More;
+
+my $stories = LlmServer::source('t/data/models/stories260K');
+my $plugin  = LlmServer::built('t/fault/.libs/scheduler_crashing.so');
+plan skip_all => 'a sanitizer has the last word' if qx(nm -D '@{[LlmServer::built('llmserve')]}' 2>&1) =~ /__(asan|tsan)_/
+    || -e LlmServer::built('.libs/llmserve') && qx(nm -D '@{[LlmServer::built('.libs/llmserve')]}' 2>&1) =~ /__(asan|tsan)_/;
+
+my %signal = (null_pointer => ['SIGSEGV', 11], abort => ['SIGABRT', 6], recursion => ['SIGSEGV', 11]);
+for my $how (sort keys %signal) {
+    my ($name, $number) = @{ $signal{$how} };
+    my $server = LlmServer->serve("[model]\npath = $stories\n[engine]\nthreads = 1\npin = false\n"
+        . "[plugins]\nscheduler = $plugin\n[scheduler.crashing]\nhow = $how\n");
+    my $socket = $server->connect;
+    syswrite $socket, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":3}');
+    is $server->wait_for_end, "killed by signal $number", "$how: the status is the crash's";
+    like $server->log, qr/^llmserve: $name while plan of the scheduler crashing 1\.0 \(\Q$plugin\E\) was running$/m, '  the log names it';
+    like $server->log, qr/^  scheduler crashing\+0x[0-9a-f]+$/m, '  and has a backtrace';
+}
+done_testing;

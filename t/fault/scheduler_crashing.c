@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dies in its first plan with requests, in the way that its parameter says. */
+#include "t/fault/fixture.h"
+
+#include <stdlib.h>
+
+enum how { NULL_POINTER, ABORT, RECURSION };
+
+struct params {
+  int64_t how;
+};
+
+static const struct lls_param params[] = {
+    LLS_PARAM_CHOICE(struct params, how, "null_pointer", "null_pointer|abort|recursion",
+                     "how it dies"),
+};
+
+static int create(const struct lls_host *host, const void *given, void **self)
+{
+  (void)host;
+  *self = (void *)(uintptr_t)given;
+  return 0;
+}
+
+static uint64_t fall(volatile uint64_t *depth)
+{
+  volatile uint64_t here[64] = {*depth + 1};
+  return here[0] > 0 ? fall(here) + here[0] : 0;
+}
+
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  const struct params *p = self;
+  volatile uint64_t depth = 0;
+  volatile int *volatile nowhere = NULL;
+  if (view->n_waiting == 0)
+    return 0;
+  if (p->how == NULL_POINTER)
+    *nowhere = 1;
+  if (p->how == ABORT)
+    abort();
+  out->n_items = (uint32_t)fall(&depth);
+  return 0;
+}
+
+static const struct lls_scheduler_vtable vtable = {
+    FIXTURE_SCHEDULER_HEAD, .create = create, .destroy = fixture_destroy,
+    .caps = fixture_caps,   .plan = plan,
+};
+
+LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
+    FIXTURE_HEAD(LLS_KIND_SCHEDULER),
+    FIXTURE_TEXTS("crashing"),
+    FIXTURE_PARAMS(params, struct params),
+    .vtable = &vtable,
+};
