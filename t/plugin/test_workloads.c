@@ -51,6 +51,13 @@ static const struct harness_policy caches[] = {
 };
 static const uint32_t pools[][2] = {{400, 100}, {60, 30}, {40, 8}, {38, 0}};
 
+/* Whole and audited workloads are long: each policy pair gets one pool, all pools come
+ * up. Small ones through all pairs are in test_conservation. */
+static uint32_t pool_of(uint32_t s, uint32_t c)
+{
+  return (s + c) % 4;
+}
+
 static struct fake_options options(uint32_t s, uint32_t c, uint32_t p, uint64_t seed)
 {
   return (struct fake_options){
@@ -80,11 +87,10 @@ static void test_every_pair_ends_everything(void **state)
 {
   (void)state;
   for (uint32_t s = 0; s < COUNT(schedulers); s++)
-    for (uint32_t c = 0; c < COUNT(caches); c++)
-      for (uint32_t p = 0; p < COUNT(pools); p++) {
-        struct fake_options o = options(s, c, p, 100 * s + 10 * c + p);
-        workload_run(&o, 40, checks_of(&o, s));
-      }
+    for (uint32_t c = 0; c < COUNT(caches); c++) {
+      struct fake_options o = options(s, c, pool_of(s, c), 100 * s + 10 * c);
+      workload_run(&o, 40, checks_of(&o, s));
+    }
 }
 
 static void test_engine_of_one_phase_and_whole_prompts(void **state)
@@ -111,7 +117,7 @@ static void test_blocks_of_one_token(void **state)
     struct fake_options o = options(s, 0, 0, s);
     o.block_tokens = 1;
     o.device_units = 641;
-    workload_run(&o, 30, checks_of(&o, s));
+    workload_run(&o, 12, checks_of(&o, s));
   }
 }
 

@@ -56,6 +56,11 @@ void backlog_changed(struct backlog *b, const struct lls_request *r)
   b->container->insert(b->self, r);
 }
 
+void backlog_many_changed(struct backlog *b)
+{
+  b->stale = true;
+}
+
 static void add_all(struct backlog *b, const struct lls_request *const *list, uint32_t n)
 {
   for (uint32_t i = 0; i < n; i++)

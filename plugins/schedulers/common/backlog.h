@@ -40,6 +40,7 @@ void backlog_free(struct backlog *);
 void backlog_add(struct backlog *, const struct lls_request *);     /* on_arrival */
 void backlog_remove(struct backlog *, const struct lls_request *);  /* on_finish */
 void backlog_changed(struct backlog *, const struct lls_request *); /* its place has */
+void backlog_many_changed(struct backlog *); /* any number of places have */
 /* Around the making of a plan. */
 void backlog_begin(struct backlog *, const struct lls_step_view *);
 void backlog_end(struct backlog *, const struct lls_plan *);

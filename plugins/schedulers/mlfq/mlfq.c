@@ -65,7 +65,6 @@ static void move(struct mlfq *m, const struct lls_request *r, uint32_t level, bo
   int64_t at = front ? --m->front : ++m->back;
   r->user[PLACE] = (uint64_t)(((int64_t)level << PLACE_BITS) + at);
   r->user[ATTAINED] = 0;
-  backlog_changed(&m->priority.waiting.backlog, r);
 }
 
 /* The smallest level whose quantum the prefill fits; the first as long as nobody knows
@@ -101,6 +100,7 @@ static void serve(struct mlfq *m, const struct lls_request *r,
     move(m, r, level + 1, true);
   else
     move(m, r, level, m->params.levels == 0);
+  backlog_changed(&m->priority.waiting.backlog, r);
 }
 
 /* From the last to the first, so that they keep their order at the front of a level. */
@@ -119,6 +119,7 @@ static void lift(struct mlfq *m, const struct lls_request *const *list, uint32_t
     if (now_ns - (int64_t)list[i]->user[SERVED] >= m->params.starve) {
       move(m, list[i], 0, true);
       list[i]->user[SERVED] = (uint64_t)now_ns;
+      backlog_many_changed(&m->priority.waiting.backlog);
     }
 }
 

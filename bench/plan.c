@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench/plan: processor time of one plan for each shipped scheduler, with 64, 1,600 and
+ * 16,000 candidates alive throughout (one that ends is followed by another), of which up
+ * to 256 are in a step. Prompts of 100 to 500 tokens, answers of 20 to 80, and memory for
+ * nine tenths of what a full batch needs, so requests come, go and are preempted all the
+ * time. Real loop and plugins on a simulated device; classes, tenants, deadlines and
+ * (perfect) predictions differ from request to request.
+ *
+ *   bench/plan [scheduler ...]
+ *
+ * Goals: p99 <= 100 us with 1,600 candidates, <= 1,500 us with 16,000.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench/bench.h"
+#include "core/loop/loop.h"
+#include "t/harness.h"
+
+#define STEPS      2000
+#define VOCABULARY 50000
+#define SEATS      256
+#define MS         INT64_C(1000000)
+
+struct load {
+  struct harness h;
+  uint64_t submitted;
+  uint32_t missing; /* requests to submit */
+  int32_t prompt[500];
+  double us[STEPS];
+};
+
+static void on_event(void *context, const struct lls_event *event)
+{
+  struct load *l = context;
+  l->missing += event->kind == LLS_EVENT_FINISHED;
+}
+
+/* The k-th request, all of it by its number, so that runs repeat. */
+static int submit(struct load *l)
+{
+  uint64_t k = l->submitted++;
+  uint32_t prompt = 100 + (uint32_t)(k * 7919 % 401), output = 20 + k * 104729 % 61;
+  for (uint32_t i = 0; i < prompt; i++)
+    l->prompt[i] = (int32_t)((k * 31 + i * 7) % VOCABULARY);
+  struct lls_submission s = harness_submission(l->prompt, prompt, output, NULL);
+  s.ignore_eos = false;
+  s.sampling.seed = output;
+  s.request_class = k % 3;
+  s.tenant = (uint32_t)(k * 31 % 100);
+  s.slo.ttft_ns = (int64_t)(100 + k * 613 % 10000) * MS;
+  s.slo.tbt_ns = k % 2 ? (int64_t)(20 + k % 80) * MS : LLS_NEVER;
+  uint64_t id;
+  return lls_loop_submit(l->h.loop, &s, &id, NULL);
+}
+
+static int64_t plan_ns_sum(const struct load *l)
+{
+  struct lls_loop_status status;
+  lls_loop_status(l->h.loop, &status);
+  return status.plan_ns_sum;
+}
+
+/* n steps; the time of each plan to us, if it is not NULL. */
+static int run(struct load *l, uint32_t n, double *us)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    for (; l->missing > 0; l->missing--) {
+      int rc = submit(l);
+      if (rc < 0)
+        return rc;
+    }
+    int64_t before = plan_ns_sum(l);
+    int rc = lls_loop_step(l->h.loop);
+    if (rc < 0)
+      return rc;
+    if (us != NULL)
+      us[i] = (double)(plan_ns_sum(l) - before) / 1e3;
+    lls_loop_events(l->h.loop, on_event, l);
+  }
+  return 0;
+}
+
+static void print(struct load *l, const char *scheduler, uint32_t candidates)
+{
+  struct lls_loop_status status;
+  lls_loop_status(l->h.loop, &status);
+  qsort(l->us, STEPS, sizeof *l->us, bench_compare);
+  uint64_t preempted = status.preempted_recompute + status.preempted_swap;
+  printf("%-8s %10u %8.1f %8.1f %8.1f %8.1f %9.2f\n", scheduler, candidates,
+         l->us[STEPS / 2], l->us[STEPS * 99 / 100], l->us[STEPS - 1],
+         (double)status.batch_sequences_sum / (double)status.steps,
+         (double)preempted / (double)status.steps);
+  if (status.plans_refused > 0)
+    printf("  %llu plans were refused\n", (unsigned long long)status.plans_refused);
+  fflush(stdout);
+}
+
+static int bench(const struct lls_sim_options *sim, const char *scheduler,
+                 uint32_t candidates)
+{
+  uint32_t seats = candidates < SEATS ? candidates / 2 : SEATS;
+  struct load *l = calloc(1, sizeof *l);
+  struct lls_error err = {0};
+  struct harness_options options = {
+      .model = LLS_SRCDIR "/etc/profiles/models/opt-13b",
+      .dummy = true,
+      .element = LLS_BF16,
+      .max_tokens = 2048,
+      .max_sequences = seats,
+      .max_requests = candidates,
+      .block_tokens = 16,
+      .device_units = 2 * seats * 20, /* a full batch of 350 tokens each needs 22 */
+      .host_units = 2 * seats * 10,
+      .scheduler = {scheduler, NULL},
+      .cache = {"paged", NULL},
+      .predictor = {"fixed", NULL},
+      .sim = sim,
+  };
+  int rc = l != NULL ? harness_open(&l->h, &options, &err) : -1;
+  if (rc < 0) {
+    fprintf(stderr, "bench/plan: %s\n", lls_error_text(&err, rc));
+    free(l);
+    return rc;
+  }
+  l->missing = candidates;
+  rc = run(l, 500, NULL); /* until who runs differs in age */
+  if (rc >= 0)
+    rc = run(l, STEPS, l->us);
+  if (rc >= 0)
+    print(l, scheduler, candidates);
+  harness_close(&l->h);
+  free(l);
+  return rc;
+}
+
+static int bench_all(const struct lls_sim_options *sim, const char *const *schedulers,
+                     size_t n)
+{
+  static const uint32_t candidates[] = {64, 1600, 16000};
+  for (size_t s = 0; s < n; s++)
+    for (size_t c = 0; c < sizeof candidates / sizeof *candidates; c++)
+      if (bench(sim, schedulers[s], candidates[c]) < 0)
+        return EXIT_FAILURE;
+  return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  static const char *const all[] = {"fcfs", "sarathi", "orca", "fastgen", "random", "rr",
+                                    "mlfq", "sjf",     "srpt", "edf",     "vtc"};
+  struct lls_profile profile;
+  struct lls_model_config config;
+  struct lls_cost_shape shape;
+  struct lls_error err = {0};
+  setenv("LLS_PLUGIN_PATH", LLS_BUILDDIR "/.libs", 0);
+  if (lls_profile_read(LLS_SRCDIR "/etc/profiles/a100-80g.ini", &profile, &err) < 0 ||
+      lls_model_config_read(LLS_SRCDIR "/etc/profiles/models/opt-13b", &config, &err) <
+          0) {
+    fprintf(stderr, "bench/plan: %s\n", err.text);
+    return EXIT_FAILURE;
+  }
+  struct lls_sim_options sim = {.memory = UINT64_C(1) << 50, .eos = 2, .name = "bench"};
+  lls_cost_shape_init(&shape, &config, 2, 2, 1);
+  lls_cost_rates_init(&sim.rates, &profile, &shape);
+  lls_profile_free(&profile);
+  printf("processor time of a plan in microseconds, %d plans\n", STEPS);
+  printf("%-8s %10s %8s %8s %8s %8s %9s\n", "policy", "candidates", "p50", "p99", "max",
+         "batch", "preempted");
+  if (argc > 1)
+    return bench_all(&sim, (const char *const *)argv + 1, (size_t)argc - 1);
+  return bench_all(&sim, all, sizeof all / sizeof *all);
+}

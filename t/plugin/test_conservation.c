@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conservation, for every scheduler over every cache: whatever the requests, the limits
+ * of the engine and the size of the memory, each request ends exactly once, all memory
+ * comes back, no plan is refused, and attention reads what was computed.
+ *
+ * LLS_WORKLOADS says how many random workloads of a few requests each pair gets.
+ */
+#include "t/tap.h"
+
+#include "t/plugin/workload.h"
+
+#define WORKLOADS 100
+#define VARIANTS  2
+
+/* As shipped, and with settings that lead to trouble. */
+static const struct harness_policy schedulers[][VARIANTS] = {
+    {{"fcfs", NULL}, {"fcfs", POLICY_PARAMETERS("preempt", "swap", "watermark", "0")}},
+    {{"sarathi", NULL},
+     {"sarathi", POLICY_PARAMETERS("preempt", "swap", "watermark", "0", "chunk", "32")}},
+    {{"orca", NULL}, {"orca", POLICY_PARAMETERS("reserve", "oracle")}},
+    {{"fastgen", NULL}, {"fastgen", POLICY_PARAMETERS("budget", "20")}},
+    {{"random", NULL},
+     {"random", POLICY_PARAMETERS("on_misfit", "skip", "watermark", "0.1")}},
+    {{"rr", NULL}, {"rr", POLICY_PARAMETERS("watermark", "0", "quantum_iters", "3")}},
+    {{"mlfq", NULL},
+     {"mlfq", POLICY_PARAMETERS("preempt", "swap", "period", "5", "starve", "10ms",
+                                "levels", "2")}},
+    {{"sjf", NULL}, {"sjf", POLICY_PARAMETERS("watermark", "0", "max_tokens", "20")}},
+    {{"srpt", NULL},
+     {"srpt", POLICY_PARAMETERS("preempt", "swap", "watermark", "0", "max_seqs", "3")}},
+    {{"edf", NULL},
+     {"edf", POLICY_PARAMETERS("evict", "on", "preempt", "swap", "watermark", "0")}},
+    {{"vtc", NULL}, {"vtc", POLICY_PARAMETERS("watermark", "0", "max_tenants", "2")}},
+};
+static const struct harness_policy caches[][VARIANTS] = {
+    {{"paged", NULL}, {"paged", POLICY_PARAMETERS("prefix_sharing", "off")}},
+    {{"contiguous", POLICY_PARAMETERS("reserve", "oracle")},
+     {"contiguous", POLICY_PARAMETERS("max_len", "100")}},
+};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static struct fake_options options(uint64_t seed)
+{
+  struct fake dice = {.random_state = seed * 1000003 + 17};
+  struct fake_options o = {
+      .block_tokens = 1u << fake_between(&dice, 0, 5),
+      .max_tokens = fake_between(&dice, 0, 2) > 0 ? 300 : fake_between(&dice, 32, 64),
+      .max_sequences = fake_between(&dice, 1, 12),
+      .max_context = 320,
+      .max_requests = fake_between(&dice, 4, 12),
+      .prefill_ns = fake_between(&dice, 0, 1) * INT64_C(100000),
+      .seed = seed,
+  };
+  uint32_t tokens = fake_between(&dice, 0, 1) ? 1200 : fake_between(&dice, 100, 400);
+  o.device_units = 2 * (tokens / o.block_tokens + 1);
+  o.host_units = fake_between(&dice, 0, 1) * fake_between(&dice, 0, o.device_units);
+  return o;
+}
+
+static void run_pair(const struct harness_policy *scheduler,
+                     const struct harness_policy *cache, uint32_t workloads)
+{
+  for (uint32_t i = 0; i < workloads; i++) {
+    struct fake_options o = options(i);
+    o.scheduler = scheduler[i % VARIANTS];
+    o.cache = cache[i / VARIANTS % VARIANTS];
+    workload_run(&o, 6, 0);
+  }
+}
+
+static void test_conservation(void **state)
+{
+  (void)state;
+  const char *wanted = getenv("LLS_WORKLOADS");
+  uint32_t workloads = wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : WORKLOADS;
+  for (uint32_t s = 0; s < COUNT(schedulers); s++)
+    for (uint32_t c = 0; c < COUNT(caches); c++)
+      run_pair(schedulers[s], caches[c], workloads);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_conservation)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
