@@ -89,6 +89,17 @@ static uint64_t digest(const int32_t *tokens, uint32_t n)
   return h;
 }
 
+static void audit_children(struct report *a)
+{
+  struct paged *m = a->m;
+  memset(m->marks, 0, m->n_blocks * sizeof *m->marks);
+  for (uint32_t b = 0; b < m->n_blocks; b++)
+    if (m->blocks[b].parent < m->n_blocks)
+      m->marks[m->blocks[b].parent]++;
+  for (uint32_t b = 0; b < m->n_blocks; b++)
+    check(a, m->marks[b] == m->blocks[b].children, "children are counted wrong", b);
+}
+
 static void audit_block(struct report *a, uint32_t b)
 {
   const struct paged *m = a->m;
@@ -208,6 +219,7 @@ int paged_audit(struct paged *m, const struct lls_sink *sink)
 {
   struct report a = {.m = m, .sink = sink};
   audit_blocks(&a);
+  audit_children(&a);
   audit_device_sequences(&a);
   audit_host_sequences(&a);
   audit_rows(&a);

@@ -61,6 +61,13 @@ uint32_t paged_take(struct paged *m)
   return b;
 }
 
+void paged_free_reusable(struct paged *m, uint32_t b)
+{
+  remove_reusable(m, b);
+  paged_unindex(m, b);
+  push_free(m, b);
+}
+
 void paged_hold(struct paged *m, uint32_t b)
 {
   if (m->blocks[b].references == 0)

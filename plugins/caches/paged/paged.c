@@ -152,15 +152,19 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
-/* What is in the index stays there for others as long as nobody needs the memory. */
+/* KEEP_PREFIX: what is in the index stays there for others as long as nobody needs the
+ * memory. KEEP_HOST keeps nothing: host blocks are in no index, nobody could find them.
+ */
 static void release(void *self, const struct lls_request *r, uint32_t flags)
 {
   struct paged *m = self;
   struct sequence *s = sequence_of(m, r);
-  (void)flags;
   if (s == NULL)
     return;
+  const struct sequence before = *s;
   paged_drop(m, s);
+  if (!(flags & LLS_KEEP_PREFIX))
+    paged_forget(m, &before);
   s->admitted = false;
 }
 
@@ -295,26 +299,10 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   return 0;
 }
 
-/* Who holds a block holds the blocks before it too (invariant 2), so the shared ones come
- * first and bisection finds where they end: the core asks for every request, every step.
- */
-static uint32_t shared_blocks(const struct paged *m, const struct sequence *s)
-{
-  uint32_t low = 0, high = s->held;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (m->blocks[block_at(m, s, middle)].references > 1)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 static void describe_device(const struct paged *m, const struct sequence *s,
                             struct lls_cache_info *out)
 {
-  uint32_t shared = shared_blocks(m, s);
+  uint32_t shared = paged_shared_blocks(m, s);
   out->residency = LLS_RESIDENT_DEVICE;
   out->form = LLS_FORM_KV;
   out->device_units = 2 * s->held;
@@ -383,6 +371,22 @@ static int forms(void *self, struct lls_form_info *out, size_t max)
     return 0;
   out[0] = (struct lls_form_info){.form = LLS_FORM_KV, .ratio = 1};
   return 1;
+}
+
+static int victims(void *self, uint64_t *requests, size_t max)
+{
+  return paged_victims(self, requests, max);
+}
+
+static int peers(void *self, uint32_t block, uint64_t *requests, size_t max)
+{
+  return paged_peers(self, block, requests, max);
+}
+
+/* What can be taken before any block that is kept for its contents goes. */
+static uint32_t headroom(void *self)
+{
+  return 2 * ((const struct paged *)self)->n_free;
 }
 
 static void stats(void *self, const struct lls_sink *sink)
@@ -461,6 +465,9 @@ static const struct lls_cache_vtable vtable = {
     .audit = audit,
     .prefix = prefix,
     .forms = forms,
+    .victims = victims,
+    .peers = peers,
+    .headroom = headroom,
     .stats = stats,
     .reconfigure = reconfigure,
     .export_state = export_state,

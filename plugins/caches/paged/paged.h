@@ -38,6 +38,7 @@ struct block {
   uint32_t previous, next; /* in the reusable list; next alone in the free stack */
   uint32_t parent;         /* block or ROOT; NIL = not in the index */
   uint32_t bucket_next;    /* in the index */
+  uint32_t children;       /* blocks in the index whose parent it is */
 };
 
 enum place { NOWHERE, ON_DEVICE, ON_HOST };
@@ -131,6 +132,7 @@ static inline uint32_t block_at(const struct paged *m, const struct sequence *s,
 /* A block to write to; there must be one available. */
 uint32_t paged_take(struct paged *);
 void paged_hold(struct paged *, uint32_t block);
+void paged_free_reusable(struct paged *, uint32_t block); /* it leaves the index */
 void paged_let_go(struct paged *, uint32_t block);
 uint32_t paged_take_host(struct paged *);
 void paged_free_host(struct paged *, uint32_t block);
@@ -144,6 +146,9 @@ uint32_t paged_prefix(struct paged *, struct sequence *, const struct lls_reques
                       bool take);
 void paged_index(struct paged *, struct sequence *, const struct lls_request *);
 void paged_unindex(struct paged *, uint32_t block);
+/* Frees blocks of a sequence that has just been dropped which nobody else holds and no
+ * other block of the index comes after; s is what it was before. */
+void paged_forget(struct paged *, const struct sequence *s);
 uint32_t paged_find(const struct paged *, uint32_t parent, const int32_t *tokens);
 
 /* ---- sequence.c: what is done to one sequence */
@@ -155,6 +160,11 @@ int paged_swap_out(struct paged *, struct sequence *);
 int paged_export(struct paged *, struct lls_blob *);
 /* Leaves the manager in disorder when it fails: make it empty again. */
 int paged_import(struct paged *, const struct lls_blob *);
+
+/* ---- holders.c: who has what (K15); how many, at most max */
+int paged_victims(struct paged *, uint64_t *requests, size_t max);
+int paged_peers(struct paged *, uint32_t unit, uint64_t *requests, size_t max);
+uint32_t paged_shared_blocks(const struct paged *, const struct sequence *);
 
 /* ---- audit.c */
 int paged_audit(struct paged *, const struct lls_sink *);

@@ -44,6 +44,8 @@ static void insert(struct paged *m, uint32_t b, uint32_t parent, const int32_t *
   set(m, &m->blocks[b].parent, parent);
   set(m, &m->blocks[b].bucket_next, *bucket);
   set(m, bucket, b);
+  if (parent != ROOT)
+    set(m, &m->blocks[parent].children, m->blocks[parent].children + 1);
 }
 
 /* contents stay as they are: if this is rolled back they are needed again, and nobody
@@ -54,6 +56,9 @@ void paged_unindex(struct paged *m, uint32_t b)
   while (*link != b)
     link = &m->blocks[*link].bucket_next;
   set(m, link, m->blocks[b].bucket_next);
+  uint32_t parent = m->blocks[b].parent;
+  if (parent != ROOT)
+    set(m, &m->blocks[parent].children, m->blocks[parent].children - 1);
   set(m, &m->blocks[b].parent, NIL);
 }
 
@@ -131,5 +136,17 @@ void paged_index(struct paged *m, struct sequence *s, const struct lls_request *
       paged_put(m, s, i, known);
       paged_let_go(m, own);
     }
+  }
+}
+
+void paged_forget(struct paged *m, const struct sequence *s)
+{
+  if (s->place != ON_DEVICE)
+    return;
+  for (uint32_t i = s->held; i-- > 0;) {
+    uint32_t b = block_at(m, s, i);
+    const struct block *block = &m->blocks[b];
+    if (block->references == 0 && block->parent != NIL && block->children == 0)
+      paged_free_reusable(m, b);
   }
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STATE_VERSION 1
+#define STATE_VERSION 2
 
 struct pool { /* equal in both */
   uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, n_rows, row_blocks;
