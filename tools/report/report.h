@@ -37,7 +37,7 @@ enum lls_outcome_status {
   LLS_OUTCOME_RUNNING,
   LLS_OUTCOME_COMPLETED,
   LLS_OUTCOME_FAILED,    /* refused by the server or broken off: a miss */
-  LLS_OUTCOME_CANCELLED, /* by the client, as the load wants it: in no attainment */
+  LLS_OUTCOME_CANCELLED, /* or read slowly, as the load wants it: in no attainment */
 };
 
 /* What happened to one request. Times are ns after the load began, as arrivals are. */

@@ -1,0 +1,189 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# llmserve-bench against llmserve with the demo model, and against a front end whose step
+# loop is a fake: what it counts, what it does to a server, and what it says when it can't.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../api";
+use LlmServer;
+use File::Temp qw(tempdir);
+use IO::Socket::INET;
+use JSON::PP;
+use Test::More;
+
+my $dir = tempdir(CLEANUP => 1);
+my $runs = 0;
+
+sub slurp {
+    my ($path) = @_;
+    open my $file, '<', $path or return '';
+    local $/;
+    return scalar(<$file>) // '';
+}
+
+# Starts the tool; its process id, and where its output goes.
+sub start {
+    my (@arguments) = @_;
+    my $name = "$dir/" . ++$runs;
+    my $pid = fork // die "fork: $!";
+    if ($pid == 0) {
+        open STDOUT, '>', "$name.out";
+        open STDERR, '>', "$name.err";
+        alarm 120;    # a hanging tool is a failing test
+        exec LlmServer::built('llmserve-bench'), @arguments or die "exec: $!";
+    }
+    return { pid => $pid, name => $name };
+}
+
+sub result {
+    my ($run) = @_;
+    waitpid $run->{pid}, 0;
+    my %got = (status => ($? & 127) ? "signal $?" : $? >> 8, out => slurp("$run->{name}.out"),
+        err => slurp("$run->{name}.err"));
+    $got{json} = eval { decode_json(slurp("$run->{name}.json")) };
+    return \%got;
+}
+
+# A run against the server, with its JSON.
+sub arguments {
+    my ($server, @more) = @_;
+    return ('--base-url', "http://$server->{address}", '--result-dir', $dir,
+        '--result-filename', ($runs + 1) . '.json', @more);
+}
+
+sub bench { return result(start(arguments(@_))) }
+
+# ---- llmserve itself --------------------------------------------------------------------
+{
+    my $demo   = LlmServer::source('share/demo-model');
+    my $server = LlmServer->serve("[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n");
+    my @short  = qw(--random-input-len 20 --random-output-len 6 --ignore-eos);
+
+    my $got = bench($server, @short, qw(--num-prompts 12 --max-concurrency 3 --slo-ttft 60s
+        --realtime-share 0.5 --best-effort-share 0.5 --save-detailed --num-warmups 2 --metadata colour=blue));
+    my $json = $got->{json};
+    is $got->{status}, 0, 'a run ends well';
+    like $got->{out}, qr/^Successful requests: +12 +$/m, 'with its table';
+    is $got->{err}, '', 'and nothing else';
+    is $json->{completed}, 12, 'all are answered';
+    is $json->{total_input_tokens}, 240, 'prompt tokens';
+    is $json->{total_output_tokens}, 72, 'generated tokens, of the usage';
+    is_deeply $json->{output_lens}, [(6) x 12], 'each with its own';
+    cmp_ok $json->{max_concurrent_requests}, '<=', 3, 'no more at a time than allowed';
+    cmp_ok $json->{connections}, '<=', 3, 'over connections that are used again';
+    is $json->{model_id}, 'demo-model', 'the model is found';
+    is $json->{max_concurrency}, 3, 'what was asked for is noted';
+    is $json->{colour}, 'blue', 'and metadata';
+    is $json->{slo_attainment}{issued}, 12, 'attainment is of all issued';
+    is_deeply [sort keys %{ $json->{slo_attainment_by_class} }], [qw(best_effort realtime)], 'by class';
+    is $json->{slo_attainment_by_class}{realtime}{ttft}, 1, 'and kind';
+    is scalar(grep { $_ <= 0 } @{ $json->{ttfts} }), 0, 'no first token before its request';
+
+    $got = bench($server, @short, qw(--num-prompts 4 --backend openai-chat));
+    is $got->{json}{completed}, 4, 'chats are answered';
+    is $got->{json}{total_output_tokens}, 24, 'with the tokens asked for';
+
+    $got = bench($server, qw(--num-prompts 4 --random-input-len 20 --max-tokens bound --output-len 5 --max-new-tokens 900 --ignore-eos));
+    is $got->{json}{completed}, 4, 'hanging up after the true length is an end';
+    is $got->{json}{total_output_tokens}, 20, 'at that length';
+    ok $server->metric_becomes('llmserve_generations_live', 0), 'the server is rid of them';
+
+    $got = bench($server, @short, qw(--num-prompts 8 --cancel-fraction 1 --cancel-after 2 --random-output-len 500));
+    is $got->{json}{cancelled}, 8, 'cancelled on purpose';
+    is $got->{json}{failed}, 0, 'is no failure';
+    is $got->{json}{slo_attainment}{issued}, 0, 'and in no attainment';
+    $got = bench($server, @short, qw(--num-prompts 8 --cancel-fraction 1 --cancel-after 0 --random-output-len 500));
+    is $got->{json}{cancelled}, 8, 'cancelled at once';
+    ok $server->metric_becomes('llmserve_generations_live', 0), 'who leaves is forgotten';
+
+    $got = bench($server, @short, qw(--num-prompts 2 --slow-fraction 1 --slow-rate 20000));
+    is $got->{json}{cancelled}, 2, 'slow readers come to their end, and are not measured';
+
+    $got = bench($server, qw(--num-prompts 3 --random-input-len 5000));
+    is $got->{status}, 1, 'no answer at all is a failure';
+    is $got->{json}{failed}, 3, 'counted';
+    like join('', keys %{ $got->{json}{failures} }), qr/^HTTP 400: /, 'by its kind';
+
+    $got = bench($server, qw(--max-concurrency 2 --num-prompts 1000 --random-input-len 20
+        --random-output-len 400 --ignore-eos --stop-after 500ms));
+    is $got->{status}, 0, 'a run may be stopped by the clock';
+    cmp_ok $got->{json}{issued}, '<', 1000, 'before its end';
+    is $got->{json}{failed}, 0, 'and what runs then is no failure';
+
+    my @sweep = ('--base-url', "http://$server->{address}", '--result-dir', "$dir/sweep", @short,
+        qw(--num-prompts 4 --goodput ttft:60000 --sweep request-rate=20,40 --num-runs 2));
+    $got = result(start(@sweep));
+    is $got->{status}, 0, 'a sweep';
+    like $got->{out}, qr/^request-rate=20 .*^request-rate=40 /ms, 'has a row for each point';
+    my $one = decode_json(slurp("$dir/sweep/request-rate=20_seed=0.json"));
+    is $one->{completed}, 4, 'and a file for each run';
+    my $before = (stat "$dir/sweep/request-rate=40_seed=1.json")[1];
+    unlink "$dir/sweep/request-rate=20_seed=1.json";
+    $got = result(start(@sweep));
+    is $got->{status}, 0, 'again';
+    ok -e "$dir/sweep/request-rate=20_seed=1.json", 'runs what is missing';
+    is((stat "$dir/sweep/request-rate=40_seed=1.json")[1], $before, 'and that only');
+
+    $got = result(start('--base-url', "http://$server->{address}", '--result-dir', "$dir/find", @short,
+            qw(--num-prompts 3 --goodput ttft:60000 --find-rate 0.9 --find-rate-low 50 --find-rate-high 100)));
+    like $got->{out}, qr/^90 % is still attained at 100 req\/s/m, 'the search for a rate';
+
+    # It dies with requests under way: those fail, nothing hangs, nothing is lost.
+    my $run = start(arguments($server, qw(--num-prompts 40 --max-concurrency 4 --random-input-len 20
+        --random-output-len 300 --ignore-eos)));
+    $server->metric_becomes('vllm:num_requests_running{model_name="demo-model",engine="0"}', 4);
+    kill 'KILL', $server->{pid};
+    $server->wait_for_end;
+    $got = result($run);
+    like $got->{status}, qr/^[01]$/, 'a server that dies is survived';
+    is $got->{json}{completed} + $got->{json}{failed}, 40, 'every request has an end';
+    cmp_ok $got->{json}{failed}, '>', 0, 'some of them bad';
+    like join(' ', keys %{ $got->{json}{failures} }), qr/connection/i, 'whose kind is told';
+
+    my $nobody = result(start('--base-url', "http://$server->{address}", '--num-prompts', 1));
+    is $nobody->{status}, 1, 'nobody there';
+    like $nobody->{err}, qr/^llmserve-bench: http:\/\/\S+: connection refused$/i, 'is said in a sentence';
+}
+
+# ---- a fake step loop: fates by request id ------------------------------------------------
+{
+    my $server = LlmServer->fake(idle => 30);
+    my @some   = qw(--num-prompts 4 --random-input-len 9 --random-output-len 5 --ignore-eos);
+    my $got    = bench($server, @some, qw(--request-id-prefix fail-));
+    is $got->{json}{failed}, 4, 'an error inside a stream is a failure';
+    $got = bench($server, @some, qw(--request-id-prefix reject-));
+    is $got->{json}{failed}, 4, 'a refusal too';
+    $got = bench($server, @some, qw(--request-id-prefix hold- --timeout 300ms));
+    is_deeply $got->{json}{failures}, { 'timed out' => 4 }, 'and what never comes';
+    $got = bench($server, @some, qw(--request-rate 10 --arrivals uniform));
+    is $got->{json}{completed}, 4, 'connections that the server has closed meanwhile are made anew';
+    cmp_ok $got->{json}{connections}, '>=', 3, 'as they had to be';
+    is $server->stop, 0, 'the server ends well';
+}
+
+# ---- usage --------------------------------------------------------------------------------
+{
+    my $got = result(start('--help'));
+    is $got->{status}, 0, '--help';
+    like $got->{out}, qr/--\Q$_\E/, "  has --$_"
+        for qw(request-rate burstiness max-concurrency num-prompts dataset-name goodput sweep cancel-fraction);
+    my @bad = (
+        ['--request-rat', 3]             => qr/did you mean --request-rate/,
+        ['--request-rate', 'x']          => qr/--request-rate: expected/,
+        ['--port', 'x']                  => qr/--port: expected/,
+        ['--goodput', 'speed:3']         => qr/--goodput: expected/,
+        ['--header', 'x']                => qr/--header: expected/,
+        ['--extra-body', '[]']           => qr/--extra-body: expected/,
+        ['--base-url', 'https://x']      => qr/--base-url: expected http/,
+        ['--trace', '/nowhere.csv']      => qr/\/nowhere.csv: cannot be read/,
+        ['--sweep', 'colour=1']          => qr/unknown option --colour/,
+        ['stray']                        => qr/'stray'/,
+    );
+    while (my ($arguments, $sentence) = splice @bad, 0, 2) {
+        $got = result(start(@$arguments));
+        is $got->{status}, 2, "bad usage: @$arguments";
+        like $got->{err}, $sentence, '  is told what is wrong';
+    }
+}
+done_testing;

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of llmserve-bench's options. Names and meanings are those of vLLM's
+ * `bench serve` where it has them. */
+#include "tools/bench/options.h"
+
+#define HOUR_NS (3600.0 * 24 * LLS_NS_PER_S)
+
+#define INT(member, fallback, least, most, unit, ...)                                    \
+  LLS_PARAM_INT(struct lls_bench_options, member, fallback, least, most, unit,           \
+                __VA_ARGS__)
+#define REAL(member, fallback, least, most, ...)                                         \
+  LLS_PARAM_FLOAT(struct lls_bench_options, member, fallback, least, most, "",           \
+                  __VA_ARGS__)
+#define TEXT(member, fallback, ...)                                                      \
+  LLS_PARAM_STRING(struct lls_bench_options, member, fallback, __VA_ARGS__)
+#define FLAG(member, fallback, ...)                                                      \
+  LLS_PARAM_BOOL(struct lls_bench_options, member, fallback, __VA_ARGS__)
+#define TIME(member, fallback, ...)                                                      \
+  LLS_PARAM_DURATION(struct lls_bench_options, member, fallback, 0, HOUR_NS, __VA_ARGS__)
+#define CHOICE(member, fallback, choices, ...)                                           \
+  LLS_PARAM_CHOICE(struct lls_bench_options, member, fallback, choices, __VA_ARGS__)
+#define LIST(member_name, ...)                                                           \
+  {                                                                                      \
+    .name = #member_name, .type = LLS_TYPE_STRING, .flags = LLS_OPTION_LIST,             \
+    .offset = offsetof(struct lls_bench_options, member_name), .default_value = "",      \
+    .unit = "", .sentence = __VA_ARGS__                                                  \
+  }
+#define AUTO .flags = LLS_PARAM_AUTO
+#define SAMPLING(name)                                                                   \
+  REAL(name, "auto", -100, 1e9, "sent with each request if set", AUTO)
+
+static const struct lls_param params[] = {
+    CHOICE(backend, "openai", "openai|vllm|openai-chat",
+           "openai and vllm: /v1/completions; openai-chat: /v1/chat/completions"),
+    TEXT(base_url, "", "http://HOST:PORT[/PREFIX] in place of --host and --port"),
+    TEXT(host, "127.0.0.1", "the server"),
+    INT(port, "8000", 1, 65535, "", "its port"),
+    TEXT(endpoint, "auto", "path; auto: as --backend says"),
+    LIST(header, "more headers, NAME=VALUE, such as Authorization=\"Bearer KEY\""),
+    TEXT(model, "auto", "its name in requests; auto: the first of /v1/models"),
+    TEXT(served_model_name, "", "the name in requests where --model is for the results"),
+    INT(ready_check_timeout_sec, "0", 0, 86400, "s",
+        "wait so long for a server that is not there yet"),
+
+    INT(max_concurrency, "auto", 1, 1000000, "requests",
+        "at most so many at a time; with --request-rate inf this is a closed loop of so "
+        "many clients",
+        AUTO),
+    INT(num_warmups, "0", 0, 100000, "requests",
+        "sent before, one after the other, and not counted"),
+    TIME(timeout, "6h", "a request that takes longer has failed"),
+    TIME(stop_after, "auto",
+         "stop after so long: what is still running is hung up and not counted", AUTO),
+    CHOICE(max_tokens, "exact", "exact|bound",
+           "exact: ask for the answer's true length, as vLLM's tool does; bound: ask for "
+           "--max-new-tokens and hang up after the true length, so that no scheduler is "
+           "told"),
+    FLAG(ignore_eos, "false", "ask the server to go on past the end of the text"),
+    INT(vocab_size, "auto", 2, 16777216, "tokens",
+        "random prompts are of ids below; auto: --tokenizer's, else 256", AUTO),
+    FLAG(send_slo, "true",
+         "send class, priority and slo with requests that have them (llmserve reads "
+         "them)"),
+    SAMPLING(temperature),
+    SAMPLING(top_p),
+    SAMPLING(top_k),
+    SAMPLING(min_p),
+    SAMPLING(frequency_penalty),
+    SAMPLING(presence_penalty),
+    SAMPLING(repetition_penalty),
+    INT(logprobs, "auto", 0, 100, "", "sent with each request if set", AUTO),
+    TEXT(extra_body, "", "a JSON object whose members are put into each request"),
+    TEXT(request_id_prefix, "bench-", "of the x-request-id"),
+
+    REAL(cancel_fraction, "0", 0, 1, "share of requests that hang up early"),
+    INT(cancel_after, "1", 0, 1000000, "tokens",
+        "when they do; 0: as soon as the request is sent"),
+    REAL(slow_fraction, "0", 0, 1, "share of requests that read slowly"),
+    INT(slow_rate, "200", 1, 1000000000, "bytes/s", "how slowly"),
+
+    LIST(goodput,
+         "what a good request is: KEY:MS for ttft, tpot, e2el, itl_p99 or itl_max; "
+         "without it, the requests' own SLOs"),
+    TEXT(metric_percentiles, "99", "more percentiles, such as 95,99.9"),
+    TIME(warm_up, "0", "what starts in the first part of the run is left out"),
+    FLAG(save_result, "false", "write the JSON to --result-dir"),
+    FLAG(save_detailed, "false", "and a list of each request's numbers in it"),
+    TEXT(result_filename, "",
+         "its name; else LABEL-RATEqps[-concurrencyN]-MODEL-YYYYmmdd-HHMMSS.json"),
+    TEXT(label, "", "name of this run in results; else the backend's"),
+    LIST(metadata, "more members of the JSON, KEY=VALUE"),
+    FLAG(disable_tqdm, "false",
+         "no progress bar; there is none anyway but on a terminal"),
+    FLAG(help, "false", "show this"),
+    FLAG(version, "false", "show the version"),
+};
+
+const struct lls_option_group lls_bench_option_group = {
+    .title = "Load over HTTP",
+    .table = {.params = params,
+              .n = sizeof params / sizeof *params,
+              .size = sizeof(struct lls_bench_options)},
+};

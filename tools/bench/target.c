@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where requests go, and what is the same in all of them. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/address.h"
+#include "core/tokenizer/tokenizer.h"
+#include "tools/bench/bench.h"
+
+#define RETRY_MS        200
+#define ANSWER_MS       10000 /* for /v1/models; a server that hangs is not ready */
+#define DEFAULT_VOCAB   256   /* ids that every vocabulary has */
+#define FIRST_RANDOM_ID 4     /* above what BOS, EOS and padding usually are */
+
+/* ---- the address ------------------------------------------------------------------- */
+
+struct target {
+  char host[256], port[8], prefix[256];
+};
+
+/* "http://HOST:PORT/PREFIX" */
+static int parse_url(const char *url, struct target *t, struct lls_error *err)
+{
+  static const char scheme[] = "http://";
+  if (strncmp(url, scheme, sizeof scheme - 1) != 0)
+    return lls_fail(err, -EINVAL,
+                    "--base-url: expected http://HOST:PORT, found '%s' (for https put a "
+                    "TLS proxy before it)",
+                    url);
+  const char *begin = url + sizeof scheme - 1, *slash = strchr(begin, '/'), *port;
+  char address[256 + 8];
+  size_t length = slash != NULL ? (size_t)(slash - begin) : strlen(begin);
+  snprintf(address, sizeof address, "%.*s", (int)length, begin);
+  if (lls_address_split(address, t->host, &port) == 0)
+    snprintf(t->port, sizeof t->port, "%s", port);
+  else
+    snprintf(t->host, sizeof t->host, "%.255s", address);
+  snprintf(t->prefix, sizeof t->prefix, "%s", slash != NULL ? slash : "");
+  length = strlen(t->prefix);
+  if (length > 0 && t->prefix[length - 1] == '/')
+    t->prefix[length - 1] = '\0';
+  return t->host[0] != '\0' ? 0
+                            : lls_fail(err, -EINVAL, "--base-url: '%s' has no host", url);
+}
+
+static int set_target(struct lls_bench *b, struct target *t, struct lls_error *err)
+{
+  const struct lls_bench_options *o = b->options;
+  int rc = 0;
+  *t = (struct target){.port = "80"};
+  if (o->base_url[0] != '\0') {
+    rc = parse_url(o->base_url, t, err);
+  } else {
+    snprintf(t->host, sizeof t->host, "%s", o->host);
+    snprintf(t->port, sizeof t->port, "%lld", (long long)o->port);
+  }
+  b->chat =
+      o->backend == LLS_BACKEND_OPENAI_CHAT || strstr(o->endpoint, "/chat/") != NULL;
+  const char *endpoint = strcmp(o->endpoint, "auto") != 0 ? o->endpoint
+                         : b->chat                        ? "/v1/chat/completions"
+                                                          : "/v1/completions";
+  bool v6 = strchr(t->host, ':') != NULL;
+  snprintf(b->host, sizeof b->host, "%s%.200s%s:%s", v6 ? "[" : "", t->host,
+           v6 ? "]" : "", t->port);
+  snprintf(b->path, sizeof b->path, "%s%.250s", t->prefix, endpoint);
+  snprintf(b->models, sizeof b->models, "%s/v1/models", t->prefix);
+  return rc;
+}
+
+static int set_headers(struct lls_bench *b, struct lls_error *err)
+{
+  const char *at = b->options->header;
+  size_t length, used = 0;
+  for (const char *line; (line = lls_option_next(&at, &length)) != NULL;) {
+    const char *equals = memchr(line, '=', length);
+    if (equals == NULL || equals == line || memchr(line, '\r', length) != NULL)
+      return lls_fail(err, -EINVAL, "--header: expected NAME=VALUE, found '%.*s'",
+                      (int)length, line);
+    used += (size_t)snprintf(b->headers + used, sizeof b->headers - used,
+                             "%.*s: %.*s\r\n", (int)(equals - line), line,
+                             (int)(length - (size_t)(equals + 1 - line)), equals + 1);
+    if (used >= sizeof b->headers)
+      return lls_fail(err, -EINVAL, "--header: more than %zu bytes", sizeof b->headers);
+  }
+  return 0;
+}
+
+/* ---- members of all requests ------------------------------------------------------- */
+
+static int set_sampling(struct lls_bench *b, struct lls_error *err)
+{
+  const struct lls_bench_options *o = b->options;
+  const struct {
+    const char *name;
+    double value;
+  } rows[] = {
+      {"temperature", o->temperature},
+      {"top_p", o->top_p},
+      {"min_p", o->min_p},
+      {"frequency_penalty", o->frequency_penalty},
+      {"presence_penalty", o->presence_penalty},
+      {"repetition_penalty", o->repetition_penalty},
+  };
+  b->sampling = json_object();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (!isnan(rows[i].value))
+      json_object_set_new(b->sampling, rows[i].name, json_real(rows[i].value));
+  if (!isnan(o->top_k))
+    json_object_set_new(b->sampling, "top_k", json_integer((json_int_t)o->top_k));
+  if (o->logprobs != LLS_NEVER && b->chat) {
+    json_object_set_new(b->sampling, "logprobs", json_true());
+    json_object_set_new(b->sampling, "top_logprobs", json_integer(o->logprobs));
+  } else if (o->logprobs != LLS_NEVER) {
+    json_object_set_new(b->sampling, "logprobs", json_integer(o->logprobs));
+  }
+  if (o->ignore_eos)
+    json_object_set_new(b->sampling, "ignore_eos", json_true());
+  if (o->extra_body[0] == '\0')
+    return 0;
+  json_error_t why;
+  json_t *extra = json_loads(o->extra_body, JSON_REJECT_DUPLICATES, &why);
+  int rc =
+      json_is_object(extra) && json_object_update(b->sampling, extra) == 0 ? 0 : -EINVAL;
+  json_decref(extra);
+  return rc == 0
+             ? 0
+             : lls_fail(err, rc, "--extra-body: expected a JSON object: %s", why.text);
+}
+
+static int set_vocabulary(struct lls_bench *b, struct lls_error *err)
+{
+  const char *folder = b->workload_options->tokenizer;
+  struct lls_tokenizer *tokenizer;
+  b->id_high = DEFAULT_VOCAB;
+  if (b->options->vocab_size != LLS_NEVER) {
+    b->id_high = (int32_t)b->options->vocab_size;
+  } else if (folder[0] != '\0') {
+    int rc = lls_tokenizer_load(folder, &tokenizer, err);
+    if (rc < 0)
+      return rc;
+    b->id_high = (int32_t)lls_tokenizer_size(tokenizer);
+    lls_tokenizer_free(tokenizer);
+  }
+  b->id_low = b->id_high > 2 * FIRST_RANDOM_ID ? FIRST_RANDOM_ID : 0;
+  return 0;
+}
+
+int lls_bench_open(struct lls_bench *b, const struct lls_bench_options *o,
+                   const struct lls_workload_options *workload, struct lls_error *err)
+{
+  struct target target;
+  *b = (struct lls_bench){.options = o, .workload_options = workload};
+  uv_loop_init(&b->uv);
+  int rc = set_target(b, &target, err);
+  if (rc == 0)
+    rc = set_headers(b, err);
+  if (rc == 0)
+    rc = set_sampling(b, err);
+  if (rc == 0)
+    rc = set_vocabulary(b, err);
+  if (rc == 0)
+    rc = lls_client_create(&b->uv, target.host, target.port, &b->client, err);
+  if (rc < 0)
+    lls_bench_close(b);
+  return rc;
+}
+
+void lls_bench_close(struct lls_bench *b)
+{
+  if (b->client != NULL)
+    lls_client_close(b->client);
+  uv_run(&b->uv, UV_RUN_DEFAULT);
+  lls_client_free(b->client);
+  json_decref(b->sampling);
+  uv_loop_close(&b->uv);
+}
+
+/* ---- is it there? ------------------------------------------------------------------ */
+
+struct probe {
+  struct lls_fetch fetch;
+  uv_timer_t timer;
+  int status;
+  bool over; /* and the timer closed */
+};
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+  struct probe *probe = timer->data;
+  probe->over = true;
+}
+
+static void on_probe_end(struct lls_fetch *fetch, int status)
+{
+  struct probe *probe = fetch->context;
+  probe->status = status;
+  uv_close((uv_handle_t *)&probe->timer, on_timer_closed);
+}
+
+static void on_probe_timeout(uv_timer_t *timer)
+{
+  struct probe *probe = timer->data;
+  lls_fetch_cancel(&probe->fetch);
+  on_probe_end(&probe->fetch, -ETIMEDOUT);
+}
+
+/* One GET of /v1/models; the first model's id if --model doesn't say one. */
+static int ask_models(struct lls_bench *b, struct lls_error *err)
+{
+  struct probe probe = {.fetch = {.context = &probe, .on_end = on_probe_end}};
+  lls_text_printf(&probe.fetch.request, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n",
+                  b->models, b->host, b->headers);
+  uv_timer_init(&b->uv, &probe.timer);
+  probe.timer.data = &probe;
+  uv_timer_start(&probe.timer, on_probe_timeout, ANSWER_MS, 0);
+  lls_fetch_send(b->client, &probe.fetch);
+  while (!probe.over)
+    uv_run(&b->uv, UV_RUN_ONCE);
+  json_t *reply = json_loadb(probe.fetch.body.length > 0 ? probe.fetch.body.data : "",
+                             probe.fetch.body.length, 0, NULL);
+  const char *id = json_string_value(
+      json_object_get(json_array_get(json_object_get(reply, "data"), 0), "id"));
+  int rc = probe.status;
+  if (rc < 0)
+    lls_fail(err, rc, "http://%s: %s", b->host, strerror(-rc));
+  else if (id == NULL && b->model[0] == '\0')
+    rc = lls_fail(err, -EPROTO,
+                  "http://%s%s: status %u and no model in the answer: is this an OpenAI "
+                  "server? Else set --model",
+                  b->host, b->models, probe.fetch.status);
+  else if (b->model[0] == '\0')
+    snprintf(b->model, sizeof b->model, "%s", id);
+  json_decref(reply);
+  lls_text_free(&probe.fetch.body);
+  lls_text_free(&probe.fetch.request);
+  return rc;
+}
+
+int lls_bench_reach(struct lls_bench *b, struct lls_error *err)
+{
+  const struct lls_bench_options *o = b->options;
+  const char *named = o->served_model_name[0] != '\0' ? o->served_model_name
+                      : strcmp(o->model, "auto") != 0 ? o->model
+                                                      : "";
+  uint64_t until = uv_hrtime() / 1000000 + 1000 * (uint64_t)o->ready_check_timeout_sec;
+  snprintf(b->model, sizeof b->model, "%s", named);
+  for (;;) {
+    int rc = ask_models(b, err);
+    if (rc == 0 || uv_hrtime() / 1000000 + RETRY_MS > until)
+      return rc;
+    uv_sleep(RETRY_MS);
+  }
+}
