@@ -92,7 +92,13 @@ sub all_at_once {
 
 # Chunks of a few tokens, and a cache too small for all: who shares a step, how a prompt is
 # cut and who is preempted must not show.
-for my $policy ("[plugins]\nscheduler = sarathi\n[scheduler.sarathi]\nchunk = 32\n", "[plugins]\nscheduler = fcfs\n") {
+my $swapping = "host_memory = 1MiB\n";
+for my $policy (
+    "[plugins]\nscheduler = sarathi\n[scheduler.sarathi]\nchunk = 32\n",
+    "[plugins]\nscheduler = fcfs\n",
+    "$swapping\[plugins]\nscheduler = mlfq\n[scheduler.mlfq]\npreempt = swap\nmax_seqs = 64\nquantum = 1ms\n",
+    "[plugins]\nscheduler = srpt\ncache = contiguous\n[cache.contiguous]\nreserve = pow2\nmax_len = 128\n",
+) {
     my $server = LlmServer->serve("[model]\npath = $stories\n$engine\[cache]\ndevice_memory = 1MiB\n$policy");
     my ($name) = $policy =~ /scheduler = (\w+)/;
     my @ids  = all_at_once($server, 4);
