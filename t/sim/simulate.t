@@ -122,6 +122,23 @@ subtest 'bad input is named with its line' => sub {
   like($err, qr/the model does not fit: it needs \d+ MiB of weights/);
 };
 
+subtest 'where two schedulers part' => sub {
+  # A's prompt, then B's: fcfs stops A's decode for it, sarathi does both in one step.
+  my $trace = write_file('part.csv',
+                         "arrival_s,prompt_tokens,output_tokens\n0,40,5\n0.005,50,4\n");
+  simulate(@tiny, '--trace', $trace, '--record', "$folder/fcfs.log");
+  like(read_file("$folder/fcfs.log"),
+       qr/^A 1 0 40 \d+ 0 0 0\nP 0 r1:40\nA 2 5000000 50 .*\nP 1000\d+ r2:50\n/);
+  my $same = simulate(@tiny, '--trace', $trace, '--against', "$folder/fcfs.log");
+  is_deeply($same->{decisions}, {alike => 6, parted => JSON::PP::false}, 'not from itself');
+  my $other = simulate(@tiny, '--trace', $trace, '--against', "$folder/fcfs.log", '--set',
+                       'plugins.scheduler=sarathi');
+  ok($other->{decisions}{parted}, 'fcfs and sarathi');
+  is($other->{decisions}{alike}, 1);
+  is($other->{decisions}{there}, 'r2:50');
+  is($other->{decisions}{here}, 'r1:1 r2:50');
+};
+
 subtest 'policies side by side' => sub {
   my @configs = map {
     write_file("$_.ini", "[plugins]\nscheduler = $_\n[cache]\ndevice_memory = 96KiB\n" .

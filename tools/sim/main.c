@@ -60,7 +60,9 @@ static int write_json(const struct tool *t, const struct lls_sim_result *result,
                       struct lls_error *err)
 {
   json_t *json = lls_report_json(result->report, header, t->sim.save_detailed);
-  if (json == NULL || json_object_set(json, "machine", result->machine) < 0) {
+  if (json == NULL || json_object_set(json, "machine", result->machine) < 0 ||
+      (result->decisions != NULL &&
+       json_object_set(json, "decisions", result->decisions) < 0)) {
     json_decref(json);
     return lls_fail(err, -ENOMEM, "no memory for the report");
   }

@@ -35,6 +35,11 @@ static const struct lls_param params[] = {
     LLS_PARAM_INT(options, max_concurrency, "0", 0, 1 << 20, "requests",
                   "most requests under way at once; 0 is no limit"),
     LLS_PARAM_STRING(options, json, "", "write the report there"),
+    LLS_PARAM_STRING(options, record, "",
+                     "write all arrivals and plans there: the decision log"),
+    LLS_PARAM_STRING(options, against, "",
+                     "compare this run's plans with such a log of the same load, and say "
+                     "where they part"),
     LLS_PARAM_BOOL(options, save_detailed, "false",
                    "with a value for each request and step in it"),
     LLS_PARAM_BOOL(options, measure_plans, "false",

@@ -20,6 +20,7 @@ struct lls_sim_tool_options {
   int64_t plan_time;
   int64_t max_concurrency;
   const char *json;
+  const char *record, *against; /* decision logs */
   bool save_detailed;
   bool measure_plans;
   bool quiet;

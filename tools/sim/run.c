@@ -254,16 +254,32 @@ static int allocate(struct run *r)
   return rc < 0 ? lls_fail(r->err, rc, "no memory for %u requests", w->n_items) : 0;
 }
 
+/* Ids are sequence numbers times the table's slots, a power of two. */
+static uint32_t slots_of(uint32_t max_requests)
+{
+  uint32_t slots = 1;
+  while (slots < max_requests)
+    slots *= 2;
+  return slots;
+}
+
 static int prepare(struct run *r)
 {
   int rc = allocate(r);
   if (rc < 0)
     return rc;
   r->watch.measure_plans = r->options->measure_plans;
+  rc = lls_decisions_open(&r->watch.decisions, r->options->record, r->options->against,
+                          r->err);
+  if (rc < 0)
+    return rc;
   struct lls_loop_observer observer = lls_watch_observer(&r->watch);
   rc = lls_machine_open(&r->machine, r->options, r->workload->n_items + 1, &observer,
                         r->err);
-  return rc == 0 ? create_report(r) : rc;
+  if (rc < 0)
+    return rc;
+  r->watch.decisions.slots = slots_of((uint32_t)r->machine.config.engine.max_requests);
+  return create_report(r);
 }
 
 /* ---- results
@@ -306,12 +322,17 @@ static json_t *describe(struct run *r)
 static int finish(struct run *r, struct lls_sim_result *out)
 {
   report_totals(r);
-  *out = (struct lls_sim_result){.report = r->report, .machine = describe(r)};
+  *out = (struct lls_sim_result){.report = r->report,
+                                 .machine = describe(r),
+                                 .decisions = lls_decisions_json(&r->watch.decisions)};
   r->report = NULL;
-  if (out->machine != NULL)
-    return 0;
-  lls_sim_result_free(out);
-  return lls_fail(r->err, -ENOMEM, "no memory for the report");
+  if (!r->options->quiet)
+    lls_decisions_print(&r->watch.decisions, stdout);
+  int rc = out->machine != NULL ? lls_decisions_close(&r->watch.decisions, r->err)
+                                : lls_fail(r->err, -ENOMEM, "no memory for the report");
+  if (rc < 0)
+    lls_sim_result_free(out);
+  return rc;
 }
 
 int lls_sim_run(const struct lls_sim_tool_options *options,
@@ -332,6 +353,7 @@ int lls_sim_run(const struct lls_sim_tool_options *options,
   }
   if (rc == 0)
     rc = finish(r, out);
+  lls_decisions_close(&r->watch.decisions, NULL);
   lls_machine_close(&r->machine);
   lls_report_destroy(r->report);
   lls_issuer_destroy(r->issuer);
@@ -345,5 +367,6 @@ void lls_sim_result_free(struct lls_sim_result *result)
 {
   lls_report_destroy(result->report);
   json_decref(result->machine);
+  json_decref(result->decisions);
   *result = (struct lls_sim_result){0};
 }

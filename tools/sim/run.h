@@ -14,7 +14,8 @@
 /* What came of it. */
 struct lls_sim_result {
   struct lls_report *report;
-  json_t *machine; /* what it ran on, and what of that is no metric */
+  json_t *machine;   /* what it ran on, and what of that is no metric */
+  json_t *decisions; /* where they parted from those of a log; NULL: none was given */
 };
 
 /* Builds the machine and runs the workload to its end. On failure there is nothing to

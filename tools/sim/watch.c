@@ -37,7 +37,23 @@ static void on_step(void *context, const struct lls_step_report *r,
   lls_report_step(w->report, &step);
 }
 
+static void on_arrival(void *context, const struct lls_request *request)
+{
+  lls_decisions_arrival(&((struct lls_watch *)context)->decisions, request);
+}
+
+static void on_plan(void *context, const struct lls_step_view *view,
+                    const struct lls_plan *plan, bool own)
+{
+  (void)own;
+  lls_decisions_plan(&((struct lls_watch *)context)->decisions, view->now_ns, plan);
+}
+
 struct lls_loop_observer lls_watch_observer(struct lls_watch *w)
 {
-  return (struct lls_loop_observer){.context = w, .on_step = on_step};
+  bool logging = w->decisions.record != NULL || w->decisions.against != NULL;
+  return (struct lls_loop_observer){.context = w,
+                                    .on_arrival = logging ? on_arrival : NULL,
+                                    .on_plan = logging ? on_plan : NULL,
+                                    .on_step = on_step};
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop's observer that feeds the report: what every step did. */
+/* The loop's observer: feeds the report with what every step did, and the decision log.
+ */
 #ifndef LLS_SIM_TOOL_WATCH_H
 #define LLS_SIM_TOOL_WATCH_H
 
 #include "core/loop/loop.h"
 #include "tools/report/report.h"
+#include "tools/sim/decisions.h"
 
 struct lls_watch {
   struct lls_report *report;
+  struct lls_decisions decisions;
   uint32_t block_tokens;
   bool measure_plans;
   uint64_t steps, tokens; /* seen so far; tokens: drawn */
