@@ -61,7 +61,8 @@ static void book(struct lls_instance *in, uint32_t i,
     append(in, live, token, now_ns);
     lls_instance_set_state(in, live, LLS_DECODING);
   }
-  if (!live->was_decoding) /* a decode changes nothing but lengths */
+  /* a decode changes nothing but lengths, unless it went from hidden to KV form */
+  if (!live->was_decoding || in->batch.sequences[i].table->x_count > 0)
     lls_instance_refresh(in, live);
   in->batch.results[i] = (struct lls_step_result){
       .request = v, .tokens = live->run_tokens, .emitted = token != NULL};

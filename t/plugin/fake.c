@@ -180,6 +180,13 @@ static int64_t prefill_ns(void *context, uint32_t tokens, uint32_t context_token
   return f->o.prefill_ns > 0 ? f->o.prefill_ns * tokens : LLS_NEVER;
 }
 
+static int64_t iteration_ns(void *context, const struct lls_iteration_shape *shape)
+{
+  (void)context;
+  (void)shape;
+  return LLS_NEVER;
+}
+
 /* ---- creation ------------------------------------------------------------------- */
 
 static void describe(struct fake *f)
@@ -191,7 +198,7 @@ static void describe(struct fake *f)
       .max_sequences = o->max_sequences,
       .max_context = o->max_context,
       .max_requests = o->max_requests,
-      .forms = LLS_BIT_KV,
+      .forms = LLS_BIT_KV | LLS_BIT_HIDDEN,
       .elements = 1u << LLS_ELEMENT_MODEL,
       .preempt_modes = 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER |
                        (o->host_units > 0 ? 1u << LLS_PREEMPT_SWAP : 0),
@@ -206,8 +213,10 @@ static void describe(struct fake *f)
   };
   f->topology = (struct lls_topology){
       .size = sizeof f->topology, .n_instances = 1, .instances = &f->instance};
-  f->cost =
-      (struct lls_cost){.size = sizeof f->cost, .context = f, .prefill_ns = prefill_ns};
+  f->cost = (struct lls_cost){.size = sizeof f->cost,
+                              .context = f,
+                              .prefill_ns = prefill_ns,
+                              .iteration_ns = iteration_ns};
   host_init(f);
 }
 
@@ -274,6 +283,7 @@ int fake_open(struct fake *f, const struct fake_options *o)
       .unit_bytes = 32 * o->block_tokens,
       .device_units = o->device_units,
       .host_units = o->host_units,
+      .x_units = 1,
   };
   describe(f);
   load(f);

@@ -22,10 +22,11 @@ void fake_memory_copy(struct fake_memory *m, const struct lls_copy *c)
     *slot_at(m, to, c->target, c->slot + i) = *slot_at(m, from, c->source, c->slot + i);
 }
 
-/* K and V of one token differ. */
+/* K, V and X of one token differ. */
 static uint64_t value_of(uint64_t digest, uint32_t list)
 {
-  return digest ^ (list == 0 ? UINT64_C(0x4b4b4b4b) : UINT64_C(0x56565656));
+  static const uint64_t letters[] = {0x4b4b4b4b, 0x56565656, 0x58585858};
+  return digest ^ letters[list];
 }
 
 static void visit(const struct fake_memory *m, const struct lls_block_entry *list,
@@ -53,7 +54,15 @@ static void visit(const struct fake_memory *m, const struct lls_block_entry *lis
 void fake_memory_write(struct fake_memory *m, const struct lls_block_table *t,
                        const uint64_t *digests, uint32_t from, uint32_t to)
 {
+  if (t->form == LLS_FORM_HIDDEN) {
+    visit(m, t->x, t->x_count, 2, digests, from, to, true);
+    return;
+  }
   assert_int_equal(t->form, LLS_FORM_KV);
+  if (t->x_count > 0) { /* restored into K and V first */
+    visit(m, t->x, t->x_count, 2, digests, 0, from, false);
+    from = 0;
+  }
   visit(m, t->k, t->k_count, 0, digests, from, to, true);
   visit(m, t->v, t->v_count, 1, digests, from, to, true);
 }
@@ -61,6 +70,10 @@ void fake_memory_write(struct fake_memory *m, const struct lls_block_table *t,
 void fake_memory_check(const struct fake_memory *m, const struct lls_block_table *t,
                        const uint64_t *digests, uint32_t n)
 {
+  if (t->form == LLS_FORM_HIDDEN) {
+    visit(m, t->x, t->x_count, 2, digests, 0, n, false);
+    return;
+  }
   visit(m, t->k, t->k_count, 0, digests, 0, n, false);
   visit(m, t->v, t->v_count, 1, digests, 0, n, false);
 }

@@ -190,7 +190,7 @@ static const char *check_run(const struct fake_request *r,
 {
   if (item->tokens == 0 || item->tokens > lls_request_pending(&r->view))
     return "runs more tokens than pending, or none";
-  if (item->form != LLS_FORM_NONE && item->form != LLS_FORM_KV)
+  if (item->form > LLS_FORM_HIDDEN)
     return "form not supported";
   if (r->placed == PLACED_PREEMPTED)
     return "runs what it preempted";

@@ -12,7 +12,7 @@
 enum { LEGAL, ILLEGAL };
 
 struct params {
-  int64_t seed, mode, rejects;
+  int64_t seed, mode, rejects, forms;
 };
 
 struct hostile {
@@ -26,6 +26,7 @@ struct planning { /* one plan in the making */
   struct lls_plan *plan;
   uint32_t tokens, sequences; /* left */
   bool decodes_only, prefills_only;
+  uint32_t forms; /* percent of runs that wish for one */
 };
 
 /* ---- legal plans ---------------------------------------------------------------- */
@@ -38,13 +39,24 @@ static uint32_t pending_of(const struct planning *p, const struct lls_request *r
   return lls_request_pending(r) - taken;
 }
 
+/* A cache form that it may have now; NONE = no wish. */
+static uint32_t wish(const struct planning *p, const struct lls_request *r)
+{
+  bool hidden = (p->c->host->engine->forms & LLS_BIT_HIDDEN) != 0 &&
+                (r->cached_tokens == 0 || r->form == LLS_FORM_HIDDEN);
+  if (p->forms == 0 || !contract_chance(p->c, p->forms))
+    return LLS_FORM_NONE;
+  return hidden && contract_chance(p->c, 70) ? LLS_FORM_HIDDEN : LLS_FORM_KV;
+}
+
 /* Reserves in the plan, perhaps to think better of it. True: it may be run. */
-static bool try_reserve(struct planning *p, const struct lls_request *r, uint32_t tokens)
+static bool try_reserve(struct planning *p, const struct lls_request *r, uint32_t tokens,
+                        uint32_t form)
 {
   const struct lls_cache_service *cache = p->view->cache;
   uint32_t flags = contract_chance(p->c, 20) ? LLS_MAY_DISPLACE : 0;
   uint32_t mark = cache->mark(cache->context);
-  int rc = cache->reserve(cache->context, r, tokens, LLS_FORM_NONE, flags);
+  int rc = cache->reserve(cache->context, r, tokens, form, flags);
   CONTRACT(p->c, rc >= 0 && rc <= LLS_RESERVE_NEVER, "reserve: %d", rc);
   if (rc != LLS_RESERVE_OK)
     return false;
@@ -69,10 +81,13 @@ static void run(struct planning *p, const struct lls_request *r)
     tokens = p->tokens;
   if (tokens == 0 || tokens > p->tokens)
     return;
+  uint32_t form = wish(p, r), n_items = p->plan->n_items;
   if (contract_chance(p->c, 50) &&
-      !try_reserve(p, r, contract_between(p->c, tokens, pending)))
+      !try_reserve(p, r, contract_between(p->c, tokens, pending), form))
     return;
   lls_plan_run(p->plan, r, tokens);
+  if (p->plan->n_items > n_items)
+    p->plan->items[n_items].form = form;
   p->tokens -= tokens;
   p->sequences--;
 }
@@ -185,6 +200,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
       .plan = out,
       .tokens = view->max_tokens,
       .sequences = view->max_sequences,
+      .forms = (uint32_t)h->params.forms,
   };
   uint32_t n = view->n_running + view->n_preempted + view->n_waiting;
   watch_view(&h->watch, view, out);
@@ -260,6 +276,8 @@ static const struct lls_param parameters[] = {
                      "whether some plans are such that the core must refuse them"),
     LLS_PARAM_INT(struct params, rejects, "1", 0, 700, "",
                   "how many of 1000 looks at a request end in its rejection"),
+    LLS_PARAM_INT(struct params, forms, "0", 0, 100, "percent",
+                  "of runs that wish for a cache form"),
 };
 
 static const struct lls_scheduler_vtable vtable = {

@@ -48,6 +48,8 @@ static const struct harness_policy caches[] = {
     {"paged", POLICY_PARAMETERS("prefix_sharing", "off")},
     {"contiguous", POLICY_PARAMETERS("max_len", "128")},
     {"contiguous", POLICY_PARAMETERS("reserve", "oracle")},
+    {"hybrid", NULL},
+    {"hybrid", POLICY_PARAMETERS("form", "hidden")},
 };
 static const uint32_t pools[][2] = {{400, 100}, {60, 30}, {40, 8}, {38, 0}};
 

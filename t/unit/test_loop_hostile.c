@@ -87,8 +87,8 @@ static struct outcome run(struct harness_options *o)
   struct lls_error err = {0};
   struct outcome out = {0};
   struct client clients[CLIENTS];
-  struct reference *ref = reference_read("llama");
-  o->model = "t/data/models/llama";
+  o->model = o->model != NULL ? o->model : "t/data/models/llama";
+  struct reference *ref = reference_read(strrchr(o->model, '/') + 1);
   o->element = LLS_F32;
   o->max_tokens = 96;
   o->max_sequences = 8;
@@ -161,6 +161,33 @@ static void test_hostile_cache(void **state)
   }
 }
 
+/* Sequences in both forms side by side, some of them on the way from hidden to KV. */
+static void test_hybrid_cache(void **state)
+{
+  (void)state;
+  static const char *const models[] = {"t/data/models/opt", "t/data/models/neox",
+                                       "t/data/models/llama-sharded"};
+  static const char *const hidden[] = {"form", "hidden", NULL};
+  for (int seed = 1; seed <= SEEDS; seed++) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", seed);
+    const char *const wishes[] = {"seed", number, "forms", "20", NULL};
+    const char *const legal[] = {"seed", number, NULL};
+    struct harness_options o = {
+        .model = models[seed % 3],
+        .scheduler = {seed % 5 == 0 ? "sarathi" : "hostile", seed % 5 == 0   ? NULL
+                                                             : seed % 5 == 1 ? legal
+                                                                             : wishes},
+        .cache = {"hybrid", hidden},
+        .predictor = {"none", NULL},
+    };
+    struct outcome out = run(&o);
+    assert_int_equal(out.status.plans_refused, 0);
+    assert_true(out.by_length > 0);
+    free(out.log);
+  }
+}
+
 static void test_everybody_hostile(void **state)
 {
   (void)state;
@@ -222,6 +249,7 @@ int main(void)
       cmocka_unit_test(test_null_policies),
       cmocka_unit_test(test_hostile_scheduler),
       cmocka_unit_test(test_hostile_cache),
+      cmocka_unit_test(test_hybrid_cache),
       cmocka_unit_test(test_everybody_hostile),
       cmocka_unit_test(test_bad_plans_are_refused_and_the_builtin_order_takes_over),
   };

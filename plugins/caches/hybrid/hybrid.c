@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hybrid cache manager's face to the core: parameters, creation, the transaction, and
+ * the questions that change nothing. See hybrid.h for the idea, README for the paper.
+ *
+ * All memory is allocated here, once. A sequence that holds units has a row with room for
+ * three lists of a full context; untouched room costs address space only.
+ */
+#include "hybrid.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t most_row_bytes = (size_t)1 << 30;
+
+static struct sequence *sequence_of(struct hybrid *m, const struct lls_request *r)
+{
+  struct sequence *s = r->slot < m->n_slots ? &m->sequences[r->slot] : NULL;
+  return s != NULL && s->admitted && s->request == r->id ? s : NULL;
+}
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+  return a < b ? a : b;
+}
+
+static uint32_t max_u32(uint32_t a, uint32_t b)
+{
+  return a > b ? a : b;
+}
+
+/* ---- life -------------------------------------------------------------------------- */
+
+static void chain_stack(uint32_t *head, uint32_t *next, uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++)
+    next[i] = i + 1 < n ? i + 1 : NIL;
+  *head = n > 0 ? 0 : NIL;
+}
+
+static void size_up(struct hybrid *m, const struct lls_cache_geometry *g)
+{
+  const struct lls_engine_caps *e = m->host->engine;
+  m->block_tokens = g->block_tokens;
+  m->n_units = g->device_units;
+  m->n_slots = e->max_requests;
+  m->row_blocks = min_u32(blocks_of(m, e->max_context), m->n_units);
+  size_t row_bytes = (size_t)N_LISTS * m->row_blocks * sizeof *m->entries;
+  uint32_t affordable = (uint32_t)(most_row_bytes / row_bytes);
+  m->n_rows =
+      min_u32(min_u32(m->n_slots, m->n_units), max_u32(affordable, e->max_sequences));
+  uint64_t changes = 64 * ((uint64_t)m->n_units + e->max_sequences);
+  m->max_changes = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
+}
+
+/* Hidden form is worth it only where it saves enough (max_eta, spec section 3). */
+static void decide_offer(struct hybrid *m, const struct lls_cache_geometry *g)
+{
+  double eta = m->host->engine->hidden_ratio;
+  if (g->x_units == 0)
+    snprintf(m->why_not, sizeof m->why_not,
+             "this engine has none for this model: X takes %.2f of the bytes of K and V",
+             eta);
+  else if (eta > m->params.max_eta)
+    snprintf(m->why_not, sizeof m->why_not,
+             "X takes %.2f of the bytes of K and V in this model, max_eta is %.2f", eta,
+             m->params.max_eta);
+  m->offers_hidden = m->why_not[0] == '\0';
+  if (!m->offers_hidden)
+    m->host->log(m->host->context, LLS_LOG_WARNING, "no hidden form: %s", m->why_not);
+}
+
+static bool allocate(struct hybrid *m)
+{
+  m->unit_next = calloc(m->n_units, sizeof *m->unit_next);
+  m->row_next = calloc(m->n_rows, sizeof *m->row_next);
+  m->sequences = calloc(m->n_slots, sizeof *m->sequences);
+  m->entries = calloc((size_t)m->n_rows * N_LISTS * m->row_blocks, sizeof *m->entries);
+  m->marks = calloc(m->n_units, sizeof *m->marks);
+  m->journal = calloc(m->max_changes, sizeof *m->journal);
+  return m->unit_next && m->row_next && m->sequences && m->entries && m->marks &&
+         m->journal;
+}
+
+static void destroy(void *self)
+{
+  struct hybrid *m = self;
+  free(m->unit_next);
+  free(m->row_next);
+  free(m->sequences);
+  free(m->entries);
+  free(m->marks);
+  free(m->journal);
+  free(m);
+}
+
+static int create(const struct lls_host *host, const void *params,
+                  const struct lls_cache_geometry *g, void **self)
+{
+  if (g->device_units < 2 || g->block_tokens == 0 || g->block_tokens > UINT16_MAX)
+    return host->fail(host->context, -EINVAL,
+                      "a pool of %u units of %u tokens: a sequence in KV form needs two "
+                      "units of 1 to 65535 tokens",
+                      g->device_units, g->block_tokens);
+  struct hybrid *m = calloc(1, sizeof *m);
+  if (m == NULL)
+    return -ENOMEM;
+  m->host = host;
+  m->params = *(const struct params *)params;
+  size_up(m, g);
+  if (!allocate(m)) {
+    destroy(m);
+    return host->fail(host->context, -ENOMEM, "no memory to keep track of %u units",
+                      g->device_units);
+  }
+  decide_offer(m, g);
+  chain_stack(&m->unit_head, m->unit_next, m->n_units);
+  m->n_free = m->n_units;
+  chain_stack(&m->row_head, m->row_next, m->n_rows);
+  m->n_rows_free = m->n_rows;
+  for (uint32_t i = 0; i < m->n_slots; i++)
+    m->sequences[i].row = NIL;
+  *self = m;
+  return 0;
+}
+
+static int admit(void *self, const struct lls_request *r)
+{
+  struct hybrid *m = self;
+  if (r->slot >= m->n_slots || m->sequences[r->slot].admitted)
+    return -EINVAL;
+  m->sequences[r->slot] =
+      (struct sequence){.request = r->id, .admitted = true, .row = NIL};
+  return 0;
+}
+
+static void release(void *self, const struct lls_request *r, uint32_t flags)
+{
+  struct hybrid *m = self;
+  struct sequence *s = sequence_of(m, r);
+  (void)flags; /* there is neither a host tier nor a prefix index to keep it in */
+  if (s == NULL)
+    return;
+  hybrid_drop(m, s);
+  s->admitted = false;
+}
+
+/* ---- the transaction --------------------------------------------------------------- */
+
+static int begin(void *self)
+{
+  struct hybrid *m = self;
+  if (m->open)
+    return -EBUSY;
+  m->open = true;
+  m->n_changes = 0;
+  m->free_at_begin = m->n_free;
+  return 0;
+}
+
+static uint32_t mark(void *self)
+{
+  return ((struct hybrid *)self)->n_changes;
+}
+
+static int rollback(void *self, uint32_t to)
+{
+  struct hybrid *m = self;
+  if (!m->open || to > m->n_changes)
+    return -EINVAL;
+  while (m->n_changes > to) {
+    const struct change *c = &m->journal[--m->n_changes];
+    *c->where = c->old;
+  }
+  return 0;
+}
+
+static int commit(void *self)
+{
+  struct hybrid *m = self;
+  if (!m->open)
+    return -EINVAL;
+  m->open = false;
+  m->n_changes = 0;
+  return 0;
+}
+
+static bool is_offered(const struct hybrid *m, uint32_t form)
+{
+  return form == LLS_FORM_NONE || form == LLS_FORM_KV ||
+         (form == LLS_FORM_HIDDEN && m->offers_hidden);
+}
+
+static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
+                   uint32_t form, uint32_t flags)
+{
+  struct hybrid *m = self;
+  struct sequence *s = sequence_of(m, r);
+  (void)flags; /* nothing here can be displaced by slots */
+  if (s == NULL || !m->open)
+    return -EINVAL;
+  if (!is_offered(m, form))
+    return -ENOTSUP;
+  return hybrid_reserve(m, s, tokens, hybrid_form(m, s, form));
+}
+
+static int preempt(void *self, const struct lls_request *r, uint32_t mode)
+{
+  struct hybrid *m = self;
+  struct sequence *s = sequence_of(m, r);
+  if (s == NULL || !m->open)
+    return -EINVAL;
+  if (mode == LLS_PREEMPT_RECOMPUTE)
+    hybrid_drop(m, s);
+  return mode == LLS_PREEMPT_RECOMPUTE || mode == LLS_PREEMPT_DEFER ? 0 : -ENOTSUP;
+}
+
+static void computed(void *self, const struct lls_request *r, uint32_t cached_tokens)
+{
+  struct hybrid *m = self;
+  struct sequence *s = sequence_of(m, r);
+  if (s == NULL || s->row == NIL || m->open)
+    return;
+  s->cached = cached_tokens;
+  hybrid_forget_x(m, s);
+}
+
+/* ---- questions --------------------------------------------------------------------- */
+
+static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
+{
+  const struct hybrid *m = self;
+  if (tier > LLS_TIER_HOST)
+    return -ENOTSUP;
+  bool device = tier == LLS_TIER_DEVICE;
+  out->total_units = device ? m->n_units : 0;
+  out->free_units = device ? m->n_free : 0;
+  out->reserved_units = device && m->open && m->free_at_begin > m->n_free
+                            ? m->free_at_begin - m->n_free
+                            : 0;
+  return 0;
+}
+
+static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32_t form,
+                struct lls_need *out)
+{
+  struct hybrid *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  if (s == NULL)
+    return -EINVAL;
+  if (!is_offered(m, form))
+    return -ENOTSUP;
+  out->new_units = hybrid_units_needed(m, s, tokens, hybrid_form(m, s, form));
+  out->restore_units = 0;
+  return 0;
+}
+
+static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
+{
+  struct hybrid *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  if (s == NULL)
+    return -EINVAL;
+  uint32_t held = s->form == LLS_FORM_HIDDEN ? s->held_x : s->held_kv;
+  *out = (struct lls_cache_info){
+      .size = out->size,
+      .residency = s->row != NIL ? LLS_RESIDENT_DEVICE : LLS_RESIDENT_NONE,
+      .form = s->form,
+      .device_units = 2 * s->held_kv + s->held_x,
+      .owned_units = 2 * s->held_kv + s->held_x,
+      .cached_tokens = s->cached,
+      .free_slots = held * m->block_tokens - s->cached,
+  };
+  return 0;
+}
+
+static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
+{
+  struct hybrid *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  if (s == NULL || s->row == NIL)
+    return -EINVAL;
+  *out = (struct lls_block_table){
+      .form = s->form,
+      .k_count = s->held_kv,
+      .v_count = s->held_kv,
+      .x_count = s->held_x,
+      .k = list_of(m, s, LIST_K),
+      .v = list_of(m, s, LIST_V),
+      .x = list_of(m, s, LIST_X),
+  };
+  return 0;
+}
+
+static size_t copies(void *self, const struct lls_copy **out)
+{
+  (void)self;
+  *out = NULL;
+  return 0;
+}
+
+static uint32_t preempt_modes(void *self)
+{
+  (void)self;
+  return 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER;
+}
+
+/* Extra time per restored token and step, by the core's cost model. */
+static int64_t restore_ns(const struct hybrid *m)
+{
+  const struct lls_cost *cost = m->host->cost;
+  struct lls_iteration_shape shape = {.size = sizeof shape};
+  const uint64_t tokens = 4096;
+  int64_t without = cost->iteration_ns(cost->context, &shape);
+  shape.hidden_tokens = tokens;
+  int64_t with = cost->iteration_ns(cost->context, &shape);
+  if (with == LLS_NEVER || without == LLS_NEVER || with < without)
+    return LLS_NEVER;
+  return (with - without) / (int64_t)tokens;
+}
+
+static int forms(void *self, struct lls_form_info *out, size_t max)
+{
+  const struct hybrid *m = self;
+  const struct lls_form_info all[] = {
+      {.form = LLS_FORM_KV, .ratio = 1},
+      {.form = LLS_FORM_HIDDEN,
+       .ratio = m->host->engine->hidden_ratio,
+       .restore_ns = restore_ns(m),
+       .why_not = m->offers_hidden ? NULL : m->why_not},
+  };
+  size_t n = max < 2 ? max : 2;
+  memcpy(out, all, n * sizeof *all);
+  return (int)n;
+}
+
+/* From hidden to KV form where there is room; the other way only by starting again. */
+static int can_switch(void *self, const struct lls_request *r, uint32_t form)
+{
+  struct hybrid *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  if (s == NULL)
+    return -EINVAL;
+  if (s->cached == 0 || s->form == form)
+    return is_offered(m, form);
+  return form == LLS_FORM_KV && hybrid_units_needed(m, s, 1, form) <= m->n_free;
+}
+
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct hybrid *m = self;
+  uint32_t kv = 0, x = 0;
+  for (uint32_t i = 0; i < m->n_slots; i++) {
+    kv += 2 * m->sequences[i].held_kv;
+    x += m->sequences[i].held_x;
+  }
+  sink->number(sink->context, "units", m->n_units);
+  sink->number(sink->context, "units_free", m->n_free);
+  sink->number(sink->context, "units_kv", kv);
+  sink->number(sink->context, "units_hidden", x);
+  sink->number(sink->context, "conversions", (double)m->conversions);
+}
+
+static int audit(void *self, const struct lls_sink *sink)
+{
+  return hybrid_audit(self, sink);
+}
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_CHOICE(struct params, form, "kv", "kv|hidden",
+                     "form of a sequence whose scheduler has no wish"),
+    LLS_PARAM_FLOAT(struct params, max_eta, "0.75", 0, 1, "",
+                    "hidden form is offered where X takes at most this part of the bytes "
+                    "of K and V"),
+};
+
+static const struct lls_cache_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .capacity = capacity,
+    .need = need,
+    .begin = begin,
+    .mark = mark,
+    .rollback = rollback,
+    .commit = commit,
+    .reserve = reserve,
+    .preempt = preempt,
+    .admit = admit,
+    .release = release,
+    .info = info,
+    .table = table,
+    .copies = copies,
+    .computed = computed,
+    .preempt_modes = preempt_modes,
+    .audit = audit,
+    .forms = forms,
+    .can_switch = can_switch,
+    .stats = stats,
+};
+
+LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof llmserve_plugin,
+    .kind = LLS_KIND_CACHE,
+    .id = "hybrid",
+    .version = "1.0",
+    .description = "keys and values, or hidden states in half the memory (Apt-Serve)",
+    .licence = "Apache-2.0",
+    .params = parameters,
+    .n_params = sizeof parameters / sizeof *parameters,
+    .params_size = sizeof(struct params),
+    .vtable = &vtable,
+};

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is done to one sequence in a transaction: room for more tokens in its form, the
+ * way from hidden to KV form, and letting go.
+ */
+#include "hybrid.h"
+
+#include <errno.h>
+
+/* Changes that a verb makes per unit, and besides; asked for before it starts. */
+#define CHANGES_PER_UNIT 5
+#define CHANGES_PER_VERB 16
+
+static bool journal_has_room(const struct hybrid *m, uint32_t units)
+{
+  uint64_t wanted = CHANGES_PER_VERB + (uint64_t)CHANGES_PER_UNIT * units;
+  return !m->open || m->n_changes + wanted <= m->max_changes;
+}
+
+/* ---- units and rows ---------------------------------------------------------------- */
+
+static uint32_t take_unit(struct hybrid *m)
+{
+  uint32_t unit = m->unit_head;
+  set(m, &m->unit_head, m->unit_next[unit]);
+  set(m, &m->n_free, m->n_free - 1);
+  return unit;
+}
+
+static void free_unit(struct hybrid *m, uint32_t unit)
+{
+  set(m, &m->unit_next[unit], m->unit_head);
+  set(m, &m->unit_head, unit);
+  set(m, &m->n_free, m->n_free + 1);
+}
+
+static void take_row(struct hybrid *m, struct sequence *s)
+{
+  set(m, &s->row, m->row_head);
+  set(m, &m->row_head, m->row_next[s->row]);
+  set(m, &m->n_rows_free, m->n_rows_free - 1);
+}
+
+static void free_row(struct hybrid *m, struct sequence *s)
+{
+  set(m, &m->row_next[s->row], m->row_head);
+  set(m, &m->row_head, s->row);
+  set(m, &m->n_rows_free, m->n_rows_free + 1);
+  set(m, &s->row, NIL);
+}
+
+static void grow_list(struct hybrid *m, const struct sequence *s, enum list list,
+                      uint32_t from, uint32_t to)
+{
+  struct lls_block_entry *entries = list_of(m, s, list);
+  for (uint32_t i = from; i < to; i++) {
+    entries[i].first_token = i * m->block_tokens;
+    entries[i].count = (uint16_t)m->block_tokens;
+    set(m, &entries[i].block, take_unit(m));
+  }
+}
+
+static void free_list(struct hybrid *m, const struct sequence *s, enum list list,
+                      uint32_t held)
+{
+  const struct lls_block_entry *entries = list_of(m, s, list);
+  for (uint32_t i = held; i-- > 0;)
+    free_unit(m, entries[i].block);
+}
+
+/* ---- reserve ----------------------------------------------------------------------- */
+
+uint32_t hybrid_form(const struct hybrid *m, const struct sequence *s, uint32_t asked)
+{
+  if (asked != LLS_FORM_NONE)
+    return asked;
+  if (s->form != LLS_FORM_NONE)
+    return s->form;
+  return m->offers_hidden && m->params.form == DEFAULT_HIDDEN ? LLS_FORM_HIDDEN
+                                                              : LLS_FORM_KV;
+}
+
+uint32_t hybrid_units_needed(const struct hybrid *m, const struct sequence *s,
+                             uint32_t tokens, uint32_t form)
+{
+  uint32_t wanted = blocks_of(m, (uint64_t)s->cached + tokens);
+  uint32_t held = form == LLS_FORM_HIDDEN ? s->held_x : s->held_kv;
+  return wanted > held ? units_of(form, wanted - held) : 0;
+}
+
+/* A form can be chosen for what is not cached yet, and left for KV at any time. */
+static bool may_take(const struct sequence *s, uint32_t form)
+{
+  return s->cached == 0 || s->form == form || form == LLS_FORM_KV;
+}
+
+int hybrid_reserve(struct hybrid *m, struct sequence *s, uint32_t tokens, uint32_t form)
+{
+  uint32_t wanted = blocks_of(m, (uint64_t)s->cached + tokens);
+  if (!may_take(s, form))
+    return -ENOTSUP;
+  if (wanted > m->row_blocks || units_of(form, wanted) > m->n_units)
+    return LLS_RESERVE_NEVER;
+  uint32_t needed = hybrid_units_needed(m, s, tokens, form);
+  if (needed > m->n_free || (s->row == NIL && m->n_rows_free == 0) ||
+      !journal_has_room(m, needed + s->held_x + 2 * s->held_kv))
+    return LLS_RESERVE_LATER;
+  if (s->cached == 0 && s->form != form)
+    hybrid_drop(m, s); /* room that was made for it in another form */
+  if (s->row == NIL)
+    take_row(m, s);
+  set(m, &s->form, form);
+  if (form == LLS_FORM_HIDDEN && wanted > s->held_x) {
+    grow_list(m, s, LIST_X, s->held_x, wanted);
+    set(m, &s->held_x, wanted);
+  } else if (form == LLS_FORM_KV && wanted > s->held_kv) {
+    grow_list(m, s, LIST_K, s->held_kv, wanted);
+    grow_list(m, s, LIST_V, s->held_kv, wanted);
+    set(m, &s->held_kv, wanted);
+  }
+  return LLS_RESERVE_OK;
+}
+
+/* ---- letting go -------------------------------------------------------------------- */
+
+void hybrid_forget_x(struct hybrid *m, struct sequence *s)
+{
+  if (s->form != LLS_FORM_KV || s->held_x == 0)
+    return;
+  free_list(m, s, LIST_X, s->held_x);
+  set(m, &s->held_x, 0);
+  m->conversions++;
+}
+
+void hybrid_drop(struct hybrid *m, struct sequence *s)
+{
+  if (s->row == NIL)
+    return;
+  free_list(m, s, LIST_K, s->held_kv);
+  free_list(m, s, LIST_V, s->held_kv);
+  free_list(m, s, LIST_X, s->held_x);
+  free_row(m, s);
+  set(m, &s->form, LLS_FORM_NONE);
+  set(m, &s->held_kv, 0);
+  set(m, &s->held_x, 0);
+  set(m, &s->cached, 0);
+}
