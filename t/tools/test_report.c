@@ -129,6 +129,12 @@ static void test_attainment_is_of_all_issued(void **state)
   assert_met(&m.all.completion, 2, 3);
   assert_int_equal(rt->deadlines, 5); /* two first tokens, three gaps */
   assert_int_equal(rt->deadlines_met, 3);
+  struct lls_attainment tenant = lls_report_tenant(run.report, 1);
+  assert_int_equal(tenant.issued, 2); /* r0 and the failed one */
+  assert_met(&tenant.ttft, 1, 1);
+  tenant = lls_report_tenant(run.report, 2);
+  assert_int_equal(tenant.issued, 1);
+  assert_met(&tenant.ttft, 0, 1);
   size_t n;
   const struct lls_outcome *o = lls_report_outcomes(run.report, &n);
   assert_int_equal(n, 4);

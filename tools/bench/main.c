@@ -19,8 +19,7 @@
 #include "tools/sweep/sweep.h"
 
 #define EXIT_USAGE 2
-#define LATE_MS    10 /* 99th percentile from which the client's own lateness is warned of \
-                       */
+#define LATE_MS    10 /* p99 lateness of the client itself that is warned of */
 
 static const char usage[] =
     "Usage: llmserve-bench [OPTION]...\n"

@@ -3,29 +3,8 @@
  * `bench serve` where it has them. */
 #include "tools/bench/options.h"
 
-#define HOUR_NS (3600.0 * 24 * LLS_NS_PER_S)
-
-#define INT(member, fallback, least, most, unit, ...)                                    \
-  LLS_PARAM_INT(struct lls_bench_options, member, fallback, least, most, unit,           \
-                __VA_ARGS__)
-#define REAL(member, fallback, least, most, ...)                                         \
-  LLS_PARAM_FLOAT(struct lls_bench_options, member, fallback, least, most, "",           \
-                  __VA_ARGS__)
-#define TEXT(member, fallback, ...)                                                      \
-  LLS_PARAM_STRING(struct lls_bench_options, member, fallback, __VA_ARGS__)
-#define FLAG(member, fallback, ...)                                                      \
-  LLS_PARAM_BOOL(struct lls_bench_options, member, fallback, __VA_ARGS__)
-#define TIME(member, fallback, ...)                                                      \
-  LLS_PARAM_DURATION(struct lls_bench_options, member, fallback, 0, HOUR_NS, __VA_ARGS__)
-#define CHOICE(member, fallback, choices, ...)                                           \
-  LLS_PARAM_CHOICE(struct lls_bench_options, member, fallback, choices, __VA_ARGS__)
-#define LIST(member_name, ...)                                                           \
-  {                                                                                      \
-    .name = #member_name, .type = LLS_TYPE_STRING, .flags = LLS_OPTION_LIST,             \
-    .offset = offsetof(struct lls_bench_options, member_name), .default_value = "",      \
-    .unit = "", .sentence = __VA_ARGS__                                                  \
-  }
-#define AUTO .flags = LLS_PARAM_AUTO
+#define OPTIONS struct lls_bench_options
+#include "tools/cli/table.h"
 #define SAMPLING(name)                                                                   \
   REAL(name, "auto", -100, 1e9, "sent with each request if set", AUTO)
 

@@ -8,6 +8,8 @@
 
 #include "tools/report/internal.h"
 
+#define TENANTS_MAX 256
+
 /* null where it is not known. */
 static void put(json_t *object, const char *key, double value)
 {
@@ -156,6 +158,21 @@ static json_t *classes_json(const struct lls_metrics *m)
   for (int i = 0; i < LLS_CLASSES; i++)
     if (m->by_class[i].issued > 0)
       json_object_set_new(object, names[i], attainment_json(&m->by_class[i]));
+  return object;
+}
+
+/* By number; the first TENANTS_MAX, since each looks at every request. */
+static json_t *tenants_json(const struct lls_report *report)
+{
+  uint32_t n = report->workload->n_tenants;
+  json_t *object = json_object();
+  for (uint32_t tenant = 1; tenant <= n && tenant <= TENANTS_MAX; tenant++) {
+    struct lls_attainment a = lls_report_tenant(report, tenant);
+    char name[16];
+    snprintf(name, sizeof name, "%u", tenant);
+    if (a.issued > 0)
+      json_object_set_new(object, name, attainment_json(&a));
+  }
   return object;
 }
 
@@ -340,6 +357,8 @@ json_t *lls_report_json(const struct lls_report *report,
   }
   put_header(object, report, header);
   put_metrics(object, &metrics);
+  if (report->workload->n_tenants > 0)
+    json_object_set_new(object, "slo_attainment_by_tenant", tenants_json(report));
   put_failures(object, report);
   if (report->engine.steps > 0)
     json_object_set_new(object, "engine", engine_json(report));

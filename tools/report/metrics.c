@@ -218,6 +218,12 @@ static bool has_slo(const struct lls_slo *slo)
          slo->tpot_ns != LLS_NEVER || slo->completion_ns != LLS_NEVER;
 }
 
+/* What counts: all but the warm-up and what the load itself cut short. */
+static bool judged(const struct lls_report *report, const struct lls_outcome *o)
+{
+  return counted(report, o) && o->status != LLS_OUTCOME_CANCELLED;
+}
+
 static void attain(const struct lls_goodput *goodput, struct lls_attainment *a,
                    const struct lls_outcome *o)
 {
@@ -234,6 +240,17 @@ static void attain(const struct lls_goodput *goodput, struct lls_attainment *a,
   a->deadlines_met += o->deadlines_met;
   if (any && good)
     a->good_tokens += o->tokens;
+}
+
+struct lls_attainment lls_report_tenant(const struct lls_report *report, uint32_t tenant)
+{
+  struct lls_attainment a = {0};
+  for (uint32_t i = 0; i < report->n_outcomes; i++) {
+    const struct lls_outcome *o = &report->outcomes[i];
+    if (o->item->tenant == tenant && judged(report, o))
+      attain(&report->goodput, &a, o);
+  }
+  return a;
 }
 
 /* ---- all of them
@@ -267,7 +284,7 @@ static void take_counts(const struct lls_report *report, struct lls_metrics *m)
       waited += (double)(o->first_scheduled_ns - o->started_ns);
       lasted += (double)latency(o);
     }
-    if (o->status == LLS_OUTCOME_CANCELLED)
+    if (!judged(report, o))
       continue;
     attain(&report->goodput, &m->by_class[o->item->request_class], o);
     attain(&report->goodput, &m->all, o);

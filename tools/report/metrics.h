@@ -52,6 +52,9 @@ struct lls_metrics {
   double service_difference; /* largest less smallest, weighted tokens */
 };
 
+/* Attainment of one tenant's requests. */
+struct lls_attainment lls_report_tenant(const struct lls_report *, uint32_t tenant);
+
 /* -ENOMEM */
 int lls_report_metrics(const struct lls_report *, struct lls_metrics *out);
 

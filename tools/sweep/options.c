@@ -4,26 +4,21 @@
 
 #define RATE_MAX 1e6
 
+#define OPTIONS struct lls_sweep_options
+#include "tools/cli/table.h"
+
 static const struct lls_param params[] = {
-    {.name = "sweep",
-     .type = LLS_TYPE_STRING,
-     .flags = LLS_OPTION_LIST,
-     .offset = offsetof(struct lls_sweep_options, sweep),
-     .default_value = "",
-     .unit = "",
-     .sentence =
+    LIST(sweep,
          "run a grid: OPTION=A,B,C or OPTION=FIRST..LAST[:STEP], several give "
          "their product. Each run's JSON goes to --result-dir under its name, and a "
-         "run whose file is there is left out"},
-    LLS_PARAM_INT(
-        struct lls_sweep_options, num_runs, "1", 1, 10000, "",
+         "run whose file is there is left out"),
+    INT(num_runs, "1", 1, 10000, "",
         "repeat every run with so many seeds; the table then has means with 95 % "
         "bootstrap intervals"),
-    LLS_PARAM_INT(struct lls_sweep_options, jobs, "1", 1, 1024, "",
-                  "so many runs at a time; more than 1 is for simulated runs only, real "
-                  "ones would disturb each other"),
-    LLS_PARAM_STRING(struct lls_sweep_options, result_dir, ".",
-                     "folder of the results; made if it is not there"),
+    INT(jobs, "1", 1, 1024, "",
+        "so many runs at a time; more than 1 is for simulated runs only, real "
+        "ones would disturb each other"),
+    TEXT(result_dir, ".", "folder of the results; made if it is not there"),
     LLS_PARAM_FLOAT(struct lls_sweep_options, find_rate, "auto", 0.01, 1, "",
                     "find the highest --request-rate at which this share of all requests "
                     "meets its SLOs, by bisection",
@@ -34,9 +29,9 @@ static const struct lls_param params[] = {
                     "req/s", "where it gives up"),
     LLS_PARAM_FLOAT(struct lls_sweep_options, find_rate_tolerance, "0.05", 1e-4, 1, "",
                     "it ends when the bracket is narrower than this share of the rate"),
-    LLS_PARAM_STRING(struct lls_sweep_options, plot, "",
-                     "draw an SVG: attainment and latency against rate, and CDFs; of a "
-                     "single run also its timeline. Needs gnuplot"),
+    TEXT(plot, "",
+         "draw an SVG: attainment and latency against rate, and CDFs; of a "
+         "single run also its timeline. Needs gnuplot"),
 };
 
 const struct lls_option_group lls_sweep_option_group = {

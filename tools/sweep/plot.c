@@ -196,7 +196,7 @@ static void curves(FILE *out, const struct runs *runs, const char *name, bool at
       snprintf(title, sizeof title, "%s", last->series);
     fprintf(out, "%s$%s%d using 1:2 with %s lt %d lw 2 title ", block > 0 ? ", " : "",
             name, block, style, block + 1);
-    quote(out, title[0] != '\0' ? title : "all runs");
+    quote(out, runs->n == 1 ? "" : title[0] != '\0' ? title : "all runs");
     i = series_end(runs, i);
   }
   fputc('\n', out);
@@ -245,9 +245,9 @@ static void timeline_panels(FILE *out, const json_t *result)
   fputs("set xlabel \"Time (s)\"\nset yrange [0:*]\nset key top right\n", out);
   if (!engine) {
     fputs("set title \"Requests that arrive\"\nset ylabel \"Requests per second\"\n"
-          "plot $batch using 1:2 with steps lw 2 notitle\n"
+          "plot $batch using 1:2 with histeps lw 2 notitle\n"
           "set title \"Tokens that come out\"\nset ylabel \"Tokens per second\"\n"
-          "plot $tokens using 1:2 with steps lw 2 notitle\n",
+          "plot $tokens using 1:2 with histeps lw 2 notitle\n",
           out);
     return;
   }
@@ -274,7 +274,7 @@ static void write_script(FILE *out, const struct runs *runs, const char *svg)
         "set output ",
         out);
   quote(out, svg);
-  fputs("\nset multiplot layout 2,2\nset grid\n", out);
+  fputs("\nset multiplot layout 2,2\nset grid\nset key opaque\n", out);
   if (runs->n == 1)
     timeline_panels(out, runs->runs[0].result);
   else

@@ -2,26 +2,11 @@
 /* The table of workload options; --help of both tools prints it. */
 #include "tools/workload/options.h"
 
-#define MANY    1e9
-#define TOKENS  16777216
-#define YEAR_NS (366.0 * 86400 * LLS_NS_PER_S)
+#define MANY   1e9
+#define TOKENS 16777216
 
-#define INT(member, fallback, least, most, unit, ...)                                    \
-  LLS_PARAM_INT(struct lls_workload_options, member, fallback, least, most, unit,        \
-                __VA_ARGS__)
-#define REAL(member, fallback, least, most, ...)                                         \
-  LLS_PARAM_FLOAT(struct lls_workload_options, member, fallback, least, most, "",        \
-                  __VA_ARGS__)
-#define TEXT(member, fallback, ...)                                                      \
-  LLS_PARAM_STRING(struct lls_workload_options, member, fallback, __VA_ARGS__)
-#define FLAG(member, ...)                                                                \
-  LLS_PARAM_BOOL(struct lls_workload_options, member, "false", __VA_ARGS__)
-#define TIME(member, fallback, ...)                                                      \
-  LLS_PARAM_DURATION(struct lls_workload_options, member, fallback, 0, YEAR_NS,          \
-                     __VA_ARGS__)
-#define CHOICE(member, fallback, choices, ...)                                           \
-  LLS_PARAM_CHOICE(struct lls_workload_options, member, fallback, choices, __VA_ARGS__)
-#define AUTO .flags = LLS_PARAM_AUTO
+#define OPTIONS struct lls_workload_options
+#include "tools/cli/table.h"
 
 static const struct lls_param params[] = {
     TEXT(trace, "",
@@ -38,8 +23,10 @@ static const struct lls_param params[] = {
         "how many; auto: all of a trace, else 1000, or what --duration has room for",
         AUTO),
     INT(seed, "0", 0, 9e15, "", "the same seed makes the same workload"),
-    FLAG(disable_shuffle, "take the rows of a file without times in their order"),
-    FLAG(no_oversample, "never take a row twice: fewer requests where rows are short"),
+    FLAG(disable_shuffle, "false",
+         "take the rows of a file without times in their order"),
+    FLAG(no_oversample, "false",
+         "never take a row twice: fewer requests where rows are short"),
 
     TEXT(input_lengths, "",
          "prompt lengths in place of the source's: fixed:N, uniform:A..B, "
@@ -124,14 +111,8 @@ static const struct lls_param params[] = {
          "of)"),
     TEXT(slo_tbt_scale, "1", "the same for the deadlines between tokens"),
     TEXT(slo_completion_scale, "1", "the same for the last token's"),
-    {.name = "slo_class",
-     .type = LLS_TYPE_STRING,
-     .flags = LLS_OPTION_LIST,
-     .offset = offsetof(struct lls_workload_options, slo_class),
-     .default_value = "",
-     .unit = "",
-     .sentence = "deadlines of one class, in ms: realtime:ttft=400,tpot=200 "
-                 "best_effort:completion=60000"},
+    LIST(slo_class, "deadlines of one class, in ms: realtime:ttft=400,tpot=200 "
+                    "best_effort:completion=60000"),
     INT(tenants, "0", 0, 65536, "",
         "requests belong to so many tenants; 0: the trace's own"),
     REAL(tenant_skew, "0", 0, 10,
