@@ -103,7 +103,10 @@ static int simulate(void *context, const char *path, struct lls_error *err)
   int rc = lls_workload_build(&t->workload, &w, err);
   if (rc < 0)
     return rc;
-  rc = lls_sim_run(&t->sim, &w, &result, err);
+  if (t->sim.write_lengths[0] != '\0')
+    rc = lls_workload_write_lengths(&w, t->sim.write_lengths, err);
+  if (rc == 0)
+    rc = lls_sim_run(&t->sim, &w, &result, err);
   if (rc == 0) {
     rc = write_report(t, &w, &result, path, err);
     lls_sim_result_free(&result);

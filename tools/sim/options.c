@@ -37,6 +37,9 @@ static const struct lls_param params[] = {
     LLS_PARAM_STRING(options, json, "", "write the report there"),
     LLS_PARAM_STRING(options, record, "",
                      "write all arrivals and plans there: the decision log"),
+    LLS_PARAM_STRING(options, write_lengths, "",
+                     "write the answers' true lengths there first, as the predictor "
+                     "fixed reads them: an oracle"),
     LLS_PARAM_STRING(options, against, "",
                      "compare this run's plans with such a log of the same load, and say "
                      "where they part"),

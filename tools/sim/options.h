@@ -21,6 +21,7 @@ struct lls_sim_tool_options {
   int64_t max_concurrency;
   const char *json;
   const char *record, *against; /* decision logs */
+  const char *write_lengths;    /* file of the true lengths */
   bool save_detailed;
   bool measure_plans;
   bool quiet;

@@ -78,5 +78,8 @@ int lls_item_fill(const struct lls_workload *, const struct lls_item *, int32_t 
  * classes and SLOs; texts, ids and batches are left out. */
 int lls_workload_write(const struct lls_workload *, const char *path,
                        struct lls_error *err);
+/* LABEL,LENGTH lines: what the predictor `fixed` reads, the papers' oracle. */
+int lls_workload_write_lengths(const struct lls_workload *, const char *path,
+                               struct lls_error *err);
 
 #endif

@@ -27,12 +27,29 @@ static void print_item(FILE *out, const struct lls_item *item)
   fputc('\n', out);
 }
 
+static int close_file(FILE *out, const char *path, struct lls_error *err)
+{
+  int failed = ferror(out);
+  if (fclose(out) != 0 || failed)
+    return lls_fail(err, -EIO, "%s: cannot be written", path);
+  return 0;
+}
+
+static int open_file(const char *path, FILE **out, struct lls_error *err)
+{
+  *out = fopen(path, "w");
+  if (*out == NULL)
+    return lls_fail(err, -errno, "%s: cannot be written: %s", path, strerror(errno));
+  return 0;
+}
+
 int lls_workload_write(const struct lls_workload *workload, const char *path,
                        struct lls_error *err)
 {
-  FILE *out = fopen(path, "w");
-  if (out == NULL)
-    return lls_fail(err, -errno, "%s: cannot be written: %s", path, strerror(errno));
+  FILE *out;
+  int rc = open_file(path, &out, err);
+  if (rc < 0)
+    return rc;
   fputs(
       "arrival_ns,prompt_tokens,output_tokens,max_new_tokens,class,priority,tenant,label,"
       "ttft_ms,tbt_ms,tpot_ms,completion_ms\n",
@@ -40,8 +57,17 @@ int lls_workload_write(const struct lls_workload *workload, const char *path,
   for (uint32_t i = 0; i < workload->n_items; i++)
     if (workload->items[i].batch == 0)
       print_item(out, &workload->items[i]);
-  int failed = ferror(out);
-  if (fclose(out) != 0 || failed)
-    return lls_fail(err, -EIO, "%s: cannot be written", path);
-  return 0;
+  return close_file(out, path, err);
+}
+
+int lls_workload_write_lengths(const struct lls_workload *workload, const char *path,
+                               struct lls_error *err)
+{
+  FILE *out;
+  int rc = open_file(path, &out, err);
+  if (rc < 0)
+    return rc;
+  for (uint32_t i = 0; i < workload->n_items; i++)
+    fprintf(out, "%s,%u\n", workload->items[i].label, workload->items[i].output_tokens);
+  return close_file(out, path, err);
 }
