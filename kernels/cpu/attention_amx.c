@@ -278,7 +278,7 @@ static void multiply_values(struct work *w, float *values, uint32_t n, uint32_t 
  * 2^x for x <= 0, 0 below -126 and for what is not a number: 2^floor(x) times a cubic in
  * the rest, which is 1 at 0 and off by 8.6e-5 of the value at most (least largest error,
  * by Lawson's algorithm), a twentieth of what rounding to bf16 takes off. Lanes that
- * would be subnormal are not computed: they made 2.4 ms of 1.7 (bench/attention, 512).
+ * would be subnormal are not computed: that takes microcode.
  */
 INLINE vf exp2_short(vf x)
 {
