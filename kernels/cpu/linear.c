@@ -12,9 +12,9 @@
  *                          AMX 512 x 512 bf16 = 512 KiB) in L2 while the panels pass,
  *                          and so do the sums (96 KiB, AMX 512 KiB)
  *
- * The weights come from memory once for every row block: at 4 TFLOP/s and 512 rows that
- * is 8 GB/s, at 96 rows it would be 42. The order of additions does not depend on any of
- * this (linear.h).
+ * The weights come from memory once for every row block: at 2 TFLOP/s and 512 rows of
+ * bf16 that is 4 GB/s, at 96 rows it would be 21. The order of additions does not depend
+ * on any of this (linear.h).
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
