@@ -21,24 +21,7 @@ static struct sequence *sequence_of(struct hybrid *m, const struct lls_request *
   return s != NULL && s->admitted && s->request == r->id ? s : NULL;
 }
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-  return a < b ? a : b;
-}
-
-static uint32_t max_u32(uint32_t a, uint32_t b)
-{
-  return a > b ? a : b;
-}
-
 /* ---- life -------------------------------------------------------------------------- */
-
-static void chain_stack(uint32_t *head, uint32_t *next, uint32_t n)
-{
-  for (uint32_t i = 0; i < n; i++)
-    next[i] = i + 1 < n ? i + 1 : NIL;
-  *head = n > 0 ? 0 : NIL;
-}
 
 static void size_up(struct hybrid *m, const struct lls_cache_geometry *g)
 {
@@ -52,7 +35,7 @@ static void size_up(struct hybrid *m, const struct lls_cache_geometry *g)
   m->n_rows =
       min_u32(min_u32(m->n_slots, m->n_units), max_u32(affordable, e->max_sequences));
   uint64_t changes = 64 * ((uint64_t)m->n_units + e->max_sequences);
-  m->max_changes = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
+  m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
 }
 
 /* Hidden form is worth it only where it saves enough (max_eta, spec section 3). */
@@ -79,9 +62,9 @@ static bool allocate(struct hybrid *m)
   m->sequences = calloc(m->n_slots, sizeof *m->sequences);
   m->entries = calloc((size_t)m->n_rows * N_LISTS * m->row_blocks, sizeof *m->entries);
   m->marks = calloc(m->n_units, sizeof *m->marks);
-  m->journal = calloc(m->max_changes, sizeof *m->journal);
+  m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
   return m->unit_next && m->row_next && m->sequences && m->entries && m->marks &&
-         m->journal;
+         m->journal.changes;
 }
 
 static void destroy(void *self)
@@ -92,7 +75,7 @@ static void destroy(void *self)
   free(m->sequences);
   free(m->entries);
   free(m->marks);
-  free(m->journal);
+  free(m->journal.changes);
   free(m);
 }
 
@@ -152,39 +135,26 @@ static void release(void *self, const struct lls_request *r, uint32_t flags)
 static int begin(void *self)
 {
   struct hybrid *m = self;
-  if (m->open)
-    return -EBUSY;
-  m->open = true;
-  m->n_changes = 0;
+  int rc = journal_begin(&m->journal);
+  if (rc < 0)
+    return rc;
   m->free_at_begin = m->n_free;
   return 0;
 }
 
 static uint32_t mark(void *self)
 {
-  return ((struct hybrid *)self)->n_changes;
+  return ((struct hybrid *)self)->journal.n;
 }
 
 static int rollback(void *self, uint32_t to)
 {
-  struct hybrid *m = self;
-  if (!m->open || to > m->n_changes)
-    return -EINVAL;
-  while (m->n_changes > to) {
-    const struct change *c = &m->journal[--m->n_changes];
-    *c->where = c->old;
-  }
-  return 0;
+  return journal_rollback(&((struct hybrid *)self)->journal, to);
 }
 
 static int commit(void *self)
 {
-  struct hybrid *m = self;
-  if (!m->open)
-    return -EINVAL;
-  m->open = false;
-  m->n_changes = 0;
-  return 0;
+  return journal_commit(&((struct hybrid *)self)->journal);
 }
 
 static bool is_offered(const struct hybrid *m, uint32_t form)
@@ -199,7 +169,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
   struct hybrid *m = self;
   struct sequence *s = sequence_of(m, r);
   (void)flags; /* nothing here can be displaced by slots */
-  if (s == NULL || !m->open)
+  if (s == NULL || !m->journal.open)
     return -EINVAL;
   if (!is_offered(m, form))
     return -ENOTSUP;
@@ -210,7 +180,7 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
 {
   struct hybrid *m = self;
   struct sequence *s = sequence_of(m, r);
-  if (s == NULL || !m->open)
+  if (s == NULL || !m->journal.open)
     return -EINVAL;
   if (mode == LLS_PREEMPT_RECOMPUTE)
     hybrid_drop(m, s);
@@ -221,7 +191,7 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached_to
 {
   struct hybrid *m = self;
   struct sequence *s = sequence_of(m, r);
-  if (s == NULL || s->row == NIL || m->open)
+  if (s == NULL || s->row == NIL || m->journal.open)
     return;
   s->cached = cached_tokens;
   hybrid_forget_x(m, s);
@@ -237,7 +207,7 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
   bool device = tier == LLS_TIER_DEVICE;
   out->total_units = device ? m->n_units : 0;
   out->free_units = device ? m->n_free : 0;
-  out->reserved_units = device && m->open && m->free_at_begin > m->n_free
+  out->reserved_units = device && m->journal.open && m->free_at_begin > m->n_free
                             ? m->free_at_begin - m->n_free
                             : 0;
   return 0;

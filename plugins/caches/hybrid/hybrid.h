@@ -19,7 +19,7 @@
 
 #include <llmserve/cache.h>
 
-#define NIL UINT32_MAX
+#include "../common/journal.h"
 
 struct params {
   int64_t form;   /* enum default_form */
@@ -40,11 +40,6 @@ struct sequence { /* of one slot */
   uint32_t cached;  /* tokens computed */
 };
 
-struct change {
-  uint32_t *where;
-  uint32_t old;
-};
-
 struct hybrid {
   const struct lls_host *host;
   struct params params;
@@ -63,18 +58,14 @@ struct hybrid {
 
   uint64_t conversions; /* from hidden to KV form */
 
-  bool open; /* a transaction is */
   uint32_t free_at_begin;
-  struct change *journal; /* (max_changes) of the open transaction */
-  uint32_t n_changes, max_changes;
+  struct journal journal; /* of the open transaction */
 };
 
 /* Every change of the state goes through here. */
 static inline void set(struct hybrid *m, uint32_t *where, uint32_t value)
 {
-  if (m->open)
-    m->journal[m->n_changes++] = (struct change){where, *where};
-  *where = value;
+  journal_set(&m->journal, where, value);
 }
 
 static inline uint32_t blocks_of(const struct hybrid *m, uint64_t tokens)

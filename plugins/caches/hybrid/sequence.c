@@ -11,10 +11,10 @@
 #define CHANGES_PER_UNIT 5
 #define CHANGES_PER_VERB 16
 
-static bool journal_has_room(const struct hybrid *m, uint32_t units)
+static bool can_note(const struct hybrid *m, uint32_t units)
 {
-  uint64_t wanted = CHANGES_PER_VERB + (uint64_t)CHANGES_PER_UNIT * units;
-  return !m->open || m->n_changes + wanted <= m->max_changes;
+  return journal_has_room(&m->journal,
+                          CHANGES_PER_VERB + (uint64_t)CHANGES_PER_UNIT * units);
 }
 
 /* ---- units and rows ---------------------------------------------------------------- */
@@ -103,7 +103,7 @@ int hybrid_reserve(struct hybrid *m, struct sequence *s, uint32_t tokens, uint32
     return LLS_RESERVE_NEVER;
   uint32_t needed = hybrid_units_needed(m, s, tokens, form);
   if (needed > m->n_free || (s->row == NIL && m->n_rows_free == 0) ||
-      !journal_has_room(m, needed + s->held_x + 2 * s->held_kv))
+      !can_note(m, needed + s->held_x + 2 * s->held_kv))
     return LLS_RESERVE_LATER;
   if (s->cached == 0 && s->form != form)
     hybrid_drop(m, s); /* room that was made for it in another form */

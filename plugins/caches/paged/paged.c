@@ -25,23 +25,6 @@ static struct sequence *sequence_of(struct paged *m, const struct lls_request *r
 
 /* ---- life ----------------------------------------------------------------------- */
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-  return a < b ? a : b;
-}
-
-static uint32_t max_u32(uint32_t a, uint32_t b)
-{
-  return a > b ? a : b;
-}
-
-static void chain_stack(uint32_t *head, uint32_t *next, uint32_t n)
-{
-  for (uint32_t i = 0; i < n; i++)
-    next[i] = i + 1 < n ? i + 1 : NIL;
-  *head = n > 0 ? 0 : NIL;
-}
-
 static void size_up(struct paged *m, const struct lls_cache_geometry *g)
 {
   const struct lls_engine_caps *e = m->host->engine;
@@ -58,7 +41,7 @@ static void size_up(struct paged *m, const struct lls_cache_geometry *g)
   uint64_t blocks = m->n_blocks + (uint64_t)m->n_host_blocks;
   uint64_t changes =
       4 * (CHANGES_PER_BLOCK * blocks + CHANGES_PER_VERB * (uint64_t)e->max_sequences);
-  m->max_changes = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
+  m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
   m->bucket_mask = 1;
   while (m->bucket_mask < 2 * (uint64_t)m->n_blocks)
     m->bucket_mask = 2 * m->bucket_mask + 1;
@@ -76,9 +59,9 @@ static bool allocate(struct paged *m)
   m->entries = calloc((size_t)m->n_rows * 2 * m->row_blocks, sizeof *m->entries);
   m->marks = calloc(most, sizeof *m->marks);
   m->copies = calloc(m->max_copies, sizeof *m->copies);
-  m->journal = calloc(m->max_changes, sizeof *m->journal);
+  m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
   return m->blocks && m->contents && m->buckets && m->host_next && m->row_next &&
-         m->sequences && m->entries && m->marks && m->copies && m->journal;
+         m->sequences && m->entries && m->marks && m->copies && m->journal.changes;
 }
 
 static void make_empty(struct paged *m)
@@ -113,7 +96,7 @@ static void destroy(void *self)
   free(m->entries);
   free(m->marks);
   free(m->copies);
-  free(m->journal);
+  free(m->journal.changes);
   free(m);
 }
 
@@ -173,10 +156,9 @@ static void release(void *self, const struct lls_request *r, uint32_t flags)
 static int begin(void *self)
 {
   struct paged *m = self;
-  if (m->open)
-    return -EBUSY;
-  m->open = true;
-  m->n_changes = 0;
+  int rc = journal_begin(&m->journal);
+  if (rc < 0)
+    return rc;
   m->n_copies = 0;
   m->available_at_begin = available(m);
   return 0;
@@ -184,36 +166,24 @@ static int begin(void *self)
 
 static uint32_t mark(void *self)
 {
-  return ((struct paged *)self)->n_changes;
+  return ((struct paged *)self)->journal.n;
 }
 
 static int rollback(void *self, uint32_t to)
 {
-  struct paged *m = self;
-  if (!m->open || to > m->n_changes)
-    return -EINVAL;
-  while (m->n_changes > to) {
-    const struct change *c = &m->journal[--m->n_changes];
-    *c->where = c->old;
-  }
-  return 0;
+  return journal_rollback(&((struct paged *)self)->journal, to);
 }
 
 static int commit(void *self)
 {
-  struct paged *m = self;
-  if (!m->open)
-    return -EINVAL;
-  m->open = false;
-  m->n_changes = 0;
-  return 0;
+  return journal_commit(&((struct paged *)self)->journal);
 }
 
 static uint32_t prefix(void *self, const struct lls_request *r, bool take)
 {
   struct paged *m = self;
   struct sequence *s = sequence_of(m, r);
-  return s == NULL || (take && !m->open) ? 0 : paged_prefix(m, s, r, take);
+  return s == NULL || (take && !m->journal.open) ? 0 : paged_prefix(m, s, r, take);
 }
 
 static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
@@ -222,7 +192,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
   struct paged *m = self;
   struct sequence *s = sequence_of(m, r);
   (void)flags; /* nothing here can be displaced by slots */
-  if (s == NULL || !m->open)
+  if (s == NULL || !m->journal.open)
     return -EINVAL;
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
@@ -233,9 +203,9 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
 {
   struct paged *m = self;
   struct sequence *s = sequence_of(m, r);
-  if (s == NULL || !m->open)
+  if (s == NULL || !m->journal.open)
     return -EINVAL;
-  if (!journal_has_room(m, s->held))
+  if (!can_note(m, s->held))
     return -ENOBUFS;
   switch (mode) {
   case LLS_PREEMPT_RECOMPUTE:
@@ -254,7 +224,7 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached_to
 {
   struct paged *m = self;
   struct sequence *s = sequence_of(m, r);
-  if (s == NULL || s->place != ON_DEVICE || m->open)
+  if (s == NULL || s->place != ON_DEVICE || m->journal.open)
     return;
   s->cached = cached_tokens;
   if (m->prefix_sharing)
@@ -270,7 +240,7 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
   case LLS_TIER_DEVICE:
     out->total_units = 2 * m->n_blocks;
     out->free_units = 2 * available(m);
-    out->reserved_units = m->open && m->available_at_begin > available(m)
+    out->reserved_units = m->journal.open && m->available_at_begin > available(m)
                               ? 2 * (m->available_at_begin - available(m))
                               : 0;
     return 0;

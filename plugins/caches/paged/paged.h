@@ -26,7 +26,8 @@
 
 #include <llmserve/cache.h>
 
-#define NIL  UINT32_MAX
+#include "../common/journal.h"
+
 #define ROOT (UINT32_MAX - 1) /* parent of a sequence's first block */
 
 struct params {
@@ -53,11 +54,6 @@ struct sequence { /* of one slot */
   uint32_t indexed; /* leading blocks that are in the index */
 };
 
-struct change {
-  uint32_t *where;
-  uint32_t old;
-};
-
 struct paged {
   const struct lls_host *host;
   bool prefix_sharing;
@@ -82,28 +78,24 @@ struct paged {
   struct lls_copy *copies; /* (max_copies) of this step */
   uint32_t n_copies, max_copies;
 
-  bool open; /* a transaction is */
   uint32_t available_at_begin;
-  struct change *journal; /* (max_changes) of the open transaction */
-  uint32_t n_changes, max_changes;
+  struct journal journal; /* of the open transaction */
 };
 
 /* Every change of the state goes through here. */
 static inline void set(struct paged *m, uint32_t *where, uint32_t value)
 {
-  if (m->open)
-    m->journal[m->n_changes++] = (struct change){where, *where};
-  *where = value;
+  journal_set(&m->journal, where, value);
 }
 
 /* Changes that a verb makes per block, and besides; asked for before it starts. */
 #define CHANGES_PER_BLOCK 16
 #define CHANGES_PER_VERB  16
 
-static inline bool journal_has_room(const struct paged *m, uint32_t blocks)
+static inline bool can_note(const struct paged *m, uint32_t blocks)
 {
-  uint64_t wanted = CHANGES_PER_VERB + (uint64_t)CHANGES_PER_BLOCK * blocks;
-  return !m->open || m->n_changes + wanted <= m->max_changes;
+  return journal_has_room(&m->journal,
+                          CHANGES_PER_VERB + (uint64_t)CHANGES_PER_BLOCK * blocks);
 }
 
 static inline uint32_t blocks_of(const struct paged *m, uint64_t tokens)

@@ -110,7 +110,7 @@ uint32_t paged_prefix(struct paged *m, struct sequence *s, const struct lls_requ
   if (!m->prefix_sharing || m->n_rows_free == 0)
     return 0;
   uint32_t unheld, n = match(m, r, &unheld);
-  if (n == 0 || !journal_has_room(m, n))
+  if (n == 0 || !can_note(m, n))
     return 0;
   uint32_t tokens = n * m->block_tokens;
   if (tokens == lls_request_length(r))

@@ -10,11 +10,6 @@
 
 #include <errno.h>
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-  return a < b ? a : b;
-}
-
 static bool copies_have_room(const struct paged *m, uint32_t blocks)
 {
   return m->n_copies + UINT64_C(2) * blocks <= m->max_copies;
@@ -82,7 +77,7 @@ int paged_reserve(struct paged *m, struct sequence *s, uint32_t tokens)
   if (taken == 0)
     return LLS_RESERVE_OK;
   if (taken > available(m) || (s->row == NIL && m->n_rows_free == 0) ||
-      !journal_has_room(m, taken) || !copies_have_room(m, copied))
+      !can_note(m, taken) || !copies_have_room(m, copied))
     return LLS_RESERVE_LATER;
 
   if (back)

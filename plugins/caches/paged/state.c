@@ -69,7 +69,7 @@ int paged_export(struct paged *m, struct lls_blob *out)
 {
   struct part parts[N_PARTS];
   struct pool pool = pool_of(m);
-  if (m->open)
+  if (m->journal.open)
     return -EBUSY;
   size_t bytes = fixed_bytes(m) + listed_blocks(m) * sizeof(uint32_t);
   char *to = malloc(bytes);
