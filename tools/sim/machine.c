@@ -14,8 +14,7 @@
 
 #define MAX_SETTINGS 128
 
-/* ---- configuration -------------------------------------------------------------------
- */
+/* ---- configuration ----------------------------------------------------------------- */
 
 struct settings {
   char *list[MAX_SETTINGS];
@@ -100,8 +99,7 @@ static int load_config(struct lls_machine *m, const struct lls_sim_tool_options 
   return rc;
 }
 
-/* ---- costs ----------------------------------------------------------------------------
- */
+/* ---- costs ------------------------------------------------------------------------- */
 
 static int read_profile(const char *name, struct lls_profile *out, struct lls_error *err)
 {

@@ -74,8 +74,8 @@ void lls_workload_free(struct lls_workload *);
 int lls_item_fill(const struct lls_workload *, const struct lls_item *, int32_t low,
                   int32_t high, int32_t *ids);
 
-/* Writes the items in our own CSV (csv.c), which reads back with the same times, lengths,
- * classes and SLOs; texts, ids and batches are left out. */
+/* Writes the items in our own CSV (formats.c), which reads back with the same times,
+ * lengths, classes and SLOs; texts, ids and batches are left out. */
 int lls_workload_write(const struct lls_workload *, const char *path,
                        struct lls_error *err);
 /* LABEL,LENGTH lines: what the predictor `fixed` reads, the papers' oracle. */

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Our own format ("csv") has prompt_tokens and output_tokens, and where wanted
+ *   arrival_s | arrival_ns   after the beginning
+ *   max_new_tokens           what the client asks for
+ *   class                    realtime, best_effort or nothing
+ *   priority label
+ *   tenant                   1.., or 0 or nothing
+ *   ttft_ms tbt_ms tpot_ms completion_ms   SLOs; nothing: none
+ *   prefix prefix_tokens     rows of one prefix number share that many first tokens
+ */
+#include "tools/workload/formats.h"
+
+#include <string.h>
+
+#define S  1e9
+#define MS 1e6
+
+static const struct lls_column azure_columns[] = {
+    {"TIMESTAMP", LLS_FIELD_DATE, 1, true},
+    {"ContextTokens", LLS_FIELD_PROMPT, 1, true},
+    {"GeneratedTokens", LLS_FIELD_OUTPUT, 1, true},
+    {NULL, 0, 0, false},
+};
+static const struct lls_column burstgpt_columns[] = {
+    {"Timestamp", LLS_FIELD_ARRIVAL, S, true},
+    {"Request tokens", LLS_FIELD_PROMPT, 1, true},
+    {"Response tokens", LLS_FIELD_OUTPUT, 1, true},
+    {NULL, 0, 0, false},
+};
+static const struct lls_column servegen_columns[] = {
+    {"arrival_s", LLS_FIELD_ARRIVAL, S, true},
+    {"client_id", LLS_FIELD_TENANT, 1, true},
+    {"input_tokens", LLS_FIELD_PROMPT, 1, true},
+    {"output_tokens", LLS_FIELD_OUTPUT, 1, true},
+    {NULL, 0, 0, false},
+};
+static const struct lls_column distserve_columns[] = {
+    {"prompt_len", LLS_FIELD_PROMPT, 1, true},
+    {"output_len", LLS_FIELD_OUTPUT, 1, true},
+    {"issue_time", LLS_FIELD_ARRIVAL, S, true},
+    {NULL, 0, 0, false},
+};
+static const struct lls_column lengths_columns[] = {
+    {"num_prefill_tokens", LLS_FIELD_PROMPT, 1, true},
+    {"num_decode_tokens", LLS_FIELD_OUTPUT, 1, true},
+    {NULL, 0, 0, false},
+};
+static const struct lls_column own_columns[] = {
+    {"prompt_tokens", LLS_FIELD_PROMPT, 1, true},
+    {"output_tokens", LLS_FIELD_OUTPUT, 1, true},
+    {"arrival_s", LLS_FIELD_ARRIVAL, S, false},
+    {"arrival_ns", LLS_FIELD_ARRIVAL, 1, false},
+    {"max_new_tokens", LLS_FIELD_MAX_NEW, 1, false},
+    {"class", LLS_FIELD_CLASS, 1, false},
+    {"priority", LLS_FIELD_PRIORITY, 1, false},
+    {"tenant", LLS_FIELD_TENANT, 1, false},
+    {"label", LLS_FIELD_LABEL, 1, false},
+    {"ttft_ms", LLS_FIELD_TTFT, MS, false},
+    {"tbt_ms", LLS_FIELD_TBT, MS, false},
+    {"tpot_ms", LLS_FIELD_TPOT, MS, false},
+    {"completion_ms", LLS_FIELD_COMPLETION, MS, false},
+    {"prefix", LLS_FIELD_PREFIX, 1, false},
+    {"prefix_tokens", LLS_FIELD_PREFIX_TOKENS, 1, false},
+    {NULL, 0, 0, false},
+};
+
+static const struct lls_format formats[] = {
+    {"azure", azure_columns, false, false},
+    {"burstgpt", burstgpt_columns, false, true},
+    {"servegen", servegen_columns, false, false},
+    {"distserve", distserve_columns, false, false},
+    {"lengths", lengths_columns, false, false},
+    {"csv", own_columns, true, false},
+};
+
+const char *lls_format_missing(const struct lls_format *format,
+                               const struct lls_table *table)
+{
+  for (const struct lls_column *c = format->columns; c->name != NULL; c++)
+    if (c->required && lls_table_find(table, c->name) < 0)
+      return c->name;
+  return NULL;
+}
+
+const struct lls_format *lls_format_find(const struct lls_table *table, const char *name)
+{
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+    if (strcmp(name, "auto") == 0 ? lls_format_missing(&formats[i], table) == NULL
+                                  : strcmp(name, formats[i].name) == 0)
+      return &formats[i];
+  return NULL;
+}
