@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/obs/journal.h"
+
 #define LINE_MAX_BYTES 2048
 
 static const char *level_name(uint32_t level)
@@ -85,6 +87,10 @@ void lls_log(const struct lls_log *log, uint32_t level, const char *where,
   va_start(args, format);
   vsnprintf(message, sizeof message, format, args);
   va_end(args);
+  if (log->format == LLS_LOG_JOURNAL) { /* it has its own time */
+    lls_journal_write(log->fd, level, where, message);
+    return;
+  }
   timestamp(time, sizeof time);
   if (log->format == LLS_LOG_JSON)
     write_json(log, time, level, where, message);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logging: one line a call to stderr, as text or as JSON lines. Safe from any thread: a
+ * Logging: one line a call to stderr, as text or as JSON lines, or where stderr is the
+ * journal to it, with fields. Safe from any thread: a
  * line is one write(2). Nothing on the step path logs above debug.
  */
 #ifndef LLS_OBS_LOG_H
@@ -8,11 +9,11 @@
 
 #include <llmserve/host.h>
 
-enum lls_log_format { LLS_LOG_TEXT, LLS_LOG_JSON };
+enum lls_log_format { LLS_LOG_TEXT, LLS_LOG_JSON, LLS_LOG_JOURNAL /* fd: journal.h */ };
 
 /* Owned by main, who may change level and format, and handed down to whoever logs. */
 struct lls_log {
-  int fd;                  /* 2 */
+  int fd;                  /* 2, or of the journal */
   _Atomic uint32_t level;  /* enum lls_log_level: lines above it are dropped */
   _Atomic uint32_t format; /* enum lls_log_format */
 };

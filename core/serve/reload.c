@@ -28,6 +28,7 @@ static void record(struct server *s, bool good, const char *message)
   else
     lls_log(&s->log, LLS_LOG_ERROR, "reload", "refused, generation %llu goes on: %s",
             (unsigned long long)a->generation, message);
+  server_reload_over(s);
   if (s->api != NULL)
     lls_api_reloaded(s->api);
 }
@@ -80,7 +81,8 @@ static void take_over(struct server *s)
   lls_config_free(c);
   *c = s->wanted;
   s->log.level = (uint32_t)c->server.log_level;
-  s->log.format = (uint32_t)c->server.log_format;
+  if (s->log.format != LLS_LOG_JOURNAL)
+    s->log.format = (uint32_t)c->server.log_format;
   struct lls_api_limits limits = server_limits(&c->server);
   lls_api_set_limits(s->api, &limits);
 }
@@ -121,6 +123,7 @@ void server_reload(struct server *s)
     return;
   }
   s->admin.reloads_begun++;
+  server_reloading();
   if (s->stopping) {
     record(s, false, "the server is shutting down");
     return;

@@ -8,6 +8,8 @@
  *
  *   SIGHUP: reload the configuration; what can't be changed leaves everything as it is.
  *
+ *   A service manager that gave a NOTIFY_SOCKET hears of all of it; see watch.c.
+ *
  *   Engine failure: requests end with an error, then exit with 1.
  */
 #include "core/serve/serve.h"
@@ -15,7 +17,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "core/obs/journal.h"
 #include "core/plugin/crash.h"
 #include "core/serve/server.h"
 
@@ -63,10 +67,11 @@ static void start_handles(struct server *s)
   uv_loop_init(&s->uv);
   uv_async_init(&s->uv, &s->wake, on_wake);
   uv_timer_init(&s->uv, &s->deadline);
+  uv_timer_init(&s->uv, &s->watchdog);
   uv_signal_init(&s->uv, &s->terminate);
   uv_signal_init(&s->uv, &s->interrupt);
   uv_signal_init(&s->uv, &s->hangup);
-  s->wake.data = s->deadline.data = s;
+  s->wake.data = s->deadline.data = s->watchdog.data = s;
   s->terminate.data = s->interrupt.data = s->hangup.data = s;
   uv_signal_start(&s->terminate, on_stop_signal, SIGTERM);
   uv_signal_start(&s->interrupt, on_stop_signal, SIGINT);
@@ -83,6 +88,15 @@ static void report_failure(struct server *s, const struct lls_error *err, int rc
     server_close_handles(s);
 }
 
+static void open_log(struct server *s)
+{
+  int journal = lls_journal_open(s->log.fd);
+  if (journal < 0)
+    return;
+  s->log.fd = journal;
+  s->log.format = LLS_LOG_JOURNAL;
+}
+
 int lls_serve(struct lls_config *config)
 {
   struct server s = {
@@ -94,6 +108,7 @@ int lls_serve(struct lls_config *config)
       .status = EXIT_SUCCESS,
   };
   struct lls_error err = {0};
+  open_log(&s);
   signal(SIGPIPE, SIG_IGN); /* a client that went away is an error code, not a signal */
   lls_crash_install();
   start_handles(&s);
@@ -101,11 +116,12 @@ int lls_serve(struct lls_config *config)
   if (rc < 0)
     report_failure(&s, &err, rc);
   else
-    lls_log(&s.log, LLS_LOG_INFO, "server", "listening on http://%s",
-            lls_api_address(s.api));
+    server_ready(&s);
   uv_run(&s.uv, UV_RUN_DEFAULT);
   server_destroy(&s);
   lls_config_free(config);
   uv_loop_close(&s.uv);
+  if (s.log.format == LLS_LOG_JOURNAL)
+    close(s.log.fd);
   return s.status;
 }

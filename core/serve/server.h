@@ -7,6 +7,7 @@
  *   start.c    bringing it up
  *   reload.c   another configuration under live requests
  *   stop.c     the way down
+ *   watch.c    what the service manager hears of it
  */
 #ifndef LLS_SERVE_SERVER_H
 #define LLS_SERVE_SERVER_H
@@ -41,7 +42,8 @@ struct server {
   uv_loop_t uv;
   uv_async_t wake;
   uv_signal_t terminate, interrupt, hangup;
-  uv_timer_t deadline;
+  uv_timer_t deadline, watchdog;
+  uint64_t steps_seen; /* of the watchdog */
   bool stopping;
   bool closing;
   int status; /* the exit status */
@@ -57,6 +59,12 @@ void server_destroy(struct server *);
 void server_reload(struct server *);
 /* To be called on each wake. */
 void server_reload_continue(struct server *);
+
+/* ---- watch.c */
+void server_ready(struct server *);
+void server_reloading(void);
+void server_reload_over(struct server *);
+void server_stopping(void);
 
 /* ---- stop.c */
 /* No new requests; running ones go on, at most until the deadline. */

@@ -9,6 +9,7 @@ void server_close_handles(struct server *s)
   uv_close((uv_handle_t *)&s->interrupt, NULL);
   uv_close((uv_handle_t *)&s->hangup, NULL);
   uv_close((uv_handle_t *)&s->deadline, NULL);
+  uv_close((uv_handle_t *)&s->watchdog, NULL);
 }
 
 static void on_api_closed(void *context)
@@ -41,6 +42,7 @@ static void on_deadline(uv_timer_t *timer)
 void server_drain(struct server *s)
 {
   s->stopping = true;
+  server_stopping();
   lls_api_drain(s->api);
   lls_loop_drain(s->loop);
   uv_timer_start(&s->deadline, on_deadline,

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See journal.h. */
+#include "core/obs/journal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <llmserve/host.h>
+
+/* "device:inode" of the stream that the service manager connected to the journal. */
+static bool is_journal(int fd)
+{
+  const char *stream = getenv("JOURNAL_STREAM");
+  uint64_t device, inode;
+  struct stat st;
+  return stream != NULL && sscanf(stream, "%" SCNu64 ":%" SCNu64, &device, &inode) == 2 &&
+         fstat(fd, &st) == 0 && st.st_dev == device && st.st_ino == inode;
+}
+
+int lls_journal_open(int fd)
+{
+  const struct sockaddr_un to = {.sun_family = AF_UNIX, .sun_path = LLS_JOURNAL_SOCKET};
+  int journal = is_journal(fd) ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+  if (journal < 0)
+    return -1;
+  if (connect(journal, (const struct sockaddr *)&to, sizeof to) == 0)
+    return journal;
+  close(journal);
+  return -1;
+}
+
+static int priority(uint32_t level)
+{
+  switch (level) {
+  case LLS_LOG_ERROR:
+    return LOG_ERR;
+  case LLS_LOG_INFO:
+    return LOG_INFO;
+  case LLS_LOG_DEBUG:
+    return LOG_DEBUG;
+  default:
+    return LOG_WARNING; /* misbehaviour too */
+  }
+}
+
+/* A value ends at its newline, so a message of several lines is sent as one. */
+int lls_journal_write(int journal, uint32_t level, const char *where, const char *message)
+{
+  char text[4096];
+  int head = snprintf(text, sizeof text,
+                      "SYSLOG_IDENTIFIER=llmserve\nPRIORITY=%d\nLLMSERVE_WHERE=%s\n"
+                      "MESSAGE=",
+                      priority(level), where);
+  int used = head + snprintf(text + head, sizeof text - (size_t)head - 1, "%s: %s", where,
+                             message);
+  size_t length = (size_t)used < sizeof text - 1 ? (size_t)used : sizeof text - 2;
+  for (char *p = text + head; p < text + length; p++)
+    if (*p == '\n')
+      *p = ' ';
+  text[length++] = '\n';
+  return send(journal, text, length, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
