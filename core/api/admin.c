@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /admin/status, POST /admin/reload and /admin/drain; see admin.h. */
+/* GET /admin/status and /admin/config, POST /admin/reload and /admin/drain; see admin.h.
+ */
 #include "core/api/admin.h"
 
 #include <stdlib.h>
@@ -19,16 +20,31 @@ struct lls_admin_wait {
 
 /* ---- status ------------------------------------------------------------------------ */
 
+static json_t *section_json(const struct lls_config *c, const char *section,
+                            const struct lls_param_table *table)
+{
+  json_t *values = json_object();
+  for (size_t i = 0; i < table->n; i++)
+    json_object_set_new(values, table->params[i].name,
+                        json_string(lls_config_text(c, section, &table->params[i])));
+  return values;
+}
+
+#define SECTION_MAX (2 * LLS_PLUGIN_ID_MAX)
+
+/* "scheduler.fcfs" */
+static const char *section_of(const struct lls_plugin *d, char section[SECTION_MAX])
+{
+  snprintf(section, SECTION_MAX, "%s.%s", lls_plugin_kind_name(d->kind), d->id);
+  return section;
+}
+
 static json_t *policy_json(const struct lls_config *c, const struct lls_policy *policy)
 {
+  char section[SECTION_MAX];
   const struct lls_plugin_module *m = policy->module;
   const struct lls_plugin *d = m->descriptor;
-  char section[2 * LLS_PLUGIN_ID_MAX];
-  snprintf(section, sizeof section, "%s.%s", lls_plugin_kind_name(d->kind), d->id);
-  json_t *params = json_object();
-  for (size_t i = 0; i < m->params.n; i++)
-    json_object_set_new(params, m->params.params[i].name,
-                        json_string(lls_config_text(c, section, &m->params.params[i])));
+  json_t *params = section_json(c, section_of(d, section), &m->params);
   return json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", d->id, "version", d->version,
                    "description", d->description, "path", m->path, "parameters", params);
 }
@@ -98,6 +114,34 @@ void lls_handle_admin_status(void *context, struct lls_http_exchange *exchange)
   struct lls_api *api = context;
   if (is_there(api, exchange))
     lls_api_reply_json(exchange, 200, status_json(api));
+}
+
+/* ---- config ------------------------------------------------------------------------ */
+
+static void add_policy(json_t *sections, const struct lls_config *c,
+                       const struct lls_policy *policy)
+{
+  char section[SECTION_MAX];
+  section_of(policy->module->descriptor, section);
+  json_object_set_new(sections, section,
+                      section_json(c, section, &policy->module->params));
+}
+
+/* Every key there is with its text, defaults too. */
+void lls_handle_admin_config(void *context, struct lls_http_exchange *exchange)
+{
+  struct lls_api *api = context;
+  if (!is_there(api, exchange))
+    return;
+  const struct lls_config *c = api->config.admin.state->config;
+  json_t *sections = json_object();
+  for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
+    json_object_set_new(sections, s->name, section_json(c, s->name, &s->table));
+  add_policy(sections, c, &c->scheduler);
+  add_policy(sections, c, &c->cache_manager);
+  add_policy(sections, c, &c->predictor);
+  lls_api_reply_json(exchange, 200,
+                     json_pack("{s:s, s:o}", "path", c->ini.path, "sections", sections));
 }
 
 /* ---- reload ------------------------------------------------------------------------ */

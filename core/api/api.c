@@ -22,6 +22,7 @@ static const struct lls_http_route routes[] = {
     {"GET", "/metrics", lls_handle_metrics},
     {"GET", "/version", lls_handle_version},
     {"GET", "/admin/status", lls_handle_admin_status},
+    {"GET", "/admin/config", lls_handle_admin_config},
     {"POST", "/admin/reload", lls_handle_admin_reload},
     {"POST", "/admin/drain", lls_handle_admin_drain},
 };

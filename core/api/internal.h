@@ -54,6 +54,7 @@ void lls_handle_model(void *context, struct lls_http_exchange *exchange);
 void lls_handle_health(void *context, struct lls_http_exchange *exchange);
 void lls_handle_metrics(void *context, struct lls_http_exchange *exchange);
 void lls_handle_admin_status(void *context, struct lls_http_exchange *exchange);
+void lls_handle_admin_config(void *context, struct lls_http_exchange *exchange);
 void lls_handle_admin_reload(void *context, struct lls_http_exchange *exchange);
 void lls_handle_admin_drain(void *context, struct lls_http_exchange *exchange);
 void lls_handle_version(void *context, struct lls_http_exchange *exchange);

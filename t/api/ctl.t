@@ -1,0 +1,49 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# llmserve-ctl against a real server: what it prints, and its exit status.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LlmServer;
+use Test::More;
+
+my $stories = LlmServer::source('t/data/models/stories260K');
+my $ini     = "[model]\npath = $stories\n[engine]\nthreads = 1\npin = false\n";
+my $server  = LlmServer->serve($ini);
+my $ctl     = LlmServer::built('llmserve-ctl');
+my $file    = "$server->{folder}/llmserve.ini";
+
+sub ctl { my $out = qx('$ctl' @_ 2>&1); return ($? >> 8) . " $out" }
+sub here { return ctl("-a $server->{address} -c $file", @_) }
+
+like here('status'), qr{\A0 llmserve    0\.1\.0, ok, serving stories260K since \d{4}-.*^config      \Q$file\E\ngeneration  1, 0 reloads, 0 refused\nscheduler   fcfs 1\.0\n.*^requests    0 running, 0 waiting, 0 preempted\ncache       (\d+) of \1 units free, on the host 0 of 0$}ms, 'status';
+like here('plugins'), qr{\A0 scheduler fcfs 1\.0: .*\n  /.*/scheduler_fcfs\.so\n  .*max_seqs = 256\n.*^predictor none 1\.0: }ms, 'plugins';
+is here('diff'), "0 no differences\n", 'nothing to tell apart';
+
+$server->configure("log_level = debug\n$ini\[cache]\nblock_tokens = 8\n[plugins]\nscheduler = sarathi\n[scheduler.sarathi]\nchunk = 64\n");
+my $diff = here('diff');
+like $diff, qr/\A1 /, 'the file says something else';
+like $diff, qr/^(?:1 )?\[server\] log_level: 'info' runs, the file says 'debug'$/m, '  what a reload changes';
+like $diff, qr/^\[cache\] block_tokens: '16' runs, the file says '8': needs a restart$/m, '  and what it can not';
+like $diff, qr/^\[plugins\] scheduler: 'fcfs' runs, the file says 'sarathi'$/m, '  another policy';
+like $diff, qr/^\[scheduler\.sarathi\] chunk: '\(nothing\)' runs, the file says '64'$/m, '  with its parameters';
+like here('reload'), qr/\A1 llmserve-ctl: refused: .*block_tokens: '8' instead of '16' needs a restart\n\z/, 'a reload that is refused says why';
+
+$server->configure("$ini\[plugins]\nscheduler = sarathi\n");
+like here('reload'), qr/\A0 generation 2: scheduler: fcfs 1\.0 replaced by sarathi 1\.0\n\z/, 'reload';
+is here('diff'), "0 no differences\n", 'no difference any more';
+like here('status'), qr/^last reload \d{4}-\S+ \S+ worked: scheduler: fcfs 1\.0 replaced by sarathi 1\.0$/m, 'which status tells';
+
+my $lines = qx(timeout 3 '$ctl' -a $server->{address} watch);
+like $lines, qr{\Astate     gen  running waiting preempted  units free    steps/s\nok          2        0       0         0 +\d+          -\nok          2        0       0         0 +\d+        0\.0\n}, 'watch';
+
+like ctl("-a $server->{address} -c /nowhere diff"), qr{\A2 .*/nowhere}, 'a file that is not there';
+like here('nonsense'), qr/\A2 llmserve-ctl: no command 'nonsense'/, 'no such command';
+like ctl(''), qr/\A2 Usage: /, 'no command';
+like ctl('--help'), qr/\A0 Usage: .*drain/s, 'help';
+like ctl('-c /nowhere --version'), qr/\A0 llmserve-ctl 0\.1\.0$/, 'version';
+is here('drain'), "0 draining\n", 'drain';
+is $server->wait_for_end, 0, 'ends the server';
+like here('status'), qr/\A3 llmserve-ctl: no llmserve at \Q$server->{address}\E: Connection refused\n\z/, 'and then nobody answers';
+done_testing;

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See ask.h. The server is told to close the connection, so that the answer is what comes
+ * until then; its JSON answers are never chunked. */
+#include "tools/ctl/ask.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/base/address.h"
+#include "core/base/text.h"
+
+#define TIMEOUT_S 60 /* a reload may load large plugins */
+
+static int connect_to(const struct addrinfo *found)
+{
+  const struct timeval timeout = {.tv_sec = TIMEOUT_S};
+  int rc = -EADDRNOTAVAIL;
+  for (; found != NULL; found = found->ai_next) {
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+      continue;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    if (connect(fd, found->ai_addr, found->ai_addrlen) == 0)
+      return fd;
+    rc = -errno;
+    close(fd);
+  }
+  return rc;
+}
+
+/* An address to listen on, where "" is every interface, as one to connect to. */
+static int open_connection(const char *address, struct lls_error *err)
+{
+  char host[LLS_HOST_MAX];
+  const char *port;
+  const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+  struct addrinfo *found;
+  if (lls_address_split(address, host, &port) < 0)
+    return lls_fail(err, -EINVAL, "'%s': expected HOST:PORT", address);
+  int rc = getaddrinfo(host[0] != '\0' ? host : NULL, port, &hints, &found);
+  if (rc != 0)
+    return lls_fail(err, -EADDRNOTAVAIL, "%s: %s", address, gai_strerror(rc));
+  int fd = connect_to(found);
+  freeaddrinfo(found);
+  return fd < 0 ? lls_fail(err, fd, "no llmserve at %s: %s", address, strerror(-fd)) : fd;
+}
+
+static int exchange(int fd, const char *request, struct lls_text *answer)
+{
+  char buffer[65536];
+  if (send(fd, request, strlen(request), MSG_NOSIGNAL) != (ssize_t)strlen(request))
+    return -EIO;
+  for (;;) {
+    ssize_t n = recv(fd, buffer, sizeof buffer, 0);
+    if (n < 0)
+      return errno == EAGAIN ? -ETIMEDOUT : -errno;
+    if (n == 0)
+      return answer->length > 0 && !answer->failed ? 0 : -ECONNRESET;
+    lls_text_append(answer, buffer, (size_t)n);
+  }
+}
+
+/* Takes the answer apart. */
+static int read_answer(const struct lls_text *text, json_t **out)
+{
+  int status;
+  const char *body = strstr(text->data, "\r\n\r\n");
+  if (sscanf(text->data, "HTTP/1.1 %d", &status) != 1 || body == NULL)
+    return -EPROTO;
+  *out = json_loads(body + 4, 0, NULL);
+  return *out != NULL ? status : -EPROTO;
+}
+
+int ctl_ask(const char *address, const char *method, const char *path, json_t **answer,
+            struct lls_error *err)
+{
+  char request[512];
+  struct lls_text text = {0};
+  snprintf(request, sizeof request,
+           "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+           method, path, address);
+  int fd = open_connection(address, err);
+  if (fd < 0)
+    return fd;
+  int rc = exchange(fd, request, &text);
+  close(fd);
+  if (rc == 0)
+    rc = read_answer(&text, answer);
+  lls_text_free(&text);
+  if (rc < 0)
+    return lls_fail(err, rc, "%s %s at %s: %s", method, path, address,
+                    rc == -EPROTO ? "this is no llmserve" : strerror(-rc));
+  return rc;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One question to a running llmserve: a request on its own connection, JSON back. */
+#ifndef LLS_CTL_ASK_H
+#define LLS_CTL_ASK_H
+
+#include <jansson.h>
+
+#include "core/base/error.h"
+
+/* The HTTP status, with the answer that the caller releases; or negative and the
+ * sentence: not reachable, no answer, no JSON. */
+int ctl_ask(const char *address, const char *method, const char *path, json_t **answer,
+            struct lls_error *err);
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line. Status 0: done; 1: refused, or there are differences; 2: wrong usage
+ * or configuration; 3: nobody answers. */
+#include "config.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/config/ini.h"
+#include "tools/ctl/ask.h"
+#include "tools/ctl/print.h"
+
+#define DEFAULT_CONFIG  LLS_SYSCONF_DIR "/llmserve/llmserve.ini"
+#define DEFAULT_ADDRESS "127.0.0.1:8080" /* of [server] listen */
+#define EXIT_REFUSED    1
+#define EXIT_USAGE      2
+#define EXIT_SILENCE    3
+#define LINES_A_HEADING 20
+
+static const char usage[] =
+    "Usage: llmserve-ctl [-a HOST:PORT] [-c FILE] COMMAND\n"
+    "Looks at and steers a running llmserve.\n"
+    "\n"
+    "  status   what runs: plugins, generation, the last reload, requests, memory\n"
+    "  plugins  the policies with their files and parameters\n"
+    "  reload   change to what the file says now; the reason if that is refused\n"
+    "  diff     keys in which the file differs from what runs; status 1 if any does\n"
+    "  watch    a line a second, until interrupted\n"
+    "  drain    take no new requests, finish what runs, exit\n"
+    "\n"
+    "  -a, --address=HOST:PORT  where it listens (as in the file)\n"
+    "  -c, --config=FILE        its file (" DEFAULT_CONFIG ")\n"
+    "  -h, --help               show this\n"
+    "  -V, --version            show the version\n";
+
+struct arguments {
+  const char *address; /* NULL: as in the file */
+  const char *config, *command;
+};
+
+/* ---- commands ---------------------------------------------------------------------- */
+
+/* 0 and the answer; or the exit status, after saying why. */
+static int ask(const char *address, const char *method, const char *path, json_t **answer)
+{
+  struct lls_error err = {0};
+  int status = ctl_ask(address, method, path, answer, &err);
+  if (status < 0) {
+    fprintf(stderr, "llmserve-ctl: %s\n", err.text);
+    return EXIT_SILENCE;
+  }
+  if (status < 300)
+    return 0;
+  const char *why =
+      json_string_value(json_object_get(json_object_get(*answer, "error"), "message"));
+  fprintf(stderr, "llmserve-ctl: refused: %s\n", why != NULL ? why : "(no reason given)");
+  json_decref(*answer);
+  return EXIT_REFUSED;
+}
+
+/* Asks and prints the answer. */
+static int tell(const char *address, const char *method, const char *path,
+                void (*print)(const json_t *answer))
+{
+  json_t *answer;
+  int rc = ask(address, method, path, &answer);
+  if (rc != 0)
+    return rc;
+  print(answer);
+  json_decref(answer);
+  return 0;
+}
+
+static void print_reloaded(const json_t *answer)
+{
+  printf("generation %lld: %s\n",
+         (long long)json_integer_value(json_object_get(answer, "generation")),
+         json_string_value(json_object_get(answer, "message")));
+}
+
+static void print_draining(const json_t *answer)
+{
+  (void)answer;
+  puts("draining");
+}
+
+static int diff(const char *address, const char *path)
+{
+  json_t *running;
+  int rc = ask(address, "GET", "/admin/config", &running);
+  if (rc != 0)
+    return rc;
+  int n = ctl_diff(json_object_get(running, "sections"), path);
+  json_decref(running);
+  if (n == 0)
+    puts("no differences");
+  return n < 0 ? EXIT_USAGE : n > 0 ? EXIT_REFUSED : 0;
+}
+
+static int watch(const char *address)
+{
+  json_t *before = NULL, *status;
+  int rc;
+  for (int line = 0; (rc = ask(address, "GET", "/admin/status", &status)) == 0; line++) {
+    ctl_print_watch(status, before, 1, line % LINES_A_HEADING == 0);
+    json_decref(before);
+    before = status;
+    sleep(1);
+  }
+  json_decref(before);
+  return rc;
+}
+
+/* ---- the command line ---------------------------------------------------------------
+ */
+
+static int parse(int argc, char **argv, struct arguments *out)
+{
+  static const struct option options[] = {
+      {"address", required_argument, NULL, 'a'},
+      {"config", required_argument, NULL, 'c'},
+      {"help", no_argument, NULL, 'h'},
+      {"version", no_argument, NULL, 'V'},
+      {NULL, 0, NULL, 0},
+  };
+  for (int c; (c = getopt_long(argc, argv, "a:c:hV", options, NULL)) != -1;) {
+    if (c == '?')
+      return -1;
+    else if (c == 'a')
+      out->address = optarg;
+    else if (c == 'c')
+      out->config = optarg;
+    else
+      out->command = c == 'h' ? "help" : "version";
+  }
+  if (out->command == NULL && optind + 1 == argc)
+    out->command = argv[optind];
+  return out->command != NULL ? 0 : -1;
+}
+
+static void ignore_line(void *context, unsigned line, const char *sentence)
+{
+  (void)context, (void)line, (void)sentence; /* llmserve complains of it, or diff does */
+}
+
+static int run(struct arguments *a)
+{
+  struct lls_ini ini = {0};
+  struct lls_error err = {0};
+  const struct lls_ini_entry *listen = NULL;
+  if (a->address == NULL && lls_ini_read(a->config, ignore_line, NULL, &ini, &err) == 0)
+    listen = lls_ini_find(&ini, "server", "listen");
+  if (a->address == NULL)
+    a->address = listen != NULL ? listen->value : DEFAULT_ADDRESS;
+  int rc = EXIT_USAGE;
+  if (strcmp(a->command, "status") == 0)
+    rc = tell(a->address, "GET", "/admin/status", ctl_print_status);
+  else if (strcmp(a->command, "plugins") == 0)
+    rc = tell(a->address, "GET", "/admin/status", ctl_print_plugins);
+  else if (strcmp(a->command, "reload") == 0)
+    rc = tell(a->address, "POST", "/admin/reload", print_reloaded);
+  else if (strcmp(a->command, "diff") == 0)
+    rc = diff(a->address, a->config);
+  else if (strcmp(a->command, "watch") == 0)
+    rc = watch(a->address);
+  else if (strcmp(a->command, "drain") == 0)
+    rc = tell(a->address, "POST", "/admin/drain", print_draining);
+  else
+    fprintf(stderr, "llmserve-ctl: no command '%s'; see llmserve-ctl --help\n",
+            a->command);
+  lls_ini_free(&ini);
+  return rc;
+}
+
+int main(int argc, char **argv)
+{
+  struct arguments arguments = {.config = DEFAULT_CONFIG};
+  if (parse(argc, argv, &arguments) < 0) {
+    fputs("Usage: llmserve-ctl [-a HOST:PORT] [-c FILE] COMMAND; see --help\n", stderr);
+    return EXIT_USAGE;
+  }
+  if (strcmp(arguments.command, "help") == 0)
+    fputs(usage, stdout);
+  else if (strcmp(arguments.command, "version") == 0)
+    puts("llmserve-ctl " PACKAGE_VERSION);
+  else
+    return run(&arguments);
+  return 0;
+}
