@@ -59,9 +59,11 @@ is $server->wait_for_end, 0, 'the server ends well';
         LlmServer->serve("${ini}[plugins]\nscheduler = $plugin\n");
     };
     heard(qr/WATCHDOG/);
-    syswrite $hung->connect, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":3}');
-    Time::HiRes::sleep(0.05) until $hung->log =~ /no step has ended since the last look/;
-    pass 'a plan that never ends starves the watchdog';
+    my $client = $hung->connect;
+    syswrite $client, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":3}');
+    my $deadline = time + $LlmServer::TIMEOUT;
+    Time::HiRes::sleep(0.05) until $hung->log =~ /no step has ended since/ || time > $deadline;
+    like $hung->log, qr/no step has ended since the last look, after step 0/, 'a plan that never ends starves the watchdog';
     $hung->signal('KILL');
     $hung->wait_for_end;
 }
