@@ -5,6 +5,7 @@
 
 #include "core/config/config.h"
 #include "core/config/help.h"
+#include "core/sdk/new_plugin.h"
 #include "core/serve/serve.h"
 
 #include <getopt.h>
@@ -23,6 +24,9 @@ static const char usage[] =
     "      --check-config  read and check the configuration\n"
     "      --help-config   describe every section and key, of the plugins too\n"
     "      --list-plugins  describe the plugins that are found\n"
+    "      --new-plugin=KIND NAME\n"
+    "                      write a plugin to begin with into the folder NAME; KIND is\n"
+    "                      scheduler, cache or predictor\n"
     "  -h, --help          show this\n"
     "  -V, --version       show the version\n"
     "\n"
@@ -35,12 +39,14 @@ enum command {
   COMMAND_CHECK_CONFIG,
   COMMAND_HELP_CONFIG,
   COMMAND_LIST_PLUGINS,
+  COMMAND_NEW_PLUGIN,
   COMMAND_HELP,
   COMMAND_VERSION
 };
 
 struct arguments {
   const char *config;
+  const char *kind, *name; /* of a new plugin */
   enum command command;
 };
 
@@ -54,6 +60,7 @@ static int parse(int argc, char **argv, struct arguments *out)
       {"check-config", no_argument, NULL, LONG_ONLY + COMMAND_CHECK_CONFIG},
       {"help-config", no_argument, NULL, LONG_ONLY + COMMAND_HELP_CONFIG},
       {"list-plugins", no_argument, NULL, LONG_ONLY + COMMAND_LIST_PLUGINS},
+      {"new-plugin", required_argument, NULL, LONG_ONLY + COMMAND_NEW_PLUGIN},
       {"help", no_argument, NULL, 'h'},
       {"version", no_argument, NULL, 'V'},
       {NULL, 0, NULL, 0},
@@ -67,7 +74,11 @@ static int parse(int argc, char **argv, struct arguments *out)
       out->command = c == 'h'   ? COMMAND_HELP
                      : c == 'V' ? COMMAND_VERSION
                                 : (enum command)(c - LONG_ONLY);
+    if (c == LONG_ONLY + COMMAND_NEW_PLUGIN)
+      out->kind = optarg;
   }
+  if (out->command == COMMAND_NEW_PLUGIN && optind < argc)
+    out->name = argv[optind++];
   if (optind < argc) {
     fprintf(stderr, "llmserve: '%s': expected no further argument\n", argv[optind]);
     return -1;
@@ -92,6 +103,22 @@ static int check_config(const char *path)
     return EXIT_USAGE;
   printf("%s: ok\n", path);
   lls_config_free(&config);
+  return 0;
+}
+
+static int new_plugin(const struct arguments *a)
+{
+  struct lls_error err = {0};
+  if (a->name == NULL) {
+    fprintf(stderr, "llmserve: --new-plugin: expected KIND NAME\n");
+    return EXIT_USAGE;
+  }
+  if (lls_new_plugin(a->kind, a->name, &err) < 0) {
+    fprintf(stderr, "llmserve: %s\n", err.text);
+    return EXIT_USAGE;
+  }
+  printf("%s/%s.c: a %s that works. Next: cd %s && make && make check\n", a->name,
+         a->name, a->kind, a->name);
   return 0;
 }
 
@@ -121,6 +148,8 @@ int main(int argc, char **argv)
   case COMMAND_LIST_PLUGINS:
     lls_help_plugins(stdout);
     return 0;
+  case COMMAND_NEW_PLUGIN:
+    return new_plugin(&arguments);
   case COMMAND_HELP:
     fputs(usage, stdout);
     return 0;

@@ -87,6 +87,8 @@ static int create_loop(struct harness *h, const struct harness_options *o,
       .clock = o->sim != NULL ? lls_sim_now : NULL,
       .clock_context = h->device,
   };
+  if (o->replace != NULL)
+    o->replace(o->replace_context, &options.policies);
   return lls_loop_create(&options, &h->loop, err);
 }
 

@@ -28,6 +28,9 @@ struct harness_options {
   /* The simulated device and its clock instead of the CPU; dummy should be set. */
   const struct lls_sim_options *sim;
   struct lls_loop_observer observer;
+  /* May put other policies in the place of the loaded ones; NULL: they stay. */
+  void (*replace)(void *context, struct lls_loop_policies *);
+  void *replace_context;
 };
 
 struct harness {

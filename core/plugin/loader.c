@@ -68,7 +68,11 @@ static int check_texts(const struct lls_plugin *d, struct lls_error *err)
 static int check_identity(const struct lls_plugin *d, uint32_t kind, const char *name,
                           struct lls_error *err)
 {
-  if (d->kind != kind)
+  if (kind == LLS_KIND_ANY &&
+      (d->kind < LLS_KIND_SCHEDULER || d->kind > LLS_KIND_PREDICTOR))
+    return lls_fail(err, -EPROTO, "kind: expected %d to %d, found %u", LLS_KIND_SCHEDULER,
+                    LLS_KIND_PREDICTOR, d->kind);
+  if (kind != LLS_KIND_ANY && d->kind != kind)
     return lls_fail(err, -EPROTO, "kind: expected %s (%u), found %s (%u)",
                     lls_plugin_kind_name(kind), kind, lls_plugin_kind_name(d->kind),
                     d->kind);

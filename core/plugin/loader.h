@@ -40,6 +40,7 @@ struct lls_plugin_module {
 };
 
 #define LLS_PLUGIN_ID_MAX 32 /* characters of an id */
+#define LLS_KIND_ANY      0  /* to open: of whatever kind the file at a path is */
 
 /* "scheduler", "cache", "predictor": of file names, sections and messages. */
 const char *lls_plugin_kind_name(uint32_t kind);

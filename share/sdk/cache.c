@@ -1,0 +1,308 @@
+/*
+ * example: blocks on demand and nothing else. A sequence has a list of blocks, each a K
+ * unit and a V unit; it takes one from the stack of free ones whenever its last one is
+ * full, and gives all back at its end. No host tier, no sharing.
+ *
+ * The transaction is undone through a log of sequences as they were, backwards. Blocks
+ * come from a stack and go back to it, and entries of a list that was given up are still
+ * there, so that lengths are all the log must remember.
+ */
+#include <llmserve/cache.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct sequence {  /* by slot */
+  uint32_t blocks; /* of its lists that are its own */
+  uint32_t cached; /* tokens */
+};
+
+struct undo {
+  uint32_t slot;
+  struct sequence before;
+};
+
+struct state {
+  uint32_t block_tokens, per_list, n_slots, n_free, total, n_undo, max_undo;
+  struct sequence *sequences;    /* (n_slots) */
+  uint32_t *free;                /* (total) a stack of blocks */
+  struct lls_block_entry *lists; /* (n_slots, K and V, per_list) */
+  struct undo *undo;             /* (max_undo) */
+};
+
+static struct lls_block_entry *list_of(const struct state *s, uint32_t slot, bool v)
+{
+  return s->lists + ((size_t)2 * slot + v) * s->per_list;
+}
+
+static void put_aside(struct state *s, uint32_t slot)
+{
+  s->undo[s->n_undo++] = (struct undo){slot, s->sequences[slot]};
+}
+
+/* Block b is units 2 b (K) and 2 b + 1 (V). */
+static void push_block(struct state *s, uint32_t slot)
+{
+  struct sequence *q = &s->sequences[slot];
+  uint32_t block = s->free[--s->n_free], at = q->blocks++;
+  for (uint32_t v = 0; v < 2; v++)
+    list_of(s, slot, v)[at] = (struct lls_block_entry){
+        .block = 2 * block + v,
+        .first_token = at * s->block_tokens,
+        .count = (uint16_t)s->block_tokens,
+    };
+}
+
+static void pop_blocks(struct state *s, uint32_t slot, uint32_t left)
+{
+  struct sequence *q = &s->sequences[slot];
+  while (q->blocks > left)
+    s->free[s->n_free++] = list_of(s, slot, false)[--q->blocks].block / 2;
+}
+
+static uint32_t blocks_for(const struct state *s, uint32_t tokens)
+{
+  return (tokens + s->block_tokens - 1) / s->block_tokens;
+}
+
+/* ---- the transaction ------------------------------------------------------------ */
+
+static int begin(void *self)
+{
+  ((struct state *)self)->n_undo = 0;
+  return 0;
+}
+
+static uint32_t mark(void *self)
+{
+  return ((struct state *)self)->n_undo;
+}
+
+static int rollback(void *self, uint32_t to)
+{
+  struct state *s = self;
+  while (s->n_undo > to) {
+    const struct undo *u = &s->undo[--s->n_undo];
+    struct sequence *q = &s->sequences[u->slot];
+    if (q->blocks < u->before.blocks)
+      s->n_free -= u->before.blocks - q->blocks; /* they lie on top of the stack */
+    else
+      pop_blocks(s, u->slot, u->before.blocks);
+    *q = u->before;
+  }
+  return 0;
+}
+
+static int commit(void *self)
+{
+  ((struct state *)self)->n_undo = 0;
+  return 0;
+}
+
+static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
+                   uint32_t form, uint32_t flags)
+{
+  struct state *s = self;
+  struct sequence *q = &s->sequences[r->slot];
+  uint32_t wanted = blocks_for(s, q->cached + tokens);
+  (void)form;
+  (void)flags;
+  if (wanted > s->total || wanted > s->per_list)
+    return LLS_RESERVE_NEVER;
+  if (wanted > q->blocks + s->n_free || s->n_undo == s->max_undo)
+    return LLS_RESERVE_LATER;
+  put_aside(s, r->slot);
+  while (q->blocks < wanted)
+    push_block(s, r->slot);
+  return LLS_RESERVE_OK;
+}
+
+static int preempt(void *self, const struct lls_request *r, uint32_t mode)
+{
+  struct state *s = self;
+  if (mode != LLS_PREEMPT_RECOMPUTE)
+    return -ENOTSUP;
+  if (s->n_undo == s->max_undo)
+    return -ENOBUFS;
+  put_aside(s, r->slot);
+  pop_blocks(s, r->slot, 0);
+  s->sequences[r->slot].cached = 0;
+  return 0;
+}
+
+static uint32_t preempt_modes(void *self)
+{
+  (void)self;
+  return 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER;
+}
+
+/* ---- requests come and go ------------------------------------------------------- */
+
+static int admit(void *self, const struct lls_request *r)
+{
+  ((struct state *)self)->sequences[r->slot] = (struct sequence){0};
+  return 0;
+}
+
+static void release(void *self, const struct lls_request *r, uint32_t flags)
+{
+  struct state *s = self;
+  (void)flags;
+  pop_blocks(s, r->slot, 0);
+  s->sequences[r->slot] = (struct sequence){0};
+}
+
+static void computed(void *self, const struct lls_request *r, uint32_t cached_tokens)
+{
+  ((struct state *)self)->sequences[r->slot].cached = cached_tokens;
+}
+
+/* ---- answers -------------------------------------------------------------------- */
+
+static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
+{
+  const struct state *s = self;
+  bool device = tier == LLS_TIER_DEVICE;
+  out->total_units = device ? 2 * s->total : 0;
+  out->free_units = device ? 2 * s->n_free : 0;
+  out->reserved_units = 0;
+  return tier <= LLS_TIER_HOST ? 0 : -ENOTSUP;
+}
+
+static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32_t form,
+                struct lls_need *out)
+{
+  const struct state *s = self;
+  const struct sequence *q = &s->sequences[r->slot];
+  uint32_t wanted = blocks_for(s, q->cached + tokens);
+  (void)form;
+  out->new_units = wanted > q->blocks ? 2 * (wanted - q->blocks) : 0;
+  out->restore_units = 0;
+  return 0;
+}
+
+static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
+{
+  const struct state *s = self;
+  const struct sequence *q = &s->sequences[r->slot];
+  *out = (struct lls_cache_info){.size = out->size, .cached_tokens = q->cached};
+  if (q->blocks == 0)
+    return 0;
+  out->residency = LLS_RESIDENT_DEVICE;
+  out->form = LLS_FORM_KV;
+  out->device_units = out->owned_units = 2 * q->blocks;
+  out->free_slots = q->blocks * s->block_tokens - q->cached;
+  return 0;
+}
+
+static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
+{
+  const struct state *s = self;
+  uint32_t blocks = s->sequences[r->slot].blocks;
+  *out = (struct lls_block_table){
+      .form = LLS_FORM_KV,
+      .k_count = blocks,
+      .v_count = blocks,
+      .k = list_of(s, r->slot, false),
+      .v = list_of(s, r->slot, true),
+  };
+  return 0;
+}
+
+static size_t copies(void *self, const struct lls_copy **out)
+{
+  (void)self;
+  *out = NULL;
+  return 0;
+}
+
+static int audit(void *self, const struct lls_sink *sink)
+{
+  const struct state *s = self;
+  uint32_t blocks = s->n_free;
+  char line[96];
+  for (uint32_t i = 0; i < s->n_slots; i++) {
+    const struct sequence *q = &s->sequences[i];
+    blocks += q->blocks;
+    if (q->blocks == 0)
+      continue;
+    snprintf(line, sizeof line, "slot %u: %u blocks, %u cached, last block %u", i,
+             q->blocks, q->cached, list_of(s, i, false)[q->blocks - 1].block / 2);
+    sink->text(sink->context, line);
+  }
+  sink->number(sink->context, "free", s->n_free);
+  return blocks == s->total ? 0 : -EIO;
+}
+
+/* ---- life ----------------------------------------------------------------------- */
+
+static void destroy(void *self)
+{
+  struct state *s = self;
+  free(s->sequences);
+  free(s->free);
+  free(s->lists);
+  free(s->undo);
+  free(s);
+}
+
+static int create(const struct lls_host *host, const void *params,
+                  const struct lls_cache_geometry *g, void **self)
+{
+  struct state *s = calloc(1, sizeof *s);
+  (void)params; /* it has none */
+  if (s == NULL)
+    return -ENOMEM;
+  s->block_tokens = g->block_tokens;
+  s->total = s->n_free = g->device_units / 2;
+  s->per_list = blocks_for(s, host->engine->max_context);
+  s->n_slots = host->engine->max_requests;
+  s->max_undo = 2 * s->n_slots; /* a request is reserved or preempted, and undone */
+  s->sequences = calloc(s->n_slots, sizeof *s->sequences);
+  s->free = calloc((size_t)s->total + 1, sizeof *s->free);
+  s->lists = calloc((size_t)2 * s->n_slots * s->per_list, sizeof *s->lists);
+  s->undo = calloc(s->max_undo, sizeof *s->undo);
+  if (!s->sequences || !s->free || !s->lists || !s->undo) {
+    destroy(s);
+    return -ENOMEM;
+  }
+  for (uint32_t i = 0; i < s->total; i++)
+    s->free[i] = s->total - 1 - i;
+  *self = s;
+  return 0;
+}
+
+static const struct lls_cache_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .capacity = capacity,
+    .need = need,
+    .begin = begin,
+    .mark = mark,
+    .rollback = rollback,
+    .commit = commit,
+    .reserve = reserve,
+    .preempt = preempt,
+    .admit = admit,
+    .release = release,
+    .info = info,
+    .table = table,
+    .copies = copies,
+    .computed = computed,
+    .preempt_modes = preempt_modes,
+    .audit = audit,
+};
+
+LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof llmserve_plugin,
+    .kind = LLS_KIND_CACHE,
+    .id = "example",
+    .version = "1.0",
+    .description = "blocks on demand, preemption by recompute",
+    .licence = "Apache-2.0",
+    .vtable = &vtable,
+};

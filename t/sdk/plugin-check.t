@@ -1,0 +1,137 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# llmserve-plugin-check: fit plugins pass, every hostile or broken one is found out, and by
+# the check that is there for it.
+use strict;
+use warnings;
+use Test::More;
+
+my $build = $ENV{LLS_BUILDDIR};
+my $fault = "$build/t/fault/.libs";
+my $sdk   = "$build/t/sdk/.libs";
+
+# Time is not tested here: --time-limit=0, but where a plugin is slow by its nature.
+sub check {
+  my @arguments = @_;
+  my $quoted = join ' ', map {"'$_'"} @arguments;
+  my $out = qx("$build/llmserve-plugin-check" $quoted 2>&1);
+  return ($? >> 8, $out);
+}
+
+sub fit {
+  my ($file, @options) = @_;
+  my ($status, $out) = check('--time-limit=0', @options, $file);
+  my ($name) = $file =~ m{([^/]+)$};
+  ok($status == 0 && $out =~ /^# verdict: .* keeps the contract/m && $out !~ /^not ok/m,
+    "fit: $name @options")
+    or diag $out;
+}
+
+sub unfit {
+  my ($file, $expected, @options) = @_;
+  push @options, '--time-limit=0' unless grep /time-limit/, @options;
+  my ($status, $out) = check('--fail-fast', @options, $file);
+  my ($name) = $file =~ m{([^/]+)$};
+  ok($status == 1 && $out =~ /^not ok/m && $out =~ /not fit to serve/ && $out =~ $expected,
+    "unfit: $name @options")
+    or diag "expected $expected:\n$out";
+}
+
+# ---- what llmserve ships, and the smallest there are
+fit($_) for grep { !/hostile|broken|null/ } glob "$build/.libs/{scheduler,cache,predictor}_*.so";
+fit("$build/t/plugin/.libs/$_.so") for qw(scheduler_null cache_null);
+fit("$fault/predictor_good.so");
+
+# ---- t/fault: refused before anything of them runs
+my %refused = (
+  cache_half_transfer    => qr/expected upload beside offload/,
+  cache_no_audit         => qr/expected the callback audit/,
+  predictor_no_predict   => qr/expected the callback predict/,
+  scheduler_api_version  => qr/api_version: expected 1, found 99/,
+  scheduler_bad_default  => qr/default of 'budget'/,
+  scheduler_bad_id       => qr/found 'Bad Id'/,
+  scheduler_bad_offset   => qr/'budget': offset/,
+  scheduler_half_pair    => qr/expected import_state beside export_state/,
+  scheduler_no_licence   => qr/licence: expected a text/,
+  scheduler_no_plan      => qr/expected the callback plan/,
+  scheduler_no_sentence  => qr/sentence: expected what it does/,
+  scheduler_no_symbol    => qr/expected the symbol llmserve_plugin/,
+  scheduler_no_vtable    => qr/vtable: expected a struct/,
+  scheduler_same_name    => qr/two parameters are called/,
+  scheduler_small        => qr/struct lls_plugin: size/,
+  scheduler_undefined    => qr/undefined symbol: lls_not_there/,
+  scheduler_vtable_small => qr/scheduler_vtable: size/,
+  scheduler_vtable_version => qr/api_version: expected 1, found 2/,
+  scheduler_wrong_kind   => qr/struct lls_predictor_vtable: size/,
+);
+unfit("$fault/$_.so", $refused{$_}) for sort keys %refused;
+
+# ---- t/fault: they load; under load they show what they are
+my %weak = (
+  cache_good                 => qr/cannot start|want of memory/,
+  scheduler_crashing         => qr/crashed in plan/,
+  scheduler_failing_create   => qr/this fixture never starts/,
+  scheduler_good             => qr/marked reloadable, but there is no reconfigure/,
+  scheduler_needs_prediction => qr/1000 empty plans in a row/,
+  scheduler_other_id         => qr/the plugin in it needs scheduler_somebody\.so/,
+  twin_1                     => qr/1000 empty plans in a row/,
+  twin_2                     => qr/1000 empty plans in a row/,
+);
+unfit("$fault/$_.so", $weak{$_}) for sort keys %weak;
+
+# every fixture there is has been named above
+my %named = map { $_ => 1 } keys %refused, keys %weak, 'predictor_good';
+my @forgotten = grep { !$named{$_} } map {m{([^/]+)\.so$}} glob "$fault/*.so";
+is("@forgotten", '', 'no fixture of t/fault is left out');
+
+# ---- t/plugin: legal in each single answer, but not what a server can be run with
+my $hostile = "$build/t/plugin/.libs";
+unfit("$hostile/scheduler_hostile.so", qr/fits the cache alone/);
+unfit("$hostile/scheduler_hostile.so", qr/plans were bad and were refused/,
+  '--set=mode=illegal');
+unfit("$hostile/cache_hostile.so", qr/LATER .* there is nothing to wait for/);
+unfit("$hostile/predictor_hostile.so", qr/predicts \d+ tokens where/);
+
+# ---- t/sdk: one fault each, and the check that finds it
+unfit("$sdk/scheduler_loud.so", qr/exports a_helper/);
+unfit("$sdk/scheduler_loud.so", qr/calls time: time and randomness come from the host/);
+my $broken = "$sdk/scheduler_broken.so";
+fit($broken);
+my %ways = (
+  silent  => qr/create with limit = 100 fails without a sentence/,
+  leak    => qr/not ok \d+ - nothing leaks/,
+  static  => qr/not ok \d+ - two instances side by side/,
+  crash   => qr/crashed in plan: Segmentation fault/,
+  hang    => qr/hung in plan/,
+  writes  => qr/wrote to the view or to a request/,
+  tags    => qr/calls host->random, which is \[step\], in create, which is \[main\]/,
+  lies    => qr/runs more tokens than a request has left/,
+  forgets => qr/have not ended after \d+ steps, and nothing moves/,
+  exit    => qr/ended the process in plan/,
+);
+unfit($broken, $ways{$_}, "--set=mode=$_", '--patience=2s') for sort keys %ways;
+unfit($broken, qr/a plan takes .* at most/, '--set=mode=slow', '--time-limit=500us');
+my %cache_ways = (
+  overlap => qr/is not where its . list says/,
+  lose    => qr/units are free on the device/,
+  forget  => qr/leaves another state than mark saw/,
+  import  => qr/units free of \d+, in a pool of/,
+);
+fit("$sdk/cache_broken.so");
+unfit("$sdk/cache_broken.so", $cache_ways{$_}, "--set=mode=$_") for sort keys %cache_ways;
+
+my (undef, $whole) = check('--set=mode=import', '--time-limit=0', "$sdk/cache_broken.so");
+like($whole, qr/import_state of version 1000001, which nobody wrote/, 'foreign state is taken');
+
+# ---- the command line
+my ($status, $out) = check('--help');
+ok($status == 0 && $out =~ /^Usage: llmserve-plugin-check/, '--help');
+($status, $out) = check();
+ok($status == 2 && $out =~ /expected one file/, 'no file');
+($status, $out) = check('--set=mode', $broken);
+ok($status == 2 && $out =~ /expected KEY=VALUE/, 'a parameter without a value');
+($status, $out) = check('--set=speed=3', $broken);
+ok($status == 1 && $out =~ /has no parameter speed/, 'a parameter it does not have');
+($status, $out) = check('--cache=nobody', $broken);
+ok($status == 2 && $out =~ /no cache 'nobody'/, 'a companion that is not there');
+done_testing;

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Breaks the contract in the way its parameter says: what llmserve-plugin-check is for.
+ */
+#include <llmserve/scheduler.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+enum {
+  NOTHING,
+  SILENT,
+  LEAK,
+  STATIC,
+  CRASH,
+  HANG,
+  WRITES,
+  TAGS,
+  SLOW,
+  LIES,
+  FORGETS,
+  EXIT
+};
+
+struct params {
+  int64_t mode, limit;
+};
+
+struct broken {
+  const struct lls_host *host;
+  struct params params;
+  uint64_t plans;
+};
+
+static unsigned plans_of_all; /* what no plugin may have */
+
+static void *volatile lost;
+static volatile uint64_t burnt;
+
+static void misbehave(struct broken *b, const struct lls_step_view *view)
+{
+  switch (b->params.mode) {
+  case CRASH:
+    if (b->plans == 10)
+      raise(SIGSEGV);
+    break;
+  case HANG:
+    while (b->plans == 10)
+      burnt++;
+    break;
+  case EXIT:
+    if (b->plans == 10)
+      exit(0);
+    break;
+  case WRITES:
+    if (view->n_waiting > 0)
+      ((struct lls_request *)(uintptr_t)view->waiting[0])->priority++;
+    break;
+  case SLOW:
+    for (uint32_t i = 0; i < 400 * view->n_waiting; i++)
+      burnt++;
+  }
+}
+
+/* One request at a time, as t/plugin/scheduler_null.c. */
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct broken *b = self;
+  const struct lls_request *r = view->n_running > 0     ? view->running[0]
+                                : view->n_preempted > 0 ? view->preempted[0]
+                                : view->n_waiting > 0   ? view->waiting[0]
+                                                        : NULL;
+  b->plans++;
+  plans_of_all++;
+  misbehave(b, view);
+  if (r == NULL || (b->params.mode == STATIC && plans_of_all % 3 == 0))
+    return 0;
+  if (b->params.mode == FORGETS && r->id % 5 == 4)
+    return 0;
+  uint32_t pending = lls_request_pending(r) + (b->params.mode == LIES);
+  lls_plan_run(out, r, pending < view->max_tokens ? pending : view->max_tokens);
+  return 0;
+}
+
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  (void)self;
+  (void)out;
+}
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  struct broken *b = calloc(1, sizeof *b);
+  if (b == NULL)
+    return -ENOMEM;
+  *b = (struct broken){.host = host, .params = *(const struct params *)params};
+  if (b->params.mode == SILENT && b->params.limit == 100) { /* not a word why */
+    free(b);
+    return -EINVAL;
+  }
+  if (b->params.mode == LEAK)
+    lost = malloc(100);
+  if (b->params.mode == TAGS)
+    host->random(host->context, 0);
+  *self = b;
+  return 0;
+}
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_CHOICE(
+        struct params, mode, "nothing",
+        "nothing|silent|leak|static|crash|hang|writes|tags|slow|lies|forgets|exit",
+        "what it does wrong"),
+    LLS_PARAM_INT(struct params, limit, "1", 1, 100, "", "100 is not taken if silent"),
+};
+
+static const struct lls_scheduler_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = free,
+    .caps = caps,
+    .plan = plan,
+};
+
+LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof llmserve_plugin,
+    .kind = LLS_KIND_SCHEDULER,
+    .id = "broken",
+    .version = "1.0",
+    .description = "test fixture: breaks the contract as it is told",
+    .licence = "Apache-2.0",
+    .params = parameters,
+    .n_params = sizeof parameters / sizeof *parameters,
+    .params_size = sizeof(struct params),
+    .vtable = &vtable,
+};

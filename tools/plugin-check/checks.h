@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The checks, in the order in which they are made. Each runs in a process of its own.
+ */
+#ifndef CHECK_CHECKS_H
+#define CHECK_CHECKS_H
+
+#include "tools/plugin-check/scene.h"
+
+struct check {
+  const char *name;
+  void (*run)(const struct subject *, struct findings *);
+};
+
+/* The first one: if it finds anything no other is made. */
+void check_loads(const struct subject *, struct findings *);
+
+/* checks_static.c: what can be told without running it */
+void check_name(const struct subject *, struct findings *);
+void check_symbols(const struct subject *, struct findings *);
+void check_parameters(const struct subject *, struct findings *);
+
+/* checks_load.c: under load */
+void check_alone(const struct subject *, struct findings *);
+void check_fuzz(const struct subject *, struct findings *);
+void check_full(const struct subject *, struct findings *);
+void check_cancel(const struct subject *, struct findings *);
+void check_abandon(const struct subject *, struct findings *);
+
+/* checks_repeat.c: run more than once */
+void check_determinism(const struct subject *, struct findings *);
+void check_side_by_side(const struct subject *, struct findings *);
+void check_leaks(const struct subject *, struct findings *);
+
+/* checks_reload.c: changed while it runs */
+void check_reload(const struct subject *, struct findings *);
+void check_exchange(const struct subject *, struct findings *);
+void check_reconfigure(const struct subject *, struct findings *);
+void check_blobs(const struct subject *, struct findings *);
+
+/* checks_time.c */
+void check_time(const struct subject *, struct findings *);
+
+#endif

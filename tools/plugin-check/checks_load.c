@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plugin under load, of many shapes; see checks.h. What must hold is in load.c and in
+ * the watch_ files. */
+#include "tools/plugin-check/checks.h"
+#include "tools/plugin-check/load.h"
+
+#include <inttypes.h>
+
+#define CONTEXT 512
+#define SHAPES  12 /* of fuzzed workloads */
+
+/* Units that hold so many tokens of one sequence. */
+static uint32_t units_of(uint32_t tokens, uint32_t block_tokens)
+{
+  return 2 * ((tokens + block_tokens - 1) / block_tokens);
+}
+
+/* An instance by the dice: small or large blocks, steps, memory. */
+static struct scene_options any_scene(struct dice *d, uint64_t seed)
+{
+  static const uint32_t blocks[] = {8, 16, 32}, tokens[] = {64, 256, 2048},
+                        sequences[] = {4, 16, 64};
+  uint32_t block = blocks[dice(d, 0, 2)];
+  uint32_t units = units_of(CONTEXT, block) * dice(d, 2, 12);
+  return (struct scene_options){
+      .block_tokens = block,
+      .device_units = units,
+      .host_units = dice(d, 0, 1) == 1 ? units : 0,
+      .max_tokens = tokens[dice(d, 0, 2)],
+      .max_sequences = sequences[dice(d, 0, 2)],
+      .max_context = CONTEXT,
+      .max_requests = 64,
+      .seed = seed,
+  };
+}
+
+static void run(const struct subject *s, struct findings *f,
+                const struct scene_options *o, const struct load_options *load,
+                uint32_t *rejected)
+{
+  struct scene scene;
+  struct load l;
+  if (scene_open(&scene, s, o, f) < 0)
+    return;
+  load_run(&l, &scene, load, o->seed);
+  *rejected += l.rejected;
+  load_free(&l);
+  scene_close(&scene);
+}
+
+void check_alone(const struct subject *s, struct findings *f)
+{
+  uint32_t rejected = 0;
+  struct load_options one = {.n = 1, .max_prompt = 100, .max_length = 60};
+  for (uint64_t seed = s->seed; seed < s->seed + 24 && f->n == 0; seed++) {
+    struct dice d = {seed};
+    struct scene_options o = any_scene(&d, seed);
+    run(s, f, &o, &one, &rejected);
+  }
+  if (rejected > 0)
+    found(f, "rejects a request that is alone, has no deadline that is near and fits");
+}
+
+void check_fuzz(const struct subject *s, struct findings *f)
+{
+  uint32_t rejected = 0;
+  for (uint64_t seed = s->seed; seed < s->seed + SHAPES && f->n == 0; seed++) {
+    struct dice d = {seed};
+    struct scene_options o = any_scene(&d, seed);
+    struct load_options load = {
+        .n = 48,
+        .max_prompt = dice(&d, 1, 3) * 60,
+        .max_length = dice(&d, 1, 3) * 20,
+        .cancels = dice(&d, 0, 1) == 1,
+        .trickle = dice(&d, 0, 1) == 1,
+        .shared = dice(&d, 0, 1) == 1,
+    };
+    run(s, f, &o, &load, &rejected);
+  }
+  if (rejected > 0)
+    noted(f, "it rejected %u of %d requests", rejected, SHAPES * 48);
+}
+
+/* Memory for a few; some requests that no memory of this size can hold. */
+void check_full(const struct subject *s, struct findings *f)
+{
+  uint32_t rejected = 0;
+  for (uint64_t seed = s->seed; seed < s->seed + 4 && f->n == 0; seed++) {
+    uint32_t units = units_of(320, 16);
+    struct scene_options o = {
+        .block_tokens = 16,
+        .device_units = units,
+        .host_units = seed % 2 == 0 ? 0 : units,
+        .max_tokens = 512,
+        .max_sequences = 32,
+        .max_context = CONTEXT,
+        .max_requests = 64,
+        .seed = seed,
+    };
+    struct load_options load = {.n = 40,
+                                .max_prompt = 80,
+                                .max_length = 60,
+                                .giant_prompt = seed % 4 < 2 ? 400 : 0,
+                                .shared = seed % 4 == 3};
+    run(s, f, &o, &load, &rejected);
+  }
+}
+
+void check_cancel(const struct subject *s, struct findings *f)
+{
+  uint32_t rejected = 0;
+  for (uint64_t seed = s->seed + 100; seed < s->seed + 106 && f->n == 0; seed++) {
+    struct dice d = {seed};
+    struct scene_options o = any_scene(&d, seed);
+    struct load_options load = {
+        .n = 60, .max_prompt = 120, .max_length = 40, .cancels = true, .trickle = true};
+    run(s, f, &o, &load, &rejected);
+  }
+}
+
+void check_abandon(const struct subject *s, struct findings *f)
+{
+  uint32_t rejected = 0;
+  for (uint64_t seed = s->seed; seed < s->seed + 12; seed++) {
+    struct dice d = {seed};
+    struct scene_options o = any_scene(&d, seed);
+    struct load_options load = {
+        .n = 48, .max_prompt = 120, .max_length = 40, .abandon_after = 1 + 3 * seed % 40};
+    run(s, f, &o, &load, &rejected);
+  }
+}

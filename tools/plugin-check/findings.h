@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a check found. A check runs in a process of its own, since a plugin may crash or
+ * hang; what it has to say goes through a pipe to the parent, a line a thing, and where
+ * it is goes to a page that both share.
+ */
+#ifndef CHECK_FINDINGS_H
+#define CHECK_FINDINGS_H
+
+#include <stdint.h>
+
+#define WHERE_MAX    128
+#define FINDINGS_MAX 6 /* of one check: what comes after them is counted only */
+
+struct findings {
+  int fd;      /* the pipe */
+  char *where; /* (WHERE_MAX) shared: what of the plugin runs, "" = nothing */
+  uint32_t n;  /* things wrong */
+};
+
+/* Something is wrong: a sentence about the plugin. */
+void found(struct findings *, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Worth knowing, not wrong. */
+void noted(struct findings *, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The check does not apply. */
+void skipped(struct findings *, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Who the plugin is: kind and "id version". */
+void identified(struct findings *, uint32_t kind, const char *id, const char *version);
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See load.h. */
+#include "tools/plugin-check/load.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define VOCABULARY 1000
+#define MAX_PROMPT 1024
+
+static void make_client(struct load *l, uint32_t i)
+{
+  struct client *c = &l->clients[i];
+  const struct load_options *o = &l->options;
+  *c = (struct client){
+      .prompt = dice(&l->dice, 1, o->max_prompt),
+      .length = dice(&l->dice, 1, o->max_length),
+      .arrival = o->trickle ? dice(&l->dice, 0, 4 * o->n) : 0,
+      .cancel_after = UINT32_MAX,
+  };
+  c->max_new_tokens = dice(&l->dice, 1, 2 * o->max_length);
+  if (o->giant_prompt > 0 && dice(&l->dice, 0, 7) == 0) {
+    c->giant = true;
+    c->prompt = o->giant_prompt;
+  }
+  if (o->cancels && dice(&l->dice, 0, 2) == 0)
+    c->cancel_after = dice(&l->dice, 0, o->max_length / 2);
+}
+
+static void fill_prompt(struct load *l, uint32_t i, int32_t tokens[MAX_PROMPT])
+{
+  bool shares = l->options.shared && i % 2 == 0;
+  struct dice own = {.state = l->dice.state + 7919 * (uint64_t)(shares ? 0 : i + 1)};
+  struct dice common = {.state = 12345};
+  uint32_t alike = shares ? l->clients[i].prompt * 3 / 4 : 0;
+  for (uint32_t k = 0; k < l->clients[i].prompt; k++)
+    tokens[k] = (int32_t)dice(k < alike ? &common : &own, 3, VOCABULARY - 1);
+  if (l->clients[i].prompt > alike)
+    tokens[l->clients[i].prompt - 1] = (int32_t)(3 + i % 900);
+}
+
+static void submit(struct load *l, uint32_t i)
+{
+  int32_t tokens[MAX_PROMPT];
+  char label[24];
+  struct client *c = &l->clients[i];
+  struct lls_error err = {0};
+  fill_prompt(l, i, tokens);
+  snprintf(label, sizeof label, "client-%u", i);
+  struct lls_submission s = harness_submission(tokens, c->prompt, c->max_new_tokens, c);
+  s.ignore_eos = false;
+  s.sampling.seed = c->length; /* the device ends it there: kernels/sim/sim.h */
+  s.label = label;
+  s.request_class = i % 3;
+  s.priority = (int32_t)(i % 5) - 2;
+  s.tenant = i % 4;
+  if (i % 4 == 0)
+    s.slo = (struct lls_slo){LLS_NS_PER_S, LLS_NS_PER_S / 20, LLS_NS_PER_S / 20,
+                             10 * LLS_NS_PER_S, i % 2};
+  if (lls_loop_submit(l->scene->h.loop, &s, &c->id, &err) < 0)
+    found(l->scene->watch.findings, "a request could not be submitted: %s", err.text);
+  else
+    c->submitted = true;
+}
+
+static void on_event(void *context, const struct lls_event *event)
+{
+  struct load *l = context;
+  struct client *c = event->owner;
+  l->moved = l->steps;
+  if (c->finished > 0)
+    found(l->scene->watch.findings, "request %" PRIu64 " went on after its end", c->id);
+  if (event->kind == LLS_EVENT_TOKEN) {
+    c->n_tokens++;
+    return;
+  }
+  c->finished++;
+  c->reason = event->reason;
+  l->ended++;
+}
+
+static void cancel_due(struct load *l)
+{
+  for (uint32_t i = 0; l->options.cancels && i < l->options.n; i++) {
+    struct client *c = &l->clients[i];
+    if (!c->submitted || c->cancelled || c->finished > 0 || c->n_tokens < c->cancel_after)
+      continue;
+    lls_loop_cancel(l->scene->h.loop, c->id);
+    c->cancelled = true;
+  }
+}
+
+static void submit_due(struct load *l)
+{
+  for (uint32_t i = 0; i < l->options.n; i++)
+    if (!l->clients[i].submitted && l->clients[i].arrival <= l->steps)
+      submit(l, i);
+}
+
+/* Time goes on by itself only while something runs. */
+static void wait(struct scene *s)
+{
+  int64_t idle_ns = lls_loop_idle_ns(s->h.loop);
+  if (idle_ns == LLS_NEVER || idle_ns == 0)
+    idle_ns = LLS_NS_PER_S / 1000;
+  lls_sim_advance(s->h.device, lls_sim_now(s->h.device) + idle_ns);
+}
+
+/* Far longer than anything that gets on with its work needs for a token or an end; more
+ * than the core takes to call it misbehaviour. */
+#define PATIENCE 1500 /* steps */
+
+static bool is_over(const struct load *l)
+{
+  const struct load_options *o = &l->options;
+  return l->ended == o->n || (o->abandon_after > 0 && l->steps >= o->abandon_after);
+}
+
+static void run(struct load *l)
+{
+  struct scene *s = l->scene;
+  struct lls_error err = {0};
+  for (; !is_over(l) && l->steps - l->moved < PATIENCE; l->steps++) {
+    submit_due(l);
+    cancel_due(l);
+    if (l->options.each_step != NULL)
+      l->options.each_step(s, l->steps);
+    int rc = lls_loop_step(s->h.loop);
+    lls_loop_events(s->h.loop, on_event, l);
+    if (rc < 0) {
+      lls_loop_failed(s->h.loop, &err);
+      found(s->watch.findings, "the engine stopped in step %" PRIu64 ": %s", l->steps,
+            err.text);
+      return;
+    }
+    if (rc == 0)
+      wait(s);
+  }
+}
+
+/* ---- what must hold ------------------------------------------------------------------
+ */
+
+static void judge_client(struct load *l, const struct client *c)
+{
+  struct findings *f = l->scene->watch.findings;
+  uint32_t due = c->length < c->max_new_tokens ? c->length : c->max_new_tokens;
+  switch (c->reason) {
+  case LLS_FINISH_STOP:
+  case LLS_FINISH_LENGTH:
+    if (c->n_tokens != due)
+      found(f, "request %" PRIu64 " ended after %u tokens of %u", c->id, c->n_tokens,
+            due);
+    break;
+  case LLS_FINISH_CANCELLED:
+    if (!c->cancelled)
+      found(f, "request %" PRIu64 " ended as cancelled; nobody cancelled it", c->id);
+    break;
+  case LLS_FINISH_CAPACITY:
+    if (!c->giant)
+      found(f,
+            "request %" PRIu64 " of %u + %u tokens was ended for want of memory after %u "
+            "tokens: it fits the cache alone",
+            c->id, c->prompt, due, c->n_tokens);
+    break;
+  case LLS_FINISH_REJECTED:
+    l->rejected++;
+    break;
+  default:
+    found(f, "request %" PRIu64 " ended for reason %u", c->id, c->reason);
+  }
+}
+
+static void judge_memory(struct load *l)
+{
+  struct findings *f = l->scene->watch.findings;
+  struct lls_loop_status s;
+  lls_loop_status(l->scene->h.loop, &s);
+  if (s.device_units_free != s.device_units_total ||
+      s.host_units_free != s.host_units_total)
+    found(f,
+          "after the last request %u of %u units are free on the device, %u of %u on the "
+          "host",
+          s.device_units_free, s.device_units_total, s.host_units_free,
+          s.host_units_total);
+}
+
+static void judge_plans(struct load *l)
+{
+  struct findings *f = l->scene->watch.findings;
+  struct lls_loop_status s;
+  lls_loop_status(l->scene->h.loop, &s);
+  char *line = scene_log_line(l->scene, "plugin-misbehaving");
+  if (s.plans_refused > 0)
+    found(f, "%" PRIu64 " of %" PRIu64 " plans were bad and were refused: %s",
+          s.plans_refused, s.steps, line != NULL ? line : "");
+  else if (line != NULL)
+    found(f, "the core had to step in: %s", line);
+  free(line);
+}
+
+static void judge(struct load *l)
+{
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < l->options.n; i++)
+    if (l->clients[i].finished > 0)
+      judge_client(l, &l->clients[i]);
+    else
+      left++;
+  judge_plans(l);
+  if (left > 0)
+    found(l->scene->watch.findings,
+          "%u of %u requests have not ended after %" PRIu64 " steps, and nothing moves",
+          left, l->options.n, l->steps);
+  else
+    judge_memory(l);
+}
+
+void load_run(struct load *l, struct scene *s, const struct load_options *o,
+              uint64_t seed)
+{
+  *l = (struct load){.scene = s, .options = *o, .dice = {seed}};
+  l->clients = calloc(o->n, sizeof *l->clients);
+  if (l->clients == NULL)
+    abort();
+  for (uint32_t i = 0; i < o->n; i++)
+    make_client(l, i);
+  run(l);
+  if (o->abandon_after == 0)
+    judge(l);
+}
+
+void load_free(struct load *l)
+{
+  free(l->clients);
+}

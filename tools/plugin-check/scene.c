@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See scene.h. */
+#include "tools/plugin-check/scene.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+uint32_t dice(struct dice *d, uint32_t low, uint32_t high)
+{
+  uint64_t z = (d->state += UINT64_C(0x9E3779B97F4A7C15)); /* splitmix64 */
+  z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+  return low + (uint32_t)((z ^ (z >> 31)) % ((uint64_t)high - low + 1));
+}
+
+/* ---- the device ----------------------------------------------------------------------
+ */
+
+/* A step of a few milliseconds, as an A100 takes for a model of 13 billion weights. */
+static struct lls_cost_rates rates(void)
+{
+  const struct lls_profile profile = {
+      .device = {.name = "plugin-check",
+                 .memory = INT64_C(40000000000),
+                 .bandwidth = 1555,
+                 .matrix = 312},
+      .host_link = {.bandwidth = 25, .latency = 10000},
+      .efficiency = {.memory = 0.9,
+                     .matrix = 0.6,
+                     .prefill_attention = 0.3,
+                     .weights = 0.8,
+                     .cache = 0.6,
+                     .one_sequence = 1},
+      .overhead = {.step = 200000, .layer = 5000},
+  };
+  const struct lls_cost_shape shape = {
+      .ranks = 1,
+      .layers = 40,
+      .hidden = 5120,
+      .all_weights = 12.6e9,
+      .picked_weights = 0.25e9,
+      .kv_weights = 2.1e9,
+      .weight_bytes = 2,
+      .pair_flops = 4.0 * 40 * 5120,
+      .token_bytes = 819200,
+      .row_bytes = 10240,
+  };
+  struct lls_cost_rates out;
+  lls_cost_rates_init(&out, &profile, &shape);
+  return out;
+}
+
+/* ---- opening -------------------------------------------------------------------------
+ */
+
+static struct lls_loop_policy *policy_of(struct lls_loop_policies *p, uint32_t kind)
+{
+  return kind == LLS_KIND_SCHEDULER ? &p->scheduler
+         : kind == LLS_KIND_CACHE   ? &p->cache
+                                    : &p->predictor;
+}
+
+static void watch_generation(struct scene *s, struct generation *g)
+{
+  const struct lls_plugin_module *shared =
+      s->share != NULL ? s->share->generations[0].loaded.module : NULL;
+  watch_module(&g->watched, &s->watch, shared != NULL ? shared : g->loaded.module);
+  g->handed = (struct handed){&g->watched, g->loaded.params};
+}
+
+/* The harness has loaded the subject; the loop gets it under watch. */
+static void replace(void *context, struct lls_loop_policies *policies)
+{
+  struct scene *s = context;
+  struct lls_loop_policy *policy = policy_of(policies, s->subject->kind);
+  struct generation *g = &s->generations[s->n_generations++];
+  g->loaded.module = (struct lls_plugin_module *)(uintptr_t)policy->module;
+  g->loaded.params = (void *)(uintptr_t)policy->params;
+  watch_generation(s, g);
+  *policy = (struct lls_loop_policy){&g->watched.module, &g->handed};
+}
+
+const char *const *companion_names(const struct subject *s, uint32_t kind)
+{
+  static const char *const usual[][3] = {
+      [LLS_KIND_SCHEDULER] = {"fcfs", "sarathi"},
+      [LLS_KIND_CACHE] = {"paged"},
+      [LLS_KIND_PREDICTOR] = {"fixed", "none"},
+  };
+  return s->companions[kind][0] != NULL ? s->companions[kind] : usual[kind];
+}
+
+static struct harness_policy choose(const struct scene *s, const struct scene_options *o,
+                                    uint32_t kind)
+{
+  static const char *const swap[] = {"preempt", "swap", NULL};
+  const struct subject *subject = s->subject;
+  if (kind == subject->kind)
+    return (struct harness_policy){subject->path, subject->parameters};
+  const char *const *names = companion_names(subject, kind);
+  bool swaps = kind == LLS_KIND_SCHEDULER && names != subject->companions[kind] &&
+               o->host_units > 0;
+  return (struct harness_policy){
+      names[kind == LLS_KIND_SCHEDULER && names[1] != NULL ? o->seed % 2 : 0],
+      swaps ? swap : NULL};
+}
+
+int scene_open(struct scene *s, const struct subject *subject,
+               const struct scene_options *o, struct findings *f)
+{
+  *s = (struct scene){.subject = subject, .share = o->share};
+  s->watch = (struct watch){.findings = f, .journal = o->journal, .light = o->light};
+  s->generations = calloc(MAX_GENERATIONS, sizeof *s->generations);
+  s->sim = (struct lls_sim_options){
+      .rates = rates(), .memory = UINT64_C(1) << 50, .eos = 2, .name = "plugin-check"};
+  struct harness_options options = {
+      .model = subject->model,
+      .dummy = true,
+      .element = LLS_BF16,
+      .max_tokens = o->max_tokens,
+      .max_sequences = o->max_sequences,
+      .max_requests = o->max_requests,
+      .block_tokens = o->block_tokens,
+      .max_context = o->max_context,
+      .device_units = o->device_units,
+      .host_units = o->host_units,
+      .scheduler = choose(s, o, LLS_KIND_SCHEDULER),
+      .cache = choose(s, o, LLS_KIND_CACHE),
+      .predictor = choose(s, o, LLS_KIND_PREDICTOR),
+      .seed = o->seed,
+      .log_level = LLS_LOG_WARNING,
+      .sim = &s->sim,
+      .replace = replace,
+      .replace_context = s,
+  };
+  struct lls_error err = {0};
+  s->log = memfd_create("log", MFD_CLOEXEC);
+  int null = dup(2); /* what creation logs is in err, or not of interest */
+  dup2(s->log, 2);
+  int rc = s->generations == NULL ? -ENOMEM : harness_open(&s->h, &options, &err);
+  dup2(null, 2);
+  close(null);
+  if (rc < 0) {
+    found(f, "cannot start: %s", lls_error_text(&err, rc));
+    scene_close(s);
+    return rc;
+  }
+  s->h.log.fd = s->log;
+  return 0;
+}
+
+void scene_close(struct scene *s)
+{
+  harness_close(&s->h);
+  for (uint32_t i = 1; i < s->n_generations; i++)
+    policy_unload(&s->generations[i].loaded);
+  free(s->generations);
+  shadow_free(&s->watch.shadow);
+  close(s->log);
+}
+
+char *scene_log_line(const struct scene *s, const char *words)
+{
+  char *line = NULL;
+  size_t size = 0;
+  FILE *file = fdopen(dup(s->log), "r");
+  if (file == NULL)
+    return NULL;
+  rewind(file);
+  while (getline(&line, &size, file) >= 0)
+    if (strstr(line, words) != NULL) {
+      fclose(file);
+      line[strcspn(line, "\n")] = '\0';
+      return line;
+    }
+  free(line);
+  fclose(file);
+  return NULL;
+}
+
+/* ---- reload --------------------------------------------------------------------------
+ */
+
+static void ignore(void *context, const struct lls_event *event)
+{
+  (void)context;
+  (void)event;
+}
+
+int scene_reload(struct scene *s, const char *name)
+{
+  struct findings *f = s->watch.findings;
+  struct lls_error err = {0};
+  struct lls_loop_change change = {.strikes = 10};
+  struct lls_loop_policy *policy = policy_of(&change.policies, s->subject->kind);
+  struct generation *g = &s->generations[s->n_generations];
+  const struct harness_policy subject = {s->subject->path, s->subject->parameters};
+  const struct harness_policy other = {name, NULL};
+  if (s->n_generations == MAX_GENERATIONS)
+    return 0;
+  int rc =
+      policy_load(s->subject->kind, name == NULL ? &subject : &other, &g->loaded, &err);
+  s->n_generations++;
+  if (rc == 0) {
+    watch_generation(s, g);
+    *policy = (struct lls_loop_policy){&g->watched.module, &g->handed};
+    rc = lls_loop_reload(s->h.loop, &change, &err);
+  }
+  if (rc == 0)
+    while (!lls_loop_reloaded(s->h.loop, &rc, &err))
+      lls_loop_events(s->h.loop, ignore, NULL);
+  if (rc < 0)
+    found(f, "cannot be put in place of a running one: %s", lls_error_text(&err, rc));
+  return rc;
+}

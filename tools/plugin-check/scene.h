@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An instance on the simulated device with the plugin in question in it, under watch, and
+ * companions for the other two kinds. The loop is the daemon's own, stepped by hand.
+ */
+#ifndef CHECK_SCENE_H
+#define CHECK_SCENE_H
+
+#include "t/harness.h"
+#include "tools/plugin-check/watch.h"
+
+struct subject { /* what is checked, and how */
+  const char *path;
+  const char *const *parameters; /* "key", "value", ..., NULL */
+  uint32_t kind;                 /* enum lls_plugin_kind */
+  const char *id;
+  const char *companions[LLS_KIND_PREDICTOR + 1][2]; /* by kind; NULL = the usual ones */
+  const char *model;                                 /* a folder with a config.json */
+  uint64_t seed;
+  bool fail_fast;
+  int64_t patience_ns;   /* CPU time of a check before it is taken to hang */
+  int64_t time_limit_ns; /* of a plan among 1,600 candidates, 0 = none */
+};
+
+struct scene;
+
+struct scene_options {
+  uint32_t block_tokens, device_units, host_units;
+  uint32_t max_tokens, max_sequences, max_context, max_requests;
+  uint64_t seed;
+  FILE *journal;             /* of decisions, or NULL */
+  bool light;                /* see struct watch */
+  const struct scene *share; /* its copy of the plugin's code is used, or NULL */
+};
+
+#define MAX_GENERATIONS 128
+
+struct generation { /* the plugin, loaded once more */
+  struct harness_loaded loaded;
+  struct watched watched;
+  struct handed handed;
+};
+
+struct scene {
+  const struct subject *subject;
+  const struct scene *share;
+  struct harness h;
+  struct lls_sim_options sim;
+  struct watch watch;
+  struct generation *generations; /* (n_generations); the first is the harness's */
+  uint32_t n_generations;
+  int log;       /* a file in memory */
+  void *context; /* of who opened it */
+};
+
+/* Who stands beside the subject, NULL-terminated; they take turns by seed. */
+const char *const *companion_names(const struct subject *, uint32_t kind);
+
+/* 0, or -errno after a finding. */
+int scene_open(struct scene *, const struct subject *, const struct scene_options *,
+               struct findings *);
+void scene_close(struct scene *);
+
+/* Loads a plugin of the subject's kind (NULL: the subject itself, under watch) and puts
+ * it in the place of the one that runs. 0, or -errno after a finding. */
+int scene_reload(struct scene *, const char *name);
+
+/* The first line of the log with these words, malloc'ed; NULL if there is none. */
+char *scene_log_line(const struct scene *, const char *words);
+
+/* A generator of the kit's own: the plugin's stream is the host's. */
+struct dice {
+  uint64_t state;
+};
+uint32_t dice(struct dice *, uint32_t low, uint32_t high); /* both included */
+
+#endif
