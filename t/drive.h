@@ -259,7 +259,7 @@ static inline void drive_compare(struct drive *d, uint32_t i, uint32_t first, ui
 /* ---- steps ---------------------------------------------------------------------- */
 
 static const struct lls_sampling drive_greedy = {
-    .top_p = 1, .repetition_penalty = 1, .banned = -1};
+    .top_p = 1, .repetition_penalty = 1};
 
 /* Fills the batch with everyone who is not finished; false if that is nobody. */
 static inline bool drive_batch(struct drive *d, uint32_t n_prompts,

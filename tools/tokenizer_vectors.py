@@ -94,6 +94,20 @@ def byte_fallback(prefix_in_normalizer):
     return t
 
 
+def wordpiece():
+    """BERT's: text is cleaned, lower-cased, without accents, cut at punctuation."""
+    t = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=40))
+    t.normalizer = normalizers.BertNormalizer()
+    t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    t.decoder = decoders.WordPiece()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    t.train_from_iterator(corpus(), trainers.WordPieceTrainer(
+        vocab_size=400, special_tokens=special, show_progress=False))
+    t.post_processor = processors.TemplateProcessing(
+        "[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    return t
+
+
 def families():
     """name -> (tokeniser, tokenizer_config.json)"""
     end = AddedToken("<|endoftext|>", normalized=False)
@@ -151,6 +165,7 @@ def families():
     yield "llama2", byte_fallback(True), {"bos_token": "<s>", "eos_token": "</s>",
                                           "add_bos_token": True, "add_eos_token": False}
     yield "metaspace", byte_fallback(False), {"bos_token": "<s>", "eos_token": "</s>"}
+    yield "bert", wordpiece(), {"cls_token": "[CLS]", "sep_token": "[SEP]"}
 
 
 def characters():

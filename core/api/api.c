@@ -8,17 +8,22 @@
 #include <string.h>
 #include <time.h>
 
+#include "config.h"
 #include "core/api/generation.h"
 #include "core/http/router.h"
 
-#define MAX_REQUEST_ID 100
+#define MAX_NAME 100 /* of a parameter that is logged */
 
 static const struct lls_http_route routes[] = {
     {"POST", "/v1/completions", lls_handle_completions},
     {"POST", "/v1/chat/completions", lls_handle_chat},
     {"GET", "/v1/models", lls_handle_models},
     {"GET", "/v1/models/*", lls_handle_model},
+    {"POST", "/tokenize", lls_handle_tokenize},
+    {"POST", "/detokenize", lls_handle_detokenize},
     {"GET", "/health", lls_handle_health},
+    {"GET", "/live", lls_handle_live},
+    {"GET", "/ready", lls_handle_ready},
     {"GET", "/metrics", lls_handle_metrics},
     {"GET", "/version", lls_handle_version},
     {"GET", "/admin/status", lls_handle_admin_status},
@@ -29,7 +34,7 @@ static const struct lls_http_route routes[] = {
 
 /* ---- requests ------------------------------------------------------------------- */
 
-void lls_api_new_id(char id[LLS_ID_BYTES])
+void lls_api_new_id(char *id)
 {
   uint64_t bits[2] = {0};
   uv_random(NULL, NULL, bits, sizeof bits, 0, NULL);
@@ -44,16 +49,18 @@ static bool is_sound_id(const char *id)
   for (size_t i = 0; i < length; i++)
     if (id[i] <= ' ' || id[i] > '~')
       return false;
-  return length > 0 && length <= MAX_REQUEST_ID;
+  return length > 0 && length < LLS_HTTP_ID_BYTES;
 }
 
-const char *lls_api_request_id(struct lls_http_exchange *exchange,
-                               char fresh[LLS_ID_BYTES])
+/* The id this request has in headers and logs: the client's own or a fresh one. */
+static void name_request(struct lls_http_exchange *exchange)
 {
   const char *id = lls_http_request_header(&exchange->request, "x-request-id");
-  if (id == NULL || !is_sound_id(id))
-    id = fresh;
-  return id;
+  if (id != NULL && is_sound_id(id))
+    strcpy(exchange->id, id);
+  else
+    lls_api_new_id(exchange->id);
+  lls_http_add_header(exchange, "x-request-id", exchange->id);
 }
 
 json_t *lls_api_body(struct lls_http_exchange *exchange, struct lls_api_error *error)
@@ -104,6 +111,67 @@ unsigned lls_api_retry_after(struct lls_api *api)
   return wait > 1 ? (unsigned)(wait + 0.5) : 1;
 }
 
+void lls_api_note_unknown(void *context, const char *name)
+{
+  struct lls_api *api = context;
+  for (unsigned i = 0; i < api->n_unknown; i++)
+    if (strcmp(api->unknown[i], name) == 0)
+      return;
+  if (api->n_unknown == LLS_MAX_UNKNOWN || strlen(name) > MAX_NAME)
+    return;
+  char *copy = strdup(name);
+  if (copy == NULL)
+    return;
+  api->unknown[api->n_unknown++] = copy;
+  lls_log(api->config.log, LLS_LOG_INFO, "api",
+          "the parameter '%s' is unknown here and ignored (said once)", name);
+}
+
+void lls_api_decode(const struct lls_api *api, const int32_t *ids, size_t count,
+                    bool skip_special, struct lls_text *text)
+{
+  struct lls_detokenizer detokenizer;
+  lls_detokenizer_init(&detokenizer, api->config.tokenizer, skip_special, false);
+  for (size_t i = 0; i < count; i++)
+    lls_text_append(text, api->piece,
+                    lls_detokenizer_push(&detokenizer, ids[i], api->piece));
+  lls_text_append(text, api->piece, lls_detokenizer_flush(&detokenizer, api->piece));
+}
+
+/* What probes and scrapers ask for needs no key, as with vLLM. */
+static bool is_open(const char *path)
+{
+  static const char *const open[] = {"/health", "/live", "/ready", "/metrics",
+                                     "/version"};
+  for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
+    if (strcmp(path, open[i]) == 0)
+      return true;
+  return false;
+}
+
+const char *lls_api_key_tenant(const struct lls_api *api,
+                               const struct lls_http_exchange *exchange)
+{
+  const char *tenant = "";
+  const char *given = lls_http_request_header(&exchange->request, "authorization");
+  if (api->keys == NULL)
+    return "";
+  return lls_api_keys_allow(api->keys, given, &tenant) ? tenant : NULL;
+}
+
+static void no_key(struct lls_http_exchange *exchange)
+{
+  struct lls_api_error error;
+  bool given = lls_http_request_header(&exchange->request, "authorization") != NULL;
+  lls_http_add_header(exchange, "www-authenticate", "Bearer");
+  lls_api_fail(&error, 401, "invalid_api_key", NULL,
+               given ? "the API key in the header 'authorization' is not one of this "
+                       "server's"
+                     : "this server wants an API key: send the header 'authorization: "
+                       "Bearer KEY'");
+  lls_api_error_reply(exchange, &error);
+}
+
 static void no_route(struct lls_http_exchange *exchange, const char *allow)
 {
   const struct lls_http_request *request = &exchange->request;
@@ -121,18 +189,31 @@ static void no_route(struct lls_http_exchange *exchange, const char *allow)
 
 static void on_request(void *context, struct lls_http_exchange *exchange)
 {
-  char fresh[LLS_ID_BYTES], allow[LLS_HTTP_ALLOW_MAX];
-  lls_api_new_id(fresh);
-  lls_http_add_header(exchange, "x-request-id", lls_api_request_id(exchange, fresh));
+  char allow[LLS_HTTP_ALLOW_MAX];
+  name_request(exchange);
   const struct lls_http_route *route = lls_http_route_find(
       routes, sizeof routes / sizeof routes[0], &exchange->request, allow);
-  if (route != NULL)
+  if (!is_open(exchange->request.path) && lls_api_key_tenant(context, exchange) == NULL)
+    no_key(exchange);
+  else if (route != NULL)
     route->handler(context, exchange);
   else
     no_route(exchange, allow);
 }
 
 /* ---- life ----------------------------------------------------------------------- */
+
+/* FNV-1a of the names and versions that an answer comes from. */
+static void make_fingerprint(struct lls_api *api)
+{
+  const char *const parts[] = {PACKAGE_VERSION, api->model_name};
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+    for (const char *c = parts[i]; *c != '\0'; c++)
+      hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+  snprintf(api->fingerprint, sizeof api->fingerprint, "fp_%016llx",
+           (unsigned long long)hash);
+}
 
 int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
                    struct lls_error *err)
@@ -148,14 +229,18 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
       .error_type = "application/json",
   };
   api->config = *config;
+  api->keys = config->keys;
   api->created_s = (int64_t)time(NULL);
   lls_api_stats_init(&api->stats);
+  lls_tenants_init(&api->tenants);
   api->model_name = strdup(config->model_name);
   api->piece = malloc(lls_detokenizer_room(config->tokenizer));
   int status = -ENOMEM;
   if (api->model_name == NULL || api->piece == NULL)
     lls_fail(err, status, "out of memory");
   else
+    make_fingerprint(api);
+  if (api->model_name != NULL && api->piece != NULL)
     status = lls_http_server_create(config->uv, &http, &api->http, err);
   if (status != 0) {
     lls_api_destroy(api);
@@ -167,7 +252,10 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
 
 int lls_api_listen(struct lls_api *api, const char *address, struct lls_error *err)
 {
-  return lls_http_server_listen(api->http, address, err);
+  int status = lls_http_server_listen(api->http, address, err);
+  if (status == 0)
+    lls_api_set_timer(api);
+  return status;
 }
 
 const char *lls_api_address(const struct lls_api *api)
@@ -185,6 +273,14 @@ void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits
 {
   api->config.limits = *limits;
   lls_http_server_set_limits(api->http, &limits->http);
+  if (api->has_timer)
+    lls_api_set_timer(api);
+}
+
+void lls_api_set_keys(struct lls_api *api, struct lls_api_keys *keys)
+{
+  lls_api_keys_free(api->keys);
+  api->keys = keys;
 }
 
 void lls_api_drain(struct lls_api *api)
@@ -197,9 +293,20 @@ bool lls_api_idle(const struct lls_api *api)
   return api->generations == NULL;
 }
 
+static void on_timer_closed(uv_handle_t *handle)
+{
+  struct lls_api *api = handle->data;
+  lls_http_server_close(api->http, api->closed, api->closed_context);
+}
+
 void lls_api_close(struct lls_api *api, void (*closed)(void *context), void *context)
 {
-  lls_http_server_close(api->http, closed, context);
+  api->closed = closed;
+  api->closed_context = context;
+  if (api->has_timer)
+    uv_close((uv_handle_t *)&api->timer, on_timer_closed);
+  else
+    lls_http_server_close(api->http, closed, context);
 }
 
 void lls_api_destroy(struct lls_api *api)
@@ -209,6 +316,9 @@ void lls_api_destroy(struct lls_api *api)
   while (api->generations != NULL)
     lls_generation_destroy(api->generations);
   lls_http_server_destroy(api->http);
+  while (api->n_unknown > 0)
+    free(api->unknown[--api->n_unknown]);
+  lls_api_keys_free(api->keys);
   free(api->model_name);
   free(api->piece);
   free(api);

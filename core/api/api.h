@@ -28,6 +28,7 @@
 #include "core/base/error.h"
 #include "core/engine/sampling.h"
 #include "core/api/admin.h"
+#include "core/api/keys.h"
 #include "core/http/server.h"
 #include "core/obs/log.h"
 
@@ -38,11 +39,15 @@ struct lls_tokenizer;
 
 struct lls_api_limits {
   struct lls_http_limits http;
-  uint32_t max_choices; /* prompts x n of one request */
+  uint32_t max_choices;   /* prompts x n of one request */
+  uint32_t keep_alive_ms; /* a comment after a stream's silence of so long; 0 = none */
+  uint32_t request_timeout_ms; /* from a request's arrival to its end; 0 = none */
+  bool strict_params;          /* parameters that nobody knows are refused */
 };
 
 #define LLS_API_DEFAULT_LIMITS                                                           \
-  ((struct lls_api_limits){.http = LLS_HTTP_DEFAULT_LIMITS, .max_choices = 128})
+  ((struct lls_api_limits){                                                              \
+      .http = LLS_HTTP_DEFAULT_LIMITS, .max_choices = 128, .keep_alive_ms = 15000})
 
 /* All pointers are borrowed and outlive the api; strings are copied. */
 struct lls_api_config {
@@ -57,6 +62,7 @@ struct lls_api_config {
   struct lls_sampling sampling; /* defaults, from generation_config.json */
   struct lls_api_limits limits;
   struct lls_admin admin;
+  struct lls_api_keys *keys; /* who may ask; taken over by create; NULL: everybody may */
   const struct lls_log *log; /* may be NULL */
 };
 
@@ -74,6 +80,9 @@ void lls_api_on_wake(struct lls_api *api);
 
 /* For what comes from now on. */
 void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits);
+
+/* Likewise; the keys are taken over, NULL lets everybody in. */
+void lls_api_set_keys(struct lls_api *api, struct lls_api_keys *keys);
 
 /* The daemon's reload is over: whoever asked for it is told. */
 void lls_api_reloaded(struct lls_api *api);

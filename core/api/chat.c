@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* POST /v1/chat/completions: messages in, rendered by the model's template, a message
  * out. */
+#include "core/api/chat.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -106,24 +108,31 @@ static json_t *read_messages(const json_t *body, struct lls_api_error *error)
   return out;
 }
 
-static int render(struct lls_api *api, const json_t *messages,
-                  struct lls_api_prompt_list *prompts, struct lls_api_error *error)
+static int render(struct lls_api *api, const json_t *messages, bool add_generation_prompt,
+                  char **text, size_t *length, struct lls_api_error *error)
 {
   const struct lls_chat_template *chat_template = api->config.chat_template;
   struct lls_error why = {0};
-  char *text = NULL;
-  size_t length;
   if (chat_template == NULL)
     return lls_api_fail(error, 400, NULL, NULL,
                         "this model has no chat template; use /v1/completions");
-  int status = lls_chat_template_render(chat_template, messages, true,
-                                        (int64_t)time(NULL), &text, &length, &why);
-  if (status != 0)
-    return lls_api_fail(error, 400, NULL, "messages",
-                        "the model's chat template rejects 'messages': %s",
-                        lls_error_text(&why, status));
-  status = lls_prompts_from_text(api, text, length, false, "messages", prompts, error);
-  free(text);
+  int status = lls_chat_template_render(chat_template, messages, add_generation_prompt,
+                                        (int64_t)time(NULL), text, length, &why);
+  if (status == 0)
+    return 0;
+  return lls_api_fail(error, 400, NULL, "messages",
+                      "the model's chat template rejects 'messages': %s",
+                      lls_error_text(&why, status));
+}
+
+int lls_chat_render(struct lls_api *api, const json_t *body, bool add_generation_prompt,
+                    char **text, size_t *length, struct lls_api_error *error)
+{
+  json_t *messages = read_messages(body, error);
+  if (messages == NULL)
+    return -1;
+  int status = render(api, messages, add_generation_prompt, text, length, error);
+  json_decref(messages);
   return status;
 }
 
@@ -131,10 +140,14 @@ static int read_prompts(struct lls_api *api, const json_t *body,
                         const struct lls_api_params *params,
                         struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
-  (void)params;
-  json_t *messages = read_messages(body, error);
-  int status = messages != NULL ? render(api, messages, prompts, error) : -1;
-  json_decref(messages);
+  char *text;
+  size_t length;
+  if (lls_chat_render(api, body, params->add_generation_prompt, &text, &length, error) !=
+      0)
+    return -1;
+  int status =
+      lls_prompts_from_text(api, text, length, false, "messages", prompts, error);
+  free(text);
   return status;
 }
 

@@ -22,6 +22,10 @@ static const char *error_type(unsigned status)
 {
   if (status == 429)
     return "rate_limit_error";
+  if (status == 403)
+    return "permission_error";
+  if (status == 504)
+    return "timeout";
   return status < 500 ? "invalid_request_error" : "server_error";
 }
 
@@ -46,9 +50,11 @@ json_t *lls_api_error_json(const struct lls_api_error *error)
 void lls_api_error_reply(struct lls_http_exchange *exchange,
                          const struct lls_api_error *error)
 {
-  if (error->retry_after > 0) {
+  bool again = (error->status == 429 || error->status == 503) && !error->hopeless;
+  if (again) {
     char seconds[16];
-    snprintf(seconds, sizeof seconds, "%u", error->retry_after);
+    snprintf(seconds, sizeof seconds, "%u",
+             error->retry_after > 0 ? error->retry_after : 1);
     lls_http_add_header(exchange, "retry-after", seconds);
   }
   if (error->hopeless)

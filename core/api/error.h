@@ -12,7 +12,7 @@ struct lls_api_error {
   unsigned status;      /* of HTTP */
   const char *code;     /* static, or NULL */
   char param[96];       /* the parameter it is about, or "" */
-  unsigned retry_after; /* seconds, 0 = not said */
+  unsigned retry_after; /* seconds, for 429 and 503; 0 = no better guess than one */
   bool hopeless;        /* the same request can never succeed: clients need not retry */
   struct lls_error message; /* one sentence */
 };

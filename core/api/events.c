@@ -4,9 +4,10 @@
  * choice or the end of the batch, so that the last one can carry the finish reason.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
-#include "core/api/generation.h"
+#include "core/api/account.h"
 #include "core/api/reply.h"
 
 static double seconds(int64_t from_ns, int64_t to_ns)
@@ -20,11 +21,13 @@ static void time_token(struct lls_choice *choice)
 {
   struct lls_api_stats *stats = &choice->generation->api->stats;
   int64_t now = (int64_t)uv_hrtime();
+  int64_t gap = now - choice->last_token_ns;
   if (choice->first_token_ns == 0) {
     choice->first_token_ns = now;
     lls_histogram_observe(&stats->ttft, seconds(choice->generation->arrival_ns, now));
   } else {
-    lls_histogram_observe(&stats->inter_token, seconds(choice->last_token_ns, now));
+    lls_histogram_observe(&stats->inter_token, (double)gap / 1e9);
+    choice->longest_gap_ns = gap > choice->longest_gap_ns ? gap : choice->longest_gap_ns;
   }
   choice->last_token_ns = now;
 }
@@ -98,12 +101,26 @@ static void flush(struct lls_choice *choice)
   lls_reply_chunk(choice);
 }
 
+/* The scores live as long as the request in the step loop, the answer maybe longer. */
+static void keep_scores(struct lls_choice *choice, const struct lls_event *event)
+{
+  size_t bytes = choice->prompt->n_tokens * sizeof *choice->scores;
+  if (event->prompt_scores == NULL || choice->scores != NULL)
+    return;
+  choice->scores = malloc(bytes);
+  if (choice->scores != NULL)
+    memcpy(choice->scores, event->prompt_scores, bytes);
+}
+
 static void on_token(struct lls_choice *choice, const struct lls_event *event)
 {
   struct lls_generation *generation = choice->generation;
   struct lls_api *api = generation->api;
   int32_t token = event->token.token;
   if (choice->state != LLS_CHOICE_LIVE || generation->exchange == NULL)
+    return;
+  keep_scores(choice, event);
+  if (generation->params.max_tokens == 0)
     return;
   flush(choice);
   time_token(choice);
@@ -154,63 +171,6 @@ static bool has_failed(const struct lls_choice *choice, uint32_t reason,
   }
 }
 
-static enum lls_outcome outcome(const struct lls_choice *choice, uint32_t reason)
-{
-  if (choice->stop_string != NULL || reason == LLS_FINISH_STOP)
-    return LLS_OUTCOME_STOP;
-  if (reason == LLS_FINISH_CANCELLED)
-    return LLS_OUTCOME_ABORT;
-  if (reason == LLS_FINISH_LENGTH ||
-      (reason == LLS_FINISH_CAPACITY && choice->n_tokens > 0))
-    return LLS_OUTCOME_LENGTH;
-  return LLS_OUTCOME_ERROR;
-}
-
-static void time_stages(struct lls_api_stats *stats, const struct lls_event *event)
-{
-  if (event->first_scheduled_ns == LLS_NEVER || event->first_token_ns == LLS_NEVER)
-    return;
-  lls_histogram_observe(&stats->queue,
-                        seconds(event->arrival_ns, event->first_scheduled_ns));
-  lls_histogram_observe(&stats->prefill,
-                        seconds(event->first_scheduled_ns, event->first_token_ns));
-  lls_histogram_observe(&stats->decode,
-                        seconds(event->first_token_ns, event->finished_ns));
-  lls_histogram_observe(&stats->inference,
-                        seconds(event->first_scheduled_ns, event->finished_ns));
-}
-
-static void count(const struct lls_choice *choice, const struct lls_event *event)
-{
-  static const char *const names[LLS_OUTCOMES] = {"stop", "length", "abort", "error"};
-  const struct lls_generation *generation = choice->generation;
-  struct lls_api_stats *stats = &generation->api->stats;
-  enum lls_outcome how = outcome(choice, event->reason);
-  double total = seconds(generation->arrival_ns, (int64_t)uv_hrtime());
-  double first = choice->first_token_ns != 0
-                     ? seconds(generation->arrival_ns, choice->first_token_ns)
-                     : -1;
-  stats->finished[how]++;
-  lls_log(
-      generation->api->config.log, LLS_LOG_INFO, "api",
-      "%s: %s, prompt %u, generated %u, shared %u, preempted %u, first token %.1f ms, "
-      "total %.1f ms",
-      generation->label, names[how], event->prompt_tokens, event->generated_tokens,
-      event->shared_tokens, event->preemptions, first * 1e3, total * 1e3);
-  if (how != LLS_OUTCOME_STOP && how != LLS_OUTCOME_LENGTH)
-    return;
-  time_stages(stats, event);
-  lls_histogram_observe(&stats->e2e, total);
-  lls_histogram_observe(&stats->prompt_tokens, event->prompt_tokens);
-  lls_histogram_observe(&stats->generation_tokens, event->generated_tokens);
-  if (generation->params.max_tokens != LLS_UNSET)
-    lls_histogram_observe(&stats->max_tokens, (double)generation->params.max_tokens);
-  if (choice->n_tokens > 1)
-    lls_histogram_observe(&stats->per_output_token,
-                          seconds(choice->first_token_ns, choice->last_token_ns) /
-                              (choice->n_tokens - 1));
-}
-
 /* A live choice ends by itself: nothing is held back any more. */
 static void end_choice(struct lls_choice *choice, uint32_t reason)
 {
@@ -230,7 +190,7 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
   generation->n_unfinished--;
   if (choice->index % generation->params.n == 0)
     generation->shared_tokens += event->shared_tokens;
-  count(choice, event);
+  lls_account(choice, event);
   if (generation->exchange != NULL) {
     if (live && has_failed(choice, event->reason, &error)) {
       flush(choice);
@@ -244,6 +204,7 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
   }
   if (generation->n_unfinished > 0)
     return;
+  lls_account_whole(generation);
   if (generation->exchange != NULL)
     lls_reply_finish(generation);
   lls_generation_destroy(generation);

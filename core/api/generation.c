@@ -9,9 +9,23 @@
 #include <time.h>
 #include <utlist.h>
 
+#include "core/api/origin.h"
 #include "core/api/reply.h"
 
 /* ---- making --------------------------------------------------------------------- */
+
+/* The prompt as the client wrote it, or else as it reads. */
+static void echo_prompt(struct lls_choice *choice)
+{
+  const struct lls_api *api = choice->generation->api;
+  const struct lls_api_prompt *prompt = choice->prompt;
+  if (prompt->text != NULL)
+    lls_text_append(&choice->text, prompt->text, prompt->text_bytes);
+  else
+    lls_api_decode(api, prompt->tokens, prompt->n_tokens,
+                   choice->generation->params.skip_special_tokens, &choice->text);
+  choice->ready = choice->text.length;
+}
 
 static void init_choice(struct lls_generation *generation, uint32_t index)
 {
@@ -25,6 +39,8 @@ static void init_choice(struct lls_generation *generation, uint32_t index)
   choice->stop_token = -1;
   lls_detokenizer_init(&choice->detokenizer, generation->api->config.tokenizer,
                        params->skip_special_tokens, true);
+  if (params->echo)
+    echo_prompt(choice);
 }
 
 static struct lls_generation *create(struct lls_api *api, enum lls_endpoint endpoint,
@@ -57,12 +73,14 @@ void lls_generation_destroy(struct lls_generation *generation)
   struct lls_api *api = generation->api;
   DL_DELETE(api->generations, generation);
   api->stats.live--;
+  lls_tenants_leave(&api->tenants, generation->tenant);
   for (uint32_t i = 0; i < generation->n_choices; i++) {
     struct lls_choice *choice = &generation->choices[i];
     if (choice->unflushed)
       DL_DELETE(api->unflushed, choice);
     lls_text_free(&choice->text);
     free(choice->tokens);
+    free(choice->scores);
   }
   free(generation->choices);
   lls_api_params_free(&generation->params);
@@ -81,13 +99,15 @@ static uint64_t choice_seed(const struct lls_choice *choice)
   return seed + choice->index % (uint64_t)params->n;
 }
 
+/* At least one: where only the prompt is wanted, the token is left out of the answer. */
 static uint32_t max_new_tokens(const struct lls_choice *choice)
 {
   const struct lls_generation *generation = choice->generation;
   int64_t room = (int64_t)generation->api->config.max_context;
   int64_t wanted = generation->params.max_tokens;
   room -= (int64_t)choice->prompt->n_tokens;
-  return (uint32_t)(wanted == LLS_UNSET || wanted > room ? room : wanted);
+  wanted = wanted == LLS_UNSET || wanted > room ? room : wanted;
+  return wanted > 0 ? (uint32_t)wanted : 1;
 }
 
 /* The step loop's refusals as a client should see them. */
@@ -132,10 +152,12 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .ignore_eos = params->ignore_eos,
       .request_class = params->request_class,
       .priority = (int32_t)params->priority,
+      .tenant = generation->tenant,
       .slo = params->slo,
       .owner = choice,
   };
   submission.sampling.seed = choice_seed(choice);
+  submission.score_prompt = lls_api_params_scores(params, &submission.score_logprobs);
   int status =
       lls_loop_submit(generation->api->config.loop, &submission, &choice->request, &why);
   if (status != 0)
@@ -166,13 +188,27 @@ static void begin(struct lls_generation *generation, struct lls_http_exchange *e
   lls_api_new_id(fresh);
   snprintf(generation->id, sizeof generation->id, "%s-%s",
            generation->endpoint == LLS_CHAT ? "chatcmpl" : "cmpl", fresh);
-  snprintf(generation->label, sizeof generation->label, "%s",
-           lls_api_request_id(exchange, fresh));
+  snprintf(generation->label, sizeof generation->label, "%s", exchange->id);
+  generation->tenant =
+      lls_tenants_enter(&generation->api->tenants, generation->params.tenant);
+  generation->sent_ns = generation->arrival_ns;
   generation->exchange = exchange;
   exchange->owner = generation;
   exchange->on_gone = on_gone;
   DL_APPEND(generation->api->generations, generation);
   generation->api->stats.live++;
+}
+
+static void log_refusal(const struct lls_api *api,
+                        const struct lls_http_exchange *exchange,
+                        const struct lls_api_error *error)
+{
+  const struct lls_log_field fields[] = {
+      {.name = "outcome", .text = "refused"},
+      {.name = "status", .number = error->status},
+      {.name = "why", .text = error->message.text},
+  };
+  lls_log_request(api->config.log, LLS_LOG_INFO, "api", exchange->id, fields, 3);
 }
 
 /* Submits all choices; the exchange belongs to the generation from here on. */
@@ -185,6 +221,7 @@ static void start(struct lls_generation *generation, struct lls_http_exchange *e
     if (submit(&generation->choices[i], &error) == 0)
       continue;
     api->stats.refused++;
+    log_refusal(api, exchange, &error);
     lls_reply_error(generation, &error);
     lls_generation_cancel(generation);
     if (generation->n_unfinished == 0)
@@ -205,19 +242,26 @@ static int check_choices(const struct lls_api *api, const struct lls_api_params 
                       prompts->count, (long long)params->n, most);
 }
 
-/* The parameters and prompts of a body: 0, or -1 and why, with nothing to free. */
-static int read_body(struct lls_api *api, const json_t *body, enum lls_endpoint endpoint,
-                     lls_prompt_reader read_prompts, struct lls_api_params *params,
-                     struct lls_api_prompt_list *prompts, struct lls_api_error *error)
+/* The parameters and prompts of a request: 0, or -1 and why, with nothing to free. */
+static int read_request(struct lls_api *api, const struct lls_http_exchange *exchange,
+                        const json_t *body, enum lls_endpoint endpoint,
+                        lls_prompt_reader read_prompts, struct lls_api_params *params,
+                        struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
   const struct lls_params_context context = {
       .endpoint = endpoint,
       .model_name = api->model_name,
       .vocab = api->config.vocab,
       .defaults = &api->config.sampling,
+      .strict = api->config.limits.strict_params,
+      .on_unknown = lls_api_note_unknown,
+      .on_unknown_context = api,
   };
   if (lls_api_params_read(body, &context, params, error) != 0)
     return -1;
+  if (lls_api_origin_read(exchange, lls_api_key_tenant(api, exchange), params, error) !=
+      0)
+    goto fail_prompts;
   if (read_prompts(api, body, params, prompts, error) != 0)
     goto fail_prompts;
   if (check_choices(api, params, prompts, error) == 0)
@@ -236,8 +280,8 @@ make(struct lls_api *api, struct lls_http_exchange *exchange, enum lls_endpoint 
   struct lls_api_params params;
   struct lls_api_prompt_list prompts;
   json_t *body = lls_api_body(exchange, error);
-  int status = body != NULL ? read_body(api, body, endpoint, read_prompts, &params,
-                                        &prompts, error)
+  int status = body != NULL ? read_request(api, exchange, body, endpoint, read_prompts,
+                                           &params, &prompts, error)
                             : -1;
   json_decref(body);
   if (status != 0)
@@ -263,7 +307,6 @@ void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchan
     return;
   }
   api->stats.refused++;
-  lls_log(api->config.log, LLS_LOG_DEBUG, "api", "refused with %u: %s", error.status,
-          error.message.text);
+  log_refusal(api, exchange, &error);
   lls_api_error_reply(exchange, &error);
 }

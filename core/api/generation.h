@@ -34,13 +34,15 @@ struct lls_choice {
   bool reports;               /* the client wants to know of each token */
   struct lls_sampled *tokens; /* (n_unreported) */
   uint32_t n_unreported, token_capacity;
-  size_t text_offset;        /* characters of the reported tokens, for logprobs */
-  bool begun;                /* streamed: a chunk was sent */
-  bool ended;                /* streamed: the chunk with the finish reason was sent */
-  const char *finish_reason; /* static; NULL until it is known */
+  struct lls_sampled *scores; /* (prompt tokens) the first one empty; or NULL */
+  size_t text_offset;         /* characters of the reported tokens, for logprobs */
+  bool begun;                 /* streamed: a chunk was sent */
+  bool ended;                 /* streamed: the chunk with the finish reason was sent */
+  const char *finish_reason;  /* static; NULL until it is known */
   const struct lls_stop_string *stop_string; /* what ended it, or NULL */
   int32_t stop_token;                        /* of stop_token_ids, or -1 */
   int64_t first_token_ns, last_token_ns;     /* on main's clock, 0 before */
+  int64_t longest_gap_ns;                    /* between two tokens */
 };
 
 struct lls_generation {
@@ -50,10 +52,12 @@ struct lls_generation {
   enum lls_endpoint endpoint;
   struct lls_api_params params;
   struct lls_api_prompt_list prompts;
-  char id[48];                /* "cmpl-" or "chatcmpl-" and hex digits */
-  char label[128];            /* the request id of headers and logs */
-  int64_t created_s;          /* Unix time */
-  int64_t arrival_ns;         /* on main's clock */
+  char id[48];        /* "cmpl-" or "chatcmpl-" and hex digits */
+  char label[128];    /* the request id of headers and logs */
+  int64_t created_s;  /* Unix time */
+  int64_t arrival_ns; /* on main's clock */
+  int64_t sent_ns;    /* likewise: when its client last heard of it */
+  uint32_t tenant;
   struct lls_choice *choices; /* (n_choices) prompt by prompt */
   uint32_t n_choices, n_unfinished;
   bool streaming; /* the answer has begun */

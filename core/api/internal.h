@@ -7,7 +7,9 @@
 
 #include "core/api/api.h"
 #include "core/api/error.h"
+#include "core/api/keys.h"
 #include "core/api/stats.h"
+#include "core/api/tenants.h"
 #include "core/loop/loop.h"
 #include "core/tokenizer/tokenizer.h"
 
@@ -15,30 +17,46 @@ struct lls_generation;
 struct lls_choice;
 struct lls_admin_wait;
 
-#define LLS_ID_BYTES 33 /* 128 random bits in hex */
+#define LLS_ID_BYTES    33 /* 128 random bits in hex */
+#define LLS_MAX_UNKNOWN 64
 
 struct lls_api {
   struct lls_api_config config;
   char *model_name;
-  int64_t created_s; /* Unix time */
+  char fingerprint[24]; /* of what answers: another model or version, another one */
+  int64_t created_s;    /* Unix time */
   struct lls_http_server *http;
   struct lls_generation *generations; /* utlist: alive in the step loop */
   struct lls_choice *unflushed;       /* utlist: have text that was not sent */
   struct lls_admin_wait *admin_waits; /* utlist: asked for a reload */
   char *piece;                        /* room for the text of one token */
+  struct lls_api_keys *keys;          /* NULL: everybody may ask */
+  struct lls_tenants tenants;
+  struct lls_group_stats classes[LLS_CLASS_BEST_EFFORT + 1];
+  char *unknown[LLS_MAX_UNKNOWN]; /* (n_unknown) parameters that were logged */
+  unsigned n_unknown;
+  uv_timer_t timer; /* long silences, and requests that take too long */
+  bool has_timer;
+  void (*closed)(void *context);
+  void *closed_context;
   struct lls_api_stats stats;
   bool draining;
 };
 
 /* Fresh random hex digits. */
-void lls_api_new_id(char id[LLS_ID_BYTES]);
+void lls_api_new_id(char *id); /* (LLS_ID_BYTES) */
 
-/* The id this request has in headers and logs: the client's own or a fresh one. */
-const char *lls_api_request_id(struct lls_http_exchange *exchange,
-                               char fresh[LLS_ID_BYTES]);
+/* The tenant of the client's API key, "" if it has none; NULL where a key is wanted and
+ * there is none that counts. */
+const char *lls_api_key_tenant(const struct lls_api *api,
+                               const struct lls_http_exchange *exchange);
 
 /* The request's body as a JSON object; the caller releases it. NULL and why. */
 json_t *lls_api_body(struct lls_http_exchange *exchange, struct lls_api_error *error);
+
+/* Appends the text of the tokens, as one that begins with them. */
+void lls_api_decode(const struct lls_api *api, const int32_t *ids, size_t count,
+                    bool skip_special, struct lls_text *text);
 
 /* Fails where nothing new is taken: draining, or the engine is broken. */
 int lls_api_check_open(struct lls_api *api, struct lls_api_error *error);
@@ -46,11 +64,21 @@ int lls_api_check_open(struct lls_api *api, struct lls_api_error *error);
 /* Seconds after which a refused request may find room. */
 unsigned lls_api_retry_after(struct lls_api *api);
 
+/* Starts the timer of timers.c, or sets it to what the limits are now. */
+void lls_api_set_timer(struct lls_api *api);
+
+/* Logs the name of a parameter that nobody knows, once; context is the struct lls_api. */
+void lls_api_note_unknown(void *context, const char *name);
+
 /* Handlers; context is the struct lls_api. */
 void lls_handle_completions(void *context, struct lls_http_exchange *exchange);
 void lls_handle_chat(void *context, struct lls_http_exchange *exchange);
 void lls_handle_models(void *context, struct lls_http_exchange *exchange);
 void lls_handle_model(void *context, struct lls_http_exchange *exchange);
+void lls_handle_tokenize(void *context, struct lls_http_exchange *exchange);
+void lls_handle_detokenize(void *context, struct lls_http_exchange *exchange);
+void lls_handle_live(void *context, struct lls_http_exchange *exchange);
+void lls_handle_ready(void *context, struct lls_http_exchange *exchange);
 void lls_handle_health(void *context, struct lls_http_exchange *exchange);
 void lls_handle_metrics(void *context, struct lls_http_exchange *exchange);
 void lls_handle_admin_status(void *context, struct lls_http_exchange *exchange);

@@ -4,6 +4,7 @@
  * a token for chats, where "bytes" carries a token that is half a character.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/api/wire.h"
@@ -28,12 +29,17 @@ static void token_text(const struct lls_choice *choice, int32_t token,
     lls_utf8_repair(bytes, length, out);
 }
 
-static size_t characters(const struct lls_bytes *text)
+static size_t characters_of(const char *text, size_t length)
 {
   size_t count = 0;
-  for (size_t i = 0; i < text->length; i++)
-    count += ((unsigned char)text->data[i] & 0xc0) != 0x80;
+  for (size_t i = 0; i < length; i++)
+    count += ((unsigned char)text[i] & 0xc0) != 0x80;
   return count;
+}
+
+static size_t characters(const struct lls_bytes *text)
+{
+  return characters_of(text->data, text->length);
 }
 
 static json_t *token_string(const struct lls_bytes *text)
@@ -56,7 +62,8 @@ static json_t *top_by_string(const struct lls_choice *choice,
                              const struct lls_sampled *sampled, struct lls_bytes *text)
 {
   json_t *top = json_object();
-  for (uint32_t i = 0; i < sampled->n_top; i++) {
+  uint32_t most = (uint32_t)choice->generation->params.logprobs;
+  for (uint32_t i = 0; i < sampled->n_top && i < most; i++) {
     token_text(choice, sampled->top_token[i], text);
     set_logprob(top, text, sampled->top_logprob[i]);
   }
@@ -65,22 +72,109 @@ static json_t *top_by_string(const struct lls_choice *choice,
   return top;
 }
 
+struct arrays {
+  json_t *tokens, *logprobs, *tops, *offsets;
+};
+
+static void add_token(struct arrays *to, const struct lls_choice *choice,
+                      const struct lls_sampled *sampled, size_t offset,
+                      struct lls_bytes *text)
+{
+  json_array_append_new(to->tops, top_by_string(choice, sampled, text));
+  json_array_append_new(to->tokens, token_string(text));
+  json_array_append_new(to->logprobs, json_real(finite_logprob(sampled->logprob)));
+  json_array_append_new(to->offsets, json_integer((json_int_t)offset));
+}
+
+/* The first token of a prompt comes after nothing: it has no likelihood. */
+static void add_first(struct arrays *to, const struct lls_choice *choice,
+                      struct lls_bytes *text)
+{
+  token_text(choice, choice->prompt->tokens[0], text);
+  json_array_append_new(to->tops, json_null());
+  json_array_append_new(to->tokens, token_string(text));
+  json_array_append_new(to->logprobs, json_null());
+  json_array_append_new(to->offsets, json_integer(0));
+}
+
+static bool reports_prompt(const struct lls_choice *choice)
+{
+  return choice->generation->params.echo && !choice->begun && choice->scores != NULL;
+}
+
+/* Characters of the prompt as the tokens read; where each begins goes to `to`, if any. */
+static size_t echoed(const struct lls_choice *choice, struct arrays *to,
+                     struct lls_bytes *text)
+{
+  struct lls_api *api = choice->generation->api;
+  struct lls_detokenizer detokenizer;
+  size_t offset = 0;
+  lls_detokenizer_init(&detokenizer, api->config.tokenizer,
+                       choice->generation->params.skip_special_tokens, false);
+  for (size_t i = 0; i < choice->prompt->n_tokens; i++) {
+    if (to != NULL && i == 0)
+      add_first(to, choice, text);
+    else if (to != NULL)
+      add_token(to, choice, &choice->scores[i], offset, text);
+    size_t n = lls_detokenizer_push(&detokenizer, choice->prompt->tokens[i], api->piece);
+    offset += characters_of(api->piece, n);
+  }
+  return offset;
+}
+
 static json_t *completion_logprobs(const struct lls_choice *choice,
                                    struct lls_bytes *text)
 {
-  json_t *tokens = json_array(), *logprobs = json_array();
-  json_t *tops = json_array(), *offsets = json_array();
+  struct arrays a = {json_array(), json_array(), json_array(), json_array()};
   size_t offset = choice->text_offset;
+  if (reports_prompt(choice))
+    offset += echoed(choice, &a, text);
   for (uint32_t i = 0; i < choice->n_unreported; i++) {
-    const struct lls_sampled *sampled = &choice->tokens[i];
-    json_array_append_new(tops, top_by_string(choice, sampled, text));
-    json_array_append_new(tokens, token_string(text));
-    json_array_append_new(logprobs, json_real(finite_logprob(sampled->logprob)));
-    json_array_append_new(offsets, json_integer((json_int_t)offset));
+    add_token(&a, choice, &choice->tokens[i], offset, text);
     offset += characters(text);
   }
-  return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens, "token_logprobs", logprobs,
-                   "top_logprobs", tops, "text_offset", offsets);
+  return json_pack("{s:o, s:o, s:o, s:o}", "tokens", a.tokens, "token_logprobs",
+                   a.logprobs, "top_logprobs", a.tops, "text_offset", a.offsets);
+}
+
+/* ---- prompts -------------------------------------------------------------------- */
+
+static void add_entry(json_t *entries, const struct lls_choice *choice, int32_t token,
+                      float logprob, uint32_t rank, struct lls_bytes *text)
+{
+  char key[16];
+  snprintf(key, sizeof key, "%d", token);
+  token_text(choice, token, text);
+  json_object_set_new(entries, key,
+                      json_pack("{s:f, s:I, s:o}", "logprob", finite_logprob(logprob),
+                                "rank", (json_int_t)rank, "decoded_token",
+                                token_string(text)));
+}
+
+/* The token of the prompt and those that were likelier, or would have been. */
+static json_t *prompt_entry(const struct lls_choice *choice, const struct lls_sampled *s,
+                            struct lls_bytes *text)
+{
+  json_t *entries = json_object();
+  uint32_t most = (uint32_t)choice->generation->params.prompt_logprobs;
+  add_entry(entries, choice, s->token, s->logprob, s->rank, text);
+  for (uint32_t i = 0; i < s->n_top && i < most; i++)
+    if (s->top_token[i] != s->token)
+      add_entry(entries, choice, s->top_token[i], s->top_logprob[i], i + 1, text);
+  return entries;
+}
+
+json_t *lls_wire_prompt_logprobs(const struct lls_choice *choice)
+{
+  struct lls_bytes text = {0};
+  if (choice->scores == NULL)
+    return json_null();
+  json_t *list = json_array();
+  json_array_append_new(list, json_null());
+  for (size_t i = 1; i < choice->prompt->n_tokens; i++)
+    json_array_append_new(list, prompt_entry(choice, &choice->scores[i], &text));
+  lls_bytes_free(&text);
+  return list;
 }
 
 /* ---- chats ---------------------------------------------------------------------- */
@@ -133,6 +227,8 @@ size_t lls_wire_logprobs_characters(const struct lls_choice *choice)
   size_t count = 0;
   if (choice->generation->params.logprobs == LLS_UNSET)
     return 0;
+  if (reports_prompt(choice))
+    count = echoed(choice, NULL, &text);
   for (uint32_t i = 0; i < choice->n_unreported; i++) {
     token_text(choice, choice->tokens[i].token, &text);
     count += characters(&text);

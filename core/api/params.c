@@ -44,6 +44,7 @@ struct row {
 
 static const struct row stream_options[] = {
     FLAG("include_usage", BOTH, include_usage),
+    FLAG("continuous_usage_stats", BOTH, continuous_usage),
     END,
 };
 
@@ -60,7 +61,8 @@ static const struct row rows[] = {
     FLAG("stream", BOTH, stream),
     GROUP("stream_options", stream_options),
     WHOLE("n", BOTH, n, 1, 128),
-    WHOLE("max_tokens", BOTH, max_tokens, 1, MAX_TOKENS),
+    WHOLE("max_tokens", LLS_COMPLETIONS, max_tokens, 0, MAX_TOKENS),
+    WHOLE("max_tokens", LLS_CHAT, max_tokens, 1, MAX_TOKENS),
     WHOLE("max_completion_tokens", LLS_CHAT, max_completion_tokens, 1, MAX_TOKENS),
     WHOLE("min_tokens", BOTH, min_tokens, 0, MAX_TOKENS),
     REAL("temperature", BOTH, temperature, 0, 2),
@@ -79,22 +81,79 @@ static const struct row rows[] = {
     WHOLE("logprobs", LLS_COMPLETIONS, logprobs, 0, LLS_MAX_LOGPROBS),
     FLAG("logprobs", LLS_CHAT, chat_logprobs),
     WHOLE("top_logprobs", LLS_CHAT, top_logprobs, 0, LLS_MAX_LOGPROBS),
+    FLAG("echo", LLS_COMPLETIONS, echo),
+    WHOLE("prompt_logprobs", BOTH, prompt_logprobs, 0, LLS_MAX_LOGPROBS),
     FLAG("return_token_ids", BOTH, return_token_ids),
     FLAG("add_special_tokens", LLS_COMPLETIONS, add_special_tokens),
     FLAG("skip_special_tokens", BOTH, skip_special_tokens),
-    ODD("class", BOTH, lls_param_class),
+    FLAG("add_generation_prompt", LLS_CHAT, add_generation_prompt),
+    ODD("service_tier", BOTH, lls_param_tier),
+    ODD("class", BOTH, lls_param_class), /* after the tier, for it says more */
+    ODD("user", BOTH, lls_param_user),
     WHOLE("priority", BOTH, priority, INT32_MIN, INT32_MAX),
     GROUP("slo", slo),
     ODD("response_format", BOTH, lls_param_response_format),
-    ODD("echo", LLS_COMPLETIONS, lls_param_unsupported),
     ODD("suffix", LLS_COMPLETIONS, lls_param_unsupported),
     ODD("best_of", LLS_COMPLETIONS, lls_param_unsupported),
-    ODD("prompt_logprobs", BOTH, lls_param_unsupported),
     ODD("use_beam_search", BOTH, lls_param_unsupported),
     ODD("tools", LLS_CHAT, lls_param_unsupported),
     ODD("functions", LLS_CHAT, lls_param_unsupported),
     END,
 };
+
+/* What other readers take from the body, and what OpenAI's clients may send that has no
+ * effect here. */
+static const char *const passed[] = {
+    "prompt",
+    "messages",
+    "audio",
+    "function_call",
+    "metadata",
+    "modalities",
+    "moderation",
+    "parallel_tool_calls",
+    "prediction",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "reasoning_effort",
+    "safety_identifier",
+    "store",
+    "tool_choice",
+    "verbosity",
+    "web_search_options",
+};
+
+static bool is_known(const char *name, enum lls_endpoint endpoint)
+{
+  for (const struct row *row = rows; row->name != NULL; row++)
+    if ((row->endpoints & endpoint) != 0 && strcmp(row->name, name) == 0)
+      return true;
+  for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++)
+    if (strcmp(passed[i], name) == 0)
+      return true;
+  return false;
+}
+
+static int check_known(const json_t *body, const struct lls_params_context *context,
+                       struct lls_api_error *error)
+{
+  const char *name;
+  json_t *value;
+  json_object_foreach((json_t *)body, name, value)
+  {
+    if (is_known(name, context->endpoint))
+      continue;
+    if (context->strict)
+      return lls_api_fail(error, 400, "unknown_parameter", name,
+                          "'%.64s' is no parameter of this endpoint, and this server "
+                          "(strict_params) ignores none",
+                          name);
+    if (context->on_unknown != NULL)
+      context->on_unknown(context->on_unknown_context, name);
+  }
+  return 0;
+}
 
 const char *lls_json_excerpt(const json_t *value, char *out, size_t size)
 {
@@ -229,6 +288,13 @@ static int check_together(const json_t *body, struct lls_api_params *out,
   } else if (out->max_tokens == LLS_UNSET) {
     out->max_tokens = 16;
   }
+  if (out->max_tokens == 0 && !out->echo && out->prompt_logprobs == LLS_UNSET)
+    return lls_api_fail(error, 400, NULL, "max_tokens",
+                        "'max_tokens' must be an integer of at least 1, not 0, where "
+                        "neither 'echo' nor 'prompt_logprobs' asks for the prompt");
+  if (out->stream && out->prompt_logprobs != LLS_UNSET)
+    return lls_api_fail(error, 400, NULL, "prompt_logprobs",
+                        "'prompt_logprobs' is not for requests with 'stream': true");
   if (out->max_tokens != LLS_UNSET && out->min_tokens > out->max_tokens)
     return lls_api_fail(error, 400, NULL, "min_tokens",
                         "'min_tokens' is %lld, more than the %lld tokens allowed",
@@ -250,8 +316,10 @@ static void set_defaults(struct lls_api_params *out, const struct lls_sampling *
       .presence_penalty = (double)defaults->presence_penalty,
       .frequency_penalty = (double)defaults->frequency_penalty,
       .logprobs = LLS_UNSET,
+      .prompt_logprobs = LLS_UNSET,
       .add_special_tokens = true,
       .skip_special_tokens = true,
+      .add_generation_prompt = true,
       .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER, 0},
   };
 }
@@ -260,6 +328,8 @@ int lls_api_params_read(const json_t *body, const struct lls_params_context *con
                         struct lls_api_params *out, struct lls_api_error *error)
 {
   set_defaults(out, context->defaults);
+  if (check_known(body, context, error) != 0)
+    return -1;
   for (const struct row *row = rows; row->name != NULL; row++) {
     const json_t *value = json_object_get(body, row->name);
     if (value == NULL || json_is_null(value) || !(row->endpoints & context->endpoint))
@@ -283,6 +353,14 @@ void lls_api_params_free(struct lls_api_params *params)
   params->bias = NULL;
 }
 
+bool lls_api_params_scores(const struct lls_api_params *params, uint32_t *logprobs)
+{
+  int64_t echoed = params->echo ? params->logprobs : LLS_UNSET;
+  int64_t most = echoed > params->prompt_logprobs ? echoed : params->prompt_logprobs;
+  *logprobs = most > 0 ? (uint32_t)most : 0;
+  return most != LLS_UNSET;
+}
+
 struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params)
 {
   return (struct lls_sampling){
@@ -295,7 +373,6 @@ struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params)
       .frequency_penalty = (float)params->frequency_penalty,
       .want_logprob = params->logprobs != LLS_UNSET,
       .n_logprobs = params->logprobs > 0 ? (uint32_t)params->logprobs : 0,
-      .banned = -1,
       .bias = params->bias,
       .n_bias = (uint32_t)params->n_bias,
   };

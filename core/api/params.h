@@ -3,8 +3,9 @@
  * The parameters of a generation request, read from JSON by a table.
  *
  * A row of the table in params.c names a parameter, its type, its range and the member it
- * goes to: a new parameter is a new row. What is not in the table is ignored; null counts
- * as absent. A parameter whose value asks for what this server does not do is refused.
+ * goes to: a new parameter is a new row. null counts as absent. A parameter whose value
+ * asks for what this server does not do is refused; one that no row and no list knows is
+ * told to the caller, or refused where it says so.
  */
 #ifndef LLS_API_PARAMS_H
 #define LLS_API_PARAMS_H
@@ -20,8 +21,10 @@ enum lls_endpoint { LLS_COMPLETIONS = 1, LLS_CHAT = 2 };
 
 #define LLS_UNSET INT64_C(-1)
 
+#define LLS_TENANT_BYTES 129 /* longer names are cut */
+
 struct lls_api_params {
-  bool stream, include_usage;
+  bool stream, include_usage, continuous_usage;
   int64_t n;
   int64_t max_tokens, max_completion_tokens; /* LLS_UNSET */
   int64_t min_tokens;
@@ -40,11 +43,14 @@ struct lls_api_params {
   int64_t logprobs; /* alternatives wanted of each token; LLS_UNSET = no logprobs */
   bool chat_logprobs;
   int64_t top_logprobs;
+  bool echo;
+  int64_t prompt_logprobs; /* alternatives; LLS_UNSET = none of the prompt's */
   bool return_token_ids;
-  bool add_special_tokens, skip_special_tokens;
+  bool add_special_tokens, skip_special_tokens, add_generation_prompt;
   uint32_t request_class; /* enum lls_class */
   int64_t priority;       /* lower first */
   struct lls_slo slo;
+  char tenant[LLS_TENANT_BYTES]; /* whom fairness counts it for, or "" */
 };
 
 /* What the parameters are checked against and start from. */
@@ -53,12 +59,21 @@ struct lls_params_context {
   const char *model_name;
   uint32_t vocab;
   const struct lls_sampling *defaults;
+  bool strict; /* refuse parameters that nobody knows */
+  void (*on_unknown)(void *context, const char *name); /* otherwise; may be NULL */
+  void *on_unknown_context;
 };
 
 /* 0, or -1 and why; then out has been freed. */
 int lls_api_params_read(const json_t *body, const struct lls_params_context *context,
                         struct lls_api_params *out, struct lls_api_error *error);
 void lls_api_params_free(struct lls_api_params *params);
+
+/* Whether, and with how many alternatives, the step loop shall score the prompt. */
+bool lls_api_params_scores(const struct lls_api_params *params, uint32_t *logprobs);
+
+/* The tenant's name from anybody's text: cut between two characters, without controls. */
+void lls_api_params_set_tenant(struct lls_api_params *params, const char *name);
 
 /* The sampling of one choice; the caller sets its seed. */
 struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params);

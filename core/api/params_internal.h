@@ -27,6 +27,14 @@ int lls_param_logit_bias(const json_t *value, const char *name,
 int lls_param_class(const json_t *value, const char *name,
                     const struct lls_params_context *context, struct lls_api_params *out,
                     struct lls_api_error *error);
+/* service_tier: the class that OpenAI's tiers come to. */
+int lls_param_tier(const json_t *value, const char *name,
+                   const struct lls_params_context *context, struct lls_api_params *out,
+                   struct lls_api_error *error);
+/* user: the tenant. */
+int lls_param_user(const json_t *value, const char *name,
+                   const struct lls_params_context *context, struct lls_api_params *out,
+                   struct lls_api_error *error);
 int lls_param_response_format(const json_t *value, const char *name,
                               const struct lls_params_context *context,
                               struct lls_api_params *out, struct lls_api_error *error);

@@ -181,6 +181,62 @@ int lls_param_class(const json_t *value, const char *name,
   return 0;
 }
 
+int lls_param_tier(const json_t *value, const char *name,
+                   const struct lls_params_context *context, struct lls_api_params *out,
+                   struct lls_api_error *error)
+{
+  (void)context;
+  static const struct {
+    const char *tier;
+    uint32_t request_class;
+  } tiers[] = {
+      {"auto", LLS_CLASS_NONE},         {"default", LLS_CLASS_NONE},
+      {"scale", LLS_CLASS_NONE},        {"flex", LLS_CLASS_BEST_EFFORT},
+      {"priority", LLS_CLASS_REALTIME}, {"fast", LLS_CLASS_REALTIME},
+  };
+  char shown[48];
+  const char *text = json_is_string(value) ? json_string_value(value) : "";
+  for (size_t i = 0; i < sizeof tiers / sizeof tiers[0]; i++) {
+    if (strcmp(text, tiers[i].tier) != 0)
+      continue;
+    out->request_class = tiers[i].request_class;
+    return 0;
+  }
+  return lls_api_fail(error, 400, NULL, name,
+                      "'service_tier' must be one of \"auto\", \"default\", \"flex\", "
+                      "\"scale\", \"priority\", \"fast\", not %s",
+                      lls_json_excerpt(value, shown, sizeof shown));
+}
+
+void lls_api_params_set_tenant(struct lls_api_params *params, const char *name)
+{
+  size_t length = 0;
+  json_t *valid = json_string(name); /* NULL if it is not UTF-8 */
+  for (; name[length] != '\0' && length + 1 < sizeof params->tenant; length++) {
+    unsigned char c = (unsigned char)name[length];
+    bool shown = c >= 0x20 && c != 0x7f && (c < 0x80 || valid != NULL);
+    params->tenant[length] = shown ? (char)c : '?';
+  }
+  json_decref(valid);
+  while (name[length] != '\0' && length > 0 &&
+         ((unsigned char)name[length] & 0xc0) == 0x80)
+    length--; /* not inside a character */
+  params->tenant[length] = '\0';
+}
+
+int lls_param_user(const json_t *value, const char *name,
+                   const struct lls_params_context *context, struct lls_api_params *out,
+                   struct lls_api_error *error)
+{
+  (void)context;
+  char shown[48];
+  if (!json_is_string(value))
+    return lls_api_fail(error, 400, NULL, name, "'user' must be a string, not %s",
+                        lls_json_excerpt(value, shown, sizeof shown));
+  lls_api_params_set_tenant(out, json_string_value(value));
+  return 0;
+}
+
 int lls_param_response_format(const json_t *value, const char *name,
                               const struct lls_params_context *context,
                               struct lls_api_params *out, struct lls_api_error *error)

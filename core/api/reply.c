@@ -13,14 +13,20 @@ static void detach(struct lls_generation *generation)
   generation->exchange = NULL;
 }
 
+static void begin_stream(struct lls_generation *generation)
+{
+  generation->sent_ns = (int64_t)uv_hrtime();
+  if (generation->streaming)
+    return;
+  generation->streaming = true;
+  lls_sse_begin(generation->exchange);
+}
+
 /* Sends one event and releases it. */
 static void send_event(struct lls_generation *generation, json_t *json)
 {
   char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
-  if (!generation->streaming) {
-    generation->streaming = true;
-    lls_sse_begin(generation->exchange);
-  }
+  begin_stream(generation);
   if (text != NULL)
     lls_sse_data(generation->exchange, text, strlen(text));
   free(text);
@@ -37,12 +43,18 @@ void lls_reply_chunk(struct lls_choice *choice)
   bool empty = choice->ready == 0 && choice->n_unreported == 0;
   if (!empty || choice->finish_reason != NULL)
     send_event(generation, lls_wire_chunk(choice));
+  choice->text_offset += lls_wire_logprobs_characters(choice);
   choice->begun = true;
   choice->ended = choice->finish_reason != NULL;
-  choice->text_offset += lls_wire_logprobs_characters(choice);
   choice->n_unreported = 0;
   lls_text_consume(&choice->text, choice->ready);
   choice->ready = 0;
+}
+
+void lls_reply_silence(struct lls_generation *generation)
+{
+  begin_stream(generation);
+  lls_sse_comment(generation->exchange);
 }
 
 void lls_reply_finish(struct lls_generation *generation)

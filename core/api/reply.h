@@ -8,6 +8,9 @@
 /* Streamed: a chunk with what is ready of this choice, if there is anything to say. */
 void lls_reply_chunk(struct lls_choice *choice);
 
+/* Streamed: nothing was sent for long; a comment says that the request lives. */
+void lls_reply_silence(struct lls_generation *generation);
+
 /* All choices are finished: the rest of the stream, or the whole answer. */
 void lls_reply_finish(struct lls_generation *generation);
 

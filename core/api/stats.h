@@ -21,6 +21,9 @@ struct lls_api_stats {
   struct lls_histogram ttft, inter_token, per_output_token;
   struct lls_histogram e2e, queue, prefill, decode, inference;
   struct lls_histogram prompt_tokens, generation_tokens, max_tokens;
+  struct lls_histogram computed_tokens; /* of the prompt, less what was shared */
+  struct lls_histogram max_generation;  /* tokens of the longest choice of a request */
+  struct lls_histogram n;
 };
 
 void lls_api_stats_init(struct lls_api_stats *stats);

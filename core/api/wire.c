@@ -66,6 +66,9 @@ static json_t *end_of_choice(json_t *object, const struct lls_choice *choice)
                       choice->finish_reason != NULL ? json_string(choice->finish_reason)
                                                     : json_null());
   json_object_set_new(object, "stop_reason", stop_reason(choice));
+  if (generation->params.prompt_logprobs != LLS_UNSET &&
+      generation->endpoint == LLS_COMPLETIONS)
+    json_object_set_new(object, "prompt_logprobs", lls_wire_prompt_logprobs(choice));
   if (generation->params.return_token_ids) {
     json_object_set_new(object, "token_ids", token_ids(choice));
     if (!choice->begun && generation->endpoint == LLS_COMPLETIONS)
@@ -107,7 +110,9 @@ static json_t *chat_delta(const struct lls_choice *choice)
 static json_t *chunk(const struct lls_generation *generation, json_t *choices)
 {
   json_t *object = envelope(generation, true, choices);
-  if (generation->params.include_usage)
+  if (generation->params.continuous_usage)
+    json_object_set_new(object, "usage", usage(generation));
+  else if (generation->params.include_usage)
     json_object_set_new(object, "usage", json_null());
   return object;
 }
@@ -139,6 +144,13 @@ json_t *lls_wire_usage_chunk(const struct lls_generation *generation)
   return object;
 }
 
+/* The tier that the request was served in. */
+static json_t *service_tier(const struct lls_generation *generation)
+{
+  static const char *const tiers[] = {"default", "priority", "flex"};
+  return json_string(tiers[generation->params.request_class]);
+}
+
 json_t *lls_wire_whole(const struct lls_generation *generation)
 {
   json_t *choices = json_array();
@@ -150,7 +162,15 @@ json_t *lls_wire_whole(const struct lls_generation *generation)
   }
   json_t *object = envelope(generation, false, choices);
   json_object_set_new(object, "usage", usage(generation));
-  if (chat && generation->params.return_token_ids)
+  json_object_set_new(object, "system_fingerprint",
+                      json_string(generation->api->fingerprint));
+  if (!chat)
+    return object;
+  json_object_set_new(object, "service_tier", service_tier(generation));
+  if (generation->params.return_token_ids)
     json_object_set_new(object, "prompt_token_ids", prompt_ids(&generation->choices[0]));
+  if (generation->params.prompt_logprobs != LLS_UNSET)
+    json_object_set_new(object, "prompt_logprobs",
+                        lls_wire_prompt_logprobs(&generation->choices[0]));
   return object;
 }

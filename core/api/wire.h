@@ -16,6 +16,8 @@ json_t *lls_wire_whole(const struct lls_generation *generation);
 
 /* "logprobs" of the unreported tokens: null where the client wants none. */
 json_t *lls_wire_logprobs(const struct lls_choice *choice);
+/* "prompt_logprobs": vLLM's list of one object a token, by id; null for the first. */
+json_t *lls_wire_prompt_logprobs(const struct lls_choice *choice);
 /* How many characters the unreported tokens have in it. */
 size_t lls_wire_logprobs_characters(const struct lls_choice *choice);
 

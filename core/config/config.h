@@ -20,6 +20,9 @@ struct lls_server_config { /* [server] */
   int64_t max_choices;
   int64_t max_header, max_body, max_unsent; /* bytes */
   int64_t idle_timeout, read_timeout, write_timeout;
+  int64_t request_timeout, keep_alive; /* 0 = none */
+  const char *api_keys;                /* file, or "": everybody may ask */
+  bool strict_params;
   int64_t log_level;             /* enum lls_log_level, LLS_LOG_ERROR..LLS_LOG_DEBUG */
   int64_t log_format;            /* enum lls_log_format */
   const char *served_model_name; /* never "": the model folder's name by default */

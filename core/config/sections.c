@@ -39,6 +39,21 @@ static const struct lls_param server_params[] = {
     LLS_PARAM_DURATION(server, write_timeout, "1min", 1e6, 86400e9,
                        "without a byte of an answer being taken",
                        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(server, request_timeout, "0", 0, 86400e9,
+                       "from a request's arrival to the end of its answer; 0 is no limit",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(server, keep_alive, "15s", 0, 3600e9,
+                       "a stream silent for so long gets a comment, so that proxies keep "
+                       "it open; 0 is never (vllm bench cannot read comments)",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_PATH(server, api_keys, "",
+                   "file of the API keys that may ask, one a line, each with its tenant "
+                   "after a space if it has one; empty: everybody may",
+                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(server, strict_params, "false",
+                   "refuse requests with parameters that are unknown here, instead of "
+                   "ignoring these",
+                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(server, log_level, "info", "error|warning|info|debug",
                      "least important lines that are logged",
                      .flags = LLS_PARAM_RELOADABLE),

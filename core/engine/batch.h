@@ -26,6 +26,11 @@ struct lls_engine_sequence {
   const struct lls_block_table *table; /* covers at least context + n_tokens tokens */
   const struct lls_sampling *sampling; /* of the token after the last one; NULL = none */
   bool all_logits; /* keep the logits of all n_tokens rows, see lls_engine_logits */
+  /* How likely tokens[first_score + 1 ...] were after those before them: n_scores of
+   * them, the last maybe one past n_tokens; filled in by lls_engine_wait. */
+  uint32_t first_score, n_scores;
+  uint32_t score_logprobs;    /* alternatives of each */
+  struct lls_sampled *scores; /* (n_scores) */
 };
 
 struct lls_engine_batch {

@@ -182,6 +182,11 @@ static int make_tables(struct lls_engine *e, struct lls_error *err)
       {(void **)&e->sampling, sequences, sizeof *e->sampling},
       {(void **)&e->sampled, sequences, sizeof *e->sampled},
       {(void **)&e->result, sequences, sizeof *e->result},
+      {(void **)&e->score_rows, rows, sizeof *e->score_rows},
+      {(void **)&e->score_params, rows, sizeof *e->score_params},
+      {(void **)&e->score_sampling, rows, sizeof *e->score_sampling},
+      {(void **)&e->scores, rows, sizeof *e->scores},
+      {(void **)&e->score_targets, rows, sizeof *e->score_targets},
       {(void **)&e->first_logit, sequences, sizeof *e->first_logit},
       {(void **)&e->logits, (size_t)e->options.max_logits * e->config.vocab + 1,
        sizeof *e->logits},
@@ -315,6 +320,11 @@ void lls_engine_destroy(struct lls_engine *e)
   free(e->sampled);
   free(e->result);
   free(e->first_logit);
+  free(e->score_rows);
+  free(e->score_params);
+  free(e->score_sampling);
+  free(e->scores);
+  free(e->score_targets);
   free(e->logits);
   free(e->inverse_frequency);
   free(e->scratch_entries);

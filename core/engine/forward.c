@@ -6,7 +6,8 @@
  * All rows of a step, whatever sequence they are of, go through the matrix products
  * together; only attention knows about sequences. Rows that nobody wants logits of leave
  * in the last layer as soon as their keys and values are cached: of a prefill that is all
- * but one row.
+ * but one row. Where tokens of a prompt are scored, all rows stay and go through the head
+ * a few at a time, for a row of logits is as wide as the vocabulary.
  */
 #include "core/engine/internal.h"
 
@@ -142,8 +143,34 @@ static void head(const struct stream *s)
   s->ops->logits(s->device, w->head, x, s->n_rows, e->act.logits);
 }
 
+/* The wanted rows of a stream of all rows, as keep_wanted_rows leaves them. */
+static struct stream pick(const struct stream *all, const uint32_t *rows, uint32_t n)
+{
+  const struct lls_engine *e = all->e;
+  struct stream picked = *all;
+  all->ops->gather(all->device, all->x, rows, n, e->config.hidden, e->act.picked);
+  picked.x = e->act.picked;
+  picked.n_rows = n;
+  return picked;
+}
+
+/* As many scores at a time as there is room for logits. */
+static void score(const struct stream *all)
+{
+  struct lls_engine *e = all->e;
+  for (uint32_t done = 0, n; done < e->n_score_rows; done += n) {
+    uint32_t left = e->n_score_rows - done;
+    n = left < e->max_logit_rows ? left : e->max_logit_rows;
+    struct stream some = pick(all, e->score_rows + done, n);
+    head(&some);
+    all->ops->sample(all->device, e->act.logits, n, e->config.vocab,
+                     e->score_sampling + done, e->scores + done);
+  }
+}
+
 void lls_engine_forward(struct lls_engine *e)
 {
+  bool scoring = e->n_score_rows > 0;
   struct stream s = {
       .e = e,
       .ops = e->device->ops,
@@ -154,10 +181,14 @@ void lls_engine_forward(struct lls_engine *e)
   embed(&s);
   for (uint32_t layer = 0; layer < e->weights.n_layers; layer++) {
     attend(&s, layer);
-    if (layer == e->weights.n_layers - 1)
+    if (layer == e->weights.n_layers - 1 && !scoring)
       keep_wanted_rows(&s);
     if (s.n_rows > 0)
       add_branches(&s, &e->weights.layers[layer]);
+  }
+  if (scoring) {
+    score(&s);
+    s = pick(&s, e->logit_rows, e->n_logit_rows);
   }
   if (s.n_rows > 0)
     head(&s);

@@ -47,6 +47,13 @@ struct lls_engine {
   struct lls_sampled *sampled;          /* (max_sequences), likewise */
   const struct lls_sampled **result;    /* (max_sequences) */
   float *logits;                        /* (options.max_logits, vocab) read back */
+  /* Rows whose next token is known and scored: drawn like others, a few at a time */
+  uint32_t n_score_rows;
+  uint32_t *score_rows;                       /* (max_tokens) */
+  struct lls_sampling *score_params;          /* (max_tokens) */
+  const struct lls_sampling **score_sampling; /* (max_tokens) pointers to these */
+  struct lls_sampled *scores;                 /* (max_tokens) */
+  struct lls_sampled **score_targets;         /* (max_tokens) the callers' */
   uint32_t *first_logit; /* (max_sequences) row in logits, NO_LOGITS if not kept */
   int64_t started_ns;
   bool running; /* between submit and wait */

@@ -32,11 +32,14 @@ struct lls_sampling {
   uint32_t index;      /* number of the output token, from 0; set for every draw */
   uint32_t n_logprobs; /* top alternatives wanted, 0..LLS_MAX_LOGPROBS */
   bool want_logprob;
-  int32_t banned; /* a token never drawn (ignore_eos with min_tokens), -1 = none */
+  const int32_t *banned; /* (n_banned) never drawn: what would end it before min_tokens */
+  uint32_t n_banned;
   const int32_t *history; /* (n_history) prompt and output so far, for the penalties */
   uint32_t n_history, n_prompt;
   const struct lls_logit_bias *bias; /* (n_bias) */
   uint32_t n_bias;
+  bool scored;    /* nothing is drawn: how likely `target` is, as want_logprob says it */
+  int32_t target; /* a token of the vocabulary */
 };
 
 #define LLS_MAX_LOGPROBS 20
@@ -44,6 +47,7 @@ struct lls_sampling {
 struct lls_sampled {
   int32_t token;
   float logprob; /* of token under the unmodified logits, if wanted */
+  uint32_t rank; /* of a scored token: 1 + how many are likelier; 0 where it was drawn */
   uint32_t n_top;
   int32_t top_token[LLS_MAX_LOGPROBS];
   float top_logprob[LLS_MAX_LOGPROBS];
@@ -55,6 +59,7 @@ static inline void lls_sampled_copy(struct lls_sampled *to,
 {
   to->token = from->token;
   to->logprob = from->logprob;
+  to->rank = from->rank;
   to->n_top = from->n_top;
   for (uint32_t i = 0; i < from->n_top; i++) {
     to->top_token[i] = from->top_token[i];

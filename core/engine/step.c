@@ -113,6 +113,14 @@ static int check_sequence(const struct lls_engine *e, const struct lls_engine_se
     if (s->tokens[i] < 0 || (uint32_t)s->tokens[i] >= e->config.vocab)
       return lls_fail(err, -EINVAL, "token %d is outside the vocabulary of %u",
                       s->tokens[i], e->config.vocab);
+  if (s->n_scores > 0 && s->first_score + s->n_scores > s->n_tokens)
+    return lls_fail(err, -EINVAL, "%u scores from row %u on where there are %u rows",
+                    s->n_scores, s->first_score, s->n_tokens);
+  for (uint32_t i = 0; i < s->n_scores; i++)
+    if (s->tokens[s->first_score + 1 + i] < 0 ||
+        (uint32_t)s->tokens[s->first_score + 1 + i] >= e->config.vocab)
+      return lls_fail(err, -EINVAL, "a scored token is outside the vocabulary of %u",
+                      e->config.vocab);
   return check_table(e, s->table, s->context, s->n_tokens, err);
 }
 
@@ -184,6 +192,25 @@ static void keep_logits(struct lls_engine *e, uint32_t index, bool wanted)
   e->n_kept_logits += s->n_rows;
 }
 
+/* A score is a draw of which the outcome is known. */
+static void add_scores(struct lls_engine *e, uint32_t index,
+                       const struct lls_engine_sequence *s)
+{
+  uint32_t first_row = e->sequences[index].first_row + s->first_score;
+  for (uint32_t i = 0; i < s->n_scores; i++) {
+    uint32_t n = e->n_score_rows++;
+    e->score_rows[n] = first_row + i;
+    e->score_params[n] = (struct lls_sampling){
+        .want_logprob = true,
+        .n_logprobs = s->score_logprobs,
+        .scored = true,
+        .target = s->tokens[s->first_score + 1 + i],
+    };
+    e->score_sampling[n] = &e->score_params[n];
+    e->score_targets[n] = &s->scores[i];
+  }
+}
+
 static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
 {
   e->step = (struct lls_device_step){
@@ -192,11 +219,13 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
       .sequence = e->row_sequence,
       .sequences = e->sequences,
   };
-  e->n_logit_rows = e->n_sampled = e->n_kept_logits = 0;
+  e->n_logit_rows = e->n_sampled = e->n_kept_logits = e->n_score_rows = 0;
   e->restores = false;
   e->scratch_used = 0;
-  for (uint32_t i = 0; i < batch->n_sequences; i++)
+  for (uint32_t i = 0; i < batch->n_sequences; i++) {
     add_sequence(e, &batch->sequences[i]);
+    add_scores(e, i, &batch->sequences[i]);
+  }
   for (uint32_t i = 0; i < batch->n_sequences; i++)
     keep_logits(e, i, batch->sequences[i].all_logits);
 }
@@ -261,6 +290,8 @@ int lls_engine_wait(struct lls_engine *e, struct lls_engine_result *result,
     return lls_fail(err, -EINVAL, "no step was submitted");
   int rc = e->device->ops->step_end(e->device, err);
   e->running = false;
+  for (uint32_t i = 0; i < e->n_score_rows; i++)
+    lls_sampled_copy(e->score_targets[i], &e->scores[i]);
   *result = (struct lls_engine_result){
       .n_sequences = e->step.n_sequences,
       .sampled = e->result,

@@ -19,6 +19,8 @@ static const char *reason_phrase(unsigned status)
     return "Forbidden";
   case 404:
     return "Not Found";
+  case 409:
+    return "Conflict";
   case 405:
     return "Method Not Allowed";
   case 408:
@@ -35,6 +37,8 @@ static const char *reason_phrase(unsigned status)
     return "Not Implemented";
   case 503:
     return "Service Unavailable";
+  case 504:
+    return "Gateway Timeout";
   default:
     return status < 400 ? "OK" : "Error";
   }

@@ -19,8 +19,11 @@
 
 #include "core/http/request.h"
 
+#define LLS_HTTP_ID_BYTES 101
+
 struct lls_http_exchange {
   struct lls_http_request request;
+  char id[LLS_HTTP_ID_BYTES];   /* what the handlers call it in answers and logs */
   void (*on_gone)(void *owner); /* set by a handler that answers later */
   void *owner;
   struct lls_text headers; /* added to the answer's own */

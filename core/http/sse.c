@@ -21,6 +21,13 @@ void lls_sse_data(struct lls_http_exchange *exchange, const char *text, size_t l
   lls_http_stream_write(exchange, pieces, 3);
 }
 
+void lls_sse_comment(struct lls_http_exchange *exchange)
+{
+  char line[] = ": keep-alive\n\n";
+  uv_buf_t piece = uv_buf_init(line, sizeof line - 1);
+  lls_http_stream_write(exchange, &piece, 1);
+}
+
 void lls_sse_end(struct lls_http_exchange *exchange)
 {
   lls_sse_data(exchange, "[DONE]", 6);

@@ -5,6 +5,8 @@
 
 #include "core/http/exchange.h"
 
+/* A comment, which clients pass over: a sign of life for proxies between. */
+void lls_sse_comment(struct lls_http_exchange *exchange);
 void lls_sse_begin(struct lls_http_exchange *exchange);
 /* One event: "data: " text and a blank line. The text has no line end in it. */
 void lls_sse_data(struct lls_http_exchange *exchange, const char *text, size_t length);

@@ -13,14 +13,10 @@ static bool contains(const int32_t *list, uint32_t n, int32_t token)
   return false;
 }
 
-static bool stops(const struct lls_instance *in, const struct lls_live *live,
-                  int32_t token)
+static bool stops(const struct lls_live *live, int32_t token)
 {
-  if (live->view.generated_tokens < live->min_new_tokens)
-    return false;
-  if (!live->ignore_eos && contains(in->eos_tokens, in->n_eos_tokens, token))
-    return true;
-  return contains(live->stop_tokens, live->n_stop_tokens, token);
+  return live->view.generated_tokens > live->min_new_tokens &&
+         contains(live->stop_tokens, live->n_stop_tokens, token);
 }
 
 static void append(struct lls_instance *in, struct lls_live *live,
@@ -34,12 +30,13 @@ static void append(struct lls_instance *in, struct lls_live *live,
     live->first_token_ns = now_ns;
   in->status.generated_tokens++;
 
-  bool stopped = stops(in, live, token->token);
+  bool stopped = stops(live, token->token);
   struct lls_event *event = lls_outbox_add(in->outbox);
   event->kind = LLS_EVENT_TOKEN;
   event->request = v->id;
   event->owner = live->owner;
   event->hidden_token = stopped;
+  event->prompt_scores = live->scores;
   lls_sampled_copy(&event->token, token);
   if (stopped)
     v->finish_reason = LLS_FINISH_STOP;
@@ -55,6 +52,7 @@ static void book(struct lls_instance *in, uint32_t i,
   struct lls_live *live = in->batch.live[i];
   struct lls_request *v = &live->view;
   v->cached_tokens = live->context + live->run_tokens;
+  live->n_scored += in->batch.sequences[i].n_scores;
   LLS_CALL(p, cache, computed, v, v->cached_tokens);
   const struct lls_sampled *token = result->sampled[i];
   if (token != NULL) {

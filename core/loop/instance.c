@@ -72,9 +72,19 @@ static void describe(struct lls_instance *in, const struct lls_loop_options *o)
       .size = sizeof in->topology, .n_instances = 1, .instances = &in->info};
 }
 
+/* Of plan calls, and of the tokens of a step (the bounds are vLLM's). */
+static const double plan_bounds[] = {1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4,
+                                     2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 0.1};
+static const double step_bounds[] = {1,   8,    16,   32,   64,   128,  256,
+                                     512, 1024, 2048, 4096, 8192, 16384};
+
 int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
                       struct lls_error *err)
 {
+  lls_histogram_init(&in->status.plan_seconds, plan_bounds,
+                     sizeof plan_bounds / sizeof plan_bounds[0]);
+  lls_histogram_init(&in->status.step_tokens, step_bounds,
+                     sizeof step_bounds / sizeof step_bounds[0]);
   in->engine = o->engine;
   in->log = o->log;
   in->seed = o->seed;

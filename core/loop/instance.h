@@ -26,6 +26,7 @@
 #include "core/loop/loop.h"
 #include "core/loop/mailbox.h"
 #include "core/loop/policies.h"
+#include "core/loop/policy_host.h"
 #include "core/loop/request.h"
 #include "core/obs/log.h"
 #include "core/plugin/loader.h"

@@ -100,8 +100,8 @@ void lls_instance_arrive(struct lls_instance *in, struct lls_live *live)
     in->observer.on_arrival(in->observer.context, &live->view);
   int rc = LLS_CALL(p, cache, admit, &live->view);
   if (rc < 0) {
-    lls_log(in->log, LLS_LOG_WARNING, p->cache_host->name, "request %llu refused: %s",
-            (unsigned long long)live->view.id,
+    lls_log(in->log, LLS_LOG_WARNING, p->cache_host->name, "%s: request %llu refused: %s",
+            live->label, (unsigned long long)live->view.id,
             lls_error_text(&p->cache_host->failure, rc));
     lls_instance_finish(in, live, LLS_FINISH_CAPACITY);
     return;
@@ -135,6 +135,8 @@ void lls_instance_finish(struct lls_instance *in, struct lls_live *live, uint32_
   announce_end(in, live, reason);
   in->table->by_slot[v->slot] = NULL;
   in->status.finished[reason]++;
+  in->policies.scheduler_host->refusals += reason == LLS_FINISH_REJECTED;
+  in->policies.cache_host->refusals += reason == LLS_FINISH_CAPACITY;
 
   struct lls_event *event = lls_outbox_add(in->outbox);
   *event = (struct lls_event){

@@ -172,6 +172,7 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   in->plan_clock = thread_cpu_ns;
   rc = lls_instance_init(in, o, err);
   l->manual = o->manual;
+  l->status = in->status; /* its histograms have their bounds before the first step */
   if (rc == 0 && !o->manual)
     rc = start_thread(l, err);
   if (rc < 0)
@@ -290,7 +291,9 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
   uint32_t room = l->max_context - s->n_tokens;
   uint32_t max_new_tokens = s->max_new_tokens < room ? s->max_new_tokens : room;
   int64_t arrival_ns = s->arrival_ns > 0 ? s->arrival_ns : lls_instance_now(&l->instance);
-  struct lls_live *live = lls_live_create(s, *id, slot, max_new_tokens, arrival_ns);
+  struct lls_live *live =
+      lls_live_create(s, *id, slot, max_new_tokens, arrival_ns, l->instance.eos_tokens,
+                      l->instance.n_eos_tokens);
   if (live == NULL) {
     lls_request_table_give_back(&l->table, slot);
     return lls_fail(err, -ENOMEM, "out of memory for a request of %u tokens",

@@ -19,6 +19,9 @@
 
 #include "core/base/error.h"
 #include "core/engine/sampling.h"
+#include "core/obs/metrics.h"
+
+#define LLS_POLICY_NAME_MAX 64
 
 struct lls_loop;
 struct lls_live;
@@ -31,11 +34,13 @@ struct lls_submission {
   const char *label;            /* the client's request id or NULL; copied */
   struct lls_sampling sampling; /* history is the loop's business; bias is copied */
   uint32_t max_new_tokens;      /* 1..; cut to what the context has room for */
-  uint32_t min_new_tokens;      /* no stop token before that many */
+  uint32_t min_new_tokens;      /* no stop token is drawn before that many */
   const int32_t *stop_tokens;   /* (n_stop_tokens) besides the model's own; copied */
   uint32_t n_stop_tokens;
   bool ignore_eos;
-  uint32_t request_class; /* enum lls_class */
+  bool score_prompt;       /* events tell how likely the prompt's tokens were */
+  uint32_t score_logprobs; /* alternatives of each */
+  uint32_t request_class;  /* enum lls_class */
   int32_t priority;
   uint32_t tenant;
   struct lls_slo slo; /* LLS_NEVER where unset */
@@ -52,11 +57,19 @@ struct lls_event {
   void *owner;
   struct lls_sampled token; /* TOKEN */
   bool hidden_token;        /* TOKEN: a stop token, counted but not shown */
+  /* TOKEN, with score_prompt: (prompt tokens), the first one empty; valid as long as
+   * the request's events are */
+  const struct lls_sampled *prompt_scores;
   /* FINISHED */
   uint32_t prompt_tokens, generated_tokens, shared_tokens, preemptions;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, finished_ns;
   struct lls_prediction prediction;
   struct lls_live *live; /* of the loop: freed by it when the callback returns */
+};
+
+struct lls_policy_status {
+  char name[LLS_POLICY_NAME_MAX]; /* as in the log */
+  uint64_t refusals;              /* requests it has refused since it took over */
 };
 
 /* A snapshot taken at the end of each step; for /metrics, /health and tests. */
@@ -71,6 +84,10 @@ struct lls_loop_status {
   uint64_t reload_recomputed; /* requests a reload made to be prefilled again */
   int64_t plan_ns_sum, step_ns_sum, device_ns_sum;
   uint64_t batch_tokens_sum, batch_sequences_sum;
+  struct lls_histogram plan_seconds, step_tokens; /* of each step */
+  /* tokens in the cache by enum lls_form; of preempted sequences too */
+  uint64_t cached_on_device[LLS_FORM_HIDDEN + 1], cached_on_host[LLS_FORM_HIDDEN + 1];
+  struct lls_policy_status scheduler, cache;
   bool fallen_back; /* the built-in order is in charge */
   bool draining;
   char fallback_reason[LLS_ERROR_MAX];

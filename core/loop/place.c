@@ -31,7 +31,8 @@ int lls_place_rollback(struct lls_instance *in, uint32_t mark)
 static uint32_t take_prefix(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
-  if (live->view.cached_tokens > 0 || p->cache->prefix == NULL)
+  if (live->view.cached_tokens > 0 || p->cache->prefix == NULL ||
+      lls_live_unscored(live) > 0)
     return 0;
   uint32_t taken = LLS_CALL(p, cache, prefix, &live->view, true);
   uint32_t length = lls_request_length(&live->view);
@@ -152,6 +153,20 @@ static void account_run(struct lls_instance *in, struct lls_live *live, int64_t 
   lls_instance_set_state(in, live, last ? LLS_DECODING : LLS_PREFILLING);
 }
 
+/* What of the chunk is scored: from the first token that was not, to the prompt's end. */
+static void add_scores(struct lls_live *live, struct lls_engine_sequence *s)
+{
+  uint32_t end = live->context + live->run_tokens + 1, first = live->n_scored;
+  if (end > live->view.prompt_tokens)
+    end = live->view.prompt_tokens;
+  if (lls_live_unscored(live) == 0 || end <= first)
+    return;
+  s->first_score = first - 1 - live->context;
+  s->n_scores = end - first;
+  s->score_logprobs = live->score_logprobs;
+  s->scores = live->scores + first;
+}
+
 static void add_sequence(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_step_batch *b = &in->batch;
@@ -163,6 +178,7 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
   struct lls_sampling *s = &live->sampling;
   s->index = live->view.generated_tokens;
   s->n_history = lls_request_length(&live->view);
+  s->n_banned = s->index < live->min_new_tokens ? live->n_stop_tokens : 0;
   b->sequences[b->n] = (struct lls_engine_sequence){
       .tokens = live->tokens + live->context,
       .n_tokens = live->run_tokens,
@@ -170,6 +186,7 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
       .table = table,
       .sampling = emits ? s : NULL,
   };
+  add_scores(live, &b->sequences[b->n]);
   b->live[b->n++] = live;
 }
 

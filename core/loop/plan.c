@@ -185,9 +185,11 @@ static void refuse_plan(struct lls_instance *in, const struct tally *t)
 {
   lls_place_rollback(in, 0);
   in->status.plans_refused++;
-  uint64_t id = t->culprit != NULL ? t->culprit->view.id : 0;
-  lls_instance_strike(in, "plan of step %llu refused: it %s (request %llu)",
-                      (unsigned long long)in->step, t->why, (unsigned long long)id);
+  const struct lls_request *v = t->culprit != NULL ? &t->culprit->view : NULL;
+  lls_instance_strike(in, "plan of step %llu refused: it %s (request %llu %s)",
+                      (unsigned long long)in->step, t->why,
+                      (unsigned long long)(v != NULL ? v->id : 0),
+                      v != NULL ? v->label : "");
   if (t->culprit != NULL)
     lls_instance_refuse(in, t->culprit, LLS_REFUSED_BAD_ITEM);
 }
@@ -200,6 +202,7 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
   int rc = LLS_CALL(p, scheduler, plan, view, &in->plan);
   int64_t took_ns = in->plan_clock(in->clock_context) - started_ns;
   in->status.plan_ns_sum += took_ns;
+  lls_histogram_observe(&in->status.plan_seconds, (double)took_ns / 1e9);
   if (in->plan_budget_ns > 0 && took_ns > in->plan_budget_ns) {
     in->status.plans_late++;
     lls_instance_strike(in, "plan took %lld us, the budget is %lld us",

@@ -9,6 +9,7 @@
 #include <llmserve/host.h>
 
 #include "core/base/error.h"
+#include "core/loop/loop.h"
 
 #define LLS_RANDOM_STREAMS 16
 #define LLS_MAX_TIMERS     64
@@ -30,8 +31,9 @@ struct lls_policy_host {
   struct lls_host host; /* what the plugin gets */
   struct lls_instance *instance;
   const char *name; /* "scheduler fcfs" */
-  char name_text[64];
+  char name_text[LLS_POLICY_NAME_MAX];
   struct lls_error failure; /* of the last host->fail */
+  uint64_t refusals;        /* requests that ended because of it */
   uint64_t random_state[LLS_RANDOM_STREAMS];
   struct lls_policy_timer timers[LLS_MAX_TIMERS];
   uint32_t n_timers;

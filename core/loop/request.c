@@ -22,17 +22,21 @@ static void *carve(struct carver *c, size_t bytes)
 struct pieces {
   struct lls_live *live;
   int32_t *tokens, *stop_tokens;
+  struct lls_sampled *scores;
   struct lls_logit_bias *bias;
   char *label, *text;
 };
 
 static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
-                               uint32_t max_length)
+                               uint32_t max_length, uint32_t n_eos_tokens)
 {
+  size_t n_stop_tokens = (size_t)s->n_stop_tokens + n_eos_tokens;
+  size_t n_scores = s->score_prompt ? s->n_tokens : 0;
   struct pieces p = {0};
   p.live = carve(c, sizeof *p.live);
   p.tokens = carve(c, max_length * sizeof *p.tokens);
-  p.stop_tokens = carve(c, s->n_stop_tokens * sizeof *p.stop_tokens);
+  p.stop_tokens = carve(c, n_stop_tokens * sizeof *p.stop_tokens);
+  p.scores = carve(c, n_scores * sizeof *p.scores);
   p.bias = carve(c, s->sampling.n_bias * sizeof *p.bias);
   p.label = carve(c, s->label != NULL ? strlen(s->label) + 1 : 1);
   p.text = carve(c, s->text != NULL ? s->text_bytes + 1 : 0);
@@ -64,19 +68,22 @@ static void fill_view(struct lls_live *live, const struct lls_submission *s,
 }
 
 struct lls_live *lls_live_create(const struct lls_submission *s, uint64_t id,
-                                 uint32_t slot, uint32_t max_new_tokens, int64_t now_ns)
+                                 uint32_t slot, uint32_t max_new_tokens, int64_t now_ns,
+                                 const int32_t *eos_tokens, uint32_t n_eos_tokens)
 {
+  n_eos_tokens = s->ignore_eos ? 0 : n_eos_tokens;
   uint32_t max_length = s->n_tokens + max_new_tokens;
   struct carver measure = {0};
-  carve_all(&measure, s, max_length);
+  carve_all(&measure, s, max_length, n_eos_tokens);
   struct carver c = {.base = calloc(1, measure.used)};
   if (c.base == NULL)
     return NULL;
-  struct pieces p = carve_all(&c, s, max_length);
+  struct pieces p = carve_all(&c, s, max_length, n_eos_tokens);
   struct lls_live *live = p.live;
 
   copy(p.tokens, s->tokens, s->n_tokens * sizeof *p.tokens);
   copy(p.stop_tokens, s->stop_tokens, s->n_stop_tokens * sizeof *p.stop_tokens);
+  copy(p.stop_tokens + s->n_stop_tokens, eos_tokens, n_eos_tokens * sizeof *eos_tokens);
   copy(p.bias, s->sampling.bias, s->sampling.n_bias * sizeof *p.bias);
   if (s->label != NULL)
     strcpy(p.label, s->label);
@@ -86,16 +93,19 @@ struct lls_live *lls_live_create(const struct lls_submission *s, uint64_t id,
   live->tokens = p.tokens;
   live->max_length = max_length;
   live->stop_tokens = p.stop_tokens;
-  live->n_stop_tokens = s->n_stop_tokens;
+  live->n_stop_tokens = s->n_stop_tokens + n_eos_tokens;
+  live->scores = s->score_prompt ? p.scores : NULL;
+  live->n_scored = 1;
+  live->score_logprobs = s->score_logprobs;
   live->label = p.label;
   live->text = s->text != NULL ? p.text : NULL;
   live->text_bytes = s->text != NULL ? s->text_bytes : 0;
   live->owner = s->owner;
-  live->ignore_eos = s->ignore_eos;
   live->min_new_tokens = s->min_new_tokens;
   live->first_token_ns = LLS_NEVER;
   live->sampling = s->sampling;
   live->sampling.bias = p.bias;
+  live->sampling.banned = p.stop_tokens;
   live->sampling.history = p.tokens;
   live->sampling.n_prompt = s->n_tokens;
   fill_view(live, s, now_ns);

@@ -26,9 +26,15 @@ struct lls_live {
   uint32_t max_length;
   struct lls_sampling sampling;
   uint32_t min_new_tokens;
-  int32_t *stop_tokens; /* (n_stop_tokens) sorted as given; in this allocation */
+  /* (n_stop_tokens) the client's and, unless it ignores them, the model's; in this
+   * allocation */
+  int32_t *stop_tokens;
   uint32_t n_stop_tokens;
-  bool ignore_eos;
+  /* (prompt_tokens) or NULL; each entry is written once, before the first token is
+   * sent, and then is main's to read; in this allocation */
+  struct lls_sampled *scores;
+  uint32_t n_scored; /* of them are there, the first, which has nothing, included */
+  uint32_t score_logprobs;
   char *label; /* in this allocation */
   char *text;  /* (text_bytes) or NULL; in this allocation */
   size_t text_bytes;
@@ -51,9 +57,17 @@ static inline struct lls_live *lls_live_of(const struct lls_request *view)
   return (struct lls_live *)(uintptr_t)view;
 }
 
+/* Prompt tokens still to be scored: each needs the row before it to be computed, so
+ * nothing of the prompt may be taken from others. */
+static inline uint32_t lls_live_unscored(const struct lls_live *live)
+{
+  return live->scores != NULL ? live->view.prompt_tokens - live->n_scored : 0;
+}
+
 /* [main] */
 struct lls_live *lls_live_create(const struct lls_submission *, uint64_t id,
-                                 uint32_t slot, uint32_t max_new_tokens, int64_t now_ns);
+                                 uint32_t slot, uint32_t max_new_tokens, int64_t now_ns,
+                                 const int32_t *eos_tokens, uint32_t n_eos_tokens);
 void lls_live_free(struct lls_live *);
 
 /*

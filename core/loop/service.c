@@ -76,7 +76,9 @@ static int info(void *context, const struct lls_request *r, struct lls_cache_inf
 static uint32_t prefix(void *context, const struct lls_request *r)
 {
   struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  if (p->cache->prefix == NULL || checked(context, r) == NULL || r->cached_tokens > 0)
+  const struct lls_live *live = checked(context, r);
+  if (p->cache->prefix == NULL || live == NULL || r->cached_tokens > 0 ||
+      lls_live_unscored(live) > 0)
     return 0;
   return LLS_CALL(p, cache, prefix, r, false);
 }

@@ -7,6 +7,8 @@
  */
 #include "core/loop/instance.h"
 
+#include <string.h>
+
 static void drain_cancels(struct lls_instance *in)
 {
   for (uint32_t i = 0; i < in->content.n_cancels; i++) {
@@ -95,6 +97,24 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result)
   return false;
 }
 
+/* A walk over who holds cache: some hundred, against a step of milliseconds. */
+static void count_cached(const struct lls_list *list, struct lls_loop_status *s)
+{
+  for (uint32_t i = 0; i < list->n; i++) {
+    const struct lls_request *v = list->items[i];
+    uint32_t form = v->form <= LLS_FORM_HIDDEN ? v->form : LLS_FORM_NONE;
+    s->cached_on_device[form] += v->cached_tokens - v->missing_tokens;
+    s->cached_on_host[form] += v->missing_tokens;
+  }
+}
+
+static void count_refusals(const struct lls_policy_host *host,
+                           struct lls_policy_status *s)
+{
+  memcpy(s->name, host->name_text, sizeof s->name);
+  s->refusals = host->refusals;
+}
+
 static void count_memory(struct lls_instance *in)
 {
   struct lls_policies *p = &in->policies;
@@ -106,6 +126,13 @@ static void count_memory(struct lls_instance *in)
   s->device_units_free = device.free_units;
   s->host_units_total = host.total_units;
   s->host_units_free = host.free_units;
+  memset(s->cached_on_device, 0, sizeof s->cached_on_device);
+  memset(s->cached_on_host, 0, sizeof s->cached_on_host);
+  count_refusals(p->scheduler_host, &s->scheduler);
+  count_refusals(p->cache_host, &s->cache);
+  count_cached(&in->running, s);
+  count_cached(&in->preempted, s);
+  count_cached(&in->moving, s);
   s->waiting = in->waiting.n;
   s->running = in->running.n;
   s->preempted = in->preempted.n + in->moving.n;
@@ -161,6 +188,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
     go_on = run(in, &result) && go_on;
     if (go_on || !in->failed)
       if (in->batch.n > 0) {
+        lls_histogram_observe(&in->status.step_tokens, result.n_rows);
         lls_instance_commit(in, &result, started_ns);
         *busy = true;
       }

@@ -2,13 +2,17 @@
 /* One formatted line per call, written at once so that lines of two threads never mix. */
 #include "core/obs/log.h"
 
+#include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/text.h"
 #include "core/obs/journal.h"
 
 #define LINE_MAX_BYTES 2048
@@ -60,33 +64,60 @@ static void write_text(const struct lls_log *log, const char *time, uint32_t lev
     return; /* nowhere left to complain */
 }
 
+/* One write, so that lines don't mix; released. */
+static void write_object(const struct lls_log *log, json_t *line)
+{
+  size_t length = json_dumpb(line, NULL, 0, JSON_COMPACT);
+  char *text = malloc(length + 1);
+  if (text != NULL && length > 0) {
+    json_dumpb(line, text, length, JSON_COMPACT);
+    text[length] = '\n';
+    if (write(log->fd, text, length + 1) < 0)
+      errno = 0; /* nowhere left to complain */
+  }
+  free(text);
+  json_decref(line);
+}
+
 static void write_json(const struct lls_log *log, const char *time, uint32_t level,
                        const char *where, const char *message)
 {
   json_t *line = json_pack("{s:s, s:s, s:s, s:s}", "time", time, "level",
                            level_name(level), "where", where, "message", message);
-  if (line == NULL) { /* the message is not UTF-8 */
+  if (line == NULL) /* the message is not UTF-8 */
     write_text(log, time, level, where, message);
-    return;
-  }
-  char *text = json_dumps(line, JSON_COMPACT);
-  if (text != NULL)
-    dprintf(log->fd, "%s\n", text);
-  free(text);
-  json_decref(line);
+  else
+    write_object(log, line);
 }
 
-void lls_log(const struct lls_log *log, uint32_t level, const char *where,
-             const char *format, ...)
+/* NULL where text is not UTF-8: the field is left out. */
+static json_t *field_json(const struct lls_log_field *field)
 {
-  if (log == NULL || !wanted(log, level))
-    return;
-  char message[LINE_MAX_BYTES - 128];
+  if (field->text != NULL)
+    return json_string(field->text);
+  bool whole = field->number == floor(field->number);
+  return whole ? json_integer((json_int_t)field->number) : json_real(field->number);
+}
+
+static void write_request_json(const struct lls_log *log, uint32_t level,
+                               const char *where, const char *request,
+                               const struct lls_log_field *fields, size_t n)
+{
   char time[40];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(message, sizeof message, format, args);
-  va_end(args);
+  timestamp(time, sizeof time);
+  json_t *line = json_pack("{s:s, s:s, s:s, s:s}", "time", time, "level",
+                           level_name(level), "where", where, "request", request);
+  for (size_t i = 0; i < n; i++)
+    json_object_set_new(line, fields[i].name, field_json(&fields[i]));
+  if (line != NULL)
+    write_object(log, line);
+}
+
+/* Where a line goes that is no more than a message. */
+static void write_line(const struct lls_log *log, uint32_t level, const char *where,
+                       const char *message)
+{
+  char time[40];
   if (log->format == LLS_LOG_JOURNAL) { /* it has its own time */
     lls_journal_write(log->fd, level, where, message);
     return;
@@ -96,4 +127,46 @@ void lls_log(const struct lls_log *log, uint32_t level, const char *where,
     write_json(log, time, level, where, message);
   else
     write_text(log, time, level, where, message);
+}
+
+static void write_request_text(const struct lls_log *log, uint32_t level,
+                               const char *where, const char *request,
+                               const struct lls_log_field *fields, size_t n)
+{
+  struct lls_text message = {0};
+  lls_text_printf(&message, "%s:", request);
+  for (size_t i = 0; i < n; i++) {
+    const char *comma = i > 0 ? "," : "";
+    if (fields[i].text != NULL)
+      lls_text_printf(&message, "%s %s %s", comma, fields[i].name, fields[i].text);
+    else
+      lls_text_printf(&message, "%s %s %.10g", comma, fields[i].name, fields[i].number);
+  }
+  if (!message.failed)
+    write_line(log, level, where, message.data);
+  lls_text_free(&message);
+}
+
+void lls_log_request(const struct lls_log *log, uint32_t level, const char *where,
+                     const char *request, const struct lls_log_field *fields, size_t n)
+{
+  if (log == NULL || !wanted(log, level))
+    return;
+  if (log->format == LLS_LOG_JSON)
+    write_request_json(log, level, where, request, fields, n);
+  else
+    write_request_text(log, level, where, request, fields, n);
+}
+
+void lls_log(const struct lls_log *log, uint32_t level, const char *where,
+             const char *format, ...)
+{
+  if (log == NULL || !wanted(log, level))
+    return;
+  char message[LINE_MAX_BYTES - 128];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(message, sizeof message, format, args);
+  va_end(args);
+  write_line(log, level, where, message);
 }

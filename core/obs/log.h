@@ -21,4 +21,15 @@ struct lls_log {
 void lls_log(const struct lls_log *, uint32_t level, const char *where,
              const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* One fact of a line about a request. */
+struct lls_log_field {
+  const char *name;
+  const char *text; /* or, where it is NULL, */
+  double number;
+};
+
+/* A line about one request: its id and (n) fields; as text "ID: name value, ...". */
+void lls_log_request(const struct lls_log *, uint32_t level, const char *where,
+                     const char *request, const struct lls_log_field *fields, size_t n);
+
 #endif

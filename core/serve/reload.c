@@ -85,6 +85,8 @@ static void take_over(struct server *s)
     s->log.format = (uint32_t)c->server.log_format;
   struct lls_api_limits limits = server_limits(&c->server);
   lls_api_set_limits(s->api, &limits);
+  lls_api_set_keys(s->api, s->wanted_keys);
+  s->wanted_keys = NULL;
 }
 
 /* A scheduler that was switched off knows nothing of what runs: it begins anew. */
@@ -111,7 +113,17 @@ static int begin(struct server *s, struct lls_error *err)
       .plan_budget_ns = w->plugins.plan_budget,
   };
   int rc = lls_config_check_reload(c, w, err);
+  if (rc == 0)
+    rc = server_load_keys(w, &s->wanted_keys, err);
   return rc < 0 ? rc : lls_loop_reload(s->loop, &change, err);
+}
+
+/* Gives up what was loaded for a reload that fails. */
+static void abandon(struct server *s)
+{
+  lls_config_free(&s->wanted);
+  lls_api_keys_free(s->wanted_keys);
+  s->wanted_keys = NULL;
 }
 
 void server_reload(struct server *s)
@@ -137,7 +149,7 @@ void server_reload(struct server *s)
   s->reloading = rc == 0;
   if (s->reloading)
     return;
-  lls_config_free(&s->wanted);
+  abandon(s);
   record(s, false, lls_error_text(&err, rc));
 }
 
@@ -155,7 +167,7 @@ void server_reload_continue(struct server *s)
     take_over(s);
     record(s, true, message);
   } else {
-    lls_config_free(&s->wanted);
+    abandon(s);
     record(s, false, lls_error_text(&err, rc));
   }
   if (!s->reload_again)

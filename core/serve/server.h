@@ -36,6 +36,7 @@ struct server {
 
   struct lls_config wanted; /* of the reload under way */
   struct lls_config_change change;
+  struct lls_api_keys *wanted_keys;
   bool reloading;
   bool reload_again; /* it was asked for while one was under way */
 
@@ -52,6 +53,9 @@ struct server {
 /* ---- start.c */
 int server_start(struct server *, struct lls_error *err);
 struct lls_api_limits server_limits(const struct lls_server_config *);
+/* The keys of [server] api_keys; NULL where it names no file. */
+int server_load_keys(const struct lls_config *, struct lls_api_keys **out,
+                     struct lls_error *err);
 void server_destroy(struct server *);
 
 /* ---- reload.c */

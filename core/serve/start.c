@@ -104,7 +104,22 @@ struct lls_api_limits server_limits(const struct lls_server_config *c)
               .write_timeout_ms = (uint32_t)(c->write_timeout / ns_per_ms),
           },
       .max_choices = (uint32_t)c->max_choices,
+      .keep_alive_ms = (uint32_t)(c->keep_alive / ns_per_ms),
+      .request_timeout_ms = (uint32_t)(c->request_timeout / ns_per_ms),
+      .strict_params = c->strict_params,
   };
+}
+
+int server_load_keys(const struct lls_config *c, struct lls_api_keys **out,
+                     struct lls_error *err)
+{
+  *out = NULL;
+  if (c->server.api_keys[0] == '\0')
+    return 0;
+  int rc = lls_api_keys_load(c->server.api_keys, out, err);
+  return rc < 0 ? lls_config_fail(c, err, rc, "server", "api_keys", "%s",
+                                  lls_error_text(err, rc))
+                : 0;
 }
 
 static void on_reload(void *context)
@@ -131,12 +146,15 @@ static int create_api(struct server *s, struct lls_error *err)
       .max_context = lls_engine_caps(s->engine)->max_context,
       .vocab = s->model.vocab,
       .block_tokens = (uint32_t)c->cache.block_tokens,
-      .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1, .banned = -1},
+      .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
       .limits = server_limits(&c->server),
       .admin = {.state = &s->admin, .context = s, .reload = on_reload, .drain = on_drain},
       .log = &s->log,
   };
-  int rc = lls_api_create(&config, &s->api, err);
+  int rc = server_load_keys(c, &config.keys, err);
+  if (rc < 0)
+    return rc;
+  rc = lls_api_create(&config, &s->api, err);
   if (rc == 0)
     rc = lls_api_listen(s->api, c->server.listen, err);
   return rc < 0 ? lls_config_fail(c, err, rc, "server", "listen", "%s",
@@ -159,6 +177,7 @@ void server_destroy(struct server *s)
   lls_loop_destroy(s->loop);
   if (s->reloading)
     lls_config_free(&s->wanted);
+  lls_api_keys_free(s->wanted_keys);
   lls_api_destroy(s->api);
   lls_engine_destroy(s->engine);
   if (s->device != NULL)

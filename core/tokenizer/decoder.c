@@ -31,6 +31,7 @@ struct decode_step {
   size_t start; /* how many at the start and the end */
   size_t stop;
   bool drop_first;
+  bool clean_up; /* of WordPiece */
 };
 
 static int run_bytelevel(const struct decode_step *step, struct passage *token,
@@ -107,6 +108,61 @@ static int run_metaspace(const struct decode_step *step, struct passage *token,
       lls_bytes_append(out, " ", 1);
   }
   return 0;
+}
+
+/* Takes the space before punctuation away, in the words of the reference. */
+static int clean_up(const struct passage *token, struct lls_bytes *out)
+{
+  static const char *const pairs[][2] = {
+      {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  struct lls_bytes from = {0};
+  lls_bytes_append(&from, token->text.data, token->text.length);
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    size_t width = strlen(pairs[i][0]), at = 0;
+    out->length = 0;
+    for (const char *hit;
+         (hit = memmem(from.data + at, from.length - at, pairs[i][0], width)) != NULL;) {
+      lls_bytes_append(out, from.data + at, (size_t)(hit - from.data) - at);
+      lls_bytes_append(out, pairs[i][1], strlen(pairs[i][1]));
+      at = (size_t)(hit - from.data) + width;
+    }
+    lls_bytes_append(out, from.data + at, from.length - at);
+    lls_bytes_swap(&from, out);
+  }
+  lls_bytes_swap(&from, out);
+  int code = from.failed ? -ENOMEM : 0;
+  lls_bytes_free(&from);
+  return code;
+}
+
+/* A piece with the prefix continues a word, any other but the first begins one. */
+static int run_wordpiece(const struct decode_step *step, struct passage *token,
+                         struct lls_bytes *out)
+{
+  size_t width = strlen(step->content);
+  bool inside =
+      token->text.length >= width && memcmp(token->text.data, step->content, width) == 0;
+  size_t skip = !token->first && inside ? width : 0;
+  if (!token->first && !inside)
+    lls_bytes_append(out, " ", 1);
+  lls_bytes_append(out, token->text.data + skip, token->text.length - skip);
+  if (!step->clean_up)
+    return 0;
+  lls_bytes_swap(&token->text, out);
+  out->length = 0;
+  return token->text.failed ? -ENOMEM : clean_up(token, out);
+}
+
+static int load_wordpiece(struct decode_step *step, const json_t *node,
+                          struct lls_error *err)
+{
+  const char *prefix = json_string_value(json_object_get(node, "prefix"));
+  step->run = run_wordpiece;
+  step->clean_up = !json_is_false(json_object_get(node, "cleanup"));
+  step->content = strdup(prefix != NULL ? prefix : "##");
+  return step->content != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for the decoder");
 }
 
 /* A member that must be one character. */
@@ -191,6 +247,8 @@ static int load_step(struct lls_decoder *decoder, const char *type, const json_t
     return load_strip(step, node, err);
   if (strcmp(type, "Metaspace") == 0)
     return load_metaspace(step, node, err);
+  if (strcmp(type, "WordPiece") == 0)
+    return load_wordpiece(step, node, err);
   if (strcmp(type, "ByteFallback") == 0) {
     step->run = run_byte_fallback;
     return 0;

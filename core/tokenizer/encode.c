@@ -22,6 +22,14 @@ struct encoder {
   struct lls_ids ids;
 };
 
+static int encode_word(struct encoder *encoder, const char *word, size_t length)
+{
+  const struct lls_tokenizer *tokenizer = encoder->tokenizer;
+  if (tokenizer->wordpiece != NULL)
+    return lls_wordpiece_encode(tokenizer->wordpiece, word, length, &encoder->ids);
+  return lls_bpe_encode(tokenizer->bpe, &encoder->work, word, length, &encoder->ids);
+}
+
 /* Text without any added token in it, already normalised. */
 static int encode_plain(struct encoder *encoder, const char *text, size_t length,
                         bool at_start)
@@ -38,9 +46,8 @@ static int encode_plain(struct encoder *encoder, const char *text, size_t length
   int code = lls_pretokenize(&tokenizer->pretokenizer, encoder->matcher, pieces,
                              &encoder->spare_pieces);
   for (size_t i = 0; i < pieces->count && code == 0; i++)
-    code = lls_bpe_encode(tokenizer->model, &encoder->work,
-                          pieces->text.data + pieces->spans[i].start,
-                          pieces->spans[i].length, &encoder->ids);
+    code = encode_word(encoder, pieces->text.data + pieces->spans[i].start,
+                       pieces->spans[i].length);
   return code;
 }
 

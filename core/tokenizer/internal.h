@@ -11,6 +11,7 @@
 #include "core/tokenizer/pretokenizer.h"
 #include "core/tokenizer/tokenizer.h"
 #include "core/tokenizer/vocab.h"
+#include "core/tokenizer/wordpiece.h"
 
 #define LLS_TEXT_MAX (1 << 29) /* bytes of one text; positions in it are 32 bits wide */
 
@@ -27,7 +28,8 @@ struct lls_tokenizer {
   struct lls_normalizer normalizer;
   struct lls_added added;
   struct lls_pretokenizer pretokenizer;
-  struct lls_bpe *model;
+  struct lls_bpe *bpe; /* the model: one of these two */
+  struct lls_wordpiece *wordpiece;
   struct lls_postprocessor post;
   struct lls_decoder decoder;
   struct lls_surface surface;

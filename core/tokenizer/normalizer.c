@@ -15,8 +15,11 @@ typedef int (*normalize_function)(const struct normalize_step *step,
                                   struct lls_matcher *matcher,
                                   const struct lls_bytes *text, struct lls_bytes *out);
 
+typedef void (*plain_function)(const char *text, size_t length, struct lls_bytes *out);
+
 struct normalize_step {
   normalize_function run;
+  plain_function plain; /* of run_plain */
   enum lls_form form;
   char *content;
   struct lls_pattern *pattern;
@@ -35,31 +38,12 @@ static int run_form(const struct normalize_step *step, struct lls_matcher *match
   return lls_unicode_normalize(step->form, text->data, text->length, out);
 }
 
-static int run_lowercase(const struct normalize_step *step, struct lls_matcher *matcher,
-                         const struct lls_bytes *text, struct lls_bytes *out)
+/* For what needs nothing but the text. */
+static int run_plain(const struct normalize_step *step, struct lls_matcher *matcher,
+                     const struct lls_bytes *text, struct lls_bytes *out)
 {
-  (void)step;
   (void)matcher;
-  lls_unicode_lowercase(text->data, text->length, out);
-  return 0;
-}
-
-static int run_strip_accents(const struct normalize_step *step,
-                             struct lls_matcher *matcher, const struct lls_bytes *text,
-                             struct lls_bytes *out)
-{
-  (void)step;
-  (void)matcher;
-  lls_unicode_strip_accents(text->data, text->length, out);
-  return 0;
-}
-
-static int run_bytelevel(const struct normalize_step *step, struct lls_matcher *matcher,
-                         const struct lls_bytes *text, struct lls_bytes *out)
-{
-  (void)step;
-  (void)matcher;
-  lls_bytelevel_encode(text->data, text->length, out);
+  step->plain(text->data, text->length, out);
   return 0;
 }
 
@@ -143,17 +127,18 @@ static const struct {
   normalize_function run;
   int (*load)(struct normalize_step *step, const json_t *node, struct lls_error *err);
   enum lls_form form;
+  plain_function plain;
 } kinds[] = {
-    {"ByteLevel", run_bytelevel, NULL, 0},
-    {"Lowercase", run_lowercase, NULL, 0},
-    {"NFC", run_form, NULL, LLS_NFC},
-    {"NFD", run_form, NULL, LLS_NFD},
-    {"NFKC", run_form, NULL, LLS_NFKC},
-    {"NFKD", run_form, NULL, LLS_NFKD},
-    {"Prepend", run_prepend, load_prepend, 0},
-    {"Replace", run_replace, load_replace, 0},
-    {"Strip", run_strip, load_strip, 0},
-    {"StripAccents", run_strip_accents, NULL, 0},
+    {"ByteLevel", run_plain, NULL, 0, lls_bytelevel_encode},
+    {"Lowercase", run_plain, NULL, 0, lls_unicode_lowercase},
+    {"NFC", run_form, NULL, LLS_NFC, NULL},
+    {"NFD", run_form, NULL, LLS_NFD, NULL},
+    {"NFKC", run_form, NULL, LLS_NFKC, NULL},
+    {"NFKD", run_form, NULL, LLS_NFKD, NULL},
+    {"Prepend", run_prepend, load_prepend, 0, NULL},
+    {"Replace", run_replace, load_replace, 0, NULL},
+    {"Strip", run_strip, load_strip, 0, NULL},
+    {"StripAccents", run_plain, NULL, 0, lls_unicode_strip_accents},
 };
 
 static int load_step(struct normalize_step *step, const char *type, const json_t *node,
@@ -164,9 +149,50 @@ static int load_step(struct normalize_step *step, const char *type, const json_t
       continue;
     step->run = kinds[i].run;
     step->form = kinds[i].form;
+    step->plain = kinds[i].plain;
     return kinds[i].load != NULL ? kinds[i].load(step, node, err) : 0;
   }
   return lls_stage_unknown(type, err);
+}
+
+static int add_plain(struct lls_normalizer *normalizer, normalize_function run,
+                     plain_function plain, struct lls_error *err)
+{
+  struct normalize_step *step = add_step(normalizer);
+  if (step == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for a normalizer");
+  step->run = run;
+  step->plain = plain;
+  step->form = LLS_NFD;
+  return 0;
+}
+
+/* What it does is up to four switches; accents go with lower case unless it is said. */
+static int load_bert(struct lls_normalizer *normalizer, const json_t *node,
+                     struct lls_error *err)
+{
+  bool lower = !json_is_false(json_object_get(node, "lowercase"));
+  const json_t *accents = json_object_get(node, "strip_accents");
+  bool strip = json_is_boolean(accents) ? json_is_true(accents) : lower;
+  const struct {
+    bool wanted;
+    normalize_function run;
+    plain_function plain;
+  } steps[] = {
+      {!json_is_false(json_object_get(node, "clean_text")), run_plain, lls_unicode_clean},
+      {!json_is_false(json_object_get(node, "handle_chinese_chars")), run_plain,
+       lls_unicode_space_chinese},
+      {strip, run_form, NULL},
+      {strip, run_plain, lls_unicode_strip_nonspacing},
+      {lower, run_plain, lls_unicode_lowercase},
+  };
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    int code =
+        steps[i].wanted ? add_plain(normalizer, steps[i].run, steps[i].plain, err) : 0;
+    if (code < 0)
+      return code;
+  }
+  return 0;
 }
 
 static int load_item(void *stage, const json_t *item, struct lls_error *err)
@@ -190,6 +216,8 @@ int lls_normalizer_load(struct lls_normalizer *normalizer, const json_t *node,
     return -EINVAL;
   if (strcmp(type, "Sequence") == 0)
     return load_sequence(normalizer, node, err);
+  if (strcmp(type, "BertNormalizer") == 0)
+    return load_bert(normalizer, node, err);
   struct normalize_step *step = add_step(normalizer);
   if (step == NULL)
     return lls_fail(err, -ENOMEM, "no memory for a normalizer");

@@ -237,6 +237,15 @@ static int load_punctuation(struct lls_pretokenizer *pretokenizer, const json_t 
                   : add_split(pretokenizer, PUNCTUATION, false, behavior, false, err);
 }
 
+/* Words, and punctuation character by character. */
+static int load_bert(struct lls_pretokenizer *pretokenizer, const json_t *node,
+                     struct lls_error *err)
+{
+  int code = load_whitespace_split(pretokenizer, node, err);
+  return code < 0 ? code
+                  : add_split(pretokenizer, PUNCTUATION, false, LLS_ISOLATED, false, err);
+}
+
 static int load_delimiter(struct lls_pretokenizer *pretokenizer, const json_t *node,
                           struct lls_error *err)
 {
@@ -262,6 +271,7 @@ static const struct {
   int (*load)(struct lls_pretokenizer *pretokenizer, const json_t *node,
               struct lls_error *err);
 } kinds[] = {
+    {"BertPreTokenizer", load_bert},
     {"ByteLevel", load_bytelevel},
     {"CharDelimiterSplit", load_delimiter},
     {"Digits", load_digits},

@@ -4,8 +4,8 @@
  *
  * Every kind is made of four primitive steps at load: *split* by a pattern, *prefix* with
  * a space, *metaspace* (spaces become a visible character) and *bytes* (bytes become
- * characters). ByteLevel, for example, is prefix, split, bytes. Digits, Whitespace and
- * Punctuation are splits by a pattern of ours.
+ * characters). ByteLevel, for example, is prefix, split, bytes. Digits, Whitespace,
+ * Punctuation and BertPreTokenizer are splits by patterns of ours.
  */
 #ifndef LLS_TOKENIZER_PRETOKENIZER_H
 #define LLS_TOKENIZER_PRETOKENIZER_H

@@ -18,13 +18,18 @@ static int load_model(struct lls_tokenizer *tokenizer, const json_t *node,
     type = "BPE"; /* files from before the type was written */
   if (type == NULL)
     return lls_fail(err, -EINVAL, "\"type\" is missing");
-  if (strcmp(type, "BPE") != 0)
+  bool wordpiece = strcmp(type, "WordPiece") == 0;
+  if (strcmp(type, "BPE") != 0 && !wordpiece)
     return lls_stage_unknown(type, err);
   const json_t *vocab = json_object_get(node, "vocab");
   if (!json_is_object(vocab) || json_object_size(vocab) == 0)
     return lls_fail(err, -EINVAL, "\"vocab\" is missing or empty");
   int code = lls_vocab_load(&tokenizer->vocab, vocab, err);
-  return code < 0 ? code : lls_bpe_load(node, &tokenizer->vocab, &tokenizer->model, err);
+  if (code == 0 && wordpiece)
+    code = lls_wordpiece_load(node, &tokenizer->vocab, &tokenizer->wordpiece, err);
+  else if (code == 0)
+    code = lls_bpe_load(node, &tokenizer->vocab, &tokenizer->bpe, err);
+  return code;
 }
 
 static int load_added(struct lls_tokenizer *tokenizer, const json_t *node,
@@ -159,7 +164,8 @@ void lls_tokenizer_free(struct lls_tokenizer *tokenizer)
   lls_pretokenizer_free(&tokenizer->pretokenizer);
   lls_added_free(&tokenizer->added);
   lls_normalizer_free(&tokenizer->normalizer);
-  lls_bpe_free(tokenizer->model);
+  lls_bpe_free(tokenizer->bpe);
+  lls_wordpiece_free(tokenizer->wordpiece);
   lls_vocab_free(&tokenizer->vocab);
   free(tokenizer);
 }

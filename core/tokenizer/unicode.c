@@ -111,12 +111,74 @@ void lls_unicode_uppercase(const char *text, size_t length, struct lls_bytes *ou
     lls_bytes_append_char(out, utf8proc_toupper(lls_utf8_char(text + at)));
 }
 
-void lls_unicode_strip_accents(const char *text, size_t length, struct lls_bytes *out)
+static void strip(const char *text, size_t length, utf8proc_category_t first,
+                  utf8proc_category_t last, struct lls_bytes *out)
 {
   for (size_t at = 0, size; at < length; at += size) {
     size = lls_utf8_length(text + at);
     utf8proc_category_t category = utf8proc_category(lls_utf8_char(text + at));
-    if (category < UTF8PROC_CATEGORY_MN || category > UTF8PROC_CATEGORY_ME)
+    if (category < first || category > last)
       lls_bytes_append(out, text + at, size);
+  }
+}
+
+void lls_unicode_strip_accents(const char *text, size_t length, struct lls_bytes *out)
+{
+  strip(text, length, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME, out);
+}
+
+void lls_unicode_strip_nonspacing(const char *text, size_t length, struct lls_bytes *out)
+{
+  strip(text, length, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MN, out);
+}
+
+/* Control, format, private and unassigned characters, but no tab or line end. */
+static bool is_control(int32_t codepoint)
+{
+  if (codepoint == '\t' || codepoint == '\n' || codepoint == '\r')
+    return false;
+  utf8proc_category_t category = utf8proc_category(codepoint);
+  return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+         category == UTF8PROC_CATEGORY_CO || category == UTF8PROC_CATEGORY_CN;
+}
+
+void lls_unicode_clean(const char *text, size_t length, struct lls_bytes *out)
+{
+  for (size_t at = 0, size; at < length; at += size) {
+    int32_t codepoint = lls_utf8_char(text + at);
+    size = lls_utf8_length(text + at);
+    if (codepoint == 0xfffd || is_control(codepoint))
+      continue;
+    if (lls_char_is_space(codepoint))
+      lls_bytes_append(out, " ", 1);
+    else
+      lls_bytes_append(out, text + at, size);
+  }
+}
+
+/* The blocks that BERT's own code names (tokenization.py, _is_chinese_char). */
+static bool is_chinese(int32_t codepoint)
+{
+  static const struct {
+    int32_t first, last;
+  } blocks[] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df},
+                {0x2a700, 0x2b73f}, {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf},
+                {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
+  for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+    if (codepoint >= blocks[i].first && codepoint <= blocks[i].last)
+      return true;
+  return false;
+}
+
+void lls_unicode_space_chinese(const char *text, size_t length, struct lls_bytes *out)
+{
+  for (size_t at = 0, size; at < length; at += size) {
+    bool chinese = is_chinese(lls_utf8_char(text + at));
+    size = lls_utf8_length(text + at);
+    if (chinese)
+      lls_bytes_append(out, " ", 1);
+    lls_bytes_append(out, text + at, size);
+    if (chinese)
+      lls_bytes_append(out, " ", 1);
   }
 }

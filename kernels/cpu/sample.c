@@ -92,8 +92,10 @@ static void adjust(const struct row *r)
     if (token >= 0 && (size_t)token < r->vocab)
       r->logits[token] += s->bias[i].bias;
   }
-  if (s->banned >= 0 && (size_t)s->banned < r->vocab)
-    r->logits[s->banned] = -INFINITY;
+  for (uint32_t i = 0; i < s->n_banned; i++) {
+    if (s->banned[i] >= 0 && (size_t)s->banned[i] < r->vocab)
+      r->logits[s->banned[i]] = -INFINITY;
+  }
 }
 
 /* ---- log probabilities ----------------------------------------------------------- */
@@ -250,15 +252,27 @@ static size_t filter(const struct row *r, double total)
 
 /* ---- draw ------------------------------------------------------------------------ */
 
+static bool is_banned(const struct row *r, size_t token)
+{
+  for (uint32_t i = 0; i < r->params->n_banned; i++) {
+    if (r->params->banned[i] == (int64_t)token)
+      return true;
+  }
+  return false;
+}
+
 /* The first of the tokens with the largest logit; with no number among them the first
  * that may be. */
 static int32_t greedy(const struct row *r, float top)
 {
+  size_t first = 0;
   for (size_t i = 0; i < r->vocab; i++) {
-    if (r->logits[i] == top && (int64_t)i != r->params->banned)
+    if (r->logits[i] == top && !is_banned(r, i))
       return (int32_t)i;
   }
-  return r->params->banned == 0 && r->vocab > 1 ? 1 : 0;
+  while (first + 1 < r->vocab && is_banned(r, first))
+    first++;
+  return (int32_t)first;
 }
 
 static int32_t draw(const struct row *r, size_t n)
@@ -273,12 +287,30 @@ static int32_t draw(const struct row *r, size_t n)
   return r->chosen[n - 1].id;
 }
 
+/* How likely a token is that is known already: one of the prompt. */
+static void score_row(struct row *r, struct lls_sampled *out)
+{
+  int32_t target = r->params->target;
+  r->raw = r->logits;
+  float log_sum = log_probabilities(r, out);
+  out->token = target;
+  out->logprob = r->raw[target] - log_sum;
+  out->rank = 1;
+  for (size_t i = 0; i < r->vocab; i++)
+    out->rank += r->raw[i] > r->raw[target];
+}
+
 static void sample_row(const struct row *r, struct lls_sampled *out)
 {
   const struct lls_sampling *s = r->params;
   bool logprobs = s->want_logprob || s->n_logprobs > 0;
   float log_sum = 0;
   *out = (struct lls_sampled){0};
+  if (s->scored) {
+    struct row unchanged = *r;
+    score_row(&unchanged, out);
+    return;
+  }
   if (logprobs) {
     memcpy(r->raw, r->logits, r->vocab * sizeof *r->raw);
     log_sum = log_probabilities(r, out);

@@ -115,10 +115,10 @@ static void sample(struct lls_device *device, float *logit_rows, uint32_t n_rows
   (void)logit_rows;
   int32_t eos = lls_sim(device)->options.eos;
   for (uint32_t i = 0; i < n_rows; i++) {
-    bool last = params[i]->index + (uint64_t)1 >= params[i]->seed;
-    out[i].token = last ? eos : other_token(params[i], vocab, eos);
-    out[i].logprob = 0;
-    out[i].n_top = 0;
+    const struct lls_sampling *s = params[i];
+    bool last = s->index + (uint64_t)1 >= s->seed && s->n_banned == 0;
+    int32_t drawn = last ? eos : other_token(s, vocab, eos);
+    out[i] = (struct lls_sampled){.token = s->scored ? s->target : drawn};
   }
 }
 

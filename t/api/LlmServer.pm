@@ -55,7 +55,7 @@ sub serve {
     }
     my $self = $class->new(pid => $pid, folder => $folder);
     my $deadline = Time::HiRes::time() + 4 * $TIMEOUT;
-    until (($self->{address}) = $self->log =~ m{listening on http://(\S+)}) {
+    until (($self->{address}) = $self->log =~ m{listening on http://([\w.:\[\]]+)}) {
         die "llmserve did not start:\n" . $self->log
             if waitpid($pid, POSIX::WNOHANG()) != 0 || Time::HiRes::time() > $deadline;
         Time::HiRes::sleep(0.02);

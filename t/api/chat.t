@@ -40,6 +40,8 @@ is_deeply $json, {
             index => 0, message => { role => 'assistant', refusal => undef }, logprobs => undef,
             finish_reason => 'length', stop_reason => undef,
     }],
+    service_tier       => 'default',
+    system_fingerprint => $json->{system_fingerprint},
     usage => {
         prompt_tokens => $prompt_tokens, completion_tokens => 3, total_tokens => $prompt_tokens + 3,
         prompt_tokens_details => { cached_tokens => 0 } },

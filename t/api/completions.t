@@ -43,6 +43,7 @@ is_deeply $json, {
             index => 0, text => $json->{choices}[0]{text}, logprobs => undef, finish_reason => 'length',
             stop_reason => undef, token_ids => [403, 407, 261], prompt_token_ids => [1, 403, 407, 261],
     }],
+    system_fingerprint => $json->{system_fingerprint},
     usage => { prompt_tokens => 4, completion_tokens => 3, total_tokens => 7, prompt_tokens_details => { cached_tokens => 0 } },
 }, 'the whole shape';
 

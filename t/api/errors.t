@@ -65,7 +65,7 @@ my @refused = (
     ['prompt',      [undef, 1, {}, $true], qr/prompt/],
     ['prompt',      [[], [[]]], qr/must not be empty/],
     ['prompt',      [[1, 'a'], [-1], [512], [1.5], [1e300], [[1, undef]], [['a']], [{}], [undef]], qr/token ids|must be a string/],
-    ['max_tokens',  [0, -1, 1.5, 'x', $true, [], {}, 1e18], qr/'max_tokens' must be an integer of at least 1, not /],
+    ['max_tokens',  [0, -1, 1.5, 'x', $true, [], {}, 1e18], qr/'max_tokens' must be an integer of at least [01], not /],
     ['min_tokens',  [-1, 'x', 17], qr/min_tokens/],
     ['temperature', [-0.1, 2.1, 'hot', $true, [1]], qr/'temperature' must be a number from 0 to 2, not /],
     ['top_p',       [-1, 1.01, 'x'], qr/from 0 to 1/],
@@ -85,10 +85,12 @@ my @refused = (
     ['priority',    ['high', 1.5, 1e10], qr/must be an integer/],
     ['slo',         [1, 'x', []], qr/must be an object/],
     ['stream_options', [{}], qr/only for requests with 'stream'/],
-    ['echo',        [$true], qr/not supported yet/],
+    ['echo',        [1, 'yes'], qr/must be true or false/],
     ['suffix',      ['x'], qr/not supported yet/],
     ['best_of',     [2], qr/not supported yet/],
-    ['prompt_logprobs', [1, 0], qr/not supported yet/],
+    ['prompt_logprobs', [-1, 21, $true], qr/from 0 to 20/],
+    ['service_tier', ['express', 1], qr/must be one of "auto"/],
+    ['user',        [1, {}], qr/must be a string/],
     ['response_format', [{ type => 'json_object' }, 'x', {}], qr/not supported yet/],
 );
 my $encoder = JSON::PP->new->allow_nonref->canonical;

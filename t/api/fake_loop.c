@@ -12,6 +12,7 @@ struct fake_request {
   uint64_t id;
   struct lls_submission submission;
   int32_t *tokens;
+  struct lls_sampled *scores; /* of the prompt, if asked for */
   char label[64];
   uint32_t generated;
   int64_t arrival_ns, first_token_ns;
@@ -62,6 +63,12 @@ static void finish(struct lls_loop *loop, struct fake_request *request, uint32_t
   event->finished_ns = (int64_t)uv_hrtime();
   loop->status.finished[reason]++;
   DL_DELETE(loop->requests, request);
+  event->live = (struct lls_live *)request; /* freed when the event was handed out */
+}
+
+static void free_request(struct fake_request *request)
+{
+  free(request->scores);
   free(request->tokens);
   free(request);
 }
@@ -79,6 +86,24 @@ static void sample(const struct fake_request *request, int32_t token,
   }
 }
 
+/* Token i of the prompt is as likely as exp(-i), and its neighbours less so. */
+static void score(struct fake_request *request)
+{
+  const struct lls_submission *s = &request->submission;
+  request->scores = calloc(s->n_tokens, sizeof *request->scores);
+  for (uint32_t i = 1; i < s->n_tokens; i++) {
+    struct lls_sampled *out = &request->scores[i];
+    *out = (struct lls_sampled){.token = request->tokens[i],
+                                .logprob = -(float)i,
+                                .rank = 1,
+                                .n_top = s->score_logprobs};
+    for (uint32_t k = 0; k < out->n_top; k++) {
+      out->top_token[k] = request->tokens[i] + (int32_t)k;
+      out->top_logprob[k] = -(float)(i + k);
+    }
+  }
+}
+
 /* One token of a request; false when it was the last. */
 static bool emit(struct lls_loop *loop, struct fake_request *request)
 {
@@ -90,11 +115,13 @@ static bool emit(struct lls_loop *loop, struct fake_request *request)
     request->first_token_ns = (int64_t)uv_hrtime();
   loop->status.generated_tokens++;
   sample(request, token, &event->token);
+  event->prompt_scores = request->scores;
   bool stops = token == loop->options.eos && !s->ignore_eos;
   for (uint32_t i = 0; i < s->n_stop_tokens; i++)
     stops = stops || s->stop_tokens[i] == token;
+  stops = stops && request->generated > s->min_new_tokens;
   event->hidden_token = stops;
-  if (stops && request->generated > s->min_new_tokens) {
+  if (stops) {
     finish(loop, request, LLS_FINISH_STOP);
     return false;
   }
@@ -134,6 +161,8 @@ static void on_tick(uv_timer_t *timer)
     step_request(loop, request);
   if (loop->events != NULL)
     loop->options.wake(loop->options.wake_context);
+  if (loop->options.period_ms == 0 && loop->requests == NULL)
+    uv_timer_stop(&loop->timer);
 }
 
 /* ---- what the front end calls ---------------------------------------------------- */
@@ -169,12 +198,16 @@ int lls_loop_submit(struct lls_loop *loop, const struct lls_submission *submissi
   request->tokens = calloc(submission->n_tokens, sizeof *request->tokens);
   memcpy(request->tokens, submission->tokens,
          submission->n_tokens * sizeof *request->tokens);
+  if (submission->score_prompt)
+    score(request);
   request->arrival_ns = (int64_t)uv_hrtime();
   request->first_token_ns = LLS_NEVER;
   *id = request->id = ++loop->last_id;
   loop->status.prompt_tokens += submission->n_tokens;
   loop->broken = loop->broken || has_fate(request, "break-");
   DL_APPEND(loop->requests, request);
+  if (loop->options.period_ms == 0) /* the first token comes in the next turn */
+    uv_timer_start(&loop->timer, on_tick, 0, 1);
   return 0;
 }
 
@@ -194,6 +227,8 @@ void lls_loop_events(struct lls_loop *loop,
     struct fake_event *event = loop->events;
     DL_DELETE(loop->events, event);
     on_event(context, &event->event);
+    if (event->event.kind == LLS_EVENT_FINISHED)
+      free_request((struct fake_request *)event->event.live);
     free(event);
   }
 }
@@ -204,6 +239,8 @@ void lls_loop_status(struct lls_loop *loop, struct lls_loop_status *out)
   *out = loop->status;
   DL_FOREACH (loop->requests, request)
     *(has_fate(request, "hold-") ? &out->waiting : &out->running) += 1;
+  strcpy(out->scheduler.name, "scheduler fake");
+  strcpy(out->cache.name, "cache fake");
   out->device_units_total = 100;
   out->device_units_free = out->running < 100 ? 100 - out->running : 0;
 }
@@ -233,7 +270,8 @@ struct lls_loop *fake_loop_create(const struct fake_options *options)
   loop->options = *options;
   loop->timer.data = loop;
   uv_timer_init(options->uv, &loop->timer);
-  uv_timer_start(&loop->timer, on_tick, options->period_ms, options->period_ms);
+  if (options->period_ms > 0)
+    uv_timer_start(&loop->timer, on_tick, options->period_ms, options->period_ms);
   return loop;
 }
 
@@ -245,6 +283,8 @@ static void on_timer_closed(uv_handle_t *handle)
   while (loop->events != NULL) {
     struct fake_event *event = loop->events;
     DL_DELETE(loop->events, event);
+    if (event->event.kind == LLS_EVENT_FINISHED)
+      free_request((struct fake_request *)event->event.live);
     free(event);
   }
   free(loop);

@@ -4,7 +4,8 @@
  *
  *   fake_server MODEL_FOLDER [NAME=NUMBER]...
  *
- * Names: period, requests, context, connections, header, body, unsent, idle, read, write.
+ * Names: period, requests, context, connections, header, body, unsent, idle, read, write,
+ * silence (keep_alive), total (request_timeout), strict.
  * Prints its address; drains and exits with 0 on SIGTERM.
  */
 #include <signal.h>
@@ -77,12 +78,16 @@ static void set_option(const char *argument, struct lls_api_config *config,
       {"idle", &http->idle_timeout_ms, NULL},
       {"read", &http->read_timeout_ms, NULL},
       {"write", &http->write_timeout_ms, NULL},
+      {"silence", &config->limits.keep_alive_ms, NULL},
+      {"total", &config->limits.request_timeout_ms, NULL},
   };
   const char *equals = strchr(argument, '=');
   size_t length = equals != NULL ? (size_t)(equals - argument) : 0;
   unsigned long value = equals != NULL ? strtoul(equals + 1, NULL, 10) : 0;
   if (length == 6 && strncmp(argument, "period", length) == 0)
     fake->period_ms = value;
+  if (length == 6 && strncmp(argument, "strict", length) == 0)
+    config->limits.strict_params = value != 0;
   for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
     if (strlen(options[i].name) != length ||
         strncmp(options[i].name, argument, length) != 0)
@@ -114,7 +119,7 @@ static int start(struct server *server, int argc, char **argv, struct lls_error 
       .max_context = 512,
       .vocab = (uint32_t)lls_tokenizer_size(server->tokenizer),
       .block_tokens = 16,
-      .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1, .banned = -1},
+      .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
       .limits = LLS_API_DEFAULT_LIMITS,
       .log = &server->log,
   };

@@ -101,7 +101,10 @@ my $flood = LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_token
     like LlmServer::read_until($_, qr/\}\z/), qr/\AHTTP\/1\.1 200 /, 'a connection' for @held;
     is LlmServer::read_all($server->connect), '', 'one too many is closed';
     close pop @held;
-    ok $server->metric_becomes('llmserve_http_connections_refused_total', 1), 'and there is room again';
+    # a scrape that comes before the server has seen the close is refused too, and counted
+    my $page = '';
+    $page = $server->get('/metrics')->{content} while $page !~ /^llmserve_http_connections_refused_total ([1-9]\d*)$/m;
+    pass 'and there is room again';
     undef @held;
     is $server->stop, 0, 'the server ends well';
 }

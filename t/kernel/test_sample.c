@@ -17,7 +17,7 @@
 static struct lls_sampling plain(void)
 {
   return (struct lls_sampling){
-      .temperature = 1, .top_p = 1, .repetition_penalty = 1, .banned = -1};
+      .temperature = 1, .top_p = 1, .repetition_penalty = 1};
 }
 
 /* One draw of each params over the same logits. */
@@ -61,7 +61,8 @@ static void greedy(struct lls_device *device)
   logits[98] = NAN;
   logits[0] = NAN;
   assert_int_equal(sample_one(device, logits, 100, s), 17);
-  s.banned = 17;
+  s.banned = (const int32_t[]){17, -1, 100};
+  s.n_banned = 3;
   assert_int_equal(sample_one(device, logits, 100, s), 18);
   logits[40] = INFINITY;
   assert_int_equal(sample_one(device, logits, 100, s), 40);
@@ -72,7 +73,7 @@ static void greedy(struct lls_device *device)
       logits[i] = (float)i;
     assert_int_equal(sample_one(device, logits, n, plain()) < (int32_t)n, 1);
     s.temperature = 0;
-    s.banned = -1;
+    s.n_banned = 0;
     assert_int_equal(sample_one(device, logits, n, s), n - 1);
   }
 }
@@ -95,8 +96,9 @@ static void hopeless(struct lls_device *device)
       s.temperature = (float)temperature;
       s.n_logprobs = 3;
       assert_int_equal(sample_one(device, logits, 33, s), 0);
-      s.banned = 0;
-      assert_int_equal(sample_one(device, logits, 33, s), 1);
+      s.banned = (const int32_t[]){1, 0};
+      s.n_banned = 2;
+      assert_int_equal(sample_one(device, logits, 33, s), 2);
     }
   }
   for (int i = 0; i < 33; i++)
@@ -174,7 +176,8 @@ static void biases(struct lls_device *device)
   s.n_bias = 4;
   assert_false(beaten(device, 4, 1.4f, s, NULL, 0, 0));
   assert_true(beaten(device, 4, 1.6f, s, NULL, 0, 0));
-  s.banned = 3;
+  s.banned = (const int32_t[]){7, 3};
+  s.n_banned = 2;
   assert_true(beaten(device, 4, 0, s, NULL, 0, 0));
 }
 

@@ -96,7 +96,7 @@ static void test_the_one_that_ends_first_is_named(void **state)
 /* ---- parameters ----------------------------------------------------------------- */
 
 static const struct lls_sampling defaults = {
-    .temperature = 0.5f, .top_p = 0.25f, .repetition_penalty = 1, .banned = -1};
+    .temperature = 0.5f, .top_p = 0.25f, .repetition_penalty = 1};
 
 static int read_params(const char *json, enum lls_endpoint endpoint,
                        struct lls_api_params *out, struct lls_api_error *error)
@@ -123,7 +123,7 @@ static void test_defaults(void **state)
   struct lls_sampling sampling = lls_api_params_sampling(&params);
   assert_true(sampling.temperature == 0.5f && sampling.top_p == 0.25f);
   assert_false(sampling.want_logprob);
-  assert_int_equal(sampling.banned, -1);
+  assert_int_equal(sampling.n_banned, 0);
   assert_int_equal(read_params("{}", LLS_CHAT, &params, &error), 0);
   assert_int_equal(params.max_tokens, LLS_UNSET);
 }

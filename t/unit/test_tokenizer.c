@@ -244,6 +244,7 @@ int main(void)
       cmocka_unit_test_prestate(test_vectors, "mixed"),
       cmocka_unit_test_prestate(test_vectors, "llama2"),
       cmocka_unit_test_prestate(test_vectors, "metaspace"),
+      cmocka_unit_test_prestate(test_vectors, "bert"),
       cmocka_unit_test(test_stories_prompts),
       cmocka_unit_test(test_vocabulary_questions),
       cmocka_unit_test(test_special_ids_only_when_asked),

@@ -49,7 +49,7 @@ static uint32_t lay_list(const struct lls_bench_engine *b, struct lls_block_entr
 static void lay_out(struct lls_bench_engine *b, const struct lls_shape *shape)
 {
   static const struct lls_sampling greedy = {
-      .top_p = 1, .repetition_penalty = 1, .banned = -1};
+      .top_p = 1, .repetition_penalty = 1};
   uint32_t unit = 0, row = 0;
   for (uint32_t i = 0; i < shape->n; i++) {
     const struct lls_shape_part *part = &shape->parts[i];

@@ -97,7 +97,6 @@ static struct lls_submission submission_of(struct run *r, const struct lls_item 
       .label = item->label,
       .sampling = {.top_p = 1,
                    .repetition_penalty = 1,
-                   .banned = -1,
                    .seed = item->output_tokens},
       .max_new_tokens = item->max_new_tokens,
       .request_class = item->request_class,

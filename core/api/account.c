@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deadlines are judged on main's clock, where the client's answer is written: what waits
+ * between the step loop and the socket counts too.
+ */
+#include "core/api/account.h"
+
+static double seconds(int64_t from_ns, int64_t to_ns)
+{
+  return (double)(to_ns - from_ns) / 1e9;
+}
+
+static enum lls_outcome outcome(const struct lls_choice *choice, uint32_t reason)
+{
+  if (choice->stop_string != NULL || reason == LLS_FINISH_STOP)
+    return LLS_OUTCOME_STOP;
+  if (reason == LLS_FINISH_CANCELLED)
+    return LLS_OUTCOME_ABORT;
+  if (reason == LLS_FINISH_LENGTH ||
+      (reason == LLS_FINISH_CAPACITY && choice->n_tokens > 0))
+    return LLS_OUTCOME_LENGTH;
+  return LLS_OUTCOME_ERROR;
+}
+
+/* ---- deadlines ------------------------------------------------------------------ */
+
+static bool missed(int64_t deadline_ns, double took_s)
+{
+  return deadline_ns != LLS_NEVER && took_s * 1e9 > (double)deadline_ns;
+}
+
+enum lls_verdict lls_account_verdict(const struct lls_slo *slo, double first_s,
+                                     double longest_gap_s, double mean_gap_s,
+                                     double total_s)
+{
+  if (missed(slo->ttft_ns, first_s))
+    return LLS_MISSED_TTFT;
+  if (missed(slo->tbt_ns, longest_gap_s))
+    return LLS_MISSED_TBT;
+  if (missed(slo->tpot_ns, mean_gap_s))
+    return LLS_MISSED_TPOT;
+  return missed(slo->completion_ns, total_s) ? LLS_MISSED_COMPLETION : LLS_ATTAINED;
+}
+
+static bool has_deadline(const struct lls_slo *slo)
+{
+  return slo->ttft_ns != LLS_NEVER || slo->tbt_ns != LLS_NEVER ||
+         slo->tpot_ns != LLS_NEVER || slo->completion_ns != LLS_NEVER;
+}
+
+/* ---- one choice ----------------------------------------------------------------- */
+
+/* Times of a choice in seconds; -1 for what did not come. */
+struct times {
+  double first, mean_gap, total, queue, prefill, decode;
+};
+
+static struct times times_of(const struct lls_choice *choice,
+                             const struct lls_event *event)
+{
+  int64_t arrival_ns = choice->generation->arrival_ns;
+  struct times t = {-1, -1, -1, -1, -1, -1};
+  t.total = seconds(arrival_ns, (int64_t)uv_hrtime());
+  if (choice->first_token_ns != 0)
+    t.first = seconds(arrival_ns, choice->first_token_ns);
+  if (choice->n_tokens > 1)
+    t.mean_gap =
+        seconds(choice->first_token_ns, choice->last_token_ns) / (choice->n_tokens - 1);
+  if (event->first_scheduled_ns == LLS_NEVER)
+    return t;
+  t.queue = seconds(event->arrival_ns, event->first_scheduled_ns);
+  if (event->first_token_ns == LLS_NEVER)
+    return t;
+  t.prefill = seconds(event->first_scheduled_ns, event->first_token_ns);
+  t.decode = seconds(event->first_token_ns, event->finished_ns);
+  return t;
+}
+
+static void log_line(const struct lls_choice *choice, const struct lls_event *event,
+                     enum lls_outcome how, const struct times *t)
+{
+  static const char *const outcomes[LLS_OUTCOMES] = {"stop", "length", "abort", "error"};
+  static const char *const classes[] = {"none", "realtime", "best_effort"};
+  const struct lls_generation *generation = choice->generation;
+  const struct lls_api *api = generation->api;
+  const struct lls_log_field fields[] = {
+      {.name = "outcome", .text = outcomes[how]},
+      {.name = "choice", .number = choice->index},
+      {.name = "class", .text = classes[generation->params.request_class]},
+      {.name = "tenant", .text = api->tenants.list[generation->tenant].name},
+      {.name = "prompt_tokens", .number = event->prompt_tokens},
+      {.name = "generated_tokens", .number = event->generated_tokens},
+      {.name = "shared_tokens", .number = event->shared_tokens},
+      {.name = "preemptions", .number = event->preemptions},
+      {.name = "queue_ms", .number = t->queue * 1e3},
+      {.name = "prefill_ms", .number = t->prefill * 1e3},
+      {.name = "decode_ms", .number = t->decode * 1e3},
+      {.name = "ttft_ms", .number = t->first * 1e3},
+      {.name = "tpot_ms", .number = t->mean_gap * 1e3},
+      {.name = "total_ms", .number = t->total * 1e3},
+  };
+  lls_log_request(api->config.log, LLS_LOG_INFO, "api", generation->label, fields,
+                  sizeof fields / sizeof fields[0]);
+}
+
+static void observe(struct lls_api_stats *stats, const struct lls_choice *choice,
+                    const struct lls_event *event, const struct times *t)
+{
+  const struct lls_api_params *params = &choice->generation->params;
+  lls_histogram_observe(&stats->e2e, t->total);
+  lls_histogram_observe(&stats->prompt_tokens, event->prompt_tokens);
+  lls_histogram_observe(&stats->generation_tokens, event->generated_tokens);
+  lls_histogram_observe(&stats->computed_tokens,
+                        event->prompt_tokens - event->shared_tokens);
+  if (params->max_tokens != LLS_UNSET)
+    lls_histogram_observe(&stats->max_tokens, (double)params->max_tokens);
+  if (t->mean_gap >= 0)
+    lls_histogram_observe(&stats->per_output_token, t->mean_gap);
+  if (t->decode < 0)
+    return;
+  lls_histogram_observe(&stats->queue, t->queue);
+  lls_histogram_observe(&stats->prefill, t->prefill);
+  lls_histogram_observe(&stats->decode, t->decode);
+  lls_histogram_observe(&stats->inference, t->prefill + t->decode);
+}
+
+static void count(struct lls_group_stats *stats, const struct lls_event *event,
+                  const enum lls_verdict *verdict)
+{
+  stats->requests++;
+  stats->prompt_tokens += event->prompt_tokens;
+  stats->generated_tokens += event->generated_tokens;
+  if (verdict != NULL)
+    stats->verdicts[*verdict]++;
+}
+
+void lls_account(const struct lls_choice *choice, const struct lls_event *event)
+{
+  const struct lls_generation *generation = choice->generation;
+  const struct lls_slo *slo = &generation->params.slo;
+  struct lls_api *api = generation->api;
+  enum lls_outcome how = outcome(choice, event->reason);
+  bool complete = how == LLS_OUTCOME_STOP || how == LLS_OUTCOME_LENGTH;
+  struct times t = times_of(choice, event);
+  enum lls_verdict verdict = LLS_MISSED_ALL;
+  if (complete)
+    verdict = lls_account_verdict(slo, t.first, (double)choice->longest_gap_ns / 1e9,
+                                  t.mean_gap, t.total);
+  /* who went away says nothing about the server */
+  bool judged = has_deadline(slo) && how != LLS_OUTCOME_ABORT;
+  api->stats.finished[how]++;
+  log_line(choice, event, how, &t);
+  count(&api->classes[generation->params.request_class], event, judged ? &verdict : NULL);
+  count(&api->tenants.list[generation->tenant].stats, event, judged ? &verdict : NULL);
+  if (complete)
+    observe(&api->stats, choice, event, &t);
+}
+
+void lls_account_whole(const struct lls_generation *generation)
+{
+  struct lls_api_stats *stats = &generation->api->stats;
+  uint32_t longest = 0;
+  for (uint32_t i = 0; i < generation->n_choices; i++)
+    if (generation->choices[i].n_tokens > longest)
+      longest = generation->choices[i].n_tokens;
+  lls_histogram_observe(&stats->max_generation, longest);
+  lls_histogram_observe(&stats->n, (double)generation->params.n);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages of a chat as the text that the model's template makes of them. */
+#ifndef LLS_API_CHAT_H
+#define LLS_API_CHAT_H
+
+#include "core/api/internal.h"
+
+/* "messages" of a body, rendered; the caller frees *text. 0, or -1 and why. */
+int lls_chat_render(struct lls_api *api, const json_t *body, bool add_generation_prompt,
+                    char **text, size_t *length, struct lls_api_error *error);
+
+#endif

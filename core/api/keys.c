@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/api/keys.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define KEY_BYTES  256 /* room of a key; a longer one is refused when it is read */
+#define LINE_BYTES 1024
+
+struct key {
+  unsigned char bytes[KEY_BYTES]; /* zeros after its end */
+  char tenant[LINE_BYTES];
+};
+
+struct lls_api_keys {
+  struct key *keys; /* (count) */
+  size_t count;
+};
+
+/* One line: key, space, tenant. False if it is too long for a key. */
+static bool add_key(struct lls_api_keys *keys, const char *line)
+{
+  struct key *key = &keys->keys[keys->count];
+  size_t length = strcspn(line, " \t");
+  const char *tenant = line + length + strspn(line + length, " \t");
+  if (length >= KEY_BYTES)
+    return false;
+  *key = (struct key){0};
+  memcpy(key->bytes, line, length);
+  snprintf(key->tenant, sizeof key->tenant, "%s", tenant);
+  keys->count++;
+  return true;
+}
+
+static int read_keys(FILE *file, const char *path, struct lls_api_keys *keys,
+                     struct lls_error *err)
+{
+  char line[LINE_BYTES];
+  for (unsigned number = 1; fgets(line, sizeof line, file) != NULL; number++) {
+    size_t length = strlen(line);
+    if (length + 1 == sizeof line && line[length - 1] != '\n')
+      return lls_fail(err, -EINVAL, "%s:%u: the line is too long", path, number);
+    while (length > 0 && strchr(" \t\r\n", line[length - 1]) != NULL)
+      line[--length] = '\0';
+    if (length == 0 || line[0] == '#')
+      continue;
+    struct key *more = realloc(keys->keys, (keys->count + 1) * sizeof *more);
+    if (more == NULL)
+      return lls_fail(err, -ENOMEM, "%s: out of memory", path);
+    keys->keys = more;
+    if (!add_key(keys, line))
+      return lls_fail(err, -EINVAL, "%s:%u: a key has at most %d bytes", path, number,
+                      KEY_BYTES - 1);
+  }
+  if (ferror(file))
+    return lls_fail(err, -EIO, "%s: %s", path, strerror(errno));
+  if (keys->count == 0)
+    return lls_fail(err, -EINVAL, "%s: there is no key in it, so nobody could ask", path);
+  return 0;
+}
+
+int lls_api_keys_load(const char *path, struct lls_api_keys **out, struct lls_error *err)
+{
+  FILE *file = fopen(path, "re");
+  if (file == NULL)
+    return lls_fail(err, -errno, "%s: %s", path, strerror(errno));
+  struct lls_api_keys *keys = calloc(1, sizeof *keys);
+  int rc = keys != NULL ? read_keys(file, path, keys, err)
+                        : lls_fail(err, -ENOMEM, "%s: out of memory", path);
+  fclose(file);
+  if (rc < 0)
+    lls_api_keys_free(keys);
+  else
+    *out = keys;
+  return rc;
+}
+
+void lls_api_keys_free(struct lls_api_keys *keys)
+{
+  if (keys == NULL)
+    return;
+  if (keys->keys != NULL)
+    explicit_bzero(keys->keys, keys->count * sizeof *keys->keys);
+  free(keys->keys);
+  free(keys);
+}
+
+/* 1 if equal, 0 if not, in the same time. */
+static unsigned equal(const unsigned char *a, const unsigned char *b)
+{
+  unsigned differences = 0;
+  for (size_t i = 0; i < KEY_BYTES; i++)
+    differences |= (unsigned)(a[i] ^ b[i]);
+  return 1 & ((differences - 1) >> 8);
+}
+
+bool lls_api_keys_allow(const struct lls_api_keys *keys, const char *authorization,
+                        const char **tenant)
+{
+  static const char scheme[] = "bearer ";
+  unsigned char given[KEY_BYTES] = {0};
+  unsigned found = 0;
+  if (authorization == NULL || strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
+    return false;
+  const char *key = authorization + sizeof scheme - 1;
+  key += strspn(key, " ");
+  size_t length = strlen(key);
+  if (length == 0 || length >= KEY_BYTES)
+    return false;
+  memcpy(given, key, length);
+  for (size_t i = 0; i < keys->count; i++) {
+    unsigned same = equal(given, keys->keys[i].bytes);
+    *tenant = same ? keys->keys[i].tenant : *tenant;
+    found |= same;
+  }
+  return found != 0;
+}

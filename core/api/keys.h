@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * API keys, from a file: a key a line and, after a space, the tenant whose it is; empty
+ * lines and those that begin with '#' say nothing.
+ *
+ * A key is compared with all keys of the file, each over its whole room, so that the time
+ * it takes says nothing of how much of a guess was right.
+ */
+#ifndef LLS_API_KEYS_H
+#define LLS_API_KEYS_H
+
+#include <stdbool.h>
+
+#include "core/base/error.h"
+
+struct lls_api_keys;
+
+/* -errno where the file can't be read, -EINVAL with the line where it is no such file or
+ * has no key. */
+int lls_api_keys_load(const char *path, struct lls_api_keys **out, struct lls_error *err);
+void lls_api_keys_free(struct lls_api_keys *keys);
+
+/* Whether an "authorization" header's value bears one of the keys; then *tenant is its
+ * tenant, "" if it has none, valid as long as the keys. */
+bool lls_api_keys_allow(const struct lls_api_keys *keys, const char *authorization,
+                        const char **tenant);
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The series that are ours: what policies do, and what becomes of whom. */
+#include "core/api/page.h"
+
+static void step_numbers(struct lls_page *page, const struct lls_loop_status *status)
+{
+  lls_page_counter(page, "llmserve_steps_total", "Steps run.", status->steps);
+  lls_page_counter(page, "llmserve_step_sequences_total",
+                   "Sequences in all steps together.", status->batch_sequences_sum);
+  lls_page_counter(page, "llmserve_step_tokens_total",
+                   "Tokens computed in all steps together.", status->batch_tokens_sum);
+  lls_page_counter(page, "llmserve_plans_refused_total",
+                   "Plans of the scheduler that were refused whole.",
+                   status->plans_refused);
+  lls_page_counter(page, "llmserve_plans_late_total", "Plans that overran their time.",
+                   status->plans_late);
+  lls_page_counter(page, "llmserve_plan_items_refused_total",
+                   "Items of plans that could not be placed.", status->items_refused);
+  lls_page_histogram(page, "llmserve_plan_seconds",
+                     "Processor time of each of the scheduler's plans.",
+                     &status->plan_seconds);
+  lls_page_number(page, "llmserve_step_seconds_total", "counter", "Time spent in steps.",
+                  (double)status->step_ns_sum / 1e9);
+  lls_page_number(page, "llmserve_device_seconds_total", "counter",
+                  "Time spent in the forward passes of steps.",
+                  (double)status->device_ns_sum / 1e9);
+}
+
+static void preemptions(struct lls_page *page, const struct lls_loop_status *status)
+{
+  static const char name[] = "llmserve_preemptions_total";
+  lls_page_head(page, name, "counter", "Preemptions by kind.");
+  lls_page_labelled(page, name, (double)status->preempted_recompute, "kind", "recompute",
+                    NULL);
+  lls_page_labelled(page, name, (double)status->preempted_swap, "kind", "swap", NULL);
+  lls_page_counter(page, "llmserve_copied_bytes_total",
+                   "Bytes of cache copied between tiers.", status->copied_bytes);
+}
+
+static void cache_units(struct lls_page *page, const struct lls_loop_status *status)
+{
+  static const char total[] = "llmserve_cache_units",
+                    unused[] = "llmserve_cache_units_free";
+  lls_page_head(page, total, "gauge", "Unit blocks of the cache by tier.");
+  lls_page_labelled(page, total, status->device_units_total, "tier", "device", NULL);
+  lls_page_labelled(page, total, status->host_units_total, "tier", "host", NULL);
+  lls_page_head(page, unused, "gauge", "Unit blocks that are free.");
+  lls_page_labelled(page, unused, status->device_units_free, "tier", "device", NULL);
+  lls_page_labelled(page, unused, status->host_units_free, "tier", "host", NULL);
+}
+
+static void http_numbers(struct lls_page *page, const struct lls_api *api)
+{
+  const struct lls_http_counters *http = lls_http_server_counters(api->http);
+  lls_page_gauge(page, "llmserve_http_connections", "Open connections.", http->open);
+  lls_page_gauge(page, "llmserve_http_requests_in_hand", "HTTP requests being answered.",
+                 http->busy);
+  lls_page_gauge(page, "llmserve_generations_live",
+                 "Generation requests that are not over yet in the step loop.",
+                 api->stats.live);
+  lls_page_counter(page, "llmserve_http_requests_total", "HTTP requests received.",
+                   http->requests);
+  lls_page_counter(page, "llmserve_http_connections_total", "Connections accepted.",
+                   http->accepted);
+  lls_page_counter(page, "llmserve_http_connections_refused_total",
+                   "Connections closed because there were too many.", http->refused);
+  lls_page_counter(page, "llmserve_http_malformed_total",
+                   "HTTP requests refused before they were complete.", http->malformed);
+  lls_page_counter(page, "llmserve_http_timeouts_total",
+                   "Connections closed for a timeout.", http->timeouts);
+  lls_page_counter(page, "llmserve_http_slow_readers_total",
+                   "Connections cut off because the answer was not read.",
+                   http->slow_readers);
+  lls_page_counter(page, "llmserve_http_clients_gone_total",
+                   "Clients that left before their answer was complete.", http->gone);
+  lls_page_counter(page, "llmserve_generations_refused_total",
+                   "Generation requests that were answered with an error at once.",
+                   api->stats.refused);
+}
+
+/* ---- classes and tenants --------------------------------------------------------- */
+
+/* A family of samples, one for each group that has a number of it. */
+struct family {
+  const char *name, *label, *help;
+};
+
+static const char *const verdict_names[LLS_VERDICTS] = {
+    "attained",    "missed_ttft",       "missed_tbt",
+    "missed_tpot", "missed_completion", "failed"};
+
+struct group {
+  const char *name;
+  const struct lls_group_stats *stats;
+};
+
+static void group_counter(struct lls_page *page, const struct family *family,
+                          const struct group *groups, size_t n, size_t member)
+{
+  lls_page_head(page, family->name, "counter", family->help);
+  for (size_t i = 0; i < n; i++) {
+    const void *at = (const char *)groups[i].stats + member;
+    lls_page_labelled(page, family->name, (double)*(const uint64_t *)at, family->label,
+                      groups[i].name, NULL);
+  }
+}
+
+static void group_verdicts(struct lls_page *page, const struct family *family,
+                           const struct group *groups, size_t n)
+{
+  lls_page_head(page, family->name, "counter", family->help);
+  for (size_t i = 0; i < n; i++)
+    for (unsigned v = 0; v < LLS_VERDICTS; v++)
+      lls_page_labelled(page, family->name, (double)groups[i].stats->verdicts[v],
+                        family->label, groups[i].name, "outcome", verdict_names[v], NULL);
+}
+
+static void class_numbers(struct lls_page *page, const struct lls_api *api)
+{
+  const struct group groups[] = {
+      {"none", &api->classes[LLS_CLASS_NONE]},
+      {"realtime", &api->classes[LLS_CLASS_REALTIME]},
+      {"best_effort", &api->classes[LLS_CLASS_BEST_EFFORT]},
+  };
+  const struct family requests = {"llmserve_class_requests_total", "class",
+                                  "Requests that have ended, by class."},
+                      tokens = {"llmserve_class_generated_tokens_total", "class",
+                                "Tokens generated, by class."},
+                      slo = {"llmserve_class_slo_requests_total", "class",
+                             "Requests with deadlines, by class and what came of them."};
+  group_counter(page, &requests, groups, 3, offsetof(struct lls_group_stats, requests));
+  group_counter(page, &tokens, groups, 3,
+                offsetof(struct lls_group_stats, generated_tokens));
+  group_verdicts(page, &slo, groups, 3);
+}
+
+static void tenant_numbers(struct lls_page *page, const struct lls_api *api)
+{
+  static const struct family
+      requests = {"llmserve_tenant_requests_total", "tenant",
+                  "Requests that have ended, by tenant; other: those without a place."},
+      prompts = {"llmserve_tenant_prompt_tokens_total", "tenant",
+                 "Tokens of prompts, by tenant."},
+      tokens = {"llmserve_tenant_generated_tokens_total", "tenant",
+                "Tokens generated, by tenant."},
+      slo = {"llmserve_tenant_slo_requests_total", "tenant",
+             "Requests with deadlines, by tenant and what came of them."};
+  struct group groups[sizeof api->tenants.list / sizeof api->tenants.list[0]];
+  size_t n = 0;
+  for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+    const struct lls_tenant *tenant = &api->tenants.list[i];
+    if (tenant->stats.requests > 0)
+      groups[n++] = (struct group){tenant->name, &tenant->stats};
+  }
+  group_counter(page, &requests, groups, n, offsetof(struct lls_group_stats, requests));
+  group_counter(page, &prompts, groups, n,
+                offsetof(struct lls_group_stats, prompt_tokens));
+  group_counter(page, &tokens, groups, n,
+                offsetof(struct lls_group_stats, generated_tokens));
+  group_verdicts(page, &slo, groups, n);
+}
+
+/* ---- policies -------------------------------------------------------------------- */
+
+static void refusals(struct lls_page *page, const struct lls_loop_status *status)
+{
+  static const char name[] = "llmserve_requests_refused_total";
+  lls_page_head(page, name, "counter",
+                "Requests that a plugin refused, since it took over.");
+  lls_page_labelled(page, name, (double)status->scheduler.refusals, "plugin",
+                    status->scheduler.name, NULL);
+  lls_page_labelled(page, name, (double)status->cache.refusals, "plugin",
+                    status->cache.name, NULL);
+}
+
+static void cached_tokens(struct lls_page *page, const struct lls_loop_status *status)
+{
+  static const char name[] = "llmserve_cached_tokens";
+  static const char *const forms[] = {"none", "kv", "hidden"};
+  lls_page_head(page, name, "gauge", "Tokens of live requests in the cache.");
+  for (unsigned form = LLS_FORM_KV; form <= LLS_FORM_HIDDEN; form++) {
+    lls_page_labelled(page, name, (double)status->cached_on_device[form], "form",
+                      forms[form], "tier", "device", NULL);
+    lls_page_labelled(page, name, (double)status->cached_on_host[form], "form",
+                      forms[form], "tier", "host", NULL);
+  }
+}
+
+static void reload_numbers(struct lls_page *page, const struct lls_api *api)
+{
+  const struct lls_admin_state *state = api->config.admin.state;
+  if (state == NULL)
+    return;
+  lls_page_gauge(page, "llmserve_config_generation",
+                 "1 from the start, and one more with each reload that worked.",
+                 (double)state->generation);
+  lls_page_counter(page, "llmserve_reloads_total", "Reloads that worked.",
+                   state->reloads);
+  lls_page_counter(page, "llmserve_reloads_refused_total",
+                   "Reloads that left everything as it was.", state->reloads_refused);
+}
+
+void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
+                       const struct lls_loop_status *status)
+{
+  step_numbers(page, status);
+  preemptions(page, status);
+  refusals(page, status);
+  cache_units(page, status);
+  cached_tokens(page, status);
+  class_numbers(page, api);
+  tenant_numbers(page, api);
+  lls_page_gauge(page, "llmserve_scheduler_fallback",
+                 "1 when the built-in order has replaced the scheduler.",
+                 status->fallen_back);
+  reload_numbers(page, api);
+  http_numbers(page, api);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a request's headers say of it besides its body: deadlines and a fairness key, as
+ * the Kubernetes inference gateway sends them.
+ *
+ *   x-slo-ttft-ms, x-slo-tpot-ms        deadlines; the body's "slo" says more and wins
+ *   x-gateway-inference-fairness-id     the tenant; the gateway knows better than "user"
+ */
+#ifndef LLS_API_ORIGIN_H
+#define LLS_API_ORIGIN_H
+
+#include "core/api/params.h"
+
+/* 0, or -1 and why. key_tenant: the tenant of the client's API key, or NULL; taken where
+ * the request names none. */
+int lls_api_origin_read(const struct lls_http_exchange *exchange, const char *key_tenant,
+                        struct lls_api_params *params, struct lls_api_error *error);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What time alone does to requests: a stream that has been silent for long gets a
+ * comment, so that proxies between don't take it for dead, and one that takes too long is
+ * ended.
+ */
+#include <utlist.h>
+
+#include "core/api/generation.h"
+#include "core/api/reply.h"
+
+#define TICK_MIN_MS 20
+#define TICK_MAX_MS 1000
+
+static bool is_overdue(const struct lls_generation *generation, int64_t now_ns)
+{
+  uint64_t most_ms = generation->api->config.limits.request_timeout_ms;
+  return most_ms > 0 &&
+         now_ns - generation->arrival_ns >= (int64_t)most_ms * INT64_C(1000000);
+}
+
+static bool is_silent(const struct lls_generation *generation, int64_t now_ns)
+{
+  uint64_t most_ms = generation->api->config.limits.keep_alive_ms;
+  return most_ms > 0 && generation->params.stream &&
+         now_ns - generation->sent_ns >= (int64_t)most_ms * INT64_C(1000000);
+}
+
+static void end_overdue(struct lls_generation *generation)
+{
+  struct lls_api_error error;
+  lls_api_fail(&error, 504, "timeout", NULL,
+               "the request took more than the %u ms that this server allows",
+               generation->api->config.limits.request_timeout_ms);
+  lls_reply_error(generation, &error);
+  lls_generation_cancel(generation);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+  struct lls_api *api = timer->data;
+  struct lls_generation *generation, *next;
+  int64_t now_ns = (int64_t)uv_hrtime();
+  DL_FOREACH_SAFE (api->generations, generation, next) {
+    if (generation->exchange == NULL)
+      continue;
+    if (is_overdue(generation, now_ns))
+      end_overdue(generation);
+    else if (is_silent(generation, now_ns))
+      lls_reply_silence(generation);
+  }
+}
+
+static uint64_t earlier(uint64_t tick_ms, uint32_t limit_ms)
+{
+  return limit_ms > 0 && limit_ms / 4 < tick_ms ? limit_ms / 4 : tick_ms;
+}
+
+void lls_api_set_timer(struct lls_api *api)
+{
+  const struct lls_api_limits *limits = &api->config.limits;
+  uint64_t tick_ms = earlier(TICK_MAX_MS, limits->keep_alive_ms);
+  tick_ms = earlier(tick_ms, limits->request_timeout_ms);
+  tick_ms = tick_ms < TICK_MIN_MS ? TICK_MIN_MS : tick_ms;
+  if (!api->has_timer)
+    uv_timer_init(api->config.uv, &api->timer);
+  api->has_timer = true;
+  api->timer.data = api;
+  uv_timer_start(&api->timer, on_tick, tick_ms, tick_ms);
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# Clients that are not ours: the official openai client for Python, in a virtual
+# environment of the build folder that is made once; and curl.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LlmServer;
+use Test::More;
+
+my $venv = LlmServer::built('t/openai-venv');
+
+# The interpreter that has the client, or why there is none.
+sub make_venv {
+    return if -e "$venv/ready";
+    return 'python3 is not installed' if system('command -v python3 >/dev/null 2>&1') != 0;
+    return 'python3 has no venv (Debian: python3-venv)' if system("python3 -m venv '$venv' >/dev/null 2>&1") != 0;
+    # one quick try: where no package index is reached, this is no reason to wait
+    my $pip = "'$venv/bin/python' -m pip --disable-pip-version-check --timeout 10 --retries 0 install -q openai";
+    return 'no package index is reached' if system("timeout 300 $pip >'$venv/pip.log' 2>&1") != 0;
+    open my $mark, '>', "$venv/ready" or return "$venv: $!";
+    close $mark;
+    return;
+}
+
+my $server = LlmServer->fake;
+SKIP: {
+    my $why = make_venv();
+    skip "the openai client: $why", 1 if defined $why;
+    my $script = LlmServer::source('t/api/openai_client.py');
+    open my $out, '-|', "timeout 120 '$venv/bin/python' '$script' http://$server->{address} 2>&1" or die $!;
+    my ($n, @lines) = (0);
+    while (<$out>) {
+        push @lines, $_;
+        if    (/^ok \d+ - (.*)/)     { pass "openai: $1"; $n++ }
+        elsif (/^not ok \d+ - (.*)/) { fail "openai: $1"; $n++ }
+    }
+    close $out;
+    is $?, 0, 'openai: all of it' or diag @lines;
+    cmp_ok $n, '>', 30, 'openai: and no less';
+}
+SKIP: {
+    skip 'curl is not installed', 4 if system('command -v curl >/dev/null 2>&1') != 0;
+    my $url  = "http://$server->{address}/v1/completions";
+    my $text = `curl -sN $url -H 'content-type: application/json' -d '{"prompt": "Once upon a time", "max_tokens": 4, "stream": true}'`;
+    my @data = $text =~ /^data: (.*)$/mg;
+    is scalar @data, 5, 'curl: a stream';
+    is $data[-1], '[DONE]', '  with its end';
+    is `curl -s -o /dev/null -w '%{http_code}' $url -d '{'`, 400, 'curl: an error';
+    is `curl -s -o /dev/null -w '%{http_code}' --data-binary \@- -H 'transfer-encoding: chunked' $url < /dev/null`, 400, 'curl: an empty body in chunks';
+}
+ok $server->metric_becomes('llmserve_generations_live', 0), 'nothing is left';
+is $server->stop, 0, 'the server ends well';
+done_testing;

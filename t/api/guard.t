@@ -1,0 +1,120 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# llmserve's own guards and records: API keys and their reload, the log's line a request,
+# a log that cannot be written.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LlmServer;
+use File::Temp;
+use JSON::PP;
+use Test::More;
+use Time::HiRes ();
+
+my $stories = LlmServer::source('t/data/models/stories260K');
+my $model   = "[model]\npath = $stories\n[engine]\nthreads = 1\npin = false\nmax_context = 64\n";
+my $folder  = File::Temp->newdir;
+
+sub write_file {
+    my ($name, $text) = @_;
+    open my $file, '>', "$folder/$name" or die $!;
+    print $file $text;
+    close $file;
+    return "$folder/$name";
+}
+
+# Waits for something in the log, which is written by another process.
+sub logged {
+    my ($server, $pattern) = @_;
+    for (1 .. 500) {
+        return 1 if $server->log =~ $pattern;
+        Time::HiRes::sleep(0.02);
+    }
+    diag $server->log;
+    return 0;
+}
+
+# ---- API keys -------------------------------------------------------------------------
+{
+    my $keys   = write_file('keys', "# who may ask\n\nsk-one  ann\nsk-two\n");
+    my $server = LlmServer->serve("api_keys = $keys\n$model");
+    my $ask    = sub {
+        my ($key) = @_;
+        return $server->post('/v1/completions', { prompt => 'Once', max_tokens => 1 }, defined $key ? { authorization => $key } : {});
+    };
+    my $answer = $ask->();
+    is $answer->{status}, 401, 'without a key';
+    is_deeply [@{ $answer->{json}{error} }{qw(type code)}], ['invalid_request_error', 'invalid_api_key'], '  as OpenAI says it';
+    is $answer->{headers}{'www-authenticate'}, 'Bearer', '  and HTTP';
+    is $ask->($_)->{status}, 401, "with '$_'" for 'Bearer sk-three', 'Bearer sk-on', 'Bearer sk-one2', 'Bearer ', 'sk-one', 'Bearer ' . 'x' x 5000,
+        'Basic sk-one', 'Bearer #';
+    is $ask->($_)->{status}, 200, "with '$_'" for 'Bearer sk-one', 'bearer sk-two', 'Bearer   sk-one';
+    is $server->get($_)->{status}, 200, "$_ is for everybody" for qw(/health /live /ready /metrics /version);
+    is $server->get($_)->{status}, 401, "$_ is not" for qw(/v1/models /admin/status /nowhere /healthz);
+    is $server->post('/admin/drain', {})->{status}, 401, 'nor is /admin/drain';
+    is $server->metric('llmserve_tenant_requests_total{tenant="ann"}'), 2, 'a key has its tenant';
+
+    write_file('keys', "sk-new\n");
+    $server->signal('HUP');
+    ok logged($server, qr/reload: generation 2/), 'the file is read again';
+    is $ask->('Bearer sk-one')->{status}, 401, 'an old key is out';
+    is $ask->('Bearer sk-new')->{status}, 200, 'a new one in';
+    for my $case (['', qr/keys: there is no key in it/], ['x' x 256 . "\n", qr/keys:1: a key has at most 255 bytes/]) {
+        write_file('keys', $case->[0]);
+        $server->signal('HUP');
+        ok logged($server, $case->[1]), 'a bad file is refused';
+        is $ask->('Bearer sk-new')->{status}, 200, '  and the keys stay';
+    }
+    is $server->stop, 0, 'the server ends well';
+}
+
+# ---- the log --------------------------------------------------------------------------
+{
+    my $server = LlmServer->serve("log_format = json\nlog_level = debug\n$model");
+    my $id     = $server->post('/v1/completions', { prompt => 'Once', max_tokens => 3, seed => 1, user => 'ann', class => 'realtime' })->{headers}{'x-request-id'};
+    $server->post('/v1/completions', { prompt => 'Once', max_tokens => 0 }, { 'x-request-id' => 'mine-1' });
+    $server->post('/v1/completions', { prompt => 'Once', foo => 1 }) for 1 .. 3;
+    is $server->stop, 0, 'the server ends well';
+    my @lines = map { decode_json($_) } split /\n/, $server->log;
+    my ($line, @more) = grep { ($_->{request} // '') eq $id } @lines;
+    ok $line, 'one line of the request, by the id that its client got' or diag $server->log;
+    is scalar @more, 0, 'and no more';
+    is_deeply [@{ $line // {} }{qw(outcome prompt_tokens generated_tokens preemptions tenant class)}], ['length', 2, 3, 0, 'ann', 'realtime'], 'with what it was';
+    cmp_ok $line->{total_ms}, '>=', $line->{ttft_ms}, 'and its times';
+    cmp_ok $line->{$_}, '>=', 0, "  $_" for qw(queue_ms prefill_ms decode_ms ttft_ms tpot_ms);
+    ($line) = grep { ($_->{request} // '') eq 'mine-1' } @lines;
+    is_deeply [@{ $line // {} }{qw(outcome status)}], ['refused', 400], 'a refusal has its line too';
+    is scalar(grep { ($_->{message} // '') =~ /'foo' is unknown/ } @lines), 1, 'an unknown parameter is said once';
+}
+{
+    my $server = LlmServer->serve($model);
+    $server->post('/v1/completions', { prompt => 'Once', max_tokens => 2 }, { 'x-request-id' => 'mine-2' });
+    ok logged($server, qr/ info    api: mine-2: outcome (?:length|stop), choice 0, .*preemptions 0, .*total_ms [\d.]+\n/), 'a line as text';
+    is $server->stop, 0, 'the server ends well';
+}
+
+# ---- a full disk ----------------------------------------------------------------------
+SKIP: {
+    skip '/dev/full is not here', 3 unless -e '/dev/full';
+    my $ini = write_file('full.ini', "[server]\nlisten = 127.0.0.1:0\nlog_format = json\nlog_level = debug\n$model");
+    # the address must be known without a log: a free port, in the hope that it stays so
+    my $probe = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die;
+    my $address = '127.0.0.1:' . $probe->sockport;
+    close $probe;
+    $ini = write_file('full.ini', "[server]\nlisten = $address\nlog_format = json\nlog_level = debug\n$model");
+    my $pid = fork // die "fork: $!";
+    if ($pid == 0) {
+        open STDERR, '>', '/dev/full';
+        exec(LlmServer::built('llmserve'), '-c', $ini) or die "exec: $!";
+    }
+    my $server = LlmServer->new(pid => $pid, address => $address);
+    for (1 .. 500) {
+        last if $server->get('/ready')->{status} == 200;
+        Time::HiRes::sleep(0.02);
+    }
+    is $server->post('/v1/completions', { prompt => 'Once', max_tokens => 2 })->{status}, 200, 'a request without a log';
+    is $server->post('/v1/completions', { prompt => 1 })->{status}, 400, 'a refusal too';
+    is $server->stop, 0, 'the server ends well';
+}
+done_testing;

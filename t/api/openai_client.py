@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The official openai client, unchanged, against a server: TAP on stdout.
+
+    openai_client.py http://127.0.0.1:PORT [API key]
+
+Run by clients.t. The server is t/api/fake_server, whose answers repeat the prompt.
+"""
+import asyncio
+import sys
+
+import openai
+
+URL = sys.argv[1] + "/v1"
+KEY = sys.argv[2] if len(sys.argv) > 2 else "none"
+MODEL = "fake/model"
+HELLO = [{"role": "user", "content": "Once upon a time"}]
+count = 0
+failed = False
+
+
+def ok(condition, name):
+    global count, failed
+    count += 1
+    failed = failed or not condition
+    print(f"{'ok' if condition else 'not ok'} {count} - {name}", flush=True)
+
+
+def same(got, want, name):
+    ok(got == want, name)
+    if got != want:
+        print(f"# got {got!r}, not {want!r}")
+
+
+def raises(kind, call, name):
+    try:
+        call()
+    except kind as error:
+        ok(True, name)
+        return error
+    except Exception as error:
+        print(f"# {type(error).__name__}: {error}")
+    ok(False, name)
+    return None
+
+
+def text(string):
+    """As token ids, a byte each, so that the fake answers with it."""
+    return [1] + [3 + byte for byte in string.encode()]
+
+
+def check_completions(client):
+    made = client.completions.create(model=MODEL, prompt="Once upon a time", max_tokens=4)
+    same(made.choices[0].text, " Once upon a time", "a completion")
+    same(made.choices[0].finish_reason, "length", "  with its end")
+    same(made.usage.total_tokens, 9, "  and usage")
+    ok(made._request_id, "  and a request id")
+    made = client.completions.create(model=MODEL, prompt=[text("ab"), text("c")], n=2, max_tokens=2)
+    same([c.text for c in made.choices], ["ab", "ab", "cc", "cc"], "prompts of ids, n")
+    made = client.completions.create(model=MODEL, prompt=text("one two"), stop=[" t"], max_tokens=9)
+    same((made.choices[0].text, made.choices[0].finish_reason), ("one", "stop"), "stop")
+    made = client.completions.create(model=MODEL, prompt=text("abc"), max_tokens=0, echo=True, logprobs=1)
+    same(made.choices[0].logprobs.token_logprobs, [None, -1.0, -2.0, -3.0], "echo with logprobs")
+    stream = client.completions.create(model=MODEL, prompt=text("h\u00e9llo"), max_tokens=6, stream=True,
+                                       stream_options={"include_usage": True}, extra_body={"ignore_eos": True})
+    chunks = list(stream)
+    same("".join(c.choices[0].text for c in chunks if c.choices), "h\u00e9llo", "a stream")
+    same(chunks[-1].usage.completion_tokens, 6, "  with usage at its end")
+
+
+def check_chat(client):
+    made = client.chat.completions.create(model=MODEL, messages=HELLO, max_completion_tokens=3,
+                                          logprobs=True, top_logprobs=2, user="ann", service_tier="flex")
+    same(made.choices[0].message.role, "assistant", "a chat")
+    same(made.service_tier, "flex", "  in its tier")
+    same(len(made.choices[0].logprobs.content), 3, "  with logprobs")
+    same(len(made.choices[0].logprobs.content[0].top_logprobs), 2, "  and alternatives")
+    stream = client.chat.completions.create(model=MODEL, messages=HELLO, max_tokens=3, stream=True)
+    chunks = list(stream)
+    same(chunks[0].choices[0].delta.role, "assistant", "a streamed chat begins with the role")
+    same("".join(c.choices[0].delta.content or "" for c in chunks), made.choices[0].message.content,
+         "  and has the same text")
+    same(chunks[-1].choices[0].finish_reason, "length", "  and an end")
+    raw = client.chat.completions.with_raw_response.create(
+        model=MODEL, messages=HELLO, max_tokens=1, extra_headers={"x-request-id": "mine-1"})
+    same(raw.headers.get("x-request-id"), "mine-1", "a raw response")
+    # its helper raises where an answer was cut, so this one ends by itself
+    with client.chat.completions.stream(model=MODEL, messages=HELLO, max_tokens=60, stop=["time"]) as events:
+        final = events.get_final_completion()
+    ok(final.choices[0].message.content.endswith("upon a "), "the client's own accumulator")
+    same(final.choices[0].finish_reason, "stop", "  with the end")
+
+
+def check_errors(client):
+    error = raises(openai.BadRequestError,
+                   lambda: client.completions.create(model=MODEL, prompt="x", temperature=9), "a bad request")
+    same((error.param, error.type), ("temperature", "invalid_request_error"), "  says of what")
+    error = raises(openai.BadRequestError,
+                   lambda: client.completions.create(model=MODEL, prompt=[5] * 600), "a long prompt")
+    same(error.code, "context_length_exceeded", "  has its code")
+    raises(openai.NotFoundError, lambda: client.completions.create(model="gpt-4", prompt="x"), "another model")
+    raises(openai.RateLimitError,
+           lambda: client.completions.create(model=MODEL, prompt="x", extra_headers={"x-request-id": "full-1"}),
+           "a full queue")
+    raises(openai.InternalServerError,
+           lambda: client.completions.create(model=MODEL, prompt="x", extra_headers={"x-request-id": "failnow-1"}),
+           "an engine that fails")
+
+    def read_all():
+        list(client.completions.create(model=MODEL, prompt="x", stream=True, extra_headers={"x-request-id": "fail-1"}))
+    raises(openai.APIError, read_all, "a stream that fails in the middle")
+
+
+def check_models(client):
+    same([m.id for m in client.models.list()], [MODEL], "the models")
+    same(client.models.retrieve(MODEL).owned_by, "llmserve", "one of them")
+
+
+async def check_async():
+    async with openai.AsyncOpenAI(base_url=URL, api_key=KEY, max_retries=0) as client:
+        made = await asyncio.gather(*[
+            client.completions.create(model=MODEL, prompt=text(f"number {i}"), max_tokens=8) for i in range(20)])
+        same([m.choices[0].text for m in made], [f"number {i}"[:8] for i in range(20)], "twenty at once")
+
+        async def read(i):
+            stream = await client.chat.completions.create(model=MODEL, messages=HELLO, max_tokens=5, stream=True)
+            return "".join([c.choices[0].delta.content or "" async for c in stream])
+        texts = await asyncio.gather(*[read(i) for i in range(20)])
+        same(len(set(texts)), 1, "twenty streams at once")
+        ok(texts[0], "  with text")
+
+        stream = await client.completions.create(model=MODEL, prompt=text("x"), max_tokens=400, stream=True)
+        async for _ in stream:
+            break
+        await stream.close()
+        ok(True, "a stream that is closed early")
+
+
+def main():
+    client = openai.OpenAI(base_url=URL, api_key=KEY, max_retries=0)
+    check_completions(client)
+    check_chat(client)
+    check_errors(client)
+    check_models(client)
+    asyncio.run(check_async())
+    print(f"1..{count}")
+    sys.exit(failed)
+
+
+main()

@@ -1,0 +1,181 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# What clients of vLLM, llama.cpp and the Kubernetes inference gateway use beyond the plain
+# request: scoring of prompts, tokens, tiers and deadlines, comments, probes.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LlmServer;
+use JSON::PP;
+use Test::More;
+
+my ($true, $false) = (JSON::PP::true, JSON::PP::false);
+sub bytes { return map { 3 + ord } split //, $_[0] }
+sub prompt { return [1, bytes($_[0])] }
+
+my $server = LlmServer->fake;
+sub complete { my (%body) = @_; return $server->post('/v1/completions', \%body) }
+sub choice { return complete(@_)->{json}{choices}[0] }
+
+# ---- echo -----------------------------------------------------------------------------
+
+is choice(prompt => prompt('ab'), max_tokens => 3, echo => $true)->{text}, 'ababa', 'echo: the prompt, then the answer';
+is choice(prompt => 'Once  upon', max_tokens => 1, echo => $true)->{text}, 'Once  upon Once', 'the text as it was given';
+my $json = complete(prompt => prompt('abc'), max_tokens => 0, echo => $true, logprobs => 2)->{json};
+is_deeply $json->{choices}[0], {
+    index => 0, text => 'abc', finish_reason => 'length', stop_reason => undef,
+    logprobs => {
+        tokens         => [$json->{choices}[0]{logprobs}{tokens}[0], 'a', 'b', 'c'],
+        token_logprobs => [undef, -1, -2, -3],
+        top_logprobs   => [undef, { a => -1, b => -2 }, { b => -2, c => -3 }, { c => -3, d => -4 }],
+        text_offset    => [0, 0, 1, 2],
+    },
+}, 'max_tokens 0 scores the prompt and answers nothing';
+is_deeply [@{ $json->{usage} }{qw(prompt_tokens completion_tokens)}], [4, 0], 'and counts nothing';
+my $logprobs = choice(prompt => prompt('ab'), max_tokens => 2, echo => $true, logprobs => 0)->{logprobs};
+is_deeply $logprobs->{token_logprobs}, [undef, -1, -2, -0.5, -0.5], 'the answer follows the prompt';
+is_deeply $logprobs->{text_offset}, [0, 0, 1, 2, 3], 'and its offsets go on';
+is choice(prompt => prompt('aXb'), max_tokens => 3, echo => $true, stop => 'X')->{text}, 'aXba', 'a stop string in the prompt stops nothing';
+
+my @events = LlmServer::events(complete(prompt => prompt('ab'), max_tokens => 2, echo => $true, logprobs => 1, stream => $true));
+is join('|', map { ref ? $_->{choices}[0]{text} : () } @events), 'aba|b', 'in a stream the first chunk begins with it';
+is_deeply [map { @{ $_->{choices}[0]{logprobs}{text_offset} } } grep { ref } @events], [0, 0, 1, 2, 3], 'offsets there too';
+@events = LlmServer::events(complete(prompt => prompt('ab'), max_tokens => 0, echo => $true, stream => $true));
+is_deeply [map { ref ? [@{ $_->{choices}[0] }{qw(text finish_reason)}] : $_ } @events], [['ab', 'length'], '[DONE]'], 'max_tokens 0 in a stream';
+is choice(prompt => [prompt('ab'), prompt('c')], echo => $true, max_tokens => 1, n => 2)->{text}, 'aba', 'several prompts';
+
+my $list = choice(prompt => prompt('ab'), max_tokens => 1, prompt_logprobs => 1)->{prompt_logprobs};
+my ($a, $b) = bytes('ab');
+is $list->[0], undef, 'prompt_logprobs: nothing for the first token';
+is_deeply $list->[1], { $a => { logprob => -1, rank => 1, decoded_token => 'a' } }, 'then one object a token';
+$list = $server->post('/v1/chat/completions', { messages => [{ role => 'user', content => 'hi' }], prompt_logprobs => 0, max_tokens => 1 })->{json};
+is scalar @{ $list->{prompt_logprobs} }, $list->{usage}{prompt_tokens}, 'beside the choices of a chat';
+is complete(prompt => 'x', prompt_logprobs => 1, stream => $true)->{status}, 400, 'not in a stream';
+
+# ---- usage ----------------------------------------------------------------------------
+
+@events = LlmServer::events(complete(prompt => prompt('ab'), max_tokens => 2, stream => $true,
+        stream_options => { include_usage => $true, continuous_usage_stats => $true }));
+is_deeply [map { ref ? $_->{usage}{completion_tokens} : () } @events], [1, 2, 2], 'continuous_usage_stats';
+like complete(prompt => 'x')->{json}{system_fingerprint}, qr/\Afp_[0-9a-f]{16}\z/, 'a fingerprint';
+
+# ---- tokens ---------------------------------------------------------------------------
+
+sub ask { my ($path, %body) = @_; my $answer = $server->post($path, \%body); return $answer->{json} }
+is_deeply ask('/tokenize', prompt => 'Once upon a time'),
+    { count => 5, max_model_len => 512, tokens => [1, 403, 407, 261, 378], token_strs => undef }, '/tokenize';
+is_deeply ask('/tokenize', prompt => 'Once', add_special_tokens => $false, return_token_strs => $true)->{token_strs}, ["\x{2581}Once"], 'with strings';
+is_deeply ask('/tokenize', content => 'Once')->{tokens}, [403], 'as llama.cpp asks';
+is ask('/tokenize', messages => [{ role => 'user', content => 'hi' }])->{count}, $list->{usage}{prompt_tokens}, 'of messages';
+is ask('/detokenize', tokens => [1, 403, 407, 261, 378])->{prompt}, '<s> Once upon a time', '/detokenize';
+is ask('/detokenize', tokens => [403, 407])->{content}, 'Once upon', 'as llama.cpp reads it';
+is ask('/detokenize', tokens => [bytes("\xe2\x82")])->{prompt}, "\x{fffd}", 'half a character';
+is ask('/tokenize', prompt => 1)->{error}{param}, 'prompt', 'no text';
+is ask('/detokenize', tokens => [512])->{error}{param}, 'tokens', 'no token';
+is $server->post('/tokenize', { prompt => 'x' x (1 << 20) . 'x' })->{status}, 413, 'too much text';
+
+# ---- class, tier, tenant, deadlines ---------------------------------------------------
+
+sub tier { my (%body) = @_; return $server->post('/v1/chat/completions', { messages => [{ role => 'user', content => 'hi' }], max_tokens => 1, %body })->{json}{service_tier} }
+is tier(service_tier => 'auto'), 'default', 'no class';
+is tier(service_tier => 'priority'), 'priority', 'a tier';
+is tier(class => 'realtime'), 'priority', 'a class has its tier';
+is tier(service_tier => 'priority', class => 'best_effort'), 'flex', 'and goes first';
+is $server->metric('llmserve_class_requests_total{class="realtime"}'), 2, 'classes are counted';
+is $server->metric('llmserve_class_requests_total{class="best_effort"}'), 1, 'apart';
+
+complete(prompt => 'x', user => 'ann', max_tokens => 3);
+$server->post('/v1/completions', { prompt => 'x', user => 'ann', max_tokens => 2 }, { 'x-gateway-inference-fairness-id' => 'team "a"' });
+is $server->metric('llmserve_tenant_generated_tokens_total{tenant="ann"}'), 3, 'user is the tenant';
+is $server->metric('llmserve_tenant_generated_tokens_total{tenant="team \"a\""}'), 2, 'unless the gateway names one';
+complete(prompt => 'x', user => "\x{e9}" x 200, max_tokens => 2);
+my $cut = "\x{e9}" x 64;
+utf8::encode($cut);
+is $server->metric("llmserve_tenant_generated_tokens_total{tenant=\"$cut\"}"), 2, 'a long name is cut, but not in a character';
+complete(prompt => 'x', user => "user $_", max_tokens => 1) for 1 .. 300;
+like $server->get('/metrics')->{content}, qr/llmserve_tenant_requests_total\{tenant="user 300"\} 1\n/, 'new tenants find a place';
+cmp_ok $server->metric('llmserve_tenant_requests_total{tenant="other"}'), '>', 40, 'of those that left';
+
+sub slo { my ($outcome) = @_; return $server->metric("llmserve_class_slo_requests_total{class=\"none\",outcome=\"$outcome\"}") }
+complete(prompt => 'x', slo => { ttft_ms => 60000, tbt_ms => 60000, tpot_ms => 60000, completion_ms => 60000 });
+is slo('attained'), 1, 'deadlines that are met';
+complete(prompt => 'x', slo => { ttft_ms => 0 });
+is slo('missed_ttft'), 1, 'missed at the first token';
+complete(prompt => 'x', slo => { tbt_ms => 0 });
+is slo('missed_tbt'), 1, 'between two';
+complete(prompt => 'x', slo => { completion_ms => 0 });
+is slo('missed_completion'), 1, 'at the end';
+$server->post('/v1/completions', { prompt => 'x' }, { 'x-slo-ttft-ms' => 0 });
+is slo('missed_ttft'), 2, 'x-slo-ttft-ms';
+$server->post('/v1/completions', { prompt => 'x' }, { 'x-slo-tpot-ms' => 0 });
+is slo('missed_tpot'), 1, 'x-slo-tpot-ms';
+$server->post('/v1/completions', { prompt => 'x', slo => { ttft_ms => 60000 } }, { 'x-slo-ttft-ms' => 0 });
+is slo('attained'), 2, 'the body says more';
+$server->post('/v1/completions', { prompt => 'x', slo => { ttft_ms => 60000 } }, { 'x-request-id' => 'failnow-9' });
+is slo('failed'), 1, 'an error misses them all';
+is $server->post('/v1/completions', { prompt => 'x' }, { 'x-slo-ttft-ms' => 'soon' })->{json}{error}{param}, 'x-slo-ttft-ms', 'not a number';
+
+# ---- probes ---------------------------------------------------------------------------
+
+is $server->get($_)->{status}, 200, $_ for qw(/live /ready /health);
+is $server->stop, 0, 'the server ends well';
+{
+    my $draining = LlmServer->fake(period => 20);
+    my $stream   = $draining->connect;
+    syswrite $stream, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":100,"stream":true}', 'Connection: close');
+    my $probe = $draining->connect;
+    LlmServer::read_until($stream, qr/data: /);
+    $draining->signal('TERM');
+    my %said;
+    for (1 .. 200) {
+        for my $path (qw(/ready /live)) {
+            syswrite $probe, "GET $path HTTP/1.1\r\nHost: x\r\n\r\n";
+            $said{$path} = LlmServer::read_until($probe, qr/\}\z/);
+        }
+        last if $said{'/ready'} =~ / 503 /;
+    }
+    like $said{'/ready'}, qr/ 503 .*retry-after: \d/s, 'who drains is not ready';
+    like $said{'/live'}, qr/ 200 OK/, 'but alive';
+    close $stream;
+    is $draining->wait_for_end, 0, 'and ends well';
+}
+
+# ---- unknown parameters ---------------------------------------------------------------
+{
+    my $strict = LlmServer->fake(strict => 1);
+    my $answer = $strict->post('/v1/completions', { prompt => 'x', tempersture => 1 });
+    is $answer->{status}, 400, 'strict_params refuses a slip';
+    is_deeply [@{ $answer->{json}{error} }{qw(code param)}], ['unknown_parameter', 'tempersture'], 'and names it';
+    is $strict->post('/v1/chat/completions', { messages => [], echo => $true })->{json}{error}{param}, 'echo', 'what only the other endpoint knows too';
+    is $strict->post('/v1/completions', { prompt => 'x', store => $false, metadata => {}, user => 'me', service_tier => 'auto' })->{status}, 200,
+        'what OpenAI knows is let through';
+    is $strict->stop, 0, 'the server ends well';
+}
+
+# ---- silence and time -----------------------------------------------------------------
+{
+    my $quiet = LlmServer->fake(silence => 100);
+    my $held  = $quiet->connect;
+    syswrite $held, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"stream":true}', 'x-request-id: hold-1');
+    like LlmServer::read_until($held, qr/(?:: keep-alive\n\n\r\n.*){3}/s), qr/\AHTTP\/1\.1 200 OK\r\n.*\r\n\r\ne\r\n: keep-alive\n\n\r\n/s,
+        'a stream that waits gets comments';
+    close $held;
+    ok $quiet->metric_becomes('llmserve_generations_live', 0), 'and ends when its client leaves';
+    @events = LlmServer::events($quiet->post('/v1/completions', { prompt => prompt('abc'), max_tokens => 3, stream => $true }));
+    is scalar @events, 4, 'one that does not wait gets none';
+    is $quiet->stop, 0, 'the server ends well';
+}
+{
+    my $brief = LlmServer->fake(total => 200, period => 50);
+    for my $stream ($false, $true) {
+        my $answer = $brief->post('/v1/completions', { prompt => 'x', stream => $stream }, { 'x-request-id' => 'hold-1' });
+        is_deeply [$answer->{status}, $answer->{json}{error}{type}], [504, 'timeout'], 'a request that takes too long ends' . ($stream ? ', streamed' : '');
+    }
+    my @seen = LlmServer::events($brief->post('/v1/completions', { prompt => 'x', max_tokens => 400, stream => $true }));
+    is $seen[-1], '[DONE]', 'in the middle of a stream too';
+    is $seen[-2]{error}{code}, 'timeout', 'with an error event';
+    ok $brief->metric_becomes('llmserve_generations_live', 0), 'nothing is left';
+    is $brief->stop, 0, 'the server ends well';
+}
+done_testing;

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A safetensors file: whatever opens, its views lie inside the file. The input is the
+ * header's JSON, since a mutation would hardly ever keep its length right; a few zeros
+ * follow as data, as many as the first byte says.
+ */
+#include "core/model/safetensors.h"
+#include "t/fuzz/fuzz.h"
+
+static void view(struct lls_safetensors *tensors, size_t rows, size_t columns)
+{
+  struct lls_tensor_view out;
+  struct lls_error err = {0};
+  volatile unsigned sum = 0;
+  if (lls_safetensors_view(tensors, "a", rows, columns, &out, &err) != 0)
+    return;
+  for (size_t i = 0; i < rows * columns * lls_dtype_bytes(out.dtype); i++)
+    sum += ((const unsigned char *)out.data)[i];
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  static uint8_t file[1 << 16];
+  struct lls_safetensors *tensors = NULL;
+  struct lls_error err = {0};
+  if (size < 1 || size + 8 + 255 > sizeof file)
+    return 0;
+  uint64_t header = size - 1;
+  memset(file, 0, sizeof file);
+  memcpy(file, &header, sizeof header);
+  memcpy(file + 8, data + 1, size - 1);
+  fuzz_file("model.safetensors", file, 8 + size - 1 + data[0]);
+  if (lls_safetensors_open(fuzz_folder(), &tensors, &err) == 0) {
+    view(tensors, 1, 4);
+    view(tensors, 2, 2);
+    view(tensors, 1, 1);
+    lls_safetensors_has(tensors, "b");
+    lls_safetensors_close(tensors);
+  } else {
+    assert(err.text[0] != '\0');
+  }
+  fuzz_forget("model.safetensors");
+  return 0;
+}
