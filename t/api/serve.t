@@ -105,7 +105,13 @@ for my $policy (
     for my $i (0 .. $#golden) {
         is_deeply $ids[$i], [($golden[$i]{greedy_ids}) x 4], "$name: \"$golden[$i]{prompt}\" in company";
     }
-    cmp_ok $server->metric('vllm:num_preemptions_total{model_name="stories260K",engine="0"}'), '>', 0, "$name: some were preempted";
+    # on a busy machine requests may come so slowly that there is room for all: once more
+    my $preemptions = 'vllm:num_preemptions_total{model_name="stories260K",engine="0"}';
+    for (1 .. 20) {
+        last if $server->metric($preemptions) > 0;
+        all_at_once($server, 12);
+    }
+    cmp_ok $server->metric($preemptions), '>', 0, "$name: some were preempted";
     ok $server->metric_becomes('llmserve_generations_live', 0), "$name: nothing is left";
 
     # Clients that leave, at any moment of their request.
