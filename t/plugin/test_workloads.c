@@ -42,6 +42,15 @@ static const struct entry {
      false},
     {{"vtc", NULL}, false},
     {{"vtc", POLICY_PARAMETERS("max_tenants", "3", "watermark", "0")}, false},
+    {{"apt", NULL}, false},
+    {{"apt", POLICY_PARAMETERS("fill", "skip", "rho", "0.001", "upgrade_idle", "on")},
+     false},
+    {{"apt",
+      POLICY_PARAMETERS("decode_mode", "literal", "rho", "0.0001", "violated", "decay")},
+     false},
+    {{"apt", POLICY_PARAMETERS("preempt", "swap", "watermark", "0", "max_tokens", "50")},
+     false},
+    {{"apt", POLICY_PARAMETERS("mode", "chunked", "chunk_tokens", "64")}, false},
 };
 static const struct harness_policy caches[] = {
     {"paged", NULL},
@@ -100,7 +109,8 @@ static void test_engine_of_one_phase_and_whole_prompts(void **state)
   (void)state;
   static const char *const needs_more[] = {"sarathi", "fastgen", "orca", "rr"};
   for (uint32_t s = 0; s < COUNT(schedulers); s++) {
-    bool refused = false;
+    const char *const *given = schedulers[s].policy.parameters;
+    bool refused = given != NULL && strcmp(given[0], "mode") == 0;
     for (uint32_t i = 0; i < COUNT(needs_more); i++)
       refused |= strcmp(schedulers[s].policy.name, needs_more[i]) == 0;
     for (uint32_t p = 0; p < 2 && !refused; p++) {

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Apt-Serve: in every iteration the requests, and the forms to cache them in, that are
+ * worth most for the memory; prompts or decodes, whichever have waited longer together.
+ */
+#include "apt.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* A prompt longer than a step was begun: it goes on before anything else. */
+static bool continue_prefill(struct apt *a, struct step *s)
+{
+  uint32_t budget = min_u32((uint32_t)a->params.max_tokens, s->view->max_tokens);
+  for (uint32_t i = 0; i < a->n_running && s->runs == 0; i++) {
+    const struct lls_request *r = s->view->running[i];
+    uint32_t pending = lls_request_pending(r);
+    if (r->state == LLS_PREFILLING && step_reserve(s, r, pending) == LLS_RESERVE_OK)
+      step_run(s, r, min_u32(pending, budget));
+  }
+  return s->runs > 0;
+}
+
+/* Prompts if U_R <= U_W, the sums of what all have waited, and one of them fits. */
+static void separate(struct apt *a, struct step *s)
+{
+  if (continue_prefill(a, s))
+    return;
+  bool urgent = a->n_running == 0 || a->urgency_running <= a->urgency_waiting;
+  if (a->n_waiting > 0 && urgent)
+    apt_prefill(a, s);
+  if (s->runs == 0 && a->n_running > 0)
+    apt_decode(a, s);
+}
+
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct apt *a = self;
+  struct step s;
+  step_begin(&s, view, out, a->params.watermark);
+  apt_value_all(a, view, s.total_units);
+  if (a->params.mode == APT_CHUNKED)
+    apt_chunked(a, &s);
+  else
+    separate(a, &s);
+  if (out->n_items == 0 && a->n_waiting > 0)
+    apt_last_resort(a, &s);
+  step_end(&s);
+  return 0;
+}
+
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  const struct apt_params *p = &((const struct apt *)self)->params;
+  out->needs = LLS_USES_SLO;
+  if (p->mode == APT_CHUNKED)
+    out->needs |= LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
+  if (p->hidden == APT_HIDDEN_ON)
+    out->needs |= LLS_NEEDS_FORMS;
+  step_preferences(out, p->preempt);
+}
+
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct apt *a = self;
+  sink->number(sink->context, "prefill_steps", (double)a->prefill_steps);
+  sink->number(sink->context, "decode_steps", (double)a->decode_steps);
+  sink->number(sink->context, "let_in_kv", (double)a->let_in_kv);
+  sink->number(sink->context, "let_in_hidden", (double)a->let_in_hidden);
+  sink->number(sink->context, "preempted", (double)a->preempted);
+  sink->number(sink->context, "upgraded", (double)a->upgraded);
+  sink->number(sink->context, "single_won", (double)a->singles);
+  sink->number(sink->context, "n_rho", a->n_rho);
+}
+
+static void dump(void *self, const struct lls_sink *sink)
+{
+  scheduler_dump(self, sink);
+  stats(self, sink);
+}
+
+/* ---- parameters -------------------------------------------------------------------- */
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_CHOICE(
+        struct apt_params, mode, "separate", "separate|chunked",
+        "steps of prompts or of decodes, or prompts in pieces beside decodes"),
+    STEP_MAX_TOKENS(struct apt_params),
+    STEP_MAX_SEQS(struct apt_params, "256"),
+    LLS_PARAM_INT(struct apt_params, chunk_tokens, "512", 16, 65536, "tokens",
+                  "token budget of a step in chunked mode",
+                  .flags = LLS_PARAM_RELOADABLE),
+    STEP_PARAMETERS(struct apt_params),
+    LLS_PARAM_DURATION(struct apt_params, ttft_slo, "1s", 1e7, 6e11,
+                       "time to the first token of a request that names none",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(struct apt_params, tbt_slo, "1s", 1e7, 6e11,
+                       "time between tokens of a request that names none",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(struct apt_params, max_wait, "0s", 0, 3.6e12,
+                       "who has waited longer is no longer demoted; 0 = never",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct apt_params, violated, "demote", "demote|decay|off",
+                     "value of a request beyond its limit: next to nothing, decay times "
+                     "what it has waited, or all of it",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct apt_params, decay, "0.4", 0, 1, "", "see violated",
+                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct apt_params, eps_scale, "1e-4", 1e-9, 1e-2, "",
+                    "next to nothing: this part of the least value per unit",
+                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(struct apt_params, sticky, "false",
+                   "once beyond its limit, a request stays demoted after its next token",
+                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(struct apt_params, n_excludes_violated, "false",
+                   "the demoted don't count among those who lose time by hidden form",
+                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(
+        struct apt_params, rho, "auto", 0, 1, "s/unit",
+        "time that a unit of keys or values replaced by hidden form adds to a "
+        "step; auto: as the cost model says",
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
+    LLS_PARAM_FLOAT(struct apt_params, rho_scale, "0.2", 0.01, 10, "",
+                    "factor of the measured rho", .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct apt_params, hidden, "auto", "auto|on|off",
+                     "hidden form: where the cache offers it, required, or never"),
+    LLS_PARAM_FLOAT(struct apt_params, max_eta, "0.75", 0.5, 1, "",
+                    "hidden form is used up to this part of the bytes of K and V",
+                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct apt_params, fill, "break", "break|skip",
+                     "at the first increment that does not fit: stop, or try the others",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct apt_params, decode_mode, "incumbent", "incumbent|literal",
+                     "forms of running requests: kept, or decided anew in every step",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(struct apt_params, allow_downgrade, "true",
+                   "who is preempted in KV form comes back in hidden form if worth it",
+                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(
+        struct apt_params, upgrade_idle, "false",
+        "while nobody waits, hidden form is turned into KV in place, a request "
+        "a step",
+        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct apt_params, urgency_clip, "none", "none|slo",
+                     "most that one request adds to its side's urgency",
+                     .flags = LLS_PARAM_RELOADABLE),
+};
+
+/* ---- life -------------------------------------------------------------------------- */
+
+static void destroy(void *self)
+{
+  struct apt *a = self;
+  heap_free(&a->heap);
+  free(a->candidates);
+  free(a->taken);
+  free(a->order);
+  free(a);
+}
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  struct apt *a = SCHEDULER_NEW(struct apt, host, parameters, params);
+  if (a == NULL)
+    return -ENOMEM;
+  size_t n = (size_t)host->engine->max_requests + 1;
+  a->restore_ns = -1;
+  a->candidates = calloc(n, sizeof *a->candidates);
+  a->taken = calloc(n, sizeof *a->taken);
+  a->order = calloc(n, sizeof *a->order);
+  int rc = heap_init(&a->heap, (uint32_t)n);
+  if (rc < 0 || a->candidates == NULL || a->taken == NULL || a->order == NULL) {
+    destroy(a);
+    return -ENOMEM;
+  }
+  *self = a;
+  return 0;
+}
+
+static const struct lls_scheduler_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .caps = caps,
+    .plan = plan,
+    .calibrate = apt_calibrate,
+    .stats = stats,
+    .dump = dump,
+    .reconfigure = scheduler_reconfigure,
+};
+
+SCHEDULER_PLUGIN("apt", struct apt_params,
+                 "Apt-Serve: what is worth most for its memory, in KV or hidden form");

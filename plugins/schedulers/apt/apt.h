@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Apt-Serve's scheduler, shared by its files: what a plan looks at and decides.
+ *
+ * Sizes are units (half blocks of the paper): n tokens take m = 2 ceil(n / block_tokens)
+ * units as K and V, eta * m as hidden vectors. Times in formulas are seconds, as in the
+ * paper. A plan allocates nothing: every array has engine->max_requests entries.
+ *
+ * Arithmetic decides what is wanted; what is got is decided by reserving it in the step's
+ * transaction, and what can't be reserved is left out.
+ */
+#ifndef APT_H
+#define APT_H
+
+#include "../common/heap.h"
+#include "../common/scheduler.h"
+#include "../common/step.h"
+
+enum apt_mode { APT_SEPARATE, APT_CHUNKED };
+enum apt_violated { APT_DEMOTE, APT_DECAY, APT_OFF };
+enum apt_hidden { APT_HIDDEN_AUTO, APT_HIDDEN_ON, APT_HIDDEN_OFF };
+enum apt_fill { APT_BREAK, APT_SKIP };
+enum apt_decode_mode { APT_INCUMBENT, APT_LITERAL };
+enum apt_clip { APT_CLIP_NONE, APT_CLIP_SLO };
+
+struct apt_params {
+  int64_t mode, max_tokens, max_seqs, chunk_tokens;
+  double watermark;
+  int64_t preempt;
+  int64_t ttft_slo, tbt_slo, max_wait; /* ns */
+  int64_t violated;
+  double decay, eps_scale;
+  bool sticky, n_excludes_violated;
+  double rho, rho_scale; /* s/unit; NaN = as measured */
+  int64_t hidden;
+  double max_eta;
+  int64_t fill, decode_mode;
+  bool allow_downgrade, upgrade_idle;
+  int64_t urgency_clip;
+};
+
+/* One request as greedy sees it. */
+struct candidate {
+  const struct lls_request *request;
+  double pending;  /* p, decayed if that is wanted */
+  uint32_t kv;     /* m */
+  uint32_t hidden; /* units in hidden form; 0: not offered to it */
+  uint32_t tokens; /* to compute if it is let in */
+  uint32_t held;   /* enum lls_form it has and keeps, NONE if it is free to choose */
+  uint32_t form;   /* out: enum lls_form, NONE = not chosen */
+  bool violated;   /* its value is next to nothing */
+  bool no_upgrade; /* hidden form or none */
+};
+
+struct greedy_problem {
+  struct candidate *candidates; /* (n) in order of arrival */
+  uint32_t n;
+  uint64_t memory; /* M, units */
+  double n_rho;    /* N * rho, s/unit: what a unit used through hidden form costs all */
+  double eps;      /* density of the violated */
+  bool skip;       /* go on after what does not fit */
+  uint32_t tokens, sequences; /* most of the chosen together, UINT32_MAX = any */
+};
+
+struct greedy_solution {
+  double value;    /* V = sum of g */
+  uint64_t used;   /* units */
+  uint32_t n;      /* chosen, in the order of taken */
+  bool single_won; /* the blocked request alone was worth more than all the others */
+};
+
+struct apt {
+  struct scheduler base;
+  struct apt_params params;
+  double restore_ns;                /* measured at calibrate, of a token; negative: not */
+  struct heap heap;                 /* of increments, or of who runs */
+  struct candidate *candidates;     /* (max_requests) running first, then waiting */
+  uint32_t *taken;                  /* (max_requests) indices of a solution */
+  const struct lls_request **order; /* (max_requests) who runs, the dearest first */
+
+  /* of the plan in the making */
+  int64_t now_ns;
+  uint32_t block_tokens, n_running, n_waiting;
+  double eta; /* 0: no hidden form */
+  double n_rho, eps;
+  double urgency_running, urgency_waiting; /* U_R, U_W */
+
+  uint64_t prefill_steps, decode_steps, let_in_kv, let_in_hidden, preempted, upgraded;
+  uint64_t singles; /* plans in which a single request won */
+};
+
+/* ---- values.c: p, m, eta, rho, N, eps of all requests of a view */
+void apt_value_all(struct apt *, const struct lls_step_view *, uint32_t total_units);
+/* Units of so many tokens in a form. */
+uint32_t apt_units(const struct apt *, uint32_t tokens, uint32_t form);
+/* Word 1 of a request's user words. */
+enum { APT_HAS_VIOLATED = 1, APT_WANTS_HIDDEN = 2 };
+
+/* ---- rho.c: what a step pays for hidden form, by the cost model */
+int apt_calibrate(void *self, const struct lls_cost *);
+
+/* ---- greedy.c */
+/* `taken` gets indices of the chosen, the densest first; heap is scratch of n entries. */
+struct greedy_solution apt_greedy(const struct greedy_problem *, struct heap *heap,
+                                  uint32_t *taken);
+/* Orders by density, the densest first; ties as in section 4 of the README. */
+struct heap_entry apt_by_density(double density, bool upgrade, uint32_t units,
+                                 uint32_t index);
+
+/* ---- prefill.c */
+bool apt_admit(struct apt *, struct step *, struct candidate *, uint32_t budget,
+               bool whole);
+void apt_prefill(struct apt *, struct step *);
+/* Nothing else would be in the plan: the oldest waiting request alone, or its end. */
+void apt_last_resort(struct apt *, struct step *);
+
+/* ---- decode.c */
+/* One token of everybody who runs; if memory is short, of whom to keep. s->order and
+ * s->tail are who is left. */
+void apt_decode(struct apt *, struct step *);
+
+/* ---- chunked.c */
+void apt_chunked(struct apt *, struct step *);
+
+#endif

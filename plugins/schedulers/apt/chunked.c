@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Apt-Serve-S (section 6.7): prompts in pieces beside the decodes, within a token budget.
+ * Greedy over everybody says who is worth memory; those who run leave only when it is
+ * short. A form is fixed with the first piece.
+ */
+#include "apt.h"
+
+/* Prompts that were begun hold all of their room; who waits longest first. */
+static void continue_prompts(struct apt *a, struct step *s, uint32_t budget)
+{
+  const struct lls_engine_caps *engine = a->base.host->engine;
+  for (uint32_t i = 0; i < s->tail && s->sequences > 0; i++) {
+    const struct lls_request *r = s->order[i];
+    if (r->state == LLS_DECODING)
+      continue;
+    uint32_t pending = lls_request_pending(r);
+    uint32_t tokens = step_chunk(s, engine, pending, budget, false);
+    if (tokens > 0 && step_reserve(s, r, pending) == LLS_RESERVE_OK)
+      step_run(s, r, tokens);
+  }
+}
+
+/* One of S that is not on the device, above the watermark. */
+static void begin_prompt(struct apt *a, struct step *s, struct candidate *c,
+                         uint32_t budget)
+{
+  struct lls_need need = {.size = sizeof need};
+  uint32_t pending = step_pending(s, c->request), free = step_free_units(s);
+  uint32_t form = c->held != LLS_FORM_NONE ? LLS_FORM_NONE : c->form;
+  s->cache->need(s->cache->context, c->request, pending, form, &need);
+  if (need.new_units + need.restore_units + (uint64_t)s->watermark_units <= free)
+    apt_admit(a, s, c, budget, false);
+}
+
+void apt_chunked(struct apt *a, struct step *s)
+{
+  const struct apt_params *p = &a->params;
+  const struct greedy_problem problem = {
+      .candidates = a->candidates,
+      .n = a->n_running + a->n_waiting,
+      .memory = s->total_units,
+      .n_rho = a->n_rho,
+      .eps = a->eps,
+      .skip = p->fill == APT_SKIP,
+      .tokens = UINT32_MAX,
+      .sequences = UINT32_MAX,
+  };
+  struct greedy_solution got = apt_greedy(&problem, &a->heap, a->taken);
+  a->singles += got.single_won;
+
+  uint32_t chunk = min_u32((uint32_t)p->chunk_tokens, s->view->max_tokens);
+  uint32_t most = min_u32((uint32_t)p->max_seqs, s->view->max_sequences);
+  apt_decode(a, s);
+  uint32_t budget = s->runs < chunk ? chunk - s->runs : 0;
+  uint32_t present = s->tail;
+  continue_prompts(a, s, budget);
+  for (uint32_t i = 0; i < got.n && s->prompts < budget && present < most; i++) {
+    if (a->taken[i] < a->n_running)
+      continue;
+    uint32_t before = s->runs;
+    begin_prompt(a, s, &a->candidates[a->taken[i]], budget);
+    present += s->runs - before;
+  }
+  a->prefill_steps += s->prompts > 0;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A decode iteration: one token of each running request. Nothing changes its form while
+ * all of them fit; when they don't, the densest are kept (incumbent), or greedy decides
+ * anew over forms and all (literal, the paper's text).
+ */
+#include "apt.h"
+
+static bool decodes(const struct lls_request *r)
+{
+  return r->state == LLS_DECODING;
+}
+
+static int reserve(struct step *s, const struct lls_request *r, uint32_t form)
+{
+  return s->cache->reserve(s->cache->context, r, 1, form, 0);
+}
+
+static void run_all(struct step *s)
+{
+  for (uint32_t i = 0; i < s->tail; i++)
+    if (decodes(s->order[i]))
+      step_run(s, s->order[i], 1);
+}
+
+/* ---- all of them ------------------------------------------------------------------- */
+
+/* The largest sequence in hidden form, if all could be in KV form. */
+static const struct lls_request *to_upgrade(const struct apt *a, const struct step *s)
+{
+  const struct candidate *largest = NULL;
+  uint64_t units = 0;
+  if (!a->params.upgrade_idle || a->n_waiting > 0)
+    return NULL;
+  for (uint32_t i = 0; i < a->n_running; i++) {
+    const struct candidate *c = &a->candidates[i];
+    units += c->kv;
+    if (c->held == LLS_FORM_HIDDEN && decodes(c->request) &&
+        (largest == NULL || c->kv > largest->kv))
+      largest = c;
+  }
+  return largest != NULL && units <= s->total_units ? largest->request : NULL;
+}
+
+/* Room for a token of each; false: not for all of them, and nothing is reserved. */
+static bool all_fit(struct apt *a, struct step *s)
+{
+  const struct lls_request *up = to_upgrade(a, s);
+  uint32_t mark = s->cache->mark(s->cache->context), n = 0;
+  for (uint32_t i = 0; i < s->tail; i++) {
+    const struct lls_request *r = s->order[i];
+    if (!decodes(r))
+      continue;
+    uint32_t form = r == up ? LLS_FORM_KV : LLS_FORM_NONE;
+    int rc = n++ < min_u32(s->sequences, s->tokens) ? reserve(s, r, form) : -1;
+    if (rc == LLS_RESERVE_OK) {
+      a->upgraded += r == up;
+      continue;
+    }
+    if (r != up || reserve(s, r, LLS_FORM_NONE) != LLS_RESERVE_OK) {
+      s->cache->rollback(s->cache->context, mark);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* ---- those worth keeping ----------------------------------------------------------- */
+
+static uint32_t held_units(const struct step *s, const struct lls_request *r)
+{
+  struct lls_cache_info info = {.size = sizeof info};
+  s->cache->info(s->cache->context, r, &info);
+  return info.device_units;
+}
+
+/* cur: units it holds after this step. A prompt that was begun has all of its room. */
+static uint32_t current_units(const struct apt *a, const struct step *s,
+                              const struct candidate *c)
+{
+  if (!decodes(c->request))
+    return held_units(s, c->request);
+  return apt_units(a, lls_request_length(c->request), c->held);
+}
+
+static void preempt(struct apt *a, struct step *s, const struct candidate *c)
+{
+  bool in_half = c->held == LLS_FORM_KV && c->hidden > 0;
+  if (!step_take_off(s, c->request))
+    return;
+  a->preempted++;
+  if (a->params.allow_downgrade && in_half && c->pending > a->n_rho * c->kv)
+    c->request->user[1] |= APT_WANTS_HIDDEN;
+}
+
+/* In order of p / cur, those that fit into what all of them and nobody hold now. Shared
+ * blocks are counted once a holder on both sides. */
+static void keep_densest(struct apt *a, struct step *s)
+{
+  uint64_t room = step_free_units(s), used = 0;
+  a->heap.n = 0;
+  for (uint32_t i = 0; i < a->n_running; i++) {
+    struct candidate *c = &a->candidates[i];
+    room += held_units(s, c->request);
+    uint32_t units = current_units(a, s, c);
+    double density = c->violated || units == 0 ? a->eps : c->pending / units;
+    struct heap_entry e = apt_by_density(density, false, units, i);
+    e.item = c;
+    a->heap.entries[a->heap.n++] = e;
+  }
+  heap_build(&a->heap);
+  s->tail = 0;
+  s->order = a->order;
+  while (a->heap.n > 0) {
+    const struct candidate *c = heap_pop(&a->heap).item;
+    uint32_t units = current_units(a, s, c);
+    if (used + units <= room) {
+      used += units;
+      a->order[s->tail++] = c->request;
+    } else {
+      preempt(a, s, c);
+    }
+  }
+}
+
+/* What arithmetic let stay may still not be had: then the least dense make room. */
+static void run_kept(struct apt *a, struct step *s)
+{
+  uint32_t before = s->preempted;
+  s->no_margin = true;
+  for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++)
+    if (decodes(s->order[i]) && step_grow(s, i, 1))
+      step_run(s, s->order[i], 1);
+  a->preempted += s->preempted - before;
+}
+
+/* ---- the paper's text -------------------------------------------------------------- */
+
+static bool upgrade(struct apt *a, struct step *s, const struct lls_request *r)
+{
+  if (s->sequences == 0 || s->tokens == 0 || reserve(s, r, LLS_FORM_KV) != LLS_RESERVE_OK)
+    return false;
+  step_run(s, r, 1);
+  a->upgraded++;
+  return true;
+}
+
+/* Greedy over all who run; another form than the one it has is a new start, but for KV in
+ * the place of hidden form, which the cache can do in this step. */
+static void literal(struct apt *a, struct step *s)
+{
+  for (uint32_t i = 0; i < a->n_running; i++)
+    a->candidates[i].held =
+        decodes(a->candidates[i].request) ? LLS_FORM_NONE : a->candidates[i].held;
+  const struct greedy_problem problem = {.candidates = a->candidates,
+                                         .n = a->n_running,
+                                         .memory = s->total_units,
+                                         .n_rho = a->n_rho,
+                                         .eps = a->eps,
+                                         .skip = a->params.fill == APT_SKIP,
+                                         .tokens = UINT32_MAX,
+                                         .sequences = UINT32_MAX};
+  a->singles += apt_greedy(&problem, &a->heap, a->taken).single_won;
+  s->order = a->order;
+  s->tail = 0;
+  for (uint32_t i = 0; i < a->n_running; i++) {
+    struct candidate *c = &a->candidates[i];
+    bool hidden = c->request->form == LLS_FORM_HIDDEN;
+    bool stays = c->form == LLS_FORM_KV || (c->form == LLS_FORM_HIDDEN && hidden);
+    c->held = c->request->form;
+    bool upgrades = c->form == LLS_FORM_KV && hidden;
+    if (!stays && decodes(c->request))
+      preempt(a, s, c);
+    else if (!upgrades || !upgrade(a, s, c->request))
+      a->order[s->tail++] = c->request;
+  }
+}
+
+void apt_decode(struct apt *a, struct step *s)
+{
+  a->decode_steps++;
+  if (a->params.decode_mode == APT_LITERAL)
+    literal(a, s);
+  else if (all_fit(a, s)) {
+    run_all(s);
+    return;
+  } else {
+    keep_densest(a, s);
+  }
+  run_kept(a, s);
+}

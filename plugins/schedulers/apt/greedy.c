@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whom to cache, and in which form: increments of memory in order of value per unit
+ * (section 5.2 and appendix of the paper). V >= OPT / 2 for all requests, forms and M;
+ * t/plugin/test_apt measures it against brute force.
+ *
+ * A request has up to two increments, its form in half the memory and the rest of K and
+ * V. The second is pushed when the first is taken, so the heap holds one a request, and
+ * building it is linear: what costs n log n is only taking them out, and most plans take
+ * a few dozen of thousands.
+ */
+#include "apt.h"
+
+#define UPGRADE (UINT64_C(1) << 63)
+
+struct search {
+  const struct greedy_problem *p;
+  struct heap *heap;
+  uint32_t *taken;
+  struct greedy_solution out;
+  uint32_t tokens; /* of the chosen */
+  uint32_t least_units, least_tokens;
+  double single; /* value of the best blocked request alone */
+  uint32_t single_index;
+};
+
+/* Bits of doubles that are not negative are in the order of their values. */
+static int64_t descending(double density)
+{
+  int64_t bits;
+  density = density > 0 ? density : 0;
+  memcpy(&bits, &density, sizeof bits);
+  return -bits;
+}
+
+struct heap_entry apt_by_density(double density, bool upgrade, uint32_t units,
+                                 uint32_t index)
+{
+  return (struct heap_entry){
+      .key = descending(density),
+      .tie = (upgrade ? UPGRADE : 0) | (uint64_t)units << 32 | index,
+  };
+}
+
+/* ---- increments -------------------------------------------------------------------- */
+
+/* N rho m: what hidden form costs all in a step. */
+static double penalty(const struct greedy_problem *p, const struct candidate *c)
+{
+  return p->n_rho * c->kv;
+}
+
+/* theta1 = (p - N rho m) / (eta m) >= theta2 = N rho m / ((1 - eta) m), without the
+ * divisions: p (m - eta m) >= N rho m m. */
+static bool hidden_permitted(const struct greedy_problem *p, const struct candidate *c)
+{
+  if (c->hidden == 0 || c->hidden >= c->kv || c->held != LLS_FORM_NONE)
+    return false;
+  return c->pending * (c->kv - c->hidden) >= penalty(p, c) * c->kv;
+}
+
+static uint32_t size_of(const struct candidate *c, uint32_t form)
+{
+  return form == LLS_FORM_HIDDEN ? c->hidden : c->kv;
+}
+
+/* g of the request in that form. */
+static double gain(const struct greedy_problem *p, const struct candidate *c,
+                   uint32_t form)
+{
+  if (c->violated)
+    return p->eps * c->kv;
+  return form == LLS_FORM_HIDDEN ? c->pending - penalty(p, c) : c->pending;
+}
+
+/* The form of its first increment; NONE: no form of it fits or is worth anything. */
+static uint32_t first_form(const struct greedy_problem *p, const struct candidate *c)
+{
+  if (c->held != LLS_FORM_NONE)
+    return size_of(c, c->held) <= p->memory ? c->held : LLS_FORM_NONE;
+  if (c->violated)
+    return c->kv <= p->memory ? LLS_FORM_KV : LLS_FORM_NONE;
+  if (c->hidden > 0 && c->hidden <= p->memory &&
+      (c->no_upgrade || hidden_permitted(p, c)))
+    return LLS_FORM_HIDDEN;
+  if (c->kv <= p->memory)
+    return LLS_FORM_KV;
+  bool worth = c->hidden > 0 && c->hidden <= p->memory && c->pending > penalty(p, c);
+  return worth ? LLS_FORM_HIDDEN : LLS_FORM_NONE;
+}
+
+/* Increments of all that fit at all; form is the one it would take first. */
+static void collect(struct search *s)
+{
+  const struct greedy_problem *p = s->p;
+  s->heap->n = 0;
+  for (uint32_t i = 0; i < p->n; i++) {
+    struct candidate *c = &p->candidates[i];
+    uint32_t form = first_form(p, c), units = size_of(c, form);
+    c->form = LLS_FORM_NONE;
+    if (form == LLS_FORM_NONE || units == 0)
+      continue;
+    double density = c->violated ? p->eps : gain(p, c, form) / units;
+    struct heap_entry e = apt_by_density(density, false, c->violated ? 0 : units, i);
+    e.item = c;
+    s->heap->entries[s->heap->n++] = e;
+    s->least_units = min_u32(s->least_units, units);
+    s->least_tokens = min_u32(s->least_tokens, c->tokens);
+  }
+  heap_build(s->heap);
+}
+
+/* ---- the walk ---------------------------------------------------------------------- */
+
+static uint64_t left(const struct search *s)
+{
+  return s->p->memory - s->out.used;
+}
+
+/* A prompt that no step would hold is taken if it is the first. */
+static bool over_caps(const struct search *s, const struct candidate *c)
+{
+  return s->out.n >= s->p->sequences ||
+         (s->out.n > 0 && (uint64_t)s->tokens + c->tokens > s->p->tokens);
+}
+
+static void take(struct search *s, struct candidate *c, uint32_t form)
+{
+  s->taken[s->out.n++] = (uint32_t)(c - s->p->candidates);
+  c->form = form;
+  s->tokens += c->tokens;
+  s->out.used += size_of(c, form);
+  s->out.value += gain(s->p, c, form);
+  if (form != LLS_FORM_HIDDEN || c->no_upgrade || c->held != LLS_FORM_NONE ||
+      c->kv > s->p->memory || c->kv <= c->hidden)
+    return;
+  /* theta2, the same for all: m / (m - eta m) is exact where eta is a half */
+  double density = s->p->n_rho * ((double)c->kv / (c->kv - c->hidden));
+  struct heap_entry e =
+      apt_by_density(density, true, c->kv - c->hidden, (uint32_t)(c - s->p->candidates));
+  e.item = c;
+  heap_push(s->heap, e);
+  s->least_units = min_u32(s->least_units, c->kv - c->hidden);
+}
+
+static bool upgrade(struct search *s, struct candidate *c)
+{
+  uint32_t more = c->kv - c->hidden;
+  if (more > left(s))
+    return false;
+  c->form = LLS_FORM_KV;
+  s->out.used += more;
+  s->out.value += penalty(s->p, c);
+  return true;
+}
+
+/* The best form of a blocked request alone that fits. */
+static uint32_t single_form(const struct greedy_problem *p, const struct candidate *c)
+{
+  if (c->held != LLS_FORM_NONE)
+    return c->held;
+  return c->kv <= p->memory && !c->no_upgrade ? LLS_FORM_KV : LLS_FORM_HIDDEN;
+}
+
+static void consider_single(struct search *s, const struct candidate *c)
+{
+  uint32_t form = single_form(s->p, c);
+  double value = gain(s->p, c, form);
+  if (value > s->single) {
+    s->single = value;
+    s->single_index = (uint32_t)(c - s->p->candidates);
+  }
+}
+
+/* False: the increment does not fit. */
+static bool step_one(struct search *s, const struct heap_entry *e)
+{
+  struct candidate *c = e->item;
+  if (e->tie & UPGRADE) {
+    if (upgrade(s, c))
+      return true;
+    consider_single(s, c);
+    return false;
+  }
+  if (over_caps(s, c))
+    return false;
+  uint32_t form = first_form(s->p, c);
+  if (size_of(c, form) <= left(s)) {
+    take(s, c, form);
+    return true;
+  }
+  consider_single(s, c);
+  return false;
+}
+
+/* Nothing in the heap fits any more; what was blocked by memory may win alone. */
+static bool is_full(const struct search *s)
+{
+  return left(s) < s->least_units;
+}
+
+static bool takes_nobody(const struct search *s)
+{
+  return s->out.n >= s->p->sequences ||
+         (s->out.n > 0 && (uint64_t)s->tokens + s->least_tokens > s->p->tokens);
+}
+
+static void drop_new_ones(struct search *s)
+{
+  struct heap *h = s->heap;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < h->n; i++)
+    if (h->entries[i].tie & UPGRADE)
+      h->entries[n++] = h->entries[i];
+  h->n = n;
+  heap_build(h);
+}
+
+static void walk(struct search *s)
+{
+  bool closed = false;
+  while (s->heap->n > 0 && !is_full(s)) {
+    if (!closed && s->p->skip && takes_nobody(s)) {
+      closed = true;
+      drop_new_ones(s);
+      continue;
+    }
+    struct heap_entry e = heap_pop(s->heap);
+    if (!step_one(s, &e) && !s->p->skip)
+      return;
+  }
+  /* is_full: what is left is blocked, the densest of it first */
+  uint32_t n = s->p->skip || s->heap->n == 0 ? s->heap->n : 1;
+  for (uint32_t i = 0; i < n; i++) {
+    const struct heap_entry *e = &s->heap->entries[i];
+    if (e->tie & UPGRADE || !over_caps(s, e->item))
+      consider_single(s, e->item);
+  }
+}
+
+static void single_wins(struct search *s)
+{
+  struct candidate *all = s->p->candidates, *c = &all[s->single_index];
+  for (uint32_t i = 0; i < s->out.n; i++)
+    all[s->taken[i]].form = LLS_FORM_NONE;
+  s->out = (struct greedy_solution){.single_won = true};
+  s->heap->n = 0;
+  take(s, c, single_form(s->p, c));
+}
+
+struct greedy_solution apt_greedy(const struct greedy_problem *p, struct heap *heap,
+                                  uint32_t *taken)
+{
+  struct search s = {.p = p,
+                     .heap = heap,
+                     .taken = taken,
+                     .least_units = UINT32_MAX,
+                     .least_tokens = UINT32_MAX};
+  collect(&s);
+  walk(&s);
+  if (s.single > s.out.value)
+    single_wins(&s);
+  heap->n = 0;
+  return s.out;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A prefill iteration: greedy over who waits, within the free memory (section 5.3). The
+ * chosen are let in in order of arrival, as far as they can be reserved.
+ */
+#include "apt.h"
+
+/* A step without mixed batches is one of prompts or of decodes: who comes back from the
+ * host with one token to go is a decode. */
+static bool mixes(const struct apt *a, const struct step *s, const struct candidate *c)
+{
+  bool decode = c->held != LLS_FORM_NONE && c->tokens == 1;
+  if (a->base.host->engine->mixed_batch || s->runs == 0)
+    return true;
+  return decode == (s->prompts == 0);
+}
+
+static int reserve(struct step *s, const struct candidate *c, uint32_t tokens)
+{
+  uint32_t form = c->held != LLS_FORM_NONE ? LLS_FORM_NONE : c->form;
+  return s->cache->reserve(s->cache->context, c->request, tokens, form, 0);
+}
+
+static void let_in(struct apt *a, struct step *s, const struct candidate *c,
+                   uint32_t tokens)
+{
+  step_run(s, c->request, tokens);
+  c->request->user[1] &= ~(uint64_t)APT_WANTS_HIDDEN;
+  *(c->form == LLS_FORM_HIDDEN ? &a->let_in_hidden : &a->let_in_kv) += 1;
+}
+
+bool apt_admit(struct apt *a, struct step *s, struct candidate *c, uint32_t budget,
+               bool whole)
+{
+  const struct lls_engine_caps *engine = a->base.host->engine;
+  const struct lls_request *r = c->request;
+  uint32_t pending = step_pending(s, r);
+  if (s->sequences == 0 || !mixes(a, s, c) || step_too_long(s, engine, r, pending))
+    return false;
+  uint32_t tokens = step_chunk(s, engine, pending, budget, whole);
+  if (tokens == 0 || reserve(s, c, pending) != LLS_RESERVE_OK)
+    return false;
+  let_in(a, s, c, tokens);
+  return true;
+}
+
+void apt_prefill(struct apt *a, struct step *s)
+{
+  const struct lls_step_view *v = s->view;
+  const struct apt_params *p = &a->params;
+  uint32_t most = min_u32((uint32_t)p->max_seqs, v->max_sequences);
+  uint32_t budget = min_u32((uint32_t)p->max_tokens, v->max_tokens);
+  uint32_t free = step_free_units(s);
+  const struct greedy_problem problem = {
+      .candidates = a->candidates + a->n_running,
+      .n = a->n_waiting,
+      .memory = free > s->watermark_units ? free - s->watermark_units : 0,
+      .n_rho = a->n_rho,
+      .eps = a->eps,
+      .skip = p->fill == APT_SKIP,
+      .tokens = budget,
+      .sequences = v->n_running < most ? most - v->n_running : 0,
+  };
+  struct greedy_solution got = apt_greedy(&problem, &a->heap, a->taken);
+  a->singles += got.single_won;
+  for (uint32_t i = 0, found = 0; i < a->n_waiting && found < got.n; i++) {
+    struct candidate *c = &problem.candidates[i];
+    if (c->form == LLS_FORM_NONE)
+      continue;
+    found++;
+    apt_admit(a, s, c, budget, true);
+  }
+  a->prefill_steps += s->runs > 0;
+}
+
+/* ---- when nothing else is possible ------------------------------------------------- */
+
+/* The smaller form last: it is tried where K and V don't fit. */
+static void alone(struct apt *a, struct step *s, struct candidate *c)
+{
+  uint32_t budget = min_u32((uint32_t)a->params.max_tokens, s->view->max_tokens);
+  const struct lls_request *r = c->request;
+  uint32_t pending = step_pending(s, r);
+  bool never = true;
+  if (step_too_long(s, a->base.host->engine, r, pending))
+    return;
+  for (uint32_t form = LLS_FORM_KV; form <= LLS_FORM_HIDDEN; form++) {
+    if (form == LLS_FORM_HIDDEN && (c->hidden == 0 || c->held != LLS_FORM_NONE))
+      continue;
+    c->form = form;
+    int rc = reserve(s, c, pending);
+    if (rc == LLS_RESERVE_OK) {
+      let_in(a, s, c, min_u32(pending, budget));
+      return;
+    }
+    never &= rc != LLS_RESERVE_LATER;
+  }
+  if (never)
+    lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
+}
+
+void apt_last_resort(struct apt *a, struct step *s)
+{
+  struct candidate *oldest = NULL;
+  for (uint32_t i = a->n_running; i < a->n_running + a->n_waiting; i++)
+    if (oldest == NULL || a->candidates[i].request->id < oldest->request->id)
+      oldest = &a->candidates[i];
+  if (oldest != NULL)
+    alone(a, s, oldest);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a request is worth (section 5.1 of the paper): the time it has waited since its
+ * last token, less, in hidden form, the time that all others lose by it.
+ */
+#include "apt.h"
+
+#include <math.h>
+
+static double seconds(int64_t ns)
+{
+  return (double)ns / (double)LLS_NS_PER_S;
+}
+
+uint32_t apt_units(const struct apt *a, uint32_t tokens, uint32_t form)
+{
+  uint32_t m = 2 * ((tokens + a->block_tokens - 1) / a->block_tokens);
+  if (form != LLS_FORM_HIDDEN)
+    return m;
+  return (uint32_t)ceil(a->eta * m - 1e-9);
+}
+
+/* What a request may wait for its next token. */
+static int64_t limit_ns(const struct apt_params *p, const struct lls_request *r)
+{
+  if (r->generated_tokens == 0)
+    return r->slo.ttft_ns != LLS_NEVER ? r->slo.ttft_ns : p->ttft_slo;
+  return r->slo.tbt_ns != LLS_NEVER ? r->slo.tbt_ns : p->tbt_slo;
+}
+
+/* violated_i = p_i > SLO; not for ever, unless sticky: p starts again with each token. */
+static bool is_violated(const struct apt_params *p, const struct lls_request *r,
+                        int64_t waited_ns)
+{
+  if (p->violated == APT_OFF)
+    return false;
+  if (p->max_wait > 0 && waited_ns > p->max_wait)
+    return false; /* has starved long enough */
+  if (waited_ns > limit_ns(p, r))
+    r->user[1] |= APT_HAS_VIOLATED;
+  else if (!p->sticky)
+    r->user[1] &= ~(uint64_t)APT_HAS_VIOLATED;
+  return (r->user[1] & APT_HAS_VIOLATED) != 0;
+}
+
+/* p_i = max(0, now - last token, or arrival); m_i of all tokens that the step caches. */
+static double value(const struct apt *a, const struct lls_request *r, uint32_t held,
+                    struct candidate *out)
+{
+  const struct apt_params *p = &a->params;
+  int64_t waited_ns = a->now_ns - r->last_token_ns;
+  waited_ns = waited_ns > 0 ? waited_ns : 0;
+  double pending = seconds(waited_ns), length = lls_request_length(r);
+  bool violated = is_violated(p, r, waited_ns);
+  *out = (struct candidate){
+      .request = r,
+      .pending = violated && p->violated == APT_DECAY ? p->decay * pending : pending,
+      .kv = apt_units(a, (uint32_t)length, LLS_FORM_KV),
+      .tokens = lls_request_pending(r),
+      .held = held,
+      .violated = violated && p->violated == APT_DEMOTE,
+      .no_upgrade = (r->user[1] & APT_WANTS_HIDDEN) != 0,
+  };
+  if (a->eta > 0)
+    out->hidden = apt_units(a, (uint32_t)length, LLS_FORM_HIDDEN);
+  double clip = p->urgency_clip == APT_CLIP_SLO ? seconds(limit_ns(p, r)) : INFINITY;
+  return pending < clip ? pending : clip;
+}
+
+/* eta and rho: hidden form is offered by the cache, wanted, and smaller. rho is what a
+ * unit adds to a step, scaled: m units are m * block_tokens / 2 tokens. */
+static double price_of_hidden(struct apt *a, const struct lls_cache_service *cache)
+{
+  const struct apt_params *p = &a->params;
+  struct lls_form_info forms[4];
+  a->eta = 0;
+  if (p->hidden == APT_HIDDEN_OFF)
+    return 0;
+  int n = cache->forms(cache->context, forms, sizeof forms / sizeof *forms);
+  for (int i = 0; i < n; i++) {
+    const struct lls_form_info *f = &forms[i];
+    bool offered = f->form == LLS_FORM_HIDDEN && f->why_not == NULL;
+    if (!offered || f->ratio <= 0 || f->ratio > p->max_eta)
+      continue;
+    a->eta = f->ratio;
+    if (!isnan(p->rho))
+      return p->rho;
+    double ns = a->restore_ns >= 0 ? a->restore_ns : (double)f->restore_ns;
+    return ns > 0 ? p->rho_scale * ns * 1e-9 * a->block_tokens / 2 : 0;
+  }
+  return 0;
+}
+
+struct census {
+  uint32_t counted; /* N */
+  double least;     /* min p */
+};
+
+static double value_list(struct apt *a, const struct lls_request *const *list, uint32_t n,
+                         bool on_device, struct candidate *out, struct census *census)
+{
+  double urgency = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t held = list[i]->cached_tokens == 0 ? LLS_FORM_NONE : list[i]->form;
+    if (held == LLS_FORM_NONE && (on_device || list[i]->cached_tokens > 0))
+      held = LLS_FORM_KV;
+    if (i + 4 < n)
+      __builtin_prefetch(&list[i + 4]->last_token_ns);
+    urgency += value(a, list[i], held, &out[i]);
+    bool counts = !a->params.n_excludes_violated || !out[i].violated;
+    census->counted += counts;
+    census->least = fmin(census->least, out[i].pending);
+  }
+  return urgency;
+}
+
+/* eps = max(1e-12, min p * eps_scale / M_total), a density: those that have violated come
+ * last and among themselves in order of arrival. */
+void apt_value_all(struct apt *a, const struct lls_step_view *v, uint32_t total_units)
+{
+  struct census census = {.least = INFINITY};
+  a->now_ns = v->now_ns;
+  a->block_tokens = v->cache->block_tokens;
+  double rho = price_of_hidden(a, v->cache);
+  struct candidate *at = a->candidates;
+  a->urgency_running = value_list(a, v->running, v->n_running, true, at, &census);
+  at += a->n_running = v->n_running;
+  a->urgency_waiting = value_list(a, v->waiting, v->n_waiting, false, at, &census);
+  at += v->n_waiting;
+  a->urgency_waiting += value_list(a, v->preempted, v->n_preempted, false, at, &census);
+  a->n_waiting = v->n_waiting + v->n_preempted;
+  a->n_rho = census.counted * rho;
+  double eps = census.least * a->params.eps_scale / total_units;
+  a->eps = isfinite(eps) && eps > 1e-12 ? eps : 1e-12;
+}
