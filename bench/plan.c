@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 {
   static const char *const all[] = {"fcfs",   "sarathi", "orca", "fastgen",
                                     "random", "rr",      "mlfq", "sjf",
-                                    "srpt",   "edf",     "vtc",  "apt"};
+                                    "srpt",   "alise",   "edf",  "vtc",     "apt"};
   struct lls_profile profile;
   struct lls_model_config config;
   struct lls_cost_shape shape;

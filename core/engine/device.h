@@ -254,6 +254,7 @@ struct lls_device_ops {
 struct lls_device {
   const struct lls_device_ops *ops;
   enum lls_dtype activation_type;
+  bool is_host; /* its memory is the host's: the host tier takes of it too */
 };
 
 struct lls_device_options {

@@ -93,7 +93,7 @@ static int load_weights(struct lls_engine *e, struct lls_error *err)
   size_t cache = o->cache_bytes;
   if (cache == 0)
     cache = units_for(e, o->max_tokens) * lls_unit_bytes(&e->pool_shape);
-  cache += o->host_cache_bytes;
+  cache += e->device->is_host ? o->host_cache_bytes : 0;
   struct lls_weights_source source = {
       .folder = o->model_path,
       .dummy = o->dummy,

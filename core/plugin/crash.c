@@ -188,10 +188,14 @@ static void on_crash(int number)
 /* ---- installing ---------------------------------------------------------------------
  */
 
+/* A thread that has one, a sanitizer's, keeps it: it is given back when the thread ends.
+ */
 void lls_crash_stack(void)
 {
   const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
-  sigaltstack(&own, NULL);
+  stack_t before;
+  if (sigaltstack(NULL, &before) == 0 && (before.ss_flags & SS_DISABLE))
+    sigaltstack(&own, NULL);
 }
 
 /* Whoever handles it already, a sanitizer, knows more. */

@@ -180,6 +180,14 @@ static int64_t prefill_ns(void *context, uint32_t tokens, uint32_t context_token
   return f->o.prefill_ns > 0 ? f->o.prefill_ns * tokens : LLS_NEVER;
 }
 
+static int64_t decode_ns(void *context, uint32_t context_tokens, uint32_t n)
+{
+  (void)context;
+  (void)context_tokens;
+  (void)n;
+  return LLS_NEVER;
+}
+
 static int64_t iteration_ns(void *context, const struct lls_iteration_shape *shape)
 {
   (void)context;
@@ -216,6 +224,7 @@ static void describe(struct fake *f)
   f->cost = (struct lls_cost){.size = sizeof f->cost,
                               .context = f,
                               .prefill_ns = prefill_ns,
+                              .decode_ns = decode_ns,
                               .iteration_ns = iteration_ns};
   host_init(f);
 }

@@ -27,6 +27,8 @@ static const struct harness_policy schedulers[][VARIANTS] = {
      {"mlfq", POLICY_PARAMETERS("preempt", "swap", "period", "5", "starve", "10ms",
                                 "levels", "2")}},
     {{"sjf", NULL}, {"sjf", POLICY_PARAMETERS("watermark", "0", "max_tokens", "20")}},
+    {{"alise", NULL},
+     {"alise", POLICY_PARAMETERS("preempt", "swap", "watermark", "0", "age", "100ms")}},
     {{"srpt", NULL},
      {"srpt", POLICY_PARAMETERS("preempt", "swap", "watermark", "0", "max_seqs", "3")}},
     {{"edf", NULL},

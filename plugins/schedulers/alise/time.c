@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The remaining time of a job, and its level; see alise.h. */
+#include "alise.h"
+
+#define SHORT 1 /* tokens of context between which alpha is measured */
+#define LONG  4096
+#define CHUNK 512 /* tokens of the prefill that t0 is measured with */
+
+void alise_learn_times(struct alise_times *t, const struct lls_cost *cost)
+{
+  int64_t prefill = cost->prefill_ns(cost->context, CHUNK, 0);
+  int64_t near = cost->decode_ns(cost->context, SHORT, 1);
+  int64_t far = cost->decode_ns(cost->context, LONG, 1);
+  if (prefill <= 0 || near <= 0 || far < near)
+    return;
+  t->t0 = (double)prefill / CHUNK;
+  t->alpha = (double)(far - near) / (LONG - SHORT);
+  t->beta = (double)near;
+}
+
+double alise_remaining(const struct alise_times *t, const struct lls_request *r,
+                       uint32_t length)
+{
+  uint32_t g = r->generated_tokens, pending = lls_request_pending(r);
+  double left = length > g + 1 ? length - g : 1;
+  bool prefilled = g > 0 && pending == 1;
+  return (prefilled ? 0 : pending * t->t0) +
+         left * (t->alpha * r->prompt_tokens + t->beta);
+}
+
+uint32_t alise_level(const struct alise_levels *l, double remaining)
+{
+  uint32_t level = 1;
+  for (double bound = l->first; level < l->n && remaining > bound; bound *= l->ratio)
+    level++;
+  return level;
+}
