@@ -148,9 +148,9 @@ static int bench_all(const struct lls_sim_options *sim, const char *const *sched
 
 int main(int argc, char **argv)
 {
-  static const char *const all[] = {"fcfs",   "sarathi", "orca", "fastgen",
-                                    "random", "rr",      "mlfq", "sjf",
-                                    "srpt",   "alise",   "edf",  "vtc",     "apt"};
+  static const char *const all[] = {"fcfs", "sarathi", "orca", "fastgen", "random",
+                                    "rr",   "mlfq",    "sjf",  "srpt",    "alise",
+                                    "edf",  "vtc",     "apt"};
   struct lls_profile profile;
   struct lls_model_config config;
   struct lls_cost_shape shape;
