@@ -1,0 +1,125 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# llmserve as a third party meets it: installed into a folder, plugins made, built with
+# every compiler there is, checked, served; every block of doc/plugins.md, in its order;
+# and an uninstall that leaves nothing.
+use strict;
+use warnings;
+use Cwd;
+use File::Find;
+use File::Temp 'tempdir';
+use IO::Socket::INET;
+use Test::More;
+
+my ($source, $build) = @ENV{qw(LLS_SRCDIR LLS_BUILDDIR)};
+$_ = Cwd::abs_path($_) for $source, $build;
+my $root = tempdir(CLEANUP => 1);
+my $work = tempdir(CLEANUP => 1);
+
+plan skip_all => 'pkg-config not found' if system('command -v pkg-config >/dev/null') != 0;
+
+# Like a shell at work: make must not take this make's options for its own.
+delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL MAKE)};
+
+sub run {
+  my ($command) = @_;
+  my $out = qx(( $command ) 2>&1);
+  return ($? >> 8, $out);
+}
+
+sub runs {
+  my ($command, $name) = @_;
+  my ($status, $out) = run($command);
+  is($status, 0, $name) or diag "$command\n$out";
+  return $out;
+}
+
+# ---- install
+runs("make -s -C '$build' install DESTDIR='$root'", 'make install');
+my ($pc) = glob "$root/*/*/lib*/pkgconfig/llmserve-plugin.pc $root/*/lib*/pkgconfig/llmserve-plugin.pc $root/*/lib*/*/pkgconfig/llmserve-plugin.pc";
+ok($pc, 'llmserve-plugin.pc') or BAIL_OUT('nothing is installed');
+$ENV{PKG_CONFIG_PATH} = $pc =~ s{/[^/]*$}{}r;
+# The folder is not the prefix that was configured: paths follow the .pc file.
+$ENV{PKG_CONFIG} = 'pkg-config --define-prefix';
+my %at = map { my $v = $_; chomp(my $p = (run("$ENV{PKG_CONFIG} --variable=$v llmserve-plugin"))[1]); ($v => $p) }
+  qw(bindir plugindir prefix);
+my $share = "$at{prefix}/share/llmserve";
+$ENV{LLS_PLUGIN_PATH}  = $at{plugindir};
+$ENV{LLS_PROFILE_PATH} = "$share/profiles";
+$ENV{PATH}             = "$at{bindir}:$ENV{PATH}";
+
+ok(-x "$at{bindir}/$_", $_) for qw(llmserve llmserve-plugin-check llmserve-sim);
+ok(-f "$at{prefix}/include/llmserve/$_.h", "$_.h")
+  for qw(types plugin host scheduler cache predictor);
+ok(-f "$at{plugindir}/$_.so", $_) for qw(scheduler_fcfs cache_paged predictor_none);
+for my $kind (qw(scheduler cache predictor)) {
+  ok(-f "$share/examples/$kind/$_", "example: $kind/$_")
+    for qw(example.c Makefile check.t example.ini);
+}
+
+# ---- every kind, with every compiler
+my @compilers = grep { system("command -v $_ >/dev/null") == 0 } qw(gcc clang);
+chdir $work or die;
+for my $kind (qw(scheduler cache predictor)) {
+  runs("llmserve --new-plugin $kind my_$kind", "--new-plugin $kind");
+  my ($status, $out) = run("llmserve --new-plugin $kind my_$kind");
+  ok($status == 2 && $out =~ /my_$kind: the folder cannot be made: File exists/, 'not twice');
+  for my $cc (@compilers) {
+    $out = runs("cd my_$kind && make clean && make CC=$cc CFLAGS='-O2 -g -Wall -Wextra -Werror' && make check",
+      "$kind with $cc");
+    like($out, qr/^# verdict: $kind my_$kind 1\.0 keeps the contract/m, 'it keeps the contract');
+  }
+  $out = runs("cd my_$kind && make install && llmserve --list-plugins", 'make install');
+  like($out, qr/^$kind my_$kind 1\.0/m, 'it is listed');
+  runs("cd my_$kind && make uninstall", 'make uninstall');
+  runs("cd '$share/examples/$kind' && make -n >/dev/null", 'the installed example has a Makefile');
+}
+my ($status, $out) = run('llmserve --new-plugin policy p');
+ok($status == 2 && $out =~ /expected the kind scheduler, cache or predictor, found 'policy'/, 'no such kind');
+($status, $out) = run('llmserve --new-plugin cache No/Name');
+ok($status == 2 && $out =~ /expected a name of \[a-z\]/, 'no such name');
+($status, $out) = run('llmserve --new-plugin cache');
+ok($status == 2 && $out =~ /expected KIND NAME/, 'no name');
+
+# ---- doc/plugins.md
+sub blocks {
+  open my $in, '<', "$source/doc/plugins.md" or die "doc/plugins.md: $!";
+  my $text = join '', <$in>;
+  return $text =~ /^```sh\n(.*?)^```$/msg;
+}
+
+my $port = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockport;
+# The daemon was built to look for the model where it would really be installed.
+my $here = "sed -i -e 's,127.0.0.1:8080,127.0.0.1:$port,' -e 's,^path = .*,path = $share/demo-model,' shorty.ini";
+for my $cc (@compilers) {
+  my $folder = "$work/$cc";
+  mkdir $folder;
+  chdir $folder;
+  my $n = 0;
+  for my $block (blocks()) {
+    $block =~ s/127\.0\.0\.1:8080/127.0.0.1:$port/g;
+    my $in = $n > 0 ? "cd shorty; " : '';
+    open my $script, '>', "$folder/block.sh" or die;
+    print $script "set -e; export CC=$cc; $in\n$block";
+    print $script "\n$here\n" if $n == 0;
+    close $script;
+    my $text = runs("timeout -k 2 300 sh block.sh", "doc/plugins.md, block " . ++$n . ", with $cc");
+    if ($block =~ /Mean TTFT/) {
+      my %ttft = $text =~ /^(\w+)\.txt:Mean TTFT \(ms\):\s+([\d.]+)/mg;
+      cmp_ok($ttft{shorty}, '<', $ttft{fcfs} / 2, 'it beats fcfs');
+      open my $doc, '<', "$source/doc/plugins.md" or die;
+      my $all = join '', <$doc>;
+      like($all, qr/^    \w+\.txt:Mean TTFT \(ms\):\s+\Q$_\E$/m, "the text says $_") for values %ttft;
+    }
+    like($text, qr/^shorty|^scheduler shorty 1\.2/m, 'installed as 1.2') if $block =~ /list-plugins/;
+  }
+  run("cd $folder/shorty && make uninstall");
+}
+chdir '/';
+
+# ---- uninstall
+runs("make -s -C '$build' uninstall DESTDIR='$root'", 'make uninstall');
+my @left;
+find(sub { push @left, $File::Find::name unless -d }, $root);
+is("@left", '', 'nothing is left');
+done_testing;
