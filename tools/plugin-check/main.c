@@ -100,7 +100,7 @@ static void run_child(const struct check *check, const struct subject *s, int fd
   struct rlimit cpu = {seconds, seconds + 5}, core = {0, 0};
   setrlimit(RLIMIT_CPU, &cpu);
   setrlimit(RLIMIT_CORE, &core);
-  alarm((unsigned)(4 * seconds)); /* for one that waits without computing */
+  alarm((unsigned)(2 * seconds)); /* for one that waits without computing */
   check->run(s, &f);
   if (f.n > FINDINGS_MAX) {
     uint32_t more = f.n - FINDINGS_MAX;
