@@ -322,6 +322,29 @@ static void test_forms(void **state)
   fake_close(&f);
 }
 
+/* Hidden form is turned into KV in place as soon as there is room. */
+static void test_upgrade(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("watermark", "0", "rho", "0");
+  o.device_units = 30;
+  assert_int_equal(fake_open(&f, &o), 0);
+  submit(&f, 128, 3);
+  struct fake_request *b = submit(&f, 128, 30);
+  f.now_ns += LLS_NS_PER_S / 10;
+  expect_plan(&f, "0:128 1:128"); /* 16 and 8 units of 30 */
+  assert_int_equal(info_of(&f, b).form, LLS_FORM_HIDDEN);
+  for (int i = 0; i < 4; i++)
+    fake_step(&f);
+  assert_int_equal(info_of(&f, b).form, LLS_FORM_KV);
+  assert_int_equal(f.preempted_recompute, 0);
+  fake_finish(&f, 50);
+  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
+  fake_close(&f);
+}
+
 static void test_hidden_off_is_kv_only(void **state)
 {
   (void)state;
@@ -441,6 +464,7 @@ int main(void)
       cmocka_unit_test(test_three_tiers),
       cmocka_unit_test(test_iteration_type),
       cmocka_unit_test(test_forms),
+      cmocka_unit_test(test_upgrade),
       cmocka_unit_test(test_hidden_off_is_kv_only),
       cmocka_unit_test(test_demotion),
       cmocka_unit_test(test_prompt_longer_than_a_step),

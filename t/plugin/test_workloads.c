@@ -47,7 +47,7 @@ static const struct entry {
     {{"vtc", NULL}, false},
     {{"vtc", POLICY_PARAMETERS("max_tenants", "3", "watermark", "0")}, false},
     {{"apt", NULL}, false},
-    {{"apt", POLICY_PARAMETERS("fill", "skip", "rho", "0.001", "upgrade_idle", "on")},
+    {{"apt", POLICY_PARAMETERS("fill", "skip", "rho", "0.001", "upgrade", "idle")},
      false},
     {{"apt",
       POLICY_PARAMETERS("decode_mode", "literal", "rho", "0.0001", "violated", "decay")},

@@ -121,8 +121,10 @@ static const struct lls_param parameters[] = {
         "time that a unit of keys or values replaced by hidden form adds to a "
         "step; auto: as the cost model says",
         .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
-    LLS_PARAM_FLOAT(struct apt_params, rho_scale, "0.2", 0.01, 10, "",
-                    "factor of the measured rho", .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(
+        struct apt_params, rho_scale, "10", 0.01, 1000, "",
+        "factor of the measured rho: the steps that hidden form is charged for",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct apt_params, hidden, "auto", "auto|on|off",
                      "hidden form: where the cache offers it, required, or never"),
     LLS_PARAM_FLOAT(struct apt_params, max_eta, "0.75", 0.5, 1, "",
@@ -137,11 +139,10 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_BOOL(struct apt_params, allow_downgrade, "true",
                    "who is preempted in KV form comes back in hidden form if worth it",
                    .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BOOL(
-        struct apt_params, upgrade_idle, "false",
-        "while nobody waits, hidden form is turned into KV in place, a request "
-        "a step",
-        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct apt_params, upgrade, "room", "room|idle|never",
+                     "hidden form is turned into KV in place: where there is room, only "
+                     "while nobody waits, or never",
+                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct apt_params, urgency_clip, "none", "none|slo",
                      "most that one request adds to its side's urgency",
                      .flags = LLS_PARAM_RELOADABLE),

@@ -21,6 +21,7 @@ enum apt_violated { APT_DEMOTE, APT_DECAY, APT_OFF };
 enum apt_hidden { APT_HIDDEN_AUTO, APT_HIDDEN_ON, APT_HIDDEN_OFF };
 enum apt_fill { APT_BREAK, APT_SKIP };
 enum apt_decode_mode { APT_INCUMBENT, APT_LITERAL };
+enum apt_upgrade { APT_UPGRADE_ROOM, APT_UPGRADE_IDLE, APT_UPGRADE_NEVER };
 enum apt_clip { APT_CLIP_NONE, APT_CLIP_SLO };
 
 struct apt_params {
@@ -35,8 +36,8 @@ struct apt_params {
   int64_t hidden;
   double max_eta;
   int64_t fill, decode_mode;
-  bool allow_downgrade, upgrade_idle;
-  int64_t urgency_clip;
+  bool allow_downgrade;
+  int64_t upgrade, urgency_clip;
 };
 
 /* One request as greedy sees it. */

@@ -25,42 +25,51 @@ static void run_all(struct step *s)
 
 /* ---- all of them ------------------------------------------------------------------- */
 
-/* The largest sequence in hidden form, if all could be in KV form. */
-static const struct lls_request *to_upgrade(const struct apt *a, const struct step *s)
+/* Units that may go into K and V in the place of hidden vectors in this step: those that
+ * are free when everybody has grown. */
+static uint64_t room_for_upgrades(const struct apt *a, const struct step *s)
 {
-  const struct candidate *largest = NULL;
-  uint64_t units = 0;
-  if (!a->params.upgrade_idle || a->n_waiting > 0)
-    return NULL;
+  uint64_t growth = s->watermark_units, as_kv = 0, free = step_free_units(s);
+  if (a->params.upgrade == APT_UPGRADE_NEVER ||
+      (a->params.upgrade == APT_UPGRADE_IDLE && a->n_waiting > 0))
+    return 0;
   for (uint32_t i = 0; i < a->n_running; i++) {
     const struct candidate *c = &a->candidates[i];
-    units += c->kv;
-    if (c->held == LLS_FORM_HIDDEN && decodes(c->request) &&
-        (largest == NULL || c->kv > largest->kv))
-      largest = c;
+    as_kv += c->kv;
+    if (decodes(c->request))
+      growth += apt_units(a, lls_request_length(c->request), c->held) -
+                apt_units(a, c->request->cached_tokens, c->held);
   }
-  return largest != NULL && units <= s->total_units ? largest->request : NULL;
+  if (a->params.upgrade == APT_UPGRADE_IDLE && as_kv > s->total_units)
+    return 0;
+  return free > growth ? free - growth : 0;
+}
+
+/* Room for a token, in KV form if there is that much. */
+static int grow(struct apt *a, struct step *s, const struct candidate *c, uint64_t *room)
+{
+  if (c->held == LLS_FORM_HIDDEN && c->kv <= *room &&
+      reserve(s, c->request, LLS_FORM_KV) == LLS_RESERVE_OK) {
+    *room -= c->kv;
+    a->upgraded++;
+    return LLS_RESERVE_OK;
+  }
+  return reserve(s, c->request, LLS_FORM_NONE);
 }
 
 /* Room for a token of each; false: not for all of them, and nothing is reserved. */
 static bool all_fit(struct apt *a, struct step *s)
 {
-  const struct lls_request *up = to_upgrade(a, s);
   uint32_t mark = s->cache->mark(s->cache->context), n = 0;
+  uint64_t room = room_for_upgrades(a, s);
   for (uint32_t i = 0; i < s->tail; i++) {
-    const struct lls_request *r = s->order[i];
-    if (!decodes(r))
+    if (!decodes(s->order[i]))
       continue;
-    uint32_t form = r == up ? LLS_FORM_KV : LLS_FORM_NONE;
-    int rc = n++ < min_u32(s->sequences, s->tokens) ? reserve(s, r, form) : -1;
-    if (rc == LLS_RESERVE_OK) {
-      a->upgraded += r == up;
+    if (n++ < min_u32(s->sequences, s->tokens) &&
+        grow(a, s, &a->candidates[i], &room) == LLS_RESERVE_OK)
       continue;
-    }
-    if (r != up || reserve(s, r, LLS_FORM_NONE) != LLS_RESERVE_OK) {
-      s->cache->rollback(s->cache->context, mark);
-      return false;
-    }
+    s->cache->rollback(s->cache->context, mark);
+    return false;
   }
   return true;
 }

@@ -44,6 +44,17 @@ bool apt_admit(struct apt *a, struct step *s, struct candidate *c, uint32_t budg
   return true;
 }
 
+/* What turning all hidden form on the device into KV would take. An upgrade is worth
+ * theta2, a violated request eps: those may not take its room. */
+static uint64_t kept_for_upgrades(const struct apt *a)
+{
+  uint64_t units = 0;
+  for (uint32_t i = 0; i < a->n_running && a->params.upgrade == APT_UPGRADE_ROOM; i++)
+    if (a->candidates[i].held == LLS_FORM_HIDDEN)
+      units += a->candidates[i].kv;
+  return units;
+}
+
 void apt_prefill(struct apt *a, struct step *s)
 {
   const struct lls_step_view *v = s->view;
@@ -63,12 +74,14 @@ void apt_prefill(struct apt *a, struct step *s)
   };
   struct greedy_solution got = apt_greedy(&problem, &a->heap, a->taken);
   a->singles += got.single_won;
+  uint64_t kept = s->watermark_units + kept_for_upgrades(a);
   for (uint32_t i = 0, found = 0; i < a->n_waiting && found < got.n; i++) {
     struct candidate *c = &problem.candidates[i];
     if (c->form == LLS_FORM_NONE)
       continue;
     found++;
-    apt_admit(a, s, c, budget, true);
+    if (!c->violated || step_free_units(s) >= c->kv + kept)
+      apt_admit(a, s, c, budget, true);
   }
   a->prefill_steps += s->runs > 0;
 }
