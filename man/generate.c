@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Man pages from the tables that configuration is read with:
+ *
+ *   generate config               the sections of llmserve.ini, for llmserve.ini(5)
+ *   generate plugin KIND_NAME README   a whole page about a plugin
+ *
+ * Runs while llmserve is built; plugins are looked for as always (LLS_PLUGIN_PATH).
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/config/config.h"
+
+/* Text as roff shows it as it is. */
+static void put(const char *text)
+{
+  if (*text == '.' || *text == '\'')
+    fputs("\\&", stdout);
+  for (; *text != '\0'; text++)
+    if (*text == '\\')
+      fputs("\\e", stdout);
+    else if (*text == '-')
+      fputs("\\-", stdout);
+    else
+      putchar(*text);
+}
+
+static void put_line(const char *text)
+{
+  put(text);
+  putchar('\n');
+}
+
+static void put_param(const struct lls_param *p)
+{
+  char expected[256];
+  fputs(".TP\n\\fB", stdout);
+  put(p->name);
+  fputs("\\fR", stdout);
+  if (!(p->flags & LLS_PARAM_REQUIRED)) {
+    fputs(" = ", stdout);
+    put(p->default_value);
+  }
+  putchar('\n');
+  put_line(p->sentence);
+  fputs(".br\n\\fI", stdout);
+  put(lls_param_expected(p, expected, sizeof expected));
+  fputs("\\fR", stdout);
+  if (p->flags & LLS_PARAM_REQUIRED)
+    fputs("; must be set", stdout);
+  if (p->flags & LLS_PARAM_RELOADABLE)
+    fputs("; may change while running", stdout);
+  putchar('\n');
+}
+
+static void put_params(const struct lls_param_table *table)
+{
+  for (size_t i = 0; i < table->n; i++)
+    put_param(&table->params[i]);
+}
+
+static int print_config(void)
+{
+  for (const struct lls_section *s = lls_sections; s->name != NULL; s++) {
+    printf(".SS [%s]\n", s->name);
+    put_line(s->sentence);
+    put_params(&s->table);
+  }
+  return EXIT_SUCCESS;
+}
+
+/* ---- a plugin ------------------------------------------------------------------------
+ */
+
+/* "scheduler_fcfs": its kind, and the name after it. */
+static uint32_t kind_of(const char *id, const char **name)
+{
+  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_PREDICTOR; kind++) {
+    const char *kind_name = lls_plugin_kind_name(kind);
+    size_t length = strlen(kind_name);
+    *name = id + length + 1;
+    if (strncmp(id, kind_name, length) == 0 && id[length] == '_')
+      return kind;
+  }
+  return 0;
+}
+
+static int print_readme(const char *path)
+{
+  char *line = NULL;
+  size_t size = 0;
+  FILE *in = fopen(path, "r");
+  if (in == NULL)
+    return -1;
+  puts(".SH NOTES\n.nf");
+  while (getline(&line, &size, in) >= 0) {
+    line[strcspn(line, "\n")] = '\0';
+    put_line(line);
+  }
+  puts(".fi");
+  free(line);
+  fclose(in);
+  return 0;
+}
+
+static void print_head(const struct lls_plugin *d, const char *kind)
+{
+  printf(".TH LLMSERVE\\-%s_%s 7 \"\" \"llmserve %s\"\n.SH NAME\nllmserve\\-%s_%s \\- ",
+         kind, d->id, PACKAGE_VERSION, kind, d->id);
+  put_line(d->description);
+  printf(".SH SYNOPSIS\n.nf\n[plugins]\n%s = %s\n", kind, d->id);
+  if (d->n_params > 0)
+    printf("\n[%s.%s]\n\\fIparameter\\fR = \\fIvalue\\fR\n", kind, d->id);
+  puts(".fi");
+}
+
+static int print_plugin(const char *id, const char *readme)
+{
+  const char *name;
+  struct lls_plugin_module *module;
+  struct lls_error err = {0};
+  uint32_t kind = kind_of(id, &name);
+  if (kind == 0 || lls_plugin_open(kind, name, &module, &err) < 0) {
+    fprintf(stderr, "man/generate: %s: %s\n", id, err.text);
+    return EXIT_FAILURE;
+  }
+  print_head(module->descriptor, lls_plugin_kind_name(kind));
+  puts(".SH PARAMETERS");
+  put_params(&module->params);
+  if (module->params.n == 0)
+    puts("None.");
+  int rc = print_readme(readme);
+  puts(".SH SEE ALSO\n.BR llmserve (1),\n.BR llmserve.ini (5),\n.BR llmserve\\-plugin "
+       "(7)");
+  lls_plugin_close(module);
+  if (rc < 0)
+    fprintf(stderr, "man/generate: %s: cannot be read\n", readme);
+  return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  if (argc == 2 && strcmp(argv[1], "config") == 0)
+    return print_config();
+  if (argc == 4 && strcmp(argv[1], "plugin") == 0)
+    return print_plugin(argv[2], argv[3]);
+  fputs("usage: generate config | generate plugin KIND_NAME README\n", stderr);
+  return EXIT_FAILURE;
+}

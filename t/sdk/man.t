@@ -1,0 +1,58 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# The man pages name every option and every parameter there is, and roff has nothing to
+# complain about.
+use strict;
+use warnings;
+use Test::More;
+
+my ($source, $build) = @ENV{qw(LLS_SRCDIR LLS_BUILDDIR)};
+my $man = "$build/man";
+plan skip_all => 'built for another machine' if !-x "$man/generate";
+$ENV{LLS_PLUGIN_PATH} = "$build/.libs"; # what is installed with llmserve has a page
+
+# A page as it was before roff saw it.
+sub page {
+  my ($path) = @_;
+  open my $in, '<', $path or return '';
+  my $text = join '', <$in>;
+  return $text =~ s/\\-/-/gr =~ s/\\e/\\/gr =~ s/\\&//gr;
+}
+
+subtest 'options' => sub {
+  for my $path (glob "$man/*.1") {
+    my ($tool) = $path =~ m{([^/]+)\.1$};
+    my $help = qx("$build/$tool" --help);
+    my $page = page($path);
+    my %options = map { $_ => 1 } $help =~ /^ +(?:-\w, )?(--[a-z][a-z-]*)/mg;
+    my @missing = grep { $page !~ /^\\fB.*\Q$_\E/m } sort keys %options;
+    ok(%options && !@missing, "$tool: all " . keys(%options) . ' options') or diag "@missing";
+    like($page, qr/^\.SH NAME\n\Q$tool\E - [a-z].{10,}\n\.SH SYNOPSIS/m, "$tool: its name");
+  }
+};
+
+subtest 'parameters' => sub {
+  my ($section, %keys) = '';
+  for (split /\n/, qx("$build/llmserve" --help-config)) {
+    $section = $1 if /^\[(.*)\]$/;
+    push @{ $keys{$section} }, $1 if /^;?(\w+) =/;
+  }
+  for my $section (sort keys %keys) {
+    my $path = $section =~ /^(\w+)\.(.*)/ ? "llmserve-$1_$2.7" : 'llmserve.ini.5';
+    my $page = page("$man/$path");
+    my @missing = grep { $page !~ /^\\fB\Q$_\E\\fR/m } @{ $keys{$section} };
+    ok($page && !@missing, "[$section] in $path") or diag "@missing";
+  }
+};
+
+subtest 'roff' => sub {
+  plan skip_all => 'groff not found' if system('command -v groff >/dev/null') != 0;
+  for my $path (glob("$man/*.[157]"), "$source/man/llmserve-plugin.7") {
+    my $said = qx(groff -man -ww -Tutf8 -z "$path" 2>&1);
+    # lines of a README or of an example are as long as they are
+    $said = join "\n", grep { !/can't break line|cannot adjust line/ } split /\n/, $said;
+    my ($name) = $path =~ m{([^/]+)$};
+    is($said, '', $name);
+  }
+};
+done_testing;
