@@ -16,6 +16,9 @@ use Time::HiRes ();
 
 our $TIMEOUT = 30;    # seconds until a read that must not hang fails
 
+# A program that servers are run under, such as valgrind with its options.
+sub under { return split ' ', $ENV{LLS_UNDER} // '' }
+
 sub source { my ($path) = @_; return ($ENV{LLS_SRCDIR} // '.') . "/$path" }
 sub built  { my ($path) = @_; return ($ENV{LLS_BUILDDIR} // '.') . "/$path" }
 
@@ -34,7 +37,7 @@ sub start {
     my $pid = open(my $out, '-|') // die "fork: $!";
     if ($pid == 0) {
         open(STDERR, '>>', $log);
-        exec(@command) or die "exec $command[0]: $!";
+        exec(under(), @command) or die "exec $command[0]: $!";
     }
     my $address = <$out>;
     die "$command[0] did not start\n" unless defined $address;
@@ -51,7 +54,7 @@ sub serve {
     my $pid = fork // die "fork: $!";
     if ($pid == 0) {
         open(STDERR, '>', "$folder/log");
-        exec(built('llmserve'), '-c', "$folder/llmserve.ini") or die "exec: $!";
+        exec(under(), built('llmserve'), '-c', "$folder/llmserve.ini") or die "exec: $!";
     }
     my $self = $class->new(pid => $pid, folder => $folder);
     my $deadline = Time::HiRes::time() + 4 * $TIMEOUT;

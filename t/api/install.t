@@ -1,0 +1,49 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# make install into an empty folder, and make uninstall, which leaves nothing of it there but
+# what somebody has changed.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LlmServer;
+use Cwd qw(abs_path);
+use File::Find;
+use File::Temp;
+use Test::More;
+
+delete @ENV{qw(MAKEFLAGS MAKELEVEL MFLAGS)};
+my $build = abs_path(LlmServer::built('.'));
+my $dest  = File::Temp->newdir;
+
+sub make { my $out = qx(cd '$build' && make -s @_ DESTDIR='$dest' 2>&1); return $? == 0 ? 'ok' : $out }
+
+sub found {
+    my ($want) = @_;
+    my @found;
+    find({ no_chdir => 1, wanted => sub { push @found, substr $_, length $dest if $want->() } }, "$dest");
+    return sort @found;
+}
+
+is make('install'), 'ok', 'make install';
+my @files = found(sub { -f });
+for my $file (qw(bin/llmserve bin/llmserve-ctl include/llmserve/plugin.h demo-model/config.json llmserve/llmserve.ini scheduler_fcfs.so llmserve-plugin.pc)) {
+    ok scalar(grep { /\Q$file\E\z/ } @files), "  $file is there";
+}
+my ($ini) = grep { m{/llmserve/llmserve\.ini\z} } @files;
+like LlmServer::read_file("$dest$ini"), qr{^path = /.*/demo-model$}m, 'the configuration names the installed model';
+is qx('$dest@{[grep { m{bin/llmserve\z} } @files]}' --version), "llmserve 0.1.0\n", 'the program runs';
+is make('install'), 'ok', 'make install once more';
+is_deeply [found(sub { -f })], \@files, '  is the same';
+
+is make('uninstall'), 'ok', 'make uninstall';
+is_deeply [found(sub { !-d })], [], '  leaves no file';
+is_deeply [found(sub { -d && m{/llmserve\z} })], [], '  and no folder of its own';
+
+make('install');
+LlmServer::write_file("$dest$ini", "; mine\n");
+make('install');
+is LlmServer::read_file("$dest$ini"), "; mine\n", 'a changed configuration outlives an installation';
+make('uninstall');
+is_deeply [found(sub { !-d })], [$ini], 'and an uninstallation';
+done_testing;
