@@ -128,6 +128,30 @@ static int read_eos(const struct lls_json *json, struct lls_model_config *config
   return rc;
 }
 
+static int read_sampling(const struct lls_json *json, struct lls_model_sampling *s,
+                         struct lls_error *err)
+{
+  const struct {
+    const char *key;
+    double *value, fallback, min, max;
+  } rows[] = {
+      {"temperature", &s->temperature, 1, 0, 2},
+      {"top_p", &s->top_p, 1, 0, 1},
+      {"min_p", &s->min_p, 0, 0, 1},
+      {"top_k", &s->top_k, 0, -1, INT32_MAX},
+      {"repetition_penalty", &s->repetition_penalty, 1, 0.01, 100},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    int rc = lls_json_real_or(json, rows[i].key, rows[i].fallback, rows[i].value, err);
+    if (rc < 0)
+      return rc;
+    if (!(*rows[i].value >= rows[i].min && *rows[i].value <= rows[i].max))
+      return lls_fail(err, -EINVAL, "%s: \"%s\" is %g, not from %g to %g", json->file,
+                      rows[i].key, *rows[i].value, rows[i].min, rows[i].max);
+  }
+  return 0;
+}
+
 static int read_tokens(const char *folder, const struct lls_json *json,
                        struct lls_model_config *config, struct lls_error *err)
 {
@@ -141,12 +165,16 @@ static int read_tokens(const char *folder, const struct lls_json *json,
     return rc;
 
   struct lls_json generation;
+  config->sampling =
+      (struct lls_model_sampling){.temperature = 1, .top_p = 1, .repetition_penalty = 1};
   rc = lls_json_read(folder, "generation_config.json", &generation, err);
   if (rc == -ENOENT)
     return 0;
   if (rc < 0)
     return rc;
   rc = read_eos(&generation, config, err);
+  if (rc == 0)
+    rc = read_sampling(&generation, &config->sampling, err);
   lls_json_close(&generation);
   return rc;
 }

@@ -35,6 +35,13 @@ struct lls_rope_config {
 
 #define LLS_MAX_EOS 8
 
+/* What generation_config.json says of drawing tokens: requests that don't say start here.
+ */
+struct lls_model_sampling {
+  double temperature, top_p, min_p, repetition_penalty; /* 1, 1, 0, 1 unless it says */
+  double top_k;                                         /* whole; 0 = off */
+};
+
 struct lls_architecture;
 
 struct lls_model_config {
@@ -63,6 +70,7 @@ struct lls_model_config {
   int32_t bos;              /* -1 = none */
   int32_t eos[LLS_MAX_EOS]; /* (n_eos) any of them ends a sequence */
   uint32_t n_eos;
+  struct lls_model_sampling sampling;
 };
 
 /* Reads folder/config.json and, where there is one, generation_config.json. */

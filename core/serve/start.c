@@ -136,6 +136,7 @@ static void on_drain(void *context)
 
 static int create_api(struct server *s, struct lls_error *err)
 {
+  const struct lls_model_sampling *m = &s->model.sampling;
   const struct lls_config *c = s->config;
   struct lls_api_config config = {
       .uv = &s->uv,
@@ -146,7 +147,11 @@ static int create_api(struct server *s, struct lls_error *err)
       .max_context = lls_engine_caps(s->engine)->max_context,
       .vocab = s->model.vocab,
       .block_tokens = (uint32_t)c->cache.block_tokens,
-      .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
+      .sampling = {.temperature = (float)m->temperature,
+                   .top_p = (float)m->top_p,
+                   .min_p = (float)m->min_p,
+                   .top_k = (int32_t)m->top_k,
+                   .repetition_penalty = (float)m->repetition_penalty},
       .limits = server_limits(&c->server),
       .admin = {.state = &s->admin, .context = s, .reload = on_reload, .drain = on_drain},
       .log = &s->log,

@@ -210,6 +210,22 @@ static void test_eos_is_the_union(void **state)
   expect_refusal(state, LLAMA(""), -EINVAL, "is 100 but the vocabulary has 100 tokens");
 }
 
+static void test_sampling_defaults(void **state)
+{
+  struct lls_model_config c = read_good(state, LLAMA(""));
+  assert_float_equal(c.sampling.temperature, 1, 0);
+  assert_float_equal(c.sampling.top_k, 0, 0);
+  folder_write_text(*state, "generation_config.json",
+                    "{\"temperature\":0.5,\"top_p\":0.25,\"top_k\":40}");
+  c = read_good(state, LLAMA(""));
+  assert_float_equal(c.sampling.temperature, 0.5, 0);
+  assert_float_equal(c.sampling.top_p, 0.25, 0);
+  assert_float_equal(c.sampling.top_k, 40, 0);
+  assert_float_equal(c.sampling.repetition_penalty, 1, 0);
+  folder_write_text(*state, "generation_config.json", "{\"top_p\":2}");
+  expect_refusal(state, LLAMA(""), -EINVAL, "\"top_p\" is 2, not from 0 to 1");
+}
+
 static void test_refusals(void **state)
 {
   static const struct {
@@ -280,6 +296,7 @@ int main(void)
       IN_FOLDER(test_opt),
       IN_FOLDER(test_neox),
       IN_FOLDER(test_eos_is_the_union),
+      IN_FOLDER(test_sampling_defaults),
       IN_FOLDER(test_refusals),
       IN_FOLDER(test_no_model_folder),
   };
