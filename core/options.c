@@ -4,6 +4,20 @@
 
 #include "kernels/cpu/isa.h"
 
+/* What the weights will be in, as far as a device that chooses has to know. */
+static enum lls_dtype weight_numbers(const struct lls_config *c,
+                                     const struct lls_model_config *model)
+{
+  switch (c->model.weights) {
+  case LLS_WEIGHTS_F32:
+    return LLS_F32;
+  case LLS_WEIGHTS_BF16:
+    return LLS_BF16;
+  default:
+    return model->dtype;
+  }
+}
+
 struct lls_device_options lls_device_options_of(const struct lls_config *c,
                                                 const struct lls_model_config *model)
 {
@@ -15,6 +29,7 @@ struct lls_device_options lls_device_options_of(const struct lls_config *c,
       .max_columns = lls_engine_max_columns(model),
       .max_sequences = (uint32_t)e->max_sequences,
       .isa = e->isa == LLS_NEVER ? NULL : lls_isa_name((enum lls_isa)e->isa),
+      .numbers = weight_numbers(c, model),
   };
 }
 

@@ -31,6 +31,9 @@ struct drive_options {
   uint32_t block_tokens; /* 0 = 16 */
   uint32_t max_tokens;   /* 0 = DRIVE_MAX_TOKENS */
   uint32_t threads;      /* 0 = 1: such small steps only wait for other threads */
+  /* What computes; NULL = the CPU. */
+  int (*create_device)(const struct lls_device_options *, struct lls_device **,
+                       struct lls_error *);
 };
 
 struct drive_rule {
@@ -89,9 +92,13 @@ static inline void drive_open(struct drive_model *m, const char *name,
       .max_rows = max_tokens,
       .max_columns = lls_engine_max_columns(&config),
       .max_sequences = REFERENCE_MAX_PROMPTS,
+      .numbers = o->weights == LLS_WEIGHTS_AUTO   ? config.dtype
+                 : o->weights == LLS_WEIGHTS_F32 ? LLS_F32
+                                                 : LLS_BF16,
   };
   if (rc == 0)
-    rc = lls_cpu_device_create(&device, &m->device, &err);
+    rc = (o->create_device != NULL ? o->create_device : lls_cpu_device_create)(
+        &device, &m->device, &err);
   uint32_t block_tokens = o->block_tokens > 0 ? o->block_tokens : 16;
   size_t unit = lls_unit_bytes(&(struct lls_pool_shape){
       .layers = config.layers,

@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/config/ini.h"
+#include "core/engine/devices.h"
 #include "core/plugin/loader.h"
 
 struct lls_server_config { /* [server] */
@@ -35,8 +36,6 @@ struct lls_model_section { /* [model] */
   int64_t load_format;     /* enum lls_load_format */
   int64_t weights;         /* enum lls_weight_format */
 };
-
-enum lls_device_choice { LLS_DEVICE_AUTO, LLS_DEVICE_CPU };
 
 struct lls_engine_config { /* [engine] */
   int64_t device;          /* enum lls_device_choice */

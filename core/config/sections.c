@@ -79,7 +79,8 @@ static const struct lls_param model_params[] = {
 
 typedef struct lls_engine_config engine;
 static const struct lls_param engine_params[] = {
-    LLS_PARAM_CHOICE(engine, device, "auto", "auto|cpu", "what computes"),
+    LLS_PARAM_CHOICE(engine, device, "auto", "auto|cpu|cuda",
+                     "what computes; auto is a GPU where there is one"),
     LLS_PARAM_INT(engine, threads, "0", 0, 1024, "threads",
                   "threads that compute; 0 is one per core this process may use"),
     LLS_PARAM_BOOL(engine, pin, "true", "keep each of them on a core of its own"),

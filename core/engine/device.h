@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What computes: one vtable of operations, implemented by kernels/cpu (the reference),
- * kernels/sim (no arithmetic, virtual time), later by kernels/cuda. The forward pass in
+ * kernels/sim (no arithmetic, virtual time) and kernels/cuda. The forward pass in
  * core/engine is written once against it; no policy lives below this line and no device
  * call above the engine.
  *
@@ -264,6 +264,7 @@ struct lls_device_options {
   uint32_t max_columns; /* the widest row of any operation */
   uint32_t max_sequences;
   const char *isa; /* CPU: NULL = best, or "generic", "avx2", "avx512", "amx" */
+  enum lls_dtype numbers; /* CUDA: what the weights are to be in, f32 or another */
 };
 
 /* [main] The CPU device: always there. 0 or -errno (unknown isa: -EINVAL). */

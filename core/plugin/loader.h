@@ -45,6 +45,9 @@ struct lls_plugin_module {
 /* "scheduler", "cache", "predictor": of file names, sections and messages. */
 const char *lls_plugin_kind_name(uint32_t kind);
 
+/* The folders of the search path, "/build/.libs:/usr/lib/llmserve", malloc'ed. */
+char *lls_plugin_search_path(void);
+
 /* Path of the plugin called `name`; -ENOENT says where it was looked for, and names the
  * nearest one there is. */
 int lls_plugin_find(uint32_t kind, const char *name, char path[PATH_MAX],

@@ -23,8 +23,7 @@ const char *lls_plugin_kind_name(uint32_t kind)
   }
 }
 
-/* "/build/.libs:/usr/lib/llmserve", malloc'ed. */
-static char *search_path(void)
+char *lls_plugin_search_path(void)
 {
   const char *first = getenv("LLS_PLUGIN_PATH");
   if (first == NULL || first[0] == '\0')
@@ -105,7 +104,7 @@ static int by_name(const void *a, const void *b)
 
 static void list_all(struct listing *l)
 {
-  char *path = search_path(), *rest = path;
+  char *path = lls_plugin_search_path(), *rest = path;
   if (path == NULL)
     l->rc = -ENOMEM;
   for (char *folder; (folder = strsep(&rest, ":")) != NULL;)
@@ -154,7 +153,7 @@ static int not_found(uint32_t kind, const struct search *s, struct lls_error *er
 {
   const char *name = s->nearest.word, *best = s->nearest.best;
   const char *kind_name = lls_plugin_kind_name(kind);
-  char *path = search_path();
+  char *path = lls_plugin_search_path();
   lls_fail(err, -ENOENT, "no %s '%s': expected a file %s_%s.so in %s; %s%s%s", kind_name,
            name, kind_name, name, path != NULL ? path : LLS_PLUGIN_DIR,
            best[0] != '\0' ? "the nearest there is '" : "there is none of any name", best,

@@ -14,10 +14,15 @@ static void report_progress(void *context, size_t done, size_t total)
 static int create_device(struct server *s, struct lls_error *err)
 {
   struct lls_device_options options = lls_device_options_of(s->config, &s->model);
-  int rc = lls_cpu_device_create(&options, &s->device, err);
+  enum lls_device_choice choice = (enum lls_device_choice)s->config->engine.device;
+  struct lls_error why_not = {""};
+  int rc = lls_device_create(choice, &options, &s->device, &why_not, err);
   if (rc < 0)
-    return lls_config_fail(s->config, err, rc, "engine", "isa", "%s",
+    return lls_config_fail(s->config, err, rc, "engine",
+                           choice == LLS_DEVICE_CUDA ? "device" : "isa", "%s",
                            lls_error_text(err, rc));
+  if (why_not.text[0] != '\0')
+    lls_log(&s->log, LLS_LOG_DEBUG, "device", "not on a GPU: %s", why_not.text);
   char text[256];
   s->device->ops->describe(s->device, text, sizeof text);
   lls_log(&s->log, LLS_LOG_INFO, "device", "%s", text);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a device's module; see devices.h. */
+#include "config.h"
+
+#include "core/engine/devices.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/plugin/loader.h"
+
+struct module_kind {
+  const char *name;   /* device_NAME.so */
+  const char *driver; /* without this library there is nothing to open it for */
+  const char *driver_text;
+};
+
+static const struct module_kind cuda = {"cuda", "libcuda.so.1", "NVIDIA's driver"};
+
+/* The module's file in the first folder of the search path that has one. */
+static int find_module(const char *name, char path[PATH_MAX], struct lls_error *err)
+{
+  char *folders = lls_plugin_search_path(), *rest = folders;
+  int rc = -ENOENT;
+  if (folders == NULL)
+    return lls_fail(err, -ENOMEM, "no memory");
+  for (char *folder; rc != 0 && (folder = strsep(&rest, ":")) != NULL;)
+    if (snprintf(path, PATH_MAX, "%s/device_%s.so", folder, name) < PATH_MAX &&
+        access(path, R_OK) == 0)
+      rc = 0;
+  free(folders);
+  if (rc == 0)
+    return 0;
+  return lls_fail(err, rc, "this build has no device_%s.so: configure found no toolkit",
+                  name);
+}
+
+static int check_module(const struct lls_device_module *m, const char *path,
+                        struct lls_error *err)
+{
+  if (m == NULL || m->size != sizeof *m || strcmp(m->version, PACKAGE_VERSION) != 0 ||
+      m->ops_size != sizeof(struct lls_device_ops) ||
+      m->options_size != sizeof(struct lls_device_options))
+    return lls_fail(err, -EPROTO,
+                    "%s is of another build: expected that of llmserve %s; install both "
+                    "from one",
+                    path, PACKAGE_VERSION);
+  return 0;
+}
+
+/* A driver that is missing is found out first: the module's own libraries are 500 MB. */
+static int open_module(const struct module_kind *kind, const struct lls_device_module **out,
+                       struct lls_error *err)
+{
+  char path[PATH_MAX];
+  int rc = find_module(kind->name, path, err);
+  if (rc < 0)
+    return rc;
+  if (dlopen(kind->driver, RTLD_NOW | RTLD_LOCAL) == NULL)
+    return lls_fail(err, -ENODEV, "%s is not there: %s", kind->driver_text, dlerror());
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (handle == NULL)
+    return lls_fail(err, -ELIBACC, "cannot open the module: %s", dlerror());
+  *out = dlsym(handle, LLS_DEVICE_MODULE_SYMBOL);
+  rc = check_module(*out, path, err);
+  if (rc < 0)
+    dlclose(handle);
+  return rc;
+}
+
+static int create_from_module(const struct module_kind *kind,
+                              const struct lls_device_options *options,
+                              struct lls_device **out, struct lls_error *err)
+{
+  const struct lls_device_module *module;
+  int rc = open_module(kind, &module, err);
+  return rc < 0 ? rc : module->create(options, out, err);
+}
+
+int lls_device_create(enum lls_device_choice choice, const struct lls_device_options *options,
+                      struct lls_device **out, struct lls_error *why_not,
+                      struct lls_error *err)
+{
+  if (choice == LLS_DEVICE_CPU)
+    return lls_cpu_device_create(options, out, err);
+  if (choice == LLS_DEVICE_CUDA)
+    return create_from_module(&cuda, options, out, err);
+  if (create_from_module(&cuda, options, out, why_not) == 0)
+    return 0;
+  return lls_cpu_device_create(options, out, err);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention without tensor cores, for whatever attention.cu is not made for: f32, odd
+ * sizes of heads. A block for each row and head, in tiles of 128 tokens; right, not fast.
+ */
+#include "kernels/cuda/blocks.cuh"
+
+#define THREADS  128
+#define HEAD_MAX 256
+#define NOTHING  (-INFINITY)
+
+/* The largest over a block, for all its threads; room (THREADS / WARP). */
+static __device__ __forceinline__ float block_max(float x, shared<float> room)
+{
+  x = warp_max(x);
+  __syncthreads();
+  if (threadIdx.x % WARP == 0)
+    room[threadIdx.x / WARP] = x;
+  __syncthreads();
+  for (unsigned i = 0; i < blockDim.x / WARP; i++)
+    x = fmaxf(x, room[i]);
+  return x;
+}
+
+template <class T, class E>
+__global__ void attend_row(const lls_cuda_step *step, lls_cuda_pool pool,
+                           lls_cuda_attention a)
+{
+  SHARED_ARRAY(float, q, HEAD_MAX);
+  SHARED_ARRAY(float, weight, THREADS);
+  SHARED_ARRAY(uint64_t, place, THREADS);
+  SHARED_ARRAY(float, room, THREADS / WARP);
+  uint32_t row = blockIdx.x, head = blockIdx.y, hd = a.head_dim, tid = threadIdx.x;
+  if (row >= step->n_rows)
+    return;
+  const lls_cuda_sequence sequence = step->sequences[step->row_sequence[row]];
+  uint32_t kv_head = head / (a.heads / a.kv_heads);
+  uint32_t position = sequence.context + row - sequence.first_row;
+  uint32_t begin = a.window != 0 && position >= a.window ? position + 1 - a.window : 0;
+  const kv_list k = k_list(step, sequence, pool, a.layer, kv_head);
+  const kv_list v = v_list(step, sequence, pool, a.layer, kv_head);
+  const E *cache = (const E *)pool.data;
+  const T *from = (const T *)a.qkv;
+  from += (size_t)row * (a.heads + 2 * a.kv_heads) * hd + (size_t)head * hd;
+  for (unsigned d = tid; d < hd; d += THREADS)
+    q[d] = to_float(from[d]) * a.scale;
+  float max = NOTHING, sum = 0, value[HEAD_MAX / THREADS] = {0};
+  for (uint32_t first = begin; first <= position; first += THREADS) {
+    uint32_t token = first + tid;
+    __syncthreads(); /* q is there; weights and places are done with */
+    float score = NOTHING;
+    if (token <= position) {
+      const E *key = cache + find_token(k, token);
+      score = 0;
+      for (uint32_t d = 0; d < hd; d++)
+        score += q[d] * to_float(key[d]);
+      place[tid] = find_token(v, token);
+    }
+    float later = fmaxf(max, block_max(score, room)), decay = expf(max - later);
+    float w = expf(score - later);
+    weight[tid] = w;
+    sum = sum * decay + block_sum(w, room); /* its barriers show the weights to all */
+    max = later;
+    uint32_t n = position + 1 - first < THREADS ? position + 1 - first : THREADS;
+    for (unsigned i = 0; i < HEAD_MAX / THREADS; i++) {
+      unsigned d = tid + i * THREADS;
+      if (d >= hd)
+        continue;
+      value[i] *= decay;
+      for (uint32_t t = 0; t < n; t++)
+        value[i] += weight[t] * to_float(cache[place[t] + d]);
+    }
+  }
+  T *out = (T *)a.out + ((size_t)row * a.heads + head) * hd;
+  for (unsigned i = 0; i < HEAD_MAX / THREADS; i++)
+    if (tid + i * THREADS < hd)
+      out[tid + i * THREADS] = from_float<T>(value[i] / sum);
+}
+
+template <class T, class E>
+static int run(cudaStream_t s, const lls_cuda_step *step, const lls_cuda_pool *pool,
+               const lls_cuda_attention *a)
+{
+  return launch(s, attend_row<T, E>, dim3(a->n_rows, a->heads), THREADS, 0, step, *pool,
+                *a);
+}
+
+extern "C" int lls_cuda_run_attention_plain(cudaStream_t s, enum lls_dtype numbers,
+                                            const struct lls_cuda_step *step,
+                                            const struct lls_cuda_pool *pool,
+                                            const struct lls_cuda_attention *a)
+{
+  if (a->n_rows == 0)
+    return 0;
+  if (numbers == LLS_F32)
+    return pool->element == LLS_F32 ? run<float, float>(s, step, pool, a)
+                                    : run<float, bf16>(s, step, pool, a);
+  return pool->element == LLS_F32 ? run<bf16, float>(s, step, pool, a)
+                                  : run<bf16, bf16>(s, step, pool, a);
+}

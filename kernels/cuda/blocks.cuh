@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the block tables put a token: any block sizes, part-filled blocks, both
+ * directions. */
+#ifndef LLS_CUDA_BLOCKS_CUH
+#define LLS_CUDA_BLOCKS_CUH
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/number.cuh"
+
+/* One of K and V of one sequence, for one KV head of one layer. */
+struct kv_list {
+  const lls_block_entry *entries;
+  uint32_t n, block_tokens, head_dim;
+  bool whole;    /* entries are whole blocks in order, filled from the left */
+  uint64_t head; /* elements from a unit block's beginning to this layer and head */
+  uint64_t unit; /* elements of a unit block */
+};
+
+static __device__ __forceinline__ kv_list make_list(const lls_cuda_pool &pool,
+                                                    const lls_block_entry *entries,
+                                                    uint32_t n, bool whole,
+                                                    uint32_t layer, uint32_t kv_head)
+{
+  uint64_t head = (uint64_t)pool.block_tokens * pool.head_dim;
+  uint64_t heads = (uint64_t)pool.layers * pool.kv_heads;
+  return {entries,       n,     pool.block_tokens,
+          pool.head_dim, whole, ((uint64_t)layer * pool.kv_heads + kv_head) * head,
+          heads * head};
+}
+
+static __device__ __forceinline__ kv_list k_list(const lls_cuda_step *step,
+                                                 const lls_cuda_sequence &s,
+                                                 const lls_cuda_pool &pool,
+                                                 uint32_t layer, uint32_t kv_head)
+{
+  return make_list(pool, step->entries + s.k_first, s.k_count, s.k_whole != 0, layer,
+                   kv_head);
+}
+
+static __device__ __forceinline__ kv_list v_list(const lls_cuda_step *step,
+                                                 const lls_cuda_sequence &s,
+                                                 const lls_cuda_pool &pool,
+                                                 uint32_t layer, uint32_t kv_head)
+{
+  return make_list(pool, step->entries + s.v_first, s.v_count, s.v_whole != 0, layer,
+                   kv_head);
+}
+
+/* Elements from the pool's beginning to a token's vector; the list covers the token. */
+static __device__ __forceinline__ uint64_t find_token(const kv_list &list, uint32_t token)
+{
+  if (list.whole) {
+    uint32_t i = token / list.block_tokens, slot = token - i * list.block_tokens;
+    return list.entries[i].block * list.unit + list.head + (uint64_t)slot * list.head_dim;
+  }
+  uint32_t low = 0, high = list.n;
+  while (high - low > 1) {
+    uint32_t middle = low + (high - low) / 2;
+    if (list.entries[middle].first_token <= token)
+      low = middle;
+    else
+      high = middle;
+  }
+  const lls_block_entry &e = list.entries[low];
+  uint32_t index = token - e.first_token;
+  uint32_t slot =
+      e.direction == LLS_LEFT_TO_RIGHT ? index : list.block_tokens - 1 - index;
+  return e.block * list.unit + list.head + (uint64_t)slot * list.head_dim;
+}
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rotary position embedding (RoFormer, Su et al., 2021, eq. 34), in pairs
+ * (i, i + pairs), and writing K and V to the cache: one kernel, since both read the same
+ * rows, and each is little beside a launch.
+ *
+ * Angles are made once a step, in double as on the CPU (position 1,000,000 leaves an f32
+ * four bits after the point), and serve all layers.
+ */
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/number.cuh"
+
+#define THREADS 128
+
+__global__ void make_angles(const lls_cuda_step *step, lls_cuda_angles a)
+{
+  double position = step->positions[blockIdx.x];
+  float *cosine = a.angles + (size_t)blockIdx.x * 2 * a.pairs, *sine = cosine + a.pairs;
+  for (unsigned i = threadIdx.x; i < a.pairs; i += blockDim.x) {
+    double angle = position * (double)a.frequency[i];
+    cosine[i] = (float)(cos(angle) * (double)a.factor);
+    sine[i] = (float)(sin(angle) * (double)a.factor);
+  }
+}
+
+extern "C" int lls_cuda_run_angles(cudaStream_t s, const struct lls_cuda_step *step,
+                                   const struct lls_cuda_angles *a)
+{
+  if (a->n_rows == 0)
+    return 0;
+  return launch(s, make_angles, a->n_rows, THREADS / 2, 0, step, *a);
+}
+
+/* A head's vector in place; the threads take its pairs. */
+template <class T>
+static __device__ __forceinline__ void rotate(const lls_cuda_rope_write &a,
+                                              const float *cosine, T *x)
+{
+  const float *sine = cosine + a.pairs;
+  for (unsigned i = threadIdx.x; i < a.pairs; i += blockDim.x) {
+    float u = to_float(x[i]), v = to_float(x[i + a.pairs]);
+    x[i] = from_float<T>(u * cosine[i] - v * sine[i]);
+    x[i + a.pairs] = from_float<T>(v * cosine[i] + u * sine[i]);
+  }
+}
+
+/* A warp for each head of q, k and v of a row: block (lanes, heads at once). */
+template <class T, class E>
+__global__ void rope_write(const lls_cuda_step *step, lls_cuda_pool pool,
+                           lls_cuda_rope_write a)
+{
+  unsigned row = blockIdx.x, head = blockIdx.y * blockDim.y + threadIdx.y;
+  unsigned all = a.heads + 2 * a.kv_heads;
+  bool there = head < all && row < step->n_rows;
+  T *x = (T *)a.qkv + ((size_t)row * all + head) * a.head_dim;
+  if (there && head < a.heads + a.kv_heads)
+    rotate(a, a.angles + (size_t)row * 2 * a.pairs, x);
+  __syncwarp();
+  if (!there || head < a.heads || !a.write)
+    return;
+  bool is_v = head >= a.heads + a.kv_heads;
+  unsigned kv_head = (head - a.heads) % a.kv_heads;
+  size_t at = is_v ? step->v_at[row] : step->k_at[row];
+  at += ((size_t)a.layer * pool.kv_heads + kv_head) * pool.block_tokens * a.head_dim;
+  E *slot = (E *)pool.data + at;
+  for (unsigned d = threadIdx.x; d < a.head_dim; d += blockDim.x)
+    slot[d] = from_float<E>(to_float(x[d]));
+}
+
+template <class T, class E>
+static int launch_rope(cudaStream_t s, const lls_cuda_step *step,
+                       const lls_cuda_pool *pool, const lls_cuda_rope_write *a)
+{
+  unsigned heads = a->heads + 2 * a->kv_heads, at_once = THREADS / WARP;
+  return launch(s, rope_write<T, E>, dim3(a->n_rows, (heads + at_once - 1) / at_once),
+                dim3(WARP, at_once), 0, step, *pool, *a);
+}
+
+extern "C" int lls_cuda_run_rope_write(cudaStream_t s, enum lls_dtype numbers,
+                                       const struct lls_cuda_step *step,
+                                       const struct lls_cuda_pool *pool,
+                                       const struct lls_cuda_rope_write *a)
+{
+  if (a->n_rows == 0)
+    return 0;
+  if (numbers == LLS_F32)
+    return pool->element == LLS_F32 ? launch_rope<float, float>(s, step, pool, a)
+                                    : launch_rope<float, bf16>(s, step, pool, a);
+  return pool->element == LLS_F32 ? launch_rope<bf16, float>(s, step, pool, a)
+                                  : launch_rope<bf16, bf16>(s, step, pool, a);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA device's insides: what its host files share. Kernels are behind kernels.h.
+ *
+ * Two streams. `stream` computes; `copies` moves blocks between the device and the pinned
+ * host pool, before a step or beside it. Events order the two; only step_end and download
+ * wait, and never for the whole device.
+ *
+ * Operations are recorded (ops.h) and put on the stream together when somebody needs
+ * their results, so that a decode step that was seen before is one launch of a graph.
+ *
+ * Errors. The first one since step_begin is kept and ends the step; a CUDA error means
+ * that the context is lost, so every later step fails too.
+ */
+#ifndef LLS_CUDA_CUDA_H
+#define LLS_CUDA_CUDA_H
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/kernels.h"
+
+/* Inputs of a step on their way to the device: filled in pinned memory, of which there
+ * are two since the copy of one may be under way; see inputs.c. */
+struct lls_cuda_inputs {
+  char *host[2], *device;
+  cudaEvent_t sent_event[2];
+  size_t capacity, used, sent;
+  unsigned turn;
+};
+
+struct lls_pool {
+  struct lls_pool_shape shape;
+  struct lls_cuda_pool view;
+  size_t unit_bytes, head_bytes, slot_bytes;
+  char *host; /* (host_units, unit_bytes) pinned, NULL if there are none */
+};
+
+struct lls_weight {
+  size_t rows, columns, bytes;
+  void *data;      /* (rows, columns) of activations' numbers */
+  void *bias;      /* (rows) of activations' numbers, NULL if none */
+  float *bias_f32; /* (rows) the same for logits */
+};
+
+struct lls_cuda_table {
+  size_t rows, columns;
+  void *data; /* of activations' numbers */
+};
+
+/* How the step's attention was shared out; plan.c. */
+struct lls_cuda_shared_out {
+  struct lls_cuda_attention shape; /* that it is for; n_rows 0: no plan yet */
+  struct lls_cuda_grid grid;
+  uint32_t units; /* of states taken */
+};
+
+struct lls_cuda_ops;
+struct lls_cuda_products;
+
+struct lls_cuda_device {
+  struct lls_device base; /* first: what the vtable is called with */
+  struct lls_device_options options;
+  struct cudaDeviceProp properties;
+  cudaStream_t stream, copies;
+  cudaEvent_t step_done; /* of the step before: its blocks are written */
+  cudaEvent_t copies_before, copies_done;
+  bool copies_given;
+
+  /* Loading weights; download. */
+  char *staging[2]; /* (STAGING) pinned */
+  cudaEvent_t staging_sent[2];
+  char *unconverted[2]; /* (STAGING) device: before their numbers are changed */
+  unsigned staging_turn;
+
+  struct lls_cuda_products *products; /* products.c */
+  struct lls_cuda_ops *ops;           /* ops.c */
+  float *angles;                      /* (max_rows, rotary dims) of the step's rows */
+  float *states;                      /* (max_states) of contexts that are shared out */
+  size_t max_states;                  /* floats */
+
+  /* From step_begin to step_end. */
+  struct lls_pool *pool;
+  const struct lls_device_step *step;
+  struct lls_cuda_inputs inputs;
+  struct lls_cuda_step *step_at;           /* device: beginning of inputs */
+  struct lls_cuda_plan *plan_at;           /* device: after it */
+  uint32_t *gather_rows[2], *gather_at[2]; /* (max_rows padded) of inputs, device */
+  uint32_t n_gathers;
+  struct lls_rope_shape rope; /* what angles were made for, all 0 = nothing yet */
+  struct lls_cuda_shared_out plan;
+  size_t plan_begin; /* of its lists in inputs */
+  struct lls_cuda_inputs draws;
+  uint32_t *count;                /* (max_columns) of sample.c, zeros between rows */
+  struct lls_sampled *results;    /* (max_rows) pinned */
+  struct lls_sampled *results_at; /* (max_rows) device */
+  struct lls_sampled *out;        /* where step_end puts n_results of them */
+  uint32_t n_results;
+  int status;
+  struct lls_error error;
+};
+
+#define LLS_CUDA_STAGING ((size_t)8 << 20)
+
+static inline struct lls_cuda_device *lls_cuda(struct lls_device *device)
+{
+  return (struct lls_cuda_device *)device;
+}
+
+static inline enum lls_dtype lls_cuda_numbers(const struct lls_cuda_device *d)
+{
+  return d->base.activation_type;
+}
+
+/* Keeps the first error of a step for step_end. */
+void lls_cuda_step_fail(struct lls_cuda_device *, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same with CUDA's own word for it, if rc is an error; true if it is not. */
+bool lls_cuda_step_check(struct lls_cuda_device *, int rc, const char *what);
+/* 0, or a negative errno with the sentence; for everything outside a step. */
+int lls_cuda_check(int rc, struct lls_error *err, const char *what);
+
+/* memory.c */
+int lls_cuda_malloc(size_t bytes, void **out);
+int lls_cuda_malloc_pinned(size_t bytes, void **out);
+int lls_cuda_memory(struct lls_device *, size_t *total, size_t *available);
+int lls_cuda_alloc(struct lls_device *, enum lls_memory, size_t bytes, void **out);
+void lls_cuda_release(struct lls_device *, enum lls_memory, void *);
+void lls_cuda_download(struct lls_device *, const void *from, void *to, size_t bytes);
+
+/* inputs.c */
+int lls_cuda_inputs_create(struct lls_cuda_inputs *, size_t bytes);
+void lls_cuda_inputs_destroy(struct lls_cuda_inputs *);
+/* Starts anew, with room for so many bytes; nothing of it may be in use on the device. */
+int lls_cuda_inputs_begin(struct lls_cuda_inputs *, size_t bytes);
+/* Takes room, at a multiple of 16: here, and where it will be on the device. */
+void *lls_cuda_inputs_take(struct lls_cuda_inputs *, size_t bytes, void *device_at);
+/* Puts the copy of what was taken since the last call on a stream. */
+int lls_cuda_inputs_send(struct lls_cuda_inputs *, cudaStream_t);
+
+/* weight.c */
+int lls_cuda_weight_create(struct lls_device *, const struct lls_tensor_view *parts,
+                           const struct lls_tensor_view *biases, size_t n_parts,
+                           enum lls_weight_format, struct lls_weight **out,
+                           struct lls_error *err);
+void lls_cuda_weight_destroy(struct lls_device *, struct lls_weight *);
+size_t lls_cuda_weight_bytes(const struct lls_weight *);
+int lls_cuda_vector_create(struct lls_device *, const struct lls_tensor_view *,
+                           float **out, struct lls_error *err);
+int lls_cuda_table_create(struct lls_device *, const struct lls_tensor_view *, void **out,
+                          struct lls_error *err);
+void lls_cuda_table_destroy(struct lls_device *, void *table);
+
+/* pool.c */
+int lls_cuda_pool_create(struct lls_device *, const struct lls_pool_shape *,
+                         struct lls_pool **out, struct lls_error *err);
+void lls_cuda_pool_destroy(struct lls_device *, struct lls_pool *);
+int lls_cuda_pool_copy(struct lls_device *, struct lls_pool *, const struct lls_copy *,
+                       size_t n);
+
+/* step.c */
+int lls_cuda_step_begin(struct lls_device *, struct lls_pool *,
+                        const struct lls_device_step *);
+int lls_cuda_step_end(struct lls_device *, struct lls_error *err);
+/* Row numbers of a gather on the device, padded with 0; NULL: the step has failed. */
+const uint32_t *lls_cuda_step_rows(struct lls_cuda_device *, const uint32_t *rows,
+                                   uint32_t n);
+
+/* plan.c: shares out attention. Nothing if the step has a plan for this shape. */
+void lls_cuda_plan_attention(struct lls_cuda_device *, const struct lls_cuda_attention *);
+/* The plan's grid, or one that fits every step of as many rows that are all decodes. */
+struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *,
+                                        const struct lls_cuda_attention *, bool any_step);
+size_t lls_cuda_plan_bytes(const struct lls_cuda_device *, uint32_t n_rows); /* at most */
+
+/* products.c */
+struct lls_cuda_linear {
+  const struct lls_weight *weight;
+  const void *x;
+  void *y;
+  uint32_t n_rows;
+  uint32_t add;  /* y += */
+  uint32_t relu; /* of the result */
+  uint32_t f32;  /* y is f32, whatever activations are */
+};
+int lls_cuda_products_create(struct lls_cuda_products **, struct lls_error *err);
+void lls_cuda_products_destroy(struct lls_cuda_products *);
+void lls_cuda_run_linear(struct lls_cuda_device *, const struct lls_cuda_linear *);
+
+/* sample.c */
+void lls_cuda_sample(struct lls_device *, float *logits, uint32_t n_rows, uint32_t vocab,
+                     const struct lls_sampling *const *params, struct lls_sampled *out);
+/* Hands out what was drawn, after the stream was waited for. */
+void lls_cuda_sample_finish(struct lls_cuda_device *);
+
+#endif

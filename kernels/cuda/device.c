@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA device's life, and its errors; see cuda.h.
+ *
+ * Activations are f32 for models in f32 and bf16 for all others.
+ */
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/ops.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define INPUT_BYTES ((size_t)256 << 10) /* to begin with; they grow */
+
+/* ---- errors -------------------------------------------------------------------------
+ */
+
+void lls_cuda_step_fail(struct lls_cuda_device *d, int code, const char *format, ...)
+{
+  if (d->status != 0)
+    return;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(d->error.text, sizeof d->error.text, format, args);
+  va_end(args);
+  d->status = code;
+}
+
+bool lls_cuda_step_check(struct lls_cuda_device *d, int rc, const char *what)
+{
+  if (rc != cudaSuccess)
+    lls_cuda_step_fail(d, -EIO, "CUDA, %s: %s", what,
+                       cudaGetErrorString((cudaError_t)rc));
+  return d->status == 0;
+}
+
+int lls_cuda_check(int rc, struct lls_error *err, const char *what)
+{
+  if (rc == cudaSuccess)
+    return 0;
+  return lls_fail(err, rc == cudaErrorMemoryAllocation ? -ENOMEM : -EIO, "CUDA, %s: %s",
+                  what, cudaGetErrorString((cudaError_t)rc));
+}
+
+/* ---- life ---------------------------------------------------------------------------
+ */
+
+static void destroy_event(cudaEvent_t event)
+{
+  if (event != NULL)
+    cudaEventDestroy(event);
+}
+
+void lls_cuda_destroy(struct lls_device *device)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  if (d == NULL)
+    return;
+  if (d->stream != NULL)
+    cudaStreamSynchronize(d->stream);
+  if (d->copies != NULL)
+    cudaStreamSynchronize(d->copies);
+  lls_cuda_ops_destroy(d->ops);
+  lls_cuda_products_destroy(d->products);
+  lls_cuda_inputs_destroy(&d->inputs);
+  lls_cuda_inputs_destroy(&d->draws);
+  for (int i = 0; i < 2; i++) {
+    cudaFreeHost(d->staging[i]);
+    cudaFree(d->unconverted[i]);
+    destroy_event(d->staging_sent[i]);
+  }
+  cudaFree(d->angles);
+  cudaFree(d->states);
+  cudaFree(d->results_at);
+  cudaFreeHost(d->results);
+  free(d->count);
+  destroy_event(d->step_done);
+  destroy_event(d->copies_before);
+  destroy_event(d->copies_done);
+  if (d->stream != NULL)
+    cudaStreamDestroy(d->stream);
+  if (d->copies != NULL)
+    cudaStreamDestroy(d->copies);
+  free(d);
+}
+
+void lls_cuda_describe(struct lls_device *device, char *text, size_t size)
+{
+  const struct lls_cuda_device *d = lls_cuda(device);
+  size_t total = 0, available = 0;
+  lls_cuda_memory(device, &total, &available);
+  snprintf(text, size, "cuda: %s (sm_%d%d, %d multiprocessors), %s, %.1f of %.1f GB free",
+           d->properties.name, d->properties.major, d->properties.minor,
+           d->properties.multiProcessorCount,
+           lls_cuda_numbers(d) == LLS_F32 ? "f32" : "bf16", (double)available * 1e-9,
+           (double)total * 1e-9);
+}
+
+/* The first GPU that CUDA_VISIBLE_DEVICES leaves. */
+static int find_gpu(struct lls_cuda_device *d, struct lls_error *err)
+{
+  int n = 0, rc = cudaGetDeviceCount(&n);
+  if (rc != cudaSuccess || n == 0)
+    return lls_fail(err, -ENODEV, "no GPU: %s",
+                    rc != cudaSuccess ? cudaGetErrorString((cudaError_t)rc)
+                                      : "CUDA finds none");
+  rc = cudaSetDevice(0);
+  if (rc == cudaSuccess)
+    rc = cudaGetDeviceProperties(&d->properties, 0);
+  if (rc != cudaSuccess)
+    return lls_fail(err, -ENODEV, "GPU 0 cannot be used: %s",
+                    cudaGetErrorString((cudaError_t)rc));
+  if (d->properties.major < 8)
+    return lls_fail(err, -ENODEV, "%s is of sm_%d%d: sm_80 (Ampere) or newer is needed",
+                    d->properties.name, d->properties.major, d->properties.minor);
+  return 0;
+}
+
+static int create_streams(struct lls_cuda_device *d, struct lls_error *err)
+{
+  cudaEvent_t *const events[] = {&d->step_done, &d->copies_before, &d->copies_done,
+                                 &d->staging_sent[0], &d->staging_sent[1]};
+  int rc = cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking);
+  if (rc == cudaSuccess)
+    rc = cudaStreamCreateWithFlags(&d->copies, cudaStreamNonBlocking);
+  for (size_t i = 0; i < sizeof events / sizeof *events && rc == cudaSuccess; i++)
+    rc = cudaEventCreateWithFlags(events[i], cudaEventDisableTiming);
+  return lls_cuda_check(rc, err, "making streams");
+}
+
+/* Bytes by which contexts can be shared out, of 128 dims a head: see plan.c. */
+static size_t state_bytes(const struct lls_cuda_device *d)
+{
+  return 32 * (size_t)d->properties.multiProcessorCount * LLS_CUDA_STATE_FLOATS(128) *
+         sizeof(float);
+}
+
+static int allocate(struct lls_cuda_device *d, struct lls_error *err)
+{
+  size_t rows = d->options.max_rows + LLS_CUDA_MOST_PADDING;
+  size_t results = rows * sizeof *d->results;
+  const struct {
+    void **out;
+    size_t bytes;
+    bool pinned;
+  } buffers[] = {
+      {(void **)&d->staging[0], LLS_CUDA_STAGING, true},
+      {(void **)&d->staging[1], LLS_CUDA_STAGING, true},
+      {(void **)&d->unconverted[0], LLS_CUDA_STAGING, false},
+      {(void **)&d->unconverted[1], LLS_CUDA_STAGING, false},
+      {(void **)&d->angles, rows * LLS_CUDA_ROTARY_MAX * sizeof(float), false},
+      {(void **)&d->states, state_bytes(d), false},
+      {(void **)&d->results, results, true},
+      {(void **)&d->results_at, results, false},
+  };
+  int rc = 0;
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers && rc == 0; i++)
+    rc = buffers[i].pinned ? lls_cuda_malloc_pinned(buffers[i].bytes, buffers[i].out)
+                           : lls_cuda_malloc(buffers[i].bytes, buffers[i].out);
+  d->max_states = state_bytes(d) / sizeof(float);
+  d->count = calloc(d->options.max_columns + (size_t)1, sizeof *d->count);
+  if (rc == 0 && d->count == NULL)
+    rc = -ENOMEM;
+  if (rc == 0)
+    rc = lls_cuda_inputs_create(&d->inputs, INPUT_BYTES);
+  if (rc == 0)
+    rc = lls_cuda_inputs_create(&d->draws, INPUT_BYTES);
+  return rc == 0 ? 0
+                 : lls_fail(err, rc, "no memory on %s for the working space",
+                            d->properties.name);
+}
+
+static int open_gpu(struct lls_cuda_device *d, struct lls_error *err)
+{
+  int rc = find_gpu(d, err);
+  if (rc == 0)
+    rc = create_streams(d, err);
+  if (rc == 0)
+    rc = allocate(d, err);
+  if (rc == 0)
+    rc = lls_cuda_ops_create(&d->ops, err);
+  if (rc == 0)
+    rc = lls_cuda_products_create(&d->products, err);
+  if (rc == 0)
+    rc = lls_cuda_check(lls_cuda_attention_setup(), err, "loading kernels");
+  return rc;
+}
+
+int lls_cuda_create(const struct lls_device_options *options, struct lls_device **out,
+                    struct lls_error *err)
+{
+  struct lls_cuda_device *d = calloc(1, sizeof *d);
+  if (d == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for the CUDA device");
+  d->base = (struct lls_device){
+      .ops = &lls_cuda_vtable,
+      .activation_type = options->numbers == LLS_F32 ? LLS_F32 : LLS_BF16,
+  };
+  d->options = *options;
+  int rc = open_gpu(d, err);
+  if (rc < 0)
+    lls_cuda_destroy(&d->base);
+  else
+    *out = &d->base;
+  return rc;
+}

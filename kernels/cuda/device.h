@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making and describing the CUDA device; device.c. */
+#ifndef LLS_CUDA_DEVICE_H
+#define LLS_CUDA_DEVICE_H
+
+#include "core/engine/device.h"
+
+/* [main] -ENODEV where there is no GPU or no driver, with the reason. */
+int lls_cuda_create(const struct lls_device_options *, struct lls_device **out,
+                    struct lls_error *err);
+void lls_cuda_destroy(struct lls_device *);
+void lls_cuda_describe(struct lls_device *, char *text, size_t size);
+
+#endif

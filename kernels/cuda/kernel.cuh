@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernels of this folder are written in: CUDA, less what a host compiler could
+ * not be given a meaning for. With nvcc these names are CUDA's own; without it they are
+ * the emulator's (t/simt/simt.h), which watches every use of shared memory. So shared
+ * memory is declared by SHARED_ARRAY or dynamic_shared, and passed on as shared<T>.
+ *
+ * Collectives (shuffles, votes, ldmatrix, mma) are called by whole warps.
+ */
+#ifndef LLS_CUDA_KERNEL_CUH
+#define LLS_CUDA_KERNEL_CUH
+
+#include <stdint.h>
+
+#define WARP      32
+#define ALL_LANES 0xffffffffu
+
+#ifdef __CUDACC__
+
+#include <cuda_runtime.h>
+
+template <class T> using shared = T *;
+
+#define SHARED_ARRAY(T, name, n) __shared__ T name[n]
+
+template <class T> __device__ inline shared<T> dynamic_shared()
+{
+  extern __shared__ __align__(128) unsigned char lls_dynamic_shared[];
+  return reinterpret_cast<T *>(lls_dynamic_shared);
+}
+
+template <class U, class T> __device__ inline U *shared_cast(T *p)
+{
+  return reinterpret_cast<U *>(p);
+}
+
+template <class... P, class... A>
+int launch(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
+           size_t shared_bytes, A... arguments)
+{
+  kernel<<<grid, block, shared_bytes, stream>>>(arguments...);
+  return cudaGetLastError();
+}
+
+/* Allows a kernel more than 48 KiB of dynamic shared memory; once, before launches. */
+template <class... P> int allow_shared(void (*kernel)(P...), size_t bytes)
+{
+  return cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
+                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+}
+
+#else
+
+#include "simt.h"
+
+template <class T> using shared = simt::pointer<T>;
+
+#define SHARED_ARRAY(T, name, n)                                                         \
+  static const char name##_key = 0;                                                      \
+  const simt::pointer<T> name(simt::shared_array(&name##_key, sizeof(T) * (n)))
+
+template <class T> inline shared<T> dynamic_shared()
+{
+  return shared<T>(simt::shared_dynamic());
+}
+
+template <class U, class T> inline shared<U> shared_cast(simt::pointer<T> p)
+{
+  return p.template cast<U>();
+}
+
+using simt::launch;
+
+template <class... P> int allow_shared(void (*)(P...), size_t)
+{
+  return cudaSuccess;
+}
+
+#endif
+
+static __device__ __forceinline__ float warp_sum(float x)
+{
+  for (unsigned bits = WARP / 2; bits > 0; bits /= 2)
+    x += __shfl_xor_sync(ALL_LANES, x, bits);
+  return x;
+}
+
+static __device__ __forceinline__ float warp_max(float x)
+{
+  for (unsigned bits = WARP / 2; bits > 0; bits /= 2)
+    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, bits));
+  return x;
+}
+
+/* The sum over a block, for all its threads; room (blockDim.x / WARP). Added in the same
+ * order whatever the timing. */
+static __device__ __forceinline__ float block_sum(float x, shared<float> room)
+{
+  x = warp_sum(x);
+  __syncthreads(); /* room may still be read from the call before */
+  if (threadIdx.x % WARP == 0)
+    room[threadIdx.x / WARP] = x;
+  __syncthreads();
+  float sum = 0;
+  for (unsigned i = 0; i < blockDim.x / WARP; i++)
+    sum += room[i];
+  return sum;
+}
+
+#endif

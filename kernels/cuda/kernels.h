@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernels as the host side of this folder (C) sees them: what each is told, and a
+ * function that puts it on a stream. They return 0 or a cudaError_t and never wait.
+ *
+ * `numbers` says what activations are: LLS_F32 or LLS_BF16. n_rows may be 0. Rows of a
+ * step are padded (ops.h): kernels that know the step leave rows beyond its n_rows alone
+ * or fill them with anything.
+ */
+#ifndef LLS_CUDA_KERNELS_H
+#define LLS_CUDA_KERNELS_H
+
+#include <cuda_runtime_api.h>
+
+#include "core/engine/device.h"
+#include "core/engine/sampling.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the step, in device memory --------------------------------------------------- */
+
+struct lls_cuda_sequence {
+  uint32_t first_row, n_rows, context;
+  uint32_t k_first, k_count, v_first, v_count; /* of entries */
+  uint32_t k_whole,
+      v_whole; /* 1: entries are whole blocks in order, filled from the left */
+};
+
+/*
+ * Some rows of one sequence against some of its tokens, by one block for each KV head.
+ * The q heads that share the KV head are queries too: query i is row first + i / group of
+ * the sequence's part of the step, q head i % group of the KV head's.
+ */
+struct lls_cuda_item {
+  uint32_t sequence, first, n_rows;
+  uint32_t begin, end; /* tokens, begin a multiple of 64 */
+  uint32_t
+      part; /* where its state goes, in states of 16 queries; NO_PART: to the output */
+};
+
+#define LLS_CUDA_NO_PART UINT32_MAX
+
+/* n_parts states, each `stride` after the one before, make up to 16 queries. */
+struct lls_cuda_merge {
+  uint32_t first_row, first_query,
+      n_queries; /* query 0 is of row first_row of the step */
+  uint32_t part, n_parts, stride;
+};
+
+/* All pointers are the device's. */
+struct lls_cuda_plan {
+  uint32_t n_small, n_large, n_merges;
+  const struct lls_cuda_item *small, *large; /* up to 16 queries, and up to 128 */
+  const struct lls_cuda_merge *merges;
+};
+
+/* All pointers are the device's. */
+struct lls_cuda_step {
+  uint32_t n_rows, n_sequences;
+  const int32_t *tokens, *positions; /* (padded rows) padded with 0 */
+  const uint32_t *row_sequence;      /* (n_rows) */
+  const uint64_t *k_at, *v_at; /* (n_rows) elements from the pool's beginning to the row's
+                                  slot in layer 0, head 0 */
+  const struct lls_cuda_sequence *sequences; /* (n_sequences) */
+  const struct lls_block_entry *entries;
+};
+
+/* ---- rows.cu ---------------------------------------------------------------------- */
+
+struct lls_cuda_norm {
+  enum lls_norm_kind kind;
+  uint32_t n_rows, columns;
+  float epsilon;
+  const float *weight, *bias; /* (columns) bias of LAYER only */
+  const void *x;              /* (n_rows, columns) */
+  void *y;                    /* (n_rows, columns), may be x */
+};
+
+struct lls_cuda_activate {
+  enum lls_activation kind;
+  uint32_t n_rows, columns;
+  uint32_t gated; /* y = act(x[:, :columns]) x[:, columns:], x (n_rows, 2 columns) */
+  const void *x;
+  void *y; /* (n_rows, columns), = x if not gated */
+};
+
+struct lls_cuda_add {
+  uint32_t n_rows, columns;
+  const void *x;
+  void *y;
+};
+
+struct lls_cuda_embed {
+  uint32_t n_rows, columns;
+  uint32_t by_position; /* x += table[position + offset], else x = table[token] */
+  int32_t offset;
+  const void *table; /* of activations' numbers */
+  void *x;
+};
+
+struct lls_cuda_gather {
+  uint32_t n_rows, columns;
+  const uint32_t *rows; /* (n_rows) device memory */
+  const void *x;
+  void *y;
+};
+
+int lls_cuda_run_norm(cudaStream_t, enum lls_dtype numbers, const struct lls_cuda_norm *);
+int lls_cuda_run_activate(cudaStream_t, enum lls_dtype numbers,
+                          const struct lls_cuda_activate *);
+int lls_cuda_run_add(cudaStream_t, enum lls_dtype numbers, const struct lls_cuda_add *);
+int lls_cuda_run_embed(cudaStream_t, enum lls_dtype numbers, const struct lls_cuda_step *,
+                       const struct lls_cuda_embed *);
+int lls_cuda_run_gather(cudaStream_t, enum lls_dtype numbers,
+                        const struct lls_cuda_gather *);
+
+/* ---- convert.cu: weights ---------------------------------------------------------- */
+
+/* n numbers of any type to f32 or bf16. */
+int lls_cuda_run_convert(cudaStream_t, enum lls_dtype from, const void *x,
+                         enum lls_dtype to, void *y, size_t n);
+/* The random numbers of a view without data: number i is that of (seed, i). */
+int lls_cuda_run_fill(cudaStream_t, uint64_t seed, enum lls_dtype to, void *y, size_t n);
+
+/* ---- cache.cu: rope and writing to the cache -------------------------------------- */
+
+struct lls_cuda_pool { /* (units, layers, kv_heads, block_tokens, head_dim) */
+  void *data;
+  enum lls_dtype element;
+  uint32_t layers, kv_heads, block_tokens, head_dim;
+};
+
+#define LLS_CUDA_ROTARY_MAX 256
+
+struct lls_cuda_angles {
+  uint32_t n_rows, pairs;
+  float factor;
+  float *angles; /* (n_rows, 2, pairs) cosines, then sines */
+  float frequency[LLS_CUDA_ROTARY_MAX / 2];
+};
+
+struct lls_cuda_rope_write {
+  uint32_t n_rows, heads, kv_heads, head_dim;
+  uint32_t pairs; /* 0: no rope */
+  uint32_t layer;
+  uint32_t write;      /* 0: no writing */
+  const float *angles; /* of lls_cuda_angles */
+  void *qkv;
+};
+
+int lls_cuda_run_angles(cudaStream_t, const struct lls_cuda_step *,
+                        const struct lls_cuda_angles *);
+int lls_cuda_run_rope_write(cudaStream_t, enum lls_dtype numbers,
+                            const struct lls_cuda_step *, const struct lls_cuda_pool *,
+                            const struct lls_cuda_rope_write *);
+
+/* ---- attention.cu, attention_plain.cu --------------------------------------------- */
+
+struct lls_cuda_attention {
+  uint32_t n_rows; /* padded */
+  uint32_t heads, kv_heads, head_dim, window, layer;
+  float scale;
+  const void *qkv;
+  void *out;
+};
+
+/* How many blocks each kernel gets at least, so that a recorded launch fits any plan. */
+struct lls_cuda_grid {
+  uint32_t small, large, merges;
+};
+
+#define LLS_CUDA_SMALL 16
+#define LLS_CUDA_LARGE 128
+#define LLS_CUDA_TILE  64 /* tokens taken at a time */
+
+/* A state of 16 queries: values (16, head_dim), largest scores (16), sums (16), as
+ * kernels/cpu/attention.h has them. */
+#define LLS_CUDA_STATE_FLOATS(head_dim) ((size_t)LLS_CUDA_SMALL * ((head_dim) + 2))
+
+/* Tensor cores: bf16 activations and cache, some sizes of heads, groups up to 128. */
+bool lls_cuda_attention_fits(enum lls_dtype numbers, const struct lls_cuda_pool *,
+                             const struct lls_cuda_attention *);
+int lls_cuda_attention_setup(void); /* once for a GPU, before the first run */
+int lls_cuda_run_attention(cudaStream_t, const struct lls_cuda_step *,
+                           const struct lls_cuda_plan *, const struct lls_cuda_pool *,
+                           const struct lls_cuda_grid *, float *states,
+                           const struct lls_cuda_attention *);
+/* Everything else, without a plan. */
+int lls_cuda_run_attention_plain(cudaStream_t, enum lls_dtype numbers,
+                                 const struct lls_cuda_step *,
+                                 const struct lls_cuda_pool *,
+                                 const struct lls_cuda_attention *);
+
+/* ---- sample.cu -------------------------------------------------------------------- */
+
+/* A logit that is changed before the draw. */
+struct lls_cuda_adjustment {
+  int32_t token;
+  uint32_t outputs; /* how often the answer has the token so far */
+  float bias;       /* added if is_bias, else the penalties are applied */
+  uint32_t is_bias;
+  float raw; /* the kernel's: the logit as it came */
+};
+
+struct lls_cuda_draw { /* one row */
+  float temperature, top_p, min_p;
+  int32_t top_k, banned;
+  float repetition_penalty, presence_penalty, frequency_penalty;
+  uint32_t want_logprob, n_logprobs;
+  uint64_t uniform; /* of [0, 1): in units of 2^-64 */
+  uint32_t first_adjustment, n_penalised,
+      n_biased; /* in this order, tokens once in each */
+};
+
+/* One token for each row of logits, which may be overwritten; all in device memory. */
+struct lls_cuda_sample {
+  uint32_t n_rows, vocab;
+  float *logits;                     /* (n_rows, vocab) */
+  const struct lls_cuda_draw *draws; /* (n_rows) */
+  struct lls_cuda_adjustment *adjustments;
+  struct lls_sampled *out; /* (n_rows) */
+};
+
+int lls_cuda_run_sample(cudaStream_t, const struct lls_cuda_sample *);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

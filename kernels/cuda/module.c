@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What device_cuda.so exports; core/engine/devices.c opens it. */
+#include "config.h"
+
+#include "core/engine/devices.h"
+#include "kernels/cuda/device.h"
+
+LLS_DEVICE_MODULE = {
+    .size = sizeof(struct lls_device_module),
+    .ops_size = sizeof(struct lls_device_ops),
+    .options_size = sizeof(struct lls_device_options),
+    .version = PACKAGE_VERSION,
+    .name = "cuda",
+    .create = lls_cuda_create,
+};

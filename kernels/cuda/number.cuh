@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers that activations, weights and cache are kept in. Kernels read them as f32 and
+ * round what they write to nearest, ties to even.
+ */
+#ifndef LLS_CUDA_NUMBER_CUH
+#define LLS_CUDA_NUMBER_CUH
+
+#include "kernels/cuda/kernel.cuh"
+
+struct bf16 { /* the upper half of an f32 */
+  uint16_t bits;
+};
+
+static __device__ __forceinline__ float to_float(float x)
+{
+  return x;
+}
+
+static __device__ __forceinline__ float to_float(bf16 x)
+{
+  return __uint_as_float((uint32_t)x.bits << 16);
+}
+
+/* Two of them, the first in the lower half. */
+static __device__ __forceinline__ uint32_t pack_bf16(float low, float high)
+{
+#ifdef __CUDACC__
+  uint32_t both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+#else
+  uint32_t half[2];
+  for (int i = 0; i < 2; i++) {
+    uint32_t bits = __float_as_uint(i == 0 ? low : high);
+    bool number = (bits & 0x7fffffff) <= 0x7f800000;
+    half[i] = number ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : 0x7fff;
+  }
+  return half[0] | half[1] << 16;
+#endif
+}
+
+template <class T> __device__ __forceinline__ T from_float(float x);
+
+template <> __device__ __forceinline__ float from_float<float>(float x)
+{
+  return x;
+}
+
+template <> __device__ __forceinline__ bf16 from_float<bf16>(float x)
+{
+  return bf16{(uint16_t)pack_bf16(x, 0)};
+}
+
+/* IEEE 754 binary16; multiplying makes subnormal halves normal. */
+static __device__ __forceinline__ float half_to_float(uint16_t half)
+{
+  uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7fff;
+  if (rest >= 0x7c00)
+    return __uint_as_float(sign | 0x7f800000 | rest << 13);
+  float scaled = __uint_as_float(rest << 13) * 5.192296858534828e33f; /* 2^112 */
+  return __uint_as_float(sign | __float_as_uint(scaled));
+}
+
+/* N numbers that are loaded and stored at once. */
+template <class T, int N> struct alignas(sizeof(T) * N) several {
+  T v[N];
+};
+
+/* Numbers of 16 bytes. */
+template <class T> constexpr int WIDE = 16 / sizeof(T);
+
+#endif

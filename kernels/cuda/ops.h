@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations as records. The vtable's functions write down what they were asked for; the
+ * list is carried out when its results are wanted. That buys three things:
+ *
+ *   - neighbours become one kernel: rope and cache_write, a linear layer and its ReLU
+ *   - a decode step whose list was seen before is launched as one CUDA graph, since all
+ *     that differs between two such steps (tokens, tables, the plan of attention) is data
+ *     at fixed places in device memory
+ *   - the number of rows is padded, so that few lists exist: 1, 2, 4, then multiples of 8
+ *
+ * Padded rows hold anything; kernels that know the step leave them out.
+ */
+#ifndef LLS_CUDA_OPS_H
+#define LLS_CUDA_OPS_H
+
+#include "kernels/cuda/cuda.h"
+
+#define LLS_CUDA_MOST_PADDING 7
+
+static inline uint32_t lls_cuda_padded(uint32_t n_rows)
+{
+  if (n_rows <= 2)
+    return n_rows;
+  return n_rows <= 4 ? 4 : (n_rows + 7) / 8 * 8;
+}
+
+enum lls_cuda_op_kind {
+  LLS_CUDA_EMBED,
+  LLS_CUDA_NORM,
+  LLS_CUDA_LINEAR,
+  LLS_CUDA_ACTIVATE,
+  LLS_CUDA_ADD,
+  LLS_CUDA_ROPE_WRITE,
+  LLS_CUDA_ATTENTION,
+  LLS_CUDA_GATHER,
+};
+
+/* Zero where nothing is said, padding included: records are compared byte by byte. */
+struct lls_cuda_op {
+  enum lls_cuda_op_kind kind;
+  const struct lls_pool *pool;    /* of ROPE_WRITE and ATTENTION */
+  const float *inverse_frequency; /* of ROPE_WRITE with pairs, host memory */
+  float attention_factor;
+  uint32_t make_angles; /* before it; else an earlier one of the step has */
+  union {
+    struct lls_cuda_embed embed;
+    struct lls_cuda_norm norm;
+    struct lls_cuda_linear linear;
+    struct lls_cuda_activate activate;
+    struct lls_cuda_add add;
+    struct lls_cuda_rope_write rope_write;
+    struct lls_cuda_attention attention;
+    struct lls_cuda_gather gather;
+  };
+};
+
+int lls_cuda_ops_create(struct lls_cuda_ops **, struct lls_error *err);
+void lls_cuda_ops_destroy(struct lls_cuda_ops *);
+/* Forgets what an earlier step left. graphs: whether the step's lists may become graphs.
+ */
+void lls_cuda_ops_begin(struct lls_cuda_device *, bool graphs);
+/* Forgets the graphs: an address that they hold is not what it was. */
+void lls_cuda_ops_forget(struct lls_cuda_device *);
+void lls_cuda_ops_flush(struct lls_cuda_device *);
+
+/* A record of a kind to fill in, already zeros; never NULL. */
+struct lls_cuda_op *lls_cuda_op_add(struct lls_cuda_device *, enum lls_cuda_op_kind);
+/* The record before; NULL if there is none. */
+struct lls_cuda_op *lls_cuda_op_last(struct lls_cuda_device *);
+
+/* Puts one on the stream; run.c. `recording`: grids must fit any step of these records.
+ */
+void lls_cuda_op_run(struct lls_cuda_device *, const struct lls_cuda_op *,
+                     bool recording);
+
+/* The vtable's operations; vtable.c. */
+extern const struct lls_device_ops lls_cuda_vtable;
+
+#endif

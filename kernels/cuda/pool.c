@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The unit blocks on the device and, pinned, on the host, and copies between them. A unit
+ * block lies as on the CPU, (layers, kv_heads, block_tokens, head_dim), so that moving a
+ * whole one is one copy of about a MiB, and neighbouring ones are moved together.
+ *
+ * Copies have a stream of their own, which first waits for the step before. Those before
+ * the step end with an event that the computing stream waits for; asynchronous ones run
+ * on beside the step, and step_end waits for them.
+ */
+#include "kernels/cuda/cuda.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct lls_cuda_pool view_of(const struct lls_pool_shape *s)
+{
+  return (struct lls_cuda_pool){
+      .element = s->element,
+      .layers = s->layers,
+      .kv_heads = s->kv_heads,
+      .block_tokens = s->block_tokens,
+      .head_dim = s->head_dim,
+  };
+}
+
+static int allocate(uint32_t units, size_t unit_bytes, bool host, void **out,
+                    struct lls_error *err)
+{
+  int rc = -ENOMEM;
+  if (units == 0 || unit_bytes <= SIZE_MAX / units)
+    rc = host ? lls_cuda_malloc_pinned(units * unit_bytes, out)
+              : lls_cuda_malloc(units * unit_bytes, out);
+  if (rc < 0)
+    return lls_fail(err, rc, "no memory %s for %u unit blocks of %zu bytes",
+                    host ? "to pin on the host" : "on the GPU", units, unit_bytes);
+  return 0;
+}
+
+int lls_cuda_pool_create(struct lls_device *device, const struct lls_pool_shape *shape,
+                         struct lls_pool **out, struct lls_error *err)
+{
+  if (shape->element != LLS_F32 && shape->element != LLS_BF16)
+    return lls_fail(err, -ENOTSUP, "the CUDA device caches f32 or bf16 only");
+  struct lls_pool *pool = calloc(1, sizeof *pool);
+  if (pool == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for a cache pool");
+  pool->shape = *shape;
+  pool->view = view_of(shape);
+  pool->slot_bytes = shape->head_dim * lls_dtype_bytes(shape->element);
+  pool->head_bytes = pool->slot_bytes * shape->block_tokens;
+  pool->unit_bytes = lls_unit_bytes(shape);
+  void *host = NULL;
+  int rc = allocate(shape->device_units, pool->unit_bytes, false, &pool->view.data, err);
+  if (rc == 0 && shape->host_units > 0)
+    rc = allocate(shape->host_units, pool->unit_bytes, true, &host, err);
+  pool->host = host;
+  if (rc < 0) {
+    lls_cuda_pool_destroy(device, pool);
+    return rc;
+  }
+  *out = pool;
+  return 0;
+}
+
+void lls_cuda_pool_destroy(struct lls_device *device, struct lls_pool *pool)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  if (pool == NULL)
+    return;
+  cudaStreamSynchronize(d->copies);
+  cudaFree(pool->view.data);
+  cudaFreeHost(pool->host);
+  free(pool);
+}
+
+/* ---- copies -------------------------------------------------------------------------
+ */
+
+static bool inside(const struct lls_pool *p, const struct lls_copy *c)
+{
+  uint32_t device = p->shape.device_units, host = p->shape.host_units;
+  return c->kind <= LLS_COPY_DEVICE_TO_DEVICE && c->order <= LLS_COPY_ASYNC &&
+         c->source < (c->kind == LLS_COPY_HOST_TO_DEVICE ? host : device) &&
+         c->target < (c->kind == LLS_COPY_DEVICE_TO_HOST ? host : device) &&
+         (uint32_t)c->slot + c->n_slots <= p->shape.block_tokens;
+}
+
+static bool is_whole(const struct lls_pool *p, const struct lls_copy *c)
+{
+  return c->n_slots == p->shape.block_tokens;
+}
+
+/* How many of n copies are whole blocks that follow each other at both ends. */
+static size_t neighbours(const struct lls_pool *p, const struct lls_copy *c, size_t n)
+{
+  size_t i = 1;
+  while (i < n && is_whole(p, &c[0]) && is_whole(p, &c[i]) && c[i].kind == c[0].kind &&
+         c[i].order == c[0].order && c[i].source == c[0].source + i &&
+         c[i].target == c[0].target + i && c[0].kind != LLS_COPY_DEVICE_TO_DEVICE)
+    i++;
+  return i;
+}
+
+static int copy_run(const struct lls_cuda_device *d, const struct lls_pool *p,
+                    const struct lls_copy *c, size_t n)
+{
+  static const enum cudaMemcpyKind kinds[] = {
+      cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToDevice};
+  char *device = p->view.data;
+  char *from =
+      (c->kind == LLS_COPY_HOST_TO_DEVICE ? p->host : device) + c->source * p->unit_bytes;
+  char *to =
+      (c->kind == LLS_COPY_DEVICE_TO_HOST ? p->host : device) + c->target * p->unit_bytes;
+  if (is_whole(p, c))
+    return from == to
+               ? 0
+               : cudaMemcpyAsync(to, from, n * p->unit_bytes, kinds[c->kind], d->copies);
+  size_t first = c->slot * p->slot_bytes;
+  size_t heads = (size_t)p->shape.layers * p->shape.kv_heads;
+  if (c->n_slots == 0 || from == to)
+    return 0;
+  return cudaMemcpy2DAsync(to + first, p->head_bytes, from + first, p->head_bytes,
+                           c->n_slots * p->slot_bytes, heads, kinds[c->kind], d->copies);
+}
+
+int lls_cuda_pool_copy(struct lls_device *device, struct lls_pool *pool,
+                       const struct lls_copy *copies, size_t n)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  size_t last_before = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (!inside(pool, &copies[i]))
+      return -EINVAL;
+    if (copies[i].order == LLS_COPY_BEFORE_STEP)
+      last_before = i + 1;
+  }
+  int rc = cudaStreamWaitEvent(d->copies, d->step_done, 0);
+  for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
+    run = neighbours(pool, &copies[i], n - i);
+    rc = copy_run(d, pool, &copies[i], run);
+    if (rc == cudaSuccess && last_before > i && last_before <= i + run) {
+      rc = cudaEventRecord(d->copies_before, d->copies);
+      if (rc == cudaSuccess)
+        rc = cudaStreamWaitEvent(d->stream, d->copies_before, 0);
+    }
+  }
+  if (rc == cudaSuccess)
+    rc = cudaEventRecord(d->copies_done, d->copies);
+  d->copies_given = true;
+  return rc == cudaSuccess ? 0 : -EIO;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Matrix products by cuBLASLt. Row-major y = x W^T is column-major y^T = W x^T, so W
+ * (outputs, inputs) goes in transposed and nothing is moved. Sums are f32; f32 models are
+ * multiplied in f32, not in tf32.
+ *
+ * What cuBLASLt has to be told, and the algorithm that its heuristic chose, are kept for
+ * each shape. Rows are padded (ops.h), so shapes come back.
+ */
+#include "kernels/cuda/cuda.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SHAPES 1024               /* a power of two */
+#define WORKSPACE  ((size_t)32 << 20) /* what NVIDIA advises for Hopper */
+
+struct key { /* compared byte by byte */
+  uint64_t outputs, inputs, n_rows;
+  uint32_t add, epilogue, f32, used;
+};
+
+struct shape {
+  struct key key; /* used 0: none */
+  cublasLtMatmulDesc_t matmul;
+  cublasLtMatrixLayout_t w, x, y;
+  cublasLtMatmulAlgo_t algo;
+};
+
+struct lls_cuda_products {
+  cublasLtHandle_t lt;
+  cublasLtMatmulPreference_t preference;
+  void *workspace; /* (WORKSPACE) device */
+  struct shape shapes[MAX_SHAPES];
+  uint32_t n_shapes;
+};
+
+static int fail_product(struct lls_error *err, cublasStatus_t rc, const char *what)
+{
+  if (rc == CUBLAS_STATUS_SUCCESS)
+    return 0;
+  return lls_fail(err, -EIO, "cuBLASLt cannot %s: %s", what, cublasLtGetStatusString(rc));
+}
+
+int lls_cuda_products_create(struct lls_cuda_products **out, struct lls_error *err)
+{
+  struct lls_cuda_products *p = calloc(1, sizeof *p);
+  if (p == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for matrix products");
+  *out = p; /* destroy takes what there is of it */
+  size_t workspace = WORKSPACE;
+  int rc = fail_product(err, cublasLtCreate(&p->lt), "start");
+  if (rc == 0)
+    rc = fail_product(err, cublasLtMatmulPreferenceCreate(&p->preference), "start");
+  if (rc == 0)
+    rc = fail_product(err,
+                      cublasLtMatmulPreferenceSetAttribute(
+                          p->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                          &workspace, sizeof workspace),
+                      "take a workspace");
+  if (rc == 0 && lls_cuda_malloc(WORKSPACE, &p->workspace) < 0)
+    rc = lls_fail(err, -ENOMEM, "no memory on the GPU for cuBLASLt's workspace");
+  return rc;
+}
+
+static void free_shape(struct shape *s)
+{
+  if (s->matmul != NULL)
+    cublasLtMatmulDescDestroy(s->matmul);
+  if (s->w != NULL)
+    cublasLtMatrixLayoutDestroy(s->w);
+  if (s->x != NULL)
+    cublasLtMatrixLayoutDestroy(s->x);
+  if (s->y != NULL)
+    cublasLtMatrixLayoutDestroy(s->y);
+  memset(s, 0, sizeof *s);
+}
+
+static void free_shapes(struct lls_cuda_products *p)
+{
+  for (uint32_t i = 0; i < MAX_SHAPES; i++)
+    free_shape(&p->shapes[i]);
+  p->n_shapes = 0;
+}
+
+void lls_cuda_products_destroy(struct lls_cuda_products *p)
+{
+  if (p == NULL)
+    return;
+  free_shapes(p);
+  cudaFree(p->workspace);
+  if (p->preference != NULL)
+    cublasLtMatmulPreferenceDestroy(p->preference);
+  if (p->lt != NULL)
+    cublasLtDestroy(p->lt);
+  free(p);
+}
+
+/* ---- shapes -------------------------------------------------------------------------
+ */
+
+static cublasStatus_t set(cublasLtMatmulDesc_t matmul,
+                          cublasLtMatmulDescAttributes_t what, int32_t value)
+{
+  return cublasLtMatmulDescSetAttribute(matmul, what, &value, sizeof value);
+}
+
+static cublasStatus_t describe(struct shape *s, cudaDataType_t in)
+{
+  const struct key *k = &s->key;
+  cudaDataType_t result = k->f32 ? CUDA_R_32F : in;
+  cublasStatus_t rc =
+      cublasLtMatmulDescCreate(&s->matmul, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  if (rc == CUBLAS_STATUS_SUCCESS)
+    rc = set(s->matmul, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+  if (rc == CUBLAS_STATUS_SUCCESS)
+    rc = set(s->matmul, CUBLASLT_MATMUL_DESC_EPILOGUE, (int32_t)k->epilogue);
+  if (rc == CUBLAS_STATUS_SUCCESS)
+    rc = cublasLtMatrixLayoutCreate(&s->w, in, k->inputs, k->outputs, (int64_t)k->inputs);
+  if (rc == CUBLAS_STATUS_SUCCESS)
+    rc = cublasLtMatrixLayoutCreate(&s->x, in, k->inputs, k->n_rows, (int64_t)k->inputs);
+  if (rc == CUBLAS_STATUS_SUCCESS)
+    rc = cublasLtMatrixLayoutCreate(&s->y, result, k->outputs, k->n_rows,
+                                    (int64_t)k->outputs);
+  return rc;
+}
+
+static cublasStatus_t choose(const struct lls_cuda_products *p, struct shape *s)
+{
+  cublasLtMatmulHeuristicResult_t best;
+  int found = 0;
+  cublasStatus_t rc = cublasLtMatmulAlgoGetHeuristic(
+      p->lt, s->matmul, s->w, s->x, s->y, s->y, p->preference, 1, &best, &found);
+  if (rc == CUBLAS_STATUS_SUCCESS && found == 0)
+    rc = CUBLAS_STATUS_NOT_SUPPORTED;
+  if (rc == CUBLAS_STATUS_SUCCESS)
+    s->algo = best.algo;
+  return rc;
+}
+
+/* FNV-1a */
+static uint32_t hash(const struct key *k)
+{
+  const unsigned char *bytes = (const unsigned char *)k;
+  uint32_t h = UINT32_C(0x811c9dc5);
+  for (size_t i = 0; i < sizeof *k; i++)
+    h = (h ^ bytes[i]) * UINT32_C(0x01000193);
+  return h;
+}
+
+static struct shape *place_of(struct lls_cuda_products *p, const struct key *key)
+{
+  uint32_t i = hash(key) % MAX_SHAPES;
+  while (p->shapes[i].key.used && memcmp(&p->shapes[i].key, key, sizeof *key) != 0)
+    i = (i + 1) % MAX_SHAPES;
+  return &p->shapes[i];
+}
+
+static struct shape *find(struct lls_cuda_device *d, const struct key *key)
+{
+  struct lls_cuda_products *p = d->products;
+  struct shape *s = place_of(p, key);
+  if (s->key.used)
+    return s;
+  if (p->n_shapes >= MAX_SHAPES / 2) { /* nobody has as many: start anew */
+    free_shapes(p);
+    s = place_of(p, key);
+  }
+  s->key = *key;
+  p->n_shapes++;
+  cublasStatus_t rc =
+      describe(s, lls_cuda_numbers(d) == LLS_F32 ? CUDA_R_32F : CUDA_R_16BF);
+  if (rc == CUBLAS_STATUS_SUCCESS)
+    rc = choose(p, s);
+  if (rc == CUBLAS_STATUS_SUCCESS)
+    return s;
+  lls_cuda_step_fail(d, -EIO,
+                     "cuBLASLt has no way to multiply %llu rows by %llu x %llu: %s",
+                     (unsigned long long)key->n_rows, (unsigned long long)key->outputs,
+                     (unsigned long long)key->inputs, cublasLtGetStatusString(rc));
+  free_shape(s);
+  p->n_shapes--;
+  return NULL;
+}
+
+/* ---- running ------------------------------------------------------------------------
+ */
+
+static struct key key_of(const struct lls_cuda_linear *a)
+{
+  struct key key;
+  memset(&key, 0, sizeof key);
+  bool bias = a->weight->bias != NULL;
+  key.outputs = a->weight->rows;
+  key.inputs = a->weight->columns;
+  key.n_rows = a->n_rows;
+  key.add = a->add;
+  key.f32 = a->f32;
+  key.epilogue = a->relu ? (bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
+                         : (bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
+  key.used = 1;
+  return key;
+}
+
+void lls_cuda_run_linear(struct lls_cuda_device *d, const struct lls_cuda_linear *a)
+{
+  const float one = 1, beta = a->add ? 1 : 0;
+  struct lls_cuda_products *p = d->products;
+  if (a->n_rows == 0)
+    return;
+  struct key key = key_of(a);
+  struct shape *s = find(d, &key);
+  if (s == NULL)
+    return;
+  const void *bias = a->f32 ? (const void *)a->weight->bias_f32 : a->weight->bias;
+  cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
+  if (bias != NULL)
+    rc = cublasLtMatmulDescSetAttribute(s->matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                        &bias, sizeof bias);
+  if (rc == CUBLAS_STATUS_SUCCESS)
+    rc = cublasLtMatmul(p->lt, s->matmul, &one, a->weight->data, s->w, a->x, s->x, &beta,
+                        a->y, s->y, a->y, s->y, &s->algo, p->workspace, WORKSPACE,
+                        d->stream);
+  if (rc != CUBLAS_STATUS_SUCCESS)
+    lls_cuda_step_fail(d, -EIO, "cuBLASLt failed to multiply %u rows by %zu x %zu: %s",
+                       a->n_rows, a->weight->rows, a->weight->columns,
+                       cublasLtGetStatusString(rc));
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations on rows: norms, activations, additions, lookups. Each reads and writes its
+ * rows once (norms read them again from the cache), so they run at the speed of memory if
+ * they use 16 bytes at a time, which they do where rows begin at multiples of that.
+ */
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/number.cuh"
+
+#define THREADS 256
+
+/* The threads that n pieces of work of a row are worth. */
+static unsigned threads_for(uint32_t n)
+{
+  uint32_t threads = (n + WARP - 1) / WARP * WARP;
+  return threads < THREADS ? threads : THREADS;
+}
+
+/* Calls a function template for the activations' type, wide where rows allow it. */
+#define FOR_NUMBERS(numbers, columns, function, ...)                                     \
+  ((numbers) == LLS_F32          ? (columns) % WIDE<float> == 0                          \
+                                       ? function<float, WIDE<float>>(__VA_ARGS__)       \
+                                       : function<float, 1>(__VA_ARGS__)                 \
+            : (columns) % WIDE<bf16> == 0 ? function<bf16, WIDE<bf16>>(__VA_ARGS__)      \
+                                 : function<bf16, 1>(__VA_ARGS__))
+
+/* ---- norms --------------------------------------------------------------------------
+ */
+
+/* RMSNorm (Zhang and Sennrich, 2019, eq. 4) and LayerNorm (Ba et al., 2016); a block a
+ * row. The variance is taken around the mean, as squares of large numbers would cancel.
+ */
+template <class T, int N> __global__ void norm_rows(lls_cuda_norm a)
+{
+  SHARED_ARRAY(float, room, THREADS / WARP);
+  typedef several<T, N> group;
+  const group *x = (const group *)a.x + (size_t)blockIdx.x * (a.columns / N);
+  group *y = (group *)a.y + (size_t)blockIdx.x * (a.columns / N);
+  float mean = 0, squares = 0;
+  if (a.kind == LLS_NORM_LAYER) {
+    for (unsigned i = threadIdx.x; i < a.columns / N; i += blockDim.x) {
+      group g = x[i];
+      for (int k = 0; k < N; k++)
+        mean += to_float(g.v[k]);
+    }
+    mean = block_sum(mean, room) / (float)a.columns;
+  }
+  for (unsigned i = threadIdx.x; i < a.columns / N; i += blockDim.x) {
+    group g = x[i];
+    for (int k = 0; k < N; k++) {
+      float d = to_float(g.v[k]) - mean;
+      squares += d * d;
+    }
+  }
+  float factor = rsqrtf(block_sum(squares, room) / (float)a.columns + a.epsilon);
+  for (unsigned i = threadIdx.x; i < a.columns / N; i += blockDim.x) {
+    group g = x[i];
+    for (int k = 0; k < N; k++) {
+      float value = (to_float(g.v[k]) - mean) * factor * a.weight[i * N + k];
+      if (a.kind == LLS_NORM_LAYER)
+        value += a.bias[i * N + k];
+      g.v[k] = from_float<T>(value);
+    }
+    y[i] = g;
+  }
+}
+
+template <class T, int N> static int launch_norm(cudaStream_t s, const lls_cuda_norm *a)
+{
+  return launch(s, norm_rows<T, N>, a->n_rows, threads_for(a->columns / N), 0, *a);
+}
+
+extern "C" int lls_cuda_run_norm(cudaStream_t s, enum lls_dtype numbers,
+                                 const struct lls_cuda_norm *a)
+{
+  if (a->n_rows == 0)
+    return 0;
+  return FOR_NUMBERS(numbers, a->columns, launch_norm, s, a);
+}
+
+/* ---- activations --------------------------------------------------------------------
+ */
+
+static __device__ __forceinline__ float activation(enum lls_activation kind, float x)
+{
+  switch (kind) {
+  case LLS_ACT_RELU:
+    return x > 0 ? x : 0;
+  case LLS_ACT_GELU:
+    return x * 0.5f * erfcf(-x * 0.70710678f);
+  case LLS_ACT_GELU_TANH:
+    return x * 0.5f * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+  case LLS_ACT_SILU:
+    return x / (1 + expf(-x));
+  }
+  return x;
+}
+
+template <class T, int N> __global__ void activate_rows(lls_cuda_activate a)
+{
+  typedef several<T, N> group;
+  unsigned i = blockIdx.y * blockDim.x + threadIdx.x, n = a.columns / N;
+  if (i >= n)
+    return;
+  const group *x = (const group *)a.x + (size_t)blockIdx.x * (a.gated ? 2 * n : n);
+  group g = x[i], up = g;
+  if (a.gated)
+    up = x[n + i];
+  for (int k = 0; k < N; k++) {
+    float value = activation(a.kind, to_float(g.v[k]));
+    g.v[k] = from_float<T>(a.gated ? value * to_float(up.v[k]) : value);
+  }
+  ((group *)a.y)[(size_t)blockIdx.x * n + i] = g;
+}
+
+/* A grid over rows and, along y, pieces of a row. */
+static dim3 row_pieces(uint32_t n_rows, uint32_t n, unsigned threads)
+{
+  return dim3(n_rows, (n + threads - 1) / threads);
+}
+
+template <class T, int N>
+static int launch_activate(cudaStream_t s, const lls_cuda_activate *a)
+{
+  uint32_t n = a->columns / N;
+  unsigned threads = threads_for(n);
+  return launch(s, activate_rows<T, N>, row_pieces(a->n_rows, n, threads), threads, 0,
+                *a);
+}
+
+extern "C" int lls_cuda_run_activate(cudaStream_t s, enum lls_dtype numbers,
+                                     const struct lls_cuda_activate *a)
+{
+  if (a->n_rows == 0)
+    return 0;
+  return FOR_NUMBERS(numbers, a->columns, launch_activate, s, a);
+}
+
+/* ---- additions and lookups ----------------------------------------------------------
+ */
+
+/* y = from, or y += from. */
+template <class T, int N>
+static __device__ __forceinline__ void copy_row(const void *from, uint32_t columns,
+                                                bool add, void *to)
+{
+  typedef several<T, N> group;
+  unsigned i = blockIdx.y * blockDim.x + threadIdx.x;
+  if (i >= columns / N)
+    return;
+  group g = ((const group *)from)[i];
+  if (add) {
+    group old = ((const group *)to)[i];
+    for (int k = 0; k < N; k++)
+      g.v[k] = from_float<T>(to_float(old.v[k]) + to_float(g.v[k]));
+  }
+  ((group *)to)[i] = g;
+}
+
+template <class T, int N> __global__ void add_rows(lls_cuda_add a)
+{
+  size_t first = (size_t)blockIdx.x * a.columns;
+  copy_row<T, N>((const T *)a.x + first, a.columns, true, (T *)a.y + first);
+}
+
+template <class T, int N> static int launch_add(cudaStream_t s, const lls_cuda_add *a)
+{
+  uint32_t n = a->columns / N;
+  unsigned threads = threads_for(n);
+  return launch(s, add_rows<T, N>, row_pieces(a->n_rows, n, threads), threads, 0, *a);
+}
+
+extern "C" int lls_cuda_run_add(cudaStream_t s, enum lls_dtype numbers,
+                                const struct lls_cuda_add *a)
+{
+  if (a->n_rows == 0)
+    return 0;
+  return FOR_NUMBERS(numbers, a->columns, launch_add, s, a);
+}
+
+template <class T, int N>
+__global__ void embed_rows(const lls_cuda_step *step, lls_cuda_embed a)
+{
+  int32_t entry =
+      a.by_position ? step->positions[blockIdx.x] + a.offset : step->tokens[blockIdx.x];
+  copy_row<T, N>((const T *)a.table + (size_t)entry * a.columns, a.columns,
+                 a.by_position != 0, (T *)a.x + (size_t)blockIdx.x * a.columns);
+}
+
+template <class T, int N>
+static int launch_embed(cudaStream_t s, const lls_cuda_step *step,
+                        const lls_cuda_embed *a)
+{
+  uint32_t n = a->columns / N;
+  unsigned threads = threads_for(n);
+  return launch(s, embed_rows<T, N>, row_pieces(a->n_rows, n, threads), threads, 0, step,
+                *a);
+}
+
+extern "C" int lls_cuda_run_embed(cudaStream_t s, enum lls_dtype numbers,
+                                  const struct lls_cuda_step *step,
+                                  const struct lls_cuda_embed *a)
+{
+  if (a->n_rows == 0)
+    return 0;
+  return FOR_NUMBERS(numbers, a->columns, launch_embed, s, step, a);
+}
+
+template <class T, int N> __global__ void gather_rows(lls_cuda_gather a)
+{
+  copy_row<T, N>((const T *)a.x + (size_t)a.rows[blockIdx.x] * a.columns, a.columns,
+                 false, (T *)a.y + (size_t)blockIdx.x * a.columns);
+}
+
+template <class T, int N>
+static int launch_gather(cudaStream_t s, const lls_cuda_gather *a)
+{
+  uint32_t n = a->columns / N;
+  unsigned threads = threads_for(n);
+  return launch(s, gather_rows<T, N>, row_pieces(a->n_rows, n, threads), threads, 0, *a);
+}
+
+extern "C" int lls_cuda_run_gather(cudaStream_t s, enum lls_dtype numbers,
+                                   const struct lls_cuda_gather *a)
+{
+  if (a->n_rows == 0)
+    return 0;
+  return FOR_NUMBERS(numbers, a->columns, launch_gather, s, a);
+}

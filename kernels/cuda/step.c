@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A step's inputs, laid out for one copy, and the step's end.
+ *
+ *   [step][plan][rows of two gathers] at fixed places, which graphs hold addresses of
+ *   [tokens][positions][...][entries][items, merges] wherever they come, found from those
+ */
+#include "kernels/cuda/ops.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MAX_GRAPH_ROWS 256
+
+static size_t aligned(size_t bytes)
+{
+  return (bytes + 15) & ~(size_t)15;
+}
+
+static size_t gather_bytes(const struct lls_cuda_device *d)
+{
+  return (d->options.max_rows + LLS_CUDA_MOST_PADDING) * sizeof(uint32_t);
+}
+
+static size_t bytes_wanted(const struct lls_cuda_device *d,
+                           const struct lls_device_step *s)
+{
+  size_t rows = lls_cuda_padded(s->n_rows), entries = 0;
+  for (uint32_t i = 0; i < s->n_sequences; i++)
+    entries += (size_t)s->sequences[i].table->k_count + s->sequences[i].table->v_count;
+  return aligned(sizeof(struct lls_cuda_step)) + aligned(sizeof(struct lls_cuda_plan)) +
+         2 * aligned(gather_bytes(d)) + 5 * aligned(rows * sizeof(uint64_t)) +
+         aligned(s->n_sequences * sizeof(struct lls_cuda_sequence)) +
+         aligned(entries * sizeof(struct lls_block_entry)) +
+         lls_cuda_plan_bytes(d, s->n_rows);
+}
+
+/* ---- tables -------------------------------------------------------------------------
+ */
+
+/* Are entries whole blocks in order, so that a token's is found by a division? */
+static bool is_whole(const struct lls_block_entry *list, uint32_t n,
+                     uint32_t block_tokens)
+{
+  bool whole = true;
+  for (uint32_t i = 0; i < n; i++)
+    whole &=
+        list[i].first_token == i * block_tokens && list[i].direction == LLS_LEFT_TO_RIGHT;
+  return whole;
+}
+
+/* The entry of a list that holds a token; the list covers it. */
+static const struct lls_block_entry *entry_of(const struct lls_block_entry *list,
+                                              uint32_t n, uint32_t token)
+{
+  uint32_t low = 0, high = n;
+  while (high - low > 1) {
+    uint32_t middle = low + (high - low) / 2;
+    if (list[middle].first_token <= token)
+      low = middle;
+    else
+      high = middle;
+  }
+  return list + low;
+}
+
+/* Where the rows of a sequence go, in elements from the pool's beginning. */
+static void place_rows(const struct lls_pool_shape *p, const struct lls_step_sequence *s,
+                       const struct lls_block_entry *list, uint32_t n, uint64_t *at)
+{
+  uint64_t unit = (uint64_t)p->layers * p->kv_heads * p->block_tokens * p->head_dim;
+  uint32_t token = s->context;
+  const struct lls_block_entry *e = entry_of(list, n, token);
+  for (uint32_t row = s->first_row; row < s->first_row + s->n_rows; row++, token++) {
+    while (token >= e->first_token + e->count)
+      e++;
+    uint32_t index = token - e->first_token;
+    uint32_t slot =
+        e->direction == LLS_LEFT_TO_RIGHT ? index : p->block_tokens - 1 - index;
+    at[row] = e->block * unit + (uint64_t)slot * p->head_dim;
+  }
+}
+
+static void lay_out_tables(struct lls_cuda_device *d, struct lls_cuda_step *out)
+{
+  const struct lls_device_step *s = d->step;
+  const struct lls_pool_shape *p = &d->pool->shape;
+  size_t rows = s->n_rows * sizeof(uint64_t), n_entries = 0, used = 0;
+  uint64_t *k_at = lls_cuda_inputs_take(&d->inputs, rows, &out->k_at);
+  uint64_t *v_at = lls_cuda_inputs_take(&d->inputs, rows, &out->v_at);
+  struct lls_cuda_sequence *sequences = lls_cuda_inputs_take(
+      &d->inputs, s->n_sequences * sizeof *sequences, &out->sequences);
+  for (uint32_t i = 0; i < s->n_sequences; i++)
+    n_entries += (size_t)s->sequences[i].table->k_count + s->sequences[i].table->v_count;
+  struct lls_block_entry *entries =
+      lls_cuda_inputs_take(&d->inputs, n_entries * sizeof *entries, &out->entries);
+  for (uint32_t i = 0; i < s->n_sequences; i++) {
+    const struct lls_step_sequence *from = &s->sequences[i];
+    const struct lls_block_table *t = from->table;
+    sequences[i] = (struct lls_cuda_sequence){
+        .first_row = from->first_row,
+        .n_rows = from->n_rows,
+        .context = from->context,
+        .k_first = (uint32_t)used,
+        .k_count = t->k_count,
+        .v_first = (uint32_t)used + t->k_count,
+        .v_count = t->v_count,
+        .k_whole = is_whole(t->k, t->k_count, p->block_tokens),
+        .v_whole = is_whole(t->v, t->v_count, p->block_tokens),
+    };
+    memcpy(entries + used, t->k, t->k_count * sizeof *entries);
+    memcpy(entries + used + t->k_count, t->v, t->v_count * sizeof *entries);
+    used += (size_t)t->k_count + t->v_count;
+    place_rows(p, from, t->k, t->k_count, k_at);
+    place_rows(p, from, t->v, t->v_count, v_at);
+  }
+}
+
+/* ---- rows ---------------------------------------------------------------------------
+ */
+
+/* n numbers, or zeros where a step has none, and zeros for the padding. */
+static void take_rows(struct lls_cuda_device *d, const void *from, void *device_at)
+{
+  uint32_t n = d->step->n_rows, padded = lls_cuda_padded(n);
+  int32_t *to = lls_cuda_inputs_take(&d->inputs, padded * sizeof *to, device_at);
+  memset(to, 0, padded * sizeof *to);
+  if (from != NULL)
+    memcpy(to, from, n * sizeof *to);
+}
+
+static void take_fixed(struct lls_cuda_device *d)
+{
+  d->n_gathers = 0;
+  for (int i = 0; i < 2; i++)
+    d->gather_rows[i] =
+        lls_cuda_inputs_take(&d->inputs, gather_bytes(d), &d->gather_at[i]);
+}
+
+const uint32_t *lls_cuda_step_rows(struct lls_cuda_device *d, const uint32_t *rows,
+                                   uint32_t n)
+{
+  for (uint32_t i = 0; i < d->n_gathers; i++)
+    if (memcmp(d->gather_rows[i], rows, n * sizeof *rows) == 0)
+      return d->gather_at[i];
+  if (d->n_gathers == 2 || n > d->options.max_rows) {
+    lls_cuda_step_fail(d, -ENOTSUP,
+                       "a gather of %u rows: at most %u, of two kinds a step", n,
+                       d->options.max_rows);
+    return NULL;
+  }
+  uint32_t *to = d->gather_rows[d->n_gathers];
+  memset(to, 0, gather_bytes(d));
+  memcpy(to, rows, n * sizeof *rows);
+  d->inputs.sent = 0; /* if it was sent without them, it goes again */
+  return d->gather_at[d->n_gathers++];
+}
+
+/* ---- begin and end ------------------------------------------------------------------
+ */
+
+static bool is_decode(const struct lls_device_step *s)
+{
+  return s->n_rows == s->n_sequences && s->n_rows <= MAX_GRAPH_ROWS;
+}
+
+static int lay_out(struct lls_cuda_device *d)
+{
+  const char *before = d->inputs.device;
+  int rc = lls_cuda_inputs_begin(&d->inputs, bytes_wanted(d, d->step));
+  if (rc < 0)
+    return rc;
+  if (d->inputs.device != before)
+    lls_cuda_ops_forget(d);
+  struct lls_cuda_step *step =
+      lls_cuda_inputs_take(&d->inputs, sizeof *step, &d->step_at);
+  struct lls_cuda_plan *plan =
+      lls_cuda_inputs_take(&d->inputs, sizeof *plan, &d->plan_at);
+  *plan = (struct lls_cuda_plan){0};
+  take_fixed(d);
+  step->n_rows = d->step->n_rows;
+  step->n_sequences = d->step->n_sequences;
+  take_rows(d, d->step->tokens, &step->tokens);
+  take_rows(d, d->step->positions, &step->positions);
+  take_rows(d, d->step->sequence, &step->row_sequence);
+  if (d->pool != NULL)
+    lay_out_tables(d, step);
+  return 0;
+}
+
+int lls_cuda_step_begin(struct lls_device *device, struct lls_pool *pool,
+                        const struct lls_device_step *step)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  if (step->n_rows > d->options.max_rows)
+    return -EINVAL;
+  d->pool = pool;
+  d->step = step;
+  d->status = 0;
+  d->n_results = 0;
+  d->rope = (struct lls_rope_shape){0};
+  d->plan = (struct lls_cuda_shared_out){0};
+  lls_cuda_ops_begin(d, is_decode(step));
+  return lay_out(d);
+}
+
+/* Waits for this step and for the copies beside it, and for nothing else. */
+int lls_cuda_step_end(struct lls_device *device, struct lls_error *err)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  lls_cuda_ops_flush(d);
+  int rc = cudaEventRecord(d->step_done, d->stream);
+  if (rc == cudaSuccess)
+    rc = cudaEventSynchronize(d->step_done);
+  if (rc == cudaSuccess && d->copies_given)
+    rc = cudaEventSynchronize(d->copies_done);
+  d->copies_given = false;
+  if (rc == cudaSuccess)
+    rc = cudaGetLastError();
+  if (lls_cuda_step_check(d, rc, "the step"))
+    lls_cuda_sample_finish(d);
+  d->pool = NULL;
+  d->step = NULL;
+  if (d->status != 0)
+    lls_fail(err, d->status, "%s", d->error.text);
+  return d->status;
+}

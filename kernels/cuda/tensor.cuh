@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensor cores and asynchronous copies by the instructions that sm_80 has and all later
+ * ones keep: mma.sync, ldmatrix, cp.async (PTX ISA 8, sections 9.7.14.5 and 9.7.9.25).
+ * Without nvcc the same functions are the emulator's, which carries out what the manual
+ * says of each lane's registers; the lines of assembly here are all that it can't check.
+ *
+ * Fragments of m16n8k16, lane = 4 g + t: A has rows g, g+8 and columns 2t, 2t+1, 2t+8,
+ * 2t+9 in the order (g, 2t), (g+8, 2t), (g, 2t+8), (g+8, 2t+8); B has rows 2t.. and
+ * 2t+8.. of column g; C and D have (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1).
+ */
+#ifndef LLS_CUDA_TENSOR_CUH
+#define LLS_CUDA_TENSOR_CUH
+
+#include "kernels/cuda/number.cuh"
+
+#ifdef __CUDACC__
+
+static __device__ __forceinline__ uint32_t shared_address(const void *p)
+{
+  return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+/* Four 8x8 matrices; lane 8 j + i gives the address of row i of matrix j. */
+static __device__ __forceinline__ void ldmatrix(uint32_t (&r)[4], shared<bf16> row)
+{
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
+/* Likewise, each matrix transposed. */
+static __device__ __forceinline__ void ldmatrix_trans(uint32_t (&r)[4], shared<bf16> row)
+{
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
+/* d += a b */
+static __device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4],
+                                           uint32_t b0, uint32_t b1)
+{
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* 16 bytes, zeros where there is nothing; from is not read then. */
+static __device__ __forceinline__ void copy_async(shared<bf16> to, const void *from,
+                                                  bool there)
+{
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(shared_address(to)), "l"(from), "r"(there ? 16 : 0)
+               : "memory");
+}
+
+static __device__ __forceinline__ void copy_async_commit()
+{
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Until all copies that this thread committed are there; others need a barrier too. */
+static __device__ __forceinline__ void copy_async_wait()
+{
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+#else
+
+#include "tensor.h"
+
+static inline void ldmatrix(uint32_t (&r)[4], shared<bf16> row)
+{
+  simt::ldmatrix(r, row.place(), false, {__FILE__, __LINE__});
+}
+
+static inline void ldmatrix_trans(uint32_t (&r)[4], shared<bf16> row)
+{
+  simt::ldmatrix(r, row.place(), true, {__FILE__, __LINE__});
+}
+
+static inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+  simt::mma_bf16(d, a, b0, b1, {__FILE__, __LINE__});
+}
+
+static inline void copy_async(shared<bf16> to, const void *from, bool there)
+{
+  simt::async_copy(to.place(), there ? from : nullptr, 16);
+}
+
+static inline void copy_async_commit()
+{
+  simt::async_commit();
+}
+
+static inline void copy_async_wait()
+{
+  simt::async_wait(0);
+}
+
+#endif
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operations of the vtable: what is wrong with a call is found here, the rest is
+ * written down (ops.h). */
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/ops.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* An id from outside would be read from anywhere: refuse the step. */
+static bool in_table(struct lls_cuda_device *d, const struct lls_cuda_table *table,
+                     const int32_t *ids, int32_t offset)
+{
+  for (uint32_t i = 0; i < d->step->n_rows; i++) {
+    int64_t id = (int64_t)ids[i] + offset;
+    if ((uint64_t)id >= table->rows) {
+      lls_cuda_step_fail(d, -EINVAL, "row %u wants entry %lld of a table of %zu", i,
+                         (long long)id, table->rows);
+      return false;
+    }
+  }
+  return true;
+}
+
+static void add_embed(struct lls_cuda_device *d, const struct lls_cuda_table *table,
+                      bool by_position, int32_t offset, void *x)
+{
+  const int32_t *ids = by_position ? d->step->positions : d->step->tokens;
+  if (d->step->n_rows == 0 || !in_table(d, table, ids, offset))
+    return;
+  struct lls_cuda_embed *a = &lls_cuda_op_add(d, LLS_CUDA_EMBED)->embed;
+  a->n_rows = lls_cuda_padded(d->step->n_rows);
+  a->columns = (uint32_t)table->columns;
+  a->by_position = by_position;
+  a->offset = offset;
+  a->table = table->data;
+  a->x = x;
+}
+
+static void embed(struct lls_device *device, const void *table, void *x)
+{
+  add_embed(lls_cuda(device), table, false, 0, x);
+}
+
+static void embed_positions(struct lls_device *device, const void *table, int32_t offset,
+                            void *x)
+{
+  add_embed(lls_cuda(device), table, true, offset, x);
+}
+
+static void norm(struct lls_device *device, enum lls_norm_kind kind, const void *x,
+                 const float *weight, const float *bias, float epsilon, uint32_t n_rows,
+                 uint32_t columns, void *y)
+{
+  struct lls_cuda_norm *a = &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_NORM)->norm;
+  a->kind = kind;
+  a->n_rows = lls_cuda_padded(n_rows);
+  a->columns = columns;
+  a->epsilon = epsilon;
+  a->weight = weight;
+  a->bias = bias;
+  a->x = x;
+  a->y = y;
+}
+
+static struct lls_cuda_linear *add_linear(struct lls_device *device,
+                                          const struct lls_weight *weight, const void *x,
+                                          uint32_t n_rows, void *y)
+{
+  struct lls_cuda_linear *a = &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_LINEAR)->linear;
+  a->weight = weight;
+  a->x = x;
+  a->y = y;
+  a->n_rows = lls_cuda_padded(n_rows);
+  return a;
+}
+
+static void linear(struct lls_device *device, const struct lls_weight *weight,
+                   const void *x, uint32_t n_rows, enum lls_linear_store store, void *y)
+{
+  add_linear(device, weight, x, n_rows, y)->add = store == LLS_STORE_ADD;
+}
+
+static void logits(struct lls_device *device, const struct lls_weight *weight,
+                   const void *x, uint32_t n_rows, float *y)
+{
+  add_linear(device, weight, x, n_rows, y)->f32 = 1;
+}
+
+/* The linear layer before gives x and can do it on the way. */
+static bool relu_on_the_way(struct lls_cuda_device *d, const void *x, uint32_t n_rows,
+                            uint32_t columns)
+{
+  struct lls_cuda_op *last = lls_cuda_op_last(d);
+  if (last == NULL || last->kind != LLS_CUDA_LINEAR || last->linear.y != x ||
+      last->linear.add || last->linear.f32 || last->linear.n_rows != n_rows ||
+      last->linear.weight->rows != columns)
+    return false;
+  last->linear.relu = 1;
+  return true;
+}
+
+static void activate(struct lls_device *device, enum lls_activation kind, void *x,
+                     uint32_t n_rows, uint32_t columns)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  n_rows = lls_cuda_padded(n_rows);
+  if (kind == LLS_ACT_RELU && relu_on_the_way(d, x, n_rows, columns))
+    return;
+  struct lls_cuda_activate *a = &lls_cuda_op_add(d, LLS_CUDA_ACTIVATE)->activate;
+  a->kind = kind;
+  a->n_rows = n_rows;
+  a->columns = columns;
+  a->x = x;
+  a->y = x;
+}
+
+static void gated(struct lls_device *device, enum lls_activation kind, const void *x,
+                  uint32_t n_rows, uint32_t columns, void *y)
+{
+  struct lls_cuda_activate *a =
+      &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_ACTIVATE)->activate;
+  a->kind = kind;
+  a->n_rows = lls_cuda_padded(n_rows);
+  a->columns = columns;
+  a->gated = 1;
+  a->x = x;
+  a->y = y;
+}
+
+static void add(struct lls_device *device, const void *x, uint32_t n_rows,
+                uint32_t columns, void *y)
+{
+  struct lls_cuda_add *a = &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_ADD)->add;
+  a->n_rows = lls_cuda_padded(n_rows);
+  a->columns = columns;
+  a->x = x;
+  a->y = y;
+}
+
+/* ---- attention ----------------------------------------------------------------------
+ */
+
+static struct lls_cuda_op *add_rope_write(struct lls_cuda_device *d,
+                                          const struct lls_attention_shape *shape,
+                                          const void *qkv)
+{
+  struct lls_cuda_op *op = lls_cuda_op_add(d, LLS_CUDA_ROPE_WRITE);
+  struct lls_cuda_rope_write *a = &op->rope_write;
+  op->pool = d->pool;
+  a->n_rows = lls_cuda_padded(d->step->n_rows);
+  a->heads = shape->heads;
+  a->kv_heads = shape->kv_heads;
+  a->head_dim = shape->head_dim;
+  a->angles = d->angles;
+  a->qkv = (void *)qkv; /* written by rope only */
+  return op;
+}
+
+static bool same_rope(const struct lls_rope_shape *a, const struct lls_rope_shape *b)
+{
+  return a->inverse_frequency == b->inverse_frequency &&
+         a->rotary_dims == b->rotary_dims && a->attention_factor == b->attention_factor;
+}
+
+static void rope(struct lls_device *device, const struct lls_attention_shape *shape,
+                 const struct lls_rope_shape *rope_shape, void *qkv)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  if (rope_shape->rotary_dims > LLS_CUDA_ROTARY_MAX ||
+      rope_shape->rotary_dims > shape->head_dim) {
+    lls_cuda_step_fail(d, -EINVAL, "rope over %u of %u dims; at most %u are supported",
+                       rope_shape->rotary_dims, shape->head_dim, LLS_CUDA_ROTARY_MAX);
+    return;
+  }
+  struct lls_cuda_op *op = add_rope_write(d, shape, qkv);
+  op->rope_write.pairs = rope_shape->rotary_dims / 2;
+  op->make_angles = !same_rope(&d->rope, rope_shape);
+  op->inverse_frequency = rope_shape->inverse_frequency;
+  op->attention_factor = rope_shape->attention_factor;
+  d->rope = *rope_shape;
+}
+
+/* The cache holds the shape that the pool was made for, and no other. */
+static bool check_shape(struct lls_cuda_device *d, const struct lls_attention_shape *s,
+                        uint32_t layer)
+{
+  if (d->pool == NULL) {
+    lls_cuda_step_fail(d, -EINVAL, "the step has no cache");
+    return false;
+  }
+  const struct lls_pool_shape *p = &d->pool->shape;
+  if (s->kv_heads != p->kv_heads || s->head_dim != p->head_dim || layer >= p->layers)
+    lls_cuda_step_fail(d, -EINVAL, "the cache was made for another shape");
+  else if (s->head_dim > 256 || s->heads % s->kv_heads != 0)
+    lls_cuda_step_fail(d, -ENOTSUP, "attention of %u heads over %u of %u dims", s->heads,
+                       s->kv_heads, s->head_dim);
+  return d->status == 0;
+}
+
+static void cache_write(struct lls_device *device,
+                        const struct lls_attention_shape *shape, uint32_t layer,
+                        const void *qkv)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  if (!check_shape(d, shape, layer))
+    return;
+  struct lls_cuda_op *op = lls_cuda_op_last(d);
+  if (op == NULL || op->kind != LLS_CUDA_ROPE_WRITE || op->rope_write.write ||
+      op->rope_write.qkv != qkv || op->rope_write.heads != shape->heads)
+    op = add_rope_write(d, shape, qkv);
+  op->rope_write.write = 1;
+  op->rope_write.layer = layer;
+}
+
+static void attention(struct lls_device *device, const struct lls_attention_shape *shape,
+                      uint32_t layer, const void *qkv, void *out)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  if (!check_shape(d, shape, layer) || d->step->n_rows == 0)
+    return;
+  struct lls_cuda_attention a;
+  memset(&a, 0, sizeof a);
+  a.n_rows = lls_cuda_padded(d->step->n_rows);
+  a.heads = shape->heads;
+  a.kv_heads = shape->kv_heads;
+  a.head_dim = shape->head_dim;
+  a.window = shape->window;
+  a.layer = layer;
+  a.scale = shape->scale;
+  a.qkv = qkv;
+  a.out = out;
+  lls_cuda_plan_attention(d, &a);
+  struct lls_cuda_op *op = lls_cuda_op_add(d, LLS_CUDA_ATTENTION);
+  op->pool = d->pool;
+  op->attention = a;
+}
+
+static void gather(struct lls_device *device, const void *x, const uint32_t *rows,
+                   uint32_t n_rows, uint32_t columns, void *y)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  const uint32_t *at = lls_cuda_step_rows(d, rows, n_rows);
+  if (at == NULL || n_rows == 0)
+    return;
+  struct lls_cuda_gather *a = &lls_cuda_op_add(d, LLS_CUDA_GATHER)->gather;
+  a->n_rows = lls_cuda_padded(n_rows);
+  a->columns = columns;
+  a->rows = at;
+  a->x = x;
+  a->y = y;
+}
+
+const struct lls_device_ops lls_cuda_vtable = {
+    .name = "cuda",
+    .destroy = lls_cuda_destroy,
+    .describe = lls_cuda_describe,
+    .memory = lls_cuda_memory,
+    .alloc = lls_cuda_alloc,
+    .release = lls_cuda_release,
+    .weight_create = lls_cuda_weight_create,
+    .weight_destroy = lls_cuda_weight_destroy,
+    .weight_bytes = lls_cuda_weight_bytes,
+    .vector_create = lls_cuda_vector_create,
+    .table_create = lls_cuda_table_create,
+    .table_destroy = lls_cuda_table_destroy,
+    .pool_create = lls_cuda_pool_create,
+    .pool_destroy = lls_cuda_pool_destroy,
+    .pool_copy = lls_cuda_pool_copy,
+    .step_begin = lls_cuda_step_begin,
+    .step_end = lls_cuda_step_end,
+    .embed = embed,
+    .embed_positions = embed_positions,
+    .norm = norm,
+    .linear = linear,
+    .logits = logits,
+    .activate = activate,
+    .gated = gated,
+    .add = add,
+    .rope = rope,
+    .cache_write = cache_write,
+    .attention = attention,
+    .gather = gather,
+    .sample = lls_cuda_sample,
+    .download = lls_cuda_download,
+};

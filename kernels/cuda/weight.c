@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Weights to the device: rows are copied from the mapped file to one of two pinned
+ * buffers while the other is on its way, and become the activations' numbers there.
+ * cuBLAS takes a row-major (outputs, inputs) matrix as it is, so nothing is rearranged.
+ *
+ * f16 models are kept in bf16 (three bits less of fraction): their activations can exceed
+ * what f16 holds, and one type serves all kernels.
+ */
+#include "kernels/cuda/cuda.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Numbers on their way to consecutive places of one array. */
+struct load {
+  struct lls_cuda_device *device;
+  enum lls_dtype to;
+  char *target;
+  size_t written;      /* numbers that are on their way or there */
+  enum lls_dtype type; /* of what is in the staging buffer */
+  size_t staged;       /* numbers in it */
+  int rc;              /* first cudaError_t */
+};
+
+static bool good(struct load *l, int rc)
+{
+  if (l->rc == 0)
+    l->rc = rc;
+  return l->rc == 0;
+}
+
+/* Sends what is staged. */
+static void flush(struct load *l)
+{
+  struct lls_cuda_device *d = l->device;
+  unsigned turn = d->staging_turn;
+  char *to = l->target + l->written * lls_dtype_bytes(l->to);
+  bool convert = l->type != l->to;
+  char *first = convert ? d->unconverted[turn] : to;
+  if (l->staged == 0 || l->rc != 0)
+    return;
+  good(l, cudaMemcpyAsync(first, d->staging[turn], l->staged * lls_dtype_bytes(l->type),
+                          cudaMemcpyHostToDevice, d->stream));
+  good(l, cudaEventRecord(d->staging_sent[turn], d->stream));
+  if (convert)
+    good(l, lls_cuda_run_convert(d->stream, l->type, first, l->to, to, l->staged));
+  l->written += l->staged;
+  l->staged = 0;
+  d->staging_turn ^= 1;
+  good(l, cudaEventSynchronize(d->staging_sent[d->staging_turn]));
+}
+
+static void load_run(struct load *l, const char *data, enum lls_dtype type, size_t n)
+{
+  size_t number = lls_dtype_bytes(type);
+  if (type != l->type)
+    flush(l);
+  l->type = type;
+  for (size_t done = 0, part; done < n && l->rc == 0; done += part) {
+    size_t room = LLS_CUDA_STAGING / number - l->staged;
+    part = n - done < room ? n - done : room;
+    memcpy(l->device->staging[l->device->staging_turn] + l->staged * number,
+           data + done * number, part * number);
+    l->staged += part;
+    if (part == room)
+      flush(l);
+  }
+}
+
+static void load_view(struct load *l, const struct lls_tensor_view *v)
+{
+  if (v->data == NULL) {
+    flush(l);
+    char *to = l->target + l->written * lls_dtype_bytes(l->to);
+    size_t n = v->rows * v->columns;
+    good(l, lls_cuda_run_fill(l->device->stream, v->seed, l->to, to, n));
+    l->written += n;
+    return;
+  }
+  size_t stride = v->row_stride * lls_dtype_bytes(v->dtype);
+  for (size_t row = 0; row < v->rows; row++)
+    load_run(l, (const char *)v->data + row * stride, v->dtype, v->columns);
+}
+
+static void load_zeros(struct load *l, size_t n)
+{
+  flush(l);
+  good(l, cudaMemsetAsync(l->target + l->written * lls_dtype_bytes(l->to), 0,
+                          n * lls_dtype_bytes(l->to), l->device->stream));
+  l->written += n;
+}
+
+/* The views may go once this is over. */
+static int load_end(struct load *l, struct lls_error *err)
+{
+  flush(l);
+  good(l, cudaStreamSynchronize(l->device->stream));
+  return lls_cuda_check(l->rc, err, "loading weights");
+}
+
+/* ---- linear layers ------------------------------------------------------------------
+ */
+
+static int check_parts(const struct lls_tensor_view *parts,
+                       const struct lls_tensor_view *biases, size_t n_parts,
+                       struct lls_error *err)
+{
+  if (n_parts == 0)
+    return lls_fail(err, -EINVAL, "a weight has no parts");
+  for (size_t i = 0; i < n_parts; i++) {
+    if (parts[i].rows == 0 || parts[i].columns == 0)
+      return lls_fail(err, -EINVAL, "part %zu of a weight is empty", i);
+    if (parts[i].columns != parts[0].columns)
+      return lls_fail(err, -EINVAL,
+                      "part %zu of a weight has %zu inputs, the first has %zu", i,
+                      parts[i].columns, parts[0].columns);
+    if (biases != NULL && biases[i].rows != 0 && biases[i].columns != parts[i].rows)
+      return lls_fail(err, -EINVAL, "a weight of %zu outputs has a bias of %zu",
+                      parts[i].rows, biases[i].columns);
+  }
+  return 0;
+}
+
+static int allocate(const struct lls_cuda_device *d, struct lls_weight *w, bool bias)
+{
+  size_t number = lls_dtype_bytes(lls_cuda_numbers(d));
+  void *data[3] = {NULL, NULL, NULL};
+  w->bytes = w->rows * w->columns * number;
+  int rc = lls_cuda_malloc(w->bytes, &data[0]);
+  if (rc == 0 && bias)
+    rc = lls_cuda_malloc(w->rows * number, &data[1]);
+  if (rc == 0 && bias)
+    rc = lls_cuda_malloc(w->rows * sizeof(float), &data[2]);
+  w->data = data[0];
+  w->bias = data[1];
+  w->bias_f32 = data[2];
+  return rc;
+}
+
+static int load_bias(struct lls_cuda_device *d, enum lls_dtype to, void *target,
+                     const struct lls_tensor_view *parts,
+                     const struct lls_tensor_view *biases, size_t n,
+                     struct lls_error *err)
+{
+  struct load l = {.device = d, .to = to, .target = target};
+  for (size_t i = 0; i < n; i++) {
+    if (biases[i].rows == 0)
+      load_zeros(&l, parts[i].rows);
+    else
+      load_view(&l, &biases[i]);
+  }
+  return load_end(&l, err);
+}
+
+static int load_matrix(struct lls_cuda_device *d, struct lls_weight *w,
+                       const struct lls_tensor_view *parts, size_t n,
+                       struct lls_error *err)
+{
+  struct load l = {.device = d, .to = lls_cuda_numbers(d), .target = w->data};
+  for (size_t i = 0; i < n; i++)
+    load_view(&l, &parts[i]);
+  return load_end(&l, err);
+}
+
+int lls_cuda_weight_create(struct lls_device *device, const struct lls_tensor_view *parts,
+                           const struct lls_tensor_view *biases, size_t n_parts,
+                           enum lls_weight_format format, struct lls_weight **out,
+                           struct lls_error *err)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  int rc = check_parts(parts, biases, n_parts, err);
+  if (rc == 0 && format == LLS_WEIGHTS_INT8)
+    rc = lls_fail(err, -ENOTSUP, "the CUDA device has no int8 weights: use bf16 or auto");
+  if (rc < 0)
+    return rc;
+  struct lls_weight *w = calloc(1, sizeof *w);
+  if (w == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for a weight");
+  w->columns = parts[0].columns;
+  for (size_t i = 0; i < n_parts; i++)
+    w->rows += parts[i].rows;
+  rc = allocate(d, w, biases != NULL);
+  if (rc < 0)
+    lls_fail(err, rc, "no memory on the GPU for a weight of %zu x %zu (%zu MiB)", w->rows,
+             w->columns, w->bytes >> 20);
+  if (rc == 0)
+    rc = load_matrix(d, w, parts, n_parts, err);
+  if (rc == 0 && biases != NULL)
+    rc = load_bias(d, lls_cuda_numbers(d), w->bias, parts, biases, n_parts, err);
+  if (rc == 0 && biases != NULL)
+    rc = load_bias(d, LLS_F32, w->bias_f32, parts, biases, n_parts, err);
+  if (rc < 0) {
+    lls_cuda_weight_destroy(device, w);
+    return rc;
+  }
+  *out = w;
+  return 0;
+}
+
+void lls_cuda_weight_destroy(struct lls_device *device, struct lls_weight *w)
+{
+  (void)device;
+  if (w == NULL)
+    return;
+  cudaFree(w->data);
+  cudaFree(w->bias);
+  cudaFree(w->bias_f32);
+  free(w);
+}
+
+size_t lls_cuda_weight_bytes(const struct lls_weight *w)
+{
+  return w->bytes;
+}
+
+/* ---- vectors and tables -------------------------------------------------------------
+ */
+
+int lls_cuda_vector_create(struct lls_device *device, const struct lls_tensor_view *view,
+                           float **out, struct lls_error *err)
+{
+  void *data;
+  int rc = lls_cuda_malloc(view->columns * sizeof(float), &data);
+  if (rc < 0)
+    return lls_fail(err, rc, "no memory on the GPU for a vector of %zu", view->columns);
+  struct load l = {.device = lls_cuda(device), .to = LLS_F32, .target = data};
+  load_view(&l, view);
+  rc = load_end(&l, err);
+  if (rc < 0)
+    cudaFree(data);
+  else
+    *out = data;
+  return rc;
+}
+
+int lls_cuda_table_create(struct lls_device *device, const struct lls_tensor_view *view,
+                          void **out, struct lls_error *err)
+{
+  enum lls_dtype to = lls_cuda_numbers(lls_cuda(device));
+  struct lls_cuda_table *table = calloc(1, sizeof *table);
+  if (table == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for a table");
+  table->rows = view->rows;
+  table->columns = view->columns;
+  int rc =
+      lls_cuda_malloc(view->rows * view->columns * lls_dtype_bytes(to), &table->data);
+  if (rc < 0) {
+    lls_fail(err, rc, "no memory on the GPU for a table of %zu x %zu", view->rows,
+             view->columns);
+    free(table);
+    return rc;
+  }
+  struct load l = {.device = lls_cuda(device), .to = to, .target = table->data};
+  load_view(&l, view);
+  rc = load_end(&l, err);
+  if (rc < 0)
+    lls_cuda_table_destroy(device, table);
+  else
+    *out = table;
+  return rc;
+}
+
+void lls_cuda_table_destroy(struct lls_device *device, void *arg)
+{
+  (void)device;
+  struct lls_cuda_table *table = arg;
+  if (table == NULL)
+    return;
+  cudaFree(table->data);
+  free(table);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA device beside the CPU's: the same operation on the same fresh numbers, once
+ * through the emulator (t/simt) and once on a GPU, if device_cuda.so is built and finds
+ * one; a test says so where it does not.
+ *
+ * Numbers come to a device as a table that embed looks rows up in, and go back by
+ * download: the vtable has no other way in.
+ */
+#ifndef LLS_KERNEL_PAIR_H
+#define LLS_KERNEL_PAIR_H
+
+#include "t/kernel/fixture.h"
+
+#include "core/engine/devices.h"
+#include "kernels/cpu/number.h"
+
+#define PAIR_ROWS 256 /* of a step */
+
+struct pair {
+  struct lls_device *cpu, *cuda;
+  enum lls_dtype numbers; /* the CUDA device's activations; the CPU's are f32 */
+  bool on_gpu;
+};
+
+extern const struct lls_device_module lls_device_module; /* the emulated one */
+
+static inline struct lls_device_options pair_options(enum lls_dtype numbers,
+                                                     uint32_t max_columns)
+{
+  return (struct lls_device_options){
+      .threads = 1,
+      .max_rows = PAIR_ROWS,
+      .max_columns = max_columns,
+      .max_sequences = PAIR_ROWS,
+      .numbers = numbers,
+  };
+}
+
+/* Calls a test with the emulated device, then with a GPU's. */
+static inline void each_pair(enum lls_dtype numbers, uint32_t max_columns,
+                             void (*test)(const struct pair *))
+{
+  const struct lls_device_options options = pair_options(numbers, max_columns);
+  struct lls_error err = {""};
+  for (int gpu = 0; gpu < 2; gpu++) {
+    struct pair p = {.numbers = numbers, .on_gpu = gpu == 1};
+    int rc = gpu ? lls_device_create(LLS_DEVICE_CUDA, &options, &p.cuda, NULL, &err)
+                 : lls_device_module.create(&options, &p.cuda, &err);
+    if (rc < 0 && gpu) {
+      print_message("# not on a GPU: %s\n", err.text);
+      return;
+    }
+    if (rc < 0 || lls_cpu_device_create(&options, &p.cpu, &err) < 0)
+      fail_msg("%s", err.text);
+    test(&p);
+    p.cuda->ops->destroy(p.cuda);
+    p.cpu->ops->destroy(p.cpu);
+  }
+}
+
+static inline void pair_end(struct lls_device *device)
+{
+  struct lls_error err = {""};
+  int rc = device->ops->step_end(device, &err);
+  if (rc != 0)
+    fail_msg("%s: %s", device->ops->name, lls_error_text(&err, rc));
+}
+
+/* A step without sequences that n rows go through. */
+static inline void pair_begin(struct lls_device *device, const int32_t *tokens, uint32_t n)
+{
+  static struct lls_device_step step;
+  step = (struct lls_device_step){.n_rows = n, .tokens = tokens, .positions = tokens};
+  assert_int_equal(device->ops->step_begin(device, NULL, &step), 0);
+}
+
+static inline struct lls_tensor_view view_of(const float *x, size_t rows, size_t columns)
+{
+  return (struct lls_tensor_view){.data = x,
+                                  .dtype = LLS_F32,
+                                  .rows = rows,
+                                  .columns = columns,
+                                  .row_stride = columns};
+}
+
+/* A buffer of the device, uninitialised; release(DEVICE) it. */
+static inline void *pair_buffer(struct lls_device *device, size_t rows, size_t columns)
+{
+  void *buffer;
+  size_t number = lls_dtype_bytes(device->activation_type);
+  assert_int_equal(device->ops->alloc(device, LLS_MEMORY_DEVICE,
+                                      rows * columns * number + 1, &buffer),
+                   0);
+  return buffer;
+}
+
+static inline void pair_release(struct lls_device *device, void *buffer)
+{
+  device->ops->release(device, LLS_MEMORY_DEVICE, buffer);
+}
+
+/* The same with rows in it. */
+static inline void *pair_put(struct lls_device *device, const float *x, uint32_t n,
+                             uint32_t columns)
+{
+  void *table, *buffer = pair_buffer(device, n, columns);
+  int32_t ids[PAIR_ROWS];
+  const struct lls_tensor_view view = view_of(x, n, columns);
+  assert_int_equal(device->ops->table_create(device, &view, &table, NULL), 0);
+  for (uint32_t i = 0; i < n; i++)
+    ids[i] = (int32_t)i;
+  pair_begin(device, ids, n);
+  device->ops->embed(device, table, buffer);
+  pair_end(device);
+  device->ops->table_destroy(device, table);
+  return buffer;
+}
+
+/* n activations as f32; between step_begin and step_end. */
+static inline void pair_get(struct lls_device *device, const void *buffer, size_t n,
+                            float *out)
+{
+  bool bf16 = device->activation_type == LLS_BF16;
+  uint16_t *half = malloc(n * sizeof *half + 1);
+  device->ops->download(device, buffer, bf16 ? (void *)half : (void *)out,
+                        n * (bf16 ? sizeof *half : sizeof *out));
+  for (size_t i = 0; i < n && bf16; i++)
+    out[i] = lls_bf16_to_f32(half[i]);
+  free(half);
+}
+
+/* Fresh numbers that the pair's CUDA device holds exactly. */
+static inline float *pair_random(const struct pair *p, size_t n, float (*random)(void))
+{
+  float *x = malloc(n * sizeof *x + 1);
+  for (size_t i = 0; i < n; i++) {
+    x[i] = random();
+    if (p->numbers == LLS_BF16)
+      x[i] = lls_bf16_to_f32(lls_f32_to_bf16(x[i]));
+  }
+  return x;
+}
+
+/* Rounding of a result to the device's numbers, as a part of it. */
+static inline double pair_epsilon(const struct pair *p)
+{
+  return p->numbers == LLS_BF16 ? 0x1p-8 : 4e-6;
+}
+
+/* |got - wanted| <= relative |wanted| + absolute, of each of n numbers. */
+static inline void pair_compare(const struct pair *p, const char *what, const float *got,
+                                const float *wanted, size_t n, double relative,
+                                double absolute)
+{
+  for (size_t i = 0; i < n; i++) {
+    double limit = relative * fabs((double)wanted[i]) + absolute;
+    if (!(fabs((double)got[i] - (double)wanted[i]) <= limit))
+      fail_msg("%s, %s%s: [%zu] is %.9g, on the CPU %.9g (+- %.2g)", what,
+               p->numbers == LLS_BF16 ? "bf16" : "f32", p->on_gpu ? " on a GPU" : "", i,
+               (double)got[i], (double)wanted[i], limit);
+  }
+}
+
+#endif

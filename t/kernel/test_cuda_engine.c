@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole models on the CUDA device, against their references: in f32 as closely as on the
+ * CPU, in bf16 as closely as the CPU with bf16 weights (t/unit/test_engine*.c have the same
+ * models and rules). Weights from files, every operation, chunks beside decodes, swapping
+ * to the host and back, and decode steps as graphs.
+ */
+#include "t/drive.h"
+
+#include "core/engine/devices.h"
+
+#define F32_TOLERANCE  1e-4
+#define BF16_TOLERANCE 3e-2 /* activations are bf16 too, 2e-2 on the CPU where they aren't */
+
+extern const struct lls_device_module lls_device_module; /* the emulated one */
+unsigned simt_graph_launches(void);
+
+static const struct drive_rule rules[] = {
+    {.chunk = DRIVE_MAX_TOKENS, .n_prompts = 3},
+    {.chunk = 16, .stagger = 3, .preempt = 9, .swap = true, .n_prompts = 2},
+    {.chunk = 1, .n_prompts = 2},
+};
+
+struct worst {
+  double absolute, relative;
+};
+
+static struct worst run(const char *model, const struct drive_options *options)
+{
+  struct drive_model m = {0};
+  struct worst worst = {0, 0};
+  drive_open(&m, model, options);
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    struct drive_outcome o = drive_run(&m, &rules[i]);
+    worst.absolute = fmax(worst.absolute, o.worst_absolute);
+    worst.relative = fmax(worst.relative, o.worst_relative);
+    bool close = o.gap_at_wrong < 2 * o.worst_absolute;
+    if (o.wrong_tokens > 0 && !close)
+      fail_msg("%s: %u other tokens, the best logits were %g apart", model, o.wrong_tokens,
+               o.gap_at_wrong);
+  }
+  drive_close(&m);
+  return worst;
+}
+
+typedef int (*create)(const struct lls_device_options *, struct lls_device **,
+                      struct lls_error *);
+
+static void check(const char *model, create create_device)
+{
+  struct drive_options options = {.weights = LLS_WEIGHTS_F32,
+                                  .cache_element = LLS_F32,
+                                  .create_device = create_device};
+  struct worst f32 = run(model, &options);
+  options.weights = LLS_WEIGHTS_BF16;
+  options.cache_element = LLS_BF16;
+  struct worst bf16 = run(model, &options);
+  print_message("# %s: f32 worst logit %.2g, bf16 worst row %.2g\n", model, f32.absolute,
+                bf16.relative);
+  assert_true(f32.absolute <= F32_TOLERANCE);
+  assert_true(bf16.relative <= BF16_TOLERANCE);
+}
+
+static void test_emulated(void **state)
+{
+  unsigned before = simt_graph_launches();
+  check(*state, lls_device_module.create);
+  assert_true(simt_graph_launches() > before);
+}
+
+static int create_on_gpu(const struct lls_device_options *options, struct lls_device **out,
+                         struct lls_error *err)
+{
+  return lls_device_create(LLS_DEVICE_CUDA, options, out, NULL, err);
+}
+
+static void test_on_gpu(void **state)
+{
+  const struct lls_device_options options = {
+      .max_rows = 1, .max_columns = 1, .max_sequences = 1};
+  struct lls_device *device;
+  struct lls_error err = {""};
+  if (create_on_gpu(&options, &device, &err) < 0) {
+    print_message("# not on a GPU: %s\n", err.text);
+    skip();
+  }
+  device->ops->destroy(device);
+  check(*state, create_on_gpu);
+}
+
+int main(void)
+{
+  static char llama[] = "llama", opt[] = "opt", neox[] = "neox", bf16[] = "llama-bf16";
+  const struct CMUnitTest tests[] = {
+      {"emulated llama", test_emulated, NULL, NULL, llama},
+      {"emulated opt", test_emulated, NULL, NULL, opt},
+      {"emulated neox", test_emulated, NULL, NULL, neox},
+      {"emulated llama-bf16", test_emulated, NULL, NULL, bf16},
+      {"llama on a GPU", test_on_gpu, NULL, NULL, llama},
+      {"opt on a GPU", test_on_gpu, NULL, NULL, opt},
+      {"neox on a GPU", test_on_gpu, NULL, NULL, neox},
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of blocks on the CUDA device: lists of random copies, whole blocks and slots,
+ * before a step and beside it, against the same lists on the CPU. What is in the pool is
+ * seen by attention from one row that has one token: its result is that token's V.
+ */
+#include "t/kernel/pair.h"
+
+#define DEVICE_UNITS 6
+#define HOST_UNITS   4
+#define BLOCK_TOKENS 4
+#define HEADS        2
+#define HEAD_DIM     8
+#define COLUMNS      (3 * HEADS * HEAD_DIM)
+#define SLOTS        (DEVICE_UNITS * BLOCK_TOKENS)
+
+static const struct lls_attention_shape attention = {
+    .heads = HEADS, .kv_heads = HEADS, .head_dim = HEAD_DIM, .scale = 1};
+
+/* A step of one row for each slot of the pool, K and V both there. */
+struct all_slots {
+  struct lls_block_entry entries[SLOTS];
+  struct lls_block_table tables[SLOTS];
+  struct lls_step_sequence sequences[SLOTS];
+  uint32_t row_sequence[SLOTS];
+  struct lls_device_step step;
+};
+
+/* Slot i is reached as the only token of an entry that ends there, or begins. */
+static void make_slots(struct all_slots *a)
+{
+  memset(a, 0, sizeof *a);
+  for (uint32_t i = 0; i < SLOTS; i++) {
+    uint32_t slot = i % BLOCK_TOKENS;
+    a->entries[i] = (struct lls_block_entry){.block = i / BLOCK_TOKENS, .count = BLOCK_TOKENS};
+    a->tables[i] = (struct lls_block_table){.form = LLS_FORM_KV,
+                                            .k_count = 1,
+                                            .v_count = 1,
+                                            .k = &a->entries[i],
+                                            .v = &a->entries[i]};
+    a->sequences[i] = (struct lls_step_sequence){
+        .table = &a->tables[i], .first_row = i, .n_rows = 1, .context = slot};
+    a->row_sequence[i] = i;
+  }
+  a->step = (struct lls_device_step){.n_rows = SLOTS,
+                                     .n_sequences = SLOTS,
+                                     .sequence = a->row_sequence,
+                                     .sequences = a->sequences};
+}
+
+/* Gives every slot vectors of its own. */
+static void write_all(struct lls_device *d, struct lls_pool *pool, const float *qkv)
+{
+  static struct all_slots a;
+  void *in = pair_put(d, qkv, SLOTS, COLUMNS);
+  make_slots(&a);
+  assert_int_equal(d->ops->step_begin(d, pool, &a.step), 0);
+  for (uint32_t layer = 0; layer < 2; layer++)
+    d->ops->cache_write(d, &attention, layer, in);
+  pair_end(d);
+  pair_release(d, in);
+}
+
+/* The V of every slot: a window of one token sees only that. */
+static void read_all(struct lls_device *d, struct lls_pool *pool, float *out)
+{
+  static struct all_slots a;
+  struct lls_attention_shape one = attention;
+  float *zeros = calloc(SLOTS * COLUMNS, sizeof *zeros);
+  void *in = pair_put(d, zeros, SLOTS, COLUMNS);
+  void *to = pair_buffer(d, SLOTS, HEADS * HEAD_DIM);
+  one.window = 1;
+  make_slots(&a);
+  for (uint32_t layer = 0; layer < 2; layer++) {
+    assert_int_equal(d->ops->step_begin(d, pool, &a.step), 0);
+    d->ops->attention(d, &one, layer, in, to);
+    pair_get(d, to, SLOTS * HEADS * HEAD_DIM, out + layer * SLOTS * HEADS * HEAD_DIM);
+    pair_end(d);
+  }
+  pair_release(d, in);
+  pair_release(d, to);
+  free(zeros);
+}
+
+static struct lls_copy random_copy(void)
+{
+  struct lls_copy c = {.kind = (uint8_t)random_between(0, 2)};
+  c.slot = (uint16_t)random_between(0, BLOCK_TOKENS);
+  c.n_slots = (uint16_t)random_between(0, BLOCK_TOKENS - c.slot);
+  if (random_bits() % 2)
+    c.slot = 0, c.n_slots = BLOCK_TOKENS;
+  c.source = random_bits() % (c.kind == LLS_COPY_HOST_TO_DEVICE ? HOST_UNITS : DEVICE_UNITS);
+  c.target = random_bits() % (c.kind == LLS_COPY_DEVICE_TO_HOST ? HOST_UNITS : DEVICE_UNITS);
+  return c;
+}
+
+#define N_COPIES 40
+
+/* Copies, and a step beside them. */
+static void copy_all(struct lls_device *d, struct lls_pool *pool,
+                     const struct lls_copy *copies, uint32_t n)
+{
+  const struct lls_device_step nothing = {0};
+  assert_int_equal(d->ops->pool_copy(d, pool, copies, n), 0);
+  assert_int_equal(d->ops->step_begin(d, pool, &nothing), 0);
+  pair_end(d);
+}
+
+static void copies(const struct pair *p)
+{
+  static const struct lls_pool_shape shape = {.layers = 2,
+                                              .kv_heads = HEADS,
+                                              .head_dim = HEAD_DIM,
+                                              .block_tokens = BLOCK_TOKENS,
+                                              .device_units = DEVICE_UNITS,
+                                              .host_units = HOST_UNITS};
+  enum { N = 2 * SLOTS * HEADS * HEAD_DIM };
+  struct lls_pool_shape typed = shape;
+  typed.element = p->numbers;
+  struct lls_copy list[HOST_UNITS + N_COPIES] = {{0}};
+  float *qkv = pair_random(p, SLOTS * COLUMNS, random_float), *result[2];
+  for (uint32_t i = 0; i < HOST_UNITS; i++) /* the host tier has something in it */
+    list[i] = (struct lls_copy){
+        .kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = BLOCK_TOKENS, .source = i, .target = i};
+  for (uint32_t i = 0; i < N_COPIES; i++) {
+    list[HOST_UNITS + i] = random_copy();
+    list[HOST_UNITS + i].order = i % 8 == 7 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP;
+  }
+  for (int i = 0; i < 2; i++) {
+    struct lls_device *d = i == 0 ? p->cpu : p->cuda;
+    struct lls_pool *pool;
+    result[i] = malloc(N * sizeof **result);
+    assert_int_equal(d->ops->pool_create(d, &typed, &pool, NULL), 0);
+    write_all(d, pool, qkv);
+    copy_all(d, pool, list, HOST_UNITS + N_COPIES);
+    read_all(d, pool, result[i]);
+    d->ops->pool_destroy(d, pool);
+  }
+  pair_compare(p, "copies", result[1], result[0], N, 0, 0);
+  free(result[0]);
+  free(result[1]);
+  free(qkv);
+}
+
+/* Blocks are read by the step that their copy was ordered before, and the copies wait for
+ * the step that wrote them. */
+static void order(const struct pair *p)
+{
+  for (int i = 0; i < 10; i++)
+    copies(p);
+}
+
+static void outside(const struct pair *p)
+{
+  const struct lls_pool_shape shape = {.layers = 1,
+                                       .kv_heads = 1,
+                                       .head_dim = 8,
+                                       .block_tokens = 4,
+                                       .element = LLS_BF16,
+                                       .device_units = 2,
+                                       .host_units = 1};
+  const struct lls_copy bad[] = {
+      {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 4, .source = 2},
+      {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 4, .target = 1},
+      {.kind = LLS_COPY_HOST_TO_DEVICE, .n_slots = 4, .source = 1},
+      {.kind = LLS_COPY_DEVICE_TO_DEVICE, .n_slots = 4, .target = 2},
+      {.kind = LLS_COPY_DEVICE_TO_DEVICE, .slot = 1, .n_slots = 4},
+      {.kind = 3, .n_slots = 4},
+      {.order = 2, .n_slots = 4},
+  };
+  struct lls_pool *pool;
+  struct lls_device *d = p->cuda;
+  assert_int_equal(d->ops->pool_create(d, &shape, &pool, NULL), 0);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    assert_int_equal(d->ops->pool_copy(d, pool, &bad[i], 1), -EINVAL);
+  d->ops->pool_destroy(d, pool);
+  struct lls_pool_shape huge = shape;
+  huge.device_units = UINT32_MAX;
+  huge.layers = 1000;
+  struct lls_error err = {""};
+  assert_int_equal(d->ops->pool_create(d, &huge, &pool, &err), -ENOMEM);
+  assert_non_null(strstr(err.text, "GPU"));
+}
+
+static void test_copies(void **state)
+{
+  (void)state;
+  each_pair(LLS_F32, 256, order);
+  each_pair(LLS_BF16, 256, order);
+}
+
+static void test_outside(void **state)
+{
+  (void)state;
+  each_pair(LLS_BF16, 256, outside);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_outside),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA device's operations on rows against the CPU's: norms, activations, additions,
+ * lookups, linear layers. Column counts that are and are not multiples of the 16 bytes a
+ * thread takes; row counts on both sides of where they are padded.
+ */
+#include "t/kernel/pair.h"
+
+#define MAX_COLUMNS 1100
+
+static const uint32_t row_counts[] = {1, 2, 3, 5, 8, 9, 33};
+static const uint32_t column_counts[] = {1, 7, 8, 64, 100, 515, 1024};
+#define N_ROWS    (sizeof row_counts / sizeof *row_counts)
+#define N_COLUMNS (sizeof column_counts / sizeof *column_counts)
+
+/* What a case works on. */
+struct rows {
+  const struct pair *p;
+  struct lls_device *d; /* one of the two */
+  uint32_t n, columns;
+  const float *x, *y, *weight, *bias; /* of twice as many columns at least */
+};
+
+typedef void (*operation)(const struct rows *, void *x, void *y, int variant);
+
+/* Runs it on both devices and compares what is in y afterwards, (n, out_columns). */
+static void compare_rows(struct rows *r, const char *what, operation run, int variant,
+                         uint32_t in_columns, uint32_t out_columns, double relative,
+                         double absolute)
+{
+  size_t n = (size_t)r->n * out_columns;
+  float *result[2] = {malloc(n * sizeof(float)), malloc(n * sizeof(float))};
+  for (int i = 0; i < 2; i++) {
+    r->d = i == 0 ? r->p->cpu : r->p->cuda;
+    void *x = pair_put(r->d, r->x, r->n, in_columns);
+    void *y = pair_put(r->d, r->y, r->n, out_columns);
+    pair_begin(r->d, NULL, r->n);
+    run(r, x, y, variant);
+    pair_get(r->d, y, n, result[i]);
+    pair_end(r->d);
+    pair_release(r->d, x);
+    pair_release(r->d, y);
+  }
+  pair_compare(r->p, what, result[1], result[0], n, relative, absolute);
+  free(result[0]);
+  free(result[1]);
+}
+
+static void each_size(const struct pair *p, void (*test)(struct rows *))
+{
+  for (size_t i = 0; i < N_COLUMNS; i++) {
+    size_t columns = column_counts[i], n = row_counts[random_bits() % N_ROWS];
+    float *x = pair_random(p, 2 * n * columns, random_activation);
+    float *y = pair_random(p, 2 * n * columns, random_float);
+    float *weight = pair_random(p, columns, random_float);
+    float *bias = pair_random(p, columns, random_float);
+    struct rows r = {.p = p,
+                     .n = (uint32_t)n,
+                     .columns = (uint32_t)columns,
+                     .x = x,
+                     .y = y,
+                     .weight = weight,
+                     .bias = bias};
+    test(&r);
+    free(x);
+    free(y);
+    free(weight);
+    free(bias);
+  }
+}
+
+/* ---- norms -------------------------------------------------------------------------- */
+
+/* variant: kind, + 2 if y is x */
+static void run_norm(const struct rows *r, void *x, void *y, int variant)
+{
+  const struct lls_device_ops *ops = r->d->ops;
+  float *weight, *bias;
+  const struct lls_tensor_view w = view_of(r->weight, 1, r->columns),
+                               b = view_of(r->bias, 1, r->columns);
+  assert_int_equal(ops->vector_create(r->d, &w, &weight, NULL), 0);
+  assert_int_equal(ops->vector_create(r->d, &b, &bias, NULL), 0);
+  enum lls_norm_kind kind = variant % 2 ? LLS_NORM_LAYER : LLS_NORM_RMS;
+  ops->norm(r->d, kind, x, weight, kind == LLS_NORM_LAYER ? bias : NULL, 1e-5f, r->n,
+            r->columns, variant < 2 ? y : x);
+  if (variant >= 2) { /* y is what is compared */
+    ops->activate(r->d, LLS_ACT_RELU, y, r->n, r->columns);
+    ops->add(r->d, x, r->n, r->columns, y);
+  }
+  pair_get(r->d, y, 1, &(float){0}); /* weights go before the step ends */
+  pair_release(r->d, weight);
+  pair_release(r->d, bias);
+}
+
+static void norms(struct rows *r)
+{
+  for (int variant = 0; variant < 4; variant++)
+    compare_rows(r, "norm", run_norm, variant, r->columns, r->columns,
+                 4 * pair_epsilon(r->p), 4 * pair_epsilon(r->p));
+}
+
+/* ---- activations, additions --------------------------------------------------------- */
+
+static void run_activate(const struct rows *r, void *x, void *y, int kind)
+{
+  (void)x;
+  r->d->ops->activate(r->d, (enum lls_activation)kind, y, r->n, r->columns);
+}
+
+static void run_gated(const struct rows *r, void *x, void *y, int kind)
+{
+  r->d->ops->gated(r->d, (enum lls_activation)kind, x, r->n, r->columns, y);
+}
+
+static void run_add(const struct rows *r, void *x, void *y, int variant)
+{
+  (void)variant;
+  r->d->ops->add(r->d, x, r->n, r->columns, y);
+}
+
+static void activations(struct rows *r)
+{
+  double e = pair_epsilon(r->p);
+  for (int kind = LLS_ACT_RELU; kind <= LLS_ACT_SILU; kind++) {
+    compare_rows(r, "activate", run_activate, kind, r->columns, r->columns, e, 1e-6);
+    compare_rows(r, "gated", run_gated, kind, 2 * r->columns, r->columns, e, 1e-5);
+  }
+  compare_rows(r, "add", run_add, 0, r->columns, r->columns, e, 1e-6);
+}
+
+/* ---- lookups ------------------------------------------------------------------------ */
+
+static void run_gather(const struct rows *r, void *x, void *y, int variant)
+{
+  uint32_t rows[PAIR_ROWS];
+  for (uint32_t i = 0; i < r->n; i++)
+    rows[i] = (i * 7 + (uint32_t)variant) % r->n;
+  r->d->ops->gather(r->d, x, rows, r->n, r->columns, y);
+  memset(rows, 0xff, sizeof rows); /* they were the caller's */
+}
+
+/* Tokens and positions of a step of its own. */
+static void run_embed(const struct rows *r, void *x, void *y, int offset)
+{
+  (void)x;
+  const struct lls_device_ops *ops = r->d->ops;
+  int32_t ids[PAIR_ROWS], positions[PAIR_ROWS];
+  void *table;
+  const struct lls_tensor_view view = view_of(r->x, 2 * r->n, r->columns);
+  for (uint32_t i = 0; i < r->n; i++) {
+    ids[i] = (int32_t)(i * 5 % (2 * r->n));
+    positions[i] = (int32_t)(i * 3 % r->n);
+  }
+  assert_int_equal(ops->table_create(r->d, &view, &table, NULL), 0);
+  pair_end(r->d);
+  const struct lls_device_step step = {
+      .n_rows = r->n, .tokens = ids, .positions = positions};
+  assert_int_equal(ops->step_begin(r->d, NULL, &step), 0);
+  ops->embed(r->d, table, y);
+  ops->embed_positions(r->d, table, offset, y);
+  pair_get(r->d, y, 1, &(float){0});
+  ops->table_destroy(r->d, table);
+}
+
+static void lookups(struct rows *r)
+{
+  compare_rows(r, "gather", run_gather, 3, r->columns, r->columns, 0, 0);
+  compare_rows(r, "embed", run_embed, 0, r->columns, r->columns, pair_epsilon(r->p), 1e-6);
+  compare_rows(r, "embed", run_embed, 1, r->columns, r->columns, pair_epsilon(r->p), 1e-6);
+}
+
+/* ---- linear layers ------------------------------------------------------------------ */
+
+#define OUTPUTS 24
+
+/* Two parts, the second without a bias. variant: 1 bias, 2 add, 4 relu after it. */
+static void run_linear(const struct rows *r, void *x, void *y, int variant)
+{
+  const struct lls_device_ops *ops = r->d->ops;
+  struct lls_weight *w;
+  float *weights = malloc(OUTPUTS * r->columns * sizeof *weights);
+  uint64_t state = random_state;
+  random_state = 99;
+  for (size_t i = 0; i < OUTPUTS * (size_t)r->columns; i++)
+    weights[i] = lls_bf16_to_f32(lls_f32_to_bf16(random_float()));
+  random_state = state;
+  const struct lls_tensor_view parts[] = {
+      view_of(weights, OUTPUTS - 8, r->columns),
+      view_of(weights + (OUTPUTS - 8) * r->columns, 8, r->columns)};
+  const struct lls_tensor_view biases[] = {view_of(weights, 1, OUTPUTS - 8), {.rows = 0}};
+  enum lls_weight_format format =
+      r->p->numbers == LLS_F32 ? LLS_WEIGHTS_F32 : LLS_WEIGHTS_BF16;
+  assert_int_equal(ops->weight_create(r->d, parts, variant & 1 ? biases : NULL, 2, format,
+                                      &w, NULL),
+                   0);
+  free(weights);
+  ops->linear(r->d, w, x, r->n, variant & 2 ? LLS_STORE_ADD : LLS_STORE_SET, y);
+  if (variant & 4)
+    ops->activate(r->d, LLS_ACT_RELU, y, r->n, OUTPUTS);
+  pair_get(r->d, y, 1, &(float){0});
+  ops->weight_destroy(r->d, w);
+}
+
+static void products(struct rows *r)
+{
+  if (r->columns * 2 < OUTPUTS) /* y comes out of 2 x columns numbers */
+    return;
+  double sum = 1e-6 * r->columns * 30; /* of f32 roundings */
+  for (int variant = 0; variant < 8; variant++)
+    compare_rows(r, "linear", run_linear, variant, r->columns, OUTPUTS,
+                 pair_epsilon(r->p), sum + 0.01 * (r->p->numbers == LLS_BF16));
+}
+
+/* Always f32, bias included. */
+static void test_logits_of(const struct pair *p)
+{
+  enum { COLUMNS = 40, N = 3 };
+  float *x = pair_random(p, N * COLUMNS, random_float), result[2][N * OUTPUTS];
+  float *weights = pair_random(p, OUTPUTS * COLUMNS, random_float);
+  const struct lls_tensor_view part = view_of(weights, OUTPUTS, COLUMNS),
+                               bias = view_of(weights, 1, OUTPUTS);
+  for (int i = 0; i < 2; i++) {
+    struct lls_device *d = i == 0 ? p->cpu : p->cuda;
+    struct lls_weight *w;
+    void *y, *in = pair_put(d, x, N, COLUMNS);
+    assert_int_equal(
+        d->ops->weight_create(d, &part, &bias, 1, LLS_WEIGHTS_F32, &w, NULL), 0);
+    assert_int_equal(d->ops->weight_bytes(w) >= OUTPUTS * COLUMNS * 2, 1);
+    assert_int_equal(d->ops->alloc(d, LLS_MEMORY_DEVICE, sizeof result[0], &y), 0);
+    pair_begin(d, NULL, N);
+    d->ops->logits(d, w, in, N, y);
+    d->ops->download(d, y, result[i], sizeof result[i]);
+    pair_end(d);
+    d->ops->weight_destroy(d, w);
+    pair_release(d, in);
+    pair_release(d, y);
+  }
+  pair_compare(p, "logits", result[1], result[0], N * OUTPUTS, 1e-5, 1e-5);
+  free(x);
+  free(weights);
+}
+
+/* ---- what is refused ---------------------------------------------------------------- */
+
+static void refusals(const struct pair *p)
+{
+  const struct lls_device_ops *ops = p->cuda->ops;
+  struct lls_error err = {""};
+  float numbers[4 * 8] = {0};
+  const struct lls_tensor_view view = view_of(numbers, 4, 8);
+  struct lls_weight *w;
+  void *table, *x = pair_buffer(p->cuda, 4, 8);
+  assert_int_equal(
+      ops->weight_create(p->cuda, &view, NULL, 1, LLS_WEIGHTS_INT8, &w, &err), -ENOTSUP);
+  assert_non_null(strstr(err.text, "int8"));
+  assert_int_equal(ops->table_create(p->cuda, &view, &table, NULL), 0);
+  pair_begin(p->cuda, (const int32_t[]){0, 4}, 2);
+  ops->embed(p->cuda, table, x);
+  assert_int_equal(ops->step_end(p->cuda, &err), -EINVAL);
+  assert_string_equal(err.text, "row 1 wants entry 4 of a table of 4");
+  pair_begin(p->cuda, (const int32_t[]){0, 3}, 2); /* and goes on */
+  ops->embed(p->cuda, table, x);
+  pair_end(p->cuda);
+  const struct lls_device_step large = {.n_rows = PAIR_ROWS + 1};
+  assert_int_equal(ops->step_begin(p->cuda, NULL, &large), -EINVAL);
+  ops->table_destroy(p->cuda, table);
+  pair_release(p->cuda, x);
+}
+
+/* Random weights are the CPU's, number by number. */
+static void dummies(const struct pair *p)
+{
+  enum { ROWS = 5, COLUMNS = 24 };
+  const struct lls_tensor_view view = {
+      .dtype = LLS_BF16, .rows = ROWS, .columns = COLUMNS, .seed = 42};
+  float result[2][ROWS * COLUMNS];
+  for (int i = 0; i < 2; i++) {
+    struct lls_device *d = i == 0 ? p->cpu : p->cuda;
+    void *table, *x = pair_buffer(d, ROWS, COLUMNS);
+    assert_int_equal(d->ops->table_create(d, &view, &table, NULL), 0);
+    pair_begin(d, (const int32_t[]){0, 1, 2, 3, 4}, ROWS);
+    d->ops->embed(d, table, x);
+    pair_get(d, x, ROWS * COLUMNS, result[i]);
+    pair_end(d);
+    d->ops->table_destroy(d, table);
+    pair_release(d, x);
+  }
+  pair_compare(p, "dummy", result[1], result[0], ROWS * COLUMNS, 0x1p-8, 0);
+}
+
+/* ---- all ---------------------------------------------------------------------------- */
+
+static void all(const struct pair *p, void (*test)(struct rows *))
+{
+  each_size(p, test);
+}
+
+#define TEST_ROWS(name)                                                                  \
+  static void name##_of(const struct pair *p)                                            \
+  {                                                                                      \
+    all(p, name);                                                                        \
+  }                                                                                      \
+  static void test_##name(void **state)                                                  \
+  {                                                                                      \
+    (void)state;                                                                         \
+    each_pair(LLS_F32, MAX_COLUMNS * 2, name##_of);                                      \
+    each_pair(LLS_BF16, MAX_COLUMNS * 2, name##_of);                                     \
+  }
+
+TEST_ROWS(norms)
+TEST_ROWS(activations)
+TEST_ROWS(lookups)
+TEST_ROWS(products)
+
+static void test_logits(void **state)
+{
+  (void)state;
+  each_pair(LLS_F32, MAX_COLUMNS, test_logits_of);
+  each_pair(LLS_BF16, MAX_COLUMNS, test_logits_of);
+}
+
+static void test_refusals(void **state)
+{
+  (void)state;
+  each_pair(LLS_BF16, MAX_COLUMNS, refusals);
+}
+
+static void test_dummies(void **state)
+{
+  (void)state;
+  each_pair(LLS_F32, MAX_COLUMNS, dummies);
+  each_pair(LLS_BF16, MAX_COLUMNS, dummies);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_norms),    cmocka_unit_test(test_activations),
+      cmocka_unit_test(test_lookups),  cmocka_unit_test(test_products),
+      cmocka_unit_test(test_logits),   cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_dummies),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Drawing tokens on the CUDA device against the CPU's, which t/kernel/test_sample.c holds
+ * against the definition: the same token for the same parameters, seed and index. Logits
+ * are powers of two apart and exact, or the random number would have to be within 1e-6 of a
+ * boundary for the two to differ; of the draws here none is (the tests are the same every
+ * time).
+ */
+#include "t/kernel/pair.h"
+
+#include "core/engine/sampling.h"
+
+#define VOCAB    1503
+#define ROWS     24
+#define HISTORY  60
+
+static struct lls_sampling plain(void)
+{
+  return (struct lls_sampling){
+      .temperature = 1, .top_p = 1, .repetition_penalty = 1, .banned = -1};
+}
+
+/* One draw of each over rows of logits of its own. */
+static void sample_rows(struct lls_device *d, const float *logits, uint32_t vocab,
+                        const struct lls_sampling *params, uint32_t n,
+                        struct lls_sampled *out)
+{
+  const struct lls_sampling *each[ROWS];
+  void *buffer;
+  size_t bytes = (size_t)n * vocab * sizeof *logits;
+  for (uint32_t i = 0; i < n; i++)
+    each[i] = &params[i];
+  assert_int_equal(d->ops->alloc(d, LLS_MEMORY_DEVICE, bytes, &buffer), 0);
+  void *table;
+  const struct lls_tensor_view view = view_of(logits, n, vocab);
+  assert_int_equal(d->ops->table_create(d, &view, &table, NULL), 0);
+  int32_t ids[ROWS];
+  for (uint32_t i = 0; i < n; i++)
+    ids[i] = (int32_t)i;
+  pair_begin(d, ids, n);
+  d->ops->embed(d, table, buffer); /* the device's activations are f32 here */
+  d->ops->sample(d, buffer, n, vocab, each, out);
+  pair_end(d);
+  d->ops->table_destroy(d, table);
+  pair_release(d, buffer);
+}
+
+static void check(const struct pair *p, const char *what, const float *logits,
+                  uint32_t vocab, const struct lls_sampling *params, uint32_t n)
+{
+  static struct lls_sampled got[ROWS], wanted[ROWS];
+  memset(got, 0x55, sizeof got);
+  sample_rows(p->cpu, logits, vocab, params, n, wanted);
+  sample_rows(p->cuda, logits, vocab, params, n, got);
+  for (uint32_t i = 0; i < n; i++) {
+    bool logprobs = params[i].want_logprob || params[i].n_logprobs > 0;
+    if (got[i].token != wanted[i].token)
+      fail_msg("%s: row %u draws %d, on the CPU %d", what, i, got[i].token,
+               wanted[i].token);
+    assert_int_equal(got[i].n_top, wanted[i].n_top);
+    if (logprobs)
+      assert_near(p->cuda, what, i, (double)got[i].logprob, (double)wanted[i].logprob,
+                  1e-4);
+    for (uint32_t k = 0; k < got[i].n_top; k++) {
+      assert_int_equal(got[i].top_token[k], wanted[i].top_token[k]);
+      assert_near(p->cuda, what, k, (double)got[i].top_logprob[k],
+                  (double)wanted[i].top_logprob[k], 1e-4);
+    }
+  }
+}
+
+/* Random logits; one in eight is a tie, a few are not numbers or excluded. */
+static float *random_logits(uint32_t n, uint32_t vocab)
+{
+  float *logits = malloc((size_t)n * vocab * sizeof *logits);
+  for (size_t i = 0; i < (size_t)n * vocab; i++) {
+    logits[i] = 6 * random_float();
+    if (i > 0 && random_bits() % 8 == 0)
+      logits[i] = logits[random_bits() % i];
+    if (random_bits() % 200 == 0)
+      logits[i] = random_bits() % 2 ? NAN : -INFINITY;
+  }
+  return logits;
+}
+
+static struct lls_sampling random_params(uint32_t row)
+{
+  static const float temperatures[] = {0, 0.3f, 1, 1.7f};
+  static const float top_ps[] = {1, 0.9f, 0.5f, 0.01f}, min_ps[] = {0, 0.02f, 0.3f};
+  static const int32_t top_ks[] = {0, 1, 7, 200, VOCAB, 100000};
+  struct lls_sampling s = plain();
+  s.temperature = temperatures[random_bits() % 4];
+  s.top_p = top_ps[random_bits() % 4];
+  s.min_p = min_ps[random_bits() % 3];
+  s.top_k = top_ks[random_bits() % 6];
+  s.seed = random_bits();
+  s.index = row;
+  s.banned = random_bits() % 3 == 0 ? (int32_t)(random_bits() % VOCAB) : -1;
+  s.want_logprob = random_bits() % 2 == 0;
+  s.n_logprobs = random_bits() % 4 == 0 ? random_between(1, 20) : 0;
+  return s;
+}
+
+static void filters(const struct pair *p)
+{
+  static const uint32_t vocabs[] = {VOCAB, 1, 2, 31, 33, 512, 600};
+  for (size_t i = 0; i < sizeof vocabs / sizeof *vocabs; i++) {
+    float *logits = random_logits(ROWS, vocabs[i]);
+    struct lls_sampling params[ROWS];
+    for (uint32_t row = 0; row < ROWS; row++)
+      params[row] = random_params(row);
+    check(p, "filters", logits, vocabs[i], params, ROWS);
+    free(logits);
+  }
+}
+
+/* Everything equal: boundaries are all ties, which go by id. */
+static void ties(const struct pair *p)
+{
+  float logits[ROWS * 100];
+  struct lls_sampling params[ROWS];
+  for (size_t i = 0; i < ROWS * 100; i++)
+    logits[i] = i % 3 == 0 ? 2.0f : 1.0f;
+  for (uint32_t row = 0; row < ROWS; row++) {
+    params[row] = plain();
+    params[row].top_k = (int32_t)(row * 5);
+    params[row].top_p = row % 2 ? 1 : 0.5f;
+    params[row].seed = row;
+  }
+  check(p, "ties", logits, 100, params, ROWS);
+}
+
+/* Penalties over histories with tokens that come again, and some of no vocabulary. */
+static void penalties(const struct pair *p)
+{
+  static int32_t history[ROWS][HISTORY];
+  static struct lls_logit_bias biases[ROWS][4];
+  struct lls_sampling params[ROWS];
+  float *logits = random_logits(ROWS, VOCAB);
+  for (uint32_t row = 0; row < ROWS; row++) {
+    struct lls_sampling *s = &params[row];
+    *s = random_params(row);
+    for (uint32_t i = 0; i < HISTORY; i++)
+      history[row][i] = (int32_t)(random_bits() % 40) * 40 - 5;
+    for (uint32_t i = 0; i < 4; i++)
+      biases[row][i] = (struct lls_logit_bias){history[row][i * (row % 2)], 5 - (float)i};
+    s->repetition_penalty = row % 3 == 0 ? 1 : 1.5f;
+    s->presence_penalty = row % 2 ? 0 : 0.5f;
+    s->frequency_penalty = row % 4 ? 0 : 0.25f;
+    s->history = history[row];
+    s->n_history = HISTORY;
+    s->n_prompt = row * 2;
+    s->bias = biases[row];
+    s->n_bias = row % 5;
+  }
+  check(p, "penalties", logits, VOCAB, params, ROWS);
+  free(logits);
+}
+
+static void hopeless(const struct pair *p)
+{
+  float logits[4 * 33];
+  struct lls_sampling params[4];
+  for (uint32_t row = 0; row < 4; row++) {
+    for (uint32_t i = 0; i < 33; i++)
+      logits[row * 33 + i] = row % 2 ? NAN : -INFINITY;
+    if (row == 3)
+      logits[row * 33 + 20] = INFINITY;
+    params[row] = plain();
+    params[row].banned = row == 1 ? 0 : -1;
+  }
+  check(p, "nothing to draw", logits, 33, params, 4);
+}
+
+#define TEST(name)                                                                       \
+  static void test_##name(void **state)                                                  \
+  {                                                                                      \
+    (void)state;                                                                         \
+    each_pair(LLS_F32, 100000, name);                                                    \
+  }
+
+TEST(filters)
+TEST(ties)
+TEST(penalties)
+TEST(hopeless)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_filters),
+      cmocka_unit_test(test_ties),
+      cmocka_unit_test(test_penalties),
+      cmocka_unit_test(test_hopeless),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

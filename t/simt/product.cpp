@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The emulator's cuBLASLt: D = alpha op(A) op(B) + beta C, column-major, sums in double.
+ */
+#include "simt.h"
+
+#include "cublasLt.h"
+
+struct simt_lt {
+};
+
+struct simt_lt_matmul {
+  int32_t trans_a = CUBLAS_OP_N, trans_b = CUBLAS_OP_N;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void *bias = nullptr;
+};
+
+struct simt_lt_layout {
+  cudaDataType_t type;
+  uint64_t rows, columns;
+  int64_t ld;
+};
+
+struct simt_lt_preference {
+  uint64_t workspace;
+};
+
+namespace
+{
+
+double number(const void *data, cudaDataType_t type, size_t i)
+{
+  if (type == CUDA_R_32F)
+    return ((const float *)data)[i];
+  uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
+  return __uint_as_float(bits);
+}
+
+void store(void *data, cudaDataType_t type, size_t i, double value)
+{
+  if (type == CUDA_R_32F) {
+    ((float *)data)[i] = (float)value;
+    return;
+  }
+  uint32_t bits = __float_as_uint((float)value);
+  ((uint16_t *)data)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+struct product {
+  simt_lt_matmul matmul;
+  simt_lt_layout a, b, d;
+  const void *a_data, *b_data, *c_data;
+  void *d_data;
+  double alpha, beta;
+
+  bool operator()() const
+  {
+    uint64_t depth = matmul.trans_a ? a.rows : a.columns;
+    size_t a_step = matmul.trans_a ? 1 : (size_t)a.ld;
+    size_t b_step = matmul.trans_b ? (size_t)b.ld : 1;
+    for (uint64_t column = 0; column < d.columns; column++)
+      for (uint64_t row = 0; row < d.rows; row++) {
+        size_t from_a = matmul.trans_a ? row * (size_t)a.ld : row;
+        size_t from_b = matmul.trans_b ? column : column * (size_t)b.ld;
+        double sum = 0;
+        for (uint64_t i = 0; i < depth; i++)
+          sum += number(a_data, a.type, from_a + i * a_step) *
+                 number(b_data, b.type, from_b + i * b_step);
+        size_t at = column * (size_t)d.ld + row;
+        sum *= alpha;
+        if (beta != 0)
+          sum += beta * number(c_data, d.type, at);
+        if (matmul.epilogue & CUBLASLT_EPILOGUE_BIAS)
+          sum += number(matmul.bias, d.type, row);
+        if ((matmul.epilogue & CUBLASLT_EPILOGUE_RELU) && sum < 0)
+          sum = 0;
+        store(d_data, d.type, at, sum);
+      }
+    return true;
+  }
+};
+
+} // namespace
+
+extern "C" {
+
+const char *cublasLtGetStatusString(cublasStatus_t rc)
+{
+  return rc == CUBLAS_STATUS_SUCCESS ? "CUBLAS_STATUS_SUCCESS"
+                                     : "CUBLAS_STATUS_INVALID_VALUE";
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
+{
+  *out = new simt_lt;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t lt)
+{
+  delete lt;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t,
+                                        cudaDataType_t)
+{
+  *out = new simt_lt_matmul;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t matmul)
+{
+  delete matmul;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t matmul,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void *value, size_t)
+{
+  switch (attribute) {
+  case CUBLASLT_MATMUL_DESC_TRANSA:
+    memcpy(&matmul->trans_a, value, 4);
+    break;
+  case CUBLASLT_MATMUL_DESC_TRANSB:
+    memcpy(&matmul->trans_b, value, 4);
+    break;
+  case CUBLASLT_MATMUL_DESC_EPILOGUE:
+    memcpy(&matmul->epilogue, value, 4);
+    break;
+  case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+    memcpy(&matmul->bias, value, sizeof matmul->bias);
+    break;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out,
+                                          cudaDataType_t type, uint64_t rows,
+                                          uint64_t columns, int64_t ld)
+{
+  if (ld < (int64_t)rows)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  *out = new simt_lt_layout{type, rows, columns, ld};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
+{
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
+{
+  *out = new simt_lt_preference{0};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference)
+{
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t,
+                                                    const void *value, size_t size)
+{
+  if (size != sizeof preference->workspace)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  memcpy(&preference->workspace, value, size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t matmul,
+                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                               cublasLtMatmulPreference_t, int wanted,
+                               cublasLtMatmulHeuristicResult_t *out, int *found)
+{
+  uint64_t rows = matmul->trans_a ? a->columns : a->rows;
+  uint64_t depth = matmul->trans_a ? a->rows : a->columns;
+  uint64_t columns = matmul->trans_b ? b->rows : b->columns;
+  bool fits = rows == d->rows && columns == d->columns && c->rows == d->rows &&
+              c->columns == d->columns && c->type == d->type && a->type == b->type &&
+              depth == (matmul->trans_b ? b->columns : b->rows);
+  *found = fits && wanted > 0 ? 1 : 0;
+  if (*found == 1)
+    *out = {};
+  return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t
+cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t matmul, const void *alpha,
+               const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+               cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+               cublasLtMatrixLayout_t, void *d, cublasLtMatrixLayout_t d_layout,
+               const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t stream)
+{
+  product p{*matmul,
+            *a_layout,
+            *b_layout,
+            *d_layout,
+            a,
+            b,
+            c,
+            d,
+            *(const float *)alpha,
+            *(const float *)beta};
+  simt::enqueue(stream, p);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+} // extern "C"

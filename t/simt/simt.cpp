@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The emulator's blocks: fibers, what they wait for, and the record of who touched which
+ * shared memory; see simt.h.
+ *
+ * A fiber starts on a context of its own (makecontext) and afterwards changes hands by
+ * _setjmp and _longjmp, which make no system call: 60 ns instead of 600. Under the
+ * address sanitizer it is swapcontext, which the sanitizer can be told about.
+ *
+ * Time. __syncthreads begins a new epoch of the block, __syncwarp one of the warp; epochs
+ * only grow, over blocks and launches. A place in shared memory keeps the epochs of its
+ * last write and read, so nothing has to be cleared between blocks.
+ */
+#undef _FORTIFY_SOURCE /* its longjmp takes another fiber's stack for a broken one */
+#include "simt.h"
+
+#include <csetjmp>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <vector>
+
+#ifdef __SANITIZE_ADDRESS__
+#define SIMT_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SIMT_ASAN 1
+#endif
+#endif
+#ifdef SIMT_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace simt
+{
+
+place at;
+
+namespace
+{
+
+constexpr size_t STACK_BYTES = 256 << 10;
+constexpr size_t SHARED_MAX = 227 << 10; /* a block's on sm_90 */
+constexpr size_t GRANULE = 2;
+constexpr unsigned MANY = 0xffff;
+
+enum state { READY, AT_BARRIER, AT_WARP, DONE };
+
+struct async_piece {
+  size_t to, bytes;
+  unsigned char data[16];
+};
+
+struct fiber {
+  ucontext_t context;
+  jmp_buf jump;
+  char *stack = nullptr;
+  void *fake_stack = nullptr;
+  bool started = false;
+  enum state state = DONE;
+  site where{};
+  unsigned exchanges = 0; /* done so far: which of the two tables is next */
+  std::vector<std::vector<async_piece>> groups;
+  std::vector<async_piece> open_group;
+};
+
+struct warp {
+  exchange table[2][LANES];
+  unsigned arrived = 0;
+  site where{};
+  uint64_t epoch = 0;
+};
+
+struct touch { /* the last, and by whom: MANY if by several */
+  uint64_t epoch = 0, warp_epoch = 0;
+  unsigned thread = 0, warp = 0;
+};
+
+struct touched { /* two bytes of shared memory */
+  touch write, read;
+  bool atomically = false; /* written */
+  bool pending = false;    /* by a copy not waited for */
+};
+
+struct machine {
+  std::vector<std::unique_ptr<fiber>> fibers;
+  std::vector<warp> warps;
+  std::vector<unsigned char> memory = std::vector<unsigned char>(SHARED_MAX);
+  std::vector<touched> record = std::vector<touched>(SHARED_MAX / GRANULE);
+  std::vector<std::pair<const void *, size_t>> arrays;
+  size_t shared_used = 0, dynamic_at = 0;
+  unsigned n_threads = 0, running = 0, at_barrier = 0, done = 0;
+  uint64_t epoch = 1, block_epoch = 1; /* now; when the block began */
+  site barrier{};
+  const std::function<void()> *body = nullptr;
+  std::string error;
+  bool failed = false;
+  ucontext_t context;
+  jmp_buf jump;
+  void *fake_stack = nullptr;
+  const void *stack_bottom = nullptr;
+  size_t stack_size = 0;
+};
+
+machine m;
+
+/* ---- changing hands --------------------------------------------------------------- */
+
+void fiber_main();
+
+#ifdef SIMT_ASAN
+void switch_to_fiber(fiber &f)
+{
+  __sanitizer_start_switch_fiber(&m.fake_stack, f.stack, STACK_BYTES);
+  swapcontext(&m.context, &f.context);
+  __sanitizer_finish_switch_fiber(m.fake_stack, nullptr, nullptr);
+}
+
+void switch_to_scheduler(fiber &f)
+{
+  __sanitizer_start_switch_fiber(&f.fake_stack, m.stack_bottom, m.stack_size);
+  swapcontext(&f.context, &m.context);
+  __sanitizer_finish_switch_fiber(f.fake_stack, &m.stack_bottom, &m.stack_size);
+}
+#else
+void switch_to_fiber(fiber &f)
+{
+  if (_setjmp(m.jump) != 0)
+    return;
+  if (f.started)
+    _longjmp(f.jump, 1);
+  f.started = true;
+  setcontext(&f.context);
+}
+
+void switch_to_scheduler(fiber &f)
+{
+  if (_setjmp(f.jump) == 0)
+    _longjmp(m.jump, 1);
+}
+#endif
+
+void prepare(fiber &f)
+{
+  if (f.stack == nullptr) {
+    f.stack = (char *)mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (f.stack == MAP_FAILED)
+      abort();
+  }
+  getcontext(&f.context);
+  f.context.uc_stack.ss_sp = f.stack;
+  f.context.uc_stack.ss_size = STACK_BYTES;
+  f.context.uc_link = nullptr;
+  f.started = false;
+  makecontext(&f.context, fiber_main, 0);
+}
+
+fiber &self()
+{
+  return *m.fibers[m.running];
+}
+
+/* A fiber is one thread of one block after the other. */
+void fiber_main()
+{
+#ifdef SIMT_ASAN
+  __sanitizer_finish_switch_fiber(nullptr, &m.stack_bottom, &m.stack_size);
+#endif
+  for (;;) {
+    (*m.body)();
+    fiber &f = self();
+    f.state = DONE;
+    m.done++;
+    switch_to_scheduler(f);
+  }
+}
+
+void wait_as(state s, site where)
+{
+  fiber &f = self();
+  f.state = s;
+  f.where = where;
+  place mine = at;
+  switch_to_scheduler(f);
+  at = mine;
+}
+
+/* ---- blocks ----------------------------------------------------------------------- */
+
+/* Nobody can go on: says who waits where. */
+void deadlock()
+{
+  unsigned waiting = 0, in_warps = 0;
+  site first{}, lane{};
+  for (unsigned i = 0; i < m.n_threads; i++) {
+    const fiber &f = *m.fibers[i];
+    if (f.state == AT_BARRIER && waiting++ == 0)
+      first = f.where;
+    if (f.state == AT_WARP && in_warps++ == 0)
+      lane = f.where;
+  }
+  char text[512];
+  if (in_warps > 0)
+    snprintf(text, sizeof text, "%s:%d: a part of a warp's lanes waits for the others",
+             lane.file, lane.line);
+  else
+    snprintf(text, sizeof text, "%s:%d: barrier reached by %u of %u threads of a block",
+             first.file, first.line, waiting, m.n_threads);
+  m.error = text;
+  m.failed = true;
+}
+
+void begin_block(size_t dynamic_bytes)
+{
+  m.block_epoch = ++m.epoch;
+  m.arrays.clear();
+  m.dynamic_at = 0;
+  m.shared_used = (dynamic_bytes + 15) & ~(size_t)15;
+  m.at_barrier = m.done = 0;
+  for (warp &w : m.warps) {
+    w.arrived = 0;
+  }
+  for (unsigned i = 0; i < m.n_threads; i++) {
+    m.fibers[i]->state = READY;
+    m.fibers[i]->exchanges = 0;
+    m.fibers[i]->groups.clear();
+    m.fibers[i]->open_group.clear();
+  }
+}
+
+void run_block(dim3 block, dim3 size, dim3 grid, size_t dynamic_bytes)
+{
+  begin_block(dynamic_bytes);
+  while (m.done < m.n_threads && !m.failed) {
+    bool moved = false;
+    for (unsigned i = 0; i < m.n_threads && !m.failed; i++) {
+      if (m.fibers[i]->state != READY)
+        continue;
+      moved = true;
+      m.running = i;
+      dim3 thread(i % size.x, i / size.x % size.y, i / (size.x * size.y));
+      at = {thread, block, size, grid};
+      switch_to_fiber(*m.fibers[i]);
+    }
+    if (!moved)
+      deadlock();
+  }
+}
+
+void prepare_fibers(unsigned n)
+{
+  m.n_threads = n;
+  m.warps.resize((n + LANES - 1) / LANES);
+  while (m.fibers.size() < n) {
+    m.fibers.emplace_back(new fiber);
+    prepare(*m.fibers.back());
+  }
+}
+
+} // namespace
+
+bool run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &thread)
+{
+  if (m.failed)
+    return false;
+  prepare_fibers(block.x * block.y * block.z);
+  m.body = &thread;
+  for (unsigned z = 0; z < grid.z; z++)
+    for (unsigned y = 0; y < grid.y; y++)
+      for (unsigned x = 0; x < grid.x && !m.failed; x++)
+        run_block(dim3(x, y, z), block, grid, shared_bytes);
+  if (m.failed) /* wherever they stopped, they never go on */
+    for (auto &f : m.fibers)
+      prepare(*f);
+  return !m.failed;
+}
+
+const char *error()
+{
+  return m.error.c_str();
+}
+
+void error_reset()
+{
+  m.error.clear();
+  m.failed = false;
+}
+
+void fail(const char *format, ...)
+{
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  if (!m.failed)
+    m.error = text;
+  m.failed = true;
+  switch_to_scheduler(self());
+  abort(); /* a failed block is never gone on with */
+}
+
+/* ---- waiting ---------------------------------------------------------------------- */
+
+unsigned lane()
+{
+  return m.running % LANES;
+}
+
+void block_barrier(site where)
+{
+  if (m.at_barrier == 0)
+    m.barrier = where;
+  if (m.barrier.line != where.line || strcmp(m.barrier.file, where.file) != 0)
+    fail("%s:%d: thread %u is at this barrier while others are at %s:%d", where.file,
+         where.line, m.running, m.barrier.file, m.barrier.line);
+  if (++m.at_barrier < m.n_threads) {
+    wait_as(AT_BARRIER, where);
+    return;
+  }
+  m.at_barrier = 0;
+  m.epoch++;
+  for (unsigned i = 0; i < m.n_threads; i++)
+    m.fibers[i]->state = READY;
+}
+
+/* The last lane of a warp to come lets the others go on. */
+static void warp_arrive(site where)
+{
+  unsigned first = m.running / LANES * LANES;
+  warp &w = m.warps[m.running / LANES];
+  if (m.n_threads % LANES != 0)
+    fail("%s:%d: a block of %u threads has a warp that is not whole", where.file,
+         where.line, m.n_threads);
+  if (w.arrived == 0)
+    w.where = where;
+  if (w.where.line != where.line || strcmp(w.where.file, where.file) != 0)
+    fail("%s:%d: lane %u is here while others of its warp are at %s:%d", where.file,
+         where.line, lane(), w.where.file, w.where.line);
+  w.arrived |= 1u << lane();
+  if (w.arrived != 0xffffffffu) {
+    wait_as(AT_WARP, where);
+    return;
+  }
+  w.arrived = 0;
+  for (unsigned i = first; i < first + LANES; i++)
+    m.fibers[i]->state = READY;
+}
+
+void require_whole_warp(unsigned mask, site where)
+{
+  if (mask != 0xffffffffu)
+    fail("%s:%d: only whole warps are emulated, not %08x", where.file, where.line, mask);
+}
+
+void warp_barrier(unsigned mask, site where)
+{
+  require_whole_warp(mask, where);
+  warp &w = m.warps[m.running / LANES];
+  if ((w.arrived | 1u << lane()) == 0xffffffffu)
+    w.epoch++;
+  warp_arrive(where);
+}
+
+/*
+ * Two tables take turns: nobody writes to one again before all have been at the other,
+ * and have read this one by then.
+ */
+const exchange *warp_exchange(const void *mine, size_t bytes, site where)
+{
+  fiber &f = self();
+  exchange *table = m.warps[m.running / LANES].table[f.exchanges++ % 2];
+  memcpy(table[lane()].bytes, mine, bytes);
+  warp_arrive(where);
+  return table;
+}
+
+/* ---- shared memory ---------------------------------------------------------------- */
+
+size_t shared_array(const void *key, size_t bytes)
+{
+  for (const auto &a : m.arrays)
+    if (a.first == key)
+      return a.second;
+  size_t begin = m.shared_used;
+  m.shared_used = (begin + bytes + 15) & ~(size_t)15;
+  if (m.shared_used > SHARED_MAX)
+    fail("a block wants %zu bytes of shared memory", m.shared_used);
+  m.arrays.emplace_back(key, begin);
+  return begin;
+}
+
+size_t shared_dynamic()
+{
+  return m.dynamic_at;
+}
+
+/* No barrier since then that both have been at. */
+static bool unordered(const touch &t)
+{
+  unsigned warp = m.running / LANES;
+  return t.epoch == m.epoch && !(t.warp == warp && t.warp_epoch < m.warps[warp].epoch);
+}
+
+static void check_write(const touched &t, size_t place, bool atomic)
+{
+  bool written = t.write.epoch >= m.block_epoch && t.write.thread != m.running;
+  bool read = t.read.epoch >= m.block_epoch && t.read.thread != m.running;
+  if (written && !(atomic && t.atomically) && unordered(t.write))
+    fail("thread %u writes shared byte %zu, which thread %u wrote with no barrier since",
+         m.running, place, t.write.thread);
+  if (read && unordered(t.read))
+    fail("thread %u writes shared byte %zu, which others read with no barrier since",
+         m.running, place);
+}
+
+static void check_read(const touched &t, size_t place, bool atomic)
+{
+  if (t.write.epoch < m.block_epoch)
+    fail("thread %u reads shared byte %zu, which was never written", m.running, place);
+  if (t.pending)
+    fail("thread %u reads shared byte %zu before its asynchronous copy was waited for",
+         m.running, place);
+  if (t.write.thread != m.running && !(atomic && t.atomically) && unordered(t.write))
+    fail("thread %u reads shared byte %zu, which thread %u wrote with no barrier since",
+         m.running, place, t.write.thread);
+}
+
+/* One of several since the last barrier stands for all of them. */
+static void note(touch &t)
+{
+  unsigned warp = m.running / LANES;
+  bool again = t.epoch == m.epoch;
+  t.warp = again && t.warp != warp ? MANY : warp;
+  t.thread = again && t.thread != m.running ? MANY : m.running;
+  t.warp_epoch = m.warps[warp].epoch;
+  t.epoch = m.epoch;
+}
+
+static void note_write(touched &t, bool atomic)
+{
+  note(t.write);
+  if (!atomic) {
+    t.write.thread = m.running;
+    t.write.warp = m.running / LANES;
+  }
+  t.atomically = atomic;
+  t.pending = false;
+}
+
+static void check_bounds(size_t place, size_t bytes)
+{
+  if (place + bytes > m.shared_used)
+    fail("thread %u reaches shared byte %zu of %zu", m.running, place + bytes - 1,
+         m.shared_used);
+  if (place % bytes != 0 && bytes <= 16)
+    fail("thread %u reaches %zu bytes of shared memory at %zu, which is not a multiple",
+         m.running, bytes, place);
+}
+
+void *shared_touch(size_t place, size_t bytes, access a)
+{
+  check_bounds(place, bytes);
+  for (size_t i = place / GRANULE; i * GRANULE < place + bytes; i++) {
+    touched &t = m.record[i];
+    if (a != WRITE)
+      check_read(t, i * GRANULE, a == ATOMIC);
+    if (a != READ)
+      check_write(t, i * GRANULE, a == ATOMIC);
+    if (a == READ)
+      note(t.read);
+    else
+      note_write(t, a == ATOMIC);
+  }
+  return m.memory.data() + place;
+}
+
+/* ---- asynchronous copies ---------------------------------------------------------- */
+
+/* The data is taken when the copy is given, and lands when it is waited for. */
+void async_copy(size_t to, const void *from, size_t bytes)
+{
+  check_bounds(to, bytes);
+  async_piece piece{to, bytes, {0}};
+  if (from != nullptr)
+    memcpy(piece.data, from, bytes);
+  for (size_t i = to / GRANULE; i * GRANULE < to + bytes; i++) {
+    check_write(m.record[i], i * GRANULE, false);
+    note_write(m.record[i], false);
+    m.record[i].pending = true;
+  }
+  self().open_group.push_back(piece);
+}
+
+void async_commit()
+{
+  fiber &f = self();
+  f.groups.push_back(std::move(f.open_group));
+  f.open_group.clear();
+}
+
+void async_wait(unsigned groups_left)
+{
+  fiber &f = self();
+  while (f.groups.size() > groups_left) {
+    for (const async_piece &piece : f.groups.front()) {
+      memcpy(m.memory.data() + piece.to, piece.data, piece.bytes);
+      for (size_t i = piece.to / GRANULE; i * GRANULE < piece.to + piece.bytes; i++)
+        note_write(m.record[i], false);
+    }
+    f.groups.erase(f.groups.begin());
+  }
+}
+
+} // namespace simt

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The emulator's CUDA runtime. A stream is a list of things to do, and none is done
+ * before somebody waits for it: a host buffer that is filled again too early, a missing
+ * event between two streams, a result read without waiting all show as wrong numbers,
+ * where a GPU would hide them nine times in ten.
+ *
+ * Memory is malloc's, so that the address sanitizer sees accesses beyond it; what a copy
+ * names must be memory that was allocated here.
+ */
+#include "simt.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+using work = std::function<bool()>;
+
+struct simt_event { /* happened once `stream` has done `after` things since it began */
+  simt_stream *stream = nullptr;
+  uint64_t after = 0;
+};
+
+struct simt_stream {
+  std::deque<work> waiting;
+  uint64_t given = 0, done = 0;
+  bool capturing = false;
+  std::vector<work> captured;
+};
+
+struct simt_graph {
+  std::vector<work> steps;
+};
+
+namespace
+{
+
+constexpr size_t TOTAL = (size_t)4 << 30; /* bytes that the device has */
+
+struct allocation {
+  size_t bytes;
+  bool device;
+};
+
+std::map<const char *, allocation> allocations;
+size_t used;
+cudaError_t last_error = cudaSuccess;
+unsigned graph_launches;
+
+cudaError_t failed(cudaError_t rc)
+{
+  if (rc != cudaSuccess && last_error == cudaSuccess)
+    last_error = rc;
+  return rc;
+}
+
+void give(simt_stream *s, work w)
+{
+  if (s->capturing) {
+    s->captured.push_back(std::move(w));
+    return;
+  }
+  s->waiting.push_back(std::move(w));
+  s->given++;
+}
+
+bool run_until(simt_stream *s, uint64_t done)
+{
+  bool good = true;
+  while (s->done < done && !s->waiting.empty()) {
+    work w = std::move(s->waiting.front());
+    s->waiting.pop_front();
+    s->done++;
+    good = w() && good;
+  }
+  if (!good)
+    failed(cudaErrorLaunchFailure);
+  return good;
+}
+
+cudaError_t state()
+{
+  return simt::error()[0] == '\0' ? cudaSuccess : cudaErrorLaunchFailure;
+}
+
+cudaError_t allocate(void **out, size_t bytes, bool device)
+{
+  if (device && bytes > TOTAL - used)
+    return failed(cudaErrorMemoryAllocation);
+  size_t rounded = (bytes + 255) & ~(size_t)255;
+  void *data = nullptr;
+  if (posix_memalign(&data, 256, rounded + (rounded == 0)) != 0)
+    return failed(cudaErrorMemoryAllocation);
+  memset(data, 0xff, rounded); /* not a number, in every type */
+  allocations[(const char *)data] = {bytes, device};
+  used += device ? bytes : 0;
+  *out = data;
+  return cudaSuccess;
+}
+
+cudaError_t release(void *data, bool device)
+{
+  if (data == nullptr)
+    return cudaSuccess;
+  auto found = allocations.find((const char *)data);
+  if (found == allocations.end() || found->second.device != device)
+    return failed(cudaErrorInvalidValue);
+  used -= device ? found->second.bytes : 0;
+  allocations.erase(found);
+  free(data);
+  return cudaSuccess;
+}
+
+/* Is all of it memory of one allocation? */
+bool is_ours(const void *data, size_t bytes, bool device)
+{
+  auto next = allocations.upper_bound((const char *)data);
+  if (next == allocations.begin())
+    return false;
+  --next;
+  size_t offset = (size_t)((const char *)data - next->first);
+  return next->second.device == device && offset + bytes <= next->second.bytes;
+}
+
+bool ends_known(const void *to, const void *from, size_t bytes_to, size_t bytes_from,
+                cudaMemcpyKind kind)
+{
+  bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  bool good = kind <= cudaMemcpyDeviceToDevice && is_ours(to, bytes_to, to_device) &&
+              is_ours(from, bytes_from, from_device);
+  if (!good)
+    fprintf(stderr,
+            "simt: a copy of %zu bytes leaves its allocation, or is of pageable "
+            "memory\n",
+            bytes_to);
+  return good;
+}
+
+} // namespace
+
+namespace simt
+{
+
+void enqueue(cudaStream_t stream, std::function<bool()> w)
+{
+  give(stream, std::move(w));
+}
+
+cudaError_t check_launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream)
+{
+  uint64_t threads = (uint64_t)block.x * block.y * block.z;
+  bool good = stream != nullptr && threads > 0 && threads <= 1024 && grid.x > 0 &&
+              grid.y > 0 && grid.z > 0 && grid.y <= 65535 && grid.z <= 65535 &&
+              shared_bytes <= (size_t)227 << 10;
+  return good ? cudaSuccess : failed(cudaErrorInvalidValue);
+}
+
+} // namespace simt
+
+extern "C" {
+
+const char *cudaGetErrorString(cudaError_t rc)
+{
+  switch (rc) {
+  case cudaSuccess:
+    return "no error";
+  case cudaErrorMemoryAllocation:
+    return "out of memory";
+  case cudaErrorLaunchFailure:
+    return simt::error();
+  default:
+    return "invalid argument";
+  }
+}
+
+/* A failed launch is for good, as on a GPU, until simt::error_reset. */
+cudaError_t cudaGetLastError(void)
+{
+  cudaError_t rc = last_error;
+  last_error = state();
+  return rc;
+}
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+  *n = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int)
+{
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
+{
+  *p = {};
+  snprintf(p->name, sizeof p->name, "emulated GPU");
+  p->multiProcessorCount = 4;
+  p->major = 9;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
+{
+  *available = TOTAL - used;
+  *total = TOTAL;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+  return allocate(out, bytes, true);
+}
+
+cudaError_t cudaFree(void *data)
+{
+  return release(data, true);
+}
+
+cudaError_t cudaMallocHost(void **out, size_t bytes)
+{
+  return allocate(out, bytes, false);
+}
+
+cudaError_t cudaFreeHost(void *data)
+{
+  return release(data, false);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
+{
+  *out = new simt_stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+  run_until(s, s->given);
+  delete s;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+  if (s->capturing)
+    return failed(cudaErrorStreamCaptureUnsupported);
+  run_until(s, s->given);
+  return state();
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
+{
+  *out = new simt_event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s)
+{
+  if (s->capturing)
+    return failed(cudaErrorStreamCaptureUnsupported);
+  *event = simt_event{s, s->given};
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+  if (event->stream != nullptr)
+    run_until(event->stream, event->after);
+  return state();
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t event, unsigned)
+{
+  simt_event then = *event; /* as recorded last */
+  if (then.stream != nullptr && then.stream != s)
+    give(s, [then] { return run_until(then.stream, then.after); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t s)
+{
+  if (!ends_known(to, from, bytes, bytes, kind))
+    return failed(cudaErrorInvalidValue);
+  give(s, [=] {
+    memmove(to, from, bytes);
+    return true;
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
+                              size_t from_pitch, size_t width, size_t height,
+                              cudaMemcpyKind kind, cudaStream_t s)
+{
+  if (height == 0 || width == 0)
+    return cudaSuccess;
+  if (width > to_pitch || width > from_pitch ||
+      !ends_known(to, from, (height - 1) * to_pitch + width,
+                  (height - 1) * from_pitch + width, kind))
+    return failed(cudaErrorInvalidValue);
+  give(s, [=] {
+    for (size_t i = 0; i < height; i++)
+      memmove((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
+    return true;
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t s)
+{
+  if (!is_ours(to, bytes, true))
+    return failed(cudaErrorInvalidValue);
+  give(s, [=] {
+    memset(to, byte, bytes);
+    return true;
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode)
+{
+  if (s->capturing)
+    return failed(cudaErrorStreamCaptureUnsupported);
+  s->capturing = true;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
+{
+  if (!s->capturing)
+    return failed(cudaErrorStreamCaptureUnsupported);
+  s->capturing = false;
+  *out = new simt_graph{std::move(s->captured)};
+  s->captured.clear();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
+                                 unsigned long long)
+{
+  *out = new simt_graph(*graph);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+  delete graph;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
+{
+  delete graph;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t s)
+{
+  graph_launches++;
+  for (const work &w : graph->steps)
+    give(s, w);
+  return cudaSuccess;
+}
+
+unsigned simt_graph_launches(void)
+{
+  return graph_launches;
+}
+
+} // extern "C"
