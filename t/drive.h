@@ -92,13 +92,13 @@ static inline void drive_open(struct drive_model *m, const char *name,
       .max_rows = max_tokens,
       .max_columns = lls_engine_max_columns(&config),
       .max_sequences = REFERENCE_MAX_PROMPTS,
-      .numbers = o->weights == LLS_WEIGHTS_AUTO   ? config.dtype
+      .numbers = o->weights == LLS_WEIGHTS_AUTO  ? config.dtype
                  : o->weights == LLS_WEIGHTS_F32 ? LLS_F32
                                                  : LLS_BF16,
   };
   if (rc == 0)
-    rc = (o->create_device != NULL ? o->create_device : lls_cpu_device_create)(
-        &device, &m->device, &err);
+    rc = (o->create_device != NULL ? o->create_device
+                                   : lls_cpu_device_create)(&device, &m->device, &err);
   uint32_t block_tokens = o->block_tokens > 0 ? o->block_tokens : 16;
   size_t unit = lls_unit_bytes(&(struct lls_pool_shape){
       .layers = config.layers,

@@ -54,8 +54,8 @@ static int check_module(const struct lls_device_module *m, const char *path,
 }
 
 /* A driver that is missing is found out first: the module's own libraries are 500 MB. */
-static int open_module(const struct module_kind *kind, const struct lls_device_module **out,
-                       struct lls_error *err)
+static int open_module(const struct module_kind *kind,
+                       const struct lls_device_module **out, struct lls_error *err)
 {
   char path[PATH_MAX];
   int rc = find_module(kind->name, path, err);
@@ -82,9 +82,9 @@ static int create_from_module(const struct module_kind *kind,
   return rc < 0 ? rc : module->create(options, out, err);
 }
 
-int lls_device_create(enum lls_device_choice choice, const struct lls_device_options *options,
-                      struct lls_device **out, struct lls_error *why_not,
-                      struct lls_error *err)
+int lls_device_create(enum lls_device_choice choice,
+                      const struct lls_device_options *options, struct lls_device **out,
+                      struct lls_error *why_not, struct lls_error *err)
 {
   if (choice == LLS_DEVICE_CPU)
     return lls_cpu_device_create(options, out, err);

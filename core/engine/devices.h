@@ -22,11 +22,15 @@ struct lls_device_module {
   extern const struct lls_device_module lls_device_module;                               \
   __attribute__((visibility("default"))) const struct lls_device_module lls_device_module
 
-enum lls_device_choice { LLS_DEVICE_AUTO, LLS_DEVICE_CPU, LLS_DEVICE_CUDA }; /* [engine] */
+enum lls_device_choice {
+  LLS_DEVICE_AUTO,
+  LLS_DEVICE_CPU,
+  LLS_DEVICE_CUDA
+}; /* [engine] */
 
 /*
- * [main] AUTO: a GPU if there is one that can be used, else the CPU, and why_not says what
- * stood in the way. CUDA: or an error. A module stays open once it was.
+ * [main] AUTO: a GPU if there is one that can be used, else the CPU, and why_not says
+ * what stood in the way. CUDA: or an error. A module stays open once it was.
  */
 int lls_device_create(enum lls_device_choice, const struct lls_device_options *,
                       struct lls_device **out, struct lls_error *why_not,

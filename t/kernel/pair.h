@@ -68,7 +68,8 @@ static inline void pair_end(struct lls_device *device)
 }
 
 /* A step without sequences that n rows go through. */
-static inline void pair_begin(struct lls_device *device, const int32_t *tokens, uint32_t n)
+static inline void pair_begin(struct lls_device *device, const int32_t *tokens,
+                              uint32_t n)
 {
   static struct lls_device_step step;
   step = (struct lls_device_step){.n_rows = n, .tokens = tokens, .positions = tokens};
@@ -89,9 +90,9 @@ static inline void *pair_buffer(struct lls_device *device, size_t rows, size_t c
 {
   void *buffer;
   size_t number = lls_dtype_bytes(device->activation_type);
-  assert_int_equal(device->ops->alloc(device, LLS_MEMORY_DEVICE,
-                                      rows * columns * number + 1, &buffer),
-                   0);
+  assert_int_equal(
+      device->ops->alloc(device, LLS_MEMORY_DEVICE, rows * columns * number + 1, &buffer),
+      0);
   return buffer;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rope, cache_write and attention of the CUDA device against the CPU's, over the general
- * block table: any block size, blocks anywhere and partly filled, from either end, K and V
- * cut differently; decodes, chunks and whole prompts in one batch, with shared q heads and
- * windows, and contexts long enough to be shared out among blocks of threads.
+ * block table: any block size, blocks anywhere and partly filled, from either end, K and
+ * V cut differently; decodes, chunks and whole prompts in one batch, with shared q heads
+ * and windows, and contexts long enough to be shared out among blocks of threads.
  *
  * Tensor cores round weights to bf16, by 2^-9 of each: the result is off by that part of
  * the largest value, beside its own rounding.
@@ -39,7 +39,8 @@ struct batch {
   uint32_t n_sequences;
 };
 
-/* ---- making a batch ----------------------------------------------------------------- */
+/* ---- making a batch -----------------------------------------------------------------
+ */
 
 static struct batch *open_batch(const struct pair *p, const struct shape *shape)
 {
@@ -116,7 +117,8 @@ static void add_sequence(struct batch *b, uint32_t context, uint32_t n_rows, boo
   s->table.v = s->v;
 }
 
-/* ---- running it --------------------------------------------------------------------- */
+/* ---- running it ---------------------------------------------------------------------
+ */
 
 struct part { /* rows [first, first + n) of a sequence */
   uint32_t sequence, first, n;
@@ -132,8 +134,10 @@ static void run_parts(const struct batch *b, struct lls_device *d, struct lls_po
   float *qkv = malloc(PAIR_ROWS * (size_t)b->columns * sizeof *qkv);
   for (uint32_t i = 0; i < n_parts; i++) {
     const struct sequence *s = &b->sequences[parts[i].sequence];
-    sequences[i] = (struct lls_step_sequence){
-        .table = &s->table, .first_row = rows, .n_rows = parts[i].n, .context = parts[i].first};
+    sequences[i] = (struct lls_step_sequence){.table = &s->table,
+                                              .first_row = rows,
+                                              .n_rows = parts[i].n,
+                                              .context = parts[i].first};
     memcpy(qkv + (size_t)rows * b->columns, s->qkv + (size_t)parts[i].first * b->columns,
            (size_t)parts[i].n * b->columns * sizeof *qkv);
     for (uint32_t r = 0; r < parts[i].n; r++, rows++) {
@@ -142,7 +146,8 @@ static void run_parts(const struct batch *b, struct lls_device *d, struct lls_po
     }
   }
   assert_true(rows <= PAIR_ROWS);
-  void *in = pair_put(d, qkv, rows, b->columns), *to = pair_buffer(d, rows, b->out_columns);
+  void *in = pair_put(d, qkv, rows, b->columns),
+       *to = pair_buffer(d, rows, b->out_columns);
   const struct lls_device_step step = {
       .n_rows = rows,
       .n_sequences = n_parts,
@@ -206,7 +211,8 @@ static void check(const struct batch *b)
   free(got);
 }
 
-/* ---- tests -------------------------------------------------------------------------- */
+/* ---- tests --------------------------------------------------------------------------
+ */
 
 static void mixed_batch(const struct pair *p, const struct shape *shape)
 {
@@ -397,9 +403,9 @@ TEST(refusals)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_head_dims),     cmocka_unit_test(test_caches),
-      cmocka_unit_test(test_block_sizes),   cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_windows),       cmocka_unit_test(test_long_contexts),
+      cmocka_unit_test(test_head_dims),        cmocka_unit_test(test_caches),
+      cmocka_unit_test(test_block_sizes),      cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_windows),          cmocka_unit_test(test_long_contexts),
       cmocka_unit_test(test_repeated_decodes), cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

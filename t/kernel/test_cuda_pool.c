@@ -32,7 +32,8 @@ static void make_slots(struct all_slots *a)
   memset(a, 0, sizeof *a);
   for (uint32_t i = 0; i < SLOTS; i++) {
     uint32_t slot = i % BLOCK_TOKENS;
-    a->entries[i] = (struct lls_block_entry){.block = i / BLOCK_TOKENS, .count = BLOCK_TOKENS};
+    a->entries[i] =
+        (struct lls_block_entry){.block = i / BLOCK_TOKENS, .count = BLOCK_TOKENS};
     a->tables[i] = (struct lls_block_table){.form = LLS_FORM_KV,
                                             .k_count = 1,
                                             .v_count = 1,
@@ -89,8 +90,10 @@ static struct lls_copy random_copy(void)
   c.n_slots = (uint16_t)random_between(0, BLOCK_TOKENS - c.slot);
   if (random_bits() % 2)
     c.slot = 0, c.n_slots = BLOCK_TOKENS;
-  c.source = random_bits() % (c.kind == LLS_COPY_HOST_TO_DEVICE ? HOST_UNITS : DEVICE_UNITS);
-  c.target = random_bits() % (c.kind == LLS_COPY_DEVICE_TO_HOST ? HOST_UNITS : DEVICE_UNITS);
+  c.source =
+      random_bits() % (c.kind == LLS_COPY_HOST_TO_DEVICE ? HOST_UNITS : DEVICE_UNITS);
+  c.target =
+      random_bits() % (c.kind == LLS_COPY_DEVICE_TO_HOST ? HOST_UNITS : DEVICE_UNITS);
   return c;
 }
 
@@ -120,8 +123,10 @@ static void copies(const struct pair *p)
   struct lls_copy list[HOST_UNITS + N_COPIES] = {{0}};
   float *qkv = pair_random(p, SLOTS * COLUMNS, random_float), *result[2];
   for (uint32_t i = 0; i < HOST_UNITS; i++) /* the host tier has something in it */
-    list[i] = (struct lls_copy){
-        .kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = BLOCK_TOKENS, .source = i, .target = i};
+    list[i] = (struct lls_copy){.kind = LLS_COPY_DEVICE_TO_HOST,
+                                .n_slots = BLOCK_TOKENS,
+                                .source = i,
+                                .target = i};
   for (uint32_t i = 0; i < N_COPIES; i++) {
     list[HOST_UNITS + i] = random_copy();
     list[HOST_UNITS + i].order = i % 8 == 7 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP;

@@ -69,7 +69,8 @@ static void each_size(const struct pair *p, void (*test)(struct rows *))
   }
 }
 
-/* ---- norms -------------------------------------------------------------------------- */
+/* ---- norms --------------------------------------------------------------------------
+ */
 
 /* variant: kind, + 2 if y is x */
 static void run_norm(const struct rows *r, void *x, void *y, int variant)
@@ -99,7 +100,8 @@ static void norms(struct rows *r)
                  4 * pair_epsilon(r->p), 4 * pair_epsilon(r->p));
 }
 
-/* ---- activations, additions --------------------------------------------------------- */
+/* ---- activations, additions ---------------------------------------------------------
+ */
 
 static void run_activate(const struct rows *r, void *x, void *y, int kind)
 {
@@ -128,7 +130,8 @@ static void activations(struct rows *r)
   compare_rows(r, "add", run_add, 0, r->columns, r->columns, e, 1e-6);
 }
 
-/* ---- lookups ------------------------------------------------------------------------ */
+/* ---- lookups ------------------------------------------------------------------------
+ */
 
 static void run_gather(const struct rows *r, void *x, void *y, int variant)
 {
@@ -165,11 +168,14 @@ static void run_embed(const struct rows *r, void *x, void *y, int offset)
 static void lookups(struct rows *r)
 {
   compare_rows(r, "gather", run_gather, 3, r->columns, r->columns, 0, 0);
-  compare_rows(r, "embed", run_embed, 0, r->columns, r->columns, pair_epsilon(r->p), 1e-6);
-  compare_rows(r, "embed", run_embed, 1, r->columns, r->columns, pair_epsilon(r->p), 1e-6);
+  compare_rows(r, "embed", run_embed, 0, r->columns, r->columns, pair_epsilon(r->p),
+               1e-6);
+  compare_rows(r, "embed", run_embed, 1, r->columns, r->columns, pair_epsilon(r->p),
+               1e-6);
 }
 
-/* ---- linear layers ------------------------------------------------------------------ */
+/* ---- linear layers ------------------------------------------------------------------
+ */
 
 #define OUTPUTS 24
 
@@ -190,9 +196,9 @@ static void run_linear(const struct rows *r, void *x, void *y, int variant)
   const struct lls_tensor_view biases[] = {view_of(weights, 1, OUTPUTS - 8), {.rows = 0}};
   enum lls_weight_format format =
       r->p->numbers == LLS_F32 ? LLS_WEIGHTS_F32 : LLS_WEIGHTS_BF16;
-  assert_int_equal(ops->weight_create(r->d, parts, variant & 1 ? biases : NULL, 2, format,
-                                      &w, NULL),
-                   0);
+  assert_int_equal(
+      ops->weight_create(r->d, parts, variant & 1 ? biases : NULL, 2, format, &w, NULL),
+      0);
   free(weights);
   ops->linear(r->d, w, x, r->n, variant & 2 ? LLS_STORE_ADD : LLS_STORE_SET, y);
   if (variant & 4)
@@ -223,8 +229,8 @@ static void test_logits_of(const struct pair *p)
     struct lls_device *d = i == 0 ? p->cpu : p->cuda;
     struct lls_weight *w;
     void *y, *in = pair_put(d, x, N, COLUMNS);
-    assert_int_equal(
-        d->ops->weight_create(d, &part, &bias, 1, LLS_WEIGHTS_F32, &w, NULL), 0);
+    assert_int_equal(d->ops->weight_create(d, &part, &bias, 1, LLS_WEIGHTS_F32, &w, NULL),
+                     0);
     assert_int_equal(d->ops->weight_bytes(w) >= OUTPUTS * COLUMNS * 2, 1);
     assert_int_equal(d->ops->alloc(d, LLS_MEMORY_DEVICE, sizeof result[0], &y), 0);
     pair_begin(d, NULL, N);
@@ -240,7 +246,8 @@ static void test_logits_of(const struct pair *p)
   free(weights);
 }
 
-/* ---- what is refused ---------------------------------------------------------------- */
+/* ---- what is refused ----------------------------------------------------------------
+ */
 
 static void refusals(const struct pair *p)
 {
@@ -288,7 +295,8 @@ static void dummies(const struct pair *p)
   pair_compare(p, "dummy", result[1], result[0], ROWS * COLUMNS, 0x1p-8, 0);
 }
 
-/* ---- all ---------------------------------------------------------------------------- */
+/* ---- all ----------------------------------------------------------------------------
+ */
 
 static void all(const struct pair *p, void (*test)(struct rows *))
 {
@@ -335,9 +343,9 @@ static void test_dummies(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_norms),    cmocka_unit_test(test_activations),
-      cmocka_unit_test(test_lookups),  cmocka_unit_test(test_products),
-      cmocka_unit_test(test_logits),   cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_norms),   cmocka_unit_test(test_activations),
+      cmocka_unit_test(test_lookups), cmocka_unit_test(test_products),
+      cmocka_unit_test(test_logits),  cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_dummies),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

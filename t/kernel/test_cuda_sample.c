@@ -2,17 +2,17 @@
 /*
  * Drawing tokens on the CUDA device against the CPU's, which t/kernel/test_sample.c holds
  * against the definition: the same token for the same parameters, seed and index. Logits
- * are powers of two apart and exact, or the random number would have to be within 1e-6 of a
- * boundary for the two to differ; of the draws here none is (the tests are the same every
- * time).
+ * are powers of two apart and exact, or the random number would have to be within 1e-6 of
+ * a boundary for the two to differ; of the draws here none is (the tests are the same
+ * every time).
  */
 #include "t/kernel/pair.h"
 
 #include "core/engine/sampling.h"
 
-#define VOCAB    1503
-#define ROWS     24
-#define HISTORY  60
+#define VOCAB   1503
+#define ROWS    24
+#define HISTORY 60
 
 static struct lls_sampling plain(void)
 {

@@ -9,7 +9,8 @@
 
 #include "simt.h"
 
-namespace simt {
+namespace simt
+{
 
 inline float bf16_at(const exchange &lane, unsigned reg, unsigned half)
 {
@@ -29,7 +30,8 @@ inline float element_b(const exchange *all, unsigned k, unsigned column)
   return bf16_at(all[column * 4 + k % 8 / 2], 4 + k / 8, k % 2);
 }
 
-inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, site s)
+inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                     site s)
 {
   const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
   const exchange *all = warp_exchange(mine, sizeof mine, s);
@@ -42,7 +44,8 @@ inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
   }
 }
 
-/* Lane 8 j + i gives the place of row i of matrix j; rows are 16 bytes at multiples of it. */
+/* Lane 8 j + i gives the place of row i of matrix j; rows are 16 bytes at multiples of
+ * it. */
 inline void ldmatrix(uint32_t (&r)[4], size_t row, bool trans, site s)
 {
   if (row % 16 != 0)

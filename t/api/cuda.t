@@ -1,0 +1,88 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# llmserve on the CUDA device: the module is found, opened and served with (the emulated one
+# of t/simt, beside a driver library that is there and no more), and what is said where it
+# can't be.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LlmServer;
+use File::Copy;
+use File::Temp;
+use JSON::PP;
+use Test::More;
+
+my $stories = LlmServer::source('t/data/models/stories260K');
+my $plugins = $ENV{LLS_PLUGIN_PATH};
+my $module  = LlmServer::built('t/simt/.libs/device_cuda.so');
+
+sub ini {
+    my ($device) = @_;
+    return "[model]\npath = $stories\n[engine]\ndevice = $device\nthreads = 1\npin = false\n"
+        . "max_step_tokens = 64\nmax_sequences = 4\n";
+}
+
+# A folder with this file as the module, before all others.
+sub folder_with {
+    my ($file) = @_;
+    my $folder = File::Temp->newdir;
+    copy($file, "$folder/device_cuda.so") or die "$file: $!";
+    return $folder;
+}
+
+open my $golden_file, '<', "$stories/golden.jsonl" or die $!;
+my @golden = map { decode_json($_) } <$golden_file>;
+
+# ---- served ---------------------------------------------------------------------------
+
+{
+    my $folder = folder_with($module);
+    local $ENV{LLS_PLUGIN_PATH} = "$folder:$plugins";
+    local $ENV{LD_LIBRARY_PATH} = LlmServer::built('t/simt/.libs');
+    for my $device ('cuda', 'auto') {
+        my $server = LlmServer->serve(ini($device));
+        like($server->log, qr/cuda: emulated GPU \(sm_90/, "device = $device opens the module");
+        my $n = 12;
+        my @wanted = @{ $golden[0]{greedy_ids} }[0 .. $n - 1];
+        my $answer = $server->post('/v1/completions',
+            { prompt => $golden[0]{prompt_ids}, max_tokens => $n, temperature => 0,
+              return_token_ids => JSON::PP::true, ignore_eos => JSON::PP::true });
+        is_deeply($answer->{json}{choices}[0]{token_ids}, \@wanted, 'and its tokens are the golden ones');
+        is($server->stop, 0, 'it ends well');
+    }
+}
+
+# ---- not served -----------------------------------------------------------------------
+
+# What llmserve says when it does not start.
+sub refusal {
+    my ($device) = @_;
+    my $ini = File::Temp->new(SUFFIX => '.ini');
+    print $ini "[server]\nlisten = 127.0.0.1:0\n", ini($device);
+    close $ini;
+    my $text = qx(${\ LlmServer::built('llmserve')} -c $ini 2>&1 </dev/null);
+    isnt($?, 0, 'it does not start');
+    return $text;
+}
+
+{
+    my $folder = folder_with(LlmServer::built('t/plugin/.libs/cache_null.so'));
+    local $ENV{LLS_PLUGIN_PATH} = "$folder:$plugins";
+    local $ENV{LD_LIBRARY_PATH} = LlmServer::built('t/simt/.libs');
+    like(refusal('cuda'), qr/\.ini:\d+: \[engine\] device: \S+device_cuda.so is of another build/,
+        'a module of another build is refused');
+    my $server = LlmServer->serve(ini('auto'));
+    like($server->log, qr/ cpu: /, 'and the CPU computes where nobody insisted');
+    $server->stop;
+}
+
+SKIP: {
+    skip 'there is a driver here', 2 if `ldconfig -p 2>/dev/null` =~ /libcuda\.so\.1/;
+    my $folder = folder_with($module);
+    local $ENV{LLS_PLUGIN_PATH} = "$folder:$plugins";
+    like(refusal('cuda'), qr/\[engine\] device: NVIDIA's driver is not there: libcuda/,
+        'without a driver the module is not even opened');
+}
+
+done_testing;
