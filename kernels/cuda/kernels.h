@@ -204,9 +204,13 @@ struct lls_cuda_adjustment {
   float raw; /* the kernel's: the logit as it came */
 };
 
+#define LLS_CUDA_MAX_BANNED 16 /* of a row; what comes after is not banned */
+
 struct lls_cuda_draw { /* one row */
   float temperature, top_p, min_p;
-  int32_t top_k, banned;
+  int32_t top_k;
+  uint32_t n_banned;
+  int32_t banned[LLS_CUDA_MAX_BANNED]; /* (n_banned) */
   float repetition_penalty, presence_penalty, frequency_penalty;
   uint32_t want_logprob, n_logprobs;
   uint64_t uniform; /* of [0, 1): in units of 2^-64 */

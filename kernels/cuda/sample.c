@@ -101,7 +101,6 @@ static void add_row(struct rows *r, const struct lls_sampling *s,
       .top_p = s->top_p,
       .min_p = s->min_p,
       .top_k = s->top_k,
-      .banned = s->banned,
       .repetition_penalty = s->repetition_penalty,
       .presence_penalty = s->presence_penalty,
       .frequency_penalty = s->frequency_penalty,
@@ -112,6 +111,8 @@ static void add_row(struct rows *r, const struct lls_sampling *s,
       .n_penalised = n_penalised,
       .n_biased = r->n_adjustments - first - n_penalised,
   };
+  for (uint32_t i = 0; i < s->n_banned && i < LLS_CUDA_MAX_BANNED; i++)
+    draw->banned[draw->n_banned++] = s->banned[i];
 }
 
 static bool check_size(struct lls_cuda_device *d, uint32_t n_rows, uint32_t vocab)

@@ -86,13 +86,21 @@ static __device__ __forceinline__ uint32_t key_id(u64 key)
   return 0xffffffffu - (uint32_t)key;
 }
 
-/* The first key below `below`, leaving out `banned`; 0 if there is none. */
-static __device__ u64 best_below(const row &r, u64 below, int32_t banned,
+static __device__ bool is_banned(const lls_cuda_draw *d, uint32_t token)
+{
+  for (uint32_t i = 0; d != nullptr && i < d->n_banned; i++)
+    if (d->banned[i] == (int32_t)token)
+      return true;
+  return false;
+}
+
+/* The first key below `below`, leaving out what d bans; 0 if there is none. */
+static __device__ u64 best_below(const row &r, u64 below, const lls_cuda_draw *d,
                                  shared<u64> room)
 {
   u64 best = 0;
   for (uint32_t i = threadIdx.x; i < r.vocab; i += THREADS) {
-    u64 key = (int32_t)i == banned ? 0 : order_key(r.logits[i], i);
+    u64 key = is_banned(d, i) ? 0 : order_key(r.logits[i], i);
     best = key < below && key > best ? key : best;
   }
   return block_largest(best, room);
@@ -118,7 +126,7 @@ static __device__ void top_logprobs(const row &r, const lls_cuda_draw &d, float 
   uint32_t n = 0, wanted = d.n_logprobs;
   wanted = wanted < LLS_MAX_LOGPROBS ? wanted : LLS_MAX_LOGPROBS;
   for (; n < wanted; n++) {
-    key = best_below(r, key, -1, room);
+    key = best_below(r, key, nullptr, room);
     if (key == 0)
       break;
     if (threadIdx.x == 0) {
@@ -155,8 +163,9 @@ static __device__ void adjust(const row &r, const lls_cuda_draw &d,
   for (uint32_t i = d.n_penalised + threadIdx.x; i < n; i += THREADS)
     r.logits[list[i].token] += list[i].bias;
   __syncthreads();
-  if (threadIdx.x == 0 && d.banned >= 0 && (uint32_t)d.banned < r.vocab)
-    r.logits[d.banned] = -INFINITY;
+  for (uint32_t i = threadIdx.x; i < d.n_banned; i += THREADS)
+    if (d.banned[i] >= 0 && (uint32_t)d.banned[i] < r.vocab)
+      r.logits[d.banned[i]] = -INFINITY;
   __syncthreads();
 }
 
@@ -367,14 +376,16 @@ __global__ void sample_row(lls_cuda_sample a)
   bool logprobs = d.want_logprob || d.n_logprobs > 0;
   float sum = 0;
   if (logprobs) {
-    u64 best = best_below(r, ~(u64)0, -1, room);
+    u64 best = best_below(r, ~(u64)0, nullptr, room);
     sum = log_sum(r, best > 0 ? r.logits[key_id(best)] : -INFINITY, sum_room);
     top_logprobs(r, d, sum, out, room);
     __syncthreads(); /* nobody reads raw logits any more */
   }
   adjust(r, d, list);
-  u64 best = best_below(r, ~(u64)0, d.banned, room);
-  uint32_t token = d.banned == 0 && a.vocab > 1 ? 1 : 0;
+  u64 best = best_below(r, ~(u64)0, &d, room);
+  uint32_t token = 0;
+  while (token + 1 < a.vocab && is_banned(&d, token))
+    token++;
   if (best > 0)
     token = key_id(best);
   r.top = best > 0 ? r.logits[token] : -INFINITY;

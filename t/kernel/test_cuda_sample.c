@@ -17,7 +17,7 @@
 static struct lls_sampling plain(void)
 {
   return (struct lls_sampling){
-      .temperature = 1, .top_p = 1, .repetition_penalty = 1, .banned = -1};
+      .temperature = 1, .top_p = 1, .repetition_penalty = 1};
 }
 
 /* One draw of each over rows of logits of its own. */
@@ -95,7 +95,11 @@ static struct lls_sampling random_params(uint32_t row)
   s.top_k = top_ks[random_bits() % 6];
   s.seed = random_bits();
   s.index = row;
-  s.banned = random_bits() % 3 == 0 ? (int32_t)(random_bits() % VOCAB) : -1;
+  static int32_t banned[4];
+  for (uint32_t i = 0; i < 4; i++)
+    banned[i] = (int32_t)(random_bits() % VOCAB);
+  s.banned = banned;
+  s.n_banned = random_bits() % 3 == 0 ? 2 : 0;
   s.want_logprob = random_bits() % 2 == 0;
   s.n_logprobs = random_bits() % 4 == 0 ? random_between(1, 20) : 0;
   return s;
@@ -167,7 +171,8 @@ static void hopeless(const struct pair *p)
     if (row == 3)
       logits[row * 33 + 20] = INFINITY;
     params[row] = plain();
-    params[row].banned = row == 1 ? 0 : -1;
+    params[row].banned = (const int32_t[]){0};
+    params[row].n_banned = row == 1;
   }
   check(p, "nothing to draw", logits, 33, params, 4);
 }
