@@ -16,6 +16,7 @@ $_ = Cwd::abs_path($_) for $source, $build;
 my $root = tempdir(CLEANUP => 1);
 my $work = tempdir(CLEANUP => 1);
 
+plan skip_all => 'what is installed has no sanitizer' if defined $ENV{ASAN_OPTIONS};
 plan skip_all => 'pkg-config not found' if system('command -v pkg-config >/dev/null') != 0;
 
 # Like a shell at work: make must not take this make's options for its own.
