@@ -80,9 +80,29 @@ sub bench { return result(start(arguments(@_))) }
     is $json->{slo_attainment_by_class}{realtime}{ttft}, 1, 'and kind';
     is scalar(grep { $_ <= 0 } @{ $json->{ttfts} }), 0, 'no first token before its request';
 
-    $got = bench($server, @short, qw(--num-prompts 4 --backend openai-chat));
+    is scalar(grep { length } @{ $json->{generated_texts} }), 12, 'and its text';
+    is $json->{steady_state}, undef, 'a short run has no steady part';
+
+    $got = bench($server, @short, qw(--num-prompts 4 --backend openai-chat --continuous-usage),
+        '--chat-template-kwargs', '{"enable_thinking": false}');
     is $got->{json}{completed}, 4, 'chats are answered';
     is $got->{json}{total_output_tokens}, 24, 'with the tokens asked for';
+    cmp_ok $got->{json}{mean_itl_per_token_ms}, '>', 0, 'gaps by token, since each chunk says how many it has';
+
+    $got = bench($server, @short, qw(--num-prompts 6 --tenants 2));
+    is_deeply [sort keys %{ $got->{json}{slo_attainment_by_tenant} }], [1, 2], 'attainment by tenant';
+    my $tenants = () = $server->get('/metrics')->{content} =~ /^llmserve_tenant_requests_total\{tenant="tenant-[12]"\} [1-5]$/mg;
+    is $tenants, 2, 'the server sees the tenants too';
+
+    $got = bench($server, @short, qw(--num-prompts 2 --percentile-metrics ttft));
+    unlike $got->{out}, qr/ITL/, 'the table has what was asked for';
+    my @line = (@short, qw(--num-prompts 2 --append-result), '--base-url', "http://$server->{address}",
+        '--result-dir', $dir, '--result-filename', 'lines.jsonl');
+    result(start(@line)) for 1 .. 2;
+    is_deeply [map { decode_json($_)->{completed} } split /\n/, slurp("$dir/lines.jsonl")], [2, 2], 'results as lines of one file';
+    $got = bench($server, @short, qw(--num-prompts 2 --dry-run));
+    like $got->{out}, qr/^2 requests in .*^POST \/v1\/completions /ms, 'a dry run shows what it would send';
+    is $got->{json}, undef, 'and sends nothing';
 
     $got = bench($server, qw(--num-prompts 4 --random-input-len 20 --max-tokens bound --output-len 5 --max-new-tokens 900 --ignore-eos));
     is $got->{json}{completed}, 4, 'hanging up after the true length is an end';
@@ -116,6 +136,10 @@ sub bench { return result(start(arguments(@_))) }
     $got = result(start(@sweep));
     is $got->{status}, 0, 'a sweep';
     like $got->{out}, qr/^request-rate=20 .*^request-rate=40 /ms, 'has a row for each point';
+    like $got->{out}, qr/variation, %/, 'how much the repeats differ';
+    my $compared = result(start('--compare', "$dir/sweep/request-rate=20_seed=0.json", "$dir/sweep/request-rate=40_seed=0.json"));
+    is $compared->{status}, 0, 'two results side by side';
+    like $compared->{out}, qr/^TTFT p50 .*too few runs$/m, 'of one run each: no winner';
     my $one = decode_json(slurp("$dir/sweep/request-rate=20_seed=0.json"));
     is $one->{completed}, 4, 'and a file for each run';
     my $before = (stat "$dir/sweep/request-rate=40_seed=1.json")[1];
@@ -175,6 +199,9 @@ sub bench { return result(start(arguments(@_))) }
         ['--goodput', 'speed:3']         => qr/--goodput: expected/,
         ['--header', 'x']                => qr/--header: expected/,
         ['--extra-body', '[]']           => qr/--extra-body: expected/,
+        ['--percentile-metrics', 'x']    => qr/--percentile-metrics: expected/,
+        ['--compare', 'one']             => qr/--compare: expected two/,
+        ['--compare', 'a.json', 'b']     => qr/a.json: is no result/,
         ['--base-url', 'https://x']      => qr/--base-url: expected http/,
         ['--trace', '/nowhere.csv']      => qr/\/nowhere.csv: cannot be read/,
         ['--sweep', 'colour=1']          => qr/unknown option --colour/,

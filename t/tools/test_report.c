@@ -9,6 +9,7 @@
  */
 #include "t/tools/workload.h"
 
+#include <errno.h>
 #include <math.h>
 
 #include "t/folder.h"
@@ -110,6 +111,101 @@ static void test_counts_and_latencies(void **state)
   assert_close(m.queueing.mean, 30); /* 10 and 50 */
   assert_close(m.queueing_share, 60 / 500.0);
   assert_close(m.lateness.max, 10);
+  end_run(&run);
+}
+
+/* Two emissions of several tokens: 40 ms for 4 of them, 30 ms for 1. */
+static void test_gaps_by_token(void **state)
+{
+  for (int untold = 0; untold < 2; untold++) {
+    struct run run;
+    struct lls_track track;
+    struct lls_metrics m;
+    make_run(&run, *state, &(struct lls_report_options){.per_token = true});
+    lls_report_begin(run.report, &track, &run.workload.items[0], 0);
+    lls_report_tokens(run.report, &track, 100 * MS, 1);
+    lls_report_tokens(run.report, &track, 140 * MS, 4);
+    lls_report_tokens(run.report, &track, 170 * MS, 1);
+    track.outcome.untold = untold == 1;
+    lls_report_end(run.report, &track, LLS_OUTCOME_COMPLETED, 170 * MS);
+    assert_int_equal(lls_report_metrics(run.report, &m), 0);
+    assert_int_equal(m.itl.n, 5);
+    assert_int_equal(m.itl_per_token.n, untold == 1 ? 0 : 8); /* r0's 20, 20 and 60 too */
+    if (untold == 0)
+      assert_close(m.itl_per_token.mean, (20 + 20 + 60 + 4 * 10 + 30) / 8.0);
+    end_run(&run);
+  }
+}
+
+static void test_the_tables_lines_are_chosen(void **state)
+{
+  struct run run;
+  struct lls_error err = {0};
+  struct lls_report *none;
+  static char text[8192];
+  make_run(&run, *state, &(struct lls_report_options){.shown = "ttft,itl"});
+  FILE *out = fmemopen(text, sizeof text, "w");
+  assert_int_equal(lls_report_print(run.report, &(struct lls_report_header){0}, out), 0);
+  fclose(out);
+  assert_non_null(strstr(text, "Mean TTFT"));
+  assert_non_null(strstr(text, "Mean ITL"));
+  assert_null(strstr(text, "Mean TPOT"));
+  assert_null(strstr(text, "Mean E2EL"));
+  assert_int_equal(lls_report_create(&run.workload,
+                                     &(struct lls_report_options){.shown = "ttft,speed"},
+                                     &none, &err),
+                   -EINVAL);
+  assert_non_null(strstr(err.text, "--percentile-metrics"));
+  end_run(&run);
+}
+
+/*
+ * A closed loop of 20 over 100 s: one more each second until 20 run, each lasting 20 s,
+ * the last sent at 79 s. 19 run from 18 s on, until those that nobody follows end.
+ */
+static void ramp(struct lls_report *report, const struct lls_workload *w)
+{
+  struct lls_track track;
+  for (int i = 0; i < 80; i++) {
+    lls_report_begin(report, &track, &w->items[i], i * 1000 * MS);
+    lls_report_tokens(report, &track, (i * 1000 + 500) * MS, 1);
+    for (int token = 1; token < 11; token++)
+      lls_report_tokens(report, &track, (i * 1000 + 500 + 1950 * token) * MS, 1);
+    lls_report_end(report, &track, LLS_OUTCOME_COMPLETED, (i + 20) * 1000 * MS);
+  }
+}
+
+static void test_the_steady_part_of_a_run(void **state)
+{
+  (void)state;
+  struct lls_workload w = built("--num-prompts 80 --input-len 3 --output-len 11");
+  const struct lls_report_options limits[] = {{.max_concurrency = 20}, {0}};
+  for (size_t i = 0; i < 2; i++) {
+    struct lls_report *report;
+    struct lls_error err;
+    struct lls_metrics m;
+    assert_int_equal(lls_report_create(&w, &limits[i], &report, &err), 0);
+    ramp(report, &w);
+    assert_int_equal(lls_report_metrics(report, &m), 0);
+    /* An open load: 190 + 60 * 20 request seconds in 79 s are 17.6 at a time. */
+    assert_close(m.steady.from_s, i == 0 ? 18 : 17);
+    assert_close(m.steady.to_s, i == 0 ? 81 : 79);
+    assert_int_equal(m.steady.requests, i == 0 ? 62 : 63);
+    assert_close(m.steady.mean_ttft_ms, 500);
+    assert_close(m.steady.mean_tpot_ms, 1950);
+    assert_close(m.steady.request_throughput, i == 0 ? 61 / 63.0 : 59 / 62.0);
+    lls_report_destroy(report);
+  }
+  lls_workload_free(&w);
+}
+
+static void test_a_short_run_has_no_steady_part(void **state)
+{
+  struct run run;
+  struct lls_metrics m;
+  make_run(&run, *state, &(struct lls_report_options){0});
+  assert_int_equal(lls_report_metrics(run.report, &m), 0);
+  assert_true(m.steady.to_s == 0);
   end_run(&run);
 }
 
@@ -373,6 +469,10 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       IN_FOLDER(test_counts_and_latencies),
+      IN_FOLDER(test_gaps_by_token),
+      IN_FOLDER(test_the_tables_lines_are_chosen),
+      cmocka_unit_test(test_the_steady_part_of_a_run),
+      IN_FOLDER(test_a_short_run_has_no_steady_part),
       IN_FOLDER(test_attainment_is_of_all_issued),
       IN_FOLDER(test_goodput_takes_the_given_limits),
       IN_FOLDER(test_fairness_is_of_service_while_requests_arrive),

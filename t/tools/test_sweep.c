@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <sys/stat.h>
 
 #include "t/folder.h"
 #include "tools/report/report.h"
@@ -272,6 +273,87 @@ static void test_without_gnuplot_a_sentence(void **state)
   assert_non_null(strstr(err.text, "gnuplot not found"));
 }
 
+/* Runs of two sides, in folders below the test's; repeats by seed. */
+static void write_runs(const struct folder *f, const char *side, const char *point,
+                       const double *rates, size_t n)
+{
+  char path[256];
+  struct lls_error err;
+  snprintf(path, sizeof path, "%s-%s", f->path, side);
+  mkdir(path, 0777);
+  for (size_t i = 0; i < n; i++) {
+    json_t *result = json_pack("{s:f, s:f}", "request_throughput", rates[i],
+                               "median_ttft_ms", 100 / rates[i]);
+    snprintf(path, sizeof path, "%s-%s/%sseed=%zu.json", f->path, side, point, i);
+    assert_int_equal(lls_report_write(result, path, &err), 0);
+    json_decref(result);
+  }
+}
+
+static void remove_side(const struct folder *f, const char *side)
+{
+  struct folder below;
+  snprintf(below.path, sizeof below.path, "%.50s-%s", f->path, side);
+  folder_remove(&below);
+}
+
+static int compare(const struct folder *f, const char *a, const char *b, char *text,
+                   size_t size, struct lls_error *err)
+{
+  char paths[512];
+  snprintf(paths, sizeof paths, "%s-%s\n%s-%s", f->path, a, f->path, b);
+  FILE *out = fmemopen(text, size, "w");
+  *err = (struct lls_error){0};
+  int rc = lls_compare(paths, out, err);
+  fclose(out);
+  return rc;
+}
+
+static void test_a_winner_needs_intervals_apart(void **state)
+{
+  const struct folder *f = *state;
+  struct lls_error err;
+  static char text[16384];
+  write_runs(f, "a", "", (const double[]){9.9, 10, 10.1}, 3);
+  write_runs(f, "b", "", (const double[]){10.9, 11, 11.1}, 3);
+  write_runs(f, "c", "", (const double[]){9.5, 10, 11.2}, 3);
+  write_runs(f, "d", "", (const double[]){20, 21}, 2);
+  assert_int_equal(compare(f, "a", "b", text, sizeof text, &err), 0);
+  assert_non_null(strstr(text, "+10.0 %  B is better\nTTFT p50"));
+  assert_non_null(strstr(strstr(text, "TTFT p50"), "B is better")); /* less is */
+  assert_int_equal(compare(f, "b", "a", text, sizeof text, &err), 0);
+  assert_null(strstr(text, "B is better"));
+  assert_int_equal(compare(f, "a", "c", text, sizeof text, &err), 0);
+  assert_non_null(strstr(text, "no winner"));
+  assert_null(strstr(text, "is better"));
+  assert_int_equal(compare(f, "a", "d", text, sizeof text, &err), 0);
+  assert_non_null(strstr(text, "too few runs"));
+  assert_null(strstr(text, "is better"));
+  for (const char *side = "abcd"; *side != '\0'; side++)
+    remove_side(f, (const char[]){*side, '\0'});
+}
+
+static void test_points_are_compared_by_name(void **state)
+{
+  const struct folder *f = *state;
+  struct lls_error err;
+  static char text[16384];
+  write_runs(f, "a", "rate=1_", (const double[]){1, 1, 1}, 3);
+  write_runs(f, "a", "rate=2_", (const double[]){2, 2, 2}, 3);
+  write_runs(f, "b", "rate=2_", (const double[]){3, 3, 3}, 3);
+  write_runs(f, "b", "rate=9_", (const double[]){9, 9, 9}, 3);
+  assert_int_equal(compare(f, "a", "b", text, sizeof text, &err), 0);
+  assert_non_null(strstr(text, "\nrate=2\n"));
+  assert_non_null(strstr(text, "+50.0 %"));
+  assert_null(strstr(text, "rate=1"));
+  assert_null(strstr(text, "rate=9"));
+  assert_int_equal(compare(f, "a", "nothing", text, sizeof text, &err), -EINVAL);
+  assert_int_equal(lls_compare("one", stdout, &err), -EINVAL);
+  assert_non_null(strstr(err.text, "expected two results"));
+  remove_side(f, "a");
+  remove_side(f, "b");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -281,6 +363,8 @@ int main(void)
       IN_FOLDER(test_bad_sweeps_run_nothing),
       IN_FOLDER(test_repeats_have_intervals),
       IN_FOLDER(test_the_highest_rate_is_found),
+      IN_FOLDER(test_a_winner_needs_intervals_apart),
+      IN_FOLDER(test_points_are_compared_by_name),
       cmocka_unit_test(test_bootstrap),
       IN_FOLDER(test_the_plot_is_drawn),
       cmocka_unit_test(test_without_gnuplot_a_sentence),

@@ -98,6 +98,8 @@ static void put_wishes(json_t *body, const struct lls_item *item)
                                         : "best_effort"));
   if (item->priority != 0)
     json_object_set_new(body, "priority", json_integer(item->priority));
+  if (item->tenant != 0)
+    json_object_set_new(body, "user", json_sprintf("tenant-%u", item->tenant));
 }
 
 static char *other_members(const struct lls_bench *b, const struct lls_item *item)
@@ -107,6 +109,9 @@ static char *other_members(const struct lls_bench *b, const struct lls_item *ite
                            b->chat ? "max_completion_tokens" : "max_tokens",
                            (int)(exact ? item->output_tokens : item->max_new_tokens),
                            "stream", 1, "stream_options", "include_usage", 1);
+  if (b->options->continuous_usage)
+    json_object_set_new(json_object_get(body, "stream_options"), "continuous_usage_stats",
+                        json_true());
   if (b->options->send_slo)
     put_wishes(body, item);
   json_object_update(body, b->sampling);

@@ -26,6 +26,8 @@ struct request {
   bool cancels;          /* hangs up after --cancel-after tokens, */
   bool slow;             /* or reads slowly */
   uint32_t usage_tokens; /* 0: the server has not said */
+  bool texts;            /* the answer is kept, in answer */
+  struct lls_text answer;
   struct request *prev, *next;
 };
 
@@ -61,8 +63,12 @@ static void end_request(struct request *request, enum lls_outcome_status status,
   struct load *load = request->load;
   struct lls_outcome *outcome = &request->track.outcome;
   snprintf(outcome->error, sizeof outcome->error, "%s", error);
+  outcome->untold = request->usage_tokens > 0 && request->usage_tokens != outcome->tokens;
   if (request->usage_tokens > 0)
     outcome->tokens = request->usage_tokens;
+  if (request->texts)
+    outcome->text = strdup(request->answer.length > 0 ? request->answer.data : "");
+  lls_text_free(&request->answer);
   lls_report_end(load->report, &request->track, status, now_of(load));
   lls_issuer_ended(load->issuer, request->item);
   DL_DELETE(load->live, request);
@@ -135,17 +141,37 @@ static void take_usage(struct request *request, const json_t *usage, int64_t now
     request->track.outcome.last_token_ns = now_ns;
 }
 
-/* true if the request is over: it has hung up. */
-static bool take_choices(struct request *request, const json_t *choices, int64_t now_ns)
+/* Tokens of a chunk: as its ids say, or its own usage; else one. */
+static uint32_t tokens_of(const struct request *request, const json_t *chunk)
 {
+  const json_t *choices = json_object_get(chunk, "choices"),
+               *usage = json_object_get(chunk, "usage"),
+               *ids = json_object_get(json_array_get(choices, 0), "token_ids"),
+               *told = json_object_get(usage, "completion_tokens");
+  json_int_t so_far = json_integer_value(told), before = request->track.outcome.tokens;
+  if (json_array_size(ids) > 0)
+    return (uint32_t)json_array_size(ids);
+  if (!json_is_integer(told))
+    return 1;
+  return so_far > before && so_far < UINT32_MAX ? (uint32_t)(so_far - before) : 0;
+}
+
+/* true if the request is over: it has hung up. */
+static bool take_choices(struct request *request, const json_t *chunk, int64_t now_ns)
+{
+  const json_t *choices = json_object_get(chunk, "choices");
   const struct lls_bench_options *o = request->load->bench->options;
   struct lls_outcome *outcome = &request->track.outcome;
   if (json_array_size(choices) == 0)
     return false;
-  lls_report_tokens(request->load->report, &request->track, now_ns, 1);
-  request->load->tokens++;
-  if (outcome->first_content_ns == LLS_NEVER && text_of(choices) != NULL)
+  uint32_t tokens = tokens_of(request, chunk);
+  const char *text = text_of(choices);
+  lls_report_tokens(request->load->report, &request->track, now_ns, tokens);
+  request->load->tokens += tokens;
+  if (outcome->first_content_ns == LLS_NEVER && text != NULL)
     outcome->first_content_ns = now_ns;
+  if (request->texts && text != NULL)
+    lls_text_puts(&request->answer, text);
   if (request->cancels && outcome->tokens >= (uint32_t)o->cancel_after)
     hang_up(request, LLS_OUTCOME_CANCELLED, "");
   else if (o->max_tokens == LLS_MAX_TOKENS_BOUND &&
@@ -171,7 +197,7 @@ static void on_event(struct lls_fetch *fetch, const char *data, size_t length)
              chunk == NULL     ? "a chunk that is no JSON"
              : message != NULL ? message
                                : "an error in the stream");
-  bool over = take_choices(request, json_object_get(chunk, "choices"), now_ns);
+  bool over = take_choices(request, chunk, now_ns);
   if (!over)
     take_usage(request, json_object_get(chunk, "usage"), now_ns);
   json_decref(chunk);
@@ -210,6 +236,7 @@ static int send_item(struct load *load, const struct lls_item *item)
     return lls_fail(load->err, -ENOMEM, "no memory for a request");
   request->load = load;
   request->item = item;
+  request->texts = load->bench->options->save_detailed;
   request->fetch = (struct lls_fetch){
       .context = request, .on_event = on_event, .on_sent = on_sent, .on_end = on_end};
   int rc = lls_bench_request(load->bench, load->workload, item, &request->fetch.request,

@@ -109,10 +109,15 @@ static int warm_up(const struct tool *tool, struct run *run, struct lls_error *e
 static int prepare(const struct tool *tool, struct run *run, struct lls_error *err)
 {
   const struct lls_bench_options *o = &tool->bench;
-  const struct lls_report_options options = {.goodput = o->goodput,
-                                             .percentiles = o->metric_percentiles,
-                                             .warm_up_ns = o->warm_up,
-                                             .keep_gaps = o->save_detailed};
+  bool limited = o->max_concurrency != LLS_NEVER;
+  const struct lls_report_options options = {
+      .goodput = o->goodput,
+      .shown = o->percentile_metrics,
+      .max_concurrency = limited ? (uint32_t)o->max_concurrency : 0,
+      .per_token = true,
+      .percentiles = o->metric_percentiles,
+      .warm_up_ns = o->warm_up,
+      .keep_gaps = o->save_detailed};
   int rc = lls_rate_parse(tool->workload.request_rate, &run->rate, err);
   if (rc == 0)
     rc = lls_workload_build(&tool->workload, &run->workload, err);
@@ -157,7 +162,9 @@ static int write_result(const struct tool *tool, const struct run *run, const ch
                       json_real(run->load.client_cpu_s / run->load.elapsed_s));
   json_object_set_new(result, "connections",
                       json_integer((json_int_t)run->load.connections));
-  int rc = lls_report_write(result, path, err);
+  bool append = tool->bench.append_result && tool->bench.result_filename[0] != '\0';
+  int rc =
+      append ? lls_report_append(result, path, err) : lls_report_write(result, path, err);
   json_decref(result);
   return rc;
 }
@@ -248,6 +255,26 @@ static int report(const struct tool *tool, const struct run *run, struct lls_err
   return rc == 0 && !any ? lls_fail(err, -EIO, "no request was answered") : rc;
 }
 
+/* What would be sent. */
+static int show_load(struct run *run, struct lls_error *err)
+{
+  const struct lls_workload *w = &run->workload;
+  struct lls_text request = {0};
+  uint64_t in = 0, out = 0;
+  for (uint32_t i = 0; i < w->n_items; i++) {
+    in += w->items[i].prompt_tokens;
+    out += w->items[i].output_tokens;
+  }
+  printf("%u requests in %.1f s, %llu prompt tokens, %llu answer tokens\n", w->n_items,
+         (double)w->last_arrival_ns / LLS_NS_PER_S, (unsigned long long)in,
+         (unsigned long long)out);
+  int rc = lls_bench_request(&run->bench, w, &w->items[0], &request, err);
+  if (rc == 0)
+    printf("%s\n", request.data);
+  lls_text_free(&request);
+  return rc;
+}
+
 /* What is found out before anything is sent is wrong usage. */
 static int run_alone(const struct tool *tool)
 {
@@ -259,8 +286,9 @@ static int run_alone(const struct tool *tool)
   if (rc < 0) {
     status = EXIT_USAGE;
   } else {
-    rc = send_all(tool, &run, progress_wanted(tool), &err);
-    if (rc == 0)
+    rc = tool->bench.dry_run ? show_load(&run, &err)
+                             : send_all(tool, &run, progress_wanted(tool), &err);
+    if (rc == 0 && !tool->bench.dry_run)
       rc = report(tool, &run, &err);
     lls_bench_close(&run.bench);
     status = rc < 0 ? 1 : 0;

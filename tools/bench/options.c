@@ -37,9 +37,13 @@ static const struct lls_param params[] = {
     FLAG(ignore_eos, "false", "ask the server to go on past the end of the text"),
     INT(vocab_size, "auto", 2, 16777216, "tokens",
         "random prompts are of ids below; auto: --tokenizer's, else 256", AUTO),
-    FLAG(send_slo, "true",
-         "send class, priority and slo with requests that have them (llmserve reads "
-         "them)"),
+    FLAG(
+        send_slo, "true",
+        "send class, priority, slo and the tenant (as user) with requests that have them "
+        "(llmserve reads them)"),
+    FLAG(continuous_usage, "false",
+         "ask for the usage in every chunk (stream_options.continuous_usage_stats), for "
+         "itl_per_token where a chunk has several tokens"),
     SAMPLING(temperature),
     SAMPLING(top_p),
     SAMPLING(top_k),
@@ -49,6 +53,7 @@ static const struct lls_param params[] = {
     SAMPLING(repetition_penalty),
     INT(logprobs, "auto", 0, 100, "", "sent with each request if set", AUTO),
     TEXT(extra_body, "", "a JSON object whose members are put into each request"),
+    TEXT(chat_template_kwargs, "", "a JSON object, sent with each chat"),
     TEXT(request_id_prefix, "bench-", "of the x-request-id"),
 
     REAL(cancel_fraction, "0", 0, 1, "share of requests that hang up early"),
@@ -60,16 +65,21 @@ static const struct lls_param params[] = {
     LIST(goodput,
          "what a good request is: KEY:MS for ttft, tpot, e2el, itl_p99 or itl_max; "
          "without it, the requests' own SLOs"),
+    TEXT(percentile_metrics, "ttft,tpot,itl,e2el",
+         "whose mean, median and percentiles the table has; the JSON has all"),
     TEXT(metric_percentiles, "99", "more percentiles, such as 95,99.9"),
     TIME(warm_up, "0", "what starts in the first part of the run is left out"),
     FLAG(save_result, "false", "write the JSON to --result-dir"),
     FLAG(save_detailed, "false", "and a list of each request's numbers in it"),
     TEXT(result_filename, "",
          "its name; else LABEL-RATEqps[-concurrencyN]-MODEL-YYYYmmdd-HHMMSS.json"),
+    FLAG(append_result, "false",
+         "add the JSON as one more line to --result-filename instead of replacing it"),
     TEXT(label, "", "name of this run in results; else the backend's"),
     LIST(metadata, "more members of the JSON, KEY=VALUE"),
     FLAG(disable_tqdm, "false",
          "no progress bar; there is none anyway but on a terminal"),
+    FLAG(dry_run, "false", "show the workload and the first request; send nothing"),
     FLAG(help, "false", "show this"),
     FLAG(version, "false", "show the version"),
 };

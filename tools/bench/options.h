@@ -40,6 +40,8 @@ struct lls_bench_options {
   double frequency_penalty, presence_penalty, repetition_penalty;
   int64_t logprobs;
   const char *extra_body;
+  const char *chat_template_kwargs;
+  bool continuous_usage;
   const char *request_id_prefix;
   /* what disturbs */
   double cancel_fraction;
@@ -48,14 +50,17 @@ struct lls_bench_options {
   int64_t slow_rate;
   /* results */
   const char *goodput;
+  const char *percentile_metrics;
   const char *metric_percentiles;
   int64_t warm_up;
   bool save_result;
   bool save_detailed;
   const char *result_filename;
+  bool append_result;
   const char *label;
   const char *metadata;
   bool disable_tqdm;
+  bool dry_run;
   bool help, version;
 };
 

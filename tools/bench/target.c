@@ -89,6 +89,23 @@ static int set_headers(struct lls_bench *b, struct lls_error *err)
 
 /* ---- members of all requests ------------------------------------------------------- */
 
+/* The members of an option's JSON object; under a name if there is one. */
+static int set_object(struct lls_bench *b, const char *option, const char *text,
+                      const char *name, struct lls_error *err)
+{
+  json_error_t why = {.text = ""};
+  if (text[0] == '\0')
+    return 0;
+  json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+  int rc = !json_is_object(object) ? -EINVAL
+           : name != NULL          ? json_object_set(b->sampling, name, object)
+                                   : json_object_update(b->sampling, object);
+  json_decref(object);
+  return rc == 0 ? 0
+                 : lls_fail(err, -EINVAL, "--%s: expected a JSON object: %s", option,
+                            why.text);
+}
+
 static int set_sampling(struct lls_bench *b, struct lls_error *err)
 {
   const struct lls_bench_options *o = b->options;
@@ -117,16 +134,11 @@ static int set_sampling(struct lls_bench *b, struct lls_error *err)
   }
   if (o->ignore_eos)
     json_object_set_new(b->sampling, "ignore_eos", json_true());
-  if (o->extra_body[0] == '\0')
-    return 0;
-  json_error_t why;
-  json_t *extra = json_loads(o->extra_body, JSON_REJECT_DUPLICATES, &why);
-  int rc =
-      json_is_object(extra) && json_object_update(b->sampling, extra) == 0 ? 0 : -EINVAL;
-  json_decref(extra);
-  return rc == 0
-             ? 0
-             : lls_fail(err, rc, "--extra-body: expected a JSON object: %s", why.text);
+  int rc = set_object(b, "extra-body", o->extra_body, NULL, err);
+  return rc < 0 || !b->chat
+             ? rc
+             : set_object(b, "chat-template-kwargs", o->chat_template_kwargs,
+                          "chat_template_kwargs", err);
 }
 
 static int set_vocabulary(struct lls_bench *b, struct lls_error *err)

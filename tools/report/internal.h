@@ -39,15 +39,24 @@ struct lls_goodput {
   int64_t ttft_ns, tpot_ns, e2el_ns, itl_p99_ns, itl_max_ns;
 };
 
+enum lls_shown {
+  LLS_SHOWN_TTFT = 1u << 0,
+  LLS_SHOWN_TPOT = 1u << 1,
+  LLS_SHOWN_ITL = 1u << 2,
+  LLS_SHOWN_E2EL = 1u << 3,
+};
+
 struct lls_report {
   const struct lls_workload *workload;
   struct lls_report_options options;
   struct lls_goodput goodput;
+  unsigned shown; /* the table's, by enum lls_shown */
   uint32_t n_percentiles;
   double percentiles[LLS_PERCENTILES_MAX];
   struct lls_outcome *outcomes; /* (n_outcomes) room for every item */
   uint32_t n_outcomes;
-  struct lls_histogram gaps;
+  struct lls_histogram gaps, gaps_per_token;
+  bool tokens_untold; /* a request had other tokens than its emissions said */
   struct gap_buffer { /* of requests that ended, to be used again */
     int64_t *data;
     uint32_t capacity;
@@ -59,6 +68,8 @@ struct lls_report {
   struct lls_engine_totals engine;
   struct lls_timeline timeline;
 };
+
+struct lls_steady lls_report_steady(const struct lls_report *);
 
 struct lls_bin *lls_timeline_at(struct lls_timeline *, int64_t now_ns);
 

@@ -176,6 +176,22 @@ static json_t *tenants_json(const struct lls_report *report)
   return object;
 }
 
+/* null where a run has no steady part. */
+static json_t *steady_json(const struct lls_steady *s)
+{
+  if (s->to_s == 0)
+    return json_null();
+  json_t *object = json_object();
+  put(object, "from_s", s->from_s);
+  put(object, "to_s", s->to_s);
+  put_count(object, "requests", s->requests);
+  put(object, "request_throughput", s->request_throughput);
+  put(object, "output_throughput", s->output_throughput);
+  put(object, "mean_ttft_ms", s->mean_ttft_ms);
+  put(object, "mean_tpot_ms", s->mean_tpot_ms);
+  return object;
+}
+
 static json_t *engine_json(const struct lls_report *report)
 {
   const struct lls_engine_totals *e = &report->engine;
@@ -266,7 +282,7 @@ static json_t *gaps_json(const struct lls_outcome *o)
 }
 
 /* vLLM's lists, in seconds, with a failed request's numbers as 0; then ours. */
-static void put_request(json_t *lists[7], const struct lls_outcome *o)
+static void put_request(json_t *lists[8], const struct lls_outcome *o)
 {
   bool any = o->first_token_ns != LLS_NEVER;
   json_array_append_new(lists[0], json_integer(o->item->prompt_tokens));
@@ -280,21 +296,24 @@ static void put_request(json_t *lists[7], const struct lls_outcome *o)
   json_array_append_new(
       lists[6],
       json_real(any ? (double)(o->last_token_ns - o->started_ns) / LLS_NS_PER_S : 0));
+  json_t *text = o->text != NULL ? json_string(o->text) : NULL;
+  json_array_append_new(lists[7], text != NULL ? text : json_string(""));
 }
 
 static int put_requests(json_t *object, const struct lls_report *report)
 {
-  static const char *const keys[] = {"input_lens",  "output_lens", "ttfts", "itls",
-                                     "start_times", "errors",      "e2els"};
+  static const char *const keys[] = {"input_lens", "output_lens",    "ttfts",
+                                     "itls",       "start_times",    "errors",
+                                     "e2els",      "generated_texts"};
   uint32_t n = report->n_outcomes;
   const struct lls_outcome **sorted = calloc(n + 1, sizeof(struct lls_outcome *));
-  json_t *lists[7];
+  json_t *lists[8];
   if (sorted == NULL)
     return -ENOMEM;
   for (uint32_t i = 0; i < n; i++)
     sorted[i] = &report->outcomes[i];
   qsort(sorted, n, sizeof *sorted, in_order);
-  for (int i = 0; i < 7; i++) {
+  for (int i = 0; i < 8; i++) {
     lists[i] = json_array();
     json_object_set_new(object, keys[i], lists[i]);
   }
@@ -330,6 +349,9 @@ static void put_metrics(json_t *object, const struct lls_metrics *m)
   put_spread(object, m, "e2el_ms", &m->e2el);
   put_spread(object, m, "normalised_latency_ms", &m->normalised);
   put_spread(object, m, "sched_lag_ms", &m->lateness);
+  if (m->itl_per_token.n > 0)
+    put_spread(object, m, "itl_per_token_ms", &m->itl_per_token);
+  json_object_set_new(object, "steady_state", steady_json(&m->steady));
   if (m->first_content.n > 0)
     put_spread(object, m, "first_content_ttft_ms", &m->first_content);
   if (m->queueing.n > 0)
@@ -368,6 +390,19 @@ json_t *lls_report_json(const struct lls_report *report,
     return NULL;
   }
   return object;
+}
+
+int lls_report_append(const json_t *result, const char *path, struct lls_error *err)
+{
+  FILE *file = fopen(path, "a");
+  bool good = file != NULL &&
+              json_dumpf(result, file, JSON_COMPACT | JSON_REAL_PRECISION(12)) == 0 &&
+              fputc('\n', file) != EOF;
+  int rc = good ? 0 : -(errno != 0 ? errno : EIO);
+  if (file != NULL && fclose(file) != 0 && rc == 0)
+    rc = -errno;
+  return rc == 0 ? 0
+                 : lls_fail(err, rc, "%s: cannot be written: %s", path, strerror(-rc));
 }
 
 int lls_report_write(const json_t *result, const char *path, struct lls_error *err)

@@ -172,6 +172,8 @@ static void take_spreads(const struct lls_report *report, double *samples,
     *rows[row].out = spread_of(m, samples, n);
   }
   m->itl = spread_of_gaps(m, &report->gaps);
+  if (!report->tokens_untold)
+    m->itl_per_token = spread_of_gaps(m, &report->gaps_per_token);
 }
 
 /* ---- deadlines
@@ -347,6 +349,7 @@ int lls_report_metrics(const struct lls_report *report, struct lls_metrics *out)
   take_counts(report, out);
   take_concurrency(report, samples, samples + report->n_outcomes, out);
   take_fairness(report, out);
+  out->steady = lls_report_steady(report);
   free(samples);
   return 0;
 }

@@ -30,6 +30,14 @@ struct lls_attainment {
   uint64_t good_tokens;              /* of requests that met all */
 };
 
+/* The part that neither fills up nor drains (steady.c); to_s is 0 where there is none. */
+struct lls_steady {
+  double from_s, to_s;
+  uint32_t requests, with_tpot; /* that started in it and completed */
+  double request_throughput, output_throughput;
+  double mean_ttft_ms, mean_tpot_ms;
+};
+
 struct lls_metrics {
   uint32_t n_percentiles;
   double percentiles[LLS_PERCENTILES_MAX]; /* 50, 90, 99, then those asked for */
@@ -43,8 +51,10 @@ struct lls_metrics {
   struct lls_spread queueing;              /* ms from start to first scheduled */
   struct lls_spread lateness;              /* ms from arrival to start */
   struct lls_spread first_content;         /* ms */
-  struct lls_spread prediction_error;      /* |predicted - true| in tokens */
-  double queueing_share;                   /* of the summed latencies; NaN: not known */
+  struct lls_spread itl_per_token;         /* ms; none where it is not known */
+  struct lls_steady steady;
+  struct lls_spread prediction_error; /* |predicted - true| in tokens */
+  double queueing_share;              /* of the summed latencies; NaN: not known */
   struct lls_attainment by_class[LLS_CLASSES], all;
   uint64_t preemptions; /* as the requests counted them */
   double

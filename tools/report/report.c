@@ -73,6 +73,25 @@ static int parse_percentiles(struct lls_report *report, const char *text,
   return 0;
 }
 
+static int parse_shown(struct lls_report *report, const char *text, struct lls_error *err)
+{
+  static const char *const names[] = {"ttft", "tpot", "itl", "e2el"};
+  report->shown = text == NULL ? ~0u : 0;
+  while (text != NULL && *text != '\0') {
+    size_t length = strcspn(text, ","), i = 0;
+    while (i < 4 && (strlen(names[i]) != length || strncmp(names[i], text, length) != 0))
+      i++;
+    if (i == 4)
+      return lls_fail(err, -EINVAL,
+                      "--percentile-metrics: expected some of ttft,tpot,itl,e2el; found "
+                      "'%.*s'",
+                      (int)length, text);
+    report->shown |= 1u << i;
+    text += length + (text[length] == ',');
+  }
+  return 0;
+}
+
 int lls_report_create(const struct lls_workload *workload,
                       const struct lls_report_options *options, struct lls_report **out,
                       struct lls_error *err)
@@ -88,6 +107,8 @@ int lls_report_create(const struct lls_workload *workload,
   int rc = parse_goodput(options->goodput, &report->goodput, err);
   if (rc == 0)
     rc = parse_percentiles(report, options->percentiles, err);
+  if (rc == 0)
+    rc = parse_shown(report, options->shown, err);
   if (rc == 0 && (report->outcomes == NULL || report->service == NULL))
     rc = lls_fail(err, -ENOMEM, "no memory for a report");
   if (rc < 0) {
@@ -102,8 +123,10 @@ void lls_report_destroy(struct lls_report *report)
 {
   if (report == NULL)
     return;
-  for (uint32_t i = 0; i < report->n_outcomes; i++)
+  for (uint32_t i = 0; i < report->n_outcomes; i++) {
     free(report->outcomes[i].gaps);
+    free(report->outcomes[i].text);
+  }
   for (uint32_t i = 0; i < report->n_spare; i++)
     free(report->spare[i].data);
   free(report->spare);
@@ -141,6 +164,16 @@ static void give_spare(struct lls_report *report, struct lls_track *track)
   else
     free(track->outcome.gaps);
   track->outcome.gaps = NULL;
+}
+
+static void add_per_token(struct lls_report *report, const struct lls_track *track,
+                          int64_t gap_ns, uint32_t count)
+{
+  if (!report->options.per_token ||
+      track->outcome.started_ns < report->options.warm_up_ns)
+    return;
+  for (uint32_t i = 0; i < count; i++)
+    lls_histogram_add(&report->gaps_per_token, gap_ns / count);
 }
 
 static int add_gap(struct lls_report *report, struct lls_track *track, int64_t gap_ns)
@@ -259,6 +292,7 @@ int lls_report_tokens(struct lls_report *report, struct lls_track *track, int64_
     check_deadline(o, o->item->slo.ttft_ns, now_ns - o->started_ns);
   } else {
     rc = add_gap(report, track, now_ns - o->last_token_ns);
+    add_per_token(report, track, now_ns - o->last_token_ns, count);
     check_deadline(o, o->item->slo.tbt_ns, now_ns - o->last_token_ns);
   }
   o->last_token_ns = now_ns;
@@ -273,13 +307,17 @@ void lls_report_end(struct lls_report *report, struct lls_track *track,
   o->status = status;
   o->ended_ns = now_ns;
   o->gap_p99_ns = percentile_99(o->gaps, o->n_gaps);
+  report->tokens_untold |= o->untold;
   if (!report->options.keep_gaps)
     give_spare(report, track);
-  if (report->n_outcomes < report->workload->n_items)
+  if (report->n_outcomes < report->workload->n_items) {
     report->outcomes[report->n_outcomes++] = *o;
-  else
+  } else {
     free(o->gaps);
+    free(o->text);
+  }
   o->gaps = NULL;
+  o->text = NULL;
 }
 
 const struct lls_outcome *lls_report_outcomes(const struct lls_report *report, size_t *n)

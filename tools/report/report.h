@@ -58,6 +58,8 @@ struct lls_outcome {
   int64_t ended_ns;
   int64_t gap_sum_ns, gap_max_ns, gap_p99_ns;
   int64_t *gaps;  /* (n_gaps), or NULL where they are not kept */
+  char *text;     /* the answer, on the heap, or NULL; the report frees it */
+  bool untold;    /* tokens is not the sum of what lls_report_tokens heard */
   char error[80]; /* "" unless it failed: the kind of failure */
 };
 
@@ -70,10 +72,13 @@ struct lls_track {
 struct lls_report_options {
   const char *goodput; /* lines of KEY:MS, keys ttft tpot e2el itl_p99 itl_max; NULL or
                           "": the items' own SLOs */
-  const char *percentiles; /* "99" and the like, beside 50, 90 and 99; NULL: none */
-  int64_t warm_up_ns;      /* what starts before is left out of the metrics */
-  uint64_t memory_units;   /* of the cache; 0: not known */
-  bool keep_gaps;          /* for the detailed JSON */
+  const char *percentiles;  /* "99" and the like, beside 50, 90 and 99; NULL: none */
+  const char *shown;        /* of "ttft,tpot,itl,e2el": the table's; NULL: all */
+  uint32_t max_concurrency; /* of the load, for its steady part; 0: none */
+  bool per_token;           /* gaps by token too, where an emission may have several */
+  int64_t warm_up_ns;       /* what starts before is left out of the metrics */
+  uint64_t memory_units;    /* of the cache; 0: not known */
+  bool keep_gaps;           /* for the detailed JSON */
 };
 
 struct lls_report;
@@ -93,7 +98,7 @@ int lls_report_tokens(struct lls_report *, struct lls_track *, int64_t now_ns,
                       uint32_t count);
 /*
  * It is over. What the caller knows beside (first_scheduled_ns, first_content_ns,
- * predicted_tokens, preemptions, error) it has written into track->outcome before.
+ * predicted_tokens, preemptions, error, text) it has written into track->outcome before.
  */
 void lls_report_end(struct lls_report *, struct lls_track *, enum lls_outcome_status,
                     int64_t now_ns);
@@ -145,6 +150,8 @@ int lls_report_print(const struct lls_report *, const struct lls_report_header *
 json_t *lls_report_json(const struct lls_report *, const struct lls_report_header *,
                         bool detailed);
 /* Writes it beside path and moves it there, so that a file that exists is complete. */
+/* Adds it to a file as one more line (vLLM's --append-result). */
+int lls_report_append(const json_t *result, const char *path, struct lls_error *err);
 int lls_report_write(const json_t *result, const char *path, struct lls_error *err);
 
 #endif

@@ -112,6 +112,20 @@ static void print_slos(const struct lls_metrics *m, FILE *out)
     print_attainment(out, classes[i], &m->by_class[i]);
 }
 
+static void print_steady(const struct lls_steady *s, FILE *out)
+{
+  if (s->to_s == 0)
+    return;
+  rule(out, "Steady State", '-');
+  line(out, "From (s):", s->from_s, 2);
+  line(out, "To (s):", s->to_s, 2);
+  line(out, "Requests:", s->requests, 0);
+  line(out, "Request throughput (req/s):", s->request_throughput, 2);
+  line(out, "Output token throughput (tok/s):", s->output_throughput, 2);
+  line(out, "Mean TTFT (ms):", s->mean_ttft_ms, 2);
+  line(out, "Mean TPOT (ms):", s->mean_tpot_ms, 2);
+}
+
 static void print_engine(const struct lls_report *report, FILE *out)
 {
   const struct lls_engine_totals *e = &report->engine;
@@ -146,6 +160,7 @@ static void print_ours(const struct lls_report *report, const struct lls_metrics
 {
   print_spread(out, m, "Normalised Latency (per token)", "normalised", &m->normalised);
   print_slos(m, out);
+  print_steady(&m->steady, out);
   if (!isnan(m->queueing_share))
     line(out, "Queueing, share of latency (%):", 100 * m->queueing_share, 2);
   if (!isnan(m->jain_fairness)) {
@@ -165,10 +180,14 @@ int lls_report_print(const struct lls_report *report, const struct lls_report_he
     return rc;
   rule(out, " Serving Benchmark Result ", '=');
   print_totals(h, &m, out);
-  print_spread(out, &m, "Time to First Token", "TTFT", &m.ttft);
-  print_spread(out, &m, "Time per Output Token (excl. 1st token)", "TPOT", &m.tpot);
-  print_spread(out, &m, "Inter-token Latency", "ITL", &m.itl);
-  print_spread(out, &m, "End-to-end Latency", "E2EL", &m.e2el);
+  if (report->shown & LLS_SHOWN_TTFT)
+    print_spread(out, &m, "Time to First Token", "TTFT", &m.ttft);
+  if (report->shown & LLS_SHOWN_TPOT)
+    print_spread(out, &m, "Time per Output Token (excl. 1st token)", "TPOT", &m.tpot);
+  if (report->shown & LLS_SHOWN_ITL)
+    print_spread(out, &m, "Inter-token Latency", "ITL", &m.itl);
+  if (report->shown & LLS_SHOWN_E2EL)
+    print_spread(out, &m, "End-to-end Latency", "E2EL", &m.e2el);
   print_ours(report, &m, out);
   rule(out, "", '=');
   return 0;

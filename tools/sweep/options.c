@@ -32,6 +32,10 @@ static const struct lls_param params[] = {
     TEXT(plot, "",
          "draw an SVG: attainment and latency against rate, and CDFs; of a "
          "single run also its timeline. Needs gnuplot"),
+    LIST(compare,
+         "run nothing: compare two results, or two folders of results (repeats by seed, "
+         "points by name), and name a winner where the 95 % intervals of three runs or "
+         "more do not overlap"),
 };
 
 const struct lls_option_group lls_sweep_option_group = {

@@ -12,6 +12,19 @@
 #define RESAMPLES  2000
 #define VALUES_MAX 10000
 
+const struct lls_result_column lls_result_columns[LLS_RESULT_COLUMNS + 1] = {
+    {"req/s", "request_throughput", 1, true},
+    {"tok/s", "output_throughput", 1, true},
+    {"attain %", "slo_attainment.all", 100, true},
+    {"goodput", "request_goodput", 1, true},
+    {"TTFT p50", "median_ttft_ms", 1, false},
+    {"TTFT p99", "p99_ttft_ms", 1, false},
+    {"TPOT p50", "median_tpot_ms", 1, false},
+    {"ITL p99", "p99_itl_ms", 1, false},
+    {"ms/token", "mean_normalised_latency_ms", 1, false},
+    {NULL, NULL, 0, false},
+};
+
 json_t *lls_result_read(const char *path, struct lls_error *err)
 {
   json_error_t why;

@@ -16,7 +16,8 @@
 
 bool lls_sweep_wanted(const struct lls_sweep_options *o)
 {
-  return o->sweep[0] != '\0' || o->num_runs > 1 || !isnan(o->find_rate);
+  return o->compare[0] != '\0' || o->sweep[0] != '\0' || o->num_runs > 1 ||
+         !isnan(o->find_rate);
 }
 
 /* ---- the grid
@@ -58,23 +59,6 @@ static int make_grid(const struct lls_sweep_options *o, const struct lls_runner 
 /* ---- the table
  * ------------------------------------------------------------------------------ */
 
-static const struct {
-  const char *title, *path;
-  double scale;
-} columns[] = {
-    {"req/s", "request_throughput", 1},
-    {"tok/s", "output_throughput", 1},
-    {"attain %", "slo_attainment.all", 100},
-    {"goodput", "request_goodput", 1},
-    {"TTFT p50", "median_ttft_ms", 1},
-    {"TTFT p99", "p99_ttft_ms", 1},
-    {"TPOT p50", "median_tpot_ms", 1},
-    {"ITL p99", "p99_itl_ms", 1},
-    {"ms/token", "mean_normalised_latency_ms", 1},
-};
-
-#define N_COLUMNS (sizeof columns / sizeof *columns)
-
 static void print_number(FILE *out, double value)
 {
   if (isnan(value))
@@ -86,31 +70,37 @@ static void print_number(FILE *out, double value)
 static void print_titles(FILE *out, const char *first)
 {
   fprintf(out, "%-40s", first);
-  for (size_t c = 0; c < N_COLUMNS; c++)
-    fprintf(out, " %9s", columns[c].title);
+  for (size_t c = 0; c < LLS_RESULT_COLUMNS; c++)
+    fprintf(out, " %9s", lls_result_columns[c].title);
   fputc('\n', out);
 }
 
 /* The repeats of one point: means, and below them the intervals. */
 static void print_repeats(FILE *out, const char *name, json_t *const *results, size_t n)
 {
-  struct lls_interval intervals[N_COLUMNS];
+  struct lls_interval intervals[LLS_RESULT_COLUMNS];
   double *values = calloc(n, sizeof *values);
   if (values == NULL)
     return;
-  for (size_t c = 0; c < N_COLUMNS; c++) {
+  for (size_t c = 0; c < LLS_RESULT_COLUMNS; c++) {
     for (size_t i = 0; i < n; i++)
-      values[i] = columns[c].scale * lls_result_number(results[i], columns[c].path);
+      values[i] = lls_result_columns[c].scale *
+                  lls_result_number(results[i], lls_result_columns[c].path);
     intervals[c] = lls_bootstrap(values, n);
   }
   free(values);
   fprintf(out, "%-40s", name);
-  for (size_t c = 0; c < N_COLUMNS; c++)
+  for (size_t c = 0; c < LLS_RESULT_COLUMNS; c++)
     print_number(out, intervals[c].mean);
   for (int edge = 0; n > 1 && edge < 2; edge++) {
     fprintf(out, "\n%-40s", edge == 0 ? "    95 % from" : "         to");
-    for (size_t c = 0; c < N_COLUMNS; c++)
+    for (size_t c = 0; c < LLS_RESULT_COLUMNS; c++)
       print_number(out, edge == 0 ? intervals[c].low : intervals[c].high);
+  }
+  if (n > 1) {
+    fprintf(out, "\n%-40s", "    variation, %");
+    for (size_t c = 0; c < LLS_RESULT_COLUMNS; c++)
+      print_number(out, 100 * intervals[c].cv);
   }
   fputc('\n', out);
 }
@@ -272,6 +262,8 @@ static int search_rate(const struct lls_sweep_options *o, const struct lls_runne
 int lls_sweep(const struct lls_sweep_options *o, const struct lls_runner *runner,
               FILE *out, struct lls_error *err)
 {
+  if (o->compare[0] != '\0')
+    return lls_compare(o->compare, out, err);
   return isnan(o->find_rate) ? run_grid(o, runner, out, err)
                              : search_rate(o, runner, out, err);
 }

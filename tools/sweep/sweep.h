@@ -23,6 +23,7 @@ struct lls_sweep_options {
   double find_rate; /* NaN: not asked for */
   double find_rate_low, find_rate_high, find_rate_tolerance;
   const char *plot;
+  const char *compare; /* lines: two paths */
 };
 
 extern const struct lls_option_group lls_sweep_option_group;
@@ -47,6 +48,9 @@ bool lls_sweep_wanted(const struct lls_sweep_options *);
  */
 int lls_sweep(const struct lls_sweep_options *, const struct lls_runner *, FILE *out,
               struct lls_error *err);
+
+/* Two results or folders of results, side by side; -EINVAL: they are none. */
+int lls_compare(const char *paths, FILE *out, struct lls_error *err);
 
 /* Draws finished runs (paths, n of them) to an SVG; a run alone gets its timeline too.
  * -ENOENT with a sentence where there is no gnuplot. */
