@@ -62,6 +62,7 @@ struct lls_engine_options lls_engine_options_of(const struct lls_config *c,
       .cache_bytes =
           c->cache.device_memory == LLS_NEVER ? 0 : (size_t)c->cache.device_memory,
       .host_cache_bytes = (size_t)c->cache.host_memory,
+      .int8 = (uint32_t)c->cache.int8,
   };
 }
 

@@ -61,6 +61,7 @@ struct lls_cache_config { /* [cache] */
                             most half of the memory left after the weights */
   int64_t host_memory;   /* bytes; 0 = no host tier */
   int64_t element;       /* enum lls_element_choice */
+  int64_t int8;          /* enum lls_int8 */
 };
 
 struct lls_plugins_config {                  /* [plugins] */

@@ -110,6 +110,9 @@ static const struct lls_param cache_params[] = {
                     "memory for sequences swapped out; 0 is none"),
     LLS_PARAM_CHOICE(cache, element, "auto", "auto|f32|bf16",
                      "numbers the cache is kept in; auto is the device's choice"),
+    LLS_PARAM_CHOICE(cache, int8, "off", "off|swapped|all",
+                     "which full blocks a cache manager that can (tiered) keeps in int8, "
+                     "half of bf16: none, those on the host, or all"),
 };
 
 typedef struct lls_plugins_config plugins;

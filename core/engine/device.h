@@ -20,7 +20,7 @@
 #ifndef LLS_ENGINE_DEVICE_H
 #define LLS_ENGINE_DEVICE_H
 
-#include <llmserve/types.h>
+#include <llmserve/cache.h> /* enum lls_int8 */
 
 #include "core/base/error.h"
 
@@ -84,6 +84,7 @@ struct lls_pool_shape {
   uint32_t host_units;    /* and on the host, 0 = no host tier */
   uint32_t scratch_units; /* of one layer each, for K and V restored from X; 0 = none */
   uint32_t max_context;   /* tokens of a sequence; only needed with scratch_units */
+  uint32_t int8;          /* enum lls_int8: tiers that have scales for INT8 blocks */
 };
 
 /* Bytes of one unit block: K, or V, or X vectors of block_tokens tokens in all layers. */
@@ -91,6 +92,62 @@ static inline size_t lls_unit_bytes(const struct lls_pool_shape *s)
 {
   return (size_t)s->layers * s->kv_heads * s->head_dim * s->block_tokens *
          lls_dtype_bytes(s->element);
+}
+
+/* Where a tier has scales: bytes of those of one half unit block, (layers, kv_heads, 2,
+ * head_dim) in f16: the steps of the channels, then their least numbers. */
+static inline size_t lls_scale_bytes(const struct lls_pool_shape *s)
+{
+  return (size_t)s->layers * s->kv_heads * 2 * s->head_dim * 2;
+}
+
+static inline bool lls_pool_has_scales(const struct lls_pool_shape *s, bool host)
+{
+  return s->int8 >= (host ? LLS_INT8_SWAPPED : LLS_INT8_ALL);
+}
+
+/* What a unit block takes of a tier's memory, scales of both halves included. */
+static inline size_t lls_unit_room(const struct lls_pool_shape *s, bool host)
+{
+  return lls_unit_bytes(s) + (lls_pool_has_scales(s, host) ? 2 * lls_scale_bytes(s) : 0);
+}
+
+/* Bytes that a copy moves on its side of that element, scales included. */
+static inline size_t lls_block_bytes(const struct lls_pool_shape *s, uint32_t element)
+{
+  size_t numbers = (size_t)s->layers * s->kv_heads * s->head_dim * s->block_tokens;
+  return element == LLS_ELEMENT_INT8 ? numbers + lls_scale_bytes(s) : lls_unit_bytes(s);
+}
+
+/* Bytes that go over the link, or are written: the narrower side's. */
+static inline uint64_t lls_copied_bytes(const struct lls_pool_shape *s,
+                                        const struct lls_copy *c)
+{
+  uint32_t element = c->source_element | c->target_element; /* INT8 if either is */
+  return lls_block_bytes(s, element) * (uint64_t)c->n_slots / s->block_tokens;
+}
+
+/*
+ * Is that copy inside the pool, and one that it can carry out? The rules of types.h, for
+ * every device.
+ */
+static inline bool lls_copy_fits(const struct lls_pool_shape *s, const struct lls_copy *c)
+{
+  bool from_host = c->kind == LLS_COPY_HOST_TO_DEVICE;
+  bool to_host = c->kind == LLS_COPY_DEVICE_TO_HOST;
+  bool from_int8 = c->source_element == LLS_ELEMENT_INT8;
+  bool to_int8 = c->target_element == LLS_ELEMENT_INT8;
+  uint64_t sources = from_host ? s->host_units : s->device_units;
+  uint64_t targets = to_host ? s->host_units : s->device_units;
+  if (c->kind > LLS_COPY_DEVICE_TO_DEVICE || c->order > LLS_COPY_ASYNC ||
+      c->source_element > LLS_ELEMENT_INT8 || c->target_element > LLS_ELEMENT_INT8 ||
+      (uint32_t)c->slot + c->n_slots > s->block_tokens)
+    return false;
+  if ((from_int8 && !lls_pool_has_scales(s, from_host)) ||
+      (to_int8 && !lls_pool_has_scales(s, to_host)) ||
+      ((from_int8 || to_int8) && c->n_slots != s->block_tokens))
+    return false;
+  return c->source < sources << from_int8 && c->target < targets << to_int8;
 }
 
 /* One sequence's part of a batch: rows [first_row, first_row + n_rows). */
@@ -254,7 +311,8 @@ struct lls_device_ops {
 struct lls_device {
   const struct lls_device_ops *ops;
   enum lls_dtype activation_type;
-  bool is_host; /* its memory is the host's: the host tier takes of it too */
+  bool is_host;  /* its memory is the host's: the host tier takes of it too */
+  bool has_int8; /* it can quantise blocks, and attend over them */
 };
 
 struct lls_device_options {
@@ -263,7 +321,7 @@ struct lls_device_options {
   uint32_t max_rows;    /* the largest step: scratch is sized for it at create */
   uint32_t max_columns; /* the widest row of any operation */
   uint32_t max_sequences;
-  const char *isa; /* CPU: NULL = best, or "generic", "avx2", "avx512", "amx" */
+  const char *isa;        /* CPU: NULL = best, or "generic", "avx2", "avx512", "amx" */
   enum lls_dtype numbers; /* CUDA: what the weights are to be in, f32 or another */
 };
 

@@ -34,7 +34,8 @@ uint32_t lls_engine_max_columns(const struct lls_model_config *c)
 
 /* ---- sizes ---------------------------------------------------------------------- */
 
-static int check_options(const struct lls_engine_options *o, struct lls_error *err)
+static int check_options(const struct lls_engine_options *o,
+                         const struct lls_device *device, struct lls_error *err)
 {
   if (o->max_tokens == 0 || o->max_sequences == 0 || o->block_tokens == 0)
     return lls_fail(err, -EINVAL,
@@ -42,6 +43,10 @@ static int check_options(const struct lls_engine_options *o, struct lls_error *e
                     "more");
   if (o->cache_element != LLS_F32 && o->cache_element != LLS_BF16)
     return lls_fail(err, -ENOTSUP, "a cache of f32 or bf16 is supported");
+  if (o->int8 != LLS_INT8_OFF && !device->has_int8)
+    return lls_fail(err, -ENOTSUP,
+                    "device %s has no cache of int8 numbers: set [cache] int8 = off",
+                    device->ops->name);
   return 0;
 }
 
@@ -61,9 +66,9 @@ static size_t units_for(const struct lls_engine *e, size_t tokens)
   return 2 * ((tokens + e->options.block_tokens - 1) / e->options.block_tokens);
 }
 
-static uint32_t units_in(const struct lls_engine *e, size_t bytes)
+static uint32_t units_in(const struct lls_engine *e, size_t bytes, bool host)
 {
-  size_t units = bytes / lls_unit_bytes(&e->pool_shape);
+  size_t units = bytes / lls_unit_room(&e->pool_shape, host);
   return units > UINT32_MAX ? UINT32_MAX : (uint32_t)units;
 }
 
@@ -75,7 +80,7 @@ static int default_cache_bytes(struct lls_engine *e, size_t *bytes)
   int rc = e->device->ops->memory(e->device, &total, &available);
   if (rc < 0)
     return rc;
-  size_t unit = lls_unit_bytes(&e->pool_shape);
+  size_t unit = lls_unit_room(&e->pool_shape, false);
   size_t full = units_for(e, e->caps.max_context) * e->options.max_sequences * unit;
   size_t least = units_for(e, e->options.max_tokens) * unit;
   *bytes = full < available / 2 ? full : available / 2;
@@ -92,7 +97,7 @@ static int load_weights(struct lls_engine *e, struct lls_error *err)
   const struct lls_engine_options *o = &e->options;
   size_t cache = o->cache_bytes;
   if (cache == 0)
-    cache = units_for(e, o->max_tokens) * lls_unit_bytes(&e->pool_shape);
+    cache = units_for(e, o->max_tokens) * lls_unit_room(&e->pool_shape, false);
   cache += e->device->is_host ? o->host_cache_bytes : 0;
   struct lls_weights_source source = {
       .folder = o->model_path,
@@ -114,14 +119,14 @@ static int make_pool(struct lls_engine *e, struct lls_error *err)
   int rc = bytes > 0 ? 0 : default_cache_bytes(e, &bytes);
   if (rc < 0)
     return lls_fail(err, rc, "the device does not tell its free memory");
-  e->pool_shape.device_units = units_in(e, bytes);
-  e->pool_shape.host_units = units_in(e, e->options.host_cache_bytes);
+  e->pool_shape.device_units = units_in(e, bytes, false);
+  e->pool_shape.host_units = units_in(e, e->options.host_cache_bytes, true);
   if (e->pool_shape.device_units < 2)
     return lls_fail(
         err, -EINVAL,
         "a cache of %zu MiB does not hold one block of keys and one of values "
         "(%zu MiB)",
-        MIB(bytes), MIB(2 * lls_unit_bytes(&e->pool_shape)));
+        MIB(bytes), MIB(2 * lls_unit_room(&e->pool_shape, false)));
   if (e->caps.forms & LLS_BIT_HIDDEN)
     e->pool_shape.scratch_units = lls_engine_scratch_units(e);
   rc = e->device->ops->pool_create(e->device, &e->pool_shape, &e->pool, err);
@@ -227,6 +232,7 @@ static void describe_model(struct lls_engine *e)
       .block_tokens = o->block_tokens,
       .element = o->cache_element,
       .max_context = context,
+      .int8 = o->int8,
   };
   e->caps = (struct lls_engine_caps){
       .size = sizeof e->caps,
@@ -234,7 +240,8 @@ static void describe_model(struct lls_engine *e)
       .max_sequences = o->max_sequences,
       .max_context = context,
       .forms = LLS_BIT_KV | (lls_engine_why_no_hidden(e) == NULL ? LLS_BIT_HIDDEN : 0),
-      .elements = 1u << LLS_ELEMENT_MODEL,
+      .elements = 1u << LLS_ELEMENT_MODEL |
+                  (o->int8 == LLS_INT8_ALL ? 1u << LLS_ELEMENT_INT8 : 0),
       .preempt_modes = 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER,
       .mixed_batch = true,
       .chunked_prefill = true,
@@ -265,7 +272,7 @@ int lls_engine_create(const struct lls_engine_options *options,
                       const struct lls_model_config *config, struct lls_device *device,
                       struct lls_engine **out, struct lls_error *err)
 {
-  int rc = check_options(options, err);
+  int rc = check_options(options, device, err);
   if (rc < 0)
     return rc;
   struct lls_engine *e = calloc(1, sizeof *e);

@@ -37,6 +37,7 @@ struct lls_engine_options {
                               of the memory left after weights and buffers */
   double cache_share;      /* with cache_bytes 0: that share of it instead, 0 = as said */
   size_t host_cache_bytes; /* host tier, 0 = none */
+  uint32_t int8;           /* enum lls_int8: where blocks may be of int8 numbers */
 
   /* Tells how far loading is; NULL = nobody listens. */
   void (*progress)(void *context, size_t done_bytes, size_t total_bytes);

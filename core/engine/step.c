@@ -43,23 +43,41 @@ static uint32_t whole_blocks(const struct lls_engine *e,
   return bad == 0 ? n : 0;
 }
 
-/* A list of entries without gaps, of blocks that exist, for at least `needed` tokens. */
+/* An INT8 block is full and was so before this step, which writes from `context` on. */
+static int check_int8(const struct lls_engine *e, const struct lls_block_entry *entry,
+                      uint32_t context, struct lls_error *err)
+{
+  if ((e->caps.elements & 1u << LLS_ELEMENT_INT8) == 0 ||
+      entry->element > LLS_ELEMENT_INT8)
+    return lls_fail(err, -ENOTSUP, "blocks of int8 numbers: unsupported by this engine");
+  if (entry->count != e->pool_shape.block_tokens || entry->first_token > context ||
+      context - entry->first_token < entry->count)
+    return lls_fail(err, -EINVAL,
+                    "an int8 block of %u tokens from %u on where %u are cached",
+                    entry->count, entry->first_token, context);
+  return 0;
+}
+
+/* A list of entries without gaps, of blocks that exist, for at least `needed` tokens, of
+ * which `context` are there. */
 static int check_entries(const struct lls_engine *e, const struct lls_block_entry *list,
-                         uint32_t n, uint32_t needed, struct lls_error *err)
+                         uint32_t n, uint32_t context, uint32_t needed,
+                         struct lls_error *err)
 {
   uint32_t i = whole_blocks(e, list, n), covered = i * e->pool_shape.block_tokens;
   for (; i < n; i++) {
     const struct lls_block_entry *entry = &list[i];
-    if (entry->element != LLS_ELEMENT_MODEL)
-      return lls_fail(err, -ENOTSUP,
-                      "blocks of int8 numbers: unsupported by this engine");
+    bool int8 = entry->element != LLS_ELEMENT_MODEL;
+    int rc = int8 ? check_int8(e, entry, context, err) : 0;
+    if (rc < 0)
+      return rc;
     if (entry->direction > LLS_RIGHT_TO_LEFT)
       return lls_fail(err, -EINVAL,
                       "block table entry %u fills its block in direction %u", i,
                       entry->direction);
-    if (entry->block >= e->pool_shape.device_units)
+    if (entry->block >= (uint64_t)e->pool_shape.device_units << int8)
       return lls_fail(err, -EINVAL, "block %u of %u in the pool", entry->block,
-                      e->pool_shape.device_units);
+                      e->pool_shape.device_units << int8);
     if (entry->first_token != covered || entry->count == 0 ||
         entry->count > e->pool_shape.block_tokens)
       return lls_fail(err, -EINVAL,
@@ -78,19 +96,21 @@ static int check_table(const struct lls_engine *e, const struct lls_block_table 
                        uint32_t context, uint32_t n_tokens, struct lls_error *err)
 {
   uint32_t length = context + n_tokens;
+  uint32_t written_from = table->x_count > 0 ? 0 : context; /* all of them are restored */
   int rc = 0;
   if (table->form > LLS_FORM_HIDDEN || (e->caps.forms & 1u << table->form) == 0)
     return lls_fail(err, -ENOTSUP, "a cache of form %u: unsupported by this engine",
                     table->form);
   if (table->form == LLS_FORM_HIDDEN)
-    return check_entries(e, table->x, table->x_count, length, err);
+    return check_entries(e, table->x, table->x_count, 0, length, err);
   if (table->x_count > 0) /* on its way to KV form */
     rc = (e->caps.forms & LLS_BIT_HIDDEN)
-             ? check_entries(e, table->x, table->x_count, context, err)
+             ? check_entries(e, table->x, table->x_count, 0, context, err)
              : lls_fail(err, -ENOTSUP, "hidden states: unsupported by this engine");
   if (rc == 0)
-    rc = check_entries(e, table->k, table->k_count, length, err);
-  return rc < 0 ? rc : check_entries(e, table->v, table->v_count, length, err);
+    rc = check_entries(e, table->k, table->k_count, written_from, length, err);
+  return rc < 0 ? rc
+                : check_entries(e, table->v, table->v_count, written_from, length, err);
 }
 
 /* The forward pass before has driven the lists out of the near caches, and they are too
@@ -266,7 +286,10 @@ int lls_engine_submit(struct lls_engine *e, const struct lls_engine_batch *batch
   if (batch->n_copies > 0) {
     rc = ops->pool_copy(e->device, e->pool, batch->copies, batch->n_copies);
     if (rc < 0)
-      return lls_fail(err, rc, "a copy of the step is outside the pool");
+      return lls_fail(
+          err, rc,
+          "a copy of the step is outside the pool, or to or from numbers that "
+          "the pool has not");
   }
   rc = ops->step_begin(e->device, e->pool, &e->step);
   if (rc < 0)

@@ -61,8 +61,8 @@ static void describe(struct lls_instance *in, const struct lls_loop_options *o)
   in->info = (struct lls_instance_info){
       .index = 0,
       .role = LLS_ROLE_MIXED,
-      .device_bytes = pool->device_units * (uint64_t)lls_unit_bytes(pool),
-      .host_bytes = pool->host_units * (uint64_t)lls_unit_bytes(pool),
+      .device_bytes = pool->device_units * (uint64_t)lls_unit_room(pool, false),
+      .host_bytes = pool->host_units * (uint64_t)lls_unit_room(pool, true),
   };
   if (o->cost != NULL) {
     in->info.host_bytes_per_s = per_second(o->cost->host_byte_ns);

@@ -42,6 +42,7 @@ static struct lls_cache_geometry geometry_of(const struct lls_instance *in)
       .device_units = pool->device_units,
       .host_units = pool->host_units,
       .x_units = in->caps.forms & LLS_BIT_HIDDEN ? 1 : 0,
+      .int8 = pool->int8,
   };
 }
 

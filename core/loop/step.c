@@ -69,10 +69,10 @@ static uint64_t bytes_of(const struct lls_instance *in, const struct lls_copy *c
                          uint32_t n)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  uint64_t slots = 0;
+  uint64_t bytes = 0;
   for (uint32_t i = 0; i < n; i++)
-    slots += copies[i].n_slots;
-  return slots * (lls_unit_bytes(pool) / pool->block_tokens);
+    bytes += lls_copied_bytes(pool, &copies[i]);
+  return bytes;
 }
 
 static bool run(struct lls_instance *in, struct lls_engine_result *result)

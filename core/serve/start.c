@@ -38,13 +38,12 @@ static int create_engine(struct server *s, struct lls_error *err)
   if (rc < 0)
     return rc;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(s->engine);
-  size_t per_token = 2 * lls_unit_bytes(pool) / pool->block_tokens;
   lls_log(&s->log, LLS_LOG_INFO, "engine",
           "weights %zu MiB, cache for %zu tokens in %zu MiB (%u units of %u tokens), "
           "context %u",
           lls_engine_weight_bytes(s->engine) >> 20,
           (size_t)pool->device_units / 2 * pool->block_tokens,
-          ((size_t)pool->device_units / 2 * pool->block_tokens * per_token) >> 20,
+          (pool->device_units * lls_unit_room(pool, false)) >> 20,
           pool->device_units, pool->block_tokens,
           lls_engine_caps(s->engine)->max_context);
   const char *why = lls_engine_why_no_hidden(s->engine);

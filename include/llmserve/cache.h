@@ -34,6 +34,12 @@
 extern "C" {
 #endif
 
+enum lls_int8 { /* [cache] int8; K12 */
+                LLS_INT8_OFF,
+                LLS_INT8_SWAPPED, /* on the host */
+                LLS_INT8_ALL,     /* on the device too */
+};
+
 struct lls_cache_geometry { /* K1 */
   uint32_t size;
   uint32_t layers, kv_heads, head_dim, hidden;
@@ -42,6 +48,7 @@ struct lls_cache_geometry { /* K1 */
   uint64_t unit_bytes;
   uint32_t device_units, host_units;
   uint32_t x_units; /* units of one block of X; 0 = the engine has no hidden form */
+  uint32_t int8;    /* enum lls_int8: where INT8 blocks may lie */
   /* version 1 ends here */
 };
 

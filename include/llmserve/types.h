@@ -176,10 +176,15 @@ enum lls_direction {
   LLS_RIGHT_TO_LEFT, /* token j of the entry is in slot block_tokens - 1 - j */
 };
 
-/* of what numbers a block holds */
+/*
+ * Of what numbers a block holds. An INT8 block is full, lies in half a unit block (2u and
+ * 2u + 1 are the halves of unit u) and is never written by a step, only by a copy. A byte
+ * q stands for least + step q, with least and step of its own for each layer, KV head and
+ * channel of the block, in f16 beside the pool.
+ */
 enum lls_element {
   LLS_ELEMENT_MODEL, /* the cache's own type: lls_cache_geometry.element_bytes */
-  LLS_ELEMENT_INT8,  /* a byte each; scale and zero of a layer, channel, block */
+  LLS_ELEMENT_INT8,
 };
 
 /*
@@ -188,12 +193,12 @@ enum lls_element {
  * beyond what is stored. 16 bytes, since the kernels read one per block and sequence.
  */
 struct lls_block_entry {
-  uint32_t block;       /* physical unit block of the device pool */
+  uint32_t block;       /* unit block of the device pool; INT8: half of one, see there */
   uint32_t first_token; /* logical index of the entry's first token */
   uint16_t count;       /* tokens it has room for, 1..block_tokens */
   uint8_t direction;    /* enum lls_direction */
   uint8_t element;      /* enum lls_element */
-  uint32_t scale;       /* scale block of an INT8 block, else 0 */
+  uint32_t scale;       /* 0: an INT8 block's scales have its number */
 };
 
 /* Where one sequence's cached state lies, for one step; lists owned by the cache manager.
@@ -218,16 +223,20 @@ enum lls_copy_order {
   LLS_COPY_ASYNC,       /* overlaps steps; its end is reported by transfer id */
 };
 
-/* Moves slots of one unit block in every layer. Copies are carried out in list order. */
+/*
+ * Moves slots of one unit block in every layer. Copies are carried out in list order. If
+ * the elements differ the numbers are quantised or made wide again on the way; with INT8
+ * on either side it is all slots, and that side's number is of a half.
+ */
 struct lls_copy {
-  uint8_t kind;      /* enum lls_copy_kind */
-  uint8_t order;     /* enum lls_copy_order */
-  uint16_t slot;     /* first slot */
-  uint16_t n_slots;  /* how many, slot order kept */
-  uint16_t reserved; /* 0 */
-  uint32_t source;   /* unit block in the source tier's pool */
-  uint32_t target;   /* unit block in the target tier's pool */
-  uint64_t transfer; /* id of an ASYNC copy, else 0 */
+  uint8_t kind;                           /* enum lls_copy_kind */
+  uint8_t order;                          /* enum lls_copy_order */
+  uint16_t slot;                          /* first slot */
+  uint16_t n_slots;                       /* how many, slot order kept */
+  uint8_t source_element, target_element; /* enum lls_element */
+  uint32_t source;                        /* unit block in the source tier's pool */
+  uint32_t target;                        /* unit block in the target tier's pool */
+  uint64_t transfer;                      /* id of an ASYNC copy, else 0 */
 };
 
 enum lls_transfer_status {

@@ -110,10 +110,17 @@ static struct lls_kv_list kv_list(const struct run *r, uint32_t head,
 {
   const struct lls_pool *p = r->device->pool;
   struct lls_pool_units units = lls_pool_units(p, s, r->layer, head);
+  size_t index = (size_t)r->layer * p->shape.kv_heads + head;
+  bool int8 = p->device_scales != NULL && !s->scratch;
   return (struct lls_kv_list){
       .base = units.base,
       .unit_bytes = units.unit_bytes,
       .slot_bytes = p->slot_bytes,
+      .int8 = int8 ? p->device + index * p->shape.block_tokens * p->shape.head_dim : NULL,
+      .int8_bytes = p->unit_bytes / 2,
+      .scales = int8 ? p->device_scales + index * 2 * p->shape.head_dim : NULL,
+      .scale_stride = lls_scale_bytes(&p->shape) / sizeof(uint16_t),
+      .head_dim = p->shape.head_dim,
       .block_tokens = p->shape.block_tokens,
       .entries = entries,
       .n_entries = n,

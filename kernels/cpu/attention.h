@@ -21,6 +21,12 @@
 struct lls_kv_list {
   const char *base; /* block 0's slot 0 of this layer and head */
   size_t unit_bytes, slot_bytes;
+  /* The same of INT8 blocks, whose slots have head_dim bytes; NULL: there are none. */
+  const char *int8;
+  size_t int8_bytes;      /* half a unit */
+  const uint16_t *scales; /* (2, head_dim) of half 0: steps, least numbers */
+  size_t scale_stride;    /* numbers, from half to half */
+  uint32_t head_dim;
   uint32_t block_tokens;
   const struct lls_block_entry *entries; /* (n_entries) */
   uint32_t n_entries;

@@ -44,7 +44,8 @@ struct work {
   float max[GROUPS][GROUP], sum[GROUPS][GROUP];
   int32_t position[GROUPS][GROUP];
   uint16_t zeros[DIMS];           /* a token of no consequence */
-  const char *token[2][2 * TILE]; /* K's, then V's: this tile's and the next one's */
+  uint16_t wide[2 * TILE * DIMS]; /* (2 tokens, dims): those that are INT8 */
+  struct tokens tokens[2];        /* this tile's and the next one's */
 };
 _Static_assert(sizeof(struct work) <= LLS_ATTENTION_SCRATCH, "scratch is too small");
 
@@ -117,6 +118,28 @@ INLINE void turn_tokens(const char *const token[32], size_t byte, uint16_t *to)
     _mm512_store_si512(to + 2 * i * 32, _mm512_unpacklo_epi64(z[first], z[first + 2]));
     _mm512_store_si512(to + (2 * i + 1) * 32,
                        _mm512_unpackhi_epi64(z[first], z[first + 2]));
+  }
+}
+
+/* INT8 tokens in bf16, which is what the tiles multiply: the addresses become those. */
+static void widen_int8(struct work *w, struct tokens *t, uint32_t first, uint32_t n,
+                       uint32_t head_dim)
+{
+  for (uint32_t i = first; i < first + n; i++) {
+    const uint16_t *scales = t->scales[i];
+    uint16_t *to = w->wide + i * head_dim;
+    if (scales == NULL)
+      continue;
+    for (uint32_t d = 0; d < head_dim; d += 8) {
+      __m128i bytes = _mm_loadl_epi64((const __m128i *)(t->at[i] + d));
+      __m256 q = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+      __m256 step = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(scales + d)));
+      __m256 least =
+          _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(scales + head_dim + d)));
+      __m128i x = (__m128i)_mm256_cvtneps_pbh(_mm256_fmadd_ps(q, step, least));
+      _mm_storeu_si128((__m128i *)(to + d), x);
+    }
+    t->at[i] = (const char *)to;
   }
 }
 
@@ -386,7 +409,7 @@ static void attend_group(const struct lls_attention_task *t, struct work *w,
 }
 
 static void attend_tile(const struct lls_attention_task *t, struct work *w,
-                        const char **token, uint32_t first, uint32_t n,
+                        struct tokens *tokens, uint32_t first, uint32_t n,
                         struct ahead *ahead)
 {
   uint32_t begin, end;
@@ -394,8 +417,12 @@ static void attend_tile(const struct lls_attention_task *t, struct work *w,
   tile_queries(t, first, n, &begin, &end);
   if (begin >= end)
     return;
-  load_k(w, token, n, t->head_dim, k);
-  load_v(w, token + TILE, n, t->head_dim);
+  if (tokens->int8) {
+    widen_int8(w, tokens, 0, n, t->head_dim);
+    widen_int8(w, tokens, TILE, n, t->head_dim);
+  }
+  load_k(w, tokens->at, n, t->head_dim, k);
+  load_v(w, tokens->at + TILE, n, t->head_dim);
   SETTLE_MEMORY(w);
   uint32_t group = begin / GROUP, past = (end + GROUP - 1) / GROUP;
   ahead->helping = ahead->left / ((past - group) * (round_up(n, 32) / 4)) + 1;
@@ -437,12 +464,12 @@ static void attend(const struct lls_attention_task *t, uint32_t begin, uint32_t 
   if (begin < end) {
     struct cursor k = cursor_at(&t->k, begin), v = cursor_at(&t->v, begin);
     amx_begin();
-    n = tile_addresses(&k, &v, begin, end, w->token[0]);
+    n = tile_addresses(&k, &v, begin, end, &w->tokens[0]);
     for (unsigned now = 0; begin < end; begin += n, n = n_next, now = !now) {
-      n_next = tile_addresses(&k, &v, begin + n, end, w->token[!now]);
-      struct ahead ahead = {w->token[!now], n_next == 0 ? 0 : TILE + n_next, 0,
+      n_next = tile_addresses(&k, &v, begin + n, end, &w->tokens[!now]);
+      struct ahead ahead = {w->tokens[!now].at, n_next == 0 ? 0 : TILE + n_next, 0,
                             t->k.slot_bytes};
-      attend_tile(t, w, w->token[now], begin, n, &ahead);
+      attend_tile(t, w, &w->tokens[now], begin, n, &ahead);
     }
     amx_end();
   }

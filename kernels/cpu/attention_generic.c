@@ -3,39 +3,56 @@
 #include <math.h>
 
 #include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/number.h"
 
-static float element(const char *vector, bool bf16, uint32_t d)
+/* A token's vector, of bytes where it has scales. */
+struct vector {
+  const char *at;
+  const uint16_t *scales; /* (2, n) or NULL */
+  uint32_t n;
+  bool bf16;
+};
+
+static float element(const struct vector *v, uint32_t d)
 {
   uint32_t bits;
-  if (!bf16) {
-    memcpy(&bits, vector + d * 4, 4);
+  if (v->scales != NULL)
+    return lls_f16_to_f32(v->scales[v->n + d]) +
+           lls_f16_to_f32(v->scales[d]) * (float)(uint8_t)v->at[d];
+  if (!v->bf16) {
+    memcpy(&bits, v->at + d * 4, 4);
   } else {
     uint16_t half;
-    memcpy(&half, vector + d * 2, 2);
+    memcpy(&half, v->at + d * 2, 2);
     bits = (uint32_t)half << 16;
   }
-  float x;
-  memcpy(&x, &bits, 4);
-  return x;
+  return lls_bits_to_f32(bits);
 }
 
-static double dot(const float *q, const char *k, bool bf16, uint32_t n)
+static struct vector vector_at(const struct lls_attention_task *t,
+                               const struct tokens *tokens, uint32_t i)
+{
+  return (struct vector){tokens->at[i], tokens->int8 ? tokens->scales[i] : NULL,
+                         t->head_dim, t->bf16};
+}
+
+static double dot(const float *q, const struct vector *k)
 {
   double sum = 0;
-  for (uint32_t d = 0; d < n; d++)
-    sum += (double)q[d] * (double)element(k, bf16, d);
+  for (uint32_t d = 0; d < k->n; d++)
+    sum += (double)q[d] * (double)element(k, d);
   return sum;
 }
 
 /* One query over the tokens of a tile that it sees; state in double, values (head_dim).
  */
 static void attend_query(const struct lls_attention_task *t, const float *q,
-                         const char *const *k, const char *const *v, uint32_t n,
+                         const struct tokens *tokens, uint32_t begin, uint32_t end,
                          double *max, double *sum, double *values)
 {
-  for (uint32_t i = 0; i < n; i++) {
-    double score =
-        dot(q, k[i], t->bf16, t->head_dim) * (double)t->scale * 1.4426950408889634;
+  for (uint32_t i = begin; i < end; i++) {
+    struct vector k = vector_at(t, tokens, i), v = vector_at(t, tokens, TILE + i);
+    double score = dot(q, &k) * (double)t->scale * 1.4426950408889634;
     double decay = 1;
     if (score > *max) {
       decay = exp2(*max - score);
@@ -44,7 +61,7 @@ static void attend_query(const struct lls_attention_task *t, const float *q,
     double p = exp2(score - *max);
     *sum = *sum * decay + p;
     for (uint32_t d = 0; d < t->head_dim; d++)
-      values[d] = values[d] * decay + p * (double)element(v[i], t->bf16, d);
+      values[d] = values[d] * decay + p * (double)element(&v, d);
   }
 }
 
@@ -52,18 +69,17 @@ static void attend_tokens(const struct lls_attention_task *t, uint32_t row, uint
                           uint32_t begin, uint32_t end,
                           const struct lls_attention_state *out)
 {
-  const char *tokens[2 * TILE];
+  struct tokens tokens;
   const float *q = t->q + row * t->q_stride + head * t->head_dim;
   uint32_t query = row * t->group + head;
   double max = (double)-FLT_MAX, sum = 0, values[LLS_HEAD_DIM_MAX] = {0};
   struct cursor k = cursor_at(&t->k, begin), v = cursor_at(&t->v, begin);
   for (uint32_t token = begin, n; token < end; token += n) {
     uint32_t first, last;
-    n = tile_addresses(&k, &v, token, end, tokens);
+    n = tile_addresses(&k, &v, token, end, &tokens);
     tile_visible(t->first_position + row, t->window, token, n, &first, &last);
     if (first < last)
-      attend_query(t, q, tokens + first, tokens + TILE + first, last - first, &max, &sum,
-                   values);
+      attend_query(t, q, &tokens, first, last, &max, &sum, values);
   }
   out->max[query] = (float)max;
   out->sum[query] = (float)sum;

@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/number.h"
 #include "kernels/cpu/simd.h"
 
 #define ROWS                                                                             \
@@ -34,7 +35,8 @@ struct work {
   float decay[LLS_ATTENTION_QUERIES + 64];    /* four vectors at a time */
   float k[LLS_HEAD_DIM_MAX * K_STRIDE];       /* (head_dim, tokens) */
   float v[TILE * V_STRIDE(LLS_HEAD_DIM_MAX)]; /* (tokens, head_dim) */
-  const char *token[2][2 * TILE]; /* K's, then V's: this tile's and the next one's */
+  float wide[8 * LLS_HEAD_DIM_MAX];           /* eight tokens, some of which are INT8 */
+  struct tokens tokens[2];                    /* this tile's and the next one's */
 };
 _Static_assert(sizeof(struct work) <= LLS_ATTENTION_SCRATCH, "scratch is too small");
 
@@ -199,19 +201,70 @@ INLINE void load_v(const char *token, bool bf16, uint32_t head_dim, float *v)
     _mm256_storeu_ps(v + head_dim, _mm256_setzero_ps());
 }
 
+/* The same of a token of bytes. */
+INLINE void load_int8(const char *token, const uint16_t *scales, uint32_t head_dim,
+                      float *out)
+{
+  for (uint32_t d = 0; d < head_dim; d += 8) {
+    __m128i bytes = _mm_loadl_epi64((const __m128i *)(token + d));
+    __m256 q = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+    __m256 step = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(scales + d)));
+    __m256 least =
+        _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(scales + head_dim + d)));
+    _mm256_storeu_ps(out + d, _mm256_fmadd_ps(q, step, least));
+  }
+}
+
+INLINE bool any_int8(const struct tokens *t, uint32_t first)
+{
+  bool any = false;
+  for (uint32_t i = first; t->int8 && i < first + 8; i++)
+    any |= t->scales[i] != NULL;
+  return any;
+}
+
+/* Eight tokens of K of which some are INT8: all of them made wide, then turned. */
+static void load_k_mixed(const struct lls_attention_task *t, bool bf16, struct work *w,
+                         const struct tokens *tokens, uint32_t first)
+{
+  const char *token[8];
+  uint32_t stride = t->head_dim;
+  for (uint32_t i = 0; i < 8; i++) {
+    float *to = w->wide + i * stride;
+    const char *at = tokens->at[first + i];
+    token[i] = (const char *)to;
+    for (uint32_t d = 0; tokens->scales[first + i] == NULL && d < stride; d++)
+      to[d] = bf16 ? lls_bf16_to_f32(((const uint16_t *)at)[d]) : ((const float *)at)[d];
+    if (tokens->scales[first + i] != NULL)
+      load_int8(at, tokens->scales[first + i], stride, to);
+  }
+  load_k_f32(token, stride, w->k + first);
+}
+
 /* Widens n tokens into the tile; scores of those beyond, up to sixteens, are masked. */
 INLINE void load_tile(const struct lls_attention_task *t, bool bf16, struct work *w,
-                      const char *const *token, uint32_t n)
+                      const struct tokens *tokens, uint32_t n)
 {
-  const char *const *k = token, *const *v = token + TILE;
+  uint32_t v_stride = V_STRIDE(t->head_dim);
   for (uint32_t i = 0; i < n; i += 8) {
-    if (bf16)
-      load_k_bf16(k + i, t->head_dim, w->k + i);
+    if (any_int8(tokens, i))
+      load_k_mixed(t, bf16, w, tokens, i);
+    else if (bf16)
+      load_k_bf16(tokens->at + i, t->head_dim, w->k + i);
     else
-      load_k_f32(k + i, t->head_dim, w->k + i);
+      load_k_f32(tokens->at + i, t->head_dim, w->k + i);
   }
-  for (uint32_t i = 0; i < n; i++)
-    load_v(v[i], bf16, t->head_dim, w->v + i * V_STRIDE(t->head_dim));
+  for (uint32_t i = 0; i < n; i++) {
+    const uint16_t *scales = tokens->int8 ? tokens->scales[TILE + i] : NULL;
+    float *to = w->v + i * v_stride;
+    if (scales == NULL) {
+      load_v(tokens->at[TILE + i], bf16, t->head_dim, to);
+    } else {
+      load_int8(tokens->at[TILE + i], scales, t->head_dim, to);
+      if (t->head_dim % 16 != 0)
+        _mm256_storeu_ps(to + t->head_dim, _mm256_setzero_ps());
+    }
+  }
 }
 
 /* ---- softmax --------------------------------------------------------------------- */
@@ -344,15 +397,15 @@ static void attend(const struct lls_attention_task *t, uint32_t begin, uint32_t 
   for (uint32_t row = 0; row < t->n_rows; row++)
     memcpy(w->q + row * row_floats, t->q + row * t->q_stride, row_floats * sizeof(float));
   struct cursor k = cursor_at(&t->k, begin), v = cursor_at(&t->v, begin);
-  n = tile_addresses(&k, &v, begin, end, w->token[0]);
+  n = tile_addresses(&k, &v, begin, end, &w->tokens[0]);
   for (unsigned now = 0; begin < end; begin += n, n = n_next, now = !now) {
-    n_next = tile_addresses(&k, &v, begin + n, end, w->token[!now]);
-    struct ahead ahead = {w->token[!now], n_next == 0 ? 0 : TILE + n_next, 0,
+    n_next = tile_addresses(&k, &v, begin + n, end, &w->tokens[!now]);
+    struct ahead ahead = {w->tokens[!now].at, n_next == 0 ? 0 : TILE + n_next, 0,
                           t->k.slot_bytes};
     if (t->bf16)
-      load_tile(t, true, w, w->token[now], n);
+      load_tile(t, true, w, &w->tokens[now], n);
     else
-      load_tile(t, false, w, w->token[now], n);
+      load_tile(t, false, w, &w->tokens[now], n);
     attend_tile(t, begin, n, out, w, &ahead);
   }
 }

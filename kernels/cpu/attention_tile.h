@@ -26,9 +26,30 @@ static inline struct cursor cursor_at(const struct lls_kv_list *l, uint32_t toke
   return (struct cursor){.list = l, .entry = l->entries + entry};
 }
 
-/* The addresses of tokens [first, first + n), which the list must cover. */
+/* Where the tokens of a tile are: K's, then V's. */
+struct tokens {
+  const char *at[2 * TILE];
+  /* (2, head_dim) steps and least numbers of an INT8 token, else NULL; set if int8 is */
+  const uint16_t *scales[2 * TILE];
+  bool int8; /* any of them may be */
+};
+
+/* Slot 0 of an entry's block, and from slot to slot. */
+static inline const char *block_of(const struct lls_kv_list *l,
+                                   const struct lls_block_entry *e, size_t *slot_bytes)
+{
+  if (e->element == LLS_ELEMENT_MODEL) {
+    *slot_bytes = l->slot_bytes;
+    return l->base + e->block * l->unit_bytes;
+  }
+  *slot_bytes = l->head_dim;
+  return l->int8 + e->block * l->int8_bytes;
+}
+
+/* The addresses of tokens [first, first + n), which the list must cover, and whose scales
+ * they need. */
 static inline void addresses(struct cursor *c, uint32_t first, uint32_t n,
-                             const char *out[TILE])
+                             const char *out[TILE], const uint16_t *scales[TILE])
 {
   const struct lls_kv_list *l = c->list;
   const struct lls_block_entry *e = c->entry;
@@ -39,8 +60,13 @@ static inline void addresses(struct cursor *c, uint32_t first, uint32_t n,
     uint32_t run = e->count - index < n - i ? e->count - index : n - i;
     bool left = e->direction == LLS_LEFT_TO_RIGHT;
     uint32_t slot = left ? index : l->block_tokens - 1 - index;
-    ptrdiff_t step = left ? (ptrdiff_t)l->slot_bytes : -(ptrdiff_t)l->slot_bytes;
-    const char *p = l->base + e->block * l->unit_bytes + slot * l->slot_bytes;
+    size_t slot_bytes;
+    const char *p = block_of(l, e, &slot_bytes) + slot * slot_bytes;
+    ptrdiff_t step = left ? (ptrdiff_t)slot_bytes : -(ptrdiff_t)slot_bytes;
+    const uint16_t *scale =
+        e->element == LLS_ELEMENT_MODEL ? NULL : l->scales + e->block * l->scale_stride;
+    for (uint32_t j = i; scales != NULL && j < i + run; j++)
+      scales[j] = scale;
     for (uint32_t end = i + run; i < end; i++, p += step)
       out[i] = p;
   }
@@ -58,16 +84,20 @@ static inline void tile_visible(uint32_t position, uint32_t window, uint32_t fir
     *end = n;
 }
 
-/* The addresses of K (out[0..]) and V (out[TILE..]) of a tile's tokens from `first` on,
- * up to `end`. How many there are; K's are filled up to eights with the last one. */
+/* A tile's tokens from `first` on, up to `end`. How many there are; K's are filled up to
+ * eights with the last one. */
 static inline uint32_t tile_addresses(struct cursor *k, struct cursor *v, uint32_t first,
-                                      uint32_t end, const char *out[2 * TILE])
+                                      uint32_t end, struct tokens *out)
 {
   uint32_t n = end - first < TILE ? end - first : TILE;
-  addresses(k, first, n, out);
-  addresses(v, first, n, out + TILE);
-  for (uint32_t i = n; i % 8 != 0; i++)
-    out[i] = out[n - 1];
+  out->int8 = k->list->int8 != NULL;
+  addresses(k, first, n, out->at, out->int8 ? out->scales : NULL);
+  addresses(v, first, n, out->at + TILE, out->int8 ? out->scales + TILE : NULL);
+  for (uint32_t i = n; i % 8 != 0; i++) {
+    out->at[i] = out->at[n - 1];
+    if (out->int8)
+      out->scales[i] = out->scales[n - 1];
+  }
   return n;
 }
 

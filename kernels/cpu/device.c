@@ -171,7 +171,7 @@ int lls_cpu_device_create(const struct lls_device_options *options,
   struct lls_cpu_device *d = calloc(1, sizeof *d);
   if (d == NULL)
     return lls_fail(err, -ENOMEM, "no memory for the CPU device");
-  d->base = (struct lls_device){.ops = &ops, .activation_type = LLS_F32, .is_host = true};
+  d->base = (struct lls_device){.ops = &ops, .activation_type = LLS_F32, .is_host = true, .has_int8 = true};
   d->options = *options;
   d->isa = isa;
   lls_cpu_kernels_fill(&d->kernels, isa);

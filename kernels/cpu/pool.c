@@ -26,6 +26,18 @@ static int allocate(uint32_t units, size_t unit_bytes, char **out, struct lls_er
   return 0;
 }
 
+static int allocate_tier(const struct lls_pool_shape *s, bool host, char **units,
+                         uint16_t **scales, struct lls_error *err)
+{
+  uint32_t n = host ? s->host_units : s->device_units;
+  char *data = NULL;
+  int rc = allocate(n, lls_unit_bytes(s), units, err);
+  if (rc == 0 && lls_pool_has_scales(s, host))
+    rc = allocate(n, 2 * lls_scale_bytes(s), &data, err);
+  *scales = (uint16_t *)data;
+  return rc;
+}
+
 /* Address space until sequences in hidden form are run. */
 static int allocate_scratch(struct lls_pool *p, struct lls_error *err)
 {
@@ -61,9 +73,9 @@ int lls_cpu_pool_create(struct lls_device *device, const struct lls_pool_shape *
   pool->slot_bytes = shape->head_dim * lls_dtype_bytes(shape->element);
   pool->head_bytes = pool->slot_bytes * shape->block_tokens;
   pool->unit_bytes = lls_unit_bytes(shape);
-  int rc = allocate(shape->device_units, pool->unit_bytes, &pool->device, err);
+  int rc = allocate_tier(shape, false, &pool->device, &pool->device_scales, err);
   if (rc == 0 && shape->host_units > 0)
-    rc = allocate(shape->host_units, pool->unit_bytes, &pool->host, err);
+    rc = allocate_tier(shape, true, &pool->host, &pool->host_scales, err);
   if (rc == 0 && shape->scratch_units > 0)
     rc = allocate_scratch(pool, err);
   if (rc != 0) {
@@ -83,6 +95,8 @@ void lls_cpu_pool_destroy(struct lls_device *device, struct lls_pool *pool)
   lls_cpu_memory_free(pool->restored);
   lls_cpu_memory_free(pool->restored_x);
   lls_cpu_memory_free(pool->scratch);
+  lls_cpu_memory_free(pool->host_scales);
+  lls_cpu_memory_free(pool->device_scales);
   lls_cpu_memory_free(pool->host);
   lls_cpu_memory_free(pool->device);
   free(pool);
@@ -90,29 +104,37 @@ void lls_cpu_pool_destroy(struct lls_device *device, struct lls_pool *pool)
 
 /* ---- copies ---------------------------------------------------------------------- */
 
-/* Where a copy reads or writes: a unit of one of the tiers, NULL if there is no such. */
-static char *unit(const struct lls_pool *p, bool host, uint32_t index)
+/* Where a copy reads or writes: a unit of one of the tiers, or half of one. */
+static struct lls_pool_block block_at(const struct lls_pool *p, bool host,
+                                      uint32_t element, uint32_t index)
 {
-  if (index >= (host ? p->shape.host_units : p->shape.device_units))
-    return NULL;
-  return (host ? p->host : p->device) + index * p->unit_bytes;
+  char *units = host ? p->host : p->device;
+  uint16_t *scales = host ? p->host_scales : p->device_scales;
+  if (element == LLS_ELEMENT_MODEL)
+    return (struct lls_pool_block){.numbers = units + index * p->unit_bytes};
+  size_t scale_numbers = lls_scale_bytes(&p->shape) / sizeof *scales;
+  return (struct lls_pool_block){.numbers = units + index * (p->unit_bytes / 2),
+                                 .scales = scales + index * scale_numbers};
 }
 
 static int copy_slots(const struct lls_pool *p, const struct lls_copy *c)
 {
-  if (c->kind > LLS_COPY_DEVICE_TO_DEVICE ||
-      (uint32_t)c->slot + c->n_slots > p->shape.block_tokens)
+  if (!lls_copy_fits(&p->shape, c))
     return -EINVAL;
-  const char *from = unit(p, c->kind == LLS_COPY_HOST_TO_DEVICE, c->source);
-  char *to = unit(p, c->kind == LLS_COPY_DEVICE_TO_HOST, c->target);
-  if (from == NULL || to == NULL)
-    return -EINVAL;
+  struct lls_pool_block from =
+      block_at(p, c->kind == LLS_COPY_HOST_TO_DEVICE, c->source_element, c->source);
+  struct lls_pool_block to =
+      block_at(p, c->kind == LLS_COPY_DEVICE_TO_HOST, c->target_element, c->target);
+  if (from.scales != NULL || to.scales != NULL) {
+    lls_cpu_convert(&p->shape, from, to);
+    return 0;
+  }
   size_t heads = (size_t)p->shape.layers * p->shape.kv_heads, stride = p->head_bytes;
   size_t bytes = c->n_slots * p->slot_bytes, first = c->slot * p->slot_bytes;
   if (bytes == stride) /* whole blocks are contiguous */
     bytes *= heads, heads = 1;
   for (size_t i = 0; i < heads; i++)
-    memmove(to + i * stride + first, from + i * stride + first, bytes);
+    memmove(to.numbers + i * stride + first, from.numbers + i * stride + first, bytes);
   return 0;
 }
 

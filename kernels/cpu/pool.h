@@ -20,6 +20,9 @@ struct lls_pool {
   size_t unit_bytes;
   char *device; /* (device_units, unit_bytes) */
   char *host;   /* (host_units, unit_bytes), NULL if there are none */
+  /* Of the halves of units: (2 units, layers, kv_heads, 2, head_dim); int8.c. NULL where
+   * the tier has no INT8 blocks. */
+  uint16_t *device_scales, *host_scales;
 
   /* With scratch_units: K and V restored in the layer under way, and on the way there. */
   char *scratch;     /* (scratch_units, kv_heads, head_bytes) */
@@ -65,6 +68,16 @@ static inline size_t lls_pool_slot_offset(const struct lls_pool *p,
       e->direction == LLS_LEFT_TO_RIGHT ? index : p->shape.block_tokens - 1 - index;
   return slot * p->slot_bytes;
 }
+
+/* A block of either element in one of the tiers. */
+struct lls_pool_block {
+  char *numbers;    /* (layers, kv_heads, block_tokens, head_dim) */
+  uint16_t *scales; /* (layers, kv_heads, 2, head_dim); NULL: of the cache's element */
+};
+
+/* One whole block to another; int8.c. */
+void lls_cpu_convert(const struct lls_pool_shape *, struct lls_pool_block from,
+                     struct lls_pool_block to);
 
 struct lls_cpu_device;
 

@@ -77,15 +77,6 @@ void lls_cuda_pool_destroy(struct lls_device *device, struct lls_pool *pool)
 /* ---- copies -------------------------------------------------------------------------
  */
 
-static bool inside(const struct lls_pool *p, const struct lls_copy *c)
-{
-  uint32_t device = p->shape.device_units, host = p->shape.host_units;
-  return c->kind <= LLS_COPY_DEVICE_TO_DEVICE && c->order <= LLS_COPY_ASYNC &&
-         c->source < (c->kind == LLS_COPY_HOST_TO_DEVICE ? host : device) &&
-         c->target < (c->kind == LLS_COPY_DEVICE_TO_HOST ? host : device) &&
-         (uint32_t)c->slot + c->n_slots <= p->shape.block_tokens;
-}
-
 static bool is_whole(const struct lls_pool *p, const struct lls_copy *c)
 {
   return c->n_slots == p->shape.block_tokens;
@@ -130,7 +121,7 @@ int lls_cuda_pool_copy(struct lls_device *device, struct lls_pool *pool,
   struct lls_cuda_device *d = lls_cuda(device);
   size_t last_before = 0;
   for (size_t i = 0; i < n; i++) {
-    if (!inside(pool, &copies[i]))
+    if (!lls_copy_fits(&pool->shape, &copies[i]))
       return -EINVAL;
     if (copies[i].order == LLS_COPY_BEFORE_STEP)
       last_before = i + 1;

@@ -124,7 +124,7 @@ int lls_sim_pool_create(struct lls_device *device, const struct lls_pool_shape *
                         struct lls_pool **out, struct lls_error *err)
 {
   struct lls_sim_device *d = lls_sim(device);
-  uint64_t bytes = shape->device_units * (uint64_t)lls_unit_bytes(shape);
+  uint64_t bytes = shape->device_units * (uint64_t)lls_unit_room(shape, false);
   uint64_t left = d->options.memory - d->totals.memory_used;
   if (bytes > left)
     return lls_fail(err, -ENOMEM, "%zu MiB are asked for, %zu MiB are left on %s",
@@ -157,28 +157,17 @@ static double traffic_ns(const struct lls_cost_rates *r, const struct traffic *t
   return fmax(host_ns, 0) + t->device_bytes * r->device_byte_ns;
 }
 
-static bool inside(const struct lls_pool *p, const struct lls_copy *c)
-{
-  uint32_t device = p->shape.device_units, host = p->shape.host_units;
-  uint32_t sources = c->kind == LLS_COPY_HOST_TO_DEVICE ? host : device;
-  uint32_t targets = c->kind == LLS_COPY_DEVICE_TO_HOST ? host : device;
-  return c->kind <= LLS_COPY_DEVICE_TO_DEVICE && c->source < sources &&
-         c->target < targets && (uint32_t)c->slot + c->n_slots <= p->shape.block_tokens;
-}
-
 /* One transfer an order: a batched copy of many blocks pays its latency once. */
 int lls_sim_pool_copy(struct lls_device *device, struct lls_pool *pool,
                       const struct lls_copy *copies, size_t n)
 {
   struct lls_sim_device *d = lls_sim(device);
   struct traffic traffic[2] = {{.transfers = 1}, {.transfers = 1}};
-  double slot_bytes =
-      (double)lls_unit_bytes(&pool->shape) / (double)pool->shape.block_tokens;
   for (size_t i = 0; i < n; i++) {
     const struct lls_copy *c = &copies[i];
-    if (!inside(pool, c) || c->order > LLS_COPY_ASYNC)
+    if (!lls_copy_fits(&pool->shape, c))
       return -EINVAL;
-    double bytes = c->n_slots * slot_bytes;
+    double bytes = (double)lls_copied_bytes(&pool->shape, c);
     d->totals.copied_bytes[c->kind] += (uint64_t)bytes;
     if (c->kind == LLS_COPY_DEVICE_TO_DEVICE)
       traffic[c->order].device_bytes += bytes;

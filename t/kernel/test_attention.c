@@ -14,6 +14,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/number.h"
+#include "kernels/cpu/pool.h"
 
 #define SCORE_EPSILON 1e-6
 #define VALUE_EPSILON 4e-6
@@ -26,11 +27,13 @@
 struct shape {
   uint32_t kv_heads, group, head_dim, block_tokens, window;
   enum lls_dtype element;
+  bool int8; /* some full blocks are */
 };
 
 struct sequence {
   uint32_t context, n_rows;
-  float *qkv; /* (context + n_rows, columns) */
+  float *qkv; /* (context + n_rows, columns), INT8 tokens as they are read */
+  bool *int8; /* (2, context + n_rows) of K, of V: in a block of INT8 */
   struct lls_block_table table;
   struct lls_block_entry *k, *v;
 };
@@ -72,6 +75,7 @@ static void open_batch(struct batch *b, struct lls_device *device,
       .block_tokens = shape->block_tokens,
       .element = shape->element,
       .device_units = n_blocks,
+      .int8 = shape->int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
   };
   assert_int_equal(device->ops->pool_create(device, &pool, &b->pool, NULL), 0);
   b->blocks = malloc(n_blocks * sizeof *b->blocks);
@@ -86,6 +90,7 @@ static void close_batch(struct batch *b)
 {
   for (uint32_t i = 0; i < b->n_sequences; i++) {
     free(b->sequences[i].qkv);
+    free(b->sequences[i].int8);
     free(b->sequences[i].k);
     free(b->sequences[i].v);
   }
@@ -120,6 +125,7 @@ static void add_sequence(struct batch *b, uint32_t context, uint32_t n_rows, boo
   s->context = context;
   s->n_rows = n_rows;
   s->qkv = malloc(n * b->columns * sizeof(float));
+  s->int8 = calloc(2 * (size_t)n, sizeof *s->int8);
   fill_random(s->qkv, n * b->columns);
   s->table.form = LLS_FORM_KV;
   s->table.k_count = make_list(b, n, tidy, &s->k);
@@ -197,18 +203,88 @@ static uint32_t run_all(const struct batch *b, float *out)
   return rows;
 }
 
-/* ---- the reference --------------------------------------------------------------- */
+/* ---- int8 ------------------------------------------------------------------------ */
 
-static double cached(const struct batch *b, float x)
+/* What the tokens of an INT8 block are read as goes to where their K or V came from. */
+static void read_int8(const struct batch *b, struct sequence *s,
+                      const struct lls_block_entry *e, uint32_t first_column)
 {
-  return b->shape.element == LLS_BF16 ? lls_bf16_to_f32(lls_f32_to_bf16(x)) : x;
+  const struct lls_pool *p = b->pool;
+  uint32_t dims = b->shape.head_dim, slots = b->shape.block_tokens;
+  for (uint32_t head = 0; head < b->shape.kv_heads; head++) {
+    size_t index = (size_t)LAYER * b->shape.kv_heads + head;
+    const uint8_t *q = (const uint8_t *)p->device + e->block * (p->unit_bytes / 2) +
+                       index * slots * dims;
+    const uint16_t *scales =
+        p->device_scales + e->block * (lls_scale_bytes(&p->shape) / 2) + index * 2 * dims;
+    for (uint32_t i = 0; i < slots; i++) {
+      uint32_t slot = e->direction == LLS_LEFT_TO_RIGHT ? i : slots - 1 - i;
+      float *x = s->qkv + (e->first_token + i) * b->columns + first_column + head * dims;
+      for (uint32_t d = 0; d < dims; d++) {
+        float got = lls_f16_to_f32(scales[dims + d]) +
+                    lls_f16_to_f32(scales[d]) * q[slot * dims + d];
+        double step = lls_f16_to_f32(scales[d]), was = (double)x[d];
+        if (b->shape.element == LLS_BF16)
+          was = lls_bf16_to_f32(lls_f32_to_bf16(x[d]));
+        if (fabs((double)got - was) > step * 0.50001 + fabs(was) * 1e-6)
+          fail_msg("%.9g was quantised to %.9g in steps of %.9g", was, (double)got, step);
+        x[d] = got;
+      }
+    }
+  }
 }
+
+/* Makes every other full block of the contexts one of INT8, as a manager would. */
+static void quantise_list(struct batch *b, struct sequence *s,
+                          struct lls_block_entry *list, uint32_t n, bool *int8,
+                          uint32_t column)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    struct lls_block_entry *e = &list[i];
+    if (e->count != b->shape.block_tokens || e->first_token + e->count > s->context ||
+        random_bits() % 2 == 0)
+      continue;
+    const struct lls_copy copy = {
+        .kind = LLS_COPY_DEVICE_TO_DEVICE,
+        .n_slots = e->count,
+        .source = e->block,
+        .target = 2 * b->blocks[b->used++] + random_bits() % 2,
+        .target_element = LLS_ELEMENT_INT8,
+    };
+    assert_true(b->used <= b->n_blocks);
+    assert_int_equal(b->device->ops->pool_copy(b->device, b->pool, &copy, 1), 0);
+    e->block = copy.target;
+    e->element = LLS_ELEMENT_INT8;
+    memset(int8 + e->first_token, true, e->count);
+    read_int8(b, s, e, column);
+  }
+}
+
+static void quantise_contexts(struct batch *b)
+{
+  uint32_t kv = b->attention.heads * b->shape.head_dim;
+  for (uint32_t i = 0; i < b->n_sequences; i++) {
+    struct sequence *s = &b->sequences[i];
+    quantise_list(b, s, s->k, s->table.k_count, s->int8, kv);
+    quantise_list(b, s, s->v, s->table.v_count, s->int8 + s->context + s->n_rows,
+                  kv + b->shape.kv_heads * b->shape.head_dim);
+  }
+}
+
+/* ---- the reference --------------------------------------------------------------- */
 
 /* AMX multiplies bf16, in heads of any number of dims that vectors can take. */
 static bool rounds(const struct batch *b)
 {
   return lls_cpu(b->device)->isa == LLS_ISA_AMX && b->shape.element == LLS_BF16 &&
          b->shape.head_dim % 8 == 0;
+}
+
+/* As attention takes a number of the cache: INT8 ones are only rounded for AMX. */
+static double cached(const struct batch *b, bool int8, float x)
+{
+  bool bf16 = int8 ? rounds(b) : b->shape.element == LLS_BF16;
+  return bf16 ? lls_bf16_to_f32(lls_f32_to_bf16(x)) : x;
 }
 
 /* One head of one row: out (head_dim); returns the tolerance. */
@@ -231,8 +307,8 @@ static double reference(const struct batch *b, const struct sequence *s, uint32_
     double magnitude = 0;
     score[t] = 0;
     for (uint32_t d = 0; d < n; d++) {
-      score[t] += q[d] * cached(b, k[d]) * (double)b->attention.scale;
-      magnitude += fabs(q[d] * cached(b, k[d])) * (double)b->attention.scale;
+      score[t] += q[d] * cached(b, s->int8[t], k[d]) * (double)b->attention.scale;
+      magnitude += fabs(q[d] * cached(b, s->int8[t], k[d])) * (double)b->attention.scale;
     }
     top = fmax(top, score[t]);
     added = fmax(added, magnitude);
@@ -240,11 +316,12 @@ static double reference(const struct batch *b, const struct sequence *s, uint32_
   memset(out, 0, n * sizeof *out);
   for (uint32_t t = first; t <= position; t++) {
     const float *v = s->qkv + t * b->columns + v_column;
+    bool v8 = s->int8[s->context + s->n_rows + t];
     double weight = exp(score[t] - top);
     sum += weight;
     for (uint32_t d = 0; d < n; d++) {
-      out[d] += weight * cached(b, v[d]);
-      largest = fmax(largest, fabs(cached(b, v[d])));
+      out[d] += weight * cached(b, v8, v[d]);
+      largest = fmax(largest, fabs(cached(b, v8, v[d])));
     }
   }
   for (uint32_t d = 0; d < n; d++)
@@ -269,10 +346,12 @@ static void check_rows(const struct batch *b, const float *out)
   }
 }
 
-static void check(const struct batch *b)
+static void check(struct batch *b)
 {
   float *out = malloc(MAX_ROWS * b->out_columns * sizeof *out);
   write_contexts(b);
+  if (b->shape.int8)
+    quantise_contexts(b);
   run_all(b, out);
   check_rows(b, out);
   free(out);
@@ -285,7 +364,7 @@ static void mixed_batch(struct lls_device *device, const struct shape *shape)
 {
   struct batch b;
   uint32_t tokens = 5 * 90 + 2 * 190;
-  open_batch(&b, device, shape, 4 * tokens + 16);
+  open_batch(&b, device, shape, 6 * tokens + 16);
   for (int i = 0; i < 3; i++)
     add_sequence(&b, random_between(0, 130), 1, i == 0);
   add_sequence(&b, 0, random_between(2, 90), true);
@@ -364,6 +443,30 @@ static void test_groups(void **state)
 {
   (void)state;
   each_level(2, MAX_ROWS, 4096, groups);
+}
+
+/* Blocks of INT8 between others, in heads and blocks of all sizes. */
+static void int8_blocks(struct lls_device *device)
+{
+  static const uint32_t dims[] = {8, 16, 24, 64, 80, 128, 256, 12, 1};
+  static const uint32_t sizes[] = {1, 4, 16, 16, 32, 100, 7, 16, 16};
+  for (size_t i = 0; i < 2 * sizeof dims / sizeof *dims; i++) {
+    struct shape shape = {
+        .kv_heads = 2,
+        .group = random_between(1, 3),
+        .head_dim = dims[i / 2],
+        .block_tokens = sizes[i / 2],
+        .element = i % 2 ? LLS_BF16 : LLS_F32,
+        .int8 = true,
+    };
+    mixed_batch(device, &shape);
+  }
+}
+
+static void test_int8_blocks(void **state)
+{
+  (void)state;
+  each_level(2, MAX_ROWS, 4096, int8_blocks);
 }
 
 static void windows(struct lls_device *device)
@@ -544,6 +647,7 @@ int main(void)
       cmocka_unit_test(test_head_dims),
       cmocka_unit_test(test_block_sizes),
       cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_int8_blocks),
       cmocka_unit_test(test_windows),
       cmocka_unit_test(test_long_contexts),
       cmocka_unit_test(test_shared_blocks),

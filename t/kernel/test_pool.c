@@ -2,6 +2,7 @@
 /* Copies between and inside the tiers of a pool, byte by byte, and where they end. */
 #include "t/kernel/fixture.h"
 
+#include "kernels/cpu/number.h"
 #include "kernels/cpu/pool.h"
 
 #define DEVICE_UNITS 5
@@ -159,6 +160,192 @@ static void test_new_blocks_are_empty(void **state)
   f->device->ops->pool_destroy(f->device, pool);
 }
 
+/* ---- int8 -------------------------------------------------------------------------- */
+
+#define NUMBERS (2 * 3 * BLOCK_TOKENS * 8) /* of a block */
+
+static struct lls_pool *int8_pool(const struct fixture *f, enum lls_dtype element,
+                                  uint32_t int8)
+{
+  struct lls_pool_shape s = shape;
+  struct lls_pool *pool;
+  s.element = element;
+  s.int8 = int8;
+  assert_int_equal(f->device->ops->pool_create(f->device, &s, &pool, NULL), 0);
+  return pool;
+}
+
+static void put(struct lls_pool *p, uint32_t unit, uint32_t i, float x)
+{
+  uint16_t half = lls_f32_to_bf16(x);
+  char *numbers = p->device + unit * p->unit_bytes;
+  if (p->shape.element == LLS_F32)
+    memcpy(numbers + i * sizeof x, &x, sizeof x);
+  else
+    memcpy(numbers + i * sizeof half, &half, sizeof half);
+}
+
+static float get(const struct lls_pool *p, uint32_t unit, uint32_t i)
+{
+  const char *numbers = p->device + unit * p->unit_bytes;
+  float x;
+  uint16_t half;
+  if (p->shape.element == LLS_F32) {
+    memcpy(&x, numbers + i * sizeof x, sizeof x);
+    return x;
+  }
+  memcpy(&half, numbers + i * sizeof half, sizeof half);
+  return lls_bf16_to_f32(half);
+}
+
+static int convert(const struct fixture *f, struct lls_pool *p, struct lls_copy c)
+{
+  c.n_slots = BLOCK_TOKENS;
+  return f->device->ops->pool_copy(f->device, p, &c, 1);
+}
+
+/* A channel's numbers: of one kind, the kinds in turn. */
+static float channel_number(uint32_t channel)
+{
+  switch (channel % 6) {
+  case 0:
+    return random_float();
+  case 1:
+    return 40 + random_float() / 100; /* large, and all nearly the same */
+  case 2:
+    return -3.0078125f; /* the same, and one that f16 has */
+  case 3:
+    return random_activation();
+  case 4:
+    return random_float() * 1e-6f;
+  default:
+    return random_float() * 60000;
+  }
+}
+
+/* |x - x'| <= step / 2 and the rounding of x' to the cache's own numbers. */
+static void check_unit(const struct lls_pool *p, const float *was, const uint16_t *scales,
+                       uint32_t unit)
+{
+  double rounding = p->shape.element == LLS_BF16 ? 0x1p-8 : 1e-6;
+  for (uint32_t i = 0; i < NUMBERS; i++) {
+    uint32_t head = i / (BLOCK_TOKENS * 8), channel = i % 8;
+    double step = lls_f16_to_f32(scales[head * 16 + channel]), x = (double)was[i];
+    double got = (double)get(p, unit, i);
+    if (fabs(got - x) > step * 0.50001 + rounding * fabs(x) + 1e-12)
+      fail_msg("[%u] %.9g came back as %.9g, a step is %.9g", i, x, got, step);
+  }
+}
+
+/* To the host and back on both ways: quantised first, or on the way. */
+static void test_int8_is_within_half_a_step(void **state)
+{
+  const struct fixture *f = *state;
+  for (int round = 0; round < 200; round++) {
+    enum lls_dtype element = round % 2 ? LLS_BF16 : LLS_F32;
+    struct lls_pool *p = int8_pool(f, element, LLS_INT8_ALL);
+    uint32_t half = random_between(2, 9), on_host = random_between(0, 5);
+    float was[NUMBERS];
+    for (uint32_t i = 0; i < NUMBERS; i++) {
+      put(p, 0, i, channel_number(i % 8 + i / (BLOCK_TOKENS * 8)));
+      was[i] = get(p, 0, i);
+    }
+    assert_int_equal(convert(f, p,
+                             (struct lls_copy){.kind = LLS_COPY_DEVICE_TO_DEVICE,
+                                               .target = half,
+                                               .target_element = LLS_ELEMENT_INT8}),
+                     0);
+    assert_int_equal(convert(f, p,
+                             (struct lls_copy){.kind = LLS_COPY_DEVICE_TO_HOST,
+                                               .target = on_host,
+                                               .target_element = LLS_ELEMENT_INT8}),
+                     0);
+    size_t scales = lls_scale_bytes(&p->shape) / 2;
+    assert_memory_equal(p->host + on_host * (p->unit_bytes / 2),
+                        p->device + half * (p->unit_bytes / 2), NUMBERS);
+    assert_memory_equal(p->host_scales + on_host * scales,
+                        p->device_scales + half * scales, 2 * scales);
+    assert_int_equal(convert(f, p,
+                             (struct lls_copy){.kind = LLS_COPY_HOST_TO_DEVICE,
+                                               .source = on_host,
+                                               .source_element = LLS_ELEMENT_INT8}),
+                     0);
+    check_unit(p, was, p->host_scales + on_host * scales, 0);
+    f->device->ops->pool_destroy(f->device, p);
+  }
+}
+
+/* What is swapped out as INT8 comes back byte for byte, neighbours untouched. */
+static void test_int8_swaps_keep_bytes(void **state)
+{
+  const struct fixture *f = *state;
+  struct lls_pool *p = int8_pool(f, LLS_BF16, LLS_INT8_ALL);
+  size_t bytes = DEVICE_UNITS * p->unit_bytes, half = p->unit_bytes / 2;
+  size_t scales = lls_scale_bytes(&p->shape);
+  char *expected = malloc(bytes);
+  for (size_t i = 0; i < bytes; i++)
+    p->device[i] = (char)random_bits();
+  for (size_t i = 0; i < DEVICE_UNITS * scales; i++)
+    p->device_scales[i] = (uint16_t)random_bits();
+  memcpy(expected, p->device, bytes);
+  struct lls_copy out = {.kind = LLS_COPY_DEVICE_TO_HOST,
+                         .source = 3,
+                         .target = 4,
+                         .source_element = LLS_ELEMENT_INT8,
+                         .target_element = LLS_ELEMENT_INT8};
+  struct lls_copy in = out;
+  in.kind = LLS_COPY_HOST_TO_DEVICE, in.source = 4, in.target = 8;
+  assert_int_equal(convert(f, p, out), 0);
+  assert_int_equal(convert(f, p, in), 0);
+  memcpy(expected + 8 * half, expected + 3 * half, half);
+  assert_memory_equal(p->device, expected, bytes);
+  assert_memory_equal((char *)p->device_scales + 8 * scales,
+                      (char *)p->device_scales + 3 * scales, scales);
+  free(expected);
+  f->device->ops->pool_destroy(f->device, p);
+}
+
+/* No number makes it write outside or divide by nothing. */
+static void test_int8_of_odd_numbers(void **state)
+{
+  const struct fixture *f = *state;
+  struct lls_pool *p = int8_pool(f, LLS_F32, LLS_INT8_ALL);
+  static const float odd[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-40f, 0, -0.0f};
+  for (uint32_t i = 0; i < NUMBERS; i++)
+    put(p, 0, i, odd[random_bits() % (sizeof odd / sizeof *odd)]);
+  const struct lls_copy c = {
+      .kind = LLS_COPY_DEVICE_TO_DEVICE, .target = 4, .target_element = LLS_ELEMENT_INT8};
+  assert_int_equal(convert(f, p, c), 0);
+  for (size_t i = 0; i < lls_scale_bytes(&p->shape) / 2; i++)
+    assert_true(isfinite(
+        lls_f16_to_f32(p->device_scales[4 * lls_scale_bytes(&p->shape) / 2 + i])));
+  f->device->ops->pool_destroy(f->device, p);
+}
+
+static void test_int8_refused(void **state)
+{
+  const struct fixture *f = *state;
+  struct lls_pool *all = int8_pool(f, LLS_BF16, LLS_INT8_ALL);
+  struct lls_pool *swapped = int8_pool(f, LLS_BF16, LLS_INT8_SWAPPED);
+  struct lls_copy c = {.kind = LLS_COPY_DEVICE_TO_DEVICE,
+                       .target = 2 * DEVICE_UNITS - 1,
+                       .target_element = LLS_ELEMENT_INT8,
+                       .n_slots = BLOCK_TOKENS};
+  assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), 0);
+  assert_int_equal(f->device->ops->pool_copy(f->device, swapped, &c, 1), -EINVAL);
+  assert_int_equal(f->device->ops->pool_copy(f->device, f->pool, &c, 1), -EINVAL);
+  c.n_slots = BLOCK_TOKENS - 1; /* blocks of INT8 are full */
+  assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), -EINVAL);
+  c.n_slots = BLOCK_TOKENS, c.target = 2 * DEVICE_UNITS;
+  assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), -EINVAL);
+  c.target = 0, c.target_element = 2;
+  assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), -EINVAL);
+  c.kind = LLS_COPY_DEVICE_TO_HOST, c.target_element = LLS_ELEMENT_INT8;
+  assert_int_equal(f->device->ops->pool_copy(f->device, swapped, &c, 1), 0);
+  f->device->ops->pool_destroy(f->device, swapped);
+  f->device->ops->pool_destroy(f->device, all);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -167,6 +354,10 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_no_host_tier, setup, teardown),
       cmocka_unit_test_setup_teardown(test_refused_shapes, setup, teardown),
       cmocka_unit_test_setup_teardown(test_new_blocks_are_empty, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_int8_is_within_half_a_step, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_int8_swaps_keep_bytes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_int8_of_odd_numbers, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_int8_refused, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
