@@ -190,9 +190,10 @@ static int64_t decode_ns(void *context, uint32_t context_tokens, uint32_t n)
 
 static int64_t iteration_ns(void *context, const struct lls_iteration_shape *shape)
 {
-  (void)context;
-  (void)shape;
-  return LLS_NEVER;
+  uint32_t tokens = shape->n_decodes;
+  for (uint32_t i = 0; i < shape->n_chunks; i++)
+    tokens += shape->chunks[i].tokens;
+  return prefill_ns(context, tokens, 0);
 }
 
 /* ---- creation ------------------------------------------------------------------- */

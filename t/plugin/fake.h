@@ -21,7 +21,7 @@ struct fake_options {
   uint32_t block_tokens, device_units, host_units;
   uint32_t max_tokens, max_sequences, max_context, max_requests;
   bool no_mixed_batch, no_chunked_prefill;
-  int64_t prefill_ns;   /* a token, as cost->prefill_ns says; 0: it does not know */
+  int64_t prefill_ns;   /* a token, as the cost service says; 0: it does not know */
   bool audit;           /* audit the cache at every turn */
   bool expect_refusals; /* a refused plan is no failure */
   uint64_t seed;

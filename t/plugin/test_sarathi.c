@@ -40,6 +40,17 @@ static void test_worked_example(void **state)
   fake_close(&f);
 }
 
+/* Of one request in the next n steps. */
+static void expect_tokens(struct fake *f, uint64_t id, const uint32_t *expected,
+                          uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    fake_step(f);
+    if (planned(f, id) != expected[i])
+      fail_msg("step %u: %u tokens, not %u", i, planned(f, id), expected[i]);
+  }
+}
+
 static void test_decodes_beyond_chunk_all_run(void **state)
 {
   (void)state;
@@ -98,6 +109,75 @@ static void test_whole_prompt_is_reserved(void **state)
   fake_close(&f);
 }
 
+#define MS INT64_C(1000000)
+
+/* A token takes 0.1 ms, a step may take 50: 500 of them, decodes among them. */
+static void test_a_deadline_sets_the_budget(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = defaults;
+  o.prefill_ns = MS / 10;
+  o.scheduler.parameters = POLICY_PARAMETERS("slo", "50ms");
+  assert_int_equal(fake_open(&f, &o), 0);
+  for (int i = 0; i < 40; i++)
+    submit(&f, 1, 10);
+  fake_step(&f);
+  submit(&f, 1200, 2);
+  expect_tokens(&f, 40, (const uint32_t[]){460, 460, 280, 1}, 4);
+  fake_finish(&f, 100);
+  fake_close(&f);
+}
+
+/* Decodes are late by themselves: prompts wait for them, but not for ever. */
+static void test_a_deadline_that_decodes_miss(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = defaults;
+  o.prefill_ns = MS / 10;
+  o.scheduler.parameters = POLICY_PARAMETERS("slo", "1ms");
+  assert_int_equal(fake_open(&f, &o), 0);
+  for (int i = 0; i < 12; i++)
+    submit(&f, 1, 3);
+  fake_step(&f); /* ten of them: a step without decodes has 32 */
+  submit(&f, 64, 2);
+  expect_tokens(&f, 12, (const uint32_t[]){0, 0, 32, 32}, 4);
+  fake_finish(&f, 100);
+  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 13);
+  fake_close(&f);
+}
+
+static void test_a_deadline_without_a_cost_model(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("slo", "1ms", "chunk", "100");
+  assert_int_equal(fake_open(&f, &o), 0);
+  submit(&f, 150, 2);
+  expect_tokens(&f, 0, (const uint32_t[]){100, 50, 1}, 3);
+  fake_finish(&f, 100);
+  fake_close(&f);
+}
+
+/* Four stages of 100 tokens, 128 down to 32: 128 (at 0), 96 (at 128: the second stage),
+ * 64 (at 224), 32 (at 288 and 320), ... */
+static void test_chunks_shrink_along_a_prompt(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = defaults;
+  o.scheduler.parameters =
+      POLICY_PARAMETERS("dynamic_chunks", "on", "chunk_low", "32", "chunk_high", "128",
+                        "chunk_tokens", "400", "chunk_stages", "4");
+  assert_int_equal(fake_open(&f, &o), 0);
+  submit(&f, 500, 2);
+  expect_tokens(&f, 0, (const uint32_t[]){128, 96, 64, 64, 32, 32, 32, 32, 20, 1}, 10);
+  fake_finish(&f, 100);
+  fake_close(&f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -105,6 +185,10 @@ int main(void)
       cmocka_unit_test(test_decodes_beyond_chunk_all_run),
       cmocka_unit_test(test_seats),
       cmocka_unit_test(test_whole_prompt_is_reserved),
+      cmocka_unit_test(test_a_deadline_sets_the_budget),
+      cmocka_unit_test(test_a_deadline_that_decodes_miss),
+      cmocka_unit_test(test_a_deadline_without_a_cost_model),
+      cmocka_unit_test(test_chunks_shrink_along_a_prompt),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,6 +214,20 @@ static void walk_decodes(struct pass *p, uint32_t seats)
   walk(p);
 }
 
+/* Who is not chosen leaves for the host, the last first, until so many units are free. */
+static void keep_free(struct pass *p)
+{
+  static const struct heap_entry before_all = {.key = INT64_MIN};
+  struct heap *running = &p->priority->running;
+  uint32_t at;
+  while (step_free_units(p->step) < p->rules->reserve &&
+         find_victim(running, &before_all, &at) &&
+         step_swap_out(p->step, running->entries[at].item)) {
+    heap_remove(running, at);
+    p->step->tail--;
+  }
+}
+
 static void set_candidates(struct priority *q, const struct priority_rules *rules,
                            const struct lls_step_view *view)
 {
@@ -246,6 +260,8 @@ void priority_plan(struct priority *q, const struct priority_rules *rules,
   walk(&p);
   if (p.prompts_only && s.runs == 0)
     walk_decodes(&p, seats);
+  if (rules->reserve > 0)
+    keep_free(&p);
   backlog_end(&q->waiting.backlog, out);
   step_end(&s);
 }

@@ -35,9 +35,10 @@ struct priority {
 
 struct priority_rules { /* of one plan */
   const struct priority_params *params;
-  bool whole;  /* prompts are cut only if no step would hold them */
-  bool evict;  /* who waits may take the memory of who runs and comes after it */
-  bool closed; /* of those off the device only who was swapped out may come back */
+  bool whole;       /* prompts are cut only if no step would hold them */
+  bool evict;       /* who waits may take the memory of who runs and comes after it */
+  uint32_t reserve; /* units that those who are not chosen make room for by swapping */
+  bool closed;      /* of those off the device only who was swapped out may come back */
 };
 
 int priority_init(struct priority *, struct scheduler *, ranked_key *);

@@ -100,19 +100,25 @@ static bool block_is_free(struct step *s, const struct lls_request *r, uint32_t 
   return free >= units;
 }
 
-bool step_take_off(struct step *s, const struct lls_request *r)
+static bool preempt(struct step *s, const struct lls_request *r, uint32_t mode)
 {
-  uint32_t mode = s->view->preempt_mode;
-  int rc = s->cache->preempt(s->cache->context, r, mode);
-  if (rc < 0 && mode != LLS_PREEMPT_RECOMPUTE) {
-    mode = LLS_PREEMPT_RECOMPUTE;
-    rc = s->cache->preempt(s->cache->context, r, mode);
-  }
-  if (rc < 0)
+  if (s->cache->preempt(s->cache->context, r, mode) < 0)
     return false;
   lls_plan_preempt(s->plan, r, mode);
   s->preempted++;
   return true;
+}
+
+bool step_take_off(struct step *s, const struct lls_request *r)
+{
+  uint32_t mode = s->view->preempt_mode;
+  return preempt(s, r, mode) ||
+         (mode != LLS_PREEMPT_RECOMPUTE && preempt(s, r, LLS_PREEMPT_RECOMPUTE));
+}
+
+bool step_swap_out(struct step *s, const struct lls_request *r)
+{
+  return preempt(s, r, LLS_PREEMPT_SWAP);
 }
 
 int step_reserve(struct step *s, const struct lls_request *r, uint32_t tokens)

@@ -17,6 +17,7 @@ struct params {
   struct priority_params batch; /* first: the table counts from here */
   int64_t quantum, levels, starve, period;
   double ratio, host_reserve;
+  bool proactive;
 };
 
 struct mlfq {
@@ -147,8 +148,10 @@ static bool host_is_short(const struct mlfq *m, const struct lls_step_view *v)
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct mlfq *m = self;
+  bool swaps = view->preempt_mode == LLS_PREEMPT_SWAP;
   lift_starving(m, view);
   const struct priority_rules rules = {
+      .reserve = m->params.proactive && swaps ? (uint32_t)m->params.batch.max_seqs : 0,
       .params = &m->params.batch,
       .whole = true,
       .evict = true,
@@ -194,6 +197,10 @@ static const struct lls_param parameters[] = {
         struct params, host_reserve, "0.1", 0, 0.9, "",
         "part of the host memory that must be free for a new request to begin",
         .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(struct params, proactive, "on",
+                   "with preempt = swap: who is not chosen makes room for max_seqs more "
+                   "blocks before anybody asks for them",
+                   .flags = LLS_PARAM_RELOADABLE),
 };
 
 static void destroy(void *self)

@@ -1,39 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sarathi-Serve: decodes never stall. Every step runs all decodes and fills what is left
- * of a token budget with pieces of prompts, first come, first served.
+ * of a token budget with pieces of prompts, first come, first served. The budget is a
+ * number, or shrinks along each prompt, or is what a deadline for the step leaves room
+ * for: budget.c.
  */
 #include "../common/scheduler.h"
 #include "../common/step.h"
+#include "budget.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-struct params {
-  int64_t chunk, max_seqs;
-  double watermark;
-  int64_t preempt;
-};
-
 struct sarathi {
   struct scheduler base;
   struct params params;
+  struct budget budget;
 };
 
-/* B-3: chunk = C - decodes, or nothing when the decodes fill the budget. They are
- * counted, not cut. */
-static uint32_t budget_for_prompts(const struct params *p,
-                                   const struct lls_step_view *view)
+/* Tokens of this prompt that the step still has budget for. */
+static uint32_t piece(const struct step *s, const struct budget *b,
+                      const struct lls_request *r, uint32_t pending)
 {
-  uint32_t decodes = 0, budget = min_u32((uint32_t)p->chunk, view->max_tokens);
-  for (uint32_t i = 0; i < view->n_running; i++)
-    decodes += view->running[i]->state == LLS_DECODING;
-  return decodes < budget ? budget - decodes : 0;
+  return min_u32(min_u32(pending, budget_left(b, r)), s->tokens);
 }
 
 /* B-3 steps 1 and 2 in one walk. Each may preempt only who came after it, so a victim is
  * never one that is in the plan already. */
-static void run_running(struct step *s, uint32_t *budget)
+static void run_running(struct step *s, struct budget *budget)
 {
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
     const struct lls_request *r = s->order[i];
@@ -43,10 +37,10 @@ static void run_running(struct step *s, uint32_t *budget)
       continue;
     }
     uint32_t pending = lls_request_pending(r);
-    uint32_t tokens = min_u32(min_u32(pending, *budget), s->tokens);
+    uint32_t tokens = piece(s, budget, r, pending);
     if (tokens > 0 && step_grow(s, i, pending)) {
       step_run(s, r, tokens);
-      *budget -= tokens;
+      budget->used += tokens;
     }
   }
 }
@@ -54,38 +48,42 @@ static void run_running(struct step *s, uint32_t *budget)
 /* B-3 step 3, and the same for who comes back from the host: room for all of the prompt,
  * work on as much of it as the budget has left. */
 static void let_in(struct step *s, const struct lls_request *const *list, uint32_t n,
-                   uint32_t seats, uint32_t *budget,
+                   uint32_t seats, struct budget *budget,
                    enum step_answer (*make_room)(struct step *,
                                                  const struct lls_request *, uint32_t))
 {
-  for (uint32_t i = 0; i<n && * budget> 0 && s->tokens > 0 && seats > 0; i++) {
+  for (uint32_t i = 0; i < n && s->tokens > 0 && seats > 0; i++) {
     uint32_t pending = step_pending(s, list[i]);
+    uint32_t tokens = piece(s, budget, list[i], pending);
+    if (tokens == 0)
+      return;
     enum step_answer answer = make_room(s, list[i], pending);
     if (answer == STEP_NOT_NOW)
       return;
     if (answer == STEP_REJECTED)
       continue;
-    uint32_t tokens = min_u32(min_u32(pending, *budget), s->tokens);
     step_run(s, list[i], tokens);
-    *budget -= tokens;
+    budget->used += tokens;
     seats--;
   }
 }
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
-  const struct params *p = &((const struct sarathi *)self)->params;
+  struct sarathi *sarathi = self;
+  const struct params *p = &sarathi->params;
+  struct budget *budget = &sarathi->budget;
   struct step s;
   step_begin(&s, view, out, p->watermark);
-  uint32_t budget = budget_for_prompts(p, view);
-  run_running(&s, &budget);
+  budget_begin(budget, p, sarathi->base.host->cost, view);
+  run_running(&s, budget);
 
   uint32_t most = min_u32((uint32_t)p->max_seqs, view->max_sequences);
   uint32_t seats = view->n_running < most ? most - view->n_running : 0;
   if (s.preempted == 0 && view->n_preempted > 0)
-    let_in(&s, view->preempted, view->n_preempted, seats, &budget, step_bring_back);
+    let_in(&s, view->preempted, view->n_preempted, seats, budget, step_bring_back);
   else if (s.preempted == 0)
-    let_in(&s, view->waiting, view->n_waiting, seats, &budget, step_admit);
+    let_in(&s, view->waiting, view->n_waiting, seats, budget, step_admit);
   step_end(&s);
   return 0;
 }
@@ -102,21 +100,50 @@ static const struct lls_param parameters[] = {
         struct params, chunk, "512", 32, 65536, "tokens",
         "token budget of a step: decodes first, pieces of prompts with the rest",
         .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(struct params, slo, "0", 0, 3600e9,
+                       "in place of chunk: as many tokens as a step of that time has "
+                       "room for; 0 is off",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(struct params, dynamic_chunks, "off",
+                   "in place of chunk: from chunk_high down to chunk_low along a prompt",
+                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct params, chunk_low, "256", 32, 65536, "tokens",
+                  "of the last stage of a prompt", .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct params, chunk_high, "1024", 32, 65536, "tokens", "of the first",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct params, chunk_tokens, "4096", 32, 16777216, "tokens",
+                  "of a prompt that the stages divide; the last one goes on beyond",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct params, chunk_stages, "4", 1, 1024, "stages",
+                  "how many there are", .flags = LLS_PARAM_RELOADABLE),
     STEP_MAX_SEQS(struct params, "128"),
     STEP_PARAMETERS(struct params),
 };
 
+static void destroy(void *self)
+{
+  budget_free(&((struct sarathi *)self)->budget);
+  free(self);
+}
+
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  *self = SCHEDULER_NEW(struct sarathi, host, parameters, params);
-  return *self != NULL ? 0 : -ENOMEM;
+  struct sarathi *s = SCHEDULER_NEW(struct sarathi, host, parameters, params);
+  if (s == NULL)
+    return -ENOMEM;
+  int rc = budget_init(&s->budget, host->engine->max_requests);
+  if (rc < 0)
+    destroy(s);
+  else
+    *self = s;
+  return rc;
 }
 
 static const struct lls_scheduler_vtable vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof vtable,
     .create = create,
-    .destroy = free,
+    .destroy = destroy,
     .caps = caps,
     .plan = plan,
     .dump = scheduler_dump,

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See budget.h. */
+#include "budget.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define GRAIN 32 /* chunks of a schedule are multiples of it; no deadline asks for less  \
+                  */
+
+int budget_init(struct budget *b, uint32_t max_requests)
+{
+  b->decodes = calloc(max_requests, sizeof *b->decodes);
+  return b->decodes != NULL ? 0 : -ENOMEM;
+}
+
+void budget_free(struct budget *b)
+{
+  free(b->decodes);
+}
+
+/* ---- a deadline for the step ------------------------------------------------------- */
+
+/* Where the piece that comes first would begin: of a prompt under way, else of a new
+ * one. */
+static uint32_t first_context(const struct lls_step_view *view)
+{
+  for (uint32_t i = 0; i < view->n_running; i++)
+    if (view->running[i]->state != LLS_DECODING)
+      return view->running[i]->cached_tokens;
+  return 0;
+}
+
+static bool in_time(const struct lls_cost *cost, const struct lls_iteration_shape *shape,
+                    int64_t slo_ns)
+{
+  int64_t ns = cost->iteration_ns(cost->context, shape);
+  return ns != LLS_NEVER && ns <= slo_ns;
+}
+
+/*
+ * The largest C whose modelled step is within the deadline, by bisection: time grows with
+ * tokens. Decodes that are late by themselves leave nothing to prompts, which wait until
+ * some have ended; a step without decodes has GRAIN at least, or nothing would ever run.
+ */
+static uint32_t within_slo(const struct budget *b, const struct lls_cost *cost,
+                           const struct lls_step_view *view, uint32_t decodes)
+{
+  struct lls_chunk_shape chunk = {.context = first_context(view)};
+  struct lls_iteration_shape shape = {.size = sizeof shape,
+                                      .chunks = &chunk,
+                                      .n_chunks = 1,
+                                      .n_decodes = decodes,
+                                      .decode_context = b->decodes};
+  uint32_t low = decodes > 0 ? 0 : GRAIN;
+  uint32_t high = view->max_tokens > decodes ? view->max_tokens - decodes : 0;
+  if (high < low)
+    return decodes + high;
+  while (low < high) {
+    chunk.tokens = low + (high - low + 1) / 2;
+    if (in_time(cost, &shape, b->params->slo))
+      low = chunk.tokens;
+    else
+      high = chunk.tokens - 1;
+  }
+  return decodes + low;
+}
+
+/* As long as nothing was measured there is no model: chunk counts. */
+static bool knows_times(const struct lls_cost *cost)
+{
+  return cost->prefill_ns(cost->context, GRAIN, 0) != LLS_NEVER;
+}
+
+/* ---- a schedule along the prompt --------------------------------------------------- */
+
+/* chunk_stages sizes, evenly from chunk_high down to chunk_low, rounded to GRAIN. */
+static uint32_t stage_chunk(const struct params *p, uint32_t computed)
+{
+  int64_t stages = p->chunk_stages, low = p->chunk_low, high = p->chunk_high;
+  int64_t length = (p->chunk_tokens + stages - 1) / stages, at = computed / length;
+  at = at < stages ? at : stages - 1;
+  int64_t chunk = stages > 1 ? high - (high - low) * at / (stages - 1) : high;
+  return (uint32_t)((chunk + GRAIN / 2) / GRAIN * GRAIN);
+}
+
+/* ---- one step ---------------------------------------------------------------------- */
+
+void budget_begin(struct budget *b, const struct params *params,
+                  const struct lls_cost *cost, const struct lls_step_view *view)
+{
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < view->n_running; i++)
+    if (view->running[i]->state == LLS_DECODING)
+      b->decodes[n++] = view->running[i]->cached_tokens;
+  b->params = params;
+  b->used = n;
+  b->most = (uint32_t)params->chunk;
+  if (params->slo > 0 && knows_times(cost))
+    b->most = within_slo(b, cost, view, n);
+}
+
+uint32_t budget_left(const struct budget *b, const struct lls_request *r)
+{
+  bool staged = b->params->dynamic_chunks && b->params->slo == 0;
+  uint32_t most = staged ? stage_chunk(b->params, r->cached_tokens) : b->most;
+  return b->used < most ? most - b->used : 0;
+}

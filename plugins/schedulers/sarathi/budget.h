@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many tokens a step of Sarathi-Serve may have: decodes and pieces of prompts
+ * together. Decodes are counted, never cut.
+ */
+#ifndef SARATHI_BUDGET_H
+#define SARATHI_BUDGET_H
+
+#include <llmserve/scheduler.h>
+
+struct params {
+  int64_t chunk, slo;
+  bool dynamic_chunks;
+  int64_t chunk_low, chunk_high, chunk_tokens, chunk_stages;
+  int64_t max_seqs;
+  double watermark;
+  int64_t preempt;
+};
+
+struct budget {
+  const struct params *params;
+  uint32_t most;     /* of this step, for every request alike */
+  uint32_t used;     /* decodes, and what was planned of prompts */
+  uint32_t *decodes; /* (max_requests) their contexts */
+};
+
+int budget_init(struct budget *, uint32_t max_requests);
+void budget_free(struct budget *);
+
+/* A new step: its decodes are used up at once. */
+void budget_begin(struct budget *, const struct params *, const struct lls_cost *,
+                  const struct lls_step_view *);
+/* What is left for a piece of r's prompt. */
+uint32_t budget_left(const struct budget *, const struct lls_request *r);
+
+#endif
