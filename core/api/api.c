@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "core/api/generation.h"
+#include "core/api/origin.h"
 #include "core/http/router.h"
 
 #define MAX_NAME 100 /* of a parameter that is logged */
@@ -33,35 +34,6 @@ static const struct lls_http_route routes[] = {
 };
 
 /* ---- requests ------------------------------------------------------------------- */
-
-void lls_api_new_id(char *id)
-{
-  uint64_t bits[2] = {0};
-  uv_random(NULL, NULL, bits, sizeof bits, 0, NULL);
-  snprintf(id, LLS_ID_BYTES, "%016llx%016llx", (unsigned long long)bits[0],
-           (unsigned long long)bits[1]);
-}
-
-/* A client's id goes to logs and headers: printable, and not too long. */
-static bool is_sound_id(const char *id)
-{
-  size_t length = strlen(id);
-  for (size_t i = 0; i < length; i++)
-    if (id[i] <= ' ' || id[i] > '~')
-      return false;
-  return length > 0 && length < LLS_HTTP_ID_BYTES;
-}
-
-/* The id this request has in headers and logs: the client's own or a fresh one. */
-static void name_request(struct lls_http_exchange *exchange)
-{
-  const char *id = lls_http_request_header(&exchange->request, "x-request-id");
-  if (id != NULL && is_sound_id(id))
-    strcpy(exchange->id, id);
-  else
-    lls_api_new_id(exchange->id);
-  lls_http_add_header(exchange, "x-request-id", exchange->id);
-}
 
 json_t *lls_api_body(struct lls_http_exchange *exchange, struct lls_api_error *error)
 {
@@ -190,7 +162,7 @@ static void no_route(struct lls_http_exchange *exchange, const char *allow)
 static void on_request(void *context, struct lls_http_exchange *exchange)
 {
   char allow[LLS_HTTP_ALLOW_MAX];
-  name_request(exchange);
+  lls_api_name_request(exchange);
   const struct lls_http_route *route = lls_http_route_find(
       routes, sizeof routes / sizeof routes[0], &exchange->request, allow);
   if (!is_open(exchange->request.path) && lls_api_key_tenant(context, exchange) == NULL)
@@ -213,6 +185,14 @@ static void make_fingerprint(struct lls_api *api)
       hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
   snprintf(api->fingerprint, sizeof api->fingerprint, "fp_%016llx",
            (unsigned long long)hash);
+}
+
+/* A server that listens already: what comes from now on is for the api. */
+static void take_over(struct lls_api *api, const struct lls_http_config *http)
+{
+  api->http = api->config.http;
+  lls_http_server_hand_over(api->http, http);
+  lls_api_set_timer(api);
 }
 
 int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
@@ -238,14 +218,17 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
   int status = -ENOMEM;
   if (api->model_name == NULL || api->piece == NULL)
     lls_fail(err, status, "out of memory");
+  else if (config->http != NULL)
+    status = 0;
   else
-    make_fingerprint(api);
-  if (api->model_name != NULL && api->piece != NULL)
     status = lls_http_server_create(config->uv, &http, &api->http, err);
   if (status != 0) {
     lls_api_destroy(api);
     return status;
   }
+  make_fingerprint(api);
+  if (config->http != NULL)
+    take_over(api, &http);
   *out = api;
   return 0;
 }

@@ -52,6 +52,8 @@ struct lls_api_limits {
 /* All pointers are borrowed and outlive the api; strings are copied. */
 struct lls_api_config {
   uv_loop_t *uv;
+  struct lls_http_server *http; /* that listens already and has no request in hand; taken
+                                   over when create succeeds; NULL: a new one */
   struct lls_loop *loop;
   const struct lls_tokenizer *tokenizer;
   const struct lls_chat_template *chat_template; /* NULL: chat requests are refused */

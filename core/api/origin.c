@@ -3,9 +3,45 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "core/api/internal.h"
 
 #define MAX_MS 1e12
+
+/* ---- ids ------------------------------------------------------------------------ */
+
+void lls_api_new_id(char *id)
+{
+  uint64_t bits[2] = {0};
+  uv_random(NULL, NULL, bits, sizeof bits, 0, NULL);
+  snprintf(id, LLS_ID_BYTES, "%016llx%016llx", (unsigned long long)bits[0],
+           (unsigned long long)bits[1]);
+}
+
+/* A client's id goes to logs and headers: printable, and not too long. */
+static bool is_sound_id(const char *id)
+{
+  size_t length = strlen(id);
+  for (size_t i = 0; i < length; i++)
+    if (id[i] <= ' ' || id[i] > '~')
+      return false;
+  return length > 0 && length < LLS_HTTP_ID_BYTES;
+}
+
+void lls_api_name_request(struct lls_http_exchange *exchange)
+{
+  const char *id = lls_http_request_header(&exchange->request, "x-request-id");
+  if (id != NULL && is_sound_id(id))
+    strcpy(exchange->id, id);
+  else
+    lls_api_new_id(exchange->id);
+  lls_http_add_header(exchange, "x-request-id", exchange->id);
+}
+
+/* ---- deadlines and tenants ------------------------------------------------------- */
 
 static int read_deadline(const struct lls_http_exchange *exchange, const char *name,
                          int64_t *deadline_ns, struct lls_api_error *error)

@@ -3,6 +3,7 @@
  * What a request's headers say of it besides its body: deadlines and a fairness key, as
  * the Kubernetes inference gateway sends them.
  *
+ *   x-request-id                        its name
  *   x-slo-ttft-ms, x-slo-tpot-ms        deadlines; the body's "slo" says more and wins
  *   x-gateway-inference-fairness-id     the tenant; the gateway knows better than "user"
  */
@@ -10,6 +11,10 @@
 #define LLS_API_ORIGIN_H
 
 #include "core/api/params.h"
+
+/* Gives the request the id that it has in headers and logs: the client's own, from
+ * x-request-id, or a fresh one. */
+void lls_api_name_request(struct lls_http_exchange *exchange);
 
 /* 0, or -1 and why. key_tenant: the tenant of the client's API key, or NULL; taken where
  * the request names none. */

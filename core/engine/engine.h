@@ -40,7 +40,7 @@ struct lls_engine_options {
   uint32_t int8;           /* enum lls_int8: where blocks may be of int8 numbers */
 
   /* Tells how far loading is; NULL = nobody listens. */
-  void (*progress)(void *context, size_t done_bytes, size_t total_bytes);
+  bool (*progress)(void *context, size_t done_bytes, size_t total_bytes);
   void *progress_context;
   int64_t (*clock)(void *context); /* nanoseconds; NULL = CLOCK_MONOTONIC */
   void *clock_context;

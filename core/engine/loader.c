@@ -72,10 +72,11 @@ int lls_loader_pack(struct lls_loader *l, const struct lls_tensor_view *parts,
   l->w->bytes += ops->weight_bytes(*out);
   for (size_t i = 0; i < n; i++)
     l->done += parts[i].rows * parts[i].columns;
-  if (l->source->progress != NULL) {
-    size_t number = lls_dtype_bytes(l->config->dtype);
-    l->source->progress(l->source->progress_context, l->done * number, l->total * number);
-  }
+  size_t number = lls_dtype_bytes(l->config->dtype);
+  if (l->source->progress != NULL &&
+      !l->source->progress(l->source->progress_context, l->done * number,
+                           l->total * number))
+    return lls_fail(l->err, -ECANCELED, "loading was given up");
   return 0;
 }
 

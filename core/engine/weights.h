@@ -40,7 +40,7 @@ struct lls_weights_source {
   enum lls_weight_format format;
   size_t other_bytes;  /* what has to fit beside the weights, for the memory check ... */
   char other_text[96]; /* ... and how the sentence names it */
-  void (*progress)(void *context, size_t done_bytes, size_t total_bytes);
+  bool (*progress)(void *context, size_t done_bytes, size_t total_bytes);
   void *progress_context;
 };
 

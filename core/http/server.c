@@ -118,6 +118,13 @@ void lls_http_server_set_limits(struct lls_http_server *server,
     uv_timer_set_repeat(&server->sweep, sweep_every(server));
 }
 
+void lls_http_server_hand_over(struct lls_http_server *server,
+                               const struct lls_http_config *config)
+{
+  server->config = *config;
+  lls_http_server_set_limits(server, &config->limits);
+}
+
 int lls_http_server_listen(struct lls_http_server *server, const char *address,
                            struct lls_error *err)
 {

@@ -62,6 +62,9 @@ int lls_http_server_listen(struct lls_http_server *server, const char *address,
 /* "host:port" of the first listener, with the real port; "" before there is one. */
 const char *lls_http_server_address(const struct lls_http_server *server);
 
+/* Requests that come from now on are somebody else's; none may be in hand. */
+void lls_http_server_hand_over(struct lls_http_server *, const struct lls_http_config *);
+
 /* For what comes from now on. */
 void lls_http_server_set_limits(struct lls_http_server *, const struct lls_http_limits *);
 

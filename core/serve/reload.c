@@ -130,7 +130,7 @@ void server_reload(struct server *s)
 {
   struct lls_config_errors errors = {0};
   struct lls_error err = {0};
-  if (s->reloading) { /* once more, with what the file says then */
+  if (s->reloading || s->load.running) { /* later, with what the file says then */
     s->reload_again = true;
     return;
   }

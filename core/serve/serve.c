@@ -45,10 +45,17 @@ static void on_hangup(uv_signal_t *handle, int signal)
   server_reload(handle->data);
 }
 
+static void on_loaded(uv_async_t *handle)
+{
+  server_loaded(handle->data);
+}
+
 static void on_wake(uv_async_t *handle)
 {
   struct server *s = handle->data;
   struct lls_error why = {0};
+  if (s->api == NULL)
+    return;
   lls_api_on_wake(s->api);
   server_reload_continue(s);
   if (!s->stopping && lls_loop_failed(s->loop, &why)) {
@@ -66,26 +73,17 @@ static void start_handles(struct server *s)
 {
   uv_loop_init(&s->uv);
   uv_async_init(&s->uv, &s->wake, on_wake);
+  uv_async_init(&s->uv, &s->load.loaded, on_loaded);
   uv_timer_init(&s->uv, &s->deadline);
   uv_timer_init(&s->uv, &s->watchdog);
   uv_signal_init(&s->uv, &s->terminate);
   uv_signal_init(&s->uv, &s->interrupt);
   uv_signal_init(&s->uv, &s->hangup);
-  s->wake.data = s->deadline.data = s->watchdog.data = s;
+  s->wake.data = s->load.loaded.data = s->deadline.data = s->watchdog.data = s;
   s->terminate.data = s->interrupt.data = s->hangup.data = s;
   uv_signal_start(&s->terminate, on_stop_signal, SIGTERM);
   uv_signal_start(&s->interrupt, on_stop_signal, SIGINT);
   uv_signal_start(&s->hangup, on_hangup, SIGHUP);
-}
-
-static void report_failure(struct server *s, const struct lls_error *err, int rc)
-{
-  lls_log(&s->log, LLS_LOG_ERROR, "server", "%s", lls_error_text(err, rc));
-  s->status = EXIT_FAILURE;
-  if (s->api != NULL)
-    server_close(s);
-  else
-    server_close_handles(s);
 }
 
 static void open_log(struct server *s)
@@ -112,11 +110,9 @@ int lls_serve(struct lls_config *config)
   signal(SIGPIPE, SIG_IGN); /* a client that went away is an error code, not a signal */
   lls_crash_install();
   start_handles(&s);
-  int rc = server_start(&s, &err);
+  int rc = server_load(&s, &err);
   if (rc < 0)
-    report_failure(&s, &err, rc);
-  else
-    server_ready(&s);
+    server_fail(&s, &err, rc);
   uv_run(&s.uv, UV_RUN_DEFAULT);
   server_destroy(&s);
   lls_config_free(config);

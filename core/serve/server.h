@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon put together: model, device, engine, tokeniser, policies, step loop, HTTP.
- * Everything in this folder runs on [main].
+ * Everything in this folder runs on [main], but for what load.c says.
  *
  *   serve.c    the whole, and the signals
- *   start.c    bringing it up
+ *   load.c     loading the model while requests are told to come again
+ *   start.c    the parts, and how the configuration makes them
  *   reload.c   another configuration under live requests
  *   stop.c     the way down
  *   watch.c    what the service manager hears of it
@@ -12,6 +13,7 @@
 #ifndef LLS_SERVE_SERVER_H
 #define LLS_SERVE_SERVER_H
 
+#include <stdatomic.h>
 #include <uv.h>
 
 #include "core/api/api.h"
@@ -19,8 +21,21 @@
 #include "core/engine/engine.h"
 #include "core/loop/loop.h"
 #include "core/obs/log.h"
+#include "core/obs/notify.h"
 #include "core/template/template.h"
 #include "core/tokenizer/tokenizer.h"
+
+/* The model on its way in. */
+struct load {
+  uv_thread_t thread;
+  uv_async_t loaded;          /* sent by the thread as its last act */
+  bool running;               /* the thread is to be joined */
+  atomic_bool given_up;       /* by main: it is told at the next weight */
+  _Atomic size_t done, total; /* bytes of weights */
+  uint64_t began_ns;
+  int status; /* of the thread, once it has ended */
+  struct lls_error error;
+};
 
 struct server {
   struct lls_config *config; /* what runs */
@@ -31,7 +46,9 @@ struct server {
   struct lls_tokenizer *tokenizer;
   struct lls_chat_template *chat_template;
   struct lls_loop *loop;
+  struct lls_http_server *http; /* of the api, once there is one */
   struct lls_api *api;
+  struct load load;
   struct lls_admin_state admin;
 
   struct lls_config wanted; /* of the reload under way */
@@ -50,8 +67,17 @@ struct server {
   int status; /* the exit status */
 };
 
+/* ---- load.c */
+/* Listens and begins to load; server_loaded is to be called when load.loaded comes. */
+int server_load(struct server *, struct lls_error *err);
+void server_loaded(struct server *);
+/* Told by the loader of weights; false: give up. */
+bool server_load_progress(void *server, size_t done, size_t total);
+
 /* ---- start.c */
-int server_start(struct server *, struct lls_error *err);
+int server_load_model(struct server *, struct lls_error *err);
+int server_create_loop(struct server *, struct lls_error *err);
+int server_create_api(struct server *, struct lls_error *err);
 struct lls_api_limits server_limits(const struct lls_server_config *);
 /* The keys of [server] api_keys; NULL where it names no file. */
 int server_load_keys(const struct lls_config *, struct lls_api_keys **out,
@@ -71,6 +97,8 @@ void server_reload_over(struct server *);
 void server_stopping(void);
 
 /* ---- stop.c */
+/* Says why, and ends with a failure. */
+void server_fail(struct server *, const struct lls_error *err, int rc);
 /* No new requests; running ones go on, at most until the deadline. */
 void server_drain(struct server *);
 void server_close(struct server *); /* at once */

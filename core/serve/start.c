@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bringing the daemon up: model, device, engine, step loop, front end; see server.h. */
+/* The parts of the daemon and how the configuration makes them; see server.h. */
 #include "core/serve/server.h"
 
 #include "core/options.h"
-
-static void report_progress(void *context, size_t done, size_t total)
-{
-  struct server *s = context;
-  lls_log(&s->log, LLS_LOG_DEBUG, "model", "weights: %zu of %zu MiB", done >> 20,
-          total >> 20);
-}
 
 static int create_device(struct server *s, struct lls_error *err)
 {
@@ -32,7 +25,7 @@ static int create_device(struct server *s, struct lls_error *err)
 static int create_engine(struct server *s, struct lls_error *err)
 {
   struct lls_engine_options options = lls_engine_options_of(s->config, &s->model);
-  options.progress = report_progress;
+  options.progress = server_load_progress;
   options.progress_context = s;
   int rc = lls_engine_create(&options, &s->model, s->device, &s->engine, err);
   if (rc < 0)
@@ -52,10 +45,9 @@ static int create_engine(struct server *s, struct lls_error *err)
   return 0;
 }
 
-static int load_model(struct server *s, struct lls_error *err)
+int server_load_model(struct server *s, struct lls_error *err)
 {
   const char *path = s->config->model.path;
-  lls_log(&s->log, LLS_LOG_INFO, "model", "loading %s", path);
   int rc = lls_model_config_read(path, &s->model, err);
   if (rc == 0)
     rc = lls_tokenizer_load(path, &s->tokenizer, err);
@@ -74,7 +66,7 @@ static void wake_main(void *context)
   uv_async_send(&s->wake);
 }
 
-static int create_loop(struct server *s, struct lls_error *err)
+int server_create_loop(struct server *s, struct lls_error *err)
 {
   const struct lls_config *c = s->config;
   struct lls_loop_options options = lls_loop_options_of(c, &s->model);
@@ -138,12 +130,13 @@ static void on_drain(void *context)
     server_drain(s);
 }
 
-static int create_api(struct server *s, struct lls_error *err)
+int server_create_api(struct server *s, struct lls_error *err)
 {
   const struct lls_model_sampling *m = &s->model.sampling;
   const struct lls_config *c = s->config;
   struct lls_api_config config = {
       .uv = &s->uv,
+      .http = s->http,
       .loop = s->loop,
       .tokenizer = s->tokenizer,
       .chat_template = s->chat_template,
@@ -163,22 +156,7 @@ static int create_api(struct server *s, struct lls_error *err)
   int rc = server_load_keys(c, &config.keys, err);
   if (rc < 0)
     return rc;
-  rc = lls_api_create(&config, &s->api, err);
-  if (rc == 0)
-    rc = lls_api_listen(s->api, c->server.listen, err);
-  return rc < 0 ? lls_config_fail(c, err, rc, "server", "listen", "%s",
-                                  lls_error_text(err, rc))
-                : 0;
-}
-
-int server_start(struct server *s, struct lls_error *err)
-{
-  int rc = load_model(s, err);
-  if (rc == 0)
-    rc = create_loop(s, err);
-  if (rc == 0)
-    rc = create_api(s, err);
-  return rc;
+  return lls_api_create(&config, &s->api, err);
 }
 
 void server_destroy(struct server *s)
@@ -187,7 +165,10 @@ void server_destroy(struct server *s)
   if (s->reloading)
     lls_config_free(&s->wanted);
   lls_api_keys_free(s->wanted_keys);
-  lls_api_destroy(s->api);
+  if (s->api != NULL)
+    lls_api_destroy(s->api);
+  else
+    lls_http_server_destroy(s->http);
   lls_engine_destroy(s->engine);
   if (s->device != NULL)
     s->device->ops->destroy(s->device);

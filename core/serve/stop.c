@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The way down: drain, then close what libuv has open; see server.h. */
+#include <stdlib.h>
+
 #include "core/serve/server.h"
 
 void server_close_handles(struct server *s)
 {
   uv_close((uv_handle_t *)&s->wake, NULL);
+  uv_close((uv_handle_t *)&s->load.loaded, NULL);
   uv_close((uv_handle_t *)&s->terminate, NULL);
   uv_close((uv_handle_t *)&s->interrupt, NULL);
   uv_close((uv_handle_t *)&s->hangup, NULL);
@@ -12,17 +15,30 @@ void server_close_handles(struct server *s)
   uv_close((uv_handle_t *)&s->watchdog, NULL);
 }
 
-static void on_api_closed(void *context)
+static void on_http_closed(void *context)
 {
   server_close_handles(context);
 }
 
+/* While the model is loaded: server_loaded calls again. */
 void server_close(struct server *s)
 {
-  if (s->closing)
+  if (s->closing || s->load.running)
     return;
   s->closing = true;
-  lls_api_close(s->api, on_api_closed, s);
+  if (s->api != NULL)
+    lls_api_close(s->api, on_http_closed, s);
+  else if (s->http != NULL)
+    lls_http_server_close(s->http, on_http_closed, s);
+  else
+    server_close_handles(s);
+}
+
+void server_fail(struct server *s, const struct lls_error *err, int rc)
+{
+  lls_log(&s->log, LLS_LOG_ERROR, "server", "%s", lls_error_text(err, rc));
+  s->status = EXIT_FAILURE;
+  server_close(s);
 }
 
 void server_close_if_done(struct server *s)
@@ -43,6 +59,10 @@ void server_drain(struct server *s)
 {
   s->stopping = true;
   server_stopping();
+  if (s->load.running) {
+    s->load.given_up = true;
+    return;
+  }
   lls_api_drain(s->api);
   lls_loop_drain(s->loop);
   uv_timer_start(&s->deadline, on_deadline,

@@ -46,9 +46,11 @@ sub start {
     return $class->new(pid => $pid, address => $address, out => $out);
 }
 
-# LlmServer->serve('[model] ...'): llmserve itself with this configuration, on a free port.
+# LlmServer->serve('[model] ...'): llmserve itself with this configuration, on a free port;
+# ready, or where a pattern is given as soon as the log has it, with the address as $1.
 sub serve {
-    my ($class, $ini) = @_;
+    my ($class, $ini, $said) = @_;
+    $said //= qr{listening on http://([\w.:\[\]]+)};
     my $folder = File::Temp->newdir;
     write_file("$folder/llmserve.ini", "[server]\nlisten = 127.0.0.1:0\n$ini");
     my $pid = fork // die "fork: $!";
@@ -58,7 +60,7 @@ sub serve {
     }
     my $self = $class->new(pid => $pid, folder => $folder);
     my $deadline = Time::HiRes::time() + 4 * $TIMEOUT;
-    until (($self->{address}) = $self->log =~ m{listening on http://([\w.:\[\]]+)}) {
+    until (($self->{address}) = $self->log =~ $said) {
         die "llmserve did not start:\n" . $self->log
             if waitpid($pid, POSIX::WNOHANG()) != 0 || Time::HiRes::time() > $deadline;
         Time::HiRes::sleep(0.02);

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * While the model is loaded. A thread of its own loads it, and main listens from the
+ * first moment on: GET /live is well, everything else is a 503 that says when to come
+ * again. When the thread is done, the connections go over to the front end as they are.
+ *
+ * Invariant: until `loaded` comes, model, device, engine, tokeniser, template and loop
+ * are the thread's; main touches none of them.
+ */
+#include <string.h>
+
+#include "core/api/error.h"
+#include "core/api/origin.h"
+#include "core/serve/server.h"
+
+#define MOST_SECONDS 60
+
+/* ---- the thread -------------------------------------------------------------------- */
+
+bool server_load_progress(void *context, size_t done, size_t total)
+{
+  struct server *s = context;
+  lls_log(&s->log, LLS_LOG_DEBUG, "model", "weights: %zu of %zu MiB", done >> 20,
+          total >> 20);
+  s->load.done = done;
+  s->load.total = total;
+  return !s->load.given_up;
+}
+
+static void load(void *context)
+{
+  struct server *s = context;
+  s->load.status = server_load_model(s, &s->load.error);
+  if (s->load.status == 0)
+    s->load.status = server_create_loop(s, &s->load.error);
+  uv_async_send(&s->load.loaded);
+}
+
+/* ---- requests in the meantime ------------------------------------------------------ */
+
+/* As if the rest of the weights went as fast as those that are there. */
+static unsigned seconds_left(const struct load *l)
+{
+  size_t done = l->done, total = l->total;
+  double took = (double)(uv_hrtime() - l->began_ns) / 1e9;
+  if (done == 0 || done >= total)
+    return 1;
+  double left = took * (double)(total - done) / (double)done;
+  if (left > MOST_SECONDS)
+    return MOST_SECONDS;
+  return left > 1 ? (unsigned)(left + 0.5) : 1;
+}
+
+static void on_request(void *context, struct lls_http_exchange *exchange)
+{
+  const struct server *s = context;
+  struct lls_api_error error;
+  lls_api_name_request(exchange);
+  if (strcmp(exchange->request.path, "/live") == 0) {
+    lls_api_reply_json(exchange, 200, json_pack("{s:s}", "status", "loading"));
+    return;
+  }
+  lls_api_fail(&error, 503, "loading", NULL, "the model is being loaded");
+  error.retry_after = seconds_left(&s->load);
+  lls_api_error_reply(exchange, &error);
+}
+
+/* ---- beginning and end ------------------------------------------------------------- */
+
+static int start_thread(struct server *s, struct lls_error *err)
+{
+  s->load.began_ns = uv_hrtime();
+  int rc = uv_thread_create(&s->load.thread, load, s);
+  if (rc < 0)
+    return lls_fail(err, rc, "the thread that loads the model does not start: %s",
+                    uv_strerror(rc));
+  s->load.running = true;
+  return 0;
+}
+
+int server_load(struct server *s, struct lls_error *err)
+{
+  const struct lls_config *c = s->config;
+  const struct lls_api_limits limits = server_limits(&c->server);
+  const struct lls_http_config http = {
+      .limits = limits.http,
+      .context = s,
+      .on_request = on_request,
+      .error_body = lls_api_error_body,
+      .error_type = "application/json",
+  };
+  int rc = lls_http_server_create(&s->uv, &http, &s->http, err);
+  if (rc == 0)
+    rc = lls_http_server_listen(s->http, c->server.listen, err);
+  if (rc < 0)
+    return lls_config_fail(c, err, rc, "server", "listen", "%s", lls_error_text(err, rc));
+  lls_log(&s->log, LLS_LOG_INFO, "model", "loading %s; until then http://%s answers 503",
+          c->model.path, lls_http_server_address(s->http));
+  lls_notify("STATUS=loading %s", c->model.path);
+  return start_thread(s, err);
+}
+
+void server_loaded(struct server *s)
+{
+  struct lls_error err = {0};
+  uv_thread_join(&s->load.thread);
+  s->load.running = false;
+  if (s->stopping) {
+    server_close(s);
+    return;
+  }
+  int rc = s->load.status;
+  if (rc == 0)
+    rc = server_create_api(s, &err);
+  else
+    err = s->load.error;
+  if (rc < 0) {
+    server_fail(s, &err, rc);
+    return;
+  }
+  server_ready(s);
+  if (s->reload_again) {
+    s->reload_again = false;
+    server_reload(s);
+  }
+}
