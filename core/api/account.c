@@ -107,6 +107,8 @@ static void observe(struct lls_api_stats *stats, const struct lls_choice *choice
                     const struct lls_event *event, const struct times *t)
 {
   const struct lls_api_params *params = &choice->generation->params;
+  uint64_t length = (uint64_t)event->prompt_tokens + event->generated_tokens;
+  stats->longest = length > stats->longest ? length : stats->longest;
   lls_histogram_observe(&stats->e2e, t->total);
   lls_histogram_observe(&stats->prompt_tokens, event->prompt_tokens);
   lls_histogram_observe(&stats->generation_tokens, event->generated_tokens);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making and ending the front end, its routes, and what all handlers share. */
+/* Making and ending the front end, and what all handlers share; routes.c has its paths.
+ */
 #include "core/api/api.h"
 
 #include <errno.h>
@@ -10,28 +11,8 @@
 
 #include "config.h"
 #include "core/api/generation.h"
-#include "core/api/origin.h"
-#include "core/http/router.h"
 
 #define MAX_NAME 100 /* of a parameter that is logged */
-
-static const struct lls_http_route routes[] = {
-    {"POST", "/v1/completions", lls_handle_completions},
-    {"POST", "/v1/chat/completions", lls_handle_chat},
-    {"GET", "/v1/models", lls_handle_models},
-    {"GET", "/v1/models/*", lls_handle_model},
-    {"POST", "/tokenize", lls_handle_tokenize},
-    {"POST", "/detokenize", lls_handle_detokenize},
-    {"GET", "/health", lls_handle_health},
-    {"GET", "/live", lls_handle_live},
-    {"GET", "/ready", lls_handle_ready},
-    {"GET", "/metrics", lls_handle_metrics},
-    {"GET", "/version", lls_handle_version},
-    {"GET", "/admin/status", lls_handle_admin_status},
-    {"GET", "/admin/config", lls_handle_admin_config},
-    {"POST", "/admin/reload", lls_handle_admin_reload},
-    {"POST", "/admin/drain", lls_handle_admin_drain},
-};
 
 /* ---- requests ------------------------------------------------------------------- */
 
@@ -110,69 +91,6 @@ void lls_api_decode(const struct lls_api *api, const int32_t *ids, size_t count,
   lls_text_append(text, api->piece, lls_detokenizer_flush(&detokenizer, api->piece));
 }
 
-/* What probes and scrapers ask for needs no key, as with vLLM. */
-static bool is_open(const char *path)
-{
-  static const char *const open[] = {"/health", "/live", "/ready", "/metrics",
-                                     "/version"};
-  for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
-    if (strcmp(path, open[i]) == 0)
-      return true;
-  return false;
-}
-
-const char *lls_api_key_tenant(const struct lls_api *api,
-                               const struct lls_http_exchange *exchange)
-{
-  const char *tenant = "";
-  const char *given = lls_http_request_header(&exchange->request, "authorization");
-  if (api->keys == NULL)
-    return "";
-  return lls_api_keys_allow(api->keys, given, &tenant) ? tenant : NULL;
-}
-
-static void no_key(struct lls_http_exchange *exchange)
-{
-  struct lls_api_error error;
-  bool given = lls_http_request_header(&exchange->request, "authorization") != NULL;
-  lls_http_add_header(exchange, "www-authenticate", "Bearer");
-  lls_api_fail(&error, 401, "invalid_api_key", NULL,
-               given ? "the API key in the header 'authorization' is not one of this "
-                       "server's"
-                     : "this server wants an API key: send the header 'authorization: "
-                       "Bearer KEY'");
-  lls_api_error_reply(exchange, &error);
-}
-
-static void no_route(struct lls_http_exchange *exchange, const char *allow)
-{
-  const struct lls_http_request *request = &exchange->request;
-  struct lls_api_error error;
-  if (allow[0] != '\0') {
-    lls_http_add_header(exchange, "allow", allow);
-    lls_api_fail(&error, 405, "method_not_allowed", NULL, "%s %s: this path allows %s",
-                 request->method, request->path, allow);
-  } else {
-    lls_api_fail(&error, 404, "not_found", NULL, "%s %s: there is no such path",
-                 request->method, request->path);
-  }
-  lls_api_error_reply(exchange, &error);
-}
-
-static void on_request(void *context, struct lls_http_exchange *exchange)
-{
-  char allow[LLS_HTTP_ALLOW_MAX];
-  lls_api_name_request(exchange);
-  const struct lls_http_route *route = lls_http_route_find(
-      routes, sizeof routes / sizeof routes[0], &exchange->request, allow);
-  if (!is_open(exchange->request.path) && lls_api_key_tenant(context, exchange) == NULL)
-    no_key(exchange);
-  else if (route != NULL)
-    route->handler(context, exchange);
-  else
-    no_route(exchange, allow);
-}
-
 /* ---- life ----------------------------------------------------------------------- */
 
 /* FNV-1a of the names and versions that an answer comes from. */
@@ -204,14 +122,16 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
   const struct lls_http_config http = {
       .limits = config->limits.http,
       .context = api,
-      .on_request = on_request,
+      .on_request = lls_api_on_request,
+      .on_answered = lls_api_on_answered,
       .error_body = lls_api_error_body,
       .error_type = "application/json",
   };
   api->config = *config;
   api->keys = config->keys;
   api->created_s = (int64_t)time(NULL);
-  lls_api_stats_init(&api->stats);
+  lls_api_stats_init(&api->stats, config->max_context);
+  lls_api_routes_init(api);
   lls_tenants_init(&api->tenants);
   api->model_name = strdup(config->model_name);
   api->piece = malloc(lls_detokenizer_room(config->tokenizer));

@@ -43,6 +43,8 @@ struct lls_api_limits {
   uint32_t keep_alive_ms; /* a comment after a stream's silence of so long; 0 = none */
   uint32_t request_timeout_ms; /* from a request's arrival to its end; 0 = none */
   bool strict_params;          /* parameters that nobody knows are refused */
+  bool metrics_legacy;         /* /metrics has the names that vLLM gave up, too */
+  bool metrics_llamacpp;       /* and those of llama.cpp */
 };
 
 #define LLS_API_DEFAULT_LIMITS                                                           \

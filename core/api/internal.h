@@ -20,6 +20,16 @@ struct lls_admin_wait;
 #define LLS_ID_BYTES    33 /* 128 random bits in hex */
 #define LLS_MAX_UNKNOWN 64
 
+#define LLS_MAX_ROUTES     24
+#define LLS_STATUS_CLASSES 6
+
+/* Of one path. */
+struct lls_route_stats {
+  uint64_t answers[LLS_STATUS_CLASSES]; /* by the status' first digit */
+  uint64_t received_bytes, sent_bytes;  /* of bodies */
+  struct lls_histogram seconds;
+};
+
 struct lls_api {
   struct lls_api_config config;
   char *model_name;
@@ -40,6 +50,8 @@ struct lls_api {
   void (*closed)(void *context);
   void *closed_context;
   struct lls_api_stats stats;
+  struct lls_route_stats routes[LLS_MAX_ROUTES]; /* as in the table; then what has none */
+  struct lls_histogram answer_seconds;           /* of all of them */
   bool draining;
 };
 
@@ -69,6 +81,11 @@ void lls_api_set_timer(struct lls_api *api);
 
 /* Logs the name of a parameter that nobody knows, once; context is the struct lls_api. */
 void lls_api_note_unknown(void *context, const char *name);
+
+/* Of routes.c: what the HTTP server calls; context is the struct lls_api. */
+void lls_api_routes_init(struct lls_api *api);
+void lls_api_on_request(void *context, struct lls_http_exchange *exchange);
+void lls_api_on_answered(void *context, const struct lls_http_exchange *exchange);
 
 /* Handlers; context is the struct lls_api. */
 void lls_handle_completions(void *context, struct lls_http_exchange *exchange);

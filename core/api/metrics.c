@@ -2,7 +2,8 @@
 /*
  * GET /metrics: the series that vLLM's dashboards and the Kubernetes inference gateway
  * read, under vLLM's names, units and meanings (metrics_vllm.c); and ours beside them as
- * llmserve_ (metrics_llmserve.c).
+ * llmserve_ (metrics_llmserve.c). Behind options what dashboards made for others read
+ * (metrics_dialects.c).
  */
 #include <dirent.h>
 #include <sys/resource.h>
@@ -22,12 +23,21 @@ static const double token_bounds[] = {.01, .025, .05, .075, .1,  .15, .2, .3, .4
                                       .75, 1,    2.5, 5,    7.5, 10,  20, 40, 80};
 static const double request_bounds[] = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                         30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
-static const double length_bounds[] = {
-    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
-
+static const double length_bounds[] = {1,   2,   5,    10,   20,   50,  100,
+                                       200, 500, 1000, 2000, 5000, 1e4, 2e4,
+                                       5e4, 1e5, 2e5,  5e5,  1e6,  2e6};
 static const double n_bounds[] = {1, 2, 5, 10, 20};
 
-void lls_api_stats_init(struct lls_api_stats *stats)
+/* Of the bounds of lengths, those up to what the model can hold, as vLLM has them. */
+static unsigned length_bounds_within(uint32_t max_context)
+{
+  unsigned n = 1;
+  while (n < COUNT(length_bounds) && length_bounds[n] <= max_context)
+    n++;
+  return n;
+}
+
+void lls_api_stats_init(struct lls_api_stats *stats, uint32_t max_context)
 {
   struct lls_histogram *stages[] = {&stats->e2e, &stats->queue, &stats->prefill,
                                     &stats->decode, &stats->inference};
@@ -42,7 +52,7 @@ void lls_api_stats_init(struct lls_api_stats *stats)
   for (size_t i = 0; i < COUNT(stages); i++)
     lls_histogram_init(stages[i], request_bounds, COUNT(request_bounds));
   for (size_t i = 0; i < COUNT(lengths); i++)
-    lls_histogram_init(lengths[i], length_bounds, COUNT(length_bounds));
+    lls_histogram_init(lengths[i], length_bounds, length_bounds_within(max_context));
 }
 
 /* ---- the process, as Prometheus' own clients name it ---------------------------- */
@@ -106,7 +116,12 @@ static void write_page(struct lls_page *page, const struct lls_api *api)
   lls_metrics_label(&page->labels, "model_name", api->model_name);
   lls_metrics_label(&page->labels, "engine", "0");
   lls_page_vllm(page, api, &status);
+  if (api->config.limits.metrics_legacy)
+    lls_page_legacy(page, api, &status);
+  if (api->config.limits.metrics_llamacpp)
+    lls_page_llamacpp(page, api, &status);
   lls_page_llmserve(page, api, &status);
+  lls_page_http(page, api);
   lls_page_process(page, api);
 }
 

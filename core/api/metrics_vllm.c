@@ -34,6 +34,8 @@ static void request_success(struct lls_page *page, const struct lls_api_stats *s
   for (unsigned i = 0; i < LLS_OUTCOMES; i++)
     lls_page_labelled(page, name, (double)stats->finished[i], "finished_reason",
                       reasons[i], NULL);
+  /* vLLM ends answers that go round in circles; nothing here does */
+  lls_page_labelled(page, name, 0, "finished_reason", "repetition", NULL);
 }
 
 static void waiting_by_reason(struct lls_page *page, const struct lls_loop_status *status)
@@ -97,6 +99,12 @@ static void prompt_tokens_by_source(struct lls_page *page,
   lls_page_labelled(page, name, 0, "source", "external_kv_transfer", NULL);
 }
 
+/* For a dashboard that divides by it or adds it up. */
+static void never(struct lls_page *page, const char *name, const char *help)
+{
+  lls_page_counter(page, name, help, 0);
+}
+
 static void vllm_counters(struct lls_page *page, const struct lls_api *api,
                           const struct lls_loop_status *status)
 {
@@ -118,6 +126,14 @@ static void vllm_counters(struct lls_page *page, const struct lls_api *api,
                    "Prefix cache hits, in terms of number of cached tokens.",
                    status->shared_tokens);
   request_success(page, &api->stats);
+  never(page, "vllm:external_prefix_cache_queries_total",
+        "Prefix cache queries to other instances, in tokens; there are none.");
+  never(page, "vllm:external_prefix_cache_hits_total",
+        "Prefix cache hits in other instances, in tokens; there are none.");
+  never(page, "vllm:mm_cache_queries_total",
+        "Queries of the cache of images; models here read text only.");
+  never(page, "vllm:mm_cache_hits_total",
+        "Hits in the cache of images; models here read text only.");
 }
 
 static void vllm_histograms(struct lls_page *page, const struct lls_api_stats *stats)

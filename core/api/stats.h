@@ -17,6 +17,7 @@ enum lls_outcome {
 struct lls_api_stats {
   uint64_t finished[LLS_OUTCOMES];
   uint64_t refused; /* generation requests answered with an error at once */
+  uint64_t longest; /* tokens of the longest sequence, prompt and answer */
   uint32_t live;    /* generation requests whose last event has not come */
   struct lls_histogram ttft, inter_token, per_output_token;
   struct lls_histogram e2e, queue, prefill, decode, inference;
@@ -26,6 +27,6 @@ struct lls_api_stats {
   struct lls_histogram n;
 };
 
-void lls_api_stats_init(struct lls_api_stats *stats);
+void lls_api_stats_init(struct lls_api_stats *stats, uint32_t max_context);
 
 #endif

@@ -54,6 +54,13 @@ static const struct lls_param server_params[] = {
                    "refuse requests with parameters that are unknown here, instead of "
                    "ignoring these",
                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(server, metrics_legacy, "false",
+                   "/metrics also has series under the names that vLLM gave up and old "
+                   "dashboards still read",
+                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(server, metrics_llamacpp, "false",
+                   "/metrics also has the series of llama.cpp's server",
+                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(server, log_level, "info", "error|warning|info|debug",
                      "least important lines that are logged",
                      .flags = LLS_PARAM_RELOADABLE),

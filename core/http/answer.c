@@ -78,6 +78,7 @@ static void make_head(struct lls_http_connection *connection, unsigned status,
                       const char *type, const char *framing, struct lls_text *head)
 {
   const struct lls_text *added = &connection->exchange.headers;
+  connection->exchange.status = status;
   lls_text_printf(head, "HTTP/1.1 %u %s\r\n", status, reason_phrase(status));
   if (type != NULL)
     lls_text_printf(head, "content-type: %s\r\n", type);
@@ -122,6 +123,7 @@ void lls_http_reply(struct lls_http_exchange *exchange, unsigned status, const c
       uv_buf_init((char *)body, (unsigned)length),
   };
   unsigned count = is_head_request(connection) || length == 0 ? 1 : 2;
+  exchange->answer_bytes = count > 1 ? length : 0;
   bool sent = send_pieces(connection, pieces, count, SIZE_MAX);
   lls_text_free(&head);
   if (sent)
@@ -156,6 +158,7 @@ void lls_http_stream_write(struct lls_http_exchange *exchange, const uv_buf_t *p
     length += pieces[i].len;
   if (connection->phase != LLS_HTTP_ANSWERING || length == 0)
     return;
+  exchange->answer_bytes += length;
   if (exchange->request.http10) {
     send_pieces(connection, pieces, count, limit);
     return;

@@ -50,6 +50,7 @@ static void begin_exchange(struct lls_http_connection *connection)
   struct lls_http_server *server = connection->server;
   server->counters.requests++;
   enter(connection, LLS_HTTP_ANSWERING);
+  connection->exchange.arrival_ns = (int64_t)uv_hrtime();
   server->config.on_request(server->config.context, &connection->exchange);
 }
 
@@ -153,14 +154,22 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
 
 /* ---- answering ------------------------------------------------------------------ */
 
+/* Tells of an answer that has begun, and makes room for the next exchange. */
+static void end_exchange(struct lls_http_connection *connection)
+{
+  const struct lls_http_config *config = &connection->server->config;
+  struct lls_http_exchange *exchange = &connection->exchange;
+  if (exchange->status != 0 && config->on_answered != NULL)
+    config->on_answered(config->context, exchange);
+  lls_http_request_clear(&exchange->request);
+  lls_text_free(&exchange->headers);
+  *exchange = (struct lls_http_exchange){0};
+}
+
 void lls_http_connection_answered(struct lls_http_connection *connection)
 {
   bool keep_alive = connection->exchange.request.keep_alive;
-  struct lls_http_exchange *exchange = &connection->exchange;
-  lls_http_request_clear(&exchange->request);
-  lls_text_free(&exchange->headers);
-  exchange->on_gone = NULL;
-  exchange->owner = NULL;
+  end_exchange(connection);
   if (!keep_alive || connection->server->closing) {
     lls_http_connection_linger(connection);
     return;
@@ -179,6 +188,7 @@ void lls_http_connection_refuse(struct lls_http_connection *connection, unsigned
   server->counters.malformed++;
   server->config.error_body(server->config.context, status, reason, &body);
   enter(connection, LLS_HTTP_ANSWERING);
+  exchange->arrival_ns = (int64_t)uv_hrtime();
   exchange->request.keep_alive = false;
   lls_http_reply(exchange, status, server->config.error_type, body.data, body.length);
   lls_text_free(&body);
@@ -236,8 +246,7 @@ static void on_closed(uv_handle_t *handle)
     exchange->on_gone(exchange->owner);
   DL_DELETE(server->connections, connection);
   server->counters.open--;
-  lls_http_request_clear(&exchange->request);
-  lls_text_free(&exchange->headers);
+  end_exchange(connection);
   lls_text_free(&connection->ahead);
   lls_http_output_free(&connection->output);
   free(connection);

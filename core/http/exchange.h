@@ -27,6 +27,10 @@ struct lls_http_exchange {
   void (*on_gone)(void *owner); /* set by a handler that answers later */
   void *owner;
   struct lls_text headers; /* added to the answer's own */
+  const void *route;       /* set by on_request, for on_answered */
+  int64_t arrival_ns;      /* the request was complete */
+  unsigned status;         /* of the answer, 0 before it has begun */
+  uint64_t answer_bytes;   /* of its body, so far */
 };
 
 /* Adds a header to the answer; a value with control characters is left out. */

@@ -34,6 +34,8 @@ struct lls_http_config {
   struct lls_http_limits limits;
   void *context;
   void (*on_request)(void *context, struct lls_http_exchange *exchange);
+  /* The answer is complete, or its client left in the middle of it; may be NULL. */
+  void (*on_answered)(void *context, const struct lls_http_exchange *exchange);
   /* Writes the body of an answer to what is no request (reason: a static clause). */
   void (*error_body)(void *context, unsigned status, const char *reason,
                      struct lls_text *out);

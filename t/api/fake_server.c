@@ -5,7 +5,8 @@
  *   fake_server MODEL_FOLDER [NAME=NUMBER]...
  *
  * Names: period, requests, context, connections, header, body, unsent, idle, read, write,
- * silence (keep_alive), total (request_timeout), strict.
+ * silence (keep_alive), total (request_timeout), strict,
+ * dialects (metrics_legacy and metrics_llamacpp).
  * Prints its address; drains and exits with 0 on SIGTERM.
  */
 #include <signal.h>
@@ -88,6 +89,8 @@ static void set_option(const char *argument, struct lls_api_config *config,
     fake->period_ms = value;
   if (length == 6 && strncmp(argument, "strict", length) == 0)
     config->limits.strict_params = value != 0;
+  if (length == 8 && strncmp(argument, "dialects", length) == 0)
+    config->limits.metrics_legacy = config->limits.metrics_llamacpp = value != 0;
   for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
     if (strlen(options[i].name) != length ||
         strncmp(options[i].name, argument, length) != 0)

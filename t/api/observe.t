@@ -32,17 +32,36 @@ $server->post('/v1/completions', { prompt => 'Once upon a time', max_tokens => 3
 $server->post('/v1/completions', { prompt => [1, 403, 2], max_tokens => 9 });
 $server->post('/v1/completions', { prompt => 'x' }, { 'x-request-id' => 'failnow-1' });
 $server->post('/v1/completions', { prompt => 1 });
+$server->get('/nowhere');
+$server->post('/metrics', '123');
 my $answer = $server->get('/metrics');
 is $answer->{headers}{'content-type'}, 'text/plain; version=0.0.4; charset=utf-8', 'the type of /metrics';
+
+# The bounds of vLLM's own buckets; its lengths go as far as the context, here 512.
+my @seconds = qw(0.3 0.5 0.8 1 1.5 2 2.5 5 10 15 20 30 40 50 60 120 240 480 960 1920 7680);
+my @between = qw(0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.3 0.4 0.5 0.75 1 2.5 5 7.5 10 20 40 80);
+my @lengths = qw(1 2 5 10 20 50 100 200 500);
+my %bounds  = (
+    time_to_first_token_seconds => [qw(0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1 2.5 5 7.5 10 20 40 80 160 640 2560)],
+    request_params_n            => [qw(1 2 5 10 20)],
+    (map { $_ => \@between } qw(inter_token_latency_seconds request_time_per_output_token_seconds)),
+    (map { $_ . '_seconds' => \@seconds } qw(e2e_request_latency request_queue_time request_inference_time request_prefill_time request_decode_time)),
+    (map { $_ => \@lengths } qw(request_prompt_tokens request_generation_tokens request_max_num_generation_tokens request_params_max_tokens
+          request_prefill_kv_computed_tokens)),
+);
+for my $name (sort keys %bounds) {
+    my @found = $answer->{content} =~ /^vllm:${name}_bucket\{model_name="fake\/model",engine="0",le="([^"]+)"\} /mg;
+    is_deeply \@found, [@{ $bounds{$name} }, '+Inf'], "vllm:$name has vLLM's buckets";
+}
 
 # Every line is of the format, and every sample belongs to the family before it.
 my (%type, %help, %value, $family, @strange);
 for my $line (split /\n/, $answer->{content}) {
     if ($line =~ /\A# HELP ([a-z0-9_:]+) \S.*\z/) { push @strange, "$line twice" if $help{$1}++; $family = $1 }
-    elsif ($line =~ /\A# TYPE ([a-z0-9_:]+) (counter|gauge|histogram)\z/) { push @strange, $line if $1 ne $family; $type{$1} = $2 }
+    elsif ($line =~ /\A# TYPE ([a-z0-9_:]+) (counter|gauge|histogram|summary)\z/) { push @strange, $line if $1 ne $family; $type{$1} = $2 }
     elsif ($line =~ /\A([a-z0-9_:]+)(\{(?:[a-z_]+="[^"\\]*",?)*\})? (-?[0-9.e+-]+)\z/) {
         my ($name, $labels, $number) = ($1, $2 // '', $3);
-        my $base = $type{$family} eq 'histogram' ? $name =~ s/_(bucket|sum|count)\z//r : $name;
+        my $base = $type{$family} =~ /histogram|summary/ ? $name =~ s/_(bucket|sum|count)\z//r : $name;
         push @strange, $line if $base ne $family || exists $value{"$name$labels"};
         $value{"$name$labels"} = $number;
     }
@@ -69,6 +88,16 @@ my %exact = (
     "vllm:request_generation_tokens_sum{$labels}"       => 14,
     "vllm:request_params_max_tokens_sum{$labels}"       => 21,
     'vllm:cache_config_info{engine="0",block_size="16",num_gpu_blocks="50"}' => 1,
+    "vllm:request_success_total{$labels,finished_reason=\"repetition\"}" => 0,
+    "vllm:external_prefix_cache_hits_total{$labels}" => 0,
+    'http_requests_total{handler="/v1/completions",method="POST",status="2xx"}' => 5,
+    'http_requests_total{handler="/v1/completions",method="POST",status="4xx"}' => 1,
+    'http_requests_total{handler="/v1/completions",method="POST",status="5xx"}' => 1,
+    'http_requests_total{handler="/v1/models/*",method="GET",status="4xx"}' => 1,
+    'http_requests_total{handler="none",method="none",status="4xx"}' => 2,
+    'http_request_size_bytes_sum{handler="none"}' => 3,
+    'http_request_size_bytes_count{handler="/v1/completions"}' => 7,
+    'http_request_duration_seconds_count{handler="/v1/completions",method="POST"}' => 7,
     'llmserve_generations_live'          => 0,
     'llmserve_generations_refused_total' => 1,
     'llmserve_http_connections'          => 1,
@@ -76,13 +105,25 @@ my %exact = (
     'llmserve_scheduler_fallback'        => 0,
 );
 is $value{$_}, $exact{$_}, $_ for sort keys %exact;
-for my $name (grep { $type{$_} eq 'histogram' } sort keys %type) {
+for my $name (grep { $type{$_} eq 'histogram' && $_ ne 'http_request_duration_seconds' } sort keys %type) {
     my @counts = $answer->{content} =~ /^\Q$name\E_bucket\{.*\} (\d+)$/mg;
     is_deeply \@counts, [sort { $a <=> $b } @counts], "$name only grows";
     is $counts[-1], $value{"${name}_count{$labels}"} // $value{"${name}_count"}, '  up to its count';
 }
 cmp_ok $value{'process_resident_memory_bytes'}, '>', 1e6, 'the process has a size';
 is $server->stop, 0, 'the server ends well';
+
+# ---- names of others ------------------------------------------------------------------
+{
+    my $other = LlmServer->fake(dialects => 1);
+    $other->post('/v1/completions', { prompt => 'Once upon a time', max_tokens => 3 }) for 1 .. 2;
+    is $other->metric($_->[0]), $_->[1], $_->[0]
+        for ["vllm:gpu_cache_usage_perc{$labels}", 0], ["vllm:time_per_output_token_seconds_count{$labels}", 4], ["vllm:num_requests_swapped{$labels}", 0],
+        ["vllm:gpu_prefix_cache_hit_rate{$labels}", 0], ['llamacpp:prompt_tokens_total', 10], ['llamacpp:tokens_predicted_total', 6],
+        ['llamacpp:n_tokens_max', 8], ['llamacpp:requests_processing', 0];
+    is $other->stop, 0, 'the server ends well';
+    unlike $answer->{content}, qr/llamacpp:|gpu_cache/, 'only where they are asked for';
+}
 
 # ---- draining -------------------------------------------------------------------------
 {

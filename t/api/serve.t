@@ -63,6 +63,9 @@ sub all_at_once {
         like $choice->{text}, qr/\A[\x{9}\x{a}\x{d}\x{20}-\x{10ffff}]+\z/, '  which is text';
     }
 
+    my @steps = $server->get('/metrics')->{content} =~ /^vllm:iteration_tokens_total_bucket\{.*le="([^"]+)"\} /mg;
+    is "@steps", '1 8 16 32 64 128 256 512 1024 2048 4096 8192 16384 +Inf', "vLLM's buckets of tokens a step";
+
     my $ask = sub { return $server->post('/v1/completions', { prompt => 'Once upon a time', max_tokens => 30, @_ })->{json}{choices} };
     my $sampled = $ask->(seed => 7)->[0]{text};
     is $ask->(seed => 7)->[0]{text}, $sampled, 'a seed makes the same text';

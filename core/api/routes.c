@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The paths of the front end, who may ask for them, and what becomes of the requests: the
+ * http_ series, as FastAPI's instrumentation names them beside vLLM's own.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/api/origin.h"
+#include "core/api/page.h"
+#include "core/http/router.h"
+
+static const struct lls_http_route routes[] = {
+    {"POST", "/v1/completions", lls_handle_completions},
+    {"POST", "/v1/chat/completions", lls_handle_chat},
+    {"GET", "/v1/models", lls_handle_models},
+    {"GET", "/v1/models/*", lls_handle_model},
+    {"POST", "/tokenize", lls_handle_tokenize},
+    {"POST", "/detokenize", lls_handle_detokenize},
+    {"GET", "/health", lls_handle_health},
+    {"GET", "/live", lls_handle_live},
+    {"GET", "/ready", lls_handle_ready},
+    {"GET", "/metrics", lls_handle_metrics},
+    {"GET", "/version", lls_handle_version},
+    {"GET", "/admin/status", lls_handle_admin_status},
+    {"GET", "/admin/config", lls_handle_admin_config},
+    {"POST", "/admin/reload", lls_handle_admin_reload},
+    {"POST", "/admin/drain", lls_handle_admin_drain},
+};
+
+#define N_ROUTES (sizeof routes / sizeof routes[0])
+_Static_assert(N_ROUTES < LLS_MAX_ROUTES, "a place for each, and for what has none");
+
+/* ---- requests ------------------------------------------------------------------- */
+
+/* What probes and scrapers ask for needs no key, as with vLLM. */
+static bool is_open(const char *path)
+{
+  static const char *const open[] = {"/health", "/live", "/ready", "/metrics",
+                                     "/version"};
+  for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
+    if (strcmp(path, open[i]) == 0)
+      return true;
+  return false;
+}
+
+const char *lls_api_key_tenant(const struct lls_api *api,
+                               const struct lls_http_exchange *exchange)
+{
+  const char *tenant = "";
+  const char *given = lls_http_request_header(&exchange->request, "authorization");
+  if (api->keys == NULL)
+    return "";
+  return lls_api_keys_allow(api->keys, given, &tenant) ? tenant : NULL;
+}
+
+static void no_key(struct lls_http_exchange *exchange)
+{
+  struct lls_api_error error;
+  bool given = lls_http_request_header(&exchange->request, "authorization") != NULL;
+  lls_http_add_header(exchange, "www-authenticate", "Bearer");
+  lls_api_fail(&error, 401, "invalid_api_key", NULL,
+               given ? "the API key in the header 'authorization' is not one of this "
+                       "server's"
+                     : "this server wants an API key: send the header 'authorization: "
+                       "Bearer KEY'");
+  lls_api_error_reply(exchange, &error);
+}
+
+static void no_route(struct lls_http_exchange *exchange, const char *allow)
+{
+  const struct lls_http_request *request = &exchange->request;
+  struct lls_api_error error;
+  if (allow[0] != '\0') {
+    lls_http_add_header(exchange, "allow", allow);
+    lls_api_fail(&error, 405, "method_not_allowed", NULL, "%s %s: this path allows %s",
+                 request->method, request->path, allow);
+  } else {
+    lls_api_fail(&error, 404, "not_found", NULL, "%s %s: there is no such path",
+                 request->method, request->path);
+  }
+  lls_api_error_reply(exchange, &error);
+}
+
+void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
+{
+  char allow[LLS_HTTP_ALLOW_MAX];
+  lls_api_name_request(exchange);
+  const struct lls_http_route *route =
+      lls_http_route_find(routes, N_ROUTES, &exchange->request, allow);
+  exchange->route = route;
+  if (!is_open(exchange->request.path) && lls_api_key_tenant(context, exchange) == NULL)
+    no_key(exchange);
+  else if (route != NULL)
+    route->handler(context, exchange);
+  else
+    no_route(exchange, allow);
+}
+
+/* ---- what becomes of them ------------------------------------------------------- */
+
+static const double coarse_bounds[] = {.1, .5, 1};
+static const double fine_bounds[] = {.01, .025, .05, .075, .1,  .25, .5,  .75, 1,  1.5, 2,
+                                     2.5, 3,    3.5, 4,    4.5, 5,   7.5, 10,  30, 60};
+
+void lls_api_routes_init(struct lls_api *api)
+{
+  lls_histogram_init(&api->answer_seconds, fine_bounds,
+                     sizeof fine_bounds / sizeof fine_bounds[0]);
+  for (size_t i = 0; i <= N_ROUTES; i++)
+    lls_histogram_init(&api->routes[i].seconds, coarse_bounds,
+                       sizeof coarse_bounds / sizeof coarse_bounds[0]);
+}
+
+void lls_api_on_answered(void *context, const struct lls_http_exchange *exchange)
+{
+  struct lls_api *api = context;
+  const struct lls_http_route *route = exchange->route;
+  struct lls_route_stats *stats =
+      &api->routes[route != NULL ? (size_t)(route - routes) : N_ROUTES];
+  double took_s = (double)((int64_t)uv_hrtime() - exchange->arrival_ns) / 1e9;
+  stats->answers[exchange->status / 100 % LLS_STATUS_CLASSES]++;
+  stats->received_bytes += exchange->request.body.length;
+  stats->sent_bytes += exchange->answer_bytes;
+  lls_histogram_observe(&stats->seconds, took_s);
+  lls_histogram_observe(&api->answer_seconds, took_s);
+}
+
+/* Of requests that have no route nothing is told: their paths are anybody's. */
+static const char *path_of(size_t i)
+{
+  return i < N_ROUTES ? routes[i].path : "none";
+}
+
+static const char *method_of(size_t i)
+{
+  return i < N_ROUTES ? routes[i].method : "none";
+}
+
+static void answers(struct lls_page *page, const struct lls_api *api)
+{
+  static const char name[] = "http_requests_total";
+  lls_page_head(page, name, "counter",
+                "Requests that were answered, by path, method and class of status.");
+  for (size_t i = 0; i <= N_ROUTES; i++)
+    for (unsigned c = 0; c < LLS_STATUS_CLASSES; c++) {
+      char status[] = {(char)('0' + c), 'x', 'x', '\0'};
+      if (api->routes[i].answers[c] > 0)
+        lls_page_labelled(page, name, (double)api->routes[i].answers[c], "handler",
+                          path_of(i), "method", method_of(i), "status", status, NULL);
+    }
+}
+
+/* A summary without quantiles: of each path the sum and the number. */
+static void sizes(struct lls_page *page, const struct lls_api *api, const char *name,
+                  const char *help, size_t member)
+{
+  char sum[64], count[64];
+  snprintf(sum, sizeof sum, "%s_sum", name);
+  snprintf(count, sizeof count, "%s_count", name);
+  lls_page_head(page, name, "summary", help);
+  for (size_t i = 0; i <= N_ROUTES; i++) {
+    const struct lls_route_stats *stats = &api->routes[i];
+    uint64_t n = lls_histogram_count(&stats->seconds);
+    const void *bytes = (const char *)stats + member;
+    if (n == 0)
+      continue;
+    lls_page_labelled(page, count, (double)n, "handler", path_of(i), NULL);
+    lls_page_labelled(page, sum, (double)*(const uint64_t *)bytes, "handler", path_of(i),
+                      NULL);
+  }
+}
+
+static void durations(struct lls_page *page, const struct lls_api *api)
+{
+  static const char name[] = "http_request_duration_seconds";
+  lls_page_histogram(page, "http_request_duration_highr_seconds",
+                     "From a request's last byte to its answer's, of all paths.",
+                     &api->answer_seconds);
+  lls_page_head(page, name, "histogram",
+                "From a request's last byte to its answer's, by path and method.");
+  for (size_t i = 0; i <= N_ROUTES; i++) {
+    struct lls_text labels = {0};
+    if (lls_histogram_count(&api->routes[i].seconds) == 0)
+      continue;
+    lls_metrics_label(&labels, "handler", path_of(i));
+    lls_metrics_label(&labels, "method", method_of(i));
+    if (!labels.failed)
+      lls_metrics_histogram(&page->text, name, labels.data, &api->routes[i].seconds);
+    lls_text_free(&labels);
+  }
+}
+
+void lls_page_http(struct lls_page *page, const struct lls_api *api)
+{
+  answers(page, api);
+  sizes(page, api, "http_request_size_bytes", "Bytes of the bodies of requests.",
+        offsetof(struct lls_route_stats, received_bytes));
+  sizes(page, api, "http_response_size_bytes", "Bytes of the bodies of answers.",
+        offsetof(struct lls_route_stats, sent_bytes));
+  durations(page, api);
+}
