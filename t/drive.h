@@ -71,11 +71,12 @@ struct drive_progress {
   size_t done, total; /* bytes */
 };
 
-static inline void drive_progress(void *context, size_t done, size_t total)
+static inline bool drive_progress(void *context, size_t done, size_t total)
 {
   struct drive_progress *p = context;
   assert_true(done > p->done && done <= total);
   *p = (struct drive_progress){done, total};
+  return true;
 }
 
 static inline void drive_open(struct drive_model *m, const char *name,
@@ -265,8 +266,7 @@ static inline void drive_compare(struct drive *d, uint32_t i, uint32_t first, ui
 
 /* ---- steps ---------------------------------------------------------------------- */
 
-static const struct lls_sampling drive_greedy = {
-    .top_p = 1, .repetition_penalty = 1};
+static const struct lls_sampling drive_greedy = {.top_p = 1, .repetition_penalty = 1};
 
 /* Fills the batch with everyone who is not finished; false if that is nobody. */
 static inline bool drive_batch(struct drive *d, uint32_t n_prompts,

@@ -107,6 +107,27 @@ static void test_dummy_weights_need_no_file(void **state)
   assert_int_equal(create(folder->path, &dummy, &err), 0);
 }
 
+static bool give_up(void *context, size_t done, size_t total)
+{
+  (void)done;
+  (void)total;
+  return ++*(int *)context < 3;
+}
+
+static void test_loading_can_be_given_up(void **state)
+{
+  (void)state;
+  struct lls_error err = {0};
+  int told = 0;
+  struct lls_engine_options options = usual;
+  options.progress = give_up;
+  options.progress_context = &told;
+  char folder[4096];
+  snprintf(folder, sizeof folder, "%s", source_path("t/data/models/llama"));
+  expect(create(folder, &options, &err), -ECANCELED, &err, "loading was given up");
+  assert_int_equal(told, 3);
+}
+
 /* 2^20 x 2^24 numbers in each of 4096 layers fit nowhere. */
 static void test_a_model_that_does_not_fit(void **state)
 {
@@ -305,6 +326,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       IN_FOLDER(test_tensors_are_held_against_the_config),
       IN_FOLDER(test_dummy_weights_need_no_file),
+      cmocka_unit_test(test_loading_can_be_given_up),
       IN_FOLDER(test_a_model_that_does_not_fit),
       cmocka_unit_test(test_odd_options),
       ON_LLAMA(test_wrong_sizes),
