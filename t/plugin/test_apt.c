@@ -384,6 +384,28 @@ static void test_demotion(void **state)
   }
 }
 
+/* Who has waited too long is let in where a fifth of the memory stays free, or alone. */
+static void test_violated_reserve(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = defaults;
+  o.device_units = 20;
+  for (int reserve = 0; reserve < 2; reserve++) {
+    o.scheduler.parameters =
+        POLICY_PARAMETERS("hidden", "off", "violated_reserve", reserve ? "0.2" : "0");
+    assert_int_equal(fake_open(&f, &o), 0);
+    submit(&f, 10, 3); /* 2 units */
+    expect_plan(&f, "0:10");
+    submit(&f, 128, 3); /* 16 units, of 18 that are free */
+    f.now_ns += 3 * LLS_NS_PER_S;
+    expect_plan(&f, reserve ? "0:1" : "1:128");
+    fake_finish(&f, 50);
+    assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
+    fake_close(&f);
+  }
+}
+
 /* A prompt longer than a step is cut, and goes on before anything else. */
 static void test_prompt_longer_than_a_step(void **state)
 {
@@ -467,6 +489,7 @@ int main(void)
       cmocka_unit_test(test_upgrade),
       cmocka_unit_test(test_hidden_off_is_kv_only),
       cmocka_unit_test(test_demotion),
+      cmocka_unit_test(test_violated_reserve),
       cmocka_unit_test(test_prompt_longer_than_a_step),
       cmocka_unit_test(test_chunked),
       cmocka_unit_test(test_no_starvation_under_decay),

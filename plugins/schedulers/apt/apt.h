@@ -30,7 +30,7 @@ struct apt_params {
   int64_t preempt;
   int64_t ttft_slo, tbt_slo, max_wait; /* ns */
   int64_t violated;
-  double decay, eps_scale;
+  double decay, eps_scale, violated_reserve;
   bool sticky, n_excludes_violated;
   double rho, rho_scale; /* s/unit; NaN = as measured */
   int64_t hidden;
@@ -112,6 +112,10 @@ struct heap_entry apt_by_density(double density, bool upgrade, uint32_t units,
 bool apt_admit(struct apt *, struct step *, struct candidate *, uint32_t budget,
                bool whole);
 void apt_prefill(struct apt *, struct step *);
+/* Units that stay free when a violated request is let in. Its value of next to nothing is
+ * that of one step, while it holds its units until it ends and those who come meanwhile
+ * wait: bench/papers/apt-serve, table violated_reserve. */
+uint64_t apt_kept_from_violated(const struct apt *, const struct step *);
 /* Nothing else would be in the plan: the oldest waiting request alone, or its end. */
 void apt_last_resort(struct apt *, struct step *);
 

@@ -21,7 +21,8 @@ static void continue_prompts(struct apt *a, struct step *s, uint32_t budget)
   }
 }
 
-/* One of S that is not on the device, above the watermark. */
+/* One of S that is not on the device, above the watermark, or what is kept from the
+ * violated. */
 static void begin_prompt(struct apt *a, struct step *s, struct candidate *c,
                          uint32_t budget)
 {
@@ -29,7 +30,8 @@ static void begin_prompt(struct apt *a, struct step *s, struct candidate *c,
   uint32_t pending = step_pending(s, c->request), free = step_free_units(s);
   uint32_t form = c->held != LLS_FORM_NONE ? LLS_FORM_NONE : c->form;
   s->cache->need(s->cache->context, c->request, pending, form, &need);
-  if (need.new_units + need.restore_units + (uint64_t)s->watermark_units <= free)
+  uint64_t kept = c->violated ? apt_kept_from_violated(a, s) : s->watermark_units;
+  if (need.new_units + need.restore_units + kept <= free)
     apt_admit(a, s, c, budget, false);
 }
 

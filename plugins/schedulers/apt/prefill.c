@@ -55,6 +55,12 @@ static uint64_t kept_for_upgrades(const struct apt *a)
   return units;
 }
 
+uint64_t apt_kept_from_violated(const struct apt *a, const struct step *s)
+{
+  double reserve = a->params.violated_reserve * s->total_units;
+  return s->watermark_units + (uint64_t)reserve + kept_for_upgrades(a);
+}
+
 void apt_prefill(struct apt *a, struct step *s)
 {
   const struct lls_step_view *v = s->view;
@@ -74,7 +80,7 @@ void apt_prefill(struct apt *a, struct step *s)
   };
   struct greedy_solution got = apt_greedy(&problem, &a->heap, a->taken);
   a->singles += got.single_won;
-  uint64_t kept = s->watermark_units + kept_for_upgrades(a);
+  uint64_t kept = apt_kept_from_violated(a, s);
   for (uint32_t i = 0, found = 0; i < a->n_waiting && found < got.n; i++) {
     struct candidate *c = &problem.candidates[i];
     if (c->form == LLS_FORM_NONE)

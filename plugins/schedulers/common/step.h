@@ -95,16 +95,15 @@ enum step_answer step_bring_back(struct step *, const struct lls_request *,
 enum step_preempt { STEP_RECOMPUTE, STEP_SWAP };
 
 /* Entries of a parameter table whose struct has double watermark, int64_t preempt. */
-#define STEP_PARAMETERS(STRUCT)                                                          \
-  STEP_WATERMARK(STRUCT),                                                                \
-      LLS_PARAM_CHOICE(STRUCT, preempt, "recompute", "recompute|swap",                   \
-                       "how running requests make room: dropped and prefilled again, "   \
-                       "or moved to the host")
-
-#define STEP_WATERMARK(STRUCT)                                                           \
-  LLS_PARAM_FLOAT(STRUCT, watermark, "0.01", 0, 0.2, "",                                 \
+#define STEP_PARAMETERS(STRUCT) STEP_WATERMARK(STRUCT, "0.01"), STEP_PREEMPT(STRUCT)
+#define STEP_WATERMARK(STRUCT, DEFAULT)                                                  \
+  LLS_PARAM_FLOAT(STRUCT, watermark, DEFAULT, 0, 0.2, "",                                \
                   "part of the cache that must stay free when a request is let in",      \
                   .flags = LLS_PARAM_RELOADABLE)
+#define STEP_PREEMPT(STRUCT)                                                             \
+  LLS_PARAM_CHOICE(STRUCT, preempt, "recompute", "recompute|swap",                       \
+                   "how running requests make room: dropped and prefilled again, "       \
+                   "or moved to the host")
 #define STEP_MAX_SEQS(STRUCT, DEFAULT)                                                   \
   LLS_PARAM_INT(STRUCT, max_seqs, DEFAULT, 1, 65536, "sequences",                        \
                 "most sequences that run at once", .flags = LLS_PARAM_RELOADABLE)

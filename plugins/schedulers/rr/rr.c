@@ -134,7 +134,7 @@ static const struct lls_param parameters[] = {
                   "most sequences of a class in one step", .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct params, quantum_iters, "1", 1, 1e6, "steps",
                   "how many steps a turn has", .flags = LLS_PARAM_RELOADABLE),
-    STEP_WATERMARK(struct params),
+    STEP_WATERMARK(struct params, "0.01"),
 };
 
 static void destroy(void *self)
