@@ -77,6 +77,8 @@ struct lls_loop_options lls_loop_options_of(const struct lls_config *c,
       .strikes = (uint32_t)c->plugins.strikes,
       .plan_budget_ns = c->plugins.plan_budget,
       .seed = (uint64_t)c->engine.seed,
+      .model_name = c->server.served_model_name,
+      .model_folder = c->model.path,
       .eos_tokens = model->eos,
       .n_eos_tokens = model->n_eos,
   };

@@ -306,6 +306,14 @@ struct lls_device_ops {
                   const struct lls_rope_shape *, uint32_t layer,
                   const struct lls_weight *qkv);
   void (*all_reduce)(struct lls_device *, void *x, uint32_t n_rows, uint32_t columns);
+
+  /*
+   * Encoders; optional, NULL = unsupported by this device. Every row attends to all rows
+   * of its sequence in this step, those after it too; no pool is read or written, and the
+   * sequences need no table. out as attention's.
+   */
+  void (*attention_both_ways)(struct lls_device *, const struct lls_attention_shape *,
+                              const void *qkv, void *out);
 };
 
 struct lls_device {

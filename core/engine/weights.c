@@ -150,6 +150,47 @@ static int load_head(struct lls_loader *l)
   return rc < 0 ? rc : lls_loader_pack(l, &v, NULL, 1, &l->w->head);
 }
 
+/* Texts are all of type 0, so its vector is added to every position's once and for all.
+ */
+static int load_positions_and_type(struct lls_loader *l)
+{
+  const struct lls_model_config *c = l->config;
+  size_t n = (size_t)c->max_context * c->hidden;
+  struct lls_tensor_view positions, type;
+  int rc = lls_loader_view(l, LLS_NO_LAYER, l->names->positions, ".weight",
+                           c->max_context, c->hidden, &positions);
+  if (rc == 0)
+    rc = lls_loader_view(l, LLS_NO_LAYER, l->names->types, ".weight", c->token_types,
+                         c->hidden, &type);
+  if (rc == 0 && (positions.dtype != LLS_F32 || type.dtype != LLS_F32))
+    rc = lls_fail(l->err, -ENOTSUP, "encoders are read from f32 files");
+  float *sum = rc == 0 ? malloc(n * sizeof *sum) : NULL;
+  if (rc == 0 && sum == NULL)
+    rc = lls_fail(l->err, -ENOMEM, "out of memory");
+  if (rc < 0)
+    return rc;
+  const float *row = positions.data, *first = type.data;
+  for (size_t i = 0; i < n; i++)
+    sum[i] = row[i] + first[i % c->hidden];
+  l->w->positions_and_type = sum;
+  positions.data = sum;
+  return l->device->ops->table_create(l->device, &positions, &l->w->positions, l->err);
+}
+
+/* Everything around an encoder's layers. */
+static int load_encoder_ends(struct lls_loader *l)
+{
+  const struct lls_model_config *c = l->config;
+  int rc =
+      lls_loader_table(l, l->names->embedding, c->vocab, c->hidden, &l->w->embedding);
+  if (rc == 0)
+    rc = load_positions_and_type(l);
+  if (rc == 0)
+    rc =
+        lls_loader_norm(l, LLS_NO_LAYER, l->names->embedding_norm, &l->w->embedding_norm);
+  return rc;
+}
+
 /* Everything around the layers. */
 static int load_ends(struct lls_loader *l)
 {
@@ -210,7 +251,9 @@ static int load_all(struct lls_loader *l)
     if (rc == 0 && i == 0)
       rc = lls_loader_check_memory(l, (double)l->w->bytes / (double)l->done);
   }
-  return rc < 0 ? rc : load_ends(l);
+  if (rc < 0)
+    return rc;
+  return l->config->encoder ? load_encoder_ends(l) : load_ends(l);
 }
 
 int lls_weights_load(struct lls_weights *w, const struct lls_weights_source *source,
@@ -268,11 +311,13 @@ void lls_weights_unload(struct lls_weights *w, struct lls_device *device)
   }
   free(w->layers);
   unload_norm(device, &w->final_norm);
+  unload_norm(device, &w->embedding_norm);
   unload_matrix(device, w->project_in);
   unload_matrix(device, w->project_out);
   unload_matrix(device, w->head);
   unload_table(device, w->embedding);
   unload_table(device, w->positions);
+  free(w->positions_and_type);
   lls_safetensors_close(w->file);
   *w = (struct lls_weights){0};
 }

@@ -27,6 +27,8 @@ struct lls_weights {
   struct lls_weight *project_out; /* (embed_dim, hidden) or NULL */
   struct lls_weight *head;        /* (vocab, embed_dim) */
   struct lls_norm_weights final_norm;
+  struct lls_norm_weights embedding_norm; /* encoders */
+  float *positions_and_type; /* encoders: what `positions` reads, (max_context, hidden) */
   uint32_t n_layers;
   struct lls_layer_weights *layers; /* (n_layers) */
 

@@ -88,6 +88,8 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   in->engine = o->engine;
   in->log = o->log;
   in->seed = o->seed;
+  in->model_name = o->model_name != NULL ? strdup(o->model_name) : NULL;
+  in->model_folder = o->model_folder != NULL ? strdup(o->model_folder) : NULL;
   in->observer = o->observer;
   in->max_strikes = o->strikes;
   in->plan_budget_ns = o->plan_budget_ns;
@@ -129,5 +131,7 @@ void lls_instance_fini(struct lls_instance *in)
   free(in->content.cancels);
   free(in->content.predictions);
   free(in->eos_tokens);
+  free(in->model_name);
+  free(in->model_folder);
   lls_cost_model_destroy(in->cost);
 }

@@ -72,9 +72,10 @@ struct lls_instance {
   struct lls_loop_observer observer;
   struct lls_policies policies;
   struct lls_cache_service service;
-  uint32_t preempt_mode;  /* chosen from the scheduler's preferences */
-  struct lls_adopt adopt; /* what the next step has to tell new policies */
-  uint64_t seed;          /* of the policies' random streams */
+  uint32_t preempt_mode;           /* chosen from the scheduler's preferences */
+  struct lls_adopt adopt;          /* what the next step has to tell new policies */
+  uint64_t seed;                   /* of the policies' random streams */
+  char *model_name, *model_folder; /* for the embedding service, or NULL */
 
   struct lls_request_table *table; /* by_slot is ours, the rest is main's */
   struct lls_list waiting, running, preempted, moving;

@@ -75,8 +75,9 @@ void lls_instance_predict(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
   struct lls_prompt prompt = prompt_of(live);
-  struct lls_prediction prediction = {0};
-  if (LLS_CALL(p, predictor, predict, live->view.id, &prompt, &prediction) == 0)
+  struct lls_prediction prediction = {.made_ns = LLS_NEVER};
+  int rc = LLS_CALL(p, predictor, predict, live->view.id, &prompt, &prediction);
+  if (rc == 0 || rc == -EINPROGRESS) /* then what it says meanwhile, if anything */
     live->view.prediction = prediction;
 }
 

@@ -137,10 +137,12 @@ struct lls_loop_observer {
 struct lls_loop_options {
   struct lls_engine *engine; /* used by the step thread alone from create to destroy */
   struct lls_loop_policies policies;
-  uint32_t max_requests;     /* alive at once */
-  uint32_t strikes;          /* bad or late plans before the built-in order takes over */
-  int64_t plan_budget_ns;    /* CPU time of one plan call, 0 = no limit */
-  uint64_t seed;             /* of the policies' random streams */
+  uint32_t max_requests;  /* alive at once */
+  uint32_t strikes;       /* bad or late plans before the built-in order takes over */
+  int64_t plan_budget_ns; /* CPU time of one plan call, 0 = no limit */
+  uint64_t seed;          /* of the policies' random streams */
+  const char *model_name; /* as clients know it, and its folder, or NULL; copied */
+  const char *model_folder;
   const int32_t *eos_tokens; /* (n_eos_tokens); copied */
   uint32_t n_eos_tokens;
   /* What the policies' estimates are made from (core/cost/model.h), NULL = what is

@@ -124,9 +124,8 @@ static int predicted(void *context, uint64_t ticket,
 
 static const void *extension(void *context, const char *id)
 {
-  (void)context;
-  (void)id;
-  return NULL; /* version 1 has none */
+  struct lls_policy_host *h = context;
+  return strcmp(id, LLS_EMBED) == 0 ? &h->embed.embed : NULL;
 }
 
 void lls_policy_host_init(struct lls_policy_host *h, struct lls_instance *instance,
@@ -135,6 +134,8 @@ void lls_policy_host_init(struct lls_policy_host *h, struct lls_instance *instan
   *h = (struct lls_policy_host){.instance = instance};
   snprintf(h->name_text, sizeof h->name_text, "%s %s", kind, id);
   h->name = h->name_text;
+  lls_embed_service_init(&h->embed, instance->model_name, instance->model_folder,
+                         &h->failure);
   for (uint64_t i = 0; i < LLS_RANDOM_STREAMS; i++)
     h->random_state[i] = (seed + i) * UINT64_C(0xD1342543DE82EF95);
   h->host = (struct lls_host){

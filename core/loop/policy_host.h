@@ -9,6 +9,7 @@
 #include <llmserve/host.h>
 
 #include "core/base/error.h"
+#include "core/encoder/service.h"
 #include "core/loop/loop.h"
 
 #define LLS_RANDOM_STREAMS 16
@@ -39,6 +40,7 @@ struct lls_policy_host {
   uint32_t n_timers;
   struct lls_policy_counter counters[LLS_MAX_COUNTERS];
   uint32_t n_counters;
+  struct lls_embed_service embed; /* host->extension(LLS_EMBED) */
 };
 
 void lls_policy_host_init(struct lls_policy_host *, struct lls_instance *,

@@ -24,17 +24,19 @@ struct lls_tensor_names {
   const char *fused_qkv; /* instead: rows are (heads, [q k v], head_dim) */
   const char *output;
   const char *gate, *up, *down;
+  const char *types, *embedding_norm; /* encoders: added to the embedding, norm after */
 };
 
 struct lls_architecture {
   const char *const *names; /* as in "architectures", ends with NULL */
+  bool encoder;             /* makes vectors of texts, not texts */
   struct lls_tensor_names tensors;
   /* Fills what the keys say; sizes are checked by the caller. */
   int (*configure)(const struct lls_json *, struct lls_model_config *,
                    struct lls_error *);
 };
 
-extern const struct lls_architecture lls_llama, lls_opt, lls_neox;
+extern const struct lls_architecture lls_llama, lls_opt, lls_neox, lls_bert;
 
 /* Helpers for configure. */
 int lls_config_sizes(const struct lls_json *, struct lls_model_config *,

@@ -12,6 +12,7 @@ static const struct lls_architecture *const architectures[] = {
     &lls_llama,
     &lls_opt,
     &lls_neox,
+    &lls_bert,
 };
 
 #define N_ARCHITECTURES (sizeof architectures / sizeof architectures[0])
@@ -26,16 +27,17 @@ static const struct lls_architecture *architecture_named(const char *name)
 }
 
 static int unknown_architecture(const struct lls_json *json, const char *name,
-                                struct lls_error *err)
+                                bool encoder, struct lls_error *err)
 {
   char list[256] = "";
   size_t used = 0;
   for (size_t i = 0; i < N_ARCHITECTURES; i++)
-    for (const char *const *known = architectures[i]->names; *known != NULL; known++)
+    for (const char *const *known = architectures[i]->names;
+         architectures[i]->encoder == encoder && *known != NULL; known++)
       used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
                                used == 0 ? "" : ", ", *known);
-  return lls_fail(err, -ENOTSUP, "%s: architecture %.64s is not supported, only %s",
-                  json->file, name, list);
+  return lls_fail(err, -ENOTSUP, "%s: architecture %.64s is not supported%s, only %s",
+                  json->file, name, encoder ? " as an encoder" : "", list);
 }
 
 static int find_architecture(const struct lls_json *json, struct lls_model_config *out,
@@ -48,8 +50,8 @@ static int find_architecture(const struct lls_json *json, struct lls_model_confi
                     "%s: \"architectures\" should be a list with the model's class name",
                     json->file);
   out->architecture = architecture_named(name);
-  if (out->architecture == NULL)
-    return unknown_architecture(json, name, err);
+  if (out->architecture == NULL || out->architecture->encoder != out->encoder)
+    return unknown_architecture(json, name, out->encoder, err);
   if (lls_json_get(json, "quantization_config") != NULL)
     return lls_fail(err, -ENOTSUP,
                     "%s: the weights are quantised (\"quantization_config\"): use the "
@@ -228,22 +230,33 @@ static int configure(const char *folder, const struct lls_json *json,
   return rc;
 }
 
-int lls_model_config_read(const char *folder, struct lls_model_config *out,
-                          struct lls_error *err)
+static int read_config(const char *folder, bool encoder, struct lls_model_config *out,
+                       struct lls_error *err)
 {
-  *out = (struct lls_model_config){0};
+  *out = (struct lls_model_config){.encoder = encoder};
   struct lls_json json;
   int rc = lls_json_read(folder, "config.json", &json, err);
   if (rc == -ENOENT)
     return lls_fail(err, rc,
-                    "%s: no config.json there: [model] path should be a Hugging Face "
-                    "model folder",
-                    folder);
+                    "%s: no config.json there: %s should be a Hugging Face model folder",
+                    folder, encoder ? "an encoder" : "[model] path");
   if (rc < 0)
     return rc;
   rc = configure(folder, &json, out, err);
   lls_json_close(&json);
   return rc;
+}
+
+int lls_model_config_read(const char *folder, struct lls_model_config *out,
+                          struct lls_error *err)
+{
+  return read_config(folder, false, out, err);
+}
+
+int lls_encoder_config_read(const char *folder, struct lls_model_config *out,
+                            struct lls_error *err)
+{
+  return read_config(folder, true, out, err);
 }
 
 int lls_config_sizes(const struct lls_json *json, struct lls_model_config *out,

@@ -63,6 +63,8 @@ struct lls_model_config {
 
   struct lls_rope_config rope; /* dims = 0: learned positions */
   uint32_t position_offset;    /* learned: row of position 0 */
+  bool encoder;                /* attention both ways, no head: core/encoder */
+  uint32_t token_types;        /* encoders: rows of that table, 0 = there is none */
 
   bool qkv_bias, output_bias, mlp_bias;
   bool tied_embeddings; /* the head is the embedding table */
@@ -76,6 +78,10 @@ struct lls_model_config {
 /* Reads folder/config.json and, where there is one, generation_config.json. */
 int lls_model_config_read(const char *folder, struct lls_model_config *out,
                           struct lls_error *err);
+
+/* The same of an encoder, such as BERT; each refuses what the other is for. */
+int lls_encoder_config_read(const char *folder, struct lls_model_config *out,
+                            struct lls_error *err);
 
 /* Outputs of the fused query, key, value projection. */
 static inline uint32_t lls_qkv_columns(const struct lls_model_config *c)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading tokenizer.json, or the older pair vocab.json and merges.txt.
+ * Reading tokenizer.json, or the older pair vocab.json and merges.txt, or vocab.txt.
  *
- * The pair is byte-level BPE as GPT-2 has it (OPT is published so). It is brought into
- * the form of tokenizer.json, so that everything behind this file knows one form only.
+ * The pair is byte-level BPE as GPT-2 has it (OPT is published so), vocab.txt WordPiece
+ * as BERT has it. Both are brought into the form of tokenizer.json, so that everything
+ * behind this file knows one form only.
  */
 #include "core/tokenizer/source.h"
 
@@ -44,30 +45,45 @@ const char *lls_config_token(const json_t *config, const char *member)
                                                  : token);
 }
 
-/* The lines of merges.txt that are merges: the first may tell a version. */
-static int read_merges(const char *folder, json_t *merges, struct lls_error *err)
+/* Gives each line, without its end, to `add`, which fails on what is no UTF-8. -ENOENT
+ * without a sentence where there is no such file. */
+static int read_lines(const char *folder, const char *name, json_t *into,
+                      int (*add)(json_t *into, const char *line, json_int_t number),
+                      struct lls_error *err)
 {
   char path[4096];
-  snprintf(path, sizeof path, "%s/merges.txt", folder);
+  snprintf(path, sizeof path, "%s/%s", folder, name);
   FILE *file = fopen(path, "re");
+  if (file == NULL && errno == ENOENT)
+    return -ENOENT;
   if (file == NULL)
     return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
   char *line = NULL;
   size_t capacity = 0;
   int code = 0;
-  ssize_t length;
-  for (size_t number = 1; code == 0 && (length = getline(&line, &capacity, file)) >= 0;
+  for (json_int_t number = 1; code == 0 && getline(&line, &capacity, file) >= 0;
        number++) {
-    while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
-      line[--length] = '\0';
-    if (length == 0 || (number == 1 && strncmp(line, "#version", 8) == 0))
-      continue;
-    if (json_array_append_new(merges, json_string(line)) < 0)
-      code = lls_fail(err, -EINVAL, "%s:%zu: not valid UTF-8", path, number);
+    line[strcspn(line, "\r\n")] = '\0';
+    if (add(into, line, number) < 0)
+      code = lls_fail(err, -EINVAL, "%s:%lld: not valid UTF-8", path, (long long)number);
   }
   free(line);
   fclose(file);
   return code;
+}
+
+/* A line of merges.txt is a merge, but the first may tell a version. */
+static int add_merge(json_t *merges, const char *line, json_int_t number)
+{
+  if (*line == '\0' || (number == 1 && strncmp(line, "#version", 8) == 0))
+    return 0;
+  return json_array_append_new(merges, json_string(line));
+}
+
+/* vocab.txt: a token a line, the first one's id is 0. */
+static int add_word(json_t *vocab, const char *line, json_int_t number)
+{
+  return json_object_set_new(vocab, line, json_integer(number - 1));
 }
 
 /* The special tokens that tokenizer_config.json names, as entries of "added_tokens". */
@@ -93,9 +109,13 @@ static int read_pair(const char *folder, struct lls_tokenizer_source *source,
   int code = lls_folder_json(folder, "vocab.json", &vocab, err);
   if (code == -ENOENT)
     code =
-        lls_fail(err, code, "%s: there is no tokenizer.json, nor a vocab.json", folder);
+        lls_fail(err, code,
+                 "%s: there is no tokenizer.json, nor a vocab.json or vocab.txt", folder);
   if (code == 0)
-    code = read_merges(folder, merges, err);
+    code = read_lines(folder, "merges.txt", merges, add_merge, err);
+  if (code == -ENOENT && vocab != NULL)
+    code = lls_fail(err, -ENOENT, "%s/merges.txt: cannot open: %s", folder,
+                    strerror(ENOENT));
   if (code == 0) {
     int prefix = json_is_true(json_object_get(source->config, "add_prefix_space"));
     source->file = "vocab.json";
@@ -112,6 +132,50 @@ static int read_pair(const char *folder, struct lls_tokenizer_source *source,
   return code;
 }
 
+/* BERT's five marks, those that the vocabulary has, as entries of "added_tokens". */
+static json_t *bert_marks(const json_t *vocab)
+{
+  static const char *const marks[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+  json_t *list = json_array();
+  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+    const json_t *id = json_object_get(vocab, marks[i]);
+    if (id != NULL)
+      json_array_append_new(list, json_pack("{s:O, s:s, s:b}", "id", id, "content",
+                                            marks[i], "special", 1));
+  }
+  return list;
+}
+
+static int read_vocab_txt(const char *folder, struct lls_tokenizer_source *source,
+                          struct lls_error *err)
+{
+  json_t *vocab = json_object();
+  int code = read_lines(folder, "vocab.txt", vocab, add_word, err);
+  const json_t *lower = json_object_get(source->config, "do_lower_case");
+  const json_t *cls = json_object_get(vocab, "[CLS]"),
+               *sep = json_object_get(vocab, "[SEP]");
+  if (code == 0 && (cls == NULL || sep == NULL))
+    code =
+        lls_fail(err, -EINVAL, "%s/vocab.txt: [CLS] and [SEP] should be in it", folder);
+  if (code == 0) {
+    source->file = "vocab.txt";
+    source->root = json_pack(
+        "{s:{s:s, s:O, s:s, s:s, s:i}, s:o, s:{s:s, s:b, s:b, s:n, s:b}, s:{s:s},"
+        " s:{s:s, s:[s, O], s:[s, O]}, s:{s:s, s:s, s:b}}",
+        "model", "type", "WordPiece", "vocab", vocab, "unk_token", "[UNK]",
+        "continuing_subword_prefix", "##", "max_input_chars_per_word", 100,
+        "added_tokens", bert_marks(vocab), "normalizer", "type", "BertNormalizer",
+        "clean_text", 1, "handle_chinese_chars", 1, "strip_accents", "lowercase",
+        lower == NULL || json_is_true(lower), "pre_tokenizer", "type", "BertPreTokenizer",
+        "post_processor", "type", "BertProcessing", "sep", "[SEP]", sep, "cls", "[CLS]",
+        cls, "decoder", "type", "WordPiece", "prefix", "##", "cleanup", 1);
+    if (source->root == NULL)
+      code = lls_fail(err, -ENOMEM, "no memory for the tokenizer");
+  }
+  json_decref(vocab);
+  return code;
+}
+
 int lls_tokenizer_source_read(const char *model_folder,
                               struct lls_tokenizer_source *source, struct lls_error *err)
 {
@@ -124,6 +188,8 @@ int lls_tokenizer_source_read(const char *model_folder,
     return code;
   code = lls_folder_json(model_folder, "tokenizer.json", &source->root, err);
   source->file = "tokenizer.json";
+  if (code == -ENOENT)
+    code = read_vocab_txt(model_folder, source, err);
   if (code == -ENOENT)
     code = read_pair(model_folder, source, err);
   if (code < 0)

@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 struct lls_tokenizer_source {
-  json_t *root;     /* tokenizer.json, or what vocab.json and merges.txt amount to */
+  json_t *root;     /* tokenizer.json, or what the older files amount to */
   json_t *config;   /* tokenizer_config.json; an empty object where there is none */
   const char *file; /* what root was read from, for messages */
 };

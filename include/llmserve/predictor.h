@@ -5,7 +5,8 @@
  * predict is called once per request, on the main thread, before the scheduler hears of
  * it. A predictor that needs more than a few microseconds returns -EINPROGRESS, works on
  * its own thread and answers through host->predicted(ticket, ...); until then schedulers
- * see LLS_PREDICTED_NOT. observe is called once per request that finished by itself.
+ * see what it left in *out, a prior, or LLS_PREDICTED_NOT if it left nothing. observe is
+ * called once per request that finished by itself.
  */
 #ifndef LLMSERVE_PREDICTOR_H
 #define LLMSERVE_PREDICTOR_H

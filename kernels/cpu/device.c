@@ -130,6 +130,7 @@ static const struct lls_device_ops ops = {
     .download = download,
     .hidden_write = lls_cpu_hidden_write,
     .restore = lls_cpu_restore,
+    .attention_both_ways = lls_cpu_attention_both_ways,
 };
 
 static size_t largest(size_t a, size_t b)

@@ -60,6 +60,10 @@ size_t lls_cpu_attention_shared(size_t max_rows, size_t threads);
 void lls_cpu_attention(struct lls_device *, const struct lls_attention_shape *,
                        uint32_t layer, const void *qkv, void *out);
 
+/* attention_both_ways.c */
+void lls_cpu_attention_both_ways(struct lls_device *, const struct lls_attention_shape *,
+                                 const void *qkv, void *out);
+
 /* norm.c, rope.c, activation.c */
 void lls_cpu_norm(struct lls_device *, enum lls_norm_kind, const void *x,
                   const float *weight, const float *bias, float epsilon, uint32_t n_rows,

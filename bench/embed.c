@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encoders: how long a text takes, alone and in batches.
+ *
+ *   bench/embed FOLDER [f32|bf16|int8 [THREADS]]     p50 and p90 of single texts of 8 to
+ * 128 tokens, and texts a second in batches bench/embed FOLDER [f32|bf16|int8 [THREADS]]
+ * --vectors a JSON string a line from stdin; prints the vector of each
+ *
+ * Times are the process's CPU time divided by the threads, as well as the wall's: on a
+ * machine that others use too, the first is what a quiet one would show, if the threads
+ * are busy alike.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench.h"
+#include "core/encoder/encoder.h"
+
+#define RUNS 51
+
+static void die(const char *what)
+{
+  fprintf(stderr, "bench/embed: %s\n", what);
+  exit(1);
+}
+
+static double cpu_seconds(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void encode(struct lls_encoder *e, const struct lls_encoder_text *texts, size_t n,
+                   float *vectors)
+{
+  struct lls_error err = {0};
+  if (lls_encoder_encode(e, texts, n, vectors, &err) < 0)
+    die(err.text);
+}
+
+/* ---- speed
+ * ----------------------------------------------------------------------------- */
+
+/* Words that are one token in any vocabulary of English: so many, and [CLS] and [SEP]. */
+static size_t make_text(char *out, unsigned tokens)
+{
+  static const char *const words[] = {"the", "of", "and", "to", "in", "is", "a", "was"};
+  size_t length = 0;
+  for (unsigned i = 2; i < tokens; i++)
+    length += (size_t)sprintf(out + length, "%s ", words[(i * 5) % 8]);
+  return length;
+}
+
+static void measure(struct lls_encoder *e, unsigned tokens, unsigned batch,
+                    unsigned threads, float *vectors)
+{
+  char text[2048];
+  struct lls_encoder_text texts[32];
+  double wall[RUNS], cpu[RUNS];
+  size_t bytes = make_text(text, tokens);
+  for (unsigned i = 0; i < batch; i++)
+    texts[i] = (struct lls_encoder_text){text, bytes};
+  for (unsigned run = 0; run < RUNS; run++) {
+    double t0 = bench_seconds(), c0 = cpu_seconds();
+    encode(e, texts, batch, vectors);
+    wall[run] = bench_seconds() - t0;
+    cpu[run] = (cpu_seconds() - c0) / threads;
+  }
+  double p50 = bench_median(wall, RUNS), p90 = wall[RUNS * 9 / 10];
+  fflush(stdout);
+  printf("%4u tokens x %2u  p50 %7.3f ms  p90 %7.3f ms  cpu/thread p50 %7.3f ms  "
+         "%8.0f texts/s\n",
+         tokens, batch, p50 * 1e3, p90 * 1e3, bench_median(cpu, RUNS) * 1e3, batch / p50);
+}
+
+static void speed(struct lls_encoder *e, unsigned threads)
+{
+  static const unsigned lengths[] = {8, 16, 32, 64, 128};
+  float *vectors = calloc(32, lls_encoder_dims(e) * sizeof *vectors);
+  if (vectors == NULL)
+    die("out of memory");
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+    measure(e, lengths[i], 1, threads, vectors);
+  measure(e, 32, 8, threads, vectors);
+  measure(e, 32, 32, threads, vectors);
+  free(vectors);
+}
+
+/* ---- vectors
+ * --------------------------------------------------------------------------- */
+
+static void print_vectors(struct lls_encoder *e)
+{
+  uint32_t dims = lls_encoder_dims(e);
+  float *vector = malloc(dims * sizeof *vector);
+  char *line = NULL;
+  size_t capacity = 0;
+  while (getline(&line, &capacity, stdin) >= 0) {
+    json_t *text = json_loads(line, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    if (!json_is_string(text) || vector == NULL)
+      die("a line that is no JSON string");
+    encode(e,
+           &(struct lls_encoder_text){json_string_value(text), json_string_length(text)},
+           1, vector);
+    for (uint32_t d = 0; d < dims; d++)
+      printf("%c%.8g", d == 0 ? '[' : ',', (double)vector[d]);
+    puts("]");
+    json_decref(text);
+  }
+  free(line);
+  free(vector);
+}
+
+static enum lls_weight_format format_of(const char *name)
+{
+  if (strcmp(name, "f32") == 0)
+    return LLS_WEIGHTS_F32;
+  if (strcmp(name, "bf16") == 0)
+    return LLS_WEIGHTS_BF16;
+  if (strcmp(name, "int8") == 0)
+    return LLS_WEIGHTS_INT8;
+  die("weights are f32, bf16 or int8");
+  return LLS_WEIGHTS_AUTO;
+}
+
+int main(int argc, char **argv)
+{
+  struct lls_error err = {0};
+  struct lls_encoder *e;
+  bool vectors = argc > 2 && strcmp(argv[argc - 1], "--vectors") == 0;
+  argc -= vectors;
+  if (argc < 2 || argc > 4)
+    die("bench/embed FOLDER [f32|bf16|int8 [THREADS]] [--vectors]");
+  struct lls_encoder_options options = {
+      .folder = argv[1],
+      .weights = argc > 2 ? format_of(argv[2]) : LLS_WEIGHTS_F32,
+      .threads = argc > 3 ? (uint32_t)atoi(argv[3]) : 2,
+      .max_rows = 1024,
+  };
+  if (lls_encoder_create(&options, &e, &err) < 0)
+    die(err.text);
+  if (vectors)
+    print_vectors(e);
+  else
+    speed(e, options.threads);
+  lls_encoder_destroy(e);
+  return 0;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 1_Pooling/config.json, sentence_bert_config.json and modules.json as
+ * sentence-transformers writes them; a folder without them is pooled by the mean.
+ */
+#include "core/encoder/folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/model/json.h"
+
+/* ---- pooling and length ------------------------------------------------------------ */
+
+static int read_pooling(const char *folder, bool *first_row, struct lls_error *err)
+{
+  struct lls_json json;
+  int rc = lls_json_read(folder, "1_Pooling/config.json", &json, err);
+  if (rc < 0)
+    return rc == -ENOENT ? 0 : rc;
+  bool mean = false;
+  const char *mode; /* since sentence-transformers 5 */
+  rc = lls_json_string_or(&json, "pooling_mode", "", &mode, err);
+  if (rc == 0)
+    rc = lls_json_bool_or(&json, "pooling_mode_cls_token", strcmp(mode, "cls") == 0,
+                          first_row, err);
+  if (rc == 0)
+    rc = lls_json_bool_or(&json, "pooling_mode_mean_tokens", strcmp(mode, "mean") == 0,
+                          &mean, err);
+  if (rc == 0 && mean == *first_row)
+    rc = lls_fail(err, -ENOTSUP, "%s: one of mean and cls pooling is supported",
+                  json.file);
+  lls_json_close(&json);
+  return rc;
+}
+
+static int read_max_tokens(const char *folder, uint32_t *out, struct lls_error *err)
+{
+  struct lls_json json;
+  int rc = lls_json_read(folder, "sentence_bert_config.json", &json, err);
+  if (rc < 0)
+    return rc == -ENOENT ? 0 : rc;
+  rc = lls_json_size_or(&json, "max_seq_length", 0, out, err);
+  lls_json_close(&json);
+  return rc;
+}
+
+/* ---- fingerprint ------------------------------------------------------------------- */
+
+#define STRIDE (1 << 20) /* of large files a piece of each MiB */
+#define PIECE  4096
+
+static uint64_t hash_bytes(uint64_t hash, const unsigned char *data, size_t n)
+{
+  for (size_t i = 0; i < n; i++) /* FNV-1a */
+    hash = (hash ^ data[i]) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+static uint64_t hash_file(uint64_t hash, const char *folder, const char *name)
+{
+  char path[4096];
+  unsigned char piece[PIECE];
+  struct stat st;
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return hash;
+  if (fstat(fd, &st) == 0)
+    hash = hash_bytes(hash, (unsigned char *)&st.st_size, sizeof st.st_size);
+  off_t step = st.st_size > STRIDE ? STRIDE : PIECE;
+  ssize_t n;
+  for (off_t at = 0; (n = pread(fd, piece, sizeof piece, at)) > 0; at += step)
+    hash = hash_bytes(hash, piece, (size_t)n);
+  close(fd);
+  return hash;
+}
+
+static uint64_t fingerprint(const char *folder)
+{
+  static const char *const names[] = {
+      "config.json", "1_Pooling/config.json", "tokenizer.json",
+      "vocab.txt",   "model.safetensors",     "model.safetensors.index.json"};
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    hash = hash_file(hash, folder, names[i]);
+  return hash;
+}
+
+int lls_encoder_folder_read(const char *folder, struct lls_encoder_folder *out,
+                            struct lls_error *err)
+{
+  *out = (struct lls_encoder_folder){.fingerprint = fingerprint(folder)};
+  int rc = read_pooling(folder, &out->first_row, err);
+  return rc < 0 ? rc : read_max_tokens(folder, &out->max_tokens, err);
+}

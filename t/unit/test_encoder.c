@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Encoders against what transformers makes of the same texts: t/data/encoder. */
+#include "core/encoder/encoder.h"
+#include "core/encoder/service.h"
+#include "core/model/config.h"
+#include "t/folder.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <pthread.h>
+
+#define MOST_DIMS 64
+
+static void path_of(const char *name, char *path, size_t size)
+{
+  const char *root = getenv("LLS_SRCDIR");
+  snprintf(path, size, "%s/t/data/encoder/%s", root != NULL ? root : ".", name);
+}
+
+static json_t *reference(const char *folder)
+{
+  char path[8192];
+  snprintf(path, sizeof path, "%s/reference.json", folder);
+  json_t *root = json_load_file(path, 0, NULL);
+  assert_non_null(root);
+  return root;
+}
+
+static struct lls_encoder_text text_at(const json_t *root, size_t i)
+{
+  const json_t *text = json_array_get(json_object_get(root, "texts"), i);
+  return (struct lls_encoder_text){json_string_value(text), json_string_length(text)};
+}
+
+static double cosine(const json_t *root, size_t i, const float *vector)
+{
+  const json_t *row = json_array_get(json_object_get(root, "vectors"), i);
+  double sum = 0, squares = 0, own = 0;
+  for (size_t d = 0; d < json_array_size(row); d++) {
+    double x = json_real_value(json_array_get(row, d));
+    sum += x * (double)vector[d];
+    squares += x * x;
+    own += (double)vector[d] * (double)vector[d];
+  }
+  assert_true(fabs(own - 1) < 1e-5);
+  return sum / sqrt(squares * own);
+}
+
+/* All texts at once in passes of max_rows; the smallest cosine. */
+static double worst(const char *name, const char *isa, enum lls_weight_format weights,
+                    uint32_t max_rows, uint32_t threads)
+{
+  char folder[4096];
+  struct lls_error err = {0};
+  struct lls_encoder *e;
+  path_of(name, folder, sizeof folder);
+  struct lls_encoder_options o = {.folder = folder,
+                                  .isa = isa,
+                                  .weights = weights,
+                                  .max_rows = max_rows,
+                                  .threads = threads};
+  if (lls_encoder_create(&o, &e, &err) != 0)
+    fail_msg("%s", err.text);
+  json_t *root = reference(folder);
+  size_t n = json_array_size(json_object_get(root, "texts"));
+  struct lls_encoder_text texts[16];
+  float vectors[16 * MOST_DIMS];
+  for (size_t i = 0; i < n; i++)
+    texts[i] = text_at(root, i);
+  assert_int_equal(lls_encoder_encode(e, texts, n, vectors, &err), 0);
+  double least = 1;
+  for (size_t i = 0; i < n; i++) {
+    double c = cosine(root, i, vectors + i * lls_encoder_dims(e));
+    least = c < least ? c : least;
+  }
+  json_decref(root);
+  lls_encoder_destroy(e);
+  return least;
+}
+
+static void test_reference(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"mean", "cls"};
+  for (size_t i = 0; i < 2; i++) {
+    assert_true(worst(names[i], "generic", LLS_WEIGHTS_F32, 1, 1) > 1 - 1e-6);
+    assert_true(worst(names[i], NULL, LLS_WEIGHTS_F32, 1, 1) > 1 - 1e-6);
+    assert_true(worst(names[i], NULL, LLS_WEIGHTS_F32, 1000, 2) > 1 - 1e-6);
+    assert_true(worst(names[i], NULL, LLS_WEIGHTS_BF16, 128, 1) > 0.9995);
+  }
+}
+
+/* ---- refusals
+ * -------------------------------------------------------------------------- */
+
+static int create_in(const struct folder *f, const char *config, struct lls_error *err)
+{
+  struct lls_encoder *e;
+  folder_write(f, "config.json", config, strlen(config));
+  return lls_encoder_create(&(struct lls_encoder_options){.folder = f->path}, &e, err);
+}
+
+static void test_refusals(void **state)
+{
+  (void)state;
+  struct folder f;
+  struct lls_error err;
+  struct lls_model_config model;
+  char path[4096];
+  folder_make(&f);
+  assert_int_equal(create_in(&f, "{\"architectures\": [\"LlamaForCausalLM\"]}", &err),
+                   -ENOTSUP);
+  assert_non_null(strstr(err.text, "not supported as an encoder, only BertModel"));
+  assert_int_equal(create_in(&f,
+                             "{\"architectures\": [\"BertModel\"], \"hidden_size\": 8, "
+                             "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+                             "\"vocab_size\": 10, \"max_position_embeddings\": 8, "
+                             "\"intermediate_size\": 8, "
+                             "\"position_embedding_type\": \"relative_key\"}",
+                             &err),
+                   -ENOTSUP);
+  assert_non_null(strstr(err.text, "relative_key"));
+  folder_remove(&f);
+  path_of("mean", path, sizeof path);
+  assert_int_equal(lls_model_config_read(path, &model, &err), -ENOTSUP);
+  assert_non_null(strstr(err.text, "BertModel is not supported, only Llama"));
+}
+
+/* ---- the service
+ * ----------------------------------------------------------------------- */
+
+#define TEXTS 9
+
+struct heard {
+  pthread_mutex_t lock;
+  pthread_cond_t more;
+  unsigned n;
+  float vectors[TEXTS * 50][MOST_DIMS];
+};
+
+static void on_done(void *context, uint64_t tag, int rc, const float *vector)
+{
+  struct heard *h = context;
+  pthread_mutex_lock(&h->lock);
+  if (rc == 0)
+    memcpy(h->vectors[tag], vector, sizeof h->vectors[tag]);
+  h->n++;
+  pthread_cond_signal(&h->more);
+  pthread_mutex_unlock(&h->lock);
+}
+
+static void test_service(void **state)
+{
+  (void)state;
+  static struct heard h = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                           .more = PTHREAD_COND_INITIALIZER};
+  char folder[4096];
+  struct lls_error err;
+  struct lls_embed_service s;
+  struct lls_embedder *e;
+  path_of("mean", folder, sizeof folder);
+  lls_embed_service_init(&s, "model", NULL, &err);
+  const struct lls_embed *embed = &s.embed;
+  struct lls_embed_options o = {.size = sizeof o,
+                                .threads = 1,
+                                .max_queued = TEXTS * 50,
+                                .done = on_done,
+                                .done_context = &h};
+  assert_int_equal(embed->open(embed->context, &o, &e), -ENOENT);
+  o.folder = folder;
+  assert_int_equal(embed->open(embed->context, &o, &e), 0);
+  struct lls_embedder_info info = {.size = sizeof info};
+  embed->describe(e, &info);
+  assert_int_equal(info.dims, 64);
+  json_t *root = reference(folder);
+  for (unsigned i = 0; i < TEXTS * 50; i++) {
+    struct lls_encoder_text t = text_at(root, i % TEXTS);
+    assert_int_equal(embed->submit(e, i, t.text, t.bytes), 0);
+  }
+  float vector[MOST_DIMS];
+  struct lls_encoder_text first = text_at(root, 1);
+  assert_int_equal(embed->encode(e, first.text, first.bytes, vector), 0);
+  assert_true(cosine(root, 1, vector) > 0.999);
+  pthread_mutex_lock(&h.lock);
+  while (h.n < TEXTS * 50)
+    pthread_cond_wait(&h.more, &h.lock);
+  pthread_mutex_unlock(&h.lock);
+  for (unsigned i = 0; i < TEXTS * 50; i++)
+    assert_true(cosine(root, i % TEXTS, h.vectors[i]) > 0.999);
+  embed->close(e);
+
+  o.max_queued = 0;
+  assert_int_equal(embed->open(embed->context, &o, &e), 0);
+  assert_int_equal(embed->submit(e, 0, "x", 1), -ENOSPC);
+  embed->close(e);
+  json_decref(root);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_reference),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_service),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
