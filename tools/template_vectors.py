@@ -103,6 +103,7 @@ SNIPPETS = r"""
 {{ 'x' in 'axb' }} {{ 'x' not in 'ab' }} {{ 1 in [1, 2] }} {{ 'role' in messages[0] }}
 {{ not true }} {{ not false and true }} {{ true or x.y.z }} {{ '' or 'b' }} {{ 'a' and 'b' }}
 {{ 'yes' if messages else 'no' }}|{{ 'a' if false }}|{{ 1 if false else 2 if false else 3 }}
+{{ none | selectattr('a') | list | length }} {{ nothing | map(attribute='a') | list | length }} {{ 0 | reject | list | length }}
 {{ undefined_thing }}|{{ messages[0].nothing }}|{{ messages[99] }}|{{ messages[-1].role }}
 {{ undefined_thing is defined }} {{ messages is defined }} {{ messages is not defined }}
 {{ messages[0].content is string }} {{ messages is string }} {{ messages[0] is mapping }}

@@ -234,11 +234,19 @@ static bool passes(struct lls_render *render, const struct lls_call *call, json_
   return truth;
 }
 
+/* What a filter of lists goes through: nothing, where the value counts as false. */
+static json_t *list_of(struct lls_render *render, const struct lls_call *call)
+{
+  if (!lls_truth(call->subject))
+    return lls_render_made(render, json_array());
+  return lls_to_list(render, call->node, call->subject);
+}
+
 /* select and reject, by the item itself or by a member of it. */
 static json_t *choose(struct lls_render *render, const struct lls_call *call,
                       bool by_member, bool wanted)
 {
-  json_t *list = lls_to_list(render, call->node, call->subject);
+  json_t *list = list_of(render, call);
   json_t *chosen = lls_render_made(render, json_array());
   const char *member = by_member ? json_string_value(call->arguments[0]) : NULL;
   for (size_t i = 0; i < json_array_size(list) && render->code == 0; i++) {
@@ -275,7 +283,7 @@ static json_t *reject_by_member(struct lls_render *render, const struct lls_call
 /* map(attribute="name"): the members of that name. */
 static json_t *map_members(struct lls_render *render, const struct lls_call *call)
 {
-  json_t *list = lls_to_list(render, call->node, call->subject);
+  json_t *list = list_of(render, call);
   json_t *mapped = lls_render_made(render, json_array());
   const char *name = json_string_value(json_object_get(call->keywords, "attribute"));
   if (name == NULL)
