@@ -76,6 +76,7 @@ static struct times times_of(const struct lls_choice *choice,
   return t;
 }
 
+/* Times of what did not come are left out. */
 static void log_line(const struct lls_choice *choice, const struct lls_event *event,
                      enum lls_outcome how, const struct times *t)
 {
@@ -92,15 +93,19 @@ static void log_line(const struct lls_choice *choice, const struct lls_event *ev
       {.name = "generated_tokens", .number = event->generated_tokens},
       {.name = "shared_tokens", .number = event->shared_tokens},
       {.name = "preemptions", .number = event->preemptions},
+      {.name = "total_ms", .number = t->total * 1e3},
       {.name = "queue_ms", .number = t->queue * 1e3},
       {.name = "prefill_ms", .number = t->prefill * 1e3},
       {.name = "decode_ms", .number = t->decode * 1e3},
       {.name = "ttft_ms", .number = t->first * 1e3},
       {.name = "tpot_ms", .number = t->mean_gap * 1e3},
-      {.name = "total_ms", .number = t->total * 1e3},
   };
-  lls_log_request(api->config.log, LLS_LOG_INFO, "api", generation->label, fields,
-                  sizeof fields / sizeof fields[0]);
+  struct lls_log_field known[sizeof fields / sizeof fields[0]];
+  size_t n = 0;
+  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+    if (fields[i].text != NULL || fields[i].number >= 0)
+      known[n++] = fields[i];
+  lls_log_request(api->config.log, LLS_LOG_INFO, "api", generation->label, known, n);
 }
 
 static void observe(struct lls_api_stats *stats, const struct lls_choice *choice,

@@ -66,7 +66,8 @@ unsigned lls_api_retry_after(struct lls_api *api)
 
 void lls_api_note_unknown(void *context, const char *name)
 {
-  struct lls_api *api = context;
+  const struct lls_unknown_context *by = context;
+  struct lls_api *api = by->api;
   for (unsigned i = 0; i < api->n_unknown; i++)
     if (strcmp(api->unknown[i], name) == 0)
       return;
@@ -76,8 +77,11 @@ void lls_api_note_unknown(void *context, const char *name)
   if (copy == NULL)
     return;
   api->unknown[api->n_unknown++] = copy;
-  lls_log(api->config.log, LLS_LOG_INFO, "api",
-          "the parameter '%s' is unknown here and ignored (said once)", name);
+  const struct lls_log_field fields[] = {
+      {.name = "ignores", .text = name},
+      {.name = "why", .text = "the parameter is unknown here (said once)"},
+  };
+  lls_log_request(api->config.log, LLS_LOG_INFO, "api", by->exchange->id, fields, 2);
 }
 
 void lls_api_decode(const struct lls_api *api, const int32_t *ids, size_t count,

@@ -248,6 +248,7 @@ static int read_request(struct lls_api *api, const struct lls_http_exchange *exc
                         lls_prompt_reader read_prompts, struct lls_api_params *params,
                         struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
+  struct lls_unknown_context by = {api, exchange};
   const struct lls_params_context context = {
       .endpoint = endpoint,
       .model_name = api->model_name,
@@ -255,7 +256,7 @@ static int read_request(struct lls_api *api, const struct lls_http_exchange *exc
       .defaults = &api->config.sampling,
       .strict = api->config.limits.strict_params,
       .on_unknown = lls_api_note_unknown,
-      .on_unknown_context = api,
+      .on_unknown_context = &by,
   };
   if (lls_api_params_read(body, &context, params, error) != 0)
     return -1;

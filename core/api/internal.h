@@ -79,7 +79,13 @@ unsigned lls_api_retry_after(struct lls_api *api);
 /* Starts the timer of timers.c, or sets it to what the limits are now. */
 void lls_api_set_timer(struct lls_api *api);
 
-/* Logs the name of a parameter that nobody knows, once; context is the struct lls_api. */
+/* Who sent a parameter that nobody knows. */
+struct lls_unknown_context {
+  struct lls_api *api;
+  const struct lls_http_exchange *exchange;
+};
+
+/* Logs the name of such a parameter, once; context is a struct lls_unknown_context. */
 void lls_api_note_unknown(void *context, const char *name);
 
 /* Of routes.c: what the HTTP server calls; context is the struct lls_api. */

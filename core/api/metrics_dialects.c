@@ -67,8 +67,8 @@ void lls_page_llamacpp(struct lls_page *page, const struct lls_api *api,
   lls_page_counter(page, "llamacpp:n_decode_total", "Total number of steps",
                    status->steps);
   lls_page_gauge(page, "llamacpp:n_tokens_max",
-                   "Largest observed sequence length (prompt + generation)",
-                   (double)api->stats.longest);
+                 "Largest observed sequence length (prompt + generation)",
+                 (double)api->stats.longest);
   lls_page_gauge(page, "llamacpp:requests_processing", "Number of requests processing",
                  status->running);
   lls_page_gauge(page, "llamacpp:requests_deferred", "Number of requests deferred",

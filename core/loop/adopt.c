@@ -72,8 +72,7 @@ static bool knows(struct lls_instance *in, const struct lls_live *live)
 static void end_refused(struct lls_instance *in, struct lls_live *live, int rc)
 {
   struct lls_policies *p = &in->policies;
-  lls_log(in->log, LLS_LOG_WARNING, p->cache_host->name, "request %llu refused: %s",
-          (unsigned long long)live->view.id, lls_error_text(&p->cache_host->failure, rc));
+  lls_instance_log_refusal(in, live, rc);
   if ((!in->adopt.scheduler || in->adopt.scheduler_imported) && !p->scheduler_off &&
       p->scheduler->on_finish != NULL)
     LLS_CALL(p, scheduler, on_finish, &live->view, LLS_FINISH_CAPACITY);

@@ -152,6 +152,9 @@ void lls_instance_commit(struct lls_instance *, const struct lls_engine_result *
                          int64_t started_ns);
 
 /* ---- life.c: arrival, states, end */
+/* The cache manager refused it with this code, and said why. */
+void lls_instance_log_refusal(const struct lls_instance *, const struct lls_live *,
+                              int rc);
 void lls_instance_arrive(struct lls_instance *, struct lls_live *);
 void lls_instance_predict(struct lls_instance *, struct lls_live *);
 void lls_instance_finish(struct lls_instance *, struct lls_live *, uint32_t reason);

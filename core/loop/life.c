@@ -90,6 +90,17 @@ static void observe(struct lls_instance *in, const struct lls_live *live)
   LLS_CALL(p, predictor, observe, &prompt, live->view.generated_tokens);
 }
 
+void lls_instance_log_refusal(const struct lls_instance *in, const struct lls_live *live,
+                              int rc)
+{
+  const struct lls_policy_host *host = in->policies.cache_host;
+  const struct lls_log_field fields[] = {
+      {.name = "outcome", .text = "refused"},
+      {.name = "why", .text = lls_error_text(&host->failure, rc)},
+  };
+  lls_log_request(in->log, LLS_LOG_WARNING, host->name, live->label, fields, 2);
+}
+
 void lls_instance_arrive(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
@@ -101,9 +112,7 @@ void lls_instance_arrive(struct lls_instance *in, struct lls_live *live)
     in->observer.on_arrival(in->observer.context, &live->view);
   int rc = LLS_CALL(p, cache, admit, &live->view);
   if (rc < 0) {
-    lls_log(in->log, LLS_LOG_WARNING, p->cache_host->name, "%s: request %llu refused: %s",
-            live->label, (unsigned long long)live->view.id,
-            lls_error_text(&p->cache_host->failure, rc));
+    lls_instance_log_refusal(in, live, rc);
     lls_instance_finish(in, live, LLS_FINISH_CAPACITY);
     return;
   }

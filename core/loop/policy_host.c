@@ -54,8 +54,13 @@ __attribute__((format(printf, 3, 4))) static int fail(void *context, int code,
 static void trace(void *context, const char *event, uint64_t request, double value)
 {
   struct lls_policy_host *h = context;
-  lls_log(h->instance->log, LLS_LOG_DEBUG, h->name, "%s request=%llu value=%g", event,
-          (unsigned long long)request, value);
+  const struct lls_live *live = lls_request_table_find(h->instance->table, request);
+  const struct lls_log_field fields[] = {
+      {.name = "event", .text = event},
+      {.name = "value", .number = value},
+  };
+  lls_log_request(h->instance->log, LLS_LOG_DEBUG, h->name,
+                  live != NULL ? live->label : "", fields, 2);
 }
 
 static void count(void *context, const char *counter, double add)

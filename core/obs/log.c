@@ -67,10 +67,11 @@ static void write_text(const struct lls_log *log, const char *time, uint32_t lev
 /* One write, so that lines don't mix; released. */
 static void write_object(const struct lls_log *log, json_t *line)
 {
-  size_t length = json_dumpb(line, NULL, 0, JSON_COMPACT);
+  const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(9);
+  size_t length = json_dumpb(line, NULL, 0, flags);
   char *text = malloc(length + 1);
   if (text != NULL && length > 0) {
-    json_dumpb(line, text, length, JSON_COMPACT);
+    json_dumpb(line, text, length, flags);
     text[length] = '\n';
     if (write(log->fd, text, length + 1) < 0)
       errno = 0; /* nowhere left to complain */

@@ -71,10 +71,11 @@ sub logged {
 
 # ---- the log --------------------------------------------------------------------------
 {
-    my $server = LlmServer->serve("log_format = json\nlog_level = debug\n$model");
+    my $server = LlmServer->serve("log_format = json\nlog_level = debug\n$model\[cache]\ndevice_memory = 64KiB\n");
     my $id     = $server->post('/v1/completions', { prompt => 'Once', max_tokens => 3, seed => 1, user => 'ann', class => 'realtime' })->{headers}{'x-request-id'};
     $server->post('/v1/completions', { prompt => 'Once', max_tokens => 0 }, { 'x-request-id' => 'mine-1' });
-    $server->post('/v1/completions', { prompt => 'Once', foo => 1 }) for 1 .. 3;
+    $server->post('/v1/completions', { prompt => [(403) x 60], max_tokens => 1 }, { 'x-request-id' => 'huge-1' });
+    my ($first_foo) = map { $server->post('/v1/completions', { prompt => 'Once', foo => 1 })->{headers}{'x-request-id'} } 1 .. 3;
     is $server->stop, 0, 'the server ends well';
     my @lines = map { decode_json($_) } split /\n/, $server->log;
     my ($line, @more) = grep { ($_->{request} // '') eq $id } @lines;
@@ -82,15 +83,19 @@ sub logged {
     is scalar @more, 0, 'and no more';
     is_deeply [@{ $line // {} }{qw(outcome prompt_tokens generated_tokens preemptions tenant class)}], ['length', 2, 3, 0, 'ann', 'realtime'], 'with what it was';
     cmp_ok $line->{total_ms}, '>=', $line->{ttft_ms}, 'and its times';
+    unlike $server->log, qr/"\w+_ms":-/, '  none of which is negative';
     cmp_ok $line->{$_}, '>=', 0, "  $_" for qw(queue_ms prefill_ms decode_ms ttft_ms tpot_ms);
     ($line) = grep { ($_->{request} // '') eq 'mine-1' } @lines;
     is_deeply [@{ $line // {} }{qw(outcome status)}], ['refused', 400], 'a refusal has its line too';
-    is scalar(grep { ($_->{message} // '') =~ /'foo' is unknown/ } @lines), 1, 'an unknown parameter is said once';
+    my @unknown = grep { ($_->{ignores} // '') eq 'foo' } @lines;
+    is scalar @unknown, 1, 'an unknown parameter is said once';
+    is $unknown[0]{request}, $first_foo, '  of the request that had it';
+    is scalar(grep { ($_->{where} // '') eq 'api' && !defined $_->{request} } @lines), 0, 'every line of a request bears its id';
 }
 {
     my $server = LlmServer->serve($model);
     $server->post('/v1/completions', { prompt => 'Once', max_tokens => 2 }, { 'x-request-id' => 'mine-2' });
-    ok logged($server, qr/ info    api: mine-2: outcome (?:length|stop), choice 0, .*preemptions 0, .*total_ms [\d.]+\n/), 'a line as text';
+    ok logged($server, qr/ info    api: mine-2: outcome (?:length|stop), choice 0, .*preemptions 0, total_ms .*tpot_ms [\d.]+\n/), 'a line as text';
     is $server->stop, 0, 'the server ends well';
 }
 
