@@ -88,6 +88,7 @@ struct lls_cuda_device {
   uint32_t *gather_rows[2], *gather_at[2]; /* (max_rows padded) of inputs, device */
   uint32_t n_gathers;
   struct lls_rope_shape rope; /* what angles were made for, all 0 = nothing yet */
+  float frequency[LLS_CUDA_ROTARY_MAX / 2]; /* that graphs make angles with */
   struct lls_cuda_shared_out plan;
   size_t plan_begin; /* of its lists in inputs */
   struct lls_cuda_inputs draws;

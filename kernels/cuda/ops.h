@@ -60,7 +60,8 @@ void lls_cuda_ops_destroy(struct lls_cuda_ops *);
 /* Forgets what an earlier step left. graphs: whether the step's lists may become graphs.
  */
 void lls_cuda_ops_begin(struct lls_cuda_device *, bool graphs);
-/* Forgets the graphs: an address that they hold is not what it was. */
+/* Forgets the graphs: an address that they hold is not what it was, or what is at an
+ * address that records name (a pool, a weight, frequencies) is going to be another. */
 void lls_cuda_ops_forget(struct lls_cuda_device *);
 void lls_cuda_ops_flush(struct lls_cuda_device *);
 

@@ -8,7 +8,7 @@
  * the step end with an event that the computing stream waits for; asynchronous ones run
  * on beside the step, and step_end waits for them.
  */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/ops.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -69,6 +69,7 @@ void lls_cuda_pool_destroy(struct lls_device *device, struct lls_pool *pool)
   if (pool == NULL)
     return;
   cudaStreamSynchronize(d->copies);
+  lls_cuda_ops_forget(d);
   cudaFree(pool->view.data);
   cudaFreeHost(pool->host);
   free(pool);

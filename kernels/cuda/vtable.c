@@ -163,6 +163,16 @@ static bool same_rope(const struct lls_rope_shape *a, const struct lls_rope_shap
          a->rotary_dims == b->rotary_dims && a->attention_factor == b->attention_factor;
 }
 
+/* Graphs have the frequencies in them. */
+static void check_frequencies(struct lls_cuda_device *d, const struct lls_rope_shape *r)
+{
+  size_t bytes = r->rotary_dims / 2 * sizeof *d->frequency;
+  if (bytes == 0 || memcmp(d->frequency, r->inverse_frequency, bytes) == 0)
+    return;
+  lls_cuda_ops_forget(d);
+  memcpy(d->frequency, r->inverse_frequency, bytes);
+}
+
 static void rope(struct lls_device *device, const struct lls_attention_shape *shape,
                  const struct lls_rope_shape *rope_shape, void *qkv)
 {
@@ -176,6 +186,8 @@ static void rope(struct lls_device *device, const struct lls_attention_shape *sh
   struct lls_cuda_op *op = add_rope_write(d, shape, qkv);
   op->rope_write.pairs = rope_shape->rotary_dims / 2;
   op->make_angles = !same_rope(&d->rope, rope_shape);
+  if (op->make_angles)
+    check_frequencies(d, rope_shape);
   op->inverse_frequency = rope_shape->inverse_frequency;
   op->attention_factor = rope_shape->attention_factor;
   d->rope = *rope_shape;

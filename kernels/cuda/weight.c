@@ -7,7 +7,7 @@
  * f16 models are kept in bf16 (three bits less of fraction): their activations can exceed
  * what f16 holds, and one type serves all kernels.
  */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/ops.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -201,9 +201,9 @@ int lls_cuda_weight_create(struct lls_device *device, const struct lls_tensor_vi
 
 void lls_cuda_weight_destroy(struct lls_device *device, struct lls_weight *w)
 {
-  (void)device;
   if (w == NULL)
     return;
+  lls_cuda_ops_forget(lls_cuda(device));
   cudaFree(w->data);
   cudaFree(w->bias);
   cudaFree(w->bias_f32);

@@ -34,7 +34,7 @@ struct batch {
   struct lls_rope_shape rope;
   float frequency[128];
   uint32_t columns, out_columns;
-  uint32_t blocks[4096], n_blocks, used; /* in a random order */
+  uint32_t blocks[1024], n_blocks, used; /* in a random order */
   struct sequence sequences[MAX_SEQUENCES];
   uint32_t n_sequences;
 };

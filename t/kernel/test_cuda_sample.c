@@ -163,6 +163,7 @@ static void penalties(const struct pair *p)
 
 static void hopeless(const struct pair *p)
 {
+  static const int32_t banned[] = {0};
   float logits[4 * 33];
   struct lls_sampling params[4];
   for (uint32_t row = 0; row < 4; row++) {
@@ -171,7 +172,7 @@ static void hopeless(const struct pair *p)
     if (row == 3)
       logits[row * 33 + 20] = INFINITY;
     params[row] = plain();
-    params[row].banned = (const int32_t[]){0};
+    params[row].banned = banned;
     params[row].n_banned = row == 1;
   }
   check(p, "nothing to draw", logits, 33, params, 4);

@@ -3,37 +3,23 @@
  * The emulator's blocks: fibers, what they wait for, and the record of who touched which
  * shared memory; see simt.h.
  *
- * A fiber starts on a context of its own (makecontext) and afterwards changes hands by
- * _setjmp and _longjmp, which make no system call: 60 ns instead of 600. Under the
- * address sanitizer it is swapcontext, which the sanitizer can be told about.
+ * Fibers change hands by switch.h, in a few instructions: swapcontext asks the kernel for
+ * the signal mask each time, and a block changes hands at every barrier of every thread.
  *
  * Time. __syncthreads begins a new epoch of the block, __syncwarp one of the warp; epochs
- * only grow, over blocks and launches. A place in shared memory keeps the epochs of its
+ * grow, over blocks and launches. A place in shared memory keeps the epochs of its
  * last write and read, so nothing has to be cleared between blocks.
  */
-#undef _FORTIFY_SOURCE /* its longjmp takes another fiber's stack for a broken one */
 #include "simt.h"
+#include "switch.h"
 
-#include <csetjmp>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <vector>
-
-#ifdef __SANITIZE_ADDRESS__
-#define SIMT_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SIMT_ASAN 1
-#endif
-#endif
-#ifdef SIMT_ASAN
-#include <sanitizer/common_interface_defs.h>
-#endif
 
 namespace simt
 {
@@ -56,11 +42,8 @@ struct async_piece {
 };
 
 struct fiber {
-  ucontext_t context;
-  jmp_buf jump;
+  simt_context context;
   char *stack = nullptr;
-  void *fake_stack = nullptr;
-  bool started = false;
   enum state state = DONE;
   site where{};
   unsigned exchanges = 0; /* done so far: which of the two tables is next */
@@ -72,12 +55,14 @@ struct warp {
   exchange table[2][LANES];
   unsigned arrived = 0;
   site where{};
-  uint64_t epoch = 0;
+  uint32_t epoch = 0;
 };
 
-struct touch { /* the last, and by whom: MANY if by several */
-  uint64_t epoch = 0, warp_epoch = 0;
-  unsigned thread = 0, warp = 0;
+/* The last, and by whom: MANY if by several. There is one for every two bytes, so it is
+ * small: epochs are counted anew after 2^31 barriers, see count_anew. */
+struct touch {
+  uint32_t epoch = 0, warp_epoch = 0;
+  uint16_t thread = 0, warp = 0;
 };
 
 struct touched { /* two bytes of shared memory */
@@ -94,16 +79,12 @@ struct machine {
   std::vector<std::pair<const void *, size_t>> arrays;
   size_t shared_used = 0, dynamic_at = 0;
   unsigned n_threads = 0, running = 0, at_barrier = 0, done = 0;
-  uint64_t epoch = 1, block_epoch = 1; /* now; when the block began */
+  uint32_t epoch = 1, block_epoch = 1; /* now; when the block began */
   site barrier{};
   const std::function<void()> *body = nullptr;
   std::string error;
   bool failed = false;
-  ucontext_t context;
-  jmp_buf jump;
-  void *fake_stack = nullptr;
-  const void *stack_bottom = nullptr;
-  size_t stack_size = 0;
+  simt_context context;
 };
 
 machine m;
@@ -112,37 +93,15 @@ machine m;
 
 void fiber_main();
 
-#ifdef SIMT_ASAN
 void switch_to_fiber(fiber &f)
 {
-  __sanitizer_start_switch_fiber(&m.fake_stack, f.stack, STACK_BYTES);
-  swapcontext(&m.context, &f.context);
-  __sanitizer_finish_switch_fiber(m.fake_stack, nullptr, nullptr);
+  simt_switch(m.context, f.context);
 }
 
 void switch_to_scheduler(fiber &f)
 {
-  __sanitizer_start_switch_fiber(&f.fake_stack, m.stack_bottom, m.stack_size);
-  swapcontext(&f.context, &m.context);
-  __sanitizer_finish_switch_fiber(f.fake_stack, &m.stack_bottom, &m.stack_size);
+  simt_switch(f.context, m.context);
 }
-#else
-void switch_to_fiber(fiber &f)
-{
-  if (_setjmp(m.jump) != 0)
-    return;
-  if (f.started)
-    _longjmp(f.jump, 1);
-  f.started = true;
-  setcontext(&f.context);
-}
-
-void switch_to_scheduler(fiber &f)
-{
-  if (_setjmp(f.jump) == 0)
-    _longjmp(m.jump, 1);
-}
-#endif
 
 void prepare(fiber &f)
 {
@@ -152,12 +111,7 @@ void prepare(fiber &f)
     if (f.stack == MAP_FAILED)
       abort();
   }
-  getcontext(&f.context);
-  f.context.uc_stack.ss_sp = f.stack;
-  f.context.uc_stack.ss_size = STACK_BYTES;
-  f.context.uc_link = nullptr;
-  f.started = false;
-  makecontext(&f.context, fiber_main, 0);
+  simt_make(f.context, f.stack, STACK_BYTES, fiber_main);
 }
 
 fiber &self()
@@ -168,9 +122,7 @@ fiber &self()
 /* A fiber is one thread of one block after the other. */
 void fiber_main()
 {
-#ifdef SIMT_ASAN
-  __sanitizer_finish_switch_fiber(nullptr, &m.stack_bottom, &m.stack_size);
-#endif
+  simt_arrived(m.context);
   for (;;) {
     (*m.body)();
     fiber &f = self();
@@ -215,8 +167,20 @@ void deadlock()
   m.failed = true;
 }
 
+/* Long before the epochs, which blocks and barriers add to, are through. */
+void count_anew()
+{
+  if (m.epoch < UINT32_C(1) << 31)
+    return;
+  m.epoch = 1;
+  m.record.assign(m.record.size(), touched{});
+  for (warp &w : m.warps)
+    w.epoch = 0;
+}
+
 void begin_block(size_t dynamic_bytes)
 {
+  count_anew();
   m.block_epoch = ++m.epoch;
   m.arrays.clear();
   m.dynamic_at = 0;
@@ -307,6 +271,11 @@ void fail(const char *format, ...)
 
 /* ---- waiting ---------------------------------------------------------------------- */
 
+static bool same_site(const site &a, const site &b)
+{
+  return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
+}
+
 unsigned lane()
 {
   return m.running % LANES;
@@ -316,7 +285,7 @@ void block_barrier(site where)
 {
   if (m.at_barrier == 0)
     m.barrier = where;
-  if (m.barrier.line != where.line || strcmp(m.barrier.file, where.file) != 0)
+  if (!same_site(m.barrier, where))
     fail("%s:%d: thread %u is at this barrier while others are at %s:%d", where.file,
          where.line, m.running, m.barrier.file, m.barrier.line);
   if (++m.at_barrier < m.n_threads) {
@@ -339,7 +308,7 @@ static void warp_arrive(site where)
          where.line, m.n_threads);
   if (w.arrived == 0)
     w.where = where;
-  if (w.where.line != where.line || strcmp(w.where.file, where.file) != 0)
+  if (!same_site(w.where, where))
     fail("%s:%d: lane %u is here while others of its warp are at %s:%d", where.file,
          where.line, lane(), w.where.file, w.where.line);
   w.arrived |= 1u << lane();
@@ -436,8 +405,8 @@ static void note(touch &t)
 {
   unsigned warp = m.running / LANES;
   bool again = t.epoch == m.epoch;
-  t.warp = again && t.warp != warp ? MANY : warp;
-  t.thread = again && t.thread != m.running ? MANY : m.running;
+  t.warp = (uint16_t)(again && t.warp != warp ? MANY : warp);
+  t.thread = (uint16_t)(again && t.thread != m.running ? MANY : m.running);
   t.warp_epoch = m.warps[warp].epoch;
   t.epoch = m.epoch;
 }
@@ -446,8 +415,8 @@ static void note_write(touched &t, bool atomic)
 {
   note(t.write);
   if (!atomic) {
-    t.write.thread = m.running;
-    t.write.warp = m.running / LANES;
+    t.write.thread = (uint16_t)m.running;
+    t.write.warp = (uint16_t)(m.running / LANES);
   }
   t.atomically = atomic;
   t.pending = false;
