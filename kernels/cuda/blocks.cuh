@@ -7,25 +7,25 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/number.cuh"
 
-/* One of K and V of one sequence, for one KV head of one layer. */
+/* One of K, V and X of one sequence, for one KV head of one layer. */
 struct kv_list {
   const lls_block_entry *entries;
   uint32_t n, block_tokens, head_dim;
   bool whole;    /* entries are whole blocks in order, filled from the left */
-  uint64_t head; /* elements from a unit block's beginning to this layer and head */
+  uint64_t head; /* elements from the pool's beginning to this layer and head of unit 0 */
   uint64_t unit; /* elements of a unit block */
 };
 
 static __device__ __forceinline__ kv_list make_list(const lls_cuda_pool &pool,
                                                     const lls_block_entry *entries,
-                                                    uint32_t n, bool whole,
+                                                    uint32_t n, bool whole, bool scratch,
                                                     uint32_t layer, uint32_t kv_head)
 {
   uint64_t head = (uint64_t)pool.block_tokens * pool.head_dim;
-  uint64_t heads = (uint64_t)pool.layers * pool.kv_heads;
-  return {entries,       n,     pool.block_tokens,
-          pool.head_dim, whole, ((uint64_t)layer * pool.kv_heads + kv_head) * head,
-          heads * head};
+  uint64_t begin = scratch ? pool.scratch_at + kv_head * head
+                           : ((uint64_t)layer * pool.kv_heads + kv_head) * head;
+  uint64_t heads = scratch ? pool.kv_heads : (uint64_t)pool.layers * pool.kv_heads;
+  return {entries, n, pool.block_tokens, pool.head_dim, whole, begin, heads * head};
 }
 
 static __device__ __forceinline__ kv_list k_list(const lls_cuda_step *step,
@@ -33,8 +33,8 @@ static __device__ __forceinline__ kv_list k_list(const lls_cuda_step *step,
                                                  const lls_cuda_pool &pool,
                                                  uint32_t layer, uint32_t kv_head)
 {
-  return make_list(pool, step->entries + s.k_first, s.k_count, s.k_whole != 0, layer,
-                   kv_head);
+  return make_list(pool, step->entries + s.k_first, s.k_count, s.k_whole != 0,
+                   s.scratch != 0, layer, kv_head);
 }
 
 static __device__ __forceinline__ kv_list v_list(const lls_cuda_step *step,
@@ -42,8 +42,18 @@ static __device__ __forceinline__ kv_list v_list(const lls_cuda_step *step,
                                                  const lls_cuda_pool &pool,
                                                  uint32_t layer, uint32_t kv_head)
 {
-  return make_list(pool, step->entries + s.v_first, s.v_count, s.v_whole != 0, layer,
-                   kv_head);
+  return make_list(pool, step->entries + s.v_first, s.v_count, s.v_whole != 0,
+                   s.scratch != 0, layer, kv_head);
+}
+
+/* X is split like K: columns [h head_dim, (h + 1) head_dim) are where KV head h's are. */
+static __device__ __forceinline__ kv_list x_list(const lls_cuda_step *step,
+                                                 const lls_cuda_sequence &s,
+                                                 const lls_cuda_pool &pool,
+                                                 uint32_t layer)
+{
+  return make_list(pool, step->entries + s.x_first, s.x_count, s.x_whole != 0, false,
+                   layer, 0);
 }
 
 /* Elements from the pool's beginning to a token's vector; the list covers the token. */

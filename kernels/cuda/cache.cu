@@ -8,13 +8,13 @@
  * four bits after the point), and serve all layers.
  */
 #include "kernels/cuda/kernels.h"
-#include "kernels/cuda/number.cuh"
+#include "kernels/cuda/rope.cuh"
 
 #define THREADS 128
 
 __global__ void make_angles(const lls_cuda_step *step, lls_cuda_angles a)
 {
-  double position = step->positions[blockIdx.x];
+  double position = a.from_zero ? (double)blockIdx.x : step->positions[blockIdx.x];
   float *cosine = a.angles + (size_t)blockIdx.x * 2 * a.pairs, *sine = cosine + a.pairs;
   for (unsigned i = threadIdx.x; i < a.pairs; i += blockDim.x) {
     double angle = position * (double)a.frequency[i];
@@ -31,19 +31,6 @@ extern "C" int lls_cuda_run_angles(cudaStream_t s, const struct lls_cuda_step *s
   return launch(s, make_angles, a->n_rows, THREADS / 2, 0, step, *a);
 }
 
-/* A head's vector in place; the threads take its pairs. */
-template <class T>
-static __device__ __forceinline__ void rotate(const lls_cuda_rope_write &a,
-                                              const float *cosine, T *x)
-{
-  const float *sine = cosine + a.pairs;
-  for (unsigned i = threadIdx.x; i < a.pairs; i += blockDim.x) {
-    float u = to_float(x[i]), v = to_float(x[i + a.pairs]);
-    x[i] = from_float<T>(u * cosine[i] - v * sine[i]);
-    x[i + a.pairs] = from_float<T>(v * cosine[i] + u * sine[i]);
-  }
-}
-
 /* A warp for each head of q, k and v of a row: block (lanes, heads at once). */
 template <class T, class E>
 __global__ void rope_write(const lls_cuda_step *step, lls_cuda_pool pool,
@@ -54,14 +41,15 @@ __global__ void rope_write(const lls_cuda_step *step, lls_cuda_pool pool,
   bool there = head < all && row < step->n_rows;
   T *x = (T *)a.qkv + ((size_t)row * all + head) * a.head_dim;
   if (there && head < a.heads + a.kv_heads)
-    rotate(a, a.angles + (size_t)row * 2 * a.pairs, x);
+    rotate(a.pairs, a.angles + (size_t)row * 2 * a.pairs, x);
   __syncwarp();
   if (!there || head < a.heads || !a.write)
     return;
   bool is_v = head >= a.heads + a.kv_heads;
   unsigned kv_head = (head - a.heads) % a.kv_heads;
   size_t at = is_v ? step->v_at[row] : step->k_at[row];
-  at += ((size_t)a.layer * pool.kv_heads + kv_head) * pool.block_tokens * a.head_dim;
+  unsigned layer = step->sequences[step->row_sequence[row]].scratch ? 0 : a.layer;
+  at += ((size_t)layer * pool.kv_heads + kv_head) * pool.block_tokens * a.head_dim;
   E *slot = (E *)pool.data + at;
   for (unsigned d = threadIdx.x; d < a.head_dim; d += blockDim.x)
     slot[d] = from_float<E>(to_float(x[d]));

@@ -34,7 +34,14 @@ struct lls_pool {
   struct lls_cuda_pool view;
   size_t unit_bytes, head_bytes, slot_bytes;
   char *host; /* (host_units, unit_bytes) pinned, NULL if there are none */
+
+  /* With scratch_units: X on its way to K and V, in activations' numbers. */
+  void *restored_x, *restored; /* (LLS_CUDA_RESTORE_ROWS, kv columns), twice as many */
+  float *angles;               /* (max_context, head_dim) by position */
+  struct lls_rope_shape angles_of; /* all 0 = nothing yet */
 };
+
+#define LLS_CUDA_RESTORE_ROWS 2048 /* tokens restored by one product */
 
 struct lls_weight {
   size_t rows, columns, bytes;
@@ -87,6 +94,7 @@ struct lls_cuda_device {
   struct lls_cuda_plan *plan_at;           /* device: after it */
   uint32_t *gather_rows[2], *gather_at[2]; /* (max_rows padded) of inputs, device */
   uint32_t n_gathers;
+  uint32_t n_restored;        /* tokens of the step */
   struct lls_rope_shape rope; /* what angles were made for, all 0 = nothing yet */
   float frequency[LLS_CUDA_ROTARY_MAX / 2]; /* that graphs make angles with */
   struct lls_cuda_shared_out plan;
@@ -159,6 +167,15 @@ void lls_cuda_pool_destroy(struct lls_device *, struct lls_pool *);
 int lls_cuda_pool_copy(struct lls_device *, struct lls_pool *, const struct lls_copy *,
                        size_t n);
 
+/* restore.c */
+void lls_cuda_hidden_write(struct lls_device *, const struct lls_attention_shape *,
+                           uint32_t layer, const void *h);
+void lls_cuda_restore(struct lls_device *, const struct lls_attention_shape *,
+                      const struct lls_rope_shape *, uint32_t layer,
+                      const struct lls_weight *qkv);
+struct lls_cuda_op;
+void lls_cuda_run_restore(struct lls_cuda_device *, const struct lls_cuda_op *);
+
 /* step.c */
 int lls_cuda_step_begin(struct lls_device *, struct lls_pool *,
                         const struct lls_device_step *);
@@ -177,6 +194,7 @@ size_t lls_cuda_plan_bytes(const struct lls_cuda_device *, uint32_t n_rows); /* 
 /* products.c */
 struct lls_cuda_linear {
   const struct lls_weight *weight;
+  uint32_t first, outputs; /* the weight's rows that are taken */
   const void *x;
   void *y;
   uint32_t n_rows;

@@ -26,6 +26,9 @@ struct lls_cuda_sequence {
   uint32_t k_first, k_count, v_first, v_count; /* of entries */
   uint32_t k_whole,
       v_whole; /* 1: entries are whole blocks in order, filled from the left */
+  uint32_t x_first, x_count, x_whole;
+  uint32_t scratch; /* 1: K's and V's blocks are of the scratch, of one layer each */
+  uint32_t first_restored; /* restored tokens of the sequences before */
 };
 
 /*
@@ -58,11 +61,11 @@ struct lls_cuda_plan {
 
 /* All pointers are the device's. */
 struct lls_cuda_step {
-  uint32_t n_rows, n_sequences;
+  uint32_t n_rows, n_sequences, n_restored;
   const int32_t *tokens, *positions; /* (padded rows) padded with 0 */
   const uint32_t *row_sequence;      /* (n_rows) */
   const uint64_t *k_at, *v_at; /* (n_rows) elements from the pool's beginning to the row's
-                                  slot in layer 0, head 0 */
+                                  slot in layer 0, head 0; scratch has but one layer */
   const struct lls_cuda_sequence *sequences; /* (n_sequences) */
   const struct lls_block_entry *entries;
 };
@@ -126,8 +129,11 @@ int lls_cuda_run_fill(cudaStream_t, uint64_t seed, enum lls_dtype to, void *y, s
 
 /* ---- cache.cu: rope and writing to the cache -------------------------------------- */
 
-struct lls_cuda_pool { /* (units, layers, kv_heads, block_tokens, head_dim) */
+/* (units, layers, kv_heads, block_tokens, head_dim), and from element scratch_at on,
+ * units of one layer. */
+struct lls_cuda_pool {
   void *data;
+  uint64_t scratch_at;
   enum lls_dtype element;
   uint32_t layers, kv_heads, block_tokens, head_dim;
 };
@@ -136,6 +142,7 @@ struct lls_cuda_pool { /* (units, layers, kv_heads, block_tokens, head_dim) */
 
 struct lls_cuda_angles {
   uint32_t n_rows, pairs;
+  uint32_t from_zero; /* rows are positions 0, 1, ...; else those of the step */
   float factor;
   float *angles; /* (n_rows, 2, pairs) cosines, then sines */
   float frequency[LLS_CUDA_ROTARY_MAX / 2];
@@ -155,6 +162,31 @@ int lls_cuda_run_angles(cudaStream_t, const struct lls_cuda_step *,
 int lls_cuda_run_rope_write(cudaStream_t, enum lls_dtype numbers,
                             const struct lls_cuda_step *, const struct lls_cuda_pool *,
                             const struct lls_cuda_rope_write *);
+
+/* ---- hidden.cu: the hidden form --------------------------------------------------- */
+
+/* Restored tokens of all sequences are counted through; a call takes n_rows from first.
+ */
+struct lls_cuda_restore {
+  uint32_t first, n_rows;
+  uint32_t layer;
+  uint32_t pairs;      /* of k, 0: no rope */
+  const float *angles; /* (positions, 2, pairs) of lls_cuda_angles, from_zero */
+  void *x;             /* (n_rows, kv columns) */
+  void *kv;            /* (n_rows, 2 kv columns) k, then v */
+};
+
+/* The rows h (n_rows, kv columns) of sequences with scratch to their X blocks. */
+int lls_cuda_run_hidden_write(cudaStream_t, enum lls_dtype numbers,
+                              const struct lls_cuda_step *, const struct lls_cuda_pool *,
+                              uint32_t layer, uint32_t n_rows, const void *h);
+/* X of the tokens to x; after the product, kv to where the tokens' K and V are. */
+int lls_cuda_run_restore_read(cudaStream_t, enum lls_dtype numbers,
+                              const struct lls_cuda_step *, const struct lls_cuda_pool *,
+                              const struct lls_cuda_restore *);
+int lls_cuda_run_restore_write(cudaStream_t, enum lls_dtype numbers,
+                               const struct lls_cuda_step *, const struct lls_cuda_pool *,
+                               const struct lls_cuda_restore *);
 
 /* ---- attention.cu, attention_plain.cu --------------------------------------------- */
 

@@ -34,12 +34,24 @@ enum lls_cuda_op_kind {
   LLS_CUDA_ROPE_WRITE,
   LLS_CUDA_ATTENTION,
   LLS_CUDA_GATHER,
+  LLS_CUDA_HIDDEN_WRITE,
+  LLS_CUDA_RESTORE, /* its kernels and products; in no graph */
+};
+
+struct lls_cuda_hidden_write {
+  uint32_t layer, n_rows;
+  const void *h;
+};
+
+struct lls_cuda_restore_all { /* of the step */
+  uint32_t layer, pairs;
+  const struct lls_weight *qkv;
 };
 
 /* Zero where nothing is said, padding included: records are compared byte by byte. */
 struct lls_cuda_op {
   enum lls_cuda_op_kind kind;
-  const struct lls_pool *pool;    /* of ROPE_WRITE and ATTENTION */
+  const struct lls_pool *pool;    /* of those that use the cache */
   const float *inverse_frequency; /* of ROPE_WRITE with pairs, host memory */
   float attention_factor;
   uint32_t make_angles; /* before it; else an earlier one of the step has */
@@ -52,6 +64,8 @@ struct lls_cuda_op {
     struct lls_cuda_rope_write rope_write;
     struct lls_cuda_attention attention;
     struct lls_cuda_gather gather;
+    struct lls_cuda_hidden_write hidden_write;
+    struct lls_cuda_restore_all restore;
   };
 };
 
@@ -69,6 +83,13 @@ void lls_cuda_ops_flush(struct lls_cuda_device *);
 struct lls_cuda_op *lls_cuda_op_add(struct lls_cuda_device *, enum lls_cuda_op_kind);
 /* The record before; NULL if there is none. */
 struct lls_cuda_op *lls_cuda_op_last(struct lls_cuda_device *);
+
+static inline bool lls_cuda_same_rope(const struct lls_rope_shape *a,
+                                      const struct lls_rope_shape *b)
+{
+  return a->inverse_frequency == b->inverse_frequency &&
+         a->rotary_dims == b->rotary_dims && a->attention_factor == b->attention_factor;
+}
 
 /* Puts one on the stream; run.c. `recording`: grids must fit any step of these records.
  */

@@ -24,17 +24,48 @@ static struct lls_cuda_pool view_of(const struct lls_pool_shape *s)
   };
 }
 
-static int allocate(uint32_t units, size_t unit_bytes, bool host, void **out,
-                    struct lls_error *err)
+/* extra: bytes behind the units. */
+static int allocate(uint32_t units, size_t unit_bytes, size_t extra, bool host,
+                    void **out, struct lls_error *err)
 {
   int rc = -ENOMEM;
-  if (units == 0 || unit_bytes <= SIZE_MAX / units)
-    rc = host ? lls_cuda_malloc_pinned(units * unit_bytes, out)
-              : lls_cuda_malloc(units * unit_bytes, out);
+  if (units == 0 || unit_bytes <= (SIZE_MAX - extra) / units)
+    rc = host ? lls_cuda_malloc_pinned(units * unit_bytes + extra, out)
+              : lls_cuda_malloc(units * unit_bytes + extra, out);
   if (rc < 0)
     return lls_fail(err, rc, "no memory %s for %u unit blocks of %zu bytes",
                     host ? "to pin on the host" : "on the GPU", units, unit_bytes);
   return 0;
+}
+
+/* The hidden form's scratch lies behind the units: it is reached as they are. */
+static int allocate_device(struct lls_pool *pool, struct lls_error *err)
+{
+  const struct lls_pool_shape *s = &pool->shape;
+  size_t layer = s->kv_heads * pool->head_bytes;
+  if (layer > 0 && s->scratch_units > SIZE_MAX / 4 / layer)
+    return lls_fail(err, -ENOMEM, "no memory on the GPU for %u restored units",
+                    s->scratch_units);
+  pool->view.scratch_at =
+      s->device_units * (uint64_t)(pool->unit_bytes / lls_dtype_bytes(s->element));
+  return allocate(s->device_units, pool->unit_bytes, s->scratch_units * layer, false,
+                  &pool->view.data, err);
+}
+
+static int allocate_restored(const struct lls_cuda_device *d, struct lls_pool *pool,
+                             struct lls_error *err)
+{
+  const struct lls_pool_shape *s = &pool->shape;
+  size_t columns = (size_t)s->kv_heads * s->head_dim;
+  size_t rows = LLS_CUDA_RESTORE_ROWS * columns * lls_dtype_bytes(lls_cuda_numbers(d));
+  void *angles = NULL;
+  int rc = lls_cuda_malloc(rows, &pool->restored_x);
+  if (rc == 0)
+    rc = lls_cuda_malloc(2 * rows, &pool->restored);
+  if (rc == 0)
+    rc = lls_cuda_malloc((size_t)s->max_context * s->head_dim * sizeof(float), &angles);
+  pool->angles = angles;
+  return rc < 0 ? lls_fail(err, rc, "no memory on the GPU to restore a hidden cache") : 0;
 }
 
 int lls_cuda_pool_create(struct lls_device *device, const struct lls_pool_shape *shape,
@@ -51,9 +82,11 @@ int lls_cuda_pool_create(struct lls_device *device, const struct lls_pool_shape 
   pool->head_bytes = pool->slot_bytes * shape->block_tokens;
   pool->unit_bytes = lls_unit_bytes(shape);
   void *host = NULL;
-  int rc = allocate(shape->device_units, pool->unit_bytes, false, &pool->view.data, err);
+  int rc = allocate_device(pool, err);
   if (rc == 0 && shape->host_units > 0)
-    rc = allocate(shape->host_units, pool->unit_bytes, true, &host, err);
+    rc = allocate(shape->host_units, pool->unit_bytes, 0, true, &host, err);
+  if (rc == 0 && shape->scratch_units > 0)
+    rc = allocate_restored(lls_cuda(device), pool, err);
   pool->host = host;
   if (rc < 0) {
     lls_cuda_pool_destroy(device, pool);
@@ -70,6 +103,9 @@ void lls_cuda_pool_destroy(struct lls_device *device, struct lls_pool *pool)
     return;
   cudaStreamSynchronize(d->copies);
   lls_cuda_ops_forget(d);
+  cudaFree(pool->restored_x);
+  cudaFree(pool->restored);
+  cudaFree(pool->angles);
   cudaFree(pool->view.data);
   cudaFreeHost(pool->host);
   free(pool);

@@ -192,7 +192,7 @@ static struct key key_of(const struct lls_cuda_linear *a)
   struct key key;
   memset(&key, 0, sizeof key);
   bool bias = a->weight->bias != NULL;
-  key.outputs = a->weight->rows;
+  key.outputs = a->outputs;
   key.inputs = a->weight->columns;
   key.n_rows = a->n_rows;
   key.add = a->add;
@@ -213,17 +213,21 @@ void lls_cuda_run_linear(struct lls_cuda_device *d, const struct lls_cuda_linear
   struct shape *s = find(d, &key);
   if (s == NULL)
     return;
-  const void *bias = a->f32 ? (const void *)a->weight->bias_f32 : a->weight->bias;
+  size_t number = lls_dtype_bytes(lls_cuda_numbers(d));
+  const char *w = (const char *)a->weight->data + a->first * a->weight->columns * number;
+  const char *bias = a->weight->bias;
+  if (bias != NULL)
+    bias = a->f32 ? (const char *)(a->weight->bias_f32 + a->first)
+                  : bias + a->first * number;
   cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
   if (bias != NULL)
     rc = cublasLtMatmulDescSetAttribute(s->matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                         &bias, sizeof bias);
   if (rc == CUBLAS_STATUS_SUCCESS)
-    rc = cublasLtMatmul(p->lt, s->matmul, &one, a->weight->data, s->w, a->x, s->x, &beta,
-                        a->y, s->y, a->y, s->y, &s->algo, p->workspace, WORKSPACE,
-                        d->stream);
+    rc = cublasLtMatmul(p->lt, s->matmul, &one, w, s->w, a->x, s->x, &beta, a->y, s->y,
+                        a->y, s->y, &s->algo, p->workspace, WORKSPACE, d->stream);
   if (rc != CUBLAS_STATUS_SUCCESS)
     lls_cuda_step_fail(d, -EIO, "cuBLASLt failed to multiply %u rows by %zu x %zu: %s",
-                       a->n_rows, a->weight->rows, a->weight->columns,
+                       a->n_rows, (size_t)a->outputs, a->weight->columns,
                        cublasLtGetStatusString(rc));
 }

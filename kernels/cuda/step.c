@@ -22,12 +22,17 @@ static size_t gather_bytes(const struct lls_cuda_device *d)
   return (d->options.max_rows + LLS_CUDA_MOST_PADDING) * sizeof(uint32_t);
 }
 
+static size_t entries_of(const struct lls_block_table *t)
+{
+  return (size_t)t->k_count + t->v_count + t->x_count;
+}
+
 static size_t bytes_wanted(const struct lls_cuda_device *d,
                            const struct lls_device_step *s)
 {
   size_t rows = lls_cuda_padded(s->n_rows), entries = 0;
   for (uint32_t i = 0; i < s->n_sequences; i++)
-    entries += (size_t)s->sequences[i].table->k_count + s->sequences[i].table->v_count;
+    entries += entries_of(s->sequences[i].table);
   return aligned(sizeof(struct lls_cuda_step)) + aligned(sizeof(struct lls_cuda_plan)) +
          2 * aligned(gather_bytes(d)) + 5 * aligned(rows * sizeof(uint64_t)) +
          aligned(s->n_sequences * sizeof(struct lls_cuda_sequence)) +
@@ -65,10 +70,13 @@ static const struct lls_block_entry *entry_of(const struct lls_block_entry *list
 }
 
 /* Where the rows of a sequence go, in elements from the pool's beginning. */
-static void place_rows(const struct lls_pool_shape *p, const struct lls_step_sequence *s,
+static void place_rows(const struct lls_pool *pool, const struct lls_step_sequence *s,
                        const struct lls_block_entry *list, uint32_t n, uint64_t *at)
 {
-  uint64_t unit = (uint64_t)p->layers * p->kv_heads * p->block_tokens * p->head_dim;
+  const struct lls_pool_shape *p = &pool->shape;
+  uint64_t layer = (uint64_t)p->kv_heads * p->block_tokens * p->head_dim;
+  uint64_t unit = s->scratch ? layer : layer * p->layers;
+  uint64_t begin = s->scratch ? pool->view.scratch_at : 0;
   uint32_t token = s->context;
   const struct lls_block_entry *e = entry_of(list, n, token);
   for (uint32_t row = s->first_row; row < s->first_row + s->n_rows; row++, token++) {
@@ -77,43 +85,66 @@ static void place_rows(const struct lls_pool_shape *p, const struct lls_step_seq
     uint32_t index = token - e->first_token;
     uint32_t slot =
         e->direction == LLS_LEFT_TO_RIGHT ? index : p->block_tokens - 1 - index;
-    at[row] = e->block * unit + (uint64_t)slot * p->head_dim;
+    at[row] = begin + e->block * unit + (uint64_t)slot * p->head_dim;
   }
+}
+
+/* Appends a list to the step's entries; where it begins. */
+static uint32_t append(struct lls_block_entry *entries, size_t *used,
+                       const struct lls_block_entry *list, uint32_t n)
+{
+  uint32_t first = (uint32_t)*used;
+  if (n > 0)
+    memcpy(entries + first, list, n * sizeof *list);
+  *used += n;
+  return first;
+}
+
+static void lay_out_sequence(struct lls_cuda_device *d, uint32_t i,
+                             struct lls_cuda_sequence *out,
+                             struct lls_block_entry *entries, size_t *used)
+{
+  const struct lls_step_sequence *from = &d->step->sequences[i];
+  const struct lls_block_table *t = from->table;
+  uint32_t block_tokens = d->pool->shape.block_tokens;
+  *out = (struct lls_cuda_sequence){
+      .first_row = from->first_row,
+      .n_rows = from->n_rows,
+      .context = from->context,
+      .k_first = append(entries, used, t->k, t->k_count),
+      .k_count = t->k_count,
+      .k_whole = is_whole(t->k, t->k_count, block_tokens),
+      .v_count = t->v_count,
+      .v_whole = is_whole(t->v, t->v_count, block_tokens),
+      .x_count = t->x_count,
+      .x_whole = is_whole(t->x, t->x_count, block_tokens),
+      .scratch = from->scratch,
+      .first_restored = d->n_restored,
+  };
+  out->v_first = append(entries, used, t->v, t->v_count);
+  out->x_first = append(entries, used, t->x, t->x_count);
+  d->n_restored += from->n_restored;
 }
 
 static void lay_out_tables(struct lls_cuda_device *d, struct lls_cuda_step *out)
 {
   const struct lls_device_step *s = d->step;
-  const struct lls_pool_shape *p = &d->pool->shape;
   size_t rows = s->n_rows * sizeof(uint64_t), n_entries = 0, used = 0;
   uint64_t *k_at = lls_cuda_inputs_take(&d->inputs, rows, &out->k_at);
   uint64_t *v_at = lls_cuda_inputs_take(&d->inputs, rows, &out->v_at);
   struct lls_cuda_sequence *sequences = lls_cuda_inputs_take(
       &d->inputs, s->n_sequences * sizeof *sequences, &out->sequences);
   for (uint32_t i = 0; i < s->n_sequences; i++)
-    n_entries += (size_t)s->sequences[i].table->k_count + s->sequences[i].table->v_count;
+    n_entries += entries_of(s->sequences[i].table);
   struct lls_block_entry *entries =
       lls_cuda_inputs_take(&d->inputs, n_entries * sizeof *entries, &out->entries);
   for (uint32_t i = 0; i < s->n_sequences; i++) {
     const struct lls_step_sequence *from = &s->sequences[i];
-    const struct lls_block_table *t = from->table;
-    sequences[i] = (struct lls_cuda_sequence){
-        .first_row = from->first_row,
-        .n_rows = from->n_rows,
-        .context = from->context,
-        .k_first = (uint32_t)used,
-        .k_count = t->k_count,
-        .v_first = (uint32_t)used + t->k_count,
-        .v_count = t->v_count,
-        .k_whole = is_whole(t->k, t->k_count, p->block_tokens),
-        .v_whole = is_whole(t->v, t->v_count, p->block_tokens),
-    };
-    memcpy(entries + used, t->k, t->k_count * sizeof *entries);
-    memcpy(entries + used + t->k_count, t->v, t->v_count * sizeof *entries);
-    used += (size_t)t->k_count + t->v_count;
-    place_rows(p, from, t->k, t->k_count, k_at);
-    place_rows(p, from, t->v, t->v_count, v_at);
+    lay_out_sequence(d, i, &sequences[i], entries, &used);
+    place_rows(d->pool, from, from->table->k, from->table->k_count, k_at);
+    place_rows(d->pool, from, from->table->v, from->table->v_count, v_at);
   }
+  out->n_restored = d->n_restored;
 }
 
 /* ---- rows ---------------------------------------------------------------------------
@@ -178,8 +209,10 @@ static int lay_out(struct lls_cuda_device *d)
       lls_cuda_inputs_take(&d->inputs, sizeof *plan, &d->plan_at);
   *plan = (struct lls_cuda_plan){0};
   take_fixed(d);
+  d->n_restored = 0;
   step->n_rows = d->step->n_rows;
   step->n_sequences = d->step->n_sequences;
+  step->n_restored = 0;
   take_rows(d, d->step->tokens, &step->tokens);
   take_rows(d, d->step->positions, &step->positions);
   take_rows(d, d->step->sequence, &step->row_sequence);
@@ -200,8 +233,9 @@ int lls_cuda_step_begin(struct lls_device *device, struct lls_pool *pool,
   d->n_results = 0;
   d->rope = (struct lls_rope_shape){0};
   d->plan = (struct lls_cuda_shared_out){0};
-  lls_cuda_ops_begin(d, is_decode(step));
-  return lay_out(d);
+  int rc = lay_out(d);
+  lls_cuda_ops_begin(d, is_decode(step) && d->n_restored == 0);
+  return rc;
 }
 
 /* Waits for this step and for the copies beside it, and for nothing else. */

@@ -69,6 +69,7 @@ static struct lls_cuda_linear *add_linear(struct lls_device *device,
 {
   struct lls_cuda_linear *a = &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_LINEAR)->linear;
   a->weight = weight;
+  a->outputs = (uint32_t)weight->rows;
   a->x = x;
   a->y = y;
   a->n_rows = lls_cuda_padded(n_rows);
@@ -157,12 +158,6 @@ static struct lls_cuda_op *add_rope_write(struct lls_cuda_device *d,
   return op;
 }
 
-static bool same_rope(const struct lls_rope_shape *a, const struct lls_rope_shape *b)
-{
-  return a->inverse_frequency == b->inverse_frequency &&
-         a->rotary_dims == b->rotary_dims && a->attention_factor == b->attention_factor;
-}
-
 /* Graphs have the frequencies in them. */
 static void check_frequencies(struct lls_cuda_device *d, const struct lls_rope_shape *r)
 {
@@ -185,7 +180,7 @@ static void rope(struct lls_device *device, const struct lls_attention_shape *sh
   }
   struct lls_cuda_op *op = add_rope_write(d, shape, qkv);
   op->rope_write.pairs = rope_shape->rotary_dims / 2;
-  op->make_angles = !same_rope(&d->rope, rope_shape);
+  op->make_angles = !lls_cuda_same_rope(&d->rope, rope_shape);
   if (op->make_angles)
     check_frequencies(d, rope_shape);
   op->inverse_frequency = rope_shape->inverse_frequency;
@@ -295,4 +290,6 @@ const struct lls_device_ops lls_cuda_vtable = {
     .gather = gather,
     .sample = lls_cuda_sample,
     .download = lls_cuda_download,
+    .hidden_write = lls_cuda_hidden_write,
+    .restore = lls_cuda_restore,
 };

@@ -19,6 +19,12 @@ unsigned simt_graph_launches(void);
 static const struct drive_rule rules[] = {
     {.chunk = DRIVE_MAX_TOKENS, .n_prompts = 1},
     {.chunk = 16, .stagger = 3, .preempt = 9, .swap = true, .n_prompts = 2},
+    {.chunk = 16,
+     .stagger = 3,
+     .hidden = true,
+     .convert = 9,
+     .reversed = true,
+     .n_prompts = 2},
 };
 
 struct worst {
@@ -31,6 +37,8 @@ static struct worst run(const char *model, const struct drive_options *options)
   struct worst worst = {0, 0};
   drive_open(&m, model, options);
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    if (rules[i].hidden && lls_engine_why_no_hidden(m.engine) != NULL)
+      continue;
     struct drive_outcome o = drive_run(&m, &rules[i]);
     worst.absolute = fmax(worst.absolute, o.worst_absolute);
     worst.relative = fmax(worst.relative, o.worst_relative);
