@@ -37,7 +37,8 @@ sub runs {
 
 # ---- install
 runs("make -s -C '$build' install DESTDIR='$root'", 'make install');
-my ($pc) = glob "$root/*/*/lib*/pkgconfig/llmserve-plugin.pc $root/*/lib*/pkgconfig/llmserve-plugin.pc $root/*/lib*/*/pkgconfig/llmserve-plugin.pc";
+my $pc; # under any prefix, that of make distcheck too
+find(sub { $pc = $File::Find::name if $_ eq 'llmserve-plugin.pc' }, $root);
 ok($pc, 'llmserve-plugin.pc') or BAIL_OUT('nothing is installed');
 $ENV{PKG_CONFIG_PATH} = $pc =~ s{/[^/]*$}{}r;
 # The folder is not the prefix that was configured: paths follow the .pc file.
