@@ -45,7 +45,7 @@ static json_t *answer(const json_t *line)
   bool compiled = rc == 0;
   if (compiled)
     rc = lls_chat_template_render(
-        chat_template, json_object_get(line, "messages"),
+        chat_template, json_object_get(line, "messages"), NULL,
         json_is_true(json_object_get(line, "add_generation_prompt")),
         json_integer_value(json_object_get(line, "time")), &text, &length, &err);
   json_t *said = rc == 0
@@ -91,8 +91,8 @@ static void measure(const struct lls_chat_template *chat_template, size_t n)
   for (int run = 0; run < RUNS; run++) {
     char *text;
     double t0 = bench_seconds();
-    if (lls_chat_template_render(chat_template, messages, true, 0, &text, &length, &err) <
-        0)
+    if (lls_chat_template_render(chat_template, messages, NULL, true, 0, &text, &length,
+                                 &err) < 0)
       die(err.text);
     took[run] = bench_seconds() - t0;
     free(text);

@@ -108,16 +108,21 @@ static json_t *read_messages(const json_t *body, struct lls_api_error *error)
   return out;
 }
 
-static int render(struct lls_api *api, const json_t *messages, bool add_generation_prompt,
-                  char **text, size_t *length, struct lls_api_error *error)
+static int render(struct lls_api *api, const json_t *messages, const json_t *variables,
+                  bool add_generation_prompt, char **text, size_t *length,
+                  struct lls_api_error *error)
 {
   const struct lls_chat_template *chat_template = api->config.chat_template;
   struct lls_error why = {0};
   if (chat_template == NULL)
     return lls_api_fail(error, 400, NULL, NULL,
                         "this model has no chat template; use /v1/completions");
-  int status = lls_chat_template_render(chat_template, messages, add_generation_prompt,
-                                        (int64_t)time(NULL), text, length, &why);
+  if (variables != NULL && !json_is_object(variables) && !json_is_null(variables))
+    return lls_api_fail(error, 400, NULL, "chat_template_kwargs",
+                        "'chat_template_kwargs' must be an object");
+  int status =
+      lls_chat_template_render(chat_template, messages, variables, add_generation_prompt,
+                               (int64_t)time(NULL), text, length, &why);
   if (status == 0)
     return 0;
   return lls_api_fail(error, 400, NULL, "messages",
@@ -131,7 +136,8 @@ int lls_chat_render(struct lls_api *api, const json_t *body, bool add_generation
   json_t *messages = read_messages(body, error);
   if (messages == NULL)
     return -1;
-  int status = render(api, messages, add_generation_prompt, text, length, error);
+  int status = render(api, messages, json_object_get(body, "chat_template_kwargs"),
+                      add_generation_prompt, text, length, error);
   json_decref(messages);
   return status;
 }

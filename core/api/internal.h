@@ -108,6 +108,7 @@ void lls_handle_admin_status(void *context, struct lls_http_exchange *exchange);
 void lls_handle_admin_config(void *context, struct lls_http_exchange *exchange);
 void lls_handle_admin_reload(void *context, struct lls_http_exchange *exchange);
 void lls_handle_admin_drain(void *context, struct lls_http_exchange *exchange);
+void lls_handle_load(void *context, struct lls_http_exchange *exchange);
 void lls_handle_version(void *context, struct lls_http_exchange *exchange);
 
 #endif

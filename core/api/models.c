@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /v1/models, /v1/models/{id}, /version: what this server has. */
+/* GET /v1/models, /v1/models/{id}, /version, /load: what this server has, and has to do.
+ */
 #include <string.h>
 
 #include "config.h"
@@ -7,10 +8,10 @@
 
 static json_t *model_json(const struct lls_api *api)
 {
-  return json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:I}", "id", api->model_name, "object",
-                   "model", "created", (json_int_t)api->created_s, "owned_by", "llmserve",
-                   "root", api->model_name, "parent", "max_model_len",
-                   (json_int_t)api->config.max_context);
+  return json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:I, s:[]}", "id", api->model_name,
+                   "object", "model", "created", (json_int_t)api->created_s, "owned_by",
+                   "llmserve", "root", api->model_name, "parent", "max_model_len",
+                   (json_int_t)api->config.max_context, "permission");
 }
 
 void lls_handle_models(void *context, struct lls_http_exchange *exchange)
@@ -39,4 +40,12 @@ void lls_handle_version(void *context, struct lls_http_exchange *exchange)
 {
   (void)context;
   lls_api_reply_json(exchange, 200, json_pack("{s:s}", "version", PACKAGE_VERSION));
+}
+
+/* Requests that are not answered yet, as vLLM counts them. */
+void lls_handle_load(void *context, struct lls_http_exchange *exchange)
+{
+  const struct lls_api *api = context;
+  lls_api_reply_json(exchange, 200,
+                     json_pack("{s:I}", "server_load", (json_int_t)api->stats.live));
 }

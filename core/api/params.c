@@ -98,15 +98,29 @@ static const struct row rows[] = {
     ODD("use_beam_search", BOTH, lls_param_unsupported),
     ODD("tools", LLS_CHAT, lls_param_unsupported),
     ODD("functions", LLS_CHAT, lls_param_unsupported),
+    /* vLLM's: whoever sends them would be surprised by an answer without */
+    ODD("allowed_token_ids", BOTH, lls_param_unsupported),
+    ODD("bad_words", BOTH, lls_param_unsupported),
+    ODD("cache_salt", BOTH, lls_param_unsupported),
+    ODD("chat_template", LLS_CHAT, lls_param_unsupported),
+    ODD("continue_final_message", LLS_CHAT, lls_param_unsupported),
+    ODD("guided_choice", BOTH, lls_param_unsupported),
+    ODD("guided_grammar", BOTH, lls_param_unsupported),
+    ODD("guided_json", BOTH, lls_param_unsupported),
+    ODD("guided_regex", BOTH, lls_param_unsupported),
+    ODD("return_tokens_as_token_ids", BOTH, lls_param_unsupported),
+    ODD("structured_outputs", BOTH, lls_param_unsupported),
+    ODD("truncate_prompt_tokens", BOTH, lls_param_unsupported),
     END,
 };
 
-/* What other readers take from the body, and what OpenAI's clients may send that has no
- * effect here. */
+/* What other readers take from the body, and what OpenAI's and vLLM's clients may send
+ * that has no effect here. */
 static const char *const passed[] = {
     "prompt",
     "messages",
     "audio",
+    "chat_template_kwargs",
     "function_call",
     "metadata",
     "modalities",
@@ -117,7 +131,9 @@ static const char *const passed[] = {
     "prompt_cache_options",
     "prompt_cache_retention",
     "reasoning_effort",
+    "request_id",
     "safety_identifier",
+    "session_id",
     "store",
     "tool_choice",
     "verbosity",

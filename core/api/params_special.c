@@ -251,13 +251,15 @@ int lls_param_response_format(const json_t *value, const char *name,
                       "supported yet");
 }
 
-/* Asks for nothing: false, "", [], or one of which the best is to be taken. */
+/* Asks for nothing: false, "", [], {}, or one of which the best is to be taken. */
 static bool is_neutral(const json_t *value, const char *name)
 {
   if (json_is_string(value))
     return json_string_length(value) == 0;
   if (json_is_array(value))
     return json_array_size(value) == 0;
+  if (json_is_object(value))
+    return json_object_size(value) == 0;
   if (json_is_integer(value))
     return strcmp(name, "best_of") == 0 && json_integer_value(value) == 1;
   return json_is_false(value);

@@ -22,6 +22,7 @@ static const struct lls_http_route routes[] = {
     {"GET", "/ready", lls_handle_ready},
     {"GET", "/metrics", lls_handle_metrics},
     {"GET", "/version", lls_handle_version},
+    {"GET", "/load", lls_handle_load},
     {"GET", "/admin/status", lls_handle_admin_status},
     {"GET", "/admin/config", lls_handle_admin_config},
     {"POST", "/admin/reload", lls_handle_admin_reload},
@@ -36,8 +37,8 @@ _Static_assert(N_ROUTES < LLS_MAX_ROUTES, "a place for each, and for what has no
 /* What probes and scrapers ask for needs no key, as with vLLM. */
 static bool is_open(const char *path)
 {
-  static const char *const open[] = {"/health", "/live", "/ready", "/metrics",
-                                     "/version"};
+  static const char *const open[] = {"/health",  "/live",    "/ready",
+                                     "/metrics", "/version", "/load"};
   for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
     if (strcmp(path, open[i]) == 0)
       return true;

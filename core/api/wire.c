@@ -27,10 +27,14 @@ static json_t *usage(const struct lls_generation *generation)
     prompt += (json_int_t)generation->prompts.prompts[i].n_tokens;
   for (uint32_t i = 0; i < generation->n_choices; i++)
     completion += generation->choices[i].n_tokens;
-  return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", prompt,
-                   "completion_tokens", completion, "total_tokens", prompt + completion,
-                   "prompt_tokens_details", "cached_tokens",
-                   (json_int_t)generation->shared_tokens);
+  json_t *object =
+      json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", prompt, "completion_tokens",
+                completion, "total_tokens", prompt + completion, "prompt_tokens_details",
+                "cached_tokens", (json_int_t)generation->shared_tokens);
+  if (generation->endpoint == LLS_CHAT)
+    json_object_set_new(object, "completion_tokens_details",
+                        json_pack("{s:i}", "reasoning_tokens", 0));
+  return object;
 }
 
 static json_t *prompt_ids(const struct lls_choice *choice)

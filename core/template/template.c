@@ -77,9 +77,9 @@ static void take_text(struct lls_render *render, char **text, size_t *length)
 }
 
 int lls_chat_template_render(const struct lls_chat_template *chat_template,
-                             const json_t *messages, bool add_generation_prompt,
-                             int64_t unix_time, char **text, size_t *length,
-                             struct lls_error *err)
+                             const json_t *messages, const json_t *variables,
+                             bool add_generation_prompt, int64_t unix_time, char **text,
+                             size_t *length, struct lls_error *err)
 {
   struct lls_render render = {.tree = &chat_template->tree,
                               .namespaces = json_array(),
@@ -90,6 +90,10 @@ int lls_chat_template_render(const struct lls_chat_template *chat_template,
   render.scopes = json_pack("[o]", globals);
   if (render.scopes == NULL || render.namespaces == NULL || render.undefined == NULL)
     lls_render_made(&render, NULL);
+  const char *name;
+  json_t *value;
+  json_object_foreach((json_t *)variables, name, value)
+      lls_scope_set(&render, name, value);
   lls_scope_set(&render, "messages", (json_t *)messages);
   lls_scope_set(&render, "add_generation_prompt", json_boolean(add_generation_prompt));
   lls_execute(&render, chat_template->tree.root);

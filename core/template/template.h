@@ -43,12 +43,13 @@ void lls_chat_template_free(struct lls_chat_template *chat_template);
 /*
  * Renders messages, an array of {"role": ..., "content": ...}, ready to be encoded
  * without special tokens. add_generation_prompt lets the text end where the answer is to
- * begin. unix_time is what the template takes for now. The caller frees *text, which is
+ * begin. variables (NULL: none) is an object of what else the template shall know by
+ * name. unix_time is what the template takes for now. The caller frees *text, which is
  * terminated. -EINVAL where the template rejects the messages: err says what it said.
  */
 int lls_chat_template_render(const struct lls_chat_template *chat_template,
-                             const json_t *messages, bool add_generation_prompt,
-                             int64_t unix_time, char **text, size_t *length,
-                             struct lls_error *err);
+                             const json_t *messages, const json_t *variables,
+                             bool add_generation_prompt, int64_t unix_time, char **text,
+                             size_t *length, struct lls_error *err);
 
 #endif

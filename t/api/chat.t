@@ -19,10 +19,10 @@ sub chat { my (%body) = @_; return $server->post($path, \%body) }
 
 # The whole prompt, which the fake answers with.
 sub echo {
-    my ($messages) = @_;
-    my $answer = chat(messages => $messages, max_tokens => 1);
+    my ($messages, @more) = @_;
+    my $answer = chat(messages => $messages, max_tokens => 1, @more);
     my $tokens = $answer->{json}{usage}{prompt_tokens} or return $answer->{content};
-    return chat(messages => $messages, max_tokens => $tokens)->{json}{choices}[0]{message}{content};
+    return chat(messages => $messages, max_tokens => $tokens, @more)->{json}{choices}[0]{message}{content};
 }
 
 # ---- shapes ---------------------------------------------------------------------------
@@ -43,7 +43,7 @@ is_deeply $json, {
     service_tier       => 'default',
     system_fingerprint => $json->{system_fingerprint},
     usage => {
-        prompt_tokens => $prompt_tokens, completion_tokens => 3, total_tokens => $prompt_tokens + 3,
+        prompt_tokens => $prompt_tokens, completion_tokens => 3, total_tokens => $prompt_tokens + 3, completion_tokens_details => { reasoning_tokens => 0 },
         prompt_tokens_details => { cached_tokens => 0 } },
 }, 'the whole shape';
 
@@ -106,6 +106,14 @@ for my $case (@refused) {
     is $answer->{status}, 400, $what;
     is $answer->{json}{error}{param}, 'messages', '  is about messages';
 }
+like echo([$user], chat_template_kwargs => { note => 'be brief' }), qr/be brief\nuser: hi\n\z/, 'chat_template_kwargs are variables of the template';
+is chat(messages => $hello, chat_template_kwargs => [])->{json}{error}{param}, 'chat_template_kwargs', '  if they have names';
+for my $case ([guided_choice => ['a', 'b']], [structured_outputs => { json => {} }], [bad_words => ['x']], [cache_salt => 'x'], [chat_template => 'x'],
+    [continue_final_message => $true], [allowed_token_ids => [1]], [truncate_prompt_tokens => 5]) {
+    is chat(messages => $hello, @$case)->{json}{error}{code}, 'unsupported_parameter', "$case->[0] is refused";
+}
+is chat(messages => $hello, max_tokens => 1, structured_outputs => {}, guided_json => undef, continue_final_message => $false, bad_words => [])->{status}, 200,
+    'but not where they ask for nothing';
 is chat(messages => $hello, tools => [{ type => 'function' }])->{json}{error}{code}, 'unsupported_parameter', 'tools are refused';
 is chat(messages => $hello, tools => [], max_tokens => 1)->{status}, 200, 'no tools are not';
 is chat(messages => $hello, top_logprobs => 1)->{status}, 400, 'top_logprobs needs logprobs';

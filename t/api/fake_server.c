@@ -107,8 +107,9 @@ static int load(struct server *server, const char *folder, struct lls_error *err
   int status = lls_tokenizer_load(folder, &server->tokenizer, err);
   if (status == 0)
     status = lls_chat_template_compile(
-        "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", NULL, NULL,
-        &server->chat_template, err);
+        "{% if note is defined %}{{ note }}\n{% endif %}"
+        "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
+        NULL, NULL, &server->chat_template, err);
   return status;
 }
 

@@ -16,7 +16,7 @@ sub json { my ($path) = @_; my $answer = $server->get($path); return ($answer->{
 
 my ($status, $models) = json('/v1/models');
 cmp_ok abs((delete $models->{data}[0]{created}) - time), '<', 60, 'a model has the time of the start';
-my $model = { id => 'fake/model', object => 'model', owned_by => 'llmserve', root => 'fake/model', parent => undef, max_model_len => 512 };
+my $model = { id => 'fake/model', object => 'model', owned_by => 'llmserve', root => 'fake/model', parent => undef, max_model_len => 512, permission => [] };
 is_deeply $models, { object => 'list', data => [$model] }, '/v1/models';
 ($status, my $one) = json('/v1/models/fake/model');
 delete $one->{created};
@@ -24,6 +24,7 @@ is_deeply $one, $model, '/v1/models/{id}, with a slash in it';
 ($status, my $none) = json('/v1/models/other');
 is_deeply [$status, $none->{error}{code}], [404, 'model_not_found'], 'another is not found';
 is_deeply [json('/health')], [200, { status => 'ok', model => 'fake/model', scheduler_fallback => undef, error => undef }], '/health';
+is_deeply [json('/load')], [200, { server_load => 0 }], '/load';
 is_deeply [json('/version')], [200, { version => '0.1.0' }], '/version';
 
 # ---- metrics --------------------------------------------------------------------------

@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   memcpy(source, data, size);
   source[size] = '\0';
   if (lls_chat_template_compile(source, "<s>", "</s>", &compiled, &err) == 0) {
-    if (lls_chat_template_render(compiled, messages, true, 0, &text, &length, &err) == 0)
+    if (lls_chat_template_render(compiled, messages, NULL, true, 0, &text, &length,
+                                 &err) == 0)
       assert(text[length] == '\0');
     else
       assert(err.text[0] != '\0');

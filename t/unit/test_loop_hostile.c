@@ -5,14 +5,11 @@
  * must be refused, until the built-in order takes over. Whatever they do, who ends with
  * LENGTH has the reference's text, everybody ends once, and the memory comes back.
  */
-#include "t/tap.h"
+#include "t/clients.h"
 
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include "t/harness.h"
-#include "t/reference.h"
 
 #define CLIENTS 12
 /* Races show in any of them, and each takes ThreadSanitizer seconds. */
@@ -22,45 +19,11 @@
 #define SEEDS 25
 #endif
 
-struct client {
-  const struct reference_prompt *prompt;
-  int32_t tokens[64];
-  uint32_t n_tokens, finished, reason;
-};
-
-static void on_event(void *context, const struct lls_event *event)
-{
-  (void)context;
-  struct client *c = event->owner;
-  assert_int_equal(c->finished, 0);
-  if (event->kind == LLS_EVENT_TOKEN) {
-    assert_true(c->n_tokens < 64);
-    c->tokens[c->n_tokens++] = event->token.token;
-  } else {
-    c->finished++;
-    c->reason = event->reason;
-  }
-}
-
 struct outcome {
   struct lls_loop_status status;
   uint32_t by_length; /* requests that got their whole text */
   char *log;
 };
-
-static void submit_all(struct harness *h, struct client *clients,
-                       const struct reference *ref)
-{
-  struct lls_error err = {0};
-  for (int i = 0; i < CLIENTS; i++) {
-    clients[i] = (struct client){.prompt = &ref->prompts[i % 3]};
-    struct lls_submission s = harness_submission(
-        clients[i].prompt->tokens, clients[i].prompt->n_prompt, 64, &clients[i]);
-    uint64_t id;
-    if (lls_loop_submit(h->loop, &s, &id, &err) < 0)
-      fail_msg("submit: %s", err.text);
-  }
-}
 
 static void check_clients(const struct client *clients, struct outcome *out)
 {
@@ -105,16 +68,12 @@ static struct outcome run(struct harness_options *o)
   if (harness_open(&h, o, &err) < 0)
     fail_msg("%s", err.text);
   h.log.fd = memfd_create("log", 0);
-  submit_all(&h, clients, ref);
-  for (int i = 0; i < 100000 && !lls_loop_idle(h.loop); i++) {
-    assert_true(lls_loop_step(h.loop) >= 0);
-    lls_loop_events(h.loop, on_event, NULL);
-  }
-  assert_true(lls_loop_idle(h.loop));
+  for (int i = 0; i < CLIENTS; i++)
+    submit(&h, &clients[i], &ref->prompts[i % 3]);
+  run_to_end(&h);
   check_clients(clients, &out);
+  assert_memory_is_back(&h);
   lls_loop_status(h.loop, &out.status);
-  assert_int_equal(out.status.device_units_free, out.status.device_units_total);
-  assert_int_equal(out.status.host_units_free, out.status.host_units_total);
   int log = h.log.fd;
   harness_close(&h);
   out.log = read_all(log);

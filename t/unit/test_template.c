@@ -29,7 +29,7 @@ static void check_vector(const json_t *vector)
   int code = lls_chat_template_compile(source, "<s>", "</s>", &chat_template, &err);
   if (code == 0)
     code = lls_chat_template_render(
-        chat_template, json_object_get(vector, "messages"),
+        chat_template, json_object_get(vector, "messages"), NULL,
         json_is_true(json_object_get(vector, "add_generation_prompt")), NOW, &text,
         &length, &err);
   if (expected == NULL && (code == 0 || err.text[0] == '\0'))
@@ -117,8 +117,8 @@ static const char *failure_of(const char *source, struct lls_error *err)
   char *text = NULL;
   size_t length;
   *err = (struct lls_error){0};
-  if (lls_chat_template_render(chat_template, messages, true, NOW, &text, &length, err) ==
-      0)
+  if (lls_chat_template_render(chat_template, messages, NULL, true, NOW, &text, &length,
+                               err) == 0)
     free(text);
   json_decref(messages);
   lls_chat_template_free(chat_template);
@@ -188,8 +188,8 @@ static char *render(const struct lls_chat_template *chat_template)
   json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", "Hi");
   char *text = NULL;
   size_t length;
-  if (lls_chat_template_render(chat_template, messages, true, NOW, &text, &length, &err) <
-      0)
+  if (lls_chat_template_render(chat_template, messages, NULL, true, NOW, &text, &length,
+                               &err) < 0)
     fail_msg("%s", err.text);
   assert_int_equal(strlen(text), length);
   json_decref(messages);
