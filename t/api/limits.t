@@ -96,6 +96,23 @@ my $flood = LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_token
     is $server->stop, 0, 'the server ends well';
 }
 
+# ---- the queue ------------------------------------------------------------------------
+{
+    my $server = LlmServer->fake(requests => 1, period => 25);
+    $server->post('/v1/completions', '{"prompt":[1,403],"max_tokens":100,"ignore_eos":true}');
+    my $held = $server->connect;
+    syswrite $held, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":400,"ignore_eos":true,"stream":true}');
+    LlmServer::read_until($held, qr/data: /);
+    my $refused = $server->post('/v1/completions', { prompt => [1, 403] });
+    is_deeply [$refused->{status}, $refused->{json}{error}{code}], [429, 'queue_full'], 'one more than the queue takes';
+    cmp_ok $refused->{headers}{'retry-after'}, '>=', 2, '  may come again when one like those before will be done, after 2.5 s';
+    cmp_ok $refused->{headers}{'retry-after'}, '<=', 60, '  not later than clients wait';
+    close $held;
+    ok $server->metric_becomes('llmserve_generations_live', 0), 'and there is room again';
+    is $server->post('/v1/completions', { prompt => [1, 403], max_tokens => 1 })->{status}, 200, '  which is had';
+    is $server->stop, 0, 'the server ends well';
+}
+
 # ---- connections ----------------------------------------------------------------------
 {
     my $server = LlmServer->fake(connections => 3);
