@@ -7,7 +7,7 @@
  * time. Real loop and plugins on a simulated device; classes, tenants, deadlines and
  * (perfect) predictions differ from request to request.
  *
- *   bench/plan [scheduler ...]
+ *   bench/plan [scheduler ...] [candidates ...]
  *
  * Goals: p99 <= 100 us with 1,600 candidates, <= 1,500 us with 16,000.
  */
@@ -135,15 +135,27 @@ static int bench(const struct lls_sim_options *sim, const char *scheduler,
   return rc;
 }
 
+#define MOST 16 /* numbers of candidates on the command line */
+
 static int bench_all(const struct lls_sim_options *sim, const char *const *schedulers,
-                     size_t n)
+                     size_t n, const uint32_t *candidates, size_t n_candidates)
 {
-  static const uint32_t candidates[] = {64, 1600, 16000};
   for (size_t s = 0; s < n; s++)
-    for (size_t c = 0; c < sizeof candidates / sizeof *candidates; c++)
+    for (size_t c = 0; c < n_candidates; c++)
       if (bench(sim, schedulers[s], candidates[c]) < 0)
         return EXIT_FAILURE;
   return EXIT_SUCCESS;
+}
+
+/* Trailing numbers of the command line; how many. */
+static size_t read_candidates(int argc, char **argv, uint32_t *out)
+{
+  int first = argc;
+  while (first > 1 && argc - first < MOST && atoi(argv[first - 1]) > 1)
+    first--;
+  for (int i = first; i < argc; i++)
+    out[i - first] = (uint32_t)atoi(argv[i]);
+  return (size_t)(argc - first);
 }
 
 int main(int argc, char **argv)
@@ -151,6 +163,9 @@ int main(int argc, char **argv)
   static const char *const all[] = {"fcfs", "sarathi", "orca", "fastgen", "random",
                                     "rr",   "mlfq",    "sjf",  "srpt",    "alise",
                                     "edf",  "vtc",     "apt"};
+  uint32_t candidates[MOST] = {64, 1600, 16000};
+  size_t given = read_candidates(argc, argv, candidates);
+  size_t named = (size_t)argc - 1 - given, n_candidates = given > 0 ? given : 3;
   struct lls_profile profile;
   struct lls_model_config config;
   struct lls_cost_shape shape;
@@ -169,7 +184,8 @@ int main(int argc, char **argv)
   printf("processor time of a plan in microseconds, %d plans\n", STEPS);
   printf("%-8s %10s %8s %8s %8s %8s %9s\n", "policy", "candidates", "p50", "p99", "max",
          "batch", "preempted");
-  if (argc > 1)
-    return bench_all(&sim, (const char *const *)argv + 1, (size_t)argc - 1);
-  return bench_all(&sim, all, sizeof all / sizeof *all);
+  if (named > 0)
+    return bench_all(&sim, (const char *const *)argv + 1, named, candidates,
+                     n_candidates);
+  return bench_all(&sim, all, sizeof all / sizeof *all, candidates, n_candidates);
 }

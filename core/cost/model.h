@@ -17,7 +17,7 @@
  * layers of width d in e bytes an element, of q = heads head_dim and b bytes of keys and
  * values a token. M are the weights that all rows meet, M' those that only drawn rows
  * meet: the head, and what follows attention in the last layer (core/engine/forward.c); K
- * those of keys and values alone.
+ * those of keys and values alone, over the profile's factor for restoring.
  *
  * f(R) is the time of one weight at R rows. Measured profiles bring it as a curve;
  * without one it is the roofline (Williams et al., CACM 2009)

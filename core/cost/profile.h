@@ -35,6 +35,9 @@ struct lls_profile_efficiency { /* [efficiency]: shares of the above that are re
   /* The part of .cache that one sequence can draw alone, since the units that read it are
    * the heads of one sequence: the straggler. 1 = as much as all together. */
   double one_sequence;
+  /* How much faster restoring K and V from hidden form is than products of that many rows
+   * (Apt-Serve, section 4): 1, until a kernel shows otherwise. */
+  double restore;
 };
 
 struct lls_profile_overhead { /* [overhead] */

@@ -104,9 +104,10 @@ static int reconfigure(const struct renewal *list, uint32_t n, struct lls_error 
 
 /* ---- handing over state ----------------------------------------------------------- */
 
-/* One policy that another of its name takes over from. */
+/* One policy that another takes over from. */
 struct succession {
   const char *name, **note;
+  bool other_kind;                                       /* not of its name */
   int (*export_state)(void *self, struct lls_blob *out); /* of the old one */
   void *old;
   int (*import_state)(void *self, const struct lls_blob *); /* of the new one */
@@ -114,7 +115,8 @@ struct succession {
   const struct lls_error *failure; /* what the new one said */
 };
 
-/* True: the new one knows what the old one knew. A new one that can't starts empty. */
+/* True: the new one knows what the old one knew, of another kind as much as any kind can
+ * read. A new one that can't starts empty. */
 static bool hand_over(const struct lls_instance *in, const struct succession *s)
 {
   if (s->export_state == NULL || s->import_state == NULL)
@@ -123,6 +125,10 @@ static bool hand_over(const struct lls_instance *in, const struct succession *s)
   *s->note = "export_state";
   int rc = s->export_state(s->old, &blob);
   *s->note = "import_state";
+  if (rc == 0 && s->other_kind && blob.version != LLS_STATE_HOLDINGS) {
+    free(blob.data);
+    return false;
+  }
   if (rc == 0)
     rc = s->import_state(s->new, &blob);
   free(blob.data);
@@ -161,13 +167,14 @@ static bool hand_over_cache(const struct lls_instance *in, const struct lls_poli
   struct succession s = {
       .name = new->cache_host->name,
       .note = &lls_crash_note.cache,
+      .other_kind = !same_id(old->cache_module, new->cache_module),
       .export_state = old->cache->export_state,
       .old = old->cache_self,
       .import_state = new->cache->import_state,
       .new = new->cache_self,
       .failure = &new->cache_host->failure,
   };
-  return same_id(old->cache_module, new->cache_module) && hand_over(in, &s);
+  return hand_over(in, &s);
 }
 
 static void hand_over_predictor(const struct lls_instance *in,

@@ -134,6 +134,31 @@ struct lls_cache_service {
   /* version 1 ends here */
 };
 
+/*
+ * State that any cache manager can read: an exported blob of this version begins with who
+ * holds which units of the pool, so that after a reload another manager can take them
+ * over. An import of another's blob takes the sequences it can hold as they lie; those it
+ * leaves out are prefilled again.
+ *
+ * The section: a struct lls_holdings, then for each sequence a struct lls_holding and the
+ * numbers of its K, V and X units, uint32_t each.
+ */
+#define LLS_STATE_HOLDINGS 0x80000001u
+
+struct lls_holdings {
+  uint64_t bytes; /* of the section, this struct included; the manager's own follows */
+  uint32_t block_tokens, device_units, n;
+  uint32_t reserved;
+};
+
+struct lls_holding {
+  uint64_t request;
+  uint32_t slot, form, cached_tokens;
+  uint32_t kv_count; /* K units, and as many V units */
+  uint32_t x_count;
+  uint32_t reserved;
+};
+
 /* Required unless marked optional. An optional pair is given together or not at all. */
 struct lls_cache_vtable {
   uint32_t api_version;

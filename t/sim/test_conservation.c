@@ -185,7 +185,7 @@ static struct lls_cost_rates rates(void)
 {
   const struct lls_profile p = {.device = {.bandwidth = 10, .matrix = 1},
                                 .host_link = {.bandwidth = 1, .latency = 1000},
-                                .efficiency = {1, 1, 1, 1, 1, 1},
+                                .efficiency = {1, 1, 1, 1, 1, 1, 1},
                                 .overhead = {.step = 5000000, .row = 50000}};
   struct lls_model_config config;
   struct lls_cost_shape shape;

@@ -40,7 +40,7 @@ static struct lls_profile ideal(void)
       .device = {.name = NULL, .memory = 1 << 30, .bandwidth = 1000, .matrix = 100},
       .host_link = {.bandwidth = 10, .latency = 5000},
       .peer_link = {.bandwidth = 100, .latency = 1000},
-      .efficiency = {1, 1, 1, 1, 1, 1},
+      .efficiency = {1, 1, 1, 1, 1, 1, 1},
   };
 }
 
@@ -117,6 +117,25 @@ static void test_straggler_bounds_attention(void **state)
     lls_cost_add(&r, &load, 1, 1999);
   load.drawn = 6;
   assert_close(lls_cost_step_ns(&r, &load), weights + 8200 * token);
+}
+
+/* Restoring is a product of the weights of keys and values, and additional; a profile may
+ * know that it is faster. */
+static void test_restore(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape s = shape_of("opt-13b", 1);
+  struct lls_cost_rates r;
+  for (int factor = 1; factor <= 4; factor *= 4) {
+    p.efficiency.restore = factor;
+    lls_cost_rates_init(&r, &p, &s);
+    struct lls_cost_load load = {.drawn = 1}, with = {.drawn = 1, .restored = 3000};
+    lls_cost_add(&r, &load, 1, 3000);
+    lls_cost_add(&r, &with, 1, 3000);
+    double more = 3000 * 2 * s.kv_weights / 100e3 / factor;
+    assert_close(lls_cost_step_ns(&r, &with), lls_cost_step_ns(&r, &load) + more);
+  }
 }
 
 /* Two ranks halve products and cache, and add all-reduces of half a ring each. */
@@ -303,6 +322,7 @@ int main(void)
       cmocka_unit_test(test_decode_reads_weights_and_cache),
       cmocka_unit_test(test_prefill_multiplies),
       cmocka_unit_test(test_straggler_bounds_attention),
+      cmocka_unit_test(test_restore),
       cmocka_unit_test(test_ranks_share_and_reduce),
       cmocka_unit_test(test_measured_curve_is_a_line_between_points),
       cmocka_unit_test(test_copies),

@@ -26,11 +26,14 @@ struct scene {
 
 static const char *const unshared[] = {"prefix_sharing", "off", NULL};
 
-static void begin(struct scene *s, bool threaded)
+static void begin_with(struct scene *s, const char *model, struct harness_policy cache,
+                       bool threaded)
 {
+  char path[64];
+  snprintf(path, sizeof path, "t/data/models/%s", model);
   struct lls_error err = {0};
   struct harness_options o = {
-      .model = "t/data/models/" MODEL,
+      .model = path,
       .element = LLS_F32,
       .max_tokens = 128,
       .max_sequences = 16,
@@ -39,16 +42,21 @@ static void begin(struct scene *s, bool threaded)
       .device_units = 128, /* too few for all, so that some are preempted */
       .host_units = 128,
       .scheduler = {"fcfs", NULL},
-      .cache = {"paged", unshared},
+      .cache = cache,
       .predictor = {"none", NULL},
       .threaded = threaded,
   };
   *s = (struct scene){0};
   if (harness_open(&s->h, &o, &err) < 0)
     fail_msg("%s", err.text);
-  s->reference = reference_read(MODEL);
+  s->reference = reference_read(model);
   for (int i = 0; i < CLIENTS; i++)
     submit(&s->h, &s->clients[i], &s->reference->prompts[i % 3]);
+}
+
+static void begin(struct scene *s, bool threaded)
+{
+  begin_with(s, MODEL, (struct harness_policy){"paged", unshared}, threaded);
 }
 
 static void end(struct scene *s)
@@ -152,6 +160,47 @@ static void test_a_cache_manager_hands_over_its_blocks(void **state)
   assert_texts(&s);
   assert_int_equal(recomputed(&s), 0);
   end(&s);
+}
+
+/* One whose blocks another can hold as they lie hands them over, there and back. */
+static void test_other_cache_managers_take_over_blocks(void **state)
+{
+  (void)state;
+  struct scene s;
+  begin(&s, false);
+  for (int i = 0; i < 30; i++) {
+    steps(&s, 3);
+    reload_or_fail(&s, (struct lls_loop_policies){
+                           .cache = i % 2 == 0
+                                        ? load(&s, LLS_KIND_CACHE, "hybrid", NULL)
+                                        : load(&s, LLS_KIND_CACHE, "paged", unshared)});
+  }
+  run_to_end(&s.h);
+  assert_texts(&s);
+  assert_int_equal(recomputed(&s), 0);
+  end(&s);
+}
+
+/* Hidden form too, by the same plugin; one that has no such form prefills it again. */
+static void test_hidden_form_is_handed_over(void **state)
+{
+  (void)state;
+  static const char *const hidden[] = {"form", "hidden", NULL};
+  for (int paged = 0; paged < 2; paged++) {
+    struct scene s;
+    begin_with(&s, "opt", (struct harness_policy){"hybrid", hidden}, false);
+    for (int i = 0; i < 10; i++) {
+      steps(&s, 3);
+      reload_or_fail(&s, (struct lls_loop_policies){
+                             .cache = paged && i % 2 == 0
+                                          ? load(&s, LLS_KIND_CACHE, "paged", unshared)
+                                          : load(&s, LLS_KIND_CACHE, "hybrid", hidden)});
+    }
+    run_to_end(&s.h);
+    assert_texts(&s);
+    assert_true((recomputed(&s) > 0) == paged);
+    end(&s);
+  }
 }
 
 static void test_another_cache_manager_begins_anew(void **state)
@@ -263,6 +312,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_schedulers_take_turns),
       cmocka_unit_test(test_a_cache_manager_hands_over_its_blocks),
+      cmocka_unit_test(test_other_cache_managers_take_over_blocks),
+      cmocka_unit_test(test_hidden_form_is_handed_over),
       cmocka_unit_test(test_another_cache_manager_begins_anew),
       cmocka_unit_test(test_a_running_policy_takes_other_parameters),
       cmocka_unit_test(test_what_fails_leaves_all_as_it_was),

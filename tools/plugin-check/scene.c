@@ -32,7 +32,8 @@ static struct lls_cost_rates rates(void)
                      .prefill_attention = 0.3,
                      .weights = 0.8,
                      .cache = 0.6,
-                     .one_sequence = 1},
+                     .one_sequence = 1,
+                     .restore = 1},
       .overhead = {.step = 200000, .layer = 5000},
   };
   const struct lls_cost_shape shape = {

@@ -104,6 +104,7 @@ static void fill_rates(const struct fitting *f, struct lls_profile *p)
   p->efficiency.matrix = share(multiply / 1e3, p->device.matrix);
   p->efficiency.prefill_attention = share(pairs / 1e3, p->device.matrix);
   p->efficiency.one_sequence = 1;
+  p->efficiency.restore = 1;
 }
 
 /* Where the fit gave a small step's weights to the step's fixed time, their time is at

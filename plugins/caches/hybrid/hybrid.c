@@ -39,10 +39,11 @@ static void size_up(struct hybrid *m, const struct lls_cache_geometry *g)
 }
 
 /* Hidden form is worth it only where it saves enough (max_eta, spec section 3). */
-static void decide_offer(struct hybrid *m, const struct lls_cache_geometry *g)
+static void decide_offer(struct hybrid *m)
 {
   double eta = m->host->engine->hidden_ratio;
-  if (g->x_units == 0)
+  m->why_not[0] = '\0';
+  if (!m->engine_can)
     snprintf(m->why_not, sizeof m->why_not,
              "this engine has none for this model: X takes %.2f of the bytes of K and V",
              eta);
@@ -79,6 +80,16 @@ static void destroy(void *self)
   free(m);
 }
 
+static void make_empty(struct hybrid *m)
+{
+  chain_stack(&m->unit_head, m->unit_next, m->n_units);
+  m->n_free = m->n_units;
+  chain_stack(&m->row_head, m->row_next, m->n_rows);
+  m->n_rows_free = m->n_rows;
+  for (uint32_t i = 0; i < m->n_slots; i++)
+    m->sequences[i] = (struct sequence){.row = NIL};
+}
+
 static int create(const struct lls_host *host, const void *params,
                   const struct lls_cache_geometry *g, void **self)
 {
@@ -98,13 +109,9 @@ static int create(const struct lls_host *host, const void *params,
     return host->fail(host->context, -ENOMEM, "no memory to keep track of %u units",
                       g->device_units);
   }
-  decide_offer(m, g);
-  chain_stack(&m->unit_head, m->unit_next, m->n_units);
-  m->n_free = m->n_units;
-  chain_stack(&m->row_head, m->row_next, m->n_rows);
-  m->n_rows_free = m->n_rows;
-  for (uint32_t i = 0; i < m->n_slots; i++)
-    m->sequences[i].row = NIL;
+  m->engine_can = g->x_units > 0;
+  decide_offer(m);
+  make_empty(m);
   *self = m;
   return 0;
 }
@@ -338,12 +345,38 @@ static int audit(void *self, const struct lls_sink *sink)
   return hybrid_audit(self, sink);
 }
 
+/* ---- reload ------------------------------------------------------------------------ */
+
+static int export_state(void *self, struct lls_blob *out)
+{
+  return hybrid_export(self, out);
+}
+
+static int import_state(void *self, const struct lls_blob *in)
+{
+  int rc = hybrid_import(self, in);
+  if (rc < 0)
+    make_empty(self);
+  return rc;
+}
+
+/* Nothing that is cached depends on a parameter. */
+static int reconfigure(void *self, const void *params)
+{
+  struct hybrid *m = self;
+  m->params = *(const struct params *)params;
+  decide_offer(m);
+  return 0;
+}
+
 static const struct lls_param parameters[] = {
     LLS_PARAM_CHOICE(struct params, form, "kv", "kv|hidden",
-                     "form of a sequence whose scheduler has no wish"),
+                     "form of a sequence whose scheduler has no wish",
+                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_FLOAT(struct params, max_eta, "0.75", 0, 1, "",
                     "hidden form is offered where X takes at most this part of the bytes "
-                    "of K and V"),
+                    "of K and V",
+                    .flags = LLS_PARAM_RELOADABLE),
 };
 
 static const struct lls_cache_vtable vtable = {
@@ -370,6 +403,9 @@ static const struct lls_cache_vtable vtable = {
     .forms = forms,
     .can_switch = can_switch,
     .stats = stats,
+    .reconfigure = reconfigure,
+    .export_state = export_state,
+    .import_state = import_state,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

@@ -43,7 +43,7 @@ struct sequence { /* of one slot */
 struct hybrid {
   const struct lls_host *host;
   struct params params;
-  bool offers_hidden;
+  bool engine_can, offers_hidden;
   char why_not[160]; /* if it does not */
   uint32_t block_tokens, n_units, n_slots, n_rows;
   uint32_t row_blocks; /* longest list: a full context */
@@ -95,6 +95,11 @@ int hybrid_reserve(struct hybrid *, struct sequence *, uint32_t tokens, uint32_t
 void hybrid_drop(struct hybrid *, struct sequence *);
 /* Its X has been restored into K and V: it is in KV form and nothing else now. */
 void hybrid_forget_x(struct hybrid *, struct sequence *);
+
+/* ---- state.c: handed over to another generation, or to another manager */
+int hybrid_export(struct hybrid *, struct lls_blob *);
+/* Sequences that it can't hold are left out. Leaves disorder when it fails. */
+int hybrid_import(struct hybrid *, const struct lls_blob *);
 
 /* ---- audit.c */
 int hybrid_audit(struct hybrid *, const struct lls_sink *);

@@ -49,23 +49,42 @@ static void free_row(struct hybrid *m, struct sequence *s)
   set(m, &s->row, NIL);
 }
 
-static void grow_list(struct hybrid *m, const struct sequence *s, enum list list,
-                      uint32_t from, uint32_t to)
+static void put(struct hybrid *m, const struct sequence *s, enum list list, uint32_t i)
 {
-  struct lls_block_entry *entries = list_of(m, s, list);
-  for (uint32_t i = from; i < to; i++) {
-    entries[i].first_token = i * m->block_tokens;
-    entries[i].count = (uint16_t)m->block_tokens;
-    set(m, &entries[i].block, take_unit(m));
+  struct lls_block_entry *entry = &list_of(m, s, list)[i];
+  entry->first_token = i * m->block_tokens;
+  entry->count = (uint16_t)m->block_tokens;
+  set(m, &entry->block, take_unit(m));
+}
+
+/* K and V in turn: as long as nobody is in hidden form, a block's K and V are units 2b
+ * and 2b + 1, as a manager of such pairs can take them over. */
+static void grow_kv(struct hybrid *m, const struct sequence *s, uint32_t to)
+{
+  for (uint32_t i = s->held_kv; i < to; i++) {
+    put(m, s, LIST_K, i);
+    put(m, s, LIST_V, i);
   }
 }
 
-static void free_list(struct hybrid *m, const struct sequence *s, enum list list,
-                      uint32_t held)
+static void grow_x(struct hybrid *m, const struct sequence *s, uint32_t to)
 {
-  const struct lls_block_entry *entries = list_of(m, s, list);
-  for (uint32_t i = held; i-- > 0;)
-    free_unit(m, entries[i].block);
+  for (uint32_t i = s->held_x; i < to; i++)
+    put(m, s, LIST_X, i);
+}
+
+static void free_kv(struct hybrid *m, const struct sequence *s)
+{
+  for (uint32_t i = s->held_kv; i-- > 0;) {
+    free_unit(m, list_of(m, s, LIST_V)[i].block);
+    free_unit(m, list_of(m, s, LIST_K)[i].block);
+  }
+}
+
+static void free_x(struct hybrid *m, const struct sequence *s)
+{
+  for (uint32_t i = s->held_x; i-- > 0;)
+    free_unit(m, list_of(m, s, LIST_X)[i].block);
 }
 
 /* ---- reserve ----------------------------------------------------------------------- */
@@ -111,11 +130,10 @@ int hybrid_reserve(struct hybrid *m, struct sequence *s, uint32_t tokens, uint32
     take_row(m, s);
   set(m, &s->form, form);
   if (form == LLS_FORM_HIDDEN && wanted > s->held_x) {
-    grow_list(m, s, LIST_X, s->held_x, wanted);
+    grow_x(m, s, wanted);
     set(m, &s->held_x, wanted);
   } else if (form == LLS_FORM_KV && wanted > s->held_kv) {
-    grow_list(m, s, LIST_K, s->held_kv, wanted);
-    grow_list(m, s, LIST_V, s->held_kv, wanted);
+    grow_kv(m, s, wanted);
     set(m, &s->held_kv, wanted);
   }
   return LLS_RESERVE_OK;
@@ -127,7 +145,7 @@ void hybrid_forget_x(struct hybrid *m, struct sequence *s)
 {
   if (s->form != LLS_FORM_KV || s->held_x == 0)
     return;
-  free_list(m, s, LIST_X, s->held_x);
+  free_x(m, s);
   set(m, &s->held_x, 0);
   m->conversions++;
 }
@@ -136,9 +154,8 @@ void hybrid_drop(struct hybrid *m, struct sequence *s)
 {
   if (s->row == NIL)
     return;
-  free_list(m, s, LIST_K, s->held_kv);
-  free_list(m, s, LIST_V, s->held_kv);
-  free_list(m, s, LIST_X, s->held_x);
+  free_x(m, s);
+  free_kv(m, s);
   free_row(m, s);
   set(m, &s->form, LLS_FORM_NONE);
   set(m, &s->held_kv, 0);
