@@ -173,6 +173,19 @@ static void refusals(struct lls_page *page, const struct lls_loop_status *status
                     status->cache.name, NULL);
 }
 
+static void predictor_figures(struct lls_page *page, const struct lls_loop_status *status)
+{
+  static const char name[] = "llmserve_predictor";
+  if (status->n_predictor_figures == 0)
+    return;
+  lls_page_head(page, name, "gauge",
+                "What the predictor says of itself; see the README of its plugin.");
+  for (uint32_t i = 0; i < status->n_predictor_figures; i++)
+    lls_page_labelled(page, name, status->predictor_figures[i].value, "plugin",
+                      status->predictor.name, "figure", status->predictor_figures[i].name,
+                      NULL);
+}
+
 static void cached_tokens(struct lls_page *page, const struct lls_loop_status *status)
 {
   static const char name[] = "llmserve_cached_tokens";
@@ -206,6 +219,7 @@ void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
   step_numbers(page, status);
   preemptions(page, status);
   refusals(page, status);
+  predictor_figures(page, status);
   cache_units(page, status);
   cached_tokens(page, status);
   class_numbers(page, api);

@@ -140,7 +140,8 @@ static void close_embedder(struct lls_embedder *e)
   free(e);
 }
 
-static int name_folder(const struct lls_embed_service *s, struct lls_embedder *e)
+static int name_folder(const struct lls_embed_service *s, struct lls_embedder *e,
+                       struct lls_error *err)
 {
   const char *folder = e->options.folder;
   int n;
@@ -149,28 +150,31 @@ static int name_folder(const struct lls_embed_service *s, struct lls_embedder *e
   else if (s->model_folder != NULL)
     n = snprintf(e->folder, sizeof e->folder, "%s/encoder", s->model_folder);
   else
-    return lls_fail(s->failure, -ENOENT, "no encoder is named, and no model is served");
+    return lls_fail(err, -ENOENT, "no encoder is named, and no model is served");
   return n >= 0 && (size_t)n < sizeof e->folder
              ? 0
-             : lls_fail(s->failure, -ENAMETOOLONG, "the encoder's path is too long");
+             : lls_fail(err, -ENAMETOOLONG, "the encoder's path is too long");
 }
 
 static int open_embedder(void *context, const struct lls_embed_options *options,
                          struct lls_embedder **out)
 {
   struct lls_embed_service *s = context;
+  struct lls_error err = {0};
   struct lls_embedder *e = calloc(1, sizeof *e);
   if (e == NULL)
-    return lls_fail(s->failure, -ENOMEM, "out of memory");
+    return -ENOMEM;
   memcpy(&e->options, options,
          options->size < sizeof e->options ? options->size : sizeof e->options);
   pthread_mutex_init(&e->encoding, NULL);
   pthread_mutex_init(&e->lock, NULL);
   pthread_cond_init(&e->filled, NULL);
-  int rc = name_folder(s, e);
+  int rc = name_folder(s, e, &err);
   if (rc == 0)
-    rc = open_encoder(e, s->failure);
+    rc = open_encoder(e, &err);
   if (rc < 0) {
+    if (e->options.why != NULL)
+      snprintf(e->options.why, e->options.why_bytes, "%s", lls_error_text(&err, rc));
     close_embedder(e);
     return rc;
   }
@@ -220,11 +224,10 @@ static int encode(struct lls_embedder *e, const char *text, size_t bytes, float 
 }
 
 void lls_embed_service_init(struct lls_embed_service *s, const char *model_name,
-                            const char *model_folder, struct lls_error *failure)
+                            const char *model_folder)
 {
   *s = (struct lls_embed_service){
       .model_folder = model_folder,
-      .failure = failure,
       .embed =
           {
               .size = sizeof s->embed,

@@ -10,12 +10,11 @@
 /* What a plugin sees, and what it is made from; lives as long as the plugin's host. */
 struct lls_embed_service {
   struct lls_embed embed;
-  const char *model_folder;  /* of the served model, NULL = there is none */
-  struct lls_error *failure; /* where a failing open puts its sentence */
+  const char *model_folder; /* of the served model, NULL = there is none */
 };
 
 /* model_name and model_folder are borrowed; NULL is fine. */
 void lls_embed_service_init(struct lls_embed_service *, const char *model_name,
-                            const char *model_folder, struct lls_error *failure);
+                            const char *model_folder);
 
 #endif

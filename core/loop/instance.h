@@ -100,6 +100,7 @@ struct lls_instance {
   void *clock_context;
 
   struct lls_loop_status status; /* filled step by step */
+  uint64_t finished_when_asked;  /* requests, when the predictor's figures were taken */
   bool failed;
   struct lls_error failure;
 };

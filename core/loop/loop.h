@@ -72,6 +72,14 @@ struct lls_policy_status {
   uint64_t refusals;              /* requests it has refused since it took over */
 };
 
+#define LLS_MAX_PREDICTOR_FIGURES 16
+
+/* What a predictor says of itself: stats() of its vtable. */
+struct lls_predictor_figure {
+  char name[32];
+  double value;
+};
+
 /* A snapshot taken at the end of each step; for /metrics, /health and tests. */
 struct lls_loop_status {
   uint64_t steps, plans_refused, plans_late, items_refused;
@@ -87,7 +95,9 @@ struct lls_loop_status {
   struct lls_histogram plan_seconds, step_tokens; /* of each step */
   /* tokens in the cache by enum lls_form; of preempted sequences too */
   uint64_t cached_on_device[LLS_FORM_HIDDEN + 1], cached_on_host[LLS_FORM_HIDDEN + 1];
-  struct lls_policy_status scheduler, cache;
+  struct lls_policy_status scheduler, cache, predictor;
+  struct lls_predictor_figure predictor_figures[LLS_MAX_PREDICTOR_FIGURES];
+  uint32_t n_predictor_figures;
   bool fallen_back; /* the built-in order is in charge */
   bool draining;
   char fallback_reason[LLS_ERROR_MAX];

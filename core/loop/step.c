@@ -115,6 +115,44 @@ static void count_refusals(const struct lls_policy_host *host,
   s->refusals = host->refusals;
 }
 
+static void add_figure(void *context, const char *name, double value)
+{
+  struct lls_loop_status *s = context;
+  uint32_t i = 0;
+  while (i < s->n_predictor_figures && strcmp(s->predictor_figures[i].name, name) != 0)
+    i++;
+  if (i == LLS_MAX_PREDICTOR_FIGURES || strlen(name) >= sizeof s->predictor_figures->name)
+    return;
+  s->n_predictor_figures += i == s->n_predictor_figures;
+  strcpy(s->predictor_figures[i].name, name);
+  s->predictor_figures[i].value = value;
+}
+
+static void no_text(void *context, const char *line)
+{
+  (void)context;
+  (void)line;
+}
+
+/* Predictors learn where a request ends; in between nothing changes. A predictor that is
+ * busy may leave out what it said before. */
+static void count_predictor(struct lls_instance *in)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_loop_status *s = &in->status;
+  uint64_t finished = s->finished[LLS_FINISH_STOP] + s->finished[LLS_FINISH_LENGTH];
+  if (strcmp(s->predictor.name, p->predictor_host->name_text) != 0) {
+    count_refusals(p->predictor_host, &s->predictor);
+    s->n_predictor_figures = 0;
+  } else if (finished == in->finished_when_asked) {
+    return;
+  }
+  in->finished_when_asked = finished;
+  if (p->predictor->stats != NULL)
+    LLS_CALL(p, predictor, stats,
+             &(struct lls_sink){.context = s, .number = add_figure, .text = no_text});
+}
+
 static void count_memory(struct lls_instance *in)
 {
   struct lls_policies *p = &in->policies;
@@ -196,6 +234,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
     in->status.steps++;
   }
   count_memory(in);
+  count_predictor(in);
   if (*busy && in->observer.on_step != NULL)
     observe(in, &result, started_ns, plan_ns);
   return go_on;

@@ -33,6 +33,8 @@ struct lls_embed_options {
    * embedder is closed before. May submit, must not close. */
   void (*done)(void *context, uint64_t tag, int rc, const float *vector);
   void *done_context;
+  char *why; /* (why_bytes) where a failing open says what was wrong, for host->fail */
+  size_t why_bytes;
   /* version 1 ends here */
 };
 
@@ -48,7 +50,7 @@ struct lls_embed {
   uint32_t size;
   void *context;
   const char *model; /* name of the served model, as clients know it */
-  /* [main] -ENOENT: no such folder; host->fail has been told why. */
+  /* [main] -ENOENT: no such folder. */
   int (*open)(void *context, const struct lls_embed_options *, struct lls_embedder **out);
   /* [main] Waits for a `done` under way; what is queued is dropped. */
   void (*close)(struct lls_embedder *);

@@ -100,13 +100,14 @@ subtest 'the shipped configuration is right' => sub {
 subtest 'every preset is right and names a scheduler of its own' => sub {
   my (%of, $file);
   for my $ini (sort glob "$source/etc/*.ini") {
+    ($file) = $ini =~ /(\w+)\.ini$/;
+    next if $file eq 'retrieval' && !-e "$build/.libs/predictor_retrieval.so";
     my ($status, $out, $err) = llmserve('-c', $ini, '--check-config');
     is($status, 0, $ini);
     is($err, '');
     my ($scheduler) = read_file($ini) =~ /^scheduler = (\w+)$/m;
-    ($file) = $ini =~ /(\w+)\.ini$/;
     $of{$scheduler} = 1;
-    is($file, $scheduler, '  named after it') if $file ne 'llmserve';
+    is($file, $scheduler, '  named after it') unless $file =~ /^(?:llmserve|retrieval)$/;
   }
   my (undef, $plugins) = llmserve('--list-plugins');
   my @without = grep { !$of{$_} } $plugins =~ /^scheduler (\w+) .*\n.*\n *\S*\/\.libs\/scheduler_/mg;

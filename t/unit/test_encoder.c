@@ -156,18 +156,21 @@ static void test_service(void **state)
   static struct heard h = {.lock = PTHREAD_MUTEX_INITIALIZER,
                            .more = PTHREAD_COND_INITIALIZER};
   char folder[4096];
-  struct lls_error err;
+  char why[256] = "";
   struct lls_embed_service s;
   struct lls_embedder *e;
   path_of("mean", folder, sizeof folder);
-  lls_embed_service_init(&s, "model", NULL, &err);
+  lls_embed_service_init(&s, "model", NULL);
   const struct lls_embed *embed = &s.embed;
   struct lls_embed_options o = {.size = sizeof o,
                                 .threads = 1,
                                 .max_queued = TEXTS * 50,
                                 .done = on_done,
-                                .done_context = &h};
+                                .done_context = &h,
+                                .why = why,
+                                .why_bytes = sizeof why};
   assert_int_equal(embed->open(embed->context, &o, &e), -ENOENT);
+  assert_non_null(strstr(why, "no encoder is named"));
   o.folder = folder;
   assert_int_equal(embed->open(embed->context, &o, &e), 0);
   struct lls_embedder_info info = {.size = sizeof info};

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a prompt to its prediction, and from its answer into the history. A prompt is in
+ * flight from predict to observe and keeps its vector meanwhile, so that it is encoded
+ * once; answers of prompts that are not in flight (predicted before a reload, or pushed
+ * out by later ones) are encoded again.
+ */
+#include "plugins/predictors/retrieval/retrieval.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "plugins/predictors/retrieval/words.h"
+
+static void end_flight(struct retrieval *r, struct flight *f)
+{
+  DL_DELETE(r->flights, f);
+  r->n_flights--;
+  free(f->vector);
+  free(f);
+}
+
+void flights_free(struct retrieval *r)
+{
+  while (r->flights != NULL)
+    end_flight(r, r->flights);
+}
+
+/* The oldest goes where there are too many: a request that was cancelled never ends. */
+static struct flight *begin_flight(struct retrieval *r, const struct job *job,
+                                   uint64_t ticket)
+{
+  struct flight *f = malloc(sizeof *f);
+  if (f == NULL)
+    return NULL;
+  if (r->n_flights == r->most_flights)
+    end_flight(r, r->flights);
+  *f = (struct flight){.ticket = ticket, .key = job->key, .max_new = job->max_new};
+  DL_APPEND(r->flights, f);
+  r->n_flights++;
+  return f;
+}
+
+/* ---- predicting
+ * ------------------------------------------------------------------------ */
+
+struct lls_prediction flights_prior(const struct retrieval *r, uint32_t max_new)
+{
+  uint32_t length = max_new;
+  if (r->params.fallback != FALLBACK_MAX && r->median < max_new)
+    length = r->median;
+  return (struct lls_prediction){
+      .length = length,
+      .low = length,
+      .high = length,
+      .source = LLS_PREDICTED_PRIOR,
+      .made_ns = r->host->now(r->host->context),
+  };
+}
+
+/* Neighbours, else the regressor, else the prior. */
+static struct lls_prediction predict(const struct retrieval *r, const struct flight *f)
+{
+  struct neighbour near[HISTORY_MOST_NEIGHBOURS];
+  struct lls_prediction p = flights_prior(r, f->max_new);
+  uint32_t n = history_near(r->history, f->vector, (uint32_t)r->params.k, near);
+  if (estimate_from_neighbours(near, n, r->params.s0, f->max_new, &p)) {
+    p.source = LLS_PREDICTED_HISTORY;
+  } else if (r->params.fallback == FALLBACK_MLP && r->regressor != NULL) {
+    estimate_from_log(regressor_log_length(r->regressor, f->vector),
+                      regressor_deviation(r->regressor), f->max_new, &p);
+    p.source = LLS_PREDICTED_MODEL;
+  }
+  return p;
+}
+
+static void tell(struct retrieval *r, struct flight *f)
+{
+  struct lls_prediction p = predict(r, f);
+  f->predicted = p.length;
+  if (f->quiet)
+    return;
+  judge_prediction(&r->judge, p.source);
+  if (r->answer != NULL)
+    *r->answer = p;
+  else if (r->host->predicted(r->host->context, f->ticket, &p) < 0)
+    r->lost = true;
+}
+
+/* ---- learning
+ * -------------------------------------------------------------------------- */
+
+static void learn(struct retrieval *r, struct flight *f)
+{
+  if (f->predicted > 0 && !f->quiet)
+    judge_answer(&r->judge, f->predicted, f->answered, r->bin);
+  if (history_add(r->history, f->vector, f->answered) < 0)
+    r->lost = true;
+  end_flight(r, f);
+}
+
+/* The vector is there: whoever waits for it is served. */
+static void on_vector(struct retrieval *r, struct flight *f)
+{
+  if (f->answered == 0 || !f->quiet)
+    tell(r, f);
+  if (f->answered > 0)
+    learn(r, f);
+}
+
+/* ---- jobs
+ * ------------------------------------------------------------------------------ */
+
+static float *hashed(const struct retrieval *r, const struct job *job)
+{
+  float *vector = malloc(r->dims * sizeof *vector);
+  if (vector == NULL)
+    return NULL;
+  if (job->is_text)
+    words_of_text(job->data, job->bytes, vector, r->dims);
+  else
+    words_of_tokens((const int32_t *)(const void *)job->data,
+                    job->bytes / sizeof(int32_t), vector, r->dims);
+  return vector;
+}
+
+static float *encoded(const struct retrieval *r, const struct job *job)
+{
+  float *vector = malloc(r->dims * sizeof *vector);
+  if (vector != NULL && r->embed->encode(r->embedder, job->data, job->bytes, vector) == 0)
+    return vector;
+  free(vector);
+  return NULL;
+}
+
+/* Gets the flight its vector, now or through JOB_VECTOR. */
+static void find_vector(struct retrieval *r, struct flight *f, const struct job *job)
+{
+  if (r->embedder != NULL && r->params.async) {
+    if (r->embed->submit(r->embedder, f->ticket, job->data, job->bytes) == 0)
+      return;
+    r->lost = true;
+    end_flight(r, f);
+    return;
+  }
+  f->vector = r->embedder != NULL ? encoded(r, job) : hashed(r, job);
+  if (f->vector != NULL)
+    on_vector(r, f);
+  else
+    end_flight(r, f);
+}
+
+static struct flight *by_ticket(const struct retrieval *r, uint64_t ticket)
+{
+  struct flight *f;
+  DL_FOREACH (r->flights, f) {
+    if (f->ticket == ticket)
+      return f;
+  }
+  return NULL;
+}
+
+/* Of those with one prompt any will do that has not been answered. */
+static struct flight *by_key(const struct retrieval *r, uint64_t key)
+{
+  struct flight *f;
+  DL_FOREACH (r->flights, f) {
+    if (f->key == key && f->answered == 0)
+      return f;
+  }
+  return NULL;
+}
+
+static void vector_came(struct retrieval *r, const struct job *job)
+{
+  struct flight *f = by_ticket(r, job->ticket);
+  if (f == NULL)
+    return;
+  if (job->bytes > 0)
+    f->vector = malloc(job->bytes);
+  if (f->vector == NULL) {
+    end_flight(r, f);
+    return;
+  }
+  memcpy(f->vector, job->data, job->bytes);
+  on_vector(r, f);
+}
+
+static void answer_came(struct retrieval *r, const struct job *job)
+{
+  struct flight *f = by_key(r, job->key);
+  judge_length(&r->judge, job->length);
+  r->median = r->judge.median;
+  if (f != NULL) {
+    f->answered = job->length;
+    if (f->vector != NULL)
+      learn(r, f);
+    return;
+  }
+  if (r->embedder != NULL && !job->is_text)
+    return; /* nothing to encode */
+  f = begin_flight(r, job, r->next_own++);
+  if (f == NULL)
+    return;
+  f->quiet = true;
+  f->answered = job->length;
+  find_vector(r, f, job);
+}
+
+void flights_job(struct retrieval *r, struct job *job)
+{
+  struct flight *f;
+  switch (job->kind) {
+  case JOB_PREDICT:
+    if ((f = begin_flight(r, job, job->ticket)) != NULL)
+      find_vector(r, f, job);
+    break;
+  case JOB_VECTOR:
+    vector_came(r, job);
+    break;
+  case JOB_OBSERVE:
+    answer_came(r, job);
+    break;
+  }
+  free(job);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fallback of the paper: a perceptron with one hidden layer (ReLU) from the prompt's
+ * vector to the logarithm of the length, written by tools/predictor/train.py.
+ *
+ * The file: "llmserve-length 1 INPUTS HIDDEN DEVIATION\n", then little-endian f32: hidden
+ * weights (HIDDEN, INPUTS), hidden biases, output weights (HIDDEN), output bias.
+ */
+#ifndef LLS_RETRIEVAL_REGRESSOR_H
+#define LLS_RETRIEVAL_REGRESSOR_H
+
+#include <llmserve/host.h>
+
+struct regressor;
+
+/* -ENOENT, without a sentence, if there is no such file; others with. */
+int regressor_read(const char *path, uint32_t inputs, const struct lls_host *,
+                   struct regressor **out);
+void regressor_free(struct regressor *);
+/* Mean of the logarithm. */
+double regressor_log_length(const struct regressor *, const float *vector);
+double regressor_deviation(const struct regressor *); /* of it, on what it had not seen */
+
+#endif
