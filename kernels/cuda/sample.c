@@ -124,13 +124,24 @@ static bool check_size(struct lls_cuda_device *d, uint32_t n_rows, uint32_t voca
   return d->status == 0;
 }
 
+/* Tokens of a prompt are scored by several draws in a step: one after the other. */
+static bool take_turns(struct lls_cuda_device *d)
+{
+  if (d->n_results == 0)
+    return true;
+  if (!lls_cuda_step_check(d, cudaStreamSynchronize(d->stream), "sampling"))
+    return false;
+  lls_cuda_sample_finish(d);
+  return true;
+}
+
 void lls_cuda_sample(struct lls_device *device, float *logits, uint32_t n_rows,
                      uint32_t vocab, const struct lls_sampling *const *params,
                      struct lls_sampled *out)
 {
   struct lls_cuda_device *d = lls_cuda(device);
   lls_cuda_ops_flush(d);
-  if (d->status != 0 || n_rows == 0 || !check_size(d, n_rows, vocab))
+  if (d->status != 0 || n_rows == 0 || !check_size(d, n_rows, vocab) || !take_turns(d))
     return;
   size_t adjustments = 0;
   for (uint32_t i = 0; i < n_rows; i++)

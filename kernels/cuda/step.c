@@ -4,6 +4,7 @@
  *
  *   [step][plan][rows of two gathers] at fixed places, which graphs hold addresses of
  *   [tokens][positions][...][entries][items, merges] wherever they come, found from those
+ *   [rows of more gathers] where tokens of a prompt are scored
  */
 #include "kernels/cuda/ops.h"
 
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #define MAX_GRAPH_ROWS 256
+#define MORE_GATHERS   2 /* their room, in the largest possible */
 
 static size_t aligned(size_t bytes)
 {
@@ -37,7 +39,7 @@ static size_t bytes_wanted(const struct lls_cuda_device *d,
          2 * aligned(gather_bytes(d)) + 5 * aligned(rows * sizeof(uint64_t)) +
          aligned(s->n_sequences * sizeof(struct lls_cuda_sequence)) +
          aligned(entries * sizeof(struct lls_block_entry)) +
-         lls_cuda_plan_bytes(d, s->n_rows);
+         lls_cuda_plan_bytes(d, s->n_rows) + MORE_GATHERS * aligned(gather_bytes(d));
 }
 
 /* ---- tables -------------------------------------------------------------------------
@@ -168,18 +170,36 @@ static void take_fixed(struct lls_cuda_device *d)
         lls_cuda_inputs_take(&d->inputs, gather_bytes(d), &d->gather_at[i]);
 }
 
+/* A prompt's tokens are scored a few at a time: each of these gathers comes once. */
+static const uint32_t *one_more(struct lls_cuda_device *d, const uint32_t *rows,
+                                uint32_t n)
+{
+  size_t bytes = lls_cuda_padded(n) * sizeof *rows;
+  const uint32_t *at;
+  if (d->inputs.capacity - d->inputs.used < aligned(bytes)) {
+    lls_cuda_step_fail(d, -ENOTSUP, "gathers of more than %u rows in a step",
+                       MORE_GATHERS * d->options.max_rows);
+    return NULL;
+  }
+  uint32_t *to = lls_cuda_inputs_take(&d->inputs, bytes, &at);
+  memset(to, 0, bytes);
+  memcpy(to, rows, n * sizeof *rows);
+  return at;
+}
+
 const uint32_t *lls_cuda_step_rows(struct lls_cuda_device *d, const uint32_t *rows,
                                    uint32_t n)
 {
   for (uint32_t i = 0; i < d->n_gathers; i++)
     if (memcmp(d->gather_rows[i], rows, n * sizeof *rows) == 0)
       return d->gather_at[i];
-  if (d->n_gathers == 2 || n > d->options.max_rows) {
-    lls_cuda_step_fail(d, -ENOTSUP,
-                       "a gather of %u rows: at most %u, of two kinds a step", n,
+  if (n > d->options.max_rows) {
+    lls_cuda_step_fail(d, -EINVAL, "a gather of %u rows: at most %u", n,
                        d->options.max_rows);
     return NULL;
   }
+  if (d->n_gathers == 2)
+    return one_more(d, rows, n);
   uint32_t *to = d->gather_rows[d->n_gathers];
   memset(to, 0, gather_bytes(d));
   memcpy(to, rows, n * sizeof *rows);

@@ -34,7 +34,7 @@ struct batch {
   struct lls_rope_shape rope;
   float frequency[128];
   uint32_t columns, out_columns;
-  uint32_t blocks[1024], n_blocks, used; /* in a random order */
+  struct pair_blocks blocks;
   struct sequence sequences[MAX_SEQUENCES];
   uint32_t n_sequences;
 };
@@ -65,12 +65,7 @@ static struct batch *open_batch(const struct pair *p, const struct shape *shape)
   };
   b->columns = (heads + 2 * shape->kv_heads) * shape->head_dim;
   b->out_columns = heads * shape->head_dim;
-  b->n_blocks = sizeof b->blocks / sizeof *b->blocks;
-  for (uint32_t i = 0; i < b->n_blocks; i++) {
-    uint32_t j = random_between(0, i);
-    b->blocks[i] = b->blocks[j];
-    b->blocks[j] = i;
-  }
+  pair_shuffle(&b->blocks, 1024, shape->block_tokens);
   return b;
 }
 
@@ -84,25 +79,6 @@ static void close_batch(struct batch *b)
   free(b);
 }
 
-static uint32_t make_list(struct batch *b, uint32_t n, bool tidy,
-                          struct lls_block_entry **out)
-{
-  struct lls_block_entry *list = malloc((n + 1) * sizeof *list);
-  uint32_t entries = 0, most = b->shape.block_tokens;
-  for (uint32_t token = 0; token < n; token += list[entries++].count) {
-    uint32_t count = !tidy && random_bits() % 4 == 0 ? random_between(1, most) : most;
-    assert_true(b->used < b->n_blocks);
-    list[entries] = (struct lls_block_entry){
-        .block = b->blocks[b->used++],
-        .first_token = token,
-        .count = (uint16_t)count,
-        .direction = tidy || random_bits() % 2 ? LLS_LEFT_TO_RIGHT : LLS_RIGHT_TO_LEFT,
-    };
-  }
-  *out = list;
-  return entries;
-}
-
 static void add_sequence(struct batch *b, uint32_t context, uint32_t n_rows, bool tidy)
 {
   struct sequence *s = &b->sequences[b->n_sequences++];
@@ -111,8 +87,8 @@ static void add_sequence(struct batch *b, uint32_t context, uint32_t n_rows, boo
   s->n_rows = n_rows;
   s->qkv = pair_random(b->p, (size_t)n * b->columns, random_float);
   s->table.form = LLS_FORM_KV;
-  s->table.k_count = make_list(b, n, tidy, &s->k);
-  s->table.v_count = make_list(b, n, tidy, &s->v);
+  s->table.k_count = pair_list(&b->blocks, n, tidy, &s->k);
+  s->table.v_count = pair_list(&b->blocks, n, tidy, &s->v);
   s->table.k = s->k;
   s->table.v = s->v;
 }
@@ -178,7 +154,7 @@ static uint32_t run_batch(const struct batch *b, struct lls_device *d, float *ou
       .head_dim = b->shape.head_dim,
       .block_tokens = b->shape.block_tokens,
       .element = b->shape.element,
-      .device_units = b->n_blocks,
+      .device_units = b->blocks.n,
   };
   struct lls_pool *pool;
   struct part parts[MAX_SEQUENCES];

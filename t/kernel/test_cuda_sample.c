@@ -16,8 +16,7 @@
 
 static struct lls_sampling plain(void)
 {
-  return (struct lls_sampling){
-      .temperature = 1, .top_p = 1, .repetition_penalty = 1};
+  return (struct lls_sampling){.temperature = 1, .top_p = 1, .repetition_penalty = 1};
 }
 
 /* One draw of each over rows of logits of its own. */
@@ -178,6 +177,37 @@ static void hopeless(const struct pair *p)
   check(p, "nothing to draw", logits, 33, params, 4);
 }
 
+/* Two draws in a step, as where the tokens of a prompt are scored. */
+static void two_draws(const struct pair *p)
+{
+  float logits[2 * 100];
+  struct lls_sampling params = plain();
+  const struct lls_sampling *const one[] = {&params};
+  struct lls_sampled drawn[2][2];
+  params.want_logprob = true;
+  for (size_t i = 0; i < 2 * 100; i++)
+    logits[i] = random_float();
+  const struct lls_tensor_view view = view_of(logits, 2, 100);
+  for (int i = 0; i < 2; i++) {
+    struct lls_device *d = i == 0 ? p->cpu : p->cuda;
+    void *table, *buffer;
+    assert_int_equal(d->ops->alloc(d, LLS_MEMORY_DEVICE, sizeof logits, &buffer), 0);
+    assert_int_equal(d->ops->table_create(d, &view, &table, NULL), 0);
+    pair_begin(d, (const int32_t[]){0, 1}, 2);
+    d->ops->embed(d, table, buffer);
+    d->ops->sample(d, buffer, 1, 100, one, &drawn[i][0]);
+    d->ops->sample(d, (float *)buffer + 100, 1, 100, one, &drawn[i][1]);
+    pair_end(d);
+    d->ops->table_destroy(d, table);
+    pair_release(d, buffer);
+  }
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(drawn[1][i].token, drawn[0][i].token);
+    assert_near(p->cuda, "two draws", (size_t)i, (double)drawn[1][i].logprob,
+                (double)drawn[0][i].logprob, 1e-4);
+  }
+}
+
 #define TEST(name)                                                                       \
   static void test_##name(void **state)                                                  \
   {                                                                                      \
@@ -189,14 +219,14 @@ TEST(filters)
 TEST(ties)
 TEST(penalties)
 TEST(hopeless)
+TEST(two_draws)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_filters),
-      cmocka_unit_test(test_ties),
-      cmocka_unit_test(test_penalties),
-      cmocka_unit_test(test_hopeless),
+      cmocka_unit_test(test_filters),   cmocka_unit_test(test_ties),
+      cmocka_unit_test(test_penalties), cmocka_unit_test(test_hopeless),
+      cmocka_unit_test(test_two_draws),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
