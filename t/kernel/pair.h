@@ -2,7 +2,7 @@
 /*
  * The CUDA device beside the CPU's: the same operation on the same fresh numbers, once
  * through the emulator (t/simt) and once on a GPU, if device_cuda.so is built and finds
- * one; a test says so where it does not.
+ * one; a test says so where it does not. With LLS_GPU_ONLY it is the GPU or failing.
  *
  * Numbers come to a device as a table that embed looks rows up in, and go back by
  * download: the vtable has no other way in.
@@ -43,11 +43,12 @@ static inline void each_pair(enum lls_dtype numbers, uint32_t max_columns,
 {
   const struct lls_device_options options = pair_options(numbers, max_columns);
   struct lls_error err = {""};
-  for (int gpu = 0; gpu < 2; gpu++) {
+  bool gpu_only = getenv("LLS_GPU_ONLY") != NULL;
+  for (int gpu = gpu_only; gpu < 2; gpu++) {
     struct pair p = {.numbers = numbers, .on_gpu = gpu == 1};
     int rc = gpu ? lls_device_create(LLS_DEVICE_CUDA, &options, &p.cuda, NULL, &err)
                  : lls_device_module.create(&options, &p.cuda, &err);
-    if (rc < 0 && gpu) {
+    if (rc < 0 && gpu && !gpu_only) {
       print_message("# not on a GPU: %s\n", err.text);
       return;
     }

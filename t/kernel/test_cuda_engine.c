@@ -71,6 +71,8 @@ static void check(const char *model, create create_device)
 
 static void test_emulated(void **state)
 {
+  if (getenv("LLS_GPU_ONLY") != NULL)
+    skip();
   unsigned before = simt_graph_launches();
   check(*state, lls_device_module.create);
   assert_true(simt_graph_launches() > before);
@@ -89,6 +91,8 @@ static void test_on_gpu(void **state)
   struct lls_device *device;
   struct lls_error err = {""};
   if (create_on_gpu(&options, &device, &err) < 0) {
+    if (getenv("LLS_GPU_ONLY") != NULL)
+      fail_msg("%s", err.text);
     print_message("# not on a GPU: %s\n", err.text);
     skip();
   }

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Single operations: the GPU's limits, and attention, the restoring of hidden states and
+ * block copies beside them. A time is the median of rounds, each of several calls in one
+ * step, which go through the layers of a pool so that none finds what the one before left
+ * in the chip's own cache.
+ */
+#include "bench/gpu.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROUNDS       7
+#define BLOCK_TOKENS 16
+#define MAX_ROWS     16384
+#define MAX_COLUMNS  16384
+#define MAX_LAYERS   8
+
+/* What a round runs, between step_begin and step_end. */
+struct call {
+  struct lls_device *device;
+  struct lls_pool *pool;
+  const struct lls_device_step *step;
+  void (*run)(const struct call *, uint32_t layer);
+  uint32_t calls, layers;
+  const struct lls_attention_shape *attention;
+  const struct lls_rope_shape *rope;
+  const struct lls_weight *weight;
+  void *x, *y;
+  uint32_t n_rows;
+};
+
+static void one_round(const struct call *c)
+{
+  struct lls_error err = {""};
+  int rc = c->device->ops->step_begin(c->device, c->pool, c->step);
+  for (uint32_t i = 0; rc == 0 && c->run != NULL && i < c->calls; i++)
+    c->run(c, i % c->layers);
+  if (rc == 0)
+    rc = c->device->ops->step_end(c->device, &err);
+  if (rc < 0)
+    gpu_die("an operation", &err, rc);
+}
+
+/* Seconds of one call. */
+static double time_of(const struct call *c)
+{
+  double times[ROUNDS];
+  for (int i = -2; i < ROUNDS; i++) {
+    double start = bench_seconds();
+    one_round(c);
+    if (i >= 0)
+      times[i] = (bench_seconds() - start) / c->calls;
+  }
+  return bench_median(times, ROUNDS);
+}
+
+static const struct lls_device_step nothing;
+
+/* A buffer with random numbers in it. */
+static void *random_rows(struct lls_device *d, uint32_t rows, uint32_t columns)
+{
+  const struct lls_tensor_view view = {
+      .dtype = LLS_BF16, .rows = 256, .columns = columns, .seed = 7};
+  static int32_t tokens[MAX_ROWS];
+  void *table, *x;
+  struct lls_error err = {""};
+  int rc = d->ops->alloc(d, LLS_MEMORY_DEVICE, (size_t)rows * columns * 2, &x);
+  if (rc == 0)
+    rc = d->ops->table_create(d, &view, &table, &err);
+  for (uint32_t i = 0; i < rows; i++)
+    tokens[i] = (int32_t)(i % 256);
+  const struct lls_device_step step = {
+      .n_rows = rows, .tokens = tokens, .positions = tokens};
+  if (rc == 0)
+    rc = d->ops->step_begin(d, NULL, &step);
+  if (rc < 0)
+    gpu_die("random numbers", &err, rc);
+  d->ops->embed(d, table, x);
+  rc = d->ops->step_end(d, &err);
+  if (rc < 0)
+    gpu_die("random numbers", &err, rc);
+  d->ops->table_destroy(d, table);
+  return x;
+}
+
+static struct lls_pool *make_pool(struct lls_device *d, const struct lls_pool_shape *s)
+{
+  struct lls_pool *pool;
+  struct lls_error err = {""};
+  int rc = d->ops->pool_create(d, s, &pool, &err);
+  if (rc < 0)
+    gpu_die("a pool", &err, rc);
+  return pool;
+}
+
+static size_t available(struct lls_device *d)
+{
+  size_t total, bytes;
+  return d->ops->memory(d, &total, &bytes) == 0 ? bytes : 0;
+}
+
+/* ---- limits -------------------------------------------------------------------------
+ */
+
+/* Seconds of n copies, the median over rounds. */
+static double time_copies(struct lls_device *d, struct lls_pool *pool,
+                          const struct lls_copy *copies, size_t n)
+{
+  double times[ROUNDS];
+  const struct call wait = {.device = d, .pool = pool, .step = &nothing};
+  for (int i = -1; i < ROUNDS; i++) {
+    double start = bench_seconds();
+    if (d->ops->pool_copy(d, pool, copies, n) < 0)
+      gpu_die("a copy", NULL, -EINVAL);
+    one_round(&wait);
+    if (i >= 0)
+      times[i] = bench_seconds() - start;
+  }
+  return bench_median(times, ROUNDS);
+}
+
+static void measure_copies(struct gpu_bench *b, struct lls_device *d)
+{
+  enum { COPIES = 8 };
+  static const struct lls_pool_shape shape = {.layers = 1,
+                                              .kv_heads = 1024,
+                                              .head_dim = 128,
+                                              .block_tokens = 1024,
+                                              .element = LLS_BF16,
+                                              .device_units = 2,
+                                              .host_units = 1};
+  double bytes = COPIES * (double)lls_unit_bytes(&shape), rate[3];
+  struct lls_pool *pool = make_pool(d, &shape);
+  struct lls_copy copies[COPIES];
+  for (uint8_t kind = 0; kind < 3; kind++) {
+    for (int i = 0; i < COPIES; i++)
+      copies[i] = (struct lls_copy){.kind = kind, .n_slots = 1024};
+    for (int i = 0; kind == LLS_COPY_DEVICE_TO_DEVICE && i < COPIES; i++)
+      copies[i].target = 1;
+    rate[kind] = bytes / time_copies(d, pool, copies, COPIES);
+  }
+  b->limits.to_host = rate[LLS_COPY_DEVICE_TO_HOST];
+  b->limits.to_device = rate[LLS_COPY_HOST_TO_DEVICE];
+  b->limits.copy = 2 * rate[LLS_COPY_DEVICE_TO_DEVICE];
+  d->ops->pool_destroy(d, pool);
+}
+
+static void run_linear(const struct call *c, uint32_t layer)
+{
+  (void)layer;
+  c->device->ops->linear(c->device, c->weight, c->x, c->n_rows, LLS_STORE_SET, c->y);
+}
+
+static void measure_matrix(struct gpu_bench *b, struct lls_device *d)
+{
+  enum { N = 8192 };
+  const struct lls_tensor_view view = {
+      .dtype = LLS_BF16, .rows = N, .columns = N, .seed = 1};
+  struct lls_weight *w;
+  struct lls_error err = {""};
+  int rc = d->ops->weight_create(d, &view, NULL, 1, LLS_WEIGHTS_BF16, &w, &err);
+  if (rc < 0)
+    gpu_die("a weight", &err, rc);
+  struct call c = {.device = d,
+                   .step = &nothing,
+                   .run = run_linear,
+                   .calls = 20,
+                   .layers = 1,
+                   .weight = w,
+                   .x = random_rows(d, N, N),
+                   .y = random_rows(d, N, N),
+                   .n_rows = N};
+  b->limits.matrix = 2.0 * N * N * N / time_of(&c);
+  d->ops->weight_destroy(d, w);
+  d->ops->release(d, LLS_MEMORY_DEVICE, c.x);
+  d->ops->release(d, LLS_MEMORY_DEVICE, c.y);
+}
+
+void gpu_measure_limits(struct gpu_bench *b)
+{
+  struct lls_device *d = gpu_open(MAX_ROWS, MAX_COLUMNS, 1);
+  char text[256];
+  d->ops->describe(d, text, sizeof text);
+  printf("%s\n", text);
+  measure_copies(b, d);
+  measure_matrix(b, d);
+  d->ops->destroy(d);
+}
+
+/* ---- attention ----------------------------------------------------------------------
+ */
+
+struct load {
+  uint32_t heads, kv_heads, n_sequences, context, n_rows; /* rows of each sequence */
+};
+
+/* Sequences over blocks in a mixed up order. */
+struct batch {
+  struct lls_pool_shape pool;
+  struct lls_block_entry *entries;
+  struct lls_block_table *tables;
+  struct lls_step_sequence *sequences;
+  uint32_t *row_sequence;
+  int32_t *positions;
+  struct lls_device_step step;
+};
+
+static void *array(size_t n, size_t size)
+{
+  void *data = calloc(n + 1, size);
+  if (data == NULL)
+    gpu_die("a batch", NULL, -ENOMEM);
+  return data;
+}
+
+static void lay_out(struct batch *b, const struct load *load, uint32_t lists)
+{
+  uint32_t tokens = load->context + load->n_rows, n = load->n_sequences;
+  uint32_t blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS,
+           total = lists * n * blocks;
+  b->entries = array(total, sizeof *b->entries);
+  b->tables = array(n, sizeof *b->tables);
+  b->sequences = array(n, sizeof *b->sequences);
+  b->row_sequence = array((size_t)n * load->n_rows, sizeof *b->row_sequence);
+  b->positions = array((size_t)n * load->n_rows, sizeof *b->positions);
+  uint32_t *order = array(total, sizeof *order);
+  for (uint32_t i = 0; i < total; i++) {
+    uint32_t j = (uint32_t)rand() % (i + 1);
+    order[i] = order[j];
+    order[j] = i;
+  }
+  for (uint32_t i = 0; i < total; i++)
+    b->entries[i] = (struct lls_block_entry){.block = order[i],
+                                             .first_token = i % blocks * BLOCK_TOKENS,
+                                             .count = BLOCK_TOKENS};
+  free(order);
+  for (uint32_t i = 0; i < n; i++) {
+    struct lls_block_entry *first = b->entries + (size_t)lists * i * blocks;
+    b->tables[i] = (struct lls_block_table){.form = LLS_FORM_KV,
+                                            .k_count = blocks,
+                                            .v_count = blocks,
+                                            .x_count = lists > 2 ? blocks : 0,
+                                            .k = first,
+                                            .v = first + blocks,
+                                            .x = first + 2 * blocks};
+    b->sequences[i] = (struct lls_step_sequence){.table = &b->tables[i],
+                                                 .first_row = i * load->n_rows,
+                                                 .n_rows = load->n_rows,
+                                                 .context = load->context};
+    for (uint32_t r = 0; r < load->n_rows; r++) {
+      b->row_sequence[i * load->n_rows + r] = i;
+      b->positions[i * load->n_rows + r] = (int32_t)(load->context + r);
+    }
+  }
+  b->pool.device_units = total;
+  b->step = (struct lls_device_step){.n_rows = n * load->n_rows,
+                                     .n_sequences = n,
+                                     .positions = b->positions,
+                                     .sequence = b->row_sequence,
+                                     .sequences = b->sequences};
+}
+
+static void free_batch(struct batch *b)
+{
+  free(b->entries);
+  free(b->tables);
+  free(b->sequences);
+  free(b->row_sequence);
+  free(b->positions);
+}
+
+static void run_attention(const struct call *c, uint32_t layer)
+{
+  c->device->ops->attention(c->device, c->attention, layer, c->x, c->y);
+}
+
+static void run_write(const struct call *c, uint32_t layer)
+{
+  c->device->ops->cache_write(c->device, c->attention, layer, c->x);
+}
+
+static struct lls_pool_shape pool_shape(uint32_t kv_heads, uint32_t layers)
+{
+  return (struct lls_pool_shape){.layers = layers,
+                                 .kv_heads = kv_heads,
+                                 .head_dim = 128,
+                                 .block_tokens = BLOCK_TOKENS,
+                                 .element = LLS_BF16,
+                                 .max_context = 4096};
+}
+
+/* The mark: of the copy bandwidth for decodes, of the matrix peak for prompts; 0: no mark
+ * was set, the ratio is for reading only. */
+static void attention(struct gpu_bench *b, struct lls_device *d, const struct load *load,
+                      double mark)
+{
+  char name[64];
+  bool decode = load->n_rows == 1;
+  uint32_t tokens = load->context + load->n_rows;
+  size_t layer =
+      (size_t)load->n_sequences * (tokens + BLOCK_TOKENS) * load->kv_heads * 128 * 2 * 2;
+  uint32_t layers = (uint32_t)(((size_t)16 << 30) / layer);
+  layers = layers < 1 ? 1 : layers > MAX_LAYERS ? MAX_LAYERS : layers;
+  struct batch batch = {.pool = pool_shape(load->kv_heads, layers)};
+  snprintf(name, sizeof name, "%s %u/%u heads, %u x %u", decode ? "decode" : "prefill",
+           load->heads, load->kv_heads, load->n_sequences, tokens);
+  if (gpu_leave_out(b, name, layer * layers, available(d) / 10 * 9))
+    return;
+  lay_out(&batch, load, 2);
+  const struct lls_attention_shape shape = {
+      .heads = load->heads, .kv_heads = load->kv_heads, .head_dim = 128, .scale = 0.088f};
+  uint32_t rows = batch.step.n_rows;
+  struct call c = {.device = d,
+                   .pool = make_pool(d, &batch.pool),
+                   .step = &batch.step,
+                   .run = run_write,
+                   .calls = layers,
+                   .layers = layers,
+                   .attention = &shape,
+                   .x = random_rows(d, rows, (load->heads + 2 * load->kv_heads) * 128),
+                   .y = random_rows(d, rows, load->heads * 128)};
+  one_round(&c);
+  c.run = run_attention;
+  c.calls = decode ? 32 : 4;
+  double seconds = time_of(&c), n = load->n_rows;
+  double bytes = (double)load->n_sequences * tokens * load->kv_heads * 128 * 2 * 2;
+  double operations =
+      4.0 * 128 * load->heads * load->n_sequences * (n * load->context + n * (n + 1) / 2);
+  gpu_result(b, name, decode ? "of copy bandwidth" : "of the matrix peak",
+             decode ? bytes / seconds / b->limits.copy
+                    : operations / seconds / b->limits.matrix,
+             mark, false);
+  d->ops->pool_destroy(d, c.pool);
+  d->ops->release(d, LLS_MEMORY_DEVICE, c.x);
+  d->ops->release(d, LLS_MEMORY_DEVICE, c.y);
+  free_batch(&batch);
+}
+
+static void all_attention(struct gpu_bench *b, struct lls_device *d)
+{
+  static const struct {
+    uint32_t heads, kv_heads;
+  } shapes[] = {{32, 8}, {40, 40}}; /* Llama-3-8B, OPT-13B */
+  static const uint32_t batches[] = {1, 16, 64, 256}, contexts[] = {512, 4096, 32768};
+  static const uint32_t prompts[] = {4096, 16384};
+  for (size_t s = 0; s < 2; s++) {
+    struct load load = {.heads = shapes[s].heads, .kv_heads = shapes[s].kv_heads};
+    load.n_rows = 1;
+    for (size_t i = 0; i < 12; i++) {
+      load.n_sequences = batches[i / 3];
+      load.context = contexts[i % 3] - 1;
+      attention(b, d, &load, load.n_sequences >= 16 && i % 3 > 0 ? 0.85 : 0);
+    }
+    load.n_sequences = 1;
+    load.context = 0;
+    for (size_t i = 0; i < 2; i++) {
+      load.n_rows = prompts[i];
+      attention(b, d, &load, 0.60);
+    }
+  }
+}
+
+/* ---- hidden states, blocks ----------------------------------------------------------
+ */
+
+static void run_restore(const struct call *c, uint32_t layer)
+{
+  c->device->ops->restore(c->device, c->attention, c->rope, layer, c->weight);
+}
+
+static void restore(struct gpu_bench *b, struct lls_device *d)
+{
+  enum { TOKENS = 2048, HEADS = 40, HIDDEN = HEADS * 128 };
+  const struct load load = {.n_sequences = 1, .context = TOKENS, .n_rows = 1};
+  const struct lls_attention_shape shape = {
+      .heads = HEADS, .kv_heads = HEADS, .head_dim = 128, .scale = 0.088f};
+  float frequency[64];
+  for (int i = 0; i < 64; i++)
+    frequency[i] = 1.0f / (float)(1 + i);
+  const struct lls_rope_shape rope = {.head_dim = 128,
+                                      .rotary_dims = 128,
+                                      .inverse_frequency = frequency,
+                                      .attention_factor = 1};
+  const struct lls_tensor_view view = {
+      .dtype = LLS_BF16, .rows = 3 * HIDDEN, .columns = HIDDEN, .seed = 3};
+  struct batch batch = {.pool = pool_shape(HEADS, MAX_LAYERS)};
+  struct lls_weight *w;
+  struct lls_error err = {""};
+  batch.pool.scratch_units = 1;
+  if (gpu_leave_out(b, "restore 2048 tokens", (size_t)4 << 30, available(d)))
+    return;
+  lay_out(&batch, &load, 3);
+  batch.sequences[0].n_restored = TOKENS;
+  int rc = d->ops->weight_create(d, &view, NULL, 1, LLS_WEIGHTS_BF16, &w, &err);
+  if (rc < 0)
+    gpu_die("a weight", &err, rc);
+  struct call c = {.device = d,
+                   .pool = make_pool(d, &batch.pool),
+                   .step = &batch.step,
+                   .run = run_restore,
+                   .calls = 16,
+                   .layers = MAX_LAYERS,
+                   .attention = &shape,
+                   .rope = &rope,
+                   .weight = w};
+  double operations = 2.0 * TOKENS * HIDDEN * 2 * HIDDEN;
+  gpu_result(b, "restore 2048 tokens, 5120 wide", "of the matrix peak",
+             operations / time_of(&c) / b->limits.matrix, 0.70, false);
+  d->ops->pool_destroy(d, c.pool);
+  d->ops->weight_destroy(d, w);
+  free_batch(&batch);
+}
+
+/* Blocks of 1 MiB, as Llama-3-8B has them, in a mixed up order. */
+static void block_copies(struct gpu_bench *b, struct lls_device *d)
+{
+  enum { BLOCKS = 1024 };
+  struct lls_pool_shape shape = pool_shape(8, 32);
+  static struct lls_copy copies[BLOCKS];
+  if (gpu_leave_out(b, "block copies", (size_t)2 << 30, available(d)))
+    return;
+  shape.device_units = shape.host_units = BLOCKS;
+  struct lls_pool *pool = make_pool(d, &shape);
+  for (uint8_t kind = LLS_COPY_DEVICE_TO_HOST; kind <= LLS_COPY_HOST_TO_DEVICE; kind++) {
+    for (uint32_t i = 0; i < BLOCKS; i++)
+      copies[i] = (struct lls_copy){.kind = kind,
+                                    .n_slots = BLOCK_TOKENS,
+                                    .source = i * 389 % BLOCKS,
+                                    .target = i * 173 % BLOCKS};
+    double bytes = BLOCKS * (double)lls_unit_bytes(&shape);
+    bool to_host = kind == LLS_COPY_DEVICE_TO_HOST;
+    double link = to_host ? b->limits.to_host : b->limits.to_device;
+    gpu_result(b, to_host ? "blocks to the host" : "blocks to the device", "of the link",
+               bytes / time_copies(d, pool, copies, BLOCKS) / link, 0.80, false);
+  }
+  d->ops->pool_destroy(d, pool);
+}
+
+void gpu_operations(struct gpu_bench *b)
+{
+  struct lls_device *d = gpu_open(MAX_ROWS, MAX_COLUMNS, 256);
+  all_attention(b, d);
+  restore(b, d);
+  block_copies(b, d);
+  d->ops->destroy(d);
+}
