@@ -65,6 +65,8 @@ sub ready {
     my ($server, $go_on) = loading_server();
     my $idle = $server->connect;
     $server->signal('TERM');
+    my $deadline = time + $LlmServer::TIMEOUT;
+    select undef, undef, undef, 0.01 until $server->log =~ /SIGTERM/ || time > $deadline;
     $go_on->();
     is $server->wait_for_end, 0, 'told to stop while loading, it ends well';
     unlike $server->log, qr/listening on/, '  without having served';
