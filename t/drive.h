@@ -11,6 +11,8 @@
 #include "t/sequence.h"
 
 #include "core/engine/engine.h"
+#include "core/engine/follow.h"
+#include "core/ranks/ranks.h"
 
 #include <math.h>
 
@@ -23,6 +25,8 @@ struct drive_model { /* what is under test */
   struct reference *reference;
   struct lls_device *device;
   struct lls_engine *engine;
+  struct lls_ranks *ranks; /* rank 0's end; NULL = alone */
+  struct lls_followers *followers;
 };
 
 struct drive_options {
@@ -31,6 +35,9 @@ struct drive_options {
   uint32_t block_tokens; /* 0 = 16 */
   uint32_t max_tokens;   /* 0 = DRIVE_MAX_TOKENS */
   uint32_t threads;      /* 0 = 1: such small steps only wait for other threads */
+  uint32_t ranks;        /* threads that share the model; 0 = 1 */
+  /* This process's end of a group that is there, of which others follow. */
+  struct lls_ranks *group;
   /* What computes; NULL = the CPU. */
   int (*create_device)(const struct lls_device_options *, struct lls_device **,
                        struct lls_error *);
@@ -79,39 +86,42 @@ static inline bool drive_progress(void *context, size_t done, size_t total)
   return true;
 }
 
-static inline void drive_open(struct drive_model *m, const char *name,
-                              const struct drive_options *o)
+/* What every rank makes of the options; drive_open's pool for each rank's share. */
+static inline void drive_prepare(struct drive_model *m, const char *name,
+                                 const struct drive_options *o,
+                                 struct lls_follow_options *out)
 {
   struct lls_error err = {0};
-  struct lls_model_config config;
+  struct lls_model_config *config = &out->model;
   bool stories = strcmp(name, "stories260K") == 0;
+  *out = (struct lls_follow_options){0};
   m->reference = stories ? reference_read_stories() : reference_read(name);
-  int rc = lls_model_config_read(m->reference->folder, &config, &err);
+  int rc = lls_model_config_read(m->reference->folder, config, &err);
+  if (rc != 0)
+    fail_msg("%s: %s", name, lls_error_text(&err, rc));
   uint32_t max_tokens = o->max_tokens > 0 ? o->max_tokens : DRIVE_MAX_TOKENS;
-  struct lls_device_options device = {
-      .threads = o->threads > 0 ? o->threads : 1,
-      .max_rows = max_tokens,
-      .max_columns = lls_engine_max_columns(&config),
-      .max_sequences = REFERENCE_MAX_PROMPTS,
-      .numbers = o->weights == LLS_WEIGHTS_AUTO  ? config.dtype
-                 : o->weights == LLS_WEIGHTS_F32 ? LLS_F32
-                                                 : LLS_BF16,
-  };
-  if (rc == 0)
-    rc = (o->create_device != NULL ? o->create_device
-                                   : lls_cpu_device_create)(&device, &m->device, &err);
   uint32_t block_tokens = o->block_tokens > 0 ? o->block_tokens : 16;
+  uint32_t ranks = o->group != NULL ? o->group->size : o->ranks > 0 ? o->ranks : 1;
+  uint32_t kv_heads = config->kv_heads > ranks ? config->kv_heads / ranks : 1;
   size_t unit = lls_unit_bytes(&(struct lls_pool_shape){
-      .layers = config.layers,
-      .kv_heads = config.kv_heads,
-      .head_dim = config.head_dim,
+      .layers = config->layers,
+      .kv_heads = ranks > 1 ? kv_heads : config->kv_heads,
+      .head_dim = config->head_dim,
       .block_tokens = block_tokens,
       .element = o->cache_element,
   });
-  struct drive_progress progress = {0};
-  struct lls_engine_options engine = {
-      .progress = drive_progress,
-      .progress_context = &progress,
+  out->create_device =
+      o->create_device != NULL ? o->create_device : lls_cpu_device_create;
+  out->device = (struct lls_device_options){
+      .threads = o->threads > 0 ? o->threads : 1,
+      .max_rows = max_tokens,
+      .max_columns = lls_engine_max_columns(config),
+      .max_sequences = REFERENCE_MAX_PROMPTS,
+      .numbers = o->weights == LLS_WEIGHTS_AUTO  ? config->dtype
+                 : o->weights == LLS_WEIGHTS_F32 ? LLS_F32
+                                                 : LLS_BF16,
+  };
+  out->engine = (struct lls_engine_options){
       .model_path = m->reference->folder,
       .weights = o->weights,
       .cache_element = o->cache_element,
@@ -122,8 +132,34 @@ static inline void drive_open(struct drive_model *m, const char *name,
       .cache_bytes = DRIVE_DEVICE_UNITS * unit,
       .host_cache_bytes = DRIVE_HOST_UNITS * unit,
   };
+}
+
+static inline void drive_start_ranks(struct drive_model *m, uint32_t n,
+                                     struct lls_follow_options *options)
+{
+  struct lls_ranks *handles[LLS_MAX_RANKS];
+  if (n <= 1)
+    return;
+  assert_int_equal(lls_ranks_threads(n, 60 * LLS_NS_PER_S, handles, NULL), 0);
+  assert_int_equal(lls_followers_start(options, handles, n, &m->followers, NULL), 0);
+  m->ranks = handles[0];
+}
+
+static inline void drive_open(struct drive_model *m, const char *name,
+                              const struct drive_options *o)
+{
+  struct lls_error err = {0};
+  struct lls_follow_options made;
+  struct drive_progress progress = {0};
+  drive_prepare(m, name, o, &made);
+  m->ranks = o->group;
+  drive_start_ranks(m, o->ranks, &made);
+  made.device.ranks = made.engine.ranks = m->ranks;
+  made.engine.progress = drive_progress;
+  made.engine.progress_context = &progress;
+  int rc = made.create_device(&made.device, &m->device, &err);
   if (rc == 0)
-    rc = lls_engine_create(&engine, &config, m->device, &m->engine, &err);
+    rc = lls_engine_create(&made.engine, &made.model, m->device, &m->engine, &err);
   if (rc != 0)
     fail_msg("%s: %s", name, lls_error_text(&err, rc));
   assert_int_equal(progress.done, progress.total);
@@ -131,8 +167,12 @@ static inline void drive_open(struct drive_model *m, const char *name,
 
 static inline void drive_close(struct drive_model *m)
 {
+  lls_engine_dismiss(m->engine);
+  assert_int_equal(lls_followers_stop(m->followers), 0);
   lls_engine_destroy(m->engine);
   m->device->ops->destroy(m->device);
+  if (m->followers != NULL)
+    m->ranks->ops->destroy(m->ranks);
   reference_free(m->reference);
 }
 

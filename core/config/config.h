@@ -38,11 +38,17 @@ struct lls_model_section { /* [model] */
   int64_t weights;         /* enum lls_weight_format */
 };
 
-struct lls_engine_config { /* [engine] */
-  int64_t device;          /* enum lls_device_choice */
-  int64_t threads;         /* 0 = one per core */
-  bool pin;                /* each thread to a core */
-  int64_t isa;             /* enum lls_isa, LLS_NEVER = the best this CPU has */
+/* What tensor parallel ranks are. AUTO: what there is. */
+enum lls_ranks_choice { LLS_RANKS_AUTO, LLS_RANKS_THREADS, LLS_RANKS_MPI };
+
+struct lls_engine_config {      /* [engine] */
+  int64_t device;               /* enum lls_device_choice */
+  int64_t threads;              /* 0 = one per core */
+  bool pin;                     /* each thread to a core */
+  int64_t isa;                  /* enum lls_isa, LLS_NEVER = the best this CPU has */
+  int64_t tensor_parallel_size; /* ranks; LLS_NEVER = as many as were started, or 1 */
+  int64_t ranks;                /* enum lls_ranks_choice */
+  int64_t rank_timeout;         /* ns */
   int64_t max_step_tokens;
   int64_t max_sequences; /* of one step */
   int64_t max_context;   /* tokens; 0 = the model's own limit */

@@ -4,6 +4,7 @@
  * reading, checking and --help-config come from the table.
  */
 #include "core/config/config.h"
+#include "core/ranks/ranks.h"
 
 #define TABLE(PARAMS, STRUCT)                                                            \
   {                                                                                      \
@@ -88,8 +89,21 @@ typedef struct lls_engine_config engine;
 static const struct lls_param engine_params[] = {
     LLS_PARAM_CHOICE(engine, device, "auto", "auto|cpu|cuda",
                      "what computes; auto is a GPU where there is one"),
-    LLS_PARAM_INT(engine, threads, "0", 0, 1024, "threads",
-                  "threads that compute; 0 is one per core this process may use"),
+    LLS_PARAM_INT(
+        engine, tensor_parallel_size, "auto", 1, LLS_MAX_RANKS, "ranks",
+        "ranks that share the model, each with a device, a shard of the weights "
+        "and one of the cache; auto is as many as mpirun has started, else 1",
+        .flags = LLS_PARAM_AUTO),
+    LLS_PARAM_CHOICE(engine, ranks, "auto", "auto|threads|mpi",
+                     "what ranks are: threads of this process, or processes that mpirun "
+                     "or srun has started; auto is what there is"),
+    LLS_PARAM_DURATION(engine, rank_timeout, "1min", 1e6, 86400e9,
+                       "longest wait for another rank in the middle of a step; then all "
+                       "end"),
+    LLS_PARAM_INT(
+        engine, threads, "0", 0, 1024, "threads",
+        "threads that compute, of each rank; 0 is one per core this process may "
+        "use, shared out to its ranks"),
     LLS_PARAM_BOOL(engine, pin, "true", "keep each of them on a core of its own"),
     LLS_PARAM_CHOICE(engine, isa, "auto", "generic|avx2|avx512|amx",
                      "instruction set of the CPU kernels; auto is the best it has",
@@ -110,11 +124,12 @@ typedef struct lls_cache_config cache;
 static const struct lls_param cache_params[] = {
     LLS_PARAM_INT(cache, block_tokens, "16", 1, 256, "tokens", "tokens of one block"),
     LLS_PARAM_BYTES(cache, device_memory, "auto", 1 << 16, 1e15,
-                    "memory for cached tokens; auto is what max_sequences full contexts "
+                    "memory for cached tokens, of each rank; auto is what max_sequences "
+                    "full contexts "
                     "need, at most half of what is left after the weights",
                     .flags = LLS_PARAM_AUTO),
     LLS_PARAM_BYTES(cache, host_memory, "0", 0, 1e15,
-                    "memory for sequences swapped out; 0 is none"),
+                    "memory for sequences swapped out, of each rank; 0 is none"),
     LLS_PARAM_CHOICE(cache, element, "auto", "auto|f32|bf16",
                      "numbers the cache is kept in; auto is the device's choice"),
     LLS_PARAM_CHOICE(cache, int8, "off", "off|swapped|all",

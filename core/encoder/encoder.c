@@ -107,7 +107,9 @@ static int open_folder(struct lls_encoder *e, const struct lls_encoder_options *
     return rc;
   set_limits(e, o);
   rc = create_device(e, o, err);
-  return rc < 0 ? rc : lls_weights_load(&e->weights, &source, &e->config, e->device, err);
+  return rc < 0
+             ? rc
+             : lls_weights_load(&e->weights, &source, &e->config, NULL, e->device, err);
 }
 
 int lls_encoder_create(const struct lls_encoder_options *o, struct lls_encoder **out,

@@ -305,7 +305,17 @@ struct lls_device_ops {
   void (*restore)(struct lls_device *, const struct lls_attention_shape *,
                   const struct lls_rope_shape *, uint32_t layer,
                   const struct lls_weight *qkv);
+
+  /*
+   * Tensor parallel ranks (lls_device_options.ranks, core/ranks/ranks.h); optional pair,
+   * NULL = this device computes alone. all_reduce: x (n_rows, columns) becomes the sum of
+   * all ranks' x. gather_columns: part is this rank's share of the columns of y (n_rows,
+   * columns), which rank 0 gets; y is NULL on the others. What fails is an error of the
+   * step. With ranks, a unit block of the hidden form holds this rank's share of X.
+   */
   void (*all_reduce)(struct lls_device *, void *x, uint32_t n_rows, uint32_t columns);
+  void (*gather_columns)(struct lls_device *, const float *part, uint32_t n_rows,
+                         uint32_t columns, float *y);
 
   /*
    * Encoders; optional, NULL = unsupported by this device. Every row attends to all rows
@@ -323,6 +333,8 @@ struct lls_device {
   bool has_int8; /* it can quantise blocks, and attend over them */
 };
 
+struct lls_ranks;
+
 struct lls_device_options {
   uint32_t threads;     /* CPU: 0 = one per core this process may use */
   bool pin;             /* CPU: pin them */
@@ -331,6 +343,7 @@ struct lls_device_options {
   uint32_t max_sequences;
   const char *isa;        /* CPU: NULL = best, or "generic", "avx2", "avx512", "amx" */
   enum lls_dtype numbers; /* CUDA: what the weights are to be in, f32 or another */
+  struct lls_ranks *ranks; /* this one's end of its group, outlives it; NULL = alone */
 };
 
 /* [main] The CPU device: always there. 0 or -errno (unknown isa: -EINVAL). */

@@ -8,9 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/plugin/loader.h"
 
@@ -22,22 +20,14 @@ struct module_kind {
 
 static const struct module_kind cuda = {"cuda", "libcuda.so.1", "NVIDIA's driver"};
 
-/* The module's file in the first folder of the search path that has one. */
 static int find_module(const char *name, char path[PATH_MAX], struct lls_error *err)
 {
-  char *folders = lls_plugin_search_path(), *rest = folders;
-  int rc = -ENOENT;
-  if (folders == NULL)
-    return lls_fail(err, -ENOMEM, "no memory");
-  for (char *folder; rc != 0 && (folder = strsep(&rest, ":")) != NULL;)
-    if (snprintf(path, PATH_MAX, "%s/device_%s.so", folder, name) < PATH_MAX &&
-        access(path, R_OK) == 0)
-      rc = 0;
-  free(folders);
+  char file[64];
+  snprintf(file, sizeof file, "device_%s.so", name);
+  int rc = lls_plugin_find_file(file, path);
   if (rc == 0)
     return 0;
-  return lls_fail(err, rc, "this build has no device_%s.so: configure found no toolkit",
-                  name);
+  return lls_fail(err, rc, "this build has no %s: configure found no toolkit", file);
 }
 
 static int check_module(const struct lls_device_module *m, const char *path,

@@ -56,8 +56,17 @@ static size_t activation_bytes(const struct lls_engine *e)
   const struct lls_model_config *c = &e->config;
   size_t per_row = wide_columns(c) + larger(c->heads * c->head_dim, c->ffn) +
                    2 * (size_t)larger(c->hidden, c->embed_dim);
+  size_t vocab = (e->shard.rank == 0 ? c->vocab : 0) +
+                 (lls_engine_is_shared(e) ? e->shard.vocab.n : 0);
   return e->options.max_tokens * per_row * lls_dtype_bytes(e->device->activation_type) +
-         (size_t)e->max_logit_rows * c->vocab * sizeof(float);
+         e->max_logit_rows * vocab * sizeof(float);
+}
+
+/* Ranks that take of the same memory. */
+static uint32_t sharers(const struct lls_engine *e)
+{
+  const struct lls_ranks *ranks = e->options.ranks;
+  return ranks != NULL && e->device->is_host ? ranks->local_size : 1;
 }
 
 /* K and V units for one sequence of that many tokens. */
@@ -80,6 +89,7 @@ static int default_cache_bytes(struct lls_engine *e, size_t *bytes)
   int rc = e->device->ops->memory(e->device, &total, &available);
   if (rc < 0)
     return rc;
+  available /= sharers(e);
   size_t unit = lls_unit_room(&e->pool_shape, false);
   size_t full = units_for(e, e->caps.max_context) * e->options.max_sequences * unit;
   size_t least = units_for(e, e->options.max_tokens) * unit;
@@ -103,6 +113,7 @@ static int load_weights(struct lls_engine *e, struct lls_error *err)
       .folder = o->model_path,
       .dummy = o->dummy,
       .format = o->weights,
+      .sharers = sharers(e),
       .other_bytes = cache + activation_bytes(e),
       .progress = o->progress,
       .progress_context = o->progress_context,
@@ -110,7 +121,62 @@ static int load_weights(struct lls_engine *e, struct lls_error *err)
   snprintf(source.other_text, sizeof source.other_text,
            "%zu MiB of cache and %zu MiB of buffers", MIB(cache),
            MIB(activation_bytes(e)));
-  return lls_weights_load(&e->weights, &source, &e->config, e->device, err);
+  return lls_weights_load(&e->weights, &source, &e->model, &e->shard, e->device, err);
+}
+
+/* ---- what ranks agree on --------------------------------------------------------- */
+
+/* FNV-1a over what a step's meaning depends on. */
+static uint64_t fingerprint(const struct lls_engine *e)
+{
+  const struct lls_model_config *c = &e->model;
+  const struct lls_engine_options *o = &e->options;
+  const uint32_t facts[] = {
+      c->layers,     c->hidden,        c->heads,      c->kv_heads,
+      c->head_dim,   c->ffn,           c->vocab,      e->caps.max_context,
+      o->max_tokens, o->max_sequences, o->max_logits, o->block_tokens,
+      o->weights,    o->cache_element, e->caps.forms, o->int8};
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+    hash = (hash ^ facts[i]) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+/* Also where they wait for each other until all have loaded. */
+static int agree_on_shape(struct lls_engine *e, struct lls_error *err)
+{
+  struct lls_ranks *ranks = e->options.ranks;
+  uint64_t mine = fingerprint(e), all[LLS_MAX_RANKS];
+  if (!lls_engine_is_shared(e))
+    return 0;
+  if (ranks->ops->exchange(ranks, &mine, sizeof mine, all) < 0)
+    return lls_ranks_failed(ranks, err);
+  for (uint32_t rank = 1; rank < ranks->size; rank++)
+    if (all[rank] != all[0])
+      return lls_fail(err, -EINVAL,
+                      "rank %u has another model or other limits than rank 0: start all "
+                      "with the same configuration",
+                      rank);
+  return 0;
+}
+
+/* The smallest pool is everybody's: block tables are the same on all. */
+static int agree_on_units(struct lls_engine *e, struct lls_error *err)
+{
+  struct lls_ranks *ranks = e->options.ranks;
+  struct lls_pool_shape *shape = &e->pool_shape;
+  uint32_t mine[2] = {shape->device_units, shape->host_units}, all[LLS_MAX_RANKS][2];
+  if (!lls_engine_is_shared(e))
+    return 0;
+  if (ranks->ops->exchange(ranks, mine, sizeof mine, all) < 0)
+    return lls_ranks_failed(ranks, err);
+  for (uint32_t rank = 0; rank < ranks->size; rank++) {
+    if (all[rank][0] < shape->device_units)
+      shape->device_units = all[rank][0];
+    if (all[rank][1] < shape->host_units)
+      shape->host_units = all[rank][1];
+  }
+  return 0;
 }
 
 static int make_pool(struct lls_engine *e, struct lls_error *err)
@@ -121,6 +187,9 @@ static int make_pool(struct lls_engine *e, struct lls_error *err)
     return lls_fail(err, rc, "the device does not tell its free memory");
   e->pool_shape.device_units = units_in(e, bytes, false);
   e->pool_shape.host_units = units_in(e, e->options.host_cache_bytes, true);
+  rc = agree_on_units(e, err);
+  if (rc < 0)
+    return rc;
   if (e->pool_shape.device_units < 2)
     return lls_fail(
         err, -EINVAL,
@@ -150,6 +219,8 @@ static int make_activations(struct lls_engine *e, struct lls_error *err)
   struct lls_activations *act = &e->act;
   size_t number = lls_dtype_bytes(e->device->activation_type);
   size_t rows = e->options.max_tokens, picked = e->max_logit_rows;
+  size_t vocab = e->shard.rank == 0 ? c->vocab : 0;
+  size_t part = lls_engine_is_shared(e) ? e->shard.vocab.n : 0;
   const struct {
     void **buffer;
     size_t bytes;
@@ -160,9 +231,12 @@ static int make_activations(struct lls_engine *e, struct lls_error *err)
       {&act->narrow, rows * larger(c->heads * c->head_dim, c->ffn) * number},
       {&act->picked, picked * c->hidden * number},
       {&act->projected, picked * c->embed_dim * number},
-      {(void **)&act->logits, picked * c->vocab * sizeof(float)},
+      {(void **)&act->logits, picked * vocab * sizeof(float)},
+      {(void **)&act->part, picked * part * sizeof(float)},
   };
   for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
+    if (buffers[i].bytes == 0)
+      continue;
     int rc = e->device->ops->alloc(e->device, LLS_MEMORY_DEVICE, buffers[i].bytes,
                                    buffers[i].buffer);
     if (rc < 0)
@@ -248,10 +322,10 @@ static void describe_model(struct lls_engine *e)
       .right_to_left = true,
       .layers = c->layers,
       .hidden = c->hidden,
-      .heads = c->heads,
-      .kv_heads = c->kv_heads,
+      .heads = e->model.heads,
+      .kv_heads = e->model.kv_heads,
       .head_dim = c->head_dim,
-      .hidden_ratio = (double)c->hidden / (2.0 * c->kv_heads * c->head_dim),
+      .hidden_ratio = (double)c->hidden / (2.0 * e->model.kv_heads * c->head_dim),
   };
   if (o->host_cache_bytes > 0)
     e->caps.preempt_modes |= 1u << LLS_PREEMPT_SWAP;
@@ -268,32 +342,57 @@ static void describe_rope(struct lls_engine *e)
   };
 }
 
-int lls_engine_create(const struct lls_engine_options *options,
-                      const struct lls_model_config *config, struct lls_device *device,
-                      struct lls_engine **out, struct lls_error *err)
+/* What of the model is computed here. */
+static int take_share(struct lls_engine *e, const struct lls_model_config *model,
+                      struct lls_error *err)
 {
-  int rc = check_options(options, device, err);
-  if (rc < 0)
+  int rc = lls_shard_make(model, e->options.ranks, &e->shard, err);
+  e->model = e->config = *model;
+  lls_shard_config(&e->shard, &e->config);
+  if (rc < 0 || !lls_engine_is_shared(e))
     return rc;
-  struct lls_engine *e = calloc(1, sizeof *e);
-  if (e == NULL)
-    return lls_fail(err, -ENOMEM, "out of memory");
-  e->options = *options;
-  e->config = *config;
-  e->device = device;
-  describe_model(e);
-  rc = make_tables(e, err);
+  if (e->device->ops->all_reduce == NULL)
+    return lls_fail(err, -ENOTSUP, "the device %s cannot share a model among ranks",
+                    e->device->ops->name);
+  return lls_engine_message_init(e) < 0 ? lls_fail(err, -ENOMEM, "out of memory") : 0;
+}
+
+static int make_parts(struct lls_engine *e, struct lls_error *err)
+{
+  int rc = make_tables(e, err);
   if (rc == 0)
     rc = load_weights(e, err);
   if (rc == 0)
     rc = make_activations(e, err);
   if (rc == 0)
-    rc = make_pool(e, err);
+    rc = agree_on_shape(e, err);
   if (rc == 0)
-    rc = make_scratch(e, err);
+    rc = make_pool(e, err);
+  return rc < 0 ? rc : make_scratch(e, err);
+}
+
+int lls_engine_create(const struct lls_engine_options *options,
+                      const struct lls_model_config *config, struct lls_device *device,
+                      struct lls_engine **out, struct lls_error *err)
+{
+  struct lls_error why = {0};
+  struct lls_engine *e = calloc(1, sizeof *e);
+  if (e == NULL)
+    return lls_fail(err, -ENOMEM, "out of memory");
+  e->options = *options;
+  e->device = device;
+  int rc = check_options(options, device, &why);
+  if (rc == 0)
+    rc = take_share(e, config, &why);
+  if (rc == 0) {
+    describe_model(e);
+    rc = make_parts(e, &why);
+  }
   if (rc < 0) {
+    if (options->ranks != NULL)
+      lls_ranks_fail(options->ranks, lls_error_text(&why, rc));
     lls_engine_destroy(e);
-    return rc;
+    return lls_fail(err, rc, "%s", lls_error_text(&why, rc));
   }
   describe_rope(e);
   *out = e;
@@ -303,8 +402,8 @@ int lls_engine_create(const struct lls_engine_options *options,
 static void release_activations(struct lls_engine *e)
 {
   const struct lls_activations *act = &e->act;
-  void *const buffers[] = {act->x,      act->h,         act->wide,  act->narrow,
-                           act->picked, act->projected, act->logits};
+  void *const buffers[] = {act->x,      act->h,         act->wide,   act->narrow,
+                           act->picked, act->projected, act->logits, act->part};
   for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
     if (buffers[i] != NULL)
       e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);
@@ -336,6 +435,7 @@ void lls_engine_destroy(struct lls_engine *e)
   free(e->inverse_frequency);
   free(e->scratch_entries);
   free(e->scratch_tables);
+  lls_engine_message_free(&e->message);
   free(e);
 }
 
@@ -351,7 +451,7 @@ const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *e)
 
 const struct lls_model_config *lls_engine_config(const struct lls_engine *e)
 {
-  return &e->config;
+  return &e->model;
 }
 
 size_t lls_engine_weight_bytes(const struct lls_engine *e)

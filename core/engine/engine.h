@@ -13,6 +13,10 @@
  *
  * Nothing from submit to wait allocates: every buffer is sized at create by max_tokens
  * and max_sequences.
+ *
+ * With tensor parallel ranks each has an engine of its own over its shard of the model
+ * (core/engine/follow.h). What is submitted to rank 0's is computed by all; the others'
+ * take steps from there. Tokens and logits are on rank 0 alone.
  */
 #ifndef LLS_ENGINE_ENGINE_H
 #define LLS_ENGINE_ENGINE_H
@@ -38,6 +42,9 @@ struct lls_engine_options {
   double cache_share;      /* with cache_bytes 0: that share of it instead, 0 = as said */
   size_t host_cache_bytes; /* host tier, 0 = none */
   uint32_t int8;           /* enum lls_int8: where blocks may be of int8 numbers */
+
+  struct lls_ranks
+      *ranks; /* this engine's end of its group, as its device's; NULL = alone */
 
   /* Tells how far loading is; NULL = nobody listens. */
   bool (*progress)(void *context, size_t done_bytes, size_t total_bytes);
@@ -74,6 +81,12 @@ int lls_engine_submit(struct lls_engine *, const struct lls_engine_batch *,
 /* Ends the step begun by the last submit. An error here is the device's: fatal. */
 int lls_engine_wait(struct lls_engine *, struct lls_engine_result *,
                     struct lls_error *err);
+
+/* Of rank 0: sends the other ranks home, unless the group has failed. No step after. */
+void lls_engine_dismiss(struct lls_engine *);
+/* Of the others: computes what rank 0 does until it dismisses them (0), or until
+ * something fails, here or elsewhere. */
+int lls_engine_follow(struct lls_engine *, struct lls_error *err);
 
 /* Logits (n_tokens, vocab) of a sequence submitted with all_logits, NULL if it was not;
  * valid until the next submit. */

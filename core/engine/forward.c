@@ -99,19 +99,36 @@ static const void *mlp_inner(const struct stream *s, const struct lls_layer_weig
   return e->act.narrow;
 }
 
-/* Adds both branches to x. A parallel mlp reads x as the layer
- * got it, so its norm comes before attention's output is added. */
+/* Of the ranks' shares of a branch, the first's goes on top of x and the others' replace
+ * theirs: then the sum over ranks is x with the branch added. */
+static enum lls_linear_store own_share(const struct stream *s)
+{
+  return s->e->shard.rank == 0 ? LLS_STORE_ADD : LLS_STORE_SET;
+}
+
+static void sum_shares(const struct stream *s)
+{
+  if (lls_engine_is_shared(s->e))
+    s->ops->all_reduce(s->device, s->x, s->n_rows, s->e->config.hidden);
+}
+
+/* Adds both branches to x. A parallel mlp reads x as the layer got it, so its norm comes
+ * before attention's output is added, and ranks have one sum for both. */
 static void add_branches(const struct stream *s, const struct lls_layer_weights *w)
 {
   const void *input = NULL;
   bool parallel = s->e->config.parallel_residual;
   if (parallel)
     input = branch_input(s, &w->mlp_norm);
-  linear(s, w->output, s->attended, LLS_STORE_ADD, s->x);
-  branch_end(s, &w->attention_norm);
-  if (!parallel)
+  linear(s, w->output, s->attended, own_share(s), s->x);
+  if (!parallel) {
+    sum_shares(s);
+    branch_end(s, &w->attention_norm);
     input = branch_input(s, &w->mlp_norm);
-  linear(s, w->down, mlp_inner(s, w, input), LLS_STORE_ADD, s->x);
+  }
+  linear(s, w->down, mlp_inner(s, w, input), parallel ? LLS_STORE_ADD : own_share(s),
+         s->x);
+  sum_shares(s);
   branch_end(s, &w->mlp_norm);
 }
 
@@ -140,7 +157,13 @@ static void head(const struct stream *s)
     linear(s, w->project_out, s->x, LLS_STORE_SET, e->act.projected);
     x = e->act.projected;
   }
-  s->ops->logits(s->device, w->head, x, s->n_rows, e->act.logits);
+  if (!lls_engine_is_shared(e)) {
+    s->ops->logits(s->device, w->head, x, s->n_rows, e->act.logits);
+    return;
+  }
+  s->ops->logits(s->device, w->head, x, s->n_rows, e->act.part);
+  s->ops->gather_columns(s->device, e->act.part, s->n_rows, e->config.vocab,
+                         e->act.logits);
 }
 
 /* The wanted rows of a stream of all rows, as keep_wanted_rows leaves them. */
@@ -163,6 +186,8 @@ static void score(const struct stream *all)
     n = left < e->max_logit_rows ? left : e->max_logit_rows;
     struct stream some = pick(all, e->score_rows + done, n);
     head(&some);
+    if (e->shard.rank > 0)
+      continue;
     all->ops->sample(all->device, e->act.logits, n, e->config.vocab,
                      e->score_sampling + done, e->scores + done);
   }

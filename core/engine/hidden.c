@@ -25,7 +25,7 @@ static uint32_t blocks_of(const struct lls_engine *e, uint32_t tokens)
 
 const char *lls_engine_why_no_hidden(const struct lls_engine *e)
 {
-  const struct lls_model_config *c = &e->config;
+  const struct lls_model_config *c = &e->model;
   if (e->device->ops->restore == NULL)
     return "this device cannot restore keys and values";
   if (c->hidden > c->kv_heads * c->head_dim)

@@ -4,6 +4,7 @@
 #define LLS_ENGINE_INTERNAL_H
 
 #include "core/engine/engine.h"
+#include "core/engine/shard.h"
 #include "core/engine/weights.h"
 
 /*
@@ -18,12 +19,26 @@ struct lls_activations {
   void *narrow;    /* (max_tokens, max(heads head_dim, ffn)) */
   void *picked;    /* (max_logit_rows, hidden) rows whose logits are wanted */
   void *projected; /* (max_logit_rows, embed_dim), where the model projects */
-  float *logits;   /* (max_logit_rows, vocab) */
+  float *logits;   /* (max_logit_rows, vocab); of rank 0 */
+  float *part;     /* (max_logit_rows, this rank's part of vocab), with other ranks */
+};
+
+/* A step on its way to the other ranks; message.c. */
+struct lls_engine_message {
+  uint32_t *words; /* (n) of (room) */
+  size_t n, room;
+  struct lls_block_entry *entries; /* (entries_room) of those who receive */
+  size_t entries_room;
+  struct lls_engine_sequence *sequences; /* (max_sequences) likewise */
+  struct lls_block_table *tables;        /* (max_sequences) likewise */
 };
 
 struct lls_engine {
   struct lls_engine_options options;
-  struct lls_model_config config;
+  struct lls_model_config model;  /* the whole one */
+  struct lls_model_config config; /* what of it is computed here: heads, kv_heads, ffn */
+  struct lls_shard shard;
+  struct lls_engine_message message;
   struct lls_engine_caps caps;
   struct lls_device *device;
   struct lls_weights weights;
@@ -66,6 +81,18 @@ struct lls_engine {
 };
 
 #define NO_LOGITS UINT32_MAX
+
+static inline bool lls_engine_is_shared(const struct lls_engine *e)
+{
+  return e->shard.size > 1;
+}
+
+/* message.c */
+int lls_engine_message_init(struct lls_engine *);
+void lls_engine_message_free(struct lls_engine_message *);
+/* Of rank 0: every rank gets the batch. */
+int lls_engine_send(struct lls_engine *, const struct lls_engine_batch *,
+                    struct lls_error *err);
 
 /* hidden.c */
 uint32_t lls_engine_scratch_units(const struct lls_engine *);

@@ -80,16 +80,36 @@ int lls_loader_pack(struct lls_loader *l, const struct lls_tensor_view *parts,
   return 0;
 }
 
+/* A part of one tensor, and of its bias if there is one. */
+static int view_part(struct lls_loader *l, int layer, const struct lls_part *part,
+                     struct lls_range columns, struct lls_tensor_view *weight,
+                     struct lls_tensor_view *bias)
+{
+  const struct lls_range *rows = &part->rows;
+  struct lls_tensor_view whole;
+  int rc = lls_loader_view(l, layer, part->name, ".weight", rows->whole, columns.whole,
+                           &whole);
+  if (rc < 0)
+    return rc;
+  whole = lls_view_rows(&whole, rows->first, rows->n);
+  *weight = lls_view_columns(&whole, columns.first, columns.n);
+  if (bias == NULL)
+    return 0;
+  rc = lls_loader_view(l, layer, part->name, ".bias", 1, rows->whole, &whole);
+  if (rc == 0)
+    *bias = lls_view_rows(&whole, rows->first, rows->n);
+  return rc;
+}
+
 int lls_loader_matrix(struct lls_loader *l, int layer, const struct lls_part *parts,
-                      size_t n, uint32_t columns, bool bias, struct lls_weight **out)
+                      size_t n, struct lls_range columns, bool bias,
+                      struct lls_weight **out)
 {
   struct lls_tensor_view weights[LLS_MAX_PARTS], biases[LLS_MAX_PARTS];
+  bias = bias && columns.first == 0;
   for (size_t i = 0; i < n; i++) {
-    const char *name = parts[i].name;
     int rc =
-        lls_loader_view(l, layer, name, ".weight", parts[i].rows, columns, &weights[i]);
-    if (rc == 0 && bias)
-      rc = lls_loader_view(l, layer, name, ".bias", 1, parts[i].rows, &biases[i]);
+        view_part(l, layer, &parts[i], columns, &weights[i], bias ? &biases[i] : NULL);
     if (rc < 0)
       return rc;
   }

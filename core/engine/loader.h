@@ -3,13 +3,15 @@
 #ifndef LLS_ENGINE_LOADER_H
 #define LLS_ENGINE_LOADER_H
 
+#include "core/engine/shard.h"
 #include "core/engine/weights.h"
 #include "core/model/architecture.h"
 
 struct lls_loader {
   struct lls_weights *w;
   const struct lls_weights_source *source;
-  const struct lls_model_config *config;
+  const struct lls_model_config *config; /* of the whole model */
+  const struct lls_shard *shard;         /* what of it is loaded */
   const struct lls_tensor_names *names;
   const char *prefix;
   struct lls_device *device;
@@ -21,7 +23,7 @@ struct lls_loader {
 /* One tensor of a stacked matrix. */
 struct lls_part {
   const char *name; /* without layer and suffix */
-  uint32_t rows;
+  struct lls_range rows;
 };
 
 #define LLS_MAX_PARTS 3
@@ -43,9 +45,10 @@ int lls_loader_pack(struct lls_loader *, const struct lls_tensor_view *parts,
                     const struct lls_tensor_view *biases, size_t n,
                     struct lls_weight **out);
 
-/* Finds and packs up to LLS_MAX_PARTS stacked tensors, with their biases. */
+/* Finds and packs parts of up to LLS_MAX_PARTS stacked tensors, with their biases. Of
+ * ranks that share columns, whose products are summed, the first has the bias. */
 int lls_loader_matrix(struct lls_loader *, int layer, const struct lls_part *, size_t n,
-                      uint32_t columns, bool bias, struct lls_weight **out);
+                      struct lls_range columns, bool bias, struct lls_weight **out);
 int lls_loader_table(struct lls_loader *, const char *name, size_t rows, size_t columns,
                      void **out);
 int lls_loader_norm(struct lls_loader *, int layer, const char *name,

@@ -272,32 +272,30 @@ static void download_logits(struct lls_engine *e)
   }
 }
 
-int lls_engine_submit(struct lls_engine *e, const struct lls_engine_batch *batch,
-                      struct lls_error *err)
+/* Of a batch that is checked and, with other ranks, under way there too. */
+static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
+                 struct lls_error *err)
 {
   const struct lls_device_ops *ops = e->device->ops;
-  if (e->running)
-    return lls_fail(err, -EBUSY, "the step before was not waited for");
-  int rc = check_batch(e, batch, err);
-  if (rc < 0)
-    return rc;
   lay_out(e, batch);
   e->started_ns = now_ns(e);
   if (batch->n_copies > 0) {
-    rc = ops->pool_copy(e->device, e->pool, batch->copies, batch->n_copies);
+    int rc = ops->pool_copy(e->device, e->pool, batch->copies, batch->n_copies);
     if (rc < 0)
       return lls_fail(
           err, rc,
           "a copy of the step is outside the pool, or to or from numbers that "
           "the pool has not");
   }
-  rc = ops->step_begin(e->device, e->pool, &e->step);
+  int rc = ops->step_begin(e->device, e->pool, &e->step);
   if (rc < 0)
     return lls_fail(err, rc, "the device refuses a step of %u tokens", e->step.n_rows);
   e->running = true;
   if (e->step.n_rows == 0)
     return 0;
   lls_engine_forward(e);
+  if (e->shard.rank > 0)
+    return 0;
   if (e->n_kept_logits > 0)
     download_logits(e);
   if (e->n_sampled > 0)
@@ -306,12 +304,38 @@ int lls_engine_submit(struct lls_engine *e, const struct lls_engine_batch *batch
   return 0;
 }
 
+/* No rank goes on where one has failed. */
+static int tell_ranks(struct lls_engine *e, int rc, const struct lls_error *why,
+                      struct lls_error *err)
+{
+  if (rc < 0 && lls_engine_is_shared(e))
+    lls_ranks_fail(e->options.ranks, lls_error_text(why, rc));
+  return rc < 0 ? lls_fail(err, rc, "%s", lls_error_text(why, rc)) : 0;
+}
+
+int lls_engine_submit(struct lls_engine *e, const struct lls_engine_batch *batch,
+                      struct lls_error *err)
+{
+  struct lls_error why = {0};
+  if (e->running)
+    return lls_fail(err, -EBUSY, "the step before was not waited for");
+  int rc = check_batch(e, batch, err);
+  if (rc < 0)
+    return rc;
+  if (lls_engine_is_shared(e) && e->shard.rank == 0)
+    rc = lls_engine_send(e, batch, &why);
+  if (rc == 0)
+    rc = start(e, batch, &why);
+  return tell_ranks(e, rc, &why, err);
+}
+
 int lls_engine_wait(struct lls_engine *e, struct lls_engine_result *result,
                     struct lls_error *err)
 {
+  struct lls_error why = {0};
   if (!e->running)
     return lls_fail(err, -EINVAL, "no step was submitted");
-  int rc = e->device->ops->step_end(e->device, err);
+  int rc = e->device->ops->step_end(e->device, &why);
   e->running = false;
   for (uint32_t i = 0; i < e->n_score_rows; i++)
     lls_sampled_copy(e->score_targets[i], &e->scores[i]);
@@ -321,7 +345,7 @@ int lls_engine_wait(struct lls_engine *e, struct lls_engine_result *result,
       .n_rows = e->step.n_rows,
       .duration_ns = now_ns(e) - e->started_ns,
   };
-  return rc;
+  return tell_ranks(e, rc, &why, err);
 }
 
 const float *lls_engine_logits(const struct lls_engine *e, uint32_t sequence)

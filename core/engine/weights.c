@@ -26,17 +26,20 @@ static size_t layer_numbers(const struct lls_model_config *c)
   return c->hidden * (attention + (size_t)c->ffn * (c->gated ? 3 : 2));
 }
 
-static size_t total_numbers(const struct lls_model_config *c)
+static size_t total_numbers(const struct lls_model_config *whole,
+                            const struct lls_shard *shard)
 {
-  size_t projections =
-      c->embed_dim == c->hidden ? 0 : 2 * (size_t)c->hidden * c->embed_dim;
-  return c->layers * layer_numbers(c) + (size_t)c->vocab * c->embed_dim + projections;
+  struct lls_model_config c = *whole;
+  lls_shard_config(shard, &c);
+  size_t projections = c.embed_dim == c.hidden ? 0 : 2 * (size_t)c.hidden * c.embed_dim;
+  return c.layers * layer_numbers(&c) + shard->vocab.n * c.embed_dim + projections;
 }
 
 /* ---- matrices -------------------------------------------------------------------- */
 
-static int load_one(struct lls_loader *l, int layer, const char *name, uint32_t rows,
-                    uint32_t columns, bool bias, struct lls_weight **out)
+static int load_one(struct lls_loader *l, int layer, const char *name,
+                    struct lls_range rows, struct lls_range columns, bool bias,
+                    struct lls_weight **out)
 {
   const struct lls_part part = {name, rows};
   return lls_loader_matrix(l, layer, &part, 1, columns, bias, out);
@@ -44,38 +47,22 @@ static int load_one(struct lls_loader *l, int layer, const char *name, uint32_t 
 
 /* ---- query, key, value ---------------------------------------------------------- */
 
-/* Rows [first, first + n) of a matrix, or numbers of a vector. */
-static struct lls_tensor_view slice(const struct lls_tensor_view *whole, bool vector,
-                                    size_t first, size_t n)
-{
-  struct lls_tensor_view part = *whole;
-  size_t offset = vector ? first : first * whole->row_stride;
-  if (vector)
-    part.columns = n;
-  else
-    part.rows = n;
-  if (whole->data != NULL)
-    part.data = (const char *)whole->data + offset * lls_dtype_bytes(whole->dtype);
-  else
-    part.seed = whole->seed + first;
-  return part;
-}
-
 /* The fused tensor has q, k, v of head 0, then of head 1, ...; the device wants all q,
- * all k, all v. */
-static void regroup(const struct lls_tensor_view *fused, bool vector, uint32_t heads,
+ * all k, all v, of this rank's heads. */
+static void regroup(const struct lls_tensor_view *fused, const struct lls_range *heads,
                     uint32_t head_dim, struct lls_tensor_view *parts)
 {
   for (size_t which = 0; which < 3; which++)
-    for (size_t head = 0; head < heads; head++)
-      *parts++ = slice(fused, vector, (head * 3 + which) * head_dim, head_dim);
+    for (size_t head = heads->first; head < heads->first + heads->n; head++)
+      *parts++ = lls_view_rows(fused, (head * 3 + which) * head_dim, head_dim);
 }
 
 static int load_fused_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
 {
   const struct lls_model_config *c = l->config;
+  const struct lls_range *heads = &l->shard->heads;
   uint32_t rows = lls_qkv_columns(c);
-  size_t n = 3 * (size_t)c->heads;
+  size_t n = 3 * heads->n;
   struct lls_tensor_view weight, bias, *parts = calloc(2 * n, sizeof *parts);
   if (parts == NULL)
     return lls_fail(l->err, -ENOMEM, "out of memory");
@@ -85,9 +72,9 @@ static int load_fused_qkv(struct lls_loader *l, int layer, struct lls_weight **o
     rc = lls_loader_view(l, layer, l->names->fused_qkv, ".bias", 1, rows, &bias);
   if (rc < 0)
     goto out;
-  regroup(&weight, false, c->heads, c->head_dim, parts);
+  regroup(&weight, heads, c->head_dim, parts);
   if (c->qkv_bias)
-    regroup(&bias, true, c->heads, c->head_dim, parts + n);
+    regroup(&bias, heads, c->head_dim, parts + n);
   rc = lls_loader_pack(l, parts, c->qkv_bias ? parts + n : NULL, n, out);
 out:
   free(parts);
@@ -99,12 +86,12 @@ static int load_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
   if (l->names->fused_qkv != NULL)
     return load_fused_qkv(l, layer, out);
   const struct lls_model_config *c = l->config;
+  struct lls_range heads = lls_range_times(l->shard->heads, c->head_dim);
+  struct lls_range kv_heads = lls_range_times(l->shard->kv_heads, c->head_dim);
   const struct lls_part parts[] = {
-      {l->names->q, c->heads * c->head_dim},
-      {l->names->k, c->kv_heads * c->head_dim},
-      {l->names->v, c->kv_heads * c->head_dim},
-  };
-  return lls_loader_matrix(l, layer, parts, 3, c->hidden, c->qkv_bias, out);
+      {l->names->q, heads}, {l->names->k, kv_heads}, {l->names->v, kv_heads}};
+  return lls_loader_matrix(l, layer, parts, 3, lls_range_all(c->hidden), c->qkv_bias,
+                           out);
 }
 
 /* ---- the whole ------------------------------------------------------------------ */
@@ -112,13 +99,13 @@ static int load_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
 static int load_mlp(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   const struct lls_model_config *c = l->config;
-  const struct lls_part gate_up[] = {{l->names->gate, c->ffn}, {l->names->up, c->ffn}};
-  int rc = c->gated
-               ? lls_loader_matrix(l, layer, gate_up, 2, c->hidden, c->mlp_bias, &w->up)
-               : load_one(l, layer, l->names->up, c->ffn, c->hidden, c->mlp_bias, &w->up);
+  struct lls_range ffn = l->shard->ffn, hidden = lls_range_all(c->hidden);
+  const struct lls_part gate_up[] = {{l->names->gate, ffn}, {l->names->up, ffn}};
+  int rc = c->gated ? lls_loader_matrix(l, layer, gate_up, 2, hidden, c->mlp_bias, &w->up)
+                    : load_one(l, layer, l->names->up, ffn, hidden, c->mlp_bias, &w->up);
   if (rc < 0)
     return rc;
-  return load_one(l, layer, l->names->down, c->hidden, c->ffn, c->mlp_bias, &w->down);
+  return load_one(l, layer, l->names->down, hidden, ffn, c->mlp_bias, &w->down);
 }
 
 static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights *w)
@@ -130,8 +117,9 @@ static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights 
   if (rc == 0)
     rc = load_qkv(l, layer, &w->qkv);
   if (rc == 0)
-    rc = load_one(l, layer, l->names->output, c->hidden, c->heads * c->head_dim,
-                  c->output_bias, &w->output);
+    rc = load_one(l, layer, l->names->output, lls_range_all(c->hidden),
+                  lls_range_times(l->shard->heads, c->head_dim), c->output_bias,
+                  &w->output);
   if (rc == 0)
     rc = load_mlp(l, layer, w);
   if (rc == 0 && l->w->file != NULL)
@@ -147,7 +135,10 @@ static int load_head(struct lls_loader *l)
            c->tied_embeddings ? l->names->embedding : l->names->head);
   struct lls_tensor_view v;
   int rc = lls_loader_view_named(l, name, c->vocab, c->embed_dim, &v);
-  return rc < 0 ? rc : lls_loader_pack(l, &v, NULL, 1, &l->w->head);
+  if (rc < 0)
+    return rc;
+  v = lls_view_rows(&v, l->shard->vocab.first, l->shard->vocab.n);
+  return lls_loader_pack(l, &v, NULL, 1, &l->w->head);
 }
 
 /* Texts are all of type 0, so its vector is added to every position's once and for all.
@@ -203,11 +194,11 @@ static int load_ends(struct lls_loader *l)
                           (size_t)c->max_context + c->position_offset, c->hidden,
                           &w->positions);
   if (rc == 0 && c->embed_dim != c->hidden)
-    rc = load_one(l, LLS_NO_LAYER, l->names->project_in, c->hidden, c->embed_dim, false,
-                  &w->project_in);
+    rc = load_one(l, LLS_NO_LAYER, l->names->project_in, lls_range_all(c->hidden),
+                  lls_range_all(c->embed_dim), false, &w->project_in);
   if (rc == 0 && c->embed_dim != c->hidden)
-    rc = load_one(l, LLS_NO_LAYER, l->names->project_out, c->embed_dim, c->hidden, false,
-                  &w->project_out);
+    rc = load_one(l, LLS_NO_LAYER, l->names->project_out, lls_range_all(c->embed_dim),
+                  lls_range_all(c->hidden), false, &w->project_out);
   if (rc == 0 && c->final_norm)
     rc = lls_loader_norm(l, LLS_NO_LAYER, l->names->final_norm, &w->final_norm);
   if (rc == 0)
@@ -257,21 +248,29 @@ static int load_all(struct lls_loader *l)
 }
 
 int lls_weights_load(struct lls_weights *w, const struct lls_weights_source *source,
-                     const struct lls_model_config *config, struct lls_device *device,
-                     struct lls_error *err)
+                     const struct lls_model_config *config, const struct lls_shard *shard,
+                     struct lls_device *device, struct lls_error *err)
 {
+  struct lls_shard all;
+  int rc = shard == NULL ? lls_shard_make(config, NULL, &all, err) : 0;
+  shard = shard == NULL ? &all : shard;
   *w = (struct lls_weights){0};
+  if (rc < 0)
+    return rc;
   struct lls_loader loader = {
       .w = w,
       .source = source,
       .config = config,
+      .shard = shard,
       .names = &config->architecture->tensors,
       .device = device,
-      .total = total_numbers(config),
+      .total = total_numbers(config, shard),
       .err = err,
   };
   size_t total;
-  int rc = device->ops->memory(device, &total, &loader.available);
+  rc = device->ops->memory(device, &total, &loader.available);
+  if (source->sharers > 1)
+    loader.available /= source->sharers;
   if (rc == 0)
     rc = load_all(&loader);
   if (rc < 0)

@@ -7,6 +7,7 @@
 #include "core/model/config.h"
 
 struct lls_safetensors;
+struct lls_shard;
 
 struct lls_norm_weights {
   float *weight, *bias; /* (hidden) bias NULL for RMS norms */
@@ -14,7 +15,8 @@ struct lls_norm_weights {
 
 struct lls_layer_weights {
   struct lls_norm_weights attention_norm, mlp_norm;
-  struct lls_weight *qkv;    /* ((heads + 2 kv_heads) head_dim, hidden) */
+  struct lls_weight *qkv;    /* ((heads + 2 kv_heads) head_dim, hidden); heads and ffn
+                                are this rank's */
   struct lls_weight *output; /* (hidden, heads head_dim) */
   struct lls_weight *up; /* (ffn, hidden); gate on top of it if gated: (2 ffn, hidden) */
   struct lls_weight *down; /* (hidden, ffn) */
@@ -25,7 +27,7 @@ struct lls_weights {
   void *positions; /* (max_context + offset, hidden) learned ones, or NULL */
   struct lls_weight *project_in;  /* (hidden, embed_dim) or NULL */
   struct lls_weight *project_out; /* (embed_dim, hidden) or NULL */
-  struct lls_weight *head;        /* (vocab, embed_dim) */
+  struct lls_weight *head;        /* (this rank's part of vocab, embed_dim) */
   struct lls_norm_weights final_norm;
   struct lls_norm_weights embedding_norm; /* encoders */
   float *positions_and_type; /* encoders: what `positions` reads, (max_context, hidden) */
@@ -40,16 +42,18 @@ struct lls_weights_source {
   const char *folder;
   bool dummy; /* random numbers instead, the folder isn't looked at */
   enum lls_weight_format format;
+  uint32_t sharers;    /* ranks whose weights go into the same memory, 0 = 1 */
   size_t other_bytes;  /* what has to fit beside the weights, for the memory check ... */
   char other_text[96]; /* ... and how the sentence names it */
   bool (*progress)(void *context, size_t done_bytes, size_t total_bytes);
   void *progress_context;
 };
 
-/* -ENOMEM, with the numbers, before much is loaded if it can be known then. */
+/* A shard of the model, NULL = all of it; the configuration is the whole's. -ENOMEM, with
+ * the numbers, before much is loaded if it can be known then. */
 int lls_weights_load(struct lls_weights *, const struct lls_weights_source *,
-                     const struct lls_model_config *, struct lls_device *,
-                     struct lls_error *err);
+                     const struct lls_model_config *, const struct lls_shard *,
+                     struct lls_device *, struct lls_error *err);
 void lls_weights_unload(struct lls_weights *, struct lls_device *);
 
 #endif

@@ -48,6 +48,9 @@ const char *lls_plugin_kind_name(uint32_t kind);
 /* The folders of the search path, "/build/.libs:/usr/lib/llmserve", malloc'ed. */
 char *lls_plugin_search_path(void);
 
+/* Path of a file in the first of them that has it; -ENOENT. */
+int lls_plugin_find_file(const char *file, char path[PATH_MAX]);
+
 /* Path of the plugin called `name`; -ENOENT says where it was looked for, and names the
  * nearest one there is. */
 int lls_plugin_find(uint32_t kind, const char *name, char path[PATH_MAX],

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *lls_plugin_kind_name(uint32_t kind)
 {
@@ -30,6 +31,18 @@ char *lls_plugin_search_path(void)
     return strdup(LLS_PLUGIN_DIR);
   char *path = NULL;
   return asprintf(&path, "%s:%s", first, LLS_PLUGIN_DIR) < 0 ? NULL : path;
+}
+
+int lls_plugin_find_file(const char *file, char path[PATH_MAX])
+{
+  char *folders = lls_plugin_search_path(), *rest = folders;
+  int rc = folders == NULL ? -ENOMEM : -ENOENT;
+  for (char *folder; rc == -ENOENT && (folder = strsep(&rest, ":")) != NULL;)
+    if (snprintf(path, PATH_MAX, "%s/%s", folder, file) < PATH_MAX &&
+        access(path, R_OK) == 0)
+      rc = 0;
+  free(folders);
+  return rc;
 }
 
 /* ---- the list of what there is -------------------------------------------------------

@@ -119,6 +119,7 @@ void server_loaded(struct server *s)
     return;
   }
   server_ready(s);
+  uv_async_send(&s->wake); /* what has failed in the meantime */
   if (s->reload_again) {
     s->reload_again = false;
     server_reload(s);

@@ -10,7 +10,7 @@
  *
  *   A service manager that gave a NOTIFY_SOCKET hears of all of it; see watch.c.
  *
- *   Engine failure: requests end with an error, then exit with 1.
+ *   Engine failure, or that of a rank: requests end with an error, then exit with 1.
  */
 #include "core/serve/serve.h"
 
@@ -58,11 +58,12 @@ static void on_wake(uv_async_t *handle)
     return;
   lls_api_on_wake(s->api);
   server_reload_continue(s);
-  if (!s->stopping && lls_loop_failed(s->loop, &why)) {
+  if (s->status == EXIT_SUCCESS && server_has_failed(s, &why)) {
     lls_log(&s->log, LLS_LOG_ERROR, "server", "the engine failed, stopping: %s",
             why.text);
     s->status = EXIT_FAILURE;
-    server_drain(s);
+    if (!s->stopping)
+      server_drain(s);
   }
   server_close_if_done(s);
 }
@@ -109,8 +110,12 @@ int lls_serve(struct lls_config *config)
   open_log(&s);
   signal(SIGPIPE, SIG_IGN); /* a client that went away is an error code, not a signal */
   lls_crash_install();
+  int rc = server_join_ranks(&s, &err);
+  if (s.ranks != NULL && s.ranks->rank > 0)
+    return server_follow(&s);
   start_handles(&s);
-  int rc = server_load(&s, &err);
+  if (rc == 0)
+    rc = server_load(&s, &err);
   if (rc < 0)
     server_fail(&s, &err, rc);
   uv_run(&s.uv, UV_RUN_DEFAULT);

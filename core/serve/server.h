@@ -6,6 +6,7 @@
  *   serve.c    the whole, and the signals
  *   load.c     loading the model while requests are told to come again
  *   start.c    the parts, and how the configuration makes them
+ *   ranks.c    the tensor parallel ranks that compute with it
  *   reload.c   another configuration under live requests
  *   stop.c     the way down
  *   watch.c    what the service manager hears of it
@@ -19,9 +20,11 @@
 #include "core/api/api.h"
 #include "core/config/compare.h"
 #include "core/engine/engine.h"
+#include "core/engine/follow.h"
 #include "core/loop/loop.h"
 #include "core/obs/log.h"
 #include "core/obs/notify.h"
+#include "core/ranks/ranks.h"
 #include "core/template/template.h"
 #include "core/tokenizer/tokenizer.h"
 
@@ -43,6 +46,8 @@ struct server {
   struct lls_model_config model;
   struct lls_device *device;
   struct lls_engine *engine;
+  struct lls_ranks *ranks;         /* this process's end, or rank 0's; NULL = alone */
+  struct lls_followers *followers; /* the other ranks, where they are threads */
   struct lls_tokenizer *tokenizer;
   struct lls_chat_template *chat_template;
   struct lls_loop *loop;
@@ -74,7 +79,20 @@ void server_loaded(struct server *);
 /* Told by the loader of weights; false: give up. */
 bool server_load_progress(void *server, size_t done, size_t total);
 
+/* ---- ranks.c */
+/* Joins the processes that a launcher has started, if ranks are processes. */
+int server_join_ranks(struct server *, struct lls_error *err);
+/* Once the model is known: checks that it can be shared out; starts ranks as threads. */
+int server_start_ranks(struct server *, struct lls_error *err);
+/* All of a process that is not rank 0; the exit status. */
+int server_follow(struct server *);
+/* The other ranks end, before rank 0's engine does. */
+void server_stop_ranks(struct server *);
+/* Whether the server cannot go on: its engine, or its ranks. */
+bool server_has_failed(struct server *, struct lls_error *why);
+
 /* ---- start.c */
+struct lls_follow_options server_follow_options(const struct server *);
 int server_load_model(struct server *, struct lls_error *err);
 int server_create_loop(struct server *, struct lls_error *err);
 int server_create_api(struct server *, struct lls_error *err);

@@ -4,12 +4,25 @@
 
 #include "core/options.h"
 
+struct lls_follow_options server_follow_options(const struct server *s)
+{
+  return (struct lls_follow_options){
+      .choice = (enum lls_device_choice)s->config->engine.device,
+      .device = lls_device_options_of(s->config, &s->model),
+      .engine = lls_engine_options_of(s->config, &s->model),
+      .model = s->model,
+  };
+}
+
 static int create_device(struct server *s, struct lls_error *err)
 {
   struct lls_device_options options = lls_device_options_of(s->config, &s->model);
+  options.ranks = s->ranks;
   enum lls_device_choice choice = (enum lls_device_choice)s->config->engine.device;
   struct lls_error why_not = {""};
   int rc = lls_device_create(choice, &options, &s->device, &why_not, err);
+  if (rc < 0 && s->ranks != NULL)
+    lls_ranks_fail(s->ranks, lls_error_text(err, rc));
   if (rc < 0)
     return lls_config_fail(s->config, err, rc, "engine",
                            choice == LLS_DEVICE_CUDA ? "device" : "isa", "%s",
@@ -25,6 +38,7 @@ static int create_device(struct server *s, struct lls_error *err)
 static int create_engine(struct server *s, struct lls_error *err)
 {
   struct lls_engine_options options = lls_engine_options_of(s->config, &s->model);
+  options.ranks = s->ranks;
   options.progress = server_load_progress;
   options.progress_context = s;
   int rc = lls_engine_create(&options, &s->model, s->device, &s->engine, err);
@@ -32,13 +46,13 @@ static int create_engine(struct server *s, struct lls_error *err)
     return rc;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(s->engine);
   lls_log(&s->log, LLS_LOG_INFO, "engine",
-          "weights %zu MiB, cache for %zu tokens in %zu MiB (%u units of %u tokens), "
+          "%sweights %zu MiB, cache for %zu tokens in %zu MiB (%u units of %u tokens), "
           "context %u",
+          s->ranks != NULL ? "of each rank: " : "",
           lls_engine_weight_bytes(s->engine) >> 20,
           (size_t)pool->device_units / 2 * pool->block_tokens,
-          (pool->device_units * lls_unit_room(pool, false)) >> 20,
-          pool->device_units, pool->block_tokens,
-          lls_engine_caps(s->engine)->max_context);
+          (pool->device_units * lls_unit_room(pool, false)) >> 20, pool->device_units,
+          pool->block_tokens, lls_engine_caps(s->engine)->max_context);
   const char *why = lls_engine_why_no_hidden(s->engine);
   if (why != NULL)
     lls_log(&s->log, LLS_LOG_INFO, "engine", "no hidden cache form: %s", why);
@@ -56,7 +70,9 @@ int server_load_model(struct server *s, struct lls_error *err)
   if (rc < 0)
     return lls_config_fail(s->config, err, rc, "model", "path", "%s",
                            lls_error_text(err, rc));
-  rc = create_device(s, err);
+  rc = server_start_ranks(s, err);
+  if (rc == 0)
+    rc = create_device(s, err);
   return rc < 0 ? rc : create_engine(s, err);
 }
 
@@ -164,6 +180,7 @@ int server_create_api(struct server *s, struct lls_error *err)
 void server_destroy(struct server *s)
 {
   lls_loop_destroy(s->loop);
+  server_stop_ranks(s);
   if (s->reloading)
     lls_config_free(&s->wanted);
   lls_api_keys_free(s->wanted_keys);
@@ -174,6 +191,8 @@ void server_destroy(struct server *s)
   lls_engine_destroy(s->engine);
   if (s->device != NULL)
     s->device->ops->destroy(s->device);
+  if (s->ranks != NULL)
+    s->ranks->ops->destroy(s->ranks);
   lls_chat_template_free(s->chat_template);
   lls_tokenizer_free(s->tokenizer);
 }

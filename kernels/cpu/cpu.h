@@ -77,6 +77,10 @@ static inline void *lls_cpu_scratch(const struct lls_cpu_device *d, unsigned thr
 void lls_cpu_step_fail(struct lls_cpu_device *, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* ranks.c: the ranks' parts (n_rows, share of columns) side by side on all of them. */
+void lls_cpu_gather_to_all(struct lls_cpu_device *, const float *part, uint32_t n_rows,
+                           size_t columns, float *y);
+
 /* Runs a task over rows, alone if waking the others would take longer. */
 static inline void lls_cpu_run_rows(const struct lls_cpu_device *d, lls_cpu_task task,
                                     void *arg, size_t n_rows, size_t columns)

@@ -130,6 +130,8 @@ static const struct lls_device_ops ops = {
     .download = download,
     .hidden_write = lls_cpu_hidden_write,
     .restore = lls_cpu_restore,
+    .all_reduce = lls_cpu_all_reduce,
+    .gather_columns = lls_cpu_gather_columns,
     .attention_both_ways = lls_cpu_attention_both_ways,
 };
 

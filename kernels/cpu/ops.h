@@ -30,6 +30,11 @@ void lls_cpu_restore(struct lls_device *, const struct lls_attention_shape *,
                      const struct lls_rope_shape *, uint32_t layer,
                      const struct lls_weight *qkv);
 
+/* ranks.c: with options.ranks */
+void lls_cpu_all_reduce(struct lls_device *, void *x, uint32_t n_rows, uint32_t columns);
+void lls_cpu_gather_columns(struct lls_device *, const float *part, uint32_t n_rows,
+                            uint32_t columns, float *y);
+
 /* weight.c */
 int lls_cpu_weight_create(struct lls_device *, const struct lls_tensor_view *parts,
                           const struct lls_tensor_view *biases, size_t n_parts,

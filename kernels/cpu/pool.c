@@ -5,6 +5,7 @@
  * nothing to overlap them with.
  */
 #include "kernels/cpu/pool.h"
+#include "core/ranks/ranks.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/ops.h"
@@ -39,12 +40,12 @@ static int allocate_tier(const struct lls_pool_shape *s, bool host, char **units
 }
 
 /* Address space until sequences in hidden form are run. */
-static int allocate_scratch(struct lls_pool *p, struct lls_error *err)
+static int allocate_scratch(struct lls_pool *p, uint32_t ranks, struct lls_error *err)
 {
   const struct lls_pool_shape *s = &p->shape;
   size_t columns = (size_t)s->kv_heads * s->head_dim;
   size_t rows = LLS_RESTORE_ROWS * columns * sizeof(float);
-  void *data[3] = {0};
+  void *data[4] = {0};
   int rc = allocate(s->scratch_units, s->kv_heads * p->head_bytes, &p->scratch, err);
   if (rc < 0)
     return rc;
@@ -54,6 +55,9 @@ static int allocate_scratch(struct lls_pool *p, struct lls_error *err)
   if (rc == 0)
     rc = lls_cpu_memory_alloc((size_t)s->max_context * s->head_dim * sizeof(float),
                               &data[2]);
+  if (rc == 0 && ranks > 1)
+    rc = lls_cpu_memory_alloc(rows * ranks, &data[3]);
+  p->whole_x = ranks > 1 ? data[3] : data[0];
   p->restored_x = data[0];
   p->restored = data[1];
   p->angles = data[2];
@@ -63,7 +67,7 @@ static int allocate_scratch(struct lls_pool *p, struct lls_error *err)
 int lls_cpu_pool_create(struct lls_device *device, const struct lls_pool_shape *shape,
                         struct lls_pool **out, struct lls_error *err)
 {
-  (void)device;
+  const struct lls_ranks *ranks = lls_cpu(device)->options.ranks;
   if (shape->element != LLS_F32 && shape->element != LLS_BF16)
     return lls_fail(err, -ENOTSUP, "the CPU device caches f32 or bf16 only");
   struct lls_pool *pool = calloc(1, sizeof *pool);
@@ -77,7 +81,7 @@ int lls_cpu_pool_create(struct lls_device *device, const struct lls_pool_shape *
   if (rc == 0 && shape->host_units > 0)
     rc = allocate_tier(shape, true, &pool->host, &pool->host_scales, err);
   if (rc == 0 && shape->scratch_units > 0)
-    rc = allocate_scratch(pool, err);
+    rc = allocate_scratch(pool, ranks != NULL ? ranks->size : 1, err);
   if (rc != 0) {
     lls_cpu_pool_destroy(device, pool);
     return rc;
@@ -93,6 +97,8 @@ void lls_cpu_pool_destroy(struct lls_device *device, struct lls_pool *pool)
     return;
   lls_cpu_memory_free(pool->angles);
   lls_cpu_memory_free(pool->restored);
+  if (pool->whole_x != pool->restored_x)
+    lls_cpu_memory_free(pool->whole_x);
   lls_cpu_memory_free(pool->restored_x);
   lls_cpu_memory_free(pool->scratch);
   lls_cpu_memory_free(pool->host_scales);

@@ -26,7 +26,8 @@ struct lls_pool {
 
   /* With scratch_units: K and V restored in the layer under way, and on the way there. */
   char *scratch;     /* (scratch_units, kv_heads, head_bytes) */
-  float *restored_x; /* (LLS_RESTORE_ROWS, kv columns) */
+  float *restored_x; /* (LLS_RESTORE_ROWS, kv columns) this rank's part of X */
+  float *whole_x;    /* (LLS_RESTORE_ROWS, hidden) of all ranks; restored_x if alone */
   float *restored;   /* (LLS_RESTORE_ROWS, 2 kv columns) k, v */
   float *angles; /* (n_angles of max_context, rotary_dims) as of rope.c, by position */
   uint32_t n_angles;

@@ -8,9 +8,14 @@
  * company (linear.h), so K and V are the ones that the KV form keeps, bit for bit where X
  * is kept in f32.
  *
+ * With tensor parallel ranks each keeps its part of X, as long as its part of K, and they
+ * put the parts together before the product: the hidden form is half the size on every
+ * rank, and costs one gather of X a layer.
+ *
  * Bytes and operations of a call: tokens x hidden x element read, twice that written;
  * 2 x tokens x hidden x 2 kv columns operations.
  */
+#include "core/ranks/ranks.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/pool.h"
@@ -171,8 +176,10 @@ void lls_cpu_restore(struct lls_device *device, const struct lls_attention_shape
   make_angles(&r);
   while (next_rows(&r, &at)) {
     lls_cpu_run_rows(d, read_task, &r, r.n_rows, r.columns);
-    lls_cpu_linear_part(device, qkv, first, 2 * (size_t)r.columns, p->restored_x,
-                        r.n_rows, p->restored);
+    if (p->whole_x != p->restored_x)
+      lls_cpu_gather_to_all(d, p->restored_x, r.n_rows, qkv->columns, p->whole_x);
+    lls_cpu_linear_part(device, qkv, first, 2 * (size_t)r.columns, p->whole_x, r.n_rows,
+                        p->restored);
     lls_cpu_run_rows(d, write_task, &r, r.n_rows, 2 * (size_t)r.columns);
   }
 }
@@ -182,14 +189,17 @@ void lls_cpu_hidden_write(struct lls_device *device,
                           const void *h)
 {
   const struct lls_cpu_device *d = lls_cpu(device);
+  const struct lls_ranks *ranks = d->options.ranks;
   size_t columns = (size_t)shape->kv_heads * shape->head_dim;
+  size_t stride = columns * (ranks != NULL ? ranks->size : 1);
+  const float *mine = (const float *)h + columns * (ranks != NULL ? ranks->rank : 0);
   struct lls_pool_units units = x_units(d->pool, layer);
   for (uint32_t i = 0; i < d->step->n_sequences; i++) {
     const struct lls_step_sequence *s = &d->step->sequences[i];
     const struct lls_block_table *t = s->table;
     for (uint32_t row = 0; s->scratch && row < s->n_rows; row++) {
       uint32_t token = s->context + row;
-      lls_pool_write_slot(d, units, (const float *)h + (s->first_row + row) * columns,
+      lls_pool_write_slot(d, units, mine + (s->first_row + row) * stride,
                           entry_of(t->x, t->x_count, token), token);
     }
   }

@@ -51,7 +51,7 @@ void lls_cpu_read_row(const struct lls_tensor_view *view, size_t row, float *out
   size_t n = view->columns;
   if (view->data == NULL) {
     for (size_t i = 0; i < n; i++)
-      out[i] = random_weight(view->seed, row * n + i);
+      out[i] = random_weight(view->seed, row * view->row_stride + i);
     return;
   }
   const char *data =

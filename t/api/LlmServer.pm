@@ -47,16 +47,17 @@ sub start {
 }
 
 # LlmServer->serve('[model] ...'): llmserve itself with this configuration, on a free port;
-# ready, or where a pattern is given as soon as the log has it, with the address as $1.
+# ready, or where a pattern is given as soon as the log has it, with the address as $1;
+# perhaps started by a launcher such as mpirun.
 sub serve {
-    my ($class, $ini, $said) = @_;
+    my ($class, $ini, $said, @launcher) = @_;
     $said //= qr{listening on http://([\w.:\[\]]+)};
     my $folder = File::Temp->newdir;
     write_file("$folder/llmserve.ini", "[server]\nlisten = 127.0.0.1:0\n$ini");
     my $pid = fork // die "fork: $!";
     if ($pid == 0) {
         open(STDERR, '>', "$folder/log");
-        exec(under(), built('llmserve'), '-c', "$folder/llmserve.ini") or die "exec: $!";
+        exec(@launcher, under(), built('llmserve'), '-c', "$folder/llmserve.ini") or die "exec: $!";
     }
     my $self = $class->new(pid => $pid, folder => $folder);
     my $deadline = Time::HiRes::time() + 4 * $TIMEOUT;

@@ -7,57 +7,27 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use LlmServer;
-use IO::Select;
+use Golden;
 use JSON::PP;
 use Test::More;
 
 my ($true, $false) = (JSON::PP::true, JSON::PP::false);
-my $stories = LlmServer::source('t/data/models/stories260K');
+my $stories = $Golden::MODEL;
 my $engine  = "[engine]\nthreads = 1\npin = false\n";
 
-open my $file, '<', "$stories/golden.jsonl" or die $!;
-my @golden = map { decode_json($_) } <$file>;
-
-sub body {
-    my ($prompt, $golden) = @_;
-    return { prompt => $prompt, max_tokens => scalar @{ $golden->{greedy_ids} }, temperature => 0,
-        return_token_ids => $true, ignore_eos => $true };
-}
-
-# All golden prompts at once, each on its own connection; the token ids by prompt.
-sub all_at_once {
-    my ($server, $copies) = @_;
-    my $select = IO::Select->new;
-    my (%which, %got, @ids);
-    for my $i (map { ($_) x $copies } 0 .. $#golden) {
-        my $socket = $server->connect;
-        syswrite $socket, LlmServer::raw_post('/v1/completions', encode_json(body($golden[$i]{prompt_ids}, $golden[$i])), 'Connection: close');
-        $which{$socket} = $i;
-        $got{$socket} = '';
-        $select->add($socket);
-    }
-    while ($select->count) {
-        for my $socket ($select->can_read($LlmServer::TIMEOUT)) {
-            next if sysread $socket, $got{$socket}, 65536, length $got{$socket};
-            $select->remove($socket);
-            my (undef, $text) = split /\r\n\r\n/, $got{$socket}, 2;
-            push @{ $ids[$which{$socket}] }, decode_json($text)->{choices}[0]{token_ids};
-        }
-    }
-    return @ids;
-}
+my @golden  = @Golden::ANSWERS;
 
 # ---- golden tokens --------------------------------------------------------------------
 {
     my $server = LlmServer->serve("served_model_name = stories\n[model]\npath = $stories\n$engine");
     is decode_json($server->get('/v1/models')->{content})->{data}[0]{id}, 'stories', 'the name it is served by';
     for my $golden (@golden) {
-        my $choice = $server->post('/v1/completions', body($golden->{prompt_ids}, $golden))->{json}{choices}[0];
+        my $choice = $server->post('/v1/completions', Golden::body($golden->{prompt_ids}, $golden))->{json}{choices}[0];
         is_deeply $choice->{token_ids}, $golden->{greedy_ids}, "golden: \"$golden->{prompt}\" by ids";
-        my $by_text = $server->post('/v1/completions', body($golden->{prompt}, $golden))->{json}{choices}[0];
+        my $by_text = $server->post('/v1/completions', Golden::body($golden->{prompt}, $golden))->{json}{choices}[0];
         is_deeply $by_text->{prompt_token_ids}, $golden->{prompt_ids}, '  its text has the ids';
         is_deeply $by_text->{token_ids}, $golden->{greedy_ids}, '  and the answer';
-        my @events = LlmServer::events($server->post('/v1/completions', { %{ body($golden->{prompt_ids}, $golden) }, stream => $true }));
+        my @events = LlmServer::events($server->post('/v1/completions', { %{ Golden::body($golden->{prompt_ids}, $golden) }, stream => $true }));
         is_deeply [map { ref ? @{ $_->{choices}[0]{token_ids} } : () } @events], $golden->{greedy_ids}, '  streamed';
         is join('', map { ref ? $_->{choices}[0]{text} : () } @events), $choice->{text}, '  as the same text';
         like $choice->{text}, qr/\A[\x{9}\x{a}\x{d}\x{20}-\x{10ffff}]+\z/, '  which is text';
@@ -104,7 +74,7 @@ for my $policy (
 ) {
     my $server = LlmServer->serve("[model]\npath = $stories\n$engine\[cache]\ndevice_memory = 1MiB\n$policy");
     my ($name) = $policy =~ /scheduler = (\w+)/;
-    my @ids  = all_at_once($server, 4);
+    my @ids  = Golden::all_at_once($server, 4);
     for my $i (0 .. $#golden) {
         is_deeply $ids[$i], [($golden[$i]{greedy_ids}) x 4], "$name: \"$golden[$i]{prompt}\" in company";
     }
@@ -112,7 +82,7 @@ for my $policy (
     my $preemptions = 'vllm:num_preemptions_total{model_name="stories260K",engine="0"}';
     for (1 .. 20) {
         last if $server->metric($preemptions) > 0;
-        all_at_once($server, 12);
+        Golden::all_at_once($server, 12);
     }
     cmp_ok $server->metric($preemptions), '>', 0, "$name: some were preempted";
     ok $server->metric_becomes('llmserve_generations_live', 0), "$name: nothing is left";

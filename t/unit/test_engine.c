@@ -3,77 +3,13 @@
  * Every architecture against its reference in f32: however a step is cut, mixed or
  * interrupted, the logits are within 1e-4 and the tokens are the same.
  */
-#include "t/drive.h"
-
-#define TOLERANCE 1e-4
-#define WHOLE     DRIVE_MAX_TOKENS
-
-struct rule_case {
-  const char *what;
-  struct drive_rule rule;
-};
-
-static const struct rule_case cases[] = {
-    {"whole prompts, one at a time", {.chunk = WHOLE, .stagger = 70}},
-    {"whole prompts together", {.chunk = WHOLE}},
-    {"prefills beside decodes", {.chunk = WHOLE, .stagger = 7}},
-    {"token by token", {.chunk = 1}},
-    {"chunks of 3", {.chunk = 3, .stagger = 2}},
-    {"chunks of 16", {.chunk = 16, .stagger = 1}},
-    {"chunks of 17", {.chunk = 17, .stagger = 3}},
-    {"dropped and computed again", {.chunk = WHOLE, .preempt = 5}},
-    {"dropped and computed again in chunks", {.chunk = 13, .stagger = 4, .preempt = 11}},
-    {"swapped out and in", {.chunk = 16, .stagger = 2, .preempt = 4, .swap = true}},
-};
-
-/* Returns the worst error of a logit. */
-static double check(const struct drive_model *m, const char *model,
-                    const struct rule_case *c)
-{
-  struct drive_outcome o = drive_run(m, &c->rule);
-  if (!(o.worst_absolute <= TOLERANCE) || o.wrong_tokens > 0)
-    fail_msg("%s, %s: worst logit error %g, %u wrong tokens", model, c->what,
-             o.worst_absolute, o.wrong_tokens);
-  return o.worst_absolute;
-}
-
-static const struct rule_case left[] = {
-    {"blocks filled from both sides", {.chunk = 17, .stagger = 3, .reversed = true}},
-};
-
-/* In hidden form, mixed with KV form in one batch, and changing over. */
-static const struct rule_case hidden[] = {
-    {"hidden, whole prompts", {.chunk = WHOLE, .hidden = true}},
-    {"hidden, token by token", {.chunk = 1, .hidden = true}},
-    {"hidden, chunks of 13", {.chunk = 13, .stagger = 2, .hidden = true}},
-    {"hidden, dropped", {.chunk = 16, .stagger = 2, .preempt = 5, .hidden = true}},
-    {"hidden, to KV", {.chunk = 16, .stagger = 3, .hidden = true, .convert = 4}},
-    {"hidden, to KV, reversed",
-     {.chunk = 7, .stagger = 1, .hidden = true, .convert = 7, .reversed = true}},
-};
-
-static void check_all(const char *model, const struct drive_options *options)
-{
-  struct drive_model m = {0};
-  double worst = 0;
-  drive_open(&m, model, options);
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-    worst = fmax(worst, check(&m, model, &cases[i]));
-  worst = fmax(worst, check(&m, model, &left[0]));
-  bool offered = lls_engine_why_no_hidden(m.engine) == NULL;
-  for (size_t i = 0; offered && i < sizeof hidden / sizeof hidden[0]; i++)
-    worst = fmax(worst, check(&m, model, &hidden[i]));
-  assert_int_equal(offered, (lls_engine_caps(m.engine)->forms & LLS_BIT_HIDDEN) != 0);
-  print_message("# %s: worst error of a logit %.2g%s\n", model, worst,
-                offered ? ", hidden form too" : "");
-  drive_close(&m);
-}
+#include "t/rules.h"
 
 static void test_model(void **state)
 {
   const struct drive_options options = {.weights = LLS_WEIGHTS_F32,
                                         .cache_element = LLS_F32};
-  check_all(*state, &options);
+  rule_check_all(*state, &options);
 }
 
 /* Blocks that are no power of two, and ones larger than a chunk. */
@@ -83,7 +19,7 @@ static void test_block_sizes(void **state)
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     const struct drive_options options = {
         .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .block_tokens = sizes[i]};
-    check_all(*state, &options);
+    rule_check_all(*state, &options);
   }
 }
 
@@ -93,8 +29,8 @@ static void test_threads(void **state)
       .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .threads = 3};
   struct drive_model m = {0};
   drive_open(&m, *state, &options);
-  check(&m, *state, &cases[1]);
-  check(&m, *state, &cases[6]);
+  rule_check(&m, *state, &rule_cases[1]);
+  rule_check(&m, *state, &rule_cases[6]);
   drive_close(&m);
 }
 

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that follow; see follow.h. */
+#include "core/engine/follow.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/ranks/ranks.h"
+
+#define END_SECONDS 10 /* that a rank may take to end, beyond its longest wait */
+
+static int create_device(const struct lls_follow_options *o, struct lls_ranks *ranks,
+                         struct lls_device **out, struct lls_error *err)
+{
+  struct lls_device_options options = o->device;
+  struct lls_error why_not;
+  options.ranks = ranks;
+  int rc = o->create_device != NULL
+               ? o->create_device(&options, out, err)
+               : lls_device_create(o->choice, &options, out, &why_not, err);
+  if (rc < 0)
+    lls_ranks_fail(ranks, lls_error_text(err, rc));
+  return rc;
+}
+
+/* Loading ends early where another rank has failed. */
+static bool goes_on(void *ranks, size_t done, size_t total)
+{
+  (void)done;
+  (void)total;
+  return lls_ranks_failed(ranks, NULL) == 0;
+}
+
+int lls_follow(const struct lls_follow_options *o, struct lls_ranks *ranks,
+               struct lls_error *err)
+{
+  struct lls_engine_options options = o->engine;
+  struct lls_device *device;
+  struct lls_engine *engine;
+  options.ranks = ranks;
+  options.progress = goes_on;
+  options.progress_context = ranks;
+  lls_ranks_take_cores(ranks);
+  int rc = create_device(o, ranks, &device, err);
+  if (rc < 0)
+    return rc;
+  rc = lls_engine_create(&options, &o->model, device, &engine, err);
+  if (rc == 0) {
+    rc = lls_engine_follow(engine, err);
+    lls_engine_destroy(engine);
+  }
+  device->ops->destroy(device);
+  return rc;
+}
+
+/* ---- as threads ---------------------------------------------------------------------
+ */
+
+struct follower {
+  const struct lls_follow_options *options;
+  struct lls_ranks *ranks;
+  pthread_t thread;
+};
+
+struct lls_followers {
+  struct lls_follow_options options;
+  int64_t timeout_ns;
+  uint32_t n;
+  struct follower list[]; /* (n) */
+};
+
+static void *thread_main(void *argument)
+{
+  struct follower *f = argument;
+  struct lls_error err = {0};
+  lls_follow(f->options, f->ranks, &err); /* if it fails, the group has, and says why */
+  return NULL;
+}
+
+static int start(struct follower *f)
+{
+  int rc = -pthread_create(&f->thread, NULL, thread_main, f);
+  if (rc == 0)
+    pthread_setname_np(f->thread, "llmserve-rank");
+  return rc;
+}
+
+int lls_followers_start(const struct lls_follow_options *o, struct lls_ranks **handles,
+                        uint32_t size, struct lls_followers **out, struct lls_error *err)
+{
+  struct lls_followers *f = calloc(1, sizeof *f + (size - 1) * sizeof *f->list);
+  if (f == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for %u ranks", size);
+  f->options = *o;
+  f->timeout_ns = handles[0]->timeout_ns;
+  for (int rc; f->n < size - 1; f->n++) {
+    struct follower *one = &f->list[f->n];
+    *one = (struct follower){.options = &f->options, .ranks = handles[f->n + 1]};
+    if ((rc = start(one)) < 0) {
+      lls_fail(err, rc, "cannot start a thread for rank %u: %s", f->n + 1, strerror(-rc));
+      lls_ranks_fail(handles[0], "another rank could not be started");
+      for (uint32_t rank = f->n + 1; rank < size; rank++)
+        handles[rank]->ops->destroy(handles[rank]);
+      lls_followers_stop(f);
+      return rc;
+    }
+  }
+  *out = f;
+  return 0;
+}
+
+int lls_followers_stop(struct lls_followers *f)
+{
+  struct timespec until;
+  if (f == NULL)
+    return 0;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += END_SECONDS + f->timeout_ns / 1000000000;
+  for (uint32_t i = 0; i < f->n; i++) {
+    int rc = pthread_timedjoin_np(f->list[i].thread, NULL, &until);
+    if (rc != 0)
+      return -rc;
+  }
+  for (uint32_t i = 0; i < f->n; i++)
+    f->list[i].ranks->ops->destroy(f->list[i].ranks);
+  free(f);
+  return 0;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which part of a model a rank has; see shard.h. */
+#include "core/engine/shard.h"
+
+#include <errno.h>
+
+static struct lls_range part_of(size_t whole, uint32_t rank, uint32_t size)
+{
+  size_t first = lls_ranks_first(whole, rank, size);
+  return (struct lls_range){first, lls_ranks_first(whole, rank + 1, size) - first, whole};
+}
+
+static struct lls_range kv_part_of(size_t whole, uint32_t rank, uint32_t size)
+{
+  if (whole >= size)
+    return part_of(whole, rank, size);
+  return (struct lls_range){whole * rank / size, 1, whole};
+}
+
+static int check(const struct lls_model_config *c, uint32_t size, struct lls_error *err)
+{
+  if (c->heads % size != 0)
+    return lls_fail(err, -EINVAL,
+                    "%u heads cannot be shared out to %u ranks: use a "
+                    "number that divides %u",
+                    c->heads, size, c->heads);
+  if (c->kv_heads % size != 0 && size % c->kv_heads != 0)
+    return lls_fail(err, -EINVAL,
+                    "%u key-value heads can neither be shared out to %u "
+                    "ranks nor be the same on some of them: use a divisor or a multiple "
+                    "of %u",
+                    c->kv_heads, size, c->kv_heads);
+  if (c->ffn % size != 0)
+    return lls_fail(err, -EINVAL,
+                    "%u columns of the inner layer cannot be shared out to "
+                    "%u ranks: use a number that divides %u",
+                    c->ffn, size, c->ffn);
+  return 0;
+}
+
+int lls_shard_make(const struct lls_model_config *c, const struct lls_ranks *ranks,
+                   struct lls_shard *out, struct lls_error *err)
+{
+  uint32_t rank = ranks != NULL ? ranks->rank : 0, size = ranks != NULL ? ranks->size : 1;
+  int rc = check(c, size, err);
+  if (rc < 0)
+    return rc;
+  *out = (struct lls_shard){
+      .rank = rank,
+      .size = size,
+      .heads = part_of(c->heads, rank, size),
+      .kv_heads = kv_part_of(c->kv_heads, rank, size),
+      .ffn = part_of(c->ffn, rank, size),
+      .vocab = part_of(c->vocab, rank, size),
+  };
+  return 0;
+}
+
+void lls_shard_config(const struct lls_shard *s, struct lls_model_config *c)
+{
+  c->heads = (uint32_t)s->heads.n;
+  c->kv_heads = (uint32_t)s->kv_heads.n;
+  c->ffn = (uint32_t)s->ffn.n;
+}
+
+/* Random numbers are splitmix64 of (seed, index): those of a part are those that the
+ * whole has there. */
+static struct lls_tensor_view moved(const struct lls_tensor_view *whole, size_t numbers)
+{
+  struct lls_tensor_view part = *whole;
+  if (whole->data != NULL)
+    part.data = (const char *)whole->data + numbers * lls_dtype_bytes(whole->dtype);
+  else
+    part.seed = whole->seed + UINT64_C(0x9E3779B97F4A7C15) * numbers;
+  return part;
+}
+
+struct lls_tensor_view lls_view_columns(const struct lls_tensor_view *whole, size_t first,
+                                        size_t n)
+{
+  struct lls_tensor_view part = moved(whole, first);
+  part.columns = n;
+  return part;
+}
+
+struct lls_tensor_view lls_view_rows(const struct lls_tensor_view *whole, size_t first,
+                                     size_t n)
+{
+  if (whole->rows == 1)
+    return lls_view_columns(whole, first, n);
+  struct lls_tensor_view part = moved(whole, first * whole->row_stride);
+  part.rows = n;
+  return part;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opens the module that knows MPI, so that the daemon itself does without it. */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plugin/loader.h"
+#include "core/ranks/ranks.h"
+
+uint32_t lls_ranks_launched(void)
+{
+  /* Open MPI's, MPICH's and others' (also srun --mpi=pmi2), srun --mpi=pmix's. */
+  const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *text = getenv(names[i]);
+    if (text != NULL)
+      return (uint32_t)strtoul(text, NULL, 10);
+  }
+  const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+  bool pmix = getenv("PMIX_RANK") != NULL && tasks != NULL;
+  return pmix ? (uint32_t)strtoul(tasks, NULL, 10) : 0;
+}
+
+int lls_ranks_mpi(int64_t timeout_ns, struct lls_ranks **out, struct lls_error *err)
+{
+  char path[PATH_MAX];
+  if (lls_plugin_find_file("ranks_mpi.so", path) < 0)
+    return lls_fail(err, -ENOENT,
+                    "this build has no ranks_mpi.so: configure found no MPI (on Debian: "
+                    "apt-get install libopenmpi-dev openmpi-bin)");
+  /* MPI's own components look for its symbols among those of all. */
+  void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+  if (handle == NULL)
+    return lls_fail(err, -ELIBACC, "cannot open MPI: %s", dlerror());
+  const struct lls_ranks_module *module = dlsym(handle, LLS_RANKS_MODULE_SYMBOL);
+  if (module == NULL || module->size != sizeof *module ||
+      strcmp(module->version, PACKAGE_VERSION) != 0)
+    return lls_fail(err, -EPROTO,
+                    "%s is of another build: expected that of llmserve %s; install both "
+                    "from one",
+                    path, PACKAGE_VERSION);
+  return module->open(timeout_ns, out, err);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks as MPI processes: the module ranks_mpi.so, which alone is linked with MPI. The
+ * launcher (mpirun, srun) starts one process for each rank.
+ *
+ * MPI's own waits neither end nor tell when another process is gone. So every operation
+ * here is one of those that return at once, and the wait for it looks up in between: for
+ * the sentence of a rank that has failed (an alarm), for the death of a process
+ * (watch.c), and at the clock. After a failure MPI is not finished, which would wait for
+ * the dead, and the launcher ends whoever is left.
+ *
+ * MPI is called by one thread at a time, the step thread once there is one.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <mpi.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/ranks/watch.h"
+
+#define TAG_GATHER 1
+#define TAG_ALARM  2
+#define LOOK_UP    64        /* tests between two looks */
+#define AWAKE_NS   2000000   /* of a patient wait; then it sleeps, */
+#define SLEEP_NS   1000000   /* which is what the first step after a rest can lose */
+#define BRISK_NS   200000    /* of a wait in a step; then it naps, */
+#define NAP_NS     20000     /* at once where there are more ranks than cores */
+#define ALARM_NS   200000000 /* for an alarm to get out */
+
+struct mpi {
+  struct lls_ranks base; /* first */
+  struct lls_ranks_failure failure;
+  MPI_Comm comm, alarms;
+  struct lls_ranks_watch *watch;
+  bool crowded; /* more ranks than cores on this machine */
+};
+
+static struct mpi *mpi(struct lls_ranks *r)
+{
+  return (struct mpi *)r;
+}
+
+static int64_t now_ns(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* ---- waiting ------------------------------------------------------------------------
+ */
+
+/* A sentence from a rank that has failed. */
+static void take_alarm(struct mpi *m)
+{
+  char sentence[LLS_ERROR_MAX];
+  int there = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, TAG_ALARM, m->alarms, &there, MPI_STATUS_IGNORE);
+  if (!there)
+    return;
+  MPI_Recv(sentence, LLS_ERROR_MAX, MPI_CHAR, MPI_ANY_SOURCE, TAG_ALARM, m->alarms,
+           MPI_STATUS_IGNORE);
+  lls_ranks_failure_set(&m->failure, "%.*s", LLS_ERROR_MAX - 1, sentence);
+}
+
+static int look_up(struct mpi *m, int64_t started_ns, bool patient)
+{
+  int64_t waited_ns = now_ns() - started_ns;
+  take_alarm(m);
+  if (!patient && waited_ns > m->base.timeout_ns)
+    lls_ranks_failure_set(&m->failure, "the other ranks did not come within %lld ms",
+                          (long long)(m->base.timeout_ns / 1000000));
+  if (lls_ranks_failed(&m->base, NULL) < 0)
+    return -ECONNABORTED;
+  int64_t nap_ns = patient && waited_ns > AWAKE_NS      ? SLEEP_NS
+                   : m->crowded || waited_ns > BRISK_NS ? NAP_NS
+                                                        : 0;
+  if (nap_ns > 0)
+    nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
+  else
+    sched_yield();
+  return 0;
+}
+
+static int mpi_error(struct mpi *m, int code)
+{
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  lls_ranks_failure_set(&m->failure, "rank %u: MPI: %.*s", m->base.rank, length, text);
+  return -ECONNABORTED;
+}
+
+/* Of operations begun with `code`. */
+static int await(struct mpi *m, int code, MPI_Request *requests, int n, bool patient)
+{
+  int64_t started_ns = now_ns();
+  for (unsigned i = 1; code == MPI_SUCCESS; i++) {
+    int done = 0, rc = 0;
+    code = MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE);
+    if (code == MPI_SUCCESS && done)
+      return 0;
+    if (i % LOOK_UP == 0)
+      rc = look_up(m, started_ns, patient);
+    if (rc < 0)
+      return rc;
+  }
+  return mpi_error(m, code);
+}
+
+/* ---- operations ---------------------------------------------------------------------
+ */
+
+static int sum(struct lls_ranks *r, float *x, size_t n)
+{
+  MPI_Request request = MPI_REQUEST_NULL;
+  int code =
+      MPI_Iallreduce(MPI_IN_PLACE, x, (int)n, MPI_FLOAT, MPI_SUM, mpi(r)->comm, &request);
+  return await(mpi(r), code, &request, 1, false);
+}
+
+/* Another rank's columns, straight to their place. */
+static int receive_columns(struct mpi *m, uint32_t from, size_t rows, size_t columns,
+                           float *whole, MPI_Request *request)
+{
+  size_t first = lls_ranks_first(columns, from, m->base.size);
+  size_t share = lls_ranks_first(columns, from + 1, m->base.size) - first;
+  MPI_Datatype type;
+  MPI_Type_vector((int)rows, (int)share, (int)columns, MPI_FLOAT, &type);
+  MPI_Type_commit(&type);
+  int code = MPI_Irecv(whole + first, 1, type, (int)from, TAG_GATHER, m->comm, request);
+  MPI_Type_free(&type); /* once it has come */
+  return code;
+}
+
+static int gather(struct lls_ranks *r, const float *part, size_t rows, size_t columns,
+                  bool to_all, float *whole)
+{
+  struct mpi *m = mpi(r);
+  MPI_Request requests[2 * LLS_MAX_RANKS];
+  size_t first = lls_ranks_first(columns, r->rank, r->size);
+  size_t share = lls_ranks_first(columns, r->rank + 1, r->size) - first;
+  bool receives = to_all || r->rank == 0;
+  int n = 0, code = MPI_SUCCESS;
+  for (uint32_t from = 0; receives && from < r->size && code == MPI_SUCCESS; from++)
+    if (from != r->rank)
+      code = receive_columns(m, from, rows, columns, whole, &requests[n++]);
+  for (uint32_t to = 0; to < (to_all ? r->size : 1) && code == MPI_SUCCESS; to++)
+    if (to != r->rank)
+      code = MPI_Isend(part, (int)(rows * share), MPI_FLOAT, (int)to, TAG_GATHER, m->comm,
+                       &requests[n++]);
+  for (size_t row = 0; receives && row < rows; row++)
+    memcpy(whole + row * columns + first, part + row * share, share * sizeof *part);
+  return await(m, code, requests, n, false);
+}
+
+static int broadcast(struct lls_ranks *r, void *data, size_t bytes)
+{
+  MPI_Request request = MPI_REQUEST_NULL;
+  int code = MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, mpi(r)->comm, &request);
+  return await(mpi(r), code, &request, 1, r->rank > 0);
+}
+
+static int exchange(struct lls_ranks *r, const void *mine, size_t bytes, void *all)
+{
+  MPI_Request request = MPI_REQUEST_NULL;
+  int code = MPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE,
+                            mpi(r)->comm, &request);
+  return await(mpi(r), code, &request, 1, true);
+}
+
+static void alarm_others(struct lls_ranks *r)
+{
+  struct mpi *m = mpi(r);
+  MPI_Request requests[LLS_MAX_RANKS];
+  struct lls_error why = {0};
+  int n = 0, done = 0;
+  lls_ranks_failed(r, &why);
+  for (uint32_t to = 0; to < r->size; to++)
+    if (to != r->rank)
+      MPI_Isend(why.text, LLS_ERROR_MAX, MPI_CHAR, (int)to, TAG_ALARM, m->alarms,
+                &requests[n++]);
+  for (int64_t until_ns = now_ns() + ALARM_NS; now_ns() < until_ns; sched_yield())
+    MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE);
+}
+
+static void destroy(struct lls_ranks *r)
+{
+  struct mpi *m = mpi(r);
+  lls_ranks_watch_stop(m->watch);
+  if (lls_ranks_failed(r, NULL) == 0)
+    MPI_Finalize();
+  lls_ranks_failure_fini(&m->failure);
+  free(m);
+}
+
+static const struct lls_ranks_ops ops = {
+    .name = "mpi",
+    .sum = sum,
+    .gather = gather,
+    .broadcast = broadcast,
+    .exchange = exchange,
+    .alarm = alarm_others,
+    .destroy = destroy,
+};
+
+/* ---- life ---------------------------------------------------------------------------
+ */
+
+/* What ranks tell each other at the start. */
+struct hello {
+  char machine[192]; /* the same where process ids mean the same */
+  int pid;
+  cpu_set_t cores;
+};
+
+static void describe_self(struct hello *h)
+{
+  char host[64] = "", space[64] = "";
+  memset(h, 0, sizeof *h);
+  gethostname(host, sizeof host - 1);
+  if (readlink("/proc/self/ns/pid", space, sizeof space - 1) < 0)
+    space[0] = '\0';
+  snprintf(h->machine, sizeof h->machine, "%s %s", host, space);
+  h->pid = (int)getpid();
+  sched_getaffinity(0, sizeof h->cores, &h->cores);
+}
+
+/* Who else is on this machine. */
+static void find_neighbours(struct mpi *m, const struct hello *all, pid_t *pids)
+{
+  const struct hello *mine = &all[m->base.rank];
+  m->base.shares_cores = true;
+  for (uint32_t rank = 0; rank < m->base.size; rank++) {
+    const struct hello *h = &all[rank];
+    pids[rank] = 0;
+    if (strcmp(h->machine, mine->machine) != 0)
+      continue;
+    m->base.local_size++;
+    m->base.local_rank += rank < m->base.rank;
+    if (!CPU_EQUAL(&h->cores, &mine->cores)) /* the launcher has shared them out */
+      m->base.shares_cores = false;
+    if (rank != m->base.rank)
+      pids[rank] = h->pid;
+  }
+  m->crowded =
+      m->base.shares_cores && m->base.local_size > (uint32_t)CPU_COUNT(&mine->cores);
+}
+
+static int join(struct mpi *m, struct lls_error *err)
+{
+  struct hello mine, *all = calloc(m->base.size, sizeof *all);
+  pid_t pids[LLS_MAX_RANKS];
+  if (all == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for %u ranks", m->base.size);
+  describe_self(&mine);
+  int rc = exchange(&m->base, &mine, sizeof mine, all);
+  if (rc < 0) {
+    lls_ranks_failed(&m->base, err);
+  } else {
+    find_neighbours(m, all, pids);
+    rc = lls_ranks_watch_start(pids, m->base.size, &m->failure, &m->watch);
+    if (rc < 0)
+      lls_fail(err, rc, "cannot watch the other ranks: %s", strerror(-rc));
+  }
+  free(all);
+  return rc;
+}
+
+static int start_mpi(struct mpi *m, struct lls_error *err)
+{
+  int provided = MPI_THREAD_SINGLE, rank = 0, size = 1;
+  if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
+      provided < MPI_THREAD_SERIALIZED)
+    return lls_fail(err, -ENOTSUP, "this MPI cannot be used by threads in turn");
+  MPI_Comm_dup(MPI_COMM_WORLD, &m->comm);
+  MPI_Comm_dup(MPI_COMM_WORLD, &m->alarms);
+  MPI_Comm_set_errhandler(m->comm, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(m->alarms, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(m->comm, &rank);
+  MPI_Comm_size(m->comm, &size);
+  m->base.rank = (uint32_t)rank;
+  m->base.size = (uint32_t)size;
+  if (size > LLS_MAX_RANKS)
+    return lls_fail(err, -EINVAL, "%d processes where %d ranks are the most", size,
+                    LLS_MAX_RANKS);
+  return 0;
+}
+
+static int open_group(int64_t timeout_ns, struct lls_ranks **out, struct lls_error *err)
+{
+  struct mpi *m = calloc(1, sizeof *m);
+  if (m == NULL)
+    return lls_fail(err, -ENOMEM, "out of memory");
+  lls_ranks_failure_init(&m->failure);
+  m->base =
+      (struct lls_ranks){.ops = &ops, .timeout_ns = timeout_ns, .failure = &m->failure};
+  int rc = start_mpi(m, err);
+  if (rc == 0)
+    rc = join(m, err);
+  if (rc < 0) { /* others may be gone: MPI is left as it is */
+    lls_ranks_failure_fini(&m->failure);
+    free(m);
+    return rc;
+  }
+  *out = &m->base;
+  return 0;
+}
+
+extern const struct lls_ranks_module lls_ranks_module;
+__attribute__((visibility("default"))) const struct lls_ranks_module lls_ranks_module = {
+    .size = sizeof(struct lls_ranks_module),
+    .version = PACKAGE_VERSION,
+    .open = open_group,
+};

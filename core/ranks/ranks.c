@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What both transports share: the record of a failure, and the division of cores. */
+#include "core/ranks/ranks.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+void lls_ranks_failure_init(struct lls_ranks_failure *f)
+{
+  *f = (struct lls_ranks_failure){0};
+  pthread_mutex_init(&f->lock, NULL);
+}
+
+void lls_ranks_failure_fini(struct lls_ranks_failure *f)
+{
+  pthread_mutex_destroy(&f->lock);
+}
+
+bool lls_ranks_failure_set(struct lls_ranks_failure *f, const char *format, ...)
+{
+  va_list args;
+  pthread_mutex_lock(&f->lock);
+  bool first = !atomic_load(&f->failed);
+  if (first) {
+    va_start(args, format);
+    vsnprintf(f->error.text, sizeof f->error.text, format, args);
+    va_end(args);
+    atomic_store(&f->failed, true);
+    if (f->notify != NULL)
+      f->notify(f->context);
+  }
+  pthread_mutex_unlock(&f->lock);
+  return first;
+}
+
+void lls_ranks_on_failure(struct lls_ranks *r, void (*notify)(void *context),
+                          void *context)
+{
+  struct lls_ranks_failure *f = r->failure;
+  pthread_mutex_lock(&f->lock);
+  f->notify = notify;
+  f->context = context;
+  if (notify != NULL && atomic_load(&f->failed))
+    notify(context);
+  pthread_mutex_unlock(&f->lock);
+}
+
+void lls_ranks_fail(struct lls_ranks *r, const char *sentence)
+{
+  bool first = lls_ranks_failure_set(r->failure, "rank %u: %s", r->rank, sentence);
+  if (first && r->ops->alarm != NULL)
+    r->ops->alarm(r);
+}
+
+int lls_ranks_failed(const struct lls_ranks *r, struct lls_error *err)
+{
+  struct lls_ranks_failure *f = r->failure;
+  if (!atomic_load(&f->failed))
+    return 0;
+  pthread_mutex_lock(&f->lock);
+  if (err != NULL)
+    *err = f->error;
+  pthread_mutex_unlock(&f->lock);
+  return -ECONNABORTED;
+}
+
+void lls_ranks_take_cores(const struct lls_ranks *r)
+{
+  cpu_set_t all, mine;
+  if (!r->shares_cores || r->local_size == 1 ||
+      sched_getaffinity(0, sizeof all, &all) < 0)
+    return;
+  size_t n = (size_t)CPU_COUNT(&all), seen = 0;
+  if (n < r->local_size)
+    return;
+  size_t first = lls_ranks_first(n, r->local_rank, r->local_size);
+  size_t end = lls_ranks_first(n, r->local_rank + 1, r->local_size);
+  CPU_ZERO(&mine);
+  for (int core = 0; core < CPU_SETSIZE; core++) {
+    if (!CPU_ISSET(core, &all))
+      continue;
+    if (seen >= first && seen < end)
+      CPU_SET(core, &mine);
+    seen++;
+  }
+  sched_setaffinity(0, sizeof mine, &mine); /* best effort: only speed is lost */
+}

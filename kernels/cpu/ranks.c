@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the CPU device does with other ranks: it hands its activations, which are f32 in
+ * host memory, to the transport. A rank that has failed in this step does not go on
+ * computing with the others, so that no token is drawn from its numbers.
+ */
+#include "core/ranks/ranks.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/ops.h"
+
+/* 0 if this rank can take part. */
+static int ready(struct lls_cpu_device *d)
+{
+  if (d->status != 0)
+    lls_ranks_fail(d->options.ranks, d->error.text);
+  return d->status;
+}
+
+static void record(struct lls_cpu_device *d, int rc)
+{
+  struct lls_error err = {0};
+  if (rc < 0) {
+    lls_ranks_failed(d->options.ranks, &err);
+    lls_cpu_step_fail(d, rc, "%s", lls_error_text(&err, rc));
+  }
+}
+
+void lls_cpu_all_reduce(struct lls_device *device, void *x, uint32_t n_rows,
+                        uint32_t columns)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  struct lls_ranks *ranks = d->options.ranks;
+  if (n_rows > 0 && ready(d) == 0)
+    record(d, ranks->ops->sum(ranks, x, (size_t)n_rows * columns));
+}
+
+void lls_cpu_gather_columns(struct lls_device *device, const float *part, uint32_t n_rows,
+                            uint32_t columns, float *y)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  struct lls_ranks *ranks = d->options.ranks;
+  if (n_rows > 0 && ready(d) == 0)
+    record(d, ranks->ops->gather(ranks, part, n_rows, columns, false, y));
+}
+
+void lls_cpu_gather_to_all(struct lls_cpu_device *d, const float *part, uint32_t n_rows,
+                           size_t columns, float *y)
+{
+  struct lls_ranks *ranks = d->options.ranks;
+  if (n_rows > 0 && ready(d) == 0)
+    record(d, ranks->ops->gather(ranks, part, n_rows, columns, true, y));
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# Tensor parallel ranks as MPI processes: the logits of the references, the golden tokens
+# over HTTP, and what is left when one of the processes is killed: an error for who asked,
+# a sentence that names the rank, and nobody.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LlmServer;
+use Golden;
+use Mpi;
+use Test::More;
+use Time::HiRes qw(time sleep);
+
+my $missing = Mpi::missing();
+plan skip_all => $missing if defined $missing;
+
+# ---- logits ---------------------------------------------------------------------------
+for my $n (2, 4) {
+    my @command = (Mpi::run($n), LlmServer::built('t/unit/ranks_mpi'));
+    my $out = qx(@command 2>&1);
+    is $?, 0, "$n processes give the logits of one" or diag $out;
+    note $out;
+}
+
+# ---- over HTTP ------------------------------------------------------------------------
+my $ini = "[model]\npath = $Golden::MODEL\n[engine]\nthreads = 1\npin = false\nrank_timeout = 20s\n[cache]\ndevice_memory = 1MiB\n";
+
+sub rank_0 { my ($server) = @_; return $server->log =~ /this is rank 0, process (\d+)/ ? $1 : die $server->log }
+sub ranks { my ($server) = @_; return split ' ', qx(ps -o pid= --ppid $server->{pid}) }
+
+{
+    my $server = LlmServer->serve($ini, undef, Mpi::run(2));
+    like $server->log, qr/ranks: 2 share the model \(mpi\)/, 'two processes, without a key that says so';
+    my @ids = Golden::all_at_once($server, 2);
+    is_deeply $ids[$_], [($Golden::ANSWERS[$_]{greedy_ids}) x 2], "  \"$Golden::ANSWERS[$_]{prompt}\"" for 0 .. $#Golden::ANSWERS;
+    kill 'TERM', rank_0($server);
+    is $server->wait_for_end, 0, '  rank 0 ends all when it ends';
+}
+
+# ---- deaths ---------------------------------------------------------------------------
+
+# The pids are mpirun's children; their threads end with them.
+sub all_gone {
+    my @pids = @_;
+    my $deadline = time + $LlmServer::TIMEOUT;
+    while (time < $deadline) {
+        return 1 unless grep { kill 0, $_ } @pids;
+        sleep 0.05;
+    }
+    return 0;
+}
+
+for my $victim (1, 0) {
+    my $server = LlmServer->serve($ini, undef, Mpi::run(2));
+    my $first  = rank_0($server);
+    my @pids   = ranks($server);
+    my ($other) = grep { $_ != $first } @pids;
+    my $socket = $server->connect;
+    syswrite $socket, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":500,"ignore_eos":true,"stream":true}', 'Connection: close');
+    my $begun = LlmServer::read_until($socket, qr/"text"/);
+    kill 'KILL', $victim ? $other : $first;
+    my $answer = $begun . LlmServer::read_all($socket);
+    unlike $answer, qr/<timeout>/, "rank $victim is killed in the middle of an answer: it ends";
+    like $answer, qr/"message":"the engine failed: rank 1 \(process $other\) has died"/, '  with an error' if $victim;
+    isnt $server->wait_for_end, 0, '  the server fails';
+    ok all_gone(@pids), '  no process is left';
+    my $sentence = $victim ? "the engine failed, stopping: rank 1 (process $other) has died" : "rank 1 ends: rank 0 (process $first) has died";
+    like $server->log, qr/\Q$sentence\E/, '  the log says who died';
+}
+
+# Nobody asks for anything: it is noticed all the same.
+{
+    my $server = LlmServer->serve($ini, undef, Mpi::run(2));
+    my $first  = rank_0($server);
+    my @pids   = ranks($server);
+    my ($other) = grep { $_ != $first } @pids;
+    kill 'KILL', $other;
+    isnt $server->wait_for_end, 0, 'rank 1 is killed while there is nothing to do: the server fails';
+    ok all_gone(@pids), '  no process is left';
+    like $server->log, qr/rank 1 \(process $other\) has died/, '  the log says who died';
+}
+
+# ---- refusals -------------------------------------------------------------------------
+{
+    my $folder = File::Temp->newdir;
+    (my $three = $ini) =~ s/threads = 1/threads = 1\ntensor_parallel_size = 4/;
+    LlmServer::write_file("$folder/llmserve.ini", "[server]\nlisten = 127.0.0.1:0\n$three");
+    my @command = (Mpi::run(2), LlmServer::built('llmserve'), '-c', "$folder/llmserve.ini");
+    my $log = qx(@command 2>&1);
+    isnt $?, 0, 'two processes where four ranks are asked for';
+    like $log, qr/tensor_parallel_size: 4 ranks are asked for and 2 processes were started/, '  with the sentence';
+}
+done_testing;
