@@ -28,6 +28,8 @@ const char *lls_engine_why_no_hidden(const struct lls_engine *e)
   const struct lls_model_config *c = &e->model;
   if (e->device->ops->restore == NULL)
     return "this device cannot restore keys and values";
+  if (lls_engine_is_shared(e) && !e->device->is_host)
+    return "ranks on this device keep keys and values only";
   if (c->hidden > c->kv_heads * c->head_dim)
     return "heads of this model share keys and values, so that its hidden states are no "
            "smaller than those";

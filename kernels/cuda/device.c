@@ -5,6 +5,7 @@
  * Activations are f32 for models in f32 and bf16 for all others.
  */
 #include "kernels/cuda/device.h"
+#include "core/ranks/ranks.h"
 #include "kernels/cuda/ops.h"
 
 #include <errno.h>
@@ -62,6 +63,7 @@ void lls_cuda_destroy(struct lls_device *device)
     cudaStreamSynchronize(d->stream);
   if (d->copies != NULL)
     cudaStreamSynchronize(d->copies);
+  lls_cuda_ranks_destroy(d);
   lls_cuda_ops_destroy(d->ops);
   lls_cuda_products_destroy(d->products);
   lls_cuda_inputs_destroy(&d->inputs);
@@ -98,7 +100,8 @@ void lls_cuda_describe(struct lls_device *device, char *text, size_t size)
            (double)total * 1e-9);
 }
 
-/* The first GPU that CUDA_VISIBLE_DEVICES leaves. */
+/* The first GPU that CUDA_VISIBLE_DEVICES leaves, or a rank's own; a launcher may have
+ * left each rank one. */
 static int find_gpu(struct lls_cuda_device *d, struct lls_error *err)
 {
   int n = 0, rc = cudaGetDeviceCount(&n);
@@ -106,11 +109,16 @@ static int find_gpu(struct lls_cuda_device *d, struct lls_error *err)
     return lls_fail(err, -ENODEV, "no GPU: %s",
                     rc != cudaSuccess ? cudaGetErrorString((cudaError_t)rc)
                                       : "CUDA finds none");
-  rc = cudaSetDevice(0);
+  const struct lls_ranks *ranks = d->options.ranks;
+  int gpu = ranks != NULL && n > 1 ? (int)ranks->local_rank : 0;
+  if (gpu >= n)
+    return lls_fail(err, -ENODEV, "rank %u is the %u. on this machine, which has %d GPUs",
+                    ranks->rank, ranks->local_rank + 1, n);
+  rc = cudaSetDevice(gpu);
   if (rc == cudaSuccess)
-    rc = cudaGetDeviceProperties(&d->properties, 0);
+    rc = cudaGetDeviceProperties(&d->properties, gpu);
   if (rc != cudaSuccess)
-    return lls_fail(err, -ENODEV, "GPU 0 cannot be used: %s",
+    return lls_fail(err, -ENODEV, "GPU %d cannot be used: %s", gpu,
                     cudaGetErrorString((cudaError_t)rc));
   if (d->properties.major < 8)
     return lls_fail(err, -ENODEV, "%s is of sm_%d%d: sm_80 (Ampere) or newer is needed",
@@ -185,7 +193,7 @@ static int open_gpu(struct lls_cuda_device *d, struct lls_error *err)
     rc = lls_cuda_products_create(&d->products, err);
   if (rc == 0)
     rc = lls_cuda_check(lls_cuda_attention_setup(), err, "loading kernels");
-  return rc;
+  return rc < 0 ? rc : lls_cuda_ranks_create(d, err);
 }
 
 int lls_cuda_create(const struct lls_device_options *options, struct lls_device **out,

@@ -15,6 +15,7 @@
 #define LLS_CUDA_OPS_H
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/ranks.h"
 
 #define LLS_CUDA_MOST_PADDING 7
 
@@ -34,6 +35,8 @@ enum lls_cuda_op_kind {
   LLS_CUDA_ROPE_WRITE,
   LLS_CUDA_ATTENTION,
   LLS_CUDA_GATHER,
+  LLS_CUDA_ALL_REDUCE,
+  LLS_CUDA_GATHER_COLUMNS,
   LLS_CUDA_HIDDEN_WRITE,
   LLS_CUDA_RESTORE, /* its kernels and products; in no graph */
 };
@@ -64,6 +67,8 @@ struct lls_cuda_op {
     struct lls_cuda_rope_write rope_write;
     struct lls_cuda_attention attention;
     struct lls_cuda_gather gather;
+    struct lls_cuda_all_reduce all_reduce;
+    struct lls_cuda_gather_columns gather_columns;
     struct lls_cuda_hidden_write hidden_write;
     struct lls_cuda_restore_all restore;
   };

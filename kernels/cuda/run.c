@@ -67,6 +67,12 @@ void lls_cuda_op_run(struct lls_cuda_device *d, const struct lls_cuda_op *op,
   case LLS_CUDA_ATTENTION:
     lls_cuda_step_check(d, attention(d, op, recording), "attention");
     break;
+  case LLS_CUDA_ALL_REDUCE:
+    lls_cuda_run_all_reduce(d, &op->all_reduce);
+    break;
+  case LLS_CUDA_GATHER_COLUMNS:
+    lls_cuda_run_gather_columns(d, &op->gather_columns);
+    break;
   case LLS_CUDA_GATHER:
     lls_cuda_step_check(d, lls_cuda_run_gather(d->stream, numbers, &op->gather),
                         "gather");

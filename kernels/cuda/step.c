@@ -265,7 +265,7 @@ int lls_cuda_step_end(struct lls_device *device, struct lls_error *err)
   lls_cuda_ops_flush(d);
   int rc = cudaEventRecord(d->step_done, d->stream);
   if (rc == cudaSuccess)
-    rc = cudaEventSynchronize(d->step_done);
+    rc = lls_cuda_ranks_wait(d, d->step_done);
   if (rc == cudaSuccess && d->copies_given)
     rc = cudaEventSynchronize(d->copies_done);
   d->copies_given = false;

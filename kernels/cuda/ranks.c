@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensor parallel ranks over NCCL: one GPU for each, sums and gathers on the step's
+ * stream and in its graphs. The group (core/ranks) carries NCCL's id to all, and the news
+ * of a rank that has failed: NCCL's kernels would wait for it for ever, so the end of a
+ * step is asked for, not waited for, and a group that has failed is aborted.
+ *
+ * libnccl.so.2 is opened where there are ranks, so that one GPU does without it.
+ *
+ * No line of this has run: it needs two GPUs. What is proved is that it compiles against
+ * nccl.h, and, on the CPU device, everything above it.
+ */
+#include "kernels/cuda/ranks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/ranks/ranks.h"
+#include "kernels/cuda/ops.h"
+
+#ifdef LLS_NCCL
+
+#include <dlfcn.h>
+#include <nccl.h>
+#include <sched.h>
+#include <time.h>
+
+#define PIECE 64 /* rows gathered at a time */
+
+/* Of libnccl, by name. */
+#define FUNCTIONS(X)                                                                     \
+  X(ncclGetUniqueId)                                                                     \
+  X(ncclCommInitRank)                                                                    \
+  X(ncclCommAbort)                                                                       \
+  X(ncclCommDestroy)                                                                     \
+  X(ncclCommGetAsyncError)                                                               \
+  X(ncclGetErrorString)                                                                  \
+  X(ncclAllReduce)                                                                       \
+  X(ncclSend)                                                                            \
+  X(ncclRecv)                                                                            \
+  X(ncclGroupStart)                                                                      \
+  X(ncclGroupEnd)
+
+struct lls_cuda_ranks {
+  struct lls_ranks *group;
+  void *library;
+  ncclComm_t comm;
+  float *received; /* (PIECE, max_columns) rank 0: of the others, one after another */
+#define MEMBER(name) __typeof__(name) *name;
+  FUNCTIONS(MEMBER)
+#undef MEMBER
+};
+
+static int open_library(struct lls_cuda_ranks *r, struct lls_error *err)
+{
+  r->library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+  if (r->library == NULL)
+    return lls_fail(err, -ENOENT, "ranks on GPUs need NCCL: %s", dlerror());
+#define FIND(name)                                                                       \
+  r->name = (__typeof__(r->name))dlsym(r->library, #name);                               \
+  if (r->name == NULL)                                                                   \
+    return lls_fail(err, -ENOENT, "libnccl.so.2 has no %s", #name);
+  FUNCTIONS(FIND)
+#undef FIND
+  return 0;
+}
+
+static int join(struct lls_cuda_ranks *r, struct lls_error *err)
+{
+  struct lls_ranks *group = r->group;
+  ncclUniqueId mine = {{0}}, all[LLS_MAX_RANKS];
+  ncclResult_t rc = group->rank == 0 ? r->ncclGetUniqueId(&mine) : ncclSuccess;
+  if (rc == ncclSuccess && group->ops->exchange(group, &mine, sizeof mine, all) < 0)
+    return lls_ranks_failed(group, err);
+  if (rc == ncclSuccess)
+    rc = r->ncclCommInitRank(&r->comm, (int)group->size, all[0], (int)group->rank);
+  return rc == ncclSuccess ? 0
+                           : lls_fail(err, -EIO, "NCCL: %s", r->ncclGetErrorString(rc));
+}
+
+int lls_cuda_ranks_create(struct lls_cuda_device *d, struct lls_error *err)
+{
+  if (d->options.ranks == NULL)
+    return 0;
+  struct lls_cuda_ranks *r = d->ranks = calloc(1, sizeof *r);
+  if (r == NULL)
+    return lls_fail(err, -ENOMEM, "out of memory");
+  r->group = d->options.ranks;
+  int rc = open_library(r, err);
+  if (rc == 0)
+    rc = join(r, err);
+  if (rc == 0 && r->group->rank == 0 &&
+      lls_cuda_malloc(PIECE * sizeof(float) * d->options.max_columns,
+                      (void **)&r->received) < 0)
+    rc = lls_fail(err, -ENOMEM, "no memory on %s to gather", d->properties.name);
+  return rc;
+}
+
+void lls_cuda_ranks_destroy(struct lls_cuda_device *d)
+{
+  struct lls_cuda_ranks *r = d->ranks;
+  if (r == NULL)
+    return;
+  cudaFree(r->received);
+  if (r->comm != NULL && lls_ranks_failed(r->group, NULL) == 0)
+    r->ncclCommDestroy(r->comm);
+  else if (r->comm != NULL)
+    r->ncclCommAbort(r->comm);
+  if (r->library != NULL)
+    dlclose(r->library);
+  free(r);
+}
+
+/* ---- operations ----------------------------------------------------------------------
+ */
+
+static bool check(struct lls_cuda_device *d, ncclResult_t rc)
+{
+  if (rc != ncclSuccess)
+    lls_cuda_step_fail(d, -EIO, "NCCL: %s", d->ranks->ncclGetErrorString(rc));
+  return d->status == 0;
+}
+
+void lls_cuda_run_all_reduce(struct lls_cuda_device *d,
+                             const struct lls_cuda_all_reduce *a)
+{
+  const struct lls_cuda_ranks *r = d->ranks;
+  size_t n = (size_t)a->n_rows * a->columns;
+  check(d, r->ncclAllReduce(a->x, a->x, n,
+                            lls_cuda_numbers(d) == LLS_F32 ? ncclFloat32 : ncclBfloat16,
+                            ncclSum, r->comm, d->stream));
+}
+
+/* A share of the columns to its place. */
+static int place(struct lls_cuda_device *d, const struct lls_cuda_gather_columns *a,
+                 uint32_t rank, uint32_t row, uint32_t n, const float *from)
+{
+  size_t first = lls_ranks_first(a->columns, rank, d->ranks->group->size);
+  size_t bytes = (lls_ranks_first(a->columns, rank + 1, d->ranks->group->size) - first) *
+                 sizeof(float);
+  return cudaMemcpy2DAsync(a->y + (size_t)row * a->columns + first,
+                           a->columns * sizeof(float), from, bytes, bytes, n,
+                           cudaMemcpyDeviceToDevice, d->stream);
+}
+
+/* Rows [row, row + n), on rank 0. */
+static void gather_piece(struct lls_cuda_device *d,
+                         const struct lls_cuda_gather_columns *a, uint32_t row,
+                         uint32_t n)
+{
+  const struct lls_cuda_ranks *r = d->ranks;
+  uint32_t size = r->group->size;
+  size_t share = lls_ranks_first(a->columns, 1, size);
+  ncclResult_t rc = r->ncclGroupStart();
+  for (uint32_t from = 1; from < size && rc == ncclSuccess; from++) {
+    size_t first = lls_ranks_first(a->columns, from, size);
+    size_t numbers = lls_ranks_first(a->columns, from + 1, size) - first;
+    rc = r->ncclRecv(r->received + first * n, numbers * n, ncclFloat32, (int)from,
+                     r->comm, d->stream);
+  }
+  if (rc == ncclSuccess)
+    rc = r->ncclGroupEnd();
+  if (!check(d, rc))
+    return;
+  int copied = place(d, a, 0, row, n, a->part + row * share);
+  for (uint32_t from = 1; from < size && copied == cudaSuccess; from++)
+    copied = place(d, a, from, row, n,
+                   r->received + lls_ranks_first(a->columns, from, size) * n);
+  lls_cuda_step_check(d, copied, "gathering logits");
+}
+
+void lls_cuda_run_gather_columns(struct lls_cuda_device *d,
+                                 const struct lls_cuda_gather_columns *a)
+{
+  const struct lls_cuda_ranks *r = d->ranks;
+  uint32_t rank = r->group->rank, size = r->group->size;
+  size_t share = lls_ranks_first(a->columns, rank + 1, size) -
+                 lls_ranks_first(a->columns, rank, size);
+  for (uint32_t row = 0, n; row < a->n_rows && d->status == 0; row += n) {
+    n = a->n_rows - row < PIECE ? a->n_rows - row : PIECE;
+    if (rank == 0)
+      gather_piece(d, a, row, n);
+    else
+      check(d, r->ncclSend(a->part + row * share, n * share, ncclFloat32, 0, r->comm,
+                           d->stream));
+  }
+}
+
+/* ---- the end of a step ----------------------------------------------------------------
+ */
+
+static int64_t now_ns(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* NCCL's kernels end only so; what they leave is of no use to anybody. */
+static void abort_group(struct lls_cuda_device *d)
+{
+  struct lls_cuda_ranks *r = d->ranks;
+  struct lls_error why = {0};
+  lls_ranks_failed(r->group, &why);
+  lls_cuda_step_fail(d, -ECONNABORTED, "%s", why.text);
+  if (r->comm != NULL)
+    r->ncclCommAbort(r->comm);
+  r->comm = NULL;
+}
+
+int lls_cuda_ranks_wait(struct lls_cuda_device *d, cudaEvent_t event)
+{
+  struct lls_cuda_ranks *r = d->ranks;
+  if (r == NULL)
+    return cudaEventSynchronize(event);
+  int64_t until_ns = now_ns() + r->group->timeout_ns;
+  for (int rc; (rc = cudaEventQuery(event)) == cudaErrorNotReady;) {
+    ncclResult_t failed = ncclSuccess;
+    r->ncclCommGetAsyncError(r->comm, &failed);
+    if (failed != ncclSuccess)
+      lls_ranks_fail(r->group, r->ncclGetErrorString(failed));
+    else if (now_ns() > until_ns)
+      lls_ranks_fail(r->group, "waited too long for another rank");
+    if (lls_ranks_failed(r->group, NULL) < 0) {
+      abort_group(d);
+      return cudaEventSynchronize(event);
+    }
+    sched_yield();
+  }
+  return cudaEventQuery(event);
+}
+
+#else /* no nccl.h */
+
+int lls_cuda_ranks_create(struct lls_cuda_device *d, struct lls_error *err)
+{
+  if (d->options.ranks == NULL)
+    return 0;
+  return lls_fail(err, -ENOTSUP,
+                  "this build's CUDA device has no ranks: configure found "
+                  "no nccl.h");
+}
+
+void lls_cuda_ranks_destroy(struct lls_cuda_device *d)
+{
+  (void)d;
+}
+
+void lls_cuda_run_all_reduce(struct lls_cuda_device *d,
+                             const struct lls_cuda_all_reduce *a)
+{
+  (void)a;
+  lls_cuda_step_fail(d, -ENOTSUP, "no NCCL");
+}
+
+void lls_cuda_run_gather_columns(struct lls_cuda_device *d,
+                                 const struct lls_cuda_gather_columns *a)
+{
+  (void)a;
+  lls_cuda_step_fail(d, -ENOTSUP, "no NCCL");
+}
+
+int lls_cuda_ranks_wait(struct lls_cuda_device *d, cudaEvent_t event)
+{
+  (void)d;
+  return cudaEventSynchronize(event);
+}
+
+#endif
+
+/* ---- the vtable's ---------------------------------------------------------------------
+ */
+
+void lls_cuda_all_reduce(struct lls_device *device, void *x, uint32_t n_rows,
+                         uint32_t columns)
+{
+  struct lls_cuda_all_reduce *a =
+      &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_ALL_REDUCE)->all_reduce;
+  a->n_rows = lls_cuda_padded(n_rows);
+  a->columns = columns;
+  a->x = x;
+}
+
+void lls_cuda_gather_columns(struct lls_device *device, const float *part,
+                             uint32_t n_rows, uint32_t columns, float *y)
+{
+  struct lls_cuda_gather_columns *a =
+      &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_GATHER_COLUMNS)->gather_columns;
+  a->n_rows = lls_cuda_padded(n_rows);
+  a->columns = columns;
+  a->part = part;
+  a->y = y;
+}

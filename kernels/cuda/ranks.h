@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Other ranks, over NCCL; ranks.c. */
+#ifndef LLS_CUDA_RANKS_H
+#define LLS_CUDA_RANKS_H
+
+#include "kernels/cuda/cuda.h"
+
+struct lls_cuda_all_reduce {
+  uint32_t n_rows, columns;
+  void *x;
+};
+
+struct lls_cuda_gather_columns {
+  uint32_t n_rows, columns;
+  const float *part;
+  float *y;
+};
+
+/* Joins the group of options.ranks, if there is one; every rank at the same time. */
+int lls_cuda_ranks_create(struct lls_cuda_device *, struct lls_error *err);
+void lls_cuda_ranks_destroy(struct lls_cuda_device *);
+
+/* The operations: written down, carried out. */
+void lls_cuda_all_reduce(struct lls_device *, void *x, uint32_t n_rows, uint32_t columns);
+void lls_cuda_gather_columns(struct lls_device *, const float *part, uint32_t n_rows,
+                             uint32_t columns, float *y);
+void lls_cuda_run_all_reduce(struct lls_cuda_device *,
+                             const struct lls_cuda_all_reduce *);
+void lls_cuda_run_gather_columns(struct lls_cuda_device *,
+                                 const struct lls_cuda_gather_columns *);
+
+/* cudaEventSynchronize, but for a group that fails meanwhile: the step has failed then.
+ */
+int lls_cuda_ranks_wait(struct lls_cuda_device *, cudaEvent_t);
+
+#endif
