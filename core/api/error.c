@@ -29,8 +29,8 @@ static const char *error_type(unsigned status)
   return status < 500 ? "invalid_request_error" : "server_error";
 }
 
-/* A sentence may quote the request, and be cut inside a character. */
-static json_t *message_json(const char *text)
+/* A text that quotes the request may have been cut inside a character. */
+static json_t *cut_json(const char *text)
 {
   size_t length = strlen(text);
   json_t *message = json_stringn(text, length);
@@ -41,9 +41,9 @@ static json_t *message_json(const char *text)
 
 json_t *lls_api_error_json(const struct lls_api_error *error)
 {
-  const char *param = error->param[0] != '\0' ? error->param : NULL;
-  return json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message",
-                   message_json(error->message.text), "type", error_type(error->status),
+  json_t *param = error->param[0] != '\0' ? cut_json(error->param) : json_null();
+  return json_pack("{s:{s:o, s:s, s:o, s:s?}}", "error", "message",
+                   cut_json(error->message.text), "type", error_type(error->status),
                    "param", param, "code", error->code);
 }
 

@@ -135,20 +135,42 @@ static const char *const passed[] = {
     "safety_identifier",
     "session_id",
     "store",
+    "stream_options.include_obfuscation",
     "tool_choice",
     "verbosity",
     "web_search_options",
 };
 
-static bool is_known(const char *name, enum lls_endpoint endpoint)
+static bool is_row(const struct row *row, const char *name, enum lls_endpoint endpoint)
 {
-  for (const struct row *row = rows; row->name != NULL; row++)
+  for (; row->name != NULL; row++)
     if ((row->endpoints & endpoint) != 0 && strcmp(row->name, name) == 0)
       return true;
+  return false;
+}
+
+static bool is_known(const char *name, enum lls_endpoint endpoint)
+{
+  if (is_row(rows, name, endpoint))
+    return true;
   for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++)
     if (strcmp(passed[i], name) == 0)
       return true;
   return false;
+}
+
+/* A parameter that no table has: 0 if it may be ignored. */
+static int unknown(const char *name, const struct lls_params_context *context,
+                   struct lls_api_error *error)
+{
+  if (context->strict)
+    return lls_api_fail(error, 400, "unknown_parameter", name,
+                        "'%.64s' is no parameter of this endpoint, and this server "
+                        "(strict_params) ignores none",
+                        name);
+  if (context->on_unknown != NULL)
+    context->on_unknown(context->on_unknown_context, name);
+  return 0;
 }
 
 static int check_known(const json_t *body, const struct lls_params_context *context,
@@ -158,15 +180,8 @@ static int check_known(const json_t *body, const struct lls_params_context *cont
   json_t *value;
   json_object_foreach((json_t *)body, name, value)
   {
-    if (is_known(name, context->endpoint))
-      continue;
-    if (context->strict)
-      return lls_api_fail(error, 400, "unknown_parameter", name,
-                          "'%.64s' is no parameter of this endpoint, and this server "
-                          "(strict_params) ignores none",
-                          name);
-    if (context->on_unknown != NULL)
-      context->on_unknown(context->on_unknown_context, name);
+    if (!is_known(name, context->endpoint) && unknown(name, context, error) != 0)
+      return -1;
   }
   return 0;
 }
@@ -256,12 +271,32 @@ static int read_plain(const json_t *value, const struct row *row, const char *na
   return read_number(value, row, name, member, error);
 }
 
+static int check_members(const json_t *value, const struct row *row,
+                         const struct lls_params_context *context,
+                         struct lls_api_error *error)
+{
+  const char *key;
+  json_t *member;
+  json_object_foreach((json_t *)value, key, member)
+  {
+    char name[PATH_MAX_LEN];
+    snprintf(name, sizeof name, "%s.%.64s", row->name, key);
+    if (!is_row(row->members, key, context->endpoint) &&
+        !is_known(name, context->endpoint) && unknown(name, context, error) != 0)
+      return -1;
+  }
+  return 0;
+}
+
 /* The members of an object that holds nothing but plain values. */
 static int read_object(const json_t *value, const struct row *row,
+                       const struct lls_params_context *context,
                        struct lls_api_params *out, struct lls_api_error *error)
 {
   if (!json_is_object(value))
     return expected("an object", row, row->name, value, error);
+  if (check_members(value, row, context, error) != 0)
+    return -1;
   for (const struct row *inner = row->members; inner->name != NULL; inner++) {
     char name[PATH_MAX_LEN];
     const json_t *member = json_object_get(value, inner->name);
@@ -281,7 +316,7 @@ static int read_row(const json_t *value, const struct row *row,
   if (row->type == SPECIAL)
     return row->read(value, row->name, context, out, error);
   if (row->type == OBJECT)
-    return read_object(value, row, out, error);
+    return read_object(value, row, context, out, error);
   return read_plain(value, row, row->name, out, error);
 }
 

@@ -150,6 +150,13 @@ is $server->stop, 0, 'the server ends well';
     is $strict->post('/v1/chat/completions', { messages => [], echo => $true })->{json}{error}{param}, 'echo', 'what only the other endpoint knows too';
     is $strict->post('/v1/completions', { prompt => 'x', store => $false, metadata => {}, user => 'me', service_tier => 'auto' })->{status}, 200,
         'what OpenAI knows is let through';
+    for my $long ("\x{e9}" x 100, 'a' . "\x{e9}" x 100) {
+        is $strict->post('/v1/completions', { prompt => 'x', $long => 1 })->{status}, 400, 'a long one, cut but not in a character';
+        is $strict->post('/v1/completions', { prompt => 'x', slo => { $long => 1 } })->{json}{error}{code}, 'unknown_parameter', '  nor inside an object';
+    }
+    is $strict->post('/v1/completions', { prompt => 'x', slo => { ttft => 1 } })->{json}{error}{param}, 'slo.ttft', 'a slip inside an object';
+    is $strict->post('/v1/completions', { prompt => 'x', stream => $true, stream_options => { include_usage => $true, include_obfuscation => $false } })->{status},
+        200, '  but not what OpenAI knows there';
     is $strict->stop, 0, 'the server ends well';
 }
 
