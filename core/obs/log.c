@@ -52,6 +52,14 @@ static void timestamp(char *out, size_t size)
   snprintf(out + used, size - used, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
+/* What a client wrote must not begin a line of its own, nor steer a terminal. */
+static void hide_controls(char *line, size_t length)
+{
+  for (size_t i = 0; i < length; i++)
+    if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+      line[i] = '?';
+}
+
 static void write_text(const struct lls_log *log, const char *time, uint32_t level,
                        const char *where, const char *message)
 {
@@ -59,6 +67,7 @@ static void write_text(const struct lls_log *log, const char *time, uint32_t lev
   int used = snprintf(line, sizeof line - 1, "%s %-7s %s: %s", time, level_name(level),
                       where, message);
   size_t length = (size_t)used < sizeof line - 1 ? (size_t)used : sizeof line - 2;
+  hide_controls(line, length);
   line[length++] = '\n';
   if (write(log->fd, line, length) < 0)
     return; /* nowhere left to complain */

@@ -94,7 +94,8 @@ sub logged {
 }
 {
     my $server = LlmServer->serve($model);
-    $server->post('/v1/completions', { prompt => 'Once', max_tokens => 2 }, { 'x-request-id' => 'mine-2' });
+    $server->post('/v1/completions', { prompt => 'Once', max_tokens => 2, "x\nforged" => 1 }, { 'x-request-id' => 'mine-2' });
+    ok logged($server, qr/ info    api: mine-2: ignores x\?forged,/), 'what a client wrote begins no line';
     ok logged($server, qr/ info    api: mine-2: outcome (?:length|stop), choice 0, .*preemptions 0, total_ms .*tpot_ms [\d.]+\n/), 'a line as text';
     is $server->stop, 0, 'the server ends well';
 }
