@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/loop/measure.h"
 #include "core/loop/setup.h"
 
 static int allocate(struct lls_instance *in, uint32_t max_requests)
@@ -109,6 +110,8 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   rc = lls_policies_create(in, &o->policies, &in->policies, err);
   if (rc == 0)
     rc = lls_setup_check(in, &in->policies, &in->preempt_mode, err);
+  if (rc == 0 && o->cost == NULL && lls_setup_has_hidden_form(&in->policies))
+    rc = lls_measure_hidden(in, err);
   return rc < 0 ? rc : lls_setup_calibrate(in, &in->policies, err);
 }
 

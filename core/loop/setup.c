@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool has_hidden_form(const struct lls_policies *p)
+bool lls_setup_has_hidden_form(const struct lls_policies *p)
 {
   struct lls_form_info forms[4];
   int n = p->cache->forms != NULL ? LLS_CALL(p, cache, forms, forms, 4) : 0;
@@ -29,7 +29,7 @@ static const char *missing(const struct lls_instance *in, const struct lls_polic
   if ((needs & LLS_NEEDS_PREDICTOR) &&
       !(LLS_CALL(p, predictor, flags) & LLS_PREDICTOR_PREDICTS))
     return "length predictions: choose a predictor other than `none` in [plugins]";
-  if ((needs & LLS_NEEDS_FORMS) && !has_hidden_form(p))
+  if ((needs & LLS_NEEDS_FORMS) && !lls_setup_has_hidden_form(p))
     return "the hidden cache form, unsupported by this engine or cache manager";
   if ((needs & LLS_NEEDS_PARTIAL_RESIDENCY) && p->cache->restore == NULL)
     return "partly resident sequences, which this cache manager doesn't do";

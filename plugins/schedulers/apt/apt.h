@@ -114,7 +114,7 @@ bool apt_admit(struct apt *, struct step *, struct candidate *, uint32_t budget,
 void apt_prefill(struct apt *, struct step *);
 /* Units that stay free when a violated request is let in. Its value of next to nothing is
  * that of one step, while it holds its units until it ends and those who come meanwhile
- * wait: bench/papers/apt-serve, table violated_reserve. */
+ * wait: bench/papers/apt-serve, "What each decision is worth". */
 uint64_t apt_kept_from_violated(const struct apt *, const struct step *);
 /* Nothing else would be in the plan: the oldest waiting request alone, or its end. */
 void apt_last_resort(struct apt *, struct step *);
