@@ -53,8 +53,8 @@ void lls_builtin_plan(struct lls_instance *in, const struct lls_step_view *view,
     int rc = run(in, r, &left, plan);
     while (rc == LLS_RESERVE_LATER && preempt_one(in, view, &newest, r, plan))
       rc = run(in, r, &left, plan);
-    if (rc == LLS_RESERVE_LATER && i == 0 &&
-        view->n_preempted == 0) /* alone, and can't grow */
+    if (rc == LLS_RESERVE_LATER && i == 0 && view->n_preempted == 0 &&
+        view->n_moving == 0) /* alone, and can't grow */
       lls_plan_reject(plan, r, LLS_FINISH_CAPACITY);
   }
   if (newest < view->n_running)

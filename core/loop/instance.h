@@ -142,6 +142,15 @@ int lls_place_rollback(struct lls_instance *, uint32_t mark);
 /* Carries out in->plan, commits the transaction and fills in->batch. */
 void lls_instance_place(struct lls_instance *);
 
+/* Notes what was done in the transaction, for rollback. */
+void lls_place_remember(struct lls_instance *, struct lls_live *, uint32_t mark_before);
+
+/* ---- transfer.c: moved between the tiers while others compute */
+bool lls_transfers_supported(const struct lls_instance *, const struct lls_policies *);
+void lls_place_transfers(struct lls_instance *); /* of the plan, in the transaction */
+void lls_instance_start_moving(struct lls_instance *, struct lls_live *); /* committed */
+void lls_instance_transfers_ended(struct lls_instance *); /* with the engine's step */
+
 /* ---- adopt.c: live requests are told to policies that took over */
 void lls_instance_adopt(struct lls_instance *);
 

@@ -12,7 +12,8 @@
 #include <assert.h>
 #include <errno.h>
 
-static void remember(struct lls_instance *in, struct lls_live *live, uint32_t mark_before)
+void lls_place_remember(struct lls_instance *in, struct lls_live *live,
+                        uint32_t mark_before)
 {
   struct lls_transaction *t = &in->transaction;
   assert(t->n_done < t->capacity);
@@ -59,7 +60,7 @@ int lls_place_reserve(struct lls_instance *in, struct lls_live *live, uint32_t t
   live->context = context;
   live->run_tokens = run_tokens;
   live->asked_tokens = tokens;
-  remember(in, live, mark);
+  lls_place_remember(in, live, mark);
   return rc;
 }
 
@@ -76,7 +77,7 @@ int lls_place_preempt(struct lls_instance *in, struct lls_live *live, uint32_t m
   }
   live->placed = LLS_PLACED_PREEMPTED;
   live->preempt_mode = mode;
-  remember(in, live, mark);
+  lls_place_remember(in, live, mark);
   return 0;
 }
 
@@ -233,10 +234,15 @@ void lls_instance_place(struct lls_instance *in)
   in->batch.n = 0;
   place_preempts(in);
   place_runs(in);
+  lls_place_transfers(in);
   LLS_CALL(p, cache, commit);
-  for (uint32_t i = 0; i < in->transaction.n_done; i++)
-    if (in->transaction.done[i].live->placed == LLS_PLACED_PREEMPTED)
-      account_preempt(in, in->transaction.done[i].live);
+  for (uint32_t i = 0; i < in->transaction.n_done; i++) {
+    struct lls_live *live = in->transaction.done[i].live;
+    if (live->placed == LLS_PLACED_PREEMPTED)
+      account_preempt(in, live);
+    else if (live->placed == LLS_PLACED_MOVING)
+      lls_instance_start_moving(in, live);
+  }
   build_batch(in);
   close_transaction(in);
   finish_rejected(in);

@@ -112,6 +112,22 @@ static bool check_preempt(const struct lls_instance *in, const struct lls_plan_i
   return true;
 }
 
+static bool check_transfer(const struct lls_instance *in,
+                           const struct lls_plan_item *item, struct lls_live *live,
+                           struct tally *t)
+{
+  bool to_host = item->kind == LLS_PLAN_OFFLOAD;
+  uint32_t state = live->view.state;
+  if (!in->caps.async_transfers)
+    return bad(t, live,
+               "asks for a transfer: unsupported by this engine or cache manager");
+  if (to_host ? state != LLS_DECODING && state != LLS_PREFILLING : state != LLS_PREEMPTED)
+    return bad(t, live,
+               to_host ? "offloads a request that is not on the device"
+                       : "uploads a request that is not on the host");
+  return live->placed == LLS_PLACED_NOT || bad(t, live, "moves a request it has placed");
+}
+
 static bool check_item(struct lls_instance *in, const struct lls_plan_item *item,
                        struct tally *t)
 {
@@ -133,6 +149,7 @@ static bool check_item(struct lls_instance *in, const struct lls_plan_item *item
            bad(t, live, "rejects a request it has placed");
   case LLS_PLAN_OFFLOAD:
   case LLS_PLAN_UPLOAD:
+    return check_transfer(in, item, live, t);
   case LLS_PLAN_MIGRATE:
   case LLS_PLAN_PREFETCH:
     return bad(t, live, "asks for a transfer: unsupported by this engine");

@@ -263,6 +263,7 @@ int lls_reload_install(struct lls_instance *in, struct lls_reload *r,
   in->policies = next;
   in->adopt = adopt;
   in->preempt_mode = preempt_mode;
+  in->caps.async_transfers = lls_transfers_supported(in, &next);
   in->max_strikes = r->change.strikes;
   in->plan_budget_ns = r->change.plan_budget_ns;
   if (adopt.scheduler) {

@@ -16,7 +16,12 @@
 #include "core/loop/loop.h"
 
 /* What the open transaction has done for a request; cleared at its end. */
-enum lls_placed { LLS_PLACED_NOT, LLS_PLACED_RESERVED, LLS_PLACED_PREEMPTED };
+enum lls_placed {
+  LLS_PLACED_NOT,
+  LLS_PLACED_RESERVED,
+  LLS_PLACED_PREEMPTED,
+  LLS_PLACED_MOVING, /* its transfer starts */
+};
 
 struct lls_live {
   struct lls_request view; /* first: policies' handles are pointers to it */
@@ -47,6 +52,7 @@ struct lls_live {
   /* of LLS_PLACED_RESERVED: tokens cached before, to be computed now, and asked for (more
    * than computed if others had some of them) */
   uint32_t context, run_tokens, asked_tokens;
+  uint64_t transfer;      /* the cache manager's, of LLS_MOVING */
   bool was_decoding;      /* before this step: its place in the cache stays as it was */
   uint64_t named_in_step; /* 1 + the last plan that named it: finds duplicates */
   bool doomed;            /* can never be placed: ends after this step's commit */

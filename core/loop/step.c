@@ -75,7 +75,7 @@ static uint64_t bytes_of(const struct lls_instance *in, const struct lls_copy *c
   return bytes;
 }
 
-static bool run(struct lls_instance *in, struct lls_engine_result *result)
+static bool run(struct lls_instance *in, struct lls_engine_result *result, bool *copied)
 {
   struct lls_policies *p = &in->policies;
   struct lls_engine_batch batch = {.n_sequences = in->batch.n,
@@ -88,8 +88,11 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result)
   int rc = lls_engine_submit(in->engine, &batch, &in->failure);
   if (rc == 0)
     rc = lls_engine_wait(in->engine, result, &in->failure);
-  if (rc == 0)
+  if (rc == 0) {
+    lls_instance_transfers_ended(in);
+    *copied = batch.n_copies > 0;
     return true;
+  }
   in->failed = true;
   lls_log(in->log, LLS_LOG_ERROR, "engine", "step %llu failed: %s",
           (unsigned long long)in->step, lls_error_text(&in->failure, rc));
@@ -223,7 +226,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
   in->idle_until_ns = LLS_NEVER;
   if (in->waiting.n + in->running.n + in->preempted.n + in->moving.n > 0) {
     plan_and_place(in);
-    go_on = run(in, &result) && go_on;
+    go_on = run(in, &result, busy) && go_on;
     if (go_on || !in->failed)
       if (in->batch.n > 0) {
         lls_histogram_observe(&in->status.step_tokens, result.n_rows);
@@ -235,7 +238,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
   }
   count_memory(in);
   count_predictor(in);
-  if (*busy && in->observer.on_step != NULL)
+  if (*busy && in->batch.n > 0 && in->observer.on_step != NULL)
     observe(in, &result, started_ns, plan_ns);
   return go_on;
 }
@@ -244,7 +247,7 @@ int64_t lls_instance_idle_ns(const struct lls_instance *in)
 {
   const int64_t poll_ns =
       1000000; /* a scheduler that plans nothing is asked again in 1 ms */
-  uint32_t alive = in->waiting.n + in->running.n + in->preempted.n;
+  uint32_t alive = in->waiting.n + in->running.n + in->preempted.n + in->moving.n;
   int64_t until = lls_policy_host_next_ns(in->policies.scheduler_host);
   if (in->idle_until_ns > 0 && (until == LLS_NEVER || in->idle_until_ns < until))
     until = in->idle_until_ns;

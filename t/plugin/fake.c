@@ -196,6 +196,23 @@ static int64_t iteration_ns(void *context, const struct lls_iteration_shape *sha
   return prefill_ns(context, tokens, 0);
 }
 
+static int64_t transfer_ns(void *context, uint64_t bytes, uint32_t link)
+{
+  (void)context;
+  (void)bytes;
+  (void)link;
+  return LLS_NEVER;
+}
+
+/* No step was measured. */
+static void statistics(void *context, uint32_t last_steps,
+                       struct lls_step_statistics *out)
+{
+  (void)context;
+  (void)last_steps;
+  *out = (struct lls_step_statistics){.size = out->size};
+}
+
 /* ---- creation ------------------------------------------------------------------- */
 
 static void describe(struct fake *f)
@@ -226,7 +243,9 @@ static void describe(struct fake *f)
                               .context = f,
                               .prefill_ns = prefill_ns,
                               .decode_ns = decode_ns,
-                              .iteration_ns = iteration_ns};
+                              .iteration_ns = iteration_ns,
+                              .transfer_ns = transfer_ns,
+                              .statistics = statistics};
   host_init(f);
 }
 
@@ -246,8 +265,8 @@ static void allocate(struct fake *f)
   f->memory.units[LLS_TIER_DEVICE] = f->o.device_units;
   f->memory.units[LLS_TIER_HOST] = f->o.host_units;
   for (int tier = 0; tier < 2; tier++)
-    f->memory.slots[tier] =
-        calloc((size_t)f->memory.units[tier] * f->o.block_tokens + 1, sizeof(uint64_t));
+    f->memory.slots[tier] = calloc(
+        (size_t)f->memory.units[tier] * 2 * f->o.block_tokens + 1, sizeof(uint64_t));
 }
 
 /* The first of the scheduler's preferences that the cache and the engine can do. */
@@ -294,6 +313,7 @@ int fake_open(struct fake *f, const struct fake_options *o)
       .device_units = o->device_units,
       .host_units = o->host_units,
       .x_units = 1,
+      .int8 = o->int8,
   };
   describe(f);
   load(f);

@@ -19,6 +19,7 @@
 struct fake_options {
   struct harness_policy scheduler, cache, predictor; /* predictor: none by default */
   uint32_t block_tokens, device_units, host_units;
+  uint32_t int8; /* enum lls_int8 */
   uint32_t max_tokens, max_sequences, max_context, max_requests;
   bool no_mixed_batch, no_chunked_prefill;
   int64_t prefill_ns;   /* a token, as the cost service says; 0: it does not know */
@@ -55,7 +56,7 @@ struct fake_list {
 };
 
 struct fake_memory {  /* two tiers of unit blocks */
-  uint64_t *slots[2]; /* (units, block_tokens) by enum lls_tier */
+  uint64_t *slots[2]; /* (units, 2 halves, block_tokens) by enum lls_tier */
   uint32_t units[2], block_tokens;
 };
 

@@ -39,6 +39,7 @@ static const struct harness_policy caches[][VARIANTS] = {
     {{"paged", NULL}, {"paged", POLICY_PARAMETERS("prefix_sharing", "off")}},
     {{"contiguous", POLICY_PARAMETERS("reserve", "oracle")},
      {"contiguous", POLICY_PARAMETERS("max_len", "100")}},
+    {{"tiered", NULL}, {"tiered", NULL}},
 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -57,6 +58,7 @@ static struct fake_options options(uint64_t seed)
   uint32_t tokens = fake_between(&dice, 0, 1) ? 1200 : fake_between(&dice, 100, 400);
   o.device_units = 2 * (tokens / o.block_tokens + 1);
   o.host_units = fake_between(&dice, 0, 1) * fake_between(&dice, 0, o.device_units);
+  o.int8 = fake_between(&dice, LLS_INT8_OFF, LLS_INT8_ALL);
   return o;
 }
 

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transfers: sequences that a plan moves between the tiers while others compute (PL4, K8,
+ * S10). The cache manager lists copies of its transfers in each step, as many as it wants
+ * to; all of them have ended when the engine's step has (core/engine/batch.h). Then the
+ * manager hears so, and info tells whether a sequence has arrived or moves on.
+ *
+ * What a scheduler only hints at (PL9) and is on the host is brought back in the same
+ * way, in the order of the hints, as long as there is memory: so a scheduler that knows
+ * nothing of tiers has its next requests uploaded ahead.
+ */
+#include "core/loop/instance.h"
+
+#include <errno.h>
+
+bool lls_transfers_supported(const struct lls_instance *in, const struct lls_policies *p)
+{
+  return lls_engine_pool_shape(in->engine)->host_units > 0 && p->cache->offload != NULL;
+}
+
+static int start(struct lls_instance *in, struct lls_live *live, bool to_host)
+{
+  struct lls_policies *p = &in->policies;
+  uint32_t mark = LLS_CALL(p, cache, mark);
+  int rc = to_host ? LLS_CALL(p, cache, offload, &live->view, &live->transfer)
+                   : LLS_CALL(p, cache, upload, &live->view, &live->transfer);
+  if (rc < 0) {
+    LLS_CALL(p, cache, rollback, mark);
+    return rc;
+  }
+  live->placed = LLS_PLACED_MOVING;
+  lls_place_remember(in, live, mark);
+  return 0;
+}
+
+static void start_hinted(struct lls_instance *in)
+{
+  const struct lls_plan *plan = &in->plan;
+  for (uint32_t i = 0; i < plan->n_hints; i++) {
+    struct lls_live *live = lls_request_table_find(in->table, plan->hints[i]);
+    if (live == NULL || live->placed != LLS_PLACED_NOT ||
+        live->view.residency != LLS_RESIDENT_HOST)
+      continue;
+    if (start(in, live, false) < 0)
+      return;
+  }
+}
+
+void lls_place_transfers(struct lls_instance *in)
+{
+  for (uint32_t i = 0; i < in->plan.n_items; i++) {
+    const struct lls_plan_item *item = &in->plan.items[i];
+    struct lls_live *live = lls_request_table_find(in->table, item->request);
+    bool to_host = item->kind == LLS_PLAN_OFFLOAD;
+    if (live == NULL || (!to_host && item->kind != LLS_PLAN_UPLOAD))
+      continue;
+    int rc = start(in, live, to_host);
+    if (rc < 0)
+      lls_instance_refuse(
+          in, live, rc == -ENOTSUP ? LLS_REFUSED_UNSUPPORTED : LLS_REFUSED_NO_MEMORY);
+  }
+  if (in->caps.async_transfers)
+    start_hinted(in);
+}
+
+void lls_instance_start_moving(struct lls_instance *in, struct lls_live *live)
+{
+  if (live->view.state != LLS_PREEMPTED)
+    live->view.preemptions++;
+  lls_instance_set_state(in, live, LLS_MOVING);
+  lls_instance_refresh(in, live);
+}
+
+/* Where it has arrived: on the host it waits for its turn, else it can run at once. */
+static void arrive(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_request *v = &live->view;
+  uint32_t state = lls_request_pending(v) == 1 && v->generated_tokens > 0
+                       ? LLS_DECODING
+                       : LLS_PREFILLING;
+  if (v->residency == LLS_RESIDENT_HOST) {
+    state = LLS_PREEMPTED;
+    v->queue_enter_ns = lls_instance_now(in);
+    in->status.preempted_swap++;
+  }
+  lls_instance_set_state(in, live, state);
+  if (!p->scheduler_off && p->scheduler->on_transfer != NULL)
+    LLS_CALL(p, scheduler, on_transfer, live->transfer, v, LLS_TRANSFER_DONE);
+}
+
+void lls_instance_transfers_ended(struct lls_instance *in)
+{
+  struct lls_policies *p = &in->policies;
+  for (uint32_t i = 0; i < in->moving.n;) {
+    struct lls_live *live = lls_live_of(in->moving.items[i]);
+    LLS_CALL(p, cache, on_transfer, live->transfer, LLS_TRANSFER_DONE);
+    lls_instance_refresh(in, live);
+    if (live->view.residency == LLS_RESIDENT_MOVING)
+      i++;
+    else
+      arrive(in, live); /* it leaves the list */
+  }
+}

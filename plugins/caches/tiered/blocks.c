@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who has a unit: the free stacks of both tiers, rows, and the lists in them. */
+#include "tiered.h"
+
+/* Changes that a verb makes per block, and besides; asked for before it starts. */
+#define CHANGES_PER_BLOCK 16
+#define CHANGES_PER_VERB  32
+
+bool tiered_can_note(const struct tiered *m, uint32_t blocks)
+{
+  return journal_has_room(&m->journal,
+                          CHANGES_PER_VERB + (uint64_t)CHANGES_PER_BLOCK * blocks);
+}
+
+uint32_t tiered_take_unit(struct tiered *m, bool on_host)
+{
+  struct tier *t = &m->tiers[on_host];
+  uint32_t unit = t->head;
+  set(m, &t->head, t->next[unit]);
+  set(m, &t->n_free, t->n_free - 1);
+  return unit;
+}
+
+void tiered_free_unit(struct tiered *m, bool on_host, uint32_t unit)
+{
+  struct tier *t = &m->tiers[on_host];
+  set(m, &t->next[unit], t->head);
+  set(m, &t->head, unit);
+  set(m, &t->n_free, t->n_free + 1);
+}
+
+/* First token and count depend on the place in the row alone. */
+static void put(struct tiered *m, uint32_t row, uint32_t i, uint32_t k, uint32_t v)
+{
+  struct lls_block_entry *list = k_list(m, row);
+  for (uint32_t n = 0; n < 2; n++, list += m->row_blocks) {
+    list[i].first_token = i * m->block_tokens;
+    list[i].count = (uint16_t)m->block_tokens;
+    set(m, &list[i].block, n == 0 ? k : v);
+  }
+}
+
+void tiered_take_list(struct tiered *m, const struct sequence *s, uint32_t row,
+                      bool on_host, uint32_t begin, uint32_t end)
+{
+  uint32_t int8 = int8_blocks(m, s, on_host);
+  for (uint32_t i = begin; i < end; i++) {
+    uint32_t k = tiered_take_unit(m, on_host);
+    if (i < int8)
+      put(m, row, i, 2 * k, 2 * k + 1);
+    else
+      put(m, row, i, k, tiered_take_unit(m, on_host));
+  }
+}
+
+void tiered_free_list(struct tiered *m, const struct sequence *s, uint32_t row,
+                      bool on_host, uint32_t begin, uint32_t end)
+{
+  const struct lls_block_entry *k = k_list(m, row), *v = k + m->row_blocks;
+  uint32_t int8 = int8_blocks(m, s, on_host);
+  for (uint32_t i = end; i-- > begin;) {
+    if (i >= int8)
+      tiered_free_unit(m, on_host, v[i].block);
+    tiered_free_unit(m, on_host, i < int8 ? k[i].block / 2 : k[i].block);
+  }
+}
+
+uint32_t tiered_take_row(struct tiered *m)
+{
+  uint32_t row = m->row_head;
+  set(m, &m->row_head, m->row_next[row]);
+  set(m, &m->n_rows_free, m->n_rows_free - 1);
+  return row;
+}
+
+void tiered_free_row(struct tiered *m, uint32_t row)
+{
+  set(m, &m->row_next[row], m->row_head);
+  set(m, &m->row_head, row);
+  set(m, &m->n_rows_free, m->n_rows_free + 1);
+}
+
+void tiered_touch(struct tiered *m, struct sequence *s)
+{
+  if (s->touched)
+    return;
+  s->touched = true;
+  m->touched[m->n_touched++] = (uint32_t)(s - m->sequences);
+}
+
+static void name_row(struct tiered *m, const struct sequence *s, uint32_t row,
+                     bool on_host)
+{
+  struct lls_block_entry *k = k_list(m, row), *v = k + m->row_blocks;
+  uint32_t int8 = int8_blocks(m, s, on_host);
+  for (uint32_t i = 0; i < s->held; i++)
+    k[i].element = v[i].element = i < int8 ? LLS_ELEMENT_INT8 : LLS_ELEMENT_MODEL;
+}
+
+void tiered_name_elements(struct tiered *m, struct sequence *s)
+{
+  s->touched = false;
+  if (s->row != NIL)
+    name_row(m, s, s->row, s->place == ON_HOST);
+  if (s->to_row != NIL)
+    name_row(m, s, s->to_row, s->place != ON_HOST);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is done to one sequence: room for more tokens, the way back from the host if it is
+ * needed at once, the ways of leaving the device, and full blocks made int8.
+ *
+ * Blocks that a copy before the step reads may be given to another sequence in the same
+ * step: copies end before the forward pass writes, and are carried out in list order.
+ */
+#include "tiered.h"
+
+#include <errno.h>
+
+static uint32_t blocks_wanted(const struct tiered *m, const struct sequence *s,
+                              uint32_t tokens)
+{
+  return max_u32(blocks_of(m, (uint64_t)s->cached + tokens), s->held);
+}
+
+uint32_t tiered_units_needed(const struct tiered *m, const struct sequence *s,
+                             uint32_t tokens)
+{
+  return 2 * (blocks_wanted(m, s, tokens) - s->held);
+}
+
+/* All of its blocks to another row in the other tier, by copies before the step. */
+static void change_tier(struct tiered *m, struct sequence *s, bool to_host)
+{
+  uint32_t row = tiered_take_row(m);
+  tiered_take_list(m, s, row, to_host, 0, s->held);
+  tiered_copy_blocks(m, s, row,
+                     to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE, 0,
+                     s->held, 0);
+  tiered_free_list(m, s, s->row, !to_host, 0, s->held);
+  tiered_free_row(m, s->row);
+  set(m, &s->row, row);
+  set(m, &s->place, to_host ? ON_HOST : ON_DEVICE);
+  tiered_touch(m, s);
+}
+
+int tiered_reserve(struct tiered *m, struct sequence *s, uint32_t tokens)
+{
+  uint32_t wanted = blocks_wanted(m, s, tokens), usable;
+  bool back = s->place == ON_HOST;
+  usable = m->tiers[false].n_units - spare_units(m);
+  if (wanted > m->row_blocks || units_of(m, s, false, wanted) > usable)
+    return LLS_RESERVE_NEVER;
+  uint32_t taken = tiered_units_needed(m, s, tokens);
+  taken += back ? units_of(m, s, false, s->held) : 0;
+  if (s->transfer != 0 || taken > free_units_of(m, false))
+    return LLS_RESERVE_LATER;
+  if (taken == 0)
+    return LLS_RESERVE_OK;
+  bool row = s->row == NIL || back;
+  if ((row && m->n_rows_free == 0) || !tiered_can_note(m, wanted) ||
+      (back && !tiered_copies_have_room(m, s->held)))
+    return LLS_RESERVE_LATER;
+  if (back) {
+    change_tier(m, s, false);
+    m->swaps_in++;
+  }
+  if (s->row == NIL) {
+    set(m, &s->row, tiered_take_row(m));
+    set(m, &s->place, ON_DEVICE);
+  }
+  tiered_take_list(m, s, s->row, false, s->held, wanted);
+  set(m, &s->held, wanted);
+  tiered_touch(m, s);
+  return LLS_RESERVE_OK;
+}
+
+static void forget_transfer(struct tiered *m, struct sequence *s)
+{
+  uint32_t slot = (uint32_t)(s - m->sequences), i = 0;
+  if (s->transfer == 0)
+    return;
+  while (m->moving[i] != slot)
+    i++;
+  for (; i + 1 < m->n_moving; i++)
+    set(m, &m->moving[i], m->moving[i + 1]);
+  set(m, &m->n_moving, m->n_moving - 1);
+  set(m, &s->transfer, 0);
+}
+
+void tiered_drop(struct tiered *m, struct sequence *s)
+{
+  if (s->place == NOWHERE)
+    return;
+  if (s->to_row != NIL) {
+    tiered_free_list(m, s, s->to_row, s->place != ON_HOST, 0, s->held);
+    tiered_free_row(m, s->to_row);
+    set(m, &s->to_row, NIL);
+  }
+  tiered_free_list(m, s, s->row, s->place == ON_HOST, s->moved, s->held);
+  forget_transfer(m, s);
+  tiered_free_row(m, s->row);
+  set(m, &s->row, NIL);
+  set(m, &s->place, NOWHERE);
+  set(m, &s->held, 0);
+  set(m, &s->cached, 0);
+  set(m, &s->moved, 0);
+  set(m, &s->listed, 0);
+  tiered_touch(m, s);
+}
+
+int tiered_swap_out(struct tiered *m, struct sequence *s)
+{
+  uint32_t n = blocks_of(m, s->cached);
+  if (s->transfer != 0)
+    return -EBUSY;
+  if (s->place != ON_DEVICE)
+    return 0;
+  if (n == 0) { /* room but no token: nothing to keep */
+    tiered_drop(m, s);
+    return 0;
+  }
+  if (units_of(m, s, true, n) > free_units_of(m, true) || m->n_rows_free == 0 ||
+      !tiered_copies_have_room(m, n) || !tiered_can_note(m, s->held))
+    return -ENOSPC;
+  tiered_free_list(m, s, s->row, false, n, s->held);
+  set(m, &s->held, n);
+  change_tier(m, s, true);
+  m->swaps_out++;
+  return 0;
+}
+
+/* ---- int8 -------------------------------------------------------------------------- */
+
+static void quantise(struct tiered *m, uint32_t from, uint32_t to)
+{
+  m->pending.copies[m->pending.n++] = (struct lls_copy){
+      .kind = LLS_COPY_DEVICE_TO_DEVICE,
+      .order = LLS_COPY_BEFORE_STEP,
+      .n_slots = (uint16_t)m->block_tokens,
+      .source = from,
+      .target = to,
+      .target_element = LLS_ELEMENT_INT8,
+  };
+}
+
+void tiered_computed(struct tiered *m, struct sequence *s, uint32_t cached)
+{
+  struct lls_block_entry *k = k_list(m, s->row), *v = k + m->row_blocks;
+  uint32_t before = int8_blocks(m, s, false);
+  s->cached = cached;
+  for (uint32_t i = before; i < int8_blocks(m, s, false); i++) {
+    uint32_t unit = tiered_take_unit(m, false), units[] = {k[i].block, v[i].block};
+    quantise(m, units[0], 2 * unit);
+    quantise(m, units[1], 2 * unit + 1);
+    k[i].block = 2 * unit, v[i].block = 2 * unit + 1;
+    k[i].element = v[i].element = LLS_ELEMENT_INT8;
+    tiered_free_unit(m, false, units[0]);
+    tiered_free_unit(m, false, units[1]);
+    m->quantised++;
+  }
+}

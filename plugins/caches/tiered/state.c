@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The whole state as one blob, so that another generation of this plugin takes over every
+ * block where it lies: what must be equal in both comes first, then the arrays, then the
+ * lists of each sequence, and the copies that the next step is to make.
+ */
+#include "tiered.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STATE_VERSION 1
+
+struct head {
+  uint32_t block_tokens, device_units, host_units, n_slots, n_rows, row_blocks, int8;
+  /* from here on what changes */
+  uint32_t device_head, device_free, host_head, host_free, row_head, n_rows_free;
+  uint32_t n_moving, last_transfer, n_pending;
+};
+
+static struct head head_of(const struct tiered *m)
+{
+  return (struct head){
+      .block_tokens = m->block_tokens,
+      .device_units = m->tiers[0].n_units,
+      .host_units = m->tiers[1].n_units,
+      .n_slots = m->n_slots,
+      .n_rows = m->n_rows,
+      .row_blocks = m->row_blocks,
+      .int8 = m->int8,
+      .device_head = m->tiers[0].head,
+      .device_free = m->tiers[0].n_free,
+      .host_head = m->tiers[1].head,
+      .host_free = m->tiers[1].n_free,
+      .row_head = m->row_head,
+      .n_rows_free = m->n_rows_free,
+      .n_moving = m->n_moving,
+      .last_transfer = m->last_transfer,
+      .n_pending = m->pending.n,
+  };
+}
+
+/* A walk over all parts: copied out, copied in, or only counted. */
+struct walk {
+  char *out;      /* or NULL */
+  const char *in; /* or NULL */
+  size_t done, bytes;
+};
+
+static void pass(struct walk *w, void *data, size_t bytes)
+{
+  if (w->out != NULL)
+    memcpy(w->out + w->done, data, bytes);
+  else if (w->in != NULL && w->bytes - w->done >= bytes)
+    memcpy(data, w->in + w->done, bytes);
+  w->done += bytes;
+}
+
+static void pass_arrays(struct tiered *m, struct walk *w)
+{
+  for (uint32_t i = 0; i < 2; i++)
+    pass(w, m->tiers[i].next, m->tiers[i].n_units * sizeof(uint32_t));
+  pass(w, m->row_next, m->n_rows * sizeof(uint32_t));
+  pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
+  pass(w, m->moving, m->n_slots * sizeof(uint32_t));
+  pass(w, m->pending.copies, m->pending.n * sizeof *m->pending.copies);
+}
+
+static bool sound(const struct tiered *m, const struct sequence *s)
+{
+  return s->held <= m->row_blocks && (s->row == NIL || s->row < m->n_rows) &&
+         (s->to_row == NIL || s->to_row < m->n_rows) && s->place <= ON_HOST &&
+         (s->row != NIL || (s->to_row == NIL && s->held == 0));
+}
+
+static int pass_lists(struct tiered *m, struct walk *w)
+{
+  for (uint32_t i = 0; i < m->n_slots; i++) {
+    const struct sequence *s = &m->sequences[i];
+    const uint32_t rows[] = {s->row, s->to_row};
+    if (!sound(m, s))
+      return -EINVAL;
+    for (uint32_t n = 0; n < 4; n++)
+      if (rows[n / 2] != NIL)
+        pass(w, k_list(m, rows[n / 2]) + n % 2 * m->row_blocks,
+             s->held * sizeof(struct lls_block_entry));
+  }
+  return 0;
+}
+
+int tiered_export(struct tiered *m, struct lls_blob *out)
+{
+  struct head head = head_of(m);
+  struct walk count = {0};
+  if (m->journal.open)
+    return -EBUSY;
+  pass(&count, &head, sizeof head);
+  pass_arrays(m, &count);
+  pass_lists(m, &count);
+  struct walk w = {.out = malloc(count.done)};
+  if (w.out == NULL)
+    return -ENOMEM;
+  pass(&w, &head, sizeof head);
+  pass_arrays(m, &w);
+  pass_lists(m, &w);
+  *out = (struct lls_blob){.version = STATE_VERSION, .bytes = count.done, .data = w.out};
+  return 0;
+}
+
+int tiered_import(struct tiered *m, const struct lls_blob *in)
+{
+  const struct lls_host *h = m->host;
+  struct head mine = head_of(m), head;
+  struct walk w = {.in = in->data, .bytes = in->bytes};
+  if (in->version != STATE_VERSION)
+    return h->fail(h->context, -ENOTSUP, "state of version %u, expected %u", in->version,
+                   STATE_VERSION);
+  if (in->bytes < sizeof head)
+    return h->fail(h->context, -ENOTSUP, "state of another pool");
+  pass(&w, &head, sizeof head);
+  if (memcmp(&head, &mine, offsetof(struct head, device_head)) != 0 ||
+      head.n_pending > m->pending.max || head.n_moving > m->n_slots)
+    return h->fail(h->context, -ENOTSUP, "state of another pool");
+  m->tiers[0].head = head.device_head, m->tiers[0].n_free = head.device_free;
+  m->tiers[1].head = head.host_head, m->tiers[1].n_free = head.host_free;
+  m->row_head = head.row_head, m->n_rows_free = head.n_rows_free;
+  m->n_moving = head.n_moving, m->last_transfer = head.last_transfer;
+  m->pending.n = head.n_pending;
+  pass_arrays(m, &w);
+  int rc = w.done <= in->bytes ? pass_lists(m, &w) : -EINVAL;
+  return rc < 0 || w.done != in->bytes ? -EINVAL : 0;
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tiered cache manager's face to the core: parameters, creation, the transaction, and
+ * the questions that change nothing. See tiered.h for the idea, README for the paper.
+ *
+ * All memory is allocated here, once. A sequence that holds units has a row with room for
+ * two lists of a full context, one that moves has two; untouched room costs address space
+ * only.
+ */
+#include "tiered.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t most_row_bytes = (size_t)1 << 30;
+
+static struct sequence *sequence_of(struct tiered *m, const struct lls_request *r)
+{
+  struct sequence *s = r->slot < m->n_slots ? &m->sequences[r->slot] : NULL;
+  return s != NULL && s->admitted && s->request == r->id ? s : NULL;
+}
+
+/* ---- life -------------------------------------------------------------------------- */
+
+/* The geometry's member came after others: 0 from a core that does not know it. */
+static uint32_t int8_of(const struct lls_cache_geometry *g)
+{
+  return g->size >= offsetof(struct lls_cache_geometry, int8) + sizeof g->int8
+             ? g->int8
+             : LLS_INT8_OFF;
+}
+
+static void size_up(struct tiered *m, const struct lls_cache_geometry *g)
+{
+  const struct lls_engine_caps *e = m->host->engine;
+  m->block_tokens = g->block_tokens;
+  m->unit_bytes = g->unit_bytes;
+  m->int8 = int8_of(g);
+  m->tiers[0].n_units = g->device_units;
+  m->tiers[1].n_units = g->host_units;
+  m->n_slots = e->max_requests;
+  m->row_blocks = min_u32(blocks_of(m, e->max_context), g->device_units);
+  size_t row_bytes = (size_t)2 * m->row_blocks * sizeof *m->entries;
+  uint32_t affordable = (uint32_t)(most_row_bytes / row_bytes);
+  uint64_t units = (uint64_t)g->device_units + g->host_units;
+  m->n_rows = min_u32(
+      min_u32(2 * m->n_slots, (uint32_t)(units < UINT32_MAX ? units : UINT32_MAX)),
+      max_u32(affordable, 2 * e->max_sequences));
+  m->pending.max = 2 * (e->max_step_tokens / g->block_tokens + 2 * e->max_sequences);
+  m->now.max = m->pending.max + 4 * (g->host_units + e->max_sequences);
+  uint64_t changes = 64 * (units + e->max_sequences);
+  m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
+}
+
+static bool allocate(struct tiered *m)
+{
+  const struct tier *t = m->tiers;
+  uint32_t most = max_u32(t[0].n_units, t[1].n_units);
+  m->tiers[0].next = calloc(t[0].n_units, sizeof *t[0].next);
+  m->tiers[1].next = calloc(t[1].n_units + 1, sizeof *t[1].next);
+  m->row_next = calloc(m->n_rows, sizeof *m->row_next);
+  m->sequences = calloc(m->n_slots, sizeof *m->sequences);
+  m->entries = calloc((size_t)m->n_rows * 2 * m->row_blocks, sizeof *m->entries);
+  m->marks = calloc(most, sizeof *m->marks);
+  m->touched = calloc(m->n_slots, sizeof *m->touched);
+  m->moving = calloc(m->n_slots, sizeof *m->moving);
+  m->pending.copies = calloc(m->pending.max, sizeof *m->pending.copies);
+  m->now.copies = calloc(m->now.max, sizeof *m->now.copies);
+  m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
+  return t[0].next && t[1].next && m->row_next && m->sequences && m->entries &&
+         m->marks && m->touched && m->moving && m->pending.copies && m->now.copies &&
+         m->journal.changes;
+}
+
+static void make_empty(struct tiered *m)
+{
+  for (uint32_t i = 0; i < 2; i++) {
+    chain_stack(&m->tiers[i].head, m->tiers[i].next, m->tiers[i].n_units);
+    m->tiers[i].n_free = m->tiers[i].n_units;
+  }
+  chain_stack(&m->row_head, m->row_next, m->n_rows);
+  m->n_rows_free = m->n_rows;
+  for (uint32_t i = 0; i < m->n_slots; i++)
+    m->sequences[i] = (struct sequence){.row = NIL, .to_row = NIL};
+  m->n_moving = m->n_touched = m->pending.n = m->now.n = 0;
+}
+
+static void destroy(void *self)
+{
+  struct tiered *m = self;
+  free(m->tiers[0].next);
+  free(m->tiers[1].next);
+  free(m->row_next);
+  free(m->sequences);
+  free(m->entries);
+  free(m->marks);
+  free(m->touched);
+  free(m->moving);
+  free(m->pending.copies);
+  free(m->now.copies);
+  free(m->journal.changes);
+  free(m);
+}
+
+static int create(const struct lls_host *host, const void *params,
+                  const struct lls_cache_geometry *g, void **self)
+{
+  uint32_t least = int8_of(g) == LLS_INT8_ALL ? 3 : 2;
+  if (g->device_units < least || g->block_tokens == 0 || g->block_tokens > UINT16_MAX)
+    return host->fail(
+        host->context, -EINVAL,
+        "a pool of %u units of %u tokens: a sequence needs %u units of 1 to "
+        "65535 tokens",
+        g->device_units, g->block_tokens, least);
+  struct tiered *m = calloc(1, sizeof *m);
+  if (m == NULL)
+    return -ENOMEM;
+  m->host = host;
+  m->params = *(const struct params *)params;
+  size_up(m, g);
+  if (!allocate(m)) {
+    destroy(m);
+    return host->fail(host->context, -ENOMEM, "no memory to keep track of %u units",
+                      g->device_units + g->host_units);
+  }
+  make_empty(m);
+  *self = m;
+  return 0;
+}
+
+static int admit(void *self, const struct lls_request *r)
+{
+  struct tiered *m = self;
+  if (r->slot >= m->n_slots || m->sequences[r->slot].admitted)
+    return -EINVAL;
+  struct sequence *s = &m->sequences[r->slot];
+  bool touched = s->touched;
+  *s = (struct sequence){
+      .request = r->id, .admitted = true, .row = NIL, .to_row = NIL, .touched = touched};
+  return 0;
+}
+
+static void release(void *self, const struct lls_request *r, uint32_t flags)
+{
+  struct tiered *m = self;
+  struct sequence *s = sequence_of(m, r);
+  (void)flags; /* there is no prefix index to keep it in */
+  if (s == NULL)
+    return;
+  tiered_drop(m, s);
+  s->admitted = false;
+}
+
+/* ---- the transaction --------------------------------------------------------------- */
+
+static int begin(void *self)
+{
+  struct tiered *m = self;
+  int rc = journal_begin(&m->journal);
+  if (rc < 0)
+    return rc;
+  m->free_at_begin = free_units_of(m, false);
+  memcpy(m->now.copies, m->pending.copies, m->pending.n * sizeof *m->now.copies);
+  m->now.n = m->pending.n;
+  m->pending.n = 0;
+  return 0;
+}
+
+static uint32_t mark(void *self)
+{
+  return ((struct tiered *)self)->journal.n;
+}
+
+static int rollback(void *self, uint32_t to)
+{
+  return journal_rollback(&((struct tiered *)self)->journal, to);
+}
+
+static int commit(void *self)
+{
+  struct tiered *m = self;
+  int rc = journal_commit(&m->journal);
+  if (rc < 0)
+    return rc;
+  while (m->n_touched > 0)
+    tiered_name_elements(m, &m->sequences[m->touched[--m->n_touched]]);
+  tiered_list_transfers(m);
+  return 0;
+}
+
+static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
+                   uint32_t form, uint32_t flags)
+{
+  struct tiered *m = self;
+  struct sequence *s = sequence_of(m, r);
+  (void)flags; /* nothing here can be displaced by slots */
+  if (s == NULL || !m->journal.open)
+    return -EINVAL;
+  if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
+    return -ENOTSUP;
+  return tiered_reserve(m, s, tokens);
+}
+
+static int preempt(void *self, const struct lls_request *r, uint32_t mode)
+{
+  struct tiered *m = self;
+  struct sequence *s = sequence_of(m, r);
+  if (s == NULL || !m->journal.open)
+    return -EINVAL;
+  switch (mode) {
+  case LLS_PREEMPT_RECOMPUTE:
+    tiered_drop(m, s);
+    return 0;
+  case LLS_PREEMPT_SWAP:
+    return m->tiers[1].n_units > 0 ? tiered_swap_out(m, s) : -ENOTSUP;
+  case LLS_PREEMPT_DEFER:
+    return 0;
+  default:
+    return -ENOTSUP;
+  }
+}
+
+static int start(void *self, const struct lls_request *r, bool to_host,
+                 uint64_t *transfer)
+{
+  struct tiered *m = self;
+  struct sequence *s = sequence_of(m, r);
+  if (s == NULL || !m->journal.open)
+    return -EINVAL;
+  if (m->tiers[1].n_units == 0)
+    return -ENOTSUP;
+  int rc = tiered_start(m, s, to_host);
+  *transfer = s->transfer;
+  return rc;
+}
+
+static int offload(void *self, const struct lls_request *r, uint64_t *transfer)
+{
+  return start(self, r, true, transfer);
+}
+
+static int upload(void *self, const struct lls_request *r, uint64_t *transfer)
+{
+  return start(self, r, false, transfer);
+}
+
+static void on_transfer(void *self, uint64_t transfer, uint32_t status)
+{
+  (void)status; /* an engine whose copies fail has failed itself */
+  tiered_transferred(self, (uint32_t)transfer);
+}
+
+static void computed(void *self, const struct lls_request *r, uint32_t cached_tokens)
+{
+  struct tiered *m = self;
+  struct sequence *s = sequence_of(m, r);
+  if (s != NULL && s->place == ON_DEVICE && s->transfer == 0 && !m->journal.open)
+    tiered_computed(m, s, cached_tokens);
+}
+
+/* ---- questions --------------------------------------------------------------------- */
+
+static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
+{
+  const struct tiered *m = self;
+  if (tier > LLS_TIER_HOST)
+    return -ENOTSUP;
+  bool on_host = tier == LLS_TIER_HOST;
+  uint32_t n_free = free_units_of(m, on_host);
+  out->total_units = m->tiers[on_host].n_units - (on_host ? 0 : spare_units(m));
+  out->free_units = n_free;
+  out->reserved_units = !on_host && m->journal.open && m->free_at_begin > n_free
+                            ? m->free_at_begin - n_free
+                            : 0;
+  out->unit_bytes = m->unit_bytes;
+  return 0;
+}
+
+static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32_t form,
+                struct lls_need *out)
+{
+  struct tiered *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  if (s == NULL)
+    return -EINVAL;
+  if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
+    return -ENOTSUP;
+  out->new_units = tiered_units_needed(m, s, tokens);
+  out->restore_units = s->place == ON_HOST ? units_of(m, s, false, s->held) : 0;
+  return 0;
+}
+
+static uint32_t residency_of(const struct sequence *s)
+{
+  if (s->transfer != 0)
+    return LLS_RESIDENT_MOVING;
+  return s->place == NOWHERE     ? LLS_RESIDENT_NONE
+         : s->place == ON_DEVICE ? LLS_RESIDENT_DEVICE
+                                 : LLS_RESIDENT_HOST;
+}
+
+static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
+{
+  struct tiered *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  if (s == NULL)
+    return -EINVAL;
+  uint32_t on_device = s->place == ON_DEVICE ? units_of(m, s, false, s->held) : 0;
+  uint32_t on_host = s->place == ON_HOST ? units_of(m, s, true, s->held) : 0;
+  *out = (struct lls_cache_info){
+      .size = out->size,
+      .residency = residency_of(s),
+      .form = s->place == NOWHERE ? LLS_FORM_NONE : LLS_FORM_KV,
+      .device_units = on_device,
+      .owned_units = on_device,
+      .host_units = on_host,
+      .cached_tokens = s->cached,
+      .missing_tokens = s->place == ON_HOST ? s->cached : 0,
+      .free_slots = s->held * m->block_tokens - s->cached,
+  };
+  return 0;
+}
+
+static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
+{
+  struct tiered *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  if (s == NULL || s->place != ON_DEVICE)
+    return -EINVAL;
+  *out = (struct lls_block_table){
+      .form = LLS_FORM_KV,
+      .k_count = s->held,
+      .v_count = s->held,
+      .k = k_list(m, s->row),
+      .v = k_list(m, s->row) + m->row_blocks,
+  };
+  return 0;
+}
+
+static size_t copies(void *self, const struct lls_copy **out)
+{
+  const struct tiered *m = self;
+  *out = m->now.copies;
+  return m->now.n;
+}
+
+static uint32_t preempt_modes(void *self)
+{
+  const struct tiered *m = self;
+  uint32_t modes = 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER;
+  return m->tiers[1].n_units > 0 ? modes | 1u << LLS_PREEMPT_SWAP : modes;
+}
+
+/* K12 of a full block, scales included; element_bytes is the cache's own. */
+static double bytes_per_token(void *self, uint32_t element)
+{
+  const struct tiered *m = self;
+  double units = element == LLS_ELEMENT_INT8 && m->int8 != LLS_INT8_OFF ? 1 : 2;
+  return units * (double)m->unit_bytes / m->block_tokens;
+}
+
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct tiered *m = self;
+  uint32_t int8 = 0;
+  for (uint32_t i = 0; i < m->n_slots; i++)
+    int8 += m->sequences[i].place == ON_DEVICE && m->sequences[i].transfer == 0
+                ? int8_blocks(m, &m->sequences[i], false)
+                : 0;
+  const struct {
+    const char *name;
+    double value;
+  } numbers[] = {
+      {"units", m->tiers[0].n_units},
+      {"units_free", m->tiers[0].n_free},
+      {"host_units", m->tiers[1].n_units},
+      {"host_units_free", m->tiers[1].n_free},
+      {"int8_blocks", int8},
+      {"moving", m->n_moving},
+      {"offloads", (double)m->offloads},
+      {"uploads", (double)m->uploads},
+      {"swaps_out", (double)m->swaps_out},
+      {"swaps_in", (double)m->swaps_in},
+      {"quantised", (double)m->quantised},
+  };
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    sink->number(sink->context, numbers[i].name, numbers[i].value);
+}
+
+static int audit(void *self, const struct lls_sink *sink)
+{
+  return tiered_audit(self, sink);
+}
+
+static int export_state(void *self, struct lls_blob *out)
+{
+  return tiered_export(self, out);
+}
+
+static void ignore_line(void *context, const char *line)
+{
+  (void)context;
+  (void)line;
+}
+
+/* What can't be taken over, or contradicts itself, leaves an empty manager. */
+static int import_state(void *self, const struct lls_blob *in)
+{
+  static const struct lls_sink nowhere = {.text = ignore_line};
+  struct tiered *m = self;
+  int rc = tiered_import(m, in);
+  if (rc == 0)
+    rc = tiered_audit(m, &nowhere);
+  if (rc < 0)
+    make_empty(m);
+  return rc;
+}
+
+static int reconfigure(void *self, const void *params)
+{
+  ((struct tiered *)self)->params = *(const struct params *)params;
+  return 0;
+}
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_FLOAT(struct params, share, "0.8", 0.01, 1, "",
+                    "part of a step's time that moving sequences may use the link for",
+                    .flags = LLS_PARAM_RELOADABLE),
+};
+
+static const struct lls_cache_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .capacity = capacity,
+    .need = need,
+    .begin = begin,
+    .mark = mark,
+    .rollback = rollback,
+    .commit = commit,
+    .reserve = reserve,
+    .preempt = preempt,
+    .admit = admit,
+    .release = release,
+    .info = info,
+    .table = table,
+    .copies = copies,
+    .computed = computed,
+    .preempt_modes = preempt_modes,
+    .audit = audit,
+    .bytes_per_token = bytes_per_token,
+    .offload = offload,
+    .upload = upload,
+    .on_transfer = on_transfer,
+    .stats = stats,
+    .reconfigure = reconfigure,
+    .export_state = export_state,
+    .import_state = import_state,
+};
+
+LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof llmserve_plugin,
+    .kind = LLS_KIND_CACHE,
+    .id = "tiered",
+    .version = "1.0",
+    .description = "device and host, moved ahead while others compute, int8 (ALISE)",
+    .licence = "Apache-2.0",
+    .params = parameters,
+    .n_params = sizeof parameters / sizeof *parameters,
+    .params_size = sizeof(struct params),
+    .vtable = &vtable,
+};

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tiered cache manager's state, shared by its files (ALISE, section 3.3 and 3.4).
+ *
+ * A block holds K and V of block_tokens tokens. In the cache's own numbers it takes two
+ * unit blocks, one for K and one for V; in int8 one, K in its first half and V in its
+ * second. Which blocks are int8 follows from where a sequence is and how many tokens it
+ * has: the full ones, on the host unless [cache] int8 = off, on the device with `all`. So
+ * nothing has to be remembered of it, and what int8 saves is units that are free.
+ *
+ * A sequence is on the device or on the host as a whole, or on its way: then it has a
+ * second row with the blocks it is moving to, and `moved` says how far it is. Copies of a
+ * transfer are listed in commit, so many a step as the link carries while the step
+ * computes; on_transfer frees what they have left.
+ *
+ * Invariants, checked by audit:
+ *   1. Every unit of a tier is in one list, or on the tier's free stack.
+ *   2. A list covers all cached tokens of its sequence.
+ *   3. With `all` one device unit is never given to a sequence: making a full block int8
+ *      takes one before it frees two, so it can always be done.
+ *   4. Every word that a transaction changes goes through set(), which writes down the
+ *      old value. Entries' elements follow from the rest and are put right in commit, for
+ *      the sequences whose rows a transaction has touched.
+ */
+#ifndef TIERED_H
+#define TIERED_H
+
+#include <llmserve/cache.h>
+
+#include "../common/journal.h"
+
+struct params {
+  double share; /* of a step's time that transfers may take of the link */
+};
+
+enum place { NOWHERE, ON_DEVICE, ON_HOST };
+
+struct sequence { /* of one slot */
+  uint64_t request;
+  bool admitted;
+  uint32_t place;    /* enum place; of one that moves: where it comes from */
+  uint32_t row;      /* of its lists; NIL while it holds nothing */
+  uint32_t held;     /* blocks on each of its lists */
+  uint32_t cached;   /* tokens computed */
+  uint32_t transfer; /* 0 = it does not move */
+  uint32_t to_row;   /* of the lists it moves to; NIL */
+  uint32_t moved;    /* blocks that are there */
+  uint32_t listed;   /* blocks whose copies have been given to the engine */
+  bool touched;      /* on the list of m->touched */
+};
+
+struct tier {
+  uint32_t *next; /* (n_units) stack of free ones */
+  uint32_t n_units;
+  uint32_t head, n_free;
+};
+
+struct copy_list {
+  struct lls_copy *copies; /* (max) */
+  uint32_t n, max;
+};
+
+struct tiered {
+  const struct lls_host *host;
+  struct params params;
+  uint32_t int8; /* enum lls_int8 */
+  uint32_t block_tokens, n_slots, n_rows;
+  uint32_t row_blocks; /* longest list */
+  uint64_t unit_bytes;
+
+  struct tier tiers[2]; /* device, host */
+  uint32_t *row_next;   /* (n_rows) stack of free ones */
+  uint32_t row_head, n_rows_free;
+  struct sequence *sequences;      /* (n_slots) */
+  struct lls_block_entry *entries; /* (n_rows, 2, row_blocks) a row's K list, then V */
+  uint32_t *marks;                 /* (most units of a tier) for audit */
+  uint32_t *touched, n_touched;    /* (n_slots) slots, in this transaction */
+  uint32_t *moving, n_moving;      /* (n_slots) slots, oldest transfer first */
+
+  struct copy_list pending; /* of the step to come: full blocks made int8 */
+  struct copy_list now;     /* of this step */
+  uint32_t last_transfer;
+
+  uint64_t offloads, uploads, swaps_out, swaps_in, quantised, async_bytes;
+  uint32_t free_at_begin;
+  struct journal journal; /* of the open transaction */
+};
+
+/* Every change of the state goes through here. */
+static inline void set(struct tiered *m, uint32_t *where, uint32_t value)
+{
+  journal_set(&m->journal, where, value);
+}
+
+static inline uint32_t blocks_of(const struct tiered *m, uint64_t tokens)
+{
+  return (uint32_t)((tokens + m->block_tokens - 1) / m->block_tokens);
+}
+
+/* Leading blocks of a sequence that are int8 in a tier. */
+static inline uint32_t int8_blocks(const struct tiered *m, const struct sequence *s,
+                                   bool on_host)
+{
+  return m->int8 >= (on_host ? LLS_INT8_SWAPPED : LLS_INT8_ALL)
+             ? s->cached / m->block_tokens
+             : 0;
+}
+
+/* Units of so many of its blocks in a tier. */
+static inline uint32_t units_of(const struct tiered *m, const struct sequence *s,
+                                bool on_host, uint32_t blocks)
+{
+  return 2 * blocks - min_u32(blocks, int8_blocks(m, s, on_host));
+}
+
+/* The device units that sequences may have: all but the one of invariant 3. */
+static inline uint32_t spare_units(const struct tiered *m)
+{
+  return m->int8 == LLS_INT8_ALL ? 1 : 0;
+}
+
+static inline uint32_t free_units_of(const struct tiered *m, bool on_host)
+{
+  uint32_t spare = on_host ? 0 : spare_units(m), n = m->tiers[on_host].n_free;
+  return n > spare ? n - spare : 0;
+}
+
+static inline struct lls_block_entry *k_list(const struct tiered *m, uint32_t row)
+{
+  return m->entries + (size_t)row * 2 * m->row_blocks;
+}
+
+/* ---- blocks.c: units, rows and lists of them */
+bool tiered_can_note(const struct tiered *, uint32_t blocks);
+uint32_t tiered_take_unit(struct tiered *, bool on_host);
+void tiered_free_unit(struct tiered *, bool on_host, uint32_t unit);
+/* Blocks [begin, end) of a row get units; there must be enough. */
+void tiered_take_list(struct tiered *, const struct sequence *, uint32_t row,
+                      bool on_host, uint32_t begin, uint32_t end);
+void tiered_free_list(struct tiered *, const struct sequence *, uint32_t row,
+                      bool on_host, uint32_t begin, uint32_t end);
+uint32_t tiered_take_row(struct tiered *);
+void tiered_free_row(struct tiered *, uint32_t row);
+/* Its rows have changed hands: their elements are put right in commit. */
+void tiered_touch(struct tiered *, struct sequence *);
+void tiered_name_elements(struct tiered *, struct sequence *);
+
+/* ---- sequence.c: what is done to one sequence */
+uint32_t tiered_units_needed(const struct tiered *, const struct sequence *,
+                             uint32_t tokens);
+int tiered_reserve(struct tiered *, struct sequence *, uint32_t tokens);
+void tiered_drop(struct tiered *, struct sequence *);
+int tiered_swap_out(struct tiered *, struct sequence *);
+/* Its blocks that have become full become int8 ones. */
+void tiered_computed(struct tiered *, struct sequence *, uint32_t cached);
+
+/* ---- transfer.c: on its way between the tiers while others compute */
+bool tiered_copies_have_room(const struct tiered *, uint32_t blocks);
+/* Copies of blocks [begin, end) from its row to another one in the other tier. */
+void tiered_copy_blocks(struct tiered *, const struct sequence *, uint32_t to_row,
+                        enum lls_copy_kind, uint32_t begin, uint32_t end,
+                        uint32_t transfer);
+int tiered_start(struct tiered *, struct sequence *, bool to_host);
+/* Lists what the link carries in this step. */
+void tiered_list_transfers(struct tiered *);
+/* The listed copies of a transfer have ended. */
+void tiered_transferred(struct tiered *, uint32_t transfer);
+
+/* ---- state.c: handed over to another generation */
+int tiered_export(struct tiered *, struct lls_blob *);
+/* Leaves the manager in disorder when it fails: make it empty again. */
+int tiered_import(struct tiered *, const struct lls_blob *);
+
+/* ---- audit.c */
+int tiered_audit(struct tiered *, const struct lls_sink *);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transfers: sequences on their way between the tiers while others compute.
+ *
+ * What a sequence moves to is taken when the transfer starts, so that it never stops half
+ * way for want of memory. Its copies are given to the engine block by block, in each step
+ * so many as the link carries in `share` of the time that steps take; leaving before
+ * coming, since those who leave make the room. A step that had more to copy than that
+ * would wait for the copies, and with it all who run.
+ */
+#include "tiered.h"
+
+#include <errno.h>
+
+#define STEPS 32 /* whose mean time the next one's is taken to be */
+
+bool tiered_copies_have_room(const struct tiered *m, uint32_t blocks)
+{
+  return m->now.n + UINT64_C(2) * blocks <= m->now.max;
+}
+
+static uint32_t used_slots(const struct tiered *m, const struct sequence *s, uint32_t i)
+{
+  return min_u32(m->block_tokens, s->cached - i * m->block_tokens);
+}
+
+void tiered_copy_blocks(struct tiered *m, const struct sequence *s, uint32_t to_row,
+                        enum lls_copy_kind kind, uint32_t begin, uint32_t end,
+                        uint32_t transfer)
+{
+  bool to_host = kind == LLS_COPY_DEVICE_TO_HOST;
+  const struct lls_block_entry *from = k_list(m, s->row), *to = k_list(m, to_row);
+  uint32_t n = m->now.n;
+  for (uint32_t list = 0; list < 2; list++, from += m->row_blocks, to += m->row_blocks)
+    for (uint32_t i = begin; i < end; i++)
+      m->now.copies[n++] = (struct lls_copy){
+          .kind = (uint8_t)kind,
+          .order = transfer != 0 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP,
+          .n_slots = (uint16_t)used_slots(m, s, i),
+          .source = from[i].block,
+          .target = to[i].block,
+          .source_element = i < int8_blocks(m, s, !to_host),
+          .target_element = i < int8_blocks(m, s, to_host),
+          .transfer = transfer,
+      };
+  set(m, &m->now.n, n);
+}
+
+int tiered_start(struct tiered *m, struct sequence *s, bool to_host)
+{
+  uint32_t n = blocks_of(m, s->cached);
+  if (s->transfer != 0)
+    return -EBUSY;
+  if (s->place != (to_host ? ON_DEVICE : ON_HOST) || n == 0)
+    return -EINVAL;
+  if (units_of(m, s, to_host, n) > free_units_of(m, to_host) || m->n_rows_free == 0 ||
+      !tiered_can_note(m, s->held))
+    return -ENOSPC;
+  tiered_free_list(m, s, s->row, !to_host, n, s->held);
+  set(m, &s->held, n);
+  set(m, &s->to_row, tiered_take_row(m));
+  tiered_take_list(m, s, s->to_row, to_host, 0, n);
+  if (++m->last_transfer == 0)
+    m->last_transfer = 1;
+  set(m, &s->transfer, m->last_transfer);
+  set(m, &m->moving[m->n_moving], (uint32_t)(s - m->sequences));
+  set(m, &m->n_moving, m->n_moving + 1);
+  tiered_touch(m, s);
+  return 0;
+}
+
+/* Units that the link carries beside a step; all, where nobody knows how fast it is. */
+static uint64_t budget(const struct tiered *m)
+{
+  const struct lls_cost *cost = m->host->cost;
+  struct lls_step_statistics steps = {.size = sizeof steps};
+  int64_t thousand =
+      cost->transfer_ns(cost->context, 1000 * m->unit_bytes, LLS_LINK_HOST);
+  cost->statistics(cost->context, STEPS, &steps);
+  if (thousand <= 0 || steps.steps == 0 || steps.mean_ns <= 0)
+    return UINT64_MAX;
+  double units = 1000 * m->params.share * (double)steps.mean_ns / (double)thousand;
+  return units < 1 ? 1 : (uint64_t)units;
+}
+
+/* The next blocks of a sequence, at least one as long as there is any budget. */
+static void list_some(struct tiered *m, struct sequence *s, uint64_t *left)
+{
+  bool to_host = s->place == ON_DEVICE;
+  uint32_t begin = s->moved, end = begin;
+  while (end<s->held && * left> 0 && tiered_copies_have_room(m, end + 1 - begin)) {
+    uint32_t units = end < int8_blocks(m, s, to_host) ? 1 : 2;
+    *left -= *left < units ? *left : units;
+    m->async_bytes += units * m->unit_bytes;
+    end++;
+  }
+  tiered_copy_blocks(m, s, s->to_row,
+                     to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE, begin,
+                     end, s->transfer);
+  s->listed = end;
+}
+
+void tiered_list_transfers(struct tiered *m)
+{
+  uint64_t left = m->n_moving > 0 ? budget(m) : 0;
+  for (uint32_t place = ON_DEVICE; place <= ON_HOST; place++)
+    for (uint32_t i = 0; i < m->n_moving; i++)
+      if (m->sequences[m->moving[i]].place == place)
+        list_some(m, &m->sequences[m->moving[i]], &left);
+}
+
+static void arrive(struct tiered *m, struct sequence *s)
+{
+  uint32_t slot = (uint32_t)(s - m->sequences), i = 0;
+  while (m->moving[i] != slot)
+    i++;
+  for (m->n_moving--; i < m->n_moving; i++)
+    m->moving[i] = m->moving[i + 1];
+  if (s->place == ON_DEVICE)
+    m->offloads++;
+  else
+    m->uploads++;
+  tiered_free_row(m, s->row);
+  s->row = s->to_row;
+  s->place = s->place == ON_DEVICE ? ON_HOST : ON_DEVICE;
+  s->to_row = NIL;
+  s->transfer = s->moved = s->listed = 0;
+}
+
+void tiered_transferred(struct tiered *m, uint32_t transfer)
+{
+  for (uint32_t i = 0; i < m->n_moving; i++) {
+    struct sequence *s = &m->sequences[m->moving[i]];
+    if (s->transfer != transfer)
+      continue;
+    tiered_free_list(m, s, s->row, s->place == ON_HOST, s->moved, s->listed);
+    s->moved = s->listed;
+    if (s->moved == s->held)
+      arrive(m, s);
+    return;
+  }
+}
