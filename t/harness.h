@@ -19,6 +19,7 @@ struct harness_options {
   enum lls_dtype element; /* of the cache */
   uint32_t max_tokens, max_sequences, max_requests, block_tokens, max_context;
   uint32_t device_units, host_units;
+  uint32_t int8; /* enum lls_int8 */
   struct harness_policy scheduler, cache, predictor;
   uint32_t strikes;
   uint64_t seed;

@@ -111,6 +111,166 @@ static void test_the_aged_is_lifted(void **state)
   fake_close(&f);
 }
 
+/* ---- memory ahead of need ---------------------------------------------------------- */
+
+/* Four jobs by hand, K = 3 s: T .444 on level 1; .603 on 2, which ran just now; 3.075 on
+ * 4, one second ago; 8.060 on 6, which came 2.9 s ago. */
+static void test_ewt_by_hand(void **state)
+{
+  (void)state;
+  const struct alise_waits waits = {
+      .of_level = {[1] = 444000000, [2] = 603000000, [4] = 3075000000, [6] = 8060000000}};
+  const int64_t s = LLS_NS_PER_S;
+  assert_int_equal(alise_ewt(&waits, 1, 3 * s), 0);
+  assert_int_equal(alise_ewt(&waits, 2, 3 * s), 444000000);
+  assert_int_equal(alise_ewt(&waits, 4, 2 * s), 444000000 + 603000000);
+  assert_int_equal(alise_ewt(&waits, 6, s / 10), s / 10); /* promotion is near */
+  assert_int_equal(alise_ewt(&waits, 6, INT64_MAX), 4122000000);
+  assert_int_equal(alise_ewt(&waits, 6, -s), 0); /* it is overdue */
+}
+
+#define MOST 12
+
+static const uint32_t *described_units;
+
+static uint32_t units_of(const struct lls_request *r)
+{
+  return described_units[r->slot];
+}
+
+static int capacity(void *context, uint32_t tier, struct lls_capacity *out)
+{
+  (void)tier;
+  out->free_units = *(const uint32_t *)context;
+  return 0;
+}
+
+static int info(void *context, const struct lls_request *r, struct lls_cache_info *out)
+{
+  (void)context;
+  out->device_units = units_of(r);
+  return 0;
+}
+
+static int need(void *context, const struct lls_request *r, uint32_t tokens,
+                uint32_t form, struct lls_need *out)
+{
+  (void)context, (void)tokens, (void)form;
+  out->restore_units = r->state == LLS_PREEMPTED ? units_of(r) : 0;
+  out->new_units = r->state == LLS_PREEMPTED ? 0 : units_of(r);
+  return 0;
+}
+
+/* Random jobs, sizes and free memory; the decisions are checked against the rules. */
+static void decide_once(uint64_t *dice, struct alise_ahead *a)
+{
+#define DRAW(n)                                                                          \
+  (uint32_t)((*dice = *dice * UINT64_C(6364136223846793005) + 1) >> 33) % (n)
+  struct lls_request requests[MOST] = {0};
+  uint32_t units[MOST], n = 1 + DRAW(MOST), free_units = DRAW(30), margin = DRAW(8);
+  const struct lls_cache_service cache = {
+      .context = &free_units, .capacity = capacity, .info = info, .need = need};
+  const struct lls_step_view view = {.cache = &cache};
+  static const uint32_t states[] = {LLS_WAITING, LLS_PREEMPTED, LLS_DECODING};
+  described_units = units;
+  alise_ahead_begin(a, &view);
+  for (uint32_t i = 0; i < n; i++) {
+    requests[i] = (struct lls_request){.id = i, .slot = i, .state = states[DRAW(3)]};
+    units[i] = 1 + DRAW(20);
+    const struct alise_candidate c = {
+        .request = &requests[i], .level = DRAW(4), .ewt = DRAW(3), .key = DRAW(100)};
+    alise_ahead_add(a, &c);
+  }
+  alise_ahead_decide(a, n, margin);
+  uint32_t kept = 0, came = 0, left = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const struct alise_candidate *j = &a->jobs[i];
+    uint32_t size = units_of(j->request);
+    if (i > 0)
+      assert_true(j[-1].level < j->level ||
+                  (j[-1].level == j->level && j[-1].ewt <= j->ewt));
+    assert_true(j->decision != ALISE_LEAVES || j->request->state == LLS_DECODING);
+    assert_true(j->decision != ALISE_COMES || j->request->state == LLS_PREEMPTED);
+    left += j->decision == ALISE_LEAVES;
+    came += j->decision == ALISE_COMES ? size : 0;
+    assert_true(j->decision != ALISE_COMES ||
+                left == 0); /* all who leave are behind it */
+    kept += j->on_device && j->decision == ALISE_STAYS ? size : 0;
+  }
+  assert_true(came <= free_units); /* an upload takes what nobody has */
+  assert_true(kept + came <= a->units);
+  assert_true(a->jobs[0].decision != ALISE_LEAVES);
+#undef DRAW
+}
+
+/* No upload evicts a job of higher priority: it takes free memory, and whoever leaves in
+ * the same plan is behind it. */
+static void test_decisions(void **state)
+{
+  (void)state;
+  struct alise_ahead a = {0};
+  uint64_t dice = 7;
+  assert_int_equal(alise_ahead_init(&a, MOST), 0);
+  for (int i = 0; i < 20000; i++)
+    decide_once(&dice, &a);
+  alise_ahead_free(&a);
+}
+
+static void test_first_of_a_heap(void **state)
+{
+  (void)state;
+  struct lls_request requests[60] = {0};
+  const struct lls_request *first[ALISE_LOOKED_AT];
+  struct heap h;
+  assert_int_equal(heap_init(&h, 60), 0);
+  for (uint32_t i = 0; i < 60; i++) {
+    requests[i].id = i * 37 % 60;
+    heap_push(&h, (struct heap_entry){.key = (int64_t)requests[i].id / 3,
+                                      .tie = requests[i].id,
+                                      .item = &requests[i]});
+  }
+  assert_int_equal(alise_first_of(&h, first, 1000), ALISE_LOOKED_AT);
+  for (uint32_t i = 0; i < ALISE_LOOKED_AT; i++)
+    assert_int_equal(first[i]->id, i);
+  assert_int_equal(h.n, 60);
+  heap_free(&h);
+}
+
+/* A long answer among short ones that never end: it is never away for longer than K, the
+ * boosts of those lifted before it, and a step. */
+static void test_nobody_waits_beyond_the_bound(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = one_at_a_time(
+      POLICY_PARAMETERS("max_seqs", "1", "age", "20ms", "boost", "0.3ms", "lifted", "1"));
+  o.device_units = 400; /* for all: nobody is prefilled again */
+  assert_int_equal(fake_open(&f, &o), 0);
+  struct fake_request *jobs[6];
+  int64_t last_ns[6], worst_ns = 0;
+  for (uint32_t i = 0; i < 6; i++) {
+    jobs[i] = submit(&f, 190);
+    last_ns[i] = f.now_ns;
+  }
+  for (int step = 0; step < 150; step++) { /* none of them ends */
+    uint32_t said[6];
+    for (uint32_t i = 0; i < 6; i++)
+      said[i] = jobs[i]->view.generated_tokens;
+    fake_step(&f);
+    for (uint32_t i = 0; i < 6; i++) {
+      if (jobs[i]->view.generated_tokens > said[i])
+        last_ns[i] = f.now_ns;
+      worst_ns = f.now_ns - last_ns[i] > worst_ns ? f.now_ns - last_ns[i] : worst_ns;
+    }
+  }
+  /* K, a look every K / 16, and five boosts before it, each of three steps of 1.1 ms of
+   * which 0.1 ms counts, the first one longer by a prompt */
+  assert_in_range(worst_ns, 20000000, 20000000 + 1250000 + 5 * (3 * 1100000 + 1500000));
+  for (uint32_t i = 0; i < 6; i++)
+    fake_cancel(&f, jobs[i]);
+  fake_close(&f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -118,6 +278,10 @@ int main(void)
       cmocka_unit_test(test_levels),
       cmocka_unit_test(test_the_shorter_takes_the_place),
       cmocka_unit_test(test_the_aged_is_lifted),
+      cmocka_unit_test(test_ewt_by_hand),
+      cmocka_unit_test(test_decisions),
+      cmocka_unit_test(test_first_of_a_heap),
+      cmocka_unit_test(test_nobody_waits_beyond_the_bound),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

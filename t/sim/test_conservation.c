@@ -213,12 +213,15 @@ static int open_machine(struct machine *m, const char *scheduler, const char *ca
       .max_context = 128,
       .device_units = 40 + below(m, 200),
       .host_units = below(m, 2) * 64,
+      .int8 = below(m, 3),
       .scheduler = {scheduler, NULL},
       .cache = {cache, NULL},
       .predictor = {"fixed", NULL},
       .seed = m->random,
       .sim = &m->sim,
   };
+  if (strcmp(scheduler, "alise") == 0 && below(m, 2) > 0) /* memory moved ahead */
+    o.scheduler.parameters = POLICY_PARAMETERS("preempt", "swap", "watermark", "0");
   return harness_open(&m->h, &o, err);
 }
 

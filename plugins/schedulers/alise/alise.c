@@ -19,7 +19,7 @@ struct params {
   struct priority_params batch; /* first: the table counts from here */
   int64_t levels, first, age, boost, lifted;
   double ratio;
-  bool evict;
+  bool evict, ahead;
 };
 
 struct job {          /* of a slot */
@@ -28,6 +28,9 @@ struct job {          /* of a slot */
   int64_t ran_ns;     /* when it ran last; its arrival before that */
   int64_t boosted_ns; /* since when it is lifted, 0 = it is not */
   int64_t boost_ns;   /* time it may still run so */
+  uint32_t level;     /* where its T is counted in waits; 0 = nowhere */
+  int64_t counted;    /* that T */
+  uint64_t leaves;    /* 1 + the step whose plan offloads it */
 };
 
 struct alise {
@@ -35,9 +38,14 @@ struct alise {
   struct params params;
   struct priority priority;
   struct alise_times times;
+  struct alise_waits waits;
+  struct alise_ahead ahead;
+  uint64_t planned; /* 1 + the step that is planned */
   struct job *jobs; /* (max_requests) */
   uint64_t steps;
+  int64_t last_ended_ns; /* when the last step did */
   int64_t n_lifted;
+  uint64_t demoted;
   int64_t looked_ns; /* when who has aged was looked for */
 };
 
@@ -71,6 +79,26 @@ static int64_t key_of(void *scheduler, const struct lls_request *r)
   return (level << LEVEL_BITS) + (int64_t)(remaining < most ? remaining : most);
 }
 
+/* ---- what others wait for ------------------------------------------------------------
+ */
+
+static void uncount(struct alise *a, struct job *j)
+{
+  a->waits.of_level[j->level] -= j->counted;
+  j->level = 0;
+  j->counted = 0;
+}
+
+static void count(struct alise *a, const struct lls_request *r)
+{
+  struct job *j = job_of(a, r);
+  double remaining = alise_remaining(&a->times, r, j->length);
+  uncount(a, j);
+  j->level = j->boosted_ns > 0 ? 1 : level_of(a, j, remaining);
+  j->counted = (int64_t)remaining;
+  a->waits.of_level[j->level] += j->counted;
+}
+
 /* ---- what changes a place ---------------------------------------------------------- */
 
 static void on_arrival(void *self, const struct lls_request *r)
@@ -78,6 +106,7 @@ static void on_arrival(void *self, const struct lls_request *r)
   struct alise *a = self;
   *job_of(a, r) =
       (struct job){.length = predicted_output(r), .least = 1, .ran_ns = r->arrival_ns};
+  count(a, r);
   backlog_add(&a->priority.waiting.backlog, r);
 }
 
@@ -85,6 +114,7 @@ static void on_prediction(void *self, const struct lls_request *r)
 {
   struct alise *a = self;
   job_of(a, r)->length = predicted_output(r);
+  count(a, r);
   backlog_changed(&a->priority.waiting.backlog, r);
 }
 
@@ -96,6 +126,7 @@ static void demote(struct alise *a, const struct lls_request *r)
   uint32_t lowest = (uint32_t)a->params.levels;
   j->length = min_u32(2 * r->generated_tokens, r->max_new_tokens);
   j->least = level < lowest ? level + 1 : lowest;
+  a->demoted++;
 }
 
 static void put_down(struct alise *a, struct job *j)
@@ -107,6 +138,7 @@ static void put_down(struct alise *a, struct job *j)
 static void on_step(void *self, const struct lls_step_report *report)
 {
   struct alise *a = self;
+  a->last_ended_ns = report->ended_ns;
   for (uint32_t i = 0; i < report->n_results; i++) {
     const struct lls_request *r = report->results[i].request;
     struct job *j = job_of(a, r);
@@ -116,6 +148,7 @@ static void on_step(void *self, const struct lls_step_report *report)
       put_down(a, j);
     if (r->finish_reason == LLS_FINISH_NONE && r->generated_tokens >= j->length)
       demote(a, r);
+    count(a, r);
   }
   if (a->steps++ % LEARN_STEPS == 0)
     alise_learn_times(&a->times, a->base.host->cost);
@@ -144,6 +177,7 @@ static bool lift_one(struct alise *a, const struct lls_step_view *v)
   job_of(a, r)->boosted_ns = v->now_ns;
   job_of(a, r)->boost_ns = a->params.boost;
   a->n_lifted++;
+  count(a, r);
   backlog_changed(&a->priority.waiting.backlog, r);
   return true;
 }
@@ -161,7 +195,105 @@ static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
 {
   struct alise *a = self;
   put_down(a, job_of(a, r));
+  uncount(a, job_of(a, r));
   backlog_on_finish(self, r, reason);
+}
+
+/* Who has come to the host waits there among the others. */
+static void on_transfer(void *self, uint64_t transfer, const struct lls_request *r,
+                        uint32_t status)
+{
+  struct alise *a = self;
+  (void)transfer, (void)status;
+  backlog_add(&a->priority.waiting.backlog, r);
+}
+
+/* ---- memory ahead of need ------------------------------------------------------------
+ */
+
+static int64_t ewt_of(const struct alise *a, const struct job *j, int64_t now_ns)
+{
+  int64_t until = a->params.age == 0 ? INT64_MAX : a->params.age - (now_ns - j->ran_ns);
+  return alise_ewt(&a->waits, j->level, until);
+}
+
+static void add_candidate(struct alise *a, const struct lls_request *r, int64_t now_ns)
+{
+  const struct job *j = job_of(a, r);
+  bool lifted = j->boosted_ns > 0;
+  const struct alise_candidate candidate = {
+      .request = r,
+      .level = lifted ? 0 : j->level,
+      .ewt = lifted || j->ran_ns == a->last_ended_ns ? 0 : ewt_of(a, j, now_ns),
+      .key = key_of(a, r),
+  };
+  alise_ahead_add(&a->ahead, &candidate);
+}
+
+/* Units that a margin of the cache is, and those that the running ones grow by before the
+ * next look: one of a step's sequences in block_tokens needs two of them. */
+static uint32_t margin_of(const struct alise *a, const struct lls_step_view *view)
+{
+  return (uint32_t)((double)a->ahead.units * a->params.batch.watermark) + view->n_running;
+}
+
+/* Who comes and who leaves; false if nobody is off the device. */
+static bool look_ahead(struct alise *a, const struct lls_step_view *view)
+{
+  const struct lls_request *first[ALISE_LOOKED_AT];
+  struct ranked *waiting = &a->priority.waiting;
+  backlog_begin(&waiting->backlog, view);
+  uint32_t n = alise_first_of(&waiting->heap, first, ALISE_LOOKED_AT);
+  if (n == 0)
+    return false;
+  alise_ahead_begin(&a->ahead, view);
+  for (uint32_t i = 0; i < n; i++)
+    add_candidate(a, first[i], view->now_ns);
+  for (uint32_t i = 0; i < view->n_running; i++)
+    add_candidate(a, view->running[i], view->now_ns);
+  alise_ahead_decide(&a->ahead,
+                     min_u32((uint32_t)a->params.batch.max_seqs, view->max_sequences),
+                     margin_of(a, view));
+  for (uint32_t i = 0; i < a->ahead.n; i++)
+    if (a->ahead.jobs[i].decision == ALISE_LEAVES)
+      job_of(a, a->ahead.jobs[i].request)->leaves = a->planned;
+  return true;
+}
+
+static bool leaves(void *scheduler, const struct lls_request *r)
+{
+  const struct alise *a = scheduler;
+  return job_of(a, r)->leaves == a->planned;
+}
+
+/* The host is full: the last in order loses what it has. */
+static void send_away(struct alise *a, const struct lls_request *r, uint32_t units,
+                      uint32_t *host_units, struct lls_plan *out)
+{
+  const struct lls_cache_service *cache = a->ahead.view->cache;
+  if (units <= *host_units) {
+    *host_units -= units;
+    lls_plan_add(out, LLS_PLAN_OFFLOAD, r);
+  } else if (cache->preempt(cache->context, r, LLS_PREEMPT_RECOMPUTE) == 0) {
+    lls_plan_preempt(out, r, LLS_PREEMPT_RECOMPUTE);
+    backlog_note(&a->priority.waiting.backlog, r);
+  }
+}
+
+static void move(struct alise *a, struct lls_plan *out)
+{
+  const struct lls_cache_service *cache = a->ahead.view->cache;
+  struct lls_capacity host = {.size = sizeof host};
+  cache->capacity(cache->context, LLS_TIER_HOST, &host);
+  for (uint32_t i = 0; i < a->ahead.n; i++) {
+    const struct alise_candidate *j = &a->ahead.jobs[i];
+    if (j->decision == ALISE_LEAVES) {
+      send_away(a, j->request, j->units, &host.free_units, out);
+    } else if (j->decision == ALISE_COMES &&
+               backlog_take(&a->priority.waiting.backlog, j->request)) {
+      lls_plan_add(out, LLS_PLAN_UPLOAD, j->request);
+    }
+  }
 }
 
 /* ---- the plan ---------------------------------------------------------------------- */
@@ -169,10 +301,21 @@ static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct alise *a = self;
+  bool ahead = a->params.ahead && a->params.evict &&
+               view->preempt_mode == LLS_PREEMPT_SWAP &&
+               a->base.host->engine->async_transfers;
+  a->planned = view->step + 1;
   look_for_aged(a, view);
-  const struct priority_rules rules = {.params = &a->params.batch,
-                                       .evict = a->params.evict};
+  bool moves = ahead && look_ahead(a, view);
+  const struct priority_rules rules = {
+      .params = &a->params.batch,
+      .evict = a->params.evict && !ahead,
+      .uploaded = ahead,
+      .leaves = moves ? leaves : NULL,
+  };
   priority_plan(&a->priority, &rules, view, out);
+  if (moves)
+    move(a, out);
   return 0;
 }
 
@@ -193,9 +336,20 @@ static void dump(void *self, const struct lls_sink *sink)
   ranked_dump(&((struct alise *)self)->priority.waiting, sink);
 }
 
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct alise *a = self;
+  sink->number(sink->context, "t0_us", a->times.t0 / 1e3);
+  sink->number(sink->context, "alpha_us", a->times.alpha / 1e3);
+  sink->number(sink->context, "beta_ms", a->times.beta / 1e6);
+  sink->number(sink->context, "lifted", (double)a->n_lifted);
+  sink->number(sink->context, "demoted", (double)a->demoted);
+}
+
 static const struct lls_param parameters[] = {
     PRIORITY_PARAMETERS(struct priority_params, "256"),
-    LLS_PARAM_INT(struct params, levels, "6", 1, 32, "levels", "h, how many there are"),
+    LLS_PARAM_INT(struct params, levels, "6", 1, ALISE_MOST_LEVELS, "levels",
+                  "h, how many there are"),
     LLS_PARAM_DURATION(struct params, first, "500ms", 1e6, 60e9,
                        "q0, the longest remaining time of the first level",
                        .flags = LLS_PARAM_RELOADABLE),
@@ -215,12 +369,17 @@ static const struct lls_param parameters[] = {
                    "who waits takes the memory of those after it; off is the paper's "
                    "Defer",
                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(struct params, ahead, "on",
+                   "with preempt = swap and a cache manager that can: memory is moved by "
+                   "estimated waiting time, before it is needed and while others compute",
+                   .flags = LLS_PARAM_RELOADABLE),
 };
 
 static void destroy(void *self)
 {
   struct alise *a = self;
   priority_free(&a->priority);
+  alise_ahead_free(&a->ahead);
   free(a->jobs);
   free(a);
 }
@@ -234,6 +393,8 @@ static int create(const struct lls_host *host, const void *params, void **self)
   a->times = (struct alise_times){.t0 = 2e5, .alpha = 0, .beta = 2e7};
   a->jobs = calloc(host->engine->max_requests, sizeof *a->jobs);
   int rc = priority_init(&a->priority, &a->base, key_of);
+  if (rc == 0)
+    rc = alise_ahead_init(&a->ahead, host->engine->max_requests);
   if (rc == 0 && a->jobs == NULL)
     rc = -ENOMEM;
   if (rc < 0)
@@ -255,6 +416,8 @@ static const struct lls_scheduler_vtable vtable = {
     .on_prediction = on_prediction,
     .on_step = on_step,
     .on_finish = on_finish,
+    .on_transfer = on_transfer,
+    .stats = stats,
     .dump = dump,
     .reconfigure = scheduler_reconfigure,
 };

@@ -99,6 +99,11 @@ void backlog_end(struct backlog *b, const struct lls_plan *plan)
       note(b, plan->items[i].request);
 }
 
+void backlog_note(struct backlog *b, const struct lls_request *r)
+{
+  note(b, r->id);
+}
+
 bool backlog_take(struct backlog *b, const struct lls_request *r)
 {
   if (contains(r))

@@ -45,6 +45,9 @@ void backlog_many_changed(struct backlog *); /* any number of places have */
 void backlog_begin(struct backlog *, const struct lls_step_view *);
 void backlog_end(struct backlog *, const struct lls_plan *);
 
+/* Looked at when the next plan begins. */
+void backlog_note(struct backlog *, const struct lls_request *);
+
 /* Takes r out until the next plan; false if it should not have been there. */
 bool backlog_take(struct backlog *, const struct lls_request *);
 

@@ -50,11 +50,12 @@ static struct heap_entry entry_of(const struct priority *p, const struct lls_req
       .key = p->waiting.key(p->waiting.scheduler, r), .tie = r->id, .item = (void *)r};
 }
 
-static void add_candidates(struct priority *p, const struct lls_request *const *list,
-                           uint32_t n)
+static void add_candidates(struct priority *p, const struct priority_rules *rules,
+                           const struct lls_request *const *list, uint32_t n)
 {
   for (uint32_t i = 0; i < n; i++)
-    p->running.entries[p->running.n++] = entry_of(p, list[i]);
+    if (rules->leaves == NULL || !rules->leaves(p->waiting.scheduler, list[i]))
+      p->running.entries[p->running.n++] = entry_of(p, list[i]);
 }
 
 /* ---- room ----------------------------------------------------------------------- */
@@ -169,6 +170,11 @@ static bool next(struct pass *p, struct heap_entry *out)
       !p->full && !p->rules->closed && waiting->heap.n > 0 &&
       (running->n == 0 || heap_before(&waiting->heap.entries[0], &running->entries[0]))) {
     *out = waiting->heap.entries[0];
+    if (p->rules->uploaded &&
+        ((const struct lls_request *)out->item)->state == LLS_PREEMPTED) {
+      p->full = true; /* free memory is kept for it */
+      break;
+    }
     if (backlog_take(&waiting->backlog, out->item))
       return true;
   }
@@ -233,9 +239,9 @@ static void set_candidates(struct priority *q, const struct priority_rules *rule
 {
   q->n_deferred = 0;
   q->running.n = 0;
-  add_candidates(q, view->running, view->n_running);
+  add_candidates(q, rules, view->running, view->n_running);
   if (rules->closed)
-    add_candidates(q, view->preempted, view->n_preempted);
+    add_candidates(q, rules, view->preempted, view->n_preempted);
   heap_build(&q->running);
 }
 

@@ -39,6 +39,9 @@ struct priority_rules { /* of one plan */
   bool evict;       /* who waits may take the memory of who runs and comes after it */
   uint32_t reserve; /* units that those who are not chosen make room for by swapping */
   bool closed;      /* of those off the device only who was swapped out may come back */
+  bool uploaded;    /* who is on the host runs when it has been uploaded, not before */
+  /* who is on the device and not to run, since it is to leave; NULL: nobody */
+  bool (*leaves)(void *scheduler, const struct lls_request *);
 };
 
 int priority_init(struct priority *, struct scheduler *, ranked_key *);
