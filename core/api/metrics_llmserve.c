@@ -37,6 +37,16 @@ static void preemptions(struct lls_page *page, const struct lls_loop_status *sta
                    "Bytes of cache copied between tiers.", status->copied_bytes);
 }
 
+static void predictions(struct lls_page *page, const struct lls_loop_status *status)
+{
+  lls_page_counter(page, "llmserve_predicted_requests_total",
+                   "Requests that ended by themselves and whose length was predicted.",
+                   status->predicted);
+  lls_page_counter(page, "llmserve_prediction_error_tokens_total",
+                   "Tokens by which those predictions were off, all together.",
+                   status->prediction_error);
+}
+
 static void cache_units(struct lls_page *page, const struct lls_loop_status *status)
 {
   static const char total[] = "llmserve_cache_units",
@@ -218,6 +228,7 @@ void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
 {
   step_numbers(page, status);
   preemptions(page, status);
+  predictions(page, status);
   refusals(page, status);
   predictor_figures(page, status);
   cache_units(page, status);

@@ -81,9 +81,19 @@ void lls_instance_predict(struct lls_instance *in, struct lls_live *live)
     live->view.prediction = prediction;
 }
 
+static void count_error(struct lls_instance *in, const struct lls_request *v)
+{
+  uint32_t length = v->prediction.length, actual = v->generated_tokens;
+  if (v->prediction.source == LLS_PREDICTED_NOT)
+    return;
+  in->status.predicted++;
+  in->status.prediction_error += length > actual ? length - actual : actual - length;
+}
+
 static void observe(struct lls_instance *in, const struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
+  count_error(in, &live->view);
   if (p->predictor->observe == NULL)
     return;
   struct lls_prompt prompt = prompt_of(live);

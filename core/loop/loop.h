@@ -87,6 +87,9 @@ struct lls_loop_status {
   uint32_t device_units_total, device_units_free, host_units_total, host_units_free;
   uint64_t prompt_tokens, generated_tokens, shared_tokens; /* counters */
   uint64_t preempted_recompute, preempted_swap;
+  /* of requests that ended by themselves, with a prediction: how many, and by how many
+   * tokens the predictions were off, all together */
+  uint64_t predicted, prediction_error;
   uint64_t copied_bytes;
   uint64_t finished[LLS_FINISH_ERROR + 1]; /* by enum lls_finish_reason */
   uint64_t reload_recomputed; /* requests a reload made to be prefilled again */
