@@ -34,6 +34,7 @@ struct drive_options {
   enum lls_dtype cache_element;
   uint32_t block_tokens; /* 0 = 16 */
   uint32_t max_tokens;   /* 0 = DRIVE_MAX_TOKENS */
+  uint32_t int8;         /* enum lls_int8 */
   uint32_t threads;      /* 0 = 1: such small steps only wait for other threads */
   uint32_t ranks;        /* threads that share the model; 0 = 1 */
   /* This process's end of a group that is there, of which others follow. */
@@ -103,13 +104,16 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
   uint32_t block_tokens = o->block_tokens > 0 ? o->block_tokens : 16;
   uint32_t ranks = o->group != NULL ? o->group->size : o->ranks > 0 ? o->ranks : 1;
   uint32_t kv_heads = config->kv_heads > ranks ? config->kv_heads / ranks : 1;
-  size_t unit = lls_unit_bytes(&(struct lls_pool_shape){
-      .layers = config->layers,
-      .kv_heads = ranks > 1 ? kv_heads : config->kv_heads,
-      .head_dim = config->head_dim,
-      .block_tokens = block_tokens,
-      .element = o->cache_element,
-  });
+  size_t unit = lls_unit_room(
+      &(struct lls_pool_shape){
+          .layers = config->layers,
+          .kv_heads = ranks > 1 ? kv_heads : config->kv_heads,
+          .head_dim = config->head_dim,
+          .block_tokens = block_tokens,
+          .element = o->cache_element,
+          .int8 = o->int8,
+      },
+      false);
   out->create_device =
       o->create_device != NULL ? o->create_device : lls_cpu_device_create;
   out->device = (struct lls_device_options){
@@ -131,6 +135,7 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
       .block_tokens = block_tokens,
       .cache_bytes = DRIVE_DEVICE_UNITS * unit,
       .host_cache_bytes = DRIVE_HOST_UNITS * unit,
+      .int8 = o->int8,
   };
 }
 

@@ -268,6 +268,30 @@ static void test_unsupported_forms(void **state)
   refuse(m, &s, -ENOTSUP, "unsupported by this engine");
 }
 
+/* Blocks of INT8 are full, are not written, and are halves of units. */
+static void test_bad_int8_blocks(void **state)
+{
+  struct drive_model *m = *state;
+  struct step s;
+  make_step(&s);
+  s.part.context = 32;
+  s.sequence.k[0].element = s.sequence.k[1].element = LLS_ELEMENT_INT8;
+  s.sequence.k[1].block = 2 * DRIVE_DEVICE_UNITS - 1;
+  accept(m, &s);
+  s.sequence.k[1].block++;
+  refuse(m, &s, -EINVAL, "block 1024 of 1024 in the pool");
+  s.sequence.k[1].block = 0;
+  s.part.context = 31;
+  refuse(m, &s, -EINVAL, "an int8 block of 16 tokens from 16 on where 31 are cached");
+  s.part.context = 32;
+  s.sequence.k[2].element = LLS_ELEMENT_INT8;
+  refuse(m, &s, -EINVAL, "an int8 block of 16 tokens from 32 on where 32 are cached");
+  s.sequence.k[2].element = LLS_ELEMENT_INT8 + 1;
+  refuse(m, &s, -ENOTSUP, "unsupported by this engine");
+  make_step(&s);
+  accept(m, &s);
+}
+
 static void test_bad_copies(void **state)
 {
   struct drive_model *m = *state;
@@ -313,6 +337,18 @@ static int open_llama(void **state)
   return 0;
 }
 
+static int open_int8(void **state)
+{
+  static struct drive_model model;
+  const struct drive_options options = {.weights = LLS_WEIGHTS_F32,
+                                        .cache_element = LLS_BF16,
+                                        .max_tokens = 32,
+                                        .int8 = LLS_INT8_ALL};
+  drive_open(&model, "llama", &options);
+  *state = &model;
+  return 0;
+}
+
 static int close_llama(void **state)
 {
   drive_close(*state);
@@ -332,6 +368,7 @@ int main(void)
       ON_LLAMA(test_wrong_sizes),
       ON_LLAMA(test_bad_tables),
       ON_LLAMA(test_unsupported_forms),
+      cmocka_unit_test_setup_teardown(test_bad_int8_blocks, open_int8, close_llama),
       ON_LLAMA(test_bad_copies),
       ON_LLAMA(test_submit_and_wait_take_turns),
   };
