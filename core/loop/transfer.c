@@ -4,10 +4,6 @@
  * S10). The cache manager lists copies of its transfers in each step, as many as it wants
  * to; all of them have ended when the engine's step has (core/engine/batch.h). Then the
  * manager hears so, and info tells whether a sequence has arrived or moves on.
- *
- * What a scheduler only hints at (PL9) and is on the host is brought back in the same
- * way, in the order of the hints, as long as there is memory: so a scheduler that knows
- * nothing of tiers has its next requests uploaded ahead.
  */
 #include "core/loop/instance.h"
 
@@ -33,19 +29,6 @@ static int start(struct lls_instance *in, struct lls_live *live, bool to_host)
   return 0;
 }
 
-static void start_hinted(struct lls_instance *in)
-{
-  const struct lls_plan *plan = &in->plan;
-  for (uint32_t i = 0; i < plan->n_hints; i++) {
-    struct lls_live *live = lls_request_table_find(in->table, plan->hints[i]);
-    if (live == NULL || live->placed != LLS_PLACED_NOT ||
-        live->view.residency != LLS_RESIDENT_HOST)
-      continue;
-    if (start(in, live, false) < 0)
-      return;
-  }
-}
-
 void lls_place_transfers(struct lls_instance *in)
 {
   for (uint32_t i = 0; i < in->plan.n_items; i++) {
@@ -59,8 +42,6 @@ void lls_place_transfers(struct lls_instance *in)
       lls_instance_refuse(
           in, live, rc == -ENOTSUP ? LLS_REFUSED_UNSUPPORTED : LLS_REFUSED_NO_MEMORY);
   }
-  if (in->caps.async_transfers)
-    start_hinted(in);
 }
 
 void lls_instance_start_moving(struct lls_instance *in, struct lls_live *live)
