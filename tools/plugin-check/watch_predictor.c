@@ -38,6 +38,7 @@ static int predict(void *self, uint64_t ticket, const struct lls_prompt *prompt,
   int rc = w->real->predictor.predict(w->self, ticket, prompt, out);
   watch_sample(w->watch, watch_cpu_ns() - started_ns);
   watch_leave(w, call);
+  w->watch->late |= rc == -EINPROGRESS;
   if (rc == 0)
     judge(w, "predict", out, prompt->max_new_tokens, 1);
   else if (rc != -ENOENT && rc != -EINPROGRESS)
