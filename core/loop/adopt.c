@@ -111,7 +111,7 @@ void lls_instance_adopt(struct lls_instance *in)
   uint32_t n = list_alive(in);
   for (uint32_t i = 0; i < n; i++) {
     struct lls_live *live = lls_request_table_find(in->table, in->plan.hints[i]);
-    if (in->adopt.predictor && live->view.prediction.source == LLS_PREDICTED_NOT)
+    if (in->adopt.predictor && live->view.prediction.source <= LLS_PREDICTED_PRIOR)
       lls_instance_predict(in, live);
     if (in->adopt.cache && !adopt_by_cache(in, live))
       continue;

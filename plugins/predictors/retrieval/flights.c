@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a prompt to its prediction, and from its answer into the history. A prompt is in
- * flight from predict to observe and keeps its vector meanwhile, so that it is encoded
- * once; answers of prompts that are not in flight (predicted before a reload, or pushed
- * out by later ones) are encoded again.
+ * From a prompt to its prediction, and from its answer into the history. A
+ * prompt is in flight from predict to observe and keeps its vector meanwhile,
+ * so that it is encoded once; answers of prompts that are not in flight
+ * (predicted before a reload, or pushed out by later ones) are encoded again.
  */
 #include "plugins/predictors/retrieval/retrieval.h"
 
@@ -15,30 +15,29 @@
 
 #include "plugins/predictors/retrieval/words.h"
 
-static void end_flight(struct retrieval *r, struct flight *f)
-{
+static void end_flight(struct retrieval *r, struct flight *f) {
   DL_DELETE(r->flights, f);
   r->n_flights--;
   free(f->vector);
   free(f);
 }
 
-void flights_free(struct retrieval *r)
-{
+void flights_free(struct retrieval *r) {
   while (r->flights != NULL)
     end_flight(r, r->flights);
 }
 
-/* The oldest goes where there are too many: a request that was cancelled never ends. */
+/* The oldest goes where there are too many: a request that was cancelled never
+ * ends. */
 static struct flight *begin_flight(struct retrieval *r, const struct job *job,
-                                   uint64_t ticket)
-{
+                                   uint64_t ticket) {
   struct flight *f = malloc(sizeof *f);
   if (f == NULL)
     return NULL;
   if (r->n_flights == r->most_flights)
     end_flight(r, r->flights);
-  *f = (struct flight){.ticket = ticket, .key = job->key, .max_new = job->max_new};
+  *f = (struct flight){
+      .ticket = ticket, .key = job->key, .max_new = job->max_new};
   DL_APPEND(r->flights, f);
   r->n_flights++;
   return f;
@@ -47,8 +46,8 @@ static struct flight *begin_flight(struct retrieval *r, const struct job *job,
 /* ---- predicting
  * ------------------------------------------------------------------------ */
 
-struct lls_prediction flights_prior(const struct retrieval *r, uint32_t max_new)
-{
+struct lls_prediction flights_prior(const struct retrieval *r,
+                                    uint32_t max_new) {
   uint32_t length = max_new;
   if (r->params.fallback != FALLBACK_MAX && r->median < max_new)
     length = r->median;
@@ -61,13 +60,22 @@ struct lls_prediction flights_prior(const struct retrieval *r, uint32_t max_new)
   };
 }
 
+#define NEAR 0.8 /* spec, section 3 */
+
+/* s0 = auto: where nothing is better than a far neighbour, none is too far. */
+static double threshold(const struct retrieval *r) {
+  if (!isnan(r->params.s0))
+    return r->params.s0;
+  return r->params.fallback == FALLBACK_MLP && r->regressor != NULL ? NEAR : 0;
+}
+
 /* Neighbours, else the regressor, else the prior. */
-static struct lls_prediction predict(const struct retrieval *r, const struct flight *f)
-{
+static struct lls_prediction predict(const struct retrieval *r,
+                                     const struct flight *f) {
   struct neighbour near[HISTORY_MOST_NEIGHBOURS];
   struct lls_prediction p = flights_prior(r, f->max_new);
   uint32_t n = history_near(r->history, f->vector, (uint32_t)r->params.k, near);
-  if (estimate_from_neighbours(near, n, r->params.s0, f->max_new, &p)) {
+  if (estimate_from_neighbours(near, n, threshold(r), f->max_new, &p)) {
     p.source = LLS_PREDICTED_HISTORY;
   } else if (r->params.fallback == FALLBACK_MLP && r->regressor != NULL) {
     estimate_from_log(regressor_log_length(r->regressor, f->vector),
@@ -77,8 +85,7 @@ static struct lls_prediction predict(const struct retrieval *r, const struct fli
   return p;
 }
 
-static void tell(struct retrieval *r, struct flight *f)
-{
+static void tell(struct retrieval *r, struct flight *f) {
   struct lls_prediction p = predict(r, f);
   f->predicted = p.length;
   if (f->quiet)
@@ -93,8 +100,7 @@ static void tell(struct retrieval *r, struct flight *f)
 /* ---- learning
  * -------------------------------------------------------------------------- */
 
-static void learn(struct retrieval *r, struct flight *f)
-{
+static void learn(struct retrieval *r, struct flight *f) {
   if (f->predicted > 0 && !f->quiet)
     judge_answer(&r->judge, f->predicted, f->answered, r->bin);
   if (history_add(r->history, f->vector, f->answered) < 0)
@@ -103,8 +109,7 @@ static void learn(struct retrieval *r, struct flight *f)
 }
 
 /* The vector is there: whoever waits for it is served. */
-static void on_vector(struct retrieval *r, struct flight *f)
-{
+static void on_vector(struct retrieval *r, struct flight *f) {
   if (f->answered == 0 || !f->quiet)
     tell(r, f);
   if (f->answered > 0)
@@ -112,10 +117,10 @@ static void on_vector(struct retrieval *r, struct flight *f)
 }
 
 /* ---- jobs
- * ------------------------------------------------------------------------------ */
+ * ------------------------------------------------------------------------------
+ */
 
-static float *hashed(const struct retrieval *r, const struct job *job)
-{
+static float *hashed(const struct retrieval *r, const struct job *job) {
   float *vector = malloc(r->dims * sizeof *vector);
   if (vector == NULL)
     return NULL;
@@ -127,18 +132,18 @@ static float *hashed(const struct retrieval *r, const struct job *job)
   return vector;
 }
 
-static float *encoded(const struct retrieval *r, const struct job *job)
-{
+static float *encoded(const struct retrieval *r, const struct job *job) {
   float *vector = malloc(r->dims * sizeof *vector);
-  if (vector != NULL && r->embed->encode(r->embedder, job->data, job->bytes, vector) == 0)
+  if (vector != NULL &&
+      r->embed->encode(r->embedder, job->data, job->bytes, vector) == 0)
     return vector;
   free(vector);
   return NULL;
 }
 
 /* Gets the flight its vector, now or through JOB_VECTOR. */
-static void find_vector(struct retrieval *r, struct flight *f, const struct job *job)
-{
+static void find_vector(struct retrieval *r, struct flight *f,
+                        const struct job *job) {
   if (r->embedder != NULL && r->params.async) {
     if (r->embed->submit(r->embedder, f->ticket, job->data, job->bytes) == 0)
       return;
@@ -153,10 +158,9 @@ static void find_vector(struct retrieval *r, struct flight *f, const struct job 
     end_flight(r, f);
 }
 
-static struct flight *by_ticket(const struct retrieval *r, uint64_t ticket)
-{
+static struct flight *by_ticket(const struct retrieval *r, uint64_t ticket) {
   struct flight *f;
-  DL_FOREACH (r->flights, f) {
+  DL_FOREACH(r->flights, f) {
     if (f->ticket == ticket)
       return f;
   }
@@ -164,18 +168,16 @@ static struct flight *by_ticket(const struct retrieval *r, uint64_t ticket)
 }
 
 /* Of those with one prompt any will do that has not been answered. */
-static struct flight *by_key(const struct retrieval *r, uint64_t key)
-{
+static struct flight *by_key(const struct retrieval *r, uint64_t key) {
   struct flight *f;
-  DL_FOREACH (r->flights, f) {
+  DL_FOREACH(r->flights, f) {
     if (f->key == key && f->answered == 0)
       return f;
   }
   return NULL;
 }
 
-static void vector_came(struct retrieval *r, const struct job *job)
-{
+static void vector_came(struct retrieval *r, const struct job *job) {
   struct flight *f = by_ticket(r, job->ticket);
   if (f == NULL)
     return;
@@ -189,8 +191,7 @@ static void vector_came(struct retrieval *r, const struct job *job)
   on_vector(r, f);
 }
 
-static void answer_came(struct retrieval *r, const struct job *job)
-{
+static void answer_came(struct retrieval *r, const struct job *job) {
   struct flight *f = by_key(r, job->key);
   judge_length(&r->judge, job->length);
   r->median = r->judge.median;
@@ -210,8 +211,7 @@ static void answer_came(struct retrieval *r, const struct job *job)
   find_vector(r, f, job);
 }
 
-void flights_job(struct retrieval *r, struct job *job)
-{
+void flights_job(struct retrieval *r, struct job *job) {
   struct flight *f;
   switch (job->kind) {
   case JOB_PREDICT:
