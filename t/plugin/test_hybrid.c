@@ -2,6 +2,8 @@
 /* The hybrid cache: units of each form, the way from hidden to KV, exact rollback. */
 #include "t/plugin/transactions.h"
 
+#include <stdlib.h>
+
 static const struct fake_options defaults = {
     .scheduler = {"fcfs", (const char *const[]){"watermark", "0", NULL}},
     .cache = {"hybrid", NULL},
@@ -135,6 +137,44 @@ static void test_rollback_is_exact(void **state)
   check_rollback(&defaults);
 }
 
+/* A manager that takes over whatever a spoiled state says: none of it may break it. */
+static void take_over(const char *cache, const struct lls_blob *spoiled)
+{
+  struct fake f;
+  struct fake_options o = defaults;
+  o.cache.name = cache;
+  assert_int_equal(fake_open(&f, &o), 0);
+  f.c->import_state(f.cache_self, spoiled);
+  assert_int_equal(fake_audit(&f), 0);
+  fake_close(&f);
+}
+
+static void test_spoiled_state(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct lls_blob blob = {0};
+  assert_int_equal(fake_open(&f, &defaults), 0);
+  cached(&f, 40, LLS_FORM_KV);
+  cached(&f, 90, LLS_FORM_HIDDEN);
+  cached(&f, 20, LLS_FORM_KV);
+  assert_int_equal(f.c->export_state(f.cache_self, &blob), 0);
+  char *bytes = blob.data;
+  for (size_t i = 0; i < blob.bytes; i += 2) {
+    struct lls_blob shorter = blob;
+    char old = bytes[i];
+    shorter.bytes = i;
+    bytes[i] = (char)(i % 3 == 0 ? 0xff : old + 1);
+    for (int paged = 0; paged < 2; paged++) {
+      take_over(paged ? "paged" : "hybrid", &blob);
+      take_over(paged ? "paged" : "hybrid", &shorter);
+    }
+    bytes[i] = old;
+  }
+  free(blob.data);
+  fake_close(&f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -143,6 +183,7 @@ int main(void)
       cmocka_unit_test(test_never_and_later),
       cmocka_unit_test(test_offered_only_where_it_saves),
       cmocka_unit_test(test_rollback_is_exact),
+      cmocka_unit_test(test_spoiled_state),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
