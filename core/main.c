@@ -5,6 +5,8 @@
 
 #include "core/config/config.h"
 #include "core/config/help.h"
+#include "core/engine/engine.h"
+#include "core/model/config.h"
 #include "core/sdk/new_plugin.h"
 #include "core/serve/serve.h"
 
@@ -106,6 +108,27 @@ static int check_config(const char *path)
   return 0;
 }
 
+/* What the model of a configuration can offer plugins that keep hidden form. */
+static void print_hidden_form(const char *path)
+{
+  struct lls_config config;
+  struct lls_config_errors errors = {0};
+  struct lls_model_config model;
+  int rc = lls_config_load(path, &config, &errors);
+  lls_config_errors_free(&errors);
+  if (rc < 0)
+    return;
+  struct lls_error ignored;
+  if (lls_model_config_read(config.model.path, &model, &ignored) == 0) {
+    double ratio = (double)model.hidden / (2.0 * model.kv_heads * model.head_dim);
+    const char *why = lls_model_why_no_hidden(&model);
+    printf("; hidden form with the model of %s: %s%s (%.2f of the bytes of keys and "
+           "values)\n",
+           path, why != NULL ? "off, " : "on", why != NULL ? why : "", ratio);
+  }
+  lls_config_free(&config);
+}
+
 static int new_plugin(const struct arguments *a)
 {
   struct lls_error err = {0};
@@ -147,6 +170,7 @@ int main(int argc, char **argv)
     return 0;
   case COMMAND_LIST_PLUGINS:
     lls_help_plugins(stdout);
+    print_hidden_form(arguments.config);
     return 0;
   case COMMAND_NEW_PLUGIN:
     return new_plugin(&arguments);

@@ -64,6 +64,8 @@ void lls_engine_destroy(struct lls_engine *);
 
 /* Why this model on this device has no hidden form; NULL if it has. */
 const char *lls_engine_why_no_hidden(const struct lls_engine *);
+/* The same, as far as the model decides it. */
+const char *lls_model_why_no_hidden(const struct lls_model_config *);
 const struct lls_engine_caps *lls_engine_caps(const struct lls_engine *);
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *);
 const struct lls_model_config *lls_engine_config(const struct lls_engine *);

@@ -23,19 +23,23 @@ static uint32_t blocks_of(const struct lls_engine *e, uint32_t tokens)
   return (tokens + room - 1) / room;
 }
 
-const char *lls_engine_why_no_hidden(const struct lls_engine *e)
+const char *lls_model_why_no_hidden(const struct lls_model_config *c)
 {
-  const struct lls_model_config *c = &e->model;
-  if (e->device->ops->restore == NULL)
-    return "this device cannot restore keys and values";
-  if (lls_engine_is_shared(e) && !e->device->is_host)
-    return "ranks on this device keep keys and values only";
   if (c->hidden > c->kv_heads * c->head_dim)
     return "heads of this model share keys and values, so that its hidden states are no "
            "smaller than those";
   if (c->hidden < c->kv_heads * c->head_dim)
     return "its hidden states are smaller than a unit block";
   return NULL;
+}
+
+const char *lls_engine_why_no_hidden(const struct lls_engine *e)
+{
+  if (e->device->ops->restore == NULL)
+    return "this device cannot restore keys and values";
+  if (lls_engine_is_shared(e) && !e->device->is_host)
+    return "ranks on this device keep keys and values only";
+  return lls_model_why_no_hidden(&e->model);
 }
 
 uint32_t lls_engine_scratch_units(const struct lls_engine *e)

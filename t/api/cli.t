@@ -135,6 +135,12 @@ subtest '--list-plugins' => sub {
     like($out, qr/^$kind \S+ \S+ \(\S+\)\n    \S.*\n    \/\S+\/${kind}_\w+\.so$/m,
       "a $kind with version, licence, description and path");
   }
+  for (['opt', qr/^; hidden form with .*: on \(0\.50 of/m],
+    ['llama', qr/^; hidden form with .*: off, heads .*share /m]) {
+    write_file("$folder/forms.ini", "[model]\npath = $source/t/data/models/$_->[0]\n");
+    (undef, $out) = llmserve('-c', "$folder/forms.ini", '--list-plugins');
+    like($out, $_->[1], "hidden form of $_->[0]");
+  }
   local $ENV{LLS_PLUGIN_PATH} = $fixtures;
   ($status, $out, $err) = llmserve('--list-plugins');
   is($status, 0);
