@@ -27,6 +27,7 @@ struct lls_server_config { /* [server] */
   bool metrics_legacy, metrics_llamacpp;
   int64_t log_level;             /* enum lls_log_level, LLS_LOG_ERROR..LLS_LOG_DEBUG */
   int64_t log_format;            /* enum lls_log_format */
+  const char *decisions;         /* "": not recorded */
   const char *served_model_name; /* never "": the model folder's name by default */
 };
 

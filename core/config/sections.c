@@ -68,6 +68,9 @@ static const struct lls_param server_params[] = {
     LLS_PARAM_CHOICE(server, log_format, "text", "text|json",
                      "log lines for people, or JSON objects for programs",
                      .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_PATH(server, decisions, "",
+                   "file that all arrivals and plans are written to, for llmserve-sim "
+                   "--replay; empty: nothing is recorded"),
     LLS_PARAM_STRING(server, served_model_name, "",
                      "what clients call the model; the name of its folder if empty"),
 };

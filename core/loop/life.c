@@ -153,6 +153,8 @@ void lls_instance_finish(struct lls_instance *in, struct lls_live *live, uint32_
   lls_instance_set_state(in, live, LLS_FINISHED);
   v->finish_reason = reason;
   announce_end(in, live, reason);
+  if (in->observer.on_finish != NULL)
+    in->observer.on_finish(in->observer.context, v);
   in->table->by_slot[v->slot] = NULL;
   in->status.finished[reason]++;
   in->policies.scheduler_host->refusals += reason == LLS_FINISH_REJECTED;

@@ -134,7 +134,7 @@ struct lls_loop_census {
 };
 
 /*
- * Somebody who watches decisions without taking part: the simulator's report and its
+ * Somebody who watches decisions without taking part: the simulator's report, the
  * decision log. Called on the step thread; must not call the loop. NULL = not interested.
  */
 struct lls_loop_observer {
@@ -145,6 +145,7 @@ struct lls_loop_observer {
                   bool own);
   void (*on_step)(void *context, const struct lls_step_report *,
                   const struct lls_loop_census *);
+  void (*on_finish)(void *context, const struct lls_request *); /* finish_reason is set */
 };
 
 struct lls_loop_options {

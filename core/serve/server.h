@@ -21,7 +21,7 @@
 #include "core/config/compare.h"
 #include "core/engine/engine.h"
 #include "core/engine/follow.h"
-#include "core/loop/loop.h"
+#include "core/loop/decision_log.h"
 #include "core/obs/log.h"
 #include "core/obs/notify.h"
 #include "core/ranks/ranks.h"
@@ -52,6 +52,7 @@ struct server {
   struct lls_chat_template *chat_template;
   struct lls_loop *loop;
   struct lls_http_server *http; /* of the api, once there is one */
+  struct lls_decision_log *decisions; /* NULL: not recorded */
   struct lls_api *api;
   struct load load;
   struct lls_admin_state admin;

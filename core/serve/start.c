@@ -82,6 +82,24 @@ static void wake_main(void *context)
   uv_async_send(&s->wake);
 }
 
+/* [server] decisions: what arrives and what is planned goes to a file. */
+static int open_decisions(struct server *s, struct lls_loop_options *options,
+                          struct lls_error *err)
+{
+  const struct lls_decision_log_options o = {.path = s->config->server.decisions,
+                                             .log = &s->log,
+                                             .max_requests = options->max_requests};
+  if (o.path[0] == '\0')
+    return 0;
+  int rc = lls_decision_log_create(&o, &s->decisions, err);
+  if (rc < 0)
+    return lls_config_fail(s->config, err, rc, "server", "decisions", "%s",
+                           lls_error_text(err, rc));
+  lls_decision_log_begin(s->decisions, &options->policies, s->engine, options->seed);
+  options->observer = lls_decision_log_observer(s->decisions);
+  return 0;
+}
+
 int server_create_loop(struct server *s, struct lls_error *err)
 {
   const struct lls_config *c = s->config;
@@ -90,7 +108,9 @@ int server_create_loop(struct server *s, struct lls_error *err)
   options.log = &s->log;
   options.wake = wake_main;
   options.wake_context = s;
-  int rc = lls_loop_create(&options, &s->loop, err);
+  int rc = open_decisions(s, &options, err);
+  if (rc == 0)
+    rc = lls_loop_create(&options, &s->loop, err);
   if (rc == 0)
     lls_log(
         &s->log, LLS_LOG_INFO, "plugins", "scheduler %s %s, cache %s %s, predictor %s %s",
@@ -181,6 +201,7 @@ void server_destroy(struct server *s)
 {
   lls_loop_destroy(s->loop);
   server_stop_ranks(s);
+  lls_decision_log_destroy(s->decisions, NULL); /* it has said itself what is wrong */
   if (s->reloading)
     lls_config_free(&s->wanted);
   lls_api_keys_free(s->wanted_keys);

@@ -58,7 +58,8 @@ static int step_end(struct lls_device *device, struct lls_error *err)
   struct lls_sim_device *d = lls_sim(device);
   double compute = compute_ns(d);
   double whole = d->before_ns + fmax(compute, d->async_ns);
-  int64_t ns = llround(whole);
+  int64_t ns = d->next_step_ns >= 0 ? d->next_step_ns : llround(whole);
+  d->next_step_ns = -1;
   d->now_ns += ns;
   d->totals.steps++;
   d->totals.rows += d->step->n_rows;
@@ -81,6 +82,11 @@ void lls_sim_advance(struct lls_device *device, int64_t until_ns)
   struct lls_sim_device *d = lls_sim(device);
   if (until_ns > d->now_ns)
     d->now_ns = until_ns;
+}
+
+void lls_sim_next_step(struct lls_device *device, int64_t ns)
+{
+  lls_sim(device)->next_step_ns = ns;
 }
 
 void lls_sim_totals(const struct lls_device *device, struct lls_sim_totals *out)
@@ -263,6 +269,7 @@ int lls_sim_device_create(const struct lls_sim_options *options, struct lls_devi
   d->base =
       (struct lls_device){.ops = &ops, .activation_type = LLS_BF16, .has_int8 = true};
   d->options = *options;
+  d->next_step_ns = -1;
   snprintf(d->name, sizeof d->name, "%s", options->name != NULL ? options->name : "sim");
   d->options.name = d->name;
   *out = &d->base;

@@ -15,6 +15,7 @@ struct lls_sim_device {
   struct lls_sim_options options;
   char name[64];
   int64_t now_ns;
+  int64_t next_step_ns;               /* of the next step; below 0: what it costs */
   const struct lls_device_step *step; /* the one under way */
   double drawn;                       /* its rows that get logits */
   double before_ns, async_ns;         /* copies of the next step, by their order */

@@ -6,9 +6,9 @@
  * as their clock.
  *
  * Memory is counted, not allocated: weights and buffers against the device's usable
- * memory, units of the pool as indices that copies are checked against. The scratch of the
- * hidden form is not counted: engines reserve it whether or not the cache manager ever
- * uses that form, and a device that does without it is what published runs had.
+ * memory, units of the pool as indices that copies are checked against. The scratch of
+ * the hidden form is not counted: engines reserve it whether or not the cache manager
+ * ever uses that form, and a device that does without it is what published runs had.
  *
  * Copies. Those BEFORE_STEP end before the forward pass begins; ASYNC ones use the link
  * while it computes, and the step ends with the later of the two (core/engine/batch.h:
@@ -49,6 +49,8 @@ int lls_sim_device_create(const struct lls_sim_options *, struct lls_device **ou
 int64_t lls_sim_now(void *device);
 /* Nothing happens until then; a time that is past changes nothing. */
 void lls_sim_advance(struct lls_device *, int64_t until_ns);
+/* The next step takes so long, whatever it costs: a replay's. */
+void lls_sim_next_step(struct lls_device *, int64_t ns);
 void lls_sim_totals(const struct lls_device *, struct lls_sim_totals *out);
 
 #endif

@@ -26,7 +26,7 @@
 #define MOST_TIMES 64 /* rounds of which a time is kept */
 
 struct options {
-  const char *config, *set, *output;
+  const char *config, *set, *output, *steps;
   int64_t time, seed;
   bool help, version;
 };
@@ -39,6 +39,8 @@ static const struct lls_param params[] = {
                      "settings that count before the file's, as SECTION.KEY=VALUE",
                      .flags = LLS_OPTION_LIST),
     LLS_PARAM_STRING(struct options, output, "profile.ini", "the profile to write"),
+    LLS_PARAM_STRING(struct options, steps, "",
+                     "write the measured steps there too, a line of CSV each"),
     LLS_PARAM_DURATION(struct options, time, "1min", 1e9, 86400e9, "how long to measure"),
     LLS_PARAM_INT(struct options, seed, "0", 0, 9e15, "", "of the steps measured"),
     LLS_PARAM_BOOL(struct options, help, "false", "show this"),
@@ -308,6 +310,43 @@ static void print_fit(const struct tool *t, size_t used)
   print_errors("  both", &rates, held, n, LLS_SHAPE_MIXED);
 }
 
+/* What the fit sees of a step, and what it makes of it; held: kept from the fit. */
+static void write_step(FILE *out, const struct lls_cost_rates *rates,
+                       const struct lls_measured *m, bool held)
+{
+  double rows = 0, drawn = 0, pairs = 0, cached = 0;
+  for (uint32_t i = 0; i < m->shape.n; i++) {
+    const struct lls_shape_part *p = &m->shape.parts[i];
+    rows += p->tokens;
+    drawn += p->drawn;
+    if (p->tokens > 1)
+      pairs += p->tokens * (p->context + (p->tokens + 1) / 2.0);
+    else
+      cached += p->context + 1.0;
+  }
+  fprintf(out, "%u,%u,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%d", m->shape.kind, m->shape.n, rows,
+          drawn, pairs, cached, m->ns, lls_shape_ns(rates, &m->shape), held);
+  for (uint32_t i = 0; i < m->shape.n; i++)
+    fprintf(out, "%c%u+%u", i == 0 ? ',' : ' ', m->shape.parts[i].tokens,
+            m->shape.parts[i].context);
+  fputc('\n', out);
+}
+
+static int write_steps(const struct tool *t, size_t used, struct lls_error *err)
+{
+  struct lls_cost_rates rates;
+  FILE *out = fopen(t->options.steps, "we");
+  if (out == NULL)
+    return lls_fail(err, -errno, "%s: cannot be written: %s", t->options.steps,
+                    strerror(errno));
+  lls_cost_rates_init(&rates, &t->profile, &t->shape);
+  fputs("kind,sequences,rows,drawn,pairs,cached,ns,fitted_ns,held_out,parts\n", out);
+  for (size_t i = 0; i < t->n; i++)
+    write_step(out, &rates, &t->steps[i], i >= used);
+  return fclose(out) == 0 ? 0
+                          : lls_fail(err, -EIO, "%s: cannot be written", t->options.steps);
+}
+
 static int fit(struct tool *t, struct lls_error *err)
 {
   size_t used = set_aside(t), total, available;
@@ -330,6 +369,8 @@ static int fit(struct tool *t, struct lls_error *err)
                          err);
   if (rc == 0)
     print_fit(t, used);
+  if (rc == 0 && t->options.steps[0] != '\0')
+    rc = write_steps(t, used, err);
   t->profile.device.name = NULL;
   return rc;
 }

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The decision log: what a run's scheduler was asked and what it answered, as lines of
- * text. Requests are numbered by arrival, from 1.
- *
- *   A number time_ns prompt max_new class priority tenant    it arrived
- *   P time_ns item item ...    a plan; items by request: r N:TOKENS, p N:MODE, x N:REASON
- *                              (run, preempt, reject), other kinds by their number
- *   =N                         the plan before, N times more, each some time later
- *
- * A run that is given such a log compares its plans with it, one by one. Where the first
- * one differs the two schedulers part: from there on their requests are not in the same
- * state and nothing is compared any more. Times count too, since a scheduler that plans
- * alike lets the same time pass. Plans that do nothing are left out.
+ * A run's plans beside those of a decision log (core/loop/decision_log.h), one by one.
+ * Where the first one differs the two schedulers part: from there on their requests are
+ * not in the same state and nothing is compared any more. Times count too where both were
+ * simulated (--against), since a scheduler that plans alike lets the same time pass; a
+ * replay has the log's times anyway.
  */
 #ifndef LLS_SIM_TOOL_DECISIONS_H
 #define LLS_SIM_TOOL_DECISIONS_H
@@ -21,33 +14,35 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/loop/decision_log.h"
+#include "tools/sim/decision_file.h"
 
 struct lls_decisions {
-  FILE *record;  /* NULL: not recorded */
-  FILE *against; /* NULL: not compared */
-  const char *against_path;
-  uint32_t slots; /* an id's sequence number is id / slots: see core/loop/request.h */
-  struct lls_text plan;     /* items of this plan, */
-  struct lls_text previous; /* of the one recorded before, */
-  struct lls_text expected; /* of the log's at this place, */
-  struct lls_text other;    /* and of the one that was not as expected */
-  uint64_t repeated;        /* plans recorded as being like `previous` */
-  uint64_t left;            /* repeats left in the log's last line */
-  uint64_t compared;        /* plans that were alike */
-  bool parted;
+  struct lls_decision_log *record; /* NULL: not recorded */
+  bool comparing;
+  struct lls_decision_file against;
+  struct lls_decision_numbers numbers;
+  struct lls_decision_line expected; /* the log's plan at this place, */
+  struct lls_text plan, other;       /* this run's, and the one that was not expected */
+  uint64_t compared;                 /* plans that were alike */
+  bool parted, ended;                /* ended: the log has no plan here any more */
   int64_t parted_ns;
+  int failed; /* -EINVAL: the log has a bad line, */
+  struct lls_error why;
 };
 
 /* Paths may be "". -errno with the sentence; nothing to close then. */
 int lls_decisions_open(struct lls_decisions *, const char *record, const char *against,
-                       struct lls_error *err);
-/* -EIO if what was recorded could not be written. */
+                       uint32_t max_requests, struct lls_error *err);
+/* -errno if what was recorded could not be written, or the other log not be read. */
 int lls_decisions_close(struct lls_decisions *, struct lls_error *err);
 
 void lls_decisions_arrival(struct lls_decisions *, const struct lls_request *);
 void lls_decisions_plan(struct lls_decisions *, int64_t now_ns, const struct lls_plan *);
+
+/* This run's plan beside `expected`; false: they part. */
+bool lls_decisions_compare(struct lls_decisions *, int64_t now_ns,
+                           const struct lls_plan *);
 
 /* Where the two parted, one paragraph. */
 void lls_decisions_print(const struct lls_decisions *, FILE *out);

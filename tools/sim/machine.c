@@ -75,12 +75,26 @@ static int queue_settings(struct settings *s, uint32_t max_requests,
   return add_setting(s, err, "engine.max_requests=%s", number);
 }
 
+static int first_settings(struct settings *s, const char *text, struct lls_error *err)
+{
+  int rc = 0;
+  while (rc == 0 && text != NULL && *text != '\0') {
+    size_t length = strcspn(text, " ");
+    char *one = strndup(text, length);
+    rc = one != NULL ? add_setting(s, err, "%s", one) : -ENOMEM;
+    free(one);
+    text += length + (text[length] == ' ');
+  }
+  return rc;
+}
+
 static int load_config(struct lls_machine *m, const struct lls_sim_tool_options *o,
-                       uint32_t max_requests, struct lls_error *err)
+                       const char *settings, uint32_t max_requests, struct lls_error *err)
 {
   struct settings s = {.n = 0};
   struct lls_config_errors errors = {0};
-  int rc = queue_settings(&s, max_requests, err);
+  int rc = settings != NULL ? first_settings(&s, settings, err)
+                            : queue_settings(&s, max_requests, err);
   if (rc == 0)
     rc = user_settings(&s, o->set, err);
   if (rc == 0)
@@ -231,15 +245,21 @@ static int create_loop(struct lls_machine *m, const struct lls_sim_tool_options 
   return lls_loop_create(&options, &m->loop, err);
 }
 
+void lls_machine_begin_log(const struct lls_machine *m, struct lls_decision_log *log)
+{
+  const struct lls_loop_options o = lls_loop_options_of(&m->config, &m->model);
+  lls_decision_log_begin(log, &o.policies, m->engine, o.seed);
+}
+
 int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o,
-                     uint32_t max_requests, const struct lls_loop_observer *observer,
-                     struct lls_error *err)
+                     const char *settings, uint32_t max_requests,
+                     const struct lls_loop_observer *observer, struct lls_error *err)
 {
   *m = (struct lls_machine){
       .log = {.fd = 2, .level = LLS_LOG_WARNING, .format = LLS_LOG_TEXT},
       .real = o->device == LLS_SIM_DEVICE_CPU,
   };
-  int rc = load_config(m, o, max_requests, err);
+  int rc = load_config(m, o, settings, max_requests, err);
   if (rc == 0)
     rc = lls_model_config_read(m->config.model.path, &m->model, err);
   if (rc == 0) {

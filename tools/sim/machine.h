@@ -10,7 +10,7 @@
 #include "core/config/config.h"
 #include "core/cost/model.h"
 #include "core/engine/engine.h"
-#include "core/loop/loop.h"
+#include "core/loop/decision_log.h"
 #include "core/obs/log.h"
 #include "tools/sim/options.h"
 
@@ -29,12 +29,16 @@ struct lls_machine {
   int64_t began_ns; /* real: its time 0 */
 };
 
-/* max_requests: alive at once, where the configuration doesn't say. Errors of the
+/* settings: SECTION.KEY=VALUE between spaces, that count before the options' and the
+ * file's; NULL: none. max_requests: alive at once, where nothing else says. Errors of the
  * configuration beyond the first go to stderr. On failure there is nothing to close. */
 int lls_machine_open(struct lls_machine *, const struct lls_sim_tool_options *,
-                     uint32_t max_requests, const struct lls_loop_observer *,
-                     struct lls_error *err);
+                     const char *settings, uint32_t max_requests,
+                     const struct lls_loop_observer *, struct lls_error *err);
 void lls_machine_close(struct lls_machine *);
+
+/* The first line of a decision log of this machine. */
+void lls_machine_begin_log(const struct lls_machine *, struct lls_decision_log *);
 
 /* Nanoseconds from 0. */
 int64_t lls_machine_now(struct lls_machine *);

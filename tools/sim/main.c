@@ -15,6 +15,7 @@
 
 #include "tools/report/report.h"
 #include "tools/sim/options.h"
+#include "tools/sim/replay.h"
 #include "tools/sim/run.h"
 #include "tools/sweep/sweep.h"
 #include "tools/workload/workload.h"
@@ -129,9 +130,22 @@ static int sweep_policies(struct tool *t, struct lls_error *err)
   return 0;
 }
 
+/* The text on stdout, the JSON where --json says. */
+static int replay(const struct tool *t, struct lls_error *err)
+{
+  json_t *json = NULL;
+  int rc = lls_sim_replay(&t->sim, &json, err);
+  if (rc == 0 && t->sim.json[0] != '\0')
+    rc = lls_report_write(json, t->sim.json, err);
+  json_decref(json);
+  return rc;
+}
+
 static int run_all(struct tool *t, const struct lls_bound_options *bound, size_t n,
                    struct lls_error *err)
 {
+  if (t->sim.replay[0] != '\0')
+    return replay(t, err);
   int rc = sweep_policies(t, err);
   if (rc < 0)
     return rc;

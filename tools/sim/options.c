@@ -43,6 +43,10 @@ static const struct lls_param params[] = {
     LLS_PARAM_STRING(options, against, "",
                      "compare this run's plans with such a log of the same load, and say "
                      "where they part"),
+    LLS_PARAM_STRING(options, replay, "",
+                     "take arrivals, times and ends from such a log, of the daemon "
+                     "([server] decisions) or of a simulation, and say where this "
+                     "configuration's plans part from it"),
     LLS_PARAM_BOOL(options, save_detailed, "false",
                    "with a value for each request and step in it"),
     LLS_PARAM_BOOL(options, measure_plans, "false",

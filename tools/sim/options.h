@@ -20,8 +20,8 @@ struct lls_sim_tool_options {
   int64_t plan_time;
   int64_t max_concurrency;
   const char *json;
-  const char *record, *against; /* decision logs */
-  const char *write_lengths;    /* file of the true lengths */
+  const char *record, *against, *replay; /* decision logs */
+  const char *write_lengths;             /* file of the true lengths */
   bool save_detailed;
   bool measure_plans;
   bool quiet;

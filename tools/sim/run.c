@@ -95,9 +95,7 @@ static struct lls_submission submission_of(struct run *r, const struct lls_item 
       .text = item->text,
       .text_bytes = item->text != NULL ? strlen(item->text) : 0,
       .label = item->label,
-      .sampling = {.top_p = 1,
-                   .repetition_penalty = 1,
-                   .seed = item->output_tokens},
+      .sampling = {.top_p = 1, .repetition_penalty = 1, .seed = item->output_tokens},
       .max_new_tokens = item->max_new_tokens,
       .request_class = item->request_class,
       .priority = item->priority,
@@ -253,31 +251,25 @@ static int allocate(struct run *r)
   return rc < 0 ? lls_fail(r->err, rc, "no memory for %u requests", w->n_items) : 0;
 }
 
-/* Ids are sequence numbers times the table's slots, a power of two. */
-static uint32_t slots_of(uint32_t max_requests)
-{
-  uint32_t slots = 1;
-  while (slots < max_requests)
-    slots *= 2;
-  return slots;
-}
-
 static int prepare(struct run *r)
 {
   int rc = allocate(r);
   if (rc < 0)
     return rc;
   r->watch.measure_plans = r->options->measure_plans;
-  rc = lls_decisions_open(&r->watch.decisions, r->options->record, r->options->against,
-                          r->err);
+  const struct lls_sim_tool_options *o = r->options;
+  struct lls_loop_observer observer =
+      lls_watch_observer(&r->watch, o->record[0] != '\0', o->against[0] != '\0');
+  rc =
+      lls_machine_open(&r->machine, o, NULL, r->workload->n_items + 1, &observer, r->err);
   if (rc < 0)
     return rc;
-  struct lls_loop_observer observer = lls_watch_observer(&r->watch);
-  rc = lls_machine_open(&r->machine, r->options, r->workload->n_items + 1, &observer,
-                        r->err);
+  uint32_t most = (uint32_t)r->machine.config.engine.max_requests;
+  rc = lls_decisions_open(&r->watch.decisions, o->record, o->against, most, r->err);
   if (rc < 0)
     return rc;
-  r->watch.decisions.slots = slots_of((uint32_t)r->machine.config.engine.max_requests);
+  if (o->record[0] != '\0')
+    lls_machine_begin_log(&r->machine, r->watch.decisions.record);
   return create_report(r);
 }
 

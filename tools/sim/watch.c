@@ -16,6 +16,8 @@ static void on_step(void *context, const struct lls_step_report *r,
                     const struct lls_loop_census *census)
 {
   struct lls_watch *w = context;
+  if (w->decisions.record != NULL)
+    lls_decision_log_step(w->decisions.record, r);
   struct lls_report_step step = {
       .begin_ns = r->started_ns,
       .duration_ns = r->ended_ns - r->started_ns,
@@ -49,11 +51,18 @@ static void on_plan(void *context, const struct lls_step_view *view,
   lls_decisions_plan(&((struct lls_watch *)context)->decisions, view->now_ns, plan);
 }
 
-struct lls_loop_observer lls_watch_observer(struct lls_watch *w)
+static void on_finish(void *context, const struct lls_request *request)
 {
-  bool logging = w->decisions.record != NULL || w->decisions.against != NULL;
+  lls_decision_log_finish(((struct lls_watch *)context)->decisions.record, request);
+}
+
+struct lls_loop_observer lls_watch_observer(struct lls_watch *w, bool recording,
+                                            bool comparing)
+{
+  bool logging = recording || comparing;
   return (struct lls_loop_observer){.context = w,
                                     .on_arrival = logging ? on_arrival : NULL,
                                     .on_plan = logging ? on_plan : NULL,
-                                    .on_step = on_step};
+                                    .on_step = on_step,
+                                    .on_finish = recording ? on_finish : NULL};
 }

@@ -16,6 +16,8 @@ struct lls_watch {
   uint64_t steps, tokens; /* seen so far; tokens: drawn */
 };
 
-struct lls_loop_observer lls_watch_observer(struct lls_watch *);
+/* recording, comparing: what w->decisions will be opened for. */
+struct lls_loop_observer lls_watch_observer(struct lls_watch *, bool recording,
+                                            bool comparing);
 
 #endif

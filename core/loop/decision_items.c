@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers of requests and the items of plans; see decision_log.h. */
+#include <llmserve/types.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/loop/decision_log.h"
+
+int lls_decision_numbers_init(struct lls_decision_numbers *n, uint32_t max_requests)
+{
+  *n = (struct lls_decision_numbers){.slots = 1, .max_items = max_requests};
+  while (n->slots < max_requests)
+    n->slots *= 2;
+  n->by_slot = calloc(n->slots, sizeof *n->by_slot);
+  n->scratch = calloc(max_requests, sizeof *n->scratch);
+  if (n->by_slot != NULL && n->scratch != NULL)
+    return 0;
+  lls_decision_numbers_free(n);
+  return -ENOMEM;
+}
+
+void lls_decision_numbers_free(struct lls_decision_numbers *n)
+{
+  free(n->by_slot);
+  free(n->scratch);
+  *n = (struct lls_decision_numbers){0};
+}
+
+uint64_t lls_decision_number_new(struct lls_decision_numbers *n, uint64_t id)
+{
+  n->by_slot[id & (n->slots - 1)] = ++n->last;
+  return n->last;
+}
+
+uint64_t lls_decision_number(const struct lls_decision_numbers *n, uint64_t id)
+{
+  return n->by_slot[id & (n->slots - 1)];
+}
+
+static int by_request(const void *a, const void *b)
+{
+  const struct lls_plan_item *x = a, *y = b;
+  return (x->request > y->request) - (x->request < y->request);
+}
+
+static void write_item(const struct lls_plan_item *item, uint64_t number,
+                       struct lls_text *out)
+{
+  switch (item->kind) {
+  case LLS_PLAN_RUN:
+    lls_text_printf(out, " r%" PRIu64 ":%u", number, item->tokens);
+    break;
+  case LLS_PLAN_PREEMPT:
+    lls_text_printf(out, " p%" PRIu64 ":%u", number, item->mode);
+    break;
+  case LLS_PLAN_REJECT:
+    lls_text_printf(out, " x%" PRIu64 ":%u", number, item->reason);
+    break;
+  default:
+    lls_text_printf(out, " %u,%" PRIu64, item->kind, number);
+  }
+}
+
+void lls_decision_items(struct lls_decision_numbers *n, const struct lls_plan *plan,
+                        struct lls_text *out)
+{
+  uint32_t items = plan->n_items < n->max_items ? plan->n_items : n->max_items;
+  lls_text_clear(out);
+  if (items == 0)
+    return;
+  memcpy(n->scratch, plan->items, items * sizeof *n->scratch);
+  qsort(n->scratch, items, sizeof *n->scratch, by_request);
+  for (uint32_t i = 0; i < items; i++)
+    write_item(&n->scratch[i], lls_decision_number(n, n->scratch[i].request), out);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading a decision log (core/loop/decision_log.h has the format), line by line. */
+#ifndef LLS_SIM_TOOL_DECISION_FILE_H
+#define LLS_SIM_TOOL_DECISION_FILE_H
+
+#include <llmserve/types.h>
+
+#include <stdio.h>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+
+struct lls_decision_file {
+  FILE *file;
+  const char *path;
+  uint64_t line;
+  char *text; /* of this line */
+  size_t room;
+  int64_t planned_ns; /* of the last plan */
+};
+
+struct lls_decision_line {
+  char kind;             /* 'H', 'A', 'P' (repeats too) or 'E' */
+  uint64_t number;       /* A, E: of the request */
+  int64_t time_ns;       /* A, P */
+  int64_t duration_ns;   /* P */
+  struct lls_text items; /* P: the items, kept for repeats; released by the caller */
+  const char *rest;      /* H: behind the version; A: its hashes; until the next line */
+  struct lls_request asked;   /* A: prompt_tokens, max_new_tokens, class, ..., slo */
+  uint32_t generated, reason; /* E */
+};
+
+int lls_decision_file_open(struct lls_decision_file *, const char *path,
+                           struct lls_error *err);
+void lls_decision_file_close(struct lls_decision_file *);
+/* 1: a line, 0: the end, -EINVAL: "FILE:LINE: sentence". */
+int lls_decision_file_next(struct lls_decision_file *, struct lls_decision_line *,
+                           struct lls_error *err);
+
+#endif
