@@ -14,11 +14,17 @@ my @settings = ('--set', "model.path=$source/t/data/models/llama", 'model.load_f
                 'engine.max_sequences=8', 'cache.device_memory=1MiB');
 
 my ($status, $out, $err) =
-  run('llmserve-profile', '--time', '1s', '--output', "$folder/cpu.ini", @settings);
+  run('llmserve-profile', '--time', '1s', '--output', "$folder/cpu.ini", '--steps', "$folder/steps.csv",
+      '--cpu-time', @settings);
 is($status, 0, 'measures') or diag($err);
 is($err, q(), 'without a word: no terminal');
 like($out, qr/^relative error, %\s+steps\s+median\s+p95\s+max\nof the fit\s+\d+/);
 like($out, qr/^held out\s+\d+\s+[\d.]+\s+[\d.]+\s+[\d.]+$/m);
+
+my @steps = split /\n/, read_file("$folder/steps.csv");
+is(shift @steps, 'kind,sequences,rows,drawn,pairs,cached,ns,fitted_ns,held_out,parts', 'steps as CSV');
+is(scalar(grep { !/^[012],\d+,\d+,\d+,\d+,\d+,\d+,\d+,[01],\d+\+\d+/ } @steps), 0, 'a line each');
+cmp_ok(scalar(@steps), '>', 4, 'all of them');
 
 my $r = simulate('--profile', "$folder/cpu.ini", '--model', "$source/t/data/models/llama",
                  '--set', 'cache.device_memory=1MiB', '--dataset-name', 'random',
@@ -26,6 +32,14 @@ my $r = simulate('--profile', "$folder/cpu.ini", '--model', "$source/t/data/mode
 is($r->{completed}, 10, 'and llmserve-sim takes it');
 like($r->{machine}{device}, qr/^cpu: /);
 
+my $real = simulate('--device', 'cpu', '--cpu-time', @settings, '--dataset-name', 'random', '--num-prompts', 4,
+                    '--random-input-len', 20, '--random-output-len', 10, '--request-rate', 0.1);
+is($real->{completed}, 4, 'the real engine in processor time');
+cmp_ok($real->{duration}, '>', 30, 'nobody slept for its half a minute');
+
+($status, $out, $err) = run('llmserve-profile', '--time', '1s', '--cpu-time', @settings, 'engine.threads=2');
+is($status, 2, 'processor time of two threads');
+like($err, qr/--cpu-time: expected an engine of one thread/);
 ($status, $out, $err) = run('llmserve-profile', '--time', '1s');
 is($status, 2, 'without a model');
 like($err, qr/needs the key 'path'/);

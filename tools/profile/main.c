@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/engine/sampling.h"
 #include "core/options.h"
 #include "tools/cli/cli.h"
 #include "tools/profile/fit.h"
@@ -21,13 +22,14 @@
 
 #define EXIT_USAGE 2
 #define HELD_OUT   4 /* every fourth step is kept from the fit */
-#define MOST_STEPS 20000
-#define ROUNDS     6  /* at least: the shapes are as many as leave time for them */
+#define MOST_STEPS 480
+#define ROUNDS     24 /* at least: the shapes are as many as leave time for them */
 #define MOST_TIMES 64 /* rounds of which a time is kept */
 
 struct options {
   const char *config, *set, *output, *steps;
   int64_t time, seed;
+  bool cpu_time;
   bool help, version;
 };
 
@@ -42,6 +44,9 @@ static const struct lls_param params[] = {
     LLS_PARAM_STRING(struct options, steps, "",
                      "write the measured steps there too, a line of CSV each"),
     LLS_PARAM_DURATION(struct options, time, "1min", 1e9, 86400e9, "how long to measure"),
+    LLS_PARAM_BOOL(struct options, cpu_time, "false",
+                   "measure processor time: for an engine of one thread, on a machine "
+                   "that does other things at the same time"),
     LLS_PARAM_INT(struct options, seed, "0", 0, 9e15, "", "of the steps measured"),
     LLS_PARAM_BOOL(struct options, help, "false", "show this"),
     LLS_PARAM_BOOL(struct options, version, "false", "show the version"),
@@ -66,7 +71,9 @@ struct tool {
   struct lls_bench_engine bench;
   struct lls_measured *steps;  /* (n) */
   double (*times)[MOST_TIMES]; /* (n) of each step, one a round */
+  uint32_t *order;             /* (n) of a round */
   size_t n;
+  double noise; /* medians of a step's times over their least */
   struct lls_profile profile;
 };
 
@@ -74,6 +81,14 @@ static int64_t now_ns(void)
 {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
+}
+
+static int64_t cpu_ns(void *context)
+{
+  struct timespec t;
+  (void)context;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
 }
 
@@ -110,6 +125,11 @@ static int open_engine(struct tool *t, struct lls_error *err)
     return rc;
   struct lls_device_options device = lls_device_options_of(&t->config, &t->model);
   struct lls_engine_options engine = lls_engine_options_of(&t->config, &t->model);
+  if (t->options.cpu_time && t->config.engine.threads != 1)
+    return lls_fail(err, -EINVAL,
+                    "--cpu-time: expected an engine of one thread (engine.threads=1)");
+  if (t->options.cpu_time)
+    engine.clock = cpu_ns;
   if (engine.host_cache_bytes == 0)
     engine.host_cache_bytes = host_bytes;
   rc = lls_cpu_device_create(&device, &t->device, err);
@@ -138,6 +158,7 @@ static void close_all(struct tool *t)
     free(t->steps[i].shape.parts);
   free(t->steps);
   free(t->times);
+  free(t->order);
   lls_bench_engine_free(&t->bench);
   lls_engine_destroy(t->engine);
   if (t->device != NULL)
@@ -193,18 +214,49 @@ static int first_round(struct tool *t, struct progress *p, struct lls_error *err
 static int another_round(struct tool *t, uint32_t round, struct progress *p,
                          struct lls_error *err)
 {
+  const uint64_t seed = (uint64_t)t->options.seed + round;
   int rc = 0;
-  for (size_t i = 0; rc == 0 && i < t->n; i++) {
-    rc = lls_bench_step(&t->bench, &t->steps[i].shape, &t->times[i][round], err);
+  for (size_t i = 0; i < t->n; i++)
+    t->order[i] = (uint32_t)i;
+  for (size_t i = 0; rc == 0 && i < t->n; i++) { /* Fisher and Yates' shuffle */
+    double at = lls_sampling_uniform(seed, (uint32_t)i) * (double)(t->n - i);
+    uint32_t *other = &t->order[i + (size_t)at], next = *other;
+    *other = t->order[i];
+    rc = lls_bench_step(&t->bench, &t->steps[next].shape, &t->times[next][round], err);
     show(p, t->n, round);
   }
   return rc;
 }
 
 /*
- * All steps in turn, round after round, so that whatever disturbs the machine for a while
- * meets every step once and not one step every time; the median of its times counts. The
- * first round, which also meets the cache's memory for the first time, does not.
+ * The mean of the lower three quarters of a step's times: what happens now and then to a
+ * step (the machine's host has other guests) is no part of its cost, and a median would
+ * be one or the other by chance where a neighbour on the same core makes it 1.4 times as
+ * long or does not.
+ */
+static int choose_times(struct tool *t, uint32_t rounds, struct lls_error *err)
+{
+  uint32_t n = rounds - 1, kept = n - n / 4;
+  double *above = calloc(t->n, sizeof *above);
+  if (above == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for times");
+  for (size_t i = 0; i < t->n; i++) {
+    double *times = t->times[i] + 1;
+    double median = lls_median(times, n); /* sorts them */
+    for (uint32_t k = 0; k < kept; k++)
+      t->steps[i].ns += times[k] / kept;
+    above[i] = median / times[0];
+  }
+  t->noise = lls_median(above, t->n);
+  free(above);
+  return 0;
+}
+
+/*
+ * All steps, round after round and in a new order each time, so that whatever disturbs
+ * the machine for a while, and what the step before leaves in its caches, meets every
+ * step and not one step every time. The first round, which also meets the cache's memory
+ * for the first time, does not count.
  */
 static int measure_steps(struct tool *t, struct lls_error *err)
 {
@@ -212,15 +264,16 @@ static int measure_steps(struct tool *t, struct lls_error *err)
   p.until_ns = p.began_ns + t->options.time;
   t->steps = calloc(MOST_STEPS, sizeof *t->steps);
   t->times = calloc(MOST_STEPS, sizeof *t->times);
-  if (t->steps == NULL || t->times == NULL)
+  t->order = calloc(MOST_STEPS, sizeof *t->order);
+  if (t->steps == NULL || t->times == NULL || t->order == NULL)
     return lls_fail(err, -ENOMEM, "no memory for steps");
   int rc = first_round(t, &p, err);
   uint32_t rounds = 1;
   for (; rc == 0 && rounds < MOST_TIMES && (rounds < 2 || now_ns() < p.until_ns);
        rounds++)
     rc = another_round(t, rounds, &p, err);
-  for (size_t i = 0; rc == 0 && i < t->n; i++)
-    t->steps[i].ns = lls_median(t->times[i] + 1, rounds - 1);
+  if (rc == 0)
+    rc = choose_times(t, rounds, err);
   if (p.on)
     fputs("\r\033[K", stderr);
   return rc;
@@ -308,6 +361,8 @@ static void print_fit(const struct tool *t, size_t used)
   print_errors("  prefill chunks", &rates, held, n, LLS_SHAPE_CHUNK);
   print_errors("  decodes", &rates, held, n, LLS_SHAPE_DECODE);
   print_errors("  both", &rates, held, n, LLS_SHAPE_MIXED);
+  printf("noise: the same step's median is %.0f %% above its least time\n",
+         100 * (t->noise - 1));
 }
 
 /* What the fit sees of a step, and what it makes of it; held: kept from the fit. */
@@ -343,8 +398,9 @@ static int write_steps(const struct tool *t, size_t used, struct lls_error *err)
   fputs("kind,sequences,rows,drawn,pairs,cached,ns,fitted_ns,held_out,parts\n", out);
   for (size_t i = 0; i < t->n; i++)
     write_step(out, &rates, &t->steps[i], i >= used);
-  return fclose(out) == 0 ? 0
-                          : lls_fail(err, -EIO, "%s: cannot be written", t->options.steps);
+  return fclose(out) == 0
+             ? 0
+             : lls_fail(err, -EIO, "%s: cannot be written", t->options.steps);
 }
 
 static int fit(struct tool *t, struct lls_error *err)

@@ -160,16 +160,16 @@ static int read_costs(struct lls_machine *m, const struct lls_sim_tool_options *
 /* ---- time
  * ------------------------------------------------------------------------------ */
 
-static int64_t monotonic_ns(void)
+static int64_t clock_ns(const struct lls_machine *m)
 {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(m->cpu_time ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
   return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
 }
 
 int64_t lls_machine_now(struct lls_machine *m)
 {
-  return m->real ? monotonic_ns() - m->began_ns : lls_sim_now(m->device);
+  return m->real ? clock_ns(m) - m->began_ns : lls_sim_now(m->device);
 }
 
 static int64_t clock_of(void *machine)
@@ -181,6 +181,11 @@ void lls_machine_wait(struct lls_machine *m, int64_t until_ns)
 {
   if (!m->real) {
     lls_sim_advance(m->device, until_ns);
+    return;
+  }
+  if (m->cpu_time) { /* as if it had slept */
+    int64_t left_ns = until_ns - lls_machine_now(m);
+    m->began_ns -= left_ns > 0 ? left_ns : 0;
     return;
   }
   int64_t real_ns = until_ns + m->began_ns;
@@ -258,6 +263,7 @@ int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o
   *m = (struct lls_machine){
       .log = {.fd = 2, .level = LLS_LOG_WARNING, .format = LLS_LOG_TEXT},
       .real = o->device == LLS_SIM_DEVICE_CPU,
+      .cpu_time = o->cpu_time && o->device == LLS_SIM_DEVICE_CPU,
   };
   int rc = load_config(m, o, settings, max_requests, err);
   if (rc == 0)
@@ -271,7 +277,7 @@ int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o
     if (rc == 0)
       rc = lls_engine_create(&engine, &m->model, m->device, &m->engine, err);
   }
-  m->began_ns = monotonic_ns();
+  m->began_ns = clock_ns(m);
   if (rc == 0)
     rc = create_loop(m, o, observer, err);
   if (rc < 0)

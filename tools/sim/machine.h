@@ -26,6 +26,7 @@ struct lls_machine {
   struct lls_engine *engine;
   struct lls_loop *loop;
   bool real;        /* --device cpu */
+  bool cpu_time;    /* whose time is the processor's */
   int64_t began_ns; /* real: its time 0 */
 };
 

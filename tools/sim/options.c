@@ -30,6 +30,10 @@ static const struct lls_param params[] = {
     LLS_PARAM_CHOICE(options, device, "sim", "sim|cpu",
                      "cpu: the real engine with random weights, in real time, for "
                      "comparison"),
+    LLS_PARAM_BOOL(
+        options, cpu_time, "false",
+        "--device cpu with one thread: its time is processor time, and nobody "
+        "sleeps until the next arrival, on a machine that does other things too"),
     LLS_PARAM_DURATION(options, plan_time, "0", 0, 10e9,
                        "virtual time that each plan takes"),
     LLS_PARAM_INT(options, max_concurrency, "0", 0, 1 << 20, "requests",

@@ -17,6 +17,7 @@ struct lls_sim_tool_options {
   const char *model;
   int64_t ranks;
   int64_t device; /* enum lls_sim_device_choice */
+  bool cpu_time;
   int64_t plan_time;
   int64_t max_concurrency;
   const char *json;
