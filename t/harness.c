@@ -58,6 +58,7 @@ static int create_engine(struct harness *h, const struct harness_options *o,
       .cache_bytes = o->device_units * lls_unit_room(&unit, false),
       .host_cache_bytes = o->host_units * lls_unit_room(&unit, true),
       .int8 = o->int8,
+      .no_hidden = o->no_hidden,
       .clock = o->sim != NULL ? lls_sim_now : NULL,
       .clock_context = h->device,
   };

@@ -20,6 +20,7 @@ struct harness_options {
   uint32_t max_tokens, max_sequences, max_requests, block_tokens, max_context;
   uint32_t device_units, host_units;
   uint32_t int8; /* enum lls_int8 */
+  bool no_hidden; /* the engine has no hidden form */
   struct harness_policy scheduler, cache, predictor;
   uint32_t strikes;
   uint64_t seed;

@@ -81,6 +81,18 @@ static uint32_t units_in(const struct lls_engine *e, size_t bytes, bool host)
   return units > UINT32_MAX ? UINT32_MAX : (uint32_t)units;
 }
 
+/* What the scratch of the hidden form leaves of so many bytes: two units of one layer for
+ * each unit of the pool, but for no more than a step can restore. */
+static size_t without_scratch(const struct lls_engine *e, size_t bytes)
+{
+  size_t unit = lls_unit_room(&e->pool_shape, false), layers = e->config.layers;
+  size_t most = units_for(e, e->caps.max_context) / 2 * e->options.max_sequences;
+  size_t shared = bytes / (layers + 2) * layers;
+  if ((e->caps.forms & LLS_BIT_HIDDEN) == 0 || shared / unit <= most)
+    return (e->caps.forms & LLS_BIT_HIDDEN) == 0 ? bytes : shared;
+  return bytes - 2 * most * (unit / layers);
+}
+
 /* As many sequences as a step can have, each at full length; at most half of what the
  * weights left, so that the machine stays usable. */
 static int default_cache_bytes(struct lls_engine *e, size_t *bytes)
@@ -95,7 +107,7 @@ static int default_cache_bytes(struct lls_engine *e, size_t *bytes)
   size_t least = units_for(e, e->options.max_tokens) * unit;
   *bytes = full < available / 2 ? full : available / 2;
   if (e->options.cache_share > 0)
-    *bytes = (size_t)((double)available * e->options.cache_share);
+    *bytes = without_scratch(e, (size_t)((double)available * e->options.cache_share));
   *bytes = *bytes > least ? *bytes : least;
   return 0;
 }
@@ -308,12 +320,13 @@ static void describe_model(struct lls_engine *e)
       .max_context = context,
       .int8 = o->int8,
   };
+  bool hidden = !o->no_hidden && lls_engine_why_no_hidden(e) == NULL;
   e->caps = (struct lls_engine_caps){
       .size = sizeof e->caps,
       .max_step_tokens = o->max_tokens,
       .max_sequences = o->max_sequences,
       .max_context = context,
-      .forms = LLS_BIT_KV | (lls_engine_why_no_hidden(e) == NULL ? LLS_BIT_HIDDEN : 0),
+      .forms = LLS_BIT_KV | (hidden ? LLS_BIT_HIDDEN : 0),
       .elements = 1u << LLS_ELEMENT_MODEL |
                   (o->int8 == LLS_INT8_ALL ? 1u << LLS_ELEMENT_INT8 : 0),
       .preempt_modes = 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER,

@@ -41,6 +41,7 @@ struct lls_engine_options {
                               of the memory left after weights and buffers */
   double cache_share;      /* with cache_bytes 0: that share of it instead, 0 = as said */
   size_t host_cache_bytes; /* host tier, 0 = none */
+  bool no_hidden; /* nobody is going to use the hidden form: no memory for its scratch */
   uint32_t int8;           /* enum lls_int8: where blocks may be of int8 numbers */
 
   struct lls_ranks

@@ -6,9 +6,8 @@
  * as their clock.
  *
  * Memory is counted, not allocated: weights and buffers against the device's usable
- * memory, units of the pool as indices that copies are checked against. The scratch of
- * the hidden form is not counted: engines reserve it whether or not the cache manager
- * ever uses that form, and a device that does without it is what published runs had.
+ * memory, with the scratch of the hidden form where the engine has one; units of the pool
+ * as indices that copies are checked against.
  *
  * Copies. Those BEFORE_STEP end before the forward pass begins; ASYNC ones use the link
  * while it computes, and the step ends with the later of the two (core/engine/batch.h:

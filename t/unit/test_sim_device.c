@@ -249,6 +249,7 @@ static void test_memory_is_counted(void **state)
   static struct run r;
   struct lls_error err = {0};
   struct harness_options o = options(&r, 1000);
+  o.no_hidden = true;
   open_run(&r, &o);
   struct lls_sim_totals totals;
   lls_sim_totals(r.h.device, &totals);
@@ -265,6 +266,27 @@ static void test_memory_is_counted(void **state)
   r.sim.memory = 36ull << 30;
   o.device_units = 4000; /* 24 GiB of cache */
   assert_int_equal(harness_open(&r.h, &o, &err), -ENOMEM);
+}
+
+/* The scratch of the hidden form is on the device, two units of a layer for each of the
+ * pool; an engine that nobody wants that form of has none. */
+static void test_hidden_scratch_is_counted(void **state)
+{
+  (void)state;
+  static struct run r;
+  uint64_t used[2];
+  for (int without = 0; without < 2; without++) {
+    struct lls_sim_totals totals;
+    struct harness_options o = options(&r, 1000);
+    o.no_hidden = without == 1;
+    open_run(&r, &o);
+    assert_int_equal(lls_engine_pool_shape(r.h.engine)->scratch_units,
+                     without == 1 ? 0 : 2000);
+    lls_sim_totals(r.h.device, &totals);
+    used[without] = totals.memory_used;
+    harness_close(&r.h);
+  }
+  assert_int_equal(used[0] - used[1], UINT64_C(2000) * 16 * 5120 * 2); /* one layer's */
 }
 
 /* Copies straight to the device: what comes before a step delays it, what overlaps only
@@ -392,6 +414,7 @@ int main(void)
       cmocka_unit_test(test_a_prompt_stops_decodes_once),
       cmocka_unit_test(test_same_run_same_bytes),
       cmocka_unit_test(test_memory_is_counted),
+      cmocka_unit_test(test_hidden_scratch_is_counted),
       cmocka_unit_test(test_copies_take_time),
       cmocka_unit_test(test_plans_are_those_of_the_real_engine),
   };

@@ -23,7 +23,8 @@
 #define EXIT_USAGE 2
 #define HELD_OUT   4 /* every fourth step is kept from the fit */
 #define MOST_STEPS 480
-#define ROUNDS     24 /* at least: the shapes are as many as leave time for them */
+#define ROUNDS     16 /* at least: the shapes are as many as leave time for them, */
+#define FEWEST     96 /* or so many, if half of the time is enough for one round */
 #define MOST_TIMES 64 /* rounds of which a time is kept */
 
 struct options {
@@ -196,12 +197,18 @@ static void show(struct progress *p, size_t steps, uint32_t round)
           (double)(p->until_ns - now) * 1e-9);
 }
 
+static bool more_steps(const struct tool *t, const struct progress *p)
+{
+  int64_t passed_ns = now_ns() - p->began_ns;
+  int64_t share = t->n < FEWEST ? 2 : ROUNDS;
+  return t->n < MOST_STEPS && passed_ns < t->options.time / share;
+}
+
 /* The first round draws steps as it goes, until its part of the time is over. */
 static int first_round(struct tool *t, struct progress *p, struct lls_error *err)
 {
-  int64_t until_ns = p->began_ns + t->options.time / ROUNDS;
   int rc = 0;
-  while (rc == 0 && t->n < MOST_STEPS && now_ns() < until_ns) {
+  while (rc == 0 && more_steps(t, p)) {
     rc = draw_one(t, err);
     if (rc == 0)
       rc = lls_bench_step(&t->bench, &t->steps[t->n - 1].shape, &t->times[t->n - 1][0],

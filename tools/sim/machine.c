@@ -212,6 +212,13 @@ static int create_sim(struct lls_machine *m, const struct lls_sim_tool_options *
   return lls_sim_device_create(&options, &m->device, err);
 }
 
+/* Cache managers with one form have nothing to switch. Published runs had no memory set
+ * aside for a form that they did not know. */
+static bool may_use_hidden(const struct lls_machine *m)
+{
+  return m->config.cache_manager.module->cache.can_switch != NULL;
+}
+
 static int create_device(struct lls_machine *m, const struct lls_sim_tool_options *o,
                          struct lls_engine_options *engine, struct lls_error *err)
 {
@@ -223,6 +230,7 @@ static int create_device(struct lls_machine *m, const struct lls_sim_tool_option
   if (rc == 0)
     rc = create_sim(m, o, err);
   engine->cache_share = 1; /* nobody else lives on a simulated device */
+  engine->no_hidden = !may_use_hidden(m);
   return rc;
 }
 
