@@ -127,6 +127,18 @@ static void test_chats(void **state)
   assert_string_equal(w.items[0].text, "Add the numbers.\n\n2 and 3");
   assert_string_equal(w.items[1].text, "Say hello.");
   lls_workload_free(&w);
+
+  w = from_file("lmbench.json", more);
+  assert_string_equal(w.items[1].text,
+                      "Where is the cat? It is on the roof. And the dog?");
+  assert_int_equal(w.items[1].output_tokens, 7);
+  assert_int_equal(w.items[0].ids[5], w.items[1].ids[5]); /* one conversation */
+  lls_workload_free(&w);
+
+  w = from_file("spec_bench.jsonl", more);
+  assert_int_equal(w.n_items, 2);
+  assert_string_equal(w.items[0].text, "Write a line about rain.");
+  lls_workload_free(&w);
 }
 
 /* ---- bad files --------------------------------------------------------------------- */
@@ -220,6 +232,9 @@ static void test_bad_chats_say_where(void **state)
          "entry 1: expected \"conversations\"");
   refuse(f, "a.json", "[{\"instruction\": \"x\", \"output\": \"y\"}]",
          "entry 0: texts need a tokeniser");
+  refuse(f, "a.json", "[{\"input\": \"x\", \"output_length\": 0}]",
+         "entry 0: expected a text in \"input\"");
+  refuse(f, "a.jsonl", "{\"turns\": []}\n", ":1: \"turns\": expected a text");
   refuse(f, "a.json", "[]", "has no requests");
 }
 

@@ -4,6 +4,8 @@
  *
  *   sharegpt   {"conversations": [{"value": prompt}, {"value": answer}, ...]}: the first
  *              two turns, as vLLM takes them; shorter conversations are left out
+ *   lmbench    {"input", "output_length"}: later entries go on with the conversation of
+ *              earlier ones; their order is kept with --disable-shuffle
  *   alpaca     {"instruction", "input", "output"}: instruction and input, by a blank line
  */
 #include <errno.h>
@@ -14,7 +16,8 @@
 
 struct pair {
   const json_t *prompt, *answer;
-  const json_t *more; /* appended to the prompt, or NULL */
+  const json_t *more;     /* appended to the prompt, or NULL */
+  uint32_t answer_tokens; /* where there is no answer */
 };
 
 static int bad_entry(const char *path, size_t index, const char *what,
@@ -44,6 +47,40 @@ static int alpaca_pair(const json_t *entry, struct pair *out)
   return json_is_string(out->prompt) && json_is_string(out->answer) ? 1 : -EINVAL;
 }
 
+static int lmbench_pair(const json_t *entry, struct pair *out)
+{
+  json_int_t tokens = json_integer_value(json_object_get(entry, "output_length"));
+  out->prompt = json_object_get(entry, "input");
+  out->answer_tokens = tokens > 0 && tokens < UINT32_MAX ? (uint32_t)tokens : 0;
+  return json_is_string(out->prompt) && out->answer_tokens > 0 ? 1 : -EINVAL;
+}
+
+static const struct {
+  const char *name, *key; /* of the first entry, where the format is to be seen */
+  int (*read)(const json_t *, struct pair *);
+  const char *expected;
+} formats[] = {
+    {"sharegpt", "conversations", sharegpt_pair,
+     "expected \"conversations\" with texts in \"value\""},
+    {"lmbench", "output_length", lmbench_pair,
+     "expected a text in \"input\" and a number in \"output_length\""},
+    {"alpaca", "instruction", alpaca_pair,
+     "expected texts in \"instruction\" and \"output\""},
+};
+
+#define N_FORMATS (sizeof formats / sizeof *formats)
+
+/* The last one is what any other list is taken for. */
+static size_t find_format(const char *name, const json_t *first)
+{
+  size_t i = 0;
+  while (i + 1 < N_FORMATS &&
+         (strcmp(name, "auto") == 0 ? json_object_get(first, formats[i].key) == NULL
+                                    : strcmp(name, formats[i].name) != 0))
+    i++;
+  return i;
+}
+
 static int set_prompt(struct lls_rows *rows, struct lls_item *row,
                       const struct pair *pair, struct lls_error *err)
 {
@@ -67,7 +104,8 @@ static int add_pair(struct lls_rows *rows, const struct pair *pair, struct lls_e
   if (row == NULL)
     return lls_fail(err, -ENOMEM, "no memory for more than %u rows", rows->n);
   int rc = set_prompt(rows, row, pair, err);
-  if (rc == 0)
+  row->output_tokens = pair->answer_tokens;
+  if (rc == 0 && pair->answer != NULL)
     rc = lls_text_tokens(rows, json_string_value(pair->answer),
                          json_string_length(pair->answer), &row->output_tokens, err);
   if (rc == 0 && (row->prompt_tokens == 0 || row->output_tokens == 0))
@@ -75,7 +113,7 @@ static int add_pair(struct lls_rows *rows, const struct pair *pair, struct lls_e
   return rc;
 }
 
-static int read_entries(const json_t *list, bool sharegpt, const char *path,
+static int read_entries(const json_t *list, size_t format, const char *path,
                         struct lls_rows *rows, struct lls_error *err)
 {
   size_t index;
@@ -83,12 +121,9 @@ static int read_entries(const json_t *list, bool sharegpt, const char *path,
   json_array_foreach(list, index, entry)
   {
     struct pair pair = {0};
-    int rc = sharegpt ? sharegpt_pair(entry, &pair) : alpaca_pair(entry, &pair);
+    int rc = formats[format].read(entry, &pair);
     if (rc < 0)
-      return bad_entry(path, index,
-                       sharegpt ? "expected \"conversations\" with texts in \"value\""
-                                : "expected texts in \"instruction\" and \"output\"",
-                       err);
+      return bad_entry(path, index, formats[format].expected, err);
     if (rc == 1 && (rc = add_pair(rows, &pair, err)) < 0)
       return lls_fail_at(err, rc, "%s: entry %zu", path, index);
   }
@@ -105,13 +140,11 @@ int lls_read_chats(const char *format, const char *path, struct lls_rows *rows,
     return lls_fail(err, -ENOENT, "%s: cannot be read", path);
   if (list == NULL)
     return lls_fail(err, -EINVAL, "%s:%d: not valid JSON: %s", path, why.line, why.text);
-  bool sharegpt = strcmp(format, "sharegpt") == 0 ||
-                  (strcmp(format, "auto") == 0 &&
-                   json_object_get(json_array_get(list, 0), "conversations") != NULL);
   if (!json_is_array(list))
     rc = lls_fail(err, -EINVAL, "%s: expected one JSON list", path);
   else
-    rc = read_entries(list, sharegpt, path, rows, err);
+    rc =
+        read_entries(list, find_format(format, json_array_get(list, 0)), path, rows, err);
   json_decref(list);
   return rc;
 }

@@ -133,11 +133,11 @@ static int read_llmservingsim(struct lines *l, const json_t *object, struct lls_
   return read_ids(l, json_object_get(object, "input_tok_ids"), row);
 }
 
-static int read_custom(struct lines *l, const json_t *object, struct lls_item *row)
+static int read_text(struct lines *l, const json_t *object, const json_t *prompt,
+                     const char *key, struct lls_item *row)
 {
-  const json_t *prompt = json_object_get(object, "prompt");
   if (!json_is_string(prompt) || json_string_length(prompt) == 0)
-    return lls_bad(&l->place, l->err, "\"prompt\": expected a text");
+    return lls_bad(&l->place, l->err, "\"%s\": expected a text", key);
   row->output_tokens = CUSTOM_OUTPUT;
   if (json_object_get(object, "output_tokens") != NULL) {
     int rc = read_count(l, object, "output_tokens", &row->output_tokens);
@@ -147,6 +147,18 @@ static int read_custom(struct lines *l, const json_t *object, struct lls_item *r
   int rc = lls_row_text(l->rows, row, json_string_value(prompt),
                         json_string_length(prompt), l->err);
   return rc < 0 ? lls_fail_at(l->err, rc, "%s:%u", l->place.file, l->place.line) : 0;
+}
+
+static int read_custom(struct lines *l, const json_t *object, struct lls_item *row)
+{
+  return read_text(l, object, json_object_get(object, "prompt"), "prompt", row);
+}
+
+/* The first turn, as vLLM takes it. */
+static int read_spec_bench(struct lines *l, const json_t *object, struct lls_item *row)
+{
+  const json_t *turns = json_object_get(object, "turns");
+  return read_text(l, object, json_array_get(turns, 0), "turns", row);
 }
 
 /* ---- lines ------------------------------------------------------------------------- */
@@ -162,6 +174,7 @@ static const struct {
     {"timed_trace", "input_length", read_mooncake, true, 0},
     {"llmservingsim", "input_toks", read_llmservingsim, true, 0},
     {"custom", "prompt", read_custom, false, 0},
+    {"spec_bench", "turns", read_spec_bench, false, 0},
 };
 
 #define N_FORMATS (sizeof formats / sizeof *formats)
@@ -193,8 +206,8 @@ static int read_line(struct lines *l, const char *text, size_t length, const cha
   if (*format == N_FORMATS)
     rc = lls_bad(
         &l->place, l->err,
-        "expected the keys of mooncake (input_length), llmservingsim (input_toks) "
-        "or custom (prompt)");
+        "expected the keys of mooncake (input_length), llmservingsim (input_toks), "
+        "custom (prompt) or spec_bench (turns)");
   else if ((row = lls_rows_add(l->rows)) == NULL)
     rc = no_memory(l);
   else

@@ -16,7 +16,8 @@ static const struct lls_param params[] = {
          "random, prefix_repetition, or the format of --dataset-path: csv (ours, see "
          "tools/README), azure, burstgpt, servegen, distserve, lengths (tables of "
          "Sarathi-Serve), mooncake or timed_trace, llmservingsim, custom (lines of "
-         "{\"prompt\"}), sharegpt, alpaca; auto: seen from the file, random without one"),
+         "{\"prompt\"}), spec_bench, sharegpt, lmbench, alpaca; auto: seen from the "
+         "file, random without one"),
     TEXT(dataset_path, "", "the file"),
     TEXT(tokenizer, "", "a model folder with the tokenizer.json that counts texts"),
     INT(num_prompts, "auto", 1, MANY, "requests",
