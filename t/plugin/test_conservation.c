@@ -29,6 +29,9 @@ static const struct harness_policy schedulers[][VARIANTS] = {
     {{"sjf", NULL}, {"sjf", POLICY_PARAMETERS("watermark", "0", "max_tokens", "20")}},
     {{"alise", NULL},
      {"alise", POLICY_PARAMETERS("preempt", "swap", "watermark", "0", "age", "100ms")}},
+    {{"apt", NULL},
+     {"apt", POLICY_PARAMETERS("mode", "chunked", "chunk_tokens", "32", "fill", "skip",
+                               "watermark", "0.1")}},
     {{"srpt", NULL},
      {"srpt", POLICY_PARAMETERS("preempt", "swap", "watermark", "0", "max_seqs", "3")}},
     {{"edf", NULL},
@@ -40,6 +43,7 @@ static const struct harness_policy caches[][VARIANTS] = {
     {{"contiguous", POLICY_PARAMETERS("reserve", "oracle")},
      {"contiguous", POLICY_PARAMETERS("max_len", "100")}},
     {{"tiered", NULL}, {"tiered", NULL}},
+    {{"hybrid", NULL}, {"hybrid", POLICY_PARAMETERS("form", "hidden")}},
 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
