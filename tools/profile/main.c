@@ -235,26 +235,38 @@ static int another_round(struct tool *t, uint32_t round, struct progress *p,
   return rc;
 }
 
+static double mean_of(const double *times, uint32_t n)
+{
+  double sum = 0;
+  for (uint32_t i = 0; i < n; i++)
+    sum += times[i];
+  return sum / n;
+}
+
 /*
- * The mean of the lower three quarters of a step's times: what happens now and then to a
- * step (the machine's host has other guests) is no part of its cost, and a median would
- * be one or the other by chance where a neighbour on the same core makes it 1.4 times as
- * long or does not.
+ * What steps take beside each other is told by the means of their lower three quarters: a
+ * median would be one or the other by chance where a neighbour on the same core makes a
+ * step 1.4 times as long or does not. What happens now and then (the machine's host has
+ * other guests) happens to a server's steps too: all times are raised by what that is
+ * worth on average, but for each step's worst time in sixteen.
  */
 static int choose_times(struct tool *t, uint32_t rounds, struct lls_error *err)
 {
-  uint32_t n = rounds - 1, kept = n - n / 4;
-  double *above = calloc(t->n, sizeof *above);
+  uint32_t n = rounds - 1, kept = n - n / 4, most = n - n / 16;
+  double *above = calloc(2 * t->n + 1, sizeof *above), *raised = above + t->n;
   if (above == NULL)
     return lls_fail(err, -ENOMEM, "no memory for times");
   for (size_t i = 0; i < t->n; i++) {
     double *times = t->times[i] + 1;
     double median = lls_median(times, n); /* sorts them */
-    for (uint32_t k = 0; k < kept; k++)
-      t->steps[i].ns += times[k] / kept;
+    t->steps[i].ns = mean_of(times, kept);
+    raised[i] = mean_of(times, most) / t->steps[i].ns;
     above[i] = median / times[0];
   }
   t->noise = lls_median(above, t->n);
+  double factor = lls_median(raised, t->n);
+  for (size_t i = 0; i < t->n; i++)
+    t->steps[i].ns *= factor;
   free(above);
   return 0;
 }

@@ -84,7 +84,7 @@ static void on_event(void *context, const struct lls_event *event)
 static int64_t start_of(const struct run *r, const struct lls_item *item, int64_t now_ns)
 {
   bool by_the_clock = r->options->max_concurrency == 0 && item->arrival_ns != LLS_NEVER;
-  return by_the_clock && !r->machine.real ? item->arrival_ns : now_ns;
+  return by_the_clock ? item->arrival_ns : now_ns;
 }
 
 static struct lls_submission submission_of(struct run *r, const struct lls_item *item)
