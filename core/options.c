@@ -61,6 +61,7 @@ struct lls_engine_options lls_engine_options_of(const struct lls_config *c,
       .block_tokens = (uint32_t)c->cache.block_tokens,
       .cache_bytes =
           c->cache.device_memory == LLS_NEVER ? 0 : (size_t)c->cache.device_memory,
+      .device_share = c->engine.gpu_memory_utilization,
       .host_cache_bytes = (size_t)c->cache.host_memory,
       .int8 = (uint32_t)c->cache.int8,
   };

@@ -51,10 +51,11 @@ struct lls_engine_config {      /* [engine] */
   int64_t ranks;                /* enum lls_ranks_choice */
   int64_t rank_timeout;         /* ns */
   int64_t max_step_tokens;
-  int64_t max_sequences; /* of one step */
-  int64_t max_context;   /* tokens; 0 = the model's own limit */
-  int64_t max_requests;  /* alive at once, running and waiting */
-  int64_t seed;          /* of sampling without a seed, and of dummy weights */
+  int64_t max_sequences;         /* of one step */
+  int64_t max_context;           /* tokens; 0 = the model's own limit */
+  int64_t max_requests;          /* alive at once, running and waiting */
+  double gpu_memory_utilization; /* of all its memory, weights included */
+  int64_t seed;                  /* of sampling without a seed, and of dummy weights */
 };
 
 enum lls_element_choice {

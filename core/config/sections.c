@@ -119,6 +119,10 @@ static const struct lls_param engine_params[] = {
                   "longest prompt and answer together; 0 is the model's own limit"),
     LLS_PARAM_INT(engine, max_requests, "1024", 1, 1 << 20, "requests",
                   "most requests alive at once; more are told to come back later"),
+    LLS_PARAM_FLOAT(engine, gpu_memory_utilization, "0.9", 0.05, 1, "",
+                    "how much of a GPU's memory is used, weights and working space "
+                    "included; what they leave of it is the cache, where [cache] "
+                    "device_memory is auto"),
     LLS_PARAM_INT(engine, seed, "0", 0, 9e15, "",
                   "of everything random that a request sets no seed for"),
 };

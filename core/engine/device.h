@@ -329,8 +329,9 @@ struct lls_device_ops {
 struct lls_device {
   const struct lls_device_ops *ops;
   enum lls_dtype activation_type;
-  bool is_host;  /* its memory is the host's: the host tier takes of it too */
-  bool has_int8; /* it can quantise blocks, and attend over them */
+  bool is_host;        /* its memory is the host's: the host tier takes of it too */
+  bool has_own_memory; /* how much is used can be measured by using it */
+  bool has_int8;       /* it can quantise blocks, and attend over them */
 };
 
 struct lls_ranks;

@@ -95,12 +95,12 @@ static size_t without_scratch(const struct lls_engine *e, size_t bytes)
 
 /* As many sequences as a step can have, each at full length; at most half of what the
  * weights left, so that the machine stays usable. */
-static int default_cache_bytes(struct lls_engine *e, size_t *bytes)
+static int default_cache_bytes(struct lls_engine *e, size_t *bytes, struct lls_error *err)
 {
   size_t total, available;
   int rc = e->device->ops->memory(e->device, &total, &available);
   if (rc < 0)
-    return rc;
+    return lls_fail(err, rc, "the device does not tell its free memory");
   available /= sharers(e);
   size_t unit = lls_unit_room(&e->pool_shape, false);
   size_t full = units_for(e, e->caps.max_context) * e->options.max_sequences * unit;
@@ -191,12 +191,22 @@ static int agree_on_units(struct lls_engine *e, struct lls_error *err)
   return 0;
 }
 
+/* Ranks of one model share a machine's memory, or would all have to try at once. */
+static bool measures(const struct lls_engine *e)
+{
+  return e->device->has_own_memory && e->options.device_share > 0 &&
+         !lls_engine_is_shared(e);
+}
+
 static int make_pool(struct lls_engine *e, struct lls_error *err)
 {
   size_t bytes = e->options.cache_bytes;
-  int rc = bytes > 0 ? 0 : default_cache_bytes(e, &bytes);
+  bool measured = bytes == 0 && measures(e);
+  int rc = measured     ? lls_engine_measure(e, &bytes, err)
+           : bytes == 0 ? default_cache_bytes(e, &bytes, err)
+                        : 0;
   if (rc < 0)
-    return lls_fail(err, rc, "the device does not tell its free memory");
+    return rc;
   e->pool_shape.device_units = units_in(e, bytes, false);
   e->pool_shape.host_units = units_in(e, e->options.host_cache_bytes, true);
   rc = agree_on_units(e, err);
@@ -372,7 +382,13 @@ static int take_share(struct lls_engine *e, const struct lls_model_config *model
 
 static int make_parts(struct lls_engine *e, struct lls_error *err)
 {
-  int rc = make_tables(e, err);
+  size_t total;
+  int rc = measures(e) ? e->device->ops->memory(e->device, &total, &e->memory_before) : 0;
+  if (rc < 0)
+    return lls_fail(err, rc, "the device does not tell its free memory");
+  rc = make_tables(e, err);
+  if (rc == 0)
+    describe_rope(e);
   if (rc == 0)
     rc = load_weights(e, err);
   if (rc == 0)
@@ -407,7 +423,6 @@ int lls_engine_create(const struct lls_engine_options *options,
     lls_engine_destroy(e);
     return lls_fail(err, rc, "%s", lls_error_text(&why, rc));
   }
-  describe_rope(e);
   *out = e;
   return 0;
 }

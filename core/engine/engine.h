@@ -40,6 +40,9 @@ struct lls_engine_options {
   size_t cache_bytes;      /* device pool; 0 = max_sequences full contexts, at most half
                               of the memory left after weights and buffers */
   double cache_share;      /* with cache_bytes 0: that share of it instead, 0 = as said */
+  double device_share;     /* with cache_bytes 0 and a device with memory of its own: this
+                              much of all its memory is the engine's, weights included, and
+                              the pool gets what is left of it (measure.c); 0 = as said */
   size_t host_cache_bytes; /* host tier, 0 = none */
   bool no_hidden; /* nobody is going to use the hidden form: no memory for its scratch */
   uint32_t int8;           /* enum lls_int8: where blocks may be of int8 numbers */

@@ -50,6 +50,7 @@ struct lls_engine {
 
   /* The step, flat. Rows whose logits are wanted: first the last row of every sequence
    * that gets a token, in batch order, then the other rows of those with all_logits. */
+  size_t memory_before; /* free on the device before anything was loaded */
   struct lls_activations act;
   struct lls_device_step step;
   int32_t *tokens, *positions;         /* (max_tokens) */
@@ -93,6 +94,9 @@ void lls_engine_message_free(struct lls_engine_message *);
 /* Of rank 0: every rank gets the batch. */
 int lls_engine_send(struct lls_engine *, const struct lls_engine_batch *,
                     struct lls_error *err);
+
+/* measure.c: bytes that the pool may have of a device with memory of its own. */
+int lls_engine_measure(struct lls_engine *, size_t *bytes, struct lls_error *);
 
 /* hidden.c */
 uint32_t lls_engine_scratch_units(const struct lls_engine *);

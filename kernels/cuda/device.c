@@ -204,6 +204,7 @@ int lls_cuda_create(const struct lls_device_options *options, struct lls_device 
     return lls_fail(err, -ENOMEM, "no memory for the CUDA device");
   d->base = (struct lls_device){
       .ops = &lls_cuda_vtable,
+      .has_own_memory = true,
       .activation_type = options->numbers == LLS_F32 ? LLS_F32 : LLS_BF16,
   };
   d->options = *options;

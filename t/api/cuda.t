@@ -20,7 +20,7 @@ my $module  = LlmServer::built('t/simt/.libs/device_cuda.so');
 sub ini {
     my ($device) = @_;
     return "[model]\npath = $stories\n[engine]\ndevice = $device\nthreads = 1\npin = false\n"
-        . "max_step_tokens = 64\nmax_sequences = 4\n";
+        . "max_step_tokens = 64\nmax_sequences = 4\ngpu_memory_utilization = 0.3\n";
 }
 
 # A folder with this file as the module, before all others.
@@ -51,6 +51,25 @@ my @golden = map { decode_json($_) } <$golden_file>;
         is_deeply($answer->{json}{choices}[0]{token_ids}, \@wanted, 'and its tokens are the golden ones');
         is($server->stop, 0, 'it ends well');
     }
+}
+
+# ---- a device that fails --------------------------------------------------------------
+
+{
+    my $folder = folder_with($module);
+    local $ENV{LLS_PLUGIN_PATH} = "$folder:$plugins";
+    local $ENV{LD_LIBRARY_PATH} = LlmServer::built('t/simt/.libs');
+    local $ENV{SIMT_FAIL_AFTER} = 700; # the trial steps take less
+    my $server = LlmServer->serve(ini('cuda'));
+    my $answer;
+    for my $i (1 .. 40) {
+        $answer = $server->post('/v1/completions',
+            { prompt => "Once upon a time $i", max_tokens => 2, temperature => 0 });
+        last if $answer->{status} != 200;
+    }
+    is($answer->{status}, 500, 'the request that a device error meets ends with an error');
+    is($server->wait_for_end, 1, 'and the server ends with status 1');
+    like($server->log, qr/the engine failed, stopping: CUDA, .*: launch failed/, 'saying why');
 }
 
 # ---- not served -----------------------------------------------------------------------

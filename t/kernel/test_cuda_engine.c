@@ -9,6 +9,8 @@
 
 #include "core/engine/devices.h"
 
+#include <errno.h>
+
 #define F32_TOLERANCE 1e-4
 #define BF16_TOLERANCE                                                                   \
   3e-2 /* activations are bf16 too, 2e-2 on the CPU where they aren't */
@@ -100,6 +102,58 @@ static void test_on_gpu(void **state)
   check(*state, create_on_gpu);
 }
 
+/* The pool is what a trial leaves of the engine's share, or the sentence has the numbers.
+ */
+static void test_memory(void **state)
+{
+  (void)state;
+  struct reference *reference = reference_read("opt");
+  struct lls_model_config config;
+  struct lls_error err = {""};
+  assert_int_equal(lls_model_config_read(reference->folder, &config, &err), 0);
+  const struct lls_device_options device_options = {
+      .max_rows = 64,
+      .max_columns = lls_engine_max_columns(&config),
+      .max_sequences = 4,
+      .numbers = LLS_BF16,
+  };
+  struct lls_engine_options options = {
+      .model_path = reference->folder,
+      .weights = LLS_WEIGHTS_BF16,
+      .cache_element = LLS_BF16,
+      .max_tokens = 64,
+      .max_sequences = 4,
+      .block_tokens = 16,
+  };
+  static const double shares[] = {0.4, 0.2, 0.0005};
+  for (size_t i = 0; i < 3; i++) {
+    struct lls_device *device;
+    struct lls_engine *engine;
+    size_t total, before, after;
+    options.device_share = shares[i];
+    assert_int_equal(lls_device_module.create(&device_options, &device, &err), 0);
+    assert_int_equal(device->ops->memory(device, &total, &before), 0);
+    int rc = lls_engine_create(&options, &config, device, &engine, &err);
+    assert_int_equal(device->ops->memory(device, &total, &after), 0);
+    if (i == 2) {
+      assert_int_equal(rc, -ENOMEM);
+      assert_non_null(strstr(err.text, "the model does not fit: weights of "));
+      assert_non_null(
+          strstr(err.text, "gpu_memory_utilization = 0.0005 allows of 512 MiB"));
+      assert_int_equal(after, before);
+    } else {
+      if (rc != 0)
+        fail_msg("%s", err.text);
+      double share = (double)(before - after) / (double)total;
+      if (share > shares[i] || share < 0.9 * shares[i])
+        fail_msg("%g of the memory is used, not %g", share, shares[i]);
+      lls_engine_destroy(engine);
+    }
+    device->ops->destroy(device);
+  }
+  reference_free(reference);
+}
+
 int main(void)
 {
   static char llama[] = "llama", opt[] = "opt", neox[] = "neox", bf16[] = "llama-bf16";
@@ -108,6 +162,7 @@ int main(void)
       {"emulated opt", test_emulated, NULL, NULL, opt},
       {"emulated neox", test_emulated, NULL, NULL, neox},
       {"emulated llama-bf16", test_emulated, NULL, NULL, bf16},
+      {"memory", test_memory, NULL, NULL, NULL},
       {"llama on a GPU", test_on_gpu, NULL, NULL, llama},
       {"opt on a GPU", test_on_gpu, NULL, NULL, opt},
       {"neox on a GPU", test_on_gpu, NULL, NULL, neox},

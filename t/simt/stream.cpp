@@ -39,7 +39,7 @@ struct simt_graph {
 namespace
 {
 
-constexpr size_t TOTAL = (size_t)4 << 30; /* bytes that the device has */
+constexpr size_t TOTAL = (size_t)512 << 20; /* bytes that the device has */
 
 struct allocation {
   size_t bytes;
@@ -141,6 +141,14 @@ bool ends_known(const void *to, const void *from, size_t bytes_to, size_t bytes_
   return good;
 }
 
+/* SIMT_FAIL_AFTER=n: the launch after n others fails, as a kernel's fault is seen. */
+bool planned_failure()
+{
+  static const char *const after = getenv("SIMT_FAIL_AFTER");
+  static long left = after != nullptr ? atol(after) : -1;
+  return left >= 0 && left-- == 0;
+}
+
 } // namespace
 
 namespace simt
@@ -157,6 +165,8 @@ cudaError_t check_launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_
   bool good = stream != nullptr && threads > 0 && threads <= 1024 && grid.x > 0 &&
               grid.y > 0 && grid.z > 0 && grid.y <= 65535 && grid.z <= 65535 &&
               shared_bytes <= (size_t)227 << 10;
+  if (planned_failure())
+    return failed(cudaErrorLaunchFailure);
   return good ? cudaSuccess : failed(cudaErrorInvalidValue);
 }
 
@@ -172,7 +182,7 @@ const char *cudaGetErrorString(cudaError_t rc)
   case cudaErrorMemoryAllocation:
     return "out of memory";
   case cudaErrorLaunchFailure:
-    return simt::error();
+    return simt::error()[0] != '\0' ? simt::error() : "launch failed";
   default:
     return "invalid argument";
   }
