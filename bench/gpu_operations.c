@@ -61,8 +61,11 @@ static const struct lls_device_step nothing;
 /* A buffer with random numbers in it. */
 static void *random_rows(struct lls_device *d, uint32_t rows, uint32_t columns)
 {
-  const struct lls_tensor_view view = {
-      .dtype = LLS_BF16, .rows = 256, .columns = columns, .seed = 7};
+  const struct lls_tensor_view view = {.dtype = LLS_BF16,
+                                       .rows = 256,
+                                       .columns = columns,
+                                       .row_stride = columns,
+                                       .seed = 7};
   static int32_t tokens[MAX_ROWS];
   void *table, *x;
   struct lls_error err = {""};
@@ -157,7 +160,7 @@ static void measure_matrix(struct gpu_bench *b, struct lls_device *d)
 {
   enum { N = 8192 };
   const struct lls_tensor_view view = {
-      .dtype = LLS_BF16, .rows = N, .columns = N, .seed = 1};
+      .dtype = LLS_BF16, .rows = N, .columns = N, .row_stride = N, .seed = 1};
   struct lls_weight *w;
   struct lls_error err = {""};
   int rc = d->ops->weight_create(d, &view, NULL, 1, LLS_WEIGHTS_BF16, &w, &err);
@@ -383,8 +386,11 @@ static void restore(struct gpu_bench *b, struct lls_device *d)
                                       .rotary_dims = 128,
                                       .inverse_frequency = frequency,
                                       .attention_factor = 1};
-  const struct lls_tensor_view view = {
-      .dtype = LLS_BF16, .rows = 3 * HIDDEN, .columns = HIDDEN, .seed = 3};
+  const struct lls_tensor_view view = {.dtype = LLS_BF16,
+                                       .rows = 3 * HIDDEN,
+                                       .columns = HIDDEN,
+                                       .row_stride = HIDDEN,
+                                       .seed = 3};
   struct batch batch = {.pool = pool_shape(HEADS, MAX_LAYERS)};
   struct lls_weight *w;
   struct lls_error err = {""};

@@ -39,14 +39,17 @@ __global__ void convert_numbers(enum lls_dtype from, const void *x, enum lls_dty
     write_number(to, y, i, read_number(from, x, i));
 }
 
-/* Uniform in +-0.02 sqrt(3), splitmix64 of (seed, i): the numbers that kernels/cpu makes.
+/* Uniform in +-0.02 sqrt(3), splitmix64 of (seed, place in the whole matrix): the numbers
+ * that kernels/cpu makes.
  */
-__global__ void fill_numbers(uint64_t seed, enum lls_dtype to, void *y, size_t n)
+__global__ void fill_numbers(uint64_t seed, size_t columns, size_t stride,
+                             enum lls_dtype to, void *y, size_t n)
 {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n)
     return;
-  uint64_t z = seed + UINT64_C(0x9E3779B97F4A7C15) * (i + 1);
+  uint64_t place = i / columns * stride + i % columns;
+  uint64_t z = seed + UINT64_C(0x9E3779B97F4A7C15) * (place + 1);
   z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
   z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
   z ^= z >> 31;
@@ -62,11 +65,11 @@ extern "C" int lls_cuda_run_convert(cudaStream_t s, enum lls_dtype from, const v
                 from, x, to, y, n);
 }
 
-extern "C" int lls_cuda_run_fill(cudaStream_t s, uint64_t seed, enum lls_dtype to,
-                                 void *y, size_t n)
+extern "C" int lls_cuda_run_fill(cudaStream_t s, uint64_t seed, size_t columns,
+                                 size_t stride, enum lls_dtype to, void *y, size_t n)
 {
   if (n == 0)
     return 0;
   return launch(s, fill_numbers, (unsigned)((n + THREADS - 1) / THREADS), THREADS, 0,
-                seed, to, y, n);
+                seed, columns, stride, to, y, n);
 }

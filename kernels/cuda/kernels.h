@@ -124,8 +124,10 @@ int lls_cuda_run_gather(cudaStream_t, enum lls_dtype numbers,
 /* n numbers of any type to f32 or bf16. */
 int lls_cuda_run_convert(cudaStream_t, enum lls_dtype from, const void *x,
                          enum lls_dtype to, void *y, size_t n);
-/* The random numbers of a view without data: number i is that of (seed, i). */
-int lls_cuda_run_fill(cudaStream_t, uint64_t seed, enum lls_dtype to, void *y, size_t n);
+/* The random numbers of a view without data, n of rows of `columns`, `stride` apart: each
+ * is that of (seed, its place), so that ranks have parts of the same matrix. */
+int lls_cuda_run_fill(cudaStream_t, uint64_t seed, size_t columns, size_t stride,
+                      enum lls_dtype to, void *y, size_t n);
 
 /* ---- cache.cu: rope and writing to the cache -------------------------------------- */
 

@@ -75,7 +75,8 @@ static void load_view(struct load *l, const struct lls_tensor_view *v)
     flush(l);
     char *to = l->target + l->written * lls_dtype_bytes(l->to);
     size_t n = v->rows * v->columns;
-    good(l, lls_cuda_run_fill(l->device->stream, v->seed, l->to, to, n));
+    good(l, lls_cuda_run_fill(l->device->stream, v->seed, v->columns, v->row_stride,
+                              l->to, to, n));
     l->written += n;
     return;
   }

@@ -288,7 +288,7 @@ static void dummies(const struct pair *p)
 {
   enum { ROWS = 5, COLUMNS = 24 };
   const struct lls_tensor_view view = {
-      .dtype = LLS_BF16, .rows = ROWS, .columns = COLUMNS, .seed = 42};
+      .dtype = LLS_BF16, .rows = ROWS, .columns = COLUMNS, .row_stride = 31, .seed = 42};
   float result[2][ROWS * COLUMNS];
   for (int i = 0; i < 2; i++) {
     struct lls_device *d = i == 0 ? p->cpu : p->cuda;
