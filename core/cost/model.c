@@ -32,6 +32,7 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
       .pair_flops = 4 * c->layers * q,
       .token_bytes = 2 * c->layers * kv * cache_bytes,
       .row_bytes = c->hidden * weight_bytes,
+      .sums = c->parallel_residual ? 1 : 2,
       .window = c->window,
   };
 }
@@ -57,7 +58,7 @@ void lls_cost_rates_init(struct lls_cost_rates *r, const struct lls_profile *p,
   double bandwidth = p->device.bandwidth;       /* GB/s = bytes per ns */
   double flops_per_ns = p->device.matrix * 1e3; /* TFLOP/s */
   double share = 1 / s->ranks;
-  double reduces = s->ranks > 1 ? 2 * s->layers : 0;
+  double reduces = s->ranks > 1 ? s->sums * s->layers : 0;
   *r = (struct lls_cost_rates){
       .fixed_ns = (double)p->overhead.step + s->layers * (double)p->overhead.layer,
       .sequence_ns = (double)p->overhead.sequence,

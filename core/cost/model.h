@@ -44,6 +44,7 @@ struct lls_cost_shape {
   double pair_flops;     /* 4 l q: of one query meeting one key, and its value */
   double token_bytes;    /* b */
   double row_bytes;      /* d e: what a row is between two ranks */
+  double sums;           /* over ranks, in a layer: one where branches are parallel */
   double window;         /* sliding window in tokens, 0 = none */
 };
 

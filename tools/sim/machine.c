@@ -88,6 +88,15 @@ static int first_settings(struct settings *s, const char *text, struct lls_error
   return rc;
 }
 
+static int64_t choose_ranks(const struct lls_sim_tool_options *o,
+                            const struct lls_config *c)
+{
+  int64_t configured = c->engine.tensor_parallel_size;
+  if (o->ranks != LLS_NEVER)
+    return o->ranks;
+  return configured != LLS_NEVER ? configured : 1;
+}
+
 static int load_config(struct lls_machine *m, const struct lls_sim_tool_options *o,
                        const char *settings, uint32_t max_requests, struct lls_error *err)
 {
@@ -104,6 +113,8 @@ static int load_config(struct lls_machine *m, const struct lls_sim_tool_options 
                               (const char *const *)s.list, s.n, &m->config, &errors);
     m->configured = rc == 0;
   }
+  if (m->configured)
+    m->ranks = choose_ranks(o, &m->config);
   if (errors.n > 0)
     lls_fail(err, rc, "%s", errors.list[0].error.text);
   for (size_t i = 1; i < errors.n; i++)
@@ -126,13 +137,13 @@ static int read_profile(const char *name, struct lls_profile *out, struct lls_er
 }
 
 static void fill_rates(const struct lls_machine *m, const struct lls_profile *profile,
-                       const struct lls_engine_options *engine, int64_t ranks,
+                       const struct lls_engine_options *engine,
                        struct lls_cost_rates *out)
 {
   struct lls_cost_shape shape;
   lls_cost_shape_init(&shape, &m->model,
                       (double)lls_weight_number_bytes(engine->weights, m->model.dtype),
-                      (double)lls_dtype_bytes(engine->cache_element), (uint32_t)ranks);
+                      (double)lls_dtype_bytes(engine->cache_element), (uint32_t)m->ranks);
   lls_cost_rates_init(out, profile, &shape);
 }
 
@@ -150,10 +161,9 @@ static int read_costs(struct lls_machine *m, const struct lls_sim_tool_options *
     rc = read_profile(o->estimate, &m->estimate_profile, err);
   if (rc < 0)
     return rc;
-  fill_rates(m, &m->profile, engine, o->ranks, &m->rates);
+  fill_rates(m, &m->profile, engine, &m->rates);
   if (estimates(o))
-    fill_rates(m, same ? &m->profile : &m->estimate_profile, engine, o->ranks,
-               &m->estimate);
+    fill_rates(m, same ? &m->profile : &m->estimate_profile, engine, &m->estimate);
   return 0;
 }
 
@@ -204,7 +214,7 @@ static int create_sim(struct lls_machine *m, const struct lls_sim_tool_options *
   double memory = (double)m->profile.device.memory * m->profile.efficiency.memory;
   const struct lls_sim_options options = {
       .rates = m->rates,
-      .memory = (uint64_t)(memory * (double)o->ranks),
+      .memory = (uint64_t)(memory * (double)m->ranks),
       .plan_ns = o->plan_time,
       .eos = m->eos,
       .name = m->profile.device.name,

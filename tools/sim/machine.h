@@ -18,6 +18,7 @@ struct lls_machine {
   struct lls_config config;
   bool configured;
   struct lls_model_config model;
+  int64_t ranks; /* --ranks, or [engine] tensor_parallel_size */
   struct lls_profile profile, estimate_profile;
   struct lls_cost_rates rates, estimate; /* the truth, and what policies believe */
   struct lls_log log;

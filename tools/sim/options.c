@@ -25,8 +25,10 @@ static const struct lls_param params[] = {
     LLS_PARAM_STRING(options, model, "",
                      "a model that ships (opt-13b, llama-3-8b, ...) or a folder with "
                      "config.json; the configuration's by default"),
-    LLS_PARAM_INT(options, ranks, "1", 1, 1024, "devices",
-                  "devices that share the model (tensor parallel)"),
+    LLS_PARAM_INT(options, ranks, "auto", 1, 1024, "devices",
+                  "devices that share the model (tensor parallel); auto is [engine] "
+                  "tensor_parallel_size",
+                  .flags = LLS_PARAM_AUTO),
     LLS_PARAM_CHOICE(options, device, "sim", "sim|cpu",
                      "cpu: the real engine with random weights, in real time, for "
                      "comparison"),

@@ -303,11 +303,11 @@ static json_t *describe(struct run *r)
       m->config.server.served_model_name, "scheduler",
       m->config.scheduler.module->descriptor->id, "cache",
       m->config.cache_manager.module->descriptor->id, "predictor",
-      m->config.predictor.module->descriptor->id, "ranks", (json_int_t)r->options->ranks,
-      "memory", describe_memory(m), "clock_s", (double)lls_machine_now(m) * 1e-9,
-      "busy_s", (double)s.device_ns_sum * 1e-9, "copy_s", (double)totals.copy_ns * 1e-9,
-      "steps", (json_int_t)s.steps, "shared_tokens", (json_int_t)s.shared_tokens,
-      "plans_refused", (json_int_t)s.plans_refused, "fallen_back", s.fallen_back);
+      m->config.predictor.module->descriptor->id, "ranks", (json_int_t)m->ranks, "memory",
+      describe_memory(m), "clock_s", (double)lls_machine_now(m) * 1e-9, "busy_s",
+      (double)s.device_ns_sum * 1e-9, "copy_s", (double)totals.copy_ns * 1e-9, "steps",
+      (json_int_t)s.steps, "shared_tokens", (json_int_t)s.shared_tokens, "plans_refused",
+      (json_int_t)s.plans_refused, "fallen_back", s.fallen_back);
 }
 
 static int finish(struct run *r, struct lls_sim_result *out)
