@@ -48,7 +48,6 @@ subtest 'a profile is the time: copies, ranks, plans' => sub {
   near($r->{duration}, 3 * (0.010 + 2 * $layers * 0.001), 'with all-reduces');
   $r = simulate(@tiny, '--trace', $trace, '--set', 'engine.tensor_parallel_size=2', '--profile', $reducing);
   near($r->{duration}, 3 * (0.010 + 2 * $layers * 0.001), 'as many ranks as the configuration says');
-  is($r->{engine}{ranks}, 2, '  which the report tells');
 };
 
 my @load = ('--dataset-name', 'random', '--num-prompts', 80, '--random-input-len', 60,
