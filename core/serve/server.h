@@ -59,7 +59,7 @@ struct server {
 
   struct lls_config wanted; /* of the reload under way */
   struct lls_config_change change;
-  struct lls_api_keys *wanted_keys;
+  struct lls_api_keys *wanted_keys; /* of it, and at the start until there is an api */
   bool reloading;
   bool reload_again; /* it was asked for while one was under way */
 

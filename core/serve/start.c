@@ -188,12 +188,11 @@ int server_create_api(struct server *s, struct lls_error *err)
                    .top_k = (int32_t)m->top_k,
                    .repetition_penalty = (float)m->repetition_penalty},
       .limits = server_limits(&c->server),
+      .keys = s->wanted_keys,
       .admin = {.state = &s->admin, .context = s, .reload = on_reload, .drain = on_drain},
       .log = &s->log,
   };
-  int rc = server_load_keys(c, &config.keys, err);
-  if (rc < 0)
-    return rc;
+  s->wanted_keys = NULL;
   return lls_api_create(&config, &s->api, err);
 }
 
