@@ -79,7 +79,7 @@ sub ready {
     like $server->log, qr/tokenizer\.json/, '  that says where';
 }
 {
-    my ($server) = loading_server();
+    my ($server, $go_on) = loading_server();    # which keeps the folder
     my $port = $server->{address} =~ s/.*://r;
     my $folder = File::Temp->newdir;
     LlmServer::write_file("$folder/taken.ini", "[server]\nlisten = 127.0.0.1:$port\n[model]\npath = $stories\n");
