@@ -141,6 +141,11 @@ static int clean_up(const struct passage *token, struct lls_bytes *out)
 static int run_wordpiece(const struct decode_step *step, struct passage *token,
                          struct lls_bytes *out)
 {
+  if (token->text.length == 0) { /* a piece of nothing has no data to point into */
+    if (!token->first)
+      lls_bytes_append(out, " ", 1);
+    return 0;
+  }
   size_t width = strlen(step->content);
   bool inside =
       token->text.length >= width && memcmp(token->text.data, step->content, width) == 0;
