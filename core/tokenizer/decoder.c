@@ -142,7 +142,7 @@ static int run_wordpiece(const struct decode_step *step, struct passage *token,
                          struct lls_bytes *out)
 {
   if (token->text.length == 0) { /* a piece of nothing has no data to point into */
-    if (!token->first)
+    if (!token->first && step->content[0] != '\0')
       lls_bytes_append(out, " ", 1);
     return 0;
   }
