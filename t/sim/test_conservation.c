@@ -220,8 +220,9 @@ static int open_machine(struct machine *m, const char *scheduler, const char *ca
       .seed = m->random,
       .sim = &m->sim,
   };
-  if (strcmp(scheduler, "alise") == 0 && below(m, 2) > 0) /* memory moved ahead */
-    o.scheduler.parameters = POLICY_PARAMETERS("preempt", "swap", "watermark", "0");
+  static const char *const moved_ahead[] = {"preempt", "swap", "watermark", "0", NULL};
+  if (strcmp(scheduler, "alise") == 0 && below(m, 2) > 0)
+    o.scheduler.parameters = moved_ahead;
   return harness_open(&m->h, &o, err);
 }
 
