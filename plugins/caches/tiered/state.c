@@ -52,7 +52,7 @@ static void pass(struct walk *w, void *data, size_t bytes)
 {
   if (w->out != NULL)
     memcpy(w->out + w->done, data, bytes);
-  else if (w->in != NULL && w->bytes - w->done >= bytes)
+  else if (w->in != NULL && w->done <= w->bytes && bytes <= w->bytes - w->done)
     memcpy(data, w->in + w->done, bytes);
   w->done += bytes;
 }
