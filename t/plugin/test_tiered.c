@@ -203,6 +203,34 @@ static void test_a_step_has_what_the_link_carries(void **state)
   fake_close(&f);
 }
 
+/* Room that no token is in yet stays behind: it takes none on the host, and is free at
+ * the end. */
+static void test_spare_room_stays_behind(void **state)
+{
+  (void)state;
+  struct fake f;
+  open_with(&f, LLS_INT8_OFF);
+  struct fake_request *r = cached(&f, 40);
+  uint64_t transfer;
+  f.c->begin(f.cache_self);
+  assert_int_equal(f.c->reserve(f.cache_self, &r->view, 50, LLS_FORM_NONE, 0),
+                   LLS_RESERVE_OK);
+  f.c->commit(f.cache_self);
+  assert_int_equal(info_of(&f, r).device_units, 12);
+  f.c->begin(f.cache_self);
+  assert_int_equal(f.c->offload(f.cache_self, &r->view, &transfer), 0);
+  assert_int_equal(free_units(&f), 60 - 6);
+  f.c->commit(f.cache_self);
+  carry_out(&f);
+  assert_int_equal(info_of(&f, r).residency, LLS_RESIDENT_HOST);
+  assert_int_equal(free_units(&f), 60);
+  assert_int_equal(host_free(&f), 60 - 6);
+  compute(&f, r, 1);
+  check_memory(&f, r);
+  fake_cancel(&f, r);
+  fake_close(&f);
+}
+
 /* It ends while it moves: both tiers have everything back. */
 static void test_ends_on_its_way(void **state)
 {
@@ -329,6 +357,7 @@ int main(void)
       cmocka_unit_test(test_int8_frees_units),
       cmocka_unit_test(test_moves_ahead),
       cmocka_unit_test(test_a_step_has_what_the_link_carries),
+      cmocka_unit_test(test_spare_room_stays_behind),
       cmocka_unit_test(test_ends_on_its_way),
       cmocka_unit_test(test_full_and_never),
       cmocka_unit_test(test_rollback_is_exact),

@@ -11,6 +11,8 @@
  */
 #include "paged.h"
 
+#include "../common/state.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -379,20 +381,11 @@ static int export_state(void *self, struct lls_blob *out)
   return paged_export(self, out);
 }
 
-static void ignore_line(void *context, const char *line)
-{
-  (void)context;
-  (void)line;
-}
-
 /* What can't be taken over, or contradicts itself, leaves an empty manager. */
 static int import_state(void *self, const struct lls_blob *in)
 {
-  static const struct lls_sink nowhere = {.text = ignore_line};
   struct paged *m = self;
-  int rc = paged_import(m, in);
-  if (rc == 0)
-    rc = paged_audit(m, &nowhere);
+  int rc = state_audit(m, paged_import(m, in), audit);
   if (rc < 0)
     make_empty(m);
   return rc;

@@ -12,10 +12,7 @@
 #include "paged.h"
 
 #include "../common/holdings.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../common/state.h"
 
 /* Before what is this plugin's alone; its number is the version of that. */
 static const char own[8] = "paged 3";
@@ -28,48 +25,6 @@ static struct pool pool_of(const struct paged *m)
 {
   return (struct pool){m->block_tokens, m->n_blocks, m->n_host_blocks,
                        m->n_slots,      m->n_rows,   m->row_blocks};
-}
-
-struct part {
-  void *at;
-  size_t bytes;
-};
-
-#define N_PARTS 7
-
-static void parts_of(struct paged *m, struct part out[N_PARTS])
-{
-  /* the heads of the lists and their lengths lie together */
-  size_t heads = offsetof(struct paged, n_rows_free) + sizeof m->n_rows_free -
-                 offsetof(struct paged, free_head);
-  const struct part parts[N_PARTS] = {
-      {&m->free_head, heads},
-      {m->blocks, m->n_blocks * sizeof *m->blocks},
-      {m->contents, (size_t)m->n_blocks * m->block_tokens * sizeof *m->contents},
-      {m->buckets, ((size_t)m->bucket_mask + 1) * sizeof *m->buckets},
-      {m->host_next, (size_t)m->n_host_blocks * sizeof *m->host_next},
-      {m->row_next, m->n_rows * sizeof *m->row_next},
-      {m->sequences, m->n_slots * sizeof *m->sequences},
-  };
-  memcpy(out, parts, sizeof parts);
-}
-
-static size_t listed_blocks(const struct paged *m)
-{
-  size_t n = 0;
-  for (uint32_t i = 0; i < m->n_slots; i++)
-    n += m->sequences[i].row != NIL ? m->sequences[i].held : 0;
-  return n;
-}
-
-static size_t fixed_bytes(struct paged *m)
-{
-  struct part parts[N_PARTS];
-  size_t bytes = sizeof own + sizeof(struct pool);
-  parts_of(m, parts);
-  for (size_t i = 0; i < N_PARTS; i++)
-    bytes += parts[i].bytes;
-  return bytes;
 }
 
 static bool is_held(const struct sequence *s)
@@ -90,8 +45,8 @@ static struct lls_holdings count_holdings(const struct paged *m)
   return head;
 }
 
-static char *write_holdings(const struct paged *m, const struct lls_holdings *head,
-                            char *to)
+static void write_holdings(const struct paged *m, const struct lls_holdings *head,
+                           char *to)
 {
   memcpy(to, head, sizeof *head);
   to += sizeof *head;
@@ -107,71 +62,62 @@ static char *write_holdings(const struct paged *m, const struct lls_holdings *he
                             .kv_count = s->held};
     to = holding_write(to, &h, k, k + m->row_blocks, NULL);
   }
-  return to;
 }
 
-int paged_export(struct paged *m, struct lls_blob *out)
+/* What is this pool's and no other's: a reader has compared it before. */
+static void pass_arrays(struct paged *m, struct state_walk *w)
 {
-  struct part parts[N_PARTS];
+  char name[sizeof own];
   struct pool pool = pool_of(m);
-  struct lls_holdings head = count_holdings(m);
-  if (m->journal.open)
-    return -EBUSY;
-  size_t bytes = head.bytes + fixed_bytes(m) + listed_blocks(m) * sizeof(uint32_t);
-  char *to = malloc(bytes);
-  if (to == NULL)
-    return -ENOMEM;
-  *out = (struct lls_blob){.version = LLS_STATE_HOLDINGS, .bytes = bytes, .data = to};
-  to = write_holdings(m, &head, to);
-  memcpy(to, own, sizeof own);
-  to += sizeof own;
-  memcpy(to, &pool, sizeof pool);
-  to += sizeof pool;
-  parts_of(m, parts);
-  for (size_t i = 0; i < N_PARTS; to += parts[i++].bytes)
-    memcpy(to, parts[i].at, parts[i].bytes);
-  for (uint32_t i = 0; i < m->n_slots; i++) {
-    const struct sequence *s = &m->sequences[i];
-    for (uint32_t b = 0; s->row != NIL && b < s->held; b++, to += sizeof(uint32_t)) {
-      uint32_t block = block_at(m, s, b);
-      memcpy(to, &block, sizeof block);
-    }
-  }
-  return 0;
+  /* the heads of the lists and their lengths lie together */
+  size_t heads = offsetof(struct paged, n_rows_free) + sizeof m->n_rows_free -
+                 offsetof(struct paged, free_head);
+  memcpy(name, own, sizeof own);
+  state_pass(w, name, sizeof name);
+  state_pass(w, &pool, sizeof pool);
+  state_pass(w, &m->free_head, heads);
+  state_pass(w, m->blocks, m->n_blocks * sizeof *m->blocks);
+  state_pass(w, m->contents, (size_t)m->n_blocks * m->block_tokens * sizeof *m->contents);
+  state_pass(w, m->buckets, ((size_t)m->bucket_mask + 1) * sizeof *m->buckets);
+  state_pass(w, m->host_next, (size_t)m->n_host_blocks * sizeof *m->host_next);
+  state_pass(w, m->row_next, m->n_rows * sizeof *m->row_next);
+  state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
 }
 
-/* The lists of all sequences from the block numbers at `from`; -EINVAL if they don't fit.
- */
-static int read_lists(struct paged *m, const char *from, size_t bytes)
+/* The block numbers of all lists. */
+static int pass_lists(struct paged *m, struct state_walk *w)
 {
-  if (listed_blocks(m) * sizeof(uint32_t) != bytes)
-    return -EINVAL;
   for (uint32_t i = 0; i < m->n_slots; i++) {
     const struct sequence *s = &m->sequences[i];
     if (s->row == NIL)
       continue;
     if (s->row >= m->n_rows || s->held > m->row_blocks)
       return -EINVAL;
-    for (uint32_t b = 0; b < s->held; b++, from += sizeof(uint32_t)) {
-      uint32_t block;
-      memcpy(&block, from, sizeof block);
-      paged_put(m, s, b, block);
+    for (uint32_t b = 0; b < s->held; b++) {
+      uint32_t block = block_at(m, s, b);
+      state_pass(w, &block, sizeof block);
+      if (state_is_read(w))
+        paged_put(m, s, b, block);
     }
   }
   return 0;
 }
 
-static int import_own(struct paged *m, const char *from, size_t bytes)
+static int pass_own(void *manager, struct state_walk *w)
 {
-  struct part parts[N_PARTS];
-  size_t fixed = fixed_bytes(m);
-  if (bytes < fixed)
-    return -EINVAL;
-  from += sizeof own + sizeof(struct pool);
-  parts_of(m, parts);
-  for (size_t i = 0; i < N_PARTS; from += parts[i++].bytes)
-    memcpy(parts[i].at, from, parts[i].bytes);
-  return read_lists(m, from, bytes - fixed);
+  pass_arrays(manager, w);
+  return state_is_torn(w) ? -EINVAL : pass_lists(manager, w);
+}
+
+int paged_export(struct paged *m, struct lls_blob *out)
+{
+  struct lls_holdings head = count_holdings(m);
+  if (m->journal.open)
+    return -EBUSY;
+  int rc = state_export(m, pass_own, head.bytes, LLS_STATE_HOLDINGS, out);
+  if (rc == 0)
+    write_holdings(m, &head, out->data);
+  return rc;
 }
 
 /* ---- from another manager ---------------------------------------------------------- */
@@ -258,5 +204,5 @@ int paged_import(struct paged *m, const struct lls_blob *in)
   bool same = bytes >= sizeof own + sizeof pool &&
               memcmp(walk.end, own, sizeof own) == 0 &&
               memcmp(walk.end + sizeof own, &pool, sizeof pool) == 0;
-  return same ? import_own(m, walk.end, bytes) : import_holdings(m, &walk);
+  return same ? state_import(m, pass_own, walk.end, bytes) : import_holdings(m, &walk);
 }

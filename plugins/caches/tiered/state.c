@@ -6,9 +6,7 @@
  */
 #include "tiered.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../common/state.h"
 
 #define STATE_VERSION 1
 
@@ -41,30 +39,32 @@ static struct head head_of(const struct tiered *m)
   };
 }
 
-/* A walk over all parts: copied out, copied in, or only counted. */
-struct walk {
-  char *out;      /* or NULL */
-  const char *in; /* or NULL */
-  size_t done, bytes;
-};
-
-static void pass(struct walk *w, void *data, size_t bytes)
+/* What must be equal is; what changes becomes as in the blob. */
+static int pass_head(struct tiered *m, struct state_walk *w)
 {
-  if (w->out != NULL)
-    memcpy(w->out + w->done, data, bytes);
-  else if (w->in != NULL && w->done <= w->bytes && bytes <= w->bytes - w->done)
-    memcpy(data, w->in + w->done, bytes);
-  w->done += bytes;
+  struct head head = head_of(m), mine = head;
+  state_pass(w, &head, sizeof head);
+  if (!state_is_read(w))
+    return 0;
+  if (state_is_torn(w) || memcmp(&head, &mine, offsetof(struct head, device_head)) != 0 ||
+      head.n_pending > m->pending.max || head.n_moving > m->n_slots)
+    return m->host->fail(m->host->context, -ENOTSUP, "state of another pool");
+  m->tiers[0].head = head.device_head, m->tiers[0].n_free = head.device_free;
+  m->tiers[1].head = head.host_head, m->tiers[1].n_free = head.host_free;
+  m->row_head = head.row_head, m->n_rows_free = head.n_rows_free;
+  m->n_moving = head.n_moving, m->last_transfer = head.last_transfer;
+  m->pending.n = head.n_pending;
+  return 0;
 }
 
-static void pass_arrays(struct tiered *m, struct walk *w)
+static void pass_arrays(struct tiered *m, struct state_walk *w)
 {
   for (uint32_t i = 0; i < 2; i++)
-    pass(w, m->tiers[i].next, m->tiers[i].n_units * sizeof(uint32_t));
-  pass(w, m->row_next, m->n_rows * sizeof(uint32_t));
-  pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
-  pass(w, m->moving, m->n_slots * sizeof(uint32_t));
-  pass(w, m->pending.copies, m->pending.n * sizeof *m->pending.copies);
+    state_pass(w, m->tiers[i].next, m->tiers[i].n_units * sizeof(uint32_t));
+  state_pass(w, m->row_next, m->n_rows * sizeof(uint32_t));
+  state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
+  state_pass(w, m->moving, m->n_slots * sizeof(uint32_t));
+  state_pass(w, m->pending.copies, m->pending.n * sizeof *m->pending.copies);
 }
 
 static bool sound(const struct tiered *m, const struct sequence *s)
@@ -74,7 +74,7 @@ static bool sound(const struct tiered *m, const struct sequence *s)
          (s->row != NIL || (s->to_row == NIL && s->held == 0));
 }
 
-static int pass_lists(struct tiered *m, struct walk *w)
+static int pass_lists(struct tiered *m, struct state_walk *w)
 {
   for (uint32_t i = 0; i < m->n_slots; i++) {
     const struct sequence *s = &m->sequences[i];
@@ -83,51 +83,34 @@ static int pass_lists(struct tiered *m, struct walk *w)
       return -EINVAL;
     for (uint32_t n = 0; n < 4; n++)
       if (rows[n / 2] != NIL)
-        pass(w, k_list(m, rows[n / 2]) + n % 2 * m->row_blocks,
-             s->held * sizeof(struct lls_block_entry));
+        state_pass(w, k_list(m, rows[n / 2]) + n % 2 * m->row_blocks,
+                   s->held * sizeof(struct lls_block_entry));
   }
   return 0;
 }
 
+static int pass_all(void *manager, struct state_walk *w)
+{
+  struct tiered *m = manager;
+  int rc = pass_head(m, w);
+  if (rc < 0)
+    return rc;
+  pass_arrays(m, w);
+  return state_is_torn(w) ? -EINVAL : pass_lists(m, w);
+}
+
 int tiered_export(struct tiered *m, struct lls_blob *out)
 {
-  struct head head = head_of(m);
-  struct walk count = {0};
   if (m->journal.open)
     return -EBUSY;
-  pass(&count, &head, sizeof head);
-  pass_arrays(m, &count);
-  pass_lists(m, &count);
-  struct walk w = {.out = malloc(count.done)};
-  if (w.out == NULL)
-    return -ENOMEM;
-  pass(&w, &head, sizeof head);
-  pass_arrays(m, &w);
-  pass_lists(m, &w);
-  *out = (struct lls_blob){.version = STATE_VERSION, .bytes = count.done, .data = w.out};
-  return 0;
+  return state_export(m, pass_all, 0, STATE_VERSION, out);
 }
 
 int tiered_import(struct tiered *m, const struct lls_blob *in)
 {
   const struct lls_host *h = m->host;
-  struct head mine = head_of(m), head;
-  struct walk w = {.in = in->data, .bytes = in->bytes};
   if (in->version != STATE_VERSION)
     return h->fail(h->context, -ENOTSUP, "state of version %u, expected %u", in->version,
                    STATE_VERSION);
-  if (in->bytes < sizeof head)
-    return h->fail(h->context, -ENOTSUP, "state of another pool");
-  pass(&w, &head, sizeof head);
-  if (memcmp(&head, &mine, offsetof(struct head, device_head)) != 0 ||
-      head.n_pending > m->pending.max || head.n_moving > m->n_slots)
-    return h->fail(h->context, -ENOTSUP, "state of another pool");
-  m->tiers[0].head = head.device_head, m->tiers[0].n_free = head.device_free;
-  m->tiers[1].head = head.host_head, m->tiers[1].n_free = head.host_free;
-  m->row_head = head.row_head, m->n_rows_free = head.n_rows_free;
-  m->n_moving = head.n_moving, m->last_transfer = head.last_transfer;
-  m->pending.n = head.n_pending;
-  pass_arrays(m, &w);
-  int rc = w.done <= in->bytes ? pass_lists(m, &w) : -EINVAL;
-  return rc < 0 || w.done != in->bytes ? -EINVAL : 0;
+  return state_import(m, pass_all, in->data, in->bytes);
 }

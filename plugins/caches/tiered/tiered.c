@@ -9,6 +9,8 @@
  */
 #include "tiered.h"
 
+#include "../common/state.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -398,20 +400,11 @@ static int export_state(void *self, struct lls_blob *out)
   return tiered_export(self, out);
 }
 
-static void ignore_line(void *context, const char *line)
-{
-  (void)context;
-  (void)line;
-}
-
 /* What can't be taken over, or contradicts itself, leaves an empty manager. */
 static int import_state(void *self, const struct lls_blob *in)
 {
-  static const struct lls_sink nowhere = {.text = ignore_line};
   struct tiered *m = self;
-  int rc = tiered_import(m, in);
-  if (rc == 0)
-    rc = tiered_audit(m, &nowhere);
+  int rc = state_audit(m, tiered_import(m, in), audit);
   if (rc < 0)
     make_empty(m);
   return rc;
