@@ -351,6 +351,52 @@ static void test_killed_at_any_moment(void **state)
   assert_true(written > 400);
 }
 
+#define MANY 40000 /* rows: more than SQLite keeps in memory before it writes */
+
+static void write_in_one(int pipe_end)
+{
+  struct store *s = open_store("m", 1);
+  float v[DIMS] = {1};
+  int64_t id;
+  for (uint32_t i = 0; i < MANY; i++)
+    if (store_add(s, i + 1, v, &id) < 0)
+      _exit(1);
+  if (write(pipe_end, "", 1) == 1)
+    pause();
+  _exit(2);
+}
+
+/* Killed in the midst of a transaction that has been written in part: there is nothing
+ * of it, and what was there before is whole. Without a journal it would be half there. */
+static void test_killed_inside_a_transaction(void **state)
+{
+  const struct folder *f = *state;
+  int ends[2];
+  char byte;
+  uint32_t rows = 0;
+  float v[DIMS] = {1};
+  int64_t id;
+  snprintf(path, sizeof path, "%s/inside.db", f->path);
+  struct store *s = open_store("m", 1);
+  for (uint32_t i = 0; i < 100; i++)
+    assert_int_equal(store_add(s, i + 1, v, &id), 0);
+  store_close(s);
+  assert_int_equal(pipe(ends), 0);
+  pid_t child = fork();
+  if (child == 0)
+    write_in_one(ends[1]);
+  close(ends[1]);
+  assert_int_equal(read(ends[0], &byte, 1), 1);
+  close(ends[0]);
+  kill(child, SIGKILL);
+  assert_int_equal(waitpid(child, NULL, 0), child);
+  s = open_store("m", 1);
+  assert_int_equal(store_load(s, 0, UINT32_MAX, count_row, &rows), 0);
+  store_close(s);
+  assert_int_equal(rows, 100);
+  assert_true(file_is_whole());
+}
+
 static void test_second_server(void **state)
 {
   const struct folder *f = *state;
@@ -434,6 +480,7 @@ int main(void)
       cmocka_unit_test(test_ageing),
       cmocka_unit_test(test_rebuilt_from_the_file),
       cmocka_unit_test(test_killed_at_any_moment),
+      cmocka_unit_test(test_killed_inside_a_transaction),
       cmocka_unit_test(test_second_server),
       cmocka_unit_test(test_not_a_database),
       cmocka_unit_test(test_regressor),
