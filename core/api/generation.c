@@ -133,16 +133,29 @@ static int refusal(struct lls_api *api, int status, const struct lls_error *why,
   }
 }
 
+/* What token ids stand for, as a text would have been written: without what encoding puts
+ * before it. Predictors read it. */
+static void read_ids(const struct lls_api *api, const struct lls_api_prompt *prompt,
+                     struct lls_text *out)
+{
+  bool begins = prompt->tokens[0] == lls_tokenizer_bos(api->config.tokenizer);
+  lls_api_decode(api, prompt->tokens + begins, prompt->n_tokens - begins, false, out);
+}
+
 static int submit(struct lls_choice *choice, struct lls_api_error *error)
 {
   struct lls_generation *generation = choice->generation;
   const struct lls_api_params *params = &generation->params;
+  const struct lls_api_prompt *prompt = choice->prompt;
   struct lls_error why = {0};
+  struct lls_text read = {0};
+  if (prompt->text == NULL)
+    read_ids(generation->api, prompt, &read);
   struct lls_submission submission = {
-      .tokens = choice->prompt->tokens,
-      .n_tokens = (uint32_t)choice->prompt->n_tokens,
-      .text = choice->prompt->text,
-      .text_bytes = choice->prompt->text_bytes,
+      .tokens = prompt->tokens,
+      .n_tokens = (uint32_t)prompt->n_tokens,
+      .text = prompt->text != NULL ? prompt->text : read.data,
+      .text_bytes = prompt->text != NULL ? prompt->text_bytes : read.length,
       .label = generation->label,
       .sampling = lls_api_params_sampling(params),
       .max_new_tokens = max_new_tokens(choice),
@@ -160,6 +173,7 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
   submission.score_prompt = lls_api_params_scores(params, &submission.score_logprobs);
   int status =
       lls_loop_submit(generation->api->config.loop, &submission, &choice->request, &why);
+  lls_text_free(&read);
   if (status != 0)
     return refusal(generation->api, status, &why, error);
   choice->state = LLS_CHOICE_LIVE;

@@ -17,6 +17,7 @@
 
 #include "core/engine/loader.h"
 #include "core/model/safetensors.h"
+#include "kernels/cpu/table.h"
 
 /* ---- memory --------------------------------------------------------------------- */
 
@@ -141,30 +142,40 @@ static int load_head(struct lls_loader *l)
   return lls_loader_pack(l, &v, NULL, 1, &l->w->head);
 }
 
+/* (n, columns) of f32, from whatever numbers the file has; the caller frees it. */
+static float *read_rows(const struct lls_tensor_view *v, size_t n)
+{
+  float *rows = malloc(n * v->columns * sizeof *rows);
+  for (size_t i = 0; rows != NULL && i < n; i++)
+    lls_cpu_read_row(v, i, rows + i * v->columns);
+  return rows;
+}
+
 /* Texts are all of type 0, so its vector is added to every position's once and for all.
  */
 static int load_positions_and_type(struct lls_loader *l)
 {
   const struct lls_model_config *c = l->config;
-  size_t n = (size_t)c->max_context * c->hidden;
   struct lls_tensor_view positions, type;
   int rc = lls_loader_view(l, LLS_NO_LAYER, l->names->positions, ".weight",
                            c->max_context, c->hidden, &positions);
   if (rc == 0)
     rc = lls_loader_view(l, LLS_NO_LAYER, l->names->types, ".weight", c->token_types,
                          c->hidden, &type);
-  if (rc == 0 && (positions.dtype != LLS_F32 || type.dtype != LLS_F32))
-    rc = lls_fail(l->err, -ENOTSUP, "encoders are read from f32 files");
-  float *sum = rc == 0 ? malloc(n * sizeof *sum) : NULL;
-  if (rc == 0 && sum == NULL)
-    rc = lls_fail(l->err, -ENOMEM, "out of memory");
   if (rc < 0)
     return rc;
-  const float *row = positions.data, *first = type.data;
-  for (size_t i = 0; i < n; i++)
-    sum[i] = row[i] + first[i % c->hidden];
+  float *sum = read_rows(&positions, c->max_context), *first = read_rows(&type, 1);
+  if (sum == NULL || first == NULL) {
+    free(sum);
+    free(first);
+    return lls_fail(l->err, -ENOMEM, "out of memory");
+  }
+  for (size_t i = 0; i < (size_t)c->max_context * c->hidden; i++)
+    sum[i] += first[i % c->hidden];
+  free(first);
   l->w->positions_and_type = sum;
   positions.data = sum;
+  positions.dtype = LLS_F32;
   return l->device->ops->table_create(l->device, &positions, &l->w->positions, l->err);
 }
 

@@ -25,7 +25,7 @@ struct lls_prompt {
   uint32_t max_new_tokens;
   uint32_t request_class; /* enum lls_class */
   const int32_t *tokens;  /* (n_tokens) */
-  const char *text;       /* UTF-8, or NULL if the client sent token ids */
+  const char *text;       /* UTF-8: as sent, or what sent ids stand for; or NULL */
   size_t text_bytes;
   const char *label; /* the client's request id or "" */
   /* version 1 ends here */

@@ -66,5 +66,17 @@ $server = LlmServer->serve($ini);
 ask($server, $prompts[0]);
 cmp_ok wait_for($server, 'entries', 15), '>=', 15, '  it remembers all';
 cmp_ok wait_for($server, 'hit_rate', 0.5), '>=', 0.5, '  and predicts from it';
+
+# Token ids are read as the text they stand for. Figures are those of when a request ended.
+my $ids = $server->post('/tokenize', { prompt => $prompts[1] })->{json}{tokens};
+sub ask_by_ids { $server->request('POST', '/v1/completions', { prompt => $ids, max_tokens => 4 })->{status} }
+is ask_by_ids(), 200, 'a prompt of token ids';
+my $before = figure($server, 'predictions');
+for (1 .. 50) {
+    Time::HiRes::sleep(0.05);
+    ask_by_ids();
+    last if figure($server, 'predictions') > $before;
+}
+cmp_ok figure($server, 'predictions'), '>', $before, '  is predicted too';
 is $server->stop, 0, 'it stops';
 done_testing;

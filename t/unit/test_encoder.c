@@ -3,6 +3,7 @@
 #include "core/encoder/encoder.h"
 #include "core/encoder/service.h"
 #include "core/model/config.h"
+#include "kernels/cpu/number.h"
 #include "t/folder.h"
 
 #include <errno.h>
@@ -47,14 +48,15 @@ static double cosine(const json_t *root, size_t i, const float *vector)
   return sum / sqrt(squares * own);
 }
 
-/* All texts at once in passes of max_rows; the smallest cosine. */
-static double worst(const char *name, const char *isa, enum lls_weight_format weights,
-                    uint32_t max_rows, uint32_t threads)
+/* All texts at once in passes of max_rows; the smallest cosine to what `name` has. */
+static double worst_in(const char *folder, const char *name, const char *isa,
+                       enum lls_weight_format weights, uint32_t max_rows,
+                       uint32_t threads)
 {
-  char folder[4096];
+  char expected[4096];
   struct lls_error err = {0};
   struct lls_encoder *e;
-  path_of(name, folder, sizeof folder);
+  path_of(name, expected, sizeof expected);
   struct lls_encoder_options o = {.folder = folder,
                                   .isa = isa,
                                   .weights = weights,
@@ -62,7 +64,7 @@ static double worst(const char *name, const char *isa, enum lls_weight_format we
                                   .threads = threads};
   if (lls_encoder_create(&o, &e, &err) != 0)
     fail_msg("%s", err.text);
-  json_t *root = reference(folder);
+  json_t *root = reference(expected);
   size_t n = json_array_size(json_object_get(root, "texts"));
   struct lls_encoder_text texts[16];
   float vectors[16 * MOST_DIMS];
@@ -79,6 +81,14 @@ static double worst(const char *name, const char *isa, enum lls_weight_format we
   return least;
 }
 
+static double worst(const char *name, const char *isa, enum lls_weight_format weights,
+                    uint32_t max_rows, uint32_t threads)
+{
+  char folder[4096];
+  path_of(name, folder, sizeof folder);
+  return worst_in(folder, name, isa, weights, max_rows, threads);
+}
+
 static void test_reference(void **state)
 {
   (void)state;
@@ -89,6 +99,94 @@ static void test_reference(void **state)
     assert_true(worst(names[i], NULL, LLS_WEIGHTS_F32, 1000, 2) > 1 - 1e-6);
     assert_true(worst(names[i], NULL, LLS_WEIGHTS_BF16, 128, 1) > 0.9995);
   }
+}
+
+/* ---- halves
+ * ---------------------------------------------------------------------------- */
+
+static char *read_file(const char *name, size_t *bytes)
+{
+  char folder[4096], path[8192];
+  path_of("mean", folder, sizeof folder);
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  assert_int_equal(fseek(file, 0, SEEK_END), 0);
+  *bytes = (size_t)ftell(file);
+  rewind(file);
+  char *data = malloc(*bytes + 1);
+  assert_non_null(data);
+  assert_int_equal(fread(data, 1, *bytes, file), *bytes);
+  data[*bytes] = '\0';
+  fclose(file);
+  return data;
+}
+
+/* The header of a file of f32 tensors, as if they had two bytes. */
+static char *halved_header(const char *header, size_t length, const char *type)
+{
+  const char *name;
+  json_t *tensor, *root = json_loadb(header, length, 0, NULL);
+  json_object_foreach(root, name, tensor)
+  {
+    json_t *offsets = json_object_get(tensor, "data_offsets");
+    json_object_set_new(tensor, "dtype", json_string(type));
+    for (size_t i = 0; i < 2; i++) {
+      json_int_t at = json_integer_value(json_array_get(offsets, i));
+      json_array_set_new(offsets, i, json_integer(at / 2));
+    }
+  }
+  char *text = json_dumps(root, JSON_COMPACT);
+  json_decref(root);
+  return text;
+}
+
+static void write_halves(const struct folder *f, const char *type)
+{
+  size_t bytes, n;
+  uint64_t length;
+  char *file = read_file("model.safetensors", &bytes);
+  memcpy(&length, file, sizeof length);
+  const char *numbers = file + sizeof length + length;
+  char *header = halved_header(file + sizeof length, length, type);
+  n = (bytes - sizeof length - length) / sizeof(float);
+  length = strlen(header);
+  char *out = malloc(sizeof length + length + 2 * n);
+  assert_non_null(out);
+  memcpy(out, &length, sizeof length);
+  memcpy(out + sizeof length, header, length);
+  for (size_t i = 0; i < n; i++) {
+    float x;
+    memcpy(&x, numbers + i * sizeof x, sizeof x);
+    uint16_t half = strcmp(type, "BF16") == 0 ? lls_f32_to_bf16(x) : lls_f32_to_f16(x);
+    memcpy(out + sizeof length + length + 2 * i, &half, sizeof half);
+  }
+  folder_write(f, "model.safetensors", out, sizeof length + length + 2 * n);
+  free(out);
+  free(header);
+  free(file);
+}
+
+/* Files of f16 and bf16, which is what encoders mostly come in. */
+static void test_halves(void **state)
+{
+  (void)state;
+  static const char *const copied[] = {"config.json", "tokenizer.json",
+                                       "sentence_bert_config.json"};
+  struct folder f;
+  size_t bytes;
+  folder_make(&f);
+  for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {
+    char *data = read_file(copied[i], &bytes);
+    folder_write(&f, copied[i], data, bytes);
+    free(data);
+  }
+  write_halves(&f, "F16");
+  assert_true(worst_in(f.path, "mean", NULL, LLS_WEIGHTS_F32, 1000, 1) > 1 - 1e-5);
+  write_halves(&f, "BF16");
+  assert_true(worst_in(f.path, "mean", NULL, LLS_WEIGHTS_F32, 1000, 1) > 0.9995);
+  assert_true(worst_in(f.path, "mean", NULL, LLS_WEIGHTS_BF16, 1000, 1) > 0.9995);
+  folder_remove(&f);
 }
 
 /* ---- refusals
@@ -204,6 +302,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_reference),
+      cmocka_unit_test(test_halves),
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_service),
   };
