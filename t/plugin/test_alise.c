@@ -3,7 +3,10 @@
 #include "t/tap.h"
 
 #include "plugins/schedulers/alise/alise.h"
+#include "plugins/schedulers/common/ahead.h"
 #include "t/plugin/fake.h"
+
+#include <math.h>
 
 static const struct alise_times times = {.t0 = 2e5, .alpha = 1e3, .beta = 2e7};
 
@@ -25,11 +28,11 @@ static void test_remaining_time(void **state)
   struct lls_request r = request(500, 0, 0);
   assert_seconds(alise_remaining(&times, &r, 200), 0.100 + 4.100);
   r = request(500, 50, 549);
-  assert_seconds(alise_remaining(&times, &r, 200), 3.075);
+  assert_seconds(alise_remaining(&times, &r, 150), 3.075);
   r = request(100, 30, 129); /* it should have ended: one token at least is left */
-  assert_seconds(alise_remaining(&times, &r, 30), 0.0201);
+  assert_seconds(alise_remaining(&times, &r, 0), 0.0201);
   r = request(500, 50, 0); /* dropped: prompt and answer are prefilled again */
-  assert_seconds(alise_remaining(&times, &r, 200), 550 * 2e-4 + 3.075);
+  assert_seconds(alise_remaining(&times, &r, 150), 550 * 2e-4 + 3.075);
 }
 
 static void test_levels(void **state)
@@ -44,6 +47,93 @@ static void test_levels(void **state)
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     assert_int_equal(alise_level(&levels, cases[i].seconds * 1e9), cases[i].level);
 }
+
+/* ---- what predictions are worth ---------------------------------------------------- */
+
+static void learn(struct alise_worth *w, uint32_t n, uint32_t predicted, uint32_t actual)
+{
+  for (uint32_t i = 0; i < n; i++)
+    alise_worth_learn(w, predicted, actual);
+}
+
+static void assert_left(const struct alise_worth *w, uint32_t length, uint32_t generated,
+                        double expected)
+{
+  double left = alise_worth_left(w, length, generated);
+  if (fabs(left - expected) > 1e-6 * expected)
+    fail_msg("%g tokens left after %u of %u, expected %g", left, generated, length,
+             expected);
+}
+
+static void test_true_predictions_stay_true(void **state)
+{
+  (void)state;
+  struct alise_worth w = {0};
+  learn(&w, 63, 100, 100);
+  assert_left(&w, 200, 0, 0); /* nothing is said yet */
+  learn(&w, 1, 100, 100);
+  for (uint32_t g = 0; g < 777; g++)
+    assert_left(&w, 777, g, 777 - g);
+  assert_left(&w, 777, 777, 0); /* there was none so long */
+}
+
+/* Half of the answers have half of the predicted length, half twice it. */
+static void test_what_is_left_by_hand(void **state)
+{
+  (void)state;
+  struct alise_worth w = {0};
+  for (int i = 0; i < 32; i++) {
+    learn(&w, 1, 100, 50);
+    learn(&w, 1, 10, 20);
+  }
+  /* 50 tokens, for an even chance to be done: less than the mean of 125 */
+  assert_left(&w, 100, 0, 100);
+  assert_left(&w, 100, 30, 40);
+  assert_left(&w, 100, 60, 140); /* it is one of the long ones */
+  assert_left(&w, 100, 199, 1);
+  /* one of ten so long: the others' end is what counts */
+  w = (struct alise_worth){0};
+  learn(&w, 58, 100, 50);
+  learn(&w, 6, 100, 800);
+  assert_left(&w, 100, 0, 50 * 64.0 / 58);
+  assert_left(&w, 100, 51, 749);
+}
+
+/* Predictors may change their ways: what has long ended counts less and less. */
+static void test_old_answers_are_forgotten(void **state)
+{
+  (void)state;
+  struct alise_worth w = {0};
+  learn(&w, 10000, 100, 100);
+  learn(&w, 60000, 100, 200);
+  assert_true(alise_worth_left(&w, 100, 0) > 199);
+}
+
+static void test_ages(void **state)
+{
+  (void)state;
+  struct lls_request r[5] = {
+      {.slot = 3}, {.slot = 1}, {.slot = 4}, {.slot = 0}, {.slot = 2}};
+  static const uint32_t order[] = {0, 3, 2, 4, 1};
+  struct alise_ages a;
+  int64_t ns;
+  assert_int_equal(alise_ages_init(&a, 5), 0);
+  assert_null(alise_ages_oldest(&a, &ns));
+  for (int i = 0; i < 4; i++)
+    alise_ages_set(&a, &r[i], 10 + i);
+  alise_ages_set(&a, &r[1], 20);
+  alise_ages_set(&a, &r[2], 14);
+  alise_ages_set(&a, &r[4], 15); /* it came before the second ran */
+  for (int i = 0; i < 5; i++) {
+    assert_ptr_equal(alise_ages_oldest(&a, &ns), &r[order[i]]);
+    alise_ages_remove(&a, &r[order[i]]);
+    alise_ages_remove(&a, &r[order[i]]);
+  }
+  assert_null(alise_ages_oldest(&a, &ns));
+  alise_ages_free(&a);
+}
+
+/* ---- who runs ---------------------------------------------------------------------- */
 
 static struct fake_options one_at_a_time(const char *const *parameters)
 {
@@ -162,7 +252,7 @@ static int need(void *context, const struct lls_request *r, uint32_t tokens,
 }
 
 /* Random jobs, sizes and free memory; the decisions are checked against the rules. */
-static void decide_once(uint64_t *dice, struct alise_ahead *a)
+static void decide_once(uint64_t *dice, struct ahead *a)
 {
 #define DRAW(n)                                                                          \
   (uint32_t)((*dice = *dice * UINT64_C(6364136223846793005) + 1) >> 33) % (n)
@@ -173,33 +263,33 @@ static void decide_once(uint64_t *dice, struct alise_ahead *a)
   const struct lls_step_view view = {.cache = &cache};
   static const uint32_t states[] = {LLS_WAITING, LLS_PREEMPTED, LLS_DECODING};
   described_units = units;
-  alise_ahead_begin(a, &view);
+  ahead_begin(a, &view);
   for (uint32_t i = 0; i < n; i++) {
     requests[i] = (struct lls_request){.id = i, .slot = i, .state = states[DRAW(3)]};
     units[i] = 1 + DRAW(20);
-    const struct alise_candidate c = {
+    const struct ahead_candidate c = {
         .request = &requests[i], .level = DRAW(4), .ewt = DRAW(3), .key = DRAW(100)};
-    alise_ahead_add(a, &c);
+    ahead_add(a, &c);
   }
-  alise_ahead_decide(a, n, margin);
+  ahead_decide(a, n, margin);
   uint32_t kept = 0, came = 0, left = 0;
   for (uint32_t i = 0; i < n; i++) {
-    const struct alise_candidate *j = &a->jobs[i];
+    const struct ahead_candidate *j = &a->jobs[i];
     uint32_t size = units_of(j->request);
     if (i > 0)
       assert_true(j[-1].level < j->level ||
                   (j[-1].level == j->level && j[-1].ewt <= j->ewt));
-    assert_true(j->decision != ALISE_LEAVES || j->request->state == LLS_DECODING);
-    assert_true(j->decision != ALISE_COMES || j->request->state == LLS_PREEMPTED);
-    left += j->decision == ALISE_LEAVES;
-    came += j->decision == ALISE_COMES ? size : 0;
-    assert_true(j->decision != ALISE_COMES ||
+    assert_true(j->decision != AHEAD_LEAVES || j->request->state == LLS_DECODING);
+    assert_true(j->decision != AHEAD_COMES || j->request->state == LLS_PREEMPTED);
+    left += j->decision == AHEAD_LEAVES;
+    came += j->decision == AHEAD_COMES ? size : 0;
+    assert_true(j->decision != AHEAD_COMES ||
                 left == 0); /* all who leave are behind it */
-    kept += j->on_device && j->decision == ALISE_STAYS ? size : 0;
+    kept += j->on_device && j->decision == AHEAD_STAYS ? size : 0;
   }
   assert_true(came <= free_units); /* an upload takes what nobody has */
   assert_true(kept + came <= a->units);
-  assert_true(a->jobs[0].decision != ALISE_LEAVES);
+  assert_true(a->jobs[0].decision != AHEAD_LEAVES);
 #undef DRAW
 }
 
@@ -208,19 +298,19 @@ static void decide_once(uint64_t *dice, struct alise_ahead *a)
 static void test_decisions(void **state)
 {
   (void)state;
-  struct alise_ahead a = {0};
+  struct ahead a = {0};
   uint64_t dice = 7;
-  assert_int_equal(alise_ahead_init(&a, MOST), 0);
+  assert_int_equal(ahead_init(&a, MOST), 0);
   for (int i = 0; i < 20000; i++)
     decide_once(&dice, &a);
-  alise_ahead_free(&a);
+  ahead_free(&a);
 }
 
 static void test_first_of_a_heap(void **state)
 {
   (void)state;
   struct lls_request requests[60] = {0};
-  const struct lls_request *first[ALISE_LOOKED_AT];
+  const struct lls_request *first[AHEAD_LOOKED_AT];
   struct heap h;
   assert_int_equal(heap_init(&h, 60), 0);
   for (uint32_t i = 0; i < 60; i++) {
@@ -229,8 +319,8 @@ static void test_first_of_a_heap(void **state)
                                       .tie = requests[i].id,
                                       .item = &requests[i]});
   }
-  assert_int_equal(alise_first_of(&h, first, 1000), ALISE_LOOKED_AT);
-  for (uint32_t i = 0; i < ALISE_LOOKED_AT; i++)
+  assert_int_equal(ahead_first_of(&h, first, 1000), AHEAD_LOOKED_AT);
+  for (uint32_t i = 0; i < AHEAD_LOOKED_AT; i++)
     assert_int_equal(first[i]->id, i);
   assert_int_equal(h.n, 60);
   heap_free(&h);
@@ -263,9 +353,9 @@ static void test_nobody_waits_beyond_the_bound(void **state)
       worst_ns = f.now_ns - last_ns[i] > worst_ns ? f.now_ns - last_ns[i] : worst_ns;
     }
   }
-  /* K, a look every K / 16, and five boosts before it, each of three steps of 1.1 ms of
-   * which 0.1 ms counts, the first one longer by a prompt */
-  assert_in_range(worst_ns, 20000000, 20000000 + 1250000 + 5 * (3 * 1100000 + 1500000));
+  /* K, a step, and five boosts before it, each of three steps of 1.1 ms of which 0.1 ms
+   * counts, the first one longer by a prompt */
+  assert_in_range(worst_ns, 20000000, 20000000 + 1100000 + 5 * (3 * 1100000 + 1500000));
   for (uint32_t i = 0; i < 6; i++)
     fake_cancel(&f, jobs[i]);
   fake_close(&f);
@@ -276,6 +366,10 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_remaining_time),
       cmocka_unit_test(test_levels),
+      cmocka_unit_test(test_true_predictions_stay_true),
+      cmocka_unit_test(test_what_is_left_by_hand),
+      cmocka_unit_test(test_old_answers_are_forgotten),
+      cmocka_unit_test(test_ages),
       cmocka_unit_test(test_the_shorter_takes_the_place),
       cmocka_unit_test(test_the_aged_is_lifted),
       cmocka_unit_test(test_ewt_by_hand),

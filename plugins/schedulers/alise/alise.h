@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ALISE's scheduler in three parts: what a job's remaining time is and which level that
- * makes (time.c), who has memory on the device (ahead.c), and who runs (alise.c).
+ * ALISE's scheduler in parts: what a job's remaining time is, which level that makes and
+ * how long it will wait (time.c), what predictions have been worth (worth.c), who has not
+ * run for how long (ages.c), and who runs (alise.c).
  */
 #ifndef ALISE_H
 #define ALISE_H
 
 #include <llmserve/scheduler.h>
 
-#include "../common/heap.h"
+/* ---- time.c ---- */
 
 /* T of a job in nanoseconds: a prompt token costs t0, a token of the answer alpha for
  * each prompt token before it, and beta (ALISE, section 3.2). */
@@ -20,11 +21,11 @@ struct alise_times {
 void alise_learn_times(struct alise_times *, const struct lls_cost *);
 
 /*
- * T = (prefilled ? 0 : s' t0) + max(1, length - g) (alpha s + beta), with s' the tokens
- * still to prefill, s those of the prompt, g the generated ones.
+ * T = (prefilled ? 0 : s' t0) + max(1, left) (alpha s + beta), with s' the tokens still
+ * to prefill, s those of the prompt; left is Lh - g, or what alise_left says.
  */
 double alise_remaining(const struct alise_times *, const struct lls_request *,
-                       uint32_t length);
+                       double left);
 
 struct alise_levels {
   uint32_t n;   /* h */
@@ -35,10 +36,7 @@ struct alise_levels {
 /* 1 if T <= q0, else min(h, 1 + ceil(log_r(T / q0))). */
 uint32_t alise_level(const struct alise_levels *, double remaining);
 
-/* ---- ahead.c ---- */
-
 #define ALISE_MOST_LEVELS 32
-#define ALISE_LOOKED_AT   32 /* jobs off the device, of a plan */
 
 /* T of all live jobs, summed up by level. */
 struct alise_waits {
@@ -48,34 +46,42 @@ struct alise_waits {
 /* EWT = min(sum of T over the jobs of lower levels, time until its promotion). */
 int64_t alise_ewt(const struct alise_waits *, uint32_t level, int64_t until_promotion);
 
-enum alise_decision { ALISE_STAYS, ALISE_COMES, ALISE_LEAVES };
+/* ---- worth.c ---- */
 
-struct alise_candidate {
-  const struct lls_request *request;
-  int64_t level;    /* 0: lifted */
-  int64_t ewt, key; /* key: the order inside of equal EWT */
-  uint32_t units;   /* it has on the device, or would take there */
-  bool on_device;
-  uint32_t decision; /* enum alise_decision */
+#define ALISE_RATIOS 97 /* bins of actual / predicted, eight for each doubling */
+
+/* Tokens left, in predicted lengths: at - slope g / Lh; at = 0: no answer was so long. */
+struct alise_line {
+  double at, slope;
 };
 
-struct alise_ahead { /* of one plan */
-  const struct lls_step_view *view;
-  struct alise_candidate *jobs; /* (max_requests + LOOKED_AT) */
-  uint32_t n;
-  uint64_t units, free_units; /* that all of them may have; of which nobody has */
+struct alise_worth {
+  double n[ALISE_RATIOS], sum[ALISE_RATIOS]; /* answers, and their ratios, by bin */
+  struct alise_line left[ALISE_RATIOS];      /* by the bin of g / Lh */
+  uint32_t seen, next;                       /* answers; at which `left` is made anew */
 };
 
-int alise_ahead_init(struct alise_ahead *, uint32_t max_requests);
-void alise_ahead_free(struct alise_ahead *);
-void alise_ahead_begin(struct alise_ahead *, const struct lls_step_view *);
-/* Of the candidate request, level, ewt and key are set. */
-void alise_ahead_add(struct alise_ahead *, const struct alise_candidate *);
-/* The first of a heap, in order; at most LOOKED_AT. */
-uint32_t alise_first_of(const struct heap *, const struct lls_request *out[],
-                        uint32_t max);
-/* Sorts the jobs and sets their decisions: `seats` of them at most, `margin` units are
- * left free. */
-void alise_ahead_decide(struct alise_ahead *, uint32_t seats, uint32_t margin);
+/* An answer has ended; true if what is left of others is from now on another. */
+bool alise_worth_learn(struct alise_worth *, uint32_t predicted, uint32_t actual);
+
+/* Tokens left of an answer that was predicted to have `length` and has `generated`; 0 as
+ * long as that is not known. */
+double alise_worth_left(const struct alise_worth *, uint32_t length, uint32_t generated);
+
+/* ---- ages.c ---- */
+
+/* Who waits for ageing, in the order they ran last. */
+struct alise_ages {
+  struct alise_age *all; /* (max_requests) by slot */
+  uint32_t oldest, newest;
+};
+
+int alise_ages_init(struct alise_ages *, uint32_t max_requests);
+void alise_ages_free(struct alise_ages *);
+/* It ran last, or came, at that time. */
+void alise_ages_set(struct alise_ages *, const struct lls_request *, int64_t ran_ns);
+void alise_ages_remove(struct alise_ages *, const struct lls_request *);
+/* NULL if there is none; *ran_ns when it ran. */
+const struct lls_request *alise_ages_oldest(const struct alise_ages *, int64_t *ran_ns);
 
 #endif

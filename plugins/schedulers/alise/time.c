@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The remaining time of a job, and its level; see alise.h. */
+/* The remaining time of a job, its level, its wait; see alise.h. */
 #include "alise.h"
 
 #define SHORT 1 /* tokens of context between which alpha is measured */
@@ -19,13 +19,12 @@ void alise_learn_times(struct alise_times *t, const struct lls_cost *cost)
 }
 
 double alise_remaining(const struct alise_times *t, const struct lls_request *r,
-                       uint32_t length)
+                       double left)
 {
   uint32_t g = r->generated_tokens, pending = lls_request_pending(r);
-  double left = length > g + 1 ? length - g : 1;
   bool prefilled = g > 0 && pending == 1;
   return (prefilled ? 0 : pending * t->t0) +
-         left * (t->alpha * r->prompt_tokens + t->beta);
+         (left > 1 ? left : 1) * (t->alpha * r->prompt_tokens + t->beta);
 }
 
 uint32_t alise_level(const struct alise_levels *l, double remaining)
@@ -34,4 +33,13 @@ uint32_t alise_level(const struct alise_levels *l, double remaining)
   for (double bound = l->first; level < l->n && remaining > bound; bound *= l->ratio)
     level++;
   return level;
+}
+
+int64_t alise_ewt(const struct alise_waits *w, uint32_t level, int64_t until_promotion)
+{
+  int64_t sum = 0;
+  for (uint32_t i = 1; i < level; i++)
+    sum += w->of_level[i];
+  until_promotion = until_promotion > 0 ? until_promotion : 0;
+  return sum < until_promotion ? sum : until_promotion;
 }

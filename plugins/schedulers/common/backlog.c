@@ -133,3 +133,11 @@ void backlog_on_finish(void *self, const struct lls_request *r, uint32_t reason)
   (void)reason;
   backlog_remove(backlog_of(self), r);
 }
+
+/* Who has come to the host waits there among the others. */
+void backlog_on_transfer(void *self, uint64_t transfer, const struct lls_request *r,
+                         uint32_t status)
+{
+  (void)transfer, (void)status;
+  backlog_add(backlog_of(self), r);
+}

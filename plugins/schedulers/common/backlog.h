@@ -55,5 +55,7 @@ bool backlog_take(struct backlog *, const struct lls_request *);
 void backlog_on_arrival(void *self, const struct lls_request *);
 void backlog_on_prediction(void *self, const struct lls_request *);
 void backlog_on_finish(void *self, const struct lls_request *, uint32_t reason);
+void backlog_on_transfer(void *self, uint64_t transfer, const struct lls_request *,
+                         uint32_t status);
 
 #endif

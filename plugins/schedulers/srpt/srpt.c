@@ -4,8 +4,8 @@
  * to end soonest, and a shorter one takes the place and the memory of a longer one. With
  * a perfect predictor it is the Oracle of comparisons of mean latency.
  */
+#include "../common/ahead.h"
 #include "../common/length.h"
-#include "../common/priority.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,13 +13,14 @@
 struct params {
   struct priority_params batch; /* first: the table counts from here */
   double prompt_weight;
-  bool evict;
+  bool evict, ahead;
 };
 
 struct srpt {
   struct scheduler base;
   struct params params;
   struct priority priority;
+  struct ahead ahead;
 };
 
 enum { ESTIMATE = 1 }; /* user word: length of the whole answer, as believed now */
@@ -67,12 +68,33 @@ static void on_step(void *self, const struct lls_step_report *report)
   }
 }
 
+/* Everybody waits for all before it, so the order is that of waiting times too. */
+static void rank(void *scheduler, int64_t now_ns, struct ahead_candidate *c)
+{
+  (void)now_ns;
+  c->key = remaining(scheduler, c->request);
+}
+
+static bool leaves(void *scheduler, const struct lls_request *r)
+{
+  return ahead_leaves(&((const struct srpt *)scheduler)->ahead, r);
+}
+
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct srpt *s = self;
-  const struct priority_rules rules = {.params = &s->params.batch,
-                                       .evict = s->params.evict};
+  const struct params *p = &s->params;
+  bool ahead = p->ahead && p->evict && ahead_is_possible(s->base.host, view);
+  bool moves = ahead && ahead_look(&s->ahead, &s->priority, &p->batch, view, rank);
+  const struct priority_rules rules = {
+      .params = &p->batch,
+      .evict = p->evict && !ahead,
+      .uploaded = ahead,
+      .leaves = moves ? leaves : NULL,
+  };
   priority_plan(&s->priority, &rules, view, out);
+  if (moves)
+    ahead_move(&s->ahead, &s->priority.waiting.backlog, out);
   return 0;
 }
 
@@ -94,11 +116,13 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_BOOL(struct params, evict, "on",
                    "a shorter one that waits takes the memory of longer ones that run",
                    .flags = LLS_PARAM_RELOADABLE),
+    AHEAD_PARAMETER(struct params),
 };
 
 static void destroy(void *self)
 {
   priority_free(&((struct srpt *)self)->priority);
+  ahead_free(&((struct srpt *)self)->ahead);
   free(self);
 }
 
@@ -108,6 +132,8 @@ static int create(const struct lls_host *host, const void *params, void **self)
   if (s == NULL)
     return -ENOMEM;
   int rc = priority_init(&s->priority, &s->base, remaining);
+  if (rc == 0)
+    rc = ahead_init(&s->ahead, host->engine->max_requests);
   if (rc < 0)
     destroy(s);
   else
@@ -126,6 +152,7 @@ static const struct lls_scheduler_vtable vtable = {
     .on_prediction = on_prediction,
     .on_step = on_step,
     .on_finish = backlog_on_finish,
+    .on_transfer = backlog_on_transfer,
     .dump = dump,
     .reconfigure = scheduler_reconfigure,
 };

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What predictions have been worth: how often answers were so many times as long as
+ * predicted, from all that have ended, whatever predicted them. A job that has g of Lh
+ * tokens is one of those that were longer than g / Lh of their prediction, and what is
+ * left of it follows from these.
+ *
+ * That is not their mean. Of two jobs with the same mean the one that may soon be over
+ * should run: if it is not, it can still be stopped. Gittins (1979): what counts is the
+ * least, over all d, of
+ *
+ *   expected time until it ends or has run for d / probability that it ends within d
+ *
+ * which is Lh - g where predictions are true, and the mean where the wait tells nothing.
+ * (Aalto, Ayesta and Righter, 2009, for queues.)
+ *
+ * Ratios are kept by bins of an eighth of a doubling, each with the mean of what fell
+ * into it, so that true predictions are true to the token. After 4,096 answers the older
+ * ones count half as much with each 2,048 new ones.
+ */
+#include "alise.h"
+
+#include <math.h>
+
+#define PER_DOUBLING 8
+#define FIRST        64 /* answers before anything is said */
+#define MOST         4096
+
+static uint32_t bin_of(double ratio)
+{
+  double bin = PER_DOUBLING * log2(ratio) + (ALISE_RATIOS - 1) / 2.0;
+  if (!(bin > 0))
+    return 0;
+  return bin < ALISE_RATIOS - 1 ? (uint32_t)bin : ALISE_RATIOS - 1;
+}
+
+/* With x = g / Lh and answers of bins from `first` on alive, each a_j times as long as
+ * predicted: ending within a_k is worth (sum of min(a_j, a_k) - x) / number of j <= k. */
+static struct alise_line best_line(const struct alise_worth *w, uint32_t first, double x)
+{
+  struct alise_line best = {0, 0};
+  double all = 0, n = 0, sum = 0;
+  for (uint32_t i = first; i < ALISE_RATIOS; i++)
+    all += w->n[i];
+  for (uint32_t k = first; k < ALISE_RATIOS; k++) {
+    if (w->n[k] <= 0)
+      continue;
+    n += w->n[k];
+    sum += w->sum[k];
+    const struct alise_line line = {(sum + (all - n) * w->sum[k] / w->n[k]) / n, all / n};
+    if (best.at <= 0 || line.at - line.slope * x < best.at - best.slope * x)
+      best = line;
+  }
+  return best;
+}
+
+/* Who is in a bin is not over before the next one; who has not begun may end in any. */
+static void make_lines(struct alise_worth *w)
+{
+  w->left[0] = best_line(w, 0, 0);
+  for (uint32_t i = 1; i < ALISE_RATIOS; i++)
+    w->left[i] = best_line(w, i + 1, exp2((i - (ALISE_RATIOS - 1) / 2.0) / PER_DOUBLING));
+}
+
+static void forget_half(struct alise_worth *w)
+{
+  for (uint32_t i = 0; i < ALISE_RATIOS; i++) {
+    w->n[i] /= 2;
+    w->sum[i] /= 2;
+  }
+  w->seen /= 2;
+}
+
+bool alise_worth_learn(struct alise_worth *w, uint32_t predicted, uint32_t actual)
+{
+  if (predicted == 0 || actual == 0)
+    return false;
+  double ratio = (double)actual / predicted;
+  uint32_t bin = bin_of(ratio);
+  w->n[bin]++;
+  w->sum[bin] += ratio;
+  w->next = w->next > 0 ? w->next : FIRST;
+  if (++w->seen < w->next)
+    return false;
+  make_lines(w);
+  if (w->seen >= MOST)
+    forget_half(w);
+  w->next = 2 * w->seen;
+  return true;
+}
+
+double alise_worth_left(const struct alise_worth *w, uint32_t length, uint32_t generated)
+{
+  uint32_t bin = generated > 0 ? bin_of((double)generated / length) : 0;
+  const struct alise_line *line = &w->left[bin];
+  return line->at * length - line->slope * generated;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory ahead of need (ALISE, section 3.3): sequences are moved between device and host
+ * in the order in which they will run, before their turns come and while others compute.
+ * A scheduler that can say who runs before whom uses it with any cache manager that can
+ * transfer beside steps; see ahead.c for the rules.
+ */
+#ifndef AHEAD_H
+#define AHEAD_H
+
+#include "priority.h"
+
+#define AHEAD_LOOKED_AT 32 /* jobs off the device, of a plan */
+
+enum ahead_decision { AHEAD_STAYS, AHEAD_COMES, AHEAD_LEAVES };
+
+struct ahead_candidate {
+  const struct lls_request *request;
+  int64_t level;    /* the smallest first, then ewt, then key */
+  int64_t ewt, key; /* ewt: estimated time until it runs */
+  uint32_t units;   /* it has on the device, or would take there */
+  bool on_device;
+  uint32_t decision; /* enum ahead_decision */
+};
+
+/* Sets level, ewt and key of candidate->request. */
+typedef void ahead_rank(void *scheduler, int64_t now_ns, struct ahead_candidate *);
+
+struct ahead { /* of one plan */
+  const struct lls_step_view *view;
+  struct ahead_candidate *jobs; /* (max_requests + LOOKED_AT) */
+  uint32_t n;
+  uint64_t units, free_units; /* that all of them may have; of which nobody has */
+  uint64_t *leaves;           /* (max_requests) by slot: 1 + the step it leaves in */
+};
+
+#define AHEAD_PARAMETER(STRUCT)                                                          \
+  LLS_PARAM_BOOL(STRUCT, ahead, "on",                                                    \
+                 "with preempt = swap and a cache manager that can: memory is moved "    \
+                 "before it is needed and while others compute",                         \
+                 .flags = LLS_PARAM_RELOADABLE)
+
+int ahead_init(struct ahead *, uint32_t max_requests);
+void ahead_free(struct ahead *);
+
+/* True if the core, the engine and the cache manager move memory beside steps. */
+bool ahead_is_possible(const struct lls_host *, const struct lls_step_view *);
+
+/* Before the plan: decides who comes and who leaves, within max_seqs sequences and with
+ * a margin of the cache's memory left free; false if nobody is off the device. */
+bool ahead_look(struct ahead *, struct priority *, const struct priority_params *,
+                const struct lls_step_view *, ahead_rank *);
+/* Who leaves in the plan being made, and so does not run. */
+bool ahead_leaves(const struct ahead *, const struct lls_request *);
+/* After it: puts the transfers into the plan. */
+void ahead_move(struct ahead *, struct backlog *, struct lls_plan *);
+
+/* ---- the parts of ahead_look ------------------------------------------------------- */
+
+void ahead_begin(struct ahead *, const struct lls_step_view *);
+/* Of the candidate request, level, ewt and key are set. */
+void ahead_add(struct ahead *, const struct ahead_candidate *);
+/* The first of a heap, in order; at most LOOKED_AT. */
+uint32_t ahead_first_of(const struct heap *, const struct lls_request *out[],
+                        uint32_t max);
+/* Sorts the jobs and sets their decisions: `seats` of them at most, `margin` units are
+ * left free. */
+void ahead_decide(struct ahead *, uint32_t seats, uint32_t margin);
+
+#endif
