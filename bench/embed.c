@@ -2,9 +2,12 @@
 /*
  * Encoders: how long a text takes, alone and in batches.
  *
- *   bench/embed FOLDER [f32|bf16|int8 [THREADS]]     p50 and p90 of single texts of 8 to
- * 128 tokens, and texts a second in batches bench/embed FOLDER [f32|bf16|int8 [THREADS]]
- * --vectors a JSON string a line from stdin; prints the vector of each
+ *   bench/embed FOLDER [f32|bf16|int8 [THREADS]]
+ *       p50 and p90 of single texts of 8 to 128 tokens, and texts a second in batches
+ *   bench/embed FOLDER [f32|bf16|int8 [THREADS]] --corpus FILE
+ *       the same of the first 1,000 prompts of a JSON list of {instruction, input}
+ *   bench/embed FOLDER [f32|bf16|int8 [THREADS]] --vectors
+ *       a JSON string a line from stdin; prints the vector of each
  *
  * Times are the process's CPU time divided by the threads, as well as the wall's: on a
  * machine that others use too, the first is what a quiet one would show, if the threads
@@ -17,6 +20,7 @@
 
 #include "bench/bench.h"
 #include "core/encoder/encoder.h"
+#include "core/tokenizer/tokenizer.h"
 
 #define RUNS 51
 
@@ -89,6 +93,102 @@ static void speed(struct lls_encoder *e, unsigned threads)
   free(vectors);
 }
 
+/* ---- a corpus
+ * -------------------------------------------------------------------------- */
+
+#define PROMPTS    1000
+#define MAX_TOKENS 128 /* as predictor retrieval */
+
+struct prompt {
+  char text[8192];
+  struct lls_encoder_text view;
+  double tokens, seconds;
+};
+
+/* Instruction and input, as they are asked; false: it is no prompt. */
+static bool read_prompt(const json_t *row, struct prompt *out)
+{
+  const char *asked = json_string_value(json_object_get(row, "instruction"));
+  const char *input = json_string_value(json_object_get(row, "input"));
+  if (asked == NULL)
+    return false;
+  int n =
+      snprintf(out->text, sizeof out->text, "%s%s%s", asked,
+               input != NULL && *input != '\0' ? "\n" : "", input != NULL ? input : "");
+  out->view = (struct lls_encoder_text){out->text, (size_t)n};
+  return n > 0 && (size_t)n < sizeof out->text;
+}
+
+static double count_tokens(const struct lls_tokenizer *t,
+                           const struct lls_encoder_text *text)
+{
+  struct lls_error err;
+  int32_t *ids;
+  size_t n;
+  if (lls_tokenizer_encode(t, text->text, text->bytes, true, &ids, &n, &err) < 0)
+    die(err.text);
+  free(ids);
+  return (double)(n < MAX_TOKENS ? n : MAX_TOKENS);
+}
+
+static size_t read_prompts(const char *path, const char *folder, struct prompt *out)
+{
+  struct lls_error err;
+  struct lls_tokenizer *t;
+  size_t index, n = 0;
+  json_t *row, *root = json_load_file(path, 0, NULL);
+  if (!json_is_array(root))
+    die("the corpus is no JSON list");
+  if (lls_tokenizer_load(folder, &t, &err) < 0)
+    die(err.text);
+  json_array_foreach(root, index, row)
+  {
+    if (n < PROMPTS && read_prompt(row, &out[n])) {
+      out[n].tokens = count_tokens(t, &out[n].view);
+      n++;
+    }
+  }
+  lls_tokenizer_free(t);
+  json_decref(root);
+  if (n == 0)
+    die("the corpus has no prompts");
+  return n;
+}
+
+/* The part p of what is sorted. */
+static double part_of(const double *sorted, size_t n, double p)
+{
+  return sorted[(size_t)(p * (double)(n - 1))];
+}
+
+static void measure_corpus(struct lls_encoder *e, const char *path, const char *folder)
+{
+  struct prompt *prompts = malloc(PROMPTS * sizeof *prompts);
+  double *tokens = malloc(2 * PROMPTS * sizeof *tokens), *wall = tokens + PROMPTS;
+  float *vector = malloc(lls_encoder_dims(e) * sizeof *vector);
+  if (prompts == NULL || tokens == NULL || vector == NULL)
+    die("out of memory");
+  size_t n = read_prompts(path, folder, prompts);
+  for (size_t i = 0; i < n && i < RUNS; i++)
+    encode(e, &prompts[i].view, 1, vector);
+  for (size_t i = 0; i < n; i++) {
+    double begin = bench_seconds();
+    encode(e, &prompts[i].view, 1, vector);
+    wall[i] = bench_seconds() - begin;
+    tokens[i] = prompts[i].tokens;
+  }
+  bench_median(wall, n); /* sorts */
+  bench_median(tokens, n);
+  printf("%zu prompts, tokens p50 %.0f p90 %.0f (at most %d): p50 %.3f ms  p90 %.3f ms  "
+         "p99 %.3f ms\n",
+         n, part_of(tokens, n, .5), part_of(tokens, n, .9), MAX_TOKENS,
+         part_of(wall, n, .5) * 1e3, part_of(wall, n, .9) * 1e3,
+         part_of(wall, n, .99) * 1e3);
+  free(vector);
+  free(tokens);
+  free(prompts);
+}
+
 /* ---- vectors
  * --------------------------------------------------------------------------- */
 
@@ -130,19 +230,27 @@ int main(int argc, char **argv)
 {
   struct lls_error err = {0};
   struct lls_encoder *e;
+  const char *corpus = NULL;
   bool vectors = argc > 2 && strcmp(argv[argc - 1], "--vectors") == 0;
   argc -= vectors;
+  if (argc > 3 && strcmp(argv[argc - 2], "--corpus") == 0) {
+    corpus = argv[argc - 1];
+    argc -= 2;
+  }
   if (argc < 2 || argc > 4)
-    die("bench/embed FOLDER [f32|bf16|int8 [THREADS]] [--vectors]");
+    die("bench/embed FOLDER [f32|bf16|int8 [THREADS]] [--corpus FILE | --vectors]");
   struct lls_encoder_options options = {
       .folder = argv[1],
       .weights = argc > 2 ? format_of(argv[2]) : LLS_WEIGHTS_F32,
       .threads = argc > 3 ? (uint32_t)atoi(argv[3]) : 2,
       .max_rows = 1024,
+      .max_tokens = corpus != NULL ? MAX_TOKENS : 0,
   };
   if (lls_encoder_create(&options, &e, &err) < 0)
     die(err.text);
-  if (vectors)
+  if (corpus != NULL)
+    measure_corpus(e, corpus, argv[1]);
+  else if (vectors)
     print_vectors(e);
   else
     speed(e, options.threads);

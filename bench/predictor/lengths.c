@@ -2,13 +2,18 @@
 /*
  * How well the lengths of real answers are predicted.
  *
- *   bench/predictor/lengths CORPUS TOKENIZER ENCODER|hash [LENGTH.MLP]
- *   bench/predictor/lengths CORPUS TOKENIZER --train >train.jsonl
+ *   bench/predictor/lengths [--fold N] CORPUS TOKENIZER ENCODER|hash [LENGTH.MLP]
+ *   bench/predictor/lengths [--fold N] CORPUS TOKENIZER --train >train.jsonl
+ *   bench/predictor/lengths [--fold N] --pairs CORPUS TOKENIZER ENCODER LENGTH.MLP
  *
  * CORPUS is a JSON list of {instruction, input, output} or lines of {text, length};
  * answers are counted in tokens of the folder TOKENIZER. A prompt counts once. By its
  * hash it is for training (4 of 10: the length model, see --train), for the history (4),
  * or to be predicted (2): never for two of them. Baselines may use training and history.
+ * With --fold 1 to 4 they take turns: in five folds every prompt is predicted once.
+ *
+ * --pairs prints what the plugin would have predicted, as it comes (k = 5, s0 = 0.8, the
+ * length model where nothing is near): lines of output_tokens,predicted.
  *
  * Bucket accuracy is the paper's: prediction and truth in the same of evenly divided
  * bins, here 10 from 0 to the 99th percentile of what is known, what is longer in the
@@ -45,6 +50,7 @@ struct item {
 };
 
 struct corpus {
+  uint32_t fold;
   struct item *items;
   size_t n, of[3];
   uint32_t dims;
@@ -91,7 +97,7 @@ static void add_item(struct corpus *c, char *text, uint32_t length)
       free(text);
       return;
     }
-  enum part part = parts[(key >> 20) % 10];
+  enum part part = parts[((key >> 20) + 2 * c->fold) % 10];
   c->items = realloc(c->items, (c->n + 1) * sizeof *c->items);
   if (c->items == NULL)
     die("out of memory");
@@ -317,12 +323,29 @@ static void compare(struct corpus *c, const struct regressor *r)
   history_destroy(words);
 }
 
+static void print_pairs(struct corpus *c, const struct regressor *r)
+{
+  struct history *near = remember(c, false, false);
+  struct method m = {.corpus = c, .history = near, .s0 = S0, .regressor = r};
+  for (size_t i = 0; i < c->n; i++)
+    if (c->items[i].part == TEST)
+      printf("%u,%.0f\n", c->items[i].length, predict(&m, &c->items[i]));
+  history_destroy(near);
+}
+
 int main(int argc, char **argv)
 {
   struct corpus c = {0};
   struct regressor *r = NULL;
+  if (argc > 2 && strcmp(argv[1], "--fold") == 0) {
+    c.fold = (uint32_t)atoi(argv[2]);
+    argc -= 2, argv += 2;
+  }
+  bool pairs = argc == 6 && strcmp(argv[1], "--pairs") == 0;
+  argc -= pairs, argv += pairs;
   if (argc < 4 || argc > 5)
-    die("lengths CORPUS TOKENIZER ENCODER|hash|--train [LENGTH.MLP]");
+    die("lengths [--fold N] [--pairs] CORPUS TOKENIZER ENCODER|hash|--train "
+        "[LENGTH.MLP]");
   read_corpus(&c, argv[1], argv[2]);
   if (strcmp(argv[3], "--train") == 0) {
     print_training(&c);
@@ -332,11 +355,15 @@ int main(int argc, char **argv)
   fit(&c);
   if (argc > 4 && regressor_read(argv[4], c.dims, &host, &r) < 0)
     die("the length model cannot be read");
-  printf("%s, encoder %s: %zu prompts to train, %zu history, %zu to predict; mean %.0f "
-         "tokens, bins of %.0f\n\n",
-         argv[1], argv[3], c.of[TRAIN], c.of[HISTORY], c.of[TEST], c.mean,
-         c.range / BINS);
-  compare(&c, r);
+  if (pairs) {
+    print_pairs(&c, r);
+  } else {
+    printf("%s, encoder %s: %zu prompts to train, %zu history, %zu to predict; mean "
+           "%.0f tokens, bins of %.0f\n\n",
+           argv[1], argv[3], c.of[TRAIN], c.of[HISTORY], c.of[TEST], c.mean,
+           c.range / BINS);
+    compare(&c, r);
+  }
   for (size_t i = 0; i < c.n; i++) {
     free(c.items[i].text);
     free(c.items[i].vector);
