@@ -80,6 +80,8 @@ struct lls_loop_options lls_loop_options_of(const struct lls_config *c,
       .seed = (uint64_t)c->engine.seed,
       .model_name = c->server.served_model_name,
       .model_folder = c->model.path,
+      .measurements = c->engine.measurements,
+      .measure_always = c->engine.measure == LLS_MEASURE_ALWAYS,
       .eos_tokens = model->eos,
       .n_eos_tokens = model->n_eos,
   };

@@ -19,9 +19,11 @@ struct harness_options {
   enum lls_dtype element; /* of the cache */
   uint32_t max_tokens, max_sequences, max_requests, block_tokens, max_context;
   uint32_t device_units, host_units;
-  uint32_t int8; /* enum lls_int8 */
+  uint32_t int8;  /* enum lls_int8 */
   bool no_hidden; /* the engine has no hidden form */
   struct harness_policy scheduler, cache, predictor;
+  const char *measurements; /* as in lls_loop_options */
+  bool measure_always;
   uint32_t strikes;
   uint64_t seed;
   bool threaded;      /* with a step thread instead of harness_step */

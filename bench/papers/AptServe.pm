@@ -7,7 +7,7 @@ use warnings;
 use Exporter 'import';
 use File::Temp qw(tempdir);
 use POSIX ();
-our @EXPORT = qw(setup parallel simulate attainment rate_at share_of_largest);
+our @EXPORT = qw(setup requests parallel simulate attainment rate_at share_of_largest);
 
 my ($root, $build, $requests, $jobs, $folder);
 my @seeds; # of arrivals
@@ -21,6 +21,8 @@ sub setup {
   $ENV{LLS_PROFILE_PATH} //= "$root/etc/profiles";
   $ENV{LLS_PLUGIN_PATH} //= "$build/.libs";
 }
+
+sub requests { return $requests }
 
 # ---- workloads ------------------------------------------------------------------------------
 # NumPy's generator, as the authors' client draws gaps from it (gen_client_requests.py: seed 0,
@@ -99,17 +101,21 @@ sub share_of_largest {
   return $largest / $sum;
 }
 
-# A trace at one request per second; the simulator scales its times.
+# A trace at one request per second; the simulator scales its times. Early: each answer ends
+# at one of its tokens, all equally likely.
 sub trace {
-  my ($data, $cv, $seed) = @_;
-  my $path = "$folder/$data-$cv-$seed.csv";
+  my ($data, $cv, $seed, $early) = @_;
+  my $path = "$folder/$data-$cv-$seed-$early.csv";
   return $path if -e $path;
   my ($g, $shape, $at) = (Mt19937->new($seed), 1 / $cv**2, 0);
+  my $ends = Mt19937->new(1000 + $seed);
   my @rows = lengths($data);
   open my $file, '>', "$path.$$" or die "$path: $!\n";
   print $file "arrival_s,prompt_tokens,output_tokens\n";
   for my $k (0 .. $requests - 1) {
-    printf $file "%.9f,%s\n", $at, $rows[($k + 331 * $seed) * 37 % @rows];
+    my ($in, $out) = split /,/, $rows[($k + 331 * $seed) * 37 % @rows];
+    $out = 1 + int($ends->uniform * $out) if $early;
+    printf $file "%.9f,%d,%d\n", $at, $in, $out;
     $at += $g->gamma($shape) / $shape;
   }
   close $file or die "$path: $!\n";
@@ -124,15 +130,16 @@ my %slo = (ShareGPT => {'13B' => [1000, 1000], '30B' => [1500, 1000], '66B' => [
   HumanEval => {'13B' => [500, 500], '30B' => [1000, 500], '66B' => [1500, 500]},
   LongBench => {'13B' => [4000, 1000], '30B' => [4500, 1000], '66B' => [5000, 1000]});
 
-# run: {policy, more => [], model, data, rate, cv, seed, profile}; the report's text.
+# run: {policy, more => [], model, data, rate, cv, seed, early, profile}; the report's text.
 sub simulate {
-  my %r = (model => '13B', cv => 1, seed => 0, more => [], profile => 'a100-40g', @_);
+  my %r = (model => '13B', cv => 1, seed => 0, early => 0, more => [], profile => 'a100-40g',
+    @_);
   my ($name, $ranks) = @{$model{$r{model}}};
   my ($ttft, $tbt) = @{$slo{$r{data}}{$r{model}}};
   my $out = "$folder/r$$.json";
   my @command = ("$build/llmserve-sim", '--quiet', '-c', "$root/etc/$r{policy}.ini", '--model',
     $name, '--ranks', $ranks, '--profile', $r{profile}, '--trace',
-    trace($r{data}, $r{cv}, $r{seed}), '--time-scale', 1 / $r{rate}, '--slo-ttft', "${ttft}ms",
+    trace(@r{qw(data cv seed early)}), '--time-scale', 1 / $r{rate}, '--slo-ttft', "${ttft}ms",
     '--slo-tbt', "${tbt}ms", '--json', $out, @{$r{more}});
   system(@command) == 0 or die "@command failed\n";
   open my $file, '<', $out or die "$out: $!\n";

@@ -42,6 +42,9 @@ struct lls_model_section { /* [model] */
 /* What tensor parallel ranks are. AUTO: what there is. */
 enum lls_ranks_choice { LLS_RANKS_AUTO, LLS_RANKS_THREADS, LLS_RANKS_MPI };
 
+/* When what is measured before serving is measured. */
+enum lls_measure_choice { LLS_MEASURE_ONCE, LLS_MEASURE_ALWAYS };
+
 struct lls_engine_config {      /* [engine] */
   int64_t device;               /* enum lls_device_choice */
   int64_t threads;              /* 0 = one per core */
@@ -55,6 +58,8 @@ struct lls_engine_config {      /* [engine] */
   int64_t max_context;           /* tokens; 0 = the model's own limit */
   int64_t max_requests;          /* alive at once, running and waiting */
   double gpu_memory_utilization; /* of all its memory, weights included */
+  const char *measurements;      /* folder; "": the service's, if it has one */
+  int64_t measure;               /* enum lls_measure_choice */
   int64_t seed;                  /* of sampling without a seed, and of dummy weights */
 };
 

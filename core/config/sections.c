@@ -123,6 +123,15 @@ static const struct lls_param engine_params[] = {
                     "how much of a GPU's memory is used, weights and working space "
                     "included; what they leave of it is the cache, where [cache] "
                     "device_memory is auto"),
+    LLS_PARAM_PATH(
+        engine, measurements, "",
+        "folder that keeps what hidden form was measured to cost (30 s at most, "
+        "where a cache offers it), for the next start; empty: the state folder "
+        "that systemd gives to a service, else nothing is kept"),
+    LLS_PARAM_CHOICE(
+        engine, measure, "once", "once|always",
+        "once for each device, model and settings of the engine, or at every "
+        "start"),
     LLS_PARAM_INT(engine, seed, "0", 0, 9e15, "",
                   "of everything random that a request sets no seed for"),
 };

@@ -207,6 +207,8 @@ struct lls_device_ops {
   void (*destroy)(struct lls_device *);
   /* One line for the log: ISA in use, threads, memory. */
   void (*describe)(struct lls_device *, char *text, size_t size);
+  /* The same without what changes from start to start: what decides its speed. */
+  void (*identify)(struct lls_device *, char *text, size_t size);
   int (*memory)(struct lls_device *, size_t *total, size_t *available); /* bytes */
 
   int (*alloc)(struct lls_device *, enum lls_memory, size_t bytes, void **out);
@@ -342,8 +344,8 @@ struct lls_device_options {
   uint32_t max_rows;    /* the largest step: scratch is sized for it at create */
   uint32_t max_columns; /* the widest row of any operation */
   uint32_t max_sequences;
-  const char *isa;        /* CPU: NULL = best, or "generic", "avx2", "avx512", "amx" */
-  enum lls_dtype numbers; /* CUDA: what the weights are to be in, f32 or another */
+  const char *isa;         /* CPU: NULL = best, or "generic", "avx2", "avx512", "amx" */
+  enum lls_dtype numbers;  /* CUDA: what the weights are to be in, f32 or another */
   struct lls_ranks *ranks; /* this one's end of its group, outlives it; NULL = alone */
 };
 

@@ -112,7 +112,7 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   if (rc == 0)
     rc = lls_setup_check(in, &in->policies, &in->preempt_mode, err);
   if (rc == 0 && o->cost == NULL && lls_setup_has_hidden_form(&in->policies))
-    rc = lls_measure_hidden(in, err);
+    rc = lls_measure_hidden(in, o->measurements, o->measure_always, err);
   return rc < 0 ? rc : lls_setup_calibrate(in, &in->policies, err);
 }
 

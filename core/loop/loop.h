@@ -162,6 +162,9 @@ struct lls_loop_options {
   /* What the policies' estimates are made from (core/cost/model.h), NULL = what is
    * measured while serving; copied. */
   const struct lls_cost_rates *cost;
+  /* Folder of what was measured at earlier starts, "" or NULL = none (measured.h). */
+  const char *measurements;
+  bool measure_always; /* whatever is there */
   const struct lls_log *log;
   struct lls_loop_observer observer; /* zeroed: nobody */
   void (*wake)(

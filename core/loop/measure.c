@@ -4,14 +4,17 @@
  * "a marginal preprocessing cost of approximately 30 seconds"): single decodes after
  * contexts of ten lengths, each in KV form and restored from hidden form, told to the
  * cost model as if they had been served. What they read and write in the pool is nobody's
- * yet. With a profile nothing is measured: that model knows.
+ * yet. With a profile nothing is measured: that model knows; and what was measured at an
+ * earlier start is told to it again (measured.h).
  */
 #include "core/loop/measure.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include "core/engine/engine.h"
+#include "core/loop/measured.h"
 
 static const int64_t most_ns = 30 * LLS_NS_PER_S;
 enum { LENGTHS = 10 };
@@ -21,6 +24,7 @@ struct probe {
   struct lls_block_entry *k, *v;
   uint32_t block_tokens;
   int64_t spent_ns;
+  struct lls_measured measured;
 };
 
 static void lay(const struct probe *p, struct lls_block_entry *list, uint32_t blocks,
@@ -30,6 +34,15 @@ static void lay(const struct probe *p, struct lls_block_entry *list, uint32_t bl
     list[i] = (struct lls_block_entry){.block = first_unit + step * i,
                                        .first_token = i * p->block_tokens,
                                        .count = (uint16_t)p->block_tokens};
+}
+
+static void tell(struct lls_instance *in, const struct lls_measured_step *m)
+{
+  const struct lls_iteration_shape shape = {.size = sizeof shape,
+                                            .n_decodes = 1,
+                                            .decode_context = &m->context,
+                                            .hidden_tokens = m->hidden ? m->context : 0};
+  lls_cost_model_observe(in->cost, &shape, m->ns);
 }
 
 /* A decode after `context` tokens in that form. */
@@ -59,11 +72,9 @@ static int step(struct probe *p, uint32_t context, uint32_t form, struct lls_err
   if (rc < 0)
     return rc;
   p->spent_ns += result.duration_ns;
-  struct lls_iteration_shape shape = {.size = sizeof shape,
-                                      .n_decodes = 1,
-                                      .decode_context = &context,
-                                      .hidden_tokens = hidden ? context : 0};
-  lls_cost_model_observe(p->in->cost, &shape, result.duration_ns);
+  struct lls_measured_step *m = &p->measured.steps[p->measured.n++];
+  *m = (struct lls_measured_step){context, hidden, result.duration_ns};
+  tell(p->in, m);
   return 0;
 }
 
@@ -79,19 +90,69 @@ static int steps(struct probe *p, uint32_t longest, struct lls_error *err)
   return rc;
 }
 
-int lls_measure_hidden(struct lls_instance *in, struct lls_error *err)
+static int measure(struct probe *p, struct lls_error *err)
 {
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  struct probe p = {.in = in, .block_tokens = pool->block_tokens};
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(p->in->engine);
   uint32_t room = pool->device_units / 2 * pool->block_tokens;
-  uint32_t longest = in->caps.max_context < room ? in->caps.max_context : room;
-  uint32_t blocks = longest / p.block_tokens + 1;
+  uint32_t longest = p->in->caps.max_context < room ? p->in->caps.max_context : room;
+  uint32_t blocks = longest / p->block_tokens + 1;
   if (longest < 2)
     return 0;
-  p.k = calloc(blocks, sizeof *p.k);
-  p.v = calloc(blocks, sizeof *p.v);
-  int rc = p.k != NULL && p.v != NULL ? steps(&p, longest - 1, err) : -ENOMEM;
-  free(p.k);
-  free(p.v);
+  p->k = calloc(blocks, sizeof *p->k);
+  p->v = calloc(blocks, sizeof *p->v);
+  int rc = p->k != NULL && p->v != NULL ? steps(p, longest - 1, err) : -ENOMEM;
+  free(p->k);
+  free(p->v);
   return rc < 0 ? lls_fail_at(err, rc, "measuring hidden form") : 0;
+}
+
+/* ---- kept from start to start ------------------------------------------------------ */
+
+static bool recall(struct lls_instance *in, const char *path,
+                   const struct lls_engine_identity *id)
+{
+  struct lls_measured m;
+  struct lls_error why = {0};
+  int rc = lls_measured_read(path, id, &m, &why);
+  if (rc < 0 && rc != -ENOENT)
+    lls_log(in->log, LLS_LOG_WARNING, "measure", "%s; measuring again",
+            lls_error_text(&why, rc));
+  for (uint32_t i = 0; rc == 0 && i < m.n; i++)
+    tell(in, &m.steps[i]);
+  if (rc == 0)
+    lls_log(in->log, LLS_LOG_INFO, "measure", "what hidden form costs is known from %s",
+            path);
+  return rc == 0;
+}
+
+static void keep(struct lls_instance *in, const char *path,
+                 const struct lls_engine_identity *id, const struct lls_measured *m)
+{
+  struct lls_error why = {0};
+  int rc = lls_measured_write(path, id, m, &why);
+  if (rc < 0)
+    lls_log(in->log, LLS_LOG_WARNING, "measure",
+            "%s; what hidden form costs is measured again at the next start",
+            lls_error_text(&why, rc));
+}
+
+int lls_measure_hidden(struct lls_instance *in, const char *folder, bool always,
+                       struct lls_error *err)
+{
+  struct probe p = {.in = in,
+                    .block_tokens = lls_engine_pool_shape(in->engine)->block_tokens};
+  struct lls_engine_identity id;
+  char path[PATH_MAX];
+  lls_engine_identify(in->engine, &id);
+  bool kept = folder != NULL && folder[0] != '\0' &&
+              lls_measured_path(folder, &id, path, sizeof path) == 0;
+  if (kept && !always && recall(in, path, &id))
+    return 0;
+  int rc = measure(&p, err);
+  if (rc == 0)
+    lls_log(in->log, LLS_LOG_INFO, "measure", "what hidden form costs took %.1f s",
+            (double)p.spent_ns * 1e-9);
+  if (rc == 0 && kept && p.measured.n > 0)
+    keep(in, path, &id, &p.measured);
+  return rc;
 }

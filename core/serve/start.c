@@ -4,6 +4,11 @@
 
 #include "core/options.h"
 
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 struct lls_follow_options server_follow_options(const struct server *s)
 {
   return (struct lls_follow_options){
@@ -100,10 +105,23 @@ static int open_decisions(struct server *s, struct lls_loop_options *options,
   return 0;
 }
 
+/* Where nothing else is said, measurements are kept in the first StateDirectory= of the
+ * service. */
+static void choose_folder(struct lls_loop_options *options, char *folder, size_t size)
+{
+  const char *all = getenv("STATE_DIRECTORY");
+  if (options->measurements[0] != '\0' || all == NULL)
+    return;
+  snprintf(folder, size, "%.*s", (int)strcspn(all, ":"), all);
+  options->measurements = folder;
+}
+
 int server_create_loop(struct server *s, struct lls_error *err)
 {
   const struct lls_config *c = s->config;
   struct lls_loop_options options = lls_loop_options_of(c, &s->model);
+  char folder[PATH_MAX];
+  choose_folder(&options, folder, sizeof folder);
   options.engine = s->engine;
   options.log = &s->log;
   options.wake = wake_main;

@@ -31,6 +31,31 @@ static int memory(struct lls_device *device, size_t *total, size_t *available)
   return lls_cpu_memory_size(total, available);
 }
 
+/* What the kernel calls it; "" where it does not say. */
+static void processor_name(char *name, size_t size)
+{
+  char line[256];
+  FILE *f = fopen("/proc/cpuinfo", "re");
+  name[0] = '\0';
+  while (f != NULL && name[0] == '\0' && fgets(line, sizeof line, f) != NULL)
+    if (strncmp(line, "model name", strlen("model name")) == 0) {
+      const char *text = strchr(line, ':');
+      text = text != NULL ? text + 1 + strspn(text + 1, " \t") : "";
+      snprintf(name, size, "%.*s, ", (int)strcspn(text, ";\n"), text);
+    }
+  if (f != NULL)
+    fclose(f);
+}
+
+static void identify(struct lls_device *device, char *text, size_t size)
+{
+  const struct lls_cpu_device *d = lls_cpu(device);
+  char name[96];
+  processor_name(name, sizeof name);
+  snprintf(text, size, "cpu: %s%s, %u thread%s%s", name, lls_isa_name(d->isa),
+           d->n_threads, d->n_threads == 1 ? "" : "s", d->options.pin ? " (pinned)" : "");
+}
+
 static void describe(struct lls_device *device, char *text, size_t size)
 {
   const struct lls_cpu_device *d = lls_cpu(device);
@@ -100,6 +125,7 @@ static const struct lls_device_ops ops = {
     .name = "cpu",
     .destroy = destroy,
     .describe = describe,
+    .identify = identify,
     .memory = memory,
     .alloc = alloc,
     .release = release,
@@ -174,7 +200,8 @@ int lls_cpu_device_create(const struct lls_device_options *options,
   struct lls_cpu_device *d = calloc(1, sizeof *d);
   if (d == NULL)
     return lls_fail(err, -ENOMEM, "no memory for the CPU device");
-  d->base = (struct lls_device){.ops = &ops, .activation_type = LLS_F32, .is_host = true, .has_int8 = true};
+  d->base = (struct lls_device){
+      .ops = &ops, .activation_type = LLS_F32, .is_host = true, .has_int8 = true};
   d->options = *options;
   d->isa = isa;
   lls_cpu_kernels_fill(&d->kernels, isa);

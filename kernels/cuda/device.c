@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define INPUT_BYTES ((size_t)256 << 10) /* to begin with; they grow */
 
@@ -88,15 +89,21 @@ void lls_cuda_destroy(struct lls_device *device)
   free(d);
 }
 
-void lls_cuda_describe(struct lls_device *device, char *text, size_t size)
+void lls_cuda_identify(struct lls_device *device, char *text, size_t size)
 {
   const struct lls_cuda_device *d = lls_cuda(device);
-  size_t total = 0, available = 0;
+  snprintf(text, size, "cuda: %s (sm_%d%d, %d multiprocessors), %s", d->properties.name,
+           d->properties.major, d->properties.minor, d->properties.multiProcessorCount,
+           lls_cuda_numbers(d) == LLS_F32 ? "f32" : "bf16");
+}
+
+void lls_cuda_describe(struct lls_device *device, char *text, size_t size)
+{
+  size_t total = 0, available = 0, n;
   lls_cuda_memory(device, &total, &available);
-  snprintf(text, size, "cuda: %s (sm_%d%d, %d multiprocessors), %s, %.1f of %.1f GB free",
-           d->properties.name, d->properties.major, d->properties.minor,
-           d->properties.multiProcessorCount,
-           lls_cuda_numbers(d) == LLS_F32 ? "f32" : "bf16", (double)available * 1e-9,
+  lls_cuda_identify(device, text, size);
+  n = strlen(text);
+  snprintf(text + n, size - n, ", %.1f of %.1f GB free", (double)available * 1e-9,
            (double)total * 1e-9);
 }
 

@@ -10,5 +10,6 @@ int lls_cuda_create(const struct lls_device_options *, struct lls_device **out,
                     struct lls_error *err);
 void lls_cuda_destroy(struct lls_device *);
 void lls_cuda_describe(struct lls_device *, char *text, size_t size);
+void lls_cuda_identify(struct lls_device *, char *text, size_t size);
 
 #endif

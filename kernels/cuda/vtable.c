@@ -262,6 +262,7 @@ const struct lls_device_ops lls_cuda_vtable = {
     .name = "cuda",
     .destroy = lls_cuda_destroy,
     .describe = lls_cuda_describe,
+    .identify = lls_cuda_identify,
     .memory = lls_cuda_memory,
     .alloc = lls_cuda_alloc,
     .release = lls_cuda_release,

@@ -18,6 +18,11 @@ static void destroy(struct lls_device *device)
   free(device);
 }
 
+static void identify(struct lls_device *device, char *text, size_t size)
+{
+  snprintf(text, size, "sim: %s", lls_sim(device)->name);
+}
+
 static void describe(struct lls_device *device, char *text, size_t size)
 {
   const struct lls_sim_device *d = lls_sim(device);
@@ -228,6 +233,7 @@ static const struct lls_device_ops ops = {
     .name = "sim",
     .destroy = destroy,
     .describe = describe,
+    .identify = identify,
     .memory = lls_sim_memory,
     .alloc = lls_sim_alloc,
     .release = lls_sim_release,

@@ -328,7 +328,8 @@ static void test_upgrade(void **state)
   (void)state;
   struct fake f;
   struct fake_options o = defaults;
-  o.scheduler.parameters = POLICY_PARAMETERS("watermark", "0", "rho", "0");
+  o.scheduler.parameters =
+      POLICY_PARAMETERS("watermark", "0", "rho", "0", "upgrade", "room");
   o.device_units = 30;
   assert_int_equal(fake_open(&f, &o), 0);
   submit(&f, 128, 3);
@@ -404,6 +405,88 @@ static void test_violated_reserve(void **state)
     assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
     fake_close(&f);
   }
+}
+
+/* ---- who has nothing to lose ------------------------------------------------------- */
+
+/* Fills the memory with one request of `tokens` tokens, then another comes that has no
+ * room beside it: is the first one paused for it? */
+static bool gives_way(const char *late_share, uint32_t tokens, int64_t first_after_ns,
+                      const char *mode)
+{
+  struct fake f;
+  struct fake_options o = defaults;
+  o.device_units = 30;
+  o.scheduler.parameters = POLICY_PARAMETERS("hidden", "off", "late_share", late_share,
+                                             "violated_reserve", "0", "mode", mode);
+  assert_int_equal(fake_open(&f, &o), 0);
+  struct fake_request *a = submit(&f, 32, 150);
+  f.now_ns += first_after_ns;
+  while (a->view.generated_tokens < tokens)
+    fake_step(&f);
+  struct fake_request *b = submit(&f, 200, 5); /* 26 units */
+  b->view.arrival_ns = b->view.last_token_ns = f.now_ns - LLS_NS_PER_S / 2;
+  fake_step(&f);
+  bool gave_way = a->view.state == LLS_WAITING;
+  assert_int_equal(gave_way, planned(&f, b->view.id) == 200);
+  fake_finish(&f, 600);
+  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
+  fake_close(&f);
+  return gave_way;
+}
+
+/* P99 overlooks one gap of a hundred and one: from the 102nd token on, not before, and
+ * not where no gap may be late. */
+static void test_who_has_a_gap_to_spare_gives_way(void **state)
+{
+  (void)state;
+  static const char *const modes[] = {"separate", "chunked"};
+  for (int i = 0; i < 2; i++) {
+    assert_false(gives_way("0.01", 101, 0, modes[i]));
+    assert_true(gives_way("0.01", 102, 0, modes[i]));
+    assert_false(gives_way("0", 102, 0, modes[i]));
+    assert_true(gives_way("0.1", 12, 0, modes[i]));
+  }
+}
+
+/* Who has missed its first token can't be in time any more. */
+static void test_who_is_lost_gives_way(void **state)
+{
+  (void)state;
+  assert_true(gives_way("0.01", 3, 2 * LLS_NS_PER_S, "separate"));
+  assert_true(gives_way("0.01", 3, 2 * LLS_NS_PER_S, "chunked"));
+  assert_false(gives_way("0", 3, 2 * LLS_NS_PER_S, "separate"));
+}
+
+/* A pause is spent once: after it a request stays, until its next hundred tokens. */
+static void test_a_pause_is_spent_once(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = defaults;
+  o.device_units = 40;
+  o.scheduler.parameters = POLICY_PARAMETERS("hidden", "off", "violated_reserve", "0");
+  assert_int_equal(fake_open(&f, &o), 0);
+  struct fake_request *a = submit(&f, 32, 250);
+  uint32_t pauses[3] = {0, 0, 0}; /* by hundreds of tokens */
+  while (a->view.state != LLS_FINISHED && f.finished[LLS_FINISH_LENGTH] < 30) {
+    bool was_running = a->view.state == LLS_DECODING;
+    if (f.waiting.n == 0 && was_running) {
+      struct fake_request *b = submit(&f, 300, 2); /* 38 units */
+      b->view.arrival_ns = b->view.last_token_ns = f.now_ns - LLS_NS_PER_S / 2;
+    }
+    fake_step(&f);
+    if (f.finished[LLS_FINISH_LENGTH] >= 30 || a->view.generated_tokens == 250)
+      break;
+    if (was_running && a->view.state == LLS_WAITING) {
+      pauses[a->view.generated_tokens / 100]++;
+      f.now_ns += 2 * LLS_NS_PER_S;
+    }
+  }
+  assert_int_equal(pauses[0], 0);
+  assert_int_equal(pauses[1], 1);
+  assert_true(pauses[2] <= 1);
+  fake_close(&f);
 }
 
 /* A prompt longer than a step is cut, and goes on before anything else. */
@@ -490,6 +573,9 @@ int main(void)
       cmocka_unit_test(test_hidden_off_is_kv_only),
       cmocka_unit_test(test_demotion),
       cmocka_unit_test(test_violated_reserve),
+      cmocka_unit_test(test_who_has_a_gap_to_spare_gives_way),
+      cmocka_unit_test(test_who_is_lost_gives_way),
+      cmocka_unit_test(test_a_pause_is_spent_once),
       cmocka_unit_test(test_prompt_longer_than_a_step),
       cmocka_unit_test(test_chunked),
       cmocka_unit_test(test_no_starvation_under_decay),

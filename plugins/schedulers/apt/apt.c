@@ -70,6 +70,7 @@ static void stats(void *self, const struct lls_sink *sink)
   sink->number(sink->context, "let_in_hidden", (double)a->let_in_hidden);
   sink->number(sink->context, "preempted", (double)a->preempted);
   sink->number(sink->context, "upgraded", (double)a->upgraded);
+  sink->number(sink->context, "made_room", (double)a->made_room);
   sink->number(sink->context, "single_won", (double)a->singles);
   sink->number(sink->context, "n_rho", a->n_rho);
 }
@@ -114,6 +115,11 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_FLOAT(struct apt_params, violated_reserve, "0.2", 0, 0.9, "",
                     "part of the cache that stays free when a demoted request is let in",
                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(
+        struct apt_params, late_share, "0.01", 0, 0.1, "",
+        "part of a request's gaps that may exceed tbt_slo: P99 overlooks 0.01; "
+        "0: none, as in the paper",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(struct apt_params, sticky, "false",
                    "once beyond its limit, a request stays demoted after its next token",
                    .flags = LLS_PARAM_RELOADABLE),
@@ -143,10 +149,12 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_BOOL(struct apt_params, allow_downgrade, "true",
                    "who is preempted in KV form comes back in hidden form if worth it",
                    .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_CHOICE(struct apt_params, upgrade, "room", "room|idle|never",
-                     "hidden form is turned into KV in place: where there is room, only "
-                     "while nobody waits, or never",
-                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(
+        struct apt_params, upgrade, "cost", "cost|room|idle|never",
+        "hidden form is turned into KV in place: where that is worth more "
+        "than the room to those who wait, wherever there is room, only while "
+        "nobody waits, or never",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct apt_params, urgency_clip, "none", "none|slo",
                      "most that one request adds to its side's urgency",
                      .flags = LLS_PARAM_RELOADABLE),

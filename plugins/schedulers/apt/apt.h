@@ -21,8 +21,20 @@ enum apt_violated { APT_DEMOTE, APT_DECAY, APT_OFF };
 enum apt_hidden { APT_HIDDEN_AUTO, APT_HIDDEN_ON, APT_HIDDEN_OFF };
 enum apt_fill { APT_BREAK, APT_SKIP };
 enum apt_decode_mode { APT_INCUMBENT, APT_LITERAL };
-enum apt_upgrade { APT_UPGRADE_ROOM, APT_UPGRADE_IDLE, APT_UPGRADE_NEVER };
+enum apt_upgrade {
+  APT_UPGRADE_COST,
+  APT_UPGRADE_ROOM,
+  APT_UPGRADE_IDLE,
+  APT_UPGRADE_NEVER
+};
 enum apt_clip { APT_CLIP_NONE, APT_CLIP_SLO };
+
+/* What a request has to lose (standing.c). */
+enum apt_standing {
+  APT_IN_TIME, /* a late token more, and it counts as late */
+  APT_SPARE,   /* a pause of any length would be overlooked, or it is in one */
+  APT_LOST     /* it is late whatever comes */
+};
 
 struct apt_params {
   int64_t mode, max_tokens, max_seqs, chunk_tokens;
@@ -30,7 +42,7 @@ struct apt_params {
   int64_t preempt;
   int64_t ttft_slo, tbt_slo, max_wait; /* ns */
   int64_t violated;
-  double decay, eps_scale, violated_reserve;
+  double decay, eps_scale, violated_reserve, late_share;
   bool sticky, n_excludes_violated;
   double rho, rho_scale; /* s/unit; NaN = as measured */
   int64_t hidden;
@@ -43,14 +55,16 @@ struct apt_params {
 /* One request as greedy sees it. */
 struct candidate {
   const struct lls_request *request;
-  double pending;  /* p, decayed if that is wanted */
-  uint32_t kv;     /* m */
-  uint32_t hidden; /* units in hidden form; 0: not offered to it */
-  uint32_t tokens; /* to compute if it is let in */
-  uint32_t held;   /* enum lls_form it has and keeps, NONE if it is free to choose */
-  uint32_t form;   /* out: enum lls_form, NONE = not chosen */
-  bool violated;   /* its value is next to nothing */
-  bool no_upgrade; /* hidden form or none */
+  double pending;    /* p, decayed if that is wanted */
+  uint32_t kv;       /* m */
+  uint32_t hidden;   /* units in hidden form; 0: not offered to it */
+  uint32_t tokens;   /* to compute if it is let in */
+  uint32_t held;     /* enum lls_form it has and keeps, NONE if it is free to choose */
+  uint32_t form;     /* out: enum lls_form, NONE = not chosen */
+  uint32_t standing; /* enum apt_standing */
+  bool violated;     /* its value is next to nothing */
+  bool no_upgrade;   /* hidden form or none */
+  bool gone;         /* taken off the device in this plan */
 };
 
 struct greedy_problem {
@@ -87,18 +101,32 @@ struct apt {
   double urgency_running, urgency_waiting; /* U_R, U_W */
 
   uint64_t prefill_steps, decode_steps, let_in_kv, let_in_hidden, preempted, upgraded;
-  uint64_t singles; /* plans in which a single request won */
+  uint64_t made_room; /* requests that were paused for who was still in time */
+  uint64_t singles;   /* plans in which a single request won */
 };
 
 /* ---- values.c: p, m, eta, rho, N, eps of all requests of a view */
 void apt_value_all(struct apt *, const struct lls_step_view *, uint32_t total_units);
 /* Units of so many tokens in a form. */
 uint32_t apt_units(const struct apt *, uint32_t tokens, uint32_t form);
+/* What a request may wait for its first token, for each other one. */
+int64_t apt_first_limit_ns(const struct apt *, const struct lls_request *);
+int64_t apt_gap_limit_ns(const struct apt *, const struct lls_request *);
 /* Word 1 of a request's user words. */
-enum { APT_HAS_VIOLATED = 1, APT_WANTS_HIDDEN = 2 };
+enum { APT_HAS_VIOLATED = 1, APT_WANTS_HIDDEN = 2, APT_MISSED_FIRST = 4 };
+
+/* ---- standing.c: who has something to lose */
+uint32_t apt_standing(const struct apt *, const struct lls_request *, int64_t waited_ns,
+                      bool on_device);
+/* Units of who runs and has nothing to lose by a pause. */
+uint64_t apt_spare_units(const struct apt *);
+/* Takes so many of them off that `units` are free; nobody if all would not be enough. */
+bool apt_make_room(struct apt *, struct step *, uint64_t units);
 
 /* ---- rho.c: what a step pays for hidden form, by the cost model */
 int apt_calibrate(void *self, const struct lls_cost *);
+/* Units that the upgrades of this step may not take, UINT64_MAX: none is worth it. */
+uint64_t apt_dearer_than_upgrades(const struct apt *);
 
 /* ---- greedy.c */
 /* `taken` gets indices of the chosen, the densest first; heap is scratch of n entries. */

@@ -35,6 +35,35 @@ static void begin_prompt(struct apt *a, struct step *s, struct candidate *c,
     apt_admit(a, s, c, budget, false);
 }
 
+/* Units that the decodes of this step take. */
+static uint64_t growth(const struct apt *a)
+{
+  uint64_t units = 0;
+  for (uint32_t i = 0; i < a->n_running; i++) {
+    const struct lls_request *r = a->candidates[i].request;
+    if (r->state == LLS_DECODING)
+      units += apt_units(a, lls_request_length(r), a->candidates[i].held) -
+               apt_units(a, r->cached_tokens, a->candidates[i].held);
+  }
+  return units;
+}
+
+/* For those of S that are in time and begin in this step, before the decodes are planned:
+ * who makes room is not among them. */
+static void make_room(struct apt *a, struct step *s, uint32_t n_taken, uint32_t budget)
+{
+  uint64_t units = growth(a) + s->watermark_units, tokens = a->n_running;
+  for (uint32_t i = 0; i < n_taken && tokens < budget; i++) {
+    const struct candidate *c = &a->candidates[a->taken[i]];
+    if (a->taken[i] < a->n_running || c->violated)
+      continue;
+    units += c->form == LLS_FORM_HIDDEN ? c->hidden : c->kv;
+    tokens += c->tokens;
+    if (!apt_make_room(a, s, units))
+      return;
+  }
+}
+
 void apt_chunked(struct apt *a, struct step *s)
 {
   const struct apt_params *p = &a->params;
@@ -53,6 +82,8 @@ void apt_chunked(struct apt *a, struct step *s)
 
   uint32_t chunk = min_u32((uint32_t)p->chunk_tokens, s->view->max_tokens);
   uint32_t most = min_u32((uint32_t)p->max_seqs, s->view->max_sequences);
+  if (p->late_share > 0)
+    make_room(a, s, got.n, chunk);
   apt_decode(a, s);
   uint32_t budget = s->runs < chunk ? chunk - s->runs : 0;
   uint32_t present = s->tail;

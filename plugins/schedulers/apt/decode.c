@@ -16,11 +16,11 @@ static int reserve(struct step *s, const struct lls_request *r, uint32_t form)
   return s->cache->reserve(s->cache->context, r, 1, form, 0);
 }
 
-static void run_all(struct step *s)
+static void run_all(const struct apt *a, struct step *s)
 {
-  for (uint32_t i = 0; i < s->tail; i++)
-    if (decodes(s->order[i]))
-      step_run(s, s->order[i], 1);
+  for (uint32_t i = 0; i < a->n_running; i++)
+    if (!a->candidates[i].gone && decodes(s->view->running[i]))
+      step_run(s, s->view->running[i], 1);
 }
 
 /* ---- all of them ------------------------------------------------------------------- */
@@ -30,11 +30,14 @@ static void run_all(struct step *s)
 static uint64_t room_for_upgrades(const struct apt *a, const struct step *s)
 {
   uint64_t growth = s->watermark_units, as_kv = 0, free = step_free_units(s);
+  uint64_t dearer = 0;
   if (a->params.upgrade == APT_UPGRADE_NEVER ||
       (a->params.upgrade == APT_UPGRADE_IDLE && a->n_waiting > 0))
     return 0;
   for (uint32_t i = 0; i < a->n_running; i++) {
     const struct candidate *c = &a->candidates[i];
+    if (c->gone)
+      continue;
     as_kv += c->kv;
     if (decodes(c->request))
       growth += apt_units(a, lls_request_length(c->request), c->held) -
@@ -42,7 +45,9 @@ static uint64_t room_for_upgrades(const struct apt *a, const struct step *s)
   }
   if (a->params.upgrade == APT_UPGRADE_IDLE && as_kv > s->total_units)
     return 0;
-  return free > growth ? free - growth : 0;
+  if (a->params.upgrade == APT_UPGRADE_COST)
+    dearer = apt_dearer_than_upgrades(a);
+  return free > growth && free - growth > dearer ? free - growth - dearer : 0;
 }
 
 /* Room for a token, in KV form if there is that much. */
@@ -62,8 +67,8 @@ static bool all_fit(struct apt *a, struct step *s)
 {
   uint32_t mark = s->cache->mark(s->cache->context), n = 0;
   uint64_t room = room_for_upgrades(a, s);
-  for (uint32_t i = 0; i < s->tail; i++) {
-    if (!decodes(s->order[i]))
+  for (uint32_t i = 0; i < a->n_running; i++) {
+    if (a->candidates[i].gone || !decodes(s->view->running[i]))
       continue;
     if (n++ < min_u32(s->sequences, s->tokens) &&
         grow(a, s, &a->candidates[i], &room) == LLS_RESERVE_OK)
@@ -102,6 +107,15 @@ static void preempt(struct apt *a, struct step *s, const struct candidate *c)
     c->request->user[1] |= APT_WANTS_HIDDEN;
 }
 
+/* The order in which they stay: those with something to lose by p / cur. */
+static double worth_keeping(const struct apt *a, const struct candidate *c,
+                            uint32_t units)
+{
+  if (c->violated || c->standing == APT_LOST)
+    return a->eps / 2;
+  return c->standing == APT_SPARE || units == 0 ? a->eps : 1 + c->pending / units;
+}
+
 /* In order of p / cur, those that fit into what all of them and nobody hold now. Shared
  * blocks are counted once a holder on both sides. */
 static void keep_densest(struct apt *a, struct step *s)
@@ -110,10 +124,11 @@ static void keep_densest(struct apt *a, struct step *s)
   a->heap.n = 0;
   for (uint32_t i = 0; i < a->n_running; i++) {
     struct candidate *c = &a->candidates[i];
+    if (c->gone)
+      continue;
     room += held_units(s, c->request);
     uint32_t units = current_units(a, s, c);
-    double density = c->violated || units == 0 ? a->eps : c->pending / units;
-    struct heap_entry e = apt_by_density(density, false, units, i);
+    struct heap_entry e = apt_by_density(worth_keeping(a, c, units), false, units, i);
     e.item = c;
     a->heap.entries[a->heap.n++] = e;
   }
@@ -174,6 +189,8 @@ static void literal(struct apt *a, struct step *s)
   s->tail = 0;
   for (uint32_t i = 0; i < a->n_running; i++) {
     struct candidate *c = &a->candidates[i];
+    if (c->gone)
+      continue;
     bool hidden = c->request->form == LLS_FORM_HIDDEN;
     bool stays = c->form == LLS_FORM_KV || (c->form == LLS_FORM_HIDDEN && hidden);
     c->held = c->request->form;
@@ -191,7 +208,7 @@ void apt_decode(struct apt *a, struct step *s)
   if (a->params.decode_mode == APT_LITERAL)
     literal(a, s);
   else if (all_fit(a, s)) {
-    run_all(s);
+    run_all(a, s);
     return;
   } else {
     keep_densest(a, s);

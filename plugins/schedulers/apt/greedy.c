@@ -64,12 +64,18 @@ static uint32_t size_of(const struct candidate *c, uint32_t form)
   return form == LLS_FORM_HIDDEN ? c->hidden : c->kv;
 }
 
+/* Density of the violated: who can't be in time any more comes after who still can. */
+static double next_to_nothing(const struct greedy_problem *p, const struct candidate *c)
+{
+  return c->standing == APT_LOST ? p->eps / 2 : p->eps;
+}
+
 /* g of the request in that form. */
 static double gain(const struct greedy_problem *p, const struct candidate *c,
                    uint32_t form)
 {
   if (c->violated)
-    return p->eps * c->kv;
+    return next_to_nothing(p, c) * c->kv;
   return form == LLS_FORM_HIDDEN ? c->pending - penalty(p, c) : c->pending;
 }
 
@@ -100,7 +106,7 @@ static void collect(struct search *s)
     c->form = LLS_FORM_NONE;
     if (form == LLS_FORM_NONE || units == 0)
       continue;
-    double density = c->violated ? p->eps : gain(p, c, form) / units;
+    double density = c->violated ? next_to_nothing(p, c) : gain(p, c, form) / units;
     struct heap_entry e = apt_by_density(density, false, c->violated ? 0 : units, i);
     e.item = c;
     s->heap->entries[s->heap->n++] = e;

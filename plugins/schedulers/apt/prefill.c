@@ -61,13 +61,24 @@ uint64_t apt_kept_from_violated(const struct apt *a, const struct step *s)
   return s->watermark_units + (uint64_t)reserve + kept_for_upgrades(a);
 }
 
+/* Whether c may be let in now: above what is kept if its value is next to nothing, else
+ * at the cost of who has nothing to lose. */
+static bool has_room(struct apt *a, struct step *s, const struct candidate *c,
+                     uint64_t kept)
+{
+  uint64_t units = c->form == LLS_FORM_HIDDEN ? c->hidden : c->kv;
+  if (c->violated)
+    return step_free_units(s) >= c->kv + kept;
+  return a->params.late_share <= 0 || apt_make_room(a, s, units + s->watermark_units);
+}
+
 void apt_prefill(struct apt *a, struct step *s)
 {
   const struct lls_step_view *v = s->view;
   const struct apt_params *p = &a->params;
   uint32_t most = min_u32((uint32_t)p->max_seqs, v->max_sequences);
   uint32_t budget = min_u32((uint32_t)p->max_tokens, v->max_tokens);
-  uint32_t free = step_free_units(s);
+  uint64_t free = step_free_units(s) + apt_spare_units(a);
   const struct greedy_problem problem = {
       .candidates = a->candidates + a->n_running,
       .n = a->n_waiting,
@@ -86,7 +97,7 @@ void apt_prefill(struct apt *a, struct step *s)
     if (c->form == LLS_FORM_NONE)
       continue;
     found++;
-    if (!c->violated || step_free_units(s) >= c->kv + kept)
+    if (has_room(a, s, c, kept))
       apt_admit(a, s, c, budget, true);
   }
   a->prefill_steps += s->runs > 0;

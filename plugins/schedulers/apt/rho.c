@@ -5,8 +5,12 @@
  * (5.1); here the cost model is asked, which for a device that was profiled is the
  * same measurement. One that knows nothing yet is asked again in every plan, through the
  * cache's forms().
+ *
+ * The other question for it: is turning hidden form into KV worth the room?
  */
 #include "apt.h"
+
+#include <math.h>
 
 static const uint32_t most_tokens = 4096; /* 256 blocks of 16 */
 
@@ -27,4 +31,53 @@ int apt_calibrate(void *self, const struct lls_cost *cost)
   }
   a->restore_ns = xy > 0 ? xy / xx : -1;
   return 0;
+}
+
+/* ---- upgrades ---------------------------------------------------------------------- */
+
+/* Seconds that a step would be shorter if none of its tokens were in hidden form. */
+static double saved(const struct apt *a, uint64_t hidden_tokens)
+{
+  const struct lls_cost *cost = a->base.host->cost;
+  struct lls_iteration_shape shape = {.size = sizeof shape};
+  int64_t without = cost->iteration_ns(cost->context, &shape);
+  shape.hidden_tokens = hidden_tokens;
+  int64_t with = cost->iteration_ns(cost->context, &shape);
+  if (with == LLS_NEVER || without == LLS_NEVER)
+    return a->n_rho > 0 ? INFINITY : 0;
+  return (double)(with - without) * 1e-9;
+}
+
+/* theta2 of those in hidden form, with what they cost in this step: all N wait for it in
+ * each of the steps that hidden form is charged for, and what they take more as KV is
+ * what it buys. */
+static double upgrade_density(const struct apt *a)
+{
+  uint64_t tokens = 0, units = 0;
+  if (!isnan(a->params.rho))
+    return a->n_rho / (1 - a->eta);
+  for (uint32_t i = 0; i < a->n_running; i++) {
+    const struct candidate *c = &a->candidates[i];
+    if (c->gone || c->held != LLS_FORM_HIDDEN)
+      continue;
+    tokens += c->request->cached_tokens;
+    units += c->kv - c->hidden;
+  }
+  return units == 0 ? 0
+                    : (a->n_running + a->n_waiting) * a->params.rho_scale *
+                          saved(a, tokens) / (double)units;
+}
+
+uint64_t apt_dearer_than_upgrades(const struct apt *a)
+{
+  double density = upgrade_density(a);
+  uint64_t units = 0;
+  if (density <= 0)
+    return UINT64_MAX;
+  for (uint32_t i = a->n_running; i < a->n_running + a->n_waiting; i++) {
+    const struct candidate *c = &a->candidates[i];
+    if (!c->violated && c->pending > density * c->kv)
+      units += c->kv;
+  }
+  return units;
 }

@@ -20,23 +20,35 @@ uint32_t apt_units(const struct apt *a, uint32_t tokens, uint32_t form)
   return (uint32_t)ceil(a->eta * m - 1e-9);
 }
 
-/* What a request may wait for its next token. */
-static int64_t limit_ns(const struct apt_params *p, const struct lls_request *r)
+int64_t apt_first_limit_ns(const struct apt *a, const struct lls_request *r)
 {
-  if (r->generated_tokens == 0)
-    return r->slo.ttft_ns != LLS_NEVER ? r->slo.ttft_ns : p->ttft_slo;
-  return r->slo.tbt_ns != LLS_NEVER ? r->slo.tbt_ns : p->tbt_slo;
+  return r->slo.ttft_ns != LLS_NEVER ? r->slo.ttft_ns : a->params.ttft_slo;
 }
 
-/* violated_i = p_i > SLO; not for ever, unless sticky: p starts again with each token. */
-static bool is_violated(const struct apt_params *p, const struct lls_request *r,
-                        int64_t waited_ns)
+int64_t apt_gap_limit_ns(const struct apt *a, const struct lls_request *r)
 {
+  return r->slo.tbt_ns != LLS_NEVER ? r->slo.tbt_ns : a->params.tbt_slo;
+}
+
+/* What it may wait for its next token. */
+static int64_t limit_ns(const struct apt *a, const struct lls_request *r)
+{
+  return r->generated_tokens == 0 ? apt_first_limit_ns(a, r) : apt_gap_limit_ns(a, r);
+}
+
+/* violated_i = p_i > SLO; not for ever, unless sticky: p starts again with each token.
+ * With late_share, who has nothing to lose by waiting. */
+static bool is_violated(const struct apt *a, const struct lls_request *r,
+                        int64_t waited_ns, bool on_device, uint32_t standing)
+{
+  const struct apt_params *p = &a->params;
   if (p->violated == APT_OFF)
     return false;
   if (p->max_wait > 0 && waited_ns > p->max_wait)
     return false; /* has starved long enough */
-  if (waited_ns > limit_ns(p, r))
+  if (p->late_share > 0)
+    return standing == APT_LOST || (standing == APT_SPARE && !on_device);
+  if (waited_ns > limit_ns(a, r))
     r->user[1] |= APT_HAS_VIOLATED;
   else if (!p->sticky)
     r->user[1] &= ~(uint64_t)APT_HAS_VIOLATED;
@@ -45,25 +57,27 @@ static bool is_violated(const struct apt_params *p, const struct lls_request *r,
 
 /* p_i = max(0, now - last token, or arrival); m_i of all tokens that the step caches. */
 static double value(const struct apt *a, const struct lls_request *r, uint32_t held,
-                    struct candidate *out)
+                    bool on_device, struct candidate *out)
 {
   const struct apt_params *p = &a->params;
   int64_t waited_ns = a->now_ns - r->last_token_ns;
   waited_ns = waited_ns > 0 ? waited_ns : 0;
   double pending = seconds(waited_ns), length = lls_request_length(r);
-  bool violated = is_violated(p, r, waited_ns);
+  uint32_t standing = apt_standing(a, r, waited_ns, on_device);
+  bool violated = is_violated(a, r, waited_ns, on_device, standing);
   *out = (struct candidate){
       .request = r,
       .pending = violated && p->violated == APT_DECAY ? p->decay * pending : pending,
       .kv = apt_units(a, (uint32_t)length, LLS_FORM_KV),
       .tokens = lls_request_pending(r),
       .held = held,
+      .standing = standing,
       .violated = violated && p->violated == APT_DEMOTE,
       .no_upgrade = (r->user[1] & APT_WANTS_HIDDEN) != 0,
   };
   if (a->eta > 0)
     out->hidden = apt_units(a, (uint32_t)length, LLS_FORM_HIDDEN);
-  double clip = p->urgency_clip == APT_CLIP_SLO ? seconds(limit_ns(p, r)) : INFINITY;
+  double clip = p->urgency_clip == APT_CLIP_SLO ? seconds(limit_ns(a, r)) : INFINITY;
   return pending < clip ? pending : clip;
 }
 
@@ -106,7 +120,7 @@ static double value_list(struct apt *a, const struct lls_request *const *list, u
       held = LLS_FORM_KV;
     if (i + 4 < n)
       __builtin_prefetch(&list[i + 4]->last_token_ns);
-    urgency += value(a, list[i], held, &out[i]);
+    urgency += value(a, list[i], held, on_device, &out[i]);
     bool counts = !a->params.n_excludes_violated || !out[i].violated;
     census->counted += counts;
     census->least = fmin(census->least, out[i].pending);

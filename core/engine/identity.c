@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See identity.h. Weights themselves don't matter, nor where they lie. */
+#include "core/engine/identity.h"
+
+#include <stdio.h>
+
+#include "core/engine/internal.h"
+#include "core/model/architecture.h"
+
+static const char *number_name(enum lls_dtype t)
+{
+  static const char *const names[] = {"f32", "f16", "bf16", "int8"};
+  return names[t];
+}
+
+static void identify_model(const struct lls_model_config *c, char *text, size_t size)
+{
+  snprintf(text, size, "%s, %u layers of %u, %u and %u heads of %u, inner %u, %u tokens",
+           c->architecture->names[0], c->layers, c->hidden, c->heads, c->kv_heads,
+           c->head_dim, c->ffn, c->vocab);
+}
+
+/* Not the size of the pool, which on a GPU is what was free, but what it has room for. */
+static void identify_engine(const struct lls_engine *e, char *text, size_t size)
+{
+  const struct lls_pool_shape *pool = &e->pool_shape;
+  uint32_t room = pool->device_units / 2 * pool->block_tokens;
+  snprintf(text, size,
+           "%zu bytes of weights, cached in %s, blocks of %u, contexts to %u, ranks %u",
+           lls_engine_weight_bytes(e), number_name(pool->element), pool->block_tokens,
+           room < e->caps.max_context ? room : e->caps.max_context,
+           e->options.ranks != NULL ? e->options.ranks->size : 1);
+}
+
+void lls_engine_identify(const struct lls_engine *e, struct lls_engine_identity *out)
+{
+  const struct lls_device_ops *ops = e->device->ops;
+  if (ops->identify != NULL)
+    ops->identify(e->device, out->device, sizeof out->device);
+  else
+    snprintf(out->device, sizeof out->device, "%s", ops->name);
+  identify_model(&e->model, out->model, sizeof out->model);
+  identify_engine(e, out->engine, sizeof out->engine);
+}
