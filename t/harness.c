@@ -16,6 +16,24 @@ static const char *source(const char *relative, char *buffer, size_t size)
   return buffer;
 }
 
+struct lls_cost_rates harness_rates(const char *model, double host_gigabytes_per_s)
+{
+  const struct lls_profile p = {
+      .device = {.bandwidth = 10, .matrix = 1},
+      .host_link = {.bandwidth = host_gigabytes_per_s, .latency = 1000},
+      .efficiency = {1, 1, 1, 1, 1, 1, 1},
+      .overhead = {.step = 5000000, .row = 50000}};
+  char path[4096];
+  struct lls_model_config config;
+  struct lls_cost_shape shape;
+  struct lls_cost_rates rates = {0};
+  if (lls_model_config_read(source(model, path, sizeof path), &config, NULL) == 0) {
+    lls_cost_shape_init(&shape, &config, 2, 2, 1);
+    lls_cost_rates_init(&rates, &p, &shape);
+  }
+  return rates;
+}
+
 static int create_device(struct harness *h, const struct harness_options *o,
                          struct lls_error *err)
 {
@@ -90,6 +108,7 @@ static int create_loop(struct harness *h, const struct harness_options *o,
       .manual = !o->threaded,
       .observer = o->observer,
       .clock = o->sim != NULL ? lls_sim_now : NULL,
+      .plan_clock = o->sim != NULL ? lls_sim_now : NULL,
       .clock_context = h->device,
   };
   if (o->replace != NULL)

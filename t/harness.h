@@ -46,6 +46,10 @@ struct harness {
   struct lls_loop *loop;
 };
 
+/* What steps of a model cost on a slow device, whose link to the host carries so many GB
+ * a second. */
+struct lls_cost_rates harness_rates(const char *model, double host_gigabytes_per_s);
+
 /* 0, or -errno with the sentence; everything is undone on failure. */
 int harness_open(struct harness *, const struct harness_options *, struct lls_error *err);
 void harness_close(struct harness *);

@@ -310,7 +310,7 @@ static void test_first_of_a_heap(void **state)
 {
   (void)state;
   struct lls_request requests[60] = {0};
-  const struct lls_request *first[AHEAD_LOOKED_AT];
+  void *first[HEAP_LOOKED_AT];
   struct heap h;
   assert_int_equal(heap_init(&h, 60), 0);
   for (uint32_t i = 0; i < 60; i++) {
@@ -319,9 +319,9 @@ static void test_first_of_a_heap(void **state)
                                       .tie = requests[i].id,
                                       .item = &requests[i]});
   }
-  assert_int_equal(ahead_first_of(&h, first, 1000), AHEAD_LOOKED_AT);
-  for (uint32_t i = 0; i < AHEAD_LOOKED_AT; i++)
-    assert_int_equal(first[i]->id, i);
+  assert_int_equal(heap_first(&h, 1000, first), HEAP_LOOKED_AT);
+  for (uint32_t i = 0; i < HEAP_LOOKED_AT; i++)
+    assert_int_equal(((const struct lls_request *)first[i])->id, i);
   assert_int_equal(h.n, 60);
   heap_free(&h);
 }

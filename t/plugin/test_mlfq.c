@@ -190,55 +190,6 @@ static void test_host_reserve(void **state)
   fake_close(&f);
 }
 
-/* FastServe 4.2: as many blocks as a batch may need next are free before it does. */
-static void test_room_is_made_before_it_is_needed(void **state)
-{
-  (void)state;
-  for (int proactive = 0; proactive < 2; proactive++) {
-    struct fake f;
-    struct fake_options o = defaults;
-    o.device_units = 24; /* twelve blocks */
-    o.host_units = 24;
-    o.prefill_ns = MS / 10;
-    o.scheduler.parameters =
-        POLICY_PARAMETERS("preempt", "swap", "watermark", "0", "max_seqs", "2",
-                          "proactive", proactive == 1 ? "on" : "off");
-    assert_int_equal(fake_open(&f, &o), 0);
-    submit(&f, 80, 30); /* five blocks, level 0 */
-    submit(&f, 80, 30); /* six as soon as it grows */
-    expect_plan(&f, "0:80 1:80");
-    submit(&f, 16, 3); /* one block, and goes first */
-    expect_plan(&f, proactive == 1 ? "2:16 0:1 -1" : "2:16 0:1");
-    assert_int_equal(f.preempted_swap, proactive);
-    fake_finish(&f, 200);
-    assert_int_equal(f.finished[LLS_FINISH_LENGTH], 3);
-    assert_int_equal(f.preempted_recompute, 0);
-    fake_close(&f);
-  }
-}
-
-/* A host that is full is no reason to drop anybody. */
-static void test_making_room_never_drops(void **state)
-{
-  (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
-  o.device_units = 24;
-  o.host_units = 6; /* three blocks: no room for either */
-  o.prefill_ns = MS / 10;
-  o.scheduler.parameters =
-      POLICY_PARAMETERS("preempt", "swap", "watermark", "0", "max_seqs", "2");
-  assert_int_equal(fake_open(&f, &o), 0);
-  submit(&f, 64, 8);
-  submit(&f, 64, 8);
-  fake_step(&f);
-  submit(&f, 16, 3);
-  fake_finish(&f, 200);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 3);
-  assert_int_equal(f.preempted_recompute, 0);
-  fake_close(&f);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -249,8 +200,6 @@ int main(void)
       cmocka_unit_test(test_the_starving_rise),
       cmocka_unit_test(test_memory_is_taken_from_below),
       cmocka_unit_test(test_host_reserve),
-      cmocka_unit_test(test_room_is_made_before_it_is_needed),
-      cmocka_unit_test(test_making_room_never_drops),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

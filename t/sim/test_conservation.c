@@ -181,27 +181,14 @@ static void check(struct machine *m)
 /* ---- machines
  * -------------------------------------------------------------------------- */
 
-static struct lls_cost_rates rates(void)
-{
-  const struct lls_profile p = {.device = {.bandwidth = 10, .matrix = 1},
-                                .host_link = {.bandwidth = 1, .latency = 1000},
-                                .efficiency = {1, 1, 1, 1, 1, 1, 1},
-                                .overhead = {.step = 5000000, .row = 50000}};
-  struct lls_model_config config;
-  struct lls_cost_shape shape;
-  struct lls_cost_rates r;
-  assert_int_equal(lls_model_config_read(source_path(MODEL), &config, NULL), 0);
-  lls_cost_shape_init(&shape, &config, 2, 2, 1);
-  lls_cost_rates_init(&r, &p, &shape);
-  return r;
-}
-
 /* -ENOTSUP where the two policies don't go together. */
 static int open_machine(struct machine *m, const char *scheduler, const char *cache,
                         struct lls_error *err)
 {
-  m->sim = (struct lls_sim_options){
-      .rates = rates(), .memory = UINT64_C(1) << 40, .eos = 2, .name = "test"};
+  m->sim = (struct lls_sim_options){.rates = harness_rates(MODEL, 1),
+                                    .memory = UINT64_C(1) << 40,
+                                    .eos = 2,
+                                    .name = "test"};
   struct harness_options o = {
       .model = MODEL,
       .dummy = true,

@@ -9,7 +9,7 @@
  * who ran in the last step: in a queue of long jobs whose next turn is their promotion,
  * those on the host would else come before those on the device until they have come, and
  * all of them change places for ever. Of the jobs off the device only the first
- * AHEAD_LOOKED_AT are looked at: more cannot get in in the next steps. An upload takes
+ * HEAP_LOOKED_AT are looked at: more cannot get in in the next steps. An upload takes
  * free memory alone, so it evicts nobody; who is offloaded comes behind all who are
  * uploaded.
  */
@@ -20,7 +20,7 @@
 
 int ahead_init(struct ahead *a, uint32_t max_requests)
 {
-  a->jobs = malloc((max_requests + (size_t)AHEAD_LOOKED_AT) * sizeof *a->jobs);
+  a->jobs = malloc((max_requests + (size_t)HEAP_LOOKED_AT) * sizeof *a->jobs);
   a->leaves = calloc(max_requests, sizeof *a->leaves);
   return a->jobs != NULL && a->leaves != NULL ? 0 : -ENOMEM;
 }
@@ -60,28 +60,6 @@ void ahead_add(struct ahead *a, const struct ahead_candidate *candidate)
     cache->need(cache->context, r, lls_request_pending(r), LLS_FORM_NONE, &need);
     j->units = need.new_units + need.restore_units;
   }
-}
-
-/* The first of a heap in order, without taking them out: whoever comes next is a child of
- * one that has come. */
-uint32_t ahead_first_of(const struct heap *h, const struct lls_request *out[],
-                        uint32_t max)
-{
-  uint32_t open[AHEAD_LOOKED_AT + 2], n_open = h->n > 0, n = 0;
-  open[0] = 0;
-  max = max < AHEAD_LOOKED_AT ? max : AHEAD_LOOKED_AT;
-  while (n < max && n_open > 0) {
-    uint32_t first = 0;
-    for (uint32_t i = 1; i < n_open; i++)
-      if (heap_before(&h->entries[open[i]], &h->entries[open[first]]))
-        first = i;
-    uint32_t at = open[first], child = 2 * at + 1;
-    out[n++] = h->entries[at].item;
-    open[first] = open[--n_open];
-    for (uint32_t i = child; i < child + 2 && i < h->n; i++)
-      open[n_open++] = i;
-  }
-  return n;
 }
 
 /* ---- the decision ------------------------------------------------------------------ */
@@ -152,11 +130,11 @@ static uint32_t margin_of(const struct ahead *a, const struct priority_params *p
 bool ahead_look(struct ahead *a, struct priority *p, const struct priority_params *params,
                 const struct lls_step_view *view, ahead_rank *rank)
 {
-  const struct lls_request *first[AHEAD_LOOKED_AT];
+  void *first[HEAP_LOOKED_AT];
   struct ranked *waiting = &p->waiting;
   struct ahead_candidate c = {0};
   backlog_begin(&waiting->backlog, view);
-  uint32_t n = ahead_first_of(&waiting->heap, first, AHEAD_LOOKED_AT);
+  uint32_t n = heap_first(&waiting->heap, HEAP_LOOKED_AT, first);
   if (n == 0)
     return false;
   ahead_begin(a, view);

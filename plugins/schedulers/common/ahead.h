@@ -10,8 +10,6 @@
 
 #include "priority.h"
 
-#define AHEAD_LOOKED_AT 32 /* jobs off the device, of a plan */
-
 enum ahead_decision { AHEAD_STAYS, AHEAD_COMES, AHEAD_LEAVES };
 
 struct ahead_candidate {
@@ -28,7 +26,7 @@ typedef void ahead_rank(void *scheduler, int64_t now_ns, struct ahead_candidate 
 
 struct ahead { /* of one plan */
   const struct lls_step_view *view;
-  struct ahead_candidate *jobs; /* (max_requests + LOOKED_AT) */
+  struct ahead_candidate *jobs; /* (max_requests + HEAP_LOOKED_AT) */
   uint32_t n;
   uint64_t units, free_units; /* that all of them may have; of which nobody has */
   uint64_t *leaves;           /* (max_requests) by slot: 1 + the step it leaves in */
@@ -60,9 +58,6 @@ void ahead_move(struct ahead *, struct backlog *, struct lls_plan *);
 void ahead_begin(struct ahead *, const struct lls_step_view *);
 /* Of the candidate request, level, ewt and key are set. */
 void ahead_add(struct ahead *, const struct ahead_candidate *);
-/* The first of a heap, in order; at most LOOKED_AT. */
-uint32_t ahead_first_of(const struct heap *, const struct lls_request *out[],
-                        uint32_t max);
 /* Sorts the jobs and sets their decisions: `seats` of them at most, `margin` units are
  * left free. */
 void ahead_decide(struct ahead *, uint32_t seats, uint32_t margin);

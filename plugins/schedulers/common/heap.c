@@ -67,6 +67,26 @@ struct heap_entry heap_pop(struct heap *h)
   return heap_remove(h, 0);
 }
 
+/* Whoever comes next is a child of one that has come. */
+uint32_t heap_first(const struct heap *h, uint32_t max, void *out[HEAP_LOOKED_AT])
+{
+  uint32_t open[HEAP_LOOKED_AT + 2], n_open = h->n > 0, n = 0;
+  open[0] = 0;
+  max = max < HEAP_LOOKED_AT ? max : HEAP_LOOKED_AT;
+  while (n < max && n_open > 0) {
+    uint32_t first = 0;
+    for (uint32_t i = 1; i < n_open; i++)
+      if (heap_before(&h->entries[open[i]], &h->entries[open[first]]))
+        first = i;
+    uint32_t at = open[first], child = 2 * at + 1;
+    out[n++] = h->entries[at].item;
+    open[first] = open[--n_open];
+    for (uint32_t i = child; i < child + 2 && i < h->n; i++)
+      open[n_open++] = i;
+  }
+  return n;
+}
+
 void heap_build(struct heap *h)
 {
   for (uint32_t i = 0; i < h->n; i++)

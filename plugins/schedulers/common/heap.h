@@ -37,6 +37,12 @@ struct heap_entry heap_remove(struct heap *, uint32_t index);
 void heap_build(struct heap *);
 void heap_clear(struct heap *);
 
+#define HEAP_LOOKED_AT 32
+
+/* The first `max` in order, HEAP_LOOKED_AT at most, which all stay where they are; how
+ * many there are. */
+uint32_t heap_first(const struct heap *, uint32_t max, void *out[HEAP_LOOKED_AT]);
+
 static inline bool heap_before(const struct heap_entry *a, const struct heap_entry *b)
 {
   return a->key < b->key || (a->key == b->key && a->tie < b->tie);

@@ -220,18 +220,69 @@ static void walk_decodes(struct pass *p, uint32_t seats)
   walk(p);
 }
 
-/* Who is not chosen leaves for the host, the last first, until so many units are free. */
-static void keep_free(struct pass *p)
+/* ---- memory ahead of need -------------------------------------------------------- */
+
+/* To the host, if it has room. */
+static bool leave(struct pass *p, const struct lls_request *r, uint32_t *leaving)
+{
+  const struct lls_cache_service *cache = p->step->cache;
+  struct lls_cache_info info = {.size = sizeof info};
+  struct lls_capacity host = {.size = sizeof host};
+  cache->info(cache->context, r, &info);
+  cache->capacity(cache->context, LLS_TIER_HOST, &host);
+  if (*leaving + info.device_units > host.free_units)
+    return false;
+  *leaving += info.device_units;
+  lls_plan_add(p->step->plan, LLS_PLAN_OFFLOAD, r);
+  return true;
+}
+
+/* Who is not chosen leaves, the last first, until so many units are free. False if
+ * nobody had to. */
+static bool keep_free(struct pass *p)
 {
   static const struct heap_entry before_all = {.key = INT64_MIN};
   struct heap *running = &p->priority->running;
-  uint32_t at;
-  while (step_free_units(p->step) < p->rules->reserve &&
+  uint32_t at, leaving = 0, n = running->n;
+  while (step_free_units(p->step) + leaving < p->rules->reserve &&
          find_victim(running, &before_all, &at) &&
-         step_swap_out(p->step, running->entries[at].item)) {
+         leave(p, running->entries[at].item, &leaving)) {
     heap_remove(running, at);
     p->step->tail--;
   }
+  return running->n < n;
+}
+
+/* Whose turn comes next is brought from the host while others compute, as long as the
+ * reserve stays free. */
+static void bring_in(struct pass *p)
+{
+  const struct lls_cache_service *cache = p->step->cache;
+  struct ranked *waiting = &p->priority->waiting;
+  void *soon[HEAP_LOOKED_AT];
+  uint32_t free_units = step_free_units(p->step);
+  uint32_t n = heap_first(&waiting->heap, (uint32_t)p->rules->params->max_seqs, soon);
+  for (uint32_t i = 0; i < n; i++) {
+    const struct lls_request *r = soon[i];
+    struct lls_need need = {.size = sizeof need};
+    if (r->state != LLS_PREEMPTED)
+      continue;
+    cache->need(cache->context, r, lls_request_pending(r), LLS_FORM_NONE, &need);
+    uint32_t units = need.new_units + need.restore_units;
+    if (units + p->rules->reserve > free_units)
+      return;
+    if (backlog_take(&waiting->backlog, r))
+      lls_plan_add(p->step->plan, LLS_PLAN_UPLOAD, r);
+    free_units -= units;
+  }
+}
+
+/* FastServe, section 4.2: room before it is asked for; if there is enough, who runs
+ * soon. */
+static void look_ahead(struct pass *p)
+{
+  if (!keep_free(p) && !p->full && p->step->preempted == 0)
+    bring_in(p);
 }
 
 static void set_candidates(struct priority *q, const struct priority_rules *rules,
@@ -267,7 +318,7 @@ void priority_plan(struct priority *q, const struct priority_rules *rules,
   if (p.prompts_only && s.runs == 0)
     walk_decodes(&p, seats);
   if (rules->reserve > 0)
-    keep_free(&p);
+    look_ahead(&p);
   backlog_end(&q->waiting.backlog, out);
   step_end(&s);
 }

@@ -35,11 +35,13 @@ struct priority {
 
 struct priority_rules { /* of one plan */
   const struct priority_params *params;
-  bool whole;       /* prompts are cut only if no step would hold them */
-  bool evict;       /* who waits may take the memory of who runs and comes after it */
-  uint32_t reserve; /* units that those who are not chosen make room for by swapping */
-  bool closed;      /* of those off the device only who was swapped out may come back */
-  bool uploaded;    /* who is on the host runs when it has been uploaded, not before */
+  bool whole; /* prompts are cut only if no step would hold them */
+  bool evict; /* who waits may take the memory of who runs and comes after it */
+  /* units that those who are not chosen keep free by leaving for the host; while more are
+   * free, who runs next comes back from there */
+  uint32_t reserve;
+  bool closed;   /* of those off the device only who was swapped out may come back */
+  bool uploaded; /* who is on the host runs when it has been uploaded, not before */
   /* who is on the device and not to run, since it is to leave; NULL: nobody */
   bool (*leaves)(void *scheduler, const struct lls_request *);
 };

@@ -116,11 +116,6 @@ bool step_take_off(struct step *s, const struct lls_request *r)
          (mode != LLS_PREEMPT_RECOMPUTE && preempt(s, r, LLS_PREEMPT_RECOMPUTE));
 }
 
-bool step_swap_out(struct step *s, const struct lls_request *r)
-{
-  return preempt(s, r, LLS_PREEMPT_SWAP);
-}
-
 int step_reserve(struct step *s, const struct lls_request *r, uint32_t tokens)
 {
   return s->cache->reserve(s->cache->context, r, tokens, LLS_FORM_NONE, 0);

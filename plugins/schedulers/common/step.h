@@ -75,9 +75,6 @@ bool step_never_fits(struct step *, const struct lls_request *);
  * has no room. */
 bool step_take_off(struct step *, const struct lls_request *);
 
-/* Moves r to the host, if it has room for it. */
-bool step_swap_out(struct step *, const struct lls_request *);
-
 /* Room for `tokens` more of order[i], if need be at the cost of those after it, the last
  * first, and of itself if it is the last. True: it can run. */
 bool step_grow(struct step *, uint32_t i, uint32_t tokens);

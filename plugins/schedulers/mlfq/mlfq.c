@@ -32,6 +32,7 @@ struct mlfq {
  * last. */
 enum { PLACE = 1, ATTAINED, SERVED };
 
+#define BLOCK_UNITS 2 /* K and V */
 #define MOST_LEVELS 1000
 #define PLACE_BITS  48 /* places of a level: 2^47 pushes to each end */
 
@@ -111,6 +112,14 @@ static void on_step(void *self, const struct lls_step_report *report)
     serve(self, report->results[i].request, report);
 }
 
+/* Who has come to the host waits there among the others. */
+static void on_transfer(void *self, uint64_t transfer, const struct lls_request *r,
+                        uint32_t status)
+{
+  (void)transfer, (void)status;
+  backlog_add(&((struct mlfq *)self)->priority.waiting.backlog, r);
+}
+
 /* ---- the plan ------------------------------------------------------------------- */
 
 static void lift(struct mlfq *m, const struct lls_request *const *list, uint32_t n,
@@ -148,10 +157,12 @@ static bool host_is_short(const struct mlfq *m, const struct lls_step_view *v)
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct mlfq *m = self;
-  bool swaps = view->preempt_mode == LLS_PREEMPT_SWAP;
+  bool ahead = m->params.proactive && view->preempt_mode == LLS_PREEMPT_SWAP &&
+               m->base.host->engine->async_transfers;
+  uint32_t max_seqs = (uint32_t)m->params.batch.max_seqs;
   lift_starving(m, view);
   const struct priority_rules rules = {
-      .reserve = m->params.proactive && swaps ? (uint32_t)m->params.batch.max_seqs : 0,
+      .reserve = ahead ? BLOCK_UNITS * max_seqs : 0,
       .params = &m->params.batch,
       .whole = true,
       .evict = true,
@@ -197,10 +208,12 @@ static const struct lls_param parameters[] = {
         struct params, host_reserve, "0.1", 0, 0.9, "",
         "part of the host memory that must be free for a new request to begin",
         .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BOOL(struct params, proactive, "on",
-                   "with preempt = swap: who is not chosen makes room for max_seqs more "
-                   "blocks before anybody asks for them",
-                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(
+        struct params, proactive, "on",
+        "with preempt = swap and a cache manager that can: who is not chosen "
+        "makes room for max_seqs more blocks before anybody asks for them, and "
+        "who runs next comes back before its turn, while others compute",
+        .flags = LLS_PARAM_RELOADABLE),
 };
 
 static void destroy(void *self)
@@ -232,6 +245,7 @@ static const struct lls_scheduler_vtable vtable = {
     .on_arrival = on_arrival,
     .on_step = on_step,
     .on_finish = backlog_on_finish,
+    .on_transfer = on_transfer,
     .dump = dump,
     .reconfigure = scheduler_reconfigure,
 };
