@@ -4,7 +4,7 @@
  * many requests alive throughout (one that ends is followed by another; prompts of 100 to
  * 500 tokens, answers of 100 to 400, OPT-13B on an A100-80G with memory for all). What is
  * measured is the real loop, engine and plugins: only the arithmetic is left out.
- * Goal: 1,000,000 a second.
+ * Processor time. Goal: 1,000,000 a second.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +22,11 @@ struct load {
   int32_t prompt[500];
 };
 
+/* Of this core, whatever else the machine does. */
 static double now_s(void)
 {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 

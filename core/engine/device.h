@@ -334,6 +334,7 @@ struct lls_device {
   bool is_host;        /* its memory is the host's: the host tier takes of it too */
   bool has_own_memory; /* how much is used can be measured by using it */
   bool has_int8;       /* it can quantise blocks, and attend over them */
+  bool is_empty;       /* what it does in a layer is nothing: one layer stands for all */
 };
 
 struct lls_ranks;

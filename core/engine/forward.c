@@ -203,10 +203,11 @@ void lls_engine_forward(struct lls_engine *e)
       .x = e->act.x,
       .n_rows = e->step.n_rows,
   };
+  uint32_t last = e->weights.n_layers - 1;
   embed(&s);
-  for (uint32_t layer = 0; layer < e->weights.n_layers; layer++) {
+  for (uint32_t layer = e->device->is_empty ? last : 0; layer <= last; layer++) {
     attend(&s, layer);
-    if (layer == e->weights.n_layers - 1 && !scoring)
+    if (layer == last && !scoring)
       keep_wanted_rows(&s);
     if (s.n_rows > 0)
       add_branches(&s, &e->weights.layers[layer]);

@@ -96,7 +96,7 @@ struct lls_instance {
   struct lls_inbox *inbox;
   struct lls_outbox *outbox;
   int64_t (*clock)(void *context);      /* the only source of time */
-  int64_t (*plan_clock)(void *context); /* CPU time of this thread, for the plan budget */
+  int64_t (*plan_clock)(void *context); /* of plan calls, for the plan budget */
   void *clock_context;
 
   struct lls_loop_status status; /* filled step by step */

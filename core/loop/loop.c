@@ -169,7 +169,7 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   in->outbox = &l->outbox;
   in->clock = o->clock != NULL ? o->clock : monotonic_ns;
   in->clock_context = o->clock_context;
-  in->plan_clock = thread_cpu_ns;
+  in->plan_clock = o->plan_clock != NULL ? o->plan_clock : thread_cpu_ns;
   rc = lls_instance_init(in, o, err);
   l->manual = o->manual;
   l->status = in->status; /* its histograms have their bounds before the first step */

@@ -130,7 +130,7 @@ struct lls_loop_census {
   uint32_t waiting, running, preempted; /* requests */
   uint64_t cached_tokens;               /* of running ones, on the device */
   uint32_t device_units_total, device_units_free;
-  int64_t plan_ns; /* CPU time of the plan: real time, even where the clock is virtual */
+  int64_t plan_ns; /* of the plan call, by the plan clock */
 };
 
 /*
@@ -174,7 +174,9 @@ struct lls_loop_options {
    */
   bool manual;
   int64_t (*clock)(void *context); /* nanoseconds, NULL = CLOCK_MONOTONIC */
-  void *clock_context;
+  /* Of plan calls; NULL = CPU time of the thread, which takes two system calls a step. */
+  int64_t (*plan_clock)(void *context);
+  void *clock_context; /* of both */
 };
 
 /* [main] Creates the policies and starts the step thread. The sentence of a plugin that

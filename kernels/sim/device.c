@@ -272,8 +272,8 @@ int lls_sim_device_create(const struct lls_sim_options *options, struct lls_devi
   struct lls_sim_device *d = calloc(1, sizeof *d);
   if (d == NULL)
     return lls_fail(err, -ENOMEM, "no memory for the simulated device");
-  d->base =
-      (struct lls_device){.ops = &ops, .activation_type = LLS_BF16, .has_int8 = true};
+  d->base = (struct lls_device){
+      .ops = &ops, .activation_type = LLS_BF16, .has_int8 = true, .is_empty = true};
   d->options = *options;
   d->next_step_ns = -1;
   snprintf(d->name, sizeof d->name, "%s", options->name != NULL ? options->name : "sim");

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulated device: everything that engine, loop and policies do is real, only the
- * arithmetic is not. It owns a virtual clock, which a step moves on by what the step
- * costs (core/cost/model.h); nothing else takes time. Give lls_sim_now to loop and engine
- * as their clock.
+ * arithmetic is not (the engine walks one layer: with one request alive the empty calls
+ * of 40 would take half of a step). It owns a virtual clock, which a step moves on by
+ * what the step costs (core/cost/model.h); nothing else takes time. Give lls_sim_now to
+ * loop and engine as their clock.
  *
  * Memory is counted, not allocated: weights and buffers against the device's usable
  * memory, with the scratch of the hidden form where the engine has one; units of the pool

@@ -264,6 +264,8 @@ static int create_loop(struct lls_machine *m, const struct lls_sim_tool_options 
   if (estimates(o))
     options.cost = &m->estimate;
   options.clock = clock_of;
+  if (!o->measure_plans) /* nobody asks what plans took */
+    options.plan_clock = clock_of;
   options.clock_context = m;
   return lls_loop_create(&options, &m->loop, err);
 }
