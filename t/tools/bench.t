@@ -54,6 +54,41 @@ sub arguments {
 
 sub bench { return result(start(arguments(@_))) }
 
+# ---- the keys that plots of `vllm bench serve` results read, each with its type -----------
+my %shape = (
+    text    => qr/^"/,
+    count   => qr/^\d+$/,
+    number  => qr/^-?\d[\d.e+-]*$/i,
+    counts  => qr/^\[\d+(,\d+)*\]$/,
+    numbers => qr/^\[-?\d[\d.e+-]*(,-?\d[\d.e+-]*)*\]$/i,
+    texts   => qr/^\["/,
+    lists   => qr/^\[\[/,
+);
+my %vllm = (
+    text    => [qw(date endpoint_type backend model_id)],
+    count   => [qw(num_prompts completed failed total_input_tokens total_output_tokens max_concurrency
+                   max_concurrent_requests)],
+    number  => [qw(request_rate burstiness duration request_throughput request_goodput output_throughput
+                   total_token_throughput max_output_tokens_per_s),
+                map { my $metric = $_; map { "${_}_${metric}_ms" } qw(mean median std p99) } qw(ttft tpot itl e2el)],
+    counts  => [qw(input_lens output_lens)],
+    numbers => [qw(ttfts latencies start_times queue_times)],
+    texts   => [qw(generated_texts errors)],
+    lists   => [qw(itls)],
+);
+
+sub vllm_keys {
+    my ($json) = @_;
+    my $coder = JSON::PP->new->allow_nonref;
+    for my $type (sort keys %vllm) {
+        my @wrong = grep { $coder->encode($json->{$_}) !~ $shape{$type} } @{ $vllm{$type} };
+        is "@wrong", '', "vLLM's keys of type $type are there";
+    }
+    for my $key (qw(label tokenizer_id)) {
+        ok exists $json->{$key}, "vLLM's key $key is there";
+    }
+}
+
 # ---- llmserve itself --------------------------------------------------------------------
 {
     my $demo   = LlmServer::source('share/demo-model');
@@ -81,6 +116,8 @@ sub bench { return result(start(arguments(@_))) }
     is scalar(grep { $_ <= 0 } @{ $json->{ttfts} }), 0, 'no first token before its request';
 
     is scalar(grep { length } @{ $json->{generated_texts} }), 12, 'and its text';
+    vllm_keys(bench($server, @short, qw(--num-prompts 3 --max-concurrency 2 --request-rate 50 --goodput ttft:60000
+        --save-detailed))->{json});
     is $json->{steady_state}, undef, 'a short run has no steady part';
 
     $got = bench($server, @short, qw(--num-prompts 4 --backend openai-chat --continuous-usage),

@@ -68,7 +68,8 @@ static struct lls_report_header header_of(const struct tool *tool, const struct 
 {
   const struct lls_bench_options *o = &tool->bench;
   const struct lls_workload_options *w = &tool->workload;
-  bool by_rate = w->arrivals != LLS_ARRIVALS_TRACE && !isnan(run->rate);
+  bool by_rate =
+      w->arrivals != LLS_ARRIVALS_TRACE && (w->trace[0] == '\0' || !isnan(run->rate));
   return (struct lls_report_header){
       .tool = "llmserve-bench " PACKAGE_VERSION,
       .date = run->date,

@@ -23,8 +23,7 @@ static void put_count(json_t *object, const char *key, uint64_t value)
 
 static void put_text(json_t *object, const char *key, const char *text)
 {
-  if (text != NULL)
-    json_object_set_new(object, key, json_string(text));
+  json_object_set_new(object, key, text != NULL ? json_string(text) : json_null());
 }
 
 /* ---- vLLM's keys
@@ -281,39 +280,47 @@ static json_t *gaps_json(const struct lls_outcome *o)
   return list;
 }
 
-/* vLLM's lists, in seconds, with a failed request's numbers as 0; then ours. */
-static void put_request(json_t *lists[8], const struct lls_outcome *o)
+static json_t *seconds(int64_t from_ns, int64_t to_ns)
 {
-  bool any = o->first_token_ns != LLS_NEVER;
-  json_array_append_new(lists[0], json_integer(o->item->prompt_tokens));
-  json_array_append_new(lists[1], json_integer(o->tokens));
-  json_array_append_new(
-      lists[2],
-      json_real(any ? (double)(o->first_token_ns - o->started_ns) / LLS_NS_PER_S : 0));
-  json_array_append_new(lists[3], gaps_json(o));
-  json_array_append_new(lists[4], json_real((double)o->started_ns / LLS_NS_PER_S));
-  json_array_append_new(lists[5], json_string(o->error));
-  json_array_append_new(
-      lists[6],
-      json_real(any ? (double)(o->last_token_ns - o->started_ns) / LLS_NS_PER_S : 0));
+  bool known = from_ns != LLS_NEVER && to_ns != LLS_NEVER;
+  return json_real(known ? (double)(to_ns - from_ns) / LLS_NS_PER_S : 0);
+}
+
+#define LISTS 9
+
+/* vLLM's lists, in seconds, with what a failed request has not as 0. */
+static void put_request(json_t *lists[LISTS], const struct lls_outcome *o)
+{
   json_t *text = o->text != NULL ? json_string(o->text) : NULL;
-  json_array_append_new(lists[7], text != NULL ? text : json_string(""));
+  json_t *const values[LISTS] = {
+      json_integer(o->item->prompt_tokens),
+      json_integer(o->tokens),
+      seconds(o->started_ns, o->first_token_ns),
+      gaps_json(o),
+      seconds(o->started_ns, o->last_token_ns),
+      seconds(0, o->started_ns),
+      seconds(o->item->arrival_ns, o->started_ns),
+      text != NULL ? text : json_string(""), /* none, or no UTF-8 */
+      json_string(o->error),
+  };
+  for (int i = 0; i < LISTS; i++)
+    json_array_append_new(lists[i], values[i]);
 }
 
 static int put_requests(json_t *object, const struct lls_report *report)
 {
-  static const char *const keys[] = {"input_lens", "output_lens",    "ttfts",
-                                     "itls",       "start_times",    "errors",
-                                     "e2els",      "generated_texts"};
+  static const char *const keys[LISTS] = {"input_lens",  "output_lens",     "ttfts",
+                                          "itls",        "latencies",       "start_times",
+                                          "queue_times", "generated_texts", "errors"};
   uint32_t n = report->n_outcomes;
   const struct lls_outcome **sorted = calloc(n + 1, sizeof(struct lls_outcome *));
-  json_t *lists[8];
+  json_t *lists[LISTS];
   if (sorted == NULL)
     return -ENOMEM;
   for (uint32_t i = 0; i < n; i++)
     sorted[i] = &report->outcomes[i];
   qsort(sorted, n, sizeof *sorted, in_order);
-  for (int i = 0; i < 8; i++) {
+  for (int i = 0; i < LISTS; i++) {
     lists[i] = json_array();
     json_object_set_new(object, keys[i], lists[i]);
   }
