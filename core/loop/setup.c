@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a scheduler needs (S2) against what engine, cache manager and predictor offer; and
- * its preferred ways of preempting against what both can do (abi-needs 10.3).
+ * What a scheduler needs against what engine, cache manager and predictor offer; and
+ * its preferred ways of preempting against what both can do.
  */
 #include "core/loop/setup.h"
 

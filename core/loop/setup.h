@@ -11,7 +11,7 @@ int lls_setup_check(const struct lls_instance *, const struct lls_policies *,
                     uint32_t *preempt_mode, struct lls_error *err);
 /* Whether this cache manager offers hidden form. */
 bool lls_setup_has_hidden_form(const struct lls_policies *);
-/* [main] S3, while no step runs: the scheduler measures with the cost service. */
+/* [main] While no step runs: the scheduler measures with the cost service. */
 int lls_setup_calibrate(const struct lls_instance *, const struct lls_policies *,
                         struct lls_error *err);
 

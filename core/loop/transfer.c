@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfers: sequences that a plan moves between the tiers while others compute (PL4, K8,
- * S10). The cache manager lists copies of its transfers in each step, as many as it wants
+ * Transfers: sequences that a plan moves between the tiers while others compute.
+ * The cache manager lists copies of its transfers in each step, as many as it wants
  * to; all of them have ended when the engine's step has (core/engine/batch.h). Then the
  * manager hears so, and info tells whether a sequence has arrived or moves on.
  */

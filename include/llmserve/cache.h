@@ -11,17 +11,20 @@
  * One step, as the core drives it [step]:
  *
  *   begin            opens the transaction
- *   (scheduler.plan) may reserve, preempt, mark and roll back through lls_cache_service
+ *   (scheduler.plan) may reserve, preempt, mark and roll back through lls_cache_service;
+ *                    a plan that is refused is undone by rollback(0): the state at begin,
+ *                    byte for byte as audit shows it
  *   preempt, reserve the core, for what the plan names and the scheduler has not yet done
- *   commit           or rollback(0) if the plan was refused: the state before begin,
- *                    byte for byte as audit shows it (K4)
- *   copies, table    read out for the engine
+ *   offload, upload  for what the plan moves beside the steps
+ *   commit
+ *   table            of each sequence that runs, for the engine
+ *   copies           of this step, for the engine
  *   computed         after the forward pass: the tokens are in their slots now
  *
  * Outside the transaction: admit at arrival, release when a request ends.
  *
- * The manager never removes a request on its own (abi-needs 10.2): reserve with
- * MAY_DISPLACE may displace slots of others, removal is the scheduler's PREEMPT.
+ * The manager never removes a request on its own: reserve with LLS_MAY_DISPLACE may
+ * displace slots of others, removal is the scheduler's PREEMPT.
  */
 #ifndef LLMSERVE_CACHE_H
 #define LLMSERVE_CACHE_H
@@ -34,13 +37,15 @@
 extern "C" {
 #endif
 
-enum lls_int8 { /* [cache] int8; K12 */
-                LLS_INT8_OFF,
-                LLS_INT8_SWAPPED, /* on the host */
-                LLS_INT8_ALL,     /* on the device too */
+/* Where INT8 blocks may lie: [cache] int8. */
+enum lls_int8 {
+  LLS_INT8_OFF,
+  LLS_INT8_SWAPPED, /* on the host */
+  LLS_INT8_ALL,     /* on the device too */
 };
 
-struct lls_cache_geometry { /* K1 */
+/* The pool a manager is made for. */
+struct lls_cache_geometry {
   uint32_t size;
   uint32_t layers, kv_heads, head_dim, hidden;
   uint32_t block_tokens;  /* slots of a unit block */
@@ -48,13 +53,13 @@ struct lls_cache_geometry { /* K1 */
   uint64_t unit_bytes;
   uint32_t device_units, host_units;
   uint32_t x_units; /* units of one block of X; 0 = the engine has no hidden form */
-  uint32_t int8;    /* enum lls_int8: where INT8 blocks may lie */
+  uint32_t int8;    /* enum lls_int8 */
   /* version 1 ends here */
 };
 
 enum lls_tier { LLS_TIER_DEVICE, LLS_TIER_HOST, LLS_TIER_REGION /* + region number */ };
 
-struct lls_capacity { /* K2 */
+struct lls_capacity {
   uint32_t size;
   uint32_t total_units;
   uint32_t free_units;     /* can be reserved now, counting what is only kept for reuse */
@@ -63,14 +68,16 @@ struct lls_capacity { /* K2 */
   /* version 1 ends here */
 };
 
-struct lls_need { /* K3 an estimate; the truth is reserve */
+/* An estimate; the truth is reserve. */
+struct lls_need {
   uint32_t size;
   uint32_t new_units;     /* to be taken for tokens not yet cached */
   uint32_t restore_units; /* to be taken to bring back what is on the host */
   /* version 1 ends here */
 };
 
-struct lls_cache_info { /* K7 */
+/* What is cached of one sequence, and where. */
+struct lls_cache_info {
   uint32_t size;
   uint32_t residency;    /* enum lls_residency */
   uint32_t form;         /* enum lls_form */
@@ -79,58 +86,67 @@ struct lls_cache_info { /* K7 */
   uint32_t host_units;
   uint32_t cached_tokens;  /* computed, wherever they are */
   uint32_t missing_tokens; /* of those, not on the device */
-  uint32_t shared_tokens;
-  uint32_t free_slots; /* of its blocks, per list: tokens that take no new unit */
+  uint32_t shared_tokens;  /* of the cached ones, in blocks shared with others */
+  uint32_t free_slots;     /* of its blocks, per list: tokens that take no new unit */
   /* version 1 ends here */
 };
 
-struct lls_form_info { /* K10 */
+struct lls_form_info {
   uint32_t form;       /* enum lls_form */
-  double ratio;        /* bytes over those of KV form (eta for HIDDEN) */
+  double ratio;        /* bytes of a token over those in KV form */
   int64_t restore_ns;  /* extra time per token and step, LLS_NEVER if unknown */
   const char *why_not; /* NULL if offered, else the reason it is off */
 };
 
-/* K5; negative values are errors */
+/* Of reserve; negative values are errors. */
 enum lls_reserve_result {
   LLS_RESERVE_OK = 0,
   LLS_RESERVE_LATER = 1, /* not now: memory or a transfer in flight */
   LLS_RESERVE_NEVER = 2, /* can't fit even alone */
 };
 
-enum lls_reserve_flags { LLS_MAY_DISPLACE = 1 };
+enum lls_reserve_flags { LLS_MAY_DISPLACE = 1 }; /* slots of others, see above */
+/* What others may still find of a request that has ended. */
 enum lls_release_flags { LLS_KEEP_HOST = 1, LLS_KEEP_PREFIX = 2 };
 
 /*
  * What a scheduler may ask of the cache inside plan [step]: the manager's own functions
- * behind checks of the core. Every function takes `context` first.
+ * behind checks of the core. Every function takes `context` first. Beside what the
+ * comments name: -ENOENT for a request that isn't alive, -EPERM for a change outside of
+ * plan, -ENOTSUP for what this manager doesn't have.
  */
 struct lls_cache_service {
   uint32_t size;
   uint32_t block_tokens;
   void *context;
-  int (*capacity)(void *, uint32_t tier, struct lls_capacity *); /* K2 */
+  int (*capacity)(void *, uint32_t tier, struct lls_capacity *);
   int (*need)(void *, const struct lls_request *, uint32_t tokens, uint32_t form,
-              struct lls_need *);         /* K3 */
-  uint32_t (*mark)(void *);               /* K4 */
-  int (*rollback)(void *, uint32_t mark); /* K4 */
-  /* K5 Room for `tokens` tokens beyond the cached ones, and for what is missing of them;
-   * asking again for room that is there changes nothing. A request that is reserved must
-   * be run by the same plan, if by fewer tokens, or rolled back. A waiting request first
-   * takes the prefix that others have of it: its tokens count from there. */
+              struct lls_need *);
+  /* Where the transaction stands, and back to there: all that was reserved and preempted
+   * since is undone. Marks begin at 0 in each plan. */
+  uint32_t (*mark)(void *);
+  int (*rollback)(void *, uint32_t mark);
+  /* enum lls_reserve_result: room for `tokens` tokens beyond the cached ones, 1 to
+   * lls_request_pending, and for what is missing of them; once per request and plan. A
+   * request that is reserved must be run by the same plan, if by fewer tokens, or rolled
+   * back. A waiting request first takes the prefix that others have of it: its tokens
+   * count from there. */
   int (*reserve)(void *, const struct lls_request *, uint32_t tokens, uint32_t form,
                  uint32_t flags);
-  /* PL3 now, so that later reserves see its memory; the plan must name it too. */
+  /* At once, so that later reserves see its memory; the plan must name it too. */
   int (*preempt)(void *, const struct lls_request *, uint32_t mode);
-  int (*info)(void *, const struct lls_request *, struct lls_cache_info *); /* K7 */
+  int (*info)(void *, const struct lls_request *, struct lls_cache_info *);
   /* Tokens of a waiting request that are cached already by others; 0 without sharing. A
    * plan runs the others, pending less these: the core cuts what is more. */
   uint32_t (*prefix)(void *, const struct lls_request *);
-  int (*forms)(void *, struct lls_form_info *, size_t max);             /* K10 */
-  int (*victims)(void *, uint64_t *requests, size_t max);               /* K15 */
-  int (*peers)(void *, uint32_t block, uint64_t *requests, size_t max); /* K15 */
-  uint32_t (*headroom)(void *);                                         /* K16 */
-  int64_t (*transfer_ns)(void *, uint32_t units, uint32_t link);        /* K17 */
+  /* How many there are, of which at most `max` were written. */
+  int (*forms)(void *, struct lls_form_info *, size_t max);
+  /* Ids in the order in which the manager would give them up, and of those who have this
+   * unit of the device; how many were written. */
+  int (*victims)(void *, uint64_t *requests, size_t max);
+  int (*peers)(void *, uint32_t block, uint64_t *requests, size_t max);
+  uint32_t (*headroom)(void *); /* units there are before anything kept for reuse goes */
+  int64_t (*transfer_ns)(void *, uint32_t units, uint32_t link); /* enum lls_link */
   /* version 1 ends here */
 };
 
@@ -164,64 +180,86 @@ struct lls_cache_vtable {
   uint32_t api_version;
   uint32_t size;
 
-  /* K1 [main] */
+  /* [main] params and failures as for a scheduler (scheduler.h). */
   int (*create)(const struct lls_host *, const void *params,
                 const struct lls_cache_geometry *, void **self);
-  void (*destroy)(void *self); /* [main] */
+  void (*destroy)(void *self);
 
-  /* [step] */
+  /* [step] Of a tier, and of tokens not yet cached in that form; -ENOTSUP for what it
+   * doesn't have. */
   int (*capacity)(void *self, uint32_t tier, struct lls_capacity *out);
   int (*need)(void *self, const struct lls_request *, uint32_t tokens, uint32_t form,
               struct lls_need *out);
   int (*begin)(void *self);
-  uint32_t (*mark)(void *self);
-  int (*rollback)(void *self,
-                  uint32_t mark); /* to 0: everything since begin; stays open */
-  int (*commit)(void *self);      /* closes; can't fail for want of memory */
-  /* For `tokens` beyond info's cached_tokens; enum lls_reserve_result or -errno. */
+  uint32_t (*mark)(void *self);               /* 0 after begin */
+  int (*rollback)(void *self, uint32_t mark); /* the transaction stays open */
+  int (*commit)(void *self);                  /* closes; can't fail for want of memory */
+  /* enum lls_reserve_result: room for `tokens` beyond info's cached_tokens. What it took
+   * before it said LATER or NEVER the core rolls back. */
   int (*reserve)(void *self, const struct lls_request *, uint32_t tokens, uint32_t form,
                  uint32_t flags);
   /* In the transaction. RECOMPUTE gives everything back; SWAP moves it to the host by
    * copies of this step, -ENOSPC if the host is full, -ENOTSUP without a host tier. */
   int (*preempt)(void *self, const struct lls_request *, uint32_t mode);
-  int (*admit)(void *self, const struct lls_request *); /* at arrival */
-  void (*release)(void *self, const struct lls_request *,
-                  uint32_t flags); /* K6 at its end */
+  /* At arrival; an error, with its sentence through host->fail, ends the request with
+   * CAPACITY: it is not released. */
+  int (*admit)(void *self, const struct lls_request *);
+  /* At its end, in whatever state it is; lls_release_flags. */
+  void (*release)(void *self, const struct lls_request *, uint32_t flags);
   int (*info)(void *self, const struct lls_request *, struct lls_cache_info *out);
-  /* K13 After commit. Lists stay valid until the request's computed or the next begin. */
+  /* After commit. Lists stay valid until the request's computed or the next begin. */
   int (*table)(void *self, const struct lls_request *, struct lls_block_table *out);
-  /* K14 After commit: all copies of this step, in order; valid until the next begin. */
+  /* After commit: how many copies this step has, in order; valid until the next begin. */
   size_t (*copies)(void *self, const struct lls_copy **out);
   /* cached_tokens of the request have been computed. Once per request of the batch. */
   void (*computed)(void *self, const struct lls_request *, uint32_t cached_tokens);
   uint32_t (*preempt_modes)(void *self); /* 1u << enum lls_preempt_mode it can do */
-  int (*audit)(void *self, const struct lls_sink *); /* K19 full state; 0 or -EIO */
+  /* All its state as text, the same for the same state; -EIO if it contradicts itself.
+   * Tests and llmserve-plugin-check call it at any time, also in a transaction. */
+  int (*audit)(void *self, const struct lls_sink *);
 
-  /* optional [step] */
-  /* A waiting request takes the blocks others have of its prefix, in the transaction; how
-   * many tokens, fewer than it has: pure query with take = false. What it has taken
-   * already stays taken. */
+  /* All that follow are optional. */
+
+  /* [step] A waiting request takes the blocks others have of its prefix, in the
+   * transaction; how many tokens, fewer than it has: pure query with take = false. What
+   * it has taken already stays taken. */
   uint32_t (*prefix)(void *self, const struct lls_request *, bool take);
+  /* As in lls_cache_service; without it KV form alone is offered. */
   int (*forms)(void *self, struct lls_form_info *out, size_t max);
-  int (*restore)(void *self, const struct lls_request *); /* K9 in the transaction */
-  int (*can_switch)(void *self, const struct lls_request *, uint32_t form);     /* K11 */
-  int (*set_element)(void *self, const struct lls_request *, uint32_t element); /* K11 */
-  double (*bytes_per_token)(void *self, uint32_t element);                      /* K12 */
-  int (*victims)(void *self, uint64_t *requests, size_t max);                   /* K15 */
-  int (*peers)(void *self, uint32_t block, uint64_t *requests, size_t max);     /* K15 */
-  uint32_t (*headroom)(void *self);                                             /* K16 */
-  int64_t (*transfer_ns)(void *self, uint32_t units, uint32_t link);            /* K17 */
-  int (*set_quota)(void *self, uint32_t region, uint32_t units);                /* K18 */
-  int (*offload)(void *self, const struct lls_request *, uint64_t *transfer);   /* K8 */
-  int (*upload)(void *self, const struct lls_request *,
-                uint64_t *transfer); /* K8, pair */
+  /* Not called yet, but restore's presence is LLS_NEEDS_PARTIAL_RESIDENCY: brings back
+   * what is missing, in the transaction; whether a sequence may change its form; its
+   * blocks' enum lls_element; bytes of a token in one. */
+  int (*restore)(void *self, const struct lls_request *);
+  int (*can_switch)(void *self, const struct lls_request *, uint32_t form);
+  int (*set_element)(void *self, const struct lls_request *, uint32_t element);
+  double (*bytes_per_token)(void *self, uint32_t element);
+  /* As in lls_cache_service. */
+  int (*victims)(void *self, uint64_t *requests, size_t max);
+  int (*peers)(void *self, uint32_t block, uint64_t *requests, size_t max);
+  uint32_t (*headroom)(void *self);
+  int64_t (*transfer_ns)(void *self, uint32_t units, uint32_t link);
+  /* Not called yet: units a region may have. */
+  int (*set_quota)(void *self, uint32_t region, uint32_t units);
+  /* In the transaction: start moving a sequence to the host, and back, by ASYNC copies of
+   * this step and the next ones; *transfer is the manager's number of it. info says
+   * MOVING until it is there. offload, upload and on_transfer go together. */
+  int (*offload)(void *self, const struct lls_request *, uint64_t *transfer);
+  int (*upload)(void *self, const struct lls_request *, uint64_t *transfer);
+  /* Not called yet: to another instance; with on_transfer. */
   int (*migrate)(void *self, const struct lls_request *, uint32_t instance,
-                 uint64_t *transfer);                                  /* K8 */
-  void (*on_transfer)(void *self, uint64_t transfer, uint32_t status); /* with K8 */
-  void (*stats)(void *self, const struct lls_sink *);                  /* K20 */
-  int (*reconfigure)(void *self, const void *params); /* [main], between steps */
+                 uint64_t *transfer);
+  /* A step is over, and with it all its ASYNC copies; enum lls_transfer_status. Once for
+   * each transfer that is under way. */
+  void (*on_transfer)(void *self, uint64_t transfer, uint32_t status);
+  void (*stats)(void *self, const struct lls_sink *); /* not called yet by the daemon */
+
+  /* [main] Between two steps. New parameters without a new plugin; a failure leaves
+   * everything as it was. */
+  int (*reconfigure)(void *self, const void *params);
+  /* A pair: what the manager knows that takes over in a reload; LLS_STATE_HOLDINGS. */
   int (*export_state)(void *self, struct lls_blob *out);
-  int (*import_state)(void *self, const struct lls_blob *); /* pair */
+  int (*import_state)(void *self, const struct lls_blob *);
+  /* Not called yet: whatever a later core looks for, by name; NULL if it isn't there. */
   const void *(*extension)(void *self, const char *id);
   /* version 1 ends here */
 };

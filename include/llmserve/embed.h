@@ -23,9 +23,8 @@ struct lls_embedder; /* one open encoder */
 
 struct lls_embed_options {
   uint32_t size;
-  uint32_t threads; /* that compute together; 1 or more */
-  uint32_t
-      max_tokens; /* of a text, the rest is cut off; 0 = as many as the model takes */
+  uint32_t threads;    /* that compute together; 1 or more */
+  uint32_t max_tokens; /* of a text: the rest is cut off; 0 = all that the model takes */
   uint32_t max_queued; /* texts that wait at most, submit refuses more */
   const char *folder;  /* NULL or "": `encoder` in the folder of the served model */
   /* [worker] What became of a submitted text: 0 and its vector (dims), valid during the
@@ -54,8 +53,8 @@ struct lls_embed {
   int (*open)(void *context, const struct lls_embed_options *, struct lls_embedder **out);
   /* [main] Waits for a `done` under way; what is queued is dropped. */
   void (*close)(struct lls_embedder *);
-  void (*describe)(const struct lls_embedder *,
-                   struct lls_embedder_info *out); /* [any] */
+  /* [any] The caller has set out->size. */
+  void (*describe)(const struct lls_embedder *, struct lls_embedder_info *out);
   /* [any] The text is copied. -ENOSPC: max_queued texts are waiting. */
   int (*submit)(struct lls_embedder *, uint64_t tag, const char *text, size_t bytes);
   /* [any] In the calling thread, which waits for it; vector (dims). */

@@ -2,7 +2,8 @@
 /*
  * What the core gives to every plugin: clock, randomness, logging, timers, request
  * lookup, and descriptions of the engine, the instances and the cost of work. A plugin
- * gets one struct lls_host at create; it is valid until destroy returns.
+ * gets one struct lls_host at create; it and all that it points to are valid until
+ * destroy returns.
  *
  * A plugin reads no clock, no random number and no configuration but through here: that
  * is what makes a run under the simulator repeatable to the byte.
@@ -25,14 +26,13 @@ enum lls_log_level {
   LLS_LOG_HOST_MISBEHAVING,   /* written by a plugin about the core */
 };
 
-/* bits of lls_engine_caps.forms, elements, preempt_modes: 1u << enum value */
+/* Bits of lls_engine_caps.forms. */
 enum {
   LLS_BIT_KV = 1u << LLS_FORM_KV,
   LLS_BIT_HIDDEN = 1u << LLS_FORM_HIDDEN,
 };
 
-/* E1, E13: what the engine can do and its hard limits, checked by the core on every plan.
- */
+/* What the engine can do and its hard limits, which the core checks on every plan. */
 struct lls_engine_caps {
   uint32_t size;
   uint32_t max_step_tokens; /* tokens computed in one step */
@@ -42,40 +42,40 @@ struct lls_engine_caps {
   uint32_t forms;           /* 1u << enum lls_form */
   uint32_t elements;        /* 1u << enum lls_element */
   uint32_t preempt_modes;   /* 1u << enum lls_preempt_mode the engine can carry out */
-  bool mixed_batch;         /* E7 prefill and decode in one step */
-  bool chunked_prefill;     /* E8 */
-  bool right_to_left;       /* E10 block entries filled from the right */
-  bool async_transfers;     /* E6 copies that overlap steps: OFFLOAD, UPLOAD, MIGRATE */
+  bool mixed_batch;         /* prefill and decode in one step */
+  bool chunked_prefill;     /* prompts in pieces */
+  bool right_to_left;       /* block entries filled from the right */
+  bool async_transfers;     /* OFFLOAD and UPLOAD, by engine and cache manager together */
   uint32_t layers, hidden, heads, kv_heads, head_dim; /* of the model */
-  double hidden_ratio; /* eta: bytes of X over bytes of K and V, per token */
+  double hidden_ratio; /* bytes of X over bytes of K and V, per token */
   /* version 1 ends here */
 };
 
 enum lls_role { LLS_ROLE_MIXED, LLS_ROLE_PREFILL, LLS_ROLE_DECODE };
 
-enum lls_link { LLS_LINK_HOST, LLS_LINK_PEER };
+enum lls_link { LLS_LINK_HOST, LLS_LINK_PEER }; /* between a device and what */
 
 struct lls_instance_info {
   uint32_t index;
-  uint32_t role;         /* enum lls_role */
-  uint64_t device_bytes; /* of the pool */
-  uint64_t host_bytes;
-  double host_bytes_per_s; /* 0 = not measured */
+  uint32_t role;           /* enum lls_role */
+  uint64_t device_bytes;   /* of its pool */
+  uint64_t host_bytes;     /* of its pool on the host */
+  double host_bytes_per_s; /* of the link, 0 = not known */
   double peer_bytes_per_s;
 };
 
-struct lls_topology { /* E2 */
+struct lls_topology {
   uint32_t size;
   uint32_t n_instances;
   const struct lls_instance_info *instances; /* (n_instances) */
   /* version 1 ends here */
 };
 
-/* T1: the shape of a step whose time is asked for. */
 struct lls_chunk_shape {
-  uint32_t tokens, context;
+  uint32_t tokens, context; /* computed, after those that are cached */
 };
 
+/* A step whose time is asked for. */
 struct lls_iteration_shape {
   uint32_t size;
   uint32_t n_chunks, n_decodes;
@@ -86,32 +86,47 @@ struct lls_iteration_shape {
   /* version 1 ends here */
 };
 
-struct lls_cost_sample { /* T6 */
+struct lls_cost_sample {
   struct lls_iteration_shape shape;
   int64_t duration_ns;
 };
 
-struct lls_step_statistics { /* T7, of the last `steps` steps */
+/* Of the last `steps` steps. */
+struct lls_step_statistics {
   uint32_t size;
-  uint32_t steps;
-  int64_t mean_ns, max_ns, p50_ns, p99_ns; /* of the whole step */
+  uint32_t steps;                          /* 0: the times are LLS_NEVER */
+  int64_t mean_ns, max_ns, p50_ns, p99_ns; /* of forward pass and copies */
   double mean_batch;                       /* sequences */
   /* version 1 ends here */
 };
 
-/* The cost service. Every estimate is LLS_NEVER as long as the core has none. [step] */
+/*
+ * The cost service [step], and in calibrate. Every estimate is LLS_NEVER as long as the
+ * core has none. It comes from a device's profile where one is given, else from a line
+ * fitted to the steps served so far:
+ *
+ *   ns = c0 + c1 prefill tokens + c2 (sum over chunks of tokens (context + tokens / 2))
+ *      + c3 decodes + c4 their cached tokens + c5 tokens restored from hidden form
+ */
 struct lls_cost {
   uint32_t size;
   void *context; /* first argument of every function */
-  int64_t (*iteration_ns)(void *, const struct lls_iteration_shape *);     /* T1 */
-  int64_t (*prefill_ns)(void *, uint32_t tokens, uint32_t context_tokens); /* T2 */
-  int64_t (*decode_ns)(void *, uint32_t context_tokens, uint32_t n);       /* T3 */
-  int64_t (*remaining_ns)(void *, const struct lls_request *);             /* T4 */
-  int64_t (*transfer_ns)(void *, uint64_t bytes, uint32_t link);           /* T5 */
-  int (*fit)(void *, const struct lls_cost_sample *, size_t n);            /* T6 */
-  int (*coefficients)(void *, double *out, size_t max); /* T6 how many were written */
-  int (*set_coefficients)(void *, const double *, size_t n);                     /* T6 */
-  void (*statistics)(void *, uint32_t last_steps, struct lls_step_statistics *); /* T7 */
+  int64_t (*iteration_ns)(void *, const struct lls_iteration_shape *);
+  /* Of one prompt alone, after context_tokens cached ones. */
+  int64_t (*prefill_ns)(void *, uint32_t tokens, uint32_t context_tokens);
+  /* Of n decodes of one sequence alone, one after the other. */
+  int64_t (*decode_ns)(void *, uint32_t context_tokens, uint32_t n);
+  /* Of the request alone, to its predicted end, or to max_new_tokens. */
+  int64_t (*remaining_ns)(void *, const struct lls_request *);
+  int64_t (*transfer_ns)(void *, uint64_t bytes, uint32_t link); /* enum lls_link */
+  /* The line through these samples, in place of what the core knows; -ENODATA: none. */
+  int (*fit)(void *, const struct lls_cost_sample *, size_t n);
+  /* c0 to c5: how many were written; -ENOSPC if max is less, -ENODATA: nothing yet. */
+  int (*coefficients)(void *, double *out, size_t max);
+  /* All of them, in place of what the core knows; -EINVAL if they are not six. */
+  int (*set_coefficients)(void *, const double *, size_t n);
+  /* Of at most last_steps steps: the core remembers 512. */
+  void (*statistics)(void *, uint32_t last_steps, struct lls_step_statistics *);
   /* version 1 ends here */
 };
 
@@ -120,38 +135,40 @@ struct lls_host {
   uint32_t size;
   void *context; /* the core's; first argument of every function */
 
-  int64_t (*now)(void *context);                      /* C1 [any] */
-  uint64_t (*random)(void *context, uint32_t stream); /* C2 [step]; streams 0..15 */
-  /* C7 [any] One line; the core adds time and the plugin's name. */
+  int64_t (*now)(void *context); /* [any] nanoseconds of the instance's clock */
+  /* [step] 64 random bits of stream 0..15; the same seed draws the same. */
+  uint64_t (*random)(void *context, uint32_t stream);
+  /* [any] One line; the core adds time and the plugin's name. */
   void (*log)(void *context, uint32_t level, const char *format, ...)
       __attribute__((format(printf, 3, 4)));
-  /* C7 [any] The sentence that goes with a failing create, import or audit; returns code.
-   */
+  /* [any] The sentence that goes with a failing create, reconfigure, import_state or
+   * admit; returns code. */
   int (*fail)(void *context, int code, const char *format, ...)
       __attribute__((format(printf, 3, 4)));
-  void (*trace)(void *context, const char *event, uint64_t request,
-                double value); /* C7 [step] */
-  void (*count)(void *context, const char *counter,
-                double add); /* C7 [step] a static string */
+  /* [step] A line of the log at debug: what happened to a request, and a figure. */
+  void (*trace)(void *context, const char *event, uint64_t request, double value);
+  /* [step] Adds to a counter, at most 32; its name is a string that stays. */
+  void (*count)(void *context, const char *counter, double add);
 
-  /* C6 [step] on_timer(tag) is called once at or after now + delay_ns. -ENOSPC beyond 64.
-   */
+  /* [step] on_timer(tag) is called once at or after now + delay_ns; the same tag again
+   * replaces it. -ENOSPC beyond 64. Schedulers alone have timers. */
   int (*timer_start)(void *context, int64_t delay_ns, uint64_t tag);
   void (*timer_stop)(void *context, uint64_t tag);
 
-  /* C4 [step] NULL if it is not alive. */
+  /* [step] NULL if it is not alive. */
   const struct lls_request *(*find)(void *context, uint64_t request);
-  /* C5, P3 [step] The predictor's new length for a request that outlived its prediction.
-   */
+  /* [step] The predictor's new length for a request that outlived its prediction; its
+   * view has it from then on. -ENOENT: not alive; -ENOTSUP: this predictor has none. */
   int (*overrun)(void *context, uint64_t request, struct lls_prediction *out);
-  /* S5 [any] For predictors whose predict returned -EINPROGRESS. */
+  /* [any] For predictors whose predict returned -EINPROGRESS: takes a copy. The request
+   * may have ended meanwhile. -ENOSPC: more wait than requests can be alive. */
   int (*predicted)(void *context, uint64_t ticket, const struct lls_prediction *);
 
   const struct lls_engine_caps *engine;
   const struct lls_topology *topology;
   const struct lls_cost *cost;
 
-  /* Whatever came later, by name; NULL if this core does not have it. [any] */
+  /* [any] Whatever came later, by name (embed.h); NULL if this core does not have it. */
   const void *(*extension)(void *context, const char *id);
   /* version 1 ends here */
 };

@@ -125,14 +125,14 @@ struct lls_plugin {
   const char *licence;            /* SPDX expression */
   const struct lls_param *params; /* (n_params) */
   size_t params_size;             /* of the struct the parameters are bound to */
-  const void
-      *vtable; /* struct lls_scheduler_vtable, lls_cache_vtable, lls_predictor_vtable */
+  const void *vtable;             /* struct lls_KIND_vtable */
   /* version 1 ends here */
 };
 
 /*
- * State that outlives an instance (S/P export and import): `version` is the plugin's own
- * number; a plugin refuses a blob it doesn't know with -ENOTSUP and starts empty.
+ * State that outlives a plugin instance, from export_state of the old one to import_state
+ * of the new: `version` is the plugin's own number; a plugin refuses a blob it doesn't
+ * know with -ENOTSUP and starts empty.
  */
 struct lls_blob {
   uint32_t version;

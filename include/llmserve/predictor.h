@@ -2,11 +2,13 @@
 /*
  * Predictors: how long an answer will be.
  *
- * predict is called once per request, on the main thread, before the scheduler hears of
- * it. A predictor that needs more than a few microseconds returns -EINPROGRESS, works on
- * its own thread and answers through host->predicted(ticket, ...); until then schedulers
- * see what it left in *out, a prior, or LLS_PREDICTED_NOT if it left nothing. observe is
- * called once per request that finished by itself.
+ * predict is called when a request arrives, before the scheduler hears of it, by the
+ * thread that steps: a predictor that needs more than a few microseconds returns
+ * -EINPROGRESS, works on a thread of its own and answers through host->predicted(ticket,
+ * ...). Until then schedulers see what it left in *out, a prior, or LLS_PREDICTED_NOT if
+ * it left nothing. A predictor that takes over in a reload is asked once more for those
+ * that have no prediction, or a prior. observe is called once per request that finished
+ * by itself.
  */
 #ifndef LLMSERVE_PREDICTOR_H
 #define LLMSERVE_PREDICTOR_H
@@ -19,6 +21,7 @@
 extern "C" {
 #endif
 
+/* What a prediction is made from; borrowed, like all it points to. */
 struct lls_prompt {
   uint32_t size;
   uint32_t n_tokens;
@@ -31,7 +34,6 @@ struct lls_prompt {
   /* version 1 ends here */
 };
 
-/* P5 */
 enum lls_predictor_flags {
   LLS_PREDICTOR_PREDICTS = 1,      /* ever gives a length: all but `none` */
   LLS_PREDICTOR_ORACLE = 2,        /* knows the truth */
@@ -44,26 +46,35 @@ struct lls_predictor_vtable {
   uint32_t api_version;
   uint32_t size;
 
-  int (*create)(const struct lls_host *, const void *params, void **self); /* P1 [main] */
-  void (*destroy)(void *self);                                             /* [main] */
-  uint32_t (*flags)(void *self);                                           /* P5 [main] */
-  /* P2 [step] 0; -ENOENT: can't tell; -EINPROGRESS: later, under this ticket. The prompt
-   * is valid during the call. */
+  /* [main] params and failures as for a scheduler (scheduler.h). destroy joins the
+   * predictor's threads: none of them may call the host after it. */
+  int (*create)(const struct lls_host *, const void *params, void **self);
+  void (*destroy)(void *self);
+  uint32_t (*flags)(void *self); /* enum lls_predictor_flags */
+  /* [step] 0; -ENOENT: can't tell; -EINPROGRESS: later, under this ticket, which is the
+   * request's id. */
   int (*predict)(void *self, uint64_t ticket, const struct lls_prompt *,
                  struct lls_prediction *out);
 
-  /* optional */
-  /* P6 [step] n prompts at once; results as predict, one int each. */
+  /* All that follow are optional. */
+
+  /* Not called yet: n prompts at once; results as predict, one int each. */
   void (*predict_batch)(void *self, const uint64_t *tickets, const struct lls_prompt *,
                         size_t n, struct lls_prediction *out, int *results);
-  /* P3 [step] g tokens are out and the prediction was not more: a new one. */
+  /* [step] A scheduler asks, through host->overrun: as many tokens are out as were
+   * predicted, and the answer goes on. */
   int (*overrun)(void *self, const struct lls_request *, struct lls_prediction *out);
-  /* P4 [step] The request ended by itself after `length` tokens. */
+  /* [step] The request ended by itself after `length` tokens. */
   void (*observe)(void *self, const struct lls_prompt *, uint32_t length);
-  void (*stats)(void *self, const struct lls_sink *);       /* P7 [step] */
-  int (*reconfigure)(void *self, const void *params);       /* [main] */
-  int (*export_state)(void *self, struct lls_blob *out);    /* P1 [main] */
-  int (*import_state)(void *self, const struct lls_blob *); /* pair */
+  /* [step] Numbers for /metrics, at most 16, names of up to 31 characters. */
+  void (*stats)(void *self, const struct lls_sink *);
+  /* [main] Between two steps. New parameters without a new plugin; a failure leaves
+   * everything as it was. */
+  int (*reconfigure)(void *self, const void *params);
+  /* A pair: what a new version of the same predictor takes over in a reload. */
+  int (*export_state)(void *self, struct lls_blob *out);
+  int (*import_state)(void *self, const struct lls_blob *);
+  /* Not called yet: whatever a later core looks for, by name; NULL if it isn't there. */
   const void *(*extension)(void *self, const char *id);
   /* version 1 ends here */
 };

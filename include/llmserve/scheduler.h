@@ -5,9 +5,9 @@
  * Once per step the core calls plan with a view of all requests and takes a plan back
  * (types.h). The core trusts no plan: it checks it before anything is placed and refuses
  * it whole if one item is bad (unknown, repeated, moving or finished request; more tokens
- * than pending; more than the engine's limits; a form the cache doesn't offer). After
- * `strikes` bad or late plans the instance falls back to the built-in order and says so
- * in /health.
+ * than pending; more than the engine's limits; a form the engine doesn't offer). Its step
+ * is planned by the built-in order instead. After [plugins] `strikes` bad or late plans
+ * the scheduler is not asked any more, and /health says so.
  *
  * A good item may still not be placed: a RUN whose memory is not there is dropped from
  * the step and reported through on_refused; the others run.
@@ -29,22 +29,22 @@
 extern "C" {
 #endif
 
-/* S2; unmet needs refuse the start with a sentence */
+/* Unmet needs refuse the start, with a sentence. */
 enum lls_scheduler_needs {
-  LLS_NEEDS_MIXED_BATCH = 1 << 0,
-  LLS_NEEDS_CHUNKED_PREFILL = 1 << 1,
-  LLS_NEEDS_PREDICTOR = 1 << 2, /* one that predicts: not `none` */
-  LLS_NEEDS_COST = 1 << 3,
-  LLS_NEEDS_FORMS = 1 << 4, /* hidden form */
+  LLS_NEEDS_MIXED_BATCH = 1 << 0,     /* prefill and decode in one step */
+  LLS_NEEDS_CHUNKED_PREFILL = 1 << 1, /* prompts in pieces */
+  LLS_NEEDS_PREDICTOR = 1 << 2,       /* one that predicts: not `none` */
+  LLS_NEEDS_COST = 1 << 3,            /* the cost service, which every core has */
+  LLS_NEEDS_FORMS = 1 << 4,           /* hidden form */
   LLS_NEEDS_PARTIAL_RESIDENCY = 1 << 5,
   LLS_NEEDS_ROLES = 1 << 6, /* prefill and decode instances */
-  LLS_USES_CLASS = 1 << 8,  /* for --list-plugins: what it looks at */
-  LLS_USES_SLO = 1 << 9,
+  LLS_USES_CLASS = 1 << 8,  /* no need: it looks at request_class ... */
+  LLS_USES_SLO = 1 << 9,    /* ... at slo */
 };
 
 #define LLS_MAX_PREEMPT_PREFERENCES 4
 
-struct lls_scheduler_caps { /* S2 */
+struct lls_scheduler_caps {
   uint32_t size;
   uint32_t needs; /* enum lls_scheduler_needs */
   /* Ways of preempting in order of preference; the core takes the first that cache and
@@ -81,7 +81,7 @@ struct lls_step_result {
   uint32_t emitted; /* 1 if a token came out */
 };
 
-struct lls_step_report { /* S8 */
+struct lls_step_report {
   uint32_t size;
   uint32_t instance;
   uint64_t step;
@@ -94,13 +94,13 @@ struct lls_step_report { /* S8 */
   /* version 1 ends here */
 };
 
-/* S11 why an item of a good plan was not placed, or a plan was bad */
+/* Why an item of a good plan was not placed, or a plan was bad. */
 enum lls_refusal {
   LLS_REFUSED_NO_MEMORY = 1, /* reserve said LATER */
-  LLS_REFUSED_NEVER_FITS,    /* reserve said NEVER */
-  LLS_REFUSED_MOVING,
-  LLS_REFUSED_BAD_ITEM,    /* this item made the plan bad */
-  LLS_REFUSED_UNSUPPORTED, /* by this engine or cache */
+  LLS_REFUSED_NEVER_FITS,    /* reserve said NEVER: the request ends with CAPACITY */
+  LLS_REFUSED_MOVING,        /* not used: an item that names a moving request is bad */
+  LLS_REFUSED_BAD_ITEM,      /* this item made the plan bad */
+  LLS_REFUSED_UNSUPPORTED,   /* by this engine or cache */
 };
 
 /* Required unless marked optional. */
@@ -108,28 +108,53 @@ struct lls_scheduler_vtable {
   uint32_t api_version;
   uint32_t size;
 
-  int (*create)(const struct lls_host *, const void *params, void **self); /* S1 [main] */
-  void (*destroy)(void *self);                                             /* S1 [main] */
-  void (*caps)(void *self, struct lls_scheduler_caps *out);                /* S2 [main] */
-  /* S7 [step] Fill the plan through the helpers below; 0, or -errno for "no plan". */
+  /* [main] params: the struct of the plugin's parameter table, bound and checked, valid
+   * until destroy or until reconfigure brings another. The host is valid until destroy
+   * returns. A failure says why through host->fail; then destroy is called if *self was
+   * set. */
+  int (*create)(const struct lls_host *, const void *params, void **self);
+  void (*destroy)(void *self);
+  /* After create, and in every reload; `out` comes zeroed but for size. */
+  void (*caps)(void *self, struct lls_scheduler_caps *out);
+
+  /* [step] Fill the plan through the helpers below; -errno: the plan is bad. */
   int (*plan)(void *self, const struct lls_step_view *, struct lls_plan *);
 
-  /* optional [step] */
-  int (*calibrate)(void *self, const struct lls_cost *);         /* S3, [main] */
-  void (*on_arrival)(void *self, const struct lls_request *);    /* S4 */
-  void (*on_prediction)(void *self, const struct lls_request *); /* S5 */
-  void (*on_cancel)(void *self, const struct lls_request *);     /* S6, then S9 */
-  void (*on_step)(void *self, const struct lls_step_report *);   /* S8 */
-  void (*on_finish)(void *self, const struct lls_request *, uint32_t reason); /* S9 */
+  /* All that follow are optional. */
+
+  /* [main] Before the first step: measure with the cost service; fails like create. */
+  int (*calibrate)(void *self, const struct lls_cost *);
+
+  /* [step] Once per request, before any plan shows it; after a reload for all that are
+   * alive, in order of arrival, unless import_state took them over. */
+  void (*on_arrival)(void *self, const struct lls_request *);
+  /* Its prediction came late, through host->predicted. */
+  void (*on_prediction)(void *self, const struct lls_request *);
+  /* The client has left or cancelled; on_finish follows at once. */
+  void (*on_cancel)(void *self, const struct lls_request *);
+  /* A step in which something ran is over; requests that it ended finish after this. */
+  void (*on_step)(void *self, const struct lls_step_report *);
+  /* Once per request, the last time it is heard of; enum lls_finish_reason. */
+  void (*on_finish)(void *self, const struct lls_request *, uint32_t reason);
+  /* A sequence that OFFLOAD or UPLOAD moved is there; enum lls_transfer_status. */
   void (*on_transfer)(void *self, uint64_t transfer, const struct lls_request *,
-                      uint32_t status);                                         /* S10 */
-  void (*on_refused)(void *self, const struct lls_request *, uint32_t refusal); /* S11 */
-  void (*on_timer)(void *self, uint64_t tag);                                   /* S12 */
-  void (*stats)(void *self, const struct lls_sink *);                           /* S13 */
-  void (*dump)(void *self, const struct lls_sink *);                            /* S14 */
-  int (*reconfigure)(void *self, const void *params); /* [main], between steps */
+                      uint32_t status);
+  /* An item of the last plan was not placed; enum lls_refusal. */
+  void (*on_refused)(void *self, const struct lls_request *, uint32_t refusal);
+  /* The timer that host->timer_start set with this tag is due. */
+  void (*on_timer)(void *self, uint64_t tag);
+  /* Its figures, and its queues with what orders them: for tests; the daemon does not
+   * ask for them yet. */
+  void (*stats)(void *self, const struct lls_sink *);
+  void (*dump)(void *self, const struct lls_sink *);
+
+  /* [main] Between two steps. New parameters without a new plugin; a scheduler that has
+   * none is refused such a reload. A failure leaves everything as it was. */
+  int (*reconfigure)(void *self, const void *params);
+  /* A pair: what a new version of the same scheduler takes over in a reload. */
   int (*export_state)(void *self, struct lls_blob *out);
-  int (*import_state)(void *self, const struct lls_blob *); /* pair */
+  int (*import_state)(void *self, const struct lls_blob *);
+  /* Not called yet: whatever a later core looks for, by name; NULL if it isn't there. */
   const void *(*extension)(void *self, const char *id);
   /* version 1 ends here */
 };
@@ -151,8 +176,7 @@ static inline struct lls_plan_item *lls_plan_add(struct lls_plan *plan, uint32_t
   return item;
 }
 
-/* PL1 Compute `tokens` of r, 1..lls_request_pending(r); the last of them emits a token.
- */
+/* Compute `tokens` of r, 1..lls_request_pending(r); the last of them emits a token. */
 static inline void lls_plan_run(struct lls_plan *plan, const struct lls_request *r,
                                 uint32_t tokens)
 {
@@ -161,7 +185,7 @@ static inline void lls_plan_run(struct lls_plan *plan, const struct lls_request 
     item->tokens = tokens;
 }
 
-/* PL3 */
+/* Take r off the device; mode: enum lls_preempt_mode. */
 static inline void lls_plan_preempt(struct lls_plan *plan, const struct lls_request *r,
                                     uint32_t mode)
 {
@@ -170,7 +194,7 @@ static inline void lls_plan_preempt(struct lls_plan *plan, const struct lls_requ
     item->mode = mode;
 }
 
-/* PL7 */
+/* End r; reason: LLS_FINISH_REJECTED or LLS_FINISH_CAPACITY. */
 static inline void lls_plan_reject(struct lls_plan *plan, const struct lls_request *r,
                                    uint32_t reason)
 {
@@ -179,7 +203,7 @@ static inline void lls_plan_reject(struct lls_plan *plan, const struct lls_reque
     item->reason = reason;
 }
 
-/* PL9 */
+/* r is likely to run in the next step. */
 static inline void lls_plan_hint(struct lls_plan *plan, const struct lls_request *r)
 {
   if (plan->n_hints < plan->max_hints)

@@ -11,21 +11,24 @@
  *   bytes, and the name says which.
  *
  *   Structs grow by appending only; "version N ends here" marks what every plugin
- *   of that API version may read. Structs that a plugin fills start with `size`, set by
- *   the core to the size it knows; a plugin writes no member beyond it.
+ *   of that API version may read. A struct that begins with `size` may grow: whoever owns
+ *   its memory sets `size` to what it knows, and nobody writes beyond it. The others keep
+ *   their size, but for lls_request, which is only ever handed out by pointer.
  *
- *   Callbacks return 0 or a negative errno. Thread tags:
+ *   Callbacks return 0 or a negative errno, unless their comment says otherwise. Thread
+ *   tags, of a callback or of all that follow until the next tag:
  *     [main]    the libuv thread: load, create, destroy, reload
  *     [step]    the instance's own thread, inside or between steps
- *     [worker]  one of the core's pool threads, never the two above
+ *     [worker]  a thread of the core's, neither of the two above
  *     [any]     any thread
  *   Callbacks of one plugin instance tagged [main] or [step] are never run at the same
  *   time as each other.
  *
  *   A pointer to a struct lls_request is a handle: valid from on_arrival until on_finish
  *   returns, read-only, its members change only between two callbacks. Every other
- * pointer handed to a callback is valid until the callback returns, unless its comment
- * says otherwise.
+ *   pointer handed to a callback is valid until the callback returns, unless its comment
+ *   says otherwise. "not called yet": part of the contract for policies that need it, but
+ *   no core has called it so far.
  */
 #ifndef LLMSERVE_TYPES_H
 #define LLMSERVE_TYPES_H
@@ -65,15 +68,14 @@ enum lls_residency {
   LLS_RESIDENT_DEVICE,
   LLS_RESIDENT_HOST,
   LLS_RESIDENT_PARTIAL, /* some slots on the device, the others on the host */
-  LLS_RESIDENT_MOVING,
+  LLS_RESIDENT_MOVING,  /* a transfer is under way */
 };
 
 /* what is cached of a token */
 enum lls_form {
   LLS_FORM_NONE,
   LLS_FORM_KV,     /* K and V vectors */
-  LLS_FORM_HIDDEN, /* X, the input of each layer's q, k, v: K and V are made of it again
-                    */
+  LLS_FORM_HIDDEN, /* X, the input of each layer's q, k, v, of which K and V are made */
 };
 
 enum lls_finish_reason {
@@ -87,11 +89,11 @@ enum lls_finish_reason {
 };
 
 enum lls_prediction_source {
-  LLS_PREDICTED_NOT, /* no prediction (yet): schedulers must work without one */
-  LLS_PREDICTED_PRIOR,
-  LLS_PREDICTED_MODEL,
-  LLS_PREDICTED_HISTORY,
-  LLS_PREDICTED_ORACLE,
+  LLS_PREDICTED_NOT,     /* no prediction (yet): schedulers must work without one */
+  LLS_PREDICTED_PRIOR,   /* the same for all: a bound, or what is usual */
+  LLS_PREDICTED_MODEL,   /* a trained model */
+  LLS_PREDICTED_HISTORY, /* earlier answers */
+  LLS_PREDICTED_ORACLE,  /* the truth */
 };
 
 struct lls_slo {         /* deadlines; LLS_NEVER where the client set none */
@@ -115,9 +117,9 @@ struct lls_prediction { /* of the total output length */
 #define LLS_USER_WORDS 4
 
 /*
- * One request as policies see it. The three times of abi-needs 10.5 (pending since the
- * last token, since the last token was returned, since queue entry) are kept apart: none
- * is derived from another.
+ * One request as policies see it. Papers count waiting from different moments: since the
+ * last token was computed (Apt-Serve), since it was returned to the client (BROS), since
+ * the queue was entered (AccelGen). Each has its member.
  */
 struct lls_request {
   uint64_t id;            /* unique for the life of the process, increases with arrival */
@@ -131,29 +133,29 @@ struct lls_request {
   int32_t priority;       /* lower first, 0 by default */
   uint32_t tenant;        /* dense number of the fairness key, 0 if none */
 
-  uint32_t prompt_tokens;    /* s */
-  uint32_t generated_tokens; /* g, emitted so far */
-  uint32_t cached_tokens;    /* kv, tokens whose cache entry exists, wherever it is */
-  uint32_t missing_tokens;   /* of those, the ones not on the device */
-  uint32_t shared_tokens;    /* of those, the ones in blocks shared with others */
-  uint32_t max_new_tokens;   /* hard bound on g */
-  uint32_t preemptions;
+  uint32_t prompt_tokens;
+  uint32_t generated_tokens; /* emitted so far */
+  uint32_t cached_tokens;    /* tokens whose cache entry exists, wherever it is */
+  uint32_t missing_tokens;   /* of the cached ones, those not on the device */
+  uint32_t shared_tokens;    /* of the cached ones, those in blocks shared with others */
+  uint32_t max_new_tokens;   /* hard bound on generated_tokens */
+  uint32_t preemptions;      /* so far */
 
   int64_t arrival_ns;
-  int64_t queue_enter_ns; /* entered the waiting queue last (arrival, or preemption) */
+  int64_t queue_enter_ns;     /* last came to wait: arrival, or preemption */
   int64_t first_scheduled_ns; /* LLS_NEVER until it ran once */
   int64_t last_token_ns;      /* last token was computed; arrival until there is one */
-  int64_t last_returned_ns;   /* last token was handed to the client; likewise */
+  int64_t last_returned_ns;   /* last token went out to the client; likewise */
   struct lls_slo slo;
   struct lls_prediction prediction;
 
-  const int32_t *tokens; /* (prompt_tokens + generated_tokens) valid in the callback */
+  const int32_t *tokens; /* (prompt_tokens + generated_tokens) */
   const char *label;     /* the client's request id or "": stable name in traces */
-  uint64_t *user; /* (LLS_USER_WORDS) scratch of the scheduler, zeroed at arrival */
+  uint64_t *user;        /* (LLS_USER_WORDS) the scheduler's to write, zero on_arrival */
   /* version 1 ends here */
 };
 
-/* Tokens the sequence has: s + g. */
+/* Tokens the sequence has: prompt and answer. */
 static inline uint32_t lls_request_length(const struct lls_request *r)
 {
   return r->prompt_tokens + r->generated_tokens;
@@ -201,8 +203,7 @@ struct lls_block_entry {
   uint32_t scale;       /* 0: an INT8 block's scales have its number */
 };
 
-/* Where one sequence's cached state lies, for one step; lists owned by the cache manager.
- */
+/* Where one sequence's cached state lies in a step; lists are the cache manager's. */
 struct lls_block_table {
   uint32_t form; /* enum lls_form */
   uint32_t k_count, v_count, x_count;
@@ -218,9 +219,8 @@ enum lls_copy_kind {
 };
 
 enum lls_copy_order {
-  LLS_COPY_BEFORE_STEP, /* ends before the step's forward pass writes or reads any block
-                         */
-  LLS_COPY_ASYNC,       /* overlaps steps; its end is reported by transfer id */
+  LLS_COPY_BEFORE_STEP, /* ends before the forward pass reads or writes any block */
+  LLS_COPY_ASYNC,       /* may run beside it; has ended when the step has */
 };
 
 /*
@@ -248,21 +248,18 @@ enum lls_transfer_status {
 /* ---- plan ----------------------------------------------------------------------- */
 
 enum lls_plan_kind {
-  LLS_PLAN_RUN =
-      1, /* PL1 compute `tokens` of `request` now; form on its first chunk (PL2) */
-  LLS_PLAN_PREEMPT = 3, /* PL3 mode says how */
-  LLS_PLAN_OFFLOAD,     /* PL4 start moving to the host, asynchronously */
-  LLS_PLAN_UPLOAD,      /* PL4 and back */
-  LLS_PLAN_MIGRATE,     /* PL5 to instance `target` */
-  LLS_PLAN_PREFETCH,    /* PL5 into region `target` */
-  LLS_PLAN_REJECT =
-      8, /* PL7 give it back to the client with reason REJECTED or CAPACITY */
+  LLS_PLAN_RUN = 1, /* compute `tokens` of it now, in `form` if it is the first chunk */
+  LLS_PLAN_PREEMPT = 3, /* take it off the device; `mode` says how */
+  LLS_PLAN_OFFLOAD,     /* start moving it to the host, beside the steps */
+  LLS_PLAN_UPLOAD,      /* and back */
+  LLS_PLAN_MIGRATE,     /* to instance `target`: no core does it yet, the plan is bad */
+  LLS_PLAN_PREFETCH,    /* into region `target`: likewise */
+  LLS_PLAN_REJECT = 8,  /* end it, for a reason REJECTED or CAPACITY */
 };
 
 enum lls_preempt_mode {
   LLS_PREEMPT_NONE,
-  LLS_PREEMPT_RECOMPUTE, /* drop the cache; prompt and outputs are prefilled again later
-                          */
+  LLS_PREEMPT_RECOMPUTE, /* drop the cache; all its tokens are prefilled again later */
   LLS_PREEMPT_SWAP,      /* move to the host; running it again brings it back */
   LLS_PREEMPT_DEFER,     /* keep the cache, skip this step (same as not mentioning it) */
 };
@@ -270,14 +267,12 @@ enum lls_preempt_mode {
 struct lls_plan_item {
   uint32_t kind;   /* enum lls_plan_kind */
   uint32_t tokens; /* RUN: 1..lls_request_pending */
-  uint32_t form; /* RUN, nothing cached yet: enum lls_form, NONE = the cache's default */
-  uint32_t mode; /* PREEMPT: enum lls_preempt_mode */
-  uint32_t reason;  /* REJECT: enum lls_finish_reason */
-  uint32_t target;  /* MIGRATE: instance; PREFETCH: region */
+  uint32_t form;   /* RUN, nothing cached yet: enum lls_form, NONE = the cache's choice */
+  uint32_t mode;   /* PREEMPT: enum lls_preempt_mode */
+  uint32_t reason; /* REJECT: enum lls_finish_reason */
+  uint32_t target; /* MIGRATE: instance; PREFETCH: region */
   uint64_t request; /* id */
 };
-
-/* [step] */
 
 /*
  * What the scheduler wants of this step. Empty, or runnable as a whole: the core
@@ -290,16 +285,18 @@ struct lls_plan {
   uint32_t n_hints, max_hints;
   uint32_t overflow;           /* items that did not fit; the core refuses such a plan */
   struct lls_plan_item *items; /* (max_items) */
-  uint64_t *hints;             /* (max_hints) PL9 ids likely to run next, for prefetch */
-  int64_t idle_until_ns;       /* PL8 nothing to do before; LLS_NEVER = until an event */
+  uint64_t *hints;             /* (max_hints) ids likely to run next; not looked at yet */
+  /* Of an empty plan: nothing to do before, unless something happens. LLS_NEVER: can't
+   * tell; the scheduler is asked again within a millisecond. */
+  int64_t idle_until_ns;
   /* version 1 ends here */
 };
 
-/* ---- sinks, blobs --------------------------------------------------------------- */
+/* ---- sinks ---------------------------------------------------------------------- */
 
-/* Where stats() and dump() write; a callback a line, owned by the caller. */
+/* Where stats, dump and audit write, a call a line; what is passed is copied. */
 struct lls_sink {
-  void *context;
+  void *context; /* first argument of both */
   void (*number)(void *context, const char *name, double value);
   void (*text)(void *context, const char *line);
 };

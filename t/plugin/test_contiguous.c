@@ -148,7 +148,7 @@ static void test_sliding(void **state)
   fake_close(&f);
 }
 
-/* K4: after rollback the state is the one before, byte for byte. */
+/* After rollback the state is the one before, byte for byte. */
 static void test_rollback_is_exact(void **state)
 {
   (void)state;

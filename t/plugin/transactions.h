@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random transactions on any cache manager over the fake host: after a rollback to a mark
- * the audited state is the one at the mark, byte for byte (K4).
+ * the audited state is the one at the mark, byte for byte.
  */
 #ifndef LLS_T_TRANSACTIONS_H
 #define LLS_T_TRANSACTIONS_H

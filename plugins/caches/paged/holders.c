@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who has what: how many blocks a sequence shares, whose going frees most, who holds a
- * block. Questions for schedulers (K15); nothing changes.
+ * block. Questions for schedulers; nothing changes.
  */
 #include "paged.h"
 

@@ -354,7 +354,7 @@ static uint32_t preempt_modes(void *self)
   return m->tiers[1].n_units > 0 ? modes | 1u << LLS_PREEMPT_SWAP : modes;
 }
 
-/* K12 of a full block, scales included; element_bytes is the cache's own. */
+/* Of a full block, scales included; element_bytes is the cache's own. */
 static double bytes_per_token(void *self, uint32_t element)
 {
   const struct tiered *m = self;
