@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of cuBLASLt that kernels/cuda/linear.c uses, for the emulator; see
+ * The part of cuBLASLt that kernels/cuda/products.c uses, for the emulator; see
  * cuda_runtime_api.h beside this file, and ../product.cpp for what it computes.
  */
 #ifndef LLS_SIMT_CUBLASLT_H
