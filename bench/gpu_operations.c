@@ -104,8 +104,7 @@ static size_t available(struct lls_device *d)
   return d->ops->memory(d, &total, &bytes) == 0 ? bytes : 0;
 }
 
-/* ---- limits -------------------------------------------------------------------------
- */
+/* ---- limits ------------------------------------------------------------------- */
 
 /* Seconds of n copies, the median over rounds. */
 static double time_copies(struct lls_device *d, struct lls_pool *pool,
@@ -192,8 +191,7 @@ void gpu_measure_limits(struct gpu_bench *b)
   d->ops->destroy(d);
 }
 
-/* ---- attention ----------------------------------------------------------------------
- */
+/* ---- attention ---------------------------------------------------------------- */
 
 struct load {
   uint32_t heads, kv_heads, n_sequences, context, n_rows; /* rows of each sequence */
@@ -365,8 +363,7 @@ static void all_attention(struct gpu_bench *b, struct lls_device *d)
   }
 }
 
-/* ---- hidden states, blocks ----------------------------------------------------------
- */
+/* ---- hidden states, blocks ---------------------------------------------------- */
 
 static void run_restore(const struct call *c, uint32_t layer)
 {

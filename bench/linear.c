@@ -25,9 +25,8 @@
 
 #define ROUNDS   7
 #define MAX_ROWS 2048
-#define COLD                                                                             \
-  ((size_t)192 << 20) /* bytes of weights that calls cycle through, at least             \
-                       */
+/* Bytes of weights that calls cycle through, at least. */
+#define COLD       ((size_t)192 << 20)
 #define MAX_COPIES 160
 #define MAX_CALLS  1000
 

@@ -73,8 +73,7 @@ static int print_config(void)
   return EXIT_SUCCESS;
 }
 
-/* ---- a plugin ------------------------------------------------------------------------
- */
+/* ---- a plugin ----------------------------------------------------------------- */
 
 /* "scheduler_fcfs": its kind, and the name after it. */
 static uint32_t kind_of(const char *id, const char **name)

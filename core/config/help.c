@@ -45,8 +45,7 @@ static void print_params(FILE *out, const struct lls_param_table *table)
     print_param(out, &table->params[i]);
 }
 
-/* ---- plugins -------------------------------------------------------------------------
- */
+/* ---- plugins ------------------------------------------------------------------ */
 
 struct printing {
   FILE *out;

@@ -8,8 +8,8 @@
 /* Every section and key there is, those of the plugins found included. */
 void lls_help_config(FILE *out);
 
-/* Every plugin found, with its parameters; one that is refused is listed with the reason.
- */
+/* Every plugin found, with its parameters; one that is refused is listed with
+ * the reason. */
 void lls_help_plugins(FILE *out);
 
 /* Words of text, wrapped to a terminal's 80 columns, every line after the margin. */

@@ -104,8 +104,8 @@ static char *look_at_line(struct reading *r, char *line)
   return line;
 }
 
-/* fgets for inih. A line that does not fit is complained of and given to inih as blank.
- */
+/* fgets for inih. A line that does not fit is complained of and given to inih
+ * as blank. */
 static char *next_line(char *buffer, int size, void *context)
 {
   struct reading *r = context;

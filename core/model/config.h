@@ -35,8 +35,8 @@ struct lls_rope_config {
 
 #define LLS_MAX_EOS 8
 
-/* What generation_config.json says of drawing tokens: requests that don't say start here.
- */
+/* What generation_config.json says of drawing tokens: requests that don't say
+ * start here. */
 struct lls_model_sampling {
   double temperature, top_p, min_p, repetition_penalty; /* 1, 1, 0, 1 unless it says */
   double top_k;                                         /* whole; 0 = off */

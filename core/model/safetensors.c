@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of a folder and the look-up by name; one file is read by safetensors_file.c.
- */
+/* The files of a folder and the look-up by name; one file is read by
+ * safetensors_file.c. */
 #include "core/model/safetensors.h"
 
 #include <errno.h>

@@ -12,8 +12,8 @@
 
 /* [main] "READY=1\nSTATUS=..." */
 void lls_notify(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* [main] Nanoseconds within which WATCHDOG=1 is expected again and again; 0 = it isn't.
- */
+/* [main] Nanoseconds within which WATCHDOG=1 is expected again and again; 0 =
+ * it isn't. */
 int64_t lls_notify_watchdog_ns(void);
 
 #endif

@@ -29,8 +29,7 @@ static _Atomic(const struct lls_plugin_module *) plugins[MAX_PLUGINS];
 _Thread_local struct lls_crash_note lls_crash_note;
 static _Thread_local char stack[STACK_BYTES];
 
-/* ---- the table ------------------------------------------------------------------------
- */
+/* ---- the table ---------------------------------------------------------------- */
 
 static int find_extent(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -78,8 +77,7 @@ static const struct lls_plugin_module *plugin_at(const void *address)
   return NULL;
 }
 
-/* ---- writing ------------------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------------ */
 
 static void put(const char *text)
 {
@@ -116,8 +114,7 @@ static const char *signal_name(int number)
   }
 }
 
-/* ---- who was running ----------------------------------------------------------------
- */
+/* ---- who was running ---------------------------------------------------------- */
 
 static const char *callback_of(const struct lls_plugin_module *m)
 {
@@ -185,11 +182,10 @@ static void on_crash(int number)
   raise(number); /* its default action now, once this returns */
 }
 
-/* ---- installing ---------------------------------------------------------------------
- */
+/* ---- installing --------------------------------------------------------------- */
 
-/* A thread that has one, a sanitizer's, keeps it: it is given back when the thread ends.
- */
+/* A thread that has one, a sanitizer's, keeps it: it is given back when the
+ * thread ends. */
 void lls_crash_stack(void)
 {
   const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};

@@ -15,8 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the descriptor ------------------------------------------------------------------
- */
+/* ---- the descriptor ----------------------------------------------------------- */
 
 /* Copies it into the module as far as the plugin has it. */
 static int read_descriptor(struct lls_plugin_module *m, struct lls_error *err)
@@ -89,8 +88,7 @@ static int check_identity(const struct lls_plugin *d, uint32_t kind, const char 
   return 0;
 }
 
-/* ---- the whole -----------------------------------------------------------------------
- */
+/* ---- the whole ---------------------------------------------------------------- */
 
 static int read_vtable(struct lls_plugin_module *m, struct lls_error *err)
 {

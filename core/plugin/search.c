@@ -45,8 +45,7 @@ int lls_plugin_find_file(const char *file, char path[PATH_MAX])
   return rc;
 }
 
-/* ---- the list of what there is -------------------------------------------------------
- */
+/* ---- the list of what there is ------------------------------------------------ */
 
 struct found {
   char *name, *path;
@@ -144,8 +143,7 @@ int lls_plugin_each(uint32_t kind,
   return rc;
 }
 
-/* ---- one by name ---------------------------------------------------------------------
- */
+/* ---- one by name -------------------------------------------------------------- */
 
 struct search {
   struct lls_nearest nearest;

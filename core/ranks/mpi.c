@@ -53,8 +53,7 @@ static int64_t now_ns(void)
   return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* ---- waiting ------------------------------------------------------------------------
- */
+/* ---- waiting ------------------------------------------------------------------ */
 
 /* A sentence from a rank that has failed. */
 static void take_alarm(struct mpi *m)
@@ -114,8 +113,7 @@ static int await(struct mpi *m, int code, MPI_Request *requests, int n, bool pat
   return mpi_error(m, code);
 }
 
-/* ---- operations ---------------------------------------------------------------------
- */
+/* ---- operations --------------------------------------------------------------- */
 
 static int sum(struct lls_ranks *r, float *x, size_t n)
 {
@@ -210,8 +208,7 @@ static const struct lls_ranks_ops ops = {
     .destroy = destroy,
 };
 
-/* ---- life ---------------------------------------------------------------------------
- */
+/* ---- life --------------------------------------------------------------------- */
 
 /* What ranks tell each other at the start. */
 struct hello {

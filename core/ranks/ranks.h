@@ -97,8 +97,7 @@ void lls_ranks_take_cores(const struct lls_ranks *);
 int lls_ranks_threads(uint32_t size, int64_t timeout_ns, struct lls_ranks **handles,
                       struct lls_error *err);
 
-/* ---- MPI ----------------------------------------------------------------------------
- */
+/* ---- MPI ---------------------------------------------------------------------- */
 
 /* What the module ranks_mpi.so exports as lls_ranks_module. */
 struct lls_ranks_module {

@@ -55,8 +55,7 @@ static int64_t now_ns(void)
   return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* ---- meeting ------------------------------------------------------------------------
- */
+/* ---- meeting ------------------------------------------------------------------ */
 
 static void sleep_on(struct group *g, uint32_t turn)
 {
@@ -122,8 +121,7 @@ static struct member *member(struct lls_ranks *r)
   return (struct member *)r;
 }
 
-/* ---- operations ---------------------------------------------------------------------
- */
+/* ---- operations --------------------------------------------------------------- */
 
 #define SLICE 1024 /* numbers that are summed at a time: 4 KiB of each rank stay near */
 
@@ -192,8 +190,7 @@ static int exchange(struct lls_ranks *r, const void *mine, size_t bytes, void *a
   return rc < 0 ? rc : meet(member(r), true);
 }
 
-/* ---- life ---------------------------------------------------------------------------
- */
+/* ---- life --------------------------------------------------------------------- */
 
 static void destroy(struct lls_ranks *r)
 {

@@ -23,8 +23,8 @@ struct lls_call {
   json_t *keywords;                  /* of an open function: the arguments by name */
 };
 
-/* Takes nothing over; returns a new reference, or NULL for undefined or after a failure.
- */
+/* Takes nothing over; returns a new reference, or NULL for undefined or after a
+ * failure. */
 typedef json_t *(*lls_function_body)(struct lls_render *render,
                                      const struct lls_call *call);
 

@@ -6,8 +6,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* A new string: text, then what the quoted literal says; NULL if an escape is not valid.
- */
+/* A new string: text, then what the quoted literal says; NULL if an escape is
+ * not valid. */
 json_t *lls_literal_append(const json_t *text, const char *quoted, size_t length);
 
 #endif

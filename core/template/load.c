@@ -17,9 +17,7 @@ static const char default_template[] =
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
-#define TEMPLATE_MAX                                                                     \
-  (1 << 20) /* bytes of a template; published ones have up to 20,000                     \
-             */
+#define TEMPLATE_MAX (1 << 20) /* bytes; published templates have up to 20,000 */
 
 /* The text of chat_template.jinja; *out stays NULL where there is no such file. */
 static int read_file(const char *folder, char **out, struct lls_error *err)

@@ -287,8 +287,8 @@ static bool at_one_of(const struct lls_parser *parser, const char *const *ends)
   return false;
 }
 
-/* Statements up to one of ends, which is not passed; to the end of the source for none.
- */
+/* Statements up to one of ends, which is not passed; to the end of the source
+ * for none. */
 static struct lls_node *parse_block(struct lls_parser *parser, const char *const *ends)
 {
   struct lls_node *first = NULL, **tail = &first;

@@ -62,8 +62,8 @@ bool lls_render_charge_value(struct lls_render *render, const struct lls_node *n
 json_t *lls_render_string(struct lls_render *render, const char *text, size_t length);
 /* A failure if value is NULL for want of memory; returns value. */
 json_t *lls_render_made(struct lls_render *render, json_t *value);
-/* Returns a container that was made of other values, or a failure if it nests too deep.
- */
+/* Returns a container that was made of other values, or a failure if it nests
+ * too deep. */
 json_t *lls_render_check(struct lls_render *render, const struct lls_node *node,
                          json_t *value);
 

@@ -239,8 +239,8 @@ static void multiply_scores(struct work *w, const struct k_tile k[4], const uint
   _tile_stored(3, w->s + 768, 64);
 }
 
-/* values (tiles x 16 dims, 16) += V p over `halves` x 32 tokens, v_stride numbers apart
- */
+/* values (tiles x 16 dims, 16) += V p over `halves` x 32 tokens, v_stride
+ * numbers apart */
 INLINE void multiply_dims(float *values, const uint16_t *v, size_t v_stride,
                           const uint16_t *p, uint32_t halves, const unsigned tiles)
 {

@@ -44,8 +44,8 @@ static double dot(const float *q, const struct vector *k)
   return sum;
 }
 
-/* One query over the tokens of a tile that it sees; state in double, values (head_dim).
- */
+/* One query over the tokens of a tile that it sees; state in double, values
+ * (head_dim). */
 static void attend_query(const struct lls_attention_task *t, const float *q,
                          const struct tokens *tokens, uint32_t begin, uint32_t end,
                          double *max, double *sum, double *values)

@@ -21,9 +21,7 @@
 #include "kernels/cpu/number.h"
 #include "kernels/cpu/simd.h"
 
-#define ROWS                                                                             \
-  6 /* most queries of a product: 6 x 2 sums and 2 + 1 operands in registers             \
-     */
+#define ROWS 6 /* most queries of a product: 12 sums and 3 operands in registers */
 
 /* From row to row of a tile; not a power of two, which would be one set of the cache. */
 #define K_STRIDE           (TILE + 16)
@@ -333,8 +331,8 @@ INLINE float weigh(float *s, uint32_t columns, float scale, float max)
   return vsum(sum);
 }
 
-/* Rows [begin, end) of s: weights under the new max; decay: what the old sums are worth.
- */
+/* Rows [begin, end) of s: weights under the new max; decay: what the old sums
+ * are worth. */
 static void softmax(const struct lls_attention_task *t, uint32_t token, uint32_t n,
                     uint32_t begin, uint32_t end, const struct lls_attention_state *out,
                     struct work *w)

@@ -24,12 +24,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LLS_PANEL       16 /* outputs of a panel */
-#define LLS_INPUT_ALIGN 32 /* inputs are padded with zeros to a multiple of this */
-#define LLS_PANEL_BLOCK                                                                  \
-  16                  /* panels that a thread takes, and keeps sums of, at a time        \
-                       */
-#define LLS_DEPTH 512 /* inputs that are added up before they join the sums */
+#define LLS_PANEL       16  /* outputs of a panel */
+#define LLS_INPUT_ALIGN 32  /* inputs are padded with zeros to a multiple of this */
+#define LLS_PANEL_BLOCK 16  /* panels that a thread takes, and keeps sums of, at once */
+#define LLS_DEPTH       512 /* inputs that are added up before they join the sums */
 
 enum lls_packed {
   LLS_PACKED_F32,  /* (panels, inputs, 16) float */

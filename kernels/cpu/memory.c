@@ -79,8 +79,8 @@ static size_t number_in(const char *path, const char *key)
   return value;
 }
 
-/* Where the control group (version 2) of this process keeps `name`; "" if there is none.
- */
+/* Where the control group (version 2) of this process keeps `name`; "" if there
+ * is none. */
 static void group_file(char *path, size_t size, const char *name)
 {
   char line[PATH_MAX] = "";

@@ -49,8 +49,7 @@ static struct lls_pool_units x_units(const struct lls_pool *p, uint32_t layer)
                                  p->unit_bytes};
 }
 
-/* ---- reading X ----------------------------------------------------------------------
- */
+/* ---- reading X ---------------------------------------------------------------- */
 
 static void widen(const uint16_t *from, uint32_t n, float *to)
 {
@@ -91,8 +90,7 @@ static void read_task(void *arg, unsigned thread, unsigned n_threads)
   }
 }
 
-/* ---- writing K and V ----------------------------------------------------------------
- */
+/* ---- writing K and V ---------------------------------------------------------- */
 
 static void rotate(const struct restoring *r, uint32_t token, float *k)
 {
@@ -124,8 +122,7 @@ static void write_task(void *arg, unsigned thread, unsigned n_threads)
   }
 }
 
-/* ---- the operations -----------------------------------------------------------------
- */
+/* ---- the operations ----------------------------------------------------------- */
 
 /* The next tokens; false if there are none. */
 static bool next_rows(struct restoring *r, struct walk *at)

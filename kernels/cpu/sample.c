@@ -207,8 +207,8 @@ static size_t select_until(struct candidate *c, size_t n, bool mass, double targ
   return high;
 }
 
-/* Gathers enough candidates for a filter: all, or those above a lower and lower weight.
- */
+/* Gathers enough candidates for a filter: all, or those above a lower and
+ * lower weight. */
 static size_t gather_until(const struct row *r, float least, bool mass, double target,
                            double *found)
 {

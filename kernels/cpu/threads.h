@@ -23,8 +23,8 @@ int lls_cpu_threads_create(unsigned n, bool pin, struct lls_cpu_threads **out);
 void lls_cpu_threads_destroy(struct lls_cpu_threads *);
 unsigned lls_cpu_threads_count(const struct lls_cpu_threads *);
 
-/* Calls task(arg, thread, n_threads) once on every thread. Always from the same thread.
- */
+/* Calls task(arg, thread, n_threads) once on every thread. Always from the
+ * same thread. */
 void lls_cpu_run(struct lls_cpu_threads *, lls_cpu_task, void *arg);
 
 /*

@@ -42,8 +42,8 @@ static int run(struct state *s, const struct lls_request *r)
   return rc;
 }
 
-/* Makes room by dropping the newest that is not yet in the plan, if it isn't running[i].
- */
+/* Makes room by dropping the newest that is not yet in the plan, if it isn't
+ * running[i]. */
 static bool drop_newest(struct state *s, uint32_t i)
 {
   const struct lls_cache_service *cache = s->view->cache;

@@ -79,8 +79,8 @@ static void test_lifting(void **state)
   fake_close(&f);
 }
 
-/* Who comes while the last that waits could not be let in does not find an empty queue.
- */
+/* Who comes while the last that waits could not be let in does not find an
+ * empty queue. */
 static void test_asked_but_not_let_in_still_waits(void **state)
 {
   (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Breaks the contract in the way its parameter says: what llmserve-plugin-check is for.
- */
+/* Breaks the contract in the way its parameter says: what
+ * llmserve-plugin-check is for. */
 #include <llmserve/scheduler.h>
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The emulator's cuBLASLt: D = alpha op(A) op(B) + beta C, column-major, sums in double.
- */
+/* The emulator's cuBLASLt: D = alpha op(A) op(B) + beta C, column-major, sums
+ * in double. */
 #include "simt.h"
 
 #include "cublasLt.h"

@@ -60,8 +60,7 @@ template <class K> void expect_caught(K kernel, unsigned threads, const char *wh
   cudaGetLastError();
 }
 
-/* ---- right ones ---------------------------------------------------------------------
- */
+/* ---- right ones --------------------------------------------------------------- */
 
 __global__ void reverse(float *x)
 {
@@ -129,8 +128,8 @@ void test_syncwarp(void **)
     assert_true(pinned[i] == (float)(i ^ 5));
 }
 
-/* D = A B of 16x16 and 16x8 small integers, through shared memory as attention does it.
- */
+/* D = A B of 16x16 and 16x8 small integers, through shared memory as attention
+ * does it. */
 __global__ void multiply(float *x)
 {
   shared<bf16> a = dynamic_shared<bf16>(), b = a + 16 * 24;
@@ -181,8 +180,7 @@ void test_asynchronous_copies(void **)
     assert_true(pinned[512 + i] == (float)((i + 7) % 32 < 16 ? (i + 7) % 32 * 4 : 0));
 }
 
-/* ---- wrong ones ---------------------------------------------------------------------
- */
+/* ---- wrong ones --------------------------------------------------------------- */
 
 __global__ void no_barrier(float *x)
 {
@@ -338,8 +336,7 @@ void test_divergence(void **)
   expect_right(reverse, 2, 64); /* and goes on */
 }
 
-/* ---- streams ------------------------------------------------------------------------
- */
+/* ---- streams ------------------------------------------------------------------ */
 
 /* What is filled again before its copy was waited for arrives as it is then. */
 void test_copies_are_late(void **)

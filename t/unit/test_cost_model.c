@@ -213,8 +213,7 @@ static void test_service_starts_from_rates(void **state)
   lls_cost_model_destroy(m);
 }
 
-/* ---- files ---------------------------------------------------------------------------
- */
+/* ---- files -------------------------------------------------------------------- */
 
 static void path_in(const struct folder *f, char *path, size_t size)
 {

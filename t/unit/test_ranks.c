@@ -34,8 +34,7 @@ static void test_odd(void **state)
   rule_check_all(*state, &o);
 }
 
-/* ---- what cannot be shared out -------------------------------------------------------
- */
+/* ---- what cannot be shared out ------------------------------------------------ */
 
 static void assert_refused(const char *model, uint32_t ranks, const char *sentence)
 {
@@ -65,8 +64,7 @@ static void test_refusals(void **state)
   assert_refused("stories260K", 8, "172 columns of the inner layer cannot be shared out");
 }
 
-/* ---- failures ------------------------------------------------------------------------
- */
+/* ---- failures ----------------------------------------------------------------- */
 
 /* A CPU device of which rank 1's fails, or is slow, at its n-th sum over ranks. */
 static struct lls_device_ops bad_ops;

@@ -335,8 +335,7 @@ static void test_copies_take_time(void **state)
   d->ops->destroy(d);
 }
 
-/* ---- beside the real engine ---------------------------------------------------------
- */
+/* ---- beside the real engine --------------------------------------------------- */
 
 static void on_plan(void *context, const struct lls_step_view *view,
                     const struct lls_plan *plan, bool own)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A broken or foreign tokenizer gets one sentence that names the file and the construct.
- */
+/* A broken or foreign tokenizer gets one sentence that names the file and the
+ * construct. */
 #include "t/folder.h"
 #include "t/tap.h"
 

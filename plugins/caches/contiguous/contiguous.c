@@ -191,8 +191,8 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
   return 0;
 }
 
-/* A request never needs more than its prompt and max_new_tokens, whoever asks for more.
- */
+/* A request never needs more than its prompt and max_new_tokens, whoever asks
+ * for more. */
 static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32_t form,
                 struct lls_need *out)
 {

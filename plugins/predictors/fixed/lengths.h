@@ -16,8 +16,8 @@ struct lengths {
   size_t n, capacity;
 };
 
-/* -errno, with file:line and what was expected through host->fail; nothing to free then.
- */
+/* -errno, with file:line and what was expected through host->fail; nothing to
+ * free then. */
 int lengths_read(struct lengths *, const char *path, const struct lls_host *);
 void lengths_free(struct lengths *);
 bool lengths_find(const struct lengths *, const char *label, uint32_t *tokens);

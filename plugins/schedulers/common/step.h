@@ -82,8 +82,8 @@ bool step_grow(struct step *, uint32_t i, uint32_t tokens);
 /* Room for all `pending` tokens of a waiting request, leaving the watermark free. */
 enum step_answer step_admit(struct step *, const struct lls_request *, uint32_t pending);
 
-/* Room for a preempted request, what it had and `pending` tokens, leaving a block free.
- */
+/* Room for a preempted request, what it had and `pending` tokens, leaving a
+ * block free. */
 enum step_answer step_bring_back(struct step *, const struct lls_request *,
                                  uint32_t pending);
 

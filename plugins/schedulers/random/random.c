@@ -28,8 +28,8 @@ struct walk {
   uint32_t n; /* places left */
 };
 
-/* One step of Fisher and Yates' shuffle at a time: a step draws as many as it asks for.
- */
+/* One step of Fisher and Yates' shuffle at a time: a step draws as many as it
+ * asks for. */
 static const struct lls_request *draw(void *context)
 {
   struct walk *w = context;

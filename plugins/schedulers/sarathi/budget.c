@@ -5,8 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define GRAIN 32 /* chunks of a schedule are multiples of it; no deadline asks for less  \
-                  */
+#define GRAIN 32 /* chunks are multiples of it; no deadline asks for less */
 
 int budget_init(struct budget *b, uint32_t max_requests)
 {

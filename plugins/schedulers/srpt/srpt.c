@@ -30,8 +30,8 @@ static uint32_t estimate_of(const struct lls_request *r)
   return r->user[ESTIMATE] > 0 ? (uint32_t)r->user[ESTIMATE] : predicted_output(r);
 }
 
-/* Thousandths of a token: estimate - generated + prompt_weight * prompt not yet cached.
- */
+/* Thousandths of a token: estimate - generated + prompt_weight * prompt not
+ * yet cached. */
 static int64_t remaining(void *scheduler, const struct lls_request *r)
 {
   const struct srpt *s = scheduler;
