@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading memory with every thread, a piece at a time; see limits.h. */
 #include "bench/limits.h"
 
 #include <errno.h>

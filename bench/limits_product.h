@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One large matrix product by oneDNN, whose rate is a limit; limits.c repeats it. */
 #ifndef LLS_BENCH_LIMITS_PRODUCT_H
 #define LLS_BENCH_LIMITS_PRODUCT_H
 

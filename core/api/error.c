@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* An error's sentence, and its object; see error.h. */
 #include "core/api/error.h"
 
 #include <stdarg.h>

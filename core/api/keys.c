@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading keys, and comparing with all of them in the same time; see keys.h. */
 #include "core/api/keys.h"
 
 #include <errno.h>

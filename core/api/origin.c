@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the headers; numbers that are none are the client's fault. See origin.h. */
 #include "core/api/origin.h"
 
 #include <errno.h>

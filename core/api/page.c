@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Families and samples, with the labels of their page; see page.h. */
 #include "core/api/page.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tokenising, and refusing what leaves no room for an answer; see prompt.h. */
 #include "core/api/prompt.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* When what is sent, and that nothing is after the client has gone; see reply.h. */
 #include "core/api/reply.h"
 
 #include <stdlib.h>

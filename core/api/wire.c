@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Every object of an answer, member by member; see wire.h. */
 #include "core/api/wire.h"
 
 #include <string.h>

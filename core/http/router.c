@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Matching a path, and what Allow says where the method alone is wrong; see router.h. */
 #include "core/http/router.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Histograms, and samples as text; see metrics.h. */
 #include "core/obs/metrics.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A list that grows; see pieces.h. */
 #include "core/tokenizer/pieces.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading what every stage's object has; see stage.h. */
 #include "core/tokenizer/stage.h"
 
 #include <errno.h>

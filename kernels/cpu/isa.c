@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Asking the CPU, and Linux for the tiles; see isa.h. */
 #include "kernels/cpu/isa.h"
 
 #include <errno.h>

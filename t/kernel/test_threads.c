@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The threads of the CPU kernels: tasks and items once, sleepers, pinning, memory. */
 #include "t/tap.h"
 
 #include "kernels/cpu/cpu.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Apt-Serve: the spec's worked examples, greedy against brute force, and what a plan does
+ * Apt-Serve: worked examples, greedy against brute force, and what a plan does
  * with it: iteration type, forms, demotion, memory.
  */
 #include "t/tap.h"

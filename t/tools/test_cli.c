@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The tools' options: tables read as llmserve.ini's are, errors in one sentence. */
 #include "t/tap.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses to listen on: good ones are split, others are refused. */
 #include "t/tap.h"
 
 #include "core/base/address.h"

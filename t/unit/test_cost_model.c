@@ -60,7 +60,7 @@ static void assert_close(double a, double b)
     fail_msg("%.12g is not %.12g", a, b);
 }
 
-/* spec/check: OPT-13B caches 819,200 bytes a token; 40 layers of 12 d^2 and the head. */
+/* OPT-13B caches 819,200 bytes a token; 40 layers of 12 d^2 and the head. */
 static void test_shape_of_opt_13b(void **state)
 {
   (void)state;

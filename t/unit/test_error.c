@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The error idiom: sentences, where they happened, codes without one. */
 #include "t/tap.h"
 
 #include "core/base/error.h"

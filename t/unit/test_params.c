@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parameter tables: texts to members, and sentences that say what would be right. */
 #include "t/tap.h"
 
 #include "core/config/params.h"

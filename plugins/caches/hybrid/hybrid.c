@@ -38,7 +38,7 @@ static void size_up(struct hybrid *m, const struct lls_cache_geometry *g)
   m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
 }
 
-/* Hidden form is worth it only where it saves enough (max_eta, spec section 3). */
+/* Hidden form is worth it only where it saves enough. */
 static void decide_offer(struct hybrid *m)
 {
   double eta = m->host->engine->hidden_ratio;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lengths from neighbours or from a logarithm, and how good they were; see estimate.h. */
 #include "plugins/predictors/retrieval/estimate.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@
 
 #define EIGHTY_PERCENT 1.2816 /* deviations on each side of a normal that hold 80 % */
 #define MEMORY         256    /* predictions the running means look back on */
-#define FIRST_MEDIAN   256    /* spec: before the first observation */
+#define FIRST_MEDIAN   256    /* tokens, before the first observation */
 
 /* Half up, 1..most. */
 static uint32_t to_length(double x, uint32_t most)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From neighbours, or from nothing, to a length: ALISE section 3.1 (spec: section 3). */
+/* From neighbours, or from nothing, to a length: ALISE, section 3.1. */
 #ifndef LLS_RETRIEVAL_ESTIMATE_H
 #define LLS_RETRIEVAL_ESTIMATE_H
 

@@ -15,14 +15,16 @@
 
 #include "plugins/predictors/retrieval/words.h"
 
-static void end_flight(struct retrieval *r, struct flight *f) {
+static void end_flight(struct retrieval *r, struct flight *f)
+{
   DL_DELETE(r->flights, f);
   r->n_flights--;
   free(f->vector);
   free(f);
 }
 
-void flights_free(struct retrieval *r) {
+void flights_free(struct retrieval *r)
+{
   while (r->flights != NULL)
     end_flight(r, r->flights);
 }
@@ -30,14 +32,14 @@ void flights_free(struct retrieval *r) {
 /* The oldest goes where there are too many: a request that was cancelled never
  * ends. */
 static struct flight *begin_flight(struct retrieval *r, const struct job *job,
-                                   uint64_t ticket) {
+                                   uint64_t ticket)
+{
   struct flight *f = malloc(sizeof *f);
   if (f == NULL)
     return NULL;
   if (r->n_flights == r->most_flights)
     end_flight(r, r->flights);
-  *f = (struct flight){
-      .ticket = ticket, .key = job->key, .max_new = job->max_new};
+  *f = (struct flight){.ticket = ticket, .key = job->key, .max_new = job->max_new};
   DL_APPEND(r->flights, f);
   r->n_flights++;
   return f;
@@ -46,8 +48,8 @@ static struct flight *begin_flight(struct retrieval *r, const struct job *job,
 /* ---- predicting
  * ------------------------------------------------------------------------ */
 
-struct lls_prediction flights_prior(const struct retrieval *r,
-                                    uint32_t max_new) {
+struct lls_prediction flights_prior(const struct retrieval *r, uint32_t max_new)
+{
   uint32_t length = max_new;
   if (r->params.fallback != FALLBACK_MAX && r->median < max_new)
     length = r->median;
@@ -60,18 +62,19 @@ struct lls_prediction flights_prior(const struct retrieval *r,
   };
 }
 
-#define NEAR 0.8 /* spec, section 3 */
+#define NEAR 0.8 /* cosine; the paper names no threshold */
 
 /* s0 = auto: where nothing is better than a far neighbour, none is too far. */
-static double threshold(const struct retrieval *r) {
+static double threshold(const struct retrieval *r)
+{
   if (!isnan(r->params.s0))
     return r->params.s0;
   return r->params.fallback == FALLBACK_MLP && r->regressor != NULL ? NEAR : 0;
 }
 
 /* Neighbours, else the regressor, else the prior. */
-static struct lls_prediction predict(const struct retrieval *r,
-                                     const struct flight *f) {
+static struct lls_prediction predict(const struct retrieval *r, const struct flight *f)
+{
   struct neighbour near[HISTORY_MOST_NEIGHBOURS];
   struct lls_prediction p = flights_prior(r, f->max_new);
   uint32_t n = history_near(r->history, f->vector, (uint32_t)r->params.k, near);
@@ -85,7 +88,8 @@ static struct lls_prediction predict(const struct retrieval *r,
   return p;
 }
 
-static void tell(struct retrieval *r, struct flight *f) {
+static void tell(struct retrieval *r, struct flight *f)
+{
   struct lls_prediction p = predict(r, f);
   f->predicted = p.length;
   if (f->quiet)
@@ -100,7 +104,8 @@ static void tell(struct retrieval *r, struct flight *f) {
 /* ---- learning
  * -------------------------------------------------------------------------- */
 
-static void learn(struct retrieval *r, struct flight *f) {
+static void learn(struct retrieval *r, struct flight *f)
+{
   if (f->predicted > 0 && !f->quiet)
     judge_answer(&r->judge, f->predicted, f->answered, r->bin);
   if (history_add(r->history, f->vector, f->answered) < 0)
@@ -109,7 +114,8 @@ static void learn(struct retrieval *r, struct flight *f) {
 }
 
 /* The vector is there: whoever waits for it is served. */
-static void on_vector(struct retrieval *r, struct flight *f) {
+static void on_vector(struct retrieval *r, struct flight *f)
+{
   if (f->answered == 0 || !f->quiet)
     tell(r, f);
   if (f->answered > 0)
@@ -120,7 +126,8 @@ static void on_vector(struct retrieval *r, struct flight *f) {
  * ------------------------------------------------------------------------------
  */
 
-static float *hashed(const struct retrieval *r, const struct job *job) {
+static float *hashed(const struct retrieval *r, const struct job *job)
+{
   float *vector = malloc(r->dims * sizeof *vector);
   if (vector == NULL)
     return NULL;
@@ -132,18 +139,18 @@ static float *hashed(const struct retrieval *r, const struct job *job) {
   return vector;
 }
 
-static float *encoded(const struct retrieval *r, const struct job *job) {
+static float *encoded(const struct retrieval *r, const struct job *job)
+{
   float *vector = malloc(r->dims * sizeof *vector);
-  if (vector != NULL &&
-      r->embed->encode(r->embedder, job->data, job->bytes, vector) == 0)
+  if (vector != NULL && r->embed->encode(r->embedder, job->data, job->bytes, vector) == 0)
     return vector;
   free(vector);
   return NULL;
 }
 
 /* Gets the flight its vector, now or through JOB_VECTOR. */
-static void find_vector(struct retrieval *r, struct flight *f,
-                        const struct job *job) {
+static void find_vector(struct retrieval *r, struct flight *f, const struct job *job)
+{
   if (r->embedder != NULL && r->params.async) {
     if (r->embed->submit(r->embedder, f->ticket, job->data, job->bytes) == 0)
       return;
@@ -158,9 +165,10 @@ static void find_vector(struct retrieval *r, struct flight *f,
     end_flight(r, f);
 }
 
-static struct flight *by_ticket(const struct retrieval *r, uint64_t ticket) {
+static struct flight *by_ticket(const struct retrieval *r, uint64_t ticket)
+{
   struct flight *f;
-  DL_FOREACH(r->flights, f) {
+  DL_FOREACH (r->flights, f) {
     if (f->ticket == ticket)
       return f;
   }
@@ -168,16 +176,18 @@ static struct flight *by_ticket(const struct retrieval *r, uint64_t ticket) {
 }
 
 /* Of those with one prompt any will do that has not been answered. */
-static struct flight *by_key(const struct retrieval *r, uint64_t key) {
+static struct flight *by_key(const struct retrieval *r, uint64_t key)
+{
   struct flight *f;
-  DL_FOREACH(r->flights, f) {
+  DL_FOREACH (r->flights, f) {
     if (f->key == key && f->answered == 0)
       return f;
   }
   return NULL;
 }
 
-static void vector_came(struct retrieval *r, const struct job *job) {
+static void vector_came(struct retrieval *r, const struct job *job)
+{
   struct flight *f = by_ticket(r, job->ticket);
   if (f == NULL)
     return;
@@ -191,7 +201,8 @@ static void vector_came(struct retrieval *r, const struct job *job) {
   on_vector(r, f);
 }
 
-static void answer_came(struct retrieval *r, const struct job *job) {
+static void answer_came(struct retrieval *r, const struct job *job)
+{
   struct flight *f = by_key(r, job->key);
   judge_length(&r->judge, job->length);
   r->median = r->judge.median;
@@ -211,7 +222,8 @@ static void answer_came(struct retrieval *r, const struct job *job) {
   find_vector(r, f, job);
 }
 
-void flights_job(struct retrieval *r, struct job *job) {
+void flights_job(struct retrieval *r, struct job *job)
+{
   struct flight *f;
   switch (job->kind) {
   case JOB_PREDICT:

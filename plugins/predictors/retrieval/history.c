@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Two generations, looked up together; see history.h. */
 #include "plugins/predictors/retrieval/history.h"
 
 #include <errno.h>
@@ -7,8 +8,7 @@
 
 #include "plugins/predictors/retrieval/index.h"
 
-#define SAME 0.99999f /* cosine from which on a prompt is the same; f32 rounds at 1e-7   \
-                       */
+#define SAME 0.99999f /* cosine of prompts that are the same; f32 rounds at 1e-7 */
 
 struct entry {
   uint32_t length;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the file, and one forward pass; see regressor.h. */
 #include "plugins/predictors/retrieval/regressor.h"
 
 #include <errno.h>
