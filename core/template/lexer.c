@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One pass over the source, a tag or the text up to it at a time; see lexer.h. */
 #include "core/template/lexer.h"
 
 #include "core/tokenizer/buffer.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Escapes to UTF-8, an unescaped stretch at a time; see literal.h. */
 #include "core/template/literal.h"
 
 #include "core/tokenizer/buffer.h"
@@ -16,12 +17,12 @@ static int digit_value(char digit)
 
 /* Reads up to count digits; how many there were. */
 static size_t read_digits(const char *text, const char *end, size_t count, int base,
-                          int32_t *value)
+                          uint32_t *value)
 {
   size_t i = 0;
   *value = 0;
   for (; i < count && text + i < end && digit_value(text[i]) < base; i++)
-    *value = *value * base + digit_value(text[i]);
+    *value = *value * (uint32_t)base + (uint32_t)digit_value(text[i]);
   return i;
 }
 
@@ -29,13 +30,13 @@ static size_t read_digits(const char *text, const char *end, size_t count, int b
 static size_t append_numbered(const char *at, const char *end, struct lls_bytes *out)
 {
   size_t count = *at == 'x' ? 2 : *at == 'u' ? 4 : *at == 'U' ? 8 : 0;
-  int32_t value;
+  uint32_t value;
   size_t read = count > 0 ? read_digits(at + 1, end, count, 16, &value)
                           : read_digits(at, end, 3, 8, &value);
   if ((count > 0 && read < count) || value > 0x10ffff ||
       (value >= 0xd800 && value < 0xe000))
     return 0;
-  lls_bytes_append_char(out, value);
+  lls_bytes_append_char(out, (int32_t)value);
   return count > 0 ? count + 1 : read;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes and names are cells of one chain, freed with the tree; see tree.h. */
 #include "core/template/tree.h"
 
 #include <stdlib.h>

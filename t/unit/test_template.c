@@ -91,6 +91,7 @@ static const struct refusal {
     {"{{ a ? b }}", "line 1, column 6: this character has no meaning here"},
     {"{{ '\\N{DASH}' }}", "an escape that is not valid"},
     {"{{ '\\ud800' }}", "an escape that is not valid"},
+    {"{{ '\\UFFFFFFFF' }}", "an escape that is not valid"},
     {"{{ 99999999999999999999 }}", "this number is too large"},
     {"\xff", "not valid UTF-8"},
 };
