@@ -16,7 +16,7 @@ static const struct fake_options defaults = {
     .audit = true,
 };
 
-/* baselines B-4: the trace of B-3. 40 decodes, prompts A 1200 and B 300. */
+/* The trace of test_sarathi: 40 decodes, prompts A 1200 and B 300. */
 static void test_worked_example(void **state)
 {
   (void)state;
@@ -39,7 +39,7 @@ static void test_worked_example(void **state)
   fake_close(&f);
 }
 
-/* B-4: with ten free blocks of 64, A (19 needed) blocks B (5). */
+/* With ten free blocks of 64, A (19 needed) blocks B (5). */
 static void test_a_prompt_that_does_not_fit_blocks_the_next(void **state)
 {
   (void)state;

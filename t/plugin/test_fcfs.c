@@ -16,7 +16,7 @@ static const struct fake_options defaults = {
     .audit = true,
 };
 
-/* baselines B-1: 12 blocks, prompts of 60, 50 and 40 tokens. */
+/* 12 blocks, prompts of 60, 50 and 40 tokens. */
 static void open_ping_pong(struct fake *f, const char *watermark)
 {
   struct fake_options o = defaults;

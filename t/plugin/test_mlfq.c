@@ -28,7 +28,7 @@ static void expect_level(struct fake *f, uint64_t request, uint32_t level)
     fail_msg("expected \"%s\" in\n%s", line, f->text);
 }
 
-/* baselines B-5: prefills of 5/10/11/40/100/640 ms join levels 0 0 1 2 4 6. */
+/* Prefills of 5/10/11/40/100/640 ms join levels 0 0 1 2 4 6. */
 static void test_join_levels(void **state)
 {
   (void)state;
@@ -58,7 +58,7 @@ static void serve(struct fake *f, const struct fake_request *r, int64_t ms)
   f->s->on_step(f->scheduler_self, &report);
 }
 
-/* B-5: 30 ms of prefill, then decodes of 20 ms: levels 2 3 3 3 3 3 4. */
+/* 30 ms of prefill, then decodes of 20 ms: levels 2 3 3 3 3 3 4. */
 static void test_sinking(void **state)
 {
   (void)state;
@@ -115,7 +115,7 @@ static void test_new_ones_go_first(void **state)
   fake_close(&f);
 }
 
-/* Invariant of B-5: nobody rises except by starvation; then it is the first. */
+/* Invariant: nobody rises except by starvation; then it is the first. */
 static void test_the_starving_rise(void **state)
 {
   (void)state;

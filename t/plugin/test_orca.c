@@ -48,7 +48,7 @@ static uint32_t how_many_run(int cache, const char *reserve, uint32_t n)
   return run;
 }
 
-/* baselines B-2: 15,728 tokens hold 7 reservations of 2048, 30 of 512 (the power of two
+/* 15,728 tokens hold 7 reservations of 2048, 30 of 512 (the power of two
  * above 400), 39 of 400. */
 static void test_reservations_that_fit(void **state)
 {
@@ -76,7 +76,7 @@ static void test_pages_hold_more(void **state)
   fake_close(&f);
 }
 
-/* baselines B-2: 8,192 slots, six requests of 2,048: four run, the fifth blocks. */
+/* 8,192 slots, six requests of 2,048: four run, the fifth blocks. */
 static void test_the_fifth_blocks(void **state)
 {
   (void)state;

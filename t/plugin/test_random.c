@@ -38,7 +38,7 @@ static void record(const struct fake_options *o, char *text, size_t size)
   fake_close(&f);
 }
 
-/* baselines B-6: same seed, same trace. */
+/* Same seed, same trace. */
 static void test_same_seed_same_order(void **state)
 {
   (void)state;
@@ -75,7 +75,7 @@ static void test_all_are_drawn_equally_often(void **state)
     assert_in_range(first[i], 150, 250);
 }
 
-/* B-6: with one waiting request it is B-1. */
+/* With one waiting request it is fcfs. */
 static void test_one_at_a_time_is_fcfs(void **state)
 {
   (void)state;

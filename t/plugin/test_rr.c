@@ -23,7 +23,7 @@ static void submit_class(struct fake *f, uint32_t request_class, uint32_t length
   submit(f, length, output);
 }
 
-/* baselines B-7: RT, BE, RT, BE; who says nothing counts as RT. */
+/* RT, BE, RT, BE; who says nothing counts as RT. */
 static void test_classes_alternate(void **state)
 {
   (void)state;
@@ -43,7 +43,7 @@ static void test_classes_alternate(void **state)
   fake_close(&f);
 }
 
-/* B-7: only BE: BE, BE. Afterwards the turns go on as if there had been two. */
+/* Only BE: BE, BE. Afterwards the turns go on as if there had been two. */
 static void test_one_class_runs_every_step(void **state)
 {
   (void)state;

@@ -16,7 +16,7 @@ static const struct fake_options defaults = {
     .audit = true,
 };
 
-/* baselines B-3: chunk 512, 40 decodes, prompts A 1200 and B 300. */
+/* Chunk 512, 40 decodes, prompts A 1200 and B 300. */
 static void test_worked_example(void **state)
 {
   (void)state;

@@ -34,7 +34,7 @@ static void reject(struct step *s, const struct lls_request *r)
   lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
 }
 
-/* B-4 step 1. */
+/* Generation first; who can't grow is passed over. */
 static void generate(struct step *s)
 {
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
@@ -74,7 +74,7 @@ static enum step_answer take_prompt(struct step *s, const struct lls_request *r)
   return STEP_YES;
 }
 
-/* B-4 step 2: the rest of a cut prompt is the head of the queue; nobody overtakes. */
+/* Then prompts: the rest of a cut prompt is the head of the queue; nobody overtakes. */
 static void prefill(struct fastgen *f, struct step *s)
 {
   for (uint32_t i = 0; i < s->tail; i++)
@@ -88,7 +88,7 @@ static void prefill(struct fastgen *f, struct step *s)
     }
 }
 
-/* B-4 step 3. */
+/* Nothing can run: the last that holds memory gives it back. */
 static bool flush_last(struct step *s)
 {
   if (s->runs > 0 || s->tail == 0 || s->plan->n_items > s->preempted)

@@ -25,8 +25,8 @@ static uint32_t piece(const struct step *s, const struct budget *b,
   return min_u32(min_u32(pending, budget_left(b, r)), s->tokens);
 }
 
-/* B-3 steps 1 and 2 in one walk. Each may preempt only who came after it, so a victim is
- * never one that is in the plan already. */
+/* Decodes, and prompts that were begun, in one walk. Each may preempt only who came after
+ * it, so a victim is never one that is in the plan already. */
 static void run_running(struct step *s, struct budget *budget)
 {
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
@@ -45,7 +45,7 @@ static void run_running(struct step *s, struct budget *budget)
   }
 }
 
-/* B-3 step 3, and the same for who comes back from the host: room for all of the prompt,
+/* New prompts, and the same for who comes back from the host: room for all of the prompt,
  * work on as much of it as the budget has left. */
 static void let_in(struct step *s, const struct lls_request *const *list, uint32_t n,
                    uint32_t seats, struct budget *budget,
