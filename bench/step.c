@@ -12,34 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "t/harness.h"
+#include "bench/bench.h"
+#include "bench/steps.h"
 
 #define WAITING 1600
 #define STEPS   500
 #define PROMPT  32
-
-static const char model_json[] =
-    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", "
-    "\"hidden_size\": 8,"
-    " \"intermediate_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 1,"
-    " \"num_key_value_heads\": 1, \"vocab_size\": 256, \"max_position_embeddings\": 4096,"
-    " \"rms_norm_eps\": 1e-5, \"rope_theta\": 10000.0, \"hidden_act\": \"silu\","
-    " \"tie_word_embeddings\": true, \"torch_dtype\": \"float32\"}";
-
-static int compare(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static void ignore_event(void *context, const struct lls_event *event)
-{
-  (void)context;
-  (void)event;
-}
 
 static int submit(struct harness *h, uint32_t n)
 {
@@ -63,12 +42,12 @@ static void warm_up(struct harness *h, uint32_t running)
   struct lls_loop_status status = {0};
   for (uint32_t i = 0; i < 100000 && status.running < running; i++) {
     lls_loop_step(h->loop);
-    lls_loop_events(h->loop, ignore_event, NULL);
+    lls_loop_events(h->loop, steps_ignore_event, NULL);
     lls_loop_status(h->loop, &status);
   }
   for (uint32_t i = 0; i < 50; i++) {
     lls_loop_step(h->loop);
-    lls_loop_events(h->loop, ignore_event, NULL);
+    lls_loop_events(h->loop, steps_ignore_event, NULL);
   }
 }
 
@@ -84,9 +63,9 @@ static void measure(struct harness *h, double *us)
                      (after.device_ns_sum - before.device_ns_sum)) /
             1e3;
     before = after;
-    lls_loop_events(h->loop, ignore_event, NULL);
+    lls_loop_events(h->loop, steps_ignore_event, NULL);
   }
-  qsort(us, STEPS, sizeof *us, compare);
+  qsort(us, STEPS, sizeof *us, bench_compare);
 }
 
 static int bench(const char *folder, const char *scheduler, uint32_t running)
@@ -129,24 +108,18 @@ static int bench(const char *folder, const char *scheduler, uint32_t running)
 
 int main(void)
 {
-  char folder[] = "/tmp/llmserve-bench-XXXXXX", path[64];
-  setenv("LLS_PLUGIN_PATH", LLS_BUILDDIR "/.libs", 0);
-  if (mkdtemp(folder) == NULL)
-    return EXIT_FAILURE;
-  snprintf(path, sizeof path, "%s/config.json", folder);
-  FILE *file = fopen(path, "w");
-  if (file == NULL || fputs(model_json, file) < 0 || fclose(file) != 0)
+  struct steps_model model = {.layers = 1, .hidden = 8, .dtype = "float32"};
+  int rc = steps_model_make(&model);
+  if (rc < 0)
     return EXIT_FAILURE;
   printf("step time outside the forward pass, microseconds, %d steps\n", STEPS);
   printf("%-8s %7s %7s %9s %9s %9s\n", "policy", "running", "waiting", "p50", "p99",
          "max");
-  int rc = 0;
   const char *schedulers[] = {"fcfs", "sarathi"};
   const uint32_t running[] = {1, 64, 512};
   for (size_t s = 0; s < 2 && rc == 0; s++)
     for (size_t r = 0; r < 3 && rc == 0; r++)
-      rc = bench(folder, schedulers[s], running[r]);
-  unlink(path);
-  rmdir(folder);
+      rc = bench(model.folder, schedulers[s], running[r]);
+  steps_model_remove(&model);
   return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -44,8 +44,10 @@ static int create_device(struct harness *h, const struct harness_options *o,
       .max_rows = o->max_tokens,
       .max_columns = lls_engine_max_columns(&h->config),
       .max_sequences = o->max_sequences,
+      .numbers = o->element,
   };
-  return lls_cpu_device_create(&device, &h->device, err);
+  return o->create_device != NULL ? o->create_device(&device, &h->device, err)
+                                  : lls_cpu_device_create(&device, &h->device, err);
 }
 
 static int create_engine(struct harness *h, const struct harness_options *o,

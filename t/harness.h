@@ -31,6 +31,9 @@ struct harness_options {
   uint32_t log_level; /* enum lls_log_level, LLS_LOG_ERROR by default */
   /* The simulated device and its clock instead of the CPU; dummy should be set. */
   const struct lls_sim_options *sim;
+  /* Or another one; NULL = the CPU. */
+  int (*create_device)(const struct lls_device_options *, struct lls_device **,
+                       struct lls_error *);
   struct lls_loop_observer observer;
   /* May put other policies in the place of the loaded ones; NULL: they stay. */
   void (*replace)(void *context, struct lls_loop_policies *);

@@ -158,7 +158,11 @@ struct lls_step_sequence {
   uint32_t
       n_restored; /* tokens, from the first on, whose X is in table->x: see restore */
   bool scratch;   /* its K and V lists are of scratch units, written anew in each layer */
+  uint8_t tidy;   /* LLS_TIDY_*, where the step has entries */
 };
+
+/* A list's entries are whole blocks in order, from the left; the last maybe not full. */
+enum { LLS_TIDY_K = 1, LLS_TIDY_V = 2, LLS_TIDY_X = 4 };
 
 /* The batch of one step as the device sees it. Valid until step_end. */
 struct lls_device_step {
@@ -167,6 +171,9 @@ struct lls_device_step {
   const int32_t *positions;                  /* (n_rows) */
   const uint32_t *sequence;                  /* (n_rows) index into sequences */
   const struct lls_step_sequence *sequences; /* (n_sequences), decodes and chunks mixed */
+  /* For an asynchronous device: where all lists of the step are, pinned; else NULL. */
+  const struct lls_block_entry *entries;
+  size_t n_entries;
 };
 
 enum lls_norm_kind { LLS_NORM_RMS, LLS_NORM_LAYER };
@@ -335,6 +342,9 @@ struct lls_device {
   bool has_own_memory; /* how much is used can be measured by using it */
   bool has_int8;       /* it can quantise blocks, and attend over them */
   bool is_empty;       /* what it does in a layer is nothing: one layer stands for all */
+  /* Operations return before they are done: from the last one to step_end the caller has
+   * time. Lists of a step are in one piece, and are copied from there (step->entries). */
+  bool asynchronous;
 };
 
 struct lls_ranks;

@@ -387,6 +387,8 @@ static int make_parts(struct lls_engine *e, struct lls_error *err)
   if (rc < 0)
     return lls_fail(err, rc, "the device does not tell its free memory");
   rc = make_tables(e, err);
+  if (rc == 0 && (rc = lls_kept_init(e)) < 0)
+    lls_fail(err, rc, "no memory for block tables");
   if (rc == 0)
     describe_rope(e);
   if (rc == 0)
@@ -444,6 +446,7 @@ void lls_engine_destroy(struct lls_engine *e)
   if (e->pool != NULL)
     e->device->ops->pool_destroy(e->device, e->pool);
   release_activations(e);
+  lls_kept_free(e);
   lls_weights_unload(&e->weights, e->device);
   free(e->tokens);
   free(e->positions);
@@ -480,6 +483,11 @@ const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *e)
 const struct lls_model_config *lls_engine_config(const struct lls_engine *e)
 {
   return &e->model;
+}
+
+bool lls_engine_is_asynchronous(const struct lls_engine *e)
+{
+  return e->device->asynchronous;
 }
 
 size_t lls_engine_weight_bytes(const struct lls_engine *e)

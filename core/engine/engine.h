@@ -12,7 +12,7 @@
  *   lls_engine_destroy         before the device
  *
  * Nothing from submit to wait allocates: every buffer is sized at create by max_tokens
- * and max_sequences.
+ * and max_sequences; but on an asynchronous device tables grow for a while (kept.c).
  *
  * With tensor parallel ranks each has an engine of its own over its shard of the model
  * (core/engine/follow.h). What is submitted to rank 0's is computed by all; the others'
@@ -45,7 +45,7 @@ struct lls_engine_options {
                               the pool gets what is left of it (measure.c); 0 = as said */
   size_t host_cache_bytes; /* host tier, 0 = none */
   bool no_hidden; /* nobody is going to use the hidden form: no memory for its scratch */
-  uint32_t int8;           /* enum lls_int8: where blocks may be of int8 numbers */
+  uint32_t int8;  /* enum lls_int8: where blocks may be of int8 numbers */
 
   struct lls_ranks
       *ranks; /* this engine's end of its group, as its device's; NULL = alone */
@@ -73,6 +73,8 @@ const char *lls_model_why_no_hidden(const struct lls_model_config *);
 const struct lls_engine_caps *lls_engine_caps(const struct lls_engine *);
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *);
 const struct lls_model_config *lls_engine_config(const struct lls_engine *);
+/* From submit to wait the device computes beside the caller. */
+bool lls_engine_is_asynchronous(const struct lls_engine *);
 size_t lls_engine_weight_bytes(const struct lls_engine *);
 
 /*

@@ -37,8 +37,6 @@ const char *lls_engine_why_no_hidden(const struct lls_engine *e)
 {
   if (e->device->ops->restore == NULL)
     return "this device cannot restore keys and values";
-  if (lls_engine_is_shared(e) && !e->device->is_host)
-    return "ranks on this device keep keys and values only";
   return lls_model_why_no_hidden(&e->model);
 }
 
@@ -70,7 +68,9 @@ int lls_engine_check_hidden(const struct lls_engine *e,
 static struct lls_block_entry *scratch_list(struct lls_engine *e, uint32_t tokens)
 {
   uint32_t room = e->pool_shape.block_tokens, n = blocks_of(e, tokens);
-  struct lls_block_entry *list = e->scratch_entries + e->scratch_used;
+  struct lls_block_entry *list =
+      e->kept.arena != NULL ? e->kept.arena + e->kept.scratch_at : e->scratch_entries;
+  list += e->scratch_used;
   for (uint32_t i = 0; i < n; i++)
     list[i] = (struct lls_block_entry){
         .block = e->scratch_used++,
@@ -96,5 +96,6 @@ void lls_engine_lay_out_hidden(struct lls_engine *e, struct lls_step_sequence *s
   t->k = scratch_list(e, tokens);
   t->v = scratch_list(e, tokens);
   s->table = t;
+  s->tidy |= LLS_TIDY_K | LLS_TIDY_V;
   s->scratch = true;
 }

@@ -4,6 +4,7 @@
 #define LLS_ENGINE_INTERNAL_H
 
 #include "core/engine/engine.h"
+#include "core/engine/kept.h"
 #include "core/engine/shard.h"
 #include "core/engine/weights.h"
 
@@ -79,6 +80,8 @@ struct lls_engine {
   uint32_t scratch_used;                   /* units of the step */
   struct lls_block_entry *scratch_entries; /* (pool_shape.scratch_units) */
   struct lls_block_table *scratch_tables;  /* (max_sequences) */
+
+  struct lls_kept kept; /* tables of the step before, and this one's; kept.c */
 };
 
 #define NO_LOGITS UINT32_MAX
@@ -87,6 +90,14 @@ static inline bool lls_engine_is_shared(const struct lls_engine *e)
 {
   return e->shard.size > 1;
 }
+
+/*
+ * step.c: a list of entries without gaps, of blocks that exist, for at least `needed`
+ * tokens, of which `context` are there; those before entry `from` are known to be good.
+ */
+int lls_engine_check_entries(const struct lls_engine *, const struct lls_block_entry *,
+                             uint32_t from, uint32_t n, uint32_t context, uint32_t needed,
+                             struct lls_error *err);
 
 /* message.c */
 int lls_engine_message_init(struct lls_engine *);

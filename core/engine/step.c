@@ -58,13 +58,15 @@ static int check_int8(const struct lls_engine *e, const struct lls_block_entry *
   return 0;
 }
 
-/* A list of entries without gaps, of blocks that exist, for at least `needed` tokens, of
- * which `context` are there. */
-static int check_entries(const struct lls_engine *e, const struct lls_block_entry *list,
-                         uint32_t n, uint32_t context, uint32_t needed,
-                         struct lls_error *err)
+int lls_engine_check_entries(const struct lls_engine *e,
+                             const struct lls_block_entry *list, uint32_t i, uint32_t n,
+                             uint32_t context, uint32_t needed, struct lls_error *err)
 {
-  uint32_t i = whole_blocks(e, list, n), covered = i * e->pool_shape.block_tokens;
+  uint32_t covered = i > 0 ? list[i - 1].first_token + list[i - 1].count : 0;
+  if (i == 0) {
+    i = whole_blocks(e, list, n);
+    covered = i * e->pool_shape.block_tokens;
+  }
   for (; i < n; i++) {
     const struct lls_block_entry *entry = &list[i];
     bool int8 = entry->element != LLS_ELEMENT_MODEL;
@@ -92,7 +94,17 @@ static int check_entries(const struct lls_engine *e, const struct lls_block_entr
   return 0;
 }
 
-static int check_table(const struct lls_engine *e, const struct lls_block_table *table,
+/* A list of the sequence that is being checked; it is kept where lists are. */
+static int check_list(struct lls_engine *e, enum lls_kept_which which,
+                      const struct lls_block_entry *list, uint32_t n, uint32_t context,
+                      uint32_t needed, struct lls_error *err)
+{
+  return e->kept.arena != NULL
+             ? lls_kept_list(e, which, list, n, context, needed, err)
+             : lls_engine_check_entries(e, list, 0, n, context, needed, err);
+}
+
+static int check_table(struct lls_engine *e, const struct lls_block_table *table,
                        uint32_t context, uint32_t n_tokens, struct lls_error *err)
 {
   uint32_t length = context + n_tokens;
@@ -102,15 +114,16 @@ static int check_table(const struct lls_engine *e, const struct lls_block_table 
     return lls_fail(err, -ENOTSUP, "a cache of form %u: unsupported by this engine",
                     table->form);
   if (table->form == LLS_FORM_HIDDEN)
-    return check_entries(e, table->x, table->x_count, 0, length, err);
+    return check_list(e, LLS_KEPT_X, table->x, table->x_count, 0, length, err);
   if (table->x_count > 0) /* on its way to KV form */
     rc = (e->caps.forms & LLS_BIT_HIDDEN)
-             ? check_entries(e, table->x, table->x_count, 0, context, err)
+             ? check_list(e, LLS_KEPT_X, table->x, table->x_count, 0, context, err)
              : lls_fail(err, -ENOTSUP, "hidden states: unsupported by this engine");
   if (rc == 0)
-    rc = check_entries(e, table->k, table->k_count, written_from, length, err);
+    rc = check_list(e, LLS_KEPT_K, table->k, table->k_count, written_from, length, err);
   return rc < 0 ? rc
-                : check_entries(e, table->v, table->v_count, written_from, length, err);
+                : check_list(e, LLS_KEPT_V, table->v, table->v_count, written_from,
+                             length, err);
 }
 
 /* The forward pass before has driven the lists out of the near caches, and they are too
@@ -122,7 +135,7 @@ static void fetch_list(const struct lls_block_entry *list, uint32_t n)
     __builtin_prefetch(&list[i]);
 }
 
-static int check_sequence(const struct lls_engine *e, const struct lls_engine_sequence *s,
+static int check_sequence(struct lls_engine *e, const struct lls_engine_sequence *s,
                           struct lls_error *err)
 {
   uint32_t limit = e->caps.max_context;
@@ -141,11 +154,13 @@ static int check_sequence(const struct lls_engine *e, const struct lls_engine_se
         (uint32_t)s->tokens[s->first_score + 1 + i] >= e->config.vocab)
       return lls_fail(err, -EINVAL, "a scored token is outside the vocabulary of %u",
                       e->config.vocab);
+  if (e->kept.arena != NULL)
+    lls_kept_sequence(e, s->table);
   return check_table(e, s->table, s->context, s->n_tokens, err);
 }
 
-static int check_batch(const struct lls_engine *e, const struct lls_engine_batch *batch,
-                       struct lls_error *err)
+static int check_sequences(struct lls_engine *e, const struct lls_engine_batch *batch,
+                           struct lls_error *err)
 {
   if (batch->n_sequences > e->options.max_sequences)
     return lls_fail(err, -EINVAL, "%u sequences in a step where %u are the most",
@@ -172,6 +187,20 @@ static int check_batch(const struct lls_engine *e, const struct lls_engine_batch
   return lls_engine_check_hidden(e, batch, err);
 }
 
+static int check_batch(struct lls_engine *e, const struct lls_engine_batch *batch,
+                       struct lls_error *err)
+{
+  if (e->kept.arena == NULL || batch->n_sequences == 0)
+    return check_sequences(e, batch, err);
+  lls_kept_begin(e);
+  int rc = check_sequences(e, batch, err);
+  if (rc == 0)
+    rc = lls_kept_end(e, batch, err);
+  if (rc < 0)
+    lls_kept_forget(e);
+  return rc;
+}
+
 /* ---- layout --------------------------------------------------------------------- */
 
 static void add_sequence(struct lls_engine *e, const struct lls_engine_sequence *s)
@@ -183,6 +212,8 @@ static void add_sequence(struct lls_engine *e, const struct lls_engine_sequence 
       .n_rows = s->n_tokens,
       .context = s->context,
   };
+  if (e->kept.arena != NULL)
+    lls_kept_lay_out(&e->kept, index, &e->sequences[index]);
   lls_engine_lay_out_hidden(e, &e->sequences[index]);
   memcpy(e->tokens + first, s->tokens, s->n_tokens * sizeof *s->tokens);
   for (uint32_t i = 0; i < s->n_tokens; i++) {
@@ -248,6 +279,10 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
   }
   for (uint32_t i = 0; i < batch->n_sequences; i++)
     keep_logits(e, i, batch->sequences[i].all_logits);
+  if (e->kept.arena != NULL) {
+    e->step.entries = e->kept.arena;
+    e->step.n_entries = e->kept.used + e->scratch_used;
+  }
 }
 
 /* ---- run ------------------------------------------------------------------------ */

@@ -99,6 +99,12 @@ struct lls_instance {
   int64_t (*plan_clock)(void *context); /* of plan calls, for the plan budget */
   void *clock_context;
 
+  /* What calls lls_instance_count and sends the events, once the device has a step to
+   * compute; NULL: nobody waits with that. behind: it has still to be done. */
+  void (*beside)(void *context);
+  void *beside_context;
+  bool behind;
+
   struct lls_loop_status status; /* filled step by step */
   uint64_t finished_when_asked;  /* requests, when the predictor's figures were taken */
   bool failed;
@@ -119,6 +125,8 @@ void lls_instance_fini(struct lls_instance *); /* also after a failed init */
 /* One step. *busy: something ran. False return: stop was asked for or the engine failed.
  */
 bool lls_instance_step(struct lls_instance *, bool *busy);
+/* Brings the status up to date; lls_instance_step does, unless it leaves it `behind`. */
+void lls_instance_count(struct lls_instance *);
 /* How long nothing needs to be done, LLS_NEVER = until something is posted. */
 int64_t lls_instance_idle_ns(const struct lls_instance *);
 

@@ -74,6 +74,14 @@ static void publish(struct lls_loop *l)
     l->wake(l->wake_context);
 }
 
+/* What a step has left to be done beside the next one. */
+static void publish_late(void *context)
+{
+  struct lls_loop *l = context;
+  lls_instance_count(&l->instance);
+  publish(l);
+}
+
 /* After a failure only the inbox is served: what still arrives ends with ERROR. */
 static void serve_failed(struct lls_loop *l)
 {
@@ -98,7 +106,8 @@ static void *thread_main(void *argument)
   bool busy = false;
   lls_crash_stack();
   while (lls_instance_step(in, &busy)) {
-    publish(l);
+    if (!in->behind)
+      publish(l);
     if (!busy)
       lls_inbox_wait(&l->inbox, lls_instance_idle_ns(in));
     lls_inbox_park(&l->inbox, l->wake, l->wake_context);
@@ -172,6 +181,10 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   in->plan_clock = o->plan_clock != NULL ? o->plan_clock : thread_cpu_ns;
   rc = lls_instance_init(in, o, err);
   l->manual = o->manual;
+  if (rc == 0 && !o->manual && lls_engine_is_asynchronous(o->engine)) {
+    in->beside = publish_late;
+    in->beside_context = l;
+  }
   l->status = in->status; /* its histograms have their bounds before the first step */
   if (rc == 0 && !o->manual)
     rc = start_thread(l, err);

@@ -4,10 +4,18 @@
  *
  * Nothing here allocates, takes a contended lock, reads a file or logs above debug,
  * unless a plugin misbehaves or the engine fails.
+ *
+ * What nobody waits for before the next step (counting, sending tokens) is put off until
+ * the device has that step, where the device computes beside this thread: in->beside.
  */
 #include "core/loop/instance.h"
 
 #include <string.h>
+
+static uint32_t alive(const struct lls_instance *in)
+{
+  return in->waiting.n + in->running.n + in->preempted.n + in->moving.n;
+}
 
 static void drain_cancels(struct lls_instance *in)
 {
@@ -73,31 +81,6 @@ static uint64_t bytes_of(const struct lls_instance *in, const struct lls_copy *c
   for (uint32_t i = 0; i < n; i++)
     bytes += lls_copied_bytes(pool, &copies[i]);
   return bytes;
-}
-
-static bool run(struct lls_instance *in, struct lls_engine_result *result, bool *copied)
-{
-  struct lls_policies *p = &in->policies;
-  struct lls_engine_batch batch = {.n_sequences = in->batch.n,
-                                   .sequences = in->batch.sequences};
-  batch.n_copies = (uint32_t)LLS_CALL(p, cache, copies, &batch.copies);
-  in->batch.copied_bytes = bytes_of(in, batch.copies, batch.n_copies);
-  in->status.copied_bytes += in->batch.copied_bytes;
-  if (batch.n_sequences == 0 && batch.n_copies == 0)
-    return true;
-  int rc = lls_engine_submit(in->engine, &batch, &in->failure);
-  if (rc == 0)
-    rc = lls_engine_wait(in->engine, result, &in->failure);
-  if (rc == 0) {
-    lls_instance_transfers_ended(in);
-    *copied = batch.n_copies > 0;
-    return true;
-  }
-  in->failed = true;
-  lls_log(in->log, LLS_LOG_ERROR, "engine", "step %llu failed: %s",
-          (unsigned long long)in->step, lls_error_text(&in->failure, rc));
-  lls_instance_finish_all(in, LLS_FINISH_ERROR);
-  return false;
 }
 
 /* A walk over who holds cache: some hundred, against a step of milliseconds. */
@@ -179,6 +162,46 @@ static void count_memory(struct lls_instance *in)
   s->preempted = in->preempted.n + in->moving.n;
 }
 
+void lls_instance_count(struct lls_instance *in)
+{
+  count_memory(in);
+  count_predictor(in);
+  in->behind = false;
+}
+
+static void catch_up(struct lls_instance *in)
+{
+  if (in->behind)
+    in->beside(in->beside_context);
+}
+
+static bool run(struct lls_instance *in, struct lls_engine_result *result, bool *copied)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_engine_batch batch = {.n_sequences = in->batch.n,
+                                   .sequences = in->batch.sequences};
+  batch.n_copies = (uint32_t)LLS_CALL(p, cache, copies, &batch.copies);
+  in->batch.copied_bytes = bytes_of(in, batch.copies, batch.n_copies);
+  in->status.copied_bytes += in->batch.copied_bytes;
+  if (batch.n_sequences == 0 && batch.n_copies == 0)
+    return true;
+  int rc = lls_engine_submit(in->engine, &batch, &in->failure);
+  if (rc == 0)
+    catch_up(in);
+  if (rc == 0)
+    rc = lls_engine_wait(in->engine, result, &in->failure);
+  if (rc == 0) {
+    lls_instance_transfers_ended(in);
+    *copied = batch.n_copies > 0;
+    return true;
+  }
+  in->failed = true;
+  lls_log(in->log, LLS_LOG_ERROR, "engine", "step %llu failed: %s",
+          (unsigned long long)in->step, lls_error_text(&in->failure, rc));
+  lls_instance_finish_all(in, LLS_FINISH_ERROR);
+  return false;
+}
+
 static uint64_t cached_on_device(const struct lls_instance *in)
 {
   uint64_t tokens = 0;
@@ -224,7 +247,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
   bool go_on = drain(in);
   *busy = false;
   in->idle_until_ns = LLS_NEVER;
-  if (in->waiting.n + in->running.n + in->preempted.n + in->moving.n > 0) {
+  if (alive(in) > 0) {
     plan_and_place(in);
     go_on = run(in, &result, busy) && go_on;
     if (go_on || !in->failed)
@@ -236,8 +259,10 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
     in->step++;
     in->status.steps++;
   }
-  count_memory(in);
-  count_predictor(in);
+  in->behind = in->beside != NULL && in->observer.on_step == NULL && go_on && *busy &&
+               alive(in) > 0;
+  if (!in->behind)
+    lls_instance_count(in);
   if (*busy && in->batch.n > 0 && in->observer.on_step != NULL)
     observe(in, &result, started_ns, plan_ns);
   return go_on;
@@ -247,12 +272,11 @@ int64_t lls_instance_idle_ns(const struct lls_instance *in)
 {
   const int64_t poll_ns =
       1000000; /* a scheduler that plans nothing is asked again in 1 ms */
-  uint32_t alive = in->waiting.n + in->running.n + in->preempted.n + in->moving.n;
   int64_t until = lls_policy_host_next_ns(in->policies.scheduler_host);
   if (in->idle_until_ns > 0 && (until == LLS_NEVER || in->idle_until_ns < until))
     until = in->idle_until_ns;
   if (until == LLS_NEVER)
-    return alive > 0 ? poll_ns : LLS_NEVER;
+    return alive(in) > 0 ? poll_ns : LLS_NEVER;
   int64_t left = until - lls_instance_now(in);
   return left > 0 ? left : 0;
 }

@@ -37,7 +37,9 @@ struct lls_pool {
 
   /* With scratch_units: X on its way to K and V, in activations' numbers. */
   void *restored_x, *restored; /* (LLS_CUDA_RESTORE_ROWS, kv columns), twice as many */
-  float *angles;               /* (max_context, head_dim) by position */
+  void *parts_of_x, *whole_x; /* (LLS_CUDA_RESTORE_ROWS, hidden) each, of all ranks; alone
+                                 it is restored_x */
+  float *angles;              /* (max_context, head_dim) by position */
   struct lls_rope_shape angles_of; /* all 0 = nothing yet */
 };
 
@@ -71,6 +73,7 @@ struct lls_cuda_device {
   struct cudaDeviceProp properties;
   cudaStream_t stream, copies;
   cudaEvent_t step_done; /* of the step before: its blocks are written */
+  cudaEvent_t reached;   /* waited for in the middle of a step */
   cudaEvent_t copies_before, copies_done;
   bool copies_given;
 
@@ -91,6 +94,8 @@ struct lls_cuda_device {
   struct lls_pool *pool;
   const struct lls_device_step *step;
   struct lls_cuda_inputs inputs;
+  struct lls_block_entry *entries_at; /* (entries_room) device: the step's */
+  size_t entries_room;
   struct lls_cuda_step *step_at;           /* device: beginning of inputs */
   struct lls_cuda_plan *plan_at;           /* device: after it */
   uint32_t *gather_rows[2], *gather_at[2]; /* (max_rows padded) of inputs, device */

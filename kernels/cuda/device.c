@@ -69,6 +69,7 @@ void lls_cuda_destroy(struct lls_device *device)
   lls_cuda_products_destroy(d->products);
   lls_cuda_inputs_destroy(&d->inputs);
   lls_cuda_inputs_destroy(&d->draws);
+  cudaFree(d->entries_at);
   for (int i = 0; i < 2; i++) {
     cudaFreeHost(d->staging[i]);
     cudaFree(d->unconverted[i]);
@@ -80,6 +81,7 @@ void lls_cuda_destroy(struct lls_device *device)
   cudaFreeHost(d->results);
   free(d->count);
   destroy_event(d->step_done);
+  destroy_event(d->reached);
   destroy_event(d->copies_before);
   destroy_event(d->copies_done);
   if (d->stream != NULL)
@@ -135,7 +137,8 @@ static int find_gpu(struct lls_cuda_device *d, struct lls_error *err)
 
 static int create_streams(struct lls_cuda_device *d, struct lls_error *err)
 {
-  cudaEvent_t *const events[] = {&d->step_done, &d->copies_before, &d->copies_done,
+  cudaEvent_t *const events[] = {&d->step_done,       &d->reached,
+                                 &d->copies_before,   &d->copies_done,
                                  &d->staging_sent[0], &d->staging_sent[1]};
   int rc = cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking);
   if (rc == cudaSuccess)
@@ -212,6 +215,7 @@ int lls_cuda_create(const struct lls_device_options *options, struct lls_device 
   d->base = (struct lls_device){
       .ops = &lls_cuda_vtable,
       .has_own_memory = true,
+      .asynchronous = true,
       .activation_type = options->numbers == LLS_F32 ? LLS_F32 : LLS_BF16,
   };
   d->options = *options;

@@ -47,7 +47,7 @@ static __device__ __forceinline__ void copy_heads(const lls_cuda_pool &pool, To 
 
 template <class T, class E>
 __global__ void write_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
-                             uint32_t layer, const void *h)
+                             uint32_t layer, uint32_t columns, const void *h)
 {
   uint32_t row = blockIdx.x, hd = pool.head_dim;
   if (row >= step->n_rows)
@@ -56,7 +56,7 @@ __global__ void write_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
   if (!s.scratch)
     return;
   uint64_t at = find_token(x_list(step, s, pool, layer), s.context + row - s.first_row);
-  const T *from = (const T *)h + (size_t)row * pool.kv_heads * hd;
+  const T *from = (const T *)h + (size_t)row * columns;
   copy_heads(pool, (E *)pool.data + at, (size_t)pool.block_tokens * hd, from, hd);
 }
 
@@ -108,19 +108,21 @@ __global__ void write_restored(const lls_cuda_step *step, lls_cuda_pool pool,
 template <class T, class E>
 static int launch_write(cudaStream_t s, const lls_cuda_step *step,
                         const lls_cuda_pool *pool, uint32_t layer, uint32_t n_rows,
-                        const void *h)
+                        uint32_t columns, const void *h)
 {
-  return launch(s, write_hidden<T, E>, n_rows, THREADS, 0, step, *pool, layer, h);
+  return launch(s, write_hidden<T, E>, n_rows, THREADS, 0, step, *pool, layer, columns,
+                h);
 }
 
 extern "C" int lls_cuda_run_hidden_write(cudaStream_t s, enum lls_dtype numbers,
                                          const struct lls_cuda_step *step,
                                          const struct lls_cuda_pool *pool, uint32_t layer,
-                                         uint32_t n_rows, const void *h)
+                                         uint32_t n_rows, uint32_t columns, const void *h)
 {
   if (n_rows == 0)
     return 0;
-  return FOR_TYPES(numbers, pool->element, launch_write, s, step, pool, layer, n_rows, h);
+  return FOR_TYPES(numbers, pool->element, launch_write, s, step, pool, layer, n_rows,
+                   columns, h);
 }
 
 template <class T, class E>

@@ -178,10 +178,12 @@ struct lls_cuda_restore {
   void *kv;            /* (n_rows, 2 kv columns) k, then v */
 };
 
-/* The rows h (n_rows, kv columns) of sequences with scratch to their X blocks. */
+/* The rows h (n_rows, kv columns), `columns` apart, of sequences with scratch to their X
+ * blocks. */
 int lls_cuda_run_hidden_write(cudaStream_t, enum lls_dtype numbers,
                               const struct lls_cuda_step *, const struct lls_cuda_pool *,
-                              uint32_t layer, uint32_t n_rows, const void *h);
+                              uint32_t layer, uint32_t n_rows, uint32_t columns,
+                              const void *h);
 /* X of the tokens to x; after the product, kv to where the tokens' K and V are. */
 int lls_cuda_run_restore_read(cudaStream_t, enum lls_dtype numbers,
                               const struct lls_cuda_step *, const struct lls_cuda_pool *,

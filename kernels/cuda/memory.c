@@ -61,7 +61,7 @@ void lls_cuda_download(struct lls_device *device, const void *from, void *to,
     int rc = cudaMemcpyAsync(d->staging[0], (const char *)from + done, n,
                              cudaMemcpyDeviceToHost, d->stream);
     if (rc == cudaSuccess)
-      rc = cudaStreamSynchronize(d->stream);
+      rc = lls_cuda_ranks_reach(d);
     if (lls_cuda_step_check(d, rc, "reading results back"))
       memcpy((char *)to + done, d->staging[0], n);
   }

@@ -43,6 +43,7 @@ enum lls_cuda_op_kind {
 
 struct lls_cuda_hidden_write {
   uint32_t layer, n_rows;
+  uint32_t columns; /* from a row of h to the next; other ranks' are between them */
   const void *h;
 };
 

@@ -65,6 +65,14 @@ static int allocate_restored(const struct lls_cuda_device *d, struct lls_pool *p
   if (rc == 0)
     rc = lls_cuda_malloc((size_t)s->max_context * s->head_dim * sizeof(float), &angles);
   pool->angles = angles;
+  pool->whole_x = pool->restored_x;
+  uint32_t ranks = lls_cuda_n_ranks(d);
+  if (rc == 0 && ranks > 1) {
+    rc = lls_cuda_malloc(ranks * rows, &pool->parts_of_x);
+    pool->whole_x = NULL;
+  }
+  if (rc == 0 && ranks > 1)
+    rc = lls_cuda_malloc(ranks * rows, &pool->whole_x);
   return rc < 0 ? lls_fail(err, rc, "no memory on the GPU to restore a hidden cache") : 0;
 }
 
@@ -103,6 +111,9 @@ void lls_cuda_pool_destroy(struct lls_device *device, struct lls_pool *pool)
     return;
   cudaStreamSynchronize(d->copies);
   lls_cuda_ops_forget(d);
+  if (pool->whole_x != pool->restored_x)
+    cudaFree(pool->whole_x);
+  cudaFree(pool->parts_of_x);
   cudaFree(pool->restored_x);
   cudaFree(pool->restored);
   cudaFree(pool->angles);

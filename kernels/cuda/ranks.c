@@ -7,8 +7,9 @@
  *
  * libnccl.so.2 is opened where there are ranks, so that one GPU does without it.
  *
- * No line of this has run: it needs two GPUs. What is proved is that it compiles against
- * nccl.h, and, on the CPU device, everything above it.
+ * Two GPUs are needed to run it, and none could be had. What is proved: it compiles
+ * against nccl.h; it gives the reference's logits, and ends where a rank dies, with
+ * t/simt's NCCL, where ranks are threads (t/kernel/test_cuda_ranks.c).
  */
 #include "kernels/cuda/ranks.h"
 
@@ -36,6 +37,7 @@
   X(ncclCommGetAsyncError)                                                               \
   X(ncclGetErrorString)                                                                  \
   X(ncclAllReduce)                                                                       \
+  X(ncclAllGather)                                                                       \
   X(ncclSend)                                                                            \
   X(ncclRecv)                                                                            \
   X(ncclGroupStart)                                                                      \
@@ -51,6 +53,19 @@ struct lls_cuda_ranks {
 #undef MEMBER
 };
 
+#ifdef LLS_NCCL_LINKED /* the emulator's */
+
+static int open_library(struct lls_cuda_ranks *r, struct lls_error *err)
+{
+  (void)err;
+#define FIND(name) r->name = name;
+  FUNCTIONS(FIND)
+#undef FIND
+  return 0;
+}
+
+#else
+
 static int open_library(struct lls_cuda_ranks *r, struct lls_error *err)
 {
   r->library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -64,6 +79,8 @@ static int open_library(struct lls_cuda_ranks *r, struct lls_error *err)
 #undef FIND
   return 0;
 }
+
+#endif
 
 static int join(struct lls_cuda_ranks *r, struct lls_error *err)
 {
@@ -114,6 +131,11 @@ void lls_cuda_ranks_destroy(struct lls_cuda_device *d)
 /* ---- operations ----------------------------------------------------------------------
  */
 
+static ncclDataType_t numbers_of(const struct lls_cuda_device *d)
+{
+  return lls_cuda_numbers(d) == LLS_F32 ? ncclFloat32 : ncclBfloat16;
+}
+
 static bool check(struct lls_cuda_device *d, ncclResult_t rc)
 {
   if (rc != ncclSuccess)
@@ -126,9 +148,25 @@ void lls_cuda_run_all_reduce(struct lls_cuda_device *d,
 {
   const struct lls_cuda_ranks *r = d->ranks;
   size_t n = (size_t)a->n_rows * a->columns;
-  check(d, r->ncclAllReduce(a->x, a->x, n,
-                            lls_cuda_numbers(d) == LLS_F32 ? ncclFloat32 : ncclBfloat16,
-                            ncclSum, r->comm, d->stream));
+  check(d, r->ncclAllReduce(a->x, a->x, n, numbers_of(d), ncclSum, r->comm, d->stream));
+}
+
+/* NCCL puts the ranks' parts one after another; they belong side by side. */
+void lls_cuda_run_all_gather(struct lls_cuda_device *d,
+                             const struct lls_cuda_all_gather *a)
+{
+  const struct lls_cuda_ranks *r = d->ranks;
+  size_t part = a->columns * lls_dtype_bytes(lls_cuda_numbers(d));
+  size_t row = part * r->group->size;
+  if (!check(d, r->ncclAllGather(a->part, a->parts, (size_t)a->n_rows * a->columns,
+                                 numbers_of(d), r->comm, d->stream)))
+    return;
+  int rc = cudaSuccess;
+  for (uint32_t from = 0; from < r->group->size && rc == cudaSuccess; from++)
+    rc = cudaMemcpy2DAsync((char *)a->whole + from * part, row,
+                           (const char *)a->parts + from * part * a->n_rows, part, part,
+                           a->n_rows, cudaMemcpyDeviceToDevice, d->stream);
+  lls_cuda_step_check(d, rc, "gathering hidden states");
 }
 
 /* A share of the columns to its place. */
@@ -211,7 +249,7 @@ static void abort_group(struct lls_cuda_device *d)
 int lls_cuda_ranks_wait(struct lls_cuda_device *d, cudaEvent_t event)
 {
   struct lls_cuda_ranks *r = d->ranks;
-  if (r == NULL)
+  if (r == NULL || r->comm == NULL)
     return cudaEventSynchronize(event);
   int64_t until_ns = now_ns() + r->group->timeout_ns;
   for (int rc; (rc = cudaEventQuery(event)) == cudaErrorNotReady;) {
@@ -260,6 +298,13 @@ void lls_cuda_run_gather_columns(struct lls_cuda_device *d,
   lls_cuda_step_fail(d, -ENOTSUP, "no NCCL");
 }
 
+void lls_cuda_run_all_gather(struct lls_cuda_device *d,
+                             const struct lls_cuda_all_gather *a)
+{
+  (void)a;
+  lls_cuda_step_fail(d, -ENOTSUP, "no NCCL");
+}
+
 int lls_cuda_ranks_wait(struct lls_cuda_device *d, cudaEvent_t event)
 {
   (void)d;
@@ -267,6 +312,12 @@ int lls_cuda_ranks_wait(struct lls_cuda_device *d, cudaEvent_t event)
 }
 
 #endif
+
+int lls_cuda_ranks_reach(struct lls_cuda_device *d)
+{
+  int rc = cudaEventRecord(d->reached, d->stream);
+  return rc != cudaSuccess ? rc : lls_cuda_ranks_wait(d, d->reached);
+}
 
 /* ---- the vtable's ---------------------------------------------------------------------
  */

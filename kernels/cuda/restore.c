@@ -3,6 +3,9 @@
  * The hidden form's two operations; hidden.cu says what they do. A step with tokens to
  * restore makes no graph: how many there are is another number in each step, and the
  * products of even a few hundred take longer than launching them.
+ *
+ * With tensor parallel ranks each keeps its part of X, as long as its part of K, and they
+ * put the parts together before the product, as on the CPU (kernels/cpu/restore.c).
  */
 #include "kernels/cuda/ops.h"
 
@@ -21,14 +24,17 @@ void lls_cuda_hidden_write(struct lls_device *device,
                            const void *h)
 {
   struct lls_cuda_device *d = lls_cuda(device);
-  (void)shape; /* the pool's */
+  size_t part = (size_t)shape->kv_heads * shape->head_dim;
+  uint32_t rank = d->options.ranks != NULL ? d->options.ranks->rank : 0;
   if (!has_scratch(d, layer))
     return;
   struct lls_cuda_op *op = lls_cuda_op_add(d, LLS_CUDA_HIDDEN_WRITE);
   op->pool = d->pool;
   op->hidden_write.layer = layer;
   op->hidden_write.n_rows = lls_cuda_padded(d->step->n_rows);
-  op->hidden_write.h = h;
+  op->hidden_write.columns = (uint32_t)part * lls_cuda_n_ranks(d);
+  op->hidden_write.h =
+      (const char *)h + rank * part * lls_dtype_bytes(lls_cuda_numbers(d));
 }
 
 void lls_cuda_restore(struct lls_device *device, const struct lls_attention_shape *shape,
@@ -40,8 +46,8 @@ void lls_cuda_restore(struct lls_device *device, const struct lls_attention_shap
     return;
   struct lls_pool *p = d->pool;
   uint32_t columns = p->shape.kv_heads * p->shape.head_dim;
-  if (qkv->columns != columns || shape->kv_heads != p->shape.kv_heads ||
-      shape->head_dim != p->shape.head_dim ||
+  if (qkv->columns != (size_t)columns * lls_cuda_n_ranks(d) ||
+      shape->kv_heads != p->shape.kv_heads || shape->head_dim != p->shape.head_dim ||
       qkv->rows != (size_t)(shape->heads + 2 * shape->kv_heads) * shape->head_dim ||
       rope->rotary_dims > p->shape.head_dim || rope->rotary_dims > LLS_CUDA_ROTARY_MAX) {
     lls_cuda_step_fail(d, -EINVAL, "hidden states of %zu in a cache of %u", qkv->columns,
@@ -90,13 +96,22 @@ static void restore_some(struct lls_cuda_device *d, const struct lls_cuda_op *op
       .weight = op->restore.qkv,
       .first = (uint32_t)op->restore.qkv->rows - 2 * columns,
       .outputs = 2 * columns,
-      .x = a->x,
+      .x = op->pool->whole_x,
       .y = a->kv,
       .n_rows = product_rows(a->n_rows),
+  };
+  const struct lls_cuda_all_gather parts = {
+      .n_rows = a->n_rows,
+      .columns = columns,
+      .part = a->x,
+      .parts = op->pool->parts_of_x,
+      .whole = op->pool->whole_x,
   };
   int rc = lls_cuda_run_restore_read(d->stream, numbers, d->step_at, pool, a);
   if (!lls_cuda_step_check(d, rc, "reading hidden states"))
     return;
+  if (lls_cuda_n_ranks(d) > 1)
+    lls_cuda_run_all_gather(d, &parts);
   lls_cuda_run_linear(d, &product);
   rc = lls_cuda_run_restore_write(d->stream, numbers, d->step_at, pool, a);
   lls_cuda_step_check(d, rc, "restoring keys and values");

@@ -78,12 +78,12 @@ void lls_cuda_op_run(struct lls_cuda_device *d, const struct lls_cuda_op *op,
                         "gather");
     break;
   case LLS_CUDA_HIDDEN_WRITE:
-    lls_cuda_step_check(d,
-                        lls_cuda_run_hidden_write(d->stream, numbers, d->step_at,
-                                                  &op->pool->view, op->hidden_write.layer,
-                                                  op->hidden_write.n_rows,
-                                                  op->hidden_write.h),
-                        "keeping hidden states");
+    lls_cuda_step_check(
+        d,
+        lls_cuda_run_hidden_write(d->stream, numbers, d->step_at, &op->pool->view,
+                                  op->hidden_write.layer, op->hidden_write.n_rows,
+                                  op->hidden_write.columns, op->hidden_write.h),
+        "keeping hidden states");
     break;
   case LLS_CUDA_RESTORE:
     lls_cuda_run_restore(d, op);

@@ -129,7 +129,7 @@ static bool take_turns(struct lls_cuda_device *d)
 {
   if (d->n_results == 0)
     return true;
-  if (!lls_cuda_step_check(d, cudaStreamSynchronize(d->stream), "sampling"))
+  if (!lls_cuda_step_check(d, lls_cuda_ranks_reach(d), "sampling"))
     return false;
   lls_cuda_sample_finish(d);
   return true;

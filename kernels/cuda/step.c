@@ -5,6 +5,9 @@
  *   [step][plan][rows of two gathers] at fixed places, which graphs hold addresses of
  *   [tokens][positions][...][entries][items, merges] wherever they come, found from those
  *   [rows of more gathers] where tokens of a prompt are scored
+ *
+ * Of a step whose lists are in one piece (the engine's are, core/engine/kept.c) these are
+ * copied from there at once, while the operations are being written down.
  */
 #include "kernels/cuda/ops.h"
 
@@ -33,7 +36,7 @@ static size_t bytes_wanted(const struct lls_cuda_device *d,
                            const struct lls_device_step *s)
 {
   size_t rows = lls_cuda_padded(s->n_rows), entries = 0;
-  for (uint32_t i = 0; i < s->n_sequences; i++)
+  for (uint32_t i = 0; i < s->n_sequences && s->entries == NULL; i++)
     entries += entries_of(s->sequences[i].table);
   return aligned(sizeof(struct lls_cuda_step)) + aligned(sizeof(struct lls_cuda_plan)) +
          2 * aligned(gather_bytes(d)) + 5 * aligned(rows * sizeof(uint64_t)) +
@@ -61,6 +64,8 @@ static const struct lls_block_entry *entry_of(const struct lls_block_entry *list
                                               uint32_t n, uint32_t token)
 {
   uint32_t low = 0, high = n;
+  if (n > 0 && list[n - 1].first_token <= token) /* as a decode's nearly always */
+    return &list[n - 1];
   while (high - low > 1) {
     uint32_t middle = low + (high - low) / 2;
     if (list[middle].first_token <= token)
@@ -102,44 +107,98 @@ static uint32_t append(struct lls_block_entry *entries, size_t *used,
   return first;
 }
 
+/* Where a sequence's lists are, and in what order, in entries of their own. */
+static void append_lists(struct lls_cuda_device *d, const struct lls_block_table *t,
+                         struct lls_cuda_sequence *out, struct lls_block_entry *entries,
+                         size_t *used)
+{
+  uint32_t block_tokens = d->pool->shape.block_tokens;
+  out->k_first = append(entries, used, t->k, t->k_count);
+  out->v_first = append(entries, used, t->v, t->v_count);
+  out->x_first = append(entries, used, t->x, t->x_count);
+  out->k_whole = is_whole(t->k, t->k_count, block_tokens);
+  out->v_whole = is_whole(t->v, t->v_count, block_tokens);
+  out->x_whole = is_whole(t->x, t->x_count, block_tokens);
+}
+
+/* The same in the step's. */
+static void find_lists(const struct lls_device_step *step,
+                       const struct lls_step_sequence *s, struct lls_cuda_sequence *out)
+{
+  const struct lls_block_table *t = s->table;
+  out->k_first = (uint32_t)(t->k - step->entries);
+  out->v_first = (uint32_t)(t->v - step->entries);
+  out->x_first = (uint32_t)(t->x - step->entries);
+  out->k_whole = (s->tidy & LLS_TIDY_K) != 0;
+  out->v_whole = (s->tidy & LLS_TIDY_V) != 0;
+  out->x_whole = (s->tidy & LLS_TIDY_X) != 0;
+}
+
 static void lay_out_sequence(struct lls_cuda_device *d, uint32_t i,
                              struct lls_cuda_sequence *out,
                              struct lls_block_entry *entries, size_t *used)
 {
   const struct lls_step_sequence *from = &d->step->sequences[i];
-  const struct lls_block_table *t = from->table;
-  uint32_t block_tokens = d->pool->shape.block_tokens;
   *out = (struct lls_cuda_sequence){
       .first_row = from->first_row,
       .n_rows = from->n_rows,
       .context = from->context,
-      .k_first = append(entries, used, t->k, t->k_count),
-      .k_count = t->k_count,
-      .k_whole = is_whole(t->k, t->k_count, block_tokens),
-      .v_count = t->v_count,
-      .v_whole = is_whole(t->v, t->v_count, block_tokens),
-      .x_count = t->x_count,
-      .x_whole = is_whole(t->x, t->x_count, block_tokens),
+      .k_count = from->table->k_count,
+      .v_count = from->table->v_count,
+      .x_count = from->table->x_count,
       .scratch = from->scratch,
       .first_restored = d->n_restored,
   };
-  out->v_first = append(entries, used, t->v, t->v_count);
-  out->x_first = append(entries, used, t->x, t->x_count);
+  if (entries != NULL)
+    append_lists(d, from->table, out, entries, used);
+  else
+    find_lists(d->step, from, out);
   d->n_restored += from->n_restored;
 }
 
-static void lay_out_tables(struct lls_cuda_device *d, struct lls_cuda_step *out)
+/* The step's lists on their way to the device; nothing there is in use. */
+static int send_entries(struct lls_cuda_device *d)
+{
+  size_t n = d->step->n_entries;
+  void *larger = NULL;
+  if (n > d->entries_room) {
+    cudaFree(d->entries_at);
+    int rc = lls_cuda_malloc(2 * n * sizeof *d->entries_at, &larger);
+    d->entries_at = larger;
+    d->entries_room = rc == 0 ? 2 * n : 0;
+    if (rc < 0)
+      return rc;
+  }
+  int rc = cudaMemcpyAsync(d->entries_at, d->step->entries, n * sizeof *d->entries_at,
+                           cudaMemcpyHostToDevice, d->stream);
+  return rc == cudaSuccess ? 0 : -EIO;
+}
+
+/* Room for lists that are here and there. */
+static struct lls_block_entry *take_entries(struct lls_cuda_device *d,
+                                            struct lls_cuda_step *out)
 {
   const struct lls_device_step *s = d->step;
-  size_t rows = s->n_rows * sizeof(uint64_t), n_entries = 0, used = 0;
+  size_t n = 0;
+  for (uint32_t i = 0; i < s->n_sequences; i++)
+    n += entries_of(s->sequences[i].table);
+  return lls_cuda_inputs_take(&d->inputs, n * sizeof(struct lls_block_entry),
+                              &out->entries);
+}
+
+static int lay_out_tables(struct lls_cuda_device *d, struct lls_cuda_step *out)
+{
+  const struct lls_device_step *s = d->step;
+  size_t rows = s->n_rows * sizeof(uint64_t), used = 0;
+  int rc = s->entries != NULL ? send_entries(d) : 0;
   uint64_t *k_at = lls_cuda_inputs_take(&d->inputs, rows, &out->k_at);
   uint64_t *v_at = lls_cuda_inputs_take(&d->inputs, rows, &out->v_at);
   struct lls_cuda_sequence *sequences = lls_cuda_inputs_take(
       &d->inputs, s->n_sequences * sizeof *sequences, &out->sequences);
-  for (uint32_t i = 0; i < s->n_sequences; i++)
-    n_entries += entries_of(s->sequences[i].table);
-  struct lls_block_entry *entries =
-      lls_cuda_inputs_take(&d->inputs, n_entries * sizeof *entries, &out->entries);
+  struct lls_block_entry *entries = NULL;
+  out->entries = d->entries_at;
+  if (s->entries == NULL)
+    entries = take_entries(d, out);
   for (uint32_t i = 0; i < s->n_sequences; i++) {
     const struct lls_step_sequence *from = &s->sequences[i];
     lay_out_sequence(d, i, &sequences[i], entries, &used);
@@ -147,6 +206,7 @@ static void lay_out_tables(struct lls_cuda_device *d, struct lls_cuda_step *out)
     place_rows(d->pool, from, from->table->v, from->table->v_count, v_at);
   }
   out->n_restored = d->n_restored;
+  return rc;
 }
 
 /* ---- rows ---------------------------------------------------------------------------
@@ -236,9 +296,7 @@ static int lay_out(struct lls_cuda_device *d)
   take_rows(d, d->step->tokens, &step->tokens);
   take_rows(d, d->step->positions, &step->positions);
   take_rows(d, d->step->sequence, &step->row_sequence);
-  if (d->pool != NULL)
-    lay_out_tables(d, step);
-  return 0;
+  return d->pool != NULL ? lay_out_tables(d, step) : 0;
 }
 
 int lls_cuda_step_begin(struct lls_device *device, struct lls_pool *pool,

@@ -7,6 +7,13 @@
  *
  * Memory is malloc's, so that the address sanitizer sees accesses beyond it; what a copy
  * names must be memory that was allocated here.
+ *
+ * Tensor parallel ranks are threads, each with streams of its own: every call takes one
+ * lock, and a stream stops at a thing that waits for other ranks (simt::enqueue_meeting)
+ * until somebody comes by again, by waiting or by asking (cudaEventQuery).
+ *
+ * For benchmarks of the host's work (simt_only_host) nothing is carried out, and memory
+ * is zeros.
  */
 #include "simt.h"
 
@@ -15,10 +22,21 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <sched.h>
 #include <string>
+#include <sys/mman.h>
+#include <time.h>
 #include <vector>
 
 using work = std::function<bool()>;
+
+/* `begin`, when its turn has come, gives what says whether it may be done yet. */
+struct thing {
+  work run;
+  std::function<work()> begin = nullptr;
+  work ready = nullptr;
+};
 
 struct simt_event { /* happened once `stream` has done `after` things since it began */
   simt_stream *stream = nullptr;
@@ -26,14 +44,14 @@ struct simt_event { /* happened once `stream` has done `after` things since it b
 };
 
 struct simt_stream {
-  std::deque<work> waiting;
+  std::deque<thing> waiting;
   uint64_t given = 0, done = 0;
   bool capturing = false;
-  std::vector<work> captured;
+  std::vector<thing> captured;
 };
 
 struct simt_graph {
-  std::vector<work> steps;
+  std::vector<thing> steps;
 };
 
 namespace
@@ -46,10 +64,36 @@ struct allocation {
   bool device;
 };
 
+std::recursive_mutex runtime;
+using locked = std::lock_guard<std::recursive_mutex>;
+
 std::map<const char *, allocation> allocations;
 size_t used;
 cudaError_t last_error = cudaSuccess;
 unsigned graph_launches;
+bool only_host;
+int64_t idle_ns, idle_since_ns; /* 0: it is not */
+
+int64_t host_ns()
+{
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* Somebody has waited for all that was given. */
+void idle_begins()
+{
+  if (only_host && idle_since_ns == 0)
+    idle_since_ns = host_ns();
+}
+
+void idle_ends()
+{
+  if (idle_since_ns != 0)
+    idle_ns += host_ns() - idle_since_ns;
+  idle_since_ns = 0;
+}
 
 cudaError_t failed(cudaError_t rc)
 {
@@ -58,28 +102,50 @@ cudaError_t failed(cudaError_t rc)
   return rc;
 }
 
-void give(simt_stream *s, work w)
+void give(simt_stream *s, thing t)
 {
   if (s->capturing) {
-    s->captured.push_back(std::move(w));
+    s->captured.push_back(std::move(t));
     return;
   }
-  s->waiting.push_back(std::move(w));
+  s->waiting.push_back(std::move(t));
   s->given++;
 }
 
-bool run_until(simt_stream *s, uint64_t done)
+void give(simt_stream *s, work w)
 {
-  bool good = true;
+  give(s, thing{std::move(w)});
+}
+
+/* Goes on as far as it comes; true once `done` things are. */
+bool advance(simt_stream *s, uint64_t done)
+{
   while (s->done < done && !s->waiting.empty()) {
-    work w = std::move(s->waiting.front());
+    thing &next = s->waiting.front();
+    if (next.begin != nullptr && next.ready == nullptr)
+      next.ready = next.begin();
+    if (next.ready != nullptr && !next.ready())
+      return false;
+    work run = std::move(next.run);
     s->waiting.pop_front();
     s->done++;
-    good = w() && good;
+    if (run != nullptr && !only_host && !run())
+      failed(cudaErrorLaunchFailure);
   }
-  if (!good)
-    failed(cudaErrorLaunchFailure);
-  return good;
+  return true;
+}
+
+/* The same, and waits for other ranks. */
+void finish(simt_stream *s, uint64_t done)
+{
+  for (bool over = false; !over;) {
+    {
+      locked l(runtime);
+      over = advance(s, done);
+    }
+    if (!over)
+      sched_yield();
+  }
 }
 
 cudaError_t state()
@@ -89,6 +155,12 @@ cudaError_t state()
 
 cudaError_t allocate(void **out, size_t bytes, bool device)
 {
+  if (only_host) {
+    *out = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    allocations[(const char *)*out] = {bytes, device};
+    return *out != MAP_FAILED ? cudaSuccess : cudaErrorMemoryAllocation;
+  }
   if (device && bytes > TOTAL - used)
     return failed(cudaErrorMemoryAllocation);
   size_t rounded = (bytes + 255) & ~(size_t)255;
@@ -109,9 +181,12 @@ cudaError_t release(void *data, bool device)
   auto found = allocations.find((const char *)data);
   if (found == allocations.end() || found->second.device != device)
     return failed(cudaErrorInvalidValue);
-  used -= device ? found->second.bytes : 0;
+  if (only_host)
+    munmap(data, found->second.bytes);
+  else
+    free(data);
+  used -= device && !only_host ? found->second.bytes : 0;
   allocations.erase(found);
-  free(data);
   return cudaSuccess;
 }
 
@@ -156,15 +231,34 @@ namespace simt
 
 void enqueue(cudaStream_t stream, std::function<bool()> w)
 {
+  locked l(runtime);
   give(stream, std::move(w));
+}
+
+void enqueue_meeting(cudaStream_t stream, std::function<std::function<bool()>()> begin)
+{
+  locked l(runtime);
+  give(stream, thing{nullptr, std::move(begin)});
+}
+
+void lock()
+{
+  runtime.lock();
+}
+
+void unlock()
+{
+  runtime.unlock();
 }
 
 cudaError_t check_launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream)
 {
+  locked l(runtime);
   uint64_t threads = (uint64_t)block.x * block.y * block.z;
   bool good = stream != nullptr && threads > 0 && threads <= 1024 && grid.x > 0 &&
               grid.y > 0 && grid.z > 0 && grid.y <= 65535 && grid.z <= 65535 &&
               shared_bytes <= (size_t)227 << 10;
+  idle_ends();
   if (planned_failure())
     return failed(cudaErrorLaunchFailure);
   return good ? cudaSuccess : failed(cudaErrorInvalidValue);
@@ -191,6 +285,7 @@ const char *cudaGetErrorString(cudaError_t rc)
 /* A failed launch is for good, as on a GPU, until simt::error_reset. */
 cudaError_t cudaGetLastError(void)
 {
+  locked l(runtime);
   cudaError_t rc = last_error;
   last_error = state();
   return rc;
@@ -218,28 +313,33 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
-  *available = TOTAL - used;
-  *total = TOTAL;
+  locked l(runtime);
+  *available = only_host ? SIZE_MAX / 2 : TOTAL - used;
+  *total = only_host ? SIZE_MAX / 2 : TOTAL;
   return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
+  locked l(runtime);
   return allocate(out, bytes, true);
 }
 
 cudaError_t cudaFree(void *data)
 {
+  locked l(runtime);
   return release(data, true);
 }
 
 cudaError_t cudaMallocHost(void **out, size_t bytes)
 {
+  locked l(runtime);
   return allocate(out, bytes, false);
 }
 
 cudaError_t cudaFreeHost(void *data)
 {
+  locked l(runtime);
   return release(data, false);
 }
 
@@ -251,7 +351,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
-  run_until(s, s->given);
+  finish(s, s->given);
   delete s;
   return cudaSuccess;
 }
@@ -260,7 +360,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
   if (s->capturing)
     return failed(cudaErrorStreamCaptureUnsupported);
-  run_until(s, s->given);
+  finish(s, s->given);
+  locked l(runtime);
   return state();
 }
 
@@ -278,6 +379,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s)
 {
+  locked l(runtime);
   if (s->capturing)
     return failed(cudaErrorStreamCaptureUnsupported);
   *event = simt_event{s, s->given};
@@ -287,21 +389,36 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s)
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
   if (event->stream != nullptr)
-    run_until(event->stream, event->after);
+    finish(event->stream, event->after);
+  locked l(runtime);
+  idle_begins();
+  return state();
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+  locked l(runtime);
+  if (event->stream != nullptr && !advance(event->stream, event->after))
+    return cudaErrorNotReady;
+  idle_begins();
   return state();
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t event, unsigned)
 {
+  locked l(runtime);
   simt_event then = *event; /* as recorded last */
   if (then.stream != nullptr && then.stream != s)
-    give(s, [then] { return run_until(then.stream, then.after); });
+    give(s, thing{nullptr, [then] {
+                    return [then] { return advance(then.stream, then.after); };
+                  }});
   return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t s)
 {
+  locked l(runtime);
   if (!ends_known(to, from, bytes, bytes, kind))
     return failed(cudaErrorInvalidValue);
   give(s, [=] {
@@ -315,6 +432,7 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
                               size_t from_pitch, size_t width, size_t height,
                               cudaMemcpyKind kind, cudaStream_t s)
 {
+  locked l(runtime);
   if (height == 0 || width == 0)
     return cudaSuccess;
   if (width > to_pitch || width > from_pitch ||
@@ -331,6 +449,7 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
 
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t s)
 {
+  locked l(runtime);
   if (!is_ours(to, bytes, true))
     return failed(cudaErrorInvalidValue);
   give(s, [=] {
@@ -342,6 +461,7 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t s)
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode)
 {
+  locked l(runtime);
   if (s->capturing)
     return failed(cudaErrorStreamCaptureUnsupported);
   s->capturing = true;
@@ -350,6 +470,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode)
 
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
 {
+  locked l(runtime);
   if (!s->capturing)
     return failed(cudaErrorStreamCaptureUnsupported);
   s->capturing = false;
@@ -379,15 +500,27 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t s)
 {
+  locked l(runtime);
   graph_launches++;
-  for (const work &w : graph->steps)
-    give(s, w);
+  idle_ends();
+  for (const thing &t : graph->steps)
+    give(s, t);
   return cudaSuccess;
 }
 
 unsigned simt_graph_launches(void)
 {
   return graph_launches;
+}
+
+void simt_only_host(void)
+{
+  only_host = true;
+}
+
+int64_t simt_idle_ns(void)
+{
+  return idle_ns;
 }
 
 } // extern "C"

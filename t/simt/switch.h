@@ -140,7 +140,8 @@ static inline void simt_make(simt_context &c, char *stack, size_t bytes, void (*
 #endif
 }
 
-static inline void simt_switch(simt_context &from, const simt_context &to)
+/* The stack that it comes back from is another one if another thread runs blocks now. */
+static inline void simt_switch(simt_context &from, simt_context &to)
 {
 #ifdef SIMT_ASAN
   __sanitizer_start_switch_fiber(&from.fake_stack, to.bottom, to.bytes);
@@ -151,7 +152,7 @@ static inline void simt_switch(simt_context &from, const simt_context &to)
   swapcontext(&from.whole, &to.whole);
 #endif
 #ifdef SIMT_ASAN
-  __sanitizer_finish_switch_fiber(from.fake_stack, nullptr, nullptr);
+  __sanitizer_finish_switch_fiber(from.fake_stack, &to.bottom, &to.bytes);
 #endif
 }
 

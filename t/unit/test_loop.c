@@ -185,23 +185,58 @@ static void test_submissions_are_checked(void **state)
   harness_close(&h); /* with two requests alive */
 }
 
+static uint32_t check_threaded(struct harness_options *o)
+{
+  struct harness h;
+  struct reference *ref = reference_read(MODEL);
+  struct client clients[3 * COPIES];
+  uint32_t preemptions = 0;
+  o->threaded = true;
+  open_or_fail(&h, o);
+  for (int i = 0; i < 3 * COPIES; i++)
+    submit(&h, &clients[i], &ref->prompts[i % 3]);
+  while (!lls_loop_idle(h.loop))
+    lls_loop_events(h.loop, on_event, NULL);
+  for (int i = 0; i < 3 * COPIES; i++) {
+    assert_reference_text(&clients[i]);
+    preemptions += clients[i].preemptions;
+  }
+  assert_memory_is_back(&h);
+  harness_close(&h);
+  reference_free(ref);
+  return preemptions;
+}
+
 static void test_a_step_thread_does_the_same(void **state)
 {
   (void)state;
-  struct harness h;
-  struct reference *ref = reference_read(MODEL);
   struct harness_options o = options("sarathi", NULL);
-  o.threaded = true;
-  open_or_fail(&h, &o);
-  struct client clients[3];
-  for (int i = 0; i < 3; i++)
-    submit(&h, &clients[i], &ref->prompts[i]);
-  while (!lls_loop_idle(h.loop))
-    lls_loop_events(h.loop, on_event, NULL);
-  for (int i = 0; i < 3; i++)
-    assert_reference_text(&clients[i]);
-  harness_close(&h);
-  reference_free(ref);
+  assert_int_equal(check_threaded(&o), 0);
+}
+
+/* As the CUDA device is: what a step leaves is done beside the next one, and the engine
+ * keeps block tables. */
+static int create_asynchronous(const struct lls_device_options *options,
+                               struct lls_device **out, struct lls_error *err)
+{
+  int rc = lls_cpu_device_create(options, out, err);
+  if (rc == 0)
+    (*out)->asynchronous = true;
+  return rc;
+}
+
+static void test_work_beside_the_device_changes_nothing(void **state)
+{
+  (void)state;
+  static const char *const schedulers[] = {"fcfs", "sarathi", "mlfq", "random"};
+  for (size_t i = 0; i < sizeof schedulers / sizeof *schedulers; i++) {
+    struct harness_options o = options(schedulers[i], NULL);
+    o.create_device = create_asynchronous;
+    check_threaded(&o);
+    o.device_units = 96; /* some are preempted */
+    o.host_units = i % 2 == 0 ? 0 : 256;
+    assert_true(check_threaded(&o) > 0);
+  }
 }
 
 int main(void)
@@ -216,6 +251,7 @@ int main(void)
       cmocka_unit_test(test_cancel_frees_everything_in_every_state),
       cmocka_unit_test(test_submissions_are_checked),
       cmocka_unit_test(test_a_step_thread_does_the_same),
+      cmocka_unit_test(test_work_beside_the_device_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

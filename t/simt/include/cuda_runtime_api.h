@@ -8,6 +8,7 @@
 #define LLS_SIMT_CUDA_RUNTIME_API_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,6 +19,7 @@ typedef enum cudaError {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorNoDevice = 100,
+  cudaErrorNotReady = 600,
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
 } cudaError_t;
@@ -77,6 +79,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t);
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t);
 cudaError_t cudaEventSynchronize(cudaEvent_t);
+cudaError_t cudaEventQuery(cudaEvent_t);
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t, enum cudaMemcpyKind,
                             cudaStream_t);
@@ -93,6 +96,12 @@ cudaError_t cudaGraphDestroy(cudaGraph_t);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t);
 unsigned simt_graph_launches(void); /* so far; for tests */
+
+/* For benchmarks of the host's work: from now on nothing is carried out, and memory that
+ * is allocated is zeros; and the CPU time of the caller's thread so far from waiting for
+ * an event to launching the next kernel or graph, when a GPU would have nothing to do. */
+void simt_only_host(void);
+int64_t simt_idle_ns(void);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The next step's tables are nearly those of the step before: a decode adds a token to
+ * the last block, or a block. So they are kept, checked, in the pinned memory that the
+ * device reads, and the next step's are compared with them: memcmp over all but a list's
+ * last entry, then only the entries from there on are checked and copied. A list that is
+ * not as it was, or is of nobody who was there, is checked and copied whole.
+ *
+ * Nothing rests on a guess. Which kept sequence a new one is compared with is guessed,
+ * by where its lists were and whose turn it is, and what does not compare equal is new.
+ *
+ * What that saves is on the host's critical path, between the results of a step and the
+ * launch of the next: of 256 sequences of 2,048 tokens, 65,536 entries, half of it
+ * (bench/gap; bench/results/gap-2026-11-22.md).
+ *
+ * The step before is over when this one's lists are written, so its copy to the device is
+ * too, and one arena is enough. Lists have room to grow in; what sequences leave is
+ * forgotten, and once it is half of the arena, everything is laid out anew.
+ */
+#include "core/engine/kept.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine/internal.h"
+
+#define LEAST_ROOM 4096 /* entries of an arena */
+
+static size_t room_for(uint32_t n)
+{
+  return n + n / 8 + 8;
+}
+
+int lls_kept_init(struct lls_engine *e)
+{
+  struct lls_kept *k = &e->kept;
+  size_t n = e->options.max_sequences;
+  if (!e->device->asynchronous)
+    return 0;
+  k->before = calloc(n, sizeof *k->before);
+  k->now = calloc(n, sizeof *k->now);
+  k->tables = calloc(n, sizeof *k->tables);
+  void *arena = NULL;
+  int rc = e->device->ops->alloc(e->device, LLS_MEMORY_PINNED,
+                                 LEAST_ROOM * sizeof *k->arena, &arena);
+  k->arena = arena;
+  k->room = LEAST_ROOM;
+  return rc == 0 && k->before != NULL && k->now != NULL && k->tables != NULL ? 0
+                                                                             : -ENOMEM;
+}
+
+void lls_kept_free(struct lls_engine *e)
+{
+  struct lls_kept *k = &e->kept;
+  if (k->arena != NULL)
+    e->device->ops->release(e->device, LLS_MEMORY_PINNED, k->arena);
+  free(k->before);
+  free(k->now);
+  free(k->tables);
+}
+
+void lls_kept_forget(struct lls_engine *e)
+{
+  e->kept.n_before = e->kept.n_now = 0;
+  e->kept.used = e->kept.live = 0;
+}
+
+/* ---- room ---------------------------------------------------------------------------
+ */
+
+static int make_room(struct lls_engine *e, size_t wanted)
+{
+  struct lls_kept *k = &e->kept;
+  void *larger;
+  if (wanted <= k->room)
+    return 0;
+  if (e->device->ops->alloc(e->device, LLS_MEMORY_PINNED, 2 * wanted * sizeof *k->arena,
+                            &larger) < 0)
+    return -ENOMEM;
+  memcpy(larger, k->arena, k->used * sizeof *k->arena);
+  e->device->ops->release(e->device, LLS_MEMORY_PINNED, k->arena);
+  k->arena = larger;
+  k->room = 2 * wanted;
+  return 0;
+}
+
+static int move(struct lls_engine *e, struct lls_kept_list *list, uint32_t n,
+                struct lls_error *err)
+{
+  struct lls_kept *k = &e->kept;
+  size_t room = room_for(n);
+  if (make_room(e, k->used + room) < 0)
+    return lls_fail(err, -ENOMEM, "no memory for block tables of %zu entries",
+                    k->used + room);
+  *list = (struct lls_kept_list){
+      .first = (uint32_t)k->used, .room = (uint32_t)room, .tidy_before = true};
+  k->used += room;
+  return 0;
+}
+
+/* ---- whose lists --------------------------------------------------------------------
+ */
+
+void lls_kept_begin(struct lls_engine *e)
+{
+  struct lls_kept *k = &e->kept;
+  if (k->used > 2 * k->live + LEAST_ROOM)
+    lls_kept_forget(e);
+  k->n_now = k->next = 0;
+  k->live = 0;
+}
+
+static struct lls_kept_sequence *candidate(struct lls_kept *k, const void *hint)
+{
+  for (uint32_t i = 0, at = k->next; i < k->n_before; i++, at++) {
+    at = at < k->n_before ? at : 0;
+    if (k->before[at].hint == hint && !k->before[at].taken) {
+      k->next = at;
+      return &k->before[at];
+    }
+  }
+  bool free = k->next < k->n_before && !k->before[k->next].taken;
+  return free ? &k->before[k->next] : NULL;
+}
+
+void lls_kept_sequence(struct lls_engine *e, const struct lls_block_table *table)
+{
+  struct lls_kept *k = &e->kept;
+  const void *hint = table->form == LLS_FORM_HIDDEN ? table->x : table->k;
+  struct lls_kept_sequence *found = candidate(k, hint), *s = &k->now[k->n_now++];
+  *s = (struct lls_kept_sequence){0};
+  if (found != NULL) {
+    *s = *found;
+    found->taken = true;
+    k->next++;
+  }
+  s->hint = hint;
+  s->taken = false;
+}
+
+/* ---- lists --------------------------------------------------------------------------
+ */
+
+static bool is_tidy(const struct lls_block_entry *list, uint32_t begin, uint32_t end,
+                    uint32_t block_tokens)
+{
+  bool tidy = true;
+  for (uint32_t i = begin; i < end; i++)
+    tidy &=
+        list[i].first_token == i * block_tokens && list[i].direction == LLS_LEFT_TO_RIGHT;
+  return tidy;
+}
+
+/* How many entries are as they were: all but the kept list's last, or none of them. */
+static uint32_t unchanged(const struct lls_kept *k, const struct lls_kept_list *kept,
+                          const struct lls_block_entry *list, uint32_t n)
+{
+  if (kept->n == 0 || n < kept->n || n > kept->room)
+    return 0;
+  uint32_t same = kept->n - 1;
+  return memcmp(k->arena + kept->first, list, same * sizeof *list) == 0 ? same : 0;
+}
+
+int lls_kept_list(struct lls_engine *e, enum lls_kept_which which,
+                  const struct lls_block_entry *list, uint32_t n, uint32_t context,
+                  uint32_t needed, struct lls_error *err)
+{
+  struct lls_kept *k = &e->kept;
+  struct lls_kept_list *kept = &k->now[k->n_now - 1].lists[which];
+  uint32_t same = unchanged(k, kept, list, n), block_tokens = e->pool_shape.block_tokens;
+  bool again = (e->caps.elements & 1u << LLS_ELEMENT_INT8) != 0; /* it is about context */
+  int rc = lls_engine_check_entries(e, list, again ? 0 : same, n, context, needed, err);
+  if (rc == 0 && same == 0)
+    rc = n <= kept->room ? 0 : move(e, kept, n, err);
+  if (rc < 0)
+    return rc;
+  if (same == 0)
+    kept->tidy_before = true;
+  if (n > same)
+    memcpy(k->arena + kept->first + same, list + same, (n - same) * sizeof *list);
+  kept->n = n;
+  kept->tidy_before &= n == 0 || is_tidy(list, same, n - 1, block_tokens);
+  kept->tidy = kept->tidy_before && (n == 0 || is_tidy(list, n - 1, n, block_tokens));
+  k->live += kept->room;
+  return 0;
+}
+
+/* ---- the step's ---------------------------------------------------------------------
+ */
+
+int lls_kept_end(struct lls_engine *e, const struct lls_engine_batch *batch,
+                 struct lls_error *err)
+{
+  struct lls_kept *k = &e->kept;
+  if (make_room(e, k->used + e->pool_shape.scratch_units) < 0)
+    return lls_fail(err, -ENOMEM, "no memory for lists of %u restored blocks",
+                    e->pool_shape.scratch_units);
+  k->scratch_at = k->used;
+  for (uint32_t i = 0; i < k->n_now; i++) {
+    const struct lls_kept_list *lists = k->now[i].lists;
+    const struct lls_block_table *given = batch->sequences[i].table;
+    bool hidden = given->form == LLS_FORM_HIDDEN; /* then what K and V are is not kept */
+    k->tables[i] = (struct lls_block_table){
+        .form = given->form,
+        .k_count = hidden ? 0 : given->k_count,
+        .v_count = hidden ? 0 : given->v_count,
+        .x_count = given->x_count,
+        .k = k->arena + lists[LLS_KEPT_K].first,
+        .v = k->arena + lists[LLS_KEPT_V].first,
+        .x = k->arena + lists[LLS_KEPT_X].first,
+    };
+  }
+  struct lls_kept_sequence *now = k->before;
+  k->before = k->now;
+  k->now = now;
+  k->n_before = k->n_now;
+  return 0;
+}
+
+void lls_kept_lay_out(const struct lls_kept *k, uint32_t i, struct lls_step_sequence *s)
+{
+  const struct lls_kept_list *lists = k->before[i].lists;
+  s->table = &k->tables[i];
+  s->tidy = (lists[LLS_KEPT_K].tidy ? LLS_TIDY_K : 0) |
+            (lists[LLS_KEPT_V].tidy ? LLS_TIDY_V : 0) |
+            (lists[LLS_KEPT_X].tidy ? LLS_TIDY_X : 0);
+}
