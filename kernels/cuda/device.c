@@ -168,6 +168,7 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
       {(void **)&d->staging[1], LLS_CUDA_STAGING, true},
       {(void **)&d->unconverted[0], LLS_CUDA_STAGING, false},
       {(void **)&d->unconverted[1], LLS_CUDA_STAGING, false},
+      {(void **)&d->entries_at, INPUT_BYTES, false},
       {(void **)&d->angles, rows * LLS_CUDA_ROTARY_MAX * sizeof(float), false},
       {(void **)&d->states, state_bytes(d), false},
       {(void **)&d->results, results, true},
@@ -177,6 +178,7 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers && rc == 0; i++)
     rc = buffers[i].pinned ? lls_cuda_malloc_pinned(buffers[i].bytes, buffers[i].out)
                            : lls_cuda_malloc(buffers[i].bytes, buffers[i].out);
+  d->entries_room = INPUT_BYTES / sizeof *d->entries_at;
   d->max_states = state_bytes(d) / sizeof(float);
   d->count = calloc(d->options.max_columns + (size_t)1, sizeof *d->count);
   if (rc == 0 && d->count == NULL)

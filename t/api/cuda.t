@@ -18,9 +18,10 @@ my $plugins = $ENV{LLS_PLUGIN_PATH};
 my $module  = LlmServer::built('t/simt/.libs/device_cuda.so');
 
 sub ini {
-    my ($device) = @_;
+    my ($device, $more) = @_;
+    $more //= '';
     return "[model]\npath = $stories\n[engine]\ndevice = $device\nthreads = 1\npin = false\n"
-        . "max_step_tokens = 64\nmax_sequences = 4\ngpu_memory_utilization = 0.3\n";
+        . "max_step_tokens = 64\nmax_sequences = 4\ngpu_memory_utilization = 0.3\n$more";
 }
 
 # A folder with this file as the module, before all others.
@@ -40,9 +41,11 @@ my @golden = map { decode_json($_) } <$golden_file>;
     my $folder = folder_with($module);
     local $ENV{LLS_PLUGIN_PATH} = "$folder:$plugins";
     local $ENV{LD_LIBRARY_PATH} = LlmServer::built('t/simt/.libs');
-    for my $device ('cuda', 'auto') {
-        my $server = LlmServer->serve(ini($device));
-        like($server->log, qr/cuda: emulated GPU \(sm_90/, "device = $device opens the module");
+    for (['cuda'], ['auto'], ['cuda', "tensor_parallel_size = 2\n"]) {
+        my ($device, $ranks) = @$_;
+        my $server = LlmServer->serve(ini($device, $ranks));
+        like($server->log, qr/cuda: emulated GPU \(sm_90/,
+            "device = $device opens the module" . ($ranks ? ', two ranks too' : ''));
         my $n = 12;
         my @wanted = @{ $golden[0]{greedy_ids} }[0 .. $n - 1];
         my $answer = $server->post('/v1/completions',
