@@ -5,6 +5,7 @@
 #include "core/tokenizer/bytelevel.h"
 #include "core/tokenizer/split.h"
 #include "core/tokenizer/stage.h"
+#include "core/tokenizer/unicode8.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +18,11 @@
 /* Words and runs of what is neither word nor space; a joiner counts as part of a word. */
 #define WORDS "[\\w\\x{200c}\\x{200d}]+|[^\\w\\s\\x{200c}\\x{200d}]+"
 
-#define PUNCTUATION "[\\p{P}!-/:-@\\[-`{-~]"
+/* As Unicode 8.0 has it, see unicode8.h, and all of ASCII that is no letter or digit. */
+#define CLASS(first, last) "\\x{" #first "}-\\x{" #last "}"
+#define PUNCTUATION                                                                      \
+  "[!-/:-@\\[-`{-~" LLS_PUNCTUATION_OF_8(CLASS) "]|\\p{P}(?<![" LLS_PUNCTUATION_SINCE_8( \
+      CLASS) "])"
 
 #define METASPACE "\xe2\x96\x81" /* U+2581, the usual visible space */
 

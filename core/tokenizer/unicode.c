@@ -9,6 +9,7 @@
  */
 #include "core/tokenizer/unicode.h"
 
+#include "core/tokenizer/unicode8.h"
 #include "core/tokenizer/utf8.h"
 
 #include <errno.h>
@@ -111,35 +112,65 @@ void lls_unicode_uppercase(const char *text, size_t length, struct lls_bytes *ou
     lls_bytes_append_char(out, utf8proc_toupper(lls_utf8_char(text + at)));
 }
 
-static void strip(const char *text, size_t length, utf8proc_category_t first,
-                  utf8proc_category_t last, struct lls_bytes *out)
+void lls_unicode_strip_accents(const char *text, size_t length, struct lls_bytes *out)
 {
   for (size_t at = 0, size; at < length; at += size) {
     size = lls_utf8_length(text + at);
     utf8proc_category_t category = utf8proc_category(lls_utf8_char(text + at));
-    if (category < first || category > last)
+    if (category < UTF8PROC_CATEGORY_MN || category > UTF8PROC_CATEGORY_ME)
       lls_bytes_append(out, text + at, size);
   }
 }
 
-void lls_unicode_strip_accents(const char *text, size_t length, struct lls_bytes *out)
+/* ---- BERT ------------------------------------------------------------------------- */
+
+/* Categories are those of Unicode 8.0, see unicode8.h: a mark that its tables do not know
+ * is part of a word to a model that was trained by them. */
+struct range {
+  int32_t first, last;
+};
+
+#define RANGE(from, to)        {0x##from, 0x##to},
+#define HAS(ranges, codepoint) has(ranges, sizeof(ranges) / sizeof *(ranges), codepoint)
+
+/* The ranges are in order. */
+static bool has(const struct range *ranges, size_t count, int32_t codepoint)
 {
-  strip(text, length, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME, out);
+  size_t i = 0;
+  while (i < count && ranges[i].last < codepoint)
+    i++;
+  return i < count && ranges[i].first <= codepoint;
+}
+
+static bool is_nonspacing(int32_t codepoint)
+{
+  static const struct range since[] = {LLS_MARKS_SINCE_8(RANGE)};
+  static const struct range then[] = {LLS_MARKS_OF_8(RANGE)};
+  if (utf8proc_category(codepoint) == UTF8PROC_CATEGORY_MN)
+    return !HAS(since, codepoint);
+  return HAS(then, codepoint);
 }
 
 void lls_unicode_strip_nonspacing(const char *text, size_t length, struct lls_bytes *out)
 {
-  strip(text, length, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MN, out);
+  for (size_t at = 0, size; at < length; at += size) {
+    size = lls_utf8_length(text + at);
+    if (!is_nonspacing(lls_utf8_char(text + at)))
+      lls_bytes_append(out, text + at, size);
+  }
 }
 
-/* Control, format, private and unassigned characters, but no tab or line end. */
+/* Control, format and private characters, but no tab or line end. Unassigned ones stay,
+ * though BERT's own code takes them away (tokenization.py, _is_control): the tables of
+ * its reference have no such category. */
 static bool is_control(int32_t codepoint)
 {
+  static const struct range since[] = {LLS_FORMAT_SINCE_8(RANGE)};
   if (codepoint == '\t' || codepoint == '\n' || codepoint == '\r')
     return false;
   utf8proc_category_t category = utf8proc_category(codepoint);
-  return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
-         category == UTF8PROC_CATEGORY_CO || category == UTF8PROC_CATEGORY_CN;
+  return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CO ||
+         (category == UTF8PROC_CATEGORY_CF && !HAS(since, codepoint));
 }
 
 void lls_unicode_clean(const char *text, size_t length, struct lls_bytes *out)
@@ -159,12 +190,10 @@ void lls_unicode_clean(const char *text, size_t length, struct lls_bytes *out)
 /* The blocks that BERT's own code names (tokenization.py, _is_chinese_char). */
 static bool is_chinese(int32_t codepoint)
 {
-  static const struct {
-    int32_t first, last;
-  } blocks[] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df},
-                {0x2a700, 0x2b73f}, {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf},
-                {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
-  for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+  static const struct range blocks[] = {
+      {0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df}, {0x2a700, 0x2b73f},
+      {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf}, {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
+  for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) /* not in order */
     if (codepoint >= blocks[i].first && codepoint <= blocks[i].last)
       return true;
   return false;
