@@ -43,8 +43,12 @@ struct lls_api_limits {
   uint32_t keep_alive_ms; /* a comment after a stream's silence of so long; 0 = none */
   uint32_t request_timeout_ms; /* from a request's arrival to its end; 0 = none */
   bool strict_params;          /* parameters that nobody knows are refused */
+  bool any_model;              /* requests for other models are answered by ours */
   bool metrics_legacy;         /* /metrics has the names that vLLM gave up, too */
   bool metrics_llamacpp;       /* and those of llama.cpp */
+  /* Whose pages may ask, with spaces between, "*" is any; NULL: none. Borrowed until
+   * there are other limits. */
+  const char *allowed_origins;
 };
 
 #define LLS_API_DEFAULT_LIMITS                                                           \

@@ -56,7 +56,8 @@ static json_t *content_text(const json_t *message, size_t index,
   struct lls_text joined = {0};
   if (json_is_string(content))
     return json_incref(content);
-  if (json_is_null(content))
+  bool calls = json_array_size(json_object_get(message, "tool_calls")) > 0;
+  if (json_is_null(content) || (content == NULL && calls))
     return json_string("");
   if (!json_is_array(content)) {
     lls_api_fail(error, 400, NULL, "messages",
@@ -68,6 +69,41 @@ static json_t *content_text(const json_t *message, size_t index,
     text = json_stringn(joined.length > 0 ? joined.data : "", joined.length);
   lls_text_free(&joined);
   return text;
+}
+
+/* Calls as templates read them: the arguments, which are text on the wire, as the object
+ * that the text is. */
+static json_t *template_calls(const json_t *calls)
+{
+  size_t i;
+  json_t *call, *copy = json_deep_copy(calls);
+  json_array_foreach(copy, i, call)
+  {
+    json_t *function = json_object_get(call, "function");
+    const json_t *text = json_object_get(function, "arguments");
+    json_t *object = json_is_string(text)
+                         ? json_loadb(json_string_value(text), json_string_length(text),
+                                      JSON_ALLOW_NUL, NULL)
+                         : NULL;
+    if (json_is_object(object))
+      json_object_set(function, "arguments", object);
+    json_decref(object);
+  }
+  return copy;
+}
+
+/* What templates read of a message beside its role and content. */
+static void copy_rest(const json_t *message, json_t *out)
+{
+  static const char *const names[] = {"name", "tool_call_id"};
+  const json_t *calls = json_object_get(message, "tool_calls");
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    json_t *value = json_object_get(message, names[i]);
+    if (json_is_string(value))
+      json_object_set(out, names[i], value);
+  }
+  if (json_array_size(calls) > 0)
+    json_object_set_new(out, "tool_calls", template_calls(calls));
 }
 
 static int add_message(const json_t *message, size_t index, json_t *out,
@@ -82,7 +118,9 @@ static int add_message(const json_t *message, size_t index, json_t *out,
   json_t *text = content_text(message, index, error);
   if (text == NULL)
     return -1;
-  json_array_append_new(out, json_pack("{s:s, s:o}", "role", role, "content", text));
+  json_t *made = json_pack("{s:s, s:o}", "role", role, "content", text);
+  copy_rest(message, made);
+  json_array_append_new(out, made);
   return 0;
 }
 
@@ -151,8 +189,8 @@ static int read_prompts(struct lls_api *api, const json_t *body,
   if (lls_chat_render(api, body, params->add_generation_prompt, &text, &length, error) !=
       0)
     return -1;
-  int status =
-      lls_prompts_from_text(api, text, length, false, "messages", prompts, error);
+  int status = lls_prompts_from_text(api, text, length, params->add_special_tokens,
+                                     "messages", prompts, error);
   free(text);
   return status;
 }

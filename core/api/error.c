@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/tokenizer/utf8.h"
+
 int lls_api_fail(struct lls_api_error *error, unsigned status, const char *code,
                  const char *param, const char *format, ...)
 {
@@ -30,21 +32,22 @@ static const char *error_type(unsigned status)
   return status < 500 ? "invalid_request_error" : "server_error";
 }
 
-/* A text that quotes the request may have been cut inside a character. */
-static json_t *cut_json(const char *text)
+/* A text that quotes the request may be cut inside a character, or have a path in it that
+ * is no UTF-8 at all. */
+static json_t *repaired(const char *text)
 {
-  size_t length = strlen(text);
-  json_t *message = json_stringn(text, length);
-  for (unsigned cut = 0; message == NULL && cut < 4 && length > 0; cut++)
-    message = json_stringn(text, --length);
-  return message != NULL ? message : json_string(error_type(500));
+  struct lls_bytes valid = {0};
+  lls_utf8_repair(text, strlen(text), &valid);
+  json_t *string = json_stringn(valid.length > 0 ? valid.data : "", valid.length);
+  lls_bytes_free(&valid);
+  return string;
 }
 
 json_t *lls_api_error_json(const struct lls_api_error *error)
 {
-  json_t *param = error->param[0] != '\0' ? cut_json(error->param) : json_null();
+  json_t *param = error->param[0] != '\0' ? repaired(error->param) : json_null();
   return json_pack("{s:{s:o, s:s, s:o, s:s?}}", "error", "message",
-                   cut_json(error->message.text), "type", error_type(error->status),
+                   repaired(error->message.text), "type", error_type(error->status),
                    "param", param, "code", error->code);
 }
 

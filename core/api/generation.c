@@ -266,6 +266,7 @@ static int read_request(struct lls_api *api, const struct lls_http_exchange *exc
   const struct lls_params_context context = {
       .endpoint = endpoint,
       .model_name = api->model_name,
+      .any_model = api->config.limits.any_model,
       .vocab = api->config.vocab,
       .defaults = &api->config.sampling,
       .strict = api->config.limits.strict_params,

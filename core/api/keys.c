@@ -98,16 +98,11 @@ static unsigned equal(const unsigned char *a, const unsigned char *b)
   return 1 & ((differences - 1) >> 8);
 }
 
-bool lls_api_keys_allow(const struct lls_api_keys *keys, const char *authorization,
-                        const char **tenant)
+bool lls_api_keys_have(const struct lls_api_keys *keys, const char *key,
+                       const char **tenant)
 {
-  static const char scheme[] = "bearer ";
   unsigned char given[KEY_BYTES] = {0};
   unsigned found = 0;
-  if (authorization == NULL || strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
-    return false;
-  const char *key = authorization + sizeof scheme - 1;
-  key += strspn(key, " ");
   size_t length = strlen(key);
   if (length == 0 || length >= KEY_BYTES)
     return false;
@@ -118,4 +113,14 @@ bool lls_api_keys_allow(const struct lls_api_keys *keys, const char *authorizati
     found |= same;
   }
   return found != 0;
+}
+
+bool lls_api_keys_allow(const struct lls_api_keys *keys, const char *authorization,
+                        const char **tenant)
+{
+  static const char scheme[] = "bearer ";
+  if (authorization == NULL || strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
+    return false;
+  const char *key = authorization + sizeof scheme - 1;
+  return lls_api_keys_have(keys, key + strspn(key, " "), tenant);
 }

@@ -20,8 +20,11 @@ struct lls_api_keys;
 int lls_api_keys_load(const char *path, struct lls_api_keys **out, struct lls_error *err);
 void lls_api_keys_free(struct lls_api_keys *keys);
 
-/* Whether an "authorization" header's value bears one of the keys; then *tenant is its
- * tenant, "" if it has none, valid as long as the keys. */
+/* Whether it is one of the keys; then *tenant is its tenant, "" if it has none, valid as
+ * long as the keys. */
+bool lls_api_keys_have(const struct lls_api_keys *keys, const char *key,
+                       const char **tenant);
+/* Likewise of an "authorization" header's value, "Bearer KEY"; NULL: there is none. */
 bool lls_api_keys_allow(const struct lls_api_keys *keys, const char *authorization,
                         const char **tenant);
 

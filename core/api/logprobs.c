@@ -29,6 +29,20 @@ static void token_text(const struct lls_choice *choice, int32_t token,
     lls_utf8_repair(bytes, length, out);
 }
 
+/* What stands for the token: its text, or, where tokens of the same text are to be told
+ * apart (vLLM's return_tokens_as_token_ids), "token_id:N". */
+static void token_name(const struct lls_choice *choice, int32_t token,
+                       struct lls_bytes *out)
+{
+  char name[32];
+  if (!choice->generation->params.tokens_as_ids) {
+    token_text(choice, token, out);
+    return;
+  }
+  out->length = 0;
+  lls_bytes_append(out, name, (size_t)snprintf(name, sizeof name, "token_id:%d", token));
+}
+
 static size_t characters_of(const char *text, size_t length)
 {
   size_t count = 0;
@@ -64,10 +78,10 @@ static json_t *top_by_string(const struct lls_choice *choice,
   json_t *top = json_object();
   uint32_t most = (uint32_t)choice->generation->params.logprobs;
   for (uint32_t i = 0; i < sampled->n_top && i < most; i++) {
-    token_text(choice, sampled->top_token[i], text);
+    token_name(choice, sampled->top_token[i], text);
     set_logprob(top, text, sampled->top_logprob[i]);
   }
-  token_text(choice, sampled->token, text);
+  token_name(choice, sampled->token, text);
   set_logprob(top, text, sampled->logprob);
   return top;
 }
@@ -90,7 +104,7 @@ static void add_token(struct arrays *to, const struct lls_choice *choice,
 static void add_first(struct arrays *to, const struct lls_choice *choice,
                       struct lls_bytes *text)
 {
-  token_text(choice, choice->prompt->tokens[0], text);
+  token_name(choice, choice->prompt->tokens[0], text);
   json_array_append_new(to->tops, json_null());
   json_array_append_new(to->tokens, token_string(text));
   json_array_append_new(to->logprobs, json_null());
@@ -131,6 +145,7 @@ static json_t *completion_logprobs(const struct lls_choice *choice,
     offset += echoed(choice, &a, text);
   for (uint32_t i = 0; i < choice->n_unreported; i++) {
     add_token(&a, choice, &choice->tokens[i], offset, text);
+    token_text(choice, choice->tokens[i].token, text);
     offset += characters(text);
   }
   return json_pack("{s:o, s:o, s:o, s:o}", "tokens", a.tokens, "token_logprobs",
@@ -188,7 +203,7 @@ static json_t *one_token(const struct lls_choice *choice, int32_t token, float l
   json_t *numbers = json_array();
   for (size_t i = 0; i < length; i++)
     json_array_append_new(numbers, json_integer((unsigned char)bytes[i]));
-  token_text(choice, token, text);
+  token_name(choice, token, text);
   return json_pack("{s:o, s:f, s:o}", "token", token_string(text), "logprob",
                    finite_logprob(logprob), "bytes", numbers);
 }

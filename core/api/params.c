@@ -23,6 +23,7 @@ struct row {
   uint8_t type;
   size_t offset; /* bool, int64_t, double, int64_t (ns) */
   double min, max;
+  bool endless;              /* -1 is the most there may be, as llama.cpp has it */
   lls_param_reader read;     /* SPECIAL */
   const struct row *members; /* OBJECT; ends with a row without name */
 };
@@ -34,6 +35,9 @@ struct row {
 #define FLAG(name, where, member) ROW(name, where, BOOLEAN, .offset = AT(member))
 #define WHOLE(name, where, member, least, most)                                          \
   ROW(name, where, INTEGER, .offset = AT(member), .min = least, .max = most)
+#define COUNT(name, where, member, least)                                                \
+  ROW(name, where, INTEGER, .offset = AT(member), .min = least, .max = MAX_TOKENS,       \
+      .endless = true)
 #define REAL(name, where, member, least, most)                                           \
   ROW(name, where, NUMBER, .offset = AT(member), .min = least, .max = most)
 #define DURATION(name, member)                                                           \
@@ -61,11 +65,11 @@ static const struct row rows[] = {
     FLAG("stream", BOTH, stream),
     GROUP("stream_options", stream_options),
     WHOLE("n", BOTH, n, 1, 128),
-    WHOLE("max_tokens", LLS_COMPLETIONS, max_tokens, 0, MAX_TOKENS),
-    WHOLE("max_tokens", LLS_CHAT, max_tokens, 1, MAX_TOKENS),
-    WHOLE("max_completion_tokens", LLS_CHAT, max_completion_tokens, 1, MAX_TOKENS),
+    COUNT("max_tokens", LLS_COMPLETIONS, max_tokens, 0),
+    COUNT("max_tokens", LLS_CHAT, max_tokens, 1),
+    COUNT("max_completion_tokens", LLS_CHAT, max_completion_tokens, 1),
     WHOLE("min_tokens", BOTH, min_tokens, 0, MAX_TOKENS),
-    REAL("temperature", BOTH, temperature, 0, 2),
+    REAL("temperature", BOTH, temperature, 0, 100),
     REAL("top_p", BOTH, top_p, 0, 1),
     REAL("min_p", BOTH, min_p, 0, 1),
     WHOLE("top_k", BOTH, top_k, -1, INT32_MAX),
@@ -84,7 +88,8 @@ static const struct row rows[] = {
     FLAG("echo", LLS_COMPLETIONS, echo),
     WHOLE("prompt_logprobs", BOTH, prompt_logprobs, 0, LLS_MAX_LOGPROBS),
     FLAG("return_token_ids", BOTH, return_token_ids),
-    FLAG("add_special_tokens", LLS_COMPLETIONS, add_special_tokens),
+    FLAG("return_tokens_as_token_ids", BOTH, tokens_as_ids),
+    FLAG("add_special_tokens", BOTH, add_special_tokens),
     FLAG("skip_special_tokens", BOTH, skip_special_tokens),
     FLAG("add_generation_prompt", LLS_CHAT, add_generation_prompt),
     ODD("service_tier", BOTH, lls_param_tier),
@@ -98,17 +103,23 @@ static const struct row rows[] = {
     ODD("use_beam_search", BOTH, lls_param_unsupported),
     ODD("tools", LLS_CHAT, lls_param_unsupported),
     ODD("functions", LLS_CHAT, lls_param_unsupported),
-    /* vLLM's: whoever sends them would be surprised by an answer without */
+    /* vLLM's and llama.cpp's: whoever sends them would be surprised by an answer without
+     */
     ODD("allowed_token_ids", BOTH, lls_param_unsupported),
     ODD("bad_words", BOTH, lls_param_unsupported),
     ODD("cache_salt", BOTH, lls_param_unsupported),
     ODD("chat_template", LLS_CHAT, lls_param_unsupported),
     ODD("continue_final_message", LLS_CHAT, lls_param_unsupported),
+    ODD("echo", LLS_CHAT, lls_param_unsupported),
+    ODD("grammar", BOTH, lls_param_unsupported),
     ODD("guided_choice", BOTH, lls_param_unsupported),
     ODD("guided_grammar", BOTH, lls_param_unsupported),
     ODD("guided_json", BOTH, lls_param_unsupported),
     ODD("guided_regex", BOTH, lls_param_unsupported),
-    ODD("return_tokens_as_token_ids", BOTH, lls_param_unsupported),
+    ODD("json_schema", BOTH, lls_param_unsupported),
+    ODD("logits_processors", BOTH, lls_param_unsupported),
+    ODD("logprob_token_ids", BOTH, lls_param_unsupported),
+    ODD("prompt_embeds", LLS_COMPLETIONS, lls_param_unsupported),
     ODD("structured_outputs", BOTH, lls_param_unsupported),
     ODD("truncate_prompt_tokens", BOTH, lls_param_unsupported),
     END,
@@ -232,7 +243,10 @@ static int read_integer(const json_t *value, const struct row *row, const char *
                         void *member, struct lls_api_error *error)
 {
   int64_t number;
-  if (!lls_json_integer(value, &number) || !in_range(row, (double)number))
+  bool whole = lls_json_integer(value, &number);
+  if (whole && row->endless && number == -1)
+    number = (int64_t)row->max;
+  if (!whole || !in_range(row, (double)number))
     return expected("an integer", row, name, value, error);
   *(int64_t *)member = number;
   return 0;
@@ -353,7 +367,9 @@ static int check_together(const json_t *body, struct lls_api_params *out,
   return 0;
 }
 
-static void set_defaults(struct lls_api_params *out, const struct lls_sampling *defaults)
+/* A chat template writes special tokens itself. */
+static void set_defaults(struct lls_api_params *out, const struct lls_sampling *defaults,
+                         enum lls_endpoint endpoint)
 {
   *out = (struct lls_api_params){
       .n = 1,
@@ -368,7 +384,7 @@ static void set_defaults(struct lls_api_params *out, const struct lls_sampling *
       .frequency_penalty = (double)defaults->frequency_penalty,
       .logprobs = LLS_UNSET,
       .prompt_logprobs = LLS_UNSET,
-      .add_special_tokens = true,
+      .add_special_tokens = endpoint != LLS_CHAT,
       .skip_special_tokens = true,
       .add_generation_prompt = true,
       .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER, 0},
@@ -378,7 +394,7 @@ static void set_defaults(struct lls_api_params *out, const struct lls_sampling *
 int lls_api_params_read(const json_t *body, const struct lls_params_context *context,
                         struct lls_api_params *out, struct lls_api_error *error)
 {
-  set_defaults(out, context->defaults);
+  set_defaults(out, context->defaults, context->endpoint);
   if (check_known(body, context, error) != 0)
     return -1;
   for (const struct row *row = rows; row->name != NULL; row++) {

@@ -46,6 +46,7 @@ struct lls_api_params {
   bool echo;
   int64_t prompt_logprobs; /* alternatives; LLS_UNSET = none of the prompt's */
   bool return_token_ids;
+  bool tokens_as_ids; /* logprobs name tokens by their ids */
   bool add_special_tokens, skip_special_tokens, add_generation_prompt;
   uint32_t request_class; /* enum lls_class */
   int64_t priority;       /* lower first */
@@ -57,6 +58,7 @@ struct lls_api_params {
 struct lls_params_context {
   enum lls_endpoint endpoint;
   const char *model_name;
+  bool any_model; /* what clients call it does not matter */
   uint32_t vocab;
   const struct lls_sampling *defaults;
   bool strict; /* refuse parameters that nobody knows */

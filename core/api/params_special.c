@@ -22,7 +22,8 @@ int lls_param_model(const json_t *value, const char *name,
 {
   (void)out;
   char shown[96];
-  if (json_is_string(value) && strcmp(json_string_value(value), context->model_name) == 0)
+  if (json_is_string(value) &&
+      (context->any_model || strcmp(json_string_value(value), context->model_name) == 0))
     return 0;
   lls_json_excerpt(value, shown, sizeof shown);
   if (!json_is_string(value))
@@ -43,7 +44,7 @@ int lls_param_seed(const json_t *value, const char *name,
   if (!lls_json_integer(value, &seed))
     return lls_api_fail(error, 400, NULL, name, "'seed' must be an integer, not %s",
                         lls_json_excerpt(value, shown, sizeof shown));
-  out->has_seed = true;
+  out->has_seed = seed != -1; /* any, to vLLM and llama.cpp */
   out->seed = (uint64_t)seed;
   return 0;
 }

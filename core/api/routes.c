@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/api/cors.h"
 #include "core/api/origin.h"
 #include "core/api/page.h"
 #include "core/http/router.h"
@@ -52,7 +53,11 @@ const char *lls_api_key_tenant(const struct lls_api *api,
   const char *given = lls_http_request_header(&exchange->request, "authorization");
   if (api->keys == NULL)
     return "";
-  return lls_api_keys_allow(api->keys, given, &tenant) ? tenant : NULL;
+  const char *key = lls_http_request_header(&exchange->request, "x-api-key");
+  bool known = given == NULL && key != NULL
+                   ? lls_api_keys_have(api->keys, key, &tenant)
+                   : lls_api_keys_allow(api->keys, given, &tenant);
+  return known ? tenant : NULL;
 }
 
 static void no_key(struct lls_http_exchange *exchange)
@@ -90,6 +95,8 @@ void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
   const struct lls_http_route *route =
       lls_http_route_find(routes, N_ROUTES, &exchange->request, allow);
   exchange->route = route;
+  if (lls_api_cors(context, exchange, allow))
+    return;
   if (!is_open(exchange->request.path) && lls_api_key_tenant(context, exchange) == NULL)
     no_key(exchange);
   else if (route != NULL)

@@ -23,7 +23,8 @@ struct lls_server_config { /* [server] */
   int64_t idle_timeout, read_timeout, write_timeout;
   int64_t request_timeout, keep_alive; /* 0 = none */
   const char *api_keys;                /* file, or "": everybody may ask */
-  bool strict_params;
+  const char *allowed_origins;         /* with spaces between; "": none */
+  bool strict_params, any_model;
   bool metrics_legacy, metrics_llamacpp;
   int64_t log_level;             /* enum lls_log_level, LLS_LOG_ERROR..LLS_LOG_DEBUG */
   int64_t log_format;            /* enum lls_log_format */

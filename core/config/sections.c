@@ -51,6 +51,16 @@ static const struct lls_param server_params[] = {
                    "file of the API keys that may ask, one a line, each with its tenant "
                    "after a space if it has one; empty: everybody may",
                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(
+        server, allowed_origins, "",
+        "origins whose web pages may ask, such as https://chat.example.org, "
+        "with spaces between, * for any (CORS); empty: none, so that no page "
+        "asks by its visitor's browser",
+        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(server, any_model, "false",
+                   "answer requests for whatever model with ours, as llama.cpp does, "
+                   "instead of refusing them with 404",
+                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(server, strict_params, "false",
                    "refuse requests with parameters that are unknown here, instead of "
                    "ignoring these",

@@ -157,6 +157,8 @@ struct lls_api_limits server_limits(const struct lls_server_config *c)
       .keep_alive_ms = (uint32_t)(c->keep_alive / ns_per_ms),
       .request_timeout_ms = (uint32_t)(c->request_timeout / ns_per_ms),
       .strict_params = c->strict_params,
+      .any_model = c->any_model,
+      .allowed_origins = c->allowed_origins,
       .metrics_legacy = c->metrics_legacy,
       .metrics_llamacpp = c->metrics_llamacpp,
   };

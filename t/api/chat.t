@@ -86,6 +86,14 @@ like echo([{ role => 'user', content => [{ type => 'text', text => 'a' }, { type
     'parts are joined';
 like echo([$user, { role => 'assistant', content => undef }]), qr/assistant: \n/, 'no content is an empty one';
 
+my $call = { id => 'call_1', type => 'function', function => { name => 'weather', arguments => '{"city":"Oslo"}' } };
+like echo([$user, { role => 'assistant', tool_calls => [$call] }, { role => 'tool', tool_call_id => 'call_1', content => 'rain' }]),
+    qr/assistant: Oslo\ntool: raincall_1\n\z/, 'calls of tools that were made are for the template, their arguments an object';
+like echo([{ %$user, name => 'ann' }]), qr/user ann: hi\n\z/, 'and names';
+$call->{function}{arguments} = '{"city":';
+is chat(messages => [$user, { role => 'assistant', content => undef, tool_calls => [$call, 1, [], { function => 1 }] }], max_tokens => 1)->{status}, 200,
+    'whatever the calls are';
+
 my @refused = (
     ['no messages',        undef],
     ['an empty array',     []],
@@ -109,7 +117,7 @@ for my $case (@refused) {
 like echo([$user], chat_template_kwargs => { note => 'be brief' }), qr/be brief\nuser: hi\n\z/, 'chat_template_kwargs are variables of the template';
 is chat(messages => $hello, chat_template_kwargs => [])->{json}{error}{param}, 'chat_template_kwargs', '  if they have names';
 for my $case ([guided_choice => ['a', 'b']], [structured_outputs => { json => {} }], [bad_words => ['x']], [cache_salt => 'x'], [chat_template => 'x'],
-    [continue_final_message => $true], [allowed_token_ids => [1]], [truncate_prompt_tokens => 5]) {
+    [continue_final_message => $true], [echo => $true], [logits_processors => ['x']], [allowed_token_ids => [1]], [truncate_prompt_tokens => 5]) {
     is chat(messages => $hello, @$case)->{json}{error}{code}, 'unsupported_parameter', "$case->[0] is refused";
 }
 is chat(messages => $hello, max_tokens => 1, structured_outputs => {}, guided_json => undef, continue_final_message => $false, bad_words => [])->{status}, 200,

@@ -108,7 +108,11 @@ static int load(struct server *server, const char *folder, struct lls_error *err
   if (status == 0)
     status = lls_chat_template_compile(
         "{% if note is defined %}{{ note }}\n{% endif %}"
-        "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
+        "{% for m in messages %}{{ m.role }}{% if m.name %} {{ m.name }}{% endif %}: "
+        "{{ m.content }}{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments.city "
+        "}}"
+        "{% endif %}{% if m.tool_call_id %}{{ m.tool_call_id }}{% endif %}{{ '\\n' }}{% "
+        "endfor %}",
         NULL, NULL, &server->chat_template, err);
   return status;
 }

@@ -148,6 +148,11 @@ like $server->exchange("CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n"), qr/\AHTTP\/1
 my $lost = $server->get('/nowhere');
 is $lost->{status}, 404, 'an unknown path';
 is decode_json($lost->{content})->{error}{code}, 'not_found', 'in the shape of errors';
+$lost = $server->exchange("GET /%ff%fe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+like $lost, qr/"message":"GET \/\xef\xbf\xbd\xef\xbf\xbd: there is no such path"/, 'one that is no UTF-8';
+like $server->exchange("OPTIONS /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"), qr/\AHTTP\/1\.1 200 OK\r\ncontent-length: 0\r\n.*allow: GET, HEAD\r\n/s,
+    'OPTIONS says what there is';
+is $server->request('OPTIONS', '/nowhere')->{status}, 404, '  and what is not';
 my $wrong = $server->get('/v1/completions');
 is $wrong->{status}, 405, 'a wrong method';
 is $wrong->{headers}{allow}, 'POST', 'Allow says which is right';

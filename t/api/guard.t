@@ -50,6 +50,8 @@ sub logged {
     is $ask->($_)->{status}, 401, "with '$_'" for 'Bearer sk-three', 'Bearer sk-on', 'Bearer sk-one2', 'Bearer ', 'sk-one', 'Bearer ' . 'x' x 5000,
         'Basic sk-one', 'Bearer #';
     is $ask->($_)->{status}, 200, "with '$_'" for 'Bearer sk-one', 'bearer sk-two', 'Bearer   sk-one';
+    is $server->get('/v1/models', { 'x-api-key' => 'sk-two' })->{status}, 200, 'by x-api-key, as clients of llama.cpp do';
+    is $server->get('/v1/models', $_)->{status}, 401, '  if it is one' for { 'x-api-key' => 'sk-on' }, { 'x-api-key' => '' }, { 'x-api-key' => 'sk-two', authorization => 'Bearer x' };
     is $server->get($_)->{status}, 200, "$_ is for everybody" for qw(/health /live /ready /metrics /version);
     is $server->get($_)->{status}, 401, "$_ is not" for qw(/v1/models /admin/status /nowhere /healthz);
     is $server->post('/admin/drain', {})->{status}, 401, 'nor is /admin/drain';
@@ -66,6 +68,34 @@ sub logged {
         ok logged($server, $case->[1]), 'a bad file is refused';
         is $ask->('Bearer sk-new')->{status}, 200, '  and the keys stay';
     }
+    is $server->stop, 0, 'the server ends well';
+}
+
+# ---- pages of the web, other models ---------------------------------------------------
+{
+    my $keys   = write_file('keys', "sk-one\n");
+    my $page   = 'https://chat.example.org';
+    my $server = LlmServer->serve("api_keys = $keys\n$model");
+    my $ask    = { origin => $page, 'access-control-request-method' => 'POST', 'access-control-request-headers' => 'authorization,content-type' };
+    my $said   = sub { my ($answer) = @_; return { map { /\Aaccess-control-(.*)/ ? ($1 => $answer->{headers}{$_}) : () } keys %{ $answer->{headers} } } };
+    is_deeply $said->($server->request('OPTIONS', '/v1/completions', undef, $ask)), {}, 'no page may ask';
+    $server->configure("api_keys = $keys\nallowed_origins = https://a.example $page\nany_model = true\n$model");
+    $server->signal('HUP');
+    ok logged($server, qr/reload: generation 2/), 'until it is allowed';
+    my $answer = $server->request('OPTIONS', '/v1/completions', undef, $ask);
+    is $answer->{status}, 200, 'a preflight, without a key';
+    is_deeply $said->($answer), { 'allow-origin' => $page, 'allow-methods' => 'POST', 'allow-headers' => 'authorization,content-type', 'max-age' => 600,
+        'expose-headers' => 'x-request-id, retry-after' }, '  says what may follow';
+    $answer = $server->post('/v1/completions', { prompt => 'Once', max_tokens => 1, model => 'gpt-4' }, { origin => $page, authorization => 'Bearer sk-one' });
+    is $answer->{headers}{'access-control-allow-origin'}, $page, 'the answer may be shown';
+    is $answer->{status}, 200, 'and any_model is any';
+    isnt $answer->{json}{model}, 'gpt-4', '  but ours answers';
+    is $server->post('/v1/completions', { prompt => 'Once' }, { origin => $page })->{headers}{'access-control-allow-origin'}, $page, 'a refusal too';
+    is_deeply $said->($server->get('/health', { origin => $_ })), {}, "not to $_" for 'https://example.org', 'https://chat.example.or', 'null', '';
+    $server->configure("allowed_origins = *\n$model");
+    $server->signal('HUP');
+    ok logged($server, qr/reload: generation 3/), 'any may';
+    is $server->get('/health', { origin => 'null' })->{headers}{'access-control-allow-origin'}, '*', '  ask';
     is $server->stop, 0, 'the server ends well';
 }
 

@@ -93,7 +93,7 @@ def check_chat(client):
 
 def check_errors(client):
     error = raises(openai.BadRequestError,
-                   lambda: client.completions.create(model=MODEL, prompt="x", temperature=9), "a bad request")
+                   lambda: client.completions.create(model=MODEL, prompt="x", temperature=-1), "a bad request")
     same((error.param, error.type), ("temperature", "invalid_request_error"), "  says of what")
     error = raises(openai.BadRequestError,
                    lambda: client.completions.create(model=MODEL, prompt=[5] * 600), "a long prompt")

@@ -53,6 +53,24 @@ $list = $server->post('/v1/chat/completions', { messages => [{ role => 'user', c
 is scalar @{ $list->{prompt_logprobs} }, $list->{usage}{prompt_tokens}, 'beside the choices of a chat';
 is complete(prompt => 'x', prompt_logprobs => 1, stream => $true)->{status}, 400, 'not in a stream';
 
+# tokens by their ids: the text stays, and so do the offsets
+$json = complete(prompt => prompt('ab'), max_tokens => 2, echo => $true, logprobs => 2, return_tokens_as_token_ids => $true)->{json}{choices}[0];
+is_deeply $json->{logprobs}{tokens}, ['token_id:1', "token_id:$a", "token_id:$b", "token_id:$a", "token_id:$b"], 'return_tokens_as_token_ids';
+is_deeply [sort keys %{ $json->{logprobs}{top_logprobs}[1] }], [sort "token_id:$a", "token_id:$b"], '  the alternatives too';
+is_deeply $json->{logprobs}{text_offset}, [0, 0, 1, 2, 3], '  and the offsets are those of the text';
+is $json->{text}, 'abab', '  which stays';
+my $one = $server->post('/v1/chat/completions', { messages => [{ role => 'user', content => 'hi' }], max_tokens => 1, logprobs => $true, return_tokens_as_token_ids => $true })
+    ->{json}{choices}[0]{logprobs}{content}[0];
+like $one->{token}, qr/\Atoken_id:\d+\z/, 'in a chat';
+isnt scalar @{ $one->{bytes} }, 0, '  whose bytes stay';
+
+# ---- limits, as llama.cpp has them ----------------------------------------------------
+
+is complete(prompt => 'Once', max_tokens => -1)->{json}{usage}{total_tokens}, 512, 'max_tokens -1 is as many as fit';
+is $server->post('/v1/chat/completions', { messages => [{ role => 'user', content => 'hi' }], max_tokens => -1 })->{json}{usage}{total_tokens}, 512, 'in a chat too';
+is $server->post('/v1/chat/completions', { messages => [{ role => 'user', content => 'hi' }], max_tokens => 1, add_special_tokens => $true })->{json}{usage}{prompt_tokens},
+    1 + $server->post('/v1/chat/completions', { messages => [{ role => 'user', content => 'hi' }], max_tokens => 1 })->{json}{usage}{prompt_tokens}, 'a chat with BOS';
+
 # ---- usage ----------------------------------------------------------------------------
 
 @events = LlmServer::events(complete(prompt => prompt('ab'), max_tokens => 2, stream => $true,
@@ -147,7 +165,7 @@ is $server->stop, 0, 'the server ends well';
     my $answer = $strict->post('/v1/completions', { prompt => 'x', tempersture => 1 });
     is $answer->{status}, 400, 'strict_params refuses a slip';
     is_deeply [@{ $answer->{json}{error} }{qw(code param)}], ['unknown_parameter', 'tempersture'], 'and names it';
-    is $strict->post('/v1/chat/completions', { messages => [], echo => $true })->{json}{error}{param}, 'echo', 'what only the other endpoint knows too';
+    is $strict->post('/v1/chat/completions', { messages => [], suffix => 'x' })->{json}{error}{param}, 'suffix', 'what only the other endpoint knows too';
     is $strict->post('/v1/completions', { prompt => 'x', store => $false, metadata => {}, user => 'me', service_tier => 'auto' })->{status}, 200,
         'what OpenAI knows is let through';
     for my $long ("\x{e9}" x 100, 'a' . "\x{e9}" x 100) {
