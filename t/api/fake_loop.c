@@ -132,6 +132,15 @@ static bool emit(struct lls_loop *loop, struct fake_request *request)
   return true;
 }
 
+static void emit_some(struct lls_loop *loop, struct fake_request *request)
+{
+  uint32_t most = loop->options.burst > 0 ? loop->options.burst : 1;
+  if (has_fate(request, "burst-"))
+    most = UINT32_MAX;
+  while (most-- > 0 && emit(loop, request))
+    continue;
+}
+
 static void step_request(struct lls_loop *loop, struct fake_request *request)
 {
   if (request->cancelled)
@@ -145,11 +154,8 @@ static void step_request(struct lls_loop *loop, struct fake_request *request)
     finish(loop, request, LLS_FINISH_REJECTED);
   else if (has_fate(request, "capacity-"))
     finish(loop, request, LLS_FINISH_CAPACITY);
-  else if (!has_fate(request, "burst-"))
-    emit(loop, request);
   else
-    while (emit(loop, request))
-      continue;
+    emit_some(loop, request);
 }
 
 static void on_tick(uv_timer_t *timer)

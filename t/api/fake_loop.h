@@ -20,6 +20,7 @@
 struct fake_options {
   uv_loop_t *uv;
   uint64_t period_ms; /* of the timer; 0: a first token at once, then one each ms */
+  uint32_t burst;     /* tokens of a request in a tick; 0: one */
   uint32_t max_requests;
   uint32_t vocab, max_context;
   int32_t bos, eos;
