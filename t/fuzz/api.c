@@ -20,7 +20,8 @@
 #include "t/api/fake_loop.h"
 #include "t/fuzz/fuzz.h"
 
-#define MAX_TURNS 400 /* of the loop; one is at most a millisecond while requests run */
+#define MAX_TURNS 4000 /* of the loop */
+#define PAUSE_US  100  /* between two, for a timer of the fake: it gives tokens each ms */
 #define MAX_BYTES (1 << 18)
 
 struct rig {
@@ -227,10 +228,12 @@ static uint32_t busy(const struct rig *rig)
 static void turn(struct rig *rig, struct client *client)
 {
   unsigned idle = 0;
-  for (unsigned i = 0; i < MAX_TURNS && idle < 3 && !client->ended; i++) {
-    uv_run(&rig->uv, busy(rig) > 0 ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+  for (unsigned i = 0; i < MAX_TURNS / 10 && idle < 3 && !client->ended; i++) {
+    uv_run(&rig->uv, UV_RUN_NOWAIT);
     receive(client);
     idle = busy(rig) > 0 ? 0 : idle + 1;
+    if (idle == 0)
+      usleep(PAUSE_US);
   }
 }
 
@@ -253,7 +256,9 @@ static void leave(struct rig *rig, struct client *client)
   for (unsigned i = 0; i < MAX_TURNS; i++) {
     if (lls_api_idle(rig->api) && lls_http_server_counters(rig->api->http)->open == 0)
       return;
-    uv_run(&rig->uv, UV_RUN_ONCE);
+    uv_run(&rig->uv, UV_RUN_NOWAIT);
+    if (i > 2)
+      usleep(PAUSE_US);
   }
   assert(!"something is left of a client that is gone");
 }

@@ -82,7 +82,8 @@ static bool read_repeat(struct lls_decision_file *f, struct lls_decision_line *o
       sscanf(f->text, "= %" SCNd64 " %" SCNd64, &after, &out->duration_ns) != 2)
     return false;
   out->kind = 'P';
-  f->planned_ns += after;
+  if (__builtin_add_overflow(f->planned_ns, after, &f->planned_ns))
+    return false;
   out->time_ns = f->planned_ns;
   return true;
 }

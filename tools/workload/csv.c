@@ -96,7 +96,10 @@ static int read_date(struct reading *t, const struct lls_column *c, const char *
   if (end == NULL || (*end != '\0' && *end != '+' && *end != 'Z'))
     return lls_table_bad(&t->in, c->name, text, "a time like 2023-11-16 18:15:46.6805900",
                          err);
-  int64_t ns = (int64_t)timegm(&tm) * LLS_NS_PER_S + fraction;
+  int64_t s = timegm(&tm), ns;
+  if (s < 0 || s >= INT64_MAX / LLS_NS_PER_S)
+    return lls_table_bad(&t->in, c->name, text, "a time from 1970 to 2261", err);
+  ns = s * LLS_NS_PER_S + fraction;
   if (t->first_date_ns == LLS_NEVER)
     t->first_date_ns = ns;
   *out = ns - t->first_date_ns;

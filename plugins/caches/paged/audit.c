@@ -89,6 +89,26 @@ static uint64_t digest(const int32_t *tokens, uint32_t n)
   return h;
 }
 
+/* Each block of the index in one chain, and no number that leads elsewhere: nothing can
+ * be looked up before that is sure. */
+static bool audit_index(struct report *a)
+{
+  struct paged *m = a->m;
+  memset(m->marks, 0, m->n_blocks * sizeof *m->marks);
+  for (uint32_t i = 0; i <= m->bucket_mask; i++)
+    for (uint32_t b = m->buckets[i]; b != NIL; b = m->blocks[b].bucket_next)
+      if (!check(a, b < m->n_blocks, "index leads outside", b) ||
+          !check(a, m->marks[b]++ == 0, "twice in the index", b))
+        return false;
+  for (uint32_t b = 0; b < m->n_blocks; b++) {
+    uint32_t parent = m->blocks[b].parent;
+    check(a, (parent != NIL) == (m->marks[b] != 0), "not in the index, or lost in it", b);
+    check(a, parent < m->n_blocks || parent == NIL || parent == ROOT,
+          "parent number too large", b);
+  }
+  return a->result == 0;
+}
+
 static void audit_children(struct report *a)
 {
   struct paged *m = a->m;
@@ -136,6 +156,26 @@ static void audit_blocks(struct report *a)
           "neither held nor free, or both", b);
     audit_block(a, b);
   }
+}
+
+/* Lists are where their sequences say; none can be read before. */
+static bool audit_rows(struct report *a)
+{
+  struct paged *m = a->m;
+  memset(m->marks, 0, m->n_rows * sizeof *m->marks);
+  walk(a, "rows", m->row_head, m->row_next, sizeof *m->row_next, m->n_rows,
+       m->n_rows_free);
+  for (uint32_t i = 0; i < m->n_slots; i++) {
+    uint32_t row = m->sequences[i].row;
+    check(a, m->sequences[i].admitted <= 1 && m->sequences[i].place <= ON_HOST,
+          "no such state of a sequence", i);
+    check(a, (row != NIL) == (m->sequences[i].place != NOWHERE), "list without a row", i);
+    if (row != NIL && check(a, row < m->n_rows, "row number too large", i))
+      check(a, m->marks[row]++ == 0, "row used twice", row);
+  }
+  for (uint32_t i = 0; i < m->n_rows; i++)
+    check(a, m->marks[i] == 1, "row lost", i);
+  return a->result == 0;
 }
 
 static void audit_entry(struct report *a, const struct sequence *s, uint32_t i)
@@ -199,30 +239,15 @@ static void audit_host_sequences(struct report *a)
     check(a, m->marks[b] == 1, "host block lost or held twice", b);
 }
 
-static void audit_rows(struct report *a)
-{
-  struct paged *m = a->m;
-  memset(m->marks, 0, m->n_rows * sizeof *m->marks);
-  walk(a, "rows", m->row_head, m->row_next, sizeof *m->row_next, m->n_rows,
-       m->n_rows_free);
-  for (uint32_t i = 0; i < m->n_slots; i++) {
-    uint32_t row = m->sequences[i].row;
-    check(a, (row != NIL) == (m->sequences[i].place != NOWHERE), "list without a row", i);
-    if (row != NIL && check(a, row < m->n_rows, "row number too large", i))
-      check(a, m->marks[row]++ == 0, "row used twice", row);
-  }
-  for (uint32_t i = 0; i < m->n_rows; i++)
-    check(a, m->marks[i] == 1, "row lost", i);
-}
-
 int paged_audit(struct paged *m, const struct lls_sink *sink)
 {
   struct report a = {.m = m, .sink = sink};
+  if (!audit_index(&a) || !audit_rows(&a))
+    return a.result;
   audit_blocks(&a);
   audit_children(&a);
   audit_device_sequences(&a);
   audit_host_sequences(&a);
-  audit_rows(&a);
   say(&a, "copies %" PRIu32, m->n_copies);
   flush(&a);
   return a.result;

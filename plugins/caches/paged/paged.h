@@ -46,7 +46,7 @@ enum place { NOWHERE, ON_DEVICE, ON_HOST };
 
 struct sequence { /* of one slot */
   uint64_t request;
-  bool admitted;
+  uint8_t admitted; /* 0 or 1; no bool, for a state may say anything */
   uint32_t place;   /* enum place */
   uint32_t row;     /* of its block list; NIL while it holds nothing */
   uint32_t held;    /* blocks on its list */

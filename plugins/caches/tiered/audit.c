@@ -66,6 +66,7 @@ static void audit_sequence(struct report *a, uint32_t slot)
 {
   const struct tiered *m = a->m;
   const struct sequence *s = &m->sequences[slot];
+  check(a, s->admitted <= 1 && s->touched <= 1, "no truth value", slot);
   check(a, (s->row != NIL) == (s->place != NOWHERE), "a place without lists", slot);
   check(a, s->admitted || s->row == NIL, "units of nobody", slot);
   check(a, (s->transfer != 0) == (s->to_row != NIL), "a transfer without lists", slot);
@@ -99,6 +100,28 @@ static void audit_stack(struct report *a)
   check(a, a->on_host || t->n_free >= spare_units(a->m), "the spare unit is taken", n);
 }
 
+/* Rows of lists: each with one sequence or on the free stack. */
+static void audit_rows(struct report *a)
+{
+  const struct tiered *m = a->m;
+  uint32_t used = 0, n = 0, row = m->row_head;
+  memset(m->row_marks, 0, m->n_rows * sizeof *m->row_marks);
+  for (; row < m->n_rows && n <= m->n_rows; n++, row = m->row_next[row])
+    check(a, m->row_marks[row]++ == 0, "a row twice on the free stack", row);
+  check(a, row == NIL && n == m->n_rows_free, "free rows miscounted", n);
+  for (uint32_t i = 0; i < m->n_slots; i++) {
+    const uint32_t rows[] = {m->sequences[i].row, m->sequences[i].to_row};
+    for (uint32_t k = 0; k < 2; k++) {
+      if (rows[k] == NIL)
+        continue;
+      bool inside = rows[k] < m->n_rows;
+      check(a, inside && m->row_marks[rows[k]]++ == 0, "a row of two", rows[k]);
+      used++;
+    }
+  }
+  check(a, n + used == m->n_rows, "rows lost", used);
+}
+
 /* Those that move, and nobody else, each once. */
 static void audit_moving(struct report *a)
 {
@@ -116,6 +139,7 @@ int tiered_audit(struct tiered *m, const struct lls_sink *sink)
 {
   struct report a = {.m = m, .sink = sink};
   audit_moving(&a);
+  audit_rows(&a);
   for (int tier = 0; tier < 2; tier++) {
     a.on_host = tier == 1;
     memset(m->marks, 0, m->tiers[tier].n_units * sizeof *m->marks);

@@ -112,5 +112,8 @@ int tiered_import(struct tiered *m, const struct lls_blob *in)
   if (in->version != STATE_VERSION)
     return h->fail(h->context, -ENOTSUP, "state of version %u, expected %u", in->version,
                    STATE_VERSION);
-  return state_import(m, pass_all, in->data, in->bytes);
+  int rc = state_import(m, pass_all, in->data, in->bytes);
+  for (uint32_t i = 0; i < m->n_slots; i++)
+    m->sequences[i].touched = false; /* of no transaction of this manager */
+  return rc;
 }

@@ -65,14 +65,15 @@ static bool allocate(struct tiered *m)
   m->sequences = calloc(m->n_slots, sizeof *m->sequences);
   m->entries = calloc((size_t)m->n_rows * 2 * m->row_blocks, sizeof *m->entries);
   m->marks = calloc(most, sizeof *m->marks);
+  m->row_marks = calloc(m->n_rows, sizeof *m->row_marks);
   m->touched = calloc(m->n_slots, sizeof *m->touched);
   m->moving = calloc(m->n_slots, sizeof *m->moving);
   m->pending.copies = calloc(m->pending.max, sizeof *m->pending.copies);
   m->now.copies = calloc(m->now.max, sizeof *m->now.copies);
   m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
   return t[0].next && t[1].next && m->row_next && m->sequences && m->entries &&
-         m->marks && m->touched && m->moving && m->pending.copies && m->now.copies &&
-         m->journal.changes;
+         m->marks && m->row_marks && m->touched && m->moving && m->pending.copies &&
+         m->now.copies && m->journal.changes;
 }
 
 static void make_empty(struct tiered *m)
@@ -97,6 +98,7 @@ static void destroy(void *self)
   free(m->sequences);
   free(m->entries);
   free(m->marks);
+  free(m->row_marks);
   free(m->touched);
   free(m->moving);
   free(m->pending.copies);

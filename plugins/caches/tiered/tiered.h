@@ -37,7 +37,7 @@ enum place { NOWHERE, ON_DEVICE, ON_HOST };
 
 struct sequence { /* of one slot */
   uint64_t request;
-  bool admitted;
+  uint8_t admitted;  /* 0 or 1, as `touched`: no bool, for a state may say anything */
   uint32_t place;    /* enum place; of one that moves: where it comes from */
   uint32_t row;      /* of its lists; NIL while it holds nothing */
   uint32_t held;     /* blocks on each of its lists */
@@ -46,7 +46,7 @@ struct sequence { /* of one slot */
   uint32_t to_row;   /* of the lists it moves to; NIL */
   uint32_t moved;    /* blocks that are there */
   uint32_t listed;   /* blocks whose copies have been given to the engine */
-  bool touched;      /* on the list of m->touched */
+  uint8_t touched;   /* on the list of m->touched */
 };
 
 struct tier {
@@ -74,6 +74,7 @@ struct tiered {
   struct sequence *sequences;      /* (n_slots) */
   struct lls_block_entry *entries; /* (n_rows, 2, row_blocks) a row's K list, then V */
   uint32_t *marks;                 /* (most units of a tier) for audit */
+  uint32_t *row_marks;             /* (n_rows) likewise */
   uint32_t *touched, n_touched;    /* (n_slots) slots, in this transaction */
   uint32_t *moving, n_moving;      /* (n_slots) slots, oldest transfer first */
 
