@@ -4,10 +4,10 @@
  * leaves. What it got is HTTP whose bodies are JSON or events of JSON, and nothing is
  * left of it. Behind the front end is the fake step loop of t/api.
  *
- * The first byte: the size of the pieces; from 128 on the rest is the bytes of the
- * connection, below it is requests with a 0 between two, each a byte that picks its path
- * and a body, for which the harness writes the head: a mutation would hardly ever keep
- * Content-Length right.
+ * The first byte: the size of the pieces (63), whether the client leaves before it is
+ * answered (64), and what the rest is: the bytes of the connection (128), or requests with
+ * a 0 between two, each a byte that picks its path and a body, for which the harness
+ * writes the head, since a mutation would hardly ever keep Content-Length right.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -281,8 +281,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   client.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   setsockopt(client.fd, IPPROTO_TCP, TCP_NODELAY, &now, sizeof now);
   assert(connect(client.fd, (struct sockaddr *)&rig->address, sizeof rig->address) == 0);
-  send_all(rig, &client, 1 + (data[0] & 127) * 32u);
-  turn(rig, &client);
+  send_all(rig, &client, 1 + (data[0] & 63) * 64u);
+  if ((data[0] & 64) == 0)
+    turn(rig, &client);
   check_answers(&client);
   lls_text_free(&client.got);
   leave(rig, &client);
