@@ -93,6 +93,7 @@ static int move(struct lls_engine *e, struct lls_kept_list *list, uint32_t n,
   if (make_room(e, k->used + room) < 0)
     return lls_fail(err, -ENOMEM, "no memory for block tables of %zu entries",
                     k->used + room);
+  k->live += room - list->room;
   *list = (struct lls_kept_list){
       .first = (uint32_t)k->used, .room = (uint32_t)room, .tidy_before = true};
   k->used += room;
@@ -152,6 +153,14 @@ static bool is_tidy(const struct lls_block_entry *list, uint32_t begin, uint32_t
   return tidy;
 }
 
+/* Is all of it as it was, and enough? Of a decode's lists most are. */
+static bool is_same(const struct lls_engine *e, const struct lls_kept_list *kept,
+                    const struct lls_block_entry *list, uint32_t n, uint32_t needed)
+{
+  return n > 0 && n == kept->n && list[n - 1].first_token + list[n - 1].count >= needed &&
+         memcmp(e->kept.arena + kept->first, list, n * sizeof *list) == 0;
+}
+
 /* How many entries are as they were: all but the kept list's last, or none of them. */
 static uint32_t unchanged(const struct lls_kept *k, const struct lls_kept_list *kept,
                           const struct lls_block_entry *list, uint32_t n)
@@ -168,8 +177,11 @@ int lls_kept_list(struct lls_engine *e, enum lls_kept_which which,
 {
   struct lls_kept *k = &e->kept;
   struct lls_kept_list *kept = &k->now[k->n_now - 1].lists[which];
-  uint32_t same = unchanged(k, kept, list, n), block_tokens = e->pool_shape.block_tokens;
   bool again = (e->caps.elements & 1u << LLS_ELEMENT_INT8) != 0; /* it is about context */
+  k->live += kept->room;
+  if (!again && is_same(e, kept, list, n, needed))
+    return 0;
+  uint32_t same = unchanged(k, kept, list, n), block_tokens = e->pool_shape.block_tokens;
   int rc = lls_engine_check_entries(e, list, again ? 0 : same, n, context, needed, err);
   if (rc == 0 && same == 0)
     rc = n <= kept->room ? 0 : move(e, kept, n, err);
@@ -182,7 +194,6 @@ int lls_kept_list(struct lls_engine *e, enum lls_kept_which which,
   kept->n = n;
   kept->tidy_before &= n == 0 || is_tidy(list, same, n - 1, block_tokens);
   kept->tidy = kept->tidy_before && (n == 0 || is_tidy(list, n - 1, n, block_tokens));
-  k->live += kept->room;
   return 0;
 }
 
