@@ -130,6 +130,7 @@ my %slo = (ShareGPT => {'13B' => [1000, 1000], '30B' => [1500, 1000], '66B' => [
   HumanEval => {'13B' => [500, 500], '30B' => [1000, 500], '66B' => [1500, 500]},
   LongBench => {'13B' => [4000, 1000], '30B' => [4500, 1000], '66B' => [5000, 1000]});
 
+# At most 256 sequences run at once for everybody, vLLM's default.
 # run: {policy, more => [], model, data, rate, cv, seed, early, profile}; the report's text.
 sub simulate {
   my %r = (model => '13B', cv => 1, seed => 0, early => 0, more => [], profile => 'a100-40g',
@@ -140,7 +141,7 @@ sub simulate {
   my @command = ("$build/llmserve-sim", '--quiet', '-c', "$root/etc/$r{policy}.ini", '--model',
     $name, '--ranks', $ranks, '--profile', $r{profile}, '--trace',
     trace(@r{qw(data cv seed early)}), '--time-scale', 1 / $r{rate}, '--slo-ttft', "${ttft}ms",
-    '--slo-tbt', "${tbt}ms", '--json', $out, @{$r{more}});
+    '--slo-tbt', "${tbt}ms", '--json', $out, qw(--set engine.max_sequences=256), @{$r{more}});
   system(@command) == 0 or die "@command failed\n";
   open my $file, '<', $out or die "$out: $!\n";
   local $/;
