@@ -19,6 +19,17 @@ struct client {
   uint32_t preemptions;
 };
 
+/* As the CUDA device is: what a step leaves is done beside the next one, and the engine
+ * keeps block tables. */
+static inline int create_asynchronous(const struct lls_device_options *options,
+                                      struct lls_device **out, struct lls_error *err)
+{
+  int rc = lls_cpu_device_create(options, out, err);
+  if (rc == 0)
+    (*out)->asynchronous = true;
+  return rc;
+}
+
 static inline void on_event(void *context, const struct lls_event *event)
 {
   (void)context;

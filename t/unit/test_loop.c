@@ -214,17 +214,6 @@ static void test_a_step_thread_does_the_same(void **state)
   assert_int_equal(check_threaded(&o), 0);
 }
 
-/* As the CUDA device is: what a step leaves is done beside the next one, and the engine
- * keeps block tables. */
-static int create_asynchronous(const struct lls_device_options *options,
-                               struct lls_device **out, struct lls_error *err)
-{
-  int rc = lls_cpu_device_create(options, out, err);
-  if (rc == 0)
-    (*out)->asynchronous = true;
-  return rc;
-}
-
 static void test_work_beside_the_device_changes_nothing(void **state)
 {
   (void)state;

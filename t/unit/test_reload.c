@@ -45,6 +45,7 @@ static void begin_with(struct scene *s, const char *model, struct harness_policy
       .cache = cache,
       .predictor = {"none", NULL},
       .threaded = threaded,
+      .create_device = threaded ? create_asynchronous : NULL,
   };
   *s = (struct scene){0};
   if (harness_open(&s->h, &o, &err) < 0)
