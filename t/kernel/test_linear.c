@@ -308,6 +308,11 @@ static void test_refusals_name_the_shapes(void **state)
       device->ops->weight_create(device, parts, NULL, 2, LLS_WEIGHTS_AUTO, &w, &err),
       -EINVAL);
   assert_string_equal(err.text, "part 1 of a weight has 4 inputs, the first has 3");
+  const struct lls_tensor_view bias = {data, LLS_F32, 1, 3, 3, 0};
+  assert_int_equal(
+      device->ops->weight_create(device, parts, &bias, 1, LLS_WEIGHTS_AUTO, &w, &err),
+      -EINVAL);
+  assert_string_equal(err.text, "a weight of 2 outputs has a bias of 3");
   device->ops->destroy(device);
 
   const struct lls_device_options options = {.isa = "sse9"};

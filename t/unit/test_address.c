@@ -37,6 +37,7 @@ static void test_bad_addresses_are_refused(void **state)
       "host:-1",
       "host:65536",
       "host:999999999999",
+      "host:000080",
       "host:80a",
       "::1:80",
       "[::1]",

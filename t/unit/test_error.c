@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 
 #include <errno.h>
+#include <string.h>
 
 static void test_fail_writes_the_sentence(void **state)
 {
@@ -24,6 +25,20 @@ static void test_fail_at_puts_the_place_first(void **state)
   assert_string_equal(err.text, "file.ini:3: bad value");
 }
 
+/* Its end is lost, not what it is about. */
+static void test_what_is_too_long_loses_its_end(void **state)
+{
+  (void)state;
+  struct lls_error err = {0};
+  char text[LLS_ERROR_MAX], expected[LLS_ERROR_MAX];
+  memset(text, 'x', sizeof text - 1);
+  text[sizeof text - 1] = '\0';
+  snprintf(expected, sizeof expected, "a: %.*s", LLS_ERROR_MAX - 4, text);
+  lls_fail(&err, -EINVAL, "%s", text);
+  assert_int_equal(lls_fail_at(&err, -EINVAL, "a"), -EINVAL);
+  assert_string_equal(err.text, expected);
+}
+
 static void test_text_falls_back_to_the_code(void **state)
 {
   (void)state;
@@ -36,6 +51,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_fail_writes_the_sentence),
       cmocka_unit_test(test_fail_at_puts_the_place_first),
+      cmocka_unit_test(test_what_is_too_long_loses_its_end),
       cmocka_unit_test(test_text_falls_back_to_the_code),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,7 @@ static void test_llama_defaults(void **state)
   assert_false(c.post_norm || c.parallel_residual || c.qkv_bias || c.mlp_bias);
   assert_false(c.tied_embeddings);
   assert_int_equal(c.activation, LLS_ACT_SILU);
+  assert_float_equal(c.norm_epsilon, 1e-6, 1e-12);
   assert_int_equal(c.rope.dims, 8);
   assert_float_equal(c.rope.theta, 10000, 0);
   assert_int_equal(c.window, 0);
@@ -242,6 +243,11 @@ static void test_refusals(void **state)
       {LLAMA("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2},"), -ENOTSUP,
        "rope scaling \"yarn\" is not supported"},
       {LLAMA("\"rope_scaling\":{\"type\":\"linear\"},"), -EINVAL, "\"factor\" of rope"},
+      {LLAMA("\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5},"), -EINVAL,
+       "\"factor\" of rope scaling should be 1 or more"},
+      {LLAMA("\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,"
+             "\"original_max_position_embeddings\":64,\"low_freq_factor\":4},"),
+       -EINVAL, "should be positive and below"},
       {LLAMA("\"rope_scaling\":[2],"), -EINVAL, "\"rope_scaling\" should be an object"},
       {LLAMA("\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8},"), -EINVAL,
        "\"original_max_position_embeddings\" is missing"},
