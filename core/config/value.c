@@ -156,6 +156,8 @@ char *lls_path_join(const char *folder, const char *path)
 {
   if (folder == NULL || path[0] == '/' || path[0] == '\0')
     return strdup(path);
+  while (strncmp(path, "./", 2) == 0)
+    path += 2;
   char *joined = NULL;
   return asprintf(&joined, "%s/%s", folder, path) < 0 ? NULL : joined;
 }

@@ -41,6 +41,49 @@ static void test_table_is_sound(void **state)
   assert_int_equal(lls_param_table_check(&table, &err), 0);
 }
 
+/* Beside a good parameter, `budget`, one that is not. */
+static void test_bad_tables_are_refused(void **state)
+{
+  (void)state;
+  const size_t budget = offsetof(struct values, budget);
+  const struct lls_param whole = {.name = "other",
+                                  .type = LLS_TYPE_INT,
+                                  .offset = offsetof(struct values, order),
+                                  .default_value = "1",
+                                  .unit = "",
+                                  .sentence = "of them"};
+  struct lls_param bad[9];
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    bad[i] = whole;
+  bad[0].name = "budget";
+  bad[1].type = LLS_TYPE_BOOL, bad[1].default_value = "on", bad[1].offset = budget + 3;
+  bad[2].offset = budget + 12;
+  bad[3].name = "Other";
+  bad[4].type = 99;
+  bad[5].choices = "a|b";
+  bad[6].min = 2, bad[6].max = 1;
+  bad[7].unit = NULL;
+  bad[8].default_value = "none";
+  static const char *const sentences[] = {
+      "two parameters are called 'budget'",
+      "parameters 'budget' and 'other' overlap at offset 11",
+      "parameter 'other': offset: expected a multiple of 8, found 20",
+      "parameter 1: name: expected [a-z][a-z0-9_]*, found Other",
+      "parameter 'other': type: expected 1 to 8, found 99",
+      "parameter 'other': choices: expected NULL, since it is no CHOICE, found a|b",
+      "parameter 'other': bounds: expected min <= max, found 2 and 1",
+      "parameter 'other': unit: expected a text, found NULL",
+      "default of 'other': expected a whole number; found 'none'",
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    const struct lls_param both[] = {params[1], bad[i]};
+    const struct lls_param_table t = {both, 2, sizeof(struct values)};
+    struct lls_error err = {0};
+    assert_int_equal(lls_param_table_check(&t, &err), -EINVAL);
+    assert_string_equal(err.text, sentences[i]);
+  }
+}
+
 static void test_defaults_are_bound(void **state)
 {
   (void)state;
@@ -77,6 +120,7 @@ static void test_good_texts(void **state)
       {"label", "", 0, ""},
       {"file", "/abs", 0, "/abs"},
       {"file", "sub/x", 0, "/etc/x/sub/x"},
+      {"file", "./sub/x", 0, "/etc/x/sub/x"},
       {"file", "", 0, ""},
       {"order", "arrival", 0, NULL},
       {"delay", "2", 2e9, NULL},
@@ -165,6 +209,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_table_is_sound),
+      cmocka_unit_test(test_bad_tables_are_refused),
       cmocka_unit_test(test_defaults_are_bound),
       cmocka_unit_test(test_good_texts),
       cmocka_unit_test(test_auto_of_a_float_is_nan),
