@@ -35,6 +35,30 @@ static inline uint32_t planned(const struct fake *f, uint64_t id)
   return 0;
 }
 
+/* The example of Sarathi-Serve and FastGen alike: with 512 tokens a step, 40 decodes and
+ * prompts of 1200 and 300 leave 472 a step to the prompts, in their order. */
+static inline void expect_cut_prompts(const struct fake_options *o)
+{
+  static const uint32_t expected[][2] = {{472, 0}, {472, 0}, {256, 216}, {1, 84}, {1, 1}};
+  struct fake f;
+  assert_int_equal(fake_open(&f, o), 0);
+  for (int i = 0; i < 40; i++)
+    submit(&f, 1, 100);
+  assert_int_equal(fake_step(&f), 40);
+  submit(&f, 1200, 20);
+  submit(&f, 300, 20);
+  for (int i = 0; i < 5; i++) {
+    fake_step(&f);
+    assert_int_equal(planned(&f, 40), expected[i][0]);
+    assert_int_equal(planned(&f, 41), expected[i][1]);
+    for (uint64_t id = 0; id < 40; id++)
+      assert_int_equal(planned(&f, id), 1);
+  }
+  fake_finish(&f, 200);
+  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 42);
+  fake_close(&f);
+}
+
 /* Is the line in what the scheduler dumps? */
 static inline bool dumps(struct fake *f, const char *line)
 {

@@ -16,28 +16,10 @@ static const struct fake_options defaults = {
     .audit = true,
 };
 
-/* Chunk 512, 40 decodes, prompts A 1200 and B 300. */
 static void test_worked_example(void **state)
 {
   (void)state;
-  static const uint32_t expected[][2] = {{472, 0}, {472, 0}, {256, 216}, {1, 84}, {1, 1}};
-  struct fake f;
-  assert_int_equal(fake_open(&f, &defaults), 0);
-  for (int i = 0; i < 40; i++)
-    submit(&f, 1, 100);
-  assert_int_equal(fake_step(&f), 40);
-  submit(&f, 1200, 20);
-  submit(&f, 300, 20);
-  for (int i = 0; i < 5; i++) {
-    fake_step(&f);
-    assert_int_equal(planned(&f, 40), expected[i][0]);
-    assert_int_equal(planned(&f, 41), expected[i][1]);
-    for (uint64_t id = 0; id < 40; id++)
-      assert_int_equal(planned(&f, id), 1);
-  }
-  fake_finish(&f, 200);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 42);
-  fake_close(&f);
+  expect_cut_prompts(&defaults);
 }
 
 /* Of one request in the next n steps. */
