@@ -11,12 +11,9 @@
  *
  * Goals: p99 <= 100 us with 1,600 candidates, <= 1,500 us with 16,000.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "bench/bench.h"
+#include "bench/simulated.h"
 #include "core/loop/loop.h"
-#include "t/harness.h"
 
 #define STEPS      2000
 #define VOCABULARY 50000
@@ -166,21 +163,9 @@ int main(int argc, char **argv)
   uint32_t candidates[MOST] = {64, 1600, 16000};
   size_t given = read_candidates(argc, argv, candidates);
   size_t named = (size_t)argc - 1 - given, n_candidates = given > 0 ? given : 3;
-  struct lls_profile profile;
-  struct lls_model_config config;
-  struct lls_cost_shape shape;
-  struct lls_error err = {0};
-  setenv("LLS_PLUGIN_PATH", LLS_BUILDDIR "/.libs", 0);
-  if (lls_profile_read(LLS_SRCDIR "/etc/profiles/a100-80g.ini", &profile, &err) < 0 ||
-      lls_model_config_read(LLS_SRCDIR "/etc/profiles/models/opt-13b", &config, &err) <
-          0) {
-    fprintf(stderr, "bench/plan: %s\n", err.text);
+  struct lls_sim_options sim;
+  if (!simulated_opt_13b(&sim))
     return EXIT_FAILURE;
-  }
-  struct lls_sim_options sim = {.memory = UINT64_C(1) << 50, .eos = 2, .name = "bench"};
-  lls_cost_shape_init(&shape, &config, 2, 2, 1);
-  lls_cost_rates_init(&sim.rates, &profile, &shape);
-  lls_profile_free(&profile);
   printf("processor time of a plan in microseconds, %d plans\n", STEPS);
   printf("%-8s %10s %8s %8s %8s %8s %9s\n", "policy", "candidates", "p50", "p99", "max",
          "batch", "preempted");

@@ -6,11 +6,8 @@
  * measured is the real loop, engine and plugins: only the arithmetic is left out.
  * Processor time. Goal: 1,000,000 a second.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-#include "t/harness.h"
+#include "bench/bench.h"
+#include "bench/simulated.h"
 
 #define TOKENS     4000000 /* of the measured part */
 #define VOCABULARY 50000
@@ -21,14 +18,6 @@ struct load {
   uint32_t missing; /* requests to submit */
   int32_t prompt[500];
 };
-
-/* Of this core, whatever else the machine does. */
-static double now_s(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void on_event(void *context, const struct lls_event *event)
 {
@@ -92,11 +81,12 @@ static int bench(const struct lls_sim_options *sim, uint32_t alive)
   }
   l->missing = alive;
   rc = run(l, (uint64_t)alive * 500); /* until lengths are spread */
-  double began_s = now_s(), virtual_s = (double)lls_sim_now(l->h.device) * 1e-9;
+  double began_s = bench_cpu_seconds(),
+         virtual_s = (double)lls_sim_now(l->h.device) * 1e-9;
   uint64_t before = l->tokens;
   if (rc >= 0)
     rc = run(l, TOKENS);
-  double took_s = now_s() - began_s;
+  double took_s = bench_cpu_seconds() - began_s;
   virtual_s = (double)lls_sim_now(l->h.device) * 1e-9 - virtual_s;
   printf("%6u %12.0f %10.0f\n", alive, (double)(l->tokens - before) / took_s,
          virtual_s / took_s);
@@ -108,21 +98,9 @@ static int bench(const struct lls_sim_options *sim, uint32_t alive)
 
 int main(void)
 {
-  struct lls_profile profile;
-  struct lls_model_config config;
-  struct lls_cost_shape shape;
-  struct lls_error err = {0};
-  setenv("LLS_PLUGIN_PATH", LLS_BUILDDIR "/.libs", 0);
-  if (lls_profile_read(LLS_SRCDIR "/etc/profiles/a100-80g.ini", &profile, &err) < 0 ||
-      lls_model_config_read(LLS_SRCDIR "/etc/profiles/models/opt-13b", &config, &err) <
-          0) {
-    fprintf(stderr, "bench/sim: %s\n", err.text);
+  struct lls_sim_options sim;
+  if (!simulated_opt_13b(&sim))
     return EXIT_FAILURE;
-  }
-  struct lls_sim_options sim = {.memory = UINT64_C(1) << 50, .eos = 2, .name = "bench"};
-  lls_cost_shape_init(&shape, &config, 2, 2, 1);
-  lls_cost_rates_init(&sim.rates, &profile, &shape);
-  lls_profile_free(&profile);
   printf("%6s %12s %10s\n", "alive", "tokens/s", "x real");
   static const uint32_t alive[] = {1, 16, 64, 128, 256, 512};
   for (size_t i = 0; i < sizeof alive / sizeof *alive; i++)
