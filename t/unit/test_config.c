@@ -109,7 +109,7 @@ static void test_plugin_by_path_from_the_ini(void **state)
             "[plugins]\nscheduler=./my.so\ncache=good\npredictor=good\n[model]\npath=.\n"
             "[scheduler.good]\nbudget = 9\n",
             &c);
-  assert_string_equal(c.scheduler.module->path + strlen(folder->path), "/./my.so");
+  assert_string_equal(c.scheduler.module->path + strlen(folder->path), "/my.so");
   assert_int_equal(((const struct good_params *)c.scheduler.params)->budget, 9);
   lls_config_free(&c);
 }
