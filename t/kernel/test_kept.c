@@ -196,7 +196,7 @@ static uint32_t make_batch(struct run *r, struct lls_engine_sequence *batch,
     sequence_grow(&q->s, &r->units, q->s.cached + now, r->block_tokens);
     give_table(r, q);
     who[n] = q;
-    batch[n++] = (struct lls_engine_sequence){
+    batch[n] = (struct lls_engine_sequence){
         .tokens = q->tokens + q->s.cached,
         .n_tokens = now,
         .context = q->s.cached,
@@ -204,6 +204,7 @@ static uint32_t make_batch(struct run *r, struct lls_engine_sequence *batch,
         .sampling = now == pending ? &drive_greedy : NULL,
         .all_logits = n % 2 == 0,
     };
+    n++;
   }
   return n;
 }
