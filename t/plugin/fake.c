@@ -29,8 +29,9 @@ uint32_t fake_between(struct fake *f, uint32_t low, uint32_t high)
 
 static uint64_t random_of(void *context, uint32_t stream)
 {
-  (void)stream;
-  return fake_random(context);
+  struct fake *f = context;
+  f->streams |= 1u << stream;
+  return fake_random(f);
 }
 
 __attribute__((format(printf, 3, 4))) static void log_line(void *context, uint32_t level,

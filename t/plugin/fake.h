@@ -77,6 +77,7 @@ struct fake {
   struct fake_next next;
   int64_t now_ns;
   uint64_t random_state;
+  uint32_t streams; /* bits of those that policies have drawn from */
   uint64_t next_id;
   struct fake_request **by_slot; /* (max_requests) NULL where nobody lives */
   struct fake_list waiting, running, preempted;

@@ -54,6 +54,20 @@ static void test_same_seed_same_order(void **state)
   assert_string_not_equal(first, other);
 }
 
+static void test_draws_from_its_stream(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("max_seqs", "1", "stream", "3");
+  assert_int_equal(fake_open(&f, &o), 0);
+  submit(&f, 10, 1);
+  submit(&f, 10, 1);
+  fake_step(&f);
+  assert_int_equal(f.streams, 1u << 3);
+  fake_close(&f);
+}
+
 /* Who is first of four: each a quarter of 800 times, +- four standard deviations (12). */
 static void test_all_are_drawn_equally_often(void **state)
 {
@@ -128,6 +142,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_same_seed_same_order),
+      cmocka_unit_test(test_draws_from_its_stream),
       cmocka_unit_test(test_all_are_drawn_equally_often),
       cmocka_unit_test(test_one_at_a_time_is_fcfs),
       cmocka_unit_test(test_misfits_stop_or_are_skipped),
