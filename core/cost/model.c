@@ -11,8 +11,7 @@ static double larger(double a, double b)
   return a > b ? a : b;
 }
 
-/* ---- shape --------------------------------------------------------------------------
- */
+/* ---- shape -------------------------------------------------------------------- */
 
 void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config *c,
                          double weight_bytes, double cache_bytes, uint32_t ranks)
@@ -42,8 +41,7 @@ double lls_cost_weight_bytes(const struct lls_cost_shape *s)
   return (s->all_weights + s->picked_weights) * s->weight_bytes;
 }
 
-/* ---- rates --------------------------------------------------------------------------
- */
+/* ---- rates -------------------------------------------------------------------- */
 
 static double byte_ns(double gigabytes_per_s)
 {
@@ -103,8 +101,7 @@ static double million_ns(const struct lls_cost_rates *r, double rows)
   return c->ns[i - 1] + at * (c->ns[i] - c->ns[i - 1]);
 }
 
-/* ---- a step -------------------------------------------------------------------------
- */
+/* ---- a step ------------------------------------------------------------------- */
 
 static double in_window(const struct lls_cost_rates *r, double tokens)
 {

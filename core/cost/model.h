@@ -82,8 +82,8 @@ void lls_cost_add(const struct lls_cost_rates *, struct lls_cost_load *, uint32_
                   uint32_t context);
 double lls_cost_step_ns(const struct lls_cost_rates *, const struct lls_cost_load *);
 
-/* `n` transfers of `bytes` together; link: enum lls_link. LLS_NEVER without such a link.
- */
+/* `n` transfers of `bytes` together; link: enum lls_link. LLS_NEVER without
+ * such a link. */
 double lls_cost_copy_ns(const struct lls_cost_rates *, uint32_t link, double bytes,
                         double n);
 

@@ -31,8 +31,7 @@ struct lls_encoder {
   void *x, *wide, *narrow; /* (max_rows, hidden | qkv or ffn | hidden) */
 };
 
-/* ---- making one ----------------------------------------------------------------------
- */
+/* ---- making one --------------------------------------------------------------- */
 
 static uint32_t larger(uint32_t a, uint32_t b)
 {
@@ -164,8 +163,7 @@ uint64_t lls_encoder_fingerprint(const struct lls_encoder *e)
   return e->folder.fingerprint;
 }
 
-/* ---- a pass --------------------------------------------------------------------------
- */
+/* ---- a pass ------------------------------------------------------------------- */
 
 static void norm(struct lls_encoder *e, const struct lls_norm_weights *w)
 {

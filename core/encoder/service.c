@@ -45,8 +45,7 @@ struct lls_embedder {
   bool stop;
 };
 
-/* ---- the thread ----------------------------------------------------------------------
- */
+/* ---- the thread --------------------------------------------------------------- */
 
 /* Waits for texts; how many there are, 0 = stop. */
 static uint32_t take(struct lls_embedder *e, struct job *batch[LLS_EMBED_BATCH])
@@ -91,8 +90,7 @@ static void *thread_main(void *argument)
   return NULL;
 }
 
-/* ---- the service ---------------------------------------------------------------------
- */
+/* ---- the service -------------------------------------------------------------- */
 
 static int open_encoder(struct lls_embedder *e, struct lls_error *err)
 {

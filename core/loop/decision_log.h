@@ -24,8 +24,9 @@
  * in the log: from there on plans are another scheduler's.
  *
  * The step thread only formats, 0.2 us for each request of a step (llmserve-sim with and
- * without --record, 12,066 steps of 49 requests: 0.12 s more); a thread of the log writes. What can't be written ends the recording with a sentence in the daemon's
- * log, the file cut back to its last whole line, and nothing else: serving goes on.
+ * without --record, 12,066 steps of 49 requests: 0.12 s more); a thread of the log
+ * writes. What can't be written ends the recording with a sentence in the daemon's log,
+ * the file cut back to its last whole line, and nothing else: serving goes on.
  */
 #ifndef LLS_LOOP_DECISION_LOG_H
 #define LLS_LOOP_DECISION_LOG_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The byte alphabet both ways, computed rather than tabled: a byte costs a few compares.
- */
+/* The byte alphabet both ways, computed rather than tabled: a byte costs a few
+ * compares. */
 #include "core/tokenizer/bytelevel.h"
 
 #include "core/tokenizer/utf8.h"

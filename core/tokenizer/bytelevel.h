@@ -13,8 +13,8 @@
 
 /* Appends the characters that stand for the bytes of text. */
 void lls_bytelevel_encode(const char *text, size_t length, struct lls_bytes *out);
-/* Appends the bytes that the characters stand for; text as it is if one stands for none.
- */
+/* Appends the bytes that the characters stand for; text as it is if one stands
+ * for none. */
 void lls_bytelevel_decode(const char *text, size_t length, struct lls_bytes *out);
 
 #endif

@@ -17,8 +17,8 @@ int lls_tokenizer_source_read(const char *model_folder,
                               struct lls_tokenizer_source *source, struct lls_error *err);
 void lls_tokenizer_source_free(struct lls_tokenizer_source *source);
 
-/* Reads a JSON object from a file of the folder; -ENOENT, without a sentence, if absent.
- */
+/* Reads a JSON object from a file of the folder; -ENOENT, without a sentence,
+ * if absent. */
 int lls_folder_json(const char *folder, const char *name, json_t **out,
                     struct lls_error *err);
 

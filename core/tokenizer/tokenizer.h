@@ -27,8 +27,8 @@ struct lls_tokenizer;
 
 /*
  * Reads tokenizer.json of a model folder, or vocab.json and merges.txt, or vocab.txt
- * (BERT's) where there is none, and bos_token, eos_token, add_bos_token and add_eos_token of
- * tokenizer_config.json if that is there.
+ * (BERT's) where there is none, and bos_token, eos_token, add_bos_token and add_eos_token
+ * of tokenizer_config.json if that is there.
  */
 int lls_tokenizer_load(const char *model_folder, struct lls_tokenizer **out,
                        struct lls_error *err);

@@ -22,8 +22,8 @@ enum lls_utf8 {
  */
 enum lls_utf8 lls_utf8_first(const char *text, size_t length, size_t *taken);
 
-/* Appends text with one U+FFFD in place of each broken sequence; whether any was broken.
- */
+/* Appends text with one U+FFFD in place of each broken sequence; whether any
+ * was broken. */
 bool lls_utf8_repair(const char *text, size_t length, struct lls_bytes *out);
 bool lls_utf8_is_valid(const char *text, size_t length);
 bool lls_utf8_is_ascii(const char *text, size_t length);

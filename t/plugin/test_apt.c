@@ -135,8 +135,8 @@ static void test_example_b_and_c(void **state)
   heap_free(&in.heap);
 }
 
-/* D: hidden form for nothing; spare memory makes KV of it, who just came gets some too.
- */
+/* D: hidden form for nothing; spare memory makes KV of it, who just came gets
+ * some too. */
 static void test_example_d(void **state)
 {
   (void)state;

@@ -17,12 +17,13 @@ struct scene {
   struct harness_loaded next; /* of a reload */
 };
 
-static void on_arrival(void *context, const struct lls_request *r) {
+static void on_arrival(void *context, const struct lls_request *r)
+{
   ((struct scene *)context)->at_arrival = r->prediction;
 }
 
-static int try_open(struct scene *s, const char *const *parameters,
-                    struct lls_error *err) {
+static int try_open(struct scene *s, const char *const *parameters, struct lls_error *err)
+{
   struct harness_options o = {
       .model = "t/data/models/llama",
       .element = LLS_F32,
@@ -40,19 +41,22 @@ static int try_open(struct scene *s, const char *const *parameters,
   return harness_open(&s->h, &o, err);
 }
 
-static void open_scene(struct scene *s, const char *const *parameters) {
+static void open_scene(struct scene *s, const char *const *parameters)
+{
   struct lls_error err = {0};
   if (try_open(s, parameters, &err) < 0)
     fail_msg("%s", err.text);
 }
 
-static void close_scene(struct scene *s) {
+static void close_scene(struct scene *s)
+{
   harness_close(&s->h);
   if (s->next.module != NULL)
     policy_unload(&s->next);
 }
 
-static void on_event(void *context, const struct lls_event *e) {
+static void on_event(void *context, const struct lls_event *e)
+{
   struct scene *s = context;
   if (e->kind != LLS_EVENT_FINISHED)
     return;
@@ -61,32 +65,35 @@ static void on_event(void *context, const struct lls_event *e) {
   s->ended++;
 }
 
-static void start(struct scene *s, const char *text, uint32_t tokens) {
+static void start(struct scene *s, const char *text, uint32_t tokens)
+{
   static const int32_t prompt[] = {1, 5, 9};
   struct lls_error err;
   uint64_t id;
-  struct lls_submission submission =
-      harness_submission(prompt, 3, tokens, NULL);
+  struct lls_submission submission = harness_submission(prompt, 3, tokens, NULL);
   submission.text = text;
   submission.text_bytes = text != NULL ? strlen(text) : 0;
   submission.ignore_eos = true;
   assert_int_equal(lls_loop_submit(s->h.loop, &submission, &id, &err), 0);
 }
 
-static void step(struct scene *s) {
+static void step(struct scene *s)
+{
   assert_true(lls_loop_step(s->h.loop) >= 0);
   lls_loop_events(s->h.loop, on_event, s);
 }
 
 /* Asks and waits for the end of the answer. */
-static void ask(struct scene *s, const char *text, uint32_t tokens) {
+static void ask(struct scene *s, const char *text, uint32_t tokens)
+{
   uint32_t before = s->ended;
   start(s, text, tokens);
   while (s->ended == before)
     step(s);
 }
 
-static double figure(struct scene *s, const char *name) {
+static double figure(struct scene *s, const char *name)
+{
   struct lls_loop_status status;
   lls_loop_status(s->h.loop, &status);
   for (uint32_t i = 0; i < status.n_predictor_figures; i++)
@@ -95,10 +102,10 @@ static double figure(struct scene *s, const char *name) {
   return -1;
 }
 
-static const char *const words[] = {"encoder", "hash", "async", "off",
-                                    "s0",      "0.8",  NULL};
+static const char *const words[] = {"encoder", "hash", "async", "off", "s0", "0.8", NULL};
 
-static void test_remembers(void **state) {
+static void test_remembers(void **state)
+{
   (void)state;
   struct scene s;
   open_scene(&s, words);
@@ -110,15 +117,15 @@ static void test_remembers(void **state) {
   assert_int_equal(s.at_arrival.length, 12);
   ask(&s, "Who are you?", 40);
   assert_int_equal(s.at_arrival.source, LLS_PREDICTED_PRIOR);
-  ask(&s, "list five animals",
-      50); /* the same vector: 40 took the place of 12 */
+  ask(&s, "list five animals", 50); /* the same vector: 40 took the place of 12 */
   assert_int_equal(s.at_arrival.length, 40);
   assert_true(figure(&s, "entries") == 2);
   assert_true(figure(&s, "hit_rate") == .5);
   close_scene(&s);
 }
 
-static void test_tokens_without_a_text(void **state) {
+static void test_tokens_without_a_text(void **state)
+{
   (void)state;
   struct scene s;
   open_scene(&s, words);
@@ -129,10 +136,10 @@ static void test_tokens_without_a_text(void **state) {
 }
 
 /* Without a length model any neighbour is better than the median. */
-static void test_threshold_by_itself(void **state) {
+static void test_threshold_by_itself(void **state)
+{
   (void)state;
-  static const char *const automatic[] = {"encoder", "hash", "async", "off",
-                                          NULL};
+  static const char *const automatic[] = {"encoder", "hash", "async", "off", NULL};
   struct scene s;
   open_scene(&s, automatic);
   ask(&s, "one two three four five", 10);
@@ -147,23 +154,25 @@ static void test_threshold_by_itself(void **state) {
  */
 
 static char encoder[4096];
-static const char *const model[] = {"encoder", "model", "encoder_path", encoder,
-                                    NULL};
+static const char *const model[] = {"encoder", "model", "encoder_path", encoder, NULL};
 
-static void wait_a_moment(void) {
+static void wait_a_moment(void)
+{
   nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
 /* Answers reach the history on the predictor's thread: asks small things until
  * then. */
-static void wait_for_entries(struct scene *s, double n) {
+static void wait_for_entries(struct scene *s, double n)
+{
   while (figure(s, "entries") < n) {
     wait_a_moment();
     ask(s, NULL, 1);
   }
 }
 
-static void test_a_prediction_comes_late(void **state) {
+static void test_a_prediction_comes_late(void **state)
+{
   (void)state;
   struct scene s;
   open_scene(&s, model);
@@ -179,8 +188,7 @@ static void test_a_prediction_comes_late(void **state) {
   while (figure(&s, "predictions") < 2) { /* figures come when a request ends */
     wait_a_moment();
     ask(&s, NULL, 1);
-    assert_int_equal(s.at_end.source,
-                     LLS_PREDICTED_PRIOR); /* of the small one */
+    assert_int_equal(s.at_end.source, LLS_PREDICTED_PRIOR); /* of the small one */
   }
   for (uint32_t others = s.ended; s.ended == others;)
     step(&s);
@@ -189,7 +197,8 @@ static void test_a_prediction_comes_late(void **state) {
   close_scene(&s);
 }
 
-static void test_what_cannot_be_encoded_has_the_prior(void **state) {
+static void test_what_cannot_be_encoded_has_the_prior(void **state)
+{
   (void)state;
   struct scene s;
   open_scene(&s, model);
@@ -204,21 +213,22 @@ static void test_what_cannot_be_encoded_has_the_prior(void **state) {
 /* ---- reload, restart
  * ------------------------------------------------------------------- */
 
-static int reload(struct scene *s, const char *const *parameters,
-                  bool same_module, struct lls_error *err) {
+static int reload(struct scene *s, const char *const *parameters, bool same_module,
+                  struct lls_error *err)
+{
   struct harness_policy policy = {"retrieval", parameters};
   assert_int_equal(policy_load(LLS_KIND_PREDICTOR, &policy, &s->next, err), 0);
-  struct lls_plugin_module *module =
-      same_module ? s->h.predictor.module : s->next.module;
-  struct lls_loop_change change = {
-      .policies.predictor = {module, s->next.params}, .strikes = 10};
+  struct lls_plugin_module *module = same_module ? s->h.predictor.module : s->next.module;
+  struct lls_loop_change change = {.policies.predictor = {module, s->next.params},
+                                   .strikes = 10};
   int rc = lls_loop_reload(s->h.loop, &change, err);
   while (rc == 0 && !lls_loop_reloaded(s->h.loop, &rc, err))
     ;
   return rc;
 }
 
-static void test_reload(void **state) {
+static void test_reload(void **state)
+{
   (void)state;
   struct scene s;
   struct lls_error err = {0};
@@ -233,7 +243,8 @@ static void test_reload(void **state) {
 }
 
 /* An answer that was under way in the reload is learned by the successor. */
-static void test_reload_under_a_request(void **state) {
+static void test_reload_under_a_request(void **state)
+{
   (void)state;
   struct scene s;
   struct lls_error err = {0};
@@ -248,7 +259,8 @@ static void test_reload_under_a_request(void **state) {
   close_scene(&s);
 }
 
-static void test_parameters(void **state) {
+static void test_parameters(void **state)
+{
   (void)state;
   static const char *const nearer[] = {"encoder", "hash", "async", "off", "s0",
                                        "1",       "k",    "1",     NULL};
@@ -268,7 +280,8 @@ static void test_parameters(void **state) {
   close_scene(&s);
 }
 
-static void test_restart(void **state) {
+static void test_restart(void **state)
+{
   const struct folder *f = *state;
   char file[128];
   snprintf(file, sizeof file, "%s/history.db", f->path);
@@ -289,7 +302,8 @@ static void test_restart(void **state) {
   close_scene(&s);
 }
 
-static void test_refusals(void **state) {
+static void test_refusals(void **state)
+{
   (void)state;
   static const char *const no_model[] = {"encoder", "model", NULL};
   static const char *const no_folder[] = {"encoder_path", "/nowhere", NULL};
@@ -304,10 +318,10 @@ static void test_refusals(void **state) {
   assert_non_null(strstr(err.text, "/nowhere/length.mlp does not exist"));
 }
 
-int main(void) {
+int main(void)
+{
   const char *root = getenv("LLS_SRCDIR");
-  snprintf(encoder, sizeof encoder, "%s/t/data/encoder/mean",
-           root != NULL ? root : ".");
+  snprintf(encoder, sizeof encoder, "%s/t/data/encoder/mean", root != NULL ? root : ".");
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_remembers),
       cmocka_unit_test(test_tokens_without_a_text),

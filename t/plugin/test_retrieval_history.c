@@ -289,8 +289,8 @@ static void count_row(void *context, int64_t id, uint32_t length, const float *v
   ++*(uint32_t *)context;
 }
 
-/* Writes until it is killed, a byte into the pipe for each transaction that is through.
- */
+/* Writes until it is killed, a byte into the pipe for each transaction that is
+ * through. */
 static void write_for_ever(int pipe_end)
 {
   struct history *h = open_history(1000000);

@@ -45,8 +45,8 @@ int lls_options_parse(const struct lls_bound_options *bound, size_t n, int argc,
 int lls_option_set(const struct lls_bound_options *bound, size_t n, const char *name,
                    const char *text, struct lls_error *err);
 
-/* --help: every option of the groups with what it expects, its default and its sentence.
- */
+/* --help: every option of the groups with what it expects, its default and its
+ * sentence. */
 void lls_options_help(const struct lls_bound_options *bound, size_t n, FILE *out);
 
 /* For the texts of a LIST: the next line from *at, its length in *length; NULL at the

@@ -113,8 +113,7 @@ static int watch(const char *address)
   return rc;
 }
 
-/* ---- the command line ---------------------------------------------------------------
- */
+/* ---- the command line --------------------------------------------------------- */
 
 static int parse(int argc, char **argv, struct arguments *out)
 {

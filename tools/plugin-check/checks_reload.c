@@ -41,8 +41,7 @@ static void run(const struct subject *s, struct findings *f, uint64_t seed,
   scene_close(&scene);
 }
 
-/* ---- replaced ------------------------------------------------------------------------
- */
+/* ---- replaced ----------------------------------------------------------------- */
 
 static void by_itself(struct scene *scene, uint64_t step)
 {
@@ -71,8 +70,7 @@ void check_exchange(const struct subject *s, struct findings *f)
     run(s, f, seed, by_another);
 }
 
-/* ---- other parameters ----------------------------------------------------------------
- */
+/* ---- other parameters --------------------------------------------------------- */
 
 /* The same again, to the module that runs: what a SIGHUP does when a key has changed. */
 static void with_parameters(struct scene *scene, uint64_t step)
@@ -116,8 +114,7 @@ void check_reconfigure(const struct subject *s, struct findings *f)
   lls_plugin_close(m);
 }
 
-/* ---- state that is not its own -------------------------------------------------------
- */
+/* ---- state that is not its own ------------------------------------------------ */
 
 struct keeper { /* of the callbacks that every kind has */
   int (*export_state)(void *self, struct lls_blob *out);

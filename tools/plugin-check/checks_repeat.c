@@ -29,8 +29,7 @@ static struct scene_options crowded(uint64_t seed)
   };
 }
 
-/* ---- journals ------------------------------------------------------------------------
- */
+/* ---- journals ----------------------------------------------------------------- */
 
 struct journal {
   FILE *file;
@@ -98,8 +97,7 @@ void check_determinism(const struct subject *s, struct findings *f)
   }
 }
 
-/* ---- two at a time -------------------------------------------------------------------
- */
+/* ---- two at a time ------------------------------------------------------------ */
 
 struct other {
   struct scene scene;
@@ -154,8 +152,7 @@ void check_side_by_side(const struct subject *s, struct findings *f)
   free(j.text);
 }
 
-/* ---- leaks ---------------------------------------------------------------------------
- */
+/* ---- leaks -------------------------------------------------------------------- */
 
 #define ROUNDS 8
 

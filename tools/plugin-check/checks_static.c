@@ -40,8 +40,7 @@ void check_name(const struct subject *s, struct findings *f)
   noted(f, "to be found by name in a plugin folder it must be called %s", expected);
 }
 
-/* ---- symbols -------------------------------------------------------------------------
- */
+/* ---- symbols ------------------------------------------------------------------ */
 
 static bool is_one_of(const char *name, const char *const *list)
 {
@@ -78,8 +77,7 @@ void check_symbols(const struct subject *s, struct findings *f)
     found(f, "its symbols cannot be read: %s", strerror(-rc));
 }
 
-/* ---- parameters ----------------------------------------------------------------------
- */
+/* ---- parameters --------------------------------------------------------------- */
 
 static const struct scene_options plain = {
     .block_tokens = 16,

@@ -138,8 +138,7 @@ static void run(struct load *l)
   }
 }
 
-/* ---- what must hold ------------------------------------------------------------------
- */
+/* ---- what must hold ----------------------------------------------------------- */
 
 static void judge_client(struct load *l, const struct client *c)
 {

@@ -65,8 +65,7 @@ static const struct check checks[] = {
 
 #define N_CHECKS (sizeof checks / sizeof *checks)
 
-/* ---- one check in a process of its own -----------------------------------------------
- */
+/* ---- one check in a process of its own ---------------------------------------- */
 
 struct outcome {
   uint32_t n_found;
@@ -160,8 +159,7 @@ static void run_check(const struct check *check, const struct subject *s, char *
   judge_end(o, status, where);
 }
 
-/* ---- TAP -----------------------------------------------------------------------------
- */
+/* ---- TAP ---------------------------------------------------------------------- */
 
 static void report(const char *name, uint32_t number, const struct outcome *o)
 {
@@ -245,8 +243,7 @@ static int find_companions(const struct subject *s)
   return 0;
 }
 
-/* ---- the simulated model -------------------------------------------------------------
- */
+/* ---- the simulated model ------------------------------------------------------ */
 
 static const char config_json[] =
     "{\"architectures\": [\"OPTForCausalLM\"], \"model_type\": \"opt\",\n"
@@ -275,8 +272,7 @@ static int with_model(struct subject *s, char *where)
   return status;
 }
 
-/* ---- the command line ----------------------------------------------------------------
- */
+/* ---- the command line --------------------------------------------------------- */
 
 struct arguments {
   const char *parameters[2 * MAX_PARAMETERS + 1];

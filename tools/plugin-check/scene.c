@@ -15,8 +15,7 @@ uint32_t dice(struct dice *d, uint32_t low, uint32_t high)
   return low + (uint32_t)((z ^ (z >> 31)) % ((uint64_t)high - low + 1));
 }
 
-/* ---- the device ----------------------------------------------------------------------
- */
+/* ---- the device --------------------------------------------------------------- */
 
 /* A step of a few milliseconds, as an A100 takes for a model of 13 billion weights. */
 static struct lls_cost_rates rates(void)
@@ -53,8 +52,7 @@ static struct lls_cost_rates rates(void)
   return out;
 }
 
-/* ---- opening -------------------------------------------------------------------------
- */
+/* ---- opening ------------------------------------------------------------------ */
 
 static struct lls_loop_policy *policy_of(struct lls_loop_policies *p, uint32_t kind)
 {
@@ -181,8 +179,7 @@ char *scene_log_line(const struct scene *s, const char *words)
   return NULL;
 }
 
-/* ---- reload --------------------------------------------------------------------------
- */
+/* ---- reload ------------------------------------------------------------------- */
 
 static void ignore(void *context, const struct lls_event *event)
 {

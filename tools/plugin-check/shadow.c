@@ -41,8 +41,7 @@ bool shadow_copy(struct shadow *s, const struct lls_copy *c)
   return true;
 }
 
-/* ---- tokens in slots -----------------------------------------------------------------
- */
+/* ---- tokens in slots ---------------------------------------------------------- */
 
 struct walk { /* along a list, in token order */
   const struct lls_block_entry *entries;

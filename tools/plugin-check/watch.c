@@ -41,8 +41,7 @@ void watch_leave(struct witness *w, struct call before)
              before.callback != NULL ? before.callback : "");
 }
 
-/* ---- the host ------------------------------------------------------------------------
- */
+/* ---- the host ----------------------------------------------------------------- */
 
 static void needs_step(struct witness *w, const char *function)
 {
@@ -150,8 +149,7 @@ static const void *extension(void *context, const char *id)
   return w->core->extension(w->core->context, id);
 }
 
-/* ---- creation ------------------------------------------------------------------------
- */
+/* ---- creation ----------------------------------------------------------------- */
 
 struct witness *watch_create(const struct handed *handed, const struct lls_host *core)
 {

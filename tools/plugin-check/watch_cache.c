@@ -9,8 +9,7 @@
 
 #define AUDIT_EVERY 5 /* steps: audit costs as much as many steps */
 
-/* ---- life ----------------------------------------------------------------------------
- */
+/* ---- life --------------------------------------------------------------------- */
 
 static int create(const struct lls_host *core, const void *params,
                   const struct lls_cache_geometry *g, void **self)
@@ -60,8 +59,7 @@ static int reconfigure(void *self, const void *params)
   return rc;
 }
 
-/* ---- audits --------------------------------------------------------------------------
- */
+/* ---- audits ------------------------------------------------------------------- */
 
 static void put_text(void *context, const char *line)
 {
@@ -134,8 +132,7 @@ static void compare(struct witness *w, const char *before, uint32_t mark)
   free(after);
 }
 
-/* ---- the transaction -----------------------------------------------------------------
- */
+/* ---- the transaction ---------------------------------------------------------- */
 
 static int begin(void *self)
 {
@@ -196,8 +193,7 @@ static int commit(void *self)
   return rc;
 }
 
-/* ---- memory --------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------- */
 
 static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
 {
@@ -279,8 +275,7 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
   return rc;
 }
 
-/* ---- what slots hold -----------------------------------------------------------------
- */
+/* ---- what slots hold ---------------------------------------------------------- */
 
 static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
 {
@@ -374,8 +369,7 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   return rc;
 }
 
-/* ---- passed on -----------------------------------------------------------------------
- */
+/* ---- passed on ---------------------------------------------------------------- */
 
 typedef const struct lls_request *request;
 

@@ -9,8 +9,7 @@
 
 WATCH_LIFE(predictor)
 
-/* ---- what it says --------------------------------------------------------------------
- */
+/* ---- what it says ------------------------------------------------------------- */
 
 static void judge(struct witness *w, const char *callback, const struct lls_prediction *p,
                   uint32_t most, uint32_t least)

@@ -8,8 +8,7 @@
 
 WATCH_LIFE(scheduler)
 
-/* ---- plan ----------------------------------------------------------------------------
- */
+/* ---- plan --------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
 {
@@ -68,8 +67,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   return rc;
 }
 
-/* ---- passed on -----------------------------------------------------------------------
- */
+/* ---- passed on ---------------------------------------------------------------- */
 
 typedef const struct lls_request *request;
 typedef const struct lls_sink *sink;

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define DECODES_BEFORE 10 /* until the caches are as a server's are; 3 were not enough   \
-                           */
+/* Until the caches are as a server's are; 3 were not enough. */
+#define DECODES_BEFORE 10
 #define DECODES_TIMED 3
 
 int lls_bench_engine_init(struct lls_bench_engine *b, struct lls_engine *engine,

@@ -317,8 +317,8 @@ static void take_concurrency(const struct lls_report *report, double *starts,
   }
 }
 
-/* Jain's index (1984) over the tenants that sent anything: 1 is equal, 1/n one has all.
- */
+/* Jain's index (1984) over the tenants that sent anything: 1 is equal, 1/n one
+ * has all. */
 static void take_fairness(const struct lls_report *report, struct lls_metrics *m)
 {
   double sum = 0, squares = 0, least = INFINITY, most = 0;

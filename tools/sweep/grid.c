@@ -27,8 +27,8 @@ static int add_value(struct lls_axis *axis, const char *text, size_t length)
   return 0;
 }
 
-/* 1: the text was FIRST..LAST[:STEP] and its numbers are values now; 0: it is no range.
- */
+/* 1: the text was FIRST..LAST[:STEP] and its numbers are values now; 0: it is
+ * no range. */
 static int add_range(struct lls_axis *axis, const char *text)
 {
   char range[128];

@@ -58,8 +58,7 @@ void estimate_from_log(double mean, double deviation, uint32_t max_new_tokens,
   out->confidence = (float)(0.5 / (1 + deviation));
 }
 
-/* ---- how good it was ------------------------------------------------------------------
- */
+/* ---- how good it was ---------------------------------------------------------- */
 
 void judge_init(struct judge *j)
 {

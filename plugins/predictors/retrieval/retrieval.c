@@ -20,11 +20,10 @@
  * ----------------------------------------------------------------------- */
 
 /* [worker] */
-static void on_encoded(void *context, uint64_t tag, int rc,
-                       const float *vector) {
+static void on_encoded(void *context, uint64_t tag, int rc, const float *vector)
+{
   struct retrieval *r = context;
-  struct job *job =
-      job_make(JOB_VECTOR, vector, rc == 0 ? r->dims * sizeof *vector : 0);
+  struct job *job = job_make(JOB_VECTOR, vector, rc == 0 ? r->dims * sizeof *vector : 0);
   if (job == NULL) {
     r->lost = true;
     return;
@@ -34,7 +33,8 @@ static void on_encoded(void *context, uint64_t tag, int rc,
     r->lost = true;
 }
 
-static int open_encoder(struct retrieval *r) {
+static int open_encoder(struct retrieval *r)
+{
   const struct params *p = &r->params;
   char why[256] = "out of memory";
   struct lls_embed_options o = {
@@ -58,30 +58,30 @@ static int open_encoder(struct retrieval *r) {
   r->embed->describe(r->embedder, &info);
   r->dims = info.dims;
   r->space = info.fingerprint;
-  r->host->log(r->host->context, LLS_LOG_INFO, "encoder %s, vectors of %u",
-               info.folder, info.dims);
+  r->host->log(r->host->context, LLS_LOG_INFO, "encoder %s, vectors of %u", info.folder,
+               info.dims);
   return 0;
 }
 
-static void use_words(struct retrieval *r) {
+static void use_words(struct retrieval *r)
+{
   r->dims = (uint32_t)r->params.dims;
   r->space = words_hash("words", 5, r->dims);
 }
 
-static int choose_encoder(struct retrieval *r) {
+static int choose_encoder(struct retrieval *r)
+{
   if (r->params.encoder == ENCODER_HASH) {
     use_words(r);
     return 0;
   }
   int rc = open_encoder(r);
-  bool named =
-      r->params.encoder_path != NULL && *r->params.encoder_path != '\0';
+  bool named = r->params.encoder_path != NULL && *r->params.encoder_path != '\0';
   if (rc != 0 && (rc == -ENOENT || rc == -ENOTSUP) && !named &&
       r->params.encoder == ENCODER_AUTO) {
-    r->host->log(
-        r->host->context, LLS_LOG_INFO,
-        "no folder `encoder` beside the model: prompts are compared by their "
-        "words; encoder_path names one");
+    r->host->log(r->host->context, LLS_LOG_INFO,
+                 "no folder `encoder` beside the model: prompts are compared by their "
+                 "words; encoder_path names one");
     use_words(r);
     rc = 0;
   }
@@ -89,7 +89,8 @@ static int choose_encoder(struct retrieval *r) {
 }
 
 /* mlp_file, or length.mlp beside the encoder. */
-static int read_regressor(struct retrieval *r) {
+static int read_regressor(struct retrieval *r)
+{
   char beside[PATH_MAX];
   const char *path = r->params.mlp_file;
   bool named = path != NULL && *path != '\0';
@@ -103,15 +104,15 @@ static int read_regressor(struct retrieval *r) {
   }
   int rc = regressor_read(path, r->dims, r->host, &r->regressor);
   if (rc == -ENOENT && named)
-    return r->host->fail(r->host->context, rc, "mlp_file: %s does not exist",
-                         path);
+    return r->host->fail(r->host->context, rc, "mlp_file: %s does not exist", path);
   return rc == -ENOENT ? 0 : rc;
 }
 
 /* ---- making one
  * ------------------------------------------------------------------------ */
 
-static int open_history(struct retrieval *r) {
+static int open_history(struct retrieval *r)
+{
   const struct params *p = &r->params;
   struct store *store = NULL;
   struct store_options o = {.path = p->db_file,
@@ -126,14 +127,14 @@ static int open_history(struct retrieval *r) {
   rc = history_create(r->dims, (uint32_t)p->db_max, store, &r->history);
   if (rc < 0) {
     store_close(store);
-    return r->host->fail(r->host->context, rc,
-                         "no memory for a history of %lld answers",
+    return r->host->fail(r->host->context, rc, "no memory for a history of %lld answers",
                          (long long)p->db_max);
   }
   return retrieval_load(r);
 }
 
-int retrieval_load(struct retrieval *r) {
+int retrieval_load(struct retrieval *r)
+{
   int rc = history_load(r->history);
   if (rc == 0 && !r->params.async)
     rc = history_load_some(r->history, UINT32_MAX);
@@ -141,7 +142,8 @@ int retrieval_load(struct retrieval *r) {
   return rc;
 }
 
-static void destroy(void *self) {
+static void destroy(void *self)
+{
   struct retrieval *r = self;
   worker_stop(r); /* which may still submit */
   if (r->embedder != NULL)
@@ -155,8 +157,8 @@ static void destroy(void *self) {
   free(r);
 }
 
-static int create(const struct lls_host *host, const void *params,
-                  void **self) {
+static int create(const struct lls_host *host, const void *params, void **self)
+{
   struct retrieval *r = calloc(1, sizeof *r);
   if (r == NULL)
     return -ENOMEM;
@@ -185,7 +187,8 @@ static int create(const struct lls_host *host, const void *params,
   return rc;
 }
 
-static uint32_t flags(void *self) {
+static uint32_t flags(void *self)
+{
   const struct retrieval *r = self;
   return LLS_PREDICTOR_PREDICTS |
          (r->params.async ? LLS_PREDICTOR_ASYNC : LLS_PREDICTOR_DETERMINISTIC);
@@ -195,11 +198,11 @@ static uint32_t flags(void *self) {
  * --------------------------------------------------------------- */
 
 /* The prompt as its text, or as its tokens where there is none. */
-static struct job *job_of(enum job_kind kind, const struct lls_prompt *prompt) {
+static struct job *job_of(enum job_kind kind, const struct lls_prompt *prompt)
+{
   bool is_text = prompt->text != NULL;
   const void *data = is_text ? prompt->text : (const void *)prompt->tokens;
-  size_t bytes =
-      is_text ? prompt->text_bytes : prompt->n_tokens * sizeof(int32_t);
+  size_t bytes = is_text ? prompt->text_bytes : prompt->n_tokens * sizeof(int32_t);
   struct job *job = job_make(kind, data, bytes);
   if (job == NULL)
     return NULL;
@@ -210,7 +213,8 @@ static struct job *job_of(enum job_kind kind, const struct lls_prompt *prompt) {
 }
 
 static int predict(void *self, uint64_t ticket, const struct lls_prompt *prompt,
-                   struct lls_prediction *out) {
+                   struct lls_prediction *out)
+{
   struct retrieval *r = self;
   *out = flights_prior(r, prompt->max_new_tokens);
   if (r->embedder != NULL && prompt->text == NULL)
@@ -227,8 +231,8 @@ static int predict(void *self, uint64_t ticket, const struct lls_prompt *prompt,
   return 0;
 }
 
-static void observe(void *self, const struct lls_prompt *prompt,
-                    uint32_t length) {
+static void observe(void *self, const struct lls_prompt *prompt, uint32_t length)
+{
   struct retrieval *r = self;
   struct job *job = length > 0 ? job_of(JOB_OBSERVE, prompt) : NULL;
   if (job == NULL)
@@ -238,7 +242,8 @@ static void observe(void *self, const struct lls_prompt *prompt,
     r->lost = true;
 }
 
-static void stats(void *self, const struct lls_sink *sink) {
+static void stats(void *self, const struct lls_sink *sink)
+{
   struct retrieval *r = self;
   if (pthread_mutex_trylock(&r->work) != 0)
     return; /* busy: the step does not wait for it, the figures of before stand
@@ -261,15 +266,16 @@ static void stats(void *self, const struct lls_sink *sink) {
     sink->number(sink->context, numbers[i].name, numbers[i].value);
 }
 
-static bool same_text(const char *a, const char *b) {
+static bool same_text(const char *a, const char *b)
+{
   return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
 }
 
-static int reconfigure(void *self, const void *params) {
+static int reconfigure(void *self, const void *params)
+{
   struct retrieval *r = self;
   const struct params *old = &r->params, *new = params;
-  if (new->encoder != old->encoder ||
-      !same_text(new->encoder_path, old->encoder_path) ||
+  if (new->encoder != old->encoder || !same_text(new->encoder_path, old->encoder_path) ||
       !same_text(new->db_file, old->db_file) ||
       !same_text(new->mlp_file, old->mlp_file) || new->db_max != old->db_max ||
       new->dims != old->dims || new->async != old->async ||
@@ -283,23 +289,23 @@ static int reconfigure(void *self, const void *params) {
   return 0;
 }
 
-static int export_state(void *self, struct lls_blob *out) {
+static int export_state(void *self, struct lls_blob *out)
+{
   return state_export(self, out);
 }
 
-static int import_state(void *self, const struct lls_blob *blob) {
+static int import_state(void *self, const struct lls_blob *blob)
+{
   return state_import(self, blob);
 }
 
 static const struct lls_param parameters[] = {
-    LLS_PARAM_CHOICE(
-        struct params, encoder, "auto", "auto|model|hash",
-        "what makes vectors of prompts: a BERT-type model, hashed words, or "
-        "auto: the model if there is one"),
-    LLS_PARAM_PATH(
-        struct params, encoder_path, "",
-        "folder of the BERT-type model; the folder `encoder` of the served "
-        "model if empty"),
+    LLS_PARAM_CHOICE(struct params, encoder, "auto", "auto|model|hash",
+                     "what makes vectors of prompts: a BERT-type model, hashed words, or "
+                     "auto: the model if there is one"),
+    LLS_PARAM_PATH(struct params, encoder_path, "",
+                   "folder of the BERT-type model; the folder `encoder` of the served "
+                   "model if empty"),
     LLS_PARAM_INT(struct params, encoder_threads, "1", 1, 64, "threads",
                   "that encode prompts together"),
     LLS_PARAM_INT(struct params, encoder_tokens, "128", 8, 8192, "tokens",
@@ -307,8 +313,7 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_INT(struct params, dims, "256", 16, 4096, "",
                   "numbers of a vector of hashed words"),
     LLS_PARAM_INT(struct params, k, "5", 1, HISTORY_MOST_NEIGHBOURS, "",
-                  "nearest answers that are averaged",
-                  .flags = LLS_PARAM_RELOADABLE),
+                  "nearest answers that are averaged", .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_FLOAT(
         struct params, s0, "auto", -1, 1, "",
         "cosine from which on an answer is near enough; auto: 0.8 where there "
@@ -316,25 +321,20 @@ static const struct lls_param parameters[] = {
         .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
     LLS_PARAM_INT(struct params, db_max, "100000", 2, 10000000, "answers",
                   "remembered at most; the oldest half goes when it is full"),
-    LLS_PARAM_PATH(
-        struct params, db_file, "",
-        "SQLite file that remembers them, of one server alone; nothing "
-        "outlives the process if empty"),
-    LLS_PARAM_CHOICE(
-        struct params, fallback, "mlp", "mlp|median|max",
-        "where nothing is near enough: the length model, else the median of "
-        "the last answers, or max_tokens of the request",
-        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_PATH(
-        struct params, mlp_file, "",
-        "the length model of tools/predictor/train.py; length.mlp in the "
-        "encoder's folder if empty"),
-    LLS_PARAM_BOOL(
-        struct params, async, "on",
-        "predict on a thread of its own; off: inside the step, repeatable"),
-    LLS_PARAM_INT(
-        struct params, bins, "10", 1, 1000, "",
-        "of equal width up to the context, for the figure bucket_accuracy"),
+    LLS_PARAM_PATH(struct params, db_file, "",
+                   "SQLite file that remembers them, of one server alone; nothing "
+                   "outlives the process if empty"),
+    LLS_PARAM_CHOICE(struct params, fallback, "mlp", "mlp|median|max",
+                     "where nothing is near enough: the length model, else the median of "
+                     "the last answers, or max_tokens of the request",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_PATH(struct params, mlp_file, "",
+                   "the length model of tools/predictor/train.py; length.mlp in the "
+                   "encoder's folder if empty"),
+    LLS_PARAM_BOOL(struct params, async, "on",
+                   "predict on a thread of its own; off: inside the step, repeatable"),
+    LLS_PARAM_INT(struct params, bins, "10", 1, 1000, "",
+                  "of equal width up to the context, for the figure bucket_accuracy"),
 };
 
 static const struct lls_predictor_vtable vtable = {

@@ -30,8 +30,8 @@ int store_load(struct store *, int64_t after, uint32_t most,
                            const float *vector),
                void *context);
 
-/* Changes wait for store_commit. *id: of the new row. 0 or -EIO, with a line in the log.
- */
+/* Changes wait for store_commit. *id: of the new row. 0 or -EIO, with a line in
+ * the log. */
 int store_add(struct store *, uint32_t length, const float *vector, int64_t *id);
 int store_change(struct store *, int64_t id, uint32_t length);
 int store_drop_before(struct store *, int64_t id);

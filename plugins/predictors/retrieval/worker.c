@@ -10,11 +10,11 @@
 #include <string.h>
 #include <utlist.h>
 
-#define MOST_JOBS 4096 /* some seconds, which a reload has to wait for */
-#define LOAD_AT_ONCE                                                           \
-  64 /* rows: some 20 ms, which a prediction may have to wait */
+#define MOST_JOBS    4096 /* some seconds, which a reload has to wait for */
+#define LOAD_AT_ONCE 64   /* rows: some 20 ms, which a prediction may have to wait */
 
-struct job *job_make(enum job_kind kind, const void *data, size_t bytes) {
+struct job *job_make(enum job_kind kind, const void *data, size_t bytes)
+{
   struct job *job = malloc(sizeof *job + bytes);
   if (job == NULL)
     return NULL;
@@ -24,7 +24,8 @@ struct job *job_make(enum job_kind kind, const void *data, size_t bytes) {
   return job;
 }
 
-bool worker_post(struct retrieval *r, struct job *job) {
+bool worker_post(struct retrieval *r, struct job *job)
+{
   if (!r->params.async) {
     pthread_mutex_lock(&r->work);
     flights_job(r, job);
@@ -49,7 +50,8 @@ bool worker_post(struct retrieval *r, struct job *job) {
 }
 
 /* The next job; NULL: there is none now (idle), or none any more (*stop). */
-static struct job *take(struct retrieval *r, bool wait, bool *stop) {
+static struct job *take(struct retrieval *r, bool wait, bool *stop)
+{
   pthread_mutex_lock(&r->lock);
   while (wait && r->urgent == NULL && r->other == NULL && !r->stop)
     pthread_cond_wait(&r->posted, &r->lock);
@@ -64,7 +66,8 @@ static struct job *take(struct retrieval *r, bool wait, bool *stop) {
 }
 
 /* False: nothing was left to do. */
-static bool use_idle_time(struct retrieval *r) {
+static bool use_idle_time(struct retrieval *r)
+{
   pthread_mutex_lock(&r->work);
   history_commit(r->history);
   if (r->loading) {
@@ -79,7 +82,8 @@ static bool use_idle_time(struct retrieval *r) {
   return more;
 }
 
-static void *thread_main(void *argument) {
+static void *thread_main(void *argument)
+{
   struct retrieval *r = argument;
   bool stop = false, idle = false;
   while (!stop) {
@@ -96,7 +100,8 @@ static void *thread_main(void *argument) {
   return NULL;
 }
 
-int worker_start(struct retrieval *r) {
+int worker_start(struct retrieval *r)
+{
   int rc = -pthread_create(&r->thread, NULL, thread_main, r);
   if (rc < 0)
     return r->host->fail(r->host->context, rc, "cannot start a thread: %s",
@@ -105,7 +110,8 @@ int worker_start(struct retrieval *r) {
   return 0;
 }
 
-void worker_stop(struct retrieval *r) {
+void worker_stop(struct retrieval *r)
+{
   if (!r->running)
     return;
   pthread_mutex_lock(&r->lock);
