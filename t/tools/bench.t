@@ -93,7 +93,7 @@ sub vllm_keys {
 {
     my $demo   = LlmServer::source('share/demo-model');
     my $server = LlmServer->serve("[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n");
-    my @short  = qw(--random-input-len 20 --random-output-len 6 --ignore-eos);
+    my @short  = qw(--random-input-len 20 --random-output-len 6);
 
     my $got = bench($server, @short, qw(--num-prompts 12 --max-concurrency 3 --slo-ttft 60s
         --realtime-share 0.5 --best-effort-share 0.5 --save-detailed --num-warmups 2 --metadata colour=blue));

@@ -34,7 +34,8 @@ static const struct lls_param params[] = {
            "exact: ask for the answer's true length, as vLLM's tool does; bound: ask for "
            "--max-new-tokens and hang up after the true length, so that no scheduler is "
            "told"),
-    FLAG(ignore_eos, "false", "ask the server to go on past the end of the text"),
+    FLAG(ignore_eos, "false",
+         "ask the server to go on past the end of the text; random prompts always do"),
     INT(vocab_size, "auto", 2, 16777216, "tokens",
         "random prompts are of ids below; auto: --tokenizer's, else 256", AUTO),
     FLAG(

@@ -132,7 +132,7 @@ static int set_sampling(struct lls_bench *b, struct lls_error *err)
   } else if (o->logprobs != LLS_NEVER) {
     json_object_set_new(b->sampling, "logprobs", json_integer(o->logprobs));
   }
-  if (o->ignore_eos)
+  if (o->ignore_eos || lls_workload_is_random(b->workload_options))
     json_object_set_new(b->sampling, "ignore_eos", json_true());
   int rc = set_object(b, "extra-body", o->extra_body, NULL, err);
   return rc < 0 || !b->chat

@@ -59,6 +59,11 @@ static int check_name(const struct lls_workload_options *o, struct lls_error *er
       lls_read_formats, o->dataset_name);
 }
 
+bool lls_workload_is_random(const struct lls_workload_options *o)
+{
+  return named(o, "random") || (named(o, "auto") && path_of(o)[0] == '\0');
+}
+
 static int load_rows(const struct lls_workload_options *o, struct lls_rows *rows,
                      struct lls_error *err)
 {
@@ -67,7 +72,7 @@ static int load_rows(const struct lls_workload_options *o, struct lls_rows *rows
     return lls_fail(err, -EINVAL, "--trace and --dataset-path: expected one of them");
   if (named(o, "prefix_repetition"))
     return lls_make_prefix_repetition(o, wanted(o), rows, err);
-  if (named(o, "random") || (named(o, "auto") && path[0] == '\0'))
+  if (lls_workload_is_random(o))
     return lls_make_random(o, wanted(o), rows, err);
   int rc = check_name(o, err);
   if (rc < 0)

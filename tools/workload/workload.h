@@ -61,6 +61,8 @@ struct lls_workload {
   struct lls_arena *arena;
 };
 
+/* Its prompts are random tokens, after which a model may say anything. */
+bool lls_workload_is_random(const struct lls_workload_options *);
 /* Builds what the options say; every file is read before anything is sent. */
 int lls_workload_build(const struct lls_workload_options *, struct lls_workload *out,
                        struct lls_error *err);
