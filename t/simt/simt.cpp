@@ -84,6 +84,7 @@ struct machine {
   const std::function<void()> *body = nullptr;
   std::string error;
   bool failed = false;
+  bool backwards = false; /* the last launch had its blocks from the last to the first */
   simt_context context;
 };
 
@@ -234,10 +235,14 @@ bool run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>
     return false;
   prepare_fibers(block.x * block.y * block.z);
   m.body = &thread;
-  for (unsigned z = 0; z < grid.z; z++)
-    for (unsigned y = 0; y < grid.y; y++)
-      for (unsigned x = 0; x < grid.x && !m.failed; x++)
-        run_block(dim3(x, y, z), block, grid, shared_bytes);
+  m.backwards = !m.backwards;
+  uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
+  for (uint64_t n = 0; n < blocks && !m.failed; n++) {
+    uint64_t i = m.backwards ? blocks - 1 - n : n, plane = (uint64_t)grid.x * grid.y;
+    run_block(dim3((unsigned)(i % grid.x), (unsigned)(i % plane / grid.x),
+                   (unsigned)(i / plane)),
+              block, grid, shared_bytes);
+  }
   if (m.failed) /* wherever they stopped, they never go on */
     for (auto &f : m.fibers)
       prepare(*f);

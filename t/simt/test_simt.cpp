@@ -71,6 +71,26 @@ __global__ void reverse(float *x)
   mine[threadIdx.x] = room[blockDim.x - 1 - threadIdx.x];
 }
 
+__global__ void count_blocks(float *x)
+{
+  if (threadIdx.x == 0)
+    x[1 + blockIdx.x] = x[0]++;
+}
+
+/* A kernel that needs its blocks in some order gets the other one too. */
+void test_order_of_blocks(void **)
+{
+  float first[4];
+  for (int launches = 0; launches < 2; launches++) {
+    expect_right(count_blocks, 4, 32);
+    for (int i = 0; i < 4; i++) {
+      if (launches == 1)
+        assert_int_equal((int)(pinned[1 + i] - 4), 3 - (int)first[i]);
+      first[i] = pinned[1 + i];
+    }
+  }
+}
+
 void test_barrier(void **)
 {
   expect_right(reverse, 4, 256);
@@ -414,6 +434,7 @@ int main()
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
       TEST(test_barrier),
+      TEST(test_order_of_blocks),
       TEST(test_collectives),
       TEST(test_syncwarp),
       TEST(test_tensor_core),
