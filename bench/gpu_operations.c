@@ -195,6 +195,7 @@ void gpu_measure_limits(struct gpu_bench *b)
 
 struct load {
   uint32_t heads, kv_heads, n_sequences, context, n_rows; /* rows of each sequence */
+  bool int8; /* all blocks that are full before the step */
 };
 
 /* Sequences over blocks in a mixed up order. */
@@ -272,6 +273,42 @@ static void free_batch(struct batch *b)
   free(b->positions);
 }
 
+/* K and V of a full block go to the halves of a unit that is to spare, and leave two. */
+static void quantise(struct lls_device *d, struct lls_pool *pool, struct batch *b)
+{
+  uint32_t spare = b->pool.device_units - 1;
+  for (uint32_t i = 0; i < b->step.n_sequences; i++) {
+    struct lls_block_entry *k = (struct lls_block_entry *)b->tables[i].k;
+    struct lls_block_entry *v = (struct lls_block_entry *)b->tables[i].v;
+    for (uint32_t j = 0; (j + 1) * BLOCK_TOKENS <= b->sequences[i].context; j++) {
+      const struct lls_copy copy = {.kind = LLS_COPY_DEVICE_TO_DEVICE,
+                                    .n_slots = BLOCK_TOKENS,
+                                    .target_element = LLS_ELEMENT_INT8};
+      struct lls_copy both[] = {copy, copy};
+      both[0].source = k[j].block;
+      both[1].source = v[j].block;
+      both[0].target = 2 * spare;
+      both[1].target = 2 * spare + 1;
+      if (d->ops->pool_copy(d, pool, both, 2) < 0)
+        gpu_die("quantising blocks", NULL, -EINVAL);
+      spare = k[j].block;
+      k[j].block = both[0].target;
+      v[j].block = both[1].target;
+      k[j].element = v[j].element = LLS_ELEMENT_INT8;
+    }
+  }
+}
+
+/* Bytes of K and V of one layer. */
+static double cached_bytes(const struct batch *b)
+{
+  double bytes = 0;
+  for (uint32_t i = 0; i < b->step.n_sequences; i++)
+    for (uint32_t j = 0; j < b->tables[i].k_count; j++)
+      bytes += 2 * (double)lls_block_bytes(&b->pool, b->tables[i].k[j].element);
+  return bytes / b->pool.layers;
+}
+
 static void run_attention(const struct call *c, uint32_t layer)
 {
   c->device->ops->attention(c->device, c->attention, layer, c->x, c->y);
@@ -305,11 +342,15 @@ static void attention(struct gpu_bench *b, struct lls_device *d, const struct lo
   uint32_t layers = (uint32_t)(((size_t)16 << 30) / layer);
   layers = layers < 1 ? 1 : layers > MAX_LAYERS ? MAX_LAYERS : layers;
   struct batch batch = {.pool = pool_shape(load->kv_heads, layers)};
-  snprintf(name, sizeof name, "%s %u/%u heads, %u x %u", decode ? "decode" : "prefill",
-           load->heads, load->kv_heads, load->n_sequences, tokens);
+  snprintf(name, sizeof name, "%s%s %u/%u heads, %u x %u", decode ? "decode" : "prefill",
+           load->int8 ? " int8" : "", load->heads, load->kv_heads, load->n_sequences,
+           tokens);
+  layer += load->int8 ? layer / 4 : 0; /* scales of as many halves as there are units */
   if (gpu_leave_out(b, name, layer * layers, available(d) / 10 * 9))
     return;
   lay_out(&batch, load, 2);
+  batch.pool.int8 = load->int8 ? LLS_INT8_ALL : LLS_INT8_OFF;
+  batch.pool.device_units += load->int8;
   const struct lls_attention_shape shape = {
       .heads = load->heads, .kv_heads = load->kv_heads, .head_dim = 128, .scale = 0.088f};
   uint32_t rows = batch.step.n_rows;
@@ -323,10 +364,11 @@ static void attention(struct gpu_bench *b, struct lls_device *d, const struct lo
                    .x = random_rows(d, rows, (load->heads + 2 * load->kv_heads) * 128),
                    .y = random_rows(d, rows, load->heads * 128)};
   one_round(&c);
+  if (load->int8)
+    quantise(d, c.pool, &batch);
   c.run = run_attention;
   c.calls = decode ? 32 : 4;
-  double seconds = time_of(&c), n = load->n_rows;
-  double bytes = (double)load->n_sequences * tokens * load->kv_heads * 128 * 2 * 2;
+  double seconds = time_of(&c), n = load->n_rows, bytes = cached_bytes(&batch);
   double operations =
       4.0 * 128 * load->heads * load->n_sequences * (n * load->context + n * (n + 1) / 2);
   gpu_result(b, name, decode ? "of copy bandwidth" : "of the matrix peak",
@@ -354,6 +396,11 @@ static void all_attention(struct gpu_bench *b, struct lls_device *d)
       load.context = contexts[i % 3] - 1;
       attention(b, d, &load, load.n_sequences >= 16 && i % 3 > 0 ? 0.85 : 0);
     }
+    load.int8 = true;
+    load.context = 4095;
+    for (load.n_sequences = 16; load.n_sequences <= 256; load.n_sequences *= 4)
+      attention(b, d, &load, 0);
+    load.int8 = false;
     load.n_sequences = 1;
     load.context = 0;
     for (size_t i = 0; i < 2; i++) {

@@ -53,6 +53,7 @@ struct drive_rule {
   bool hidden;        /* all but every third sequence are cached in hidden form */
   uint32_t convert;   /* every so many steps one of them goes on in KV form; 0 = never */
   bool reversed;      /* every other block is filled from the right */
+  bool int8;          /* full blocks become int8 wherever the pool has such blocks */
 };
 
 struct drive_outcome {
@@ -183,16 +184,30 @@ static inline void drive_close(struct drive_model *m)
 
 /* ---- preemption ----------------------------------------------------------------- */
 
-static inline void drive_copy(struct drive *d, enum lls_copy_kind kind, uint32_t source,
-                              uint32_t target)
+/* From one entry's block to another's. */
+static inline void drive_copy(struct drive *d, enum lls_copy_kind kind,
+                              const struct lls_block_entry *source,
+                              const struct lls_block_entry *target)
 {
   assert_true(d->n_copies < DRIVE_MAX_COPIES);
   d->copies[d->n_copies++] = (struct lls_copy){
       .kind = (uint8_t)kind,
       .n_slots = (uint16_t)d->block_tokens,
-      .source = source,
-      .target = target,
+      .source_element = source->element,
+      .target_element = target->element,
+      .source = source->block,
+      .target = target->block,
   };
+}
+
+/* Entry `index` of a list gets a unit, in int8 one of its halves. */
+static inline void drive_place(const struct drive *d, struct lls_block_entry *e,
+                               uint32_t index, uint32_t cached, uint32_t unit, bool host)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(d->model->engine);
+  bool full = (index + 1) * d->block_tokens <= cached;
+  e->element = d->rule->int8 && full && lls_pool_has_scales(pool, host);
+  e->block = e->element == LLS_ELEMENT_INT8 ? 2 * unit + index % 2 : unit;
 }
 
 /* Moves a sequence to host units of its own and overwrites what it leaves, with a unit
@@ -201,19 +216,19 @@ static inline void drive_swap_out(struct drive *d, uint32_t i)
 {
   struct sequence *s = &d->sequences[i], *host = &d->on_host[i];
   uint32_t unit = i * (DRIVE_HOST_UNITS / REFERENCE_MAX_PROMPTS),
-           blocks = s->table.k_count;
+           blocks = s->table.k_count, cached = s->cached;
   assert_true(2 * blocks < DRIVE_HOST_UNITS / REFERENCE_MAX_PROMPTS);
-  uint32_t cached = s->cached;
+  const struct lls_block_entry never = {.block = unit + 2 * blocks};
   sequence_init(host);
   host->cached = cached;
   host->table.k_count = host->table.v_count = blocks;
-  for (uint32_t b = 0; b < blocks; b++) {
-    host->k[b].block = unit++;
-    host->v[b].block = unit++;
-    drive_copy(d, LLS_COPY_DEVICE_TO_HOST, s->k[b].block, host->k[b].block);
-    drive_copy(d, LLS_COPY_DEVICE_TO_HOST, s->v[b].block, host->v[b].block);
-    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, unit, s->k[b].block);
-    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, unit, s->v[b].block);
+  for (uint32_t b = 0; b < 2 * blocks; b++) {
+    struct lls_block_entry *from = b % 2 ? &s->v[b / 2] : &s->k[b / 2];
+    struct lls_block_entry *to = b % 2 ? &host->v[b / 2] : &host->k[b / 2];
+    drive_place(d, to, b / 2, cached, unit + b, true);
+    drive_copy(d, LLS_COPY_DEVICE_TO_HOST, from, to);
+    from->block >>= from->element, from->element = LLS_ELEMENT_MODEL;
+    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, &never, from);
   }
   sequence_release(s, &d->device_units);
 }
@@ -223,11 +238,31 @@ static inline void drive_swap_in(struct drive *d, uint32_t i)
   struct sequence *s = &d->sequences[i], *host = &d->on_host[i];
   sequence_grow(s, &d->device_units, host->cached, d->block_tokens);
   for (uint32_t b = 0; b < s->table.k_count; b++) {
-    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, host->k[b].block, s->k[b].block);
-    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, host->v[b].block, s->v[b].block);
+    drive_place(d, &s->k[b], b, host->cached, s->k[b].block, false);
+    drive_place(d, &s->v[b], b, host->cached, s->v[b].block, false);
+    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, &host->k[b], &s->k[b]);
+    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, &host->v[b], &s->v[b]);
   }
   s->cached = host->cached;
   sequence_init(host);
+}
+
+/* Blocks that the step before has filled become int8 ones, each in a unit of its own. */
+static inline void drive_quantise(struct drive *d, struct sequence *s)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(d->model->engine);
+  if (!d->rule->int8 || pool->int8 != LLS_INT8_ALL || s->table.form != LLS_FORM_KV ||
+      s->table.x_count > 0)
+    return;
+  for (uint32_t b = 0; b < 2 * (s->cached / d->block_tokens); b++) {
+    struct lls_block_entry *e = b % 2 ? &s->v[b / 2] : &s->k[b / 2], before = *e;
+    if (e->element == LLS_ELEMENT_INT8)
+      continue;
+    assert_true(d->device_units.n > 0);
+    drive_place(d, e, b / 2, s->cached, d->device_units.free[--d->device_units.n], false);
+    drive_copy(d, LLS_COPY_DEVICE_TO_DEVICE, &before, e);
+    d->device_units.free[d->device_units.n++] = before.block;
+  }
 }
 
 static inline void drive_preempt(struct drive *d, uint32_t n_prompts)
@@ -335,6 +370,7 @@ static inline bool drive_batch(struct drive *d, uint32_t n_prompts,
         continue;
     }
     drive_choose_form(d, i);
+    drive_quantise(d, s);
     d->converted[i] = true;
     uint32_t pending = d->done[i] - s->cached;
     uint32_t now = pending < d->rule->chunk ? pending : d->rule->chunk;

@@ -67,8 +67,11 @@ static inline void list_grow(struct lls_block_entry *list, uint32_t *n, struct u
 static inline void list_release(struct lls_block_entry *list, uint32_t *n,
                                 struct units *u)
 {
-  while (*n > 0)
-    u->free[u->n++] = list[--*n].block;
+  for (; *n > 0; --*n) {
+    struct lls_block_entry *e = &list[*n - 1];
+    u->free[u->n++] = e->block >> e->element; /* an INT8 block is alone in its unit */
+    e->element = LLS_ELEMENT_MODEL;
+  }
 }
 
 /* Makes the table cover so many tokens, in the form it has. */

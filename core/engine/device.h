@@ -147,6 +147,9 @@ static inline bool lls_copy_fits(const struct lls_pool_shape *s, const struct ll
       (to_int8 && !lls_pool_has_scales(s, to_host)) ||
       ((from_int8 || to_int8) && c->n_slots != s->block_tokens))
     return false;
+  if (c->kind == LLS_COPY_DEVICE_TO_DEVICE && from_int8 != to_int8 &&
+      c->source >> from_int8 == c->target >> to_int8) /* over what it still has to read */
+    return false;
   return c->source < sources << from_int8 && c->target < targets << to_int8;
 }
 

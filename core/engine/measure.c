@@ -135,6 +135,7 @@ int lls_engine_measure(struct lls_engine *e, size_t *bytes, struct lls_error *er
     return lls_fail(err, rc, "the device does not tell its free memory");
   uint32_t units = 2 * (blocks_of(e, o->max_tokens) + o->max_sequences);
   e->pool_shape.device_units = units;
+  e->pool_shape.host_units = o->host_cache_bytes > 0; /* it may take room here too */
   e->pool_shape.scratch_units = (e->caps.forms & LLS_BIT_HIDDEN) ? 2 : 0;
   rc = use_memory(e, &available, err);
   if (rc < 0)

@@ -225,8 +225,8 @@ enum lls_copy_order {
 
 /*
  * Moves slots of one unit block in every layer. Copies are carried out in list order. If
- * the elements differ the numbers are quantised or made wide again on the way; with INT8
- * on either side it is all slots, and that side's number is of a half.
+ * the elements differ the numbers are quantised or made wide again on the way, to another
+ * unit; with INT8 on either side it is all slots, and that side's number is of a half.
  */
 struct lls_copy {
   uint8_t kind;                           /* enum lls_copy_kind */

@@ -22,13 +22,38 @@ static __device__ __forceinline__ float block_max(float x, shared<float> room)
   return x;
 }
 
+/* A token's K or V. */
+template <class E> struct vector {
+  const void *at;
+  const uint16_t *scales; /* (2, head_dim) of an int8 block, else NULL */
+  uint32_t head_dim;
+
+  __device__ __forceinline__ vector(const lls_cuda_pool &pool, uint32_t layer,
+                                    uint32_t kv_head, token_place place)
+      : at((const E *)pool.data + place.at), scales(nullptr), head_dim(pool.head_dim)
+  {
+    if (place.half == NOT_INT8)
+      return;
+    at = (const uint8_t *)pool.data + place.at;
+    scales = find_scales(pool, layer, kv_head, place.half);
+  }
+
+  __device__ __forceinline__ float operator[](uint32_t d) const
+  {
+    if (scales == nullptr)
+      return to_float(((const E *)at)[d]);
+    float step = half_to_float(scales[d]), least = half_to_float(scales[head_dim + d]);
+    return least + step * (float)((const uint8_t *)at)[d];
+  }
+};
+
 template <class T, class E>
 __global__ void attend_row(const lls_cuda_step *step, lls_cuda_pool pool,
                            lls_cuda_attention a)
 {
   SHARED_ARRAY(float, q, HEAD_MAX);
   SHARED_ARRAY(float, weight, THREADS);
-  SHARED_ARRAY(uint64_t, place, THREADS);
+  SHARED_ARRAY(token_place, place, THREADS);
   SHARED_ARRAY(float, room, THREADS / WARP);
   uint32_t row = blockIdx.x, head = blockIdx.y, hd = a.head_dim, tid = threadIdx.x;
   if (row >= step->n_rows)
@@ -39,7 +64,6 @@ __global__ void attend_row(const lls_cuda_step *step, lls_cuda_pool pool,
   uint32_t begin = a.window != 0 && position >= a.window ? position + 1 - a.window : 0;
   const kv_list k = k_list(step, sequence, pool, a.layer, kv_head);
   const kv_list v = v_list(step, sequence, pool, a.layer, kv_head);
-  const E *cache = (const E *)pool.data;
   const T *from = (const T *)a.qkv;
   from += (size_t)row * (a.heads + 2 * a.kv_heads) * hd + (size_t)head * hd;
   for (unsigned d = tid; d < hd; d += THREADS)
@@ -50,11 +74,11 @@ __global__ void attend_row(const lls_cuda_step *step, lls_cuda_pool pool,
     __syncthreads(); /* q is there; weights and places are done with */
     float score = NOTHING;
     if (token <= position) {
-      const E *key = cache + find_token(k, token);
+      const vector<E> key(pool, a.layer, kv_head, find_place(pool, k, token));
       score = 0;
       for (uint32_t d = 0; d < hd; d++)
-        score += q[d] * to_float(key[d]);
-      place[tid] = find_token(v, token);
+        score += q[d] * key[d];
+      place[tid] = find_place(pool, v, token);
     }
     float later = fmaxf(max, block_max(score, room)), decay = expf(max - later);
     float w = expf(score - later);
@@ -68,7 +92,7 @@ __global__ void attend_row(const lls_cuda_step *step, lls_cuda_pool pool,
         continue;
       value[i] *= decay;
       for (uint32_t t = 0; t < n; t++)
-        value[i] += weight[t] * to_float(cache[place[t] + d]);
+        value[i] += weight[t] * vector<E>(pool, a.layer, kv_head, place[t])[d];
     }
   }
   T *out = (T *)a.out + ((size_t)row * a.heads + head) * hd;

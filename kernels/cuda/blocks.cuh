@@ -56,13 +56,12 @@ static __device__ __forceinline__ kv_list x_list(const lls_cuda_step *step,
                    layer, 0);
 }
 
-/* Elements from the pool's beginning to a token's vector; the list covers the token. */
-static __device__ __forceinline__ uint64_t find_token(const kv_list &list, uint32_t token)
+/* The entry that holds a token; the list covers it. */
+static __device__ __forceinline__ const lls_block_entry &find_entry(const kv_list &list,
+                                                                    uint32_t token)
 {
-  if (list.whole) {
-    uint32_t i = token / list.block_tokens, slot = token - i * list.block_tokens;
-    return list.entries[i].block * list.unit + list.head + (uint64_t)slot * list.head_dim;
-  }
+  if (list.whole)
+    return list.entries[token / list.block_tokens];
   uint32_t low = 0, high = list.n;
   while (high - low > 1) {
     uint32_t middle = low + (high - low) / 2;
@@ -71,11 +70,53 @@ static __device__ __forceinline__ uint64_t find_token(const kv_list &list, uint3
     else
       high = middle;
   }
-  const lls_block_entry &e = list.entries[low];
+  return list.entries[low];
+}
+
+/* Elements from a head's beginning to a token's vector. */
+static __device__ __forceinline__ uint64_t slot_at(const kv_list &list,
+                                                   const lls_block_entry &e,
+                                                   uint32_t token)
+{
   uint32_t index = token - e.first_token;
   uint32_t slot =
       e.direction == LLS_LEFT_TO_RIGHT ? index : list.block_tokens - 1 - index;
-  return e.block * list.unit + list.head + (uint64_t)slot * list.head_dim;
+  return (uint64_t)slot * list.head_dim;
+}
+
+/* Elements from the pool's beginning to a token's vector, in a list without int8 blocks.
+ */
+static __device__ __forceinline__ uint64_t find_token(const kv_list &list, uint32_t token)
+{
+  const lls_block_entry &e = find_entry(list, token);
+  return e.block * list.unit + list.head + slot_at(list, e, token);
+}
+
+#define NOT_INT8 UINT32_MAX
+
+struct token_place {
+  uint64_t at;   /* as find_token's; bytes if it is in an int8 block */
+  uint32_t half; /* which, or NOT_INT8 */
+};
+
+/* In any list. Half a unit block has as many bytes as a unit has elements of bf16. */
+static __device__ __forceinline__ token_place find_place(const lls_cuda_pool &pool,
+                                                         const kv_list &list,
+                                                         uint32_t token)
+{
+  const lls_block_entry &e = find_entry(list, token);
+  bool int8 = e.element != LLS_ELEMENT_MODEL;
+  uint64_t block = (uint64_t)e.block << (int8 && pool.element == LLS_F32);
+  return {block * list.unit + list.head + slot_at(list, e, token),
+          int8 ? e.block : NOT_INT8};
+}
+
+/* An int8 block's (2, head_dim) of a layer and KV head. */
+static __device__ __forceinline__ const uint16_t *
+find_scales(const lls_cuda_pool &pool, uint32_t layer, uint32_t kv_head, uint32_t half)
+{
+  size_t head = ((size_t)half * pool.layers + layer) * pool.kv_heads + kv_head;
+  return pool.scales + head * 2 * pool.head_dim;
 }
 
 #endif

@@ -33,7 +33,11 @@ struct lls_pool {
   struct lls_pool_shape shape;
   struct lls_cuda_pool view;
   size_t unit_bytes, head_bytes, slot_bytes;
-  char *host; /* (host_units, unit_bytes) pinned, NULL if there are none */
+  char *host;            /* (host_units, unit_bytes) pinned, NULL if there are none */
+  uint16_t *host_scales; /* as view.scales; NULL: the host has no int8 blocks */
+  /* With them: blocks between their change of element and the link. */
+  char *staged;            /* (STAGED, unit_bytes / 2) device */
+  uint16_t *staged_scales; /* (STAGED, scales of a half) */
 
   /* With scratch_units: X on its way to K and V, in activations' numbers. */
   void *restored_x, *restored; /* (LLS_CUDA_RESTORE_ROWS, kv columns), twice as many */
@@ -43,6 +47,7 @@ struct lls_pool {
   struct lls_rope_shape angles_of; /* all 0 = nothing yet */
 };
 
+#define LLS_CUDA_STAGED       8    /* int8 blocks, or 4 others: 4 MiB of Llama-3-8B's */
 #define LLS_CUDA_RESTORE_ROWS 2048 /* tokens restored by one product */
 
 struct lls_weight {
@@ -166,7 +171,7 @@ int lls_cuda_table_create(struct lls_device *, const struct lls_tensor_view *, v
                           struct lls_error *err);
 void lls_cuda_table_destroy(struct lls_device *, void *table);
 
-/* pool.c */
+/* pool.c, copies.c */
 int lls_cuda_pool_create(struct lls_device *, const struct lls_pool_shape *,
                          struct lls_pool **out, struct lls_error *err);
 void lls_cuda_pool_destroy(struct lls_device *, struct lls_pool *);

@@ -218,6 +218,7 @@ int lls_cuda_create(const struct lls_device_options *options, struct lls_device 
       .ops = &lls_cuda_vtable,
       .has_own_memory = true,
       .asynchronous = true,
+      .has_int8 = true,
       .activation_type = options->numbers == LLS_F32 ? LLS_F32 : LLS_BF16,
   };
   d->options = *options;

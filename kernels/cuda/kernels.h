@@ -135,6 +135,8 @@ int lls_cuda_run_fill(cudaStream_t, uint64_t seed, size_t columns, size_t stride
  * units of one layer. */
 struct lls_cuda_pool {
   void *data;
+  uint16_t *scales; /* of halves of units, (2 units, layers, kv_heads, 2, head_dim) f16:
+                       steps, least numbers; NULL: no int8 blocks */
   uint64_t scratch_at;
   enum lls_dtype element;
   uint32_t layers, kv_heads, block_tokens, head_dim;
@@ -192,7 +194,30 @@ int lls_cuda_run_restore_write(cudaStream_t, enum lls_dtype numbers,
                                const struct lls_cuda_step *, const struct lls_cuda_pool *,
                                const struct lls_cuda_restore *);
 
-/* ---- attention.cu, attention_plain.cu --------------------------------------------- */
+/* ---- int8.cu: blocks quantised and made wide again ------------------------------- */
+
+#define LLS_CUDA_CONVERTED 32 /* blocks of a call */
+
+/* Block `from` to block `to`, counted from where each side begins. */
+struct lls_cuda_block_pair {
+  uint32_t from, to;
+};
+
+/* The side with scales is of int8 blocks, half as many bytes apart as the other's. */
+struct lls_cuda_conversion {
+  const void *from;
+  void *to;
+  const uint16_t *from_scales; /* NULL: quantise */
+  uint16_t *to_scales;         /* NULL: make wide */
+  uint32_t n;
+  struct lls_cuda_block_pair blocks[LLS_CUDA_CONVERTED]; /* (n) none read and written */
+};
+
+int lls_cuda_run_conversion(cudaStream_t, const struct lls_cuda_pool *,
+                            const struct lls_cuda_conversion *);
+
+/* ---- attention.cu, attention_int8.cu, attention_plain.cu
+ * --------------------------------------------- */
 
 struct lls_cuda_attention {
   uint32_t n_rows; /* padded */
@@ -223,6 +248,13 @@ int lls_cuda_run_attention(cudaStream_t, const struct lls_cuda_step *,
                            const struct lls_cuda_plan *, const struct lls_cuda_pool *,
                            const struct lls_cuda_grid *, float *states,
                            const struct lls_cuda_attention *);
+/* What these two do where a pool has int8 blocks, but for the merges. */
+int lls_cuda_attention_int8_setup(void);
+int lls_cuda_run_attention_int8(cudaStream_t, const struct lls_cuda_step *,
+                                const struct lls_cuda_plan *,
+                                const struct lls_cuda_pool *,
+                                const struct lls_cuda_grid *, float *states,
+                                const struct lls_cuda_attention *);
 /* Everything else, without a plan. */
 int lls_cuda_run_attention_plain(cudaStream_t, enum lls_dtype numbers,
                                  const struct lls_cuda_step *,

@@ -55,11 +55,17 @@ template <> __device__ __forceinline__ bf16 from_float<bf16>(float x)
 /* IEEE 754 binary16; multiplying makes subnormal halves normal. */
 static __device__ __forceinline__ float half_to_float(uint16_t half)
 {
+#ifdef __CUDACC__
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(half));
+  return x;
+#else
   uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7fff;
   if (rest >= 0x7c00)
     return __uint_as_float(sign | 0x7f800000 | rest << 13);
   float scaled = __uint_as_float(rest << 13) * 5.192296858534828e33f; /* 2^112 */
   return __uint_as_float(sign | __float_as_uint(scaled));
+#endif
 }
 
 /* N numbers that are loaded and stored at once. */

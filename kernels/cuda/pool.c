@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unit blocks on the device and, pinned, on the host, and copies between them. A unit
- * block lies as on the CPU, (layers, kv_heads, block_tokens, head_dim), so that moving a
- * whole one is one copy of about a MiB, and neighbouring ones are moved together.
- *
- * Copies have a stream of their own, which first waits for the step before. Those before
- * the step end with an event that the computing stream waits for; asynchronous ones run
- * on beside the step, and step_end waits for them.
+ * The unit blocks on the device and, pinned, on the host; copies.c moves them. A unit
+ * block lies as on the CPU, (layers, kv_heads, block_tokens, head_dim), its halves too if
+ * they are int8 blocks, whose scales are beside the pool.
  */
 #include "kernels/cuda/ops.h"
 
@@ -52,6 +48,37 @@ static int allocate_device(struct lls_pool *pool, struct lls_error *err)
                   &pool->view.data, err);
 }
 
+/* Where a tier has int8 blocks. */
+static int allocate_scales(const struct lls_pool_shape *s, bool host, uint16_t **out,
+                           struct lls_error *err)
+{
+  void *data = NULL;
+  int rc = 0;
+  if (lls_pool_has_scales(s, host))
+    rc = allocate(host ? s->host_units : s->device_units, 2 * lls_scale_bytes(s), 0, host,
+                  &data, err);
+  *out = data;
+  return rc;
+}
+
+static int allocate_host(struct lls_pool *pool, struct lls_error *err)
+{
+  const struct lls_pool_shape *s = &pool->shape;
+  void *units = NULL, *staged = NULL, *scales = NULL;
+  int rc = allocate(s->host_units, pool->unit_bytes, 0, true, &units, err);
+  pool->host = units;
+  if (rc == 0)
+    rc = allocate_scales(s, true, &pool->host_scales, err);
+  if (rc < 0 || pool->host_scales == NULL)
+    return rc;
+  rc = lls_cuda_malloc(LLS_CUDA_STAGED * pool->unit_bytes / 2, &staged);
+  if (rc == 0)
+    rc = lls_cuda_malloc(LLS_CUDA_STAGED * lls_scale_bytes(s), &scales);
+  pool->staged = staged;
+  pool->staged_scales = scales;
+  return rc < 0 ? lls_fail(err, rc, "no memory on the GPU to make blocks int8") : 0;
+}
+
 static int allocate_restored(const struct lls_cuda_device *d, struct lls_pool *pool,
                              struct lls_error *err)
 {
@@ -89,13 +116,13 @@ int lls_cuda_pool_create(struct lls_device *device, const struct lls_pool_shape 
   pool->slot_bytes = shape->head_dim * lls_dtype_bytes(shape->element);
   pool->head_bytes = pool->slot_bytes * shape->block_tokens;
   pool->unit_bytes = lls_unit_bytes(shape);
-  void *host = NULL;
   int rc = allocate_device(pool, err);
+  if (rc == 0)
+    rc = allocate_scales(shape, false, &pool->view.scales, err);
   if (rc == 0 && shape->host_units > 0)
-    rc = allocate(shape->host_units, pool->unit_bytes, 0, true, &host, err);
+    rc = allocate_host(pool, err);
   if (rc == 0 && shape->scratch_units > 0)
     rc = allocate_restored(lls_cuda(device), pool, err);
-  pool->host = host;
   if (rc < 0) {
     lls_cuda_pool_destroy(device, pool);
     return rc;
@@ -117,75 +144,11 @@ void lls_cuda_pool_destroy(struct lls_device *device, struct lls_pool *pool)
   cudaFree(pool->restored_x);
   cudaFree(pool->restored);
   cudaFree(pool->angles);
+  cudaFree(pool->staged);
+  cudaFree(pool->staged_scales);
+  cudaFree(pool->view.scales);
   cudaFree(pool->view.data);
+  cudaFreeHost(pool->host_scales);
   cudaFreeHost(pool->host);
   free(pool);
-}
-
-/* ---- copies -------------------------------------------------------------------------
- */
-
-static bool is_whole(const struct lls_pool *p, const struct lls_copy *c)
-{
-  return c->n_slots == p->shape.block_tokens;
-}
-
-/* How many of n copies are whole blocks that follow each other at both ends. */
-static size_t neighbours(const struct lls_pool *p, const struct lls_copy *c, size_t n)
-{
-  size_t i = 1;
-  while (i < n && is_whole(p, &c[0]) && is_whole(p, &c[i]) && c[i].kind == c[0].kind &&
-         c[i].order == c[0].order && c[i].source == c[0].source + i &&
-         c[i].target == c[0].target + i && c[0].kind != LLS_COPY_DEVICE_TO_DEVICE)
-    i++;
-  return i;
-}
-
-static int copy_run(const struct lls_cuda_device *d, const struct lls_pool *p,
-                    const struct lls_copy *c, size_t n)
-{
-  static const enum cudaMemcpyKind kinds[] = {
-      cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToDevice};
-  char *device = p->view.data;
-  char *from =
-      (c->kind == LLS_COPY_HOST_TO_DEVICE ? p->host : device) + c->source * p->unit_bytes;
-  char *to =
-      (c->kind == LLS_COPY_DEVICE_TO_HOST ? p->host : device) + c->target * p->unit_bytes;
-  if (is_whole(p, c))
-    return from == to
-               ? 0
-               : cudaMemcpyAsync(to, from, n * p->unit_bytes, kinds[c->kind], d->copies);
-  size_t first = c->slot * p->slot_bytes;
-  size_t heads = (size_t)p->shape.layers * p->shape.kv_heads;
-  if (c->n_slots == 0 || from == to)
-    return 0;
-  return cudaMemcpy2DAsync(to + first, p->head_bytes, from + first, p->head_bytes,
-                           c->n_slots * p->slot_bytes, heads, kinds[c->kind], d->copies);
-}
-
-int lls_cuda_pool_copy(struct lls_device *device, struct lls_pool *pool,
-                       const struct lls_copy *copies, size_t n)
-{
-  struct lls_cuda_device *d = lls_cuda(device);
-  size_t last_before = 0;
-  for (size_t i = 0; i < n; i++) {
-    if (!lls_copy_fits(&pool->shape, &copies[i]))
-      return -EINVAL;
-    if (copies[i].order == LLS_COPY_BEFORE_STEP)
-      last_before = i + 1;
-  }
-  int rc = cudaStreamWaitEvent(d->copies, d->step_done, 0);
-  for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
-    run = neighbours(pool, &copies[i], n - i);
-    rc = copy_run(d, pool, &copies[i], run);
-    if (rc == cudaSuccess && last_before > i && last_before <= i + run) {
-      rc = cudaEventRecord(d->copies_before, d->copies);
-      if (rc == cudaSuccess)
-        rc = cudaStreamWaitEvent(d->stream, d->copies_before, 0);
-    }
-  }
-  if (rc == cudaSuccess)
-    rc = cudaEventRecord(d->copies_done, d->copies);
-  d->copies_given = true;
-  return rc == cudaSuccess ? 0 : -EIO;
 }

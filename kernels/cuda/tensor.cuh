@@ -59,6 +59,15 @@ static __device__ __forceinline__ void copy_async(shared<bf16> to, const void *f
                : "memory");
 }
 
+/* The first 8 of them. */
+static __device__ __forceinline__ void copy_async_half(shared<bf16> to, const void *from)
+{
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;"
+               :
+               : "r"(shared_address(to)), "l"(from)
+               : "memory");
+}
+
 static __device__ __forceinline__ void copy_async_commit()
 {
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -92,6 +101,11 @@ static inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint3
 static inline void copy_async(shared<bf16> to, const void *from, bool there)
 {
   simt::async_copy(to.place(), there ? from : nullptr, 16);
+}
+
+static inline void copy_async_half(shared<bf16> to, const void *from)
+{
+  simt::async_copy(to.place(), from, 8);
 }
 
 static inline void copy_async_commit()

@@ -186,6 +186,85 @@ static inline uint32_t pair_list(struct pair_blocks *b, uint32_t n, bool tidy,
   return entries;
 }
 
+/* ---- what attention is asked for ----------------------------------------------------
+ */
+
+/* A model's heads. */
+struct pair_heads {
+  struct lls_attention_shape attention;
+  struct lls_rope_shape rope;
+  float frequency[128];
+  uint32_t columns, out_columns; /* of q, k, v and of the result */
+};
+
+/* Not to be moved: rope points into it. */
+static inline void pair_heads_init(struct pair_heads *h, uint32_t heads,
+                                   uint32_t kv_heads, uint32_t head_dim, uint32_t rotary)
+{
+  h->attention = (struct lls_attention_shape){
+      .heads = heads,
+      .kv_heads = kv_heads,
+      .head_dim = head_dim,
+      .scale = 1 / sqrtf((float)head_dim),
+  };
+  for (uint32_t i = 0; i < rotary / 2; i++)
+    h->frequency[i] = powf(10000, -2.0f * (float)i / (float)rotary);
+  h->rope = (struct lls_rope_shape){
+      .head_dim = head_dim,
+      .rotary_dims = rotary,
+      .inverse_frequency = h->frequency,
+      .attention_factor = 1.25f,
+  };
+  h->columns = (heads + 2 * kv_heads) * head_dim;
+  h->out_columns = heads * head_dim;
+}
+
+/* Rows of sequences in one step, and what they bring. */
+struct pair_step {
+  struct lls_device_step step;
+  struct lls_step_sequence sequences[8];
+  uint32_t row_sequence[PAIR_ROWS];
+  int32_t positions[PAIR_ROWS];
+  uint32_t columns;
+  float *rows; /* (PAIR_ROWS, columns) */
+};
+
+static inline void pair_step_open(struct pair_step *s, uint32_t columns)
+{
+  s->columns = columns;
+  s->rows = malloc(PAIR_ROWS * (size_t)columns * sizeof *s->rows);
+  s->step = (struct lls_device_step){
+      .positions = s->positions, .sequence = s->row_sequence, .sequences = s->sequences};
+}
+
+static inline void pair_step_close(struct pair_step *s)
+{
+  free(s->rows);
+}
+
+/* n rows of a sequence after `context` others; what else it has is the caller's. */
+static inline struct lls_step_sequence *pair_step_add(struct pair_step *s,
+                                                      const struct lls_block_table *table,
+                                                      uint32_t context, uint32_t n,
+                                                      const float *rows)
+{
+  uint32_t sequence = s->step.n_sequences++, first = s->step.n_rows;
+  assert_true(sequence < 8 && first + n <= PAIR_ROWS);
+  for (uint32_t i = 0; i < n; i++) {
+    s->row_sequence[first + i] = sequence;
+    s->positions[first + i] = (int32_t)(context + i);
+  }
+  memcpy(s->rows + (size_t)first * s->columns, rows,
+         (size_t)n * s->columns * sizeof *rows);
+  s->step.n_rows += n;
+  s->sequences[sequence] = (struct lls_step_sequence){
+      .table = table, .first_row = first, .n_rows = n, .context = context};
+  return &s->sequences[sequence];
+}
+
+/* ---- results ------------------------------------------------------------------------
+ */
+
 /* |got - wanted| <= relative |wanted| + absolute, of each of n numbers. */
 static inline void pair_compare(const struct pair *p, const char *what, const float *got,
                                 const float *wanted, size_t n, double relative,

@@ -3,7 +3,7 @@
  * Whole models on the CUDA device, against their references: in f32 as closely as on the
  * CPU, in bf16 as closely as the CPU with bf16 weights (t/unit/test_engine*.c have the
  * same models and rules). Weights from files, every operation, chunks beside decodes,
- * swapping to the host and back, and decode steps as graphs.
+ * swapping to the host and back, int8 blocks, and decode steps as graphs.
  */
 #include "t/drive.h"
 
@@ -53,8 +53,44 @@ static struct worst run(const char *model, const struct drive_options *options)
   return worst;
 }
 
+/* Of prompts logits are compared: they come in small chunks and leave in between. */
+static const struct drive_rule int8_rule = {
+    .chunk = 3, .stagger = 1, .preempt = 4, .swap = true, .int8 = true, .n_prompts = 2};
+
 typedef int (*create)(const struct lls_device_options *, struct lls_device **,
                       struct lls_error *);
+
+static double worst_with_int8(const char *model, const struct drive_options *options)
+{
+  struct drive_model m = {0};
+  drive_open(&m, model, options);
+  struct drive_outcome o = drive_run(&m, &int8_rule);
+  drive_close(&m);
+  return o.worst_relative;
+}
+
+/* int8 blocks on the host, then on both: no further from the reference than on the CPU,
+ * but for the device's own numbers. */
+static void check_int8(const char *model, create create_device)
+{
+  for (int i = 0; i < 4; i++) {
+    bool bf16 = i % 2;
+    struct drive_options options = {
+        .weights = bf16 ? LLS_WEIGHTS_BF16 : LLS_WEIGHTS_F32,
+        .cache_element = bf16 ? LLS_BF16 : LLS_F32,
+        .block_tokens = 4,
+        .int8 = i < 2 ? LLS_INT8_SWAPPED : LLS_INT8_ALL,
+    };
+    double cpu = worst_with_int8(model, &options), cuda;
+    options.create_device = create_device;
+    cuda = worst_with_int8(model, &options);
+    print_message("# %s, %s, int8 %s: worst row %.3g, on the CPU %.3g\n", model,
+                  bf16 ? "bf16" : "f32", i < 2 ? "swapped" : "all", cuda, cpu);
+    assert_true(cpu > 1e-3); /* there are such blocks */
+    if (!(fabs(cuda - cpu) <= (bf16 ? 0.01 : 1e-4)))
+      fail_msg("%s: %.3g from the reference, on the CPU %.3g", model, cuda, cpu);
+  }
+}
 
 static void check(const char *model, create create_device)
 {
@@ -69,6 +105,7 @@ static void check(const char *model, create create_device)
                 bf16.relative);
   assert_true(f32.absolute <= F32_TOLERANCE);
   assert_true(bf16.relative <= BF16_TOLERANCE);
+  check_int8(model, create_device);
 }
 
 static void test_emulated(void **state)

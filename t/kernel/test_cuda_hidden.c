@@ -18,6 +18,7 @@
 struct shape {
   uint32_t heads, head_dim, block_tokens, rotary;
   enum lls_dtype element;
+  uint32_t int8; /* enum lls_int8 of the pool; nothing here is in such blocks */
 };
 
 enum kind { HIDDEN, CONVERTED, PLAIN };
@@ -34,9 +35,7 @@ struct batch {
   const struct pair *p;
   struct shape shape;
   uint32_t columns, n_sequences, rows;
-  struct lls_attention_shape attention;
-  struct lls_rope_shape rope;
-  float frequency[128];
+  struct pair_heads heads;
   struct pair_blocks units, scratch;
   struct sequence sequences[MAX_SEQUENCES];
   float *weights, *bias, *qkv; /* (3 columns, columns), (3 columns), (rows, 3 columns) */
@@ -49,20 +48,7 @@ static struct batch *open_batch(const struct pair *p, const struct shape *shape)
   b->p = p;
   b->shape = *shape;
   b->columns = (uint32_t)columns;
-  b->attention = (struct lls_attention_shape){
-      .heads = shape->heads,
-      .kv_heads = shape->heads,
-      .head_dim = shape->head_dim,
-      .scale = 1 / sqrtf((float)shape->head_dim),
-  };
-  for (uint32_t i = 0; i < shape->rotary / 2; i++)
-    b->frequency[i] = powf(10000, -2.0f * (float)i / (float)shape->rotary);
-  b->rope = (struct lls_rope_shape){
-      .head_dim = shape->head_dim,
-      .rotary_dims = shape->rotary,
-      .inverse_frequency = b->frequency,
-      .attention_factor = 1,
-  };
+  pair_heads_init(&b->heads, shape->heads, shape->heads, shape->head_dim, shape->rotary);
   pair_shuffle(&b->units, 1024, shape->block_tokens);
   pair_shuffle(&b->scratch, 1024, shape->block_tokens);
   b->weights = pair_random(p, 3 * columns * columns, random_float);
@@ -116,72 +102,47 @@ static void add_sequence(struct batch *b, enum kind kind, uint32_t context,
 static void keep(const struct batch *b, struct lls_device *d, struct lls_pool *pool,
                  const struct sequence *s, uint32_t first, uint32_t n)
 {
-  const struct lls_step_sequence sequence = {
-      .table = &s->table, .n_rows = n, .context = first, .scratch = true};
-  uint32_t row_sequence[PAIR_ROWS] = {0};
-  const struct lls_device_step step = {
-      .n_rows = n, .n_sequences = 1, .sequence = row_sequence, .sequences = &sequence};
-  void *h = pair_put(d, s->h + (size_t)first * b->columns, n, b->columns);
-  assert_int_equal(d->ops->step_begin(d, pool, &step), 0);
-  d->ops->hidden_write(d, &b->attention, LAYER, h);
+  struct pair_step step;
+  pair_step_open(&step, b->columns);
+  pair_step_add(&step, &s->table, first, n, s->h + (size_t)first * b->columns)->scratch =
+      true;
+  void *h = pair_put(d, step.rows, n, b->columns);
+  assert_int_equal(d->ops->step_begin(d, pool, &step.step), 0);
+  d->ops->hidden_write(d, &b->heads.attention, LAYER, h);
   pair_end(d);
   pair_release(d, h);
-}
-
-static void lay_out(const struct batch *b, struct lls_step_sequence *sequences,
-                    uint32_t *row_sequence, int32_t *positions, float *h)
-{
-  uint32_t row = 0;
-  for (uint32_t i = 0; i < b->n_sequences; i++) {
-    const struct sequence *s = &b->sequences[i];
-    sequences[i] = (struct lls_step_sequence){
-        .table = &s->table,
-        .first_row = row,
-        .n_rows = s->n_rows,
-        .context = s->context,
-        .n_restored = s->kind == PLAIN ? 0 : s->context,
-        .scratch = s->kind == HIDDEN,
-    };
-    memcpy(h + (size_t)row * b->columns, s->h + (size_t)s->context * b->columns,
-           (size_t)s->n_rows * b->columns * sizeof *h);
-    for (uint32_t r = 0; r < s->n_rows; r++, row++) {
-      row_sequence[row] = i;
-      positions[row] = (int32_t)(s->context + r);
-    }
-  }
+  pair_step_close(&step);
 }
 
 static void run_step(const struct batch *b, struct lls_device *d, struct lls_pool *pool,
                      const struct lls_weight *weight, float *out)
 {
-  struct lls_step_sequence sequences[MAX_SEQUENCES];
-  uint32_t row_sequence[PAIR_ROWS];
-  int32_t positions[PAIR_ROWS];
-  float *h = malloc((size_t)b->rows * b->columns * sizeof *h);
-  lay_out(b, sequences, row_sequence, positions, h);
-  const struct lls_device_step step = {
-      .n_rows = b->rows,
-      .n_sequences = b->n_sequences,
-      .positions = positions,
-      .sequence = row_sequence,
-      .sequences = sequences,
-  };
-  void *x = pair_put(d, h, b->rows, b->columns);
+  const struct lls_attention_shape *attention = &b->heads.attention;
+  struct pair_step step;
+  pair_step_open(&step, b->columns);
+  for (uint32_t i = 0; i < b->n_sequences; i++) {
+    const struct sequence *s = &b->sequences[i];
+    struct lls_step_sequence *in = pair_step_add(&step, &s->table, s->context, s->n_rows,
+                                                 s->h + (size_t)s->context * b->columns);
+    in->n_restored = s->kind == PLAIN ? 0 : s->context;
+    in->scratch = s->kind == HIDDEN;
+  }
+  void *x = pair_put(d, step.rows, b->rows, b->columns);
   void *qkv = pair_put(d, b->qkv, b->rows, 3 * b->columns);
   void *to = pair_buffer(d, b->rows, b->columns);
-  assert_int_equal(d->ops->step_begin(d, pool, &step), 0);
-  d->ops->hidden_write(d, &b->attention, LAYER, x);
-  d->ops->restore(d, &b->attention, &b->rope, LAYER, weight);
+  assert_int_equal(d->ops->step_begin(d, pool, &step.step), 0);
+  d->ops->hidden_write(d, attention, LAYER, x);
+  d->ops->restore(d, attention, &b->heads.rope, LAYER, weight);
   if (b->shape.rotary > 0)
-    d->ops->rope(d, &b->attention, &b->rope, qkv);
-  d->ops->cache_write(d, &b->attention, LAYER, qkv);
-  d->ops->attention(d, &b->attention, LAYER, qkv, to);
+    d->ops->rope(d, attention, &b->heads.rope, qkv);
+  d->ops->cache_write(d, attention, LAYER, qkv);
+  d->ops->attention(d, attention, LAYER, qkv, to);
   pair_get(d, to, (size_t)b->rows * b->columns, out);
   pair_end(d);
   pair_release(d, x);
   pair_release(d, qkv);
   pair_release(d, to);
-  free(h);
+  pair_step_close(&step);
 }
 
 static void run_batch(const struct batch *b, struct lls_device *d, float *out)
@@ -195,6 +156,7 @@ static void run_batch(const struct batch *b, struct lls_device *d, float *out)
       .device_units = b->units.n,
       .scratch_units = b->scratch.n,
       .max_context = MAX_CONTEXT,
+      .int8 = b->shape.int8,
   };
   const struct lls_tensor_view matrix = view_of(b->weights, 3 * b->columns, b->columns),
                                bias = view_of(b->bias, 1, 3 * b->columns);
@@ -258,6 +220,7 @@ static void shapes(const struct pair *p)
     struct shape shape = all[i];
     for (int k = 0; k < 4; k++) {
       shape.element = k % 2 ? LLS_BF16 : LLS_F32;
+      shape.int8 = k < 2 ? LLS_INT8_OFF : LLS_INT8_ALL;
       mixed(p, &shape);
     }
   }

@@ -49,10 +49,13 @@ static void make_slots(struct all_slots *a)
                                      .sequences = a->sequences};
 }
 
-/* Gives every slot vectors of its own. */
-static void write_all(struct lls_device *d, struct lls_pool *pool, const float *qkv)
+/* Gives every slot vectors of its own, K's being V's, as both are written there. */
+static void write_all(struct lls_device *d, struct lls_pool *pool, float *qkv)
 {
+  enum { N = HEADS * HEAD_DIM };
   static struct all_slots a;
+  for (float *row = qkv; row < qkv + SLOTS * COLUMNS; row += COLUMNS)
+    memcpy(row + N, row + 2 * N, N * sizeof *row);
   void *in = pair_put(d, qkv, SLOTS, COLUMNS);
   make_slots(&a);
   assert_int_equal(d->ops->step_begin(d, pool, &a.step), 0);
@@ -155,6 +158,182 @@ static void order(const struct pair *p)
     copies(p);
 }
 
+/* ---- int8 ---------------------------------------------------------------------------
+ */
+
+/* What the halves of units hold, as far as it may be read. */
+enum content { JUNK, MODEL, INT8 };
+
+struct contents {
+  enum content half[2][2 * (DEVICE_UNITS + HOST_UNITS)]; /* of the device, of the host */
+};
+
+static bool holds(const enum content *half, uint32_t element, uint32_t block)
+{
+  return element == LLS_ELEMENT_INT8
+             ? half[block] == INT8
+             : half[2 * block] == MODEL && half[2 * block + 1] == MODEL;
+}
+
+static void put(enum content *half, uint32_t element, uint32_t block)
+{
+  if (element == LLS_ELEMENT_MODEL)
+    half[2 * block] = half[2 * block + 1] = MODEL;
+  else {
+    half[block] = INT8;
+    half[block ^ 1] = half[block ^ 1] == INT8 ? INT8 : JUNK;
+  }
+}
+
+/* Any copy of a whole block that there is, to any other unit. */
+static struct lls_copy random_int8_copy(struct contents *now)
+{
+  for (;;) {
+    struct lls_copy c = {.kind = (uint8_t)random_between(0, 2),
+                         .n_slots = BLOCK_TOKENS,
+                         .order = random_bits() % 8 == 0,
+                         .source_element = random_bits() % 2,
+                         .target_element = random_bits() % 2};
+    bool from_host = c.kind == LLS_COPY_HOST_TO_DEVICE;
+    bool to_host = c.kind == LLS_COPY_DEVICE_TO_HOST;
+    c.source =
+        random_bits() % ((from_host ? HOST_UNITS : DEVICE_UNITS) << c.source_element);
+    c.target =
+        random_bits() % ((to_host ? HOST_UNITS : DEVICE_UNITS) << c.target_element);
+    bool same = c.kind == LLS_COPY_DEVICE_TO_DEVICE &&
+                c.source >> c.source_element == c.target >> c.target_element;
+    if (same || !holds(now->half[from_host], c.source_element, c.source))
+      continue;
+    put(now->half[to_host], c.target_element, c.target);
+    return c;
+  }
+}
+
+/* V of every slot of int8 blocks. */
+static void read_int8(struct lls_device *d, struct lls_pool *pool,
+                      const enum content *half, float *out)
+{
+  static struct all_slots a;
+  struct lls_attention_shape one = attention;
+  enum { N = HEADS * HEAD_DIM };
+  float *zeros = calloc(SLOTS * COLUMNS, sizeof *zeros);
+  void *in = pair_put(d, zeros, SLOTS, COLUMNS);
+  void *to = pair_buffer(d, SLOTS, N);
+  one.window = 1;
+  for (uint32_t side = 0; side < 2; side++) {
+    make_slots(&a);
+    for (uint32_t i = 0; i < SLOTS; i++) { /* others' blocks read what is in unit 0 */
+      uint32_t block = 2 * a.entries[i].block + side;
+      bool there = half[block] == INT8;
+      a.entries[i].block = there ? block : 0;
+      a.entries[i].element = there ? LLS_ELEMENT_INT8 : LLS_ELEMENT_MODEL;
+      a.entries[i].direction = i % 3 == 0;
+    }
+    for (uint32_t layer = 0; layer < 2; layer++, out += SLOTS * N) {
+      assert_int_equal(d->ops->step_begin(d, pool, &a.step), 0);
+      d->ops->attention(d, &one, layer, in, to);
+      pair_get(d, to, SLOTS * N, out);
+      pair_end(d);
+      for (uint32_t i = 0; i < SLOTS; i++)
+        if (a.entries[i].element == LLS_ELEMENT_MODEL)
+          memset(out + i * N, 0, N * sizeof *out);
+    }
+  }
+  pair_release(d, in);
+  pair_release(d, to);
+  free(zeros);
+}
+
+/* Blocks quantised, made wide and moved as they are between both tiers, in any order: as
+ * on the CPU, in f32 to the last bit, which only the same bytes give. */
+static void int8_copies(const struct pair *p)
+{
+  enum { N = SLOTS * HEADS * HEAD_DIM, LIST = 60 };
+  const struct lls_pool_shape shape = {.layers = 2,
+                                       .kv_heads = HEADS,
+                                       .head_dim = HEAD_DIM,
+                                       .block_tokens = BLOCK_TOKENS,
+                                       .element = p->numbers,
+                                       .device_units = DEVICE_UNITS,
+                                       .host_units = HOST_UNITS,
+                                       .int8 = LLS_INT8_ALL};
+  struct contents now = {0};
+  struct lls_copy list[LIST];
+  for (uint32_t i = 0; i < 2 * DEVICE_UNITS; i++)
+    now.half[0][i] = MODEL;
+  for (uint32_t i = 0; i < LIST; i++)
+    list[i] = random_int8_copy(&now);
+  float *qkv = pair_random(p, SLOTS * COLUMNS, random_activation), *result[2];
+  for (int i = 0; i < 2; i++) {
+    struct lls_device *d = i == 0 ? p->cpu : p->cuda;
+    struct lls_pool *pool;
+    result[i] = calloc(2 * N + 4 * N, sizeof **result);
+    assert_int_equal(d->ops->pool_create(d, &shape, &pool, NULL), 0);
+    write_all(d, pool, qkv);
+    copy_all(d, pool, list, LIST);
+    read_all(d, pool, result[i]);
+    read_int8(d, pool, now.half[0], result[i] + 2 * N);
+    d->ops->pool_destroy(d, pool);
+    for (uint32_t j = 0; j < 2 * N; j++) /* not what is no block of the cache's own */
+      if (!holds(now.half[0], LLS_ELEMENT_MODEL,
+                 j % N / (BLOCK_TOKENS * HEADS * HEAD_DIM)))
+        result[i][j] = 0;
+  }
+  pair_compare(p, "blocks", result[1], result[0], 2 * N, 0, 0);
+  pair_compare(p, "int8 blocks", result[1] + 2 * N, result[0] + 2 * N, 4 * N,
+               p->numbers == LLS_F32 ? 0 : pair_epsilon(p), 0);
+  free(result[0]);
+  free(result[1]);
+  free(qkv);
+}
+
+static void int8_order(const struct pair *p)
+{
+  for (int i = 0; i < 40; i++)
+    int8_copies(p);
+}
+
+/* As the tiered manager makes full blocks int8: into a unit that it has to spare, which
+ * frees the two units that the next block's go to. */
+static void chain(const struct pair *p)
+{
+  enum { N = SLOTS * HEADS * HEAD_DIM };
+  const struct lls_pool_shape shape = {.layers = 2,
+                                       .kv_heads = HEADS,
+                                       .head_dim = HEAD_DIM,
+                                       .block_tokens = BLOCK_TOKENS,
+                                       .element = p->numbers,
+                                       .device_units = DEVICE_UNITS,
+                                       .int8 = LLS_INT8_ALL};
+  struct contents now = {0};
+  struct lls_copy list[4] = {{0}};
+  for (uint32_t i = 0; i < 4; i++) {
+    list[i] =
+        (struct lls_copy){.kind = LLS_COPY_DEVICE_TO_DEVICE,
+                          .n_slots = BLOCK_TOKENS,
+                          .source = 1 + i,
+                          .target = i, /* unit 0's halves, then unit 1's, now free */
+                          .target_element = LLS_ELEMENT_INT8};
+    put(now.half[0], LLS_ELEMENT_INT8, list[i].target);
+  }
+  float *qkv = pair_random(p, SLOTS * COLUMNS, random_activation), *result[2];
+  for (int i = 0; i < 2; i++) {
+    struct lls_device *d = i == 0 ? p->cpu : p->cuda;
+    struct lls_pool *pool;
+    result[i] = calloc(4 * N, sizeof **result);
+    assert_int_equal(d->ops->pool_create(d, &shape, &pool, NULL), 0);
+    write_all(d, pool, qkv);
+    copy_all(d, pool, list, 4);
+    read_int8(d, pool, now.half[0], result[i]);
+    d->ops->pool_destroy(d, pool);
+  }
+  pair_compare(p, "a chain", result[1], result[0], 4 * N,
+               p->numbers == LLS_F32 ? 0 : pair_epsilon(p), 0);
+  free(result[0]);
+  free(result[1]);
+  free(qkv);
+}
+
 static void outside(const struct pair *p)
 {
   const struct lls_pool_shape shape = {.layers = 1,
@@ -171,6 +350,7 @@ static void outside(const struct pair *p)
       {.kind = LLS_COPY_DEVICE_TO_DEVICE, .n_slots = 4, .target = 2},
       {.kind = LLS_COPY_DEVICE_TO_DEVICE, .slot = 1, .n_slots = 4},
       {.kind = 3, .n_slots = 4},
+      {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 4, .target_element = LLS_ELEMENT_INT8},
       {.order = 2, .n_slots = 4},
   };
   struct lls_pool *pool;
@@ -194,6 +374,20 @@ static void test_copies(void **state)
   each_pair(LLS_BF16, 256, order);
 }
 
+static void test_int8_copies(void **state)
+{
+  (void)state;
+  each_pair(LLS_F32, 256, int8_order);
+  each_pair(LLS_BF16, 256, int8_order);
+}
+
+static void test_int8_chain(void **state)
+{
+  (void)state;
+  each_pair(LLS_F32, 256, chain);
+  each_pair(LLS_BF16, 256, chain);
+}
+
 static void test_outside(void **state)
 {
   (void)state;
@@ -204,6 +398,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_int8_copies),
+      cmocka_unit_test(test_int8_chain),
       cmocka_unit_test(test_outside),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,8 +3,8 @@
  * CUDA kernels on the host: what kernels/cuda/kernel.cuh needs when no CUDA compiler sees
  * it, so that the same .cu files run, slowly and strictly, in every test run.
  *
- * A launch runs its blocks one after the other; the threads of a block are fibers that
- * run until they wait for others. What only a GPU can show stays unproved: timing, memory
+ * A launch runs its blocks one after the other, every other launch from the last to the
+ * first; the threads of a block are fibers that run until they wait for others. What only a GPU can show stays unproved: timing, memory
  * ordering, the inline PTX (whose instructions are carried out here as the PTX manual
  * describes them), real alignment faults, what the compiler makes of it.
  *
@@ -289,6 +289,27 @@ template <class T> T atomicAdd(T *to, T value)
   T old = *to;
   *to = (T)(old + value);
   return old;
+}
+
+/* Two operations, whatever the compiler would make of them. */
+inline float __fadd_rn(float x, float y)
+{
+  return x + y;
+}
+
+inline float __fmul_rn(float x, float y)
+{
+  return x * y;
+}
+
+/* Byte i of the result is byte (selector >> 4 i) % 8 of x, then y. */
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
+{
+  unsigned long long bytes = (unsigned long long)y << 32 | x;
+  unsigned out = 0;
+  for (unsigned i = 0; i < 4; i++)
+    out |= (unsigned)(bytes >> (selector >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return out;
 }
 
 inline float rsqrtf(float x)

@@ -38,7 +38,7 @@ void ahead_begin(struct ahead *a, const struct lls_step_view *view)
   struct lls_capacity c = {.size = sizeof c};
   view->cache->capacity(view->cache->context, LLS_TIER_DEVICE, &c);
   a->view = view;
-  a->n = a->n_off = 0;
+  a->n = 0;
   a->units = a->free_units = c.free_units;
 }
 
@@ -59,79 +59,27 @@ void ahead_add(struct ahead *a, const struct ahead_candidate *candidate)
   } else {
     cache->need(cache->context, r, lls_request_pending(r), LLS_FORM_NONE, &need);
     j->units = need.new_units + need.restore_units;
-    a->n_off++;
   }
 }
 
 /* ---- the decision ------------------------------------------------------------------ */
 
+static int compare_numbers(int64_t a, int64_t b)
+{
+  return (a > b) - (a < b);
+}
+
 /* Level, EWT, key, arrival. */
-static bool before(const struct ahead_candidate *a, const struct ahead_candidate *b)
+static int in_order(const void *left, const void *right)
 {
-  if (a->level != b->level)
-    return a->level < b->level;
-  if (a->ewt != b->ewt)
-    return a->ewt < b->ewt;
-  return a->key != b->key ? a->key < b->key : a->request->id < b->request->id;
-}
-
-/* Those off the device are few, and in nearly this order already. */
-static void sort_off(struct ahead *a)
-{
-  for (uint32_t i = 1; i < a->n_off; i++) {
-    struct ahead_candidate j = a->jobs[i];
-    uint32_t at = i;
-    for (; at > 0 && before(&j, &a->jobs[at - 1]); at--)
-      a->jobs[at] = a->jobs[at - 1];
-    a->jobs[at] = j;
-  }
-}
-
-/* Sequences on the device that come before j; their units are added up. */
-static uint32_t count_before(const struct ahead *a, const struct ahead_candidate *j,
-                             int64_t *units)
-{
-  uint32_t n = 0;
-  for (uint32_t i = a->n_off; i < a->n; i++)
-    if (before(&a->jobs[i], j)) {
-      *units += a->jobs[i].units;
-      n++;
-    }
-  return n;
-}
-
-/* The first of those off the device for whom there is room after all before them; how
- * many, and their units. */
-static uint32_t let_come(struct ahead *a, uint32_t seats, uint32_t margin, int64_t *taken)
-{
-  int64_t now = (int64_t)a->free_units;
-  uint32_t n = 0;
-  for (; n < a->n_off; n++) {
-    struct ahead_candidate *j = &a->jobs[n];
-    int64_t sum = *taken + j->units;
-    uint32_t place = n + count_before(a, j, &sum);
-    int64_t spare = place == 0 ? 0 : margin; /* the first may have all */
-    if (sum + spare > (int64_t)a->units || place >= seats)
-      break;
-    if (j->units + spare <= now && j->request->state == LLS_PREEMPTED)
-      j->decision = AHEAD_COMES;
-    *taken += j->units;
-    now -= j->units; /* kept for it, whether it comes now or later */
-  }
-  return n;
-}
-
-/* The last in order of those on the device goes to the end of jobs[0..n). */
-static struct ahead_candidate *last_of(struct ahead *a, uint32_t n)
-{
-  struct ahead_candidate *end = &a->jobs[n - 1], *last = end;
-  for (uint32_t i = a->n_off; i < n; i++)
-    if (before(last, &a->jobs[i]))
-      last = &a->jobs[i];
-  struct ahead_candidate j = *last;
-  *last = *end;
-  *end = j;
-  return end;
+  const struct ahead_candidate *a = left, *b = right;
+  int order = compare_numbers(a->level, b->level);
+  if (order == 0)
+    order = compare_numbers(a->ewt, b->ewt);
+  if (order == 0)
+    order = compare_numbers(a->key, b->key);
+  return order != 0 ? order
+                    : compare_numbers((int64_t)a->request->id, (int64_t)b->request->id);
 }
 
 /*
@@ -139,24 +87,29 @@ static struct ahead_candidate *last_of(struct ahead *a, uint32_t n)
  * there may use them up to a quarter, or the one that comes would be the next to leave.
  * Who is not there and does not fit stays where it is, and so does everybody behind it;
  * those on the device behind it need not leave for what could not come.
- *
- * All who leave come behind all who come: what fits with the whole margin leaves room for
- * everybody before it. So those on the device need not be sorted, which took half of the
- * time of a plan; mostly nobody leaves.
  */
 void ahead_decide(struct ahead *a, uint32_t seats, uint32_t margin)
 {
-  int64_t sum = 0;
-  uint32_t n = a->n;
-  sort_off(a);
-  uint32_t coming = let_come(a, seats, margin, &sum);
-  for (uint32_t i = a->n_off; i < n; i++)
-    sum += a->jobs[i].units;
-  while (n > a->n_off + (coming == 0) &&
-         (sum + margin / 4 > (int64_t)a->units || n - a->n_off + coming > seats)) {
-    struct ahead_candidate *last = last_of(a, n--);
-    last->decision = AHEAD_LEAVES;
-    sum -= last->units;
+  int64_t left = (int64_t)a->units, now = (int64_t)a->free_units;
+  bool blocked = false;
+  qsort(a->jobs, a->n, sizeof *a->jobs, in_order);
+  for (uint32_t i = 0; i < a->n; i++) {
+    struct ahead_candidate *j = &a->jobs[i];
+    int64_t units = j->units, spare = i == 0 ? 0 : margin; /* the first may have all */
+    if (j->on_device) {
+      bool stays = units + spare / 4 <= left && i < seats;
+      left -= stays ? units : 0;
+      j->decision = stays ? AHEAD_STAYS : AHEAD_LEAVES;
+      blocked |= !stays; /* nobody comes in its place */
+      continue;
+    }
+    blocked |= units + spare > left || i >= seats;
+    if (blocked)
+      continue;
+    if (units + spare <= now && j->request->state == LLS_PREEMPTED)
+      j->decision = AHEAD_COMES;
+    left -= units;
+    now -= units; /* kept for it, whether it comes now or later */
   }
 }
 

@@ -27,9 +27,9 @@ typedef void ahead_rank(void *scheduler, int64_t now_ns, struct ahead_candidate 
 struct ahead { /* of one plan */
   const struct lls_step_view *view;
   struct ahead_candidate *jobs; /* (max_requests + HEAP_LOOKED_AT) */
-  uint32_t n, n_off;            /* the first n_off are off the device */
-  uint64_t units, free_units;   /* that all of them may have; of which nobody has */
-  uint64_t *leaves;             /* (max_requests) by slot: 1 + the step it leaves in */
+  uint32_t n;
+  uint64_t units, free_units; /* that all of them may have; of which nobody has */
+  uint64_t *leaves;           /* (max_requests) by slot: 1 + the step it leaves in */
 };
 
 #define AHEAD_PARAMETER(STRUCT)                                                          \
@@ -56,10 +56,10 @@ void ahead_move(struct ahead *, struct backlog *, struct lls_plan *);
 /* ---- the parts of ahead_look ------------------------------------------------------- */
 
 void ahead_begin(struct ahead *, const struct lls_step_view *);
-/* Of the candidate request, level, ewt and key are set. First those off the device. */
+/* Of the candidate request, level, ewt and key are set. */
 void ahead_add(struct ahead *, const struct ahead_candidate *);
-/* Sets the jobs' decisions: `seats` of them at most, `margin` units are left free. Those
- * off the device are in order then, and so are those who leave. */
+/* Sorts the jobs and sets their decisions: `seats` of them at most, `margin` units are
+ * left free. */
 void ahead_decide(struct ahead *, uint32_t seats, uint32_t margin);
 
 #endif

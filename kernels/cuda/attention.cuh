@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention with tensor cores, decode and prefill by one kernel: some queries (rows x q
+ * heads of a KV head) against some tokens, in tiles of 64 tokens that are copied to
+ * shared memory while the tile before is computed (attention_tile.cuh). Online softmax as
+ * in FlashAttention-2 (Dao, 2023, algorithm 1); a context that is shared out among blocks
+ * leaves states that merge_states (attention.cu) puts together (flash-decoding).
+ *
+ * Two shapes. SMALL: 16 queries; the four warps take 16 tokens of the tile each and put
+ * their states together in the end. A decode is bound by reading K and V once, and 16
+ * rows are what mma has anyway. LARGE: 128 queries; the eight warps take 16 each and
+ * share the tile's K and V.
+ *
+ * Of t tokens and n queries of a KV head it reads 4 t head_dim bytes in bf16, and in int8
+ * blocks of b tokens 2 t head_dim (1 + 4 / b), and takes 4 n t head_dim operations.
+ *
+ * Kernels with INT8 are for pools that have int8 blocks, with others between them; they
+ * are compiled in attention_int8.cu, the others in attention.cu.
+ *
+ * No line of this has run on a GPU yet; the emulator of t/simt has carried it out.
+ */
+#ifndef LLS_CUDA_ATTENTION_CUH
+#define LLS_CUDA_ATTENTION_CUH
+
+#include "kernels/cuda/attention_tile.cuh"
+
+#define LOG2E   1.44269504f
+#define NOTHING (-INFINITY)
+
+/* The queries, into the stage that tile 1 will have. */
+template <int HD, int QUERIES>
+static __device__ __forceinline__ void
+load_queries(const work &w, const lls_cuda_attention &a, shared<bf16> stages)
+{
+  typedef tile_layout<HD> layout;
+  size_t columns = (size_t)(a.heads + 2 * a.kv_heads) * HD;
+  const bf16 *q = (const bf16 *)a.qkv + (w.sequence.first_row + w.item.first) * columns +
+                  (size_t)w.kv_head * w.group * HD;
+  for (unsigned i = threadIdx.x; i < QUERIES * layout::cells; i += blockDim.x) {
+    uint32_t query = i / layout::cells, cell = i % layout::cells * CELL;
+    bool there = query < w.n_queries;
+    const bf16 *from = q;
+    if (there)
+      from += query / w.group * columns + query % w.group * HD + cell;
+    copy_async(stages + (layout::stage + query * layout::stride + cell), from, there);
+  }
+  copy_async_commit();
+}
+
+/* ---- one warp, one tile -------------------------------------------------------------
+ */
+
+/* Rows g and g + 8 of 16 queries, over the tokens that the warp has seen. */
+template <int HD> struct state {
+  float values[HD / 8][4];
+  float max[2], sum[2]; /* sum: this lane's columns only */
+};
+
+struct rows { /* this lane's two */
+  uint32_t position[2];
+};
+
+template <int HD, int N>
+static __device__ __forceinline__ void scores(const uint32_t (&q)[HD / 16][4],
+                                              shared<bf16> k, float (&s)[N][4])
+{
+  unsigned lane = threadIdx.x % WARP;
+  shared<bf16> row = k + ((lane / 16 * 8 + lane % 8) * (HD + 8) + lane / 8 % 2 * 8);
+#pragma unroll
+  for (int n = 0; n < N; n++)
+    s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0;
+#pragma unroll
+  for (int d = 0; d < HD / 16; d++) {
+#pragma unroll
+    for (int n = 0; n < N; n += 2) {
+      uint32_t b[4];
+      ldmatrix(b, row + (n * 8 * (HD + 8) + d * 16));
+      mma(s[n], q[d], b[0], b[1]);
+      mma(s[n + 1], q[d], b[2], b[3]);
+    }
+  }
+}
+
+static __device__ __forceinline__ bool visible(uint32_t token, uint32_t position,
+                                               uint32_t end, uint32_t window)
+{
+  return token <= position && token < end && (window == 0 || token + window > position);
+}
+
+/* Scales to log2 e and hides what is not to be seen. */
+template <int N>
+static __device__ __forceinline__ void mask(const work &w, const lls_cuda_attention &a,
+                                            const rows &r, uint32_t first,
+                                            float (&s)[N][4])
+{
+  uint32_t token = first + threadIdx.x % 4 * 2;
+  float scale = a.scale * LOG2E;
+#pragma unroll
+  for (int n = 0; n < N; n++) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      bool seen = visible(token + n * 8 + i % 2, r.position[i / 2], w.item.end, a.window);
+      s[n][i] = seen ? s[n][i] * scale : NOTHING;
+    }
+  }
+}
+
+/* Turns scores into weights and moves the state to the new maximum. */
+template <int HD, int N>
+static __device__ __forceinline__ void weigh(float (&s)[N][4], state<HD> &st)
+{
+#pragma unroll
+  for (int row = 0; row < 2; row++) {
+    float max = st.max[row];
+#pragma unroll
+    for (int n = 0; n < N; n++)
+      max = fmaxf(max, fmaxf(s[n][2 * row], s[n][2 * row + 1]));
+    max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 1));
+    max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 2));
+    float base = max == NOTHING ? 0 : max; /* nothing seen yet: all weights are 0 */
+    float decay = exp2f(st.max[row] - base);
+    st.max[row] = max;
+    st.sum[row] *= decay;
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+#pragma unroll
+      for (int i = 2 * row; i < 2 * row + 2; i++) {
+        s[n][i] = exp2f(s[n][i] - base);
+        st.sum[row] += s[n][i];
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < HD / 8; n++) {
+      st.values[n][2 * row] *= decay;
+      st.values[n][2 * row + 1] *= decay;
+    }
+  }
+}
+
+/* Adds weights x V: the scores' registers are those of an A fragment already. */
+template <int HD, int N>
+static __device__ __forceinline__ void add_values(const float (&s)[N][4], shared<bf16> v,
+                                                  state<HD> &st)
+{
+  unsigned lane = threadIdx.x % WARP;
+  shared<bf16> row = v + ((lane / 8 % 2 * 8 + lane % 8) * (HD + 8) + lane / 16 * 8);
+#pragma unroll
+  for (int n = 0; n < N; n += 2) {
+    const uint32_t weights[4] = {pack_bf16(s[n][0], s[n][1]), pack_bf16(s[n][2], s[n][3]),
+                                 pack_bf16(s[n + 1][0], s[n + 1][1]),
+                                 pack_bf16(s[n + 1][2], s[n + 1][3])};
+#pragma unroll
+    for (int d = 0; d < HD / 16; d++) {
+      uint32_t b[4];
+      ldmatrix_trans(b, row + (n * 8 * (HD + 8) + d * 16));
+      mma(st.values[2 * d], weights, b[0], b[1]);
+      mma(st.values[2 * d + 1], weights, b[2], b[3]);
+    }
+  }
+}
+
+/* ---- results ------------------------------------------------------------------------
+ */
+
+/* Two neighbouring numbers of a query's result or state. */
+template <int HD>
+static __device__ __forceinline__ void
+store_pair(const work &w, const lls_cuda_attention &a, float *states, uint32_t query,
+           uint32_t d, float x, float y, float sum)
+{
+  if (w.item.part == LLS_CUDA_NO_PART) {
+    size_t row = w.sequence.first_row + w.item.first + query / w.group;
+    size_t head = w.kv_head * w.group + query % w.group;
+    uint32_t *out = (uint32_t *)a.out + ((row * a.heads + head) * HD + d) / 2;
+    *out = pack_bf16(x / sum, y / sum);
+    return;
+  }
+  size_t index = (size_t)(w.item.part + query / 16) * a.kv_heads + w.kv_head;
+  float *values = states + index * LLS_CUDA_STATE_FLOATS(HD) + query % 16 * HD + d;
+  values[0] = x;
+  values[1] = y;
+}
+
+template <int HD>
+static __device__ __forceinline__ void
+store_scale(const work &w, const lls_cuda_attention &a, float *states, uint32_t query,
+            float max, float sum)
+{
+  if (w.item.part == LLS_CUDA_NO_PART)
+    return;
+  size_t index = (size_t)(w.item.part + query / 16) * a.kv_heads + w.kv_head;
+  float *state = states + index * LLS_CUDA_STATE_FLOATS(HD) + 16 * HD + query % 16;
+  state[0] = max;
+  state[16] = sum;
+}
+
+/* A warp's state is its queries' whole. */
+template <int HD>
+static __device__ __forceinline__ void
+store_warp(const work &w, const lls_cuda_attention &a, float *states, const state<HD> &st)
+{
+  unsigned lane = threadIdx.x % WARP;
+#pragma unroll
+  for (int row = 0; row < 2; row++) {
+    uint32_t query = threadIdx.x / WARP * 16 + lane / 4 + row * 8;
+    if (query >= w.n_queries)
+      continue;
+    if (lane % 4 == 0)
+      store_scale<HD>(w, a, states, query, st.max[row], st.sum[row]);
+#pragma unroll
+    for (int n = 0; n < HD / 8; n++)
+      store_pair<HD>(w, a, states, query, n * 8 + lane % 4 * 2, st.values[n][2 * row],
+                     st.values[n][2 * row + 1], st.sum[row]);
+  }
+}
+
+/* Four warps have the same queries over different tokens; room (4, 16, HD + 2). */
+template <int HD>
+static __device__ __forceinline__ void
+store_merged(const work &w, const lls_cuda_attention &a, float *states,
+             const state<HD> &st, shared<float> room)
+{
+  unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  constexpr unsigned width = HD + 2; /* values, max, sum */
+#pragma unroll
+  for (int row = 0; row < 2; row++) {
+    shared<float> to = room + (warp * 16 + lane / 4 + row * 8) * width;
+    if (lane % 4 == 0) {
+      to[HD] = st.max[row];
+      to[HD + 1] = st.sum[row];
+    }
+#pragma unroll
+    for (int n = 0; n < HD / 8; n++) {
+      to[n * 8 + lane % 4 * 2] = st.values[n][2 * row];
+      to[n * 8 + lane % 4 * 2 + 1] = st.values[n][2 * row + 1];
+    }
+  }
+  __syncthreads();
+  for (unsigned i = threadIdx.x; i < w.n_queries * (HD / 2); i += blockDim.x) {
+    uint32_t query = i / (HD / 2), d = i % (HD / 2) * 2;
+    float max = NOTHING, sum = 0, x = 0, y = 0;
+    for (unsigned k = 0; k < 4; k++)
+      max = fmaxf(max, room[(k * 16 + query) * width + HD]);
+    for (unsigned k = 0; k < 4; k++) {
+      shared<float> from = room + (k * 16 + query) * width;
+      float part = from[HD], factor = part == NOTHING ? 0 : exp2f(part - max);
+      sum += factor * from[HD + 1];
+      x += factor * from[d];
+      y += factor * from[d + 1];
+    }
+    store_pair<HD>(w, a, states, query, d, x, y, sum);
+    if (d == 0)
+      store_scale<HD>(w, a, states, query, max, sum);
+  }
+}
+
+/* ---- the kernel ---------------------------------------------------------------------
+ */
+
+constexpr int SMALL_THREADS = 4 * WARP, LARGE_THREADS = 8 * WARP;
+
+static __device__ __forceinline__ work work_of(const lls_cuda_item &item,
+                                               const lls_cuda_step *step,
+                                               const lls_cuda_pool &pool,
+                                               const lls_cuda_attention &a)
+{
+  work w;
+  w.item = item;
+  w.layer = a.layer;
+  w.kv_head = blockIdx.y;
+  w.group = a.heads / a.kv_heads;
+  w.n_queries = item.n_rows * w.group;
+  w.sequence = step->sequences[item.sequence];
+  w.k = k_list(step, w.sequence, pool, a.layer, w.kv_head);
+  w.v = v_list(step, w.sequence, pool, a.layer, w.kv_head);
+  return w;
+}
+
+/* SPLIT: warps take tokens of a tile (SMALL), else queries (LARGE). */
+template <int HD, bool SPLIT, bool INT8>
+static __device__ __forceinline__ void attend(const work &w, const lls_cuda_pool &pool,
+                                              const lls_cuda_attention &a, float *states)
+{
+  typedef tile_layout<HD> layout;
+  constexpr int N = SPLIT ? 2 : TILE / 8; /* the warp's tokens, by 8 */
+  constexpr int QUERIES = SPLIT ? LLS_CUDA_SMALL : LLS_CUDA_LARGE;
+  constexpr int THREADS = SPLIT ? SMALL_THREADS : LARGE_THREADS;
+  unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  unsigned first_query = SPLIT ? 0 : warp * 16, first_token = SPLIT ? warp * 16 : 0;
+  shared<bf16> stages = dynamic_shared<bf16>();
+  tile_places places;
+  places.at = shared_cast<uint64_t>(stages + 2 * layout::stage);
+  places.half = shared_cast<uint32_t>(places.at + 2 * 2 * TILE);
+  uint32_t n_tiles = (w.item.end - w.item.begin + TILE - 1) / TILE;
+
+  look_up<INT8>(w, pool, 0, places);
+  __syncthreads();
+  load_tile<HD, THREADS, INT8>(w, pool.data, 0, places, stages);
+  load_queries<HD, QUERIES>(w, a, stages);
+  if (n_tiles > 1)
+    look_up<INT8>(w, pool, 1, places);
+  copy_async_wait();
+  __syncthreads();
+  uint32_t q[HD / 16][4];
+  shared<bf16> row =
+      stages +
+      (layout::stage + (first_query + lane % 16) * layout::stride + lane / 16 * 8);
+#pragma unroll
+  for (int d = 0; d < HD / 16; d++)
+    ldmatrix(q[d], row + d * 16);
+
+  rows r;
+  state<HD> st;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    r.position[i] =
+        w.sequence.context + w.item.first + (first_query + lane / 4 + i * 8) / w.group;
+    st.max[i] = NOTHING;
+    st.sum[i] = 0;
+  }
+#pragma unroll
+  for (int n = 0; n < HD / 8; n++)
+    st.values[n][0] = st.values[n][1] = st.values[n][2] = st.values[n][3] = 0;
+
+  for (uint32_t tile = 0; tile < n_tiles; tile++) {
+    cell_scales scales;
+    if (INT8) /* they come while the copies are waited for */
+      scales = first_scales<HD, THREADS>(w, pool, tile, places);
+    copy_async_wait();
+    if (INT8)
+      widen_tile<HD, THREADS>(w, pool, tile, places, scales, stages);
+    __syncthreads(); /* the tile is there, the one before and the queries are done with */
+    if (tile + 1 < n_tiles)
+      load_tile<HD, THREADS, INT8>(w, pool.data, tile + 1, places, stages);
+    if (tile + 2 < n_tiles)
+      look_up<INT8>(w, pool, tile + 2, places);
+    shared<bf16> k = stages + (tile % 2 * layout::stage + first_token * layout::stride);
+    float s[N][4];
+    scores<HD>(q, k, s);
+    mask(w, a, r, w.item.begin + tile * TILE + first_token, s);
+    weigh(s, st);
+    add_values(s, k + layout::v, st);
+  }
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    st.sum[i] += __shfl_xor_sync(ALL_LANES, st.sum[i], 1);
+    st.sum[i] += __shfl_xor_sync(ALL_LANES, st.sum[i], 2);
+  }
+  if (!SPLIT) {
+    store_warp(w, a, states, st);
+    return;
+  }
+  __syncthreads(); /* the stages are done with */
+  store_merged(w, a, states, st, shared_cast<float>(stages));
+}
+
+template <int HD, bool INT8>
+__global__ void __launch_bounds__(SMALL_THREADS, 3)
+    attend_small(const lls_cuda_step *step, const lls_cuda_plan *plan, lls_cuda_pool pool,
+                 float *states, lls_cuda_attention a)
+{
+  if (blockIdx.x < plan->n_small)
+    attend<HD, true, INT8>(work_of(plan->small[blockIdx.x], step, pool, a), pool, a,
+                           states);
+}
+
+template <int HD, bool INT8>
+__global__ void __launch_bounds__(LARGE_THREADS, 1)
+    attend_large(const lls_cuda_step *step, const lls_cuda_plan *plan, lls_cuda_pool pool,
+                 float *states, lls_cuda_attention a)
+{
+  if (blockIdx.x < plan->n_large)
+    attend<HD, false, INT8>(work_of(plan->large[blockIdx.x], step, pool, a), pool, a,
+                            states);
+}
+
+/* ---- launching ----------------------------------------------------------------------
+ */
+
+/* What a launch needs. */
+struct attention_call {
+  cudaStream_t stream;
+  const lls_cuda_step *step;
+  const lls_cuda_plan *plan;
+  const lls_cuda_pool *pool;
+  const lls_cuda_grid *grid;
+  float *states;
+  const lls_cuda_attention *a;
+};
+
+template <int HD, bool INT8> static int run(const attention_call &c)
+{
+  constexpr size_t bytes = shared_bytes<HD, INT8>();
+  int rc = 0;
+  if (c.grid->small > 0)
+    rc = launch(c.stream, attend_small<HD, INT8>, dim3(c.grid->small, c.a->kv_heads),
+                SMALL_THREADS, bytes, c.step, c.plan, *c.pool, c.states, *c.a);
+  if (rc == 0 && c.grid->large > 0)
+    rc = launch(c.stream, attend_large<HD, INT8>, dim3(c.grid->large, c.a->kv_heads),
+                LARGE_THREADS, bytes, c.step, c.plan, *c.pool, c.states, *c.a);
+  return rc;
+}
+
+template <bool INT8> static int run_any(const attention_call &c)
+{
+  switch (c.a->head_dim) {
+  case 64:
+    return run<64, INT8>(c);
+  case 80:
+    return run<80, INT8>(c);
+  case 96:
+    return run<96, INT8>(c);
+  default:
+    return run<128, INT8>(c);
+  }
+}
+
+template <int HD, bool INT8> static int setup()
+{
+  int rc = allow_shared(attend_small<HD, INT8>, shared_bytes<HD, INT8>());
+  return rc != 0 ? rc : allow_shared(attend_large<HD, INT8>, shared_bytes<HD, INT8>());
+}
+
+template <bool INT8> static int setup_all()
+{
+  int rc = setup<64, INT8>();
+  rc = rc != 0 ? rc : setup<80, INT8>();
+  rc = rc != 0 ? rc : setup<96, INT8>();
+  return rc != 0 ? rc : setup<128, INT8>();
+}
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * K and V of a sequence in tiles of 64 tokens, as bf16 in shared memory: where each token
+ * lies, the copies, and int8 blocks made wide on the way. The copies are asynchronous, so
+ * the tile to come arrives while the one before is computed.
+ *
+ * A cell is 8 numbers of a token, 16 bytes in shared memory. Of an int8 block it first
+ * gets 8 bytes, which the thread that copied them makes 8 numbers of, in place: nobody
+ * has to be waited for. A thread's cells are one column of cells over tokens that follow
+ * each other, 16 with heads of 128 dims: so in blocks of 16 it needs the scales of one
+ * block, 8 channels of them.
+ *
+ * Rows in shared memory are head_dim + 8 numbers apart, an odd multiple of 16 bytes, so
+ * that the eight rows of an ldmatrix lie in different banks.
+ */
+#ifndef LLS_CUDA_ATTENTION_TILE_CUH
+#define LLS_CUDA_ATTENTION_TILE_CUH
+
+#include "kernels/cuda/blocks.cuh"
+#include "kernels/cuda/tensor.cuh"
+
+#define TILE LLS_CUDA_TILE
+#define CELL 8
+
+/* What a block works on. */
+struct work {
+  lls_cuda_item item;
+  lls_cuda_sequence sequence;
+  kv_list k, v;
+  uint32_t layer, group, kv_head, n_queries;
+};
+
+template <int HD> struct tile_layout {
+  static constexpr int stride = HD + 8;           /* numbers from token to token */
+  static constexpr int cells = HD / CELL;         /* of a token */
+  static constexpr int stage = 2 * TILE * stride; /* numbers: K, then V */
+  static constexpr int v = TILE * stride;
+};
+
+/* The tile's tokens, K's and then V's, shared out: each thread of `groups` groups has one
+ * column of cells over `rows` of them. A power of two, so that none has both K and V. */
+template <int HD, int THREADS> struct tile_share {
+  static constexpr int fitting = THREADS / tile_layout<HD>::cells;
+  static constexpr int groups = fitting >= 32 ? 32 : fitting >= 16 ? 16 : 8;
+  static constexpr int rows = 2 * TILE / groups;
+  static_assert(fitting >= 8, "too few threads for a tile");
+};
+
+/* Where the tokens of two tiles are: (2, 2 TILE). */
+struct tile_places {
+  shared<uint64_t> at;
+  shared<uint32_t> half; /* with int8 blocks: NOT_INT8 or the block's number */
+};
+
+/* Two stages, then the places. */
+template <int HD, bool INT8> constexpr size_t shared_bytes()
+{
+  return 2 * tile_layout<HD>::stage * sizeof(bf16) +
+         2 * 2 * TILE * (sizeof(uint64_t) + (INT8 ? sizeof(uint32_t) : 0));
+}
+
+static __device__ __forceinline__ unsigned place_of(uint32_t tile, uint32_t row)
+{
+  return tile % 2 * 2 * TILE + row;
+}
+
+/* One lookup a thread: places of tile number `tile`'s tokens. */
+template <bool INT8>
+static __device__ __forceinline__ void look_up(const work &w, const lls_cuda_pool &pool,
+                                               uint32_t tile, const tile_places &places)
+{
+  for (unsigned i = threadIdx.x; i < 2 * TILE; i += blockDim.x) {
+    uint32_t token = w.item.begin + tile * TILE + i % TILE;
+    bool there = token < w.item.end;
+    if (INT8) {
+      token_place place = {0, NOT_INT8};
+      if (there)
+        place = find_place(pool, i < TILE ? w.k : w.v, token);
+      places.at[place_of(tile, i)] = place.at;
+      places.half[place_of(tile, i)] = place.half;
+    } else if (there) {
+      places.at[place_of(tile, i)] = find_token(i < TILE ? w.k : w.v, token);
+    }
+  }
+}
+
+/* Begins the copy of a tile; tokens past the item's end become zeros. */
+template <int HD, int THREADS, bool INT8>
+static __device__ __forceinline__ void load_tile(const work &w, const void *pool,
+                                                 uint32_t tile, const tile_places &places,
+                                                 shared<bf16> stages)
+{
+  typedef tile_layout<HD> layout;
+  typedef tile_share<HD, THREADS> share;
+  unsigned group = threadIdx.x / layout::cells, cell = threadIdx.x % layout::cells * CELL;
+  shared<bf16> to = stages + (tile % 2 * layout::stage + cell);
+#pragma unroll 4
+  for (unsigned i = 0; i < (group < share::groups ? share::rows : 0); i++) {
+    uint32_t row = group * share::rows + i;
+    bool there = w.item.begin + tile * TILE + row % TILE < w.item.end;
+    uint64_t at = there ? (uint64_t)places.at[place_of(tile, row)] + cell : 0;
+    if (INT8 && places.half[place_of(tile, row)] != NOT_INT8)
+      copy_async_half(to + row * layout::stride, (const uint8_t *)pool + at);
+    else
+      copy_async(to + row * layout::stride, (const bf16 *)pool + at, there);
+  }
+  copy_async_commit();
+}
+
+/* ---- int8 blocks --------------------------------------------------------------------
+ */
+
+/* Of a cell's channels in one block. */
+struct cell_scales {
+  uint32_t half; /* NOT_INT8: of none */
+  several<uint16_t, CELL> step, least;
+};
+
+template <int HD>
+static __device__ __forceinline__ cell_scales read_scales(const work &w,
+                                                          const lls_cuda_pool &pool,
+                                                          uint32_t half)
+{
+  unsigned cell = threadIdx.x % tile_layout<HD>::cells * CELL;
+  const uint16_t *from = find_scales(pool, w.layer, w.kv_head, half) + cell;
+  return {half, *(const several<uint16_t, CELL> *)from,
+          *(const several<uint16_t, CELL> *)(from + HD)};
+}
+
+/* Those that a thread's first token of a tile needs, if any. */
+template <int HD, int THREADS>
+static __device__ __forceinline__ cell_scales first_scales(const work &w,
+                                                           const lls_cuda_pool &pool,
+                                                           uint32_t tile,
+                                                           const tile_places &places)
+{
+  typedef tile_share<HD, THREADS> share;
+  unsigned group = threadIdx.x / tile_layout<HD>::cells;
+  uint32_t half = NOT_INT8;
+  if (group < share::groups)
+    half = places.half[place_of(tile, group * share::rows)];
+  if (half != NOT_INT8)
+    return read_scales<HD>(w, pool, half);
+  return {NOT_INT8, {}, {}};
+}
+
+/* Two bytes to bf16. A byte in the last place of 2^23's fraction adds itself to it, which
+ * takes fewer instructions than converting it. */
+static __device__ __forceinline__ uint32_t widen_pair(uint32_t bytes, unsigned first,
+                                                      const cell_scales &scales, int c)
+{
+  float x[2];
+#pragma unroll
+  for (unsigned i = 0; i < 2; i++) {
+    uint32_t bits = __byte_perm(bytes, 0x4b000000, 0x7440 | (first + i));
+    x[i] = half_to_float(scales.least.v[c + i]) +
+           half_to_float(scales.step.v[c + i]) * (__uint_as_float(bits) - 8388608.0f);
+  }
+  return pack_bf16(x[0], x[1]);
+}
+
+/* The int8 cells that this thread has copied, which have come. */
+template <int HD, int THREADS>
+static __device__ __forceinline__ void
+widen_tile(const work &w, const lls_cuda_pool &pool, uint32_t tile,
+           const tile_places &places, cell_scales scales, shared<bf16> stages)
+{
+  typedef tile_layout<HD> layout;
+  typedef tile_share<HD, THREADS> share;
+  unsigned group = threadIdx.x / layout::cells, cell = threadIdx.x % layout::cells * CELL;
+#pragma unroll 4
+  for (unsigned i = 0; i < (group < share::groups ? share::rows : 0); i++) {
+    uint32_t row = group * share::rows + i, half = places.half[place_of(tile, row)];
+    if (half == NOT_INT8)
+      continue;
+    if (half != scales.half)
+      scales = read_scales<HD>(w, pool, half);
+    shared<bf16> at = stages + (tile % 2 * layout::stage + row * layout::stride + cell);
+    several<uint32_t, 2> bytes = *shared_cast<several<uint32_t, 2>>(at);
+    several<uint32_t, 4> wide;
+#pragma unroll
+    for (int c = 0; c < 4; c++)
+      wide.v[c] = widen_pair(bytes.v[c / 2], c % 2 * 2, scales, 2 * c);
+    *shared_cast<several<uint32_t, 4>>(at) = wide;
+  }
+}
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of blocks, on a stream of their own, which first waits for the step before.
+ * Those before the step end with an event that the computing stream waits for;
+ * asynchronous ones run on beside the step, and step_end waits for them.
+ *
+ * Moving a whole block is one copy, of about a MiB, and neighbouring ones are moved
+ * together. Where the elements differ a kernel changes them on the device, on its way to
+ * or from the host through a few staged blocks; it takes a thirtieth of the time that the
+ * link does, so that nothing is gained by having it run beside the link.
+ */
+#include "kernels/cuda/ops.h"
+
+#include <errno.h>
+
+/* Blocks of one element in a tier, or staged. */
+struct blocks {
+  char *numbers;
+  uint16_t *scales;     /* NULL: not int8 */
+  size_t bytes, stride; /* of a block's numbers; from block to block */
+};
+
+static struct blocks blocks_in(const struct lls_pool *p, void *numbers, uint16_t *scales,
+                               uint32_t element)
+{
+  bool int8 = element == LLS_ELEMENT_INT8;
+  size_t number = lls_dtype_bytes(p->shape.element);
+  return (struct blocks){
+      .numbers = numbers,
+      .scales = int8 ? scales : NULL,
+      .bytes = int8 ? p->unit_bytes / number : p->unit_bytes,
+      .stride = int8 ? p->unit_bytes / 2 : p->unit_bytes,
+  };
+}
+
+static struct blocks source_of(const struct lls_pool *p, const struct lls_copy *c)
+{
+  bool host = c->kind == LLS_COPY_HOST_TO_DEVICE;
+  return blocks_in(p, host ? p->host : p->view.data,
+                   host ? p->host_scales : p->view.scales, c->source_element);
+}
+
+static struct blocks target_of(const struct lls_pool *p, const struct lls_copy *c)
+{
+  bool host = c->kind == LLS_COPY_DEVICE_TO_HOST;
+  return blocks_in(p, host ? p->host : p->view.data,
+                   host ? p->host_scales : p->view.scales, c->target_element);
+}
+
+static enum cudaMemcpyKind kind_of(const struct lls_copy *c)
+{
+  static const enum cudaMemcpyKind kinds[] = {
+      cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToDevice};
+  return kinds[c->kind];
+}
+
+static bool is_whole(const struct lls_pool *p, const struct lls_copy *c)
+{
+  return c->n_slots == p->shape.block_tokens;
+}
+
+static bool converts(const struct lls_copy *c)
+{
+  return c->source_element != c->target_element;
+}
+
+/* Whole blocks on the same way. */
+static bool alike(const struct lls_pool *p, const struct lls_copy *a,
+                  const struct lls_copy *b)
+{
+  return is_whole(p, a) && is_whole(p, b) && a->kind == b->kind && a->order == b->order &&
+         a->source_element == b->source_element && a->target_element == b->target_element;
+}
+
+/* ---- as they are --------------------------------------------------------------------
+ */
+
+/* n whole blocks that follow each other at both ends, of the same element. */
+static int move(const struct lls_cuda_device *d, const struct lls_pool *p,
+                struct blocks to, size_t target, struct blocks from, size_t source,
+                size_t n, enum cudaMemcpyKind kind)
+{
+  char *into = to.numbers + target * to.stride,
+       *out_of = from.numbers + source * from.stride;
+  size_t scales = lls_scale_bytes(&p->shape), scale_numbers = scales / sizeof *to.scales;
+  if (into == out_of)
+    return 0;
+  int rc = to.bytes == to.stride
+               ? cudaMemcpyAsync(into, out_of, n * to.bytes, kind, d->copies)
+               : cudaMemcpy2DAsync(into, to.stride, out_of, from.stride, to.bytes, n,
+                                   kind, d->copies);
+  if (rc == cudaSuccess && to.scales != NULL)
+    rc = cudaMemcpyAsync(to.scales + target * scale_numbers,
+                         from.scales + source * scale_numbers, n * scales, kind,
+                         d->copies);
+  return rc;
+}
+
+/* Some slots of a block. */
+static int move_slots(const struct lls_cuda_device *d, const struct lls_pool *p,
+                      const struct lls_copy *c)
+{
+  size_t first = c->slot * p->slot_bytes, bytes = c->n_slots * p->slot_bytes;
+  size_t heads = (size_t)p->shape.layers * p->shape.kv_heads;
+  char *to = target_of(p, c).numbers + c->target * p->unit_bytes;
+  char *from = source_of(p, c).numbers + c->source * p->unit_bytes;
+  if (bytes == 0 || from == to)
+    return 0;
+  return cudaMemcpy2DAsync(to + first, p->head_bytes, from + first, p->head_bytes, bytes,
+                           heads, kind_of(c), d->copies);
+}
+
+/* How many of n copies are of neighbours. */
+static size_t neighbours(const struct lls_pool *p, const struct lls_copy *c, size_t n)
+{
+  size_t i = 1;
+  while (i < n && alike(p, &c[0], &c[i]) && c[i].source == c[0].source + i &&
+         c[i].target == c[0].target + i && c[0].kind != LLS_COPY_DEVICE_TO_DEVICE)
+    i++;
+  return i;
+}
+
+/* ---- to another element -------------------------------------------------------------
+ */
+
+static uint32_t unit_of(uint32_t element, uint32_t block)
+{
+  return element == LLS_ELEMENT_INT8 ? block / 2 : block;
+}
+
+/* Would one launch for both read or write what the other writes? */
+static bool must_wait(const struct lls_copy *c, const struct lls_copy *earlier)
+{
+  uint32_t from = unit_of(c->source_element, c->source);
+  uint32_t to = unit_of(c->target_element, c->target);
+  bool same_pool = c->kind == LLS_COPY_DEVICE_TO_DEVICE;
+  return c->target == earlier->target ||
+         (same_pool && (from == unit_of(c->target_element, earlier->target) ||
+                        to == unit_of(c->source_element, earlier->source)));
+}
+
+/* How many of n copies can be made by one launch. */
+static size_t together(const struct lls_pool *p, const struct lls_copy *c, size_t n)
+{
+  uint32_t over_link =
+      c->kind == LLS_COPY_HOST_TO_DEVICE ? c->source_element : c->target_element;
+  size_t staged = over_link == LLS_ELEMENT_INT8 ? LLS_CUDA_STAGED : LLS_CUDA_STAGED / 2;
+  size_t most = c->kind == LLS_COPY_DEVICE_TO_DEVICE ? LLS_CUDA_CONVERTED : staged;
+  for (size_t i = 1; i < n && i < most; i++) {
+    if (!alike(p, &c[0], &c[i]))
+      return i;
+    for (size_t j = 0; j < i; j++)
+      if (must_wait(&c[i], &c[j]))
+        return i;
+  }
+  return n < most ? n : most;
+}
+
+static struct lls_cuda_conversion conversion(struct blocks from, struct blocks to)
+{
+  return (struct lls_cuda_conversion){
+      .from = from.numbers,
+      .to = to.numbers,
+      .from_scales = from.scales,
+      .to_scales = to.scales,
+  };
+}
+
+/* Quantised or made wide, to where it is staged, and from there to the host. */
+static int convert_to_host(const struct lls_cuda_device *d, const struct lls_pool *p,
+                           const struct lls_copy *c, size_t n)
+{
+  struct blocks staged = blocks_in(p, p->staged, p->staged_scales, c->target_element);
+  struct lls_cuda_conversion change = conversion(source_of(p, c), staged);
+  for (; change.n < n; change.n++)
+    change.blocks[change.n] = (struct lls_cuda_block_pair){c[change.n].source, change.n};
+  int rc = lls_cuda_run_conversion(d->copies, &p->view, &change);
+  for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
+    for (run = 1; i + run < n && c[i + run].target == c[i].target + run;)
+      run++;
+    rc = move(d, p, target_of(p, c), c[i].target, staged, i, run, kind_of(c));
+  }
+  return rc;
+}
+
+/* And the other way around. */
+static int convert_from_host(const struct lls_cuda_device *d, const struct lls_pool *p,
+                             const struct lls_copy *c, size_t n)
+{
+  struct blocks staged = blocks_in(p, p->staged, p->staged_scales, c->source_element);
+  struct lls_cuda_conversion change = conversion(staged, target_of(p, c));
+  int rc = cudaSuccess;
+  for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
+    for (run = 1; i + run < n && c[i + run].source == c[i].source + run;)
+      run++;
+    rc = move(d, p, staged, i, source_of(p, c), c[i].source, run, kind_of(c));
+  }
+  for (; change.n < n; change.n++)
+    change.blocks[change.n] = (struct lls_cuda_block_pair){change.n, c[change.n].target};
+  return rc != cudaSuccess ? rc : lls_cuda_run_conversion(d->copies, &p->view, &change);
+}
+
+static int convert(const struct lls_cuda_device *d, const struct lls_pool *p,
+                   const struct lls_copy *c, size_t n)
+{
+  if (c->kind == LLS_COPY_DEVICE_TO_HOST)
+    return convert_to_host(d, p, c, n);
+  if (c->kind == LLS_COPY_HOST_TO_DEVICE)
+    return convert_from_host(d, p, c, n);
+  struct lls_cuda_conversion change = conversion(source_of(p, c), target_of(p, c));
+  for (; change.n < n; change.n++)
+    change.blocks[change.n] =
+        (struct lls_cuda_block_pair){c[change.n].source, c[change.n].target};
+  return lls_cuda_run_conversion(d->copies, &p->view, &change);
+}
+
+/* ---- a list -------------------------------------------------------------------------
+ */
+
+/* The first few; how many. */
+static size_t copy_some(const struct lls_cuda_device *d, const struct lls_pool *p,
+                        const struct lls_copy *c, size_t n, int *rc)
+{
+  if (!is_whole(p, c)) {
+    *rc = move_slots(d, p, c);
+    return 1;
+  }
+  n = converts(c) ? together(p, c, n) : neighbours(p, c, n);
+  if (converts(c))
+    *rc = convert(d, p, c, n);
+  else
+    *rc =
+        move(d, p, target_of(p, c), c->target, source_of(p, c), c->source, n, kind_of(c));
+  return n;
+}
+
+int lls_cuda_pool_copy(struct lls_device *device, struct lls_pool *pool,
+                       const struct lls_copy *copies, size_t n)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  size_t last_before = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (!lls_copy_fits(&pool->shape, &copies[i]))
+      return -EINVAL;
+    if (copies[i].order == LLS_COPY_BEFORE_STEP)
+      last_before = i + 1;
+  }
+  int rc = cudaStreamWaitEvent(d->copies, d->step_done, 0);
+  for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
+    run = copy_some(d, pool, &copies[i], n - i, &rc);
+    if (rc == cudaSuccess && last_before > i && last_before <= i + run) {
+      rc = cudaEventRecord(d->copies_before, d->copies);
+      if (rc == cudaSuccess)
+        rc = cudaStreamWaitEvent(d->stream, d->copies_before, 0);
+    }
+  }
+  if (rc == cudaSuccess)
+    rc = cudaEventRecord(d->copies_done, d->copies);
+  d->copies_given = true;
+  return rc == cudaSuccess ? 0 : -EIO;
+}

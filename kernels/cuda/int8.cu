@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole blocks to int8 and back, the bytes that kernels/cpu/int8.c makes, which has the
+ * formula and why: a thread takes a channel of a head through the block's tokens.
+ *
+ * Bytes of a number: quantising reads those of the cache's own twice, the second time
+ * from the multiprocessor's cache, and writes 1; making wide the other way around. Some
+ * 10 operations each: both run at the speed of memory. A token is quantised once in its
+ * life, and read in each step.
+ */
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/number.cuh"
+
+#define THREADS   128
+#define HALF_MOST 65504.0f
+#define STEPS     255
+
+/* The f16 next to a number from 0 to 65504, towards 0. */
+static __device__ __forceinline__ uint16_t cut_to_half(float x)
+{
+  uint32_t bits = __float_as_uint(x);
+  if (bits < 0x38800000) /* subnormal: in units of 2^-24 */
+    return (uint16_t)(x * 16777216.0f);
+  return (uint16_t)((bits - 0x38000000) >> 13);
+}
+
+static __device__ __forceinline__ uint16_t round_down(float x)
+{
+  uint32_t sign = __float_as_uint(x) >> 31;
+  float size = fabsf(x);
+  uint16_t half = cut_to_half(size);
+  if (sign != 0 && half_to_float(half) < size)
+    half++;
+  return (uint16_t)(sign << 15 | half);
+}
+
+/* Of x >= 0. */
+static __device__ __forceinline__ uint16_t round_up(float x)
+{
+  uint16_t half = cut_to_half(x);
+  return half_to_float(half) < x ? half + 1 : half;
+}
+
+static __device__ __forceinline__ float clipped(float x)
+{
+  if (!(x > -HALF_MOST))
+    return -HALF_MOST;
+  return x < HALF_MOST ? x : HALF_MOST;
+}
+
+/* Where a head of one pair of blocks begins. */
+struct ends {
+  size_t from, to, from_scale, to_scale;
+};
+
+template <class E>
+static __device__ __forceinline__ ends ends_of(const lls_cuda_pool &pool,
+                                               const lls_cuda_conversion &c)
+{
+  const lls_cuda_block_pair pair = c.blocks[blockIdx.y];
+  size_t head = blockIdx.x, heads = gridDim.x, hd = pool.head_dim;
+  size_t numbers = (size_t)pool.block_tokens * hd, unit = heads * numbers;
+  size_t half = unit * sizeof(E) / 2, first = head * numbers;
+  return {pair.from * (c.from_scales != nullptr ? half : unit) + first,
+          pair.to * (c.to_scales != nullptr ? half : unit) + first,
+          (pair.from * heads + head) * 2 * hd, (pair.to * heads + head) * 2 * hd};
+}
+
+/* A block of threads for each head of all layers and pair of blocks. */
+template <class E> __global__ void quantise(lls_cuda_pool pool, lls_cuda_conversion c)
+{
+  const ends at = ends_of<E>(pool, c);
+  uint32_t hd = pool.head_dim, slots = pool.block_tokens;
+  const E *from = (const E *)c.from + at.from;
+  uint8_t *to = (uint8_t *)c.to + at.to;
+  uint16_t *scales = c.to_scales + at.to_scale;
+  for (unsigned d = threadIdx.x; d < hd; d += blockDim.x) {
+    float low = to_float(from[d]), high = low;
+    for (uint32_t slot = 1; slot < slots; slot++) {
+      float x = to_float(from[slot * hd + d]);
+      low = x < low ? x : low;
+      high = x > high ? x : high;
+    }
+    uint16_t least = round_down(clipped(low));
+    float base = half_to_float(least);
+    uint16_t step = round_up((clipped(high) - base) / STEPS);
+    float per_step = step > 0 ? 1 / half_to_float(step) : 0;
+    scales[d] = step;
+    scales[hd + d] = least;
+    for (uint32_t slot = 0; slot < slots; slot++) {
+      float x = to_float(from[slot * hd + d]);
+      float q =
+          __fadd_rn(__fmul_rn(x - base, per_step), 0.5f); /* rounded as on the CPU */
+      q = q > 0 ? q : 0;                                  /* what is no number, too */
+      to[slot * hd + d] = (uint8_t)(q < STEPS ? q : STEPS);
+    }
+  }
+}
+
+template <class E> __global__ void make_wide(lls_cuda_pool pool, lls_cuda_conversion c)
+{
+  const ends at = ends_of<E>(pool, c);
+  uint32_t hd = pool.head_dim;
+  const uint8_t *from = (const uint8_t *)c.from + at.from;
+  const uint16_t *scales = c.from_scales + at.from_scale;
+  E *to = (E *)c.to + at.to;
+  for (unsigned d = threadIdx.x; d < hd; d += blockDim.x) {
+    float step = half_to_float(scales[d]), least = half_to_float(scales[hd + d]);
+    for (uint32_t slot = 0; slot < pool.block_tokens; slot++)
+      to[slot * hd + d] = from_float<E>(least + step * (float)from[slot * hd + d]);
+  }
+}
+
+template <class E>
+static int run(cudaStream_t s, const lls_cuda_pool &pool, const lls_cuda_conversion &c)
+{
+  unsigned warps = (pool.head_dim + WARP - 1) / WARP * WARP;
+  dim3 grid(pool.layers * pool.kv_heads, c.n), block(warps < THREADS ? warps : THREADS);
+  if (c.to_scales != nullptr)
+    return launch(s, quantise<E>, grid, block, 0, pool, c);
+  return launch(s, make_wide<E>, grid, block, 0, pool, c);
+}
+
+extern "C" int lls_cuda_run_conversion(cudaStream_t s, const struct lls_cuda_pool *pool,
+                                       const struct lls_cuda_conversion *c)
+{
+  if (c->n == 0)
+    return 0;
+  return pool->element == LLS_F32 ? run<float>(s, *pool, *c) : run<bf16>(s, *pool, *c);
+}

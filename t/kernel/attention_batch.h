@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A batch of attention on the CPU device and what it should give: softmax(q K) V in
+ * double. K and V get into the pool by cache_write, so that both agree on where a token
+ * lies; tables are as untidy as the SDK allows: any block size, blocks anywhere, partly
+ * filled, from either end, K and V cut differently.
+ *
+ * Tolerance: a score is a sum of head_dim products in f32, so it is off by at most
+ * SCORE_EPSILON of the magnitudes added, which changes weights by that part; weights and
+ * their sum add VALUE_EPSILON of the largest value. Over a cache of bf16 AMX rounds q, as
+ * the reference then does, and weights, which adds AMX_EPSILON of the largest value.
+ */
+#ifndef LLS_KERNEL_ATTENTION_BATCH_H
+#define LLS_KERNEL_ATTENTION_BATCH_H
+
+#include "t/kernel/fixture.h"
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/number.h"
+
+#define SCORE_EPSILON 1e-6
+#define VALUE_EPSILON 4e-6
+#define AMX_EPSILON   2.2e-3 /* 2^-9 of rounding weights, 1e-4 of their cubic */
+
+#define MAX_ROWS      512
+#define MAX_SEQUENCES 12
+#define MAX_TOKENS    2600
+
+struct shape {
+  uint32_t kv_heads, group, head_dim, block_tokens, window;
+  enum lls_dtype element;
+  bool int8; /* some full blocks are */
+};
+
+struct sequence {
+  uint32_t context, n_rows;
+  float *qkv; /* (context + n_rows, columns), INT8 tokens as they are read */
+  bool *int8; /* (2, context + n_rows) of K, of V: in a block of INT8 */
+  struct lls_block_table table;
+  struct lls_block_entry *k, *v;
+};
+
+struct batch {
+  struct lls_device *device;
+  struct shape shape;
+  struct lls_attention_shape attention;
+  size_t columns, out_columns;
+  struct lls_pool *pool;
+  uint32_t *blocks, n_blocks, used; /* in a random order */
+  struct sequence sequences[MAX_SEQUENCES];
+  uint32_t n_sequences;
+};
+
+#define LAYERS 2
+#define LAYER  1
+
+/* ---- making a batch -------------------------------------------------------------- */
+
+static inline void open_batch(struct batch *b, struct lls_device *device,
+                              const struct shape *shape, uint32_t n_blocks)
+{
+  *b = (struct batch){.device = device, .shape = *shape, .n_blocks = n_blocks};
+  uint32_t heads = shape->kv_heads * shape->group;
+  b->attention = (struct lls_attention_shape){
+      .heads = heads,
+      .kv_heads = shape->kv_heads,
+      .head_dim = shape->head_dim,
+      .scale = 1 / sqrtf((float)shape->head_dim),
+      .window = shape->window,
+  };
+  b->columns = (heads + 2 * shape->kv_heads) * shape->head_dim;
+  b->out_columns = heads * shape->head_dim;
+  const struct lls_pool_shape pool = {
+      .layers = LAYERS,
+      .kv_heads = shape->kv_heads,
+      .head_dim = shape->head_dim,
+      .block_tokens = shape->block_tokens,
+      .element = shape->element,
+      .device_units = n_blocks,
+      .int8 = shape->int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
+  };
+  assert_int_equal(device->ops->pool_create(device, &pool, &b->pool, NULL), 0);
+  b->blocks = malloc(n_blocks * sizeof *b->blocks);
+  for (uint32_t i = 0; i < n_blocks; i++) {
+    uint32_t j = random_between(0, i);
+    b->blocks[i] = b->blocks[j];
+    b->blocks[j] = i;
+  }
+}
+
+static inline void close_batch(struct batch *b)
+{
+  for (uint32_t i = 0; i < b->n_sequences; i++) {
+    free(b->sequences[i].qkv);
+    free(b->sequences[i].int8);
+    free(b->sequences[i].k);
+    free(b->sequences[i].v);
+  }
+  free(b->blocks);
+  b->device->ops->pool_destroy(b->device, b->pool);
+}
+
+/* A list over n tokens; one in four entries is not full, each has a direction. */
+static inline uint32_t make_list(struct batch *b, uint32_t n, bool tidy,
+                                 struct lls_block_entry **out)
+{
+  struct lls_block_entry *list = malloc((n + 1) * sizeof *list);
+  uint32_t entries = 0, most = b->shape.block_tokens;
+  for (uint32_t token = 0; token < n; token += list[entries++].count) {
+    uint32_t count = !tidy && random_bits() % 4 == 0 ? random_between(1, most) : most;
+    assert_true(b->used < b->n_blocks);
+    list[entries] = (struct lls_block_entry){
+        .block = b->blocks[b->used++],
+        .first_token = token,
+        .count = (uint16_t)(count < n - token ? count : n - token),
+        .direction = tidy || random_bits() % 2 ? LLS_LEFT_TO_RIGHT : LLS_RIGHT_TO_LEFT,
+    };
+  }
+  *out = list;
+  return entries;
+}
+
+static inline void add_sequence(struct batch *b, uint32_t context, uint32_t n_rows,
+                                bool tidy)
+{
+  struct sequence *s = &b->sequences[b->n_sequences++];
+  uint32_t n = context + n_rows;
+  s->context = context;
+  s->n_rows = n_rows;
+  s->qkv = malloc(n * b->columns * sizeof(float));
+  s->int8 = calloc(2 * (size_t)n, sizeof *s->int8);
+  fill_random(s->qkv, n * b->columns);
+  s->table.form = LLS_FORM_KV;
+  s->table.k_count = make_list(b, n, tidy, &s->k);
+  s->table.v_count = make_list(b, n, tidy, &s->v);
+  s->table.k = s->k;
+  s->table.v = s->v;
+}
+
+/* ---- running it ------------------------------------------------------------------ */
+
+struct part { /* rows [first, first + n) of a sequence */
+  uint32_t sequence, first, n;
+};
+
+/* Writes these rows to the cache and, if out is wanted, attends: out (rows, columns). */
+static inline void run_parts(const struct batch *b, const struct part *parts,
+                             uint32_t n_parts, float *out)
+{
+  struct lls_step_sequence sequences[MAX_SEQUENCES];
+  uint32_t row_sequence[MAX_TOKENS], rows = 0;
+  for (uint32_t i = 0; i < n_parts; i++) {
+    sequences[i] = (struct lls_step_sequence){
+        .table = &b->sequences[parts[i].sequence].table,
+        .first_row = rows,
+        .n_rows = parts[i].n,
+        .context = parts[i].first,
+    };
+    for (uint32_t r = 0; r < parts[i].n; r++)
+      row_sequence[rows++] = i;
+  }
+  float *qkv = malloc(rows * b->columns * sizeof *qkv);
+  for (uint32_t i = 0; i < n_parts; i++)
+    memcpy(qkv + sequences[i].first_row * b->columns,
+           b->sequences[parts[i].sequence].qkv + parts[i].first * b->columns,
+           parts[i].n * b->columns * sizeof *qkv);
+  const struct lls_device_ops *ops = b->device->ops;
+  const struct lls_device_step step = {
+      .n_rows = rows,
+      .n_sequences = n_parts,
+      .sequence = row_sequence,
+      .sequences = sequences,
+  };
+  assert_int_equal(ops->step_begin(b->device, b->pool, &step), 0);
+  ops->cache_write(b->device, &b->attention, LAYER, qkv);
+  if (out != NULL)
+    ops->attention(b->device, &b->attention, LAYER, qkv, out);
+  assert_int_equal(ops->step_end(b->device, NULL), 0);
+  free(qkv);
+}
+
+/* Fills the cache with the contexts. */
+static inline void write_contexts(const struct batch *b)
+{
+  for (uint32_t i = 0; i < b->n_sequences; i++) {
+    uint32_t n;
+    for (uint32_t token = 0; token < b->sequences[i].context; token += n) {
+      n = b->sequences[i].context - token < MAX_ROWS ? b->sequences[i].context - token
+                                                     : MAX_ROWS;
+      run_parts(b, &(struct part){i, token, n}, 1, NULL);
+    }
+  }
+}
+
+static inline uint32_t run_all(const struct batch *b, float *out)
+{
+  struct part parts[MAX_SEQUENCES];
+  uint32_t rows = 0;
+  for (uint32_t i = 0; i < b->n_sequences; i++) {
+    const struct sequence *s = &b->sequences[i];
+    parts[i] = (struct part){i, s->context, s->n_rows};
+    rows += s->n_rows;
+  }
+  assert_true(rows <= MAX_ROWS);
+  run_parts(b, parts, b->n_sequences, out);
+  return rows;
+}
+
+/* ---- the reference --------------------------------------------------------------- */
+
+/* AMX multiplies bf16, in heads of any number of dims that vectors can take. */
+static inline bool rounds(const struct batch *b)
+{
+  return lls_cpu(b->device)->isa == LLS_ISA_AMX && b->shape.element == LLS_BF16 &&
+         b->shape.head_dim % 8 == 0;
+}
+
+/* As attention takes a number of the cache: INT8 ones are only rounded for AMX. */
+static inline double cached(const struct batch *b, bool int8, float x)
+{
+  bool bf16 = int8 ? rounds(b) : b->shape.element == LLS_BF16;
+  return bf16 ? lls_bf16_to_f32(lls_f32_to_bf16(x)) : x;
+}
+
+/* One head of one row: out (head_dim); returns the tolerance. */
+static inline double reference(const struct batch *b, const struct sequence *s,
+                               uint32_t row, uint32_t head, double *out)
+{
+  const struct shape *shape = &b->shape;
+  uint32_t position = s->context + row, n = shape->head_dim, first = 0;
+  uint32_t k_column = (b->attention.heads + head / shape->group) * n;
+  uint32_t v_column = k_column + shape->kv_heads * n;
+  const float *given = s->qkv + position * b->columns + head * n;
+  double q[256];
+  for (uint32_t d = 0; d < n; d++)
+    q[d] = rounds(b) ? lls_bf16_to_f32(lls_f32_to_bf16(given[d])) : given[d];
+  double score[MAX_TOKENS], top = -INFINITY, sum = 0, added = 0, largest = 0;
+  if (shape->window > 0 && position >= shape->window)
+    first = position + 1 - shape->window;
+  for (uint32_t t = first; t <= position; t++) {
+    const float *k = s->qkv + t * b->columns + k_column;
+    double magnitude = 0;
+    score[t] = 0;
+    for (uint32_t d = 0; d < n; d++) {
+      score[t] += q[d] * cached(b, s->int8[t], k[d]) * (double)b->attention.scale;
+      magnitude += fabs(q[d] * cached(b, s->int8[t], k[d])) * (double)b->attention.scale;
+    }
+    top = fmax(top, score[t]);
+    added = fmax(added, magnitude);
+  }
+  memset(out, 0, n * sizeof *out);
+  for (uint32_t t = first; t <= position; t++) {
+    const float *v = s->qkv + t * b->columns + v_column;
+    bool v8 = s->int8[s->context + s->n_rows + t];
+    double weight = exp(score[t] - top);
+    sum += weight;
+    for (uint32_t d = 0; d < n; d++) {
+      out[d] += weight * cached(b, v8, v[d]);
+      largest = fmax(largest, fabs(cached(b, v8, v[d])));
+    }
+  }
+  for (uint32_t d = 0; d < n; d++)
+    out[d] /= sum;
+  return (VALUE_EPSILON + (rounds(b) ? AMX_EPSILON : 0) + SCORE_EPSILON * added) *
+         largest;
+}
+
+static inline void check_rows(const struct batch *b, const float *out)
+{
+  double wanted[256];
+  for (uint32_t i = 0; i < b->n_sequences; i++) {
+    const struct sequence *s = &b->sequences[i];
+    for (uint32_t row = 0; row < s->n_rows; row++, out += b->out_columns) {
+      for (uint32_t head = 0; head < b->attention.heads; head++) {
+        double tolerance = reference(b, s, row, head, wanted);
+        for (uint32_t d = 0; d < b->shape.head_dim; d++)
+          assert_near(b->device, "attention", d, out[head * b->shape.head_dim + d],
+                      wanted[d], tolerance);
+      }
+    }
+  }
+}
+
+/* prepare: what is done to the contexts before all rows attend; NULL = nothing. */
+static inline void check(struct batch *b, void (*prepare)(struct batch *))
+{
+  float *out = malloc(MAX_ROWS * b->out_columns * sizeof *out);
+  write_contexts(b);
+  if (prepare != NULL)
+    prepare(b);
+  run_all(b, out);
+  check_rows(b, out);
+  free(out);
+}
+
+/* Decodes, prefills and chunks of ragged lengths together. */
+static inline void mixed_batch(struct lls_device *device, const struct shape *shape,
+                               void (*prepare)(struct batch *))
+{
+  struct batch b;
+  uint32_t tokens = 5 * 90 + 2 * 190;
+  open_batch(&b, device, shape, 6 * tokens + 16);
+  for (int i = 0; i < 3; i++)
+    add_sequence(&b, random_between(0, 130), 1, i == 0);
+  add_sequence(&b, 0, random_between(2, 90), true);
+  add_sequence(&b, random_between(1, 130), random_between(2, 60), false);
+  add_sequence(&b, 0, 1, false);
+  check(&b, prepare);
+  close_batch(&b);
+}
+
+#endif

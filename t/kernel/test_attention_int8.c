@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention over int8 blocks between others, at every ISA level of this CPU, against
+ * softmax(q K) V in double of the numbers that such blocks are read as, which are within
+ * half a step of what was written.
+ */
+#include "t/kernel/attention_batch.h"
+
+#include "kernels/cpu/pool.h"
+
+/* What the tokens of an INT8 block are read as goes to where their K or V came from. */
+static void read_int8(const struct batch *b, struct sequence *s,
+                      const struct lls_block_entry *e, uint32_t first_column)
+{
+  const struct lls_pool *p = b->pool;
+  uint32_t dims = b->shape.head_dim, slots = b->shape.block_tokens;
+  for (uint32_t head = 0; head < b->shape.kv_heads; head++) {
+    size_t index = (size_t)LAYER * b->shape.kv_heads + head;
+    const uint8_t *q = (const uint8_t *)p->device + e->block * (p->unit_bytes / 2) +
+                       index * slots * dims;
+    const uint16_t *scales =
+        p->device_scales + e->block * (lls_scale_bytes(&p->shape) / 2) + index * 2 * dims;
+    for (uint32_t i = 0; i < slots; i++) {
+      uint32_t slot = e->direction == LLS_LEFT_TO_RIGHT ? i : slots - 1 - i;
+      float *x = s->qkv + (e->first_token + i) * b->columns + first_column + head * dims;
+      for (uint32_t d = 0; d < dims; d++) {
+        float got = lls_f16_to_f32(scales[dims + d]) +
+                    lls_f16_to_f32(scales[d]) * q[slot * dims + d];
+        double step = lls_f16_to_f32(scales[d]), was = (double)x[d];
+        if (b->shape.element == LLS_BF16)
+          was = lls_bf16_to_f32(lls_f32_to_bf16(x[d]));
+        if (fabs((double)got - was) > step * 0.50001 + fabs(was) * 1e-6)
+          fail_msg("%.9g was quantised to %.9g in steps of %.9g", was, (double)got, step);
+        x[d] = got;
+      }
+    }
+  }
+}
+
+/* Makes every other full block of the contexts one of INT8, as a manager would. */
+static void quantise_list(struct batch *b, struct sequence *s,
+                          struct lls_block_entry *list, uint32_t n, bool *int8,
+                          uint32_t column)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    struct lls_block_entry *e = &list[i];
+    if (e->count != b->shape.block_tokens || e->first_token + e->count > s->context ||
+        random_bits() % 2 == 0)
+      continue;
+    const struct lls_copy copy = {
+        .kind = LLS_COPY_DEVICE_TO_DEVICE,
+        .n_slots = e->count,
+        .source = e->block,
+        .target = 2 * b->blocks[b->used++] + random_bits() % 2,
+        .target_element = LLS_ELEMENT_INT8,
+    };
+    assert_true(b->used <= b->n_blocks);
+    assert_int_equal(b->device->ops->pool_copy(b->device, b->pool, &copy, 1), 0);
+    e->block = copy.target;
+    e->element = LLS_ELEMENT_INT8;
+    memset(int8 + e->first_token, true, e->count);
+    read_int8(b, s, e, column);
+  }
+}
+
+static void quantise_contexts(struct batch *b)
+{
+  uint32_t kv = b->attention.heads * b->shape.head_dim;
+  for (uint32_t i = 0; i < b->n_sequences; i++) {
+    struct sequence *s = &b->sequences[i];
+    quantise_list(b, s, s->k, s->table.k_count, s->int8, kv);
+    quantise_list(b, s, s->v, s->table.v_count, s->int8 + s->context + s->n_rows,
+                  kv + b->shape.kv_heads * b->shape.head_dim);
+  }
+}
+
+/* Blocks of INT8 between others, in heads and blocks of all sizes. */
+static void int8_blocks(struct lls_device *device)
+{
+  static const uint32_t dims[] = {8, 16, 24, 64, 80, 128, 256, 12, 1};
+  static const uint32_t sizes[] = {1, 4, 16, 16, 32, 100, 7, 16, 16};
+  for (size_t i = 0; i < 2 * sizeof dims / sizeof *dims; i++) {
+    struct shape shape = {
+        .kv_heads = 2,
+        .group = random_between(1, 3),
+        .head_dim = dims[i / 2],
+        .block_tokens = sizes[i / 2],
+        .element = i % 2 ? LLS_BF16 : LLS_F32,
+        .int8 = true,
+    };
+    mixed_batch(device, &shape, quantise_contexts);
+  }
+}
+
+static void test_int8_blocks(void **state)
+{
+  (void)state;
+  each_level(2, MAX_ROWS, 4096, int8_blocks);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_int8_blocks)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
