@@ -79,6 +79,7 @@ static int create_engine(struct harness *h, const struct harness_options *o,
       .host_cache_bytes = o->host_units * lls_unit_room(&unit, true),
       .int8 = o->int8,
       .no_hidden = o->no_hidden,
+      .kv_only = o->kv_only,
       .clock = o->sim != NULL ? lls_sim_now : NULL,
       .clock_context = h->device,
   };

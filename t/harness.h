@@ -21,6 +21,7 @@ struct harness_options {
   uint32_t device_units, host_units;
   uint32_t int8;  /* enum lls_int8 */
   bool no_hidden; /* the engine has no hidden form */
+  bool kv_only;   /* nor on a device with memory of its own */
   struct harness_policy scheduler, cache, predictor;
   const char *measurements; /* as in lls_loop_options */
   bool measure_always;

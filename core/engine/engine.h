@@ -45,6 +45,8 @@ struct lls_engine_options {
                               the pool gets what is left of it (measure.c); 0 = as said */
   size_t host_cache_bytes; /* host tier, 0 = none */
   bool no_hidden; /* nobody is going to use the hidden form: no memory for its scratch */
+  bool kv_only;   /* the cache manager has no use for it: the same where that takes memory
+                     before it is used, as on a GPU */
   uint32_t int8;  /* enum lls_int8: where blocks may be of int8 numbers */
 
   struct lls_ranks
@@ -66,10 +68,12 @@ int lls_engine_create(const struct lls_engine_options *, const struct lls_model_
                       struct lls_error *err);
 void lls_engine_destroy(struct lls_engine *);
 
-/* Why this model on this device has no hidden form; NULL if it has. */
+/* Why this engine has no hidden form; NULL if it has. */
 const char *lls_engine_why_no_hidden(const struct lls_engine *);
 /* The same, as far as the model decides it. */
 const char *lls_model_why_no_hidden(const struct lls_model_config *);
+/* Is it only for want of a use when this engine began? */
+bool lls_engine_gave_up_hidden(const struct lls_engine *);
 const struct lls_engine_caps *lls_engine_caps(const struct lls_engine *);
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *);
 const struct lls_model_config *lls_engine_config(const struct lls_engine *);

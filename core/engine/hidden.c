@@ -33,11 +33,24 @@ const char *lls_model_why_no_hidden(const struct lls_model_config *c)
   return NULL;
 }
 
-const char *lls_engine_why_no_hidden(const struct lls_engine *e)
+/* Why this model on this device has none, whatever was asked for. */
+static const char *why_impossible(const struct lls_engine *e)
 {
   if (e->device->ops->restore == NULL)
     return "this device cannot restore keys and values";
   return lls_model_why_no_hidden(&e->model);
+}
+
+bool lls_engine_gave_up_hidden(const struct lls_engine *e)
+{
+  return e->options.kv_only && e->device->has_own_memory && why_impossible(e) == NULL;
+}
+
+const char *lls_engine_why_no_hidden(const struct lls_engine *e)
+{
+  if (lls_engine_gave_up_hidden(e))
+    return "the cache manager has no use for it, and got its memory";
+  return why_impossible(e);
 }
 
 uint32_t lls_engine_scratch_units(const struct lls_engine *e)

@@ -46,11 +46,27 @@ static struct lls_cache_geometry geometry_of(const struct lls_instance *in)
   };
 }
 
+/* One that may put sequences in hidden form, where that was given up for the cache. */
+static int check_forms(const struct lls_instance *in,
+                       const struct lls_plugin_module *module, struct lls_error *err)
+{
+  if (module->cache.can_switch == NULL || !lls_engine_gave_up_hidden(in->engine))
+    return 0;
+  return lls_fail(err, -ENOTSUP,
+                  "cache manager %s restores hidden states, and the memory for that went "
+                  "to the cache when llmserve began with a manager that does not: start "
+                  "it with %s",
+                  module->descriptor->id, module->descriptor->id);
+}
+
 static int create_cache(struct lls_instance *in, const struct lls_loop_policy *chosen,
                         struct lls_policies *p, struct lls_error *err)
 {
   if (chosen->module == NULL)
     return 0;
+  int rc = check_forms(in, chosen->module, err);
+  if (rc < 0)
+    return rc;
   struct lls_cache_geometry geometry = geometry_of(in);
   p->cache_module = chosen->module;
   p->cache_params = chosen->params;
@@ -60,8 +76,7 @@ static int create_cache(struct lls_instance *in, const struct lls_loop_policy *c
   if (p->cache_host == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   lls_crash_note.cache = "create";
-  int rc =
-      p->cache->create(&p->cache_host->host, chosen->params, &geometry, &p->cache_self);
+  rc = p->cache->create(&p->cache_host->host, chosen->params, &geometry, &p->cache_self);
   return created(rc, p->cache_host, err);
 }
 

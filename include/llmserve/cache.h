@@ -227,7 +227,8 @@ struct lls_cache_vtable {
   /* As in lls_cache_service; without it KV form alone is offered. */
   int (*forms)(void *self, struct lls_form_info *out, size_t max);
   /* Not called yet, but restore's presence is LLS_NEEDS_PARTIAL_RESIDENCY: brings back
-   * what is missing, in the transaction; whether a sequence may change its form; its
+   * what is missing, in the transaction; whether a sequence may change its form, and
+   * where it is NULL all keep KV form, so that no memory is set aside for another; its
    * blocks' enum lls_element; bytes of a token in one. */
   int (*restore)(void *self, const struct lls_request *);
   int (*can_switch)(void *self, const struct lls_request *, uint32_t form);

@@ -191,6 +191,52 @@ static void test_memory(void **state)
   reference_free(reference);
 }
 
+/* With a cache manager that has no use for it the scratch of the hidden form is cache. */
+static void test_kv_only(void **state)
+{
+  (void)state;
+  struct reference *reference = reference_read("opt");
+  struct lls_model_config config;
+  struct lls_error err = {""};
+  assert_int_equal(lls_model_config_read(reference->folder, &config, &err), 0);
+  const struct lls_device_options device_options = {
+      .max_rows = 64,
+      .max_columns = lls_engine_max_columns(&config),
+      .max_sequences = 64,
+      .numbers = LLS_BF16,
+  };
+  uint32_t units[2];
+  for (int i = 0; i < 2; i++) {
+    const struct lls_engine_options options = {
+        .model_path = reference->folder,
+        .weights = LLS_WEIGHTS_BF16,
+        .cache_element = LLS_BF16,
+        .max_tokens = 64,
+        .max_sequences = 64,
+        .block_tokens = 16,
+        .device_share = 0.2,
+        .kv_only = i == 1,
+    };
+    struct lls_device *device;
+    struct lls_engine *engine;
+    assert_int_equal(lls_device_module.create(&device_options, &device, &err), 0);
+    int rc = lls_engine_create(&options, &config, device, &engine, &err);
+    if (rc != 0)
+      fail_msg("%s", err.text);
+    const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
+    uint32_t forms = lls_engine_caps(engine)->forms;
+    units[i] = pool->device_units;
+    assert_int_equal(pool->scratch_units > 0, i == 0);
+    assert_int_equal(forms, LLS_BIT_KV | (i == 0 ? LLS_BIT_HIDDEN : 0));
+    assert_int_equal(lls_engine_gave_up_hidden(engine), i == 1);
+    assert_int_equal(lls_engine_why_no_hidden(engine) != NULL, i == 1);
+    lls_engine_destroy(engine);
+    device->ops->destroy(device);
+  }
+  assert_true(units[1] > units[0]);
+  reference_free(reference);
+}
+
 int main(void)
 {
   static char llama[] = "llama", opt[] = "opt", neox[] = "neox", bf16[] = "llama-bf16";
@@ -200,6 +246,7 @@ int main(void)
       {"emulated neox", test_emulated, NULL, NULL, neox},
       {"emulated llama-bf16", test_emulated, NULL, NULL, bf16},
       {"memory", test_memory, NULL, NULL, NULL},
+      {"KV form alone", test_kv_only, NULL, NULL, NULL},
       {"llama on a GPU", test_on_gpu, NULL, NULL, llama},
       {"opt on a GPU", test_on_gpu, NULL, NULL, opt},
       {"neox on a GPU", test_on_gpu, NULL, NULL, neox},

@@ -293,47 +293,6 @@ static void int8_order(const struct pair *p)
     int8_copies(p);
 }
 
-/* As the tiered manager makes full blocks int8: into a unit that it has to spare, which
- * frees the two units that the next block's go to. */
-static void chain(const struct pair *p)
-{
-  enum { N = SLOTS * HEADS * HEAD_DIM };
-  const struct lls_pool_shape shape = {.layers = 2,
-                                       .kv_heads = HEADS,
-                                       .head_dim = HEAD_DIM,
-                                       .block_tokens = BLOCK_TOKENS,
-                                       .element = p->numbers,
-                                       .device_units = DEVICE_UNITS,
-                                       .int8 = LLS_INT8_ALL};
-  struct contents now = {0};
-  struct lls_copy list[4] = {{0}};
-  for (uint32_t i = 0; i < 4; i++) {
-    list[i] =
-        (struct lls_copy){.kind = LLS_COPY_DEVICE_TO_DEVICE,
-                          .n_slots = BLOCK_TOKENS,
-                          .source = 1 + i,
-                          .target = i, /* unit 0's halves, then unit 1's, now free */
-                          .target_element = LLS_ELEMENT_INT8};
-    put(now.half[0], LLS_ELEMENT_INT8, list[i].target);
-  }
-  float *qkv = pair_random(p, SLOTS * COLUMNS, random_activation), *result[2];
-  for (int i = 0; i < 2; i++) {
-    struct lls_device *d = i == 0 ? p->cpu : p->cuda;
-    struct lls_pool *pool;
-    result[i] = calloc(4 * N, sizeof **result);
-    assert_int_equal(d->ops->pool_create(d, &shape, &pool, NULL), 0);
-    write_all(d, pool, qkv);
-    copy_all(d, pool, list, 4);
-    read_int8(d, pool, now.half[0], result[i]);
-    d->ops->pool_destroy(d, pool);
-  }
-  pair_compare(p, "a chain", result[1], result[0], 4 * N,
-               p->numbers == LLS_F32 ? 0 : pair_epsilon(p), 0);
-  free(result[0]);
-  free(result[1]);
-  free(qkv);
-}
-
 static void outside(const struct pair *p)
 {
   const struct lls_pool_shape shape = {.layers = 1,
@@ -381,13 +340,6 @@ static void test_int8_copies(void **state)
   each_pair(LLS_BF16, 256, int8_order);
 }
 
-static void test_int8_chain(void **state)
-{
-  (void)state;
-  each_pair(LLS_F32, 256, chain);
-  each_pair(LLS_BF16, 256, chain);
-}
-
 static void test_outside(void **state)
 {
   (void)state;
@@ -399,7 +351,6 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_copies),
       cmocka_unit_test(test_int8_copies),
-      cmocka_unit_test(test_int8_chain),
       cmocka_unit_test(test_outside),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,8 +26,18 @@ struct scene {
 
 static const char *const unshared[] = {"prefix_sharing", "off", NULL};
 
-static void begin_with(struct scene *s, const char *model, struct harness_policy cache,
-                       bool threaded)
+/* As a GPU is to the engine, in this. */
+static int create_with_own_memory(const struct lls_device_options *options,
+                                  struct lls_device **out, struct lls_error *err)
+{
+  int rc = lls_cpu_device_create(options, out, err);
+  if (rc == 0)
+    (*out)->has_own_memory = true;
+  return rc;
+}
+
+static void begin_on(struct scene *s, const char *model, struct harness_policy cache,
+                     bool threaded, bool own_memory)
 {
   char path[64];
   snprintf(path, sizeof path, "t/data/models/%s", model);
@@ -45,7 +55,10 @@ static void begin_with(struct scene *s, const char *model, struct harness_policy
       .cache = cache,
       .predictor = {"none", NULL},
       .threaded = threaded,
-      .create_device = threaded ? create_asynchronous : NULL,
+      .kv_only = own_memory,
+      .create_device = own_memory ? create_with_own_memory
+                       : threaded ? create_asynchronous
+                                  : NULL,
   };
   *s = (struct scene){0};
   if (harness_open(&s->h, &o, &err) < 0)
@@ -53,6 +66,12 @@ static void begin_with(struct scene *s, const char *model, struct harness_policy
   s->reference = reference_read(model);
   for (int i = 0; i < CLIENTS; i++)
     submit(&s->h, &s->clients[i], &s->reference->prompts[i % 3]);
+}
+
+static void begin_with(struct scene *s, const char *model, struct harness_policy cache,
+                       bool threaded)
+{
+  begin_on(s, model, cache, threaded, false);
 }
 
 static void begin(struct scene *s, bool threaded)
@@ -204,6 +223,26 @@ static void test_hidden_form_is_handed_over(void **state)
   }
 }
 
+/* Where memory for hidden states was given up, one that restores them is refused. */
+static void test_hidden_form_that_was_given_up(void **state)
+{
+  (void)state;
+  struct scene s;
+  struct lls_error err = {0};
+  begin_on(&s, "opt", (struct harness_policy){"paged", unshared}, false, true);
+  steps(&s, 5);
+  const struct lls_loop_policies change = {.cache =
+                                               load(&s, LLS_KIND_CACHE, "hybrid", NULL)};
+  assert_int_equal(reload(&s, change, &err), -ENOTSUP);
+  assert_non_null(strstr(err.text, "cache manager hybrid restores hidden states, and the "
+                                   "memory for that went to the cache"));
+  reload_or_fail(&s, (struct lls_loop_policies){
+                         .cache = load(&s, LLS_KIND_CACHE, "paged", unshared)});
+  run_to_end(&s.h);
+  assert_texts(&s);
+  end(&s);
+}
+
 static void test_another_cache_manager_begins_anew(void **state)
 {
   (void)state;
@@ -315,6 +354,7 @@ int main(void)
       cmocka_unit_test(test_a_cache_manager_hands_over_its_blocks),
       cmocka_unit_test(test_other_cache_managers_take_over_blocks),
       cmocka_unit_test(test_hidden_form_is_handed_over),
+      cmocka_unit_test(test_hidden_form_that_was_given_up),
       cmocka_unit_test(test_another_cache_manager_begins_anew),
       cmocka_unit_test(test_a_running_policy_takes_other_parameters),
       cmocka_unit_test(test_what_fails_leaves_all_as_it_was),
