@@ -109,15 +109,33 @@ struct apt {
 void apt_value_all(struct apt *, const struct lls_step_view *, uint32_t total_units);
 /* Units of so many tokens in a form. */
 uint32_t apt_units(const struct apt *, uint32_t tokens, uint32_t form);
-/* What a request may wait for its first token, for each other one. */
-int64_t apt_first_limit_ns(const struct apt *, const struct lls_request *);
-int64_t apt_gap_limit_ns(const struct apt *, const struct lls_request *);
+/* What a request may wait for its first token. */
+static inline int64_t apt_first_limit_ns(const struct apt *a, const struct lls_request *r)
+{
+  return r->slo.ttft_ns != LLS_NEVER ? r->slo.ttft_ns : a->params.ttft_slo;
+}
+/* And for each other one. */
+static inline int64_t apt_gap_limit_ns(const struct apt *a, const struct lls_request *r)
+{
+  return r->slo.tbt_ns != LLS_NEVER ? r->slo.tbt_ns : a->params.tbt_slo;
+}
 /* Word 1 of a request's user words. */
 enum { APT_HAS_VIOLATED = 1, APT_WANTS_HIDDEN = 2, APT_MISSED_FIRST = 4 };
 
 /* ---- standing.c: who has something to lose */
-uint32_t apt_standing(const struct apt *, const struct lls_request *, int64_t waited_ns,
-                      bool on_device);
+/* Of one that has a token. */
+uint32_t apt_standing_later(const struct apt *, const struct lls_request *,
+                            int64_t waited_ns, bool on_device);
+/* Inline for those who wait for their first one: most of thousands. */
+static inline uint32_t apt_standing(const struct apt *a, const struct lls_request *r,
+                                    int64_t waited_ns, bool on_device)
+{
+  if (a->params.late_share <= 0)
+    return APT_IN_TIME;
+  if (r->generated_tokens == 0)
+    return waited_ns > apt_first_limit_ns(a, r) ? APT_LOST : APT_IN_TIME;
+  return apt_standing_later(a, r, waited_ns, on_device);
+}
 /* Units of who runs and has nothing to lose by a pause. */
 uint64_t apt_spare_units(const struct apt *);
 /* Takes so many of them off that `units` are free; nobody if all would not be enough. */

@@ -35,13 +35,9 @@ static void look(const struct apt *a, const struct lls_request *r)
     r->user[LATE_GAPS]++;
 }
 
-uint32_t apt_standing(const struct apt *a, const struct lls_request *r, int64_t waited_ns,
-                      bool on_device)
+uint32_t apt_standing_later(const struct apt *a, const struct lls_request *r,
+                            int64_t waited_ns, bool on_device)
 {
-  if (a->params.late_share <= 0)
-    return APT_IN_TIME;
-  if (r->generated_tokens == 0)
-    return waited_ns > apt_first_limit_ns(a, r) ? APT_LOST : APT_IN_TIME;
   look(a, r);
   bool late_now = waited_ns > apt_gap_limit_ns(a, r);
   uint64_t late = r->user[LATE_GAPS] + late_now, most = overlooked(a, r);

@@ -20,16 +20,6 @@ uint32_t apt_units(const struct apt *a, uint32_t tokens, uint32_t form)
   return (uint32_t)ceil(a->eta * m - 1e-9);
 }
 
-int64_t apt_first_limit_ns(const struct apt *a, const struct lls_request *r)
-{
-  return r->slo.ttft_ns != LLS_NEVER ? r->slo.ttft_ns : a->params.ttft_slo;
-}
-
-int64_t apt_gap_limit_ns(const struct apt *a, const struct lls_request *r)
-{
-  return r->slo.tbt_ns != LLS_NEVER ? r->slo.tbt_ns : a->params.tbt_slo;
-}
-
 /* What it may wait for its next token. */
 static int64_t limit_ns(const struct apt *a, const struct lls_request *r)
 {
