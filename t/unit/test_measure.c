@@ -62,21 +62,6 @@ static uint64_t let_in_with(const char *const *parameters, struct kept *kept)
   return status.batch_sequences_sum;
 }
 
-static uint64_t let_in(const char *const *parameters)
-{
-  struct kept nothing = {.folder = NULL};
-  return let_in_with(parameters, &nothing);
-}
-
-static void test_known_before_the_first_plan(void **state)
-{
-  (void)state;
-  static const char *const free_of_charge[] = {"rho", "0", NULL};
-  static const char *const dear[] = {"rho_scale", "1000", NULL};
-  assert_int_equal(let_in(free_of_charge), 2);
-  assert_int_equal(let_in(dear), 1);
-}
-
 /* ---- from start to start ----------------------------------------------------------- */
 
 static void read_kept(const struct kept *k, struct lls_measured *m)
@@ -99,6 +84,18 @@ static void pretend(const struct kept *k, const struct lls_engine_identity *iden
     m.steps[i].ns = 1000000 + (m.steps[i].hidden ? m.steps[i].context * token_ns : 0);
   assert_int_equal(lls_measured_path(k->folder, &k->identity, path, sizeof path), 0);
   assert_int_equal(lls_measured_write(path, identity, &m, NULL), 0);
+}
+
+/* What was measured is known before the first plan. How long steps of so small a model
+ * take is noise, so numbers are put in their place. */
+static void test_known_before_the_first_plan(void **state)
+{
+  static const char *const free_of_charge[] = {"rho", "0", NULL};
+  const struct folder *folder = *state;
+  struct kept k = {.folder = folder->path};
+  assert_int_equal(let_in_with(free_of_charge, &k), 2);
+  pretend(&k, &k.identity, LLS_NS_PER_S / 1000);
+  assert_int_equal(let_in_with(NULL, &k), 1);
 }
 
 static void test_kept_for_the_next_start(void **state)
@@ -316,7 +313,7 @@ static void test_upgrade_is_chosen_by_its_cost(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_known_before_the_first_plan),
+      IN_FOLDER(test_known_before_the_first_plan),
       IN_FOLDER(test_kept_for_the_next_start),
       IN_FOLDER(test_measured_again_if_asked_to),
       IN_FOLDER(test_of_something_else),
