@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What hidden form costs is known before the first plan: a scheduler that charges a
- * thousand times of it does not take it where one that believes it free does. It is
- * measured once and kept; whatever is wrong with what was kept, serving begins.
+ * What hidden form costs is known before the first plan: where a token of it takes a
+ * millisecond it is not taken, where it is free it is. It is measured once and kept;
+ * whatever is wrong with what was kept, serving begins.
  */
 #include "config.h"
 
