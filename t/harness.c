@@ -34,11 +34,11 @@ struct lls_cost_rates harness_rates(const char *model, double host_gigabytes_per
   return rates;
 }
 
-static int create_device(struct harness *h, const struct harness_options *o,
+static int create_device(struct harness *h, const struct harness_options *o, uint32_t i,
                          struct lls_error *err)
 {
   if (o->sim != NULL)
-    return lls_sim_device_create(o->sim, &h->device, err);
+    return lls_sim_device_create(o->sim, &h->devices[i], err);
   struct lls_device_options device = {
       .threads = o->threads > 0 ? o->threads : 1,
       .max_rows = o->max_tokens,
@@ -46,17 +46,16 @@ static int create_device(struct harness *h, const struct harness_options *o,
       .max_sequences = o->max_sequences,
       .numbers = o->element,
   };
-  return o->create_device != NULL ? o->create_device(&device, &h->device, err)
-                                  : lls_cpu_device_create(&device, &h->device, err);
+  return o->create_device != NULL ? o->create_device(&device, &h->devices[i], err)
+                                  : lls_cpu_device_create(&device, &h->devices[i], err);
 }
 
-static int create_engine(struct harness *h, const struct harness_options *o,
+static int create_engine(struct harness *h, const struct harness_options *o, uint32_t i,
                          struct lls_error *err)
 {
   char path[4096];
-  int rc = lls_model_config_read(source(o->model, path, sizeof path), &h->config, err);
-  if (rc == 0)
-    rc = create_device(h, o, err);
+  source(o->model, path, sizeof path);
+  int rc = create_device(h, o, i, err);
   if (rc < 0)
     return rc;
   struct lls_pool_shape unit = {
@@ -81,9 +80,22 @@ static int create_engine(struct harness *h, const struct harness_options *o,
       .no_hidden = o->no_hidden,
       .kv_only = o->kv_only,
       .clock = o->sim != NULL ? lls_sim_now : NULL,
-      .clock_context = h->device,
+      .clock_context = h->devices[i],
+      .weights_of = h->engines[0],
   };
-  return lls_engine_create(&engine, &h->config, h->device, &h->engine, err);
+  return lls_engine_create(&engine, &h->config, h->devices[i], &h->engines[i], err);
+}
+
+static int create_engines(struct harness *h, const struct harness_options *o,
+                          struct lls_error *err)
+{
+  char path[4096];
+  int rc = lls_model_config_read(source(o->model, path, sizeof path), &h->config, err);
+  for (uint32_t i = 0; i < (o->instances > 0 ? o->instances : 1) && rc == 0; i++)
+    rc = create_engine(h, o, i, err);
+  h->device = h->devices[0];
+  h->engine = h->engines[0];
+  return rc;
 }
 
 static void no_wake(void *context)
@@ -94,8 +106,14 @@ static void no_wake(void *context)
 static int create_loop(struct harness *h, const struct harness_options *o,
                        struct lls_error *err)
 {
+  struct lls_loop_instance instances[HARNESS_INSTANCES];
+  for (uint32_t i = 0; i < o->instances; i++)
+    instances[i] = (struct lls_loop_instance){
+        .engine = h->engines[i], .role = o->roles[i], .clock_context = h->devices[i]};
   struct lls_loop_options options = {
       .engine = h->engine,
+      .instances = instances,
+      .n_instances = o->instances,
       .policies = {.scheduler = {h->scheduler.module, h->scheduler.params},
                    .cache = {h->cache.module, h->cache.params},
                    .predictor = {h->predictor.module, h->predictor.params}},
@@ -129,7 +147,7 @@ int harness_open(struct harness *h, const struct harness_options *o,
   if (rc == 0)
     rc = policy_load(LLS_KIND_PREDICTOR, &o->predictor, &h->predictor, err);
   if (rc == 0)
-    rc = create_engine(h, o, err);
+    rc = create_engines(h, o, err);
   if (rc == 0)
     rc = create_loop(h, o, err);
   if (rc < 0)
@@ -140,9 +158,11 @@ int harness_open(struct harness *h, const struct harness_options *o,
 void harness_close(struct harness *h)
 {
   lls_loop_destroy(h->loop);
-  lls_engine_destroy(h->engine);
-  if (h->device != NULL)
-    h->device->ops->destroy(h->device);
+  for (uint32_t i = HARNESS_INSTANCES; i-- > 0;) { /* the first has the weights */
+    lls_engine_destroy(h->engines[i]);
+    if (h->devices[i] != NULL)
+      h->devices[i]->ops->destroy(h->devices[i]);
+  }
   policy_unload(&h->scheduler);
   policy_unload(&h->cache);
   policy_unload(&h->predictor);

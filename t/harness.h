@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A whole instance in a test: a model folder, a device, an engine, three real
- * plugin files, and the step loop driven by hand. What C tests and benchmarks of the loop
- * share.
+ * A whole instance in a test, or several: a model folder, a device and an engine of each,
+ * three real plugin files, and the step loop driven by hand. What C tests and benchmarks
+ * of the loop share.
  */
 #ifndef LLS_HARNESS_H
 #define LLS_HARNESS_H
@@ -12,6 +12,8 @@
 #include "core/obs/log.h"
 #include "kernels/sim/sim.h"
 #include "t/policy.h"
+
+#define HARNESS_INSTANCES 4
 
 struct harness_options {
   const char *model;      /* folder, from the source root */
@@ -36,6 +38,8 @@ struct harness_options {
   int (*create_device)(const struct lls_device_options *, struct lls_device **,
                        struct lls_error *);
   struct lls_loop_observer observer;
+  uint32_t instances;                /* 1 by default */
+  uint32_t roles[HARNESS_INSTANCES]; /* enum lls_role */
   /* May put other policies in the place of the loaded ones; NULL: they stay. */
   void (*replace)(void *context, struct lls_loop_policies *);
   void *replace_context;
@@ -44,8 +48,10 @@ struct harness_options {
 struct harness {
   struct lls_log log;
   struct lls_model_config config;
-  struct lls_device *device;
+  struct lls_device *device; /* of the first instance */
   struct lls_engine *engine;
+  struct lls_device *devices[HARNESS_INSTANCES];
+  struct lls_engine *engines[HARNESS_INSTANCES];
   struct harness_loaded scheduler, cache, predictor;
   struct lls_loop *loop;
 };

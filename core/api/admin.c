@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "core/api/internal.h"
+#include "core/config/instances.h"
 
 /* Somebody who asked for a reload and waits for its outcome: of one that read the file
  * after they asked, not of one under way then. */
@@ -78,6 +79,24 @@ static json_t *cache_json(const struct lls_loop_status *s)
       (json_int_t)s->host_units_total, "host_units_free", (json_int_t)s->host_units_free);
 }
 
+static json_t *instances_json(struct lls_loop *loop)
+{
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < lls_loop_n_instances(loop); i++) {
+    struct lls_loop_status s;
+    uint32_t role;
+    lls_loop_instance_status(loop, i, &role, &s);
+    json_array_append_new(
+        list, json_pack("{s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:s?}", "role",
+                        lls_role_name(role), "requests", requests_json(&s), "cache",
+                        cache_json(&s), "steps", (json_int_t)s.steps, "offered",
+                        (json_int_t)s.offered, "handed_over", (json_int_t)s.handed_over,
+                        "taken_over", (json_int_t)s.taken_over, "scheduler_fallback",
+                        s.fallen_back ? s.fallback_reason : NULL));
+  }
+  return list;
+}
+
 static json_t *status_json(struct lls_api *api)
 {
   const struct lls_admin_state *s = api->config.admin.state;
@@ -86,7 +105,7 @@ static json_t *status_json(struct lls_api *api)
   bool failed = lls_loop_failed(api->config.loop, &why);
   lls_loop_status(api->config.loop, &loop);
   return json_pack(
-      "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:s?, s:I}",
+      "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:s?, s:I, s:o}",
       "version", PACKAGE_VERSION, "state",
       failed          ? "failed"
       : api->draining ? "draining"
@@ -96,7 +115,8 @@ static json_t *status_json(struct lls_api *api)
       (json_int_t)s->reloads_refused, "last_reload", reload_json(s), "config",
       s->config->ini.path, "plugins", plugins_json(s->config), "requests",
       requests_json(&loop), "cache", cache_json(&loop), "scheduler_fallback",
-      loop.fallen_back ? loop.fallback_reason : NULL, "steps", (json_int_t)loop.steps);
+      loop.fallen_back ? loop.fallback_reason : NULL, "steps", (json_int_t)loop.steps,
+      "instances", instances_json(api->config.loop));
 }
 
 static bool is_there(struct lls_api *api, struct lls_http_exchange *exchange)

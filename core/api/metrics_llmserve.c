@@ -2,6 +2,10 @@
 /* The series that are ours: what policies do, and what becomes of whom. */
 #include "core/api/page.h"
 
+#include <stdio.h>
+
+#include "core/config/instances.h"
+
 static void step_numbers(struct lls_page *page, const struct lls_loop_status *status)
 {
   lls_page_counter(page, "llmserve_steps_total", "Steps run.", status->steps);
@@ -196,6 +200,73 @@ static void predictor_figures(struct lls_page *page, const struct lls_loop_statu
                       NULL);
 }
 
+/* ---- instances --------------------------------------------------------------------- */
+
+struct instance_labels {
+  char index[16];
+  const char *role;
+};
+
+static struct instance_labels labels_of(uint32_t index, uint32_t role)
+{
+  struct instance_labels l = {.role = lls_role_name(role)};
+  snprintf(l.index, sizeof l.index, "%u", index);
+  return l;
+}
+
+static void instance_requests(struct lls_page *page, struct lls_loop *loop)
+{
+  static const char name[] = "llmserve_instance_requests";
+  lls_page_head(page, name, "gauge", "Requests of each instance.");
+  for (uint32_t i = 0; i < lls_loop_n_instances(loop); i++) {
+    struct lls_loop_status s;
+    uint32_t role;
+    lls_loop_instance_status(loop, i, &role, &s);
+    struct instance_labels l = labels_of(i, role);
+    const struct {
+      const char *state;
+      uint32_t n;
+    } states[] = {{"waiting", s.waiting},
+                  {"running", s.running},
+                  {"preempted", s.preempted},
+                  {"offered", s.offered}};
+    for (size_t j = 0; j < sizeof states / sizeof *states; j++)
+      lls_page_labelled(page, name, states[j].n, "instance", l.index, "role", l.role,
+                        "state", states[j].state, NULL);
+  }
+}
+
+static void instance_units(struct lls_page *page, struct lls_loop *loop)
+{
+  static const char name[] = "llmserve_instance_cache_units_free";
+  lls_page_head(page, name, "gauge", "Free units of each instance's cache.");
+  for (uint32_t i = 0; i < lls_loop_n_instances(loop); i++) {
+    struct lls_loop_status s;
+    uint32_t role;
+    lls_loop_instance_status(loop, i, &role, &s);
+    struct instance_labels l = labels_of(i, role);
+    lls_page_labelled(page, name, s.device_units_free, "instance", l.index, "role",
+                      l.role, NULL);
+  }
+}
+
+/* Nothing where there is only one: it would be what is said above. */
+static void instance_numbers(struct lls_page *page, struct lls_loop *loop,
+                             const struct lls_loop_status *status)
+{
+  if (lls_loop_n_instances(loop) < 2)
+    return;
+  instance_requests(page, loop);
+  instance_units(page, loop);
+  lls_page_counter(page, "llmserve_handed_over_total",
+                   "Requests that left an instance for another.", status->handed_over);
+  lls_page_counter(page, "llmserve_taken_over_total",
+                   "Requests that an instance took over from another.",
+                   status->taken_over);
+  lls_page_counter(page, "llmserve_handed_bytes_total",
+                   "Bytes of cache copied between instances.", status->handed_bytes);
+}
+
 static void cached_tokens(struct lls_page *page, const struct lls_loop_status *status)
 {
   static const char name[] = "llmserve_cached_tokens";
@@ -233,6 +304,7 @@ void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
   predictor_figures(page, status);
   cache_units(page, status);
   cached_tokens(page, status);
+  instance_numbers(page, api->config.loop, status);
   class_numbers(page, api);
   tenant_numbers(page, api);
   lls_page_gauge(page, "llmserve_scheduler_fallback",

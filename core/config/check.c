@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tables can't say about the core's own keys. */
 #include "core/base/address.h"
+#include "core/config/instances.h"
 #include "core/config/load.h"
 
 #include <errno.h>
@@ -59,9 +60,20 @@ static void default_model_name(struct lls_loading *l)
   free(real);
 }
 
+static void check_instances(struct lls_loading *l)
+{
+  struct lls_instances all;
+  struct lls_error err;
+  const char *key;
+  if (lls_instances_read(&l->config->engine, &all, &key, &err) < 0)
+    lls_loading_error(l, lls_loading_line(l, "engine", key), "[engine] %s: %s", key,
+                      err.text);
+}
+
 void lls_loading_check(struct lls_loading *l)
 {
   check_listen(l);
   check_model(l);
+  check_instances(l);
   default_model_name(l);
 }

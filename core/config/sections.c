@@ -4,6 +4,7 @@
  * reading, checking and --help-config come from the table.
  */
 #include "core/config/config.h"
+#include "core/config/instances.h"
 #include "core/ranks/ranks.h"
 
 #define TABLE(PARAMS, STRUCT)                                                            \
@@ -113,10 +114,22 @@ static const struct lls_param engine_params[] = {
     LLS_PARAM_DURATION(engine, rank_timeout, "1min", 1e6, 86400e9,
                        "longest wait for another rank in the middle of a step; then all "
                        "end"),
+    LLS_PARAM_INT(engine, instances, "auto", 1, LLS_MAX_INSTANCES, "instances",
+                  "engines that serve the model side by side, each with a step loop, "
+                  "policies and a cache of its own, on a GPU of its own where there is "
+                  "one; auto is one for each of the roles, else 1",
+                  .flags = LLS_PARAM_AUTO),
+    LLS_PARAM_STRING(engine, roles, "",
+                     "what each instance does, as in 'prefill, decode, decode': mixed, "
+                     "prefill (takes requests, which a scheduler like distserve hands "
+                     "over) or decode (gets them); empty: all are mixed"),
+    LLS_PARAM_STRING(engine, gpus, "",
+                     "which GPU each instance has, counted from 0, as in '0, 1'; empty: "
+                     "each the next"),
     LLS_PARAM_INT(
         engine, threads, "0", 0, 1024, "threads",
-        "threads that compute, of each rank; 0 is one per core this process may "
-        "use, shared out to its ranks"),
+        "threads that compute, of each rank or instance; 0 is one per core this "
+        "process may use, shared out to these"),
     LLS_PARAM_BOOL(engine, pin, "true", "keep each of them on a core of its own"),
     LLS_PARAM_CHOICE(engine, isa, "auto", "generic|avx2|avx512|amx",
                      "instruction set of the CPU kernels; auto is the best it has",
@@ -149,13 +162,15 @@ static const struct lls_param engine_params[] = {
 typedef struct lls_cache_config cache;
 static const struct lls_param cache_params[] = {
     LLS_PARAM_INT(cache, block_tokens, "16", 1, 256, "tokens", "tokens of one block"),
-    LLS_PARAM_BYTES(cache, device_memory, "auto", 1 << 16, 1e15,
-                    "memory for cached tokens, of each rank; auto is what max_sequences "
-                    "full contexts "
-                    "need, at most half of what is left after the weights",
-                    .flags = LLS_PARAM_AUTO),
-    LLS_PARAM_BYTES(cache, host_memory, "0", 0, 1e15,
-                    "memory for sequences swapped out, of each rank; 0 is none"),
+    LLS_PARAM_BYTES(
+        cache, device_memory, "auto", 1 << 16, 1e15,
+        "memory for cached tokens, of each rank and instance; auto is what max_sequences "
+        "full contexts "
+        "need, at most half of what is left after the weights",
+        .flags = LLS_PARAM_AUTO),
+    LLS_PARAM_BYTES(
+        cache, host_memory, "0", 0, 1e15,
+        "memory for sequences swapped out, of each rank and instance; 0 is none"),
     LLS_PARAM_CHOICE(cache, element, "auto", "auto|f32|bf16",
                      "numbers the cache is kept in; auto is the device's choice"),
     LLS_PARAM_CHOICE(cache, int8, "off", "off|swapped|all",

@@ -33,12 +33,24 @@ struct lls_engine_sequence {
   struct lls_sampled *scores; /* (n_scores) */
 };
 
+struct lls_engine;
+
+/* Blocks of another engine's pool; see pool_pull in device.h. */
+struct lls_engine_pull {
+  const struct lls_engine *from;
+  uint32_t n;
+  const struct lls_pull *list; /* (n) */
+};
+
 struct lls_engine_batch {
   uint32_t n_sequences; /* 0 is allowed: copies only */
   const struct lls_engine_sequence *sequences;
   /* Carried out first and in order; all have ended, ASYNC ones too, when wait returns. */
   uint32_t n_copies;
   const struct lls_copy *copies;
+  /* Behind these, beside the sequences. */
+  uint32_t n_pulls;
+  const struct lls_engine_pull *pulls;
 };
 
 struct lls_engine_result {

@@ -153,6 +153,39 @@ static inline bool lls_copy_fits(const struct lls_pool_shape *s, const struct ll
   return c->source < sources << from_int8 && c->target < targets << to_int8;
 }
 
+/*
+ * Slots of a unit block of another device's pool, on their way to one of this, in every
+ * layer; both of the cache's own type. Slot order is kept.
+ */
+struct lls_pull {
+  uint32_t source, target; /* unit blocks on the devices */
+  uint16_t source_slot, target_slot, n_slots;
+};
+
+static inline bool lls_pull_fits(const struct lls_pool_shape *from,
+                                 const struct lls_pool_shape *to,
+                                 const struct lls_pull *c)
+{
+  return c->source < from->device_units && c->target < to->device_units &&
+         (uint32_t)c->source_slot + c->n_slots <= from->block_tokens &&
+         (uint32_t)c->target_slot + c->n_slots <= to->block_tokens;
+}
+
+/* Do unit blocks of the two mean the same? */
+static inline bool lls_pools_match(const struct lls_pool_shape *a,
+                                   const struct lls_pool_shape *b)
+{
+  return a->layers == b->layers && a->kv_heads == b->kv_heads &&
+         a->head_dim == b->head_dim && a->block_tokens == b->block_tokens &&
+         a->element == b->element;
+}
+
+static inline uint64_t lls_pulled_bytes(const struct lls_pool_shape *s,
+                                        const struct lls_pull *c)
+{
+  return lls_unit_bytes(s) / s->block_tokens * (uint64_t)c->n_slots;
+}
+
 /* One sequence's part of a batch: rows [first_row, first_row + n_rows). */
 struct lls_step_sequence {
   const struct lls_block_table *table; /* K, V cover context + n_rows tokens */
@@ -251,6 +284,14 @@ struct lls_device_ops {
    */
   int (*pool_copy)(struct lls_device *, struct lls_pool *, const struct lls_copy *,
                    size_t n);
+  /*
+   * Copies from the pool of another device of this kind; optional, NULL = unsupported.
+   * Behind pool_copy's, beside the operations of the step that begins next, which uses
+   * none of the targets; they have ended when step_end returns. Until then nobody writes
+   * the sources, which steps that have ended have written. -EINVAL if outside.
+   */
+  int (*pool_pull)(struct lls_device *, struct lls_pool *, struct lls_device *from,
+                   const struct lls_pool *from_pool, const struct lls_pull *, size_t n);
 
   int (*step_begin)(struct lls_device *, struct lls_pool *,
                     const struct lls_device_step *);
@@ -361,6 +402,7 @@ struct lls_device_options {
   const char *isa;         /* CPU: NULL = best, or "generic", "avx2", "avx512", "amx" */
   enum lls_dtype numbers;  /* CUDA: what the weights are to be in, f32 or another */
   struct lls_ranks *ranks; /* this one's end of its group, outlives it; NULL = alone */
+  uint32_t index;          /* CUDA: which of the GPUs, where there are no ranks */
 };
 
 /* [main] The CPU device: always there. 0 or -errno (unknown isa: -EINVAL). */

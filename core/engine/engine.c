@@ -117,6 +117,11 @@ static int default_cache_bytes(struct lls_engine *e, size_t *bytes, struct lls_e
 static int load_weights(struct lls_engine *e, struct lls_error *err)
 {
   const struct lls_engine_options *o = &e->options;
+  if (o->weights_of != NULL && e->device->is_host && o->weights_of->device->is_host) {
+    e->weights = o->weights_of->weights;
+    e->borrows_weights = true;
+    return 0;
+  }
   size_t cache = o->cache_bytes;
   if (cache == 0)
     cache = units_for(e, o->max_tokens) * lls_unit_room(&e->pool_shape, false);
@@ -447,7 +452,8 @@ void lls_engine_destroy(struct lls_engine *e)
     e->device->ops->pool_destroy(e->device, e->pool);
   release_activations(e);
   lls_kept_free(e);
-  lls_weights_unload(&e->weights, e->device);
+  if (!e->borrows_weights)
+    lls_weights_unload(&e->weights, e->device);
   free(e->tokens);
   free(e->positions);
   free(e->row_sequence);
@@ -488,6 +494,18 @@ const struct lls_model_config *lls_engine_config(const struct lls_engine *e)
 bool lls_engine_is_asynchronous(const struct lls_engine *e)
 {
   return e->device->asynchronous;
+}
+
+const char *lls_engine_why_no_pull(const struct lls_engine *e,
+                                   const struct lls_engine *from)
+{
+  if (lls_engine_is_shared(e) || lls_engine_is_shared(from))
+    return "each is shared out to ranks";
+  if (e->device->ops != from->device->ops || e->device->ops->pool_pull == NULL)
+    return "their devices cannot reach each other's memory";
+  if (!lls_pools_match(&e->pool_shape, &from->pool_shape))
+    return "their blocks are not alike";
+  return NULL;
 }
 
 size_t lls_engine_weight_bytes(const struct lls_engine *e)

@@ -49,6 +49,10 @@ struct lls_engine_options {
                      before it is used, as on a GPU */
   uint32_t int8;  /* enum lls_int8: where blocks may be of int8 numbers */
 
+  /* Its weights are used where they lie in the same memory (lls_device.is_host): it is of
+   * the same model and options, and outlives this one; NULL = they are loaded. */
+  const struct lls_engine *weights_of;
+
   struct lls_ranks
       *ranks; /* this engine's end of its group, as its device's; NULL = alone */
 
@@ -80,6 +84,10 @@ const struct lls_model_config *lls_engine_config(const struct lls_engine *);
 /* From submit to wait the device computes beside the caller. */
 bool lls_engine_is_asynchronous(const struct lls_engine *);
 size_t lls_engine_weight_bytes(const struct lls_engine *);
+
+/* Why unit blocks of `from` cannot be copied to this one's pool; NULL: they can. */
+const char *lls_engine_why_no_pull(const struct lls_engine *,
+                                   const struct lls_engine *from);
 
 /*
  * Starts one step; on a device that computes in the caller's thread it returns when the

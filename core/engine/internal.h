@@ -43,6 +43,7 @@ struct lls_engine {
   struct lls_engine_caps caps;
   struct lls_device *device;
   struct lls_weights weights;
+  bool borrows_weights; /* they are another's: options.weights_of */
   struct lls_pool *pool;
   struct lls_pool_shape pool_shape;
   struct lls_attention_shape attention;

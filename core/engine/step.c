@@ -159,6 +159,17 @@ static int check_sequence(struct lls_engine *e, const struct lls_engine_sequence
   return check_table(e, s->table, s->context, s->n_tokens, err);
 }
 
+static int check_pulls(const struct lls_engine *e, const struct lls_engine_batch *batch,
+                       struct lls_error *err)
+{
+  for (uint32_t i = 0; i < batch->n_pulls; i++) {
+    const char *why = lls_engine_why_no_pull(e, batch->pulls[i].from);
+    if (why != NULL)
+      return lls_fail(err, -ENOTSUP, "blocks of another instance: %s", why);
+  }
+  return 0;
+}
+
 static int check_sequences(struct lls_engine *e, const struct lls_engine_batch *batch,
                            struct lls_error *err)
 {
@@ -184,7 +195,8 @@ static int check_sequences(struct lls_engine *e, const struct lls_engine_batch *
   if (kept > e->options.max_logits)
     return lls_fail(err, -EINVAL, "logits of %zu rows where %u are kept", kept,
                     e->options.max_logits);
-  return lls_engine_check_hidden(e, batch, err);
+  int rc = check_pulls(e, batch, err);
+  return rc < 0 ? rc : lls_engine_check_hidden(e, batch, err);
 }
 
 static int check_batch(struct lls_engine *e, const struct lls_engine_batch *batch,
@@ -307,6 +319,25 @@ static void download_logits(struct lls_engine *e)
   }
 }
 
+static int start_copies(struct lls_engine *e, const struct lls_engine_batch *batch,
+                        struct lls_error *err)
+{
+  const struct lls_device_ops *ops = e->device->ops;
+  int rc = batch->n_copies > 0
+               ? ops->pool_copy(e->device, e->pool, batch->copies, batch->n_copies)
+               : 0;
+  if (rc < 0)
+    return lls_fail(err, rc,
+                    "a copy of the step is outside the pool, or to or from numbers that "
+                    "the pool has not");
+  for (uint32_t i = 0; i < batch->n_pulls && rc == 0; i++) {
+    const struct lls_engine_pull *p = &batch->pulls[i];
+    rc =
+        ops->pool_pull(e->device, e->pool, p->from->device, p->from->pool, p->list, p->n);
+  }
+  return rc < 0 ? lls_fail(err, rc, "blocks of another instance could not be copied") : 0;
+}
+
 /* Of a batch that is checked and, with other ranks, under way there too. */
 static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
                  struct lls_error *err)
@@ -314,15 +345,10 @@ static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
   const struct lls_device_ops *ops = e->device->ops;
   lay_out(e, batch);
   e->started_ns = now_ns(e);
-  if (batch->n_copies > 0) {
-    int rc = ops->pool_copy(e->device, e->pool, batch->copies, batch->n_copies);
-    if (rc < 0)
-      return lls_fail(
-          err, rc,
-          "a copy of the step is outside the pool, or to or from numbers that "
-          "the pool has not");
-  }
-  int rc = ops->step_begin(e->device, e->pool, &e->step);
+  int rc = start_copies(e, batch, err);
+  if (rc < 0)
+    return rc;
+  rc = ops->step_begin(e->device, e->pool, &e->step);
   if (rc < 0)
     return lls_fail(err, rc, "the device refuses a step of %u tokens", e->step.n_rows);
   e->running = true;

@@ -54,7 +54,7 @@ void lls_builtin_plan(struct lls_instance *in, const struct lls_step_view *view,
     while (rc == LLS_RESERVE_LATER && preempt_one(in, view, &newest, r, plan))
       rc = run(in, r, &left, plan);
     if (rc == LLS_RESERVE_LATER && i == 0 && view->n_preempted == 0 &&
-        view->n_moving == 0) /* alone, and can't grow */
+        view->n_moving == 0 && view->n_leaving == 0) /* alone, and can't grow */
       lls_plan_reject(plan, r, LLS_FINISH_CAPACITY);
   }
   if (newest < view->n_running)
@@ -63,6 +63,8 @@ void lls_builtin_plan(struct lls_instance *in, const struct lls_step_view *view,
        i++)
     if (run(in, view->preempted[i], &left, plan) == LLS_RESERVE_LATER)
       return;
+  for (uint32_t i = 0; i < view->n_offered; i++)
+    lls_plan_migrate(plan, view->offered[i], view->instance);
   for (uint32_t i = 0; i < view->n_waiting && left.tokens > 0 && left.sequences > 0; i++)
     if (run(in, view->waiting[i], &left, plan) == LLS_RESERVE_LATER)
       return;

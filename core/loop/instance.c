@@ -36,10 +36,12 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   b->decode_context = calloc(n, sizeof *b->decode_context);
   in->content.cancels = calloc(max_requests, sizeof *in->content.cancels);
   in->content.predictions = calloc(max_requests, sizeof *in->content.predictions);
+  in->content.settled = calloc(max_requests, sizeof *in->content.settled);
   bool all = in->plan.items != NULL && in->plan.hints != NULL && t->done != NULL &&
              b->live != NULL && b->sequences != NULL && b->tables != NULL &&
              b->results != NULL && b->chunks != NULL && b->decode_context != NULL &&
-             in->content.cancels != NULL && in->content.predictions != NULL;
+             in->content.cancels != NULL && in->content.predictions != NULL &&
+             in->content.settled != NULL;
   return rc == 0 && all ? 0 : -ENOMEM;
 }
 
@@ -48,10 +50,11 @@ static double per_second(double ns)
   return ns > 0 ? 1e9 / ns : 0;
 }
 
-/* Engine capabilities as policies of this process see them. */
-static void describe(struct lls_instance *in, const struct lls_loop_options *o)
+void lls_instance_describe(struct lls_instance *in, const struct lls_loop_options *o,
+                           const struct lls_loop_instance *mine, uint32_t index)
 {
   uint32_t max_requests = o->max_requests;
+  in->engine = mine->engine;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
   in->caps = *lls_engine_caps(in->engine);
   in->caps.size = sizeof in->caps;
@@ -60,8 +63,8 @@ static void describe(struct lls_instance *in, const struct lls_loop_options *o)
   if (pool->host_units > 0)
     in->caps.preempt_modes |= 1u << LLS_PREEMPT_SWAP;
   in->info = (struct lls_instance_info){
-      .index = 0,
-      .role = LLS_ROLE_MIXED,
+      .index = index,
+      .role = mine->role,
       .device_bytes = pool->device_units * (uint64_t)lls_unit_room(pool, false),
       .host_bytes = pool->host_units * (uint64_t)lls_unit_room(pool, true),
   };
@@ -69,8 +72,6 @@ static void describe(struct lls_instance *in, const struct lls_loop_options *o)
     in->info.host_bytes_per_s = per_second(o->cost->host_byte_ns);
     in->info.peer_bytes_per_s = per_second(o->cost->peer_byte_ns);
   }
-  in->topology = (struct lls_topology){
-      .size = sizeof in->topology, .n_instances = 1, .instances = &in->info};
 }
 
 /* Of plan calls, and of the tokens of a step (the bounds are vLLM's). */
@@ -86,19 +87,19 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
                      sizeof plan_bounds / sizeof plan_bounds[0]);
   lls_histogram_init(&in->status.step_tokens, step_bounds,
                      sizeof step_bounds / sizeof step_bounds[0]);
-  in->engine = o->engine;
   in->log = o->log;
-  in->seed = o->seed;
+  in->seed = o->seed + in->info.index * UINT64_C(1000003);
   in->model_name = o->model_name != NULL ? strdup(o->model_name) : NULL;
   in->model_folder = o->model_folder != NULL ? strdup(o->model_folder) : NULL;
   in->observer = o->observer;
   in->max_strikes = o->strikes;
   in->plan_budget_ns = o->plan_budget_ns;
   in->n_eos_tokens = o->n_eos_tokens;
-  describe(in, o);
   int rc = lls_cost_model_create(o->cost, &in->cost);
   if (rc == 0)
     rc = allocate(in, o->max_requests);
+  if (rc == 0)
+    rc = lls_handover_init(in, o->max_requests);
   in->eos_tokens = malloc((o->n_eos_tokens + 1) * sizeof *in->eos_tokens);
   if (rc < 0 || in->eos_tokens == NULL)
     return lls_fail(err, -ENOMEM,
@@ -134,6 +135,8 @@ void lls_instance_fini(struct lls_instance *in)
   free(in->batch.decode_context);
   free(in->content.cancels);
   free(in->content.predictions);
+  free(in->content.settled);
+  lls_handover_fini(in);
   free(in->eos_tokens);
   free(in->model_name);
   free(in->model_folder);

@@ -9,6 +9,7 @@
  *   place.c    the cache transaction: preempt, reserve, tables, copies
  *   service.c  what of it a scheduler may do itself, inside plan
  *   commit.c   tokens come back: append, stop, finish, tell everybody
+ *   handover.c between two instances, in place and around run
  * and before it, after a reload, adopt.c.
  */
 #ifndef LLS_LOOP_INSTANCE_H
@@ -19,6 +20,7 @@
 #include <llmserve/scheduler.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "core/cost/cost.h"
 #include "core/engine/engine.h"
@@ -62,6 +64,17 @@ struct lls_adopt {
   bool scheduler_imported, cache_imported; /* they know it from their predecessors */
 };
 
+/* Requests between two instances; handover.c. */
+struct lls_handover {
+  struct lls_list offered;  /* by others, not yet here */
+  struct lls_request *left; /* (slots) of those that left: as the manager knows them */
+  uint32_t n_left;          /* whose blocks are still here */
+  struct lls_live **taken;  /* (max_taken) in this step */
+  struct lls_engine_pull *pulls; /* (max_taken) of each */
+  struct lls_pull *copies;       /* (max_copies) of all */
+  uint32_t n_taken, max_taken, n_pulls, n_copies, max_copies;
+};
+
 struct lls_instance {
   struct lls_engine *engine;
   struct lls_engine_caps caps;
@@ -79,6 +92,12 @@ struct lls_instance {
 
   struct lls_request_table *table; /* by_slot is ours, the rest is main's */
   struct lls_list waiting, running, preempted, moving;
+  /* (n_peers) all of the server's, this one among them, by index. Of the others only the
+   * inbox, the engine as a source of blocks, and `broken` may be touched. */
+  struct lls_instance *const *peers;
+  uint32_t n_peers;
+  const _Atomic uint64_t *cancelled; /* (slots) id last cancelled there; main writes */
+  struct lls_handover handover;
 
   struct lls_plan plan; /* items and hints are allocated once */
   uint64_t step;        /* number of the one under way */
@@ -109,6 +128,7 @@ struct lls_instance {
   uint64_t finished_when_asked;  /* requests, when the predictor's figures were taken */
   bool failed;
   struct lls_error failure;
+  atomic_bool broken; /* [any] failed: its blocks are worth nothing */
 };
 
 static inline int64_t lls_instance_now(const struct lls_instance *in)
@@ -116,7 +136,11 @@ static inline int64_t lls_instance_now(const struct lls_instance *in)
   return in->clock(in->clock_context);
 }
 
-/* ---- instance.c [main] Mailboxes, table and clocks are set by the caller before. */
+/* ---- instance.c [main] */
+/* Its engine, caps and info; of all instances before the first is made. */
+void lls_instance_describe(struct lls_instance *, const struct lls_loop_options *,
+                           const struct lls_loop_instance *, uint32_t index);
+/* Mailboxes, table, peers, topology and clocks are set by the caller before. */
 int lls_instance_init(struct lls_instance *, const struct lls_loop_options *,
                       struct lls_error *err);
 void lls_instance_fini(struct lls_instance *); /* also after a failed init */
@@ -127,6 +151,10 @@ void lls_instance_fini(struct lls_instance *); /* also after a failed init */
 bool lls_instance_step(struct lls_instance *, bool *busy);
 /* Brings the status up to date; lls_instance_step does, unless it leaves it `behind`. */
 void lls_instance_count(struct lls_instance *);
+/* What was left `behind` is done now. */
+void lls_instance_catch_up(struct lls_instance *);
+/* What is in the inbox, but for the things that only a step can do. */
+void lls_instance_receive(struct lls_instance *, int64_t now_ns);
 /* How long nothing needs to be done, LLS_NEVER = until something is posted. */
 int64_t lls_instance_idle_ns(const struct lls_instance *);
 
@@ -158,6 +186,20 @@ bool lls_transfers_supported(const struct lls_instance *, const struct lls_polic
 void lls_place_transfers(struct lls_instance *); /* of the plan, in the transaction */
 void lls_instance_start_moving(struct lls_instance *, struct lls_live *); /* committed */
 void lls_instance_transfers_ended(struct lls_instance *); /* with the engine's step */
+
+/* ---- handover.c: from one instance to another; see there */
+int lls_handover_init(struct lls_instance *, uint32_t max_requests);
+void lls_handover_fini(struct lls_instance *);
+/* Of the inbox: settled ones first, then each request that is no arrival. */
+void lls_handover_settle(struct lls_instance *);
+void lls_handover_receive(struct lls_instance *, struct lls_live *);
+void lls_handover_take(struct lls_instance *);  /* of the plan, in the transaction */
+void lls_handover_pull(struct lls_instance *);  /* committed: what is to be copied */
+void lls_handover_leave(struct lls_instance *); /* of the plan, committed */
+uint64_t lls_handover_bytes(const struct lls_instance *); /* of this step's copies */
+void lls_handover_arrived(struct lls_instance *);         /* with the engine's step */
+void lls_handover_end(struct lls_instance *, struct lls_live *); /* of an offered one */
+void lls_handover_return_all(struct lls_instance *);
 
 /* ---- adopt.c: live requests are told to policies that took over */
 void lls_instance_adopt(struct lls_instance *);

@@ -115,7 +115,9 @@ void lls_instance_arrive(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
   in->table->by_slot[live->view.slot] = live;
+  live->view.instance = in->info.index;
   lls_list_insert(&in->waiting, &live->view);
+  in->status.arrived++;
   in->status.prompt_tokens += live->view.prompt_tokens;
   lls_instance_predict(in, live);
   if (in->observer.on_arrival != NULL)
@@ -150,6 +152,8 @@ static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_
 void lls_instance_finish(struct lls_instance *in, struct lls_live *live, uint32_t reason)
 {
   struct lls_request *v = &live->view;
+  if (live->move.offered)
+    lls_handover_end(in, live);
   lls_instance_set_state(in, live, LLS_FINISHED);
   v->finish_reason = reason;
   announce_end(in, live, reason);
@@ -181,7 +185,8 @@ void lls_instance_finish(struct lls_instance *in, struct lls_live *live, uint32_
 
 void lls_instance_finish_all(struct lls_instance *in, uint32_t reason)
 {
-  struct lls_list *lists[] = {&in->running, &in->preempted, &in->moving, &in->waiting};
+  struct lls_list *lists[] = {&in->running, &in->preempted, &in->moving, &in->waiting,
+                              &in->handover.offered};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     while (lists[i]->n > 0)
       lls_instance_finish(in, lls_live_of(lists[i]->items[lists[i]->n - 1]), reason);

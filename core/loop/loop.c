@@ -1,196 +1,116 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop as main sees it, and the step thread itself. Everything here but thread_main
- * and what it calls runs on [main].
+ * The loop as main sees it: all instances as one. Everything here runs on [main]; what a
+ * step thread does is in runner.c and below.
  */
 #include "core/loop/loop.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/loop/instance.h"
 #include "core/loop/reload.h"
-#include "core/plugin/crash.h"
+#include "core/loop/runner.h"
 
 struct lls_loop {
-  struct lls_instance instance; /* [step], but for create and destroy */
-  struct lls_inbox inbox;
-  struct lls_outbox outbox;
-  struct lls_request_table table; /* free slots and ids are [main]'s */
-  struct lls_reload reload;       /* [main] */
-  pthread_t thread;
-  bool running; /* the thread was started */
-  bool manual;  /* there is none: lls_loop_step is called instead */
-  bool created; /* all of it */
+  struct lls_runner *runners;      /* (n) */
+  struct lls_instance **peers;     /* (n) theirs */
+  struct lls_instance_info *infos; /* (n) theirs */
+  struct lls_topology topology;
+  uint32_t n;
+  struct lls_delivery delivery;
+  struct lls_slots slots;
+  _Atomic uint64_t *cancelled; /* (slots) id last cancelled there: a request is cancelled
+                                  once; instances read it */
+  bool manual;                 /* no threads: lls_loop_step is called instead */
 
-  /* [main] */
-  uint64_t *cancelled; /* (slots) id last cancelled there: a request is cancelled once */
-  uint32_t max_requests, max_context, vocabulary;
+  uint32_t max_requests, max_context, vocabulary, block_tokens;
   uint32_t alive; /* submitted and not yet handed out as finished */
   bool draining;
-  void (*wake)(void *context);
-  void *wake_context;
-
-  /* under status_lock: written by [step] after each step, read by anyone */
-  pthread_mutex_t status_lock;
-  struct lls_loop_status status;
-  bool failed;
-  struct lls_error failure;
 };
 
-static int64_t monotonic_ns(void *context)
+/* ---- life ------------------------------------------------------------------------- */
+
+static int allocate(struct lls_loop *l, const struct lls_loop_options *o,
+                    size_t events_per_step)
 {
-  (void)context;
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
+  l->runners = calloc(l->n, sizeof *l->runners);
+  l->peers = calloc(l->n, sizeof(struct lls_instance *));
+  l->infos = calloc(l->n, sizeof *l->infos);
+  int rc = l->runners != NULL && l->peers != NULL && l->infos != NULL ? 0 : -ENOMEM;
+  if (rc == 0)
+    rc = lls_slots_init(&l->slots, o->max_requests);
+  if (rc == 0)
+    rc = lls_delivery_init(&l->delivery, events_per_step);
+  l->cancelled = rc == 0 ? calloc(l->slots.n, sizeof *l->cancelled) : NULL;
+  return l->cancelled != NULL ? 0 : -ENOMEM;
 }
 
-static int64_t thread_cpu_ns(void *context)
+/* Blocks can be copied between any two. */
+static int check_alike(const struct lls_loop_instance *list, uint32_t n,
+                       struct lls_error *err)
 {
-  (void)context;
-  struct timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
-}
-
-/* The status first: whoever sees a request end with an error finds the loop failed. */
-static void publish(struct lls_loop *l)
-{
-  struct lls_instance *in = &l->instance;
-  pthread_mutex_lock(&l->status_lock);
-  bool anything = l->outbox.filling.n > 0 || (in->failed && !l->failed);
-  l->status = in->status;
-  if (in->failed && !l->failed) {
-    l->failed = true;
-    l->failure = in->failure;
+  for (uint32_t i = 1; i < n; i++) {
+    const char *why = lls_engine_why_no_pull(list[0].engine, list[i].engine);
+    if (why != NULL)
+      return lls_fail(err, -ENOTSUP, "instances 0 and %u cannot hand requests over: %s",
+                      i, why);
   }
-  pthread_mutex_unlock(&l->status_lock);
-  while (lls_outbox_publish(&l->outbox) < 0) /* main is far behind and memory is out */
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-  if (anything)
-    l->wake(l->wake_context);
-}
-
-/* What a step has left to be done beside the next one. */
-static void publish_late(void *context)
-{
-  struct lls_loop *l = context;
-  lls_instance_count(&l->instance);
-  publish(l);
-}
-
-/* After a failure only the inbox is served: what still arrives ends with ERROR. */
-static void serve_failed(struct lls_loop *l)
-{
-  struct lls_instance *in = &l->instance;
-  for (bool stop = false; !stop;) {
-    lls_inbox_wait(&l->inbox, LLS_NEVER);
-    lls_inbox_take(&l->inbox, &in->content);
-    for (struct lls_live *live = in->content.arrivals, *next; live != NULL; live = next) {
-      next = live->next;
-      lls_instance_arrive(in, live);
-    }
-    lls_instance_finish_all(in, LLS_FINISH_ERROR);
-    stop = in->content.stop;
-    publish(l);
-  }
-}
-
-static void *thread_main(void *argument)
-{
-  struct lls_loop *l = argument;
-  struct lls_instance *in = &l->instance;
-  bool busy = false;
-  lls_crash_stack();
-  while (lls_instance_step(in, &busy)) {
-    if (!in->behind)
-      publish(l);
-    if (!busy)
-      lls_inbox_wait(&l->inbox, lls_instance_idle_ns(in));
-    lls_inbox_park(&l->inbox, l->wake, l->wake_context);
-  }
-  publish(l);
-  if (in->failed)
-    serve_failed(l);
-  return NULL;
-}
-
-int lls_loop_step(struct lls_loop *l)
-{
-  bool busy = false;
-  if (l->instance.failed)
-    return -EIO;
-  lls_instance_step(&l->instance, &busy);
-  publish(l);
-  return l->instance.failed ? -EIO : busy;
-}
-
-int64_t lls_loop_idle_ns(struct lls_loop *l)
-{
-  return lls_instance_idle_ns(&l->instance);
-}
-
-static int start_thread(struct lls_loop *l, struct lls_error *err)
-{
-  int rc = -pthread_create(&l->thread, NULL, thread_main, l);
-  if (rc < 0)
-    return lls_fail(err, rc, "cannot start the step thread: %s", strerror(-rc));
-  l->running = true;
-  pthread_setname_np(l->thread, "llmserve-step");
   return 0;
 }
 
-static int init_mailboxes(struct lls_loop *l, const struct lls_loop_options *o)
+static int create_runners(struct lls_loop *l, const struct lls_runner_shared *shared,
+                          const struct lls_loop_instance *list, struct lls_error *err)
 {
-  int rc = lls_request_table_init(&l->table, o->max_requests);
-  if (rc == 0)
-    rc = lls_inbox_init(&l->inbox, o->max_requests);
-  if (rc == 0) /* a step can send a token per sequence and end everybody alive */
-    rc = lls_outbox_init(&l->outbox, lls_engine_caps(o->engine)->max_sequences +
-                                         (size_t)o->max_requests);
-  l->cancelled = rc == 0 ? calloc(l->table.slots, sizeof *l->cancelled) : NULL;
-  return l->cancelled != NULL ? 0 : -ENOMEM;
+  int rc = check_alike(list, l->n, err);
+  for (uint32_t i = 0; i < l->n; i++) {
+    lls_instance_describe(&l->runners[i].instance, shared->options, &list[i], i);
+    l->peers[i] = &l->runners[i].instance;
+    l->infos[i] = l->runners[i].instance.info;
+  }
+  for (uint32_t i = 0; i < l->n && rc == 0; i++)
+    rc = lls_runner_init(&l->runners[i], shared, &list[i], err);
+  for (uint32_t i = 0; i < l->n && rc == 0 && !l->manual; i++)
+    rc = lls_runner_start(&l->runners[i], err);
+  return rc;
 }
 
 int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
                     struct lls_error *err)
 {
+  const struct lls_loop_instance alone = {.engine = o->engine};
+  const struct lls_loop_instance *list = o->n_instances > 0 ? o->instances : &alone;
+  const struct lls_engine_caps *caps = lls_engine_caps(list[0].engine);
   struct lls_loop *l = calloc(1, sizeof *l);
   if (l == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  pthread_mutex_init(&l->status_lock, NULL);
+  l->n = o->n_instances > 0 ? o->n_instances : 1;
+  l->manual = o->manual;
   l->max_requests = o->max_requests;
-  l->max_context = lls_engine_caps(o->engine)->max_context;
-  l->vocabulary = lls_engine_config(o->engine)->vocab;
-  l->wake = o->wake;
-  l->wake_context = o->wake_context;
-  int rc = init_mailboxes(l, o);
+  l->max_context = caps->max_context;
+  l->vocabulary = lls_engine_config(list[0].engine)->vocab;
+  if (l->n > 1)
+    l->block_tokens = lls_engine_pool_shape(list[0].engine)->block_tokens;
+  /* a step can send a token per sequence and end everybody alive */
+  size_t events_per_step = caps->max_sequences + (size_t)o->max_requests;
+  int rc = allocate(l, o, events_per_step);
   if (rc < 0) {
     lls_fail(err, rc, "out of memory for %u requests", o->max_requests);
     goto fail;
   }
-  struct lls_instance *in = &l->instance;
-  in->table = &l->table;
-  in->inbox = &l->inbox;
-  in->outbox = &l->outbox;
-  in->clock = o->clock != NULL ? o->clock : monotonic_ns;
-  in->clock_context = o->clock_context;
-  in->plan_clock = o->plan_clock != NULL ? o->plan_clock : thread_cpu_ns;
-  rc = lls_instance_init(in, o, err);
-  l->manual = o->manual;
-  if (rc == 0 && !o->manual && lls_engine_is_asynchronous(o->engine)) {
-    in->beside = publish_late;
-    in->beside_context = l;
-  }
-  l->status = in->status; /* its histograms have their bounds before the first step */
-  if (rc == 0 && !o->manual)
-    rc = start_thread(l, err);
+  l->topology = (struct lls_topology){
+      .size = sizeof l->topology, .n_instances = l->n, .instances = l->infos};
+  const struct lls_runner_shared shared = {.options = o,
+                                           .slots = &l->slots,
+                                           .delivery = &l->delivery,
+                                           .topology = &l->topology,
+                                           .peers = l->peers,
+                                           .cancelled = l->cancelled,
+                                           .events_per_step = events_per_step};
+  rc = create_runners(l, &shared, list, err);
   if (rc < 0)
     goto fail;
-  l->created = true;
   *out = l;
   return 0;
 
@@ -199,66 +119,208 @@ fail:
   return rc;
 }
 
+/* What is alive is dropped, and nobody hears of it. */
+static void drop_alive(struct lls_loop *l)
+{
+  for (uint32_t i = 0; i < l->n; i++) {
+    struct lls_instance *in = &l->runners[i].instance;
+    if (!l->runners[i].created)
+      continue;
+    if (in->adopt.any)
+      lls_instance_adopt(in);
+    lls_instance_finish_all(in, LLS_FINISH_CANCELLED);
+    lls_outbox_publish(&l->runners[i].outbox);
+  }
+  const struct lls_event_buffer *events = lls_delivery_take(&l->delivery);
+  for (size_t i = 0; i < events->n; i++)
+    if (events->events[i].kind == LLS_EVENT_FINISHED)
+      lls_live_free(events->events[i].live);
+}
+
 void lls_loop_destroy(struct lls_loop *l)
 {
   if (l == NULL)
     return;
-  if (l->running) {
-    lls_inbox_stop(&l->inbox);
-    pthread_join(l->thread, NULL);
+  if (l->runners != NULL) {
+    for (uint32_t i = 0; i < l->n; i++)
+      lls_runner_stop(&l->runners[i]);
+    drop_alive(l);
+    for (uint32_t i = 0; i < l->n; i++)
+      lls_runner_free(&l->runners[i]);
   }
-  if (l->created) {
-    if (l->instance.adopt.any)
-      lls_instance_adopt(&l->instance);
-    lls_instance_finish_all(&l->instance, LLS_FINISH_CANCELLED);
-    lls_outbox_publish(&l->outbox);
-    const struct lls_event_buffer *events = lls_outbox_take(&l->outbox);
-    for (size_t i = 0; i < events->n; i++)
-      if (events->events[i].kind == LLS_EVENT_FINISHED)
-        lls_live_free(events->events[i].live);
-  }
-  lls_reload_abandon(&l->reload);
-  lls_instance_fini(&l->instance);
-  lls_inbox_free(&l->inbox);
-  lls_outbox_free(&l->outbox);
-  lls_request_table_free(&l->table);
+  lls_delivery_free(&l->delivery);
+  lls_slots_free(&l->slots);
   free(l->cancelled);
-  pthread_mutex_destroy(&l->status_lock);
+  free(l->infos);
+  free(l->peers);
+  free(l->runners);
   free(l);
+}
+
+/* ---- steps of a manual loop ---------------------------------------------------------
+ */
+
+int lls_loop_step_one(struct lls_loop *l, uint32_t instance)
+{
+  struct lls_runner *r = &l->runners[instance];
+  if (r->instance.failed)
+    return -EIO;
+  lls_runner_step(r);
+  return r->instance.failed ? -EIO : r->busy;
+}
+
+int lls_loop_step(struct lls_loop *l)
+{
+  int busy = 0;
+  for (uint32_t i = 0; i < l->n; i++) {
+    int rc = lls_loop_step_one(l, i);
+    if (rc < 0)
+      return rc;
+    busy |= rc;
+  }
+  return busy;
+}
+
+int64_t lls_loop_idle_ns(struct lls_loop *l)
+{
+  int64_t idle_ns = LLS_NEVER;
+  for (uint32_t i = 0; i < l->n; i++) {
+    int64_t ns = lls_instance_idle_ns(&l->runners[i].instance);
+    if (lls_inbox_due_ns(&l->runners[i].inbox) != LLS_NEVER)
+      ns = 0;
+    if (ns != LLS_NEVER && (idle_ns == LLS_NEVER || ns < idle_ns))
+      idle_ns = ns;
+  }
+  return idle_ns;
+}
+
+/* By its own clock; LLS_NEVER: not by itself. */
+static int64_t next_of(struct lls_runner *r)
+{
+  int64_t now_ns = lls_instance_now(&r->instance);
+  int64_t idle_ns = lls_instance_idle_ns(&r->instance);
+  int64_t due_ns = lls_inbox_due_ns(&r->inbox);
+  if (r->busy)
+    return now_ns;
+  int64_t next_ns = idle_ns != LLS_NEVER ? now_ns + idle_ns : LLS_NEVER;
+  if (due_ns != LLS_NEVER && due_ns < now_ns)
+    due_ns = now_ns;
+  return due_ns != LLS_NEVER && (next_ns == LLS_NEVER || due_ns < next_ns) ? due_ns
+                                                                           : next_ns;
+}
+
+int64_t lls_loop_next_ns(struct lls_loop *l, uint32_t *instance)
+{
+  int64_t next_ns = LLS_NEVER;
+  *instance = 0;
+  for (uint32_t i = 0; i < l->n; i++) {
+    int64_t ns = next_of(&l->runners[i]);
+    if (ns == LLS_NEVER || (next_ns != LLS_NEVER && ns >= next_ns))
+      continue;
+    next_ns = ns;
+    *instance = i;
+  }
+  return next_ns;
 }
 
 /* ---- reload -------------------------------------------------------------------------
  */
 
+/* All of them hold, or none is asked to. */
+static int prepare_all(struct lls_loop *l, const struct lls_loop_change *change,
+                       struct lls_error *err)
+{
+  uint32_t i = 0;
+  int rc = 0;
+  for (; i < l->n && rc == 0; i++)
+    rc = lls_reload_prepare(&l->runners[i].instance, change, &l->runners[i].reload, err);
+  while (rc < 0 && i-- > 0)
+    lls_reload_abandon(&l->runners[i].reload);
+  return rc;
+}
+
 int lls_loop_reload(struct lls_loop *l, const struct lls_loop_change *change,
                     struct lls_error *err)
 {
   struct lls_error why;
-  if (l->reload.pending)
+  if (l->runners[0].reload.pending)
     return lls_fail(err, -EBUSY, "the reload before is not over yet");
   if (lls_loop_failed(l, &why))
     return lls_fail(err, -ESHUTDOWN, "the engine has failed: %s", why.text);
-  int rc = lls_reload_prepare(&l->instance, change, &l->reload, err);
-  if (rc == 0 && !l->manual)
-    lls_inbox_hold(&l->inbox);
+  int rc = prepare_all(l, change, err);
+  for (uint32_t i = 0; i < l->n && rc == 0 && !l->manual; i++)
+    lls_inbox_hold(&l->runners[i].inbox);
   return rc;
+}
+
+/* No request is between two instances: each is where its blocks are. Twice, since the
+ * first round posts what the second receives. */
+static void settle_all(struct lls_loop *l)
+{
+  for (int round = 0; round < 2 && l->n > 1; round++) {
+    for (uint32_t i = 0; i < l->n; i++) {
+      struct lls_instance *in = &l->runners[i].instance;
+      if (in->adopt.any)
+        lls_instance_adopt(in);
+      lls_instance_receive(in, INT64_MAX);
+    }
+    for (uint32_t i = 0; i < l->n && round == 0; i++)
+      lls_handover_return_all(&l->runners[i].instance);
+  }
+}
+
+static int install_all(struct lls_loop *l, struct lls_error *err)
+{
+  uint32_t i = 0;
+  int rc = 0;
+  settle_all(l);
+  for (; i < l->n && rc == 0; i++)
+    rc = lls_reload_approve(&l->runners[i].instance, &l->runners[i].reload, err);
+  if (rc < 0) /* the one that refused has undone its own */
+    for (i--; i-- > 0;)
+      lls_reload_disapprove(&l->runners[i].instance, &l->runners[i].reload);
+  for (i = 0; i < l->n; i++)
+    if (rc < 0)
+      lls_reload_abandon(&l->runners[i].reload);
+    else
+      lls_reload_install(&l->runners[i].instance, &l->runners[i].reload);
+  return rc;
+}
+
+static void abandon_all(struct lls_loop *l)
+{
+  for (uint32_t i = 0; i < l->n; i++)
+    lls_reload_abandon(&l->runners[i].reload);
+}
+
+static void release_all(struct lls_loop *l)
+{
+  for (uint32_t i = 0; i < l->n && !l->manual; i++)
+    lls_inbox_release(&l->runners[i].inbox);
+}
+
+static bool all_parked(struct lls_loop *l)
+{
+  for (uint32_t i = 0; i < l->n && !l->manual; i++)
+    if (!lls_inbox_is_parked(&l->runners[i].inbox))
+      return false;
+  return true;
 }
 
 bool lls_loop_reloaded(struct lls_loop *l, int *rc, struct lls_error *err)
 {
-  if (!l->reload.pending)
+  if (!l->runners[0].reload.pending)
     return false;
-  if (lls_loop_failed(l, err)) {
-    lls_reload_abandon(&l->reload);
-    lls_inbox_release(&l->inbox);
+  bool failed = lls_loop_failed(l, err);
+  if (!failed && !all_parked(l))
+    return false;
+  if (failed) {
+    abandon_all(l);
     *rc = -ESHUTDOWN;
-    return true;
+  } else {
+    *rc = install_all(l, err);
   }
-  if (!l->manual && !lls_inbox_is_parked(&l->inbox))
-    return false;
-  *rc = lls_reload_install(&l->instance, &l->reload, err);
-  if (!l->manual)
-    lls_inbox_release(&l->inbox);
+  release_all(l);
   return true;
 }
 
@@ -285,6 +347,37 @@ static int check_submission(const struct lls_loop *l, const struct lls_submissio
   return 0;
 }
 
+static bool takes_arrivals(const struct lls_runner *r)
+{
+  return r->instance.info.role != LLS_ROLE_DECODE;
+}
+
+/* Requests that are there or on their way. */
+static uint64_t load_of(struct lls_runner *r)
+{
+  struct lls_loop_status s;
+  if (r->instance.n_peers == 1)
+    return 0;
+  lls_runner_status(r, &s);
+  return (uint64_t)s.waiting + s.running + s.preempted + (r->posted - s.arrived);
+}
+
+/* The least loaded that takes arrivals; among equals the one that had fewest so far. */
+static struct lls_runner *choose(struct lls_loop *l)
+{
+  struct lls_runner *best = &l->runners[0];
+  uint64_t least = UINT64_MAX;
+  for (uint32_t i = 0; i < l->n; i++) {
+    struct lls_runner *r = &l->runners[i];
+    uint64_t load = takes_arrivals(r) ? load_of(r) : UINT64_MAX;
+    if (load > least || (load == least && r->posted >= best->posted))
+      continue;
+    least = load;
+    best = r;
+  }
+  return best;
+}
+
 int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t *id,
                     struct lls_error *err)
 {
@@ -297,46 +390,50 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
   if (rc < 0)
     return rc;
   uint32_t slot;
-  rc = lls_request_table_take(&l->table, &slot, id);
+  rc = lls_slots_take(&l->slots, &slot, id);
   if (rc < 0)
     return lls_fail(err, rc, "%u requests are waiting or running, which is the limit",
                     l->max_requests);
   uint32_t room = l->max_context - s->n_tokens;
   uint32_t max_new_tokens = s->max_new_tokens < room ? s->max_new_tokens : room;
-  int64_t arrival_ns = s->arrival_ns > 0 ? s->arrival_ns : lls_instance_now(&l->instance);
+  struct lls_runner *r = choose(l);
+  const struct lls_instance *in = &r->instance;
+  int64_t arrival_ns = s->arrival_ns > 0 ? s->arrival_ns : lls_instance_now(in);
   struct lls_live *live =
-      lls_live_create(s, *id, slot, max_new_tokens, arrival_ns, l->instance.eos_tokens,
-                      l->instance.n_eos_tokens);
+      lls_live_create(s, *id, slot, max_new_tokens, arrival_ns, in->eos_tokens,
+                      in->n_eos_tokens, l->block_tokens);
   if (live == NULL) {
-    lls_request_table_give_back(&l->table, slot);
+    lls_slots_give_back(&l->slots, slot);
     return lls_fail(err, -ENOMEM, "out of memory for a request of %u tokens",
                     s->n_tokens + max_new_tokens);
   }
   l->alive++;
-  lls_inbox_post(&l->inbox, live);
+  r->posted++;
+  lls_inbox_post(&r->inbox, live);
   return 0;
 }
 
 void lls_loop_cancel(struct lls_loop *l, uint64_t id)
 {
-  uint64_t *last = &l->cancelled[id & (l->table.slots - 1)];
-  if (*last == id)
+  _Atomic uint64_t *last = &l->cancelled[id & (l->slots.n - 1)];
+  if (atomic_load(last) == id)
     return;
-  *last = id;
-  lls_inbox_cancel(&l->inbox, id);
+  atomic_store(last, id); /* first: an instance that it is on its way to looks there */
+  for (uint32_t i = 0; i < l->n; i++)
+    lls_inbox_cancel(&l->runners[i].inbox, id);
 }
 
 void lls_loop_events(struct lls_loop *l,
                      void (*on_event)(void *context, const struct lls_event *),
                      void *context)
 {
-  const struct lls_event_buffer *b = lls_outbox_take(&l->outbox);
+  const struct lls_event_buffer *b = lls_delivery_take(&l->delivery);
   for (size_t i = 0; i < b->n; i++) {
     const struct lls_event *event = &b->events[i];
     on_event(context, event);
     if (event->kind != LLS_EVENT_FINISHED)
       continue;
-    lls_request_table_give_back(&l->table, event->live->view.slot);
+    lls_slots_give_back(&l->slots, event->live->view.slot);
     lls_live_free(event->live);
     l->alive--;
   }
@@ -344,10 +441,25 @@ void lls_loop_events(struct lls_loop *l,
 
 void lls_loop_status(struct lls_loop *l, struct lls_loop_status *out)
 {
-  pthread_mutex_lock(&l->status_lock);
-  *out = l->status;
-  pthread_mutex_unlock(&l->status_lock);
+  struct lls_loop_status more;
+  lls_runner_status(&l->runners[0], out);
+  for (uint32_t i = 1; i < l->n; i++) {
+    lls_runner_status(&l->runners[i], &more);
+    lls_loop_status_add(out, &more);
+  }
   out->draining = l->draining;
+}
+
+uint32_t lls_loop_n_instances(const struct lls_loop *l)
+{
+  return l->n;
+}
+
+void lls_loop_instance_status(struct lls_loop *l, uint32_t instance, uint32_t *role,
+                              struct lls_loop_status *out)
+{
+  *role = l->infos[instance].role;
+  lls_runner_status(&l->runners[instance], out);
 }
 
 void lls_loop_drain(struct lls_loop *l)
@@ -362,10 +474,8 @@ bool lls_loop_idle(struct lls_loop *l)
 
 bool lls_loop_failed(struct lls_loop *l, struct lls_error *err)
 {
-  pthread_mutex_lock(&l->status_lock);
-  bool failed = l->failed;
-  if (failed && err != NULL)
-    *err = l->failure;
-  pthread_mutex_unlock(&l->status_lock);
-  return failed;
+  for (uint32_t i = 0; i < l->n; i++)
+    if (lls_runner_failed(&l->runners[i], err))
+      return true;
+  return false;
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The step loop of one instance, as the rest of the daemon sees it: submit a request, get
- * its tokens as events, cancel it, drain, look at the numbers.
+ * The step loops of the instances, as the rest of the daemon sees them: submit a request,
+ * get its tokens as events, cancel it, drain, look at the numbers. Which instance has a
+ * request is nobody's business here: it is given to the least loaded one that takes
+ * arrivals (mixed or prefill), and schedulers may hand it over.
  *
- * Two threads meet here. [main] is the libuv thread: it owns connections and text. [step]
- * is the instance's own thread: it owns the request table, the plugins and the engine.
- * They share one inbox (submissions, cancels, control) and one outbox (events), each
- * behind a mutex that is held for a few pointer moves; the step thread wakes main through
- * the `wake` callback (uv_async_send).
+ * Several threads meet here. [main] is the libuv thread: it owns connections and text.
+ * [step] is an instance's own thread: it owns its request table, its plugins and its
+ * engine. They share an inbox an instance (submissions, cancels, control) and one
+ * delivery of events (mailbox.h), each behind a mutex that is held for a few pointer
+ * moves; a step thread wakes main through the `wake` callback (uv_async_send).
  *
  * Invariants: every submission that returned 0 gets exactly one LLS_EVENT_FINISHED, after
  * all its tokens, whatever fails; after that its owner is never mentioned again.
@@ -82,6 +84,10 @@ struct lls_predictor_figure {
 
 /* A snapshot taken at the end of each step; for /metrics, /health and tests. */
 struct lls_loop_status {
+  uint64_t arrived;                 /* requests */
+  uint64_t handed_over, taken_over; /* to and from other instances */
+  uint64_t handed_bytes;            /* of cache that came with these */
+  uint32_t offered;                 /* by others, and not taken yet */
   uint64_t steps, plans_refused, plans_late, items_refused;
   uint32_t waiting, running, preempted;
   uint32_t device_units_total, device_units_free, host_units_total, host_units_free;
@@ -148,8 +154,19 @@ struct lls_loop_observer {
   void (*on_finish)(void *context, const struct lls_request *); /* finish_reason is set */
 };
 
+struct lls_loop_instance {
+  struct lls_engine *engine; /* used by its step thread alone from create to destroy */
+  uint32_t role;             /* enum lls_role */
+  void *clock_context;       /* where each has a clock of its own, else the options' */
+  /* [step] first thing on its thread; NULL: nothing to do */
+  void (*begin)(void *context, uint32_t index);
+  void *begin_context;
+};
+
 struct lls_loop_options {
-  struct lls_engine *engine; /* used by the step thread alone from create to destroy */
+  struct lls_engine *engine; /* of the only instance, mixed, where there is no list */
+  const struct lls_loop_instance *instances; /* (n_instances); of engines alike */
+  uint32_t n_instances;
   struct lls_loop_policies policies;
   uint32_t max_requests;  /* alive at once */
   uint32_t strikes;       /* bad or late plans before the built-in order takes over */
@@ -183,12 +200,22 @@ struct lls_loop_options {
  * fails to be created, or of policies and engine that don't go together, is in err. */
 int lls_loop_create(const struct lls_loop_options *, struct lls_loop **out,
                     struct lls_error *err);
-/* [main] One step of a manual loop. 1: something ran, 0: nothing to run now, -EIO: the
- * engine has failed. */
+/* [main] One step of a manual loop, of each instance in turn. 1: something ran, 0:
+ * nothing to run now, -EIO: an engine has failed. */
 int lls_loop_step(struct lls_loop *);
 /* [main] After a step of a manual loop that ran nothing: how long nothing needs to be
  * done, LLS_NEVER = until something is submitted or cancelled. */
 int64_t lls_loop_idle_ns(struct lls_loop *);
+
+/*
+ * [main] A manual loop whose instances have a clock each: which of them comes next, and
+ * when by its clock, which is then to be moved on to that time; LLS_NEVER: none before
+ * something is submitted or cancelled. Whoever comes next is the one that is furthest
+ * behind, so that nothing that others do then can have been before.
+ */
+int64_t lls_loop_next_ns(struct lls_loop *, uint32_t *instance);
+/* [main] One step of one instance, as lls_loop_step. */
+int lls_loop_step_one(struct lls_loop *, uint32_t instance);
 
 /*
  * What a reload changes. A policy whose module is the running one gets reconfigure with
@@ -233,13 +260,18 @@ void lls_loop_events(struct lls_loop *,
                      void (*on_event)(void *context, const struct lls_event *),
                      void *context);
 
-/* [any] */
+/* [any] All instances together; names and what cannot be summed are of the first. */
 void lls_loop_status(struct lls_loop *, struct lls_loop_status *out);
+/* [any] */
+uint32_t lls_loop_n_instances(const struct lls_loop *);
+void lls_loop_instance_status(struct lls_loop *, uint32_t instance, uint32_t *role,
+                              struct lls_loop_status *out);
 /* [main] No new submissions; running requests go on. */
 void lls_loop_drain(struct lls_loop *);
 /* [main] True once nothing is alive and every event has been handed out. */
 bool lls_loop_idle(struct lls_loop *);
-/* [main] The engine failed: everything has ended or will end with LLS_FINISH_ERROR. */
+/* [main] An engine failed: everything of its instance has ended or will end with
+ * LLS_FINISH_ERROR, and nothing more is taken. */
 bool lls_loop_failed(struct lls_loop *, struct lls_error *err);
 
 #endif

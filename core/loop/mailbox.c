@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inbox and outbox between the main and the step thread; see mailbox.h. */
+/* Inboxes, outboxes and the delivery; see mailbox.h. */
 #include "core/loop/mailbox.h"
 
 #include <assert.h>
@@ -8,16 +8,23 @@
 #include <string.h>
 #include <time.h>
 
+static void free_lists(struct lls_inbox *in)
+{
+  free(in->cancels);
+  free(in->predictions);
+  free(in->settled);
+  in->cancels = NULL;
+}
+
 int lls_inbox_init(struct lls_inbox *in, uint32_t max_requests)
 {
   *in = (struct lls_inbox){.capacity = max_requests};
   in->last = &in->first;
   in->cancels = malloc(max_requests * sizeof *in->cancels);
   in->predictions = malloc(max_requests * sizeof *in->predictions);
-  if (in->cancels == NULL || in->predictions == NULL) {
-    free(in->cancels);
-    free(in->predictions);
-    in->cancels = NULL;
+  in->settled = malloc(max_requests * sizeof *in->settled);
+  if (in->cancels == NULL || in->predictions == NULL || in->settled == NULL) {
+    free_lists(in);
     return -ENOMEM;
   }
   pthread_condattr_t attributes;
@@ -40,9 +47,7 @@ void lls_inbox_free(struct lls_inbox *in)
   }
   pthread_cond_destroy(&in->filled);
   pthread_mutex_destroy(&in->lock);
-  free(in->cancels);
-  free(in->predictions);
-  in->cancels = NULL;
+  free_lists(in);
 }
 
 void lls_inbox_post(struct lls_inbox *in, struct lls_live *live)
@@ -55,11 +60,21 @@ void lls_inbox_post(struct lls_inbox *in, struct lls_live *live)
   pthread_mutex_unlock(&in->lock);
 }
 
+void lls_inbox_settle(struct lls_inbox *in, uint32_t slot, int64_t now_ns)
+{
+  pthread_mutex_lock(&in->lock);
+  in->settled[in->n_settled++] = (struct lls_settled){.slot = slot, .mailed_ns = now_ns};
+  pthread_cond_signal(&in->filled);
+  pthread_mutex_unlock(&in->lock);
+}
+
 void lls_inbox_cancel(struct lls_inbox *in, uint64_t id)
 {
   pthread_mutex_lock(&in->lock);
   if (in->n_cancels < in->capacity)
     in->cancels[in->n_cancels++] = id;
+  else
+    in->cancels_lost = true;
   pthread_cond_signal(&in->filled);
   pthread_mutex_unlock(&in->lock);
 }
@@ -124,15 +139,48 @@ int lls_inbox_predicted(struct lls_inbox *in, uint64_t request,
   return rc;
 }
 
-void lls_inbox_take(struct lls_inbox *in, struct lls_inbox_content *out)
+/* Requests that are due, in order, to the end of *out; the others stay. */
+static void take_requests(struct lls_inbox *in, int64_t now_ns, struct lls_live **out)
+{
+  struct lls_live **from = &in->first;
+  *out = NULL;
+  while (*from != NULL) {
+    struct lls_live *live = *from;
+    if (live->move.mailed_ns > now_ns) {
+      from = &live->next;
+      continue;
+    }
+    *from = live->next;
+    live->next = NULL;
+    *out = live;
+    out = &live->next;
+  }
+  in->last = from;
+}
+
+static void take_settled(struct lls_inbox *in, int64_t now_ns,
+                         struct lls_inbox_content *out)
+{
+  uint32_t left = 0;
+  out->n_settled = 0;
+  for (uint32_t i = 0; i < in->n_settled; i++)
+    if (in->settled[i].mailed_ns > now_ns)
+      in->settled[left++] = in->settled[i];
+    else
+      out->settled[out->n_settled++] = in->settled[i];
+  in->n_settled = left;
+}
+
+void lls_inbox_take(struct lls_inbox *in, int64_t now_ns, struct lls_inbox_content *out)
 {
   pthread_mutex_lock(&in->lock);
-  out->arrivals = in->first;
-  in->first = NULL;
-  in->last = &in->first;
+  take_requests(in, now_ns, &out->arrivals);
+  take_settled(in, now_ns, out);
   memcpy(out->cancels, in->cancels, in->n_cancels * sizeof *in->cancels);
   out->n_cancels = in->n_cancels;
   in->n_cancels = 0;
+  out->cancels_lost = in->cancels_lost;
+  in->cancels_lost = false;
   memcpy(out->predictions, in->predictions, in->n_predictions * sizeof *in->predictions);
   out->n_predictions = in->n_predictions;
   in->n_predictions = 0;
@@ -142,8 +190,29 @@ void lls_inbox_take(struct lls_inbox *in, struct lls_inbox_content *out)
 
 static bool is_empty(const struct lls_inbox *in)
 {
-  return in->first == NULL && in->n_cancels == 0 && in->n_predictions == 0 && !in->stop &&
-         !in->hold;
+  return in->first == NULL && in->n_cancels == 0 && in->n_predictions == 0 &&
+         in->n_settled == 0 && !in->stop && !in->hold;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+  return a == LLS_NEVER || b < a ? b : a;
+}
+
+int64_t lls_inbox_due_ns(struct lls_inbox *in)
+{
+  int64_t due_ns = LLS_NEVER;
+  pthread_mutex_lock(&in->lock);
+  if (in->n_cancels > 0 || in->cancels_lost || in->n_predictions > 0)
+    due_ns = 0;
+  for (const struct lls_live *live = in->first; live != NULL; live = live->next) {
+    int64_t mailed_ns = live->move.mailed_ns;
+    due_ns = earlier(due_ns, mailed_ns == LLS_NEVER ? 0 : mailed_ns);
+  }
+  for (uint32_t i = 0; i < in->n_settled; i++)
+    due_ns = earlier(due_ns, in->settled[i].mailed_ns);
+  pthread_mutex_unlock(&in->lock);
+  return due_ns;
 }
 
 void lls_inbox_wait(struct lls_inbox *in, int64_t timeout_ns)
@@ -188,26 +257,34 @@ static int append(struct lls_event_buffer *to, struct lls_event_buffer *from)
   return 0;
 }
 
-int lls_outbox_init(struct lls_outbox *out, size_t events_per_step)
+#define STEPS_BEHIND 8 /* main normally lags by one */
+
+int lls_delivery_init(struct lls_delivery *d, size_t events_per_step)
 {
-  *out = (struct lls_outbox){0};
-  pthread_mutex_init(&out->lock, NULL);
-  size_t steps_behind = 8; /* main normally lags by one */
-  if (reserve(&out->filling, events_per_step * steps_behind) < 0 ||
-      reserve(&out->ready, events_per_step * steps_behind) < 0 ||
-      reserve(&out->taken, events_per_step * steps_behind) < 0) {
-    lls_outbox_free(out);
-    return -ENOMEM;
-  }
-  return 0;
+  *d = (struct lls_delivery){0};
+  pthread_mutex_init(&d->lock, NULL);
+  int rc = reserve(&d->ready, events_per_step * STEPS_BEHIND);
+  return rc < 0 ? rc : reserve(&d->taken, events_per_step * STEPS_BEHIND);
+}
+
+void lls_delivery_free(struct lls_delivery *d)
+{
+  free(d->ready.events);
+  free(d->taken.events);
+  pthread_mutex_destroy(&d->lock);
+  *d = (struct lls_delivery){0};
+}
+
+int lls_outbox_init(struct lls_outbox *out, struct lls_delivery *delivery,
+                    size_t events_per_step)
+{
+  *out = (struct lls_outbox){.delivery = delivery};
+  return reserve(&out->filling, events_per_step * STEPS_BEHIND);
 }
 
 void lls_outbox_free(struct lls_outbox *out)
 {
   free(out->filling.events);
-  free(out->ready.events);
-  free(out->taken.events);
-  pthread_mutex_destroy(&out->lock);
   *out = (struct lls_outbox){0};
 }
 
@@ -220,9 +297,10 @@ struct lls_event *lls_outbox_add(struct lls_outbox *out)
 
 int lls_outbox_publish(struct lls_outbox *out)
 {
-  struct lls_event_buffer *from = &out->filling, *to = &out->ready;
+  struct lls_delivery *d = out->delivery;
+  struct lls_event_buffer *from = &out->filling, *to = &d->ready;
   int rc = 0;
-  pthread_mutex_lock(&out->lock);
+  pthread_mutex_lock(&d->lock);
   if (to->n == 0) { /* main has kept up: no need to copy */
     struct lls_event_buffer empty = *to;
     *to = *from;
@@ -230,17 +308,17 @@ int lls_outbox_publish(struct lls_outbox *out)
   } else {
     rc = append(to, from);
   }
-  pthread_mutex_unlock(&out->lock);
+  pthread_mutex_unlock(&d->lock);
   return rc;
 }
 
-const struct lls_event_buffer *lls_outbox_take(struct lls_outbox *out)
+const struct lls_event_buffer *lls_delivery_take(struct lls_delivery *d)
 {
-  struct lls_event_buffer empty = out->taken;
+  struct lls_event_buffer empty = d->taken;
   empty.n = 0;
-  pthread_mutex_lock(&out->lock);
-  out->taken = out->ready;
-  out->ready = empty;
-  pthread_mutex_unlock(&out->lock);
-  return &out->taken;
+  pthread_mutex_lock(&d->lock);
+  d->taken = d->ready;
+  d->ready = empty;
+  pthread_mutex_unlock(&d->lock);
+  return &d->taken;
 }

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two ways between [main] and [step].
+ * The ways between [main] and the [step] threads, and between two of these.
  *
- * Inbox: main posts new requests and ids to cancel, the step thread takes all of it at
- * the start of a step. Outbox: the step thread collects a step's events and publishes
- * them at once; main takes them. Each lock is held for a few pointer moves, and neither
- * side allocates on the step thread, but for the outbox when main is behind by more than
- * it ever was.
+ * Inbox: main posts new requests and ids to cancel, other instances post requests that
+ * they hand over and what became of those that came from here; the step thread takes all
+ * of it at the start of a step. Outbox: the step thread collects a step's events and
+ * publishes them at once, to the one delivery of all instances, where main takes them: so
+ * a request that moves has its events in order. Each lock is held for a few pointer
+ * moves, and neither side allocates on the step thread, but for the delivery when main is
+ * behind by more than it ever was.
+ *
+ * Instances of a simulation have a clock each. What one posts bears its time, and is not
+ * seen by another before its own clock says so.
  */
 #ifndef LLS_LOOP_MAILBOX_H
 #define LLS_LOOP_MAILBOX_H
@@ -15,12 +20,22 @@
 
 #include "core/loop/request.h"
 
+/* A request that was handed over has been taken, or has ended, and no longer needs its
+ * blocks here. */
+struct lls_settled {
+  uint32_t slot;
+  int64_t mailed_ns;
+};
+
 struct lls_inbox {
   pthread_mutex_t lock;
   pthread_cond_t filled;
-  struct lls_live *first, **last; /* arrivals in order, linked by next */
+  struct lls_live *first, **last; /* requests in order, linked by next */
   uint64_t *cancels; /* (capacity) ids; a request is cancelled at most once */
   uint32_t n_cancels, capacity;
+  bool cancels_lost; /* there were more, of requests that live elsewhere or did */
+  struct lls_settled *settled; /* (capacity) at most one for each slot */
+  uint32_t n_settled;
   /* (capacity) from predictors that took their time */
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
@@ -36,9 +51,12 @@ struct lls_late_prediction {
 
 int lls_inbox_init(struct lls_inbox *, uint32_t max_requests);
 void lls_inbox_free(struct lls_inbox *);
-void lls_inbox_post(struct lls_inbox *, struct lls_live *); /* [main] */
-void lls_inbox_cancel(struct lls_inbox *, uint64_t id);     /* [main] */
-void lls_inbox_stop(struct lls_inbox *);                    /* [main] */
+/* [main] an arrival; [step] of another instance: as live->move says */
+void lls_inbox_post(struct lls_inbox *, struct lls_live *);
+/* [step] of another instance */
+void lls_inbox_settle(struct lls_inbox *, uint32_t slot, int64_t now_ns);
+void lls_inbox_cancel(struct lls_inbox *, uint64_t id); /* [main] */
+void lls_inbox_stop(struct lls_inbox *);                /* [main] */
 /* [main] Asks the step thread to park; it does so at the next step boundary. */
 void lls_inbox_hold(struct lls_inbox *);
 bool lls_inbox_is_parked(struct lls_inbox *); /* [main] all it wrote is visible then */
@@ -54,13 +72,18 @@ struct lls_inbox_content {
   struct lls_live *arrivals; /* linked by next, in order */
   uint64_t *cancels;
   uint32_t n_cancels;
+  bool cancels_lost;
+  struct lls_settled *settled;
+  uint32_t n_settled;
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
   bool stop;
 };
 
-/* [step] Everything posted so far. */
-void lls_inbox_take(struct lls_inbox *, struct lls_inbox_content *);
+/* [step] Everything posted so far, but by instances whose clock was beyond now_ns. */
+void lls_inbox_take(struct lls_inbox *, int64_t now_ns, struct lls_inbox_content *);
+/* From when on there is something to take: 0 = in any case, LLS_NEVER = nothing. */
+int64_t lls_inbox_due_ns(struct lls_inbox *);
 /* [step] Sleeps until something is posted or timeout_ns have passed; LLS_NEVER = no
  * limit. */
 void lls_inbox_wait(struct lls_inbox *, int64_t timeout_ns);
@@ -70,21 +93,30 @@ struct lls_event_buffer {
   size_t n, capacity;
 };
 
-struct lls_outbox {
+/* What all instances have published, for main. */
+struct lls_delivery {
   pthread_mutex_t lock;
-  struct lls_event_buffer filling; /* [step] this step's, no lock needed */
-  struct lls_event_buffer ready;   /* both, under lock */
-  struct lls_event_buffer taken;   /* [main] being handed out */
+  struct lls_event_buffer ready; /* both sides, under lock */
+  struct lls_event_buffer taken; /* [main] being handed out */
 };
 
-int lls_outbox_init(struct lls_outbox *, size_t events_per_step);
+int lls_delivery_init(struct lls_delivery *, size_t events_per_step);
+void lls_delivery_free(struct lls_delivery *);
+/* [main] The events published since the last call; valid until the next. */
+const struct lls_event_buffer *lls_delivery_take(struct lls_delivery *);
+
+struct lls_outbox {
+  struct lls_event_buffer filling; /* [step] this step's, no lock needed */
+  struct lls_delivery *delivery;
+};
+
+/* The same events_per_step for all of a delivery's. */
+int lls_outbox_init(struct lls_outbox *, struct lls_delivery *, size_t events_per_step);
 void lls_outbox_free(struct lls_outbox *);
 /* [step] An event to fill in, every member the kind has; at most events_per_step between
  * two publishes. */
 struct lls_event *lls_outbox_add(struct lls_outbox *);
 /* [step] 0, or -ENOMEM: nothing is lost, publish again before the next step. */
 int lls_outbox_publish(struct lls_outbox *);
-/* [main] The events published since the last call; valid until the next. */
-const struct lls_event_buffer *lls_outbox_take(struct lls_outbox *);
 
 #endif

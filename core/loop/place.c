@@ -235,6 +235,7 @@ void lls_instance_place(struct lls_instance *in)
   place_preempts(in);
   place_runs(in);
   lls_place_transfers(in);
+  lls_handover_take(in);
   LLS_CALL(p, cache, commit);
   for (uint32_t i = 0; i < in->transaction.n_done; i++) {
     struct lls_live *live = in->transaction.done[i].live;
@@ -245,5 +246,7 @@ void lls_instance_place(struct lls_instance *in)
   }
   build_batch(in);
   close_transaction(in);
+  lls_handover_pull(in);
+  lls_handover_leave(in);
   finish_rejected(in);
 }

@@ -52,10 +52,13 @@ static void fill_view(const struct lls_instance *in, struct lls_step_view *view)
       .n_running = in->running.n,
       .n_preempted = in->preempted.n,
       .n_moving = in->moving.n,
+      .n_offered = in->handover.offered.n,
+      .n_leaving = in->handover.n_left,
       .waiting = in->waiting.items,
       .running = in->running.items,
       .preempted = in->preempted.items,
       .moving = in->moving.items,
+      .offered = in->handover.offered.items,
       .max_tokens = in->caps.max_step_tokens,
       .max_sequences = in->caps.max_sequences,
       .cache = &in->service,
@@ -128,6 +131,21 @@ static bool check_transfer(const struct lls_instance *in,
   return live->placed == LLS_PLACED_NOT || bad(t, live, "moves a request it has placed");
 }
 
+/* Given to another instance, or taken from one. */
+static bool check_migrate(const struct lls_instance *in, const struct lls_plan_item *item,
+                          struct lls_live *live, struct tally *t)
+{
+  uint32_t state = live->view.state;
+  if (in->n_peers < 2 || item->target >= in->n_peers)
+    return bad(t, live, "hands a request over to an instance that is not there");
+  if (item->target == in->info.index)
+    return live->move.offered || bad(t, live, "takes over a request that is here");
+  if ((state != LLS_DECODING && state != LLS_PREFILLING) || live->view.missing_tokens > 0)
+    return bad(t, live, "hands over a request that is not on the device");
+  return live->placed == LLS_PLACED_NOT ||
+         bad(t, live, "hands over a request that it has placed");
+}
+
 static bool check_item(struct lls_instance *in, const struct lls_plan_item *item,
                        struct tally *t)
 {
@@ -151,6 +169,7 @@ static bool check_item(struct lls_instance *in, const struct lls_plan_item *item
   case LLS_PLAN_UPLOAD:
     return check_transfer(in, item, live, t);
   case LLS_PLAN_MIGRATE:
+    return check_migrate(in, item, live, t);
   case LLS_PLAN_PREFETCH:
     return bad(t, live, "asks for a transfer: unsupported by this engine");
   default:
@@ -239,6 +258,7 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
 static void watch_empty_plans(struct lls_instance *in)
 {
   bool excused = in->plan.idle_until_ns > lls_instance_now(in) || in->moving.n > 0 ||
+                 in->handover.n_left > 0 ||
                  lls_policy_host_next_ns(in->policies.scheduler_host) != LLS_NEVER;
   if (in->plan.n_items > 0 || excused) {
     in->empty_plans = 0;

@@ -123,8 +123,13 @@ static int overrun(void *context, uint64_t request, struct lls_prediction *out)
 static int predicted(void *context, uint64_t ticket,
                      const struct lls_prediction *prediction)
 {
-  struct lls_policy_host *h = context;
-  return lls_inbox_predicted(h->instance->inbox, ticket, prediction);
+  const struct lls_instance *in = ((struct lls_policy_host *)context)->instance;
+  int rc = 0;
+  for (uint32_t i = 0; i < in->n_peers; i++) { /* it may have been handed over */
+    int posted = lls_inbox_predicted(in->peers[i]->inbox, ticket, prediction);
+    rc = rc < 0 ? rc : posted;
+  }
+  return rc;
 }
 
 static const void *extension(void *context, const char *id)

@@ -246,23 +246,29 @@ static void note_parameters(struct lls_policies *p,
     p->predictor_params = chosen->predictor.params;
 }
 
-int lls_reload_install(struct lls_instance *in, struct lls_reload *r,
+int lls_reload_approve(struct lls_instance *in, struct lls_reload *r,
                        struct lls_error *err)
 {
+  struct lls_policies next = r->next;
+  lls_policies_fill(&next, &in->policies);
+  return approve(in, &next, &r->change.policies, &r->preempt_mode, err);
+}
+
+void lls_reload_disapprove(struct lls_instance *in, struct lls_reload *r)
+{
+  struct renewal list[3];
+  undo(list, renewals(&in->policies, &r->change.policies, list));
+}
+
+void lls_reload_install(struct lls_instance *in, struct lls_reload *r)
+{
   struct lls_policies old = in->policies, next = r->next;
-  const struct lls_loop_policies *chosen = &r->change.policies;
-  uint32_t preempt_mode;
   lls_policies_fill(&next, &old);
-  int rc = approve(in, &next, chosen, &preempt_mode, err);
-  if (rc < 0) {
-    lls_reload_abandon(r);
-    return rc;
-  }
-  note_parameters(&next, chosen);
+  note_parameters(&next, &r->change.policies);
   struct lls_adopt adopt = succeed(in, &old, &next);
   in->policies = next;
   in->adopt = adopt;
-  in->preempt_mode = preempt_mode;
+  in->preempt_mode = r->preempt_mode;
   in->caps.async_transfers = lls_transfers_supported(in, &next);
   in->max_strikes = r->change.strikes;
   in->plan_budget_ns = r->change.plan_budget_ns;
@@ -273,5 +279,4 @@ int lls_reload_install(struct lls_instance *in, struct lls_reload *r,
   }
   lls_policies_destroy(&old, &next);
   r->pending = false;
-  return 0;
 }

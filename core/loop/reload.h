@@ -3,10 +3,11 @@
  * Changing the policies of an instance under live requests [main].
  *
  *   prepare   create the new ones beside the running ones; steps go on meanwhile
- *   install   while the step thread is parked: check, reconfigure, hand over state,
- *             replace, destroy what was replaced
+ *   approve   while the step thread is parked: reconfigure, check; all that may fail
+ *   install   then, or disapprove: hand over state, replace, destroy what was replaced
  *
- * Both either do all or leave everything as it was. What is [step] of a change (telling
+ * Each either does all or leaves everything as it was; of several instances all are
+ * approved before one is installed. What is [step] of a change (telling
  * the new policies who is alive) is done by adopt.c in the step after.
  */
 #ifndef LLS_LOOP_RELOAD_H
@@ -18,11 +19,14 @@ struct lls_reload {
   bool pending;
   struct lls_loop_change change;
   struct lls_policies next; /* with gaps where a policy stays */
+  uint32_t preempt_mode;    /* once approved */
 };
 
 int lls_reload_prepare(struct lls_instance *, const struct lls_loop_change *,
                        struct lls_reload *, struct lls_error *err);
-int lls_reload_install(struct lls_instance *, struct lls_reload *, struct lls_error *err);
+int lls_reload_approve(struct lls_instance *, struct lls_reload *, struct lls_error *err);
+void lls_reload_disapprove(struct lls_instance *, struct lls_reload *);
+void lls_reload_install(struct lls_instance *, struct lls_reload *);
 /* Instead of install. */
 void lls_reload_abandon(struct lls_reload *);
 

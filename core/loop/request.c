@@ -24,11 +24,13 @@ struct pieces {
   int32_t *tokens, *stop_tokens;
   struct lls_sampled *scores;
   struct lls_logit_bias *bias;
+  struct lls_block_entry *entries;
   char *label, *text;
 };
 
 static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
-                               uint32_t max_length, uint32_t n_eos_tokens)
+                               uint32_t max_length, uint32_t n_eos_tokens,
+                               uint32_t n_entries)
 {
   size_t n_stop_tokens = (size_t)s->n_stop_tokens + n_eos_tokens;
   size_t n_scores = s->score_prompt ? s->n_tokens : 0;
@@ -38,6 +40,7 @@ static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
   p.stop_tokens = carve(c, n_stop_tokens * sizeof *p.stop_tokens);
   p.scores = carve(c, n_scores * sizeof *p.scores);
   p.bias = carve(c, s->sampling.n_bias * sizeof *p.bias);
+  p.entries = carve(c, n_entries * sizeof *p.entries);
   p.label = carve(c, s->label != NULL ? strlen(s->label) + 1 : 1);
   p.text = carve(c, s->text != NULL ? s->text_bytes + 1 : 0);
   return p;
@@ -67,18 +70,26 @@ static void fill_view(struct lls_live *live, const struct lls_submission *s,
   v->user = live->user;
 }
 
+/* Of a K and a V list with an entry for each block, or a longer X list. */
+static uint32_t entries_of(uint32_t max_length, uint32_t block_tokens)
+{
+  return block_tokens > 0 ? 2 * (max_length / block_tokens + 2) : 0;
+}
+
 struct lls_live *lls_live_create(const struct lls_submission *s, uint64_t id,
                                  uint32_t slot, uint32_t max_new_tokens, int64_t now_ns,
-                                 const int32_t *eos_tokens, uint32_t n_eos_tokens)
+                                 const int32_t *eos_tokens, uint32_t n_eos_tokens,
+                                 uint32_t block_tokens)
 {
   n_eos_tokens = s->ignore_eos ? 0 : n_eos_tokens;
   uint32_t max_length = s->n_tokens + max_new_tokens;
+  uint32_t n_entries = entries_of(max_length, block_tokens);
   struct carver measure = {0};
-  carve_all(&measure, s, max_length, n_eos_tokens);
+  carve_all(&measure, s, max_length, n_eos_tokens, n_entries);
   struct carver c = {.base = calloc(1, measure.used)};
   if (c.base == NULL)
     return NULL;
-  struct pieces p = carve_all(&c, s, max_length, n_eos_tokens);
+  struct pieces p = carve_all(&c, s, max_length, n_eos_tokens, n_entries);
   struct lls_live *live = p.live;
 
   copy(p.tokens, s->tokens, s->n_tokens * sizeof *p.tokens);
@@ -108,6 +119,8 @@ struct lls_live *lls_live_create(const struct lls_submission *s, uint64_t id,
   live->sampling.banned = p.stop_tokens;
   live->sampling.history = p.tokens;
   live->sampling.n_prompt = s->n_tokens;
+  live->move = (struct lls_move){
+      .mailed_ns = LLS_NEVER, .entries = p.entries, .max_entries = n_entries};
   fill_view(live, s, now_ns);
   live->view.id = id;
   live->view.slot = slot;
@@ -128,39 +141,47 @@ static uint32_t power_of_two_above(uint32_t n)
   return p;
 }
 
-int lls_request_table_init(struct lls_request_table *t, uint32_t max_requests)
+int lls_slots_init(struct lls_slots *s, uint32_t max_requests)
 {
-  *t = (struct lls_request_table){.slots = power_of_two_above(max_requests),
-                                  .sequence = 1};
-  t->free_slots = malloc(max_requests * sizeof *t->free_slots);
-  t->by_slot = calloc(t->slots, sizeof(struct lls_live *));
-  if (t->free_slots == NULL || t->by_slot == NULL) {
-    lls_request_table_free(t);
+  *s = (struct lls_slots){.n = power_of_two_above(max_requests), .sequence = 1};
+  s->free_slots = malloc(max_requests * sizeof *s->free_slots);
+  if (s->free_slots == NULL)
     return -ENOMEM;
-  }
   for (uint32_t i = 0; i < max_requests; i++)
-    t->free_slots[i] = max_requests - 1 - i; /* slot 0 is taken first */
-  t->n_free = max_requests;
+    s->free_slots[i] = max_requests - 1 - i; /* slot 0 is taken first */
+  s->n_free = max_requests;
   return 0;
+}
+
+void lls_slots_free(struct lls_slots *s)
+{
+  free(s->free_slots);
+  *s = (struct lls_slots){0};
+}
+
+int lls_slots_take(struct lls_slots *s, uint32_t *slot, uint64_t *id)
+{
+  if (s->n_free == 0)
+    return -ENOSPC;
+  *slot = s->free_slots[--s->n_free];
+  *id = s->sequence++ * s->n + *slot;
+  return 0;
+}
+
+void lls_slots_give_back(struct lls_slots *s, uint32_t slot)
+{
+  s->free_slots[s->n_free++] = slot;
+}
+
+int lls_request_table_init(struct lls_request_table *t, const struct lls_slots *slots)
+{
+  t->slots = slots->n;
+  t->by_slot = calloc(t->slots, sizeof(struct lls_live *));
+  return t->by_slot != NULL ? 0 : -ENOMEM;
 }
 
 void lls_request_table_free(struct lls_request_table *t)
 {
-  free(t->free_slots);
   free(t->by_slot);
   *t = (struct lls_request_table){0};
-}
-
-int lls_request_table_take(struct lls_request_table *t, uint32_t *slot, uint64_t *id)
-{
-  if (t->n_free == 0)
-    return -ENOSPC;
-  *slot = t->free_slots[--t->n_free];
-  *id = t->sequence++ * t->slots + *slot;
-  return 0;
-}
-
-void lls_request_table_give_back(struct lls_request_table *t, uint32_t slot)
-{
-  t->free_slots[t->n_free++] = slot;
 }

@@ -4,7 +4,7 @@
  *
  * Made on [main] at submission with every byte it will ever need, handed to [step]
  * through the inbox, and freed on [main] when its FINISHED event has been handed out. In
- * between only [step] touches it.
+ * between only [step] touches it: the thread of the instance that has it, and no other.
  *
  * Ids carry their slot: id = sequence * slots + slot, with slots a power of two. So ids
  * increase with arrival, and an id finds its request in one load: no hash on the step
@@ -21,6 +21,27 @@ enum lls_placed {
   LLS_PLACED_RESERVED,
   LLS_PLACED_PREEMPTED,
   LLS_PLACED_MOVING, /* its transfer starts */
+  LLS_PLACED_TAKEN,  /* from another instance: there is room for what is cached there */
+};
+
+/* What a request in an inbox is there for. */
+enum lls_mail {
+  LLS_MAIL_ARRIVAL,
+  LLS_MAIL_OFFER,  /* by another instance, which has its blocks */
+  LLS_MAIL_RETURN, /* ... to which it comes back */
+};
+
+/* A request on its way between instances; handover.c. */
+struct lls_move {
+  uint32_t mail;     /* enum lls_mail */
+  int64_t mailed_ns; /* by the sender's clock; LLS_NEVER: whenever it is found */
+  bool offered;      /* it waits in the offered list of its instance */
+  uint32_t source;   /* instance that has the blocks */
+  uint32_t cached_tokens;
+  uint32_t refusal;                /* of a return: enum lls_refusal */
+  struct lls_block_table blocks;   /* there; its lists are in entries */
+  struct lls_block_entry *entries; /* (max_entries) in the request's allocation */
+  uint32_t max_entries;            /* 0: there is only one instance */
 };
 
 struct lls_live {
@@ -56,6 +77,7 @@ struct lls_live {
   bool was_decoding;      /* before this step: its place in the cache stays as it was */
   uint64_t named_in_step; /* 1 + the last plan that named it: finds duplicates */
   bool doomed;            /* can never be placed: ends after this step's commit */
+  struct lls_move move;
 };
 
 static inline struct lls_live *lls_live_of(const struct lls_request *view)
@@ -70,32 +92,37 @@ static inline uint32_t lls_live_unscored(const struct lls_live *live)
   return live->scores != NULL ? live->view.prompt_tokens - live->n_scored : 0;
 }
 
-/* [main] */
+/* [main] block_tokens: of the cache, if it may be handed over, else 0. */
 struct lls_live *lls_live_create(const struct lls_submission *, uint64_t id,
                                  uint32_t slot, uint32_t max_new_tokens, int64_t now_ns,
-                                 const int32_t *eos_tokens, uint32_t n_eos_tokens);
+                                 const int32_t *eos_tokens, uint32_t n_eos_tokens,
+                                 uint32_t block_tokens);
 void lls_live_free(struct lls_live *);
 
-/*
- * Slots and who is in them. [main] takes and gives back slots, [step] finds requests: the
- * two halves share no member but `slots`.
- */
-struct lls_request_table {
-  uint32_t slots;            /* power of two */
-  uint32_t *free_slots;      /* [main] (slots) stack */
-  uint32_t n_free;           /* [main] */
-  uint64_t sequence;         /* [main] of the next id */
-  struct lls_live **by_slot; /* [step] (slots) NULL where nobody lives */
+/* Slots and ids, of all instances together [main]. */
+struct lls_slots {
+  uint32_t n;           /* power of two */
+  uint32_t *free_slots; /* stack */
+  uint32_t n_free;
+  uint64_t sequence; /* of the next id */
 };
 
-int lls_request_table_init(struct lls_request_table *, uint32_t max_requests);
+int lls_slots_init(struct lls_slots *, uint32_t max_requests);
+void lls_slots_free(struct lls_slots *);
+/* -ENOSPC if all are taken. */
+int lls_slots_take(struct lls_slots *, uint32_t *slot, uint64_t *id);
+void lls_slots_give_back(struct lls_slots *, uint32_t slot);
+
+/* Who is in them, of those that an instance has [step]. */
+struct lls_request_table {
+  uint32_t slots;
+  struct lls_live **by_slot; /* (slots) NULL where nobody lives here */
+};
+
+int lls_request_table_init(struct lls_request_table *, const struct lls_slots *);
 void lls_request_table_free(struct lls_request_table *);
 
-/* [main] -ENOSPC if all slots are taken. */
-int lls_request_table_take(struct lls_request_table *, uint32_t *slot, uint64_t *id);
-void lls_request_table_give_back(struct lls_request_table *, uint32_t slot);
-
-/* [step] NULL if it is not alive. */
+/* NULL if it is not alive, or elsewhere. */
 static inline struct lls_live *lls_request_table_find(const struct lls_request_table *t,
                                                       uint64_t id)
 {

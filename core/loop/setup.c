@@ -19,6 +19,14 @@ bool lls_setup_has_hidden_form(const struct lls_policies *p)
   return false;
 }
 
+static bool has_role(const struct lls_instance *in, uint32_t role)
+{
+  for (uint32_t i = 0; i < in->topology.n_instances; i++)
+    if (in->topology.instances[i].role == role)
+      return true;
+  return false;
+}
+
 static const char *missing(const struct lls_instance *in, const struct lls_policies *p,
                            uint32_t needs)
 {
@@ -33,8 +41,8 @@ static const char *missing(const struct lls_instance *in, const struct lls_polic
     return "the hidden cache form, unsupported by this engine or cache manager";
   if ((needs & LLS_NEEDS_PARTIAL_RESIDENCY) && p->cache->restore == NULL)
     return "partly resident sequences, which this cache manager doesn't do";
-  if ((needs & LLS_NEEDS_ROLES) && in->topology.n_instances < 2)
-    return "prefill and decode instances, unsupported by this engine";
+  if ((needs & LLS_NEEDS_ROLES) && !has_role(in, LLS_ROLE_DECODE))
+    return "prefill and decode instances: set [engine] roles = prefill, decode";
   return NULL;
 }
 
@@ -91,6 +99,12 @@ int lls_setup_check(const struct lls_instance *in, const struct lls_policies *p,
   const char *what = missing(in, p, caps.needs);
   if (what != NULL)
     return lls_fail(err, -ENOTSUP, "%s needs %s", p->scheduler_host->name, what);
+  if (!(caps.needs & LLS_NEEDS_ROLES) && has_role(in, LLS_ROLE_DECODE))
+    return lls_fail(err, -ENOTSUP,
+                    "%s hands no request over, so that decode instances would never have "
+                    "any: choose a scheduler that does in [plugins], or leave [engine] "
+                    "roles away",
+                    p->scheduler_host->name);
   return choose_preempt_mode(in, p, &caps, preempt_mode, err);
 }
 

@@ -14,11 +14,24 @@
 
 static uint32_t alive(const struct lls_instance *in)
 {
-  return in->waiting.n + in->running.n + in->preempted.n + in->moving.n;
+  return in->waiting.n + in->running.n + in->preempted.n + in->moving.n +
+         in->handover.offered.n;
+}
+
+/* More were cancelled than the inbox could name. */
+static void drain_all_cancels(struct lls_instance *in)
+{
+  for (uint32_t slot = 0; slot < in->table->slots; slot++) {
+    struct lls_live *live = in->table->by_slot[slot];
+    if (live != NULL && atomic_load(&in->cancelled[slot]) == live->view.id)
+      lls_instance_finish(in, live, LLS_FINISH_CANCELLED);
+  }
 }
 
 static void drain_cancels(struct lls_instance *in)
 {
+  if (in->content.cancels_lost)
+    drain_all_cancels(in);
   for (uint32_t i = 0; i < in->content.n_cancels; i++) {
     struct lls_live *live = lls_request_table_find(in->table, in->content.cancels[i]);
     if (live != NULL)
@@ -51,15 +64,24 @@ static void drain_timers(struct lls_instance *in)
 }
 
 /* Arrivals before cancels: a request may be cancelled before it was ever seen here. */
-static bool drain(struct lls_instance *in)
+void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
 {
-  lls_inbox_take(in->inbox, &in->content);
+  lls_inbox_take(in->inbox, now_ns, &in->content);
+  lls_handover_settle(in);
   for (struct lls_live *live = in->content.arrivals, *next; live != NULL; live = next) {
     next = live->next;
-    lls_instance_arrive(in, live);
+    if (live->move.mail == LLS_MAIL_ARRIVAL)
+      lls_instance_arrive(in, live);
+    else
+      lls_handover_receive(in, live);
   }
   drain_cancels(in);
   drain_predictions(in);
+}
+
+static bool drain(struct lls_instance *in)
+{
+  lls_instance_receive(in, lls_instance_now(in));
   drain_timers(in);
   return !in->content.stop;
 }
@@ -160,6 +182,7 @@ static void count_memory(struct lls_instance *in)
   s->waiting = in->waiting.n;
   s->running = in->running.n;
   s->preempted = in->preempted.n + in->moving.n;
+  s->offered = in->handover.offered.n;
 }
 
 void lls_instance_count(struct lls_instance *in)
@@ -169,7 +192,7 @@ void lls_instance_count(struct lls_instance *in)
   in->behind = false;
 }
 
-static void catch_up(struct lls_instance *in)
+void lls_instance_catch_up(struct lls_instance *in)
 {
   if (in->behind)
     in->beside(in->beside_context);
@@ -179,23 +202,28 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
 {
   struct lls_policies *p = &in->policies;
   struct lls_engine_batch batch = {.n_sequences = in->batch.n,
-                                   .sequences = in->batch.sequences};
+                                   .sequences = in->batch.sequences,
+                                   .n_pulls = in->handover.n_pulls,
+                                   .pulls = in->handover.pulls};
   batch.n_copies = (uint32_t)LLS_CALL(p, cache, copies, &batch.copies);
   in->batch.copied_bytes = bytes_of(in, batch.copies, batch.n_copies);
   in->status.copied_bytes += in->batch.copied_bytes;
-  if (batch.n_sequences == 0 && batch.n_copies == 0)
+  in->status.handed_bytes += lls_handover_bytes(in);
+  if (batch.n_sequences == 0 && batch.n_copies == 0 && batch.n_pulls == 0)
     return true;
   int rc = lls_engine_submit(in->engine, &batch, &in->failure);
   if (rc == 0)
-    catch_up(in);
+    lls_instance_catch_up(in);
   if (rc == 0)
     rc = lls_engine_wait(in->engine, result, &in->failure);
   if (rc == 0) {
     lls_instance_transfers_ended(in);
-    *copied = batch.n_copies > 0;
+    lls_handover_arrived(in);
+    *copied = batch.n_copies > 0 || batch.n_pulls > 0;
     return true;
   }
   in->failed = true;
+  atomic_store(&in->broken, true);
   lls_log(in->log, LLS_LOG_ERROR, "engine", "step %llu failed: %s",
           (unsigned long long)in->step, lls_error_text(&in->failure, rc));
   lls_instance_finish_all(in, LLS_FINISH_ERROR);

@@ -19,6 +19,13 @@ void lls_histogram_observe(struct lls_histogram *histogram, double value)
   histogram->sum += value;
 }
 
+void lls_histogram_merge(struct lls_histogram *sum, const struct lls_histogram *more)
+{
+  for (unsigned i = 0; i <= sum->n_bounds; i++)
+    sum->counts[i] += more->counts[i];
+  sum->sum += more->sum;
+}
+
 uint64_t lls_histogram_count(const struct lls_histogram *histogram)
 {
   uint64_t count = 0;

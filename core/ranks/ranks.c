@@ -67,17 +67,16 @@ int lls_ranks_failed(const struct lls_ranks *r, struct lls_error *err)
   return -ECONNABORTED;
 }
 
-void lls_ranks_take_cores(const struct lls_ranks *r)
+void lls_cores_take(uint32_t index, uint32_t parts)
 {
   cpu_set_t all, mine;
-  if (!r->shares_cores || r->local_size == 1 ||
-      sched_getaffinity(0, sizeof all, &all) < 0)
+  if (parts < 2 || sched_getaffinity(0, sizeof all, &all) < 0)
     return;
   size_t n = (size_t)CPU_COUNT(&all), seen = 0;
-  if (n < r->local_size)
+  if (n < parts)
     return;
-  size_t first = lls_ranks_first(n, r->local_rank, r->local_size);
-  size_t end = lls_ranks_first(n, r->local_rank + 1, r->local_size);
+  size_t first = lls_ranks_first(n, index, parts);
+  size_t end = lls_ranks_first(n, index + 1, parts);
   CPU_ZERO(&mine);
   for (int core = 0; core < CPU_SETSIZE; core++) {
     if (!CPU_ISSET(core, &all))
@@ -87,4 +86,10 @@ void lls_ranks_take_cores(const struct lls_ranks *r)
     seen++;
   }
   sched_setaffinity(0, sizeof mine, &mine); /* best effort: only speed is lost */
+}
+
+void lls_ranks_take_cores(const struct lls_ranks *r)
+{
+  if (r->shares_cores)
+    lls_cores_take(r->local_rank, r->local_size);
 }

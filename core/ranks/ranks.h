@@ -88,8 +88,10 @@ bool lls_ranks_failure_set(struct lls_ranks_failure *, const char *format, ...)
 void lls_ranks_on_failure(struct lls_ranks *, void (*notify)(void *context),
                           void *context);
 
-/* Confines the calling thread, and those it starts, to its rank's part of the cores that
- * it shares with others; leaves it as it is where they are fewer than ranks. */
+/* Confines the calling thread, and those it starts, to the index-th of so many parts of
+ * the cores that it may use; leaves it as it is where they are fewer. */
+void lls_cores_take(uint32_t index, uint32_t parts);
+/* To its rank's part of the cores that it shares with others. */
 void lls_ranks_take_cores(const struct lls_ranks *);
 
 /* The ranks of one process: handles (size), each for a thread of its own and each to be

@@ -70,6 +70,11 @@ int server_start_ranks(struct server *s, struct lls_error *err)
                : wanted != LLS_NEVER ? (uint32_t)wanted
                                      : 1;
   int rc = check(s, n, err);
+  if (rc == 0 && n > 1 && s->instances.n > 1)
+    rc = lls_config_fail(s->config, err, -ENOTSUP, "engine", "instances",
+                         "%u instances of %u ranks each: more than one instance with "
+                         "tensor parallel ranks is not supported, choose one of the two",
+                         s->instances.n, n);
   if (rc == 0 && s->ranks == NULL && n > 1)
     rc = start_threads(s, n, err);
   if (rc < 0 || s->ranks == NULL)
@@ -116,9 +121,9 @@ void server_stop_ranks(struct server *s)
   if (s->ranks == NULL)
     return;
   lls_ranks_on_failure(s->ranks, NULL, NULL);
-  if (s->engine == NULL) /* the others wait for it */
+  if (s->engines[0] == NULL) /* the others wait for it */
     lls_ranks_fail(s->ranks, "did not start");
-  lls_engine_dismiss(s->engine);
+  lls_engine_dismiss(s->engines[0]);
   if (lls_followers_stop(s->followers) == 0)
     return;
   lls_log(&s->log, LLS_LOG_ERROR, "ranks", "a rank does not end: leaving it behind");

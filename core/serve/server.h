@@ -6,6 +6,7 @@
  *   serve.c    the whole, and the signals
  *   load.c     loading the model while requests are told to come again
  *   start.c    the parts, and how the configuration makes them
+ *   instances.c  devices and engines, one of each for every instance
  *   ranks.c    the tensor parallel ranks that compute with it
  *   reload.c   another configuration under live requests
  *   stop.c     the way down
@@ -19,6 +20,7 @@
 
 #include "core/api/api.h"
 #include "core/config/compare.h"
+#include "core/config/instances.h"
 #include "core/engine/engine.h"
 #include "core/engine/follow.h"
 #include "core/loop/decision_log.h"
@@ -44,14 +46,15 @@ struct server {
   struct lls_config *config; /* what runs */
   struct lls_log log;
   struct lls_model_config model;
-  struct lls_device *device;
-  struct lls_engine *engine;
+  struct lls_instances instances; /* of the configuration that it was started with */
+  struct lls_device *devices[LLS_MAX_INSTANCES];
+  struct lls_engine *engines[LLS_MAX_INSTANCES];
   struct lls_ranks *ranks;         /* this process's end, or rank 0's; NULL = alone */
   struct lls_followers *followers; /* the other ranks, where they are threads */
   struct lls_tokenizer *tokenizer;
   struct lls_chat_template *chat_template;
   struct lls_loop *loop;
-  struct lls_http_server *http; /* of the api, once there is one */
+  struct lls_http_server *http;       /* of the api, once there is one */
   struct lls_decision_log *decisions; /* NULL: not recorded */
   struct lls_api *api;
   struct load load;
@@ -67,7 +70,7 @@ struct server {
   uv_async_t wake;
   uv_signal_t terminate, interrupt, hangup;
   uv_timer_t deadline, watchdog;
-  uint64_t steps_seen; /* of the watchdog */
+  uint64_t steps_seen[LLS_MAX_INSTANCES]; /* of the watchdog */
   bool stopping;
   bool closing;
   int status; /* the exit status */
@@ -91,6 +94,12 @@ int server_follow(struct server *);
 void server_stop_ranks(struct server *);
 /* Whether the server cannot go on: its engine, or its ranks. */
 bool server_has_failed(struct server *, struct lls_error *why);
+
+/* ---- instances.c */
+int server_create_instances(struct server *, struct lls_error *err);
+/* (s->instances.n) for the loop; it borrows them while it is created. */
+void server_list_instances(struct server *, struct lls_loop_instance *out);
+void server_destroy_instances(struct server *);
 
 /* ---- start.c */
 struct lls_follow_options server_follow_options(const struct server *);

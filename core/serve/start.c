@@ -19,55 +19,13 @@ struct lls_follow_options server_follow_options(const struct server *s)
   };
 }
 
-static int create_device(struct server *s, struct lls_error *err)
-{
-  struct lls_device_options options = lls_device_options_of(s->config, &s->model);
-  options.ranks = s->ranks;
-  enum lls_device_choice choice = (enum lls_device_choice)s->config->engine.device;
-  struct lls_error why_not = {""};
-  int rc = lls_device_create(choice, &options, &s->device, &why_not, err);
-  if (rc < 0 && s->ranks != NULL)
-    lls_ranks_fail(s->ranks, lls_error_text(err, rc));
-  if (rc < 0)
-    return lls_config_fail(s->config, err, rc, "engine",
-                           choice == LLS_DEVICE_CUDA ? "device" : "isa", "%s",
-                           lls_error_text(err, rc));
-  if (why_not.text[0] != '\0')
-    lls_log(&s->log, LLS_LOG_DEBUG, "device", "not on a GPU: %s", why_not.text);
-  char text[256];
-  s->device->ops->describe(s->device, text, sizeof text);
-  lls_log(&s->log, LLS_LOG_INFO, "device", "%s", text);
-  return 0;
-}
-
-static int create_engine(struct server *s, struct lls_error *err)
-{
-  struct lls_engine_options options = lls_engine_options_of(s->config, &s->model);
-  options.ranks = s->ranks;
-  options.progress = server_load_progress;
-  options.progress_context = s;
-  int rc = lls_engine_create(&options, &s->model, s->device, &s->engine, err);
-  if (rc < 0)
-    return rc;
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(s->engine);
-  lls_log(&s->log, LLS_LOG_INFO, "engine",
-          "%sweights %zu MiB, cache for %zu tokens in %zu MiB (%u units of %u tokens), "
-          "context %u",
-          s->ranks != NULL ? "of each rank: " : "",
-          lls_engine_weight_bytes(s->engine) >> 20,
-          (size_t)pool->device_units / 2 * pool->block_tokens,
-          (pool->device_units * lls_unit_room(pool, false)) >> 20, pool->device_units,
-          pool->block_tokens, lls_engine_caps(s->engine)->max_context);
-  const char *why = lls_engine_why_no_hidden(s->engine);
-  if (why != NULL)
-    lls_log(&s->log, LLS_LOG_INFO, "engine", "no hidden cache form: %s", why);
-  return 0;
-}
-
 int server_load_model(struct server *s, struct lls_error *err)
 {
   const char *path = s->config->model.path;
-  int rc = lls_model_config_read(path, &s->model, err);
+  const char *key;
+  int rc = lls_instances_read(&s->config->engine, &s->instances, &key, err);
+  if (rc == 0)
+    rc = lls_model_config_read(path, &s->model, err);
   if (rc == 0)
     rc = lls_tokenizer_load(path, &s->tokenizer, err);
   if (rc == 0)
@@ -76,9 +34,7 @@ int server_load_model(struct server *s, struct lls_error *err)
     return lls_config_fail(s->config, err, rc, "model", "path", "%s",
                            lls_error_text(err, rc));
   rc = server_start_ranks(s, err);
-  if (rc == 0)
-    rc = create_device(s, err);
-  return rc < 0 ? rc : create_engine(s, err);
+  return rc < 0 ? rc : server_create_instances(s, err);
 }
 
 static void wake_main(void *context)
@@ -96,11 +52,16 @@ static int open_decisions(struct server *s, struct lls_loop_options *options,
                                              .max_requests = options->max_requests};
   if (o.path[0] == '\0')
     return 0;
+  if (s->instances.n > 1)
+    return lls_config_fail(s->config, err, -ENOTSUP, "server", "decisions",
+                           "plans of %u instances side by side cannot be recorded: leave "
+                           "the key away, or [engine] instances and roles",
+                           s->instances.n);
   int rc = lls_decision_log_create(&o, &s->decisions, err);
   if (rc < 0)
     return lls_config_fail(s->config, err, rc, "server", "decisions", "%s",
                            lls_error_text(err, rc));
-  lls_decision_log_begin(s->decisions, &options->policies, s->engine, options->seed);
+  lls_decision_log_begin(s->decisions, &options->policies, s->engines[0], options->seed);
   options->observer = lls_decision_log_observer(s->decisions);
   return 0;
 }
@@ -122,7 +83,10 @@ int server_create_loop(struct server *s, struct lls_error *err)
   struct lls_loop_options options = lls_loop_options_of(c, &s->model);
   char folder[PATH_MAX];
   choose_folder(&options, folder, sizeof folder);
-  options.engine = s->engine;
+  struct lls_loop_instance instances[LLS_MAX_INSTANCES];
+  server_list_instances(s, instances);
+  options.instances = instances;
+  options.n_instances = s->instances.n;
   options.log = &s->log;
   options.wake = wake_main;
   options.wake_context = s;
@@ -199,7 +163,7 @@ int server_create_api(struct server *s, struct lls_error *err)
       .tokenizer = s->tokenizer,
       .chat_template = s->chat_template,
       .model_name = c->server.served_model_name,
-      .max_context = lls_engine_caps(s->engine)->max_context,
+      .max_context = lls_engine_caps(s->engines[0])->max_context,
       .vocab = s->model.vocab,
       .block_tokens = (uint32_t)c->cache.block_tokens,
       .sampling = {.temperature = (float)m->temperature,
@@ -228,9 +192,7 @@ void server_destroy(struct server *s)
     lls_api_destroy(s->api);
   else
     lls_http_server_destroy(s->http);
-  lls_engine_destroy(s->engine);
-  if (s->device != NULL)
-    s->device->ops->destroy(s->device);
+  server_destroy_instances(s);
   if (s->ranks != NULL)
     s->ranks->ops->destroy(s->ranks);
   lls_chat_template_free(s->chat_template);

@@ -10,19 +10,32 @@
 #include "core/obs/notify.h"
 #include "core/serve/server.h"
 
-static void on_watchdog(uv_timer_t *timer)
+/* It has something to do and did nothing. */
+static bool hangs(struct server *s, uint32_t instance)
 {
-  struct server *s = timer->data;
   struct lls_loop_status status;
-  lls_loop_status(s->loop, &status);
-  if (status.steps == s->steps_seen && !lls_loop_idle(s->loop)) {
+  uint32_t role;
+  lls_loop_instance_status(s->loop, instance, &role, &status);
+  bool alive = s->instances.n == 1
+                   ? !lls_loop_idle(s->loop)
+                   : status.waiting + status.running + status.preempted > 0;
+  bool stands = status.steps == s->steps_seen[instance];
+  s->steps_seen[instance] = status.steps;
+  if (stands && alive)
     lls_log(&s->log, LLS_LOG_WARNING, "server",
             "no step has ended since the last look, after step %llu",
             (unsigned long long)status.steps);
-    return;
-  }
-  s->steps_seen = status.steps;
-  lls_notify("WATCHDOG=1");
+  return stands && alive;
+}
+
+static void on_watchdog(uv_timer_t *timer)
+{
+  struct server *s = timer->data;
+  bool well = true;
+  for (uint32_t i = 0; i < s->instances.n; i++)
+    well = !hangs(s, i) && well;
+  if (well)
+    lls_notify("WATCHDOG=1");
 }
 
 static void start_watchdog(struct server *s)

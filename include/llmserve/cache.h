@@ -23,6 +23,10 @@
  *
  * Outside the transaction: admit at arrival, release when a request ends.
  *
+ * Hand-over between instances needs nothing more. Here the request is reserved for what
+ * is cached of it elsewhere, and computed says when that has been copied. There its
+ * blocks stay as they are until release, with a copy of the view whose tokens are NULL.
+ *
  * The manager never removes a request on its own: reserve with LLS_MAY_DISPLACE may
  * displace slots of others, removal is the scheduler's PREEMPT.
  */

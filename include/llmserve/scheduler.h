@@ -72,6 +72,11 @@ struct lls_step_view {
   const struct lls_request *const *moving; /* (n_moving) can't be run */
   uint32_t max_tokens, max_sequences;      /* of this step: the engine's limits */
   const struct lls_cache_service *cache;
+  /* Hand-over between instances: (n_offered) requests of others, `instance` says whose,
+   * with cached_tokens there, that lls_plan_migrate to this instance takes over. */
+  uint32_t n_offered;
+  uint32_t n_leaving; /* handed over, whose blocks are still here */
+  const struct lls_request *const *offered;
   /* version 1 ends here */
 };
 
@@ -126,7 +131,8 @@ struct lls_scheduler_vtable {
   int (*calibrate)(void *self, const struct lls_cost *);
 
   /* [step] Once per request, before any plan shows it; after a reload for all that are
-   * alive, in order of arrival, unless import_state took them over. */
+   * alive, in order of arrival, unless import_state took them over. From another instance
+   * it comes with cached tokens. */
   void (*on_arrival)(void *self, const struct lls_request *);
   /* Its prediction came late, through host->predicted. */
   void (*on_prediction)(void *self, const struct lls_request *);
@@ -134,7 +140,8 @@ struct lls_scheduler_vtable {
   void (*on_cancel)(void *self, const struct lls_request *);
   /* A step in which something ran is over; requests that it ended finish after this. */
   void (*on_step)(void *self, const struct lls_step_report *);
-  /* Once per request, the last time it is heard of; enum lls_finish_reason. */
+  /* Once per request, the last time it is heard of; enum lls_finish_reason. NONE: it was
+   * handed over and lives on in another instance. */
   void (*on_finish)(void *self, const struct lls_request *, uint32_t reason);
   /* A sequence that OFFLOAD or UPLOAD moved is there; enum lls_transfer_status. */
   void (*on_transfer)(void *self, uint64_t transfer, const struct lls_request *,
@@ -192,6 +199,21 @@ static inline void lls_plan_preempt(struct lls_plan *plan, const struct lls_requ
   struct lls_plan_item *item = lls_plan_add(plan, LLS_PLAN_PREEMPT, r);
   if (item != NULL)
     item->mode = mode;
+}
+
+/*
+ * To another instance: r, which is on the device, is offered to it and leaves this
+ * scheduler's view; on_finish says LLS_FINISH_NONE. If it could never be held there it
+ * comes back as an arrival with cached tokens, then on_refused tells why. To this
+ * instance: takes over a request of view->offered, which is copied beside this step and
+ * then arrives with cached tokens; on_refused if there is no room yet.
+ */
+static inline void lls_plan_migrate(struct lls_plan *plan, const struct lls_request *r,
+                                    uint32_t instance)
+{
+  struct lls_plan_item *item = lls_plan_add(plan, LLS_PLAN_MIGRATE, r);
+  if (item != NULL)
+    item->target = instance;
 }
 
 /* End r; reason: LLS_FINISH_REJECTED or LLS_FINISH_CAPACITY. */

@@ -252,8 +252,8 @@ enum lls_plan_kind {
   LLS_PLAN_PREEMPT = 3, /* take it off the device; `mode` says how */
   LLS_PLAN_OFFLOAD,     /* start moving it to the host, beside the steps */
   LLS_PLAN_UPLOAD,      /* and back */
-  LLS_PLAN_MIGRATE,     /* to instance `target`: no core does it yet, the plan is bad */
-  LLS_PLAN_PREFETCH,    /* into region `target`: likewise */
+  LLS_PLAN_MIGRATE,     /* to instance `target`; that one itself: take it over */
+  LLS_PLAN_PREFETCH,    /* into region `target`: no core does it yet, the plan is bad */
   LLS_PLAN_REJECT = 8,  /* end it, for a reason REJECTED or CAPACITY */
 };
 

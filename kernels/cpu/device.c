@@ -138,6 +138,7 @@ static const struct lls_device_ops ops = {
     .pool_create = lls_cpu_pool_create,
     .pool_destroy = lls_cpu_pool_destroy,
     .pool_copy = lls_cpu_pool_copy,
+    .pool_pull = lls_cpu_pool_pull,
     .step_begin = step_begin,
     .step_end = step_end,
     .embed = lls_cpu_embed,

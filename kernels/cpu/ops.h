@@ -56,6 +56,9 @@ int lls_cpu_pool_create(struct lls_device *, const struct lls_pool_shape *,
 void lls_cpu_pool_destroy(struct lls_device *, struct lls_pool *);
 int lls_cpu_pool_copy(struct lls_device *, struct lls_pool *, const struct lls_copy *,
                       size_t n);
+int lls_cpu_pool_pull(struct lls_device *, struct lls_pool *, struct lls_device *from,
+                      const struct lls_pool *from_pool, const struct lls_pull *,
+                      size_t n);
 void lls_cpu_cache_write(struct lls_device *, const struct lls_attention_shape *,
                          uint32_t layer, const void *qkv);
 

@@ -123,6 +123,15 @@ static struct lls_pool_block block_at(const struct lls_pool *p, bool host,
                                  .scales = scales + index * scale_numbers};
 }
 
+/* So many slots in every layer and head. */
+static void copy_heads(const struct lls_pool *p, const char *from, char *to,
+                       uint32_t n_slots)
+{
+  size_t heads = (size_t)p->shape.layers * p->shape.kv_heads, stride = p->head_bytes;
+  for (size_t i = 0; i < heads; i++)
+    memmove(to + i * stride, from + i * stride, n_slots * p->slot_bytes);
+}
+
 static int copy_slots(const struct lls_pool *p, const struct lls_copy *c)
 {
   if (!lls_copy_fits(&p->shape, c))
@@ -135,12 +144,11 @@ static int copy_slots(const struct lls_pool *p, const struct lls_copy *c)
     lls_cpu_convert(&p->shape, from, to);
     return 0;
   }
-  size_t heads = (size_t)p->shape.layers * p->shape.kv_heads, stride = p->head_bytes;
-  size_t bytes = c->n_slots * p->slot_bytes, first = c->slot * p->slot_bytes;
-  if (bytes == stride) /* whole blocks are contiguous */
-    bytes *= heads, heads = 1;
-  for (size_t i = 0; i < heads; i++)
-    memmove(to.numbers + i * stride + first, from.numbers + i * stride + first, bytes);
+  size_t first = c->slot * p->slot_bytes;
+  if (c->n_slots == p->shape.block_tokens) /* whole blocks are contiguous */
+    memmove(to.numbers, from.numbers, p->unit_bytes);
+  else
+    copy_heads(p, from.numbers + first, to.numbers + first, c->n_slots);
   return 0;
 }
 
@@ -152,6 +160,27 @@ int lls_cpu_pool_copy(struct lls_device *device, struct lls_pool *pool,
     int rc = copy_slots(pool, &copies[i]);
     if (rc != 0)
       return rc;
+  }
+  return 0;
+}
+
+int lls_cpu_pool_pull(struct lls_device *device, struct lls_pool *pool,
+                      struct lls_device *from, const struct lls_pool *from_pool,
+                      const struct lls_pull *list, size_t n)
+{
+  (void)device;
+  (void)from;
+  for (size_t i = 0; i < n; i++) {
+    const struct lls_pull *c = &list[i];
+    if (!lls_pull_fits(&from_pool->shape, &pool->shape, c))
+      return -EINVAL;
+    const char *source = from_pool->device + c->source * pool->unit_bytes;
+    char *target = pool->device + c->target * pool->unit_bytes;
+    if (c->n_slots == pool->shape.block_tokens)
+      memcpy(target, source, pool->unit_bytes);
+    else
+      copy_heads(pool, source + c->source_slot * pool->slot_bytes,
+                 target + c->target_slot * pool->slot_bytes, c->n_slots);
   }
   return 0;
 }

@@ -245,6 +245,8 @@ int lls_cuda_pool_copy(struct lls_device *device, struct lls_pool *pool,
     if (copies[i].order == LLS_COPY_BEFORE_STEP)
       last_before = i + 1;
   }
+  if (cudaSetDevice(d->gpu) != cudaSuccess)
+    return -EIO;
   int rc = cudaStreamWaitEvent(d->copies, d->step_done, 0);
   for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
     run = copy_some(d, pool, &copies[i], n - i, &rc);

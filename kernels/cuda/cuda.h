@@ -75,12 +75,15 @@ struct lls_cuda_products;
 struct lls_cuda_device {
   struct lls_device base; /* first: what the vtable is called with */
   struct lls_device_options options;
+  int gpu; /* CUDA's number of it; current in the thread that runs its steps */
   struct cudaDeviceProp properties;
   cudaStream_t stream, copies;
   cudaEvent_t step_done; /* of the step before: its blocks are written */
   cudaEvent_t reached;   /* waited for in the middle of a step */
   cudaEvent_t copies_before, copies_done;
   bool copies_given;
+  uint64_t peers_asked, peers_reached; /* by number of the other GPU; pull.c */
+  char *pull_staging; /* (LLS_CUDA_STAGING) pinned; NULL until a GPU has to do with it */
 
   /* Loading weights; download. */
   char *staging[2]; /* (STAGING) pinned */
@@ -176,6 +179,11 @@ int lls_cuda_pool_create(struct lls_device *, const struct lls_pool_shape *,
                          struct lls_pool **out, struct lls_error *err);
 void lls_cuda_pool_destroy(struct lls_device *, struct lls_pool *);
 int lls_cuda_pool_copy(struct lls_device *, struct lls_pool *, const struct lls_copy *,
+                       size_t n);
+
+/* pull.c */
+int lls_cuda_pool_pull(struct lls_device *, struct lls_pool *, struct lls_device *from,
+                       const struct lls_pool *from_pool, const struct lls_pull *,
                        size_t n);
 
 /* restore.c */

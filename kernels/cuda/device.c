@@ -75,6 +75,7 @@ void lls_cuda_destroy(struct lls_device *device)
     cudaFree(d->unconverted[i]);
     destroy_event(d->staging_sent[i]);
   }
+  cudaFreeHost(d->pull_staging);
   cudaFree(d->angles);
   cudaFree(d->states);
   cudaFree(d->results_at);
@@ -109,8 +110,8 @@ void lls_cuda_describe(struct lls_device *device, char *text, size_t size)
            (double)total * 1e-9);
 }
 
-/* The first GPU that CUDA_VISIBLE_DEVICES leaves, or a rank's own; a launcher may have
- * left each rank one. */
+/* The one that is asked for of those that CUDA_VISIBLE_DEVICES leaves, or a rank's own; a
+ * launcher may have left each rank one. */
 static int find_gpu(struct lls_cuda_device *d, struct lls_error *err)
 {
   int n = 0, rc = cudaGetDeviceCount(&n);
@@ -119,10 +120,14 @@ static int find_gpu(struct lls_cuda_device *d, struct lls_error *err)
                     rc != cudaSuccess ? cudaGetErrorString((cudaError_t)rc)
                                       : "CUDA finds none");
   const struct lls_ranks *ranks = d->options.ranks;
-  int gpu = ranks != NULL && n > 1 ? (int)ranks->local_rank : 0;
+  int gpu = ranks != NULL ? (n > 1 ? (int)ranks->local_rank : 0) : (int)d->options.index;
+  if (gpu >= n && ranks == NULL)
+    return lls_fail(err, -ENODEV,
+                    "GPU %d is asked for, counted from 0: this machine has %d", gpu, n);
   if (gpu >= n)
     return lls_fail(err, -ENODEV, "rank %u is the %u. on this machine, which has %d GPUs",
                     ranks->rank, ranks->local_rank + 1, n);
+  d->gpu = gpu;
   rc = cudaSetDevice(gpu);
   if (rc == cudaSuccess)
     rc = cudaGetDeviceProperties(&d->properties, gpu);

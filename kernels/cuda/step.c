@@ -305,6 +305,9 @@ int lls_cuda_step_begin(struct lls_device *device, struct lls_pool *pool,
   struct lls_cuda_device *d = lls_cuda(device);
   if (step->n_rows > d->options.max_rows)
     return -EINVAL;
+  if (cudaSetDevice(d->gpu) !=
+      cudaSuccess) /* another instance's may have been made last */
+    return -EIO;
   d->pool = pool;
   d->step = step;
   d->status = 0;

@@ -275,6 +275,7 @@ const struct lls_device_ops lls_cuda_vtable = {
     .pool_create = lls_cuda_pool_create,
     .pool_destroy = lls_cuda_pool_destroy,
     .pool_copy = lls_cuda_pool_copy,
+    .pool_pull = lls_cuda_pool_pull,
     .step_begin = lls_cuda_step_begin,
     .step_end = lls_cuda_step_end,
     .embed = embed,

@@ -62,7 +62,7 @@ static int step_end(struct lls_device *device, struct lls_error *err)
   (void)err;
   struct lls_sim_device *d = lls_sim(device);
   double compute = compute_ns(d);
-  double whole = d->before_ns + fmax(compute, d->async_ns);
+  double whole = d->before_ns + fmax(compute, fmax(d->async_ns, d->peer_ns));
   int64_t ns = d->next_step_ns >= 0 ? d->next_step_ns : llround(whole);
   d->next_step_ns = -1;
   d->now_ns += ns;
@@ -70,9 +70,9 @@ static int step_end(struct lls_device *device, struct lls_error *err)
   d->totals.rows += d->step->n_rows;
   d->totals.sequences += d->step->n_sequences;
   d->totals.busy_ns += ns;
-  d->totals.copy_ns += llround(d->before_ns + d->async_ns);
+  d->totals.copy_ns += llround(d->before_ns + d->async_ns + d->peer_ns);
   d->totals.waited_ns += llround(whole - compute);
-  d->before_ns = d->async_ns = 0;
+  d->before_ns = d->async_ns = d->peer_ns = 0;
   d->step = NULL;
   return 0;
 }
@@ -246,6 +246,7 @@ static const struct lls_device_ops ops = {
     .pool_create = lls_sim_pool_create,
     .pool_destroy = lls_sim_pool_destroy,
     .pool_copy = lls_sim_pool_copy,
+    .pool_pull = lls_sim_pool_pull,
     .step_begin = step_begin,
     .step_end = step_end,
     .embed = embed,

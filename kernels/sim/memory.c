@@ -180,3 +180,28 @@ int lls_sim_pool_copy(struct lls_device *device, struct lls_pool *pool,
   d->async_ns = traffic_ns(&d->options.rates, &traffic[LLS_COPY_ASYNC]);
   return 0;
 }
+
+/* Over the link between the devices, else to the host and from there. */
+static double pull_ns(const struct lls_cost_rates *r, double bytes)
+{
+  double peer_ns = lls_cost_copy_ns(r, LLS_LINK_PEER, bytes, 1);
+  return peer_ns >= 0 ? peer_ns
+                      : 2 * fmax(lls_cost_copy_ns(r, LLS_LINK_HOST, bytes, 1), 0);
+}
+
+int lls_sim_pool_pull(struct lls_device *device, struct lls_pool *pool,
+                      struct lls_device *from, const struct lls_pool *from_pool,
+                      const struct lls_pull *list, size_t n)
+{
+  struct lls_sim_device *d = lls_sim(device);
+  uint64_t bytes = 0;
+  (void)from;
+  for (size_t i = 0; i < n; i++) {
+    if (!lls_pull_fits(&from_pool->shape, &pool->shape, &list[i]))
+      return -EINVAL;
+    bytes += lls_pulled_bytes(&pool->shape, &list[i]);
+  }
+  d->totals.pulled_bytes += bytes;
+  d->peer_ns += pull_ns(&d->options.rates, (double)bytes);
+  return 0;
+}

@@ -19,6 +19,7 @@ struct lls_sim_device {
   const struct lls_device_step *step; /* the one under way */
   double drawn;                       /* its rows that get logits */
   double before_ns, async_ns;         /* copies of the next step, by their order */
+  double peer_ns;                     /* from other devices, beside it */
   struct lls_sim_totals totals;
 };
 
@@ -46,6 +47,9 @@ int lls_sim_pool_create(struct lls_device *, const struct lls_pool_shape *,
                         struct lls_pool **out, struct lls_error *err);
 void lls_sim_pool_destroy(struct lls_device *, struct lls_pool *);
 int lls_sim_pool_copy(struct lls_device *, struct lls_pool *, const struct lls_copy *,
+                      size_t n);
+int lls_sim_pool_pull(struct lls_device *, struct lls_pool *, struct lls_device *from,
+                      const struct lls_pool *from_pool, const struct lls_pull *,
                       size_t n);
 
 #endif

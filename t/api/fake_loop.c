@@ -251,6 +251,20 @@ void lls_loop_status(struct lls_loop *loop, struct lls_loop_status *out)
   out->device_units_free = out->running < 100 ? 100 - out->running : 0;
 }
 
+uint32_t lls_loop_n_instances(const struct lls_loop *loop)
+{
+  (void)loop;
+  return 1;
+}
+
+void lls_loop_instance_status(struct lls_loop *loop, uint32_t instance, uint32_t *role,
+                              struct lls_loop_status *out)
+{
+  (void)instance;
+  *role = LLS_ROLE_MIXED;
+  lls_loop_status(loop, out);
+}
+
 bool lls_loop_idle(struct lls_loop *loop)
 {
   return loop->requests == NULL && loop->events == NULL;

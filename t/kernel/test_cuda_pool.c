@@ -6,6 +6,8 @@
  */
 #include "t/kernel/pair.h"
 
+#include "t/simt/include/cuda_runtime_api.h"
+
 #define DEVICE_UNITS 6
 #define HOST_UNITS   4
 #define BLOCK_TOKENS 4
@@ -326,6 +328,94 @@ static void outside(const struct pair *p)
   assert_non_null(strstr(err.text, "GPU"));
 }
 
+static struct lls_pull random_pull(void)
+{
+  struct lls_pull c = {.source = random_bits() % DEVICE_UNITS,
+                       .target = random_bits() % DEVICE_UNITS,
+                       .n_slots = (uint16_t)random_between(0, BLOCK_TOKENS)};
+  if (random_bits() % 2)
+    c.n_slots = BLOCK_TOKENS;
+  c.source_slot = (uint16_t)random_between(0, BLOCK_TOKENS - c.n_slots);
+  c.target_slot = (uint16_t)random_between(0, BLOCK_TOKENS - c.n_slots);
+  return c;
+}
+
+/* Pulls from one device's pool into another's, and what is in that then. */
+static void pull_all(struct lls_device *to, struct lls_device *from,
+                     const struct lls_pool_shape *shape, const float *there,
+                     const float *here, const struct lls_pull *list, float *result)
+{
+  const struct lls_device_step nothing = {0};
+  struct lls_pool *source, *target;
+  assert_int_equal(from->ops->pool_create(from, shape, &source, NULL), 0);
+  assert_int_equal(to->ops->pool_create(to, shape, &target, NULL), 0);
+  write_all(from, source, there);
+  write_all(to, target, here);
+  assert_int_equal(to->ops->pool_pull(to, target, from, source, list, N_COPIES), 0);
+  assert_int_equal(to->ops->step_begin(to, target, &nothing), 0);
+  pair_end(to);
+  read_all(to, target, result);
+  from->ops->pool_destroy(from, source);
+  to->ops->pool_destroy(to, target);
+}
+
+/* other: the GPU that the blocks come from. */
+static void pulls_from(const struct pair *p, struct lls_device *other)
+{
+  enum { N = 2 * SLOTS * HEADS * HEAD_DIM };
+  const struct lls_pool_shape shape = {.layers = 2,
+                                       .kv_heads = HEADS,
+                                       .head_dim = HEAD_DIM,
+                                       .block_tokens = BLOCK_TOKENS,
+                                       .element = p->numbers,
+                                       .device_units = DEVICE_UNITS};
+  struct lls_pull list[N_COPIES];
+  float *there = pair_random(p, SLOTS * COLUMNS, random_float);
+  float *here = pair_random(p, SLOTS * COLUMNS, random_float);
+  float *expected = malloc(N * sizeof *expected), *result = malloc(N * sizeof *result);
+  for (uint32_t i = 0; i < N_COPIES; i++)
+    list[i] = random_pull();
+  pull_all(p->cpu, p->cpu, &shape, there, here, list, expected);
+  pull_all(p->cuda, other, &shape, there, here, list, result);
+  pair_compare(p, "pulls", result, expected, N, 0, 0);
+  free(there);
+  free(here);
+  free(expected);
+  free(result);
+}
+
+/* Within a GPU; and, emulated, between two that reach each other and two that do not. */
+static void pulls(const struct pair *p)
+{
+  pulls_from(p, p->cuda);
+  for (int reach = 0; reach < 2 && !p->on_gpu; reach++) {
+    struct lls_device_options options = pair_options(p->numbers, 256);
+    struct lls_device *other;
+    struct lls_error err = {""};
+    options.index = 1;
+    simt_gpus(1, reach);
+    assert_int_equal(lls_device_module.create(&options, &other, &err), -ENODEV);
+    assert_non_null(strstr(err.text, "this machine has 1"));
+    simt_gpus(2, reach);
+    struct pair between = *p;
+    assert_int_equal(lls_device_module.create(&options, &other, &err), 0);
+    options.index = 0;
+    assert_int_equal(lls_device_module.create(&options, &between.cuda, &err), 0);
+    pulls_from(&between, other);
+    assert_true((simt_direct_copies() > 0) == (reach == 1));
+    between.cuda->ops->destroy(between.cuda);
+    other->ops->destroy(other);
+    simt_gpus(1, 0);
+  }
+}
+
+static void test_pulls(void **state)
+{
+  (void)state;
+  each_pair(LLS_F32, 256, pulls);
+  each_pair(LLS_BF16, 256, pulls);
+}
+
 static void test_copies(void **state)
 {
   (void)state;
@@ -351,6 +441,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_copies),
       cmocka_unit_test(test_int8_copies),
+      cmocka_unit_test(test_pulls),
       cmocka_unit_test(test_outside),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,6 +119,67 @@ static void test_copies_outside(void **state)
     assert_int_equal(f->device->ops->pool_copy(f->device, f->pool, &bad[i], 1), -EINVAL);
 }
 
+static struct lls_pull random_pull(void)
+{
+  struct lls_pull c = {.source = random_bits() % DEVICE_UNITS,
+                       .target = random_bits() % DEVICE_UNITS,
+                       .n_slots = (uint16_t)random_between(0, BLOCK_TOKENS)};
+  c.source_slot = (uint16_t)random_between(0, BLOCK_TOKENS - c.n_slots);
+  c.target_slot = (uint16_t)random_between(0, BLOCK_TOKENS - c.n_slots);
+  return c;
+}
+
+static void pull_slowly(const struct lls_pool *from, char *to, const struct lls_pull *c)
+{
+  size_t vector = shape.head_dim * 2;
+  for (size_t head = 0; head < shape.layers * shape.kv_heads; head++)
+    for (size_t slot = 0; slot < c->n_slots; slot++)
+      memcpy(to + c->target * from->unit_bytes +
+                 (head * BLOCK_TOKENS + c->target_slot + slot) * vector,
+             from->device + c->source * from->unit_bytes +
+                 (head * BLOCK_TOKENS + c->source_slot + slot) * vector,
+             vector);
+}
+
+/* From another device's pool, which stays as it is. */
+static void test_pulls(void **state)
+{
+  struct fixture *f = *state;
+  void *other_state;
+  assert_int_equal(setup(&other_state), 0);
+  struct fixture *other = other_state;
+  size_t bytes = DEVICE_UNITS * f->pool->unit_bytes;
+  char *here = malloc(bytes), *there = malloc(bytes);
+  memcpy(here, f->pool->device, bytes);
+  memcpy(there, other->pool->device, bytes);
+  for (int round = 0; round < 200; round++) {
+    struct lls_pull list[5];
+    for (int i = 0; i < 5; i++) {
+      list[i] = random_pull();
+      pull_slowly(other->pool, here, &list[i]);
+    }
+    assert_int_equal(f->device->ops->pool_pull(f->device, f->pool, other->device,
+                                               other->pool, list, 5),
+                     0);
+    assert_memory_equal(f->pool->device, here, bytes);
+    assert_memory_equal(other->pool->device, there, bytes);
+  }
+  static const struct lls_pull bad[] = {
+      {.n_slots = 1, .source = DEVICE_UNITS},
+      {.n_slots = 1, .target = DEVICE_UNITS},
+      {.n_slots = BLOCK_TOKENS + 1},
+      {.n_slots = BLOCK_TOKENS, .source_slot = 1},
+      {.n_slots = 1, .target_slot = BLOCK_TOKENS},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    assert_int_equal(f->device->ops->pool_pull(f->device, f->pool, other->device,
+                                               other->pool, &bad[i], 1),
+                     -EINVAL);
+  free(here);
+  free(there);
+  teardown(&other_state);
+}
+
 static void test_no_host_tier(void **state)
 {
   struct fixture *f = *state;
@@ -351,6 +412,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
       cmocka_unit_test_setup_teardown(test_copies_outside, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_pulls, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_host_tier, setup, teardown),
       cmocka_unit_test_setup_teardown(test_refused_shapes, setup, teardown),
       cmocka_unit_test_setup_teardown(test_new_blocks_are_empty, setup, teardown),

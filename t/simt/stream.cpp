@@ -291,10 +291,43 @@ cudaError_t cudaGetLastError(void)
   return rc;
 }
 
+/* GPUs are numbers: all of them have the one memory. */
+static int gpus = 1, reach, direct_copies;
+
+void simt_gpus(int n, int peers)
+{
+  gpus = n;
+  reach = peers;
+  direct_copies = 0;
+}
+
+int simt_direct_copies(void)
+{
+  return direct_copies;
+}
+
 cudaError_t cudaGetDeviceCount(int *n)
 {
-  *n = 1;
+  *n = gpus;
   return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int, int)
+{
+  *can = reach;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned)
+{
+  return reach ? cudaSuccess : failed(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t bytes,
+                                cudaStream_t s)
+{
+  direct_copies++;
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s);
 }
 
 cudaError_t cudaSetDevice(int)

@@ -179,7 +179,16 @@ static int64_t clock_ns(const struct lls_machine *m)
 
 int64_t lls_machine_now(struct lls_machine *m)
 {
-  return m->real ? clock_ns(m) - m->began_ns : lls_sim_now(m->device);
+  return m->real ? clock_ns(m) - m->began_ns : lls_sim_now(m->devices[m->turn]);
+}
+
+int64_t lls_machine_least(struct lls_machine *m)
+{
+  int64_t least_ns = lls_machine_now(m);
+  for (uint32_t i = 0; i < m->instances.n && !m->real; i++)
+    if (lls_sim_now(m->devices[i]) < least_ns)
+      least_ns = lls_sim_now(m->devices[i]);
+  return least_ns;
 }
 
 static int64_t clock_of(void *machine)
@@ -190,7 +199,8 @@ static int64_t clock_of(void *machine)
 void lls_machine_wait(struct lls_machine *m, int64_t until_ns)
 {
   if (!m->real) {
-    lls_sim_advance(m->device, until_ns);
+    for (uint32_t i = 0; i < m->instances.n; i++)
+      lls_sim_advance(m->devices[i], until_ns);
     return;
   }
   if (m->cpu_time) { /* as if it had slept */
@@ -209,7 +219,7 @@ void lls_machine_wait(struct lls_machine *m, int64_t until_ns)
  * -------------------------------------------------------------- */
 
 static int create_sim(struct lls_machine *m, const struct lls_sim_tool_options *o,
-                      struct lls_error *err)
+                      uint32_t i, struct lls_error *err)
 {
   double memory = (double)m->profile.device.memory * m->profile.efficiency.memory;
   const struct lls_sim_options options = {
@@ -219,7 +229,7 @@ static int create_sim(struct lls_machine *m, const struct lls_sim_tool_options *
       .eos = m->eos,
       .name = m->profile.device.name,
   };
-  return lls_sim_device_create(&options, &m->device, err);
+  return lls_sim_device_create(&options, &m->devices[i], err);
 }
 
 /* Cache managers with one form have nothing to switch. Published runs had no memory set
@@ -229,18 +239,36 @@ static bool may_use_hidden(const struct lls_machine *m)
   return m->config.cache_manager.module->cache.can_switch != NULL;
 }
 
-static int create_device(struct lls_machine *m, const struct lls_sim_tool_options *o,
-                         struct lls_engine_options *engine, struct lls_error *err)
+static int create_devices(struct lls_machine *m, const struct lls_sim_tool_options *o,
+                          struct lls_engine_options *engine, struct lls_error *err)
 {
   if (m->real) {
     struct lls_device_options options = lls_device_options_of(&m->config, &m->model);
-    return lls_cpu_device_create(&options, &m->device, err);
+    return lls_cpu_device_create(&options, &m->devices[0], err);
   }
   int rc = read_costs(m, o, engine, err);
-  if (rc == 0)
-    rc = create_sim(m, o, err);
+  for (uint32_t i = 0; i < m->instances.n && rc == 0; i++)
+    rc = create_sim(m, o, i, err);
   engine->cache_share = 1; /* nobody else lives on a simulated device */
   engine->no_hidden = !may_use_hidden(m);
+  return rc;
+}
+
+static int64_t device_clock(void *device)
+{
+  return lls_sim_now(device);
+}
+
+static int create_engines(struct lls_machine *m, const struct lls_sim_tool_options *o,
+                          struct lls_error *err)
+{
+  struct lls_engine_options options = lls_engine_options_of(&m->config, &m->model);
+  int rc = create_devices(m, o, &options, err);
+  for (uint32_t i = 0; i < m->instances.n && rc == 0; i++) {
+    options.clock = m->real ? clock_of : device_clock;
+    options.clock_context = m->real ? (void *)m : m->devices[i];
+    rc = lls_engine_create(&options, &m->model, m->devices[i], &m->engines[i], err);
+  }
   return rc;
 }
 
@@ -253,7 +281,15 @@ static int create_loop(struct lls_machine *m, const struct lls_sim_tool_options 
                        const struct lls_loop_observer *observer, struct lls_error *err)
 {
   struct lls_loop_options options = lls_loop_options_of(&m->config, &m->model);
-  options.engine = m->engine;
+  struct lls_loop_instance instances[LLS_MAX_INSTANCES];
+  for (uint32_t i = 0; i < m->instances.n; i++)
+    instances[i] = (struct lls_loop_instance){
+        .engine = m->engines[i],
+        .role = m->instances.role[i],
+        .clock_context = m->real ? (void *)m : m->devices[i],
+    };
+  options.instances = instances;
+  options.n_instances = m->instances.n;
   options.log = &m->log;
   options.plan_budget_ns = 0; /* real time has no place in a simulation */
   options.wake = no_wake;
@@ -263,17 +299,33 @@ static int create_loop(struct lls_machine *m, const struct lls_sim_tool_options 
   options.n_eos_tokens = 1;
   if (estimates(o))
     options.cost = &m->estimate;
-  options.clock = clock_of;
+  options.clock = m->real ? clock_of : device_clock;
   if (!o->measure_plans) /* nobody asks what plans took */
-    options.plan_clock = clock_of;
-  options.clock_context = m;
+    options.plan_clock = options.clock;
   return lls_loop_create(&options, &m->loop, err);
 }
 
 void lls_machine_begin_log(const struct lls_machine *m, struct lls_decision_log *log)
 {
   const struct lls_loop_options o = lls_loop_options_of(&m->config, &m->model);
-  lls_decision_log_begin(log, &o.policies, m->engine, o.seed);
+  lls_decision_log_begin(log, &o.policies, m->engines[0], o.seed);
+}
+
+/* Several are one after another in virtual time; a decision log knows one. */
+static int read_instances(struct lls_machine *m, const struct lls_sim_tool_options *o,
+                          struct lls_error *err)
+{
+  const char *key;
+  int rc = lls_instances_read(&m->config.engine, &m->instances, &key, err);
+  bool several = rc == 0 && m->instances.n > 1;
+  if (several && m->real)
+    return lls_fail(err, -ENOTSUP, "--device cpu runs one instance, not %u",
+                    m->instances.n);
+  if (several && (o->record[0] != '\0' || o->against[0] != '\0' || o->replay[0] != '\0'))
+    return lls_fail(err, -ENOTSUP,
+                    "--record, --against and --replay are for one instance, not %u",
+                    m->instances.n);
+  return rc;
 }
 
 int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o,
@@ -287,15 +339,12 @@ int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o
   };
   int rc = load_config(m, o, settings, max_requests, err);
   if (rc == 0)
+    rc = read_instances(m, o, err);
+  if (rc == 0)
     rc = lls_model_config_read(m->config.model.path, &m->model, err);
   if (rc == 0) {
     m->eos = m->model.n_eos > 0 ? m->model.eos[0] : 0;
-    struct lls_engine_options engine = lls_engine_options_of(&m->config, &m->model);
-    engine.clock = clock_of;
-    engine.clock_context = m;
-    rc = create_device(m, o, &engine, err);
-    if (rc == 0)
-      rc = lls_engine_create(&engine, &m->model, m->device, &m->engine, err);
+    rc = create_engines(m, o, err);
   }
   m->began_ns = clock_ns(m);
   if (rc == 0)
@@ -308,9 +357,11 @@ int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o
 void lls_machine_close(struct lls_machine *m)
 {
   lls_loop_destroy(m->loop);
-  lls_engine_destroy(m->engine);
-  if (m->device != NULL)
-    m->device->ops->destroy(m->device);
+  for (uint32_t i = 0; i < LLS_MAX_INSTANCES; i++) {
+    lls_engine_destroy(m->engines[i]);
+    if (m->devices[i] != NULL)
+      m->devices[i]->ops->destroy(m->devices[i]);
+  }
   lls_profile_free(&m->profile);
   lls_profile_free(&m->estimate_profile);
   if (m->configured)

@@ -8,6 +8,7 @@
 #define LLS_SIM_TOOL_MACHINE_H
 
 #include "core/config/config.h"
+#include "core/config/instances.h"
 #include "core/cost/model.h"
 #include "core/engine/engine.h"
 #include "core/loop/decision_log.h"
@@ -22,9 +23,11 @@ struct lls_machine {
   struct lls_profile profile, estimate_profile;
   struct lls_cost_rates rates, estimate; /* the truth, and what policies believe */
   struct lls_log log;
-  int32_t eos; /* what ends an answer */
-  struct lls_device *device;
-  struct lls_engine *engine;
+  int32_t eos;                    /* what ends an answer */
+  struct lls_instances instances; /* with a device, an engine and a clock each */
+  struct lls_device *devices[LLS_MAX_INSTANCES];
+  struct lls_engine *engines[LLS_MAX_INSTANCES];
+  uint32_t turn; /* instance whose time it is */
   struct lls_loop *loop;
   bool real;        /* --device cpu */
   bool cpu_time;    /* whose time is the processor's */
@@ -42,9 +45,12 @@ void lls_machine_close(struct lls_machine *);
 /* The first line of a decision log of this machine. */
 void lls_machine_begin_log(const struct lls_machine *, struct lls_decision_log *);
 
-/* Nanoseconds from 0. */
+/* Nanoseconds from 0, of the instance whose turn it is. */
 int64_t lls_machine_now(struct lls_machine *);
-/* Lets time pass: at once, or in real time by sleeping. */
+/* Of the one that is furthest behind: nothing happens before that any more. */
+int64_t lls_machine_least(struct lls_machine *);
+/* Lets time pass: at once, or in real time by sleeping. No instance is behind that time
+ * then; one that is beyond it stays there. */
 void lls_machine_wait(struct lls_machine *, int64_t until_ns);
 
 #endif

@@ -195,8 +195,8 @@ static int plan(struct replay *r, struct lls_decision_line *line, struct lls_err
 {
   struct lls_text before = r->decisions.expected.items;
   r->decisions.expected = *line; /* borrowed */
-  lls_sim_advance(r->machine.device, line->time_ns);
-  lls_sim_next_step(r->machine.device, line->duration_ns);
+  lls_sim_advance(r->machine.devices[0], line->time_ns);
+  lls_sim_next_step(r->machine.devices[0], line->duration_ns);
   r->planned = 0;
   int rc = lls_loop_step(r->machine.loop);
   lls_loop_events(r->machine.loop, forget, NULL);

@@ -16,6 +16,12 @@
  * that finds excuses longer than this is not going to end. */
 #define MOST_IDLE_STEPS 10000000
 
+/* A request has ended at a time that other instances have not reached. */
+struct ending {
+  const struct lls_item *item;
+  int64_t at_ns;
+};
+
 struct run {
   const struct lls_sim_tool_options *options;
   const struct lls_workload *workload;
@@ -27,6 +33,11 @@ struct run {
   struct lls_track *tracks; /* (n_items) by the item's index */
   int32_t *prompt;          /* (max_prompt) scratch */
   uint32_t ended;
+  int64_t wake_ns;        /* when the next is due, LLS_NEVER if that is not known */
+  struct ending *endings; /* (n_items) that nobody has been told of */
+  uint32_t n_endings;
+  bool again; /* the instance whose turn it was ended requests without running any: it
+                 is asked once more before time passes */
   struct lls_error *err;
 };
 
@@ -55,7 +66,7 @@ static void end(struct run *r, struct lls_track *track, const char *failure,
     snprintf(track->outcome.error, sizeof track->outcome.error, "%s", failure);
   lls_report_end(r->report, track,
                  failure == NULL ? LLS_OUTCOME_COMPLETED : LLS_OUTCOME_FAILED, now_ns);
-  lls_issuer_ended(r->issuer, item);
+  r->endings[r->n_endings++] = (struct ending){.item = item, .at_ns = now_ns};
   r->ended++;
 }
 
@@ -134,56 +145,91 @@ static int submit(struct run *r, const struct lls_item *item, int64_t now_ns)
 /* ---- the whole
  * -------------------------------------------------------------------------- */
 
-/* Everything that is due; *wake_ns is when more is, LLS_NEVER if that is not known. */
-static int issue(struct run *r, int64_t *wake_ns)
+/* Who issues hears of what has ended by now, in the order of the ends. */
+static void tell_endings(struct run *r, int64_t now_ns)
+{
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < r->n_endings; i++)
+    if (r->endings[i].at_ns <= now_ns)
+      lls_issuer_ended(r->issuer, r->endings[i].item);
+    else
+      r->endings[left++] = r->endings[i];
+  r->n_endings = left;
+}
+
+/* Everything that is due. */
+static int issue(struct run *r, int64_t now_ns)
 {
   const struct lls_item *item;
-  int64_t now_ns = lls_machine_now(&r->machine);
   int rc = 0;
-  while (rc == 0 && (item = lls_issuer_next(r->issuer, now_ns, wake_ns)) != NULL)
+  r->wake_ns = LLS_NEVER;
+  tell_endings(r, now_ns);
+  while (rc == 0 && (item = lls_issuer_next(r->issuer, now_ns, &r->wake_ns)) != NULL) {
     rc = submit(r, item, now_ns);
+    tell_endings(r, now_ns); /* what was refused at once */
+  }
   return rc;
 }
 
-/* Nothing ran: on to the next arrival, timer or whatever the plan waits for. */
-static int pass_time(struct run *r, int64_t wake_ns)
+static int64_t earlier(int64_t a, int64_t b)
 {
-  int64_t now_ns = lls_machine_now(&r->machine), until_ns = wake_ns;
-  int64_t idle_ns = lls_loop_idle_ns(r->machine.loop);
-  if (idle_ns != LLS_NEVER && (until_ns == LLS_NEVER || now_ns + idle_ns < until_ns))
-    until_ns = now_ns + idle_ns;
+  return a == LLS_NEVER || (b != LLS_NEVER && b < a) ? b : a;
+}
+
+/* What comes next: an instance's turn, an arrival, or that somebody hears of an end. */
+static int next_turn(struct run *r, uint32_t *instance, bool *runs)
+{
+  int64_t next_ns = lls_loop_next_ns(r->machine.loop, instance);
+  int64_t now_ns = lls_machine_now(&r->machine);
+  if (r->again && (next_ns == LLS_NEVER || now_ns <= next_ns)) {
+    next_ns = now_ns;
+    *instance = r->machine.turn;
+    r->again = false;
+  }
+  int64_t until_ns = earlier(next_ns, r->wake_ns);
+  for (uint32_t i = 0; i < r->n_endings; i++)
+    until_ns = earlier(until_ns, r->endings[i].at_ns);
   if (until_ns == LLS_NEVER)
     return lls_fail(r->err, -EDEADLK,
                     "nothing runs, arrives or is waited for: %u of %u "
                     "requests have ended",
                     r->ended, lls_issuer_total(r->issuer));
+  int64_t least_ns = lls_machine_least(&r->machine);
+  if (until_ns < least_ns) /* it came while a step was run, and is seen after that */
+    until_ns = least_ns;
   lls_machine_wait(&r->machine, until_ns);
-  return 0;
+  int rc = issue(r, until_ns);
+  *runs = next_ns != LLS_NEVER && next_ns <= until_ns && !lls_issuer_done(r->issuer);
+  return rc;
 }
 
-static int step(struct run *r, uint64_t *idle_steps)
+static int run_instance(struct run *r, uint32_t instance, uint64_t *idle_steps)
 {
-  int64_t wake_ns = LLS_NEVER;
   uint32_t ended = r->ended;
-  int rc = issue(r, &wake_ns);
-  if (rc < 0)
-    return rc;
-  int busy = lls_loop_step(r->machine.loop);
+  r->machine.turn = instance;
+  int busy = lls_loop_step_one(r->machine.loop, instance);
   if (busy < 0) {
     struct lls_error why = {0};
     lls_loop_failed(r->machine.loop, &why);
     return lls_fail(r->err, busy, "the engine failed: %s", why.text);
   }
   lls_loop_events(r->machine.loop, on_event, r);
+  r->again = !busy && ended != r->ended;
   *idle_steps = busy || ended != r->ended ? 0 : *idle_steps + 1;
   if (*idle_steps > MOST_IDLE_STEPS)
     return lls_fail(r->err, -EDEADLK,
                     "%d steps ran nothing while requests wait: the scheduler puts them "
                     "off for ever",
                     MOST_IDLE_STEPS);
-  if (busy || ended != r->ended || lls_issuer_done(r->issuer))
-    return 0;
-  return pass_time(r, wake_ns);
+  return 0;
+}
+
+static int step(struct run *r, uint64_t *idle_steps)
+{
+  uint32_t instance;
+  bool runs = false;
+  int rc = next_turn(r, &instance, &runs);
+  return rc == 0 && runs ? run_instance(r, instance, idle_steps) : rc;
 }
 
 static int run_to_end(struct run *r)
@@ -198,6 +244,19 @@ static int run_to_end(struct run *r)
   return rc;
 }
 
+/* Of all devices. */
+static struct lls_sim_totals totals_of(const struct lls_machine *m)
+{
+  struct lls_sim_totals sum = {0}, one;
+  for (uint32_t i = 0; i < m->instances.n; i++) {
+    lls_sim_totals(m->devices[i], &one);
+    sum.copy_ns += one.copy_ns;
+    for (int kind = 0; kind <= LLS_COPY_DEVICE_TO_DEVICE; kind++)
+      sum.copied_bytes[kind] += one.copied_bytes[kind];
+  }
+  return sum;
+}
+
 static void report_totals(struct run *r)
 {
   struct lls_loop_status s;
@@ -208,8 +267,7 @@ static void report_totals(struct run *r)
     lls_report_preemption(r->report, LLS_PREEMPT_SWAP);
   if (r->machine.real)
     return;
-  struct lls_sim_totals totals;
-  lls_sim_totals(r->machine.device, &totals);
+  struct lls_sim_totals totals = totals_of(&r->machine);
   for (int kind = 0; kind <= LLS_COPY_DEVICE_TO_DEVICE; kind++)
     lls_report_bytes(r->report, (enum lls_copy_kind)kind, totals.copied_bytes[kind]);
 }
@@ -217,7 +275,7 @@ static void report_totals(struct run *r)
 static int create_report(struct run *r)
 {
   const struct lls_sim_tool_options *o = r->options;
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(r->machine.engine);
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(r->machine.engines[0]);
   const struct lls_report_options options = {
       .goodput = o->goodput,
       .percentiles = o->metric_percentiles,
@@ -244,10 +302,12 @@ static int allocate(struct run *r)
 {
   const struct lls_workload *w = r->workload;
   r->tracks = calloc(w->n_items + (size_t)1, sizeof *r->tracks);
+  r->endings = calloc(w->n_items + (size_t)1, sizeof *r->endings);
   r->prompt = malloc(longest_prompt(w) * sizeof *r->prompt);
   uint32_t most = (uint32_t)r->options->max_concurrency;
-  int rc = r->tracks != NULL && r->prompt != NULL ? lls_issuer_create(w, most, &r->issuer)
-                                                  : -ENOMEM;
+  int rc = r->tracks != NULL && r->endings != NULL && r->prompt != NULL
+               ? lls_issuer_create(w, most, &r->issuer)
+               : -ENOMEM;
   return rc < 0 ? lls_fail(r->err, rc, "no memory for %u requests", w->n_items) : 0;
 }
 
@@ -278,14 +338,44 @@ static int prepare(struct run *r)
 
 static json_t *describe_memory(const struct lls_machine *m)
 {
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(m->engine);
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(m->engines[0]);
   uint64_t unit = lls_unit_room(pool, false), host_unit = lls_unit_room(pool, true);
   return json_pack("{s:I, s:I, s:I, s:I, s:I}", "weight_bytes",
-                   (json_int_t)lls_engine_weight_bytes(m->engine), "cache_bytes",
+                   (json_int_t)lls_engine_weight_bytes(m->engines[0]), "cache_bytes",
                    (json_int_t)(pool->device_units * unit), "cache_tokens",
                    (json_int_t)(pool->device_units / 2 * pool->block_tokens),
                    "host_cache_bytes", (json_int_t)(pool->host_units * host_unit),
                    "block_tokens", (json_int_t)pool->block_tokens);
+}
+
+/* The time of the instance that has come furthest. */
+static int64_t latest(struct lls_machine *m)
+{
+  int64_t now_ns = lls_machine_now(m);
+  for (uint32_t i = 0; i < m->instances.n && !m->real; i++)
+    if (lls_sim_now(m->devices[i]) > now_ns)
+      now_ns = lls_sim_now(m->devices[i]);
+  return now_ns;
+}
+
+static json_t *describe_instances(const struct lls_machine *m)
+{
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < m->instances.n; i++) {
+    struct lls_loop_status s;
+    struct lls_sim_totals totals;
+    uint32_t role;
+    lls_loop_instance_status(m->loop, i, &role, &s);
+    lls_sim_totals(m->devices[i], &totals);
+    json_array_append_new(
+        list,
+        json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:I}", "role", lls_role_name(role),
+                  "steps", (json_int_t)s.steps, "busy_s", (double)s.device_ns_sum * 1e-9,
+                  "generated_tokens", (json_int_t)s.generated_tokens, "handed_over",
+                  (json_int_t)s.handed_over, "taken_over", (json_int_t)s.taken_over,
+                  "pulled_bytes", (json_int_t)totals.pulled_bytes));
+  }
+  return list;
 }
 
 /* Names, not paths: the same run elsewhere gives the same bytes. */
@@ -296,18 +386,21 @@ static json_t *describe(struct run *r)
   struct lls_sim_totals totals = {0};
   lls_loop_status(m->loop, &s);
   if (!m->real)
-    lls_sim_totals(m->device, &totals);
-  return json_pack(
+    totals = totals_of(m);
+  json_t *all = json_pack(
       "{s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:I, s:I, s:I, s:b}", "device",
       m->real ? "cpu" : m->profile.device.name, "model",
       m->config.server.served_model_name, "scheduler",
       m->config.scheduler.module->descriptor->id, "cache",
       m->config.cache_manager.module->descriptor->id, "predictor",
       m->config.predictor.module->descriptor->id, "ranks", (json_int_t)m->ranks, "memory",
-      describe_memory(m), "clock_s", (double)lls_machine_now(m) * 1e-9, "busy_s",
+      describe_memory(m), "clock_s", (double)latest(m) * 1e-9, "busy_s",
       (double)s.device_ns_sum * 1e-9, "copy_s", (double)totals.copy_ns * 1e-9, "steps",
       (json_int_t)s.steps, "shared_tokens", (json_int_t)s.shared_tokens, "plans_refused",
       (json_int_t)s.plans_refused, "fallen_back", s.fallen_back);
+  if (m->instances.n > 1 && all != NULL)
+    json_object_set_new(all, "instances", describe_instances(m));
+  return all;
 }
 
 static int finish(struct run *r, struct lls_sim_result *out)
@@ -349,6 +442,7 @@ int lls_sim_run(const struct lls_sim_tool_options *options,
   lls_report_destroy(r->report);
   lls_issuer_destroy(r->issuer);
   free(r->tracks);
+  free(r->endings);
   free(r->prompt);
   free(r);
   return rc;

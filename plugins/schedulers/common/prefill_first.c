@@ -112,3 +112,23 @@ void prefill_first_plan(const struct lls_host *host,
   }
   step_end(&s);
 }
+
+struct walk {
+  const struct lls_step_view *view;
+  uint32_t next;
+};
+
+static const struct lls_request *next_in_order(void *context)
+{
+  struct walk *w = context;
+  return w->next < w->view->n_waiting ? w->view->waiting[w->next++] : NULL;
+}
+
+void prefill_first_plan_in_order(const struct lls_host *host,
+                                 const struct prefill_first_params *params,
+                                 const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct walk walk = {.view = view};
+  const struct admission admission = {.context = &walk, .next = next_in_order};
+  prefill_first_plan(host, params, &admission, view, out);
+}

@@ -35,5 +35,9 @@ struct admission {
 void prefill_first_plan(const struct lls_host *, const struct prefill_first_params *,
                         const struct admission *, const struct lls_step_view *,
                         struct lls_plan *);
+/* Who waits is let in in order of arrival. */
+void prefill_first_plan_in_order(const struct lls_host *,
+                                 const struct prefill_first_params *,
+                                 const struct lls_step_view *, struct lls_plan *);
 
 #endif

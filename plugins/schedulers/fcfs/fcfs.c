@@ -14,23 +14,10 @@ struct fcfs {
   struct prefill_first_params params;
 };
 
-struct walk {
-  const struct lls_step_view *view;
-  uint32_t next;
-};
-
-static const struct lls_request *next(void *context)
-{
-  struct walk *w = context;
-  return w->next < w->view->n_waiting ? w->view->waiting[w->next++] : NULL;
-}
-
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   const struct fcfs *f = self;
-  struct walk walk = {.view = view};
-  const struct admission admission = {.context = &walk, .next = next};
-  prefill_first_plan(f->base.host, &f->params, &admission, view, out);
+  prefill_first_plan_in_order(f->base.host, &f->params, view, out);
   return 0;
 }
 

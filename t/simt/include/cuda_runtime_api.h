@@ -20,6 +20,7 @@ typedef enum cudaError {
   cudaErrorMemoryAllocation = 2,
   cudaErrorNoDevice = 100,
   cudaErrorNotReady = 600,
+  cudaErrorPeerAccessAlreadyEnabled = 704,
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
 } cudaError_t;
@@ -63,6 +64,8 @@ const char *cudaGetErrorString(cudaError_t);
 cudaError_t cudaGetLastError(void);
 cudaError_t cudaGetDeviceCount(int *);
 cudaError_t cudaSetDevice(int);
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *, int device);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 
@@ -86,6 +89,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t, enum cudaMemcpyK
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
                               size_t from_pitch, size_t width, size_t height,
                               enum cudaMemcpyKind, cudaStream_t);
+cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from,
+                                int from_device, size_t, cudaStream_t);
 cudaError_t cudaMemsetAsync(void *, int, size_t, cudaStream_t);
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t, enum cudaStreamCaptureMode);
@@ -95,7 +100,9 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *, cudaGraph_t,
 cudaError_t cudaGraphDestroy(cudaGraph_t);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t);
-unsigned simt_graph_launches(void); /* so far; for tests */
+unsigned simt_graph_launches(void);          /* so far; for tests */
+void simt_gpus(int n, int reach_each_other); /* of the machine; one at first */
+int simt_direct_copies(void);                /* between two GPUs, since then */
 
 /* For benchmarks of the host's work: from now on nothing is carried out, and memory that
  * is allocated is zeros; and the CPU time of the caller's thread so far from waiting for

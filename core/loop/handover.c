@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hand-over: a request moves from one instance to another with what is cached of it
+ * (PL5).
+ *
+ *   leave    its scheduler plans MIGRATE to another instance: the request is posted there
+ *            as an offer. Its blocks stay and are not written; the cache manager here
+ *            knows them under a copy of the view (`left`) until it is settled.
+ *   offered  the other instance shows it to its scheduler, which takes it by planning
+ *            MIGRATE to itself. Until then it waits, and its blocks are where they were.
+ *   taken    there is room: the blocks are copied beside that step, by the engine that
+ *            receives them.
+ *   settled  it lives here now, and the instance it came from lets go of the blocks.
+ *
+ * An offer that this instance can never hold, and every offer at a reload, goes back
+ * where it came from. It may be cancelled at any time: it has one owner, the instance
+ * whose lists it is in, and the other one is told what became of the blocks. So KV exists
+ * once but for the step of the copy.
+ *
+ * Order. `settled` is posted before the request's end is published, and taken before
+ * arrivals, so that a slot is free in every cache manager before main gives it away
+ * again.
+ */
+#include "core/loop/instance.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- memory ----------------------------------------------------------------------- */
+
+static uint32_t least(uint64_t a, uint64_t b)
+{
+  return (uint32_t)(a < b ? a : b);
+}
+
+int lls_handover_init(struct lls_instance *in, uint32_t max_requests)
+{
+  struct lls_handover *h = &in->handover;
+  int rc = lls_list_init(&h->offered, max_requests);
+  if (rc < 0 || in->n_peers < 2)
+    return rc;
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
+  h->max_copies = least(UINT32_MAX, (uint64_t)pool->device_units + in->caps.max_context);
+  h->max_taken = max_requests;
+  h->left = calloc(in->table->slots, sizeof *h->left);
+  h->taken = calloc(h->max_taken, sizeof(struct lls_live *));
+  h->pulls = calloc(h->max_taken, sizeof *h->pulls);
+  h->copies = calloc(h->max_copies, sizeof *h->copies);
+  bool all = h->left != NULL && h->taken != NULL && h->pulls != NULL && h->copies != NULL;
+  return all ? 0 : -ENOMEM;
+}
+
+void lls_handover_fini(struct lls_instance *in)
+{
+  struct lls_handover *h = &in->handover;
+  lls_list_free(&h->offered);
+  free(h->left);
+  free(h->taken);
+  free(h->pulls);
+  free(h->copies);
+}
+
+/* ---- leave ------------------------------------------------------------------------ */
+
+/* Keeps what of a list has tokens in it, beyond the transaction. False: there are too
+ * many entries, or INT8 ones, whose halves of units have no place on the other side. */
+static bool keep(struct lls_move *m, uint32_t *used, const struct lls_block_entry **list,
+                 uint32_t *n)
+{
+  struct lls_block_entry *to = m->entries + *used;
+  uint32_t i = 0;
+  for (; i < *n && (*list)[i].first_token < m->cached_tokens; i++) {
+    if (i == m->max_entries - *used || (*list)[i].element != LLS_ELEMENT_MODEL)
+      return false;
+    to[i] = (*list)[i];
+  }
+  *list = to;
+  *used += *n = i;
+  return true;
+}
+
+static bool keep_table(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_move *m = &live->move;
+  struct lls_block_table *t = &m->blocks;
+  uint32_t used = 0;
+  m->cached_tokens = live->view.cached_tokens;
+  *t = (struct lls_block_table){0};
+  if (LLS_CALL(p, cache, table, &live->view, t) < 0)
+    return false;
+  if (t->form == LLS_FORM_KV && t->x_count > 0)
+    return false; /* on its way from hidden form: next step it has arrived */
+  return keep(m, &used, &t->k, &t->k_count) && keep(m, &used, &t->v, &t->v_count) &&
+         keep(m, &used, &t->x, &t->x_count);
+}
+
+static void leave(struct lls_instance *in, struct lls_live *live, uint32_t target)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_request *v = &live->view;
+  lls_instance_catch_up(in); /* its tokens of the step before are sent before it is */
+  if (!p->scheduler_off && p->scheduler->on_finish != NULL)
+    LLS_CALL(p, scheduler, on_finish, v, LLS_FINISH_NONE);
+  in->handover.left[v->slot] = *v;
+  in->handover.left[v->slot].tokens = NULL; /* are the request's, who may end first */
+  in->handover.left[v->slot].user = NULL;
+  in->handover.n_left++;
+  in->status.handed_over++;
+  lls_instance_set_state(in, live, LLS_MOVING);
+  lls_list_remove(&in->moving, v);
+  in->table->by_slot[v->slot] = NULL;
+  live->announced = false;
+  live->named_in_step = 0; /* steps are counted by each instance */
+  v->residency = LLS_RESIDENT_MOVING;
+  live->move.mail = LLS_MAIL_OFFER;
+  live->move.mailed_ns = lls_instance_now(in);
+  live->move.source = in->info.index;
+  lls_inbox_post(in->peers[target]->inbox, live);
+}
+
+void lls_handover_leave(struct lls_instance *in)
+{
+  for (uint32_t i = 0; i < in->plan.n_items; i++) {
+    const struct lls_plan_item *item = &in->plan.items[i];
+    struct lls_live *live = lls_request_table_find(in->table, item->request);
+    if (item->kind != LLS_PLAN_MIGRATE || live == NULL || item->target == in->info.index)
+      continue;
+    if (keep_table(in, live))
+      leave(in, live, item->target);
+    else
+      lls_instance_refuse(in, live, LLS_REFUSED_UNSUPPORTED);
+  }
+}
+
+/* What became of it: its blocks are nobody's now. The manager may keep them as a prefix.
+ */
+static void settle(struct lls_instance *in, uint32_t slot)
+{
+  struct lls_policies *p = &in->policies;
+  LLS_CALL(p, cache, release, &in->handover.left[slot], LLS_KEEP_PREFIX);
+  in->handover.left[slot] = (struct lls_request){0};
+  in->handover.n_left--;
+}
+
+void lls_handover_settle(struct lls_instance *in)
+{
+  for (uint32_t i = 0; i < in->content.n_settled; i++)
+    settle(in, in->content.settled[i].slot);
+}
+
+static uint32_t state_of(const struct lls_request *v)
+{
+  bool last = lls_request_pending(v) == 1 && v->generated_tokens > 0;
+  return last ? LLS_DECODING : LLS_PREFILLING;
+}
+
+static bool was_cancelled(const struct lls_instance *in, const struct lls_request *v)
+{
+  return atomic_load(&in->cancelled[v->slot]) == v->id;
+}
+
+/* It lives here, in the state that its blocks are in. */
+static void settle_in(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_request *v = &live->view;
+  v->instance = in->info.index;
+  v->state = LLS_FINISHED; /* of no list */
+  lls_instance_set_state(in, live, state_of(v));
+  lls_instance_refresh(in, live);
+  for (uint32_t i = 0; i < LLS_USER_WORDS; i++)
+    live->user[i] = 0;
+  live->announced = true;
+  if (!p->scheduler_off && p->scheduler->on_arrival != NULL)
+    LLS_CALL(p, scheduler, on_arrival, v);
+}
+
+/* Nobody wanted it: as if it had never left. */
+static void come_back(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_request *v = &live->view;
+  in->table->by_slot[v->slot] = live;
+  in->handover.left[v->slot] = (struct lls_request){0};
+  in->handover.n_left--;
+  settle_in(in, live);
+  if (was_cancelled(in, v))
+    lls_instance_finish(in, live, LLS_FINISH_CANCELLED);
+  else if (live->move.refusal != 0)
+    lls_instance_refuse(in, live, live->move.refusal);
+}
+
+/* ---- offered ---------------------------------------------------------------------- */
+
+static void send_back(struct lls_instance *in, struct lls_live *live, uint32_t refusal)
+{
+  lls_list_remove(&in->handover.offered, &live->view);
+  in->table->by_slot[live->view.slot] = NULL;
+  live->named_in_step = 0;
+  live->move.offered = false;
+  live->move.mail = LLS_MAIL_RETURN;
+  live->move.mailed_ns = lls_instance_now(in);
+  live->move.refusal = refusal;
+  lls_inbox_post(in->peers[live->move.source]->inbox, live);
+}
+
+static void refuse_offer(struct lls_instance *in, struct lls_live *live, uint32_t refusal)
+{
+  LLS_CALL(&in->policies, cache, release, &live->view, 0);
+  send_back(in, live, refusal);
+}
+
+static void receive_offer(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_request *v = &live->view;
+  in->table->by_slot[v->slot] = live;
+  lls_list_insert(&in->handover.offered, v);
+  live->move.offered = true;
+  int rc = LLS_CALL(&in->policies, cache, admit, v);
+  if (rc < 0) {
+    lls_instance_log_refusal(in, live, rc);
+    send_back(in, live, LLS_REFUSED_NEVER_FITS);
+  } else if (was_cancelled(in, v)) {
+    lls_instance_finish(in, live, LLS_FINISH_CANCELLED);
+  } else if (atomic_load(&in->peers[live->move.source]->broken)) {
+    lls_instance_finish(in, live, LLS_FINISH_ERROR);
+  }
+}
+
+void lls_handover_receive(struct lls_instance *in, struct lls_live *live)
+{
+  if (live->move.mail == LLS_MAIL_OFFER)
+    receive_offer(in, live);
+  else
+    come_back(in, live);
+}
+
+void lls_handover_end(struct lls_instance *in, struct lls_live *live)
+{
+  LLS_CALL(&in->policies, cache, release, &live->view, 0);
+  lls_list_remove(&in->handover.offered, &live->view);
+  live->move.offered = false;
+  live->view.state = LLS_FINISHED;
+  lls_inbox_settle(in->peers[live->move.source]->inbox, live->view.slot,
+                   lls_instance_now(in));
+}
+
+void lls_handover_return_all(struct lls_instance *in)
+{
+  const struct lls_list *offered = &in->handover.offered;
+  while (offered->n > 0)
+    refuse_offer(in, lls_live_of(offered->items[offered->n - 1]), 0);
+}
+
+/* ---- taken ------------------------------------------------------------------------ */
+
+static void take(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_handover *h = &in->handover;
+  uint32_t mark = LLS_CALL(p, cache, mark);
+  int rc = LLS_CALL(p, cache, reserve, &live->view, live->move.cached_tokens,
+                    live->move.blocks.form, 0);
+  if (rc == LLS_RESERVE_OK) {
+    live->placed = LLS_PLACED_TAKEN;
+    lls_place_remember(in, live, mark);
+    h->taken[h->n_taken++] = live;
+    return;
+  }
+  LLS_CALL(p, cache, rollback, mark);
+  if (rc == LLS_RESERVE_LATER)
+    lls_instance_refuse(in, live, LLS_REFUSED_NO_MEMORY);
+  else
+    live->move.refusal =
+        rc == LLS_RESERVE_NEVER ? LLS_REFUSED_NEVER_FITS : LLS_REFUSED_UNSUPPORTED;
+}
+
+void lls_handover_take(struct lls_instance *in)
+{
+  in->handover.n_taken = in->handover.n_copies = in->handover.n_pulls = 0;
+  for (uint32_t i = 0; i < in->plan.n_items; i++) {
+    const struct lls_plan_item *item = &in->plan.items[i];
+    struct lls_live *live = lls_request_table_find(in->table, item->request);
+    if (item->kind == LLS_PLAN_MIGRATE && live != NULL && live->move.offered &&
+        item->target == in->info.index)
+      take(in, live);
+  }
+}
+
+/* Where a token is in an entry's block. */
+static uint32_t slot_in(const struct lls_block_entry *e, uint32_t token,
+                        uint32_t block_tokens)
+{
+  uint32_t index = token - e->first_token;
+  return e->direction == LLS_LEFT_TO_RIGHT ? index : block_tokens - 1 - index;
+}
+
+/* How the next tokens go from entry a to b: a whole block where both begin and fill it
+ * alike, whatever of it is filled; else run by run, or token by token where one is filled
+ * from the left and the other from the right. How many tokens. */
+static uint32_t pull_of(const struct lls_block_entry *a, const struct lls_block_entry *b,
+                        uint32_t token, uint32_t end, uint32_t block_tokens,
+                        struct lls_pull *out)
+{
+  uint32_t n = least(a->first_token + a->count, b->first_token + b->count) - token;
+  bool alike = a->direction == b->direction;
+  n = alike ? least(n, end - token) : 1;
+  uint32_t from = slot_in(a, token, block_tokens), to = slot_in(b, token, block_tokens);
+  *out = (struct lls_pull){.source = a->block, .target = b->block};
+  if (alike && a->direction == LLS_RIGHT_TO_LEFT)
+    from -= n - 1, to -= n - 1;
+  bool whole = alike && a->first_token == b->first_token && token == a->first_token &&
+               a->count == block_tokens && b->count == block_tokens;
+  out->source_slot = (uint16_t)(whole ? 0 : from);
+  out->target_slot = (uint16_t)(whole ? 0 : to);
+  out->n_slots = (uint16_t)(whole ? block_tokens : n);
+  return n;
+}
+
+/* The copies of `end` tokens from list a to list b; false: b has no such room. */
+static bool pull_list(struct lls_handover *h, const struct lls_block_entry *a,
+                      uint32_t n_a, const struct lls_block_entry *b, uint32_t n_b,
+                      uint32_t end, uint32_t block_tokens)
+{
+  for (uint32_t token = 0, i = 0, j = 0; token < end;) {
+    while (i < n_a && a[i].first_token + a[i].count <= token)
+      i++;
+    while (j < n_b && b[j].first_token + b[j].count <= token)
+      j++;
+    if (i == n_a || j == n_b || b[j].element != LLS_ELEMENT_MODEL ||
+        h->n_copies == h->max_copies)
+      return false;
+    token += pull_of(&a[i], &b[j], token, end, block_tokens, &h->copies[h->n_copies++]);
+  }
+  return true;
+}
+
+static bool pull(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_handover *h = &in->handover;
+  const struct lls_move *m = &live->move;
+  const struct lls_block_table *from = &m->blocks;
+  struct lls_block_table to = {0};
+  uint32_t first = h->n_copies, n = m->cached_tokens;
+  uint32_t block_tokens = lls_engine_pool_shape(in->engine)->block_tokens;
+  bool hidden = from->form == LLS_FORM_HIDDEN;
+  bool good = LLS_CALL(p, cache, table, &live->view, &to) == 0 && to.form == from->form;
+  if (good && hidden)
+    good = pull_list(h, from->x, from->x_count, to.x, to.x_count, n, block_tokens);
+  else if (good)
+    good = pull_list(h, from->k, from->k_count, to.k, to.k_count, n, block_tokens) &&
+           pull_list(h, from->v, from->v_count, to.v, to.v_count, n, block_tokens);
+  if (!good) {
+    h->n_copies = first;
+    return false;
+  }
+  h->pulls[h->n_pulls++] = (struct lls_engine_pull){.from = in->peers[m->source]->engine,
+                                                    .n = h->n_copies - first,
+                                                    .list = h->copies + first};
+  return true;
+}
+
+/* The room that it has taken cannot be filled from where it is: it is given back. */
+static void untake(struct lls_instance *in, struct lls_live *live)
+{
+  refuse_offer(in, live, LLS_REFUSED_UNSUPPORTED);
+}
+
+/* Those that never fit, in this step's offers. */
+static void return_misfits(struct lls_instance *in)
+{
+  const struct lls_list *offered = &in->handover.offered;
+  for (uint32_t i = offered->n; i-- > 0;) {
+    struct lls_live *live = lls_live_of(offered->items[i]);
+    if (live->move.refusal != 0)
+      refuse_offer(in, live, live->move.refusal);
+  }
+}
+
+void lls_handover_pull(struct lls_instance *in)
+{
+  struct lls_handover *h = &in->handover;
+  uint32_t n = h->n_taken;
+  h->n_taken = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    struct lls_live *live = h->taken[i];
+    live->placed = LLS_PLACED_NOT;
+    if (pull(in, live))
+      h->taken[h->n_taken++] = live;
+    else
+      untake(in, live);
+  }
+  return_misfits(in);
+}
+
+uint64_t lls_handover_bytes(const struct lls_instance *in)
+{
+  const struct lls_handover *h = &in->handover;
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < h->n_copies; i++)
+    bytes += lls_pulled_bytes(pool, &h->copies[i]);
+  return bytes;
+}
+
+void lls_handover_arrived(struct lls_instance *in)
+{
+  struct lls_handover *h = &in->handover;
+  for (uint32_t i = 0; i < h->n_taken; i++) {
+    struct lls_live *live = h->taken[i];
+    struct lls_request *v = &live->view;
+    lls_list_remove(&h->offered, v);
+    live->move.offered = false;
+    LLS_CALL(&in->policies, cache, computed, v, v->cached_tokens);
+    lls_inbox_settle(in->peers[live->move.source]->inbox, v->slot, lls_instance_now(in));
+    in->status.taken_over++;
+    settle_in(in, live);
+  }
+  h->n_taken = 0;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The step thread, and what it shows to others; see runner.h. */
+#include "core/loop/runner.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/plugin/crash.h"
+
+static int64_t monotonic_ns(void *context)
+{
+  (void)context;
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
+}
+
+static int64_t thread_cpu_ns(void *context)
+{
+  (void)context;
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
+}
+
+/* ---- steps ------------------------------------------------------------------------ */
+
+/* The status first: whoever sees a request end with an error finds the loop failed. */
+static void publish(struct lls_runner *r)
+{
+  struct lls_instance *in = &r->instance;
+  pthread_mutex_lock(&r->status_lock);
+  bool anything = r->outbox.filling.n > 0 || (in->failed && !r->failed);
+  r->status = in->status;
+  if (in->failed && !r->failed) {
+    r->failed = true;
+    r->failure = in->failure;
+  }
+  pthread_mutex_unlock(&r->status_lock);
+  while (lls_outbox_publish(&r->outbox) < 0) /* main is far behind and memory is out */
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  if (anything)
+    r->wake(r->wake_context);
+}
+
+/* What a step has left to be done beside the next one. */
+static void publish_late(void *context)
+{
+  struct lls_runner *r = context;
+  lls_instance_count(&r->instance);
+  publish(r);
+}
+
+bool lls_runner_step(struct lls_runner *r)
+{
+  bool go_on = lls_instance_step(&r->instance, &r->busy);
+  if (!r->instance.behind)
+    publish(r);
+  return go_on;
+}
+
+/* After a failure only the inbox is served: what still comes ends with ERROR. */
+static void serve_failed(struct lls_runner *r)
+{
+  struct lls_instance *in = &r->instance;
+  for (bool stop = false; !stop;) {
+    lls_inbox_wait(&r->inbox, LLS_NEVER);
+    lls_instance_receive(in, INT64_MAX);
+    lls_instance_finish_all(in, LLS_FINISH_ERROR);
+    stop = in->content.stop;
+    publish(r);
+  }
+}
+
+static void *thread_main(void *argument)
+{
+  struct lls_runner *r = argument;
+  lls_crash_stack();
+  if (r->begin != NULL)
+    r->begin(r->begin_context, r->instance.info.index);
+  while (lls_runner_step(r)) {
+    if (!r->busy)
+      lls_inbox_wait(&r->inbox, lls_instance_idle_ns(&r->instance));
+    lls_inbox_park(&r->inbox, r->wake, r->wake_context);
+  }
+  if (r->instance.failed)
+    serve_failed(r);
+  return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------- */
+
+int lls_runner_init(struct lls_runner *r, const struct lls_runner_shared *shared,
+                    const struct lls_loop_instance *mine, struct lls_error *err)
+{
+  const struct lls_loop_options *o = shared->options;
+  struct lls_instance *in = &r->instance;
+  pthread_mutex_init(&r->status_lock, NULL);
+  r->wake = o->wake;
+  r->wake_context = o->wake_context;
+  r->begin = mine->begin;
+  r->begin_context = mine->begin_context;
+  int rc = lls_request_table_init(&r->table, shared->slots);
+  if (rc == 0)
+    rc = lls_inbox_init(&r->inbox, o->max_requests);
+  if (rc == 0)
+    rc = lls_outbox_init(&r->outbox, shared->delivery, shared->events_per_step);
+  if (rc < 0)
+    return lls_fail(err, rc, "out of memory for %u requests", o->max_requests);
+  in->table = &r->table;
+  in->inbox = &r->inbox;
+  in->outbox = &r->outbox;
+  in->peers = shared->peers;
+  in->n_peers = shared->topology->n_instances;
+  in->topology = *shared->topology;
+  in->cancelled = shared->cancelled;
+  in->clock = o->clock != NULL ? o->clock : monotonic_ns;
+  in->clock_context =
+      mine->clock_context != NULL ? mine->clock_context : o->clock_context;
+  in->plan_clock = o->plan_clock != NULL ? o->plan_clock : thread_cpu_ns;
+  rc = lls_instance_init(in, o, err);
+  if (rc == 0 && !o->manual && lls_engine_is_asynchronous(in->engine)) {
+    in->beside = publish_late;
+    in->beside_context = r;
+  }
+  r->status = in->status; /* its histograms have their bounds before the first step */
+  r->created = rc == 0;
+  return rc;
+}
+
+int lls_runner_start(struct lls_runner *r, struct lls_error *err)
+{
+  char name[16] = "llmserve-step";
+  uint32_t index = r->instance.info.index;
+  int rc = -pthread_create(&r->thread, NULL, thread_main, r);
+  if (rc < 0)
+    return lls_fail(err, rc, "cannot start the step thread: %s", strerror(-rc));
+  r->running = true;
+  if (index > 0)
+    snprintf(name, sizeof name, "llmserve-step%u", index % 100);
+  pthread_setname_np(r->thread, name);
+  return 0;
+}
+
+void lls_runner_stop(struct lls_runner *r)
+{
+  if (!r->running)
+    return;
+  lls_inbox_stop(&r->inbox);
+  pthread_join(r->thread, NULL);
+  r->running = false;
+}
+
+void lls_runner_free(struct lls_runner *r)
+{
+  lls_reload_abandon(&r->reload);
+  lls_instance_fini(&r->instance);
+  lls_inbox_free(&r->inbox);
+  lls_outbox_free(&r->outbox);
+  lls_request_table_free(&r->table);
+  pthread_mutex_destroy(&r->status_lock);
+}
+
+/* ---- what others see --------------------------------------------------------------- */
+
+void lls_runner_status(struct lls_runner *r, struct lls_loop_status *out)
+{
+  pthread_mutex_lock(&r->status_lock);
+  *out = r->status;
+  pthread_mutex_unlock(&r->status_lock);
+}
+
+bool lls_runner_failed(struct lls_runner *r, struct lls_error *err)
+{
+  pthread_mutex_lock(&r->status_lock);
+  bool failed = r->failed;
+  if (failed && err != NULL)
+    *err = r->failure;
+  pthread_mutex_unlock(&r->status_lock);
+  return failed;
+}
+
+static void add_counters(struct lls_loop_status *sum, const struct lls_loop_status *more)
+{
+  sum->arrived += more->arrived;
+  sum->handed_over += more->handed_over;
+  sum->taken_over += more->taken_over;
+  sum->handed_bytes += more->handed_bytes;
+  sum->steps += more->steps;
+  sum->plans_refused += more->plans_refused;
+  sum->plans_late += more->plans_late;
+  sum->items_refused += more->items_refused;
+  sum->prompt_tokens += more->prompt_tokens;
+  sum->generated_tokens += more->generated_tokens;
+  sum->shared_tokens += more->shared_tokens;
+  sum->preempted_recompute += more->preempted_recompute;
+  sum->preempted_swap += more->preempted_swap;
+  sum->predicted += more->predicted;
+  sum->prediction_error += more->prediction_error;
+  sum->copied_bytes += more->copied_bytes;
+  for (int reason = 0; reason <= LLS_FINISH_ERROR; reason++)
+    sum->finished[reason] += more->finished[reason];
+  sum->reload_recomputed += more->reload_recomputed;
+  sum->plan_ns_sum += more->plan_ns_sum;
+  sum->step_ns_sum += more->step_ns_sum;
+  sum->device_ns_sum += more->device_ns_sum;
+  sum->batch_tokens_sum += more->batch_tokens_sum;
+  sum->batch_sequences_sum += more->batch_sequences_sum;
+  lls_histogram_merge(&sum->plan_seconds, &more->plan_seconds);
+  lls_histogram_merge(&sum->step_tokens, &more->step_tokens);
+}
+
+static void add_levels(struct lls_loop_status *sum, const struct lls_loop_status *more)
+{
+  sum->waiting += more->waiting;
+  sum->running += more->running;
+  sum->preempted += more->preempted;
+  sum->offered += more->offered;
+  sum->device_units_total += more->device_units_total;
+  sum->device_units_free += more->device_units_free;
+  sum->host_units_total += more->host_units_total;
+  sum->host_units_free += more->host_units_free;
+  for (int form = 0; form <= LLS_FORM_HIDDEN; form++) {
+    sum->cached_on_device[form] += more->cached_on_device[form];
+    sum->cached_on_host[form] += more->cached_on_host[form];
+  }
+}
+
+void lls_loop_status_add(struct lls_loop_status *sum, const struct lls_loop_status *more)
+{
+  add_counters(sum, more);
+  add_levels(sum, more);
+  sum->scheduler.refusals += more->scheduler.refusals;
+  sum->cache.refusals += more->cache.refusals;
+  sum->predictor.refusals += more->predictor.refusals;
+  if (more->fallen_back && !sum->fallen_back) {
+    sum->fallen_back = true;
+    memcpy(sum->fallback_reason, more->fallback_reason, sizeof sum->fallback_reason);
+  }
+}

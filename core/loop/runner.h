@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An instance with what it needs to be run: its mail, its table, its thread, and its
+ * status for others to read. One for each instance of a loop; internal to core/loop.
+ */
+#ifndef LLS_LOOP_RUNNER_H
+#define LLS_LOOP_RUNNER_H
+
+#include "core/loop/instance.h"
+#include "core/loop/reload.h"
+
+struct lls_runner {
+  struct lls_instance instance; /* [step], but for create and destroy */
+  struct lls_inbox inbox;
+  struct lls_outbox outbox;
+  struct lls_request_table table;
+  struct lls_reload reload; /* [main] */
+  pthread_t thread;
+  bool running; /* the thread was started */
+  bool created; /* all of it */
+  bool busy;    /* [main] of a manual loop: its last step ran something */
+  void (*wake)(void *context);
+  void *wake_context;
+  void (*begin)(void *context, uint32_t index);
+  void *begin_context;
+  uint64_t posted; /* [main] arrivals */
+
+  /* under status_lock: written by [step] after each step, read by anyone */
+  pthread_mutex_t status_lock;
+  struct lls_loop_status status;
+  bool failed;
+  struct lls_error failure;
+};
+
+/* What all instances of a loop have in common. */
+struct lls_runner_shared {
+  const struct lls_loop_options *options;
+  const struct lls_slots *slots;
+  struct lls_delivery *delivery;
+  const struct lls_topology *topology; /* complete */
+  struct lls_instance *const *peers;   /* (n) */
+  const _Atomic uint64_t *cancelled;   /* (slots) */
+  size_t events_per_step;
+};
+
+/* [main] Described before (lls_instance_describe). On failure it is to be freed. */
+int lls_runner_init(struct lls_runner *, const struct lls_runner_shared *,
+                    const struct lls_loop_instance *, struct lls_error *err);
+int lls_runner_start(struct lls_runner *, struct lls_error *err); /* its thread */
+void lls_runner_stop(struct lls_runner *);                        /* likewise */
+void lls_runner_free(struct lls_runner *);
+
+/* [step] One step and its events; false: it was the last. */
+bool lls_runner_step(struct lls_runner *);
+/* [main] */
+void lls_runner_status(struct lls_runner *, struct lls_loop_status *out);
+bool lls_runner_failed(struct lls_runner *, struct lls_error *err);
+
+/* Adds what can be added. */
+void lls_loop_status_add(struct lls_loop_status *sum, const struct lls_loop_status *more);
+
+#endif

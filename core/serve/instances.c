@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device and an engine for each instance. Instances on the CPU share its cores among
+ * them, and the weights, which nobody writes.
+ */
+#include <sched.h>
+
+#include "core/options.h"
+#include "core/ranks/ranks.h"
+#include "core/serve/server.h"
+
+/* "instance 1: ", or nothing where there is only one. */
+static const char *prefix(const struct server *s, uint32_t i, char text[32])
+{
+  text[0] = '\0';
+  if (s->instances.n > 1)
+    snprintf(text, 32, "instance %u (%s): ", i, lls_role_name(s->instances.role[i]));
+  return text;
+}
+
+static int create_device(struct server *s, uint32_t i, struct lls_error *err)
+{
+  struct lls_device_options options = lls_device_options_of(s->config, &s->model);
+  options.ranks = s->ranks;
+  options.index = s->instances.gpu[i];
+  enum lls_device_choice choice = (enum lls_device_choice)s->config->engine.device;
+  struct lls_error why_not = {""};
+  int rc = lls_device_create(choice, &options, &s->devices[i], &why_not, err);
+  if (rc < 0 && s->ranks != NULL)
+    lls_ranks_fail(s->ranks, lls_error_text(err, rc));
+  if (rc < 0)
+    return lls_config_fail(s->config, err, rc, "engine",
+                           choice == LLS_DEVICE_CUDA ? "device" : "isa", "%s",
+                           lls_error_text(err, rc));
+  if (why_not.text[0] != '\0')
+    lls_log(&s->log, LLS_LOG_DEBUG, "device", "not on a GPU: %s", why_not.text);
+  char text[256], before[32];
+  s->devices[i]->ops->describe(s->devices[i], text, sizeof text);
+  lls_log(&s->log, LLS_LOG_INFO, "device", "%s%s", prefix(s, i, before), text);
+  return 0;
+}
+
+/* What the device starts has its part of the cores, this thread all of them again. */
+static int create_device_on_its_cores(struct server *s, uint32_t i, struct lls_error *err)
+{
+  cpu_set_t all;
+  bool divide = s->instances.n > 1 && sched_getaffinity(0, sizeof all, &all) == 0;
+  if (divide)
+    lls_cores_take(i, s->instances.n);
+  int rc = create_device(s, i, err);
+  if (divide)
+    sched_setaffinity(0, sizeof all, &all);
+  return rc;
+}
+
+static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
+{
+  struct lls_engine_options options = lls_engine_options_of(s->config, &s->model);
+  options.ranks = s->ranks;
+  options.weights_of = i > 0 ? s->engines[0] : NULL;
+  options.progress = server_load_progress;
+  options.progress_context = s;
+  int rc = lls_engine_create(&options, &s->model, s->devices[i], &s->engines[i], err);
+  if (rc < 0)
+    return rc;
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(s->engines[i]);
+  char before[32];
+  lls_log(&s->log, LLS_LOG_INFO, "engine",
+          "%s%sweights %zu MiB, cache for %zu tokens in %zu MiB (%u units of %u tokens), "
+          "context %u",
+          prefix(s, i, before), s->ranks != NULL ? "of each rank: " : "",
+          lls_engine_weight_bytes(s->engines[i]) >> 20,
+          (size_t)pool->device_units / 2 * pool->block_tokens,
+          (pool->device_units * lls_unit_room(pool, false)) >> 20, pool->device_units,
+          pool->block_tokens, lls_engine_caps(s->engines[i])->max_context);
+  const char *why = lls_engine_why_no_hidden(s->engines[i]);
+  if (why != NULL && i == 0)
+    lls_log(&s->log, LLS_LOG_INFO, "engine", "no hidden cache form: %s", why);
+  return 0;
+}
+
+int server_create_instances(struct server *s, struct lls_error *err)
+{
+  int rc = 0;
+  for (uint32_t i = 0; i < s->instances.n && rc == 0; i++) {
+    rc = create_device_on_its_cores(s, i, err);
+    if (rc == 0)
+      rc = create_engine(s, i, err);
+  }
+  return rc;
+}
+
+/* [step] A thread that computes itself does it on its instance's cores. */
+static void take_cores(void *context, uint32_t index)
+{
+  const struct server *s = context;
+  if (s->devices[index]->is_host)
+    lls_cores_take(index, s->instances.n);
+}
+
+void server_list_instances(struct server *s, struct lls_loop_instance *out)
+{
+  for (uint32_t i = 0; i < s->instances.n; i++)
+    out[i] = (struct lls_loop_instance){.engine = s->engines[i],
+                                        .role = s->instances.role[i],
+                                        .begin = s->instances.n > 1 ? take_cores : NULL,
+                                        .begin_context = s};
+}
+
+void server_destroy_instances(struct server *s)
+{
+  for (uint32_t i = LLS_MAX_INSTANCES; i-- > 0;) { /* the first has the weights */
+    lls_engine_destroy(s->engines[i]);
+    if (s->devices[i] != NULL)
+      s->devices[i]->ops->destroy(s->devices[i]);
+  }
+}

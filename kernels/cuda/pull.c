@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks of another GPU's pool. They come on the stream of copies, behind those of the
+ * step, and step_end waits for them; the other GPU's streams are left alone, since the
+ * blocks are of steps that have ended.
+ *
+ * Between two GPUs that reach each other's memory (NVLink, or PCIe where the platform
+ * lets them) a copy is direct. Others go through pinned host memory, a piece at a time
+ * on the one stream, which keeps the order. Two instances on one GPU copy within it.
+ *
+ * What is proved: the emulated runtime runs all three ways (t/kernel/test_cuda_pool). Two
+ * real GPUs have not run it.
+ */
+#include "kernels/cuda/ops.h"
+
+#include <errno.h>
+
+enum way { WITHIN, DIRECT, THROUGH_HOST };
+
+/* Asked once for each GPU; without access a copy between two would be staged by the
+ * driver, in its own time and not on the stream's. */
+static int open_access(struct lls_cuda_device *to, int gpu)
+{
+  int reaches = 0;
+  uint64_t bit = UINT64_C(1) << gpu % 64;
+  if (to->peers_asked & bit)
+    return cudaSuccess;
+  int rc = cudaDeviceCanAccessPeer(&reaches, to->gpu, gpu);
+  if (rc == cudaSuccess && reaches != 0)
+    rc = cudaDeviceEnablePeerAccess(gpu, 0);
+  if (rc == cudaErrorPeerAccessAlreadyEnabled) { /* by another device of this process */
+    cudaGetLastError();
+    rc = cudaSuccess;
+  }
+  to->peers_asked |= rc == cudaSuccess ? bit : 0;
+  to->peers_reached |= reaches != 0 ? bit : 0;
+  return rc;
+}
+
+static int find_way(struct lls_cuda_device *to, const struct lls_cuda_device *from,
+                    enum way *way)
+{
+  *way = WITHIN;
+  if (to->gpu == from->gpu)
+    return cudaSuccess;
+  int rc = open_access(to, from->gpu);
+  *way = to->peers_reached & UINT64_C(1) << from->gpu % 64 ? DIRECT : THROUGH_HOST;
+  return rc;
+}
+
+static int through_host(struct lls_cuda_device *d, char *to, const char *from,
+                        size_t bytes)
+{
+  void *staging = d->pull_staging;
+  int rc = staging == NULL ? lls_cuda_malloc_pinned(LLS_CUDA_STAGING, &staging) : 0;
+  if (rc < 0)
+    return cudaErrorMemoryAllocation;
+  d->pull_staging = staging;
+  rc = cudaSuccess;
+  for (size_t done = 0, n; done < bytes && rc == cudaSuccess; done += n) {
+    n = bytes - done < LLS_CUDA_STAGING ? bytes - done : LLS_CUDA_STAGING;
+    rc = cudaMemcpyAsync(staging, from + done, n, cudaMemcpyDeviceToHost, d->copies);
+    if (rc == cudaSuccess)
+      rc = cudaMemcpyAsync(to + done, staging, n, cudaMemcpyHostToDevice, d->copies);
+  }
+  return rc;
+}
+
+struct route {
+  struct lls_cuda_device *to;
+  const struct lls_cuda_device *from;
+  enum way way;
+};
+
+static int copy(const struct route *r, char *to, const char *from, size_t bytes)
+{
+  switch (r->way) {
+  case WITHIN:
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, r->to->copies);
+  case DIRECT:
+    return cudaMemcpyPeerAsync(to, r->to->gpu, from, r->from->gpu, bytes, r->to->copies);
+  default:
+    return through_host(r->to, to, from, bytes);
+  }
+}
+
+/* How many of n are whole blocks that follow each other at both ends. */
+static size_t neighbours(const struct lls_pool *p, const struct lls_pull *c, size_t n)
+{
+  size_t i = 1;
+  while (i < n && c[0].n_slots == p->shape.block_tokens && c[i].n_slots == c[0].n_slots &&
+         c[i].source == c[0].source + i && c[i].target == c[0].target + i)
+    i++;
+  return i;
+}
+
+static int pull_run(const struct route *r, const struct lls_pool *pool,
+                    const struct lls_pool *from_pool, const struct lls_pull *c, size_t n)
+{
+  const char *from = (const char *)from_pool->view.data + c->source * pool->unit_bytes;
+  char *to = (char *)pool->view.data + c->target * pool->unit_bytes;
+  if (c->n_slots == pool->shape.block_tokens)
+    return copy(r, to, from, n * pool->unit_bytes);
+  size_t heads = (size_t)pool->shape.layers * pool->shape.kv_heads;
+  int rc = cudaSuccess;
+  from += c->source_slot * pool->slot_bytes;
+  to += c->target_slot * pool->slot_bytes;
+  for (size_t i = 0; i < heads && c->n_slots > 0 && rc == cudaSuccess; i++)
+    rc = copy(r, to + i * pool->head_bytes, from + i * pool->head_bytes,
+              c->n_slots * pool->slot_bytes);
+  return rc;
+}
+
+int lls_cuda_pool_pull(struct lls_device *device, struct lls_pool *pool,
+                       struct lls_device *from, const struct lls_pool *from_pool,
+                       const struct lls_pull *list, size_t n)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  struct route route = {.to = d, .from = lls_cuda(from)};
+  for (size_t i = 0; i < n; i++)
+    if (!lls_pull_fits(&from_pool->shape, &pool->shape, &list[i]))
+      return -EINVAL;
+  int rc = cudaSetDevice(d->gpu);
+  if (rc == cudaSuccess)
+    rc = find_way(d, route.from, &route.way);
+  if (rc == cudaSuccess)
+    rc = cudaStreamWaitEvent(d->copies, d->step_done, 0);
+  for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
+    run = neighbours(pool, &list[i], n - i);
+    rc = pull_run(&route, pool, from_pool, &list[i], run);
+  }
+  if (rc == cudaSuccess)
+    rc = cudaEventRecord(d->copies_done, d->copies);
+  d->copies_given = true;
+  return rc == cudaSuccess ? 0 : -EIO;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A decode instance (and a mixed one, which is both for itself). Who is here is run first
+ * come, first served, the last swapped out when memory is short and brought back first,
+ * as vLLM does it (common/prefill_first.h); then offers are taken over, while those that
+ * have come and not run yet hold little.
+ */
+#include "distserve.h"
+
+static uint32_t units_of(const struct lls_step_view *view, const struct lls_request *r)
+{
+  struct lls_cache_info info = {.size = sizeof info};
+  view->cache->info(view->cache->context, r, &info);
+  return info.device_units;
+}
+
+/* Of those that were taken over and have not run: B-8's waiting. */
+static uint32_t waiting_units(const struct lls_step_view *view)
+{
+  uint32_t units = 0;
+  for (uint32_t i = 0; i < view->n_running; i++)
+    if (view->running[i]->user[HAS_RUN] == 0)
+      units += units_of(view, view->running[i]);
+  return units;
+}
+
+static uint32_t needed_units(const struct lls_step_view *view,
+                             const struct lls_request *r)
+{
+  struct lls_need need = {.size = sizeof need};
+  view->cache->need(view->cache->context, r, r->cached_tokens, r->form, &need);
+  return need.new_units;
+}
+
+/* FIFO while waiting < accept_frac of all and it fits; what would not fit even an empty
+ * instance is asked for all the same, to be told so. */
+static void accept(const struct distserve *d, const struct lls_step_view *view,
+                   struct lls_plan *out)
+{
+  struct lls_capacity capacity = {.size = sizeof capacity};
+  view->cache->capacity(view->cache->context, LLS_TIER_DEVICE, &capacity);
+  double most = d->params.accept_frac * capacity.total_units;
+  uint32_t waiting = waiting_units(view), free_units = capacity.free_units;
+  for (uint32_t i = 0; i < view->n_offered && (double)waiting < most; i++) {
+    const struct lls_request *r = view->offered[i];
+    uint32_t units = needed_units(view, r);
+    if (units > free_units && units <= capacity.total_units)
+      return;
+    lls_plan_migrate(out, r, view->instance);
+    waiting += units;
+    free_units -= min_u32(units, free_units);
+  }
+}
+
+void distserve_decode(struct distserve *d, const struct lls_step_view *view,
+                      struct lls_plan *out)
+{
+  const struct distserve_params *p = &d->params;
+  const struct prefill_first_params params = {.max_tokens = p->prefill_tokens,
+                                              .max_seqs = p->decode_batch,
+                                              .preempt = p->preempt};
+  prefill_first_plan_in_order(d->base.host, &params, view, out);
+  accept(d, view, out);
+  if (view->n_offered > 0 && out->idle_until_ns == LLS_NEVER)
+    out->idle_until_ns = view->now_ns + LLS_NS_PER_S / 1000;
+}

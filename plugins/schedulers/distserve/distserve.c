@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prefill and decode on instances of their own, first come, first served on both
+ * (DistServe; see README). What a role does is a file each; here is what they share.
+ */
+#include "distserve.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* The first instance in the list that decodes, from `from` on, counting round. */
+static uint32_t next_decoder(const struct lls_topology *t, uint32_t from)
+{
+  for (uint32_t i = 0; i < t->n_instances; i++) {
+    uint32_t index = (from + i) % t->n_instances;
+    if (t->instances[index].role == LLS_ROLE_DECODE)
+      return index;
+  }
+  return from; /* caps has made sure that there is one */
+}
+
+uint32_t distserve_target(struct distserve *d)
+{
+  uint32_t target = next_decoder(d->base.host->topology, d->next_target);
+  d->next_target = target + 1;
+  return target;
+}
+
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct distserve *d = self;
+  if (view->role == LLS_ROLE_PREFILL)
+    distserve_prefill(d, view, out);
+  else
+    distserve_decode(d, view, out);
+  return 0;
+}
+
+/* From another instance, or come back from one: nothing is known of it here. */
+static void on_arrival(void *self, const struct lls_request *r)
+{
+  (void)self;
+  r->user[HAS_RUN] = r->user[ANSWER] = 0;
+}
+
+static void on_refused(void *self, const struct lls_request *r, uint32_t refusal)
+{
+  (void)self;
+  if (refusal == LLS_REFUSED_NEVER_FITS || refusal == LLS_REFUSED_UNSUPPORTED)
+    r->user[ANSWER] = refusal;
+}
+
+static void on_step(void *self, const struct lls_step_report *report)
+{
+  (void)self;
+  for (uint32_t i = 0; i < report->n_results; i++)
+    report->results[i].request->user[HAS_RUN] = 1;
+}
+
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  out->needs = LLS_NEEDS_ROLES;
+  step_preferences(out, ((const struct distserve *)self)->params.preempt);
+}
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_INT(struct distserve_params, prefill_batch, "128", 1, 65536, "sequences",
+                  "most prompts in one step of a prefill instance",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct distserve_params, prefill_tokens, "2048", 1, 1e6, "tokens",
+                  "most tokens of prompts in one step", .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct distserve_params, decode_batch, "256", 1, 65536, "sequences",
+                  "most sequences that run at once on a decode instance",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct distserve_params, accept_frac, "0.05", 0.001, 1, "",
+                    "a decode instance takes over more as long as those that have not "
+                    "run there yet hold less than this part of its cache",
+                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct distserve_params, preempt, "swap", "recompute|swap",
+                     "how a decode instance makes room: sequences are moved to the host, "
+                     "or dropped and prefilled again there"),
+};
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  *self = SCHEDULER_NEW(struct distserve, host, parameters, params);
+  return *self != NULL ? 0 : -ENOMEM;
+}
+
+static const struct lls_scheduler_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = free,
+    .caps = caps,
+    .plan = plan,
+    .on_arrival = on_arrival,
+    .on_refused = on_refused,
+    .on_step = on_step,
+    .dump = scheduler_dump,
+    .reconfigure = scheduler_reconfigure,
+};
+
+SCHEDULER_PLUGIN("distserve", struct distserve_params,
+                 "prefill and decode on instances of their own (DistServe)");
