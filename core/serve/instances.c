@@ -25,6 +25,8 @@ static int create_device(struct server *s, uint32_t i, struct lls_error *err)
   options.index = s->instances.gpu[i];
   enum lls_device_choice choice = (enum lls_device_choice)s->config->engine.device;
   struct lls_error why_not = {""};
+  if (i > 0 && choice == LLS_DEVICE_AUTO) /* as the first is */
+    choice = s->devices[0]->is_host ? LLS_DEVICE_CPU : LLS_DEVICE_CUDA;
   int rc = lls_device_create(choice, &options, &s->devices[i], &why_not, err);
   if (rc < 0 && s->ranks != NULL)
     lls_ranks_fail(s->ranks, lls_error_text(err, rc));
