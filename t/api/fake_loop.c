@@ -2,6 +2,8 @@
 /* See fake_loop.h. One thread: the timer is on the front end's own uv loop. */
 #include "t/api/fake_loop.h"
 
+#include <llmserve/host.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
