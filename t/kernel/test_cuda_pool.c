@@ -342,8 +342,8 @@ static struct lls_pull random_pull(void)
 
 /* Pulls from one device's pool into another's, and what is in that then. */
 static void pull_all(struct lls_device *to, struct lls_device *from,
-                     const struct lls_pool_shape *shape, const float *there,
-                     const float *here, const struct lls_pull *list, float *result)
+                     const struct lls_pool_shape *shape, float *there, float *here,
+                     const struct lls_pull *list, float *result)
 {
   const struct lls_device_step nothing = {0};
   struct lls_pool *source, *target;
