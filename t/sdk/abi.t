@@ -106,7 +106,8 @@ broken() { # NAME SED: must fail
   edit "$2" && ! same edited
   result $? "seen: $1"
 }
-kept 'a member appended' 's|^  const struct lls_cache_service \*cache;|&\n  uint64_t more;|'
+kept 'a member appended' \
+  's|^  const struct lls_request \*const \*offered;|&\n  uint64_t more;|'
 kept 'a callback appended' \
   's|^  const void \*(\*extension)(void \*self, const char \*id);|&\n  int (*more)(void *self);|'
 kept 'a struct added' 's|^struct lls_prompt {|struct lls_more {\n  int one;\n};\n\n&|'
