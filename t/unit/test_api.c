@@ -126,6 +126,8 @@ static void test_defaults(void **state)
   assert_int_equal(sampling.n_banned, 0);
   assert_int_equal(read_params("{}", LLS_CHAT, &params, &error), 0);
   assert_int_equal(params.max_tokens, LLS_UNSET);
+  assert_int_equal(read_params("{\"seed\":-1}", LLS_CHAT, &params, &error), 0);
+  assert_false(params.has_seed); /* any seed, as to vLLM */
 }
 
 static void test_values_reach_their_members(void **state)
@@ -134,7 +136,7 @@ static void test_values_reach_their_members(void **state)
   struct lls_api_params params;
   struct lls_api_error error;
   const char *json =
-      "{\"model\":\"m\",\"temperature\":0,\"top_k\":7,\"seed\":-1,\"stop\":[\"x\",\"yz\"]"
+      "{\"model\":\"m\",\"temperature\":0,\"top_k\":7,\"seed\":-2,\"stop\":[\"x\",\"yz\"]"
       ","
       "\"stop_token_ids\":[3,99],\"logit_bias\":{\"5\":-1.5},\"class\":\"best_effort\","
       "\"priority\":-4,\"slo\":{\"ttft_ms\":1.5,\"completion_ms\":2000},\"logprobs\":2,"
@@ -147,7 +149,7 @@ static void test_values_reach_their_members(void **state)
   assert_int_equal(sampling.n_logprobs, 2);
   assert_int_equal(sampling.n_bias, 1);
   assert_int_equal(sampling.bias[0].token, 5);
-  assert_true(params.has_seed && params.seed == UINT64_MAX);
+  assert_true(params.has_seed && params.seed == UINT64_MAX - 1);
   assert_int_equal(params.stop.count, 2);
   assert_int_equal(params.stop.strings[1].length, 2);
   assert_int_equal(params.n_stop_tokens, 2);
