@@ -7,7 +7,7 @@
 
 /* Until the caches are as a server's are; 3 were not enough. */
 #define DECODES_BEFORE 10
-#define DECODES_TIMED 3
+#define DECODES_TIMED  3
 
 int lls_bench_engine_init(struct lls_bench_engine *b, struct lls_engine *engine,
                           struct lls_error *err)
