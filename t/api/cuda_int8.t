@@ -17,12 +17,13 @@ my $folder = File::Temp->newdir;
 my $module = LlmServer::built('t/simt/.libs/device_cuda.so');
 copy($module, "$folder/device_cuda.so") or die "$module: $!";
 
-# 40 units: 20 blocks of 16 tokens, less than three answers of 72 take with their prompts.
+# 40 units: 20 blocks of 16 tokens, less than three answers of 72 take with their prompts. The
+# quantum never ends, so that only memory parts them, whatever the machine does beside.
 sub ini {
     my ($device, $int8) = @_;
     return "[model]\npath = $Golden::MODEL\n[engine]\ndevice = $device\nthreads = 1\npin = false\n"
         . "max_step_tokens = 32\nmax_sequences = 4\n[cache]\ndevice_memory = 200KiB\nhost_memory = 1MiB\nint8 = $int8\n"
-        . "[plugins]\ncache = tiered\nscheduler = mlfq\n[scheduler.mlfq]\npreempt = swap\nmax_seqs = 4\nquantum = 1ms\n";
+        . "[plugins]\ncache = tiered\nscheduler = mlfq\n[scheduler.mlfq]\npreempt = swap\nmax_seqs = 4\nquantum = 10s\n";
 }
 
 # The answer to a prompt alone, where each block is as it would be in any company.
