@@ -114,6 +114,7 @@ static int bench(const struct lls_sim_options *sim, const char *scheduler,
       .cache = {"paged", NULL},
       .predictor = {"fixed", NULL},
       .sim = sim,
+      .time_plans = true,
   };
   int rc = l != NULL ? harness_open(&l->h, &options, &err) : -1;
   if (rc < 0) {

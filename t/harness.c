@@ -129,7 +129,7 @@ static int create_loop(struct harness *h, const struct harness_options *o,
       .manual = !o->threaded,
       .observer = o->observer,
       .clock = o->sim != NULL ? lls_sim_now : NULL,
-      .plan_clock = o->sim != NULL ? lls_sim_now : NULL,
+      .plan_clock = o->sim != NULL && !o->time_plans ? lls_sim_now : NULL,
       .clock_context = h->device,
   };
   if (o->replace != NULL)

@@ -34,6 +34,7 @@ struct harness_options {
   uint32_t log_level; /* enum lls_log_level, LLS_LOG_ERROR by default */
   /* The simulated device and its clock instead of the CPU; dummy should be set. */
   const struct lls_sim_options *sim;
+  bool time_plans; /* of a simulated device; of others they always are */
   /* Or another one; NULL = the CPU. */
   int (*create_device)(const struct lls_device_options *, struct lls_device **,
                        struct lls_error *);
