@@ -9,112 +9,34 @@
 
 #include <string.h>
 
-#include "t/harness.h"
+#include "t/sim/crowd.h"
 
-#define MODEL       "t/data/models/llama"
-#define MACHINES    60 /* of each kind */
-#define MAX_CLIENTS 24
-#define MAX_TURNS   200000
-
-struct client {
-  uint64_t id;
-  int64_t arrival_ns, cancel_ns, last_ns;
-  uint32_t prompt, length, tokens, ended, reason;
-  bool submitted, cancelled;
-};
+#define MODEL     "t/data/models/llama"
+#define MACHINES  60 /* of each kind */
+#define MAX_TURNS 200000
 
 struct machine {
   struct harness h;
   struct lls_sim_options sim;
-  struct client clients[MAX_CLIENTS];
-  uint32_t n, instances, turn;
-  uint64_t random, digest, handed_over;
-  int32_t prompt[64];
+  struct crowd crowd;
+  uint32_t instances, turn;
+  uint64_t handed_over;
 };
 
 static uint32_t below(struct machine *m, uint32_t n)
 {
-  m->random = m->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return (uint32_t)((m->random >> 33) % n);
-}
-
-static void mix(struct machine *m, uint64_t value)
-{
-  m->digest = (m->digest ^ value) * UINT64_C(0x100000001b3);
+  return crowd_below(&m->crowd, n);
 }
 
 static void on_event(void *context, const struct lls_event *event)
 {
   struct machine *m = context;
-  struct client *c = event->owner;
-  int64_t now_ns = lls_sim_now(m->h.devices[m->turn]);
-  assert_int_equal(c->ended, 0);
-  assert_true(now_ns >= c->last_ns); /* by whatever clock, a request's time goes on */
-  c->last_ns = now_ns;
-  mix(m, (uint64_t)now_ns);
-  mix(m, event->request * 2 + event->kind);
-  if (event->kind == LLS_EVENT_TOKEN) {
-    c->tokens++;
-    return;
-  }
-  c->ended++;
-  c->reason = event->reason;
-  assert_int_equal(c->tokens, event->generated_tokens);
+  crowd_event(&m->crowd, event, lls_sim_now(m->h.devices[m->turn]));
 }
 
-static void draw(struct machine *m)
-{
-  int64_t at_ns = 0;
-  m->n = 2 + below(m, MAX_CLIENTS - 1);
-  for (uint32_t i = 0; i < m->n; i++) {
-    at_ns += below(m, 3) == 0 ? 0 : below(m, 30000000);
-    m->clients[i] = (struct client){.arrival_ns = at_ns,
-                                    .cancel_ns = LLS_NEVER,
-                                    .prompt = 1 + below(m, 60),
-                                    .length = 1 + below(m, 40)};
-    if (below(m, 4) == 0)
-      m->clients[i].cancel_ns = at_ns + below(m, 200000000);
-  }
-}
-
-static void submit(struct machine *m, struct client *c)
-{
-  uint32_t own = below(m, 2) == 0 ? 0 : below(m, 64);
-  for (uint32_t i = 0; i < c->prompt; i++)
-    m->prompt[i] = (int32_t)((i < 16 && own == 0 ? i : own * 5 + i * 3) % 250) + 3;
-  struct lls_submission s = harness_submission(m->prompt, c->prompt, 64, c);
-  s.ignore_eos = false;
-  s.sampling.seed = c->length;
-  s.arrival_ns = c->arrival_ns > 0 ? c->arrival_ns : 1;
-  assert_int_equal(lls_loop_submit(m->h.loop, &s, &c->id, NULL), 0);
-  c->submitted = true;
-}
-
-/* What is due by now; when the next is. */
 static int64_t act(struct machine *m, int64_t now_ns)
 {
-  int64_t next_ns = LLS_NEVER;
-  for (uint32_t i = 0; i < m->n; i++) {
-    struct client *c = &m->clients[i];
-    if (!c->submitted && c->arrival_ns <= now_ns)
-      submit(m, c);
-    if (c->submitted && !c->cancelled && c->cancel_ns != LLS_NEVER &&
-        c->cancel_ns <= now_ns) {
-      lls_loop_cancel(m->h.loop, c->id);
-      c->cancelled = true;
-    }
-    if (!c->submitted && (next_ns == LLS_NEVER || c->arrival_ns < next_ns))
-      next_ns = c->arrival_ns;
-  }
-  return next_ns;
-}
-
-static uint32_t unended(const struct machine *m)
-{
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < m->n; i++)
-    n += m->clients[i].ended == 0;
-  return n;
+  return crowd_act(&m->crowd, m->h.loop, now_ns, NULL);
 }
 
 /* Until nobody has anything to do: others hear of the last blocks after the last end. */
@@ -135,22 +57,13 @@ static void run(struct machine *m)
     assert_true(lls_loop_step_one(m->h.loop, m->turn) >= 0);
     lls_loop_events(m->h.loop, on_event, m);
     if (turns > MAX_TURNS)
-      fail_msg("%u requests hang", unended(m));
+      fail_msg("%u requests hang", crowd_unended(&m->crowd));
   }
 }
 
 static void check(struct machine *m)
 {
-  assert_int_equal(unended(m), 0);
-  for (uint32_t i = 0; i < m->n; i++) {
-    const struct client *c = &m->clients[i];
-    if (c->reason == LLS_FINISH_STOP)
-      assert_int_equal(c->tokens, c->length);
-    else if (c->reason == LLS_FINISH_CANCELLED)
-      assert_true(c->cancelled);
-    else
-      assert_true(c->reason == LLS_FINISH_CAPACITY || c->reason == LLS_FINISH_REJECTED);
-  }
+  crowd_check(&m->crowd);
   for (uint32_t i = 0; i < m->instances; i++) {
     struct lls_loop_status s;
     uint32_t role;
@@ -164,19 +77,12 @@ static void check(struct machine *m)
   }
 }
 
+/* peer_link: GB/s between instances, 0 = by way of the host. */
 static struct lls_cost_rates rates(double peer_link)
 {
-  const struct lls_profile p = {.device = {.bandwidth = 10, .matrix = 1},
-                                .host_link = {.bandwidth = 1, .latency = 1000},
-                                .peer_link = {.bandwidth = peer_link, .latency = 1000},
-                                .efficiency = {1, 1, 1, 1, 1, 1, 1},
-                                .overhead = {.step = 5000000, .row = 50000}};
-  struct lls_model_config config;
-  struct lls_cost_shape shape;
-  struct lls_cost_rates r;
-  assert_int_equal(lls_model_config_read(source_path(MODEL), &config, NULL), 0);
-  lls_cost_shape_init(&shape, &config, 2, 2, 1);
-  lls_cost_rates_init(&r, &p, &shape);
+  struct lls_cost_rates r = harness_rates(MODEL, 1);
+  r.peer_byte_ns = peer_link > 0 ? 1 / peer_link : 0;
+  r.peer_latency_ns = 1000;
   return r;
 }
 
@@ -203,7 +109,7 @@ static void open_machine(struct machine *m, const char *scheduler, const char *c
       .scheduler = {scheduler, NULL},
       .cache = {cache, NULL},
       .predictor = {"fixed", NULL},
-      .seed = m->random,
+      .seed = m->crowd.random,
       .sim = &m->sim,
       .instances = m->instances,
   };
@@ -219,14 +125,14 @@ static uint64_t run_machine(const char *scheduler, const char *cache, bool roles
                             uint64_t seed, uint64_t *handed_over)
 {
   static struct machine m;
-  m = (struct machine){.random = seed, .digest = 1};
+  m = (struct machine){.crowd = {.random = seed, .digest = 1}};
   open_machine(&m, scheduler, cache, roles);
-  draw(&m);
+  crowd_draw(&m.crowd, CROWD_MOST, 0, 4, 200000000);
   run(&m);
   check(&m);
   harness_close(&m.h);
   *handed_over += m.handed_over;
-  return m.digest;
+  return m.crowd.digest;
 }
 
 static void run_all(const char *scheduler, const char *cache, bool roles)

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A crowd of random clients of a simulated loop, drawn from a seed: when each comes, what
+ * it asks, whether it gives up. Every request must end exactly once, with as many tokens
+ * as it was to have unless it was cancelled or can't fit; what is seen of it goes into a
+ * digest, so that two runs can be compared to the byte.
+ */
+#ifndef LLS_T_SIM_CROWD_H
+#define LLS_T_SIM_CROWD_H
+
+#include "t/harness.h"
+#include "t/tap.h"
+
+enum { CROWD_MOST = 24 };
+
+struct client {
+  uint64_t id;
+  int64_t arrival_ns, cancel_ns; /* cancel: LLS_NEVER = not */
+  int64_t last_ns;               /* of its last event */
+  uint32_t prompt, length;
+  uint32_t tokens, ended, reason;
+  bool submitted, cancelled;
+};
+
+struct crowd {
+  struct client clients[CROWD_MOST];
+  uint32_t n;
+  uint64_t random, digest;
+  int32_t prompt[64];
+};
+
+static inline uint32_t crowd_below(struct crowd *c, uint32_t n)
+{
+  c->random = c->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (uint32_t)((c->random >> 33) % n);
+}
+
+static inline void crowd_mix(struct crowd *c, uint64_t value)
+{
+  c->digest = (c->digest ^ value) * UINT64_C(0x100000001b3);
+}
+
+/* 2 to `most` clients from at_ns on; one in `givers_up` gives up within `patience_ns`. */
+static inline void crowd_draw(struct crowd *c, uint32_t most, int64_t at_ns,
+                              uint32_t givers_up, uint32_t patience_ns)
+{
+  c->n = 2 + crowd_below(c, most - 1);
+  for (uint32_t i = 0; i < c->n; i++) {
+    at_ns += crowd_below(c, 3) == 0 ? 0 : crowd_below(c, 30000000);
+    c->clients[i] = (struct client){.arrival_ns = at_ns,
+                                    .cancel_ns = LLS_NEVER,
+                                    .prompt = 1 + crowd_below(c, 60),
+                                    .length = 1 + crowd_below(c, 40)};
+    if (crowd_below(c, givers_up) == 0)
+      c->clients[i].cancel_ns = at_ns + crowd_below(c, patience_ns);
+  }
+}
+
+/* Half of the prompts begin alike, so that some blocks are shared. dress: NULL, or adds
+ * to what is submitted. */
+static inline void crowd_submit(struct crowd *c, struct client *client,
+                                struct lls_loop *loop,
+                                void (*dress)(struct crowd *, struct lls_submission *))
+{
+  uint32_t own = crowd_below(c, 2) == 0 ? 0 : crowd_below(c, 64);
+  for (uint32_t i = 0; i < client->prompt; i++)
+    c->prompt[i] = (int32_t)((i < 16 && own == 0 ? i : own * 5 + i * 3) % 250) + 3;
+  struct lls_submission s = harness_submission(c->prompt, client->prompt, 64, client);
+  s.ignore_eos = false;
+  s.sampling.seed = client->length;
+  s.arrival_ns = client->arrival_ns > 0 ? client->arrival_ns : 1;
+  if (dress != NULL)
+    dress(c, &s);
+  assert_int_equal(lls_loop_submit(loop, &s, &client->id, NULL), 0);
+  client->submitted = true;
+}
+
+/* What is due by now; when the next comes, LLS_NEVER if nobody does any more. */
+static inline int64_t crowd_act(struct crowd *c, struct lls_loop *loop, int64_t now_ns,
+                                void (*dress)(struct crowd *, struct lls_submission *))
+{
+  int64_t next_ns = LLS_NEVER;
+  for (uint32_t i = 0; i < c->n; i++) {
+    struct client *client = &c->clients[i];
+    if (!client->submitted && client->arrival_ns <= now_ns)
+      crowd_submit(c, client, loop, dress);
+    if (client->submitted && !client->cancelled && client->cancel_ns != LLS_NEVER &&
+        client->cancel_ns <= now_ns) {
+      lls_loop_cancel(loop, client->id);
+      client->cancelled = true;
+    }
+    if (!client->submitted && (next_ns == LLS_NEVER || client->arrival_ns < next_ns))
+      next_ns = client->arrival_ns;
+  }
+  return next_ns;
+}
+
+/* An event of one of them. By whatever clock, a request's time goes on. */
+static inline void crowd_event(struct crowd *c, const struct lls_event *event,
+                               int64_t now_ns)
+{
+  struct client *client = event->owner;
+  assert_int_equal(client->ended, 0);
+  assert_true(now_ns >= client->last_ns);
+  client->last_ns = now_ns;
+  crowd_mix(c, (uint64_t)now_ns);
+  crowd_mix(c, event->request * 2 + event->kind);
+  if (event->kind == LLS_EVENT_TOKEN) {
+    client->tokens++;
+    return;
+  }
+  client->ended++;
+  client->reason = event->reason;
+  assert_int_equal(client->tokens, event->generated_tokens);
+}
+
+static inline uint32_t crowd_unended(const struct crowd *c)
+{
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < c->n; i++)
+    n += c->clients[i].ended == 0;
+  return n;
+}
+
+static inline void crowd_check(const struct crowd *c)
+{
+  assert_int_equal(crowd_unended(c), 0);
+  for (uint32_t i = 0; i < c->n; i++) {
+    const struct client *client = &c->clients[i];
+    if (client->reason == LLS_FINISH_STOP)
+      assert_int_equal(client->tokens, client->length);
+    else if (client->reason == LLS_FINISH_CANCELLED)
+      assert_true(client->cancelled);
+    else
+      assert_true(client->reason == LLS_FINISH_CAPACITY ||
+                  client->reason == LLS_FINISH_REJECTED);
+  }
+}
+
+#endif
