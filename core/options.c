@@ -64,7 +64,7 @@ struct lls_engine_options lls_engine_options_of(const struct lls_config *c,
       .device_share = c->engine.gpu_memory_utilization,
       .host_cache_bytes = (size_t)c->cache.host_memory,
       .int8 = (uint32_t)c->cache.int8,
-      .kv_only = c->cache_manager.module->cache.can_switch == NULL,
+      .kv_only = c->cache_manager.module->cache.forms == NULL,
   };
 }
 

@@ -50,7 +50,7 @@ static struct lls_cache_geometry geometry_of(const struct lls_instance *in)
 static int check_forms(const struct lls_instance *in,
                        const struct lls_plugin_module *module, struct lls_error *err)
 {
-  if (module->cache.can_switch == NULL || !lls_engine_gave_up_hidden(in->engine))
+  if (module->cache.forms == NULL || !lls_engine_gave_up_hidden(in->engine))
     return 0;
   return lls_fail(err, -ENOTSUP,
                   "cache manager %s restores hidden states, and the memory for that went "

@@ -25,7 +25,7 @@ static const struct lls_callback_pair pairs[] = {
 
 const struct lls_vtable_rules lls_cache_rules = {
     .name = "struct lls_cache_vtable",
-    .version_1_size = LLS_SIZE_UP_TO(struct lls_cache_vtable, extension),
+    .version_1_size = LLS_SIZE_UP_TO(struct lls_cache_vtable, import_state),
     .size = sizeof(struct lls_cache_vtable),
     .required = required,
     .n_required = sizeof required / sizeof *required,

@@ -228,16 +228,12 @@ struct lls_cache_vtable {
    * transaction; how many tokens, fewer than it has: pure query with take = false. What
    * it has taken already stays taken. */
   uint32_t (*prefix)(void *self, const struct lls_request *, bool take);
-  /* As in lls_cache_service; without it KV form alone is offered. */
+  /* As in lls_cache_service. Without it all sequences keep KV form, and the engine sets
+   * no memory aside for another. */
   int (*forms)(void *self, struct lls_form_info *out, size_t max);
-  /* Not called yet, but restore's presence is LLS_NEEDS_PARTIAL_RESIDENCY: brings back
-   * what is missing, in the transaction; whether a sequence may change its form, and
-   * where it is NULL all keep KV form, so that no memory is set aside for another; its
-   * blocks' enum lls_element; bytes of a token in one. */
+  /* Not called yet, but its presence is LLS_NEEDS_PARTIAL_RESIDENCY: brings back what is
+   * missing, in the transaction. */
   int (*restore)(void *self, const struct lls_request *);
-  int (*can_switch)(void *self, const struct lls_request *, uint32_t form);
-  int (*set_element)(void *self, const struct lls_request *, uint32_t element);
-  double (*bytes_per_token)(void *self, uint32_t element);
   /* As in lls_cache_service. */
   int (*victims)(void *self, uint64_t *requests, size_t max);
   int (*peers)(void *self, uint32_t block, uint64_t *requests, size_t max);
@@ -264,8 +260,6 @@ struct lls_cache_vtable {
   /* A pair: what the manager knows that takes over in a reload; LLS_STATE_HOLDINGS. */
   int (*export_state)(void *self, struct lls_blob *out);
   int (*import_state)(void *self, const struct lls_blob *);
-  /* Not called yet: whatever a later core looks for, by name; NULL if it isn't there. */
-  const void *(*extension)(void *self, const char *id);
   /* version 1 ends here */
 };
 

@@ -58,9 +58,6 @@ struct lls_predictor_vtable {
 
   /* All that follow are optional. */
 
-  /* Not called yet: n prompts at once; results as predict, one int each. */
-  void (*predict_batch)(void *self, const uint64_t *tickets, const struct lls_prompt *,
-                        size_t n, struct lls_prediction *out, int *results);
   /* [step] A scheduler asks, through host->overrun: as many tokens are out as were
    * predicted, and the answer goes on. */
   int (*overrun)(void *self, const struct lls_request *, struct lls_prediction *out);
@@ -74,8 +71,6 @@ struct lls_predictor_vtable {
   /* A pair: what a new version of the same predictor takes over in a reload. */
   int (*export_state)(void *self, struct lls_blob *out);
   int (*import_state)(void *self, const struct lls_blob *);
-  /* Not called yet: whatever a later core looks for, by name; NULL if it isn't there. */
-  const void *(*extension)(void *self, const char *id);
   /* version 1 ends here */
 };
 

@@ -161,8 +161,6 @@ struct lls_scheduler_vtable {
   /* A pair: what a new version of the same scheduler takes over in a reload. */
   int (*export_state)(void *self, struct lls_blob *out);
   int (*import_state)(void *self, const struct lls_blob *);
-  /* Not called yet: whatever a later core looks for, by name; NULL if it isn't there. */
-  const void *(*extension)(void *self, const char *id);
   /* version 1 ends here */
 };
 

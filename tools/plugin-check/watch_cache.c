@@ -394,14 +394,10 @@ PASS_VOID(cache, stats, TAG_STEP, (void *self, const struct lls_sink *s), w->sel
 PASS(int, cache, export_state, TAG_MAIN, (void *self, struct lls_blob *b), w->self, b)
 PASS(int, cache, import_state, TAG_MAIN, (void *self, const struct lls_blob *b), w->self,
      b)
-PASS(const void *, cache, extension, TAG_MAIN, (void *self, const char *id), w->self, id)
 
 /* What this core never calls is not handed to it. */
 static void hide_uncalled(struct lls_cache_vtable *v)
 {
-  v->can_switch = NULL;
-  v->set_element = NULL;
-  v->bytes_per_token = NULL;
   v->set_quota = NULL;
   v->offload = v->upload = NULL;
   v->migrate = NULL;
@@ -441,5 +437,4 @@ void watch_cache(struct watched *out)
   WATCHED(ours, reconfigure);
   WATCHED(ours, export_state);
   WATCHED(ours, import_state);
-  WATCHED(ours, extension);
 }

@@ -61,10 +61,6 @@ static int overrun(void *self, const struct lls_request *r, struct lls_predictio
 }
 
 PASS(uint32_t, predictor, flags, TAG_MAIN, (void *self), w->self)
-PASS_VOID(predictor, predict_batch, TAG_STEP,
-          (void *self, const uint64_t *tickets, const struct lls_prompt *prompts,
-           size_t n, struct lls_prediction *out, int *results),
-          w->self, tickets, prompts, n, out, results)
 PASS_VOID(predictor, observe, TAG_STEP,
           (void *self, const struct lls_prompt *prompt, uint32_t length), w->self, prompt,
           length)
@@ -72,8 +68,6 @@ PASS_VOID(predictor, stats, TAG_STEP, (void *self, const struct lls_sink *s), w-
 PASS(int, predictor, export_state, TAG_MAIN, (void *self, struct lls_blob *b), w->self, b)
 PASS(int, predictor, import_state, TAG_MAIN, (void *self, const struct lls_blob *b),
      w->self, b)
-PASS(const void *, predictor, extension, TAG_MAIN, (void *self, const char *id), w->self,
-     id)
 
 void watch_predictor(struct watched *out)
 {
@@ -82,12 +76,10 @@ void watch_predictor(struct watched *out)
   WATCHED(ours, destroy);
   WATCHED(ours, flags);
   WATCHED(ours, predict);
-  WATCHED(ours, predict_batch);
   WATCHED(ours, overrun);
   WATCHED(ours, observe);
   WATCHED(ours, stats);
   WATCHED(ours, reconfigure);
   WATCHED(ours, export_state);
   WATCHED(ours, import_state);
-  WATCHED(ours, extension);
 }

@@ -94,8 +94,6 @@ PASS_VOID(scheduler, dump, TAG_STEP, (void *self, sink s), w->self, s)
 PASS(int, scheduler, export_state, TAG_MAIN, (void *self, struct lls_blob *b), w->self, b)
 PASS(int, scheduler, import_state, TAG_MAIN, (void *self, const struct lls_blob *b),
      w->self, b)
-PASS(const void *, scheduler, extension, TAG_MAIN, (void *self, const char *id), w->self,
-     id)
 
 void watch_scheduler(struct watched *out)
 {
@@ -118,5 +116,4 @@ void watch_scheduler(struct watched *out)
   WATCHED(ours, reconfigure);
   WATCHED(ours, export_state);
   WATCHED(ours, import_state);
-  WATCHED(ours, extension);
 }

@@ -232,11 +232,11 @@ static int create_sim(struct lls_machine *m, const struct lls_sim_tool_options *
   return lls_sim_device_create(&options, &m->devices[i], err);
 }
 
-/* Cache managers with one form have nothing to switch. Published runs had no memory set
+/* Cache managers with one form do not list them. Published runs had no memory set
  * aside for a form that they did not know. */
 static bool may_use_hidden(const struct lls_machine *m)
 {
-  return m->config.cache_manager.module->cache.can_switch != NULL;
+  return m->config.cache_manager.module->cache.forms != NULL;
 }
 
 static int create_devices(struct lls_machine *m, const struct lls_sim_tool_options *o,

@@ -313,18 +313,6 @@ static int forms(void *self, struct lls_form_info *out, size_t max)
   return (int)n;
 }
 
-/* From hidden to KV form where there is room; the other way only by starting again. */
-static int can_switch(void *self, const struct lls_request *r, uint32_t form)
-{
-  struct hybrid *m = self;
-  const struct sequence *s = sequence_of(m, r);
-  if (s == NULL)
-    return -EINVAL;
-  if (s->cached == 0 || s->form == form)
-    return is_offered(m, form);
-  return form == LLS_FORM_KV && hybrid_units_needed(m, s, 1, form) <= m->n_free;
-}
-
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct hybrid *m = self;
@@ -401,7 +389,6 @@ static const struct lls_cache_vtable vtable = {
     .preempt_modes = preempt_modes,
     .audit = audit,
     .forms = forms,
-    .can_switch = can_switch,
     .stats = stats,
     .reconfigure = reconfigure,
     .export_state = export_state,

@@ -336,15 +336,6 @@ static uint32_t preempt_modes(void *self)
          (m->n_host_blocks > 0 ? 1u << LLS_PREEMPT_SWAP : 0);
 }
 
-static int forms(void *self, struct lls_form_info *out, size_t max)
-{
-  (void)self;
-  if (max < 1)
-    return 0;
-  out[0] = (struct lls_form_info){.form = LLS_FORM_KV, .ratio = 1};
-  return 1;
-}
-
 static int victims(void *self, uint64_t *requests, size_t max)
 {
   return paged_victims(self, requests, max);
@@ -427,7 +418,6 @@ static const struct lls_cache_vtable vtable = {
     .preempt_modes = preempt_modes,
     .audit = audit,
     .prefix = prefix,
-    .forms = forms,
     .victims = victims,
     .peers = peers,
     .headroom = headroom,

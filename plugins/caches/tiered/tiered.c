@@ -356,14 +356,6 @@ static uint32_t preempt_modes(void *self)
   return m->tiers[1].n_units > 0 ? modes | 1u << LLS_PREEMPT_SWAP : modes;
 }
 
-/* Of a full block, scales included; element_bytes is the cache's own. */
-static double bytes_per_token(void *self, uint32_t element)
-{
-  const struct tiered *m = self;
-  double units = element == LLS_ELEMENT_INT8 && m->int8 != LLS_INT8_OFF ? 1 : 2;
-  return units * (double)m->unit_bytes / m->block_tokens;
-}
-
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct tiered *m = self;
@@ -445,7 +437,6 @@ static const struct lls_cache_vtable vtable = {
     .computed = computed,
     .preempt_modes = preempt_modes,
     .audit = audit,
-    .bytes_per_token = bytes_per_token,
     .offload = offload,
     .upload = upload,
     .on_transfer = on_transfer,
