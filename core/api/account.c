@@ -5,6 +5,8 @@
  */
 #include "core/api/account.h"
 
+#include <math.h>
+
 static double seconds(int64_t from_ns, int64_t to_ns)
 {
   return (double)(to_ns - from_ns) / 1e9;
@@ -76,7 +78,13 @@ static struct times times_of(const struct lls_choice *choice,
   return t;
 }
 
-/* Times of what did not come are left out. */
+/* Of a time in seconds, to the microsecond; -1 stays. */
+static double milliseconds(double s)
+{
+  return s < 0 ? -1 : round(s * 1e6) / 1e3;
+}
+
+/* Times of what did not come are left out, and a tenant without a name. */
 static void log_line(const struct lls_choice *choice, const struct lls_event *event,
                      enum lls_outcome how, const struct times *t)
 {
@@ -93,17 +101,17 @@ static void log_line(const struct lls_choice *choice, const struct lls_event *ev
       {.name = "generated_tokens", .number = event->generated_tokens},
       {.name = "shared_tokens", .number = event->shared_tokens},
       {.name = "preemptions", .number = event->preemptions},
-      {.name = "total_ms", .number = t->total * 1e3},
-      {.name = "queue_ms", .number = t->queue * 1e3},
-      {.name = "prefill_ms", .number = t->prefill * 1e3},
-      {.name = "decode_ms", .number = t->decode * 1e3},
-      {.name = "ttft_ms", .number = t->first * 1e3},
-      {.name = "tpot_ms", .number = t->mean_gap * 1e3},
+      {.name = "total_ms", .number = milliseconds(t->total)},
+      {.name = "queue_ms", .number = milliseconds(t->queue)},
+      {.name = "prefill_ms", .number = milliseconds(t->prefill)},
+      {.name = "decode_ms", .number = milliseconds(t->decode)},
+      {.name = "ttft_ms", .number = milliseconds(t->first)},
+      {.name = "tpot_ms", .number = milliseconds(t->mean_gap)},
   };
   struct lls_log_field known[sizeof fields / sizeof fields[0]];
   size_t n = 0;
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-    if (fields[i].text != NULL || fields[i].number >= 0)
+    if (fields[i].text != NULL ? fields[i].text[0] != '\0' : fields[i].number >= 0)
       known[n++] = fields[i];
   lls_log_request(api->config.log, LLS_LOG_INFO, "api", generation->label, known, n);
 }

@@ -126,13 +126,14 @@ static void check_section(struct lls_loading *l, const struct lls_ini_entry *ent
       lls_section_kind(entry->section, &name) != 0)
     return;
   struct lls_nearest nearest = {.word = entry->section};
+  char clause[LLS_NEAREST_CLAUSE];
   for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
     lls_nearest_offer(&nearest, s->name);
   lls_loading_error(
       l, entry->line,
       "unknown section [%s]: expected [server], [model], [engine], [cache], "
-      "[plugins] or a plugin's, like [scheduler.NAME]; the nearest is [%s]",
-      entry->section, nearest.best);
+      "[plugins] or a plugin's, like [scheduler.NAME]%s",
+      entry->section, lls_nearest_clause(&nearest, "[]", clause));
 }
 
 /* What needs no table: sections there are, nothing twice. */
@@ -163,14 +164,15 @@ static void unknown_key(struct lls_loading *l, const struct lls_ini_entry *entry
                         const struct lls_param_table *table)
 {
   struct lls_nearest nearest = {.word = entry->key};
+  char clause[LLS_NEAREST_CLAUSE];
   for (size_t i = 0; i < table->n; i++)
     lls_nearest_offer(&nearest, table->params[i].name);
   if (table->n == 0)
     lls_loading_error(l, entry->line, "[%s] has no keys; found '%s'", entry->section,
                       entry->key);
   else
-    lls_loading_error(l, entry->line, "unknown key '%s' in [%s]; the nearest is '%s'",
-                      entry->key, entry->section, nearest.best);
+    lls_loading_error(l, entry->line, "unknown key '%s' in [%s]%s", entry->key,
+                      entry->section, lls_nearest_clause(&nearest, "''", clause));
 }
 
 static void check_required(struct lls_loading *l, const char *section,

@@ -32,8 +32,20 @@ static unsigned edit_distance(const char *a, const char *b)
 void lls_nearest_offer(struct lls_nearest *nearest, const char *candidate)
 {
   unsigned distance = edit_distance(nearest->word, candidate);
-  if (nearest->best[0] != '\0' && distance >= nearest->distance)
+  if (2 * distance > strnlen(nearest->word, LLS_NEAREST_MAX - 1) ||
+      (nearest->best[0] != '\0' && distance >= nearest->distance))
     return;
   nearest->distance = distance;
   snprintf(nearest->best, sizeof nearest->best, "%s", candidate);
+}
+
+const char *lls_nearest_clause(const struct lls_nearest *nearest,
+                               const char marks[static 2],
+                               char out[static LLS_NEAREST_CLAUSE])
+{
+  out[0] = '\0';
+  if (nearest->best[0] != '\0')
+    snprintf(out, LLS_NEAREST_CLAUSE, "; the nearest is %c%s%c", marks[0], nearest->best,
+             marks[1]);
+  return out;
 }

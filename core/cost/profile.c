@@ -120,13 +120,14 @@ static int check_entry(const struct reading *r, const struct lls_ini_entry *entr
 {
   const struct lls_param_table *table = find_table(entry->section);
   struct lls_nearest nearest = {.word = entry->section};
+  char clause[LLS_NEAREST_CLAUSE];
   if (table == NULL) {
     for (size_t i = 0; i < N_SECTIONS; i++)
       lls_nearest_offer(&nearest, sections[i].name);
     lls_nearest_offer(&nearest, "projection");
-    return lls_fail(r->err, -EINVAL,
-                    "%s:%u: unknown section [%s] of a profile; the nearest is [%s]",
-                    r->path, entry->line, entry->section, nearest.best);
+    return lls_fail(r->err, -EINVAL, "%s:%u: unknown section [%s] of a profile%s",
+                    r->path, entry->line, entry->section,
+                    lls_nearest_clause(&nearest, "[]", clause));
   }
   if (lls_ini_find(&r->ini, entry->section, entry->key) != entry)
     return lls_fail(r->err, -EINVAL, "%s:%u: [%s] %s stands there twice", r->path,
@@ -136,8 +137,9 @@ static int check_entry(const struct reading *r, const struct lls_ini_entry *entr
   nearest.word = entry->key;
   for (size_t i = 0; i < table->n; i++)
     lls_nearest_offer(&nearest, table->params[i].name);
-  return lls_fail(r->err, -EINVAL, "%s:%u: unknown key '%s' in [%s]; the nearest is '%s'",
-                  r->path, entry->line, entry->key, entry->section, nearest.best);
+  return lls_fail(r->err, -EINVAL, "%s:%u: unknown key '%s' in [%s]%s", r->path,
+                  entry->line, entry->key, entry->section,
+                  lls_nearest_clause(&nearest, "''", clause));
 }
 
 static int bind(const struct reading *r, const char *section,

@@ -6,14 +6,29 @@
 #include "core/http/parser.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 static int refuse(struct lls_http_parser *parser, unsigned status, const char *reason)
 {
   parser->status = status;
-  parser->reason = reason;
+  snprintf(parser->reason, sizeof parser->reason, "%s", reason);
   return -1;
+}
+
+static int refuse_size(struct lls_http_parser *parser, unsigned status, const char *what,
+                       size_t most)
+{
+  parser->status = status;
+  snprintf(parser->reason, sizeof parser->reason,
+           "%s too large: this server takes at most %zu bytes", what, most);
+  return -1;
+}
+
+static int refuse_body(struct lls_http_parser *parser)
+{
+  return refuse_size(parser, 413, "request body is", parser->max_body_bytes);
 }
 
 /* Appends to the head, which has a bound. */
@@ -21,7 +36,8 @@ static int append_head(struct lls_http_parser *parser, const char *at, size_t le
 {
   struct lls_text *head = &parser->request->head;
   if (head->length + length > parser->max_header_bytes)
-    return refuse(parser, 431, "request line and headers are too large");
+    return refuse_size(parser, 431, "request line and headers are",
+                       parser->max_header_bytes);
   lls_text_append(head, at, length);
   return head->failed ? refuse(parser, 503, "out of memory") : 0;
 }
@@ -46,7 +62,7 @@ static int skip_trailer(struct lls_http_parser *parser, size_t length)
 {
   parser->trailer_bytes += length;
   if (parser->trailer_bytes > parser->max_header_bytes)
-    return refuse(parser, 431, "trailers are too large");
+    return refuse_size(parser, 431, "trailers are", parser->max_header_bytes);
   return 0;
 }
 
@@ -110,7 +126,7 @@ static int check_head(struct lls_http_parser *parser)
     return refuse(parser, 400, "malformed request target");
   if ((llhttp->flags & F_CONTENT_LENGTH) != 0 &&
       llhttp->content_length > parser->max_body_bytes)
-    return refuse(parser, 413, "request body is too large");
+    return refuse_body(parser);
   return 0;
 }
 
@@ -134,7 +150,7 @@ static int on_body(llhttp_t *llhttp, const char *at, size_t length)
   struct lls_http_parser *parser = llhttp->data;
   struct lls_text *body = &parser->request->body;
   if (body->length + length > parser->max_body_bytes)
-    return refuse(parser, 413, "request body is too large");
+    return refuse_body(parser);
   if (body->length == 0 && (llhttp->flags & F_CONTENT_LENGTH) != 0)
     lls_text_reserve(body, length + (size_t)llhttp->content_length);
   lls_text_append(body, at, length);

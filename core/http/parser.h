@@ -22,7 +22,7 @@ struct lls_http_parser {
   bool complete;        /* and its last one */
   bool wants_100;       /* the client waits for "100 Continue"; cleared by who sends it */
   unsigned status;      /* after a refusal: what to answer */
-  const char *reason;   /* and why; static */
+  char reason[128];     /* and why */
 };
 
 void lls_http_parser_init(struct lls_http_parser *parser,

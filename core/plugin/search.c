@@ -162,13 +162,13 @@ static int compare_name(void *context, const char *name, const char *path)
 
 static int not_found(uint32_t kind, const struct search *s, struct lls_error *err)
 {
-  const char *name = s->nearest.word, *best = s->nearest.best;
-  const char *kind_name = lls_plugin_kind_name(kind);
+  const char *name = s->nearest.word, *kind_name = lls_plugin_kind_name(kind);
   char *path = lls_plugin_search_path();
-  lls_fail(err, -ENOENT, "no %s '%s': expected a file %s_%s.so in %s; %s%s%s", kind_name,
-           name, kind_name, name, path != NULL ? path : LLS_PLUGIN_DIR,
-           best[0] != '\0' ? "the nearest there is '" : "there is none of any name", best,
-           best[0] != '\0' ? "'" : "");
+  char clause[LLS_NEAREST_CLAUSE];
+  lls_nearest_clause(&s->nearest, "''", clause);
+  lls_fail(err, -ENOENT, "no %s '%s': expected a file %s_%s.so in %s%s", kind_name, name,
+           kind_name, name, path != NULL ? path : LLS_PLUGIN_DIR,
+           clause[0] != '\0' ? clause : "; llmserve --list-plugins shows what is there");
   free(path);
   return -ENOENT;
 }

@@ -77,7 +77,7 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
           pool->block_tokens, lls_engine_caps(s->engines[i])->max_context);
   const char *why = lls_engine_why_no_hidden(s->engines[i]);
   if (why != NULL && i == 0)
-    lls_log(&s->log, LLS_LOG_INFO, "engine", "no hidden cache form: %s", why);
+    lls_log(&s->log, LLS_LOG_DEBUG, "engine", "no hidden cache form: %s", why);
   return 0;
 }
 

@@ -16,7 +16,7 @@ my $close = 'Connection: close';
     my $server = LlmServer->fake(body => 1000, header => 2000);
     my $fits   = '{"prompt":[1,403],"max_tokens":1' . ' ' x 967 . '}';
     like $server->exchange(LlmServer::raw_post('/v1/completions', $fits, $close)), qr/\AHTTP\/1\.1 200 /, 'a body of the size';
-    my $large = qr/\AHTTP\/1\.1 413 Content Too Large\r\n.*"message":"request body is too large"/s;
+    my $large = qr/\AHTTP\/1\.1 413 Content Too Large\r\n.*"message":"request body is too large: this server takes at most 1000 bytes"/s;
     like $server->exchange(LlmServer::raw_post('/v1/completions', "$fits ")), $large, 'one byte more';
     like $server->exchange("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1001\r\n\r\n"), $large,
         'refused before it is sent';

@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t n = size - at < piece ? size - at : piece;
     int state = lls_http_parser_feed(&parser, (const char *)data + at, n, &taken);
     if (state < 0) {
-      assert(parser.status >= 400 && parser.reason != NULL);
+      assert(parser.status >= 400 && parser.reason[0] != '\0');
       break;
     }
     assert(taken <= n && (state == 1 || taken == n));

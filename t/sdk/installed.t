@@ -116,6 +116,7 @@ for my $cc (@compilers) {
       my $all = join '', <$doc>;
       like($all, qr/^    \w+\.txt:Mean TTFT \(ms\):\s+\Q$_\E$/m, "the text says $_") for values %ttft;
     }
+    like($text, qr/"ageing":"100"/, 'nothing but the version was edited') if $block =~ /admin\/status/;
     like($text, qr/^shorty|^scheduler shorty 1\.2/m, 'installed as 1.2') if $block =~ /list-plugins/;
   }
   run("cd $folder/shorty && make uninstall");

@@ -55,7 +55,8 @@ static void open_bench(struct bench *b, const struct folder *folder, int argc,
   *b = (struct bench){.folder = folder};
   b->bound[0] = (struct lls_bound_options){&lls_workload_option_group, &b->workload};
   b->bound[1] = (struct lls_bound_options){&lls_sweep_option_group, &b->sweep};
-  b->runner = (struct lls_runner){run, b, b->bound, 2, true};
+  b->runner = (struct lls_runner){
+      .run = run, .context = b, .bound = b->bound, .n = 2, .quiet = true};
   assert_int_equal(lls_options_default(b->bound, 2, &err), 0);
   if (lls_options_parse(b->bound, 2, argc, argv, &err) != 0)
     fail_msg("%s", err.text);

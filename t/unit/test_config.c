@@ -160,6 +160,7 @@ static void test_one_error_at_a_time(void **state)
       {"[enginee]\n",
        ":7: unknown section [enginee]: expected [server], [model], [engine], [cache], "
        "[plugins] or a plugin's, like [scheduler.NAME]; the nearest is [engine]"},
+      {"[server]\nxyzzy = 1\n", ":8: unknown key 'xyzzy' in [server]"},
       {"cache = good\n", ":7: 'cache' is set in line 5 already"},
       {"[model]\n", ":7: [model] began in line 1 already: write its keys there"},
       {"nonsense\n", ":7: expected 'key = value', '[section]' or a comment"},
@@ -262,17 +263,17 @@ static void test_plugins_that_are_not_there(void **state)
   snprintf(
       chosen, sizeof chosen,
       ":4: no scheduler 'godo': expected a file scheduler_godo.so in %s:%s; the nearest "
-      "there is 'good'",
+      "is 'good'",
       fixture_folder(), LLS_PLUGIN_DIR);
   snprintf(
       other, sizeof other,
-      ":7: no cache 'pagd': expected a file cache_pagd.so in %s:%s; the nearest there "
-      "is 'good'",
+      ":7: no cache 'goood': expected a file cache_goood.so in %s:%s; the nearest is "
+      "'good'",
       fixture_folder(), LLS_PLUGIN_DIR);
   const char *const sentences[] = {chosen, other};
   assert_errors(*state,
                 "[model]\npath = .\n[plugins]\nscheduler = godo\ncache = good\n"
-                "predictor = good\n[cache.pagd]\n",
+                "predictor = good\n[cache.goood]\n",
                 2, sentences);
 }
 

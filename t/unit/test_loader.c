@@ -143,10 +143,21 @@ static void test_unknown_name_is_told_the_nearest(void **state)
   snprintf(
       expected, sizeof expected,
       "no scheduler 'goood': expected a file scheduler_goood.so in %s:%s; the nearest "
-      "there is 'good'",
+      "is 'good'",
       fixture_folder(), LLS_PLUGIN_DIR);
   assert_int_equal(lls_plugin_open(LLS_KIND_SCHEDULER, "goood", &module, &err), -ENOENT);
   assert_string_equal(err.text, expected);
+}
+
+static void test_name_like_no_other_is_told_where_to_look(void **state)
+{
+  (void)state;
+  struct lls_plugin_module *module;
+  struct lls_error err = {0};
+  assert_int_equal(lls_plugin_open(LLS_KIND_SCHEDULER, "xyzzyxyzzy", &module, &err),
+                   -ENOENT);
+  assert_null(strstr(err.text, "the nearest"));
+  assert_non_null(strstr(err.text, "; llmserve --list-plugins shows what is there"));
 }
 
 /* ---- accepted ---- */
@@ -235,6 +246,7 @@ int main(void)
       cmocka_unit_test(test_what_is_no_shared_object_is_refused),
       cmocka_unit_test(test_half_written_files_are_refused),
       cmocka_unit_test(test_unknown_name_is_told_the_nearest),
+      cmocka_unit_test(test_name_like_no_other_is_told_where_to_look),
       cmocka_unit_test(test_good_plugin_is_open_and_described),
       cmocka_unit_test(test_every_kind_has_a_good_one),
       cmocka_unit_test(test_rebuilt_file_is_another_plugin),

@@ -305,8 +305,11 @@ static int run_alone(const struct tool *tool)
 static int run_many(struct tool *tool)
 {
   struct lls_error err = {0};
-  const struct lls_runner runner = {run_to, tool, tool->bound, N_GROUPS,
-                                    !progress_wanted(tool)};
+  const struct lls_runner runner = {.run = run_to,
+                                    .context = tool,
+                                    .bound = tool->bound,
+                                    .n = N_GROUPS,
+                                    .quiet = !progress_wanted(tool)};
   int rc = lls_sweep(&tool->sweep, &runner, stdout, &err);
   if (rc == 0)
     return 0;

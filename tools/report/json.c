@@ -330,8 +330,7 @@ static int put_requests(json_t *object, const struct lls_report *report)
   return 0;
 }
 
-/* How often each kind of failure came. */
-static void put_failures(json_t *object, const struct lls_report *report)
+json_t *lls_report_failures(const struct lls_report *report)
 {
   json_t *kinds = json_object();
   for (uint32_t i = 0; i < report->n_outcomes; i++) {
@@ -341,7 +340,7 @@ static void put_failures(json_t *object, const struct lls_report *report)
     json_int_t before = json_integer_value(json_object_get(kinds, error));
     json_object_set_new(kinds, error, json_integer(before + 1));
   }
-  json_object_set_new(object, "failures", kinds);
+  return kinds;
 }
 
 /* ---- all of it
@@ -388,7 +387,7 @@ json_t *lls_report_json(const struct lls_report *report,
   put_metrics(object, &metrics);
   if (report->workload->n_tenants > 0)
     json_object_set_new(object, "slo_attainment_by_tenant", tenants_json(report));
-  put_failures(object, report);
+  json_object_set_new(object, "failures", lls_report_failures(report));
   if (report->engine.steps > 0)
     json_object_set_new(object, "engine", engine_json(report));
   json_object_set_new(object, "timeline", timeline_json(report));

@@ -44,15 +44,29 @@ static void print_spread(FILE *out, const struct lls_metrics *m, const char *tit
   }
 }
 
-/* ---- vLLM's lines
- * ---------------------------------------------------------------------------- */
+static void print_failures(const struct lls_report *report, FILE *out)
+{
+  json_t *kinds = lls_report_failures(report), *count;
+  const char *kind;
+  char text[128];
+  json_object_foreach(kinds, kind, count)
+  {
+    snprintf(text, sizeof text, "  %s:", kind);
+    line(out, text, (double)json_integer_value(count), 0);
+  }
+  json_decref(kinds);
+}
 
-static void print_totals(const struct lls_report_header *h, const struct lls_metrics *m,
+/* ---- vLLM's lines --------------------------------------------------------------- */
+
+static void print_totals(const struct lls_report *report,
+                         const struct lls_report_header *h, const struct lls_metrics *m,
                          FILE *out)
 {
   double s = m->duration_s > 0 ? m->duration_s : INFINITY;
   line(out, "Successful requests:", m->completed, 0);
   line(out, "Failed requests:", m->failed, 0);
+  print_failures(report, out);
   if (m->cancelled > 0)
     line(out, "Cancelled requests:", m->cancelled, 0);
   if (h->max_concurrency > 0)
@@ -114,7 +128,7 @@ static void print_slos(const struct lls_metrics *m, FILE *out)
 
 static void print_steady(const struct lls_steady *s, FILE *out)
 {
-  if (s->to_s == 0)
+  if (s->requests == 0)
     return;
   rule(out, "Steady State", '-');
   line(out, "From (s):", s->from_s, 2);
@@ -179,7 +193,7 @@ int lls_report_print(const struct lls_report *report, const struct lls_report_he
   if (rc < 0)
     return rc;
   rule(out, " Serving Benchmark Result ", '=');
-  print_totals(h, &m, out);
+  print_totals(report, h, &m, out);
   if (report->shown & LLS_SHOWN_TTFT)
     print_spread(out, &m, "Time to First Token", "TTFT", &m.ttft);
   if (report->shown & LLS_SHOWN_TPOT)

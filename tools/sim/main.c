@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/report/report.h"
 #include "tools/sim/options.h"
@@ -31,9 +30,7 @@ static const char usage[] =
     "  llmserve-sim -c policy.ini --model opt-13b --profile a100-40g \\\n"
     "    --dataset-name random --request-rate 3 --json out.json\n"
     "  llmserve-sim --policies fcfs.ini,sarathi.ini --sweep request-rate=1..4:0.5 \\\n"
-    "    --result-dir runs --plot runs.svg ...\n"
-    "\n"
-    "Several runs use all cores unless --jobs says otherwise.\n";
+    "    --result-dir runs --plot runs.svg ...\n";
 
 struct tool {
   struct lls_sim_tool_options sim;
@@ -150,8 +147,12 @@ static int run_all(struct tool *t, const struct lls_bound_options *bound, size_t
   if (rc < 0)
     return rc;
   if (lls_sweep_wanted(&t->sweep)) {
-    const struct lls_runner runner = {
-        .run = simulate, .context = t, .bound = bound, .n = n, .quiet = t->sim.quiet};
+    const struct lls_runner runner = {.run = simulate,
+                                      .context = t,
+                                      .bound = bound,
+                                      .n = n,
+                                      .quiet = t->sim.quiet,
+                                      .at_once = t->sim.device == LLS_SIM_DEVICE_SIM};
     return lls_sweep(&t->sweep, &runner, stdout, err);
   }
   rc = simulate(t, t->sim.json, err);
@@ -187,7 +188,6 @@ int main(int argc, char **argv)
   spell_out(argc, argv);
   int rc = lls_options_default(bound, n, &err);
   if (rc == 0) {
-    t.sweep.jobs = sysconf(_SC_NPROCESSORS_ONLN);
     rc = lls_options_parse(bound, n, argc, argv, &err);
     if (rc == 0)
       rc = start(&t, bound, n, &err);

@@ -17,8 +17,8 @@ static const struct lls_param params[] = {
                      "scheduler.sarathi.chunk=256",
                      .flags = LLS_OPTION_LIST),
     LLS_PARAM_STRING(options, profile, "a100-80g",
-                     "what is simulated: a profile that ships (a100-40g, a100-80g, "
-                     "v100-32g, h100-80g, h200) or a file"),
+                     "what is simulated: a profile that ships (a100-80g, h100-80g, "
+                     "rtx4090, ...) or a file"),
     LLS_PARAM_STRING(options, estimate, "same",
                      "what policies estimate from: same as --profile, another profile, "
                      "or none: what they measure while they run"),

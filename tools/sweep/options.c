@@ -15,9 +15,10 @@ static const struct lls_param params[] = {
     INT(num_runs, "1", 1, 10000, "",
         "repeat every run with so many seeds; the table then has means with 95 % "
         "bootstrap intervals"),
-    INT(jobs, "1", 1, 1024, "",
-        "so many runs at a time; more than 1 is for simulated runs only, real "
-        "ones would disturb each other"),
+    INT(jobs, "auto", 1, 1024, "runs",
+        "so many at a time; auto: as many as there are cores where they are simulated, "
+        "else 1, since real ones would disturb each other",
+        AUTO),
     TEXT(result_dir, ".", "folder of the results; made if it is not there"),
     LLS_PARAM_FLOAT(struct lls_sweep_options, find_rate, "auto", 0.01, 1, "",
                     "find the highest --request-rate at which this share of all requests "

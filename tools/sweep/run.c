@@ -15,6 +15,7 @@ struct pool {
   const struct lls_grid *grid;
   const struct lls_sweep_options *options;
   const struct lls_runner *runner;
+  size_t jobs; /* at a time */
   size_t live, done, failed, total;
 };
 
@@ -76,7 +77,7 @@ static int start_point(struct pool *pool, size_t point, struct lls_error *err)
     pool->done++;
     return 0;
   }
-  while (pool->live >= (size_t)pool->options->jobs)
+  while (pool->live >= pool->jobs)
     wait_for_one(pool);
   say_progress(pool, path);
   fflush(NULL);
@@ -89,10 +90,22 @@ static int start_point(struct pool *pool, size_t point, struct lls_error *err)
   return 0;
 }
 
+static size_t jobs_of(const struct lls_sweep_options *o, const struct lls_runner *runner)
+{
+  if (o->jobs != LLS_NEVER)
+    return (size_t)o->jobs;
+  long cores = runner->at_once ? sysconf(_SC_NPROCESSORS_ONLN) : 1;
+  return cores > 0 ? (size_t)cores : 1;
+}
+
 int lls_grid_run(const struct lls_grid *grid, const struct lls_sweep_options *o,
                  const struct lls_runner *runner, struct lls_error *err)
 {
-  struct pool pool = {grid, o, runner, 0, 0, 0, lls_grid_points(grid)};
+  struct pool pool = {.grid = grid,
+                      .options = o,
+                      .runner = runner,
+                      .jobs = jobs_of(o, runner),
+                      .total = lls_grid_points(grid)};
   int rc = 0;
   if (mkdir(o->result_dir, 0777) != 0 && errno != EEXIST)
     return lls_fail(err, -errno, "%s: cannot be made: %s", o->result_dir,

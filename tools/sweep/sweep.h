@@ -35,7 +35,8 @@ struct lls_runner {
   void *context;
   const struct lls_bound_options *bound; /* (n) what a point may set */
   size_t n;
-  bool quiet; /* no progress on a terminal */
+  bool quiet;   /* no progress on a terminal */
+  bool at_once; /* runs side by side do not disturb each other */
 };
 
 /* Is there more than one run to do? */

@@ -88,7 +88,7 @@ static void list_some(struct tiered *m, struct sequence *s, uint64_t *left)
 {
   bool to_host = s->place == ON_DEVICE;
   uint32_t begin = s->moved, end = begin;
-  while (end<s->held && * left> 0 && tiered_copies_have_room(m, end + 1 - begin)) {
+  while (*left > 0 && end < s->held && tiered_copies_have_room(m, end + 1 - begin)) {
     uint32_t units = end < int8_blocks(m, s, to_host) ? 1 : 2;
     *left -= *left < units ? *left : units;
     m->async_bytes += units * m->unit_bytes;
