@@ -127,6 +127,15 @@ static inline uint64_t lls_copied_bytes(const struct lls_pool_shape *s,
   return lls_block_bytes(s, element) * (uint64_t)c->n_slots / s->block_tokens;
 }
 
+static inline bool lls_copy_shift_fits(const struct lls_pool_shape *s,
+                                       const struct lls_copy *c)
+{
+  int32_t to = (int32_t)c->slot + c->shift;
+  bool same_unit = c->kind == LLS_COPY_DEVICE_TO_DEVICE && c->source == c->target;
+  return to >= 0 && (uint32_t)to + c->n_slots <= s->block_tokens &&
+         (c->shift == 0 || !same_unit);
+}
+
 /*
  * Is that copy inside the pool, and one that it can carry out? The rules of types.h, for
  * every device.
@@ -141,7 +150,7 @@ static inline bool lls_copy_fits(const struct lls_pool_shape *s, const struct ll
   uint64_t targets = to_host ? s->host_units : s->device_units;
   if (c->kind > LLS_COPY_DEVICE_TO_DEVICE || c->order > LLS_COPY_ASYNC ||
       c->source_element > LLS_ELEMENT_INT8 || c->target_element > LLS_ELEMENT_INT8 ||
-      (uint32_t)c->slot + c->n_slots > s->block_tokens)
+      (uint32_t)c->slot + c->n_slots > s->block_tokens || !lls_copy_shift_fits(s, c))
     return false;
   if ((from_int8 && !lls_pool_has_scales(s, from_host)) ||
       (to_int8 && !lls_pool_has_scales(s, to_host)) ||

@@ -44,6 +44,7 @@ struct lls_transaction {
   bool open;
   struct lls_placement *done; /* (max_sequences + max_requests) in order */
   uint32_t n_done, capacity;
+  bool displaced; /* slots of requests that the plan does not name, maybe */
 };
 
 /* What the plan of this step became: rows of the engine's batch. */

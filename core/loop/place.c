@@ -44,6 +44,9 @@ int lls_place_reserve(struct lls_instance *in, struct lls_live *live, uint32_t t
                       uint32_t form, uint32_t flags)
 {
   struct lls_policies *p = &in->policies;
+  if (in->handover.n_left > 0)
+    flags &=
+        ~(uint32_t)LLS_MAY_DISPLACE; /* blocks that another instance may be reading */
   if (live->placed != LLS_PLACED_NOT || tokens == 0 ||
       tokens > lls_request_pending(&live->view))
     return -EINVAL;
@@ -61,6 +64,7 @@ int lls_place_reserve(struct lls_instance *in, struct lls_live *live, uint32_t t
   live->run_tokens = run_tokens;
   live->asked_tokens = tokens;
   lls_place_remember(in, live, mark);
+  in->transaction.displaced |= (flags & LLS_MAY_DISPLACE) != 0;
   return rc;
 }
 
@@ -140,6 +144,24 @@ static void account_preempt(struct lls_instance *in, struct lls_live *live)
     lls_instance_set_state(in, live, LLS_PREEMPTED);
   }
   lls_instance_refresh(in, live);
+}
+
+/* Slots of others may have gone: who has lost any must get them back before it runs. */
+static void account_displaced(struct lls_instance *in)
+{
+  struct lls_list *lists[] = {&in->preempted, &in->running};
+  for (uint32_t k = 0; in->transaction.displaced && k < 2; k++)
+    for (uint32_t i = lists[k]->n; i-- > 0;) {
+      struct lls_live *live = lls_live_of(lists[k]->items[i]);
+      if (live->placed == LLS_PLACED_RESERVED)
+        continue;
+      lls_instance_refresh(in, live);
+      if (live->view.missing_tokens == 0 || live->view.state == LLS_PREEMPTED)
+        continue;
+      live->view.queue_enter_ns = lls_instance_now(in);
+      lls_instance_set_state(in, live, LLS_PREEMPTED);
+    }
+  in->transaction.displaced = false;
 }
 
 static void account_run(struct lls_instance *in, struct lls_live *live, int64_t now_ns)
@@ -244,6 +266,7 @@ void lls_instance_place(struct lls_instance *in)
     else if (live->placed == LLS_PLACED_MOVING)
       lls_instance_start_moving(in, live);
   }
+  account_displaced(in);
   build_batch(in);
   close_transaction(in);
   lls_handover_pull(in);

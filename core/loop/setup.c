@@ -39,8 +39,6 @@ static const char *missing(const struct lls_instance *in, const struct lls_polic
     return "length predictions: choose a predictor other than `none` in [plugins]";
   if ((needs & LLS_NEEDS_FORMS) && !lls_setup_has_hidden_form(p))
     return "the hidden cache form, unsupported by this engine or cache manager";
-  if ((needs & LLS_NEEDS_PARTIAL_RESIDENCY) && p->cache->restore == NULL)
-    return "partly resident sequences, which this cache manager doesn't do";
   if ((needs & LLS_NEEDS_ROLES) && !has_role(in, LLS_ROLE_DECODE))
     return "prefill and decode instances: set [engine] roles = prefill, decode";
   return NULL;

@@ -90,7 +90,7 @@ struct lls_cache_info {
   uint32_t host_units;
   uint32_t cached_tokens;  /* computed, wherever they are */
   uint32_t missing_tokens; /* of those, not on the device */
-  uint32_t shared_tokens;  /* of the cached ones, in blocks shared with others */
+  uint32_t shared_tokens;  /* of the cached ones, those that others have in common */
   uint32_t free_slots;     /* of its blocks, per list: tokens that take no new unit */
   /* version 1 ends here */
 };
@@ -109,7 +109,9 @@ enum lls_reserve_result {
   LLS_RESERVE_NEVER = 2, /* can't fit even alone */
 };
 
-enum lls_reserve_flags { LLS_MAY_DISPLACE = 1 }; /* slots of others, see above */
+/* Slots of others, but of none that is reserved in this transaction. Who loses any is
+ * PREEMPTED from commit on, as info's missing_tokens tell, and can be run again. */
+enum lls_reserve_flags { LLS_MAY_DISPLACE = 1 };
 /* What others may still find of a request that has ended. */
 enum lls_release_flags { LLS_KEEP_HOST = 1, LLS_KEEP_PREFIX = 2 };
 
@@ -198,8 +200,9 @@ struct lls_cache_vtable {
   uint32_t (*mark)(void *self);               /* 0 after begin */
   int (*rollback)(void *self, uint32_t mark); /* the transaction stays open */
   int (*commit)(void *self);                  /* closes; can't fail for want of memory */
-  /* enum lls_reserve_result: room for `tokens` beyond info's cached_tokens. What it took
-   * before it said LATER or NEVER the core rolls back. */
+  /* enum lls_reserve_result: room for `tokens` beyond info's cached_tokens, and what is
+   * missing of those back on the device by copies of this step. What it took before it
+   * said LATER or NEVER the core rolls back. */
   int (*reserve)(void *self, const struct lls_request *, uint32_t tokens, uint32_t form,
                  uint32_t flags);
   /* In the transaction. RECOMPUTE gives everything back; SWAP moves it to the host by
@@ -231,9 +234,6 @@ struct lls_cache_vtable {
   /* As in lls_cache_service. Without it all sequences keep KV form, and the engine sets
    * no memory aside for another. */
   int (*forms)(void *self, struct lls_form_info *out, size_t max);
-  /* Not called yet, but its presence is LLS_NEEDS_PARTIAL_RESIDENCY: brings back what is
-   * missing, in the transaction. */
-  int (*restore)(void *self, const struct lls_request *);
   /* As in lls_cache_service. */
   int (*victims)(void *self, uint64_t *requests, size_t max);
   int (*peers)(void *self, uint32_t block, uint64_t *requests, size_t max);

@@ -36,10 +36,9 @@ enum lls_scheduler_needs {
   LLS_NEEDS_PREDICTOR = 1 << 2,       /* one that predicts: not `none` */
   LLS_NEEDS_COST = 1 << 3,            /* the cost service, which every core has */
   LLS_NEEDS_FORMS = 1 << 4,           /* hidden form */
-  LLS_NEEDS_PARTIAL_RESIDENCY = 1 << 5,
-  LLS_NEEDS_ROLES = 1 << 6, /* prefill and decode instances */
-  LLS_USES_CLASS = 1 << 8,  /* no need: it looks at request_class ... */
-  LLS_USES_SLO = 1 << 9,    /* ... at slo */
+  LLS_NEEDS_ROLES = 1 << 6,           /* prefill and decode instances */
+  LLS_USES_CLASS = 1 << 8,            /* no need: it looks at request_class ... */
+  LLS_USES_SLO = 1 << 9,              /* ... at slo */
 };
 
 #define LLS_MAX_PREEMPT_PREFERENCES 4

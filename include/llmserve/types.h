@@ -137,7 +137,7 @@ struct lls_request {
   uint32_t generated_tokens; /* emitted so far */
   uint32_t cached_tokens;    /* tokens whose cache entry exists, wherever it is */
   uint32_t missing_tokens;   /* of the cached ones, those not on the device */
-  uint32_t shared_tokens;    /* of the cached ones, those in blocks shared with others */
+  uint32_t shared_tokens;    /* of the cached ones, those that others have in common */
   uint32_t max_new_tokens;   /* hard bound on generated_tokens */
   uint32_t preemptions;      /* so far */
 
@@ -224,9 +224,10 @@ enum lls_copy_order {
 };
 
 /*
- * Moves slots of one unit block in every layer. Copies are carried out in list order. If
- * the elements differ the numbers are quantised or made wide again on the way, to another
- * unit; with INT8 on either side it is all slots, and that side's number is of a half.
+ * Moves slots of one unit block in every layer. Copies are carried out in list order;
+ * within a unit, slots stay where they are (shift 0). If the elements differ the numbers
+ * are quantised or made wide again on the way, to another unit; with INT8 on either side
+ * it is all slots, and that side's number is of a half.
  */
 struct lls_copy {
   uint8_t kind;                           /* enum lls_copy_kind */
@@ -236,7 +237,9 @@ struct lls_copy {
   uint8_t source_element, target_element; /* enum lls_element */
   uint32_t source;                        /* unit block in the source tier's pool */
   uint32_t target;                        /* unit block in the target tier's pool */
-  uint64_t transfer;                      /* id of an ASYNC copy, else 0 */
+  uint32_t transfer;                      /* id of an ASYNC copy, else 0 */
+  int16_t shift;                          /* the target's first slot is slot + shift */
+  uint16_t reserved;                      /* 0 */
 };
 
 enum lls_transfer_status {

@@ -145,10 +145,11 @@ static int copy_slots(const struct lls_pool *p, const struct lls_copy *c)
     return 0;
   }
   size_t first = c->slot * p->slot_bytes;
+  size_t target = (size_t)(c->slot + c->shift) * p->slot_bytes;
   if (c->n_slots == p->shape.block_tokens) /* whole blocks are contiguous */
     memmove(to.numbers, from.numbers, p->unit_bytes);
   else
-    copy_heads(p, from.numbers + first, to.numbers + first, c->n_slots);
+    copy_heads(p, from.numbers + first, to.numbers + target, c->n_slots);
   return 0;
 }
 

@@ -101,12 +101,13 @@ static int move_slots(const struct lls_cuda_device *d, const struct lls_pool *p,
                       const struct lls_copy *c)
 {
   size_t first = c->slot * p->slot_bytes, bytes = c->n_slots * p->slot_bytes;
+  size_t target = (size_t)(c->slot + c->shift) * p->slot_bytes;
   size_t heads = (size_t)p->shape.layers * p->shape.kv_heads;
   char *to = target_of(p, c).numbers + c->target * p->unit_bytes;
   char *from = source_of(p, c).numbers + c->source * p->unit_bytes;
   if (bytes == 0 || from == to)
     return 0;
-  return cudaMemcpy2DAsync(to + first, p->head_bytes, from + first, p->head_bytes, bytes,
+  return cudaMemcpy2DAsync(to + target, p->head_bytes, from + first, p->head_bytes, bytes,
                            heads, kind_of(c), d->copies);
 }
 

@@ -99,6 +99,8 @@ static struct lls_copy random_copy(void)
       random_bits() % (c.kind == LLS_COPY_HOST_TO_DEVICE ? HOST_UNITS : DEVICE_UNITS);
   c.target =
       random_bits() % (c.kind == LLS_COPY_DEVICE_TO_HOST ? HOST_UNITS : DEVICE_UNITS);
+  if (c.kind != LLS_COPY_DEVICE_TO_DEVICE || c.source != c.target)
+    c.shift = (int16_t)(random_between(0, BLOCK_TOKENS - c.n_slots) - c.slot);
   return c;
 }
 

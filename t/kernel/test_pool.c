@@ -56,9 +56,10 @@ static void copy_slowly(const struct lls_pool *p, char *device, char *host,
   size_t vector = shape.head_dim * 2;
   for (size_t head = 0; head < shape.layers * shape.kv_heads; head++) {
     for (size_t slot = c->slot; slot < (size_t)c->slot + c->n_slots; slot++) {
-      size_t at = (head * BLOCK_TOKENS + slot) * vector;
-      memmove(to + c->target * p->unit_bytes + at, from + c->source * p->unit_bytes + at,
-              vector);
+      size_t here = (head * BLOCK_TOKENS + slot) * vector;
+      size_t there = (head * BLOCK_TOKENS + slot + (size_t)c->shift) * vector;
+      memmove(to + c->target * p->unit_bytes + there,
+              from + c->source * p->unit_bytes + here, vector);
     }
   }
 }
@@ -74,6 +75,8 @@ static struct lls_copy random_copy(void)
       random_bits() % (c.kind == LLS_COPY_HOST_TO_DEVICE ? HOST_UNITS : DEVICE_UNITS);
   c.target =
       random_bits() % (c.kind == LLS_COPY_DEVICE_TO_HOST ? HOST_UNITS : DEVICE_UNITS);
+  if (c.kind != LLS_COPY_DEVICE_TO_DEVICE || c.source != c.target)
+    c.shift = (int16_t)(random_between(0, BLOCK_TOKENS - c.n_slots) - c.slot);
   return c;
 }
 
@@ -113,6 +116,9 @@ static void test_copies_outside(void **state)
       {.kind = LLS_COPY_DEVICE_TO_DEVICE, .n_slots = BLOCK_TOKENS + 1},
       {.kind = LLS_COPY_DEVICE_TO_DEVICE, .slot = BLOCK_TOKENS, .n_slots = 1},
       {.kind = LLS_COPY_DEVICE_TO_DEVICE, .slot = UINT16_MAX, .n_slots = UINT16_MAX},
+      {.kind = LLS_COPY_DEVICE_TO_HOST, .slot = 2, .n_slots = 1, .shift = -3},
+      {.kind = LLS_COPY_HOST_TO_DEVICE, .n_slots = 2, .shift = BLOCK_TOKENS - 1},
+      {.kind = LLS_COPY_DEVICE_TO_DEVICE, .n_slots = 1, .shift = 1},
       {.kind = 3, .n_slots = 1},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

@@ -231,6 +231,7 @@ static void describe(struct fake *f)
                        (o->host_units > 0 ? 1u << LLS_PREEMPT_SWAP : 0),
       .mixed_batch = !o->no_mixed_batch,
       .chunked_prefill = !o->no_chunked_prefill,
+      .right_to_left = true,
       .layers = 1,
       .hidden = 8,
       .heads = 1,

@@ -99,6 +99,7 @@ struct fake {
   /* counters for tests */
   uint32_t finished[LLS_FINISH_ERROR + 1];
   uint32_t refused_plans, refused_items, preempted_recompute, preempted_swap;
+  uint32_t displaced; /* requests that a step left partly resident */
   uint32_t copies[LLS_COPY_DEVICE_TO_DEVICE + 1];
   uint64_t shared_tokens; /* that were not computed, others had them */
 };

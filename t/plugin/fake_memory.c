@@ -33,7 +33,7 @@ void fake_memory_copy(struct fake_memory *m, const struct lls_copy *c)
   if (c->source_element != LLS_ELEMENT_MODEL || c->target_element != LLS_ELEMENT_MODEL)
     assert_int_equal(c->n_slots, m->block_tokens);
   for (uint32_t i = 0; i < c->n_slots; i++)
-    write_slot(m, to, c->target, c->target_element, c->slot + i,
+    write_slot(m, to, c->target, c->target_element, (uint32_t)(c->slot + c->shift) + i,
                *slot_at(m, from, c->source, c->source_element, c->slot + i));
 }
 

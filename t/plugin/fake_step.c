@@ -281,6 +281,16 @@ static void account_preempt(struct fake *f, struct fake_request *r)
   refresh(f, r);
 }
 
+static void account_displaced(struct fake *f, struct fake_request *r)
+{
+  refresh(f, r);
+  if (r->view.missing_tokens > 0 && r->view.state != LLS_PREEMPTED) {
+    r->view.queue_enter_ns = f->now_ns;
+    r->view.state = LLS_PREEMPTED;
+    f->displaced++;
+  }
+}
+
 static void account_run(struct fake *f, struct fake_request *r)
 {
   if (f->o.no_chunked_prefill)
@@ -398,6 +408,7 @@ uint32_t fake_step(struct fake *f)
   audit_clean(f);
   assert_int_equal(f->c->commit(f->cache_self), 0);
   each_placed(f, PLACED_PREEMPTED, account_preempt);
+  each_placed(f, PLACED_NOT, account_displaced);
   each_placed(f, PLACED_RESERVED, account_run);
   finish_rejected(f);
   compute(f);

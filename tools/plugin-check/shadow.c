@@ -34,9 +34,11 @@ bool shadow_copy(struct shadow *s, const struct lls_copy *c)
   uint32_t from_units = from == s->host ? s->host_units : s->device_units;
   uint32_t to_units = to == s->host ? s->host_units : s->device_units;
   if (c->kind > LLS_COPY_DEVICE_TO_DEVICE || c->source >= from_units ||
-      c->target >= to_units || c->slot + c->n_slots > s->block_tokens)
+      c->target >= to_units || c->slot + c->n_slots > s->block_tokens ||
+      c->slot + c->shift < 0 ||
+      (uint32_t)(c->slot + c->shift) + c->n_slots > s->block_tokens)
     return false;
-  memmove(to + (size_t)c->target * s->block_tokens + c->slot,
+  memmove(to + (size_t)c->target * s->block_tokens + (size_t)(c->slot + c->shift),
           from + (size_t)c->source * s->block_tokens + c->slot, c->n_slots * sizeof *to);
   return true;
 }

@@ -308,8 +308,9 @@ static size_t copies(void *self, const struct lls_copy **out)
     const struct lls_copy *c = &(*out)[i];
     if (!shadow_copy(&w->watch->shadow, c))
       found(w->watch->findings,
-            "copies: number %zu reaches outside: kind %u, unit %u to %u, slots %u + %u",
-            i, c->kind, c->source, c->target, c->slot, c->n_slots);
+            "copies: number %zu reaches outside: kind %u, unit %u to %u, slots %u + %u, "
+            "shift %d",
+            i, c->kind, c->source, c->target, c->slot, c->n_slots, c->shift);
   }
   return n;
 }
@@ -381,7 +382,6 @@ PASS(uint32_t, cache, prefix, TAG_STEP, (void *self, request r, bool take), w->s
      take)
 PASS(int, cache, forms, TAG_STEP, (void *self, struct lls_form_info *out, size_t max),
      w->self, out, max)
-PASS(int, cache, restore, TAG_STEP, (void *self, request r), w->self, r)
 PASS(int, cache, victims, TAG_STEP, (void *self, uint64_t *requests, size_t max), w->self,
      requests, max)
 PASS(int, cache, peers, TAG_STEP,
@@ -428,7 +428,6 @@ void watch_cache(struct watched *out)
   WATCHED(ours, audit);
   WATCHED(ours, prefix);
   WATCHED(ours, forms);
-  WATCHED(ours, restore);
   WATCHED(ours, victims);
   WATCHED(ours, peers);
   WATCHED(ours, headroom);
