@@ -12,11 +12,11 @@
 
 #include "t/fuzz/fuzz.h"
 
-#define KINDS 3
+#define KINDS 4
 #define BLOCK 16
 #define UNITS 40
 
-static const char *const names[KINDS] = {"paged", "hybrid", "tiered"};
+static const char *const names[KINDS] = {"paged", "hybrid", "tiered", "bidirectional"};
 static struct lls_blob states[KINDS];
 
 static void open_manager(struct fake *f, unsigned kind)

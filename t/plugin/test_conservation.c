@@ -43,6 +43,7 @@ static const struct harness_policy caches[][VARIANTS] = {
     {{"contiguous", POLICY_PARAMETERS("reserve", "oracle")},
      {"contiguous", POLICY_PARAMETERS("max_len", "100")}},
     {{"tiered", NULL}, {"tiered", NULL}},
+    {{"bidirectional", NULL}, {"bidirectional", POLICY_PARAMETERS("mode", "off")}},
     {{"hybrid", NULL}, {"hybrid", POLICY_PARAMETERS("form", "hidden")}},
 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -5,80 +5,43 @@
  */
 #include "paged.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include "../common/report.h"
+
 #include <string.h>
-
-struct report {
-  struct paged *m;
-  const struct lls_sink *sink;
-  char line[512];
-  size_t length;
-  int result;
-};
-
-static void flush(struct report *a)
-{
-  if (a->length > 0)
-    a->sink->text(a->sink->context, a->line);
-  a->length = 0;
-}
-
-/* Words of one line; a long list goes on on the next line. */
-__attribute__((format(printf, 2, 3))) static void say(struct report *a,
-                                                      const char *format, ...)
-{
-  if (a->length > sizeof a->line - 128)
-    flush(a);
-  va_list args;
-  va_start(args, format);
-  int n = vsnprintf(a->line + a->length, sizeof a->line - a->length, format, args);
-  va_end(args);
-  a->length += (size_t)n;
-}
-
-/* Keeps the first thing that is wrong. */
-static bool check(struct report *a, bool good, const char *what, uint32_t which)
-{
-  if (!good && a->result == 0)
-    a->result = a->m->host->fail(a->m->host->context, -EIO, "audit: %s (%" PRIu32 ")",
-                                 what, which);
-  return good;
-}
 
 /* A stack or list of numbers below n: printed, and each marked to be met only once. */
 static void walk(struct report *a, const char *name, uint32_t head, const uint32_t *next,
                  size_t stride, uint32_t n, uint32_t expected)
 {
+  struct paged *m = a->m;
   uint32_t count = 0;
-  say(a, "%s %" PRIu32 ":", name, expected);
+  report_say(a, "%s %" PRIu32 ":", name, expected);
   for (uint32_t i = head; i != NIL; count++) {
-    if (!check(a, i < n, "list leads outside", i) ||
-        !check(a, a->m->marks[i] == 0, "on two lists, or twice on one", i))
+    if (!report_check(a, i < n, "list leads outside", i) ||
+        !report_check(a, m->marks[i] == 0, "on two lists, or twice on one", i))
       break;
-    a->m->marks[i] = 1;
-    say(a, " %" PRIu32, i);
+    m->marks[i] = 1;
+    report_say(a, " %" PRIu32, i);
     i = *(const uint32_t *)((const char *)next + i * stride);
   }
-  flush(a);
-  check(a, count == expected, "list and counter differ", count);
+  report_end_line(a);
+  report_check(a, count == expected, "list and counter differ", count);
 }
 
 static void check_reusable(struct report *a)
 {
-  const struct paged *m = a->m;
+  struct paged *m = a->m;
   uint32_t before = NIL;
   for (uint32_t b = m->reusable_first; b != NIL && b < m->n_blocks && a->result == 0;
        before = b, b = m->blocks[b].next) {
-    check(a, m->blocks[b].previous == before, "broken list of reusable blocks", b);
-    check(a, m->blocks[b].parent != NIL, "reusable but not in the index", b);
-    a->m->marks[b] = 2; /* a parent that is met later must not have this mark yet */
+    report_check(a, m->blocks[b].previous == before, "broken list of reusable blocks", b);
+    report_check(a, m->blocks[b].parent != NIL, "reusable but not in the index", b);
+    m->marks[b] = 2; /* a parent that is met later must not have this mark yet */
     uint32_t parent = m->blocks[b].parent;
-    check(a, parent >= m->n_blocks || m->marks[parent] != 2, "older than its child", b);
+    report_check(a, parent >= m->n_blocks || m->marks[parent] != 2,
+                 "older than its child", b);
   }
-  check(a, m->reusable_last == before, "broken end of the reusable list", before);
+  report_check(a, m->reusable_last == before, "broken end of the reusable list", before);
 }
 
 static uint64_t digest(const int32_t *tokens, uint32_t n)
@@ -97,14 +60,15 @@ static bool audit_index(struct report *a)
   memset(m->marks, 0, m->n_blocks * sizeof *m->marks);
   for (uint32_t i = 0; i <= m->bucket_mask; i++)
     for (uint32_t b = m->buckets[i]; b != NIL; b = m->blocks[b].bucket_next)
-      if (!check(a, b < m->n_blocks, "index leads outside", b) ||
-          !check(a, m->marks[b]++ == 0, "twice in the index", b))
+      if (!report_check(a, b < m->n_blocks, "index leads outside", b) ||
+          !report_check(a, m->marks[b]++ == 0, "twice in the index", b))
         return false;
   for (uint32_t b = 0; b < m->n_blocks; b++) {
     uint32_t parent = m->blocks[b].parent;
-    check(a, (parent != NIL) == (m->marks[b] != 0), "not in the index, or lost in it", b);
-    check(a, parent < m->n_blocks || parent == NIL || parent == ROOT,
-          "parent number too large", b);
+    report_check(a, (parent != NIL) == (m->marks[b] != 0),
+                 "not in the index, or lost in it", b);
+    report_check(a, parent < m->n_blocks || parent == NIL || parent == ROOT,
+                 "parent number too large", b);
   }
   return a->result == 0;
 }
@@ -117,7 +81,8 @@ static void audit_children(struct report *a)
     if (m->blocks[b].parent < m->n_blocks)
       m->marks[m->blocks[b].parent]++;
   for (uint32_t b = 0; b < m->n_blocks; b++)
-    check(a, m->marks[b] == m->blocks[b].children, "children are counted wrong", b);
+    report_check(a, m->marks[b] == m->blocks[b].children, "children are counted wrong",
+                 b);
 }
 
 static void audit_block(struct report *a, uint32_t b)
@@ -127,19 +92,21 @@ static void audit_block(struct report *a, uint32_t b)
   const int32_t *tokens = m->contents + (size_t)b * m->block_tokens;
   if (block->references == 0 && block->parent == NIL)
     return;
-  say(a, "block %" PRIu32 ": held by %" PRIu32, b, block->references);
+  report_say(a, "block %" PRIu32 ": held by %" PRIu32, b, block->references);
   if (block->parent != NIL) {
-    say(a, ", after %" PRId32 ", tokens %016" PRIx64,
-        block->parent == ROOT ? -1 : (int32_t)block->parent,
-        digest(tokens, m->block_tokens));
-    check(a, paged_find(m, block->parent, tokens) == b, "not found in the index", b);
+    report_say(a, ", after %" PRId32 ", tokens %016" PRIx64,
+               block->parent == ROOT ? -1 : (int32_t)block->parent,
+               digest(tokens, m->block_tokens));
+    report_check(a, paged_find(m, block->parent, tokens) == b, "not found in the index",
+                 b);
     if (block->parent != ROOT) {
       const struct block *parent = &m->blocks[block->parent];
-      check(a, parent->parent != NIL, "in the index without its parent", b);
-      check(a, parent->references >= block->references, "held without its parent", b);
+      report_check(a, parent->parent != NIL, "in the index without its parent", b);
+      report_check(a, parent->references >= block->references, "held without its parent",
+                   b);
     }
   }
-  flush(a);
+  report_end_line(a);
 }
 
 static void audit_blocks(struct report *a)
@@ -152,8 +119,8 @@ static void audit_blocks(struct report *a)
        m->n_reusable);
   check_reusable(a);
   for (uint32_t b = 0; b < m->n_blocks; b++) {
-    check(a, (m->marks[b] != 0) == (m->blocks[b].references == 0),
-          "neither held nor free, or both", b);
+    report_check(a, (m->marks[b] != 0) == (m->blocks[b].references == 0),
+                 "neither held nor free, or both", b);
     audit_block(a, b);
   }
 }
@@ -167,14 +134,15 @@ static bool audit_rows(struct report *a)
        m->n_rows_free);
   for (uint32_t i = 0; i < m->n_slots; i++) {
     uint32_t row = m->sequences[i].row;
-    check(a, m->sequences[i].admitted <= 1 && m->sequences[i].place <= ON_HOST,
-          "no such state of a sequence", i);
-    check(a, (row != NIL) == (m->sequences[i].place != NOWHERE), "list without a row", i);
-    if (row != NIL && check(a, row < m->n_rows, "row number too large", i))
-      check(a, m->marks[row]++ == 0, "row used twice", row);
+    report_check(a, m->sequences[i].admitted <= 1 && m->sequences[i].place <= ON_HOST,
+                 "no such state of a sequence", i);
+    report_check(a, (row != NIL) == (m->sequences[i].place != NOWHERE),
+                 "list without a row", i);
+    if (row != NIL && report_check(a, row < m->n_rows, "row number too large", i))
+      report_check(a, m->marks[row]++ == 0, "row used twice", row);
   }
   for (uint32_t i = 0; i < m->n_rows; i++)
-    check(a, m->marks[i] == 1, "row lost", i);
+    report_check(a, m->marks[i] == 1, "row lost", i);
   return a->result == 0;
 }
 
@@ -182,19 +150,19 @@ static void audit_entry(struct report *a, const struct sequence *s, uint32_t i)
 {
   const struct paged *m = a->m;
   const struct lls_block_entry *k = &k_list(m, s->row)[i], *v = k + m->row_blocks;
-  check(a, v->block == k->block + 1 && k->block % 2 == 0, "K and V apart", s->row);
-  check(a,
-        k->first_token == i * m->block_tokens && k->count == m->block_tokens &&
-            v->first_token == k->first_token && v->count == k->count,
-        "broken block list", s->row);
-  say(a, " %" PRIu32, k->block / 2);
+  report_check(a, v->block == k->block + 1 && k->block % 2 == 0, "K and V apart", s->row);
+  report_check(a,
+               k->first_token == i * m->block_tokens && k->count == m->block_tokens &&
+                   v->first_token == k->first_token && v->count == k->count,
+               "broken block list", s->row);
+  report_say(a, " %" PRIu32, k->block / 2);
   uint32_t most = s->place == ON_HOST ? m->n_host_blocks : m->n_blocks;
-  if (!check(a, k->block / 2 < most, "block number too large", k->block))
+  if (!report_check(a, k->block / 2 < most, "block number too large", k->block))
     return;
   m->marks[k->block / 2]++;
   if (s->place == ON_DEVICE)
-    check(a, (i < s->indexed) == (m->blocks[k->block / 2].parent != NIL),
-          "wrong count of blocks in the index", s->row);
+    report_check(a, (i < s->indexed) == (m->blocks[k->block / 2].parent != NIL),
+                 "wrong count of blocks in the index", s->row);
 }
 
 /* Prints the lists of sequences that are in `place` and counts their blocks in marks. */
@@ -205,17 +173,17 @@ static void audit_lists(struct report *a, uint32_t place, const char *name)
     const struct sequence *s = &m->sequences[i];
     if (!s->admitted || s->place != place)
       continue;
-    say(a,
-        "slot %" PRIu32 ": request %" PRIu64 " %s, cached %" PRIu32 ", indexed %" PRIu32
-        ", row %" PRIu32 ", blocks",
-        i, s->request, name, s->cached, s->indexed, s->row);
-    check(a, s->held > 0 && s->held <= m->row_blocks, "bad list length", i);
-    check(a, blocks_of(m, s->cached) <= s->held, "more tokens than room", i);
-    check(a, s->indexed <= s->cached / m->block_tokens || s->indexed == s->held,
-          "block in the index before it is full", i);
+    report_say(a,
+               "slot %" PRIu32 ": request %" PRIu64 " %s, cached %" PRIu32
+               ", indexed %" PRIu32 ", row %" PRIu32 ", blocks",
+               i, s->request, name, s->cached, s->indexed, s->row);
+    report_check(a, s->held > 0 && s->held <= m->row_blocks, "bad list length", i);
+    report_check(a, blocks_of(m, s->cached) <= s->held, "more tokens than room", i);
+    report_check(a, s->indexed <= s->cached / m->block_tokens || s->indexed == s->held,
+                 "block in the index before it is full", i);
     for (uint32_t j = 0; j < s->held && a->result == 0; j++)
       audit_entry(a, s, j);
-    flush(a);
+    report_end_line(a);
   }
 }
 
@@ -225,7 +193,8 @@ static void audit_device_sequences(struct report *a)
   memset(m->marks, 0, m->n_blocks * sizeof *m->marks);
   audit_lists(a, ON_DEVICE, "on the device");
   for (uint32_t b = 0; b < m->n_blocks; b++)
-    check(a, m->marks[b] == m->blocks[b].references, "reference count is wrong", b);
+    report_check(a, m->marks[b] == m->blocks[b].references, "reference count is wrong",
+                 b);
 }
 
 static void audit_host_sequences(struct report *a)
@@ -236,19 +205,19 @@ static void audit_host_sequences(struct report *a)
        m->n_host_free);
   audit_lists(a, ON_HOST, "on the host");
   for (uint32_t b = 0; b < m->n_host_blocks; b++)
-    check(a, m->marks[b] == 1, "host block lost or held twice", b);
+    report_check(a, m->marks[b] == 1, "host block lost or held twice", b);
 }
 
 int paged_audit(struct paged *m, const struct lls_sink *sink)
 {
-  struct report a = {.m = m, .sink = sink};
+  struct report a = {.m = m, .host = m->host, .sink = sink};
   if (!audit_index(&a) || !audit_rows(&a))
     return a.result;
   audit_blocks(&a);
   audit_children(&a);
   audit_device_sequences(&a);
   audit_host_sequences(&a);
-  say(&a, "copies %" PRIu32, m->n_copies);
-  flush(&a);
+  report_say(&a, "copies %" PRIu32, m->n_copies);
+  report_end_line(&a);
   return a.result;
 }

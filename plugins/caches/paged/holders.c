@@ -5,6 +5,8 @@
  */
 #include "paged.h"
 
+#include "../common/victims.h"
+
 /* Who holds a block holds the blocks before it too (invariant 2), so the shared ones come
  * first and bisection finds where they end: the core asks for every request, every step.
  */
@@ -21,18 +23,10 @@ uint32_t paged_shared_blocks(const struct paged *m, const struct sequence *s)
   return low;
 }
 
-struct victim {
-  uint64_t request;
-  uint32_t freed; /* blocks that nobody else holds */
-};
-
-static bool before(const struct victim *a, const struct victim *b)
+/* By how many blocks that nobody else holds it would free. */
+static bool describe(const void *manager, uint32_t slot, struct victim *out)
 {
-  return a->freed > b->freed || (a->freed == b->freed && a->request > b->request);
-}
-
-static bool describe(const struct paged *m, uint32_t slot, struct victim *out)
-{
+  const struct paged *m = manager;
   const struct sequence *s = &m->sequences[slot];
   if (!s->admitted || s->place != ON_DEVICE)
     return false;
@@ -40,33 +34,9 @@ static bool describe(const struct paged *m, uint32_t slot, struct victim *out)
   return true;
 }
 
-/* The next in order after `last`; false if there is none. */
-static bool find_next(const struct paged *m, const struct victim *last,
-                      struct victim *out)
-{
-  bool found = false;
-  for (uint32_t slot = 0; slot < m->n_slots; slot++) {
-    struct victim v;
-    if (!describe(m, slot, &v) || (last != NULL && !before(last, &v)) ||
-        (found && !before(&v, out)))
-      continue;
-    *out = v;
-    found = true;
-  }
-  return found;
-}
-
-/* Those on the device, whose going frees most first; the newest of equals. A pass over
- * the slots for each: schedulers ask for a few. */
 int paged_victims(struct paged *m, uint64_t *requests, size_t max)
 {
-  struct victim last, next;
-  size_t n = 0;
-  for (; n < max && find_next(m, n > 0 ? &last : NULL, &next); n++) {
-    requests[n] = next.request;
-    last = next;
-  }
-  return (int)n;
+  return victims_list(m, m->n_slots, describe, requests, max);
 }
 
 /* By slot. A block of the index is at the same place of all lists that have it, but they

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * audit: the whole state as text, equal for equal states, and every invariant of
+ * bidirectional.h checked. A state that was read from a blob may say anything, so nothing
+ * is followed before it was found to lead inside.
+ */
+#include "bidirectional.h"
+
+#include "../common/report.h"
+
+#include <string.h>
+
+/* ---- parts ------------------------------------------------------------------------- */
+
+static void audit_part(struct report *a, uint32_t part)
+{
+  const struct bidirectional *m = a->m;
+  const struct part *p = &m->parts[part];
+  const struct block_set *free = set_of(m, part % 2, m->parts[part ^ 1].count);
+  report_check(a, (p->owner == NIL) == (p->count == 0), "slots of nobody, or none", part);
+  report_check(a, bidi_set_has(free, part / 2) == (p->owner == NIL),
+               "not in the set where it belongs", part);
+  report_check(a, p->owner == NIL || m->marks[part] == 1, "a part lost by its owner",
+               part);
+}
+
+static void audit_blocks(struct report *a)
+{
+  const struct bidirectional *m = a->m;
+  uint64_t in_sets = 0, bits = 0, unowned = 0, used[2] = {0};
+  for (uint32_t part = 0; part < 2 * m->n_blocks; part++) {
+    audit_part(a, part);
+    used[part % 2] += m->parts[part].count;
+    unowned += m->parts[part].owner == NIL;
+  }
+  for (uint32_t i = 0; i < 2 * (m->block_tokens + 1); i++) {
+    in_sets += m->sets[i].n;
+    for (uint32_t w = 0; w < (m->n_blocks + 31) / 32; w++)
+      bits += (uint32_t)__builtin_popcount(m->sets[i].words[w]);
+  }
+  report_check(a, in_sets == unowned && bits == unowned, "sets miscounted",
+               (uint32_t)in_sets);
+  for (uint32_t end = 0; end < 2; end++)
+    report_check(a, used[end] == m->used[end], "slots miscounted", m->used[end]);
+}
+
+/* ---- sequences --------------------------------------------------------------------- */
+
+/* All of a gap has copies. */
+static void audit_gap(struct report *a, const struct sequence *s, uint32_t from,
+                      uint32_t until)
+{
+  const struct bidirectional *m = a->m;
+  for (uint32_t token = from; token < until && a->result == 0; token++) {
+    uint32_t block = table_of(m, s)[token / m->block_tokens], i = token % m->block_tokens;
+    bool copied = block != 0 &&
+                  m->host_bits[(size_t)(block - 1) * m->bit_words + i / 32] >> i % 32 & 1;
+    report_check(a, copied, "a missing token without a copy", token);
+  }
+}
+
+/* One part of a list; false where the list can't be followed on. */
+static bool audit_link(struct report *a, uint32_t slot, uint32_t part, uint32_t before,
+                       uint32_t token)
+{
+  const struct bidirectional *m = a->m;
+  const struct sequence *s = &m->sequences[slot];
+  if (!report_check(a, part < 2 * m->n_blocks && part % 2 == s->end, "no such part",
+                    part) ||
+      !report_check(a, m->marks[part] == 0, "a part in two places", part))
+    return false;
+  const struct part *p = &m->parts[part];
+  m->marks[part] = 1;
+  report_say(a, " %" PRIu32 "@%" PRIu32 "+%" PRIu32, p->first, part / 2, p->count);
+  return report_check(a, p->owner == slot && p->previous == before, "a broken list",
+                      part) &&
+         report_check(a,
+                      p->first >= token && p->count <= m->block_tokens &&
+                          p->first <= m->most_tokens,
+                      "tokens out of order", part);
+}
+
+static void audit_list(struct report *a, uint32_t slot)
+{
+  const struct bidirectional *m = a->m;
+  const struct sequence *s = &m->sequences[slot];
+  uint32_t before = NIL, parts = 0, slots = 0, sharing = 0, token = 0;
+  for (uint32_t at = s->first; at != NIL; before = at, at = m->parts[at].next) {
+    if (!audit_link(a, slot, at, before, token))
+      return;
+    audit_gap(a, s, token, min_u32(m->parts[at].first, s->cached));
+    token = end_of(m, at);
+    slots += m->parts[at].count;
+    sharing += m->parts[at ^ 1].owner != NIL;
+    parts++;
+  }
+  audit_gap(a, s, token, s->cached);
+  report_check(a, before == s->last && parts == s->parts, "a list miscounted", slot);
+  report_check(a, slots == s->slots && sharing == s->sharing, "slots miscounted", slot);
+  report_check(a, token <= s->cached || slots == token, "room behind a gap", slot);
+}
+
+static void audit_sequence(struct report *a, uint32_t slot)
+{
+  const struct bidirectional *m = a->m;
+  const struct sequence *s = &m->sequences[slot];
+  report_check(a, s->admitted <= 1 && s->end <= 1, "no such state", slot);
+  report_check(a, s->admitted || (s->slots | s->cached | s->parts | s->host_blocks) == 0,
+               "slots of nobody", slot);
+  if (!report_check(a, s->cached <= m->most_tokens, "too many tokens", slot) ||
+      !s->admitted)
+    return;
+  report_say(a,
+             "slot %" PRIu32 ": request %" PRIu64 " from end %" PRIu32 ", cached %" PRIu32
+             ", missing %" PRIu32 ", parts",
+             slot, s->request, s->end, s->cached, missing_of(s));
+  audit_list(a, slot);
+  report_end_line(a);
+}
+
+/* ---- the host ---------------------------------------------------------------------- */
+
+static uint32_t missing_in(const struct bidirectional *m, const struct host_block *h)
+{
+  const struct sequence *s = &m->sequences[h->owner];
+  uint32_t from = h->group * m->block_tokens, until = from + m->block_tokens;
+  until = min_u32(until, s->cached);
+  uint32_t missing = until > from ? until - from : 0;
+  for (uint32_t at = s->first; at != NIL && m->parts[at].first < until;
+       at = m->parts[at].next) {
+    uint32_t low = max_u32(m->parts[at].first, from), high = end_of(m, at);
+    high = min_u32(high, until);
+    missing -= high > low ? high - low : 0;
+  }
+  return missing;
+}
+
+/* Owners' tables and host blocks agree; nothing of either is read before. */
+static bool audit_tables(struct report *a)
+{
+  const struct bidirectional *m = a->m;
+  uint32_t held = 0, entries = 0, counted = 0;
+  for (uint32_t b = 0; b < m->n_host_blocks; b++) {
+    const struct host_block *h = &m->host_blocks[b];
+    if (h->owner == NIL)
+      continue;
+    if (!report_check(a, h->owner < m->n_slots && h->group < m->groups,
+                      "a host block of nobody", b))
+      return false;
+    const struct sequence *s = &m->sequences[h->owner];
+    report_check(a, table_of(m, s)[h->group] == b + 1, "not in its owner's table", b);
+    held++;
+  }
+  for (uint32_t slot = 0; slot < m->n_slots; slot++) {
+    const struct sequence *s = &m->sequences[slot];
+    counted += s->host_blocks;
+    for (uint32_t g = 0, n = 0; g < m->groups && n < s->host_blocks; g++)
+      n += table_of(m, s)[g] != 0, entries += table_of(m, s)[g] != 0;
+  }
+  report_check(a, entries == held && counted == held, "host blocks miscounted", held);
+  return a->result == 0;
+}
+
+static void audit_host(struct report *a)
+{
+  struct bidirectional *m = a->m;
+  uint32_t *marks = m->marks + 2 * m->n_blocks, idle = 0, free = 0;
+  memset(marks, 0, m->n_host_blocks * sizeof *marks);
+  for (uint32_t b = m->host_head; b != NIL && free <= m->n_host_free; free++) {
+    if (!report_check(a, b < m->n_host_blocks && marks[b]++ == 0, "a broken stack", b))
+      return;
+    report_check(a, m->host_blocks[b].owner == NIL, "free, and somebody's", b);
+    b = m->host_blocks[b].next;
+  }
+  for (uint32_t b = 0; b < m->n_host_blocks; b++) {
+    const struct host_block *h = &m->host_blocks[b];
+    const uint32_t *bits = m->host_bits + (size_t)b * m->bit_words;
+    report_check(a, (marks[b] == 1) == (h->owner == NIL), "a host block lost", b);
+    if (h->owner == NIL)
+      continue;
+    report_say(a, "host %" PRIu32 ": slot %" PRIu32 " group %" PRIu32, b, h->owner,
+               h->group);
+    for (uint32_t i = 0; i < m->bit_words; i++)
+      report_say(a, " %08" PRIx32, bits[i]);
+    report_end_line(a);
+    report_check(a, h->missing == missing_in(m, h), "missing tokens miscounted", b);
+    idle += h->missing == 0;
+  }
+  report_check(a, free == m->n_host_free && idle == m->n_host_idle, "host miscounted",
+               free);
+  report_check(a, m->host_hand < max_u32(1, m->n_host_blocks), "the hand is outside",
+               m->host_hand);
+  report_say(a, "host free from %" PRId32 ": %" PRIu32 ", hand %" PRIu32,
+             (int32_t)m->host_head, m->n_host_free, m->host_hand);
+  report_end_line(a);
+}
+
+/* In which order host blocks will be taken. */
+static void say_stack(struct report *a)
+{
+  const struct bidirectional *m = a->m;
+  for (uint32_t b = m->host_head; b != NIL; b = m->host_blocks[b].next)
+    report_say(a, " %" PRIu32, b);
+  report_end_line(a);
+}
+
+int bidi_audit(struct bidirectional *m, const struct lls_sink *sink)
+{
+  struct report a = {.m = m, .host = m->host, .sink = sink};
+  memset(m->marks, 0, (size_t)2 * m->n_blocks * sizeof *m->marks);
+  for (uint32_t part = 0; part < 2 * m->n_blocks; part++)
+    if (!report_check(&a,
+                      m->parts[part].count + (uint64_t)m->parts[part ^ 1].count <=
+                          m->block_tokens,
+                      "two tokens in a slot", part))
+      return a.result;
+  if (!audit_tables(&a))
+    return a.result;
+  for (uint32_t slot = 0; slot < m->n_slots; slot++)
+    audit_sequence(&a, slot);
+  audit_blocks(&a);
+  if (a.result == 0)
+    audit_host(&a);
+  if (a.result == 0)
+    say_stack(&a);
+  report_say(&a, "copies %" PRIu32 ", tokens %" PRIu32 " %" PRIu32 " %" PRIu32,
+             m->n_copies, m->displaced, m->checkpointed, m->restored);
+  report_end_line(&a);
+  return a.result;
+}

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bidirectional cache manager's face to the core: parameters, creation, the
+ * transaction, and the questions that change nothing. See bidirectional.h for the idea,
+ * README for the paper. All memory is allocated here, once.
+ */
+#include "bidirectional.h"
+
+#include "../common/state.h"
+#include "../common/victims.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct sequence *sequence_of(struct bidirectional *m, const struct lls_request *r)
+{
+  struct sequence *s = r->slot < m->n_slots ? &m->sequences[r->slot] : NULL;
+  return s != NULL && s->admitted && s->request == r->id ? s : NULL;
+}
+
+/* ---- life -------------------------------------------------------------------------- */
+
+static void size_up(struct bidirectional *m, const struct lls_cache_geometry *g)
+{
+  const struct lls_engine_caps *e = m->host->engine;
+  m->block_tokens = g->block_tokens;
+  m->unit_bytes = g->unit_bytes;
+  m->n_blocks = g->device_units / 2;
+  m->n_host_blocks = g->host_units / 2;
+  m->n_slots = e->max_requests;
+  uint64_t tokens = (uint64_t)m->n_blocks * m->block_tokens;
+  m->most_tokens = tokens < e->max_context ? (uint32_t)tokens : e->max_context;
+  m->groups = blocks_of(m, m->most_tokens);
+  m->bit_words = (m->block_tokens + 31) / 32;
+  m->max_entries = 4 * m->n_blocks;
+  m->max_copies = 8 * (m->n_blocks + m->n_host_blocks + e->max_sequences);
+  uint64_t blocks = m->n_blocks + (uint64_t)m->n_host_blocks + e->max_sequences;
+  uint64_t changes = (256 + UINT64_C(16) * m->bit_words) * (blocks + 1);
+  m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
+}
+
+static bool allocate(struct bidirectional *m)
+{
+  uint32_t n = m->n_blocks, words = (n + 31) / 32, n_sets = 2 * (m->block_tokens + 1);
+  m->parts = calloc((size_t)2 * n, sizeof *m->parts);
+  m->sets = calloc(n_sets, sizeof *m->sets);
+  m->set_words =
+      calloc((size_t)n_sets * (words + (words + 31) / 32), sizeof *m->set_words);
+  m->sequences = calloc(m->n_slots, sizeof *m->sequences);
+  m->host_blocks = calloc(m->n_host_blocks + (size_t)1, sizeof *m->host_blocks);
+  m->host_bits =
+      calloc((size_t)m->n_host_blocks * m->bit_words + 1, sizeof *m->host_bits);
+  m->host_table = calloc((size_t)m->n_slots * m->groups, sizeof *m->host_table);
+  m->marks = calloc((size_t)2 * n + m->n_host_blocks, sizeof *m->marks);
+  m->entries = calloc((size_t)2 * m->max_entries, sizeof *m->entries);
+  m->copies = calloc(m->max_copies, sizeof *m->copies);
+  m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
+  return m->parts && m->sets && m->set_words && m->sequences && m->host_blocks &&
+         m->host_bits && m->host_table && m->marks && m->entries && m->copies &&
+         m->journal.changes;
+}
+
+static void make_empty(struct bidirectional *m)
+{
+  for (uint32_t i = 0; i < 2 * m->n_blocks; i++)
+    m->parts[i] = (struct part){.owner = NIL, .previous = NIL, .next = NIL};
+  for (uint32_t i = 0; i < m->n_slots; i++)
+    m->sequences[i] = (struct sequence){.first = NIL, .last = NIL};
+  for (uint32_t i = 0; i < m->n_host_blocks; i++)
+    m->host_blocks[i] =
+        (struct host_block){.owner = NIL, .next = i + 1 < m->n_host_blocks ? i + 1 : NIL};
+  m->host_head = m->n_host_blocks > 0 ? 0 : NIL;
+  m->n_host_free = m->n_host_blocks;
+  m->n_host_idle = m->host_hand = m->used[0] = m->used[1] = 0;
+  memset(m->host_bits, 0, (size_t)m->n_host_blocks * m->bit_words * sizeof *m->host_bits);
+  memset(m->host_table, 0, (size_t)m->n_slots * m->groups * sizeof *m->host_table);
+  bidi_empty_sets(m);
+  bidi_fill_sets(m);
+}
+
+static void destroy(void *self)
+{
+  struct bidirectional *m = self;
+  free(m->parts);
+  free(m->sets);
+  free(m->set_words);
+  free(m->sequences);
+  free(m->host_blocks);
+  free(m->host_bits);
+  free(m->host_table);
+  free(m->marks);
+  free(m->entries);
+  free(m->copies);
+  free(m->journal.changes);
+  free(m);
+}
+
+static int check(const struct lls_host *host, const struct params *p,
+                 const struct lls_cache_geometry *g)
+{
+  if (g->device_units < 2 || g->block_tokens == 0 || g->block_tokens > INT16_MAX)
+    return host->fail(host->context, -EINVAL,
+                      "a pool of %u units of %u tokens: a sequence needs two units, one "
+                      "for K and one for V, of 1 to 32767 tokens",
+                      g->device_units, g->block_tokens);
+  if (p->mode == BOTH_ENDS && !host->engine->right_to_left)
+    return host->fail(host->context, -ENOTSUP,
+                      "blocks filled from the right are unsupported by this engine: set "
+                      "[cache.bidirectional] mode = off");
+  return 0;
+}
+
+static int create(const struct lls_host *host, const void *params,
+                  const struct lls_cache_geometry *g, void **self)
+{
+  int rc = check(host, params, g);
+  if (rc < 0)
+    return rc;
+  struct bidirectional *m = calloc(1, sizeof *m);
+  if (m == NULL)
+    return -ENOMEM;
+  m->host = host;
+  m->params = *(const struct params *)params;
+  size_up(m, g);
+  if (!allocate(m)) {
+    destroy(m);
+    return host->fail(host->context, -ENOMEM, "no memory to keep track of %u units",
+                      g->device_units + g->host_units);
+  }
+  make_empty(m);
+  *self = m;
+  return 0;
+}
+
+static int admit(void *self, const struct lls_request *r)
+{
+  struct bidirectional *m = self;
+  if (r->slot >= m->n_slots || m->sequences[r->slot].admitted)
+    return -EINVAL;
+  bool right = r->request_class == LLS_CLASS_BEST_EFFORT && m->params.mode == BOTH_ENDS;
+  m->sequences[r->slot] =
+      (struct sequence){.request = r->id,
+                        .admitted = true,
+                        .end = right ? LLS_RIGHT_TO_LEFT : LLS_LEFT_TO_RIGHT,
+                        .first = NIL,
+                        .last = NIL};
+  return 0;
+}
+
+static void release(void *self, const struct lls_request *r, uint32_t flags)
+{
+  struct bidirectional *m = self;
+  struct sequence *s = sequence_of(m, r);
+  (void)flags; /* there is no prefix index to keep it in */
+  if (s == NULL)
+    return;
+  bidi_drop(m, s);
+  s->admitted = false;
+}
+
+/* ---- the transaction --------------------------------------------------------------- */
+
+static int begin(void *self)
+{
+  struct bidirectional *m = self;
+  int rc = journal_begin(&m->journal);
+  if (rc < 0)
+    return rc;
+  m->free_at_begin = free_blocks(m);
+  m->n_copies = m->n_entries = 0;
+  m->displaced = m->checkpointed = m->restored = 0;
+  m->step++;
+  return 0;
+}
+
+static uint32_t mark(void *self)
+{
+  return ((struct bidirectional *)self)->journal.n;
+}
+
+static int rollback(void *self, uint32_t to)
+{
+  return journal_rollback(&((struct bidirectional *)self)->journal, to);
+}
+
+static int commit(void *self)
+{
+  struct bidirectional *m = self;
+  int rc = journal_commit(&m->journal);
+  if (rc < 0)
+    return rc;
+  m->displaced_sum += m->displaced;
+  m->checkpointed_sum += m->checkpointed;
+  m->restored_sum += m->restored;
+  return 0;
+}
+
+static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
+                   uint32_t form, uint32_t flags)
+{
+  struct bidirectional *m = self;
+  struct sequence *s = sequence_of(m, r);
+  if (s == NULL || !m->journal.open)
+    return -EINVAL;
+  if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
+    return -ENOTSUP;
+  return bidi_reserve(m, s, tokens, flags & LLS_MAY_DISPLACE);
+}
+
+static bool can_swap(const struct bidirectional *m)
+{
+  return m->n_host_blocks > 0 && m->params.mode == BOTH_ENDS;
+}
+
+static int preempt(void *self, const struct lls_request *r, uint32_t mode)
+{
+  struct bidirectional *m = self;
+  struct sequence *s = sequence_of(m, r);
+  if (s == NULL || !m->journal.open)
+    return -EINVAL;
+  switch (mode) {
+  case LLS_PREEMPT_RECOMPUTE:
+    if (!journal_has_room(&m->journal,
+                          32 + UINT64_C(32) * s->parts +
+                              (16 + m->bit_words) * (uint64_t)s->host_blocks))
+      return -ENOBUFS;
+    bidi_drop(m, s);
+    return 0;
+  case LLS_PREEMPT_SWAP:
+    return can_swap(m) ? bidi_swap_out(m, s) : -ENOTSUP;
+  case LLS_PREEMPT_DEFER:
+    return 0;
+  default:
+    return -ENOTSUP;
+  }
+}
+
+static void computed(void *self, const struct lls_request *r, uint32_t cached_tokens)
+{
+  struct bidirectional *m = self;
+  struct sequence *s = sequence_of(m, r);
+  if (s != NULL && !m->journal.open)
+    bidi_computed(m, s, cached_tokens);
+}
+
+/* ---- questions --------------------------------------------------------------------- */
+
+/* What can be reserved by anybody, with slots of nobody else: blocks without an owner. */
+static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
+{
+  const struct bidirectional *m = self;
+  uint32_t n_free = free_blocks(m);
+  if (tier > LLS_TIER_HOST)
+    return -ENOTSUP;
+  bool on_host = tier == LLS_TIER_HOST;
+  out->total_units = 2 * (on_host ? m->n_host_blocks : m->n_blocks);
+  out->free_units = 2 * (on_host ? m->n_host_free + m->n_host_idle : n_free);
+  out->reserved_units = !on_host && m->journal.open && m->free_at_begin > n_free
+                            ? 2 * (m->free_at_begin - n_free)
+                            : 0;
+  out->unit_bytes = m->unit_bytes;
+  return 0;
+}
+
+static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32_t form,
+                struct lls_need *out)
+{
+  struct bidirectional *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  if (s == NULL)
+    return -EINVAL;
+  if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
+    return -ENOTSUP;
+  uint32_t room = in_step(s) ? s->slots - s->cached : 0;
+  room += bidi_tail(m, s);
+  out->new_units = tokens > room ? 2 * blocks_of(m, tokens - room) : 0;
+  out->restore_units = bidi_restore_units(m, s);
+  return 0;
+}
+
+static uint32_t residency_of(const struct sequence *s)
+{
+  if (s->slots == 0)
+    return s->cached > 0 ? LLS_RESIDENT_HOST : LLS_RESIDENT_NONE;
+  return missing_of(s) > 0 ? LLS_RESIDENT_PARTIAL : LLS_RESIDENT_DEVICE;
+}
+
+/* shared_tokens counts contents that are had in common: here there are none. */
+static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
+{
+  struct bidirectional *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  if (s == NULL)
+    return -EINVAL;
+  *out = (struct lls_cache_info){
+      .size = out->size,
+      .residency = residency_of(s),
+      .form = s->slots > 0 || s->cached > 0 ? LLS_FORM_KV : LLS_FORM_NONE,
+      .device_units = 2 * s->parts,
+      .owned_units = 2 * (s->parts - s->sharing),
+      .host_units = 2 * s->host_blocks,
+      .cached_tokens = s->cached,
+      .missing_tokens = missing_of(s),
+      .free_slots = in_step(s) ? s->slots - s->cached : bidi_tail(m, s),
+  };
+  return 0;
+}
+
+static void write_entries(const struct bidirectional *m, const struct sequence *s)
+{
+  struct lls_block_entry *k = m->entries + s->listed_at, *v = k + m->max_entries;
+  for (uint32_t at = s->first; at != NIL; at = m->parts[at].next, k++, v++) {
+    *k = (struct lls_block_entry){.block = at / 2 * 2,
+                                  .first_token = m->parts[at].first,
+                                  .count = (uint16_t)m->parts[at].count,
+                                  .direction = (uint8_t)s->end};
+    *v = *k;
+    v->block++;
+  }
+}
+
+/* Written anew in each step, one after another: no sequence needs room of its own for
+ * lists that can be as long as it has tokens. */
+static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
+{
+  struct bidirectional *m = self;
+  struct sequence *s = sequence_of(m, r);
+  if (s == NULL || s->slots == 0 || missing_of(s) > 0 || m->journal.open)
+    return -EINVAL;
+  if (s->listed_in != m->step || s->listed < s->parts) {
+    if (s->parts > m->max_entries - m->n_entries)
+      return -ENOBUFS;
+    s->listed_in = m->step;
+    s->listed_at = m->n_entries;
+    s->listed = s->parts;
+    m->n_entries += s->parts;
+  }
+  write_entries(m, s);
+  *out = (struct lls_block_table){
+      .form = LLS_FORM_KV,
+      .k_count = s->parts,
+      .v_count = s->parts,
+      .k = m->entries + s->listed_at,
+      .v = m->entries + m->max_entries + s->listed_at,
+  };
+  return 0;
+}
+
+static size_t copies(void *self, const struct lls_copy **out)
+{
+  const struct bidirectional *m = self;
+  *out = m->copies;
+  return m->n_copies;
+}
+
+static uint32_t preempt_modes(void *self)
+{
+  return 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER |
+         (can_swap(self) ? 1u << LLS_PREEMPT_SWAP : 0);
+}
+
+/* Best-effort ones go first, then the newest (BROS, section 5: extreme shortage); not
+ * those that are in this step. */
+static bool describe_victim(const void *self, uint32_t slot, struct victim *out)
+{
+  const struct bidirectional *m = self;
+  const struct sequence *s = &m->sequences[slot];
+  if (!s->admitted || s->slots == 0 || in_step(s))
+    return false;
+  *out = (struct victim){s->request, s->end};
+  return true;
+}
+
+static int victims(void *self, uint64_t *requests, size_t max)
+{
+  const struct bidirectional *m = self;
+  return victims_list(m, m->n_slots, describe_victim, requests, max);
+}
+
+static int peers(void *self, uint32_t unit, uint64_t *requests, size_t max)
+{
+  const struct bidirectional *m = self;
+  size_t n = 0;
+  if (unit / 2 >= m->n_blocks)
+    return 0;
+  for (uint32_t end = 0; end < 2 && n < max; end++) {
+    uint32_t owner = m->parts[unit / 2 * 2 + end].owner;
+    if (owner != NIL)
+      requests[n++] = m->sequences[owner].request;
+  }
+  return (int)n;
+}
+
+static uint32_t headroom(void *self)
+{
+  return 2 * free_blocks(self);
+}
+
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct bidirectional *m = self;
+  const struct {
+    const char *name;
+    double value;
+  } numbers[] = {
+      {"blocks", m->n_blocks},
+      {"blocks_free", free_blocks(m)},
+      {"left_slots", m->used[0]},
+      {"right_slots", m->used[1]},
+      {"host_blocks", m->n_host_blocks},
+      {"host_blocks_free", m->n_host_free},
+      {"host_blocks_idle", m->n_host_idle},
+      {"displaced", (double)m->displaced_sum},
+      {"checkpointed", (double)m->checkpointed_sum},
+      {"restored", (double)m->restored_sum},
+  };
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    sink->number(sink->context, numbers[i].name, numbers[i].value);
+}
+
+static int audit(void *self, const struct lls_sink *sink)
+{
+  return bidi_audit(self, sink);
+}
+
+static int export_state(void *self, struct lls_blob *out)
+{
+  return bidi_export(self, out);
+}
+
+/* What can't be taken over, or contradicts itself, leaves an empty manager. */
+static int import_state(void *self, const struct lls_blob *in)
+{
+  struct bidirectional *m = self;
+  int rc = state_audit(m, bidi_import(m, in), audit);
+  if (rc < 0)
+    make_empty(m);
+  return rc;
+}
+
+static int reconfigure(void *self, const void *params)
+{
+  struct bidirectional *m = self;
+  int64_t mode = m->params.mode; /* not while sequences lie as it says */
+  m->params = *(const struct params *)params;
+  m->params.mode = mode;
+  return 0;
+}
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_CHOICE(
+        struct params, mode, "bidirectional", "bidirectional|off",
+        "best-effort requests fill blocks from the right and lose slots to "
+        "real-time ones; off: a block has one owner, preempted by recompute"),
+    LLS_PARAM_BOOL(struct params, keep_host_copy, "on",
+                   "keep the host copy of a token that is back on the device, for the "
+                   "next time",
+                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct params, be_min_free_slots, "1", 1, 256, "slots",
+                  "free slots that a block needs for a best-effort request to begin "
+                  "in it",
+                  .flags = LLS_PARAM_RELOADABLE),
+};
+
+static const struct lls_cache_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .capacity = capacity,
+    .need = need,
+    .begin = begin,
+    .mark = mark,
+    .rollback = rollback,
+    .commit = commit,
+    .reserve = reserve,
+    .preempt = preempt,
+    .admit = admit,
+    .release = release,
+    .info = info,
+    .table = table,
+    .copies = copies,
+    .computed = computed,
+    .preempt_modes = preempt_modes,
+    .audit = audit,
+    .victims = victims,
+    .peers = peers,
+    .headroom = headroom,
+    .stats = stats,
+    .reconfigure = reconfigure,
+    .export_state = export_state,
+    .import_state = import_state,
+};
+
+LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof llmserve_plugin,
+    .kind = LLS_KIND_CACHE,
+    .id = "bidirectional",
+    .version = "1.0",
+    .description =
+        "real-time and best-effort requests in the same blocks, from both ends "
+        "(BROS)",
+    .licence = "Apache-2.0",
+    .params = parameters,
+    .n_params = sizeof parameters / sizeof *parameters,
+    .params_size = sizeof(struct params),
+    .vtable = &vtable,
+};

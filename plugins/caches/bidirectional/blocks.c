@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who has which end of a block: parts, their places on their owners' lists, and the sets
+ * of blocks that have an end for somebody else.
+ */
+#include "bidirectional.h"
+
+#include <string.h>
+
+/* ---- sets of blocks ---------------------------------------------------------------- */
+
+static uint32_t words_of(uint32_t n)
+{
+  return (n + 31) / 32;
+}
+
+bool bidi_set_has(const struct block_set *s, uint32_t block)
+{
+  return s->words[block / 32] >> block % 32 & 1;
+}
+
+static void insert(struct bidirectional *m, struct block_set *s, uint32_t block)
+{
+  uint32_t *word = &s->words[block / 32], *summary = &s->summary[block / 1024];
+  set(m, word, *word | 1u << block % 32);
+  set(m, summary, *summary | 1u << block / 32 % 32);
+  add(m, &s->n, 1);
+}
+
+static void take_out(struct bidirectional *m, struct block_set *s, uint32_t block)
+{
+  uint32_t *word = &s->words[block / 32], *summary = &s->summary[block / 1024];
+  set(m, word, *word & ~(1u << block % 32));
+  if (*word == 0)
+    set(m, summary, *summary & ~(1u << block / 32 % 32));
+  add(m, &s->n, UINT32_MAX);
+}
+
+static uint32_t lowest(uint32_t word)
+{
+  return (uint32_t)__builtin_ctz(word);
+}
+
+uint32_t bidi_set_next(const struct block_set *s, uint32_t n_blocks, uint32_t from)
+{
+  uint32_t word = from / 32;
+  if (from >= n_blocks || s->n == 0)
+    return NIL;
+  uint32_t bits = s->words[word] & (UINT32_MAX << from % 32);
+  if (bits != 0)
+    return 32 * word + lowest(bits);
+  word++;
+  for (uint32_t i = word / 32; i < words_of(words_of(n_blocks)); i++, word = 32 * i) {
+    uint32_t words = s->summary[i] & (UINT32_MAX << word % 32);
+    if (words != 0) {
+      word = 32 * i + lowest(words);
+      return 32 * word + lowest(s->words[word]);
+    }
+  }
+  return NIL;
+}
+
+void bidi_empty_sets(struct bidirectional *m)
+{
+  uint32_t n_sets = 2 * (m->block_tokens + 1), n = words_of(m->n_blocks);
+  size_t words = n + words_of(n);
+  memset(m->set_words, 0, n_sets * words * sizeof *m->set_words);
+  for (uint32_t i = 0; i < n_sets; i++)
+    m->sets[i] = (struct block_set){.words = m->set_words + i * words,
+                                    .summary = m->set_words + i * words + n};
+}
+
+void bidi_fill_sets(struct bidirectional *m)
+{
+  for (uint32_t part = 0; part < 2 * m->n_blocks; part++)
+    if (m->parts[part].owner == NIL)
+      insert(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2);
+}
+
+/* ---- parts ------------------------------------------------------------------------- */
+
+static struct sequence *owner_of(const struct bidirectional *m, uint32_t part)
+{
+  uint32_t owner = m->parts[part].owner;
+  return owner != NIL ? &m->sequences[owner] : NULL;
+}
+
+/* Both owners of a block have one shared part more, or less. */
+static void count_sharing(struct bidirectional *m, struct sequence *s, uint32_t other,
+                          uint32_t n)
+{
+  struct sequence *neighbour = owner_of(m, other);
+  if (neighbour == NULL)
+    return;
+  add(m, &s->sharing, n);
+  add(m, &neighbour->sharing, n);
+}
+
+static void link_part(struct bidirectional *m, struct sequence *s, uint32_t part,
+                      uint32_t after)
+{
+  uint32_t before = after != NIL ? m->parts[after].next : s->first;
+  set(m, &m->parts[part].previous, after);
+  set(m, &m->parts[part].next, before);
+  set(m, after != NIL ? &m->parts[after].next : &s->first, part);
+  set(m, before != NIL ? &m->parts[before].previous : &s->last, part);
+}
+
+static void unlink_part(struct bidirectional *m, struct sequence *s, uint32_t part)
+{
+  uint32_t after = m->parts[part].previous, before = m->parts[part].next;
+  set(m, after != NIL ? &m->parts[after].next : &s->first, before);
+  set(m, before != NIL ? &m->parts[before].previous : &s->last, after);
+}
+
+uint32_t bidi_open(struct bidirectional *m, struct sequence *s, uint32_t block,
+                   uint32_t after, uint32_t first, uint32_t count)
+{
+  uint32_t part = 2 * block + s->end, other = part ^ 1;
+  take_out(m, set_of(m, s->end, m->parts[other].count), block);
+  set(m, &m->parts[part].owner, (uint32_t)(s - m->sequences));
+  set(m, &m->parts[part].first, first);
+  link_part(m, s, part, after);
+  add(m, &s->parts, 1);
+  count_sharing(m, s, other, 1);
+  bidi_resize(m, part, count);
+  return part;
+}
+
+static void close_part(struct bidirectional *m, uint32_t part)
+{
+  struct sequence *s = owner_of(m, part);
+  unlink_part(m, s, part);
+  add(m, &s->parts, UINT32_MAX);
+  count_sharing(m, s, part ^ 1, UINT32_MAX);
+  set(m, &m->parts[part].owner, NIL);
+  insert(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2);
+}
+
+void bidi_resize(struct bidirectional *m, uint32_t part, uint32_t count)
+{
+  struct part *p = &m->parts[part];
+  uint32_t before = p->count, other = part ^ 1;
+  if (m->parts[other].owner == NIL && before != count) {
+    take_out(m, set_of(m, other % 2, before), part / 2);
+    insert(m, set_of(m, other % 2, count), part / 2);
+  }
+  set(m, &p->count, count);
+  add(m, &owner_of(m, part)->slots, count - before);
+  add(m, &m->used[part % 2], count - before);
+  if (count == 0)
+    close_part(m, part);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of tokens on the host: made lazily, when a token is to lose its slot, and kept
+ * for the next time as long as nobody needs the memory (BROS, section 5: checkpointing).
+ *
+ * All copies of a step are carried out in the order in which they are listed, before any
+ * slot is written. So a slot that a copy reads may be given away at once, and what was
+ * copied out can be copied back by the same step.
+ */
+#include "bidirectional.h"
+
+#include <errno.h>
+
+static uint32_t *bits_of(const struct bidirectional *m, uint32_t block)
+{
+  return m->host_bits + (size_t)block * m->bit_words;
+}
+
+static bool has_copy(const struct bidirectional *m, uint32_t block, uint32_t token)
+{
+  uint32_t i = token % m->block_tokens;
+  return bits_of(m, block)[i / 32] >> i % 32 & 1;
+}
+
+/* Tokens [from, until) of one group. */
+static void mark_copied(struct bidirectional *m, uint32_t block, uint32_t from,
+                        uint32_t until)
+{
+  uint32_t i = from % m->block_tokens, end = i + until - from;
+  while (i < end) {
+    uint32_t *word = &bits_of(m, block)[i / 32], n = min_u32(32 - i % 32, end - i);
+    set(m, word, *word | (UINT32_MAX >> (32 - n)) << i % 32);
+    i += n;
+  }
+}
+
+/* ---- blocks ------------------------------------------------------------------------ */
+
+static void free_block(struct bidirectional *m, uint32_t block)
+{
+  struct host_block *h = &m->host_blocks[block];
+  struct sequence *s = &m->sequences[h->owner];
+  set(m, &table_of(m, s)[h->group], 0);
+  add(m, &s->host_blocks, UINT32_MAX);
+  if (h->missing == 0)
+    add(m, &m->n_host_idle, UINT32_MAX);
+  for (uint32_t i = 0; i < m->bit_words; i++)
+    if (bits_of(m, block)[i] != 0)
+      set(m, &bits_of(m, block)[i], 0);
+  set(m, &h->missing, 0);
+  set(m, &h->owner, NIL);
+  set(m, &h->next, m->host_head);
+  set(m, &m->host_head, block);
+  add(m, &m->n_host_free, 1);
+}
+
+void bidi_free_host(struct bidirectional *m, struct sequence *s)
+{
+  for (uint32_t group = 0; s->host_blocks > 0; group++)
+    if (table_of(m, s)[group] != 0)
+      free_block(m, table_of(m, s)[group] - 1);
+}
+
+/* Copies that nobody needs now make room, around the clock; there is one. */
+static void free_idle(struct bidirectional *m)
+{
+  uint32_t block = m->host_hand;
+  while (m->host_blocks[block].owner == NIL || m->host_blocks[block].missing > 0)
+    block = block + 1 < m->n_host_blocks ? block + 1 : 0;
+  free_block(m, block);
+  set(m, &m->host_hand, block + 1 < m->n_host_blocks ? block + 1 : 0);
+}
+
+/* The host block of a group of the sequence's tokens, a new one if there is none; NIL if
+ * the host is full. */
+static uint32_t block_for(struct bidirectional *m, struct sequence *s, uint32_t group)
+{
+  uint32_t *entry = &table_of(m, s)[group];
+  if (*entry != 0)
+    return *entry - 1;
+  if (m->n_host_free == 0 && m->n_host_idle == 0)
+    return NIL;
+  if (m->n_host_free == 0)
+    free_idle(m);
+  uint32_t block = m->host_head;
+  struct host_block *h = &m->host_blocks[block];
+  set(m, &m->host_head, h->next);
+  add(m, &m->n_host_free, UINT32_MAX);
+  add(m, &m->n_host_idle, 1);
+  set(m, &h->owner, (uint32_t)(s - m->sequences));
+  set(m, &h->group, group);
+  set(m, entry, block + 1);
+  add(m, &s->host_blocks, 1);
+  return block;
+}
+
+/* ---- copies ------------------------------------------------------------------------ */
+
+/* The lower slot of tokens [from, until), of which `first` is at one end of a block. */
+static uint32_t slot_of(const struct bidirectional *m, uint32_t end, uint32_t first,
+                        uint32_t from, uint32_t until)
+{
+  return end == LLS_LEFT_TO_RIGHT ? from - first : m->block_tokens - (until - first);
+}
+
+/* K and V of tokens [from, until) of one group, between a part and a host block. */
+static void list_copies(struct bidirectional *m, uint32_t part, uint32_t block,
+                        uint32_t from, uint32_t until, bool to_host)
+{
+  uint32_t end = part % 2, group = from - from % m->block_tokens;
+  uint32_t here = slot_of(m, end, m->parts[part].first, from, until);
+  uint32_t there = slot_of(m, end, group, from, until);
+  for (uint32_t unit = 0; unit < 2; unit++) {
+    uint32_t device = part / 2 * 2 + unit, host = 2 * block + unit;
+    m->copies[m->n_copies + unit] = (struct lls_copy){
+        .kind = to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE,
+        .order = LLS_COPY_BEFORE_STEP,
+        .slot = (uint16_t)(to_host ? here : there),
+        .shift = (int16_t)(to_host ? (int)there - (int)here : (int)here - (int)there),
+        .n_slots = (uint16_t)(until - from),
+        .source = to_host ? device : host,
+        .target = to_host ? host : device,
+    };
+  }
+  set(m, &m->n_copies, m->n_copies + 2);
+}
+
+/* What has no copy among tokens [from, until) of one group: one copy from the first such
+ * to the last. */
+static void copy_out(struct bidirectional *m, uint32_t part, uint32_t block,
+                     uint32_t from, uint32_t until)
+{
+  while (from < until && has_copy(m, block, from))
+    from++;
+  while (from < until && has_copy(m, block, until - 1))
+    until--;
+  if (from == until)
+    return;
+  list_copies(m, part, block, from, until, true);
+  mark_copied(m, block, from, until);
+  add(m, &m->checkpointed, until - from);
+}
+
+static uint32_t group_end(const struct bidirectional *m, uint32_t token, uint32_t until)
+{
+  return min_u32(until, token - token % m->block_tokens + m->block_tokens);
+}
+
+int bidi_checkpoint(struct bidirectional *m, uint32_t part, uint32_t from, uint32_t until)
+{
+  struct sequence *s = &m->sequences[m->parts[part].owner];
+  for (uint32_t end; from < until; from = end) {
+    end = group_end(m, from, until);
+    uint32_t block = block_for(m, s, from / m->block_tokens);
+    if (block == NIL)
+      return -ENOSPC;
+    copy_out(m, part, block, from, end);
+    if (m->host_blocks[block].missing == 0)
+      add(m, &m->n_host_idle, UINT32_MAX);
+    add(m, &m->host_blocks[block].missing, end - from);
+  }
+  return 0;
+}
+
+void bidi_copy_back(struct bidirectional *m, uint32_t part, uint32_t from, uint32_t until)
+{
+  struct sequence *s = &m->sequences[m->parts[part].owner];
+  add(m, &m->restored, until - from);
+  for (uint32_t end; from < until; from = end) {
+    end = group_end(m, from, until);
+    uint32_t block = table_of(m, s)[from / m->block_tokens] - 1;
+    list_copies(m, part, block, from, end, false);
+    add(m, &m->host_blocks[block].missing, from - end);
+    if (m->host_blocks[block].missing > 0)
+      continue;
+    add(m, &m->n_host_idle, 1);
+    if (!m->params.keep_host_copy)
+      free_block(m, block);
+  }
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is done to one sequence: room for more tokens and for those that are missing,
+ * taking slots from the other end of a block (BROS, section 5: FindPreemptBlock and
+ * FindBlock), and the ways of leaving the device.
+ */
+#include "bidirectional.h"
+
+#include <errno.h>
+
+struct request { /* for slots of one sequence */
+  struct bidirectional *m;
+  struct sequence *s;
+  bool displace; /* slots of best-effort sequences that are not in this step */
+};
+
+/* ---- where there are slots --------------------------------------------------------- */
+
+static bool can_displace(const struct request *q, uint32_t other)
+{
+  const struct bidirectional *m = q->m;
+  return q->displace && other % 2 == LLS_RIGHT_TO_LEFT && m->parts[other].owner != NIL &&
+         !in_step(&m->sequences[m->parts[other].owner]);
+}
+
+/* Slots of a block that a part at this end may have, those it has included. */
+static uint32_t usable(const struct request *q, uint32_t part)
+{
+  uint32_t other = part ^ 1;
+  return q->m->block_tokens - (can_displace(q, other) ? 0 : q->m->parts[other].count);
+}
+
+/* The lowest block that is full of slots to be displaced. */
+static uint32_t find_displaceable(const struct request *q)
+{
+  const struct bidirectional *m = q->m;
+  const struct block_set *full = set_of(m, LLS_LEFT_TO_RIGHT, m->block_tokens);
+  uint32_t block = NIL;
+  if (q->displace)
+    for (block = bidi_set_next(full, m->n_blocks, 0);
+         block != NIL && !can_displace(q, 2 * block + LLS_RIGHT_TO_LEFT);)
+      block = bidi_set_next(full, m->n_blocks, block + 1);
+  return block;
+}
+
+/* A block whose part at this end has no owner: the one with most free slots, the lowest
+ * of them; NIL. With mode = off only blocks of nobody. */
+static uint32_t find_block(const struct request *q)
+{
+  const struct bidirectional *m = q->m;
+  bool left = q->s->end == LLS_LEFT_TO_RIGHT;
+  uint32_t free = left ? 1 : (uint32_t)m->params.be_min_free_slots;
+  uint32_t most_used = m->block_tokens - min_u32(free, m->block_tokens);
+  if (m->params.mode == LEFT_END)
+    most_used = 0;
+  for (uint32_t used = 0; used <= most_used; used++) {
+    const struct block_set *blocks = set_of(m, q->s->end, used);
+    if (blocks->n > 0)
+      return bidi_set_next(blocks, m->n_blocks, 0);
+  }
+  return left ? find_displaceable(q) : NIL;
+}
+
+/* The last tokens of the other end's part leave it. */
+static int displace(struct bidirectional *m, uint32_t other, uint32_t n)
+{
+  uint32_t until = end_of(m, other);
+  int rc = bidi_checkpoint(m, other, until - n, until);
+  if (rc < 0)
+    return rc;
+  bidi_resize(m, other, m->parts[other].count - n);
+  add(m, &m->displaced, n);
+  return 0;
+}
+
+/* Slots for up to n tokens from `first` on, in part *at while it can grow, else in a new
+ * one after it; how many, or -ENOSPC. */
+static int place_some(const struct request *q, uint32_t *at, uint32_t first, uint32_t n)
+{
+  struct bidirectional *m = q->m;
+  bool grow = *at != NIL && usable(q, *at) > m->parts[*at].count;
+  uint32_t block = grow ? *at / 2 : find_block(q);
+  if (block == NIL || !has_room(m))
+    return -ENOSPC;
+  uint32_t part = 2 * block + q->s->end, other = part ^ 1, had = m->parts[part].count;
+  uint32_t count = min_u32(usable(q, part), had + n);
+  if (count + m->parts[other].count > m->block_tokens) {
+    int rc = displace(m, other, count + m->parts[other].count - m->block_tokens);
+    if (rc < 0)
+      return rc;
+  }
+  if (grow)
+    bidi_resize(m, part, count);
+  else
+    *at = bidi_open(m, q->s, block, *at, first, count);
+  return (int)(count - had);
+}
+
+/* Slots for n tokens from `first` on, behind part *at. If the host has no room for what
+ * would be displaced, without displacing. */
+static int place(struct request *q, uint32_t *at, uint32_t first, uint32_t n, bool cached)
+{
+  struct bidirectional *m = q->m;
+  while (n > 0) {
+    uint32_t mark = m->journal.n;
+    int some = place_some(q, at, first, n);
+    if (some < 0) {
+      journal_rollback(&m->journal, mark);
+      if (!q->displace)
+        return some;
+      q->displace = false;
+      continue;
+    }
+    if (cached)
+      bidi_copy_back(m, *at, first, first + (uint32_t)some);
+    first += (uint32_t)some;
+    n -= (uint32_t)some;
+  }
+  return 0;
+}
+
+/* ---- room -------------------------------------------------------------------------- */
+
+/* What is missing goes to the slots where it was, if they are free, else into new parts
+ * right behind: the order of parts is the order of tokens. */
+static int restore(struct request *q)
+{
+  struct bidirectional *m = q->m;
+  struct sequence *s = q->s;
+  for (uint32_t at = NIL; missing_of(s) > 0;
+       at = at != NIL ? m->parts[at].next : s->first) {
+    uint32_t next = at != NIL ? m->parts[at].next : s->first, token = end_of(m, at);
+    uint32_t until = next != NIL ? m->parts[next].first : s->cached;
+    int rc = place(q, &at, token, until - token, true);
+    if (rc < 0)
+      return rc;
+  }
+  return 0;
+}
+
+/* No more slots than there are can be had. */
+static bool hopeless(const struct request *q, uint32_t slots)
+{
+  const struct bidirectional *m = q->m;
+  uint64_t all = (uint64_t)m->n_blocks * m->block_tokens;
+  uint64_t used = (uint64_t)m->used[0] + (q->displace ? 0 : m->used[1]);
+  return slots > all - used;
+}
+
+int bidi_reserve(struct bidirectional *m, struct sequence *s, uint32_t tokens,
+                 bool displace)
+{
+  uint64_t length = (uint64_t)s->cached + tokens;
+  if (length > m->most_tokens)
+    return LLS_RESERVE_NEVER;
+  struct request q = {.m = m,
+                      .s = s,
+                      .displace = displace && s->end == LLS_LEFT_TO_RIGHT &&
+                                  m->n_host_blocks > 0 && m->params.mode == BOTH_ENDS};
+  uint32_t mark = m->journal.n;
+  if (s->slots >= length)
+    return LLS_RESERVE_OK;
+  if (hopeless(&q, (uint32_t)length - s->slots))
+    return LLS_RESERVE_LATER;
+  int rc = restore(&q);
+  uint32_t at = s->last;
+  if (rc == 0)
+    rc = place(&q, &at, s->slots, (uint32_t)length - s->slots, false);
+  if (rc < 0)
+    journal_rollback(&m->journal, mark);
+  return rc < 0 ? LLS_RESERVE_LATER : LLS_RESERVE_OK;
+}
+
+uint32_t bidi_tail(const struct bidirectional *m, const struct sequence *s)
+{
+  return s->last != NIL
+             ? m->block_tokens - m->parts[s->last].count - m->parts[s->last ^ 1].count
+             : 0;
+}
+
+uint32_t bidi_restore_units(const struct bidirectional *m, const struct sequence *s)
+{
+  uint32_t units = 0, token = 0;
+  if (missing_of(s) == 0)
+    return 0;
+  for (uint32_t at = s->first, before = NIL;; before = at, at = m->parts[at].next) {
+    uint32_t until = at != NIL ? m->parts[at].first : s->cached;
+    uint32_t free = before != NIL ? m->block_tokens - m->parts[before].count -
+                                        m->parts[before ^ 1].count
+                                  : 0;
+    units += until - token > free ? 2 * blocks_of(m, until - token - free) : 0;
+    if (at == NIL)
+      return units;
+    token = end_of(m, at);
+  }
+}
+
+/* ---- leaving ----------------------------------------------------------------------- */
+
+/* Slots behind its cached tokens go back. */
+static void trim(struct bidirectional *m, struct sequence *s)
+{
+  while (in_step(s)) {
+    uint32_t spare = s->slots - s->cached, count = m->parts[s->last].count;
+    bidi_resize(m, s->last, count > spare ? count - spare : 0);
+  }
+}
+
+void bidi_drop(struct bidirectional *m, struct sequence *s)
+{
+  while (s->last != NIL)
+    bidi_resize(m, s->last, 0);
+  bidi_free_host(m, s);
+  set(m, &s->cached, 0);
+}
+
+int bidi_swap_out(struct bidirectional *m, struct sequence *s)
+{
+  uint32_t mark = m->journal.n;
+  trim(m, s);
+  while (s->last != NIL) {
+    uint32_t part = s->last;
+    int rc = has_room(m) ? bidi_checkpoint(m, part, m->parts[part].first, end_of(m, part))
+                         : -ENOSPC;
+    if (rc < 0) {
+      journal_rollback(&m->journal, mark);
+      return rc;
+    }
+    bidi_resize(m, part, 0);
+  }
+  return 0;
+}
+
+void bidi_computed(struct bidirectional *m, struct sequence *s, uint32_t cached)
+{
+  if (!in_step(s))
+    return;
+  s->cached = min_u32(cached, s->slots);
+  trim(m, s);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The whole state as one blob, so that another generation of this plugin takes over every
+ * slot where it lies: who holds which units, as any manager can read it, then what must
+ * be equal in both, then the arrays that say it all; sets and tables follow from them.
+ *
+ * Another manager can take those sequences that lie as everybody's do: all on the device,
+ * from the left, in full blocks with nobody at the other end. From another manager come
+ * sequences whose K and V lie in unit pairs: here they have left parts, whatever their
+ * class, and are never displaced.
+ */
+#include "bidirectional.h"
+
+#include "../common/holdings.h"
+#include "../common/state.h"
+
+/* Before what is this plugin's alone; its number is the version of that. */
+static const char own[16] = "bidirectional 1";
+
+struct pool { /* equal in both */
+  uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, most_tokens, mode;
+};
+
+static struct pool pool_of(const struct bidirectional *m)
+{
+  return (struct pool){m->block_tokens, m->n_blocks,    m->n_host_blocks,
+                       m->n_slots,      m->most_tokens, (uint32_t)m->params.mode};
+}
+
+/* ---- for any manager --------------------------------------------------------------- */
+
+static bool lies_as_usual(const struct bidirectional *m, const struct sequence *s)
+{
+  if (!s->admitted || s->slots == 0 || s->end != LLS_LEFT_TO_RIGHT || s->sharing > 0 ||
+      s->slots != s->cached)
+    return false;
+  for (uint32_t at = s->first; at != s->last; at = m->parts[at].next)
+    if (m->parts[at].count != m->block_tokens)
+      return false;
+  return true;
+}
+
+static struct lls_holdings count_holdings(const struct bidirectional *m)
+{
+  struct lls_holdings head = {.bytes = sizeof head,
+                              .block_tokens = m->block_tokens,
+                              .device_units = 2 * m->n_blocks};
+  for (uint32_t i = 0; i < m->n_slots; i++)
+    if (lies_as_usual(m, &m->sequences[i])) {
+      head.bytes += holding_bytes(m->sequences[i].parts, 0);
+      head.n++;
+    }
+  return head;
+}
+
+static char *write_units(const struct bidirectional *m, const struct sequence *s,
+                         uint32_t unit, char *to)
+{
+  for (uint32_t at = s->first; at != NIL; at = m->parts[at].next) {
+    struct lls_block_entry e = {.block = at / 2 * 2 + unit};
+    to = holding_write_units(to, &e, 1);
+  }
+  return to;
+}
+
+static void write_holdings(const struct bidirectional *m, const struct lls_holdings *head,
+                           char *to)
+{
+  memcpy(to, head, sizeof *head);
+  to += sizeof *head;
+  for (uint32_t i = 0; i < m->n_slots; i++) {
+    const struct sequence *s = &m->sequences[i];
+    if (!lies_as_usual(m, s))
+      continue;
+    struct lls_holding h = {.request = s->request,
+                            .slot = i,
+                            .form = LLS_FORM_KV,
+                            .cached_tokens = s->cached,
+                            .kv_count = s->parts};
+    memcpy(to, &h, sizeof h);
+    to = write_units(m, s, 0, to + sizeof h);
+    to = write_units(m, s, 1, to);
+  }
+}
+
+/* ---- for this one ------------------------------------------------------------------ */
+
+static void pass_arrays(struct bidirectional *m, struct state_walk *w)
+{
+  char name[sizeof own];
+  struct pool pool = pool_of(m);
+  memcpy(name, own, sizeof own);
+  state_pass(w, name, sizeof name);
+  state_pass(w, &pool, sizeof pool);
+  /* the head of the stack and what is counted lie together */
+  state_pass(w, &m->host_head,
+             offsetof(struct bidirectional, copies) -
+                 offsetof(struct bidirectional, host_head));
+  state_pass(w, m->parts, (size_t)2 * m->n_blocks * sizeof *m->parts);
+  state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
+  state_pass(w, m->host_blocks, m->n_host_blocks * sizeof *m->host_blocks);
+  state_pass(w, m->host_bits,
+             (size_t)m->n_host_blocks * m->bit_words * sizeof *m->host_bits);
+}
+
+/* What follows from the arrays, as far as they make sense. */
+static int derive(struct bidirectional *m)
+{
+  for (uint32_t part = 0; part < 2 * m->n_blocks; part++)
+    if (m->parts[part].count > m->block_tokens)
+      return -EINVAL;
+  bidi_empty_sets(m);
+  bidi_fill_sets(m);
+  for (uint32_t b = 0; b < m->n_host_blocks; b++) {
+    const struct host_block *h = &m->host_blocks[b];
+    if (h->owner == NIL)
+      continue;
+    if (h->owner >= m->n_slots || h->group >= m->groups)
+      return -EINVAL;
+    table_of(m, &m->sequences[h->owner])[h->group] = b + 1;
+  }
+  for (uint32_t i = 0; i < m->n_slots; i++)
+    m->sequences[i].listed_in = 0;
+  return 0;
+}
+
+static int pass_own(void *manager, struct state_walk *w)
+{
+  pass_arrays(manager, w);
+  if (state_is_torn(w))
+    return -EINVAL;
+  return state_is_read(w) ? derive(manager) : 0;
+}
+
+int bidi_export(struct bidirectional *m, struct lls_blob *out)
+{
+  struct lls_holdings head = count_holdings(m);
+  if (m->journal.open)
+    return -EBUSY;
+  int rc = state_export(m, pass_own, head.bytes, LLS_STATE_HOLDINGS, out);
+  if (rc == 0)
+    write_holdings(m, &head, out->data);
+  return rc;
+}
+
+/* ---- from another manager ---------------------------------------------------------- */
+
+/* Block number of unit pair i: 2b and 2b + 1, of nobody else; NIL if it is no such. */
+static uint32_t pair_at(const struct bidirectional *m, const struct lls_holding *h,
+                        const char *units, uint32_t i)
+{
+  uint32_t k = holding_unit(units, i), v = holding_unit(units, h->kv_count + i);
+  bool pair = k % 2 == 0 && v == k + 1 && k / 2 < m->n_blocks;
+  return pair && bidi_set_has(set_of(m, LLS_LEFT_TO_RIGHT, 0), k / 2) ? k / 2 : NIL;
+}
+
+static bool can_hold(const struct bidirectional *m, const struct lls_holding *h)
+{
+  return h->form == LLS_FORM_KV && h->x_count == 0 && h->slot < m->n_slots &&
+         !m->sequences[h->slot].admitted && h->cached_tokens <= m->most_tokens &&
+         h->kv_count >= blocks_of(m, h->cached_tokens);
+}
+
+/* All of its tokens, or none of it. */
+static void take_over(struct bidirectional *m, const struct lls_holding *h,
+                      const char *units)
+{
+  struct sequence *s = &m->sequences[h->slot];
+  *s = (struct sequence){
+      .request = h->request, .admitted = true, .first = NIL, .last = NIL};
+  for (uint32_t i = 0; s->slots < h->cached_tokens; i++) {
+    uint32_t block = pair_at(m, h, units, i);
+    if (block == NIL) {
+      bidi_drop(m, s);
+      s->admitted = false;
+      return;
+    }
+    bidi_open(m, s, block, s->last, s->slots,
+              min_u32(m->block_tokens, h->cached_tokens - s->slots));
+  }
+  s->cached = h->cached_tokens;
+}
+
+static int import_holdings(struct bidirectional *m, struct holdings *walk)
+{
+  struct lls_holding h;
+  const char *units;
+  while (holdings_next(walk, &h, &units))
+    if (can_hold(m, &h))
+      take_over(m, &h, units);
+  return walk->torn ? -EINVAL : 0;
+}
+
+int bidi_import(struct bidirectional *m, const struct lls_blob *in)
+{
+  const struct lls_host *h = m->host;
+  struct pool pool = pool_of(m);
+  struct holdings walk;
+  int rc = holdings_open(&walk, in, m->block_tokens, 2 * m->n_blocks);
+  if (rc < 0)
+    return h->fail(h->context, rc, "state of another pool");
+  size_t bytes = in->bytes - (size_t)(walk.end - (const char *)in->data);
+  bool same = bytes >= sizeof own + sizeof pool &&
+              memcmp(walk.end, own, sizeof own) == 0 &&
+              memcmp(walk.end + sizeof own, &pool, sizeof pool) == 0;
+  return same ? state_import(m, pass_own, walk.end, bytes) : import_holdings(m, &walk);
+}
