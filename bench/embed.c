@@ -45,8 +45,7 @@ static void encode(struct lls_encoder *e, const struct lls_encoder_text *texts, 
     die(err.text);
 }
 
-/* ---- speed
- * ----------------------------------------------------------------------------- */
+/* ---- speed ------------------------------------------------------------------------- */
 
 /* Words that are one token in any vocabulary of English: so many, and [CLS] and [SEP]. */
 static size_t make_text(char *out, unsigned tokens)
@@ -93,8 +92,7 @@ static void speed(struct lls_encoder *e, unsigned threads)
   free(vectors);
 }
 
-/* ---- a corpus
- * -------------------------------------------------------------------------- */
+/* ---- a corpus ---------------------------------------------------------------------- */
 
 #define PROMPTS    1000
 #define MAX_TOKENS 128 /* as predictor retrieval */
@@ -189,8 +187,7 @@ static void measure_corpus(struct lls_encoder *e, const char *path, const char *
   free(prompts);
 }
 
-/* ---- vectors
- * --------------------------------------------------------------------------- */
+/* ---- vectors ----------------------------------------------------------------------- */
 
 static void print_vectors(struct lls_encoder *e)
 {

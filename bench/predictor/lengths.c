@@ -73,8 +73,7 @@ static int say(void *context, int code, const char *format, ...)
 
 static const struct lls_host host = {.fail = say};
 
-/* ---- the corpus
- * ------------------------------------------------------------------------ */
+/* ---- the corpus -------------------------------------------------------------------- */
 
 static uint32_t count_tokens(const struct lls_tokenizer *t, const char *text)
 {
@@ -166,8 +165,7 @@ static void print_training(const struct corpus *c)
     }
 }
 
-/* ---- vectors
- * --------------------------------------------------------------------------- */
+/* ---- vectors ----------------------------------------------------------------------- */
 
 static void encode(struct corpus *c, const char *folder)
 {
@@ -196,8 +194,7 @@ static void encode(struct corpus *c, const char *folder)
   lls_encoder_destroy(e);
 }
 
-/* ---- what is known
- * --------------------------------------------------------------------- */
+/* ---- what is known ----------------------------------------------------------------- */
 
 /* Mean, regression on the prompt's bytes (least squares), 99th percentile. */
 static void fit(struct corpus *c)
@@ -234,8 +231,7 @@ static struct history *remember(const struct corpus *c, bool words, bool trainin
   return h;
 }
 
-/* ---- methods
- * --------------------------------------------------------------------------- */
+/* ---- methods ----------------------------------------------------------------------- */
 
 struct method {
   const struct corpus *corpus;

@@ -56,8 +56,7 @@ int lls_follow(const struct lls_follow_options *o, struct lls_ranks *ranks,
   return rc;
 }
 
-/* ---- as threads ---------------------------------------------------------------------
- */
+/* ---- as threads -------------------------------------------------------------------- */
 
 struct follower {
   const struct lls_follow_options *options;

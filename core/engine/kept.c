@@ -66,8 +66,7 @@ void lls_kept_forget(struct lls_engine *e)
   e->kept.used = e->kept.live = 0;
 }
 
-/* ---- room ---------------------------------------------------------------------------
- */
+/* ---- room -------------------------------------------------------------------------- */
 
 static int make_room(struct lls_engine *e, size_t wanted)
 {
@@ -100,8 +99,7 @@ static int move(struct lls_engine *e, struct lls_kept_list *list, uint32_t n,
   return 0;
 }
 
-/* ---- whose lists --------------------------------------------------------------------
- */
+/* ---- whose lists ------------------------------------------------------------------- */
 
 void lls_kept_begin(struct lls_engine *e)
 {
@@ -140,8 +138,7 @@ void lls_kept_sequence(struct lls_engine *e, const struct lls_block_table *table
   s->taken = false;
 }
 
-/* ---- lists --------------------------------------------------------------------------
- */
+/* ---- lists ------------------------------------------------------------------------- */
 
 static bool is_tidy(const struct lls_block_entry *list, uint32_t begin, uint32_t end,
                     uint32_t block_tokens)
@@ -197,8 +194,7 @@ int lls_kept_list(struct lls_engine *e, enum lls_kept_which which,
   return 0;
 }
 
-/* ---- the step's ---------------------------------------------------------------------
- */
+/* ---- the step's -------------------------------------------------------------------- */
 
 int lls_kept_end(struct lls_engine *e, const struct lls_engine_batch *batch,
                  struct lls_error *err)

@@ -157,8 +157,7 @@ void lls_loop_destroy(struct lls_loop *l)
   free(l);
 }
 
-/* ---- steps of a manual loop ---------------------------------------------------------
- */
+/* ---- steps of a manual loop -------------------------------------------------------- */
 
 int lls_loop_step_one(struct lls_loop *l, uint32_t instance)
 {
@@ -223,8 +222,7 @@ int64_t lls_loop_next_ns(struct lls_loop *l, uint32_t *instance)
   return next_ns;
 }
 
-/* ---- reload -------------------------------------------------------------------------
- */
+/* ---- reload ------------------------------------------------------------------------ */
 
 /* All of them hold, or none is asked to. */
 static int prepare_all(struct lls_loop *l, const struct lls_loop_change *change,
@@ -324,8 +322,7 @@ bool lls_loop_reloaded(struct lls_loop *l, int *rc, struct lls_error *err)
   return true;
 }
 
-/* ---- submit, cancel, events ---------------------------------------------------------
- */
+/* ---- submit, cancel, events -------------------------------------------------------- */
 
 static int check_submission(const struct lls_loop *l, const struct lls_submission *s,
                             struct lls_error *err)

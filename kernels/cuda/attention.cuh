@@ -47,8 +47,7 @@ load_queries(const work &w, const lls_cuda_attention &a, shared<bf16> stages)
   copy_async_commit();
 }
 
-/* ---- one warp, one tile -------------------------------------------------------------
- */
+/* ---- one warp, one tile ------------------------------------------------------------ */
 
 /* Rows g and g + 8 of 16 queries, over the tokens that the warp has seen. */
 template <int HD> struct state {
@@ -159,8 +158,7 @@ static __device__ __forceinline__ void add_values(const float (&s)[N][4], shared
   }
 }
 
-/* ---- results ------------------------------------------------------------------------
- */
+/* ---- results ----------------------------------------------------------------------- */
 
 /* Two neighbouring numbers of a query's result or state. */
 template <int HD>
@@ -254,8 +252,7 @@ store_merged(const work &w, const lls_cuda_attention &a, float *states,
   }
 }
 
-/* ---- the kernel ---------------------------------------------------------------------
- */
+/* ---- the kernel -------------------------------------------------------------------- */
 
 constexpr int SMALL_THREADS = 4 * WARP, LARGE_THREADS = 8 * WARP;
 
@@ -374,8 +371,7 @@ __global__ void __launch_bounds__(LARGE_THREADS, 1)
                             states);
 }
 
-/* ---- launching ----------------------------------------------------------------------
- */
+/* ---- launching --------------------------------------------------------------------- */
 
 /* What a launch needs. */
 struct attention_call {

@@ -107,8 +107,7 @@ static __device__ __forceinline__ void load_tile(const work &w, const void *pool
   copy_async_commit();
 }
 
-/* ---- int8 blocks --------------------------------------------------------------------
- */
+/* ---- int8 blocks ------------------------------------------------------------------- */
 
 /* Of a cell's channels in one block. */
 struct cell_scales {

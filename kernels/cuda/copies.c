@@ -72,8 +72,7 @@ static bool alike(const struct lls_pool *p, const struct lls_copy *a,
          a->source_element == b->source_element && a->target_element == b->target_element;
 }
 
-/* ---- as they are --------------------------------------------------------------------
- */
+/* ---- as they are ------------------------------------------------------------------- */
 
 /* n whole blocks that follow each other at both ends, of the same element. */
 static int move(const struct lls_cuda_device *d, const struct lls_pool *p,
@@ -121,8 +120,7 @@ static size_t neighbours(const struct lls_pool *p, const struct lls_copy *c, siz
   return i;
 }
 
-/* ---- to another element -------------------------------------------------------------
- */
+/* ---- to another element ------------------------------------------------------------ */
 
 static uint32_t unit_of(uint32_t element, uint32_t block)
 {
@@ -215,8 +213,7 @@ static int convert(const struct lls_cuda_device *d, const struct lls_pool *p,
   return lls_cuda_run_conversion(d->copies, &p->view, &change);
 }
 
-/* ---- a list -------------------------------------------------------------------------
- */
+/* ---- a list ------------------------------------------------------------------------ */
 
 /* The first few; how many. */
 static size_t copy_some(const struct lls_cuda_device *d, const struct lls_pool *p,

@@ -16,8 +16,7 @@
 
 #define INPUT_BYTES ((size_t)256 << 10) /* to begin with; they grow */
 
-/* ---- errors -------------------------------------------------------------------------
- */
+/* ---- errors ------------------------------------------------------------------------ */
 
 void lls_cuda_step_fail(struct lls_cuda_device *d, int code, const char *format, ...)
 {
@@ -46,8 +45,7 @@ int lls_cuda_check(int rc, struct lls_error *err, const char *what)
                   what, cudaGetErrorString((cudaError_t)rc));
 }
 
-/* ---- life ---------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------- */
 
 static void destroy_event(cudaEvent_t event)
 {

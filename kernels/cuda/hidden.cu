@@ -95,8 +95,7 @@ __global__ void write_restored(const lls_cuda_step *step, lls_cuda_pool pool,
     slot[d] = from_float<E>(to_float(x[d]));
 }
 
-/* ---- launching ----------------------------------------------------------------------
- */
+/* ---- launching --------------------------------------------------------------------- */
 
 /* call<numbers, the cache's numbers>(arguments) */
 #define FOR_TYPES(numbers, element, call, ...)                                           \

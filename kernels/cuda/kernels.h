@@ -216,8 +216,7 @@ struct lls_cuda_conversion {
 int lls_cuda_run_conversion(cudaStream_t, const struct lls_cuda_pool *,
                             const struct lls_cuda_conversion *);
 
-/* ---- attention.cu, attention_int8.cu, attention_plain.cu
- * --------------------------------------------- */
+/* ---- attention.cu, attention_int8.cu, attention_plain.cu --------------------------- */
 
 struct lls_cuda_attention {
   uint32_t n_rows; /* padded */

@@ -87,8 +87,7 @@ struct lls_cuda_op *lls_cuda_op_last(struct lls_cuda_device *d)
   return d->ops->n > 0 ? &d->ops->list[d->ops->n - 1] : NULL;
 }
 
-/* ---- running ------------------------------------------------------------------------
- */
+/* ---- running ----------------------------------------------------------------------- */
 
 static void run_list(struct lls_cuda_device *d, bool recording)
 {

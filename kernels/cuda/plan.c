@@ -59,8 +59,7 @@ struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *d,
   };
 }
 
-/* ---- pieces -------------------------------------------------------------------------
- */
+/* ---- pieces ------------------------------------------------------------------------ */
 
 /* The tiles that some rows of a sequence see. */
 struct span {
@@ -130,8 +129,7 @@ static void add_rows(struct planning *p, uint32_t sequence, uint32_t first, uint
   plan->units += parts * units;
 }
 
-/* ---- the whole ----------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------- */
 
 static bool is_small(const struct planning *p, const struct lls_step_sequence *s)
 {

@@ -97,8 +97,7 @@ void lls_cuda_products_destroy(struct lls_cuda_products *p)
   free(p);
 }
 
-/* ---- shapes -------------------------------------------------------------------------
- */
+/* ---- shapes ------------------------------------------------------------------------ */
 
 static cublasStatus_t set(cublasLtMatmulDesc_t matmul,
                           cublasLtMatmulDescAttributes_t what, int32_t value)
@@ -184,8 +183,7 @@ static struct shape *find(struct lls_cuda_device *d, const struct key *key)
   return NULL;
 }
 
-/* ---- running ------------------------------------------------------------------------
- */
+/* ---- running ----------------------------------------------------------------------- */
 
 static struct key key_of(const struct lls_cuda_linear *a)
 {

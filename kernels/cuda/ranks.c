@@ -128,8 +128,7 @@ void lls_cuda_ranks_destroy(struct lls_cuda_device *d)
   free(r);
 }
 
-/* ---- operations ----------------------------------------------------------------------
- */
+/* ---- operations -------------------------------------------------------------------- */
 
 static ncclDataType_t numbers_of(const struct lls_cuda_device *d)
 {
@@ -224,8 +223,7 @@ void lls_cuda_run_gather_columns(struct lls_cuda_device *d,
   }
 }
 
-/* ---- the end of a step ----------------------------------------------------------------
- */
+/* ---- the end of a step ------------------------------------------------------------- */
 
 static int64_t now_ns(void)
 {
@@ -319,8 +317,7 @@ int lls_cuda_ranks_reach(struct lls_cuda_device *d)
   return rc != cudaSuccess ? rc : lls_cuda_ranks_wait(d, d->reached);
 }
 
-/* ---- the vtable's ---------------------------------------------------------------------
- */
+/* ---- the vtable's ------------------------------------------------------------------ */
 
 void lls_cuda_all_reduce(struct lls_device *device, void *x, uint32_t n_rows,
                          uint32_t columns)

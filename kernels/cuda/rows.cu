@@ -24,8 +24,7 @@ static unsigned threads_for(uint32_t n)
             : (columns) % WIDE<bf16> == 0 ? function<bf16, WIDE<bf16>>(__VA_ARGS__)      \
                                  : function<bf16, 1>(__VA_ARGS__))
 
-/* ---- norms --------------------------------------------------------------------------
- */
+/* ---- norms ------------------------------------------------------------------------- */
 
 /* RMSNorm (Zhang and Sennrich, 2019, eq. 4) and LayerNorm (Ba et al., 2016); a block a
  * row. The variance is taken around the mean, as squares of large numbers would cancel.
@@ -78,8 +77,7 @@ extern "C" int lls_cuda_run_norm(cudaStream_t s, enum lls_dtype numbers,
   return FOR_NUMBERS(numbers, a->columns, launch_norm, s, a);
 }
 
-/* ---- activations --------------------------------------------------------------------
- */
+/* ---- activations ------------------------------------------------------------------- */
 
 static __device__ __forceinline__ float activation(enum lls_activation kind, float x)
 {
@@ -136,8 +134,7 @@ extern "C" int lls_cuda_run_activate(cudaStream_t s, enum lls_dtype numbers,
   return FOR_NUMBERS(numbers, a->columns, launch_activate, s, a);
 }
 
-/* ---- additions and lookups ----------------------------------------------------------
- */
+/* ---- additions and lookups --------------------------------------------------------- */
 
 /* y = from, or y += from. */
 template <class T, int N>

@@ -34,8 +34,7 @@ struct kept {
   u64 mass; /* of all that is kept */
 };
 
-/* ---- over a block -------------------------------------------------------------------
- */
+/* ---- over a block ------------------------------------------------------------------ */
 
 static __device__ __forceinline__ u64 block_total(u64 x, shared<u64> room)
 {
@@ -68,8 +67,7 @@ static __device__ __forceinline__ u64 block_largest(u64 x, shared<u64> room)
   return x;
 }
 
-/* ---- order of logits ----------------------------------------------------------------
- */
+/* ---- order of logits --------------------------------------------------------------- */
 
 /* Larger for a larger logit, and for the lower id of equal ones; 0: not a number. */
 static __device__ __forceinline__ u64 order_key(float x, uint32_t id)
@@ -106,8 +104,7 @@ static __device__ u64 best_below(const row &r, u64 below, const lls_cuda_draw *d
   return block_largest(best, room);
 }
 
-/* ---- log probabilities --------------------------------------------------------------
- */
+/* ---- log probabilities ------------------------------------------------------------- */
 
 static __device__ float log_sum(const row &r, float top, shared<float> room)
 {
@@ -138,8 +135,7 @@ static __device__ void top_logprobs(const row &r, const lls_cuda_draw &d, float 
     out->n_top = n;
 }
 
-/* ---- adjustments --------------------------------------------------------------------
- */
+/* ---- adjustments ------------------------------------------------------------------- */
 
 static __device__ __forceinline__ float penalised(const lls_cuda_draw &d, float logit,
                                                   uint32_t outputs)
@@ -181,8 +177,7 @@ static __device__ float raw_logit(const row &r, const lls_cuda_draw &d,
   return found > 0 ? list[found - 1].raw : r.logits[token];
 }
 
-/* ---- weights ------------------------------------------------------------------------
- */
+/* ---- weights ----------------------------------------------------------------------- */
 
 /* The likeliest token's is 1; 0 for not-a-number. */
 static __device__ __forceinline__ float weight(const row &r, uint32_t i)
@@ -296,8 +291,7 @@ static __device__ kept filter(const row &r, const lls_cuda_draw &d, const counte
   return k;
 }
 
-/* ---- the draw -----------------------------------------------------------------------
- */
+/* ---- the draw ---------------------------------------------------------------------- */
 
 struct measure { /* of a token: its mass if it is kept, or 1 if it is a tie */
   bool ties;

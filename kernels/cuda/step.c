@@ -45,8 +45,7 @@ static size_t bytes_wanted(const struct lls_cuda_device *d,
          lls_cuda_plan_bytes(d, s->n_rows) + MORE_GATHERS * aligned(gather_bytes(d));
 }
 
-/* ---- tables -------------------------------------------------------------------------
- */
+/* ---- tables ------------------------------------------------------------------------ */
 
 /* Are entries whole blocks in order, so that a token's is found by a division? */
 static bool is_whole(const struct lls_block_entry *list, uint32_t n,
@@ -209,8 +208,7 @@ static int lay_out_tables(struct lls_cuda_device *d, struct lls_cuda_step *out)
   return rc;
 }
 
-/* ---- rows ---------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------- */
 
 /* n numbers, or zeros where a step has none, and zeros for the padding. */
 static void take_rows(struct lls_cuda_device *d, const void *from, void *device_at)
@@ -267,8 +265,7 @@ const uint32_t *lls_cuda_step_rows(struct lls_cuda_device *d, const uint32_t *ro
   return d->gather_at[d->n_gathers++];
 }
 
-/* ---- begin and end ------------------------------------------------------------------
- */
+/* ---- begin and end ----------------------------------------------------------------- */
 
 static bool is_decode(const struct lls_device_step *s)
 {

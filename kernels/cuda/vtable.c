@@ -139,8 +139,7 @@ static void add(struct lls_device *device, const void *x, uint32_t n_rows,
   a->y = y;
 }
 
-/* ---- attention ----------------------------------------------------------------------
- */
+/* ---- attention --------------------------------------------------------------------- */
 
 static struct lls_cuda_op *add_rope_write(struct lls_cuda_device *d,
                                           const struct lls_attention_shape *shape,

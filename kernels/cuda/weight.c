@@ -101,8 +101,7 @@ static int load_end(struct load *l, struct lls_error *err)
   return lls_cuda_check(l->rc, err, "loading weights");
 }
 
-/* ---- linear layers ------------------------------------------------------------------
- */
+/* ---- linear layers ----------------------------------------------------------------- */
 
 static int check_parts(const struct lls_tensor_view *parts,
                        const struct lls_tensor_view *biases, size_t n_parts,
@@ -216,8 +215,7 @@ size_t lls_cuda_weight_bytes(const struct lls_weight *w)
   return w->bytes;
 }
 
-/* ---- vectors and tables -------------------------------------------------------------
- */
+/* ---- vectors and tables ------------------------------------------------------------ */
 
 int lls_cuda_vector_create(struct lls_device *device, const struct lls_tensor_view *view,
                            float **out, struct lls_error *err)

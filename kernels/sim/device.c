@@ -30,8 +30,7 @@ static void describe(struct lls_device *device, char *text, size_t size)
            (double)d->options.memory * 1e-9);
 }
 
-/* ---- time ---------------------------------------------------------------------------
- */
+/* ---- time -------------------------------------------------------------------------- */
 
 static int step_begin(struct lls_device *device, struct lls_pool *pool,
                       const struct lls_device_step *step)
@@ -99,8 +98,7 @@ void lls_sim_totals(const struct lls_device *device, struct lls_sim_totals *out)
   *out = ((const struct lls_sim_device *)device)->totals;
 }
 
-/* ---- tokens -------------------------------------------------------------------------
- */
+/* ---- tokens ------------------------------------------------------------------------ */
 
 static void logits(struct lls_device *device, const struct lls_weight *weight,
                    const void *x, uint32_t n_rows, float *y)
@@ -141,8 +139,7 @@ static void download(struct lls_device *device, const void *from, void *to, size
   memset(to, 0, bytes);
 }
 
-/* ---- operations that do nothing ------------------------------------------------------
- */
+/* ---- operations that do nothing ---------------------------------------------------- */
 
 static void embed(struct lls_device *device, const void *table, void *x)
 {
@@ -226,8 +223,7 @@ static void gather(struct lls_device *device, const void *x, const uint32_t *row
   (void)device, (void)x, (void)rows, (void)n_rows, (void)columns, (void)y;
 }
 
-/* ---- the whole -----------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------- */
 
 static const struct lls_device_ops ops = {
     .name = "sim",

@@ -60,8 +60,7 @@ void lls_sim_release(struct lls_device *device, enum lls_memory kind, void *data
   give_back(lls_sim(device), data);
 }
 
-/* ---- weights ------------------------------------------------------------------------
- */
+/* ---- weights ----------------------------------------------------------------------- */
 
 int lls_sim_weight_create(struct lls_device *device, const struct lls_tensor_view *parts,
                           const struct lls_tensor_view *biases, size_t n_parts,
@@ -117,8 +116,7 @@ void lls_sim_table_destroy(struct lls_device *device, void *table)
   give_back(lls_sim(device), table);
 }
 
-/* ---- pool ---------------------------------------------------------------------------
- */
+/* ---- pool -------------------------------------------------------------------------- */
 
 int lls_sim_pool_create(struct lls_device *device, const struct lls_pool_shape *shape,
                         struct lls_pool **out, struct lls_error *err)

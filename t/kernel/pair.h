@@ -186,8 +186,7 @@ static inline uint32_t pair_list(struct pair_blocks *b, uint32_t n, bool tidy,
   return entries;
 }
 
-/* ---- what attention is asked for ----------------------------------------------------
- */
+/* ---- what attention is asked for --------------------------------------------------- */
 
 /* A model's heads. */
 struct pair_heads {
@@ -262,8 +261,7 @@ static inline struct lls_step_sequence *pair_step_add(struct pair_step *s,
   return &s->sequences[sequence];
 }
 
-/* ---- results ------------------------------------------------------------------------
- */
+/* ---- results ----------------------------------------------------------------------- */
 
 /* |got - wanted| <= relative |wanted| + absolute, of each of n numbers. */
 static inline void pair_compare(const struct pair *p, const char *what, const float *got,

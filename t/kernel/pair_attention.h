@@ -37,8 +37,7 @@ struct pair_batch {
   uint32_t n_copies;
 };
 
-/* ---- making a batch -----------------------------------------------------------------
- */
+/* ---- making a batch ---------------------------------------------------------------- */
 
 static inline struct pair_batch *pair_batch_open(const struct pair *p,
                                                  const struct pair_shape *shape)
@@ -110,8 +109,7 @@ static inline void pair_batch_add(struct pair_batch *b, uint32_t context, uint32
   s->read.v = s->lists[3];
 }
 
-/* ---- running it ---------------------------------------------------------------------
- */
+/* ---- running it -------------------------------------------------------------------- */
 
 /* One step; out (rows, out_columns) or NULL. */
 static inline void pair_batch_step(const struct pair_batch *b, struct lls_device *d,

@@ -94,8 +94,7 @@ static void add_sequence(struct batch *b, enum kind kind, uint32_t context,
   b->rows += n_rows;
 }
 
-/* ---- running it ---------------------------------------------------------------------
- */
+/* ---- running it -------------------------------------------------------------------- */
 
 /* Rows [first, first + n) of a sequence of which X is kept: as when it was in hidden form
  * with these as new tokens. */
@@ -192,8 +191,7 @@ static void check(struct batch *b)
   free(got);
 }
 
-/* ---- tests --------------------------------------------------------------------------
- */
+/* ---- tests ------------------------------------------------------------------------- */
 
 static void mixed(const struct pair *p, const struct shape *shape)
 {

@@ -162,8 +162,7 @@ static void order(const struct pair *p)
     copies(p);
 }
 
-/* ---- int8 ---------------------------------------------------------------------------
- */
+/* ---- int8 -------------------------------------------------------------------------- */
 
 /* What the halves of units hold, as far as it may be read. */
 enum content { JUNK, MODEL, INT8 };

@@ -69,8 +69,7 @@ static void each_size(const struct pair *p, void (*test)(struct rows *))
   }
 }
 
-/* ---- norms --------------------------------------------------------------------------
- */
+/* ---- norms ------------------------------------------------------------------------- */
 
 /* variant: kind, + 2 if y is x */
 static void run_norm(const struct rows *r, void *x, void *y, int variant)
@@ -100,8 +99,7 @@ static void norms(struct rows *r)
                  4 * pair_epsilon(r->p), 4 * pair_epsilon(r->p));
 }
 
-/* ---- activations, additions ---------------------------------------------------------
- */
+/* ---- activations, additions -------------------------------------------------------- */
 
 static void run_activate(const struct rows *r, void *x, void *y, int kind)
 {
@@ -130,8 +128,7 @@ static void activations(struct rows *r)
   compare_rows(r, "add", run_add, 0, r->columns, r->columns, e, 1e-6);
 }
 
-/* ---- lookups ------------------------------------------------------------------------
- */
+/* ---- lookups ----------------------------------------------------------------------- */
 
 static void run_gather(const struct rows *r, void *x, void *y, int variant)
 {
@@ -183,8 +180,7 @@ static void lookups(struct rows *r)
                1e-6);
 }
 
-/* ---- linear layers ------------------------------------------------------------------
- */
+/* ---- linear layers ----------------------------------------------------------------- */
 
 #define OUTPUTS 24
 
@@ -255,8 +251,7 @@ static void test_logits_of(const struct pair *p)
   free(weights);
 }
 
-/* ---- what is refused ----------------------------------------------------------------
- */
+/* ---- what is refused --------------------------------------------------------------- */
 
 static void refusals(const struct pair *p)
 {
@@ -304,8 +299,7 @@ static void dummies(const struct pair *p)
   pair_compare(p, "dummy", result[1], result[0], ROWS * COLUMNS, 0x1p-8, 0);
 }
 
-/* ---- all ----------------------------------------------------------------------------
- */
+/* ---- all --------------------------------------------------------------------------- */
 
 static void all(const struct pair *p, void (*test)(struct rows *))
 {

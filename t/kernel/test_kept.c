@@ -92,8 +92,7 @@ static void close_run(struct run *r)
   free(r);
 }
 
-/* ---- what happens between steps ------------------------------------------------------
- */
+/* ---- what happens between steps ---------------------------------------------------- */
 
 static int32_t any_token(const struct run *r)
 {
@@ -156,8 +155,7 @@ static void disturb(struct run *r)
   }
 }
 
-/* ---- a step --------------------------------------------------------------------------
- */
+/* ---- a step ------------------------------------------------------------------------ */
 
 /* The lists' last entries with room for a whole block, as managers have them; sometimes
  * at another place. */
@@ -271,8 +269,7 @@ static void test_cuda(void **state)
   run_steps(*state, lls_device_module.create, 60);
 }
 
-/* ---- tables that are wrong ------------------------------------------------------------
- */
+/* ---- tables that are wrong --------------------------------------------------------- */
 
 static void expect(struct run *r, struct one *q, int wanted)
 {

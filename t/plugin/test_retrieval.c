@@ -149,9 +149,7 @@ static void test_threshold_by_itself(void **state)
   close_scene(&s);
 }
 
-/* ---- late
- * ------------------------------------------------------------------------------
- */
+/* ---- late -------------------------------------------------------------------------- */
 
 static char encoder[4096];
 static const char *const model[] = {"encoder", "model", "encoder_path", encoder, NULL};
@@ -210,8 +208,7 @@ static void test_what_cannot_be_encoded_has_the_prior(void **state)
   close_scene(&s);
 }
 
-/* ---- reload, restart
- * ------------------------------------------------------------------- */
+/* ---- reload, restart --------------------------------------------------------------- */
 
 static int reload(struct scene *s, const char *const *parameters, bool same_module,
                   struct lls_error *err)

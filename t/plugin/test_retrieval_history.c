@@ -20,8 +20,7 @@
 
 #define DIMS 24
 
-/* ---- a host
- * ---------------------------------------------------------------------------- */
+/* ---- a host ------------------------------------------------------------------------ */
 
 static char failure[512];
 
@@ -45,8 +44,7 @@ __attribute__((format(printf, 3, 4))) static void log_line(void *context, uint32
 static const struct lls_host host = {
     .size = sizeof host, .fail = say_why, .log = log_line};
 
-/* ---- averages
- * -------------------------------------------------------------------------- */
+/* ---- averages ---------------------------------------------------------------------- */
 
 /* Spec, section 8: lengths 100, 140, 600, 300 with these cosines to the query. */
 static void test_averages(void **state)
@@ -99,8 +97,7 @@ static void test_judge(void **state)
   assert_int_equal(j.median, 745 + 128); /* of 745..1000 */
 }
 
-/* ---- neighbours
- * ------------------------------------------------------------------------ */
+/* ---- neighbours -------------------------------------------------------------------- */
 
 static uint64_t seed = 1;
 
@@ -186,8 +183,7 @@ static void test_words(void **state)
   assert_true(fabsf(dot(a, a, 64) - 1) < 1e-5f);
 }
 
-/* ---- the bound
- * ------------------------------------------------------------------------- */
+/* ---- the bound --------------------------------------------------------------------- */
 
 static void one_hot(float *v, uint32_t i)
 {
@@ -233,8 +229,7 @@ static void test_ageing(void **state)
   history_destroy(h);
 }
 
-/* ---- the file
- * -------------------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------------- */
 
 static char path[128];
 
@@ -437,8 +432,7 @@ static void test_not_a_database(void **state)
   assert_non_null(strstr(failure, "text.db: file is not a database"));
 }
 
-/* ---- the regressor
- * --------------------------------------------------------------------- */
+/* ---- the regressor ----------------------------------------------------------------- */
 
 static void test_regressor(void **state)
 {

@@ -86,8 +86,7 @@ bool fit(const part &a, const part &b)
   return a.kind == b.kind && a.n == b.n && a.type == b.type;
 }
 
-/* ---- doing it for all ---------------------------------------------------------------
- */
+/* ---- doing it for all -------------------------------------------------------------- */
 
 void reduce(const std::vector<posted> &parts)
 {

@@ -297,8 +297,7 @@ static void test_bad_limits_are_refused(void **state)
   lls_workload_free(&w);
 }
 
-/* ---- the engine
- * -------------------------------------------------------------------------- */
+/* ---- the engine -------------------------------------------------------------------- */
 
 static void test_engine_numbers_are_by_time(void **state)
 {
@@ -338,8 +337,7 @@ static void test_engine_numbers_are_by_time(void **state)
   end_run(&run);
 }
 
-/* ---- output
- * ------------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------ */
 
 static void test_the_json_has_vllms_keys(void **state)
 {

@@ -271,8 +271,7 @@ static void test_bad_options_are_named(void **state)
   }
 }
 
-/* ---- the issuer
- * ------------------------------------------------------------------------ */
+/* ---- the issuer -------------------------------------------------------------------- */
 
 static void test_open_loop_keeps_to_the_clock(void **state)
 {

@@ -101,8 +101,7 @@ static void test_reference(void **state)
   }
 }
 
-/* ---- halves
- * ---------------------------------------------------------------------------- */
+/* ---- halves ------------------------------------------------------------------------ */
 
 static char *read_file(const char *name, size_t *bytes)
 {
@@ -189,8 +188,7 @@ static void test_halves(void **state)
   folder_remove(&f);
 }
 
-/* ---- refusals
- * -------------------------------------------------------------------------- */
+/* ---- refusals ---------------------------------------------------------------------- */
 
 static int create_in(const struct folder *f, const char *config, struct lls_error *err)
 {
@@ -225,8 +223,7 @@ static void test_refusals(void **state)
   assert_non_null(strstr(err.text, "BertModel is not supported, only Llama"));
 }
 
-/* ---- the service
- * ----------------------------------------------------------------------- */
+/* ---- the service ------------------------------------------------------------------- */
 
 #define TEXTS 9
 

@@ -203,8 +203,7 @@ static void test_nowhere_to_write(void **state)
   assert_int_equal(let_in_with(free_of_charge, &k), 2);
 }
 
-/* ---- what it costs decides who is turned into KV ------------------------------------
- */
+/* ---- what it costs decides who is turned into KV ----------------------------------- */
 
 struct answer {
   int32_t tokens[64];

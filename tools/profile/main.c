@@ -93,8 +93,7 @@ static int64_t cpu_ns(void *context)
   return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
 }
 
-/* ---- setting up
- * ------------------------------------------------------------------------ */
+/* ---- setting up -------------------------------------------------------------------- */
 
 #define MAX_SETTINGS 64
 
@@ -168,8 +167,7 @@ static void close_all(struct tool *t)
     lls_config_free(&t->config);
 }
 
-/* ---- measuring
- * ------------------------------------------------------------------------- */
+/* ---- measuring --------------------------------------------------------------------- */
 
 static int draw_one(struct tool *t, struct lls_error *err)
 {
@@ -331,8 +329,7 @@ static int measure_copies(struct tool *t, struct lls_profile_link *out,
   return 0;
 }
 
-/* ---- fitting
- * --------------------------------------------------------------------------- */
+/* ---- fitting ----------------------------------------------------------------------- */
 
 /* Every HELD_OUT-th step at the end, the others before it in their order. */
 static size_t set_aside(struct tool *t)

@@ -26,8 +26,7 @@ static void put_text(json_t *object, const char *key, const char *text)
   json_object_set_new(object, key, text != NULL ? json_string(text) : json_null());
 }
 
-/* ---- vLLM's keys
- * ----------------------------------------------------------------------------- */
+/* ---- vLLM's keys ------------------------------------------------------------------- */
 
 /* Lines of KEY=VALUE. */
 static void put_metadata(json_t *object, const char *lines)
@@ -262,8 +261,7 @@ static json_t *timeline_json(const struct lls_report *report)
   return object;
 }
 
-/* ---- request by request
- * ------------------------------------------------------------------------ */
+/* ---- request by request ------------------------------------------------------------ */
 
 static int in_order(const void *a, const void *b)
 {
@@ -343,8 +341,7 @@ json_t *lls_report_failures(const struct lls_report *report)
   return kinds;
 }
 
-/* ---- all of it
- * ----------------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------- */
 
 static void put_metrics(json_t *object, const struct lls_metrics *m)
 {

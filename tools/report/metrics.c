@@ -11,8 +11,7 @@
 
 #define NS_PER_MS 1e6
 
-/* ---- spreads
- * ------------------------------------------------------------------------------ */
+/* ---- spreads ----------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b)
 {
@@ -69,8 +68,7 @@ static struct lls_spread spread_of_gaps(const struct lls_metrics *m,
   return s;
 }
 
-/* ---- one request
- * --------------------------------------------------------------------------- */
+/* ---- one request ------------------------------------------------------------------- */
 
 static bool counted(const struct lls_report *report, const struct lls_outcome *o)
 {
@@ -176,8 +174,7 @@ static void take_spreads(const struct lls_report *report, double *samples,
     m->itl_per_token = spread_of_gaps(m, &report->gaps_per_token);
 }
 
-/* ---- deadlines
- * -------------------------------------------------------------------------------- */
+/* ---- deadlines --------------------------------------------------------------------- */
 
 /* Counts one deadline of a request; false if it has it and missed it. */
 static bool judge(struct lls_met *met, int64_t slo_ns, bool done, double took_ns)
@@ -255,8 +252,7 @@ struct lls_attainment lls_report_tenant(const struct lls_report *report, uint32_
   return a;
 }
 
-/* ---- all of them
- * ----------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------- */
 
 static void count(struct lls_metrics *m, const struct lls_outcome *o)
 {

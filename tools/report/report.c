@@ -13,8 +13,7 @@
 #define OUTPUT_WEIGHT  2.0
 #define LARGEST_SPREAD 4096 /* gaps above the 99th percentile of one request */
 
-/* ---- options
- * ---------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------- */
 
 static int parse_goodput(const char *text, struct lls_goodput *out, struct lls_error *err)
 {
@@ -136,8 +135,7 @@ void lls_report_destroy(struct lls_report *report)
   free(report);
 }
 
-/* ---- gaps
- * ------------------------------------------------------------------------------- */
+/* ---- gaps -------------------------------------------------------------------------- */
 
 static void take_spare(struct lls_report *report, struct lls_track *track)
 {
@@ -222,8 +220,7 @@ static int64_t percentile_99(const int64_t *gaps, uint32_t n)
   return llround(low + (rank - below) * (high - low));
 }
 
-/* ---- a request's life
- * ---------------------------------------------------------------------- */
+/* ---- a request's life -------------------------------------------------------------- */
 
 void lls_report_begin(struct lls_report *report, struct lls_track *track,
                       const struct lls_item *item, int64_t started_ns)

@@ -103,8 +103,7 @@ int lls_report_tokens(struct lls_report *, struct lls_track *, int64_t now_ns,
 void lls_report_end(struct lls_report *, struct lls_track *, enum lls_outcome_status,
                     int64_t now_ns);
 
-/* ---- the engine, where it can be seen
- * -------------------------------------------------- */
+/* ---- the engine, where it can be seen ---------------------------------------------- */
 
 struct lls_report_step {
   int64_t begin_ns, duration_ns;

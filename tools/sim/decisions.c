@@ -53,12 +53,14 @@ bool lls_decisions_compare(struct lls_decisions *d, int64_t now_ns,
                            const struct lls_plan *plan)
 {
   lls_decision_items(&d->numbers, plan, &d->plan);
+  if (d->compared == 0)
+    d->first_ns = now_ns;
   if (alike(&d->plan, &d->expected.items) && d->expected.time_ns == now_ns) {
     d->compared++;
     return true;
   }
   d->parted = true;
-  d->parted_ns = now_ns;
+  d->parted_ns = now_ns - d->first_ns;
   lls_text_append(&d->other, d->plan.data, d->plan.length);
   return false;
 }
@@ -89,8 +91,7 @@ void lls_decisions_plan(struct lls_decisions *d, int64_t now_ns,
     lls_decisions_compare(d, now_ns, plan);
 }
 
-/* ---- telling
- * ----------------------------------------------------------------------------- */
+/* ---- telling ----------------------------------------------------------------------- */
 
 static const char *items_of(const struct lls_text *text)
 {
@@ -107,7 +108,8 @@ void lls_decisions_print(const struct lls_decisions *d, FILE *out)
     return;
   }
   fprintf(out,
-          "Decisions: %" PRIu64 " plans are those of %s, then at %.6f s they part\n"
+          "Decisions: %" PRIu64
+          " plans are those of %s; %.6f s after the first they part\n"
           "  there: %.500s\n  here:  %.500s\n",
           d->compared, d->against.path, (double)d->parted_ns * 1e-9,
           items_of(&d->expected.items), items_of(&d->other));

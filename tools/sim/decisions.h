@@ -26,8 +26,9 @@ struct lls_decisions {
   struct lls_text plan, other;       /* this run's, and the one that was not expected */
   uint64_t compared;                 /* plans that were alike */
   bool parted, ended;                /* ended: the log has no plan here any more */
-  int64_t parted_ns;
-  int failed; /* -EINVAL: the log has a bad line, */
+  int64_t first_ns;                  /* the first plan of this run */
+  int64_t parted_ns;                 /* after it */
+  int failed;                        /* -EINVAL: the log has a bad line, */
   struct lls_error why;
 };
 

@@ -169,8 +169,7 @@ static int read_costs(struct lls_machine *m, const struct lls_sim_tool_options *
   return 0;
 }
 
-/* ---- time
- * ------------------------------------------------------------------------------ */
+/* ---- time -------------------------------------------------------------------------- */
 
 static int64_t clock_ns(const struct lls_machine *m)
 {
@@ -217,8 +216,7 @@ void lls_machine_wait(struct lls_machine *m, int64_t until_ns)
     ;
 }
 
-/* ---- device, engine, loop
- * -------------------------------------------------------------- */
+/* ---- device, engine, loop ---------------------------------------------------------- */
 
 static int create_sim(struct lls_machine *m, const struct lls_sim_tool_options *o,
                       uint32_t i, struct lls_error *err)

@@ -36,8 +36,7 @@ struct replay {
   uint32_t planned; /* plans asked for at this place */
 };
 
-/* ---- the first reading: what becomes of each request --------------------------------
- */
+/* ---- the first reading: what becomes of each request ------------------------------- */
 
 static int note_arrival(struct replay *r, const struct lls_decision_line *line,
                         struct lls_error *err)
@@ -91,8 +90,7 @@ static int read_all(struct replay *r, const char *path, struct lls_error *err)
   return r->prompt != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for a prompt");
 }
 
-/* ---- the machine --------------------------------------------------------------------
- */
+/* ---- the machine ------------------------------------------------------------------- */
 
 static void on_arrival(void *context, const struct lls_request *request)
 {
@@ -131,11 +129,11 @@ static int open_machine(struct replay *r, const struct lls_sim_tool_options *o,
                             (uint32_t)r->machine.config.engine.max_requests, err);
 }
 
-/* ---- the second reading: all of it again ---------------------------------------------
- */
+/* ---- the second reading: all of it again ------------------------------------------- */
 
-/* Tokens that are alike where their hashes are; those behind the last one are of the
- * request alone. */
+/* Tokens that are alike where their hashes are, and only there: the generator's high
+ * bits, since its low ones depend on the low ones of the hash alone. Those behind the
+ * last hash are of the request alone. */
 static void make_prompt(struct replay *r, const struct lls_decision_line *line)
 {
   const char *at = line->rest;
@@ -149,7 +147,7 @@ static void make_prompt(struct replay *r, const struct lls_decision_line *line)
       at = end;
     }
     hash = hash * UINT32_C(1664525) + UINT32_C(1013904223);
-    r->prompt[i] = (int32_t)(hash % vocab);
+    r->prompt[i] = (int32_t)((uint64_t)hash * vocab >> 32);
   }
 }
 

@@ -41,8 +41,7 @@ struct run {
   struct lls_error *err;
 };
 
-/* ---- one request
- * ----------------------------------------------------------------------- */
+/* ---- one request ------------------------------------------------------------------- */
 
 static const char *failure_of(uint32_t reason)
 {
@@ -142,8 +141,7 @@ static int submit(struct run *r, const struct lls_item *item, int64_t now_ns)
   return 0;
 }
 
-/* ---- the whole
- * -------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------- */
 
 /* Who issues hears of what has ended by now, in the order of the ends. */
 static void tell_endings(struct run *r, int64_t now_ns)
@@ -333,8 +331,7 @@ static int prepare(struct run *r)
   return create_report(r);
 }
 
-/* ---- results
- * ---------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------- */
 
 static json_t *describe_memory(const struct lls_machine *m)
 {

@@ -28,8 +28,7 @@ struct runs {
   size_t n;
 };
 
-/* ---- runs
- * ----------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------- */
 
 static bool is_part(const char *part, size_t length, const char *name)
 {
@@ -102,8 +101,7 @@ static size_t series_end(const struct runs *runs, size_t i)
   return end;
 }
 
-/* ---- data blocks
- * ------------------------------------------------------------------------------ */
+/* ---- data blocks ------------------------------------------------------------------- */
 
 /* The mean over the repeats from i on, which end at *end. */
 static double mean_at(const struct runs *runs, size_t i, size_t *end, const char *key)
@@ -283,8 +281,7 @@ static void write_script(FILE *out, const struct runs *runs, const char *svg)
   fputs("unset multiplot\n", out);
 }
 
-/* ---- gnuplot
- * ---------------------------------------------------------------------------------- */
+/* ---- gnuplot ----------------------------------------------------------------------- */
 
 static bool in_path(const char *program)
 {

@@ -20,8 +20,7 @@ bool lls_sweep_wanted(const struct lls_sweep_options *o)
          !isnan(o->find_rate);
 }
 
-/* ---- the grid
- * ------------------------------------------------------------------------------ */
+/* ---- the grid ---------------------------------------------------------------------- */
 
 static int64_t first_seed(const struct lls_runner *runner)
 {
@@ -56,8 +55,7 @@ static int make_grid(const struct lls_sweep_options *o, const struct lls_runner 
   return rc;
 }
 
-/* ---- the table
- * ------------------------------------------------------------------------------ */
+/* ---- the table --------------------------------------------------------------------- */
 
 static void print_number(FILE *out, double value)
 {
@@ -177,8 +175,7 @@ static int run_grid(const struct lls_sweep_options *o, const struct lls_runner *
   return rc;
 }
 
-/* ---- the highest rate
- * ------------------------------------------------------------------------- */
+/* ---- the highest rate -------------------------------------------------------------- */
 
 struct search {
   const struct lls_sweep_options *options;

@@ -28,8 +28,7 @@ int lls_rate_parse(const char *text, double *rate, struct lls_error *err)
   return 0;
 }
 
-/* ---- the trace's own times
- * -------------------------------------------------------------- */
+/* ---- the trace's own times --------------------------------------------------------- */
 
 static int by_arrival(const void *a, const void *b)
 {
@@ -81,8 +80,7 @@ static int from_trace(const struct lls_workload_options *o, double rate,
   return 0;
 }
 
-/* ---- made times
- * ------------------------------------------------------------------------ */
+/* ---- made times -------------------------------------------------------------------- */
 
 /* vLLM's --ramp-up-strategy: the rate before request i of n. */
 static int ramped_rate(const struct lls_workload_options *o, double progress,

@@ -28,8 +28,7 @@ static struct lls_random of_row(const struct lls_workload_options *o,
   return lls_random_at((uint64_t)o->seed, stream, index);
 }
 
-/* ---- classes and tenants
- * ------------------------------------------------------------------ */
+/* ---- classes and tenants ----------------------------------------------------------- */
 
 static void set_class(const struct lls_workload_options *o, uint32_t index,
                       struct lls_item *row)
@@ -83,8 +82,7 @@ int lls_set_classes(const struct lls_workload_options *o, struct lls_rows *rows,
   return 0;
 }
 
-/* ---- scales
- * --------------------------------------------------------------------------------- */
+/* ---- scales ------------------------------------------------------------------------ */
 
 struct scale {
   double values[MAX_CHOICES]; /* (n) one of them; n 0: uniform */
@@ -119,8 +117,7 @@ static double draw_scale(const struct scale *scale, struct lls_random random)
   return scale->low + (scale->high - scale->low) * lls_random_uniform(&random);
 }
 
-/* ---- deadlines of one class
- * ----------------------------------------------------------------- */
+/* ---- deadlines of one class -------------------------------------------------------- */
 
 static int64_t *slo_by_name(struct lls_slo *slo, const char *name, size_t length)
 {
@@ -161,8 +158,7 @@ static int parse_class(const char *line, size_t length, struct lls_slo *by_class
   return -EINVAL;
 }
 
-/* ---- all of them
- * ------------------------------------------------------------------------------ */
+/* ---- all of them ------------------------------------------------------------------- */
 
 struct rules {
   const struct lls_workload_options *o;

@@ -18,8 +18,7 @@ static int no_memory(struct lls_error *err)
   return lls_fail(err, -ENOMEM, "no memory for the workload");
 }
 
-/* ---- the source
- * ------------------------------------------------------------------------ */
+/* ---- the source -------------------------------------------------------------------- */
 
 static const char *path_of(const struct lls_workload_options *o)
 {
@@ -83,8 +82,7 @@ static int load_rows(const struct lls_workload_options *o, struct lls_rows *rows
   return lls_read(o->dataset_name, path, rows, err);
 }
 
-/* ---- lengths
- * ---------------------------------------------------------------------------- */
+/* ---- lengths ----------------------------------------------------------------------- */
 
 static int parse_lengths(const char *option, const char *text, int64_t fixed,
                          struct lls_lengths **out, struct lls_error *err)
@@ -159,8 +157,7 @@ static int filter(const struct lls_workload_options *o, struct lls_rows *rows,
                         "--max-total-len");
 }
 
-/* ---- selection
- * --------------------------------------------------------------------------- */
+/* ---- selection --------------------------------------------------------------------- */
 
 static bool keeps_times(const struct lls_workload_options *o, const struct lls_rows *rows)
 {
@@ -213,8 +210,7 @@ static int select_rows(const struct lls_workload_options *o, struct lls_rows *ro
   return 0;
 }
 
-/* ---- finishing
- * -------------------------------------------------------------------------- */
+/* ---- finishing --------------------------------------------------------------------- */
 
 static int64_t last_arrival(const struct lls_rows *rows)
 {

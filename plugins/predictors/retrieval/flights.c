@@ -45,8 +45,7 @@ static struct flight *begin_flight(struct retrieval *r, const struct job *job,
   return f;
 }
 
-/* ---- predicting
- * ------------------------------------------------------------------------ */
+/* ---- predicting -------------------------------------------------------------------- */
 
 struct lls_prediction flights_prior(const struct retrieval *r, uint32_t max_new)
 {
@@ -101,8 +100,7 @@ static void tell(struct retrieval *r, struct flight *f)
     r->lost = true;
 }
 
-/* ---- learning
- * -------------------------------------------------------------------------- */
+/* ---- learning ---------------------------------------------------------------------- */
 
 static void learn(struct retrieval *r, struct flight *f)
 {
@@ -122,9 +120,7 @@ static void on_vector(struct retrieval *r, struct flight *f)
     learn(r, f);
 }
 
-/* ---- jobs
- * ------------------------------------------------------------------------------
- */
+/* ---- jobs -------------------------------------------------------------------------- */
 
 static float *hashed(const struct retrieval *r, const struct job *job)
 {

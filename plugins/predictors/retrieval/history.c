@@ -86,8 +86,7 @@ void history_destroy(struct history *h)
   free(h);
 }
 
-/* ---- looking up
- * ------------------------------------------------------------------------ */
+/* ---- looking up -------------------------------------------------------------------- */
 
 struct place {
   struct generation *generation;
@@ -123,8 +122,7 @@ uint32_t history_near(const struct history *h, const float *vector, uint32_t k,
   return n;
 }
 
-/* ---- adding
- * ---------------------------------------------------------------------------- */
+/* ---- adding ------------------------------------------------------------------------ */
 
 static int64_t first_row(const struct generation *g)
 {
@@ -180,8 +178,7 @@ void history_commit(struct history *h)
     store_commit(h->store);
 }
 
-/* ---- filling
- * --------------------------------------------------------------------------- */
+/* ---- filling ----------------------------------------------------------------------- */
 
 static void forget_loading(struct history *h)
 {
@@ -228,8 +225,7 @@ int history_load_some(struct history *h, uint32_t most)
   return 0;
 }
 
-/* ---- asking
- * ---------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------------------ */
 
 uint32_t history_count(const struct history *h)
 {

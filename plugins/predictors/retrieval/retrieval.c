@@ -16,8 +16,7 @@
 
 #include "plugins/predictors/retrieval/words.h"
 
-/* ---- the encoder
- * ----------------------------------------------------------------------- */
+/* ---- the encoder ------------------------------------------------------------------- */
 
 /* [worker] */
 static void on_encoded(void *context, uint64_t tag, int rc, const float *vector)
@@ -108,8 +107,7 @@ static int read_regressor(struct retrieval *r)
   return rc == -ENOENT ? 0 : rc;
 }
 
-/* ---- making one
- * ------------------------------------------------------------------------ */
+/* ---- making one -------------------------------------------------------------------- */
 
 static int open_history(struct retrieval *r)
 {
@@ -194,8 +192,7 @@ static uint32_t flags(void *self)
          (r->params.async ? LLS_PREDICTOR_ASYNC : LLS_PREDICTOR_DETERMINISTIC);
 }
 
-/* ---- what the core calls
- * --------------------------------------------------------------- */
+/* ---- what the core calls ----------------------------------------------------------- */
 
 /* The prompt as its text, or as its tokens where there is none. */
 static struct job *job_of(enum job_kind kind, const struct lls_prompt *prompt)

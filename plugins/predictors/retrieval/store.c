@@ -33,8 +33,7 @@ struct store {
   bool lost;    /* another process has taken the lock, or the disk is full: said once */
 };
 
-/* ---- the lock
- * -------------------------------------------------------------------------- */
+/* ---- the lock ---------------------------------------------------------------------- */
 
 static int take_lock(int fd, pid_t *owner)
 {
@@ -62,8 +61,7 @@ static int open_lock(struct store *s)
                        s->path, (long)owner);
 }
 
-/* ---- opening
- * --------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------- */
 
 static int failed(const struct store *s)
 {
@@ -159,8 +157,7 @@ void store_close(struct store *s)
   free(s);
 }
 
-/* ---- reading
- * --------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------- */
 
 int store_load(struct store *s, int64_t after, uint32_t most,
                void (*row)(void *context, int64_t id, uint32_t length,
@@ -182,8 +179,7 @@ int store_load(struct store *s, int64_t after, uint32_t most,
   return rc == SQLITE_DONE ? 0 : failed(s);
 }
 
-/* ---- writing
- * --------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------- */
 
 /* From now on nothing is written: predictions go on without. */
 static int give_up(struct store *s, const char *why)

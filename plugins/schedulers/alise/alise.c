@@ -99,8 +99,7 @@ static int64_t key_of(void *scheduler, const struct lls_request *r)
   return place_of(j, level_of(a, j, remaining), remaining);
 }
 
-/* ---- what others wait for ------------------------------------------------------------
- */
+/* ---- what others wait for ---------------------------------------------------------- */
 
 static void uncount(struct alise *a, struct job *j)
 {
@@ -221,8 +220,7 @@ static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
     backlog_many_changed(&a->priority.waiting.backlog);
 }
 
-/* ---- memory ahead of need ------------------------------------------------------------
- */
+/* ---- memory ahead of need ---------------------------------------------------------- */
 
 static int64_t ewt_of(const struct alise *a, const struct job *j, int64_t now_ns)
 {
