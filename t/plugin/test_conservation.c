@@ -36,6 +36,15 @@ static const struct harness_policy schedulers[][VARIANTS] = {
      {"srpt", POLICY_PARAMETERS("preempt", "swap", "watermark", "0", "max_seqs", "3")}},
     {{"edf", NULL},
      {"edf", POLICY_PARAMETERS("evict", "on", "preempt", "swap", "watermark", "0")}},
+    {{"accelgen", NULL},
+     {"accelgen", POLICY_PARAMETERS("preempt", "swap", "budget", "model", "late", "first",
+                                    "era", "request", "jct_slo", "1s", "s_pf", "16",
+                                    "long_tokens", "40", "kvc_headroom", "0")}},
+    {{"accelgen", POLICY_PARAMETERS("victims", "literal", "s_pf", "32", "norm", "on")},
+     {"accelgen",
+      POLICY_PARAMETERS("chunk", "off", "s_pf", "32", "s_min", "1", "extend", "off")}},
+    {{"accelgen", POLICY_PARAMETERS("order", "off", "era", "off", "long_tokens", "20")},
+     {"accelgen", POLICY_PARAMETERS("batch", "off", "s_pf", "32", "long_tokens", "20")}},
     {{"vtc", NULL}, {"vtc", POLICY_PARAMETERS("watermark", "0", "max_tenants", "2")}},
 };
 static const struct harness_policy caches[][VARIANTS] = {

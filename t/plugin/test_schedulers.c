@@ -7,7 +7,7 @@
 
 static const char *const schedulers[] = {"fcfs",   "sarathi", "orca", "fastgen",
                                          "random", "rr",      "mlfq", "sjf",
-                                         "srpt",   "edf",     "vtc"};
+                                         "srpt",   "edf",     "vtc",  "accelgen"};
 #define N_SCHEDULERS (sizeof schedulers / sizeof *schedulers)
 
 static const struct fake_options defaults = {
@@ -32,6 +32,10 @@ static void open_scheduler(struct fake *f, const char *name)
 static void change(const struct lls_param *p, void *params)
 {
   char *at = (char *)params + p->offset;
+  if ((p->flags & LLS_PARAM_AUTO) && p->type != LLS_TYPE_FLOAT) {
+    *(int64_t *)at = (int64_t)p->min + 1;
+    return;
+  }
   switch (p->type) {
   case LLS_TYPE_BOOL:
     *(bool *)at = !*(bool *)at;

@@ -2,6 +2,8 @@
 /* See budget.h. */
 #include "budget.h"
 
+#include "../common/deadline.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -30,39 +32,21 @@ static uint32_t first_context(const struct lls_step_view *view)
   return 0;
 }
 
-static bool in_time(const struct lls_cost *cost, const struct lls_iteration_shape *shape,
-                    int64_t slo_ns)
-{
-  int64_t ns = cost->iteration_ns(cost->context, shape);
-  return ns != LLS_NEVER && ns <= slo_ns;
-}
-
 /*
- * The largest C whose modelled step is within the deadline, by bisection: time grows with
- * tokens. Decodes that are late by themselves leave nothing to prompts, which wait until
- * some have ended; a step without decodes has GRAIN at least, or nothing would ever run.
+ * The largest C whose modelled step is within the deadline. Decodes that are late by
+ * themselves leave nothing to prompts, which wait until some have ended; a step without
+ * decodes has GRAIN at least, or nothing would ever run.
  */
 static uint32_t within_slo(const struct budget *b, const struct lls_cost *cost,
                            const struct lls_step_view *view, uint32_t decodes)
 {
-  struct lls_chunk_shape chunk = {.context = first_context(view)};
-  struct lls_iteration_shape shape = {.size = sizeof shape,
-                                      .chunks = &chunk,
-                                      .n_chunks = 1,
-                                      .n_decodes = decodes,
-                                      .decode_context = b->decodes};
+  const struct deadline_step step = {
+      .context = first_context(view), .n_decodes = decodes, .decodes = b->decodes};
   uint32_t low = decodes > 0 ? 0 : GRAIN;
   uint32_t high = view->max_tokens > decodes ? view->max_tokens - decodes : 0;
   if (high < low)
     return decodes + high;
-  while (low < high) {
-    chunk.tokens = low + (high - low + 1) / 2;
-    if (in_time(cost, &shape, b->params->slo))
-      low = chunk.tokens;
-    else
-      high = chunk.tokens - 1;
-  }
-  return decodes + low;
+  return decodes + deadline_tokens(cost, &step, low, high, b->params->slo);
 }
 
 /* As long as nothing was measured there is no model: chunk counts. */

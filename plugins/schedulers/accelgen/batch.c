@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The batch (Algorithm 1, with rules for what it leaves open): decodes stay, urgent
+ * requests take what is free, the others what is left (fill.c).
+ *
+ * As it is printed, who is urgent makes others leave, and these come back urgent: in the
+ * reference model of 300 requests that is 15,134 preemptions. So here a prompt never
+ * takes a decode's memory: too many tokens only defer, a chunk shrinks before anybody
+ * leaves, and only decodes that grow make somebody leave: prompts under way first, then
+ * decodes, the largest slack first.
+ */
+#include "accelgen.h"
+
+enum { PROGRESS = 64 }; /* tokens of a prompt that runs at the cost of all others */
+
+/* ---- common to all ----------------------------------------------------------------- */
+
+bool accelgen_run(struct accelgen *a, struct step *s, struct accelgen_candidate *c,
+                  uint32_t tokens)
+{
+  const struct lls_request *r = c->request;
+  uint32_t mark = s->cache->mark(s->cache->context);
+  int rc = step_reserve(s, r, tokens);
+  if (rc == LLS_RESERVE_OK) {
+    s->tokens = tokens > s->tokens ? tokens : s->tokens; /* accelgen_uncut */
+    step_run(s, r, tokens);
+    c->done = true;
+    return true;
+  }
+  s->cache->rollback(s->cache->context, mark);
+  a->jobs[r->slot].prefix = UINT32_MAX; /* others may have less of it by now */
+  if (rc != LLS_RESERVE_LATER) {
+    lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
+    c->done = true;
+  }
+  return false;
+}
+
+uint32_t accelgen_uncut(const struct accelgen *a, const struct step *s,
+                        const struct accelgen_candidate *c)
+{
+  if (c->tokens <= s->tokens)
+    return c->tokens;
+  if (c->tokens <= a->budget || s->prompts > 0)
+    return 0;
+  return min_u32(c->tokens, s->view->max_tokens - (a->budget - s->tokens));
+}
+
+bool accelgen_hopeless(struct accelgen *a, struct step *s, struct accelgen_candidate *c)
+{
+  uint32_t most = accelgen_room(a, s, s->total_units - s->watermark_units);
+  if (c->started || c->tokens <= most || !step_never_fits(s, c->request))
+    return false;
+  c->done = true;
+  return true;
+}
+
+/* It is off the device now. */
+static void note_eviction(struct accelgen *a, struct accelgen_candidate *c)
+{
+  c->done = true;
+  a->evicted++;
+  a->under_way -= c->started;
+  if (!c->decode)
+    return;
+  a->jobs[c->request->slot].paused = true;
+  a->pace.preempted++;
+}
+
+/* ---- decodes ----------------------------------------------------------------------- */
+
+static void heap_add(struct heap *h, struct accelgen_candidate *c, int64_t key)
+{
+  h->entries[h->n++] = (struct heap_entry){.key = key, .tie = c->id, .item = c};
+}
+
+/* Decodes, then prompts under way, in order of slack if that will matter: to sort
+ * hundreds of them takes longer than to run them. */
+static void set_order(struct accelgen *a, struct step *s, bool sorted)
+{
+  static const int64_t after_decodes = INT64_C(1) << 60;
+  a->heap.n = 0;
+  for (uint32_t i = 0; i < a->n_all; i++) {
+    struct accelgen_candidate *c = &a->candidates[i];
+    if (i >= a->n_decodes && !c->started)
+      break; /* the others are not on the device */
+    heap_add(&a->heap, c, c->slack + (i >= a->n_decodes ? after_decodes : 0));
+  }
+  a->n_order = a->heap.n;
+  if (sorted)
+    heap_build(&a->heap);
+  for (uint32_t k = 0; k < a->n_order; k++) {
+    a->on_device[k] = sorted ? heap_pop(&a->heap).item : a->heap.entries[k].item;
+    a->order[k] = a->on_device[k]->request;
+  }
+  s->order = a->order;
+  s->tail = a->n_order;
+}
+
+void accelgen_grow(struct accelgen *a, struct step *s)
+{
+  uint32_t n = a->n_decodes, most = min_u32(s->tokens, s->sequences);
+  uint64_t growth = (uint64_t)n * a->block_units;
+  set_order(a, s, n > most || growth > step_free_units(s));
+  for (uint32_t i = 0; i < n && i < most && i < s->tail; i++) {
+    if (step_grow(s, i, 1))
+      step_run(s, s->order[i], 1);
+    a->on_device[i]->done = true;
+  }
+  for (uint32_t i = s->tail; i < a->n_order; i++)
+    note_eviction(a, a->on_device[i]);
+  a->deferred += s->tail > most && n > most ? min_u32(n, s->tail) - most : 0;
+}
+
+/* ---- who must run now -------------------------------------------------------------- */
+
+/* What an urgent request takes of what is free: even a short prompt is cut, but none is
+ * begun and not done while another one is under way. Else what is left of every step
+ * would begin one more, and hundreds would hold memory for a first piece. */
+static uint32_t urgent_tokens(const struct accelgen *a, const struct step *s,
+                              const struct accelgen_candidate *c)
+{
+  struct accelgen_option o = accelgen_option(a, s, c);
+  uint32_t room = accelgen_room(a, s, step_free_units(s));
+  if (room < o.before)
+    return 0;
+  if (c->decode)
+    return 1;
+  if (!a->params.chunk)
+    return accelgen_uncut(a, s, c);
+  uint32_t tokens = min_u32(min_u32(c->tokens, s->tokens), room - o.before + o.slots);
+  bool begun = !c->started && tokens < c->tokens;
+  bool one_at_a_time = a->params.era != ACCELGEN_ERA_OFF;
+  return begun && one_at_a_time && a->under_way > 0 ? 0 : tokens;
+}
+
+void accelgen_admit_urgent(struct accelgen *a, struct step *s)
+{
+  uint32_t held = a->under_way; /* of those, who may have free slots */
+  a->heap.n = 0;
+  for (uint32_t i = a->n_decodes; i < a->n_all; i++)
+    if (a->candidates[i].urgent && !a->candidates[i].done)
+      heap_add(&a->heap, &a->candidates[i], a->candidates[i].slack);
+  heap_build(&a->heap);
+  while (a->heap.n > 0 && s->tokens > 0 && s->sequences > 0) {
+    struct accelgen_candidate *c = heap_pop(&a->heap).item;
+    bool full = step_free_units(s) < a->block_units;
+    if (full && held == 0)
+      return;
+    held -= c->started;
+    if ((full && !c->started) || accelgen_hopeless(a, s, c))
+      continue;
+    uint32_t tokens = urgent_tokens(a, s, c);
+    if (tokens > 0 && accelgen_run(a, s, c, tokens) && !c->decode)
+      a->under_way += (tokens < c->tokens) - c->started;
+  }
+}
+
+/* ---- Algorithm 1, literally ----------------------------------------------------------
+ */
+
+static void add_member(struct accelgen *a, struct step *s, struct accelgen_candidate *c,
+                       uint32_t *n)
+{
+  struct lls_need need = {.size = sizeof need};
+  struct lls_cache_info info = {.size = sizeof info};
+  uint32_t tokens = c->decode ? 1 : min_u32(c->tokens, a->budget);
+  s->cache->need(s->cache->context, c->request, tokens, LLS_FORM_NONE, &need);
+  s->cache->info(s->cache->context, c->request, &info);
+  a->members[(*n)++] = (struct accelgen_member){
+      .slack = c->slack,
+      .id = c->id,
+      .tokens = tokens,
+      .memory = need.new_units + need.restore_units,
+      .held = c->request->state == LLS_DECODING || c->started ? info.device_units : 0,
+      .candidate = (uint32_t)(c - a->candidates),
+  };
+}
+
+void accelgen_admit_literally(struct accelgen *a, struct step *s)
+{
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < a->n_all; i++) {
+    struct accelgen_candidate *c = &a->candidates[i];
+    if ((i < a->n_decodes || c->urgent) && !accelgen_hopeless(a, s, c))
+      add_member(a, s, c, &n);
+  }
+  accelgen_literal(a->members, n, s->tokens, step_free_units(s), &a->heap);
+  for (uint32_t i = 0; i < n; i++) {
+    struct accelgen_candidate *c = &a->candidates[a->members[i].candidate];
+    if (a->members[i].preempted && step_take_off(s, c->request))
+      note_eviction(a, c);
+    else if (a->members[i].out && c->decode)
+      c->done = true; /* deferred */
+  }
+  for (uint32_t i = 0; i < n && s->tokens > 0 && s->sequences > 0; i++) {
+    struct accelgen_candidate *c = &a->candidates[a->members[i].candidate];
+    if (!a->members[i].out && a->members[i].tokens <= s->tokens)
+      accelgen_run(a, s, c, a->members[i].tokens);
+    else if (a->members[i].out)
+      a->deferred += c->decode;
+  }
+}
+
+/* ---- nobody could be taken --------------------------------------------------------- */
+
+/* On the device: a prompt under way before a decode, then with the largest slack. */
+static bool leaves_before(const struct accelgen_candidate *a,
+                          const struct accelgen_candidate *b)
+{
+  return a->started != b->started ? a->started : a->slack >= b->slack;
+}
+
+static struct accelgen_candidate *next_to_leave(struct accelgen *a,
+                                                const struct accelgen_candidate *stays)
+{
+  struct accelgen_candidate *last = NULL;
+  for (uint32_t i = 0; i < a->n_all; i++) {
+    struct accelgen_candidate *c = &a->candidates[i];
+    bool there = c->request->state == LLS_DECODING || c->started;
+    if (there && !c->done && c != stays && (last == NULL || leaves_before(c, last)))
+      last = c;
+  }
+  return last;
+}
+
+static struct accelgen_candidate *first_of_all(struct accelgen *a)
+{
+  struct accelgen_candidate *first = NULL;
+  for (uint32_t i = 0; i < a->n_all; i++) {
+    struct accelgen_candidate *c = &a->candidates[i];
+    if (!c->done && (first == NULL || c->key < first->key))
+      first = c;
+  }
+  return first;
+}
+
+void accelgen_progress(struct accelgen *a, struct step *s)
+{
+  struct accelgen_candidate *c;
+  while (s->runs == 0 && (c = first_of_all(a)) != NULL) {
+    if (accelgen_hopeless(a, s, c))
+      continue;
+    uint32_t tokens = min_u32(min_u32(c->tokens, PROGRESS), s->tokens);
+    if (!a->params.chunk && !c->decode)
+      tokens = accelgen_uncut(a, s, c);
+    while (!accelgen_run(a, s, c, tokens) && !c->done) {
+      struct accelgen_candidate *victim = next_to_leave(a, c);
+      if (victim == NULL || !step_take_off(s, victim->request))
+        return;
+      note_eviction(a, victim);
+    }
+  }
+}

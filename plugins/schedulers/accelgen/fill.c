@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is left of the step goes to those who could wait: SELECT over a pool of similar
+ * slack (Algorithm 2), or, without it, the queue in its order (section 4.2).
+ */
+#include "accelgen.h"
+
+uint32_t accelgen_room(const struct accelgen *a, const struct step *s, uint32_t units)
+{
+  return units / a->block_units * s->cache->block_tokens;
+}
+
+/* ---- demands ----------------------------------------------------------------------- */
+
+/* Blocks that come back from the host, in tokens, and the free slots of the last one. */
+static void held(const struct accelgen *a, const struct step *s,
+                 const struct lls_request *r, struct accelgen_option *o)
+{
+  struct lls_cache_info info = {.size = sizeof info};
+  struct lls_need need = {.size = sizeof need};
+  s->cache->info(s->cache->context, r, &info);
+  o->slots = info.free_slots;
+  if (r->state != LLS_PREEMPTED)
+    return;
+  s->cache->need(s->cache->context, r, 1, LLS_FORM_NONE, &need);
+  o->before = accelgen_room(a, s, need.restore_units + a->block_units - 1);
+}
+
+/*
+ * Only prompts that take several steps are cut: long ones, those that no step would hold,
+ * and what was begun. Others are taken whole or not at all. What is cut begins alone.
+ */
+static void set_cut(const struct accelgen *a, const struct accelgen_candidate *c,
+                    struct accelgen_option *o)
+{
+  const struct accelgen_params *p = &a->params;
+  bool several = c->tokens > a->budget || c->is_long;
+  o->cut =
+      p->chunk && !c->decode && (several || c->started || p->chunk_short || !p->batch);
+  o->exclusive = o->cut && several && !c->started && p->era != ACCELGEN_ERA_OFF;
+}
+
+struct accelgen_option accelgen_option(const struct accelgen *a, const struct step *s,
+                                       const struct accelgen_candidate *c)
+{
+  struct accelgen_option o = {.slack = c->slack,
+                              .id = c->id,
+                              .tokens = c->tokens,
+                              .candidate = (uint32_t)(c - a->candidates)};
+  set_cut(a, c, &o);
+  if (!c->fresh)
+    held(a, s, c->request, &o);
+  return o;
+}
+
+/* Without `chunk`: a prompt longer than any budget takes all of it, and more. */
+static void fit_uncut(const struct accelgen *a, const struct step *s,
+                      const struct accelgen_candidate *c, struct accelgen_option *o)
+{
+  uint32_t all = accelgen_uncut(a, s, c), b = s->cache->block_tokens;
+  if (all <= s->tokens)
+    return;
+  o->tokens = s->tokens;
+  o->before +=
+      accelgen_memory(all, o->slots, b) - accelgen_memory(o->tokens, o->slots, b);
+}
+
+/* ---- the pool ---------------------------------------------------------------------- */
+
+static bool may_wait(const struct accelgen_candidate *c)
+{
+  return !c->urgent && !c->done;
+}
+
+/* A prompt that could have its last chunk now; as long as none does, no other is begun.
+ */
+static bool one_may_end(const struct accelgen *a, uint32_t tokens)
+{
+  for (uint32_t i = a->n_decodes; i < a->n_all && a->candidates[i].started; i++)
+    if (may_wait(&a->candidates[i]) && a->candidates[i].tokens <= tokens)
+      return true;
+  return false;
+}
+
+/* Those with a slack up to `most`, less those that could not be taken anyhow; false if
+ * some were left out because of it. */
+static bool set_pool(struct accelgen *a, const struct step *s, int64_t most,
+                     struct accelgen_pool *p)
+{
+  bool all = true, closed = a->under_way > 0 && !one_may_end(a, p->tokens);
+  p->n = 0;
+  for (uint32_t i = a->n_decodes; i < a->n_all; i++) {
+    const struct accelgen_candidate *c = &a->candidates[i];
+    if (!may_wait(c))
+      continue;
+    if (c->slack > most) {
+      all = false;
+      continue;
+    }
+    struct accelgen_option *o = &p->options[p->n];
+    *o = accelgen_option(a, s, c);
+    if (!a->params.chunk)
+      fit_uncut(a, s, c, o);
+    p->n += o->cut ? !(o->exclusive && closed) : o->tokens <= p->tokens;
+  }
+  return all;
+}
+
+/* Picks until nothing fits; how many. */
+static uint32_t take(struct accelgen *a, struct step *s, struct accelgen_pool *p)
+{
+  struct accelgen_pick pick;
+  uint32_t n = 0;
+  while (s->sequences > 0 && p->tokens > 0 && accelgen_select(p, &pick)) {
+    struct accelgen_candidate *c = &a->candidates[pick.option.candidate];
+    uint32_t tokens = pick.tokens;
+    if (accelgen_hopeless(a, s, c))
+      continue;
+    if (!a->params.chunk && !c->decode)
+      tokens = accelgen_uncut(a, s, c);
+    if (!accelgen_run(a, s, c, tokens))
+      continue;
+    accelgen_selected(p, &pick);
+    n++;
+  }
+  return n;
+}
+
+static void select_from_pool(struct accelgen *a, struct step *s, uint32_t memory)
+{
+  struct accelgen_pool pool = {
+      .options = a->options,
+      .tokens = s->tokens,
+      .memory = memory,
+      .block_tokens = s->cache->block_tokens,
+      .token_scale = 1,
+      .kv_scale = 1,
+      .under_way = a->under_way,
+  };
+  if (a->first == UINT32_MAX)
+    return;
+  if (a->params.norm) {
+    pool.token_scale = 1.0 / a->budget;
+    pool.kv_scale = 1.0 / (accelgen_room(a, s, s->total_units) + 1);
+  }
+  bool all = set_pool(a, s, a->candidates[a->first].slack + a->params.gamma, &pool);
+  uint32_t n = take(a, s, &pool);
+  if (n == 0 && !all && a->params.extend) {
+    set_pool(a, s, INT64_MAX, &pool);
+    n = take(a, s, &pool);
+    a->extended++;
+  }
+  a->selected += n;
+}
+
+/* ---- without the method `batch` ---------------------------------------------------- */
+
+/* The first that doesn't fit ends it. */
+static void take_in_order(struct accelgen *a, struct step *s, uint32_t memory)
+{
+  a->heap.n = 0;
+  for (uint32_t i = a->n_decodes; i < a->n_all; i++) {
+    struct accelgen_candidate *c = &a->candidates[i];
+    if (may_wait(c))
+      a->heap.entries[a->heap.n++] =
+          (struct heap_entry){.key = c->key, .tie = c->id, .item = c};
+  }
+  heap_build(&a->heap);
+  struct accelgen_pool one = {.options = a->options,
+                              .tokens = s->tokens,
+                              .memory = memory,
+                              .block_tokens = s->cache->block_tokens,
+                              .token_scale = 1,
+                              .kv_scale = 1,
+                              .under_way = a->under_way};
+  while (a->heap.n > 0) {
+    struct accelgen_candidate *c = heap_pop(&a->heap).item;
+    one.options[0] = accelgen_option(a, s, c);
+    one.n = 1;
+    if (one.options[0].exclusive && one.under_way > 0)
+      continue; /* it waits for who is under way, others don't wait for it */
+    if (!a->params.chunk)
+      fit_uncut(a, s, c, &one.options[0]);
+    if (!accelgen_hopeless(a, s, c) && take(a, s, &one) == 0)
+      return;
+  }
+}
+
+void accelgen_fill(struct accelgen *a, struct step *s)
+{
+  uint64_t kept = (uint64_t)a->params.kvc_headroom * a->block_units * a->n_decodes;
+  uint32_t free_units = step_free_units(s);
+  if (s->tokens == 0 || s->sequences == 0 || a->n_all == a->n_decodes ||
+      free_units < kept)
+    return;
+  uint32_t memory = accelgen_room(a, s, free_units - (uint32_t)kept);
+  if (a->params.batch)
+    select_from_pool(a, s, memory);
+  else
+    take_in_order(a, s, memory);
+}

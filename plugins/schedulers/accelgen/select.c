@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SELECT (section 4.4, Algorithm 2): of the pool, the request whose compute and KV demand
+ * is nearest to what is left of both. What is left only shrinks, so who doesn't fit once
+ * is dropped for good: each pick is one pass over fewer and fewer.
+ */
+#include "accelgen.h"
+
+/* D_c and D_m of what it would get now; false: nothing. A cut prompt takes the budget, or
+ * the memory (Algorithm 2, line 5), anew at each pick, or it would never fit after the
+ * first one. */
+static bool demand(const struct accelgen_pool *p, const struct accelgen_option *o,
+                   struct accelgen_pick *out)
+{
+  out->tokens = o->tokens;
+  if ((!o->cut && o->tokens > p->tokens) || o->before > p->memory)
+    return false;
+  if (o->cut) {
+    uint32_t room = o->slots + p->memory - o->before;
+    out->tokens = min_u32(min_u32(o->tokens, p->tokens), room);
+  }
+  out->memory = o->before + accelgen_memory(out->tokens, o->slots, p->block_tokens);
+  return out->tokens > 0 && out->memory <= p->memory;
+}
+
+/* sqrt((A_c - D_c)^2 + (A_m - D_m)^2), squared. */
+static double distance(const struct accelgen_pool *p, const struct accelgen_pick *pick)
+{
+  double c = (p->tokens - pick->tokens) * p->token_scale;
+  double m = (p->memory - pick->memory) * p->kv_scale;
+  return c * c + m * m;
+}
+
+static bool before(const struct accelgen_option *a, const struct accelgen_option *b)
+{
+  return a->slack < b->slack || (a->slack == b->slack && a->id < b->id);
+}
+
+bool accelgen_select(struct accelgen_pool *p, struct accelgen_pick *out)
+{
+  uint32_t best = UINT32_MAX;
+  double least = 0;
+  for (uint32_t i = 0; i < p->n;) {
+    struct accelgen_pick pick;
+    if (p->options[i].exclusive && p->under_way > 0) {
+      i++; /* until who is under way has had its last chunk */
+      continue;
+    }
+    if (!demand(p, &p->options[i], &pick)) {
+      p->options[i] = p->options[--p->n];
+      continue;
+    }
+    double d = distance(p, &pick);
+    if (best == UINT32_MAX || d < least ||
+        (d == least && before(&p->options[i], &p->options[best]))) {
+      best = i;
+      least = d;
+      out->tokens = pick.tokens;
+      out->memory = pick.memory;
+    }
+    i++;
+  }
+  if (best == UINT32_MAX)
+    return false;
+  out->option = p->options[best];
+  p->options[best] = p->options[--p->n];
+  return true;
+}
+
+void accelgen_selected(struct accelgen_pool *p, const struct accelgen_pick *pick)
+{
+  p->tokens -= pick->tokens;
+  p->memory -= pick->memory;
+  if (pick->option.exclusive)
+    p->under_way++;
+  else if (pick->option.cut && pick->tokens == pick->option.tokens && p->under_way > 0)
+    p->under_way--;
+}
