@@ -174,32 +174,6 @@ static void tenant_numbers(struct lls_page *page, const struct lls_api *api)
   group_verdicts(page, &slo, groups, n);
 }
 
-/* ---- policies -------------------------------------------------------------------- */
-
-static void refusals(struct lls_page *page, const struct lls_loop_status *status)
-{
-  static const char name[] = "llmserve_requests_refused_total";
-  lls_page_head(page, name, "counter",
-                "Requests that a plugin refused, since it took over.");
-  lls_page_labelled(page, name, (double)status->scheduler.refusals, "plugin",
-                    status->scheduler.name, NULL);
-  lls_page_labelled(page, name, (double)status->cache.refusals, "plugin",
-                    status->cache.name, NULL);
-}
-
-static void predictor_figures(struct lls_page *page, const struct lls_loop_status *status)
-{
-  static const char name[] = "llmserve_predictor";
-  if (status->n_predictor_figures == 0)
-    return;
-  lls_page_head(page, name, "gauge",
-                "What the predictor says of itself; see the README of its plugin.");
-  for (uint32_t i = 0; i < status->n_predictor_figures; i++)
-    lls_page_labelled(page, name, status->predictor_figures[i].value, "plugin",
-                      status->predictor.name, "figure", status->predictor_figures[i].name,
-                      NULL);
-}
-
 /* ---- instances --------------------------------------------------------------------- */
 
 struct instance_labels {
@@ -300,8 +274,7 @@ void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
   step_numbers(page, status);
   preemptions(page, status);
   predictions(page, status);
-  refusals(page, status);
-  predictor_figures(page, status);
+  lls_page_policies(page, api, status);
   cache_units(page, status);
   cached_tokens(page, status);
   instance_numbers(page, api->config.loop, status);

@@ -31,6 +31,8 @@ void lls_page_vllm(struct lls_page *page, const struct lls_api *api,
                    const struct lls_loop_status *status);
 void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
                        const struct lls_loop_status *status);
+void lls_page_policies(struct lls_page *page, const struct lls_api *api,
+                       const struct lls_loop_status *status);
 void lls_page_http(struct lls_page *page, const struct lls_api *api);
 /* Names that vLLM had once, and llama.cpp's: where they are asked for. */
 void lls_page_legacy(struct lls_page *page, const struct lls_api *api,

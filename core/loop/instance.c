@@ -87,6 +87,7 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
                      sizeof plan_bounds / sizeof plan_bounds[0]);
   lls_histogram_init(&in->status.step_tokens, step_bounds,
                      sizeof step_bounds / sizeof step_bounds[0]);
+  in->figures_ns = LLS_NEVER;
   in->log = o->log;
   in->seed = o->seed + in->info.index * UINT64_C(1000003);
   in->model_name = o->model_name != NULL ? strdup(o->model_name) : NULL;

@@ -24,6 +24,7 @@
 
 #include "core/cost/cost.h"
 #include "core/engine/engine.h"
+#include "core/loop/figures.h"
 #include "core/loop/list.h"
 #include "core/loop/loop.h"
 #include "core/loop/mailbox.h"
@@ -126,7 +127,9 @@ struct lls_instance {
   bool behind;
 
   struct lls_loop_status status; /* filled step by step */
-  uint64_t finished_when_asked;  /* requests, when the predictor's figures were taken */
+  struct lls_loop_figures figures;
+  int64_t figures_ns; /* when they were taken, LLS_NEVER = they are to be */
+  bool figures_taken; /* and have not been shown to others */
   bool failed;
   struct lls_error failure;
   atomic_bool broken; /* [any] failed: its blocks are worth nothing */
@@ -147,6 +150,7 @@ int lls_instance_init(struct lls_instance *, const struct lls_loop_options *,
 void lls_instance_fini(struct lls_instance *); /* also after a failed init */
 
 /* ---- step.c */
+uint32_t lls_instance_alive(const struct lls_instance *); /* requests */
 /* One step. *busy: something ran. False return: stop was asked for or the engine failed.
  */
 bool lls_instance_step(struct lls_instance *, bool *busy);

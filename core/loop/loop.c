@@ -459,6 +459,11 @@ void lls_loop_instance_status(struct lls_loop *l, uint32_t instance, uint32_t *r
   lls_runner_status(&l->runners[instance], out);
 }
 
+void lls_loop_figures(struct lls_loop *l, uint32_t instance, struct lls_loop_figures *out)
+{
+  lls_runner_figures(&l->runners[instance], out);
+}
+
 void lls_loop_drain(struct lls_loop *l)
 {
   l->draining = true;

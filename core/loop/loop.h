@@ -26,6 +26,7 @@
 #define LLS_POLICY_NAME_MAX 64
 
 struct lls_loop;
+struct lls_loop_figures;
 struct lls_live;
 
 struct lls_submission {
@@ -74,14 +75,6 @@ struct lls_policy_status {
   uint64_t refusals;              /* requests it has refused since it took over */
 };
 
-#define LLS_MAX_PREDICTOR_FIGURES 16
-
-/* What a predictor says of itself: stats() of its vtable. */
-struct lls_predictor_figure {
-  char name[32];
-  double value;
-};
-
 /* A snapshot taken at the end of each step; for /metrics, /health and tests. */
 struct lls_loop_status {
   uint64_t arrived;                 /* requests */
@@ -105,8 +98,6 @@ struct lls_loop_status {
   /* tokens in the cache by enum lls_form; of preempted sequences too */
   uint64_t cached_on_device[LLS_FORM_HIDDEN + 1], cached_on_host[LLS_FORM_HIDDEN + 1];
   struct lls_policy_status scheduler, cache, predictor;
-  struct lls_predictor_figure predictor_figures[LLS_MAX_PREDICTOR_FIGURES];
-  uint32_t n_predictor_figures;
   bool fallen_back; /* the built-in order is in charge */
   bool draining;
   char fallback_reason[LLS_ERROR_MAX];
@@ -266,6 +257,8 @@ void lls_loop_status(struct lls_loop *, struct lls_loop_status *out);
 uint32_t lls_loop_n_instances(const struct lls_loop *);
 void lls_loop_instance_status(struct lls_loop *, uint32_t instance, uint32_t *role,
                               struct lls_loop_status *out);
+/* [any] What its policies say of themselves (figures.h). */
+void lls_loop_figures(struct lls_loop *, uint32_t instance, struct lls_loop_figures *out);
 /* [main] No new submissions; running requests go on. */
 void lls_loop_drain(struct lls_loop *);
 /* [main] True once nothing is alive and every event has been handed out. */

@@ -71,7 +71,7 @@ static void count(void *context, const char *counter, double add)
       h->counters[i].value += add;
       return;
     }
-  if (h->n_counters < LLS_MAX_COUNTERS)
+  if (h->n_counters < LLS_MAX_FIGURES)
     h->counters[h->n_counters++] =
         (struct lls_policy_counter){.name = counter, .value = add};
 }

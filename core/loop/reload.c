@@ -268,6 +268,7 @@ void lls_reload_install(struct lls_instance *in, struct lls_reload *r)
   struct lls_adopt adopt = succeed(in, &old, &next);
   in->policies = next;
   in->adopt = adopt;
+  lls_figures_forget(in, &adopt);
   in->preempt_mode = r->preempt_mode;
   in->caps.async_transfers = lls_transfers_supported(in, &next);
   in->max_strikes = r->change.strikes;

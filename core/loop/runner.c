@@ -34,6 +34,9 @@ static void publish(struct lls_runner *r)
   pthread_mutex_lock(&r->status_lock);
   bool anything = r->outbox.filling.n > 0 || (in->failed && !r->failed);
   r->status = in->status;
+  if (in->figures_taken)
+    r->figures = in->figures;
+  in->figures_taken = false;
   if (in->failed && !r->failed) {
     r->failed = true;
     r->failure = in->failure;
@@ -169,6 +172,13 @@ void lls_runner_status(struct lls_runner *r, struct lls_loop_status *out)
 {
   pthread_mutex_lock(&r->status_lock);
   *out = r->status;
+  pthread_mutex_unlock(&r->status_lock);
+}
+
+void lls_runner_figures(struct lls_runner *r, struct lls_loop_figures *out)
+{
+  pthread_mutex_lock(&r->status_lock);
+  *out = r->figures;
   pthread_mutex_unlock(&r->status_lock);
 }
 

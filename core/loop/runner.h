@@ -28,6 +28,7 @@ struct lls_runner {
   /* under status_lock: written by [step] after each step, read by anyone */
   pthread_mutex_t status_lock;
   struct lls_loop_status status;
+  struct lls_loop_figures figures;
   bool failed;
   struct lls_error failure;
 };
@@ -54,6 +55,7 @@ void lls_runner_free(struct lls_runner *);
 bool lls_runner_step(struct lls_runner *);
 /* [main] */
 void lls_runner_status(struct lls_runner *, struct lls_loop_status *out);
+void lls_runner_figures(struct lls_runner *, struct lls_loop_figures *out);
 bool lls_runner_failed(struct lls_runner *, struct lls_error *err);
 
 /* Adds what can be added. */

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-static uint32_t alive(const struct lls_instance *in)
+uint32_t lls_instance_alive(const struct lls_instance *in)
 {
   return in->waiting.n + in->running.n + in->preempted.n + in->moving.n +
          in->handover.offered.n;
@@ -123,44 +123,6 @@ static void count_refusals(const struct lls_policy_host *host,
   s->refusals = host->refusals;
 }
 
-static void add_figure(void *context, const char *name, double value)
-{
-  struct lls_loop_status *s = context;
-  uint32_t i = 0;
-  while (i < s->n_predictor_figures && strcmp(s->predictor_figures[i].name, name) != 0)
-    i++;
-  if (i == LLS_MAX_PREDICTOR_FIGURES || strlen(name) >= sizeof s->predictor_figures->name)
-    return;
-  s->n_predictor_figures += i == s->n_predictor_figures;
-  strcpy(s->predictor_figures[i].name, name);
-  s->predictor_figures[i].value = value;
-}
-
-static void no_text(void *context, const char *line)
-{
-  (void)context;
-  (void)line;
-}
-
-/* Predictors learn where a request ends; in between nothing changes. A predictor that is
- * busy may leave out what it said before. */
-static void count_predictor(struct lls_instance *in)
-{
-  struct lls_policies *p = &in->policies;
-  struct lls_loop_status *s = &in->status;
-  uint64_t finished = s->finished[LLS_FINISH_STOP] + s->finished[LLS_FINISH_LENGTH];
-  if (strcmp(s->predictor.name, p->predictor_host->name_text) != 0) {
-    count_refusals(p->predictor_host, &s->predictor);
-    s->n_predictor_figures = 0;
-  } else if (finished == in->finished_when_asked) {
-    return;
-  }
-  in->finished_when_asked = finished;
-  if (p->predictor->stats != NULL)
-    LLS_CALL(p, predictor, stats,
-             &(struct lls_sink){.context = s, .number = add_figure, .text = no_text});
-}
-
 static void count_memory(struct lls_instance *in)
 {
   struct lls_policies *p = &in->policies;
@@ -176,6 +138,7 @@ static void count_memory(struct lls_instance *in)
   memset(s->cached_on_host, 0, sizeof s->cached_on_host);
   count_refusals(p->scheduler_host, &s->scheduler);
   count_refusals(p->cache_host, &s->cache);
+  count_refusals(p->predictor_host, &s->predictor);
   count_cached(&in->running, s);
   count_cached(&in->preempted, s);
   count_cached(&in->moving, s);
@@ -188,7 +151,7 @@ static void count_memory(struct lls_instance *in)
 void lls_instance_count(struct lls_instance *in)
 {
   count_memory(in);
-  count_predictor(in);
+  lls_figures_take(in);
   in->behind = false;
 }
 
@@ -275,7 +238,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
   bool go_on = drain(in);
   *busy = false;
   in->idle_until_ns = LLS_NEVER;
-  if (alive(in) > 0) {
+  if (lls_instance_alive(in) > 0) {
     plan_and_place(in);
     go_on = run(in, &result, busy) && go_on;
     if (go_on || !in->failed)
@@ -288,7 +251,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
     in->status.steps++;
   }
   in->behind = in->beside != NULL && in->observer.on_step == NULL && go_on && *busy &&
-               alive(in) > 0;
+               lls_instance_alive(in) > 0;
   if (!in->behind)
     lls_instance_count(in);
   if (*busy && in->batch.n > 0 && in->observer.on_step != NULL)
@@ -304,7 +267,7 @@ int64_t lls_instance_idle_ns(const struct lls_instance *in)
   if (in->idle_until_ns > 0 && (until == LLS_NEVER || in->idle_until_ns < until))
     until = in->idle_until_ns;
   if (until == LLS_NEVER)
-    return alive(in) > 0 ? poll_ns : LLS_NEVER;
+    return lls_instance_alive(in) > 0 ? poll_ns : LLS_NEVER;
   int64_t left = until - lls_instance_now(in);
   return left > 0 ? left : 0;
 }

@@ -45,6 +45,8 @@ void lls_metrics_sample(struct lls_text *out, const char *name, const char *labe
 {
   /* counters are whole numbers: all their digits, as long as a double has them */
   int digits = value == floor(value) && fabs(value) < 0x1p53 ? 16 : 9;
+  if (isnan(value))
+    value = (double)NAN; /* with a sign a page would not be read */
   if (labels[0] != '\0')
     lls_text_printf(out, "%s{%s} %.*g\n", name, labels, digits, value);
   else

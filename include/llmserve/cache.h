@@ -252,7 +252,8 @@ struct lls_cache_vtable {
   /* A step is over, and with it all its ASYNC copies; enum lls_transfer_status. Once for
    * each transfer that is under way. */
   void (*on_transfer)(void *self, uint64_t transfer, uint32_t status);
-  void (*stats)(void *self, const struct lls_sink *); /* not called yet by the daemon */
+  /* As a scheduler's (scheduler.h). */
+  void (*stats)(void *self, const struct lls_sink *);
 
   /* [main] Between two steps. New parameters without a new plugin; a failure leaves
    * everything as it was. */

@@ -147,7 +147,8 @@ struct lls_host {
       __attribute__((format(printf, 3, 4)));
   /* [step] A line of the log at debug: what happened to a request, and a figure. */
   void (*trace)(void *context, const char *event, uint64_t request, double value);
-  /* [step] Adds to a counter, at most 32; its name is a string that stays. */
+  /* [step] Adds to a counter of events, which /metrics and /admin/status show: at most
+   * 32. Its name is a string that stays, of at most 31 letters a to z, digits and _. */
   void (*count)(void *context, const char *counter, double add);
 
   /* [step] on_timer(tag) is called once at or after now + delay_ns; the same tag again

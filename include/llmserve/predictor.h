@@ -63,7 +63,7 @@ struct lls_predictor_vtable {
   int (*overrun)(void *self, const struct lls_request *, struct lls_prediction *out);
   /* [step] The request ended by itself after `length` tokens. */
   void (*observe)(void *self, const struct lls_prompt *, uint32_t length);
-  /* [step] Numbers for /metrics, at most 16, names of up to 31 characters. */
+  /* [step] As a scheduler's (scheduler.h). */
   void (*stats)(void *self, const struct lls_sink *);
   /* [main] Between two steps. New parameters without a new plugin; a failure leaves
    * everything as it was. */

@@ -149,9 +149,11 @@ struct lls_scheduler_vtable {
   void (*on_refused)(void *self, const struct lls_request *, uint32_t refusal);
   /* The timer that host->timer_start set with this tag is due. */
   void (*on_timer)(void *self, uint64_t tag);
-  /* Its figures, and its queues with what orders them: for tests; the daemon does not
-   * ask for them yet. */
+  /* Numbers of now for /metrics and /admin/status, once a second while anything is
+   * alive: up to 32, named as those of host->count, which has what happens. What is left
+   * out stays as it was said before. */
   void (*stats)(void *self, const struct lls_sink *);
+  /* Its queues with what orders them: for tests; the daemon does not ask for them yet. */
   void (*dump)(void *self, const struct lls_sink *);
 
   /* [main] Between two steps. New parameters without a new plugin; a scheduler that has

@@ -5,6 +5,7 @@
 #include <llmserve/host.h>
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -33,7 +34,7 @@ struct lls_loop {
   struct fake_event *events;
   uint64_t last_id;
   struct lls_loop_status status;
-  bool broken;
+  bool broken, odd;
 };
 
 static bool has_fate(const struct fake_request *request, const char *fate)
@@ -213,6 +214,7 @@ int lls_loop_submit(struct lls_loop *loop, const struct lls_submission *submissi
   *id = request->id = ++loop->last_id;
   loop->status.prompt_tokens += submission->n_tokens;
   loop->broken = loop->broken || has_fate(request, "break-");
+  loop->odd = loop->odd || has_fate(request, "odd-");
   DL_APPEND(loop->requests, request);
   if (loop->options.period_ms == 0) /* the first token comes in the next turn */
     uv_timer_start(&loop->timer, on_tick, 0, 1);
@@ -265,6 +267,22 @@ void lls_loop_instance_status(struct lls_loop *loop, uint32_t instance, uint32_t
   (void)instance;
   *role = LLS_ROLE_MIXED;
   lls_loop_status(loop, out);
+}
+
+void lls_loop_figures(struct lls_loop *loop, uint32_t instance,
+                      struct lls_loop_figures *out)
+{
+  (void)instance;
+  *out = (struct lls_loop_figures){
+      .scheduler = {.name = "scheduler fake",
+                    .n = 2,
+                    .figures = {{"lifted", 3}, {"share", 1.5}},
+                    .n_counters = 1,
+                    .counters = {{"demoted", 7}}},
+      .cache = {.name = "cache fake", .n = 1, .figures = {{"blocks", 50}}},
+  };
+  if (loop->odd)
+    out->scheduler.figures[0] = (struct lls_figure){"a \"queue\"\\", -NAN};
 }
 
 bool lls_loop_idle(struct lls_loop *loop)

@@ -9,13 +9,14 @@
  *   fail-      the engine fails it after two tokens        full-   the queue is full
  *   failnow-   the same before any token                   reject- the scheduler refuses
  *   capacity-  never fits the cache                        break-  the whole engine fails
+ *   odd-       the scheduler has a figure whose name and value are odd
  */
 #ifndef LLS_T_API_FAKE_LOOP_H
 #define LLS_T_API_FAKE_LOOP_H
 
 #include <uv.h>
 
-#include "core/loop/loop.h"
+#include "core/loop/figures.h"
 
 struct fake_options {
   uv_loop_t *uv;

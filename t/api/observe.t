@@ -99,6 +99,9 @@ my %exact = (
     'http_request_size_bytes_sum{handler="none"}' => 3,
     'http_request_size_bytes_count{handler="/v1/completions"}' => 7,
     'http_request_duration_seconds_count{handler="/v1/completions",method="POST"}' => 7,
+    'llmserve_scheduler{instance="0",plugin="scheduler fake",figure="share"}'               => 1.5,
+    'llmserve_scheduler_events_total{instance="0",plugin="scheduler fake",event="demoted"}' => 7,
+    'llmserve_cache{instance="0",plugin="cache fake",figure="blocks"}'                      => 50,
     'llmserve_generations_live'          => 0,
     'llmserve_generations_refused_total' => 1,
     'llmserve_http_connections'          => 1,
@@ -106,6 +109,7 @@ my %exact = (
     'llmserve_scheduler_fallback'        => 0,
 );
 is $value{$_}, $exact{$_}, $_ for sort keys %exact;
+is scalar(grep { /llmserve_(?:cache_events_total|predictor)/ } keys %type), 0, 'nothing of who has nothing to say';
 for my $name (grep { $type{$_} eq 'histogram' && $_ ne 'http_request_duration_seconds' } sort keys %type) {
     my @counts = $answer->{content} =~ /^\Q$name\E_bucket\{.*\} (\d+)$/mg;
     is_deeply \@counts, [sort { $a <=> $b } @counts], "$name only grows";

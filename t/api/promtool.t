@@ -11,6 +11,7 @@ use Test::More;
 
 my $server = LlmServer->fake;
 $server->post('/v1/completions', { prompt => 'Once upon a time', max_tokens => 3, user => "it's \"me\"\\", slo => { ttft_ms => 1e6 } }) for 1 .. 3;
+$server->post('/v1/completions', { prompt => 'x', max_tokens => 1 }, { 'x-request-id' => 'odd-1' });
 my $page = $server->get('/metrics')->{content};
 
 SKIP: {
@@ -38,9 +39,10 @@ like $page, qr/^vllm:request_success_total\{[^}]*finished_reason="$_"\} /m, "fin
 like $page, qr/^vllm:cache_config_info\{.*block_size="16",num_gpu_blocks="50"\} 1$/m, 'vllm:cache_config_info';
 like $page, qr/^vllm:lora_requests_info\{max_lora="0",waiting_lora_adapters="",running_lora_adapters=""\} \d/m, 'vllm:lora_requests_info';
 like $page, qr/^vllm:num_requests_waiting_by_reason\{.*reason="$_"\} 0$/m, "waiting by reason: $_" for qw(capacity deferred);
-like $page, qr/^vllm:prompt_tokens_by_source_total\{.*source="local_compute"\} 15$/m, 'prompt tokens by source';
+like $page, qr/^vllm:prompt_tokens_by_source_total\{.*source="local_compute"\} 18$/m, 'prompt tokens by source';
 like $page, qr/^vllm:prefix_cache_(?:queries|hits)_total\{/m, 'the prefix cache, in tokens';
 like $page, qr/^llmserve_requests_refused_total\{plugin="scheduler fake"\} 0$/m, 'refusals by plugin';
+like $page, qr/^llmserve_scheduler\{instance="0",plugin="scheduler fake",figure="a \\"queue\\"\\\\"\} nan$/m, 'a name that is none';
 like $page, qr/^llmserve_cached_tokens\{form="kv",tier="device"\} 0$/m, 'cache by form and tier';
 like $page, qr/^llmserve_tenant_slo_requests_total\{tenant="it's \\"me\\"\\\\",outcome="attained"\} 3$/m, 'attainment by tenant';
 like $page, qr/^process_$_ \d/m, "process_$_" for qw(cpu_seconds_total resident_memory_bytes virtual_memory_bytes open_fds max_fds start_time_seconds);

@@ -64,7 +64,14 @@ static void trace(void *context, const char *event, uint64_t request, double val
 
 static void count(void *context, const char *counter, double add)
 {
-  (void)context, (void)counter, (void)add;
+  struct fake *f = context;
+  uint32_t i = 0;
+  while (i < f->n_counters && strcmp(f->counters[i].name, counter) != 0)
+    i++;
+  assert_true(i < sizeof f->counters / sizeof *f->counters);
+  f->n_counters += i == f->n_counters;
+  f->counters[i].name = counter;
+  f->counters[i].value += add;
 }
 
 static int timer_start(void *context, int64_t delay_ns, uint64_t tag)
@@ -172,6 +179,19 @@ void fake_dump(struct fake *f)
   f->text_length = 0;
   sink_text(f, "");
   f->s->dump(f->scheduler_self, &sink);
+}
+
+void fake_stats(struct fake *f)
+{
+  struct lls_sink sink = {f, sink_number, sink_text};
+  f->text_length = 0;
+  sink_text(f, "");
+  if (f->s->stats != NULL)
+    f->s->stats(f->scheduler_self, &sink);
+  if (f->c->stats != NULL)
+    f->c->stats(f->cache_self, &sink);
+  for (uint32_t i = 0; i < f->n_counters; i++)
+    sink_number(f, f->counters[i].name, f->counters[i].value);
 }
 
 static int64_t prefill_ns(void *context, uint32_t tokens, uint32_t context_tokens)

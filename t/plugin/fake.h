@@ -60,6 +60,11 @@ struct fake_memory {  /* two tiers of unit blocks */
   uint32_t units[2], block_tokens;
 };
 
+struct fake_counter {
+  const char *name; /* static string of the plugin */
+  double value;
+};
+
 struct fake {
   struct fake_options o;
   struct lls_host host;
@@ -93,6 +98,8 @@ struct fake {
 
   char *text; /* of the last audit */
   size_t text_length, text_capacity;
+  struct fake_counter counters[32]; /* (n_counters) what policies have counted */
+  uint32_t n_counters;
   char failure[512];      /* host->fail's last sentence */
   char misbehaviour[512]; /* the first line at LLS_LOG_HOST_MISBEHAVING, or "" */
 
@@ -115,6 +122,8 @@ uint32_t fake_between(struct fake *, uint32_t low, uint32_t high);
 int fake_audit(struct fake *);
 /* f->text has what the scheduler dumps, a line each. */
 void fake_dump(struct fake *);
+/* f->text has what scheduler and cache say of themselves, and all they have counted. */
+void fake_stats(struct fake *);
 
 /* ---- fake_step.c */
 /* A request that will say `output` tokens; NULL if all slots are taken. */

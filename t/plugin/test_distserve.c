@@ -26,6 +26,7 @@ struct bench {
   uint64_t user[MOST][LLS_USER_WORDS];
   uint32_t units[MOST]; /* held, by slot */
   uint32_t free_units;
+  double counted; /* of all events */
   struct lls_cache_service cache;
   struct lls_step_view view;
   struct lls_plan plan;
@@ -70,6 +71,12 @@ static int reserve(void *context, const struct lls_request *r, uint32_t tokens,
   return LLS_RESERVE_OK;
 }
 
+static void count(void *context, const char *counter, double add)
+{
+  (void)counter;
+  ((struct bench *)context)->counted += add;
+}
+
 static uint32_t none(void *context)
 {
   (void)context;
@@ -101,7 +108,8 @@ static void open_bench(struct bench *b, const struct harness_policy *policy,
   b->topology = (struct lls_topology){
       .size = sizeof b->topology, .n_instances = 3, .instances = b->infos};
   b->engine = (struct lls_engine_caps){.max_context = 1 << 20, .chunked_prefill = true};
-  b->host = (struct lls_host){.engine = &b->engine, .topology = &b->topology};
+  b->host = (struct lls_host){
+      .context = b, .count = count, .engine = &b->engine, .topology = &b->topology};
   const struct lls_scheduler_vtable *s = &b->plugin.module->scheduler;
   assert_int_equal(s->create(&b->host, b->plugin.params, &b->self), 0);
   b->free_units = 2 * BLOCKS;
@@ -224,6 +232,7 @@ static void test_prefilled_requests_are_offered_in_turn(void **state)
   s->on_refused(b.self, b.list[0][0], LLS_REFUSED_NEVER_FITS);
   s->on_refused(b.self, b.list[0][1], LLS_REFUSED_UNSUPPORTED);
   assert_string_equal(plan_of(&b), "x1:0 r2:1 m3:2"); /* ends; decoded here */
+  assert_float_equal(b.counted, 2, 0);
   close_bench(&b);
 }
 

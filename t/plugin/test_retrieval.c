@@ -4,6 +4,7 @@
  * that a prediction may come later than its request is scheduled, and what a
  * reload and a restart leave of what it knew.
  */
+#include "core/loop/figures.h"
 #include "t/folder.h"
 #include "t/harness.h"
 
@@ -94,11 +95,11 @@ static void ask(struct scene *s, const char *text, uint32_t tokens)
 
 static double figure(struct scene *s, const char *name)
 {
-  struct lls_loop_status status;
-  lls_loop_status(s->h.loop, &status);
-  for (uint32_t i = 0; i < status.n_predictor_figures; i++)
-    if (strcmp(status.predictor_figures[i].name, name) == 0)
-      return status.predictor_figures[i].value;
+  struct lls_loop_figures all;
+  lls_loop_figures(s->h.loop, 0, &all);
+  for (uint32_t i = 0; i < all.predictor.n; i++)
+    if (strcmp(all.predictor.figures[i].name, name) == 0)
+      return all.predictor.figures[i].value;
   return -1;
 }
 

@@ -6,6 +6,8 @@
  */
 #include "contiguous.h"
 
+#include "../common/count.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -119,6 +121,7 @@ static int commit(void *self)
     return -EINVAL;
   m->open = false;
   m->n_changes = 0;
+  count_copies(m->host, m->copies, m->n_copies);
   return 0;
 }
 

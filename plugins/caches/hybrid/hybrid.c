@@ -325,7 +325,6 @@ static void stats(void *self, const struct lls_sink *sink)
   sink->number(sink->context, "units_free", m->n_free);
   sink->number(sink->context, "units_kv", kv);
   sink->number(sink->context, "units_hidden", x);
-  sink->number(sink->context, "conversions", (double)m->conversions);
 }
 
 static int audit(void *self, const struct lls_sink *sink)

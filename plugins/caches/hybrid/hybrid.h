@@ -56,8 +56,6 @@ struct hybrid {
   struct lls_block_entry *entries; /* (n_rows, N_LISTS, row_blocks) */
   uint32_t *marks;                 /* (n_units) for audit */
 
-  uint64_t conversions; /* from hidden to KV form */
-
   uint32_t free_at_begin;
   struct journal journal; /* of the open transaction */
 };

@@ -147,7 +147,7 @@ void hybrid_forget_x(struct hybrid *m, struct sequence *s)
     return;
   free_x(m, s);
   set(m, &s->held_x, 0);
-  m->conversions++;
+  m->host->count(m->host->context, "made_kv", 1);
 }
 
 void hybrid_drop(struct hybrid *m, struct sequence *s)

@@ -56,6 +56,7 @@ uint32_t paged_take(struct paged *m)
     b = m->reusable_first;
     remove_reusable(m, b);
     paged_unindex(m, b);
+    set(m, &m->n_evicted, m->n_evicted + 1);
   }
   set(m, &m->blocks[b].references, 1);
   return b;

@@ -11,6 +11,7 @@
  */
 #include "paged.h"
 
+#include "../common/count.h"
 #include "../common/state.h"
 
 #include <errno.h>
@@ -161,7 +162,7 @@ static int begin(void *self)
   int rc = journal_begin(&m->journal);
   if (rc < 0)
     return rc;
-  m->n_copies = 0;
+  m->n_copies = m->n_evicted = 0;
   m->available_at_begin = available(m);
   return 0;
 }
@@ -178,7 +179,13 @@ static int rollback(void *self, uint32_t to)
 
 static int commit(void *self)
 {
-  return journal_commit(&((struct paged *)self)->journal);
+  struct paged *m = self;
+  int rc = journal_commit(&m->journal);
+  if (rc < 0)
+    return rc;
+  count_copies(m->host, m->copies, m->n_copies);
+  count(m->host, "blocks_evicted", m->n_evicted);
+  return 0;
 }
 
 static uint32_t prefix(void *self, const struct lls_request *r, bool take)

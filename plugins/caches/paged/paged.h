@@ -79,6 +79,7 @@ struct paged {
   uint32_t n_copies, max_copies;
 
   uint32_t available_at_begin;
+  uint32_t n_evicted;     /* from the index, in this transaction */
   struct journal journal; /* of the open transaction */
 };
 

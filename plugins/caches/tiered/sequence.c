@@ -54,10 +54,8 @@ int tiered_reserve(struct tiered *m, struct sequence *s, uint32_t tokens)
   if ((row && m->n_rows_free == 0) || !tiered_can_note(m, wanted) ||
       (back && !tiered_copies_have_room(m, s->held)))
     return LLS_RESERVE_LATER;
-  if (back) {
+  if (back)
     change_tier(m, s, false);
-    m->swaps_in++;
-  }
   if (s->row == NIL) {
     set(m, &s->row, tiered_take_row(m));
     set(m, &s->place, ON_DEVICE);
@@ -119,7 +117,6 @@ int tiered_swap_out(struct tiered *m, struct sequence *s)
   tiered_free_list(m, s, s->row, false, n, s->held);
   set(m, &s->held, n);
   change_tier(m, s, true);
-  m->swaps_out++;
   return 0;
 }
 
@@ -150,6 +147,6 @@ void tiered_computed(struct tiered *m, struct sequence *s, uint32_t cached)
     k[i].element = v[i].element = LLS_ELEMENT_INT8;
     tiered_free_unit(m, false, units[0]);
     tiered_free_unit(m, false, units[1]);
-    m->quantised++;
+    m->host->count(m->host->context, "blocks_quantised", 1);
   }
 }

@@ -9,6 +9,8 @@
  */
 #include "tiered.h"
 
+#include "../common/count.h"
+
 #include "../common/state.h"
 
 #include <errno.h>
@@ -190,6 +192,7 @@ static int commit(void *self)
   while (m->n_touched > 0)
     tiered_name_elements(m, &m->sequences[m->touched[--m->n_touched]]);
   tiered_list_transfers(m);
+  count_copies(m->host, m->now.copies, m->now.n);
   return 0;
 }
 
@@ -374,11 +377,6 @@ static void stats(void *self, const struct lls_sink *sink)
       {"host_units_free", m->tiers[1].n_free},
       {"int8_blocks", int8},
       {"moving", m->n_moving},
-      {"offloads", (double)m->offloads},
-      {"uploads", (double)m->uploads},
-      {"swaps_out", (double)m->swaps_out},
-      {"swaps_in", (double)m->swaps_in},
-      {"quantised", (double)m->quantised},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     sink->number(sink->context, numbers[i].name, numbers[i].value);

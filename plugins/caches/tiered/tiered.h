@@ -82,7 +82,6 @@ struct tiered {
   struct copy_list now;     /* of this step */
   uint32_t last_transfer;
 
-  uint64_t offloads, uploads, swaps_out, swaps_in, quantised, async_bytes;
   uint32_t free_at_begin;
   struct journal journal; /* of the open transaction */
 };

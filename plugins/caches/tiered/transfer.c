@@ -91,7 +91,6 @@ static void list_some(struct tiered *m, struct sequence *s, uint64_t *left)
   while (*left > 0 && end < s->held && tiered_copies_have_room(m, end + 1 - begin)) {
     uint32_t units = end < int8_blocks(m, s, to_host) ? 1 : 2;
     *left -= *left < units ? *left : units;
-    m->async_bytes += units * m->unit_bytes;
     end++;
   }
   tiered_copy_blocks(m, s, s->to_row,
@@ -116,10 +115,7 @@ static void arrive(struct tiered *m, struct sequence *s)
     i++;
   for (m->n_moving--; i < m->n_moving; i++)
     m->moving[i] = m->moving[i + 1];
-  if (s->place == ON_DEVICE)
-    m->offloads++;
-  else
-    m->uploads++;
+  m->host->count(m->host->context, s->place == ON_DEVICE ? "offloads" : "uploads", 1);
   tiered_free_row(m, s->row);
   s->row = s->to_row;
   s->place = s->place == ON_DEVICE ? ON_HOST : ON_DEVICE;

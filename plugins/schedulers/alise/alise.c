@@ -48,7 +48,6 @@ struct alise {
   uint64_t steps;
   int64_t last_ended_ns; /* when the last step did */
   int64_t n_lifted;
-  uint64_t demoted;
 };
 
 #define LEARN_STEPS 256 /* between two questions to the cost model */
@@ -151,7 +150,7 @@ static void demote(struct alise *a, const struct lls_request *r)
   uint32_t lowest = (uint32_t)a->params.levels;
   j->length = min_u32(2 * r->generated_tokens, r->max_new_tokens);
   j->least = level < lowest ? level + 1 : lowest;
-  a->demoted++;
+  scheduler_count(&a->base, "demoted", 1);
 }
 
 static void lift(struct alise *a, const struct lls_request *r, int64_t now_ns)
@@ -161,6 +160,7 @@ static void lift(struct alise *a, const struct lls_request *r, int64_t now_ns)
   j->boosted_ns = now_ns;
   j->boost_ns = a->params.boost;
   a->n_lifted++;
+  scheduler_count(&a->base, "lifted", 1);
   count(a, r);
   backlog_changed(&a->priority.waiting.backlog, r);
 }
@@ -285,11 +285,14 @@ static void dump(void *self, const struct lls_sink *sink)
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct alise *a = self;
+  uint32_t jobs[ALISE_MOST_LEVELS + 1] = {0};
+  for (uint32_t i = 0; i < a->base.host->engine->max_requests; i++)
+    jobs[a->jobs[i].level]++;
+  scheduler_level_figures(sink, jobs + 1, (uint32_t)a->params.levels, 1);
   sink->number(sink->context, "t0_us", a->times.t0 / 1e3);
   sink->number(sink->context, "alpha_us", a->times.alpha / 1e3);
   sink->number(sink->context, "beta_ms", a->times.beta / 1e6);
   sink->number(sink->context, "lifted", (double)a->n_lifted);
-  sink->number(sink->context, "demoted", (double)a->demoted);
   sink->number(sink->context, "judged", a->worth.seen);
 }
 

@@ -61,17 +61,12 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   step_preferences(out, p->preempt);
 }
 
+/* Of the last plan. */
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct apt *a = self;
-  sink->number(sink->context, "prefill_steps", (double)a->prefill_steps);
-  sink->number(sink->context, "decode_steps", (double)a->decode_steps);
-  sink->number(sink->context, "let_in_kv", (double)a->let_in_kv);
-  sink->number(sink->context, "let_in_hidden", (double)a->let_in_hidden);
-  sink->number(sink->context, "preempted", (double)a->preempted);
-  sink->number(sink->context, "upgraded", (double)a->upgraded);
-  sink->number(sink->context, "made_room", (double)a->made_room);
-  sink->number(sink->context, "single_won", (double)a->singles);
+  sink->number(sink->context, "urgency_running_s", a->urgency_running);
+  sink->number(sink->context, "urgency_waiting_s", a->urgency_waiting);
   sink->number(sink->context, "n_rho", a->n_rho);
 }
 

@@ -99,10 +99,6 @@ struct apt {
   double eta; /* 0: no hidden form */
   double n_rho, eps;
   double urgency_running, urgency_waiting; /* U_R, U_W */
-
-  uint64_t prefill_steps, decode_steps, let_in_kv, let_in_hidden, preempted, upgraded;
-  uint64_t made_room; /* requests that were paused for who was still in time */
-  uint64_t singles;   /* plans in which a single request won */
 };
 
 /* ---- values.c: p, m, eta, rho, N, eps of all requests of a view */

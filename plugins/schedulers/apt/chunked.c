@@ -78,7 +78,7 @@ void apt_chunked(struct apt *a, struct step *s)
       .sequences = UINT32_MAX,
   };
   struct greedy_solution got = apt_greedy(&problem, &a->heap, a->taken);
-  a->singles += got.single_won;
+  scheduler_count(&a->base, "single_won", got.single_won);
 
   uint32_t chunk = min_u32((uint32_t)p->chunk_tokens, s->view->max_tokens);
   uint32_t most = min_u32((uint32_t)p->max_seqs, s->view->max_sequences);
@@ -95,5 +95,5 @@ void apt_chunked(struct apt *a, struct step *s)
     begin_prompt(a, s, &a->candidates[a->taken[i]], budget);
     present += s->runs - before;
   }
-  a->prefill_steps += s->prompts > 0;
+  scheduler_count(&a->base, "prefill_steps", s->prompts > 0);
 }

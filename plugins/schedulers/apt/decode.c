@@ -56,7 +56,7 @@ static int grow(struct apt *a, struct step *s, const struct candidate *c, uint64
   if (c->held == LLS_FORM_HIDDEN && c->kv <= *room &&
       reserve(s, c->request, LLS_FORM_KV) == LLS_RESERVE_OK) {
     *room -= c->kv;
-    a->upgraded++;
+    scheduler_count(&a->base, "upgraded", 1);
     return LLS_RESERVE_OK;
   }
   return reserve(s, c->request, LLS_FORM_NONE);
@@ -102,7 +102,7 @@ static void preempt(struct apt *a, struct step *s, const struct candidate *c)
   bool in_half = c->held == LLS_FORM_KV && c->hidden > 0;
   if (!step_take_off(s, c->request))
     return;
-  a->preempted++;
+  scheduler_count(&a->base, "preempted", 1);
   if (a->params.allow_downgrade && in_half && c->pending > a->n_rho * c->kv)
     c->request->user[1] |= APT_WANTS_HIDDEN;
 }
@@ -155,7 +155,7 @@ static void run_kept(struct apt *a, struct step *s)
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++)
     if (decodes(s->order[i]) && step_grow(s, i, 1))
       step_run(s, s->order[i], 1);
-  a->preempted += s->preempted - before;
+  scheduler_count(&a->base, "preempted", s->preempted - before);
 }
 
 /* ---- the paper's text -------------------------------------------------------------- */
@@ -165,7 +165,7 @@ static bool upgrade(struct apt *a, struct step *s, const struct lls_request *r)
   if (s->sequences == 0 || s->tokens == 0 || reserve(s, r, LLS_FORM_KV) != LLS_RESERVE_OK)
     return false;
   step_run(s, r, 1);
-  a->upgraded++;
+  scheduler_count(&a->base, "upgraded", 1);
   return true;
 }
 
@@ -184,7 +184,8 @@ static void literal(struct apt *a, struct step *s)
                                          .skip = a->params.fill == APT_SKIP,
                                          .tokens = UINT32_MAX,
                                          .sequences = UINT32_MAX};
-  a->singles += apt_greedy(&problem, &a->heap, a->taken).single_won;
+  scheduler_count(&a->base, "single_won",
+                  apt_greedy(&problem, &a->heap, a->taken).single_won);
   s->order = a->order;
   s->tail = 0;
   for (uint32_t i = 0; i < a->n_running; i++) {
@@ -204,7 +205,7 @@ static void literal(struct apt *a, struct step *s)
 
 void apt_decode(struct apt *a, struct step *s)
 {
-  a->decode_steps++;
+  scheduler_count(&a->base, "decode_steps", 1);
   if (a->params.decode_mode == APT_LITERAL)
     literal(a, s);
   else if (all_fit(a, s)) {

@@ -26,7 +26,8 @@ static void let_in(struct apt *a, struct step *s, const struct candidate *c,
 {
   step_run(s, c->request, tokens);
   c->request->user[1] &= ~(uint64_t)APT_WANTS_HIDDEN;
-  *(c->form == LLS_FORM_HIDDEN ? &a->let_in_hidden : &a->let_in_kv) += 1;
+  scheduler_count(&a->base, c->form == LLS_FORM_HIDDEN ? "let_in_hidden" : "let_in_kv",
+                  1);
 }
 
 bool apt_admit(struct apt *a, struct step *s, struct candidate *c, uint32_t budget,
@@ -90,7 +91,7 @@ void apt_prefill(struct apt *a, struct step *s)
       .sequences = v->n_running < most ? most - v->n_running : 0,
   };
   struct greedy_solution got = apt_greedy(&problem, &a->heap, a->taken);
-  a->singles += got.single_won;
+  scheduler_count(&a->base, "single_won", got.single_won);
   uint64_t kept = apt_kept_from_violated(a, s);
   for (uint32_t i = 0, found = 0; i < a->n_waiting && found < got.n; i++) {
     struct candidate *c = &problem.candidates[i];
@@ -100,7 +101,7 @@ void apt_prefill(struct apt *a, struct step *s)
     if (has_room(a, s, c, kept))
       apt_admit(a, s, c, budget, true);
   }
-  a->prefill_steps += s->runs > 0;
+  scheduler_count(&a->base, "prefill_steps", s->runs > 0);
 }
 
 /* ---- when nothing else is possible ------------------------------------------------- */

@@ -101,8 +101,8 @@ bool apt_make_room(struct apt *a, struct step *s, uint64_t units)
     if (c == NULL || !step_take_off(s, c->request))
       return false;
     c->gone = true;
-    a->preempted++;
-    a->made_room++;
+    scheduler_count(&a->base, "preempted", 1);
+    scheduler_count(&a->base, "made_room", 1);
     close_ranks(a, s);
   }
   return true;

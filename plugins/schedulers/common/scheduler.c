@@ -2,6 +2,8 @@
 /* See scheduler.h. */
 #include "scheduler.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct scheduler *scheduler_new(size_t size, const struct lls_host *host,
@@ -45,6 +47,20 @@ int scheduler_reconfigure(void *self, const void *params)
       memcpy((char *)s->params + p->offset, (const char *)params + p->offset, size_of(p));
   }
   return 0;
+}
+
+void scheduler_level_figures(const struct lls_sink *sink, const uint32_t *requests,
+                             uint32_t n, uint32_t first)
+{
+  enum { MOST = 16 };
+  for (uint32_t i = 0; i < n && i < MOST; i++) {
+    uint64_t sum = requests[i];
+    for (uint32_t deeper = i + 1; i + 1 == MOST && deeper < n; deeper++)
+      sum += requests[deeper];
+    char name[32];
+    snprintf(name, sizeof name, "level_%" PRIu32, first + i);
+    sink->number(sink->context, name, (double)sum);
+  }
 }
 
 static double value_of(const struct lls_param *p, const void *params)

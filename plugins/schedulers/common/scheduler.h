@@ -49,6 +49,18 @@ struct scheduler *scheduler_new(size_t size, const struct lls_host *,
  * create, since caps and sizes follow from them. */
 int scheduler_reconfigure(void *self, const void *params);
 
+/* Adds to what /metrics has of events of that name. */
+static inline void scheduler_count(const struct scheduler *s, const char *event,
+                                   uint32_t n)
+{
+  s->host->count(s->host->context, event, n);
+}
+
+/* stats: a figure for each of n levels, "level_N" from `first` on; of many levels what
+ * the last ones have together is in the last figure. */
+void scheduler_level_figures(const struct lls_sink *, const uint32_t *requests,
+                             uint32_t n, uint32_t first);
+
 /* dump: the parameters. What has queues adds them. */
 void scheduler_dump(void *self, const struct lls_sink *);
 

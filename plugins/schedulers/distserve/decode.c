@@ -34,13 +34,14 @@ static uint32_t needed_units(const struct lls_step_view *view,
 
 /* FIFO while waiting < accept_frac of all and it fits; what would not fit even an empty
  * instance is asked for all the same, to be told so. */
-static void accept(const struct distserve *d, const struct lls_step_view *view,
+static void accept(struct distserve *d, const struct lls_step_view *view,
                    struct lls_plan *out)
 {
   struct lls_capacity capacity = {.size = sizeof capacity};
   view->cache->capacity(view->cache->context, LLS_TIER_DEVICE, &capacity);
   double most = d->params.accept_frac * capacity.total_units;
   uint32_t waiting = waiting_units(view), free_units = capacity.free_units;
+  d->waiting_units = waiting;
   for (uint32_t i = 0; i < view->n_offered && (double)waiting < most; i++) {
     const struct lls_request *r = view->offered[i];
     uint32_t units = needed_units(view, r);

@@ -45,9 +45,11 @@ static void on_arrival(void *self, const struct lls_request *r)
 
 static void on_refused(void *self, const struct lls_request *r, uint32_t refusal)
 {
-  (void)self;
-  if (refusal == LLS_REFUSED_NEVER_FITS || refusal == LLS_REFUSED_UNSUPPORTED)
-    r->user[ANSWER] = refusal;
+  const struct distserve *d = self;
+  if (refusal != LLS_REFUSED_NEVER_FITS && refusal != LLS_REFUSED_UNSUPPORTED)
+    return;
+  r->user[ANSWER] = refusal;
+  scheduler_count(&d->base, "returned", 1);
 }
 
 static void on_step(void *self, const struct lls_step_report *report)
@@ -61,6 +63,12 @@ static void caps(void *self, struct lls_scheduler_caps *out)
 {
   out->needs = LLS_NEEDS_ROLES;
   step_preferences(out, ((const struct distserve *)self)->params.preempt);
+}
+
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct distserve *d = self;
+  sink->number(sink->context, "taken_units_waiting", d->waiting_units);
 }
 
 static const struct lls_param parameters[] = {
@@ -97,6 +105,7 @@ static const struct lls_scheduler_vtable vtable = {
     .on_arrival = on_arrival,
     .on_refused = on_refused,
     .on_step = on_step,
+    .stats = stats,
     .dump = scheduler_dump,
     .reconfigure = scheduler_reconfigure,
 };

@@ -15,7 +15,8 @@ struct distserve_params {
 struct distserve {
   struct scheduler base;
   struct distserve_params params;
-  uint32_t next_target; /* decode instances in turn */
+  uint32_t next_target;   /* decode instances in turn */
+  uint32_t waiting_units; /* in the last plan, of those taken over that have not run */
 };
 
 /* A request's scratch words. */

@@ -7,6 +7,7 @@
 #include "../common/priority.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 struct params {
@@ -71,6 +72,22 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   step_preferences(out, ((const struct edf *)self)->params.batch.preempt);
 }
 
+/* Who waits and is due already; time until the first of them is, if any ever is. */
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct edf *e = self;
+  const struct lls_host *host = e->base.host;
+  const struct heap *waiting = &e->priority.waiting.heap;
+  int64_t now_ns = host->now(host->context);
+  uint32_t late = 0;
+  for (uint32_t i = 0; i < waiting->n; i++)
+    late += waiting->entries[i].key < now_ns;
+  bool any = waiting->n > 0 && waiting->entries[0].key < INT64_MAX;
+  double first_s = any ? (double)(waiting->entries[0].key - now_ns) / 1e9 : INFINITY;
+  sink->number(sink->context, "late", late);
+  sink->number(sink->context, "first_due_s", first_s);
+}
+
 static void dump(void *self, const struct lls_sink *sink)
 {
   scheduler_dump(self, sink);
@@ -113,6 +130,7 @@ static const struct lls_scheduler_vtable vtable = {
     .on_arrival = backlog_on_arrival,
     .on_step = on_step,
     .on_finish = backlog_on_finish,
+    .stats = stats,
     .dump = dump,
     .reconfigure = scheduler_reconfigure,
 };

@@ -89,10 +89,11 @@ static void prefill(struct fastgen *f, struct step *s)
 }
 
 /* Nothing can run: the last that holds memory gives it back. */
-static bool flush_last(struct step *s)
+static bool flush_last(const struct fastgen *f, struct step *s)
 {
   if (s->runs > 0 || s->tail == 0 || s->plan->n_items > s->preempted)
     return false;
+  scheduler_count(&f->base, "flushed", 1);
   return step_take_off(s, s->order[--s->tail]);
 }
 
@@ -107,7 +108,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   do {
     generate(&s);
     prefill(f, &s);
-  } while (flush_last(&s));
+  } while (flush_last(f, &s));
   backlog_end(&f->waiting.backlog, out);
   step_end(&s);
   return 0;

@@ -98,10 +98,12 @@ static void serve(struct mlfq *m, const struct lls_request *r,
   r->user[SERVED] = (uint64_t)report->ended_ns;
   if ((double)r->user[ATTAINED] <= quantum_of(m, level))
     return;
-  if (level < lowest(m))
+  if (level < lowest(m)) {
     move(m, r, level + 1, true);
-  else
+    scheduler_count(&m->base, "demoted", 1);
+  } else {
     move(m, r, level, m->params.levels == 0);
+  }
   backlog_changed(&m->priority.waiting.backlog, r);
 }
 
@@ -129,6 +131,7 @@ static void lift(struct mlfq *m, const struct lls_request *const *list, uint32_t
     if (now_ns - (int64_t)list[i]->user[SERVED] >= m->params.starve) {
       move(m, list[i], 0, true);
       list[i]->user[SERVED] = (uint64_t)now_ns;
+      scheduler_count(&m->base, "starved", 1);
       backlog_many_changed(&m->priority.waiting.backlog);
     }
 }
@@ -175,6 +178,17 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   step_preferences(out, ((const struct mlfq *)self)->params.batch.preempt);
+}
+
+/* Of those that wait; deeper ones are on the last level that is told. */
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct heap *waiting = &((const struct mlfq *)self)->priority.waiting.heap;
+  uint32_t requests[10] = {0};
+  const uint32_t last = sizeof requests / sizeof *requests - 1;
+  for (uint32_t i = 0; i < waiting->n; i++)
+    requests[min_u32(level_of(waiting->entries[i].item), last)]++;
+  scheduler_level_figures(sink, requests, last + 1, 0);
 }
 
 static void dump(void *self, const struct lls_sink *sink)
@@ -246,6 +260,7 @@ static const struct lls_scheduler_vtable vtable = {
     .on_step = on_step,
     .on_finish = backlog_on_finish,
     .on_transfer = on_transfer,
+    .stats = stats,
     .dump = dump,
     .reconfigure = scheduler_reconfigure,
 };

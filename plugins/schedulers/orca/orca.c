@@ -18,6 +18,7 @@ struct params {
 struct orca {
   struct scheduler base;
   struct params params;
+  uint64_t reserved; /* units, in the last plan */
 };
 
 /* User words: what is set aside for a request that runs. */
@@ -76,8 +77,7 @@ static void run_running(const struct orca *o, struct step *s)
 }
 
 /* True: it runs, or never will; the next one may be looked at. */
-static bool start(const struct orca *o, struct step *s, const struct lls_request *r,
-                  uint64_t *reserved)
+static bool start(struct orca *o, struct step *s, const struct lls_request *r)
 {
   uint32_t pending = step_pending(s, r);
   if (step_too_long(s, o->base.host->engine, r, pending))
@@ -89,7 +89,7 @@ static bool start(const struct orca *o, struct step *s, const struct lls_request
     lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
     return true;
   }
-  if (tokens == 0 || *reserved + r->user[UNITS] > s->total_units)
+  if (tokens == 0 || o->reserved + r->user[UNITS] > s->total_units)
     return false;
   int rc = step_reserve(s, r, pending);
   if (rc == LLS_RESERVE_LATER) /* room enough, but not in one piece */
@@ -98,24 +98,24 @@ static bool start(const struct orca *o, struct step *s, const struct lls_request
     lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
     return true;
   }
-  *reserved += r->user[UNITS];
+  o->reserved += r->user[UNITS];
   step_run(s, r, tokens);
   return true;
 }
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
-  const struct orca *o = self;
+  struct orca *o = self;
   struct step s;
   step_begin(&s, view, out, 0);
   s.no_margin = true;
   run_running(o, &s);
   uint32_t most = min_u32((uint32_t)o->params.max_bs, view->max_sequences);
   uint32_t seats = s.tail < most ? most - s.tail : 0;
-  uint64_t reserved = reserved_units(o, &s);
+  o->reserved = reserved_units(o, &s);
   for (uint32_t i = 0; i < view->n_waiting && s.preempted == 0 && seats > 0; i++) {
     uint32_t runs = s.runs;
-    if (!start(o, &s, view->waiting[i], &reserved))
+    if (!start(o, &s, view->waiting[i]))
       break;
     seats -= s.runs - runs;
   }
@@ -128,6 +128,12 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   (void)self;
   out->needs = LLS_NEEDS_MIXED_BATCH;
   step_preferences(out, STEP_RECOMPUTE);
+}
+
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct orca *o = self;
+  sink->number(sink->context, "reserved_units", (double)o->reserved);
 }
 
 static const struct lls_param parameters[] = {
@@ -149,6 +155,7 @@ static const struct lls_scheduler_vtable vtable = {
     .destroy = free,
     .caps = caps,
     .plan = plan,
+    .stats = stats,
     .dump = scheduler_dump,
     .reconfigure = scheduler_reconfigure,
 };

@@ -121,6 +121,14 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   step_preferences(out, STEP_RECOMPUTE);
 }
 
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct rr *rr = self;
+  sink->number(sink->context, "waiting_realtime", lists_length(&rr->waiting, REALTIME));
+  sink->number(sink->context, "waiting_best_effort",
+               lists_length(&rr->waiting, BEST_EFFORT));
+}
+
 static void dump(void *self, const struct lls_sink *sink)
 {
   const struct rr *rr = self;
@@ -172,6 +180,7 @@ static const struct lls_scheduler_vtable vtable = {
     .plan = plan,
     .on_arrival = backlog_on_arrival,
     .on_finish = backlog_on_finish,
+    .stats = stats,
     .dump = dump,
     .reconfigure = scheduler_reconfigure,
 };

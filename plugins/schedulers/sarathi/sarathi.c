@@ -95,6 +95,14 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   step_preferences(out, p->preempt);
 }
 
+/* Of the last step. */
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct budget *b = &((const struct sarathi *)self)->budget;
+  sink->number(sink->context, "budget_tokens", b->most);
+  sink->number(sink->context, "used_tokens", b->used);
+}
+
 static const struct lls_param parameters[] = {
     LLS_PARAM_INT(
         struct params, chunk, "512", 32, 65536, "tokens",
@@ -146,6 +154,7 @@ static const struct lls_scheduler_vtable vtable = {
     .destroy = destroy,
     .caps = caps,
     .plan = plan,
+    .stats = stats,
     .dump = scheduler_dump,
     .reconfigure = scheduler_reconfigure,
 };

@@ -54,6 +54,7 @@ static void overrun(const struct srpt *s, const struct lls_request *r)
   struct lls_prediction p = {0};
   const struct lls_host *host = s->base.host;
   uint32_t estimate = 2 * r->generated_tokens;
+  scheduler_count(&s->base, "outlived", 1);
   if (host->overrun(host->context, r->id, &p) == 0 && p.length > r->generated_tokens)
     estimate = p.length;
   r->user[ESTIMATE] = min_u32(estimate, r->max_new_tokens);

@@ -146,6 +146,18 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   step_preferences(out, ((const struct vtc *)self)->params.batch.preempt);
 }
 
+/* Of the tenants that wait: how many, and the least and the most service that any had. */
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct heap *active = &((const struct vtc *)self)->active;
+  int64_t least = active->n > 0 ? active->entries[0].key : 0, most = least;
+  for (uint32_t i = 0; i < active->n; i++)
+    most = active->entries[i].key > most ? active->entries[i].key : most;
+  sink->number(sink->context, "tenants_waiting", active->n);
+  sink->number(sink->context, "least_served", (double)least / 1000);
+  sink->number(sink->context, "most_served", (double)most / 1000);
+}
+
 static void dump(void *self, const struct lls_sink *sink)
 {
   const struct vtc *v = self;
@@ -212,6 +224,7 @@ static const struct lls_scheduler_vtable vtable = {
     .on_arrival = on_arrival,
     .on_step = on_step,
     .on_finish = backlog_on_finish,
+    .stats = stats,
     .dump = dump,
     .reconfigure = scheduler_reconfigure,
 };

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What policies refuse, and what they say of themselves: a family for each kind and for
+ * numbers of now and counters, with the policy's own name of the number as a label. A
+ * family is left out where no policy has a number for it.
+ */
+#include <stdio.h>
+
+#include "core/api/page.h"
+#include "core/loop/figures.h"
+
+static void refusals(struct lls_page *page, const struct lls_loop_status *status)
+{
+  static const char name[] = "llmserve_requests_refused_total";
+  lls_page_head(page, name, "counter",
+                "Requests that a plugin refused, since it took over.");
+  lls_page_labelled(page, name, (double)status->scheduler.refusals, "plugin",
+                    status->scheduler.name, NULL);
+  lls_page_labelled(page, name, (double)status->cache.refusals, "plugin",
+                    status->cache.name, NULL);
+}
+
+/* What one kind of policy says of itself, of now or in all. */
+struct policy_family {
+  const char *name, *type, *help;
+  size_t policy; /* of struct lls_loop_figures */
+  bool counters;
+};
+
+static const struct policy_family families[] = {
+    {"llmserve_scheduler", "gauge",
+     "What the scheduler says of itself; see the README of its plugin.",
+     offsetof(struct lls_loop_figures, scheduler), false},
+    {"llmserve_scheduler_events_total", "counter",
+     "What the scheduler has counted since it took over.",
+     offsetof(struct lls_loop_figures, scheduler), true},
+    {"llmserve_cache", "gauge",
+     "What the cache manager says of itself; see the README of its plugin.",
+     offsetof(struct lls_loop_figures, cache), false},
+    {"llmserve_cache_events_total", "counter",
+     "What the cache manager has counted since it took over.",
+     offsetof(struct lls_loop_figures, cache), true},
+    {"llmserve_predictor", "gauge",
+     "What the predictor says of itself; see the README of its plugin.",
+     offsetof(struct lls_loop_figures, predictor), false},
+    {"llmserve_predictor_events_total", "counter",
+     "What the predictor has counted since it took over.",
+     offsetof(struct lls_loop_figures, predictor), true},
+};
+
+static void policy_samples(struct lls_page *page, const struct policy_family *family,
+                           uint32_t instance, const struct lls_policy_figures *p,
+                           bool *begun)
+{
+  const struct lls_figure *list = family->counters ? p->counters : p->figures;
+  uint32_t n = family->counters ? p->n_counters : p->n;
+  char index[16];
+  snprintf(index, sizeof index, "%u", instance);
+  if (n > 0 && !*begun)
+    lls_page_head(page, family->name, family->type, family->help);
+  *begun |= n > 0;
+  for (uint32_t i = 0; i < n; i++)
+    lls_page_labelled(page, family->name, list[i].value, "instance", index, "plugin",
+                      p->name, family->counters ? "event" : "figure", list[i].name, NULL);
+}
+
+static void policy_figures(struct lls_page *page, struct lls_loop *loop)
+{
+  for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
+    bool begun = false;
+    for (uint32_t i = 0; i < lls_loop_n_instances(loop); i++) {
+      struct lls_loop_figures all;
+      lls_loop_figures(loop, i, &all);
+      const void *policy = (const char *)&all + families[k].policy;
+      policy_samples(page, &families[k], i, policy, &begun);
+    }
+  }
+}
+
+void lls_page_policies(struct lls_page *page, const struct lls_api *api,
+                       const struct lls_loop_status *status)
+{
+  refusals(page, status);
+  policy_figures(page, api->config.loop);
+}

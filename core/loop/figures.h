@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the policies of an instance say of themselves: numbers of now, from their stats,
+ * and what they have counted with host->count since they took over.
+ *
+ * Stats may walk over all that a policy knows, so they are asked once a second at most;
+ * and when nothing is alive any more, so that an idle server shows how things ended.
+ */
+#ifndef LLS_LOOP_FIGURES_H
+#define LLS_LOOP_FIGURES_H
+
+#include "core/loop/loop.h"
+
+#define LLS_MAX_FIGURES     32 /* of a kind, of a policy */
+#define LLS_FIGURE_NAME_MAX 32
+
+struct lls_figure {
+  char name[LLS_FIGURE_NAME_MAX];
+  double value;
+};
+
+struct lls_policy_figures {
+  char name[LLS_POLICY_NAME_MAX]; /* as in the log; "" before the first step */
+  uint32_t n, n_counters;
+  struct lls_figure figures[LLS_MAX_FIGURES];  /* (n) of now */
+  struct lls_figure counters[LLS_MAX_FIGURES]; /* (n_counters) */
+};
+
+struct lls_loop_figures {
+  struct lls_policy_figures scheduler, cache, predictor;
+};
+
+struct lls_adopt;
+struct lls_instance;
+
+/* [step] Takes them if it is time to; what a policy leaves out stays as it was. */
+void lls_figures_take(struct lls_instance *);
+/* Of those that were replaced. */
+void lls_figures_forget(struct lls_instance *, const struct lls_adopt *);
+
+#endif
