@@ -65,8 +65,10 @@ static inline void random_change(struct fake *f, struct fake_request *r)
     f->c->preempt(f->cache_self, &r->view, LLS_PREEMPT_SWAP);
     break;
   default:
-    if (left > 0 && f->c->reserve(f->cache_self, &r->view, fake_between(f, 1, left),
-                                  forms[fake_between(f, 0, 3)], 0) == LLS_RESERVE_OK)
+    if (left > 0 &&
+        f->c->reserve(f->cache_self, &r->view, fake_between(f, 1, left),
+                      forms[fake_between(f, 0, 3)],
+                      fake_between(f, 0, 1) * LLS_MAY_DISPLACE) == LLS_RESERVE_OK)
       r->placed = PLACED_RESERVED;
   }
 }
@@ -130,8 +132,10 @@ static inline void check_rollback(const struct fake_options *options)
     assert_int_equal(fake_open(&f, &o), 0);
     uint32_t all = free_units(&f);
     for (uint32_t step = 0; step < 60; step++) {
-      for (uint32_t n = fake_between(&f, 0, 3); n > 0 || any(&f) == NULL; n -= n > 0)
+      for (uint32_t n = fake_between(&f, 0, 3); n > 0 || any(&f) == NULL; n -= n > 0) {
+        f.next.request_class = fake_between(&f, LLS_CLASS_NONE, LLS_CLASS_BEST_EFFORT);
         submit(&f, 16 * fake_between(&f, 0, 4), fake_between(&f, 64, 100), 1);
+      }
       random_transaction(&f);
       compute_and_release(&f);
     }
