@@ -45,14 +45,22 @@ static inline void on_event(void *context, const struct lls_event *event)
   c->preemptions = event->preemptions;
 }
 
-static inline void submit(struct harness *h, struct client *c,
-                          const struct reference_prompt *prompt)
+static inline void submit_as(struct harness *h, struct client *c,
+                             const struct reference_prompt *prompt,
+                             uint32_t request_class)
 {
   struct lls_error err = {0};
   *c = (struct client){.prompt = prompt};
   struct lls_submission s = harness_submission(prompt->tokens, prompt->n_prompt, 64, c);
+  s.request_class = request_class;
   if (lls_loop_submit(h->loop, &s, &c->id, &err) < 0)
     fail_msg("submit: %s", err.text);
+}
+
+static inline void submit(struct harness *h, struct client *c,
+                          const struct reference_prompt *prompt)
+{
+  submit_as(h, c, prompt, LLS_CLASS_NONE);
 }
 
 static inline void run_to_end(struct harness *h)

@@ -37,6 +37,7 @@ static void preemptions(struct lls_page *page, const struct lls_loop_status *sta
   lls_page_labelled(page, name, (double)status->preempted_recompute, "kind", "recompute",
                     NULL);
   lls_page_labelled(page, name, (double)status->preempted_swap, "kind", "swap", NULL);
+  lls_page_labelled(page, name, (double)status->displaced, "kind", "displaced", NULL);
   lls_page_counter(page, "llmserve_copied_bytes_total",
                    "Bytes of cache copied between tiers.", status->copied_bytes);
 }

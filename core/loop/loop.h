@@ -86,6 +86,7 @@ struct lls_loop_status {
   uint32_t device_units_total, device_units_free, host_units_total, host_units_free;
   uint64_t prompt_tokens, generated_tokens, shared_tokens; /* counters */
   uint64_t preempted_recompute, preempted_swap;
+  uint64_t displaced; /* requests that lost slots to others, and with them their place */
   /* of requests that ended by themselves, with a prediction: how many, and by how many
    * tokens the predictions were off, all together */
   uint64_t predicted, prediction_error;

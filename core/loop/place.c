@@ -158,6 +158,7 @@ static void account_displaced(struct lls_instance *in)
       lls_instance_refresh(in, live);
       if (live->view.missing_tokens == 0 || live->view.state == LLS_PREEMPTED)
         continue;
+      in->status.displaced++;
       live->view.queue_enter_ns = lls_instance_now(in);
       lls_instance_set_state(in, live, LLS_PREEMPTED);
     }

@@ -207,6 +207,7 @@ static void add_counters(struct lls_loop_status *sum, const struct lls_loop_stat
   sum->shared_tokens += more->shared_tokens;
   sum->preempted_recompute += more->preempted_recompute;
   sum->preempted_swap += more->preempted_swap;
+  sum->displaced += more->displaced;
   sum->predicted += more->predicted;
   sum->prediction_error += more->prediction_error;
   sum->copied_bytes += more->copied_bytes;

@@ -158,6 +158,21 @@ static void check_state(struct watch *w, const struct lls_request *r, enum list 
            "view: decoding with %u tokens pending", lls_request_pending(r));
 }
 
+/* What the view says of a request's cache is what the cache says. */
+static void check_cached(struct watch *w, const struct lls_step_view *view,
+                         const struct lls_request *r)
+{
+  struct contract *c = &w->contract;
+  struct lls_cache_info info = {.size = sizeof info};
+  if (view->cache->info(view->cache->context, r, &info) == 0)
+    CONTRACT(c,
+             info.missing_tokens == r->missing_tokens && info.residency == r->residency &&
+                 info.cached_tokens == r->cached_tokens,
+             "view: request %" PRIu64 " misses %u tokens, residency %u; the cache says "
+             "%u, %u",
+             r->id, r->missing_tokens, r->residency, info.missing_tokens, info.residency);
+}
+
 static uint32_t check_list(struct watch *w, const struct lls_step_view *view,
                            const struct lls_request *const *items, uint32_t n,
                            enum list list)
@@ -170,6 +185,7 @@ static uint32_t check_list(struct watch *w, const struct lls_step_view *view,
       continue;
     CONTRACT(c, s->seen != view->step + 1, "view: request %" PRIu64 " twice", r->id);
     s->seen = view->step + 1;
+    check_cached(w, view, r);
     CONTRACT(c,
              before == NULL || before->arrival_ns < r->arrival_ns ||
                  (before->arrival_ns == r->arrival_ns && before->id < r->id),

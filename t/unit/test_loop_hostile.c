@@ -69,7 +69,7 @@ static struct outcome run(struct harness_options *o)
     fail_msg("%s", err.text);
   h.log.fd = memfd_create("log", 0);
   for (int i = 0; i < CLIENTS; i++)
-    submit(&h, &clients[i], &ref->prompts[i % 3]);
+    submit_as(&h, &clients[i], &ref->prompts[i % 3], (uint32_t)i % 4 % 3);
   run_to_end(&h);
   check_clients(clients, &out);
   assert_memory_is_back(&h);
@@ -152,6 +152,36 @@ static void test_hybrid_cache(void **state)
   }
 }
 
+/* Real-time and best-effort sequences in the same blocks: tokens lose their slots, lie in
+ * other blocks when they are back, and sequences are filled from both ends in one batch.
+ */
+static void test_bidirectional_cache(void **state)
+{
+  (void)state;
+  static const char *const models[] = {"t/data/models/llama", "t/data/models/opt"};
+  static const char *const dropped[] = {"keep_host_copy", "off", NULL};
+  uint64_t displaced = 0;
+  for (int seed = 1; seed <= SEEDS; seed++) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", seed);
+    const char *const legal[] = {"seed", number, NULL};
+    struct harness_options o = {
+        .model = models[seed % 2],
+        .scheduler = {"hostile", legal},
+        .cache = {"bidirectional", seed % 4 < 2 ? NULL : dropped},
+        .predictor = {"none", NULL},
+        .device_units = 80,
+    };
+    struct outcome out = run(&o);
+    assert_int_equal(out.status.plans_refused, 0);
+    assert_true(out.by_length > 0);
+    displaced += out.status.displaced;
+    free(out.log);
+  }
+  print_message("# %llu displaced\n", (unsigned long long)displaced);
+  assert_true(displaced >= 2 * SEEDS);
+}
+
 static void test_everybody_hostile(void **state)
 {
   (void)state;
@@ -214,6 +244,7 @@ int main(void)
       cmocka_unit_test(test_hostile_scheduler),
       cmocka_unit_test(test_hostile_cache),
       cmocka_unit_test(test_hybrid_cache),
+      cmocka_unit_test(test_bidirectional_cache),
       cmocka_unit_test(test_everybody_hostile),
       cmocka_unit_test(test_bad_plans_are_refused_and_the_builtin_order_takes_over),
   };
