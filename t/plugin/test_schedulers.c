@@ -5,9 +5,9 @@
 
 #include "t/plugin/script.h"
 
-static const char *const schedulers[] = {"fcfs",   "sarathi", "orca", "fastgen",
-                                         "random", "rr",      "mlfq", "sjf",
-                                         "srpt",   "edf",     "vtc",  "accelgen"};
+static const char *const schedulers[] = {"fcfs", "sarathi",  "orca", "fastgen", "random",
+                                         "rr",   "mlfq",     "sjf",  "srpt",    "edf",
+                                         "vtc",  "accelgen", "bros"};
 #define N_SCHEDULERS (sizeof schedulers / sizeof *schedulers)
 
 static const struct fake_options defaults = {

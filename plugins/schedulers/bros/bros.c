@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * BROS: real-time requests by their next token's deadline, best-effort requests in the
+ * time and the memory that they leave.
+ */
+#include "bros.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- the plan ---------------------------------------------------------------------- */
+
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct bros *b = self;
+  struct step s;
+  step_begin(&s, view, out, b->params.watermark);
+  bros_look(b, view);
+  if (b->realtime.n + b->best_effort.n > 0) {
+    if (b->cost.c0 == 0)
+      bros_fit_swap(b, view->cache);
+    b->seats = min_u32(b->b_curr, view->max_sequences);
+    b->guaranteed = bros_is_guaranteed(b);
+    bros_pack(b, &s);
+    bros_emit(b, &s);
+    bros_adapt(b);
+  }
+  b->predicted = b->cost.known ? bros_time(&b->cost, &b->load) : -1;
+  step_end(&s);
+  return 0;
+}
+
+static void on_step(void *self, const struct lls_step_report *report)
+{
+  struct bros *b = self;
+  double took = (double)(report->ended_ns - report->started_ns) * 1e-9;
+  bros_step_took(b, took);
+  if (b->predicted >= 0 && took > 0) {
+    b->error_sum += fabs(b->predicted / took - 1);
+    b->errors++;
+  }
+  if (++b->steps >= b->next_fit)
+    bros_fit(b, b->base.host->cost);
+}
+
+/* T_avg begins as the time of one decode. */
+static int calibrate(void *self, const struct lls_cost *cost)
+{
+  struct bros *b = self;
+  const struct bros_candidate decode = {.tokens = 1};
+  bros_fit(b, cost);
+  if (b->cost.known)
+    b->t_avg = bros_time_alone(&b->cost, &decode);
+  return 0;
+}
+
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  const struct bros_params *p = &((const struct bros *)self)->params;
+  out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_COST | LLS_USES_CLASS | LLS_USES_SLO;
+  step_preferences(out, p->preempt);
+}
+
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct bros *b = self;
+  sink->number(sink->context, "b_curr", b->b_curr);
+  sink->number(sink->context, "t_avg", b->t_avg);
+  sink->number(sink->context, "realtime_run", b->rt_run);
+  sink->number(sink->context, "best_effort_run", b->be_run);
+  sink->number(sink->context, "replaced", b->replaced);
+  sink->number(sink->context, "dropped", b->drops);
+  sink->number(sink->context, "cost_exits", b->cost_exits);
+  sink->number(sink->context, "forced", b->forced);
+  sink->number(sink->context, "estimate_error",
+               b->errors > 0 ? b->error_sum / b->errors : 0);
+}
+
+static void dump(void *self, const struct lls_sink *sink)
+{
+  const struct bros_cost *c = &((const struct bros *)self)->cost;
+  scheduler_dump(self, sink);
+  stats(self, sink);
+  sink->number(sink->context, "fitted_prefill_a0", c->prefill.a0);
+  sink->number(sink->context, "fitted_prefill_a1", c->prefill.a1);
+  sink->number(sink->context, "fitted_prefill_beta", c->prefill.beta);
+  sink->number(sink->context, "fitted_decode_a0", c->decode.a0);
+  sink->number(sink->context, "fitted_decode_a1", c->decode.a1);
+  sink->number(sink->context, "fitted_decode_beta", c->decode.beta);
+  sink->number(sink->context, "fitted_swap_c0", c->c0);
+  sink->number(sink->context, "fitted_swap_c1", c->c1);
+}
+
+/* ---- parameters -------------------------------------------------------------------- */
+
+#define COEFFICIENT(MEMBER, UNIT, SENTENCE)                                              \
+  LLS_PARAM_FLOAT(struct bros_params, MEMBER, "auto", 0, 10, UNIT,                       \
+                  SENTENCE "; auto: fitted to the cost service",                         \
+                  .flags = LLS_PARAM_AUTO)
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_DURATION(struct bros_params, ttft_slo, "400ms", 1e7, 6e11,
+                       "deadline of the first token of a request that names none",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(struct bros_params, tpot_slo, "200ms", 1e7, 6e11,
+                       "deadline of each other token of a request that names none",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct bros_params, token_group, "1", 1, 64, "tokens",
+                  "tokens that have one deadline, for the last of them",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct bros_params, b_base, "128", 1, 65536, "sequences",
+                  "most sequences of a step, at first and after one that would have "
+                  "taken too long",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct bros_params, b_max, "1024", 1, 65536, "sequences",
+                  "what that grows to, twice as large with each step",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct bros_params, t_avg_weight, "0.1", 0.001, 1, "",
+                    "weight of the last step in the moving average of their times",
+                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct bros_params, missed, "last", "last|first",
+                     "requests that can't meet their deadline come after those that "
+                     "can, or before",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(struct bros_params, starve, "10s", 0, 3.6e12,
+                       "who has missed its deadline and not run for so long comes first; "
+                       "0: never",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct bros_params, be_min_share, "0", 0, 1, "",
+                    "share of the steps that run a best-effort request whatever the "
+                    "deadlines; 0: none",
+                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(struct bros_params, replace, "on",
+                   "best-effort requests take the place of real-time ones that can wait",
+                   .flags = LLS_PARAM_RELOADABLE),
+    STEP_WATERMARK(struct bros_params, "0.05"),
+    LLS_PARAM_CHOICE(struct bros_params, preempt, "swap", "recompute|swap",
+                     "how requests are dropped where memory is short: prefilled again "
+                     "later, or moved to the host"),
+    LLS_PARAM_CHOICE(struct bros_params, drop, "growth", "growth|any",
+                     "for whom real-time requests are dropped: those that are there "
+                     "already, or new ones as well, as in the paper",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(
+        struct bros_params, prefill_attn, "product", "product|sum",
+        "attention of prompts: sum(tokens) sum(context), as in the paper, or "
+        "the sum of each one's product"),
+    LLS_PARAM_CHOICE(struct bros_params, decode_attn, "product", "product|sum",
+                     "the same for decodes"),
+    COEFFICIENT(prefill_a0, "s", "time of a prompt's token"),
+    COEFFICIENT(prefill_a1, "s", "time of a prompt's token and one of its context"),
+    COEFFICIENT(prefill_beta, "s", "time of a step with prompts"),
+    COEFFICIENT(decode_a0, "s", "time of a decode"),
+    COEFFICIENT(decode_a1, "s", "time of a decode and a token of its context"),
+    COEFFICIENT(decode_beta, "s", "time of a step with decodes"),
+    COEFFICIENT(swap_c0, "s", "time of a token that comes back from the host"),
+    COEFFICIENT(swap_c1, "s", "time of a step in which any does"),
+};
+
+/* ---- life -------------------------------------------------------------------------- */
+
+static void destroy(void *self)
+{
+  struct bros *b = self;
+  heap_free(&b->realtime);
+  heap_free(&b->best_effort);
+  free(b->candidates);
+  free(b->rt_ready.items);
+  free(b->be_ready.items);
+  free(b->dropped.items);
+  free(b->contexts);
+  free(b->chunks);
+  free(b);
+}
+
+static bool allocate(struct bros *b, const struct lls_engine_caps *engine)
+{
+  size_t n = (size_t)engine->max_requests + 1, sequences = engine->max_sequences;
+  b->candidates = malloc(n * sizeof *b->candidates);
+  b->rt_ready.items = malloc(n * sizeof *b->rt_ready.items);
+  b->be_ready.items = malloc(n * sizeof *b->be_ready.items);
+  b->dropped.items = malloc(n * sizeof *b->dropped.items);
+  b->contexts = malloc((sequences + 1) * sizeof *b->contexts);
+  b->chunks = malloc((sequences + 1) * sizeof *b->chunks);
+  return heap_init(&b->realtime, (uint32_t)n) == 0 &&
+         heap_init(&b->best_effort, (uint32_t)n) == 0 && b->candidates != NULL &&
+         b->rt_ready.items != NULL && b->be_ready.items != NULL &&
+         b->dropped.items != NULL && b->contexts != NULL && b->chunks != NULL;
+}
+
+static int check(const struct lls_host *host, const struct bros_params *p)
+{
+  if (p->b_max >= p->b_base)
+    return 0;
+  return host->fail(host->context, -EINVAL,
+                    "b_max = %lld is less than b_base = %lld: it is what b_base grows to",
+                    (long long)p->b_max, (long long)p->b_base);
+}
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  int rc = check(host, params);
+  if (rc < 0)
+    return rc;
+  struct bros *b = SCHEDULER_NEW(struct bros, host, parameters, params);
+  if (b == NULL)
+    return -ENOMEM;
+  if (!allocate(b, host->engine)) {
+    destroy(b);
+    return -ENOMEM;
+  }
+  b->b_curr = (uint32_t)b->params.b_base;
+  b->t_avg = b->predicted = -1;
+  *self = b;
+  return 0;
+}
+
+static int reconfigure(void *self, const void *params)
+{
+  struct bros *b = self;
+  int rc = check(b->base.host, params);
+  if (rc < 0)
+    return rc;
+  scheduler_reconfigure(self, params);
+  b->b_curr = (uint32_t)b->params.b_base;
+  return 0;
+}
+
+static const struct lls_scheduler_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .caps = caps,
+    .plan = plan,
+    .calibrate = calibrate,
+    .on_step = on_step,
+    .stats = stats,
+    .dump = dump,
+    .reconfigure = reconfigure,
+};
+
+SCHEDULER_PLUGIN("bros", struct bros_params,
+                 "BROS: real-time requests by deadline, best-effort ones beside them");

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * C(Ln, La, Mcpu), the estimated time of an iteration (section 4.1):
+ *
+ *   exec(phase) = a0 Ln + a1 Ln La + beta     of prompts and of decodes, 0 without any
+ *   t_exec = exec(prompts) + exec(decodes)
+ *   t_swap = c0 Mcpu + c1                     0 if nothing comes back
+ *   C = max(t_exec, t_swap)                   copies run beside computing
+ *
+ * Ln tokens computed, La context of the phase. It is asked for every candidate, so a
+ * batch is kept as sums: a candidate costs a few products, whatever the batch.
+ */
+#include "bros.h"
+
+static double exec(const struct bros_line *line, const struct bros_phase *p, bool sum)
+{
+  double pairs = sum ? p->products : p->tokens * p->context;
+  return p->n > 0 ? line->a0 * p->tokens + line->a1 * pairs + line->beta : 0;
+}
+
+double bros_time(const struct bros_cost *c, const struct bros_load *l)
+{
+  double compute = exec(&c->prefill, &l->prefill, c->prefill_sum) +
+                   exec(&c->decode, &l->decode, c->decode_sum);
+  double swap = l->missing > 0 ? c->c0 * l->missing + c->c1 : 0;
+  return compute > swap ? compute : swap;
+}
+
+/* Context of a prompt includes itself, of a decode what is cached. */
+static void add(struct bros_load *l, const struct bros_candidate *c, double sign)
+{
+  struct bros_phase *p = c->prompt ? &l->prefill : &l->decode;
+  double tokens = c->tokens, context = c->context + (c->prompt ? tokens : 0);
+  p->n += sign;
+  p->tokens += sign * tokens;
+  p->context += sign * context;
+  p->products += sign * tokens * context;
+  l->missing += sign * c->missing;
+}
+
+void bros_load_add(struct bros_load *l, const struct bros_candidate *c)
+{
+  add(l, c, 1);
+}
+
+void bros_load_remove(struct bros_load *l, const struct bros_candidate *c)
+{
+  add(l, c, -1);
+}
+
+double bros_time_alone(const struct bros_cost *cost, const struct bros_candidate *c)
+{
+  struct bros_load l = {0};
+  bros_load_add(&l, c);
+  return bros_time(cost, &l);
+}

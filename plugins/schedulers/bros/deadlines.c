@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is urgent, and how long the batch may take (section 4.1, (6), and Algorithm 1,
+ * lines 3 and 4).
+ *
+ *   slack = T_SLO - t - (k - 1) T_avg
+ *
+ * t: since the last token went out (or arrival); k: tokens that are left of its group, of
+ * which the deadline holds for the last. T_SLO is TTFT's for the first token, then
+ * token_group times TPOT's. attainable: slack >= C of the request alone;
+ *
+ *   T_res = min slack of the attainable; TPOT's SLO if there are only others; else none.
+ *
+ * Attainable ones come first, by slack (missed = last), or all by slack (first). Who has
+ * missed its deadline and not run for `starve` comes before all.
+ */
+#include "bros.h"
+
+#include <math.h>
+
+/* User words: which group of tokens it is in, and when that began. */
+enum { GROUP, GROUP_BEGAN_NS };
+
+static const int64_t behind = INT64_C(1) << 61; /* more than any slack */
+
+static int64_t least_ns(int64_t a, int64_t b)
+{
+  return a != LLS_NEVER && a < b ? a : b;
+}
+
+static int64_t tpot_slo(const struct bros *b, const struct lls_request *r)
+{
+  int64_t slo = least_ns(r->slo.tpot_ns, least_ns(r->slo.tbt_ns, INT64_MAX));
+  return slo != INT64_MAX ? slo : b->params.tpot_slo;
+}
+
+/* When the group of the request's next token began; its number counts from 1. */
+static int64_t group_began(const struct lls_request *r, uint64_t group)
+{
+  if (r->user[GROUP] != group) {
+    r->user[GROUP] = group;
+    r->user[GROUP_BEGAN_NS] = (uint64_t)r->last_returned_ns;
+  }
+  return (int64_t)r->user[GROUP_BEGAN_NS];
+}
+
+/* T_SLO - t - (k - 1) T_avg in nanoseconds. */
+static int64_t slack_ns(const struct bros *b, const struct lls_request *r)
+{
+  if (r->generated_tokens == 0) {
+    int64_t slo = r->slo.ttft_ns != LLS_NEVER ? r->slo.ttft_ns : b->params.ttft_slo;
+    return slo - (b->view->now_ns - r->last_returned_ns);
+  }
+  uint32_t size = (uint32_t)b->params.token_group, done = r->generated_tokens - 1;
+  if (size == 1)
+    return tpot_slo(b, r) - (b->view->now_ns - r->last_returned_ns);
+  int64_t t = b->view->now_ns - group_began(r, 1 + done / size);
+  uint32_t k = size - done % size;
+  double before = b->t_avg > 0 ? (k - 1) * b->t_avg * 1e9 : 0;
+  return size * tpot_slo(b, r) - t - (int64_t)before;
+}
+
+/* What it would compute if it ran. Prefixes that others have are seen when it is
+ * reserved. */
+static void describe(const struct lls_request *r, struct bros_candidate *c)
+{
+  uint32_t pending = lls_request_pending(r);
+  *c = (struct bros_candidate){
+      .request = r,
+      .tokens = pending,
+      .context = r->cached_tokens,
+      .missing = r->missing_tokens,
+      .prompt = r->cached_tokens == 0 || pending > 1,
+  };
+}
+
+static void look_at_realtime(struct bros *b, struct bros_candidate *c)
+{
+  const struct lls_request *r = c->request;
+  int64_t slack = slack_ns(b, r), key = slack;
+  c->slack = (double)slack * 1e-9;
+  c->attainable = c->slack >= bros_time_alone(&b->cost, c);
+  b->n_realtime++;
+  if (c->attainable) {
+    b->n_attainable++;
+    b->t_res = fmin(b->t_res, c->slack);
+  } else {
+    int64_t idle = b->view->now_ns - r->last_returned_ns;
+    c->starved = b->params.starve > 0 && idle >= b->params.starve;
+    key += c->starved ? -behind : b->params.missed == BROS_LAST ? behind : 0;
+  }
+  b->realtime.entries[b->realtime.n++] = (struct heap_entry){key, r->id, c, NULL};
+}
+
+static void look_at(struct bros *b, const struct lls_request *const *list, uint32_t n,
+                    struct bros_candidate **at)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    struct bros_candidate *c = (*at)++;
+    if (i + 4 < n) {
+      __builtin_prefetch(list[i + 4]);
+      __builtin_prefetch(&list[i + 4]->last_returned_ns);
+    }
+    describe(list[i], c);
+    if (bros_is_realtime(list[i]))
+      look_at_realtime(b, c);
+    else
+      b->best_effort.entries[b->best_effort.n++] =
+          (struct heap_entry){c->missing, list[i]->id, c, NULL};
+  }
+}
+
+void bros_look(struct bros *b, const struct lls_step_view *v)
+{
+  struct bros_candidate *at = b->candidates;
+  b->view = v;
+  b->n_realtime = b->n_attainable = 0;
+  b->t_res = INFINITY;
+  b->realtime.n = b->best_effort.n = 0;
+  look_at(b, v->running, v->n_running, &at);
+  look_at(b, v->preempted, v->n_preempted, &at);
+  look_at(b, v->waiting, v->n_waiting, &at);
+  if (b->n_attainable == 0 && b->n_realtime > 0)
+    b->t_res = (double)b->params.tpot_slo * 1e-9;
+  heap_build(&b->realtime);
+}

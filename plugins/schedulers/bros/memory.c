@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of a batch (section 5.2). Real-time requests may displace slots of best-effort
+ * ones, which the cache manager does; where that isn't enough, or it doesn't, those who
+ * are not selected are dropped: best-effort ones first, the latest first, then real-time
+ * ones, the largest slack first. Best-effort requests take what is free.
+ *
+ * All of it lies in the plan's transaction. What was reserved for a real-time request
+ * that a best-effort one has replaced stays reserved until the batch is complete, and is
+ * given back once: the transaction is a stack, so what came after is reserved again. Who
+ * has had others dropped is not replaced, for they would get their memory back.
+ */
+#include "bros.h"
+
+static bool has_memory(const struct bros_candidate *c)
+{
+  return !c->dropped && bros_is_there(c);
+}
+
+/* The last of the first *left candidates that may be dropped; *left is behind it then. */
+static struct bros_candidate *latest(struct bros_candidate *from, uint32_t *left,
+                                     const struct bros_candidate *keeper)
+{
+  for (; *left > 0; (*left)--) {
+    struct bros_candidate *c = &from[*left - 1];
+    if (!bros_is_realtime(c->request) && has_memory(c) && c != keeper)
+      return c;
+  }
+  return NULL;
+}
+
+static struct bros_candidate *best_effort_victim(struct bros *b,
+                                                 const struct bros_candidate *keeper)
+{
+  struct bros_candidate *preempted = b->candidates + b->view->n_running;
+  struct bros_candidate *x = latest(b->candidates, &b->be_running, keeper);
+  struct bros_candidate *y = latest(preempted, &b->be_preempted, keeper);
+  if (x == NULL || y == NULL)
+    return x != NULL ? x : y;
+  return x->request->id > y->request->id ? x : y;
+}
+
+/* Of those who were not looked at yet. */
+static struct bros_candidate *realtime_victim(const struct bros *b)
+{
+  const struct heap_entry *last = NULL;
+  for (uint32_t i = 0; i < b->realtime.n; i++) {
+    const struct heap_entry *e = &b->realtime.entries[i];
+    if (has_memory(e->item) && (last == NULL || heap_before(last, e)))
+      last = e;
+  }
+  return last != NULL ? last->item : NULL;
+}
+
+/* Real-time requests leave for who is there already, and for the head. */
+static bool may_drop_realtime(const struct bros *b, const struct bros_candidate *keeper)
+{
+  return b->params.drop == BROS_ANY || bros_is_there(keeper) ||
+         b->rt_ready.n + b->be_ready.n == 0;
+}
+
+static bool drop_one(struct bros *b, struct step *s, const struct bros_candidate *keeper)
+{
+  struct bros_candidate *c = best_effort_victim(b, keeper);
+  if (c == NULL && may_drop_realtime(b, keeper))
+    c = realtime_victim(b);
+  if (c == NULL || !step_take_off(s, c->request))
+    return false;
+  c->dropped = true;
+  bros_push(&b->dropped, c);
+  return true;
+}
+
+/* Back to where the candidate's reservation began. */
+static void undo(struct bros *b, struct step *s, const struct bros_candidate *c)
+{
+  s->cache->rollback(s->cache->context, c->mark);
+  s->plan->n_items = c->n_items;
+  while (b->dropped.n > c->n_dropped)
+    b->dropped.items[--b->dropped.n]->dropped = false;
+  b->be_running = b->view->n_running;
+  b->be_preempted = b->view->n_preempted;
+}
+
+/* Who comes leaves the watermark free, for those who are there to grow into, unless there
+ * are best-effort requests that would leave for a real-time one. */
+static bool leaves_room(struct bros *b, const struct step *s,
+                        const struct bros_candidate *c)
+{
+  if (bros_is_there(c) || b->rt_ready.n + b->be_ready.n == 0 || s->watermark_units == 0)
+    return true;
+  return step_free_units(s) >= s->watermark_units ||
+         (bros_is_realtime(c->request) && best_effort_victim(b, c) != NULL);
+}
+
+int bros_reserve(struct bros *b, struct step *s, struct bros_candidate *c, bool drop)
+{
+  const struct lls_cache_service *cache = s->cache;
+  const struct lls_request *r = c->request;
+  uint32_t flags = bros_is_realtime(r) ? LLS_MAY_DISPLACE : 0;
+  int rc;
+  c->mark = cache->mark(cache->context);
+  c->n_items = s->plan->n_items;
+  c->n_dropped = b->dropped.n;
+  do
+    rc = cache->reserve(cache->context, r, lls_request_pending(r), LLS_FORM_NONE, flags);
+  while (rc == LLS_RESERVE_LATER && drop && drop_one(b, s, c));
+  bool late = rc == LLS_RESERVE_OK && !leaves_room(b, s, c);
+  if (late || (rc != LLS_RESERVE_OK && b->dropped.n > c->n_dropped))
+    undo(b, s, c);
+  return late ? LLS_RESERVE_LATER : rc;
+}
+
+void bros_settle(struct bros *b, struct step *s)
+{
+  struct bros_list *ready = &b->be_ready;
+  struct bros_candidate *first = b->rt_ready.items[b->rt_ready.n];
+  uint32_t n = ready->n;
+  if (b->n_deferred == 0)
+    return;
+  undo(b, s, first);
+  b->n_deferred = 0;
+  ready->n = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    struct bros_candidate *c = ready->items[i];
+    if (bros_reserve(b, s, c, false) == LLS_RESERVE_OK)
+      bros_push(ready, c);
+    else
+      bros_load_remove(&b->load, c);
+  }
+  if (b->rt_ready.n + ready->n == 0 && bros_reserve(b, s, first, true) == LLS_RESERVE_OK)
+    bros_accept(b, &b->rt_ready, first);
+}

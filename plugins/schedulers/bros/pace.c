@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What one plan leaves to the next: how many may run, how long steps take, and whose turn
+ * it is. */
+#include "bros.h"
+
+#include <math.h>
+
+/*
+ * Adaptive batch sizing (section 4.2), as TCP does with its window: twice as large after
+ * each plan in which time did not keep a real-time request out, b_base after one in which
+ * it did.
+ */
+void bros_adapt(struct bros *b)
+{
+  int64_t next = 2 * (int64_t)b->b_curr;
+  next = next < b->params.b_max ? next : b->params.b_max;
+  b->b_curr = (uint32_t)(b->cost_exit ? b->params.b_base : next);
+  b->cost_exits += b->cost_exit;
+}
+
+/* T_avg = (1 - w) T_avg + w T */
+void bros_step_took(struct bros *b, double seconds)
+{
+  double w = b->params.t_avg_weight;
+  b->t_avg = b->t_avg < 0 ? seconds : (1 - w) * b->t_avg + w * seconds;
+}
+
+/* Every ceil(1 / be_min_share) plans in which there is a best-effort request. */
+bool bros_is_guaranteed(struct bros *b)
+{
+  double share = b->params.be_min_share;
+  if (share <= 0 || b->best_effort.n == 0)
+    return false;
+  return ++b->plans % (uint64_t)ceil(1 / share - 1e-9) == 0;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Algorithm 1: real-time requests in order of urgency, then best-effort ones beside them
+ * or in the place of the least urgent, as long as the estimated time of the batch is
+ * within T_res and its size within B_curr.
+ *
+ * The time is looked at before the memory, so that nobody is dropped for a request that
+ * then doesn't run.
+ */
+#include "bros.h"
+
+#include <math.h>
+
+enum { MISFITS = 32 };
+
+static uint32_t batch_size(const struct bros *b)
+{
+  return b->rt_ready.n + b->be_ready.n;
+}
+
+/* Tokens of it that fit into the step: 0 if none do, or if it can never run, which ends
+ * it. */
+static uint32_t room_for(const struct bros *b, struct step *s, struct bros_candidate *c)
+{
+  const struct lls_engine_caps *engine = b->base.host->engine;
+  uint32_t pending = step_pending(s, c->request), most = s->view->max_tokens;
+  if (step_too_long(s, engine, c->request, pending))
+    return 0;
+  s->prompts = (uint32_t)b->load.prefill.tokens;
+  s->tokens = most - s->prompts - (uint32_t)b->load.decode.n;
+  return step_chunk(s, engine, pending, most, true);
+}
+
+static double time_with(const struct bros *b, const struct bros_candidate *c,
+                        const struct bros_candidate *without)
+{
+  struct bros_load load = b->load;
+  bros_load_add(&load, c);
+  if (without != NULL)
+    bros_load_remove(&load, without);
+  return bros_time(&b->cost, &load);
+}
+
+static void reject(struct step *s, const struct bros_candidate *c)
+{
+  lls_plan_reject(s->plan, c->request, LLS_FINISH_CAPACITY);
+}
+
+/* ---- real-time requests ------------------------------------------------------------ */
+
+/* Time is too short for a missed one. Where it is for a token without context, too, or
+ * has been for MISFITS of its phase, all of that phase that have missed are left out:
+ * popping a thousand of them takes longer than the rest of the plan. */
+static void skip_missed(struct bros *b, const struct bros_candidate *c)
+{
+  const struct bros_candidate least = {.tokens = 1, .prompt = c->prompt};
+  struct heap *h = &b->realtime;
+  uint32_t n = 0;
+  if (++b->misfits[c->prompt] < MISFITS && time_with(b, &least, NULL) <= b->t_res)
+    return;
+  for (uint32_t i = 0; i < h->n; i++) {
+    const struct bros_candidate *other = h->entries[i].item;
+    if (other->attainable || other->prompt != c->prompt)
+      h->entries[n++] = h->entries[i];
+  }
+  h->n = n;
+  heap_build(h);
+}
+
+/* The head runs whatever it takes if nobody is attainable, or if it starves. */
+static bool is_forced(const struct bros *b, const struct bros_candidate *c)
+{
+  return b->rt_ready.n == 0 && !b->cost_exit && (b->n_attainable == 0 || c->starved);
+}
+
+/* No memory for it. Those who are there may have room still, if it is not. */
+static bool refused(struct bros *b, struct step *s, const struct bros_candidate *c,
+                    int rc)
+{
+  if (rc == LLS_RESERVE_NEVER)
+    reject(s, c);
+  else if (!bros_is_there(c))
+    b->closed = true;
+  return rc == LLS_RESERVE_NEVER || !bros_is_there(c);
+}
+
+/* False: no other one is to be looked at. */
+static bool try_realtime(struct bros *b, struct step *s, struct bros_candidate *c)
+{
+  bool forced = is_forced(b, c), closed = b->closed && !bros_is_there(c);
+  uint32_t tokens = c->dropped || closed ? 0 : room_for(b, s, c);
+  if (tokens == 0)
+    return true;
+  c->tokens = tokens;
+  if (!forced && time_with(b, c, NULL) > b->t_res) {
+    b->cost_exit = true;
+    if (!c->attainable)
+      skip_missed(b, c);
+    return !c->attainable;
+  }
+  int rc = bros_reserve(b, s, c, true);
+  if (rc != LLS_RESERVE_OK)
+    return refused(b, s, c, rc);
+  bros_accept(b, &b->rt_ready, c);
+  b->forced += forced;
+  return true;
+}
+
+static void pack_realtime(struct bros *b, struct step *s)
+{
+  uint32_t seats = b->seats - (b->guaranteed && b->seats > 1);
+  while (b->realtime.n > 0 && b->rt_ready.n < seats)
+    if (!try_realtime(b, s, heap_pop(&b->realtime).item))
+      return;
+}
+
+/* ---- best-effort requests ---------------------------------------------------------- */
+
+/* How long the batch may take if v is not in it: (6) with x = 0. */
+static double latest_end(const struct bros *b, const struct bros_candidate *v)
+{
+  return v->slack - (b->t_avg > 0 ? b->t_avg : 0);
+}
+
+/* c instead of the last real-time request of the batch. */
+static bool can_replace(const struct bros *b, const struct bros_candidate *c)
+{
+  if (!b->params.replace || b->rt_ready.n == 0)
+    return false;
+  const struct bros_candidate *v = b->rt_ready.items[b->rt_ready.n - 1];
+  double t = time_with(b, c, v);
+  return v->attainable && v->n_dropped == b->dropped.n && batch_size(b) <= b->seats &&
+         t <= b->t_res && t <= latest_end(b, v);
+}
+
+static bool fits(const struct bros *b, const struct bros_candidate *c)
+{
+  return batch_size(b) < b->seats && (b->guaranteed || time_with(b, c, NULL) <= b->t_res);
+}
+
+/* Who still comes into this batch has to leave the deferred one its time, too. */
+static void defer_last(struct bros *b)
+{
+  const struct bros_candidate *v = b->rt_ready.items[--b->rt_ready.n];
+  b->t_res = fmin(b->t_res, latest_end(b, v));
+  bros_load_remove(&b->load, v);
+  b->n_deferred++;
+  b->replaced++;
+}
+
+static bool try_best_effort(struct bros *b, struct step *s, struct bros_candidate *c)
+{
+  uint32_t tokens = c->dropped ? 0 : room_for(b, s, c);
+  if (tokens == 0)
+    return true;
+  c->tokens = tokens;
+  bool beside = fits(b, c);
+  if (!beside && !can_replace(b, c))
+    return false;
+  int rc = bros_reserve(b, s, c, false);
+  if (rc == LLS_RESERVE_NEVER)
+    reject(s, c);
+  if (rc != LLS_RESERVE_OK)
+    return rc == LLS_RESERVE_NEVER;
+  if (!beside)
+    defer_last(b);
+  bros_accept(b, &b->be_ready, c);
+  b->guaranteed = false;
+  return true;
+}
+
+/* The next by Mcpu. Real-time requests may have displaced slots since the plan began, so
+ * what is missing of it is asked again, and it goes back if that is more. */
+static struct bros_candidate *next_best_effort(struct bros *b, struct step *s)
+{
+  while (b->best_effort.n > 0) {
+    struct heap_entry e = heap_pop(&b->best_effort);
+    struct bros_candidate *c = e.item;
+    struct lls_cache_info info = {.size = sizeof info};
+    if (c->fresh || c->context == 0 || b->rt_ready.n == 0)
+      return c;
+    c->fresh = true;
+    if (s->cache->info(s->cache->context, c->request, &info) < 0 ||
+        info.missing_tokens <= c->missing)
+      return c;
+    e.key = c->missing = info.missing_tokens;
+    heap_push(&b->best_effort, e);
+  }
+  return NULL;
+}
+
+static void pack_best_effort(struct bros *b, struct step *s)
+{
+  struct bros_candidate *c;
+  heap_build(&b->best_effort);
+  while ((c = next_best_effort(b, s)) != NULL)
+    if (!try_best_effort(b, s, c))
+      break;
+  if (batch_size(b) > 0 || c == NULL)
+    return;
+  /* nobody runs: the head of those who wait, at the cost of the others (step 7) */
+  if (bros_reserve(b, s, c, true) == LLS_RESERVE_OK)
+    bros_accept(b, &b->be_ready, c);
+}
+
+/* ---- the batch --------------------------------------------------------------------- */
+
+void bros_pack(struct bros *b, struct step *s)
+{
+  b->rt_ready.n = b->be_ready.n = b->dropped.n = b->n_deferred = 0;
+  b->be_running = b->view->n_running;
+  b->be_preempted = b->view->n_preempted;
+  b->cost_exit = b->closed = false;
+  b->misfits[0] = b->misfits[1] = 0;
+  b->load = (struct bros_load){0};
+  pack_realtime(b, s);
+  pack_best_effort(b, s);
+  bros_settle(b, s);
+}
+
+static void emit(struct step *s, const struct bros_list *ready, bool prompts)
+{
+  for (uint32_t i = 0; i < ready->n; i++)
+    if (ready->items[i]->prompt == prompts)
+      lls_plan_run(s->plan, ready->items[i]->request, ready->items[i]->tokens);
+}
+
+/* Prompts first, then decodes (section 6). */
+void bros_emit(struct bros *b, struct step *s)
+{
+  for (int prompts = 1; prompts >= 0; prompts--) {
+    emit(s, &b->rt_ready, prompts);
+    emit(s, &b->be_ready, prompts);
+  }
+  b->rt_run += b->rt_ready.n;
+  b->be_run += b->be_ready.n;
+  b->drops += b->dropped.n;
+}
