@@ -567,6 +567,20 @@ static void test_progress(void **state)
   rig_free(&g);
 }
 
+/* One that can't grow even alone ends, and is not dropped for the next head as well. */
+static void test_rejected_is_not_dropped(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  decode(&g, BE, 0, 100);
+  prompt(&g, BE, 0, 50);
+  g.capacity = 100;
+  pack(&g, 8);
+  expect_items(&g, "x0");
+  rig_free(&g);
+}
+
 /* ---- invariants over random instances (section 8, 1 to 4) ---------------------------
  */
 
@@ -884,6 +898,7 @@ int main(void)
       cmocka_unit_test(test_no_drop_for_the_late),
       cmocka_unit_test(test_replacing_and_memory),
       cmocka_unit_test(test_progress),
+      cmocka_unit_test(test_rejected_is_not_dropped),
       cmocka_unit_test(test_invariants),
       cmocka_unit_test(test_fit),
       cmocka_unit_test(test_beside),

@@ -73,7 +73,7 @@ struct bros_candidate {
   uint32_t mark;    /* of the transaction before it was reserved ... */
   uint32_t n_items, n_dropped; /* ... and what the plan dropped by then */
   bool prompt, attainable, starved, fresh;
-  bool dropped; /* taken off the device in this plan */
+  bool gone; /* dropped or rejected in this plan */
 };
 
 struct bros_list {

@@ -14,7 +14,7 @@
 
 static bool has_memory(const struct bros_candidate *c)
 {
-  return !c->dropped && bros_is_there(c);
+  return !c->gone && bros_is_there(c);
 }
 
 /* The last of the first *left candidates that may be dropped; *left is behind it then. */
@@ -66,7 +66,7 @@ static bool drop_one(struct bros *b, struct step *s, const struct bros_candidate
     c = realtime_victim(b);
   if (c == NULL || !step_take_off(s, c->request))
     return false;
-  c->dropped = true;
+  c->gone = true;
   bros_push(&b->dropped, c);
   return true;
 }
@@ -77,7 +77,7 @@ static void undo(struct bros *b, struct step *s, const struct bros_candidate *c)
   s->cache->rollback(s->cache->context, c->mark);
   s->plan->n_items = c->n_items;
   while (b->dropped.n > c->n_dropped)
-    b->dropped.items[--b->dropped.n]->dropped = false;
+    b->dropped.items[--b->dropped.n]->gone = false;
   b->be_running = b->view->n_running;
   b->be_preempted = b->view->n_preempted;
 }

@@ -24,7 +24,8 @@ static uint32_t room_for(const struct bros *b, struct step *s, struct bros_candi
 {
   const struct lls_engine_caps *engine = b->base.host->engine;
   uint32_t pending = step_pending(s, c->request), most = s->view->max_tokens;
-  if (step_too_long(s, engine, c->request, pending))
+  c->gone = step_too_long(s, engine, c->request, pending);
+  if (c->gone)
     return 0;
   s->prompts = (uint32_t)b->load.prefill.tokens;
   s->tokens = most - s->prompts - (uint32_t)b->load.decode.n;
@@ -41,9 +42,11 @@ static double time_with(const struct bros *b, const struct bros_candidate *c,
   return bros_time(&b->cost, &load);
 }
 
-static void reject(struct step *s, const struct bros_candidate *c)
+/* It fits neither now nor alone. */
+static void reject(struct step *s, struct bros_candidate *c)
 {
   lls_plan_reject(s->plan, c->request, LLS_FINISH_CAPACITY);
+  c->gone = true;
 }
 
 /* ---- real-time requests ------------------------------------------------------------ */
@@ -74,8 +77,7 @@ static bool is_forced(const struct bros *b, const struct bros_candidate *c)
 }
 
 /* No memory for it. Those who are there may have room still, if it is not. */
-static bool refused(struct bros *b, struct step *s, const struct bros_candidate *c,
-                    int rc)
+static bool refused(struct bros *b, struct step *s, struct bros_candidate *c, int rc)
 {
   if (rc == LLS_RESERVE_NEVER)
     reject(s, c);
@@ -88,7 +90,7 @@ static bool refused(struct bros *b, struct step *s, const struct bros_candidate 
 static bool try_realtime(struct bros *b, struct step *s, struct bros_candidate *c)
 {
   bool forced = is_forced(b, c), closed = b->closed && !bros_is_there(c);
-  uint32_t tokens = c->dropped || closed ? 0 : room_for(b, s, c);
+  uint32_t tokens = c->gone || closed ? 0 : room_for(b, s, c);
   if (tokens == 0)
     return true;
   c->tokens = tokens;
@@ -150,7 +152,7 @@ static void defer_last(struct bros *b)
 
 static bool try_best_effort(struct bros *b, struct step *s, struct bros_candidate *c)
 {
-  uint32_t tokens = c->dropped ? 0 : room_for(b, s, c);
+  uint32_t tokens = c->gone ? 0 : room_for(b, s, c);
   if (tokens == 0)
     return true;
   c->tokens = tokens;
