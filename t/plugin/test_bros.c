@@ -865,7 +865,36 @@ static void test_workloads(void **state)
     workload("paged", recompute, 0, from);
     workload("hybrid", groups, 0, from);
     workload("tiered", swap, 60, from);
+    workload("bidirectional", swap, 60, from);
+    workload("bidirectional", recompute, 0, from);
   }
+}
+
+/* Memory is full of best-effort requests: a real-time one takes slots of theirs, whose
+ * tokens go to the host and come back before they run again. */
+static void test_displacing(void **state)
+{
+  (void)state;
+  struct fake_options o = defaults;
+  struct fake f;
+  o.cache.name = "bidirectional";
+  o.device_units = 2 * 15; /* theirs, and one for the watermark */
+  o.host_units = 60;
+  assert_int_equal(fake_open(&f, &o), 0);
+  f.next.request_class = BE;
+  submit(&f, 100, 20);
+  submit(&f, 110, 20);
+  fake_step(&f);
+  f.next.request_class = RT;
+  submit(&f, 100, 10);
+  fake_step(&f);
+  assert_int_equal(planned(&f, 2), 100);
+  assert_int_equal(f.preempted_swap + f.preempted_recompute, 0);
+  assert_true(f.copies[LLS_COPY_DEVICE_TO_HOST] > 0);
+  fake_finish(&f, 100);
+  assert_true(f.copies[LLS_COPY_HOST_TO_DEVICE] > 0);
+  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 3);
+  fake_close(&f);
 }
 
 /* b_max below b_base is refused with a sentence. */
@@ -902,6 +931,7 @@ int main(void)
       cmocka_unit_test(test_invariants),
       cmocka_unit_test(test_fit),
       cmocka_unit_test(test_beside),
+      cmocka_unit_test(test_displacing),
       cmocka_unit_test(test_workloads),
       cmocka_unit_test(test_parameters),
   };
