@@ -158,9 +158,9 @@ static size_t read_candidates(int argc, char **argv, uint32_t *out)
 
 int main(int argc, char **argv)
 {
-  static const char *const all[] = {"fcfs", "sarathi", "orca", "fastgen",  "random",
-                                    "rr",   "mlfq",    "sjf",  "srpt",     "alise",
-                                    "edf",  "vtc",     "apt",  "accelgen", "bros"};
+  static const char *const all[] = {
+      "fcfs", "sarathi", "orca", "fastgen", "random", "rr",       "mlfq", "sjf",
+      "srpt", "alise",   "edf",  "vtc",     "apt",    "accelgen", "bros", "aligned"};
   uint32_t candidates[MOST] = {64, 1600, 16000};
   size_t given = read_candidates(argc, argv, candidates);
   size_t named = (size_t)argc - 1 - given, n_candidates = given > 0 ? given : 3;

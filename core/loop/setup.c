@@ -97,7 +97,7 @@ int lls_setup_check(const struct lls_instance *in, const struct lls_policies *p,
   const char *what = missing(in, p, caps.needs);
   if (what != NULL)
     return lls_fail(err, -ENOTSUP, "%s needs %s", p->scheduler_host->name, what);
-  if (!(caps.needs & LLS_NEEDS_ROLES) && has_role(in, LLS_ROLE_DECODE))
+  if (!(caps.needs & (LLS_NEEDS_ROLES | LLS_USES_ROLES)) && has_role(in, LLS_ROLE_DECODE))
     return lls_fail(err, -ENOTSUP,
                     "%s hands no request over, so that decode instances would never have "
                     "any: choose a scheduler that does in [plugins], or leave [engine] "

@@ -39,6 +39,7 @@ enum lls_scheduler_needs {
   LLS_NEEDS_ROLES = 1 << 6,           /* prefill and decode instances */
   LLS_USES_CLASS = 1 << 8,            /* no need: it looks at request_class ... */
   LLS_USES_SLO = 1 << 9,              /* ... at slo */
+  LLS_USES_ROLES = 1 << 10,           /* it hands requests over where there are roles */
 };
 
 #define LLS_MAX_PREEMPT_PREFERENCES 4

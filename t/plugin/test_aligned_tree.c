@@ -447,6 +447,60 @@ static void test_every_pool_ends(void **state)
   }
 }
 
+/* The leaf that has had no batch for longest, if that is too long. */
+static uint32_t most_starving(const struct pool *p, int64_t starve_ns, int64_t now_ns)
+{
+  const struct tree_node *v = p->tree.nodes;
+  uint32_t found = TREE_NIL;
+  for (uint32_t i = p->tree.first_leaf; i < p->tree.n_nodes; i++)
+    if (v[i].requests > 0 && now_ns - v[i].since_ns > starve_ns &&
+        (found == TREE_NIL || v[i].since_ns < v[found].since_ns))
+      found = i;
+  return found;
+}
+
+/* Invariant 9: as long as somebody starves, batches are of who starves for longest; so
+ * nobody waits for longer than starve_ns and the batches of those. One batch is served in
+ * 10 ns. Leaves are smaller than bmax. */
+static void test_nobody_starves(void **state)
+{
+  (void)state;
+  uint32_t starving = 0;
+  for (uint64_t seed = 1; seed <= 40; seed++) {
+    struct pool p;
+    int64_t entered_ns[MOST];
+    uint32_t batches = 0, of_starving[MOST]; /* when each came in */
+    open_pool(&p, seed);
+    const struct search_limits l = {600, 36, below(&p, 2) == 0, 20 + below(&p, 300)};
+    for (int64_t now_ns = 0; now_ns < 1000 || p.tree.nodes[0].requests > 0;
+         now_ns += 10) {
+      for (uint32_t i = below(&p, 20); i > 0 && now_ns < 1000 && p.n < MOST; i--) {
+        entered_ns[p.n] = now_ns;
+        of_starving[p.n] = batches;
+        put(&p, random_length(&p), now_ns);
+      }
+      uint32_t worst = most_starving(&p, l.starve_ns, now_ns);
+      search_dense(&p.tree, &l, now_ns, &p.batch);
+      if (worst != TREE_NIL) {
+        assert_int_equal(p.batch.found, SEARCH_STARVING);
+        assert_int_equal(p.tree.nodes[p.batch.node].since_ns,
+                         p.tree.nodes[worst].since_ns);
+      }
+      batches += worst != TREE_NIL;
+      for (uint32_t i = 0; i < p.batch.n; i++) {
+        uint32_t slot = p.slots[i];
+        int64_t most_ns = l.starve_ns + 10 * (int64_t)(batches - of_starving[slot] + 1);
+        assert_true(now_ns - entered_ns[slot] <= most_ns);
+      }
+      search_take(&p.tree, &p.batch, now_ns);
+    }
+    starving += batches;
+    close_pool(&p);
+  }
+  print_message("# %u batches of those that starved\n", starving);
+  assert_true(starving > 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -460,6 +514,7 @@ int main(void)
       cmocka_unit_test(test_near_a_running_batch),
       cmocka_unit_test(test_random_pools),
       cmocka_unit_test(test_every_pool_ends),
+      cmocka_unit_test(test_nobody_starves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

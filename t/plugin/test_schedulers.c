@@ -7,7 +7,7 @@
 
 static const char *const schedulers[] = {"fcfs", "sarathi",  "orca", "fastgen", "random",
                                          "rr",   "mlfq",     "sjf",  "srpt",    "edf",
-                                         "vtc",  "accelgen", "bros"};
+                                         "vtc",  "accelgen", "bros", "aligned"};
 #define N_SCHEDULERS (sizeof schedulers / sizeof *schedulers)
 
 static const struct fake_options defaults = {

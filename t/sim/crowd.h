@@ -122,6 +122,29 @@ static inline uint32_t crowd_unended(const struct crowd *c)
   return n;
 }
 
+/* Steps of one simulated instance until nobody is left, or so many; true: nobody is. */
+static inline bool crowd_serve(struct crowd *c, struct harness *h,
+                               void (*dress)(struct crowd *, struct lls_submission *),
+                               void (*on_event)(void *, const struct lls_event *),
+                               void *context, uint32_t most_steps)
+{
+  uint32_t steps = 0;
+  for (; steps < most_steps && crowd_unended(c) > 0; steps++) {
+    int64_t next_ns = crowd_act(c, h->loop, lls_sim_now(h->device), dress);
+    int busy = lls_loop_step(h->loop);
+    assert_true(busy >= 0);
+    lls_loop_events(h->loop, on_event, context);
+    if (busy || crowd_unended(c) == 0)
+      continue;
+    int64_t idle_ns = lls_loop_idle_ns(h->loop), now_ns = lls_sim_now(h->device);
+    if (idle_ns != LLS_NEVER && (next_ns == LLS_NEVER || now_ns + idle_ns < next_ns))
+      next_ns = now_ns + idle_ns;
+    assert_true(next_ns != LLS_NEVER); /* nobody is waited for, and somebody waits */
+    lls_sim_advance(h->device, next_ns);
+  }
+  return crowd_unended(c) == 0;
+}
+
 static inline void crowd_check(const struct crowd *c)
 {
   assert_int_equal(crowd_unended(c), 0);

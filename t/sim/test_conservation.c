@@ -63,21 +63,7 @@ static void fail_hanging(struct machine *m)
 
 static void run(struct machine *m)
 {
-  uint32_t steps = 0;
-  for (; steps < MAX_STEPS && crowd_unended(&m->crowd) > 0; steps++) {
-    int64_t next_ns = crowd_act(&m->crowd, m->h.loop, lls_sim_now(m->h.device), dress);
-    int busy = lls_loop_step(m->h.loop);
-    assert_true(busy >= 0);
-    lls_loop_events(m->h.loop, on_event, m);
-    if (busy || crowd_unended(&m->crowd) == 0)
-      continue;
-    int64_t idle_ns = lls_loop_idle_ns(m->h.loop), now_ns = lls_sim_now(m->h.device);
-    if (idle_ns != LLS_NEVER && (next_ns == LLS_NEVER || now_ns + idle_ns < next_ns))
-      next_ns = now_ns + idle_ns;
-    assert_true(next_ns != LLS_NEVER); /* nobody is waited for, and somebody waits */
-    lls_sim_advance(m->h.device, next_ns);
-  }
-  if (steps == MAX_STEPS)
+  if (!crowd_serve(&m->crowd, &m->h, dress, on_event, m, MAX_STEPS))
     fail_hanging(m);
 }
 
@@ -121,8 +107,12 @@ static int open_machine(struct machine *m, const char *scheduler, const char *ca
       .sim = &m->sim,
   };
   static const char *const moved_ahead[] = {"preempt", "swap", "watermark", "0", NULL};
+  static const char *const small_batches[] = {
+      "rmin", "3", "switch_below", "2", "bmax_frac", "0.2", "headroom_iters", "2", NULL};
   if (strcmp(scheduler, "alise") == 0 && below(m, 2) > 0)
     o.scheduler.parameters = moved_ahead;
+  if (strcmp(scheduler, "aligned") == 0 && below(m, 2) > 0)
+    o.scheduler.parameters = small_batches;
   return harness_open(&m->h, &o, err);
 }
 

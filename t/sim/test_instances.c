@@ -162,6 +162,10 @@ static void test_roles(void **state)
   run_all("distserve", "tiered", true);
   run_all("distserve", "hybrid", true);
   run_all("distserve", "contiguous", true);
+  run_all("aligned", "paged", true);
+  run_all("aligned", "tiered", true);
+  run_all("aligned", "hybrid", true);
+  run_all("aligned", "contiguous", true);
 }
 
 int main(void)

@@ -236,13 +236,18 @@ void search_near(const struct tree *t, struct tree_range inner, struct tree_rang
     widen(t, b, inner, around, blocks, requests);
 }
 
-void search_take(struct tree *t, const struct search_batch *b, int64_t now_ns)
+void search_mark(struct tree *t, const struct search_batch *b, int64_t now_ns)
 {
-  for (uint32_t i = 0; i < b->n; i++)
-    tree_remove(t, b->slots[i]);
   for (uint32_t node = b->node;; node = tree_parent(node)) {
     t->nodes[node].since_ns = now_ns;
     if (node == 0)
       return;
   }
+}
+
+void search_take(struct tree *t, const struct search_batch *b, int64_t now_ns)
+{
+  for (uint32_t i = 0; i < b->n; i++)
+    tree_remove(t, b->slots[i]);
+  search_mark(t, b, now_ns);
 }

@@ -46,7 +46,9 @@ void search_fifo(const struct tree *, const struct search_limits *,
 void search_near(const struct tree *, struct tree_range, struct tree_range around,
                  uint64_t blocks, uint32_t requests, struct search_batch *);
 
-/* Takes it out of the tree; the node and all above it have had a batch. */
+/* The batch's node and all above it have had one. */
+void search_mark(struct tree *, const struct search_batch *, int64_t now_ns);
+/* And nobody of it is in the tree any more. */
 void search_take(struct tree *, const struct search_batch *, int64_t now_ns);
 
 #endif

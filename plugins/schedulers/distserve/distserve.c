@@ -8,29 +8,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The first instance in the list that decodes, from `from` on, counting round. */
-static uint32_t next_decoder(const struct lls_topology *t, uint32_t from)
+static void prefill(struct distserve *d, const struct lls_step_view *view,
+                    struct lls_plan *out)
 {
-  for (uint32_t i = 0; i < t->n_instances; i++) {
-    uint32_t index = (from + i) % t->n_instances;
-    if (t->instances[index].role == LLS_ROLE_DECODE)
-      return index;
-  }
-  return from; /* caps has made sure that there is one */
-}
-
-uint32_t distserve_target(struct distserve *d)
-{
-  uint32_t target = next_decoder(d->base.host->topology, d->next_target);
-  d->next_target = target + 1;
-  return target;
+  const struct prefiller_limits limits = {.tokens = (uint32_t)d->params.prefill_tokens,
+                                          .batch = (uint32_t)d->params.prefill_batch};
+  prefiller_plan(&d->prefiller, d->base.host, &limits, view, out);
 }
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct distserve *d = self;
   if (view->role == LLS_ROLE_PREFILL)
-    distserve_prefill(d, view, out);
+    prefill(d, view, out);
   else
     distserve_decode(d, view, out);
   return 0;
@@ -40,16 +30,14 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 static void on_arrival(void *self, const struct lls_request *r)
 {
   (void)self;
-  r->user[HAS_RUN] = r->user[ANSWER] = 0;
+  r->user[HAS_RUN] = r->user[PREFILLER_ANSWER] = 0;
 }
 
 static void on_refused(void *self, const struct lls_request *r, uint32_t refusal)
 {
   const struct distserve *d = self;
-  if (refusal != LLS_REFUSED_NEVER_FITS && refusal != LLS_REFUSED_UNSUPPORTED)
-    return;
-  r->user[ANSWER] = refusal;
-  scheduler_count(&d->base, "returned", 1);
+  if (prefiller_refused(r, refusal))
+    scheduler_count(&d->base, "returned", 1);
 }
 
 static void on_step(void *self, const struct lls_step_report *report)

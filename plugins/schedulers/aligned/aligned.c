@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests of about the same length are decoded together (AlignedServe; see README). Here
+ * is what the parts are put together to: whose turn it is, parameters, figures.
+ */
+#include "aligned.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- the plan ---------------------------------------------------------------------- */
+
+static void prefill(struct aligned *a, const struct lls_step_view *view,
+                    struct lls_plan *out)
+{
+  const struct prefiller_limits limits = {.tokens = (uint32_t)a->params.prefill_tokens,
+                                          .batch = (uint32_t)a->params.prefill_batch};
+  prefiller_plan(&a->prefiller, a->base.host, &limits, view, out);
+}
+
+static bool has_prompts(const struct aligned *a, const struct lls_step_view *view)
+{
+  return view->n_waiting > 0 || a->n_partial > 0;
+}
+
+/* Prompts, unless decodes have time left; who can't is followed by the others. */
+static void take_turns(struct aligned *a, struct step *s)
+{
+  bool prompts = has_prompts(a, s->view);
+  bool decodes_first = !prompts || a->debt_ns > 0;
+  if (decodes_first)
+    decode_plan(a, s);
+  uint32_t runs = s->runs;
+  if (prompts && runs == 0 && s->preempted == 0)
+    queue_plan(a, s);
+  a->prompts_ran = s->runs > runs;
+  if (!decodes_first && s->runs == 0)
+    decode_plan(a, s);
+}
+
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct aligned *a = self;
+  struct step s;
+  if (view->role == LLS_ROLE_PREFILL) {
+    prefill(a, view, out);
+    return 0;
+  }
+  a->plans++;
+  a->ahead = a->params.prefetch != PREFETCH_OFF &&
+             view->preempt_mode == LLS_PREEMPT_SWAP &&
+             a->base.host->engine->async_transfers;
+  step_begin(&s, view, out, a->params.watermark);
+  members_begin(a, view);
+  take_turns(a, &s);
+  moves_plan(a, &s);
+  step_end(&s);
+  if (view->n_offered > 0 && out->idle_until_ns == LLS_NEVER)
+    out->idle_until_ns = view->now_ns + LLS_NS_PER_S / 1000;
+  return 0;
+}
+
+/* After t of prompts, t (1 - share) / share of decodes. */
+static void on_step(void *self, const struct lls_step_report *report)
+{
+  struct aligned *a = self;
+  double share = a->params.prefill_share;
+  int64_t took_ns = report->ended_ns - report->started_ns;
+  if (a->prompts_ran)
+    a->debt_ns = (int64_t)((double)took_ns * (1 - share) / share);
+  else
+    a->debt_ns -= a->debt_ns < took_ns ? a->debt_ns : took_ns;
+  members_on_step(a, report);
+}
+
+static void on_refused(void *self, const struct lls_request *r, uint32_t refusal)
+{
+  const struct aligned *a = self;
+  if (prefiller_refused(r, refusal))
+    scheduler_count(&a->base, "returned", 1);
+}
+
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  out->needs = LLS_USES_ROLES;
+  step_preferences(out, ((const struct aligned *)self)->params.preempt);
+}
+
+static int calibrate(void *self, const struct lls_cost *cost)
+{
+  const struct aligned *a = self;
+  const struct lls_host *host = a->base.host;
+  (void)cost;
+  if (a->params.prefetch == PREFETCH_ON && !host->engine->async_transfers)
+    return host->fail(host->context, -ENOTSUP,
+                      "prefetch = on needs a cache manager that moves memory beside "
+                      "steps, and [cache] host_memory: set [plugins] cache = tiered, or "
+                      "prefetch = auto");
+  return 0;
+}
+
+/* ---- figures ----------------------------------------------------------------------- */
+
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct aligned *a = self;
+  sink->number(sink->context, "pool", a->tree.nodes[0].requests);
+  sink->number(sink->context, "next", a->next.n);
+  sink->number(sink->context, "spare", a->spare.n);
+  sink->number(sink->context, "running", a->n_running);
+}
+
+static void dump(void *self, const struct lls_sink *sink)
+{
+  static const char *const places[] = {"queue", "pool", "next", "spare", "running"};
+  const struct aligned *a = self;
+  scheduler_dump(self, sink);
+  for (uint32_t i = 0; i < a->base.host->engine->max_requests; i++) {
+    const struct member *m = &a->members[i];
+    char line[96];
+    if (m->request == NULL || m->place == QUEUE)
+      continue;
+    snprintf(line, sizeof line, "request %" PRIu64 " %s batch %" PRIu32, m->id,
+             places[m->place], m->place == RUNNING ? m->tag : 0);
+    sink->text(sink->context, line);
+  }
+}
+
+/* ---- parameters -------------------------------------------------------------------- */
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_INT(struct aligned_params, len_max, "65536", 4, 1 << 20, "tokens",
+                  "longest length of the tree; longer ones count as this one"),
+    LLS_PARAM_INT(struct aligned_params, leaf_width, "16", 1, 1 << 20, "tokens",
+                  "lengths of a leaf; len_max is a power of four times as long"),
+    LLS_PARAM_FLOAT(struct aligned_params, bmax_frac, "0.4", 0.05, 0.95, "",
+                    "Bmax, most blocks of a new batch as a part of the cache",
+                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct aligned_params, rmin, "36", 1, 65536, "requests",
+                  "Rmin, a batch of fewer is widened by the nearest lengths",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct aligned_params, expand, "full", "full|min",
+                     "how far it is widened: until Bmax, or until Rmin",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct aligned_params, switch_below, "36", 0, 65536, "requests",
+                  "the next batch joins when fewer than these run",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct aligned_params, victim, "longest", "longest|random",
+                     "who of a batch leaves when memory runs out",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(struct aligned_params, starve, "5s", 0, 3600e9,
+                       "lengths that had no batch for so long go first; 0 is never",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(struct aligned_params, max_wait, "1s", 0, 3600e9,
+                       "a pool of fewer than Rmin is a batch when one has waited so "
+                       "long; 0 is only when nobody runs",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct aligned_params, slack, "0", 0, 65536, "tokens",
+                  "who of the pool is shorter or longer than the running batch by no "
+                  "more than this joins it",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct aligned_params, slack_drop, "1024", 0, 65536, "tokens",
+                  "who has not run by the next switch goes back to the pool if it is "
+                  "off by more",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct aligned_params, headroom_iters, "16", 0, 4096, "steps",
+                  "who joins leaves room for so many steps of all that run",
+                  .flags = LLS_PARAM_RELOADABLE),
+    STEP_WATERMARK(struct aligned_params, "0.01"),
+    LLS_PARAM_CHOICE(struct aligned_params, batching, "prefix", "prefix|fcfs",
+                     "batches of like lengths, or in order of arrival: an ablation",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct aligned_params, prefetch, "auto", "auto|on|off",
+                     "the next batch is made and its memory moved while others run: "
+                     "where the cache manager can, or it must be able to, or never"),
+    LLS_PARAM_CHOICE(struct aligned_params, preempt, "swap", "recompute|swap",
+                     "how requests make room: moved to the host, or dropped and "
+                     "prefilled again"),
+    LLS_PARAM_INT(struct aligned_params, prefill_batch, "128", 1, 65536, "sequences",
+                  "most prompts in one step", .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(struct aligned_params, prefill_tokens, "2048", 1, 1e6, "tokens",
+                  "most tokens of prompts in one step", .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct aligned_params, prefill_share, "0.5", 0.01, 1, "",
+                    "part of the time that prompts get while others decode",
+                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct aligned_params, offers_frac, "0.6", 0, 1, "",
+                    "prefilled requests wait in the memory of their prefill instance "
+                    "while they hold less than this part of a cache",
+                    .flags = LLS_PARAM_RELOADABLE),
+};
+
+/* ---- life -------------------------------------------------------------------------- */
+
+static void destroy(void *self)
+{
+  struct aligned *a = self;
+  tree_free(&a->tree);
+  free(a->members);
+  free(a->next.slots);
+  free(a->spare.slots);
+  free(a->running);
+  free(a->fresh);
+  free(a->offers);
+  free(a->found);
+  free(a);
+}
+
+static int allocate(struct aligned *a, uint32_t n)
+{
+  uint32_t **const lists[] = {&a->next.slots, &a->spare.slots, &a->running,
+                              &a->fresh,      &a->offers,      &a->found};
+  bool all = (a->members = calloc(n, sizeof *a->members)) != NULL;
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    all &= (*lists[i] = malloc(n * sizeof **lists[i])) != NULL;
+  return all ? 0 : -ENOMEM;
+}
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  struct aligned *a = SCHEDULER_NEW(struct aligned, host, parameters, params);
+  if (a == NULL)
+    return -ENOMEM;
+  uint32_t longest = (uint32_t)a->params.len_max, width = (uint32_t)a->params.leaf_width;
+  *self = a;
+  if (!tree_fits(longest, width))
+    return host->fail(host->context, -EINVAL,
+                      "len_max = %u is no power of four times leaf_width = %u: set it to "
+                      "%u times 4, 16, 64, ...",
+                      longest, width, width);
+  int rc = tree_init(&a->tree, longest, width, host->engine->max_requests);
+  return rc == 0 ? allocate(a, host->engine->max_requests) : rc;
+}
+
+static const struct lls_scheduler_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .caps = caps,
+    .plan = plan,
+    .calibrate = calibrate,
+    .on_arrival = members_on_arrival,
+    .on_step = on_step,
+    .on_finish = members_on_finish,
+    .on_refused = on_refused,
+    .stats = stats,
+    .dump = dump,
+    .reconfigure = scheduler_reconfigure,
+};
+
+SCHEDULER_PLUGIN("aligned", struct aligned_params,
+                 "requests of like lengths are decoded together (AlignedServe)");

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * AlignedServe's scheduler, as its files share it; see README.
+ *
+ * Every request that is prefilled is in one of four places, wherever its cache is:
+ *
+ *   POOL     in the tree
+ *   NEXT     of the batch that runs next: the paper's Candidate Batch Buffer
+ *   SPARE    of the batch that runs, and not on the device or without room yet: its
+ *            Candidate Requests Buffer
+ *   RUNNING  decoded in every step
+ *
+ * and all others, who have tokens to compute before they are decoded, are in the QUEUE,
+ * which is the view's. Places are decisions, and stay what they are if a plan is not
+ * carried out: who runs and is not on the device is just brought there again. Only
+ * whether a request is prefilled is not ours to decide; it is looked at when something
+ * may have changed it, and of all if a count differs from the view's (members.c).
+ *
+ * Requests that others offer (role decode) have places too, while their blocks are still
+ * where they were prefilled.
+ */
+#ifndef ALIGNED_H
+#define ALIGNED_H
+
+#include "../common/prefiller.h"
+#include "../common/scheduler.h"
+#include "search.h"
+
+enum expand { EXPAND_FULL, EXPAND_MIN };
+enum victim { VICTIM_LONGEST, VICTIM_RANDOM };
+enum batching { BATCHING_PREFIX, BATCHING_FCFS };
+enum prefetch { PREFETCH_AUTO, PREFETCH_ON, PREFETCH_OFF };
+
+struct aligned_params {
+  int64_t len_max, leaf_width, rmin, expand, switch_below, victim, starve, max_wait;
+  int64_t slack, slack_drop, headroom_iters, batching, prefetch, preempt;
+  int64_t prefill_batch, prefill_tokens;
+  double bmax_frac, watermark, prefill_share, offers_frac;
+};
+
+enum place { QUEUE, POOL, NEXT, SPARE, RUNNING };
+
+struct member {                      /* of a slot */
+  const struct lls_request *request; /* NULL: nobody; one that is offered: in plan only */
+  uint64_t id;
+  uint8_t place;
+  bool offered;   /* another instance has it still */
+  bool partial;   /* of the queue, and something of it is cached */
+  bool fresh;     /* in the list of those to look at */
+  bool leaves;    /* was sent to the host */
+  uint32_t at;    /* RUNNING: in the list */
+  uint32_t tag;   /* RUNNING: of its batch */
+  uint64_t seen;  /* offered: 1 + the step */
+  uint64_t named; /* the plan that has taken it off the device, or ended it */
+};
+
+/* Slots by length, the shortest first, then by arrival. */
+struct buffer {
+  uint32_t *slots; /* (max_requests) */
+  uint32_t n;
+};
+
+struct aligned {
+  struct scheduler base;
+  struct aligned_params params;
+  struct prefiller prefiller; /* of the role */
+
+  struct member *members; /* (max_requests) */
+  struct tree tree;       /* POOL */
+  struct buffer next, spare;
+  uint32_t *running, n_running;    /* slots */
+  uint32_t *fresh, n_fresh;        /* slots to look at when the next plan begins */
+  uint32_t *offers, n_offers;      /* slots */
+  uint32_t *found;                 /* of a search */
+  uint32_t n_prefilled, n_partial; /* here: not those that are offered */
+  uint32_t block_tokens;
+  uint64_t plans;
+
+  uint32_t tag;        /* of the newest batch */
+  uint32_t arriving;   /* of NEXT, on their way when the last plan ended */
+  bool ahead;          /* memory moves beside steps */
+  uint32_t idle_plans; /* one after the other in which nobody ran or moved */
+  bool prompts_ran;    /* in the last plan */
+  int64_t debt_ns;     /* time of decodes until the next prompts */
+};
+
+static inline struct member *member_of(struct aligned *a, const struct lls_request *r)
+{
+  return &a->members[r->slot];
+}
+
+static inline uint32_t length_of(const struct aligned *a, uint32_t slot)
+{
+  return a->members[slot].request->cached_tokens;
+}
+
+/* A block of tokens, in KV form, takes a unit for K and one for V (cache.h). */
+#define BLOCK_UNITS 2
+
+static inline uint32_t blocks_of(const struct aligned *a, uint32_t tokens)
+{
+  return (tokens + a->block_tokens - 1) / a->block_tokens;
+}
+
+/* One token alone is missing: it can be decoded. */
+static inline bool is_prefilled(const struct lls_request *r)
+{
+  return r->generated_tokens > 0 && lls_request_pending(r) == 1;
+}
+
+/* It is on the device, and not about to leave it. */
+static inline bool is_resident(const struct aligned *a, uint32_t slot)
+{
+  const struct member *m = &a->members[slot];
+  return !m->offered && m->named != a->plans && m->request->state == LLS_DECODING;
+}
+
+/* ---- members.c: who is where */
+void members_set(struct aligned *, uint32_t slot, enum place, int64_t now_ns);
+/* It ends with CAPACITY. */
+void members_reject(struct aligned *, struct step *, uint32_t slot);
+void members_begin(struct aligned *, const struct lls_step_view *);
+void members_on_arrival(void *self, const struct lls_request *);
+void members_on_finish(void *self, const struct lls_request *, uint32_t reason);
+void members_on_step(struct aligned *, const struct lls_step_report *);
+/* Where a buffer's first of at least that length is. */
+uint32_t buffer_find(const struct aligned *, const struct buffer *, uint32_t length);
+
+/* ---- batch.c: what runs next (G3, G5 steps 6 to 8) */
+void batch_form(struct aligned *, struct step *);
+void batch_switch(struct aligned *, int64_t now_ns);
+void batch_fill(struct aligned *, struct step *, uint32_t seats);
+struct tree_range batch_range(const struct aligned *);
+uint32_t batch_median(const struct aligned *);
+
+/* ---- decode.c: the running batch (G5 steps 1 to 6) */
+void decode_plan(struct aligned *, struct step *);
+/* Units that n running requests must leave free to grow into. */
+uint32_t decode_headroom(const struct aligned *, const struct step *, uint32_t n);
+/* Units it takes to decode it here. */
+uint32_t decode_units(struct aligned *, const struct step *, const struct lls_request *);
+uint32_t decode_need(const struct aligned *);
+uint32_t decode_choose_victim(struct aligned *); /* a place in `running` */
+
+/* ---- moves.c: memory ahead of need */
+void moves_plan(struct aligned *, struct step *);
+
+/* ---- queue.c: prompts beside decodes, on an instance that does both */
+void queue_plan(struct aligned *, struct step *);
+
+#endif

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The running batch (the paper's Algorithm 2, G5 steps 1 to 6): room for its next tokens,
+ * at the cost of those that don't run and then of its longest, or of what is left of the
+ * batch before; then, if nobody of it had to leave, others are let in, the nearest to its
+ * median first.
+ */
+#include "aligned.h"
+
+uint32_t decode_headroom(const struct aligned *a, const struct step *s, uint32_t n)
+{
+  uint64_t tokens = (uint64_t)n * (uint64_t)a->params.headroom_iters;
+  uint64_t units = s->watermark_units +
+                   BLOCK_UNITS * ((tokens + a->block_tokens - 1) / a->block_tokens);
+  return units < UINT32_MAX ? (uint32_t)units : UINT32_MAX;
+}
+
+uint32_t decode_units(struct aligned *a, const struct step *s,
+                      const struct lls_request *r)
+{
+  struct lls_need need = {.size = sizeof need};
+  bool offered = member_of(a, r)->offered;
+  s->cache->need(s->cache->context, r, offered ? r->cached_tokens : 1, LLS_FORM_NONE,
+                 &need);
+  return need.new_units + need.restore_units;
+}
+
+/* ---- room -------------------------------------------------------------------------- */
+
+/* Off the device; its place follows from how. */
+static bool take_off(struct aligned *a, struct step *s, uint32_t slot, enum place place)
+{
+  if (!step_take_off(s, a->members[slot].request))
+    return false;
+  bool dropped = s->plan->items[s->plan->n_items - 1].mode == LLS_PREEMPT_RECOMPUTE;
+  a->members[slot].named = a->plans;
+  members_set(a, slot, dropped ? QUEUE : place, s->view->now_ns);
+  return true;
+}
+
+/* The newest of those that are here and do not run, first of the pool, then of the next
+ * batch, then of this one; prompts that were begun, if nothing else is left. */
+static bool take_off_another(struct aligned *a, struct step *s, bool prompts)
+{
+  static const enum place order[] = {POOL, NEXT, SPARE, QUEUE};
+  for (uint32_t k = 0; k < (prompts ? 4 : 3); k++)
+    for (uint32_t i = s->view->n_running; i-- > 0;) {
+      const struct lls_request *r = s->view->running[i];
+      const struct member *m = member_of(a, r);
+      if (m->place != order[k] || m->named == a->plans ||
+          (m->place == QUEUE && !m->partial))
+        continue;
+      if (take_off(a, s, r->slot, m->place == NEXT ? POOL : m->place))
+        return true;
+    }
+  return false;
+}
+
+static bool is_switching(const struct aligned *a)
+{
+  for (uint32_t i = 1; i < a->n_running; i++)
+    if (a->members[a->running[i]].tag != a->members[a->running[0]].tag)
+      return true;
+  return false;
+}
+
+static uint32_t newest_tag(const struct aligned *a)
+{
+  uint32_t newest = 0;
+  for (uint32_t i = 0; i < a->n_running; i++)
+    if (a->members[a->running[i]].tag > newest)
+      newest = a->members[a->running[i]].tag;
+  return newest;
+}
+
+static bool is_longer(const struct aligned *a, uint32_t slot, uint32_t than)
+{
+  uint32_t length = length_of(a, slot), other = length_of(a, than);
+  return length > other || (length == other && a->members[slot].id > a->members[than].id);
+}
+
+uint32_t decode_choose_victim(struct aligned *a)
+{
+  const struct lls_host *host = a->base.host;
+  uint32_t newest = newest_tag(a), best = UINT32_MAX, n = 0;
+  bool switching = is_switching(a);
+  for (uint32_t i = 0; i < a->n_running; i++) {
+    if (switching && a->members[a->running[i]].tag == newest)
+      continue;
+    n++;
+    bool chosen = best == UINT32_MAX;
+    if (!chosen && a->params.victim == VICTIM_RANDOM)
+      chosen = host->random(host->context, 0) % n == 0;
+    else if (!chosen)
+      chosen = is_longer(a, a->running[i], a->running[best]);
+    best = chosen ? i : best;
+  }
+  return best;
+}
+
+static bool at_block_end(const struct aligned *a, uint32_t slot)
+{
+  return length_of(a, slot) % a->block_tokens == 0;
+}
+
+/* Blocks that the next token of each takes (the paper's condition in Algorithm 2). */
+uint32_t decode_need(const struct aligned *a)
+{
+  uint32_t blocks = 0;
+  for (uint32_t i = 0; i < a->n_running; i++)
+    blocks += at_block_end(a, a->running[i]);
+  return blocks;
+}
+
+/* Steps 2 and 3: how many of the running batch had to leave. */
+static uint32_t make_room(struct aligned *a, struct step *s)
+{
+  uint32_t need = BLOCK_UNITS * decode_need(a), left = 0;
+  uint32_t free_units = step_free_units(s);
+  while (need > free_units) {
+    if (!take_off_another(a, s, a->n_running < 2)) {
+      if (a->n_running < 2)
+        break;
+      enum place place = is_switching(a) ? POOL : SPARE;
+      uint32_t slot = a->running[decode_choose_victim(a)];
+      need -= at_block_end(a, slot) ? BLOCK_UNITS : 0;
+      if (!take_off(a, s, slot, place))
+        break;
+      scheduler_count(&a->base, "evicted", 1);
+      left++;
+    }
+    free_units = step_free_units(s);
+  }
+  return left;
+}
+
+/* ---- who runs ---------------------------------------------------------------------- */
+
+/* A plan that was not carried out has left them where they were: off the device. */
+static void put_back_absent(struct aligned *a, int64_t now_ns)
+{
+  for (uint32_t i = a->n_running; i-- > 0;)
+    if (!is_resident(a, a->running[i]))
+      members_set(a, a->running[i], SPARE, now_ns);
+}
+
+/* The room was estimated: what is not there after all costs the one that lacks it. */
+static bool run_one(struct aligned *a, struct step *s, uint32_t slot)
+{
+  const struct lls_request *r = a->members[slot].request;
+  int rc = step_reserve(s, r, 1);
+  if (rc == LLS_RESERVE_OK)
+    step_run(s, r, 1);
+  else if (rc != LLS_RESERVE_LATER) /* alone in memory it could not grow either */
+    members_reject(a, s, slot);
+  else
+    return a->n_running > 1 && take_off(a, s, slot, SPARE);
+  return false;
+}
+
+static bool run_all(struct aligned *a, struct step *s)
+{
+  bool left = false;
+  uint32_t mixed = is_switching(a);
+  for (uint32_t i = 0; i < a->n_running && s->tokens > 0 && s->sequences > 0;) {
+    uint32_t slot = a->running[i];
+    left |= run_one(a, s, slot);
+    i += a->members[slot].place == RUNNING;
+  }
+  if (s->runs > 0) {
+    scheduler_count(&a->base, "steps", 1);
+    scheduler_count(&a->base, "mixed_steps", mixed);
+  }
+  return left;
+}
+
+/* ---- who is let in ----------------------------------------------------------------- */
+
+struct door { /* of one plan */
+  uint32_t seats;
+  uint32_t free_units;
+  bool shut; /* not even who is here already has room */
+};
+
+static bool needs_a_copy(const struct aligned *a, uint32_t slot)
+{
+  const struct member *m = &a->members[slot];
+  return m->offered || m->named == a->plans || m->request->state == LLS_MOVING ||
+         (m->request->state == LLS_PREEMPTED && a->ahead && a->n_running > 0);
+}
+
+/* Step 4: who is too large for the headroom is let in if nobody runs. */
+static bool has_room(struct aligned *a, const struct step *s, struct door *d,
+                     uint32_t slot)
+{
+  bool here = is_resident(a, slot);
+  uint32_t units = BLOCK_UNITS;
+  if (!here)
+    units = decode_units(a, s, a->members[slot].request);
+  else if (!at_block_end(a, slot))
+    units = 0;
+  bool room = a->n_running == 0 ||
+              d->free_units >= (uint64_t)units + decode_headroom(a, s, a->n_running + 1);
+  d->shut |= !room && here;
+  return room;
+}
+
+/* True: it is no longer spare. Nobody else runs: it may take what all others have. */
+static bool let_in(struct aligned *a, struct step *s, struct door *d, uint32_t slot)
+{
+  const struct lls_request *r = a->members[slot].request;
+  if (needs_a_copy(a, slot) || !has_room(a, s, d, slot))
+    return false;
+  int rc = step_reserve(s, r, 1);
+  while (rc == LLS_RESERVE_LATER && a->n_running == 0) {
+    members_set(a, slot, QUEUE, 0); /* not to be taken off for itself */
+    bool more = take_off_another(a, s, true);
+    members_set(a, slot, SPARE, 0);
+    if (!more)
+      break;
+    rc = step_reserve(s, r, 1);
+  }
+  if (rc == LLS_RESERVE_LATER)
+    return false;
+  if (rc == LLS_RESERVE_OK) {
+    members_set(a, slot, RUNNING, s->view->now_ns);
+    step_run(s, r, 1);
+  } else {
+    members_reject(a, s, slot);
+  }
+  d->free_units = step_free_units(s);
+  return true;
+}
+
+/* Steps 5 and 6: the nearest to the median first, ties to the shorter. */
+static void let_in_spare(struct aligned *a, struct step *s, struct door *d)
+{
+  struct buffer *b = &a->spare;
+  if (b->n == 0)
+    return;
+  uint32_t median = batch_median(a), right = buffer_find(a, b, median + 1);
+  uint32_t left = right; /* behind the next one on that side */
+  while (a->n_running < d->seats && s->sequences > 0 && s->tokens > 0 && !d->shut &&
+         (left > 0 || right < b->n)) {
+    bool to_left =
+        right == b->n || (left > 0 && median - length_of(a, b->slots[left - 1]) <=
+                                          length_of(a, b->slots[right]) - median);
+    uint32_t n = b->n;
+    bool gone = let_in(a, s, d, b->slots[to_left ? left - 1 : right]);
+    if (n - b->n != gone) /* others of it were dropped to make room */
+      return;
+    left -= to_left;
+    right += to_left ? -(uint32_t)gone : !gone;
+  }
+}
+
+static bool may_switch(const struct aligned *a)
+{
+  return a->spare.n == 0 && a->next.n > 0 &&
+         (a->n_running == 0 ||
+          (a->n_running < a->params.switch_below && a->arriving == 0));
+}
+
+static void let_others_in(struct aligned *a, struct step *s, uint32_t seats)
+{
+  struct door door = {.seats = seats, .free_units = step_free_units(s)};
+  bool now = a->params.prefetch == PREFETCH_OFF; /* the next batch is made when it runs */
+  let_in_spare(a, s, &door);
+  if (a->spare.n == 0 &&
+      (a->n_running == 0 || (now && a->n_running < a->params.switch_below)))
+    batch_form(a, s);
+  if (may_switch(a)) {
+    batch_switch(a, s->view->now_ns);
+    let_in_spare(a, s, &door);
+  }
+  if (now)
+    return;
+  batch_form(a, s);
+  batch_fill(a, s, seats);
+}
+
+/* ---- when nothing moves ------------------------------------------------------------ */
+
+/* The oldest that is here; else the oldest on the host. */
+static uint32_t find_oldest(const struct aligned *a, const struct lls_step_view *view)
+{
+  for (uint32_t i = 0; i < view->n_running; i++)
+    if (a->members[view->running[i]->slot].place != QUEUE)
+      return view->running[i]->slot;
+  for (uint32_t i = 0; i < view->n_preempted; i++)
+    if (a->members[view->preempted[i]->slot].place != QUEUE)
+      return view->preempted[i]->slot;
+  return TREE_NIL;
+}
+
+/* Memory can be shared out such that no batch fits and none can: somebody runs then. */
+static void force_one(struct aligned *a, struct step *s)
+{
+  struct door door = {.seats = 1, .free_units = step_free_units(s)};
+  uint32_t slot = find_oldest(a, s->view);
+  if (slot == TREE_NIL)
+    return;
+  members_set(a, slot, SPARE, s->view->now_ns);
+  let_in(a, s, &door, slot);
+}
+
+void decode_plan(struct aligned *a, struct step *s)
+{
+  uint32_t seats = min_u32(s->view->max_sequences, s->view->max_tokens);
+  put_back_absent(a, s->view->now_ns);
+  bool left = make_room(a, s) > 0;
+  left |= run_all(a, s);
+  if (!left)
+    let_others_in(a, s, seats);
+  a->idle_plans = s->runs == 0 && s->view->n_moving == 0 ? a->idle_plans + 1 : 0;
+  if (a->idle_plans > 3)
+    force_one(a, s);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory ahead of need. Who runs next is brought here while others compute: from the host
+ * where the cache manager can (section 3.2, step 4 of figure 4), and from the instance
+ * that prefilled it. What it lacks, and the next prompts do, is made free by those of the
+ * pool that are here, the newest first: they go to the host, which is the pool's memory.
+ */
+#include "aligned.h"
+
+struct moves { /* of one plan */
+  struct step *s;
+  int64_t free_units; /* less what was promised in this plan */
+  int64_t floor;      /* units for the running batch to grow into */
+  int64_t lacking;    /* units of those who run next and are not here */
+};
+
+/* ---- here -------------------------------------------------------------------------- */
+
+/* From another instance; one that can never be held is asked for, to be told so. */
+static bool take_over(struct moves *m, const struct lls_request *r, int64_t units)
+{
+  if (units + m->floor > m->free_units && units <= m->s->total_units)
+    return false;
+  lls_plan_migrate(m->s->plan, r, m->s->view->instance);
+  m->free_units -= units;
+  return true;
+}
+
+static bool upload(struct aligned *a, struct moves *m, const struct lls_request *r,
+                   int64_t units)
+{
+  if (!a->ahead || units + m->floor > m->free_units)
+    return false;
+  lls_plan_add(m->s->plan, LLS_PLAN_UPLOAD, r);
+  member_of(a, r)->leaves = false;
+  m->free_units -= units;
+  return true;
+}
+
+/* Those of a buffer that are not here; how many are on their way. */
+static uint32_t bring(struct aligned *a, struct moves *m, const struct buffer *b)
+{
+  uint32_t arriving = 0;
+  for (uint32_t i = 0; i < b->n; i++) {
+    const struct member *who = &a->members[b->slots[i]];
+    const struct lls_request *r = who->request;
+    bool moving = !who->offered && r->state == LLS_MOVING;
+    arriving += moving;
+    if (moving || is_resident(a, b->slots[i]) || who->named == a->plans)
+      continue;
+    int64_t units = decode_units(a, m->s, r);
+    bool comes = who->offered ? take_over(m, r, units) : upload(a, m, r, units);
+    arriving += comes;
+    m->lacking += comes ? 0 : units;
+  }
+  return arriving;
+}
+
+/* Offers that nobody has asked for yet are left where they are, as long as they hold
+ * little of such a cache as this one; the others' memory is for prompts. */
+static void relieve(struct aligned *a, struct moves *m)
+{
+  const struct lls_step_view *view = m->s->view;
+  int64_t held = 0, most = (int64_t)(a->params.offers_frac * m->s->total_units);
+  for (uint32_t i = 0; i < view->n_offered; i++)
+    held += BLOCK_UNITS * (int64_t)blocks_of(a, view->offered[i]->cached_tokens);
+  for (uint32_t i = 0; i < view->n_offered && held > most; i++) {
+    const struct lls_request *r = view->offered[i];
+    if (member_of(a, r)->place != POOL)
+      continue;
+    int64_t units = decode_units(a, m->s, r);
+    if (units + m->floor + m->lacking > m->free_units)
+      return;
+    take_over(m, r, units);
+    held -= units;
+  }
+}
+
+/* ---- to the host ------------------------------------------------------------------- */
+
+/* Units that come free as transfers go on. */
+static int64_t leaving_units(const struct aligned *a, const struct lls_step_view *view)
+{
+  int64_t units = 0;
+  for (uint32_t i = 0; i < view->n_moving; i++) {
+    const struct lls_request *r = view->moving[i];
+    if (a->members[r->slot].leaves)
+      units += BLOCK_UNITS * (int64_t)blocks_of(a, r->cached_tokens);
+  }
+  return units;
+}
+
+/* Units of the prompts that the next step of prompts would like. */
+static int64_t prompt_units(const struct aligned *a, const struct lls_step_view *view)
+{
+  if (view->n_waiting == 0)
+    return 0;
+  uint32_t tokens = lls_request_pending(view->waiting[0]);
+  if (view->n_waiting > 1 && tokens < a->params.prefill_tokens)
+    tokens = (uint32_t)a->params.prefill_tokens;
+  return BLOCK_UNITS * (int64_t)blocks_of(a, tokens);
+}
+
+static void offload(struct aligned *a, struct moves *m, int64_t wanted)
+{
+  const struct lls_step_view *view = m->s->view;
+  struct lls_capacity host = {.size = sizeof host};
+  view->cache->capacity(view->cache->context, LLS_TIER_HOST, &host);
+  int64_t room = host.free_units;
+  for (uint32_t i = view->n_running; i-- > 0 && m->free_units < wanted;) {
+    const struct lls_request *r = view->running[i];
+    struct member *who = member_of(a, r);
+    int64_t units = BLOCK_UNITS * (int64_t)blocks_of(a, r->cached_tokens);
+    if (who->place != POOL || !is_resident(a, r->slot))
+      continue;
+    if (units > room)
+      return;
+    lls_plan_add(m->s->plan, LLS_PLAN_OFFLOAD, r);
+    who->leaves = true;
+    room -= units;
+    m->free_units += units;
+  }
+}
+
+void moves_plan(struct aligned *a, struct step *s)
+{
+  struct moves m = {.s = s, .free_units = step_free_units(s)};
+  m.floor = decode_headroom(a, s, a->n_running);
+  bring(a, &m, &a->spare);
+  a->arriving = bring(a, &m, &a->next);
+  if (s->view->n_offered > 0)
+    relieve(a, &m);
+  if (!a->ahead)
+    return;
+  m.free_units += leaving_units(a, s->view);
+  int64_t wanted = decode_headroom(a, s, a->n_running + a->spare.n + a->next.n + 1);
+  offload(a, &m, wanted + m.lacking + prompt_units(a, s->view));
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A prefill instance (DistServe, 4.3). Whole prompts, first come, first served, as the
+ * memory allows; who is prefilled is offered to a decode instance, and its blocks stay
+ * here until they have been copied. So when decode is slow the memory fills up with them
+ * and no new prompt fits: that is all the back-pressure there is.
+ */
+#ifndef PREFILLER_H
+#define PREFILLER_H
+
+#include "step.h"
+
+struct prefiller {
+  uint32_t next_target; /* decode instances in turn */
+};
+
+/* A request's scratch word: of the instance that it was offered to, enum lls_refusal or
+ * 0. */
+#define PREFILLER_ANSWER 1
+
+struct prefiller_limits {
+  uint32_t tokens, batch; /* of prompts in a step, and prompts */
+};
+
+void prefiller_plan(struct prefiller *, const struct lls_host *,
+                    const struct prefiller_limits *, const struct lls_step_view *,
+                    struct lls_plan *);
+/* on_refused; true: no decode instance takes it. */
+bool prefiller_refused(const struct lls_request *, uint32_t refusal);
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * AlignedServe's scheduler by hand: victims, needs and medians of running batches, and
+ * plans of small loads step by step. Random loads are in t/sim/test_aligned, the tree in
+ * test_aligned_tree.
+ */
+#include "t/tap.h"
+
+#include "plugins/schedulers/aligned/aligned.h"
+#include "t/plugin/script.h"
+
+enum { MOST = 8 };
+
+/* A running batch out of nothing: lengths and tags. */
+struct batch {
+  struct aligned a;
+  struct member members[MOST];
+  struct lls_request requests[MOST];
+  uint32_t running[MOST], found[MOST];
+  struct lls_host host;
+  uint64_t random;
+};
+
+static uint64_t next_random(void *context, uint32_t stream)
+{
+  (void)stream;
+  return ((struct batch *)context)->random++;
+}
+
+static void make(struct batch *b, uint32_t n, const uint32_t *lengths,
+                 const uint32_t *tags)
+{
+  memset(b, 0, sizeof *b);
+  b->a.members = b->members;
+  b->a.running = b->running;
+  b->a.found = b->found;
+  b->a.n_running = n;
+  b->a.block_tokens = 16;
+  b->host = (struct lls_host){.context = b, .random = next_random};
+  b->a.base.host = &b->host;
+  for (uint32_t i = 0; i < n; i++) {
+    b->requests[i].cached_tokens = lengths[i];
+    b->members[i] = (struct member){
+        .request = &b->requests[i], .id = i + 1, .place = RUNNING, .at = i};
+    b->members[i].tag = tags != NULL ? tags[i] : 0;
+    b->a.tag = b->members[i].tag > b->a.tag ? b->members[i].tag : b->a.tag;
+    b->running[i] = i;
+  }
+}
+
+/* spec section 8, example 5: the longest of the older batch, which has 57 blocks. */
+static void test_victims(void **state)
+{
+  (void)state;
+  static const uint32_t lengths[] = {120, 700, 900, 130}, tags[] = {2, 1, 1, 2};
+  struct batch b;
+  make(&b, 4, lengths, tags);
+  uint32_t slot = b.running[decode_choose_victim(&b.a)];
+  assert_int_equal(lengths[slot], 900);
+  assert_int_equal(blocks_of(&b.a, lengths[slot]), 57);
+  static const uint32_t newer_is_longer[] = {5000, 700, 600, 130};
+  make(&b, 4, newer_is_longer, tags);
+  assert_int_equal(newer_is_longer[b.running[decode_choose_victim(&b.a)]], 700);
+  static const uint32_t alike[] = {300, 400, 400, 300};
+  make(&b, 4, alike, NULL); /* one batch: the longest, and of two the later */
+  assert_int_equal(b.running[decode_choose_victim(&b.a)], 2);
+  bool chosen[4] = {false};
+  make(&b, 4, lengths, tags);
+  b.a.params.victim = VICTIM_RANDOM;
+  for (int i = 0; i < 20; i++)
+    chosen[b.running[decode_choose_victim(&b.a)]] = true;
+  assert_true(chosen[1] && chosen[2] && !chosen[0] && !chosen[3]);
+}
+
+/* Example 6. */
+static void test_need(void **state)
+{
+  (void)state;
+  static const uint32_t lengths[] = {15, 16, 31, 32, 47};
+  struct batch b;
+  make(&b, 5, lengths, NULL);
+  assert_int_equal(decode_need(&b.a), 2);
+}
+
+static void test_median_and_range(void **state)
+{
+  (void)state;
+  static const uint32_t lengths[] = {50, 10, 40, 20, 30, 30, 60},
+                        tags[] = {3, 3, 3, 4, 4, 4, 3};
+  struct batch b;
+  for (uint32_t n = 1; n <= 7; n++) {
+    static const uint32_t medians[] = {50, 50, 40, 40, 30, 30, 30};
+    make(&b, n, lengths, tags);
+    assert_int_equal(batch_median(&b.a), medians[n - 1]);
+  }
+  assert_int_equal(batch_range(&b.a).first, 20);
+  assert_int_equal(batch_range(&b.a).last, 30);
+}
+
+/* Step 4: the watermark, and a block for each 16 tokens that 10 may grow by in 24 steps.
+ */
+static void test_headroom(void **state)
+{
+  (void)state;
+  struct batch b;
+  const struct step s = {.watermark_units = 20};
+  make(&b, 1, (const uint32_t[]){10}, NULL);
+  b.a.params.headroom_iters = 24;
+  assert_int_equal(decode_headroom(&b.a, &s, 10), 20 + 2 * 15);
+  assert_int_equal(decode_headroom(&b.a, &s, 11), 20 + 2 * 17);
+  b.a.params.headroom_iters = 0;
+  assert_int_equal(decode_headroom(&b.a, &s, 1000), 20);
+}
+
+/* ---- plans ------------------------------------------------------------------------- */
+
+static const struct fake_options defaults = {
+    .scheduler = {"aligned", NULL},
+    .cache = {"paged", NULL},
+    .block_tokens = 16,
+    .device_units = 400,
+    .max_tokens = 1024,
+    .max_sequences = 16,
+    .max_context = 512,
+    .max_requests = 16,
+    .audit = true,
+};
+
+static void open_with(struct fake *f, const char *const *parameters)
+{
+  struct fake_options o = defaults;
+  o.scheduler.parameters = parameters;
+  if (fake_open(f, &o) < 0)
+    fail_msg("%s", f->failure);
+}
+
+/* Bmax is 20 blocks. First those of 20 to 22 tokens, then, when two of them are left, the
+ * one of 300 (19 blocks), which the one of 310 does not fit beside. */
+static void test_like_lengths_together(void **state)
+{
+  (void)state;
+  static const uint32_t lengths[] = {20, 300, 22, 310, 21}, outputs[] = {9, 20, 9, 20, 3};
+  struct fake f;
+  open_with(&f, POLICY_PARAMETERS("rmin", "2", "switch_below", "3", "bmax_frac", "0.1"));
+  for (uint32_t i = 0; i < 5; i++)
+    submit(&f, lengths[i], outputs[i]);
+  expect_plan(&f, "0:20 1:300 2:22 3:310 4:21");
+  expect_plan(&f, "4:1 0:1 2:1");
+  expect_plan(&f, "4:1 0:1 2:1"); /* the last of request 4 */
+  for (int i = 0; i < 6; i++)     /* two of the batch are left: the next one joins */
+    expect_plan(&f, "2:1 0:1 1:1");
+  expect_plan(&f, "1:1"); /* the last one is a small pool */
+  fake_finish(&f, 100);
+  fake_close(&f);
+}
+
+/* Few are no batch while others run, unless one of them has waited for 6 ms: six steps
+ * of 1 ms and 0.1 for their token, one to find it and one to run it. Nothing else to do:
+ * they are one at once. */
+static void test_a_small_pool_waits(void **state)
+{
+  (void)state;
+  struct fake f;
+  open_with(&f, POLICY_PARAMETERS("rmin", "3", "switch_below", "3", "max_wait", "6ms",
+                                  "prefill_share", "1"));
+  submit(&f, 30, 30);
+  expect_plan(&f, "0:30");
+  expect_plan(&f, "0:1");
+  submit(&f, 200, 10);
+  expect_plan(&f, "1:200");
+  int waited = 0;
+  for (; planned(&f, 1) != 1; waited++)
+    fake_step(&f);
+  assert_int_equal(waited, 8);
+  fake_finish(&f, 100);
+  fake_close(&f);
+}
+
+/* Who is as long as one of the running batch joins it, and does not wait for others. */
+static void test_who_fits_by_chance_joins(void **state)
+{
+  (void)state;
+  struct fake f;
+  open_with(&f, POLICY_PARAMETERS("rmin", "3", "switch_below", "1", "max_wait", "0",
+                                  "prefill_share", "1"));
+  submit(&f, 30, 30);
+  submit(&f, 60, 30);
+  expect_plan(&f, "0:30 1:60");
+  expect_plan(&f, "1:1 0:1");
+  submit(&f, 50, 10); /* between the two */
+  submit(&f, 20, 10); /* shorter */
+  expect_plan(&f, "2:50 3:20");
+  fake_step(&f); /* it is found ... */
+  expect_plan(&f, "1:1 0:1 2:1");
+  fake_finish(&f, 100);
+  fake_close(&f);
+}
+
+/* Prompts have half of the time: the one of 20 tokens takes 2 ms and those of 100 take
+ * 10, a decode takes 0.1. */
+static void test_prompts_and_decodes_take_turns(void **state)
+{
+  (void)state;
+  struct fake f;
+  open_with(&f, NULL);
+  submit(&f, 20, 400);
+  expect_plan(&f, "0:20");
+  for (uint64_t id = 1; id < 4; id++) {
+    submit(&f, 100, 1);
+    for (int decodes = 0; decodes < (id == 1 ? 20 : 100); decodes++)
+      expect_plan(&f, "0:1");
+    fake_step(&f);
+    assert_int_equal(planned(&f, id), 100);
+  }
+  fake_finish(&f, 400);
+  fake_close(&f);
+}
+
+/* What the tree cannot be made of. */
+static void test_refused_parameters(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("len_max", "60000");
+  assert_int_equal(fake_open(&f, &o), -EINVAL);
+  assert_non_null(strstr(f.failure, "len_max = 60000 is no power of four times"));
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_victims),
+      cmocka_unit_test(test_need),
+      cmocka_unit_test(test_median_and_range),
+      cmocka_unit_test(test_headroom),
+      cmocka_unit_test(test_like_lengths_together),
+      cmocka_unit_test(test_a_small_pool_waits),
+      cmocka_unit_test(test_who_fits_by_chance_joins),
+      cmocka_unit_test(test_prompts_and_decodes_take_turns),
+      cmocka_unit_test(test_refused_parameters),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
