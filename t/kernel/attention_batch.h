@@ -13,7 +13,7 @@
 #ifndef LLS_KERNEL_ATTENTION_BATCH_H
 #define LLS_KERNEL_ATTENTION_BATCH_H
 
-#include "t/kernel/fixture.h"
+#include "t/kernel/block_lists.h"
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/number.h"
@@ -46,7 +46,7 @@ struct batch {
   struct lls_attention_shape attention;
   size_t columns, out_columns;
   struct lls_pool *pool;
-  uint32_t *blocks, n_blocks, used; /* in a random order */
+  struct block_lists blocks;
   struct sequence sequences[MAX_SEQUENCES];
   uint32_t n_sequences;
 };
@@ -59,7 +59,7 @@ struct batch {
 static inline void open_batch(struct batch *b, struct lls_device *device,
                               const struct shape *shape, uint32_t n_blocks)
 {
-  *b = (struct batch){.device = device, .shape = *shape, .n_blocks = n_blocks};
+  *b = (struct batch){.device = device, .shape = *shape};
   uint32_t heads = shape->kv_heads * shape->group;
   b->attention = (struct lls_attention_shape){
       .heads = heads,
@@ -80,12 +80,7 @@ static inline void open_batch(struct batch *b, struct lls_device *device,
       .int8 = shape->int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
   };
   assert_int_equal(device->ops->pool_create(device, &pool, &b->pool, NULL), 0);
-  b->blocks = malloc(n_blocks * sizeof *b->blocks);
-  for (uint32_t i = 0; i < n_blocks; i++) {
-    uint32_t j = random_between(0, i);
-    b->blocks[i] = b->blocks[j];
-    b->blocks[j] = i;
-  }
+  block_lists_init(&b->blocks, n_blocks, shape->block_tokens);
 }
 
 static inline void close_batch(struct batch *b)
@@ -96,28 +91,7 @@ static inline void close_batch(struct batch *b)
     free(b->sequences[i].k);
     free(b->sequences[i].v);
   }
-  free(b->blocks);
   b->device->ops->pool_destroy(b->device, b->pool);
-}
-
-/* A list over n tokens; one in four entries is not full, each has a direction. */
-static inline uint32_t make_list(struct batch *b, uint32_t n, bool tidy,
-                                 struct lls_block_entry **out)
-{
-  struct lls_block_entry *list = malloc((n + 1) * sizeof *list);
-  uint32_t entries = 0, most = b->shape.block_tokens;
-  for (uint32_t token = 0; token < n; token += list[entries++].count) {
-    uint32_t count = !tidy && random_bits() % 4 == 0 ? random_between(1, most) : most;
-    assert_true(b->used < b->n_blocks);
-    list[entries] = (struct lls_block_entry){
-        .block = b->blocks[b->used++],
-        .first_token = token,
-        .count = (uint16_t)(count < n - token ? count : n - token),
-        .direction = tidy || random_bits() % 2 ? LLS_LEFT_TO_RIGHT : LLS_RIGHT_TO_LEFT,
-    };
-  }
-  *out = list;
-  return entries;
 }
 
 static inline void add_sequence(struct batch *b, uint32_t context, uint32_t n_rows,
@@ -131,8 +105,8 @@ static inline void add_sequence(struct batch *b, uint32_t context, uint32_t n_ro
   s->int8 = calloc(2 * (size_t)n, sizeof *s->int8);
   fill_random(s->qkv, n * b->columns);
   s->table.form = LLS_FORM_KV;
-  s->table.k_count = make_list(b, n, tidy, &s->k);
-  s->table.v_count = make_list(b, n, tidy, &s->v);
+  s->table.k_count = block_list(&b->blocks, n, tidy, &s->k);
+  s->table.v_count = block_list(&b->blocks, n, tidy, &s->v);
   s->table.k = s->k;
   s->table.v = s->v;
 }

@@ -10,7 +10,7 @@
 #ifndef LLS_KERNEL_PAIR_H
 #define LLS_KERNEL_PAIR_H
 
-#include "t/kernel/fixture.h"
+#include "t/kernel/block_lists.h"
 
 #include "core/engine/devices.h"
 #include "kernels/cpu/number.h"
@@ -148,42 +148,6 @@ static inline float *pair_random(const struct pair *p, size_t n, float (*random)
 static inline double pair_epsilon(const struct pair *p)
 {
   return p->numbers == LLS_BF16 ? 0x1p-8 : 4e-6;
-}
-
-/* Units of a pool in a random order, that lists of blocks are made of. */
-struct pair_blocks {
-  uint32_t order[1024], n, used, block_tokens;
-};
-
-static inline void pair_shuffle(struct pair_blocks *b, uint32_t n, uint32_t block_tokens)
-{
-  *b = (struct pair_blocks){.n = n, .block_tokens = block_tokens};
-  for (uint32_t i = 0; i < n; i++) {
-    uint32_t j = random_between(0, i);
-    b->order[i] = b->order[j];
-    b->order[j] = i;
-  }
-}
-
-/* A list for n tokens: whole blocks from the left if it is tidy, else now and then a part
- * of one, from either end. */
-static inline uint32_t pair_list(struct pair_blocks *b, uint32_t n, bool tidy,
-                                 struct lls_block_entry **out)
-{
-  struct lls_block_entry *list = malloc((n + 1) * sizeof *list);
-  uint32_t entries = 0, most = b->block_tokens;
-  for (uint32_t token = 0; token < n; token += list[entries++].count) {
-    uint32_t count = !tidy && random_bits() % 4 == 0 ? random_between(1, most) : most;
-    assert_true(b->used < b->n);
-    list[entries] = (struct lls_block_entry){
-        .block = b->order[b->used++],
-        .first_token = token,
-        .count = (uint16_t)count,
-        .direction = tidy || random_bits() % 2 ? LLS_LEFT_TO_RIGHT : LLS_RIGHT_TO_LEFT,
-    };
-  }
-  *out = list;
-  return entries;
 }
 
 /* ---- what attention is asked for --------------------------------------------------- */

@@ -30,7 +30,7 @@ struct pair_batch {
   const struct pair *p;
   struct pair_shape shape;
   struct pair_heads heads;
-  struct pair_blocks blocks;
+  struct block_lists blocks;
   struct pair_sequence sequences[PAIR_SEQUENCES];
   uint32_t n_sequences;
   struct lls_copy copies[1024]; /* that make blocks int8 */
@@ -48,7 +48,7 @@ static inline struct pair_batch *pair_batch_open(const struct pair *p,
   pair_heads_init(&b->heads, shape->kv_heads * shape->group, shape->kv_heads,
                   shape->head_dim, shape->rotary);
   b->heads.attention.window = shape->window;
-  pair_shuffle(&b->blocks, 1024, shape->block_tokens);
+  block_lists_init(&b->blocks, 1024, shape->block_tokens);
   return b;
 }
 
@@ -73,13 +73,13 @@ static inline struct lls_block_entry *pair_quantised(struct pair_batch *b,
     if (e->count != b->shape.block_tokens || e->first_token + e->count > context ||
         random_bits() % 2 == 0)
       continue;
-    assert_true(b->blocks.used < b->blocks.n && b->n_copies < 1024);
+    assert_true(b->n_copies < 1024);
     struct lls_copy *c = &b->copies[b->n_copies++];
     *c = (struct lls_copy){
         .kind = LLS_COPY_DEVICE_TO_DEVICE,
         .n_slots = e->count,
         .source = e->block,
-        .target = 2 * b->blocks.order[b->blocks.used++] + random_bits() % 2,
+        .target = 2 * block_lists_take(&b->blocks) + random_bits() % 2,
         .target_element = LLS_ELEMENT_INT8,
     };
     e->block = c->target;
@@ -98,8 +98,8 @@ static inline void pair_batch_add(struct pair_batch *b, uint32_t context, uint32
   s->n_rows = n_rows;
   s->qkv = pair_random(b->p, (size_t)n * b->heads.columns, random_float);
   t->form = LLS_FORM_KV;
-  t->k_count = pair_list(&b->blocks, n, tidy, &s->lists[0]);
-  t->v_count = pair_list(&b->blocks, n, tidy, &s->lists[1]);
+  t->k_count = block_list(&b->blocks, n, tidy, &s->lists[0]);
+  t->v_count = block_list(&b->blocks, n, tidy, &s->lists[1]);
   s->lists[2] = pair_quantised(b, s->lists[0], t->k_count, context);
   s->lists[3] = pair_quantised(b, s->lists[1], t->v_count, context);
   s->read = *t;

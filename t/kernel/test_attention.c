@@ -127,20 +127,24 @@ static void test_long_contexts(void **state)
   each_level(5, MAX_ROWS, 4096, long_contexts);
 }
 
-/* Two sequences fill the same blocks from both ends, as direction is meant. */
+/* Sequences fill the same blocks from both ends, decodes and chunks in one batch. */
 static void shared_blocks(struct lls_device *device)
 {
-  struct shape shape = {
-      .kv_heads = 2, .group = 2, .head_dim = 16, .block_tokens = 16, .element = LLS_F32};
-  struct batch b;
-  open_batch(&b, device, &shape, 100);
-  add_sequence(&b, 9, 1, true); /* one block of K and one of V, 10 of 16 slots */
-  add_sequence(&b, 4, 2, true); /* 6 slots */
-  b.sequences[1].k[0].block = b.sequences[0].k[0].block;
-  b.sequences[1].v[0].block = b.sequences[0].v[0].block;
-  b.sequences[1].k[0].direction = b.sequences[1].v[0].direction = LLS_RIGHT_TO_LEFT;
-  check(&b, NULL);
-  close_batch(&b);
+  static const uint32_t sizes[] = {2, 16, 31};
+  for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+    struct shape shape = {.kv_heads = 2,
+                          .group = 2,
+                          .head_dim = 16,
+                          .block_tokens = sizes[i / 2],
+                          .element = i % 2 ? LLS_BF16 : LLS_F32};
+    struct batch b;
+    open_batch(&b, device, &shape, 1000);
+    for (uint32_t n = 0; n < 8; n++)
+      add_sequence(&b, random_between(40, 80), n % 2 ? 1 : 7, false);
+    assert_true(b.blocks.n_shared > 4);
+    check(&b, NULL);
+    close_batch(&b);
+  }
 }
 
 static void test_shared_blocks(void **state)

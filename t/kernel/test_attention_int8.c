@@ -51,10 +51,9 @@ static void quantise_list(struct batch *b, struct sequence *s,
         .kind = LLS_COPY_DEVICE_TO_DEVICE,
         .n_slots = e->count,
         .source = e->block,
-        .target = 2 * b->blocks[b->used++] + random_bits() % 2,
+        .target = 2 * block_lists_take(&b->blocks) + random_bits() % 2,
         .target_element = LLS_ELEMENT_INT8,
     };
-    assert_true(b->used <= b->n_blocks);
     assert_int_equal(b->device->ops->pool_copy(b->device, b->pool, &copy, 1), 0);
     e->block = copy.target;
     e->element = LLS_ELEMENT_INT8;

@@ -116,6 +116,27 @@ static void long_contexts(const struct pair *p)
   }
 }
 
+/* Sequences fill the same blocks from both ends. */
+static void shared_blocks(const struct pair *p)
+{
+  static const uint32_t sizes[] = {2, 16, 31};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const struct pair_shape shape = {
+        .kv_heads = 1,
+        .group = 2,
+        .head_dim = 64,
+        .block_tokens = sizes[i],
+        .element = p->numbers,
+    };
+    struct pair_batch *b = pair_batch_open(p, &shape);
+    for (uint32_t n = 0; n < 6; n++)
+      pair_batch_add(b, random_between(40, 80), n % 2 ? 1 : 7, false);
+    assert_true(b->blocks.n_shared > 4);
+    pair_batch_check(b);
+    pair_batch_close(b);
+  }
+}
+
 /* The same decode again and again is first run, then captured, then launched as a graph,
  * whatever its tables, tokens and lengths are by then. */
 static void repeated_decodes(const struct pair *p)
@@ -178,16 +199,18 @@ TEST(block_sizes)
 TEST(groups)
 TEST(windows)
 TEST(long_contexts)
+TEST(shared_blocks)
 TEST(repeated_decodes)
 TEST(refusals)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_head_dims),        cmocka_unit_test(test_caches),
-      cmocka_unit_test(test_block_sizes),      cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_windows),          cmocka_unit_test(test_long_contexts),
-      cmocka_unit_test(test_repeated_decodes), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_head_dims),     cmocka_unit_test(test_caches),
+      cmocka_unit_test(test_block_sizes),   cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_windows),       cmocka_unit_test(test_long_contexts),
+      cmocka_unit_test(test_shared_blocks), cmocka_unit_test(test_repeated_decodes),
+      cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

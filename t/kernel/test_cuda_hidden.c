@@ -36,7 +36,7 @@ struct batch {
   struct shape shape;
   uint32_t columns, n_sequences, rows;
   struct pair_heads heads;
-  struct pair_blocks units, scratch;
+  struct block_lists units, scratch;
   struct sequence sequences[MAX_SEQUENCES];
   float *weights, *bias, *qkv; /* (3 columns, columns), (3 columns), (rows, 3 columns) */
 };
@@ -49,8 +49,8 @@ static struct batch *open_batch(const struct pair *p, const struct shape *shape)
   b->shape = *shape;
   b->columns = (uint32_t)columns;
   pair_heads_init(&b->heads, shape->heads, shape->heads, shape->head_dim, shape->rotary);
-  pair_shuffle(&b->units, 1024, shape->block_tokens);
-  pair_shuffle(&b->scratch, 1024, shape->block_tokens);
+  block_lists_init(&b->units, 1024, shape->block_tokens);
+  block_lists_init(&b->scratch, 1024, shape->block_tokens);
   b->weights = pair_random(p, 3 * columns * columns, random_float);
   b->bias = pair_random(p, 3 * columns, random_float);
   for (size_t i = 0; i < 3 * columns * columns; i++) /* by a power of two: still exact */
@@ -76,7 +76,7 @@ static void add_sequence(struct batch *b, enum kind kind, uint32_t context,
                          uint32_t n_rows)
 {
   struct sequence *s = &b->sequences[b->n_sequences++];
-  struct pair_blocks *kv = kind == HIDDEN ? &b->scratch : &b->units;
+  struct block_lists *kv = kind == HIDDEN ? &b->scratch : &b->units;
   uint32_t n = context + n_rows;
   bool tidy = random_bits() % 2;
   s->kind = kind;
@@ -84,10 +84,10 @@ static void add_sequence(struct batch *b, enum kind kind, uint32_t context,
   s->n_rows = n_rows;
   s->h = pair_random(b->p, (size_t)n * b->columns, random_float);
   s->table.form = kind == HIDDEN ? LLS_FORM_HIDDEN : LLS_FORM_KV;
-  s->table.k_count = pair_list(kv, n, tidy, &s->k);
-  s->table.v_count = pair_list(kv, n, tidy, &s->v);
+  s->table.k_count = block_list(kv, n, tidy, &s->k);
+  s->table.v_count = block_list(kv, n, tidy, &s->v);
   if (kind != PLAIN)
-    s->table.x_count = pair_list(&b->units, n, tidy, &s->x);
+    s->table.x_count = block_list(&b->units, n, tidy, &s->x);
   s->table.k = s->k;
   s->table.v = s->v;
   s->table.x = s->x;
