@@ -194,6 +194,9 @@ static void test_the_steady_part_of_a_run(void **state)
     assert_close(m.steady.mean_ttft_ms, 500);
     assert_close(m.steady.mean_tpot_ms, 1950);
     assert_close(m.steady.request_throughput, i == 0 ? 61 / 63.0 : 59 / 62.0);
+    /* the last comes at 79 s; who came up to 59 s has ended by then */
+    assert_close(m.classes[LLS_CLASS_NONE].request_throughput, 60 / 79.0);
+    assert_close(m.classes[LLS_CLASS_NONE].output_throughput, 660 / 79.0);
     lls_report_destroy(report);
   }
   lls_workload_free(&w);
@@ -206,6 +209,22 @@ static void test_a_short_run_has_no_steady_part(void **state)
   make_run(&run, *state, &(struct lls_report_options){0});
   assert_int_equal(lls_report_metrics(run.report, &m), 0);
   assert_true(m.steady.to_s == 0);
+  end_run(&run);
+}
+
+/* Best-effort ones: one failed, one was cancelled; nobody has ended when the last comes. */
+static void test_classes(void **state)
+{
+  struct run run;
+  struct lls_metrics m;
+  make_run(&run, *state, &(struct lls_report_options){0});
+  assert_int_equal(lls_report_metrics(run.report, &m), 0);
+  const struct lls_class_metrics *rt = &m.classes[LLS_CLASS_REALTIME];
+  assert_close(rt->normalised.mean, 175);
+  assert_close(rt->ttft.mean, 200);
+  assert_int_equal(rt->tpot.n, 1);
+  assert_true(rt->request_throughput == 0);
+  assert_int_equal(m.classes[LLS_CLASS_BEST_EFFORT].normalised.n, 0);
   end_run(&run);
 }
 
@@ -472,6 +491,7 @@ int main(void)
       IN_FOLDER(test_the_tables_lines_are_chosen),
       cmocka_unit_test(test_the_steady_part_of_a_run),
       IN_FOLDER(test_a_short_run_has_no_steady_part),
+      IN_FOLDER(test_classes),
       IN_FOLDER(test_attainment_is_of_all_issued),
       IN_FOLDER(test_goodput_takes_the_given_limits),
       IN_FOLDER(test_fairness_is_of_service_while_requests_arrive),

@@ -149,14 +149,30 @@ static json_t *attainment_json(const struct lls_attainment *a)
   return object;
 }
 
-static json_t *classes_json(const struct lls_metrics *m)
+static json_t *class_json(const struct lls_metrics *m, const struct lls_class_metrics *c)
+{
+  json_t *object = json_object();
+  put(object, "request_throughput", c->request_throughput);
+  put(object, "output_throughput", c->output_throughput);
+  put_spread(object, m, "ttft_ms", &c->ttft);
+  put_spread(object, m, "tpot_ms", &c->tpot);
+  put_spread(object, m, "normalised_latency_ms", &c->normalised);
+  return object;
+}
+
+/* Two objects by class, of those that have requests. */
+static void put_classes(json_t *object, const struct lls_metrics *m)
 {
   static const char *const names[] = {"none", "realtime", "best_effort"};
-  json_t *object = json_object();
-  for (int i = 0; i < LLS_CLASSES; i++)
-    if (m->by_class[i].issued > 0)
-      json_object_set_new(object, names[i], attainment_json(&m->by_class[i]));
-  return object;
+  json_t *attainment = json_object(), *classes = json_object();
+  for (int i = 0; i < LLS_CLASSES; i++) {
+    if (m->by_class[i].issued == 0)
+      continue;
+    json_object_set_new(attainment, names[i], attainment_json(&m->by_class[i]));
+    json_object_set_new(classes, names[i], class_json(m, &m->classes[i]));
+  }
+  json_object_set_new(object, "slo_attainment_by_class", attainment);
+  json_object_set_new(object, "by_class", classes);
 }
 
 /* By number; the first TENANTS_MAX, since each looks at every request. */
@@ -365,7 +381,7 @@ static void put_metrics(json_t *object, const struct lls_metrics *m)
   put(object, "queueing_share", m->queueing_share);
   put_count(object, "preemptions", m->preemptions);
   json_object_set_new(object, "slo_attainment", attainment_json(&m->all));
-  json_object_set_new(object, "slo_attainment_by_class", classes_json(m));
+  put_classes(object, m);
   put(object, "jain_fairness", m->jain_fairness);
   put(object, "max_service_difference",
       isnan(m->jain_fairness) ? NAN : m->service_difference);

@@ -142,6 +142,24 @@ static double sample_prediction_error(const struct lls_outcome *o)
              : NAN;
 }
 
+#define ANY_CLASS LLS_CLASSES
+
+static struct lls_spread spread_over(const struct lls_report *report, uint32_t class,
+                                     sample of, double *samples,
+                                     const struct lls_metrics *m)
+{
+  uint64_t n = 0;
+  for (uint32_t i = 0; i < report->n_outcomes; i++) {
+    const struct lls_outcome *o = &report->outcomes[i];
+    if (!counted(report, o) || (class != ANY_CLASS && o->item->request_class != class))
+      continue;
+    double value = of(o);
+    if (!isnan(value))
+      samples[n++] = value;
+  }
+  return spread_of(m, samples, n);
+}
+
 static void take_spreads(const struct lls_report *report, double *samples,
                          struct lls_metrics *m)
 {
@@ -158,20 +176,51 @@ static void take_spreads(const struct lls_report *report, double *samples,
       {&m->first_content, sample_first_content},
       {&m->prediction_error, sample_prediction_error},
   };
-  for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < report->n_outcomes; i++) {
-      double value = counted(report, &report->outcomes[i])
-                         ? rows[row].of(&report->outcomes[i])
-                         : NAN;
-      if (!isnan(value))
-        samples[n++] = value;
-    }
-    *rows[row].out = spread_of(m, samples, n);
-  }
+  for (size_t row = 0; row < sizeof rows / sizeof *rows; row++)
+    *rows[row].out = spread_over(report, ANY_CLASS, rows[row].of, samples, m);
   m->itl = spread_of_gaps(m, &report->gaps);
   if (!report->tokens_untold)
     m->itl_per_token = spread_of_gaps(m, &report->gaps_per_token);
+}
+
+/* What completes between the first start of the class and the last of all requests. */
+static void take_throughput(const struct lls_report *report, uint32_t class,
+                            struct lls_class_metrics *out)
+{
+  int64_t first = INT64_MAX, last = 0;
+  uint64_t requests = 0, tokens = 0;
+  for (uint32_t i = 0; i < report->n_outcomes; i++) {
+    const struct lls_outcome *o = &report->outcomes[i];
+    if (!counted(report, o))
+      continue;
+    last = o->started_ns > last ? o->started_ns : last;
+    if (o->item->request_class == class && o->started_ns < first)
+      first = o->started_ns;
+  }
+  for (uint32_t i = 0; i < report->n_outcomes; i++) {
+    const struct lls_outcome *o = &report->outcomes[i];
+    bool counts = counted(report, o) && completed(o) && o->ended_ns <= last &&
+                  o->item->request_class == class;
+    requests += counts;
+    tokens += counts ? o->tokens : 0;
+  }
+  if (last <= first)
+    return;
+  double seconds = (double)(last - first) / LLS_NS_PER_S;
+  out->request_throughput = (double)requests / seconds;
+  out->output_throughput = (double)tokens / seconds;
+}
+
+static void take_classes(const struct lls_report *report, double *samples,
+                         struct lls_metrics *m)
+{
+  for (uint32_t class = 0; class < LLS_CLASSES; class ++) {
+    struct lls_class_metrics *c = &m->classes[class];
+    c->ttft = spread_over(report, class, sample_ttft, samples, m);
+    c->tpot = spread_over(report, class, sample_tpot, samples, m);
+    c->normalised = spread_over(report, class, sample_normalised, samples, m);
+    take_throughput(report, class, c);
+  }
 }
 
 /* ---- deadlines --------------------------------------------------------------------- */
@@ -342,6 +391,7 @@ int lls_report_metrics(const struct lls_report *report, struct lls_metrics *out)
   for (uint32_t i = 0; i < report->n_percentiles; i++)
     out->percentiles[i] = report->percentiles[i];
   take_spreads(report, samples, out);
+  take_classes(report, samples, out);
   take_counts(report, out);
   take_concurrency(report, samples, samples + report->n_outcomes, out);
   take_fairness(report, out);

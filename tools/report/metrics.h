@@ -38,6 +38,13 @@ struct lls_steady {
   double mean_ttft_ms, mean_tpot_ms;
 };
 
+/* Of the requests of one class. */
+struct lls_class_metrics {
+  struct lls_spread ttft, tpot, normalised; /* as below */
+  /* of what completes until the last request comes: closed-loop batches go on so long */
+  double request_throughput, output_throughput;
+};
+
 struct lls_metrics {
   uint32_t n_percentiles;
   double percentiles[LLS_PERCENTILES_MAX]; /* 50, 90, 99, then those asked for */
@@ -56,6 +63,7 @@ struct lls_metrics {
   struct lls_spread prediction_error; /* |predicted - true| in tokens */
   double queueing_share;              /* of the summed latencies; NaN: not known */
   struct lls_attainment by_class[LLS_CLASSES], all;
+  struct lls_class_metrics classes[LLS_CLASSES];
   uint64_t preemptions; /* as the requests counted them */
   double
       jain_fairness; /* of the tenants' service while requests arrived; NaN: no tenants */

@@ -112,9 +112,40 @@ static void print_attainment(FILE *out, const char *class, const struct lls_atta
   line(out, text, 100.0 * (double)a->deadlines_met / (double)a->deadlines, 2);
 }
 
+static const char *const classes[] = {"no class: ", "realtime: ", "best effort: "};
+
+static void print_class(FILE *out, const char *class, const struct lls_class_metrics *c)
+{
+  const struct {
+    const char *what;
+    double value;
+  } rows[] = {{"throughput (req/s)", c->request_throughput},
+              {"mean TTFT (ms)", c->ttft.mean},
+              {"mean TPOT (ms)", c->tpot.mean},
+              {"mean normalised (ms)", c->normalised.mean}};
+  char text[64];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    snprintf(text, sizeof text, "%s%s:", class, rows[i].what);
+    line(out, text, rows[i].value, 2);
+  }
+}
+
+/* Only where there are several. */
+static void print_classes(const struct lls_metrics *m, FILE *out)
+{
+  unsigned used = 0;
+  for (int i = 0; i < LLS_CLASSES; i++)
+    used += m->by_class[i].issued > 0;
+  if (used < 2)
+    return;
+  rule(out, "By class, while requests come", '-');
+  for (int i = 0; i < LLS_CLASSES; i++)
+    if (m->by_class[i].issued > 0)
+      print_class(out, classes[i], &m->classes[i]);
+}
+
 static void print_slos(const struct lls_metrics *m, FILE *out)
 {
-  static const char *const classes[] = {"no class: ", "realtime: ", "best effort: "};
   unsigned used = 0;
   if (m->all.all.n == 0)
     return;
@@ -173,6 +204,7 @@ static void print_ours(const struct lls_report *report, const struct lls_metrics
                        FILE *out)
 {
   print_spread(out, m, "Normalised Latency (per token)", "normalised", &m->normalised);
+  print_classes(m, out);
   print_slos(m, out);
   print_steady(&m->steady, out);
   if (!isnan(m->queueing_share))
