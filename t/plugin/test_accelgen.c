@@ -100,7 +100,7 @@ static int64_t unknown(void *context, uint32_t tokens, uint32_t context_tokens)
   return LLS_NEVER;
 }
 
-/* n / (0.1 n + 2) is 95 % of its value at 2048 from 320 on. */
+/* n / (0.1 n + 2) is 99 % of its value at 2048 from 1,000 on. */
 static void test_pivot(void **state)
 {
   (void)state;
@@ -113,9 +113,9 @@ static void test_pivot(void **state)
   assert_int_equal(pace.t_pf, 0);
   cost.prefill_ns = roofline;
   assert_true(accelgen_pace_measure(&pace, &params, &cost, 2048));
-  assert_int_equal(pace.s_pf, 320);
-  assert_int_equal(pace.t_pf, 34 * MS);
-  expect_near(pace.chunk, 160, 0);
+  assert_int_equal(pace.s_pf, 1024);
+  assert_int_equal(pace.t_pf, 104400000);
+  expect_near(pace.chunk, 512, 0);
   params.s_pf = 500;
   pace.s_pf = 500;
   assert_true(accelgen_pace_measure(&pace, &params, &cost, 2048));
@@ -666,6 +666,29 @@ static void test_headroom(void **state)
   }
 }
 
+/* Twenty blocks, of which a late prompt leaves a fifth: it may have sixteen. */
+static void test_late_leave_a_reserve(void **state)
+{
+  (void)state;
+  for (uint32_t length = 512; length <= 513; length++) {
+    struct fake f;
+    struct fake_options o = defaults;
+    o.prefill_ns = MS / 10;
+    o.device_units = 40;
+    o.scheduler.parameters =
+        POLICY_PARAMETERS("s_pf", "600", "s_min", "600", "late_reserve", "0.2");
+    assert_int_equal(fake_open(&f, &o), 0);
+    f.next.slo = (struct lls_slo){60000 * MS, 60000 * MS, LLS_NEVER, LLS_NEVER, 0};
+    submit(&f, 20, 3);
+    expect_plan(&f, "0:20");
+    f.next.slo.ttft_ns = MS / 2;
+    submit(&f, length - 64, 2);
+    expect_plan(&f, length == 512 ? "0:1 1:448" : "0:1");
+    fake_finish(&f, 20);
+    fake_close(&f);
+  }
+}
+
 static void test_capacity(void **state)
 {
   (void)state;
@@ -788,6 +811,7 @@ int main(void)
       cmocka_unit_test(test_urgent_and_late),
       cmocka_unit_test(test_who_makes_room),
       cmocka_unit_test(test_headroom),
+      cmocka_unit_test(test_late_leave_a_reserve),
       cmocka_unit_test(test_capacity),
       cmocka_unit_test(test_what_holds_of_every_plan),
   };

@@ -184,6 +184,10 @@ static const struct lls_param parameters[] = {
                      "requests that have missed their deadline come after all others, or "
                      "first",
                      RELOADABLE),
+    LLS_PARAM_FLOAT(struct accelgen_params, late_reserve, "0.2", 0, 0.9, "",
+                    "part of the cache that stays free when late = demote lets late "
+                    "requests in",
+                    RELOADABLE),
     LLS_PARAM_CHOICE(struct accelgen_params, victims, "resolved", "resolved|literal",
                      "who leaves for urgent requests: nobody, or as the paper prints it",
                      RELOADABLE),

@@ -26,7 +26,7 @@ struct accelgen_params {
   int64_t s_pf, t_pf; /* LLS_NEVER: as the cost model says */
   int64_t s_min, s_max_factor, budget;
   int64_t gamma;
-  double urgent_eps;
+  double urgent_eps, late_reserve;
   int64_t long_tokens, era, late, victims, kvc_headroom;
   bool norm, extend, chunk_short;
   int64_t t_max_window;
@@ -187,7 +187,8 @@ struct accelgen {
   /* of the plan in the making */
   uint32_t n_decodes, n_all; /* candidates; the queue is n_decodes..n_all */
   uint32_t head;             /* of the queue: the smallest key; n_all if it is empty */
-  uint32_t first;            /* likewise, of those who are not urgent */
+  uint32_t first;            /* likewise, of those who are neither urgent nor late; or */
+  uint32_t first_late;       /* of the late; UINT32_MAX if there are none */
   int64_t longest_step;      /* T_max */
   int64_t slo_min;           /* of the decodes, LLS_NEVER if there are none */
   uint32_t under_way;        /* prompts begun and not done: ERA */

@@ -82,16 +82,17 @@ static bool one_may_end(const struct accelgen *a, uint32_t tokens)
   return false;
 }
 
-/* Those with a slack up to `most`, less those that could not be taken anyhow; false if
- * some were left out because of it. */
-static bool set_pool(struct accelgen *a, const struct step *s, int64_t most,
+/* Of the late, or of the others and of who is under way: those with a slack up to `most`,
+ * less those that could not be taken anyhow; false if some were left out because of it.
+ */
+static bool set_pool(struct accelgen *a, const struct step *s, bool late, int64_t most,
                      struct accelgen_pool *p)
 {
   bool all = true, closed = a->under_way > 0 && !one_may_end(a, p->tokens);
   p->n = 0;
   for (uint32_t i = a->n_decodes; i < a->n_all; i++) {
     const struct accelgen_candidate *c = &a->candidates[i];
-    if (!may_wait(c))
+    if (!may_wait(c) || (c->late && !c->started) != late)
       continue;
     if (c->slack > most) {
       all = false;
@@ -126,31 +127,44 @@ static uint32_t take(struct accelgen *a, struct step *s, struct accelgen_pool *p
   return n;
 }
 
+/* From those with a slack up to the first one's and gamma; if nothing fits, from all. */
+static void take_similar(struct accelgen *a, struct step *s, bool late, uint32_t first,
+                         struct accelgen_pool *p)
+{
+  int64_t most = INT64_MAX;
+  if (first != UINT32_MAX)
+    most = a->candidates[first].slack + a->params.gamma;
+  bool all = set_pool(a, s, late, most, p);
+  uint32_t n = take(a, s, p);
+  if (n == 0 && !all && a->params.extend) {
+    set_pool(a, s, late, INT64_MAX, p);
+    n = take(a, s, p);
+    a->extended++;
+  }
+  a->selected += n;
+}
+
+/* The late come after all others, and leave some of the cache to those who come: what
+ * they take they keep until they end. */
 static void select_from_pool(struct accelgen *a, struct step *s, uint32_t memory)
 {
+  uint32_t total = accelgen_room(a, s, s->total_units);
   struct accelgen_pool pool = {
       .options = a->options,
       .tokens = s->tokens,
       .memory = memory,
       .block_tokens = s->cache->block_tokens,
-      .token_scale = 1,
-      .kv_scale = 1,
+      .token_scale = a->params.norm ? 1.0 / a->budget : 1,
+      .kv_scale = a->params.norm ? 1.0 / (total + 1) : 1,
       .under_way = a->under_way,
   };
-  if (a->first == UINT32_MAX)
+  take_similar(a, s, false, a->first, &pool);
+  uint32_t kept = (uint32_t)(a->params.late_reserve * total);
+  kept -= kept % pool.block_tokens;
+  if (a->first_late == UINT32_MAX || pool.memory < kept)
     return;
-  if (a->params.norm) {
-    pool.token_scale = 1.0 / a->budget;
-    pool.kv_scale = 1.0 / (accelgen_room(a, s, s->total_units) + 1);
-  }
-  bool all = set_pool(a, s, a->candidates[a->first].slack + a->params.gamma, &pool);
-  uint32_t n = take(a, s, &pool);
-  if (n == 0 && !all && a->params.extend) {
-    set_pool(a, s, INT64_MAX, &pool);
-    n = take(a, s, &pool);
-    a->extended++;
-  }
-  a->selected += n;
+  pool.memory -= kept;
+  take_similar(a, s, true, a->first_late, &pool);
 }
 
 /* ---- without the method `batch` ---------------------------------------------------- */

@@ -182,8 +182,9 @@ static void add_to_queue(struct accelgen *a, const struct lls_step_view *v,
   a->urgent += c->urgent;
   if (at == a->n_decodes || before(c, &a->candidates[a->head]))
     a->head = at;
-  if (!c->urgent && (a->first == UINT32_MAX || before(c, &a->candidates[a->first])))
-    a->first = at;
+  uint32_t *first = c->late ? &a->first_late : &a->first;
+  if (!c->urgent && (*first == UINT32_MAX || before(c, &a->candidates[*first])))
+    *first = at;
 }
 
 static void add_list(struct accelgen *a, const struct lls_step_view *v,
@@ -217,7 +218,7 @@ static void add_decode(struct accelgen *a, const struct lls_step_view *v,
 void accelgen_look(struct accelgen *a, const struct lls_step_view *v)
 {
   a->n_all = a->head = a->under_way = 0;
-  a->first = UINT32_MAX;
+  a->first = a->first_late = UINT32_MAX;
   a->slo_min = LLS_NEVER;
   a->longest_step = accelgen_longest_step(&a->pace);
   for (uint32_t i = 0; i < v->n_running; i++)
