@@ -659,12 +659,12 @@ static void random_step(struct trace *t)
   struct fake *f = &t->f;
   memset(t->runs, 0, sizeof t->runs);
   memset(t->left, 0, sizeof t->left);
-  if (fake_alive(f) < 8 && fake_between(f, 0, 2) == 0) {
+  if (fake_alive(f) < f->o.max_requests && fake_between(f, 0, 2) == 0) {
     f->next.request_class = fake_between(f, LLS_CLASS_NONE, LLS_CLASS_BEST_EFFORT);
     submit(f, 0, fake_between(f, 1, 60), 1);
   }
   assert_int_equal(f->c->begin(f->cache_self), 0);
-  for (uint32_t n = fake_between(f, 0, 6); n > 0 && any(f) != NULL; n--)
+  for (uint32_t n = fake_between(f, 0, f->o.max_sequences); n > 0 && any(f) != NULL; n--)
     if (fake_between(f, 0, 19) == 0)
       try_preempt(t, any(f));
     else
@@ -698,6 +698,7 @@ static void open_trace(struct trace *t, uint64_t seed)
   o.device_units = 2 * fake_between(&dice, least, 2 * least) + seed % 2;
   o.host_units = fake_between(&dice, 0, 3) * fake_between(&dice, 0, 2 * least);
   o.max_requests = 12;
+  o.max_sequences = 5;
   o.cache.parameters = seed % 3 == 0 ? dropped : NULL;
   assert_int_equal(fake_open(&t->f, &o), 0);
   t->owners = calloc(o.device_units * o.block_tokens, sizeof *t->owners);

@@ -169,6 +169,7 @@ static void test_bidirectional_cache(void **state)
         .model = models[seed % 2],
         .scheduler = {"hostile", legal},
         .cache = {"bidirectional", seed % 4 < 2 ? NULL : dropped},
+        .create_device = seed % 3 ? create_asynchronous : NULL, /* it keeps tables */
         .predictor = {"none", NULL},
         .device_units = 80,
     };

@@ -80,6 +80,21 @@ static bool audit_link(struct report *a, uint32_t slot, uint32_t part, uint32_t 
                       "tokens out of order", part);
 }
 
+/* Entries that will not be written again are as they are to be. */
+static void audit_entry(struct report *a, uint32_t slot, uint32_t i, uint32_t part)
+{
+  const struct bidirectional *m = a->m;
+  const struct sequence *s = &m->sequences[slot];
+  if (i >= s->listed)
+    return;
+  const struct lls_block_entry *k = &m->entries[(size_t)s->row * 2 * m->row_entries + i];
+  struct lls_block_entry wanted = bidi_entry(m, part);
+  report_check(a, memcmp(k, &wanted, sizeof wanted) == 0, "an old entry", slot);
+  wanted.block++;
+  report_check(a, memcmp(k + m->row_entries, &wanted, sizeof wanted) == 0, "an old entry",
+               slot);
+}
+
 static void audit_list(struct report *a, uint32_t slot)
 {
   const struct bidirectional *m = a->m;
@@ -89,6 +104,7 @@ static void audit_list(struct report *a, uint32_t slot)
     if (!audit_link(a, slot, at, before, token))
       return;
     audit_gap(a, s, token, min_u32(m->parts[at].first, s->cached));
+    audit_entry(a, slot, parts, at);
     token = end_of(m, at);
     slots += m->parts[at].count;
     sharing += m->parts[at ^ 1].owner != NIL;

@@ -33,7 +33,8 @@ static void size_up(struct bidirectional *m, const struct lls_cache_geometry *g)
   m->most_tokens = tokens < e->max_context ? (uint32_t)tokens : e->max_context;
   m->groups = blocks_of(m, m->most_tokens);
   m->bit_words = (m->block_tokens + 31) / 32;
-  m->max_entries = 4 * m->n_blocks;
+  m->row_entries = min_u32(m->n_blocks, m->most_tokens);
+  m->n_rows = min_u32(m->n_slots, 2 * e->max_sequences);
   m->max_copies = 8 * (m->n_blocks + m->n_host_blocks + e->max_sequences);
   uint64_t blocks = m->n_blocks + (uint64_t)m->n_host_blocks + e->max_sequences;
   uint64_t changes = (256 + UINT64_C(16) * m->bit_words) * (blocks + 1);
@@ -53,12 +54,13 @@ static bool allocate(struct bidirectional *m)
       calloc((size_t)m->n_host_blocks * m->bit_words + 1, sizeof *m->host_bits);
   m->host_table = calloc((size_t)m->n_slots * m->groups, sizeof *m->host_table);
   m->marks = calloc((size_t)2 * n + m->n_host_blocks, sizeof *m->marks);
-  m->entries = calloc((size_t)2 * m->max_entries, sizeof *m->entries);
+  m->rows = calloc(m->n_rows, sizeof *m->rows);
+  m->entries = calloc((size_t)m->n_rows * 2 * m->row_entries, sizeof *m->entries);
   m->copies = calloc(m->max_copies, sizeof *m->copies);
   m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
   return m->parts && m->sets && m->set_words && m->sequences && m->host_blocks &&
-         m->host_bits && m->host_table && m->marks && m->entries && m->copies &&
-         m->journal.changes;
+         m->host_bits && m->host_table && m->marks && m->rows && m->entries &&
+         m->copies && m->journal.changes;
 }
 
 static void make_empty(struct bidirectional *m)
@@ -66,7 +68,7 @@ static void make_empty(struct bidirectional *m)
   for (uint32_t i = 0; i < 2 * m->n_blocks; i++)
     m->parts[i] = (struct part){.owner = NIL, .previous = NIL, .next = NIL};
   for (uint32_t i = 0; i < m->n_slots; i++)
-    m->sequences[i] = (struct sequence){.first = NIL, .last = NIL};
+    m->sequences[i] = (struct sequence){.first = NIL, .last = NIL, .row = NIL};
   for (uint32_t i = 0; i < m->n_host_blocks; i++)
     m->host_blocks[i] =
         (struct host_block){.owner = NIL, .next = i + 1 < m->n_host_blocks ? i + 1 : NIL};
@@ -77,6 +79,7 @@ static void make_empty(struct bidirectional *m)
   memset(m->host_table, 0, (size_t)m->n_slots * m->groups * sizeof *m->host_table);
   bidi_empty_sets(m);
   bidi_fill_sets(m);
+  bidi_empty_rows(m);
 }
 
 static void destroy(void *self)
@@ -90,6 +93,7 @@ static void destroy(void *self)
   free(m->host_bits);
   free(m->host_table);
   free(m->marks);
+  free(m->rows);
   free(m->entries);
   free(m->copies);
   free(m->journal.changes);
@@ -144,7 +148,8 @@ static int admit(void *self, const struct lls_request *r)
                         .admitted = true,
                         .end = right ? LLS_RIGHT_TO_LEFT : LLS_LEFT_TO_RIGHT,
                         .first = NIL,
-                        .last = NIL};
+                        .last = NIL,
+                        .row = NIL};
   return 0;
 }
 
@@ -156,6 +161,7 @@ static void release(void *self, const struct lls_request *r, uint32_t flags)
   if (s == NULL)
     return;
   bidi_drop(m, s);
+  bidi_free_row(m, s);
   s->admitted = false;
 }
 
@@ -168,9 +174,9 @@ static int begin(void *self)
   if (rc < 0)
     return rc;
   m->free_at_begin = free_blocks(m);
-  m->n_copies = m->n_entries = 0;
-  m->displaced = m->checkpointed = m->restored = 0;
+  m->n_copies = 0;
   m->step++;
+  m->displaced = m->checkpointed = m->restored = 0;
   return 0;
 }
 
@@ -307,44 +313,13 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   return 0;
 }
 
-static void write_entries(const struct bidirectional *m, const struct sequence *s)
-{
-  struct lls_block_entry *k = m->entries + s->listed_at, *v = k + m->max_entries;
-  for (uint32_t at = s->first; at != NIL; at = m->parts[at].next, k++, v++) {
-    *k = (struct lls_block_entry){.block = at / 2 * 2,
-                                  .first_token = m->parts[at].first,
-                                  .count = (uint16_t)m->parts[at].count,
-                                  .direction = (uint8_t)s->end};
-    *v = *k;
-    v->block++;
-  }
-}
-
-/* Written anew in each step, one after another: no sequence needs room of its own for
- * lists that can be as long as it has tokens. */
 static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
 {
   struct bidirectional *m = self;
   struct sequence *s = sequence_of(m, r);
   if (s == NULL || s->slots == 0 || missing_of(s) > 0 || m->journal.open)
     return -EINVAL;
-  if (s->listed_in != m->step || s->listed < s->parts) {
-    if (s->parts > m->max_entries - m->n_entries)
-      return -ENOBUFS;
-    s->listed_in = m->step;
-    s->listed_at = m->n_entries;
-    s->listed = s->parts;
-    m->n_entries += s->parts;
-  }
-  write_entries(m, s);
-  *out = (struct lls_block_table){
-      .form = LLS_FORM_KV,
-      .k_count = s->parts,
-      .v_count = s->parts,
-      .k = m->entries + s->listed_at,
-      .v = m->entries + m->max_entries + s->listed_at,
-  };
-  return 0;
+  return bidi_table(m, s, out);
 }
 
 static size_t copies(void *self, const struct lls_copy **out)

@@ -56,11 +56,12 @@ struct sequence { /* of one slot */
   uint32_t cached;  /* tokens computed, wherever they are */
   uint32_t slots;   /* of all its parts */
   uint32_t parts;
-  uint32_t sharing;           /* parts whose block's other part has an owner too */
-  uint32_t host_blocks;       /* with copies of its tokens */
-  uint32_t first, last;       /* parts; NIL */
-  uint32_t listed_in;         /* step in which its table was written */
-  uint32_t listed_at, listed; /* where, and how many entries it had */
+  uint32_t sharing;     /* parts whose block's other part has an owner too */
+  uint32_t host_blocks; /* with copies of its tokens */
+  uint32_t first, last; /* parts; NIL */
+  uint32_t row;         /* of its block table; NIL */
+  uint32_t listed; /* leading entries of the row that are as its parts are; not of the
+                    * journal: that fewer are known to be is no mistake */
 };
 
 struct host_block {
@@ -68,6 +69,11 @@ struct host_block {
   uint32_t group;   /* has tokens [group S, (group + 1) S) of it */
   uint32_t missing; /* of those, how many are not on the device */
   uint32_t next;    /* on the stack of free ones */
+};
+
+struct row {
+  uint32_t owner; /* slot of a sequence; NIL */
+  uint32_t step;  /* whose tables it was last in */
 };
 
 /* Block numbers, the lowest of which is found at once: a bit for each, and a bit for each
@@ -94,8 +100,10 @@ struct bidirectional {
   uint32_t *host_bits;            /* (n_host_blocks, bit_words) tokens that have a copy */
   uint32_t *host_table;           /* (n_slots, groups) host block + 1; 0 = none */
   uint32_t *marks;                /* (2 n_blocks + n_host_blocks) for audit */
-  struct lls_block_entry *entries; /* (2, max_entries) tables of this step */
-  uint32_t max_entries, n_entries, step;
+  struct lls_block_entry *entries; /* (n_rows, 2, row_entries) a row's K list, then V */
+  struct row *rows;                /* (n_rows) */
+  uint32_t n_rows, row_entries, row_hand;
+  uint32_t step; /* counted by begin */
 
   uint32_t host_head, n_host_free;
   uint32_t n_host_idle; /* held, but all their tokens are on the device too */
@@ -162,6 +170,16 @@ static inline uint32_t end_of(const struct bidirectional *m, uint32_t part)
   return part != NIL ? m->parts[part].first + m->parts[part].count : 0;
 }
 
+/* Its entry in the K list; in the V list it is one unit further on. */
+static inline struct lls_block_entry bidi_entry(const struct bidirectional *m,
+                                                uint32_t part)
+{
+  return (struct lls_block_entry){.block = part / 2 * 2,
+                                  .first_token = m->parts[part].first,
+                                  .count = (uint16_t)m->parts[part].count,
+                                  .direction = (uint8_t)(part % 2)};
+}
+
 static inline uint32_t *table_of(const struct bidirectional *m, const struct sequence *s)
 {
   return m->host_table + (size_t)(s - m->sequences) * m->groups;
@@ -199,6 +217,12 @@ void bidi_computed(struct bidirectional *, struct sequence *, uint32_t cached);
 uint32_t bidi_tail(const struct bidirectional *, const struct sequence *);
 /* Units that bringing back its missing tokens takes: an estimate. */
 uint32_t bidi_restore_units(const struct bidirectional *, const struct sequence *);
+
+/* ---- tables.c: lists for the engine */
+void bidi_empty_rows(struct bidirectional *);
+/* -ENOBUFS if the step has more sequences than the engine takes. */
+int bidi_table(struct bidirectional *, struct sequence *, struct lls_block_table *);
+void bidi_free_row(struct bidirectional *, struct sequence *);
 
 /* ---- state.c: handed over to another generation */
 int bidi_export(struct bidirectional *, struct lls_blob *);

@@ -120,6 +120,8 @@ uint32_t bidi_open(struct bidirectional *m, struct sequence *s, uint32_t block,
   take_out(m, set_of(m, s->end, m->parts[other].count), block);
   set(m, &m->parts[part].owner, (uint32_t)(s - m->sequences));
   set(m, &m->parts[part].first, first);
+  if (after != s->last)
+    s->listed = 0;
   link_part(m, s, part, after);
   add(m, &s->parts, 1);
   count_sharing(m, s, other, 1);
@@ -140,13 +142,15 @@ static void close_part(struct bidirectional *m, uint32_t part)
 void bidi_resize(struct bidirectional *m, uint32_t part, uint32_t count)
 {
   struct part *p = &m->parts[part];
+  struct sequence *s = owner_of(m, part);
   uint32_t before = p->count, other = part ^ 1;
   if (m->parts[other].owner == NIL && before != count) {
     take_out(m, set_of(m, other % 2, before), part / 2);
     insert(m, set_of(m, other % 2, count), part / 2);
   }
+  s->listed = part == s->last ? min_u32(s->listed, s->parts - 1) : 0;
   set(m, &p->count, count);
-  add(m, &owner_of(m, part)->slots, count - before);
+  add(m, &s->slots, count - before);
   add(m, &m->used[part % 2], count - before);
   if (count == 0)
     close_part(m, part);

@@ -119,8 +119,9 @@ static int derive(struct bidirectional *m)
       return -EINVAL;
     table_of(m, &m->sequences[h->owner])[h->group] = b + 1;
   }
+  bidi_empty_rows(m);
   for (uint32_t i = 0; i < m->n_slots; i++)
-    m->sequences[i].listed_in = 0;
+    m->sequences[i].row = NIL, m->sequences[i].listed = 0;
   return 0;
 }
 
@@ -167,7 +168,7 @@ static void take_over(struct bidirectional *m, const struct lls_holding *h,
 {
   struct sequence *s = &m->sequences[h->slot];
   *s = (struct sequence){
-      .request = h->request, .admitted = true, .first = NIL, .last = NIL};
+      .request = h->request, .admitted = true, .first = NIL, .last = NIL, .row = NIL};
   for (uint32_t i = 0; s->slots < h->cached_tokens; i++) {
     uint32_t block = pair_at(m, h, units, i);
     if (block == NIL) {

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Block tables for the engine. A sequence's lists stay where they are from step to step,
+ * and only what has changed is written: a decode's last entry. The core keeps lists too,
+ * by where they lie, and compares.
+ *
+ * A row has room for parts of a single token. There are twice as many rows as a step has
+ * sequences; whoever has not run for longest gives up its row when another one needs it.
+ * Untouched room costs address space only.
+ */
+#include "bidirectional.h"
+
+#include <errno.h>
+
+void bidi_empty_rows(struct bidirectional *m)
+{
+  for (uint32_t i = 0; i < m->n_rows; i++)
+    m->rows[i] = (struct row){.owner = NIL, .step = m->step};
+  m->step++;
+}
+
+void bidi_free_row(struct bidirectional *m, struct sequence *s)
+{
+  if (s->row != NIL)
+    m->rows[s->row].owner = NIL;
+  s->row = NIL;
+  s->listed = 0;
+}
+
+/* Around the clock, one that is not in this step; NIL if all are. */
+static uint32_t next_row(struct bidirectional *m)
+{
+  for (uint32_t i = 0; i < m->n_rows; i++) {
+    uint32_t row = m->row_hand;
+    m->row_hand = row + 1 < m->n_rows ? row + 1 : 0;
+    if (m->rows[row].step != m->step)
+      return row;
+  }
+  return NIL;
+}
+
+static bool take_row(struct bidirectional *m, struct sequence *s)
+{
+  uint32_t row = next_row(m);
+  if (row == NIL)
+    return false;
+  if (m->rows[row].owner != NIL)
+    bidi_free_row(m, &m->sequences[m->rows[row].owner]);
+  m->rows[row].owner = (uint32_t)(s - m->sequences);
+  s->row = row;
+  return true;
+}
+
+/* From the end on, to the first that is as it was. */
+static void write_entries(const struct bidirectional *m, struct sequence *s,
+                          struct lls_block_entry *k, struct lls_block_entry *v)
+{
+  uint32_t at = s->last;
+  for (uint32_t i = s->parts; i-- > s->listed; at = m->parts[at].previous) {
+    k[i] = v[i] = bidi_entry(m, at);
+    v[i].block++;
+  }
+  s->listed = s->parts;
+}
+
+int bidi_table(struct bidirectional *m, struct sequence *s, struct lls_block_table *out)
+{
+  if (s->row == NIL && !take_row(m, s))
+    return -ENOBUFS;
+  struct lls_block_entry *k = m->entries + (size_t)s->row * 2 * m->row_entries;
+  m->rows[s->row].step = m->step;
+  write_entries(m, s, k, k + m->row_entries);
+  *out = (struct lls_block_table){.form = LLS_FORM_KV,
+                                  .k_count = s->parts,
+                                  .v_count = s->parts,
+                                  .k = k,
+                                  .v = k + m->row_entries};
+  return 0;
+}
