@@ -3,22 +3,11 @@
  */
 #include "core/api/admin.h"
 
-#include <stdlib.h>
-#include <utlist.h>
-
 #include "config.h"
 #include "core/api/internal.h"
+#include "core/api/waits.h"
 #include "core/config/instances.h"
 #include "core/loop/figures.h"
-
-/* Somebody who asked for a reload and waits for its outcome: of one that read the file
- * after they asked, not of one under way then. */
-struct lls_admin_wait {
-  uint64_t reload; /* its number */
-  struct lls_api *api;
-  struct lls_http_exchange *exchange;
-  struct lls_admin_wait *prev, *next;
-};
 
 /* ---- status ------------------------------------------------------------------------ */
 
@@ -192,13 +181,6 @@ void lls_handle_admin_config(void *context, struct lls_http_exchange *exchange)
 
 /* ---- reload ------------------------------------------------------------------------ */
 
-static void on_gone(void *owner)
-{
-  struct lls_admin_wait *wait = owner;
-  DL_DELETE(wait->api->admin_waits, wait);
-  free(wait);
-}
-
 static void answer(struct lls_api *api, struct lls_http_exchange *exchange)
 {
   const struct lls_admin_state *s = api->config.admin.state;
@@ -214,38 +196,23 @@ static void answer(struct lls_api *api, struct lls_http_exchange *exchange)
   lls_api_error_reply(exchange, &error);
 }
 
+/* They wait for one that reads the file after they asked, not for one under way. */
 void lls_handle_admin_reload(void *context, struct lls_http_exchange *exchange)
 {
   struct lls_api *api = context;
   if (!is_there(api, exchange))
     return;
-  struct lls_admin_wait *wait = calloc(1, sizeof *wait);
-  if (wait == NULL) {
-    struct lls_api_error error;
-    lls_api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
-    lls_api_error_reply(exchange, &error);
-    return;
-  }
-  wait->api = api;
-  wait->exchange = exchange;
-  wait->reload = api->config.admin.state->reloads_begun + 1;
-  exchange->owner = wait;
-  exchange->on_gone = on_gone;
-  DL_APPEND(api->admin_waits, wait);
-  api->config.admin.reload(api->config.admin.context);
+  uint64_t number = api->config.admin.state->reloads_begun + 1;
+  if (lls_wait_add(&api->reload_waits, exchange, number))
+    api->config.admin.reload(api->config.admin.context);
 }
 
 void lls_api_reloaded(struct lls_api *api)
 {
-  struct lls_admin_wait *wait, *next;
-  DL_FOREACH_SAFE (api->admin_waits, wait, next) {
-    if (wait->reload > api->config.admin.state->reloads_begun)
-      continue;
-    struct lls_http_exchange *exchange = wait->exchange;
-    exchange->on_gone = NULL;
-    on_gone(wait);
+  uint64_t begun = api->config.admin.state->reloads_begun;
+  struct lls_http_exchange *exchange;
+  while ((exchange = lls_wait_take(&api->reload_waits, begun)) != NULL)
     answer(api, exchange);
-  }
 }
 
 /* ---- drain ------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon seen and steered over HTTP: /admin/status, /admin/config, /admin/reload,
- * /admin/drain. What these do is the daemon's business (core/serve); here is how they are
+ * /admin/drain; /admin/queues is queues.c's. What these do is the daemon's business (core/serve); here is how they are
  * asked for.
  */
 #ifndef LLS_API_ADMIN_H

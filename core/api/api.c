@@ -174,6 +174,7 @@ void lls_api_on_wake(struct lls_api *api)
 {
   lls_loop_events(api->config.loop, lls_generation_on_event, api);
   lls_generation_flush(api);
+  lls_api_look(api);
 }
 
 void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits)

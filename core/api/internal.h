@@ -15,7 +15,7 @@
 
 struct lls_generation;
 struct lls_choice;
-struct lls_admin_wait;
+struct lls_wait;
 
 #define LLS_ID_BYTES    33 /* 128 random bits in hex */
 #define LLS_MAX_UNKNOWN 64
@@ -38,7 +38,10 @@ struct lls_api {
   struct lls_http_server *http;
   struct lls_generation *generations; /* utlist: alive in the step loop */
   struct lls_choice *unflushed;       /* utlist: have text that was not sent */
-  struct lls_admin_wait *admin_waits; /* utlist: asked for a reload */
+  struct lls_wait *reload_waits;      /* asked for a reload, by its number */
+  struct lls_wait *queue_waits;       /* asked for the queues, by looks */
+  uint64_t looks;                     /* at the queues that were begun */
+  bool looking;                       /* the last of them is not over */
   char *piece;                        /* room for the text of one token */
   struct lls_api_keys *keys;          /* NULL: everybody may ask */
   struct lls_tenants tenants;
@@ -76,6 +79,9 @@ int lls_api_check_open(struct lls_api *api, struct lls_api_error *error);
 /* Seconds after which a refused request may find room. */
 unsigned lls_api_retry_after(struct lls_api *api);
 
+/* After each wake: who asked for the queues is answered when they are there. */
+void lls_api_look(struct lls_api *api);
+
 /* Starts the timer of timers.c, or sets it to what the limits are now. */
 void lls_api_set_timer(struct lls_api *api);
 
@@ -105,6 +111,7 @@ void lls_handle_ready(void *context, struct lls_http_exchange *exchange);
 void lls_handle_health(void *context, struct lls_http_exchange *exchange);
 void lls_handle_metrics(void *context, struct lls_http_exchange *exchange);
 void lls_handle_admin_status(void *context, struct lls_http_exchange *exchange);
+void lls_handle_admin_queues(void *context, struct lls_http_exchange *exchange);
 void lls_handle_admin_config(void *context, struct lls_http_exchange *exchange);
 void lls_handle_admin_reload(void *context, struct lls_http_exchange *exchange);
 void lls_handle_admin_drain(void *context, struct lls_http_exchange *exchange);

@@ -25,6 +25,7 @@ static const struct lls_http_route routes[] = {
     {"GET", "/version", lls_handle_version},
     {"GET", "/load", lls_handle_load},
     {"GET", "/admin/status", lls_handle_admin_status},
+    {"GET", "/admin/queues", lls_handle_admin_queues},
     {"GET", "/admin/config", lls_handle_admin_config},
     {"POST", "/admin/reload", lls_handle_admin_reload},
     {"POST", "/admin/drain", lls_handle_admin_drain},

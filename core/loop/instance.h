@@ -130,6 +130,7 @@ struct lls_instance {
   struct lls_loop_figures figures;
   int64_t figures_ns; /* when they were taken, LLS_NEVER = they are to be */
   bool figures_taken; /* and have not been shown to others */
+  bool answered;      /* what main asked for is there, and it has not been woken */
   bool failed;
   struct lls_error failure;
   atomic_bool broken; /* [any] failed: its blocks are worth nothing */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/loop/instance.h"
+#include "core/loop/queues.h"
 #include "core/loop/reload.h"
 #include "core/loop/runner.h"
 
@@ -28,6 +29,7 @@ struct lls_loop {
   uint32_t max_requests, max_context, vocabulary, block_tokens;
   uint32_t alive; /* submitted and not yet handed out as finished */
   bool draining;
+  bool asked; /* for the queues, and not all have answered */
 };
 
 /* ---- life ------------------------------------------------------------------------- */
@@ -462,6 +464,44 @@ void lls_loop_instance_status(struct lls_loop *l, uint32_t instance, uint32_t *r
 void lls_loop_figures(struct lls_loop *l, uint32_t instance, struct lls_loop_figures *out)
 {
   lls_runner_figures(&l->runners[instance], out);
+}
+
+static int allocate_queues(struct lls_loop *l)
+{
+  for (uint32_t i = 0; i < l->n; i++) {
+    struct lls_queues **q = &l->runners[i].queues;
+    *q = *q != NULL ? *q : malloc(sizeof **q);
+    if (*q == NULL)
+      return -ENOMEM;
+  }
+  return 0;
+}
+
+int lls_loop_ask_queues(struct lls_loop *l)
+{
+  if (l->asked)
+    return -EBUSY;
+  int rc = allocate_queues(l);
+  l->asked = rc == 0;
+  for (uint32_t i = 0; i < l->n && rc == 0; i++) {
+    atomic_init(&l->runners[i].queues->ready, false);
+    lls_inbox_ask(&l->runners[i].inbox, l->runners[i].queues);
+  }
+  return rc;
+}
+
+bool lls_loop_queues_ready(struct lls_loop *l)
+{
+  bool ready = l->asked;
+  for (uint32_t i = 0; i < l->n && ready; i++)
+    ready = atomic_load(&l->runners[i].queues->ready);
+  l->asked &= !ready;
+  return ready;
+}
+
+const struct lls_queues *lls_loop_queues(const struct lls_loop *l, uint32_t instance)
+{
+  return l->runners[instance].queues;
 }
 
 void lls_loop_drain(struct lls_loop *l)

@@ -79,6 +79,14 @@ void lls_inbox_cancel(struct lls_inbox *in, uint64_t id)
   pthread_mutex_unlock(&in->lock);
 }
 
+void lls_inbox_ask(struct lls_inbox *in, struct lls_queues *queues)
+{
+  pthread_mutex_lock(&in->lock);
+  in->asked = queues;
+  pthread_cond_signal(&in->filled);
+  pthread_mutex_unlock(&in->lock);
+}
+
 void lls_inbox_stop(struct lls_inbox *in)
 {
   pthread_mutex_lock(&in->lock);
@@ -184,6 +192,8 @@ void lls_inbox_take(struct lls_inbox *in, int64_t now_ns, struct lls_inbox_conte
   memcpy(out->predictions, in->predictions, in->n_predictions * sizeof *in->predictions);
   out->n_predictions = in->n_predictions;
   in->n_predictions = 0;
+  out->asked = in->asked;
+  in->asked = NULL;
   out->stop = in->stop;
   pthread_mutex_unlock(&in->lock);
 }
@@ -191,7 +201,7 @@ void lls_inbox_take(struct lls_inbox *in, int64_t now_ns, struct lls_inbox_conte
 static bool is_empty(const struct lls_inbox *in)
 {
   return in->first == NULL && in->n_cancels == 0 && in->n_predictions == 0 &&
-         in->n_settled == 0 && !in->stop && !in->hold;
+         in->n_settled == 0 && in->asked == NULL && !in->stop && !in->hold;
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -203,7 +213,7 @@ int64_t lls_inbox_due_ns(struct lls_inbox *in)
 {
   int64_t due_ns = LLS_NEVER;
   pthread_mutex_lock(&in->lock);
-  if (in->n_cancels > 0 || in->cancels_lost || in->n_predictions > 0)
+  if (in->n_cancels > 0 || in->cancels_lost || in->n_predictions > 0 || in->asked != NULL)
     due_ns = 0;
   for (const struct lls_live *live = in->first; live != NULL; live = live->next) {
     int64_t mailed_ns = live->move.mailed_ns;

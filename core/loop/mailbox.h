@@ -39,7 +39,8 @@ struct lls_inbox {
   /* (capacity) from predictors that took their time */
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
-  bool stop;   /* the step thread shall end */
+  struct lls_queues *asked; /* main wants them there; NULL: it does not */
+  bool stop;                /* the step thread shall end */
   bool hold;   /* it shall wait between two steps, so that main may touch its things */
   bool parked; /* it does */
 };
@@ -55,8 +56,9 @@ void lls_inbox_free(struct lls_inbox *);
 void lls_inbox_post(struct lls_inbox *, struct lls_live *);
 /* [step] of another instance */
 void lls_inbox_settle(struct lls_inbox *, uint32_t slot, int64_t now_ns);
-void lls_inbox_cancel(struct lls_inbox *, uint64_t id); /* [main] */
-void lls_inbox_stop(struct lls_inbox *);                /* [main] */
+void lls_inbox_cancel(struct lls_inbox *, uint64_t id);      /* [main] */
+void lls_inbox_ask(struct lls_inbox *, struct lls_queues *); /* [main] */
+void lls_inbox_stop(struct lls_inbox *);                     /* [main] */
 /* [main] Asks the step thread to park; it does so at the next step boundary. */
 void lls_inbox_hold(struct lls_inbox *);
 bool lls_inbox_is_parked(struct lls_inbox *); /* [main] all it wrote is visible then */
@@ -77,6 +79,7 @@ struct lls_inbox_content {
   uint32_t n_settled;
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
+  struct lls_queues *asked;
   bool stop;
 };
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -32,7 +33,8 @@ static void publish(struct lls_runner *r)
 {
   struct lls_instance *in = &r->instance;
   pthread_mutex_lock(&r->status_lock);
-  bool anything = r->outbox.filling.n > 0 || (in->failed && !r->failed);
+  bool anything = r->outbox.filling.n > 0 || (in->failed && !r->failed) || in->answered;
+  in->answered = false;
   r->status = in->status;
   if (in->figures_taken)
     r->figures = in->figures;
@@ -163,6 +165,7 @@ void lls_runner_free(struct lls_runner *r)
   lls_inbox_free(&r->inbox);
   lls_outbox_free(&r->outbox);
   lls_request_table_free(&r->table);
+  free(r->queues);
   pthread_mutex_destroy(&r->status_lock);
 }
 

@@ -23,7 +23,8 @@ struct lls_runner {
   void *wake_context;
   void (*begin)(void *context, uint32_t index);
   void *begin_context;
-  uint64_t posted; /* [main] arrivals */
+  uint64_t posted;           /* [main] arrivals */
+  struct lls_queues *queues; /* [main], unless it was asked to show them; or NULL */
 
   /* under status_lock: written by [step] after each step, read by anyone */
   pthread_mutex_t status_lock;

@@ -9,6 +9,7 @@
  * the device has that step, where the device computes beside this thread: in->beside.
  */
 #include "core/loop/instance.h"
+#include "core/loop/queues.h"
 
 #include <string.h>
 
@@ -77,6 +78,8 @@ void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
   }
   drain_cancels(in);
   drain_predictions(in);
+  if (in->content.asked != NULL)
+    lls_queues_show(in, in->content.asked);
 }
 
 static bool drain(struct lls_instance *in)

@@ -154,7 +154,8 @@ struct lls_scheduler_vtable {
    * alive: up to 32, named as those of host->count, which has what happens. What is left
    * out stays as it was said before. */
   void (*stats)(void *self, const struct lls_sink *);
-  /* Its queues with what orders them: for tests; the daemon does not ask for them yet. */
+  /* Its queues with what orders them, for whoever asks GET /admin/queues: a line for each
+   * request in order, with its id. It may take its time, and allocate. */
   void (*dump)(void *self, const struct lls_sink *);
 
   /* [main] Between two steps. New parameters without a new plugin; a scheduler that has

@@ -33,7 +33,10 @@ like here('reload'), qr/\A1 llmserve-ctl: refused: .*block_tokens: '8' instead o
 $server->configure("$ini\[plugins]\nscheduler = sarathi\n");
 like here('reload'), qr/\A0 generation 2: scheduler: fcfs 1\.0 replaced by sarathi 1\.0\n\z/, 'reload';
 is here('diff'), "0 no differences\n", 'no difference any more';
+like here('status'), qr/^generation  2, 1 reload, 1 refused$/m, 'a reload is one';
 like here('status'), qr/^last reload \d{4}-\S+ \S+ worked: scheduler: fcfs 1\.0 replaced by sarathi 1\.0$/m, 'which status tells';
+
+like here('queues'), qr/\A0 instance 0, mixed: scheduler sarathi\n +id state .*\n  the scheduler's own words:\n  chunk 512\n/, 'queues';
 
 my $lines = qx(timeout 3 '$ctl' -a $server->{address} watch);
 like $lines, qr{\Astate     gen  running waiting preempted  units free    steps/s\nok          2        0       0         0 +\d+          -\nok          2        0       0         0 +\d+        0\.0\n}, 'watch';

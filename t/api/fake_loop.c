@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -34,6 +35,7 @@ struct lls_loop {
   struct fake_event *events;
   uint64_t last_id;
   struct lls_loop_status status;
+  struct lls_queues queues;
   bool broken, odd;
 };
 
@@ -283,6 +285,35 @@ void lls_loop_figures(struct lls_loop *loop, uint32_t instance,
   };
   if (loop->odd)
     out->scheduler.figures[0] = (struct lls_figure){"a \"queue\"\\", -NAN};
+}
+
+/* Those that are alive, in the order they came, and a line for each that is none. */
+int lls_loop_ask_queues(struct lls_loop *loop)
+{
+  const struct fake_request *request;
+  struct lls_queues *q = &loop->queues;
+  *q = (struct lls_queues){.scheduler = "scheduler fake"};
+  DL_FOREACH (loop->requests, request) {
+    struct lls_queued *queued = &q->requests[q->n++];
+    *queued = (struct lls_queued){.id = request->id, .state = "running"};
+    strcpy(queued->label, request->label);
+    q->length += (size_t)sprintf(q->lines + q->length, "request %llu\xff\n",
+                                 (unsigned long long)request->id);
+  }
+  loop->options.wake(loop->options.wake_context);
+  return 0;
+}
+
+bool lls_loop_queues_ready(struct lls_loop *loop)
+{
+  (void)loop;
+  return true;
+}
+
+const struct lls_queues *lls_loop_queues(const struct lls_loop *loop, uint32_t instance)
+{
+  (void)instance;
+  return &loop->queues;
 }
 
 bool lls_loop_idle(struct lls_loop *loop)

@@ -17,6 +17,7 @@
 #include <uv.h>
 
 #include "core/loop/figures.h"
+#include "core/loop/queues.h"
 
 struct fake_options {
   uv_loop_t *uv;

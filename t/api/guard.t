@@ -53,7 +53,7 @@ sub logged {
     is $server->get('/v1/models', { 'x-api-key' => 'sk-two' })->{status}, 200, 'by x-api-key, as clients of llama.cpp do';
     is $server->get('/v1/models', $_)->{status}, 401, '  if it is one' for { 'x-api-key' => 'sk-on' }, { 'x-api-key' => '' }, { 'x-api-key' => 'sk-two', authorization => 'Bearer x' };
     is $server->get($_)->{status}, 200, "$_ is for everybody" for qw(/health /live /ready /metrics /version);
-    is $server->get($_)->{status}, 401, "$_ is not" for qw(/v1/models /admin/status /nowhere /healthz);
+    is $server->get($_)->{status}, 401, "$_ is not" for qw(/v1/models /admin/status /admin/queues /nowhere /healthz);
     is $server->post('/admin/drain', {})->{status}, 401, 'nor is /admin/drain';
     is $server->metric('llmserve_tenant_requests_total{tenant="ann"}'), 2, 'a key has its tenant';
 

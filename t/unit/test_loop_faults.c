@@ -6,8 +6,10 @@
 #include "t/tap.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
+#include "core/loop/queues.h"
 #include "t/harness.h"
 #include "t/reference.h"
 
@@ -126,6 +128,10 @@ static void test_an_engine_failure_on_the_step_thread(void **state)
   while (!lls_loop_idle(h.loop))
     lls_loop_events(h.loop, on_event, NULL);
   assert_failed_for_good(&h, clients, accepted);
+  assert_int_equal(lls_loop_ask_queues(h.loop), 0);
+  while (!lls_loop_queues_ready(h.loop)) /* whoever looks is answered all the same */
+    sched_yield();
+  assert_int_equal(lls_loop_queues(h.loop, 0)->n, 0);
   harness_close(&h);
 }
 

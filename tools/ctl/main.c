@@ -24,6 +24,7 @@ static const char usage[] =
     "Looks at and steers a running llmserve.\n"
     "\n"
     "  status   what runs: plugins, generation, the last reload, requests, memory\n"
+    "  queues   who runs and who waits, and what the scheduler orders them by\n"
     "  plugins  the policies with their files and parameters\n"
     "  reload   change to what the file says now; the reason if that is refused\n"
     "  diff     keys in which the file differs from what runs; status 1 if any does\n"
@@ -156,6 +157,8 @@ static int run(struct arguments *a)
   int rc = EXIT_USAGE;
   if (strcmp(a->command, "status") == 0)
     rc = tell(a->address, "GET", "/admin/status", ctl_print_status);
+  else if (strcmp(a->command, "queues") == 0)
+    rc = tell(a->address, "GET", "/admin/queues", ctl_print_queues);
   else if (strcmp(a->command, "plugins") == 0)
     rc = tell(a->address, "GET", "/admin/status", ctl_print_plugins);
   else if (strcmp(a->command, "reload") == 0)

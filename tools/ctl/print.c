@@ -31,10 +31,10 @@ static void print_reload(const json_t *status)
 {
   char when[32];
   const json_t *last = json_object_get(status, "last_reload");
-  printf("generation  %lld, %lld reloads, %lld refused\n",
-         (long long)number_of(status, "generation"),
-         (long long)number_of(status, "reloads"),
-         (long long)number_of(status, "reloads_refused"));
+  json_int_t reloads = number_of(status, "reloads");
+  printf("generation  %lld, %lld reload%s, %lld refused\n",
+         (long long)number_of(status, "generation"), (long long)reloads,
+         reloads == 1 ? "" : "s", (long long)number_of(status, "reloads_refused"));
   if (json_is_object(last))
     printf("last reload %s %s: %s\n", format_time(number_of(last, "time"), when),
            json_is_true(json_object_get(last, "ok")) ? "worked" : "was refused",
@@ -68,6 +68,61 @@ void ctl_print_status(const json_t *status)
          (long long)number_of(cache, "device_units"),
          (long long)number_of(cache, "host_units_free"),
          (long long)number_of(cache, "host_units"));
+}
+
+/* What clients and plugins wrote is no order to a terminal. */
+static void print_line(const char *text)
+{
+  for (; *text != '\0'; text++)
+    putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+  putchar('\n');
+}
+
+static void print_request(const json_t *r)
+{
+  const json_t *predicted = json_object_get(r, "predicted_tokens");
+  printf("  %10lld %-9s %-11s %7lld %7lld %7lld ", (long long)number_of(r, "id"),
+         text_of(r, "state"), text_of(r, "class"),
+         (long long)number_of(r, "prompt_tokens"),
+         (long long)number_of(r, "generated_tokens"),
+         (long long)number_of(r, "cached_tokens"));
+  if (json_is_integer(predicted))
+    printf("%9lld", (long long)json_integer_value(predicted));
+  else
+    printf("%9s", "-");
+  printf(" %8.1f  ", json_number_value(json_object_get(r, "seconds")));
+  print_line(text_of(r, "label"));
+}
+
+static void print_left_out(const json_t *instance, const char *key, const char *what)
+{
+  if (number_of(instance, key) > 0)
+    printf("  ... and %lld more %s\n", (long long)number_of(instance, key), what);
+}
+
+void ctl_print_queues(const json_t *queues)
+{
+  size_t i, k;
+  const json_t *instance, *item;
+  json_array_foreach(json_object_get(queues, "instances"), i, instance)
+  {
+    printf("instance %zu, %s: %s%s\n", i, text_of(instance, "role"),
+           text_of(instance, "scheduler"),
+           json_is_true(json_object_get(instance, "switched_off")) ? ", switched off"
+                                                                   : "");
+    printf("          id state     class        prompt  answer  cached predicted  "
+           "seconds  request\n");
+    json_array_foreach(json_object_get(instance, "requests"), k, item)
+        print_request(item);
+    print_left_out(instance, "requests_left_out", "requests");
+    printf("  the scheduler's own words:\n");
+    json_array_foreach(json_object_get(instance, "lines"), k, item)
+    {
+      printf("  ");
+      print_line(json_string_value(item));
+    }
+    print_left_out(instance, "lines_left_out", "lines");
+  }
 }
 
 void ctl_print_plugins(const json_t *status)

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 void ctl_print_status(const json_t *status);
+void ctl_print_queues(const json_t *queues);
 void ctl_print_plugins(const json_t *status);
 /* One line, under its heading if `heading`; `before` (or NULL) `seconds` earlier gives
  * rates. */

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See queues.h. */
+#include "core/loop/queues.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/loop/instance.h"
+
+static void on_text(void *context, const char *line)
+{
+  struct lls_queues *q = context;
+  size_t n = strlen(line), room = sizeof q->lines - q->length;
+  if (q->lines_left_out > 0 || n + 1 > room) {
+    q->lines_left_out++;
+    return;
+  }
+  memcpy(q->lines + q->length, line, n);
+  q->lines[q->length + n] = '\n';
+  q->length += n + 1;
+}
+
+static void on_number(void *context, const char *name, double value)
+{
+  char line[128];
+  snprintf(line, sizeof line, "%s %.9g", name, value);
+  on_text(context, line);
+}
+
+static void show_list(struct lls_queues *q, const struct lls_list *list,
+                      const char *state, int64_t now_ns)
+{
+  for (uint32_t i = 0; i < list->n; i++) {
+    const struct lls_request *r = list->items[i];
+    if (q->n == LLS_QUEUES_REQUESTS) {
+      q->n_left_out += list->n - i;
+      return;
+    }
+    struct lls_queued *out = &q->requests[q->n++];
+    bool predicted = r->prediction.source != LLS_PREDICTED_NOT;
+    *out = (struct lls_queued){
+        .id = r->id,
+        .state = state,
+        .request_class = r->request_class,
+        .tenant = r->tenant,
+        .prompt_tokens = r->prompt_tokens,
+        .generated_tokens = r->generated_tokens,
+        .cached_tokens = r->cached_tokens,
+        .preemptions = r->preemptions,
+        .predicted_tokens = predicted ? r->prediction.length : 0,
+        .priority = r->priority,
+        .alive_ns = now_ns - r->arrival_ns,
+    };
+    snprintf(out->label, sizeof out->label, "%s", r->label);
+  }
+}
+
+void lls_queues_show(struct lls_instance *in, struct lls_queues *q)
+{
+  struct lls_policies *p = &in->policies;
+  const struct lls_sink sink = {.context = q, .number = on_number, .text = on_text};
+  int64_t now_ns = lls_instance_now(in);
+  q->n = q->n_left_out = q->lines_left_out = 0;
+  q->length = 0;
+  memcpy(q->scheduler, p->scheduler_host->name_text, sizeof q->scheduler);
+  q->built_in = p->scheduler_off;
+  show_list(q, &in->running, "running", now_ns);
+  show_list(q, &in->moving, "moving", now_ns);
+  show_list(q, &in->preempted, "preempted", now_ns);
+  show_list(q, &in->waiting, "waiting", now_ns);
+  show_list(q, &in->handover.offered, "offered", now_ns);
+  if (!p->scheduler_off && p->scheduler->dump != NULL)
+    LLS_CALL(p, scheduler, dump, &sink);
+  atomic_store(&q->ready, true);
+  in->answered = true;
+}

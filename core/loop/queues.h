@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queues of an instance, for somebody who looks: who is in the loop's lists, and what
+ * the scheduler's dump says of what orders them.
+ *
+ * Main asks, with memory of its own; the step thread writes at its next step, sets
+ * `ready`, and wakes main. Both parts are cut where they would be long: a server with
+ * thousands waiting shows the first of each list, and counts the rest.
+ */
+#ifndef LLS_LOOP_QUEUES_H
+#define LLS_LOOP_QUEUES_H
+
+#include <stdatomic.h>
+
+#include "core/loop/loop.h"
+
+#define LLS_QUEUES_REQUESTS    1024
+#define LLS_QUEUES_LABEL_MAX   64
+#define LLS_QUEUES_LINES_BYTES 65536
+
+struct lls_queued {
+  uint64_t id;                      /* as the scheduler's lines name it */
+  char label[LLS_QUEUES_LABEL_MAX]; /* the client's request id, cut */
+  const char *state;
+  uint32_t request_class, tenant, prompt_tokens, generated_tokens, cached_tokens;
+  uint32_t preemptions;
+  uint32_t predicted_tokens; /* 0: not predicted */
+  int32_t priority;
+  int64_t alive_ns;
+};
+
+struct lls_queues {
+  atomic_bool ready;
+  char scheduler[LLS_POLICY_NAME_MAX]; /* as in the log */
+  bool built_in;                       /* it was switched off, and is not asked */
+  uint32_t n, n_left_out;
+  struct lls_queued requests[LLS_QUEUES_REQUESTS]; /* (n) */
+  uint32_t lines_left_out;
+  size_t length;
+  char lines[LLS_QUEUES_LINES_BYTES]; /* (length) of the scheduler, each with its \n */
+};
+
+struct lls_instance;
+
+/* [step] */
+void lls_queues_show(struct lls_instance *, struct lls_queues *);
+
+#endif
