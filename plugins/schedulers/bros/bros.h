@@ -104,7 +104,6 @@ struct bros {
       be_preempted; /* of the view's, from here on nobody is left to drop */
   bool guaranteed;  /* the first best-effort request need not meet t_res */
   bool cost_exit;
-  bool closed;         /* one found no memory to come: no other one comes */
   uint32_t misfits[2]; /* missed decodes, prompts for which time was too short */
   double t_res;        /* s */
   struct bros_load load;

@@ -51,23 +51,39 @@ static void reject(struct step *s, struct bros_candidate *c)
 
 /* ---- real-time requests ------------------------------------------------------------ */
 
+/* Popping a thousand who can't run takes longer than the rest of the plan: `out` says who
+ * isn't looked at any more. */
+static void leave_out(struct bros *b, const struct bros_candidate *like,
+                      bool (*out)(const struct bros_candidate *like,
+                                  const struct bros_candidate *))
+{
+  struct heap *h = &b->realtime;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < h->n; i++)
+    if (!out(like, h->entries[i].item))
+      h->entries[n++] = h->entries[i];
+  h->n = n;
+  heap_build(h);
+}
+
+static bool has_missed(const struct bros_candidate *like, const struct bros_candidate *c)
+{
+  return !c->attainable && c->prompt == like->prompt;
+}
+
+static bool would_come(const struct bros_candidate *like, const struct bros_candidate *c)
+{
+  (void)like;
+  return !bros_is_there(c);
+}
+
 /* Time is too short for a missed one. Where it is for a token without context, too, or
- * has been for MISFITS of its phase, all of that phase that have missed are left out:
- * popping a thousand of them takes longer than the rest of the plan. */
+ * has been for MISFITS of its phase, all of that phase that have missed are left out. */
 static void skip_missed(struct bros *b, const struct bros_candidate *c)
 {
   const struct bros_candidate least = {.tokens = 1, .prompt = c->prompt};
-  struct heap *h = &b->realtime;
-  uint32_t n = 0;
-  if (++b->misfits[c->prompt] < MISFITS && time_with(b, &least, NULL) <= b->t_res)
-    return;
-  for (uint32_t i = 0; i < h->n; i++) {
-    const struct bros_candidate *other = h->entries[i].item;
-    if (other->attainable || other->prompt != c->prompt)
-      h->entries[n++] = h->entries[i];
-  }
-  h->n = n;
-  heap_build(h);
+  if (++b->misfits[c->prompt] >= MISFITS || time_with(b, &least, NULL) > b->t_res)
+    leave_out(b, c, has_missed);
 }
 
 /* The head runs whatever it takes if nobody is attainable, or if it starves. */
@@ -82,15 +98,15 @@ static bool refused(struct bros *b, struct step *s, struct bros_candidate *c, in
   if (rc == LLS_RESERVE_NEVER)
     reject(s, c);
   else if (!bros_is_there(c))
-    b->closed = true;
+    leave_out(b, c, would_come);
   return rc == LLS_RESERVE_NEVER || !bros_is_there(c);
 }
 
 /* False: no other one is to be looked at. */
 static bool try_realtime(struct bros *b, struct step *s, struct bros_candidate *c)
 {
-  bool forced = is_forced(b, c), closed = b->closed && !bros_is_there(c);
-  uint32_t tokens = c->gone || closed ? 0 : room_for(b, s, c);
+  bool forced = is_forced(b, c);
+  uint32_t tokens = c->gone ? 0 : room_for(b, s, c);
   if (tokens == 0)
     return true;
   c->tokens = tokens;
@@ -212,7 +228,7 @@ void bros_pack(struct bros *b, struct step *s)
   b->rt_ready.n = b->be_ready.n = b->dropped.n = b->n_deferred = 0;
   b->be_running = b->view->n_running;
   b->be_preempted = b->view->n_preempted;
-  b->cost_exit = b->closed = false;
+  b->cost_exit = false;
   b->misfits[0] = b->misfits[1] = 0;
   b->load = (struct bros_load){0};
   pack_realtime(b, s);
