@@ -183,6 +183,21 @@ static void test_swap_brings_back_before_anything_new(void **state)
   fake_close(&f);
 }
 
+/* Three blocks are free and 2, swapped out with 45 tokens, has three: it waits for a
+ * fourth, or it would be swapped out again as soon as 0 or 1 grows. */
+static void test_who_is_swapped_in_leaves_a_block_free(void **state)
+{
+  (void)state;
+  struct fake f;
+  open_swap(&f, 24);
+  for (int i = 0; i < 5; i++)
+    expect_plan(&f, "0:1 1:1");
+  assert_int_equal(f.preempted_swap, 2);
+  assert_int_equal(f.copies[LLS_COPY_HOST_TO_DEVICE], 0);
+  fake_finish(&f, 500);
+  fake_close(&f);
+}
+
 static void test_full_host_falls_back_to_recompute(void **state)
 {
   (void)state;
@@ -206,6 +221,7 @@ int main(void)
       cmocka_unit_test(test_engine_without_chunks_or_mixed_batches),
       cmocka_unit_test(test_never_fits),
       cmocka_unit_test(test_swap_brings_back_before_anything_new),
+      cmocka_unit_test(test_who_is_swapped_in_leaves_a_block_free),
       cmocka_unit_test(test_full_host_falls_back_to_recompute),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -143,6 +143,41 @@ static void test_outgrown_reservations(void **state)
   }
 }
 
+static uint32_t free_units(struct fake *f)
+{
+  struct lls_capacity capacity = {.size = sizeof capacity};
+  f->c->capacity(f->cache_self, LLS_TIER_DEVICE, &capacity);
+  return capacity.free_units;
+}
+
+/* 0 has outgrown its three blocks and may need nine: with as many for 1 all twelve are
+ * set aside, and 2 waits although there is room for what it has now. */
+static void test_outgrown_reservations_count(void **state)
+{
+  (void)state;
+  for (int c = 0; c < 2; c++) {
+    struct fake f;
+    struct fake_options o = defaults;
+    o.device_units = 24;
+    set_policies(&o, c, POLICY_PARAMETERS("reserve", "oracle"),
+                 POLICY_PARAMETERS("reserve", "oracle"));
+    assert_int_equal(fake_open(&f, &o), 0);
+    f.next.predicted = 10;
+    submit(&f, 38, 100);
+    expect_plan(&f, "0:38");
+    for (int i = 0; i < 11; i++)
+      expect_plan(&f, "0:1"); /* the last one is token 49: a fourth block */
+    assert_int_equal(free_units(&f), c == 1 ? 6 : 16); /* a region is set aside whole */
+    submit(&f, 38, 5);
+    submit(&f, 38, 5);
+    expect_plan(&f, "0:1 1:38");
+    expect_plan(&f, "0:1 1:1");
+    fake_finish(&f, 1000);
+    assert_int_equal(f.preempted_recompute, 0);
+    fake_close(&f);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -151,6 +186,7 @@ int main(void)
       cmocka_unit_test(test_the_fifth_blocks),
       cmocka_unit_test(test_batch_limit_and_never_fits),
       cmocka_unit_test(test_outgrown_reservations),
+      cmocka_unit_test(test_outgrown_reservations_count),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
