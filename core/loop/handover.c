@@ -222,8 +222,6 @@ static void receive_offer(struct lls_instance *in, struct lls_live *live)
     send_back(in, live, LLS_REFUSED_NEVER_FITS);
   } else if (was_cancelled(in, v)) {
     lls_instance_finish(in, live, LLS_FINISH_CANCELLED);
-  } else if (atomic_load(&in->peers[live->move.source]->broken)) {
-    lls_instance_finish(in, live, LLS_FINISH_ERROR);
   }
 }
 
@@ -233,6 +231,16 @@ void lls_handover_receive(struct lls_instance *in, struct lls_live *live)
     receive_offer(in, live);
   else
     come_back(in, live);
+}
+
+void lls_handover_drop_broken(struct lls_instance *in)
+{
+  const struct lls_list *offered = &in->handover.offered;
+  for (uint32_t i = offered->n; i-- > 0;) {
+    struct lls_live *live = lls_live_of(offered->items[i]);
+    if (atomic_load(&in->peers[live->move.source]->broken))
+      lls_instance_finish(in, live, LLS_FINISH_ERROR);
+  }
 }
 
 void lls_handover_end(struct lls_instance *in, struct lls_live *live)

@@ -199,6 +199,8 @@ void lls_handover_fini(struct lls_instance *);
 /* Of the inbox: settled ones first, then each request that is no arrival. */
 void lls_handover_settle(struct lls_instance *);
 void lls_handover_receive(struct lls_instance *, struct lls_live *);
+/* Ends the offers of an instance that has failed: it cannot be copied from. */
+void lls_handover_drop_broken(struct lls_instance *);
 void lls_handover_take(struct lls_instance *);  /* of the plan, in the transaction */
 void lls_handover_pull(struct lls_instance *);  /* committed: what is to be copied */
 void lls_handover_leave(struct lls_instance *); /* of the plan, committed */

@@ -76,6 +76,7 @@ void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
     else
       lls_handover_receive(in, live);
   }
+  lls_handover_drop_broken(in);
   drain_cancels(in);
   drain_predictions(in);
   if (in->content.asked != NULL)
