@@ -26,6 +26,7 @@
 #include "core/engine/internal.h"
 
 #define LEAST_ROOM 4096 /* entries of an arena */
+#define LOOKS      16   /* of a step for each sequence, at others of the step before */
 
 static size_t room_for(uint32_t n)
 {
@@ -107,18 +108,24 @@ void lls_kept_begin(struct lls_engine *e)
   if (k->used > 2 * k->live + LEAST_ROOM)
     lls_kept_forget(e);
   k->n_now = k->next = 0;
+  k->looks = LOOKS * k->n_before;
   k->live = 0;
 }
 
+/* The first look is free. A search that finds nothing looks at all; if all did, as when a
+ * manager has moved its lists, a step would take n^2 looks to learn nothing. */
 static struct lls_kept_sequence *candidate(struct lls_kept *k, const void *hint)
 {
-  for (uint32_t i = 0, at = k->next; i < k->n_before; i++, at++) {
+  uint32_t i = 0, most = k->looks < k->n_before ? k->looks + 1 : k->n_before;
+  for (uint32_t at = k->next; i < most; i++, at++) {
     at = at < k->n_before ? at : 0;
     if (k->before[at].hint == hint && !k->before[at].taken) {
+      k->looks -= i;
       k->next = at;
       return &k->before[at];
     }
   }
+  k->looks -= i < k->looks ? i : k->looks;
   bool free = k->next < k->n_before && !k->before[k->next].taken;
   return free ? &k->before[k->next] : NULL;
 }

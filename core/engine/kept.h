@@ -38,6 +38,7 @@ struct lls_kept {
   struct lls_kept_sequence *before, *now; /* (max_sequences) */
   uint32_t n_before, n_now;
   uint32_t next;                  /* in before: whose turn it is if nothing has changed */
+  uint32_t looks;                 /* that searches may still take in this step */
   struct lls_block_table *tables; /* (max_sequences) the step's, in the arena */
   size_t scratch_at;              /* restored lists of the step, behind `used` */
 };
