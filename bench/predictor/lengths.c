@@ -2,18 +2,21 @@
 /*
  * How well the lengths of real answers are predicted.
  *
- *   bench/predictor/lengths [--fold N] CORPUS TOKENIZER ENCODER|hash [LENGTH.MLP]
- *   bench/predictor/lengths [--fold N] CORPUS TOKENIZER --train >train.jsonl
- *   bench/predictor/lengths [--fold N] --pairs CORPUS TOKENIZER ENCODER LENGTH.MLP
+ *   bench/predictor/lengths [--fold N] [--share N] CORPUS TOKENIZER ENCODER|hash
+ *     [LENGTH.MLP]
+ *   bench/predictor/lengths [--fold N] [--share N] CORPUS TOKENIZER --train >train.jsonl
+ *   bench/predictor/lengths [--fold N] [--share N] --pairs CORPUS TOKENIZER ENCODER
+ *     LENGTH.MLP
  *
  * CORPUS is a JSON list of {instruction, input, output} or lines of {text, length};
  * answers are counted in tokens of the folder TOKENIZER. A prompt counts once. By its
- * hash it is for training (4 of 10: the length model, see --train), for the history (4),
- * or to be predicted (2): never for two of them. Baselines may use training and history.
- * With --fold 1 to 4 they take turns: in five folds every prompt is predicted once.
+ * hash it is for training (--share, 4 of 10: the length model, see --train), for the
+ * history (the rest of 8), or to be predicted (2): never for two of them. Baselines may
+ * use training and history. With --fold 1 to 4 they take turns: in five folds every
+ * prompt is predicted once.
  *
  * --pairs prints what the plugin would have predicted, as it comes (k = 5, s0 = 0.8, the
- * length model where nothing is near): lines of output_tokens,predicted.
+ * length model, or that alone where nothing is near): output_tokens,predicted,confidence.
  *
  * Bucket accuracy is the paper's: prediction and truth in the same of evenly divided
  * bins, here 10 from 0 to the 99th percentile of what is known, what is longer in the
@@ -50,7 +53,7 @@ struct item {
 };
 
 struct corpus {
-  uint32_t fold;
+  uint32_t fold, share;
   struct item *items;
   size_t n, of[3];
   uint32_t dims;
@@ -89,14 +92,13 @@ static uint32_t count_tokens(const struct lls_tokenizer *t, const char *text)
 static void add_item(struct corpus *c, char *text, uint32_t length)
 {
   uint64_t key = words_hash(text, strlen(text), 0);
-  static const enum part parts[] = {TRAIN,   TRAIN,   TRAIN,   TRAIN, HISTORY,
-                                    HISTORY, HISTORY, HISTORY, TEST,  TEST};
   for (size_t i = 0; i < c->n; i++)
     if (c->items[i].key == key) {
       free(text);
       return;
     }
-  enum part part = parts[((key >> 20) + 2 * c->fold) % 10];
+  uint64_t turn = ((key >> 20) + 2 * c->fold) % 10;
+  enum part part = turn < c->share ? TRAIN : turn < 8 ? HISTORY : TEST;
   c->items = realloc(c->items, (c->n + 1) * sizeof *c->items);
   if (c->items == NULL)
     die("out of memory");
@@ -240,27 +242,31 @@ struct method {
   bool words; /* the history is of hashed words */
   double s0;
   bool linear; /* prompt length; else the mean */
+  bool both;   /* neighbours and the length model */
   uint32_t hits;
 };
 
-static double predict(struct method *m, const struct item *x)
+static struct lls_prediction predict(struct method *m, const struct item *x)
 {
   struct neighbour near[K];
-  struct lls_prediction p;
+  struct lls_prediction p = {0};
   const struct corpus *c = m->corpus;
   uint32_t n = 0;
   if (m->history != NULL)
     n = history_near(m->history, m->words ? x->words : x->vector, K, near);
-  if (n > 0 && estimate_from_neighbours(near, n, m->s0, MOST, &p)) {
+  double told = m->regressor != NULL ? regressor_log_length(m->regressor, x->vector) : 0;
+  double deviation = m->regressor != NULL ? regressor_deviation(m->regressor) : 0;
+  if (m->both && m->regressor != NULL
+          ? estimate_from_both(near, n, m->s0, told, deviation, MOST, &p)
+          : estimate_from_neighbours(near, n, m->s0, MOST, &p)) {
     m->hits++;
-    return p.length;
+  } else if (m->regressor != NULL) {
+    estimate_from_log(told, deviation, MOST, &p);
+  } else {
+    double length = m->linear ? c->start + c->slope * (double)strlen(x->text) : c->mean;
+    p.length = length > 1 ? (uint32_t)(length + .5) : 1;
   }
-  if (m->regressor != NULL) {
-    estimate_from_log(regressor_log_length(m->regressor, x->vector), 0, MOST, &p);
-    return p.length;
-  }
-  double length = m->linear ? c->start + c->slope * (double)strlen(x->text) : c->mean;
-  return length > 1 ? length : 1;
+  return p;
 }
 
 static int bin(const struct corpus *c, double length)
@@ -281,7 +287,7 @@ static void judge(const char *name, struct method m)
     const struct item *x = &c->items[i];
     if (x->part != TEST)
       continue;
-    double length = predict(&m, x), off = fabs(length - x->length);
+    double length = predict(&m, x).length, off = fabs(length - x->length);
     right += bin(c, length) == bin(c, x->length);
     errors[n++] = off / x->length;
     error += off / x->length;
@@ -308,9 +314,12 @@ static void compare(struct corpus *c, const struct regressor *r)
         (struct method){.corpus = c, .history = words, .words = true, .s0 = -1});
   judge("retrieval: 5 nearest from 0.8",
         (struct method){.corpus = c, .history = near, .s0 = S0, .regressor = r});
+  judge("the same and the length model",
+        (struct method){
+            .corpus = c, .history = near, .s0 = S0, .regressor = r, .both = true});
   judge("retrieval: 5 nearest, any",
         (struct method){.corpus = c, .history = near, .s0 = -1, .regressor = r});
-  judge("the same, training prompts too",
+  judge("any, training prompts too",
         (struct method){.corpus = c, .history = all, .s0 = -1, .regressor = r});
   if (r != NULL)
     judge("length model alone", (struct method){.corpus = c, .regressor = r});
@@ -322,25 +331,33 @@ static void compare(struct corpus *c, const struct regressor *r)
 static void print_pairs(struct corpus *c, const struct regressor *r)
 {
   struct history *near = remember(c, false, false);
-  struct method m = {.corpus = c, .history = near, .s0 = S0, .regressor = r};
-  for (size_t i = 0; i < c->n; i++)
-    if (c->items[i].part == TEST)
-      printf("%u,%.0f\n", c->items[i].length, predict(&m, &c->items[i]));
+  struct method m = {
+      .corpus = c, .history = near, .s0 = S0, .regressor = r, .both = true};
+  for (size_t i = 0; i < c->n; i++) {
+    if (c->items[i].part != TEST)
+      continue;
+    struct lls_prediction p = predict(&m, &c->items[i]);
+    printf("%u,%u,%.3f\n", c->items[i].length, p.length, p.confidence);
+  }
   history_destroy(near);
 }
 
 int main(int argc, char **argv)
 {
-  struct corpus c = {0};
+  struct corpus c = {.share = 4};
   struct regressor *r = NULL;
   if (argc > 2 && strcmp(argv[1], "--fold") == 0) {
     c.fold = (uint32_t)atoi(argv[2]);
     argc -= 2, argv += 2;
   }
+  if (argc > 2 && strcmp(argv[1], "--share") == 0) {
+    c.share = (uint32_t)atoi(argv[2]);
+    argc -= 2, argv += 2;
+  }
   bool pairs = argc == 6 && strcmp(argv[1], "--pairs") == 0;
   argc -= pairs, argv += pairs;
   if (argc < 4 || argc > 5)
-    die("lengths [--fold N] [--pairs] CORPUS TOKENIZER ENCODER|hash|--train "
+    die("lengths [--fold N] [--share N] [--pairs] CORPUS TOKENIZER ENCODER|hash|--train "
         "[LENGTH.MLP]");
   read_corpus(&c, argv[1], argv[2]);
   if (strcmp(argv[3], "--train") == 0) {

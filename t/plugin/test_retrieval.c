@@ -274,7 +274,7 @@ static void test_parameters(void **state)
   close_scene(&s);
   open_scene(&s, words);
   assert_int_equal(reload(&s, fewer, true, &err), -ENOTSUP);
-  assert_non_null(strstr(err.text, "only k, s0 and fallback"));
+  assert_non_null(strstr(err.text, "only k, s0, fallback and both"));
   close_scene(&s);
 }
 

@@ -83,6 +83,27 @@ static void test_confidence(void **state)
   assert_false(estimate_from_neighbours(negative, 1, -1, 1000, &a));
 }
 
+/* The length model is two neighbours of cosine 1: the cube root of 160 x 160 x 20 is 80.
+ */
+static void test_both(void **state)
+{
+  (void)state;
+  const struct neighbour one[] = {{1, 20}, {.5f, 900}};
+  struct lls_prediction p, alike, apart;
+  assert_true(estimate_from_both(one, 2, .8, log(160), 0, 1000, &p));
+  assert_int_equal(p.length, 80);
+  assert_true(p.low < 80 && p.high > 80);
+  assert_true(estimate_from_both(one, 2, .8, log(160), 0, 70, &p));
+  assert_int_equal(p.length, 70); /* max_new_tokens */
+  assert_true(estimate_from_both(one, 1, .8, log(20), 0, 1000, &alike));
+  assert_true(estimate_from_both(one, 1, .8, log(20), 1, 1000, &apart));
+  assert_int_equal(alike.length, 20);
+  assert_int_equal(alike.high, 20);
+  assert_true(apart.high > 20 && apart.low < 20);
+  assert_true(alike.confidence > .99f && apart.confidence < alike.confidence);
+  assert_false(estimate_from_both(one + 1, 1, .8, log(160), 0, 1000, &p));
+}
+
 static void test_judge(void **state)
 {
   (void)state;
@@ -468,6 +489,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_averages),
       cmocka_unit_test(test_confidence),
+      cmocka_unit_test(test_both),
       cmocka_unit_test(test_judge),
       cmocka_unit_test(test_neighbours_are_the_nearest),
       cmocka_unit_test(test_words),

@@ -30,8 +30,8 @@ def ask(url, text, limit):
         return json.load(answer)["usage"]["completion_tokens"]
 
 
-def prompts(lines):
-    seen = set()
+def prompts(lines, without=()):
+    seen = set(without)
     for line in lines:
         row = json.loads(line)
         text = row.get("prompt")
@@ -48,12 +48,13 @@ def prompts(lines):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--text", required=True)
+    parser.add_argument("--without", help="leaves out what is asked in that file: prompts that were trained on")
     parser.add_argument("--url", default="http://127.0.0.1:8080")
     parser.add_argument("--limit", type=int, default=512)
     parser.add_argument("--parallel", type=int, default=16)
     a = parser.parse_args()
     with open(a.text) as lines, ThreadPoolExecutor(a.parallel) as pool:
-        texts = list(prompts(lines))
+        texts = list(prompts(lines, prompts(open(a.without)) if a.without else ()))
         for text, length in zip(texts, pool.map(lambda t: ask(a.url, t, a.limit), texts)):
             print(json.dumps({"text": text, "length": length}))
             sys.stdout.flush()

@@ -3,12 +3,15 @@
 
     VENV/bin/python tools/predictor/train.py --corpus lengths.jsonl --out share/demo-model/encoder      some minutes
     VENV/bin/python tools/predictor/train.py --corpus lengths.jsonl --encoder FOLDER --out length.mlp   length model only
+    VENV/bin/python tools/predictor/train.py --corpus lengths.jsonl --encoder FOLDER --tune --out NEW   both, from FOLDER
 
 The corpus is what lengths.py writes. The encoder is a BERT (--layers, --hidden) with a WordPiece vocabulary of the
 corpus, trained from nothing on two things at once: a perceptron on its vector tells the logarithm of the length, and
 so do the other prompts of a batch, weighted by a softmax of their cosines - which is what looking up neighbours does.
-With --encoder that folder is used as it is. A part of the corpus (--held-out) is for measuring only: the deviation of
-the length model that is written into its file, and the figures printed at the end.
+With --encoder that folder is used as it is, or, with --tune, trained on for the same two things: three epochs at a
+hundredth of the length model's rate, which leave a general encoder's knowledge of words in place. A part of the corpus
+(--held-out) is for measuring only: the deviation of the length model that is written into its file, and the figures
+printed at the end.
 """
 import argparse
 import json
@@ -63,13 +66,24 @@ def neighbours(v, y, own):
     return scores.softmax(1) @ own[1]
 
 
-def train(model, ids, y, epochs, batch, rate):
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)
+def by_length(order, ids, batch):
+    """Batches of prompts about as long as each other: less padding."""
+    some = 8 * batch
+    return [r for at in range(0, len(order), some) for r in sorted(order[at:at + some], key=lambda r: len(ids[r]))]
+
+
+def train(model, ids, y, a):
+    epochs, batch = a.epochs, a.batch
+    rates = [{"params": model.bert.parameters(), "lr": a.rate},
+             {"params": model.length.parameters(), "lr": 100 * a.rate if a.tune else a.rate}]
+    optimizer = torch.optim.AdamW(rates, weight_decay=0.01)
     steps = epochs * (len(ids) // batch)
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda s: min((s + 1) / 100, 1) * 0.5 * (1 + math.cos(math.pi * min(s / steps, 1))))
+        optimizer, lambda s: min((s + 1) / min(100, steps / 10), 1) * 0.5 * (1 + math.cos(math.pi * min(s / steps, 1))))
     for epoch in range(epochs):
         order, total = torch.randperm(len(ids)).tolist(), 0
+        if a.tune:
+            order = by_length(order, ids, batch)
         model.train()
         for at in range(0, len(order) - batch + 1, batch):
             rows = order[at:at + batch]
@@ -85,7 +99,6 @@ def train(model, ids, y, epochs, batch, rate):
 
 def train_head(model, v, y, held_v, held_y, epochs):
     """Keeps the state that is best on what is held out: a small corpus is soon learned by heart."""
-    torch.nn.init.constant_(model.length[2].bias, y.mean())
     optimizer = torch.optim.AdamW(model.length.parameters(), lr=1e-3, weight_decay=0.1)
     best, kept = math.inf, None
     for _ in range(epochs):
@@ -138,8 +151,8 @@ def save_encoder(folder, model, tokenizer, max_tokens):
     config = {"architectures": ["BertModel"], "model_type": "bert", "vocab_size": c.vocab_size,
               "hidden_size": c.hidden_size, "num_hidden_layers": c.num_hidden_layers,
               "num_attention_heads": c.num_attention_heads, "intermediate_size": c.intermediate_size,
-              "hidden_act": "gelu", "max_position_embeddings": c.max_position_embeddings, "type_vocab_size": 1,
-              "layer_norm_eps": c.layer_norm_eps, "torch_dtype": "float32"}
+              "hidden_act": "gelu", "max_position_embeddings": c.max_position_embeddings,
+              "type_vocab_size": c.type_vocab_size, "layer_norm_eps": c.layer_norm_eps, "torch_dtype": "float32"}
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     (folder / "1_Pooling/config.json").write_text(
         json.dumps({"word_embedding_dimension": c.hidden_size, "pooling_mode_mean_tokens": True}, indent=1) + "\n")
@@ -152,13 +165,16 @@ def save_encoder(folder, model, tokenizer, max_tokens):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     for name, kind, value in (("layers", int, 3), ("hidden", int, 96), ("heads", int, 4), ("vocab", int, 1500),
-                              ("max-tokens", int, 128), ("epochs", int, 25), ("batch", int, 64), ("rate", float, 1e-3),
+                              ("max-tokens", int, 128), ("epochs", int, None), ("batch", int, None), ("rate", float, None),
                               ("width", int, 64), ("held-out", float, 0.15), ("seed", int, 1)):
         parser.add_argument("--" + name, type=kind, default=value)
     parser.add_argument("--corpus", required=True)
     parser.add_argument("--encoder", type=Path, help="use this one, train the length model only")
+    parser.add_argument("--tune", action="store_true", help="train that encoder too")
     parser.add_argument("--out", type=Path, required=True)
     a = parser.parse_args()
+    for name, value in zip(("epochs", "batch", "rate"), (3, 32, 6e-5) if a.tune else (25, 64, 1e-3)):
+        setattr(a, name, getattr(a, name) or value)
     torch.manual_seed(a.seed)
     rows = [json.loads(line) for line in open(a.corpus)]
     random.Random(a.seed).shuffle(rows)
@@ -177,13 +193,15 @@ def main():
     tokenizer.enable_truncation(a.max_tokens)
     ids = [tokenizer.encode(r["text"]).ids for r in rows]
     model = Encoder(bert, a.width)
-    if not a.encoder:
-        train(model, ids[split:], y[split:], a.epochs, a.batch, a.rate)
+    as_it_is = a.encoder and not a.tune
+    torch.nn.init.constant_(model.length[2].bias, y[split:].mean())
+    if not as_it_is:
+        train(model, ids[split:], y[split:], a)
     v = all_vectors(model, ids)
-    if a.encoder:
+    if as_it_is:
         train_head(model, v[split:], y[split:], v[:split], y[:split], a.epochs)
     deviation = report(model, v[split:], y[split:], v[:split], y[:split])
-    if a.encoder:
+    if as_it_is:
         save_length(a.out, model, deviation)
         return
     tokenizer.no_truncation()

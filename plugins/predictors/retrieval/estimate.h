@@ -13,6 +13,11 @@ struct neighbour {
 /* False: none of the n is near enough (s0). length, low, high, confidence are set. */
 bool estimate_from_neighbours(const struct neighbour *, uint32_t n, double s0,
                               uint32_t max_new_tokens, struct lls_prediction *out);
+/* The length model counts as some neighbours more, see estimate.c; false if none is near.
+ */
+bool estimate_from_both(const struct neighbour *, uint32_t n, double s0, double mean,
+                        double deviation, uint32_t max_new_tokens,
+                        struct lls_prediction *out);
 /* The exponential of a normal with this mean and deviation: the regressor's. */
 void estimate_from_log(double mean, double deviation, uint32_t max_new_tokens,
                        struct lls_prediction *out);

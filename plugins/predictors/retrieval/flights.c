@@ -63,25 +63,34 @@ struct lls_prediction flights_prior(const struct retrieval *r, uint32_t max_new)
 
 #define NEAR 0.8 /* cosine; the paper names no threshold */
 
+static bool has_model(const struct retrieval *r)
+{
+  return r->params.fallback == FALLBACK_MLP && r->regressor != NULL;
+}
+
 /* s0 = auto: where nothing is better than a far neighbour, none is too far. */
 static double threshold(const struct retrieval *r)
 {
   if (!isnan(r->params.s0))
     return r->params.s0;
-  return r->params.fallback == FALLBACK_MLP && r->regressor != NULL ? NEAR : 0;
+  return has_model(r) ? NEAR : 0;
 }
 
-/* Neighbours, else the regressor, else the prior. */
+/* Neighbours, with the length model or without, else that alone, else the prior. */
 static struct lls_prediction predict(const struct retrieval *r, const struct flight *f)
 {
   struct neighbour near[HISTORY_MOST_NEIGHBOURS];
   struct lls_prediction p = flights_prior(r, f->max_new);
+  bool model = has_model(r);
+  double mean = model ? regressor_log_length(r->regressor, f->vector) : 0;
+  double deviation = model ? regressor_deviation(r->regressor) : 0;
   uint32_t n = history_near(r->history, f->vector, (uint32_t)r->params.k, near);
-  if (estimate_from_neighbours(near, n, threshold(r), f->max_new, &p)) {
+  if (model && r->params.both
+          ? estimate_from_both(near, n, threshold(r), mean, deviation, f->max_new, &p)
+          : estimate_from_neighbours(near, n, threshold(r), f->max_new, &p)) {
     p.source = LLS_PREDICTED_HISTORY;
-  } else if (r->params.fallback == FALLBACK_MLP && r->regressor != NULL) {
-    estimate_from_log(regressor_log_length(r->regressor, f->vector),
-                      regressor_deviation(r->regressor), f->max_new, &p);
+  } else if (model) {
+    estimate_from_log(mean, deviation, f->max_new, &p);
     p.source = LLS_PREDICTED_MODEL;
   }
   return p;

@@ -279,7 +279,7 @@ static int reconfigure(void *self, const void *params)
       new->encoder_tokens != old->encoder_tokens || new->bins != old->bins ||
       new->encoder_threads != old->encoder_threads)
     return r->host->fail(r->host->context, -ENOTSUP,
-                         "only k, s0 and fallback can change while it runs");
+                         "only k, s0, fallback and both can change while it runs");
   pthread_mutex_lock(&r->work);
   r->params = *new;
   pthread_mutex_unlock(&r->work);
@@ -325,6 +325,10 @@ static const struct lls_param parameters[] = {
                      "where nothing is near enough: the length model, else the median of "
                      "the last answers, or max_tokens of the request",
                      .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(struct params, both, "on",
+                   "where neighbours are near, they and the length model; off: the "
+                   "paper's, neighbours alone",
+                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_PATH(struct params, mlp_file, "",
                    "the length model of tools/predictor/train.py; length.mlp in the "
                    "encoder's folder if empty"),

@@ -36,6 +36,7 @@ struct params {
   int64_t db_max;
   const char *db_file;
   int64_t fallback; /* enum fallback */
+  bool both;
   const char *mlp_file;
   bool async;
   int64_t bins;
