@@ -95,4 +95,13 @@ static inline uint32_t holding_unit(const char *units, uint32_t i)
   return unit;
 }
 
+/* Block number of its i-th unit pair, 2b for K and 2b + 1 for V; of n_blocks, for it may
+ * be none of those. */
+static inline uint32_t holding_pair(const struct lls_holding *h, const char *units,
+                                    uint32_t i, uint32_t n_blocks)
+{
+  uint32_t k = holding_unit(units, i), v = holding_unit(units, h->kv_count + i);
+  return k % 2 == 0 && v == k + 1 && k / 2 < n_blocks ? k / 2 : n_blocks;
+}
+
 #endif

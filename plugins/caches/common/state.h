@@ -68,6 +68,14 @@ static inline int state_import(void *manager, state_parts *parts, const void *fr
   return rc == 0 && w.done != bytes ? -EINVAL : rc;
 }
 
+/* Does a manager's own state begin so: with who wrote it, then the pool it was for? */
+static inline bool state_is_of(const char *at, size_t bytes, const void *writer,
+                               size_t writer_bytes, const void *pool, size_t pool_bytes)
+{
+  return bytes >= writer_bytes + pool_bytes && memcmp(at, writer, writer_bytes) == 0 &&
+         memcmp(at + writer_bytes, pool, pool_bytes) == 0;
+}
+
 static inline void state_ignore_line(void *context, const char *line)
 {
   (void)context, (void)line;

@@ -122,15 +122,6 @@ int paged_export(struct paged *m, struct lls_blob *out)
 
 /* ---- from another manager ---------------------------------------------------------- */
 
-/* Block number of unit pair i: 2b and 2b + 1, of nobody else; NIL if it is no such. */
-static uint32_t pair_at(const struct paged *m, const struct lls_holding *h,
-                        const char *units, uint32_t i)
-{
-  uint32_t k = holding_unit(units, i), v = holding_unit(units, h->kv_count + i);
-  bool pair = k % 2 == 0 && v == k + 1 && k / 2 < m->n_blocks;
-  return pair && m->blocks[k / 2].references == 0 ? k / 2 : NIL;
-}
-
 static bool can_hold(const struct paged *m, const struct lls_holding *h)
 {
   return h->form == LLS_FORM_KV && h->x_count == 0 && h->slot < m->n_slots &&
@@ -143,8 +134,8 @@ static bool claim(struct paged *m, const struct lls_holding *h, const char *unit
 {
   uint32_t i = 0;
   for (; i < h->kv_count; i++) {
-    uint32_t block = pair_at(m, h, units, i);
-    if (block == NIL)
+    uint32_t block = holding_pair(h, units, i, m->n_blocks);
+    if (block == m->n_blocks || m->blocks[block].references > 0)
       break;
     m->blocks[block].references = 1;
   }
@@ -201,8 +192,6 @@ int paged_import(struct paged *m, const struct lls_blob *in)
   if (rc < 0)
     return h->fail(h->context, rc, "state of another pool");
   size_t bytes = in->bytes - (size_t)(walk.end - (const char *)in->data);
-  bool same = bytes >= sizeof own + sizeof pool &&
-              memcmp(walk.end, own, sizeof own) == 0 &&
-              memcmp(walk.end + sizeof own, &pool, sizeof pool) == 0;
+  bool same = state_is_of(walk.end, bytes, own, sizeof own, &pool, sizeof pool);
   return same ? state_import(m, pass_own, walk.end, bytes) : import_holdings(m, &walk);
 }
