@@ -47,18 +47,27 @@ static struct fake_request *cached(struct fake *f, uint32_t tokens)
   return r;
 }
 
-/* Some sequences on the device, and one on the host where there is such a tier. */
+/* Some sequences on the device, one on the host where there is such a tier, and more than
+ * there is room for, where slots of a best-effort one can be taken. */
 static void make_state(struct fake *f, struct lls_blob *state)
 {
   struct fake_request *first = cached(f, 40), *second = cached(f, 90);
+  f->next.request_class = LLS_CLASS_BEST_EFFORT;
   struct fake_request *third = cached(f, 20);
+  f->next.request_class = LLS_CLASS_NONE;
+  struct fake_request *large = submit(f, 20, 250, 5);
   f->c->begin(f->cache_self);
   f->c->preempt(f->cache_self, &second->view, LLS_PREEMPT_SWAP);
+  int rc =
+      f->c->reserve(f->cache_self, &large->view, 250, LLS_FORM_NONE, LLS_MAY_DISPLACE);
   f->c->commit(f->cache_self);
+  if (rc == LLS_RESERVE_OK)
+    f->c->computed(f->cache_self, &large->view, 250);
   assert(f->c->export_state(f->cache_self, state) == 0);
   fake_cancel(f, first);
   fake_cancel(f, second);
   fake_cancel(f, third);
+  fake_cancel(f, large);
   f->c->destroy(f->cache_self);
 }
 

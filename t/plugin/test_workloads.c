@@ -63,6 +63,7 @@ static const struct entry {
 static const struct harness_policy caches[] = {
     {"paged", NULL},
     {"paged", POLICY_PARAMETERS("prefix_sharing", "off")},
+    {"bidirectional", NULL},
     {"contiguous", POLICY_PARAMETERS("max_len", "128")},
     {"contiguous", POLICY_PARAMETERS("reserve", "oracle")},
     {"hybrid", NULL},

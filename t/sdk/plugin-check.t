@@ -46,6 +46,7 @@ sub unfit {
 # the check does not have: t/sim/test_instances has it under random loads
 fit($_) for grep { !/hostile|broken|null|distserve/ } glob "$build/.libs/{scheduler,cache,predictor}_*.so";
 fit("$build/t/plugin/.libs/$_.so") for qw(scheduler_null cache_null);
+fit("$build/.libs/cache_bidirectional.so", qw(--scheduler bros)); # slots change hands
 fit("$fault/predictor_good.so");
 
 # ---- t/fault: refused before anything of them runs

@@ -65,7 +65,8 @@ static void begin_on(struct scene *s, const char *model, struct harness_policy c
     fail_msg("%s", err.text);
   s->reference = reference_read(model);
   for (int i = 0; i < CLIENTS; i++)
-    submit(&s->h, &s->clients[i], &s->reference->prompts[i % 3]);
+    submit_as(&s->h, &s->clients[i], &s->reference->prompts[i % 3],
+              i % 3 == 2 ? LLS_CLASS_BEST_EFFORT : LLS_CLASS_NONE);
 }
 
 static void begin_with(struct scene *s, const char *model, struct harness_policy cache,
@@ -199,6 +200,34 @@ static void test_other_cache_managers_take_over_blocks(void **state)
   assert_texts(&s);
   assert_int_equal(recomputed(&s), 0);
   end(&s);
+}
+
+/* From both ends of blocks and partly on the host: the same plugin goes on there, and
+ * what lies as usual another one takes. */
+static void test_displaced_sequences_are_handed_over(void **state)
+{
+  (void)state;
+  for (int paged = 0; paged < 2; paged++) {
+    struct scene s;
+    struct lls_loop_status status;
+    begin_with(&s, "llama", (struct harness_policy){"bidirectional", NULL}, false);
+    reload_or_fail(&s, (struct lls_loop_policies){
+                           .scheduler = load(&s, LLS_KIND_SCHEDULER, "bros", NULL)});
+    for (int i = 0; i < 20; i++) {
+      steps(&s, 5);
+      reload_or_fail(&s,
+                     (struct lls_loop_policies){
+                         .cache = paged && i % 4 == 3
+                                      ? load(&s, LLS_KIND_CACHE, "paged", unshared)
+                                      : load(&s, LLS_KIND_CACHE, "bidirectional", NULL)});
+    }
+    run_to_end(&s.h);
+    assert_texts(&s);
+    lls_loop_status(s.h.loop, &status);
+    assert_true(status.displaced > 0);
+    assert_true((recomputed(&s) > 0) == paged);
+    end(&s);
+  }
 }
 
 /* Hidden form too, by the same plugin; one that has no such form prefills it again. */
@@ -353,6 +382,7 @@ int main(void)
       cmocka_unit_test(test_schedulers_take_turns),
       cmocka_unit_test(test_a_cache_manager_hands_over_its_blocks),
       cmocka_unit_test(test_other_cache_managers_take_over_blocks),
+      cmocka_unit_test(test_displaced_sequences_are_handed_over),
       cmocka_unit_test(test_hidden_form_is_handed_over),
       cmocka_unit_test(test_hidden_form_that_was_given_up),
       cmocka_unit_test(test_another_cache_manager_begins_anew),
