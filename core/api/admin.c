@@ -7,7 +7,7 @@
 #include "core/api/internal.h"
 #include "core/api/waits.h"
 #include "core/config/instances.h"
-#include "core/loop/figures.h"
+#include "core/loop/figures_json.h"
 
 /* ---- status ------------------------------------------------------------------------ */
 
@@ -69,30 +69,6 @@ static json_t *cache_json(const struct lls_loop_status *s)
       (json_int_t)s->host_units_total, "host_units_free", (json_int_t)s->host_units_free);
 }
 
-static json_t *figures_json(const struct lls_figure *list, uint32_t n)
-{
-  json_t *out = json_object();
-  for (uint32_t i = 0; i < n; i++)
-    json_object_set_new(out, list[i].name, json_real(list[i].value));
-  return out;
-}
-
-/* What it says of now, and what it has counted. */
-static json_t *policy_figures_json(const struct lls_policy_figures *p)
-{
-  return json_pack("{s:o, s:o}", "figures", figures_json(p->figures, p->n), "events",
-                   figures_json(p->counters, p->n_counters));
-}
-
-static json_t *policies_json(struct lls_loop *loop, uint32_t instance)
-{
-  struct lls_loop_figures all;
-  lls_loop_figures(loop, instance, &all);
-  return json_pack("{s:o, s:o, s:o}", "scheduler", policy_figures_json(&all.scheduler),
-                   "cache", policy_figures_json(&all.cache), "predictor",
-                   policy_figures_json(&all.predictor));
-}
-
 static json_t *instances_json(struct lls_loop *loop)
 {
   json_t *list = json_array();
@@ -104,7 +80,7 @@ static json_t *instances_json(struct lls_loop *loop)
         list,
         json_pack("{s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:s?}", "role",
                   lls_role_name(role), "requests", requests_json(&s), "cache",
-                  cache_json(&s), "policies", policies_json(loop, i), "steps",
+                  cache_json(&s), "policies", lls_figures_json(loop, i), "steps",
                   (json_int_t)s.steps, "offered", (json_int_t)s.offered, "handed_over",
                   (json_int_t)s.handed_over, "taken_over", (json_int_t)s.taken_over,
                   "scheduler_fallback", s.fallen_back ? s.fallback_reason : NULL));

@@ -81,6 +81,10 @@ subtest 'memory makes them wait' => sub {
   my $narrow = simulate(@tiny, @load, '--set', 'cache.device_memory=64KiB');
   ok($narrow->{mean_ttft_ms} > 2 * $wide->{mean_ttft_ms}, 'less memory, later tokens');
   ok($narrow->{preemptions}, 'and preemptions');
+  my ($said) = @{ $narrow->{machine}{policies} };
+  is($said->{cache}{figures}{blocks_free} + $said->{cache}{figures}{blocks_reusable},
+     $said->{cache}{figures}{blocks}, 'nobody holds a block at the end');
+  cmp_ok($said->{cache}{events}{blocks_evicted}, '>', 0, '  and some were taken from the index');
 };
 
 subtest 'prefixes are shared' => sub {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/loop/figures_json.h"
 #include "kernels/sim/sim.h"
 #include "tools/sim/machine.h"
 #include "tools/sim/progress.h"
@@ -375,6 +376,15 @@ static json_t *describe_instances(const struct lls_machine *m)
   return list;
 }
 
+/* Of each instance, as they are at the end. */
+static json_t *describe_policies(const struct lls_machine *m)
+{
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < m->instances.n; i++)
+    json_array_append_new(list, lls_figures_json(m->loop, i));
+  return list;
+}
+
 /* Names, not paths: the same run elsewhere gives the same bytes. */
 static json_t *describe(struct run *r)
 {
@@ -395,6 +405,8 @@ static json_t *describe(struct run *r)
       (double)s.device_ns_sum * 1e-9, "copy_s", (double)totals.copy_ns * 1e-9, "steps",
       (json_int_t)s.steps, "shared_tokens", (json_int_t)s.shared_tokens, "plans_refused",
       (json_int_t)s.plans_refused, "fallen_back", s.fallen_back);
+  if (all != NULL)
+    json_object_set_new(all, "policies", describe_policies(m));
   if (m->instances.n > 1 && all != NULL)
     json_object_set_new(all, "instances", describe_instances(m));
   return all;

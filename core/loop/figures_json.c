@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See figures_json.h. JSON has no NaN nor infinity: such figures are left out. */
+#include "core/loop/figures_json.h"
+
+#include "core/loop/figures.h"
+
+static json_t *list_json(const struct lls_figure *list, uint32_t n)
+{
+  json_t *out = json_object();
+  for (uint32_t i = 0; i < n; i++)
+    json_object_set_new(out, list[i].name, json_real(list[i].value));
+  return out;
+}
+
+static json_t *policy_json(const struct lls_policy_figures *p)
+{
+  return json_pack("{s:o, s:o}", "figures", list_json(p->figures, p->n), "events",
+                   list_json(p->counters, p->n_counters));
+}
+
+json_t *lls_figures_json(struct lls_loop *loop, uint32_t instance)
+{
+  struct lls_loop_figures all;
+  lls_loop_figures(loop, instance, &all);
+  return json_pack("{s:o, s:o, s:o}", "scheduler", policy_json(&all.scheduler), "cache",
+                   policy_json(&all.cache), "predictor", policy_json(&all.predictor));
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What policies say of themselves, for whoever reads JSON: /admin/status, the simulator's
+ * report. */
+#ifndef LLS_LOOP_FIGURES_JSON_H
+#define LLS_LOOP_FIGURES_JSON_H
+
+#include <jansson.h>
+
+#include "core/loop/loop.h"
+
+/* {"scheduler": {"figures": {...}, "events": {...}}, "cache": ..., "predictor": ...} of
+ * an instance; NULL without memory. */
+json_t *lls_figures_json(struct lls_loop *, uint32_t instance);
+
+#endif
