@@ -437,6 +437,12 @@ static void test_starvation_guard(void **state)
   pack(&g, 8);
   expect_items(&g, "0");
   assert_true(g.b.cost_exit);
+  pack(&g, 8); /* another one not before a second is over */
+  expect_items(&g, "1");
+  g.b.starved_ran_ns -= LLS_NS_PER_S;
+  pack(&g, 8);
+  expect_items(&g, "0");
+  g.b.starved_ran_ns = 0;
   g.b.params.starve = 0;
   pack(&g, 8);
   expect_items(&g, "1");
@@ -878,7 +884,7 @@ static void test_displacing(void **state)
   struct fake_options o = defaults;
   struct fake f;
   o.cache.name = "bidirectional";
-  o.device_units = 2 * 15; /* theirs, and one for the watermark */
+  o.device_units = 2 * 16; /* theirs, and two for the watermark */
   o.host_units = 60;
   assert_int_equal(fake_open(&f, &o), 0);
   f.next.request_class = BE;

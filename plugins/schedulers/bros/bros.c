@@ -134,7 +134,7 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_BOOL(struct bros_params, replace, "on",
                    "best-effort requests take the place of real-time ones that can wait",
                    .flags = LLS_PARAM_RELOADABLE),
-    STEP_WATERMARK(struct bros_params, "0.05"),
+    STEP_WATERMARK(struct bros_params, "0.1"),
     LLS_PARAM_CHOICE(struct bros_params, preempt, "swap", "recompute|swap",
                      "how requests are dropped where memory is short: prefilled again "
                      "later, or moved to the host"),

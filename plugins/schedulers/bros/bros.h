@@ -91,6 +91,7 @@ struct bros {
   double t_avg;                   /* s, negative: nothing known yet */
   uint32_t b_curr;
   uint64_t plans;
+  int64_t starved_ran_ns; /* when one that had starved ran, 0: never */
 
   /* of the plan in the making */
   const struct lls_step_view *view;
@@ -99,6 +100,7 @@ struct bros {
   struct bros_list rt_ready, be_ready; /* selected, in that order */
   struct bros_list dropped;
   uint32_t n_realtime, n_attainable, seats;
+  uint32_t oldest; /* entry of who has missed and not run for longest; UINT32_MAX: none */
   uint32_t n_deferred; /* behind rt_ready.n: replaced, but still reserved */
   uint32_t be_running,
       be_preempted; /* of the view's, from here on nobody is left to drop */

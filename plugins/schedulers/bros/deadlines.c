@@ -21,7 +21,7 @@
 /* User words: which group of tokens it is in, and when that began. */
 enum { GROUP, GROUP_BEGAN_NS };
 
-static const int64_t behind = INT64_C(1) << 61; /* more than any slack */
+static const int64_t behind = INT64_C(1) << 60; /* more than any slack */
 
 static int64_t least_ns(int64_t a, int64_t b)
 {
@@ -74,6 +74,11 @@ static void describe(const struct lls_request *r, struct bros_candidate *c)
   };
 }
 
+static bool is_older(const struct lls_request *r, const struct bros_candidate *than)
+{
+  return r->last_returned_ns < than->request->last_returned_ns;
+}
+
 static void look_at_realtime(struct bros *b, struct bros_candidate *c)
 {
   const struct lls_request *r = c->request;
@@ -85,9 +90,9 @@ static void look_at_realtime(struct bros *b, struct bros_candidate *c)
     b->n_attainable++;
     b->t_res = fmin(b->t_res, c->slack);
   } else {
-    int64_t idle = b->view->now_ns - r->last_returned_ns;
-    c->starved = b->params.starve > 0 && idle >= b->params.starve;
-    key += c->starved ? -behind : b->params.missed == BROS_LAST ? behind : 0;
+    if (b->oldest == UINT32_MAX || is_older(r, b->realtime.entries[b->oldest].item))
+      b->oldest = b->realtime.n;
+    key += b->params.missed == BROS_LAST ? behind : 0;
   }
   b->realtime.entries[b->realtime.n++] = (struct heap_entry){key, r->id, c, NULL};
 }
@@ -110,11 +115,26 @@ static void look_at(struct bros *b, const struct lls_request *const *list, uint3
   }
 }
 
+/* The one that has missed and not run for longest, if it is too long; one in a tenth of
+ * that time, since each delays all others. */
+static void put_starved_first(struct bros *b)
+{
+  int64_t since_ns = b->view->now_ns - b->starved_ran_ns;
+  if (b->oldest == UINT32_MAX || b->params.starve == 0 ||
+      (b->starved_ran_ns > 0 && since_ns < b->params.starve / 10))
+    return;
+  struct heap_entry *e = &b->realtime.entries[b->oldest];
+  struct bros_candidate *c = e->item;
+  c->starved = b->view->now_ns - c->request->last_returned_ns >= b->params.starve;
+  e->key -= c->starved ? 2 * behind : 0;
+}
+
 void bros_look(struct bros *b, const struct lls_step_view *v)
 {
   struct bros_candidate *at = b->candidates;
   b->view = v;
   b->n_realtime = b->n_attainable = 0;
+  b->oldest = UINT32_MAX;
   b->t_res = INFINITY;
   b->realtime.n = b->best_effort.n = 0;
   look_at(b, v->running, v->n_running, &at);
@@ -122,5 +142,6 @@ void bros_look(struct bros *b, const struct lls_step_view *v)
   look_at(b, v->waiting, v->n_waiting, &at);
   if (b->n_attainable == 0 && b->n_realtime > 0)
     b->t_res = (double)b->params.tpot_slo * 1e-9;
+  put_starved_first(b);
   heap_build(&b->realtime);
 }

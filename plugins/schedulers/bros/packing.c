@@ -121,6 +121,8 @@ static bool try_realtime(struct bros *b, struct step *s, struct bros_candidate *
     return refused(b, s, c, rc);
   bros_accept(b, &b->rt_ready, c);
   b->forced += forced;
+  if (c->starved)
+    b->starved_ran_ns = b->view->now_ns;
   return true;
 }
 
