@@ -81,6 +81,7 @@ void lls_cost_rates_init(struct lls_cost_rates *r, const struct lls_profile *p,
       .window = s->window,
   };
   r->longest_ns = r->cached_ns / e->one_sequence;
+  r->tail_ns = r->longest_ns * e->tail;
 }
 
 /* f of a million weights: between two measured points a line, beyond the last one in
@@ -135,7 +136,8 @@ double lls_cost_step_ns(const struct lls_cost_rates *r, const struct lls_cost_lo
   if (load->restored > 0)
     ns += r->kv_weights * million_ns(r, load->restored);
   return ns + load->chunk_ns +
-         larger(load->cached * r->cached_ns, load->longest * r->longest_ns);
+         larger(load->cached * r->cached_ns + load->longest * r->tail_ns,
+                load->longest * r->longest_ns);
 }
 
 double lls_cost_copy_ns(const struct lls_cost_rates *r, uint32_t link, double bytes,

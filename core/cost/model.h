@@ -6,8 +6,8 @@
  *   T =  o_step + layers o_layer + S o_sequence + R o_row + L o_token     fixed costs
  *      + M f(R) + M' f(L)                                                 products
  *      + sum over chunks of max(4 l q pairs / F_a, (x + c) b / B_c)       attention
- *      + max(sum over decodes of (c + 1) b / B_c,
- *            (longest + 1) b / (B_c one_sequence))                        its straggler
+ *      + max(sum over decodes of (c + 1) b / B_c + tail s, s),            and decodes
+ *        s = (longest + 1) b / (B_c one_sequence)                         its straggler
  *      + K f(H)                                                           restoring X
  *      + 2 layers (latency + 2 (N - 1) / N  R d e / B_peer)               all-reduce
  *
@@ -25,8 +25,10 @@
  *   f(R) = max(bytes / (bandwidth weights), 2 R / (matrix peak matrix)).
  *
  * The straggler: kernels that give a sequence's heads to workers are done when the
- * longest sequence is (AlignedServe, section 3: t = t_mlp + c1 sum P + c2 max P; there
- * both terms add up, here the larger one counts, since the others are read meanwhile).
+ * longest sequence is. If the others are read meanwhile the larger of the two counts:
+ * tail = 0. If it happens to begin last both add up: tail = 1, which is also as long as
+ * it can take in any order (Graham, 1969), and the form that AlignedServe's section 3
+ * has: t = t_mlp + c1 sum P + c2 max P.
  */
 #ifndef LLS_COST_MODEL_H
 #define LLS_COST_MODEL_H
@@ -68,8 +70,8 @@ struct lls_cost_rates {
   double all_weights, picked_weights, kv_weights; /* millions of numbers of a rank */
   double read_ns, multiply_ns; /* roofline: of a million weights, and of them a row */
   struct lls_profile_curve curve;
-  double pair_ns, cached_ns, longest_ns; /* of a pair; of a cached token read */
-  double reduce_ns, reduce_row_ns;       /* collectives of a step, and their rows */
+  double pair_ns, cached_ns, longest_ns, tail_ns; /* of a pair; of a cached token read */
+  double reduce_ns, reduce_row_ns; /* collectives of a step, and their rows */
   double host_byte_ns, peer_byte_ns, device_byte_ns, host_latency_ns, peer_latency_ns;
   double window;
 };

@@ -45,6 +45,8 @@ static const struct lls_param efficiency_params[] = {
                     "share of the bandwidth at which cached keys and values are read"),
     LLS_PARAM_FLOAT(efficiency, one_sequence, "1", 1e-6, 1, "",
                     "part of that which one sequence can draw alone"),
+    LLS_PARAM_FLOAT(efficiency, tail, "0", 0, 1, "",
+                    "part of the longest sequence's time that comes after the others'"),
     LLS_PARAM_FLOAT(efficiency, restore, "1", 1e-3, 1e6, "",
                     "how much faster keys and values are restored from hidden form than "
                     "products of as many rows are"),

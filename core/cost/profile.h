@@ -38,6 +38,7 @@ struct lls_profile_efficiency { /* [efficiency]: shares of the above that are re
   /* How much faster restoring K and V from hidden form is than products of that many rows
    * (Apt-Serve, section 4): 1, until a kernel shows otherwise. */
   double restore;
+  double tail; /* part of the longest sequence's time that it is read after all others */
 };
 
 struct lls_profile_overhead { /* [overhead] */

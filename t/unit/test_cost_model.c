@@ -117,6 +117,35 @@ static void test_straggler_bounds_attention(void **state)
     lls_cost_add(&r, &load, 1, 1999);
   load.drawn = 6;
   assert_close(lls_cost_step_ns(&r, &load), weights + 8200 * token);
+  /* half of it comes after the others */
+  p.efficiency.tail = 0.5;
+  lls_cost_rates_init(&r, &p, &s);
+  assert_close(lls_cost_step_ns(&r, &load), weights + (8200 + 2 * 2000) * token);
+}
+
+/* AlignedServe, figure 3 (spec section 8, example 7): 64 groups of 64 prompts of 10, 70,
+ * ..., 3790 tokens. Where the longest alone counts, a group at a time takes half of the
+ * time that 64 steps of one of each take: 3790 / 1900. */
+static void test_like_lengths_take_half_of_the_time(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape s = shape_of("opt-13b", 1);
+  struct lls_cost_rates r;
+  double aligned = 0;
+  struct lls_cost_load mixed = {0};
+  p.efficiency.one_sequence = 1e-3; /* the sums are nothing beside it */
+  lls_cost_rates_init(&r, &p, &s);
+  for (uint32_t i = 0; i < 64; i++) {
+    struct lls_cost_load group = {0};
+    for (uint32_t k = 0; k < 64; k++)
+      lls_cost_add(&r, &group, 1, 10 + 60 * i - 1);
+    lls_cost_add(&r, &mixed, 1, 10 + 60 * i - 1);
+    group.rows = group.sequences = 0; /* attention alone */
+    aligned += lls_cost_step_ns(&r, &group);
+  }
+  mixed.rows = mixed.sequences = 0;
+  assert_close(64 * lls_cost_step_ns(&r, &mixed) / aligned, 3790.0 / 1900);
 }
 
 /* Restoring is a product of the weights of keys and values, and additional; a profile may
@@ -321,6 +350,7 @@ int main(void)
       cmocka_unit_test(test_decode_reads_weights_and_cache),
       cmocka_unit_test(test_prefill_multiplies),
       cmocka_unit_test(test_straggler_bounds_attention),
+      cmocka_unit_test(test_like_lengths_take_half_of_the_time),
       cmocka_unit_test(test_restore),
       cmocka_unit_test(test_ranks_share_and_reduce),
       cmocka_unit_test(test_measured_curve_is_a_line_between_points),
