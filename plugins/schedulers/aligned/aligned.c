@@ -49,9 +49,9 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
     return 0;
   }
   a->plans++;
-  a->ahead = a->params.prefetch != PREFETCH_OFF &&
-             view->preempt_mode == LLS_PREEMPT_SWAP &&
-             a->base.host->engine->async_transfers;
+  a->moves =
+      view->preempt_mode == LLS_PREEMPT_SWAP && a->base.host->engine->async_transfers;
+  a->ahead = a->moves && a->params.prefetch != PREFETCH_OFF;
   step_begin(&s, view, out, a->params.watermark);
   members_begin(a, view);
   take_turns(a, &s);

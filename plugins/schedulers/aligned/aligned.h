@@ -78,7 +78,8 @@ struct aligned {
 
   uint32_t tag;        /* of the newest batch */
   uint32_t arriving;   /* of NEXT, on their way when the last plan ended */
-  bool ahead;          /* memory moves beside steps */
+  bool moves;          /* memory moves beside steps */
+  bool ahead;          /* and who runs next is brought here before */
   uint32_t idle_plans; /* one after the other in which nobody ran or moved */
   bool prompts_ran;    /* in the last plan */
   int64_t debt_ns;     /* time of decodes until the next prompts */

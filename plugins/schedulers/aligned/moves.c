@@ -130,7 +130,7 @@ void moves_plan(struct aligned *a, struct step *s)
   a->arriving = bring(a, &m, &a->next);
   if (s->view->n_offered > 0)
     relieve(a, &m);
-  if (!a->ahead)
+  if (!a->moves)
     return;
   m.free_units += leaving_units(a, s->view);
   int64_t wanted = decode_headroom(a, s, a->n_running + a->spare.n + a->next.n + 1);
