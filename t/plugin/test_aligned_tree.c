@@ -225,8 +225,9 @@ static void test_who_starves_goes_first(void **state)
   search_dense(&p.tree, &l, 110, &p.batch);
   assert_int_equal(p.batch.found, SEARCH_SPLIT); /* 100 are not more than 100 */
   search_dense(&p.tree, &l, 111, &p.batch);
-  expect(&p, SEARCH_STARVING, 2, 313 + 314, 5000, 5010);
-  assert_int_equal(p.slots[0], 0);
+  expect(&p, SEARCH_STARVING, 5, 313 + 314 + 3 * 3, 40, 5010);
+  assert_int_equal(p.slots[0], 0); /* its own first, then the nearest there are */
+  assert_int_equal(p.slots[1], 1);
   search_take(&p.tree, &p.batch, 111);
   search_dense(&p.tree, &l, 111, &p.batch);
   assert_int_equal(p.batch.found, SEARCH_SPLIT);
