@@ -147,6 +147,10 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_INT(struct aligned_params, switch_below, "36", 0, 65536, "requests",
                   "the next batch joins when fewer than these run",
                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct aligned_params, bring_at, "1.5", 1, 1000, "",
+                    "the next batch's memory is brought when fewer than this times "
+                    "switch_below run",
+                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct aligned_params, victim, "longest", "longest|random",
                      "who of a batch leaves when memory runs out",
                      .flags = LLS_PARAM_RELOADABLE),

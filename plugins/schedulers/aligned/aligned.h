@@ -35,7 +35,7 @@ struct aligned_params {
   int64_t len_max, leaf_width, rmin, expand, switch_below, victim, starve, max_wait;
   int64_t slack, slack_drop, headroom_iters, batching, prefetch, preempt;
   int64_t prefill_batch, prefill_tokens;
-  double bmax_frac, watermark, prefill_share, offers_frac;
+  double bmax_frac, bring_at, watermark, prefill_share, offers_frac;
 };
 
 enum place { QUEUE, POOL, NEXT, SPARE, RUNNING };

@@ -56,6 +56,14 @@ static uint32_t bring(struct aligned *a, struct moves *m, const struct buffer *b
   return arriving;
 }
 
+/* The next batch's turn is not far. Brought as soon as it is known it would take the
+ * memory that the running one grows into and others join with: 40 % of it, most of the
+ * time. */
+static bool is_near(const struct aligned *a)
+{
+  return a->ahead && a->n_running < a->params.bring_at * (double)a->params.switch_below;
+}
+
 /* Offers that nobody has asked for yet are left where they are, as long as they hold
  * little of such a cache as this one; the others' memory is for prompts. */
 static void relieve(struct aligned *a, struct moves *m)
@@ -101,25 +109,38 @@ static int64_t prompt_units(const struct aligned *a, const struct lls_step_view 
   return BLOCK_UNITS * (int64_t)blocks_of(a, tokens);
 }
 
-static void offload(struct aligned *a, struct moves *m, int64_t wanted)
+/* Those of a place, the newest first, until so much is free. */
+static void offload(struct aligned *a, struct moves *m, enum place place, int64_t wanted,
+                    int64_t *host_units)
 {
   const struct lls_step_view *view = m->s->view;
-  struct lls_capacity host = {.size = sizeof host};
-  view->cache->capacity(view->cache->context, LLS_TIER_HOST, &host);
-  int64_t room = host.free_units;
   for (uint32_t i = view->n_running; i-- > 0 && m->free_units < wanted;) {
     const struct lls_request *r = view->running[i];
     struct member *who = member_of(a, r);
     int64_t units = BLOCK_UNITS * (int64_t)blocks_of(a, r->cached_tokens);
-    if (who->place != POOL || !is_resident(a, r->slot))
+    if (who->place != place || !is_resident(a, r->slot))
       continue;
-    if (units > room)
+    if (units > *host_units)
       return;
     lls_plan_add(m->s->plan, LLS_PLAN_OFFLOAD, r);
     who->leaves = true;
-    room -= units;
+    *host_units -= units;
     m->free_units += units;
   }
+}
+
+static void make_free(struct aligned *a, struct moves *m)
+{
+  const struct lls_step_view *view = m->s->view;
+  struct lls_capacity host = {.size = sizeof host};
+  view->cache->capacity(view->cache->context, LLS_TIER_HOST, &host);
+  int64_t host_units = host.free_units;
+  uint32_t n = a->n_running + a->spare.n + 1 + (is_near(a) ? a->next.n : 0);
+  int64_t wanted = decode_headroom(a, m->s, n) + m->lacking + prompt_units(a, view);
+  m->free_units += leaving_units(a, view);
+  offload(a, m, POOL, wanted, &host_units);
+  if (!is_near(a))
+    offload(a, m, NEXT, wanted, &host_units);
 }
 
 void moves_plan(struct aligned *a, struct step *s)
@@ -127,12 +148,9 @@ void moves_plan(struct aligned *a, struct step *s)
   struct moves m = {.s = s, .free_units = step_free_units(s)};
   m.floor = decode_headroom(a, s, a->n_running);
   bring(a, &m, &a->spare);
-  a->arriving = bring(a, &m, &a->next);
+  a->arriving = is_near(a) ? bring(a, &m, &a->next) : 0;
   if (s->view->n_offered > 0)
     relieve(a, &m);
-  if (!a->moves)
-    return;
-  m.free_units += leaving_units(a, s->view);
-  int64_t wanted = decode_headroom(a, s, a->n_running + a->spare.n + a->next.n + 1);
-  offload(a, &m, wanted + m.lacking + prompt_units(a, s->view));
+  if (a->moves)
+    make_free(a, &m);
 }

@@ -149,8 +149,8 @@ static uint32_t find_starving(struct tree *t, const struct search_limits *l,
   return node;
 }
 
-/* Not inside the parent alone: with a deep pool somebody always starves, and batches of
- * the few requests of 64 lengths cost three tenths of the throughput. */
+/* Not inside the parent alone: with a deep pool somebody always starves, and then most
+ * batches would be of the few requests of 64 lengths. */
 static void feed(const struct tree *t, const struct search_limits *l, uint32_t node,
                  struct search_batch *b)
 {
