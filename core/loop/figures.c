@@ -6,8 +6,7 @@
 
 #include "core/loop/instance.h"
 
-/* Whatever reads it elsewhere: a page of metrics with other bytes is not read at all. */
-static bool is_name(const char *name)
+bool lls_figure_is_name(const char *name)
 {
   size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
   return n > 0 && n < LLS_FIGURE_NAME_MAX && name[n] == '\0';
@@ -20,7 +19,7 @@ static struct lls_figure *figure_of(struct lls_figure *list, uint32_t *n,
   uint32_t i = 0;
   while (i < *n && strcmp(list[i].name, name) != 0)
     i++;
-  if (i == LLS_MAX_FIGURES || !is_name(name))
+  if (i == LLS_MAX_FIGURES || !lls_figure_is_name(name))
     return NULL;
   *n += i == *n;
   strcpy(list[i].name, name);

@@ -30,6 +30,10 @@ struct lls_loop_figures {
   struct lls_policy_figures scheduler, cache, predictor;
 };
 
+/* Letters a to z, digits and _, less than LLS_FIGURE_NAME_MAX: others are left out, since
+ * a page of metrics with other bytes is not read at all. */
+bool lls_figure_is_name(const char *name);
+
 struct lls_adopt;
 struct lls_instance;
 

@@ -115,6 +115,7 @@ my %ways = (
   lies    => qr/runs more tokens than a request has left/,
   forgets => qr/have not ended after \d+ steps, and nothing moves/,
   exit    => qr/ended the process in plan/,
+  names   => qr/stats names a figure 'Plans so far': expected less than 32 letters/,
 );
 unfit($broken, $ways{$_}, "--set=mode=$_", '--patience=2s') for sort keys %ways;
 unfit($broken, qr/a plan takes .* at most/, '--set=mode=slow', '--time-limit=500us');

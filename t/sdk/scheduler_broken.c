@@ -19,7 +19,8 @@ enum {
   SLOW,
   LIES,
   FORGETS,
-  EXIT
+  EXIT,
+  NAMES
 };
 
 struct params {
@@ -109,10 +110,17 @@ static int create(const struct lls_host *host, const void *params, void **self)
 static const struct lls_param parameters[] = {
     LLS_PARAM_CHOICE(
         struct params, mode, "nothing",
-        "nothing|silent|leak|static|crash|hang|writes|tags|slow|lies|forgets|exit",
+        "nothing|silent|leak|static|crash|hang|writes|tags|slow|lies|forgets|exit|names",
         "what it does wrong"),
     LLS_PARAM_INT(struct params, limit, "1", 1, 100, "", "100 is not taken if silent"),
 };
+
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct broken *b = self;
+  sink->number(sink->context, b->params.mode == NAMES ? "Plans so far" : "plans",
+               (double)b->plans);
+}
 
 static const struct lls_scheduler_vtable vtable = {
     .api_version = LLS_API_VERSION,
@@ -121,6 +129,7 @@ static const struct lls_scheduler_vtable vtable = {
     .destroy = free,
     .caps = caps,
     .plan = plan,
+    .stats = stats,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

@@ -110,6 +110,8 @@ static void wait(struct scene *s)
  * than the core takes to call it misbehaviour. */
 #define PATIENCE 1500 /* steps */
 
+#define LOOK_EVERY 8 /* steps: a scheduler may be asked for its queues at any time */
+
 static bool is_over(const struct load *l)
 {
   const struct load_options *o = &l->options;
@@ -125,7 +127,10 @@ static void run(struct load *l)
     cancel_due(l);
     if (l->options.each_step != NULL)
       l->options.each_step(s, l->steps);
+    if (l->steps % LOOK_EVERY == 0)
+      lls_loop_ask_queues(s->h.loop);
     int rc = lls_loop_step(s->h.loop);
+    lls_loop_queues_ready(s->h.loop);
     lls_loop_events(s->h.loop, on_event, l);
     if (rc < 0) {
       lls_loop_failed(s->h.loop, &err);

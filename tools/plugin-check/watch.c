@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/loop/figures.h"
+
 int64_t watch_cpu_ns(void)
 {
   struct timespec t;
@@ -102,10 +104,53 @@ static void trace(void *context, const char *event, uint64_t request, double val
   w->core->trace(w->core->context, event, request, value);
 }
 
+static void check_name(const struct witness *w, const char *function, const char *name)
+{
+  if (!lls_figure_is_name(name))
+    found(w->watch->findings,
+          "%s names a figure '%s': expected less than %d letters a to z, digits and _; "
+          "/metrics leaves it out",
+          function, name, LLS_FIGURE_NAME_MAX);
+}
+
+struct stats { /* on their way to the core */
+  const struct witness *witness;
+  const struct lls_sink *core;
+  uint32_t n;
+};
+
+static void on_number(void *context, const char *name, double value)
+{
+  struct stats *s = context;
+  check_name(s->witness, "stats", name);
+  s->n++;
+  s->core->number(s->core->context, name, value);
+}
+
+static void on_text(void *context, const char *line)
+{
+  const struct stats *s = context;
+  s->core->text(s->core->context, line);
+}
+
+void watch_stats(struct witness *w, void (*stats)(void *self, const struct lls_sink *),
+                 const struct lls_sink *sink)
+{
+  struct stats s = {.witness = w, .core = sink};
+  const struct lls_sink ours = {&s, on_number, on_text};
+  struct call call = watch_enter(w, "stats", TAG_STEP);
+  stats(w->self, &ours);
+  watch_leave(w, call);
+  if (s.n > LLS_MAX_FIGURES)
+    found(w->watch->findings, "stats has %u figures: /metrics shows %d", s.n,
+          LLS_MAX_FIGURES);
+}
+
 static void count(void *context, const char *counter, double add)
 {
   struct witness *w = context;
   needs_step(w, "count");
+  check_name(w, "host->count", counter);
   w->core->count(w->core->context, counter, add);
 }
 

@@ -86,6 +86,9 @@ struct call {
 struct call watch_enter(struct witness *, const char *callback, enum tag);
 void watch_leave(struct witness *, struct call);
 int64_t watch_cpu_ns(void);
+/* The plugin's stats; what nobody would see of them is found. */
+void watch_stats(struct witness *, void (*stats)(void *self, const struct lls_sink *),
+                 const struct lls_sink *);
 void watch_sample(struct watch *, int64_t ns);
 
 /* Our vtable over the module's, in out->module. */

@@ -390,7 +390,13 @@ PASS(int, cache, peers, TAG_STEP,
 PASS(uint32_t, cache, headroom, TAG_STEP, (void *self), w->self)
 PASS(int64_t, cache, transfer_ns, TAG_STEP, (void *self, uint32_t units, uint32_t link),
      w->self, units, link)
-PASS_VOID(cache, stats, TAG_STEP, (void *self, const struct lls_sink *s), w->self, s)
+
+static void stats(void *self, const struct lls_sink *s)
+{
+  struct witness *w = self;
+  watch_stats(w, w->real->cache.stats, s);
+}
+
 PASS(int, cache, export_state, TAG_MAIN, (void *self, struct lls_blob *b), w->self, b)
 PASS(int, cache, import_state, TAG_MAIN, (void *self, const struct lls_blob *b), w->self,
      b)

@@ -64,7 +64,13 @@ PASS(uint32_t, predictor, flags, TAG_MAIN, (void *self), w->self)
 PASS_VOID(predictor, observe, TAG_STEP,
           (void *self, const struct lls_prompt *prompt, uint32_t length), w->self, prompt,
           length)
-PASS_VOID(predictor, stats, TAG_STEP, (void *self, const struct lls_sink *s), w->self, s)
+
+static void stats(void *self, const struct lls_sink *s)
+{
+  struct witness *w = self;
+  watch_stats(w, w->real->predictor.stats, s);
+}
+
 PASS(int, predictor, export_state, TAG_MAIN, (void *self, struct lls_blob *b), w->self, b)
 PASS(int, predictor, import_state, TAG_MAIN, (void *self, const struct lls_blob *b),
      w->self, b)

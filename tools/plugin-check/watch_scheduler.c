@@ -89,7 +89,13 @@ PASS_VOID(scheduler, on_transfer, TAG_STEP,
 PASS_VOID(scheduler, on_refused, TAG_STEP, (void *self, request r, uint32_t refusal),
           w->self, r, refusal)
 PASS_VOID(scheduler, on_timer, TAG_STEP, (void *self, uint64_t timer), w->self, timer)
-PASS_VOID(scheduler, stats, TAG_STEP, (void *self, sink s), w->self, s)
+
+static void stats(void *self, const struct lls_sink *s)
+{
+  struct witness *w = self;
+  watch_stats(w, w->real->scheduler.stats, s);
+}
+
 PASS_VOID(scheduler, dump, TAG_STEP, (void *self, sink s), w->self, s)
 PASS(int, scheduler, export_state, TAG_MAIN, (void *self, struct lls_blob *b), w->self, b)
 PASS(int, scheduler, import_state, TAG_MAIN, (void *self, const struct lls_blob *b),
