@@ -59,6 +59,7 @@ bool accelgen_hopeless(struct accelgen *a, struct step *s, struct accelgen_candi
 static void note_eviction(struct accelgen *a, struct accelgen_candidate *c)
 {
   c->done = true;
+  a->jobs[c->request->slot].prefix = UINT32_MAX;
   a->evicted++;
   a->under_way -= c->started;
   if (!c->decode)
@@ -156,8 +157,7 @@ void accelgen_admit_urgent(struct accelgen *a, struct step *s)
   }
 }
 
-/* ---- Algorithm 1, literally ----------------------------------------------------------
- */
+/* ---- Algorithm 1, literally ------------------------------------------------------- */
 
 static void add_member(struct accelgen *a, struct step *s, struct accelgen_candidate *c,
                        uint32_t *n)

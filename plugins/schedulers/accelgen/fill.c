@@ -72,8 +72,7 @@ static bool may_wait(const struct accelgen_candidate *c)
   return !c->urgent && !c->done;
 }
 
-/* A prompt that could have its last chunk now; as long as none does, no other is begun.
- */
+/* Somebody could have its last chunk now. As long as nobody does, nobody else begins. */
 static bool one_may_end(const struct accelgen *a, uint32_t tokens)
 {
   for (uint32_t i = a->n_decodes; i < a->n_all && a->candidates[i].started; i++)
