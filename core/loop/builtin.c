@@ -23,6 +23,22 @@ static bool preempt_one(struct lls_instance *in, const struct lls_step_view *vie
   return false;
 }
 
+/* Drops the newest of the preempted ones from `first` on that has slots on the device:
+ * others lost theirs to requests that a scheduler ran. False if there is none. */
+static bool drop_partial(struct lls_instance *in, const struct lls_step_view *view,
+                         uint32_t first, struct lls_plan *plan)
+{
+  for (uint32_t i = view->n_preempted; i-- > first;) {
+    const struct lls_request *victim = view->preempted[i];
+    if (victim->residency != LLS_RESIDENT_PARTIAL ||
+        lls_place_preempt(in, lls_live_of(victim), LLS_PREEMPT_RECOMPUTE) < 0)
+      continue;
+    lls_plan_preempt(plan, victim, LLS_PREEMPT_RECOMPUTE);
+    return true;
+  }
+  return false;
+}
+
 struct budget {
   uint32_t tokens, sequences;
 };
@@ -51,7 +67,8 @@ void lls_builtin_plan(struct lls_instance *in, const struct lls_step_view *view,
   for (uint32_t i = 0; i < newest && left.tokens > 0 && left.sequences > 0; i++) {
     const struct lls_request *r = view->running[i];
     int rc = run(in, r, &left, plan);
-    while (rc == LLS_RESERVE_LATER && preempt_one(in, view, &newest, r, plan))
+    while (rc == LLS_RESERVE_LATER &&
+           (preempt_one(in, view, &newest, r, plan) || drop_partial(in, view, 0, plan)))
       rc = run(in, r, &left, plan);
     if (rc == LLS_RESERVE_LATER && i == 0 && view->n_preempted == 0 &&
         view->n_moving == 0 && view->n_leaving == 0) /* alone, and can't grow */
@@ -60,9 +77,13 @@ void lls_builtin_plan(struct lls_instance *in, const struct lls_step_view *view,
   if (newest < view->n_running)
     return; /* memory is short: nobody new */
   for (uint32_t i = 0; i < view->n_preempted && left.tokens > 0 && left.sequences > 0;
-       i++)
-    if (run(in, view->preempted[i], &left, plan) == LLS_RESERVE_LATER)
+       i++) {
+    int rc = run(in, view->preempted[i], &left, plan);
+    while (rc == LLS_RESERVE_LATER && drop_partial(in, view, i + 1, plan))
+      rc = run(in, view->preempted[i], &left, plan);
+    if (rc == LLS_RESERVE_LATER)
       return;
+  }
   for (uint32_t i = 0; i < view->n_offered; i++)
     lls_plan_migrate(plan, view->offered[i], view->instance);
   for (uint32_t i = 0; i < view->n_waiting && left.tokens > 0 && left.sequences > 0; i++)

@@ -224,6 +224,33 @@ static void test_bad_plans_are_refused_and_the_builtin_order_takes_over(void **s
   }
 }
 
+/* It takes over who lost slots to plans that were good: they hold memory and can't run.
+ */
+static void test_the_builtin_order_runs_who_was_displaced(void **state)
+{
+  (void)state;
+  uint64_t displaced = 0;
+  for (int seed = 1; seed <= SEEDS; seed++) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", seed);
+    const char *const parameters[] = {"seed",    number, "mode", "illegal",
+                                      "rejects", "0",    NULL};
+    struct harness_options o = {
+        .scheduler = {"hostile", parameters},
+        .cache = {"bidirectional", NULL},
+        .predictor = {"none", NULL},
+        .strikes = 40,
+        .device_units = 48, /* a request has 134 tokens at most, these are for 192 */
+    };
+    struct outcome out = run(&o);
+    assert_int_equal(out.by_length, CLIENTS);
+    assert_true(out.status.fallen_back);
+    displaced += out.status.displaced;
+    free(out.log);
+  }
+  assert_true(displaced >= SEEDS);
+}
+
 static void test_null_policies(void **state)
 {
   (void)state;
@@ -248,6 +275,7 @@ int main(void)
       cmocka_unit_test(test_bidirectional_cache),
       cmocka_unit_test(test_everybody_hostile),
       cmocka_unit_test(test_bad_plans_are_refused_and_the_builtin_order_takes_over),
+      cmocka_unit_test(test_the_builtin_order_runs_who_was_displaced),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
