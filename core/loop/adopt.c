@@ -80,19 +80,34 @@ static void end_refused(struct lls_instance *in, struct lls_live *live, int rc)
   lls_instance_finish(in, live, LLS_FINISH_CAPACITY);
 }
 
-/* False: the new cache manager refuses the request, which has ended. */
-static bool adopt_by_cache(struct lls_instance *in, struct lls_live *live)
+/* Nothing of it is in the cache. False: the cache manager refuses it, it has ended. */
+static bool admit_again(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
-  if (in->adopt.cache_imported && knows(in, live)) {
-    lls_instance_refresh(in, live);
-    return true;
-  }
   start_again(in, live);
   int rc = LLS_CALL(p, cache, admit, &live->view);
   if (rc < 0)
     end_refused(in, live, rc);
   return rc == 0;
+}
+
+static bool adopt_by_cache(struct lls_instance *in, struct lls_live *live)
+{
+  if (!in->adopt.cache_imported || !knows(in, live))
+    return admit_again(in, live);
+  lls_instance_refresh(in, live);
+  return true;
+}
+
+/* Who has lost slots to others holds memory and can't run: only a scheduler that
+ * displaces reckons with such, and others would wait for ever for that memory. */
+static bool drop_partial(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  if (live->view.residency != LLS_RESIDENT_PARTIAL || in->adopt.scheduler_imported)
+    return true;
+  LLS_CALL(p, cache, release, &live->view, 0);
+  return admit_again(in, live);
 }
 
 static void adopt_by_scheduler(struct lls_instance *in, struct lls_live *live)
@@ -115,7 +130,7 @@ void lls_instance_adopt(struct lls_instance *in)
       lls_instance_predict(in, live);
     if (in->adopt.cache && !adopt_by_cache(in, live))
       continue;
-    if (in->adopt.scheduler)
+    if (in->adopt.scheduler && drop_partial(in, live))
       adopt_by_scheduler(in, live);
   }
   in->adopt = (struct lls_adopt){0};

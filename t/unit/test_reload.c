@@ -24,6 +24,8 @@ struct scene {
   uint32_t n_used;
 };
 
+#define UNITS 128 /* too few for all, so that some are preempted */
+
 static const char *const unshared[] = {"prefix_sharing", "off", NULL};
 
 /* As a GPU is to the engine, in this. */
@@ -37,7 +39,7 @@ static int create_with_own_memory(const struct lls_device_options *options,
 }
 
 static void begin_on(struct scene *s, const char *model, struct harness_policy cache,
-                     bool threaded, bool own_memory)
+                     bool threaded, bool own_memory, uint32_t units)
 {
   char path[64];
   snprintf(path, sizeof path, "t/data/models/%s", model);
@@ -49,7 +51,7 @@ static void begin_on(struct scene *s, const char *model, struct harness_policy c
       .max_sequences = 16,
       .max_requests = 64,
       .block_tokens = 8,
-      .device_units = 128, /* too few for all, so that some are preempted */
+      .device_units = units,
       .host_units = 128,
       .scheduler = {"fcfs", NULL},
       .cache = cache,
@@ -72,7 +74,7 @@ static void begin_on(struct scene *s, const char *model, struct harness_policy c
 static void begin_with(struct scene *s, const char *model, struct harness_policy cache,
                        bool threaded)
 {
-  begin_on(s, model, cache, threaded, false);
+  begin_on(s, model, cache, threaded, false, UNITS);
 }
 
 static void begin(struct scene *s, bool threaded)
@@ -230,6 +232,33 @@ static void test_displaced_sequences_are_handed_over(void **state)
   }
 }
 
+/* Nor does a scheduler stand still that knows nothing of requests which hold memory and
+ * can't run. */
+static void test_another_scheduler_runs_who_was_displaced(void **state)
+{
+  (void)state;
+  uint64_t partial = 0;
+  for (int seed = 1; seed <= 20; seed++) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", seed);
+    const char *const parameters[] = {"seed", number, "rejects", "0", NULL};
+    struct scene s;
+    struct harness_policy cache = {"bidirectional", NULL};
+    begin_on(&s, "llama", cache, false, false, 48); /* 192 tokens, for one and a half */
+    reload_or_fail(&s,
+                   (struct lls_loop_policies){
+                       .scheduler = load(&s, LLS_KIND_SCHEDULER, "hostile", parameters)});
+    steps(&s, 60);
+    reload_or_fail(&s, (struct lls_loop_policies){
+                           .scheduler = load(&s, LLS_KIND_SCHEDULER, "fcfs", NULL)});
+    run_to_end(&s.h);
+    assert_texts(&s);
+    partial += recomputed(&s);
+    end(&s);
+  }
+  assert_true(partial > 0);
+}
+
 /* Hidden form too, by the same plugin; one that has no such form prefills it again. */
 static void test_hidden_form_is_handed_over(void **state)
 {
@@ -258,7 +287,7 @@ static void test_hidden_form_that_was_given_up(void **state)
   (void)state;
   struct scene s;
   struct lls_error err = {0};
-  begin_on(&s, "opt", (struct harness_policy){"paged", unshared}, false, true);
+  begin_on(&s, "opt", (struct harness_policy){"paged", unshared}, false, true, UNITS);
   steps(&s, 5);
   const struct lls_loop_policies change = {.cache =
                                                load(&s, LLS_KIND_CACHE, "hybrid", NULL)};
@@ -383,6 +412,7 @@ int main(void)
       cmocka_unit_test(test_a_cache_manager_hands_over_its_blocks),
       cmocka_unit_test(test_other_cache_managers_take_over_blocks),
       cmocka_unit_test(test_displaced_sequences_are_handed_over),
+      cmocka_unit_test(test_another_scheduler_runs_who_was_displaced),
       cmocka_unit_test(test_hidden_form_is_handed_over),
       cmocka_unit_test(test_hidden_form_that_was_given_up),
       cmocka_unit_test(test_another_cache_manager_begins_anew),
