@@ -48,6 +48,9 @@ static const struct harness_policy schedulers[][VARIANTS] = {
       POLICY_PARAMETERS("chunk", "off", "s_pf", "32", "s_min", "1", "extend", "off")}},
     {{"accelgen", POLICY_PARAMETERS("order", "off", "era", "off", "long_tokens", "20")},
      {"accelgen", POLICY_PARAMETERS("batch", "off", "s_pf", "32", "long_tokens", "20")}},
+    {{"bros", POLICY_PARAMETERS("starve", "50ms", "be_min_share", "0.3")},
+     {"bros", POLICY_PARAMETERS("watermark", "0", "drop", "any", "missed", "first",
+                                "token_group", "3", "preempt", "recompute")}},
     {{"vtc", NULL}, {"vtc", POLICY_PARAMETERS("watermark", "0", "max_tenants", "2")}},
 };
 static const struct harness_policy caches[][VARIANTS] = {

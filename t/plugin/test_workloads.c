@@ -59,6 +59,10 @@ static const struct entry {
     {{"apt", POLICY_PARAMETERS("preempt", "swap", "watermark", "0", "max_tokens", "50")},
      false},
     {{"apt", POLICY_PARAMETERS("mode", "chunked", "chunk_tokens", "64")}, false},
+    {{"bros", NULL}, false},
+    {{"bros", POLICY_PARAMETERS("watermark", "0", "drop", "any", "missed", "first",
+                                "b_base", "4")},
+     false},
 };
 static const struct harness_policy caches[] = {
     {"paged", NULL},
@@ -116,7 +120,7 @@ static void test_every_pair_ends_everything(void **state)
 static void test_engine_of_one_phase_and_whole_prompts(void **state)
 {
   (void)state;
-  static const char *const needs_more[] = {"sarathi", "fastgen", "orca", "rr"};
+  static const char *const needs_more[] = {"sarathi", "fastgen", "orca", "rr", "bros"};
   for (uint32_t s = 0; s < COUNT(schedulers); s++) {
     const char *const *given = schedulers[s].policy.parameters;
     bool refused = given != NULL && strcmp(given[0], "mode") == 0;
