@@ -11,6 +11,9 @@
 #include "t/reference.h"
 #include "t/tap.h"
 
+#define MODEL  "llama"
+#define COPIES 4 /* of each reference prompt, all alive at once */
+
 struct client {
   const struct reference_prompt *prompt;
   uint64_t id;
@@ -28,6 +31,32 @@ static inline int create_asynchronous(const struct lls_device_options *options,
   if (rc == 0)
     (*out)->asynchronous = true;
   return rc;
+}
+
+/* Three real policies over a tiny model. Copies of one prompt need memory of their own,
+ * or nothing would be preempted. */
+static inline struct harness_options client_options(const char *scheduler)
+{
+  static const char *const unshared[] = {"prefix_sharing", "off", NULL};
+  return (struct harness_options){
+      .model = "t/data/models/" MODEL,
+      .element = LLS_F32,
+      .max_tokens = 128,
+      .max_sequences = 16,
+      .max_requests = 64,
+      .block_tokens = 8,
+      .device_units = 512,
+      .scheduler = {scheduler, NULL},
+      .cache = {"paged", unshared},
+      .predictor = {"none", NULL},
+  };
+}
+
+static inline void open_or_fail(struct harness *h, const struct harness_options *o)
+{
+  struct lls_error err = {0};
+  if (harness_open(h, o, &err) < 0)
+    fail_msg("%s", err.text);
 }
 
 static inline void on_event(void *context, const struct lls_event *event)

@@ -206,4 +206,27 @@ static inline void pair_batch_mixed(const struct pair *p, const struct pair_shap
   pair_batch_close(b);
 }
 
+/* The same decode again and again is first run, then captured, then launched as a graph,
+ * whatever its tables, tokens and lengths are by then. */
+static inline void pair_decode_repeatedly(const struct pair *p,
+                                          const struct pair_shape *shape)
+{
+  for (uint32_t length = 200; length < 205; length++) {
+    struct pair_batch *b = pair_batch_open(p, shape);
+    for (uint32_t i = 0; i < 3; i++)
+      pair_batch_add(b, length / (i + 1), 1, i > 0);
+    pair_batch_check(b);
+    pair_batch_close(b);
+  }
+}
+
+/* A test of each pair of devices that there is. */
+#define PAIR_TEST(name)                                                                  \
+  static void test_##name(void **state)                                                  \
+  {                                                                                      \
+    (void)state;                                                                         \
+    each_pair(LLS_F32, PAIR_COLUMNS, name);                                              \
+    each_pair(LLS_BF16, PAIR_COLUMNS, name);                                             \
+  }
+
 #endif

@@ -137,8 +137,6 @@ static void shared_blocks(const struct pair *p)
   }
 }
 
-/* The same decode again and again is first run, then captured, then launched as a graph,
- * whatever its tables, tokens and lengths are by then. */
 static void repeated_decodes(const struct pair *p)
 {
   const struct pair_shape shape = {
@@ -149,13 +147,7 @@ static void repeated_decodes(const struct pair *p)
       .rotary = 32,
       .element = p->numbers,
   };
-  for (uint32_t length = 200; length < 205; length++) {
-    struct pair_batch *b = pair_batch_open(p, &shape);
-    for (uint32_t i = 0; i < 3; i++)
-      pair_batch_add(b, length / (i + 1), 1, i > 0);
-    pair_batch_check(b);
-    pair_batch_close(b);
-  }
+  pair_decode_repeatedly(p, &shape);
 }
 
 /* Another shape than the pool's. */
@@ -185,23 +177,15 @@ static void refusals(const struct pair *p)
   ops->pool_destroy(p->cuda, pool);
 }
 
-#define TEST(name)                                                                       \
-  static void test_##name(void **state)                                                  \
-  {                                                                                      \
-    (void)state;                                                                         \
-    each_pair(LLS_F32, PAIR_COLUMNS, name);                                              \
-    each_pair(LLS_BF16, PAIR_COLUMNS, name);                                             \
-  }
-
-TEST(head_dims)
-TEST(caches)
-TEST(block_sizes)
-TEST(groups)
-TEST(windows)
-TEST(long_contexts)
-TEST(shared_blocks)
-TEST(repeated_decodes)
-TEST(refusals)
+PAIR_TEST(head_dims)
+PAIR_TEST(caches)
+PAIR_TEST(block_sizes)
+PAIR_TEST(groups)
+PAIR_TEST(windows)
+PAIR_TEST(long_contexts)
+PAIR_TEST(shared_blocks)
+PAIR_TEST(repeated_decodes)
+PAIR_TEST(refusals)
 
 int main(void)
 {

@@ -139,102 +139,122 @@ static void test_on_gpu(void **state)
   check(*state, create_on_gpu);
 }
 
-/* The pool is what a trial leaves of the engine's share, or the sentence has the numbers.
- */
-static void test_memory(void **state)
-{
-  (void)state;
-  struct reference *reference = reference_read("opt");
+/* ---- what memory becomes ----------------------------------------------------------- */
+
+struct small { /* a device with the engine of a small model on it */
+  struct reference *reference;
   struct lls_model_config config;
+  struct lls_device_options device_options;
+  struct lls_engine_options options; /* to be changed before it is opened */
+  struct lls_device *device;
+  struct lls_engine *engine;
+  double used_before; /* of the device's memory, without the engine */
+};
+
+static void small_init(struct small *s, uint32_t sequences)
+{
   struct lls_error err = {""};
-  assert_int_equal(lls_model_config_read(reference->folder, &config, &err), 0);
-  const struct lls_device_options device_options = {
+  *s = (struct small){.reference = reference_read("opt")};
+  assert_int_equal(lls_model_config_read(s->reference->folder, &s->config, &err), 0);
+  s->device_options = (struct lls_device_options){
       .max_rows = 64,
-      .max_columns = lls_engine_max_columns(&config),
-      .max_sequences = 4,
+      .max_columns = lls_engine_max_columns(&s->config),
+      .max_sequences = sequences,
       .numbers = LLS_BF16,
   };
-  struct lls_engine_options options = {
-      .model_path = reference->folder,
+  s->options = (struct lls_engine_options){
+      .model_path = s->reference->folder,
       .weights = LLS_WEIGHTS_BF16,
       .cache_element = LLS_BF16,
       .max_tokens = 64,
-      .max_sequences = 4,
+      .max_sequences = sequences,
       .block_tokens = 16,
   };
-  static const double shares[] = {0.4, 0.2, 0.0005};
-  for (size_t i = 0; i < 3; i++) {
-    struct lls_device *device;
-    struct lls_engine *engine;
-    size_t total, before, after;
-    options.device_share = shares[i];
-    assert_int_equal(lls_device_module.create(&device_options, &device, &err), 0);
-    assert_int_equal(device->ops->memory(device, &total, &before), 0);
-    int rc = lls_engine_create(&options, &config, device, &engine, &err);
-    assert_int_equal(device->ops->memory(device, &total, &after), 0);
-    if (i == 2) {
-      assert_int_equal(rc, -ENOMEM);
-      assert_non_null(strstr(err.text, "the model does not fit: weights of "));
-      assert_non_null(
-          strstr(err.text, "gpu_memory_utilization = 0.0005 allows of 512 MiB"));
-      assert_int_equal(after, before);
-    } else {
-      if (rc != 0)
-        fail_msg("%s", err.text);
-      double share = (double)(before - after) / (double)total;
-      if (share > shares[i] || share < 0.9 * shares[i])
-        fail_msg("%g of the memory is used, not %g", share, shares[i]);
-      lls_engine_destroy(engine);
-    }
-    device->ops->destroy(device);
+}
+
+/* The part of the device's memory that is used. */
+static double used_share(struct lls_device *device)
+{
+  size_t total, available;
+  assert_int_equal(device->ops->memory(device, &total, &available), 0);
+  return 1 - (double)available / (double)total;
+}
+
+/* 0, or why there is a device but no engine; to be closed in any case. */
+static int small_open(struct small *s, struct lls_error *err)
+{
+  assert_int_equal(lls_device_module.create(&s->device_options, &s->device, err), 0);
+  s->used_before = used_share(s->device);
+  s->engine = NULL;
+  return lls_engine_create(&s->options, &s->config, s->device, &s->engine, err);
+}
+
+static void small_close(struct small *s)
+{
+  lls_engine_destroy(s->engine);
+  s->device->ops->destroy(s->device);
+}
+
+/* The pool is what a trial leaves of the engine's share. */
+static void test_memory(void **state)
+{
+  (void)state;
+  static const double shares[] = {0.4, 0.2};
+  struct small s;
+  struct lls_error err = {""};
+  small_init(&s, 4);
+  for (size_t i = 0; i < 2; i++) {
+    s.options.device_share = shares[i];
+    if (small_open(&s, &err) != 0)
+      fail_msg("%s", err.text);
+    double share = used_share(s.device) - s.used_before;
+    if (share > shares[i] || share < 0.9 * shares[i])
+      fail_msg("%g of the memory is used, not %g", share, shares[i]);
+    small_close(&s);
   }
-  reference_free(reference);
+  reference_free(s.reference);
+}
+
+/* The sentence has the numbers, and nothing stays allocated. */
+static void test_too_little_memory(void **state)
+{
+  (void)state;
+  struct small s;
+  struct lls_error err = {""};
+  small_init(&s, 4);
+  s.options.device_share = 0.0005;
+  assert_int_equal(small_open(&s, &err), -ENOMEM);
+  assert_non_null(strstr(err.text, "the model does not fit: weights of "));
+  assert_non_null(strstr(err.text, "gpu_memory_utilization = 0.0005 allows of 512 MiB"));
+  assert_true(used_share(s.device) == s.used_before);
+  small_close(&s);
+  reference_free(s.reference);
 }
 
 /* With a cache manager that has no use for it the scratch of the hidden form is cache. */
 static void test_kv_only(void **state)
 {
   (void)state;
-  struct reference *reference = reference_read("opt");
-  struct lls_model_config config;
+  struct small s;
   struct lls_error err = {""};
-  assert_int_equal(lls_model_config_read(reference->folder, &config, &err), 0);
-  const struct lls_device_options device_options = {
-      .max_rows = 64,
-      .max_columns = lls_engine_max_columns(&config),
-      .max_sequences = 64,
-      .numbers = LLS_BF16,
-  };
   uint32_t units[2];
+  small_init(&s, 64);
+  s.options.device_share = 0.2;
   for (int i = 0; i < 2; i++) {
-    const struct lls_engine_options options = {
-        .model_path = reference->folder,
-        .weights = LLS_WEIGHTS_BF16,
-        .cache_element = LLS_BF16,
-        .max_tokens = 64,
-        .max_sequences = 64,
-        .block_tokens = 16,
-        .device_share = 0.2,
-        .kv_only = i == 1,
-    };
-    struct lls_device *device;
-    struct lls_engine *engine;
-    assert_int_equal(lls_device_module.create(&device_options, &device, &err), 0);
-    int rc = lls_engine_create(&options, &config, device, &engine, &err);
-    if (rc != 0)
+    s.options.kv_only = i == 1;
+    if (small_open(&s, &err) != 0)
       fail_msg("%s", err.text);
-    const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
-    uint32_t forms = lls_engine_caps(engine)->forms;
+    const struct lls_pool_shape *pool = lls_engine_pool_shape(s.engine);
+    uint32_t forms = lls_engine_caps(s.engine)->forms;
     units[i] = pool->device_units;
     assert_int_equal(pool->scratch_units > 0, i == 0);
     assert_int_equal(forms, LLS_BIT_KV | (i == 0 ? LLS_BIT_HIDDEN : 0));
-    assert_int_equal(lls_engine_gave_up_hidden(engine), i == 1);
-    assert_int_equal(lls_engine_why_no_hidden(engine) != NULL, i == 1);
-    lls_engine_destroy(engine);
-    device->ops->destroy(device);
+    assert_int_equal(lls_engine_gave_up_hidden(s.engine), i == 1);
+    assert_int_equal(lls_engine_why_no_hidden(s.engine) != NULL, i == 1);
+    small_close(&s);
   }
   assert_true(units[1] > units[0]);
-  reference_free(reference);
+  reference_free(s.reference);
 }
 
 int main(void)
@@ -246,6 +266,7 @@ int main(void)
       {"emulated neox", test_emulated, NULL, NULL, neox},
       {"emulated llama-bf16", test_emulated, NULL, NULL, bf16},
       {"memory", test_memory, NULL, NULL, NULL},
+      {"too little memory", test_too_little_memory, NULL, NULL, NULL},
       {"KV form alone", test_kv_only, NULL, NULL, NULL},
       {"llama on a GPU", test_on_gpu, NULL, NULL, llama},
       {"opt on a GPU", test_on_gpu, NULL, NULL, opt},

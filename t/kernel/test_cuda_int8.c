@@ -88,28 +88,14 @@ static void repeated_decodes(const struct pair *p)
       .element = p->numbers,
       .int8 = true,
   };
-  for (uint32_t length = 200; length < 205; length++) {
-    struct pair_batch *b = pair_batch_open(p, &shape);
-    for (uint32_t i = 0; i < 3; i++)
-      pair_batch_add(b, length / (i + 1), 1, i > 0);
-    pair_batch_check(b);
-    pair_batch_close(b);
-  }
+  pair_decode_repeatedly(p, &shape);
 }
 
-#define TEST(name)                                                                       \
-  static void test_##name(void **state)                                                  \
-  {                                                                                      \
-    (void)state;                                                                         \
-    each_pair(LLS_F32, PAIR_COLUMNS, name);                                              \
-    each_pair(LLS_BF16, PAIR_COLUMNS, name);                                             \
-  }
-
-TEST(head_dims)
-TEST(caches)
-TEST(block_sizes)
-TEST(loads)
-TEST(repeated_decodes)
+PAIR_TEST(head_dims)
+PAIR_TEST(caches)
+PAIR_TEST(block_sizes)
+PAIR_TEST(loads)
+PAIR_TEST(repeated_decodes)
 
 int main(void)
 {

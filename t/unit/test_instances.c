@@ -11,27 +11,13 @@
 
 #include "t/clients.h"
 
-#define MODEL  "llama"
-#define COPIES 4 /* of each reference prompt, all alive at once */
-#define ALL    (3 * COPIES)
-
-static const char *const unshared[] = {"prefix_sharing", "off", NULL};
+#define ALL (3 * COPIES)
 
 static struct harness_options options(const char *scheduler, uint32_t instances)
 {
-  return (struct harness_options){
-      .model = "t/data/models/" MODEL,
-      .element = LLS_F32,
-      .max_tokens = 128,
-      .max_sequences = 16,
-      .max_requests = 64,
-      .block_tokens = 8,
-      .device_units = 512,
-      .scheduler = {scheduler, NULL},
-      .cache = {"paged", unshared},
-      .predictor = {"none", NULL},
-      .instances = instances,
-  };
+  struct harness_options o = client_options(scheduler);
+  o.instances = instances;
+  return o;
 }
 
 static struct harness_options roles(const char *scheduler)
@@ -40,13 +26,6 @@ static struct harness_options roles(const char *scheduler)
   o.roles[0] = LLS_ROLE_PREFILL;
   o.roles[1] = LLS_ROLE_DECODE;
   return o;
-}
-
-static void open_or_fail(struct harness *h, const struct harness_options *o)
-{
-  struct lls_error err = {0};
-  if (harness_open(h, o, &err) < 0)
-    fail_msg("%s", err.text);
 }
 
 static struct lls_loop_status status_of(struct harness *h, uint32_t instance)

@@ -10,35 +10,12 @@
 
 #include "t/clients.h"
 
-#define MODEL  "llama"
-#define COPIES 4 /* of each reference prompt, all alive at once */
-
-/* Copies of one prompt must need memory of their own, or nothing would be preempted. */
-static const char *const unshared[] = {"prefix_sharing", "off", NULL};
-
 static struct harness_options options(const char *scheduler,
                                       const char *const *parameters)
 {
-  return (struct harness_options){
-      .model = "t/data/models/" MODEL,
-      .element = LLS_F32,
-      .max_tokens = 128,
-      .max_sequences = 16,
-      .max_requests = 64,
-      .block_tokens = 8,
-      .device_units = 512,
-      .host_units = 0,
-      .scheduler = {scheduler, parameters},
-      .cache = {"paged", unshared},
-      .predictor = {"none", NULL},
-  };
-}
-
-static void open_or_fail(struct harness *h, const struct harness_options *o)
-{
-  struct lls_error err = {0};
-  if (harness_open(h, o, &err) < 0)
-    fail_msg("%s", err.text);
+  struct harness_options o = client_options(scheduler);
+  o.scheduler.parameters = parameters;
+  return o;
 }
 
 /* Every reference prompt COPIES times at once; returns how many preemptions it took. */

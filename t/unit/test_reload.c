@@ -12,7 +12,6 @@
 #include "t/clients.h"
 #include "t/fixtures.h"
 
-#define MODEL    "llama"
 #define CLIENTS  12
 #define MAX_USED 256 /* plugins loaded in a test */
 

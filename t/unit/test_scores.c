@@ -11,7 +11,6 @@
 
 #include "t/clients.h"
 
-#define MODEL        "llama"
 #define ALTERNATIVES 3
 
 struct scored {
@@ -99,25 +98,16 @@ static uint32_t score_all(const char *scheduler, const char *const *parameters,
                           uint32_t device_units, uint32_t max_sequences, int copies,
                           uint32_t max_new_tokens)
 {
-  const struct harness_options o = {
-      .model = "t/data/models/" MODEL,
-      .element = LLS_F32,
-      .max_tokens = 128,
-      .max_sequences = max_sequences,
-      .max_requests = 64,
-      .block_tokens = 8,
-      .device_units = device_units,
-      .scheduler = {scheduler, parameters},
-      .cache = {"paged", NULL},
-      .predictor = {"none", NULL},
-  };
+  struct harness_options o = client_options(scheduler);
+  o.scheduler.parameters = parameters;
+  o.cache.parameters = NULL;
+  o.max_sequences = max_sequences;
+  o.device_units = device_units;
   struct harness h;
-  struct lls_error err = {0};
   struct scored clients[12];
   uint32_t preemptions = 0;
   struct reference *ref = reference_read(MODEL);
-  if (harness_open(&h, &o, &err) < 0)
-    fail_msg("%s", err.text);
+  open_or_fail(&h, &o);
   for (int i = 0; i < 3 * copies; i++)
     ask(&h, &clients[i], &ref->prompts[i % 3], max_new_tokens);
   finish(&h);
@@ -163,25 +153,13 @@ static void test_preemption_does_not_change_scores(void **state)
 static void test_no_stop_token_before_min_new_tokens(void **state)
 {
   (void)state;
-  const struct harness_options o = {
-      .model = "t/data/models/" MODEL,
-      .element = LLS_F32,
-      .max_tokens = 128,
-      .max_sequences = 8,
-      .max_requests = 8,
-      .block_tokens = 8,
-      .device_units = 512,
-      .scheduler = {"fcfs", NULL},
-      .cache = {"paged", NULL},
-      .predictor = {"none", NULL},
-  };
+  const struct harness_options o = client_options("fcfs");
   struct harness h;
   struct lls_error err = {0};
   struct reference *ref = reference_read(MODEL);
   const struct reference_prompt *p = &ref->prompts[0];
   int32_t stop = p->tokens[p->n_prompt]; /* the one that greedy draws first */
-  if (harness_open(&h, &o, &err) < 0)
-    fail_msg("%s", err.text);
+  open_or_fail(&h, &o);
   for (uint32_t min = 0; min < 4; min++) {
     struct client c = {.prompt = p};
     struct lls_submission s = harness_submission(p->tokens, p->n_prompt, 64, &c);
