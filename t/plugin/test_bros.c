@@ -10,8 +10,7 @@
 
 #include <math.h>
 
-/* ---- packing alone: requests as a test makes them, memory as a number ---------------
- */
+/* ---- packing alone: requests as a test makes them, memory as a number ---------- */
 
 enum { MOST = 24, NOW_S = 100 };
 
@@ -267,8 +266,7 @@ static void expect_number(double value, double expected, double within)
     fail_msg("%.9g, expected %.9g", value, expected);
 }
 
-/* ---- the worked examples (section 8) ------------------------------------------------
- */
+/* ---- the worked examples (section 8) ------------------------------------------- */
 
 /* 0 A, 1 B, 2 Q; 3 x, 4 y, 5 z. */
 static void put_example(struct rig *g)
@@ -350,8 +348,7 @@ static void test_adaptive_cap(void **state)
   }
 }
 
-/* ---- deadlines ----------------------------------------------------------------------
- */
+/* ---- deadlines ----------------------------------------------------------------- */
 
 static void test_t_avg(void **state)
 {
@@ -486,8 +483,7 @@ static void test_no_replace(void **state)
   rig_free(&g);
 }
 
-/* ---- memory -------------------------------------------------------------------------
- */
+/* ---- memory -------------------------------------------------------------------- */
 
 /* Best-effort requests leave first, the latest first, then real-time ones, the largest
  * slack first; who is looked at before stays. */
@@ -587,8 +583,7 @@ static void test_rejected_is_not_dropped(void **state)
   rig_free(&g);
 }
 
-/* ---- invariants over random instances (section 8, 1 to 4) ---------------------------
- */
+/* ---- invariants over random instances (section 8, 1 to 4) ---------------------- */
 
 static uint64_t seed = 3;
 
@@ -732,8 +727,7 @@ static void test_invariants(void **state)
   assert_true(replaced > 100 && dropped > 100 && forced > 100 && stopped > 100);
 }
 
-/* ---- the fit ------------------------------------------------------------------------
- */
+/* ---- the fit ------------------------------------------------------------------- */
 
 /* The paper's form exactly. */
 static int64_t exact_ns(void *context, const struct lls_iteration_shape *s)
@@ -797,8 +791,7 @@ static void test_fit(void **state)
   rig_free(&g);
 }
 
-/* ---- whole workloads ----------------------------------------------------------------
- */
+/* ---- whole workloads ----------------------------------------------------------- */
 
 static const struct fake_options defaults = {
     .scheduler = {"bros", NULL},
