@@ -155,7 +155,8 @@ struct lls_scheduler_vtable {
    * out stays as it was said before. */
   void (*stats)(void *self, const struct lls_sink *);
   /* Its queues with what orders them, for whoever asks GET /admin/queues: a line for each
-   * request in order, with its id. It may take its time, and allocate. */
+   * request in order, with its id. Asked for before any plan, after requests have come
+   * and gone since the last one. It may allocate. */
   void (*dump)(void *self, const struct lls_sink *);
 
   /* [main] Between two steps. New parameters without a new plugin; a scheduler that has

@@ -6,6 +6,7 @@
  */
 #include "bidirectional.h"
 
+#include "../common/count.h"
 #include "../common/state.h"
 #include "../common/victims.h"
 
@@ -196,9 +197,9 @@ static int commit(void *self)
   int rc = journal_commit(&m->journal);
   if (rc < 0)
     return rc;
-  m->displaced_sum += m->displaced;
-  m->checkpointed_sum += m->checkpointed;
-  m->restored_sum += m->restored;
+  count(m->host, "displaced", m->displaced);
+  count(m->host, "checkpointed", m->checkpointed);
+  count(m->host, "restored", m->restored);
   return 0;
 }
 
@@ -386,9 +387,6 @@ static void stats(void *self, const struct lls_sink *sink)
       {"host_blocks", m->n_host_blocks},
       {"host_blocks_free", m->n_host_free},
       {"host_blocks_idle", m->n_host_idle},
-      {"displaced", (double)m->displaced_sum},
-      {"checkpointed", (double)m->checkpointed_sum},
-      {"restored", (double)m->restored_sum},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     sink->number(sink->context, numbers[i].name, numbers[i].value);

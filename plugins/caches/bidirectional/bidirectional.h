@@ -114,8 +114,7 @@ struct bidirectional {
   uint32_t n_copies, max_copies;
   uint32_t free_at_begin;
   uint32_t displaced, checkpointed, restored; /* tokens, in this transaction */
-  uint64_t displaced_sum, checkpointed_sum, restored_sum;
-  struct journal journal; /* of the open transaction */
+  struct journal journal;                     /* of the open transaction */
 };
 
 /* Every change of the state goes through here. */
