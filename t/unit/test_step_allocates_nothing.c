@@ -131,12 +131,20 @@ static void test_sarathi(void **state)
   check("sarathi", "swap", 256);
 }
 
+static void test_aligned(void **state)
+{
+  (void)state;
+  check("aligned", "recompute", 0);
+  check("aligned", "swap", 256);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_the_counter_counts),
       cmocka_unit_test(test_fcfs),
       cmocka_unit_test(test_sarathi),
+      cmocka_unit_test(test_aligned),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
