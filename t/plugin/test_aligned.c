@@ -225,6 +225,7 @@ static void test_refused_parameters(void **state)
   o.scheduler.parameters = POLICY_PARAMETERS("len_max", "60000");
   assert_int_equal(fake_open(&f, &o), -EINVAL);
   assert_non_null(strstr(f.failure, "len_max = 60000 is no power of four times"));
+  fake_close(&f);
 }
 
 int main(void)
