@@ -26,6 +26,7 @@ struct row {
   bool endless;              /* -1 is the most there may be, as llama.cpp has it */
   lls_param_reader read;     /* SPECIAL */
   const struct row *members; /* OBJECT; ends with a row without name */
+  bool ours;                 /* nobody else's: what it does not know is a mistake */
 };
 
 #define ROW(row_name, where, row_type, ...)                                              \
@@ -96,7 +97,7 @@ static const struct row rows[] = {
     ODD("class", BOTH, lls_param_class), /* after the tier, for it says more */
     ODD("user", BOTH, lls_param_user),
     WHOLE("priority", BOTH, priority, INT32_MIN, INT32_MAX),
-    GROUP("slo", slo),
+    ROW("slo", BOTH, OBJECT, .members = slo, .ours = true),
     ODD("response_format", BOTH, lls_param_response_format),
     ODD("suffix", LLS_COMPLETIONS, lls_param_unsupported),
     ODD("best_of", LLS_COMPLETIONS, lls_param_unsupported),
@@ -285,6 +286,17 @@ static int read_plain(const json_t *value, const struct row *row, const char *na
   return read_number(value, row, name, member, error);
 }
 
+static int no_member(const struct row *row, const char *name, struct lls_api_error *error)
+{
+  char known[128] = "";
+  size_t used = 0;
+  for (const struct row *m = row->members; m->name != NULL && used < sizeof known; m++)
+    used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
+                             used > 0 ? ", " : "", m->name);
+  return lls_api_fail(error, 400, "unknown_parameter", name,
+                      "'%s' is no part of '%s', which knows %s", name, row->name, known);
+}
+
 static int check_members(const json_t *value, const struct row *row,
                          const struct lls_params_context *context,
                          struct lls_api_error *error)
@@ -295,8 +307,11 @@ static int check_members(const json_t *value, const struct row *row,
   {
     char name[PATH_MAX_LEN];
     snprintf(name, sizeof name, "%s.%.64s", row->name, key);
-    if (!is_row(row->members, key, context->endpoint) &&
-        !is_known(name, context->endpoint) && unknown(name, context, error) != 0)
+    if (is_row(row->members, key, context->endpoint) || is_known(name, context->endpoint))
+      continue;
+    if (row->ours)
+      return no_member(row, name, error);
+    if (unknown(name, context, error) != 0)
       return -1;
   }
   return 0;

@@ -109,6 +109,8 @@ for my $case (@refused) {
 }
 my $error = error_ok($server->post($path, { prompt => 'x', slo => { ttft_ms => 'soon' } }), 400, 'slo.ttft_ms');
 is $error->{param}, 'slo.ttft_ms', '  the inner name';
+$error = error_ok($server->post($path, { prompt => 'x', slo => { ttft => 5 } }), 400, 'a deadline that nobody knows');
+like $error->{message}, qr/'slo.ttft' is no part of 'slo', which knows ttft_ms, tbt_ms, tpot_ms, completion_ms/, '  what there is';
 $error = error_ok($server->post($path, { prompt => 'x', stream => $true, stream_options => { include_usage => 1 } }), 400, 'include_usage');
 is $error->{param}, 'stream_options.include_usage', '  the inner name';
 $error = error_ok($server->post($path, { prompt => [('x') x 65], n => 2 }), 400, '130 answers');
