@@ -295,7 +295,7 @@ static void test_example_1(void **state)
                   .00005);
   pack(&g, 2);
   expect_items(&g, "0 3"); /* x in the place of B */
-  assert_true(g.b.replaced == 1);
+  assert_true(g.b.n_replaced == 1);
   expect_number(bros_time(&g.b.cost, &g.b.load), .012103, 5e-7);
   struct bros_candidate z = {.tokens = 800, .prompt = true}, y = {.tokens = 1};
   y.context = 700;
@@ -548,7 +548,7 @@ static void test_replacing_and_memory(void **state)
   g.capacity = g.used + 200;
   pack(&g, 2);
   expect_items(&g, "2 0");
-  assert_true(g.b.replaced == 1);
+  assert_true(g.b.n_replaced == 1);
   assert_int_equal(g.n_taken, 2);
   assert_int_equal(g.used, 20 + 100 + 50 + 2);
   rig_free(&g);
@@ -715,10 +715,10 @@ static void test_invariants(void **state)
     if (instance % 3 > 0) /* memory for some of it */
       g.capacity = g.used + (uint32_t)drawn(0, instance % 3 == 1 ? 40 : 2000);
     pack(&g, b_curr);
-    check_instance(&g, b_curr, (uint32_t)g.b.replaced);
-    replaced += g.b.replaced > 0;
-    dropped += g.b.drops > 0;
-    forced += g.b.forced > 0;
+    check_instance(&g, b_curr, g.b.n_replaced);
+    replaced += g.b.n_replaced > 0;
+    dropped += g.b.dropped.n > 0;
+    forced += g.b.n_forced > 0;
     stopped += g.b.cost_exit;
     rig_free(&g);
   }

@@ -105,11 +105,7 @@ static void stats(void *self, const struct lls_sink *sink)
       {"chunk_tokens", a->pace.chunk},
       {"budget_tokens", a->budget},
       {"mean_budget_tokens", a->plans > 0 ? (double)a->budget_sum / (double)a->plans : 0},
-      {"urgent", (double)a->urgent},
-      {"selected", (double)a->selected},
-      {"evicted", (double)a->evicted},
-      {"deferred", (double)a->deferred},
-      {"extended", (double)a->extended},
+      {"urgent", a->urgent},
   };
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
     sink->number(sink->context, figures[i].name, figures[i].value);

@@ -192,10 +192,11 @@ struct accelgen {
   int64_t longest_step;      /* T_max */
   int64_t slo_min;           /* of the decodes, LLS_NEVER if there are none */
   uint32_t under_way;        /* prompts begun and not done: ERA */
+  uint32_t urgent;           /* of the queue */
   uint32_t budget;           /* S_b */
   uint32_t block_units;      /* of a block of KV */
 
-  uint64_t plans, budget_sum, urgent, selected, evicted, deferred, extended;
+  uint64_t plans, budget_sum;
 };
 
 /* slack.c: T_r of all requests of a view, who is urgent, and how they are ordered. */

@@ -60,7 +60,7 @@ static void note_eviction(struct accelgen *a, struct accelgen_candidate *c)
 {
   c->done = true;
   a->jobs[c->request->slot].prefix = UINT32_MAX;
-  a->evicted++;
+  scheduler_count(&a->base, "evicted", 1);
   a->under_way -= c->started;
   if (!c->decode)
     return;
@@ -110,7 +110,8 @@ void accelgen_grow(struct accelgen *a, struct step *s)
   }
   for (uint32_t i = s->tail; i < a->n_order; i++)
     note_eviction(a, a->on_device[i]);
-  a->deferred += s->tail > most && n > most ? min_u32(n, s->tail) - most : 0;
+  if (s->tail > most && n > most)
+    scheduler_count(&a->base, "deferred", min_u32(n, s->tail) - most);
 }
 
 /* ---- who must run now -------------------------------------------------------------- */
@@ -197,8 +198,8 @@ void accelgen_admit_literally(struct accelgen *a, struct step *s)
     struct accelgen_candidate *c = &a->candidates[a->members[i].candidate];
     if (!a->members[i].out && a->members[i].tokens <= s->tokens)
       accelgen_run(a, s, c, a->members[i].tokens);
-    else if (a->members[i].out)
-      a->deferred += c->decode;
+    else if (a->members[i].out && c->decode)
+      scheduler_count(&a->base, "deferred", 1);
   }
 }
 

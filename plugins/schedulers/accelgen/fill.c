@@ -138,9 +138,9 @@ static void take_similar(struct accelgen *a, struct step *s, bool late, uint32_t
   if (n == 0 && !all && a->params.extend) {
     set_pool(a, s, late, INT64_MAX, p);
     n = take(a, s, p);
-    a->extended++;
+    scheduler_count(&a->base, "extended", 1);
   }
-  a->selected += n;
+  scheduler_count(&a->base, "selected", n);
 }
 
 /* The late come after all others, and leave some of the cache to those who come: what

@@ -217,7 +217,7 @@ static void add_decode(struct accelgen *a, const struct lls_step_view *v,
 
 void accelgen_look(struct accelgen *a, const struct lls_step_view *v)
 {
-  a->n_all = a->head = a->under_way = 0;
+  a->n_all = a->head = a->under_way = a->urgent = 0;
   a->first = a->first_late = UINT32_MAX;
   a->slo_min = LLS_NEVER;
   a->longest_step = accelgen_longest_step(&a->pace);

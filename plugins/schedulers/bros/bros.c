@@ -11,6 +11,16 @@
 
 /* ---- the plan ---------------------------------------------------------------------- */
 
+static void count(const struct bros *b)
+{
+  scheduler_count(&b->base, "realtime_run", b->rt_ready.n);
+  scheduler_count(&b->base, "best_effort_run", b->be_ready.n);
+  scheduler_count(&b->base, "replaced", b->n_replaced);
+  scheduler_count(&b->base, "dropped", b->dropped.n);
+  scheduler_count(&b->base, "cost_exits", b->cost_exit);
+  scheduler_count(&b->base, "forced", b->n_forced);
+}
+
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct bros *b = self;
@@ -24,6 +34,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
     b->guaranteed = bros_is_guaranteed(b);
     bros_pack(b, &s);
     bros_emit(b, &s);
+    count(b);
     bros_adapt(b);
   }
   b->predicted = b->cost.known ? bros_time(&b->cost, &b->load) : -1;
@@ -67,12 +78,6 @@ static void stats(void *self, const struct lls_sink *sink)
   const struct bros *b = self;
   sink->number(sink->context, "b_curr", b->b_curr);
   sink->number(sink->context, "t_avg", b->t_avg);
-  sink->number(sink->context, "realtime_run", b->rt_run);
-  sink->number(sink->context, "best_effort_run", b->be_run);
-  sink->number(sink->context, "replaced", b->replaced);
-  sink->number(sink->context, "dropped", b->drops);
-  sink->number(sink->context, "cost_exits", b->cost_exits);
-  sink->number(sink->context, "forced", b->forced);
   sink->number(sink->context, "estimate_error",
                b->errors > 0 ? b->error_sum / b->errors : 0);
 }

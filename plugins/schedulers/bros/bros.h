@@ -106,12 +106,12 @@ struct bros {
       be_preempted; /* of the view's, from here on nobody is left to drop */
   bool guaranteed;  /* the first best-effort request need not meet t_res */
   bool cost_exit;
+  uint32_t n_replaced, n_forced; /* real-time requests; run in spite of the estimate */
   uint32_t misfits[2]; /* missed decodes, prompts for which time was too short */
   double t_res;        /* s */
   struct bros_load load;
   double predicted; /* s, of the last plan; negative: none */
 
-  double rt_run, be_run, replaced, drops, cost_exits, forced; /* counters */
   double error_sum, errors; /* |estimate / truth - 1| of steps */
 };
 

@@ -15,7 +15,6 @@ void bros_adapt(struct bros *b)
   int64_t next = 2 * (int64_t)b->b_curr;
   next = next < b->params.b_max ? next : b->params.b_max;
   b->b_curr = (uint32_t)(b->cost_exit ? b->params.b_base : next);
-  b->cost_exits += b->cost_exit;
 }
 
 /* T_avg = (1 - w) T_avg + w T */

@@ -120,7 +120,7 @@ static bool try_realtime(struct bros *b, struct step *s, struct bros_candidate *
   if (rc != LLS_RESERVE_OK)
     return refused(b, s, c, rc);
   bros_accept(b, &b->rt_ready, c);
-  b->forced += forced;
+  b->n_forced += forced;
   if (c->starved)
     b->starved_ran_ns = b->view->now_ns;
   return true;
@@ -165,7 +165,7 @@ static void defer_last(struct bros *b)
   b->t_res = fmin(b->t_res, latest_end(b, v));
   bros_load_remove(&b->load, v);
   b->n_deferred++;
-  b->replaced++;
+  b->n_replaced++;
 }
 
 static bool try_best_effort(struct bros *b, struct step *s, struct bros_candidate *c)
@@ -228,6 +228,7 @@ static void pack_best_effort(struct bros *b, struct step *s)
 void bros_pack(struct bros *b, struct step *s)
 {
   b->rt_ready.n = b->be_ready.n = b->dropped.n = b->n_deferred = 0;
+  b->n_replaced = b->n_forced = 0;
   b->be_running = b->view->n_running;
   b->be_preempted = b->view->n_preempted;
   b->cost_exit = false;
@@ -252,7 +253,4 @@ void bros_emit(struct bros *b, struct step *s)
     emit(s, &b->rt_ready, prompts);
     emit(s, &b->be_ready, prompts);
   }
-  b->rt_run += b->rt_ready.n;
-  b->be_run += b->be_ready.n;
-  b->drops += b->dropped.n;
 }
