@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One plan of BROS: the worked examples, deadlines, memory, and its invariants over
+ * random instances; the fit of its estimate.
+ */
+#include "t/plugin/bros_rig.h"
+
+/* ---- the worked examples (section 8) ------------------------------------------- */
+
+/* 0 A, 1 B, 2 Q; 3 x, 4 y, 5 z. */
+static void put_example(struct rig *g)
+{
+  rig_init(g);
+  decode(g, RT, .150, 400);
+  decode(g, RT, .020, 300);
+  prompt(g, RT, .100, 200);
+  decode(g, BE, 0, 900);
+  put(g, BE, 0, 700, 40, 1);
+  prompt(g, BE, 0, 800);
+}
+
+static void test_example_1(void **state)
+{
+  (void)state;
+  struct rig g;
+  put_example(&g);
+  pack(&g, 4);
+  expect_items(&g, "2 0 1 3"); /* {A, B, Q} and x */
+  expect_number(g.b.t_res, .050, 1e-9);
+  expect_number(bros_time(&g.b.cost, &g.b.load), .036235, 5e-7);
+  assert_false(g.b.cost_exit);
+  for (uint32_t i = 0; i < 3; i++)
+    expect_number(bros_time_alone(&g.b.cost, &g.candidates[i]), i == 2 ? .01209 : .01205,
+                  .00005);
+  pack(&g, 2);
+  expect_items(&g, "0 3"); /* x in the place of B */
+  assert_true(g.b.n_replaced == 1);
+  expect_number(bros_time(&g.b.cost, &g.b.load), .012103, 5e-7);
+  struct bros_candidate z = {.tokens = 800, .prompt = true}, y = {.tokens = 1};
+  y.context = 700;
+  pack(&g, 4);
+  bros_load_add(&g.b.load, &y);
+  expect_number(bros_time(&g.b.cost, &g.b.load), .036289, 5e-7);
+  bros_load_add(&g.b.load, &z);
+  expect_number(bros_time(&g.b.cost, &g.b.load), .118209, 5e-7);
+  rig_free(&g);
+}
+
+static void test_example_2(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  decode(&g, RT, .25, 100);
+  decode(&g, BE, 0, 900);
+  put(&g, BE, 0, 700, 40, 1);
+  prompt(&g, BE, 0, 800);
+  pack(&g, 8);
+  expect_number(g.candidates[0].slack, -.05, 1e-9);
+  assert_false(g.candidates[0].attainable);
+  expect_items(&g, "3 0 1 2");
+  expect_number(g.b.t_res, .2, 1e-9);
+  expect_number(bros_time(&g.b.cost, &g.b.load), .09744, 5e-6);
+  rig_free(&g);
+  rig_init(&g);
+  decode(&g, BE, 0, 900);
+  put(&g, BE, 0, 700, 40, 1);
+  prompt(&g, BE, 0, 800);
+  pack(&g, 8);
+  expect_items(&g, "2 0 1");
+  assert_true(isinf(g.b.t_res));
+  expect_number(bros_time(&g.b.cost, &g.b.load), .09738, 5e-6);
+  rig_free(&g);
+}
+
+static void test_adaptive_cap(void **state)
+{
+  (void)state;
+  static const uint32_t expected[] = {256, 512, 1024, 1024, 128, 256, 512, 128, 128, 256};
+  static const bool stops[] = {false, false, false, false, true,
+                               false, false, true,  true};
+  struct bros b = {.params = paper, .b_curr = 128};
+  for (int i = 0; i < 10; i++) {
+    b.cost_exit = i < 9 && stops[i];
+    bros_adapt(&b);
+    assert_int_equal(b.b_curr, expected[i]);
+  }
+}
+
+/* ---- deadlines ----------------------------------------------------------------- */
+
+static void test_t_avg(void **state)
+{
+  (void)state;
+  struct bros b = {.params = paper, .t_avg = -1};
+  bros_step_took(&b, .1);
+  expect_number(b.t_avg, .1, 1e-12);
+  bros_step_took(&b, .2);
+  expect_number(b.t_avg, .11, 1e-12);
+}
+
+/* The request's own deadlines; the tighter of TPOT and TBT. */
+static void test_own_deadlines(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  prompt(&g, RT, .1, 10)->slo.ttft_ns = LLS_NS_PER_S;
+  decode(&g, RT, .1, 10)->slo.tpot_ns = LLS_NS_PER_S / 2;
+  g.r[1].slo.tbt_ns = LLS_NS_PER_S / 4;
+  decode(&g, LLS_CLASS_NONE, .1, 10); /* who says nothing waits for the answer */
+  pack(&g, 8);
+  /* candidates: running, preempted, waiting */
+  expect_number(g.candidates[0].slack, .15, 1e-9);
+  expect_number(g.candidates[1].slack, .1, 1e-9);
+  expect_number(g.candidates[2].slack, .9, 1e-9);
+  assert_int_equal(g.b.n_realtime, 3);
+  rig_free(&g);
+}
+
+/* Four tokens a group, T_SLO = 4 * 0.2 for the last of them: slack = T_SLO - t - (k - 1)
+ * T_avg. */
+static void test_token_groups(void **state)
+{
+  (void)state;
+  static const double slack[] = {.8 - 0 - 3 * .02, .8 - .1 - 2 * .02, .8 - .2 - .02,
+                                 .8 - .3, .8 - 0 - 3 * .02};
+  struct rig g;
+  rig_init(&g);
+  g.b.params.token_group = 4;
+  struct lls_request *r = decode(&g, RT, 0, 50);
+  for (int i = 0; i < 5; i++) { /* a token every 100 ms, the fourth at once */
+    int64_t ago_ms = i == 4 ? 0 : 100 * i;
+    if (i > 0)
+      g.user[0][1] = (uint64_t)(NOW_S * LLS_NS_PER_S - ago_ms * 1000000);
+    r->generated_tokens = 1 + (uint32_t)i;
+    r->cached_tokens = lls_request_length(r) - 1;
+    pack(&g, 8);
+    expect_number(g.candidates[0].slack, slack[i], 1e-9);
+    assert_int_equal(g.user[0][0], 1 + i / 4);
+  }
+  rig_free(&g);
+}
+
+/* Missed ones after those that can be in time, or by slack alone. */
+static void test_order_of_missed(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  decode(&g, RT, .3, 100);
+  decode(&g, RT, .1, 100);
+  pack(&g, 1);
+  expect_items(&g, "1");
+  g.b.params.missed = BROS_FIRST;
+  pack(&g, 1);
+  expect_items(&g, "0");
+  rig_free(&g);
+}
+
+/* A prompt that takes longer than anybody can wait runs when it has starved. */
+static void test_starvation_guard(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  struct lls_request *r = prompt(&g, RT, 9, 3000);
+  decode(&g, RT, .1, 100);
+  pack(&g, 8);
+  expect_items(&g, "1");
+  assert_true(g.b.cost_exit);
+  r->last_returned_ns -= LLS_NS_PER_S;
+  pack(&g, 8);
+  expect_items(&g, "0");
+  assert_true(g.b.cost_exit);
+  pack(&g, 8); /* another one not before a second is over */
+  expect_items(&g, "1");
+  g.b.starved_ran_ns -= LLS_NS_PER_S;
+  pack(&g, 8);
+  expect_items(&g, "0");
+  g.b.starved_ran_ns = 0;
+  g.b.params.starve = 0;
+  pack(&g, 8);
+  expect_items(&g, "1");
+  rig_free(&g);
+}
+
+/* No best-effort request fits beside the others: every fourth plan takes one anyway, also
+ * where all seats are taken. */
+static void test_be_min_share(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  decode(&g, RT, .18, 100);
+  decode(&g, RT, .18, 100);
+  prompt(&g, BE, 0, 800);
+  prompt(&g, BE, 0, 800);
+  for (int plan = 1; plan <= 8; plan++) {
+    pack(&g, 2);
+    expect_items(&g, "0 1");
+  }
+  g.b.params.be_min_share = .25;
+  for (int plan = 1; plan <= 8; plan++) {
+    pack(&g, 2);
+    expect_items(&g, plan % 4 == 0 ? "2 0" : "0 1");
+    pack(&g, 8);
+    expect_items(&g, ++plan % 4 == 0 ? "2 0 1" : "0 1");
+  }
+  rig_free(&g);
+}
+
+/* Without replacing, best-effort requests get what is left. */
+static void test_no_replace(void **state)
+{
+  (void)state;
+  struct rig g;
+  put_example(&g);
+  g.b.params.replace = false;
+  pack(&g, 2);
+  expect_items(&g, "0 1");
+  rig_free(&g);
+}
+
+/* ---- memory -------------------------------------------------------------------- */
+
+/* Best-effort requests leave first, the latest first, then real-time ones, the largest
+ * slack first; who is looked at before stays. */
+static void test_drops(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  decode(&g, BE, 0, 100);
+  decode(&g, BE, 0, 100);
+  decode(&g, RT, .02, 100);
+  decode(&g, RT, .01, 100);
+  decode(&g, RT, .12, 100);
+  put(&g, BE, 0, 100, 60, 1);
+  prompt(&g, RT, .37, 20); /* the head */
+  g.capacity = g.used;
+  pack(&g, 1);
+  expect_items(&g, "-5 6");
+  g.r[6].prompt_tokens = 150;
+  g.r[6].last_returned_ns += 20000000;
+  pack(&g, 1);
+  expect_items(&g, "-5 -1 -0 6");
+  g.r[6].prompt_tokens = 250;
+  g.r[6].last_returned_ns += 10000000;
+  pack(&g, 1);
+  expect_items(&g, "-5 -1 -0 -3 6");
+  g.r[6].prompt_tokens = 541; /* it would take more than there is */
+  pack(&g, 1);
+  assert_true(item_of(&g, 6)->kind == LLS_PLAN_REJECT);
+  rig_free(&g);
+}
+
+/* Nobody is dropped for a request that the time keeps out. */
+static void test_no_drop_for_the_late(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  decode(&g, BE, 0, 500);
+  decode(&g, RT, .18, 100);
+  prompt(&g, RT, 0, 300);
+  g.capacity = g.used + 1;
+  pack(&g, 8);
+  expect_items(&g, "1");
+  rig_free(&g);
+}
+
+/* Who has had others dropped stays: they would get their memory back. Otherwise what was
+ * reserved for a replaced request is given back, and nothing else. */
+static void test_replacing_and_memory(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  decode(&g, BE, 0, 20);
+  decode(&g, BE, 0, 100);
+  decode(&g, RT, .17, 50);
+  prompt(&g, RT, 0, 60);
+  g.capacity = g.used + 2;
+  pack(&g, 2);
+  expect_items(&g, "-1 3 2");
+  g.capacity = g.used + 200;
+  pack(&g, 2);
+  expect_items(&g, "2 0");
+  assert_true(g.b.n_replaced == 1);
+  assert_int_equal(g.n_taken, 2);
+  assert_int_equal(g.used, 20 + 100 + 50 + 2);
+  rig_free(&g);
+}
+
+/* Nobody runs, but for the head with the memory of the others. */
+static void test_progress(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  decode(&g, BE, 0, 100);
+  decode(&g, BE, 0, 100);
+  decode(&g, BE, 0, 100);
+  g.capacity = g.used;
+  pack(&g, 8);
+  expect_items(&g, "-2 0");
+  rig_free(&g);
+}
+
+/* One that can't grow even alone ends, and is not dropped for the next head as well. */
+static void test_rejected_is_not_dropped(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  decode(&g, BE, 0, 100);
+  prompt(&g, BE, 0, 50);
+  g.capacity = 100;
+  pack(&g, 8);
+  expect_items(&g, "x0");
+  rig_free(&g);
+}
+
+/* ---- invariants over random instances (section 8, 1 to 4) ---------------------- */
+
+static uint64_t seed = 3;
+
+static double drawn(double low, double high)
+{
+  seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return low + (high - low) * ((double)(seed >> 33) / (double)(UINT64_C(1) << 31));
+}
+
+static void put_random(struct rig *g, uint32_t class)
+{
+  static const uint32_t missing[] = {0, 0, 3, 20};
+  double t = drawn(0, .5);
+  if (drawn(0, 1) < .4)
+    prompt(g, class, t, (uint32_t)drawn(8, 3000));
+  else
+    put(g, class, t, (uint32_t)drawn(20, 1200), missing[(uint32_t)drawn(0, 4)], 1);
+}
+
+/* The paper's cost, summed up anew. */
+static double cost_of(const struct rig *g, uint64_t only)
+{
+  double ln = 0, n = 0, la = 0, back = 0, t = 0;
+  for (uint32_t i = 0; i < g->n; i++) {
+    const struct lls_request *r = &g->r[i];
+    if (only < MOST ? only != i : !runs(g, i))
+      continue;
+    back += r->missing_tokens;
+    if (r->cached_tokens == 0) {
+      ln += r->prompt_tokens;
+    } else {
+      n++;
+      la += r->cached_tokens;
+    }
+  }
+  t += ln > 0 ? 1e-4 * ln + 2e-9 * ln * ln + 4e-3 : 0;
+  t += n > 0 ? 5e-5 * n + 1e-9 * n * la + 12e-3 : 0;
+  return fmax(t, 2e-5 * back);
+}
+
+static double slack_of(const struct lls_request *r)
+{
+  return (r->generated_tokens > 0 ? .2 : .4) -
+         (double)(NOW_S * LLS_NS_PER_S - r->last_returned_ns) * 1e-9;
+}
+
+static bool attainable(const struct rig *g, uint32_t i)
+{
+  return slack_of(&g->r[i]) >= cost_of(g, i);
+}
+
+static double residual(const struct rig *g)
+{
+  double least = INFINITY;
+  bool any = false;
+  for (uint32_t i = 0; i < g->n; i++)
+    if (bros_is_realtime(&g->r[i])) {
+      any = true;
+      if (attainable(g, i))
+        least = fmin(least, slack_of(&g->r[i]));
+    }
+  return isfinite(least) || !any ? least : .2;
+}
+
+static void check_memory(const struct rig *g)
+{
+  uint32_t reserved = 0, preempted = 0;
+  assert_true(g->used <= g->capacity);
+  for (uint32_t i = 0; i < g->n_taken; i++) {
+    const struct lls_plan_item *item = item_of(g, g->taken[i].request);
+    assert_non_null(item);
+    assert_int_equal(item->kind, g->taken[i].preempted ? LLS_PLAN_PREEMPT : LLS_PLAN_RUN);
+    *(g->taken[i].preempted ? &preempted : &reserved) += 1;
+  }
+  for (uint32_t i = 0; i < g->plan.n_items; i++) {
+    reserved -= g->items[i].kind == LLS_PLAN_RUN;
+    preempted -= g->items[i].kind == LLS_PLAN_PREEMPT;
+    for (uint32_t k = 0; k < i; k++)
+      assert_int_not_equal(g->items[i].request, g->items[k].request);
+  }
+  assert_int_equal(reserved, 0);
+  assert_int_equal(preempted, 0);
+}
+
+/* Deferred requests stand behind rt_ready: the last plan replaced so many. */
+static void check_deferred(const struct rig *g, uint32_t n, double t)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t id = (uint32_t)g->b.rt_ready.items[g->b.rt_ready.n + i]->request->id;
+    assert_false(runs(g, id));
+    assert_true(attainable(g, id));
+    assert_true(slack_of(&g->r[id]) - g->b.t_avg >= t - 1e-12);
+  }
+}
+
+static void check_instance(const struct rig *g, uint32_t b_curr, uint32_t replaced)
+{
+  uint32_t n = 0, n_attainable = 0, rejected = 0;
+  for (uint32_t i = 0; i < g->n; i++) {
+    n += runs(g, i);
+    n_attainable += bros_is_realtime(&g->r[i]) && attainable(g, i);
+    rejected += lls_request_length(&g->r[i]) > g->capacity;
+  }
+  double t = cost_of(g, MOST), t_res = residual(g);
+  assert_true(n <= b_curr);
+  assert_true(n > 0 || rejected > 0);
+  if (t > t_res + 1e-9 && rejected == 0)
+    assert_true(n == 1 && n_attainable == 0 && g->b.rt_ready.n == 1);
+  for (uint32_t i = 0; i < g->n; i++)
+    if (bros_is_realtime(&g->r[i]) && runs(g, i) && attainable(g, i))
+      assert_true(t <= slack_of(&g->r[i]) + 1e-9);
+  check_deferred(g, replaced, t);
+  check_memory(g);
+}
+
+static void test_invariants(void **state)
+{
+  (void)state;
+  uint32_t replaced = 0, dropped = 0, forced = 0, stopped = 0;
+  for (int instance = 0; instance < 20000; instance++) {
+    struct rig g;
+    uint32_t b_curr = 1u << (uint32_t)drawn(0, 4);
+    rig_init(&g);
+    g.b.t_avg = drawn(.01, .06);
+    g.b.params.missed = instance % 2 ? BROS_FIRST : BROS_LAST;
+    uint32_t rt = (uint32_t)drawn(0, 7), be = (uint32_t)drawn(rt == 0, 7);
+    for (uint32_t i = 0; i < rt + be; i++)
+      put_random(&g, i < rt ? RT : BE);
+    if (instance % 3 > 0) /* memory for some of it */
+      g.capacity = g.used + (uint32_t)drawn(0, instance % 3 == 1 ? 40 : 2000);
+    pack(&g, b_curr);
+    check_instance(&g, b_curr, g.b.n_replaced);
+    replaced += g.b.n_replaced > 0;
+    dropped += g.b.dropped.n > 0;
+    forced += g.b.n_forced > 0;
+    stopped += g.b.cost_exit;
+    rig_free(&g);
+  }
+  print_message("# of 20000 instances %u replaced, %u dropped, %u forced, %u stopped\n",
+                replaced, dropped, forced, stopped);
+  assert_true(replaced > 100 && dropped > 100 && forced > 100 && stopped > 100);
+}
+
+/* ---- the fit ------------------------------------------------------------------- */
+
+/* The paper's form exactly. */
+static int64_t exact_ns(void *context, const struct lls_iteration_shape *s)
+{
+  (void)context;
+  double ln = 0, la = 0, n = s->n_decodes, t = 0;
+  for (uint32_t i = 0; i < s->n_chunks; i++)
+    ln += s->chunks[i].tokens;
+  for (uint32_t i = 0; i < s->n_decodes; i++)
+    la += s->decode_context[i];
+  t += ln > 0 ? 1e-4 * ln + 2e-9 * ln * ln + 4e-3 : 0;
+  t += n > 0 ? 5e-5 * n + 1e-9 * n * la + 12e-3 : 0;
+  return (int64_t)(t * 1e9 + .5);
+}
+
+/* Longer prompts take less: the best line without negative terms is flat. */
+static int64_t odd_ns(void *context, const struct lls_iteration_shape *s)
+{
+  return s->n_chunks > 0 ? 100000000 / s->chunks[0].tokens : exact_ns(context, s);
+}
+
+static int64_t no_ns(void *context, const struct lls_iteration_shape *s)
+{
+  (void)context, (void)s;
+  return LLS_NEVER;
+}
+
+static void test_fit(void **state)
+{
+  (void)state;
+  struct rig g;
+  uint32_t contexts[MOST];
+  struct lls_chunk_shape chunks[MOST];
+  struct lls_cost cost = {.size = sizeof cost, .iteration_ns = no_ns};
+  rig_init(&g);
+  g.engine.max_step_tokens = 8192;
+  g.engine.max_context = 2048;
+  g.b.contexts = contexts;
+  g.b.chunks = chunks;
+  g.b.cost = (struct bros_cost){0};
+  double *given = &g.b.params.prefill_a0;
+  for (int i = 0; i < 8; i++)
+    given[i] = NAN;
+  bros_fit(&g.b, &cost);
+  assert_false(g.b.cost.known);
+  cost.iteration_ns = exact_ns;
+  bros_fit(&g.b, &cost);
+  assert_true(g.b.cost.known);
+  expect_number(g.b.cost.prefill.a0, 1e-4, 1e-9);
+  expect_number(g.b.cost.prefill.a1, 2e-9, 1e-13);
+  expect_number(g.b.cost.prefill.beta, 4e-3, 1e-8);
+  expect_number(g.b.cost.decode.a0, 5e-5, 1e-9);
+  expect_number(g.b.cost.decode.a1, 1e-9, 1e-13);
+  expect_number(g.b.cost.decode.beta, 12e-3, 1e-8);
+  cost.iteration_ns = odd_ns;
+  g.b.params.decode_beta = .5;
+  bros_fit(&g.b, &cost);
+  assert_true(g.b.cost.prefill.a0 == 0 && g.b.cost.prefill.a1 == 0);
+  assert_true(g.b.cost.prefill.beta > 0);
+  expect_number(g.b.cost.decode.beta, .5, 0);
+  rig_free(&g);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_example_1),
+      cmocka_unit_test(test_example_2),
+      cmocka_unit_test(test_adaptive_cap),
+      cmocka_unit_test(test_t_avg),
+      cmocka_unit_test(test_own_deadlines),
+      cmocka_unit_test(test_token_groups),
+      cmocka_unit_test(test_order_of_missed),
+      cmocka_unit_test(test_starvation_guard),
+      cmocka_unit_test(test_be_min_share),
+      cmocka_unit_test(test_no_replace),
+      cmocka_unit_test(test_drops),
+      cmocka_unit_test(test_no_drop_for_the_late),
+      cmocka_unit_test(test_replacing_and_memory),
+      cmocka_unit_test(test_progress),
+      cmocka_unit_test(test_rejected_is_not_dropped),
+      cmocka_unit_test(test_invariants),
+      cmocka_unit_test(test_fit),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
