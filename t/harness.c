@@ -79,8 +79,8 @@ static int create_engine(struct harness *h, const struct harness_options *o, uin
       .int8 = o->int8,
       .no_hidden = o->no_hidden,
       .kv_only = o->kv_only,
-      .clock = o->sim != NULL ? lls_sim_now : NULL,
-      .clock_context = h->devices[i],
+      .clock = o->sim != NULL ? lls_sim_now : o->clock,
+      .clock_context = o->clock != NULL ? o->clock_context : h->devices[i],
       .weights_of = h->engines[0],
   };
   return lls_engine_create(&engine, &h->config, h->devices[i], &h->engines[i], err);
@@ -128,9 +128,9 @@ static int create_loop(struct harness *h, const struct harness_options *o,
       .wake = no_wake,
       .manual = !o->threaded,
       .observer = o->observer,
-      .clock = o->sim != NULL ? lls_sim_now : NULL,
+      .clock = o->sim != NULL ? lls_sim_now : o->clock,
       .plan_clock = o->sim != NULL && !o->time_plans ? lls_sim_now : NULL,
-      .clock_context = h->device,
+      .clock_context = o->clock != NULL ? o->clock_context : h->device,
   };
   if (o->replace != NULL)
     o->replace(o->replace_context, &options.policies);

@@ -35,6 +35,9 @@ struct harness_options {
   /* The simulated device and its clock instead of the CPU; dummy should be set. */
   const struct lls_sim_options *sim;
   bool time_plans; /* of a simulated device; of others they always are */
+  /* Of the CPU, of one instance, in place of the machine's; both or none. */
+  int64_t (*clock)(void *context);
+  void *clock_context;
   /* Or another one; NULL = the CPU. */
   int (*create_device)(const struct lls_device_options *, struct lls_device **,
                        struct lls_error *);
