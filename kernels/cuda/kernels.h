@@ -283,6 +283,9 @@ struct lls_cuda_draw { /* one row */
   uint64_t uniform; /* of [0, 1): in units of 2^-64 */
   uint32_t first_adjustment, n_penalised,
       n_biased; /* in this order, tokens once in each */
+  uint32_t
+      scored; /* 1: nothing is drawn, `target` is looked up in the logits as they came */
+  uint32_t target;
 };
 
 /* One token for each row of logits, which may be overwritten; all in device memory. */

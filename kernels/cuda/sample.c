@@ -88,9 +88,24 @@ static uint64_t uniform_bits(const struct lls_sampling *s)
   return (uint64_t)(lls_sampling_uniform(s->seed, s->index) * 0x1p53) << 11;
 }
 
+/* A token of a prompt: penalties and biases do not change what is known already. */
+static struct lls_cuda_draw scored_row(const struct lls_sampling *s)
+{
+  return (struct lls_cuda_draw){
+      .scored = 1,
+      .target = (uint32_t)s->target,
+      .want_logprob = 1,
+      .n_logprobs = s->n_logprobs,
+  };
+}
+
 static void add_row(struct rows *r, const struct lls_sampling *s,
                     struct lls_cuda_draw *draw)
 {
+  if (s->scored) {
+    *draw = scored_row(s);
+    return;
+  }
   uint32_t first = r->n_adjustments;
   if (has_penalties(s))
     add_penalised(r, s);

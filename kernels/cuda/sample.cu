@@ -135,6 +135,27 @@ static __device__ void top_logprobs(const row &r, const lls_cuda_draw &d, float 
     out->n_top = n;
 }
 
+/* How many logits are larger than the target's: none of what is not a number. */
+static __device__ u64 likelier_than(const row &r, uint32_t target, shared<u64> room)
+{
+  float bound = r.logits[target];
+  u64 n = 0;
+  for (uint32_t i = threadIdx.x; i < r.vocab; i += THREADS)
+    n += r.logits[i] > bound;
+  return block_total(n, room);
+}
+
+static __device__ void score(const row &r, uint32_t target, float sum, lls_sampled *out,
+                             shared<u64> room)
+{
+  u64 likelier = likelier_than(r, target, room);
+  if (threadIdx.x == 0) {
+    out->token = (int32_t)target;
+    out->logprob = r.logits[target] - sum;
+    out->rank = 1 + (uint32_t)likelier;
+  }
+}
+
 /* ---- adjustments ------------------------------------------------------------------- */
 
 static __device__ __forceinline__ float penalised(const lls_cuda_draw &d, float logit,
@@ -375,6 +396,10 @@ __global__ void sample_row(lls_cuda_sample a)
     top_logprobs(r, d, sum, out, room);
     __syncthreads(); /* nobody reads raw logits any more */
   }
+  if (d.scored) {
+    score(r, d.target, sum, out, room);
+    return;
+  }
   adjust(r, d, list);
   u64 best = best_below(r, ~(u64)0, &d, room);
   uint32_t token = 0;
@@ -391,6 +416,7 @@ __global__ void sample_row(lls_cuda_sample a)
   float raw = logprobs ? raw_logit(r, d, list, token, room) : 0;
   if (threadIdx.x == 0) {
     out->token = (int32_t)token;
+    out->rank = 0;
     out->logprob = logprobs ? raw - sum : 0;
     if (!logprobs)
       out->n_top = 0;

@@ -35,6 +35,21 @@ sub folder_with {
 open my $golden_file, '<', "$stories/golden.jsonl" or die $!;
 my @golden = map { decode_json($_) } <$golden_file>;
 
+# The prompt's tokens as scored by a server: (id, rank, logprob to three digits) of each.
+sub scored {
+    my ($server) = @_;
+    my $answer = $server->post('/v1/completions',
+        { prompt => [@{ $golden[0]{prompt_ids} }, reverse @{ $golden[0]{greedy_ids} }[0 .. 9]],
+          max_tokens => 1, prompt_logprobs => 0 });
+    my @entries = grep { defined } @{ $answer->{json}{choices}[0]{prompt_logprobs} };
+    return [map { my ($id) = keys %$_; [$id, $_->{$id}{rank}, sprintf '%.3f', $_->{$id}{logprob}] } @entries];
+}
+
+my $cpu = LlmServer->serve(ini('cpu'));
+my $scored_by_cpu = scored($cpu);
+$cpu->stop;
+cmp_ok(scalar(grep { $_->[1] > 1 } @$scored_by_cpu), '>', 4, 'a prompt is scored');
+
 # ---- served ---------------------------------------------------------------------------
 
 {
@@ -52,6 +67,7 @@ my @golden = map { decode_json($_) } <$golden_file>;
             { prompt => $golden[0]{prompt_ids}, max_tokens => $n, temperature => 0,
               return_token_ids => JSON::PP::true, ignore_eos => JSON::PP::true });
         is_deeply($answer->{json}{choices}[0]{token_ids}, \@wanted, 'and its tokens are the golden ones');
+        is_deeply(scored($server), $scored_by_cpu, 'and the tokens of a prompt are as likely as on the CPU');
         is($server->stop, 0, 'it ends well');
     }
 }

@@ -52,11 +52,15 @@ static void check(const struct pair *p, const char *what, const float *logits,
   sample_rows(p->cpu, logits, vocab, params, n, wanted);
   sample_rows(p->cuda, logits, vocab, params, n, got);
   for (uint32_t i = 0; i < n; i++) {
-    bool logprobs = params[i].want_logprob || params[i].n_logprobs > 0;
+    bool logprobs =
+        params[i].want_logprob || params[i].n_logprobs > 0 || params[i].scored;
     if (got[i].token != wanted[i].token)
       fail_msg("%s: row %u draws %d, on the CPU %d", what, i, got[i].token,
                wanted[i].token);
     assert_int_equal(got[i].n_top, wanted[i].n_top);
+    if (got[i].rank != wanted[i].rank)
+      fail_msg("%s: row %u has rank %u, on the CPU %u", what, i, got[i].rank,
+               wanted[i].rank);
     if (logprobs)
       assert_near(p->cuda, what, i, (double)got[i].logprob, (double)wanted[i].logprob,
                   1e-4);
@@ -115,6 +119,28 @@ static void filters(const struct pair *p)
     check(p, "filters", logits, vocabs[i], params, ROWS);
     free(logits);
   }
+}
+
+/* Tokens of a prompt: looked up, whatever else the request asks for. Some rows score
+ * beside others that draw. */
+static void scored(const struct pair *p)
+{
+  static const struct lls_logit_bias bias = {17, 50};
+  float *logits = random_logits(ROWS, VOCAB);
+  struct lls_sampling params[ROWS];
+  for (uint32_t row = 0; row < ROWS; row++) {
+    uint32_t target = random_bits() % VOCAB;
+    params[row] = random_params(row);
+    params[row].scored = row % 4 != 3;
+    params[row].target = (int32_t)target;
+    params[row].want_logprob = row % 2 == 0;
+    params[row].repetition_penalty = 1.5f;
+    params[row].bias = &bias;
+    params[row].n_bias = 1;
+    logits[row * VOCAB + target] = 6 * random_float();
+  }
+  check(p, "scored", logits, VOCAB, params, ROWS);
+  free(logits);
 }
 
 /* Everything equal: boundaries are all ties, which go by id. */
@@ -216,6 +242,7 @@ static void two_draws(const struct pair *p)
   }
 
 TEST(filters)
+TEST(scored)
 TEST(ties)
 TEST(penalties)
 TEST(hopeless)
@@ -224,9 +251,9 @@ TEST(two_draws)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_filters),   cmocka_unit_test(test_ties),
-      cmocka_unit_test(test_penalties), cmocka_unit_test(test_hopeless),
-      cmocka_unit_test(test_two_draws),
+      cmocka_unit_test(test_filters),  cmocka_unit_test(test_scored),
+      cmocka_unit_test(test_ties),     cmocka_unit_test(test_penalties),
+      cmocka_unit_test(test_hopeless), cmocka_unit_test(test_two_draws),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
