@@ -111,7 +111,7 @@ static void check(const char *model, create create_device)
 static void test_emulated(void **state)
 {
   if (getenv("LLS_GPU_ONLY") != NULL)
-    skip();
+    skip_because("LLS_GPU_ONLY is set");
   unsigned before = simt_graph_launches();
   check(*state, lls_device_module.create);
   assert_true(simt_graph_launches() > before);
@@ -132,8 +132,7 @@ static void test_on_gpu(void **state)
   if (create_on_gpu(&options, &device, &err) < 0) {
     if (getenv("LLS_GPU_ONLY") != NULL)
       fail_msg("%s", err.text);
-    print_message("# not on a GPU: %s\n", err.text);
-    skip();
+    skip_because("not on a GPU: %s", err.text);
   }
   device->ops->destroy(device);
   check(*state, create_on_gpu);

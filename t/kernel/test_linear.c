@@ -227,7 +227,7 @@ static void check_level(const char *isa, uint32_t threads)
                                      {33, 700}, {130, 31}, {65, MAX_COLUMNS}};
   struct lls_device *device = create_device(isa, threads);
   if (device == NULL)
-    skip();
+    skip_because("this CPU has no %s", isa);
   for (size_t f = 0; f < N_FORMATS; f++) {
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
       check_shape(device, isa, &formats[f], shapes[s][0], shapes[s][1], MAX_ROWS);

@@ -243,7 +243,7 @@ static void test_the_plot_is_drawn(void **state)
   static char text[16384], svg[1 << 20];
   char path[128];
   if (system("command -v gnuplot >/dev/null") != 0)
-    skip();
+    skip_because("gnuplot is not installed");
   snprintf(path, sizeof path, "%s/out.svg", ((const struct folder *)*state)->path);
   OPEN(&b, "--sweep", "request-rate=1..9:2", "tenants=0,3", "--plot", path);
   if (sweep(&b, text, sizeof text, &err) != 0)
