@@ -54,12 +54,19 @@ static void begin_exchange(struct lls_http_connection *connection)
   server->config.on_request(server->config.context, &connection->exchange);
 }
 
-static void send_continue(struct lls_http_connection *connection)
+static int send_continue(struct lls_http_connection *connection)
 {
   char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
   uv_buf_t piece = uv_buf_init(line, sizeof line - 1);
   connection->parser.wants_100 = false;
-  lls_http_output_send(&connection->output, &piece, 1, SIZE_MAX);
+  return lls_http_output_send(&connection->output, &piece, 1, SIZE_MAX);
+}
+
+/* Nothing more will come, and what came is answered. */
+static bool is_done(const struct lls_http_connection *connection)
+{
+  return connection->ended && connection->phase == LLS_HTTP_RECEIVING &&
+         connection->ahead.length == 0;
 }
 
 /* A request waits until the answer before it has been taken. */
@@ -87,7 +94,7 @@ static size_t receive(struct lls_http_connection *connection, const char *data,
     else if (state > 0)
       begin_exchange(connection);
     else if (parser->wants_100)
-      send_continue(connection);
+      (void)send_continue(connection); /* a client that left ends the connection */
   }
   connection->feeding = false;
   return used;
@@ -103,8 +110,10 @@ static void receive_ahead(struct lls_http_connection *connection)
     lls_text_consume(ahead, receive(connection, ahead->data, ahead->length));
   if (ahead->length == 0)
     lls_text_free(ahead);
-  if (ahead->length < LLS_HTTP_MAX_PIPELINED)
-    set_reading(connection, true);
+  if (is_done(connection))
+    lls_http_connection_linger(connection);
+  else if (ahead->length < LLS_HTTP_MAX_PIPELINED)
+    set_reading(connection, !connection->ended);
 }
 
 /*
@@ -122,18 +131,29 @@ static void keep_ahead(struct lls_http_connection *connection, const char *data,
 }
 
 /*
- * The client closes: it sends nothing more, and an answer that is not complete has lost
- * its reader. One that is complete may still be read.
+ * The client sends nothing more. It may have closed, or only said so and still read
+ * (shutdown(2), as nc -N does): which of the two, only a byte to it can tell, that a
+ * closed socket refuses. Before the answer begins that is an interim response, which
+ * HTTP/1.0 doesn't know: there it counts as closed. An answer that has begun goes on.
  */
+static bool may_still_read(struct lls_http_connection *connection)
+{
+  const struct lls_http_exchange *exchange = &connection->exchange;
+  if (connection->phase != LLS_HTTP_ANSWERING)
+    return lls_http_output_unsent(&connection->output) > 0;
+  if (exchange->request.http10)
+    return false;
+  return exchange->status != 0 || send_continue(connection) == 0;
+}
+
 static void on_end(struct lls_http_connection *connection, ssize_t why)
 {
-  bool to_read = lls_http_output_unsent(&connection->output) > 0;
   connection->ended = true;
   set_reading(connection, false);
-  if (why == UV_EOF && to_read && connection->phase != LLS_HTTP_ANSWERING)
-    lls_http_connection_linger(connection);
-  else
+  if (why != UV_EOF || !may_still_read(connection))
     lls_http_connection_close(connection);
+  else if (is_done(connection))
+    lls_http_connection_linger(connection);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
@@ -263,6 +283,18 @@ void lls_http_connection_close(struct lls_http_connection *connection)
   uv_close((uv_handle_t *)&connection->tcp, on_closed);
 }
 
+/* Whether a client that sends nothing more does not read either: libuv does not watch a
+ * socket that has ended. */
+static bool has_left(const struct lls_http_connection *connection)
+{
+  uv_os_fd_t fd;
+  int error = 0;
+  socklen_t size = sizeof error;
+  return connection->ended && connection->phase == LLS_HTTP_ANSWERING &&
+         uv_fileno((const uv_handle_t *)&connection->tcp, &fd) == 0 &&
+         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0;
+}
+
 /* Whether the client has taken nothing of what is there for it, for too long. */
 static bool write_stalled(struct lls_http_connection *connection, uint64_t now_ms)
 {
@@ -293,6 +325,8 @@ static bool overdue(struct lls_http_connection *connection, uint64_t now_ms)
 
 void lls_http_connection_check(struct lls_http_connection *connection, uint64_t now_ms)
 {
+  if (has_left(connection))
+    lls_http_connection_close(connection);
   if (connection->phase == LLS_HTTP_CLOSED || !overdue(connection, now_ms))
     return;
   if (connection->phase != LLS_HTTP_LINGERING)

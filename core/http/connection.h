@@ -7,7 +7,8 @@
  *       +--refused--> LINGERING <-------+--no keep-alive----------> LINGERING
  *
  * and from every phase to CLOSED. While ANSWERING the socket is still read, for that is
- * how a client that goes away is noticed; what it sends ahead is kept, up to a bound.
+ * how a client that goes away is noticed; what it sends ahead is kept, up to a bound. One
+ * that has only ended its own side is answered, and what it sent ahead too.
  * LINGERING has sent its last byte and discards what comes until the client closes too:
  * closing at once would make the kernel reset the connection and destroy the answer.
  */

@@ -10,6 +10,9 @@
 #include <string.h>
 #include <strings.h>
 
+/* Of a chunk: its size in hex digits, perhaps with zeros before it, and two line ends. */
+#define CHUNK_FRAME_BYTES 24
+
 static int refuse(struct lls_http_parser *parser, unsigned status, const char *reason)
 {
   parser->status = status;
@@ -113,6 +116,34 @@ static int on_header_value_complete(llhttp_t *llhttp)
   return 0;
 }
 
+static unsigned count_headers(const struct lls_http_request *request, const char *name)
+{
+  unsigned n = 0;
+  for (uint32_t i = 0; i < request->n_headers; i++)
+    n += strcasecmp(request->head.data + request->headers[i].name, name) == 0;
+  return n;
+}
+
+/* What proxies and servers read differently is how requests are smuggled. */
+static int check_ambiguous(struct lls_http_parser *parser)
+{
+  const struct lls_http_request *request = parser->request;
+  const char *coding = lls_http_request_header(request, "transfer-encoding");
+  unsigned hosts = count_headers(request, "host");
+  if (hosts > 1)
+    return refuse(parser, 400, "the request has more than one Host header");
+  if (!request->http10 && hosts == 0)
+    return refuse(parser, 400, "HTTP/1.1 requests need a Host header");
+  if (coding == NULL)
+    return 0;
+  if (request->http10)
+    return refuse(parser, 400, "HTTP/1.0 has no Transfer-Encoding");
+  if (strcasecmp(coding, "chunked") != 0 ||
+      count_headers(request, "transfer-encoding") > 1)
+    return refuse(parser, 501, "Transfer-Encoding must be 'chunked' and nothing else");
+  return 0;
+}
+
 static int check_head(struct lls_http_parser *parser)
 {
   struct lls_http_request *request = parser->request;
@@ -120,10 +151,11 @@ static int check_head(struct lls_http_parser *parser)
   if (llhttp->http_major != 1)
     return refuse(parser, 400, "this server speaks HTTP/1.1");
   request->http10 = llhttp->http_minor == 0;
-  if (!request->http10 && lls_http_request_header(request, "host") == NULL)
-    return refuse(parser, 400, "HTTP/1.1 requests need a Host header");
-  if (!lls_http_request_set_target(request))
-    return refuse(parser, 400, "malformed request target");
+  if (check_ambiguous(parser) != 0)
+    return -1;
+  const char *wrong = lls_http_request_set_target(request);
+  if (wrong != NULL)
+    return refuse(parser, 400, wrong);
   if ((llhttp->flags & F_CONTENT_LENGTH) != 0 &&
       llhttp->content_length > parser->max_body_bytes)
     return refuse_body(parser);
@@ -157,6 +189,13 @@ static int on_body(llhttp_t *llhttp, const char *at, size_t length)
   return body->failed ? refuse(parser, 503, "out of memory") : 0;
 }
 
+static int on_chunk_header(llhttp_t *llhttp)
+{
+  struct lls_http_parser *parser = llhttp->data;
+  parser->n_chunks++;
+  return 0;
+}
+
 static int on_message_complete(llhttp_t *llhttp)
 {
   struct lls_http_parser *parser = llhttp->data;
@@ -173,6 +212,7 @@ static const llhttp_settings_t callbacks = {
     .on_header_value_complete = on_header_value_complete,
     .on_headers_complete = on_headers_complete,
     .on_body = on_body,
+    .on_chunk_header = on_chunk_header,
     .on_message_complete = on_message_complete,
 };
 
@@ -190,27 +230,81 @@ void lls_http_parser_init(struct lls_http_parser *parser,
   request->headers[0].name = 0;
 }
 
+/* Whether a line of the head begins with a blank: llhttp would join it to the one before,
+ * other servers take it for a header of its own. */
+static bool is_folded(struct lls_http_parser *parser, const char *data, size_t length)
+{
+  for (size_t i = 0; i < length && parser->line != LLS_HTTP_LINE_OVER; i++) {
+    bool ends = data[i] == '\r' || data[i] == '\n';
+    if (parser->line == LLS_HTTP_LINE_BEGINS) {
+      if (data[i] == ' ' || data[i] == '\t')
+        return true;
+      parser->line = ends ? LLS_HTTP_LINE_OVER : LLS_HTTP_LINE_WITHIN;
+    } else if (parser->line == LLS_HTTP_LINE_BEFORE) {
+      parser->line = ends ? LLS_HTTP_LINE_BEFORE : LLS_HTTP_LINE_WITHIN;
+    } else if (data[i] == '\n') {
+      parser->line = LLS_HTTP_LINE_BEGINS;
+    }
+  }
+  return false;
+}
+
+/* Blanks before values and chunk extensions are kept nowhere, but take time to read. */
+static bool is_padded(const struct lls_http_parser *parser)
+{
+  const struct lls_http_request *request = parser->request;
+  size_t told = request->head.length + request->body.length + parser->trailer_bytes;
+  size_t frame = parser->max_header_bytes + (size_t)parser->n_chunks * CHUNK_FRAME_BYTES;
+  return parser->wire_bytes > told + frame;
+}
+
+/* What is no request at all, in words for whoever wonders. */
+static const char *explain(const struct lls_http_parser *parser, llhttp_errno_t error,
+                           char first)
+{
+  static const char tls_handshake = 0x16;
+  if (error == HPE_PAUSED_H2_UPGRADE)
+    return "this server speaks HTTP/1.1, not HTTP/2: a proxy before it may";
+  if (parser->wire_bytes == 0 && first == tls_handshake)
+    return "this server speaks HTTP, not TLS: ask for http://, or a proxy before it";
+  return llhttp_get_error_reason(&parser->llhttp);
+}
+
+static int failed(struct lls_http_parser *parser, llhttp_errno_t error, char first)
+{
+  if (parser->status == 0)
+    refuse(parser, 400, explain(parser, error, first));
+  return -EPROTO;
+}
+
 int lls_http_parser_feed(struct lls_http_parser *parser, const char *data, size_t length,
                          size_t *taken)
 {
   parser->started = true;
-  llhttp_errno_t error = llhttp_execute(&parser->llhttp, data, length);
   *taken = length;
-  if (error == HPE_OK)
-    return 0;
-  if (error == HPE_PAUSED && parser->complete) {
+  if (parser->status == 0 && is_folded(parser, data, length))
+    refuse(parser, 400, "a header is folded into several lines: send it in one");
+  if (parser->status != 0)
+    return -EPROTO;
+  llhttp_errno_t error = llhttp_execute(&parser->llhttp, data, length);
+  bool complete = error == HPE_PAUSED && parser->complete;
+  if (error != HPE_OK && !complete)
+    return failed(parser, error, data[0]);
+  if (complete)
     *taken = (size_t)(llhttp_get_error_pos(&parser->llhttp) - data);
-    return 1;
+  parser->wire_bytes += *taken;
+  if (is_padded(parser)) {
+    refuse_size(parser, 431, "padding is", parser->max_header_bytes);
+    return -EPROTO;
   }
-  if (parser->status == 0)
-    refuse(parser, 400, llhttp_get_error_reason(&parser->llhttp));
-  return -EPROTO;
+  return complete ? 1 : 0;
 }
 
 void lls_http_parser_next(struct lls_http_parser *parser)
 {
   parser->started = parser->complete = parser->wants_100 = parser->has_head = false;
-  parser->trailer_bytes = 0;
+  parser->trailer_bytes = parser->wire_bytes = parser->n_chunks = 0;
+  parser->line = LLS_HTTP_LINE_BEFORE;
   parser->request->headers[0].name = 0;
   llhttp_resume(&parser->llhttp);
 }

@@ -12,17 +12,28 @@
 
 #include "core/http/request.h"
 
+/* Where in the head the next byte is. */
+enum lls_http_line {
+  LLS_HTTP_LINE_BEFORE, /* the request line: empty lines are skipped */
+  LLS_HTTP_LINE_WITHIN,
+  LLS_HTTP_LINE_BEGINS,
+  LLS_HTTP_LINE_OVER, /* past the empty line */
+};
+
 struct lls_http_parser {
   llhttp_t llhttp;
   struct lls_http_request *request; /* being filled */
   size_t max_header_bytes, max_body_bytes;
   size_t trailer_bytes; /* of headers after a chunked body: counted, not kept */
-  bool has_head;        /* path and headers are fixed */
-  bool started;         /* a byte of the request has come */
-  bool complete;        /* and its last one */
-  bool wants_100;       /* the client waits for "100 Continue"; cleared by who sends it */
-  unsigned status;      /* after a refusal: what to answer */
-  char reason[128];     /* and why */
+  size_t wire_bytes;    /* of the request, so far */
+  uint32_t n_chunks;    /* of its body, each with a size line */
+  enum lls_http_line line;
+  bool has_head;    /* path and headers are fixed */
+  bool started;     /* a byte of the request has come */
+  bool complete;    /* and its last one */
+  bool wants_100;   /* the client waits for "100 Continue"; cleared by who sends it */
+  unsigned status;  /* after a refusal: what to answer */
+  char reason[128]; /* and why */
 };
 
 void lls_http_parser_init(struct lls_http_parser *parser,

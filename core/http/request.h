@@ -37,10 +37,11 @@ const char *lls_http_request_header(const struct lls_http_request *request,
                                     const char *name);
 
 /*
- * Splits and decodes the target at the beginning of head into path and query; false when
- * it is none (bad escape, NUL, no path).
+ * Splits and decodes the target at the beginning of head into path and query. NULL, or a
+ * static sentence that says why it is none: a bad escape, one that hides a letter, NUL,
+ * no path.
  */
-bool lls_http_request_set_target(struct lls_http_request *request);
+const char *lls_http_request_set_target(struct lls_http_request *request);
 
 /* Empty again, the memory given back: an idle connection holds no request. */
 void lls_http_request_clear(struct lls_http_request *request);

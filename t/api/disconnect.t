@@ -23,20 +23,19 @@ sub leave {
     LlmServer::read_until($socket, $pattern) if defined $pattern;
     ok $server->metric_becomes('llmserve_generations_live', 1), "$name: alive" unless defined $pattern;
     setsockopt($socket, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0)) if $how eq 'reset';
-    if ($how eq 'half') { shutdown $socket, 1 } else { close $socket }
+    close $socket;
     $gone++;
     $choices += $n;
     ok $server->metric_becomes('llmserve_generations_live', 0), "$name: gone";
     is $server->metric('llmserve_http_clients_gone_total'), $gone, '  counted';
     is $server->metric($aborts), $choices, '  and cancelled';
     ok $server->metric_becomes('llmserve_http_connections', 1), '  and its connection closed';
-    unlike LlmServer::read_all($socket), qr/DONE|<timeout>/, '  on both sides' if $how eq 'half';
     return;
 }
 
 my $endless = '"prompt":[1,403,407],"max_tokens":500';
 for my $path ('/v1/completions') {
-    for my $how ('close', 'reset', 'half') {
+    for my $how ('close', 'reset') {
         for my $stream ('true', 'false') {
             my $kind = "$how, stream: $stream";
             my $body = "{$endless,\"stream\":$stream}";
@@ -48,6 +47,49 @@ for my $path ('/v1/completions') {
     }
 }
 leave('with another request sent ahead', LlmServer::raw_post('/v1/completions', "{$endless}") . "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 'close', 1);
+
+# ---- clients that only send nothing more, as nc -N -------------------------------------
+
+# Ends its own side; the answer and the connection's end.
+sub end_sending {
+    my ($request) = @_;
+    my $socket = $server->connect;
+    syswrite $socket, $request;
+    shutdown $socket, 1;
+    return LlmServer::read_all($socket);
+}
+
+for my $stream ('true', 'false') {
+    my $answer = end_sending(LlmServer::raw_post('/v1/completions', qq({"prompt":[1,403],"max_tokens":50,"stream":$stream})));
+    like $answer, qr/\A(?:HTTP\/1\.1 100 Continue\r\n\r\n)?HTTP\/1\.1 200 OK\r\n.*"finish_reason":"length".*(?:\}|0\r\n\r\n)\z/s, "stream $stream: answered";
+}
+{
+    my @answers = end_sending(LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":5}') . "GET /version HTTP/1.1\r\nHost: x\r\n\r\n" x 3) =~ /(HTTP\/1\.1 200 )/g;
+    is scalar @answers, 4, 'and what was sent ahead too';
+    is scalar(() = end_sending("GET /version HTTP/1.1\r\nHost: x\r\n\r\nGET /ver") =~ /200 OK/g), 1, 'but nothing for half a request';
+}
+{
+    my $socket = $server->connect;
+    syswrite $socket, LlmServer::raw_post('/v1/completions', "{$endless}", 'x-request-id: hold-1');
+    ok $server->metric_becomes('llmserve_generations_live', 1), 'one that waits';
+    shutdown $socket, 1;
+    is LlmServer::read_until($socket, qr/\n\r\n/), "HTTP/1.1 100 Continue\r\n\r\n", '  is asked whether it still reads';
+    is $server->metric('llmserve_generations_live'), 1, '  and is not given up';
+    setsockopt($socket, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0));
+    close $socket;
+    ok $server->metric_becomes('llmserve_generations_live', 0), '  until it vanishes';
+    is $server->metric('llmserve_http_clients_gone_total'), ++$gone, '  counted';
+
+    $socket = $server->connect;
+    my $body = "{$endless}";
+    syswrite $socket, "POST /v1/completions HTTP/1.0\r\nx-request-id: hold-1\r\nContent-Length: " . length($body) . "\r\n\r\n$body";
+    ok $server->metric_becomes('llmserve_generations_live', 1), 'HTTP/1.0, which cannot be asked';
+    shutdown $socket, 1;
+    ok $server->metric_becomes('llmserve_generations_live', 0), '  is given up';
+    is $server->metric('llmserve_http_clients_gone_total'), ++$gone, '  and counted';
+    is LlmServer::read_all($socket), '', '  and closed';
+}
+ok $server->metric_becomes('llmserve_http_connections', 1), 'all these are closed';
 
 # Half a request, then nothing.
 for my $part ("GET", "GET / HTTP/1.1\r\nHo", "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{") {

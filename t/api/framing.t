@@ -31,7 +31,7 @@ like $server->exchange("GET /version HTTP/1.0\r\n\r\n"),
 like $server->exchange("GET http://x/version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
     qr/\AHTTP\/1\.1 200 /, 'an absolute target';
 
-like $server->exchange("GET /%76ersion?x=%zz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+like $server->exchange("GET /v1/models/fake%2Fmodel?x=%zz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
     qr/\AHTTP\/1\.1 200 /, 'an escaped path; the query is not looked at';
 
 # ---- a stream -------------------------------------------------------------------------
@@ -131,12 +131,25 @@ my %malformed = (
     'a space in a header name'      => "GET / HTTP/1.1\r\nHo st: x\r\n\r\n",
     'a control character in a value' => "GET / HTTP/1.1\r\nHost: x\x01y\r\n\r\n",
     'an HTTP/2 preface'             => "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    'two Hosts'                     => "GET /version HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+    'a folded header'               => "GET /version HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
+    'an escaped letter'             => "GET /%76ersion HTTP/1.1\r\nHost: x\r\n\r\n",
+    'TLS'                           => "\x16\x03\x01\x00\xa5\x01",
     'a raw NUL'                     => "GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n",
 );
 for my $what (sort keys %malformed) {
     like $server->exchange($malformed{$what}),
         qr/\AHTTP\/1\.1 400 Bad Request\r\n.*connection: close\r\n.*\{"error":\{"message":"[^"]+","type":"invalid_request_error","param":null,"code":null\}\}\z/s,
         $what;
+}
+like $server->exchange("POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+    qr/\AHTTP\/1\.1 501 Not Implemented\r\n.*Transfer-Encoding must be/s, 'another transfer coding';
+like $server->exchange("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), qr/speaks HTTP\/1\.1, not HTTP\/2/, 'a sentence for HTTP/2';
+{
+    my $socket = $server->connect;
+    local $SIG{PIPE} = 'IGNORE';
+    syswrite $socket, $chunked . '1;a=' . 'x' x 100_000 . "\r\na\r\n0\r\n\r\n";
+    like LlmServer::read_all($socket), qr/\AHTTP\/1\.1 431 .*padding is too large/s, '100 kB of chunk extensions';
 }
 like $server->exchange("GET /version HTTP/2.0\r\nHost: x\r\n\r\n"), qr/\AHTTP\/1\.1 400 /, 'another version';
 like $server->exchange("GET /version HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n"),

@@ -111,6 +111,115 @@ static void test_smuggled_lengths_are_refused(void **state)
                  400);
 }
 
+static void test_other_codings_are_refused(void **state)
+{
+  expect_refusal(state,
+                 "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"
+                 "1\r\na\r\n0\r\n\r\n",
+                 501);
+}
+
+static void test_chunks_to_http10_are_refused(void **state)
+{
+  expect_refusal(state,
+                 "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"
+                 "1\r\na\r\n0\r\n\r\n",
+                 400);
+}
+
+static void test_two_hosts_are_refused(void **state)
+{
+  expect_refusal(state, "GET / HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n", 400);
+}
+
+/* Wherever the text is cut into pieces. */
+static void test_folded_headers_are_refused(void **state)
+{
+  static const char *const folded[] = {
+      "GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
+      "GET / HTTP/1.1\r\nHost: x\r\nA:\r\n\tc\r\n\r\n",
+      "GET / HTTP/1.1\r\nHost: x\r\n \r\n\r\n",
+  };
+  struct fixture *f = *state;
+  for (size_t i = 0; i < sizeof folded / sizeof folded[0]; i++)
+    for (size_t piece = 1; piece <= strlen(folded[i]); piece++) {
+      size_t taken;
+      lls_http_request_clear(&f->request);
+      lls_http_parser_init(&f->parser, &f->request, MAX_HEAD, MAX_BODY);
+      assert_int_equal(feed(f, folded[i], piece, &taken), -EPROTO);
+      assert_int_equal(f->parser.status, 400);
+      assert_non_null(strstr(f->parser.reason, "folded"));
+    }
+}
+
+/* What looks like a fold in a body is a body. */
+static void test_a_body_may_begin_with_blanks(void **state)
+{
+  struct fixture *f = *state;
+  static const char text[] =
+      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n \r\n \r\n";
+  for (size_t piece = 1; piece <= sizeof text; piece++) {
+    size_t taken;
+    assert_int_equal(feed(f, text, piece, &taken), 1);
+    assert_memory_equal(f->request.body.data, " \r\n \r\n", 6);
+    lls_http_request_clear(&f->request);
+    lls_http_parser_next(&f->parser);
+  }
+}
+
+/* A request of which most is neither head nor body: before, in and after its parts. */
+static void test_padding_is_refused(void **state)
+{
+  static const char *const around[][2] = {
+      {"GET / HTTP/1.1\r\nHost: x\r\nA:", "b\r\n\r\n"},
+      {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;a=",
+       "\r\na\r\n0\r\n\r\n"},
+  };
+  for (size_t i = 0; i < sizeof around / sizeof around[0]; i++) {
+    struct fixture *f = *state;
+    char text[4 * MAX_HEAD], padding[2 * MAX_HEAD];
+    memset(padding, i == 0 ? ' ' : 'x', sizeof padding - 1);
+    padding[sizeof padding - 1] = '\0';
+    snprintf(text, sizeof text, "%s%s%s", around[i][0], padding, around[i][1]);
+    lls_http_request_clear(&f->request);
+    lls_http_parser_init(&f->parser, &f->request, MAX_HEAD, MAX_BODY);
+    expect_refusal(state, text, 431);
+  }
+}
+
+/* Each chunk may have its own size line, however small it is. */
+static void test_many_small_chunks_are_no_padding(void **state)
+{
+  struct fixture *f = *state;
+  struct lls_text text = {0};
+  size_t taken;
+  lls_text_puts(&text,
+                "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+  for (int i = 0; i < MAX_BODY; i++)
+    lls_text_puts(&text, "0000000000000001\r\na\r\n");
+  lls_text_puts(&text, "0\r\n\r\n");
+  assert_int_equal(feed(f, text.data, 100, &taken), 1);
+  assert_int_equal(f->request.body.length, MAX_BODY);
+  lls_text_free(&text);
+}
+
+static void test_other_protocols_are_told_so(void **state)
+{
+  struct fixture *f = *state;
+  static const char *const cases[][2] = {
+      {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1, not HTTP/2"},
+      {"\x16\x03\x01\x02", "TLS"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    size_t taken;
+    lls_http_request_clear(&f->request);
+    lls_http_parser_init(&f->parser, &f->request, MAX_HEAD, MAX_BODY);
+    assert_int_equal(feed(f, cases[i][0], 1, &taken), -EPROTO);
+    assert_int_equal(f->parser.status, 400);
+    assert_non_null(strstr(f->parser.reason, cases[i][1]));
+  }
+}
+
 static void test_bare_line_ends_are_refused(void **state)
 {
   expect_refusal(state, "POST / HTTP/1.1\nHost: x\nContent-Length : 3\n\nabc", 400);
@@ -200,7 +309,7 @@ static bool set_target(struct lls_http_request *request, const char *target)
 {
   lls_http_request_clear(request);
   lls_text_append(&request->head, target, strlen(target) + 1);
-  return lls_http_request_set_target(request);
+  return lls_http_request_set_target(request) == NULL;
 }
 
 static void test_targets(void **state)
@@ -209,14 +318,22 @@ static void test_targets(void **state)
   struct lls_http_request request = {0};
   assert_true(set_target(&request, "/"));
   assert_string_equal(request.query, "");
-  assert_true(set_target(&request, "/%41%2fb?%41"));
-  assert_string_equal(request.path, "/A/b");
+  assert_true(set_target(&request, "/a%2f%20b?%41"));
+  assert_string_equal(request.path, "/a/ b");
   assert_string_equal(request.query, "%41");
+  assert_true(set_target(&request, "HTTPS://host/x?y"));
+  assert_string_equal(request.path, "/x");
   assert_true(set_target(&request, "http://host:80/x?y"));
   assert_string_equal(request.path, "/x");
-  const char *const wrong[] = {"", "*", "x", "http://host", "/%", "/%4", "/%4g", "/%00"};
+  const char *const wrong[] = {"",    "*",    "x",    "http://host", "/%",
+                               "/%4", "/%4g", "/%00", "a:b/c://d/e"};
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
     assert_false(set_target(&request, wrong[i]));
+  /* A proxy that compares paths as they are sent must see what we see. */
+  const char *const hidden[] = {"/%61dmin", "/metric%73", "/a%2Db",
+                                "/a%2e",    "/%7Ea",      "/%30"};
+  for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
+    assert_false(set_target(&request, hidden[i]));
   lls_http_request_clear(&request);
 }
 
@@ -288,6 +405,15 @@ int main(void)
                                       teardown),
       cmocka_unit_test_setup_teardown(test_the_next_request_is_left, setup, teardown),
       cmocka_unit_test_setup_teardown(test_smuggled_lengths_are_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_other_codings_are_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_chunks_to_http10_are_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_two_hosts_are_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_folded_headers_are_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_a_body_may_begin_with_blanks, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_padding_is_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_many_small_chunks_are_no_padding, setup,
+                                      teardown),
+      cmocka_unit_test_setup_teardown(test_other_protocols_are_told_so, setup, teardown),
       cmocka_unit_test_setup_teardown(test_bare_line_ends_are_refused, setup, teardown),
       cmocka_unit_test_setup_teardown(test_a_long_head_is_refused_while_it_comes, setup,
                                       teardown),
