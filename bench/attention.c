@@ -17,7 +17,7 @@
 #include "bench/bench.h"
 #include "bench/limits.h"
 
-#include "core/engine/device.h"
+#include "core/device/device.h"
 #include "kernels/cpu/cpu.h"
 
 #include <math.h>

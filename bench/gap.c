@@ -10,7 +10,7 @@
  *
  * Beside it: the same where the device is taken for one that computes while it is asked
  * to, so that nothing is left for the time in which it computes, and no table is kept
- * (core/engine/kept.c).
+ * (core/engine/table_cache.c).
  *
  * The limit is 3% of the step that Llama-3-8B in bf16 takes on an H200 at its best:
  * weights of 16.1 GB, or 16.1e9 operations a row, and 131,072 bytes of K and V a token,
@@ -23,7 +23,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "core/engine/devices.h"
+#include "core/device/devices.h"
 #include "bench/bench.h"
 #include "bench/steps.h"
 

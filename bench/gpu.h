@@ -6,7 +6,7 @@
 
 #include "bench/bench.h"
 
-#include "core/engine/devices.h"
+#include "core/device/devices.h"
 
 struct gpu_limits {
   double copy;               /* bytes read and written a second, on the device */

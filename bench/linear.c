@@ -15,7 +15,7 @@
  */
 #include "bench/limits.h"
 
-#include "core/engine/device.h"
+#include "core/device/device.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/memory.h"
 

@@ -13,7 +13,7 @@
  */
 #include "bench/bench.h"
 
-#include "core/engine/follow.h"
+#include "core/engine/worker_rank.h"
 #include "core/ranks/ranks.h"
 #include "t/sequence.h"
 
@@ -41,7 +41,7 @@ static const struct load loads[] = {
 struct setup {
   uint32_t ranks, threads;
   struct lls_ranks *group; /* rank 0's end */
-  struct lls_followers *followers;
+  struct lls_worker_ranks *followers;
   struct lls_device *device;
   struct lls_engine *engine;
   double seconds[N_LOADS][MAX_ROUNDS]; /* of a step */
@@ -66,7 +66,7 @@ static void open_setup(struct setup *s, const struct lls_model_config *model)
                                       .head_dim = model->head_dim,
                                       .block_tokens = BLOCK_TOKENS,
                                       .element = LLS_BF16};
-  struct lls_follow_options o = {
+  struct lls_worker_rank_options o = {
       .model = *model,
       .create_device = lls_cpu_device_create,
       .device = {.threads = s->threads,
@@ -83,7 +83,7 @@ static void open_setup(struct setup *s, const struct lls_model_config *model)
   };
   if (s->ranks > 1) {
     must(lls_ranks_threads(s->ranks, 60 * LLS_NS_PER_S, handles, &err), &err);
-    must(lls_followers_start(&o, handles, s->ranks, &s->followers, &err), &err);
+    must(lls_worker_ranks_start(&o, handles, s->ranks, &s->followers, &err), &err);
     s->group = o.device.ranks = o.engine.ranks = handles[0];
     lls_ranks_take_cores(s->group);
   }
@@ -94,7 +94,7 @@ static void open_setup(struct setup *s, const struct lls_model_config *model)
 static void close_setup(struct setup *s)
 {
   lls_engine_dismiss(s->engine);
-  lls_followers_stop(s->followers);
+  lls_worker_ranks_stop(s->followers);
   lls_engine_destroy(s->engine);
   s->device->ops->destroy(s->device);
   if (s->group != NULL)

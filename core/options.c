@@ -2,7 +2,7 @@
 /* Configuration to options; see options.h. */
 #include "core/options.h"
 
-#include "kernels/cpu/isa.h"
+#include "core/device/isa.h"
 
 /* What the weights will be in, as far as a device that chooses has to know. */
 static enum lls_dtype weight_numbers(const struct lls_config *c,

@@ -11,7 +11,7 @@
 #include "t/sequence.h"
 
 #include "core/engine/engine.h"
-#include "core/engine/follow.h"
+#include "core/engine/worker_rank.h"
 #include "core/ranks/ranks.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ struct drive_model { /* what is under test */
   struct lls_device *device;
   struct lls_engine *engine;
   struct lls_ranks *ranks; /* rank 0's end; NULL = alone */
-  struct lls_followers *followers;
+  struct lls_worker_ranks *followers;
 };
 
 struct drive_options {
@@ -91,12 +91,12 @@ static inline bool drive_progress(void *context, size_t done, size_t total)
 /* What every rank makes of the options; drive_open's pool for each rank's share. */
 static inline void drive_prepare(struct drive_model *m, const char *name,
                                  const struct drive_options *o,
-                                 struct lls_follow_options *out)
+                                 struct lls_worker_rank_options *out)
 {
   struct lls_error err = {0};
   struct lls_model_config *config = &out->model;
   bool stories = strcmp(name, "stories260K") == 0;
-  *out = (struct lls_follow_options){0};
+  *out = (struct lls_worker_rank_options){0};
   m->reference = stories ? reference_read_stories() : reference_read(name);
   int rc = lls_model_config_read(m->reference->folder, config, &err);
   if (rc != 0)
@@ -141,13 +141,13 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
 }
 
 static inline void drive_start_ranks(struct drive_model *m, uint32_t n,
-                                     struct lls_follow_options *options)
+                                     struct lls_worker_rank_options *options)
 {
   struct lls_ranks *handles[LLS_MAX_RANKS];
   if (n <= 1)
     return;
   assert_int_equal(lls_ranks_threads(n, 60 * LLS_NS_PER_S, handles, NULL), 0);
-  assert_int_equal(lls_followers_start(options, handles, n, &m->followers, NULL), 0);
+  assert_int_equal(lls_worker_ranks_start(options, handles, n, &m->followers, NULL), 0);
   m->ranks = handles[0];
 }
 
@@ -155,7 +155,7 @@ static inline void drive_open(struct drive_model *m, const char *name,
                               const struct drive_options *o)
 {
   struct lls_error err = {0};
-  struct lls_follow_options made;
+  struct lls_worker_rank_options made;
   struct drive_progress progress = {0};
   drive_prepare(m, name, o, &made);
   m->ranks = o->group;
@@ -174,7 +174,7 @@ static inline void drive_open(struct drive_model *m, const char *name,
 static inline void drive_close(struct drive_model *m)
 {
   lls_engine_dismiss(m->engine);
-  assert_int_equal(lls_followers_stop(m->followers), 0);
+  assert_int_equal(lls_worker_ranks_stop(m->followers), 0);
   lls_engine_destroy(m->engine);
   m->device->ops->destroy(m->device);
   if (m->followers != NULL)

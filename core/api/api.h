@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
-#include "core/engine/sampling.h"
+#include "core/device/sampling.h"
 #include "core/api/admin.h"
 #include "core/api/keys.h"
 #include "core/http/server.h"

@@ -15,7 +15,7 @@
 
 #include "core/api/error.h"
 #include "core/api/stop.h"
-#include "core/engine/sampling.h"
+#include "core/device/sampling.h"
 
 enum lls_endpoint { LLS_COMPLETIONS = 1, LLS_CHAT = 2 };
 

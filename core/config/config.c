@@ -6,7 +6,7 @@
 #include "core/config/config.h"
 
 #include "core/config/load.h"
-#include "core/config/nearest.h"
+#include "core/params/nearest.h"
 
 #include <errno.h>
 #include <libgen.h>

@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/config/ini.h"
-#include "core/engine/devices.h"
+#include "core/device/devices.h"
 #include "core/plugin/loader.h"
 
 struct lls_server_config { /* [server] */

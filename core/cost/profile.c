@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "core/config/ini.h"
-#include "core/config/nearest.h"
-#include "core/config/params.h"
+#include "core/params/nearest.h"
+#include "core/params/params.h"
 
 typedef struct lls_profile_device device;
 static const struct lls_param device_params[] = {

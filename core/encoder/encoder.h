@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
-#include "core/engine/device.h"
+#include "core/device/device.h"
 
 struct lls_encoder;
 

@@ -16,7 +16,7 @@
 
 #include <llmserve/host.h> /* struct lls_engine_caps: what policies are told it can do */
 
-#include "core/engine/sampling.h"
+#include "core/device/sampling.h"
 
 /* One sequence's part of a step. */
 struct lls_engine_sequence {

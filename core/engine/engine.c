@@ -207,7 +207,7 @@ static int make_pool(struct lls_engine *e, struct lls_error *err)
 {
   size_t bytes = e->options.cache_bytes;
   bool measured = bytes == 0 && measures(e);
-  int rc = measured     ? lls_engine_measure(e, &bytes, err)
+  int rc = measured     ? lls_engine_profile_memory(e, &bytes, err)
            : bytes == 0 ? default_cache_bytes(e, &bytes, err)
                         : 0;
   if (rc < 0)
@@ -392,7 +392,7 @@ static int make_parts(struct lls_engine *e, struct lls_error *err)
   if (rc < 0)
     return lls_fail(err, rc, "the device does not tell its free memory");
   rc = make_tables(e, err);
-  if (rc == 0 && (rc = lls_kept_init(e)) < 0)
+  if (rc == 0 && (rc = lls_table_cache_init(e)) < 0)
     lls_fail(err, rc, "no memory for block tables");
   if (rc == 0)
     describe_rope(e);
@@ -451,7 +451,7 @@ void lls_engine_destroy(struct lls_engine *e)
   if (e->pool != NULL)
     e->device->ops->pool_destroy(e->device, e->pool);
   release_activations(e);
-  lls_kept_free(e);
+  lls_table_cache_free(e);
   if (!e->borrows_weights)
     lls_weights_unload(&e->weights, e->device);
   free(e->tokens);
@@ -494,18 +494,6 @@ const struct lls_model_config *lls_engine_config(const struct lls_engine *e)
 bool lls_engine_is_asynchronous(const struct lls_engine *e)
 {
   return e->device->asynchronous;
-}
-
-const char *lls_engine_why_no_pull(const struct lls_engine *e,
-                                   const struct lls_engine *from)
-{
-  if (lls_engine_is_shared(e) || lls_engine_is_shared(from))
-    return "each is shared out to ranks";
-  if (e->device->ops != from->device->ops || e->device->ops->pool_pull == NULL)
-    return "their devices cannot reach each other's memory";
-  if (!lls_pools_match(&e->pool_shape, &from->pool_shape))
-    return "their blocks are not alike";
-  return NULL;
 }
 
 size_t lls_engine_weight_bytes(const struct lls_engine *e)

@@ -12,17 +12,18 @@
  *   lls_engine_destroy         before the device
  *
  * Nothing from submit to wait allocates: every buffer is sized at create by max_tokens
- * and max_sequences; but on an asynchronous device tables grow for a while (kept.c).
+ * and max_sequences; but on an asynchronous device tables grow for a while
+ * (table_cache.c).
  *
  * With tensor parallel ranks each has an engine of its own over its shard of the model
- * (core/engine/follow.h). What is submitted to rank 0's is computed by all; the others'
- * take steps from there. Tokens and logits are on rank 0 alone.
+ * (core/engine/worker_rank.h). What is submitted to rank 0's is computed by all; the
+ * others' take steps from there. Tokens and logits are on rank 0 alone.
  */
 #ifndef LLS_ENGINE_ENGINE_H
 #define LLS_ENGINE_ENGINE_H
 
 #include "core/engine/batch.h"
-#include "core/engine/device.h"
+#include "core/device/device.h"
 #include "core/model/config.h"
 
 struct lls_engine;
@@ -104,9 +105,9 @@ int lls_engine_wait(struct lls_engine *, struct lls_engine_result *,
 
 /* Of rank 0: sends the other ranks home, unless the group has failed. No step after. */
 void lls_engine_dismiss(struct lls_engine *);
-/* Of the others: computes what rank 0 does until it dismisses them (0), or until
- * something fails, here or elsewhere. */
-int lls_engine_follow(struct lls_engine *, struct lls_error *err);
+/* Of the others: 1 with the next batch, valid until the next call; 0: dismissed. */
+int lls_engine_receive(struct lls_engine *, struct lls_engine_batch *,
+                       struct lls_error *err);
 
 /* Logits (n_tokens, vocab) of a sequence submitted with all_logits, NULL if it was not;
  * valid until the next submit. */

@@ -81,8 +81,9 @@ int lls_engine_check_hidden(const struct lls_engine *e,
 static struct lls_block_entry *scratch_list(struct lls_engine *e, uint32_t tokens)
 {
   uint32_t room = e->pool_shape.block_tokens, n = blocks_of(e, tokens);
-  struct lls_block_entry *list =
-      e->kept.arena != NULL ? e->kept.arena + e->kept.scratch_at : e->scratch_entries;
+  struct lls_block_entry *list = e->table_cache.arena != NULL
+                                     ? e->table_cache.arena + e->table_cache.scratch_at
+                                     : e->scratch_entries;
   list += e->scratch_used;
   for (uint32_t i = 0; i < n; i++)
     list[i] = (struct lls_block_entry){

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's insides, shared by engine.c (life), step.c (batches) and forward.c. */
+/* The engine's insides, shared by the files of this folder. */
 #ifndef LLS_ENGINE_INTERNAL_H
 #define LLS_ENGINE_INTERNAL_H
 
 #include "core/engine/engine.h"
-#include "core/engine/kept.h"
+#include "core/engine/table_cache.h"
 #include "core/engine/shard.h"
 #include "core/engine/weights.h"
 
@@ -24,7 +24,7 @@ struct lls_activations {
   float *part;     /* (max_logit_rows, this rank's part of vocab), with other ranks */
 };
 
-/* A step on its way to the other ranks; message.c. */
+/* A step on its way to the other ranks; rank_protocol.c. */
 struct lls_engine_message {
   uint32_t *words; /* (n) of (room) */
   size_t n, room;
@@ -82,7 +82,8 @@ struct lls_engine {
   struct lls_block_entry *scratch_entries; /* (pool_shape.scratch_units) */
   struct lls_block_table *scratch_tables;  /* (max_sequences) */
 
-  struct lls_kept kept; /* tables of the step before, and this one's; kept.c */
+  struct lls_table_cache
+      table_cache; /* tables of the step before, and this one's; table_cache.c */
 };
 
 #define NO_LOGITS UINT32_MAX
@@ -93,22 +94,26 @@ static inline bool lls_engine_is_shared(const struct lls_engine *e)
 }
 
 /*
- * step.c: a list of entries without gaps, of blocks that exist, for at least `needed`
+ * tables.c: a list of entries without gaps, of blocks that exist, for at least `needed`
  * tokens, of which `context` are there; those before entry `from` are known to be good.
  */
 int lls_engine_check_entries(const struct lls_engine *, const struct lls_block_entry *,
                              uint32_t from, uint32_t n, uint32_t context, uint32_t needed,
                              struct lls_error *err);
 
-/* message.c */
+/* pull.c: every pull of a batch is of an engine that this one can copy from. */
+int lls_engine_check_pulls(const struct lls_engine *, const struct lls_engine_batch *,
+                           struct lls_error *err);
+
+/* rank_protocol.c */
 int lls_engine_message_init(struct lls_engine *);
 void lls_engine_message_free(struct lls_engine_message *);
 /* Of rank 0: every rank gets the batch. */
 int lls_engine_send(struct lls_engine *, const struct lls_engine_batch *,
                     struct lls_error *err);
 
-/* measure.c: bytes that the pool may have of a device with memory of its own. */
-int lls_engine_measure(struct lls_engine *, size_t *bytes, struct lls_error *);
+/* memory_profile.c: bytes that the pool may have of a device with memory of its own. */
+int lls_engine_profile_memory(struct lls_engine *, size_t *bytes, struct lls_error *);
 
 /* hidden.c */
 uint32_t lls_engine_scratch_units(const struct lls_engine *);

@@ -24,83 +24,13 @@ static int64_t now_ns(const struct lls_engine *e)
 
 /* ---- checks --------------------------------------------------------------------- */
 
-/*
- * How many entries are good because they are just whole blocks in order, as nearly all
- * are: n, or 0 if any is not. A step of 512 sequences has 50,000, so none has a branch.
- */
-static uint32_t whole_blocks(const struct lls_engine *e,
-                             const struct lls_block_entry *list, uint32_t n)
-{
-  const struct lls_block_entry whole = {.count = (uint16_t)e->pool_shape.block_tokens};
-  uint32_t units = e->pool_shape.device_units, expected, first_token = 0, bad = 0;
-  memcpy(&expected, &whole.count, sizeof expected); /* count, direction, element */
-  for (uint32_t i = 0; i < n; i++, first_token += whole.count) {
-    uint32_t found;
-    memcpy(&found, &list[i].count, sizeof found);
-    bad |= (list[i].block >= units) | (list[i].first_token ^ first_token) |
-           (found ^ expected);
-  }
-  return bad == 0 ? n : 0;
-}
-
-/* An INT8 block is full and was so before this step, which writes from `context` on. */
-static int check_int8(const struct lls_engine *e, const struct lls_block_entry *entry,
-                      uint32_t context, struct lls_error *err)
-{
-  if ((e->caps.elements & 1u << LLS_ELEMENT_INT8) == 0 ||
-      entry->element > LLS_ELEMENT_INT8)
-    return lls_fail(err, -ENOTSUP, "blocks of int8 numbers: unsupported by this engine");
-  if (entry->count != e->pool_shape.block_tokens || entry->first_token > context ||
-      context - entry->first_token < entry->count)
-    return lls_fail(err, -EINVAL,
-                    "an int8 block of %u tokens from %u on where %u are cached",
-                    entry->count, entry->first_token, context);
-  return 0;
-}
-
-int lls_engine_check_entries(const struct lls_engine *e,
-                             const struct lls_block_entry *list, uint32_t i, uint32_t n,
-                             uint32_t context, uint32_t needed, struct lls_error *err)
-{
-  uint32_t covered = i > 0 ? list[i - 1].first_token + list[i - 1].count : 0;
-  if (i == 0) {
-    i = whole_blocks(e, list, n);
-    covered = i * e->pool_shape.block_tokens;
-  }
-  for (; i < n; i++) {
-    const struct lls_block_entry *entry = &list[i];
-    bool int8 = entry->element != LLS_ELEMENT_MODEL;
-    int rc = int8 ? check_int8(e, entry, context, err) : 0;
-    if (rc < 0)
-      return rc;
-    if (entry->direction > LLS_RIGHT_TO_LEFT)
-      return lls_fail(err, -EINVAL,
-                      "block table entry %u fills its block in direction %u", i,
-                      entry->direction);
-    if (entry->block >= (uint64_t)e->pool_shape.device_units << int8)
-      return lls_fail(err, -EINVAL, "block %u of %u in the pool", entry->block,
-                      e->pool_shape.device_units << int8);
-    if (entry->first_token != covered || entry->count == 0 ||
-        entry->count > e->pool_shape.block_tokens)
-      return lls_fail(err, -EINVAL,
-                      "block table entry %u has %u tokens from %u on where token %u is "
-                      "next",
-                      i, entry->count, entry->first_token, covered);
-    covered += entry->count;
-  }
-  if (covered < needed)
-    return lls_fail(err, -EINVAL, "the block table covers %u of %u tokens", covered,
-                    needed);
-  return 0;
-}
-
 /* A list of the sequence that is being checked; it is kept where lists are. */
-static int check_list(struct lls_engine *e, enum lls_kept_which which,
+static int check_list(struct lls_engine *e, enum lls_table_cache_which which,
                       const struct lls_block_entry *list, uint32_t n, uint32_t context,
                       uint32_t needed, struct lls_error *err)
 {
-  return e->kept.arena != NULL
-             ? lls_kept_list(e, which, list, n, context, needed, err)
+  return e->table_cache.arena != NULL
+             ? lls_table_cache_put(e, which, list, n, context, needed, err)
              : lls_engine_check_entries(e, list, 0, n, context, needed, err);
 }
 
@@ -114,15 +44,15 @@ static int check_table(struct lls_engine *e, const struct lls_block_table *table
     return lls_fail(err, -ENOTSUP, "a cache of form %u: unsupported by this engine",
                     table->form);
   if (table->form == LLS_FORM_HIDDEN)
-    return check_list(e, LLS_KEPT_X, table->x, table->x_count, 0, length, err);
+    return check_list(e, LLS_TABLE_X, table->x, table->x_count, 0, length, err);
   if (table->x_count > 0) /* on its way to KV form */
     rc = (e->caps.forms & LLS_BIT_HIDDEN)
-             ? check_list(e, LLS_KEPT_X, table->x, table->x_count, 0, context, err)
+             ? check_list(e, LLS_TABLE_X, table->x, table->x_count, 0, context, err)
              : lls_fail(err, -ENOTSUP, "hidden states: unsupported by this engine");
   if (rc == 0)
-    rc = check_list(e, LLS_KEPT_K, table->k, table->k_count, written_from, length, err);
+    rc = check_list(e, LLS_TABLE_K, table->k, table->k_count, written_from, length, err);
   return rc < 0 ? rc
-                : check_list(e, LLS_KEPT_V, table->v, table->v_count, written_from,
+                : check_list(e, LLS_TABLE_V, table->v, table->v_count, written_from,
                              length, err);
 }
 
@@ -154,20 +84,9 @@ static int check_sequence(struct lls_engine *e, const struct lls_engine_sequence
         (uint32_t)s->tokens[s->first_score + 1 + i] >= e->config.vocab)
       return lls_fail(err, -EINVAL, "a scored token is outside the vocabulary of %u",
                       e->config.vocab);
-  if (e->kept.arena != NULL)
-    lls_kept_sequence(e, s->table);
+  if (e->table_cache.arena != NULL)
+    lls_table_cache_next(e, s->table);
   return check_table(e, s->table, s->context, s->n_tokens, err);
-}
-
-static int check_pulls(const struct lls_engine *e, const struct lls_engine_batch *batch,
-                       struct lls_error *err)
-{
-  for (uint32_t i = 0; i < batch->n_pulls; i++) {
-    const char *why = lls_engine_why_no_pull(e, batch->pulls[i].from);
-    if (why != NULL)
-      return lls_fail(err, -ENOTSUP, "blocks of another instance: %s", why);
-  }
-  return 0;
 }
 
 static int check_sequences(struct lls_engine *e, const struct lls_engine_batch *batch,
@@ -195,21 +114,21 @@ static int check_sequences(struct lls_engine *e, const struct lls_engine_batch *
   if (kept > e->options.max_logits)
     return lls_fail(err, -EINVAL, "logits of %zu rows where %u are kept", kept,
                     e->options.max_logits);
-  int rc = check_pulls(e, batch, err);
+  int rc = lls_engine_check_pulls(e, batch, err);
   return rc < 0 ? rc : lls_engine_check_hidden(e, batch, err);
 }
 
 static int check_batch(struct lls_engine *e, const struct lls_engine_batch *batch,
                        struct lls_error *err)
 {
-  if (e->kept.arena == NULL || batch->n_sequences == 0)
+  if (e->table_cache.arena == NULL || batch->n_sequences == 0)
     return check_sequences(e, batch, err);
-  lls_kept_begin(e);
+  lls_table_cache_begin(e);
   int rc = check_sequences(e, batch, err);
   if (rc == 0)
-    rc = lls_kept_end(e, batch, err);
+    rc = lls_table_cache_end(e, batch, err);
   if (rc < 0)
-    lls_kept_forget(e);
+    lls_table_cache_forget(e);
   return rc;
 }
 
@@ -224,8 +143,8 @@ static void add_sequence(struct lls_engine *e, const struct lls_engine_sequence 
       .n_rows = s->n_tokens,
       .context = s->context,
   };
-  if (e->kept.arena != NULL)
-    lls_kept_lay_out(&e->kept, index, &e->sequences[index]);
+  if (e->table_cache.arena != NULL)
+    lls_table_cache_lay_out(&e->table_cache, index, &e->sequences[index]);
   lls_engine_lay_out_hidden(e, &e->sequences[index]);
   memcpy(e->tokens + first, s->tokens, s->n_tokens * sizeof *s->tokens);
   for (uint32_t i = 0; i < s->n_tokens; i++) {
@@ -291,9 +210,9 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
   }
   for (uint32_t i = 0; i < batch->n_sequences; i++)
     keep_logits(e, i, batch->sequences[i].all_logits);
-  if (e->kept.arena != NULL) {
-    e->step.entries = e->kept.arena;
-    e->step.n_entries = e->kept.used + e->scratch_used;
+  if (e->table_cache.arena != NULL) {
+    e->step.entries = e->table_cache.arena;
+    e->step.n_entries = e->table_cache.used + e->scratch_used;
   }
 }
 

@@ -17,7 +17,7 @@
 
 #include "core/engine/loader.h"
 #include "core/model/safetensors.h"
-#include "kernels/cpu/table.h"
+#include "core/device/tensor.h"
 
 /* ---- memory --------------------------------------------------------------------- */
 
@@ -147,7 +147,7 @@ static float *read_rows(const struct lls_tensor_view *v, size_t n)
 {
   float *rows = malloc(n * v->columns * sizeof *rows);
   for (size_t i = 0; rows != NULL && i < n; i++)
-    lls_cpu_read_row(v, i, rows + i * v->columns);
+    lls_tensor_read_row(v, i, rows + i * v->columns);
   return rows;
 }
 

@@ -3,7 +3,7 @@
 #ifndef LLS_ENGINE_WEIGHTS_H
 #define LLS_ENGINE_WEIGHTS_H
 
-#include "core/engine/device.h"
+#include "core/device/device.h"
 #include "core/model/config.h"
 
 struct lls_safetensors;

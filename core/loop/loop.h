@@ -20,7 +20,7 @@
 #include <llmserve/types.h>
 
 #include "core/base/error.h"
-#include "core/engine/sampling.h"
+#include "core/device/sampling.h"
 #include "core/obs/metrics.h"
 
 #define LLS_POLICY_NAME_MAX 64

@@ -109,7 +109,7 @@ static int measure(struct probe *p, struct lls_error *err)
 /* ---- kept from start to start ------------------------------------------------------ */
 
 static bool recall(struct lls_instance *in, const char *path,
-                   const struct lls_engine_identity *id)
+                   const struct lls_engine_fingerprint *id)
 {
   struct lls_measured m;
   struct lls_error why = {0};
@@ -126,7 +126,7 @@ static bool recall(struct lls_instance *in, const char *path,
 }
 
 static void keep(struct lls_instance *in, const char *path,
-                 const struct lls_engine_identity *id, const struct lls_measured *m)
+                 const struct lls_engine_fingerprint *id, const struct lls_measured *m)
 {
   struct lls_error why = {0};
   int rc = lls_measured_write(path, id, m, &why);
@@ -141,9 +141,9 @@ int lls_measure_hidden(struct lls_instance *in, const char *folder, bool always,
 {
   struct probe p = {.in = in,
                     .block_tokens = lls_engine_pool_shape(in->engine)->block_tokens};
-  struct lls_engine_identity id;
+  struct lls_engine_fingerprint id;
   char path[PATH_MAX];
-  lls_engine_identify(in->engine, &id);
+  lls_engine_take_fingerprint(in->engine, &id);
   bool kept = folder != NULL && folder[0] != '\0' &&
               lls_measured_path(folder, &id, path, sizeof path) == 0;
   if (kept && !always && recall(in, path, &id))

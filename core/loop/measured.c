@@ -23,7 +23,7 @@ struct fact {
   const char *name, *text;
 };
 
-static void facts_of(const struct lls_engine_identity *id, struct fact out[FACTS])
+static void facts_of(const struct lls_engine_fingerprint *id, struct fact out[FACTS])
 {
   out[0] = (struct fact){"version", PACKAGE_VERSION};
   out[1] = (struct fact){"device", id->device};
@@ -32,7 +32,7 @@ static void facts_of(const struct lls_engine_identity *id, struct fact out[FACTS
 }
 
 /* FNV-1a of everything but the version, so that another version writes the same file. */
-static uint64_t number_of(const struct lls_engine_identity *id)
+static uint64_t number_of(const struct lls_engine_fingerprint *id)
 {
   struct fact facts[FACTS];
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -46,7 +46,7 @@ static uint64_t number_of(const struct lls_engine_identity *id)
   return hash;
 }
 
-int lls_measured_path(const char *folder, const struct lls_engine_identity *id,
+int lls_measured_path(const char *folder, const struct lls_engine_fingerprint *id,
                       char *path, size_t size)
 {
   int n = snprintf(path, size, "%s/hidden-%016" PRIx64 ".ini", folder, number_of(id));
@@ -55,8 +55,8 @@ int lls_measured_path(const char *folder, const struct lls_engine_identity *id,
 
 /* ---- reading ----------------------------------------------------------------------- */
 
-static int check_identity(const struct lls_ini *ini, const struct lls_engine_identity *id,
-                          struct lls_error *err)
+static int check_identity(const struct lls_ini *ini,
+                          const struct lls_engine_fingerprint *id, struct lls_error *err)
 {
   struct fact facts[FACTS];
   facts_of(id, facts);
@@ -129,7 +129,7 @@ static void ignore_line(void *context, unsigned line, const char *sentence)
     *(unsigned *)context = line;
 }
 
-int lls_measured_read(const char *path, const struct lls_engine_identity *id,
+int lls_measured_read(const char *path, const struct lls_engine_fingerprint *id,
                       struct lls_measured *out, struct lls_error *err)
 {
   struct lls_ini ini;
@@ -146,7 +146,7 @@ int lls_measured_read(const char *path, const struct lls_engine_identity *id,
 
 /* ---- writing ----------------------------------------------------------------------- */
 
-static bool write_all(FILE *f, const struct lls_engine_identity *id,
+static bool write_all(FILE *f, const struct lls_engine_fingerprint *id,
                       const struct lls_measured *m)
 {
   struct fact facts[FACTS];
@@ -171,7 +171,7 @@ static void make_folder_of(const char *path)
     mkdir(dirname(copy), 0755); /* why not is told by fopen */
 }
 
-int lls_measured_write(const char *path, const struct lls_engine_identity *id,
+int lls_measured_write(const char *path, const struct lls_engine_fingerprint *id,
                        const struct lls_measured *m, struct lls_error *err)
 {
   char new[PATH_MAX];

@@ -12,7 +12,7 @@
 #define LLS_LOOP_MEASURED_H
 
 #include "core/base/error.h"
-#include "core/engine/identity.h"
+#include "core/engine/fingerprint.h"
 
 #define LLS_MEASURED_STEPS 32
 
@@ -28,14 +28,14 @@ struct lls_measured {
 };
 
 /* The file of an identity: FOLDER/hidden-NUMBER.ini; -ENAMETOOLONG. */
-int lls_measured_path(const char *folder, const struct lls_engine_identity *, char *path,
-                      size_t size);
+int lls_measured_path(const char *folder, const struct lls_engine_fingerprint *,
+                      char *path, size_t size);
 /* -ENOENT: there is none; -ESTALE: it is of something else, as the sentence says; or what
  * is wrong with the file. */
-int lls_measured_read(const char *path, const struct lls_engine_identity *,
+int lls_measured_read(const char *path, const struct lls_engine_fingerprint *,
                       struct lls_measured *out, struct lls_error *err);
 /* Replaces the file as a whole; makes its folder, but not that one's. */
-int lls_measured_write(const char *path, const struct lls_engine_identity *,
+int lls_measured_write(const char *path, const struct lls_engine_fingerprint *,
                        const struct lls_measured *, struct lls_error *err);
 
 #endif

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
-#include "core/engine/device.h"
+#include "core/device/device.h"
 
 enum lls_rope_scaling { LLS_ROPE_PLAIN, LLS_ROPE_LINEAR, LLS_ROPE_LLAMA3 };
 

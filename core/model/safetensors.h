@@ -12,7 +12,7 @@
 #define LLS_MODEL_SAFETENSORS_H
 
 #include "core/base/error.h"
-#include "core/engine/device.h"
+#include "core/device/device.h"
 
 struct lls_safetensors;
 

@@ -7,7 +7,7 @@
 #include <utlist.h>
 
 #include "core/base/error.h"
-#include "core/engine/device.h"
+#include "core/device/device.h"
 
 struct lls_tensor_type {
   const char *name; /* as in headers */

@@ -15,7 +15,7 @@
 #define LLS_PLUGIN_LOADER_H
 
 #include "core/base/error.h"
-#include "core/config/params.h"
+#include "core/params/params.h"
 #include "core/plugin/image.h"
 
 #include <llmserve/cache.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where plugins are: the folders of the search path and the names in them. */
-#include "core/config/nearest.h"
+#include "core/params/nearest.h"
 #include "core/plugin/loader.h"
 
 #include <dirent.h>

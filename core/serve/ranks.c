@@ -49,12 +49,12 @@ static int check(const struct server *s, uint32_t size, struct lls_error *err)
 static int start_threads(struct server *s, uint32_t n, struct lls_error *err)
 {
   struct lls_ranks *handles[LLS_MAX_RANKS];
-  struct lls_follow_options options = server_follow_options(s);
+  struct lls_worker_rank_options options = server_follow_options(s);
   int rc = lls_ranks_threads(n, s->config->engine.rank_timeout, handles, err);
   if (rc < 0)
     return rc;
   s->ranks = handles[0];
-  return lls_followers_start(&options, handles, n, &s->followers, err);
+  return lls_worker_ranks_start(&options, handles, n, &s->followers, err);
 }
 
 static void wake(void *context)
@@ -105,8 +105,8 @@ int server_follow(struct server *s)
   else
     rc = check(s, s->ranks->size, &err); /* rank 0 finds the same */
   if (rc == 0) {
-    struct lls_follow_options options = server_follow_options(s);
-    rc = lls_follow(&options, s->ranks, &err);
+    struct lls_worker_rank_options options = server_follow_options(s);
+    rc = lls_worker_rank_run(&options, s->ranks, &err);
   }
   if (rc < 0)
     lls_log(&s->log, LLS_LOG_ERROR, "ranks", "rank %u ends: %s", s->ranks->rank,
@@ -124,7 +124,7 @@ void server_stop_ranks(struct server *s)
   if (s->engines[0] == NULL) /* the others wait for it */
     lls_ranks_fail(s->ranks, "did not start");
   lls_engine_dismiss(s->engines[0]);
-  if (lls_followers_stop(s->followers) == 0)
+  if (lls_worker_ranks_stop(s->followers) == 0)
     return;
   lls_log(&s->log, LLS_LOG_ERROR, "ranks", "a rank does not end: leaving it behind");
   _exit(EXIT_FAILURE);

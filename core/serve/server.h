@@ -22,7 +22,7 @@
 #include "core/config/compare.h"
 #include "core/config/instances.h"
 #include "core/engine/engine.h"
-#include "core/engine/follow.h"
+#include "core/engine/worker_rank.h"
 #include "core/loop/decision_log.h"
 #include "core/obs/log.h"
 #include "core/obs/notify.h"
@@ -49,8 +49,8 @@ struct server {
   struct lls_instances instances; /* of the configuration that it was started with */
   struct lls_device *devices[LLS_MAX_INSTANCES];
   struct lls_engine *engines[LLS_MAX_INSTANCES];
-  struct lls_ranks *ranks;         /* this process's end, or rank 0's; NULL = alone */
-  struct lls_followers *followers; /* the other ranks, where they are threads */
+  struct lls_ranks *ranks;            /* this process's end, or rank 0's; NULL = alone */
+  struct lls_worker_ranks *followers; /* the other ranks, where they are threads */
   struct lls_tokenizer *tokenizer;
   struct lls_chat_template *chat_template;
   struct lls_loop *loop;
@@ -102,7 +102,7 @@ void server_list_instances(struct server *, struct lls_loop_instance *out);
 void server_destroy_instances(struct server *);
 
 /* ---- start.c */
-struct lls_follow_options server_follow_options(const struct server *);
+struct lls_worker_rank_options server_follow_options(const struct server *);
 int server_load_model(struct server *, struct lls_error *err);
 int server_create_loop(struct server *, struct lls_error *err);
 int server_create_api(struct server *, struct lls_error *err);

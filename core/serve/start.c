@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct lls_follow_options server_follow_options(const struct server *s)
+struct lls_worker_rank_options server_follow_options(const struct server *s)
 {
-  return (struct lls_follow_options){
+  return (struct lls_worker_rank_options){
       .choice = (enum lls_device_choice)s->config->engine.device,
       .device = lls_device_options_of(s->config, &s->model),
       .engine = lls_engine_options_of(s->config, &s->model),

@@ -12,7 +12,7 @@
 #ifndef LLS_CPU_ATTENTION_H
 #define LLS_CPU_ATTENTION_H
 
-#include "core/engine/device.h"
+#include "core/device/device.h"
 
 #define LLS_HEAD_DIM_MAX      256
 #define LLS_ATTENTION_QUERIES 128 /* most queries of a call */

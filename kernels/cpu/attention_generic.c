@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "kernels/cpu/attention_tile.h"
-#include "kernels/cpu/number.h"
+#include "core/device/numbers.h"
 
 /* A token's vector, of bytes where it has scales. */
 struct vector {

@@ -18,7 +18,7 @@
 #include <math.h>
 
 #include "kernels/cpu/attention_tile.h"
-#include "kernels/cpu/number.h"
+#include "core/device/numbers.h"
 #include "kernels/cpu/simd.h"
 
 #define ROWS 6 /* most queries of a product: 12 sums and 3 operands in registers */

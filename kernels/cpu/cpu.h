@@ -16,7 +16,7 @@
 #ifndef LLS_CPU_CPU_H
 #define LLS_CPU_CPU_H
 
-#include "core/engine/device.h"
+#include "core/device/device.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/linear.h"
@@ -73,7 +73,7 @@ static inline void *lls_cpu_scratch(const struct lls_cpu_device *d, unsigned thr
   return d->scratch + thread * d->scratch_bytes;
 }
 
-/* Remembers the first error of a step for step_end; [step], not inside a run. */
+/* step.c: remembers the first error for step_end; [step], not inside a run. */
 void lls_cpu_step_fail(struct lls_cpu_device *, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -8,7 +8,6 @@
 #include "kernels/cpu/ops.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,38 +82,6 @@ static void release(struct lls_device *device, enum lls_memory kind, void *data)
   lls_cpu_memory_free(data);
 }
 
-static int step_begin(struct lls_device *device, struct lls_pool *pool,
-                      const struct lls_device_step *step)
-{
-  struct lls_cpu_device *d = lls_cpu(device);
-  d->pool = pool;
-  d->step = step;
-  d->status = 0;
-  d->rope = (struct lls_rope_shape){0};
-  return 0;
-}
-
-static int step_end(struct lls_device *device, struct lls_error *err)
-{
-  struct lls_cpu_device *d = lls_cpu(device);
-  d->pool = NULL;
-  d->step = NULL;
-  if (d->status != 0)
-    lls_fail(err, d->status, "%s", d->error.text);
-  return d->status;
-}
-
-void lls_cpu_step_fail(struct lls_cpu_device *d, int code, const char *format, ...)
-{
-  if (d->status != 0)
-    return;
-  va_list args;
-  va_start(args, format);
-  vsnprintf(d->error.text, sizeof d->error.text, format, args);
-  va_end(args);
-  d->status = code;
-}
-
 static void download(struct lls_device *device, const void *from, void *to, size_t bytes)
 {
   (void)device;
@@ -139,8 +106,8 @@ static const struct lls_device_ops ops = {
     .pool_destroy = lls_cpu_pool_destroy,
     .pool_copy = lls_cpu_pool_copy,
     .pool_pull = lls_cpu_pool_pull,
-    .step_begin = step_begin,
-    .step_end = step_end,
+    .step_begin = lls_cpu_step_begin,
+    .step_end = lls_cpu_step_end,
     .embed = lls_cpu_embed,
     .embed_positions = lls_cpu_embed_positions,
     .norm = lls_cpu_norm,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows taken from tables and from each other: embeddings, gather, and the addition. */
+#include "core/device/tensor.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/table.h"
@@ -24,7 +25,7 @@ static void lookup_task(void *arg, unsigned thread, unsigned n_threads)
   lls_cpu_share(w->device->step->n_rows, 1, thread, n_threads, &begin, &end);
   for (size_t i = begin; i < end; i++) {
     float *x = w->x + i * columns;
-    lls_cpu_read_row(w->table, (size_t)(w->ids[i] + w->offset), w->add ? row : x);
+    lls_tensor_read_row(w->table, (size_t)(w->ids[i] + w->offset), w->add ? row : x);
     if (w->add)
       w->device->kernels.rows.add(row, columns, x);
   }

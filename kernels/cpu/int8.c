@@ -16,7 +16,7 @@
  *
  * A block of b tokens takes b + 4 bytes a channel, of bf16 2b: 0.625 of it at b = 16.
  */
-#include "kernels/cpu/number.h"
+#include "core/device/numbers.h"
 #include "kernels/cpu/pool.h"
 
 #include <string.h>

@@ -5,13 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-static const char *const names[] = {
-    [LLS_ISA_GENERIC] = "generic",
-    [LLS_ISA_AVX2] = "avx2",
-    [LLS_ISA_AVX512] = "avx512",
-    [LLS_ISA_AMX] = "amx",
-};
-
 #if defined __x86_64__
 #include <cpuid.h>
 #include <stdbool.h>
@@ -61,11 +54,6 @@ enum lls_isa lls_isa_best(void)
 }
 #endif
 
-const char *lls_isa_name(enum lls_isa isa)
-{
-  return names[isa];
-}
-
 int lls_isa_from_name(const char *name, enum lls_isa *out)
 {
   enum lls_isa best = lls_isa_best();
@@ -73,11 +61,11 @@ int lls_isa_from_name(const char *name, enum lls_isa *out)
     *out = best;
     return 0;
   }
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    if (strcmp(name, names[i]) != 0)
+  for (enum lls_isa i = LLS_ISA_GENERIC; i < LLS_ISA_LEVELS; i++) {
+    if (strcmp(name, lls_isa_name(i)) != 0)
       continue;
-    *out = (enum lls_isa)i;
-    return *out <= best ? 0 : -ENOTSUP;
+    *out = i;
+    return i <= best ? 0 : -ENOTSUP;
   }
   return -EINVAL;
 }

@@ -5,7 +5,7 @@
  * above share since it costs next to nothing.
  */
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/number.h"
+#include "core/device/numbers.h"
 
 #include <string.h>
 

@@ -7,7 +7,12 @@
 #ifndef LLS_CPU_OPS_H
 #define LLS_CPU_OPS_H
 
-#include "core/engine/device.h"
+#include "core/device/device.h"
+
+/* step.c */
+int lls_cpu_step_begin(struct lls_device *, struct lls_pool *,
+                       const struct lls_device_step *);
+int lls_cpu_step_end(struct lls_device *, struct lls_error *);
 
 /* linear.c */
 struct lls_cpu_linear_kernels;

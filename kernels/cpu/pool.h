@@ -11,7 +11,7 @@
 #ifndef LLS_CPU_POOL_H
 #define LLS_CPU_POOL_H
 
-#include "core/engine/device.h"
+#include "core/device/device.h"
 
 struct lls_pool {
   struct lls_pool_shape shape;

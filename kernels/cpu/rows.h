@@ -7,7 +7,7 @@
 #ifndef LLS_CPU_ROWS_H
 #define LLS_CPU_ROWS_H
 
-#include "core/engine/device.h"
+#include "core/device/device.h"
 
 struct lls_cpu_row_kernels {
   /* y = x / sqrt(mean(x^2) + epsilon) weight; y may be x */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The row kernels in plain C, sums and functions in double: the reference. */
 #include "kernels/cpu/rows.h"
-#include "kernels/cpu/number.h"
+#include "core/device/numbers.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drawing the next token, in the order that core/engine/sampling.h gives: penalties and
+ * Drawing the next token, in the order that core/device/sampling.h gives: penalties and
  * logit_bias, temperature, min_p, top_k, top_p, draw.
  *
  * All three filters keep the likeliest tokens down to some boundary, so the boundary is
@@ -13,7 +13,7 @@
  * Not-a-number is never drawn. If nothing can be, the token is the lowest that is
  * allowed.
  */
-#include "core/engine/sampling.h"
+#include "core/device/sampling.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
 

@@ -4,9 +4,10 @@
  * rows of it, and the page cache holds those. Only random tables need memory.
  */
 #include "kernels/cpu/table.h"
+#include "core/device/tensor.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/memory.h"
-#include "kernels/cpu/number.h"
+#include "core/device/numbers.h"
 #include "kernels/cpu/ops.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ int lls_cpu_vector_create(struct lls_device *device, const struct lls_tensor_vie
   int rc = lls_cpu_memory_alloc(view->columns * sizeof(float), &data);
   if (rc != 0)
     return lls_fail(err, rc, "no memory for a vector of %zu", view->columns);
-  lls_cpu_read_row(view, 0, data);
+  lls_tensor_read_row(view, 0, data);
   *out = data;
   return 0;
 }
@@ -38,7 +39,7 @@ static void fill_task(void *arg, unsigned thread, unsigned n_threads)
   size_t begin, end, columns = f->view->columns;
   lls_cpu_share(f->view->rows, 1, thread, n_threads, &begin, &end);
   for (size_t i = begin; i < end; i++) {
-    lls_cpu_read_row(f->view, i, row);
+    lls_tensor_read_row(f->view, i, row);
     for (size_t k = 0; k < columns; k++)
       f->table[i * columns + k] = lls_f32_to_bf16(row[k]);
   }

@@ -8,9 +8,10 @@
  * f16 in memory and becomes f32 in registers. int8 is symmetric with one scale an output:
  * w = scale * round(w / scale), scale = max |w| / 127.
  */
+#include "core/device/numbers.h"
+#include "core/device/tensor.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/memory.h"
-#include "kernels/cpu/number.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/table.h"
 
@@ -25,55 +26,6 @@ struct packing {
   const struct lls_tensor_view *parts;
   size_t n_parts;
 };
-
-/*
- * Random numbers of standard deviation 0.02 for load_format = dummy: uniform in
- * +-0.02 sqrt(3), splitmix64 of (seed, index), so they don't depend on the threads.
- */
-static float random_weight(uint64_t seed, uint64_t index)
-{
-  uint64_t z = seed + UINT64_C(0x9E3779B97F4A7C15) * (index + 1);
-  z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-  z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-  z ^= z >> 31;
-  return ((float)(z >> 40) * 0x1p-23f - 1.0f) * 0.0346410162f;
-}
-
-static uint16_t half_at(const char *data, size_t i)
-{
-  uint16_t half; /* a file's tensors need not be aligned */
-  memcpy(&half, data + i * sizeof half, sizeof half);
-  return half;
-}
-
-void lls_cpu_read_row(const struct lls_tensor_view *view, size_t row, float *out)
-{
-  size_t n = view->columns;
-  if (view->data == NULL) {
-    for (size_t i = 0; i < n; i++)
-      out[i] = random_weight(view->seed, row * view->row_stride + i);
-    return;
-  }
-  const char *data =
-      (const char *)view->data + row * view->row_stride * lls_dtype_bytes(view->dtype);
-  switch (view->dtype) {
-  case LLS_F32:
-    memcpy(out, data, n * sizeof *out);
-    break;
-  case LLS_F16:
-    for (size_t i = 0; i < n; i++)
-      out[i] = lls_f16_to_f32(half_at(data, i));
-    break;
-  case LLS_BF16:
-    for (size_t i = 0; i < n; i++)
-      out[i] = lls_bf16_to_f32(half_at(data, i));
-    break;
-  case LLS_I8:
-    for (size_t i = 0; i < n; i++)
-      out[i] = ((const int8_t *)data)[i];
-    break;
-  }
-}
 
 static void pack_int8(struct lls_weight *w, int8_t *panel, size_t output, const float *x)
 {
@@ -119,7 +71,7 @@ static void pack_task(void *arg, unsigned thread, unsigned n_threads)
     size_t from = begin > first ? begin : first;
     for (size_t output = from; output < end && output < first + p->parts[i].rows;
          output++) {
-      lls_cpu_read_row(&p->parts[i], output - first, row);
+      lls_tensor_read_row(&p->parts[i], output - first, row);
       pack_output(p->weight, output, row);
     }
   }
@@ -191,7 +143,7 @@ static void read_biases(struct lls_weight *w, const struct lls_tensor_view *part
   size_t first = 0;
   for (size_t i = 0; i < n_parts; first += parts[i++].rows) {
     if (biases[i].rows != 0)
-      lls_cpu_read_row(&biases[i], 0, w->bias + first);
+      lls_tensor_read_row(&biases[i], 0, w->bias + first);
   }
 }
 

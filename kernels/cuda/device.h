@@ -3,7 +3,7 @@
 #ifndef LLS_CUDA_DEVICE_H
 #define LLS_CUDA_DEVICE_H
 
-#include "core/engine/device.h"
+#include "core/device/device.h"
 
 /* [main] -ENODEV where there is no GPU or no driver, with the reason. */
 int lls_cuda_create(const struct lls_device_options *, struct lls_device **out,

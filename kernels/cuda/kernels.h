@@ -12,8 +12,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "core/engine/device.h"
-#include "core/engine/sampling.h"
+#include "core/device/device.h"
+#include "core/device/sampling.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What device_cuda.so exports; core/engine/devices.c opens it. */
+/* What device_cuda.so exports; core/device/devices.c opens it. */
 #include "config.h"
 
-#include "core/engine/devices.h"
+#include "core/device/devices.h"
 #include "kernels/cuda/device.h"
 
 LLS_DEVICE_MODULE = {

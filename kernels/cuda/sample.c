@@ -6,7 +6,7 @@
  */
 #include "kernels/cuda/ops.h"
 
-#include "core/engine/sampling.h"
+#include "core/device/sampling.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  *   [tokens][positions][...][entries][items, merges] wherever they come, found from those
  *   [rows of more gathers] where tokens of a prompt are scored
  *
- * Of a step whose lists are in one piece (the engine's are, core/engine/kept.c) these are
- * copied from there at once, while the operations are being written down.
+ * Of a step whose lists are in one piece (the engine's are, core/engine/table_cache.c)
+ * these are copied from there at once, while the operations are being written down.
  */
 #include "kernels/cuda/ops.h"
 

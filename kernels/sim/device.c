@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/sampling.h"
+#include "core/device/sampling.h"
 
 static void destroy(struct lls_device *device)
 {

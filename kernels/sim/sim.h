@@ -25,7 +25,7 @@
 #define LLS_SIM_SIM_H
 
 #include "core/cost/model.h"
-#include "core/engine/device.h"
+#include "core/device/device.h"
 
 struct lls_sim_options {
   struct lls_cost_rates rates; /* the truth: what steps and copies cost */

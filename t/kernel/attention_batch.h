@@ -16,7 +16,7 @@
 #include "t/kernel/block_lists.h"
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/number.h"
+#include "core/device/numbers.h"
 
 #define SCORE_EPSILON 1e-6
 #define VALUE_EPSILON 4e-6

@@ -5,7 +5,7 @@
 
 #include "t/tap.h"
 
-#include "core/engine/device.h"
+#include "core/device/device.h"
 #include "kernels/cpu/isa.h"
 
 #include <errno.h>

@@ -12,8 +12,8 @@
 
 #include "t/kernel/block_lists.h"
 
-#include "core/engine/devices.h"
-#include "kernels/cpu/number.h"
+#include "core/device/devices.h"
+#include "core/device/numbers.h"
 
 #define PAIR_ROWS 256 /* of a step */
 

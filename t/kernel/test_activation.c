@@ -9,7 +9,7 @@
 #include "t/kernel/fixture.h"
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/number.h"
+#include "core/device/numbers.h"
 
 #define ACTIVATION_EPSILON 5e-7
 #define EXP_EPSILON        5e-7

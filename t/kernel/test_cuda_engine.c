@@ -7,7 +7,7 @@
  */
 #include "t/drive.h"
 
-#include "core/engine/devices.h"
+#include "core/device/devices.h"
 
 #include <errno.h>
 

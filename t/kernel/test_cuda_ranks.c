@@ -8,7 +8,7 @@
 #include "t/bad_rank.h"
 #include "t/drive.h"
 
-#include "core/engine/devices.h"
+#include "core/device/devices.h"
 
 #define F32_TOLERANCE  1e-4
 #define BF16_TOLERANCE 3e-2 /* as one rank's in test_cuda_engine.c */

@@ -8,7 +8,7 @@
  */
 #include "t/kernel/pair.h"
 
-#include "core/engine/sampling.h"
+#include "core/device/sampling.h"
 
 #define VOCAB   1503
 #define ROWS    24

@@ -8,9 +8,9 @@
  */
 #include "t/tap.h"
 
-#include "core/engine/device.h"
+#include "core/device/device.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/number.h"
+#include "core/device/numbers.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 /* Copies between and inside the tiers of a pool, byte by byte, and where they end. */
 #include "t/kernel/fixture.h"
 
-#include "kernels/cpu/number.h"
+#include "core/device/numbers.h"
 #include "kernels/cpu/pool.h"
 
 #define DEVICE_UNITS 5

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sampling at every ISA level against the order that core/engine/sampling.h gives, done
+ * Sampling at every ISA level against the order that core/device/sampling.h gives, done
  * plainly: sort, cut, walk. A draw is a function of (seed, index), so the token itself is
  * compared, except where the random number is within BOUNDARY of the edge between two
  * tokens; 100,000 draws are also held against the probabilities by chi-square.
  */
 #include "t/kernel/fixture.h"
 
-#include "core/engine/sampling.h"
+#include "core/device/sampling.h"
 
 #define BOUNDARY        1e-5
 #define LOGPROB_EPSILON 2e-6
@@ -16,8 +16,7 @@
 
 static struct lls_sampling plain(void)
 {
-  return (struct lls_sampling){
-      .temperature = 1, .top_p = 1, .repetition_penalty = 1};
+  return (struct lls_sampling){.temperature = 1, .top_p = 1, .repetition_penalty = 1};
 }
 
 /* One draw of each params over the same logits. */

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "core/engine/sampling.h"
+#include "core/device/sampling.h"
 #include "tools/profile/fit.h"
 
 #define STEPS 400

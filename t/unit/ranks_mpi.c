@@ -38,9 +38,9 @@ static int follow(void)
   struct lls_error err = {0};
   for (size_t i = 0; i < N_MODELS; i++) {
     struct drive_model m = {0};
-    struct lls_follow_options o;
+    struct lls_worker_rank_options o;
     drive_prepare(&m, models[i], &options, &o);
-    int rc = lls_follow(&o, options.group, &err);
+    int rc = lls_worker_rank_run(&o, options.group, &err);
     reference_free(m.reference);
     if (rc < 0) {
       fprintf(stderr, "rank %u: %s\n", options.group->rank, lls_error_text(&err, rc));

@@ -3,7 +3,7 @@
 #include "core/encoder/encoder.h"
 #include "core/encoder/service.h"
 #include "core/model/config.h"
-#include "kernels/cpu/number.h"
+#include "core/device/numbers.h"
 #include "t/folder.h"
 
 #include <errno.h>

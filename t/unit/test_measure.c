@@ -19,9 +19,9 @@
 struct kept {
   const char *folder;
   bool always;
-  const char *model;                   /* opt unless set */
-  uint32_t units;                      /* of the pool, 24 unless set */
-  struct lls_engine_identity identity; /* out */
+  const char *model;                      /* opt unless set */
+  uint32_t units;                         /* of the pool, 24 unless set */
+  struct lls_engine_fingerprint identity; /* out */
 };
 
 /* How many of two prompts run in the first step, where both fit in hidden form alone. */
@@ -57,7 +57,7 @@ static uint64_t let_in_with(const char *const *parameters, struct kept *kept)
   assert_true(lls_loop_step(h.loop) >= 0);
   struct lls_loop_status status;
   lls_loop_status(h.loop, &status);
-  lls_engine_identify(h.engine, &kept->identity);
+  lls_engine_take_fingerprint(h.engine, &kept->identity);
   harness_close(&h);
   return status.batch_sequences_sum;
 }
@@ -74,7 +74,7 @@ static void read_kept(const struct kept *k, struct lls_measured *m)
 }
 
 /* As if restoring had taken no time, or a second a token. */
-static void pretend(const struct kept *k, const struct lls_engine_identity *identity,
+static void pretend(const struct kept *k, const struct lls_engine_fingerprint *identity,
                     int64_t token_ns)
 {
   char path[512];
@@ -141,7 +141,7 @@ static void test_of_something_else(void **state)
   const struct folder *folder = *state;
   struct kept k = {.folder = folder->path};
   let_in_with(NULL, &k);
-  struct lls_engine_identity other = k.identity;
+  struct lls_engine_fingerprint other = k.identity;
   snprintf(other.device, sizeof other.device, "cpu: abacus, 2 threads");
   pretend(&k, &other, LLS_NS_PER_S);
   let_in_with(NULL, &k);

@@ -2,7 +2,7 @@
 /* Parameter tables: texts to members, and sentences that say what would be right. */
 #include "t/tap.h"
 
-#include "core/config/params.h"
+#include "core/params/params.h"
 
 #include <errno.h>
 #include <math.h>

@@ -37,7 +37,7 @@ static void assert_refused(const char *model, uint32_t ranks, const char *senten
 {
   struct drive_model m = {0};
   struct lls_error err = {0};
-  struct lls_follow_options o;
+  struct lls_worker_rank_options o;
   struct drive_options options = two;
   options.ranks = ranks;
   drive_prepare(&m, model, &options, &o);
@@ -47,7 +47,7 @@ static void assert_refused(const char *model, uint32_t ranks, const char *senten
   int rc = lls_engine_create(&o.engine, &o.model, m.device, &m.engine, &err);
   if (rc >= 0 || strstr(err.text, sentence) == NULL)
     fail_msg("%s on %u ranks: %d, %s", model, ranks, rc, err.text);
-  assert_int_equal(lls_followers_stop(m.followers), 0);
+  assert_int_equal(lls_worker_ranks_stop(m.followers), 0);
   m.device->ops->destroy(m.device);
   m.ranks->ops->destroy(m.ranks);
   reference_free(m.reference);

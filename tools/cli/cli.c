@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/config/help.h"
-#include "core/config/nearest.h"
+#include "core/params/nearest.h"
 
 #define NAME_MAX_LEN 128
 

@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-#include "core/config/params.h"
+#include "core/params/params.h"
 
 #define LLS_OPTION_LIST (1u << 16) /* beside enum lls_param_flags; STRING only */
 

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/config/params.h"
+#include "core/params/params.h"
 #include "tools/plugin-check/checks.h"
 
 #define EXIT_USAGE     2

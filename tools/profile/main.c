@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/engine/sampling.h"
+#include "core/device/sampling.h"
 #include "core/options.h"
 #include "tools/cli/cli.h"
 #include "tools/profile/fit.h"

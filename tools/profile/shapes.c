@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "core/engine/sampling.h"
+#include "core/device/sampling.h"
 
 struct dice {
   uint64_t seed;

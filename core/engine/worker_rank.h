@@ -3,13 +3,13 @@
  * The ranks other than 0: each makes a device and an engine of its own and computes what
  * rank 0 does, as a thread of its process or as a process.
  */
-#ifndef LLS_ENGINE_FOLLOW_H
-#define LLS_ENGINE_FOLLOW_H
+#ifndef LLS_ENGINE_WORKER_RANK_H
+#define LLS_ENGINE_WORKER_RANK_H
 
-#include "core/engine/devices.h"
+#include "core/device/devices.h"
 #include "core/engine/engine.h"
 
-struct lls_follow_options {
+struct lls_worker_rank_options {
   enum lls_device_choice choice;
   struct lls_device_options device; /* ranks is set by whoever follows */
   struct lls_engine_options engine; /* likewise; what they point to outlives the ranks */
@@ -21,18 +21,19 @@ struct lls_follow_options {
 
 /* 0 once rank 0 has dismissed this rank; or why it ended, which the group has been told.
  */
-int lls_follow(const struct lls_follow_options *, struct lls_ranks *,
-               struct lls_error *err);
+int lls_worker_rank_run(const struct lls_worker_rank_options *, struct lls_ranks *,
+                        struct lls_error *err);
 
 /*
  * A thread for each of ranks 1 .. size - 1 of handles, which are theirs from here on;
  * rank 0's stays the caller's. Their failures are the group's.
  */
-struct lls_followers;
-int lls_followers_start(const struct lls_follow_options *, struct lls_ranks **handles,
-                        uint32_t size, struct lls_followers **out, struct lls_error *err);
+struct lls_worker_ranks;
+int lls_worker_ranks_start(const struct lls_worker_rank_options *,
+                           struct lls_ranks **handles, uint32_t size,
+                           struct lls_worker_ranks **out, struct lls_error *err);
 /* After lls_engine_dismiss or a failure. -ETIMEDOUT: one does not come to its end; then
  * nothing that they use may be freed, and the process should end. NULL is fine. */
-int lls_followers_stop(struct lls_followers *);
+int lls_worker_ranks_stop(struct lls_worker_ranks *);
 
 #endif

@@ -248,9 +248,8 @@ static int read_batch(struct lls_engine *e, struct lls_engine_batch *batch)
   return 0;
 }
 
-/* 1 with the next batch, 0: there is none. */
-static int receive(struct lls_engine *e, struct lls_engine_batch *batch,
-                   struct lls_error *err)
+int lls_engine_receive(struct lls_engine *e, struct lls_engine_batch *batch,
+                       struct lls_error *err)
 {
   struct lls_engine_message *m = &e->message;
   struct lls_ranks *ranks = e->options.ranks;
@@ -266,20 +265,4 @@ static int receive(struct lls_engine *e, struct lls_engine_batch *batch,
   if (rc == 0)
     rc = read_batch(e, batch);
   return rc < 0 ? lls_fail(err, rc, "no memory for a step of %zu words", m->n) : 1;
-}
-
-int lls_engine_follow(struct lls_engine *e, struct lls_error *err)
-{
-  for (;;) {
-    struct lls_engine_batch batch;
-    struct lls_engine_result result;
-    int rc = receive(e, &batch, err);
-    if (rc <= 0)
-      return rc;
-    rc = lls_engine_submit(e, &batch, err);
-    if (rc == 0)
-      rc = lls_engine_wait(e, &result, err);
-    if (rc < 0)
-      return rc;
-  }
 }

@@ -17,7 +17,7 @@
  * too, and one arena is enough. Lists have room to grow in; what sequences leave is
  * forgotten, and once it is half of the arena, everything is laid out anew.
  */
-#include "core/engine/kept.h"
+#include "core/engine/table_cache.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -33,9 +33,9 @@ static size_t room_for(uint32_t n)
   return n + n / 8 + 8;
 }
 
-int lls_kept_init(struct lls_engine *e)
+int lls_table_cache_init(struct lls_engine *e)
 {
-  struct lls_kept *k = &e->kept;
+  struct lls_table_cache *k = &e->table_cache;
   size_t n = e->options.max_sequences;
   if (!e->device->asynchronous)
     return 0;
@@ -51,9 +51,9 @@ int lls_kept_init(struct lls_engine *e)
                                                                              : -ENOMEM;
 }
 
-void lls_kept_free(struct lls_engine *e)
+void lls_table_cache_free(struct lls_engine *e)
 {
-  struct lls_kept *k = &e->kept;
+  struct lls_table_cache *k = &e->table_cache;
   if (k->arena != NULL)
     e->device->ops->release(e->device, LLS_MEMORY_PINNED, k->arena);
   free(k->before);
@@ -61,17 +61,17 @@ void lls_kept_free(struct lls_engine *e)
   free(k->tables);
 }
 
-void lls_kept_forget(struct lls_engine *e)
+void lls_table_cache_forget(struct lls_engine *e)
 {
-  e->kept.n_before = e->kept.n_now = 0;
-  e->kept.used = e->kept.live = 0;
+  e->table_cache.n_before = e->table_cache.n_now = 0;
+  e->table_cache.used = e->table_cache.live = 0;
 }
 
 /* ---- room -------------------------------------------------------------------------- */
 
 static int make_room(struct lls_engine *e, size_t wanted)
 {
-  struct lls_kept *k = &e->kept;
+  struct lls_table_cache *k = &e->table_cache;
   void *larger;
   if (wanted <= k->room)
     return 0;
@@ -85,16 +85,16 @@ static int make_room(struct lls_engine *e, size_t wanted)
   return 0;
 }
 
-static int move(struct lls_engine *e, struct lls_kept_list *list, uint32_t n,
+static int move(struct lls_engine *e, struct lls_table_cache_list *list, uint32_t n,
                 struct lls_error *err)
 {
-  struct lls_kept *k = &e->kept;
+  struct lls_table_cache *k = &e->table_cache;
   size_t room = room_for(n);
   if (make_room(e, k->used + room) < 0)
     return lls_fail(err, -ENOMEM, "no memory for block tables of %zu entries",
                     k->used + room);
   k->live += room - list->room;
-  *list = (struct lls_kept_list){
+  *list = (struct lls_table_cache_list){
       .first = (uint32_t)k->used, .room = (uint32_t)room, .tidy_before = true};
   k->used += room;
   return 0;
@@ -102,11 +102,11 @@ static int move(struct lls_engine *e, struct lls_kept_list *list, uint32_t n,
 
 /* ---- whose lists ------------------------------------------------------------------- */
 
-void lls_kept_begin(struct lls_engine *e)
+void lls_table_cache_begin(struct lls_engine *e)
 {
-  struct lls_kept *k = &e->kept;
+  struct lls_table_cache *k = &e->table_cache;
   if (k->used > 2 * k->live + LEAST_ROOM)
-    lls_kept_forget(e);
+    lls_table_cache_forget(e);
   k->n_now = k->next = 0;
   k->looks = LOOKS * k->n_before;
   k->live = 0;
@@ -114,7 +114,8 @@ void lls_kept_begin(struct lls_engine *e)
 
 /* The first look is free. A search that finds nothing looks at all; if all did, as when a
  * manager has moved its lists, a step would take n^2 looks to learn nothing. */
-static struct lls_kept_sequence *candidate(struct lls_kept *k, const void *hint)
+static struct lls_table_cache_sequence *candidate(struct lls_table_cache *k,
+                                                  const void *hint)
 {
   uint32_t i = 0, most = k->looks < k->n_before ? k->looks + 1 : k->n_before;
   for (uint32_t at = k->next; i < most; i++, at++) {
@@ -130,12 +131,12 @@ static struct lls_kept_sequence *candidate(struct lls_kept *k, const void *hint)
   return free ? &k->before[k->next] : NULL;
 }
 
-void lls_kept_sequence(struct lls_engine *e, const struct lls_block_table *table)
+void lls_table_cache_next(struct lls_engine *e, const struct lls_block_table *table)
 {
-  struct lls_kept *k = &e->kept;
+  struct lls_table_cache *k = &e->table_cache;
   const void *hint = table->form == LLS_FORM_HIDDEN ? table->x : table->k;
-  struct lls_kept_sequence *found = candidate(k, hint), *s = &k->now[k->n_now++];
-  *s = (struct lls_kept_sequence){0};
+  struct lls_table_cache_sequence *found = candidate(k, hint), *s = &k->now[k->n_now++];
+  *s = (struct lls_table_cache_sequence){0};
   if (found != NULL) {
     *s = *found;
     found->taken = true;
@@ -158,15 +159,16 @@ static bool is_tidy(const struct lls_block_entry *list, uint32_t begin, uint32_t
 }
 
 /* Is all of it as it was, and enough? Of a decode's lists most are. */
-static bool is_same(const struct lls_engine *e, const struct lls_kept_list *kept,
+static bool is_same(const struct lls_engine *e, const struct lls_table_cache_list *kept,
                     const struct lls_block_entry *list, uint32_t n, uint32_t needed)
 {
   return n > 0 && n == kept->n && list[n - 1].first_token + list[n - 1].count >= needed &&
-         memcmp(e->kept.arena + kept->first, list, n * sizeof *list) == 0;
+         memcmp(e->table_cache.arena + kept->first, list, n * sizeof *list) == 0;
 }
 
 /* How many entries are as they were: all but the kept list's last, or none of them. */
-static uint32_t unchanged(const struct lls_kept *k, const struct lls_kept_list *kept,
+static uint32_t unchanged(const struct lls_table_cache *k,
+                          const struct lls_table_cache_list *kept,
                           const struct lls_block_entry *list, uint32_t n)
 {
   if (kept->n == 0 || n < kept->n || n > kept->room)
@@ -175,12 +177,12 @@ static uint32_t unchanged(const struct lls_kept *k, const struct lls_kept_list *
   return memcmp(k->arena + kept->first, list, same * sizeof *list) == 0 ? same : 0;
 }
 
-int lls_kept_list(struct lls_engine *e, enum lls_kept_which which,
-                  const struct lls_block_entry *list, uint32_t n, uint32_t context,
-                  uint32_t needed, struct lls_error *err)
+int lls_table_cache_put(struct lls_engine *e, enum lls_table_cache_which which,
+                        const struct lls_block_entry *list, uint32_t n, uint32_t context,
+                        uint32_t needed, struct lls_error *err)
 {
-  struct lls_kept *k = &e->kept;
-  struct lls_kept_list *kept = &k->now[k->n_now - 1].lists[which];
+  struct lls_table_cache *k = &e->table_cache;
+  struct lls_table_cache_list *kept = &k->now[k->n_now - 1].lists[which];
   bool again = (e->caps.elements & 1u << LLS_ELEMENT_INT8) != 0; /* it is about context */
   k->live += kept->room;
   if (!again && is_same(e, kept, list, n, needed))
@@ -203,16 +205,16 @@ int lls_kept_list(struct lls_engine *e, enum lls_kept_which which,
 
 /* ---- the step's -------------------------------------------------------------------- */
 
-int lls_kept_end(struct lls_engine *e, const struct lls_engine_batch *batch,
-                 struct lls_error *err)
+int lls_table_cache_end(struct lls_engine *e, const struct lls_engine_batch *batch,
+                        struct lls_error *err)
 {
-  struct lls_kept *k = &e->kept;
+  struct lls_table_cache *k = &e->table_cache;
   if (make_room(e, k->used + e->pool_shape.scratch_units) < 0)
     return lls_fail(err, -ENOMEM, "no memory for lists of %u restored blocks",
                     e->pool_shape.scratch_units);
   k->scratch_at = k->used;
   for (uint32_t i = 0; i < k->n_now; i++) {
-    const struct lls_kept_list *lists = k->now[i].lists;
+    const struct lls_table_cache_list *lists = k->now[i].lists;
     const struct lls_block_table *given = batch->sequences[i].table;
     bool hidden = given->form == LLS_FORM_HIDDEN; /* then what K and V are is not kept */
     k->tables[i] = (struct lls_block_table){
@@ -220,23 +222,24 @@ int lls_kept_end(struct lls_engine *e, const struct lls_engine_batch *batch,
         .k_count = hidden ? 0 : given->k_count,
         .v_count = hidden ? 0 : given->v_count,
         .x_count = given->x_count,
-        .k = k->arena + lists[LLS_KEPT_K].first,
-        .v = k->arena + lists[LLS_KEPT_V].first,
-        .x = k->arena + lists[LLS_KEPT_X].first,
+        .k = k->arena + lists[LLS_TABLE_K].first,
+        .v = k->arena + lists[LLS_TABLE_V].first,
+        .x = k->arena + lists[LLS_TABLE_X].first,
     };
   }
-  struct lls_kept_sequence *now = k->before;
+  struct lls_table_cache_sequence *now = k->before;
   k->before = k->now;
   k->now = now;
   k->n_before = k->n_now;
   return 0;
 }
 
-void lls_kept_lay_out(const struct lls_kept *k, uint32_t i, struct lls_step_sequence *s)
+void lls_table_cache_lay_out(const struct lls_table_cache *k, uint32_t i,
+                             struct lls_step_sequence *s)
 {
-  const struct lls_kept_list *lists = k->before[i].lists;
+  const struct lls_table_cache_list *lists = k->before[i].lists;
   s->table = &k->tables[i];
-  s->tidy = (lists[LLS_KEPT_K].tidy ? LLS_TIDY_K : 0) |
-            (lists[LLS_KEPT_V].tidy ? LLS_TIDY_V : 0) |
-            (lists[LLS_KEPT_X].tidy ? LLS_TIDY_X : 0);
+  s->tidy = (lists[LLS_TABLE_K].tidy ? LLS_TIDY_K : 0) |
+            (lists[LLS_TABLE_V].tidy ? LLS_TIDY_V : 0) |
+            (lists[LLS_TABLE_X].tidy ? LLS_TIDY_X : 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See identity.h. Weights themselves don't matter, nor where they lie. */
-#include "core/engine/identity.h"
+/* See fingerprint.h. Weights themselves don't matter, nor where they lie. */
+#include "core/engine/fingerprint.h"
 
 #include <stdio.h>
 
@@ -32,7 +32,8 @@ static void identify_engine(const struct lls_engine *e, char *text, size_t size)
            e->options.ranks != NULL ? e->options.ranks->size : 1);
 }
 
-void lls_engine_identify(const struct lls_engine *e, struct lls_engine_identity *out)
+void lls_engine_take_fingerprint(const struct lls_engine *e,
+                                 struct lls_engine_fingerprint *out)
 {
   const struct lls_device_ops *ops = e->device->ops;
   if (ops->identify != NULL)

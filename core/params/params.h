@@ -6,8 +6,8 @@
  * code, so a value means the same wherever it stands. A bound struct owns its strings
  * (STRING and PATH members are malloc'ed); lls_params_release frees them.
  */
-#ifndef LLS_CONFIG_PARAMS_H
-#define LLS_CONFIG_PARAMS_H
+#ifndef LLS_PARAMS_H
+#define LLS_PARAMS_H
 
 #include "core/base/error.h"
 

@@ -17,8 +17,8 @@
  * Threads. A device belongs to one instance: create/destroy [main], everything else
  * [step].
  */
-#ifndef LLS_ENGINE_DEVICE_H
-#define LLS_ENGINE_DEVICE_H
+#ifndef LLS_DEVICE_H
+#define LLS_DEVICE_H
 
 #include <llmserve/cache.h> /* enum lls_int8 */
 
@@ -247,7 +247,7 @@ struct lls_rope_shape {
   float attention_factor;         /* multiplies cos and sin (yarn), normally 1 */
 };
 
-/* How to draw the next token of one row; see core/engine/sampling.h for the order. */
+/* How to draw the next token of one row; see core/device/sampling.h for the order. */
 struct lls_sampling;
 struct lls_sampled;
 

@@ -126,7 +126,7 @@ static size_t without_scratch(struct lls_engine *e, size_t bytes)
   return bytes > most && bytes - most > by_unit ? bytes - most : by_unit;
 }
 
-int lls_engine_measure(struct lls_engine *e, size_t *bytes, struct lls_error *err)
+int lls_engine_profile_memory(struct lls_engine *e, size_t *bytes, struct lls_error *err)
 {
   const struct lls_engine_options *o = &e->options;
   size_t total, available, least, unit = lls_unit_room(&e->pool_shape, false);

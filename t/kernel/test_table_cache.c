@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An engine that keeps block tables from step to step (core/engine/kept.c) beside one
- * that never does, through the same random steps: sequences that begin, end, are
+ * An engine that keeps block tables from step to step (core/engine/table_cache.c) beside
+ * one that never does, through the same random steps: sequences that begin, end, are
  * preempted, left out, put in another order and prefilled in chunks; whose blocks move,
  * while what they leave is overwritten; whose tables lie elsewhere than before; in both
  * forms of cache. Logits and tokens are the same, bit for bit, on the CPU device and on
@@ -10,7 +10,7 @@
 #include "t/drive.h"
 #include "t/kernel/fixture.h"
 
-#include "core/engine/devices.h"
+#include "core/device/devices.h"
 #include "core/engine/internal.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ static struct run *open_run(const char *model, create make_device)
 {
   struct run *r = calloc(1, sizeof *r);
   struct drive_model m = {0};
-  struct lls_follow_options o;
+  struct lls_worker_rank_options o;
   struct lls_error err = {0};
   const struct drive_options options = {.weights = LLS_WEIGHTS_F32,
                                         .cache_element = LLS_F32,
@@ -71,7 +71,7 @@ static struct run *open_run(const char *model, create make_device)
     r->devices[i]->asynchronous = i == 0;
     if (lls_engine_create(&o.engine, &o.model, r->devices[i], &r->engines[i], &err) < 0)
       fail_msg("%s", err.text);
-    assert_true((r->engines[i]->kept.arena != NULL) == (i == 0));
+    assert_true((r->engines[i]->table_cache.arena != NULL) == (i == 0));
   }
   r->reference = m.reference;
   r->block_tokens = 4;

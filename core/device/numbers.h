@@ -3,8 +3,8 @@
  * Short floats in plain C. bf16 is the upper half of an f32; f16 is IEEE 754 binary16
  * (5 bits of exponent, 10 of fraction). Roundings are to nearest, ties to even.
  */
-#ifndef LLS_CPU_NUMBER_H
-#define LLS_CPU_NUMBER_H
+#ifndef LLS_DEVICE_NUMBERS_H
+#define LLS_DEVICE_NUMBERS_H
 
 #include <stdint.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Opening a device's module; see devices.h. */
 #include "config.h"
 
-#include "core/engine/devices.h"
+#include "core/device/devices.h"
 
 #include <dlfcn.h>
 #include <errno.h>

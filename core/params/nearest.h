@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The known word that a mistyped one may mean: the nearest by edit distance, unless more
  * than half of what was written would have to change. */
-#ifndef LLS_CONFIG_NEAREST_H
-#define LLS_CONFIG_NEAREST_H
+#ifndef LLS_PARAMS_NEAREST_H
+#define LLS_PARAMS_NEAREST_H
 
 #define LLS_NEAREST_MAX    64 /* longer words are compared by their beginning */
 #define LLS_NEAREST_CLAUSE (LLS_NEAREST_MAX + 24)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of parameters and the structs bound to them; one value is value.c's. */
-#include "core/config/params.h"
+#include "core/params/params.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -8,8 +8,8 @@
  * token `index` is a counter-based hash of both (lls_sampling_uniform), so a request has
  * the same text whoever shares its step, however it was chunked or preempted.
  */
-#ifndef LLS_ENGINE_SAMPLING_H
-#define LLS_ENGINE_SAMPLING_H
+#ifndef LLS_DEVICE_SAMPLING_H
+#define LLS_DEVICE_SAMPLING_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,10 +5,10 @@
  * without a GPU. A module is of the same build as the program: there is no version of its
  * interface beyond that, which is checked when it is opened.
  */
-#ifndef LLS_ENGINE_DEVICES_H
-#define LLS_ENGINE_DEVICES_H
+#ifndef LLS_DEVICE_DEVICES_H
+#define LLS_DEVICE_DEVICES_H
 
-#include "core/engine/device.h"
+#include "core/device/device.h"
 
 struct lls_device_module {
   uint32_t size, ops_size, options_size; /* of these structs */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that follow; see follow.h. */
-#include "core/engine/follow.h"
+/* Ranks that follow; see worker_rank.h. */
+#include "core/engine/worker_rank.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 #define END_SECONDS 10 /* that a rank may take to end, beyond its longest wait */
 
-static int create_device(const struct lls_follow_options *o, struct lls_ranks *ranks,
+static int create_device(const struct lls_worker_rank_options *o, struct lls_ranks *ranks,
                          struct lls_device **out, struct lls_error *err)
 {
   struct lls_device_options options = o->device;
@@ -34,8 +34,25 @@ static bool goes_on(void *ranks, size_t done, size_t total)
   return lls_ranks_failed(ranks, NULL) == 0;
 }
 
-int lls_follow(const struct lls_follow_options *o, struct lls_ranks *ranks,
-               struct lls_error *err)
+/* Computes what rank 0 sends until it dismisses the others, or something fails. */
+static int compute_steps(struct lls_engine *e, struct lls_error *err)
+{
+  for (;;) {
+    struct lls_engine_batch batch;
+    struct lls_engine_result result;
+    int rc = lls_engine_receive(e, &batch, err);
+    if (rc <= 0)
+      return rc;
+    rc = lls_engine_submit(e, &batch, err);
+    if (rc == 0)
+      rc = lls_engine_wait(e, &result, err);
+    if (rc < 0)
+      return rc;
+  }
+}
+
+int lls_worker_rank_run(const struct lls_worker_rank_options *o, struct lls_ranks *ranks,
+                        struct lls_error *err)
 {
   struct lls_engine_options options = o->engine;
   struct lls_device *device;
@@ -49,7 +66,7 @@ int lls_follow(const struct lls_follow_options *o, struct lls_ranks *ranks,
     return rc;
   rc = lls_engine_create(&options, &o->model, device, &engine, err);
   if (rc == 0) {
-    rc = lls_engine_follow(engine, err);
+    rc = compute_steps(engine, err);
     lls_engine_destroy(engine);
   }
   device->ops->destroy(device);
@@ -59,13 +76,13 @@ int lls_follow(const struct lls_follow_options *o, struct lls_ranks *ranks,
 /* ---- as threads -------------------------------------------------------------------- */
 
 struct follower {
-  const struct lls_follow_options *options;
+  const struct lls_worker_rank_options *options;
   struct lls_ranks *ranks;
   pthread_t thread;
 };
 
-struct lls_followers {
-  struct lls_follow_options options;
+struct lls_worker_ranks {
+  struct lls_worker_rank_options options;
   int64_t timeout_ns;
   uint32_t n;
   struct follower list[]; /* (n) */
@@ -75,7 +92,8 @@ static void *thread_main(void *argument)
 {
   struct follower *f = argument;
   struct lls_error err = {0};
-  lls_follow(f->options, f->ranks, &err); /* if it fails, the group has, and says why */
+  lls_worker_rank_run(f->options, f->ranks,
+                      &err); /* if it fails, the group has, and says why */
   return NULL;
 }
 
@@ -87,10 +105,11 @@ static int start(struct follower *f)
   return rc;
 }
 
-int lls_followers_start(const struct lls_follow_options *o, struct lls_ranks **handles,
-                        uint32_t size, struct lls_followers **out, struct lls_error *err)
+int lls_worker_ranks_start(const struct lls_worker_rank_options *o,
+                           struct lls_ranks **handles, uint32_t size,
+                           struct lls_worker_ranks **out, struct lls_error *err)
 {
-  struct lls_followers *f = calloc(1, sizeof *f + (size - 1) * sizeof *f->list);
+  struct lls_worker_ranks *f = calloc(1, sizeof *f + (size - 1) * sizeof *f->list);
   if (f == NULL)
     return lls_fail(err, -ENOMEM, "no memory for %u ranks", size);
   f->options = *o;
@@ -103,7 +122,7 @@ int lls_followers_start(const struct lls_follow_options *o, struct lls_ranks **h
       lls_ranks_fail(handles[0], "another rank could not be started");
       for (uint32_t rank = f->n + 1; rank < size; rank++)
         handles[rank]->ops->destroy(handles[rank]);
-      lls_followers_stop(f);
+      lls_worker_ranks_stop(f);
       return rc;
     }
   }
@@ -111,7 +130,7 @@ int lls_followers_start(const struct lls_follow_options *o, struct lls_ranks **h
   return 0;
 }
 
-int lls_followers_stop(struct lls_followers *f)
+int lls_worker_ranks_stop(struct lls_worker_ranks *f)
 {
   struct timespec until;
   if (f == NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Levenshtein's distance with one row of the table kept; see nearest.h. */
-#include "core/config/nearest.h"
+#include "core/params/nearest.h"
 
 #include <stdio.h>
 #include <string.h>

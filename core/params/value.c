@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One value: text to member, and the sentence that says what would have been right. */
-#include "core/config/params.h"
+#include "core/params/params.h"
 
 #include <errno.h>
 #include <inttypes.h>

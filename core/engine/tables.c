@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks of block tables: a kernel uses every entry as an index, and entries come from a
+ * cache manager that nobody vouches for.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/engine/internal.h"
+
+/*
+ * How many entries are good because they are just whole blocks in order, as nearly all
+ * are: n, or 0 if any is not. A step of 512 sequences has 50,000, so none has a branch.
+ */
+static uint32_t whole_blocks(const struct lls_engine *e,
+                             const struct lls_block_entry *list, uint32_t n)
+{
+  const struct lls_block_entry whole = {.count = (uint16_t)e->pool_shape.block_tokens};
+  uint32_t units = e->pool_shape.device_units, expected, first_token = 0, bad = 0;
+  memcpy(&expected, &whole.count, sizeof expected); /* count, direction, element */
+  for (uint32_t i = 0; i < n; i++, first_token += whole.count) {
+    uint32_t found;
+    memcpy(&found, &list[i].count, sizeof found);
+    bad |= (list[i].block >= units) | (list[i].first_token ^ first_token) |
+           (found ^ expected);
+  }
+  return bad == 0 ? n : 0;
+}
+
+/* An INT8 block is full and was so before this step, which writes from `context` on. */
+static int check_int8(const struct lls_engine *e, const struct lls_block_entry *entry,
+                      uint32_t context, struct lls_error *err)
+{
+  if ((e->caps.elements & 1u << LLS_ELEMENT_INT8) == 0 ||
+      entry->element > LLS_ELEMENT_INT8)
+    return lls_fail(err, -ENOTSUP, "blocks of int8 numbers: unsupported by this engine");
+  if (entry->count != e->pool_shape.block_tokens || entry->first_token > context ||
+      context - entry->first_token < entry->count)
+    return lls_fail(err, -EINVAL,
+                    "an int8 block of %u tokens from %u on where %u are cached",
+                    entry->count, entry->first_token, context);
+  return 0;
+}
+
+int lls_engine_check_entries(const struct lls_engine *e,
+                             const struct lls_block_entry *list, uint32_t i, uint32_t n,
+                             uint32_t context, uint32_t needed, struct lls_error *err)
+{
+  uint32_t covered = i > 0 ? list[i - 1].first_token + list[i - 1].count : 0;
+  if (i == 0) {
+    i = whole_blocks(e, list, n);
+    covered = i * e->pool_shape.block_tokens;
+  }
+  for (; i < n; i++) {
+    const struct lls_block_entry *entry = &list[i];
+    bool int8 = entry->element != LLS_ELEMENT_MODEL;
+    int rc = int8 ? check_int8(e, entry, context, err) : 0;
+    if (rc < 0)
+      return rc;
+    if (entry->direction > LLS_RIGHT_TO_LEFT)
+      return lls_fail(err, -EINVAL,
+                      "block table entry %u fills its block in direction %u", i,
+                      entry->direction);
+    if (entry->block >= (uint64_t)e->pool_shape.device_units << int8)
+      return lls_fail(err, -EINVAL, "block %u of %u in the pool", entry->block,
+                      e->pool_shape.device_units << int8);
+    if (entry->first_token != covered || entry->count == 0 ||
+        entry->count > e->pool_shape.block_tokens)
+      return lls_fail(err, -EINVAL,
+                      "block table entry %u has %u tokens from %u on where token %u is "
+                      "next",
+                      i, entry->count, entry->first_token, covered);
+    covered += entry->count;
+  }
+  if (covered < needed)
+    return lls_fail(err, -EINVAL, "the block table covers %u of %u tokens", covered,
+                    needed);
+  return 0;
+}
