@@ -253,17 +253,22 @@ int lls_loop_reload(struct lls_loop *l, const struct lls_loop_change *change,
   return rc;
 }
 
+/* What the reload before has left for a step, of which none may have run since: the
+ * policies at work must know every live request before others take over from them. */
+static void adopt_all(struct lls_loop *l)
+{
+  for (uint32_t i = 0; i < l->n; i++)
+    if (l->runners[i].instance.adopt.any)
+      lls_instance_adopt(&l->runners[i].instance);
+}
+
 /* No request is between two instances: each is where its blocks are. Twice, since the
  * first round posts what the second receives. */
 static void settle_all(struct lls_loop *l)
 {
   for (int round = 0; round < 2 && l->n > 1; round++) {
-    for (uint32_t i = 0; i < l->n; i++) {
-      struct lls_instance *in = &l->runners[i].instance;
-      if (in->adopt.any)
-        lls_instance_adopt(in);
-      lls_instance_receive(in, INT64_MAX);
-    }
+    for (uint32_t i = 0; i < l->n; i++)
+      lls_instance_receive(&l->runners[i].instance, INT64_MAX);
     for (uint32_t i = 0; i < l->n && round == 0; i++)
       lls_handover_return_all(&l->runners[i].instance);
   }
@@ -273,6 +278,7 @@ static int install_all(struct lls_loop *l, struct lls_error *err)
 {
   uint32_t i = 0;
   int rc = 0;
+  adopt_all(l);
   settle_all(l);
   for (; i < l->n && rc == 0; i++)
     rc = lls_reload_approve(&l->runners[i].instance, &l->runners[i].reload, err);

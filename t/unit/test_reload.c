@@ -318,6 +318,40 @@ static void test_another_cache_manager_begins_anew(void **state)
   end(&s);
 }
 
+/* Another policy of this kind, newly loaded. */
+static struct lls_loop_policies change_of(struct scene *s, uint32_t kind, bool other)
+{
+  struct lls_loop_policies change = {0};
+  if (kind == LLS_KIND_SCHEDULER)
+    change.scheduler = load(s, kind, other ? "sarathi" : "fcfs", NULL);
+  else if (kind == LLS_KIND_CACHE)
+    change.cache = load(s, kind, other ? "null" : "paged", NULL);
+  else
+    change.predictor = load(s, kind, other ? "fixed" : "none", NULL);
+  return change;
+}
+
+/* Two reloads between which no step is run: what the first one changed must not be
+ * forgotten by the second, whichever policies they replace. */
+static void test_reloads_without_a_step_between(void **state)
+{
+  (void)state;
+  static const uint32_t kinds[] = {LLS_KIND_SCHEDULER, LLS_KIND_CACHE,
+                                   LLS_KIND_PREDICTOR};
+  for (uint32_t pair = 0; pair < 9; pair++) {
+    struct scene s;
+    begin(&s, false);
+    for (int turn = 1; turn <= 4; turn++) {
+      steps(&s, 5);
+      reload_or_fail(&s, change_of(&s, kinds[pair / 3], turn % 2));
+      reload_or_fail(&s, change_of(&s, kinds[pair % 3], turn % 2));
+    }
+    run_to_end(&s.h);
+    assert_texts(&s);
+    end(&s);
+  }
+}
+
 static void test_a_running_policy_takes_other_parameters(void **state)
 {
   (void)state;
@@ -415,6 +449,7 @@ int main(void)
       cmocka_unit_test(test_hidden_form_is_handed_over),
       cmocka_unit_test(test_hidden_form_that_was_given_up),
       cmocka_unit_test(test_another_cache_manager_begins_anew),
+      cmocka_unit_test(test_reloads_without_a_step_between),
       cmocka_unit_test(test_a_running_policy_takes_other_parameters),
       cmocka_unit_test(test_what_fails_leaves_all_as_it_was),
       cmocka_unit_test(test_the_step_thread_parks_for_it),
