@@ -188,8 +188,6 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
   bool live = choice->state == LLS_CHOICE_LIVE;
   choice->state = LLS_CHOICE_FINISHED;
   generation->n_unfinished--;
-  if (choice->index % generation->params.n == 0)
-    generation->shared_tokens += event->shared_tokens;
   lls_account(choice, event);
   if (generation->exchange != NULL) {
     if (live && has_failed(choice, event->reason, &error)) {
@@ -213,10 +211,12 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
 void lls_generation_on_event(void *context, const struct lls_event *event)
 {
   (void)context;
+  struct lls_choice *choice = event->owner;
+  choice->shared_tokens = event->shared_tokens;
   if (event->kind == LLS_EVENT_TOKEN)
-    on_token(event->owner, event);
+    on_token(choice, event);
   else
-    on_finished(event->owner, event);
+    on_finished(choice, event);
 }
 
 void lls_generation_flush(struct lls_api *api)

@@ -37,6 +37,7 @@ static void init_choice(struct lls_generation *generation, uint32_t index)
   choice->prompt = &generation->prompts.prompts[index / (uint32_t)params->n];
   choice->reports = params->return_token_ids || params->logprobs != LLS_UNSET;
   choice->stop_token = -1;
+  choice->shared_tokens = UINT32_MAX;
   lls_detokenizer_init(&choice->detokenizer, generation->api->config.tokenizer,
                        params->skip_special_tokens, true);
   if (params->echo)

@@ -31,6 +31,7 @@ struct lls_choice {
   struct lls_text text;       /* streamed: not sent yet; else all of it */
   size_t ready;               /* bytes of it that are no beginning of a stop string */
   uint32_t n_tokens;          /* generated, with those that have no text */
+  uint32_t shared_tokens;     /* of the prompt, not computed; UINT32_MAX: not known yet */
   bool reports;               /* the client wants to know of each token */
   struct lls_sampled *tokens; /* (n_unreported) */
   uint32_t n_unreported, token_capacity;
@@ -61,7 +62,6 @@ struct lls_generation {
   struct lls_choice *choices; /* (n_choices) prompt by prompt */
   uint32_t n_choices, n_unfinished;
   bool streaming; /* the answer has begun */
-  uint32_t shared_tokens;
 };
 
 /* The prompts that an endpoint finds in a body: 0, or -1 and why, with nothing to free.

@@ -21,6 +21,22 @@ static json_t *envelope(const struct lls_generation *generation, bool chunk,
                    generation->api->model_name, "choices", choices);
 }
 
+/* Of its choices the one that found least had to compute the prompt: what the others
+ * found is then its work. */
+static json_int_t cached_tokens(const struct lls_generation *generation)
+{
+  uint32_t n = (uint32_t)generation->params.n;
+  json_int_t sum = 0;
+  for (uint32_t first = 0; first < generation->n_choices; first += n) {
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = first; i < first + n; i++)
+      if (generation->choices[i].shared_tokens < least)
+        least = generation->choices[i].shared_tokens;
+    sum += least != UINT32_MAX ? least : 0;
+  }
+  return sum;
+}
+
 static json_t *usage(const struct lls_generation *generation)
 {
   json_int_t prompt = 0, completion = 0;
@@ -31,7 +47,7 @@ static json_t *usage(const struct lls_generation *generation)
   json_t *object =
       json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", prompt, "completion_tokens",
                 completion, "total_tokens", prompt + completion, "prompt_tokens_details",
-                "cached_tokens", (json_int_t)generation->shared_tokens);
+                "cached_tokens", cached_tokens(generation));
   if (generation->endpoint == LLS_CHAT)
     json_object_set_new(object, "completion_tokens_details",
                         json_pack("{s:i}", "reasoning_tokens", 0));

@@ -36,6 +36,7 @@ static void append(struct lls_instance *in, struct lls_live *live,
   event->request = v->id;
   event->owner = live->owner;
   event->hidden_token = stopped;
+  event->shared_tokens = live->prefix_tokens;
   event->prompt_scores = live->scores;
   lls_sampled_copy(&event->token, token);
   if (stopped)

@@ -172,7 +172,7 @@ void lls_instance_finish(struct lls_instance *in, struct lls_live *live, uint32_
       .owner = live->owner,
       .prompt_tokens = v->prompt_tokens,
       .generated_tokens = v->generated_tokens,
-      .shared_tokens = v->shared_tokens,
+      .shared_tokens = live->prefix_tokens,
       .preemptions = v->preemptions,
       .arrival_ns = v->arrival_ns,
       .first_scheduled_ns = v->first_scheduled_ns,

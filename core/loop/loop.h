@@ -64,8 +64,10 @@ struct lls_event {
   /* TOKEN, with score_prompt: (prompt tokens), the first one empty; valid as long as
    * the request's events are */
   const struct lls_sampled *prompt_scores;
+  /* of the prompt, found in the cache when the request first ran: not computed */
+  uint32_t shared_tokens;
   /* FINISHED */
-  uint32_t prompt_tokens, generated_tokens, shared_tokens, preemptions;
+  uint32_t prompt_tokens, generated_tokens, preemptions;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, finished_ns;
   struct lls_prediction prediction;
   struct lls_live *live; /* of the loop: freed by it when the callback returns */

@@ -168,9 +168,11 @@ static void account_displaced(struct lls_instance *in)
 static void account_run(struct lls_instance *in, struct lls_live *live, int64_t now_ns)
 {
   struct lls_request *v = &live->view;
-  if (v->first_scheduled_ns == LLS_NEVER)
+  if (v->first_scheduled_ns == LLS_NEVER) {
     v->first_scheduled_ns = now_ns;
-  in->status.shared_tokens += live->context - v->cached_tokens;
+    live->prefix_tokens = live->context - v->cached_tokens;
+    in->status.shared_tokens += live->prefix_tokens;
+  }
   v->cached_tokens = live->context;
   live->was_decoding = v->state == LLS_DECODING;
   bool last = live->context + 1 == lls_request_length(v) && v->generated_tokens > 0;

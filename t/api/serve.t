@@ -13,6 +13,7 @@ use Test::More;
 
 my ($true, $false) = (JSON::PP::true, JSON::PP::false);
 my $stories = $Golden::MODEL;
+my $demo    = LlmServer::source('share/demo-model');
 my $engine  = "[engine]\nthreads = 1\npin = false\n";
 
 my @golden  = @Golden::ANSWERS;
@@ -63,6 +64,46 @@ my @golden  = @Golden::ANSWERS;
     is $server->stop, 0, 'the server ends well';
 }
 
+# ---- prefixes -------------------------------------------------------------------------
+# What of a prompt need not be computed is said alike by usage, whole and streamed, by the
+# log, and by /metrics.
+{
+    my $server = LlmServer->serve("[model]\npath = $demo\n$engine");
+    my $text   = 'The quick brown fox jumps over the lazy dog. ' x 6;
+    my %body   = (
+        '/v1/completions'      => { prompt => "First, $text", max_tokens => 3 },
+        '/v1/chat/completions' => { messages => [{ role => 'user', content => "Then, $text" }], max_tokens => 3 },
+    );
+    my ($prompt_tokens, $cached_tokens) = (0, 0);
+    my $usage_of = sub {
+        my ($path, %more) = @_;
+        my $answer = $server->post($path, { %{ $body{$path} }, %more });
+        my $usage  = $more{stream} ? (LlmServer::events($answer))[-2]{usage} : $answer->{json}{usage};
+        my $cached = $usage->{prompt_tokens_details}{cached_tokens};
+        $prompt_tokens += $usage->{prompt_tokens} * ($more{n} // 1);
+        $cached_tokens += $cached * ($more{n} // 1);
+        return ($usage->{prompt_tokens}, $cached);
+    };
+    for my $path (sort keys %body) {
+        my ($n, $none) = $usage_of->($path);
+        cmp_ok $n, '>', 60, "$path: a long prompt";
+        is $none, 0, '  of which nothing is cached at first';
+        my ($same, $cached) = $usage_of->($path);
+        cmp_ok $cached, '>', $n / 2, '  asked again, its prefix is';
+        cmp_ok $cached, '<', $n, '  but not all: the last token is computed';
+        my @stream = (stream => $true, stream_options => { include_usage => $true, continuous_usage_stats => $true });
+        is_deeply [$usage_of->($path, @stream)], [$n, $cached], '  streamed too';
+        is_deeply [$usage_of->($path, n => 3)], [$n, $cached], '  and for three answers';
+        is_deeply [$usage_of->($path, n => 3, @stream)], [$n, $cached], '  streamed too';
+        like $server->log, qr/prompt_tokens $n, generated_tokens 3, shared_tokens $cached,/, '  so says the log';
+    }
+    my $labels = '{model_name="demo-model",engine="0"}';
+    is $server->metric("vllm:prefix_cache_hits_total$labels"), $cached_tokens, '/metrics counts what was saved';
+    is $server->metric("vllm:request_prefill_kv_computed_tokens_sum$labels"), $prompt_tokens - $cached_tokens,
+        '  and what was computed';
+    is $server->stop, 0, 'the server ends well';
+}
+
 # Chunks of a few tokens, and a cache too small for all: who shares a step, how a prompt is
 # cut and who is preempted must not show.
 my $swapping = "host_memory = 1MiB\n";
@@ -104,7 +145,6 @@ for my $policy (
 
 # ---- the demo model -------------------------------------------------------------------
 {
-    my $demo   = LlmServer::source('share/demo-model');
     my $server = LlmServer->serve("[model]\npath = $demo\n$engine");
     my $ask    = { messages => [{ role => 'user', content => 'Tell me a short story.' }], temperature => 0, max_tokens => 200 };
     my $whole  = $server->post('/v1/chat/completions', $ask)->{json}{choices}[0];
