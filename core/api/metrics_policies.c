@@ -20,6 +20,18 @@ static void refusals(struct lls_page *page, const struct lls_loop_status *status
                     status->cache.name, NULL);
 }
 
+static void breaches(struct lls_page *page, const struct lls_loop_status *status)
+{
+  static const char name[] = "llmserve_plugin_breaches_total";
+  lls_page_head(page, name, "counter",
+                "Answers of a plugin that its contract excludes, and late plans, since it "
+                "took over.");
+  lls_page_labelled(page, name, (double)status->scheduler.breaches, "plugin",
+                    status->scheduler.name, NULL);
+  lls_page_labelled(page, name, (double)status->cache.breaches, "plugin",
+                    status->cache.name, NULL);
+}
+
 /* What one kind of policy says of itself, of now or in all. */
 struct policy_family {
   const char *name, *type, *help;
@@ -81,5 +93,6 @@ void lls_page_policies(struct lls_page *page, const struct lls_api *api,
                        const struct lls_loop_status *status)
 {
   refusals(page, status);
+  breaches(page, status);
   policy_figures(page, api->config.loop);
 }

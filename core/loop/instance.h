@@ -179,6 +179,9 @@ void lls_builtin_plan(struct lls_instance *, const struct lls_step_view *,
 int lls_place_reserve(struct lls_instance *, struct lls_live *, uint32_t tokens,
                       uint32_t form, uint32_t flags);
 int lls_place_preempt(struct lls_instance *, struct lls_live *, uint32_t mode);
+/* Tokens that a first chunk need not compute since others have them: fewer than the
+ * request has, whatever the manager says. */
+uint32_t lls_place_prefix(struct lls_instance *, struct lls_live *, bool take);
 /* Undoes what was placed since the manager's mark; 0 = everything. */
 int lls_place_rollback(struct lls_instance *, uint32_t mark);
 /* Carries out in->plan, commits the transaction and fills in->batch. */

@@ -76,6 +76,7 @@ struct lls_event {
 struct lls_policy_status {
   char name[LLS_POLICY_NAME_MAX]; /* as in the log */
   uint64_t refusals;              /* requests it has refused since it took over */
+  uint64_t breaches;              /* answers its contract excludes, likewise */
 };
 
 /* A snapshot taken at the end of each step; for /metrics, /health and tests. */

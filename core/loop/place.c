@@ -28,16 +28,34 @@ int lls_place_rollback(struct lls_instance *in, uint32_t mark)
   return LLS_CALL(&in->policies, cache, rollback, mark);
 }
 
-/* Tokens a first chunk need not compute since others have them. At least one is left. */
-static uint32_t take_prefix(struct lls_instance *in, struct lls_live *live)
+/* Whoever answers so holds what it does not know: its prefixes are left alone from now
+ * on, and requests compute theirs. */
+static void note_bad_prefix(struct lls_instance *in, const struct lls_live *live,
+                            uint32_t found)
+{
+  struct lls_policy_host *host = in->policies.cache_host;
+  host->breaches++;
+  lls_log(in->log, LLS_LOG_PLUGIN_MISBEHAVING, host->name,
+          "prefix of request %llu %s has %u tokens, as many as the request's %u or more: "
+          "no prefixes are taken from this plugin until it is replaced",
+          (unsigned long long)live->view.id, live->label, found,
+          lls_request_length(&live->view));
+}
+
+uint32_t lls_place_prefix(struct lls_instance *in, struct lls_live *live, bool take)
 {
   struct lls_policies *p = &in->policies;
   if (live->view.cached_tokens > 0 || p->cache->prefix == NULL ||
-      lls_live_unscored(live) > 0)
+      lls_live_unscored(live) > 0 || p->cache_host->breaches > 0)
     return 0;
-  uint32_t taken = LLS_CALL(p, cache, prefix, &live->view, true);
-  uint32_t length = lls_request_length(&live->view);
-  return taken < length ? taken : length - 1;
+  uint32_t mark = take ? LLS_CALL(p, cache, mark) : 0;
+  uint32_t found = LLS_CALL(p, cache, prefix, &live->view, take);
+  if (found < lls_request_length(&live->view)) /* the last one is always computed */
+    return found;
+  if (take)
+    LLS_CALL(p, cache, rollback, mark);
+  note_bad_prefix(in, live, found);
+  return 0;
 }
 
 int lls_place_reserve(struct lls_instance *in, struct lls_live *live, uint32_t tokens,
@@ -51,7 +69,7 @@ int lls_place_reserve(struct lls_instance *in, struct lls_live *live, uint32_t t
       tokens > lls_request_pending(&live->view))
     return -EINVAL;
   uint32_t mark = LLS_CALL(p, cache, mark);
-  uint32_t context = live->view.cached_tokens + take_prefix(in, live);
+  uint32_t context = live->view.cached_tokens + lls_place_prefix(in, live, true);
   uint32_t left = lls_request_length(&live->view) - context;
   uint32_t run_tokens = tokens < left ? tokens : left;
   int rc = LLS_CALL(p, cache, reserve, &live->view, run_tokens, form, flags);

@@ -18,6 +18,7 @@ void lls_instance_strike(struct lls_instance *in, const char *format, ...)
   va_end(args);
   struct lls_policies *p = &in->policies;
   in->strikes++;
+  p->scheduler_host->breaches++;
   lls_log(in->log, LLS_LOG_PLUGIN_MISBEHAVING, p->scheduler_host->name,
           "%s (strike %u of %u)", why, in->strikes, in->max_strikes);
   if (in->strikes < in->max_strikes || p->scheduler_off)

@@ -34,6 +34,7 @@ struct lls_policy_host {
   char name_text[LLS_POLICY_NAME_MAX];
   struct lls_error failure; /* of the last host->fail */
   uint64_t refusals;        /* requests that ended because of it */
+  uint64_t breaches;        /* answers that its contract excludes */
   uint64_t random_state[LLS_RANDOM_STREAMS];
   struct lls_policy_timer timers[LLS_MAX_TIMERS];
   uint32_t n_timers;

@@ -242,13 +242,20 @@ static void add_levels(struct lls_loop_status *sum, const struct lls_loop_status
   }
 }
 
+static void add_policy(struct lls_policy_status *sum,
+                       const struct lls_policy_status *more)
+{
+  sum->refusals += more->refusals;
+  sum->breaches += more->breaches;
+}
+
 void lls_loop_status_add(struct lls_loop_status *sum, const struct lls_loop_status *more)
 {
   add_counters(sum, more);
   add_levels(sum, more);
-  sum->scheduler.refusals += more->scheduler.refusals;
-  sum->cache.refusals += more->cache.refusals;
-  sum->predictor.refusals += more->predictor.refusals;
+  add_policy(&sum->scheduler, &more->scheduler);
+  add_policy(&sum->cache, &more->cache);
+  add_policy(&sum->predictor, &more->predictor);
   if (more->fallen_back && !sum->fallen_back) {
     sum->fallen_back = true;
     memcpy(sum->fallback_reason, more->fallback_reason, sizeof sum->fallback_reason);

@@ -75,12 +75,8 @@ static int info(void *context, const struct lls_request *r, struct lls_cache_inf
 
 static uint32_t prefix(void *context, const struct lls_request *r)
 {
-  struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  const struct lls_live *live = checked(context, r);
-  if (p->cache->prefix == NULL || live == NULL || r->cached_tokens > 0 ||
-      lls_live_unscored(live) > 0)
-    return 0;
-  return LLS_CALL(p, cache, prefix, r, false);
+  struct lls_live *live = checked(context, r);
+  return live != NULL ? lls_place_prefix(context, live, false) : 0;
 }
 
 static int forms(void *context, struct lls_form_info *out, size_t max)

@@ -125,6 +125,7 @@ static void count_refusals(const struct lls_policy_host *host,
 {
   memcpy(s->name, host->name_text, sizeof s->name);
   s->refusals = host->refusals;
+  s->breaches = host->breaches;
 }
 
 static void count_memory(struct lls_instance *in)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 struct params {
-  int64_t seed, later, uneven;
+  int64_t seed, later, uneven, overlong;
 };
 
 #define CHECK(h, condition, ...) CONTRACT(&(h)->contract, condition, __VA_ARGS__)
@@ -59,6 +59,7 @@ static int create(const struct lls_host *host, const void *params,
         "create: bad geometry");
   h->later = (uint32_t)p->later;
   h->uneven = (uint32_t)p->uneven;
+  h->overlong = (uint32_t)p->overlong;
   h->block_tokens = g->block_tokens;
   h->max_context = host->engine->max_context;
   h->n_slots = host->engine->max_requests;
@@ -275,6 +276,27 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   return 0;
 }
 
+/* Nothing as a rule; where it breaks its contract, and has room, all that the request has
+ * and more. */
+static uint32_t prefix(void *self, const struct lls_request *r, bool take)
+{
+  struct hostile *h = self;
+  struct sequence *s = known(h, r, "prefix");
+  uint32_t length = lls_request_length(r);
+  if (s == NULL || h->overlong == 0 || !contract_chance(&h->contract, h->overlong))
+    return 0;
+  if (!take)
+    return length;
+  CHECK(h, h->open, "prefix: takes without a transaction");
+  hostile_put_aside(h, s);
+  if (!hostile_grow(h, s, length)) {
+    hostile_undo(h, h->n_undo - 1);
+    return 0;
+  }
+  s->cached = length;
+  return length + contract_chance(&h->contract, 50);
+}
+
 static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
 {
   struct hostile *h = self;
@@ -371,6 +393,8 @@ static const struct lls_param parameters[] = {
                   "how often reserve says LATER without a reason"),
     LLS_PARAM_INT(struct params, uneven, "25", 0, 100, "%",
                   "how many entries have room for less than a block"),
+    LLS_PARAM_INT(struct params, overlong, "0", 0, 100, "%",
+                  "how often prefix has as many tokens as the request or more"),
 };
 
 static const struct lls_cache_vtable vtable = {
@@ -394,6 +418,7 @@ static const struct lls_cache_vtable vtable = {
     .computed = computed,
     .preempt_modes = preempt_modes,
     .audit = audit,
+    .prefix = prefix,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

@@ -41,7 +41,7 @@ struct undo { /* what was before one change */
 
 struct hostile {
   struct contract contract;
-  uint32_t later, uneven; /* per cent */
+  uint32_t later, uneven, overlong; /* per cent */
   uint32_t block_tokens, max_context, n_slots;
   struct sequence *sequences; /* (n_slots) */
   struct units device, host;

@@ -125,6 +125,30 @@ static void test_hostile_cache(void **state)
   }
 }
 
+/* A cache manager that finds the whole of a request, its last token too, in the cache:
+ * that is said once, undone, and nobody is asked for prefixes again. */
+static void test_a_prefix_as_long_as_its_request(void **state)
+{
+  (void)state;
+  const char *const schedulers[] = {"fcfs", "sarathi", "hostile"};
+  for (int seed = 1; seed <= SEEDS; seed++) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", seed);
+    const char *const parameters[] = {"seed", number, "overlong", "50", NULL};
+    const char *const chosen[] = {"seed", number, "rejects", "0", NULL};
+    struct harness_options o = {
+        .scheduler = {schedulers[seed % 3], seed % 3 == 2 ? chosen : NULL},
+        .cache = {"hostile", parameters},
+        .predictor = {"none", NULL},
+    };
+    struct outcome out = run(&o);
+    assert_int_equal(out.by_length, CLIENTS);
+    assert_int_equal(out.status.cache.breaches, 1);
+    assert_non_null(strstr(out.log, "plugin-misbehaving cache hostile: prefix of request"));
+    free(out.log);
+  }
+}
+
 /* Sequences in both forms side by side, some of them on the way from hidden to KV. */
 static void test_hybrid_cache(void **state)
 {
@@ -271,6 +295,7 @@ int main(void)
       cmocka_unit_test(test_null_policies),
       cmocka_unit_test(test_hostile_scheduler),
       cmocka_unit_test(test_hostile_cache),
+      cmocka_unit_test(test_a_prefix_as_long_as_its_request),
       cmocka_unit_test(test_hybrid_cache),
       cmocka_unit_test(test_bidirectional_cache),
       cmocka_unit_test(test_everybody_hostile),
