@@ -23,9 +23,10 @@ static void refusals(struct lls_page *page, const struct lls_loop_status *status
 static void breaches(struct lls_page *page, const struct lls_loop_status *status)
 {
   static const char name[] = "llmserve_plugin_breaches_total";
-  lls_page_head(page, name, "counter",
-                "Answers of a plugin that its contract excludes, and late plans, since it "
-                "took over.");
+  lls_page_head(
+      page, name, "counter",
+      "Answers of a plugin that its contract excludes, and late plans, since it "
+      "took over.");
   lls_page_labelled(page, name, (double)status->scheduler.breaches, "plugin",
                     status->scheduler.name, NULL);
   lls_page_labelled(page, name, (double)status->cache.breaches, "plugin",
