@@ -5,7 +5,7 @@
  */
 #include <sched.h>
 
-#include "core/options.h"
+#include "core/assembly/options.h"
 #include "core/ranks/ranks.h"
 #include "core/serve/server.h"
 

@@ -2,7 +2,7 @@
 /* The parts of the daemon and how the configuration makes them; see server.h. */
 #include "core/serve/server.h"
 
-#include "core/options.h"
+#include "core/assembly/options.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "core/device/sampling.h"
-#include "core/options.h"
+#include "core/assembly/options.h"
 #include "tools/cli/cli.h"
 #include "tools/profile/fit.h"
 #include "tools/profile/measure.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/options.h"
+#include "core/assembly/options.h"
 #include "kernels/sim/sim.h"
 #include "tools/sim/find.h"
 

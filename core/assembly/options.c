@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration to options; see options.h. */
-#include "core/options.h"
+#include "core/assembly/options.h"
 
 #include "core/device/isa.h"
 

@@ -4,8 +4,8 @@
  * simulator and the profiler do alike. What only one of them has (wake-ups, clocks,
  * progress) the caller sets afterwards.
  */
-#ifndef LLS_OPTIONS_H
-#define LLS_OPTIONS_H
+#ifndef LLS_ASSEMBLY_OPTIONS_H
+#define LLS_ASSEMBLY_OPTIONS_H
 
 #include "core/config/config.h"
 #include "core/engine/engine.h"
