@@ -11,6 +11,7 @@
 #include "core/serve/serve.h"
 
 #include <getopt.h>
+#include <jansson.h>
 #include <stdio.h>
 
 #define DEFAULT_CONFIG LLS_SYSCONF_DIR "/llmserve/llmserve.ini"
@@ -155,6 +156,7 @@ static int serve(const char *path)
 
 int main(int argc, char **argv)
 {
+  json_object_seed(0); /* random, and before there are threads: names are anybody's */
   struct arguments arguments = {.config = DEFAULT_CONFIG};
   if (parse(argc, argv, &arguments) < 0) {
     fputs("Try 'llmserve --help'.\n", stderr);

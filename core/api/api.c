@@ -11,14 +11,12 @@
 
 #include "config.h"
 #include "core/api/generation.h"
-
-#define MAX_NAME 100 /* of a parameter that is logged */
+#include "core/api/work.h"
 
 /* ---- requests ------------------------------------------------------------------- */
 
-json_t *lls_api_body(struct lls_http_exchange *exchange, struct lls_api_error *error)
+json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error)
 {
-  const struct lls_text *text = &exchange->request.body;
   json_error_t why;
   json_t *body = json_loadb(text->length > 0 ? text->data : "", text->length,
                             JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
@@ -64,35 +62,30 @@ unsigned lls_api_retry_after(struct lls_api *api)
   return wait > 1 ? (unsigned)(wait + 0.5) : 1;
 }
 
-void lls_api_note_unknown(void *context, const char *name)
+void lls_api_note_unknown(struct lls_api *api, const struct lls_http_exchange *exchange,
+                          const struct lls_unknown_names *names)
 {
-  const struct lls_unknown_context *by = context;
-  struct lls_api *api = by->api;
-  for (unsigned i = 0; i < api->n_unknown; i++)
-    if (strcmp(api->unknown[i], name) == 0)
-      return;
-  if (api->n_unknown == LLS_MAX_UNKNOWN || strlen(name) > MAX_NAME)
-    return;
-  char *copy = strdup(name);
-  if (copy == NULL)
-    return;
-  api->unknown[api->n_unknown++] = copy;
-  const struct lls_log_field fields[] = {
-      {.name = "ignores", .text = name},
-      {.name = "why", .text = "the parameter is unknown here (said once)"},
-  };
-  lls_log_request(api->config.log, LLS_LOG_INFO, "api", by->exchange->id, fields, 2);
+  for (unsigned i = 0; i < names->n; i++) {
+    const struct lls_log_field fields[] = {
+        {.name = "ignores", .text = names->names[i]},
+        {.name = "why", .text = "the parameter is unknown here (said once)"},
+    };
+    if (lls_unknown_add(&api->unknown, names->names[i]))
+      lls_log_request(api->config.log, LLS_LOG_INFO, "api", exchange->id, fields, 2);
+  }
 }
 
-void lls_api_decode(const struct lls_api *api, const int32_t *ids, size_t count,
+void lls_api_decode(const struct lls_api_config *config, const int32_t *ids, size_t count,
                     bool skip_special, struct lls_text *text)
 {
   struct lls_detokenizer detokenizer;
-  lls_detokenizer_init(&detokenizer, api->config.tokenizer, skip_special, false);
-  for (size_t i = 0; i < count; i++)
-    lls_text_append(text, api->piece,
-                    lls_detokenizer_push(&detokenizer, ids[i], api->piece));
-  lls_text_append(text, api->piece, lls_detokenizer_flush(&detokenizer, api->piece));
+  const size_t room = lls_detokenizer_room(config->tokenizer);
+  lls_detokenizer_init(&detokenizer, config->tokenizer, skip_special, false);
+  for (size_t i = 0; i < count && lls_text_reserve(text, room); i++)
+    text->length += lls_detokenizer_push(&detokenizer, ids[i], text->data + text->length);
+  if (lls_text_reserve(text, room))
+    text->length += lls_detokenizer_flush(&detokenizer, text->data + text->length);
+  lls_text_append(text, "", 0); /* for its NUL */
 }
 
 /* ---- life ----------------------------------------------------------------------- */
@@ -138,6 +131,7 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
   lls_api_routes_init(api);
   lls_tenants_init(&api->tenants);
   api->model_name = strdup(config->model_name);
+  api->config.model_name = api->model_name;
   api->piece = malloc(lls_detokenizer_room(config->tokenizer));
   int status = -ENOMEM;
   if (api->model_name == NULL || api->piece == NULL)
@@ -198,13 +192,29 @@ void lls_api_drain(struct lls_api *api)
 
 bool lls_api_idle(const struct lls_api *api)
 {
-  return api->generations == NULL;
+  return api->generations == NULL && lls_work_idle(api);
+}
+
+void lls_api_check_idle(struct lls_api *api)
+{
+  if (api->http_closed && lls_work_idle(api))
+    api->closed(api->closed_context);
+  else if (api->draining && lls_api_idle(api) && api->config.on_idle != NULL)
+    api->config.on_idle(api->config.on_idle_context);
+}
+
+/* What runs on a thread still has to come back. */
+static void on_http_closed(void *context)
+{
+  struct lls_api *api = context;
+  api->http_closed = true;
+  lls_api_check_idle(api);
 }
 
 static void on_timer_closed(uv_handle_t *handle)
 {
   struct lls_api *api = handle->data;
-  lls_http_server_close(api->http, api->closed, api->closed_context);
+  lls_http_server_close(api->http, on_http_closed, api);
 }
 
 void lls_api_close(struct lls_api *api, void (*closed)(void *context), void *context)
@@ -214,7 +224,7 @@ void lls_api_close(struct lls_api *api, void (*closed)(void *context), void *con
   if (api->has_timer)
     uv_close((uv_handle_t *)&api->timer, on_timer_closed);
   else
-    lls_http_server_close(api->http, closed, context);
+    lls_http_server_close(api->http, on_http_closed, api);
 }
 
 void lls_api_destroy(struct lls_api *api)
@@ -224,8 +234,7 @@ void lls_api_destroy(struct lls_api *api)
   while (api->generations != NULL)
     lls_generation_destroy(api->generations);
   lls_http_server_destroy(api->http);
-  while (api->n_unknown > 0)
-    free(api->unknown[--api->n_unknown]);
+  lls_unknown_free(&api->unknown);
   lls_api_keys_free(api->keys);
   free(api->model_name);
   free(api->piece);

@@ -72,6 +72,10 @@ struct lls_api_config {
   struct lls_admin admin;
   struct lls_api_keys *keys; /* who may ask; taken over by create; NULL: everybody may */
   const struct lls_log *log; /* may be NULL */
+  /* Called when the last answer has been given while draining, if that is not in
+   * lls_api_on_wake; may be NULL. */
+  void (*on_idle)(void *context);
+  void *on_idle_context;
 };
 
 int lls_api_create(const struct lls_api_config *config, struct lls_api **out,

@@ -146,11 +146,11 @@ static json_t *read_messages(const json_t *body, struct lls_api_error *error)
   return out;
 }
 
-static int render(struct lls_api *api, const json_t *messages, const json_t *variables,
-                  bool add_generation_prompt, char **text, size_t *length,
-                  struct lls_api_error *error)
+static int render(const struct lls_api_config *config, const json_t *messages,
+                  const json_t *variables, bool add_generation_prompt, char **text,
+                  size_t *length, struct lls_api_error *error)
 {
-  const struct lls_chat_template *chat_template = api->config.chat_template;
+  const struct lls_chat_template *chat_template = config->chat_template;
   struct lls_error why = {0};
   if (chat_template == NULL)
     return lls_api_fail(error, 400, NULL, NULL,
@@ -168,28 +168,29 @@ static int render(struct lls_api *api, const json_t *messages, const json_t *var
                       lls_error_text(&why, status));
 }
 
-int lls_chat_render(struct lls_api *api, const json_t *body, bool add_generation_prompt,
-                    char **text, size_t *length, struct lls_api_error *error)
+int lls_chat_render(const struct lls_api_config *config, const json_t *body,
+                    bool add_generation_prompt, char **text, size_t *length,
+                    struct lls_api_error *error)
 {
   json_t *messages = read_messages(body, error);
   if (messages == NULL)
     return -1;
-  int status = render(api, messages, json_object_get(body, "chat_template_kwargs"),
+  int status = render(config, messages, json_object_get(body, "chat_template_kwargs"),
                       add_generation_prompt, text, length, error);
   json_decref(messages);
   return status;
 }
 
-static int read_prompts(struct lls_api *api, const json_t *body,
+static int read_prompts(const struct lls_api_config *config, const json_t *body,
                         const struct lls_api_params *params,
                         struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
   char *text;
   size_t length;
-  if (lls_chat_render(api, body, params->add_generation_prompt, &text, &length, error) !=
-      0)
+  if (lls_chat_render(config, body, params->add_generation_prompt, &text, &length,
+                      error) != 0)
     return -1;
-  int status = lls_prompts_from_text(api, text, length, params->add_special_tokens,
+  int status = lls_prompts_from_text(config, text, length, params->add_special_tokens,
                                      "messages", prompts, error);
   free(text);
   return status;

@@ -5,8 +5,10 @@
 
 #include "core/api/internal.h"
 
-/* "messages" of a body, rendered; the caller frees *text. 0, or -1 and why. */
-int lls_chat_render(struct lls_api *api, const json_t *body, bool add_generation_prompt,
-                    char **text, size_t *length, struct lls_api_error *error);
+/* "messages" of a body, rendered; the caller frees *text. 0, or -1 and why. Any
+ * thread. */
+int lls_chat_render(const struct lls_api_config *config, const json_t *body,
+                    bool add_generation_prompt, char **text, size_t *length,
+                    struct lls_api_error *error);
 
 #endif

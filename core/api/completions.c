@@ -2,11 +2,11 @@
 /* POST /v1/completions: text or token ids in, text out. */
 #include "core/api/generation.h"
 
-static int read_prompts(struct lls_api *api, const json_t *body,
+static int read_prompts(const struct lls_api_config *config, const json_t *body,
                         const struct lls_api_params *params,
                         struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
-  return lls_prompts_read(api, json_object_get(body, "prompt"),
+  return lls_prompts_read(config, json_object_get(body, "prompt"),
                           params->add_special_tokens, prompts, error);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making, submitting, cancelling and freeing generations; events.c has their life. */
+/* Making, submitting, cancelling and freeing generations; read.c has where they come
+ * from, events.c their life. */
 #include "core/api/generation.h"
 
 #include <errno.h>
@@ -9,25 +10,24 @@
 #include <time.h>
 #include <utlist.h>
 
-#include "core/api/origin.h"
 #include "core/api/reply.h"
 
 /* ---- making --------------------------------------------------------------------- */
 
 /* The prompt as the client wrote it, or else as it reads. */
-static void echo_prompt(struct lls_choice *choice)
+static void echo_prompt(const struct lls_api_config *config, struct lls_choice *choice)
 {
-  const struct lls_api *api = choice->generation->api;
   const struct lls_api_prompt *prompt = choice->prompt;
-  if (prompt->text != NULL)
+  if (!prompt->from_ids)
     lls_text_append(&choice->text, prompt->text, prompt->text_bytes);
   else
-    lls_api_decode(api, prompt->tokens, prompt->n_tokens,
+    lls_api_decode(config, prompt->tokens, prompt->n_tokens,
                    choice->generation->params.skip_special_tokens, &choice->text);
   choice->ready = choice->text.length;
 }
 
-static void init_choice(struct lls_generation *generation, uint32_t index)
+static void init_choice(const struct lls_api_config *config,
+                        struct lls_generation *generation, uint32_t index)
 {
   const struct lls_api_params *params = &generation->params;
   struct lls_choice *choice = &generation->choices[index];
@@ -38,15 +38,16 @@ static void init_choice(struct lls_generation *generation, uint32_t index)
   choice->reports = params->return_token_ids || params->logprobs != LLS_UNSET;
   choice->stop_token = -1;
   choice->shared_tokens = UINT32_MAX;
-  lls_detokenizer_init(&choice->detokenizer, generation->api->config.tokenizer,
+  lls_detokenizer_init(&choice->detokenizer, config->tokenizer,
                        params->skip_special_tokens, true);
   if (params->echo)
-    echo_prompt(choice);
+    echo_prompt(config, choice);
 }
 
-static struct lls_generation *create(struct lls_api *api, enum lls_endpoint endpoint,
-                                     struct lls_api_params *params,
-                                     struct lls_api_prompt_list *prompts)
+struct lls_generation *lls_generation_create(const struct lls_api_config *config,
+                                             enum lls_endpoint endpoint,
+                                             struct lls_api_params *params,
+                                             struct lls_api_prompt_list *prompts)
 {
   struct lls_generation *generation = calloc(1, sizeof *generation);
   uint32_t n_choices = (uint32_t)(prompts->count * (size_t)params->n);
@@ -56,29 +57,21 @@ static struct lls_generation *create(struct lls_api *api, enum lls_endpoint endp
     free(choices);
     return NULL;
   }
-  generation->api = api;
   generation->endpoint = endpoint;
   generation->params = *params;
   generation->prompts = *prompts;
   generation->created_s = (int64_t)time(NULL);
-  generation->arrival_ns = (int64_t)uv_hrtime();
   generation->choices = choices;
   generation->n_choices = n_choices;
   for (uint32_t i = 0; i < n_choices; i++)
-    init_choice(generation, i);
+    init_choice(config, generation, i);
   return generation;
 }
 
-void lls_generation_destroy(struct lls_generation *generation)
+void lls_generation_free(struct lls_generation *generation)
 {
-  struct lls_api *api = generation->api;
-  DL_DELETE(api->generations, generation);
-  api->stats.live--;
-  lls_tenants_leave(&api->tenants, generation->tenant);
   for (uint32_t i = 0; i < generation->n_choices; i++) {
     struct lls_choice *choice = &generation->choices[i];
-    if (choice->unflushed)
-      DL_DELETE(api->unflushed, choice);
     lls_text_free(&choice->text);
     free(choice->tokens);
     free(choice->scores);
@@ -87,6 +80,18 @@ void lls_generation_destroy(struct lls_generation *generation)
   lls_api_params_free(&generation->params);
   lls_prompts_free(&generation->prompts);
   free(generation);
+}
+
+void lls_generation_destroy(struct lls_generation *generation)
+{
+  struct lls_api *api = generation->api;
+  DL_DELETE(api->generations, generation);
+  api->stats.live--;
+  lls_tenants_leave(&api->tenants, generation->tenant);
+  for (uint32_t i = 0; i < generation->n_choices; i++)
+    if (generation->choices[i].unflushed)
+      DL_DELETE(api->unflushed, &generation->choices[i]);
+  lls_generation_free(generation);
 }
 
 /* ---- submitting ----------------------------------------------------------------- */
@@ -134,29 +139,17 @@ static int refusal(struct lls_api *api, int status, const struct lls_error *why,
   }
 }
 
-/* What token ids stand for, as a text would have been written: without what encoding puts
- * before it. Predictors read it. */
-static void read_ids(const struct lls_api *api, const struct lls_api_prompt *prompt,
-                     struct lls_text *out)
-{
-  bool begins = prompt->tokens[0] == lls_tokenizer_bos(api->config.tokenizer);
-  lls_api_decode(api, prompt->tokens + begins, prompt->n_tokens - begins, false, out);
-}
-
 static int submit(struct lls_choice *choice, struct lls_api_error *error)
 {
   struct lls_generation *generation = choice->generation;
   const struct lls_api_params *params = &generation->params;
   const struct lls_api_prompt *prompt = choice->prompt;
   struct lls_error why = {0};
-  struct lls_text read = {0};
-  if (prompt->text == NULL)
-    read_ids(generation->api, prompt, &read);
   struct lls_submission submission = {
       .tokens = prompt->tokens,
       .n_tokens = (uint32_t)prompt->n_tokens,
-      .text = prompt->text != NULL ? prompt->text : read.data,
-      .text_bytes = prompt->text != NULL ? prompt->text_bytes : read.length,
+      .text = prompt->text,
+      .text_bytes = prompt->text_bytes,
       .label = generation->label,
       .sampling = lls_api_params_sampling(params),
       .max_new_tokens = max_new_tokens(choice),
@@ -174,7 +167,6 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
   submission.score_prompt = lls_api_params_scores(params, &submission.score_logprobs);
   int status =
       lls_loop_submit(generation->api->config.loop, &submission, &choice->request, &why);
-  lls_text_free(&read);
   if (status != 0)
     return refusal(generation->api, status, &why, error);
   choice->state = LLS_CHOICE_LIVE;
@@ -197,26 +189,28 @@ static void on_gone(void *owner)
   lls_generation_cancel(generation);
 }
 
-static void begin(struct lls_generation *generation, struct lls_http_exchange *exchange)
+static void begin(struct lls_api *api, struct lls_generation *generation,
+                  struct lls_http_exchange *exchange)
 {
   char fresh[LLS_ID_BYTES];
+  generation->api = api;
+  generation->arrival_ns = exchange->arrival_ns;
   lls_api_new_id(fresh);
   snprintf(generation->id, sizeof generation->id, "%s-%s",
            generation->endpoint == LLS_CHAT ? "chatcmpl" : "cmpl", fresh);
   snprintf(generation->label, sizeof generation->label, "%s", exchange->id);
-  generation->tenant =
-      lls_tenants_enter(&generation->api->tenants, generation->params.tenant);
+  generation->tenant = lls_tenants_enter(&api->tenants, generation->params.tenant);
   generation->sent_ns = generation->arrival_ns;
   generation->exchange = exchange;
   exchange->owner = generation;
   exchange->on_gone = on_gone;
-  DL_APPEND(generation->api->generations, generation);
-  generation->api->stats.live++;
+  DL_APPEND(api->generations, generation);
+  api->stats.live++;
 }
 
-static void log_refusal(const struct lls_api *api,
-                        const struct lls_http_exchange *exchange,
-                        const struct lls_api_error *error)
+void lls_api_log_refusal(const struct lls_api *api,
+                         const struct lls_http_exchange *exchange,
+                         const struct lls_api_error *error)
 {
   const struct lls_log_field fields[] = {
       {.name = "outcome", .text = "refused"},
@@ -226,104 +220,20 @@ static void log_refusal(const struct lls_api *api,
   lls_log_request(api->config.log, LLS_LOG_INFO, "api", exchange->id, fields, 3);
 }
 
-/* Submits all choices; the exchange belongs to the generation from here on. */
-static void start(struct lls_generation *generation, struct lls_http_exchange *exchange)
+void lls_generation_start(struct lls_api *api, struct lls_generation *generation,
+                          struct lls_http_exchange *exchange)
 {
-  struct lls_api *api = generation->api;
   struct lls_api_error error;
-  begin(generation, exchange);
+  begin(api, generation, exchange);
   for (uint32_t i = 0; i < generation->n_choices; i++) {
     if (submit(&generation->choices[i], &error) == 0)
       continue;
     api->stats.refused++;
-    log_refusal(api, exchange, &error);
+    lls_api_log_refusal(api, exchange, &error);
     lls_reply_error(generation, &error);
     lls_generation_cancel(generation);
     if (generation->n_unfinished == 0)
       lls_generation_destroy(generation);
     return;
   }
-}
-
-static int check_choices(const struct lls_api *api, const struct lls_api_params *params,
-                         const struct lls_api_prompt_list *prompts,
-                         struct lls_api_error *error)
-{
-  uint32_t most = api->config.limits.max_choices;
-  if (prompts->count * (size_t)params->n <= most)
-    return 0;
-  return lls_api_fail(error, 400, NULL, "n",
-                      "%zu prompts times n = %lld is more than the %u answers allowed",
-                      prompts->count, (long long)params->n, most);
-}
-
-/* The parameters and prompts of a request: 0, or -1 and why, with nothing to free. */
-static int read_request(struct lls_api *api, const struct lls_http_exchange *exchange,
-                        const json_t *body, enum lls_endpoint endpoint,
-                        lls_prompt_reader read_prompts, struct lls_api_params *params,
-                        struct lls_api_prompt_list *prompts, struct lls_api_error *error)
-{
-  struct lls_unknown_context by = {api, exchange};
-  const struct lls_params_context context = {
-      .endpoint = endpoint,
-      .model_name = api->model_name,
-      .any_model = api->config.limits.any_model,
-      .vocab = api->config.vocab,
-      .defaults = &api->config.sampling,
-      .strict = api->config.limits.strict_params,
-      .on_unknown = lls_api_note_unknown,
-      .on_unknown_context = &by,
-  };
-  if (lls_api_params_read(body, &context, params, error) != 0)
-    return -1;
-  if (lls_api_origin_read(exchange, lls_api_key_tenant(api, exchange), params, error) !=
-      0)
-    goto fail_prompts;
-  if (read_prompts(api, body, params, prompts, error) != 0)
-    goto fail_prompts;
-  if (check_choices(api, params, prompts, error) == 0)
-    return 0;
-  lls_prompts_free(prompts);
-fail_prompts:
-  lls_api_params_free(params);
-  return -1;
-}
-
-/* The generation that a request asks for, or NULL and why. */
-static struct lls_generation *
-make(struct lls_api *api, struct lls_http_exchange *exchange, enum lls_endpoint endpoint,
-     lls_prompt_reader read_prompts, struct lls_api_error *error)
-{
-  struct lls_api_params params;
-  struct lls_api_prompt_list prompts;
-  json_t *body = lls_api_body(exchange, error);
-  int status = body != NULL ? read_request(api, exchange, body, endpoint, read_prompts,
-                                           &params, &prompts, error)
-                            : -1;
-  json_decref(body);
-  if (status != 0)
-    return NULL;
-  struct lls_generation *generation = create(api, endpoint, &params, &prompts);
-  if (generation == NULL) {
-    lls_api_fail(error, 503, NULL, NULL, "out of memory");
-    lls_api_params_free(&params);
-    lls_prompts_free(&prompts);
-  }
-  return generation;
-}
-
-void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchange,
-                           enum lls_endpoint endpoint, lls_prompt_reader read_prompts)
-{
-  struct lls_api_error error;
-  struct lls_generation *generation = NULL;
-  if (lls_api_check_open(api, &error) == 0)
-    generation = make(api, exchange, endpoint, read_prompts, &error);
-  if (generation != NULL) {
-    start(generation, exchange);
-    return;
-  }
-  api->stats.refused++;
-  log_refusal(api, exchange, &error);
-  lls_api_error_reply(exchange, &error);
 }

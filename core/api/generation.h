@@ -65,8 +65,8 @@ struct lls_generation {
 };
 
 /* The prompts that an endpoint finds in a body: 0, or -1 and why, with nothing to free.
- */
-typedef int (*lls_prompt_reader)(struct lls_api *api, const json_t *body,
+ * Any thread. */
+typedef int (*lls_prompt_reader)(const struct lls_api_config *config, const json_t *body,
                                  const struct lls_api_params *params,
                                  struct lls_api_prompt_list *prompts,
                                  struct lls_api_error *error);
@@ -75,6 +75,20 @@ typedef int (*lls_prompt_reader)(struct lls_api *api, const json_t *body,
  */
 void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchange,
                            enum lls_endpoint endpoint, lls_prompt_reader read_prompts);
+
+/* What is asked for, not begun yet; takes params and prompts over. NULL without memory.
+ * Any thread. */
+struct lls_generation *lls_generation_create(const struct lls_api_config *config,
+                                             enum lls_endpoint endpoint,
+                                             struct lls_api_params *params,
+                                             struct lls_api_prompt_list *prompts);
+
+/* Frees one that was not begun. */
+void lls_generation_free(struct lls_generation *generation);
+
+/* Submits all choices; the exchange belongs to the generation from here on. */
+void lls_generation_start(struct lls_api *api, struct lls_generation *generation,
+                          struct lls_http_exchange *exchange);
 
 /* Cancels the choices that are alive; the generation goes when their ends arrive. */
 void lls_generation_cancel(struct lls_generation *generation);
@@ -85,7 +99,7 @@ void lls_generation_on_event(void *context, const struct lls_event *event);
 /* After a batch of events: sends what they left to be sent. */
 void lls_generation_flush(struct lls_api *api);
 
-/* Frees it whatever its state. */
+/* Frees one that was begun, whatever its state. */
 void lls_generation_destroy(struct lls_generation *generation);
 
 #endif

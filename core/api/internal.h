@@ -10,15 +10,16 @@
 #include "core/api/keys.h"
 #include "core/api/stats.h"
 #include "core/api/tenants.h"
+#include "core/api/unknown.h"
 #include "core/loop/loop.h"
 #include "core/tokenizer/tokenizer.h"
 
 struct lls_generation;
 struct lls_choice;
 struct lls_wait;
+struct lls_work;
 
-#define LLS_ID_BYTES    33 /* 128 random bits in hex */
-#define LLS_MAX_UNKNOWN 64
+#define LLS_ID_BYTES 33 /* 128 random bits in hex */
 
 #define LLS_MAX_ROUTES     24
 #define LLS_STATUS_CLASSES 6
@@ -46,12 +47,14 @@ struct lls_api {
   struct lls_api_keys *keys;          /* NULL: everybody may ask */
   struct lls_tenants tenants;
   struct lls_group_stats classes[LLS_CLASS_BEST_EFFORT + 1];
-  char *unknown[LLS_MAX_UNKNOWN]; /* (n_unknown) parameters that were logged */
-  unsigned n_unknown;
-  uv_timer_t timer; /* long silences, and requests that take too long */
+  struct lls_unknown_names unknown; /* parameters that were logged */
+  struct lls_work *works;           /* utlist: wait for a thread, in order */
+  unsigned n_working;               /* on a thread */
+  uv_timer_t timer;                 /* long silences, and requests that take too long */
   bool has_timer;
   void (*closed)(void *context);
   void *closed_context;
+  bool http_closed;
   struct lls_api_stats stats;
   struct lls_route_stats routes[LLS_MAX_ROUTES]; /* as in the table; then what has none */
   struct lls_histogram answer_seconds;           /* of all of them */
@@ -66,15 +69,23 @@ void lls_api_new_id(char *id); /* (LLS_ID_BYTES) */
 const char *lls_api_key_tenant(const struct lls_api *api,
                                const struct lls_http_exchange *exchange);
 
-/* The request's body as a JSON object; the caller releases it. NULL and why. */
-json_t *lls_api_body(struct lls_http_exchange *exchange, struct lls_api_error *error);
+/* A request's body as a JSON object; the caller releases it. NULL and why. Any thread. */
+json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error);
 
-/* Appends the text of the tokens, as one that begins with them. */
-void lls_api_decode(const struct lls_api *api, const int32_t *ids, size_t count,
+/* Appends the text of the tokens, as one that begins with them. Any thread. */
+void lls_api_decode(const struct lls_api_config *config, const int32_t *ids, size_t count,
                     bool skip_special, struct lls_text *text);
+
+/* To be called when work has ended: who waits for the api to be idle or closed is told.
+ */
+void lls_api_check_idle(struct lls_api *api);
 
 /* Fails where nothing new is taken: draining, or the engine is broken. */
 int lls_api_check_open(struct lls_api *api, struct lls_api_error *error);
+
+void lls_api_log_refusal(const struct lls_api *api,
+                         const struct lls_http_exchange *exchange,
+                         const struct lls_api_error *error);
 
 /* Seconds after which a refused request may find room. */
 unsigned lls_api_retry_after(struct lls_api *api);
@@ -85,14 +96,9 @@ void lls_api_look(struct lls_api *api);
 /* Starts the timer of timers.c, or sets it to what the limits are now. */
 void lls_api_set_timer(struct lls_api *api);
 
-/* Who sent a parameter that nobody knows. */
-struct lls_unknown_context {
-  struct lls_api *api;
-  const struct lls_http_exchange *exchange;
-};
-
-/* Logs the name of such a parameter, once; context is a struct lls_unknown_context. */
-void lls_api_note_unknown(void *context, const char *name);
+/* Logs the names of parameters that nobody knows, each once. */
+void lls_api_note_unknown(struct lls_api *api, const struct lls_http_exchange *exchange,
+                          const struct lls_unknown_names *names);
 
 /* Of routes.c: what the HTTP server calls; context is the struct lls_api. */
 void lls_api_routes_init(struct lls_api *api);

@@ -129,7 +129,7 @@ void lls_api_on_answered(void *context, const struct lls_http_exchange *exchange
       &api->routes[route != NULL ? (size_t)(route - routes) : N_ROUTES];
   double took_s = (double)((int64_t)uv_hrtime() - exchange->arrival_ns) / 1e9;
   stats->answers[exchange->status / 100 % LLS_STATUS_CLASSES]++;
-  stats->received_bytes += exchange->request.body.length;
+  stats->received_bytes += exchange->body_bytes;
   stats->sent_bytes += exchange->answer_bytes;
   lls_histogram_observe(&stats->seconds, took_s);
   lls_histogram_observe(&api->answer_seconds, took_s);

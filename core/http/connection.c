@@ -51,6 +51,7 @@ static void begin_exchange(struct lls_http_connection *connection)
   server->counters.requests++;
   enter(connection, LLS_HTTP_ANSWERING);
   connection->exchange.arrival_ns = (int64_t)uv_hrtime();
+  connection->exchange.body_bytes = connection->exchange.request.body.length;
   server->config.on_request(server->config.context, &connection->exchange);
 }
 

@@ -29,6 +29,7 @@ struct lls_http_exchange {
   struct lls_text headers; /* added to the answer's own */
   const void *route;       /* set by on_request, for on_answered */
   int64_t arrival_ns;      /* the request was complete */
+  uint64_t body_bytes;     /* of the request; a handler may have taken the body itself */
   unsigned status;         /* of the answer, 0 before it has begun */
   uint64_t answer_bytes;   /* of its body, so far */
 };

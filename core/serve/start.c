@@ -145,6 +145,11 @@ static void on_reload(void *context)
   server_reload(context);
 }
 
+static void on_idle(void *context)
+{
+  server_close_if_done(context);
+}
+
 static void on_drain(void *context)
 {
   struct server *s = context;
@@ -175,6 +180,8 @@ int server_create_api(struct server *s, struct lls_error *err)
       .keys = s->wanted_keys,
       .admin = {.state = &s->admin, .context = s, .reload = on_reload, .drain = on_drain},
       .log = &s->log,
+      .on_idle = on_idle,
+      .on_idle_context = s,
   };
   s->wanted_keys = NULL;
   return lls_api_create(&config, &s->api, err);

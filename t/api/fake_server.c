@@ -52,6 +52,11 @@ static void wake(void *context)
   close_if_done(server);
 }
 
+static void on_idle(void *context)
+{
+  close_if_done(context);
+}
+
 static void on_terminate(uv_signal_t *handle, int number)
 {
   struct server *server = handle->data;
@@ -108,6 +113,7 @@ static int load(struct server *server, const char *folder, struct lls_error *err
   if (status == 0)
     status = lls_chat_template_compile(
         "{% if note is defined %}{{ note }}\n{% endif %}"
+        "{% if split %}{{ messages[0].content.split(' ') | length }}\n{% endif %}"
         "{% for m in messages %}{{ m.role }}{% if m.name %} {{ m.name }}{% endif %}: "
         "{{ m.content }}{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments.city "
         "}}"
@@ -130,6 +136,8 @@ static int start(struct server *server, int argc, char **argv, struct lls_error 
       .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
       .limits = LLS_API_DEFAULT_LIMITS,
       .log = &server->log,
+      .on_idle = on_idle,
+      .on_idle_context = server,
   };
   struct fake_options fake = {
       .uv = &server->uv,

@@ -56,15 +56,15 @@ static void read_body(struct lls_http_exchange *exchange)
   struct lls_api_prompt_list prompts;
   char *text;
   size_t length;
-  json_t *body = lls_api_body(exchange, &error);
+  json_t *body = lls_api_body(&exchange->request.body, &error);
   if (body == NULL)
     return;
   read_params(body, LLS_COMPLETIONS, false);
   read_params(body, LLS_CHAT, true);
-  if (lls_prompts_read(&api, json_object_get(body, "prompt"), true, &prompts, &error) ==
+  if (lls_prompts_read(&api.config, json_object_get(body, "prompt"), true, &prompts, &error) ==
       0)
     lls_prompts_free(&prompts);
-  if (lls_chat_render(&api, body, true, &text, &length, &error) == 0)
+  if (lls_chat_render(&api.config, body, true, &text, &length, &error) == 0)
     free(text);
   json_decref(body);
 }

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See work.h. All of this runs on [main] but for on_thread. */
+#include "core/api/work.h"
+
+#include <utlist.h>
+
+static void end(struct lls_work *work)
+{
+  struct lls_http_exchange *exchange = work->exchange;
+  struct lls_text body = work->body;
+  if (exchange != NULL) {
+    exchange->on_gone = NULL;
+    work->answer(work, exchange);
+  }
+  work->destroy(work);
+  lls_text_free(&body);
+}
+
+static void run(struct lls_work *work)
+{
+  work->run(work);
+  lls_text_free(&work->body);
+}
+
+static void start_waiting(struct lls_api *api);
+
+static void on_thread(uv_work_t *job)
+{
+  run(job->data);
+}
+
+static void on_run(uv_work_t *job, int status)
+{
+  (void)status; /* nothing is cancelled that was given to the pool */
+  struct lls_work *work = job->data;
+  struct lls_api *api = work->api;
+  end(work);
+  api->n_working--;
+  start_waiting(api);
+  lls_api_check_idle(api);
+}
+
+static void start_waiting(struct lls_api *api)
+{
+  while (api->works != NULL && api->n_working < LLS_WORK_AT_ONCE) {
+    struct lls_work *work = api->works;
+    DL_DELETE(api->works, work);
+    api->n_working++;
+    work->running = true;
+    work->job.data = work;
+    uv_queue_work(api->config.uv, &work->job, on_thread, on_run);
+  }
+}
+
+static void on_gone(void *owner)
+{
+  struct lls_work *work = owner;
+  struct lls_api *api = work->api;
+  work->exchange = NULL;
+  if (work->running)
+    return;
+  DL_DELETE(api->works, work);
+  end(work);
+  lls_api_check_idle(api);
+}
+
+void lls_work_begin(struct lls_api *api, struct lls_http_exchange *exchange,
+                    struct lls_work *work, bool large)
+{
+  work->api = api;
+  work->exchange = exchange;
+  work->config = api->config;
+  work->body = exchange->request.body;
+  exchange->request.body = (struct lls_text){0};
+  if (!large) {
+    run(work);
+    end(work);
+    return;
+  }
+  exchange->owner = work;
+  exchange->on_gone = on_gone;
+  DL_APPEND(api->works, work);
+  start_waiting(api);
+}
+
+bool lls_work_idle(const struct lls_api *api)
+{
+  return api->works == NULL && api->n_working == 0;
+}

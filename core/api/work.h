@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What takes time between a request and its answer: reading, rendering and tokenising a
+ * body, writing a long answer. Little of it is done at once, on [main]; much of it on a
+ * thread of libuv's pool, so that no other stream waits for it.
+ *
+ *   begin --little--> run, answer, destroy                         all on [main]
+ *     +-----much----> WAITING --> run, on a thread --> answer, destroy   on [main]
+ *
+ * At most LLS_WORK_AT_ONCE are run at a time, in the order in which they came: that
+ * bounds what they take of processors and memory. A client that goes away while its work
+ * waits takes it along; while it runs, run goes on to its end and answer is left out.
+ *
+ * Ownership: run touches the work itself, which is its alone while it runs, and what
+ * config points to and no one changes (tokenizer, template, names). api and exchange
+ * belong to [main].
+ */
+#ifndef LLS_API_WORK_H
+#define LLS_API_WORK_H
+
+#include "core/api/internal.h"
+
+#define LLS_WORK_AT_ONCE 2
+/* Bytes of a body that are worth a thread: the worst take some 4 ms of a core. */
+#define LLS_WORK_LARGE 16384
+
+/* First member of what a kind of work needs more; allocated by its maker. */
+struct lls_work {
+  /* On any thread. */
+  void (*run)(struct lls_work *work);
+  /* After run, on main: answers the exchange, or gives it to somebody else. */
+  void (*answer)(struct lls_work *work, struct lls_http_exchange *exchange);
+  /* On main, last: frees the work, whether it was run or not. */
+  void (*destroy)(struct lls_work *work);
+  struct lls_text body;         /* of the request */
+  struct lls_api_config config; /* as it was when the work began: main may change it */
+
+  struct lls_api *api;                /* [main] */
+  struct lls_http_exchange *exchange; /* [main] NULL: the client is gone */
+  struct lls_work *prev, *next;       /* [main] in api->works, while it waits */
+  bool running;                       /* [main] */
+  uv_work_t job;
+};
+
+/* Takes over the work, the exchange until `answer`, and the exchange's body. */
+void lls_work_begin(struct lls_api *api, struct lls_http_exchange *exchange,
+                    struct lls_work *work, bool large);
+
+/* Whether nothing waits or runs. */
+bool lls_work_idle(const struct lls_api *api);
+
+#endif

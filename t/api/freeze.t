@@ -1,0 +1,89 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# Large bodies are worked on aside: who streams does not wait for them, and a client that
+# leaves, or a server that stops, finds no half-done work in its way.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Freeze;
+use LlmServer;
+use Test::More;
+
+my $close  = 'Connection: close';
+my %bodies = Freeze::bodies(0.25);
+my %status = ('a prompt of millions of ids' => 400, 'a wrong value to be quoted' => 400, 'a chat that a template splits' => 400);
+
+# ---- others go on ---------------------------------------------------------------------
+
+# CPU, not time: what else runs on the machine must not decide.
+{
+    my $server = LlmServer->fake(context => 1 << 18);
+    for my $name (sort keys %bodies) {
+        my $m = Freeze::measure($server, @{ $bodies{$name} });
+        like $m->{answer}, qr{\AHTTP/1.1 @{[ $status{$name} // 200 ]} .*\}\z}s, "$name: is answered";
+        SKIP: {
+            skip 'no schedstat here', 1 if $m->{cpu} == 0;
+            ok 20 * $m->{main} < $m->{cpu}, "$name: main does little of it"
+                or diag sprintf 'main used %.1f ms at once, of %.1f ms', map { 1e3 * $_ } $m->{main}, $m->{cpu};
+        }
+        ok 2 * $m->{probe} < $m->{took}, "$name: /health is answered meanwhile"
+            or diag sprintf 'a round of %.1f ms, of %.1f ms', map { 1e3 * $_ } $m->{probe}, $m->{took};
+    }
+    is $server->stop, 0, 'the server ends well';
+}
+
+# ---- order, and what is counted -------------------------------------------------------
+{
+    my $server = LlmServer->fake;
+    my ($path, $body) = @{ $bodies{'/detokenize of many ids'} };
+    my $socket = $server->connect;
+    syswrite $socket, LlmServer::raw_post($path, $body) . LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":1}', $close);
+    like LlmServer::read_all($socket), qr{\AHTTP/1.1 200 .*"content":.*HTTP/1.1 200 .*"text_completion"}s, 'answers keep their order on a connection';
+    is $server->metric('http_request_size_bytes_sum{handler="/detokenize"}'), length $body, 'the body that was worked on is counted';
+    my $unknown = $server->post('/v1/completions', { prompt => 'x', max_tokens => 1, map { ("k$_" => 0) } 1 .. 5000 });
+    is $unknown->{status}, 200, 'thousands of unknown parameters';
+    my $slow = $server->post('/v1/completions', { prompt => 'x ' x 20000, max_tokens => 1 }, { 'x-slo-ttft-ms' => 'soon' });
+    like $slow->{content}, qr/context_length_exceeded/, 'a prompt that is too long';
+    $slow = $server->post('/v1/completions', { prompt => 'x', max_tokens => 1, metadata => 'x' x 20000 }, { 'x-slo-ttft-ms' => 'soon' });
+    like $slow->{content}, qr/the header x-slo-ttft-ms must be a number/, 'headers count for a large body as well';
+    is $server->stop, 0, 'the server ends well';
+}
+
+# ---- clients that leave ---------------------------------------------------------------
+
+# More than are worked on at once, so that some of those who leave still wait.
+{
+    my $server  = LlmServer->fake(context => 1 << 18);
+    my @clients = map { [Freeze::upload($server, @$_)] } map { ($bodies{'/detokenize of many ids'}, $bodies{'an object of many members'}) } 1 .. 4;
+    syswrite $_->[0], $_->[1] for @clients;
+    my @leave = splice @clients, 2, 4;
+    close $_->[0] for @leave;
+    like LlmServer::read_all($_->[0]), qr{\AHTTP/1.1 200 .*\}\z}s, 'who stays is answered' for @clients;
+    ok $server->metric_becomes('llmserve_http_connections', 1), 'who left has left nothing open';
+    ok $server->metric_becomes('llmserve_generations_live', 0), 'and nothing running';
+    is $server->stop, 0, 'the server ends well';
+}
+
+# ---- a server that stops --------------------------------------------------------------
+{
+    my $server  = LlmServer->fake;
+    my @clients = map { [Freeze::upload($server, @{ $bodies{'/detokenize of many ids'} })] } 1 .. 4;
+    syswrite $_->[0], $_->[1] for @clients;
+    LlmServer::read_until($clients[0][0], qr/./);    # the others are at work, or wait
+    $server->signal('TERM');
+    like LlmServer::read_all($_->[0]), qr{\}\z}, 'work that was begun is answered' for @clients;
+    is $server->wait_for_end, 0, 'then the server ends, as nothing is left';
+}
+{
+    my $stories = LlmServer::source('t/data/models/stories260K');
+    my $server  = LlmServer->serve("[model]\npath = $stories\n[engine]\nthreads = 1\npin = false\n");
+    my @clients = map { [Freeze::upload($server, @{ $bodies{'an object of many members'} })] } 1 .. 4;
+    syswrite $_->[0], $_->[1] for @clients;
+    $server->get('/live');
+    $server->signal('TERM');
+    $server->signal('INT');
+    is $server->wait_for_end, 0, 'a server that stops at once waits for its threads, not for clients';
+}
+
+done_testing;
