@@ -10,7 +10,7 @@ use LlmServer;
 use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
 
-my $server = LlmServer->fake;
+my $server = LlmServer->fake(silence => 100);    # what finds out who left a stream in which nothing comes
 my $aborts = 'vllm:request_success_total{model_name="fake/model",engine="0",finished_reason="abort"}';
 my $gone   = 0;
 my $choices = 0;
@@ -34,19 +34,20 @@ sub leave {
 }
 
 my $endless = '"prompt":[1,403,407],"max_tokens":500';
+my $pause   = 'x-request-id: pause-1';    # which is alive until its client leaves
 for my $path ('/v1/completions') {
     for my $how ('close', 'reset') {
         for my $stream ('true', 'false') {
             my $kind = "$how, stream: $stream";
             my $body = "{$endless,\"stream\":$stream}";
             leave("$kind, queued", LlmServer::raw_post($path, $body, 'x-request-id: hold-1'), $how, 1);
-            leave("$kind, running", LlmServer::raw_post($path, $body), $how, 1);
-            leave("$kind, three choices", LlmServer::raw_post($path, "{$endless,\"n\":3,\"stream\":$stream}"), $how, 3);
-            leave("$kind, streaming", LlmServer::raw_post($path, $body), $how, 1, qr/data: /) if $stream eq 'true';
+            leave("$kind, running", LlmServer::raw_post($path, $body, $pause), $how, 1);
+            leave("$kind, three choices", LlmServer::raw_post($path, "{$endless,\"n\":3,\"stream\":$stream}", $pause), $how, 3);
+            leave("$kind, streaming", LlmServer::raw_post($path, $body, $pause), $how, 1, qr/data: /) if $stream eq 'true';
         }
     }
 }
-leave('with another request sent ahead', LlmServer::raw_post('/v1/completions', "{$endless}") . "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 'close', 1);
+leave('with another request sent ahead', LlmServer::raw_post('/v1/completions', "{$endless}", $pause) . "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 'close', 1);
 
 # ---- clients that only send nothing more, as nc -N -------------------------------------
 
@@ -104,7 +105,7 @@ is $server->metric('llmserve_http_clients_gone_total'), $gone, 'and are no clien
 {
     my @leavers = map {
         my $socket = $server->connect;
-        syswrite $socket, LlmServer::raw_post('/v1/completions', "{$endless,\"stream\":true}");
+        syswrite $socket, LlmServer::raw_post('/v1/completions', "{$endless,\"stream\":true}", $pause);
         $socket
     } 1 .. 20;
     my $stayer = $server->connect;

@@ -146,11 +146,20 @@ static void emit_some(struct lls_loop *loop, struct fake_request *request)
     continue;
 }
 
+static bool has_to_wait(const struct lls_loop *loop, const struct fake_request *request)
+{
+  if (has_fate(request, "hold-") || loop->last_id < loop->options.together)
+    return true;
+  bool alone = loop->requests->next == NULL;
+  return request->generated > 0 &&
+         (has_fate(request, "pause-") || (has_fate(request, "last-") && !alone));
+}
+
 static void step_request(struct lls_loop *loop, struct fake_request *request)
 {
   if (request->cancelled)
     finish(loop, request, LLS_FINISH_CANCELLED);
-  else if (has_fate(request, "hold-"))
+  else if (has_to_wait(loop, request))
     return;
   else if (has_fate(request, "failnow-") ||
            (has_fate(request, "fail-") && request->generated == 2))

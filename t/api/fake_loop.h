@@ -6,6 +6,7 @@
  *
  * The request id (x-request-id) may ask for a special fate by how it begins:
  *   hold-      never scheduled       burst-   all tokens and the end in one batch
+ *   pause-     a first token, and no more     last-   the same while others are alive
  *   fail-      the engine fails it after two tokens        full-   the queue is full
  *   failnow-   the same before any token                   reject- the scheduler refuses
  *   capacity-  never fits the cache                        break-  the whole engine fails
@@ -23,6 +24,7 @@ struct fake_options {
   uv_loop_t *uv;
   uint64_t period_ms; /* of the timer; 0: a first token at once, then one each ms */
   uint32_t burst;     /* tokens of a request in a tick; 0: one */
+  uint32_t together;  /* nobody runs before so many have come; 0: at once */
   uint32_t max_requests;
   uint32_t vocab, max_context;
   int32_t bos, eos;

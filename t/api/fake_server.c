@@ -76,6 +76,7 @@ static void set_option(const char *argument, struct lls_api_config *config,
     size_t *large;
   } options[] = {
       {"requests", &fake->max_requests, NULL},
+      {"together", &fake->together, NULL},
       {"context", &config->max_context, NULL},
       {"connections", &http->max_connections, NULL},
       {"header", NULL, &http->max_header_bytes},

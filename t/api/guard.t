@@ -27,9 +27,8 @@ sub write_file {
 # Waits for something in the log, which is written by another process.
 sub logged {
     my ($server, $pattern) = @_;
-    for (1 .. 500) {
+    for (my $deadline = time + $LlmServer::TIMEOUT; time < $deadline; Time::HiRes::sleep(0.02)) {
         return 1 if $server->log =~ $pattern;
-        Time::HiRes::sleep(0.02);
     }
     diag $server->log;
     return 0;
@@ -145,9 +144,8 @@ SKIP: {
         exec(LlmServer::built('llmserve'), '-c', $ini) or die "exec: $!";
     }
     my $server = LlmServer->new(pid => $pid, address => $address);
-    for (1 .. 500) {
+    for (my $deadline = time + 4 * $LlmServer::TIMEOUT; time < $deadline; Time::HiRes::sleep(0.02)) {
         last if $server->get('/ready')->{status} == 200;
-        Time::HiRes::sleep(0.02);
     }
     is $server->post('/v1/completions', { prompt => 'Once', max_tokens => 2 })->{status}, 200, 'a request without a log';
     is $server->post('/v1/completions', { prompt => 1 })->{status}, 400, 'a refusal too';

@@ -83,12 +83,12 @@ sub ready {
     my $port = $server->{address} =~ s/.*://r;
     my $folder = File::Temp->newdir;
     LlmServer::write_file("$folder/taken.ini", "[server]\nlisten = 127.0.0.1:$port\n[model]\npath = $stories\n");
-    my $said = `timeout 30 @{[LlmServer::built('llmserve')]} -c $folder/taken.ini 2>&1`;
+    my $said = `timeout $LlmServer::TIMEOUT @{[LlmServer::built('llmserve')]} -c $folder/taken.ini 2>&1`;
     is $? >> 8, 1, 'an address that is taken is known before anything is loaded';
     like $said, qr/taken\.ini:2: \[server\] listen: cannot listen on 127\.0\.0\.1:$port: address already in use/, '  and said';
     unlike $said, qr/tokenizer|weights/, '  first';
     LlmServer::write_file("$folder/keys.ini", "[server]\nlisten = 127.0.0.1:0\napi_keys = $folder/none\n[model]\npath = $stories\n");
-    $said = `timeout 30 @{[LlmServer::built('llmserve')]} -c $folder/keys.ini 2>&1`;
+    $said = `timeout $LlmServer::TIMEOUT @{[LlmServer::built('llmserve')]} -c $folder/keys.ini 2>&1`;
     is $? >> 8, 1, 'so are keys that are missing';
     like $said, qr/keys\.ini:3: \[server\] api_keys: /, '  and said';
     unlike $said, qr/loading/, '  first';

@@ -132,17 +132,20 @@ is $server->stop, 0, 'the server ends well';
 
 # ---- draining -------------------------------------------------------------------------
 {
-    my $draining = LlmServer->fake(period => 20);
+    my $draining = LlmServer->fake(silence => 100);
     my $stream   = $draining->connect;
     my $idle     = $draining->connect;
     my $other    = $draining->connect;
     syswrite $_, "GET /version HTTP/1.1\r\nHost: x\r\n\r\n" for $idle, $other;
     LlmServer::read_until($_, qr/\}\z/) for $idle, $other;
-    syswrite $stream, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":50,"stream":true}');
+    my $held     = $draining->connect;    # as long as it is there, the stream goes on
+    syswrite $held, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"stream":true}', 'x-request-id: pause-1');
+    LlmServer::read_until($held, qr/data: /);
+    syswrite $stream, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":50,"stream":true}', 'x-request-id: last-1');
     LlmServer::read_until($stream, qr/data: /);
     $draining->signal('TERM');
     my $health = '';
-    for (1 .. 100) {
+    for (my $deadline = time + $LlmServer::TIMEOUT; time < $deadline;) {
         syswrite $other, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
         $health = LlmServer::read_until($other, qr/\}\z/);
         last if $health =~ / 503 /;
@@ -150,6 +153,7 @@ is $server->stop, 0, 'the server ends well';
     like $health, qr/503 Service Unavailable.*"status":"draining"/s, 'draining shows in /health';
     syswrite $other, LlmServer::raw_post('/v1/completions', '{"prompt":"x"}');
     like LlmServer::read_until($other, qr/\}\}\z/), qr/503 Service Unavailable.*retry-after: \d+\r\n.*"code":"shutting_down"/s, 'new requests are refused';
+    close $held;
     like LlmServer::read_all($stream), qr/"finish_reason":"length".*data: \[DONE\]\n\n\r\n0\r\n\r\n\z/s, 'running ones are finished';
     is $draining->wait_for_end, 0, 'then it ends, idle connections or not';
     is LlmServer::read_all($idle), '', 'and closes these';

@@ -13,7 +13,6 @@ use Test::More;
 use Time::HiRes ();
 
 my $folder = File::Temp->newdir;
-my $limits = 30;
 
 sub has { my ($program) = @_; local $ENV{PATH} = "$ENV{PATH}:/usr/sbin:/sbin"; return system("command -v $program >/dev/null 2>&1") == 0 }
 sub free_port { return IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockport }
@@ -48,7 +47,7 @@ sub start {
         $ENV{PATH} .= ':/usr/sbin:/sbin';
         exec @command or die "exec: $!";
     }
-    for (1 .. 50 * $limits) {
+    for (my $deadline = time + $LlmServer::TIMEOUT; time < $deadline;) {
         my $up = `curl -sk -o /dev/null -w '%{http_code}' https://127.0.0.1:$port/ready`;
         return $pid if $up eq '200';
         Time::HiRes::sleep(0.02);
@@ -75,7 +74,7 @@ sub check {
     is curl($port, $_, '-o', '/dev/null', '-w', "'%{http_code}'"), 403, "$name: $_ is closed" for qw(/metrics /admin/status);
 
     # Each token at once: the first has come while the answer goes on.
-    my $curl = open my $out, '-|', qq(exec curl -skN https://127.0.0.1:$port/v1/completions -d '{"prompt":[1,403],"max_tokens":400,"stream":true}') or die $!;
+    my $curl = open my $out, '-|', qq(exec curl -skN https://127.0.0.1:$port/v1/completions -H 'x-request-id: pause-1' -d '{"prompt":[1,403],"max_tokens":400,"stream":true}') or die $!;
     my $first = <$out>;
     like $first, qr/\Adata: /, "$name: the first token comes";
     is $server->metric('llmserve_generations_live'), 1, '  before the last';
@@ -96,7 +95,7 @@ system("cat $folder/cert.pem $folder/key.pem > $folder/both.pem");
 
 SKIP: {
     skip 'nginx is not installed', 1 unless has('nginx');
-    my $server = LlmServer->fake(period => 5);
+    my $server = LlmServer->fake(silence => 100);
     my $port   = free_port();
     my $site   = example('nginx.conf', $server, 'listen 443' => "listen 127.0.0.1:$port", '/etc/ssl/llm' => "$folder");
     my $config = write_file('nginx.conf', "daemon off; worker_processes 1; pid $folder/nginx.pid; error_log stderr;\n"
@@ -107,7 +106,7 @@ SKIP: {
 }
 SKIP: {
     skip 'HAProxy is not installed', 1 unless has('haproxy');
-    my $server = LlmServer->fake(period => 5);
+    my $server = LlmServer->fake(silence => 100);
     my $port   = free_port();
     my $config = write_file('haproxy.cfg', example('haproxy.cfg', $server, 'bind :443' => "bind 127.0.0.1:$port", 'maxconn 20000' => 'maxconn 200', '/etc/ssl/llm' => "$folder"));
     check('HAProxy', $server, $port, start($port, 'haproxy', '-db', '-f', $config));

@@ -25,7 +25,7 @@ for my $n (2, 4) {
 }
 
 # ---- over HTTP ------------------------------------------------------------------------
-my $ini = "[model]\npath = $Golden::MODEL\n[engine]\nthreads = 1\npin = false\nrank_timeout = 20s\n[cache]\ndevice_memory = 1MiB\n";
+my $ini = "[model]\npath = $Golden::MODEL\n[engine]\nthreads = 1\npin = false\nrank_timeout = ${LlmServer::TIMEOUT}s\n[cache]\ndevice_memory = 1MiB\n";
 
 sub rank_0 { my ($server) = @_; return $server->log =~ /this is rank 0, process (\d+)/ ? $1 : die $server->log }
 sub ranks { my ($server) = @_; return split ' ', qx(ps -o pid= --ppid $server->{pid}) }

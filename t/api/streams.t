@@ -10,7 +10,7 @@ use IO::Select;
 use Test::More;
 
 my $clients = 100;
-my $server  = LlmServer->fake;
+my $server  = LlmServer->fake(together => $clients + 1);    # none ends before all were counted
 my $select  = IO::Select->new;
 my (%want, %got);
 
@@ -24,28 +24,28 @@ for my $n (1 .. $clients) {
     $want{$socket} = $words x 2;
     $got{$socket}  = '';
 }
-is $server->metric('llmserve_generations_live'), $clients, 'all are alive';
+ok $server->metric_becomes('llmserve_generations_live', $clients), 'all are alive';
+is $server->post('/v1/completions', { prompt => [1, 403], max_tokens => 1 })->{status}, 200, 'one more lets them run';
 
-my $reads = 0;
 while ($select->count) {
     my @ready = $select->can_read($LlmServer::TIMEOUT) or last;
     for my $socket (@ready) {
         my $n = sysread($socket, $got{$socket}, 65536, length $got{$socket});
-        $reads++;
         $select->remove($socket) unless $n;
     }
 }
 is $select->count, 0, 'all streams end';
-cmp_ok $reads, '>', 3 * $clients, 'having come bit by bit';
 
-my ($right, $done, $ends) = (0, 0, 0);
+my ($right, $done, $ends, $events) = (0, 0, 0, 0);
 for my $client (keys %want) {
     my $text = join '', $got{$client} =~ /"text":"([^"]*)"/g;
     $right++ if $text eq $want{$client};
+    $events += () = $got{$client} =~ /^data: \{/mg;
     $done++  if $got{$client} =~ /data: \[DONE\]\n\n\r\n0\r\n\r\n\z/;
     $ends++  if (() = $got{$client} =~ /"finish_reason":"length"/g) == 1;
 }
 is $right, $clients, 'each has its own text';
+cmp_ok $events, '>', 10 * $clients, 'having come bit by bit';
 is $ends,  $clients, 'with one end';
 is $done,  $clients, 'and [DONE]';
 ok $server->metric_becomes('llmserve_generations_live', 0), 'nothing is left';

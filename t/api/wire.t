@@ -139,14 +139,14 @@ is $server->post('/v1/completions', { prompt => 'x' }, { 'x-slo-ttft-ms' => 'soo
 is $server->get($_)->{status}, 200, $_ for qw(/live /ready /health);
 is $server->stop, 0, 'the server ends well';
 {
-    my $draining = LlmServer->fake(period => 20);
+    my $draining = LlmServer->fake(silence => 100);
     my $stream   = $draining->connect;
-    syswrite $stream, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":100,"stream":true}', 'Connection: close');
+    syswrite $stream, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":100,"stream":true}', 'x-request-id: pause-1');
     my $probe = $draining->connect;
     LlmServer::read_until($stream, qr/data: /);
     $draining->signal('TERM');
     my %said;
-    for (1 .. 200) {
+    for (my $deadline = time + $LlmServer::TIMEOUT; time < $deadline;) {
         for my $path (qw(/ready /live)) {
             syswrite $probe, "GET $path HTTP/1.1\r\nHost: x\r\n\r\n";
             $said{$path} = LlmServer::read_until($probe, qr/\}\z/);
@@ -187,17 +187,19 @@ is $server->stop, 0, 'the server ends well';
         'a stream that waits gets comments';
     close $held;
     ok $quiet->metric_becomes('llmserve_generations_live', 0), 'and ends when its client leaves';
+    is $quiet->stop, 0, 'the server ends well';
+    $quiet = LlmServer->fake(silence => 60000);
     @events = LlmServer::events($quiet->post('/v1/completions', { prompt => prompt('abc'), max_tokens => 3, stream => $true }));
-    is scalar @events, 4, 'one that does not wait gets none';
+    is scalar @events, 4, 'one that does not wait as long gets none';
     is $quiet->stop, 0, 'the server ends well';
 }
 {
-    my $brief = LlmServer->fake(total => 200, period => 50);
+    my $brief = LlmServer->fake(total => 500);
     for my $stream ($false, $true) {
         my $answer = $brief->post('/v1/completions', { prompt => 'x', stream => $stream }, { 'x-request-id' => 'hold-1' });
         is_deeply [$answer->{status}, $answer->{json}{error}{type}], [504, 'timeout'], 'a request that takes too long ends' . ($stream ? ', streamed' : '');
     }
-    my @seen = LlmServer::events($brief->post('/v1/completions', { prompt => 'x', max_tokens => 400, stream => $true }));
+    my @seen = LlmServer::events($brief->post('/v1/completions', { prompt => 'x', max_tokens => 400, stream => $true }, { 'x-request-id' => 'pause-1' }));
     is $seen[-1], '[DONE]', 'in the middle of a stream too';
     is $seen[-2]{error}{code}, 'timeout', 'with an error event';
     ok $brief->metric_becomes('llmserve_generations_live', 0), 'nothing is left';

@@ -155,17 +155,21 @@ static void test_threshold_by_itself(void **state)
 static char encoder[4096];
 static const char *const model[] = {"encoder", "model", "encoder_path", encoder, NULL};
 
-static void wait_a_moment(void)
+/* 1 ms, 2 ms, 4 ms, ...: few rounds on any machine, each of which is a few steps. */
+static void wait_longer(unsigned *round)
 {
-  nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+  int64_t ns = INT64_C(1000000) << (*round < 10 ? (*round)++ : 10);
+  nanosleep(&(struct timespec){.tv_sec = ns / LLS_NS_PER_S, .tv_nsec = ns % LLS_NS_PER_S},
+            NULL);
 }
 
 /* Answers reach the history on the predictor's thread: asks small things until
  * then. */
 static void wait_for_entries(struct scene *s, double n)
 {
+  unsigned round = 0;
   while (figure(s, "entries") < n) {
-    wait_a_moment();
+    wait_longer(&round);
     ask(s, NULL, 1);
   }
 }
@@ -184,8 +188,9 @@ static void test_a_prediction_comes_late(void **state)
   struct lls_loop_status status;
   lls_loop_status(s.h.loop, &status);
   assert_int_equal(status.running, 1);
+  unsigned round = 0;
   while (figure(&s, "predictions") < 2) { /* figures come when a request ends */
-    wait_a_moment();
+    wait_longer(&round);
     ask(&s, NULL, 1);
     assert_int_equal(s.at_end.source, LLS_PREDICTED_PRIOR); /* of the small one */
   }

@@ -30,7 +30,7 @@ sub start {
     if ($pid == 0) {
         open STDOUT, '>', "$name.out";
         open STDERR, '>', "$name.err";
-        alarm 120;    # a hanging tool is a failing test
+        alarm 4 * $LlmServer::TIMEOUT;    # a hanging tool is a failing test
         exec LlmServer::built('llmserve-bench'), @arguments or die "exec: $!";
     }
     return { pid => $pid, name => $name };
@@ -218,7 +218,7 @@ sub vllm_keys {
     is $got->{json}{failed}, 4, 'a refusal too';
     $got = bench($server, @some, qw(--request-id-prefix hold- --timeout 300ms));
     is_deeply $got->{json}{failures}, { 'timed out' => 4 }, 'and what never comes';
-    $got = bench($server, @some, qw(--request-rate 10 --arrivals uniform));
+    $got = bench($server, @some, qw(--request-rate 2 --arrivals uniform));
     is $got->{json}{completed}, 4, 'connections that the server has closed meanwhile are made anew';
     cmp_ok $got->{json}{connections}, '>=', 3, 'as they had to be';
     is $server->stop, 0, 'the server ends well';
