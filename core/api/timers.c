@@ -2,7 +2,7 @@
 /*
  * What time alone does to requests: a stream that has been silent for long gets a
  * comment, so that proxies between don't take it for dead, and one that takes too long is
- * ended.
+ * ended. Lines of the log that nobody took yet are offered again.
  */
 #include <utlist.h>
 
@@ -41,6 +41,7 @@ static void on_tick(uv_timer_t *timer)
   struct lls_api *api = timer->data;
   struct lls_generation *generation, *next;
   int64_t now_ns = (int64_t)uv_hrtime();
+  lls_log_flush(api->config.log);
   DL_FOREACH_SAFE (api->generations, generation, next) {
     if (generation->exchange == NULL)
       continue;

@@ -2,7 +2,6 @@
 /* See journal.h. */
 #include "core/obs/journal.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -53,19 +52,20 @@ static int priority(uint32_t level)
 }
 
 /* A value ends at its newline, so a message of several lines is sent as one. */
-int lls_journal_write(int journal, uint32_t level, const char *where, const char *message)
+size_t lls_journal_record(uint32_t level, const char *where, const char *message,
+                          char *record)
 {
-  char text[4096];
-  int head = snprintf(text, sizeof text,
+  const size_t size = LLS_JOURNAL_MAX;
+  int head = snprintf(record, size,
                       "SYSLOG_IDENTIFIER=llmserve\nPRIORITY=%d\nLLMSERVE_WHERE=%s\n"
                       "MESSAGE=",
                       priority(level), where);
-  int used = head + snprintf(text + head, sizeof text - (size_t)head - 1, "%s: %s", where,
-                             message);
-  size_t length = (size_t)used < sizeof text - 1 ? (size_t)used : sizeof text - 2;
-  for (char *p = text + head; p < text + length; p++)
+  int used =
+      head + snprintf(record + head, size - (size_t)head - 1, "%s: %s", where, message);
+  size_t length = (size_t)used < size - 1 ? (size_t)used : size - 2;
+  for (char *p = record + head; p < record + length; p++)
     if (*p == '\n')
       *p = ' ';
-  text[length++] = '\n';
-  return send(journal, text, length, MSG_NOSIGNAL) < 0 ? -errno : 0;
+  record[length++] = '\n';
+  return length;
 }

@@ -6,14 +6,18 @@
 #ifndef LLS_OBS_JOURNAL_H
 #define LLS_OBS_JOURNAL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define LLS_JOURNAL_SOCKET "/run/systemd/journal/socket"
 
 /* A socket to write to, if fd is what JOURNAL_STREAM says the journal reads; else -1. */
 int lls_journal_open(int fd);
-/* [any] level: enum lls_log_level. Negative if the journal didn't take it. */
-int lls_journal_write(int journal, uint32_t level, const char *where,
-                      const char *message);
+#define LLS_JOURNAL_MAX 4096
+
+/* The datagram of a line, in record (LLS_JOURNAL_MAX); its length. level: enum
+ * lls_log_level. */
+size_t lls_journal_record(uint32_t level, const char *where, const char *message,
+                          char *record);
 
 #endif

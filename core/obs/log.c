@@ -14,6 +14,7 @@
 
 #include "core/base/text.h"
 #include "core/obs/journal.h"
+#include "core/obs/sink.h"
 
 #define LINE_MAX_BYTES 2048
 
@@ -40,6 +41,14 @@ static bool wanted(const struct lls_log *log, uint32_t level)
 {
   uint32_t loudness = level > LLS_LOG_DEBUG ? LLS_LOG_WARNING : level;
   return loudness <= log->level;
+}
+
+static void emit(const struct lls_log *log, const void *line, size_t length)
+{
+  if (log->sink != NULL)
+    lls_sink_put(log->sink, line, length);
+  else if (write(log->fd, line, length) < 0)
+    errno = 0; /* nowhere left to complain */
 }
 
 static void timestamp(char *out, size_t size)
@@ -69,8 +78,7 @@ static void write_text(const struct lls_log *log, const char *time, uint32_t lev
   size_t length = (size_t)used < sizeof line - 1 ? (size_t)used : sizeof line - 2;
   hide_controls(line, length);
   line[length++] = '\n';
-  if (write(log->fd, line, length) < 0)
-    return; /* nowhere left to complain */
+  emit(log, line, length);
 }
 
 /* One write, so that lines don't mix; released. */
@@ -82,8 +90,7 @@ static void write_object(const struct lls_log *log, json_t *line)
   if (text != NULL && length > 0) {
     json_dumpb(line, text, length, flags);
     text[length] = '\n';
-    if (write(log->fd, text, length + 1) < 0)
-      errno = 0; /* nowhere left to complain */
+    emit(log, text, length + 1);
   }
   free(text);
   json_decref(line);
@@ -129,7 +136,8 @@ static void write_line(const struct lls_log *log, uint32_t level, const char *wh
 {
   char time[40];
   if (log->format == LLS_LOG_JOURNAL) { /* it has its own time */
-    lls_journal_write(log->fd, level, where, message);
+    char record[LLS_JOURNAL_MAX];
+    emit(log, record, lls_journal_record(level, where, message, record));
     return;
   }
   timestamp(time, sizeof time);
@@ -157,11 +165,31 @@ static void write_request_text(const struct lls_log *log, uint32_t level,
   lls_text_free(&message);
 }
 
+static void say_lost(const struct lls_log *log)
+{
+  char message[96];
+  uint64_t lost = log->sink != NULL ? lls_sink_lost(log->sink) : 0;
+  if (lost == 0)
+    return;
+  snprintf(message, sizeof message, "%llu lines are missing here: nobody read the log",
+           (unsigned long long)lost);
+  write_line(log, LLS_LOG_WARNING, "log", message);
+}
+
+void lls_log_flush(const struct lls_log *log)
+{
+  if (log == NULL || log->sink == NULL)
+    return;
+  lls_sink_flush(log->sink);
+  say_lost(log);
+}
+
 void lls_log_request(const struct lls_log *log, uint32_t level, const char *where,
                      const char *request, const struct lls_log_field *fields, size_t n)
 {
   if (log == NULL || !wanted(log, level))
     return;
+  say_lost(log);
   if (log->format == LLS_LOG_JSON)
     write_request_json(log, level, where, request, fields, n);
   else
@@ -178,5 +206,6 @@ void lls_log(const struct lls_log *log, uint32_t level, const char *where,
   va_start(args, format);
   vsnprintf(message, sizeof message, format, args);
   va_end(args);
+  say_lost(log);
   write_line(log, level, where, message);
 }

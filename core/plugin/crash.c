@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -24,6 +25,7 @@
 #define MAX_PLUGINS 64 /* open at once; those beyond are not named */
 #define MAX_FRAMES  64
 #define STACK_BYTES 65536
+#define MAX_WAIT_MS 200
 
 static _Atomic(const struct lls_plugin_module *) plugins[MAX_PLUGINS];
 _Thread_local struct lls_crash_note lls_crash_note;
@@ -170,15 +172,28 @@ static void put_frame(void *address)
   put("\n");
 }
 
-static void on_crash(int number)
+/* A pipe that nobody reads must not keep a process that has crashed. */
+static bool is_read(void)
+{
+  struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+  return poll(&room, 1, MAX_WAIT_MS) > 0;
+}
+
+static __attribute__((noinline)) void report(int number)
 {
   void *frames[MAX_FRAMES];
   int n = backtrace(frames, MAX_FRAMES);
   put("llmserve: ");
   put(signal_name(number));
   put_culprit(frames, n);
-  for (int i = 2; i < n; i++) /* without this function and the signal's trampoline */
+  for (int i = 3; i < n; i++) /* without these functions and the signal's trampoline */
     put_frame(frames[i]);
+}
+
+static void on_crash(int number)
+{
+  if (is_read())
+    report(number);
   raise(number); /* its default action now, once this returns */
 }
 

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/obs/journal.h"
+#include "core/obs/sink.h"
 #include "core/plugin/crash.h"
 #include "core/serve/server.h"
 
@@ -87,13 +88,24 @@ static void start_handles(struct server *s)
   uv_signal_start(&s->hangup, on_hangup, SIGHUP);
 }
 
+#define LOG_CLOSE_MS 1000 /* for its last lines to be read */
+
+/* Without memory for a sink, writes wait for their reader. */
 static void open_log(struct server *s)
 {
   int journal = lls_journal_open(s->log.fd);
-  if (journal < 0)
-    return;
-  s->log.fd = journal;
-  s->log.format = LLS_LOG_JOURNAL;
+  if (journal >= 0) {
+    s->log.fd = journal;
+    s->log.format = LLS_LOG_JOURNAL;
+  }
+  s->log.sink = lls_sink_create(s->log.fd);
+}
+
+static void close_log(struct server *s)
+{
+  lls_sink_destroy(s->log.sink, LOG_CLOSE_MS);
+  if (s->log.format == LLS_LOG_JOURNAL)
+    close(s->log.fd);
 }
 
 int lls_serve(struct lls_config *config)
@@ -111,8 +123,11 @@ int lls_serve(struct lls_config *config)
   signal(SIGPIPE, SIG_IGN); /* a client that went away is an error code, not a signal */
   lls_crash_install();
   int rc = server_join_ranks(&s, &err);
-  if (s.ranks != NULL && s.ranks->rank > 0)
-    return server_follow(&s);
+  if (s.ranks != NULL && s.ranks->rank > 0) {
+    s.status = server_follow(&s);
+    close_log(&s);
+    return s.status;
+  }
   start_handles(&s);
   if (rc == 0)
     rc = server_load(&s, &err);
@@ -122,7 +137,6 @@ int lls_serve(struct lls_config *config)
   server_destroy(&s);
   lls_config_free(config);
   uv_loop_close(&s.uv);
-  if (s.log.format == LLS_LOG_JOURNAL)
-    close(s.log.fd);
+  close_log(&s);
   return s.status;
 }

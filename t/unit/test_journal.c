@@ -4,6 +4,7 @@
 
 #include "core/obs/journal.h"
 #include "core/obs/log.h"
+#include "core/obs/sink.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,55 @@ static void test_a_line_has_fields(void **state)
   close(ends[1]);
 }
 
+/* Numbers of the lines that come, in order and whole, until there are no more. */
+static uint64_t take_lines(int from, uint64_t *next)
+{
+  char text[8192];
+  uint64_t count = 0;
+  ssize_t n;
+  while ((n = recv(from, text, sizeof text - 1, MSG_DONTWAIT)) > 0) {
+    unsigned long long number;
+    text[n] = '\0';
+    const char *message = strstr(text, "MESSAGE=");
+    assert_non_null(message);
+    if (sscanf(message, "MESSAGE=log: %llu lines are missing", &number) == 1) {
+      *next += number;
+      continue;
+    }
+    assert_int_equal(sscanf(message, "MESSAGE=test: line %llu\n", &number), 1);
+    assert_true(number >= *next);
+    *next = number + 1;
+    count++;
+  }
+  return count;
+}
+
+/* A journal that takes nothing for a while: nobody waits, and what was lost is said. */
+static void test_a_journal_that_hangs(void **state)
+{
+  (void)state;
+  enum { LINES = 100000 };
+  int ends[2];
+  uint64_t next = 0;
+  assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+  struct lls_log log = {.fd = ends[0],
+                        .sink = lls_sink_create(ends[0]),
+                        .level = LLS_LOG_INFO,
+                        .format = LLS_LOG_JOURNAL};
+  for (unsigned i = 0; i < LINES; i++)
+    lls_log(&log, LLS_LOG_INFO, "test", "line %u", i);
+  uint64_t came = 0, more;
+  while ((more = take_lines(ends[1], &next)) > 0) {
+    came += more;
+    lls_log_flush(&log);
+  }
+  assert_true(came > 0 && came < LINES);
+  assert_int_equal(next, LINES); /* with those that are said to be missing */
+  lls_sink_destroy(log.sink, 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
 static void test_other_streams_are_no_journal(void **state)
 {
   (void)state;
@@ -56,6 +106,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_a_line_has_fields),
+      cmocka_unit_test(test_a_journal_that_hangs),
       cmocka_unit_test(test_other_streams_are_no_journal),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
