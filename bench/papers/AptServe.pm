@@ -7,19 +7,23 @@ use warnings;
 use Exporter 'import';
 use File::Temp qw(tempdir);
 use POSIX ();
-our @EXPORT = qw(setup requests parallel simulate attainment rate_at share_of_largest);
+our @EXPORT = qw(setup requests parallel simulate attainment rate_at highest_rate slos
+  share_of_largest);
 
-my ($root, $build, $requests, $jobs, $folder);
+my ($root, $sim, $requests, $jobs, $folder);
 my @seeds; # of arrivals
 
+# root: the source tree, whose presets and profiles are used; build: a build folder, or undef for
+# the llmserve-sim that is installed.
 sub setup {
   my %o = @_;
-  ($root, $build, $requests) = @o{qw(root build requests)};
+  ($root, $requests) = @o{qw(root requests)};
+  $sim = defined $o{build} ? "$o{build}/llmserve-sim" : 'llmserve-sim';
   @seeds = @{$o{seeds}};
   chomp($jobs = `nproc`);
   $folder = tempdir(CLEANUP => 1);
   $ENV{LLS_PROFILE_PATH} //= "$root/etc/profiles";
-  $ENV{LLS_PLUGIN_PATH} //= "$build/.libs";
+  $ENV{LLS_PLUGIN_PATH} //= "$o{build}/.libs" if defined $o{build};
 }
 
 sub requests { return $requests }
@@ -130,15 +134,21 @@ my %slo = (ShareGPT => {'13B' => [1000, 1000], '30B' => [1500, 1000], '66B' => [
   HumanEval => {'13B' => [500, 500], '30B' => [1000, 500], '66B' => [1500, 500]},
   LongBench => {'13B' => [4000, 1000], '30B' => [4500, 1000], '66B' => [5000, 1000]});
 
+# TTFT and P99 TBT of a data set and model, in ms.
+sub slos {
+  my ($data, $model) = @_;
+  return @{$slo{$data}{$model}};
+}
+
 # At most 256 sequences run at once for everybody, vLLM's default.
 # run: {policy, more => [], model, data, rate, cv, seed, early, profile}; the report's text.
 sub simulate {
   my %r = (model => '13B', cv => 1, seed => 0, early => 0, more => [], profile => 'a100-40g',
     @_);
   my ($name, $ranks) = @{$model{$r{model}}};
-  my ($ttft, $tbt) = @{$slo{$r{data}}{$r{model}}};
+  my ($ttft, $tbt) = slos(@r{qw(data model)});
   my $out = "$folder/r$$.json";
-  my @command = ("$build/llmserve-sim", '--quiet', '-c', "$root/etc/$r{policy}.ini", '--model',
+  my @command = ($sim, '--quiet', '-c', "$root/etc/$r{policy}.ini", '--model',
     $name, '--ranks', $ranks, '--profile', $r{profile}, '--trace',
     trace(@r{qw(data cv seed early)}), '--time-scale', 1 / $r{rate}, '--slo-ttft', "${ttft}ms",
     '--slo-tbt', "${tbt}ms", '--json', $out, qw(--set engine.max_sequences=256), @{$r{more}});
@@ -164,20 +174,23 @@ sub attainment {
   return wantarray ? @sum : $sum[0];
 }
 
-# The highest rate with at least that attainment, on a grid of steps of 4 %; what was looked at
-# is kept in %$seen, by rate.
+# Rates are looked for on a grid of steps of 4 %; what its end still attains has no highest rate.
+my $grid_steps = 160;
+sub grid_rate { return 0.1 * 1.04**$_[0] }
+sub highest_rate { return grid_rate($grid_steps - 1) }
+
+# The highest rate with at least that attainment; what was looked at is kept in %$seen, by rate.
 sub rate_at {
   my ($run, $percent, $seen) = @_;
-  my $grid = sub { 0.1 * 1.04**$_[0] };
-  my ($low, $high) = (0, 160);
+  my ($low, $high) = (0, $grid_steps);
   while ($high - $low > 1) {
     my $middle = int(($low + $high) / 2);
-    my $rate = $grid->($middle);
+    my $rate = grid_rate($middle);
     $seen->{$rate} //= attainment({%$run, rate => $rate});
     if ($seen->{$rate} >= $percent) { $low = $middle }
     else { $high = $middle }
   }
-  return $grid->($low);
+  return grid_rate($low);
 }
 
 # Calls the function for each task in processes of their own, as many as there are cores;
