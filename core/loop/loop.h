@@ -129,7 +129,8 @@ struct lls_step_view;
 
 /* What there is when a step has ended, for an observer. */
 struct lls_loop_census {
-  uint32_t waiting, running, preempted; /* requests */
+  uint32_t waiting, running, preempted; /* requests; preempted: moving ones too */
+  uint32_t offered;                     /* by other instances, and not taken yet */
   uint64_t cached_tokens;               /* of running ones, on the device */
   uint32_t device_units_total, device_units_free;
   int64_t plan_ns; /* of the plan call, by the plan clock */

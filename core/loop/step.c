@@ -226,6 +226,7 @@ static void observe(const struct lls_instance *in, const struct lls_engine_resul
       .waiting = in->status.waiting,
       .running = in->status.running,
       .preempted = in->status.preempted,
+      .offered = in->status.offered,
       .cached_tokens = cached_on_device(in),
       .device_units_total = in->status.device_units_total,
       .device_units_free = in->status.device_units_free,

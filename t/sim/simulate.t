@@ -87,6 +87,18 @@ subtest 'memory makes them wait' => sub {
   cmp_ok($said->{cache}{events}{blocks_evicted}, '>', 0, '  and some were taken from the index');
 };
 
+subtest 'who waits over time' => sub {
+  # Steps of 10 ms, ten of them in the first bin: B waits for A's prompt, A's decode for
+  # B's, then nobody for anybody: that A ends is no waiting.
+  my $trace = write_file('ends.csv',
+                         "arrival_s,prompt_tokens,output_tokens\n0,40,3\n0,50,12\n");
+  my @waiting = @{simulate(@tiny, '--trace', $trace, '--set', 'scheduler.fcfs.max_tokens=64')
+    ->{timeline}{waiting}};
+  near($waiting[0], 2 / 10, 'one waits in two of ten steps') or diag("@waiting");
+  @waiting = @{simulate(@tiny, @load, '--set', 'cache.device_memory=64KiB')->{timeline}{waiting}};
+  is(scalar(grep { $_ < 0 || $_ > 80 } @waiting), 0, 'never more than there are') or diag("@waiting");
+};
+
 subtest 'prefixes are shared' => sub {
   my @run = (@tiny, '--dataset-name', 'prefix_repetition', '--num-prompts', 20,
              '--prefix-repetition-num-prefixes', 2, '--prefix-repetition-prefix-len', 64,

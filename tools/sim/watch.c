@@ -12,6 +12,19 @@ static uint64_t filled_units(const struct lls_watch *w, uint64_t tokens, uint64_
   return units < used ? units : used;
 }
 
+/* Requests that are here and were not in the step. Those that ended in it are here no
+ * more; the census was taken after that. */
+static uint32_t waiting(const struct lls_step_report *r,
+                        const struct lls_loop_census *census)
+{
+  uint32_t alive =
+      census->waiting + census->running + census->preempted + census->offered;
+  uint32_t stayed = 0;
+  for (uint32_t i = 0; i < r->n_results; i++)
+    stayed += r->results[i].request->finish_reason == LLS_FINISH_NONE;
+  return alive > stayed ? alive - stayed : 0;
+}
+
 static void on_step(void *context, const struct lls_step_report *r,
                     const struct lls_loop_census *census)
 {
@@ -23,7 +36,7 @@ static void on_step(void *context, const struct lls_step_report *r,
       .duration_ns = r->ended_ns - r->started_ns,
       .plan_ns = w->measure_plans ? census->plan_ns : LLS_NEVER,
       .requests = r->n_results,
-      .waiting = census->waiting + census->preempted + census->running - r->n_results,
+      .waiting = waiting(r, census),
       .used_units = census->device_units_total - census->device_units_free,
   };
   step.filled_units = filled_units(w, census->cached_tokens, step.used_units);
