@@ -6,6 +6,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use JSON::PP;
 use Sim;
 use Test::More;
 
@@ -173,8 +174,58 @@ subtest 'policies side by side' => sub {
   is(scalar keys %seen, 4, 'all of them different');
   my @times = map { (stat)[9] } @files;
   ($status, my $again) = run('llmserve-sim', @grid);
-  is($again, $out, 'a second time finds them done');
+  is($again, $out . "4 of 4 runs were there already\n", 'a second time finds them done');
   is_deeply([map { (stat)[9] } @files], \@times, 'and writes none');
+  my $made = decode_json(read_file($files[0]))->{made_by};
+  is($made->{options}{config}{name}, 'fcfs.ini', 'a result says by which configuration');
+  like($made->{options}{config}{text}, qr/scheduler = fcfs/, '  with its text');
+  like($made->{plugins}{scheduler}{hash}, qr/^[0-9a-f]{16}$/, '  which plugin');
+  unlike(JSON::PP->new->encode($made), qr/\Q$folder\E/, '  and no path of this machine');
+  ($status, $again) = run('llmserve-sim', @grid, '--quiet');
+  is($again, q(), '--quiet prints no table');
+};
+
+subtest 'what was made by something else is run again' => sub {
+  my @grid = ('--model', "$source/t/data/models/llama", '--profile', profile('ten.ini'), @load,
+              '--sweep', 'seed=1,2', '--set', 'plugins.scheduler=' . write_plugin('fcfs'),
+              'cache.device_memory=96KiB', '--result-dir', "$folder/edited");
+  my ($status, $first, $err) = run('llmserve-sim', @grid);
+  is($status, 0) or diag($err);
+  my $again = sub {
+    my ($what, @more) = @_;
+    my ($rc, $out) = run('llmserve-sim', @grid, @more);
+    is($rc, 0);
+    unlike($out, qr/already/, "$what: nothing old is shown");
+    like($out, qr/^2 results in \S+ had been made by something else .* were replaced$/m, '  and it says so');
+    return $out;
+  };
+  isnt($again->('a slower device', '--profile', profile('ten.ini', "row = 1ms\n")), $first, '  with new numbers');
+  profile('ten.ini');
+  $again->('fewer requests', '--num-prompts', 7);
+  $again->('as at first');
+  write_plugin('sarathi');
+  isnt($again->('another build of the plugin'), $first, '  with new numbers');
+};
+
+# The loop of somebody who writes a scheduler: the same file, made anew.
+sub write_plugin {
+  my ($of) = @_;
+  system('cp', '-f', "$Sim::build/.libs/scheduler_$of.so", "$folder/scheduler_mine.so") == 0 or die;
+  return "$folder/scheduler_mine.so";
+}
+
+subtest 'the highest rate of each policy' => sub {
+  my @configs = map {
+    write_file("$_.ini", "[plugins]\nscheduler = $_\n[cache]\ndevice_memory = 96KiB\n" .
+                 "[engine]\nmax_context = 512\n")
+  } qw(fcfs sarathi);
+  my ($status, $out, $err) = run('llmserve-sim', '--model', "$source/t/data/models/llama", '--profile',
+    profile('ten.ini'), @load, '--policies', join(',', @configs), '--slo-ttft', '500ms', '--find-rate', 0.9,
+    '--find-rate-tolerance', 0.2, '--num-runs', 2, '--result-dir', "$folder/found");
+  is($status, 0) or diag($err);
+  like($out, qr/^config=fcfs\.ini +\S+ +\S+ +\S+ +\S+\nconfig=sarathi\.ini +\S+ +\S+ +\S+ +\S+\n/m, 'one table');
+  my $found = decode_json(read_file("$folder/found/find-rate.json"));
+  is(scalar @{$found->{points}}, 2, 'and one JSON');
 };
 
 subtest 'published profiles: OPT-13B on an A100 of 40 GB' => sub {

@@ -186,6 +186,15 @@ sub vllm_keys {
     is $got->{status}, 0, 'again';
     ok -e "$dir/sweep/request-rate=20_seed=1.json", 'runs what is missing';
     is((stat "$dir/sweep/request-rate=40_seed=1.json")[1], $before, 'and that only');
+    like $got->{out}, qr/^3 of 4 runs were there already$/m, '  which it says';
+    is decode_json(slurp("$dir/sweep/request-rate=40_seed=1.json"))->{made_by}{server}{plugins}{scheduler}{name},
+        'fcfs', 'a result says which server it is of';
+    $server->configure("[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n[plugins]\nscheduler = sarathi\n");
+    $server->signal('HUP');
+    ok $server->metric_becomes('llmserve_reloads_total', 1), 'another scheduler';
+    $got = result(start(@sweep));
+    unlike $got->{out}, qr/already/, '  is another server: nothing of the old one is shown';
+    like $got->{out}, qr/^4 results in \S+ had been made by something else/m, '  and all is run again';
 
     $got = result(start('--base-url', "http://$server->{address}", '--result-dir', "$dir/find", @short,
             qw(--num-prompts 3 --goodput ttft:60000 --find-rate 0.9 --find-rate-low 50 --find-rate-high 100)));

@@ -17,7 +17,7 @@ struct lls_bench {
   struct lls_client *client;
   char host[256];     /* as the Host header says it */
   char path[512];     /* of the endpoint */
-  char models[512];   /* of GET /v1/models */
+  char prefix[256];   /* before the paths of everything else that is asked for */
   char headers[4096]; /* of --header, each line ended */
   char model[256];    /* in requests */
   bool chat;
@@ -33,6 +33,11 @@ void lls_bench_close(struct lls_bench *);
 
 /* Waits until the server answers, up to the ready check's time, and finds its model. */
 int lls_bench_reach(struct lls_bench *, struct lls_error *err);
+
+/* What can be asked of the server that answers: /version, /v1/models and, where it is
+ * llmserve and lets us, its policies, when it started and how often it has reloaded. An
+ * object; NULL with a sentence if it is not there. After lls_bench_reach. */
+json_t *lls_bench_server(struct lls_bench *, struct lls_error *err);
 
 /* The whole POST of one item. -ERANGE: it has ids that --vocab-size has not. */
 int lls_bench_request(const struct lls_bench *, const struct lls_workload *,

@@ -16,6 +16,7 @@
 #include "tools/bench/bench.h"
 #include "tools/report/metrics.h"
 #include "tools/workload/build.h"
+#include "tools/sweep/made_by.h"
 #include "tools/sweep/sweep.h"
 
 #define EXIT_USAGE 2
@@ -33,7 +34,7 @@ static const char usage[] =
     "  llmserve-bench --port 8080 --max-concurrency 30 --sweep seed=1..5\n"
     "  llmserve-bench --port 8080 --goodput ttft:500 tpot:50 --find-rate 0.9\n";
 
-enum { BENCH, WORKLOAD, SWEEP, N_GROUPS };
+enum { BENCH, WORKLOAD, SWEEP, N_GROUPS }; /* SWEEP's decide nothing of one run */
 
 struct tool {
   struct lls_bench_options bench;
@@ -152,12 +153,13 @@ static int send_all(const struct tool *tool, struct run *run, bool progress,
 }
 
 static int write_result(const struct tool *tool, const struct run *run, const char *path,
-                        struct lls_error *err)
+                        json_t *made_by, struct lls_error *err)
 {
   struct lls_report_header header = header_of(tool, run);
   json_t *result = lls_report_json(run->report, &header, tool->bench.save_detailed);
   if (result == NULL)
     return lls_fail(err, -ENOMEM, "no memory for the result");
+  json_object_set(result, "made_by", made_by);
   json_object_set_new(result, "client_cpu_s", json_real(run->load.client_cpu_s));
   json_object_set_new(result, "client_cpu_share",
                       json_real(run->load.client_cpu_s / run->load.elapsed_s));
@@ -179,8 +181,27 @@ static uint32_t answered(const struct run *run, double *p99_lateness_ms)
   return metrics.completed + metrics.cancelled;
 }
 
+/* Options, and the server that is there now. */
+static json_t *made_by(void *context, struct lls_error *err)
+{
+  const struct tool *tool = context;
+  struct lls_bench bench;
+  json_t *out = lls_made_by("llmserve-bench", tool->bound, SWEEP, err);
+  if (out == NULL || lls_bench_open(&bench, &tool->bench, &tool->workload, err) < 0) {
+    json_decref(out);
+    return NULL;
+  }
+  json_t *server =
+      lls_bench_reach(&bench, err) == 0 ? lls_bench_server(&bench, err) : NULL;
+  lls_bench_close(&bench);
+  if (server != NULL && json_object_set_new(out, "server", server) == 0)
+    return out;
+  json_decref(out);
+  return NULL;
+}
+
 /* For --sweep and its like: one run, in a process of its own. */
-static int run_to(void *context, const char *path, struct lls_error *err)
+static int run_to(void *context, const char *path, json_t *made, struct lls_error *err)
 {
   const struct tool *tool = context;
   struct run run = {0};
@@ -193,7 +214,7 @@ static int run_to(void *context, const char *path, struct lls_error *err)
     if (rc == 0 && answered(&run, &lateness) == 0)
       rc = lls_fail(err, -EIO, "no request was answered");
     if (rc == 0)
-      rc = write_result(tool, &run, path, err);
+      rc = write_result(tool, &run, path, made, err);
     lls_bench_close(&run.bench);
   }
   release(&run);
@@ -220,7 +241,7 @@ static void result_path(const struct tool *tool, const struct run *run, char *ou
              run->date);
 }
 
-static int save(const struct tool *tool, const struct run *run, struct lls_error *err)
+static int save(const struct tool *tool, struct run *run, struct lls_error *err)
 {
   const struct lls_bench_options *o = &tool->bench;
   const char *plot = tool->sweep.plot;
@@ -232,13 +253,19 @@ static int save(const struct tool *tool, const struct run *run, struct lls_error
     return lls_fail(err, -errno, "%s: cannot be made: %s", tool->sweep.result_dir,
                     strerror(errno));
   result_path(tool, run, path, sizeof path);
-  int rc = write_result(tool, run, path, err);
+  json_t *made = lls_made_by("llmserve-bench", tool->bound, SWEEP, err);
+  json_t *server = made != NULL ? lls_bench_server(&run->bench, NULL) : NULL;
+  if (server != NULL) /* else it has gone; the result is none the worse */
+    json_object_set_new(made, "server", server);
+  int rc = made != NULL ? write_result(tool, run, path, made, err) : -EIO;
+  json_decref(made);
+  const struct lls_plot_source source = {.path = path, .name = ""};
   if (rc == 0 && plot[0] != '\0')
-    rc = lls_plot((const char *const[]){path}, 1, plot, err);
+    rc = lls_plot(&source, 1, plot, err);
   return rc;
 }
 
-static int report(const struct tool *tool, const struct run *run, struct lls_error *err)
+static int report(const struct tool *tool, struct run *run, struct lls_error *err)
 {
   struct lls_report_header header = header_of(tool, run);
   double lateness = 0;
@@ -281,7 +308,10 @@ static int run_alone(const struct tool *tool)
 {
   struct run run = {0};
   struct lls_error err = {0};
-  int status = 0, rc = prepare(tool, &run, &err);
+  const char *plot = tool->sweep.plot;
+  int status = 0, rc = plot[0] != '\0' ? lls_plot_check(plot, &err) : 0;
+  if (rc == 0)
+    rc = prepare(tool, &run, &err);
   if (rc == 0)
     rc = lls_bench_open(&run.bench, &tool->bench, &tool->workload, &err);
   if (rc < 0) {
@@ -305,7 +335,8 @@ static int run_alone(const struct tool *tool)
 static int run_many(struct tool *tool)
 {
   struct lls_error err = {0};
-  const struct lls_runner runner = {.run = run_to,
+  const struct lls_runner runner = {.made_by = made_by,
+                                    .run = run_to,
                                     .context = tool,
                                     .bound = tool->bound,
                                     .n = N_GROUPS,

@@ -10,7 +10,7 @@
 #include "tools/bench/bench.h"
 
 #define RETRY_MS        200
-#define ANSWER_MS       10000 /* for /v1/models; a server that hangs is not ready */
+#define ANSWER_MS       10000 /* for a GET; a server that hangs is not ready */
 #define DEFAULT_VOCAB   256   /* ids that every vocabulary has */
 #define FIRST_RANDOM_ID 4     /* above what BOS, EOS and padding usually are */
 
@@ -65,7 +65,7 @@ static int set_target(struct lls_bench *b, struct target *t, struct lls_error *e
   snprintf(b->host, sizeof b->host, "%s%.200s%s:%s", v6 ? "[" : "", t->host,
            v6 ? "]" : "", t->port);
   snprintf(b->path, sizeof b->path, "%s%.250s", t->prefix, endpoint);
-  snprintf(b->models, sizeof b->models, "%s/v1/models", t->prefix);
+  snprintf(b->prefix, sizeof b->prefix, "%s", t->prefix);
   return rc;
 }
 
@@ -218,35 +218,42 @@ static void on_probe_timeout(uv_timer_t *timer)
   on_probe_end(&probe->fetch, -ETIMEDOUT);
 }
 
-/* One GET of /v1/models; the first model's id if --model doesn't say one. */
-static int ask_models(struct lls_bench *b, struct lls_error *err)
+/* One GET; its JSON in *out (NULL: it is none) and its status, or -errno. */
+static int get(struct lls_bench *b, const char *path, json_t **out)
 {
   struct probe probe = {.fetch = {.context = &probe, .on_end = on_probe_end}};
-  lls_text_printf(&probe.fetch.request, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n",
-                  b->models, b->host, b->headers);
+  lls_text_printf(&probe.fetch.request, "GET %s%s HTTP/1.1\r\nHost: %s\r\n%s\r\n",
+                  b->prefix, path, b->host, b->headers);
   uv_timer_init(&b->uv, &probe.timer);
   probe.timer.data = &probe;
   uv_timer_start(&probe.timer, on_probe_timeout, ANSWER_MS, 0);
   lls_fetch_send(b->client, &probe.fetch);
   while (!probe.over)
     uv_run(&b->uv, UV_RUN_ONCE);
-  json_t *reply = json_loadb(probe.fetch.body.length > 0 ? probe.fetch.body.data : "",
-                             probe.fetch.body.length, 0, NULL);
+  *out = json_loadb(probe.fetch.body.length > 0 ? probe.fetch.body.data : "",
+                    probe.fetch.body.length, 0, NULL);
+  lls_text_free(&probe.fetch.body);
+  lls_text_free(&probe.fetch.request);
+  return probe.status < 0 ? probe.status : (int)probe.fetch.status;
+}
+
+/* The first model's id if --model doesn't say one. */
+static int ask_models(struct lls_bench *b, struct lls_error *err)
+{
+  json_t *reply;
+  int status = get(b, "/v1/models", &reply), rc = status < 0 ? status : 0;
   const char *id = json_string_value(
       json_object_get(json_array_get(json_object_get(reply, "data"), 0), "id"));
-  int rc = probe.status;
   if (rc < 0)
     lls_fail(err, rc, "http://%s: %s", b->host, strerror(-rc));
   else if (id == NULL && b->model[0] == '\0')
     rc = lls_fail(err, -EPROTO,
-                  "http://%s%s: status %u and no model in the answer: is this an OpenAI "
-                  "server? Else set --model",
-                  b->host, b->models, probe.fetch.status);
+                  "http://%s%s/v1/models: status %d and no model in the answer: is this "
+                  "an OpenAI server? Else set --model",
+                  b->host, b->prefix, status);
   else if (b->model[0] == '\0')
     snprintf(b->model, sizeof b->model, "%s", id);
   json_decref(reply);
-  lls_text_free(&probe.fetch.body);
-  lls_text_free(&probe.fetch.request);
   return rc;
 }
 
@@ -264,4 +271,57 @@ int lls_bench_reach(struct lls_bench *b, struct lls_error *err)
       return rc;
     uv_sleep(RETRY_MS);
   }
+}
+
+/* ---- who is it? -------------------------------------------------------------------- */
+
+/* What of a server's answer stays the same until it becomes another. */
+static void keep(json_t *server, const json_t *reply, const char *const *keys)
+{
+  for (; *keys != NULL; keys++)
+    if (json_object_get(reply, *keys) != NULL)
+      json_object_set(server, *keys, json_object_get(reply, *keys));
+}
+
+/* Ids and lengths; some servers "create" their models anew in every answer. */
+static void keep_models(json_t *server, const json_t *reply)
+{
+  static const char *const keys[] = {"id", "root", "max_model_len", NULL};
+  json_t *models = json_array(), *model;
+  size_t i;
+  json_array_foreach(json_object_get(reply, "data"), i, model)
+  {
+    json_t *kept = json_object();
+    keep(kept, model, keys);
+    json_array_append_new(models, kept);
+  }
+  json_object_set_new(server, "models", models);
+}
+
+json_t *lls_bench_server(struct lls_bench *b, struct lls_error *err)
+{
+  static const char *const version[] = {"version", NULL};
+  static const char *const status[] = {"started", "generation", "plugins", NULL};
+  json_t *server = json_object(), *reply = NULL;
+  int rc = get(b, "/v1/models", &reply);
+  if (rc >= 0) {
+    keep_models(server, reply);
+    json_decref(reply);
+    rc = get(b, "/version", &reply);
+  }
+  if (rc >= 0) {
+    keep(server, reply, version);
+    json_decref(reply);
+    rc = get(b, "/admin/status", &reply);
+  }
+  if (rc >= 0) {
+    if (rc == 200)
+      keep(server, reply, status);
+    json_decref(reply);
+    return server;
+  }
+  lls_fail(err, rc, "http://%s: %s", b->host, strerror(-rc));
+  json_decref(reply);
+  json_decref(server);
+  return NULL;
 }

@@ -16,7 +16,14 @@
 
 #include "core/params/params.h"
 
-#define LLS_OPTION_LIST (1u << 16) /* beside enum lls_param_flags; STRING only */
+enum lls_option_flags {                             /* beside enum lls_param_flags */
+                        LLS_OPTION_LIST = 1u << 16, /* STRING only */
+                        LLS_OPTION_FILE =
+                            1u
+                            << 17, /* STRING: a file's path, whose content is the value */
+                        LLS_OPTION_APART =
+                            1u << 18, /* decides nothing of what a run finds */
+};
 
 struct lls_option_group {
   const char *title; /* of its part of --help */

@@ -71,6 +71,9 @@ struct lls_report {
 
 struct lls_steady lls_report_steady(const struct lls_report *);
 
+/* SLOs of the requests, or --goodput's: slos.c. */
+json_t *lls_report_slos(const struct lls_report *);
+
 /* How often each kind of failure came; NULL without memory. */
 json_t *lls_report_failures(const struct lls_report *);
 

@@ -397,6 +397,7 @@ json_t *lls_report_json(const struct lls_report *report,
     return NULL;
   }
   put_header(object, report, header);
+  json_object_set_new(object, "slos", lls_report_slos(report));
   put_metrics(object, &metrics);
   if (report->workload->n_tenants > 0)
     json_object_set_new(object, "slo_attainment_by_tenant", tenants_json(report));
@@ -430,7 +431,7 @@ int lls_report_write(const json_t *result, const char *path, struct lls_error *e
   int length = snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid());
   if (length < 0 || (size_t)length >= sizeof beside)
     return lls_fail(err, -ENAMETOOLONG, "%s: the path is too long", path);
-  if (json_dump_file(result, beside, JSON_INDENT(1) | JSON_REAL_PRECISION(12)) != 0 ||
+  if (json_dump_file(result, beside, LLS_RESULT_FORMAT) != 0 ||
       rename(beside, path) != 0) {
     int rc = -(errno != 0 ? errno : EIO);
     unlink(beside);

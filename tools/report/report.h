@@ -148,9 +148,11 @@ int lls_report_print(const struct lls_report *, const struct lls_report_header *
  * request's numbers, as vLLM's --save-detailed does. */
 json_t *lls_report_json(const struct lls_report *, const struct lls_report_header *,
                         bool detailed);
-/* Writes it beside path and moves it there, so that a file that exists is complete. */
+/* How results are written, for json_dumps. */
+#define LLS_RESULT_FORMAT (JSON_INDENT(1) | JSON_REAL_PRECISION(12))
 /* Adds it to a file as one more line (vLLM's --append-result). */
 int lls_report_append(const json_t *result, const char *path, struct lls_error *err);
+/* Writes it beside path and moves it there, so that a file that exists is complete. */
 int lls_report_write(const json_t *result, const char *path, struct lls_error *err);
 
 #endif

@@ -328,16 +328,23 @@ static int read_instances(struct lls_machine *m, const struct lls_sim_tool_optio
   return rc;
 }
 
-int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o,
-                     const char *settings, uint32_t max_requests,
-                     const struct lls_loop_observer *observer, struct lls_error *err)
+int lls_machine_configure(struct lls_machine *m, const struct lls_sim_tool_options *o,
+                          const char *settings, uint32_t max_requests,
+                          struct lls_error *err)
 {
   *m = (struct lls_machine){
       .log = {.fd = 2, .level = LLS_LOG_WARNING, .format = LLS_LOG_TEXT},
       .real = o->device == LLS_SIM_DEVICE_CPU,
       .cpu_time = o->cpu_time && o->device == LLS_SIM_DEVICE_CPU,
   };
-  int rc = load_config(m, o, settings, max_requests, err);
+  return load_config(m, o, settings, max_requests, err);
+}
+
+int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o,
+                     const char *settings, uint32_t max_requests,
+                     const struct lls_loop_observer *observer, struct lls_error *err)
+{
+  int rc = lls_machine_configure(m, o, settings, max_requests, err);
   if (rc == 0)
     rc = read_instances(m, o, err);
   if (rc == 0)

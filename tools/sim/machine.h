@@ -40,6 +40,10 @@ struct lls_machine {
 int lls_machine_open(struct lls_machine *, const struct lls_sim_tool_options *,
                      const char *settings, uint32_t max_requests,
                      const struct lls_loop_observer *, struct lls_error *err);
+/* The configuration and nothing that runs. */
+int lls_machine_configure(struct lls_machine *, const struct lls_sim_tool_options *,
+                          const char *settings, uint32_t max_requests,
+                          struct lls_error *err);
 void lls_machine_close(struct lls_machine *);
 
 /* The first line of a decision log of this machine. */

@@ -13,9 +13,11 @@
 #include <string.h>
 
 #include "tools/report/report.h"
+#include "tools/sim/made_by.h"
 #include "tools/sim/options.h"
 #include "tools/sim/replay.h"
 #include "tools/sim/run.h"
+#include "tools/sweep/made_by.h"
 #include "tools/sweep/sweep.h"
 #include "tools/workload/workload.h"
 
@@ -32,10 +34,13 @@ static const char usage[] =
     "  llmserve-sim --policies fcfs.ini,sarathi.ini --sweep request-rate=1..4:0.5 \\\n"
     "    --result-dir runs --plot runs.svg ...\n";
 
+enum { SIM, WORKLOAD, SWEEP, N_GROUPS }; /* SWEEP's decide nothing of one run */
+
 struct tool {
   struct lls_sim_tool_options sim;
   struct lls_workload_options workload;
   struct lls_sweep_options sweep;
+  struct lls_bound_options bound[N_GROUPS];
 };
 
 /* -c FILE is --config FILE. */
@@ -55,10 +60,11 @@ static double rate_of(const struct lls_workload *w)
 
 static int write_json(const struct tool *t, const struct lls_sim_result *result,
                       const struct lls_report_header *header, const char *path,
-                      struct lls_error *err)
+                      json_t *made_by, struct lls_error *err)
 {
   json_t *json = lls_report_json(result->report, header, t->sim.save_detailed);
   if (json == NULL || json_object_set(json, "machine", result->machine) < 0 ||
+      json_object_set(json, "made_by", made_by) < 0 ||
       (result->decisions != NULL &&
        json_object_set(json, "decisions", result->decisions) < 0)) {
     json_decref(json);
@@ -72,7 +78,7 @@ static int write_json(const struct tool *t, const struct lls_sim_result *result,
 /* The table on the terminal, the JSON to path. */
 static int write_report(const struct tool *t, const struct lls_workload *w,
                         const struct lls_sim_result *result, const char *path,
-                        struct lls_error *err)
+                        json_t *made_by, struct lls_error *err)
 {
   const struct lls_sim_tool_options *o = &t->sim;
   const struct lls_report_header header = {
@@ -90,10 +96,20 @@ static int write_report(const struct tool *t, const struct lls_workload *w,
                : lls_report_print(result->report, &header, stdout);
   if (rc < 0)
     return lls_fail(err, rc, "cannot print the report");
-  return path[0] != '\0' ? write_json(t, result, &header, path, err) : 0;
+  return path[0] != '\0' ? write_json(t, result, &header, path, made_by, err) : 0;
 }
 
-static int simulate(void *context, const char *path, struct lls_error *err)
+static json_t *made_by(void *context, struct lls_error *err)
+{
+  const struct tool *t = context;
+  json_t *out = lls_made_by("llmserve-sim", t->bound, SWEEP, err);
+  if (out == NULL || lls_sim_made_by(&t->sim, out, err) == 0)
+    return out;
+  json_decref(out);
+  return NULL;
+}
+
+static int simulate(void *context, const char *path, json_t *made, struct lls_error *err)
 {
   const struct tool *t = context;
   struct lls_workload w;
@@ -106,7 +122,7 @@ static int simulate(void *context, const char *path, struct lls_error *err)
   if (rc == 0)
     rc = lls_sim_run(&t->sim, &w, &result, err);
   if (rc == 0) {
-    rc = write_report(t, &w, &result, path, err);
+    rc = write_report(t, &w, &result, path, made, err);
     lls_sim_result_free(&result);
   }
   lls_workload_free(&w);
@@ -138,60 +154,68 @@ static int replay(const struct tool *t, struct lls_error *err)
   return rc;
 }
 
-static int run_all(struct tool *t, const struct lls_bound_options *bound, size_t n,
-                   struct lls_error *err)
+/* What can be known to go wrong with the plot is said before the run. */
+static int run_one(struct tool *t, struct lls_error *err)
+{
+  bool plot = t->sweep.plot[0] != '\0';
+  if (plot && t->sim.json[0] == '\0')
+    return lls_fail(err, -EINVAL, "--plot of one run is drawn from its --json");
+  int rc = plot ? lls_plot_check(t->sweep.plot, err) : 0;
+  json_t *made = rc == 0 ? made_by(t, err) : NULL;
+  if (made == NULL)
+    return rc < 0 ? rc : -EINVAL;
+  rc = simulate(t, t->sim.json, made, err);
+  json_decref(made);
+  const struct lls_plot_source source = {.path = t->sim.json, .name = ""};
+  return rc == 0 && plot ? lls_plot(&source, 1, t->sweep.plot, err) : rc;
+}
+
+static int run_all(struct tool *t, struct lls_error *err)
 {
   if (t->sim.replay[0] != '\0')
     return replay(t, err);
   int rc = sweep_policies(t, err);
   if (rc < 0)
     return rc;
-  if (lls_sweep_wanted(&t->sweep)) {
-    const struct lls_runner runner = {.run = simulate,
-                                      .context = t,
-                                      .bound = bound,
-                                      .n = n,
-                                      .quiet = t->sim.quiet,
-                                      .at_once = t->sim.device == LLS_SIM_DEVICE_SIM};
-    return lls_sweep(&t->sweep, &runner, stdout, err);
-  }
-  rc = simulate(t, t->sim.json, err);
-  if (rc < 0 || t->sweep.plot[0] == '\0')
-    return rc;
-  if (t->sim.json[0] == '\0')
-    return lls_fail(err, -EINVAL, "--plot of one run is drawn from its --json");
-  return lls_plot(&t->sim.json, 1, t->sweep.plot, err);
+  const struct lls_runner runner = {.made_by = made_by,
+                                    .run = simulate,
+                                    .context = t,
+                                    .bound = t->bound,
+                                    .n = N_GROUPS,
+                                    .quiet = t->sim.quiet,
+                                    .no_table = t->sim.quiet,
+                                    .at_once = t->sim.device == LLS_SIM_DEVICE_SIM};
+  return lls_sweep_wanted(&t->sweep) ? lls_sweep(&t->sweep, &runner, stdout, err)
+                                     : run_one(t, err);
 }
 
-static int start(struct tool *t, const struct lls_bound_options *bound, size_t n,
-                 struct lls_error *err)
+static int start(struct tool *t, struct lls_error *err)
 {
   if (t->sim.version) {
     puts("llmserve-sim " PACKAGE_VERSION);
     return 0;
   }
   if (!t->sim.help)
-    return run_all(t, bound, n, err);
+    return run_all(t, err);
   fputs(usage, stdout);
-  lls_options_help(bound, n, stdout);
+  lls_options_help(t->bound, N_GROUPS, stdout);
   return 0;
 }
 
 int main(int argc, char **argv)
 {
   struct tool t;
-  const struct lls_bound_options bound[] = {{&lls_sim_option_group, &t.sim},
-                                            {&lls_workload_option_group, &t.workload},
-                                            {&lls_sweep_option_group, &t.sweep}};
-  const size_t n = sizeof bound / sizeof *bound;
   struct lls_error err = {0};
+  t.bound[SIM] = (struct lls_bound_options){&lls_sim_option_group, &t.sim};
+  t.bound[WORKLOAD] = (struct lls_bound_options){&lls_workload_option_group, &t.workload};
+  t.bound[SWEEP] = (struct lls_bound_options){&lls_sweep_option_group, &t.sweep};
   spell_out(argc, argv);
-  int rc = lls_options_default(bound, n, &err);
+  int rc = lls_options_default(t.bound, N_GROUPS, &err);
   if (rc == 0) {
-    rc = lls_options_parse(bound, n, argc, argv, &err);
+    rc = lls_options_parse(t.bound, N_GROUPS, argc, argv, &err);
     if (rc == 0)
-      rc = start(&t, bound, n, &err);
-    lls_options_release(bound, n);
+      rc = start(&t, &err);
+    lls_options_release(t.bound, N_GROUPS);
   }
   if (rc == 0)
     return EXIT_SUCCESS;

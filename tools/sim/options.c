@@ -8,23 +8,28 @@ static const struct lls_param params[] = {
     LLS_PARAM_STRING(
         options, config, "",
         "policies and engine as llmserve.ini has them (also -c); [server] is "
-        "not looked at"),
+        "not looked at",
+        .flags = LLS_OPTION_FILE),
     LLS_PARAM_STRING(options, policies, "",
                      "several configurations A.ini,B.ini: a run with each; the same as "
-                     "--sweep config=A.ini,B.ini"),
+                     "--sweep config=A.ini,B.ini",
+                     .flags = LLS_OPTION_APART),
     LLS_PARAM_STRING(options, set, "",
                      "settings that count before the file's, as SECTION.KEY=VALUE: "
                      "scheduler.sarathi.chunk=256",
                      .flags = LLS_OPTION_LIST),
     LLS_PARAM_STRING(options, profile, "a100-80g",
                      "what is simulated: a profile that ships (a100-80g, h100-80g, "
-                     "rtx4090, ...) or a file"),
+                     "rtx4090, ...) or a file",
+                     .flags = LLS_OPTION_FILE),
     LLS_PARAM_STRING(options, estimate, "same",
                      "what policies estimate from: same as --profile, another profile, "
-                     "or none: what they measure while they run"),
+                     "or none: what they measure while they run",
+                     .flags = LLS_OPTION_FILE),
     LLS_PARAM_STRING(options, model, "",
                      "a model that ships (opt-13b, llama-3-8b, ...) or a folder with "
-                     "config.json; the configuration's by default"),
+                     "config.json; the configuration's by default",
+                     .flags = LLS_OPTION_FILE),
     LLS_PARAM_INT(options, ranks, "auto", 1, 1024, "devices",
                   "devices that share the model (tensor parallel); auto is [engine] "
                   "tensor_parallel_size",
@@ -40,25 +45,31 @@ static const struct lls_param params[] = {
                        "virtual time that each plan takes"),
     LLS_PARAM_INT(options, max_concurrency, "0", 0, 1 << 20, "requests",
                   "most requests under way at once; 0 is no limit"),
-    LLS_PARAM_STRING(options, json, "", "write the report there"),
+    LLS_PARAM_STRING(options, json, "", "write the report there",
+                     .flags = LLS_OPTION_APART),
     LLS_PARAM_STRING(options, record, "",
-                     "write all arrivals and plans there: the decision log"),
+                     "write all arrivals and plans there: the decision log",
+                     .flags = LLS_OPTION_APART),
     LLS_PARAM_STRING(options, write_lengths, "",
                      "write the answers' true lengths there first, as the predictor "
-                     "fixed reads them: an oracle"),
+                     "fixed reads them: an oracle",
+                     .flags = LLS_OPTION_APART),
     LLS_PARAM_STRING(options, against, "",
                      "compare this run's plans with such a log of the same load, and say "
-                     "where they part"),
+                     "where they part",
+                     .flags = LLS_OPTION_FILE),
     LLS_PARAM_STRING(options, replay, "",
                      "take arrivals, times and ends from such a log, of the daemon "
                      "([server] decisions) or of a simulation, and say where this "
-                     "configuration's plans part from it"),
+                     "configuration's plans part from it",
+                     .flags = LLS_OPTION_FILE),
     LLS_PARAM_BOOL(options, save_detailed, "false",
                    "with a value for each request and step in it"),
     LLS_PARAM_BOOL(options, measure_plans, "false",
                    "report the real time that plans took; such a report is never twice "
                    "the same"),
-    LLS_PARAM_BOOL(options, quiet, "false", "no progress bar and no table"),
+    LLS_PARAM_BOOL(options, quiet, "false", "no progress bar and no table",
+                   .flags = LLS_OPTION_APART),
     LLS_PARAM_STRING(options, goodput, "",
                      "SLOs of all requests in place of their own, as KEY:MILLISECONDS",
                      .flags = LLS_OPTION_LIST),
@@ -68,8 +79,9 @@ static const struct lls_param params[] = {
     LLS_PARAM_STRING(options, label, "", "name of the run in the report"),
     LLS_PARAM_DURATION(options, warm_up, "0", 0, 1e15,
                        "requests that come earlier are left out of the metrics"),
-    LLS_PARAM_BOOL(options, help, "false", "show this"),
-    LLS_PARAM_BOOL(options, version, "false", "show the version"),
+    LLS_PARAM_BOOL(options, help, "false", "show this", .flags = LLS_OPTION_APART),
+    LLS_PARAM_BOOL(options, version, "false", "show the version",
+                   .flags = LLS_OPTION_APART),
 };
 
 const struct lls_option_group lls_sim_option_group = {

@@ -2,25 +2,28 @@
 /*
  * Two sets of finished runs side by side. A side is a result file or a folder of them;
  * files whose names differ only in the seed are repeats of one point, and points of the
- * same name are compared. A side wins a line only where both have three runs or more and
- * their 95 % intervals do not overlap.
+ * same name are compared.
+ *
+ * Runs of the same seed had the same requests, so where both sides have three seeds or
+ * more in common, it is their differences that are looked at: a side wins a line where
+ * the 95 % interval of the mean difference (paired t) leaves out zero. How much seeds
+ * differ from each other does not hide what a policy does to every one of them. Without
+ * common seeds a side wins where both have three runs or more and their 95 % intervals do
+ * not overlap.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "tools/sweep/results.h"
 #include "tools/sweep/sweep.h"
 
-#define RUNS_MAX  10000
-#define LEAST     3 /* runs a side; fewer say nothing about their spread */
-#define NAME_SIZE 256
+#define LEAST 3 /* runs a side; fewer say nothing about their spread */
 
 struct file {
-  char point[NAME_SIZE]; /* its name without folder, ending and seed */
+  char point[LLS_RESULT_NAME]; /* its name without folder, ending and seed */
+  double seed;                 /* NaN: not known */
   json_t *result;
 };
 
@@ -32,9 +35,11 @@ struct side {
 
 /* ---- reading ----------------------------------------------------------------------- */
 
-/* "request-rate=2_seed=1.json" is of the point "request-rate=2". */
-static void name_point(const char *file, char out[NAME_SIZE])
+/* "FOLDER/request-rate=2_seed=1.json" is of the point "request-rate=2". */
+static void name_point(const char *path, struct file *out)
 {
+  const char *slash = strrchr(path, '/');
+  const char *file = slash != NULL ? slash + 1 : path;
   size_t length = strlen(file), used = 0;
   if (length > 5 && strcmp(file + length - 5, ".json") == 0)
     length -= 5;
@@ -42,61 +47,36 @@ static void name_point(const char *file, char out[NAME_SIZE])
     size_t part = (size_t)(end - at);
     const char *next = memchr(at, '_', part);
     part = next != NULL ? (size_t)(next - at) : part;
-    if (strncmp(at, "seed=", 5) != 0 && used + part + 2 < NAME_SIZE)
-      used += (size_t)snprintf(out + used, NAME_SIZE - used, "%s%.*s",
+    if (strncmp(at, "seed=", 5) == 0)
+      out->seed = strtod(at + 5, NULL);
+    else if (used + part + 2 < sizeof out->point)
+      used += (size_t)snprintf(out->point + used, sizeof out->point - used, "%s%.*s",
                                used > 0 ? "_" : "", (int)part, at);
     at += part + 1;
   }
-  out[used] = '\0';
-}
-
-static int add_file(struct side *side, const char *path, const char *point,
-                    struct lls_error *err)
-{
-  struct file *files = reallocarray(side->files, side->n + 1, sizeof *files);
-  if (files == NULL)
-    return lls_fail(err, -ENOMEM, "no memory for results");
-  side->files = files;
-  files[side->n] = (struct file){.result = lls_result_read(path, err)};
-  if (files[side->n].result == NULL)
-    return -EINVAL;
-  snprintf(files[side->n].point, NAME_SIZE, "%s", point);
-  side->n++;
-  return 0;
-}
-
-static int is_result(const struct dirent *entry)
-{
-  size_t length = strlen(entry->d_name);
-  return length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
-}
-
-static int read_folder(struct side *side, struct lls_error *err)
-{
-  struct dirent **entries;
-  int n = scandir(side->path, &entries, is_result, alphasort), rc = 0;
-  if (n < 0)
-    return lls_fail(err, -EINVAL, "%s: cannot be read: %s", side->path, strerror(errno));
-  for (int i = 0; i < n; i++) {
-    char path[8192], point[NAME_SIZE];
-    snprintf(path, sizeof path, "%.4095s/%.255s", side->path, entries[i]->d_name);
-    name_point(entries[i]->d_name, point);
-    if (rc == 0 && side->n < RUNS_MAX)
-      rc = add_file(side, path, point, err);
-    free(entries[i]);
-  }
-  free(entries);
-  if (rc == 0 && side->n == 0)
-    return lls_fail(err, -EINVAL, "%s: has no results (*.json)", side->path);
-  return rc;
 }
 
 static int read_side(struct side *side, struct lls_error *err)
 {
-  struct stat st;
-  if (stat(side->path, &st) == 0 && S_ISDIR(st.st_mode))
-    return read_folder(side, err);
-  return add_file(side, side->path, "", err);
+  struct lls_result_files files = {0};
+  int rc = lls_result_files_add(&files, "", side->path, err);
+  side->files = calloc(files.n + 1, sizeof *side->files);
+  if (rc == 0 && side->files == NULL)
+    rc = lls_fail(err, -ENOMEM, "no memory for results");
+  for (size_t i = 0; rc == 0 && i < files.n; i++) {
+    struct file *file = &side->files[side->n];
+    file->result = lls_result_read(files.list[i].path, err);
+    rc = file->result != NULL ? 0 : -EINVAL;
+    if (rc < 0)
+      break;
+    file->seed = lls_result_number(file->result, "seed");
+    name_point(files.list[i].path, file);
+    side->n++;
+  }
+  if (files.n == 1 && rc == 0)
+    side->files[0].point[0] = '\0';
+  lls_result_files_free(&files);
+  return rc;
 }
 
 static void free_side(struct side *side)
@@ -116,6 +96,16 @@ static bool one_point(const struct side *side)
   return true;
 }
 
+static bool is_of(const struct file *file, const char *point)
+{
+  return point == NULL || strcmp(file->point, point) == 0;
+}
+
+static double value_of(const struct file *file, const struct lls_result_column *column)
+{
+  return column->scale * lls_result_number(file->result, column->path);
+}
+
 /* The runs of a point that have the number; their interval in *out. */
 static size_t measure(const struct side *side, const char *point,
                       const struct lls_result_column *column, struct lls_interval *out)
@@ -123,13 +113,39 @@ static size_t measure(const struct side *side, const char *point,
   double *values = calloc(side->n, sizeof *values);
   size_t n = 0;
   for (size_t i = 0; values != NULL && i < side->n; i++) {
-    double value = column->scale * lls_result_number(side->files[i].result, column->path);
-    if ((point == NULL || strcmp(side->files[i].point, point) == 0) && !isnan(value))
+    double value = value_of(&side->files[i], column);
+    if (is_of(&side->files[i], point) && !isnan(value))
       values[n++] = value;
   }
   *out = lls_bootstrap(values, n);
   free(values);
   return n;
+}
+
+/* The seeds that both sides have; the interval of B less A over them in *out. */
+static size_t measure_pairs(const struct side *a, const struct side *b, const char *point,
+                            const struct lls_result_column *column,
+                            struct lls_interval *out)
+{
+  double *differences = calloc(a->n, sizeof *differences);
+  size_t n = 0;
+  for (size_t i = 0; differences != NULL && i < a->n; i++)
+    for (size_t j = 0; is_of(&a->files[i], point) && j < b->n; j++) {
+      if (!is_of(&b->files[j], point) || !(a->files[i].seed == b->files[j].seed))
+        continue;
+      double difference = value_of(&b->files[j], column) - value_of(&a->files[i], column);
+      if (!isnan(difference))
+        differences[n++] = difference;
+      break;
+    }
+  *out = lls_student(differences, n);
+  free(differences);
+  return n;
+}
+
+static const char *winner(const struct lls_result_column *column, bool b_is_more)
+{
+  return b_is_more == column->more_is_better ? "B is better" : "A is better";
 }
 
 static const char *verdict(const struct lls_result_column *column,
@@ -140,7 +156,7 @@ static const char *verdict(const struct lls_result_column *column,
     return "too few runs";
   if (a->low <= b->high && b->low <= a->high)
     return "no winner";
-  return (a->mean > b->mean) == column->more_is_better ? "A is better" : "B is better";
+  return winner(column, b->mean > a->mean);
 }
 
 static void print_side(FILE *out, const struct lls_interval *x, size_t n)
@@ -149,6 +165,25 @@ static void print_side(FILE *out, const struct lls_interval *x, size_t n)
     fprintf(out, " %10.5g [%.5g, %.5g]", x->mean, x->low, x->high);
   else
     fprintf(out, " %10.5g", x->mean);
+}
+
+/* By how much B differs, in percent of A's mean, and who wins. */
+static void print_verdict(FILE *out, const struct side *a, const struct side *b,
+                          const char *point, const struct lls_result_column *c)
+{
+  struct lls_interval x, y, difference;
+  size_t n = measure(a, point, c, &x), m = measure(b, point, c, &y);
+  size_t pairs = measure_pairs(a, b, point, c, &difference);
+  if (pairs < LEAST) {
+    fprintf(out, "  %+.1f %%  %s\n", 100 * (y.mean / x.mean - 1),
+            verdict(c, &x, &y, n < m ? n : m));
+    return;
+  }
+  bool apart = difference.low > 0 || difference.high < 0;
+  fprintf(out, "  %+.1f %% [%+.1f, %+.1f]  %s, %zu seeds\n",
+          100 * difference.mean / fabs(x.mean), 100 * difference.low / fabs(x.mean),
+          100 * difference.high / fabs(x.mean),
+          apart ? winner(c, difference.mean > 0) : "no winner", pairs);
 }
 
 /* point NULL: all that a side has. False if a side has nothing of it. */
@@ -168,8 +203,7 @@ static bool print_point(FILE *out, const struct side *a, const struct side *b,
     print_side(out, &x, n);
     fputs("  B", out);
     print_side(out, &y, m);
-    fprintf(out, "  %+.1f %%  %s\n", 100 * (y.mean / x.mean - 1),
-            verdict(c, &x, &y, n < m ? n : m));
+    print_verdict(out, a, b, point, c);
   }
   return any;
 }

@@ -9,7 +9,9 @@
 
 #include "tools/workload/lengths.h"
 
-#define POINTS_MAX 100000
+#define POINTS_MAX   100000
+#define NAME_SIZE    256
+#define COMPARED_MAX 1000 /* values whose names are compared with each other */
 
 /* ---- axes -------------------------------------------------------------------------- */
 
@@ -99,6 +101,44 @@ static void free_axis(struct lls_axis *axis)
   free(axis->name);
 }
 
+/* Of a path only the last part; nothing that a file name can't have. */
+static void add_part(FILE *out, const char *name, const char *value, bool first)
+{
+  const char *slash = strrchr(value, '/');
+  fprintf(out, "%s%s=", first ? "" : "_", name);
+  for (const char *c = slash != NULL ? slash + 1 : value; *c != '\0'; c++)
+    fputc(strchr(" \t\n\\:*?\"'<>|", *c) != NULL ? '-' : *c, out);
+}
+
+/* As it stands in the names of files. */
+static void written(const struct lls_axis *axis, size_t i, char out[NAME_SIZE])
+{
+  out[0] = '\0';
+  FILE *stream = fmemopen(out, NAME_SIZE, "w");
+  if (stream == NULL)
+    return;
+  add_part(stream, axis->name, axis->values[i], true);
+  fclose(stream);
+}
+
+/* a/x.ini and b/x.ini are one name; numbers of a range are all different. */
+static int check_names(const struct lls_axis *axis, struct lls_error *err)
+{
+  char one[NAME_SIZE], other[NAME_SIZE];
+  for (size_t i = 0; i < axis->n && axis->n <= COMPARED_MAX; i++) {
+    written(axis, i, one);
+    for (size_t j = 0; j < i; j++) {
+      written(axis, j, other);
+      if (strcmp(one, other) == 0)
+        return lls_fail(err, -EINVAL,
+                        "--sweep: %s: '%s' and '%s' would have the same result file, %s: "
+                        "give one of them another name",
+                        axis->name, axis->values[j], axis->values[i], one);
+    }
+  }
+  return 0;
+}
+
 int lls_grid_add(struct lls_grid *grid, const char *text, size_t length,
                  struct lls_error *err)
 {
@@ -108,6 +148,10 @@ int lls_grid_add(struct lls_grid *grid, const char *text, size_t length,
            : grid->n_axes == LLS_AXES_MAX ? -E2BIG
                                           : fill_axis(grid, &axis, copy);
   free(copy);
+  if (rc == 0 && check_names(&axis, err) < 0) {
+    free_axis(&axis);
+    return -EINVAL;
+  }
   if (rc == 0) {
     grid->axes[grid->n_axes++] = axis;
     if (lls_grid_points(grid) <= POINTS_MAX)
@@ -122,6 +166,32 @@ int lls_grid_add(struct lls_grid *grid, const char *text, size_t length,
       LLS_AXES_MAX, (int)length, text);
 }
 
+int lls_grid_read(struct lls_grid *grid, const char *lines, struct lls_error *err)
+{
+  size_t length;
+  int rc = 0;
+  for (const char *line; rc == 0 && (line = lls_option_next(&lines, &length)) != NULL;)
+    rc = lls_grid_add(grid, line, length, err);
+  return rc;
+}
+
+int lls_grid_append(struct lls_grid *grid, const char *name, const char *value,
+                    struct lls_error *err)
+{
+  size_t i = 0;
+  while (i < grid->n_axes && !same_name(grid->axes[i].name, name))
+    i++;
+  if (i == LLS_AXES_MAX)
+    return lls_fail(err, -E2BIG, "--sweep: at most %d options", LLS_AXES_MAX - 2);
+  if (i == grid->n_axes) {
+    grid->axes[i] = (struct lls_axis){.name = strdup(name)};
+    grid->n_axes++;
+  }
+  if (grid->axes[i].name == NULL || add_value(&grid->axes[i], value, strlen(value)) < 0)
+    return lls_fail(err, -ENOMEM, "no memory for runs");
+  return 0;
+}
+
 void lls_grid_free(struct lls_grid *grid)
 {
   for (size_t i = 0; i < grid->n_axes; i++)
@@ -134,6 +204,8 @@ void lls_grid_free(struct lls_grid *grid)
 size_t lls_grid_points(const struct lls_grid *grid)
 {
   size_t points = 1;
+  if (grid->listed)
+    return grid->n_axes > 0 ? grid->axes[0].n : 0;
   for (size_t i = 0; i < grid->n_axes && points <= POINTS_MAX; i++)
     points *= grid->axes[i].n;
   return points;
@@ -141,7 +213,7 @@ size_t lls_grid_points(const struct lls_grid *grid)
 
 const char *lls_grid_value(const struct lls_grid *grid, size_t point, size_t axis)
 {
-  for (size_t i = grid->n_axes - 1; i > axis; i--)
+  for (size_t i = grid->n_axes - 1; i > axis && !grid->listed; i--)
     point /= grid->axes[i].n;
   return grid->axes[axis].values[point % grid->axes[axis].n];
 }
@@ -158,13 +230,24 @@ int lls_grid_apply(const struct lls_grid *grid, size_t point,
   return 0;
 }
 
-/* Of a path only the last part; nothing that a file name can't have. */
-static void add_part(FILE *out, const char *name, const char *value, bool first)
+int lls_grid_check(const struct lls_grid *grid, const struct lls_runner *runner,
+                   struct lls_error *err)
 {
-  const char *slash = strrchr(value, '/');
-  fprintf(out, "%s%s=", first ? "" : "_", name);
-  for (const char *c = slash != NULL ? slash + 1 : value; *c != '\0'; c++)
-    fputc(strchr(" \t\n\\:*?\"'<>|", *c) != NULL ? '-' : *c, out);
+  int rc = 0;
+  for (size_t point = 0; rc == 0 && point < lls_grid_points(grid); point++)
+    rc = lls_grid_apply(grid, point, runner, err);
+  return rc;
+}
+
+int64_t lls_first_seed(const struct lls_runner *runner)
+{
+  for (size_t i = 0; i < runner->n; i++) {
+    const struct lls_param *p =
+        lls_param_find(&runner->bound[i].group->table, LLS_SEED_AXIS);
+    if (p != NULL)
+      return *(const int64_t *)((const char *)runner->bound[i].values + p->offset);
+  }
+  return 0;
 }
 
 void lls_grid_name_but(const struct lls_grid *grid, size_t point, size_t but, char *out,

@@ -8,10 +8,12 @@
 #include "tools/cli/table.h"
 
 static const struct lls_param params[] = {
-    LIST(sweep,
-         "run a grid: OPTION=A,B,C or OPTION=FIRST..LAST[:STEP], several give "
-         "their product. Each run's JSON goes to --result-dir under its name, and a "
-         "run whose file is there is left out"),
+    LIST(
+        sweep,
+        "run a grid: OPTION=A,B,C or OPTION=FIRST..LAST[:STEP], several give "
+        "their product. Each run's JSON goes to --result-dir under its name. A run whose "
+        "file is there is left out if program, options, files, plugins and server are "
+        "those that made it"),
     INT(num_runs, "1", 1, 10000, "",
         "repeat every run with so many seeds; the table then has means with 95 % "
         "bootstrap intervals"),
@@ -22,7 +24,10 @@ static const struct lls_param params[] = {
     TEXT(result_dir, ".", "folder of the results; made if it is not there"),
     LLS_PARAM_FLOAT(struct lls_sweep_options, find_rate, "auto", 0.01, 1, "",
                     "find the highest --request-rate at which this share of all requests "
-                    "meets its SLOs, by bisection",
+                    "meets its SLOs, by bisection; with --sweep (of other options) or "
+                    "--policies one for each point, with --num-runs a mean with its 95 % "
+                    "interval over the seeds. Also written to find-rate.json in "
+                    "--result-dir",
                     .flags = LLS_PARAM_AUTO),
     LLS_PARAM_FLOAT(struct lls_sweep_options, find_rate_low, "0.5", 1e-6, RATE_MAX,
                     "req/s", "where the search begins"),
@@ -33,10 +38,16 @@ static const struct lls_param params[] = {
     TEXT(plot, "",
          "draw an SVG: attainment and latency against rate, and CDFs; of a "
          "single run also its timeline. Needs gnuplot"),
-    LIST(compare,
-         "run nothing: compare two results, or two folders of results (repeats by seed, "
-         "points by name), and name a winner where the 95 % intervals of three runs or "
-         "more do not overlap"),
+    LIST(plot_results,
+         "run nothing: draw --plot from the results in these folders, NAME=FOLDER each; "
+         "the name stands before their curves' labels"),
+    LIST(
+        compare,
+        "run nothing: compare two results, or two folders of results (repeats by seed, "
+        "points by name), and name a winner: where three seeds or more are on both sides "
+        "and the 95 % interval of their differences (paired t) leaves out zero, else "
+        "where "
+        "the 95 % intervals of three runs or more do not overlap"),
 };
 
 const struct lls_option_group lls_sweep_option_group = {

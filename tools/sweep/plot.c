@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finished runs as a picture, by gnuplot, of four panels. Several runs: attainment and
- * latency against the rate, and the CDFs of each series at its highest rate. One run: its
- * timeline (batch, cache, queue) and CDFs. A series is what the file names of runs have
- * in common beside rate and seed; repeats of a rate are averaged.
+ * latency against the rate, with 95 % intervals where rates are repeated, and the CDFs of
+ * all repeats at one rate. One run: its timeline and its CDFs.
+ *
+ * A series has its hue (Okabe and Ito's, without yellow) in all panels; the key stands
+ * below them, where it covers no curve.
  */
 #include <errno.h>
 #include <math.h>
@@ -11,270 +13,271 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/sweep/results.h"
-#include "tools/sweep/sweep.h"
+#include "tools/sweep/plot_data.h"
 
-#define LABEL_SIZE 128
-#define CURVES_MAX 12 /* more can't be told apart */
+#define TITLE_SIZE 512
+#define BARS       50 /* of a run's arrivals; more are no picture */
 
-struct run {
-  char series[LABEL_SIZE];
-  double rate;
-  json_t *result;
-};
-
-struct runs {
-  struct run *runs; /* (n) by series, then rate */
-  size_t n;
-};
-
-/* ---- runs -------------------------------------------------------------------------- */
-
-static bool is_part(const char *part, size_t length, const char *name)
-{
-  size_t n = strlen(name);
-  return length > n && strncmp(part, name, n) == 0 && part[n] == '=';
-}
-
-/* "request-rate=2_config=fcfs.ini_seed=1" -> "config=fcfs.ini" */
-static void series_of(const char *path, char out[LABEL_SIZE])
-{
-  const char *slash = strrchr(path, '/');
-  const char *at = slash != NULL ? slash + 1 : path;
-  size_t used = 0;
-  out[0] = '\0';
-  while (*at != '\0') {
-    size_t length = strcspn(at, "_");
-    if (!is_part(at, length, "request-rate") && !is_part(at, length, "seed"))
-      used += (size_t)snprintf(out + used, LABEL_SIZE - used, "%s%.*s",
-                               used > 0 ? " " : "", (int)length, at);
-    if (used >= LABEL_SIZE)
-      return;
-    at += length + (at[length] == '_');
-  }
-  char *ending = strstr(out, ".json");
-  if (ending != NULL)
-    *ending = '\0';
-}
-
-static int by_series(const void *a, const void *b)
-{
-  const struct run *x = a, *y = b;
-  int order = strcmp(x->series, y->series);
-  return order != 0 ? order : (x->rate > y->rate) - (x->rate < y->rate);
-}
-
-static void close_runs(struct runs *runs)
-{
-  for (size_t i = 0; i < runs->n; i++)
-    json_decref(runs->runs[i].result);
-  free(runs->runs);
-}
-
-static int read_runs(const char *const *paths, size_t n, struct runs *out,
-                     struct lls_error *err)
-{
-  *out = (struct runs){.runs = calloc(n + 1, sizeof *out->runs)};
-  if (out->runs == NULL)
-    return lls_fail(err, -ENOMEM, "no memory for the plot");
-  for (size_t i = 0; i < n; i++) {
-    struct run *run = &out->runs[out->n];
-    run->result = lls_result_read(paths[i], err);
-    if (run->result == NULL) {
-      close_runs(out);
-      return -EINVAL;
-    }
-    out->n++;
-    series_of(paths[i], run->series);
-    run->rate = lls_result_number(run->result, "request_rate");
-  }
-  qsort(out->runs, out->n, sizeof *out->runs, by_series);
-  return 0;
-}
-
-/* The first run of the next series after i. */
-static size_t series_end(const struct runs *runs, size_t i)
-{
-  size_t end = i;
-  while (end < runs->n && strcmp(runs->runs[end].series, runs->runs[i].series) == 0)
-    end++;
-  return end;
-}
-
-/* ---- data blocks ------------------------------------------------------------------- */
-
-/* The mean over the repeats from i on, which end at *end. */
-static double mean_at(const struct runs *runs, size_t i, size_t *end, const char *key)
-{
-  double sum = 0;
-  size_t n = 0, at = i;
-  for (; at < runs->n && by_series(&runs->runs[at], &runs->runs[i]) == 0; at++) {
-    double value = lls_result_number(runs->runs[at].result, key);
-    if (isnan(value))
-      continue;
-    sum += value;
-    n++;
-  }
-  *end = at;
-  return n > 0 ? sum / (double)n : NAN;
-}
-
-/* $NAME0, $NAME1, ... : one block for each series, "rate value". */
-static void rate_blocks(FILE *out, const struct runs *runs, const char *name,
-                        const char *key, double scale)
-{
-  int block = 0;
-  for (size_t i = 0; i < runs->n && block < CURVES_MAX; block++) {
-    size_t end = series_end(runs, i);
-    fprintf(out, "$%s%d << E\n", name, block);
-    while (i < end) {
-      double rate = runs->runs[i].rate;
-      size_t next;
-      double value = mean_at(runs, i, &next, key);
-      if (isfinite(rate) && !isnan(value))
-        fprintf(out, "%.9g %.9g\n", rate, scale * value);
-      i = next;
-    }
-    fputs("NaN NaN\nE\n", out);
-  }
-}
-
-/* The quantiles that a result keeps of one quantity, as "value percent". */
-static void cdf_blocks(FILE *out, const struct runs *runs, const char *name,
-                       const char *key)
-{
-  int block = 0;
-  for (size_t i = 0; i < runs->n && block < CURVES_MAX; block++) {
-    size_t end = series_end(runs, i);
-    const json_t *all = json_object_get(runs->runs[end - 1].result, "quantiles");
-    const json_t *list = json_object_get(all, key);
-    fprintf(out, "$%s%d << E\n", name, block);
-    for (size_t q = 0; q < json_array_size(list); q++)
-      fprintf(out, "%.9g %.9g\n", json_number_value(json_array_get(list, q)),
-              100.0 * (double)q / (double)(json_array_size(list) - 1));
-    fputs("NaN NaN\nE\n", out);
-    i = end;
-  }
-}
-
-static void timeline_block(FILE *out, const json_t *timeline, const char *name,
-                           const char *key, double scale)
-{
-  const json_t *list = json_object_get(timeline, key);
-  double bin = lls_result_number(timeline, "bin_s");
-  fprintf(out, "$%s << E\n", name);
-  for (size_t i = 0; i < json_array_size(list); i++)
-    fprintf(out, "%.9g %.9g\n", bin * ((double)i + 0.5),
-            scale * json_number_value(json_array_get(list, i)));
-  fputs("NaN NaN\nE\n", out);
-}
-
-/* ---- panels ------------------------------------------------------------------------ */
-
-/* Text between double quotes for gnuplot. */
+/* Text between double quotes for gnuplot, whose only escape that we write is \n. */
 static void quote(FILE *out, const char *text)
 {
   fputc('"', out);
   for (; *text != '\0'; text++)
-    fputc(strchr("\"\\`", *text) != NULL ? ' ' : *text, out);
+    if (*text == '\\' && text[1] == 'n')
+      fputs("\\n", out), text++;
+    else
+      fputc(strchr("\"\\`", *text) != NULL ? ' ' : *text, out);
   fputc('"', out);
 }
 
-static void curves(FILE *out, const struct runs *runs, const char *name, bool at_rate,
-                   const char *style)
+/* ---- data blocks ------------------------------------------------------------------- */
+
+static struct lls_interval interval_of(const struct lls_plot_runs *runs,
+                                       struct lls_plot_part part, const char *key)
+{
+  double *values = calloc(part.end - part.from, sizeof *values);
+  size_t n = values != NULL ? part.end - part.from : 0;
+  for (size_t i = 0; i < n; i++)
+    values[i] = lls_result_number(runs->list[part.from + i].result, key);
+  struct lls_interval out = lls_bootstrap(values, n);
+  if (isnan(out.low)) /* a single value */
+    out.low = out.high = out.mean;
+  free(values);
+  return out;
+}
+
+static size_t most_repeats(const struct lls_plot_runs *runs, struct lls_plot_part series)
+{
+  size_t most = 0;
+  for (size_t i = series.from; i < series.end;) {
+    struct lls_plot_part repeats = lls_plot_repeats(runs, i);
+    if (repeats.end - repeats.from > most)
+      most = repeats.end - repeats.from;
+    i = repeats.end;
+  }
+  return most;
+}
+
+/* $NAME0, $NAME1, ... : one block for each series, "rate mean low high". Rates that a
+ * search tried with some of the seeds only have another mean, and are left out. */
+static void rate_blocks(FILE *out, const struct lls_plot_runs *runs, const char *name,
+                        const char *key, double scale)
 {
   int block = 0;
+  for (size_t i = 0; i < runs->n && block < LLS_PLOT_CURVES; block++) {
+    struct lls_plot_part series = lls_plot_series(runs, i);
+    size_t seeds = most_repeats(runs, series);
+    fprintf(out, "$%s%d << E\n", name, block);
+    while (i < series.end) {
+      struct lls_plot_part repeats = lls_plot_repeats(runs, i);
+      struct lls_interval at = interval_of(runs, repeats, key);
+      if (isfinite(runs->list[i].rate) && !isnan(at.mean) &&
+          repeats.end - repeats.from == seeds)
+        fprintf(out, "%.9g %.9g %.9g %.9g\n", runs->list[i].rate, scale * at.mean,
+                scale * at.low, scale * at.high);
+      i = repeats.end;
+    }
+    fputs("NaN NaN NaN NaN\nE\n", out);
+  }
+}
+
+/* "value percent" */
+static void cdf_block(FILE *out, const struct lls_plot_runs *runs,
+                      struct lls_plot_part part, const char *key)
+{
+  double *values;
+  size_t n = lls_plot_values(runs, part, key, &values);
+  for (size_t i = 0; i < n; i++)
+    fprintf(out, "%.9g %.9g\n", values[i],
+            n > 1 ? 100.0 * (double)i / (double)(n - 1) : 100);
+  free(values);
+}
+
+static void cdf_blocks(FILE *out, const struct lls_plot_runs *runs, const char *name,
+                       const char *key)
+{
+  double rate = lls_plot_common_rate(runs);
+  int block = 0;
+  for (size_t i = 0; i < runs->n && block < LLS_PLOT_CURVES; block++) {
+    struct lls_plot_part series = lls_plot_series(runs, i);
+    fprintf(out, "$%s%d << E\n", name, block);
+    cdf_block(out, runs, lls_plot_at(runs, series, rate), key);
+    fputs("NaN NaN\nE\n", out);
+    i = series.end;
+  }
+}
+
+/* A list of the timeline, so many of its bins together. */
+static void timeline_block(FILE *out, const json_t *timeline, const char *name,
+                           const char *key, double scale, size_t together)
+{
+  const json_t *list = json_object_get(timeline, key);
+  double bin = lls_result_number(timeline, "bin_s");
+  fprintf(out, "$%s << E\n", name);
+  for (size_t i = 0; i < json_array_size(list); i += together) {
+    double sum = 0;
+    size_t n = 0;
+    for (; n < together && i + n < json_array_size(list); n++)
+      sum += json_number_value(json_array_get(list, i + n));
+    fprintf(out, "%.9g %.9g\n", bin * ((double)i + (double)n / 2),
+            scale * sum / (double)n);
+  }
+  fputs("NaN NaN\nE\n", out);
+}
+
+/* ---- several runs ------------------------------------------------------------------ */
+
+/* A curve for each series; titles only where the key is. */
+static void curves(FILE *out, const struct lls_plot_runs *runs, const char *name,
+                   const char *style, bool titles)
+{
+  double rate = lls_plot_common_rate(runs);
+  int block = 0;
   fputs("plot ", out);
-  for (size_t i = 0; i < runs->n && block < CURVES_MAX; block++) {
-    char title[LABEL_SIZE + 64];
-    const struct run *last = &runs->runs[series_end(runs, i) - 1];
-    if (at_rate && isfinite(last->rate))
-      snprintf(title, sizeof title, "%s at %.4g req/s", last->series, last->rate);
-    else
-      snprintf(title, sizeof title, "%s", last->series);
-    fprintf(out, "%s$%s%d using 1:2 with %s lt %d lw 2 title ", block > 0 ? ", " : "",
-            name, block, style, block + 1);
-    quote(out, runs->n == 1 ? "" : title[0] != '\0' ? title : "all runs");
-    i = series_end(runs, i);
+  for (size_t i = 0; i < runs->n && block < LLS_PLOT_CURVES; block++) {
+    struct lls_plot_part series = lls_plot_series(runs, i);
+    const struct lls_plot_run *last = &runs->list[series.end - 1];
+    char title[LLS_PLOT_LABEL + 64];
+    snprintf(title, sizeof title, "%s",
+             last->series[0] != '\0' ? last->series : "all runs");
+    if (isnan(rate) && isfinite(last->rate))
+      snprintf(title, sizeof title, "%.*s (CDFs at %.4g req/s)", LLS_PLOT_LABEL,
+               last->series, last->rate);
+    fprintf(out, "%s$%s%d with %s lt %d title ", block > 0 ? ", " : "", name, block,
+            style, block + 1);
+    quote(out, titles ? title : "");
+    i = series.end;
   }
   fputc('\n', out);
 }
 
-static void rate_panels(FILE *out, const struct runs *runs)
+static void rate_panels(FILE *out, const struct lls_plot_runs *runs)
 {
   rate_blocks(out, runs, "attained", "slo_attainment.all", 100);
   rate_blocks(out, runs, "latency", "mean_normalised_latency_ms", 1);
-  fputs("set title \"Requests that met all their SLOs\"\n"
+  fputs("unset key\nset title \"Requests that met all their SLOs\"\n"
         "set xlabel \"Request rate (req/s)\"\nset ylabel \"Share of all issued (%)\"\n"
-        "set yrange [0:105]\nset key bottom left\n",
+        "set yrange [0:105]\n",
         out);
-  curves(out, runs, "attained", false, "linespoints");
+  curves(out, runs, "attained", "yerrorlines", false);
   fputs("set title \"Mean normalised latency\"\nset ylabel \"Latency / tokens (ms per "
-        "token)\"\nset yrange [0:*]\nset key top left\n",
+        "token)\"\nset yrange [0:*]\n",
         out);
-  curves(out, runs, "latency", false, "linespoints");
+  curves(out, runs, "latency", "yerrorlines", false);
 }
 
-static void cdf_panels(FILE *out, const struct runs *runs)
+/* "Time to first token" -> "Time to first token at 4 req/s, CDF of all seeds" */
+static void cdf_title(FILE *out, const struct lls_plot_runs *runs, const char *what)
+{
+  double rate = lls_plot_common_rate(runs);
+  bool repeated = lls_plot_repeats(runs, 0).end > 1;
+  const char *seeds = repeated ? ", CDF of all seeds" : ", CDF";
+  if (isfinite(rate))
+    fprintf(out, "set title \"%s at %.4g req/s%s\"\n", what, rate, seeds);
+  else
+    fprintf(out, "set title \"%s%s%s\"\n", what,
+            runs->n > 1 && isfinite(runs->list[0].rate) ? " at each one's highest rate"
+                                                        : "",
+            seeds);
+}
+
+static void cdf_panels(FILE *out, const struct lls_plot_runs *runs)
 {
   cdf_blocks(out, runs, "ttft", "ttft_ms");
   cdf_blocks(out, runs, "tpot", "tpot_ms");
-  fputs("set title \"Time to first token, CDF\"\nset xlabel \"TTFT (ms)\"\n"
-        "set ylabel \"Requests (%)\"\nset yrange [0:105]\nset xrange [*:*]\n"
-        "set key bottom right\n",
+  fputs("unset key\n", out);
+  cdf_title(out, runs, "Time to first token");
+  fputs("set xlabel \"TTFT (ms)\"\nset ylabel \"Requests (%)\"\nset yrange [0:105]\n"
+        "set logscale x\nset xrange [*:*]\n",
         out);
-  curves(out, runs, "ttft", true, "lines");
-  fputs("set title \"Time per output token, CDF\"\nset xlabel \"TPOT (ms)\"\n", out);
-  curves(out, runs, "tpot", true, "lines");
+  curves(out, runs, "ttft", "lines", false);
+  fputs("unset logscale x\n", out);
+  cdf_title(out, runs, "Time per output token");
+  fputs("set xlabel \"TPOT (ms)\"\n", out);
+  if (runs->n > 1)
+    fputs("set key at screen 0.5, screen 0.01 center bottom horizontal maxcols 4\n", out);
+  curves(out, runs, "tpot", "lines", runs->n > 1);
+}
+
+/* ---- one run ----------------------------------------------------------------------- */
+
+static void engine_panels(FILE *out, const json_t *timeline, double units)
+{
+  timeline_block(out, timeline, "batch", "batch", 1, 1);
+  timeline_block(out, timeline, "decodes", "decodes", 1, 1);
+  timeline_block(out, timeline, "waiting", "waiting", 1, 1);
+  timeline_block(out, timeline, "units", "units", isnan(units) ? 1 : 100 / units, 1);
+  timeline_block(out, timeline, "prefill", "prefill_tokens_per_s", 1, 1);
+  timeline_block(out, timeline, "tokens", "tokens_per_s", 1, 1);
+  fputs("set title \"Batch composition\"\nset ylabel \"Requests\"\n"
+        "plot $batch with filledcurves y1=0 lt 2 fs solid 0.5 title \"prefilling\", "
+        "$decodes with filledcurves y1=0 lt 1 fs solid 0.7 title \"decoding\", "
+        "$waiting with lines lt 3 title \"waiting\"\n",
+        out);
+  fprintf(out,
+          "set title \"Cache and work\"\nset ylabel \"%s\"\nset y2label \"Tokens per "
+          "second\"\nset y2tics\nset y2range [0:*]\n"
+          "plot $units with lines lt 4 title \"cache in use\", "
+          "$prefill axes x1y2 with lines lt 2 title \"prompt tokens/s (right)\", "
+          "$tokens axes x1y2 with lines lt 1 title \"generated tokens/s (right)\"\n"
+          "unset y2tics\nunset y2label\n",
+          isnan(units) ? "Cache in use (blocks)" : "Cache in use (% of blocks)");
+}
+
+static void client_panels(FILE *out, const json_t *timeline)
+{
+  size_t bins = json_array_size(json_object_get(timeline, "tokens_per_s"));
+  size_t together = (bins + BARS - 1) / BARS;
+  timeline_block(out, timeline, "arrivals", "arrivals_per_s", 1, together);
+  timeline_block(out, timeline, "tokens", "tokens_per_s", 1, together);
+  fputs("set title \"Requests that arrive\"\nset ylabel \"Requests per second\"\n"
+        "plot $arrivals with histeps lt 1 notitle\n"
+        "set title \"Tokens that come out\"\nset ylabel \"Tokens per second\"\n"
+        "plot $tokens with histeps lt 1 notitle\n",
+        out);
 }
 
 /* What an engine did where one was seen, else what came and went. */
 static void timeline_panels(FILE *out, const json_t *result)
 {
   const json_t *timeline = json_object_get(result, "timeline");
-  double units = lls_result_number(result, "engine.memory_units");
-  bool engine = json_object_get(timeline, "batch") != NULL;
-  timeline_block(out, timeline, "batch", engine ? "batch" : "arrivals_per_s", 1);
-  timeline_block(out, timeline, "decodes", engine ? "decodes" : "tokens_per_s", 1);
-  timeline_block(out, timeline, "waiting", "waiting", 1);
-  timeline_block(out, timeline, "units", "units", isnan(units) ? 1 : 100 / units);
-  timeline_block(out, timeline, "prefill", "prefill_tokens_per_s", 1);
-  timeline_block(out, timeline, "tokens", "tokens_per_s", 1);
-  fputs("set xlabel \"Time (s)\"\nset yrange [0:*]\nset key top right\n", out);
-  if (!engine) {
-    fputs("set title \"Requests that arrive\"\nset ylabel \"Requests per second\"\n"
-          "plot $batch using 1:2 with histeps lw 2 notitle\n"
-          "set title \"Tokens that come out\"\nset ylabel \"Tokens per second\"\n"
-          "plot $tokens using 1:2 with histeps lw 2 notitle\n",
-          out);
-    return;
-  }
-  fputs("set title \"Batch composition\"\nset ylabel \"Requests\"\n"
-        "plot $batch using 1:2 with filledcurves y1=0 fs transparent solid 0.4 "
-        "title \"prefilling\", "
-        "$decodes using 1:2 with filledcurves y1=0 fs transparent solid 0.6 "
-        "title \"decoding\", "
-        "$waiting using 1:2 with lines lw 2 title \"waiting\"\n",
-        out);
-  fprintf(out,
-          "set title \"Cache and work\"\nset ylabel \"%s\"\nset y2label \"Tokens per "
-          "second\"\nset y2tics\nset y2range [0:*]\n"
-          "plot $units using 1:2 with lines lw 2 title \"cache in use\", "
-          "$prefill using 1:2 axes x1y2 with lines title \"prompt tokens/s\", "
-          "$tokens using 1:2 axes x1y2 with lines title \"generated tokens/s\"\n"
-          "unset y2tics\nunset y2label\n",
-          isnan(units) ? "Cache in use (blocks)" : "Cache in use (% of blocks)");
+  fputs("set xlabel \"Time (s)\"\nset yrange [0:*]\nset key below\nset bmargin 7\n", out);
+  if (json_object_get(timeline, "batch") != NULL)
+    engine_panels(out, timeline, lls_result_number(result, "engine.memory_units"));
+  else
+    client_panels(out, timeline);
+  fputs("set bmargin -1\n", out);
 }
 
-static void write_script(FILE *out, const struct runs *runs, const char *svg)
+/* ---- the picture ------------------------------------------------------------------- */
+
+static void write_hues(FILE *out)
 {
-  fputs("set terminal svg size 1200,900 background \"white\" font \"sans,13\"\n"
-        "set output ",
+  static const char *const hues[] = {"#0072b2", "#d55e00", "#009e73", "#000000",
+                                     "#cc79a7", "#e69f00", "#56b4e9"};
+  size_t n = sizeof hues / sizeof *hues;
+  for (size_t i = 0; i < LLS_PLOT_CURVES; i++)
+    fprintf(out, "set linetype %zu lc rgb \"%s\" lw 2 pt %zu dt %s\n", i + 1, hues[i % n],
+            4 + i, i < n ? "1" : "2");
+}
+
+static void write_script(FILE *out, const struct lls_plot_runs *runs, const char *svg)
+{
+  char title[TITLE_SIZE];
+  lls_plot_title(runs, title, sizeof title);
+  fputs("set terminal svg size 1200,960 background \"white\" font \"sans,13\" "
+        "noenhanced\nset output ",
         out);
   quote(out, svg);
-  fputs("\nset multiplot layout 2,2\nset grid\nset key opaque\n", out);
+  fputc('\n', out);
+  write_hues(out);
+  fputs("set multiplot layout 2,2 title ", out);
+  quote(out, title);
+  if (runs->n > 1)
+    fputs(" margins 0.07, 0.98, 0.15, 0.89 spacing 0.09, 0.12", out);
+  fputs("\nset grid\n", out);
   if (runs->n == 1)
-    timeline_panels(out, runs->runs[0].result);
+    timeline_panels(out, runs->list[0].result);
   else
     rate_panels(out, runs);
   cdf_panels(out, runs);
@@ -297,22 +300,29 @@ static bool in_path(const char *program)
   return false;
 }
 
-int lls_plot(const char *const *paths, size_t n, const char *svg, struct lls_error *err)
+int lls_plot_check(const char *svg, struct lls_error *err)
 {
-  struct runs runs;
-  if (!in_path("gnuplot"))
-    return lls_fail(err, -ENOENT,
-                    "%s: not drawn: gnuplot not found: apt-get install gnuplot-nox", svg);
-  int rc = read_runs(paths, n, &runs, err);
+  return in_path("gnuplot") ? 0
+                            : lls_fail(err, -EINVAL,
+                                       "--plot %s: needs gnuplot, which is not found: "
+                                       "apt-get install gnuplot-nox",
+                                       svg);
+}
+
+int lls_plot(const struct lls_plot_source *sources, size_t n, const char *svg,
+             struct lls_error *err)
+{
+  struct lls_plot_runs runs;
+  int rc = lls_plot_read(sources, n, &runs, err);
   if (rc < 0)
     return rc;
   FILE *gnuplot = popen("gnuplot", "w");
   if (gnuplot == NULL)
-    rc = lls_fail(err, -errno, "%s: gnuplot cannot be started: %s", svg, strerror(errno));
+    rc = lls_fail(err, -EIO, "%s: gnuplot cannot be started: %s", svg, strerror(errno));
   else
     write_script(gnuplot, &runs, svg);
   if (gnuplot != NULL && pclose(gnuplot) != 0)
-    rc = lls_fail(err, -EIO, "%s: gnuplot failed; it has said why", svg);
-  close_runs(&runs);
+    rc = lls_fail(err, -EIO, "%s: gnuplot failed (see above); the results are kept", svg);
+  lls_plot_free(&runs);
   return rc;
 }

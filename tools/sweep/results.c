@@ -2,10 +2,12 @@
 /* See results.h. */
 #include "tools/sweep/results.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tools/workload/random.h"
 
@@ -24,6 +26,61 @@ const struct lls_result_column lls_result_columns[LLS_RESULT_COLUMNS + 1] = {
     {"ms/token", "mean_normalised_latency_ms", 1, false},
     {NULL, NULL, 0, false},
 };
+
+/* ---- files ------------------------------------------------------------------------- */
+
+static int is_result(const struct dirent *entry)
+{
+  size_t length = strlen(entry->d_name);
+  return length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0 &&
+         strcmp(entry->d_name, LLS_FOUND_RATES) != 0;
+}
+
+static int add_file(struct lls_result_files *files, const char *name, const char *folder,
+                    const char *file, struct lls_error *err)
+{
+  struct lls_result_file *list = reallocarray(files->list, files->n + 1, sizeof *list);
+  if (list == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for results");
+  files->list = list;
+  snprintf(list[files->n].name, sizeof list[files->n].name, "%s", name);
+  if (asprintf(&list[files->n].path, "%s%s%s", folder, file[0] != '\0' ? "/" : "", file) <
+      0)
+    return lls_fail(err, -ENOMEM, "no memory for results");
+  files->n++;
+  return 0;
+}
+
+int lls_result_files_add(struct lls_result_files *files, const char *name,
+                         const char *path, struct lls_error *err)
+{
+  struct stat st;
+  struct dirent **entries;
+  size_t before = files->n;
+  int rc = 0;
+  if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+    return add_file(files, name, path, "", err);
+  int n = scandir(path, &entries, is_result, alphasort);
+  if (n < 0)
+    return lls_fail(err, -EINVAL, "%s: cannot be read: %s", path, strerror(errno));
+  for (int i = 0; i < n; i++) {
+    if (rc == 0 && files->n < VALUES_MAX)
+      rc = add_file(files, name, path, entries[i]->d_name, err);
+    free(entries[i]);
+  }
+  free(entries);
+  return rc == 0 && files->n == before
+             ? lls_fail(err, -EINVAL, "%s: has no results (*.json)", path)
+             : rc;
+}
+
+void lls_result_files_free(struct lls_result_files *files)
+{
+  while (files->n > 0)
+    free(files->list[--files->n].path);
+  free(files->list);
+  files->list = NULL;
+}
 
 json_t *lls_result_read(const char *path, struct lls_error *err)
 {
@@ -79,22 +136,61 @@ static void resample(const double *values, size_t n, struct lls_interval *out)
   out->high = means[RESAMPLES - 1 - RESAMPLES / 40];
 }
 
-struct lls_interval lls_bootstrap(const double *values, size_t n)
+/* Mean and variation of the values that are known; how many. */
+static size_t summarise(const double *values, size_t n, double known[VALUES_MAX],
+                        struct lls_interval *out)
 {
-  struct lls_interval out = {NAN, NAN, NAN, NAN};
-  double known[VALUES_MAX], squares = 0;
+  double squares = 0;
   size_t count = 0;
+  *out = (struct lls_interval){NAN, NAN, NAN, NAN};
   for (size_t i = 0; i < n && count < VALUES_MAX; i++)
     if (!isnan(values[i]))
       known[count++] = values[i];
   if (count == 0)
-    return out;
-  out.mean = mean_of(known, count);
-  if (count == 1)
+    return 0;
+  out->mean = mean_of(known, count);
+  for (size_t i = 0; i < count; i++)
+    squares += (known[i] - out->mean) * (known[i] - out->mean);
+  if (count > 1 && out->mean != 0)
+    out->cv = sqrt(squares / (double)(count - 1)) / fabs(out->mean);
+  return count;
+}
+
+struct lls_interval lls_bootstrap(const double *values, size_t n)
+{
+  struct lls_interval out;
+  double known[VALUES_MAX];
+  size_t count = summarise(values, n, known, &out);
+  if (count > 1)
+    resample(known, count, &out);
+  return out;
+}
+
+/* The 97.5th percentile of Student's t; beyond the table its expansion in 1 / freedom,
+ * which is within 0.1 % from 30 on. */
+static double student_t(size_t freedom)
+{
+  static const double table[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
+                                 2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+                                 2.110,  2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064,
+                                 2.060,  2.056, 2.052, 2.048, 2.045, 2.042};
+  if (freedom <= sizeof table / sizeof *table)
+    return table[freedom - 1];
+  return 1.95996 + 2.37227 / (double)freedom;
+}
+
+struct lls_interval lls_student(const double *values, size_t n)
+{
+  struct lls_interval out;
+  double known[VALUES_MAX], squares = 0;
+  size_t count = summarise(values, n, known, &out);
+  if (count < 2)
     return out;
   for (size_t i = 0; i < count; i++)
     squares += (known[i] - out.mean) * (known[i] - out.mean);
-  out.cv = out.mean != 0 ? sqrt(squares / (double)(count - 1)) / fabs(out.mean) : NAN;
-  resample(known, count, &out);
+  double half =
+      student_t(count - 1) * sqrt(squares / (double)(count - 1) / (double)count);
+  out.low = out.mean - half;
+  out.high = out.mean + half;
   return out;
 }

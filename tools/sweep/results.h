@@ -13,6 +13,23 @@
 double lls_result_number(const json_t *result, const char *path);
 json_t *lls_result_read(const char *path, struct lls_error *err);
 
+#define LLS_RESULT_NAME 256
+#define LLS_FOUND_RATES "find-rate.json" /* of --find-rate: in a folder, and no run */
+
+/* Result files, of one or more folders. */
+struct lls_result_files {
+  struct lls_result_file {
+    char *path;
+    char name[LLS_RESULT_NAME]; /* what they were added under */
+  } * list;                     /* (n) by folder, then by file name */
+  size_t n;
+};
+/* A result file, or all of a folder. -EINVAL with a sentence: it can't be read or has
+ * none. Starts zeroed and is freed whatever came of it. */
+int lls_result_files_add(struct lls_result_files *, const char *name, const char *path,
+                         struct lls_error *err);
+void lls_result_files_free(struct lls_result_files *);
+
 /* The numbers that tables of runs have; the last has no title. */
 #define LLS_RESULT_COLUMNS 9
 struct lls_result_column {
@@ -26,6 +43,9 @@ extern const struct lls_result_column lls_result_columns[LLS_RESULT_COLUMNS + 1]
 struct lls_interval {
   double mean, cv, low, high;
 };
+
+/* The 95 % interval of a mean (n >= 2) by Student's t; NaN for fewer. */
+struct lls_interval lls_student(const double *values, size_t n);
 
 /* 95 % interval of the mean by the percentile bootstrap, 2,000 resamples of a fixed seed.
  * NaNs are left out. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grids, repeats and the search for a rate, and the table of what they found. */
+/* Grids and repeats, the table of what they found, and which of all a command asks for.
+ */
 #include "tools/sweep/sweep.h"
 
 #include <errno.h>
@@ -10,49 +11,24 @@
 #include "tools/sweep/grid.h"
 #include "tools/sweep/results.h"
 
-#define SEEDS_AXIS "seed"
-#define PATH_SIZE  4096
-#define TRIES_MAX  60
-
-bool lls_sweep_wanted(const struct lls_sweep_options *o)
-{
-  return o->compare[0] != '\0' || o->sweep[0] != '\0' || o->num_runs > 1 ||
-         !isnan(o->find_rate);
-}
+#define PATH_SIZE 4096
 
 /* ---- the grid ---------------------------------------------------------------------- */
-
-static int64_t first_seed(const struct lls_runner *runner)
-{
-  for (size_t i = 0; i < runner->n; i++) {
-    const struct lls_param *p =
-        lls_param_find(&runner->bound[i].group->table, SEEDS_AXIS);
-    if (p != NULL)
-      return *(const int64_t *)((const char *)runner->bound[i].values + p->offset);
-  }
-  return 0;
-}
 
 /* The axes of --sweep, then seeds where runs are repeated: repeats of a point are
  * together. */
 static int make_grid(const struct lls_sweep_options *o, const struct lls_runner *runner,
                      struct lls_grid *grid, struct lls_error *err)
 {
-  const char *at = o->sweep;
-  size_t length;
-  int rc = 0;
-  for (const char *line; rc == 0 && (line = lls_option_next(&at, &length)) != NULL;)
-    rc = lls_grid_add(grid, line, length, err);
+  int rc = lls_grid_read(grid, o->sweep, err);
   if (rc == 0 && o->num_runs > 1) {
     char seeds[80];
-    int64_t first = first_seed(runner);
-    int n = snprintf(seeds, sizeof seeds, SEEDS_AXIS "=%lld..%lld", (long long)first,
+    int64_t first = lls_first_seed(runner);
+    int n = snprintf(seeds, sizeof seeds, LLS_SEED_AXIS "=%lld..%lld", (long long)first,
                      (long long)(first + o->num_runs - 1));
     rc = lls_grid_add(grid, seeds, (size_t)n, err);
   }
-  for (size_t point = 0; rc == 0 && point < lls_grid_points(grid); point++)
-    rc = lls_grid_apply(grid, point, runner, err);
-  return rc;
+  return rc == 0 ? lls_grid_check(grid, runner, err) : rc;
 }
 
 /* ---- the table --------------------------------------------------------------------- */
@@ -112,8 +88,9 @@ static json_t *read_point(const struct lls_grid *grid, const struct lls_sweep_op
   return lls_result_read(path, NULL);
 }
 
+/* done: of each point, whether it has a result. */
 static void print_table(const struct lls_grid *grid, const struct lls_sweep_options *o,
-                        FILE *out)
+                        const bool *done, FILE *out)
 {
   size_t repeats = (size_t)o->num_runs, points = lls_grid_points(grid);
   size_t but = repeats > 1 ? grid->n_axes - 1 : LLS_AXES_MAX;
@@ -125,7 +102,7 @@ static void print_table(const struct lls_grid *grid, const struct lls_sweep_opti
     char name[256];
     size_t n = 0;
     for (size_t i = 0; i < repeats; i++)
-      if ((results[n] = read_point(grid, o, point + i)) != NULL)
+      if (done[point + i] && (results[n] = read_point(grid, o, point + i)) != NULL)
         n++;
     lls_grid_name_but(grid, point, but, name, sizeof name);
     if (n > 0)
@@ -142,19 +119,19 @@ static int plot_grid(const struct lls_grid *grid, const struct lls_sweep_options
                      struct lls_error *err)
 {
   size_t points = lls_grid_points(grid), n = 0;
-  char **paths = calloc(points, sizeof(char *));
-  int rc = paths == NULL ? lls_fail(err, -ENOMEM, "no memory for the plot") : 0;
+  struct lls_plot_source *sources = calloc(points, sizeof *sources);
+  int rc = sources == NULL ? lls_fail(err, -ENOMEM, "no memory for the plot") : 0;
   for (size_t point = 0; rc == 0 && point < points; point++) {
     char path[PATH_SIZE];
     rc = lls_grid_path(grid, o, point, path, sizeof path, err);
-    if (rc == 0 && (paths[n] = strdup(path)) != NULL)
-      n++;
+    if (rc == 0 && (sources[n].path = strdup(path)) != NULL)
+      sources[n++].name = "";
   }
   if (rc == 0)
-    rc = lls_plot((const char *const *)paths, n, o->plot, err);
+    rc = lls_plot(sources, n, o->plot, err);
   while (n > 0)
-    free(paths[--n]);
-  free(paths);
+    free((char *)sources[--n].path);
+  free(sources);
   return rc;
 }
 
@@ -162,98 +139,65 @@ static int run_grid(const struct lls_sweep_options *o, const struct lls_runner *
                     FILE *out, struct lls_error *err)
 {
   struct lls_grid grid = {0};
+  struct lls_grid_tally tally = {0};
   int rc = make_grid(o, runner, &grid, err);
   if (rc < 0) {
     lls_grid_free(&grid);
     return -EINVAL;
   }
-  rc = lls_grid_run(&grid, o, runner, err);
-  print_table(&grid, o, out);
+  rc = lls_grid_run(&grid, o, runner, &tally, err);
+  if (!runner->no_table && tally.done != NULL) {
+    print_table(&grid, o, tally.done, out);
+    lls_grid_print_tally(&tally, o->result_dir, out);
+  }
   if (rc == 0 && o->plot[0] != '\0')
     rc = plot_grid(&grid, o, err);
+  free(tally.done);
   lls_grid_free(&grid);
   return rc;
 }
 
-/* ---- the highest rate -------------------------------------------------------------- */
+/* ---- results that are there ----------------------------------------------------------
+ */
 
-struct search {
-  const struct lls_sweep_options *options;
-  const struct lls_runner *runner;
-  FILE *out;
-  struct lls_error *err;
-};
-
-/* Runs one rate (and its repeats); the mean attainment in *attained. */
-static int try_rate(const struct search *s, double rate, double *attained)
+static int plot_results(const struct lls_sweep_options *o, struct lls_error *err)
 {
-  struct lls_sweep_options one = *s->options;
-  struct lls_grid grid = {0};
-  char axis[64];
-  snprintf(axis, sizeof axis, "request-rate=%.6g", rate);
-  one.sweep = axis;
-  int rc = make_grid(&one, s->runner, &grid, s->err);
-  if (rc == 0)
-    rc = lls_grid_run(&grid, &one, s->runner, s->err);
-  *attained = 0;
-  size_t n = lls_grid_points(&grid);
-  for (size_t point = 0; rc == 0 && point < n; point++) {
-    json_t *result = read_point(&grid, &one, point);
-    *attained += lls_result_number(result, "slo_attainment.all") / (double)n;
-    json_decref(result);
+  struct lls_result_files files = {0};
+  const char *at = o->plot_results;
+  size_t length;
+  int rc = 0;
+  if (o->plot[0] == '\0')
+    return lls_fail(err, -EINVAL, "--plot-results: --plot says where to");
+  for (const char *line; rc == 0 && (line = lls_option_next(&at, &length)) != NULL;) {
+    char name[LLS_RESULT_NAME], folder[PATH_SIZE];
+    const char *equals = memchr(line, '=', length);
+    if (equals == NULL)
+      rc = lls_fail(err, -EINVAL, "--plot-results: expected NAME=FOLDER, found '%.*s'",
+                    (int)length, line);
+    else {
+      snprintf(name, sizeof name, "%.*s", (int)(equals - line), line);
+      snprintf(folder, sizeof folder, "%.*s", (int)(line + length - equals - 1),
+               equals + 1);
+      rc = lls_result_files_add(&files, name, folder, err);
+    }
   }
-  lls_grid_free(&grid);
-  if (rc == 0 && isnan(*attained))
-    return lls_fail(s->err, -EINVAL,
-                    "--find-rate: no request has an SLO; set --goodput or --slo-...");
+  struct lls_plot_source *sources = calloc(files.n + 1, sizeof *sources);
+  for (size_t i = 0; sources != NULL && i < files.n; i++)
+    sources[i] = (struct lls_plot_source){files.list[i].path, files.list[i].name};
   if (rc == 0)
-    fprintf(s->out, "%12.4g req/s %8.2f %%\n", rate, 100 * *attained);
+    rc = sources != NULL ? lls_plot(sources, files.n, o->plot, err)
+                         : lls_fail(err, -ENOMEM, "no memory for the plot");
+  free(sources);
+  lls_result_files_free(&files);
   return rc;
 }
 
-/* Doubles from the low end until a rate misses; then halves the bracket. */
-static int find_rate(const struct search *s, double *low, double *high)
-{
-  const struct lls_sweep_options *o = s->options;
-  double rate = o->find_rate_low, attained;
-  *low = 0;
-  *high = INFINITY;
-  for (int i = 0; i < TRIES_MAX; i++) {
-    int rc = try_rate(s, rate, &attained);
-    if (rc < 0)
-      return rc;
-    if (attained >= o->find_rate)
-      *low = rate;
-    else
-      *high = rate;
-    if (*low == 0 || *low >= o->find_rate_high ||
-        (isfinite(*high) && *high - *low <= o->find_rate_tolerance * *high))
-      return 0;
-    rate = isinf(*high) ? fmin(2 * rate, o->find_rate_high) : (*low + *high) / 2;
-  }
-  return 0;
-}
+/* ---- all of it --------------------------------------------------------------------- */
 
-static int search_rate(const struct lls_sweep_options *o, const struct lls_runner *runner,
-                       FILE *out, struct lls_error *err)
+bool lls_sweep_wanted(const struct lls_sweep_options *o)
 {
-  const struct search s = {o, runner, out, err};
-  double low, high;
-  if (o->sweep[0] != '\0')
-    return lls_fail(err, -EINVAL, "--find-rate and --sweep: expected one of them");
-  int rc = find_rate(&s, &low, &high);
-  if (rc < 0)
-    return rc;
-  if (low == 0)
-    fprintf(out, "%g %% is not attained at %g req/s, where the search begins\n",
-            100 * o->find_rate, o->find_rate_low);
-  else if (isinf(high))
-    fprintf(out, "%g %% is still attained at %g req/s, where the search ends\n",
-            100 * o->find_rate, low);
-  else
-    fprintf(out, "%g %% is attained up to %.4g req/s, and not at %.4g\n",
-            100 * o->find_rate, low, high);
-  return 0;
+  return o->compare[0] != '\0' || o->plot_results[0] != '\0' || o->sweep[0] != '\0' ||
+         o->num_runs > 1 || !isnan(o->find_rate);
 }
 
 int lls_sweep(const struct lls_sweep_options *o, const struct lls_runner *runner,
@@ -261,6 +205,11 @@ int lls_sweep(const struct lls_sweep_options *o, const struct lls_runner *runner
 {
   if (o->compare[0] != '\0')
     return lls_compare(o->compare, out, err);
+  int rc = o->plot[0] != '\0' ? lls_plot_check(o->plot, err) : 0;
+  if (rc < 0)
+    return rc;
+  if (o->plot_results[0] != '\0')
+    return plot_results(o, err);
   return isnan(o->find_rate) ? run_grid(o, runner, out, err)
-                             : search_rate(o, runner, out, err);
+                             : lls_find_rates(o, runner, out, err);
 }

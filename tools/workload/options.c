@@ -11,15 +11,17 @@
 static const struct lls_param params[] = {
     TEXT(trace, "",
          "a trace with times; the same as --dataset-path FILE, but its own times "
-         "are kept and by default all of it is used"),
+         "are kept and by default all of it is used",
+         FILE_OPTION),
     TEXT(dataset_name, "auto",
          "random, prefix_repetition, or the format of --dataset-path: csv (ours, see "
          "tools/README), azure, burstgpt, servegen, distserve, lengths (tables of "
          "Sarathi-Serve), mooncake or timed_trace, llmservingsim, custom (lines of "
          "{\"prompt\"}), spec_bench, sharegpt, lmbench, alpaca; auto: seen from the "
          "file, random without one"),
-    TEXT(dataset_path, "", "the file"),
-    TEXT(tokenizer, "", "a model folder with the tokenizer.json that counts texts"),
+    TEXT(dataset_path, "", "the file", FILE_OPTION),
+    TEXT(tokenizer, "", "a model folder with the tokenizer.json that counts texts",
+         FILE_OPTION),
     INT(num_prompts, "auto", 1, MANY, "requests",
         "how many; auto: all of a trace, else 1000, or what --duration has room for",
         AUTO),

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a simulated run is made of beside its options: plugins, profiles, the model, and
+ * the files that the policies' parameters name. */
+#ifndef LLS_SIM_TOOL_MADE_BY_H
+#define LLS_SIM_TOOL_MADE_BY_H
+
+#include <jansson.h>
+
+#include "tools/sim/options.h"
+
+/* Adds "plugins" and files to a made_by (tools/sweep/made_by.h). -errno with a sentence:
+ * the configuration is wrong, or a file can't be read. */
+int lls_sim_made_by(const struct lls_sim_tool_options *, json_t *made_by,
+                    struct lls_error *err);
+
+#endif
