@@ -150,14 +150,14 @@ static void rig_init(struct rig *g)
   g->b.rt_ready.items = g->lists[0];
   g->b.be_ready.items = g->lists[1];
   g->b.dropped.items = g->lists[2];
-  assert_int_equal(heap_init(&g->b.realtime, MOST + 1), 0);
-  assert_int_equal(heap_init(&g->b.best_effort, MOST + 1), 0);
+  assert_int_equal(lls_pol_heap_init(&g->b.realtime, MOST + 1), 0);
+  assert_int_equal(lls_pol_heap_init(&g->b.best_effort, MOST + 1), 0);
 }
 
 static void rig_free(struct rig *g)
 {
-  heap_free(&g->b.realtime);
-  heap_free(&g->b.best_effort);
+  lls_pol_heap_free(&g->b.realtime);
+  lls_pol_heap_free(&g->b.best_effort);
 }
 
 /* A request that has waited `t` seconds since its last token, with `context` tokens
@@ -205,7 +205,7 @@ enum { RT = LLS_CLASS_REALTIME, BE = LLS_CLASS_BEST_EFFORT };
 static void pack(struct rig *g, uint32_t b_curr)
 {
   struct lls_step_view *v = &g->view;
-  struct step s;
+  struct lls_pol_step s;
   *v = (struct lls_step_view){.size = sizeof *v,
                               .preempt_mode = LLS_PREEMPT_RECOMPUTE,
                               .now_ns = NOW_S * LLS_NS_PER_S,
@@ -226,7 +226,7 @@ static void pack(struct rig *g, uint32_t b_curr)
       (struct lls_plan){.size = sizeof g->plan, .max_items = MOST, .items = g->items};
   rollback(g, 0);
   g->b.seats = b_curr;
-  step_begin(&s, v, &g->plan, 0);
+  lls_pol_step_begin(&s, v, &g->plan, 0);
   bros_look(&g->b, v);
   g->b.guaranteed = bros_is_guaranteed(&g->b);
   bros_pack(&g->b, &s);

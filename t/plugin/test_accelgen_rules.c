@@ -499,10 +499,10 @@ static void test_selections(void **state)
 
 static void expect_out(uint32_t tokens, uint32_t units, const char *expected)
 {
-  struct heap heap;
+  struct lls_pol_heap heap;
   struct accelgen_member m[6];
   char text[64] = "";
-  assert_int_equal(heap_init(&heap, 6), 0);
+  assert_int_equal(lls_pol_heap_init(&heap, 6), 0);
   for (uint32_t i = 0; i < 4; i++)
     m[i] = (struct accelgen_member){
         .slack = 20 * i * MS, .id = i, .tokens = 1, .memory = 32 * (i + 1)};
@@ -515,7 +515,7 @@ static void expect_out(uint32_t tokens, uint32_t units, const char *expected)
     if (m[i].out)
       strcat(text, (const char *const[]){"r0 ", "r1 ", "r2 ", "r3 ", "u1 ", "u2 "}[i]);
   assert_string_equal(text, expected);
-  heap_free(&heap);
+  lls_pol_heap_free(&heap);
 }
 
 static void test_literal_example(void **state)

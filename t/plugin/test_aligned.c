@@ -103,7 +103,7 @@ static void test_headroom(void **state)
 {
   (void)state;
   struct batch b;
-  const struct step s = {.watermark_units = 20};
+  const struct lls_pol_step s = {.watermark_units = 20};
   make(&b, 1, (const uint32_t[]){10}, NULL);
   b.a.params.headroom_iters = 24;
   assert_int_equal(decode_headroom(&b.a, &s, 10), 20 + 2 * 15);

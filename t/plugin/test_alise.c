@@ -3,7 +3,7 @@
 #include "t/tap.h"
 
 #include "plugins/schedulers/alise/alise.h"
-#include "plugins/schedulers/common/ahead.h"
+#include <llmserve/policy/ahead.h>
 #include "t/plugin/fake.h"
 
 #include <math.h>
@@ -252,7 +252,7 @@ static int need(void *context, const struct lls_request *r, uint32_t tokens,
 }
 
 /* Random jobs, sizes and free memory; the decisions are checked against the rules. */
-static void decide_once(uint64_t *dice, struct ahead *a)
+static void decide_once(uint64_t *dice, struct lls_pol_ahead *a)
 {
 #define DRAW(n)                                                                          \
   (uint32_t)((*dice = *dice * UINT64_C(6364136223846793005) + 1) >> 33) % (n)
@@ -263,33 +263,33 @@ static void decide_once(uint64_t *dice, struct ahead *a)
   const struct lls_step_view view = {.cache = &cache};
   static const uint32_t states[] = {LLS_WAITING, LLS_PREEMPTED, LLS_DECODING};
   described_units = units;
-  ahead_begin(a, &view);
+  lls_pol_ahead_begin(a, &view);
   for (uint32_t i = 0; i < n; i++) {
     requests[i] = (struct lls_request){.id = i, .slot = i, .state = states[DRAW(3)]};
     units[i] = 1 + DRAW(20);
-    const struct ahead_candidate c = {
+    const struct lls_pol_ahead_candidate c = {
         .request = &requests[i], .level = DRAW(4), .ewt = DRAW(3), .key = DRAW(100)};
-    ahead_add(a, &c);
+    lls_pol_ahead_add(a, &c);
   }
-  ahead_decide(a, n, margin);
+  lls_pol_ahead_decide(a, n, margin);
   uint32_t kept = 0, came = 0, left = 0;
   for (uint32_t i = 0; i < n; i++) {
-    const struct ahead_candidate *j = &a->jobs[i];
+    const struct lls_pol_ahead_candidate *j = &a->jobs[i];
     uint32_t size = units_of(j->request);
     if (i > 0)
       assert_true(j[-1].level < j->level ||
                   (j[-1].level == j->level && j[-1].ewt <= j->ewt));
-    assert_true(j->decision != AHEAD_LEAVES || j->request->state == LLS_DECODING);
-    assert_true(j->decision != AHEAD_COMES || j->request->state == LLS_PREEMPTED);
-    left += j->decision == AHEAD_LEAVES;
-    came += j->decision == AHEAD_COMES ? size : 0;
-    assert_true(j->decision != AHEAD_COMES ||
+    assert_true(j->decision != LLS_POL_AHEAD_LEAVES || j->request->state == LLS_DECODING);
+    assert_true(j->decision != LLS_POL_AHEAD_COMES || j->request->state == LLS_PREEMPTED);
+    left += j->decision == LLS_POL_AHEAD_LEAVES;
+    came += j->decision == LLS_POL_AHEAD_COMES ? size : 0;
+    assert_true(j->decision != LLS_POL_AHEAD_COMES ||
                 left == 0); /* all who leave are behind it */
-    kept += j->on_device && j->decision == AHEAD_STAYS ? size : 0;
+    kept += j->on_device && j->decision == LLS_POL_AHEAD_STAYS ? size : 0;
   }
   assert_true(came <= free_units); /* an upload takes what nobody has */
   assert_true(kept + came <= a->units);
-  assert_true(a->jobs[0].decision != AHEAD_LEAVES);
+  assert_true(a->jobs[0].decision != LLS_POL_AHEAD_LEAVES);
 #undef DRAW
 }
 
@@ -298,32 +298,32 @@ static void decide_once(uint64_t *dice, struct ahead *a)
 static void test_decisions(void **state)
 {
   (void)state;
-  struct ahead a = {0};
+  struct lls_pol_ahead a = {0};
   uint64_t dice = 7;
-  assert_int_equal(ahead_init(&a, MOST), 0);
+  assert_int_equal(lls_pol_ahead_init(&a, MOST), 0);
   for (int i = 0; i < 20000; i++)
     decide_once(&dice, &a);
-  ahead_free(&a);
+  lls_pol_ahead_free(&a);
 }
 
 static void test_first_of_a_heap(void **state)
 {
   (void)state;
   struct lls_request requests[60] = {0};
-  void *first[HEAP_LOOKED_AT];
-  struct heap h;
-  assert_int_equal(heap_init(&h, 60), 0);
+  void *first[LLS_POL_HEAP_LOOKED_AT];
+  struct lls_pol_heap h;
+  assert_int_equal(lls_pol_heap_init(&h, 60), 0);
   for (uint32_t i = 0; i < 60; i++) {
     requests[i].id = i * 37 % 60;
-    heap_push(&h, (struct heap_entry){.key = (int64_t)requests[i].id / 3,
-                                      .tie = requests[i].id,
-                                      .item = &requests[i]});
+    lls_pol_heap_push(&h, (struct lls_pol_heap_entry){.key = (int64_t)requests[i].id / 3,
+                                                      .tie = requests[i].id,
+                                                      .item = &requests[i]});
   }
-  assert_int_equal(heap_first(&h, 1000, first), HEAP_LOOKED_AT);
-  for (uint32_t i = 0; i < HEAP_LOOKED_AT; i++)
+  assert_int_equal(lls_pol_heap_first(&h, 1000, first), LLS_POL_HEAP_LOOKED_AT);
+  for (uint32_t i = 0; i < LLS_POL_HEAP_LOOKED_AT; i++)
     assert_int_equal(((const struct lls_request *)first[i])->id, i);
   assert_int_equal(h.n, 60);
-  heap_free(&h);
+  lls_pol_heap_free(&h);
 }
 
 /* A long answer among short ones that never end: it is never away for longer than K, the

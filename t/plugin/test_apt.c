@@ -15,7 +15,7 @@
 struct instance {
   struct greedy_problem p;
   struct candidate c[MOST];
-  struct heap heap;
+  struct lls_pol_heap heap;
   uint32_t taken[MOST];
 };
 
@@ -23,7 +23,7 @@ static void instance_init(struct instance *in)
 {
   *in = (struct instance){.p = {.tokens = UINT32_MAX, .sequences = UINT32_MAX}};
   in->p.candidates = in->c;
-  assert_int_equal(heap_init(&in->heap, MOST), 0);
+  assert_int_equal(lls_pol_heap_init(&in->heap, MOST), 0);
 }
 
 static struct candidate *add(struct instance *in, double pending, uint32_t m)
@@ -112,7 +112,7 @@ static void test_example_a(void **state)
   expect(&in, 40, false, "HK--K", 1.17);
   expect(&in, 22, false, "-H--H", 0.57);
   expect(&in, 22, true, "-K--K", 0.65);
-  heap_free(&in.heap);
+  lls_pol_heap_free(&in.heap);
 }
 
 /* B: the literal appendix would take 20 units of 10. */
@@ -132,7 +132,7 @@ static void test_example_b_and_c(void **state)
   add(&in, 1, 100);
   expect(&in, 200, false, "KK-", 1.0201);
   assert_true(optimum(&in) == 2);
-  heap_free(&in.heap);
+  lls_pol_heap_free(&in.heap);
 }
 
 /* D: hidden form for nothing; spare memory makes KV of it, who just came gets
@@ -147,7 +147,7 @@ static void test_example_d(void **state)
   add(&in, 0, 4);
   expect(&in, 6, false, "HH-", 0.6);
   expect(&in, 16, false, "KKK", 0.6);
-  heap_free(&in.heap);
+  lls_pol_heap_free(&in.heap);
 }
 
 /* E: the violated one comes last; decayed to 0.4 of its 5 s it comes first. */
@@ -167,7 +167,7 @@ static void test_example_e(void **state)
   old->pending = 0.4 * 5;
   in.p.n_rho = 1; /* no hidden form: one of them */
   expect(&in, 20, false, "K-", 2);
-  heap_free(&in.heap);
+  lls_pol_heap_free(&in.heap);
 }
 
 static void test_caps(void **state)
@@ -184,7 +184,7 @@ static void test_caps(void **state)
   in.p.tokens = UINT32_MAX;
   in.p.sequences = 3;
   expect(&in, 100, true, "KKK-", 2.7);
-  heap_free(&in.heap);
+  lls_pol_heap_free(&in.heap);
 }
 
 /* ---- properties -------------------------------------------------------------------- */
@@ -233,7 +233,7 @@ static void test_half_of_the_optimum(void **state)
   print_message("# %u instances, value / optimum: break mean %.4f worst %.4f, skip mean "
                 "%.4f worst %.4f\n",
                 instances, sum[0] / instances, worst[0], sum[1] / instances, worst[1]);
-  heap_free(&in.heap);
+  lls_pol_heap_free(&in.heap);
 }
 
 /* Growing memory by one unit at a time, with rho > 0: all hidden-first increments, then
@@ -260,7 +260,7 @@ static void test_three_tiers(void **state)
       assert_false(low && (hidden_left || first_left));
     }
   }
-  heap_free(&in.heap);
+  lls_pol_heap_free(&in.heap);
 }
 
 /* ---- plans ------------------------------------------------------------------------- */

@@ -6,48 +6,49 @@
  */
 #include "bidirectional.h"
 
-#include "../common/report.h"
+#include <llmserve/policy/report.h>
 
 #include <string.h>
 
 /* ---- parts ------------------------------------------------------------------------- */
 
-static void audit_part(struct report *a, uint32_t part)
+static void audit_part(struct lls_pol_report *a, uint32_t part)
 {
   const struct bidirectional *m = a->m;
   const struct part *p = &m->parts[part];
   const struct block_set *free = set_of(m, part % 2, m->parts[part ^ 1].count);
-  report_check(a, (p->owner == NIL) == (p->count == 0), "slots of nobody, or none", part);
-  report_check(a, bidi_set_has(free, part / 2) == (p->owner == NIL),
-               "not in the set where it belongs", part);
-  report_check(a, p->owner == NIL || m->marks[part] == 1, "a part lost by its owner",
-               part);
+  lls_pol_report_check(a, (p->owner == LLS_POL_NIL) == (p->count == 0),
+                       "slots of nobody, or none", part);
+  lls_pol_report_check(a, bidi_set_has(free, part / 2) == (p->owner == LLS_POL_NIL),
+                       "not in the set where it belongs", part);
+  lls_pol_report_check(a, p->owner == LLS_POL_NIL || m->marks[part] == 1,
+                       "a part lost by its owner", part);
 }
 
-static void audit_blocks(struct report *a)
+static void audit_blocks(struct lls_pol_report *a)
 {
   const struct bidirectional *m = a->m;
   uint64_t in_sets = 0, bits = 0, unowned = 0, used[2] = {0};
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++) {
     audit_part(a, part);
     used[part % 2] += m->parts[part].count;
-    unowned += m->parts[part].owner == NIL;
+    unowned += m->parts[part].owner == LLS_POL_NIL;
   }
   for (uint32_t i = 0; i < 2 * (m->block_tokens + 1); i++) {
     in_sets += m->sets[i].n;
     for (uint32_t w = 0; w < (m->n_blocks + 31) / 32; w++)
       bits += (uint32_t)__builtin_popcount(m->sets[i].words[w]);
   }
-  report_check(a, in_sets == unowned && bits == unowned, "sets miscounted",
-               (uint32_t)in_sets);
+  lls_pol_report_check(a, in_sets == unowned && bits == unowned, "sets miscounted",
+                       (uint32_t)in_sets);
   for (uint32_t end = 0; end < 2; end++)
-    report_check(a, used[end] == m->used[end], "slots miscounted", m->used[end]);
+    lls_pol_report_check(a, used[end] == m->used[end], "slots miscounted", m->used[end]);
 }
 
 /* ---- sequences --------------------------------------------------------------------- */
 
 /* All of a gap has copies. */
-static void audit_gap(struct report *a, const struct sequence *s, uint32_t from,
+static void audit_gap(struct lls_pol_report *a, const struct sequence *s, uint32_t from,
                       uint32_t until)
 {
   const struct bidirectional *m = a->m;
@@ -55,33 +56,35 @@ static void audit_gap(struct report *a, const struct sequence *s, uint32_t from,
     uint32_t block = table_of(m, s)[token / m->block_tokens], i = token % m->block_tokens;
     bool copied = block != 0 &&
                   m->host_bits[(size_t)(block - 1) * m->bit_words + i / 32] >> i % 32 & 1;
-    report_check(a, copied, "a missing token without a copy", token);
+    lls_pol_report_check(a, copied, "a missing token without a copy", token);
   }
 }
 
 /* One part of a list; false where the list can't be followed on. */
-static bool audit_link(struct report *a, uint32_t slot, uint32_t part, uint32_t before,
-                       uint32_t token)
+static bool audit_link(struct lls_pol_report *a, uint32_t slot, uint32_t part,
+                       uint32_t before, uint32_t token)
 {
   const struct bidirectional *m = a->m;
   const struct sequence *s = &m->sequences[slot];
-  if (!report_check(a, part < 2 * m->n_blocks && part % 2 == s->end, "no such part",
-                    part) ||
-      !report_check(a, m->marks[part] == 0, "a part in two places", part))
+  if (!lls_pol_report_check(a, part < 2 * m->n_blocks && part % 2 == s->end,
+                            "no such part", part) ||
+      !lls_pol_report_check(a, m->marks[part] == 0, "a part in two places", part))
     return false;
   const struct part *p = &m->parts[part];
   m->marks[part] = 1;
-  report_say(a, " %" PRIu32 "@%" PRIu32 "+%" PRIu32, p->first, part / 2, p->count);
-  return report_check(a, p->owner == slot && p->previous == before, "a broken list",
-                      part) &&
-         report_check(a,
-                      p->first >= token && p->count <= m->block_tokens &&
-                          p->first <= m->most_tokens,
-                      "tokens out of order", part);
+  lls_pol_report_say(a, " %" PRIu32 "@%" PRIu32 "+%" PRIu32, p->first, part / 2,
+                     p->count);
+  return lls_pol_report_check(a, p->owner == slot && p->previous == before,
+                              "a broken list", part) &&
+         lls_pol_report_check(a,
+                              p->first >= token && p->count <= m->block_tokens &&
+                                  p->first <= m->most_tokens,
+                              "tokens out of order", part);
 }
 
 /* Entries that will not be written again are as they are to be. */
-static void audit_entry(struct report *a, uint32_t slot, uint32_t i, uint32_t part)
+static void audit_entry(struct lls_pol_report *a, uint32_t slot, uint32_t i,
+                        uint32_t part)
 {
   const struct bidirectional *m = a->m;
   const struct sequence *s = &m->sequences[slot];
@@ -89,49 +92,53 @@ static void audit_entry(struct report *a, uint32_t slot, uint32_t i, uint32_t pa
     return;
   const struct lls_block_entry *k = &m->entries[(size_t)s->row * 2 * m->row_entries + i];
   struct lls_block_entry wanted = bidi_entry(m, part);
-  report_check(a, memcmp(k, &wanted, sizeof wanted) == 0, "an old entry", slot);
+  lls_pol_report_check(a, memcmp(k, &wanted, sizeof wanted) == 0, "an old entry", slot);
   wanted.block++;
-  report_check(a, memcmp(k + m->row_entries, &wanted, sizeof wanted) == 0, "an old entry",
-               slot);
+  lls_pol_report_check(a, memcmp(k + m->row_entries, &wanted, sizeof wanted) == 0,
+                       "an old entry", slot);
 }
 
-static void audit_list(struct report *a, uint32_t slot)
+static void audit_list(struct lls_pol_report *a, uint32_t slot)
 {
   const struct bidirectional *m = a->m;
   const struct sequence *s = &m->sequences[slot];
-  uint32_t before = NIL, parts = 0, slots = 0, sharing = 0, token = 0;
-  for (uint32_t at = s->first; at != NIL; before = at, at = m->parts[at].next) {
+  uint32_t before = LLS_POL_NIL, parts = 0, slots = 0, sharing = 0, token = 0;
+  for (uint32_t at = s->first; at != LLS_POL_NIL; before = at, at = m->parts[at].next) {
     if (!audit_link(a, slot, at, before, token))
       return;
-    audit_gap(a, s, token, min_u32(m->parts[at].first, s->cached));
+    audit_gap(a, s, token, lls_pol_min(m->parts[at].first, s->cached));
     audit_entry(a, slot, parts, at);
     token = end_of(m, at);
     slots += m->parts[at].count;
-    sharing += m->parts[at ^ 1].owner != NIL;
+    sharing += m->parts[at ^ 1].owner != LLS_POL_NIL;
     parts++;
   }
   audit_gap(a, s, token, s->cached);
-  report_check(a, before == s->last && parts == s->parts, "a list miscounted", slot);
-  report_check(a, slots == s->slots && sharing == s->sharing, "slots miscounted", slot);
-  report_check(a, token <= s->cached || slots == token, "room behind a gap", slot);
+  lls_pol_report_check(a, before == s->last && parts == s->parts, "a list miscounted",
+                       slot);
+  lls_pol_report_check(a, slots == s->slots && sharing == s->sharing, "slots miscounted",
+                       slot);
+  lls_pol_report_check(a, token <= s->cached || slots == token, "room behind a gap",
+                       slot);
 }
 
-static void audit_sequence(struct report *a, uint32_t slot)
+static void audit_sequence(struct lls_pol_report *a, uint32_t slot)
 {
   const struct bidirectional *m = a->m;
   const struct sequence *s = &m->sequences[slot];
-  report_check(a, s->admitted <= 1 && s->end <= 1, "no such state", slot);
-  report_check(a, s->admitted || (s->slots | s->cached | s->parts | s->host_blocks) == 0,
-               "slots of nobody", slot);
-  if (!report_check(a, s->cached <= m->most_tokens, "too many tokens", slot) ||
+  lls_pol_report_check(a, s->admitted <= 1 && s->end <= 1, "no such state", slot);
+  lls_pol_report_check(
+      a, s->admitted || (s->slots | s->cached | s->parts | s->host_blocks) == 0,
+      "slots of nobody", slot);
+  if (!lls_pol_report_check(a, s->cached <= m->most_tokens, "too many tokens", slot) ||
       !s->admitted)
     return;
-  report_say(a,
-             "slot %" PRIu32 ": request %" PRIu64 " from end %" PRIu32 ", cached %" PRIu32
-             ", missing %" PRIu32 ", parts",
-             slot, s->request, s->end, s->cached, missing_of(s));
+  lls_pol_report_say(a,
+                     "slot %" PRIu32 ": request %" PRIu64 " from end %" PRIu32
+                     ", cached %" PRIu32 ", missing %" PRIu32 ", parts",
+                     slot, s->request, s->end, s->cached, missing_of(s));
   audit_list(a, slot);
-  report_end_line(a);
+  lls_pol_report_end_line(a);
 }
 
 /* ---- the host ---------------------------------------------------------------------- */
@@ -140,31 +147,32 @@ static uint32_t missing_in(const struct bidirectional *m, const struct host_bloc
 {
   const struct sequence *s = &m->sequences[h->owner];
   uint32_t from = h->group * m->block_tokens, until = from + m->block_tokens;
-  until = min_u32(until, s->cached);
+  until = lls_pol_min(until, s->cached);
   uint32_t missing = until > from ? until - from : 0;
-  for (uint32_t at = s->first; at != NIL && m->parts[at].first < until;
+  for (uint32_t at = s->first; at != LLS_POL_NIL && m->parts[at].first < until;
        at = m->parts[at].next) {
-    uint32_t low = max_u32(m->parts[at].first, from), high = end_of(m, at);
-    high = min_u32(high, until);
+    uint32_t low = lls_pol_max(m->parts[at].first, from), high = end_of(m, at);
+    high = lls_pol_min(high, until);
     missing -= high > low ? high - low : 0;
   }
   return missing;
 }
 
 /* Owners' tables and host blocks agree; nothing of either is read before. */
-static bool audit_tables(struct report *a)
+static bool audit_tables(struct lls_pol_report *a)
 {
   const struct bidirectional *m = a->m;
   uint32_t held = 0, entries = 0, counted = 0;
   for (uint32_t b = 0; b < m->n_host_blocks; b++) {
     const struct host_block *h = &m->host_blocks[b];
-    if (h->owner == NIL)
+    if (h->owner == LLS_POL_NIL)
       continue;
-    if (!report_check(a, h->owner < m->n_slots && h->group < m->groups,
-                      "a host block of nobody", b))
+    if (!lls_pol_report_check(a, h->owner < m->n_slots && h->group < m->groups,
+                              "a host block of nobody", b))
       return false;
     const struct sequence *s = &m->sequences[h->owner];
-    report_check(a, table_of(m, s)[h->group] == b + 1, "not in its owner's table", b);
+    lls_pol_report_check(a, table_of(m, s)[h->group] == b + 1, "not in its owner's table",
+                         b);
     held++;
   }
   for (uint32_t slot = 0; slot < m->n_slots; slot++) {
@@ -173,62 +181,67 @@ static bool audit_tables(struct report *a)
     for (uint32_t g = 0, n = 0; g < m->groups && n < s->host_blocks; g++)
       n += table_of(m, s)[g] != 0, entries += table_of(m, s)[g] != 0;
   }
-  report_check(a, entries == held && counted == held, "host blocks miscounted", held);
+  lls_pol_report_check(a, entries == held && counted == held, "host blocks miscounted",
+                       held);
   return a->result == 0;
 }
 
-static void audit_host(struct report *a)
+static void audit_host(struct lls_pol_report *a)
 {
   struct bidirectional *m = a->m;
   uint32_t *marks = m->marks + 2 * m->n_blocks, idle = 0, free = 0;
   memset(marks, 0, m->n_host_blocks * sizeof *marks);
-  for (uint32_t b = m->host_head; b != NIL && free <= m->n_host_free; free++) {
-    if (!report_check(a, b < m->n_host_blocks && marks[b]++ == 0, "a broken stack", b))
+  for (uint32_t b = m->host_head; b != LLS_POL_NIL && free <= m->n_host_free; free++) {
+    if (!lls_pol_report_check(a, b < m->n_host_blocks && marks[b]++ == 0,
+                              "a broken stack", b))
       return;
-    report_check(a, m->host_blocks[b].owner == NIL, "free, and somebody's", b);
+    lls_pol_report_check(a, m->host_blocks[b].owner == LLS_POL_NIL,
+                         "free, and somebody's", b);
     b = m->host_blocks[b].next;
   }
   for (uint32_t b = 0; b < m->n_host_blocks; b++) {
     const struct host_block *h = &m->host_blocks[b];
     const uint32_t *bits = m->host_bits + (size_t)b * m->bit_words;
-    report_check(a, (marks[b] == 1) == (h->owner == NIL), "a host block lost", b);
-    if (h->owner == NIL)
+    lls_pol_report_check(a, (marks[b] == 1) == (h->owner == LLS_POL_NIL),
+                         "a host block lost", b);
+    if (h->owner == LLS_POL_NIL)
       continue;
-    report_say(a, "host %" PRIu32 ": slot %" PRIu32 " group %" PRIu32, b, h->owner,
-               h->group);
+    lls_pol_report_say(a, "host %" PRIu32 ": slot %" PRIu32 " group %" PRIu32, b,
+                       h->owner, h->group);
     for (uint32_t i = 0; i < m->bit_words; i++)
-      report_say(a, " %08" PRIx32, bits[i]);
-    report_end_line(a);
-    report_check(a, h->missing == missing_in(m, h), "missing tokens miscounted", b);
+      lls_pol_report_say(a, " %08" PRIx32, bits[i]);
+    lls_pol_report_end_line(a);
+    lls_pol_report_check(a, h->missing == missing_in(m, h), "missing tokens miscounted",
+                         b);
     idle += h->missing == 0;
   }
-  report_check(a, free == m->n_host_free && idle == m->n_host_idle, "host miscounted",
-               free);
-  report_check(a, m->host_hand < max_u32(1, m->n_host_blocks), "the hand is outside",
-               m->host_hand);
-  report_say(a, "host free from %" PRId32 ": %" PRIu32 ", hand %" PRIu32,
-             (int32_t)m->host_head, m->n_host_free, m->host_hand);
-  report_end_line(a);
+  lls_pol_report_check(a, free == m->n_host_free && idle == m->n_host_idle,
+                       "host miscounted", free);
+  lls_pol_report_check(a, m->host_hand < lls_pol_max(1, m->n_host_blocks),
+                       "the hand is outside", m->host_hand);
+  lls_pol_report_say(a, "host free from %" PRId32 ": %" PRIu32 ", hand %" PRIu32,
+                     (int32_t)m->host_head, m->n_host_free, m->host_hand);
+  lls_pol_report_end_line(a);
 }
 
 /* In which order host blocks will be taken. */
-static void say_stack(struct report *a)
+static void say_stack(struct lls_pol_report *a)
 {
   const struct bidirectional *m = a->m;
-  for (uint32_t b = m->host_head; b != NIL; b = m->host_blocks[b].next)
-    report_say(a, " %" PRIu32, b);
-  report_end_line(a);
+  for (uint32_t b = m->host_head; b != LLS_POL_NIL; b = m->host_blocks[b].next)
+    lls_pol_report_say(a, " %" PRIu32, b);
+  lls_pol_report_end_line(a);
 }
 
 int bidi_audit(struct bidirectional *m, const struct lls_sink *sink)
 {
-  struct report a = {.m = m, .host = m->host, .sink = sink};
+  struct lls_pol_report a = {.m = m, .host = m->host, .sink = sink};
   memset(m->marks, 0, (size_t)2 * m->n_blocks * sizeof *m->marks);
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++)
-    if (!report_check(&a,
-                      m->parts[part].count + (uint64_t)m->parts[part ^ 1].count <=
-                          m->block_tokens,
-                      "two tokens in a slot", part))
+    if (!lls_pol_report_check(&a,
+                              m->parts[part].count + (uint64_t)m->parts[part ^ 1].count <=
+                                  m->block_tokens,
+                              "two tokens in a slot", part))
       return a.result;
   if (!audit_tables(&a))
     return a.result;
@@ -239,8 +252,8 @@ int bidi_audit(struct bidirectional *m, const struct lls_sink *sink)
     audit_host(&a);
   if (a.result == 0)
     say_stack(&a);
-  report_say(&a, "copies %" PRIu32 ", tokens %" PRIu32 " %" PRIu32 " %" PRIu32,
-             m->n_copies, m->displaced, m->checkpointed, m->restored);
-  report_end_line(&a);
+  lls_pol_report_say(&a, "copies %" PRIu32 ", tokens %" PRIu32 " %" PRIu32 " %" PRIu32,
+                     m->n_copies, m->displaced, m->checkpointed, m->restored);
+  lls_pol_report_end_line(&a);
   return a.result;
 }

@@ -6,8 +6,8 @@
  */
 #include "bidirectional.h"
 
-#include "../common/count.h"
-#include "../common/state.h"
+#include <llmserve/policy/count.h>
+#include <llmserve/policy/state.h>
 #include "../common/victims.h"
 
 #include <errno.h>
@@ -34,8 +34,8 @@ static void size_up(struct bidirectional *m, const struct lls_cache_geometry *g)
   m->most_tokens = tokens < e->max_context ? (uint32_t)tokens : e->max_context;
   m->groups = blocks_of(m, m->most_tokens);
   m->bit_words = (m->block_tokens + 31) / 32;
-  m->row_entries = min_u32(m->n_blocks, m->most_tokens);
-  m->n_rows = min_u32(m->n_slots, 2 * e->max_sequences);
+  m->row_entries = lls_pol_min(m->n_blocks, m->most_tokens);
+  m->n_rows = lls_pol_min(m->n_slots, 2 * e->max_sequences);
   m->max_copies = 8 * (m->n_blocks + m->n_host_blocks + e->max_sequences);
   uint64_t blocks = m->n_blocks + (uint64_t)m->n_host_blocks + e->max_sequences;
   uint64_t changes = (256 + UINT64_C(16) * m->bit_words) * (blocks + 1);
@@ -67,13 +67,15 @@ static bool allocate(struct bidirectional *m)
 static void make_empty(struct bidirectional *m)
 {
   for (uint32_t i = 0; i < 2 * m->n_blocks; i++)
-    m->parts[i] = (struct part){.owner = NIL, .previous = NIL, .next = NIL};
+    m->parts[i] =
+        (struct part){.owner = LLS_POL_NIL, .previous = LLS_POL_NIL, .next = LLS_POL_NIL};
   for (uint32_t i = 0; i < m->n_slots; i++)
-    m->sequences[i] = (struct sequence){.first = NIL, .last = NIL, .row = NIL};
+    m->sequences[i] =
+        (struct sequence){.first = LLS_POL_NIL, .last = LLS_POL_NIL, .row = LLS_POL_NIL};
   for (uint32_t i = 0; i < m->n_host_blocks; i++)
-    m->host_blocks[i] =
-        (struct host_block){.owner = NIL, .next = i + 1 < m->n_host_blocks ? i + 1 : NIL};
-  m->host_head = m->n_host_blocks > 0 ? 0 : NIL;
+    m->host_blocks[i] = (struct host_block){
+        .owner = LLS_POL_NIL, .next = i + 1 < m->n_host_blocks ? i + 1 : LLS_POL_NIL};
+  m->host_head = m->n_host_blocks > 0 ? 0 : LLS_POL_NIL;
   m->n_host_free = m->n_host_blocks;
   m->n_host_idle = m->host_hand = m->used[0] = m->used[1] = 0;
   memset(m->host_bits, 0, (size_t)m->n_host_blocks * m->bit_words * sizeof *m->host_bits);
@@ -148,9 +150,9 @@ static int admit(void *self, const struct lls_request *r)
       (struct sequence){.request = r->id,
                         .admitted = true,
                         .end = right ? LLS_RIGHT_TO_LEFT : LLS_LEFT_TO_RIGHT,
-                        .first = NIL,
-                        .last = NIL,
-                        .row = NIL};
+                        .first = LLS_POL_NIL,
+                        .last = LLS_POL_NIL,
+                        .row = LLS_POL_NIL};
   return 0;
 }
 
@@ -171,7 +173,7 @@ static void release(void *self, const struct lls_request *r, uint32_t flags)
 static int begin(void *self)
 {
   struct bidirectional *m = self;
-  int rc = journal_begin(&m->journal);
+  int rc = lls_pol_journal_begin(&m->journal);
   if (rc < 0)
     return rc;
   m->free_at_begin = free_blocks(m);
@@ -188,18 +190,18 @@ static uint32_t mark(void *self)
 
 static int rollback(void *self, uint32_t to)
 {
-  return journal_rollback(&((struct bidirectional *)self)->journal, to);
+  return lls_pol_journal_rollback(&((struct bidirectional *)self)->journal, to);
 }
 
 static int commit(void *self)
 {
   struct bidirectional *m = self;
-  int rc = journal_commit(&m->journal);
+  int rc = lls_pol_journal_commit(&m->journal);
   if (rc < 0)
     return rc;
-  count(m->host, "displaced", m->displaced);
-  count(m->host, "checkpointed", m->checkpointed);
-  count(m->host, "restored", m->restored);
+  lls_pol_count(m->host, "displaced", m->displaced);
+  lls_pol_count(m->host, "checkpointed", m->checkpointed);
+  lls_pol_count(m->host, "restored", m->restored);
   return 0;
 }
 
@@ -228,9 +230,9 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
     return -EINVAL;
   switch (mode) {
   case LLS_PREEMPT_RECOMPUTE:
-    if (!journal_has_room(&m->journal,
-                          32 + UINT64_C(32) * s->parts +
-                              (16 + m->bit_words) * (uint64_t)s->host_blocks))
+    if (!lls_pol_journal_has_room(&m->journal,
+                                  32 + UINT64_C(32) * s->parts +
+                                      (16 + m->bit_words) * (uint64_t)s->host_blocks))
       return -ENOBUFS;
     bidi_drop(m, s);
     return 0;
@@ -362,7 +364,7 @@ static int peers(void *self, uint32_t unit, uint64_t *requests, size_t max)
     return 0;
   for (uint32_t end = 0; end < 2 && n < max; end++) {
     uint32_t owner = m->parts[unit / 2 * 2 + end].owner;
-    if (owner != NIL)
+    if (owner != LLS_POL_NIL)
       requests[n++] = m->sequences[owner].request;
   }
   return (int)n;

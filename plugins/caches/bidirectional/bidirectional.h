@@ -32,7 +32,7 @@
 
 #include <llmserve/cache.h>
 
-#include "../common/journal.h"
+#include <llmserve/policy/journal.h>
 
 enum mode { BOTH_ENDS, LEFT_END };
 
@@ -43,10 +43,10 @@ struct params {
 };
 
 struct part {
-  uint32_t owner;          /* slot of a sequence; NIL */
+  uint32_t owner;          /* slot of a sequence; LLS_POL_NIL */
   uint32_t first;          /* token in its first slot */
   uint32_t count;          /* slots it has, from its end of the block on */
-  uint32_t previous, next; /* of its owner, in token order; NIL */
+  uint32_t previous, next; /* of its owner, in token order; LLS_POL_NIL */
 };
 
 struct sequence { /* of one slot */
@@ -58,21 +58,21 @@ struct sequence { /* of one slot */
   uint32_t parts;
   uint32_t sharing;     /* parts whose block's other part has an owner too */
   uint32_t host_blocks; /* with copies of its tokens */
-  uint32_t first, last; /* parts; NIL */
-  uint32_t row;         /* of its block table; NIL */
+  uint32_t first, last; /* parts; LLS_POL_NIL */
+  uint32_t row;         /* of its block table; LLS_POL_NIL */
   uint32_t listed; /* leading entries of the row that are as its parts are; not of the
                     * journal: that fewer are known to be is no mistake */
 };
 
 struct host_block {
-  uint32_t owner;   /* slot of a sequence; NIL = free */
+  uint32_t owner;   /* slot of a sequence; LLS_POL_NIL = free */
   uint32_t group;   /* has tokens [group S, (group + 1) S) of it */
   uint32_t missing; /* of those, how many are not on the device */
   uint32_t next;    /* on the stack of free ones */
 };
 
 struct row {
-  uint32_t owner; /* slot of a sequence; NIL */
+  uint32_t owner; /* slot of a sequence; LLS_POL_NIL */
   uint32_t step;  /* whose tables it was last in */
 };
 
@@ -114,25 +114,25 @@ struct bidirectional {
   uint32_t n_copies, max_copies;
   uint32_t free_at_begin;
   uint32_t displaced, checkpointed, restored; /* tokens, in this transaction */
-  struct journal journal;                     /* of the open transaction */
+  struct lls_pol_journal journal;             /* of the open transaction */
 };
 
 /* Every change of the state goes through here. */
 static inline void set(struct bidirectional *m, uint32_t *where, uint32_t value)
 {
-  journal_set(&m->journal, where, value);
+  lls_pol_journal_set(&m->journal, where, value);
 }
 
 static inline void add(struct bidirectional *m, uint32_t *where, uint32_t n)
 {
-  journal_set(&m->journal, where, *where + n);
+  lls_pol_journal_set(&m->journal, where, *where + n);
 }
 
 /* Taking or giving up part of one block: changes of the journal, two lists of copies of
  * tokens in at most two host blocks. Asked for before each such change is begun. */
 static inline bool has_room(const struct bidirectional *m)
 {
-  return journal_has_room(&m->journal, 128 + UINT64_C(8) * m->bit_words) &&
+  return lls_pol_journal_has_room(&m->journal, 128 + UINT64_C(8) * m->bit_words) &&
          m->n_copies + 8 <= m->max_copies;
 }
 
@@ -166,7 +166,7 @@ static inline uint32_t blocks_of(const struct bidirectional *m, uint64_t tokens)
 /* The token after a part's last; 0 without one. */
 static inline uint32_t end_of(const struct bidirectional *m, uint32_t part)
 {
-  return part != NIL ? m->parts[part].first + m->parts[part].count : 0;
+  return part != LLS_POL_NIL ? m->parts[part].first + m->parts[part].count : 0;
 }
 
 /* Its entry in the K list; in the V list it is one unit further on. */
@@ -189,9 +189,10 @@ void bidi_empty_sets(struct bidirectional *);
 /* All that nobody has, after parts were filled in by hand. */
 void bidi_fill_sets(struct bidirectional *);
 bool bidi_set_has(const struct block_set *, uint32_t block);
-/* The lowest block of a set from `from` on; NIL. */
+/* The lowest block of a set from `from` on; LLS_POL_NIL. */
 uint32_t bidi_set_next(const struct block_set *, uint32_t n_blocks, uint32_t from);
-/* A part of `count` slots for token `first` on, after part `after` (NIL: as the first).
+/* A part of `count` slots for token `first` on, after part `after` (LLS_POL_NIL: as the
+ * first).
  */
 uint32_t bidi_open(struct bidirectional *, struct sequence *, uint32_t block,
                    uint32_t after, uint32_t first, uint32_t count);

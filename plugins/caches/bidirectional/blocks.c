@@ -45,7 +45,7 @@ uint32_t bidi_set_next(const struct block_set *s, uint32_t n_blocks, uint32_t fr
 {
   uint32_t word = from / 32;
   if (from >= n_blocks || s->n == 0)
-    return NIL;
+    return LLS_POL_NIL;
   uint32_t bits = s->words[word] & (UINT32_MAX << from % 32);
   if (bits != 0)
     return 32 * word + lowest(bits);
@@ -57,7 +57,7 @@ uint32_t bidi_set_next(const struct block_set *s, uint32_t n_blocks, uint32_t fr
       return 32 * word + lowest(s->words[word]);
     }
   }
-  return NIL;
+  return LLS_POL_NIL;
 }
 
 void bidi_empty_sets(struct bidirectional *m)
@@ -73,7 +73,7 @@ void bidi_empty_sets(struct bidirectional *m)
 void bidi_fill_sets(struct bidirectional *m)
 {
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++)
-    if (m->parts[part].owner == NIL)
+    if (m->parts[part].owner == LLS_POL_NIL)
       insert(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2);
 }
 
@@ -82,7 +82,7 @@ void bidi_fill_sets(struct bidirectional *m)
 static struct sequence *owner_of(const struct bidirectional *m, uint32_t part)
 {
   uint32_t owner = m->parts[part].owner;
-  return owner != NIL ? &m->sequences[owner] : NULL;
+  return owner != LLS_POL_NIL ? &m->sequences[owner] : NULL;
 }
 
 /* Both owners of a block have one shared part more, or less. */
@@ -99,18 +99,18 @@ static void count_sharing(struct bidirectional *m, struct sequence *s, uint32_t 
 static void link_part(struct bidirectional *m, struct sequence *s, uint32_t part,
                       uint32_t after)
 {
-  uint32_t before = after != NIL ? m->parts[after].next : s->first;
+  uint32_t before = after != LLS_POL_NIL ? m->parts[after].next : s->first;
   set(m, &m->parts[part].previous, after);
   set(m, &m->parts[part].next, before);
-  set(m, after != NIL ? &m->parts[after].next : &s->first, part);
-  set(m, before != NIL ? &m->parts[before].previous : &s->last, part);
+  set(m, after != LLS_POL_NIL ? &m->parts[after].next : &s->first, part);
+  set(m, before != LLS_POL_NIL ? &m->parts[before].previous : &s->last, part);
 }
 
 static void unlink_part(struct bidirectional *m, struct sequence *s, uint32_t part)
 {
   uint32_t after = m->parts[part].previous, before = m->parts[part].next;
-  set(m, after != NIL ? &m->parts[after].next : &s->first, before);
-  set(m, before != NIL ? &m->parts[before].previous : &s->last, after);
+  set(m, after != LLS_POL_NIL ? &m->parts[after].next : &s->first, before);
+  set(m, before != LLS_POL_NIL ? &m->parts[before].previous : &s->last, after);
 }
 
 uint32_t bidi_open(struct bidirectional *m, struct sequence *s, uint32_t block,
@@ -135,7 +135,7 @@ static void close_part(struct bidirectional *m, uint32_t part)
   unlink_part(m, s, part);
   add(m, &s->parts, UINT32_MAX);
   count_sharing(m, s, part ^ 1, UINT32_MAX);
-  set(m, &m->parts[part].owner, NIL);
+  set(m, &m->parts[part].owner, LLS_POL_NIL);
   insert(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2);
 }
 
@@ -144,11 +144,11 @@ void bidi_resize(struct bidirectional *m, uint32_t part, uint32_t count)
   struct part *p = &m->parts[part];
   struct sequence *s = owner_of(m, part);
   uint32_t before = p->count, other = part ^ 1;
-  if (m->parts[other].owner == NIL && before != count) {
+  if (m->parts[other].owner == LLS_POL_NIL && before != count) {
     take_out(m, set_of(m, other % 2, before), part / 2);
     insert(m, set_of(m, other % 2, count), part / 2);
   }
-  s->listed = part == s->last ? min_u32(s->listed, s->parts - 1) : 0;
+  s->listed = part == s->last ? lls_pol_min(s->listed, s->parts - 1) : 0;
   set(m, &p->count, count);
   add(m, &s->slots, count - before);
   add(m, &m->used[part % 2], count - before);

@@ -28,7 +28,7 @@ static void mark_copied(struct bidirectional *m, uint32_t block, uint32_t from,
 {
   uint32_t i = from % m->block_tokens, end = i + until - from;
   while (i < end) {
-    uint32_t *word = &bits_of(m, block)[i / 32], n = min_u32(32 - i % 32, end - i);
+    uint32_t *word = &bits_of(m, block)[i / 32], n = lls_pol_min(32 - i % 32, end - i);
     set(m, word, *word | (UINT32_MAX >> (32 - n)) << i % 32);
     i += n;
   }
@@ -48,7 +48,7 @@ static void free_block(struct bidirectional *m, uint32_t block)
     if (bits_of(m, block)[i] != 0)
       set(m, &bits_of(m, block)[i], 0);
   set(m, &h->missing, 0);
-  set(m, &h->owner, NIL);
+  set(m, &h->owner, LLS_POL_NIL);
   set(m, &h->next, m->host_head);
   set(m, &m->host_head, block);
   add(m, &m->n_host_free, 1);
@@ -65,21 +65,21 @@ void bidi_free_host(struct bidirectional *m, struct sequence *s)
 static void free_idle(struct bidirectional *m)
 {
   uint32_t block = m->host_hand;
-  while (m->host_blocks[block].owner == NIL || m->host_blocks[block].missing > 0)
+  while (m->host_blocks[block].owner == LLS_POL_NIL || m->host_blocks[block].missing > 0)
     block = block + 1 < m->n_host_blocks ? block + 1 : 0;
   free_block(m, block);
   set(m, &m->host_hand, block + 1 < m->n_host_blocks ? block + 1 : 0);
 }
 
-/* The host block of a group of the sequence's tokens, a new one if there is none; NIL if
- * the host is full. */
+/* The host block of a group of the sequence's tokens, a new one if there is none;
+ * LLS_POL_NIL if the host is full. */
 static uint32_t block_for(struct bidirectional *m, struct sequence *s, uint32_t group)
 {
   uint32_t *entry = &table_of(m, s)[group];
   if (*entry != 0)
     return *entry - 1;
   if (m->n_host_free == 0 && m->n_host_idle == 0)
-    return NIL;
+    return LLS_POL_NIL;
   if (m->n_host_free == 0)
     free_idle(m);
   uint32_t block = m->host_head;
@@ -143,7 +143,7 @@ static void copy_out(struct bidirectional *m, uint32_t part, uint32_t block,
 
 static uint32_t group_end(const struct bidirectional *m, uint32_t token, uint32_t until)
 {
-  return min_u32(until, token - token % m->block_tokens + m->block_tokens);
+  return lls_pol_min(until, token - token % m->block_tokens + m->block_tokens);
 }
 
 int bidi_checkpoint(struct bidirectional *m, uint32_t part, uint32_t from, uint32_t until)
@@ -152,7 +152,7 @@ int bidi_checkpoint(struct bidirectional *m, uint32_t part, uint32_t from, uint3
   for (uint32_t end; from < until; from = end) {
     end = group_end(m, from, until);
     uint32_t block = block_for(m, s, from / m->block_tokens);
-    if (block == NIL)
+    if (block == LLS_POL_NIL)
       return -ENOSPC;
     copy_out(m, part, block, from, end);
     if (m->host_blocks[block].missing == 0)

@@ -19,7 +19,8 @@ struct request { /* for slots of one sequence */
 static bool can_displace(const struct request *q, uint32_t other)
 {
   const struct bidirectional *m = q->m;
-  return q->displace && other % 2 == LLS_RIGHT_TO_LEFT && m->parts[other].owner != NIL &&
+  return q->displace && other % 2 == LLS_RIGHT_TO_LEFT &&
+         m->parts[other].owner != LLS_POL_NIL &&
          !in_step(&m->sequences[m->parts[other].owner]);
 }
 
@@ -35,22 +36,22 @@ static uint32_t find_displaceable(const struct request *q)
 {
   const struct bidirectional *m = q->m;
   const struct block_set *full = set_of(m, LLS_LEFT_TO_RIGHT, m->block_tokens);
-  uint32_t block = NIL;
+  uint32_t block = LLS_POL_NIL;
   if (q->displace)
     for (block = bidi_set_next(full, m->n_blocks, 0);
-         block != NIL && !can_displace(q, 2 * block + LLS_RIGHT_TO_LEFT);)
+         block != LLS_POL_NIL && !can_displace(q, 2 * block + LLS_RIGHT_TO_LEFT);)
       block = bidi_set_next(full, m->n_blocks, block + 1);
   return block;
 }
 
 /* A block whose part at this end has no owner: the one with most free slots, the lowest
- * of them; NIL. With mode = off only blocks of nobody. */
+ * of them; LLS_POL_NIL. With mode = off only blocks of nobody. */
 static uint32_t find_block(const struct request *q)
 {
   const struct bidirectional *m = q->m;
   bool left = q->s->end == LLS_LEFT_TO_RIGHT;
   uint32_t free = left ? 1 : (uint32_t)m->params.be_min_free_slots;
-  uint32_t most_used = m->block_tokens - min_u32(free, m->block_tokens);
+  uint32_t most_used = m->block_tokens - lls_pol_min(free, m->block_tokens);
   if (m->params.mode == LEFT_END)
     most_used = 0;
   for (uint32_t used = 0; used <= most_used; used++) {
@@ -58,7 +59,7 @@ static uint32_t find_block(const struct request *q)
     if (blocks->n > 0)
       return bidi_set_next(blocks, m->n_blocks, 0);
   }
-  return left ? find_displaceable(q) : NIL;
+  return left ? find_displaceable(q) : LLS_POL_NIL;
 }
 
 /* The last tokens of the other end's part leave it. */
@@ -78,12 +79,12 @@ static int displace(struct bidirectional *m, uint32_t other, uint32_t n)
 static int place_some(const struct request *q, uint32_t *at, uint32_t first, uint32_t n)
 {
   struct bidirectional *m = q->m;
-  bool grow = *at != NIL && usable(q, *at) > m->parts[*at].count;
+  bool grow = *at != LLS_POL_NIL && usable(q, *at) > m->parts[*at].count;
   uint32_t block = grow ? *at / 2 : find_block(q);
-  if (block == NIL || !has_room(m))
+  if (block == LLS_POL_NIL || !has_room(m))
     return -ENOSPC;
   uint32_t part = 2 * block + q->s->end, other = part ^ 1, had = m->parts[part].count;
-  uint32_t count = min_u32(usable(q, part), had + n);
+  uint32_t count = lls_pol_min(usable(q, part), had + n);
   if (count + m->parts[other].count > m->block_tokens) {
     int rc = displace(m, other, count + m->parts[other].count - m->block_tokens);
     if (rc < 0)
@@ -105,7 +106,7 @@ static int place(struct request *q, uint32_t *at, uint32_t first, uint32_t n, bo
     uint32_t mark = m->journal.n;
     int some = place_some(q, at, first, n);
     if (some < 0) {
-      journal_rollback(&m->journal, mark);
+      lls_pol_journal_rollback(&m->journal, mark);
       if (!q->displace)
         return some;
       q->displace = false;
@@ -127,10 +128,11 @@ static int restore(struct request *q)
 {
   struct bidirectional *m = q->m;
   struct sequence *s = q->s;
-  for (uint32_t at = NIL; missing_of(s) > 0;
-       at = at != NIL ? m->parts[at].next : s->first) {
-    uint32_t next = at != NIL ? m->parts[at].next : s->first, token = end_of(m, at);
-    uint32_t until = next != NIL ? m->parts[next].first : s->cached;
+  for (uint32_t at = LLS_POL_NIL; missing_of(s) > 0;
+       at = at != LLS_POL_NIL ? m->parts[at].next : s->first) {
+    uint32_t next = at != LLS_POL_NIL ? m->parts[at].next : s->first,
+             token = end_of(m, at);
+    uint32_t until = next != LLS_POL_NIL ? m->parts[next].first : s->cached;
     int rc = place(q, &at, token, until - token, true);
     if (rc < 0)
       return rc;
@@ -167,13 +169,13 @@ int bidi_reserve(struct bidirectional *m, struct sequence *s, uint32_t tokens,
   if (rc == 0)
     rc = place(&q, &at, s->slots, (uint32_t)length - s->slots, false);
   if (rc < 0)
-    journal_rollback(&m->journal, mark);
+    lls_pol_journal_rollback(&m->journal, mark);
   return rc < 0 ? LLS_RESERVE_LATER : LLS_RESERVE_OK;
 }
 
 uint32_t bidi_tail(const struct bidirectional *m, const struct sequence *s)
 {
-  return s->last != NIL
+  return s->last != LLS_POL_NIL
              ? m->block_tokens - m->parts[s->last].count - m->parts[s->last ^ 1].count
              : 0;
 }
@@ -183,13 +185,14 @@ uint32_t bidi_restore_units(const struct bidirectional *m, const struct sequence
   uint32_t units = 0, token = 0;
   if (missing_of(s) == 0)
     return 0;
-  for (uint32_t at = s->first, before = NIL;; before = at, at = m->parts[at].next) {
-    uint32_t until = at != NIL ? m->parts[at].first : s->cached;
-    uint32_t free = before != NIL ? m->block_tokens - m->parts[before].count -
-                                        m->parts[before ^ 1].count
-                                  : 0;
+  for (uint32_t at = s->first, before = LLS_POL_NIL;;
+       before = at, at = m->parts[at].next) {
+    uint32_t until = at != LLS_POL_NIL ? m->parts[at].first : s->cached;
+    uint32_t free = before != LLS_POL_NIL ? m->block_tokens - m->parts[before].count -
+                                                m->parts[before ^ 1].count
+                                          : 0;
     units += until - token > free ? 2 * blocks_of(m, until - token - free) : 0;
-    if (at == NIL)
+    if (at == LLS_POL_NIL)
       return units;
     token = end_of(m, at);
   }
@@ -208,7 +211,7 @@ static void trim(struct bidirectional *m, struct sequence *s)
 
 void bidi_drop(struct bidirectional *m, struct sequence *s)
 {
-  while (s->last != NIL)
+  while (s->last != LLS_POL_NIL)
     bidi_resize(m, s->last, 0);
   bidi_free_host(m, s);
   set(m, &s->cached, 0);
@@ -218,12 +221,12 @@ int bidi_swap_out(struct bidirectional *m, struct sequence *s)
 {
   uint32_t mark = m->journal.n;
   trim(m, s);
-  while (s->last != NIL) {
+  while (s->last != LLS_POL_NIL) {
     uint32_t part = s->last;
     int rc = has_room(m) ? bidi_checkpoint(m, part, m->parts[part].first, end_of(m, part))
                          : -ENOSPC;
     if (rc < 0) {
-      journal_rollback(&m->journal, mark);
+      lls_pol_journal_rollback(&m->journal, mark);
       return rc;
     }
     bidi_resize(m, part, 0);
@@ -235,6 +238,6 @@ void bidi_computed(struct bidirectional *m, struct sequence *s, uint32_t cached)
 {
   if (!in_step(s))
     return;
-  s->cached = min_u32(cached, s->slots);
+  s->cached = lls_pol_min(cached, s->slots);
   trim(m, s);
 }

@@ -11,8 +11,8 @@
  */
 #include "bidirectional.h"
 
-#include "../common/holdings.h"
-#include "../common/state.h"
+#include <llmserve/policy/holdings.h>
+#include <llmserve/policy/state.h>
 
 /* Before what is this plugin's alone; its number is the version of that. */
 static const char own[16] = "bidirectional 1";
@@ -47,7 +47,7 @@ static struct lls_holdings count_holdings(const struct bidirectional *m)
                               .device_units = 2 * m->n_blocks};
   for (uint32_t i = 0; i < m->n_slots; i++)
     if (lies_as_usual(m, &m->sequences[i])) {
-      head.bytes += holding_bytes(m->sequences[i].parts, 0);
+      head.bytes += lls_pol_holding_bytes(m->sequences[i].parts, 0);
       head.n++;
     }
   return head;
@@ -56,9 +56,9 @@ static struct lls_holdings count_holdings(const struct bidirectional *m)
 static char *write_units(const struct bidirectional *m, const struct sequence *s,
                          uint32_t unit, char *to)
 {
-  for (uint32_t at = s->first; at != NIL; at = m->parts[at].next) {
+  for (uint32_t at = s->first; at != LLS_POL_NIL; at = m->parts[at].next) {
     struct lls_block_entry e = {.block = at / 2 * 2 + unit};
-    to = holding_write_units(to, &e, 1);
+    to = lls_pol_holding_write_units(to, &e, 1);
   }
   return to;
 }
@@ -85,22 +85,22 @@ static void write_holdings(const struct bidirectional *m, const struct lls_holdi
 
 /* ---- for this one ------------------------------------------------------------------ */
 
-static void pass_arrays(struct bidirectional *m, struct state_walk *w)
+static void pass_arrays(struct bidirectional *m, struct lls_pol_state_walk *w)
 {
   char name[sizeof own];
   struct pool pool = pool_of(m);
   memcpy(name, own, sizeof own);
-  state_pass(w, name, sizeof name);
-  state_pass(w, &pool, sizeof pool);
+  lls_pol_state_pass(w, name, sizeof name);
+  lls_pol_state_pass(w, &pool, sizeof pool);
   /* the head of the stack and what is counted lie together */
-  state_pass(w, &m->host_head,
-             offsetof(struct bidirectional, copies) -
-                 offsetof(struct bidirectional, host_head));
-  state_pass(w, m->parts, (size_t)2 * m->n_blocks * sizeof *m->parts);
-  state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
-  state_pass(w, m->host_blocks, m->n_host_blocks * sizeof *m->host_blocks);
-  state_pass(w, m->host_bits,
-             (size_t)m->n_host_blocks * m->bit_words * sizeof *m->host_bits);
+  lls_pol_state_pass(w, &m->host_head,
+                     offsetof(struct bidirectional, copies) -
+                         offsetof(struct bidirectional, host_head));
+  lls_pol_state_pass(w, m->parts, (size_t)2 * m->n_blocks * sizeof *m->parts);
+  lls_pol_state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
+  lls_pol_state_pass(w, m->host_blocks, m->n_host_blocks * sizeof *m->host_blocks);
+  lls_pol_state_pass(w, m->host_bits,
+                     (size_t)m->n_host_blocks * m->bit_words * sizeof *m->host_bits);
 }
 
 /* What follows from the arrays, as far as they make sense. */
@@ -113,7 +113,7 @@ static int derive(struct bidirectional *m)
   bidi_fill_sets(m);
   for (uint32_t b = 0; b < m->n_host_blocks; b++) {
     const struct host_block *h = &m->host_blocks[b];
-    if (h->owner == NIL)
+    if (h->owner == LLS_POL_NIL)
       continue;
     if (h->owner >= m->n_slots || h->group >= m->groups)
       return -EINVAL;
@@ -121,16 +121,16 @@ static int derive(struct bidirectional *m)
   }
   bidi_empty_rows(m);
   for (uint32_t i = 0; i < m->n_slots; i++)
-    m->sequences[i].row = NIL, m->sequences[i].listed = 0;
+    m->sequences[i].row = LLS_POL_NIL, m->sequences[i].listed = 0;
   return 0;
 }
 
-static int pass_own(void *manager, struct state_walk *w)
+static int pass_own(void *manager, struct lls_pol_state_walk *w)
 {
   pass_arrays(manager, w);
-  if (state_is_torn(w))
+  if (lls_pol_state_is_torn(w))
     return -EINVAL;
-  return state_is_read(w) ? derive(manager) : 0;
+  return lls_pol_state_is_read(w) ? derive(manager) : 0;
 }
 
 int bidi_export(struct bidirectional *m, struct lls_blob *out)
@@ -138,7 +138,7 @@ int bidi_export(struct bidirectional *m, struct lls_blob *out)
   struct lls_holdings head = count_holdings(m);
   if (m->journal.open)
     return -EBUSY;
-  int rc = state_export(m, pass_own, head.bytes, LLS_STATE_HOLDINGS, out);
+  int rc = lls_pol_state_export(m, pass_own, head.bytes, LLS_STATE_HOLDINGS, out);
   if (rc == 0)
     write_holdings(m, &head, out->data);
   return rc;
@@ -158,26 +158,29 @@ static void take_over(struct bidirectional *m, const struct lls_holding *h,
                       const char *units)
 {
   struct sequence *s = &m->sequences[h->slot];
-  *s = (struct sequence){
-      .request = h->request, .admitted = true, .first = NIL, .last = NIL, .row = NIL};
+  *s = (struct sequence){.request = h->request,
+                         .admitted = true,
+                         .first = LLS_POL_NIL,
+                         .last = LLS_POL_NIL,
+                         .row = LLS_POL_NIL};
   for (uint32_t i = 0; s->slots < h->cached_tokens; i++) {
-    uint32_t block = holding_pair(h, units, i, m->n_blocks);
+    uint32_t block = lls_pol_holding_pair(h, units, i, m->n_blocks);
     if (block == m->n_blocks || !bidi_set_has(set_of(m, LLS_LEFT_TO_RIGHT, 0), block)) {
       bidi_drop(m, s);
       s->admitted = false;
       return;
     }
     bidi_open(m, s, block, s->last, s->slots,
-              min_u32(m->block_tokens, h->cached_tokens - s->slots));
+              lls_pol_min(m->block_tokens, h->cached_tokens - s->slots));
   }
   s->cached = h->cached_tokens;
 }
 
-static int import_holdings(struct bidirectional *m, struct holdings *walk)
+static int import_holdings(struct bidirectional *m, struct lls_pol_holdings *walk)
 {
   struct lls_holding h;
   const char *units;
-  while (holdings_next(walk, &h, &units))
+  while (lls_pol_holdings_next(walk, &h, &units))
     if (can_hold(m, &h))
       take_over(m, &h, units);
   return walk->torn ? -EINVAL : 0;
@@ -187,11 +190,12 @@ int bidi_import(struct bidirectional *m, const struct lls_blob *in)
 {
   const struct lls_host *h = m->host;
   struct pool pool = pool_of(m);
-  struct holdings walk;
-  int rc = holdings_open(&walk, in, m->block_tokens, 2 * m->n_blocks);
+  struct lls_pol_holdings walk;
+  int rc = lls_pol_holdings_open(&walk, in, m->block_tokens, 2 * m->n_blocks);
   if (rc < 0)
     return h->fail(h->context, rc, "state of another pool");
   size_t bytes = in->bytes - (size_t)(walk.end - (const char *)in->data);
   bool same = state_is_of(walk.end, bytes, own, sizeof own, &pool, sizeof pool);
-  return same ? state_import(m, pass_own, walk.end, bytes) : import_holdings(m, &walk);
+  return same ? lls_pol_state_import(m, pass_own, walk.end, bytes)
+              : import_holdings(m, &walk);
 }

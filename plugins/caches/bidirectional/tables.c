@@ -15,19 +15,19 @@
 void bidi_empty_rows(struct bidirectional *m)
 {
   for (uint32_t i = 0; i < m->n_rows; i++)
-    m->rows[i] = (struct row){.owner = NIL, .step = m->step};
+    m->rows[i] = (struct row){.owner = LLS_POL_NIL, .step = m->step};
   m->step++;
 }
 
 void bidi_free_row(struct bidirectional *m, struct sequence *s)
 {
-  if (s->row != NIL)
-    m->rows[s->row].owner = NIL;
-  s->row = NIL;
+  if (s->row != LLS_POL_NIL)
+    m->rows[s->row].owner = LLS_POL_NIL;
+  s->row = LLS_POL_NIL;
   s->listed = 0;
 }
 
-/* Around the clock, one that is not in this step; NIL if all are. */
+/* Around the clock, one that is not in this step; LLS_POL_NIL if all are. */
 static uint32_t next_row(struct bidirectional *m)
 {
   for (uint32_t i = 0; i < m->n_rows; i++) {
@@ -36,15 +36,15 @@ static uint32_t next_row(struct bidirectional *m)
     if (m->rows[row].step != m->step)
       return row;
   }
-  return NIL;
+  return LLS_POL_NIL;
 }
 
 static bool take_row(struct bidirectional *m, struct sequence *s)
 {
   uint32_t row = next_row(m);
-  if (row == NIL)
+  if (row == LLS_POL_NIL)
     return false;
-  if (m->rows[row].owner != NIL)
+  if (m->rows[row].owner != LLS_POL_NIL)
     bidi_free_row(m, &m->sequences[m->rows[row].owner]);
   m->rows[row].owner = (uint32_t)(s - m->sequences);
   s->row = row;
@@ -65,7 +65,7 @@ static void write_entries(const struct bidirectional *m, struct sequence *s,
 
 int bidi_table(struct bidirectional *m, struct sequence *s, struct lls_block_table *out)
 {
-  if (s->row == NIL && !take_row(m, s))
+  if (s->row == LLS_POL_NIL && !take_row(m, s))
     return -ENOBUFS;
   struct lls_block_entry *k = m->entries + (size_t)s->row * 2 * m->row_entries;
   m->rows[s->row].step = m->step;

@@ -6,7 +6,7 @@
  */
 #include "contiguous.h"
 
-#include "../common/count.h"
+#include <llmserve/policy/count.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -121,7 +121,7 @@ static int commit(void *self)
     return -EINVAL;
   m->open = false;
   m->n_changes = 0;
-  count_copies(m->host, m->copies, m->n_copies);
+  lls_pol_count_copies(m->host, m->copies, m->n_copies);
   return 0;
 }
 

@@ -29,11 +29,11 @@ static void size_up(struct hybrid *m, const struct lls_cache_geometry *g)
   m->block_tokens = g->block_tokens;
   m->n_units = g->device_units;
   m->n_slots = e->max_requests;
-  m->row_blocks = min_u32(blocks_of(m, e->max_context), m->n_units);
+  m->row_blocks = lls_pol_min(blocks_of(m, e->max_context), m->n_units);
   size_t row_bytes = (size_t)N_LISTS * m->row_blocks * sizeof *m->entries;
   uint32_t affordable = (uint32_t)(most_row_bytes / row_bytes);
-  m->n_rows =
-      min_u32(min_u32(m->n_slots, m->n_units), max_u32(affordable, e->max_sequences));
+  m->n_rows = lls_pol_min(lls_pol_min(m->n_slots, m->n_units),
+                          lls_pol_max(affordable, e->max_sequences));
   uint64_t changes = 64 * ((uint64_t)m->n_units + e->max_sequences);
   m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
 }
@@ -82,12 +82,12 @@ static void destroy(void *self)
 
 static void make_empty(struct hybrid *m)
 {
-  chain_stack(&m->unit_head, m->unit_next, m->n_units);
+  lls_pol_chain_stack(&m->unit_head, m->unit_next, m->n_units);
   m->n_free = m->n_units;
-  chain_stack(&m->row_head, m->row_next, m->n_rows);
+  lls_pol_chain_stack(&m->row_head, m->row_next, m->n_rows);
   m->n_rows_free = m->n_rows;
   for (uint32_t i = 0; i < m->n_slots; i++)
-    m->sequences[i] = (struct sequence){.row = NIL};
+    m->sequences[i] = (struct sequence){.row = LLS_POL_NIL};
 }
 
 static int create(const struct lls_host *host, const void *params,
@@ -122,7 +122,7 @@ static int admit(void *self, const struct lls_request *r)
   if (r->slot >= m->n_slots || m->sequences[r->slot].admitted)
     return -EINVAL;
   m->sequences[r->slot] =
-      (struct sequence){.request = r->id, .admitted = true, .row = NIL};
+      (struct sequence){.request = r->id, .admitted = true, .row = LLS_POL_NIL};
   return 0;
 }
 
@@ -142,7 +142,7 @@ static void release(void *self, const struct lls_request *r, uint32_t flags)
 static int begin(void *self)
 {
   struct hybrid *m = self;
-  int rc = journal_begin(&m->journal);
+  int rc = lls_pol_journal_begin(&m->journal);
   if (rc < 0)
     return rc;
   m->free_at_begin = m->n_free;
@@ -156,12 +156,12 @@ static uint32_t mark(void *self)
 
 static int rollback(void *self, uint32_t to)
 {
-  return journal_rollback(&((struct hybrid *)self)->journal, to);
+  return lls_pol_journal_rollback(&((struct hybrid *)self)->journal, to);
 }
 
 static int commit(void *self)
 {
-  return journal_commit(&((struct hybrid *)self)->journal);
+  return lls_pol_journal_commit(&((struct hybrid *)self)->journal);
 }
 
 static bool is_offered(const struct hybrid *m, uint32_t form)
@@ -198,7 +198,7 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached_to
 {
   struct hybrid *m = self;
   struct sequence *s = sequence_of(m, r);
-  if (s == NULL || s->row == NIL || m->journal.open)
+  if (s == NULL || s->row == LLS_POL_NIL || m->journal.open)
     return;
   s->cached = cached_tokens;
   hybrid_forget_x(m, s);
@@ -243,7 +243,7 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   uint32_t held = s->form == LLS_FORM_HIDDEN ? s->held_x : s->held_kv;
   *out = (struct lls_cache_info){
       .size = out->size,
-      .residency = s->row != NIL ? LLS_RESIDENT_DEVICE : LLS_RESIDENT_NONE,
+      .residency = s->row != LLS_POL_NIL ? LLS_RESIDENT_DEVICE : LLS_RESIDENT_NONE,
       .form = s->form,
       .device_units = 2 * s->held_kv + s->held_x,
       .owned_units = 2 * s->held_kv + s->held_x,
@@ -257,7 +257,7 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
 {
   struct hybrid *m = self;
   const struct sequence *s = sequence_of(m, r);
-  if (s == NULL || s->row == NIL)
+  if (s == NULL || s->row == LLS_POL_NIL)
     return -EINVAL;
   *out = (struct lls_block_table){
       .form = s->form,

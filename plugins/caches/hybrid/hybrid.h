@@ -19,7 +19,7 @@
 
 #include <llmserve/cache.h>
 
-#include "../common/journal.h"
+#include <llmserve/policy/journal.h>
 
 struct params {
   int64_t form;   /* enum default_form */
@@ -34,7 +34,7 @@ struct sequence { /* of one slot */
   uint64_t request;
   bool admitted;
   uint32_t form;    /* enum lls_form; NONE while it holds nothing */
-  uint32_t row;     /* of its lists; NIL while it holds nothing */
+  uint32_t row;     /* of its lists; LLS_POL_NIL while it holds nothing */
   uint32_t held_kv; /* entries of its K list, and of its V list */
   uint32_t held_x;  /* and of its X list */
   uint32_t cached;  /* tokens computed */
@@ -57,13 +57,13 @@ struct hybrid {
   uint32_t *marks;                 /* (n_units) for audit */
 
   uint32_t free_at_begin;
-  struct journal journal; /* of the open transaction */
+  struct lls_pol_journal journal; /* of the open transaction */
 };
 
 /* Every change of the state goes through here. */
 static inline void set(struct hybrid *m, uint32_t *where, uint32_t value)
 {
-  journal_set(&m->journal, where, value);
+  lls_pol_journal_set(&m->journal, where, value);
 }
 
 static inline uint32_t blocks_of(const struct hybrid *m, uint64_t tokens)

@@ -13,8 +13,8 @@
 
 static bool can_note(const struct hybrid *m, uint32_t units)
 {
-  return journal_has_room(&m->journal,
-                          CHANGES_PER_VERB + (uint64_t)CHANGES_PER_UNIT * units);
+  return lls_pol_journal_has_room(&m->journal,
+                                  CHANGES_PER_VERB + (uint64_t)CHANGES_PER_UNIT * units);
 }
 
 /* ---- units and rows ---------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static void free_row(struct hybrid *m, struct sequence *s)
   set(m, &m->row_next[s->row], m->row_head);
   set(m, &m->row_head, s->row);
   set(m, &m->n_rows_free, m->n_rows_free + 1);
-  set(m, &s->row, NIL);
+  set(m, &s->row, LLS_POL_NIL);
 }
 
 static void put(struct hybrid *m, const struct sequence *s, enum list list, uint32_t i)
@@ -121,12 +121,12 @@ int hybrid_reserve(struct hybrid *m, struct sequence *s, uint32_t tokens, uint32
   if (wanted > m->row_blocks || units_of(form, wanted) > m->n_units)
     return LLS_RESERVE_NEVER;
   uint32_t needed = hybrid_units_needed(m, s, tokens, form);
-  if (needed > m->n_free || (s->row == NIL && m->n_rows_free == 0) ||
+  if (needed > m->n_free || (s->row == LLS_POL_NIL && m->n_rows_free == 0) ||
       !can_note(m, needed + s->held_x + 2 * s->held_kv))
     return LLS_RESERVE_LATER;
   if (s->cached == 0 && s->form != form)
     hybrid_drop(m, s); /* room that was made for it in another form */
-  if (s->row == NIL)
+  if (s->row == LLS_POL_NIL)
     take_row(m, s);
   set(m, &s->form, form);
   if (form == LLS_FORM_HIDDEN && wanted > s->held_x) {
@@ -152,7 +152,7 @@ void hybrid_forget_x(struct hybrid *m, struct sequence *s)
 
 void hybrid_drop(struct hybrid *m, struct sequence *s)
 {
-  if (s->row == NIL)
+  if (s->row == LLS_POL_NIL)
     return;
   free_x(m, s);
   free_kv(m, s);

@@ -6,11 +6,11 @@
  */
 #include "hybrid.h"
 
-#include "../common/holdings.h"
+#include <llmserve/policy/holdings.h>
 
 static bool is_held(const struct sequence *s)
 {
-  return s->admitted && s->row != NIL;
+  return s->admitted && s->row != LLS_POL_NIL;
 }
 
 int hybrid_export(struct hybrid *m, struct lls_blob *out)
@@ -21,7 +21,8 @@ int hybrid_export(struct hybrid *m, struct lls_blob *out)
     return -EBUSY;
   for (uint32_t i = 0; i < m->n_slots; i++)
     if (is_held(&m->sequences[i])) {
-      head.bytes += holding_bytes(m->sequences[i].held_kv, m->sequences[i].held_x);
+      head.bytes +=
+          lls_pol_holding_bytes(m->sequences[i].held_kv, m->sequences[i].held_x);
       head.n++;
     }
   char *to = malloc(head.bytes);
@@ -41,8 +42,8 @@ int hybrid_export(struct hybrid *m, struct lls_blob *out)
                             .cached_tokens = s->cached,
                             .kv_count = s->held_kv,
                             .x_count = s->held_x};
-    to = holding_write(to, &h, list_of(m, s, LIST_K), list_of(m, s, LIST_V),
-                       list_of(m, s, LIST_X));
+    to = lls_pol_holding_write(to, &h, list_of(m, s, LIST_K), list_of(m, s, LIST_V),
+                               list_of(m, s, LIST_X));
   }
   return 0;
 }
@@ -63,7 +64,7 @@ static bool claim(struct hybrid *m, const char *units, uint32_t n)
 {
   uint32_t i = 0;
   for (; i < n; i++) {
-    uint32_t unit = holding_unit(units, i);
+    uint32_t unit = lls_pol_holding_unit(units, i);
     if (unit >= m->n_units || m->marks[unit] != 0)
       break;
     m->marks[unit] = 1;
@@ -71,7 +72,7 @@ static bool claim(struct hybrid *m, const char *units, uint32_t n)
   if (i == n)
     return true;
   while (i-- > 0)
-    m->marks[holding_unit(units, i)] = 0;
+    m->marks[lls_pol_holding_unit(units, i)] = 0;
   return false;
 }
 
@@ -91,7 +92,7 @@ static void take_over(struct hybrid *m, const struct lls_holding *h, const char 
   for (uint32_t list = 0; list < N_LISTS; list++)
     for (uint32_t i = 0; i < held[list]; i++, units += sizeof(uint32_t))
       list_of(m, s, list)[i] = (struct lls_block_entry){
-          .block = holding_unit(units, 0),
+          .block = lls_pol_holding_unit(units, 0),
           .first_token = i * m->block_tokens,
           .count = (uint16_t)m->block_tokens,
       };
@@ -99,7 +100,7 @@ static void take_over(struct hybrid *m, const struct lls_holding *h, const char 
 
 static void free_the_others(struct hybrid *m)
 {
-  m->unit_head = NIL;
+  m->unit_head = LLS_POL_NIL;
   m->n_free = 0;
   for (uint32_t unit = m->n_units; unit-- > 0;)
     if (m->marks[unit] == 0) {
@@ -111,14 +112,14 @@ static void free_the_others(struct hybrid *m)
 
 int hybrid_import(struct hybrid *m, const struct lls_blob *in)
 {
-  struct holdings walk;
+  struct lls_pol_holdings walk;
   struct lls_holding h;
   const char *units;
-  int rc = holdings_open(&walk, in, m->block_tokens, m->n_units);
+  int rc = lls_pol_holdings_open(&walk, in, m->block_tokens, m->n_units);
   if (rc < 0)
     return m->host->fail(m->host->context, rc, "state of another pool");
   memset(m->marks, 0, m->n_units * sizeof *m->marks);
-  while (holdings_next(&walk, &h, &units))
+  while (lls_pol_holdings_next(&walk, &h, &units))
     if (can_hold(m, &h) && claim(m, units, 2 * h.kv_count + h.x_count))
       take_over(m, &h, units);
   free_the_others(m);

@@ -5,43 +5,47 @@
  */
 #include "paged.h"
 
-#include "../common/report.h"
+#include <llmserve/policy/report.h>
 
 #include <string.h>
 
 /* A stack or list of numbers below n: printed, and each marked to be met only once. */
-static void walk(struct report *a, const char *name, uint32_t head, const uint32_t *next,
-                 size_t stride, uint32_t n, uint32_t expected)
+static void walk(struct lls_pol_report *a, const char *name, uint32_t head,
+                 const uint32_t *next, size_t stride, uint32_t n, uint32_t expected)
 {
   struct paged *m = a->m;
   uint32_t count = 0;
-  report_say(a, "%s %" PRIu32 ":", name, expected);
-  for (uint32_t i = head; i != NIL; count++) {
-    if (!report_check(a, i < n, "list leads outside", i) ||
-        !report_check(a, m->marks[i] == 0, "on two lists, or twice on one", i))
+  lls_pol_report_say(a, "%s %" PRIu32 ":", name, expected);
+  for (uint32_t i = head; i != LLS_POL_NIL; count++) {
+    if (!lls_pol_report_check(a, i < n, "list leads outside", i) ||
+        !lls_pol_report_check(a, m->marks[i] == 0, "on two lists, or twice on one", i))
       break;
     m->marks[i] = 1;
-    report_say(a, " %" PRIu32, i);
+    lls_pol_report_say(a, " %" PRIu32, i);
     i = *(const uint32_t *)((const char *)next + i * stride);
   }
-  report_end_line(a);
-  report_check(a, count == expected, "list and counter differ", count);
+  lls_pol_report_end_line(a);
+  lls_pol_report_check(a, count == expected, "list and counter differ", count);
 }
 
-static void check_reusable(struct report *a)
+static void check_reusable(struct lls_pol_report *a)
 {
   struct paged *m = a->m;
-  uint32_t before = NIL;
-  for (uint32_t b = m->reusable_first; b != NIL && b < m->n_blocks && a->result == 0;
+  uint32_t before = LLS_POL_NIL;
+  for (uint32_t b = m->reusable_first;
+       b != LLS_POL_NIL && b < m->n_blocks && a->result == 0;
        before = b, b = m->blocks[b].next) {
-    report_check(a, m->blocks[b].previous == before, "broken list of reusable blocks", b);
-    report_check(a, m->blocks[b].parent != NIL, "reusable but not in the index", b);
+    lls_pol_report_check(a, m->blocks[b].previous == before,
+                         "broken list of reusable blocks", b);
+    lls_pol_report_check(a, m->blocks[b].parent != LLS_POL_NIL,
+                         "reusable but not in the index", b);
     m->marks[b] = 2; /* a parent that is met later must not have this mark yet */
     uint32_t parent = m->blocks[b].parent;
-    report_check(a, parent >= m->n_blocks || m->marks[parent] != 2,
-                 "older than its child", b);
+    lls_pol_report_check(a, parent >= m->n_blocks || m->marks[parent] != 2,
+                         "older than its child", b);
   }
-  report_check(a, m->reusable_last == before, "broken end of the reusable list", before);
+  lls_pol_report_check(a, m->reusable_last == before, "broken end of the reusable list",
+                       before);
 }
 
 static uint64_t digest(const int32_t *tokens, uint32_t n)
@@ -54,26 +58,27 @@ static uint64_t digest(const int32_t *tokens, uint32_t n)
 
 /* Each block of the index in one chain, and no number that leads elsewhere: nothing can
  * be looked up before that is sure. */
-static bool audit_index(struct report *a)
+static bool audit_index(struct lls_pol_report *a)
 {
   struct paged *m = a->m;
   memset(m->marks, 0, m->n_blocks * sizeof *m->marks);
   for (uint32_t i = 0; i <= m->bucket_mask; i++)
-    for (uint32_t b = m->buckets[i]; b != NIL; b = m->blocks[b].bucket_next)
-      if (!report_check(a, b < m->n_blocks, "index leads outside", b) ||
-          !report_check(a, m->marks[b]++ == 0, "twice in the index", b))
+    for (uint32_t b = m->buckets[i]; b != LLS_POL_NIL; b = m->blocks[b].bucket_next)
+      if (!lls_pol_report_check(a, b < m->n_blocks, "index leads outside", b) ||
+          !lls_pol_report_check(a, m->marks[b]++ == 0, "twice in the index", b))
         return false;
   for (uint32_t b = 0; b < m->n_blocks; b++) {
     uint32_t parent = m->blocks[b].parent;
-    report_check(a, (parent != NIL) == (m->marks[b] != 0),
-                 "not in the index, or lost in it", b);
-    report_check(a, parent < m->n_blocks || parent == NIL || parent == ROOT,
-                 "parent number too large", b);
+    lls_pol_report_check(a, (parent != LLS_POL_NIL) == (m->marks[b] != 0),
+                         "not in the index, or lost in it", b);
+    lls_pol_report_check(a,
+                         parent < m->n_blocks || parent == LLS_POL_NIL || parent == ROOT,
+                         "parent number too large", b);
   }
   return a->result == 0;
 }
 
-static void audit_children(struct report *a)
+static void audit_children(struct lls_pol_report *a)
 {
   struct paged *m = a->m;
   memset(m->marks, 0, m->n_blocks * sizeof *m->marks);
@@ -81,35 +86,36 @@ static void audit_children(struct report *a)
     if (m->blocks[b].parent < m->n_blocks)
       m->marks[m->blocks[b].parent]++;
   for (uint32_t b = 0; b < m->n_blocks; b++)
-    report_check(a, m->marks[b] == m->blocks[b].children, "children are counted wrong",
-                 b);
+    lls_pol_report_check(a, m->marks[b] == m->blocks[b].children,
+                         "children are counted wrong", b);
 }
 
-static void audit_block(struct report *a, uint32_t b)
+static void audit_block(struct lls_pol_report *a, uint32_t b)
 {
   const struct paged *m = a->m;
   const struct block *block = &m->blocks[b];
   const int32_t *tokens = m->contents + (size_t)b * m->block_tokens;
-  if (block->references == 0 && block->parent == NIL)
+  if (block->references == 0 && block->parent == LLS_POL_NIL)
     return;
-  report_say(a, "block %" PRIu32 ": held by %" PRIu32, b, block->references);
-  if (block->parent != NIL) {
-    report_say(a, ", after %" PRId32 ", tokens %016" PRIx64,
-               block->parent == ROOT ? -1 : (int32_t)block->parent,
-               digest(tokens, m->block_tokens));
-    report_check(a, paged_find(m, block->parent, tokens) == b, "not found in the index",
-                 b);
+  lls_pol_report_say(a, "block %" PRIu32 ": held by %" PRIu32, b, block->references);
+  if (block->parent != LLS_POL_NIL) {
+    lls_pol_report_say(a, ", after %" PRId32 ", tokens %016" PRIx64,
+                       block->parent == ROOT ? -1 : (int32_t)block->parent,
+                       digest(tokens, m->block_tokens));
+    lls_pol_report_check(a, paged_find(m, block->parent, tokens) == b,
+                         "not found in the index", b);
     if (block->parent != ROOT) {
       const struct block *parent = &m->blocks[block->parent];
-      report_check(a, parent->parent != NIL, "in the index without its parent", b);
-      report_check(a, parent->references >= block->references, "held without its parent",
-                   b);
+      lls_pol_report_check(a, parent->parent != LLS_POL_NIL,
+                           "in the index without its parent", b);
+      lls_pol_report_check(a, parent->references >= block->references,
+                           "held without its parent", b);
     }
   }
-  report_end_line(a);
+  lls_pol_report_end_line(a);
 }
 
-static void audit_blocks(struct report *a)
+static void audit_blocks(struct lls_pol_report *a)
 {
   struct paged *m = a->m;
   memset(m->marks, 0, m->n_blocks * sizeof *m->marks);
@@ -119,14 +125,14 @@ static void audit_blocks(struct report *a)
        m->n_reusable);
   check_reusable(a);
   for (uint32_t b = 0; b < m->n_blocks; b++) {
-    report_check(a, (m->marks[b] != 0) == (m->blocks[b].references == 0),
-                 "neither held nor free, or both", b);
+    lls_pol_report_check(a, (m->marks[b] != 0) == (m->blocks[b].references == 0),
+                         "neither held nor free, or both", b);
     audit_block(a, b);
   }
 }
 
 /* Lists are where their sequences say; none can be read before. */
-static bool audit_rows(struct report *a)
+static bool audit_rows(struct lls_pol_report *a)
 {
   struct paged *m = a->m;
   memset(m->marks, 0, m->n_rows * sizeof *m->marks);
@@ -134,70 +140,78 @@ static bool audit_rows(struct report *a)
        m->n_rows_free);
   for (uint32_t i = 0; i < m->n_slots; i++) {
     uint32_t row = m->sequences[i].row;
-    report_check(a, m->sequences[i].admitted <= 1 && m->sequences[i].place <= ON_HOST,
-                 "no such state of a sequence", i);
-    report_check(a, (row != NIL) == (m->sequences[i].place != NOWHERE),
-                 "list without a row", i);
-    if (row != NIL && report_check(a, row < m->n_rows, "row number too large", i))
-      report_check(a, m->marks[row]++ == 0, "row used twice", row);
+    lls_pol_report_check(
+        a, m->sequences[i].admitted <= 1 && m->sequences[i].place <= ON_HOST,
+        "no such state of a sequence", i);
+    lls_pol_report_check(a, (row != LLS_POL_NIL) == (m->sequences[i].place != NOWHERE),
+                         "list without a row", i);
+    if (row != LLS_POL_NIL &&
+        lls_pol_report_check(a, row < m->n_rows, "row number too large", i))
+      lls_pol_report_check(a, m->marks[row]++ == 0, "row used twice", row);
   }
   for (uint32_t i = 0; i < m->n_rows; i++)
-    report_check(a, m->marks[i] == 1, "row lost", i);
+    lls_pol_report_check(a, m->marks[i] == 1, "row lost", i);
   return a->result == 0;
 }
 
-static void audit_entry(struct report *a, const struct sequence *s, uint32_t i)
+static void audit_entry(struct lls_pol_report *a, const struct sequence *s, uint32_t i)
 {
   const struct paged *m = a->m;
   const struct lls_block_entry *k = &k_list(m, s->row)[i], *v = k + m->row_blocks;
-  report_check(a, v->block == k->block + 1 && k->block % 2 == 0, "K and V apart", s->row);
-  report_check(a,
-               k->first_token == i * m->block_tokens && k->count == m->block_tokens &&
-                   v->first_token == k->first_token && v->count == k->count,
-               "broken block list", s->row);
-  report_say(a, " %" PRIu32, k->block / 2);
+  lls_pol_report_check(a, v->block == k->block + 1 && k->block % 2 == 0, "K and V apart",
+                       s->row);
+  lls_pol_report_check(a,
+                       k->first_token == i * m->block_tokens &&
+                           k->count == m->block_tokens &&
+                           v->first_token == k->first_token && v->count == k->count,
+                       "broken block list", s->row);
+  lls_pol_report_say(a, " %" PRIu32, k->block / 2);
   uint32_t most = s->place == ON_HOST ? m->n_host_blocks : m->n_blocks;
-  if (!report_check(a, k->block / 2 < most, "block number too large", k->block))
+  if (!lls_pol_report_check(a, k->block / 2 < most, "block number too large", k->block))
     return;
   m->marks[k->block / 2]++;
   if (s->place == ON_DEVICE)
-    report_check(a, (i < s->indexed) == (m->blocks[k->block / 2].parent != NIL),
-                 "wrong count of blocks in the index", s->row);
+    lls_pol_report_check(
+        a, (i < s->indexed) == (m->blocks[k->block / 2].parent != LLS_POL_NIL),
+        "wrong count of blocks in the index", s->row);
 }
 
 /* Prints the lists of sequences that are in `place` and counts their blocks in marks. */
-static void audit_lists(struct report *a, uint32_t place, const char *name)
+static void audit_lists(struct lls_pol_report *a, uint32_t place, const char *name)
 {
   const struct paged *m = a->m;
   for (uint32_t i = 0; i < m->n_slots; i++) {
     const struct sequence *s = &m->sequences[i];
     if (!s->admitted || s->place != place)
       continue;
-    report_say(a,
-               "slot %" PRIu32 ": request %" PRIu64 " %s, cached %" PRIu32
-               ", indexed %" PRIu32 ", row %" PRIu32 ", blocks",
-               i, s->request, name, s->cached, s->indexed, s->row);
-    report_check(a, s->held > 0 && s->held <= m->row_blocks, "bad list length", i);
-    report_check(a, blocks_of(m, s->cached) <= s->held, "more tokens than room", i);
-    report_check(a, s->indexed <= s->cached / m->block_tokens || s->indexed == s->held,
-                 "block in the index before it is full", i);
+    lls_pol_report_say(a,
+                       "slot %" PRIu32 ": request %" PRIu64 " %s, cached %" PRIu32
+                       ", indexed %" PRIu32 ", row %" PRIu32 ", blocks",
+                       i, s->request, name, s->cached, s->indexed, s->row);
+    lls_pol_report_check(a, s->held > 0 && s->held <= m->row_blocks, "bad list length",
+                         i);
+    lls_pol_report_check(a, blocks_of(m, s->cached) <= s->held, "more tokens than room",
+                         i);
+    lls_pol_report_check(
+        a, s->indexed <= s->cached / m->block_tokens || s->indexed == s->held,
+        "block in the index before it is full", i);
     for (uint32_t j = 0; j < s->held && a->result == 0; j++)
       audit_entry(a, s, j);
-    report_end_line(a);
+    lls_pol_report_end_line(a);
   }
 }
 
-static void audit_device_sequences(struct report *a)
+static void audit_device_sequences(struct lls_pol_report *a)
 {
   struct paged *m = a->m;
   memset(m->marks, 0, m->n_blocks * sizeof *m->marks);
   audit_lists(a, ON_DEVICE, "on the device");
   for (uint32_t b = 0; b < m->n_blocks; b++)
-    report_check(a, m->marks[b] == m->blocks[b].references, "reference count is wrong",
-                 b);
+    lls_pol_report_check(a, m->marks[b] == m->blocks[b].references,
+                         "reference count is wrong", b);
 }
 
-static void audit_host_sequences(struct report *a)
+static void audit_host_sequences(struct lls_pol_report *a)
 {
   struct paged *m = a->m;
   memset(m->marks, 0, m->n_host_blocks * sizeof *m->marks);
@@ -205,19 +219,19 @@ static void audit_host_sequences(struct report *a)
        m->n_host_free);
   audit_lists(a, ON_HOST, "on the host");
   for (uint32_t b = 0; b < m->n_host_blocks; b++)
-    report_check(a, m->marks[b] == 1, "host block lost or held twice", b);
+    lls_pol_report_check(a, m->marks[b] == 1, "host block lost or held twice", b);
 }
 
 int paged_audit(struct paged *m, const struct lls_sink *sink)
 {
-  struct report a = {.m = m, .host = m->host, .sink = sink};
+  struct lls_pol_report a = {.m = m, .host = m->host, .sink = sink};
   if (!audit_index(&a) || !audit_rows(&a))
     return a.result;
   audit_blocks(&a);
   audit_children(&a);
   audit_device_sequences(&a);
   audit_host_sequences(&a);
-  report_say(&a, "copies %" PRIu32, m->n_copies);
-  report_end_line(&a);
+  lls_pol_report_say(&a, "copies %" PRIu32, m->n_copies);
+  lls_pol_report_end_line(&a);
   return a.result;
 }

@@ -24,8 +24,8 @@ static void append_reusable(struct paged *m, uint32_t b)
 {
   struct block *block = &m->blocks[b];
   set(m, &block->previous, m->reusable_last);
-  set(m, &block->next, NIL);
-  if (m->reusable_last == NIL)
+  set(m, &block->next, LLS_POL_NIL);
+  if (m->reusable_last == LLS_POL_NIL)
     set(m, &m->reusable_first, b);
   else
     set(m, &m->blocks[m->reusable_last].next, b);
@@ -36,11 +36,11 @@ static void append_reusable(struct paged *m, uint32_t b)
 static void remove_reusable(struct paged *m, uint32_t b)
 {
   const struct block *block = &m->blocks[b];
-  if (block->previous == NIL)
+  if (block->previous == LLS_POL_NIL)
     set(m, &m->reusable_first, block->next);
   else
     set(m, &m->blocks[block->previous].next, block->next);
-  if (block->next == NIL)
+  if (block->next == LLS_POL_NIL)
     set(m, &m->reusable_last, block->previous);
   else
     set(m, &m->blocks[block->next].previous, block->previous);
@@ -81,7 +81,7 @@ void paged_let_go(struct paged *m, uint32_t b)
   set(m, &m->blocks[b].references, m->blocks[b].references - 1);
   if (m->blocks[b].references > 0)
     return;
-  if (m->blocks[b].parent != NIL)
+  if (m->blocks[b].parent != LLS_POL_NIL)
     append_reusable(m, b);
   else
     push_free(m, b);

@@ -11,8 +11,8 @@
  */
 #include "paged.h"
 
-#include "../common/count.h"
-#include "../common/state.h"
+#include <llmserve/policy/count.h>
+#include <llmserve/policy/state.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,11 +35,11 @@ static void size_up(struct paged *m, const struct lls_cache_geometry *g)
   m->n_blocks = g->device_units / 2;
   m->n_host_blocks = g->host_units / 2;
   m->n_slots = e->max_requests;
-  m->row_blocks = min_u32(blocks_of(m, e->max_context), m->n_blocks);
+  m->row_blocks = lls_pol_min(blocks_of(m, e->max_context), m->n_blocks);
   size_t row_bytes = (size_t)2 * m->row_blocks * sizeof *m->entries;
   uint32_t affordable = (uint32_t)(row_bytes > 0 ? most_row_bytes / row_bytes : 0);
-  m->n_rows = min_u32(min_u32(m->n_slots, m->n_blocks + m->n_host_blocks),
-                      max_u32(affordable, e->max_sequences));
+  m->n_rows = lls_pol_min(lls_pol_min(m->n_slots, m->n_blocks + m->n_host_blocks),
+                          lls_pol_max(affordable, e->max_sequences));
   m->max_copies = 2 * (2 * m->n_host_blocks + e->max_sequences);
   uint64_t blocks = m->n_blocks + (uint64_t)m->n_host_blocks;
   uint64_t changes =
@@ -52,7 +52,7 @@ static void size_up(struct paged *m, const struct lls_cache_geometry *g)
 
 static bool allocate(struct paged *m)
 {
-  uint32_t most = max_u32(max_u32(m->n_blocks, m->n_host_blocks), m->n_rows);
+  uint32_t most = lls_pol_max(lls_pol_max(m->n_blocks, m->n_host_blocks), m->n_rows);
   m->blocks = calloc(m->n_blocks, sizeof *m->blocks);
   m->contents = calloc((size_t)m->n_blocks * m->block_tokens, sizeof *m->contents);
   m->buckets = calloc((size_t)m->bucket_mask + 1, sizeof *m->buckets);
@@ -70,21 +70,21 @@ static bool allocate(struct paged *m)
 static void make_empty(struct paged *m)
 {
   for (uint32_t b = 0; b < m->n_blocks; b++)
-    m->blocks[b] = (struct block){.previous = NIL,
-                                  .next = b + 1 < m->n_blocks ? b + 1 : NIL,
-                                  .parent = NIL,
-                                  .bucket_next = NIL};
+    m->blocks[b] = (struct block){.previous = LLS_POL_NIL,
+                                  .next = b + 1 < m->n_blocks ? b + 1 : LLS_POL_NIL,
+                                  .parent = LLS_POL_NIL,
+                                  .bucket_next = LLS_POL_NIL};
   m->free_head = 0;
   m->n_free = m->n_blocks;
-  m->reusable_first = m->reusable_last = NIL;
+  m->reusable_first = m->reusable_last = LLS_POL_NIL;
   m->n_reusable = 0;
   memset(m->buckets, 0xff, ((size_t)m->bucket_mask + 1) * sizeof *m->buckets);
-  chain_stack(&m->host_head, m->host_next, m->n_host_blocks);
+  lls_pol_chain_stack(&m->host_head, m->host_next, m->n_host_blocks);
   m->n_host_free = m->n_host_blocks;
-  chain_stack(&m->row_head, m->row_next, m->n_rows);
+  lls_pol_chain_stack(&m->row_head, m->row_next, m->n_rows);
   m->n_rows_free = m->n_rows;
   for (uint32_t i = 0; i < m->n_slots; i++)
-    m->sequences[i] = (struct sequence){.row = NIL};
+    m->sequences[i] = (struct sequence){.row = LLS_POL_NIL};
 }
 
 static void destroy(void *self)
@@ -134,7 +134,7 @@ static int admit(void *self, const struct lls_request *r)
   if (r->slot >= m->n_slots || m->sequences[r->slot].admitted)
     return -EINVAL;
   m->sequences[r->slot] =
-      (struct sequence){.request = r->id, .admitted = true, .row = NIL};
+      (struct sequence){.request = r->id, .admitted = true, .row = LLS_POL_NIL};
   return 0;
 }
 
@@ -159,7 +159,7 @@ static void release(void *self, const struct lls_request *r, uint32_t flags)
 static int begin(void *self)
 {
   struct paged *m = self;
-  int rc = journal_begin(&m->journal);
+  int rc = lls_pol_journal_begin(&m->journal);
   if (rc < 0)
     return rc;
   m->n_copies = m->n_evicted = 0;
@@ -174,17 +174,17 @@ static uint32_t mark(void *self)
 
 static int rollback(void *self, uint32_t to)
 {
-  return journal_rollback(&((struct paged *)self)->journal, to);
+  return lls_pol_journal_rollback(&((struct paged *)self)->journal, to);
 }
 
 static int commit(void *self)
 {
   struct paged *m = self;
-  int rc = journal_commit(&m->journal);
+  int rc = lls_pol_journal_commit(&m->journal);
   if (rc < 0)
     return rc;
-  count_copies(m->host, m->copies, m->n_copies);
-  count(m->host, "blocks_evicted", m->n_evicted);
+  lls_pol_count_copies(m->host, m->copies, m->n_copies);
+  lls_pol_count(m->host, "blocks_evicted", m->n_evicted);
   return 0;
 }
 
@@ -286,7 +286,7 @@ static void describe_device(const struct paged *m, const struct sequence *s,
   out->form = LLS_FORM_KV;
   out->device_units = 2 * s->held;
   out->owned_units = 2 * (s->held - shared);
-  out->shared_tokens = min_u32(shared * m->block_tokens, s->cached);
+  out->shared_tokens = lls_pol_min(shared * m->block_tokens, s->cached);
   out->free_slots = s->held * m->block_tokens - s->cached;
 }
 

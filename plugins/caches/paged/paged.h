@@ -26,7 +26,7 @@
 
 #include <llmserve/cache.h>
 
-#include "../common/journal.h"
+#include <llmserve/policy/journal.h>
 
 #define ROOT (UINT32_MAX - 1) /* parent of a sequence's first block */
 
@@ -37,7 +37,7 @@ struct params {
 struct block {
   uint32_t references;     /* sequences that hold it */
   uint32_t previous, next; /* in the reusable list; next alone in the free stack */
-  uint32_t parent;         /* block or ROOT; NIL = not in the index */
+  uint32_t parent;         /* block or ROOT; LLS_POL_NIL = not in the index */
   uint32_t bucket_next;    /* in the index */
   uint32_t children;       /* blocks in the index whose parent it is */
 };
@@ -48,7 +48,7 @@ struct sequence { /* of one slot */
   uint64_t request;
   uint8_t admitted; /* 0 or 1; no bool, for a state may say anything */
   uint32_t place;   /* enum place */
-  uint32_t row;     /* of its block list; NIL while it holds nothing */
+  uint32_t row;     /* of its block list; LLS_POL_NIL while it holds nothing */
   uint32_t held;    /* blocks on its list */
   uint32_t cached;  /* tokens computed */
   uint32_t indexed; /* leading blocks that are in the index */
@@ -79,14 +79,14 @@ struct paged {
   uint32_t n_copies, max_copies;
 
   uint32_t available_at_begin;
-  uint32_t n_evicted;     /* from the index, in this transaction */
-  struct journal journal; /* of the open transaction */
+  uint32_t n_evicted;             /* from the index, in this transaction */
+  struct lls_pol_journal journal; /* of the open transaction */
 };
 
 /* Every change of the state goes through here. */
 static inline void set(struct paged *m, uint32_t *where, uint32_t value)
 {
-  journal_set(&m->journal, where, value);
+  lls_pol_journal_set(&m->journal, where, value);
 }
 
 /* Changes that a verb makes per block, and besides; asked for before it starts. */
@@ -95,8 +95,8 @@ static inline void set(struct paged *m, uint32_t *where, uint32_t value)
 
 static inline bool can_note(const struct paged *m, uint32_t blocks)
 {
-  return journal_has_room(&m->journal,
-                          CHANGES_PER_VERB + (uint64_t)CHANGES_PER_BLOCK * blocks);
+  return lls_pol_journal_has_room(&m->journal, CHANGES_PER_VERB +
+                                                   (uint64_t)CHANGES_PER_BLOCK * blocks);
 }
 
 static inline uint32_t blocks_of(const struct paged *m, uint64_t tokens)

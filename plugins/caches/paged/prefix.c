@@ -30,7 +30,7 @@ static int32_t *contents_of(const struct paged *m, uint32_t b)
 uint32_t paged_find(const struct paged *m, uint32_t parent, const int32_t *tokens)
 {
   uint32_t b = m->buckets[bucket_of(m, parent, tokens)];
-  while (b != NIL &&
+  while (b != LLS_POL_NIL &&
          (m->blocks[b].parent != parent ||
           memcmp(contents_of(m, b), tokens, m->block_tokens * sizeof *tokens)))
     b = m->blocks[b].bucket_next;
@@ -59,7 +59,7 @@ void paged_unindex(struct paged *m, uint32_t b)
   uint32_t parent = m->blocks[b].parent;
   if (parent != ROOT)
     set(m, &m->blocks[parent].children, m->blocks[parent].children - 1);
-  set(m, &m->blocks[b].parent, NIL);
+  set(m, &m->blocks[b].parent, LLS_POL_NIL);
 }
 
 /* How many leading blocks of the request the index has, and how many of them nobody
@@ -73,7 +73,7 @@ static uint32_t match(const struct paged *m, const struct lls_request *r,
   *unheld = 0;
   for (; n < most; n++) {
     uint32_t b = paged_find(m, parent, r->tokens + (size_t)n * m->block_tokens);
-    if (b == NIL)
+    if (b == LLS_POL_NIL)
       break;
     *unheld += m->blocks[b].references == 0;
     parent = b;
@@ -129,7 +129,7 @@ void paged_index(struct paged *m, struct sequence *s, const struct lls_request *
     uint32_t parent = i == 0 ? ROOT : block_at(m, s, i - 1);
     const int32_t *tokens = r->tokens + (size_t)i * m->block_tokens;
     uint32_t known = paged_find(m, parent, tokens);
-    if (known == NIL) {
+    if (known == LLS_POL_NIL) {
       insert(m, own, parent, tokens);
     } else {
       paged_hold(m, known);
@@ -146,7 +146,7 @@ void paged_forget(struct paged *m, const struct sequence *s)
   for (uint32_t i = s->held; i-- > 0;) {
     uint32_t b = block_at(m, s, i);
     const struct block *block = &m->blocks[b];
-    if (block->references == 0 && block->parent != NIL && block->children == 0)
+    if (block->references == 0 && block->parent != LLS_POL_NIL && block->children == 0)
       paged_free_reusable(m, b);
   }
 }

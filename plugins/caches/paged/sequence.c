@@ -35,7 +35,7 @@ static void copy_block(struct paged *m, enum lls_copy_kind kind, uint32_t source
 /* Slots in use of the sequence's i-th block. */
 static uint32_t used_slots(const struct paged *m, const struct sequence *s, uint32_t i)
 {
-  return min_u32(m->block_tokens, s->cached - i * m->block_tokens);
+  return lls_pol_min(m->block_tokens, s->cached - i * m->block_tokens);
 }
 
 static void bring_back(struct paged *m, struct sequence *s)
@@ -76,7 +76,7 @@ int paged_reserve(struct paged *m, struct sequence *s, uint32_t tokens)
   uint32_t copied = copy + (back ? s->held : 0), taken = more + copied;
   if (taken == 0)
     return LLS_RESERVE_OK;
-  if (taken > available(m) || (s->row == NIL && m->n_rows_free == 0) ||
+  if (taken > available(m) || (s->row == LLS_POL_NIL && m->n_rows_free == 0) ||
       !can_note(m, taken) || !copies_have_room(m, copied))
     return LLS_RESERVE_LATER;
 
@@ -84,7 +84,7 @@ int paged_reserve(struct paged *m, struct sequence *s, uint32_t tokens)
     bring_back(m, s);
   if (copy)
     copy_on_write(m, s);
-  if (s->row == NIL) {
+  if (s->row == LLS_POL_NIL) {
     set(m, &s->row, paged_take_row(m));
     set(m, &s->place, ON_DEVICE);
   }
@@ -111,7 +111,7 @@ void paged_drop(struct paged *m, struct sequence *s)
     return;
   let_go_all(m, s);
   paged_free_row(m, s->row);
-  set(m, &s->row, NIL);
+  set(m, &s->row, LLS_POL_NIL);
   set(m, &s->place, NOWHERE);
   set(m, &s->held, 0);
   set(m, &s->cached, 0);

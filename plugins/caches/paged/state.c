@@ -11,8 +11,8 @@
  */
 #include "paged.h"
 
-#include "../common/holdings.h"
-#include "../common/state.h"
+#include <llmserve/policy/holdings.h>
+#include <llmserve/policy/state.h>
 
 /* Before what is this plugin's alone; its number is the version of that. */
 static const char own[8] = "paged 3";
@@ -29,7 +29,7 @@ static struct pool pool_of(const struct paged *m)
 
 static bool is_held(const struct sequence *s)
 {
-  return s->admitted && s->row != NIL && s->place == ON_DEVICE;
+  return s->admitted && s->row != LLS_POL_NIL && s->place == ON_DEVICE;
 }
 
 static struct lls_holdings count_holdings(const struct paged *m)
@@ -39,7 +39,7 @@ static struct lls_holdings count_holdings(const struct paged *m)
                               .device_units = 2 * m->n_blocks};
   for (uint32_t i = 0; i < m->n_slots; i++)
     if (is_held(&m->sequences[i])) {
-      head.bytes += holding_bytes(m->sequences[i].held, 0);
+      head.bytes += lls_pol_holding_bytes(m->sequences[i].held, 0);
       head.n++;
     }
   return head;
@@ -60,12 +60,12 @@ static void write_holdings(const struct paged *m, const struct lls_holdings *hea
                             .form = LLS_FORM_KV,
                             .cached_tokens = s->cached,
                             .kv_count = s->held};
-    to = holding_write(to, &h, k, k + m->row_blocks, NULL);
+    to = lls_pol_holding_write(to, &h, k, k + m->row_blocks, NULL);
   }
 }
 
 /* What is this pool's and no other's: a reader has compared it before. */
-static void pass_arrays(struct paged *m, struct state_walk *w)
+static void pass_arrays(struct paged *m, struct lls_pol_state_walk *w)
 {
   char name[sizeof own];
   struct pool pool = pool_of(m);
@@ -73,40 +73,41 @@ static void pass_arrays(struct paged *m, struct state_walk *w)
   size_t heads = offsetof(struct paged, n_rows_free) + sizeof m->n_rows_free -
                  offsetof(struct paged, free_head);
   memcpy(name, own, sizeof own);
-  state_pass(w, name, sizeof name);
-  state_pass(w, &pool, sizeof pool);
-  state_pass(w, &m->free_head, heads);
-  state_pass(w, m->blocks, m->n_blocks * sizeof *m->blocks);
-  state_pass(w, m->contents, (size_t)m->n_blocks * m->block_tokens * sizeof *m->contents);
-  state_pass(w, m->buckets, ((size_t)m->bucket_mask + 1) * sizeof *m->buckets);
-  state_pass(w, m->host_next, (size_t)m->n_host_blocks * sizeof *m->host_next);
-  state_pass(w, m->row_next, m->n_rows * sizeof *m->row_next);
-  state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
+  lls_pol_state_pass(w, name, sizeof name);
+  lls_pol_state_pass(w, &pool, sizeof pool);
+  lls_pol_state_pass(w, &m->free_head, heads);
+  lls_pol_state_pass(w, m->blocks, m->n_blocks * sizeof *m->blocks);
+  lls_pol_state_pass(w, m->contents,
+                     (size_t)m->n_blocks * m->block_tokens * sizeof *m->contents);
+  lls_pol_state_pass(w, m->buckets, ((size_t)m->bucket_mask + 1) * sizeof *m->buckets);
+  lls_pol_state_pass(w, m->host_next, (size_t)m->n_host_blocks * sizeof *m->host_next);
+  lls_pol_state_pass(w, m->row_next, m->n_rows * sizeof *m->row_next);
+  lls_pol_state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
 }
 
 /* The block numbers of all lists. */
-static int pass_lists(struct paged *m, struct state_walk *w)
+static int pass_lists(struct paged *m, struct lls_pol_state_walk *w)
 {
   for (uint32_t i = 0; i < m->n_slots; i++) {
     const struct sequence *s = &m->sequences[i];
-    if (s->row == NIL)
+    if (s->row == LLS_POL_NIL)
       continue;
     if (s->row >= m->n_rows || s->held > m->row_blocks)
       return -EINVAL;
     for (uint32_t b = 0; b < s->held; b++) {
       uint32_t block = block_at(m, s, b);
-      state_pass(w, &block, sizeof block);
-      if (state_is_read(w))
+      lls_pol_state_pass(w, &block, sizeof block);
+      if (lls_pol_state_is_read(w))
         paged_put(m, s, b, block);
     }
   }
   return 0;
 }
 
-static int pass_own(void *manager, struct state_walk *w)
+static int pass_own(void *manager, struct lls_pol_state_walk *w)
 {
   pass_arrays(manager, w);
-  return state_is_torn(w) ? -EINVAL : pass_lists(manager, w);
+  return lls_pol_state_is_torn(w) ? -EINVAL : pass_lists(manager, w);
 }
 
 int paged_export(struct paged *m, struct lls_blob *out)
@@ -114,7 +115,7 @@ int paged_export(struct paged *m, struct lls_blob *out)
   struct lls_holdings head = count_holdings(m);
   if (m->journal.open)
     return -EBUSY;
-  int rc = state_export(m, pass_own, head.bytes, LLS_STATE_HOLDINGS, out);
+  int rc = lls_pol_state_export(m, pass_own, head.bytes, LLS_STATE_HOLDINGS, out);
   if (rc == 0)
     write_holdings(m, &head, out->data);
   return rc;
@@ -134,7 +135,7 @@ static bool claim(struct paged *m, const struct lls_holding *h, const char *unit
 {
   uint32_t i = 0;
   for (; i < h->kv_count; i++) {
-    uint32_t block = holding_pair(h, units, i, m->n_blocks);
+    uint32_t block = lls_pol_holding_pair(h, units, i, m->n_blocks);
     if (block == m->n_blocks || m->blocks[block].references > 0)
       break;
     m->blocks[block].references = 1;
@@ -142,7 +143,7 @@ static bool claim(struct paged *m, const struct lls_holding *h, const char *unit
   if (i == h->kv_count)
     return true;
   while (i-- > 0)
-    m->blocks[holding_unit(units, i) / 2].references = 0;
+    m->blocks[lls_pol_holding_unit(units, i) / 2].references = 0;
   return false;
 }
 
@@ -156,13 +157,13 @@ static void take_over(struct paged *m, const struct lls_holding *h, const char *
                          .held = h->kv_count,
                          .cached = h->cached_tokens};
   for (uint32_t i = 0; i < h->kv_count; i++)
-    paged_put(m, s, i, holding_unit(units, i) / 2);
+    paged_put(m, s, i, lls_pol_holding_unit(units, i) / 2);
 }
 
 /* The manager is empty: its free stack holds all blocks. */
 static void free_the_others(struct paged *m)
 {
-  m->free_head = NIL;
+  m->free_head = LLS_POL_NIL;
   m->n_free = 0;
   for (uint32_t block = m->n_blocks; block-- > 0;)
     if (m->blocks[block].references == 0) {
@@ -172,11 +173,11 @@ static void free_the_others(struct paged *m)
     }
 }
 
-static int import_holdings(struct paged *m, struct holdings *walk)
+static int import_holdings(struct paged *m, struct lls_pol_holdings *walk)
 {
   struct lls_holding h;
   const char *units;
-  while (holdings_next(walk, &h, &units))
+  while (lls_pol_holdings_next(walk, &h, &units))
     if (can_hold(m, &h) && claim(m, &h, units))
       take_over(m, &h, units);
   free_the_others(m);
@@ -187,11 +188,12 @@ int paged_import(struct paged *m, const struct lls_blob *in)
 {
   const struct lls_host *h = m->host;
   struct pool pool = pool_of(m);
-  struct holdings walk;
-  int rc = holdings_open(&walk, in, m->block_tokens, 2 * m->n_blocks);
+  struct lls_pol_holdings walk;
+  int rc = lls_pol_holdings_open(&walk, in, m->block_tokens, 2 * m->n_blocks);
   if (rc < 0)
     return h->fail(h->context, rc, "state of another pool");
   size_t bytes = in->bytes - (size_t)(walk.end - (const char *)in->data);
   bool same = state_is_of(walk.end, bytes, own, sizeof own, &pool, sizeof pool);
-  return same ? state_import(m, pass_own, walk.end, bytes) : import_holdings(m, &walk);
+  return same ? lls_pol_state_import(m, pass_own, walk.end, bytes)
+              : import_holdings(m, &walk);
 }

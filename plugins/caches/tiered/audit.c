@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct report {
+struct lls_pol_report {
   struct tiered *m;
   const struct lls_sink *sink;
   bool on_host; /* the tier that is looked at */
@@ -15,14 +15,14 @@ struct report {
 };
 
 /* Keeps the first thing that is wrong. */
-static void check(struct report *a, bool good, const char *what, uint32_t which)
+static void check(struct lls_pol_report *a, bool good, const char *what, uint32_t which)
 {
   if (!good && a->result == 0)
     a->result = a->m->host->fail(a->m->host->context, -EIO, "audit: %s (%" PRIu32 ")",
                                  what, which);
 }
 
-static void say(struct report *a, const char *what, uint32_t number)
+static void say(struct lls_pol_report *a, const char *what, uint32_t number)
 {
   char line[64];
   snprintf(line, sizeof line, "%s %" PRIu32, what, number);
@@ -30,7 +30,7 @@ static void say(struct report *a, const char *what, uint32_t number)
 }
 
 /* A unit that somebody has: met for the first time. */
-static void meet(struct report *a, uint32_t unit)
+static void meet(struct lls_pol_report *a, uint32_t unit)
 {
   bool inside = unit < a->m->tiers[a->on_host].n_units;
   check(a, inside, "a unit outside the pool", unit);
@@ -40,7 +40,7 @@ static void meet(struct report *a, uint32_t unit)
   a->m->marks[unit] = 1;
 }
 
-static void audit_list(struct report *a, const struct sequence *s, uint32_t row,
+static void audit_list(struct lls_pol_report *a, const struct sequence *s, uint32_t row,
                        uint32_t begin)
 {
   const struct tiered *m = a->m;
@@ -62,15 +62,17 @@ static void audit_list(struct report *a, const struct sequence *s, uint32_t row,
   }
 }
 
-static void audit_sequence(struct report *a, uint32_t slot)
+static void audit_sequence(struct lls_pol_report *a, uint32_t slot)
 {
   const struct tiered *m = a->m;
   const struct sequence *s = &m->sequences[slot];
   check(a, s->admitted <= 1 && s->touched <= 1, "no truth value", slot);
-  check(a, (s->row != NIL) == (s->place != NOWHERE), "a place without lists", slot);
-  check(a, s->admitted || s->row == NIL, "units of nobody", slot);
-  check(a, (s->transfer != 0) == (s->to_row != NIL), "a transfer without lists", slot);
-  if (!s->admitted || s->row == NIL || a->result != 0)
+  check(a, (s->row != LLS_POL_NIL) == (s->place != NOWHERE), "a place without lists",
+        slot);
+  check(a, s->admitted || s->row == LLS_POL_NIL, "units of nobody", slot);
+  check(a, (s->transfer != 0) == (s->to_row != LLS_POL_NIL), "a transfer without lists",
+        slot);
+  if (!s->admitted || s->row == LLS_POL_NIL || a->result != 0)
     return;
   check(a, s->row < m->n_rows && s->held <= m->row_blocks, "a row outside", s->row);
   check(a, s->held >= blocks_of(m, s->cached), "cached tokens without a block", slot);
@@ -83,36 +85,36 @@ static void audit_sequence(struct report *a, uint32_t slot)
   say(a, "  moved", s->moved);
   if ((s->place == ON_HOST) == a->on_host)
     audit_list(a, s, s->row, s->moved);
-  else if (s->to_row != NIL)
+  else if (s->to_row != LLS_POL_NIL)
     audit_list(a, s, s->to_row, 0);
 }
 
-static void audit_stack(struct report *a)
+static void audit_stack(struct lls_pol_report *a)
 {
   const struct tier *t = &a->m->tiers[a->on_host];
   uint32_t n = 0;
-  for (uint32_t unit = t->head; unit != NIL && n < t->n_units; n++) {
+  for (uint32_t unit = t->head; unit != LLS_POL_NIL && n < t->n_units; n++) {
     say(a, "free", unit);
     meet(a, unit);
-    unit = unit < t->n_units ? t->next[unit] : NIL;
+    unit = unit < t->n_units ? t->next[unit] : LLS_POL_NIL;
   }
   check(a, n == t->n_free, "free units miscounted", n);
   check(a, a->on_host || t->n_free >= spare_units(a->m), "the spare unit is taken", n);
 }
 
 /* Rows of lists: each with one sequence or on the free stack. */
-static void audit_rows(struct report *a)
+static void audit_rows(struct lls_pol_report *a)
 {
   const struct tiered *m = a->m;
   uint32_t used = 0, n = 0, row = m->row_head;
   memset(m->row_marks, 0, m->n_rows * sizeof *m->row_marks);
   for (; row < m->n_rows && n <= m->n_rows; n++, row = m->row_next[row])
     check(a, m->row_marks[row]++ == 0, "a row twice on the free stack", row);
-  check(a, row == NIL && n == m->n_rows_free, "free rows miscounted", n);
+  check(a, row == LLS_POL_NIL && n == m->n_rows_free, "free rows miscounted", n);
   for (uint32_t i = 0; i < m->n_slots; i++) {
     const uint32_t rows[] = {m->sequences[i].row, m->sequences[i].to_row};
     for (uint32_t k = 0; k < 2; k++) {
-      if (rows[k] == NIL)
+      if (rows[k] == LLS_POL_NIL)
         continue;
       bool inside = rows[k] < m->n_rows;
       check(a, inside && m->row_marks[rows[k]]++ == 0, "a row of two", rows[k]);
@@ -123,7 +125,7 @@ static void audit_rows(struct report *a)
 }
 
 /* Those that move, and nobody else, each once. */
-static void audit_moving(struct report *a)
+static void audit_moving(struct lls_pol_report *a)
 {
   const struct tiered *m = a->m;
   uint32_t n = 0;
@@ -137,7 +139,7 @@ static void audit_moving(struct report *a)
 
 int tiered_audit(struct tiered *m, const struct lls_sink *sink)
 {
-  struct report a = {.m = m, .sink = sink};
+  struct lls_pol_report a = {.m = m, .sink = sink};
   audit_moving(&a);
   audit_rows(&a);
   for (int tier = 0; tier < 2; tier++) {

@@ -8,8 +8,8 @@
 
 bool tiered_can_note(const struct tiered *m, uint32_t blocks)
 {
-  return journal_has_room(&m->journal,
-                          CHANGES_PER_VERB + (uint64_t)CHANGES_PER_BLOCK * blocks);
+  return lls_pol_journal_has_room(&m->journal, CHANGES_PER_VERB +
+                                                   (uint64_t)CHANGES_PER_BLOCK * blocks);
 }
 
 uint32_t tiered_take_unit(struct tiered *m, bool on_host)
@@ -100,8 +100,8 @@ static void name_row(struct tiered *m, const struct sequence *s, uint32_t row,
 void tiered_name_elements(struct tiered *m, struct sequence *s)
 {
   s->touched = false;
-  if (s->row != NIL)
+  if (s->row != LLS_POL_NIL)
     name_row(m, s, s->row, s->place == ON_HOST);
-  if (s->to_row != NIL)
+  if (s->to_row != LLS_POL_NIL)
     name_row(m, s, s->to_row, s->place != ON_HOST);
 }

@@ -13,7 +13,7 @@
 static uint32_t blocks_wanted(const struct tiered *m, const struct sequence *s,
                               uint32_t tokens)
 {
-  return max_u32(blocks_of(m, (uint64_t)s->cached + tokens), s->held);
+  return lls_pol_max(blocks_of(m, (uint64_t)s->cached + tokens), s->held);
 }
 
 uint32_t tiered_units_needed(const struct tiered *m, const struct sequence *s,
@@ -50,13 +50,13 @@ int tiered_reserve(struct tiered *m, struct sequence *s, uint32_t tokens)
     return LLS_RESERVE_LATER;
   if (taken == 0)
     return LLS_RESERVE_OK;
-  bool row = s->row == NIL || back;
+  bool row = s->row == LLS_POL_NIL || back;
   if ((row && m->n_rows_free == 0) || !tiered_can_note(m, wanted) ||
       (back && !tiered_copies_have_room(m, s->held)))
     return LLS_RESERVE_LATER;
   if (back)
     change_tier(m, s, false);
-  if (s->row == NIL) {
+  if (s->row == LLS_POL_NIL) {
     set(m, &s->row, tiered_take_row(m));
     set(m, &s->place, ON_DEVICE);
   }
@@ -83,15 +83,15 @@ void tiered_drop(struct tiered *m, struct sequence *s)
 {
   if (s->place == NOWHERE)
     return;
-  if (s->to_row != NIL) {
+  if (s->to_row != LLS_POL_NIL) {
     tiered_free_list(m, s, s->to_row, s->place != ON_HOST, 0, s->held);
     tiered_free_row(m, s->to_row);
-    set(m, &s->to_row, NIL);
+    set(m, &s->to_row, LLS_POL_NIL);
   }
   tiered_free_list(m, s, s->row, s->place == ON_HOST, s->moved, s->held);
   forget_transfer(m, s);
   tiered_free_row(m, s->row);
-  set(m, &s->row, NIL);
+  set(m, &s->row, LLS_POL_NIL);
   set(m, &s->place, NOWHERE);
   set(m, &s->held, 0);
   set(m, &s->cached, 0);

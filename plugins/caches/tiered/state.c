@@ -6,7 +6,7 @@
  */
 #include "tiered.h"
 
-#include "../common/state.h"
+#include <llmserve/policy/state.h>
 
 #define STATE_VERSION 1
 
@@ -40,13 +40,14 @@ static struct head head_of(const struct tiered *m)
 }
 
 /* What must be equal is; what changes becomes as in the blob. */
-static int pass_head(struct tiered *m, struct state_walk *w)
+static int pass_head(struct tiered *m, struct lls_pol_state_walk *w)
 {
   struct head head = head_of(m), mine = head;
-  state_pass(w, &head, sizeof head);
-  if (!state_is_read(w))
+  lls_pol_state_pass(w, &head, sizeof head);
+  if (!lls_pol_state_is_read(w))
     return 0;
-  if (state_is_torn(w) || memcmp(&head, &mine, offsetof(struct head, device_head)) != 0 ||
+  if (lls_pol_state_is_torn(w) ||
+      memcmp(&head, &mine, offsetof(struct head, device_head)) != 0 ||
       head.n_pending > m->pending.max || head.n_moving > m->n_slots)
     return m->host->fail(m->host->context, -ENOTSUP, "state of another pool");
   m->tiers[0].head = head.device_head, m->tiers[0].n_free = head.device_free;
@@ -57,24 +58,24 @@ static int pass_head(struct tiered *m, struct state_walk *w)
   return 0;
 }
 
-static void pass_arrays(struct tiered *m, struct state_walk *w)
+static void pass_arrays(struct tiered *m, struct lls_pol_state_walk *w)
 {
   for (uint32_t i = 0; i < 2; i++)
-    state_pass(w, m->tiers[i].next, m->tiers[i].n_units * sizeof(uint32_t));
-  state_pass(w, m->row_next, m->n_rows * sizeof(uint32_t));
-  state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
-  state_pass(w, m->moving, m->n_slots * sizeof(uint32_t));
-  state_pass(w, m->pending.copies, m->pending.n * sizeof *m->pending.copies);
+    lls_pol_state_pass(w, m->tiers[i].next, m->tiers[i].n_units * sizeof(uint32_t));
+  lls_pol_state_pass(w, m->row_next, m->n_rows * sizeof(uint32_t));
+  lls_pol_state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
+  lls_pol_state_pass(w, m->moving, m->n_slots * sizeof(uint32_t));
+  lls_pol_state_pass(w, m->pending.copies, m->pending.n * sizeof *m->pending.copies);
 }
 
 static bool sound(const struct tiered *m, const struct sequence *s)
 {
-  return s->held <= m->row_blocks && (s->row == NIL || s->row < m->n_rows) &&
-         (s->to_row == NIL || s->to_row < m->n_rows) && s->place <= ON_HOST &&
-         (s->row != NIL || (s->to_row == NIL && s->held == 0));
+  return s->held <= m->row_blocks && (s->row == LLS_POL_NIL || s->row < m->n_rows) &&
+         (s->to_row == LLS_POL_NIL || s->to_row < m->n_rows) && s->place <= ON_HOST &&
+         (s->row != LLS_POL_NIL || (s->to_row == LLS_POL_NIL && s->held == 0));
 }
 
-static int pass_lists(struct tiered *m, struct state_walk *w)
+static int pass_lists(struct tiered *m, struct lls_pol_state_walk *w)
 {
   for (uint32_t i = 0; i < m->n_slots; i++) {
     const struct sequence *s = &m->sequences[i];
@@ -82,28 +83,28 @@ static int pass_lists(struct tiered *m, struct state_walk *w)
     if (!sound(m, s))
       return -EINVAL;
     for (uint32_t n = 0; n < 4; n++)
-      if (rows[n / 2] != NIL)
-        state_pass(w, k_list(m, rows[n / 2]) + n % 2 * m->row_blocks,
-                   s->held * sizeof(struct lls_block_entry));
+      if (rows[n / 2] != LLS_POL_NIL)
+        lls_pol_state_pass(w, k_list(m, rows[n / 2]) + n % 2 * m->row_blocks,
+                           s->held * sizeof(struct lls_block_entry));
   }
   return 0;
 }
 
-static int pass_all(void *manager, struct state_walk *w)
+static int pass_all(void *manager, struct lls_pol_state_walk *w)
 {
   struct tiered *m = manager;
   int rc = pass_head(m, w);
   if (rc < 0)
     return rc;
   pass_arrays(m, w);
-  return state_is_torn(w) ? -EINVAL : pass_lists(m, w);
+  return lls_pol_state_is_torn(w) ? -EINVAL : pass_lists(m, w);
 }
 
 int tiered_export(struct tiered *m, struct lls_blob *out)
 {
   if (m->journal.open)
     return -EBUSY;
-  return state_export(m, pass_all, 0, STATE_VERSION, out);
+  return lls_pol_state_export(m, pass_all, 0, STATE_VERSION, out);
 }
 
 int tiered_import(struct tiered *m, const struct lls_blob *in)
@@ -116,7 +117,7 @@ int tiered_import(struct tiered *m, const struct lls_blob *in)
   if (in->version != STATE_VERSION)
     return h->fail(h->context, -ENOTSUP, "state of version %u, expected %u", in->version,
                    STATE_VERSION);
-  int rc = state_import(m, pass_all, in->data, in->bytes);
+  int rc = lls_pol_state_import(m, pass_all, in->data, in->bytes);
   for (uint32_t i = 0; i < m->n_slots; i++)
     m->sequences[i].touched = false; /* of no transaction of this manager */
   return rc;

@@ -9,9 +9,9 @@
  */
 #include "tiered.h"
 
-#include "../common/count.h"
+#include <llmserve/policy/count.h>
 
-#include "../common/state.h"
+#include <llmserve/policy/state.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -44,13 +44,13 @@ static void size_up(struct tiered *m, const struct lls_cache_geometry *g)
   m->tiers[0].n_units = g->device_units;
   m->tiers[1].n_units = g->host_units;
   m->n_slots = e->max_requests;
-  m->row_blocks = min_u32(blocks_of(m, e->max_context), g->device_units);
+  m->row_blocks = lls_pol_min(blocks_of(m, e->max_context), g->device_units);
   size_t row_bytes = (size_t)2 * m->row_blocks * sizeof *m->entries;
   uint32_t affordable = (uint32_t)(most_row_bytes / row_bytes);
   uint64_t units = (uint64_t)g->device_units + g->host_units;
-  m->n_rows = min_u32(
-      min_u32(2 * m->n_slots, (uint32_t)(units < UINT32_MAX ? units : UINT32_MAX)),
-      max_u32(affordable, 2 * e->max_sequences));
+  m->n_rows = lls_pol_min(
+      lls_pol_min(2 * m->n_slots, (uint32_t)(units < UINT32_MAX ? units : UINT32_MAX)),
+      lls_pol_max(affordable, 2 * e->max_sequences));
   m->pending.max = 2 * (e->max_step_tokens / g->block_tokens + 2 * e->max_sequences);
   m->now.max = m->pending.max + 4 * (g->host_units + e->max_sequences);
   uint64_t changes = 64 * (units + e->max_sequences);
@@ -60,7 +60,7 @@ static void size_up(struct tiered *m, const struct lls_cache_geometry *g)
 static bool allocate(struct tiered *m)
 {
   const struct tier *t = m->tiers;
-  uint32_t most = max_u32(t[0].n_units, t[1].n_units);
+  uint32_t most = lls_pol_max(t[0].n_units, t[1].n_units);
   m->tiers[0].next = calloc(t[0].n_units, sizeof *t[0].next);
   m->tiers[1].next = calloc(t[1].n_units + 1, sizeof *t[1].next);
   m->row_next = calloc(m->n_rows, sizeof *m->row_next);
@@ -81,13 +81,13 @@ static bool allocate(struct tiered *m)
 static void make_empty(struct tiered *m)
 {
   for (uint32_t i = 0; i < 2; i++) {
-    chain_stack(&m->tiers[i].head, m->tiers[i].next, m->tiers[i].n_units);
+    lls_pol_chain_stack(&m->tiers[i].head, m->tiers[i].next, m->tiers[i].n_units);
     m->tiers[i].n_free = m->tiers[i].n_units;
   }
-  chain_stack(&m->row_head, m->row_next, m->n_rows);
+  lls_pol_chain_stack(&m->row_head, m->row_next, m->n_rows);
   m->n_rows_free = m->n_rows;
   for (uint32_t i = 0; i < m->n_slots; i++)
-    m->sequences[i] = (struct sequence){.row = NIL, .to_row = NIL};
+    m->sequences[i] = (struct sequence){.row = LLS_POL_NIL, .to_row = LLS_POL_NIL};
   m->n_moving = m->n_touched = m->pending.n = m->now.n = 0;
 }
 
@@ -142,8 +142,11 @@ static int admit(void *self, const struct lls_request *r)
     return -EINVAL;
   struct sequence *s = &m->sequences[r->slot];
   bool touched = s->touched;
-  *s = (struct sequence){
-      .request = r->id, .admitted = true, .row = NIL, .to_row = NIL, .touched = touched};
+  *s = (struct sequence){.request = r->id,
+                         .admitted = true,
+                         .row = LLS_POL_NIL,
+                         .to_row = LLS_POL_NIL,
+                         .touched = touched};
   return 0;
 }
 
@@ -163,7 +166,7 @@ static void release(void *self, const struct lls_request *r, uint32_t flags)
 static int begin(void *self)
 {
   struct tiered *m = self;
-  int rc = journal_begin(&m->journal);
+  int rc = lls_pol_journal_begin(&m->journal);
   if (rc < 0)
     return rc;
   m->free_at_begin = free_units_of(m, false);
@@ -180,19 +183,19 @@ static uint32_t mark(void *self)
 
 static int rollback(void *self, uint32_t to)
 {
-  return journal_rollback(&((struct tiered *)self)->journal, to);
+  return lls_pol_journal_rollback(&((struct tiered *)self)->journal, to);
 }
 
 static int commit(void *self)
 {
   struct tiered *m = self;
-  int rc = journal_commit(&m->journal);
+  int rc = lls_pol_journal_commit(&m->journal);
   if (rc < 0)
     return rc;
   while (m->n_touched > 0)
     tiered_name_elements(m, &m->sequences[m->touched[--m->n_touched]]);
   tiered_list_transfers(m);
-  count_copies(m->host, m->now.copies, m->now.n);
+  lls_pol_count_copies(m->host, m->now.copies, m->now.n);
   return 0;
 }
 

@@ -27,7 +27,7 @@
 
 #include <llmserve/cache.h>
 
-#include "../common/journal.h"
+#include <llmserve/policy/journal.h>
 
 struct params {
   double share; /* of a step's time that transfers may take of the link */
@@ -39,11 +39,11 @@ struct sequence { /* of one slot */
   uint64_t request;
   uint8_t admitted;  /* 0 or 1, as `touched`: no bool, for a state may say anything */
   uint32_t place;    /* enum place; of one that moves: where it comes from */
-  uint32_t row;      /* of its lists; NIL while it holds nothing */
+  uint32_t row;      /* of its lists; LLS_POL_NIL while it holds nothing */
   uint32_t held;     /* blocks on each of its lists */
   uint32_t cached;   /* tokens computed */
   uint32_t transfer; /* 0 = it does not move */
-  uint32_t to_row;   /* of the lists it moves to; NIL */
+  uint32_t to_row;   /* of the lists it moves to; LLS_POL_NIL */
   uint32_t moved;    /* blocks that are there */
   uint32_t listed;   /* blocks whose copies have been given to the engine */
   uint8_t touched;   /* on the list of m->touched */
@@ -83,13 +83,13 @@ struct tiered {
   uint32_t last_transfer;
 
   uint32_t free_at_begin;
-  struct journal journal; /* of the open transaction */
+  struct lls_pol_journal journal; /* of the open transaction */
 };
 
 /* Every change of the state goes through here. */
 static inline void set(struct tiered *m, uint32_t *where, uint32_t value)
 {
-  journal_set(&m->journal, where, value);
+  lls_pol_journal_set(&m->journal, where, value);
 }
 
 static inline uint32_t blocks_of(const struct tiered *m, uint64_t tokens)
@@ -110,7 +110,7 @@ static inline uint32_t int8_blocks(const struct tiered *m, const struct sequence
 static inline uint32_t units_of(const struct tiered *m, const struct sequence *s,
                                 bool on_host, uint32_t blocks)
 {
-  return 2 * blocks - min_u32(blocks, int8_blocks(m, s, on_host));
+  return 2 * blocks - lls_pol_min(blocks, int8_blocks(m, s, on_host));
 }
 
 /* The device units that sequences may have: all but the one of invariant 3. */

@@ -21,7 +21,7 @@ bool tiered_copies_have_room(const struct tiered *m, uint32_t blocks)
 
 static uint32_t used_slots(const struct tiered *m, const struct sequence *s, uint32_t i)
 {
-  return min_u32(m->block_tokens, s->cached - i * m->block_tokens);
+  return lls_pol_min(m->block_tokens, s->cached - i * m->block_tokens);
 }
 
 void tiered_copy_blocks(struct tiered *m, const struct sequence *s, uint32_t to_row,
@@ -119,7 +119,7 @@ static void arrive(struct tiered *m, struct sequence *s)
   tiered_free_row(m, s->row);
   s->row = s->to_row;
   s->place = s->place == ON_DEVICE ? ON_HOST : ON_DEVICE;
-  s->to_row = NIL;
+  s->to_row = LLS_POL_NIL;
   s->transfer = s->moved = s->listed = 0;
 }
 

@@ -25,7 +25,7 @@ static void measure(struct accelgen *a)
 }
 
 /* Units of a block of KV: what one more of them adds to a prompt's need. */
-static void measure_block(struct accelgen *a, const struct step *s)
+static void measure_block(struct accelgen *a, const struct lls_pol_step *s)
 {
   const struct lls_step_view *v = s->view;
   struct lls_need one = {.size = sizeof one}, two = one;
@@ -41,8 +41,8 @@ static void measure_block(struct accelgen *a, const struct step *s)
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct accelgen *a = self;
-  struct step s;
-  step_begin(&s, view, out, 0);
+  struct lls_pol_step s;
+  lls_pol_step_begin(&s, view, out, 0);
   measure(a);
   measure_block(a, &s);
   accelgen_look(a, view);
@@ -52,7 +52,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   s.watermark_units =
       a->block_units; /* of a prompt that fits: one block is left for more */
   s.tokens = a->budget;
-  s.sequences = min_u32((uint32_t)a->params.max_seqs, view->max_sequences);
+  s.sequences = lls_pol_min((uint32_t)a->params.max_seqs, view->max_sequences);
   if (a->params.victims == ACCELGEN_LITERAL) {
     accelgen_admit_literally(a, &s);
   } else {
@@ -62,7 +62,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   accelgen_fill(a, &s);
   if (s.runs == 0)
     accelgen_progress(a, &s);
-  step_end(&s);
+  lls_pol_step_end(&s);
   return 0;
 }
 
@@ -89,7 +89,7 @@ static void on_step(void *self, const struct lls_step_report *report)
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL | LLS_USES_SLO;
-  step_preferences(out, ((const struct accelgen *)self)->params.preempt);
+  lls_pol_step_preferences(out, ((const struct accelgen *)self)->params.preempt);
 }
 
 static void stats(void *self, const struct lls_sink *sink)
@@ -115,16 +115,17 @@ static void stats(void *self, const struct lls_sink *sink)
 static void dump(void *self, const struct lls_sink *sink)
 {
   struct accelgen *a = self;
-  scheduler_dump(self, sink);
+  lls_pol_scheduler_dump(self, sink);
   stats(self, sink);
   a->heap.n = 0;
   for (uint32_t i = a->n_decodes; i < a->n_all; i++)
-    a->heap.entries[a->heap.n++] = (struct heap_entry){.key = a->candidates[i].key,
-                                                       .tie = a->candidates[i].id,
-                                                       .item = &a->candidates[i]};
-  heap_build(&a->heap);
+    a->heap.entries[a->heap.n++] =
+        (struct lls_pol_heap_entry){.key = a->candidates[i].key,
+                                    .tie = a->candidates[i].id,
+                                    .item = &a->candidates[i]};
+  lls_pol_heap_build(&a->heap);
   while (a->heap.n > 0) {
-    const struct accelgen_candidate *c = heap_pop(&a->heap).item;
+    const struct accelgen_candidate *c = lls_pol_heap_pop(&a->heap).item;
     char line[96];
     snprintf(line, sizeof line, "request %" PRIu64 " slack %.4f s%s%s", c->id,
              (double)c->slack * 1e-9, c->urgent ? " urgent" : "", c->late ? " late" : "");
@@ -135,7 +136,7 @@ static void dump(void *self, const struct lls_sink *sink)
 static int reconfigure(void *self, const void *params)
 {
   struct accelgen *a = self;
-  scheduler_reconfigure(self, params);
+  lls_pol_scheduler_reconfigure(self, params);
   if (a->params.s_pf != LLS_NEVER)
     a->pace.s_pf = (uint32_t)a->params.s_pf;
   if (a->params.t_pf != LLS_NEVER)
@@ -225,8 +226,8 @@ static const struct lls_param parameters[] = {
                    "by time left; off: first come, first served", RELOADABLE),
     LLS_PARAM_BOOL(struct accelgen_params, batch, "on",
                    "who fits best into what is left; off: who is first", RELOADABLE),
-    STEP_MAX_SEQS(struct accelgen_params, "256"),
-    STEP_PREEMPT(struct accelgen_params),
+    LLS_POL_STEP_MAX_SEQS(struct accelgen_params, "256"),
+    LLS_POL_STEP_PREEMPT(struct accelgen_params),
 };
 
 /* ---- life -------------------------------------------------------------------------- */
@@ -235,7 +236,7 @@ static void destroy(void *self)
 {
   struct accelgen *a = self;
   accelgen_pace_free(&a->pace);
-  heap_free(&a->heap);
+  lls_pol_heap_free(&a->heap);
   free(a->jobs);
   free(a->candidates);
   free(a->options);
@@ -257,12 +258,12 @@ static bool allocate(struct accelgen *a, size_t n)
   a->contexts = calloc(n, sizeof *a->contexts);
   return a->jobs != NULL && a->candidates != NULL && a->options != NULL &&
          a->members != NULL && a->order != NULL && a->on_device != NULL &&
-         a->contexts != NULL && heap_init(&a->heap, (uint32_t)n) == 0;
+         a->contexts != NULL && lls_pol_heap_init(&a->heap, (uint32_t)n) == 0;
 }
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  struct accelgen *a = SCHEDULER_NEW(struct accelgen, host, parameters, params);
+  struct accelgen *a = LLS_POL_SCHEDULER_NEW(struct accelgen, host, parameters, params);
   if (a == NULL)
     return -ENOMEM;
   a->block_units = 2;
@@ -290,6 +291,7 @@ static const struct lls_scheduler_vtable vtable = {
     .reconfigure = reconfigure,
 };
 
-SCHEDULER_PLUGIN("accelgen", struct accelgen_params,
-                 "AccelGen: steps within the tightest deadline, least time left first, "
-                 "tokens and memory filled together");
+LLS_POL_SCHEDULER_PLUGIN(
+    "accelgen", struct accelgen_params,
+    "AccelGen: steps within the tightest deadline, least time left first, "
+    "tokens and memory filled together");

@@ -13,9 +13,9 @@
 #ifndef ACCELGEN_H
 #define ACCELGEN_H
 
-#include "../common/heap.h"
-#include "../common/scheduler.h"
-#include "../common/step.h"
+#include <llmserve/policy/heap.h>
+#include <llmserve/policy/scheduler.h>
+#include <llmserve/policy/step.h>
 
 enum accelgen_budget { ACCELGEN_FORMULA, ACCELGEN_MODEL };
 enum accelgen_era { ACCELGEN_ERA_PREFILL, ACCELGEN_ERA_REQUEST, ACCELGEN_ERA_OFF };
@@ -146,7 +146,7 @@ struct accelgen_member {
 
 /* While tokens or memory are short, out with the largest slack; heap is scratch. */
 void accelgen_literal(struct accelgen_member *, uint32_t n, uint32_t tokens,
-                      uint32_t free_units, struct heap *heap);
+                      uint32_t free_units, struct lls_pol_heap *heap);
 
 /* ---- the plan */
 struct accelgen_candidate {
@@ -171,11 +171,11 @@ struct accelgen_job { /* of a slot */
 };
 
 struct accelgen {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct accelgen_params params;
   struct accelgen_pace pace;
   struct accelgen_job *jobs; /* (max_requests) */
-  struct heap heap;
+  struct lls_pol_heap heap;
   struct accelgen_candidate *candidates; /* decodes first, then the queue Q */
   struct accelgen_option *options;
   struct accelgen_member *members;
@@ -212,29 +212,32 @@ uint32_t accelgen_step_budget(struct accelgen *, const struct lls_step_view *);
 
 /* batch.c: what goes into the plan. */
 /* The decodes, at the cost of those with the largest slack. */
-void accelgen_grow(struct accelgen *, struct step *);
+void accelgen_grow(struct accelgen *, struct lls_pol_step *);
 /* The urgent, with what is free. */
-void accelgen_admit_urgent(struct accelgen *, struct step *);
+void accelgen_admit_urgent(struct accelgen *, struct lls_pol_step *);
 /* In place of these two, Algorithm 1. */
-void accelgen_admit_literally(struct accelgen *, struct step *);
+void accelgen_admit_literally(struct accelgen *, struct lls_pol_step *);
 /* Nobody is in the plan: the head of the queue, at the cost of all others. */
-void accelgen_progress(struct accelgen *, struct step *);
+void accelgen_progress(struct accelgen *, struct lls_pol_step *);
 /* Reserves and plans so many tokens; false: there is no room, or there never will be. */
-bool accelgen_run(struct accelgen *, struct step *, struct accelgen_candidate *,
+bool accelgen_run(struct accelgen *, struct lls_pol_step *, struct accelgen_candidate *,
                   uint32_t tokens);
 /* Rejects a prompt that would leave no block free in an empty cache. */
-bool accelgen_hopeless(struct accelgen *, struct step *, struct accelgen_candidate *);
+bool accelgen_hopeless(struct accelgen *, struct lls_pol_step *,
+                       struct accelgen_candidate *);
 /* Without the method `chunk`: the whole prompt or nothing, but for one that is longer
  * than any budget, which has the step to itself. */
-uint32_t accelgen_uncut(const struct accelgen *, const struct step *,
+uint32_t accelgen_uncut(const struct accelgen *, const struct lls_pol_step *,
                         const struct accelgen_candidate *);
 
 /* fill.c: the others, with what is left. */
-void accelgen_fill(struct accelgen *, struct step *);
+void accelgen_fill(struct accelgen *, struct lls_pol_step *);
 /* Its demand as SELECT sees it. */
-struct accelgen_option accelgen_option(const struct accelgen *, const struct step *,
+struct accelgen_option accelgen_option(const struct accelgen *,
+                                       const struct lls_pol_step *,
                                        const struct accelgen_candidate *);
 /* KV tokens that so many units have room for, in whole blocks. */
-uint32_t accelgen_room(const struct accelgen *, const struct step *, uint32_t units);
+uint32_t accelgen_room(const struct accelgen *, const struct lls_pol_step *,
+                       uint32_t units);
 
 #endif

@@ -15,15 +15,15 @@ enum { PROGRESS = 64 }; /* tokens of a prompt that runs at the cost of all other
 
 /* ---- common to all ----------------------------------------------------------------- */
 
-bool accelgen_run(struct accelgen *a, struct step *s, struct accelgen_candidate *c,
-                  uint32_t tokens)
+bool accelgen_run(struct accelgen *a, struct lls_pol_step *s,
+                  struct accelgen_candidate *c, uint32_t tokens)
 {
   const struct lls_request *r = c->request;
   uint32_t mark = s->cache->mark(s->cache->context);
-  int rc = step_reserve(s, r, tokens);
+  int rc = lls_pol_step_reserve(s, r, tokens);
   if (rc == LLS_RESERVE_OK) {
     s->tokens = tokens > s->tokens ? tokens : s->tokens; /* accelgen_uncut */
-    step_run(s, r, tokens);
+    lls_pol_step_run(s, r, tokens);
     c->done = true;
     return true;
   }
@@ -36,20 +36,21 @@ bool accelgen_run(struct accelgen *a, struct step *s, struct accelgen_candidate 
   return false;
 }
 
-uint32_t accelgen_uncut(const struct accelgen *a, const struct step *s,
+uint32_t accelgen_uncut(const struct accelgen *a, const struct lls_pol_step *s,
                         const struct accelgen_candidate *c)
 {
   if (c->tokens <= s->tokens)
     return c->tokens;
   if (c->tokens <= a->budget || s->prompts > 0)
     return 0;
-  return min_u32(c->tokens, s->view->max_tokens - (a->budget - s->tokens));
+  return lls_pol_min(c->tokens, s->view->max_tokens - (a->budget - s->tokens));
 }
 
-bool accelgen_hopeless(struct accelgen *a, struct step *s, struct accelgen_candidate *c)
+bool accelgen_hopeless(struct accelgen *a, struct lls_pol_step *s,
+                       struct accelgen_candidate *c)
 {
   uint32_t most = accelgen_room(a, s, s->total_units - s->watermark_units);
-  if (c->started || c->tokens <= most || !step_never_fits(s, c->request))
+  if (c->started || c->tokens <= most || !lls_pol_step_never_fits(s, c->request))
     return false;
   c->done = true;
   return true;
@@ -60,7 +61,7 @@ static void note_eviction(struct accelgen *a, struct accelgen_candidate *c)
 {
   c->done = true;
   a->jobs[c->request->slot].prefix = UINT32_MAX;
-  scheduler_count(&a->base, "evicted", 1);
+  lls_pol_scheduler_count(&a->base, "evicted", 1);
   a->under_way -= c->started;
   if (!c->decode)
     return;
@@ -70,14 +71,14 @@ static void note_eviction(struct accelgen *a, struct accelgen_candidate *c)
 
 /* ---- decodes ----------------------------------------------------------------------- */
 
-static void heap_add(struct heap *h, struct accelgen_candidate *c, int64_t key)
+static void heap_add(struct lls_pol_heap *h, struct accelgen_candidate *c, int64_t key)
 {
-  h->entries[h->n++] = (struct heap_entry){.key = key, .tie = c->id, .item = c};
+  h->entries[h->n++] = (struct lls_pol_heap_entry){.key = key, .tie = c->id, .item = c};
 }
 
 /* Decodes, then prompts under way, in order of slack if that will matter: to sort
  * hundreds of them takes longer than to run them. */
-static void set_order(struct accelgen *a, struct step *s, bool sorted)
+static void set_order(struct accelgen *a, struct lls_pol_step *s, bool sorted)
 {
   static const int64_t after_decodes = INT64_C(1) << 60;
   a->heap.n = 0;
@@ -89,29 +90,29 @@ static void set_order(struct accelgen *a, struct step *s, bool sorted)
   }
   a->n_order = a->heap.n;
   if (sorted)
-    heap_build(&a->heap);
+    lls_pol_heap_build(&a->heap);
   for (uint32_t k = 0; k < a->n_order; k++) {
-    a->on_device[k] = sorted ? heap_pop(&a->heap).item : a->heap.entries[k].item;
+    a->on_device[k] = sorted ? lls_pol_heap_pop(&a->heap).item : a->heap.entries[k].item;
     a->order[k] = a->on_device[k]->request;
   }
   s->order = a->order;
   s->tail = a->n_order;
 }
 
-void accelgen_grow(struct accelgen *a, struct step *s)
+void accelgen_grow(struct accelgen *a, struct lls_pol_step *s)
 {
-  uint32_t n = a->n_decodes, most = min_u32(s->tokens, s->sequences);
+  uint32_t n = a->n_decodes, most = lls_pol_min(s->tokens, s->sequences);
   uint64_t growth = (uint64_t)n * a->block_units;
-  set_order(a, s, n > most || growth > step_free_units(s));
+  set_order(a, s, n > most || growth > lls_pol_step_free_units(s));
   for (uint32_t i = 0; i < n && i < most && i < s->tail; i++) {
-    if (step_grow(s, i, 1))
-      step_run(s, s->order[i], 1);
+    if (lls_pol_step_grow(s, i, 1))
+      lls_pol_step_run(s, s->order[i], 1);
     a->on_device[i]->done = true;
   }
   for (uint32_t i = s->tail; i < a->n_order; i++)
     note_eviction(a, a->on_device[i]);
   if (s->tail > most && n > most)
-    scheduler_count(&a->base, "deferred", min_u32(n, s->tail) - most);
+    lls_pol_scheduler_count(&a->base, "deferred", lls_pol_min(n, s->tail) - most);
 }
 
 /* ---- who must run now -------------------------------------------------------------- */
@@ -119,34 +120,35 @@ void accelgen_grow(struct accelgen *a, struct step *s)
 /* What an urgent request takes of what is free: even a short prompt is cut, but none is
  * begun and not done while another one is under way. Else what is left of every step
  * would begin one more, and hundreds would hold memory for a first piece. */
-static uint32_t urgent_tokens(const struct accelgen *a, const struct step *s,
+static uint32_t urgent_tokens(const struct accelgen *a, const struct lls_pol_step *s,
                               const struct accelgen_candidate *c)
 {
   struct accelgen_option o = accelgen_option(a, s, c);
-  uint32_t room = accelgen_room(a, s, step_free_units(s));
+  uint32_t room = accelgen_room(a, s, lls_pol_step_free_units(s));
   if (room < o.before)
     return 0;
   if (c->decode)
     return 1;
   if (!a->params.chunk)
     return accelgen_uncut(a, s, c);
-  uint32_t tokens = min_u32(min_u32(c->tokens, s->tokens), room - o.before + o.slots);
+  uint32_t tokens =
+      lls_pol_min(lls_pol_min(c->tokens, s->tokens), room - o.before + o.slots);
   bool begun = !c->started && tokens < c->tokens;
   bool one_at_a_time = a->params.era != ACCELGEN_ERA_OFF;
   return begun && one_at_a_time && a->under_way > 0 ? 0 : tokens;
 }
 
-void accelgen_admit_urgent(struct accelgen *a, struct step *s)
+void accelgen_admit_urgent(struct accelgen *a, struct lls_pol_step *s)
 {
   uint32_t held = a->under_way; /* of those, who may have free slots */
   a->heap.n = 0;
   for (uint32_t i = a->n_decodes; i < a->n_all; i++)
     if (a->candidates[i].urgent && !a->candidates[i].done)
       heap_add(&a->heap, &a->candidates[i], a->candidates[i].slack);
-  heap_build(&a->heap);
+  lls_pol_heap_build(&a->heap);
   while (a->heap.n > 0 && s->tokens > 0 && s->sequences > 0) {
-    struct accelgen_candidate *c = heap_pop(&a->heap).item;
-    bool full = step_free_units(s) < a->block_units;
+    struct accelgen_candidate *c = lls_pol_heap_pop(&a->heap).item;
+    bool full = lls_pol_step_free_units(s) < a->block_units;
     if (full && held == 0)
       return;
     held -= c->started;
@@ -160,12 +162,12 @@ void accelgen_admit_urgent(struct accelgen *a, struct step *s)
 
 /* ---- Algorithm 1, literally ------------------------------------------------------- */
 
-static void add_member(struct accelgen *a, struct step *s, struct accelgen_candidate *c,
-                       uint32_t *n)
+static void add_member(struct accelgen *a, struct lls_pol_step *s,
+                       struct accelgen_candidate *c, uint32_t *n)
 {
   struct lls_need need = {.size = sizeof need};
   struct lls_cache_info info = {.size = sizeof info};
-  uint32_t tokens = c->decode ? 1 : min_u32(c->tokens, a->budget);
+  uint32_t tokens = c->decode ? 1 : lls_pol_min(c->tokens, a->budget);
   s->cache->need(s->cache->context, c->request, tokens, LLS_FORM_NONE, &need);
   s->cache->info(s->cache->context, c->request, &info);
   a->members[(*n)++] = (struct accelgen_member){
@@ -178,7 +180,7 @@ static void add_member(struct accelgen *a, struct step *s, struct accelgen_candi
   };
 }
 
-void accelgen_admit_literally(struct accelgen *a, struct step *s)
+void accelgen_admit_literally(struct accelgen *a, struct lls_pol_step *s)
 {
   uint32_t n = 0;
   for (uint32_t i = 0; i < a->n_all; i++) {
@@ -186,10 +188,10 @@ void accelgen_admit_literally(struct accelgen *a, struct step *s)
     if ((i < a->n_decodes || c->urgent) && !accelgen_hopeless(a, s, c))
       add_member(a, s, c, &n);
   }
-  accelgen_literal(a->members, n, s->tokens, step_free_units(s), &a->heap);
+  accelgen_literal(a->members, n, s->tokens, lls_pol_step_free_units(s), &a->heap);
   for (uint32_t i = 0; i < n; i++) {
     struct accelgen_candidate *c = &a->candidates[a->members[i].candidate];
-    if (a->members[i].preempted && step_take_off(s, c->request))
+    if (a->members[i].preempted && lls_pol_step_take_off(s, c->request))
       note_eviction(a, c);
     else if (a->members[i].out && c->decode)
       c->done = true; /* deferred */
@@ -199,7 +201,7 @@ void accelgen_admit_literally(struct accelgen *a, struct step *s)
     if (!a->members[i].out && a->members[i].tokens <= s->tokens)
       accelgen_run(a, s, c, a->members[i].tokens);
     else if (a->members[i].out && c->decode)
-      scheduler_count(&a->base, "deferred", 1);
+      lls_pol_scheduler_count(&a->base, "deferred", 1);
   }
 }
 
@@ -236,18 +238,18 @@ static struct accelgen_candidate *first_of_all(struct accelgen *a)
   return first;
 }
 
-void accelgen_progress(struct accelgen *a, struct step *s)
+void accelgen_progress(struct accelgen *a, struct lls_pol_step *s)
 {
   struct accelgen_candidate *c;
   while (s->runs == 0 && (c = first_of_all(a)) != NULL) {
     if (accelgen_hopeless(a, s, c))
       continue;
-    uint32_t tokens = min_u32(min_u32(c->tokens, PROGRESS), s->tokens);
+    uint32_t tokens = lls_pol_min(lls_pol_min(c->tokens, PROGRESS), s->tokens);
     if (!a->params.chunk && !c->decode)
       tokens = accelgen_uncut(a, s, c);
     while (!accelgen_run(a, s, c, tokens) && !c->done) {
       struct accelgen_candidate *victim = next_to_leave(a, c);
-      if (victim == NULL || !step_take_off(s, victim->request))
+      if (victim == NULL || !lls_pol_step_take_off(s, victim->request))
         return;
       note_eviction(a, victim);
     }

@@ -5,7 +5,7 @@
  */
 #include "accelgen.h"
 
-#include "../common/deadline.h"
+#include <llmserve/policy/deadline.h>
 
 /* In proportion to the pivot, of which the time is known. 1e-9: 0.1875 s / 0.16 s of 768
  * is 900, not 899. */
@@ -58,11 +58,12 @@ static uint32_t within(struct accelgen *a, uint32_t tokens, int64_t slo_ns)
       context = a->candidates[i].request->cached_tokens;
   uint32_t low = least > a->n_decodes ? least - a->n_decodes : 0;
   uint32_t high = tokens > a->n_decodes ? tokens - a->n_decodes : 0;
-  const struct deadline_step step = {
+  const struct lls_pol_deadline_step step = {
       .context = context, .n_decodes = a->n_decodes, .decodes = a->contexts};
   if (high <= low)
     return tokens;
-  return a->n_decodes + deadline_tokens(a->base.host->cost, &step, low, high, slo_ns);
+  return a->n_decodes +
+         lls_pol_deadline_tokens(a->base.host->cost, &step, low, high, slo_ns);
 }
 
 uint32_t accelgen_step_budget(struct accelgen *a, const struct lls_step_view *view)
@@ -74,5 +75,5 @@ uint32_t accelgen_step_budget(struct accelgen *a, const struct lls_step_view *vi
   if (a->params.chunk && a->params.budget == ACCELGEN_MODEL && slo != LLS_NEVER &&
       a->pace.t_pf > 0)
     tokens = within(a, tokens, slo);
-  return min_u32(tokens, view->max_tokens);
+  return lls_pol_min(tokens, view->max_tokens);
 }

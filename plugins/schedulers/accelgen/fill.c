@@ -5,7 +5,8 @@
  */
 #include "accelgen.h"
 
-uint32_t accelgen_room(const struct accelgen *a, const struct step *s, uint32_t units)
+uint32_t accelgen_room(const struct accelgen *a, const struct lls_pol_step *s,
+                       uint32_t units)
 {
   return units / a->block_units * s->cache->block_tokens;
 }
@@ -13,7 +14,7 @@ uint32_t accelgen_room(const struct accelgen *a, const struct step *s, uint32_t 
 /* ---- demands ----------------------------------------------------------------------- */
 
 /* Blocks that come back from the host, in tokens, and the free slots of the last one. */
-static void held(const struct accelgen *a, const struct step *s,
+static void held(const struct accelgen *a, const struct lls_pol_step *s,
                  const struct lls_request *r, struct accelgen_option *o)
 {
   struct lls_cache_info info = {.size = sizeof info};
@@ -40,7 +41,8 @@ static void set_cut(const struct accelgen *a, const struct accelgen_candidate *c
   o->exclusive = o->cut && several && !c->started && p->era != ACCELGEN_ERA_OFF;
 }
 
-struct accelgen_option accelgen_option(const struct accelgen *a, const struct step *s,
+struct accelgen_option accelgen_option(const struct accelgen *a,
+                                       const struct lls_pol_step *s,
                                        const struct accelgen_candidate *c)
 {
   struct accelgen_option o = {.slack = c->slack,
@@ -54,7 +56,7 @@ struct accelgen_option accelgen_option(const struct accelgen *a, const struct st
 }
 
 /* Without `chunk`: a prompt longer than any budget takes all of it, and more. */
-static void fit_uncut(const struct accelgen *a, const struct step *s,
+static void fit_uncut(const struct accelgen *a, const struct lls_pol_step *s,
                       const struct accelgen_candidate *c, struct accelgen_option *o)
 {
   uint32_t all = accelgen_uncut(a, s, c), b = s->cache->block_tokens;
@@ -84,8 +86,8 @@ static bool one_may_end(const struct accelgen *a, uint32_t tokens)
 /* Of the late, or of the others and of who is under way: those with a slack up to `most`,
  * less those that could not be taken anyhow; false if some were left out because of it.
  */
-static bool set_pool(struct accelgen *a, const struct step *s, bool late, int64_t most,
-                     struct accelgen_pool *p)
+static bool set_pool(struct accelgen *a, const struct lls_pol_step *s, bool late,
+                     int64_t most, struct accelgen_pool *p)
 {
   bool all = true, closed = a->under_way > 0 && !one_may_end(a, p->tokens);
   p->n = 0;
@@ -107,7 +109,7 @@ static bool set_pool(struct accelgen *a, const struct step *s, bool late, int64_
 }
 
 /* Picks until nothing fits; how many. */
-static uint32_t take(struct accelgen *a, struct step *s, struct accelgen_pool *p)
+static uint32_t take(struct accelgen *a, struct lls_pol_step *s, struct accelgen_pool *p)
 {
   struct accelgen_pick pick;
   uint32_t n = 0;
@@ -127,8 +129,8 @@ static uint32_t take(struct accelgen *a, struct step *s, struct accelgen_pool *p
 }
 
 /* From those with a slack up to the first one's and gamma; if nothing fits, from all. */
-static void take_similar(struct accelgen *a, struct step *s, bool late, uint32_t first,
-                         struct accelgen_pool *p)
+static void take_similar(struct accelgen *a, struct lls_pol_step *s, bool late,
+                         uint32_t first, struct accelgen_pool *p)
 {
   int64_t most = INT64_MAX;
   if (first != UINT32_MAX)
@@ -138,14 +140,14 @@ static void take_similar(struct accelgen *a, struct step *s, bool late, uint32_t
   if (n == 0 && !all && a->params.extend) {
     set_pool(a, s, late, INT64_MAX, p);
     n = take(a, s, p);
-    scheduler_count(&a->base, "extended", 1);
+    lls_pol_scheduler_count(&a->base, "extended", 1);
   }
-  scheduler_count(&a->base, "selected", n);
+  lls_pol_scheduler_count(&a->base, "selected", n);
 }
 
 /* The late come after all others, and leave some of the cache to those who come: what
  * they take they keep until they end. */
-static void select_from_pool(struct accelgen *a, struct step *s, uint32_t memory)
+static void select_from_pool(struct accelgen *a, struct lls_pol_step *s, uint32_t memory)
 {
   uint32_t total = accelgen_room(a, s, s->total_units);
   struct accelgen_pool pool = {
@@ -169,16 +171,16 @@ static void select_from_pool(struct accelgen *a, struct step *s, uint32_t memory
 /* ---- without the method `batch` ---------------------------------------------------- */
 
 /* The first that doesn't fit ends it. */
-static void take_in_order(struct accelgen *a, struct step *s, uint32_t memory)
+static void take_in_order(struct accelgen *a, struct lls_pol_step *s, uint32_t memory)
 {
   a->heap.n = 0;
   for (uint32_t i = a->n_decodes; i < a->n_all; i++) {
     struct accelgen_candidate *c = &a->candidates[i];
     if (may_wait(c))
       a->heap.entries[a->heap.n++] =
-          (struct heap_entry){.key = c->key, .tie = c->id, .item = c};
+          (struct lls_pol_heap_entry){.key = c->key, .tie = c->id, .item = c};
   }
-  heap_build(&a->heap);
+  lls_pol_heap_build(&a->heap);
   struct accelgen_pool one = {.options = a->options,
                               .tokens = s->tokens,
                               .memory = memory,
@@ -187,7 +189,7 @@ static void take_in_order(struct accelgen *a, struct step *s, uint32_t memory)
                               .kv_scale = 1,
                               .under_way = a->under_way};
   while (a->heap.n > 0) {
-    struct accelgen_candidate *c = heap_pop(&a->heap).item;
+    struct accelgen_candidate *c = lls_pol_heap_pop(&a->heap).item;
     one.options[0] = accelgen_option(a, s, c);
     one.n = 1;
     if (one.options[0].exclusive && one.under_way > 0)
@@ -199,10 +201,10 @@ static void take_in_order(struct accelgen *a, struct step *s, uint32_t memory)
   }
 }
 
-void accelgen_fill(struct accelgen *a, struct step *s)
+void accelgen_fill(struct accelgen *a, struct lls_pol_step *s)
 {
   uint64_t kept = (uint64_t)a->params.kvc_headroom * a->block_units * a->n_decodes;
-  uint32_t free_units = step_free_units(s);
+  uint32_t free_units = lls_pol_step_free_units(s);
   if (s->tokens == 0 || s->sequences == 0 || a->n_all == a->n_decodes ||
       free_units < kept)
     return;

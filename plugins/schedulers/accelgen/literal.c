@@ -8,19 +8,19 @@
 #include "accelgen.h"
 
 void accelgen_literal(struct accelgen_member *b, uint32_t n, uint32_t tokens,
-                      uint32_t free_units, struct heap *heap)
+                      uint32_t free_units, struct lls_pol_heap *heap)
 {
   uint64_t compute = 0, memory = 0, room = free_units;
   heap->n = 0;
   for (uint32_t i = 0; i < n; i++) {
     compute += b[i].tokens;
     memory += b[i].memory;
-    heap->entries[heap->n++] = (struct heap_entry){
+    heap->entries[heap->n++] = (struct lls_pol_heap_entry){
         .key = -b[i].slack, .tie = UINT64_MAX - b[i].id, .item = &b[i]};
   }
-  heap_build(heap);
+  lls_pol_heap_build(heap);
   while (heap->n > 0 && (compute > tokens || memory > room)) {
-    struct accelgen_member *v = heap_pop(heap).item;
+    struct accelgen_member *v = lls_pol_heap_pop(heap).item;
     v->out = true;
     v->preempted = memory > room && v->held > 0;
     compute -= v->tokens;

@@ -17,7 +17,7 @@ static bool demand(const struct accelgen_pool *p, const struct accelgen_option *
     return false;
   if (o->cut) {
     uint32_t room = o->slots + p->memory - o->before;
-    out->tokens = min_u32(min_u32(o->tokens, p->tokens), room);
+    out->tokens = lls_pol_min(lls_pol_min(o->tokens, p->tokens), room);
   }
   out->memory = o->before + accelgen_memory(out->tokens, o->slots, p->block_tokens);
   return out->tokens > 0 && out->memory <= p->memory;

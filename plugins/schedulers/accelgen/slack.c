@@ -12,7 +12,7 @@
  */
 #include "accelgen.h"
 
-#include "../common/length.h"
+#include <llmserve/policy/length.h>
 
 #include <math.h>
 
@@ -57,7 +57,7 @@ static int64_t jct_slo(const struct accelgen *a, const struct lls_request *r)
 static void wait_from(struct accelgen *a, const struct lls_request *r, int64_t now_ns)
 {
   struct accelgen_jct *j = &a->jobs[r->slot].jct;
-  uint32_t predicted = predicted_output(r), pending = lls_request_pending(r);
+  uint32_t predicted = lls_pol_predicted_output(r), pending = lls_request_pending(r);
   uint32_t s_g = predicted > r->generated_tokens ? predicted - r->generated_tokens : 1;
   uint32_t n_ck = pending > 1 ? accelgen_n_chunks(&a->pace, pending) : 0;
   int64_t work = accelgen_jct_work(n_ck, s_g, accelgen_longest_step(&a->pace),

@@ -15,9 +15,10 @@
 static void prefill(struct aligned *a, const struct lls_step_view *view,
                     struct lls_plan *out)
 {
-  const struct prefiller_limits limits = {.tokens = (uint32_t)a->params.prefill_tokens,
-                                          .batch = (uint32_t)a->params.prefill_batch};
-  prefiller_plan(&a->prefiller, a->base.host, &limits, view, out);
+  const struct lls_pol_prefiller_limits limits = {
+      .tokens = (uint32_t)a->params.prefill_tokens,
+      .batch = (uint32_t)a->params.prefill_batch};
+  lls_pol_prefiller_plan(&a->prefiller, a->base.host, &limits, view, out);
 }
 
 static bool has_prompts(const struct aligned *a, const struct lls_step_view *view)
@@ -26,7 +27,7 @@ static bool has_prompts(const struct aligned *a, const struct lls_step_view *vie
 }
 
 /* Prompts, unless decodes have time left; who can't is followed by the others. */
-static void take_turns(struct aligned *a, struct step *s)
+static void take_turns(struct aligned *a, struct lls_pol_step *s)
 {
   bool prompts = has_prompts(a, s->view);
   bool decodes_first = !prompts || a->debt_ns > 0;
@@ -43,7 +44,7 @@ static void take_turns(struct aligned *a, struct step *s)
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct aligned *a = self;
-  struct step s;
+  struct lls_pol_step s;
   if (view->role == LLS_ROLE_PREFILL) {
     prefill(a, view, out);
     return 0;
@@ -52,11 +53,11 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   a->moves =
       view->preempt_mode == LLS_PREEMPT_SWAP && a->base.host->engine->async_transfers;
   a->ahead = a->moves && a->params.prefetch != PREFETCH_OFF;
-  step_begin(&s, view, out, a->params.watermark);
+  lls_pol_step_begin(&s, view, out, a->params.watermark);
   members_begin(a, view);
   take_turns(a, &s);
   moves_plan(a, &s);
-  step_end(&s);
+  lls_pol_step_end(&s);
   if (view->n_offered > 0 && out->idle_until_ns == LLS_NEVER)
     out->idle_until_ns = view->now_ns + LLS_NS_PER_S / 1000;
   return 0;
@@ -78,14 +79,14 @@ static void on_step(void *self, const struct lls_step_report *report)
 static void on_refused(void *self, const struct lls_request *r, uint32_t refusal)
 {
   const struct aligned *a = self;
-  if (prefiller_refused(r, refusal))
-    scheduler_count(&a->base, "returned", 1);
+  if (lls_pol_prefiller_refused(r, refusal))
+    lls_pol_scheduler_count(&a->base, "returned", 1);
 }
 
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   out->needs = LLS_USES_ROLES;
-  step_preferences(out, ((const struct aligned *)self)->params.preempt);
+  lls_pol_step_preferences(out, ((const struct aligned *)self)->params.preempt);
 }
 
 static int calibrate(void *self, const struct lls_cost *cost)
@@ -116,7 +117,7 @@ static void dump(void *self, const struct lls_sink *sink)
 {
   static const char *const places[] = {"queue", "pool", "next", "spare", "running"};
   const struct aligned *a = self;
-  scheduler_dump(self, sink);
+  lls_pol_scheduler_dump(self, sink);
   for (uint32_t i = 0; i < a->base.host->engine->max_requests; i++) {
     const struct member *m = &a->members[i];
     char line[96];
@@ -172,7 +173,7 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_INT(struct aligned_params, headroom_iters, "16", 0, 4096, "steps",
                   "who joins leaves room for so many steps of all that run",
                   .flags = LLS_PARAM_RELOADABLE),
-    STEP_WATERMARK(struct aligned_params, "0.01"),
+    LLS_POL_STEP_WATERMARK(struct aligned_params, "0.01"),
     LLS_PARAM_CHOICE(struct aligned_params, batching, "prefix", "prefix|fcfs",
                      "batches of like lengths, or in order of arrival: an ablation",
                      .flags = LLS_PARAM_RELOADABLE),
@@ -223,7 +224,7 @@ static int allocate(struct aligned *a, uint32_t n)
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  struct aligned *a = SCHEDULER_NEW(struct aligned, host, parameters, params);
+  struct aligned *a = LLS_POL_SCHEDULER_NEW(struct aligned, host, parameters, params);
   if (a == NULL)
     return -ENOMEM;
   uint32_t longest = (uint32_t)a->params.len_max, width = (uint32_t)a->params.leaf_width;
@@ -251,8 +252,8 @@ static const struct lls_scheduler_vtable vtable = {
     .on_refused = on_refused,
     .stats = stats,
     .dump = dump,
-    .reconfigure = scheduler_reconfigure,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
-SCHEDULER_PLUGIN("aligned", struct aligned_params,
-                 "requests of like lengths are decoded together (AlignedServe)");
+LLS_POL_SCHEDULER_PLUGIN("aligned", struct aligned_params,
+                         "requests of like lengths are decoded together (AlignedServe)");

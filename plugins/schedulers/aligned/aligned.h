@@ -22,8 +22,8 @@
 #ifndef ALIGNED_H
 #define ALIGNED_H
 
-#include "../common/prefiller.h"
-#include "../common/scheduler.h"
+#include <llmserve/policy/prefiller.h>
+#include <llmserve/policy/scheduler.h>
 #include "search.h"
 
 enum expand { EXPAND_FULL, EXPAND_MIN };
@@ -61,9 +61,9 @@ struct buffer {
 };
 
 struct aligned {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct aligned_params params;
-  struct prefiller prefiller; /* of the role */
+  struct lls_pol_prefiller prefiller; /* of the role */
 
   struct member *members; /* (max_requests) */
   struct tree tree;       /* POOL */
@@ -119,7 +119,7 @@ static inline bool is_resident(const struct aligned *a, uint32_t slot)
 /* ---- members.c: who is where */
 void members_set(struct aligned *, uint32_t slot, enum place, int64_t now_ns);
 /* It ends with CAPACITY. */
-void members_reject(struct aligned *, struct step *, uint32_t slot);
+void members_reject(struct aligned *, struct lls_pol_step *, uint32_t slot);
 void members_begin(struct aligned *, const struct lls_step_view *);
 void members_on_arrival(void *self, const struct lls_request *);
 void members_on_finish(void *self, const struct lls_request *, uint32_t reason);
@@ -128,25 +128,26 @@ void members_on_step(struct aligned *, const struct lls_step_report *);
 uint32_t buffer_find(const struct aligned *, const struct buffer *, uint32_t length);
 
 /* ---- batch.c: what runs next (G3, G5 steps 6 to 8) */
-void batch_form(struct aligned *, struct step *);
+void batch_form(struct aligned *, struct lls_pol_step *);
 void batch_switch(struct aligned *, int64_t now_ns);
-void batch_fill(struct aligned *, struct step *, uint32_t seats);
+void batch_fill(struct aligned *, struct lls_pol_step *, uint32_t seats);
 struct tree_range batch_range(const struct aligned *);
 uint32_t batch_median(const struct aligned *);
 
 /* ---- decode.c: the running batch (G5 steps 1 to 6) */
-void decode_plan(struct aligned *, struct step *);
+void decode_plan(struct aligned *, struct lls_pol_step *);
 /* Units that n running requests must leave free to grow into. */
-uint32_t decode_headroom(const struct aligned *, const struct step *, uint32_t n);
+uint32_t decode_headroom(const struct aligned *, const struct lls_pol_step *, uint32_t n);
 /* Units it takes to decode it here. */
-uint32_t decode_units(struct aligned *, const struct step *, const struct lls_request *);
+uint32_t decode_units(struct aligned *, const struct lls_pol_step *,
+                      const struct lls_request *);
 uint32_t decode_need(const struct aligned *);
 uint32_t decode_choose_victim(struct aligned *); /* a place in `running` */
 
 /* ---- moves.c: memory ahead of need */
-void moves_plan(struct aligned *, struct step *);
+void moves_plan(struct aligned *, struct lls_pol_step *);
 
 /* ---- queue.c: prompts beside decodes, on an instance that does both */
-void queue_plan(struct aligned *, struct step *);
+void queue_plan(struct aligned *, struct lls_pol_step *);
 
 #endif

@@ -83,7 +83,7 @@ static bool may_be_small(const struct aligned *a, int64_t now_ns)
 
 /* Even alone it could not be decoded here. What is offered is asked for all the same, so
  * that the instance that has it is told. */
-static bool reject_oversize(struct aligned *a, struct step *s,
+static bool reject_oversize(struct aligned *a, struct lls_pol_step *s,
                             const struct search_batch *b)
 {
   const struct member *m = &a->members[b->slots[0]];
@@ -94,7 +94,7 @@ static bool reject_oversize(struct aligned *a, struct step *s,
   return true;
 }
 
-static bool search(struct aligned *a, struct step *s, struct search_batch *b)
+static bool search(struct aligned *a, struct lls_pol_step *s, struct search_batch *b)
 {
   const struct aligned_params *p = &a->params;
   const struct search_limits limits = {
@@ -112,12 +112,12 @@ static bool search(struct aligned *a, struct step *s, struct search_batch *b)
          !reject_oversize(a, s, b);
 }
 
-void batch_form(struct aligned *a, struct step *s)
+void batch_form(struct aligned *a, struct lls_pol_step *s)
 {
   struct search_batch b = {0};
   if (a->next.n > 0 || a->tree.nodes[0].requests == 0 || !search(a, s, &b))
     return;
-  scheduler_count(&a->base, case_names[b.found], 1);
+  lls_pol_scheduler_count(&a->base, case_names[b.found], 1);
   search_mark(&a->tree, &b, s->view->now_ns);
   for (uint32_t i = 0; i < b.n; i++)
     members_set(a, b.slots[i], NEXT, s->view->now_ns);
@@ -141,7 +141,7 @@ void batch_switch(struct aligned *a, int64_t now_ns)
   while (a->next.n > 0)
     members_set(a, a->next.slots[a->next.n - 1], SPARE, now_ns);
   a->tag++;
-  scheduler_count(&a->base, "switches", 1);
+  lls_pol_scheduler_count(&a->base, "switches", 1);
 }
 
 /* ---- by chance --------------------------------------------------------------------- */
@@ -150,17 +150,17 @@ static struct tree_range clamped(const struct aligned *a, struct tree_range r,
                                  uint32_t slack)
 {
   uint32_t most = a->tree.len_max;
-  r.first = r.first > slack ? min_u32(r.first - slack, most) : 1;
-  r.last = min_u32(r.last, most - min_u32(slack, most - 1)) + slack;
-  r.last = min_u32(r.last, most);
+  r.first = r.first > slack ? lls_pol_min(r.first - slack, most) : 1;
+  r.last = lls_pol_min(r.last, most - lls_pol_min(slack, most - 1)) + slack;
+  r.last = lls_pol_min(r.last, most);
   return r;
 }
 
 /* Section 3.5, dynamic scheduling: as many as there are seats and memory for. */
-void batch_fill(struct aligned *a, struct step *s, uint32_t seats)
+void batch_fill(struct aligned *a, struct lls_pol_step *s, uint32_t seats)
 {
   uint32_t coming = a->n_running + a->spare.n;
-  int64_t room = (int64_t)step_free_units(s) - decode_headroom(a, s, coming + 1);
+  int64_t room = (int64_t)lls_pol_step_free_units(s) - decode_headroom(a, s, coming + 1);
   struct search_batch b = {.slots = a->found};
   if (coming >= seats || room <= 0 || a->n_running == 0 || a->tree.nodes[0].requests == 0)
     return;
@@ -179,7 +179,7 @@ void batch_fill(struct aligned *a, struct step *s, uint32_t seats)
     if ((!here && !a->ahead && !a->members[b.slots[i]].offered) || units > room)
       continue;
     room -= units;
-    scheduler_count(&a->base, "filled", 1);
+    lls_pol_scheduler_count(&a->base, "filled", 1);
     members_set(a, b.slots[i], SPARE, s->view->now_ns);
   }
 }

@@ -7,7 +7,8 @@
  */
 #include "aligned.h"
 
-uint32_t decode_headroom(const struct aligned *a, const struct step *s, uint32_t n)
+uint32_t decode_headroom(const struct aligned *a, const struct lls_pol_step *s,
+                         uint32_t n)
 {
   uint64_t tokens = (uint64_t)n * (uint64_t)a->params.headroom_iters;
   uint64_t units = s->watermark_units +
@@ -15,7 +16,7 @@ uint32_t decode_headroom(const struct aligned *a, const struct step *s, uint32_t
   return units < UINT32_MAX ? (uint32_t)units : UINT32_MAX;
 }
 
-uint32_t decode_units(struct aligned *a, const struct step *s,
+uint32_t decode_units(struct aligned *a, const struct lls_pol_step *s,
                       const struct lls_request *r)
 {
   struct lls_need need = {.size = sizeof need};
@@ -28,9 +29,10 @@ uint32_t decode_units(struct aligned *a, const struct step *s,
 /* ---- room -------------------------------------------------------------------------- */
 
 /* Off the device; its place follows from how. */
-static bool take_off(struct aligned *a, struct step *s, uint32_t slot, enum place place)
+static bool take_off(struct aligned *a, struct lls_pol_step *s, uint32_t slot,
+                     enum place place)
 {
-  if (!step_take_off(s, a->members[slot].request))
+  if (!lls_pol_step_take_off(s, a->members[slot].request))
     return false;
   bool dropped = s->plan->items[s->plan->n_items - 1].mode == LLS_PREEMPT_RECOMPUTE;
   a->members[slot].named = a->plans;
@@ -40,7 +42,7 @@ static bool take_off(struct aligned *a, struct step *s, uint32_t slot, enum plac
 
 /* The newest of those that are here and do not run, first of the pool, then of the next
  * batch, then of this one; prompts that were begun, if nothing else is left. */
-static bool take_off_another(struct aligned *a, struct step *s, bool prompts)
+static bool take_off_another(struct aligned *a, struct lls_pol_step *s, bool prompts)
 {
   static const enum place order[] = {POOL, NEXT, SPARE, QUEUE};
   for (uint32_t k = 0; k < (prompts ? 4 : 3); k++)
@@ -113,10 +115,10 @@ uint32_t decode_need(const struct aligned *a)
 }
 
 /* Steps 2 and 3: how many of the running batch had to leave. */
-static uint32_t make_room(struct aligned *a, struct step *s)
+static uint32_t make_room(struct aligned *a, struct lls_pol_step *s)
 {
   uint32_t need = BLOCK_UNITS * decode_need(a), left = 0;
-  uint32_t free_units = step_free_units(s);
+  uint32_t free_units = lls_pol_step_free_units(s);
   while (need > free_units) {
     if (!take_off_another(a, s, a->n_running < 2)) {
       if (a->n_running < 2)
@@ -126,10 +128,10 @@ static uint32_t make_room(struct aligned *a, struct step *s)
       need -= at_block_end(a, slot) ? BLOCK_UNITS : 0;
       if (!take_off(a, s, slot, place))
         break;
-      scheduler_count(&a->base, "evicted", 1);
+      lls_pol_scheduler_count(&a->base, "evicted", 1);
       left++;
     }
-    free_units = step_free_units(s);
+    free_units = lls_pol_step_free_units(s);
   }
   return left;
 }
@@ -145,12 +147,12 @@ static void put_back_absent(struct aligned *a, int64_t now_ns)
 }
 
 /* The room was estimated: what is not there after all costs the one that lacks it. */
-static bool run_one(struct aligned *a, struct step *s, uint32_t slot)
+static bool run_one(struct aligned *a, struct lls_pol_step *s, uint32_t slot)
 {
   const struct lls_request *r = a->members[slot].request;
-  int rc = step_reserve(s, r, 1);
+  int rc = lls_pol_step_reserve(s, r, 1);
   if (rc == LLS_RESERVE_OK)
-    step_run(s, r, 1);
+    lls_pol_step_run(s, r, 1);
   else if (rc != LLS_RESERVE_LATER) /* alone in memory it could not grow either */
     members_reject(a, s, slot);
   else
@@ -158,7 +160,7 @@ static bool run_one(struct aligned *a, struct step *s, uint32_t slot)
   return false;
 }
 
-static bool run_all(struct aligned *a, struct step *s)
+static bool run_all(struct aligned *a, struct lls_pol_step *s)
 {
   bool left = false;
   uint32_t mixed = is_switching(a);
@@ -168,8 +170,8 @@ static bool run_all(struct aligned *a, struct step *s)
     i += a->members[slot].place == RUNNING;
   }
   if (s->runs > 0) {
-    scheduler_count(&a->base, "steps", 1);
-    scheduler_count(&a->base, "mixed_steps", mixed);
+    lls_pol_scheduler_count(&a->base, "steps", 1);
+    lls_pol_scheduler_count(&a->base, "mixed_steps", mixed);
   }
   return left;
 }
@@ -190,7 +192,7 @@ static bool needs_a_copy(const struct aligned *a, uint32_t slot)
 }
 
 /* Step 4: who is too large for the headroom is let in if nobody runs. */
-static bool has_room(struct aligned *a, const struct step *s, struct door *d,
+static bool has_room(struct aligned *a, const struct lls_pol_step *s, struct door *d,
                      uint32_t slot)
 {
   bool here = is_resident(a, slot);
@@ -206,34 +208,35 @@ static bool has_room(struct aligned *a, const struct step *s, struct door *d,
 }
 
 /* True: it is no longer spare. Nobody else runs: it may take what all others have. */
-static bool let_in(struct aligned *a, struct step *s, struct door *d, uint32_t slot)
+static bool let_in(struct aligned *a, struct lls_pol_step *s, struct door *d,
+                   uint32_t slot)
 {
   const struct lls_request *r = a->members[slot].request;
   if (needs_a_copy(a, slot) || !has_room(a, s, d, slot))
     return false;
-  int rc = step_reserve(s, r, 1);
+  int rc = lls_pol_step_reserve(s, r, 1);
   while (rc == LLS_RESERVE_LATER && a->n_running == 0) {
     members_set(a, slot, QUEUE, 0); /* not to be taken off for itself */
     bool more = take_off_another(a, s, true);
     members_set(a, slot, SPARE, 0);
     if (!more)
       break;
-    rc = step_reserve(s, r, 1);
+    rc = lls_pol_step_reserve(s, r, 1);
   }
   if (rc == LLS_RESERVE_LATER)
     return false;
   if (rc == LLS_RESERVE_OK) {
     members_set(a, slot, RUNNING, s->view->now_ns);
-    step_run(s, r, 1);
+    lls_pol_step_run(s, r, 1);
   } else {
     members_reject(a, s, slot);
   }
-  d->free_units = step_free_units(s);
+  d->free_units = lls_pol_step_free_units(s);
   return true;
 }
 
 /* Steps 5 and 6: the nearest to the median first, ties to the shorter. */
-static void let_in_spare(struct aligned *a, struct step *s, struct door *d)
+static void let_in_spare(struct aligned *a, struct lls_pol_step *s, struct door *d)
 {
   struct buffer *b = &a->spare;
   if (b->n == 0)
@@ -261,9 +264,9 @@ static bool may_switch(const struct aligned *a)
           (a->n_running < a->params.switch_below && a->arriving == 0));
 }
 
-static void let_others_in(struct aligned *a, struct step *s, uint32_t seats)
+static void let_others_in(struct aligned *a, struct lls_pol_step *s, uint32_t seats)
 {
-  struct door door = {.seats = seats, .free_units = step_free_units(s)};
+  struct door door = {.seats = seats, .free_units = lls_pol_step_free_units(s)};
   bool now = a->params.prefetch == PREFETCH_OFF; /* the next batch is made when it runs */
   let_in_spare(a, s, &door);
   if (a->spare.n == 0 &&
@@ -294,9 +297,9 @@ static uint32_t find_oldest(const struct aligned *a, const struct lls_step_view 
 }
 
 /* Memory can be shared out such that no batch fits and none can: somebody runs then. */
-static void force_one(struct aligned *a, struct step *s)
+static void force_one(struct aligned *a, struct lls_pol_step *s)
 {
-  struct door door = {.seats = 1, .free_units = step_free_units(s)};
+  struct door door = {.seats = 1, .free_units = lls_pol_step_free_units(s)};
   uint32_t slot = find_oldest(a, s->view);
   if (slot == TREE_NIL)
     return;
@@ -304,9 +307,9 @@ static void force_one(struct aligned *a, struct step *s)
   let_in(a, s, &door, slot);
 }
 
-void decode_plan(struct aligned *a, struct step *s)
+void decode_plan(struct aligned *a, struct lls_pol_step *s)
 {
-  uint32_t seats = min_u32(s->view->max_sequences, s->view->max_tokens);
+  uint32_t seats = lls_pol_min(s->view->max_sequences, s->view->max_tokens);
   put_back_absent(a, s->view->now_ns);
   bool left = make_room(a, s) > 0;
   left |= run_all(a, s);

@@ -8,7 +8,7 @@
  */
 #include "aligned.h"
 
-#include "../common/step.h"
+#include <llmserve/policy/step.h>
 
 /* ---- buffers ----------------------------------------------------------------------- */
 
@@ -120,7 +120,7 @@ void members_set(struct aligned *a, uint32_t slot, enum place place, int64_t now
   put_in(a, slot, now_ns);
 }
 
-void members_reject(struct aligned *a, struct step *s, uint32_t slot)
+void members_reject(struct aligned *a, struct lls_pol_step *s, uint32_t slot)
 {
   struct member *m = &a->members[slot];
   lls_plan_reject(s->plan, m->request, LLS_FINISH_CAPACITY);
@@ -167,8 +167,8 @@ static struct member *know(struct aligned *a, const struct lls_request *r)
 static bool has_grown(const struct aligned *a, const struct member *m)
 {
   const struct lls_request *r = m->request;
-  return m->place == POOL &&
-         a->tree.entries[r->slot].length != min_u32(r->cached_tokens, a->tree.len_max);
+  return m->place == POOL && a->tree.entries[r->slot].length !=
+                                 lls_pol_min(r->cached_tokens, a->tree.len_max);
 }
 
 static void look_at(struct aligned *a, const struct lls_request *r, int64_t now_ns)
@@ -255,7 +255,7 @@ void members_on_arrival(void *self, const struct lls_request *r)
 {
   struct aligned *a = self;
   struct member *m = know(a, r);
-  r->user[PREFILLER_ANSWER] = 0;
+  r->user[LLS_POL_PREFILLER_ANSWER] = 0;
   if (m->offered)
     set_offered(a, m, false);
   note(a, r);

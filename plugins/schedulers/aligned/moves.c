@@ -8,7 +8,7 @@
 #include "aligned.h"
 
 struct moves { /* of one plan */
-  struct step *s;
+  struct lls_pol_step *s;
   int64_t free_units; /* less what was promised in this plan */
   int64_t floor;      /* units for the running batch to grow into */
   int64_t lacking;    /* units of those who run next and are not here */
@@ -143,9 +143,9 @@ static void make_free(struct aligned *a, struct moves *m)
     offload(a, m, NEXT, wanted, &host_units);
 }
 
-void moves_plan(struct aligned *a, struct step *s)
+void moves_plan(struct aligned *a, struct lls_pol_step *s)
 {
-  struct moves m = {.s = s, .free_units = step_free_units(s)};
+  struct moves m = {.s = s, .free_units = lls_pol_step_free_units(s)};
   m.floor = decode_headroom(a, s, a->n_running);
   bring(a, &m, &a->spare);
   a->arriving = is_near(a) ? bring(a, &m, &a->next) : 0;

@@ -9,16 +9,16 @@
  * A job's place is one number, see key_of; it changes with what ran, with a prediction
  * and with age, never by time alone.
  */
-#include "../common/ahead.h"
-#include "../common/length.h"
-#include "../common/priority.h"
+#include <llmserve/policy/ahead.h>
+#include <llmserve/policy/length.h>
+#include <llmserve/policy/priority.h>
 #include "alise.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 struct params {
-  struct priority_params batch; /* first: the table counts from here */
+  struct lls_pol_priority_params batch; /* first: the table counts from here */
   int64_t levels, first, age, boost, lifted;
   double ratio;
   bool evict, ahead, learn;
@@ -36,14 +36,14 @@ struct job {          /* of a slot */
 };
 
 struct alise {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct params params;
-  struct priority priority;
+  struct lls_pol_priority priority;
   struct alise_times times;
   struct alise_waits waits;
   struct alise_worth worth;
   struct alise_ages ages; /* of all that are not lifted */
-  struct ahead ahead;
+  struct lls_pol_ahead ahead;
   struct job *jobs; /* (max_requests) */
   uint64_t steps;
   int64_t last_ended_ns; /* when the last step did */
@@ -124,19 +124,19 @@ static void count(struct alise *a, const struct lls_request *r)
 static void on_arrival(void *self, const struct lls_request *r)
 {
   struct alise *a = self;
-  *job_of(a, r) =
-      (struct job){.length = predicted_output(r), .least = 1, .ran_ns = r->arrival_ns};
+  *job_of(a, r) = (struct job){
+      .length = lls_pol_predicted_output(r), .least = 1, .ran_ns = r->arrival_ns};
   alise_ages_set(&a->ages, r, r->arrival_ns);
   count(a, r);
-  backlog_add(&a->priority.waiting.backlog, r);
+  lls_pol_backlog_add(&a->priority.waiting.backlog, r);
 }
 
 static void on_prediction(void *self, const struct lls_request *r)
 {
   struct alise *a = self;
-  job_of(a, r)->length = predicted_output(r);
+  job_of(a, r)->length = lls_pol_predicted_output(r);
   count(a, r);
-  backlog_changed(&a->priority.waiting.backlog, r);
+  lls_pol_backlog_changed(&a->priority.waiting.backlog, r);
 }
 
 /* The answer goes on although it should have ended, and none was ever so much longer than
@@ -148,9 +148,9 @@ static void demote(struct alise *a, const struct lls_request *r)
     return;
   uint32_t level = level_of(a, j, remaining_of(a, r));
   uint32_t lowest = (uint32_t)a->params.levels;
-  j->length = min_u32(2 * r->generated_tokens, r->max_new_tokens);
+  j->length = lls_pol_min(2 * r->generated_tokens, r->max_new_tokens);
   j->least = level < lowest ? level + 1 : lowest;
-  scheduler_count(&a->base, "demoted", 1);
+  lls_pol_scheduler_count(&a->base, "demoted", 1);
 }
 
 static void lift(struct alise *a, const struct lls_request *r, int64_t now_ns)
@@ -160,9 +160,9 @@ static void lift(struct alise *a, const struct lls_request *r, int64_t now_ns)
   j->boosted_ns = now_ns;
   j->boost_ns = a->params.boost;
   a->n_lifted++;
-  scheduler_count(&a->base, "lifted", 1);
+  lls_pol_scheduler_count(&a->base, "lifted", 1);
   count(a, r);
-  backlog_changed(&a->priority.waiting.backlog, r);
+  lls_pol_backlog_changed(&a->priority.waiting.backlog, r);
 }
 
 /* It has its place again. */
@@ -214,10 +214,10 @@ static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
   put_down(a, job_of(a, r));
   alise_ages_remove(&a->ages, r);
   uncount(a, job_of(a, r));
-  backlog_on_finish(self, r, reason);
+  lls_pol_backlog_on_finish(self, r, reason);
   if ((reason == LLS_FINISH_STOP || reason == LLS_FINISH_LENGTH) &&
-      alise_worth_learn(&a->worth, predicted_output(r), r->generated_tokens))
-    backlog_many_changed(&a->priority.waiting.backlog);
+      alise_worth_learn(&a->worth, lls_pol_predicted_output(r), r->generated_tokens))
+    lls_pol_backlog_many_changed(&a->priority.waiting.backlog);
 }
 
 /* ---- memory ahead of need ---------------------------------------------------------- */
@@ -228,7 +228,7 @@ static int64_t ewt_of(const struct alise *a, const struct job *j, int64_t now_ns
   return alise_ewt(&a->waits, j->level, until);
 }
 
-static void rank(void *scheduler, int64_t now_ns, struct ahead_candidate *c)
+static void rank(void *scheduler, int64_t now_ns, struct lls_pol_ahead_candidate *c)
 {
   const struct alise *a = scheduler;
   const struct job *j = job_of(a, c->request);
@@ -240,7 +240,7 @@ static void rank(void *scheduler, int64_t now_ns, struct ahead_candidate *c)
 
 static bool leaves(void *scheduler, const struct lls_request *r)
 {
-  return ahead_leaves(&((const struct alise *)scheduler)->ahead, r);
+  return lls_pol_ahead_leaves(&((const struct alise *)scheduler)->ahead, r);
 }
 
 /* ---- the plan ---------------------------------------------------------------------- */
@@ -248,26 +248,26 @@ static bool leaves(void *scheduler, const struct lls_request *r)
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct alise *a = self;
-  const struct priority_params *params = &a->params.batch;
+  const struct lls_pol_priority_params *params = &a->params.batch;
   bool ahead =
-      a->params.ahead && a->params.evict && ahead_is_possible(a->base.host, view);
+      a->params.ahead && a->params.evict && lls_pol_ahead_is_possible(a->base.host, view);
   lift_the_aged(a, view->now_ns);
-  bool moves = ahead && ahead_look(&a->ahead, &a->priority, params, view, rank);
-  const struct priority_rules rules = {
+  bool moves = ahead && lls_pol_ahead_look(&a->ahead, &a->priority, params, view, rank);
+  const struct lls_pol_priority_rules rules = {
       .params = params,
       .evict = a->params.evict && !ahead,
       .uploaded = ahead,
       .leaves = moves ? leaves : NULL,
   };
-  priority_plan(&a->priority, &rules, view, out);
+  lls_pol_priority_plan(&a->priority, &rules, view, out);
   if (moves)
-    ahead_move(&a->ahead, &a->priority.waiting.backlog, out);
+    lls_pol_ahead_move(&a->ahead, &a->priority.waiting.backlog, out);
   return 0;
 }
 
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
-  step_preferences(out, ((const struct alise *)self)->params.batch.preempt);
+  lls_pol_step_preferences(out, ((const struct alise *)self)->params.batch.preempt);
 }
 
 static int calibrate(void *self, const struct lls_cost *cost)
@@ -278,8 +278,8 @@ static int calibrate(void *self, const struct lls_cost *cost)
 
 static void dump(void *self, const struct lls_sink *sink)
 {
-  scheduler_dump(self, sink);
-  ranked_dump(&((struct alise *)self)->priority.waiting, sink);
+  lls_pol_scheduler_dump(self, sink);
+  lls_pol_ranked_dump(&((struct alise *)self)->priority.waiting, sink);
 }
 
 static void stats(void *self, const struct lls_sink *sink)
@@ -288,7 +288,7 @@ static void stats(void *self, const struct lls_sink *sink)
   uint32_t jobs[ALISE_MOST_LEVELS + 1] = {0};
   for (uint32_t i = 0; i < a->base.host->engine->max_requests; i++)
     jobs[a->jobs[i].level]++;
-  scheduler_level_figures(sink, jobs + 1, (uint32_t)a->params.levels, 1);
+  lls_pol_scheduler_level_figures(sink, jobs + 1, (uint32_t)a->params.levels, 1);
   sink->number(sink->context, "t0_us", a->times.t0 / 1e3);
   sink->number(sink->context, "alpha_us", a->times.alpha / 1e3);
   sink->number(sink->context, "beta_ms", a->times.beta / 1e6);
@@ -297,7 +297,7 @@ static void stats(void *self, const struct lls_sink *sink)
 }
 
 static const struct lls_param parameters[] = {
-    PRIORITY_PARAMETERS(struct priority_params, "256"),
+    LLS_POL_PRIORITY_PARAMETERS(struct lls_pol_priority_params, "256"),
     LLS_PARAM_INT(struct params, levels, "6", 1, ALISE_MOST_LEVELS, "levels",
                   "h, how many there are"),
     LLS_PARAM_DURATION(struct params, first, "500ms", 1e6, 60e9,
@@ -319,7 +319,7 @@ static const struct lls_param parameters[] = {
                    "who waits takes the memory of those after it; off is the paper's "
                    "Defer",
                    .flags = LLS_PARAM_RELOADABLE),
-    AHEAD_PARAMETER(struct params),
+    LLS_POL_AHEAD_PARAMETER(struct params),
     LLS_PARAM_BOOL(
         struct params, learn, "on",
         "remaining times from how long answers were that were predicted so, as "
@@ -330,8 +330,8 @@ static const struct lls_param parameters[] = {
 static void destroy(void *self)
 {
   struct alise *a = self;
-  priority_free(&a->priority);
-  ahead_free(&a->ahead);
+  lls_pol_priority_free(&a->priority);
+  lls_pol_ahead_free(&a->ahead);
   alise_ages_free(&a->ages);
   free(a->jobs);
   free(a);
@@ -339,15 +339,15 @@ static void destroy(void *self)
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  struct alise *a = SCHEDULER_NEW(struct alise, host, parameters, params);
+  struct alise *a = LLS_POL_SCHEDULER_NEW(struct alise, host, parameters, params);
   if (a == NULL)
     return -ENOMEM;
   /* until the cost model knows: a token of the prompt 0.2 ms, one of the answer 20 ms */
   a->times = (struct alise_times){.t0 = 2e5, .alpha = 0, .beta = 2e7};
   a->jobs = calloc(host->engine->max_requests, sizeof *a->jobs);
-  int rc = priority_init(&a->priority, &a->base, key_of);
+  int rc = lls_pol_priority_init(&a->priority, &a->base, key_of);
   if (rc == 0)
-    rc = ahead_init(&a->ahead, host->engine->max_requests);
+    rc = lls_pol_ahead_init(&a->ahead, host->engine->max_requests);
   if (rc == 0)
     rc = alise_ages_init(&a->ages, host->engine->max_requests);
   if (rc == 0 && a->jobs == NULL)
@@ -371,11 +371,12 @@ static const struct lls_scheduler_vtable vtable = {
     .on_prediction = on_prediction,
     .on_step = on_step,
     .on_finish = on_finish,
-    .on_transfer = backlog_on_transfer,
+    .on_transfer = lls_pol_backlog_on_transfer,
     .stats = stats,
     .dump = dump,
-    .reconfigure = scheduler_reconfigure,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
-SCHEDULER_PLUGIN("alise", struct params,
-                 "levels by predicted remaining time, preemptive, with ageing (ALISE)");
+LLS_POL_SCHEDULER_PLUGIN(
+    "alise", struct params,
+    "levels by predicted remaining time, preemptive, with ageing (ALISE)");

@@ -10,20 +10,21 @@
 #include <stdlib.h>
 
 /* A prompt longer than a step was begun: it goes on before anything else. */
-static bool continue_prefill(struct apt *a, struct step *s)
+static bool continue_prefill(struct apt *a, struct lls_pol_step *s)
 {
-  uint32_t budget = min_u32((uint32_t)a->params.max_tokens, s->view->max_tokens);
+  uint32_t budget = lls_pol_min((uint32_t)a->params.max_tokens, s->view->max_tokens);
   for (uint32_t i = 0; i < a->n_running && s->runs == 0; i++) {
     const struct lls_request *r = s->view->running[i];
     uint32_t pending = lls_request_pending(r);
-    if (r->state == LLS_PREFILLING && step_reserve(s, r, pending) == LLS_RESERVE_OK)
-      step_run(s, r, min_u32(pending, budget));
+    if (r->state == LLS_PREFILLING &&
+        lls_pol_step_reserve(s, r, pending) == LLS_RESERVE_OK)
+      lls_pol_step_run(s, r, lls_pol_min(pending, budget));
   }
   return s->runs > 0;
 }
 
 /* Prompts if U_R <= U_W, the sums of what all have waited, and one of them fits. */
-static void separate(struct apt *a, struct step *s)
+static void separate(struct apt *a, struct lls_pol_step *s)
 {
   if (continue_prefill(a, s))
     return;
@@ -37,8 +38,8 @@ static void separate(struct apt *a, struct step *s)
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct apt *a = self;
-  struct step s;
-  step_begin(&s, view, out, a->params.watermark);
+  struct lls_pol_step s;
+  lls_pol_step_begin(&s, view, out, a->params.watermark);
   apt_value_all(a, view, s.total_units);
   if (a->params.mode == APT_CHUNKED)
     apt_chunked(a, &s);
@@ -46,7 +47,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
     separate(a, &s);
   if (out->n_items == 0 && a->n_waiting > 0)
     apt_last_resort(a, &s);
-  step_end(&s);
+  lls_pol_step_end(&s);
   return 0;
 }
 
@@ -58,7 +59,7 @@ static void caps(void *self, struct lls_scheduler_caps *out)
     out->needs |= LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
   if (p->hidden == APT_HIDDEN_ON)
     out->needs |= LLS_NEEDS_FORMS;
-  step_preferences(out, p->preempt);
+  lls_pol_step_preferences(out, p->preempt);
 }
 
 /* Of the last plan. */
@@ -72,7 +73,7 @@ static void stats(void *self, const struct lls_sink *sink)
 
 static void dump(void *self, const struct lls_sink *sink)
 {
-  scheduler_dump(self, sink);
+  lls_pol_scheduler_dump(self, sink);
   stats(self, sink);
 }
 
@@ -82,13 +83,13 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_CHOICE(
         struct apt_params, mode, "separate", "separate|chunked",
         "steps of prompts or of decodes, or prompts in pieces beside decodes"),
-    STEP_MAX_TOKENS(struct apt_params),
-    STEP_MAX_SEQS(struct apt_params, "256"),
+    LLS_POL_STEP_MAX_TOKENS(struct apt_params),
+    LLS_POL_STEP_MAX_SEQS(struct apt_params, "256"),
     LLS_PARAM_INT(struct apt_params, chunk_tokens, "512", 16, 65536, "tokens",
                   "token budget of a step in chunked mode",
                   .flags = LLS_PARAM_RELOADABLE),
-    STEP_WATERMARK(struct apt_params, "0"),
-    STEP_PREEMPT(struct apt_params),
+    LLS_POL_STEP_WATERMARK(struct apt_params, "0"),
+    LLS_POL_STEP_PREEMPT(struct apt_params),
     LLS_PARAM_DURATION(struct apt_params, ttft_slo, "1s", 1e7, 6e11,
                        "time to the first token of a request that names none",
                        .flags = LLS_PARAM_RELOADABLE),
@@ -160,7 +161,7 @@ static const struct lls_param parameters[] = {
 static void destroy(void *self)
 {
   struct apt *a = self;
-  heap_free(&a->heap);
+  lls_pol_heap_free(&a->heap);
   free(a->candidates);
   free(a->taken);
   free(a->order);
@@ -169,7 +170,7 @@ static void destroy(void *self)
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  struct apt *a = SCHEDULER_NEW(struct apt, host, parameters, params);
+  struct apt *a = LLS_POL_SCHEDULER_NEW(struct apt, host, parameters, params);
   if (a == NULL)
     return -ENOMEM;
   size_t n = (size_t)host->engine->max_requests + 1;
@@ -177,7 +178,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   a->candidates = calloc(n, sizeof *a->candidates);
   a->taken = calloc(n, sizeof *a->taken);
   a->order = calloc(n, sizeof *a->order);
-  int rc = heap_init(&a->heap, (uint32_t)n);
+  int rc = lls_pol_heap_init(&a->heap, (uint32_t)n);
   if (rc < 0 || a->candidates == NULL || a->taken == NULL || a->order == NULL) {
     destroy(a);
     return -ENOMEM;
@@ -196,8 +197,9 @@ static const struct lls_scheduler_vtable vtable = {
     .calibrate = apt_calibrate,
     .stats = stats,
     .dump = dump,
-    .reconfigure = scheduler_reconfigure,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
-SCHEDULER_PLUGIN("apt", struct apt_params,
-                 "Apt-Serve: what is worth most for its memory, in KV or hidden form");
+LLS_POL_SCHEDULER_PLUGIN(
+    "apt", struct apt_params,
+    "Apt-Serve: what is worth most for its memory, in KV or hidden form");

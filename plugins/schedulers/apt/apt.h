@@ -12,9 +12,9 @@
 #ifndef APT_H
 #define APT_H
 
-#include "../common/heap.h"
-#include "../common/scheduler.h"
-#include "../common/step.h"
+#include <llmserve/policy/heap.h>
+#include <llmserve/policy/scheduler.h>
+#include <llmserve/policy/step.h>
 
 enum apt_mode { APT_SEPARATE, APT_CHUNKED };
 enum apt_violated { APT_DEMOTE, APT_DECAY, APT_OFF };
@@ -85,10 +85,10 @@ struct greedy_solution {
 };
 
 struct apt {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct apt_params params;
   double restore_ns;                /* measured at calibrate, of a token; negative: not */
-  struct heap heap;                 /* of increments, or of who runs */
+  struct lls_pol_heap heap;         /* of increments, or of who runs */
   struct candidate *candidates;     /* (max_requests) running first, then waiting */
   uint32_t *taken;                  /* (max_requests) indices of a solution */
   const struct lls_request **order; /* (max_requests) who runs, the dearest first */
@@ -135,7 +135,7 @@ static inline uint32_t apt_standing(const struct apt *a, const struct lls_reques
 /* Units of who runs and has nothing to lose by a pause. */
 uint64_t apt_spare_units(const struct apt *);
 /* Takes so many of them off that `units` are free; nobody if all would not be enough. */
-bool apt_make_room(struct apt *, struct step *, uint64_t units);
+bool apt_make_room(struct apt *, struct lls_pol_step *, uint64_t units);
 
 /* ---- rho.c: what a step pays for hidden form, by the cost model */
 int apt_calibrate(void *self, const struct lls_cost *);
@@ -144,29 +144,29 @@ uint64_t apt_dearer_than_upgrades(const struct apt *);
 
 /* ---- greedy.c */
 /* `taken` gets indices of the chosen, the densest first; heap is scratch of n entries. */
-struct greedy_solution apt_greedy(const struct greedy_problem *, struct heap *heap,
-                                  uint32_t *taken);
+struct greedy_solution apt_greedy(const struct greedy_problem *,
+                                  struct lls_pol_heap *heap, uint32_t *taken);
 /* Orders by density, the densest first; ties as in section 4 of the README. */
-struct heap_entry apt_by_density(double density, bool upgrade, uint32_t units,
-                                 uint32_t index);
+struct lls_pol_heap_entry apt_by_density(double density, bool upgrade, uint32_t units,
+                                         uint32_t index);
 
 /* ---- prefill.c */
-bool apt_admit(struct apt *, struct step *, struct candidate *, uint32_t budget,
+bool apt_admit(struct apt *, struct lls_pol_step *, struct candidate *, uint32_t budget,
                bool whole);
-void apt_prefill(struct apt *, struct step *);
+void apt_prefill(struct apt *, struct lls_pol_step *);
 /* Units that stay free when a violated request is let in. Its value of next to nothing is
  * that of one step, while it holds its units until it ends and those who come meanwhile
  * wait: bench/papers/apt-serve, "What each decision is worth". */
-uint64_t apt_kept_from_violated(const struct apt *, const struct step *);
+uint64_t apt_kept_from_violated(const struct apt *, const struct lls_pol_step *);
 /* Nothing else would be in the plan: the oldest waiting request alone, or its end. */
-void apt_last_resort(struct apt *, struct step *);
+void apt_last_resort(struct apt *, struct lls_pol_step *);
 
 /* ---- decode.c */
 /* One token of everybody who runs; if memory is short, of whom to keep. s->order and
  * s->tail are who is left. */
-void apt_decode(struct apt *, struct step *);
+void apt_decode(struct apt *, struct lls_pol_step *);
 
 /* ---- chunked.c */
-void apt_chunked(struct apt *, struct step *);
+void apt_chunked(struct apt *, struct lls_pol_step *);
 
 #endif

@@ -7,7 +7,7 @@
 #include "apt.h"
 
 /* Prompts that were begun hold all of their room; who waits longest first. */
-static void continue_prompts(struct apt *a, struct step *s, uint32_t budget)
+static void continue_prompts(struct apt *a, struct lls_pol_step *s, uint32_t budget)
 {
   const struct lls_engine_caps *engine = a->base.host->engine;
   for (uint32_t i = 0; i < s->tail && s->sequences > 0; i++) {
@@ -15,19 +15,20 @@ static void continue_prompts(struct apt *a, struct step *s, uint32_t budget)
     if (r->state == LLS_DECODING)
       continue;
     uint32_t pending = lls_request_pending(r);
-    uint32_t tokens = step_chunk(s, engine, pending, budget, false);
-    if (tokens > 0 && step_reserve(s, r, pending) == LLS_RESERVE_OK)
-      step_run(s, r, tokens);
+    uint32_t tokens = lls_pol_step_chunk(s, engine, pending, budget, false);
+    if (tokens > 0 && lls_pol_step_reserve(s, r, pending) == LLS_RESERVE_OK)
+      lls_pol_step_run(s, r, tokens);
   }
 }
 
 /* One of S that is not on the device, above the watermark, or what is kept from the
  * violated. */
-static void begin_prompt(struct apt *a, struct step *s, struct candidate *c,
+static void begin_prompt(struct apt *a, struct lls_pol_step *s, struct candidate *c,
                          uint32_t budget)
 {
   struct lls_need need = {.size = sizeof need};
-  uint32_t pending = step_pending(s, c->request), free = step_free_units(s);
+  uint32_t pending = lls_pol_step_pending(s, c->request),
+           free = lls_pol_step_free_units(s);
   uint32_t form = c->held != LLS_FORM_NONE ? LLS_FORM_NONE : c->form;
   s->cache->need(s->cache->context, c->request, pending, form, &need);
   uint64_t kept = c->violated ? apt_kept_from_violated(a, s) : s->watermark_units;
@@ -50,7 +51,8 @@ static uint64_t growth(const struct apt *a)
 
 /* For those of S that are in time and begin in this step, before the decodes are planned:
  * who makes room is not among them. */
-static void make_room(struct apt *a, struct step *s, uint32_t n_taken, uint32_t budget)
+static void make_room(struct apt *a, struct lls_pol_step *s, uint32_t n_taken,
+                      uint32_t budget)
 {
   uint64_t units = growth(a) + s->watermark_units, tokens = a->n_running;
   for (uint32_t i = 0; i < n_taken && tokens < budget; i++) {
@@ -64,7 +66,7 @@ static void make_room(struct apt *a, struct step *s, uint32_t n_taken, uint32_t 
   }
 }
 
-void apt_chunked(struct apt *a, struct step *s)
+void apt_chunked(struct apt *a, struct lls_pol_step *s)
 {
   const struct apt_params *p = &a->params;
   const struct greedy_problem problem = {
@@ -78,10 +80,10 @@ void apt_chunked(struct apt *a, struct step *s)
       .sequences = UINT32_MAX,
   };
   struct greedy_solution got = apt_greedy(&problem, &a->heap, a->taken);
-  scheduler_count(&a->base, "single_won", got.single_won);
+  lls_pol_scheduler_count(&a->base, "single_won", got.single_won);
 
-  uint32_t chunk = min_u32((uint32_t)p->chunk_tokens, s->view->max_tokens);
-  uint32_t most = min_u32((uint32_t)p->max_seqs, s->view->max_sequences);
+  uint32_t chunk = lls_pol_min((uint32_t)p->chunk_tokens, s->view->max_tokens);
+  uint32_t most = lls_pol_min((uint32_t)p->max_seqs, s->view->max_sequences);
   if (p->late_share > 0)
     make_room(a, s, got.n, chunk);
   apt_decode(a, s);
@@ -95,5 +97,5 @@ void apt_chunked(struct apt *a, struct step *s)
     begin_prompt(a, s, &a->candidates[a->taken[i]], budget);
     present += s->runs - before;
   }
-  scheduler_count(&a->base, "prefill_steps", s->prompts > 0);
+  lls_pol_scheduler_count(&a->base, "prefill_steps", s->prompts > 0);
 }

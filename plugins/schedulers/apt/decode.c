@@ -11,25 +11,25 @@ static bool decodes(const struct lls_request *r)
   return r->state == LLS_DECODING;
 }
 
-static int reserve(struct step *s, const struct lls_request *r, uint32_t form)
+static int reserve(struct lls_pol_step *s, const struct lls_request *r, uint32_t form)
 {
   return s->cache->reserve(s->cache->context, r, 1, form, 0);
 }
 
-static void run_all(const struct apt *a, struct step *s)
+static void run_all(const struct apt *a, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < a->n_running; i++)
     if (!a->candidates[i].gone && decodes(s->view->running[i]))
-      step_run(s, s->view->running[i], 1);
+      lls_pol_step_run(s, s->view->running[i], 1);
 }
 
 /* ---- all of them ------------------------------------------------------------------- */
 
 /* Units that may go into K and V in the place of hidden vectors in this step: those that
  * are free when everybody has grown. */
-static uint64_t room_for_upgrades(const struct apt *a, const struct step *s)
+static uint64_t room_for_upgrades(const struct apt *a, const struct lls_pol_step *s)
 {
-  uint64_t growth = s->watermark_units, as_kv = 0, free = step_free_units(s);
+  uint64_t growth = s->watermark_units, as_kv = 0, free = lls_pol_step_free_units(s);
   uint64_t dearer = 0;
   if (a->params.upgrade == APT_UPGRADE_NEVER ||
       (a->params.upgrade == APT_UPGRADE_IDLE && a->n_waiting > 0))
@@ -51,26 +51,27 @@ static uint64_t room_for_upgrades(const struct apt *a, const struct step *s)
 }
 
 /* Room for a token, in KV form if there is that much. */
-static int grow(struct apt *a, struct step *s, const struct candidate *c, uint64_t *room)
+static int grow(struct apt *a, struct lls_pol_step *s, const struct candidate *c,
+                uint64_t *room)
 {
   if (c->held == LLS_FORM_HIDDEN && c->kv <= *room &&
       reserve(s, c->request, LLS_FORM_KV) == LLS_RESERVE_OK) {
     *room -= c->kv;
-    scheduler_count(&a->base, "upgraded", 1);
+    lls_pol_scheduler_count(&a->base, "upgraded", 1);
     return LLS_RESERVE_OK;
   }
   return reserve(s, c->request, LLS_FORM_NONE);
 }
 
 /* Room for a token of each; false: not for all of them, and nothing is reserved. */
-static bool all_fit(struct apt *a, struct step *s)
+static bool all_fit(struct apt *a, struct lls_pol_step *s)
 {
   uint32_t mark = s->cache->mark(s->cache->context), n = 0;
   uint64_t room = room_for_upgrades(a, s);
   for (uint32_t i = 0; i < a->n_running; i++) {
     if (a->candidates[i].gone || !decodes(s->view->running[i]))
       continue;
-    if (n++ < min_u32(s->sequences, s->tokens) &&
+    if (n++ < lls_pol_min(s->sequences, s->tokens) &&
         grow(a, s, &a->candidates[i], &room) == LLS_RESERVE_OK)
       continue;
     s->cache->rollback(s->cache->context, mark);
@@ -81,7 +82,7 @@ static bool all_fit(struct apt *a, struct step *s)
 
 /* ---- those worth keeping ----------------------------------------------------------- */
 
-static uint32_t held_units(const struct step *s, const struct lls_request *r)
+static uint32_t held_units(const struct lls_pol_step *s, const struct lls_request *r)
 {
   struct lls_cache_info info = {.size = sizeof info};
   s->cache->info(s->cache->context, r, &info);
@@ -89,7 +90,7 @@ static uint32_t held_units(const struct step *s, const struct lls_request *r)
 }
 
 /* cur: units it holds after this step. A prompt that was begun has all of its room. */
-static uint32_t current_units(const struct apt *a, const struct step *s,
+static uint32_t current_units(const struct apt *a, const struct lls_pol_step *s,
                               const struct candidate *c)
 {
   if (!decodes(c->request))
@@ -97,12 +98,12 @@ static uint32_t current_units(const struct apt *a, const struct step *s,
   return apt_units(a, lls_request_length(c->request), c->held);
 }
 
-static void preempt(struct apt *a, struct step *s, const struct candidate *c)
+static void preempt(struct apt *a, struct lls_pol_step *s, const struct candidate *c)
 {
   bool in_half = c->held == LLS_FORM_KV && c->hidden > 0;
-  if (!step_take_off(s, c->request))
+  if (!lls_pol_step_take_off(s, c->request))
     return;
-  scheduler_count(&a->base, "preempted", 1);
+  lls_pol_scheduler_count(&a->base, "preempted", 1);
   if (a->params.allow_downgrade && in_half && c->pending > a->n_rho * c->kv)
     c->request->user[1] |= APT_WANTS_HIDDEN;
 }
@@ -118,9 +119,9 @@ static double worth_keeping(const struct apt *a, const struct candidate *c,
 
 /* In order of p / cur, those that fit into what all of them and nobody hold now. Shared
  * blocks are counted once a holder on both sides. */
-static void keep_densest(struct apt *a, struct step *s)
+static void keep_densest(struct apt *a, struct lls_pol_step *s)
 {
-  uint64_t room = step_free_units(s), used = 0;
+  uint64_t room = lls_pol_step_free_units(s), used = 0;
   a->heap.n = 0;
   for (uint32_t i = 0; i < a->n_running; i++) {
     struct candidate *c = &a->candidates[i];
@@ -128,15 +129,16 @@ static void keep_densest(struct apt *a, struct step *s)
       continue;
     room += held_units(s, c->request);
     uint32_t units = current_units(a, s, c);
-    struct heap_entry e = apt_by_density(worth_keeping(a, c, units), false, units, i);
+    struct lls_pol_heap_entry e =
+        apt_by_density(worth_keeping(a, c, units), false, units, i);
     e.item = c;
     a->heap.entries[a->heap.n++] = e;
   }
-  heap_build(&a->heap);
+  lls_pol_heap_build(&a->heap);
   s->tail = 0;
   s->order = a->order;
   while (a->heap.n > 0) {
-    const struct candidate *c = heap_pop(&a->heap).item;
+    const struct candidate *c = lls_pol_heap_pop(&a->heap).item;
     uint32_t units = current_units(a, s, c);
     if (used + units <= room) {
       used += units;
@@ -148,30 +150,30 @@ static void keep_densest(struct apt *a, struct step *s)
 }
 
 /* What arithmetic let stay may still not be had: then the least dense make room. */
-static void run_kept(struct apt *a, struct step *s)
+static void run_kept(struct apt *a, struct lls_pol_step *s)
 {
   uint32_t before = s->preempted;
   s->no_margin = true;
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++)
-    if (decodes(s->order[i]) && step_grow(s, i, 1))
-      step_run(s, s->order[i], 1);
-  scheduler_count(&a->base, "preempted", s->preempted - before);
+    if (decodes(s->order[i]) && lls_pol_step_grow(s, i, 1))
+      lls_pol_step_run(s, s->order[i], 1);
+  lls_pol_scheduler_count(&a->base, "preempted", s->preempted - before);
 }
 
 /* ---- the paper's text -------------------------------------------------------------- */
 
-static bool upgrade(struct apt *a, struct step *s, const struct lls_request *r)
+static bool upgrade(struct apt *a, struct lls_pol_step *s, const struct lls_request *r)
 {
   if (s->sequences == 0 || s->tokens == 0 || reserve(s, r, LLS_FORM_KV) != LLS_RESERVE_OK)
     return false;
-  step_run(s, r, 1);
-  scheduler_count(&a->base, "upgraded", 1);
+  lls_pol_step_run(s, r, 1);
+  lls_pol_scheduler_count(&a->base, "upgraded", 1);
   return true;
 }
 
 /* Greedy over all who run; another form than the one it has is a new start, but for KV in
  * the place of hidden form, which the cache can do in this step. */
-static void literal(struct apt *a, struct step *s)
+static void literal(struct apt *a, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < a->n_running; i++)
     a->candidates[i].held =
@@ -184,8 +186,8 @@ static void literal(struct apt *a, struct step *s)
                                          .skip = a->params.fill == APT_SKIP,
                                          .tokens = UINT32_MAX,
                                          .sequences = UINT32_MAX};
-  scheduler_count(&a->base, "single_won",
-                  apt_greedy(&problem, &a->heap, a->taken).single_won);
+  lls_pol_scheduler_count(&a->base, "single_won",
+                          apt_greedy(&problem, &a->heap, a->taken).single_won);
   s->order = a->order;
   s->tail = 0;
   for (uint32_t i = 0; i < a->n_running; i++) {
@@ -203,9 +205,9 @@ static void literal(struct apt *a, struct step *s)
   }
 }
 
-void apt_decode(struct apt *a, struct step *s)
+void apt_decode(struct apt *a, struct lls_pol_step *s)
 {
-  scheduler_count(&a->base, "decode_steps", 1);
+  lls_pol_scheduler_count(&a->base, "decode_steps", 1);
   if (a->params.decode_mode == APT_LITERAL)
     literal(a, s);
   else if (all_fit(a, s)) {

@@ -15,7 +15,7 @@
 
 struct search {
   const struct greedy_problem *p;
-  struct heap *heap;
+  struct lls_pol_heap *heap;
   uint32_t *taken;
   struct greedy_solution out;
   uint32_t tokens; /* of the chosen */
@@ -33,10 +33,10 @@ static int64_t descending(double density)
   return -bits;
 }
 
-struct heap_entry apt_by_density(double density, bool upgrade, uint32_t units,
-                                 uint32_t index)
+struct lls_pol_heap_entry apt_by_density(double density, bool upgrade, uint32_t units,
+                                         uint32_t index)
 {
-  return (struct heap_entry){
+  return (struct lls_pol_heap_entry){
       .key = descending(density),
       .tie = (upgrade ? UPGRADE : 0) | (uint64_t)units << 32 | index,
   };
@@ -107,13 +107,14 @@ static void collect(struct search *s)
     if (form == LLS_FORM_NONE || units == 0)
       continue;
     double density = c->violated ? next_to_nothing(p, c) : gain(p, c, form) / units;
-    struct heap_entry e = apt_by_density(density, false, c->violated ? 0 : units, i);
+    struct lls_pol_heap_entry e =
+        apt_by_density(density, false, c->violated ? 0 : units, i);
     e.item = c;
     s->heap->entries[s->heap->n++] = e;
-    s->least_units = min_u32(s->least_units, units);
-    s->least_tokens = min_u32(s->least_tokens, c->tokens);
+    s->least_units = lls_pol_min(s->least_units, units);
+    s->least_tokens = lls_pol_min(s->least_tokens, c->tokens);
   }
-  heap_build(s->heap);
+  lls_pol_heap_build(s->heap);
 }
 
 /* ---- the walk ---------------------------------------------------------------------- */
@@ -142,11 +143,11 @@ static void take(struct search *s, struct candidate *c, uint32_t form)
     return;
   /* theta2, the same for all: m / (m - eta m) is exact where eta is a half */
   double density = s->p->n_rho * ((double)c->kv / (c->kv - c->hidden));
-  struct heap_entry e =
+  struct lls_pol_heap_entry e =
       apt_by_density(density, true, c->kv - c->hidden, (uint32_t)(c - s->p->candidates));
   e.item = c;
-  heap_push(s->heap, e);
-  s->least_units = min_u32(s->least_units, c->kv - c->hidden);
+  lls_pol_heap_push(s->heap, e);
+  s->least_units = lls_pol_min(s->least_units, c->kv - c->hidden);
 }
 
 static bool upgrade(struct search *s, struct candidate *c)
@@ -179,7 +180,7 @@ static void consider_single(struct search *s, const struct candidate *c)
 }
 
 /* False: the increment does not fit. */
-static bool step_one(struct search *s, const struct heap_entry *e)
+static bool step_one(struct search *s, const struct lls_pol_heap_entry *e)
 {
   struct candidate *c = e->item;
   if (e->tie & UPGRADE) {
@@ -213,13 +214,13 @@ static bool takes_nobody(const struct search *s)
 
 static void drop_new_ones(struct search *s)
 {
-  struct heap *h = s->heap;
+  struct lls_pol_heap *h = s->heap;
   uint32_t n = 0;
   for (uint32_t i = 0; i < h->n; i++)
     if (h->entries[i].tie & UPGRADE)
       h->entries[n++] = h->entries[i];
   h->n = n;
-  heap_build(h);
+  lls_pol_heap_build(h);
 }
 
 static void walk(struct search *s)
@@ -231,14 +232,14 @@ static void walk(struct search *s)
       drop_new_ones(s);
       continue;
     }
-    struct heap_entry e = heap_pop(s->heap);
+    struct lls_pol_heap_entry e = lls_pol_heap_pop(s->heap);
     if (!step_one(s, &e) && !s->p->skip)
       return;
   }
   /* is_full: what is left is blocked, the densest of it first */
   uint32_t n = s->p->skip || s->heap->n == 0 ? s->heap->n : 1;
   for (uint32_t i = 0; i < n; i++) {
-    const struct heap_entry *e = &s->heap->entries[i];
+    const struct lls_pol_heap_entry *e = &s->heap->entries[i];
     if (e->tie & UPGRADE || !over_caps(s, e->item))
       consider_single(s, e->item);
   }
@@ -254,8 +255,8 @@ static void single_wins(struct search *s)
   take(s, c, single_form(s->p, c));
 }
 
-struct greedy_solution apt_greedy(const struct greedy_problem *p, struct heap *heap,
-                                  uint32_t *taken)
+struct greedy_solution apt_greedy(const struct greedy_problem *p,
+                                  struct lls_pol_heap *heap, uint32_t *taken)
 {
   struct search s = {.p = p,
                      .heap = heap,

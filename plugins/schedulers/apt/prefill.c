@@ -7,7 +7,8 @@
 
 /* A step without mixed batches is one of prompts or of decodes: who comes back from the
  * host with one token to go is a decode. */
-static bool mixes(const struct apt *a, const struct step *s, const struct candidate *c)
+static bool mixes(const struct apt *a, const struct lls_pol_step *s,
+                  const struct candidate *c)
 {
   bool decode = c->held != LLS_FORM_NONE && c->tokens == 1;
   if (a->base.host->engine->mixed_batch || s->runs == 0)
@@ -15,30 +16,31 @@ static bool mixes(const struct apt *a, const struct step *s, const struct candid
   return decode == (s->prompts == 0);
 }
 
-static int reserve(struct step *s, const struct candidate *c, uint32_t tokens)
+static int reserve(struct lls_pol_step *s, const struct candidate *c, uint32_t tokens)
 {
   uint32_t form = c->held != LLS_FORM_NONE ? LLS_FORM_NONE : c->form;
   return s->cache->reserve(s->cache->context, c->request, tokens, form, 0);
 }
 
-static void let_in(struct apt *a, struct step *s, const struct candidate *c,
+static void let_in(struct apt *a, struct lls_pol_step *s, const struct candidate *c,
                    uint32_t tokens)
 {
-  step_run(s, c->request, tokens);
+  lls_pol_step_run(s, c->request, tokens);
   c->request->user[1] &= ~(uint64_t)APT_WANTS_HIDDEN;
-  scheduler_count(&a->base, c->form == LLS_FORM_HIDDEN ? "let_in_hidden" : "let_in_kv",
-                  1);
+  lls_pol_scheduler_count(&a->base,
+                          c->form == LLS_FORM_HIDDEN ? "let_in_hidden" : "let_in_kv", 1);
 }
 
-bool apt_admit(struct apt *a, struct step *s, struct candidate *c, uint32_t budget,
-               bool whole)
+bool apt_admit(struct apt *a, struct lls_pol_step *s, struct candidate *c,
+               uint32_t budget, bool whole)
 {
   const struct lls_engine_caps *engine = a->base.host->engine;
   const struct lls_request *r = c->request;
-  uint32_t pending = step_pending(s, r);
-  if (s->sequences == 0 || !mixes(a, s, c) || step_too_long(s, engine, r, pending))
+  uint32_t pending = lls_pol_step_pending(s, r);
+  if (s->sequences == 0 || !mixes(a, s, c) ||
+      lls_pol_step_too_long(s, engine, r, pending))
     return false;
-  uint32_t tokens = step_chunk(s, engine, pending, budget, whole);
+  uint32_t tokens = lls_pol_step_chunk(s, engine, pending, budget, whole);
   if (tokens == 0 || reserve(s, c, pending) != LLS_RESERVE_OK)
     return false;
   let_in(a, s, c, tokens);
@@ -56,7 +58,7 @@ static uint64_t kept_for_upgrades(const struct apt *a)
   return units;
 }
 
-uint64_t apt_kept_from_violated(const struct apt *a, const struct step *s)
+uint64_t apt_kept_from_violated(const struct apt *a, const struct lls_pol_step *s)
 {
   double reserve = a->params.violated_reserve * s->total_units;
   return s->watermark_units + (uint64_t)reserve + kept_for_upgrades(a);
@@ -64,22 +66,22 @@ uint64_t apt_kept_from_violated(const struct apt *a, const struct step *s)
 
 /* Whether c may be let in now: above what is kept if its value is next to nothing, else
  * at the cost of who has nothing to lose. */
-static bool has_room(struct apt *a, struct step *s, const struct candidate *c,
+static bool has_room(struct apt *a, struct lls_pol_step *s, const struct candidate *c,
                      uint64_t kept)
 {
   uint64_t units = c->form == LLS_FORM_HIDDEN ? c->hidden : c->kv;
   if (c->violated)
-    return step_free_units(s) >= c->kv + kept;
+    return lls_pol_step_free_units(s) >= c->kv + kept;
   return a->params.late_share <= 0 || apt_make_room(a, s, units + s->watermark_units);
 }
 
-void apt_prefill(struct apt *a, struct step *s)
+void apt_prefill(struct apt *a, struct lls_pol_step *s)
 {
   const struct lls_step_view *v = s->view;
   const struct apt_params *p = &a->params;
-  uint32_t most = min_u32((uint32_t)p->max_seqs, v->max_sequences);
-  uint32_t budget = min_u32((uint32_t)p->max_tokens, v->max_tokens);
-  uint64_t free = step_free_units(s) + apt_spare_units(a);
+  uint32_t most = lls_pol_min((uint32_t)p->max_seqs, v->max_sequences);
+  uint32_t budget = lls_pol_min((uint32_t)p->max_tokens, v->max_tokens);
+  uint64_t free = lls_pol_step_free_units(s) + apt_spare_units(a);
   const struct greedy_problem problem = {
       .candidates = a->candidates + a->n_running,
       .n = a->n_waiting,
@@ -91,7 +93,7 @@ void apt_prefill(struct apt *a, struct step *s)
       .sequences = v->n_running < most ? most - v->n_running : 0,
   };
   struct greedy_solution got = apt_greedy(&problem, &a->heap, a->taken);
-  scheduler_count(&a->base, "single_won", got.single_won);
+  lls_pol_scheduler_count(&a->base, "single_won", got.single_won);
   uint64_t kept = apt_kept_from_violated(a, s);
   for (uint32_t i = 0, found = 0; i < a->n_waiting && found < got.n; i++) {
     struct candidate *c = &problem.candidates[i];
@@ -101,19 +103,19 @@ void apt_prefill(struct apt *a, struct step *s)
     if (has_room(a, s, c, kept))
       apt_admit(a, s, c, budget, true);
   }
-  scheduler_count(&a->base, "prefill_steps", s->runs > 0);
+  lls_pol_scheduler_count(&a->base, "prefill_steps", s->runs > 0);
 }
 
 /* ---- when nothing else is possible ------------------------------------------------- */
 
 /* The smaller form last: it is tried where K and V don't fit. */
-static void alone(struct apt *a, struct step *s, struct candidate *c)
+static void alone(struct apt *a, struct lls_pol_step *s, struct candidate *c)
 {
-  uint32_t budget = min_u32((uint32_t)a->params.max_tokens, s->view->max_tokens);
+  uint32_t budget = lls_pol_min((uint32_t)a->params.max_tokens, s->view->max_tokens);
   const struct lls_request *r = c->request;
-  uint32_t pending = step_pending(s, r);
+  uint32_t pending = lls_pol_step_pending(s, r);
   bool never = true;
-  if (step_too_long(s, a->base.host->engine, r, pending))
+  if (lls_pol_step_too_long(s, a->base.host->engine, r, pending))
     return;
   for (uint32_t form = LLS_FORM_KV; form <= LLS_FORM_HIDDEN; form++) {
     if (form == LLS_FORM_HIDDEN && (c->hidden == 0 || c->held != LLS_FORM_NONE))
@@ -121,7 +123,7 @@ static void alone(struct apt *a, struct step *s, struct candidate *c)
     c->form = form;
     int rc = reserve(s, c, pending);
     if (rc == LLS_RESERVE_OK) {
-      let_in(a, s, c, min_u32(pending, budget));
+      let_in(a, s, c, lls_pol_min(pending, budget));
       return;
     }
     never &= rc != LLS_RESERVE_LATER;
@@ -130,7 +132,7 @@ static void alone(struct apt *a, struct step *s, struct candidate *c)
     lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
 }
 
-void apt_last_resort(struct apt *a, struct step *s)
+void apt_last_resort(struct apt *a, struct lls_pol_step *s)
 {
   struct candidate *oldest = NULL;
   for (uint32_t i = a->n_running; i < a->n_running + a->n_waiting; i++)

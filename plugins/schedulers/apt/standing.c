@@ -81,7 +81,7 @@ static struct candidate *next_to_pause(const struct apt *a)
 }
 
 /* s->order without those who are gone. */
-static void close_ranks(struct apt *a, struct step *s)
+static void close_ranks(struct apt *a, struct lls_pol_step *s)
 {
   s->order = a->order;
   s->tail = 0;
@@ -90,19 +90,19 @@ static void close_ranks(struct apt *a, struct step *s)
       a->order[s->tail++] = a->candidates[i].request;
 }
 
-bool apt_make_room(struct apt *a, struct step *s, uint64_t units)
+bool apt_make_room(struct apt *a, struct lls_pol_step *s, uint64_t units)
 {
-  if (step_free_units(s) >= units)
+  if (lls_pol_step_free_units(s) >= units)
     return true;
-  if (step_free_units(s) + apt_spare_units(a) < units)
+  if (lls_pol_step_free_units(s) + apt_spare_units(a) < units)
     return false;
-  while (step_free_units(s) < units) {
+  while (lls_pol_step_free_units(s) < units) {
     struct candidate *c = next_to_pause(a);
-    if (c == NULL || !step_take_off(s, c->request))
+    if (c == NULL || !lls_pol_step_take_off(s, c->request))
       return false;
     c->gone = true;
-    scheduler_count(&a->base, "preempted", 1);
-    scheduler_count(&a->base, "made_room", 1);
+    lls_pol_scheduler_count(&a->base, "preempted", 1);
+    lls_pol_scheduler_count(&a->base, "made_room", 1);
     close_ranks(a, s);
   }
   return true;

@@ -13,24 +13,24 @@
 
 static void count(const struct bros *b)
 {
-  scheduler_count(&b->base, "realtime_run", b->rt_ready.n);
-  scheduler_count(&b->base, "best_effort_run", b->be_ready.n);
-  scheduler_count(&b->base, "replaced", b->n_replaced);
-  scheduler_count(&b->base, "dropped", b->dropped.n);
-  scheduler_count(&b->base, "cost_exits", b->cost_exit);
-  scheduler_count(&b->base, "forced", b->n_forced);
+  lls_pol_scheduler_count(&b->base, "realtime_run", b->rt_ready.n);
+  lls_pol_scheduler_count(&b->base, "best_effort_run", b->be_ready.n);
+  lls_pol_scheduler_count(&b->base, "replaced", b->n_replaced);
+  lls_pol_scheduler_count(&b->base, "dropped", b->dropped.n);
+  lls_pol_scheduler_count(&b->base, "cost_exits", b->cost_exit);
+  lls_pol_scheduler_count(&b->base, "forced", b->n_forced);
 }
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct bros *b = self;
-  struct step s;
-  step_begin(&s, view, out, b->params.watermark);
+  struct lls_pol_step s;
+  lls_pol_step_begin(&s, view, out, b->params.watermark);
   bros_look(b, view);
   if (b->realtime.n + b->best_effort.n > 0) {
     if (b->cost.c0 == 0)
       bros_fit_swap(b, view->cache);
-    b->seats = min_u32(b->b_curr, view->max_sequences);
+    b->seats = lls_pol_min(b->b_curr, view->max_sequences);
     b->guaranteed = bros_is_guaranteed(b);
     bros_pack(b, &s);
     bros_emit(b, &s);
@@ -38,7 +38,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
     bros_adapt(b);
   }
   b->predicted = b->cost.known ? bros_time(&b->cost, &b->load) : -1;
-  step_end(&s);
+  lls_pol_step_end(&s);
   return 0;
 }
 
@@ -70,7 +70,7 @@ static void caps(void *self, struct lls_scheduler_caps *out)
 {
   const struct bros_params *p = &((const struct bros *)self)->params;
   out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_COST | LLS_USES_CLASS | LLS_USES_SLO;
-  step_preferences(out, p->preempt);
+  lls_pol_step_preferences(out, p->preempt);
 }
 
 static void stats(void *self, const struct lls_sink *sink)
@@ -85,7 +85,7 @@ static void stats(void *self, const struct lls_sink *sink)
 static void dump(void *self, const struct lls_sink *sink)
 {
   const struct bros_cost *c = &((const struct bros *)self)->cost;
-  scheduler_dump(self, sink);
+  lls_pol_scheduler_dump(self, sink);
   stats(self, sink);
   sink->number(sink->context, "fitted_prefill_a0", c->prefill.a0);
   sink->number(sink->context, "fitted_prefill_a1", c->prefill.a1);
@@ -139,7 +139,7 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_BOOL(struct bros_params, replace, "on",
                    "best-effort requests take the place of real-time ones that can wait",
                    .flags = LLS_PARAM_RELOADABLE),
-    STEP_WATERMARK(struct bros_params, "0.1"),
+    LLS_POL_STEP_WATERMARK(struct bros_params, "0.1"),
     LLS_PARAM_CHOICE(struct bros_params, preempt, "swap", "recompute|swap",
                      "how requests are dropped where memory is short: prefilled again "
                      "later, or moved to the host"),
@@ -168,8 +168,8 @@ static const struct lls_param parameters[] = {
 static void destroy(void *self)
 {
   struct bros *b = self;
-  heap_free(&b->realtime);
-  heap_free(&b->best_effort);
+  lls_pol_heap_free(&b->realtime);
+  lls_pol_heap_free(&b->best_effort);
   free(b->candidates);
   free(b->rt_ready.items);
   free(b->be_ready.items);
@@ -188,8 +188,8 @@ static bool allocate(struct bros *b, const struct lls_engine_caps *engine)
   b->dropped.items = malloc(n * sizeof *b->dropped.items);
   b->contexts = malloc((sequences + 1) * sizeof *b->contexts);
   b->chunks = malloc((sequences + 1) * sizeof *b->chunks);
-  return heap_init(&b->realtime, (uint32_t)n) == 0 &&
-         heap_init(&b->best_effort, (uint32_t)n) == 0 && b->candidates != NULL &&
+  return lls_pol_heap_init(&b->realtime, (uint32_t)n) == 0 &&
+         lls_pol_heap_init(&b->best_effort, (uint32_t)n) == 0 && b->candidates != NULL &&
          b->rt_ready.items != NULL && b->be_ready.items != NULL &&
          b->dropped.items != NULL && b->contexts != NULL && b->chunks != NULL;
 }
@@ -208,7 +208,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   int rc = check(host, params);
   if (rc < 0)
     return rc;
-  struct bros *b = SCHEDULER_NEW(struct bros, host, parameters, params);
+  struct bros *b = LLS_POL_SCHEDULER_NEW(struct bros, host, parameters, params);
   if (b == NULL)
     return -ENOMEM;
   if (!allocate(b, host->engine)) {
@@ -227,7 +227,7 @@ static int reconfigure(void *self, const void *params)
   int rc = check(b->base.host, params);
   if (rc < 0)
     return rc;
-  scheduler_reconfigure(self, params);
+  lls_pol_scheduler_reconfigure(self, params);
   b->b_curr = (uint32_t)b->params.b_base;
   return 0;
 }
@@ -246,5 +246,6 @@ static const struct lls_scheduler_vtable vtable = {
     .reconfigure = reconfigure,
 };
 
-SCHEDULER_PLUGIN("bros", struct bros_params,
-                 "BROS: real-time requests by deadline, best-effort ones beside them");
+LLS_POL_SCHEDULER_PLUGIN(
+    "bros", struct bros_params,
+    "BROS: real-time requests by deadline, best-effort ones beside them");

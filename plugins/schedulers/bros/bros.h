@@ -14,9 +14,9 @@
 #ifndef BROS_H
 #define BROS_H
 
-#include "../common/heap.h"
-#include "../common/scheduler.h"
-#include "../common/step.h"
+#include <llmserve/policy/heap.h>
+#include <llmserve/policy/scheduler.h>
+#include <llmserve/policy/step.h>
 
 enum bros_missed { BROS_LAST, BROS_FIRST };
 enum bros_drop { BROS_GROWTH, BROS_ANY };
@@ -82,7 +82,7 @@ struct bros_list {
 };
 
 struct bros {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct bros_params params;
   struct bros_cost cost;
   uint64_t steps, next_fit; /* steps so far; at how many the cost is fitted anew */
@@ -95,9 +95,9 @@ struct bros {
 
   /* of the plan in the making */
   const struct lls_step_view *view;
-  struct bros_candidate *candidates;   /* (max_requests) */
-  struct heap realtime, best_effort;   /* candidates not looked at yet */
-  struct bros_list rt_ready, be_ready; /* selected, in that order */
+  struct bros_candidate *candidates;         /* (max_requests) */
+  struct lls_pol_heap realtime, best_effort; /* candidates not looked at yet */
+  struct bros_list rt_ready, be_ready;       /* selected, in that order */
   struct bros_list dropped;
   uint32_t n_realtime, n_attainable, seats;
   uint32_t oldest; /* entry of who has missed and not run for longest; UINT32_MAX: none */
@@ -132,9 +132,10 @@ void bros_look(struct bros *, const struct lls_step_view *);
 /* ---- memory.c: reserving, dropping, and undoing both */
 /* enum lls_reserve_result; if need be, and with `drop`, at the cost of who is not
  * selected. Unless OK nothing has changed. */
-int bros_reserve(struct bros *, struct step *, struct bros_candidate *, bool drop);
+int bros_reserve(struct bros *, struct lls_pol_step *, struct bros_candidate *,
+                 bool drop);
 /* Gives the reservations of replaced requests back. */
-void bros_settle(struct bros *, struct step *);
+void bros_settle(struct bros *, struct lls_pol_step *);
 
 /* ---- pace.c: from plan to plan */
 void bros_adapt(struct bros *);
@@ -142,8 +143,8 @@ void bros_step_took(struct bros *, double seconds);
 bool bros_is_guaranteed(struct bros *);
 
 /* ---- packing.c: the batch */
-void bros_pack(struct bros *, struct step *);
-void bros_emit(struct bros *, struct step *);
+void bros_pack(struct bros *, struct lls_pol_step *);
+void bros_emit(struct bros *, struct lls_pol_step *);
 
 static inline bool bros_is_realtime(const struct lls_request *r)
 {

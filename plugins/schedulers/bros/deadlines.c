@@ -94,7 +94,7 @@ static void look_at_realtime(struct bros *b, struct bros_candidate *c)
       b->oldest = b->realtime.n;
     key += b->params.missed == BROS_LAST ? behind : 0;
   }
-  b->realtime.entries[b->realtime.n++] = (struct heap_entry){key, r->id, c, NULL};
+  b->realtime.entries[b->realtime.n++] = (struct lls_pol_heap_entry){key, r->id, c, NULL};
 }
 
 static void look_at(struct bros *b, const struct lls_request *const *list, uint32_t n,
@@ -111,7 +111,7 @@ static void look_at(struct bros *b, const struct lls_request *const *list, uint3
       look_at_realtime(b, c);
     else
       b->best_effort.entries[b->best_effort.n++] =
-          (struct heap_entry){c->missing, list[i]->id, c, NULL};
+          (struct lls_pol_heap_entry){c->missing, list[i]->id, c, NULL};
   }
 }
 
@@ -123,7 +123,7 @@ static void put_starved_first(struct bros *b)
   if (b->oldest == UINT32_MAX || b->params.starve == 0 ||
       (b->starved_ran_ns > 0 && since_ns < b->params.starve / 10))
     return;
-  struct heap_entry *e = &b->realtime.entries[b->oldest];
+  struct lls_pol_heap_entry *e = &b->realtime.entries[b->oldest];
   struct bros_candidate *c = e->item;
   c->starved = b->view->now_ns - c->request->last_returned_ns >= b->params.starve;
   e->key -= c->starved ? 2 * behind : 0;
@@ -143,5 +143,5 @@ void bros_look(struct bros *b, const struct lls_step_view *v)
   if (b->n_attainable == 0 && b->n_realtime > 0)
     b->t_res = (double)b->params.tpot_slo * 1e-9;
   put_starved_first(b);
-  heap_build(&b->realtime);
+  lls_pol_heap_build(&b->realtime);
 }

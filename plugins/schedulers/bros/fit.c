@@ -79,7 +79,7 @@ static bool ask_prompts(struct bros *b, const struct lls_cost *cost, uint32_t to
   struct lls_iteration_shape shape = {.size = sizeof shape, .chunks = b->chunks};
   double products = 0;
   for (uint32_t left = tokens; left > 0 && shape.n_chunks < engine->max_sequences;) {
-    uint32_t n = min_u32(left, engine->max_context);
+    uint32_t n = lls_pol_min(left, engine->max_context);
     b->chunks[shape.n_chunks++] = (struct lls_chunk_shape){.tokens = n};
     products += (double)n * n;
     left -= n;

@@ -43,10 +43,10 @@ static struct bros_candidate *best_effort_victim(struct bros *b,
 /* Of those who were not looked at yet. */
 static struct bros_candidate *realtime_victim(const struct bros *b)
 {
-  const struct heap_entry *last = NULL;
+  const struct lls_pol_heap_entry *last = NULL;
   for (uint32_t i = 0; i < b->realtime.n; i++) {
-    const struct heap_entry *e = &b->realtime.entries[i];
-    if (has_memory(e->item) && (last == NULL || heap_before(last, e)))
+    const struct lls_pol_heap_entry *e = &b->realtime.entries[i];
+    if (has_memory(e->item) && (last == NULL || lls_pol_heap_before(last, e)))
       last = e;
   }
   return last != NULL ? last->item : NULL;
@@ -59,12 +59,13 @@ static bool may_drop_realtime(const struct bros *b, const struct bros_candidate 
          b->rt_ready.n + b->be_ready.n == 0;
 }
 
-static bool drop_one(struct bros *b, struct step *s, const struct bros_candidate *keeper)
+static bool drop_one(struct bros *b, struct lls_pol_step *s,
+                     const struct bros_candidate *keeper)
 {
   struct bros_candidate *c = best_effort_victim(b, keeper);
   if (c == NULL && may_drop_realtime(b, keeper))
     c = realtime_victim(b);
-  if (c == NULL || !step_take_off(s, c->request))
+  if (c == NULL || !lls_pol_step_take_off(s, c->request))
     return false;
   c->gone = true;
   bros_push(&b->dropped, c);
@@ -72,7 +73,7 @@ static bool drop_one(struct bros *b, struct step *s, const struct bros_candidate
 }
 
 /* Back to where the candidate's reservation began. */
-static void undo(struct bros *b, struct step *s, const struct bros_candidate *c)
+static void undo(struct bros *b, struct lls_pol_step *s, const struct bros_candidate *c)
 {
   s->cache->rollback(s->cache->context, c->mark);
   s->plan->n_items = c->n_items;
@@ -84,16 +85,17 @@ static void undo(struct bros *b, struct step *s, const struct bros_candidate *c)
 
 /* Who comes leaves the watermark free, for those who are there to grow into, unless there
  * are best-effort requests that would leave for a real-time one. */
-static bool leaves_room(struct bros *b, const struct step *s,
+static bool leaves_room(struct bros *b, const struct lls_pol_step *s,
                         const struct bros_candidate *c)
 {
   if (bros_is_there(c) || b->rt_ready.n + b->be_ready.n == 0 || s->watermark_units == 0)
     return true;
-  return step_free_units(s) >= s->watermark_units ||
+  return lls_pol_step_free_units(s) >= s->watermark_units ||
          (bros_is_realtime(c->request) && best_effort_victim(b, c) != NULL);
 }
 
-int bros_reserve(struct bros *b, struct step *s, struct bros_candidate *c, bool drop)
+int bros_reserve(struct bros *b, struct lls_pol_step *s, struct bros_candidate *c,
+                 bool drop)
 {
   const struct lls_cache_service *cache = s->cache;
   const struct lls_request *r = c->request;
@@ -111,7 +113,7 @@ int bros_reserve(struct bros *b, struct step *s, struct bros_candidate *c, bool 
   return late ? LLS_RESERVE_LATER : rc;
 }
 
-void bros_settle(struct bros *b, struct step *s)
+void bros_settle(struct bros *b, struct lls_pol_step *s)
 {
   struct bros_list *ready = &b->be_ready;
   struct bros_candidate *first = b->rt_ready.items[b->rt_ready.n];

@@ -20,16 +20,17 @@ static uint32_t batch_size(const struct bros *b)
 
 /* Tokens of it that fit into the step: 0 if none do, or if it can never run, which ends
  * it. */
-static uint32_t room_for(const struct bros *b, struct step *s, struct bros_candidate *c)
+static uint32_t room_for(const struct bros *b, struct lls_pol_step *s,
+                         struct bros_candidate *c)
 {
   const struct lls_engine_caps *engine = b->base.host->engine;
-  uint32_t pending = step_pending(s, c->request), most = s->view->max_tokens;
-  c->gone = step_too_long(s, engine, c->request, pending);
+  uint32_t pending = lls_pol_step_pending(s, c->request), most = s->view->max_tokens;
+  c->gone = lls_pol_step_too_long(s, engine, c->request, pending);
   if (c->gone)
     return 0;
   s->prompts = (uint32_t)b->load.prefill.tokens;
   s->tokens = most - s->prompts - (uint32_t)b->load.decode.n;
-  return step_chunk(s, engine, pending, most, true);
+  return lls_pol_step_chunk(s, engine, pending, most, true);
 }
 
 static double time_with(const struct bros *b, const struct bros_candidate *c,
@@ -43,7 +44,7 @@ static double time_with(const struct bros *b, const struct bros_candidate *c,
 }
 
 /* It fits neither now nor alone. */
-static void reject(struct step *s, struct bros_candidate *c)
+static void reject(struct lls_pol_step *s, struct bros_candidate *c)
 {
   lls_plan_reject(s->plan, c->request, LLS_FINISH_CAPACITY);
   c->gone = true;
@@ -57,13 +58,13 @@ static void leave_out(struct bros *b, const struct bros_candidate *like,
                       bool (*out)(const struct bros_candidate *like,
                                   const struct bros_candidate *))
 {
-  struct heap *h = &b->realtime;
+  struct lls_pol_heap *h = &b->realtime;
   uint32_t n = 0;
   for (uint32_t i = 0; i < h->n; i++)
     if (!out(like, h->entries[i].item))
       h->entries[n++] = h->entries[i];
   h->n = n;
-  heap_build(h);
+  lls_pol_heap_build(h);
 }
 
 static bool has_missed(const struct bros_candidate *like, const struct bros_candidate *c)
@@ -93,7 +94,8 @@ static bool is_forced(const struct bros *b, const struct bros_candidate *c)
 }
 
 /* No memory for it. Those who are there may have room still, if it is not. */
-static bool refused(struct bros *b, struct step *s, struct bros_candidate *c, int rc)
+static bool refused(struct bros *b, struct lls_pol_step *s, struct bros_candidate *c,
+                    int rc)
 {
   if (rc == LLS_RESERVE_NEVER)
     reject(s, c);
@@ -103,7 +105,7 @@ static bool refused(struct bros *b, struct step *s, struct bros_candidate *c, in
 }
 
 /* False: no other one is to be looked at. */
-static bool try_realtime(struct bros *b, struct step *s, struct bros_candidate *c)
+static bool try_realtime(struct bros *b, struct lls_pol_step *s, struct bros_candidate *c)
 {
   bool forced = is_forced(b, c);
   uint32_t tokens = c->gone ? 0 : room_for(b, s, c);
@@ -126,11 +128,11 @@ static bool try_realtime(struct bros *b, struct step *s, struct bros_candidate *
   return true;
 }
 
-static void pack_realtime(struct bros *b, struct step *s)
+static void pack_realtime(struct bros *b, struct lls_pol_step *s)
 {
   uint32_t seats = b->seats - (b->guaranteed && b->seats > 1);
   while (b->realtime.n > 0 && b->rt_ready.n < seats)
-    if (!try_realtime(b, s, heap_pop(&b->realtime).item))
+    if (!try_realtime(b, s, lls_pol_heap_pop(&b->realtime).item))
       return;
 }
 
@@ -168,7 +170,8 @@ static void defer_last(struct bros *b)
   b->n_replaced++;
 }
 
-static bool try_best_effort(struct bros *b, struct step *s, struct bros_candidate *c)
+static bool try_best_effort(struct bros *b, struct lls_pol_step *s,
+                            struct bros_candidate *c)
 {
   uint32_t tokens = c->gone ? 0 : room_for(b, s, c);
   if (tokens == 0)
@@ -191,10 +194,10 @@ static bool try_best_effort(struct bros *b, struct step *s, struct bros_candidat
 
 /* The next by Mcpu. Real-time requests may have displaced slots since the plan began, so
  * what is missing of it is asked again, and it goes back if that is more. */
-static struct bros_candidate *next_best_effort(struct bros *b, struct step *s)
+static struct bros_candidate *next_best_effort(struct bros *b, struct lls_pol_step *s)
 {
   while (b->best_effort.n > 0) {
-    struct heap_entry e = heap_pop(&b->best_effort);
+    struct lls_pol_heap_entry e = lls_pol_heap_pop(&b->best_effort);
     struct bros_candidate *c = e.item;
     struct lls_cache_info info = {.size = sizeof info};
     if (c->fresh || c->context == 0 || b->rt_ready.n == 0)
@@ -204,15 +207,15 @@ static struct bros_candidate *next_best_effort(struct bros *b, struct step *s)
         info.missing_tokens <= c->missing)
       return c;
     e.key = c->missing = info.missing_tokens;
-    heap_push(&b->best_effort, e);
+    lls_pol_heap_push(&b->best_effort, e);
   }
   return NULL;
 }
 
-static void pack_best_effort(struct bros *b, struct step *s)
+static void pack_best_effort(struct bros *b, struct lls_pol_step *s)
 {
   struct bros_candidate *c;
-  heap_build(&b->best_effort);
+  lls_pol_heap_build(&b->best_effort);
   while ((c = next_best_effort(b, s)) != NULL)
     if (!try_best_effort(b, s, c))
       break;
@@ -225,7 +228,7 @@ static void pack_best_effort(struct bros *b, struct step *s)
 
 /* ---- the batch --------------------------------------------------------------------- */
 
-void bros_pack(struct bros *b, struct step *s)
+void bros_pack(struct bros *b, struct lls_pol_step *s)
 {
   b->rt_ready.n = b->be_ready.n = b->dropped.n = b->n_deferred = 0;
   b->n_replaced = b->n_forced = 0;
@@ -239,7 +242,7 @@ void bros_pack(struct bros *b, struct step *s)
   bros_settle(b, s);
 }
 
-static void emit(struct step *s, const struct bros_list *ready, bool prompts)
+static void emit(struct lls_pol_step *s, const struct bros_list *ready, bool prompts)
 {
   for (uint32_t i = 0; i < ready->n; i++)
     if (ready->items[i]->prompt == prompts)
@@ -247,7 +250,7 @@ static void emit(struct step *s, const struct bros_list *ready, bool prompts)
 }
 
 /* Prompts first, then decodes (section 6). */
-void bros_emit(struct bros *b, struct step *s)
+void bros_emit(struct bros *b, struct lls_pol_step *s)
 {
   for (int prompts = 1; prompts >= 0; prompts--) {
     emit(s, &b->rt_ready, prompts);

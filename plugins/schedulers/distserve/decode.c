@@ -2,8 +2,8 @@
 /*
  * A decode instance (and a mixed one, which is both for itself). Who is here is run first
  * come, first served, the last swapped out when memory is short and brought back first,
- * as vLLM does it (common/prefill_first.h); then offers are taken over, while those that
- * have come and not run yet hold little.
+ * as vLLM does it (<llmserve/policy/prefill_first.h>); then offers are taken over, while
+ * those that have come and not run yet hold little.
  */
 #include "distserve.h"
 
@@ -49,7 +49,7 @@ static void accept(struct distserve *d, const struct lls_step_view *view,
       return;
     lls_plan_migrate(out, r, view->instance);
     waiting += units;
-    free_units -= min_u32(units, free_units);
+    free_units -= lls_pol_min(units, free_units);
   }
 }
 
@@ -57,10 +57,10 @@ void distserve_decode(struct distserve *d, const struct lls_step_view *view,
                       struct lls_plan *out)
 {
   const struct distserve_params *p = &d->params;
-  const struct prefill_first_params params = {.max_tokens = p->prefill_tokens,
-                                              .max_seqs = p->decode_batch,
-                                              .preempt = p->preempt};
-  prefill_first_plan_in_order(d->base.host, &params, view, out);
+  const struct lls_pol_prefill_first_params params = {.max_tokens = p->prefill_tokens,
+                                                      .max_seqs = p->decode_batch,
+                                                      .preempt = p->preempt};
+  lls_pol_prefill_first_plan_in_order(d->base.host, &params, view, out);
   accept(d, view, out);
   if (view->n_offered > 0 && out->idle_until_ns == LLS_NEVER)
     out->idle_until_ns = view->now_ns + LLS_NS_PER_S / 1000;

@@ -11,9 +11,10 @@
 static void prefill(struct distserve *d, const struct lls_step_view *view,
                     struct lls_plan *out)
 {
-  const struct prefiller_limits limits = {.tokens = (uint32_t)d->params.prefill_tokens,
-                                          .batch = (uint32_t)d->params.prefill_batch};
-  prefiller_plan(&d->prefiller, d->base.host, &limits, view, out);
+  const struct lls_pol_prefiller_limits limits = {
+      .tokens = (uint32_t)d->params.prefill_tokens,
+      .batch = (uint32_t)d->params.prefill_batch};
+  lls_pol_prefiller_plan(&d->prefiller, d->base.host, &limits, view, out);
 }
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
@@ -30,14 +31,14 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 static void on_arrival(void *self, const struct lls_request *r)
 {
   (void)self;
-  r->user[HAS_RUN] = r->user[PREFILLER_ANSWER] = 0;
+  r->user[HAS_RUN] = r->user[LLS_POL_PREFILLER_ANSWER] = 0;
 }
 
 static void on_refused(void *self, const struct lls_request *r, uint32_t refusal)
 {
   const struct distserve *d = self;
-  if (prefiller_refused(r, refusal))
-    scheduler_count(&d->base, "returned", 1);
+  if (lls_pol_prefiller_refused(r, refusal))
+    lls_pol_scheduler_count(&d->base, "returned", 1);
 }
 
 static void on_step(void *self, const struct lls_step_report *report)
@@ -50,7 +51,7 @@ static void on_step(void *self, const struct lls_step_report *report)
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   out->needs = LLS_NEEDS_ROLES;
-  step_preferences(out, ((const struct distserve *)self)->params.preempt);
+  lls_pol_step_preferences(out, ((const struct distserve *)self)->params.preempt);
 }
 
 static void stats(void *self, const struct lls_sink *sink)
@@ -79,7 +80,7 @@ static const struct lls_param parameters[] = {
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  *self = SCHEDULER_NEW(struct distserve, host, parameters, params);
+  *self = LLS_POL_SCHEDULER_NEW(struct distserve, host, parameters, params);
   return *self != NULL ? 0 : -ENOMEM;
 }
 
@@ -94,9 +95,9 @@ static const struct lls_scheduler_vtable vtable = {
     .on_refused = on_refused,
     .on_step = on_step,
     .stats = stats,
-    .dump = scheduler_dump,
-    .reconfigure = scheduler_reconfigure,
+    .dump = lls_pol_scheduler_dump,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
-SCHEDULER_PLUGIN("distserve", struct distserve_params,
-                 "prefill and decode on instances of their own (DistServe)");
+LLS_POL_SCHEDULER_PLUGIN("distserve", struct distserve_params,
+                         "prefill and decode on instances of their own (DistServe)");

@@ -3,9 +3,9 @@
 #ifndef DISTSERVE_H
 #define DISTSERVE_H
 
-#include "../common/prefill_first.h"
-#include "../common/prefiller.h"
-#include "../common/scheduler.h"
+#include <llmserve/policy/prefill_first.h>
+#include <llmserve/policy/prefiller.h>
+#include <llmserve/policy/scheduler.h>
 
 struct distserve_params {
   int64_t prefill_batch, prefill_tokens, decode_batch;
@@ -14,13 +14,14 @@ struct distserve_params {
 };
 
 struct distserve {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct distserve_params params;
-  struct prefiller prefiller;
+  struct lls_pol_prefiller prefiller;
   uint32_t waiting_units; /* in the last plan, of those taken over that have not run */
 };
 
-/* A request's scratch word, beside PREFILLER_ANSWER: since it came to this instance. */
+/* A request's scratch word, beside LLS_POL_PREFILLER_ANSWER: since it came to this
+ * instance. */
 #define HAS_RUN 0
 
 void distserve_decode(struct distserve *, const struct lls_step_view *,

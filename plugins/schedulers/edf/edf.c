@@ -4,21 +4,21 @@
  * whichever of the request's deadlines that is. Who has none comes after all who have, in
  * order of arrival.
  */
-#include "../common/priority.h"
+#include <llmserve/policy/priority.h>
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
 struct params {
-  struct priority_params batch; /* first: the table counts from here */
+  struct lls_pol_priority_params batch; /* first: the table counts from here */
   bool evict;
 };
 
 struct edf {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct params params;
-  struct priority priority;
+  struct lls_pol_priority priority;
 };
 
 enum { FIRST_TOKEN = 1 }; /* user word: when the first token was computed */
@@ -60,16 +60,16 @@ static void on_step(void *self, const struct lls_step_report *report)
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct edf *e = self;
-  const struct priority_rules rules = {.params = &e->params.batch,
-                                       .evict = e->params.evict};
-  priority_plan(&e->priority, &rules, view, out);
+  const struct lls_pol_priority_rules rules = {.params = &e->params.batch,
+                                               .evict = e->params.evict};
+  lls_pol_priority_plan(&e->priority, &rules, view, out);
   return 0;
 }
 
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   out->needs = LLS_USES_SLO;
-  step_preferences(out, ((const struct edf *)self)->params.batch.preempt);
+  lls_pol_step_preferences(out, ((const struct edf *)self)->params.batch.preempt);
 }
 
 /* Who waits and is due already; time until the first of them is, if any ever is. */
@@ -77,7 +77,7 @@ static void stats(void *self, const struct lls_sink *sink)
 {
   const struct edf *e = self;
   const struct lls_host *host = e->base.host;
-  const struct heap *waiting = &e->priority.waiting.heap;
+  const struct lls_pol_heap *waiting = &e->priority.waiting.heap;
   int64_t now_ns = host->now(host->context);
   uint32_t late = 0;
   for (uint32_t i = 0; i < waiting->n; i++)
@@ -90,12 +90,12 @@ static void stats(void *self, const struct lls_sink *sink)
 
 static void dump(void *self, const struct lls_sink *sink)
 {
-  scheduler_dump(self, sink);
-  ranked_dump(&((struct edf *)self)->priority.waiting, sink);
+  lls_pol_scheduler_dump(self, sink);
+  lls_pol_ranked_dump(&((struct edf *)self)->priority.waiting, sink);
 }
 
 static const struct lls_param parameters[] = {
-    PRIORITY_PARAMETERS(struct priority_params, "256"),
+    LLS_POL_PRIORITY_PARAMETERS(struct lls_pol_priority_params, "256"),
     LLS_PARAM_BOOL(struct params, evict, "off",
                    "one that waits takes the memory of those that run and are due later",
                    .flags = LLS_PARAM_RELOADABLE),
@@ -103,16 +103,16 @@ static const struct lls_param parameters[] = {
 
 static void destroy(void *self)
 {
-  priority_free(&((struct edf *)self)->priority);
+  lls_pol_priority_free(&((struct edf *)self)->priority);
   free(self);
 }
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  struct edf *e = SCHEDULER_NEW(struct edf, host, parameters, params);
+  struct edf *e = LLS_POL_SCHEDULER_NEW(struct edf, host, parameters, params);
   if (e == NULL)
     return -ENOMEM;
-  int rc = priority_init(&e->priority, &e->base, deadline_of);
+  int rc = lls_pol_priority_init(&e->priority, &e->base, deadline_of);
   if (rc < 0)
     destroy(e);
   else
@@ -127,12 +127,12 @@ static const struct lls_scheduler_vtable vtable = {
     .destroy = destroy,
     .caps = caps,
     .plan = plan,
-    .on_arrival = backlog_on_arrival,
+    .on_arrival = lls_pol_backlog_on_arrival,
     .on_step = on_step,
-    .on_finish = backlog_on_finish,
+    .on_finish = lls_pol_backlog_on_finish,
     .stats = stats,
     .dump = dump,
-    .reconfigure = scheduler_reconfigure,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
-SCHEDULER_PLUGIN("edf", struct params, "earliest deadline first");
+LLS_POL_SCHEDULER_PLUGIN("edf", struct params, "earliest deadline first");

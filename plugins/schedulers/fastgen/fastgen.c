@@ -7,8 +7,8 @@
  * all can run is the last one that holds memory flushed: it goes to the back of the queue
  * and is computed again. The queue is in order of entry, not of arrival.
  */
-#include "../common/lists.h"
-#include "../common/step.h"
+#include <llmserve/policy/lists.h>
+#include <llmserve/policy/step.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,9 +18,9 @@ struct params {
 };
 
 struct fastgen {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct params params;
-  struct lists waiting; /* one queue */
+  struct lls_pol_lists waiting; /* one queue */
 };
 
 static uint32_t no_group(void *scheduler, const struct lls_request *r)
@@ -29,21 +29,21 @@ static uint32_t no_group(void *scheduler, const struct lls_request *r)
   return 0;
 }
 
-static void reject(struct step *s, const struct lls_request *r)
+static void reject(struct lls_pol_step *s, const struct lls_request *r)
 {
   lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
 }
 
 /* Generation first; who can't grow is passed over. */
-static void generate(struct step *s)
+static void generate(struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
     const struct lls_request *r = s->order[i];
     if (r->state != LLS_DECODING)
       continue;
-    int rc = step_reserve(s, r, 1);
+    int rc = lls_pol_step_reserve(s, r, 1);
     if (rc == LLS_RESERVE_OK)
-      step_run(s, r, 1);
+      lls_pol_step_run(s, r, 1);
     else if (rc != LLS_RESERVE_LATER)
       reject(s, r);
   }
@@ -51,66 +51,70 @@ static void generate(struct step *s)
 
 /* As much of a prompt as the budget has left, if all that remains of it fits the free
  * memory at this moment. */
-static enum step_answer take_prompt(struct step *s, const struct lls_request *r)
+static enum lls_pol_step_answer take_prompt(struct lls_pol_step *s,
+                                            const struct lls_request *r)
 {
-  uint32_t pending = step_pending(s, r), free = step_free_units(s);
+  uint32_t pending = lls_pol_step_pending(s, r), free = lls_pol_step_free_units(s);
   struct lls_need need = {.size = sizeof need};
   s->cache->need(s->cache->context, r, pending, LLS_FORM_NONE, &need);
   if (need.new_units > s->total_units) {
     reject(s, r);
-    return STEP_REJECTED;
+    return LLS_POL_STEP_REJECTED;
   }
-  uint32_t tokens = min_u32(pending, s->tokens);
+  uint32_t tokens = lls_pol_min(pending, s->tokens);
   if (need.new_units > free || tokens == 0 || s->sequences == 0)
-    return STEP_NOT_NOW;
-  int rc = step_reserve(s, r, tokens);
+    return LLS_POL_STEP_NOT_NOW;
+  int rc = lls_pol_step_reserve(s, r, tokens);
   if (rc == LLS_RESERVE_LATER)
-    return STEP_NOT_NOW;
+    return LLS_POL_STEP_NOT_NOW;
   if (rc != LLS_RESERVE_OK) {
     reject(s, r);
-    return STEP_REJECTED;
+    return LLS_POL_STEP_REJECTED;
   }
-  step_run(s, r, tokens);
-  return STEP_YES;
+  lls_pol_step_run(s, r, tokens);
+  return LLS_POL_STEP_YES;
 }
 
 /* Then prompts: the rest of a cut prompt is the head of the queue; nobody overtakes. */
-static void prefill(struct fastgen *f, struct step *s)
+static void prefill(struct fastgen *f, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail; i++)
-    if (s->order[i]->state != LLS_DECODING && take_prompt(s, s->order[i]) == STEP_NOT_NOW)
+    if (s->order[i]->state != LLS_DECODING &&
+        take_prompt(s, s->order[i]) == LLS_POL_STEP_NOT_NOW)
       return;
   const struct lls_request *r;
-  while (s->tokens > 0 && s->sequences > 0 && (r = lists_first(&f->waiting, 0)) != NULL)
-    if (backlog_take(&f->waiting.backlog, r) && take_prompt(s, r) == STEP_NOT_NOW) {
-      backlog_add(&f->waiting.backlog, r);
+  while (s->tokens > 0 && s->sequences > 0 &&
+         (r = lls_pol_lists_first(&f->waiting, 0)) != NULL)
+    if (lls_pol_backlog_take(&f->waiting.backlog, r) &&
+        take_prompt(s, r) == LLS_POL_STEP_NOT_NOW) {
+      lls_pol_backlog_add(&f->waiting.backlog, r);
       return;
     }
 }
 
 /* Nothing can run: the last that holds memory gives it back. */
-static bool flush_last(const struct fastgen *f, struct step *s)
+static bool flush_last(const struct fastgen *f, struct lls_pol_step *s)
 {
   if (s->runs > 0 || s->tail == 0 || s->plan->n_items > s->preempted)
     return false;
-  scheduler_count(&f->base, "flushed", 1);
-  return step_take_off(s, s->order[--s->tail]);
+  lls_pol_scheduler_count(&f->base, "flushed", 1);
+  return lls_pol_step_take_off(s, s->order[--s->tail]);
 }
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct fastgen *f = self;
-  struct step s;
-  step_begin(&s, view, out, 0);
-  s.tokens = min_u32(s.tokens, (uint32_t)f->params.budget);
-  s.sequences = min_u32(s.sequences, (uint32_t)f->params.max_seqs);
-  backlog_begin(&f->waiting.backlog, view);
+  struct lls_pol_step s;
+  lls_pol_step_begin(&s, view, out, 0);
+  s.tokens = lls_pol_min(s.tokens, (uint32_t)f->params.budget);
+  s.sequences = lls_pol_min(s.sequences, (uint32_t)f->params.max_seqs);
+  lls_pol_backlog_begin(&f->waiting.backlog, view);
   do {
     generate(&s);
     prefill(f, &s);
   } while (flush_last(f, &s));
-  backlog_end(&f->waiting.backlog, out);
-  step_end(&s);
+  lls_pol_backlog_end(&f->waiting.backlog, out);
+  lls_pol_step_end(&s);
   return 0;
 }
 
@@ -118,33 +122,33 @@ static void caps(void *self, struct lls_scheduler_caps *out)
 {
   (void)self;
   out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
-  step_preferences(out, STEP_RECOMPUTE);
+  lls_pol_step_preferences(out, LLS_POL_STEP_RECOMPUTE);
 }
 
 static void dump(void *self, const struct lls_sink *sink)
 {
-  scheduler_dump(self, sink);
-  lists_dump(&((struct fastgen *)self)->waiting, sink);
+  lls_pol_scheduler_dump(self, sink);
+  lls_pol_lists_dump(&((struct fastgen *)self)->waiting, sink);
 }
 
 static const struct lls_param parameters[] = {
     LLS_PARAM_INT(struct params, budget, "768", 16, 65536, "tokens",
                   "tokens of every step", .flags = LLS_PARAM_RELOADABLE),
-    STEP_MAX_SEQS(struct params, "512"),
+    LLS_POL_STEP_MAX_SEQS(struct params, "512"),
 };
 
 static void destroy(void *self)
 {
-  lists_free(&((struct fastgen *)self)->waiting);
+  lls_pol_lists_free(&((struct fastgen *)self)->waiting);
   free(self);
 }
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  struct fastgen *f = SCHEDULER_NEW(struct fastgen, host, parameters, params);
+  struct fastgen *f = LLS_POL_SCHEDULER_NEW(struct fastgen, host, parameters, params);
   if (f == NULL)
     return -ENOMEM;
-  int rc = lists_init(&f->waiting, &f->base, 1, no_group);
+  int rc = lls_pol_lists_init(&f->waiting, &f->base, 1, no_group);
   f->waiting.by_entry = true;
   if (rc < 0)
     destroy(f);
@@ -160,10 +164,11 @@ static const struct lls_scheduler_vtable vtable = {
     .destroy = destroy,
     .caps = caps,
     .plan = plan,
-    .on_arrival = backlog_on_arrival,
-    .on_finish = backlog_on_finish,
+    .on_arrival = lls_pol_backlog_on_arrival,
+    .on_finish = lls_pol_backlog_on_finish,
     .dump = dump,
-    .reconfigure = scheduler_reconfigure,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
-SCHEDULER_PLUGIN("fastgen", struct params, "dynamic SplitFuse: steps of one size");
+LLS_POL_SCHEDULER_PLUGIN("fastgen", struct params,
+                         "dynamic SplitFuse: steps of one size");

@@ -6,7 +6,7 @@
  *
  * A place in the queues is one number, level and place in the level: see key_of.
  */
-#include "../common/priority.h"
+#include <llmserve/policy/priority.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,16 +14,16 @@
 #include <stdlib.h>
 
 struct params {
-  struct priority_params batch; /* first: the table counts from here */
+  struct lls_pol_priority_params batch; /* first: the table counts from here */
   int64_t quantum, levels, starve, period;
   double ratio, host_reserve;
   bool proactive;
 };
 
 struct mlfq {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct params params;
-  struct priority priority;
+  struct lls_pol_priority priority;
   int64_t front, back; /* places before and after all that were given out */
   int64_t steps;
 };
@@ -86,7 +86,7 @@ static void on_arrival(void *self, const struct lls_request *r)
   struct mlfq *m = self;
   move(m, r, join_level(m, r), false);
   r->user[SERVED] = (uint64_t)r->arrival_ns;
-  backlog_add(&m->priority.waiting.backlog, r);
+  lls_pol_backlog_add(&m->priority.waiting.backlog, r);
 }
 
 /* attained > quantum: to the front of the next level; on the lowest, to its back. */
@@ -100,11 +100,11 @@ static void serve(struct mlfq *m, const struct lls_request *r,
     return;
   if (level < lowest(m)) {
     move(m, r, level + 1, true);
-    scheduler_count(&m->base, "demoted", 1);
+    lls_pol_scheduler_count(&m->base, "demoted", 1);
   } else {
     move(m, r, level, m->params.levels == 0);
   }
-  backlog_changed(&m->priority.waiting.backlog, r);
+  lls_pol_backlog_changed(&m->priority.waiting.backlog, r);
 }
 
 /* From the last to the first, so that they keep their order at the front of a level. */
@@ -119,7 +119,7 @@ static void on_transfer(void *self, uint64_t transfer, const struct lls_request 
                         uint32_t status)
 {
   (void)transfer, (void)status;
-  backlog_add(&((struct mlfq *)self)->priority.waiting.backlog, r);
+  lls_pol_backlog_add(&((struct mlfq *)self)->priority.waiting.backlog, r);
 }
 
 /* ---- the plan ------------------------------------------------------------------- */
@@ -131,8 +131,8 @@ static void lift(struct mlfq *m, const struct lls_request *const *list, uint32_t
     if (now_ns - (int64_t)list[i]->user[SERVED] >= m->params.starve) {
       move(m, list[i], 0, true);
       list[i]->user[SERVED] = (uint64_t)now_ns;
-      scheduler_count(&m->base, "starved", 1);
-      backlog_many_changed(&m->priority.waiting.backlog);
+      lls_pol_scheduler_count(&m->base, "starved", 1);
+      lls_pol_backlog_many_changed(&m->priority.waiting.backlog);
     }
 }
 
@@ -164,37 +164,38 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
                m->base.host->engine->async_transfers;
   uint32_t max_seqs = (uint32_t)m->params.batch.max_seqs;
   lift_starving(m, view);
-  const struct priority_rules rules = {
+  const struct lls_pol_priority_rules rules = {
       .reserve = ahead ? BLOCK_UNITS * max_seqs : 0,
       .params = &m->params.batch,
       .whole = true,
       .evict = true,
       .closed = host_is_short(m, view),
   };
-  priority_plan(&m->priority, &rules, view, out);
+  lls_pol_priority_plan(&m->priority, &rules, view, out);
   return 0;
 }
 
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
-  step_preferences(out, ((const struct mlfq *)self)->params.batch.preempt);
+  lls_pol_step_preferences(out, ((const struct mlfq *)self)->params.batch.preempt);
 }
 
 /* Of those that wait; deeper ones are on the last level that is told. */
 static void stats(void *self, const struct lls_sink *sink)
 {
-  const struct heap *waiting = &((const struct mlfq *)self)->priority.waiting.heap;
+  const struct lls_pol_heap *waiting =
+      &((const struct mlfq *)self)->priority.waiting.heap;
   uint32_t requests[10] = {0};
   const uint32_t last = sizeof requests / sizeof *requests - 1;
   for (uint32_t i = 0; i < waiting->n; i++)
-    requests[min_u32(level_of(waiting->entries[i].item), last)]++;
-  scheduler_level_figures(sink, requests, last + 1, 0);
+    requests[lls_pol_min(level_of(waiting->entries[i].item), last)]++;
+  lls_pol_scheduler_level_figures(sink, requests, last + 1, 0);
 }
 
 static void dump(void *self, const struct lls_sink *sink)
 {
   const struct mlfq *m = self;
-  scheduler_dump(self, sink);
+  lls_pol_scheduler_dump(self, sink);
   for (uint32_t i = 0; i < m->priority.waiting.heap.n; i++) {
     const struct lls_request *r = m->priority.waiting.heap.entries[i].item;
     char line[80];
@@ -204,7 +205,7 @@ static void dump(void *self, const struct lls_sink *sink)
 }
 
 static const struct lls_param parameters[] = {
-    PRIORITY_PARAMETERS(struct priority_params, "16"),
+    LLS_POL_PRIORITY_PARAMETERS(struct lls_pol_priority_params, "16"),
     LLS_PARAM_DURATION(struct params, quantum, "10ms", 1e6, 10e9,
                        "time a request may run on the first level",
                        .flags = LLS_PARAM_RELOADABLE),
@@ -232,16 +233,16 @@ static const struct lls_param parameters[] = {
 
 static void destroy(void *self)
 {
-  priority_free(&((struct mlfq *)self)->priority);
+  lls_pol_priority_free(&((struct mlfq *)self)->priority);
   free(self);
 }
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  struct mlfq *m = SCHEDULER_NEW(struct mlfq, host, parameters, params);
+  struct mlfq *m = LLS_POL_SCHEDULER_NEW(struct mlfq, host, parameters, params);
   if (m == NULL)
     return -ENOMEM;
-  int rc = priority_init(&m->priority, &m->base, key_of);
+  int rc = lls_pol_priority_init(&m->priority, &m->base, key_of);
   if (rc < 0)
     destroy(m);
   else
@@ -258,12 +259,12 @@ static const struct lls_scheduler_vtable vtable = {
     .plan = plan,
     .on_arrival = on_arrival,
     .on_step = on_step,
-    .on_finish = backlog_on_finish,
+    .on_finish = lls_pol_backlog_on_finish,
     .on_transfer = on_transfer,
     .stats = stats,
     .dump = dump,
-    .reconfigure = scheduler_reconfigure,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
-SCHEDULER_PLUGIN("mlfq", struct params,
-                 "skip-join multi-level feedback queue (FastServe)");
+LLS_POL_SCHEDULER_PLUGIN("mlfq", struct params,
+                         "skip-join multi-level feedback queue (FastServe)");

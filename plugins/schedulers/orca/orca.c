@@ -5,8 +5,8 @@
  * suffices (unless reserve = oracle or pow2 believed a prediction that was too short).
  */
 #include "../../common/reservation.h"
-#include "../common/scheduler.h"
-#include "../common/step.h"
+#include <llmserve/policy/scheduler.h>
+#include <llmserve/policy/step.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct params {
 };
 
 struct orca {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct params params;
   uint64_t reserved; /* units, in the last plan */
 };
@@ -25,7 +25,7 @@ struct orca {
 enum { TOKENS, UNITS };
 
 /* Units for `tokens` of r in all, as the cache counts them. */
-static uint32_t units_of(const struct step *s, const struct lls_request *r,
+static uint32_t units_of(const struct lls_pol_step *s, const struct lls_request *r,
                          uint32_t tokens)
 {
   struct lls_need need = {.size = sizeof need};
@@ -35,23 +35,24 @@ static uint32_t units_of(const struct step *s, const struct lls_request *r,
   return need.new_units + info.device_units;
 }
 
-static void set_aside(const struct step *s, const struct lls_request *r, uint32_t tokens)
+static void set_aside(const struct lls_pol_step *s, const struct lls_request *r,
+                      uint32_t tokens)
 {
   r->user[TOKENS] = tokens;
   r->user[UNITS] = units_of(s, r, tokens);
 }
 
-static uint32_t reservation(const struct orca *o, const struct step *s,
+static uint32_t reservation(const struct orca *o, const struct lls_pol_step *s,
                             const struct lls_request *r)
 {
   uint32_t most = s->total_units / 2 * s->cache->block_tokens;
   uint32_t context = o->base.host->engine->max_context;
   return reservation_of(r, o->params.reserve, (uint32_t)o->params.max_len,
-                        min_u32(most, context));
+                        lls_pol_min(most, context));
 }
 
 /* n_rsrv; a request that has outgrown what was set aside gets more. */
-static uint64_t reserved_units(const struct orca *o, const struct step *s)
+static uint64_t reserved_units(const struct orca *o, const struct lls_pol_step *s)
 {
   uint64_t n = 0;
   for (uint32_t i = 0; i < s->tail; i++) {
@@ -64,26 +65,26 @@ static uint64_t reserved_units(const struct orca *o, const struct step *s)
 }
 
 /* Algorithm 1: all that run, prefills and decodes alike. */
-static void run_running(const struct orca *o, struct step *s)
+static void run_running(const struct orca *o, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
     const struct lls_request *r = s->order[i];
     uint32_t pending = lls_request_pending(r);
     uint32_t tokens =
-        step_chunk(s, o->base.host->engine, pending, s->view->max_tokens, false);
-    if (tokens > 0 && step_grow(s, i, pending))
-      step_run(s, r, tokens);
+        lls_pol_step_chunk(s, o->base.host->engine, pending, s->view->max_tokens, false);
+    if (tokens > 0 && lls_pol_step_grow(s, i, pending))
+      lls_pol_step_run(s, r, tokens);
   }
 }
 
 /* True: it runs, or never will; the next one may be looked at. */
-static bool start(struct orca *o, struct step *s, const struct lls_request *r)
+static bool start(struct orca *o, struct lls_pol_step *s, const struct lls_request *r)
 {
-  uint32_t pending = step_pending(s, r);
-  if (step_too_long(s, o->base.host->engine, r, pending))
+  uint32_t pending = lls_pol_step_pending(s, r);
+  if (lls_pol_step_too_long(s, o->base.host->engine, r, pending))
     return true;
   uint32_t tokens =
-      step_chunk(s, o->base.host->engine, pending, s->view->max_tokens, true);
+      lls_pol_step_chunk(s, o->base.host->engine, pending, s->view->max_tokens, true);
   set_aside(s, r, reservation(o, s, r));
   if (r->user[UNITS] > s->total_units) {
     lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
@@ -91,7 +92,7 @@ static bool start(struct orca *o, struct step *s, const struct lls_request *r)
   }
   if (tokens == 0 || o->reserved + r->user[UNITS] > s->total_units)
     return false;
-  int rc = step_reserve(s, r, pending);
+  int rc = lls_pol_step_reserve(s, r, pending);
   if (rc == LLS_RESERVE_LATER) /* room enough, but not in one piece */
     return false;
   if (rc != LLS_RESERVE_OK) {
@@ -99,18 +100,18 @@ static bool start(struct orca *o, struct step *s, const struct lls_request *r)
     return true;
   }
   o->reserved += r->user[UNITS];
-  step_run(s, r, tokens);
+  lls_pol_step_run(s, r, tokens);
   return true;
 }
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct orca *o = self;
-  struct step s;
-  step_begin(&s, view, out, 0);
+  struct lls_pol_step s;
+  lls_pol_step_begin(&s, view, out, 0);
   s.no_margin = true;
   run_running(o, &s);
-  uint32_t most = min_u32((uint32_t)o->params.max_bs, view->max_sequences);
+  uint32_t most = lls_pol_min((uint32_t)o->params.max_bs, view->max_sequences);
   uint32_t seats = s.tail < most ? most - s.tail : 0;
   o->reserved = reserved_units(o, &s);
   for (uint32_t i = 0; i < view->n_waiting && s.preempted == 0 && seats > 0; i++) {
@@ -119,7 +120,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
       break;
     seats -= s.runs - runs;
   }
-  step_end(&s);
+  lls_pol_step_end(&s);
   return 0;
 }
 
@@ -127,7 +128,7 @@ static void caps(void *self, struct lls_scheduler_caps *out)
 {
   (void)self;
   out->needs = LLS_NEEDS_MIXED_BATCH;
-  step_preferences(out, STEP_RECOMPUTE);
+  lls_pol_step_preferences(out, LLS_POL_STEP_RECOMPUTE);
 }
 
 static void stats(void *self, const struct lls_sink *sink)
@@ -144,7 +145,7 @@ static const struct lls_param parameters[] = {
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  *self = SCHEDULER_NEW(struct orca, host, parameters, params);
+  *self = LLS_POL_SCHEDULER_NEW(struct orca, host, parameters, params);
   return *self != NULL ? 0 : -ENOMEM;
 }
 
@@ -156,8 +157,9 @@ static const struct lls_scheduler_vtable vtable = {
     .caps = caps,
     .plan = plan,
     .stats = stats,
-    .dump = scheduler_dump,
-    .reconfigure = scheduler_reconfigure,
+    .dump = lls_pol_scheduler_dump,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
-SCHEDULER_PLUGIN("orca", struct params, "Orca: room for the longest answer set aside");
+LLS_POL_SCHEDULER_PLUGIN("orca", struct params,
+                         "Orca: room for the longest answer set aside");

@@ -3,8 +3,8 @@
  * vLLM's scheduling with the waiting requests taken in random order, a fresh permutation
  * in every step: the control that shows what an order is worth.
  */
-#include "../common/prefill_first.h"
-#include "../common/scheduler.h"
+#include <llmserve/policy/prefill_first.h>
+#include <llmserve/policy/scheduler.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 enum on_misfit { STOP, SKIP };
 
 struct params {
-  struct prefill_first_params batch; /* first: the table counts from here */
+  struct lls_pol_prefill_first_params batch; /* first: the table counts from here */
   int64_t stream, on_misfit;
 };
 
 struct chance {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct params params;
   uint32_t *left; /* (max_requests) of a walk: places in the view not yet drawn */
 };
@@ -49,22 +49,22 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct walk walk = {.self = c, .view = view, .n = view->n_waiting};
   for (uint32_t i = 0; i < walk.n; i++)
     c->left[i] = i;
-  const struct admission admission = {
+  const struct lls_pol_admission admission = {
       .context = &walk,
       .next = draw,
       .skip_misfits = c->params.on_misfit == SKIP,
   };
-  prefill_first_plan(c->base.host, &c->params.batch, &admission, view, out);
+  lls_pol_prefill_first_plan(c->base.host, &c->params.batch, &admission, view, out);
   return 0;
 }
 
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
-  step_preferences(out, ((const struct chance *)self)->params.batch.preempt);
+  lls_pol_step_preferences(out, ((const struct chance *)self)->params.batch.preempt);
 }
 
 static const struct lls_param parameters[] = {
-    PREFILL_FIRST_PARAMETERS(struct prefill_first_params),
+    LLS_POL_PREFILL_FIRST_PARAMETERS(struct lls_pol_prefill_first_params),
     LLS_PARAM_INT(struct params, stream, "0", 0, 15, "",
                   "which of the instance's streams of random numbers it draws from",
                   .flags = LLS_PARAM_RELOADABLE),
@@ -81,7 +81,7 @@ static void destroy(void *self)
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  struct chance *c = SCHEDULER_NEW(struct chance, host, parameters, params);
+  struct chance *c = LLS_POL_SCHEDULER_NEW(struct chance, host, parameters, params);
   if (c == NULL)
     return -ENOMEM;
   c->left = malloc(host->engine->max_requests * sizeof *c->left);
@@ -99,8 +99,9 @@ static const struct lls_scheduler_vtable vtable = {
     .destroy = destroy,
     .caps = caps,
     .plan = plan,
-    .dump = scheduler_dump,
-    .reconfigure = scheduler_reconfigure,
+    .dump = lls_pol_scheduler_dump,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
-SCHEDULER_PLUGIN("random", struct params, "vLLM's scheduling in random order (control)");
+LLS_POL_SCHEDULER_PLUGIN("random", struct params,
+                         "vLLM's scheduling in random order (control)");

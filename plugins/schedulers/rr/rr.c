@@ -4,8 +4,8 @@
  * first come, first served. What the other class has cached stays on the device while it
  * pauses.
  */
-#include "../common/lists.h"
-#include "../common/step.h"
+#include <llmserve/policy/lists.h>
+#include <llmserve/policy/step.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,9 +18,9 @@ struct params {
 enum side { REALTIME, BEST_EFFORT, SIDES };
 
 struct rr {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct params params;
-  struct lists waiting;             /* by side */
+  struct lls_pol_lists waiting;     /* by side */
   const struct lls_request **order; /* (max_requests) who is on the device, by turn */
   uint32_t side;                    /* whose turn it was */
   int64_t iterations;               /* it had */
@@ -42,7 +42,7 @@ static void flip(struct rr *rr)
 }
 
 /* On the device: this side by arrival, then the other. How many are of this side. */
-static uint32_t set_order(struct rr *rr, struct step *s, uint32_t side)
+static uint32_t set_order(struct rr *rr, struct lls_pol_step *s, uint32_t side)
 {
   const struct lls_step_view *v = s->view;
   uint32_t n = 0, own = 0;
@@ -57,40 +57,41 @@ static uint32_t set_order(struct rr *rr, struct step *s, uint32_t side)
   return own;
 }
 
-static void run_running(const struct rr *rr, struct step *s, uint32_t own)
+static void run_running(const struct rr *rr, struct lls_pol_step *s, uint32_t own)
 {
   const struct lls_engine_caps *engine = rr->base.host->engine;
   for (uint32_t i = 0; i < own && i < s->tail && s->sequences > 0; i++) {
     const struct lls_request *r = s->order[i];
     uint32_t pending = lls_request_pending(r);
-    uint32_t tokens = step_chunk(s, engine, pending, s->view->max_tokens, false);
-    if (tokens > 0 && step_grow(s, i, pending))
-      step_run(s, r, tokens);
+    uint32_t tokens = lls_pol_step_chunk(s, engine, pending, s->view->max_tokens, false);
+    if (tokens > 0 && lls_pol_step_grow(s, i, pending))
+      lls_pol_step_run(s, r, tokens);
   }
 }
 
-static void let_in(struct rr *rr, struct step *s, uint32_t side)
+static void let_in(struct rr *rr, struct lls_pol_step *s, uint32_t side)
 {
   const struct lls_engine_caps *engine = rr->base.host->engine;
-  uint32_t seats = min_u32((uint32_t)rr->params.max_batch, s->view->max_sequences);
+  uint32_t seats = lls_pol_min((uint32_t)rr->params.max_batch, s->view->max_sequences);
   while (s->runs < seats && s->sequences > 0 && s->tokens > 0) {
-    const struct lls_request *r = lists_pop(&rr->waiting, side);
+    const struct lls_request *r = lls_pol_lists_pop(&rr->waiting, side);
     if (r == NULL)
       return;
-    uint32_t pending = step_pending(s, r);
-    if (step_too_long(s, engine, r, pending))
+    uint32_t pending = lls_pol_step_pending(s, r);
+    if (lls_pol_step_too_long(s, engine, r, pending))
       continue;
-    uint32_t tokens = step_chunk(s, engine, pending, s->view->max_tokens, true);
-    enum step_answer answer = tokens > 0 ? step_admit(s, r, pending) : STEP_NOT_NOW;
-    if (answer == STEP_NOT_NOW)
+    uint32_t tokens = lls_pol_step_chunk(s, engine, pending, s->view->max_tokens, true);
+    enum lls_pol_step_answer answer =
+        tokens > 0 ? lls_pol_step_admit(s, r, pending) : LLS_POL_STEP_NOT_NOW;
+    if (answer == LLS_POL_STEP_NOT_NOW)
       return;
-    if (answer == STEP_YES)
-      step_run(s, r, tokens);
+    if (answer == LLS_POL_STEP_YES)
+      lls_pol_step_run(s, r, tokens);
   }
 }
 
 /* A batch of one class alone. */
-static void take_turn(struct rr *rr, struct step *s, uint32_t side)
+static void take_turn(struct rr *rr, struct lls_pol_step *s, uint32_t side)
 {
   uint32_t own = set_order(rr, s, side);
   run_running(rr, s, own);
@@ -101,16 +102,16 @@ static void take_turn(struct rr *rr, struct step *s, uint32_t side)
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct rr *rr = self;
-  struct step s;
-  step_begin(&s, view, out, rr->params.watermark);
+  struct lls_pol_step s;
+  lls_pol_step_begin(&s, view, out, rr->params.watermark);
   s.no_margin = true;
-  backlog_begin(&rr->waiting.backlog, view);
+  lls_pol_backlog_begin(&rr->waiting.backlog, view);
   flip(rr);
   take_turn(rr, &s, rr->side);
   if (out->n_items == 0)
     take_turn(rr, &s, 1 - rr->side);
-  backlog_end(&rr->waiting.backlog, out);
-  step_end(&s);
+  lls_pol_backlog_end(&rr->waiting.backlog, out);
+  lls_pol_step_end(&s);
   return 0;
 }
 
@@ -118,23 +119,24 @@ static void caps(void *self, struct lls_scheduler_caps *out)
 {
   (void)self;
   out->needs = LLS_NEEDS_MIXED_BATCH | LLS_USES_CLASS;
-  step_preferences(out, STEP_RECOMPUTE);
+  lls_pol_step_preferences(out, LLS_POL_STEP_RECOMPUTE);
 }
 
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct rr *rr = self;
-  sink->number(sink->context, "waiting_realtime", lists_length(&rr->waiting, REALTIME));
+  sink->number(sink->context, "waiting_realtime",
+               lls_pol_lists_length(&rr->waiting, REALTIME));
   sink->number(sink->context, "waiting_best_effort",
-               lists_length(&rr->waiting, BEST_EFFORT));
+               lls_pol_lists_length(&rr->waiting, BEST_EFFORT));
 }
 
 static void dump(void *self, const struct lls_sink *sink)
 {
   const struct rr *rr = self;
-  scheduler_dump(self, sink);
+  lls_pol_scheduler_dump(self, sink);
   sink->text(sink->context, rr->side == REALTIME ? "turn realtime" : "turn best effort");
-  lists_dump(&rr->waiting, sink);
+  lls_pol_lists_dump(&rr->waiting, sink);
 }
 
 static const struct lls_param parameters[] = {
@@ -142,26 +144,26 @@ static const struct lls_param parameters[] = {
                   "most sequences of a class in one step", .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct params, quantum_iters, "1", 1, 1e6, "steps",
                   "how many steps a turn has", .flags = LLS_PARAM_RELOADABLE),
-    STEP_WATERMARK(struct params, "0.01"),
+    LLS_POL_STEP_WATERMARK(struct params, "0.01"),
 };
 
 static void destroy(void *self)
 {
   struct rr *rr = self;
-  lists_free(&rr->waiting);
+  lls_pol_lists_free(&rr->waiting);
   free(rr->order);
   free(rr);
 }
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  struct rr *rr = SCHEDULER_NEW(struct rr, host, parameters, params);
+  struct rr *rr = LLS_POL_SCHEDULER_NEW(struct rr, host, parameters, params);
   if (rr == NULL)
     return -ENOMEM;
   rr->side = BEST_EFFORT; /* the first plan flips it */
   rr->iterations = rr->params.quantum_iters - 1;
   rr->order = malloc(host->engine->max_requests * sizeof(struct lls_request *));
-  int rc = lists_init(&rr->waiting, &rr->base, SIDES, side_of);
+  int rc = lls_pol_lists_init(&rr->waiting, &rr->base, SIDES, side_of);
   if (rr->order == NULL)
     rc = -ENOMEM;
   if (rc < 0)
@@ -178,11 +180,12 @@ static const struct lls_scheduler_vtable vtable = {
     .destroy = destroy,
     .caps = caps,
     .plan = plan,
-    .on_arrival = backlog_on_arrival,
-    .on_finish = backlog_on_finish,
+    .on_arrival = lls_pol_backlog_on_arrival,
+    .on_finish = lls_pol_backlog_on_finish,
     .stats = stats,
     .dump = dump,
-    .reconfigure = scheduler_reconfigure,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
-SCHEDULER_PLUGIN("rr", struct params, "round robin over real-time and best-effort");
+LLS_POL_SCHEDULER_PLUGIN("rr", struct params,
+                         "round robin over real-time and best-effort");

@@ -2,7 +2,7 @@
 /* See budget.h. */
 #include "budget.h"
 
-#include "../common/deadline.h"
+#include <llmserve/policy/deadline.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -40,13 +40,13 @@ static uint32_t first_context(const struct lls_step_view *view)
 static uint32_t within_slo(const struct budget *b, const struct lls_cost *cost,
                            const struct lls_step_view *view, uint32_t decodes)
 {
-  const struct deadline_step step = {
+  const struct lls_pol_deadline_step step = {
       .context = first_context(view), .n_decodes = decodes, .decodes = b->decodes};
   uint32_t low = decodes > 0 ? 0 : GRAIN;
   uint32_t high = view->max_tokens > decodes ? view->max_tokens - decodes : 0;
   if (high < low)
     return decodes + high;
-  return decodes + deadline_tokens(cost, &step, low, high, b->params->slo);
+  return decodes + lls_pol_deadline_tokens(cost, &step, low, high, b->params->slo);
 }
 
 /* As long as nothing was measured there is no model: chunk counts. */

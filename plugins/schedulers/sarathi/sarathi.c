@@ -5,41 +5,41 @@
  * number, or shrinks along each prompt, or is what a deadline for the step leaves room
  * for: budget.c.
  */
-#include "../common/scheduler.h"
-#include "../common/step.h"
+#include <llmserve/policy/scheduler.h>
+#include <llmserve/policy/step.h>
 #include "budget.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 struct sarathi {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct params params;
   struct budget budget;
 };
 
 /* Tokens of this prompt that the step still has budget for. */
-static uint32_t piece(const struct step *s, const struct budget *b,
+static uint32_t piece(const struct lls_pol_step *s, const struct budget *b,
                       const struct lls_request *r, uint32_t pending)
 {
-  return min_u32(min_u32(pending, budget_left(b, r)), s->tokens);
+  return lls_pol_min(lls_pol_min(pending, budget_left(b, r)), s->tokens);
 }
 
 /* Decodes, and prompts that were begun, in one walk. Each may preempt only who came after
  * it, so a victim is never one that is in the plan already. */
-static void run_running(struct step *s, struct budget *budget)
+static void run_running(struct lls_pol_step *s, struct budget *budget)
 {
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
     const struct lls_request *r = s->order[i];
     if (r->state == LLS_DECODING) {
-      if (step_grow(s, i, 1))
-        step_run(s, r, 1);
+      if (lls_pol_step_grow(s, i, 1))
+        lls_pol_step_run(s, r, 1);
       continue;
     }
     uint32_t pending = lls_request_pending(r);
     uint32_t tokens = piece(s, budget, r, pending);
-    if (tokens > 0 && step_grow(s, i, pending)) {
-      step_run(s, r, tokens);
+    if (tokens > 0 && lls_pol_step_grow(s, i, pending)) {
+      lls_pol_step_run(s, r, tokens);
       budget->used += tokens;
     }
   }
@@ -47,22 +47,23 @@ static void run_running(struct step *s, struct budget *budget)
 
 /* New prompts, and the same for who comes back from the host: room for all of the prompt,
  * work on as much of it as the budget has left. */
-static void let_in(struct step *s, const struct lls_request *const *list, uint32_t n,
-                   uint32_t seats, struct budget *budget,
-                   enum step_answer (*make_room)(struct step *,
-                                                 const struct lls_request *, uint32_t))
+static void let_in(struct lls_pol_step *s, const struct lls_request *const *list,
+                   uint32_t n, uint32_t seats, struct budget *budget,
+                   enum lls_pol_step_answer (*make_room)(struct lls_pol_step *,
+                                                         const struct lls_request *,
+                                                         uint32_t))
 {
   for (uint32_t i = 0; i < n && s->tokens > 0 && seats > 0; i++) {
-    uint32_t pending = step_pending(s, list[i]);
+    uint32_t pending = lls_pol_step_pending(s, list[i]);
     uint32_t tokens = piece(s, budget, list[i], pending);
     if (tokens == 0)
       return;
-    enum step_answer answer = make_room(s, list[i], pending);
-    if (answer == STEP_NOT_NOW)
+    enum lls_pol_step_answer answer = make_room(s, list[i], pending);
+    if (answer == LLS_POL_STEP_NOT_NOW)
       return;
-    if (answer == STEP_REJECTED)
+    if (answer == LLS_POL_STEP_REJECTED)
       continue;
-    step_run(s, list[i], tokens);
+    lls_pol_step_run(s, list[i], tokens);
     budget->used += tokens;
     seats--;
   }
@@ -73,18 +74,19 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct sarathi *sarathi = self;
   const struct params *p = &sarathi->params;
   struct budget *budget = &sarathi->budget;
-  struct step s;
-  step_begin(&s, view, out, p->watermark);
+  struct lls_pol_step s;
+  lls_pol_step_begin(&s, view, out, p->watermark);
   budget_begin(budget, p, sarathi->base.host->cost, view);
   run_running(&s, budget);
 
-  uint32_t most = min_u32((uint32_t)p->max_seqs, view->max_sequences);
+  uint32_t most = lls_pol_min((uint32_t)p->max_seqs, view->max_sequences);
   uint32_t seats = view->n_running < most ? most - view->n_running : 0;
   if (s.preempted == 0 && view->n_preempted > 0)
-    let_in(&s, view->preempted, view->n_preempted, seats, budget, step_bring_back);
+    let_in(&s, view->preempted, view->n_preempted, seats, budget,
+           lls_pol_step_bring_back);
   else if (s.preempted == 0)
-    let_in(&s, view->waiting, view->n_waiting, seats, budget, step_admit);
-  step_end(&s);
+    let_in(&s, view->waiting, view->n_waiting, seats, budget, lls_pol_step_admit);
+  lls_pol_step_end(&s);
   return 0;
 }
 
@@ -92,7 +94,7 @@ static void caps(void *self, struct lls_scheduler_caps *out)
 {
   const struct params *p = &((const struct sarathi *)self)->params;
   out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
-  step_preferences(out, p->preempt);
+  lls_pol_step_preferences(out, p->preempt);
 }
 
 /* Of the last step. */
@@ -124,8 +126,8 @@ static const struct lls_param parameters[] = {
                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct params, chunk_stages, "4", 1, 1024, "stages",
                   "how many there are", .flags = LLS_PARAM_RELOADABLE),
-    STEP_MAX_SEQS(struct params, "128"),
-    STEP_PARAMETERS(struct params),
+    LLS_POL_STEP_MAX_SEQS(struct params, "128"),
+    LLS_POL_STEP_PARAMETERS(struct params),
 };
 
 static void destroy(void *self)
@@ -136,7 +138,7 @@ static void destroy(void *self)
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  struct sarathi *s = SCHEDULER_NEW(struct sarathi, host, parameters, params);
+  struct sarathi *s = LLS_POL_SCHEDULER_NEW(struct sarathi, host, parameters, params);
   if (s == NULL)
     return -ENOMEM;
   int rc = budget_init(&s->budget, host->engine->max_requests);
@@ -155,9 +157,9 @@ static const struct lls_scheduler_vtable vtable = {
     .caps = caps,
     .plan = plan,
     .stats = stats,
-    .dump = scheduler_dump,
-    .reconfigure = scheduler_reconfigure,
+    .dump = lls_pol_scheduler_dump,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
-SCHEDULER_PLUGIN("sarathi", struct params,
-                 "chunked prefill in a token budget, decodes never stall");
+LLS_POL_SCHEDULER_PLUGIN("sarathi", struct params,
+                         "chunked prefill in a token budget, decodes never stall");

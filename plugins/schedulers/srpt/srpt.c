@@ -4,30 +4,31 @@
  * to end soonest, and a shorter one takes the place and the memory of a longer one. With
  * a perfect predictor it is the Oracle of comparisons of mean latency.
  */
-#include "../common/ahead.h"
-#include "../common/length.h"
+#include <llmserve/policy/ahead.h>
+#include <llmserve/policy/length.h>
 
 #include <errno.h>
 #include <stdlib.h>
 
 struct params {
-  struct priority_params batch; /* first: the table counts from here */
+  struct lls_pol_priority_params batch; /* first: the table counts from here */
   double prompt_weight;
   bool evict, ahead;
 };
 
 struct srpt {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct params params;
-  struct priority priority;
-  struct ahead ahead;
+  struct lls_pol_priority priority;
+  struct lls_pol_ahead ahead;
 };
 
 enum { ESTIMATE = 1 }; /* user word: length of the whole answer, as believed now */
 
 static uint32_t estimate_of(const struct lls_request *r)
 {
-  return r->user[ESTIMATE] > 0 ? (uint32_t)r->user[ESTIMATE] : predicted_output(r);
+  return r->user[ESTIMATE] > 0 ? (uint32_t)r->user[ESTIMATE]
+                               : lls_pol_predicted_output(r);
 }
 
 /* Thousandths of a token: estimate - generated + prompt_weight * prompt not
@@ -43,8 +44,8 @@ static int64_t remaining(void *scheduler, const struct lls_request *r)
 
 static void on_prediction(void *self, const struct lls_request *r)
 {
-  r->user[ESTIMATE] = predicted_output(r);
-  backlog_changed(((struct scheduler *)self)->backlog, r);
+  r->user[ESTIMATE] = lls_pol_predicted_output(r);
+  lls_pol_backlog_changed(((struct lls_pol_scheduler *)self)->backlog, r);
 }
 
 /* The answer goes on although it should have ended: what the predictor says now, else it
@@ -54,10 +55,10 @@ static void overrun(const struct srpt *s, const struct lls_request *r)
   struct lls_prediction p = {0};
   const struct lls_host *host = s->base.host;
   uint32_t estimate = 2 * r->generated_tokens;
-  scheduler_count(&s->base, "outlived", 1);
+  lls_pol_scheduler_count(&s->base, "outlived", 1);
   if (host->overrun(host->context, r->id, &p) == 0 && p.length > r->generated_tokens)
     estimate = p.length;
-  r->user[ESTIMATE] = min_u32(estimate, r->max_new_tokens);
+  r->user[ESTIMATE] = lls_pol_min(estimate, r->max_new_tokens);
 }
 
 static void on_step(void *self, const struct lls_step_report *report)
@@ -70,7 +71,7 @@ static void on_step(void *self, const struct lls_step_report *report)
 }
 
 /* Everybody waits for all before it, so the order is that of waiting times too. */
-static void rank(void *scheduler, int64_t now_ns, struct ahead_candidate *c)
+static void rank(void *scheduler, int64_t now_ns, struct lls_pol_ahead_candidate *c)
 {
   (void)now_ns;
   c->key = remaining(scheduler, c->request);
@@ -78,63 +79,64 @@ static void rank(void *scheduler, int64_t now_ns, struct ahead_candidate *c)
 
 static bool leaves(void *scheduler, const struct lls_request *r)
 {
-  return ahead_leaves(&((const struct srpt *)scheduler)->ahead, r);
+  return lls_pol_ahead_leaves(&((const struct srpt *)scheduler)->ahead, r);
 }
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct srpt *s = self;
   const struct params *p = &s->params;
-  bool ahead = p->ahead && p->evict && ahead_is_possible(s->base.host, view);
-  bool moves = ahead && ahead_look(&s->ahead, &s->priority, &p->batch, view, rank);
-  const struct priority_rules rules = {
+  bool ahead = p->ahead && p->evict && lls_pol_ahead_is_possible(s->base.host, view);
+  bool moves =
+      ahead && lls_pol_ahead_look(&s->ahead, &s->priority, &p->batch, view, rank);
+  const struct lls_pol_priority_rules rules = {
       .params = &p->batch,
       .evict = p->evict && !ahead,
       .uploaded = ahead,
       .leaves = moves ? leaves : NULL,
   };
-  priority_plan(&s->priority, &rules, view, out);
+  lls_pol_priority_plan(&s->priority, &rules, view, out);
   if (moves)
-    ahead_move(&s->ahead, &s->priority.waiting.backlog, out);
+    lls_pol_ahead_move(&s->ahead, &s->priority.waiting.backlog, out);
   return 0;
 }
 
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
-  step_preferences(out, ((const struct srpt *)self)->params.batch.preempt);
+  lls_pol_step_preferences(out, ((const struct srpt *)self)->params.batch.preempt);
 }
 
 static void dump(void *self, const struct lls_sink *sink)
 {
-  scheduler_dump(self, sink);
-  ranked_dump(&((struct srpt *)self)->priority.waiting, sink);
+  lls_pol_scheduler_dump(self, sink);
+  lls_pol_ranked_dump(&((struct srpt *)self)->priority.waiting, sink);
 }
 
 static const struct lls_param parameters[] = {
-    PRIORITY_PARAMETERS(struct priority_params, "256"),
+    LLS_POL_PRIORITY_PARAMETERS(struct lls_pol_priority_params, "256"),
     LLS_PARAM_FLOAT(struct params, prompt_weight, "0", 0, 1, "",
                     "tokens of an answer that a token of the prompt counts as"),
     LLS_PARAM_BOOL(struct params, evict, "on",
                    "a shorter one that waits takes the memory of longer ones that run",
                    .flags = LLS_PARAM_RELOADABLE),
-    AHEAD_PARAMETER(struct params),
+    LLS_POL_AHEAD_PARAMETER(struct params),
 };
 
 static void destroy(void *self)
 {
-  priority_free(&((struct srpt *)self)->priority);
-  ahead_free(&((struct srpt *)self)->ahead);
+  lls_pol_priority_free(&((struct srpt *)self)->priority);
+  lls_pol_ahead_free(&((struct srpt *)self)->ahead);
   free(self);
 }
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  struct srpt *s = SCHEDULER_NEW(struct srpt, host, parameters, params);
+  struct srpt *s = LLS_POL_SCHEDULER_NEW(struct srpt, host, parameters, params);
   if (s == NULL)
     return -ENOMEM;
-  int rc = priority_init(&s->priority, &s->base, remaining);
+  int rc = lls_pol_priority_init(&s->priority, &s->base, remaining);
   if (rc == 0)
-    rc = ahead_init(&s->ahead, host->engine->max_requests);
+    rc = lls_pol_ahead_init(&s->ahead, host->engine->max_requests);
   if (rc < 0)
     destroy(s);
   else
@@ -149,13 +151,14 @@ static const struct lls_scheduler_vtable vtable = {
     .destroy = destroy,
     .caps = caps,
     .plan = plan,
-    .on_arrival = backlog_on_arrival,
+    .on_arrival = lls_pol_backlog_on_arrival,
     .on_prediction = on_prediction,
     .on_step = on_step,
-    .on_finish = backlog_on_finish,
-    .on_transfer = backlog_on_transfer,
+    .on_finish = lls_pol_backlog_on_finish,
+    .on_transfer = lls_pol_backlog_on_transfer,
     .dump = dump,
-    .reconfigure = scheduler_reconfigure,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
-SCHEDULER_PLUGIN("srpt", struct params, "shortest remaining answer first, preemptive");
+LLS_POL_SCHEDULER_PLUGIN("srpt", struct params,
+                         "shortest remaining answer first, preemptive");

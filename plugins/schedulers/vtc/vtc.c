@@ -6,9 +6,9 @@
  * saves up service, and none that was always there is ever served less than another by
  * more than a constant.
  */
-#include "../common/heap.h"
-#include "../common/lists.h"
-#include "../common/prefill_first.h"
+#include <llmserve/policy/heap.h>
+#include <llmserve/policy/lists.h>
+#include <llmserve/policy/prefill_first.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 struct params {
-  struct prefill_first_params batch; /* first: the table counts from here */
+  struct lls_pol_prefill_first_params batch; /* first: the table counts from here */
   double w_in, w_out;
   int64_t max_tenants;
 };
@@ -27,12 +27,12 @@ struct tenant {
 };
 
 struct vtc {
-  struct scheduler base;
+  struct lls_pol_scheduler base;
   struct params params;
-  struct lists waiting;   /* by tenant */
-  struct tenant *tenants; /* (max_tenants) */
-  struct heap active;     /* tenants with somebody waiting, by counter */
-  uint32_t last_left;     /* the tenant whose queue became empty last */
+  struct lls_pol_lists waiting; /* by tenant */
+  struct tenant *tenants;       /* (max_tenants) */
+  struct lls_pol_heap active;   /* tenants with somebody waiting, by counter */
+  uint32_t last_left;           /* the tenant whose queue became empty last */
 };
 
 enum { CHARGED = 1 }; /* user word of a request: what it holds when its prompt was paid */
@@ -46,7 +46,8 @@ static uint32_t tenant_of(void *scheduler, const struct lls_request *r)
 static void push_tenant(struct vtc *v, uint32_t tenant)
 {
   struct tenant *t = &v->tenants[tenant];
-  heap_push(&v->active, (struct heap_entry){t->counter, tenant, t, &t->place});
+  lls_pol_heap_push(&v->active,
+                    (struct lls_pol_heap_entry){t->counter, tenant, t, &t->place});
 }
 
 static void on_emptied(void *scheduler, uint32_t tenant, bool empty)
@@ -56,7 +57,7 @@ static void on_emptied(void *scheduler, uint32_t tenant, bool empty)
     push_tenant(v, tenant);
     return;
   }
-  heap_remove(&v->active, (uint32_t)v->tenants[tenant].place - 1);
+  lls_pol_heap_remove(&v->active, (uint32_t)v->tenants[tenant].place - 1);
   v->last_left = tenant;
 }
 
@@ -65,7 +66,7 @@ static void charge(struct vtc *v, uint32_t tenant, double weight, uint32_t token
   struct tenant *t = &v->tenants[tenant];
   t->counter += (int64_t)(1000 * weight * tokens);
   if (t->place != 0) {
-    heap_remove(&v->active, (uint32_t)t->place - 1);
+    lls_pol_heap_remove(&v->active, (uint32_t)t->place - 1);
     push_tenant(v, tenant);
   }
 }
@@ -85,9 +86,9 @@ static void on_arrival(void *self, const struct lls_request *r)
 {
   struct vtc *v = self;
   uint32_t tenant = tenant_of(v, r);
-  if (lists_length(&v->waiting, tenant) == 0)
+  if (lls_pol_lists_length(&v->waiting, tenant) == 0)
     lift(v, tenant);
-  backlog_add(&v->waiting.backlog, r);
+  lls_pol_backlog_add(&v->waiting.backlog, r);
 }
 
 /* c_i <- c_i + w_out * |requests of i in the step that emitted a token| */
@@ -113,7 +114,7 @@ static const struct lls_request *next(void *context)
   struct vtc *v = w->vtc;
   w->asked = NULL;
   while (w->asked == NULL && v->active.n > 0)
-    w->asked = lists_pop(&v->waiting, (uint32_t)v->active.entries[0].tie);
+    w->asked = lls_pol_lists_pop(&v->waiting, (uint32_t)v->active.entries[0].tie);
   return w->asked;
 }
 
@@ -132,24 +133,25 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 {
   struct vtc *v = self;
   struct walk walk = {.vtc = v};
-  const struct admission admission = {.context = &walk, .next = next, .let_in = let_in};
-  backlog_begin(&v->waiting.backlog, view);
-  prefill_first_plan(v->base.host, &v->params.batch, &admission, view, out);
+  const struct lls_pol_admission admission = {
+      .context = &walk, .next = next, .let_in = let_in};
+  lls_pol_backlog_begin(&v->waiting.backlog, view);
+  lls_pol_prefill_first_plan(v->base.host, &v->params.batch, &admission, view, out);
   if (walk.asked != NULL) /* it still waits, and so does its tenant */
-    backlog_add(&v->waiting.backlog, walk.asked);
-  backlog_end(&v->waiting.backlog, out);
+    lls_pol_backlog_add(&v->waiting.backlog, walk.asked);
+  lls_pol_backlog_end(&v->waiting.backlog, out);
   return 0;
 }
 
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
-  step_preferences(out, ((const struct vtc *)self)->params.batch.preempt);
+  lls_pol_step_preferences(out, ((const struct vtc *)self)->params.batch.preempt);
 }
 
 /* Of the tenants that wait: how many, and the least and the most service that any had. */
 static void stats(void *self, const struct lls_sink *sink)
 {
-  const struct heap *active = &((const struct vtc *)self)->active;
+  const struct lls_pol_heap *active = &((const struct vtc *)self)->active;
   int64_t least = active->n > 0 ? active->entries[0].key : 0, most = least;
   for (uint32_t i = 0; i < active->n; i++)
     most = active->entries[i].key > most ? active->entries[i].key : most;
@@ -161,22 +163,22 @@ static void stats(void *self, const struct lls_sink *sink)
 static void dump(void *self, const struct lls_sink *sink)
 {
   const struct vtc *v = self;
-  scheduler_dump(self, sink);
+  lls_pol_scheduler_dump(self, sink);
   for (uint32_t i = 0; i < v->waiting.n_groups; i++) {
     char line[80];
-    if (v->tenants[i].counter == 0 && lists_length(&v->waiting, i) == 0)
+    if (v->tenants[i].counter == 0 && lls_pol_lists_length(&v->waiting, i) == 0)
       continue;
     snprintf(line, sizeof line, "tenant %" PRIu32 " counter %.3f waiting %" PRIu32, i,
-             (double)v->tenants[i].counter / 1000, lists_length(&v->waiting, i));
+             (double)v->tenants[i].counter / 1000, lls_pol_lists_length(&v->waiting, i));
     sink->text(sink->context, line);
   }
-  lists_dump(&v->waiting, sink);
+  lls_pol_lists_dump(&v->waiting, sink);
 }
 
 /* ---- life ----------------------------------------------------------------------- */
 
 static const struct lls_param parameters[] = {
-    PREFILL_FIRST_PARAMETERS(struct prefill_first_params),
+    LLS_POL_PREFILL_FIRST_PARAMETERS(struct lls_pol_prefill_first_params),
     LLS_PARAM_FLOAT(struct params, w_in, "1", 0, 1000, "",
                     "what a token of a prompt costs its tenant",
                     .flags = LLS_PARAM_RELOADABLE),
@@ -190,22 +192,22 @@ static const struct lls_param parameters[] = {
 static void destroy(void *self)
 {
   struct vtc *v = self;
-  lists_free(&v->waiting);
-  heap_free(&v->active);
+  lls_pol_lists_free(&v->waiting);
+  lls_pol_heap_free(&v->active);
   free(v->tenants);
   free(v);
 }
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  struct vtc *v = SCHEDULER_NEW(struct vtc, host, parameters, params);
+  struct vtc *v = LLS_POL_SCHEDULER_NEW(struct vtc, host, parameters, params);
   if (v == NULL)
     return -ENOMEM;
   uint32_t n = (uint32_t)v->params.max_tenants;
   v->tenants = calloc(n, sizeof *v->tenants);
-  int rc = v->tenants == NULL ? -ENOMEM : heap_init(&v->active, n);
+  int rc = v->tenants == NULL ? -ENOMEM : lls_pol_heap_init(&v->active, n);
   if (rc == 0)
-    rc = lists_init(&v->waiting, &v->base, n, tenant_of);
+    rc = lls_pol_lists_init(&v->waiting, &v->base, n, tenant_of);
   v->waiting.emptied = on_emptied;
   if (rc < 0)
     destroy(v);
@@ -223,10 +225,10 @@ static const struct lls_scheduler_vtable vtable = {
     .plan = plan,
     .on_arrival = on_arrival,
     .on_step = on_step,
-    .on_finish = backlog_on_finish,
+    .on_finish = lls_pol_backlog_on_finish,
     .stats = stats,
     .dump = dump,
-    .reconfigure = scheduler_reconfigure,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
-SCHEDULER_PLUGIN("vtc", struct params, "virtual token counter: fair by tenant");
+LLS_POL_SCHEDULER_PLUGIN("vtc", struct params, "virtual token counter: fair by tenant");

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory ahead of need (ALISE, section 3.3): sequences are moved between device and host
+ * in the order in which they will run, before their turns come and while others compute.
+ * A scheduler that can say who runs before whom uses it with any cache manager that can
+ * transfer beside steps; see ahead.c for the rules.
+ */
+#ifndef LLS_POL_AHEAD_H
+#define LLS_POL_AHEAD_H
+
+#include <llmserve/policy/priority.h>
+
+enum lls_pol_ahead_decision {
+  LLS_POL_AHEAD_STAYS,
+  LLS_POL_AHEAD_COMES,
+  LLS_POL_AHEAD_LEAVES
+};
+
+struct lls_pol_ahead_candidate {
+  const struct lls_request *request;
+  int64_t level;    /* the smallest first, then ewt, then key */
+  int64_t ewt, key; /* ewt: estimated time until it runs */
+  uint32_t units;   /* it has on the device, or would take there */
+  bool on_device;
+  uint32_t decision; /* enum lls_pol_ahead_decision */
+};
+
+/* Sets level, ewt and key of candidate->request. */
+typedef void lls_pol_ahead_rank(void *scheduler, int64_t now_ns,
+                                struct lls_pol_ahead_candidate *);
+
+struct lls_pol_ahead { /* of one plan */
+  const struct lls_step_view *view;
+  struct lls_pol_ahead_candidate *jobs; /* (max_requests + LLS_POL_HEAP_LOOKED_AT) */
+  uint32_t n;
+  uint64_t units, free_units; /* that all of them may have; of which nobody has */
+  uint64_t *leaves;           /* (max_requests) by slot: 1 + the step it leaves in */
+};
+
+#define LLS_POL_AHEAD_PARAMETER(STRUCT)                                                  \
+  LLS_PARAM_BOOL(STRUCT, ahead, "on",                                                    \
+                 "with preempt = swap and a cache manager that can: memory is moved "    \
+                 "before it is needed and while others compute",                         \
+                 .flags = LLS_PARAM_RELOADABLE)
+
+int lls_pol_ahead_init(struct lls_pol_ahead *, uint32_t max_requests);
+void lls_pol_ahead_free(struct lls_pol_ahead *);
+
+/* True if the core, the engine and the cache manager move memory beside steps. */
+bool lls_pol_ahead_is_possible(const struct lls_host *, const struct lls_step_view *);
+
+/* Before the plan: decides who comes and who leaves, within max_seqs sequences and with
+ * a margin of the cache's memory left free; false if nobody is off the device. */
+bool lls_pol_ahead_look(struct lls_pol_ahead *, struct lls_pol_priority *,
+                        const struct lls_pol_priority_params *,
+                        const struct lls_step_view *, lls_pol_ahead_rank *);
+/* Who leaves in the plan being made, and so does not run. */
+bool lls_pol_ahead_leaves(const struct lls_pol_ahead *, const struct lls_request *);
+/* After it: puts the transfers into the plan. */
+void lls_pol_ahead_move(struct lls_pol_ahead *, struct lls_pol_backlog *,
+                        struct lls_plan *);
+
+/* ---- the parts of lls_pol_ahead_look
+ * ------------------------------------------------------- */
+
+void lls_pol_ahead_begin(struct lls_pol_ahead *, const struct lls_step_view *);
+/* Of the candidate request, level, ewt and key are set. */
+void lls_pol_ahead_add(struct lls_pol_ahead *, const struct lls_pol_ahead_candidate *);
+/* Sorts the jobs and sets their decisions: `seats` of them at most, `margin` units are
+ * left free. */
+void lls_pol_ahead_decide(struct lls_pol_ahead *, uint32_t seats, uint32_t margin);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A transaction as a journal of (word, old value): rolling back puts the old values back,
+ * last one first, so that it is exact by construction. And the few words that cache
+ * managers kept in such a way have in common.
+ */
+#ifndef LLS_POL_JOURNAL_H
+#define LLS_POL_JOURNAL_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LLS_POL_NIL UINT32_MAX /* no index */
+
+struct lls_pol_change {
+  uint32_t *where;
+  uint32_t old;
+};
+
+struct lls_pol_journal {
+  bool open;                      /* a transaction is */
+  struct lls_pol_change *changes; /* (max) */
+  uint32_t n, max;
+};
+
+static inline int lls_pol_journal_begin(struct lls_pol_journal *j)
+{
+  if (j->open)
+    return -EBUSY;
+  j->open = true;
+  j->n = 0;
+  return 0;
+}
+
+static inline int lls_pol_journal_rollback(struct lls_pol_journal *j, uint32_t to)
+{
+  if (!j->open || to > j->n)
+    return -EINVAL;
+  while (j->n > to) {
+    const struct lls_pol_change *c = &j->changes[--j->n];
+    *c->where = c->old;
+  }
+  return 0;
+}
+
+static inline int lls_pol_journal_commit(struct lls_pol_journal *j)
+{
+  if (!j->open)
+    return -EINVAL;
+  j->open = false;
+  j->n = 0;
+  return 0;
+}
+
+/* Asked for before a verb starts: it must not stop half-way. */
+static inline bool lls_pol_journal_has_room(const struct lls_pol_journal *j,
+                                            uint64_t changes)
+{
+  return !j->open || j->n + changes <= j->max;
+}
+
+static inline void lls_pol_journal_set(struct lls_pol_journal *j, uint32_t *where,
+                                       uint32_t value)
+{
+  if (j->open)
+    j->changes[j->n++] = (struct lls_pol_change){where, *where};
+  *where = value;
+}
+
+/* A stack of 0..n - 1, linked by index. */
+static inline void lls_pol_chain_stack(uint32_t *head, uint32_t *next, uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++)
+    next[i] = i + 1 < n ? i + 1 : LLS_POL_NIL;
+  *head = n > 0 ? 0 : LLS_POL_NIL;
+}
+
+static inline uint32_t lls_pol_min(uint32_t a, uint32_t b)
+{
+  return a < b ? a : b;
+}
+
+static inline uint32_t lls_pol_max(uint32_t a, uint32_t b)
+{
+  return a > b ? a : b;
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How long an answer will be, for schedulers that order by it. */
+#ifndef LLS_POL_LENGTH_H
+#define LLS_POL_LENGTH_H
+
+#include <llmserve/scheduler.h>
+
+/* Tokens of the whole answer: the prediction, at most max_new_tokens; without one,
+ * max_new_tokens, which is what a client without a predictor has declared. */
+static inline uint32_t lls_pol_predicted_output(const struct lls_request *r)
+{
+  bool none = r->prediction.source == LLS_PREDICTED_NOT || r->prediction.length == 0;
+  return none || r->prediction.length > r->max_new_tokens ? r->max_new_tokens
+                                                          : r->prediction.length;
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an audit writes down: lines of words for the sink, and the first thing that is
+ * wrong for host->fail. */
+#ifndef LLS_POL_REPORT_H
+#define LLS_POL_REPORT_H
+
+#include <llmserve/host.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+struct lls_pol_report {
+  void *m; /* the manager */
+  const struct lls_host *host;
+  const struct lls_sink *sink;
+  char line[512];
+  size_t length;
+  int result;
+};
+
+static inline void lls_pol_report_end_line(struct lls_pol_report *a)
+{
+  if (a->length > 0)
+    a->sink->text(a->sink->context, a->line);
+  a->length = 0;
+}
+
+/* Words of one line; a long list goes on on the next line. */
+__attribute__((format(printf, 2, 3))) static inline void
+lls_pol_report_say(struct lls_pol_report *a, const char *format, ...)
+{
+  if (a->length > sizeof a->line - 128)
+    lls_pol_report_end_line(a);
+  va_list args;
+  va_start(args, format);
+  int n = vsnprintf(a->line + a->length, sizeof a->line - a->length, format, args);
+  va_end(args);
+  a->length += (size_t)n;
+}
+
+/* Keeps the first thing that is wrong. */
+static inline bool lls_pol_report_check(struct lls_pol_report *a, bool good,
+                                        const char *what, uint32_t which)
+{
+  if (!good && a->result == 0)
+    a->result =
+        a->host->fail(a->host->context, -EIO, "audit: %s (%" PRIu32 ")", what, which);
+  return good;
+}
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See prefiller.h. */
+#include <llmserve/policy/prefiller.h>
+
+#include <llmserve/policy/prompts.h>
+
+/* The first instance in the list that decodes, from `from` on, counting round. */
+static uint32_t next_decoder(const struct lls_topology *t, uint32_t from)
+{
+  for (uint32_t i = 0; i < t->n_instances; i++) {
+    uint32_t index = (from + i) % t->n_instances;
+    if (t->instances[index].role == LLS_ROLE_DECODE)
+      return index;
+  }
+  return from; /* the core has made sure that there is one */
+}
+
+static uint32_t target(struct lls_pol_prefiller *p, const struct lls_host *host)
+{
+  uint32_t decoder = next_decoder(host->topology, p->next_target);
+  p->next_target = decoder + 1;
+  return decoder;
+}
+
+/* It was prefilled and has a token: away with it. What no decode instance can ever hold
+ * ends; what cannot be copied is decoded here, beside the prompts. */
+static void offer(struct lls_pol_prefiller *p, const struct lls_host *host,
+                  struct lls_pol_step *s, const struct lls_request *r)
+{
+  uint64_t answer = r->user[LLS_POL_PREFILLER_ANSWER];
+  if (answer == LLS_REFUSED_NEVER_FITS)
+    lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
+  else if (answer == 0)
+    lls_plan_migrate(s->plan, r, target(p, host));
+  else if (s->tokens > 0 && s->sequences > 0 &&
+           lls_pol_step_reserve(s, r, 1) == LLS_RESERVE_OK)
+    lls_pol_step_run(s, r, 1);
+}
+
+void lls_pol_prefiller_plan(struct lls_pol_prefiller *p, const struct lls_host *host,
+                            const struct lls_pol_prefiller_limits *limits,
+                            const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct lls_pol_step s;
+  const struct lls_pol_prompts prompts = {
+      .engine = host->engine,
+      .budget = lls_pol_min(limits->tokens, view->max_tokens),
+      .batch = lls_pol_min(limits->batch, view->max_sequences),
+  };
+  lls_pol_step_begin(&s, view, out, 0);
+  for (uint32_t i = 0; i < view->n_running; i++)
+    if (view->running[i]->state == LLS_DECODING)
+      offer(p, host, &s, view->running[i]);
+    else
+      lls_pol_prompts_go_on(&prompts, &s, view->running[i]);
+  for (uint32_t i = 0; i < view->n_waiting; i++)
+    if (!lls_pol_prompts_admit(&prompts, &s, view->waiting[i]))
+      break;
+  lls_pol_step_end(&s);
+}
+
+bool lls_pol_prefiller_refused(const struct lls_request *r, uint32_t refusal)
+{
+  bool never = refusal == LLS_REFUSED_NEVER_FITS || refusal == LLS_REFUSED_UNSUPPORTED;
+  if (never)
+    r->user[LLS_POL_PREFILLER_ANSWER] = refusal;
+  return never;
+}
