@@ -75,8 +75,9 @@ static int create_cache(struct lls_instance *in, const struct lls_loop_policy *c
   p->cache_host = make_host(in, chosen->module);
   if (p->cache_host == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  lls_crash_note.cache = "create";
-  rc = p->cache->create(&p->cache_host->host, chosen->params, &geometry, &p->cache_self);
+  rc = LLS_NOTED(
+      LLS_KIND_CACHE, "create",
+      p->cache->create(&p->cache_host->host, chosen->params, &geometry, &p->cache_self));
   return created(rc, p->cache_host, err);
 }
 
@@ -92,9 +93,9 @@ static int create_predictor(struct lls_instance *in, const struct lls_loop_polic
   p->predictor_host = make_host(in, chosen->module);
   if (p->predictor_host == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  lls_crash_note.predictor = "create";
-  int rc =
-      p->predictor->create(&p->predictor_host->host, chosen->params, &p->predictor_self);
+  int rc = LLS_NOTED(
+      LLS_KIND_PREDICTOR, "create",
+      p->predictor->create(&p->predictor_host->host, chosen->params, &p->predictor_self));
   return created(rc, p->predictor_host, err);
 }
 
@@ -110,9 +111,9 @@ static int create_scheduler(struct lls_instance *in, const struct lls_loop_polic
   p->scheduler_host = make_host(in, chosen->module);
   if (p->scheduler_host == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  lls_crash_note.scheduler = "create";
-  int rc =
-      p->scheduler->create(&p->scheduler_host->host, chosen->params, &p->scheduler_self);
+  int rc = LLS_NOTED(
+      LLS_KIND_SCHEDULER, "create",
+      p->scheduler->create(&p->scheduler_host->host, chosen->params, &p->scheduler_self));
   return created(rc, p->scheduler_host, err);
 }
 

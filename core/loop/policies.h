@@ -15,7 +15,7 @@
 
 #include "core/loop/loop.h"
 #include "core/loop/policy_host.h"
-#include "core/plugin/crash.h"
+#include "core/plugin/trail.h"
 
 struct lls_policies {
   const struct lls_plugin_module *scheduler_module, *cache_module, *predictor_module;
@@ -28,10 +28,14 @@ struct lls_policies {
   bool scheduler_off; /* fell back to the built-in order */
 };
 
-/* p->KIND->CALLBACK(p->KIND_self, ...), noted in case it crashes. */
+#define LLS_KIND_OF_scheduler LLS_KIND_SCHEDULER
+#define LLS_KIND_OF_cache     LLS_KIND_CACHE
+#define LLS_KIND_OF_predictor LLS_KIND_PREDICTOR
+
+/* p->KIND->CALLBACK(p->KIND_self, ...), noted in case it crashes or never returns. */
 #define LLS_CALL(P, KIND, CALLBACK, ...)                                                 \
-  (lls_crash_note.KIND = #CALLBACK,                                                      \
-   (P)->KIND->CALLBACK((P)->KIND##_self __VA_OPT__(, ) __VA_ARGS__))
+  LLS_NOTED(LLS_KIND_OF_##KIND, #CALLBACK,                                               \
+            (P)->KIND->CALLBACK((P)->KIND##_self __VA_OPT__(, ) __VA_ARGS__))
 
 /*
  * A set of the chosen policies; where none is chosen (no module) it has a gap. On failure

@@ -49,7 +49,8 @@ void lls_reload_abandon(struct lls_reload *r)
 
 /* One policy that stays and gets other parameters. */
 struct renewal {
-  const char *name, **note;
+  const char *name;
+  uint32_t kind;
   int (*reconfigure)(void *self, const void *params);
   void *self;
   const void *params, *before;
@@ -62,27 +63,42 @@ static uint32_t renewals(const struct lls_policies *p,
 {
   uint32_t n = 0;
   if (new->scheduler.module == p->scheduler_module)
-    out[n++] = (struct renewal){p->scheduler_host->name,    &lls_crash_note.scheduler,
-                                p->scheduler->reconfigure,  p->scheduler_self,
-                                new->scheduler.params,      p->scheduler_params,
-                                &p->scheduler_host->failure};
+    out[n++] = (struct renewal){.name = p->scheduler_host->name,
+                                .kind = LLS_KIND_SCHEDULER,
+                                .reconfigure = p->scheduler->reconfigure,
+                                .self = p->scheduler_self,
+                                .params = new->scheduler.params,
+                                .before = p->scheduler_params,
+                                .failure = &p->scheduler_host->failure};
   if (new->cache.module == p->cache_module)
-    out[n++] = (struct renewal){
-        p->cache_host->name, &lls_crash_note.cache, p->cache->reconfigure,  p->cache_self,
-        new->cache.params,   p->cache_params,       &p->cache_host->failure};
+    out[n++] = (struct renewal){.name = p->cache_host->name,
+                                .kind = LLS_KIND_CACHE,
+                                .reconfigure = p->cache->reconfigure,
+                                .self = p->cache_self,
+                                .params = new->cache.params,
+                                .before = p->cache_params,
+                                .failure = &p->cache_host->failure};
   if (new->predictor.module == p->predictor_module)
-    out[n++] = (struct renewal){p->predictor_host->name,    &lls_crash_note.predictor,
-                                p->predictor->reconfigure,  p->predictor_self,
-                                new->predictor.params,      p->predictor_params,
-                                &p->predictor_host->failure};
+    out[n++] = (struct renewal){.name = p->predictor_host->name,
+                                .kind = LLS_KIND_PREDICTOR,
+                                .reconfigure = p->predictor->reconfigure,
+                                .self = p->predictor_self,
+                                .params = new->predictor.params,
+                                .before = p->predictor_params,
+                                .failure = &p->predictor_host->failure};
   return n;
+}
+
+static int renew(const struct renewal *r, const void *params)
+{
+  return LLS_NOTED(r->kind, "reconfigure", r->reconfigure(r->self, params));
 }
 
 /* The first n get back their parameters. */
 static void undo(const struct renewal *list, uint32_t n)
 {
   while (n-- > 0)
-    list[n].reconfigure(list[n].self, list[n].before);
+    renew(&list[n], list[n].before);
 }
 
 /* All of them or none. */
@@ -90,8 +106,7 @@ static int reconfigure(const struct renewal *list, uint32_t n, struct lls_error 
 {
   for (uint32_t i = 0; i < n; i++) {
     const struct renewal *r = &list[i];
-    *r->note = "reconfigure";
-    int rc = r->reconfigure != NULL ? r->reconfigure(r->self, r->params) : -ENOTSUP;
+    int rc = r->reconfigure != NULL ? renew(r, r->params) : -ENOTSUP;
     if (rc == 0)
       continue;
     lls_fail(err, rc, "%s refuses its new parameters: %s", r->name,
@@ -106,7 +121,8 @@ static int reconfigure(const struct renewal *list, uint32_t n, struct lls_error 
 
 /* One policy that another takes over from. */
 struct succession {
-  const char *name, **note;
+  const char *name;
+  uint32_t kind;
   bool other_kind;                                       /* not of its name */
   int (*export_state)(void *self, struct lls_blob *out); /* of the old one */
   void *old;
@@ -122,15 +138,13 @@ static bool hand_over(const struct lls_instance *in, const struct succession *s)
   if (s->export_state == NULL || s->import_state == NULL)
     return false;
   struct lls_blob blob = {0};
-  *s->note = "export_state";
-  int rc = s->export_state(s->old, &blob);
-  *s->note = "import_state";
+  int rc = LLS_NOTED(s->kind, "export_state", s->export_state(s->old, &blob));
   if (rc == 0 && s->other_kind && blob.version != LLS_STATE_HOLDINGS) {
     free(blob.data);
     return false;
   }
   if (rc == 0)
-    rc = s->import_state(s->new, &blob);
+    rc = LLS_NOTED(s->kind, "import_state", s->import_state(s->new, &blob));
   free(blob.data);
   if (rc < 0)
     lls_log(in->log, LLS_LOG_WARNING, s->name,
@@ -150,7 +164,7 @@ static bool hand_over_scheduler(const struct lls_instance *in,
 {
   struct succession s = {
       .name = new->scheduler_host->name,
-      .note = &lls_crash_note.scheduler,
+      .kind = LLS_KIND_SCHEDULER,
       .export_state = old->scheduler->export_state,
       .old = old->scheduler_self,
       .import_state = new->scheduler->import_state,
@@ -166,7 +180,7 @@ static bool hand_over_cache(const struct lls_instance *in, const struct lls_poli
 {
   struct succession s = {
       .name = new->cache_host->name,
-      .note = &lls_crash_note.cache,
+      .kind = LLS_KIND_CACHE,
       .other_kind = !same_id(old->cache_module, new->cache_module),
       .export_state = old->cache->export_state,
       .old = old->cache_self,
@@ -183,7 +197,7 @@ static void hand_over_predictor(const struct lls_instance *in,
 {
   struct succession s = {
       .name = new->predictor_host->name,
-      .note = &lls_crash_note.predictor,
+      .kind = LLS_KIND_PREDICTOR,
       .export_state = old->predictor->export_state,
       .old = old->predictor_self,
       .import_state = new->predictor->import_state,

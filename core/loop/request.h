@@ -67,7 +67,7 @@ struct lls_live {
   uint64_t user[LLS_USER_WORDS];
   int64_t first_token_ns;
   uint32_t prefix_tokens; /* of the prompt, found in the cache when it first ran */
-  bool announced; /* the scheduler knows it: on_finish is due */
+  bool announced;         /* the scheduler knows it: on_finish is due */
 
   uint32_t placed;       /* enum lls_placed */
   uint32_t preempt_mode; /* of LLS_PLACED_PREEMPTED */

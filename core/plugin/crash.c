@@ -6,7 +6,7 @@
  * installation, since its first call loads libgcc.
  *
  * The innermost frame inside a plugin names the plugin. Its callback is what was noted on
- * entering it (LLS_CALL): a stripped plugin has no names, a function may be split or
+ * entering it (trail.h): a stripped plugin has no names, a function may be split or
  * called in tail position, and a recursion's stack is too long to walk.
  */
 #include "core/plugin/crash.h"
@@ -15,12 +15,15 @@
 #include <execinfo.h>
 #include <link.h>
 #include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/plugin/loader.h"
+#include "core/plugin/trail.h"
 
 #define MAX_PLUGINS 64 /* open at once; those beyond are not named */
 #define MAX_FRAMES  64
@@ -28,8 +31,10 @@
 #define MAX_WAIT_MS 200
 
 static _Atomic(const struct lls_plugin_module *) plugins[MAX_PLUGINS];
-_Thread_local struct lls_crash_note lls_crash_note;
+_Thread_local struct lls_trail lls_trail;
 static _Thread_local char stack[STACK_BYTES];
+static _Thread_local sigjmp_buf walk; /* out of a stack that cannot be walked */
+static atomic_bool may_exit;
 
 /* ---- the table ---------------------------------------------------------------- */
 
@@ -118,16 +123,15 @@ static const char *signal_name(int number)
 
 /* ---- who was running ---------------------------------------------------------- */
 
+/* The innermost of its kind that this thread is in; NULL: none, it is a thread of the
+ * plugin's own. */
 static const char *callback_of(const struct lls_plugin_module *m)
 {
-  switch (m->copy.kind) {
-  case LLS_KIND_SCHEDULER:
-    return lls_crash_note.scheduler;
-  case LLS_KIND_CACHE:
-    return lls_crash_note.cache;
-  default:
-    return lls_crash_note.predictor;
-  }
+  uint32_t depth = lls_trail.depth < LLS_TRAIL_DEPTH ? lls_trail.depth : LLS_TRAIL_DEPTH;
+  while (depth-- > 0)
+    if (lls_trail.under_way[depth].kind == m->copy.kind)
+      return lls_trail.under_way[depth].callback;
+  return NULL;
 }
 
 static void put_plugin(const struct lls_plugin_module *m)
@@ -137,16 +141,29 @@ static void put_plugin(const struct lls_plugin_module *m)
   put(m->copy.id);
 }
 
+/* The innermost plugin on the stack; of a stack that is in ruins, the one that this
+ * thread went into last. */
+static const struct lls_plugin_module *culprit(void *const *frames, int n)
+{
+  uint32_t depth = lls_trail.depth < LLS_TRAIL_DEPTH ? lls_trail.depth : LLS_TRAIL_DEPTH;
+  for (int i = 0; i < n; i++)
+    if (plugin_at(frames[i]) != NULL)
+      return plugin_at(frames[i]);
+  for (size_t i = 0; i < MAX_PLUGINS && depth > 0; i++) {
+    const struct lls_plugin_module *m = atomic_load(&plugins[i]);
+    if (m != NULL && m->copy.kind == lls_trail.under_way[depth - 1].kind)
+      return m;
+  }
+  return NULL;
+}
+
 static void put_culprit(void *const *frames, int n)
 {
-  int first = 0;
-  while (first < n && plugin_at(frames[first]) == NULL)
-    first++;
-  if (first == n) {
+  const struct lls_plugin_module *m = culprit(frames, n);
+  if (m == NULL) {
     put(" outside of every plugin\n");
     return;
   }
-  const struct lls_plugin_module *m = plugin_at(frames[first]);
   const char *callback = callback_of(m);
   put(" while ");
   put(callback != NULL ? callback : "a thread");
@@ -179,22 +196,63 @@ static bool is_read(void)
   return poll(&room, 1, MAX_WAIT_MS) > 0;
 }
 
-static __attribute__((noinline)) void report(int number)
+static void on_unwalkable(int number)
+{
+  (void)number;
+  siglongjmp(walk, 1);
+}
+
+/* How many; none where what crashed has overwritten the stack. */
+static int walk_stack(void *frames[MAX_FRAMES])
+{
+  static const int faults[] = {SIGSEGV, SIGBUS};
+  const struct sigaction guard = {.sa_handler = on_unwalkable, .sa_flags = SA_ONSTACK};
+  struct sigaction before[2];
+  sigset_t open, blocked;
+  sigemptyset(&open);
+  for (int i = 0; i < 2; i++) {
+    sigaddset(&open, faults[i]);
+    sigaction(faults[i], &guard, &before[i]);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &open, &blocked);
+  int n = sigsetjmp(walk, 1) == 0 ? backtrace(frames, MAX_FRAMES) : 0;
+  pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+  for (int i = 0; i < 2; i++)
+    sigaction(faults[i], &before[i], NULL);
+  return n;
+}
+
+/* Without this function, walk_stack, and the signal's trampoline or exit's. */
+static __attribute__((noinline)) void put_last_words(const char *what)
 {
   void *frames[MAX_FRAMES];
-  int n = backtrace(frames, MAX_FRAMES);
+  int n = walk_stack(frames);
   put("llmserve: ");
-  put(signal_name(number));
+  put(what);
   put_culprit(frames, n);
-  for (int i = 3; i < n; i++) /* without these functions and the signal's trampoline */
+  for (int i = 4; i < n; i++)
     put_frame(frames[i]);
 }
 
 static void on_crash(int number)
 {
   if (is_read())
-    report(number);
+    put_last_words(signal_name(number));
   raise(number); /* its default action now, once this returns */
+}
+
+static void on_exit_by_others(void)
+{
+  if (atomic_load(&may_exit))
+    return;
+  if (is_read())
+    put_last_words("exit() was called");
+  _exit(EXIT_FAILURE);
+}
+
+void lls_crash_may_exit(void)
+{
+  atomic_store(&may_exit, true);
 }
 
 /* ---- installing --------------------------------------------------------------- */
@@ -226,4 +284,5 @@ void lls_crash_install(void)
   lls_crash_stack();
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
     handle(signals[i]);
+  atexit(on_exit_by_others);
 }

@@ -2,21 +2,18 @@
 /*
  * The last words of a process that a plugin has crashed: which plugin, which callback of
  * it, and the backtrace, to stderr; then the signal has its way, so that the exit status
- * and a core dump are those of the crash.
+ * and a core dump are those of the crash. A plugin that calls exit() gets the same line,
+ * and the exit status is a failure's.
  */
 #ifndef LLS_PLUGIN_CRASH_H
 #define LLS_PLUGIN_CRASH_H
 
 struct lls_plugin_module;
 
-/* The callback of each kind that the thread entered last. */
-struct lls_crash_note {
-  const char *scheduler, *cache, *predictor;
-};
-extern _Thread_local struct lls_crash_note lls_crash_note;
-
 /* [main] Once, in a daemon: tests and tools want their debugger's or sanitizer's word. */
 void lls_crash_install(void);
+/* [main] From here on the process may exit. */
+void lls_crash_may_exit(void);
 /* [any] A stack for the calling thread's last words, so that it may also die of an
  * endless recursion. The main thread has its own from install. */
 void lls_crash_stack(void);

@@ -126,6 +126,7 @@ int lls_serve(struct lls_config *config)
   if (s.ranks != NULL && s.ranks->rank > 0) {
     s.status = server_follow(&s);
     close_log(&s);
+    lls_crash_may_exit();
     return s.status;
   }
   start_handles(&s);
@@ -138,5 +139,6 @@ int lls_serve(struct lls_config *config)
   lls_config_free(config);
   uv_loop_close(&s.uv);
   close_log(&s);
+  lls_crash_may_exit();
   return s.status;
 }

@@ -4,15 +4,15 @@
 
 #include <stdlib.h>
 
-enum how { NULL_POINTER, ABORT, RECURSION };
+enum how { NULL_POINTER, ABORT, RECURSION, SMASHED_STACK, EXIT };
 
 struct params {
   int64_t how;
 };
 
 static const struct lls_param params[] = {
-    LLS_PARAM_CHOICE(struct params, how, "null_pointer", "null_pointer|abort|recursion",
-                     "how it dies"),
+    LLS_PARAM_CHOICE(struct params, how, "null_pointer",
+                     "null_pointer|abort|recursion|smashed_stack|exit", "how it dies"),
 };
 
 static int create(const struct lls_host *host, const void *given, void **self)
@@ -28,6 +28,16 @@ static uint64_t fall(volatile uint64_t *depth)
   return here[0] > 0 ? fall(here) + here[0] : 0;
 }
 
+/* Compiled with a stack protector, which finds out on return. */
+__attribute__((noinline)) static uint32_t smash(volatile size_t length)
+{
+  volatile char small[8];
+  volatile char *p = small;
+  for (size_t i = 0; i < length; i++)
+    p[i] = 'x';
+  return (uint32_t)p[0];
+}
+
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   const struct params *p = self;
@@ -39,6 +49,10 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
     *nowhere = 1;
   if (p->how == ABORT)
     abort();
+  if (p->how == SMASHED_STACK)
+    out->n_items = smash(4096);
+  if (p->how == EXIT)
+    exit(0);
   out->n_items = (uint32_t)fall(&depth);
   return 0;
 }
