@@ -41,6 +41,11 @@ int lls_api_check_open(struct lls_api *api, struct lls_api_error *error)
   if (lls_loop_failed(api->config.loop, &why))
     return lls_api_fail(error, 503, "engine_error", NULL, "the engine failed: %s",
                         why.text);
+  if (lls_loop_hangs(api->config.loop, &why)) {
+    lls_api_fail(error, 503, "plugin_hangs", NULL, "%s", why.text);
+    error->retry_after = lls_api_retry_after(api);
+    return -1;
+  }
   if (!api->draining)
     return 0;
   lls_api_fail(error, 503, "shutting_down", NULL, "the server is shutting down");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GET /health and /ready: 200 while new requests are taken, 503 otherwise; the body says
- * why. /live: 200 as long as the process should not be killed for a new one.
+ * why. /live: 200 as long as the process should not be killed for a new one, which it
+ * should when its engine has failed or a plugin hangs.
  */
 #include "core/api/internal.h"
 
@@ -11,12 +12,22 @@ static json_t *fallback_json(const struct lls_loop_status *status)
   return status->fallen_back ? json_string(status->fallback_reason) : json_null();
 }
 
+/* The state in a word, or NULL: all is well; why is left alone unless it is known. */
+static const char *trouble(const struct lls_api *api, struct lls_error *why)
+{
+  if (lls_loop_failed(api->config.loop, why))
+    return "failed";
+  return lls_loop_hangs(api->config.loop, why) ? "hangs" : NULL;
+}
+
 void lls_handle_live(void *context, struct lls_http_exchange *exchange)
 {
   const struct lls_api *api = context;
-  bool failed = lls_loop_failed(api->config.loop, NULL);
-  lls_api_reply_json(exchange, failed ? 503 : 200,
-                     json_pack("{s:s}", "status", failed ? "failed" : "ok"));
+  struct lls_error why = {0};
+  const char *state = trouble(api, &why);
+  lls_api_reply_json(exchange, state != NULL ? 503 : 200,
+                     json_pack("{s:s, s:s*}", "status", state != NULL ? state : "ok",
+                               "error", state != NULL ? why.text : NULL));
 }
 
 void lls_handle_ready(void *context, struct lls_http_exchange *exchange)
@@ -34,11 +45,11 @@ void lls_handle_health(void *context, struct lls_http_exchange *exchange)
   struct lls_api *api = context;
   struct lls_loop_status status;
   struct lls_error why = {0};
-  bool failed = lls_loop_failed(api->config.loop, &why);
+  const char *bad = trouble(api, &why);
   lls_loop_status(api->config.loop, &status);
-  const char *state = failed ? "failed" : api->draining ? "draining" : "ok";
+  const char *state = bad != NULL ? bad : api->draining ? "draining" : "ok";
   json_t *body = json_pack("{s:s, s:s, s:o, s:s?}", "status", state, "model",
                            api->model_name, "scheduler_fallback", fallback_json(&status),
-                           "error", failed ? why.text : NULL);
-  lls_api_reply_json(exchange, failed || api->draining ? 503 : 200, body);
+                           "error", bad != NULL ? why.text : NULL);
+  lls_api_reply_json(exchange, bad != NULL || api->draining ? 503 : 200, body);
 }

@@ -30,6 +30,7 @@ struct lls_server_config { /* [server] */
   int64_t log_format;            /* enum lls_log_format */
   const char *decisions;         /* "": not recorded */
   const char *served_model_name; /* never "": the model folder's name by default */
+  int64_t watchdog;              /* ns */
 };
 
 enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };

@@ -84,6 +84,10 @@ static const struct lls_param server_params[] = {
                    "--replay; empty: nothing is recorded"),
     LLS_PARAM_STRING(server, served_model_name, "",
                      "what clients call the model; the name of its folder if empty"),
+    LLS_PARAM_DURATION(server, watchdog, "30s", 0, 86400e9,
+                       "a plugin's callback that has not returned for so long is logged, "
+                       "and until it returns /live and /health answer 503; 0 is never",
+                       .flags = LLS_PARAM_RELOADABLE),
 };
 
 typedef struct lls_model_section model;

@@ -145,7 +145,7 @@ void lls_loop_destroy(struct lls_loop *l)
     return;
   if (l->runners != NULL) {
     for (uint32_t i = 0; i < l->n; i++)
-      lls_runner_stop(&l->runners[i]);
+      lls_runner_stop(&l->runners[i], LLS_NEVER);
     drop_alive(l);
     for (uint32_t i = 0; i < l->n; i++)
       lls_runner_free(&l->runners[i]);
@@ -157,6 +157,41 @@ void lls_loop_destroy(struct lls_loop *l)
   free(l->peers);
   free(l->runners);
   free(l);
+}
+
+bool lls_loop_stop(struct lls_loop *l, int64_t timeout_ns)
+{
+  bool all = true;
+  for (uint32_t i = 0; i < l->n; i++) /* all at once, not one after the other */
+    if (l->runners[i].running)
+      lls_inbox_stop(&l->runners[i].inbox);
+  for (uint32_t i = 0; i < l->n; i++)
+    all = lls_runner_stop(&l->runners[i], all ? timeout_ns : 0) && all;
+  return all;
+}
+
+/* ---- callbacks that do not return -------------------------------------------------- */
+
+bool lls_loop_look(struct lls_loop *l, int64_t now_ns, int64_t limit_ns)
+{
+  bool hung = lls_loop_hangs(l, NULL);
+  for (uint32_t i = 0; i < l->n; i++) {
+    struct lls_runner *r = &l->runners[i];
+    lls_hang_look(&r->hang, &r->instance.policies, now_ns, limit_ns);
+  }
+  return lls_loop_hangs(l, NULL) != hung;
+}
+
+bool lls_loop_hangs(struct lls_loop *l, struct lls_error *why)
+{
+  for (uint32_t i = 0; i < l->n; i++) {
+    if (!l->runners[i].hang.hangs)
+      continue;
+    if (why != NULL)
+      *why = l->runners[i].hang.why;
+    return true;
+  }
+  return false;
 }
 
 /* ---- steps of a manual loop -------------------------------------------------------- */

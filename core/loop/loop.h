@@ -240,6 +240,16 @@ int lls_loop_reload(struct lls_loop *, const struct lls_loop_change *,
  */
 bool lls_loop_reloaded(struct lls_loop *, int *rc, struct lls_error *err);
 
+/* [main] To be asked now and then: a step thread that is in a callback of a plugin for
+ * limit_ns or longer hangs until that returns; 0 = none does. now_ns: of any clock that
+ * goes on steadily. True: since the last look one hangs, or none does any more. */
+bool lls_loop_look(struct lls_loop *, int64_t now_ns, int64_t limit_ns);
+/* [main] Whether one did at the last look; why (may be NULL) names plugin and callback.
+ */
+bool lls_loop_hangs(struct lls_loop *, struct lls_error *why);
+/* [main] Asks the step threads to end and waits for them. False: one has not ended within
+ * timeout_ns, and the loop cannot be destroyed. */
+bool lls_loop_stop(struct lls_loop *, int64_t timeout_ns);
 /* [main] Ends the step thread at the next step boundary; what is still alive is dropped.
  */
 void lls_loop_destroy(struct lls_loop *);

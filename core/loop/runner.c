@@ -83,6 +83,7 @@ static void *thread_main(void *argument)
 {
   struct lls_runner *r = argument;
   lls_crash_stack();
+  atomic_store(&r->hang.trail, &lls_trail);
   if (r->begin != NULL)
     r->begin(r->begin_context, r->instance.info.index);
   while (lls_runner_step(r)) {
@@ -149,13 +150,28 @@ int lls_runner_start(struct lls_runner *r, struct lls_error *err)
   return 0;
 }
 
-void lls_runner_stop(struct lls_runner *r)
+static int join(pthread_t thread, int64_t timeout_ns)
+{
+  struct timespec until;
+  if (timeout_ns == LLS_NEVER)
+    return pthread_join(thread, NULL);
+  clock_gettime(CLOCK_REALTIME, &until);
+  int64_t ns = until.tv_nsec + timeout_ns % LLS_NS_PER_S;
+  until.tv_sec += timeout_ns / LLS_NS_PER_S + ns / LLS_NS_PER_S;
+  until.tv_nsec = ns % LLS_NS_PER_S;
+  return pthread_timedjoin_np(thread, NULL, &until);
+}
+
+bool lls_runner_stop(struct lls_runner *r, int64_t timeout_ns)
 {
   if (!r->running)
-    return;
+    return true;
   lls_inbox_stop(&r->inbox);
-  pthread_join(r->thread, NULL);
+  if (join(r->thread, timeout_ns) != 0)
+    return false;
+  atomic_store(&r->hang.trail, NULL); /* it was the thread's */
   r->running = false;
+  return true;
 }
 
 void lls_runner_free(struct lls_runner *r)

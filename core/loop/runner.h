@@ -6,6 +6,7 @@
 #ifndef LLS_LOOP_RUNNER_H
 #define LLS_LOOP_RUNNER_H
 
+#include "core/loop/hang.h"
 #include "core/loop/instance.h"
 #include "core/loop/reload.h"
 
@@ -23,6 +24,7 @@ struct lls_runner {
   void *wake_context;
   void (*begin)(void *context, uint32_t index);
   void *begin_context;
+  struct lls_hang hang;      /* [main] but for its trail */
   uint64_t posted;           /* [main] arrivals */
   struct lls_queues *queues; /* [main], unless it was asked to show them; or NULL */
 
@@ -49,7 +51,8 @@ struct lls_runner_shared {
 int lls_runner_init(struct lls_runner *, const struct lls_runner_shared *,
                     const struct lls_loop_instance *, struct lls_error *err);
 int lls_runner_start(struct lls_runner *, struct lls_error *err); /* its thread */
-void lls_runner_stop(struct lls_runner *);                        /* likewise */
+/* likewise; false: it has not ended within timeout_ns, LLS_NEVER = wait for it */
+bool lls_runner_stop(struct lls_runner *, int64_t timeout_ns);
 void lls_runner_free(struct lls_runner *);
 
 /* [step] One step and its events; false: it was the last. */

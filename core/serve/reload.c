@@ -85,6 +85,7 @@ static void take_over(struct server *s)
     s->log.format = (uint32_t)c->server.log_format;
   struct lls_api_limits limits = server_limits(&c->server);
   lls_api_set_limits(s->api, &limits);
+  server_look(s);
   lls_api_set_keys(s->api, s->wanted_keys);
   s->wanted_keys = NULL;
 }

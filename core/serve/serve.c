@@ -10,6 +10,9 @@
  *
  *   A service manager that gave a NOTIFY_SOCKET hears of all of it; see watch.c.
  *
+ *   A step that does not end by then, such as a plugin's callback that hangs: exit
+ * with 1.
+ *
  *   Engine failure, or that of a rank: requests end with an error, then exit with 1.
  */
 #include "core/serve/serve.h"
@@ -78,10 +81,12 @@ static void start_handles(struct server *s)
   uv_async_init(&s->uv, &s->load.loaded, on_loaded);
   uv_timer_init(&s->uv, &s->deadline);
   uv_timer_init(&s->uv, &s->watchdog);
+  uv_timer_init(&s->uv, &s->look);
   uv_signal_init(&s->uv, &s->terminate);
   uv_signal_init(&s->uv, &s->interrupt);
   uv_signal_init(&s->uv, &s->hangup);
   s->wake.data = s->load.loaded.data = s->deadline.data = s->watchdog.data = s;
+  s->look.data = s;
   s->terminate.data = s->interrupt.data = s->hangup.data = s;
   uv_signal_start(&s->terminate, on_stop_signal, SIGTERM);
   uv_signal_start(&s->interrupt, on_stop_signal, SIGINT);
@@ -135,6 +140,7 @@ int lls_serve(struct lls_config *config)
   if (rc < 0)
     server_fail(&s, &err, rc);
   uv_run(&s.uv, UV_RUN_DEFAULT);
+  server_end_steps(&s);
   server_destroy(&s);
   lls_config_free(config);
   uv_loop_close(&s.uv);

@@ -11,6 +11,7 @@
  *   reload.c   another configuration under live requests
  *   stop.c     the way down
  *   watch.c    what the service manager hears of it
+ *   hang.c     plugins that do not return
  */
 #ifndef LLS_SERVE_SERVER_H
 #define LLS_SERVE_SERVER_H
@@ -69,7 +70,7 @@ struct server {
   uv_loop_t uv;
   uv_async_t wake;
   uv_signal_t terminate, interrupt, hangup;
-  uv_timer_t deadline, watchdog;
+  uv_timer_t deadline, watchdog, look;
   uint64_t steps_seen[LLS_MAX_INSTANCES]; /* of the watchdog */
   bool stopping;
   bool closing;
@@ -123,6 +124,12 @@ void server_ready(struct server *);
 void server_reloading(void);
 void server_reload_over(struct server *);
 void server_stopping(void);
+
+/* ---- hang.c */
+/* Begins to look at the step threads, or goes on with another limit. */
+void server_look(struct server *);
+/* After the last request: the step threads end, or the process does, with a failure. */
+void server_end_steps(struct server *);
 
 /* ---- stop.c */
 /* Says why, and ends with a failure. */

@@ -13,6 +13,7 @@ void server_close_handles(struct server *s)
   uv_close((uv_handle_t *)&s->hangup, NULL);
   uv_close((uv_handle_t *)&s->deadline, NULL);
   uv_close((uv_handle_t *)&s->watchdog, NULL);
+  uv_close((uv_handle_t *)&s->look, NULL);
 }
 
 static void on_http_closed(void *context)

@@ -31,7 +31,7 @@ static bool hangs(struct server *s, uint32_t instance)
 static void on_watchdog(uv_timer_t *timer)
 {
   struct server *s = timer->data;
-  bool well = true;
+  bool well = !lls_loop_hangs(s->loop, NULL);
   for (uint32_t i = 0; i < s->instances.n; i++)
     well = !hangs(s, i) && well;
   if (well)
@@ -61,6 +61,7 @@ void server_ready(struct server *s)
           lls_api_address(s->api));
   tell_generation(s);
   start_watchdog(s);
+  server_look(s);
 }
 
 void server_reloading(void)
