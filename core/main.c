@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line. Status 0: done; 1: serving failed; 2: wrong usage or configuration.
+/* The command line. Status 0: done; 1: serving failed; 2: wrong usage or configuration;
+ * 3: drained over HTTP.
  */
 #include "config.h"
 

@@ -198,6 +198,8 @@ void lls_handle_admin_drain(void *context, struct lls_http_exchange *exchange)
   struct lls_api *api = context;
   if (!is_there(api, exchange))
     return;
+  char asked_by[LLS_HTTP_ID_BYTES + 16];
+  snprintf(asked_by, sizeof asked_by, "request %s", exchange->id);
   lls_api_reply_json(exchange, 202, json_pack("{s:s}", "status", "draining"));
-  api->config.admin.drain(api->config.admin.context);
+  api->config.admin.drain(api->config.admin.context, asked_by);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon seen and steered over HTTP: /admin/status, /admin/config, /admin/reload,
- * /admin/drain; /admin/queues is queues.c's. What these do is the daemon's business (core/serve); here is how they are
- * asked for.
+ * /admin/drain; /admin/queues is queues.c's. What these do is the daemon's business
+ * (core/serve); here is how they are asked for.
  */
 #ifndef LLS_API_ADMIN_H
 #define LLS_API_ADMIN_H
@@ -25,7 +25,7 @@ struct lls_admin {
   const struct lls_admin_state *state; /* NULL: there is no daemon, nor these paths */
   void *context;
   void (*reload)(void *context); /* lls_api_reloaded is called when it is over */
-  void (*drain)(void *context);
+  void (*drain)(void *context, const char *asked_by);
 };
 
 #endif

@@ -81,7 +81,8 @@ static const struct lls_param server_params[] = {
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_PATH(server, decisions, "",
                    "file that all arrivals and plans are written to, for llmserve-sim "
-                   "--replay; empty: nothing is recorded"),
+                   "--replay; those of the last 9 starts are kept as FILE.1 to "
+                   "FILE.9; empty: nothing is recorded"),
     LLS_PARAM_STRING(server, served_model_name, "",
                      "what clients call the model; the name of its folder if empty"),
     LLS_PARAM_DURATION(server, watchdog, "30s", 0, 86400e9,

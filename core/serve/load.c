@@ -81,7 +81,7 @@ static int start_thread(struct server *s, struct lls_error *err)
 int server_load(struct server *s, struct lls_error *err)
 {
   const struct lls_config *c = s->config;
-  const struct lls_api_limits limits = server_limits(&c->server);
+  const struct lls_api_limits limits = server_limits(c);
   const struct lls_http_config http = {
       .limits = limits.http,
       .context = s,

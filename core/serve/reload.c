@@ -83,7 +83,7 @@ static void take_over(struct server *s)
   s->log.level = (uint32_t)c->server.log_level;
   if (s->log.format != LLS_LOG_JOURNAL)
     s->log.format = (uint32_t)c->server.log_format;
-  struct lls_api_limits limits = server_limits(&c->server);
+  struct lls_api_limits limits = server_limits(c);
   lls_api_set_limits(s->api, &limits);
   server_look(s);
   lls_api_set_keys(s->api, s->wanted_keys);

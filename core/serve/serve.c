@@ -6,6 +6,8 @@
  *
  *   A second one: stop at once, what was running is cut off. Both exit with 0.
  *
+ *   /admin/drain: as SIGTERM, but exit with 3.
+ *
  *   SIGHUP: reload the configuration; what can't be changed leaves everything as it is.
  *
  *   A service manager that gave a NOTIFY_SOCKET hears of all of it; see watch.c.
@@ -62,7 +64,7 @@ static void on_wake(uv_async_t *handle)
     return;
   lls_api_on_wake(s->api);
   server_reload_continue(s);
-  if (s->status == EXIT_SUCCESS && server_has_failed(s, &why)) {
+  if (s->status != EXIT_FAILURE && server_has_failed(s, &why)) {
     lls_log(&s->log, LLS_LOG_ERROR, "server", "the engine failed, stopping: %s",
             why.text);
     s->status = EXIT_FAILURE;

@@ -43,6 +43,8 @@ struct load {
   struct lls_error error;
 };
 
+#define SERVER_EXIT_DRAINED 3 /* by /admin/drain */
+
 struct server {
   struct lls_config *config; /* what runs */
   struct lls_log log;
@@ -107,7 +109,7 @@ struct lls_worker_rank_options server_follow_options(const struct server *);
 int server_load_model(struct server *, struct lls_error *err);
 int server_create_loop(struct server *, struct lls_error *err);
 int server_create_api(struct server *, struct lls_error *err);
-struct lls_api_limits server_limits(const struct lls_server_config *);
+struct lls_api_limits server_limits(const struct lls_config *);
 /* The keys of [server] api_keys; NULL where it names no file. */
 int server_load_keys(const struct lls_config *, struct lls_api_keys **out,
                      struct lls_error *err);

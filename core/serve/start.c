@@ -3,6 +3,7 @@
 #include "core/serve/server.h"
 
 #include "core/assembly/options.h"
+#include "core/base/rotate.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -43,6 +44,8 @@ static void wake_main(void *context)
   uv_async_send(&s->wake);
 }
 
+#define DECISIONS_KEPT 9 /* of earlier starts, FILE.1 to FILE.9 */
+
 /* [server] decisions: what arrives and what is planned goes to a file. */
 static int open_decisions(struct server *s, struct lls_loop_options *options,
                           struct lls_error *err)
@@ -57,7 +60,12 @@ static int open_decisions(struct server *s, struct lls_loop_options *options,
                            "plans of %u instances side by side cannot be recorded: leave "
                            "the key away, or [engine] instances and roles",
                            s->instances.n);
-  int rc = lls_decision_log_create(&o, &s->decisions, err);
+  int rc = lls_rotate(o.path, DECISIONS_KEPT);
+  if (rc < 0)
+    return lls_config_fail(s->config, err, rc, "server", "decisions",
+                           "%s of an earlier start cannot be put aside: %s", o.path,
+                           strerror(-rc));
+  rc = lls_decision_log_create(&o, &s->decisions, err);
   if (rc < 0)
     return lls_config_fail(s->config, err, rc, "server", "decisions", "%s",
                            lls_error_text(err, rc));
@@ -103,8 +111,16 @@ int server_create_loop(struct server *s, struct lls_error *err)
   return rc;
 }
 
-struct lls_api_limits server_limits(const struct lls_server_config *c)
+/* More answers than there are places could never run: they are too many too. */
+static uint32_t most_choices(const struct lls_config *c)
 {
+  int64_t most = c->server.max_choices, places = c->engine.max_requests;
+  return (uint32_t)(most < places ? most : places);
+}
+
+struct lls_api_limits server_limits(const struct lls_config *config)
+{
+  const struct lls_server_config *c = &config->server;
   const int64_t ns_per_ms = LLS_NS_PER_S / 1000;
   return (struct lls_api_limits){
       .http =
@@ -117,7 +133,7 @@ struct lls_api_limits server_limits(const struct lls_server_config *c)
               .read_timeout_ms = (uint32_t)(c->read_timeout / ns_per_ms),
               .write_timeout_ms = (uint32_t)(c->write_timeout / ns_per_ms),
           },
-      .max_choices = (uint32_t)c->max_choices,
+      .max_choices = most_choices(config),
       .keep_alive_ms = (uint32_t)(c->keep_alive / ns_per_ms),
       .request_timeout_ms = (uint32_t)(c->request_timeout / ns_per_ms),
       .strict_params = c->strict_params,
@@ -150,11 +166,20 @@ static void on_idle(void *context)
   server_close_if_done(context);
 }
 
-static void on_drain(void *context)
+/* Nobody who runs the service has asked for this end, so that its manager may start it
+ * again. */
+static void on_drain(void *context, const char *asked_by)
 {
   struct server *s = context;
-  if (!s->stopping)
-    server_drain(s);
+  lls_log(&s->log, LLS_LOG_WARNING, "server",
+          "/admin/drain, asked for by %s: finishing what runs, at most %lld s, then exit "
+          "status %d",
+          asked_by, (long long)(s->config->server.drain_timeout / LLS_NS_PER_S),
+          SERVER_EXIT_DRAINED);
+  if (s->stopping)
+    return;
+  s->status = SERVER_EXIT_DRAINED;
+  server_drain(s);
 }
 
 int server_create_api(struct server *s, struct lls_error *err)
@@ -176,7 +201,7 @@ int server_create_api(struct server *s, struct lls_error *err)
                    .min_p = (float)m->min_p,
                    .top_k = (int32_t)m->top_k,
                    .repetition_penalty = (float)m->repetition_penalty},
-      .limits = server_limits(&c->server),
+      .limits = server_limits(c),
       .keys = s->wanted_keys,
       .admin = {.state = &s->admin, .context = s, .reload = on_reload, .drain = on_drain},
       .log = &s->log,

@@ -50,6 +50,7 @@ like ctl(''), qr/\A2 Usage: /, 'no command';
 like ctl('--help'), qr/\A0 Usage: .*drain/s, 'help';
 like ctl('-c /nowhere --version'), qr/\A0 llmserve-ctl 0\.1\.0$/, 'version';
 is here('drain'), "0 draining\n", 'drain';
-is $server->wait_for_end, 0, 'ends the server';
+is $server->wait_for_end, 3, 'ends the server, with the status of a drain over HTTP';
+like $server->log, qr{ warning +server: /admin/drain, asked for by .+: finishing what runs, at most 30 s, then exit status 3$}m, '  and the log says who asked';
 like here('status'), qr/\A3 llmserve-ctl: no llmserve at \Q$server->{address}\E: Connection refused\n\z/, 'and then nobody answers';
 done_testing;

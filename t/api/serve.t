@@ -64,6 +64,17 @@ my @golden  = @Golden::ANSWERS;
     is $server->stop, 0, 'the server ends well';
 }
 
+# ---- more answers than places ---------------------------------------------------------
+{
+    my $server = LlmServer->serve("[model]\npath = $stories\n${engine}max_requests = 4\n");
+    my %ask    = (prompt => 'Once', max_tokens => 1);
+    is $server->post('/v1/completions', { %ask, n => 4 })->{status}, 200, 'as many answers as may be alive';
+    my $many = $server->post('/v1/completions', { %ask, n => 5 });
+    is $many->{status}, 400, '  one more can never run: it need not be tried again';
+    like $many->{json}{error}{message}, qr/n = 5 is more than the 4 answers allowed/, '  and says why';
+    is $server->post('/v1/completions', { %ask, prompt => [('Once') x 5] })->{status}, 400, '  so it is with prompts';
+}
+
 # ---- prefixes -------------------------------------------------------------------------
 # What of a prompt need not be computed is said alike by usage, whole and streamed, by the
 # log, and by /metrics.

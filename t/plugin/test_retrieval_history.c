@@ -11,6 +11,7 @@
 #include "t/folder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -22,7 +23,7 @@
 
 /* ---- a host ------------------------------------------------------------------------ */
 
-static char failure[512];
+static char failure[512], logged[512];
 
 __attribute__((format(printf, 3, 4))) static int say_why(void *context, int code,
                                                          const char *format, ...)
@@ -38,7 +39,11 @@ __attribute__((format(printf, 3, 4))) static int say_why(void *context, int code
 __attribute__((format(printf, 3, 4))) static void log_line(void *context, uint32_t level,
                                                            const char *format, ...)
 {
-  (void)context, (void)level, (void)format;
+  va_list args;
+  (void)context, (void)level;
+  va_start(args, format);
+  vsnprintf(logged, sizeof logged, format, args);
+  va_end(args);
 }
 
 static const struct lls_host host = {
@@ -442,15 +447,53 @@ static void test_second_server(void **state)
   close(ends[1]);
 }
 
+static void assert_begins_anew(struct store *s, const char *why)
+{
+  char bad[sizeof path + 8];
+  float v[DIMS] = {1};
+  int64_t id;
+  uint32_t rows = 0;
+  assert_non_null(strstr(logged, why));
+  assert_non_null(strstr(logged, "it is set aside as"));
+  snprintf(bad, sizeof bad, "%s.bad", path);
+  assert_int_equal(access(bad, F_OK), 0);
+  assert_int_equal(store_add(s, 7, v, &id), 0);
+  store_close(s);
+  s = open_store("m", 1);
+  assert_int_equal(store_load(s, 0, UINT32_MAX, count_row, &rows), 0);
+  assert_int_equal(rows, 1);
+  store_close(s);
+}
+
 static void test_not_a_database(void **state)
 {
   const struct folder *f = *state;
-  struct store *s;
   folder_write_text(f, "text.db", "this is a letter to my grandmother, not a database\n");
   snprintf(path, sizeof path, "%s/text.db", f->path);
-  struct store_options o = {.path = path, .model = "m", .space = 1, .dims = DIMS};
-  assert_int_equal(store_open(&o, &host, &s), -EIO);
-  assert_non_null(strstr(failure, "text.db: file is not a database"));
+  assert_begins_anew(open_store("m", 1), "text.db: file is not a database");
+}
+
+/* Its head is whole, so that it shows only when the rows are read. */
+static void test_a_damaged_database(void **state)
+{
+  const struct folder *f = *state;
+  float v[DIMS] = {1};
+  int64_t id;
+  uint32_t rows = 0;
+  char garbage[4096];
+  memset(garbage, 0xa5, sizeof garbage);
+  snprintf(path, sizeof path, "%s/damaged.db", f->path);
+  struct store *s = open_store("m", 1);
+  for (uint32_t i = 0; i < 1000; i++)
+    assert_int_equal(store_add(s, i + 1, v, &id), 0);
+  store_close(s);
+  int fd = open(path, O_WRONLY);
+  for (off_t at = 4 * 4096; at < lseek(fd, 0, SEEK_END); at += 4096)
+    assert_int_equal(pwrite(fd, garbage, sizeof garbage, at), sizeof garbage);
+  close(fd);
+  s = open_store("m", 1);
+  assert_int_equal(store_load(s, 0, UINT32_MAX, count_row, &rows), 0);
+  assert_begins_anew(s, "damaged.db: database disk image is malformed");
 }
 
 /* ---- the regressor ----------------------------------------------------------------- */
@@ -499,6 +542,7 @@ int main(void)
       cmocka_unit_test(test_killed_inside_a_transaction),
       cmocka_unit_test(test_second_server),
       cmocka_unit_test(test_not_a_database),
+      cmocka_unit_test(test_a_damaged_database),
       cmocka_unit_test(test_regressor),
   };
   return cmocka_run_group_tests(tests, folder_setup, folder_teardown);

@@ -62,6 +62,20 @@ for my $scheduler (qw(fcfs sarathi)) {
     ok decode_json(read_file("$folder/replay.json"))->{parted}, 'the same in JSON';
 }
 
+# A restart begins another, and keeps the one before.
+{
+    my $log = "$folder/again.log";
+    for (1, 2) {
+        my $server = LlmServer->serve(ini($log, 'fcfs'));
+        load($server);
+        is $server->stop, 0, "start $_";
+    }
+    for my $part ($log, "$log.1") {
+        my ($status, $out, $err) = replay($part, '--set', 'plugins.scheduler=fcfs');
+        like $out, qr/^Decisions: all \d{2,} plans are those of /, "$part is whole" or diag $err;
+    }
+}
+
 # A simulated run's log is such a log.
 {
     my @tiny = ('--model', "$source/t/data/models/llama", '--profile', profile('ten.ini'), '--set',

@@ -38,6 +38,18 @@ CSV
   is($r->{total_output_tokens}, 9);
 };
 
+subtest 'what plugins log' => sub {
+  my @one = (@tiny, '--trace', write_file('logged.csv', "arrival_s,prompt_tokens,output_tokens\n0,40,3\n"),
+    '--set', "plugins.predictor=$Sim::build/t/fault/.libs/predictor_good.so");
+  my ($status, $out, $err) = run('llmserve-sim', @one);
+  like($err, qr/ info +predictor good: the good one begins$/m, 'goes to stderr');
+  unlike($err, qr/ debug /, 'down to the level of the configuration');
+  ($status, $out, $err) = run('llmserve-sim', @one, 'server.log_level=debug');
+  like($err, qr/ debug +predictor good: .*event beginning, +value 1$/m, 'traces with log_level = debug');
+  ($status, $out, $err) = run('llmserve-sim', @one, 'server.log_level=error');
+  is($err, '', 'nothing with log_level = error');
+};
+
 subtest 'a profile is the time: copies, ranks, plans' => sub {
   my $trace = write_file('one.csv', "arrival_s,prompt_tokens,output_tokens\n1,40,3\n");
   near(simulate(@tiny, '--trace', $trace)->{duration}, 0.030, 'three steps');

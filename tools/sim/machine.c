@@ -337,7 +337,10 @@ int lls_machine_configure(struct lls_machine *m, const struct lls_sim_tool_optio
       .real = o->device == LLS_SIM_DEVICE_CPU,
       .cpu_time = o->cpu_time && o->device == LLS_SIM_DEVICE_CPU,
   };
-  return load_config(m, o, settings, max_requests, err);
+  int rc = load_config(m, o, settings, max_requests, err);
+  if (rc == 0)
+    m->log.level = (uint32_t)m->config.server.log_level;
+  return rc;
 }
 
 int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o,

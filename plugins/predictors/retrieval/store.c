@@ -25,6 +25,8 @@
 struct store {
   const struct lls_host *host;
   char path[PATH_MAX - 8];
+  char *model; /* rows of this and of space are ours */
+  uint64_t space;
   int lock;
   sqlite3 *db;
   sqlite3_stmt *add, *change, *drop, *load;
@@ -91,16 +93,54 @@ static int prepare(struct store *s)
 }
 
 /* The statements that name a model and a space always name these. */
-static void bind_owner(struct store *s, const struct store_options *o)
+static void bind_owner(struct store *s)
 {
   sqlite3_stmt *const all[] = {s->add, s->drop, s->load};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-    sqlite3_bind_text(all[i], 1, o->model, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_int64(all[i], 2, (sqlite3_int64)o->space);
+    sqlite3_bind_text(all[i], 1, s->model, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(all[i], 2, (sqlite3_int64)s->space);
   }
 }
 
-static int open_database(struct store *s)
+static void close_database(struct store *s)
+{
+  sqlite3_finalize(s->add);
+  sqlite3_finalize(s->change);
+  sqlite3_finalize(s->drop);
+  sqlite3_finalize(s->load);
+  sqlite3_close(s->db);
+  s->add = s->change = s->drop = s->load = NULL;
+  s->db = NULL;
+}
+
+/* A file that holds something else, or that was damaged. */
+static bool is_corrupt(const struct store *s)
+{
+  int code = s->db != NULL ? sqlite3_errcode(s->db) & 0xff : SQLITE_OK;
+  return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+}
+
+/* Whoever wants to repair it finds it beside, with its journal; one that was there before
+ * goes. */
+static int set_aside(const struct store *s, const char *why)
+{
+  static const char *const parts[] = {"", "-wal", "-shm"};
+  char from[PATH_MAX], to[PATH_MAX];
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    snprintf(from, sizeof from, "%s%s", s->path, parts[i]);
+    snprintf(to, sizeof to, "%s.bad%s", s->path, parts[i]);
+    if (rename(from, to) < 0 && errno != ENOENT)
+      return s->host->fail(s->host->context, -errno,
+                           "%s: %s, and cannot be set aside: %s", s->path, why,
+                           strerror(errno));
+  }
+  s->host->log(s->host->context, LLS_LOG_WARNING,
+               "%s: %s: it is set aside as %s.bad, and the history begins anew", s->path,
+               why, s->path);
+  return 0;
+}
+
+static int try_database(struct store *s)
 {
   if (sqlite3_open_v2(s->path, &s->db,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
@@ -113,7 +153,21 @@ static int open_database(struct store *s)
              " model TEXT NOT NULL, space INTEGER NOT NULL, length INTEGER NOT NULL,"
              " made INTEGER NOT NULL, vector BLOB NOT NULL);"
              "CREATE INDEX IF NOT EXISTS owner ON answer(model, space, id)");
-  return rc < 0 ? rc : prepare(s);
+  if (rc == 0)
+    rc = prepare(s);
+  if (rc == 0)
+    bind_owner(s);
+  return rc;
+}
+
+/* A history is not worth a server that does not start. */
+static int begin_anew(struct store *s)
+{
+  char why[128];
+  snprintf(why, sizeof why, "%s", sqlite3_errmsg(s->db));
+  close_database(s);
+  int rc = set_aside(s, why);
+  return rc < 0 ? rc : try_database(s);
 }
 
 int store_open(const struct store_options *o, const struct lls_host *host,
@@ -125,18 +179,21 @@ int store_open(const struct store_options *o, const struct lls_host *host,
   s->host = host;
   s->dims = o->dims;
   s->lock = -1;
-  int rc = 0;
-  if (snprintf(s->path, sizeof s->path, "%s", o->path) >= (int)sizeof s->path)
+  s->space = o->space;
+  s->model = strdup(o->model);
+  int rc = s->model != NULL ? 0 : -ENOMEM;
+  if (rc == 0 && snprintf(s->path, sizeof s->path, "%s", o->path) >= (int)sizeof s->path)
     rc = host->fail(host->context, -ENAMETOOLONG, "db_file: the path is too long");
   if (rc == 0)
     rc = open_lock(s);
   if (rc == 0)
-    rc = open_database(s);
+    rc = try_database(s);
+  if (rc < 0 && is_corrupt(s))
+    rc = begin_anew(s);
   if (rc < 0) {
     store_close(s);
     return rc;
   }
-  bind_owner(s, o);
   *out = s;
   return 0;
 }
@@ -147,13 +204,10 @@ void store_close(struct store *s)
     return;
   if (s->db != NULL && s->writing)
     store_commit(s);
-  sqlite3_finalize(s->add);
-  sqlite3_finalize(s->change);
-  sqlite3_finalize(s->drop);
-  sqlite3_finalize(s->load);
-  sqlite3_close(s->db);
+  close_database(s);
   if (s->lock >= 0)
     close(s->lock);
+  free(s->model);
   free(s);
 }
 
@@ -175,6 +229,8 @@ int store_load(struct store *s, int64_t after, uint32_t most,
       continue; /* nobody's */
     row(context, sqlite3_column_int64(s->load, 0), (uint32_t)length, vector);
   }
+  if (rc != SQLITE_DONE && is_corrupt(s))
+    return begin_anew(s); /* what could be read is in memory */
   sqlite3_reset(s->load);
   return rc == SQLITE_DONE ? 0 : failed(s);
 }
