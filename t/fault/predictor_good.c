@@ -10,7 +10,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
 }
 
 static const struct lls_predictor_vtable vtable = {
-    FIXTURE_PREDICTOR_HEAD, .create = create,   .destroy = fixture_destroy,
+    FIXTURE_PREDICTOR_HEAD, .create = create,           .destroy = fixture_destroy,
     .flags = fixture_flags, .predict = fixture_predict,
 };
 
