@@ -9,6 +9,7 @@
 #include "t/tap.h"
 
 #include "t/plugin/workload.h"
+#include "t/shipped.h"
 
 #define WORKLOADS 100
 #define VARIANTS  2
@@ -63,6 +64,35 @@ static const struct harness_policy caches[][VARIANTS] = {
 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+/* One mixed instance is no place for it. */
+static const struct left_out left_out[] = {
+    {"distserve", "hands requests over between instances; t/plugin/test_distserve.c"},
+};
+
+/* What ships is in the tables above. */
+static void test_all_that_ship_are_here(void **state)
+{
+  (void)state;
+  struct shipped shipped;
+  assert_true(shipped_find_but(LLS_KIND_SCHEDULER, left_out,
+                               sizeof left_out / sizeof *left_out, &shipped));
+  for (uint32_t i = 0; i < shipped.n; i++) {
+    bool found = false;
+    for (uint32_t s = 0; s < COUNT(schedulers); s++)
+      found |= strcmp(schedulers[s][0].name, shipped.names[i]) == 0;
+    if (!found)
+      fail_msg("scheduler %s is in no workload", shipped.names[i]);
+  }
+  shipped_find(LLS_KIND_CACHE, &shipped);
+  for (uint32_t i = 0; i < shipped.n; i++) {
+    bool found = false;
+    for (uint32_t c = 0; c < COUNT(caches); c++)
+      found |= strcmp(caches[c][0].name, shipped.names[i]) == 0;
+    if (!found)
+      fail_msg("cache manager %s is in no workload", shipped.names[i]);
+  }
+}
+
 static struct fake_options options(uint64_t seed)
 {
   struct fake dice = {.random_state = seed * 1000003 + 17};
@@ -105,6 +135,7 @@ static void test_conservation(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_conservation)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_that_ship_are_here),
+                                     cmocka_unit_test(test_conservation)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "t/tap.h"
 
 #include "t/plugin/workload.h"
+#include "t/shipped.h"
 
 #include <string.h>
 
@@ -59,6 +60,9 @@ static const struct entry {
     {{"apt", POLICY_PARAMETERS("preempt", "swap", "watermark", "0", "max_tokens", "50")},
      false},
     {{"apt", POLICY_PARAMETERS("mode", "chunked", "chunk_tokens", "64")}, false},
+    {{"accelgen", NULL}, false},
+    {{"accelgen", POLICY_PARAMETERS("preempt", "swap", "budget", "model", "s_pf", "32")},
+     false},
     {{"bros", NULL}, false},
     {{"bros", POLICY_PARAMETERS("watermark", "0", "drop", "any", "missed", "first",
                                 "b_base", "4")},
@@ -68,6 +72,7 @@ static const struct harness_policy caches[] = {
     {"paged", NULL},
     {"paged", POLICY_PARAMETERS("prefix_sharing", "off")},
     {"bidirectional", NULL},
+    {"tiered", NULL},
     {"contiguous", POLICY_PARAMETERS("max_len", "128")},
     {"contiguous", POLICY_PARAMETERS("reserve", "oracle")},
     {"hybrid", NULL},
@@ -107,6 +112,35 @@ static uint32_t checks_of(const struct fake_options *o, uint32_t s)
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+/* One mixed instance is no place for it. */
+static const struct left_out left_out[] = {
+    {"distserve", "hands requests over between instances; t/plugin/test_distserve.c"},
+};
+
+/* What ships is in the tables above. */
+static void test_all_that_ship_are_here(void **state)
+{
+  (void)state;
+  struct shipped shipped;
+  assert_true(shipped_find_but(LLS_KIND_SCHEDULER, left_out,
+                               sizeof left_out / sizeof *left_out, &shipped));
+  for (uint32_t i = 0; i < shipped.n; i++) {
+    bool found = false;
+    for (uint32_t s = 0; s < COUNT(schedulers); s++)
+      found |= strcmp(schedulers[s].policy.name, shipped.names[i]) == 0;
+    if (!found)
+      fail_msg("scheduler %s is in no workload", shipped.names[i]);
+  }
+  shipped_find(LLS_KIND_CACHE, &shipped);
+  for (uint32_t i = 0; i < shipped.n; i++) {
+    bool found = false;
+    for (uint32_t c = 0; c < COUNT(caches); c++)
+      found |= strcmp(caches[c].name, shipped.names[i]) == 0;
+    if (!found)
+      fail_msg("cache manager %s is in no workload", shipped.names[i]);
+  }
+}
+
 static void test_every_pair_ends_everything(void **state)
 {
   (void)state;
@@ -120,7 +154,8 @@ static void test_every_pair_ends_everything(void **state)
 static void test_engine_of_one_phase_and_whole_prompts(void **state)
 {
   (void)state;
-  static const char *const needs_more[] = {"sarathi", "fastgen", "orca", "rr", "bros"};
+  static const char *const needs_more[] = {"sarathi", "fastgen", "orca",
+                                           "rr",      "bros",    "accelgen"};
   for (uint32_t s = 0; s < COUNT(schedulers); s++) {
     const char *const *given = schedulers[s].policy.parameters;
     bool refused = given != NULL && strcmp(given[0], "mode") == 0;
@@ -161,6 +196,7 @@ static void test_same_seed_same_plans(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_all_that_ship_are_here),
       cmocka_unit_test(test_every_pair_ends_everything),
       cmocka_unit_test(test_engine_of_one_phase_and_whole_prompts),
       cmocka_unit_test(test_blocks_of_one_token),

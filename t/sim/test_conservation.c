@@ -9,13 +9,13 @@
 
 #include <string.h>
 
+#include "t/shipped.h"
 #include "t/sim/crowd.h"
 
 #define MODEL       "t/data/models/llama"
 #define WORKLOADS   1000
 #define A_MACHINE   25 /* workloads on each, one after the other */
 #define MAX_CLIENTS 12
-#define MAX_PLUGINS 32
 #define MAX_STEPS   20000 /* of a workload: more is a request left hanging */
 
 struct machine {
@@ -135,20 +135,6 @@ static uint64_t run_machine(const char *scheduler, const char *cache, uint64_t s
 
 /* ---- all of them ------------------------------------------------------------------ */
 
-struct plugins {
-  char names[MAX_PLUGINS][LLS_PLUGIN_ID_MAX];
-  uint32_t n;
-};
-
-/* Those that ship: fixtures lie in folders below t. */
-static int add(void *context, const char *name, const char *path)
-{
-  struct plugins *p = context;
-  if (strstr(path, "/t/") == NULL && p->n < MAX_PLUGINS)
-    snprintf(p->names[p->n++], sizeof *p->names, "%s", name);
-  return 0;
-}
-
 static bool test_pair(const char *scheduler, const char *cache)
 {
   struct lls_error err = {0};
@@ -168,10 +154,10 @@ static bool test_pair(const char *scheduler, const char *cache)
 static void test_every_scheduler_over_every_cache(void **state)
 {
   (void)state;
-  struct plugins schedulers = {.n = 0}, caches = {.n = 0};
+  struct shipped schedulers, caches;
   uint32_t pairs = 0;
-  lls_plugin_each(LLS_KIND_SCHEDULER, add, &schedulers);
-  lls_plugin_each(LLS_KIND_CACHE, add, &caches);
+  shipped_find(LLS_KIND_SCHEDULER, &schedulers);
+  shipped_find(LLS_KIND_CACHE, &caches);
   for (uint32_t s = 0; s < schedulers.n; s++)
     for (uint32_t c = 0; c < caches.n; c++)
       pairs += test_pair(schedulers.names[s], caches.names[c]);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The policies that ship, found where the build has put them: a test or a benchmark of
+ * "all schedulers" names none, so that a new one is in it. What one can't be part of is
+ * left out with the reason, and a reason for a policy that is gone is an error.
+ */
+#ifndef LLS_T_SHIPPED_H
+#define LLS_T_SHIPPED_H
+
+#include "core/plugin/loader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SHIPPED_MAX 64
+
+struct shipped {
+  char names[SHIPPED_MAX][LLS_PLUGIN_ID_MAX];
+  uint32_t n;
+};
+
+struct left_out {
+  const char *name, *why;
+};
+
+/* Fixtures lie in folders below t. */
+static inline int shipped_add(void *context, const char *name, const char *path)
+{
+  struct shipped *s = context;
+  if (strstr(path, "/t/") == NULL && s->n < SHIPPED_MAX)
+    snprintf(s->names[s->n++], sizeof *s->names, "%s", name);
+  return 0;
+}
+
+/* Of a kind, in order of name; at least one. */
+static inline void shipped_find(uint32_t kind, struct shipped *out)
+{
+  out->n = 0;
+  lls_plugin_each(kind, shipped_add, out);
+}
+
+static inline bool shipped_has(const struct shipped *s, const char *name)
+{
+  for (uint32_t i = 0; i < s->n; i++)
+    if (strcmp(s->names[i], name) == 0)
+      return true;
+  return false;
+}
+
+/* All but those n; false: one of them does not exist. */
+static inline bool shipped_find_but(uint32_t kind, const struct left_out *but, size_t n,
+                                    struct shipped *out)
+{
+  struct shipped all;
+  bool known = true;
+  shipped_find(kind, &all);
+  out->n = 0;
+  for (size_t i = 0; i < n; i++)
+    known &= shipped_has(&all, but[i].name);
+  for (uint32_t s = 0; s < all.n; s++) {
+    bool left_out = false;
+    for (size_t i = 0; i < n; i++)
+      left_out |= strcmp(all.names[s], but[i].name) == 0;
+    if (!left_out)
+      memcpy(out->names[out->n++], all.names[s], sizeof *out->names);
+  }
+  return known;
+}
+
+#endif
