@@ -49,9 +49,9 @@ static struct target start(const char *period)
   t.pid = fork();
   if (t.pid == 0) {
     dup2(out[1], 1);
-    freopen("/dev/null", "w", stderr);
-    execl(SERVER, SERVER, MODEL, period, "requests=100000", "context=100000",
-          "connections=100000", (char *)NULL);
+    if (freopen("/dev/null", "w", stderr) != NULL)
+      execl(SERVER, SERVER, MODEL, period, "requests=100000", "context=100000",
+            "connections=100000", (char *)NULL);
     _exit(127);
   }
   close(out[1]);
