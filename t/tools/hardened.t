@@ -53,4 +53,5 @@ SKIP: {
     }
     is_deeply [grep { !$tracked{$_} } @objects], [], 'indirect branches and returns are tracked in ' . @objects . ' objects';
 }
+diag 'objects that are older than the last ./configure need a make clean' if !Test::More->builder->is_passing;
 done_testing;
