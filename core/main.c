@@ -27,7 +27,8 @@ static const char usage[] =
     "Instead of serving:\n"
     "      --check-config  read and check the configuration\n"
     "      --help-config   describe every section and key, of the plugins too\n"
-    "      --list-plugins  describe the plugins that are found\n"
+    "      --list-plugins [NAME]\n"
+    "                      list the plugins that are found; of NAME, its parameters too\n"
     "      --new-plugin=KIND NAME\n"
     "                      write a plugin to begin with into the folder NAME; KIND is\n"
     "                      scheduler, cache or predictor\n"
@@ -50,7 +51,7 @@ enum command {
 
 struct arguments {
   const char *config;
-  const char *kind, *name; /* of a new plugin */
+  const char *kind, *name; /* of a new plugin, or one to describe */
   enum command command;
 };
 
@@ -81,7 +82,8 @@ static int parse(int argc, char **argv, struct arguments *out)
     if (c == LONG_ONLY + COMMAND_NEW_PLUGIN)
       out->kind = optarg;
   }
-  if (out->command == COMMAND_NEW_PLUGIN && optind < argc)
+  if ((out->command == COMMAND_NEW_PLUGIN || out->command == COMMAND_LIST_PLUGINS) &&
+      optind < argc)
     out->name = argv[optind++];
   if (optind < argc) {
     fprintf(stderr, "llmserve: '%s': expected no further argument\n", argv[optind]);
@@ -147,6 +149,21 @@ static int new_plugin(const struct arguments *a)
   return 0;
 }
 
+static int list_plugins(const struct arguments *a)
+{
+  if (a->name == NULL) {
+    lls_help_plugins(stdout);
+    print_hidden_form(a->config);
+    return 0;
+  }
+  if (lls_help_plugin(stdout, a->name))
+    return 0;
+  fprintf(stderr,
+          "llmserve: there is no plugin '%s'; --list-plugins shows those there are\n",
+          a->name);
+  return EXIT_USAGE;
+}
+
 static int serve(const char *path)
 {
   struct lls_config config;
@@ -172,9 +189,7 @@ int main(int argc, char **argv)
     lls_help_config(stdout);
     return 0;
   case COMMAND_LIST_PLUGINS:
-    lls_help_plugins(stdout);
-    print_hidden_form(arguments.config);
-    return 0;
+    return list_plugins(&arguments);
   case COMMAND_NEW_PLUGIN:
     return new_plugin(&arguments);
   case COMMAND_HELP:

@@ -9,6 +9,8 @@
  */
 #include "config.h"
 
+#include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,17 +90,21 @@ static uint32_t kind_of(const char *id, const char **name)
   return 0;
 }
 
+/* The README less its title and its list of parameters: the page has both already. */
 static int print_readme(const char *path)
 {
+  bool parameters = false;
   char *line = NULL;
   size_t size = 0;
   FILE *in = fopen(path, "r");
   if (in == NULL)
     return -1;
   puts(".SH NOTES\n.nf");
-  while (getline(&line, &size, in) >= 0) {
+  for (int i = 0; getline(&line, &size, in) >= 0; i++) {
     line[strcspn(line, "\n")] = '\0';
-    put_line(line);
+    parameters = line[0] == '[' || (parameters && line[0] != '\0');
+    if (i > 2 && !parameters)
+      put_line(line);
   }
   puts(".fi");
   free(line);
@@ -106,10 +112,34 @@ static int print_readme(const char *path)
   return 0;
 }
 
+static void put_upper(const char *text)
+{
+  for (; *text != '\0'; text++)
+    putchar(toupper((unsigned char)*text));
+}
+
+/* How it is chosen, with its first parameter as an example. */
+static void print_example(const struct lls_plugin *d, const char *kind)
+{
+  printf(".SH EXAMPLE\n.nf\n[plugins]\n%s = %s\n", kind, d->id);
+  if (d->n_params > 0 && d->params[0].default_value != NULL)
+    printf("\n[%s.%s]\n%s = %s\n", kind, d->id, d->params[0].name,
+           d->params[0].default_value);
+  puts(".fi");
+  if (d->kind == LLS_KIND_SCHEDULER)
+    printf(".SH FILES\n.TP\n.I " LLS_DATA_DIR
+           "/presets/%s.ini\nA configuration to begin with.\n",
+           d->id);
+}
+
 static void print_head(const struct lls_plugin *d, const char *kind)
 {
-  printf(".TH LLMSERVE\\-%s_%s 7 \"\" \"llmserve %s\"\n.SH NAME\nllmserve\\-%s_%s \\- ",
-         kind, d->id, PACKAGE_VERSION, kind, d->id);
+  fputs(".TH LLMSERVE\\-", stdout);
+  put_upper(kind);
+  putchar('_');
+  put_upper(d->id);
+  printf(" 7 \"\" \"llmserve %s\"\n.SH NAME\nllmserve\\-%s_%s \\- ", PACKAGE_VERSION,
+         kind, d->id);
   put_line(d->description);
   printf(".SH SYNOPSIS\n.nf\n[plugins]\n%s = %s\n", kind, d->id);
   if (d->n_params > 0)
@@ -132,6 +162,7 @@ static int print_plugin(const char *id, const char *readme)
   put_params(&module->params);
   if (module->params.n == 0)
     puts("None.");
+  print_example(module->descriptor, lls_plugin_kind_name(kind));
   int rc = print_readme(readme);
   puts(".SH SEE ALSO\n.BR llmserve (1),\n.BR llmserve.ini (5),\n.BR llmserve\\-plugin "
        "(7)");

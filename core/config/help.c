@@ -49,6 +49,7 @@ static void print_params(FILE *out, const struct lls_param_table *table)
 
 struct printing {
   FILE *out;
+  const char *name; /* only of that name; NULL: all */
   uint32_t kind;
   unsigned n; /* printed so far */
   void (*print)(FILE *, const struct lls_plugin_module *);
@@ -59,6 +60,8 @@ static int print_plugin(void *context, const char *name, const char *path)
   struct printing *p = context;
   struct lls_plugin_module *module;
   struct lls_error err = {0};
+  if (p->name != NULL && strcmp(p->name, name) != 0)
+    return 0;
   p->n++;
   if (lls_plugin_open(p->kind, name, &module, &err) < 0) {
     fprintf(p->out, "\n; %s %s is refused:\n; %s\n", lls_plugin_kind_name(p->kind), name,
@@ -70,14 +73,16 @@ static int print_plugin(void *context, const char *name, const char *path)
   return 0;
 }
 
-static void print_plugins(FILE *out,
-                          void (*print)(FILE *, const struct lls_plugin_module *))
+/* Those of that name, or all; how many there are. */
+static unsigned print_plugins(FILE *out, const char *name,
+                              void (*print)(FILE *, const struct lls_plugin_module *))
 {
-  struct printing p = {.out = out, .print = print};
+  struct printing p = {.out = out, .name = name, .print = print};
   for (p.kind = LLS_KIND_SCHEDULER; p.kind <= LLS_KIND_PREDICTOR; p.kind++)
     lls_plugin_each(p.kind, print_plugin, &p);
-  if (p.n == 0)
+  if (p.n == 0 && name == NULL)
     fputs("; no plugins found; --help says where they are looked for\n", out);
+  return p.n;
 }
 
 static void print_section(FILE *out, const struct lls_plugin_module *module)
@@ -88,7 +93,14 @@ static void print_section(FILE *out, const struct lls_plugin_module *module)
   print_params(out, &module->params);
 }
 
-static void print_listing(FILE *out, const struct lls_plugin_module *module)
+static void print_line(FILE *out, const struct lls_plugin_module *module)
+{
+  const struct lls_plugin *d = module->descriptor;
+  fprintf(out, "%-9s  %-13s  %-5s  %s\n", lls_plugin_kind_name(d->kind), d->id,
+          d->version, d->description);
+}
+
+static void print_details(FILE *out, const struct lls_plugin_module *module)
 {
   const struct lls_plugin *d = module->descriptor;
   fprintf(out, "%s %s %s (%s)\n", lls_plugin_kind_name(d->kind), d->id, d->version,
@@ -113,10 +125,15 @@ void lls_help_config(FILE *out)
     lls_print_wrapped(out, "; ", s->sentence);
     print_params(out, &s->table);
   }
-  print_plugins(out, print_section);
+  print_plugins(out, NULL, print_section);
 }
 
 void lls_help_plugins(FILE *out)
 {
-  print_plugins(out, print_listing);
+  print_plugins(out, NULL, print_line);
+}
+
+bool lls_help_plugin(FILE *out, const char *name)
+{
+  return print_plugins(out, name, print_details) > 0;
 }

@@ -168,13 +168,13 @@ typedef struct lls_cache_config cache;
 static const struct lls_param cache_params[] = {
     LLS_PARAM_INT(cache, block_tokens, "16", 1, 256, "tokens", "tokens of one block"),
     LLS_PARAM_BYTES(
-        cache, device_memory, "auto", 1 << 16, 1e15,
+        cache, device_memory, "auto", 1 << 16, 1125899906842624,
         "memory for cached tokens, of each rank and instance; auto is what max_sequences "
         "full contexts "
         "need, at most half of what is left after the weights",
         .flags = LLS_PARAM_AUTO),
     LLS_PARAM_BYTES(
-        cache, host_memory, "0", 0, 1e15,
+        cache, host_memory, "0", 0, 1125899906842624,
         "memory for sequences swapped out, of each rank and instance; 0 is none"),
     LLS_PARAM_CHOICE(cache, element, "auto", "auto|f32|bf16",
                      "numbers the cache is kept in; auto is the device's choice"),

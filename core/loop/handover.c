@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hand-over: a request moves from one instance to another with what is cached of it
- * (PL5).
+ * Hand-over: a request moves from one instance to another with what is cached of it.
  *
  *   leave    its scheduler plans MIGRATE to another instance: the request is posted there
  *            as an offer. Its blocks stay and are not written; the cache manager here

@@ -110,7 +110,7 @@ subtest 'every preset is right and names a scheduler of its own' => sub {
     is($file, $scheduler, '  named after it') unless $file =~ /^(?:llmserve|ranks|retrieval)$/;
   }
   my (undef, $plugins) = llmserve('--list-plugins');
-  my @without = grep { !$of{$_} } $plugins =~ /^scheduler (\w+) .*\n.*\n *\S*\/\.libs\/scheduler_/mg;
+  my @without = grep { !$of{$_} } $plugins =~ /^scheduler +(\w+) /mg;
   is("@{[grep { !/^(null|hostile)$/ } @without]}", '', 'no shipped scheduler lacks one');
 };
 
@@ -131,10 +131,18 @@ subtest '--list-plugins' => sub {
   my ($status, $out, $err) = llmserve('--list-plugins');
   is($status, 0);
   is($err, '');
-  for my $kind (qw(scheduler cache predictor)) {
-    like($out, qr/^$kind \S+ \S+ \(\S+\)\n    \S.*\n    \/\S+\/${kind}_\w+\.so$/m,
-      "a $kind with version, licence, description and path");
+  like($out, qr/^$_ +\w+ +\d\S* +\S.*$/m, "a $_ on a line") for qw(scheduler cache predictor);
+  for (['scheduler', 'fcfs'], ['cache', 'paged'], ['predictor', 'none']) {
+    my ($kind, $name) = @$_;
+    (undef, my $one) = llmserve('--list-plugins', $name);
+    like($one, qr/^$kind $name \S+ \(\S+\)\n    \S.*\n    \/\S+\/${kind}_$name\.so$/m,
+      "$name with version, licence, description and path");
+    unlike($one, qr/^\w+ (?!$name\b)/m, '  and nothing else');
   }
+  ($status, undef, $err) = llmserve('--list-plugins', 'fcsf');
+  is("$status $err", "2 llmserve: there is no plugin 'fcsf'; --list-plugins shows those there are\n", 'no such plugin');
+  ($status, undef, $err) = llmserve('--list-plugins', 'fcfs', 'paged');
+  is($status, 2, 'one name at most');
   for (['opt', qr/^; hidden form with .*: on \(0\.50 of/m],
     ['llama', qr/^; hidden form with .*: off, heads .*share /m]) {
     write_file("$folder/forms.ini", "[model]\npath = $source/t/data/models/$_->[0]\n");
@@ -144,7 +152,8 @@ subtest '--list-plugins' => sub {
   local $ENV{LLS_PLUGIN_PATH} = $fixtures;
   ($status, $out, $err) = llmserve('--list-plugins');
   is($status, 0);
-  like($out, qr/^    budget = 512 \(a whole number of tokens, from 1 to 4096\)$/m,
+  (undef, my $good) = llmserve('--list-plugins', 'good');
+  like($good, qr/^    budget = 512 \(a whole number of tokens, from 1 to 4096\)$/m,
     'parameters');
   like($out, qr/^; scheduler no_plan is refused:\n; \S+: .*callback plan/m,
     'the refused with the reason');

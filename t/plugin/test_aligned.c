@@ -48,7 +48,7 @@ static void make(struct batch *b, uint32_t n, const uint32_t *lengths,
   }
 }
 
-/* spec section 8, example 5: the longest of the older batch, which has 57 blocks. */
+/* The longest of the older batch, which has 57 blocks. */
 static void test_victims(void **state)
 {
   (void)state;

@@ -116,7 +116,7 @@ static void test_shape(void **state)
   tree_free(&t);
 }
 
-/* spec section 8, example 1. */
+/* A worked example of the tree. */
 static void test_density_first_search(void **state)
 {
   (void)state;

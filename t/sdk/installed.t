@@ -75,7 +75,7 @@ for my $kind (qw(scheduler cache predictor)) {
     like($out, qr/^# verdict: $kind my_$kind 1\.0 keeps the contract/m, 'it keeps the contract');
   }
   $out = runs("cd my_$kind && make install && llmserve --list-plugins", 'make install');
-  like($out, qr/^$kind my_$kind 1\.0/m, 'it is listed');
+  like($out, qr/^$kind +my_$kind +1\.0/m, 'it is listed');
   runs("cd my_$kind && make uninstall", 'make uninstall');
   runs("cd '$share/examples/$kind' && make -n >/dev/null", 'the installed example has a Makefile');
 }
@@ -117,7 +117,7 @@ for my $cc (@compilers) {
       like($all, qr/^    \w+\.txt:Mean TTFT \(ms\):\s+\Q$_\E$/m, "the text says $_") for values %ttft;
     }
     like($text, qr/"ageing":"100"/, 'nothing but the version was edited') if $block =~ /admin\/status/;
-    like($text, qr/^shorty|^scheduler shorty 1\.2/m, 'installed as 1.2') if $block =~ /list-plugins/;
+    like($text, qr/^shorty|^scheduler +shorty +1\.2/m, 'installed as 1.2') if $block =~ /list-plugins/;
   }
   run("cd $folder/shorty && make uninstall");
 }

@@ -123,7 +123,7 @@ static void test_straggler_bounds_attention(void **state)
   assert_close(lls_cost_step_ns(&r, &load), weights + (8200 + 2 * 2000) * token);
 }
 
-/* AlignedServe, figure 3 (spec section 8, example 7): 64 groups of 64 prompts of 10, 70,
+/* AlignedServe, figure 3: 64 groups of 64 prompts of 10, 70,
  * ..., 3790 tokens. Where the longest alone counts, a group at a time takes half of the
  * time that 64 steps of one of each take: 3790 / 1900. */
 static void test_like_lengths_take_half_of_the_time(void **state)

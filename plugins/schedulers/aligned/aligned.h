@@ -127,14 +127,14 @@ void members_on_step(struct aligned *, const struct lls_step_report *);
 /* Where a buffer's first of at least that length is. */
 uint32_t buffer_find(const struct aligned *, const struct buffer *, uint32_t length);
 
-/* ---- batch.c: what runs next (G3, G5 steps 6 to 8) */
+/* ---- batch.c: what runs next */
 void batch_form(struct aligned *, struct lls_pol_step *);
 void batch_switch(struct aligned *, int64_t now_ns);
 void batch_fill(struct aligned *, struct lls_pol_step *, uint32_t seats);
 struct tree_range batch_range(const struct aligned *);
 uint32_t batch_median(const struct aligned *);
 
-/* ---- decode.c: the running batch (G5 steps 1 to 6) */
+/* ---- decode.c: the running batch */
 void decode_plan(struct aligned *, struct lls_pol_step *);
 /* Units that n running requests must leave free to grow into. */
 uint32_t decode_headroom(const struct aligned *, const struct lls_pol_step *, uint32_t n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What runs next: the batch after this one out of the tree (G3), the switch to it, and
- * those of the pool that fit the running one by chance (G5, steps 6 to 8).
+ * What runs next: the batch after this one out of the tree, the switch to it, and
+ * those of the pool that fit the running one by chance.
  *
  * The paper keeps both in the memory of prefill GPUs. Here they are decisions, and their
  * memory is wherever it is: what has to be copied is copied beside steps (moves.c).
@@ -67,7 +67,7 @@ static const char *const case_names[] = {
 
 /* ---- the next one ------------------------------------------------------------------ */
 
-/* G3 step 6: few are a batch if nothing else is to be done, or they have waited. */
+/* Few are a batch if nothing else is to be done, or they have waited. */
 static bool may_be_small(const struct aligned *a, int64_t now_ns)
 {
   int64_t since_ns = now_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The running batch (the paper's Algorithm 2, G5 steps 1 to 6): room for its next tokens,
+ * The running batch (the paper's Algorithm 2): room for its next tokens,
  * at the cost of those that don't run and then of its longest, or of what is left of the
  * batch before; then, if nobody of it had to leave, others are let in, the nearest to its
  * median first.
