@@ -2,6 +2,8 @@
 /* Reading keys, and comparing with all of them in the same time; see keys.h. */
 #include "core/api/keys.h"
 
+#include "core/base/file.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,7 @@
 
 #define KEY_BYTES  256 /* room of a key; a longer one is refused when it is read */
 #define LINE_BYTES 1024
+#define FILE_BYTES (1 << 20)
 
 struct key {
   unsigned char bytes[KEY_BYTES]; /* zeros after its end */
@@ -65,12 +68,13 @@ static int read_keys(FILE *file, const char *path, struct lls_api_keys *keys,
 
 int lls_api_keys_load(const char *path, struct lls_api_keys **out, struct lls_error *err)
 {
-  FILE *file = fopen(path, "re");
-  if (file == NULL)
-    return lls_fail(err, -errno, "%s: %s", path, strerror(errno));
+  FILE *file;
+  int rc = lls_file_open(path, FILE_BYTES, &file, err);
+  if (rc < 0)
+    return rc;
   struct lls_api_keys *keys = calloc(1, sizeof *keys);
-  int rc = keys != NULL ? read_keys(file, path, keys, err)
-                        : lls_fail(err, -ENOMEM, "%s: out of memory", path);
+  rc = keys != NULL ? read_keys(file, path, keys, err)
+                    : lls_fail(err, -ENOMEM, "%s: out of memory", path);
   fclose(file);
   if (rc < 0)
     lls_api_keys_free(keys);

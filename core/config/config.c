@@ -38,8 +38,18 @@ static void insert_error(struct lls_config_errors *errors, unsigned line,
   errors->list = list;
 }
 
+static bool is_full(const struct lls_loading *l)
+{
+  return l->errors->n >= LLS_CONFIG_MAX_ERRORS;
+}
+
 void lls_loading_error(struct lls_loading *l, unsigned line, const char *format, ...)
 {
+  l->failed = true;
+  if (is_full(l)) {
+    l->errors->n_left_out++;
+    return;
+  }
   struct lls_error err = {0};
   va_list args;
   va_start(args, format);
@@ -50,7 +60,15 @@ void lls_loading_error(struct lls_loading *l, unsigned line, const char *format,
   else
     lls_fail_at(&err, -EINVAL, "%s", l->path);
   insert_error(l->errors, line, &err);
-  l->failed = true;
+}
+
+static void tell_left_out(const struct lls_loading *l)
+{
+  struct lls_error err;
+  if (l->errors->n_left_out == 0)
+    return;
+  lls_fail(&err, 0, "%s: and %zu more errors", l->path, l->errors->n_left_out);
+  insert_error(l->errors, 0, &err);
 }
 
 void lls_config_errors_free(struct lls_config_errors *errors)
@@ -165,7 +183,7 @@ static void unknown_key(struct lls_loading *l, const struct lls_ini_entry *entry
 {
   struct lls_nearest nearest = {.word = entry->key};
   char clause[LLS_NEAREST_CLAUSE];
-  for (size_t i = 0; i < table->n; i++)
+  for (size_t i = 0; i < table->n && !is_full(l); i++)
     lls_nearest_offer(&nearest, table->params[i].name);
   if (table->n == 0)
     lls_loading_error(l, entry->line, "[%s] has no keys; found '%s'", entry->section,
@@ -288,6 +306,7 @@ int lls_config_load_with(const char *path, const char *const *settings, size_t n
   free(l.folder);
   if (!l.failed)
     return 0;
+  tell_left_out(&l);
   lls_config_free(config);
   return -EINVAL;
 }

@@ -104,9 +104,13 @@ struct lls_config {
   struct lls_ini ini; /* the file as read, for messages that name a line */
 };
 
-/* All that is wrong with a file, by line; what belongs to no line comes last. */
+#define LLS_CONFIG_MAX_ERRORS 200
+
+/* What is wrong with a file, by line; what belongs to no line comes last, and then how
+ * many errors were left out. */
 struct lls_config_errors {
   size_t n;
+  size_t n_left_out;
   struct lls_config_error {
     unsigned line;
     struct lls_error error;

@@ -7,6 +7,8 @@
  */
 #include "core/config/ini.h"
 
+#include "core/base/file.h"
+
 #include <ini.h>
 
 #include <errno.h>
@@ -18,6 +20,10 @@
 /* inih cuts longer names of sections and keys without a word. */
 #define NAME_MAX_LENGTH 49
 
+/* Far beyond what there is to set: looking keys up is no work for a hash. */
+#define MAX_ENTRIES 2000
+#define MAX_BYTES   (1 << 20)
+
 struct reading {
   FILE *file;
   struct lls_ini *ini;
@@ -26,6 +32,7 @@ struct reading {
   unsigned line;   /* the one inih has now */
   bool understood; /* blank, comment, section, complained of, or seen by the handler */
   bool no_memory;
+  bool full;
 };
 
 static void complain(struct reading *r, const char *sentence)
@@ -56,7 +63,10 @@ static int append(struct lls_ini *ini, unsigned line, const char *section,
 static void add_entry(struct reading *r, const char *section, const char *key,
                       const char *value)
 {
-  if (append(r->ini, r->line, section, key, value) < 0)
+  r->full = r->ini->n == MAX_ENTRIES;
+  if (r->full)
+    complain(r, "more than 2000 sections and keys; from here on nothing was read");
+  else if (append(r->ini, r->line, section, key, value) < 0)
     r->no_memory = true;
 }
 
@@ -111,7 +121,7 @@ static char *next_line(char *buffer, int size, void *context)
   struct reading *r = context;
   if (r->line > 0)
     end_line(r);
-  if (fgets(buffer, size, r->file) == NULL)
+  if (r->full || fgets(buffer, size, r->file) == NULL)
     return NULL;
   r->line++;
   if (strchr(buffer, '\n') == NULL && !feof(r->file)) {
@@ -137,11 +147,9 @@ int lls_ini_read(const char *path, lls_ini_complain complain_to, void *context,
   int rc = -ENOMEM;
   if (out->path == NULL)
     return lls_fail(err, rc, "%s: no memory", path);
-  r.file = fopen(path, "re");
-  if (r.file == NULL) {
-    rc = lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
+  rc = lls_file_open(path, MAX_BYTES, &r.file, err);
+  if (rc < 0)
     goto fail_open;
-  }
   ini_parse_stream(next_line, &r, on_pair, &r);
   if (ferror(r.file)) {
     rc = lls_fail(err, -EIO, "%s: cannot read: %s", path, strerror(errno));

@@ -67,7 +67,7 @@ static uint64_t hash_file(uint64_t hash, const char *folder, const char *name)
   unsigned char piece[PIECE];
   struct stat st;
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return hash;
   if (fstat(fd, &st) == 0)

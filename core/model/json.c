@@ -2,10 +2,11 @@
 /* Typed look-ups over jansson; see json.h. */
 #include "core/model/json.h"
 
+#include "core/base/file.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 int lls_json_read(const char *folder, const char *name, struct lls_json *out,
                   struct lls_error *err)
@@ -13,10 +14,13 @@ int lls_json_read(const char *folder, const char *name, struct lls_json *out,
   int length = snprintf(out->file, sizeof out->file, "%s/%s", folder, name);
   if (length < 0 || (size_t)length >= sizeof out->file)
     return lls_fail(err, -ENAMETOOLONG, "%s: the path is too long", folder);
-  if (access(out->file, R_OK) != 0)
-    return lls_fail(err, -errno, "%s: cannot be read: %s", out->file, strerror(errno));
+  FILE *file;
+  int rc = lls_file_open(out->file, 0, &file, err);
+  if (rc < 0)
+    return rc;
   json_error_t at;
-  out->root = json_load_file(out->file, JSON_REJECT_DUPLICATES, &at);
+  out->root = json_loadf(file, JSON_REJECT_DUPLICATES, &at);
+  fclose(file);
   if (out->root == NULL)
     return lls_fail(err, -EINVAL, "%s:%d: not valid JSON: %s", out->file, at.line,
                     at.text);

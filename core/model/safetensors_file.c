@@ -225,7 +225,7 @@ static int read_header(struct lls_tensor_file *file, struct lls_tensor **tensors
 
 static int map_file(struct lls_tensor_file *file, struct lls_error *err)
 {
-  int fd = open(file->path, O_RDONLY | O_CLOEXEC);
+  int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return lls_fail(err, -errno, "%s: cannot be opened: %s", file->path, strerror(errno));
   struct stat st;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 struct unit {
   const char *name;
@@ -162,12 +163,24 @@ char *lls_path_join(const char *folder, const char *path)
   return asprintf(&joined, "%s/%s", folder, path) < 0 ? NULL : joined;
 }
 
+/* Opening one waits for its other end, maybe for ever. */
+static bool is_pipe(const char *path)
+{
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
 static int bind_text(const struct lls_param *p, const char *text, const char *folder,
                      void *member, struct lls_error *err)
 {
   char *copy = p->type == LLS_TYPE_PATH ? lls_path_join(folder, text) : strdup(text);
   if (copy == NULL)
     return lls_fail(err, -ENOMEM, "no memory for a text of %zu bytes", strlen(text));
+  if (p->type == LLS_TYPE_PATH && is_pipe(copy)) {
+    int rc = lls_fail(err, -EINVAL, "%s: a pipe; expected a file or a folder", copy);
+    free(copy);
+    return rc;
+  }
   char **owned = member;
   free(*owned);
   *owned = copy;

@@ -2,6 +2,7 @@
 /* Finding the chat template of a model folder. */
 #include "core/template/template.h"
 
+#include "core/base/file.h"
 #include "core/tokenizer/source.h"
 
 #include <errno.h>
@@ -25,11 +26,11 @@ static int read_file(const char *folder, char **out, struct lls_error *err)
   char path[4096];
   if (snprintf(path, sizeof path, "%s/chat_template.jinja", folder) >= (int)sizeof path)
     return lls_fail(err, -ENAMETOOLONG, "%s: the path is too long", folder);
-  FILE *file = fopen(path, "re");
-  if (file == NULL)
-    return errno == ENOENT
-               ? 0
-               : lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
+  FILE *file;
+  struct lls_error why;
+  int rc = lls_file_open(path, TEMPLATE_MAX, &file, &why);
+  if (rc < 0)
+    return rc == -ENOENT ? 0 : lls_fail(err, rc, "%s", why.text);
   char *text = malloc(TEMPLATE_MAX + 1);
   size_t length = text != NULL ? fread(text, 1, TEMPLATE_MAX + 1, file) : 0;
   bool failed = ferror(file) != 0;

@@ -8,10 +8,20 @@
  */
 #include "core/tokenizer/source.h"
 
+#include "core/base/file.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* -ENOENT without a sentence where there is no such file. */
+static int open_if_there(const char *path, FILE **out, struct lls_error *err)
+{
+  struct lls_error why;
+  int code = lls_file_open(path, 0, out, &why);
+  return code == 0 || code == -ENOENT ? code : lls_fail(err, code, "%s", why.text);
+}
 
 int lls_folder_json(const char *folder, const char *name, json_t **out,
                     struct lls_error *err)
@@ -19,11 +29,10 @@ int lls_folder_json(const char *folder, const char *name, json_t **out,
   char path[4096];
   if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
     return lls_fail(err, -ENAMETOOLONG, "%s/%s: the path is too long", folder, name);
-  FILE *file = fopen(path, "re");
-  if (file == NULL && errno == ENOENT)
-    return -ENOENT;
-  if (file == NULL)
-    return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
+  FILE *file;
+  int code = open_if_there(path, &file, err);
+  if (code < 0)
+    return code;
   json_error_t error;
   json_t *root = json_loadf(file, JSON_ALLOW_NUL, &error);
   fclose(file);
@@ -53,14 +62,12 @@ static int read_lines(const char *folder, const char *name, json_t *into,
 {
   char path[4096];
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "re");
-  if (file == NULL && errno == ENOENT)
-    return -ENOENT;
-  if (file == NULL)
-    return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
+  FILE *file;
+  int code = open_if_there(path, &file, err);
+  if (code < 0)
+    return code;
   char *line = NULL;
   size_t capacity = 0;
-  int code = 0;
   for (json_int_t number = 1; code == 0 && getline(&line, &capacity, file) >= 0;
        number++) {
     line[strcspn(line, "\r\n")] = '\0';

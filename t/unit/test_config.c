@@ -6,6 +6,8 @@
 #include "core/config/config.h"
 
 #include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define GOOD_PLUGINS "[plugins]\nscheduler=good\ncache=good\npredictor=good\n"
 
@@ -329,6 +331,63 @@ static void test_file_that_is_not_there(void **state)
   lls_config_errors_free(&errors);
 }
 
+/* Each would keep who opens it waiting, or never end. */
+static void test_what_is_no_file(void **state)
+{
+  const struct folder *folder = *state;
+  char fifo[128], expected[256];
+  snprintf(fifo, sizeof fifo, "%s/fifo", folder->path);
+  assert_int_equal(mkfifo(fifo, 0600), 0);
+  const struct {
+    const char *path, *sentence;
+  } cases[] = {
+      {fifo, "a pipe; expected a file, which can be read again"},
+      {"/dev/zero", "a device; expected a file, which can be read again"},
+      {folder->path, "a folder; expected a file"},
+  };
+  alarm(30);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct lls_config config;
+    struct lls_config_errors errors = {0};
+    assert_int_equal(lls_config_load(cases[i].path, &config, &errors), -EINVAL);
+    snprintf(expected, sizeof expected, "%s: %s", cases[i].path, cases[i].sentence);
+    assert_string_equal(errors.list[0].error.text, expected);
+    lls_config_errors_free(&errors);
+  }
+  snprintf(expected, sizeof expected,
+           ":8: [server] api_keys: %s: a pipe; expected a file or a folder", fifo);
+  assert_errors(folder, GOOD_PLUGINS "[model]\npath = .\n[server]\napi_keys = fifo\n", 1,
+                (const char *const[]){expected});
+  alarm(0);
+}
+
+/* Many errors are not looked at, sorted or said one by one: that took minutes. */
+static void test_more_errors_than_anybody_reads(void **state)
+{
+  const struct folder *folder = *state;
+  struct lls_config config;
+  struct lls_config_errors errors;
+  char *text = calloc(1, 1 << 20), *at = text + sprintf(text, "[server]\n");
+  for (unsigned i = 0; i < 120000; i++)
+    at += sprintf(at, "%x=\n", i);
+  alarm(30);
+  assert_int_equal(load(folder, text, &config, &errors), -EINVAL);
+  alarm(0);
+  assert_int_equal(errors.n, LLS_CONFIG_MAX_ERRORS + 1);
+  assert_non_null(strstr(errors.list[0].error.text, "x.ini:2: unknown key '0' in"));
+  assert_non_null(strstr(errors.list[errors.n - 2].error.text,
+                         "x.ini:2001: more than 2000 sections and keys"));
+  assert_non_null(strstr(errors.list[errors.n - 1].error.text, "x.ini: and 1"));
+  lls_config_errors_free(&errors);
+  memset(text, 'x', (1 << 20) - 1);
+  text = realloc(text, (1 << 20) + 2);
+  memcpy(text + (1 << 20) - 1, "xx", 3);
+  assert_int_equal(load(folder, text, &config, &errors), -EINVAL);
+  assert_non_null(strstr(errors.list[0].error.text, "1048577 bytes; at most 1048576"));
+  lls_config_errors_free(&errors);
+  free(text);
+}
+
 static void test_core_tables_are_sound(void **state)
 {
   (void)state;
@@ -347,6 +406,8 @@ int main(void)
       IN_FOLDER(test_values_are_bound),
       IN_FOLDER(test_plugin_section_is_bound),
       IN_FOLDER(test_plugin_by_path_from_the_ini),
+      IN_FOLDER(test_what_is_no_file),
+      IN_FOLDER(test_more_errors_than_anybody_reads),
       IN_FOLDER(test_later_errors_name_the_line),
       IN_FOLDER(test_one_error_at_a_time),
       IN_FOLDER(test_all_errors_in_file_order),

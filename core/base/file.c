@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int check(const char *path, size_t most, const struct stat *st,
+                 struct lls_error *err)
+{
+  if (S_ISDIR(st->st_mode))
+    return lls_fail(err, -EINVAL, "%s: a folder; expected a file", path);
+  if (!S_ISREG(st->st_mode))
+    return lls_fail(err, -EINVAL, "%s: a %s; expected a file, which can be read again",
+                    path, S_ISFIFO(st->st_mode) ? "pipe" : "device");
+  if (most > 0 && (size_t)st->st_size > most)
+    return lls_fail(err, -EINVAL, "%s: %lld bytes; at most %zu are read", path,
+                    (long long)st->st_size, most);
+  return 0;
+}
+
+int lls_file_open(const char *path, size_t most, FILE **out, struct lls_error *err)
+{
+  struct stat st;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0)
+    return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
+  int rc = fstat(fd, &st) == 0 ? check(path, most, &st, err)
+                               : lls_fail(err, -errno, "%s: %s", path, strerror(errno));
+  *out = rc == 0 ? fdopen(fd, "r") : NULL;
+  if (rc == 0 && *out == NULL)
+    rc = lls_fail(err, -errno, "%s: %s", path, strerror(errno));
+  if (rc < 0)
+    close(fd);
+  return rc;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening files that people name: what would keep who opens it waiting is refused. */
+#ifndef LLS_BASE_FILE_H
+#define LLS_BASE_FILE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "core/base/error.h"
+
+/* To be read. A FIFO, a device, a folder, or more than `most` bytes (0: no bound) is
+ * -EINVAL. The caller closes it. */
+int lls_file_open(const char *path, size_t most, FILE **out, struct lls_error *err);
+
+#endif
