@@ -205,7 +205,8 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
   lls_account_whole(generation);
   if (generation->exchange != NULL)
     lls_reply_finish(generation);
-  lls_generation_destroy(generation);
+  else
+    lls_generation_destroy(generation);
 }
 
 void lls_generation_on_event(void *context, const struct lls_event *event)

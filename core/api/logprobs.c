@@ -120,19 +120,23 @@ static bool reports_prompt(const struct lls_choice *choice)
 static size_t echoed(const struct lls_choice *choice, struct arrays *to,
                      struct lls_bytes *text)
 {
-  struct lls_api *api = choice->generation->api;
+  const struct lls_tokenizer *tokenizer = choice->generation->api->config.tokenizer;
   struct lls_detokenizer detokenizer;
+  struct lls_text piece = {0};
   size_t offset = 0;
-  lls_detokenizer_init(&detokenizer, api->config.tokenizer,
+  if (!lls_text_reserve(&piece, lls_detokenizer_room(tokenizer)))
+    return 0;
+  lls_detokenizer_init(&detokenizer, tokenizer,
                        choice->generation->params.skip_special_tokens, false);
   for (size_t i = 0; i < choice->prompt->n_tokens; i++) {
     if (to != NULL && i == 0)
       add_first(to, choice, text);
     else if (to != NULL)
       add_token(to, choice, &choice->scores[i], offset, text);
-    size_t n = lls_detokenizer_push(&detokenizer, choice->prompt->tokens[i], api->piece);
-    offset += characters_of(api->piece, n);
+    size_t n = lls_detokenizer_push(&detokenizer, choice->prompt->tokens[i], piece.data);
+    offset += characters_of(piece.data, n);
   }
+  lls_text_free(&piece);
   return offset;
 }
 

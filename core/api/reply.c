@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "core/api/wire.h"
+#include "core/api/work.h"
 #include "core/http/sse.h"
+
+#define LARGE_ANSWER 2000 /* values; more are written on a thread */
 
 /* The exchange is over: whatever comes now is for nobody. */
 static void detach(struct lls_generation *generation)
@@ -58,16 +61,89 @@ void lls_reply_silence(struct lls_generation *generation)
   lls_sse_comment(generation->exchange);
 }
 
+/* ---- whole answers ---------------------------------------------------------------- */
+
+/* The generation is the work's alone by then: nothing of it is in the step loop. */
+struct writing {
+  struct lls_work work;
+  struct lls_generation *generation;
+  char *text; /* JSON; NULL without memory */
+};
+
+static void write_whole(struct lls_work *work)
+{
+  struct writing *writing = (struct writing *)work;
+  json_t *json = lls_wire_whole(writing->generation);
+  writing->text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+  json_decref(json);
+}
+
+static void answer_whole(struct lls_work *work, struct lls_http_exchange *exchange)
+{
+  const char *text = ((struct writing *)work)->text;
+  if (text != NULL)
+    lls_http_reply(exchange, 200, "application/json", text, strlen(text));
+  else
+    lls_http_reply(exchange, 500, NULL, NULL, 0);
+}
+
+static void destroy_whole(struct lls_work *work)
+{
+  struct writing *writing = (struct writing *)work;
+  lls_generation_destroy(writing->generation);
+  free(writing->text);
+  free(writing);
+}
+
+/* Values of JSON in the answer's arrays, about: each takes some 2 us. */
+static size_t values_of(const struct lls_generation *generation)
+{
+  const struct lls_api_params *params = &generation->params;
+  size_t count = 0;
+  uint32_t alternatives = 0;
+  bool scored = lls_api_params_scores(params, &alternatives);
+  if (params->logprobs > (int64_t)alternatives)
+    alternatives = (uint32_t)params->logprobs;
+  for (uint32_t i = 0; i < generation->n_choices; i++) {
+    const struct lls_choice *choice = &generation->choices[i];
+    size_t prompt = scored || params->return_token_ids ? choice->prompt->n_tokens : 0;
+    count += (prompt + choice->n_unreported) * (3 + alternatives);
+  }
+  return count;
+}
+
+static void finish_whole(struct lls_generation *generation)
+{
+  struct lls_http_exchange *exchange = generation->exchange;
+  struct writing *writing = calloc(1, sizeof *writing);
+  detach(generation);
+  if (writing == NULL) {
+    lls_http_reply(exchange, 500, NULL, NULL, 0);
+    lls_generation_destroy(generation);
+    return;
+  }
+  writing->work = (struct lls_work){
+      .run = write_whole, .answer = answer_whole, .destroy = destroy_whole};
+  writing->generation = generation;
+  lls_work_begin(generation->api, exchange, &writing->work,
+                 values_of(generation) >= LARGE_ANSWER);
+}
+
+static void finish_stream(struct lls_generation *generation)
+{
+  if (generation->params.include_usage)
+    send_event(generation, lls_wire_usage_chunk(generation));
+  lls_sse_end(generation->exchange);
+  detach(generation);
+  lls_generation_destroy(generation);
+}
+
 void lls_reply_finish(struct lls_generation *generation)
 {
-  if (!generation->params.stream) {
-    lls_api_reply_json(generation->exchange, 200, lls_wire_whole(generation));
-  } else {
-    if (generation->params.include_usage)
-      send_event(generation, lls_wire_usage_chunk(generation));
-    lls_sse_end(generation->exchange);
-  }
-  detach(generation);
+  if (generation->params.stream)
+    finish_stream(generation);
+  else
+    finish_whole(generation);
 }
 
 void lls_reply_error(struct lls_generation *generation, const struct lls_api_error *error)

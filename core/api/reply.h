@@ -11,7 +11,8 @@ void lls_reply_chunk(struct lls_choice *choice);
 /* Streamed: nothing was sent for long; a comment says that the request lives. */
 void lls_reply_silence(struct lls_generation *generation);
 
-/* All choices are finished: the rest of the stream, or the whole answer. */
+/* All choices are finished: sends the rest of the stream, or the whole answer, and
+ * destroys the generation, perhaps later. */
 void lls_reply_finish(struct lls_generation *generation);
 
 /* An error instead of the answer, or of the rest of it. */

@@ -12,7 +12,9 @@
 #include "core/api/prompt.h"
 #include "core/api/work.h"
 
-#define MAX_TEXT (1 << 20)
+/* Of one request; the answer to more would take main too long to send. */
+#define MAX_TEXT   (1 << 20)
+#define MAX_TOKENS (1 << 20)
 
 static bool flag(const json_t *body, const char *name, bool otherwise)
 {
@@ -115,6 +117,10 @@ static int decode_body(const struct lls_api_config *config, const json_t *body,
   if (!json_is_array(tokens))
     return lls_api_fail(error, 400, NULL, "tokens",
                         "'tokens' must be an array of token ids");
+  if (json_array_size(tokens) > MAX_TOKENS)
+    return lls_api_fail(error, 413, NULL, "tokens",
+                        "'tokens' has %zu ids; at most %d are turned into text at once",
+                        json_array_size(tokens), MAX_TOKENS);
   if (lls_json_token_ids(tokens, "tokens", config->vocab, &ids, &count, error) != 0)
     return -1;
   lls_api_decode(config, ids, count, false, text);

@@ -25,7 +25,7 @@ sub bodies {
         'a wrong value to be quoted' => ['/v1/completions', '{"prompt":"x","n":[0' . ',1' x $n->(8_000_000) . ']}'],
         'a nested value'             => ['/v1/completions', '{"prompt":"x","k":[' . join(',', ('[' x 500 . ']' x 500) x $n->(15_000)) . ']}'],
         'a chat that a template splits' => ['/v1/chat/completions', $chat->($words, ',"chat_template_kwargs":{"split":true}')],
-        '/detokenize of many ids'    => ['/detokenize', '{"tokens":[403' . ',403' x $n->(4_000_000) . ']}'],
+        '/detokenize of many ids'    => ['/detokenize', '{"tokens":[403' . ',403' x $n->(1_000_000) . ']}'],
         '/tokenize of a long text'   => ['/tokenize', '{"prompt":"' . 'word ' x $n->(200_000) . '","return_token_strs":true}'],
         '/tokenize of a chat'        => ['/tokenize', $chat->('a' x $n->(1_000_000), '')],
     );
@@ -52,14 +52,14 @@ sub upload {
     return ($socket, substr $text, -1);
 }
 
-# Runs a stream and probes until the answer to the body is there. Seconds: took, probe (the
+# Runs a stream (of so many tokens) and probes until the answer to the body is there. Seconds: took, probe (the
 # longest round), gap (the longest silence of the stream); of CPU: main (the most that main
 # used in one round, which no other load on the machine stretches), cpu (all that was used);
 # and the answer.
 sub measure {
-    my ($server, $path, $body) = @_;
+    my ($server, $path, $body, $tokens) = @_;
     my $reader = $server->connect;
-    syswrite $reader, LlmServer::raw_post('/v1/completions', sprintf $stream, 1 << 20);
+    syswrite $reader, LlmServer::raw_post('/v1/completions', sprintf $stream, $tokens // 1 << 20);
     LlmServer::read_until($reader, qr/data: /);
     my ($hostile, $last) = upload($server, $path, $body);
     my $health = $server->connect;

@@ -11,7 +11,7 @@ use LlmServer;
 use Test::More;
 
 my $close  = 'Connection: close';
-my %bodies = Freeze::bodies(0.25);
+my %bodies = Freeze::bodies(0.15);
 my %status = ('a prompt of millions of ids' => 400, 'a wrong value to be quoted' => 400, 'a chat that a template splits' => 400);
 
 # ---- others go on ---------------------------------------------------------------------
@@ -33,6 +33,21 @@ my %status = ('a prompt of millions of ids' => 400, 'a wrong value to be quoted'
     is $server->stop, 0, 'the server ends well';
 }
 
+# A long answer: its prompt again, each token of it with its likelihood and that of others.
+{
+    my $demo   = LlmServer::source('share/demo-model');
+    my $server = LlmServer->serve("[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n[cache]\ndevice_memory = 12MiB\n");
+    my $ids    = join ',', map { $_ % 400 + 5 } 1 .. 900;
+    my $m      = Freeze::measure($server, '/v1/completions', "{\"prompt\":[$ids],\"echo\":true,\"logprobs\":20,\"max_tokens\":1,\"n\":16}", 900);
+    like $m->{answer}, qr{\AHTTP/1.1 200 .*\}\z}s, 'a long answer comes';
+    SKIP: {
+        skip 'no schedstat here', 1 if $m->{cpu} == 0;
+        ok 20 * $m->{main} < $m->{cpu}, 'a long answer: main does little of it'
+            or diag sprintf 'main used %.1f ms at once, of %.1f ms', map { 1e3 * $_ } $m->{main}, $m->{cpu};
+    }
+    is $server->stop, 0, 'the server ends well';
+}
+
 # ---- order, and what is counted -------------------------------------------------------
 {
     my $server = LlmServer->fake;
@@ -41,6 +56,9 @@ my %status = ('a prompt of millions of ids' => 400, 'a wrong value to be quoted'
     syswrite $socket, LlmServer::raw_post($path, $body) . LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":1}', $close);
     like LlmServer::read_all($socket), qr{\AHTTP/1.1 200 .*"content":.*HTTP/1.1 200 .*"text_completion"}s, 'answers keep their order on a connection';
     is $server->metric('http_request_size_bytes_sum{handler="/detokenize"}'), length $body, 'the body that was worked on is counted';
+    my $many = $server->post('/detokenize', '{"tokens":[1' . ',1' x 1048576 . ']}');
+    is $many->{status}, 413, 'more ids than are turned into text at once';
+    like $many->{json}{error}{message}, qr/'tokens' has 1048577 ids; at most 1048576/, '  with both numbers';
     my $unknown = $server->post('/v1/completions', { prompt => 'x', max_tokens => 1, map { ("k$_" => 0) } 1 .. 5000 });
     is $unknown->{status}, 200, 'thousands of unknown parameters';
     my $slow = $server->post('/v1/completions', { prompt => 'x ' x 20000, max_tokens => 1 }, { 'x-slo-ttft-ms' => 'soon' });
