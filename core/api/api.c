@@ -184,10 +184,10 @@ void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits
     lls_api_set_timer(api);
 }
 
-void lls_api_set_keys(struct lls_api *api, struct lls_api_keys *keys)
+void lls_api_set_keys(struct lls_api *api, const struct lls_api_keyring *keys)
 {
-  lls_api_keys_free(api->keys);
-  api->keys = keys;
+  lls_api_keyring_free(&api->keys);
+  api->keys = *keys;
 }
 
 void lls_api_drain(struct lls_api *api)
@@ -240,7 +240,7 @@ void lls_api_destroy(struct lls_api *api)
     lls_generation_destroy(api->generations);
   lls_http_server_destroy(api->http);
   lls_unknown_free(&api->unknown);
-  lls_api_keys_free(api->keys);
+  lls_api_keyring_free(&api->keys);
   free(api->model_name);
   free(api->piece);
   free(api);

@@ -37,6 +37,13 @@ struct lls_chat_template;
 struct lls_loop;
 struct lls_tokenizer;
 
+/* Which answers have a line in the log; those to generations have their own. */
+enum lls_access_log_choice {
+  LLS_ACCESS_LOG_OFF,
+  LLS_ACCESS_LOG_REFUSED, /* errors, and what was done to the server */
+  LLS_ACCESS_LOG_ALL,
+};
+
 struct lls_api_limits {
   struct lls_http_limits http;
   uint32_t max_choices;   /* prompts x n of one request */
@@ -46,14 +53,18 @@ struct lls_api_limits {
   bool any_model;              /* requests for other models are answered by ours */
   bool metrics_legacy;         /* /metrics has the names that vLLM gave up, too */
   bool metrics_llamacpp;       /* and those of llama.cpp */
-  /* Whose pages may ask, with spaces between, "*" is any; NULL: none. Borrowed until
-   * there are other limits. */
-  const char *allowed_origins;
+  /* Lists with spaces between, "*" is any; NULL: none. Borrowed until there are other
+   * limits. */
+  const char *allowed_origins; /* whose pages may ask */
+  const char *allowed_hosts;   /* names of this server besides those of this machine */
+  uint32_t access_log;         /* enum lls_access_log_choice */
 };
 
 #define LLS_API_DEFAULT_LIMITS                                                           \
-  ((struct lls_api_limits){                                                              \
-      .http = LLS_HTTP_DEFAULT_LIMITS, .max_choices = 128, .keep_alive_ms = 15000})
+  ((struct lls_api_limits){.http = LLS_HTTP_DEFAULT_LIMITS,                              \
+                           .max_choices = 128,                                           \
+                           .keep_alive_ms = 15000,                                       \
+                           .access_log = LLS_ACCESS_LOG_REFUSED})
 
 /* All pointers are borrowed and outlive the api; strings are copied. */
 struct lls_api_config {
@@ -70,8 +81,8 @@ struct lls_api_config {
   struct lls_sampling sampling; /* defaults, from generation_config.json */
   struct lls_api_limits limits;
   struct lls_admin admin;
-  struct lls_api_keys *keys; /* who may ask; taken over by create; NULL: everybody may */
-  const struct lls_log *log; /* may be NULL */
+  struct lls_api_keyring keys; /* who may ask; taken over by create */
+  const struct lls_log *log;   /* may be NULL */
   /* Called when the last answer has been given while draining, if that is not in
    * lls_api_on_wake; may be NULL. */
   void (*on_idle)(void *context);
@@ -93,8 +104,8 @@ void lls_api_on_wake(struct lls_api *api);
 /* For what comes from now on. */
 void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits);
 
-/* Likewise; the keys are taken over, NULL lets everybody in. */
-void lls_api_set_keys(struct lls_api *api, struct lls_api_keys *keys);
+/* Likewise; the keys are taken over. */
+void lls_api_set_keys(struct lls_api *api, const struct lls_api_keyring *keys);
 
 /* The daemon's reload is over: whoever asked for it is told. */
 void lls_api_reloaded(struct lls_api *api);

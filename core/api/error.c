@@ -61,6 +61,8 @@ void lls_api_error_reply(struct lls_http_exchange *exchange,
              error->retry_after > 0 ? error->retry_after : 1);
     lls_http_add_header(exchange, "retry-after", seconds);
   }
+  snprintf(exchange->why, sizeof exchange->why, "%.*s", LLS_HTTP_WHY_BYTES - 1,
+           error->message.text);
   if (error->hopeless)
     lls_http_add_header(exchange, "x-should-retry", "false");
   lls_api_reply_json(exchange, error->status, lls_api_error_json(error));

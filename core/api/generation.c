@@ -204,12 +204,12 @@ static void begin(struct lls_api *api, struct lls_generation *generation,
   generation->exchange = exchange;
   exchange->owner = generation;
   exchange->on_gone = on_gone;
+  exchange->logged = true; /* each choice has its line */
   DL_APPEND(api->generations, generation);
   api->stats.live++;
 }
 
-void lls_api_log_refusal(const struct lls_api *api,
-                         const struct lls_http_exchange *exchange,
+void lls_api_log_refusal(const struct lls_api *api, struct lls_http_exchange *exchange,
                          const struct lls_api_error *error)
 {
   const struct lls_log_field fields[] = {
@@ -217,6 +217,7 @@ void lls_api_log_refusal(const struct lls_api *api,
       {.name = "status", .number = error->status},
       {.name = "why", .text = error->message.text},
   };
+  exchange->logged = true;
   lls_log_request(api->config.log, LLS_LOG_INFO, "api", exchange->id, fields, 3);
 }
 

@@ -5,6 +5,7 @@
 
 #include <llmserve/types.h>
 
+#include "core/api/access_log.h"
 #include "core/api/api.h"
 #include "core/api/error.h"
 #include "core/api/keys.h"
@@ -21,7 +22,7 @@ struct lls_work;
 
 #define LLS_ID_BYTES 33 /* 128 random bits in hex */
 
-#define LLS_MAX_ROUTES     24
+#define LLS_MAX_ROUTES     32
 #define LLS_STATUS_CLASSES 6
 
 /* Of one path. */
@@ -44,7 +45,8 @@ struct lls_api {
   uint64_t looks;                     /* at the queues that were begun */
   bool looking;                       /* the last of them is not over */
   char *piece;                        /* room for the text of one token */
-  struct lls_api_keys *keys;          /* NULL: everybody may ask */
+  struct lls_api_keyring keys;
+  struct lls_access_log access_log;
   struct lls_tenants tenants;
   struct lls_group_stats classes[LLS_CLASS_BEST_EFFORT + 1];
   struct lls_unknown_names unknown; /* parameters that were logged */
@@ -64,11 +66,6 @@ struct lls_api {
 /* Fresh random hex digits. */
 void lls_api_new_id(char *id); /* (LLS_ID_BYTES) */
 
-/* The tenant of the client's API key, "" if it has none; NULL where a key is wanted and
- * there is none that counts. */
-const char *lls_api_key_tenant(const struct lls_api *api,
-                               const struct lls_http_exchange *exchange);
-
 /* A request's body as a JSON object; the caller releases it. NULL and why. Any thread. */
 json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error);
 
@@ -83,8 +80,7 @@ void lls_api_check_idle(struct lls_api *api);
 /* Fails where nothing new is taken: draining, or the engine is broken. */
 int lls_api_check_open(struct lls_api *api, struct lls_api_error *error);
 
-void lls_api_log_refusal(const struct lls_api *api,
-                         const struct lls_http_exchange *exchange,
+void lls_api_log_refusal(const struct lls_api *api, struct lls_http_exchange *exchange,
                          const struct lls_api_error *error);
 
 /* Seconds after which a refused request may find room. */
@@ -103,7 +99,7 @@ void lls_api_note_unknown(struct lls_api *api, const struct lls_http_exchange *e
 /* Of routes.c: what the HTTP server calls; context is the struct lls_api. */
 void lls_api_routes_init(struct lls_api *api);
 void lls_api_on_request(void *context, struct lls_http_exchange *exchange);
-void lls_api_on_answered(void *context, const struct lls_http_exchange *exchange);
+void lls_api_on_answered(void *context, struct lls_http_exchange *exchange);
 
 /* Handlers; context is the struct lls_api. */
 void lls_handle_completions(void *context, struct lls_http_exchange *exchange);

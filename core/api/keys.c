@@ -128,3 +128,15 @@ bool lls_api_keys_allow(const struct lls_api_keys *keys, const char *authorizati
   const char *key = authorization + sizeof scheme - 1;
   return lls_api_keys_have(keys, key + strspn(key, " "), tenant);
 }
+
+void lls_api_keyring_free(struct lls_api_keyring *keyring)
+{
+  lls_api_keys_free(keyring->users);
+  lls_api_keys_free(keyring->admins);
+  *keyring = (struct lls_api_keyring){0};
+}
+
+const char *lls_api_keys_first(const struct lls_api_keys *keys)
+{
+  return (const char *)keys->keys[0].bytes;
+}

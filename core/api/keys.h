@@ -28,4 +28,15 @@ bool lls_api_keys_have(const struct lls_api_keys *keys, const char *key,
 bool lls_api_keys_allow(const struct lls_api_keys *keys, const char *authorization,
                         const char **tenant);
 
+/* The files of keys that there are, NULL: none. */
+struct lls_api_keyring {
+  struct lls_api_keys *users;  /* who may ask the model */
+  struct lls_api_keys *admins; /* who may besides look at the server and steer it */
+};
+
+void lls_api_keyring_free(struct lls_api_keyring *keyring);
+
+/* The first key of the file, as long as the keys. */
+const char *lls_api_keys_first(const struct lls_api_keys *keys);
+
 #endif

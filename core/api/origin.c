@@ -66,10 +66,10 @@ int lls_api_origin_read(const struct lls_http_exchange *exchange, const char *ke
 {
   const char *fairness =
       lls_http_request_header(&exchange->request, "x-gateway-inference-fairness-id");
-  if (fairness != NULL && *fairness != '\0')
-    lls_api_params_set_tenant(params, fairness);
-  else if (params->tenant[0] == '\0' && key_tenant != NULL)
+  if (key_tenant != NULL && *key_tenant != '\0')
     lls_api_params_set_tenant(params, key_tenant);
+  else if (fairness != NULL && *fairness != '\0')
+    lls_api_params_set_tenant(params, fairness);
   if (read_deadline(exchange, "x-slo-ttft-ms", &params->slo.ttft_ns, error) != 0)
     return -1;
   return read_deadline(exchange, "x-slo-tpot-ms", &params->slo.tpot_ns, error);

@@ -5,7 +5,8 @@
  *
  *   x-request-id                        its name
  *   x-slo-ttft-ms, x-slo-tpot-ms        deadlines; the body's "slo" says more and wins
- *   x-gateway-inference-fairness-id     the tenant; the gateway knows better than "user"
+ *   x-gateway-inference-fairness-id     the tenant; the gateway knows better than "user",
+ *                                       and a key's own tenant is nobody's to change
  */
 #ifndef LLS_API_ORIGIN_H
 #define LLS_API_ORIGIN_H
@@ -16,8 +17,8 @@
  * x-request-id, or a fresh one. */
 void lls_api_name_request(struct lls_http_exchange *exchange);
 
-/* 0, or -1 and why. key_tenant: the tenant of the client's API key, or NULL; taken where
- * the request names none. */
+/* 0, or -1 and why. key_tenant: the tenant of the client's API key; where it has none (""
+ * or NULL), the request may name one. */
 int lls_api_origin_read(const struct lls_http_exchange *exchange, const char *key_tenant,
                         struct lls_api_params *params, struct lls_api_error *error);
 

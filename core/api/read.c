@@ -2,6 +2,7 @@
 /* From a request's body to the generation that it asks for, as work; see work.h. */
 #include <stdlib.h>
 
+#include "core/api/access.h"
 #include "core/api/generation.h"
 #include "core/api/origin.h"
 #include "core/api/work.h"
@@ -96,8 +97,8 @@ static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
   struct lls_api *api = work->api;
   lls_api_note_unknown(api, exchange, &reading->unknown);
   if (generation == NULL ||
-      lls_api_origin_read(exchange, lls_api_key_tenant(api, exchange),
-                          &generation->params, &reading->error) != 0) {
+      lls_api_origin_read(exchange, lls_access_tenant(api, exchange), &generation->params,
+                          &reading->error) != 0) {
     refuse(api, exchange, &reading->error);
     return;
   }

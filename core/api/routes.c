@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The paths of the front end, who may ask for them, and what becomes of the requests: the
- * http_ series, as FastAPI's instrumentation names them beside vLLM's own.
+ * The paths of the front end (access.c: who may ask for them), and what becomes of the
+ * requests: the http_ series, as FastAPI's instrumentation names them beside vLLM's own.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "core/api/access.h"
 #include "core/api/cors.h"
 #include "core/api/origin.h"
 #include "core/api/page.h"
@@ -15,9 +16,15 @@ static const struct lls_http_route routes[] = {
     {"POST", "/v1/completions", lls_handle_completions},
     {"POST", "/v1/chat/completions", lls_handle_chat},
     {"GET", "/v1/models", lls_handle_models},
+    {"GET", "/v1/models/", lls_handle_models},
     {"GET", "/v1/models/*", lls_handle_model},
     {"POST", "/tokenize", lls_handle_tokenize},
     {"POST", "/detokenize", lls_handle_detokenize},
+    /* without /v1, as llama.cpp has them: clients whose base URL lacks it */
+    {"POST", "/completions", lls_handle_completions},
+    {"POST", "/chat/completions", lls_handle_chat},
+    {"GET", "/models", lls_handle_models},
+    {"GET", "/models/*", lls_handle_model},
     {"GET", "/health", lls_handle_health},
     {"GET", "/live", lls_handle_live},
     {"GET", "/ready", lls_handle_ready},
@@ -35,44 +42,6 @@ static const struct lls_http_route routes[] = {
 _Static_assert(N_ROUTES < LLS_MAX_ROUTES, "a place for each, and for what has none");
 
 /* ---- requests ------------------------------------------------------------------- */
-
-/* What probes and scrapers ask for needs no key, as with vLLM. */
-static bool is_open(const char *path)
-{
-  static const char *const open[] = {"/health",  "/live",    "/ready",
-                                     "/metrics", "/version", "/load"};
-  for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
-    if (strcmp(path, open[i]) == 0)
-      return true;
-  return false;
-}
-
-const char *lls_api_key_tenant(const struct lls_api *api,
-                               const struct lls_http_exchange *exchange)
-{
-  const char *tenant = "";
-  const char *given = lls_http_request_header(&exchange->request, "authorization");
-  if (api->keys == NULL)
-    return "";
-  const char *key = lls_http_request_header(&exchange->request, "x-api-key");
-  bool known = given == NULL && key != NULL
-                   ? lls_api_keys_have(api->keys, key, &tenant)
-                   : lls_api_keys_allow(api->keys, given, &tenant);
-  return known ? tenant : NULL;
-}
-
-static void no_key(struct lls_http_exchange *exchange)
-{
-  struct lls_api_error error;
-  bool given = lls_http_request_header(&exchange->request, "authorization") != NULL;
-  lls_http_add_header(exchange, "www-authenticate", "Bearer");
-  lls_api_fail(&error, 401, "invalid_api_key", NULL,
-               given ? "the API key in the header 'authorization' is not one of this "
-                       "server's"
-                     : "this server wants an API key: send the header 'authorization: "
-                       "Bearer KEY'");
-  lls_api_error_reply(exchange, &error);
-}
 
 static void no_route(struct lls_http_exchange *exchange, const char *allow)
 {
@@ -96,14 +65,13 @@ void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
   const struct lls_http_route *route =
       lls_http_route_find(routes, N_ROUTES, &exchange->request, allow);
   exchange->route = route;
-  if (lls_api_cors(context, exchange, allow))
+  if (!lls_access_host(context, exchange) || lls_api_cors(context, exchange, allow) ||
+      !lls_access_client(context, exchange))
     return;
-  if (!is_open(exchange->request.path) && lls_api_key_tenant(context, exchange) == NULL)
-    no_key(exchange);
-  else if (route != NULL)
-    route->handler(context, exchange);
-  else
+  if (route == NULL)
     no_route(exchange, allow);
+  else if (lls_access_body(exchange))
+    route->handler(context, exchange);
 }
 
 /* ---- what becomes of them ------------------------------------------------------- */
@@ -121,7 +89,7 @@ void lls_api_routes_init(struct lls_api *api)
                        sizeof coarse_bounds / sizeof coarse_bounds[0]);
 }
 
-void lls_api_on_answered(void *context, const struct lls_http_exchange *exchange)
+void lls_api_on_answered(void *context, struct lls_http_exchange *exchange)
 {
   struct lls_api *api = context;
   const struct lls_http_route *route = exchange->route;
@@ -133,6 +101,8 @@ void lls_api_on_answered(void *context, const struct lls_http_exchange *exchange
   stats->sent_bytes += exchange->answer_bytes;
   lls_histogram_observe(&stats->seconds, took_s);
   lls_histogram_observe(&api->answer_seconds, took_s);
+  lls_access_log_write(&api->access_log, api->config.limits.access_log, api->config.log,
+                       exchange, took_s);
 }
 
 /* Of requests that have no route nothing is told: their paths are anybody's. */

@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses to listen on, as they are written: HOST:PORT, [v6]:PORT, :PORT. */
+/* Addresses to listen on, as they are written (HOST:PORT, [v6]:PORT, :PORT), and whose
+ * those of sockets are. */
 #ifndef LLS_BASE_ADDRESS_H
 #define LLS_BASE_ADDRESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 
 #define LLS_HOST_MAX 256
 
 /* Into a host without brackets ("" for all interfaces) and a port, 0 to 65535, that
  * points into the address. -EINVAL if it is no such thing; names are not looked up. */
 int lls_address_split(const char *address, char host[LLS_HOST_MAX], const char **port);
+
+/* Of an IPv4 or IPv6 address, the former perhaps as the latter (::ffff:127.0.0.1). */
+bool lls_address_is_loopback(const struct sockaddr *address);
+
+/* Whether two such addresses, of one socket's ends, are one host's; the ports may differ.
+ */
+bool lls_address_same_host(const struct sockaddr *a, const struct sockaddr *b);
 
 #endif

@@ -24,14 +24,21 @@ struct lls_server_config { /* [server] */
   int64_t request_timeout, keep_alive; /* 0 = none */
   const char *api_keys;                /* file, or "": everybody may ask */
   const char *allowed_origins;         /* with spaces between; "": none */
-  bool strict_params, any_model;
+  bool strict_params;
+  int64_t any_model; /* enum lls_any_model */
   bool metrics_legacy, metrics_llamacpp;
   int64_t log_level;             /* enum lls_log_level, LLS_LOG_ERROR..LLS_LOG_DEBUG */
   int64_t log_format;            /* enum lls_log_format */
   const char *decisions;         /* "": not recorded */
   const char *served_model_name; /* never "": the model folder's name by default */
   int64_t watchdog;              /* ns */
+  const char *admin_keys;        /* file, or "": whoever is on this machine */
+  const char *allowed_hosts;     /* with spaces between */
+  int64_t access_log;            /* enum lls_access_log_choice */
 };
+
+/* Whether requests for other models are answered. AUTO: where everybody may ask. */
+enum lls_any_model { LLS_ANY_MODEL_AUTO, LLS_ANY_MODEL_FALSE, LLS_ANY_MODEL_TRUE };
 
 enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };
 

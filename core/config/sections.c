@@ -50,18 +50,19 @@ static const struct lls_param server_params[] = {
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_PATH(server, api_keys, "",
                    "file of the API keys that may ask, one a line, each with its tenant "
-                   "after a space if it has one; empty: everybody may",
+                   "after a space if it has one; empty: everybody may ask, and read "
+                   "/metrics, which otherwise wants a key from other machines",
                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(
         server, allowed_origins, "",
-        "origins whose web pages may ask, such as https://chat.example.org, "
-        "with spaces between, * for any (CORS); empty: none, so that no page "
-        "asks by its visitor's browser",
+        "origins whose web pages may ask, such as https://chat.example.org or "
+        "http://localhost:* (every port), with spaces between, * for any (CORS); "
+        "empty: none, so that no page asks by its visitor's browser",
         .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BOOL(server, any_model, "false",
-                   "answer requests for whatever model with ours, as llama.cpp does, "
-                   "instead of refusing them with 404",
-                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(server, any_model, "auto", "auto|false|true",
+                     "answer requests for whatever model with ours, as llama.cpp does, "
+                     "instead of refusing them with 404; auto is true without api_keys",
+                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(server, strict_params, "false",
                    "refuse requests with parameters that are unknown here, instead of "
                    "ignoring these",
@@ -89,6 +90,20 @@ static const struct lls_param server_params[] = {
                        "a plugin's callback that has not returned for so long is logged, "
                        "and until it returns /live and /health answer 503; 0 is never",
                        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_PATH(server, admin_keys, "",
+                   "file of the API keys that may use /admin, as api_keys; empty: "
+                   "clients on this machine may, with one of api_keys if there are such",
+                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(server, allowed_hosts, "",
+                     "names of this server that requests may be for, such as "
+                     "llm.example.org, with spaces between, * for any; empty: all from "
+                     "other machines, and from this one localhost, addresses and names "
+                     "without a dot, so that no page of the web passes for ours",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(server, access_log, "refused", "off|refused|all",
+                     "requests that have a line in the log: those that are refused "
+                     "before a model is asked, and POSTs to /admin; all: others too",
+                     .flags = LLS_PARAM_RELOADABLE),
 };
 
 typedef struct lls_model_section model;

@@ -29,6 +29,10 @@ static const char *reason_phrase(unsigned status)
     return "Content Too Large";
   case 429:
     return "Too Many Requests";
+  case 415:
+    return "Unsupported Media Type";
+  case 421:
+    return "Misdirected Request";
   case 431:
     return "Request Header Fields Too Large";
   case 500:

@@ -2,11 +2,13 @@
 /* The life of one connection; connection.h has the picture. */
 #include "core/http/connection.h"
 
-#include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <utlist.h>
+
+#include "core/base/address.h"
 
 /* Bytes that the kernel may hold unsent; beyond it the output buffers fill, and count. */
 #define KERNEL_UNSENT_BYTES 131072
@@ -211,6 +213,7 @@ void lls_http_connection_refuse(struct lls_http_connection *connection, unsigned
   enter(connection, LLS_HTTP_ANSWERING);
   exchange->arrival_ns = (int64_t)uv_hrtime();
   exchange->request.keep_alive = false;
+  snprintf(exchange->why, sizeof exchange->why, "%s", reason);
   lls_http_reply(exchange, status, server->config.error_type, body.data, body.length);
   lls_text_free(&body);
 }
@@ -369,6 +372,30 @@ static void init_connection(struct lls_http_connection *connection,
   server->counters.open++;
 }
 
+/* An address of this machine as sender is no one else's: no handshake would come about.
+ */
+static void note_peer(struct lls_http_connection *connection)
+{
+  struct sockaddr_storage peer = {0}, own = {0};
+  struct sockaddr *p = (struct sockaddr *)&peer, *o = (struct sockaddr *)&own;
+  int peer_size = sizeof peer, own_size = sizeof own;
+  if (uv_tcp_getpeername(&connection->tcp, p, &peer_size) != 0 ||
+      uv_tcp_getsockname(&connection->tcp, o, &own_size) != 0)
+    return;
+  uv_ip_name(p, connection->peer, sizeof connection->peer);
+  connection->local = lls_address_is_loopback(p) || lls_address_same_host(p, o);
+}
+
+const char *lls_http_peer(struct lls_http_exchange *exchange)
+{
+  return lls_http_connection_of(exchange)->peer;
+}
+
+bool lls_http_peer_is_local(struct lls_http_exchange *exchange)
+{
+  return lls_http_connection_of(exchange)->local;
+}
+
 void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *listener)
 {
   struct lls_http_connection *connection = calloc(1, sizeof *connection);
@@ -387,5 +414,6 @@ void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *lis
   }
   server->counters.accepted++;
   set_options(connection);
+  note_peer(connection);
   set_reading(connection, true);
 }

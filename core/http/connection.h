@@ -15,6 +15,8 @@
 #ifndef LLS_HTTP_CONNECTION_H
 #define LLS_HTTP_CONNECTION_H
 
+#include <netinet/in.h>
+
 #include "core/http/output.h"
 #include "core/http/parser.h"
 #include "core/http/server.h"
@@ -44,9 +46,11 @@ struct lls_http_connection {
   struct lls_http_exchange exchange;
   struct lls_http_output output;
   struct lls_text ahead; /* sent before the answer to the request in hand */
-  uint64_t since_ms;     /* the phase, or the request, began */
-  uint64_t taken_ms;     /* the client took a byte of output, or there was none */
-  uint64_t taken;        /* bytes it has taken by then */
+  char peer[INET6_ADDRSTRLEN];
+  bool local;        /* the peer is on this machine */
+  uint64_t since_ms; /* the phase, or the request, began */
+  uint64_t taken_ms; /* the client took a byte of output, or there was none */
+  uint64_t taken;    /* bytes it has taken by then */
 };
 
 struct lls_http_server {
@@ -57,6 +61,7 @@ struct lls_http_server {
   uv_tcp_t listeners[LLS_HTTP_MAX_LISTENERS];
   unsigned n_listeners;
   char address[80];
+  bool exposed; /* listens on more than loopback */
   uv_timer_t sweep;
   bool sweeping;
   bool closing;

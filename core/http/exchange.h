@@ -19,7 +19,8 @@
 
 #include "core/http/request.h"
 
-#define LLS_HTTP_ID_BYTES 101
+#define LLS_HTTP_ID_BYTES  101
+#define LLS_HTTP_WHY_BYTES 200
 
 struct lls_http_exchange {
   struct lls_http_request request;
@@ -32,7 +33,14 @@ struct lls_http_exchange {
   uint64_t body_bytes;     /* of the request; a handler may have taken the body itself */
   unsigned status;         /* of the answer, 0 before it has begun */
   uint64_t answer_bytes;   /* of its body, so far */
+  char why[LLS_HTTP_WHY_BYTES]; /* of an answer that is an error: its sentence */
+  bool logged;                  /* the request has a line in the log, or will have */
 };
+
+/* The client's address without its port, and whether it is on this machine itself; both
+ * are of the other end of the connection, be that a proxy. */
+const char *lls_http_peer(struct lls_http_exchange *exchange);
+bool lls_http_peer_is_local(struct lls_http_exchange *exchange);
 
 /* Adds a header to the answer; a value with control characters is left out. */
 void lls_http_add_header(struct lls_http_exchange *exchange, const char *name,

@@ -61,8 +61,10 @@ static void remember_address(struct lls_http_server *server, const uv_tcp_t *lis
   struct sockaddr_storage name;
   char host[INET6_ADDRSTRLEN] = "";
   int length = sizeof name;
-  if (server->address[0] != '\0' ||
-      uv_tcp_getsockname(listener, (struct sockaddr *)&name, &length) != 0)
+  if (uv_tcp_getsockname(listener, (struct sockaddr *)&name, &length) != 0)
+    return;
+  server->exposed |= !lls_address_is_loopback((struct sockaddr *)&name);
+  if (server->address[0] != '\0')
     return;
   uv_ip_name((struct sockaddr *)&name, host, sizeof host);
   bool v6 = name.ss_family == AF_INET6;
@@ -155,6 +157,11 @@ int lls_http_server_listen(struct lls_http_server *server, const char *address,
 const char *lls_http_server_address(const struct lls_http_server *server)
 {
   return server->address;
+}
+
+bool lls_http_server_is_exposed(const struct lls_http_server *server)
+{
+  return server->exposed;
 }
 
 const struct lls_http_counters *

@@ -35,7 +35,7 @@ struct lls_http_config {
   void *context;
   void (*on_request)(void *context, struct lls_http_exchange *exchange);
   /* The answer is complete, or its client left in the middle of it; may be NULL. */
-  void (*on_answered)(void *context, const struct lls_http_exchange *exchange);
+  void (*on_answered)(void *context, struct lls_http_exchange *exchange);
   /* Writes the body of an answer to what is no request (reason: a static clause). */
   void (*error_body)(void *context, unsigned status, const char *reason,
                      struct lls_text *out);
@@ -63,6 +63,9 @@ int lls_http_server_listen(struct lls_http_server *server, const char *address,
 
 /* "host:port" of the first listener, with the real port; "" before there is one. */
 const char *lls_http_server_address(const struct lls_http_server *server);
+
+/* Whether one of its listeners can be reached from other machines. */
+bool lls_http_server_is_exposed(const struct lls_http_server *server);
 
 /* Requests that come from now on are somebody else's; none may be in hand. */
 void lls_http_server_hand_over(struct lls_http_server *, const struct lls_http_config *);

@@ -86,8 +86,8 @@ static void take_over(struct server *s)
   struct lls_api_limits limits = server_limits(c);
   lls_api_set_limits(s->api, &limits);
   server_look(s);
-  lls_api_set_keys(s->api, s->wanted_keys);
-  s->wanted_keys = NULL;
+  lls_api_set_keys(s->api, &s->wanted_keys);
+  s->wanted_keys = (struct lls_api_keyring){0};
 }
 
 /* A scheduler that was switched off knows nothing of what runs: it begins anew. */
@@ -123,8 +123,7 @@ static int begin(struct server *s, struct lls_error *err)
 static void abandon(struct server *s)
 {
   lls_config_free(&s->wanted);
-  lls_api_keys_free(s->wanted_keys);
-  s->wanted_keys = NULL;
+  lls_api_keyring_free(&s->wanted_keys);
 }
 
 void server_reload(struct server *s)

@@ -65,7 +65,7 @@ struct server {
 
   struct lls_config wanted; /* of the reload under way */
   struct lls_config_change change;
-  struct lls_api_keys *wanted_keys; /* of it, and at the start until there is an api */
+  struct lls_api_keyring wanted_keys; /* of it, and at the start until there is an api */
   bool reloading;
   bool reload_again; /* it was asked for while one was under way */
 
@@ -110,8 +110,8 @@ int server_load_model(struct server *, struct lls_error *err);
 int server_create_loop(struct server *, struct lls_error *err);
 int server_create_api(struct server *, struct lls_error *err);
 struct lls_api_limits server_limits(const struct lls_config *);
-/* The keys of [server] api_keys; NULL where it names no file. */
-int server_load_keys(const struct lls_config *, struct lls_api_keys **out,
+/* The keys of [server] api_keys and admin_keys; none to free on failure. */
+int server_load_keys(const struct lls_config *, struct lls_api_keyring *out,
                      struct lls_error *err);
 void server_destroy(struct server *);
 

@@ -137,23 +137,35 @@ struct lls_api_limits server_limits(const struct lls_config *config)
       .keep_alive_ms = (uint32_t)(c->keep_alive / ns_per_ms),
       .request_timeout_ms = (uint32_t)(c->request_timeout / ns_per_ms),
       .strict_params = c->strict_params,
-      .any_model = c->any_model,
+      .any_model = c->any_model == LLS_ANY_MODEL_TRUE ||
+                   (c->any_model == LLS_ANY_MODEL_AUTO && c->api_keys[0] == '\0'),
       .allowed_origins = c->allowed_origins,
+      .allowed_hosts = c->allowed_hosts,
+      .access_log = (uint32_t)c->access_log,
       .metrics_legacy = c->metrics_legacy,
       .metrics_llamacpp = c->metrics_llamacpp,
   };
 }
 
-int server_load_keys(const struct lls_config *c, struct lls_api_keys **out,
+static int load_keys(const struct lls_config *c, const char *key, const char *path,
+                     struct lls_api_keys **out, struct lls_error *err)
+{
+  int rc = path[0] != '\0' ? lls_api_keys_load(path, out, err) : 0;
+  return rc < 0
+             ? lls_config_fail(c, err, rc, "server", key, "%s", lls_error_text(err, rc))
+             : 0;
+}
+
+int server_load_keys(const struct lls_config *c, struct lls_api_keyring *out,
                      struct lls_error *err)
 {
-  *out = NULL;
-  if (c->server.api_keys[0] == '\0')
-    return 0;
-  int rc = lls_api_keys_load(c->server.api_keys, out, err);
-  return rc < 0 ? lls_config_fail(c, err, rc, "server", "api_keys", "%s",
-                                  lls_error_text(err, rc))
-                : 0;
+  *out = (struct lls_api_keyring){0};
+  int rc = load_keys(c, "api_keys", c->server.api_keys, &out->users, err);
+  if (rc == 0)
+    rc = load_keys(c, "admin_keys", c->server.admin_keys, &out->admins, err);
+  if (rc < 0)
+    lls_api_keyring_free(out);
+  return rc;
 }
 
 static void on_reload(void *context)
@@ -208,7 +220,7 @@ int server_create_api(struct server *s, struct lls_error *err)
       .on_idle = on_idle,
       .on_idle_context = s,
   };
-  s->wanted_keys = NULL;
+  s->wanted_keys = (struct lls_api_keyring){0};
   return lls_api_create(&config, &s->api, err);
 }
 
@@ -219,7 +231,7 @@ void server_destroy(struct server *s)
   lls_decision_log_destroy(s->decisions, NULL); /* it has said itself what is wrong */
   if (s->reloading)
     lls_config_free(&s->wanted);
-  lls_api_keys_free(s->wanted_keys);
+  lls_api_keyring_free(&s->wanted_keys);
   if (s->api != NULL)
     lls_api_destroy(s->api);
   else

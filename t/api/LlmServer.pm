@@ -53,7 +53,7 @@ sub serve {
     my ($class, $ini, $said, @launcher) = @_;
     $said //= qr{listening on http://([\w.:\[\]]+)};
     my $folder = File::Temp->newdir;
-    write_file("$folder/llmserve.ini", "[server]\nlisten = 127.0.0.1:0\n$ini");
+    write_file("$folder/llmserve.ini", whole($ini));
     my $pid = fork // die "fork: $!";
     if ($pid == 0) {
         open(STDERR, '>', "$folder/log");
@@ -78,10 +78,13 @@ sub new {
 # Puts another configuration in place, at once, as an editor does.
 sub configure {
     my ($self, $ini) = @_;
-    write_file("$self->{folder}/new", "[server]\nlisten = 127.0.0.1:0\n$ini");
+    write_file("$self->{folder}/new", whole($ini));
     rename "$self->{folder}/new", "$self->{folder}/llmserve.ini" or die "$self->{folder}: $!";
     return;
 }
+
+# A configuration that begins within [server]; on a free port of ours if it does not say.
+sub whole { my ($ini) = @_; return "[server]\n" . ($ini =~ /^listen = /m ? '' : "listen = 127.0.0.1:0\n") . $ini }
 
 sub write_file {
     my ($path, $text) = @_;

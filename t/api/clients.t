@@ -41,13 +41,14 @@ SKIP: {
     cmp_ok $n, '>', 30, 'openai: and no less';
 }
 SKIP: {
-    skip 'curl is not installed', 4 if system('command -v curl >/dev/null 2>&1') != 0;
+    skip 'curl is not installed', 5 if system('command -v curl >/dev/null 2>&1') != 0;
     my $url  = "http://$server->{address}/v1/completions";
     my $text = `curl -sN $url -H 'content-type: application/json' -d '{"prompt": "Once upon a time", "max_tokens": 4, "stream": true}'`;
     my @data = $text =~ /^data: (.*)$/mg;
     is scalar @data, 5, 'curl: a stream';
     is $data[-1], '[DONE]', '  with its end';
-    is `curl -s -o /dev/null -w '%{http_code}' $url -d '{'`, 400, 'curl: an error';
+    is `curl -s -o /dev/null -w '%{http_code}' $url -H 'content-type: application/json' -d '{'`, 400, 'curl: an error';
+    like `curl -s $url -d '{"prompt": "Once"}'`, qr/send the header 'content-type: application\/json', not 'application\/x-www-form-urlencoded'/, 'curl: a body that it says is a form';
     is `curl -s -o /dev/null -w '%{http_code}' --data-binary \@- -H 'transfer-encoding: chunked' $url < /dev/null`, 400, 'curl: an empty body in chunks';
 }
 ok $server->metric_becomes('llmserve_generations_live', 0), 'nothing is left';

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host, Origin, key and type, in the order of access.h. */
+#include "core/api/access.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/api/cors.h"
+#include "core/base/address.h"
+
+static const char *header(const struct lls_http_exchange *exchange, const char *name)
+{
+  return lls_http_request_header(&exchange->request, name);
+}
+
+static bool refuse(struct lls_http_exchange *exchange, const struct lls_api_error *error)
+{
+  lls_api_error_reply(exchange, error);
+  return false;
+}
+
+/* ---- Host ------------------------------------------------------------------------ */
+
+/* The name of "NAME" or "NAME:PORT"; "" if it is too long to be one. */
+static void copy_name(const char *authority, char name[LLS_HOST_MAX])
+{
+  size_t length = strcspn(authority, ":");
+  bool fits = length < LLS_HOST_MAX;
+  memcpy(name, authority, fits ? length : 0);
+  name[fits ? length : 0] = '\0';
+}
+
+/*
+ * Whether no stranger's page can have this name: an address is no name, and those without
+ * a dot and below .localhost are not of the public DNS.
+ */
+static bool is_private(const char *authority)
+{
+  char name[LLS_HOST_MAX];
+  struct in_addr v4;
+  static const char local[] = ".localhost";
+  if (authority[0] == '[')
+    return true;
+  copy_name(authority, name);
+  size_t length = strlen(name);
+  return strchr(name, '.') == NULL || inet_pton(AF_INET, name, &v4) == 1 ||
+         (length > sizeof local - 1 &&
+          strcasecmp(name + length - (sizeof local - 1), local) == 0);
+}
+
+static bool is_ours(const struct lls_api *api, const char *authority)
+{
+  char name[LLS_HOST_MAX];
+  copy_name(authority, name);
+  return is_private(authority) || lls_cors_lists(api->config.limits.allowed_hosts, name);
+}
+
+bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchange)
+{
+  struct lls_api_error error;
+  const char *host = header(exchange, "host");
+  const char *named = api->config.limits.allowed_hosts;
+  bool wanted = lls_http_peer_is_local(exchange) || (named != NULL && named[0] != '\0');
+  if (!wanted || host == NULL || is_ours(api, host))
+    return true;
+  lls_api_fail(&error, 421, "unknown_host", NULL,
+               "\"%.100s\" is no name of this server: ask for localhost, or add it to "
+               "[server] allowed_hosts",
+               host);
+  return refuse(exchange, &error);
+}
+
+/* ---- Origin ---------------------------------------------------------------------- */
+
+static bool changes_nothing(const struct lls_http_exchange *exchange)
+{
+  static const char *const safe[] = {"GET", "HEAD", "OPTIONS"};
+  for (size_t i = 0; i < sizeof safe / sizeof safe[0]; i++)
+    if (strcmp(exchange->request.method, safe[i]) == 0)
+      return true;
+  return false;
+}
+
+/* A page that a proxy serves under the name it has us under is no stranger's. */
+static bool is_same_origin(const struct lls_api *api,
+                           const struct lls_http_exchange *exchange, const char *origin)
+{
+  const char *host = header(exchange, "host");
+  const char *authority = strstr(origin, "://");
+  return host != NULL && authority != NULL && strcasecmp(authority + 3, host) == 0 &&
+         is_ours(api, host);
+}
+
+static bool check_origin(const struct lls_api *api, struct lls_http_exchange *exchange)
+{
+  struct lls_api_error error;
+  const char *origin = header(exchange, "origin");
+  if (origin == NULL || changes_nothing(exchange) ||
+      lls_cors_allowed(api, exchange) != NULL || is_same_origin(api, exchange, origin))
+    return true;
+  lls_api_fail(&error, 403, "origin_not_allowed", NULL,
+               "pages of %.100s may not ask this server: [server] allowed_origins names "
+               "those that may",
+               origin);
+  return refuse(exchange, &error);
+}
+
+/* ---- keys ------------------------------------------------------------------------ */
+
+/* Whether the request has one of these keys. */
+static bool holds(const struct lls_http_exchange *exchange,
+                  const struct lls_api_keys *keys, const char **tenant)
+{
+  const char *given = header(exchange, "authorization");
+  const char *key = header(exchange, "x-api-key");
+  if (keys == NULL)
+    return false;
+  return given == NULL && key != NULL ? lls_api_keys_have(keys, key, tenant)
+                                      : lls_api_keys_allow(keys, given, tenant);
+}
+
+const char *lls_access_tenant(const struct lls_api *api,
+                              const struct lls_http_exchange *exchange)
+{
+  const char *tenant = "";
+  bool known = holds(exchange, api->keys.users, &tenant) ||
+               holds(exchange, api->keys.admins, &tenant);
+  return known || api->keys.users == NULL ? tenant : NULL;
+}
+
+static bool refuse_key(struct lls_http_exchange *exchange)
+{
+  struct lls_api_error error;
+  bool given = header(exchange, "authorization") != NULL;
+  lls_http_add_header(exchange, "www-authenticate", "Bearer");
+  lls_api_fail(&error, 401, "invalid_api_key", NULL,
+               given ? "the API key in the header 'authorization' is not one of this "
+                       "server's"
+                     : "this server wants an API key: send the header 'authorization: "
+                       "Bearer KEY'");
+  return refuse(exchange, &error);
+}
+
+static bool check_user(const struct lls_api *api, struct lls_http_exchange *exchange)
+{
+  return lls_access_tenant(api, exchange) != NULL || refuse_key(exchange);
+}
+
+static bool check_admin_key(const struct lls_api *api, struct lls_http_exchange *exchange)
+{
+  struct lls_api_error error;
+  const char *tenant = "";
+  if (holds(exchange, api->keys.admins, &tenant))
+    return true;
+  if (!holds(exchange, api->keys.users, &tenant))
+    return refuse_key(exchange);
+  lls_api_fail(&error, 403, "not_an_admin", NULL,
+               "this API key is no admin's: %s wants one of [server] admin_keys",
+               exchange->request.path);
+  return refuse(exchange, &error);
+}
+
+/* Whether the client itself is on this machine, as far as can be known. */
+static bool is_here(struct lls_http_exchange *exchange)
+{
+  static const char *const of_proxies[] = {"forwarded", "x-forwarded-for", "x-real-ip",
+                                           "via"};
+  for (size_t i = 0; i < sizeof of_proxies / sizeof of_proxies[0]; i++)
+    if (header(exchange, of_proxies[i]) != NULL)
+      return false;
+  return lls_http_peer_is_local(exchange);
+}
+
+static bool check_admin(const struct lls_api *api, struct lls_http_exchange *exchange)
+{
+  struct lls_api_error error;
+  if (api->keys.admins != NULL)
+    return check_admin_key(api, exchange);
+  if (is_here(exchange))
+    return check_user(api, exchange);
+  lls_api_fail(&error, 403, "not_an_admin", NULL,
+               "%s is for clients on the server's own machine, until [server] admin_keys "
+               "names a file of keys for others",
+               exchange->request.path);
+  return refuse(exchange, &error);
+}
+
+static bool check_reader(const struct lls_api *api, struct lls_http_exchange *exchange)
+{
+  if (is_here(exchange))
+    return true;
+  return api->keys.admins != NULL ? check_admin_key(api, exchange)
+                                  : check_user(api, exchange);
+}
+
+static bool is_open(const char *path)
+{
+  static const char *const open[] = {"/health", "/live", "/ready", "/version", "/load"};
+  for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
+    if (strcmp(path, open[i]) == 0)
+      return true;
+  return false;
+}
+
+bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exchange)
+{
+  static const char admin[] = "/admin";
+  const char *path = exchange->request.path;
+  if (!check_origin(api, exchange))
+    return false;
+  if (is_open(path))
+    return true;
+  if (strcmp(path, "/metrics") == 0)
+    return check_reader(api, exchange);
+  if (strncmp(path, admin, sizeof admin - 1) == 0)
+    return check_admin(api, exchange);
+  return check_user(api, exchange);
+}
+
+/* ---- type ------------------------------------------------------------------------ */
+
+static bool is_json(const char *type)
+{
+  static const char json[] = "application/json";
+  size_t length = strcspn(type, "; \t");
+  return length == sizeof json - 1 && strncasecmp(type, json, length) == 0;
+}
+
+bool lls_access_body(struct lls_http_exchange *exchange)
+{
+  struct lls_api_error error;
+  const char *type = header(exchange, "content-type");
+  const char *coding = header(exchange, "content-encoding");
+  if (exchange->request.body.length == 0)
+    return true;
+  if (coding != NULL && strcasecmp(coding, "identity") != 0)
+    lls_api_fail(&error, 415, "unsupported_encoding", NULL,
+                 "the body's content-encoding is '%.40s': send it as it is", coding);
+  else if (type != NULL && !is_json(type))
+    lls_api_fail(&error, 415, "unsupported_media_type", NULL,
+                 "the body must be JSON and said to be: send the header 'content-type: "
+                 "application/json', not '%.80s'",
+                 type);
+  else
+    return true;
+  return refuse(exchange, &error);
+}

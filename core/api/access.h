@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may ask for what, and how: decided before a handler sees the request.
+ *
+ *   Host     of requests from this machine it must be a name of this machine. A page of
+ *            the web may point its own name at 127.0.0.1 (DNS rebinding): its visitor's
+ *            browser would take the server for the page's own, but send that name.
+ *   Origin   of requests that change something: pages that are not allowed are refused,
+ *            not only kept from reading the answer.
+ *   key      /v1 wants one of api_keys, where there are such; /admin one of admin_keys;
+ *            without these it answers this machine only. /metrics, which names tenants,
+ * is for everybody only where there are no keys, else for this machine and whoever has a
+ * key for it. What tells the health of the server is for all. type     bodies are JSON,
+ * and said to be.
+ *
+ * A client behind a proxy of this machine is not on this machine.
+ */
+#ifndef LLS_API_ACCESS_H
+#define LLS_API_ACCESS_H
+
+#include "core/api/internal.h"
+
+/* Each: true if the request may go on; else it has been answered. */
+bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchange);
+bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exchange);
+bool lls_access_body(struct lls_http_exchange *exchange);
+
+/* The tenant of the client's API key, "" if it has none; NULL where a key is wanted and
+ * there is none that counts. */
+const char *lls_access_tenant(const struct lls_api *api,
+                              const struct lls_http_exchange *exchange);
+
+#endif
