@@ -49,6 +49,26 @@ like here('nonsense'), qr/\A2 llmserve-ctl: no command 'nonsense'/, 'no such com
 like ctl(''), qr/\A2 Usage: /, 'no command';
 like ctl('--help'), qr/\A0 Usage: .*drain/s, 'help';
 like ctl('-c /nowhere --version'), qr/\A0 llmserve-ctl 0\.1\.0$/, 'version';
+# ---- keys -----------------------------------------------------------------------------
+my $folder = $server->{folder};
+LlmServer::write_file("$folder/admins", "# ops\nsk-root ops\n");
+LlmServer::write_file("$folder/users",  "sk-ann ann\n");
+LlmServer::write_file("$folder/empty",  "");
+my $plugins = "[plugins]\nscheduler = sarathi\n";
+$server->configure("api_keys = users\n$ini$plugins");
+like here('reload'), qr/\A0 generation 3/, 'keys are wanted';
+like here('status'), qr/\A0 llmserve/, '  one of which the file of the server names';
+like ctl("-a $server->{address} -c /nowhere status"), qr/\A1 llmserve-ctl: refused: this server wants an API key/, '  without the file there is none';
+$server->configure("admin_keys = admins\napi_keys = users\n$ini$plugins");
+like ctl("-a $server->{address} -c /nowhere -k $folder/users reload"), qr/\A0 generation 4/, '  or it is named';
+like here('status'), qr/\A0 llmserve/, 'an admin\'s comes before';
+like here("-k $folder/users", 'status'), qr/\A1 llmserve-ctl: refused: this API key is no admin's: \/admin\/status wants one of \[server\] admin_keys\n\z/, 'a user\'s is refused';
+like here("-k $folder/empty", 'status'), qr/\A2 llmserve-ctl: \S+empty: there is no key in it/, 'a file without';
+{
+    local $ENV{LLMSERVE_ADMIN_KEY} = 'sk-root';
+    like ctl("-a $server->{address} -c /nowhere status"), qr/\A0 llmserve/, 'one of the environment';
+}
+
 is here('drain'), "0 draining\n", 'drain';
 is $server->wait_for_end, 3, 'ends the server, with the status of a drain over HTTP';
 like $server->log, qr{ warning +server: /admin/drain, asked for by .+: finishing what runs, at most 30 s, then exit status 3$}m, '  and the log says who asked';

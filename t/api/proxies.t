@@ -60,10 +60,18 @@ sub start {
 
 sub curl { my ($port, $path, @more) = @_; return scalar `curl -sk @more https://127.0.0.1:$port$path` }
 
+# A bare connection through TLS, by openssl, with this sent.
+sub tls {
+    my ($port, $text) = @_;
+    LlmServer::write_file("$folder/request", $text);
+    open my $out, '-|', "(cat $folder/request; sleep 2) | openssl s_client -quiet -connect 127.0.0.1:$port 2>/dev/null" or die $!;
+    return $out;
+}
+
 sub check {
     my ($name, $server, $port, $pid) = @_;
     ok $pid, "$name runs" or return;
-    my $body = q(-d '{"prompt":[1,403,407],"max_tokens":4,"stream":true}');
+    my $body = q(-H 'content-type: application/json' -d '{"prompt":[1,403,407],"max_tokens":4,"stream":true}');
     for my $version ('--http1.1', '--http2') {
         my @data = curl($port, '/v1/completions', $version, '-N', $body) =~ /^data: (.*)$/mg;
         is scalar @data, 5, "$name: a stream, $version";
@@ -73,8 +81,18 @@ sub check {
     like curl($port, '/version', '-i'), qr/^x-request-id: [0-9a-f-]{20,}\r$/mi, '  or one of its own';
     is curl($port, $_, '-o', '/dev/null', '-w', "'%{http_code}'"), 403, "$name: $_ is closed" for qw(/metrics /admin/status);
 
+    # However it is spelt: what the proxy lets through must be nothing to the server either.
+    for my $path (qw(/%61dmin/status /adm%69n/status /admin%2fstatus /metric%73 /%6detrics /%2fmetrics //metrics /./metrics /x/../metrics /metrics/
+        /METRICS /metrics%00 //admin/status /./admin/status /x/../admin/status /v1/../admin/status /admin/../admin/status /admin;x/status)) {
+        my @said = map { curl($port, "'$path'", '--path-as-is', '-i', $_) } '--http1.1', '--http2';
+        is scalar(grep { /^HTTP\/\S+ 40[034] / && !/there is no daemon/ } @said), 2, "$name: so is $path" or diag @said;
+    }
+    my $absolute = LlmServer::read_all(tls($port, "GET http://x/metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+    like $absolute, qr/\AHTTP\/1\.1 40[034] /, "$name: and with an authority";
+    is curl($port, '/version', '-o', '/dev/null', '-w', "'%{http_code}'", '-H', "'host: llm.example.org'"), 200, "$name: under its own name";
+
     # Each token at once: the first has come while the answer goes on.
-    my $curl = open my $out, '-|', qq(exec curl -skN https://127.0.0.1:$port/v1/completions -H 'x-request-id: pause-1' -d '{"prompt":[1,403],"max_tokens":400,"stream":true}') or die $!;
+    my $curl = open my $out, '-|', qq(exec curl -skN https://127.0.0.1:$port/v1/completions -H 'x-request-id: pause-1' -H 'content-type: application/json' -d '{"prompt":[1,403],"max_tokens":400,"stream":true}') or die $!;
     my $first = <$out>;
     like $first, qr/\Adata: /, "$name: the first token comes";
     is $server->metric('llmserve_generations_live'), 1, '  before the last';

@@ -7,6 +7,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use LlmServer;
+use File::Temp;
 use Golden;
 use JSON::PP;
 use Test::More;
@@ -152,6 +153,20 @@ for my $policy (
     cmp_ok $units, '>', 0, "$name: there is a cache";
     ok $server->metric_becomes('llmserve_cache_units_free{tier="device"}', $units), "$name: and it is empty again";
     is $server->stop, 0, "$name: the server ends well";
+}
+
+# ---- too few descriptors --------------------------------------------------------------
+SKIP: {
+    skip 'what the server runs under needs more itself', 1 if LlmServer::under();
+    my $folder = File::Temp->newdir;
+    LlmServer::write_file("$folder/few.ini", "[server]\nlisten = 127.0.0.1:0\n[model]\npath = $stories\n");
+    my $llmserve = LlmServer::built('llmserve');
+    for my $limit (7 .. 12, 30) {
+        my $said = qx(sh -c "ulimit -n $limit; exec '$llmserve' -c $folder/few.ini" 2>&1);
+        is $? >> 8, 1, "with $limit descriptors it does not start";
+        like $said, qr/only \d+ more files may be open, \d+ are needed .*raise the limit \(ulimit -n,/, '  and says why';
+        is $? & 127, 0, '  without a crash';
+    }
 }
 
 # ---- the demo model -------------------------------------------------------------------

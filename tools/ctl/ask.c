@@ -75,24 +75,43 @@ static int read_answer(const struct lls_text *text, json_t **out)
   return *out != NULL ? status : -EPROTO;
 }
 
-int ctl_ask(const char *address, const char *method, const char *path, json_t **answer,
-            struct lls_error *err)
+/* For localhost, which every server takes for its own name whatever its address is. */
+static void write_request(const struct ctl_server *server, const char *method,
+                          const char *path, struct lls_text *request)
 {
-  char request[512];
-  struct lls_text text = {0};
-  snprintf(request, sizeof request,
-           "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-           method, path, address);
-  int fd = open_connection(address, err);
+  lls_text_printf(request,
+                  "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n"
+                  "Connection: close\r\n",
+                  method, path);
+  if (server->key[0] != '\0')
+    lls_text_printf(request, "Authorization: Bearer %s\r\n", server->key);
+  lls_text_puts(request, "\r\n");
+}
+
+static int ask(const struct ctl_server *server, const char *method, const char *path,
+               struct lls_text *answer, struct lls_error *err)
+{
+  struct lls_text request = {0};
+  int fd = open_connection(server->address, err);
   if (fd < 0)
     return fd;
-  int rc = exchange(fd, request, &text);
+  write_request(server, method, path, &request);
+  int rc = request.failed ? -ENOMEM : exchange(fd, request.data, answer);
   close(fd);
+  lls_text_free(&request);
+  return rc;
+}
+
+int ctl_ask(const struct ctl_server *server, const char *method, const char *path,
+            json_t **answer, struct lls_error *err)
+{
+  struct lls_text text = {0};
+  int rc = ask(server, method, path, &text, err);
   if (rc == 0)
     rc = read_answer(&text, answer);
   lls_text_free(&text);
-  if (rc < 0)
-    return lls_fail(err, rc, "%s %s at %s: %s", method, path, address,
-                    rc == -EPROTO ? "this is no llmserve" : strerror(-rc));
+  if (rc < 0 && err->text[0] == '\0')
+    lls_fail(err, rc, "%s %s at %s: %s", method, path, server->address,
+             rc == -EPROTO ? "this is no llmserve" : strerror(-rc));
   return rc;
 }

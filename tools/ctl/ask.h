@@ -7,9 +7,14 @@
 
 #include "core/base/error.h"
 
+struct ctl_server {
+  const char *address;
+  const char *key; /* an API key, "": none */
+};
+
 /* The HTTP status, with the answer that the caller releases; or negative and the
  * sentence: not reachable, no answer, no JSON. */
-int ctl_ask(const char *address, const char *method, const char *path, json_t **answer,
-            struct lls_error *err);
+int ctl_ask(const struct ctl_server *server, const char *method, const char *path,
+            json_t **answer, struct lls_error *err);
 
 #endif

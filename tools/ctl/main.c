@@ -4,12 +4,14 @@
 #include "config.h"
 
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/config/ini.h"
 #include "tools/ctl/ask.h"
+#include "tools/ctl/key.h"
 #include "tools/ctl/print.h"
 
 #define DEFAULT_CONFIG  LLS_SYSCONF_DIR "/llmserve/llmserve.ini"
@@ -20,7 +22,7 @@
 #define LINES_A_HEADING 20
 
 static const char usage[] =
-    "Usage: llmserve-ctl [-a HOST:PORT] [-c FILE] COMMAND\n"
+    "Usage: llmserve-ctl [-a HOST:PORT] [-c FILE] [-k FILE] COMMAND\n"
     "Looks at and steers a running llmserve.\n"
     "\n"
     "  status   what runs: plugins, generation, the last reload, requests, memory\n"
@@ -33,21 +35,26 @@ static const char usage[] =
     "\n"
     "  -a, --address=HOST:PORT  where it listens (as in the file)\n"
     "  -c, --config=FILE        its file (" DEFAULT_CONFIG ")\n"
+    "  -k, --key-file=FILE      file that begins with the API key to send; else that of\n"
+    "                           LLMSERVE_ADMIN_KEY, or the first of the admin_keys, or\n"
+    "                           of the api_keys, that the server's file names\n"
     "  -h, --help               show this\n"
     "  -V, --version            show the version\n";
 
 struct arguments {
   const char *address; /* NULL: as in the file */
   const char *config, *command;
+  const char *key_file; /* NULL: see key.c */
 };
 
 /* ---- commands ---------------------------------------------------------------------- */
 
 /* 0 and the answer; or the exit status, after saying why. */
-static int ask(const char *address, const char *method, const char *path, json_t **answer)
+static int ask(const struct ctl_server *server, const char *method, const char *path,
+               json_t **answer)
 {
   struct lls_error err = {0};
-  int status = ctl_ask(address, method, path, answer, &err);
+  int status = ctl_ask(server, method, path, answer, &err);
   if (status < 0) {
     fprintf(stderr, "llmserve-ctl: %s\n", err.text);
     return EXIT_SILENCE;
@@ -62,11 +69,11 @@ static int ask(const char *address, const char *method, const char *path, json_t
 }
 
 /* Asks and prints the answer. */
-static int tell(const char *address, const char *method, const char *path,
+static int tell(const struct ctl_server *server, const char *method, const char *path,
                 void (*print)(const json_t *answer))
 {
   json_t *answer;
-  int rc = ask(address, method, path, &answer);
+  int rc = ask(server, method, path, &answer);
   if (rc != 0)
     return rc;
   print(answer);
@@ -87,10 +94,10 @@ static void print_draining(const json_t *answer)
   puts("draining");
 }
 
-static int diff(const char *address, const char *path)
+static int diff(const struct ctl_server *server, const char *path)
 {
   json_t *running;
-  int rc = ask(address, "GET", "/admin/config", &running);
+  int rc = ask(server, "GET", "/admin/config", &running);
   if (rc != 0)
     return rc;
   int n = ctl_diff(json_object_get(running, "sections"), path);
@@ -100,11 +107,11 @@ static int diff(const char *address, const char *path)
   return n < 0 ? EXIT_USAGE : n > 0 ? EXIT_REFUSED : 0;
 }
 
-static int watch(const char *address)
+static int watch(const struct ctl_server *server)
 {
   json_t *before = NULL, *status;
   int rc;
-  for (int line = 0; (rc = ask(address, "GET", "/admin/status", &status)) == 0; line++) {
+  for (int line = 0; (rc = ask(server, "GET", "/admin/status", &status)) == 0; line++) {
     ctl_print_watch(status, before, 1, line % LINES_A_HEADING == 0);
     json_decref(before);
     before = status;
@@ -121,17 +128,20 @@ static int parse(int argc, char **argv, struct arguments *out)
   static const struct option options[] = {
       {"address", required_argument, NULL, 'a'},
       {"config", required_argument, NULL, 'c'},
+      {"key-file", required_argument, NULL, 'k'},
       {"help", no_argument, NULL, 'h'},
       {"version", no_argument, NULL, 'V'},
       {NULL, 0, NULL, 0},
   };
-  for (int c; (c = getopt_long(argc, argv, "a:c:hV", options, NULL)) != -1;) {
+  for (int c; (c = getopt_long(argc, argv, "a:c:k:hV", options, NULL)) != -1;) {
     if (c == '?')
       return -1;
     else if (c == 'a')
       out->address = optarg;
     else if (c == 'c')
       out->config = optarg;
+    else if (c == 'k')
+      out->key_file = optarg;
     else
       out->command = c == 'h' ? "help" : "version";
   }
@@ -145,33 +155,43 @@ static void ignore_line(void *context, unsigned line, const char *sentence)
   (void)context, (void)line, (void)sentence; /* llmserve complains of it, or diff does */
 }
 
-static int run(struct arguments *a)
+/* Carries out the command; the exit status. */
+static int command(const struct arguments *a, const struct ctl_server *server)
+{
+  if (strcmp(a->command, "status") == 0)
+    return tell(server, "GET", "/admin/status", ctl_print_status);
+  if (strcmp(a->command, "queues") == 0)
+    return tell(server, "GET", "/admin/queues", ctl_print_queues);
+  if (strcmp(a->command, "plugins") == 0)
+    return tell(server, "GET", "/admin/status", ctl_print_plugins);
+  if (strcmp(a->command, "reload") == 0)
+    return tell(server, "POST", "/admin/reload", print_reloaded);
+  if (strcmp(a->command, "diff") == 0)
+    return diff(server, a->config);
+  if (strcmp(a->command, "watch") == 0)
+    return watch(server);
+  if (strcmp(a->command, "drain") == 0)
+    return tell(server, "POST", "/admin/drain", print_draining);
+  fprintf(stderr, "llmserve-ctl: no command '%s'; see llmserve-ctl --help\n", a->command);
+  return EXIT_USAGE;
+}
+
+/* Of the server's file, where it can be read, what the command line does not say. */
+static int run(const struct arguments *a)
 {
   struct lls_ini ini = {0};
   struct lls_error err = {0};
-  const struct lls_ini_entry *listen = NULL;
-  if (a->address == NULL && lls_ini_read(a->config, ignore_line, NULL, &ini, &err) == 0)
-    listen = lls_ini_find(&ini, "server", "listen");
-  if (a->address == NULL)
-    a->address = listen != NULL ? listen->value : DEFAULT_ADDRESS;
-  int rc = EXIT_USAGE;
-  if (strcmp(a->command, "status") == 0)
-    rc = tell(a->address, "GET", "/admin/status", ctl_print_status);
-  else if (strcmp(a->command, "queues") == 0)
-    rc = tell(a->address, "GET", "/admin/queues", ctl_print_queues);
-  else if (strcmp(a->command, "plugins") == 0)
-    rc = tell(a->address, "GET", "/admin/status", ctl_print_plugins);
-  else if (strcmp(a->command, "reload") == 0)
-    rc = tell(a->address, "POST", "/admin/reload", print_reloaded);
-  else if (strcmp(a->command, "diff") == 0)
-    rc = diff(a->address, a->config);
-  else if (strcmp(a->command, "watch") == 0)
-    rc = watch(a->address);
-  else if (strcmp(a->command, "drain") == 0)
-    rc = tell(a->address, "POST", "/admin/drain", print_draining);
-  else
-    fprintf(stderr, "llmserve-ctl: no command '%s'; see llmserve-ctl --help\n",
-            a->command);
+  char key[CTL_KEY_BYTES];
+  struct ctl_server server = {.address = a->address, .key = key};
+  bool has_ini = lls_ini_read(a->config, ignore_line, NULL, &ini, &err) == 0;
+  const struct lls_ini_entry *listen =
+      has_ini ? lls_ini_find(&ini, "server", "listen") : NULL;
+  if (server.address == NULL)
+    server.address = listen != NULL ? listen->value : DEFAULT_ADDRESS;
+  int rc = ctl_find_key(a->key_file, has_ini ? &ini : NULL, key, &err);
+  if (rc < 0)
+    fprintf(stderr, "llmserve-ctl: %s\n", err.text);
+  rc = rc < 0 ? EXIT_USAGE : command(a, &server);
   lls_ini_free(&ini);
   return rc;
 }
@@ -180,7 +200,8 @@ int main(int argc, char **argv)
 {
   struct arguments arguments = {.config = DEFAULT_CONFIG};
   if (parse(argc, argv, &arguments) < 0) {
-    fputs("Usage: llmserve-ctl [-a HOST:PORT] [-c FILE] COMMAND; see --help\n", stderr);
+    fputs("Usage: llmserve-ctl [-a HOST:PORT] [-c FILE] [-k FILE] COMMAND; see --help\n",
+          stderr);
     return EXIT_USAGE;
   }
   if (strcmp(arguments.command, "help") == 0)
