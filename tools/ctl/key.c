@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/api/keys.h"
-#include "core/config/params.h"
+#include "core/params/params.h"
 
 static int read_first(const char *path, char key[CTL_KEY_BYTES], struct lls_error *err)
 {
