@@ -1,5 +1,5 @@
 # A man page of section 1 from what a tool prints for --help; -v name= -v version=.
-# Understands "  -o, --option=X  text", "  --option (kind; default)" with its text below,
+# Understands "  -o, --option=X  text", "  --option X" with its text below, further in,
 # "  word   text", "Title:", and takes other indented lines as they are.
 
 function roff(s) {
@@ -17,6 +17,11 @@ function item(term, text) {
   print ".TP\n\\fB" roff(term) "\\fR"
   if (text != "") print roff(text)
   inside = 1
+  own = text == "" ? margin($0) : -1 # the text is what stands further in
+}
+function margin(s) {
+  match(s, /[^ ]/)
+  return RSTART
 }
 
 BEGIN { title = toupper(name) }
@@ -35,9 +40,10 @@ usage != "" && !described {
   print ".SH SYNOPSIS\n" roff(usage)
   print ".SH DESCRIPTION\n" roff(about)
 }
-/^$/ { verbatim(0); inside = 0; print ".PP"; next }
+/^$/ { verbatim(0); inside = 0; own = -1; print ".PP"; next }
 /^[A-Z].*:$/ { verbatim(0); print ".SS " roff(substr($0, 1, length($0) - 1)); next }
 asis && /^    / { print roff($0); next }
+inside && own >= 0 && /^ / && margin($0) > own { print roff(trim($0)); next }
 /^ +-.*[^ ]  +[^ ]/ {
   match($0, /[^ ]  +[^ ]/)
   item(trim(substr($0, 1, RSTART)), substr($0, RSTART + RLENGTH - 1))

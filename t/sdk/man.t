@@ -24,9 +24,11 @@ subtest 'options' => sub {
     my ($tool) = $path =~ m{([^/]+)\.1$};
     my $help = qx("$build/$tool" --help);
     my $page = page($path);
-    my %options = map { $_ => 1 } $help =~ /^ +(?:-\w, )?(--[a-z][a-z-]*)/mg;
+    my %options = map { $_ => 1 } $help =~ /^ {2,6}(?:-\w, )?(--[a-z][a-z-]*)(?![^\n]* \w+ \w+ \w)/mg;
     my @missing = grep { $page !~ /^\\fB.*\Q$_\E/m } sort keys %options;
     ok(%options && !@missing, "$tool: all " . keys(%options) . ' options') or diag "@missing";
+    my @prose = grep { !/^(?:-\w, )?--[a-z-]+(?:[ =]\S+){0,2}$/ } $page =~ /^\\fB((?:-\w, )?--.*)\\fR$/mg;
+    is("@prose", '', "$tool: no line of an option's text is an option of its own");
     like($page, qr/^\.SH NAME\n\Q$tool\E - [a-z].{10,}\n\.SH SYNOPSIS/m, "$tool: its name");
   }
 };

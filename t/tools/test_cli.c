@@ -122,6 +122,32 @@ static void test_help_names_every_option(void **state)
   }
 }
 
+/* "--count N", and below it what it is, its bounds and its default. */
+static void test_help_says_the_kind_behind_the_name(void **state)
+{
+  (void)state;
+  static char text[65536];
+  static const char *const words[] = {
+      "\n  --trace FILE\n      a trace with times",
+      "\n  --num-prompts N\n      how many; auto",
+      "\n      random: prompt length (tokens; from 1 to 16777216; default 1024)\n",
+      "\n  --disable-shuffle\n",
+      "\n  --arrivals auto|trace|gamma|uniform|once\n",
+      "\n  --duration TIME\n",
+      "\n  --burstiness X\n",
+      "\n  --slo-class STRING...\n",
+      "\n  --request-rate STRING\n",
+  };
+  struct lls_workload_options options;
+  struct lls_bound_options bound = {&lls_workload_option_group, &options};
+  FILE *out = fmemopen(text, sizeof text, "w");
+  lls_options_help(&bound, 1, out);
+  fclose(out);
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strstr(text, words[i]) == NULL)
+      fail_msg("no '%s' in the help:\n%s", words[i], text);
+}
+
 static void test_the_workload_table_is_sound(void **state)
 {
   (void)state;
@@ -137,6 +163,7 @@ int main(void)
       cmocka_unit_test(test_lists_take_what_follows),
       cmocka_unit_test(test_bad_usage_names_the_option),
       cmocka_unit_test(test_help_names_every_option),
+      cmocka_unit_test(test_help_says_the_kind_behind_the_name),
       cmocka_unit_test(test_the_workload_table_is_sound),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/config/help.h"
 #include "core/params/nearest.h"
 
@@ -201,18 +202,70 @@ int lls_options_parse(const struct lls_bound_options *bound, size_t n, int argc,
 
 /* ---- help -------------------------------------------------------------------------- */
 
+/* What stands for the value in --help: "--ranks N". */
+static const char *stand_in(const struct lls_param *p)
+{
+  switch (p->type) {
+  case LLS_TYPE_BOOL:
+    return "";
+  case LLS_TYPE_INT:
+    return "N";
+  case LLS_TYPE_FLOAT:
+    return "X";
+  case LLS_TYPE_DURATION:
+    return "TIME";
+  case LLS_TYPE_BYTES:
+    return "SIZE";
+  case LLS_TYPE_CHOICE:
+    return p->choices;
+  case LLS_TYPE_PATH:
+    return "FILE";
+  default:
+    return p->flags & LLS_OPTION_FOLDER ? "FOLDER"
+           : p->flags & LLS_OPTION_FILE ? "FILE"
+           : p->flags & LLS_OPTION_LIST ? "STRING..."
+                                        : "STRING";
+  }
+}
+
+/* " (tokens; from 1 to 4096, or auto; default auto)", of which each may be missing. */
+static void add_details(const struct lls_param *p, struct lls_text *out)
+{
+  char expected[256];
+  const char *between = " (", *fallback = p->default_value;
+  const char *bounds =
+      strstr(lls_param_expected(p, expected, sizeof expected), ", from ");
+  if (p->type == LLS_TYPE_BOOL)
+    return;
+  if (bounds == NULL)
+    bounds = strstr(expected, ", at least ");
+  if (p->unit != NULL && p->unit[0] != '\0') {
+    lls_text_printf(out, "%s%s", between, p->unit);
+    between = "; ";
+  }
+  if (bounds != NULL) {
+    lls_text_printf(out, "%s%s", between, bounds + 2);
+    between = "; ";
+  }
+  if (fallback != NULL && fallback[0] != '\0') {
+    lls_text_printf(out, "%sdefault %s", between, fallback);
+    between = "; ";
+  }
+  if (strcmp(between, "; ") == 0)
+    lls_text_puts(out, ")");
+}
+
 static void print_option(const struct lls_param *p, FILE *out)
 {
-  char name[NAME_MAX_LEN], expected[256];
+  char name[NAME_MAX_LEN];
+  struct lls_text text = {0};
+  const char *value = stand_in(p);
   dashes(p->name, name);
-  if (p->type == LLS_TYPE_BOOL)
-    fprintf(out, "  --%s\n", name);
-  else if (p->default_value == NULL || p->default_value[0] == '\0')
-    fprintf(out, "  --%s (%s)\n", name, lls_param_expected(p, expected, sizeof expected));
-  else
-    fprintf(out, "  --%s (%s; %s)\n", name,
-            lls_param_expected(p, expected, sizeof expected), p->default_value);
-  lls_print_wrapped(out, "      ", p->sentence);
+  fprintf(out, "  --%s%s%s\n", name, value[0] != '\0' ? " " : "", value);
+  lls_text_puts(&text, p->sentence);
+  add_details(p, &text);
+  lls_print_wrapped(out, "      ", text.failed ? p->sentence : text.data);
+  lls_text_free(&text);
 }
 
 void lls_options_help(const struct lls_bound_options *bound, size_t n, FILE *out)

@@ -16,13 +16,13 @@
 
 #include "core/params/params.h"
 
-enum lls_option_flags {                             /* beside enum lls_param_flags */
-                        LLS_OPTION_LIST = 1u << 16, /* STRING only */
-                        LLS_OPTION_FILE =
-                            1u
-                            << 17, /* STRING: a file's path, whose content is the value */
+enum lls_option_flags {                               /* beside enum lls_param_flags */
+                        LLS_OPTION_LIST = 1u << 16,   /* STRING only */
+                        LLS_OPTION_FILE = 1u << 17,   /* STRING: a path; what is there
+                                                         counts, not its name */
+                        LLS_OPTION_FOLDER = 1u << 18, /* STRING: the same, of a folder */
                         LLS_OPTION_APART =
-                            1u << 18, /* decides nothing of what a run finds */
+                            1u << 19, /* decides nothing of what a run finds */
 };
 
 struct lls_option_group {

@@ -17,7 +17,9 @@
   LLS_PARAM_CHOICE(OPTIONS, member, fallback, choices, __VA_ARGS__)
 #define LIST(member, ...)                                                                \
   LLS_PARAM_STRING(OPTIONS, member, "", __VA_ARGS__, .flags = LLS_OPTION_LIST)
-#define AUTO        .flags = LLS_PARAM_AUTO
-#define APART       .flags = LLS_OPTION_APART
-#define FILE_OPTION .flags = LLS_OPTION_FILE
-#define TIME_MAX    (366.0 * 86400 * LLS_NS_PER_S) /* a year */
+#define AUTO          .flags = LLS_PARAM_AUTO
+#define APART         .flags = LLS_OPTION_APART
+#define OUTPUT        .flags = LLS_OPTION_APART | LLS_OPTION_FILE
+#define FOLDER_OPTION .flags = LLS_OPTION_FOLDER
+#define FILE_OPTION   .flags = LLS_OPTION_FILE
+#define TIME_MAX      (366.0 * 86400 * LLS_NS_PER_S) /* a year */

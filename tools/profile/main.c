@@ -37,13 +37,16 @@ struct options {
 static const struct lls_param params[] = {
     LLS_PARAM_STRING(struct options, config, "",
                      "the configuration that is served (also -c): its model, engine and "
-                     "cache are measured"),
+                     "cache are measured",
+                     .flags = LLS_OPTION_FILE),
     LLS_PARAM_STRING(struct options, set, "",
                      "settings that count before the file's, as SECTION.KEY=VALUE",
                      .flags = LLS_OPTION_LIST),
-    LLS_PARAM_STRING(struct options, output, "profile.ini", "the profile to write"),
+    LLS_PARAM_STRING(struct options, output, "profile.ini", "the profile to write",
+                     .flags = LLS_OPTION_FILE),
     LLS_PARAM_STRING(struct options, steps, "",
-                     "write the measured steps there too, a line of CSV each"),
+                     "write the measured steps there too, a line of CSV each",
+                     .flags = LLS_OPTION_FILE),
     LLS_PARAM_DURATION(struct options, time, "1min", 1e9, 86400e9, "how long to measure"),
     LLS_PARAM_BOOL(struct options, cpu_time, "false",
                    "measure processor time: for an engine of one thread, on a machine "

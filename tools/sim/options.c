@@ -29,7 +29,7 @@ static const struct lls_param params[] = {
     LLS_PARAM_STRING(options, model, "",
                      "a model that ships (opt-13b, llama-3-8b, ...) or a folder with "
                      "config.json; the configuration's by default",
-                     .flags = LLS_OPTION_FILE),
+                     .flags = LLS_OPTION_FOLDER),
     LLS_PARAM_INT(options, ranks, "auto", 1, 1024, "devices",
                   "devices that share the model (tensor parallel); auto is [engine] "
                   "tensor_parallel_size",
@@ -46,14 +46,14 @@ static const struct lls_param params[] = {
     LLS_PARAM_INT(options, max_concurrency, "0", 0, 1 << 20, "requests",
                   "most requests under way at once; 0 is no limit"),
     LLS_PARAM_STRING(options, json, "", "write the report there",
-                     .flags = LLS_OPTION_APART),
+                     .flags = LLS_OPTION_APART | LLS_OPTION_FILE),
     LLS_PARAM_STRING(options, record, "",
                      "write all arrivals and plans there: the decision log",
-                     .flags = LLS_OPTION_APART),
+                     .flags = LLS_OPTION_APART | LLS_OPTION_FILE),
     LLS_PARAM_STRING(options, write_lengths, "",
                      "write the answers' true lengths there first, as the predictor "
                      "fixed reads them: an oracle",
-                     .flags = LLS_OPTION_APART),
+                     .flags = LLS_OPTION_APART | LLS_OPTION_FILE),
     LLS_PARAM_STRING(options, against, "",
                      "compare this run's plans with such a log of the same load, and say "
                      "where they part",

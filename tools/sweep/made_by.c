@@ -140,7 +140,8 @@ static int add_option(json_t *made_by, const struct lls_param *p, json_t *value,
   const char *text = json_string_value(value);
   json_t *options = json_object_get(made_by, "options"), *file = value;
   struct stat st;
-  if (text != NULL && p->flags & LLS_OPTION_FILE && stat(text, &st) == 0)
+  if (text != NULL && p->flags & (LLS_OPTION_FILE | LLS_OPTION_FOLDER) &&
+      stat(text, &st) == 0)
     file = S_ISDIR(st.st_mode) ? folder_of(text, err) : lls_made_by_file(text, err);
   if (file != value)
     return file != NULL ? json_object_set_new(options, p->name, file) : -EIO;

@@ -21,7 +21,7 @@ static const struct lls_param params[] = {
         "so many at a time; auto: as many as there are cores where they are simulated, "
         "else 1, since real ones would disturb each other",
         AUTO),
-    TEXT(result_dir, ".", "folder of the results; made if it is not there"),
+    TEXT(result_dir, ".", "of the results; made if it is not there", FOLDER_OPTION),
     LLS_PARAM_FLOAT(struct lls_sweep_options, find_rate, "auto", 0.01, 1, "",
                     "find the highest --request-rate at which this share of all requests "
                     "meets its SLOs, by bisection; with --sweep (of other options) or "
@@ -37,7 +37,8 @@ static const struct lls_param params[] = {
                     "it ends when the bracket is narrower than this share of the rate"),
     TEXT(plot, "",
          "draw an SVG: attainment and latency against rate, and CDFs; of a "
-         "single run also its timeline. Needs gnuplot"),
+         "single run also its timeline. Needs gnuplot",
+         OUTPUT),
     LIST(plot_results,
          "run nothing: draw --plot from the results in these folders, NAME=FOLDER each; "
          "the name stands before their curves' labels"),

@@ -21,7 +21,7 @@ static const struct lls_param params[] = {
          "file, random without one"),
     TEXT(dataset_path, "", "the file", FILE_OPTION),
     TEXT(tokenizer, "", "a model folder with the tokenizer.json that counts texts",
-         FILE_OPTION),
+         FOLDER_OPTION),
     INT(num_prompts, "auto", 1, MANY, "requests",
         "how many; auto: all of a trace, else 1000, or what --duration has room for",
         AUTO),
