@@ -234,6 +234,19 @@ static void test_bad_chats_say_where(void **state)
          "entry 0: texts need a tokeniser");
   refuse(f, "a.json", "[{\"input\": \"x\", \"output_length\": 0}]",
          "entry 0: expected a text in \"input\"");
+  refuse(f, "a.json", "[{\"input\": \"x\", \"output_length\": 4294967294}]",
+         "entry 0: expected a text in \"input\" and a number from 1 to 16777216");
+  refuse(f, "a.jsonl",
+         "{\"timestamp\": 1e13, \"input_length\": 1, \"output_length\": 1}\n",
+         ":1: \"timestamp\": expected 0 to 34560000000, found 1");
+  refuse(f, "a.jsonl",
+         "{\"arrival_time\": 1, \"input_toks\": 1, \"output_toks\": 1}\n"
+         "{\"arrival_time\": 9999999999, \"input_toks\": 1, \"output_toks\": 1}\n",
+         ":2: \"arrival_time\": is more than 400 days after");
+  refuse(f, "a.csv",
+         "TIMESTAMP,ContextTokens,GeneratedTokens\n1970-01-01 00:00:00,1,1\n"
+         "2260-01-01 00:00:00,1,1\n",
+         ":3: TIMESTAMP: is more than 400 days after");
   refuse(f, "a.jsonl", "{\"turns\": []}\n", ":1: \"turns\": expected a text");
   refuse(f, "a.json", "[]", "has no requests");
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,64 +35,163 @@ static bool read_header(const char *text, struct lls_decision_line *out)
   return true;
 }
 
-static int64_t slo_of(int64_t ns)
+/* ---- numbers ----------------------------------------------------------------------- */
+
+#define TIME_MOST   (INT64_C(1) << 60) /* ns, 36 years: sums of a few are no overflow */
+#define MOST_TOKENS (INT64_C(1) << 24)
+
+struct number {
+  const char *name;
+  int64_t least, most;
+};
+
+/* The next number of a line, in its bounds. */
+static int read_number(const struct lls_decision_file *f, const char **at,
+                       const struct number *n, int64_t *out, struct lls_error *err)
 {
-  return ns < 0 ? LLS_NEVER : ns;
+  char *end;
+  errno = 0;
+  intmax_t value = strtoimax(*at, &end, 10);
+  if (end != *at && errno == 0 && value >= n->least && value <= n->most &&
+      (*end == ' ' || *end == '\0')) {
+    *out = value;
+    *at = end;
+    return 0;
+  }
+  *at += strspn(*at, " ");
+  return lls_fail(err, -EINVAL,
+                  "%s:%" PRIu64 ": %s: expected a whole number from %" PRId64
+                  " to %" PRId64 ", found '%.*s'",
+                  f->path, f->line, n->name, n->least, n->most, (int)strcspn(*at, " "),
+                  *at);
 }
 
-static bool read_arrival(const char *text, struct lls_decision_line *out)
+static int read_numbers(const struct lls_decision_file *f, const char **at,
+                        const struct number *numbers, size_t n, int64_t *out,
+                        struct lls_error *err)
 {
-  struct lls_request *r = &out->asked;
-  int64_t slo[4];
-  uint32_t group;
-  int end = 0;
-  *r = (struct lls_request){.tenant = 0};
-  int n = sscanf(text,
-                 "A %" SCNu64 " %" SCNd64 " %u %u %u %d %u %" SCNd64 " %" SCNd64
-                 " %" SCNd64 " %" SCNd64 " %u%n",
-                 &out->number, &out->time_ns, &r->prompt_tokens, &r->max_new_tokens,
-                 &r->request_class, &r->priority, &r->tenant, &slo[0], &slo[1], &slo[2],
-                 &slo[3], &group, &end);
-  if (n != 12 || r->prompt_tokens == 0 || r->max_new_tokens == 0)
-    return false;
-  r->slo = (struct lls_slo){.ttft_ns = slo_of(slo[0]),
-                            .tbt_ns = slo_of(slo[1]),
-                            .tpot_ns = slo_of(slo[2]),
-                            .completion_ns = slo_of(slo[3]),
-                            .group = group};
-  out->rest = text + end;
-  return true;
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < n; i++)
+    rc = read_number(f, at, &numbers[i], &out[i], err);
+  return rc;
 }
 
-static bool read_plan(struct lls_decision_file *f, struct lls_decision_line *out)
+/* ---- lines ------------------------------------------------------------------------- */
+
+enum { NUMBER, ARRIVED, PROMPT, MAX_NEW, CLASS, PRIORITY, TENANT, SLOS };
+#define GROUP     (SLOS + 4)
+#define N_ARRIVAL (GROUP + 1)
+
+static const struct number arrival[N_ARRIVAL] = {
+    {"number", 1, INT64_MAX},
+    {"time", 0, TIME_MOST},
+    {"prompt tokens", 1, MOST_TOKENS},
+    {"most new tokens", 1, UINT32_MAX},
+    {"class", LLS_CLASS_NONE, LLS_CLASS_BEST_EFFORT},
+    {"priority", INT32_MIN, INT32_MAX},
+    {"tenant", 0, UINT32_MAX},
+    {"TTFT", LLS_NEVER, TIME_MOST},
+    {"TBT", LLS_NEVER, TIME_MOST},
+    {"TPOT", LLS_NEVER, TIME_MOST},
+    {"completion", LLS_NEVER, TIME_MOST},
+    {"group", 0, UINT32_MAX},
+};
+
+static int read_arrival(const struct lls_decision_file *f, struct lls_decision_line *out,
+                        struct lls_error *err)
 {
-  int end = 0;
-  if (sscanf(f->text, "P %" SCNd64 " %" SCNd64 "%n", &out->time_ns, &out->duration_ns,
-             &end) != 2)
-    return false;
+  int64_t v[N_ARRIVAL];
+  const char *at = f->text + 1;
+  int rc = read_numbers(f, &at, arrival, N_ARRIVAL, v, err);
+  if (rc < 0)
+    return rc;
+  out->number = (uint64_t)v[NUMBER];
+  out->time_ns = v[ARRIVED];
+  out->asked = (struct lls_request){
+      .prompt_tokens = (uint32_t)v[PROMPT],
+      .max_new_tokens = (uint32_t)v[MAX_NEW],
+      .request_class = (uint32_t)v[CLASS],
+      .priority = (int32_t)v[PRIORITY],
+      .tenant = (uint32_t)v[TENANT],
+      .slo = {v[SLOS], v[SLOS + 1], v[SLOS + 2], v[SLOS + 3], (uint32_t)v[GROUP]},
+  };
+  out->rest = at;
+  return 0;
+}
+
+static const struct number plan[] = {{"time", 0, TIME_MOST}, {"duration", 0, TIME_MOST}};
+
+static int read_plan(struct lls_decision_file *f, struct lls_decision_line *out,
+                     struct lls_error *err)
+{
+  int64_t v[2];
+  const char *at = f->text + 1;
+  int rc = read_numbers(f, &at, plan, 2, v, err);
+  if (rc < 0)
+    return rc;
   lls_text_clear(&out->items);
-  lls_text_puts(&out->items, f->text + end);
-  f->planned_ns = out->time_ns;
-  return out->items.length > 0;
+  lls_text_puts(&out->items, at);
+  out->time_ns = f->planned_ns = v[0];
+  out->duration_ns = v[1];
+  return out->items.length > 0 ? 0 : -ENODATA;
 }
 
-static bool read_repeat(struct lls_decision_file *f, struct lls_decision_line *out)
+static int read_repeat(struct lls_decision_file *f, struct lls_decision_line *out,
+                       struct lls_error *err)
 {
-  int64_t after;
-  if (out->items.length == 0 ||
-      sscanf(f->text, "= %" SCNd64 " %" SCNd64, &after, &out->duration_ns) != 2)
-    return false;
+  const struct number repeat[] = {
+      {"time since the plan before", 0, TIME_MOST - f->planned_ns}, plan[1]};
+  int64_t v[2];
+  const char *at = f->text + 1;
+  if (out->items.length == 0)
+    return -ENODATA;
+  int rc = read_numbers(f, &at, repeat, 2, v, err);
+  if (rc < 0)
+    return rc;
   out->kind = 'P';
-  if (__builtin_add_overflow(f->planned_ns, after, &f->planned_ns))
-    return false;
-  out->time_ns = f->planned_ns;
-  return true;
+  out->time_ns = f->planned_ns += v[0];
+  out->duration_ns = v[1];
+  return 0;
 }
 
-static bool read_end(const char *text, struct lls_decision_line *out)
+static int read_end(const struct lls_decision_file *f, struct lls_decision_line *out,
+                    struct lls_error *err)
 {
-  return sscanf(text, "E %" SCNu64 " %u %u", &out->number, &out->generated,
-                &out->reason) == 3;
+  static const struct number ending[] = {
+      {"number", 1, INT64_MAX},
+      {"generated tokens", 0, UINT32_MAX},
+      {"reason", LLS_FINISH_NONE, LLS_FINISH_ERROR},
+  };
+  int64_t v[3];
+  const char *at = f->text + 1;
+  int rc = read_numbers(f, &at, ending, 3, v, err);
+  if (rc < 0)
+    return rc;
+  out->number = (uint64_t)v[0];
+  out->generated = (uint32_t)v[1];
+  out->reason = (uint32_t)v[2];
+  return 0;
+}
+
+/* -ENODATA: it is no line of a log; another error has said what is wrong with it. */
+static int read_line(struct lls_decision_file *f, struct lls_decision_line *out,
+                     struct lls_error *err)
+{
+  bool spaced = f->text[0] != '\0' && f->text[1] == ' ';
+  switch (spaced ? f->text[0] : '\0') {
+  case 'H':
+    return read_header(f->text, out) ? 0 : -ENODATA;
+  case 'A':
+    return read_arrival(f, out, err);
+  case 'P':
+    return read_plan(f, out, err);
+  case '=':
+    return read_repeat(f, out, err);
+  case 'E':
+    return read_end(f, out, err);
+  default:
+    return -ENODATA;
+  }
 }
 
 int lls_decision_file_next(struct lls_decision_file *f, struct lls_decision_line *out,
@@ -103,14 +203,11 @@ int lls_decision_file_next(struct lls_decision_file *f, struct lls_decision_line
   f->line++;
   f->text[strcspn(f->text, "\n")] = '\0';
   out->kind = f->text[0];
-  bool good = out->kind == 'H'   ? read_header(f->text, out)
-              : out->kind == 'A' ? read_arrival(f->text, out)
-              : out->kind == 'P' ? read_plan(f, out)
-              : out->kind == '=' ? read_repeat(f, out)
-                                 : out->kind == 'E' && read_end(f->text, out);
-  return good ? 1
-              : lls_fail(err, -EINVAL,
-                         "%s:%" PRIu64 ": expected a line of a decision log (version 1), "
-                         "found '%.60s'",
-                         f->path, f->line, f->text);
+  int rc = read_line(f, out, err);
+  if (rc != -ENODATA)
+    return rc < 0 ? rc : 1;
+  return lls_fail(err, -EINVAL,
+                  "%s:%" PRIu64 ": expected a line of a decision log (version 1), found "
+                  "'%.60s'",
+                  f->path, f->line, f->text);
 }

@@ -55,17 +55,26 @@ static void spread(const struct lls_workload_options *o, struct lls_rows *rows)
   }
 }
 
+static int too_late(double ns, struct lls_error *err)
+{
+  return lls_fail(err, -ERANGE,
+                  "the last request would come after %.3g days, and may after 400: set "
+                  "another --time-scale or --request-rate",
+                  ns / (86400.0 * LLS_NS_PER_S));
+}
+
 /* All times multiplied; to the mean rate (n requests until the last one) if one is set.
  */
-static void scale(struct lls_rows *rows, double factor, double rate)
+static int scale(struct lls_rows *rows, double factor, double rate, struct lls_error *err)
 {
   double last = rows->n > 0 ? (double)rows->items[rows->n - 1].arrival_ns : 0;
   if (!isnan(rate))
     factor = isinf(rate) || last == 0 ? 0 : (double)rows->n / rate * LLS_NS_PER_S / last;
-  if (factor == 1)
-    return;
-  for (uint32_t i = 0; i < rows->n; i++)
+  if (last * factor > (double)LLS_TRACE_MAX_NS)
+    return too_late(last * factor, err);
+  for (uint32_t i = 0; factor != 1 && i < rows->n; i++)
     rows->items[i].arrival_ns = llround((double)rows->items[i].arrival_ns * factor);
+  return 0;
 }
 
 static int from_trace(const struct lls_workload_options *o, double rate,
@@ -76,8 +85,7 @@ static int from_trace(const struct lls_workload_options *o, double rate,
                     "--arrivals trace: the requests have no times; set --request-rate");
   spread(o, rows);
   sort_rows(rows);
-  scale(rows, o->time_scale, rate);
-  return 0;
+  return scale(rows, o->time_scale, rate, err);
 }
 
 /* ---- made times -------------------------------------------------------------------- */
@@ -122,10 +130,12 @@ static int make(const struct lls_workload_options *o, double rate, struct lls_ro
     if (rc < 0)
       return rc;
     at += gap(o, rate, i);
+    if (at * LLS_NS_PER_S > (double)LLS_TRACE_MAX_NS)
+      return too_late(at * LLS_NS_PER_S, err);
     rows->items[i].arrival_ns = llround(at * LLS_NS_PER_S);
   }
   if (!ramped && !isinf(rate) && at > 0)
-    scale(rows, 1, rate);
+    return scale(rows, 1, rate, err);
   return 0;
 }
 

@@ -51,7 +51,7 @@ static int lmbench_pair(const json_t *entry, struct pair *out)
 {
   json_int_t tokens = json_integer_value(json_object_get(entry, "output_length"));
   out->prompt = json_object_get(entry, "input");
-  out->answer_tokens = tokens > 0 && tokens < UINT32_MAX ? (uint32_t)tokens : 0;
+  out->answer_tokens = tokens > 0 && tokens <= LLS_LENGTH_MAX ? (uint32_t)tokens : 0;
   return json_is_string(out->prompt) && out->answer_tokens > 0 ? 1 : -EINVAL;
 }
 
@@ -63,7 +63,7 @@ static const struct {
     {"sharegpt", "conversations", sharegpt_pair,
      "expected \"conversations\" with texts in \"value\""},
     {"lmbench", "output_length", lmbench_pair,
-     "expected a text in \"input\" and a number in \"output_length\""},
+     "expected a text in \"input\" and a number from 1 to 16777216 in \"output_length\""},
     {"alpaca", "instruction", alpaca_pair,
      "expected texts in \"instruction\" and \"output\""},
 };

@@ -10,7 +10,6 @@
 #include "tools/workload/formats.h"
 
 #define TENANTS_MAX 65536
-#define TIME_MAX    (400.0 * 86400 * LLS_NS_PER_S) /* of a trace */
 
 struct tenant {
   UT_hash_handle hh;
@@ -105,6 +104,9 @@ static int read_date(struct reading *t, const struct lls_column *c, const char *
   *out = ns - t->first_date_ns;
   if (*out < 0)
     return lls_bad(&t->in.place, err, "%s: is before the first row's", c->name);
+  if (*out > LLS_TRACE_MAX_NS)
+    return lls_bad(&t->in.place, err, "%s: is more than 400 days after the first row's",
+                   c->name);
   return 0;
 }
 
@@ -219,7 +221,7 @@ static int read_optional(struct reading *t, const struct lls_column *c, const ch
   case LLS_FIELD_PREFIX_TOKENS:
     return read_count(t, c, text, 0, &row->hash_tokens, err);
   default:
-    return lls_table_number(&t->in, c->name, text, c->scale, 0, TIME_MAX,
+    return lls_table_number(&t->in, c->name, text, c->scale, 0, (double)LLS_TRACE_MAX_NS,
                             slo_member(&row->slo, c->field), err);
   }
 }
@@ -229,7 +231,7 @@ static int read_field(struct reading *t, const struct lls_column *c, const char 
 {
   switch (c->field) {
   case LLS_FIELD_ARRIVAL:
-    return lls_table_number(&t->in, c->name, text, c->scale, 0, TIME_MAX,
+    return lls_table_number(&t->in, c->name, text, c->scale, 0, (double)LLS_TRACE_MAX_NS,
                             &row->arrival_ns, err);
   case LLS_FIELD_DATE:
     return read_date(t, c, text, &row->arrival_ns, err);

@@ -17,7 +17,7 @@
 #define MOONCAKE_BLOCK    512
 #define MOONCAKE_GRAIN_NS (3 * LLS_NS_PER_S) /* its times are multiples of 3 s */
 #define CUSTOM_OUTPUT     256                /* vLLM's --custom-output-len */
-#define TIME_MAX_S        1e10
+#define WALL_MAX_S        1e10               /* seconds since 1970 */
 
 struct lines {
   struct lls_place place;
@@ -82,7 +82,7 @@ static int read_hashes(struct lines *l, const json_t *list, struct lls_item *row
 static int read_mooncake(struct lines *l, const json_t *object, struct lls_item *row)
 {
   double ms = 0;
-  int rc = read_number(l, object, "timestamp", 0, TIME_MAX_S * 1e3, &ms);
+  int rc = read_number(l, object, "timestamp", 0, (double)LLS_TRACE_MAX_NS / 1e6, &ms);
   if (rc == 0)
     rc = read_count(l, object, "input_length", &row->prompt_tokens);
   if (rc == 0)
@@ -118,7 +118,7 @@ static int read_llmservingsim(struct lines *l, const json_t *object, struct lls_
   bool wall = json_object_get(object, "arrival_time_ns") == NULL;
   double at = 0;
   int rc = read_number(l, object, wall ? "arrival_time" : "arrival_time_ns", 0,
-                       wall ? TIME_MAX_S : 0x1p62, &at);
+                       wall ? WALL_MAX_S : (double)LLS_TRACE_MAX_NS, &at);
   if (rc == 0)
     rc = read_count(l, object, "input_toks", &row->prompt_tokens);
   if (rc == 0)
@@ -127,6 +127,9 @@ static int read_llmservingsim(struct lines *l, const json_t *object, struct lls_
     return rc;
   if (wall && isnan(l->first_s))
     l->first_s = at;
+  if (wall && (at - l->first_s) * LLS_NS_PER_S > (double)LLS_TRACE_MAX_NS)
+    return lls_bad(&l->place, l->err,
+                   "\"arrival_time\": is more than 400 days after the first line's");
   row->arrival_ns = wall ? llround((at - l->first_s) * LLS_NS_PER_S) : llround(at);
   if (row->arrival_ns < 0)
     return lls_bad(&l->place, l->err, "\"arrival_time\": is before the first line's");

@@ -16,6 +16,8 @@
 
 #define LLS_ROWS_MAX   (1u << 24) /* of one file */
 #define LLS_LENGTH_MAX (1u << 24) /* tokens of one prompt or one answer */
+/* Arrivals and deadlines of a trace: 400 days, so that sums of them are no overflow. */
+#define LLS_TRACE_MAX_NS (INT64_C(400) * 86400 * LLS_NS_PER_S)
 
 struct lls_rows {
   struct lls_item *items; /* (n) */
