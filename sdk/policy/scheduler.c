@@ -3,8 +3,10 @@
 #include <llmserve/policy/scheduler.h>
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct lls_pol_scheduler *lls_pol_scheduler_new(size_t size, const struct lls_host *host,
                                                 const struct lls_param *table,
@@ -64,25 +66,51 @@ void lls_pol_scheduler_level_figures(const struct lls_sink *sink,
   }
 }
 
-static double value_of(const struct lls_param *p, const void *params)
+/* The name of a choice among "a|b|c". */
+static void write_choice(const char *choices, int64_t index, char *out, size_t size)
 {
-  const char *at = (const char *)params + p->offset;
+  while (index-- > 0 && strchr(choices, '|') != NULL)
+    choices = strchr(choices, '|') + 1;
+  snprintf(out, size, "%.*s", (int)strcspn(choices, "|"), choices);
+}
+
+/* As llmserve.ini has it; false: it is a number. */
+static bool write_word(const struct lls_param *p, const void *at, char *out, size_t size)
+{
   switch (p->type) {
+  case LLS_TYPE_CHOICE:
+    write_choice(p->choices, *(const int64_t *)at, out, size);
+    return true;
   case LLS_TYPE_BOOL:
-    return *(const bool *)at;
-  case LLS_TYPE_FLOAT:
-    return *(const double *)at;
+    snprintf(out, size, "%s", *(const bool *)at ? "true" : "false");
+    return true;
   case LLS_TYPE_STRING:
   case LLS_TYPE_PATH:
-    return 0;
+    snprintf(out, size, "%s", *(char *const *)at != NULL ? *(const char *const *)at : "");
+    return true;
+  case LLS_TYPE_FLOAT:
+    snprintf(out, size, "auto");
+    return isnan(*(const double *)at);
   default:
-    return (double)*(const int64_t *)at;
+    snprintf(out, size, "auto");
+    return p->flags & LLS_PARAM_AUTO && *(const int64_t *)at == LLS_NEVER;
   }
 }
 
 void lls_pol_scheduler_dump(void *self, const struct lls_sink *sink)
 {
   const struct lls_pol_scheduler *s = self;
-  for (uint32_t i = 0; i < s->n_params; i++)
-    sink->number(sink->context, s->table[i].name, value_of(&s->table[i], s->params));
+  for (uint32_t i = 0; i < s->n_params; i++) {
+    const struct lls_param *p = &s->table[i];
+    const char *at = (const char *)s->params + p->offset;
+    char word[192], line[256];
+    if (!write_word(p, at, word, sizeof word)) {
+      double value =
+          p->type == LLS_TYPE_FLOAT ? *(const double *)at : (double)*(const int64_t *)at;
+      sink->number(sink->context, p->name, value);
+      continue;
+    }
+    snprintf(line, sizeof line, "%.48s %s", p->name, word);
+    sink->text(sink->context, line);
+  }
 }

@@ -3,6 +3,8 @@
  * that were not carried out. */
 #include "t/tap.h"
 
+#include <math.h>
+
 #include "t/plugin/script.h"
 #include "t/shipped.h"
 
@@ -59,14 +61,32 @@ static void change(const struct lls_param *p, void *params)
   }
 }
 
+/* "bounded", the third of "off|on|bounded". */
+static void choice_of(const struct lls_param *p, int64_t index, char out[64])
+{
+  const char *at = p->choices;
+  while (index-- > 0)
+    at = strchr(at, '|') + 1;
+  snprintf(out, 64, "%.*s", (int)strcspn(at, "|"), at);
+}
+
+/* As llmserve.ini has it, but for units. */
 static void expect_dumped(struct fake *f, const struct lls_param *p, const void *params)
 {
-  char line[128];
+  char line[128], text[64];
   const char *at = (const char *)params + p->offset;
-  double value = p->type == LLS_TYPE_BOOL    ? *(const bool *)at
-                 : p->type == LLS_TYPE_FLOAT ? *(const double *)at
+  double number = p->type == LLS_TYPE_FLOAT  ? *(const double *)at
+                  : p->type == LLS_TYPE_BOOL ? *(const bool *)at
                                              : (double)*(const int64_t *)at;
-  snprintf(line, sizeof line, "%s %.17g", p->name, value);
+  bool automatic = p->type == LLS_TYPE_FLOAT ? isnan(number) : number == LLS_NEVER;
+  snprintf(text, sizeof text, "%.17g", number);
+  if (p->type == LLS_TYPE_CHOICE)
+    choice_of(p, *(const int64_t *)at, text);
+  else if (p->type == LLS_TYPE_BOOL)
+    snprintf(text, sizeof text, "%s", *(const bool *)at ? "true" : "false");
+  else if (p->flags & LLS_PARAM_AUTO && automatic)
+    snprintf(text, sizeof text, "auto");
+  snprintf(line, sizeof line, "%s %s", p->name, text);
   if (!dumps(f, line))
     fail_msg("%s: expected \"%s\" in\n%s", f->o.scheduler.name, line, f->text);
 }

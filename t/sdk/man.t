@@ -49,7 +49,7 @@ subtest 'parameters' => sub {
 
 subtest 'roff' => sub {
   plan skip_all => 'groff not found' if system('command -v groff >/dev/null') != 0;
-  for my $path (glob("$man/*.[157]"), "$source/man/llmserve-plugin.7") {
+  for my $path (glob("$man/*.[157]"), "$source/man/llmserve-plugin.7", "$source/man/llmserve-trace.5") {
     my $said = qx(groff -man -ww -Tutf8 -z "$path" 2>&1);
     # lines of a README or of an example are as long as they are
     $said = join "\n", grep { !/can't break line|cannot adjust line/ } split /\n/, $said;

@@ -37,7 +37,7 @@ static int bind_columns(struct reading *t, struct lls_error *err)
       if (strcmp(c->name, t->in.fields[i]) == 0)
         t->columns[i] = c;
     if (t->columns[i] == NULL && t->format->strict)
-      return lls_bad(&t->in.place, err, "unknown column '%s' (see tools/README)",
+      return lls_bad(&t->in.place, err, "unknown column '%s' (see llmserve-trace(5))",
                      t->in.fields[i]);
     for (unsigned j = 0; j < i && t->columns[i] != NULL; j++)
       if (t->columns[j] != NULL && t->columns[j]->field == t->columns[i]->field)
