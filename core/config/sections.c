@@ -160,8 +160,9 @@ static const struct lls_param engine_params[] = {
                   "most sequences computed in one step"),
     LLS_PARAM_INT(engine, max_context, "0", 0, 1 << 24, "tokens",
                   "longest prompt and answer together; 0 is the model's own limit"),
-    LLS_PARAM_INT(engine, max_requests, "1024", 1, 1 << 20, "requests",
-                  "most requests alive at once; more are told to come back later"),
+    LLS_PARAM_INT(engine, max_requests, "16384", 1, 1 << 20, "requests",
+                  "most requests alive at once, as many as max_connections: those that "
+                  "can't run yet wait; more are told to come back later (429)"),
     LLS_PARAM_FLOAT(engine, gpu_memory_utilization, "0.9", 0.05, 1, "",
                     "how much of a GPU's memory is used, weights and working space "
                     "included; what they leave of it is the cache, where [cache] "
