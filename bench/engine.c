@@ -63,8 +63,7 @@ static void die(const char *what, const struct lls_error *err, int rc)
 
 static void step(struct bench *b, uint32_t streams, uint32_t tokens)
 {
-  static const struct lls_sampling greedy = {
-      .top_p = 1, .repetition_penalty = 1};
+  static const struct lls_sampling greedy = {.top_p = 1, .repetition_penalty = 1};
   struct lls_engine_sequence parts[MAX_STREAMS];
   for (uint32_t i = 0; i < streams; i++) {
     struct sequence *s = &b->sequences[i];

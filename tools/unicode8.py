@@ -28,6 +28,7 @@ HEAD = '''/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LLS_TOKENIZER_UNICODE8_H
 #define LLS_TOKENIZER_UNICODE8_H
 
+/* clang-format off */
 /* Each is a list of range(first, last), hexadecimal without 0x. */
 '''
 
@@ -98,7 +99,7 @@ def main():
             write(out, f"{name}_SINCE_8", f"{what[:-1]} since then.", newer)
             if older:
                 write(out, f"{name}_OF_8", f"{what[:-1]} then, something else now.", older)
-        out.write("#endif\n")
+        out.write("/* clang-format on */\n#endif\n")
 
 
 main()

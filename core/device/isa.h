@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Levels of the CPU device, as [engine] isa and bench names have them. Levels are ordered:
- * each contains the ones below it, and every level computes every operation (what a level
- * does not do itself is done by the next one below). kernels/cpu/isa.h says which of them a
- * machine has.
+ * Levels of the CPU device, as [engine] isa and bench names have them. Levels are
+ * ordered: each contains the ones below it, and every level computes every operation
+ * (what a level does not do itself is done by the next one below). kernels/cpu/isa.h says
+ * which of them a machine has.
  */
 #ifndef LLS_DEVICE_ISA_H
 #define LLS_DEVICE_ISA_H

@@ -10,6 +10,7 @@
 #ifndef LLS_TOKENIZER_UNICODE8_H
 #define LLS_TOKENIZER_UNICODE8_H
 
+/* clang-format off */
 /* Each is a list of range(first, last), hexadecimal without 0x. */
 /* Nonspacing marks since then. */
 #define LLS_MARKS_SINCE_8(range)                                                       \
@@ -67,4 +68,5 @@
 #define LLS_FORMAT_SINCE_8(range)                                                      \
   range(890, 891) range(8e2, 8e2) range(110cd, 110cd) range(13430, 1343f)
 
+/* clang-format on */
 #endif

@@ -5,8 +5,8 @@
  * left of it. Behind the front end is the fake step loop of t/api.
  *
  * The first byte: the size of the pieces (63), whether the client leaves before it is
- * answered (64), and what the rest is: the bytes of the connection (128), or requests with
- * a 0 between two, each a byte that picks its path and a body, for which the harness
+ * answered (64), and what the rest is: the bytes of the connection (128), or requests
+ * with a 0 between two, each a byte that picks its path and a body, for which the harness
  * writes the head, since a mutation would hardly ever keep Content-Length right.
  */
 #include <arpa/inet.h>

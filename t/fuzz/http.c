@@ -61,8 +61,8 @@ static void read_body(struct lls_http_exchange *exchange)
     return;
   read_params(body, LLS_COMPLETIONS, false);
   read_params(body, LLS_CHAT, true);
-  if (lls_prompts_read(&api.config, json_object_get(body, "prompt"), true, &prompts, &error) ==
-      0)
+  if (lls_prompts_read(&api.config, json_object_get(body, "prompt"), true, &prompts,
+                       &error) == 0)
     lls_prompts_free(&prompts);
   if (lls_chat_render(&api.config, body, true, &text, &length, &error) == 0)
     free(text);

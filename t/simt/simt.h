@@ -4,9 +4,10 @@
  * it, so that the same .cu files run, slowly and strictly, in every test run.
  *
  * A launch runs its blocks one after the other, every other launch from the last to the
- * first; the threads of a block are fibers that run until they wait for others. What only a GPU can show stays unproved: timing, memory
- * ordering, the inline PTX (whose instructions are carried out here as the PTX manual
- * describes them), real alignment faults, what the compiler makes of it.
+ * first; the threads of a block are fibers that run until they wait for others. What only
+ * a GPU can show stays unproved: timing, memory ordering, the inline PTX (whose
+ * instructions are carried out here as the PTX manual describes them), real alignment
+ * faults, what the compiler makes of it.
  *
  * What is watched. Shared memory is reached through pointers that know who touched which
  * two bytes when, so these end a launch with cudaErrorLaunchFailure and a sentence

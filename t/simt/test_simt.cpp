@@ -433,18 +433,12 @@ int main()
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      TEST(test_barrier),
-      TEST(test_order_of_blocks),
-      TEST(test_collectives),
-      TEST(test_syncwarp),
-      TEST(test_tensor_core),
-      TEST(test_asynchronous_copies),
-      TEST(test_races),
-      TEST(test_unwritten),
-      TEST(test_divergence),
-      TEST(test_copies_are_late),
-      TEST(test_events),
-      TEST(test_graphs),
+      TEST(test_barrier),        TEST(test_order_of_blocks),
+      TEST(test_collectives),    TEST(test_syncwarp),
+      TEST(test_tensor_core),    TEST(test_asynchronous_copies),
+      TEST(test_races),          TEST(test_unwritten),
+      TEST(test_divergence),     TEST(test_copies_are_late),
+      TEST(test_events),         TEST(test_graphs),
       TEST(test_strange_memory),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

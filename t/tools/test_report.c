@@ -212,7 +212,8 @@ static void test_a_short_run_has_no_steady_part(void **state)
   end_run(&run);
 }
 
-/* Best-effort ones: one failed, one was cancelled; nobody has ended when the last comes. */
+/* Best-effort ones: one failed, one was cancelled; nobody has ended when the last comes.
+ */
 static void test_classes(void **state)
 {
   struct run run;

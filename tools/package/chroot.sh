@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
 # minimal SUITE MIRROR: sets $chroot, a minimal Debian or Ubuntu (debootstrap, as root) with
 # /proc. leave_chroot takes it away. Read by try-bundle and try-quickstart.
 minimal() {

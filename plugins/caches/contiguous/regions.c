@@ -58,8 +58,7 @@ static void replace(struct contiguous *m, uint32_t slot, struct sequence s)
 void contiguous_set(struct contiguous *m, uint32_t slot, struct sequence s)
 {
   if (m->open)
-    m->journal[m->n_changes++] =
-        (struct change){slot, m->n_copies, m->sequences[slot]};
+    m->journal[m->n_changes++] = (struct change){slot, m->n_copies, m->sequences[slot]};
   replace(m, slot, s);
 }
 

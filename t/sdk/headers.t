@@ -1,0 +1,29 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# Each header of the SDK stands for itself, in C from C99 on and in C++, without a warning from any
+# compiler that is here.
+use strict;
+use warnings;
+use Test::More;
+
+my $include = "$ENV{LLS_SRCDIR}/include";
+my @headers = map { m{include/(llmserve/.*)\z} } glob "$include/llmserve/*.h";
+my %standards = (
+    'gcc'     => [qw(c99 c11 c17)],
+    'clang'   => [qw(c99 c11 c17)],
+    'g++'     => [qw(c++17)],
+    'clang++' => [qw(c++17)],
+);
+my @compilers = grep { system("command -v $_ >/dev/null") == 0 } sort keys %standards;
+plan skip_all => 'no compiler is found' unless @compilers;
+cmp_ok scalar(@headers), '>', 5, 'there are headers';
+for my $compiler (@compilers) {
+    my $language = $compiler =~ /\+\+/ ? 'c++' : 'c';
+    for my $standard (@{ $standards{$compiler} }) {
+        for my $header (@headers) {
+            my $said = qx($compiler -std=$standard -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I'$include' -include $header -x $language /dev/null 2>&1);
+            ok $? == 0, "$compiler -std=$standard: $header" or diag $said;
+        }
+    }
+}
+done_testing;
