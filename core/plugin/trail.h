@@ -58,7 +58,7 @@ static inline void lls_trail_leave(const uint32_t *depth)
 /* CALL, an expression of any type, noted as CALLBACK of a plugin of this KIND. */
 #define LLS_NOTED(KIND, CALLBACK, CALL)                                                  \
   __extension__({                                                                        \
-    __attribute__((cleanup(lls_trail_leave))) const uint32_t lls_depth_before =          \
+    __attribute__((cleanup(lls_trail_leave), unused)) const uint32_t lls_depth_before =  \
         lls_trail_enter(KIND, CALLBACK);                                                 \
     CALL;                                                                                \
   })

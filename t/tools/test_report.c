@@ -436,8 +436,8 @@ static void test_the_table_is_printed(void **state)
   static const char *const lines[] = {
       "============ Serving Benchmark Result ============\n",
       "Successful requests:                     2         \n",
-      "Failed requests:                         1         \n"
-      "  connection lost:                       1         \n",
+      ("Failed requests:                         1         \n"
+       "  connection lost:                       1         \n"),
       "Benchmark duration (s):                  0.35      \n",
       "Request throughput (req/s):              5.71      \n",
       "---------------Time to First Token----------------\n",
