@@ -9,14 +9,10 @@ use File::Find;
 use Test::More;
 
 my ($source, $build) = map { realpath($_) } @ENV{qw(LLS_SRCDIR LLS_BUILDDIR)};
+plan skip_all => 'built in the source tree, where .ci/run asks git status' if $source eq $build;
 plan skip_all => 'git not found' if system('command -v git >/dev/null') != 0;
 plan skip_all => 'not a git checkout' if !-e "$source/.git" || system("git -C '$source' status >/dev/null 2>&1") != 0;
 
-if ($source eq $build) {
-    is qx(git -C '$source' status --porcelain), '', 'git status is empty';
-    done_testing;
-    exit;
-}
 my @made;
 find({ no_chdir => 1, wanted => sub { push @made, substr($_, length($build) + 1) if -f } }, $build);
 my %ours = map { chomp; $_ => 1 } qx(git -C '$source' ls-files);
