@@ -30,16 +30,16 @@ static const struct lls_param server_params[] = {
     LLS_PARAM_BYTES(server, max_body, "16MiB", 1024, 1 << 30, "largest body of a request",
                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BYTES(server, max_unsent, "1MiB", 4096, 1 << 30,
-                    "answer a client may leave unread before it is cut off",
+                    "unread output buffered for a slow client before it is disconnected",
                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(server, idle_timeout, "2min", 1e6, 86400e9,
-                       "between two requests of a connection",
+                       "how long an idle connection is kept open",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(server, read_timeout, "1min", 1e6, 86400e9,
                        "from a request's first byte to its last",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(server, write_timeout, "1min", 1e6, 86400e9,
-                       "without a byte of an answer being taken",
+                       "how long a client may read nothing before it is disconnected",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(server, request_timeout, "0", 0, 86400e9,
                        "from a request's arrival to the end of its answer; 0 is no limit",
@@ -57,10 +57,10 @@ static const struct lls_param server_params[] = {
         server, allowed_origins, "",
         "origins whose web pages may ask, such as https://chat.example.org or "
         "http://localhost:* (every port), with spaces between, * for any (CORS); "
-        "empty: none, so that no page asks by its visitor's browser",
+        "empty: none, so that no web page can use the API through a visitor's browser",
         .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(server, any_model, "auto", "auto|false|true",
-                     "answer requests for whatever model with ours, as llama.cpp does, "
+                     "accept requests that name a different model, as llama.cpp does, "
                      "instead of refusing them with 404; auto is true without api_keys",
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(server, strict_params, "false",
@@ -162,7 +162,7 @@ static const struct lls_param engine_params[] = {
                   "longest prompt and answer together; 0 is the model's own limit"),
     LLS_PARAM_INT(engine, max_requests, "16384", 1, 1 << 20, "requests",
                   "most requests alive at once, as many as max_connections: those that "
-                  "can't run yet wait; more are told to come back later (429)"),
+                  "can't run yet wait; further ones are answered with 429"),
     LLS_PARAM_FLOAT(engine, gpu_memory_utilization, "0.9", 0.05, 1, "",
                     "how much of a GPU's memory is used, weights and working space "
                     "included; what they leave of it is the cache, where [cache] "
