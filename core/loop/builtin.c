@@ -15,7 +15,7 @@ static bool preempt_one(struct lls_instance *in, const struct lls_step_view *vie
     const struct lls_request *victim = view->running[--*newest];
     if (victim->id <= r->id)
       return false;
-    if (lls_place_preempt(in, lls_live_of(victim), LLS_PREEMPT_RECOMPUTE) == 0) {
+    if (lls_transaction_preempt(in, lls_live_of(victim), LLS_PREEMPT_RECOMPUTE) == 0) {
       lls_plan_preempt(plan, victim, LLS_PREEMPT_RECOMPUTE);
       return true;
     }
@@ -31,7 +31,7 @@ static bool drop_partial(struct lls_instance *in, const struct lls_step_view *vi
   for (uint32_t i = view->n_preempted; i-- > first;) {
     const struct lls_request *victim = view->preempted[i];
     if (victim->residency != LLS_RESIDENT_PARTIAL ||
-        lls_place_preempt(in, lls_live_of(victim), LLS_PREEMPT_RECOMPUTE) < 0)
+        lls_transaction_preempt(in, lls_live_of(victim), LLS_PREEMPT_RECOMPUTE) < 0)
       continue;
     lls_plan_preempt(plan, victim, LLS_PREEMPT_RECOMPUTE);
     return true;
@@ -48,7 +48,7 @@ static int run(struct lls_instance *in, const struct lls_request *r, struct budg
 {
   uint32_t pending = lls_request_pending(r);
   uint32_t tokens = pending < left->tokens ? pending : left->tokens;
-  int rc = lls_place_reserve(in, lls_live_of(r), tokens, LLS_FORM_NONE, 0);
+  int rc = lls_transaction_reserve(in, lls_live_of(r), tokens, LLS_FORM_NONE, 0);
   if (rc == LLS_RESERVE_NEVER)
     lls_plan_reject(plan, r, LLS_FINISH_CAPACITY);
   if (rc != LLS_RESERVE_OK)

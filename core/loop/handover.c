@@ -242,16 +242,6 @@ void lls_handover_drop_broken(struct lls_instance *in)
   }
 }
 
-void lls_handover_end(struct lls_instance *in, struct lls_live *live)
-{
-  LLS_CALL(&in->policies, cache, release, &live->view, 0);
-  lls_list_remove(&in->handover.offered, &live->view);
-  live->move.offered = false;
-  live->view.state = LLS_FINISHED;
-  lls_inbox_settle(in->peers[live->move.source]->inbox, live->view.slot,
-                   lls_instance_now(in));
-}
-
 void lls_handover_return_all(struct lls_instance *in)
 {
   const struct lls_list *offered = &in->handover.offered;
@@ -270,7 +260,7 @@ static void take(struct lls_instance *in, struct lls_live *live)
                     live->move.blocks.form, 0);
   if (rc == LLS_RESERVE_OK) {
     live->placed = LLS_PLACED_TAKEN;
-    lls_place_remember(in, live, mark);
+    lls_transaction_note(in, live, mark);
     h->taken[h->n_taken++] = live;
     return;
   }

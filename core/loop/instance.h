@@ -141,6 +141,20 @@ static inline int64_t lls_instance_now(const struct lls_instance *in)
   return in->clock(in->clock_context);
 }
 
+/* Requests that live here. */
+static inline uint32_t lls_instance_alive(const struct lls_instance *in)
+{
+  return in->waiting.n + in->running.n + in->preempted.n + in->moving.n +
+         in->handover.offered.n;
+}
+
+/* What was left `behind` is done now. */
+static inline void lls_instance_catch_up(struct lls_instance *in)
+{
+  if (in->behind)
+    in->beside(in->beside_context);
+}
+
 /* ---- instance.c [main] */
 /* Its engine, caps and info; of all instances before the first is made. */
 void lls_instance_describe(struct lls_instance *, const struct lls_loop_options *,
@@ -151,14 +165,11 @@ int lls_instance_init(struct lls_instance *, const struct lls_loop_options *,
 void lls_instance_fini(struct lls_instance *); /* also after a failed init */
 
 /* ---- step.c */
-uint32_t lls_instance_alive(const struct lls_instance *); /* requests */
 /* One step. *busy: something ran. False return: stop was asked for or the engine failed.
  */
 bool lls_instance_step(struct lls_instance *, bool *busy);
 /* Brings the status up to date; lls_instance_step does, unless it leaves it `behind`. */
 void lls_instance_count(struct lls_instance *);
-/* What was left `behind` is done now. */
-void lls_instance_catch_up(struct lls_instance *);
 /* What is in the inbox, but for the things that only a step can do. */
 void lls_instance_receive(struct lls_instance *, int64_t now_ns);
 /* How long nothing needs to be done, LLS_NEVER = until something is posted. */
@@ -175,20 +186,24 @@ void lls_instance_strike(struct lls_instance *, const char *format, ...)
 void lls_builtin_plan(struct lls_instance *, const struct lls_step_view *,
                       struct lls_plan *);
 
-/* ---- place.c */
-int lls_place_reserve(struct lls_instance *, struct lls_live *, uint32_t tokens,
-                      uint32_t form, uint32_t flags);
-int lls_place_preempt(struct lls_instance *, struct lls_live *, uint32_t mode);
+/* ---- transaction.c: its verbs, which everybody below uses */
+void lls_transaction_open(struct lls_instance *);
+int lls_transaction_reserve(struct lls_instance *, struct lls_live *, uint32_t tokens,
+                            uint32_t form, uint32_t flags);
+int lls_transaction_preempt(struct lls_instance *, struct lls_live *, uint32_t mode);
 /* Tokens that a first chunk need not compute since others have them: fewer than the
  * request has, whatever the manager says. */
-uint32_t lls_place_prefix(struct lls_instance *, struct lls_live *, bool take);
-/* Undoes what was placed since the manager's mark; 0 = everything. */
-int lls_place_rollback(struct lls_instance *, uint32_t mark);
+uint32_t lls_transaction_prefix(struct lls_instance *, struct lls_live *, bool take);
+/* Notes what was done for a request, for rollback. */
+void lls_transaction_note(struct lls_instance *, struct lls_live *, uint32_t mark_before);
+/* Undoes what was done since the manager's mark; 0 = everything. */
+int lls_transaction_rollback(struct lls_instance *, uint32_t mark);
+/* After the manager's commit: every request is LLS_PLACED_NOT again. */
+void lls_transaction_close(struct lls_instance *);
+
+/* ---- place.c */
 /* Carries out in->plan, commits the transaction and fills in->batch. */
 void lls_instance_place(struct lls_instance *);
-
-/* Notes what was done in the transaction, for rollback. */
-void lls_place_remember(struct lls_instance *, struct lls_live *, uint32_t mark_before);
 
 /* ---- transfer.c: moved between the tiers while others compute */
 bool lls_transfers_supported(const struct lls_instance *, const struct lls_policies *);
@@ -209,7 +224,6 @@ void lls_handover_pull(struct lls_instance *);  /* committed: what is to be copi
 void lls_handover_leave(struct lls_instance *); /* of the plan, committed */
 uint64_t lls_handover_bytes(const struct lls_instance *); /* of this step's copies */
 void lls_handover_arrived(struct lls_instance *);         /* with the engine's step */
-void lls_handover_end(struct lls_instance *, struct lls_live *); /* of an offered one */
 void lls_handover_return_all(struct lls_instance *);
 
 /* ---- adopt.c: live requests are told to policies that took over */

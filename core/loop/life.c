@@ -149,11 +149,22 @@ static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_
     observe(in, live);
 }
 
+/* One that is offered here: the instance that has its blocks lets go of them. */
+static void end_offer(struct lls_instance *in, struct lls_live *live)
+{
+  LLS_CALL(&in->policies, cache, release, &live->view, 0);
+  lls_list_remove(&in->handover.offered, &live->view);
+  live->move.offered = false;
+  live->view.state = LLS_FINISHED;
+  lls_inbox_settle(in->peers[live->move.source]->inbox, live->view.slot,
+                   lls_instance_now(in));
+}
+
 void lls_instance_finish(struct lls_instance *in, struct lls_live *live, uint32_t reason)
 {
   struct lls_request *v = &live->view;
   if (live->move.offered)
-    lls_handover_end(in, live);
+    end_offer(in, live);
   lls_instance_set_state(in, live, LLS_FINISHED);
   v->finish_reason = reason;
   announce_end(in, live, reason);

@@ -9,99 +9,7 @@
  */
 #include "core/loop/instance.h"
 
-#include <assert.h>
 #include <errno.h>
-
-void lls_place_remember(struct lls_instance *in, struct lls_live *live,
-                        uint32_t mark_before)
-{
-  struct lls_transaction *t = &in->transaction;
-  assert(t->n_done < t->capacity);
-  t->done[t->n_done++] = (struct lls_placement){.live = live, .mark_before = mark_before};
-}
-
-int lls_place_rollback(struct lls_instance *in, uint32_t mark)
-{
-  struct lls_transaction *t = &in->transaction;
-  while (t->n_done > 0 && t->done[t->n_done - 1].mark_before >= mark)
-    t->done[--t->n_done].live->placed = LLS_PLACED_NOT;
-  return LLS_CALL(&in->policies, cache, rollback, mark);
-}
-
-/* Whoever answers so holds what it does not know: its prefixes are left alone from now
- * on, and requests compute theirs. */
-static void note_bad_prefix(struct lls_instance *in, const struct lls_live *live,
-                            uint32_t found)
-{
-  struct lls_policy_host *host = in->policies.cache_host;
-  host->breaches++;
-  lls_log(in->log, LLS_LOG_PLUGIN_MISBEHAVING, host->name,
-          "prefix of request %llu %s has %u tokens, as many as the request's %u or more: "
-          "no prefixes are taken from this plugin until it is replaced",
-          (unsigned long long)live->view.id, live->label, found,
-          lls_request_length(&live->view));
-}
-
-uint32_t lls_place_prefix(struct lls_instance *in, struct lls_live *live, bool take)
-{
-  struct lls_policies *p = &in->policies;
-  if (live->view.cached_tokens > 0 || p->cache->prefix == NULL ||
-      lls_live_unscored(live) > 0 || p->cache_host->breaches > 0)
-    return 0;
-  uint32_t mark = take ? LLS_CALL(p, cache, mark) : 0;
-  uint32_t found = LLS_CALL(p, cache, prefix, &live->view, take);
-  if (found < lls_request_length(&live->view)) /* the last one is always computed */
-    return found;
-  if (take)
-    LLS_CALL(p, cache, rollback, mark);
-  note_bad_prefix(in, live, found);
-  return 0;
-}
-
-int lls_place_reserve(struct lls_instance *in, struct lls_live *live, uint32_t tokens,
-                      uint32_t form, uint32_t flags)
-{
-  struct lls_policies *p = &in->policies;
-  if (in->handover.n_left > 0)
-    flags &=
-        ~(uint32_t)LLS_MAY_DISPLACE; /* blocks that another instance may be reading */
-  if (live->placed != LLS_PLACED_NOT || tokens == 0 ||
-      tokens > lls_request_pending(&live->view))
-    return -EINVAL;
-  uint32_t mark = LLS_CALL(p, cache, mark);
-  uint32_t context = live->view.cached_tokens + lls_place_prefix(in, live, true);
-  uint32_t left = lls_request_length(&live->view) - context;
-  uint32_t run_tokens = tokens < left ? tokens : left;
-  int rc = LLS_CALL(p, cache, reserve, &live->view, run_tokens, form, flags);
-  if (rc != LLS_RESERVE_OK) {
-    LLS_CALL(p, cache, rollback, mark);
-    return rc;
-  }
-  live->placed = LLS_PLACED_RESERVED;
-  live->context = context;
-  live->run_tokens = run_tokens;
-  live->asked_tokens = tokens;
-  lls_place_remember(in, live, mark);
-  in->transaction.displaced |= (flags & LLS_MAY_DISPLACE) != 0;
-  return rc;
-}
-
-int lls_place_preempt(struct lls_instance *in, struct lls_live *live, uint32_t mode)
-{
-  struct lls_policies *p = &in->policies;
-  if (live->placed != LLS_PLACED_NOT || live->view.state == LLS_MOVING)
-    return -EINVAL;
-  uint32_t mark = LLS_CALL(p, cache, mark);
-  int rc = mode == LLS_PREEMPT_DEFER ? 0 : LLS_CALL(p, cache, preempt, &live->view, mode);
-  if (rc < 0) {
-    LLS_CALL(p, cache, rollback, mark);
-    return rc;
-  }
-  live->placed = LLS_PLACED_PREEMPTED;
-  live->preempt_mode = mode;
-  lls_place_remember(in, live, mark);
-  return 0;
-}
 
 /* Preemptions first: they make the room that runs need. */
 static void place_preempts(struct lls_instance *in)
@@ -111,7 +19,7 @@ static void place_preempts(struct lls_instance *in)
     struct lls_live *live = lls_request_table_find(in->table, item->request);
     if (item->kind != LLS_PLAN_PREEMPT || live == NULL || live->placed != LLS_PLACED_NOT)
       continue;
-    int rc = lls_place_preempt(in, live, item->mode);
+    int rc = lls_transaction_preempt(in, live, item->mode);
     if (rc < 0)
       lls_instance_refuse(
           in, live, rc == -ENOTSUP ? LLS_REFUSED_UNSUPPORTED : LLS_REFUSED_NO_MEMORY);
@@ -124,7 +32,7 @@ static void place_run(struct lls_instance *in, const struct lls_plan_item *item,
 {
   int rc = LLS_RESERVE_OK;
   if (live->placed == LLS_PLACED_NOT)
-    rc = lls_place_reserve(in, live, item->tokens, item->form, 0);
+    rc = lls_transaction_reserve(in, live, item->tokens, item->form, 0);
   live->doomed = rc == LLS_RESERVE_NEVER;
   if (rc == LLS_RESERVE_OK && item->tokens < live->run_tokens)
     live->run_tokens = item->tokens;
@@ -262,15 +170,6 @@ static void finish_rejected(struct lls_instance *in)
   }
 }
 
-static void close_transaction(struct lls_instance *in)
-{
-  struct lls_transaction *t = &in->transaction;
-  for (uint32_t i = 0; i < t->n_done; i++)
-    t->done[i].live->placed = LLS_PLACED_NOT;
-  t->n_done = 0;
-  t->open = false;
-}
-
 void lls_instance_place(struct lls_instance *in)
 {
   struct lls_policies *p = &in->policies;
@@ -289,7 +188,7 @@ void lls_instance_place(struct lls_instance *in)
   }
   account_displaced(in);
   build_batch(in);
-  close_transaction(in);
+  lls_transaction_close(in);
   lls_handover_pull(in);
   lls_handover_leave(in);
   finish_rejected(in);

@@ -220,7 +220,7 @@ static bool check_plan(struct lls_instance *in, struct tally *t)
 
 static void refuse_plan(struct lls_instance *in, const struct tally *t)
 {
-  lls_place_rollback(in, 0);
+  lls_transaction_rollback(in, 0);
   in->status.plans_refused++;
   const struct lls_request *v = t->culprit != NULL ? &t->culprit->view : NULL;
   lls_instance_strike(in, "plan of step %llu refused: it %s (request %llu %s)",

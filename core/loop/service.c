@@ -36,7 +36,7 @@ static uint32_t mark(void *context)
 static int rollback(void *context, uint32_t to)
 {
   struct lls_instance *in = context;
-  return in->transaction.open ? lls_place_rollback(in, to) : -EPERM;
+  return in->transaction.open ? lls_transaction_rollback(in, to) : -EPERM;
 }
 
 static int reserve(void *context, const struct lls_request *r, uint32_t tokens,
@@ -53,7 +53,7 @@ static int reserve(void *context, const struct lls_request *r, uint32_t tokens,
     return -ENOTSUP;
   return live->view.state == LLS_MOVING
              ? LLS_RESERVE_LATER
-             : lls_place_reserve(in, live, tokens, form, flags);
+             : lls_transaction_reserve(in, live, tokens, form, flags);
 }
 
 static int preempt(void *context, const struct lls_request *r, uint32_t mode)
@@ -64,7 +64,7 @@ static int preempt(void *context, const struct lls_request *r, uint32_t mode)
     return -EPERM;
   if (mode == LLS_PREEMPT_NONE || mode > LLS_PREEMPT_DEFER)
     return -EINVAL;
-  return live != NULL ? lls_place_preempt(in, live, mode) : -ENOENT;
+  return live != NULL ? lls_transaction_preempt(in, live, mode) : -ENOENT;
 }
 
 static int info(void *context, const struct lls_request *r, struct lls_cache_info *out)
@@ -76,7 +76,7 @@ static int info(void *context, const struct lls_request *r, struct lls_cache_inf
 static uint32_t prefix(void *context, const struct lls_request *r)
 {
   struct lls_live *live = checked(context, r);
-  return live != NULL ? lls_place_prefix(context, live, false) : 0;
+  return live != NULL ? lls_transaction_prefix(context, live, false) : 0;
 }
 
 static int forms(void *context, struct lls_form_info *out, size_t max)

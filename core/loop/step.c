@@ -13,12 +13,6 @@
 
 #include <string.h>
 
-uint32_t lls_instance_alive(const struct lls_instance *in)
-{
-  return in->waiting.n + in->running.n + in->preempted.n + in->moving.n +
-         in->handover.offered.n;
-}
-
 /* More were cancelled than the inbox could name. */
 static void drain_all_cancels(struct lls_instance *in)
 {
@@ -92,9 +86,7 @@ static bool drain(struct lls_instance *in)
 
 static void plan_and_place(struct lls_instance *in)
 {
-  struct lls_policies *p = &in->policies;
-  LLS_CALL(p, cache, begin);
-  in->transaction.open = true;
+  lls_transaction_open(in);
   lls_instance_plan(in);
   lls_instance_place(in);
 }
@@ -158,12 +150,6 @@ void lls_instance_count(struct lls_instance *in)
   count_memory(in);
   lls_figures_take(in);
   in->behind = false;
-}
-
-void lls_instance_catch_up(struct lls_instance *in)
-{
-  if (in->behind)
-    in->beside(in->beside_context);
 }
 
 static bool run(struct lls_instance *in, struct lls_engine_result *result, bool *copied)

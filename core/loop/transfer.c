@@ -25,7 +25,7 @@ static int start(struct lls_instance *in, struct lls_live *live, bool to_host)
     return rc;
   }
   live->placed = LLS_PLACED_MOVING;
-  lls_place_remember(in, live, mark);
+  lls_transaction_note(in, live, mark);
   return 0;
 }
 
