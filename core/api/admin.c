@@ -7,7 +7,7 @@
 #include "core/api/internal.h"
 #include "core/api/waits.h"
 #include "core/config/instances.h"
-#include "core/loop/figures_json.h"
+#include "core/loop/policy_stats_json.h"
 
 /* ---- status ------------------------------------------------------------------------ */
 
@@ -80,7 +80,7 @@ static json_t *instances_json(struct lls_loop *loop)
         list,
         json_pack("{s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:s?}", "role",
                   lls_role_name(role), "requests", requests_json(&s), "cache",
-                  cache_json(&s), "policies", lls_figures_json(loop, i), "steps",
+                  cache_json(&s), "policies", lls_policy_stats_json(loop, i), "steps",
                   (json_int_t)s.steps, "offered", (json_int_t)s.offered, "handed_over",
                   (json_int_t)s.handed_over, "taken_over", (json_int_t)s.taken_over,
                   "scheduler_fallback", s.fallen_back ? s.fallback_reason : NULL));

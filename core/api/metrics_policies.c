@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "core/api/page.h"
-#include "core/loop/figures.h"
+#include "core/loop/policy_stats.h"
 
 static void refusals(struct lls_page *page, const struct lls_loop_status *status)
 {
@@ -36,36 +36,36 @@ static void breaches(struct lls_page *page, const struct lls_loop_status *status
 /* What one kind of policy says of itself, of now or in all. */
 struct policy_family {
   const char *name, *type, *help;
-  size_t policy; /* of struct lls_loop_figures */
+  size_t policy; /* of struct lls_loop_policy_stats */
   bool counters;
 };
 
 static const struct policy_family families[] = {
     {"llmserve_scheduler", "gauge",
      "What the scheduler says of itself; see the README of its plugin.",
-     offsetof(struct lls_loop_figures, scheduler), false},
+     offsetof(struct lls_loop_policy_stats, scheduler), false},
     {"llmserve_scheduler_events_total", "counter",
      "What the scheduler has counted since it took over.",
-     offsetof(struct lls_loop_figures, scheduler), true},
+     offsetof(struct lls_loop_policy_stats, scheduler), true},
     {"llmserve_cache", "gauge",
      "What the cache manager says of itself; see the README of its plugin.",
-     offsetof(struct lls_loop_figures, cache), false},
+     offsetof(struct lls_loop_policy_stats, cache), false},
     {"llmserve_cache_events_total", "counter",
      "What the cache manager has counted since it took over.",
-     offsetof(struct lls_loop_figures, cache), true},
+     offsetof(struct lls_loop_policy_stats, cache), true},
     {"llmserve_predictor", "gauge",
      "What the predictor says of itself; see the README of its plugin.",
-     offsetof(struct lls_loop_figures, predictor), false},
+     offsetof(struct lls_loop_policy_stats, predictor), false},
     {"llmserve_predictor_events_total", "counter",
      "What the predictor has counted since it took over.",
-     offsetof(struct lls_loop_figures, predictor), true},
+     offsetof(struct lls_loop_policy_stats, predictor), true},
 };
 
 static void policy_samples(struct lls_page *page, const struct policy_family *family,
-                           uint32_t instance, const struct lls_policy_figures *p,
+                           uint32_t instance, const struct lls_policy_stats *p,
                            bool *begun)
 {
-  const struct lls_figure *list = family->counters ? p->counters : p->figures;
+  const struct lls_policy_stat *list = family->counters ? p->counters : p->figures;
   uint32_t n = family->counters ? p->n_counters : p->n;
   char index[16];
   snprintf(index, sizeof index, "%u", instance);
@@ -82,8 +82,8 @@ static void policy_figures(struct lls_page *page, struct lls_loop *loop)
   for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
     bool begun = false;
     for (uint32_t i = 0; i < lls_loop_n_instances(loop); i++) {
-      struct lls_loop_figures all;
-      lls_loop_figures(loop, i, &all);
+      struct lls_loop_policy_stats all;
+      lls_loop_policy_stats(loop, i, &all);
       const void *policy = (const char *)&all + families[k].policy;
       policy_samples(page, &families[k], i, policy, &begun);
     }

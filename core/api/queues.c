@@ -9,9 +9,9 @@
 #include "core/api/internal.h"
 #include "core/api/waits.h"
 #include "core/config/instances.h"
-#include "core/loop/queues.h"
+#include "core/loop/snapshot.h"
 
-static json_t *request_json(const struct lls_queued *r)
+static json_t *request_json(const struct lls_snapshot_request *r)
 {
   static const char *const classes[] = {"none", "realtime", "best_effort"};
   const char *class =
@@ -28,7 +28,7 @@ static json_t *request_json(const struct lls_queued *r)
       "seconds", (double)r->alive_ns / 1e9);
 }
 
-static json_t *lines_json(const struct lls_queues *q)
+static json_t *lines_json(const struct lls_snapshot *q)
 {
   json_t *list = json_array();
   for (size_t at = 0; at < q->length;) {
@@ -44,7 +44,7 @@ static json_t *instance_json(struct lls_loop *loop, uint32_t instance)
   struct lls_loop_status status;
   uint32_t role;
   lls_loop_instance_status(loop, instance, &role, &status);
-  const struct lls_queues *q = lls_loop_queues(loop, instance);
+  const struct lls_snapshot *q = lls_loop_snapshot(loop, instance);
   json_t *requests = json_array();
   for (uint32_t i = 0; i < q->n; i++)
     json_array_append_new(requests, request_json(&q->requests[i]));
@@ -77,7 +77,7 @@ static void look(struct lls_api *api)
     return;
   api->looks++;
   api->looking = true;
-  if (lls_loop_ask_queues(api->config.loop) == 0)
+  if (lls_loop_ask_snapshot(api->config.loop) == 0)
     return;
   api->looking = false;
   while ((exchange = lls_wait_take(&api->queue_waits, api->looks)) != NULL)
@@ -94,7 +94,7 @@ void lls_handle_admin_queues(void *context, struct lls_http_exchange *exchange)
 void lls_api_look(struct lls_api *api)
 {
   struct lls_http_exchange *exchange;
-  if (!api->looking || !lls_loop_queues_ready(api->config.loop))
+  if (!api->looking || !lls_loop_snapshot_ready(api->config.loop))
     return;
   api->looking = false;
   while ((exchange = lls_wait_take(&api->queue_waits, api->looks)) != NULL)

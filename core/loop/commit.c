@@ -58,11 +58,11 @@ static void book(struct lls_instance *in, uint32_t i,
   const struct lls_sampled *token = result->sampled[i];
   if (token != NULL) {
     append(in, live, token, now_ns);
-    lls_instance_set_state(in, live, LLS_DECODING);
+    lls_lifecycle_set_state(in, live, LLS_DECODING);
   }
   /* a decode changes nothing but lengths, unless it went from hidden to KV form */
   if (!live->was_decoding || in->batch.sequences[i].table->x_count > 0)
-    lls_instance_refresh(in, live);
+    lls_lifecycle_refresh(in, live);
   in->batch.results[i] = (struct lls_step_result){
       .request = v, .tokens = live->run_tokens, .emitted = token != NULL};
   in->status.batch_tokens_sum += live->run_tokens;
@@ -130,7 +130,7 @@ void lls_instance_commit(struct lls_instance *in, const struct lls_engine_result
   for (uint32_t i = 0; i < in->batch.n; i++) {
     struct lls_live *live = in->batch.live[i];
     if (live->view.finish_reason != LLS_FINISH_NONE)
-      lls_instance_finish(in, live, live->view.finish_reason);
+      lls_lifecycle_finish(in, live, live->view.finish_reason);
   }
   in->status.step_ns_sum += lls_instance_now(in) - started_ns;
   in->status.device_ns_sum += result->duration_ns;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/loop/measure.h"
-#include "core/loop/setup.h"
+#include "core/loop/compat.h"
 
 static int allocate(struct lls_instance *in, uint32_t max_requests)
 {
@@ -87,7 +87,7 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
                      sizeof plan_bounds / sizeof plan_bounds[0]);
   lls_histogram_init(&in->status.step_tokens, step_bounds,
                      sizeof step_bounds / sizeof step_bounds[0]);
-  in->figures_ns = LLS_NEVER;
+  in->policy_stats_ns = LLS_NEVER;
   in->log = o->log;
   in->seed = o->seed + in->info.index * UINT64_C(1000003);
   in->model_name = o->model_name != NULL ? strdup(o->model_name) : NULL;
@@ -100,7 +100,7 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   if (rc == 0)
     rc = allocate(in, o->max_requests);
   if (rc == 0)
-    rc = lls_handover_init(in, o->max_requests);
+    rc = lls_migrate_init(in, o->max_requests);
   in->eos_tokens = malloc((o->n_eos_tokens + 1) * sizeof *in->eos_tokens);
   if (rc < 0 || in->eos_tokens == NULL)
     return lls_fail(err, -ENOMEM,
@@ -108,14 +108,14 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
                     o->max_requests);
   if (o->n_eos_tokens > 0)
     memcpy(in->eos_tokens, o->eos_tokens, o->n_eos_tokens * sizeof *in->eos_tokens);
-  lls_service_init(in);
+  lls_cache_service_init(in);
   rc = lls_policies_create(in, &o->policies, &in->policies, err);
-  in->caps.async_transfers = rc == 0 && lls_transfers_supported(in, &in->policies);
+  in->caps.async_transfers = rc == 0 && lls_transfer_supported(in, &in->policies);
   if (rc == 0)
-    rc = lls_setup_check(in, &in->policies, &in->preempt_mode, err);
-  if (rc == 0 && o->cost == NULL && lls_setup_has_hidden_form(&in->policies))
+    rc = lls_compat_check(in, &in->policies, &in->preempt_mode, err);
+  if (rc == 0 && o->cost == NULL && lls_compat_has_hidden_form(&in->policies))
     rc = lls_measure_hidden(in, o->measurements, o->measure_always, err);
-  return rc < 0 ? rc : lls_setup_calibrate(in, &in->policies, err);
+  return rc < 0 ? rc : lls_compat_calibrate(in, &in->policies, err);
 }
 
 void lls_instance_fini(struct lls_instance *in)
@@ -137,7 +137,7 @@ void lls_instance_fini(struct lls_instance *in)
   free(in->content.cancels);
   free(in->content.predictions);
   free(in->content.settled);
-  lls_handover_fini(in);
+  lls_migrate_fini(in);
   free(in->eos_tokens);
   free(in->model_name);
   free(in->model_folder);

@@ -4,13 +4,20 @@
  * of the step under way. Internal to core/loop; everything in it belongs to [step] unless
  * a comment says otherwise.
  *
- * The step (step.c) reads: drain, plan, place, run, commit. Each has its file:
- *   plan.c     ask the scheduler, check the answer, strikes and fall-back
- *   place.c    the cache transaction: preempt, reserve, tables, copies
- *   service.c  what of it a scheduler may do itself, inside plan
- *   commit.c   tokens come back: append, stop, finish, tell everybody
- *   handover.c between two instances, in place and around run
- * and before it, after a reload, adopt.c.
+ * The step (step.c) reads: drain, plan, place, run, commit. From above downwards, so that
+ * no file calls one above it (t/house/circles.t):
+ *   step.c           the order of the phases, and what is counted
+ *   adoption.c       after a reload: new policies hear of the live requests
+ *   plan.c           ask the scheduler, check the answer, strikes and fall-back
+ *   fallback.c       the order that always works
+ *   placement.c      carry out the plan in the cache transaction; the engine's batch
+ *   transfer.c       sequences between the tiers
+ *   migrate.c        requests between instances
+ *   commit.c         tokens come back: append, stop, finish, tell everybody
+ *   cache_service.c  what of the transaction a scheduler may do itself, inside plan
+ *   transaction.c    the verbs of the cache transaction
+ *   lifecycle.c      a request arrives, changes state, ends
+ * A phase is lls_instance_<verb>; other functions have the prefix of their file.
  */
 #ifndef LLS_LOOP_INSTANCE_H
 #define LLS_LOOP_INSTANCE_H
@@ -24,12 +31,12 @@
 
 #include "core/cost/cost.h"
 #include "core/engine/engine.h"
-#include "core/loop/figures.h"
 #include "core/loop/list.h"
 #include "core/loop/loop.h"
 #include "core/loop/mailbox.h"
 #include "core/loop/policies.h"
 #include "core/loop/policy_host.h"
+#include "core/loop/policy_stats.h"
 #include "core/loop/request.h"
 #include "core/obs/log.h"
 #include "core/plugin/loader.h"
@@ -61,13 +68,13 @@ struct lls_step_batch {
 };
 
 /* Which policies took over in a reload and are to be told of what is alive. */
-struct lls_adopt {
+struct lls_adoption {
   bool any, scheduler, cache, predictor;
   bool scheduler_imported, cache_imported; /* they know it from their predecessors */
 };
 
-/* Requests between two instances; handover.c. */
-struct lls_handover {
+/* Requests between two instances; migrate.c. */
+struct lls_migration {
   struct lls_list offered;  /* by others, not yet here */
   struct lls_request *left; /* (slots) of those that left: as the manager knows them */
   uint32_t n_left;          /* whose blocks are still here */
@@ -88,7 +95,7 @@ struct lls_instance {
   struct lls_policies policies;
   struct lls_cache_service service;
   uint32_t preempt_mode;           /* chosen from the scheduler's preferences */
-  struct lls_adopt adopt;          /* what the next step has to tell new policies */
+  struct lls_adoption adoption;    /* what the next step has to tell new policies */
   uint64_t seed;                   /* of the policies' random streams */
   char *model_name, *model_folder; /* for the embedding service, or NULL */
 
@@ -99,7 +106,7 @@ struct lls_instance {
   struct lls_instance *const *peers;
   uint32_t n_peers;
   const _Atomic uint64_t *cancelled; /* (slots) id last cancelled there; main writes */
-  struct lls_handover handover;
+  struct lls_migration migration;
 
   struct lls_plan plan; /* items and hints are allocated once */
   uint64_t step;        /* number of the one under way */
@@ -121,16 +128,16 @@ struct lls_instance {
   void *clock_context;
 
   /* What calls lls_instance_count and sends the events, once the device has a step to
-   * compute; NULL: nobody waits with that. behind: it has still to be done. */
-  void (*beside)(void *context);
-  void *beside_context;
-  bool behind;
+   * compute; NULL: nobody waits with that. deferred: it has still to be done. */
+  void (*overlap)(void *context);
+  void *overlap_context;
+  bool deferred;
 
   struct lls_loop_status status; /* filled step by step */
-  struct lls_loop_figures figures;
-  int64_t figures_ns; /* when they were taken, LLS_NEVER = they are to be */
-  bool figures_taken; /* and have not been shown to others */
-  bool answered;      /* what main asked for is there, and it has not been woken */
+  struct lls_loop_policy_stats policy_stats;
+  int64_t policy_stats_ns; /* when they were taken, LLS_NEVER = they are to be */
+  bool policy_stats_taken; /* and have not been shown to others */
+  bool answered;           /* what main asked for is there, and it has not been woken */
   bool failed;
   struct lls_error failure;
   atomic_bool broken; /* [any] failed: its blocks are worth nothing */
@@ -145,14 +152,14 @@ static inline int64_t lls_instance_now(const struct lls_instance *in)
 static inline uint32_t lls_instance_alive(const struct lls_instance *in)
 {
   return in->waiting.n + in->running.n + in->preempted.n + in->moving.n +
-         in->handover.offered.n;
+         in->migration.offered.n;
 }
 
-/* What was left `behind` is done now. */
+/* What was left `deferred` is done now. */
 static inline void lls_instance_catch_up(struct lls_instance *in)
 {
-  if (in->behind)
-    in->beside(in->beside_context);
+  if (in->deferred)
+    in->overlap(in->overlap_context);
 }
 
 /* ---- instance.c [main] */
@@ -168,7 +175,8 @@ void lls_instance_fini(struct lls_instance *); /* also after a failed init */
 /* One step. *busy: something ran. False return: stop was asked for or the engine failed.
  */
 bool lls_instance_step(struct lls_instance *, bool *busy);
-/* Brings the status up to date; lls_instance_step does, unless it leaves it `behind`. */
+/* Brings the status up to date; lls_instance_step does, unless it leaves it `deferred`.
+ */
 void lls_instance_count(struct lls_instance *);
 /* What is in the inbox, but for the things that only a step can do. */
 void lls_instance_receive(struct lls_instance *, int64_t now_ns);
@@ -182,9 +190,9 @@ void lls_instance_plan(struct lls_instance *);
 void lls_instance_strike(struct lls_instance *, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* ---- builtin.c: the order that always works */
-void lls_builtin_plan(struct lls_instance *, const struct lls_step_view *,
-                      struct lls_plan *);
+/* ---- fallback.c: the order that always works */
+void lls_fallback_plan(struct lls_instance *, const struct lls_step_view *,
+                       struct lls_plan *);
 
 /* ---- transaction.c: its verbs, which everybody below uses */
 void lls_transaction_open(struct lls_instance *);
@@ -201,53 +209,53 @@ int lls_transaction_rollback(struct lls_instance *, uint32_t mark);
 /* After the manager's commit: every request is LLS_PLACED_NOT again. */
 void lls_transaction_close(struct lls_instance *);
 
-/* ---- place.c */
+/* ---- placement.c */
 /* Carries out in->plan, commits the transaction and fills in->batch. */
 void lls_instance_place(struct lls_instance *);
 
 /* ---- transfer.c: moved between the tiers while others compute */
-bool lls_transfers_supported(const struct lls_instance *, const struct lls_policies *);
-void lls_place_transfers(struct lls_instance *); /* of the plan, in the transaction */
-void lls_instance_start_moving(struct lls_instance *, struct lls_live *); /* committed */
-void lls_instance_transfers_ended(struct lls_instance *); /* with the engine's step */
+bool lls_transfer_supported(const struct lls_instance *, const struct lls_policies *);
+void lls_transfer_place(struct lls_instance *); /* of the plan, in the transaction */
+void lls_transfer_start(struct lls_instance *, struct lls_live *); /* committed */
+void lls_transfer_ended(struct lls_instance *); /* with the engine's step */
 
-/* ---- handover.c: from one instance to another; see there */
-int lls_handover_init(struct lls_instance *, uint32_t max_requests);
-void lls_handover_fini(struct lls_instance *);
+/* ---- migrate.c: from one instance to another; see there */
+int lls_migrate_init(struct lls_instance *, uint32_t max_requests);
+void lls_migrate_fini(struct lls_instance *);
 /* Of the inbox: settled ones first, then each request that is no arrival. */
-void lls_handover_settle(struct lls_instance *);
-void lls_handover_receive(struct lls_instance *, struct lls_live *);
+void lls_migrate_settle(struct lls_instance *);
+void lls_migrate_receive(struct lls_instance *, struct lls_live *);
 /* Ends the offers of an instance that has failed: it cannot be copied from. */
-void lls_handover_drop_broken(struct lls_instance *);
-void lls_handover_take(struct lls_instance *);  /* of the plan, in the transaction */
-void lls_handover_pull(struct lls_instance *);  /* committed: what is to be copied */
-void lls_handover_leave(struct lls_instance *); /* of the plan, committed */
-uint64_t lls_handover_bytes(const struct lls_instance *); /* of this step's copies */
-void lls_handover_arrived(struct lls_instance *);         /* with the engine's step */
-void lls_handover_return_all(struct lls_instance *);
+void lls_migrate_drop_broken(struct lls_instance *);
+void lls_migrate_take(struct lls_instance *);  /* of the plan, in the transaction */
+void lls_migrate_pull(struct lls_instance *);  /* committed: what is to be copied */
+void lls_migrate_leave(struct lls_instance *); /* of the plan, committed */
+uint64_t lls_migrate_bytes(const struct lls_instance *); /* of this step's copies */
+void lls_migrate_arrived(struct lls_instance *);         /* with the engine's step */
+void lls_migrate_return_all(struct lls_instance *);
 
-/* ---- adopt.c: live requests are told to policies that took over */
-void lls_instance_adopt(struct lls_instance *);
+/* ---- adoption.c: live requests are told to policies that took over */
+void lls_adoption_run(struct lls_instance *);
 
-/* ---- service.c */
-void lls_service_init(struct lls_instance *);
+/* ---- cache_service.c */
+void lls_cache_service_init(struct lls_instance *);
 
 /* ---- commit.c */
 void lls_instance_commit(struct lls_instance *, const struct lls_engine_result *,
                          int64_t started_ns);
 
-/* ---- life.c: arrival, states, end */
+/* ---- lifecycle.c: arrival, states, end */
 /* The cache manager refused it with this code, and said why. */
-void lls_instance_log_refusal(const struct lls_instance *, const struct lls_live *,
-                              int rc);
-void lls_instance_arrive(struct lls_instance *, struct lls_live *);
-void lls_instance_predict(struct lls_instance *, struct lls_live *);
-void lls_instance_finish(struct lls_instance *, struct lls_live *, uint32_t reason);
+void lls_lifecycle_log_refusal(const struct lls_instance *, const struct lls_live *,
+                               int rc);
+void lls_lifecycle_arrive(struct lls_instance *, struct lls_live *);
+void lls_lifecycle_predict(struct lls_instance *, struct lls_live *);
+void lls_lifecycle_finish(struct lls_instance *, struct lls_live *, uint32_t reason);
 /* Ends everything alive, e.g. when the engine has failed. */
-void lls_instance_finish_all(struct lls_instance *, uint32_t reason);
-void lls_instance_set_state(struct lls_instance *, struct lls_live *, uint32_t state);
+void lls_lifecycle_finish_all(struct lls_instance *, uint32_t reason);
+void lls_lifecycle_set_state(struct lls_instance *, struct lls_live *, uint32_t state);
 /* Brings the view's cache members up to date with the manager's info. */
-void lls_instance_refresh(struct lls_instance *, struct lls_live *);
-void lls_instance_refuse(struct lls_instance *, struct lls_live *, uint32_t refusal);
+void lls_lifecycle_refresh(struct lls_instance *, struct lls_live *);
+void lls_lifecycle_refuse(struct lls_instance *, struct lls_live *, uint32_t refusal);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loop as main sees it: all instances as one. Everything here runs on [main]; what a
- * step thread does is in runner.c and below.
+ * step thread does is in step_thread.c and below.
  */
 #include "core/loop/loop.h"
 
@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "core/loop/instance.h"
-#include "core/loop/queues.h"
+#include "core/loop/snapshot.h"
 #include "core/loop/reload.h"
-#include "core/loop/runner.h"
+#include "core/loop/step_thread.h"
 
 struct lls_loop {
-  struct lls_runner *runners;      /* (n) */
+  struct lls_step_thread *threads; /* (n) */
   struct lls_instance **peers;     /* (n) theirs */
   struct lls_instance_info *infos; /* (n) theirs */
   struct lls_topology topology;
@@ -37,10 +37,10 @@ struct lls_loop {
 static int allocate(struct lls_loop *l, const struct lls_loop_options *o,
                     size_t events_per_step)
 {
-  l->runners = calloc(l->n, sizeof *l->runners);
+  l->threads = calloc(l->n, sizeof *l->threads);
   l->peers = calloc(l->n, sizeof(struct lls_instance *));
   l->infos = calloc(l->n, sizeof *l->infos);
-  int rc = l->runners != NULL && l->peers != NULL && l->infos != NULL ? 0 : -ENOMEM;
+  int rc = l->threads != NULL && l->peers != NULL && l->infos != NULL ? 0 : -ENOMEM;
   if (rc == 0)
     rc = lls_slots_init(&l->slots, o->max_requests);
   if (rc == 0)
@@ -62,19 +62,19 @@ static int check_alike(const struct lls_loop_instance *list, uint32_t n,
   return 0;
 }
 
-static int create_runners(struct lls_loop *l, const struct lls_runner_shared *shared,
+static int create_threads(struct lls_loop *l, const struct lls_step_thread_shared *shared,
                           const struct lls_loop_instance *list, struct lls_error *err)
 {
   int rc = check_alike(list, l->n, err);
   for (uint32_t i = 0; i < l->n; i++) {
-    lls_instance_describe(&l->runners[i].instance, shared->options, &list[i], i);
-    l->peers[i] = &l->runners[i].instance;
-    l->infos[i] = l->runners[i].instance.info;
+    lls_instance_describe(&l->threads[i].instance, shared->options, &list[i], i);
+    l->peers[i] = &l->threads[i].instance;
+    l->infos[i] = l->threads[i].instance.info;
   }
   for (uint32_t i = 0; i < l->n && rc == 0; i++)
-    rc = lls_runner_init(&l->runners[i], shared, &list[i], err);
+    rc = lls_step_thread_init(&l->threads[i], shared, &list[i], err);
   for (uint32_t i = 0; i < l->n && rc == 0 && !l->manual; i++)
-    rc = lls_runner_start(&l->runners[i], err);
+    rc = lls_step_thread_start(&l->threads[i], err);
   return rc;
 }
 
@@ -103,14 +103,14 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   }
   l->topology = (struct lls_topology){
       .size = sizeof l->topology, .n_instances = l->n, .instances = l->infos};
-  const struct lls_runner_shared shared = {.options = o,
-                                           .slots = &l->slots,
-                                           .delivery = &l->delivery,
-                                           .topology = &l->topology,
-                                           .peers = l->peers,
-                                           .cancelled = l->cancelled,
-                                           .events_per_step = events_per_step};
-  rc = create_runners(l, &shared, list, err);
+  const struct lls_step_thread_shared shared = {.options = o,
+                                                .slots = &l->slots,
+                                                .delivery = &l->delivery,
+                                                .topology = &l->topology,
+                                                .peers = l->peers,
+                                                .cancelled = l->cancelled,
+                                                .events_per_step = events_per_step};
+  rc = create_threads(l, &shared, list, err);
   if (rc < 0)
     goto fail;
   *out = l;
@@ -125,13 +125,13 @@ fail:
 static void drop_alive(struct lls_loop *l)
 {
   for (uint32_t i = 0; i < l->n; i++) {
-    struct lls_instance *in = &l->runners[i].instance;
-    if (!l->runners[i].created)
+    struct lls_instance *in = &l->threads[i].instance;
+    if (!l->threads[i].created)
       continue;
-    if (in->adopt.any)
-      lls_instance_adopt(in);
-    lls_instance_finish_all(in, LLS_FINISH_CANCELLED);
-    lls_outbox_publish(&l->runners[i].outbox);
+    if (in->adoption.any)
+      lls_adoption_run(in);
+    lls_lifecycle_finish_all(in, LLS_FINISH_CANCELLED);
+    lls_outbox_publish(&l->threads[i].outbox);
   }
   const struct lls_event_buffer *events = lls_delivery_take(&l->delivery);
   for (size_t i = 0; i < events->n; i++)
@@ -143,19 +143,19 @@ void lls_loop_destroy(struct lls_loop *l)
 {
   if (l == NULL)
     return;
-  if (l->runners != NULL) {
+  if (l->threads != NULL) {
     for (uint32_t i = 0; i < l->n; i++)
-      lls_runner_stop(&l->runners[i], LLS_NEVER);
+      lls_step_thread_stop(&l->threads[i], LLS_NEVER);
     drop_alive(l);
     for (uint32_t i = 0; i < l->n; i++)
-      lls_runner_free(&l->runners[i]);
+      lls_step_thread_free(&l->threads[i]);
   }
   lls_delivery_free(&l->delivery);
   lls_slots_free(&l->slots);
   free(l->cancelled);
   free(l->infos);
   free(l->peers);
-  free(l->runners);
+  free(l->threads);
   free(l);
 }
 
@@ -163,10 +163,10 @@ bool lls_loop_stop(struct lls_loop *l, int64_t timeout_ns)
 {
   bool all = true;
   for (uint32_t i = 0; i < l->n; i++) /* all at once, not one after the other */
-    if (l->runners[i].running)
-      lls_inbox_stop(&l->runners[i].inbox);
+    if (l->threads[i].running)
+      lls_inbox_stop(&l->threads[i].inbox);
   for (uint32_t i = 0; i < l->n; i++)
-    all = lls_runner_stop(&l->runners[i], all ? timeout_ns : 0) && all;
+    all = lls_step_thread_stop(&l->threads[i], all ? timeout_ns : 0) && all;
   return all;
 }
 
@@ -176,7 +176,7 @@ bool lls_loop_look(struct lls_loop *l, int64_t now_ns, int64_t limit_ns)
 {
   bool hung = lls_loop_hangs(l, NULL);
   for (uint32_t i = 0; i < l->n; i++) {
-    struct lls_runner *r = &l->runners[i];
+    struct lls_step_thread *r = &l->threads[i];
     lls_hang_look(&r->hang, &r->instance.policies, now_ns, limit_ns);
   }
   return lls_loop_hangs(l, NULL) != hung;
@@ -185,10 +185,10 @@ bool lls_loop_look(struct lls_loop *l, int64_t now_ns, int64_t limit_ns)
 bool lls_loop_hangs(struct lls_loop *l, struct lls_error *why)
 {
   for (uint32_t i = 0; i < l->n; i++) {
-    if (!l->runners[i].hang.hangs)
+    if (!l->threads[i].hang.hangs)
       continue;
     if (why != NULL)
-      *why = l->runners[i].hang.why;
+      *why = l->threads[i].hang.why;
     return true;
   }
   return false;
@@ -198,10 +198,10 @@ bool lls_loop_hangs(struct lls_loop *l, struct lls_error *why)
 
 int lls_loop_step_one(struct lls_loop *l, uint32_t instance)
 {
-  struct lls_runner *r = &l->runners[instance];
+  struct lls_step_thread *r = &l->threads[instance];
   if (r->instance.failed)
     return -EIO;
-  lls_runner_step(r);
+  lls_step_thread_step(r);
   return r->instance.failed ? -EIO : r->busy;
 }
 
@@ -221,8 +221,8 @@ int64_t lls_loop_idle_ns(struct lls_loop *l)
 {
   int64_t idle_ns = LLS_NEVER;
   for (uint32_t i = 0; i < l->n; i++) {
-    int64_t ns = lls_instance_idle_ns(&l->runners[i].instance);
-    if (lls_inbox_due_ns(&l->runners[i].inbox) != LLS_NEVER)
+    int64_t ns = lls_instance_idle_ns(&l->threads[i].instance);
+    if (lls_inbox_due_ns(&l->threads[i].inbox) != LLS_NEVER)
       ns = 0;
     if (ns != LLS_NEVER && (idle_ns == LLS_NEVER || ns < idle_ns))
       idle_ns = ns;
@@ -231,7 +231,7 @@ int64_t lls_loop_idle_ns(struct lls_loop *l)
 }
 
 /* By its own clock; LLS_NEVER: not by itself. */
-static int64_t next_of(struct lls_runner *r)
+static int64_t next_of(struct lls_step_thread *r)
 {
   int64_t now_ns = lls_instance_now(&r->instance);
   int64_t idle_ns = lls_instance_idle_ns(&r->instance);
@@ -250,7 +250,7 @@ int64_t lls_loop_next_ns(struct lls_loop *l, uint32_t *instance)
   int64_t next_ns = LLS_NEVER;
   *instance = 0;
   for (uint32_t i = 0; i < l->n; i++) {
-    int64_t ns = next_of(&l->runners[i]);
+    int64_t ns = next_of(&l->threads[i]);
     if (ns == LLS_NEVER || (next_ns != LLS_NEVER && ns >= next_ns))
       continue;
     next_ns = ns;
@@ -268,9 +268,9 @@ static int prepare_all(struct lls_loop *l, const struct lls_loop_change *change,
   uint32_t i = 0;
   int rc = 0;
   for (; i < l->n && rc == 0; i++)
-    rc = lls_reload_prepare(&l->runners[i].instance, change, &l->runners[i].reload, err);
+    rc = lls_reload_prepare(&l->threads[i].instance, change, &l->threads[i].reload, err);
   while (rc < 0 && i-- > 0)
-    lls_reload_abandon(&l->runners[i].reload);
+    lls_reload_abandon(&l->threads[i].reload);
   return rc;
 }
 
@@ -278,13 +278,13 @@ int lls_loop_reload(struct lls_loop *l, const struct lls_loop_change *change,
                     struct lls_error *err)
 {
   struct lls_error why;
-  if (l->runners[0].reload.pending)
+  if (l->threads[0].reload.pending)
     return lls_fail(err, -EBUSY, "the reload before is not over yet");
   if (lls_loop_failed(l, &why))
     return lls_fail(err, -ESHUTDOWN, "the engine has failed: %s", why.text);
   int rc = prepare_all(l, change, err);
   for (uint32_t i = 0; i < l->n && rc == 0 && !l->manual; i++)
-    lls_inbox_hold(&l->runners[i].inbox);
+    lls_inbox_hold(&l->threads[i].inbox);
   return rc;
 }
 
@@ -293,8 +293,8 @@ int lls_loop_reload(struct lls_loop *l, const struct lls_loop_change *change,
 static void adopt_all(struct lls_loop *l)
 {
   for (uint32_t i = 0; i < l->n; i++)
-    if (l->runners[i].instance.adopt.any)
-      lls_instance_adopt(&l->runners[i].instance);
+    if (l->threads[i].instance.adoption.any)
+      lls_adoption_run(&l->threads[i].instance);
 }
 
 /* No request is between two instances: each is where its blocks are. Twice, since the
@@ -303,9 +303,9 @@ static void settle_all(struct lls_loop *l)
 {
   for (int round = 0; round < 2 && l->n > 1; round++) {
     for (uint32_t i = 0; i < l->n; i++)
-      lls_instance_receive(&l->runners[i].instance, INT64_MAX);
+      lls_instance_receive(&l->threads[i].instance, INT64_MAX);
     for (uint32_t i = 0; i < l->n && round == 0; i++)
-      lls_handover_return_all(&l->runners[i].instance);
+      lls_migrate_return_all(&l->threads[i].instance);
   }
 }
 
@@ -316,41 +316,41 @@ static int install_all(struct lls_loop *l, struct lls_error *err)
   adopt_all(l);
   settle_all(l);
   for (; i < l->n && rc == 0; i++)
-    rc = lls_reload_approve(&l->runners[i].instance, &l->runners[i].reload, err);
+    rc = lls_reload_approve(&l->threads[i].instance, &l->threads[i].reload, err);
   if (rc < 0) /* the one that refused has undone its own */
     for (i--; i-- > 0;)
-      lls_reload_disapprove(&l->runners[i].instance, &l->runners[i].reload);
+      lls_reload_disapprove(&l->threads[i].instance, &l->threads[i].reload);
   for (i = 0; i < l->n; i++)
     if (rc < 0)
-      lls_reload_abandon(&l->runners[i].reload);
+      lls_reload_abandon(&l->threads[i].reload);
     else
-      lls_reload_install(&l->runners[i].instance, &l->runners[i].reload);
+      lls_reload_install(&l->threads[i].instance, &l->threads[i].reload);
   return rc;
 }
 
 static void abandon_all(struct lls_loop *l)
 {
   for (uint32_t i = 0; i < l->n; i++)
-    lls_reload_abandon(&l->runners[i].reload);
+    lls_reload_abandon(&l->threads[i].reload);
 }
 
 static void release_all(struct lls_loop *l)
 {
   for (uint32_t i = 0; i < l->n && !l->manual; i++)
-    lls_inbox_release(&l->runners[i].inbox);
+    lls_inbox_release(&l->threads[i].inbox);
 }
 
 static bool all_parked(struct lls_loop *l)
 {
   for (uint32_t i = 0; i < l->n && !l->manual; i++)
-    if (!lls_inbox_is_parked(&l->runners[i].inbox))
+    if (!lls_inbox_is_parked(&l->threads[i].inbox))
       return false;
   return true;
 }
 
 bool lls_loop_reloaded(struct lls_loop *l, int *rc, struct lls_error *err)
 {
-  if (!l->runners[0].reload.pending)
+  if (!l->threads[0].reload.pending)
     return false;
   bool failed = lls_loop_failed(l, err);
   if (!failed && !all_parked(l))
@@ -387,28 +387,28 @@ static int check_submission(const struct lls_loop *l, const struct lls_submissio
   return 0;
 }
 
-static bool takes_arrivals(const struct lls_runner *r)
+static bool takes_arrivals(const struct lls_step_thread *r)
 {
   return r->instance.info.role != LLS_ROLE_DECODE;
 }
 
 /* Requests that are there or on their way. */
-static uint64_t load_of(struct lls_runner *r)
+static uint64_t load_of(struct lls_step_thread *r)
 {
   struct lls_loop_status s;
   if (r->instance.n_peers == 1)
     return 0;
-  lls_runner_status(r, &s);
+  lls_step_thread_status(r, &s);
   return (uint64_t)s.waiting + s.running + s.preempted + (r->posted - s.arrived);
 }
 
 /* The least loaded that takes arrivals; among equals the one that had fewest so far. */
-static struct lls_runner *choose(struct lls_loop *l)
+static struct lls_step_thread *choose(struct lls_loop *l)
 {
-  struct lls_runner *best = &l->runners[0];
+  struct lls_step_thread *best = &l->threads[0];
   uint64_t least = UINT64_MAX;
   for (uint32_t i = 0; i < l->n; i++) {
-    struct lls_runner *r = &l->runners[i];
+    struct lls_step_thread *r = &l->threads[i];
     uint64_t load = takes_arrivals(r) ? load_of(r) : UINT64_MAX;
     if (load > least || (load == least && r->posted >= best->posted))
       continue;
@@ -436,7 +436,7 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
                     l->max_requests);
   uint32_t room = l->max_context - s->n_tokens;
   uint32_t max_new_tokens = s->max_new_tokens < room ? s->max_new_tokens : room;
-  struct lls_runner *r = choose(l);
+  struct lls_step_thread *r = choose(l);
   const struct lls_instance *in = &r->instance;
   int64_t arrival_ns = s->arrival_ns > 0 ? s->arrival_ns : lls_instance_now(in);
   struct lls_live *live =
@@ -460,7 +460,7 @@ void lls_loop_cancel(struct lls_loop *l, uint64_t id)
     return;
   atomic_store(last, id); /* first: an instance that it is on its way to looks there */
   for (uint32_t i = 0; i < l->n; i++)
-    lls_inbox_cancel(&l->runners[i].inbox, id);
+    lls_inbox_cancel(&l->threads[i].inbox, id);
 }
 
 void lls_loop_events(struct lls_loop *l,
@@ -482,9 +482,9 @@ void lls_loop_events(struct lls_loop *l,
 void lls_loop_status(struct lls_loop *l, struct lls_loop_status *out)
 {
   struct lls_loop_status more;
-  lls_runner_status(&l->runners[0], out);
+  lls_step_thread_status(&l->threads[0], out);
   for (uint32_t i = 1; i < l->n; i++) {
-    lls_runner_status(&l->runners[i], &more);
+    lls_step_thread_status(&l->threads[i], &more);
     lls_loop_status_add(out, &more);
   }
   out->draining = l->draining;
@@ -499,18 +499,19 @@ void lls_loop_instance_status(struct lls_loop *l, uint32_t instance, uint32_t *r
                               struct lls_loop_status *out)
 {
   *role = l->infos[instance].role;
-  lls_runner_status(&l->runners[instance], out);
+  lls_step_thread_status(&l->threads[instance], out);
 }
 
-void lls_loop_figures(struct lls_loop *l, uint32_t instance, struct lls_loop_figures *out)
+void lls_loop_policy_stats(struct lls_loop *l, uint32_t instance,
+                           struct lls_loop_policy_stats *out)
 {
-  lls_runner_figures(&l->runners[instance], out);
+  lls_step_thread_policy_stats(&l->threads[instance], out);
 }
 
-static int allocate_queues(struct lls_loop *l)
+static int allocate_snapshots(struct lls_loop *l)
 {
   for (uint32_t i = 0; i < l->n; i++) {
-    struct lls_queues **q = &l->runners[i].queues;
+    struct lls_snapshot **q = &l->threads[i].snapshot;
     *q = *q != NULL ? *q : malloc(sizeof **q);
     if (*q == NULL)
       return -ENOMEM;
@@ -518,31 +519,31 @@ static int allocate_queues(struct lls_loop *l)
   return 0;
 }
 
-int lls_loop_ask_queues(struct lls_loop *l)
+int lls_loop_ask_snapshot(struct lls_loop *l)
 {
   if (l->asked)
     return -EBUSY;
-  int rc = allocate_queues(l);
+  int rc = allocate_snapshots(l);
   l->asked = rc == 0;
   for (uint32_t i = 0; i < l->n && rc == 0; i++) {
-    atomic_init(&l->runners[i].queues->ready, false);
-    lls_inbox_ask(&l->runners[i].inbox, l->runners[i].queues);
+    atomic_init(&l->threads[i].snapshot->ready, false);
+    lls_inbox_ask(&l->threads[i].inbox, l->threads[i].snapshot);
   }
   return rc;
 }
 
-bool lls_loop_queues_ready(struct lls_loop *l)
+bool lls_loop_snapshot_ready(struct lls_loop *l)
 {
   bool ready = l->asked;
   for (uint32_t i = 0; i < l->n && ready; i++)
-    ready = atomic_load(&l->runners[i].queues->ready);
+    ready = atomic_load(&l->threads[i].snapshot->ready);
   l->asked &= !ready;
   return ready;
 }
 
-const struct lls_queues *lls_loop_queues(const struct lls_loop *l, uint32_t instance)
+const struct lls_snapshot *lls_loop_snapshot(const struct lls_loop *l, uint32_t instance)
 {
-  return l->runners[instance].queues;
+  return l->threads[instance].snapshot;
 }
 
 void lls_loop_drain(struct lls_loop *l)
@@ -558,7 +559,7 @@ bool lls_loop_idle(struct lls_loop *l)
 bool lls_loop_failed(struct lls_loop *l, struct lls_error *err)
 {
   for (uint32_t i = 0; i < l->n; i++)
-    if (lls_runner_failed(&l->runners[i], err))
+    if (lls_step_thread_failed(&l->threads[i], err))
       return true;
   return false;
 }

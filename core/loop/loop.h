@@ -26,8 +26,8 @@
 #define LLS_POLICY_NAME_MAX 64
 
 struct lls_loop;
-struct lls_loop_figures;
-struct lls_queues;
+struct lls_loop_policy_stats;
+struct lls_snapshot;
 struct lls_live;
 
 struct lls_submission {
@@ -273,15 +273,16 @@ void lls_loop_status(struct lls_loop *, struct lls_loop_status *out);
 uint32_t lls_loop_n_instances(const struct lls_loop *);
 void lls_loop_instance_status(struct lls_loop *, uint32_t instance, uint32_t *role,
                               struct lls_loop_status *out);
-/* [any] What its policies say of themselves (figures.h). */
-void lls_loop_figures(struct lls_loop *, uint32_t instance, struct lls_loop_figures *out);
+/* [any] What its policies say of themselves (policy_stats.h). */
+void lls_loop_policy_stats(struct lls_loop *, uint32_t instance,
+                           struct lls_loop_policy_stats *out);
 /* [main] Each instance shows its queues at its next step. -EBUSY: it was asked to before,
  * -ENOMEM. */
-int lls_loop_ask_queues(struct lls_loop *);
+int lls_loop_ask_snapshot(struct lls_loop *);
 /* [main] To be asked after each wake: all have shown them. */
-bool lls_loop_queues_ready(struct lls_loop *);
-/* [main] Then, until they are asked again (queues.h). */
-const struct lls_queues *lls_loop_queues(const struct lls_loop *, uint32_t instance);
+bool lls_loop_snapshot_ready(struct lls_loop *);
+/* [main] Then, until they are asked again (snapshot.h). */
+const struct lls_snapshot *lls_loop_snapshot(const struct lls_loop *, uint32_t instance);
 /* [main] No new submissions; running requests go on. */
 void lls_loop_drain(struct lls_loop *);
 /* [main] True once nothing is alive and every event has been handed out. */

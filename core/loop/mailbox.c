@@ -79,10 +79,10 @@ void lls_inbox_cancel(struct lls_inbox *in, uint64_t id)
   pthread_mutex_unlock(&in->lock);
 }
 
-void lls_inbox_ask(struct lls_inbox *in, struct lls_queues *queues)
+void lls_inbox_ask(struct lls_inbox *in, struct lls_snapshot *snapshot)
 {
   pthread_mutex_lock(&in->lock);
-  in->asked = queues;
+  in->asked = snapshot;
   pthread_cond_signal(&in->filled);
   pthread_mutex_unlock(&in->lock);
 }

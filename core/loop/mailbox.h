@@ -3,7 +3,7 @@
  * The ways between [main] and the [step] threads, and between two of these.
  *
  * Inbox: main posts new requests and ids to cancel, other instances post requests that
- * they hand over and what became of those that came from here; the step thread takes all
+ * migrate and what became of those that came from here; the step thread takes all
  * of it at the start of a step. Outbox: the step thread collects a step's events and
  * publishes them at once, to the one delivery of all instances, where main takes them: so
  * a request that moves has its events in order. Each lock is held for a few pointer
@@ -20,7 +20,7 @@
 
 #include "core/loop/request.h"
 
-/* A request that was handed over has been taken, or has ended, and no longer needs its
+/* A request that migrated has been taken, or has ended, and no longer needs its
  * blocks here. */
 struct lls_settled {
   uint32_t slot;
@@ -39,8 +39,8 @@ struct lls_inbox {
   /* (capacity) from predictors that took their time */
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
-  struct lls_queues *asked; /* main wants them there; NULL: it does not */
-  bool stop;                /* the step thread shall end */
+  struct lls_snapshot *asked; /* main wants them there; NULL: it does not */
+  bool stop;                  /* the step thread shall end */
   bool hold;   /* it shall wait between two steps, so that main may touch its things */
   bool parked; /* it does */
 };
@@ -56,9 +56,9 @@ void lls_inbox_free(struct lls_inbox *);
 void lls_inbox_post(struct lls_inbox *, struct lls_live *);
 /* [step] of another instance */
 void lls_inbox_settle(struct lls_inbox *, uint32_t slot, int64_t now_ns);
-void lls_inbox_cancel(struct lls_inbox *, uint64_t id);      /* [main] */
-void lls_inbox_ask(struct lls_inbox *, struct lls_queues *); /* [main] */
-void lls_inbox_stop(struct lls_inbox *);                     /* [main] */
+void lls_inbox_cancel(struct lls_inbox *, uint64_t id);        /* [main] */
+void lls_inbox_ask(struct lls_inbox *, struct lls_snapshot *); /* [main] */
+void lls_inbox_stop(struct lls_inbox *);                       /* [main] */
 /* [main] Asks the step thread to park; it does so at the next step boundary. */
 void lls_inbox_hold(struct lls_inbox *);
 bool lls_inbox_is_parked(struct lls_inbox *); /* [main] all it wrote is visible then */
@@ -79,7 +79,7 @@ struct lls_inbox_content {
   uint32_t n_settled;
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
-  struct lls_queues *asked;
+  struct lls_snapshot *asked;
   bool stop;
 };
 

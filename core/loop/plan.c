@@ -53,13 +53,13 @@ static void fill_view(const struct lls_instance *in, struct lls_step_view *view)
       .n_running = in->running.n,
       .n_preempted = in->preempted.n,
       .n_moving = in->moving.n,
-      .n_offered = in->handover.offered.n,
-      .n_leaving = in->handover.n_left,
+      .n_offered = in->migration.offered.n,
+      .n_leaving = in->migration.n_left,
       .waiting = in->waiting.items,
       .running = in->running.items,
       .preempted = in->preempted.items,
       .moving = in->moving.items,
-      .offered = in->handover.offered.items,
+      .offered = in->migration.offered.items,
       .max_tokens = in->caps.max_step_tokens,
       .max_sequences = in->caps.max_sequences,
       .cache = &in->service,
@@ -228,7 +228,7 @@ static void refuse_plan(struct lls_instance *in, const struct tally *t)
                       (unsigned long long)(v != NULL ? v->id : 0),
                       v != NULL ? v->label : "");
   if (t->culprit != NULL)
-    lls_instance_refuse(in, t->culprit, LLS_REFUSED_BAD_ITEM);
+    lls_lifecycle_refuse(in, t->culprit, LLS_REFUSED_BAD_ITEM);
 }
 
 /* True if in->plan is the scheduler's and good. */
@@ -259,7 +259,7 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
 static void watch_empty_plans(struct lls_instance *in)
 {
   bool excused = in->plan.idle_until_ns > lls_instance_now(in) || in->moving.n > 0 ||
-                 in->handover.n_left > 0 ||
+                 in->migration.n_left > 0 ||
                  lls_policy_host_next_ns(in->policies.scheduler_host) != LLS_NEVER;
   if (in->plan.n_items > 0 || excused) {
     in->empty_plans = 0;
@@ -280,7 +280,7 @@ void lls_instance_plan(struct lls_instance *in)
     watch_empty_plans(in);
   } else {
     reset_plan(&in->plan);
-    lls_builtin_plan(in, &view, &in->plan);
+    lls_fallback_plan(in, &view, &in->plan);
   }
   if (in->observer.on_plan != NULL)
     in->observer.on_plan(in->observer.context, &view, &in->plan, planned);

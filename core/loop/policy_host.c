@@ -71,7 +71,7 @@ static void count(void *context, const char *counter, double add)
       h->counters[i].value += add;
       return;
     }
-  if (h->n_counters < LLS_MAX_FIGURES)
+  if (h->n_counters < LLS_MAX_POLICY_STATS)
     h->counters[h->n_counters++] =
         (struct lls_policy_counter){.name = counter, .value = add};
 }
@@ -125,7 +125,7 @@ static int predicted(void *context, uint64_t ticket,
 {
   const struct lls_instance *in = ((struct lls_policy_host *)context)->instance;
   int rc = 0;
-  for (uint32_t i = 0; i < in->n_peers; i++) { /* it may have been handed over */
+  for (uint32_t i = 0; i < in->n_peers; i++) { /* it may have migrated */
     int posted = lls_inbox_predicted(in->peers[i]->inbox, ticket, prediction);
     rc = rc < 0 ? rc : posted;
   }

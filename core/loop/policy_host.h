@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/encoder/service.h"
-#include "core/loop/figures.h"
+#include "core/loop/policy_stats.h"
 
 #define LLS_RANDOM_STREAMS 16
 #define LLS_MAX_TIMERS     64
@@ -38,7 +38,7 @@ struct lls_policy_host {
   uint64_t random_state[LLS_RANDOM_STREAMS];
   struct lls_policy_timer timers[LLS_MAX_TIMERS];
   uint32_t n_timers;
-  struct lls_policy_counter counters[LLS_MAX_FIGURES];
+  struct lls_policy_counter counters[LLS_MAX_POLICY_STATS];
   uint32_t n_counters;
   struct lls_embed_service embed; /* host->extension(LLS_EMBED) */
 };

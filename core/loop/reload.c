@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/loop/instance.h"
-#include "core/loop/setup.h"
+#include "core/loop/compat.h"
 
 /* ---- prepare ---------------------------------------------------------------------- */
 
@@ -211,11 +211,11 @@ static void hand_over_predictor(const struct lls_instance *in,
 /* ---- install ---------------------------------------------------------------------- */
 
 /* What the step after has to tell whom. */
-static struct lls_adopt succeed(const struct lls_instance *in,
-                                const struct lls_policies *old,
-                                const struct lls_policies *new)
+static struct lls_adoption succeed(const struct lls_instance *in,
+                                   const struct lls_policies *old,
+                                   const struct lls_policies *new)
 {
-  struct lls_adopt a = {
+  struct lls_adoption a = {
       .scheduler = new->scheduler_host != old->scheduler_host,
       .cache = new->cache_host != old->cache_host,
       .predictor = new->predictor_host != old->predictor_host,
@@ -240,9 +240,9 @@ static int approve(struct lls_instance *in, const struct lls_policies *next,
   int rc = reconfigure(list, n, err); /* first: caps may follow from parameters */
   if (rc < 0)
     return rc;
-  rc = lls_setup_check(in, next, preempt_mode, err);
+  rc = lls_compat_check(in, next, preempt_mode, err);
   if (rc == 0 && next->scheduler_host != in->policies.scheduler_host)
-    rc = lls_setup_calibrate(in, next, err);
+    rc = lls_compat_calibrate(in, next, err);
   if (rc < 0)
     undo(list, n);
   return rc;
@@ -279,12 +279,12 @@ void lls_reload_install(struct lls_instance *in, struct lls_reload *r)
   struct lls_policies old = in->policies, next = r->next;
   lls_policies_fill(&next, &old);
   note_parameters(&next, &r->change.policies);
-  struct lls_adopt adopt = succeed(in, &old, &next);
+  struct lls_adoption adopt = succeed(in, &old, &next);
   in->policies = next;
-  in->adopt = adopt;
-  lls_figures_forget(in, &adopt);
+  in->adoption = adopt;
+  lls_policy_stats_forget(in, &adopt);
   in->preempt_mode = r->preempt_mode;
-  in->caps.async_transfers = lls_transfers_supported(in, &next);
+  in->caps.async_transfers = lls_transfer_supported(in, &next);
   in->max_strikes = r->change.strikes;
   in->plan_budget_ns = r->change.plan_budget_ns;
   if (adopt.scheduler) {

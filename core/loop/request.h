@@ -31,7 +31,7 @@ enum lls_mail {
   LLS_MAIL_RETURN, /* ... to which it comes back */
 };
 
-/* A request on its way between instances; handover.c. */
+/* A request on its way between instances; migrate.c. */
 struct lls_move {
   uint32_t mail;     /* enum lls_mail */
   int64_t mailed_ns; /* by the sender's clock; LLS_NEVER: whenever it is found */
@@ -93,7 +93,7 @@ static inline uint32_t lls_live_unscored(const struct lls_live *live)
   return live->scores != NULL ? live->view.prompt_tokens - live->n_scored : 0;
 }
 
-/* [main] block_tokens: of the cache, if it may be handed over, else 0. */
+/* [main] block_tokens: of the cache, if it may migrate, else 0. */
 struct lls_live *lls_live_create(const struct lls_submission *, uint64_t id,
                                  uint32_t slot, uint32_t max_new_tokens, int64_t now_ns,
                                  const int32_t *eos_tokens, uint32_t n_eos_tokens,

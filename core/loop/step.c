@@ -6,10 +6,10 @@
  * unless a plugin misbehaves or the engine fails.
  *
  * What nobody waits for before the next step (counting, sending tokens) is put off until
- * the device has that step, where the device computes beside this thread: in->beside.
+ * the device has that step, where the device computes beside this thread: in->overlap.
  */
 #include "core/loop/instance.h"
-#include "core/loop/queues.h"
+#include "core/loop/snapshot.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void drain_all_cancels(struct lls_instance *in)
   for (uint32_t slot = 0; slot < in->table->slots; slot++) {
     struct lls_live *live = in->table->by_slot[slot];
     if (live != NULL && atomic_load(&in->cancelled[slot]) == live->view.id)
-      lls_instance_finish(in, live, LLS_FINISH_CANCELLED);
+      lls_lifecycle_finish(in, live, LLS_FINISH_CANCELLED);
   }
 }
 
@@ -30,7 +30,7 @@ static void drain_cancels(struct lls_instance *in)
   for (uint32_t i = 0; i < in->content.n_cancels; i++) {
     struct lls_live *live = lls_request_table_find(in->table, in->content.cancels[i]);
     if (live != NULL)
-      lls_instance_finish(in, live, LLS_FINISH_CANCELLED);
+      lls_lifecycle_finish(in, live, LLS_FINISH_CANCELLED);
   }
 }
 
@@ -62,19 +62,19 @@ static void drain_timers(struct lls_instance *in)
 void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
 {
   lls_inbox_take(in->inbox, now_ns, &in->content);
-  lls_handover_settle(in);
+  lls_migrate_settle(in);
   for (struct lls_live *live = in->content.arrivals, *next; live != NULL; live = next) {
     next = live->next;
     if (live->move.mail == LLS_MAIL_ARRIVAL)
-      lls_instance_arrive(in, live);
+      lls_lifecycle_arrive(in, live);
     else
-      lls_handover_receive(in, live);
+      lls_migrate_receive(in, live);
   }
-  lls_handover_drop_broken(in);
+  lls_migrate_drop_broken(in);
   drain_cancels(in);
   drain_predictions(in);
   if (in->content.asked != NULL)
-    lls_queues_show(in, in->content.asked);
+    lls_snapshot_take(in, in->content.asked);
 }
 
 static bool drain(struct lls_instance *in)
@@ -142,14 +142,14 @@ static void count_memory(struct lls_instance *in)
   s->waiting = in->waiting.n;
   s->running = in->running.n;
   s->preempted = in->preempted.n + in->moving.n;
-  s->offered = in->handover.offered.n;
+  s->offered = in->migration.offered.n;
 }
 
 void lls_instance_count(struct lls_instance *in)
 {
   count_memory(in);
-  lls_figures_take(in);
-  in->behind = false;
+  lls_policy_stats_take(in);
+  in->deferred = false;
 }
 
 static bool run(struct lls_instance *in, struct lls_engine_result *result, bool *copied)
@@ -157,12 +157,12 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
   struct lls_policies *p = &in->policies;
   struct lls_engine_batch batch = {.n_sequences = in->batch.n,
                                    .sequences = in->batch.sequences,
-                                   .n_pulls = in->handover.n_pulls,
-                                   .pulls = in->handover.pulls};
+                                   .n_pulls = in->migration.n_pulls,
+                                   .pulls = in->migration.pulls};
   batch.n_copies = (uint32_t)LLS_CALL(p, cache, copies, &batch.copies);
   in->batch.copied_bytes = bytes_of(in, batch.copies, batch.n_copies);
   in->status.copied_bytes += in->batch.copied_bytes;
-  in->status.handed_bytes += lls_handover_bytes(in);
+  in->status.handed_bytes += lls_migrate_bytes(in);
   if (batch.n_sequences == 0 && batch.n_copies == 0 && batch.n_pulls == 0)
     return true;
   int rc = lls_engine_submit(in->engine, &batch, &in->failure);
@@ -171,8 +171,8 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
   if (rc == 0)
     rc = lls_engine_wait(in->engine, result, &in->failure);
   if (rc == 0) {
-    lls_instance_transfers_ended(in);
-    lls_handover_arrived(in);
+    lls_transfer_ended(in);
+    lls_migrate_arrived(in);
     *copied = batch.n_copies > 0 || batch.n_pulls > 0;
     return true;
   }
@@ -180,7 +180,7 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
   atomic_store(&in->broken, true);
   lls_log(in->log, LLS_LOG_ERROR, "engine", "step %llu failed: %s",
           (unsigned long long)in->step, lls_error_text(&in->failure, rc));
-  lls_instance_finish_all(in, LLS_FINISH_ERROR);
+  lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
   return false;
 }
 
@@ -225,8 +225,8 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
 {
   int64_t started_ns = lls_instance_now(in), plan_ns = in->status.plan_ns_sum;
   struct lls_engine_result result = {0};
-  if (in->adopt.any)
-    lls_instance_adopt(in);
+  if (in->adoption.any)
+    lls_adoption_run(in);
   bool go_on = drain(in);
   *busy = false;
   in->idle_until_ns = LLS_NEVER;
@@ -242,9 +242,9 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
     in->step++;
     in->status.steps++;
   }
-  in->behind = in->beside != NULL && in->observer.on_step == NULL && go_on && *busy &&
-               lls_instance_alive(in) > 0;
-  if (!in->behind)
+  in->deferred = in->overlap != NULL && in->observer.on_step == NULL && go_on && *busy &&
+                 lls_instance_alive(in) > 0;
+  if (!in->deferred)
     lls_instance_count(in);
   if (*busy && in->batch.n > 0 && in->observer.on_step != NULL)
     observe(in, &result, started_ns, plan_ns);

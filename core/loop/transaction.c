@@ -70,7 +70,7 @@ int lls_transaction_reserve(struct lls_instance *in, struct lls_live *live,
                             uint32_t tokens, uint32_t form, uint32_t flags)
 {
   struct lls_policies *p = &in->policies;
-  if (in->handover.n_left > 0)
+  if (in->migration.n_left > 0)
     flags &=
         ~(uint32_t)LLS_MAY_DISPLACE; /* blocks that another instance may be reading */
   if (live->placed != LLS_PLACED_NOT || tokens == 0 ||

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-bool lls_transfers_supported(const struct lls_instance *in, const struct lls_policies *p)
+bool lls_transfer_supported(const struct lls_instance *in, const struct lls_policies *p)
 {
   return lls_engine_pool_shape(in->engine)->host_units > 0 && p->cache->offload != NULL;
 }
@@ -29,7 +29,7 @@ static int start(struct lls_instance *in, struct lls_live *live, bool to_host)
   return 0;
 }
 
-void lls_place_transfers(struct lls_instance *in)
+void lls_transfer_place(struct lls_instance *in)
 {
   for (uint32_t i = 0; i < in->plan.n_items; i++) {
     const struct lls_plan_item *item = &in->plan.items[i];
@@ -39,17 +39,17 @@ void lls_place_transfers(struct lls_instance *in)
       continue;
     int rc = start(in, live, to_host);
     if (rc < 0)
-      lls_instance_refuse(
+      lls_lifecycle_refuse(
           in, live, rc == -ENOTSUP ? LLS_REFUSED_UNSUPPORTED : LLS_REFUSED_NO_MEMORY);
   }
 }
 
-void lls_instance_start_moving(struct lls_instance *in, struct lls_live *live)
+void lls_transfer_start(struct lls_instance *in, struct lls_live *live)
 {
   if (live->view.state != LLS_PREEMPTED)
     live->view.preemptions++;
-  lls_instance_set_state(in, live, LLS_MOVING);
-  lls_instance_refresh(in, live);
+  lls_lifecycle_set_state(in, live, LLS_MOVING);
+  lls_lifecycle_refresh(in, live);
 }
 
 /* Where it has arrived: on the host it waits for its turn, else it can run at once. */
@@ -65,18 +65,18 @@ static void arrive(struct lls_instance *in, struct lls_live *live)
     v->queue_enter_ns = lls_instance_now(in);
     in->status.preempted_swap++;
   }
-  lls_instance_set_state(in, live, state);
+  lls_lifecycle_set_state(in, live, state);
   if (!p->scheduler_off && p->scheduler->on_transfer != NULL)
     LLS_CALL(p, scheduler, on_transfer, live->transfer, v, LLS_TRANSFER_DONE);
 }
 
-void lls_instance_transfers_ended(struct lls_instance *in)
+void lls_transfer_ended(struct lls_instance *in)
 {
   struct lls_policies *p = &in->policies;
   for (uint32_t i = 0; i < in->moving.n;) {
     struct lls_live *live = lls_live_of(in->moving.items[i]);
     LLS_CALL(p, cache, on_transfer, live->transfer, LLS_TRANSFER_DONE);
-    lls_instance_refresh(in, live);
+    lls_lifecycle_refresh(in, live);
     if (live->view.residency == LLS_RESIDENT_MOVING)
       i++;
     else

@@ -35,7 +35,7 @@ struct lls_loop {
   struct fake_event *events;
   uint64_t last_id;
   struct lls_loop_status status;
-  struct lls_queues queues;
+  struct lls_snapshot queues;
   bool broken, odd;
 };
 
@@ -280,11 +280,11 @@ void lls_loop_instance_status(struct lls_loop *loop, uint32_t instance, uint32_t
   lls_loop_status(loop, out);
 }
 
-void lls_loop_figures(struct lls_loop *loop, uint32_t instance,
-                      struct lls_loop_figures *out)
+void lls_loop_policy_stats(struct lls_loop *loop, uint32_t instance,
+                           struct lls_loop_policy_stats *out)
 {
   (void)instance;
-  *out = (struct lls_loop_figures){
+  *out = (struct lls_loop_policy_stats){
       .scheduler = {.name = "scheduler fake",
                     .n = 2,
                     .figures = {{"lifted", 3}, {"share", 1.5}},
@@ -293,18 +293,18 @@ void lls_loop_figures(struct lls_loop *loop, uint32_t instance,
       .cache = {.name = "cache fake", .n = 1, .figures = {{"blocks", 50}}},
   };
   if (loop->odd)
-    out->scheduler.figures[0] = (struct lls_figure){"a \"queue\"\\", -NAN};
+    out->scheduler.figures[0] = (struct lls_policy_stat){"a \"queue\"\\", -NAN};
 }
 
 /* Those that are alive, in the order they came, and a line for each that is none. */
-int lls_loop_ask_queues(struct lls_loop *loop)
+int lls_loop_ask_snapshot(struct lls_loop *loop)
 {
   const struct fake_request *request;
-  struct lls_queues *q = &loop->queues;
-  *q = (struct lls_queues){.scheduler = "scheduler fake"};
+  struct lls_snapshot *q = &loop->queues;
+  *q = (struct lls_snapshot){.scheduler = "scheduler fake"};
   DL_FOREACH (loop->requests, request) {
-    struct lls_queued *queued = &q->requests[q->n++];
-    *queued = (struct lls_queued){.id = request->id, .state = "running"};
+    struct lls_snapshot_request *queued = &q->requests[q->n++];
+    *queued = (struct lls_snapshot_request){.id = request->id, .state = "running"};
     strcpy(queued->label, request->label);
     q->length += (size_t)sprintf(q->lines + q->length, "request %llu\xff\n",
                                  (unsigned long long)request->id);
@@ -313,13 +313,14 @@ int lls_loop_ask_queues(struct lls_loop *loop)
   return 0;
 }
 
-bool lls_loop_queues_ready(struct lls_loop *loop)
+bool lls_loop_snapshot_ready(struct lls_loop *loop)
 {
   (void)loop;
   return true;
 }
 
-const struct lls_queues *lls_loop_queues(const struct lls_loop *loop, uint32_t instance)
+const struct lls_snapshot *lls_loop_snapshot(const struct lls_loop *loop,
+                                             uint32_t instance)
 {
   (void)instance;
   return &loop->queues;

@@ -17,8 +17,8 @@
 
 #include <uv.h>
 
-#include "core/loop/figures.h"
-#include "core/loop/queues.h"
+#include "core/loop/policy_stats.h"
+#include "core/loop/snapshot.h"
 
 struct fake_options {
   uv_loop_t *uv;

@@ -4,7 +4,7 @@
  * that a prediction may come later than its request is scheduled, and what a
  * reload and a restart leave of what it knew.
  */
-#include "core/loop/figures.h"
+#include "core/loop/policy_stats.h"
 #include "t/folder.h"
 #include "t/harness.h"
 
@@ -95,8 +95,8 @@ static void ask(struct scene *s, const char *text, uint32_t tokens)
 
 static double figure(struct scene *s, const char *name)
 {
-  struct lls_loop_figures all;
-  lls_loop_figures(s->h.loop, 0, &all);
+  struct lls_loop_policy_stats all;
+  lls_loop_policy_stats(s->h.loop, 0, &all);
   for (uint32_t i = 0; i < all.predictor.n; i++)
     if (strcmp(all.predictor.figures[i].name, name) == 0)
       return all.predictor.figures[i].value;

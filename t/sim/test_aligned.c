@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "core/loop/figures.h"
+#include "core/loop/policy_stats.h"
 #include "t/sim/crowd.h"
 
 #define MODEL     "t/data/models/llama"
@@ -290,8 +290,8 @@ static double total(const char *name)
 
 static void add_totals(struct lls_loop *loop)
 {
-  static struct lls_loop_figures f;
-  lls_loop_figures(loop, 0, &f);
+  static struct lls_loop_policy_stats f;
+  lls_loop_policy_stats(loop, 0, &f);
   for (uint32_t i = 0; i < f.scheduler.n_counters; i++)
     *total_of(f.scheduler.counters[i].name) += f.scheduler.counters[i].value;
 }

@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "core/loop/queues.h"
+#include "core/loop/snapshot.h"
 #include "t/harness.h"
 #include "t/reference.h"
 
@@ -175,10 +175,10 @@ static void test_an_engine_failure_on_the_step_thread(void **state)
     lls_loop_events(h.loop, on_event, NULL);
   assert_int_equal(count_errors(clients, accepted), accepted);
   assert_failed_for_good(&h);
-  assert_int_equal(lls_loop_ask_queues(h.loop), 0);
-  while (!lls_loop_queues_ready(h.loop)) /* whoever looks is answered all the same */
+  assert_int_equal(lls_loop_ask_snapshot(h.loop), 0);
+  while (!lls_loop_snapshot_ready(h.loop)) /* whoever looks is answered all the same */
     sched_yield();
-  assert_int_equal(lls_loop_queues(h.loop, 0)->n, 0);
+  assert_int_equal(lls_loop_snapshot(h.loop, 0)->n, 0);
   harness_close(&h);
 }
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/loop/queues.h"
+#include "core/loop/snapshot.h"
 #include "t/harness.h"
 
 #define MODEL    "share/demo-model"
@@ -49,17 +49,17 @@ static void submit(struct harness *h, uint32_t max_new_tokens)
   assert_int_equal(lls_loop_submit(h->loop, &s, &id, NULL), 0);
 }
 
-static const struct lls_queues *look(struct harness *h)
+static const struct lls_snapshot *look(struct harness *h)
 {
-  assert_int_equal(lls_loop_ask_queues(h->loop), 0);
-  assert_int_equal(lls_loop_ask_queues(h->loop), -EBUSY);
-  assert_false(lls_loop_queues_ready(h->loop));
+  assert_int_equal(lls_loop_ask_snapshot(h->loop), 0);
+  assert_int_equal(lls_loop_ask_snapshot(h->loop), -EBUSY);
+  assert_false(lls_loop_snapshot_ready(h->loop));
   assert_int_equal(lls_loop_idle_ns(h->loop), 0); /* there is something to do */
   assert_true(lls_loop_step(h->loop) >= 0);
-  assert_true(lls_loop_queues_ready(h->loop));
-  assert_false(lls_loop_queues_ready(h->loop)); /* told once */
+  assert_true(lls_loop_snapshot_ready(h->loop));
+  assert_false(lls_loop_snapshot_ready(h->loop)); /* told once */
   lls_loop_events(h->loop, ignore, NULL);
-  return lls_loop_queues(h->loop, 0);
+  return lls_loop_snapshot(h->loop, 0);
 }
 
 static void test_nobody(void **state)
@@ -67,7 +67,7 @@ static void test_nobody(void **state)
   (void)state;
   struct harness h;
   open_harness(&h, 16);
-  const struct lls_queues *q = look(&h);
+  const struct lls_snapshot *q = look(&h);
   assert_int_equal(q->n, 0);
   assert_string_equal(q->scheduler, "scheduler sjf");
   assert_memory_equal(q->lines, "max_tokens 2048\n", 16);
@@ -82,12 +82,12 @@ static void test_who_runs_and_who_waits(void **state)
   for (uint32_t i = 0; i < 12; i++)
     submit(&h, 40 - i);
   assert_true(lls_loop_step(h.loop) >= 0);
-  const struct lls_queues *q = look(&h);
+  const struct lls_snapshot *q = look(&h);
   assert_int_equal(q->n, 12);
   assert_int_equal(q->n_left_out, 0);
   for (uint32_t i = 0; i < 12; i++)
     assert_string_equal(q->requests[i].state, i < 8 ? "running" : "waiting");
-  assert_int_equal(strlen(q->requests[0].label), LLS_QUEUES_LABEL_MAX - 1);
+  assert_int_equal(strlen(q->requests[0].label), LLS_SNAPSHOT_LABEL_MAX - 1);
   assert_int_equal(q->requests[0].cached_tokens, 4);
   assert_int_equal(q->requests[8].cached_tokens, 0);
   harness_close(&h);
@@ -101,11 +101,11 @@ static void test_the_first_of_many(void **state)
   open_harness(&h, REQUESTS);
   for (uint32_t i = 0; i < REQUESTS; i++)
     submit(&h, 40);
-  const struct lls_queues *q = look(&h);
+  const struct lls_snapshot *q = look(&h);
   uint32_t lines = 0;
   for (size_t i = 0; i < q->length; i++)
     lines += q->lines[i] == '\n';
-  assert_int_equal(q->n, LLS_QUEUES_REQUESTS);
+  assert_int_equal(q->n, LLS_SNAPSHOT_REQUESTS);
   assert_int_equal(q->n + q->n_left_out, REQUESTS);
   assert_true(q->lines_left_out > 0);
   assert_int_equal(q->lines[q->length - 1], '\n');

@@ -128,9 +128,9 @@ static void run(struct load *l)
     if (l->options.each_step != NULL)
       l->options.each_step(s, l->steps);
     if (l->steps % LOOK_EVERY == 0)
-      lls_loop_ask_queues(s->h.loop);
+      lls_loop_ask_snapshot(s->h.loop);
     int rc = lls_loop_step(s->h.loop);
-    lls_loop_queues_ready(s->h.loop);
+    lls_loop_snapshot_ready(s->h.loop);
     lls_loop_events(s->h.loop, on_event, l);
     if (rc < 0) {
       lls_loop_failed(s->h.loop, &err);

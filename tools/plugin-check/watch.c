@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/loop/figures.h"
+#include "core/loop/policy_stats.h"
 
 int64_t watch_cpu_ns(void)
 {
@@ -106,11 +106,11 @@ static void trace(void *context, const char *event, uint64_t request, double val
 
 static void check_name(const struct witness *w, const char *function, const char *name)
 {
-  if (!lls_figure_is_name(name))
+  if (!lls_policy_stat_is_name(name))
     found(w->watch->findings,
           "%s names a figure '%s': expected less than %d letters a to z, digits and _; "
           "/metrics leaves it out",
-          function, name, LLS_FIGURE_NAME_MAX);
+          function, name, LLS_POLICY_STAT_NAME_MAX);
 }
 
 struct stats { /* on their way to the core */
@@ -141,9 +141,9 @@ void watch_stats(struct witness *w, void (*stats)(void *self, const struct lls_s
   struct call call = watch_enter(w, "stats", TAG_STEP);
   stats(w->self, &ours);
   watch_leave(w, call);
-  if (s.n > LLS_MAX_FIGURES)
+  if (s.n > LLS_MAX_POLICY_STATS)
     found(w->watch->findings, "stats has %u figures: /metrics shows %d", s.n,
-          LLS_MAX_FIGURES);
+          LLS_MAX_POLICY_STATS);
 }
 
 static void count(void *context, const char *counter, double add)

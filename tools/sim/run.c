@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/loop/figures_json.h"
+#include "core/loop/policy_stats_json.h"
 #include "kernels/sim/sim.h"
 #include "tools/sim/machine.h"
 #include "tools/sim/progress.h"
@@ -381,7 +381,7 @@ static json_t *describe_policies(const struct lls_machine *m)
 {
   json_t *list = json_array();
   for (uint32_t i = 0; i < m->instances.n; i++)
-    json_array_append_new(list, lls_figures_json(m->loop, i));
+    json_array_append_new(list, lls_policy_stats_json(m->loop, i));
   return list;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What policies say of themselves, for whoever reads JSON: /admin/status, the simulator's
  * report. */
-#ifndef LLS_LOOP_FIGURES_JSON_H
-#define LLS_LOOP_FIGURES_JSON_H
+#ifndef LLS_LOOP_POLICY_STATS_JSON_H
+#define LLS_LOOP_POLICY_STATS_JSON_H
 
 #include <jansson.h>
 
@@ -10,6 +10,6 @@
 
 /* {"scheduler": {"figures": {...}, "events": {...}}, "cache": ..., "predictor": ...} of
  * an instance; NULL without memory. */
-json_t *lls_figures_json(struct lls_loop *, uint32_t instance);
+json_t *lls_policy_stats_json(struct lls_loop *, uint32_t instance);
 
 #endif

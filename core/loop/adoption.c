@@ -52,7 +52,7 @@ static void start_again(struct lls_instance *in, struct lls_live *live)
   v->form = LLS_FORM_NONE;
   if (v->state != LLS_WAITING)
     v->queue_enter_ns = lls_instance_now(in);
-  lls_instance_set_state(in, live, LLS_WAITING);
+  lls_lifecycle_set_state(in, live, LLS_WAITING);
 }
 
 static bool knows(struct lls_instance *in, const struct lls_live *live)
@@ -72,12 +72,12 @@ static bool knows(struct lls_instance *in, const struct lls_live *live)
 static void end_refused(struct lls_instance *in, struct lls_live *live, int rc)
 {
   struct lls_policies *p = &in->policies;
-  lls_instance_log_refusal(in, live, rc);
-  if ((!in->adopt.scheduler || in->adopt.scheduler_imported) && !p->scheduler_off &&
+  lls_lifecycle_log_refusal(in, live, rc);
+  if ((!in->adoption.scheduler || in->adoption.scheduler_imported) && !p->scheduler_off &&
       p->scheduler->on_finish != NULL)
     LLS_CALL(p, scheduler, on_finish, &live->view, LLS_FINISH_CAPACITY);
   live->announced = false;
-  lls_instance_finish(in, live, LLS_FINISH_CAPACITY);
+  lls_lifecycle_finish(in, live, LLS_FINISH_CAPACITY);
 }
 
 /* Nothing of it is in the cache. False: the cache manager refuses it, it has ended. */
@@ -93,9 +93,9 @@ static bool admit_again(struct lls_instance *in, struct lls_live *live)
 
 static bool adopt_by_cache(struct lls_instance *in, struct lls_live *live)
 {
-  if (!in->adopt.cache_imported || !knows(in, live))
+  if (!in->adoption.cache_imported || !knows(in, live))
     return admit_again(in, live);
-  lls_instance_refresh(in, live);
+  lls_lifecycle_refresh(in, live);
   return true;
 }
 
@@ -104,7 +104,7 @@ static bool adopt_by_cache(struct lls_instance *in, struct lls_live *live)
 static bool drop_partial(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
-  if (live->view.residency != LLS_RESIDENT_PARTIAL || in->adopt.scheduler_imported)
+  if (live->view.residency != LLS_RESIDENT_PARTIAL || in->adoption.scheduler_imported)
     return true;
   LLS_CALL(p, cache, release, &live->view, 0);
   return admit_again(in, live);
@@ -113,7 +113,7 @@ static bool drop_partial(struct lls_instance *in, struct lls_live *live)
 static void adopt_by_scheduler(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
-  if (in->adopt.scheduler_imported)
+  if (in->adoption.scheduler_imported)
     return;
   for (uint32_t i = 0; i < LLS_USER_WORDS; i++)
     live->user[i] = 0;
@@ -121,17 +121,17 @@ static void adopt_by_scheduler(struct lls_instance *in, struct lls_live *live)
     LLS_CALL(p, scheduler, on_arrival, &live->view);
 }
 
-void lls_instance_adopt(struct lls_instance *in)
+void lls_adoption_run(struct lls_instance *in)
 {
   uint32_t n = list_alive(in);
   for (uint32_t i = 0; i < n; i++) {
     struct lls_live *live = lls_request_table_find(in->table, in->plan.hints[i]);
-    if (in->adopt.predictor && live->view.prediction.source <= LLS_PREDICTED_PRIOR)
-      lls_instance_predict(in, live);
-    if (in->adopt.cache && !adopt_by_cache(in, live))
+    if (in->adoption.predictor && live->view.prediction.source <= LLS_PREDICTED_PRIOR)
+      lls_lifecycle_predict(in, live);
+    if (in->adoption.cache && !adopt_by_cache(in, live))
       continue;
-    if (in->adopt.scheduler && drop_partial(in, live))
+    if (in->adoption.scheduler && drop_partial(in, live))
       adopt_by_scheduler(in, live);
   }
-  in->adopt = (struct lls_adopt){0};
+  in->adoption = (struct lls_adoption){0};
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See figures_json.h. JSON has no NaN nor infinity: such figures are left out. */
-#include "core/loop/figures_json.h"
+/* See policy_stats_json.h. JSON has no NaN nor infinity: such figures are left out. */
+#include "core/loop/policy_stats_json.h"
 
-#include "core/loop/figures.h"
+#include "core/loop/policy_stats.h"
 
-static json_t *list_json(const struct lls_figure *list, uint32_t n)
+static json_t *list_json(const struct lls_policy_stat *list, uint32_t n)
 {
   json_t *out = json_object();
   for (uint32_t i = 0; i < n; i++)
@@ -12,16 +12,16 @@ static json_t *list_json(const struct lls_figure *list, uint32_t n)
   return out;
 }
 
-static json_t *policy_json(const struct lls_policy_figures *p)
+static json_t *policy_json(const struct lls_policy_stats *p)
 {
   return json_pack("{s:o, s:o}", "figures", list_json(p->figures, p->n), "events",
                    list_json(p->counters, p->n_counters));
 }
 
-json_t *lls_figures_json(struct lls_loop *loop, uint32_t instance)
+json_t *lls_policy_stats_json(struct lls_loop *loop, uint32_t instance)
 {
-  struct lls_loop_figures all;
-  lls_loop_figures(loop, instance, &all);
+  struct lls_loop_policy_stats all;
+  lls_loop_policy_stats(loop, instance, &all);
   return json_pack("{s:o, s:o, s:o}", "scheduler", policy_json(&all.scheduler), "cache",
                    policy_json(&all.cache), "predictor", policy_json(&all.predictor));
 }

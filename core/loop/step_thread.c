@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step thread, and what it shows to others; see runner.h. */
-#include "core/loop/runner.h"
+/* The step thread, and what it shows to others; see step_thread.h. */
+#include "core/loop/step_thread.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,16 +29,16 @@ static int64_t thread_cpu_ns(void *context)
 /* ---- steps ------------------------------------------------------------------------ */
 
 /* The status first: whoever sees a request end with an error finds the loop failed. */
-static void publish(struct lls_runner *r)
+static void publish(struct lls_step_thread *r)
 {
   struct lls_instance *in = &r->instance;
   pthread_mutex_lock(&r->status_lock);
   bool anything = r->outbox.filling.n > 0 || (in->failed && !r->failed) || in->answered;
   in->answered = false;
   r->status = in->status;
-  if (in->figures_taken)
-    r->figures = in->figures;
-  in->figures_taken = false;
+  if (in->policy_stats_taken)
+    r->policy_stats = in->policy_stats;
+  in->policy_stats_taken = false;
   if (in->failed && !r->failed) {
     r->failed = true;
     r->failure = in->failure;
@@ -53,27 +53,27 @@ static void publish(struct lls_runner *r)
 /* What a step has left to be done beside the next one. */
 static void publish_late(void *context)
 {
-  struct lls_runner *r = context;
+  struct lls_step_thread *r = context;
   lls_instance_count(&r->instance);
   publish(r);
 }
 
-bool lls_runner_step(struct lls_runner *r)
+bool lls_step_thread_step(struct lls_step_thread *r)
 {
   bool go_on = lls_instance_step(&r->instance, &r->busy);
-  if (!r->instance.behind)
+  if (!r->instance.deferred)
     publish(r);
   return go_on;
 }
 
 /* After a failure only the inbox is served: what still comes ends with ERROR. */
-static void serve_failed(struct lls_runner *r)
+static void serve_failed(struct lls_step_thread *r)
 {
   struct lls_instance *in = &r->instance;
   for (bool stop = false; !stop;) {
     lls_inbox_wait(&r->inbox, LLS_NEVER);
     lls_instance_receive(in, INT64_MAX);
-    lls_instance_finish_all(in, LLS_FINISH_ERROR);
+    lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
     stop = in->content.stop;
     publish(r);
   }
@@ -81,12 +81,12 @@ static void serve_failed(struct lls_runner *r)
 
 static void *thread_main(void *argument)
 {
-  struct lls_runner *r = argument;
+  struct lls_step_thread *r = argument;
   lls_crash_stack();
   atomic_store(&r->hang.trail, &lls_trail);
   if (r->begin != NULL)
     r->begin(r->begin_context, r->instance.info.index);
-  while (lls_runner_step(r)) {
+  while (lls_step_thread_step(r)) {
     if (!r->busy)
       lls_inbox_wait(&r->inbox, lls_instance_idle_ns(&r->instance));
     lls_inbox_park(&r->inbox, r->wake, r->wake_context);
@@ -98,8 +98,9 @@ static void *thread_main(void *argument)
 
 /* ---- life ------------------------------------------------------------------------- */
 
-int lls_runner_init(struct lls_runner *r, const struct lls_runner_shared *shared,
-                    const struct lls_loop_instance *mine, struct lls_error *err)
+int lls_step_thread_init(struct lls_step_thread *r,
+                         const struct lls_step_thread_shared *shared,
+                         const struct lls_loop_instance *mine, struct lls_error *err)
 {
   const struct lls_loop_options *o = shared->options;
   struct lls_instance *in = &r->instance;
@@ -128,15 +129,15 @@ int lls_runner_init(struct lls_runner *r, const struct lls_runner_shared *shared
   in->plan_clock = o->plan_clock != NULL ? o->plan_clock : thread_cpu_ns;
   rc = lls_instance_init(in, o, err);
   if (rc == 0 && !o->manual && lls_engine_is_asynchronous(in->engine)) {
-    in->beside = publish_late;
-    in->beside_context = r;
+    in->overlap = publish_late;
+    in->overlap_context = r;
   }
   r->status = in->status; /* its histograms have their bounds before the first step */
   r->created = rc == 0;
   return rc;
 }
 
-int lls_runner_start(struct lls_runner *r, struct lls_error *err)
+int lls_step_thread_start(struct lls_step_thread *r, struct lls_error *err)
 {
   char name[16] = "llmserve-step";
   uint32_t index = r->instance.info.index;
@@ -162,7 +163,7 @@ static int join(pthread_t thread, int64_t timeout_ns)
   return pthread_timedjoin_np(thread, NULL, &until);
 }
 
-bool lls_runner_stop(struct lls_runner *r, int64_t timeout_ns)
+bool lls_step_thread_stop(struct lls_step_thread *r, int64_t timeout_ns)
 {
   if (!r->running)
     return true;
@@ -174,34 +175,35 @@ bool lls_runner_stop(struct lls_runner *r, int64_t timeout_ns)
   return true;
 }
 
-void lls_runner_free(struct lls_runner *r)
+void lls_step_thread_free(struct lls_step_thread *r)
 {
   lls_reload_abandon(&r->reload);
   lls_instance_fini(&r->instance);
   lls_inbox_free(&r->inbox);
   lls_outbox_free(&r->outbox);
   lls_request_table_free(&r->table);
-  free(r->queues);
+  free(r->snapshot);
   pthread_mutex_destroy(&r->status_lock);
 }
 
 /* ---- what others see --------------------------------------------------------------- */
 
-void lls_runner_status(struct lls_runner *r, struct lls_loop_status *out)
+void lls_step_thread_status(struct lls_step_thread *r, struct lls_loop_status *out)
 {
   pthread_mutex_lock(&r->status_lock);
   *out = r->status;
   pthread_mutex_unlock(&r->status_lock);
 }
 
-void lls_runner_figures(struct lls_runner *r, struct lls_loop_figures *out)
+void lls_step_thread_policy_stats(struct lls_step_thread *r,
+                                  struct lls_loop_policy_stats *out)
 {
   pthread_mutex_lock(&r->status_lock);
-  *out = r->figures;
+  *out = r->policy_stats;
   pthread_mutex_unlock(&r->status_lock);
 }
 
-bool lls_runner_failed(struct lls_runner *r, struct lls_error *err)
+bool lls_step_thread_failed(struct lls_step_thread *r, struct lls_error *err)
 {
   pthread_mutex_lock(&r->status_lock);
   bool failed = r->failed;

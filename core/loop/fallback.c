@@ -59,8 +59,8 @@ static int run(struct lls_instance *in, const struct lls_request *r, struct budg
   return rc;
 }
 
-void lls_builtin_plan(struct lls_instance *in, const struct lls_step_view *view,
-                      struct lls_plan *plan)
+void lls_fallback_plan(struct lls_instance *in, const struct lls_step_view *view,
+                       struct lls_plan *plan)
 {
   struct budget left = {.tokens = view->max_tokens, .sequences = view->max_sequences};
   uint32_t newest = view->n_running; /* those from here on are preempted */

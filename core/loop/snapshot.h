@@ -7,20 +7,20 @@
  * `ready`, and wakes main. Both parts are cut where they would be long: a server with
  * thousands waiting shows the first of each list, and counts the rest.
  */
-#ifndef LLS_LOOP_QUEUES_H
-#define LLS_LOOP_QUEUES_H
+#ifndef LLS_LOOP_SNAPSHOT_H
+#define LLS_LOOP_SNAPSHOT_H
 
 #include <stdatomic.h>
 
 #include "core/loop/loop.h"
 
-#define LLS_QUEUES_REQUESTS    1024
-#define LLS_QUEUES_LABEL_MAX   64
-#define LLS_QUEUES_LINES_BYTES 65536
+#define LLS_SNAPSHOT_REQUESTS    1024
+#define LLS_SNAPSHOT_LABEL_MAX   64
+#define LLS_SNAPSHOT_LINES_BYTES 65536
 
-struct lls_queued {
-  uint64_t id;                      /* as the scheduler's lines name it */
-  char label[LLS_QUEUES_LABEL_MAX]; /* the client's request id, cut */
+struct lls_snapshot_request {
+  uint64_t id;                        /* as the scheduler's lines name it */
+  char label[LLS_SNAPSHOT_LABEL_MAX]; /* the client's request id, cut */
   const char *state;
   uint32_t request_class, tenant, prompt_tokens, generated_tokens, cached_tokens;
   uint32_t preemptions;
@@ -29,20 +29,20 @@ struct lls_queued {
   int64_t alive_ns;
 };
 
-struct lls_queues {
+struct lls_snapshot {
   atomic_bool ready;
   char scheduler[LLS_POLICY_NAME_MAX]; /* as in the log */
   bool built_in;                       /* it was switched off, and is not asked */
   uint32_t n, n_left_out;
-  struct lls_queued requests[LLS_QUEUES_REQUESTS]; /* (n) */
+  struct lls_snapshot_request requests[LLS_SNAPSHOT_REQUESTS]; /* (n) */
   uint32_t lines_left_out;
   size_t length;
-  char lines[LLS_QUEUES_LINES_BYTES]; /* (length) of the scheduler, each with its \n */
+  char lines[LLS_SNAPSHOT_LINES_BYTES]; /* (length) of the scheduler, each with its \n */
 };
 
 struct lls_instance;
 
 /* [step] */
-void lls_queues_show(struct lls_instance *, struct lls_queues *);
+void lls_snapshot_take(struct lls_instance *, struct lls_snapshot *);
 
 #endif

@@ -3,13 +3,13 @@
  * What a scheduler needs against what engine, cache manager and predictor offer; and
  * its preferred ways of preempting against what both can do.
  */
-#include "core/loop/setup.h"
+#include "core/loop/compat.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-bool lls_setup_has_hidden_form(const struct lls_policies *p)
+bool lls_compat_has_hidden_form(const struct lls_policies *p)
 {
   struct lls_form_info forms[4];
   int n = p->cache->forms != NULL ? LLS_CALL(p, cache, forms, forms, 4) : 0;
@@ -37,7 +37,7 @@ static const char *missing(const struct lls_instance *in, const struct lls_polic
   if ((needs & LLS_NEEDS_PREDICTOR) &&
       !(LLS_CALL(p, predictor, flags) & LLS_PREDICTOR_PREDICTS))
     return "length predictions: choose a predictor other than `none` in [plugins]";
-  if ((needs & LLS_NEEDS_FORMS) && !lls_setup_has_hidden_form(p))
+  if ((needs & LLS_NEEDS_FORMS) && !lls_compat_has_hidden_form(p))
     return "the hidden cache form, unsupported by this engine or cache manager";
   if ((needs & LLS_NEEDS_ROLES) && !has_role(in, LLS_ROLE_DECODE))
     return "prefill and decode instances: set [engine] roles = prefill, decode";
@@ -89,8 +89,8 @@ static int choose_preempt_mode(const struct lls_instance *in,
       p->scheduler_host->name, wanted, p->cache_host->name);
 }
 
-int lls_setup_check(const struct lls_instance *in, const struct lls_policies *p,
-                    uint32_t *preempt_mode, struct lls_error *err)
+int lls_compat_check(const struct lls_instance *in, const struct lls_policies *p,
+                     uint32_t *preempt_mode, struct lls_error *err)
 {
   struct lls_scheduler_caps caps = {.size = sizeof caps};
   LLS_CALL(p, scheduler, caps, &caps);
@@ -106,8 +106,8 @@ int lls_setup_check(const struct lls_instance *in, const struct lls_policies *p,
   return choose_preempt_mode(in, p, &caps, preempt_mode, err);
 }
 
-int lls_setup_calibrate(const struct lls_instance *in, const struct lls_policies *p,
-                        struct lls_error *err)
+int lls_compat_calibrate(const struct lls_instance *in, const struct lls_policies *p,
+                         struct lls_error *err)
 {
   if (p->scheduler->calibrate == NULL)
     return 0;

@@ -120,7 +120,7 @@ static int64_t transfer_ns(void *context, uint32_t units, uint32_t link)
   return cost->transfer_ns(cost->context, bytes, link);
 }
 
-void lls_service_init(struct lls_instance *in)
+void lls_cache_service_init(struct lls_instance *in)
 {
   in->service = (struct lls_cache_service){
       .size = sizeof in->service,

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See figures.h. */
-#include "core/loop/figures.h"
+/* See policy_stats.h. */
+#include "core/loop/policy_stats.h"
 
 #include <string.h>
 
 #include "core/loop/instance.h"
 
-bool lls_figure_is_name(const char *name)
+bool lls_policy_stat_is_name(const char *name)
 {
   size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
-  return n > 0 && n < LLS_FIGURE_NAME_MAX && name[n] == '\0';
+  return n > 0 && n < LLS_POLICY_STAT_NAME_MAX && name[n] == '\0';
 }
 
 /* The figure of that name; a new one if there is none; NULL: no room, or no name. */
-static struct lls_figure *figure_of(struct lls_figure *list, uint32_t *n,
-                                    const char *name)
+static struct lls_policy_stat *figure_of(struct lls_policy_stat *list, uint32_t *n,
+                                         const char *name)
 {
   uint32_t i = 0;
   while (i < *n && strcmp(list[i].name, name) != 0)
     i++;
-  if (i == LLS_MAX_FIGURES || !lls_figure_is_name(name))
+  if (i == LLS_MAX_POLICY_STATS || !lls_policy_stat_is_name(name))
     return NULL;
   *n += i == *n;
   strcpy(list[i].name, name);
@@ -28,8 +28,8 @@ static struct lls_figure *figure_of(struct lls_figure *list, uint32_t *n,
 
 static void on_number(void *context, const char *name, double value)
 {
-  struct lls_policy_figures *p = context;
-  struct lls_figure *f = figure_of(p->figures, &p->n, name);
+  struct lls_policy_stats *p = context;
+  struct lls_policy_stat *f = figure_of(p->figures, &p->n, name);
   if (f != NULL)
     f->value = value;
 }
@@ -39,17 +39,17 @@ static void on_text(void *context, const char *line)
   (void)context, (void)line;
 }
 
-static struct lls_sink sink_of(struct lls_policy_figures *p)
+static struct lls_sink sink_of(struct lls_policy_stats *p)
 {
   return (struct lls_sink){.context = p, .number = on_number, .text = on_text};
 }
 
-static void take_counters(struct lls_policy_figures *p,
-                          const struct lls_policy_host *host)
+static void take_counters(struct lls_policy_stats *p, const struct lls_policy_host *host)
 {
   memcpy(p->name, host->name_text, sizeof p->name);
   for (uint32_t i = 0; i < host->n_counters; i++) {
-    struct lls_figure *f = figure_of(p->counters, &p->n_counters, host->counters[i].name);
+    struct lls_policy_stat *f =
+        figure_of(p->counters, &p->n_counters, host->counters[i].name);
     if (f != NULL)
       f->value = host->counters[i].value;
   }
@@ -57,21 +57,21 @@ static void take_counters(struct lls_policy_figures *p,
 
 static bool is_time(const struct lls_instance *in, int64_t now_ns)
 {
-  return in->figures_ns == LLS_NEVER || now_ns - in->figures_ns >= LLS_NS_PER_S ||
-         lls_instance_alive(in) == 0;
+  return in->policy_stats_ns == LLS_NEVER ||
+         now_ns - in->policy_stats_ns >= LLS_NS_PER_S || lls_instance_alive(in) == 0;
 }
 
-void lls_figures_take(struct lls_instance *in)
+void lls_policy_stats_take(struct lls_instance *in)
 {
   struct lls_policies *p = &in->policies;
-  struct lls_loop_figures *f = &in->figures;
+  struct lls_loop_policy_stats *f = &in->policy_stats;
   const struct lls_sink scheduler = sink_of(&f->scheduler), cache = sink_of(&f->cache),
                         predictor = sink_of(&f->predictor);
   int64_t now_ns = lls_instance_now(in);
   if (!is_time(in, now_ns))
     return;
-  in->figures_ns = now_ns;
-  in->figures_taken = true;
+  in->policy_stats_ns = now_ns;
+  in->policy_stats_taken = true;
   if (p->scheduler_off)
     f->scheduler.n = 0; /* it is not asked any more */
   else if (p->scheduler->stats != NULL)
@@ -85,13 +85,13 @@ void lls_figures_take(struct lls_instance *in)
   take_counters(&f->predictor, p->predictor_host);
 }
 
-void lls_figures_forget(struct lls_instance *in, const struct lls_adopt *replaced)
+void lls_policy_stats_forget(struct lls_instance *in, const struct lls_adoption *replaced)
 {
   if (replaced->scheduler)
-    in->figures.scheduler = (struct lls_policy_figures){0};
+    in->policy_stats.scheduler = (struct lls_policy_stats){0};
   if (replaced->cache)
-    in->figures.cache = (struct lls_policy_figures){0};
+    in->policy_stats.cache = (struct lls_policy_stats){0};
   if (replaced->predictor)
-    in->figures.predictor = (struct lls_policy_figures){0};
-  in->figures_ns = LLS_NEVER;
+    in->policy_stats.predictor = (struct lls_policy_stats){0};
+  in->policy_stats_ns = LLS_NEVER;
 }

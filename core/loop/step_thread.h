@@ -3,14 +3,14 @@
  * An instance with what it needs to be run: its mail, its table, its thread, and its
  * status for others to read. One for each instance of a loop; internal to core/loop.
  */
-#ifndef LLS_LOOP_RUNNER_H
-#define LLS_LOOP_RUNNER_H
+#ifndef LLS_LOOP_STEP_THREAD_H
+#define LLS_LOOP_STEP_THREAD_H
 
 #include "core/loop/hang.h"
 #include "core/loop/instance.h"
 #include "core/loop/reload.h"
 
-struct lls_runner {
+struct lls_step_thread {
   struct lls_instance instance; /* [step], but for create and destroy */
   struct lls_inbox inbox;
   struct lls_outbox outbox;
@@ -24,20 +24,20 @@ struct lls_runner {
   void *wake_context;
   void (*begin)(void *context, uint32_t index);
   void *begin_context;
-  struct lls_hang hang;      /* [main] but for its trail */
-  uint64_t posted;           /* [main] arrivals */
-  struct lls_queues *queues; /* [main], unless it was asked to show them; or NULL */
+  struct lls_hang hang;          /* [main] but for its trail */
+  uint64_t posted;               /* [main] arrivals */
+  struct lls_snapshot *snapshot; /* [main], unless it was asked to show them; or NULL */
 
   /* under status_lock: written by [step] after each step, read by anyone */
   pthread_mutex_t status_lock;
   struct lls_loop_status status;
-  struct lls_loop_figures figures;
+  struct lls_loop_policy_stats policy_stats;
   bool failed;
   struct lls_error failure;
 };
 
 /* What all instances of a loop have in common. */
-struct lls_runner_shared {
+struct lls_step_thread_shared {
   const struct lls_loop_options *options;
   const struct lls_slots *slots;
   struct lls_delivery *delivery;
@@ -48,19 +48,21 @@ struct lls_runner_shared {
 };
 
 /* [main] Described before (lls_instance_describe). On failure it is to be freed. */
-int lls_runner_init(struct lls_runner *, const struct lls_runner_shared *,
-                    const struct lls_loop_instance *, struct lls_error *err);
-int lls_runner_start(struct lls_runner *, struct lls_error *err); /* its thread */
+int lls_step_thread_init(struct lls_step_thread *, const struct lls_step_thread_shared *,
+                         const struct lls_loop_instance *, struct lls_error *err);
+int lls_step_thread_start(struct lls_step_thread *,
+                          struct lls_error *err); /* its thread */
 /* likewise; false: it has not ended within timeout_ns, LLS_NEVER = wait for it */
-bool lls_runner_stop(struct lls_runner *, int64_t timeout_ns);
-void lls_runner_free(struct lls_runner *);
+bool lls_step_thread_stop(struct lls_step_thread *, int64_t timeout_ns);
+void lls_step_thread_free(struct lls_step_thread *);
 
 /* [step] One step and its events; false: it was the last. */
-bool lls_runner_step(struct lls_runner *);
+bool lls_step_thread_step(struct lls_step_thread *);
 /* [main] */
-void lls_runner_status(struct lls_runner *, struct lls_loop_status *out);
-void lls_runner_figures(struct lls_runner *, struct lls_loop_figures *out);
-bool lls_runner_failed(struct lls_runner *, struct lls_error *err);
+void lls_step_thread_status(struct lls_step_thread *, struct lls_loop_status *out);
+void lls_step_thread_policy_stats(struct lls_step_thread *,
+                                  struct lls_loop_policy_stats *out);
+bool lls_step_thread_failed(struct lls_step_thread *, struct lls_error *err);
 
 /* Adds what can be added. */
 void lls_loop_status_add(struct lls_loop_status *sum, const struct lls_loop_status *more);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Do these policies, this cache manager and this engine go together? Asked at
  * start and in a reload. */
-#ifndef LLS_LOOP_SETUP_H
-#define LLS_LOOP_SETUP_H
+#ifndef LLS_LOOP_COMPAT_H
+#define LLS_LOOP_COMPAT_H
 
 #include "core/loop/instance.h"
 
 /* Chooses the preempt mode; -ENOTSUP with a sentence that names what is missing. */
-int lls_setup_check(const struct lls_instance *, const struct lls_policies *,
-                    uint32_t *preempt_mode, struct lls_error *err);
+int lls_compat_check(const struct lls_instance *, const struct lls_policies *,
+                     uint32_t *preempt_mode, struct lls_error *err);
 /* Whether this cache manager offers hidden form. */
-bool lls_setup_has_hidden_form(const struct lls_policies *);
+bool lls_compat_has_hidden_form(const struct lls_policies *);
 /* [main] While no step runs: the scheduler measures with the cost service. */
-int lls_setup_calibrate(const struct lls_instance *, const struct lls_policies *,
-                        struct lls_error *err);
+int lls_compat_calibrate(const struct lls_instance *, const struct lls_policies *,
+                         struct lls_error *err);
 
 #endif

@@ -25,8 +25,8 @@ static struct lls_list *list_of(struct lls_instance *in, uint32_t state)
   }
 }
 
-void lls_instance_set_state(struct lls_instance *in, struct lls_live *live,
-                            uint32_t state)
+void lls_lifecycle_set_state(struct lls_instance *in, struct lls_live *live,
+                             uint32_t state)
 {
   struct lls_list *from = list_of(in, live->view.state), *to = list_of(in, state);
   live->view.state = state;
@@ -38,7 +38,7 @@ void lls_instance_set_state(struct lls_instance *in, struct lls_live *live,
     lls_list_insert(to, &live->view);
 }
 
-void lls_instance_refresh(struct lls_instance *in, struct lls_live *live)
+void lls_lifecycle_refresh(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_cache_info info = {.size = sizeof info};
   if (LLS_CALL(&in->policies, cache, info, &live->view, &info) < 0)
@@ -49,7 +49,8 @@ void lls_instance_refresh(struct lls_instance *in, struct lls_live *live)
   live->view.shared_tokens = info.shared_tokens;
 }
 
-void lls_instance_refuse(struct lls_instance *in, struct lls_live *live, uint32_t refusal)
+void lls_lifecycle_refuse(struct lls_instance *in, struct lls_live *live,
+                          uint32_t refusal)
 {
   struct lls_policies *p = &in->policies;
   in->status.items_refused++;
@@ -71,7 +72,7 @@ static struct lls_prompt prompt_of(const struct lls_live *live)
   };
 }
 
-void lls_instance_predict(struct lls_instance *in, struct lls_live *live)
+void lls_lifecycle_predict(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
   struct lls_prompt prompt = prompt_of(live);
@@ -100,8 +101,8 @@ static void observe(struct lls_instance *in, const struct lls_live *live)
   LLS_CALL(p, predictor, observe, &prompt, live->view.generated_tokens);
 }
 
-void lls_instance_log_refusal(const struct lls_instance *in, const struct lls_live *live,
-                              int rc)
+void lls_lifecycle_log_refusal(const struct lls_instance *in, const struct lls_live *live,
+                               int rc)
 {
   const struct lls_policy_host *host = in->policies.cache_host;
   const struct lls_log_field fields[] = {
@@ -111,7 +112,7 @@ void lls_instance_log_refusal(const struct lls_instance *in, const struct lls_li
   lls_log_request(in->log, LLS_LOG_WARNING, host->name, live->label, fields, 2);
 }
 
-void lls_instance_arrive(struct lls_instance *in, struct lls_live *live)
+void lls_lifecycle_arrive(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
   in->table->by_slot[live->view.slot] = live;
@@ -119,13 +120,13 @@ void lls_instance_arrive(struct lls_instance *in, struct lls_live *live)
   lls_list_insert(&in->waiting, &live->view);
   in->status.arrived++;
   in->status.prompt_tokens += live->view.prompt_tokens;
-  lls_instance_predict(in, live);
+  lls_lifecycle_predict(in, live);
   if (in->observer.on_arrival != NULL)
     in->observer.on_arrival(in->observer.context, &live->view);
   int rc = LLS_CALL(p, cache, admit, &live->view);
   if (rc < 0) {
-    lls_instance_log_refusal(in, live, rc);
-    lls_instance_finish(in, live, LLS_FINISH_CAPACITY);
+    lls_lifecycle_log_refusal(in, live, rc);
+    lls_lifecycle_finish(in, live, LLS_FINISH_CAPACITY);
     return;
   }
   live->announced = true;
@@ -153,19 +154,19 @@ static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_
 static void end_offer(struct lls_instance *in, struct lls_live *live)
 {
   LLS_CALL(&in->policies, cache, release, &live->view, 0);
-  lls_list_remove(&in->handover.offered, &live->view);
+  lls_list_remove(&in->migration.offered, &live->view);
   live->move.offered = false;
   live->view.state = LLS_FINISHED;
   lls_inbox_settle(in->peers[live->move.source]->inbox, live->view.slot,
                    lls_instance_now(in));
 }
 
-void lls_instance_finish(struct lls_instance *in, struct lls_live *live, uint32_t reason)
+void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32_t reason)
 {
   struct lls_request *v = &live->view;
   if (live->move.offered)
     end_offer(in, live);
-  lls_instance_set_state(in, live, LLS_FINISHED);
+  lls_lifecycle_set_state(in, live, LLS_FINISHED);
   v->finish_reason = reason;
   announce_end(in, live, reason);
   if (in->observer.on_finish != NULL)
@@ -194,11 +195,11 @@ void lls_instance_finish(struct lls_instance *in, struct lls_live *live, uint32_
   };
 }
 
-void lls_instance_finish_all(struct lls_instance *in, uint32_t reason)
+void lls_lifecycle_finish_all(struct lls_instance *in, uint32_t reason)
 {
   struct lls_list *lists[] = {&in->running, &in->preempted, &in->moving, &in->waiting,
-                              &in->handover.offered};
+                              &in->migration.offered};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     while (lists[i]->n > 0)
-      lls_instance_finish(in, lls_live_of(lists[i]->items[lists[i]->n - 1]), reason);
+      lls_lifecycle_finish(in, lls_live_of(lists[i]->items[lists[i]->n - 1]), reason);
 }

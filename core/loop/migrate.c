@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hand-over: a request moves from one instance to another with what is cached of it.
+ * Migration: a request moves from one instance to another with what is cached of it. The
+ * words, here and wherever a request migrates:
  *
- *   leave    its scheduler plans MIGRATE to another instance: the request is posted there
- *            as an offer. Its blocks stay and are not written; the cache manager here
- *            knows them under a copy of the view (`left`) until it is settled.
+ *   left     its scheduler plans LLS_PLAN_MIGRATE to another instance: the request is
+ *            posted there as an offer. Its blocks stay and are not written; the cache
+ *            manager here knows them under a copy of the view until it is settled.
  *   offered  the other instance shows it to its scheduler, which takes it by planning
- *            MIGRATE to itself. Until then it waits, and its blocks are where they were.
- *   taken    there is room: the blocks are copied beside that step, by the engine that
- *            receives them.
+ *            LLS_PLAN_MIGRATE to itself. Until then it waits, and its blocks are where
+ *            they were.
+ *   taken    there is room: the engine that receives the blocks copies them while that
+ *            step is computed.
  *   settled  it lives here now, and the instance it came from lets go of the blocks.
+ *   returned an offer that this instance can never hold, and every offer at a reload,
+ * goes back where it came from.
  *
- * An offer that this instance can never hold, and every offer at a reload, goes back
- * where it came from. It may be cancelled at any time: it has one owner, the instance
- * whose lists it is in, and the other one is told what became of the blocks. So KV exists
- * once but for the step of the copy.
+ * Status and metrics count both ends: handed_over has left, taken_over is settled. What a
+ * reload hands over is the state of a policy, and no request (reload.h).
+ *
+ * A request may be cancelled at any time: it has one owner, the instance whose lists it
+ * is in, and the other one is told what became of the blocks. So KV exists once but for
+ * the step of the copy.
  *
  * Order. `settled` is posted before the request's end is published, and taken before
  * arrivals, so that a slot is free in every cache manager before main gives it away
@@ -32,9 +38,9 @@ static uint32_t least(uint64_t a, uint64_t b)
   return (uint32_t)(a < b ? a : b);
 }
 
-int lls_handover_init(struct lls_instance *in, uint32_t max_requests)
+int lls_migrate_init(struct lls_instance *in, uint32_t max_requests)
 {
-  struct lls_handover *h = &in->handover;
+  struct lls_migration *h = &in->migration;
   int rc = lls_list_init(&h->offered, max_requests);
   if (rc < 0 || in->n_peers < 2)
     return rc;
@@ -49,9 +55,9 @@ int lls_handover_init(struct lls_instance *in, uint32_t max_requests)
   return all ? 0 : -ENOMEM;
 }
 
-void lls_handover_fini(struct lls_instance *in)
+void lls_migrate_fini(struct lls_instance *in)
 {
-  struct lls_handover *h = &in->handover;
+  struct lls_migration *h = &in->migration;
   lls_list_free(&h->offered);
   free(h->left);
   free(h->taken);
@@ -101,12 +107,12 @@ static void leave(struct lls_instance *in, struct lls_live *live, uint32_t targe
   lls_instance_catch_up(in); /* its tokens of the step before are sent before it is */
   if (!p->scheduler_off && p->scheduler->on_finish != NULL)
     LLS_CALL(p, scheduler, on_finish, v, LLS_FINISH_NONE);
-  in->handover.left[v->slot] = *v;
-  in->handover.left[v->slot].tokens = NULL; /* are the request's, who may end first */
-  in->handover.left[v->slot].user = NULL;
-  in->handover.n_left++;
+  in->migration.left[v->slot] = *v;
+  in->migration.left[v->slot].tokens = NULL; /* are the request's, who may end first */
+  in->migration.left[v->slot].user = NULL;
+  in->migration.n_left++;
   in->status.handed_over++;
-  lls_instance_set_state(in, live, LLS_MOVING);
+  lls_lifecycle_set_state(in, live, LLS_MOVING);
   lls_list_remove(&in->moving, v);
   in->table->by_slot[v->slot] = NULL;
   live->announced = false;
@@ -118,7 +124,7 @@ static void leave(struct lls_instance *in, struct lls_live *live, uint32_t targe
   lls_inbox_post(in->peers[target]->inbox, live);
 }
 
-void lls_handover_leave(struct lls_instance *in)
+void lls_migrate_leave(struct lls_instance *in)
 {
   for (uint32_t i = 0; i < in->plan.n_items; i++) {
     const struct lls_plan_item *item = &in->plan.items[i];
@@ -128,7 +134,7 @@ void lls_handover_leave(struct lls_instance *in)
     if (keep_table(in, live))
       leave(in, live, item->target);
     else
-      lls_instance_refuse(in, live, LLS_REFUSED_UNSUPPORTED);
+      lls_lifecycle_refuse(in, live, LLS_REFUSED_UNSUPPORTED);
   }
 }
 
@@ -137,12 +143,12 @@ void lls_handover_leave(struct lls_instance *in)
 static void settle(struct lls_instance *in, uint32_t slot)
 {
   struct lls_policies *p = &in->policies;
-  LLS_CALL(p, cache, release, &in->handover.left[slot], LLS_KEEP_PREFIX);
-  in->handover.left[slot] = (struct lls_request){0};
-  in->handover.n_left--;
+  LLS_CALL(p, cache, release, &in->migration.left[slot], LLS_KEEP_PREFIX);
+  in->migration.left[slot] = (struct lls_request){0};
+  in->migration.n_left--;
 }
 
-void lls_handover_settle(struct lls_instance *in)
+void lls_migrate_settle(struct lls_instance *in)
 {
   for (uint32_t i = 0; i < in->content.n_settled; i++)
     settle(in, in->content.settled[i].slot);
@@ -166,8 +172,8 @@ static void settle_in(struct lls_instance *in, struct lls_live *live)
   struct lls_request *v = &live->view;
   v->instance = in->info.index;
   v->state = LLS_FINISHED; /* of no list */
-  lls_instance_set_state(in, live, state_of(v));
-  lls_instance_refresh(in, live);
+  lls_lifecycle_set_state(in, live, state_of(v));
+  lls_lifecycle_refresh(in, live);
   for (uint32_t i = 0; i < LLS_USER_WORDS; i++)
     live->user[i] = 0;
   live->announced = true;
@@ -180,20 +186,20 @@ static void come_back(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_request *v = &live->view;
   in->table->by_slot[v->slot] = live;
-  in->handover.left[v->slot] = (struct lls_request){0};
-  in->handover.n_left--;
+  in->migration.left[v->slot] = (struct lls_request){0};
+  in->migration.n_left--;
   settle_in(in, live);
   if (was_cancelled(in, v))
-    lls_instance_finish(in, live, LLS_FINISH_CANCELLED);
+    lls_lifecycle_finish(in, live, LLS_FINISH_CANCELLED);
   else if (live->move.refusal != 0)
-    lls_instance_refuse(in, live, live->move.refusal);
+    lls_lifecycle_refuse(in, live, live->move.refusal);
 }
 
 /* ---- offered ---------------------------------------------------------------------- */
 
 static void send_back(struct lls_instance *in, struct lls_live *live, uint32_t refusal)
 {
-  lls_list_remove(&in->handover.offered, &live->view);
+  lls_list_remove(&in->migration.offered, &live->view);
   in->table->by_slot[live->view.slot] = NULL;
   live->named_in_step = 0;
   live->move.offered = false;
@@ -213,18 +219,18 @@ static void receive_offer(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_request *v = &live->view;
   in->table->by_slot[v->slot] = live;
-  lls_list_insert(&in->handover.offered, v);
+  lls_list_insert(&in->migration.offered, v);
   live->move.offered = true;
   int rc = LLS_CALL(&in->policies, cache, admit, v);
   if (rc < 0) {
-    lls_instance_log_refusal(in, live, rc);
+    lls_lifecycle_log_refusal(in, live, rc);
     send_back(in, live, LLS_REFUSED_NEVER_FITS);
   } else if (was_cancelled(in, v)) {
-    lls_instance_finish(in, live, LLS_FINISH_CANCELLED);
+    lls_lifecycle_finish(in, live, LLS_FINISH_CANCELLED);
   }
 }
 
-void lls_handover_receive(struct lls_instance *in, struct lls_live *live)
+void lls_migrate_receive(struct lls_instance *in, struct lls_live *live)
 {
   if (live->move.mail == LLS_MAIL_OFFER)
     receive_offer(in, live);
@@ -232,19 +238,19 @@ void lls_handover_receive(struct lls_instance *in, struct lls_live *live)
     come_back(in, live);
 }
 
-void lls_handover_drop_broken(struct lls_instance *in)
+void lls_migrate_drop_broken(struct lls_instance *in)
 {
-  const struct lls_list *offered = &in->handover.offered;
+  const struct lls_list *offered = &in->migration.offered;
   for (uint32_t i = offered->n; i-- > 0;) {
     struct lls_live *live = lls_live_of(offered->items[i]);
     if (atomic_load(&in->peers[live->move.source]->broken))
-      lls_instance_finish(in, live, LLS_FINISH_ERROR);
+      lls_lifecycle_finish(in, live, LLS_FINISH_ERROR);
   }
 }
 
-void lls_handover_return_all(struct lls_instance *in)
+void lls_migrate_return_all(struct lls_instance *in)
 {
-  const struct lls_list *offered = &in->handover.offered;
+  const struct lls_list *offered = &in->migration.offered;
   while (offered->n > 0)
     refuse_offer(in, lls_live_of(offered->items[offered->n - 1]), 0);
 }
@@ -254,7 +260,7 @@ void lls_handover_return_all(struct lls_instance *in)
 static void take(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
-  struct lls_handover *h = &in->handover;
+  struct lls_migration *h = &in->migration;
   uint32_t mark = LLS_CALL(p, cache, mark);
   int rc = LLS_CALL(p, cache, reserve, &live->view, live->move.cached_tokens,
                     live->move.blocks.form, 0);
@@ -266,15 +272,15 @@ static void take(struct lls_instance *in, struct lls_live *live)
   }
   LLS_CALL(p, cache, rollback, mark);
   if (rc == LLS_RESERVE_LATER)
-    lls_instance_refuse(in, live, LLS_REFUSED_NO_MEMORY);
+    lls_lifecycle_refuse(in, live, LLS_REFUSED_NO_MEMORY);
   else
     live->move.refusal =
         rc == LLS_RESERVE_NEVER ? LLS_REFUSED_NEVER_FITS : LLS_REFUSED_UNSUPPORTED;
 }
 
-void lls_handover_take(struct lls_instance *in)
+void lls_migrate_take(struct lls_instance *in)
 {
-  in->handover.n_taken = in->handover.n_copies = in->handover.n_pulls = 0;
+  in->migration.n_taken = in->migration.n_copies = in->migration.n_pulls = 0;
   for (uint32_t i = 0; i < in->plan.n_items; i++) {
     const struct lls_plan_item *item = &in->plan.items[i];
     struct lls_live *live = lls_request_table_find(in->table, item->request);
@@ -315,7 +321,7 @@ static uint32_t pull_of(const struct lls_block_entry *a, const struct lls_block_
 }
 
 /* The copies of `end` tokens from list a to list b; false: b has no such room. */
-static bool pull_list(struct lls_handover *h, const struct lls_block_entry *a,
+static bool pull_list(struct lls_migration *h, const struct lls_block_entry *a,
                       uint32_t n_a, const struct lls_block_entry *b, uint32_t n_b,
                       uint32_t end, uint32_t block_tokens)
 {
@@ -335,7 +341,7 @@ static bool pull_list(struct lls_handover *h, const struct lls_block_entry *a,
 static bool pull(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
-  struct lls_handover *h = &in->handover;
+  struct lls_migration *h = &in->migration;
   const struct lls_move *m = &live->move;
   const struct lls_block_table *from = &m->blocks;
   struct lls_block_table to = {0};
@@ -367,7 +373,7 @@ static void untake(struct lls_instance *in, struct lls_live *live)
 /* Those that never fit, in this step's offers. */
 static void return_misfits(struct lls_instance *in)
 {
-  const struct lls_list *offered = &in->handover.offered;
+  const struct lls_list *offered = &in->migration.offered;
   for (uint32_t i = offered->n; i-- > 0;) {
     struct lls_live *live = lls_live_of(offered->items[i]);
     if (live->move.refusal != 0)
@@ -375,9 +381,9 @@ static void return_misfits(struct lls_instance *in)
   }
 }
 
-void lls_handover_pull(struct lls_instance *in)
+void lls_migrate_pull(struct lls_instance *in)
 {
-  struct lls_handover *h = &in->handover;
+  struct lls_migration *h = &in->migration;
   uint32_t n = h->n_taken;
   h->n_taken = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -391,9 +397,9 @@ void lls_handover_pull(struct lls_instance *in)
   return_misfits(in);
 }
 
-uint64_t lls_handover_bytes(const struct lls_instance *in)
+uint64_t lls_migrate_bytes(const struct lls_instance *in)
 {
-  const struct lls_handover *h = &in->handover;
+  const struct lls_migration *h = &in->migration;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < h->n_copies; i++)
@@ -401,9 +407,9 @@ uint64_t lls_handover_bytes(const struct lls_instance *in)
   return bytes;
 }
 
-void lls_handover_arrived(struct lls_instance *in)
+void lls_migrate_arrived(struct lls_instance *in)
 {
-  struct lls_handover *h = &in->handover;
+  struct lls_migration *h = &in->migration;
   for (uint32_t i = 0; i < h->n_taken; i++) {
     struct lls_live *live = h->taken[i];
     struct lls_request *v = &live->view;

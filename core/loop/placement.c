@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The cache transaction of a step. The scheduler may have reserved and preempted in it
- * already (service.c); here the core does the rest of what the plan names, commits, and
- * turns the result into the engine's batch.
+ * already (cache_service.c); here the core does the rest of what the plan names, commits,
+ * and turns the result into the engine's batch.
  *
  * A RUN that cannot be placed is dropped whole and reported (on_refused); one that could
  * never be placed ends with CAPACITY, so that nothing is left hanging.
@@ -21,7 +21,7 @@ static void place_preempts(struct lls_instance *in)
       continue;
     int rc = lls_transaction_preempt(in, live, item->mode);
     if (rc < 0)
-      lls_instance_refuse(
+      lls_lifecycle_refuse(
           in, live, rc == -ENOTSUP ? LLS_REFUSED_UNSUPPORTED : LLS_REFUSED_NO_MEMORY);
   }
 }
@@ -37,11 +37,11 @@ static void place_run(struct lls_instance *in, const struct lls_plan_item *item,
   if (rc == LLS_RESERVE_OK && item->tokens < live->run_tokens)
     live->run_tokens = item->tokens;
   else if (rc == LLS_RESERVE_LATER)
-    lls_instance_refuse(in, live, LLS_REFUSED_NO_MEMORY);
+    lls_lifecycle_refuse(in, live, LLS_REFUSED_NO_MEMORY);
   else if (rc == LLS_RESERVE_NEVER)
-    lls_instance_refuse(in, live, LLS_REFUSED_NEVER_FITS);
+    lls_lifecycle_refuse(in, live, LLS_REFUSED_NEVER_FITS);
   else if (rc < 0)
-    lls_instance_refuse(in, live, LLS_REFUSED_UNSUPPORTED);
+    lls_lifecycle_refuse(in, live, LLS_REFUSED_UNSUPPORTED);
 }
 
 static void place_runs(struct lls_instance *in)
@@ -64,12 +64,12 @@ static void account_preempt(struct lls_instance *in, struct lls_live *live)
   if (live->preempt_mode == LLS_PREEMPT_RECOMPUTE) {
     in->status.preempted_recompute++;
     v->cached_tokens = 0;
-    lls_instance_set_state(in, live, LLS_WAITING);
+    lls_lifecycle_set_state(in, live, LLS_WAITING);
   } else {
     in->status.preempted_swap++;
-    lls_instance_set_state(in, live, LLS_PREEMPTED);
+    lls_lifecycle_set_state(in, live, LLS_PREEMPTED);
   }
-  lls_instance_refresh(in, live);
+  lls_lifecycle_refresh(in, live);
 }
 
 /* Slots of others may have gone: who has lost any must get them back before it runs. */
@@ -81,12 +81,12 @@ static void account_displaced(struct lls_instance *in)
       struct lls_live *live = lls_live_of(lists[k]->items[i]);
       if (live->placed == LLS_PLACED_RESERVED)
         continue;
-      lls_instance_refresh(in, live);
+      lls_lifecycle_refresh(in, live);
       if (live->view.missing_tokens == 0 || live->view.state == LLS_PREEMPTED)
         continue;
       in->status.displaced++;
       live->view.queue_enter_ns = lls_instance_now(in);
-      lls_instance_set_state(in, live, LLS_PREEMPTED);
+      lls_lifecycle_set_state(in, live, LLS_PREEMPTED);
     }
   in->transaction.displaced = false;
 }
@@ -102,7 +102,7 @@ static void account_run(struct lls_instance *in, struct lls_live *live, int64_t 
   v->cached_tokens = live->context;
   live->was_decoding = v->state == LLS_DECODING;
   bool last = live->context + 1 == lls_request_length(v) && v->generated_tokens > 0;
-  lls_instance_set_state(in, live, last ? LLS_DECODING : LLS_PREFILLING);
+  lls_lifecycle_set_state(in, live, last ? LLS_DECODING : LLS_PREFILLING);
 }
 
 /* What of the chunk is scored: from the first token that was not, to the prompt's end. */
@@ -164,9 +164,9 @@ static void finish_rejected(struct lls_instance *in)
     if (live == NULL)
       continue;
     if (item->kind == LLS_PLAN_REJECT)
-      lls_instance_finish(in, live, item->reason);
+      lls_lifecycle_finish(in, live, item->reason);
     else if (live->doomed)
-      lls_instance_finish(in, live, LLS_FINISH_CAPACITY);
+      lls_lifecycle_finish(in, live, LLS_FINISH_CAPACITY);
   }
 }
 
@@ -176,20 +176,20 @@ void lls_instance_place(struct lls_instance *in)
   in->batch.n = 0;
   place_preempts(in);
   place_runs(in);
-  lls_place_transfers(in);
-  lls_handover_take(in);
+  lls_transfer_place(in);
+  lls_migrate_take(in);
   LLS_CALL(p, cache, commit);
   for (uint32_t i = 0; i < in->transaction.n_done; i++) {
     struct lls_live *live = in->transaction.done[i].live;
     if (live->placed == LLS_PLACED_PREEMPTED)
       account_preempt(in, live);
     else if (live->placed == LLS_PLACED_MOVING)
-      lls_instance_start_moving(in, live);
+      lls_transfer_start(in, live);
   }
   account_displaced(in);
   build_batch(in);
   lls_transaction_close(in);
-  lls_handover_pull(in);
-  lls_handover_leave(in);
+  lls_migrate_pull(in);
+  lls_migrate_leave(in);
   finish_rejected(in);
 }

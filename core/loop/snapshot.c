@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See queues.h. */
-#include "core/loop/queues.h"
+/* See snapshot.h. */
+#include "core/loop/snapshot.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static void on_text(void *context, const char *line)
 {
-  struct lls_queues *q = context;
+  struct lls_snapshot *q = context;
   size_t n = strlen(line), room = sizeof q->lines - q->length;
   if (q->lines_left_out > 0 || n + 1 > room) {
     q->lines_left_out++;
@@ -27,18 +27,18 @@ static void on_number(void *context, const char *name, double value)
   on_text(context, line);
 }
 
-static void show_list(struct lls_queues *q, const struct lls_list *list,
+static void show_list(struct lls_snapshot *q, const struct lls_list *list,
                       const char *state, int64_t now_ns)
 {
   for (uint32_t i = 0; i < list->n; i++) {
     const struct lls_request *r = list->items[i];
-    if (q->n == LLS_QUEUES_REQUESTS) {
+    if (q->n == LLS_SNAPSHOT_REQUESTS) {
       q->n_left_out += list->n - i;
       return;
     }
-    struct lls_queued *out = &q->requests[q->n++];
+    struct lls_snapshot_request *out = &q->requests[q->n++];
     bool predicted = r->prediction.source != LLS_PREDICTED_NOT;
-    *out = (struct lls_queued){
+    *out = (struct lls_snapshot_request){
         .id = r->id,
         .state = state,
         .request_class = r->request_class,
@@ -55,7 +55,7 @@ static void show_list(struct lls_queues *q, const struct lls_list *list,
   }
 }
 
-void lls_queues_show(struct lls_instance *in, struct lls_queues *q)
+void lls_snapshot_take(struct lls_instance *in, struct lls_snapshot *q)
 {
   struct lls_policies *p = &in->policies;
   const struct lls_sink sink = {.context = q, .number = on_number, .text = on_text};
@@ -68,7 +68,7 @@ void lls_queues_show(struct lls_instance *in, struct lls_queues *q)
   show_list(q, &in->moving, "moving", now_ns);
   show_list(q, &in->preempted, "preempted", now_ns);
   show_list(q, &in->waiting, "waiting", now_ns);
-  show_list(q, &in->handover.offered, "offered", now_ns);
+  show_list(q, &in->migration.offered, "offered", now_ns);
   if (!p->scheduler_off && p->scheduler->dump != NULL)
     LLS_CALL(p, scheduler, dump, &sink);
   atomic_store(&q->ready, true);
