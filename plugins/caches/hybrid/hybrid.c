@@ -44,16 +44,19 @@ static void decide_offer(struct hybrid *m)
   double eta = m->host->engine->hidden_ratio;
   m->why_not[0] = '\0';
   if (!m->engine_can)
-    snprintf(m->why_not, sizeof m->why_not,
-             "this engine has none for this model: X takes %.2f of the bytes of K and V",
-             eta);
+    snprintf(
+        m->why_not, sizeof m->why_not,
+        "for this model the engine offers none (X takes %.2f of the bytes of K and V)",
+        eta);
   else if (eta > m->params.max_eta)
     snprintf(m->why_not, sizeof m->why_not,
              "X takes %.2f of the bytes of K and V in this model, max_eta is %.2f", eta,
              m->params.max_eta);
   m->offers_hidden = m->why_not[0] == '\0';
   if (!m->offers_hidden)
-    m->host->log(m->host->context, LLS_LOG_WARNING, "no hidden form: %s", m->why_not);
+    m->host->log(m->host->context, LLS_LOG_INFO,
+                 "all sequences stay in KV form, hidden form saves nothing here: %s",
+                 m->why_not);
 }
 
 static bool allocate(struct hybrid *m)
