@@ -4,9 +4,9 @@
  *
  *   bench/template FILE     renders a conversation of 2 to 32 messages by the template in
  *                           FILE: microseconds to compile, and to render
- *   bench/template --text   reads {"source", "bos", "eos", "messages",
+ *   bench/template --text   reads {"source", "bos", "eos", "messages", "variables",
  *                           "add_generation_prompt", "time"} a line from stdin; prints
- *                           {"text"} or {"error"} for each
+ *                           {"text"} or {"error", "compiled"} for each
  *
  * tools/template_compare.py runs the second beside Jinja.
  */
@@ -45,7 +45,8 @@ static json_t *answer(const json_t *line)
   bool compiled = rc == 0;
   if (compiled)
     rc = lls_chat_template_render(
-        chat_template, json_object_get(line, "messages"), NULL,
+        chat_template, json_object_get(line, "messages"),
+        json_object_get(line, "variables"),
         json_is_true(json_object_get(line, "add_generation_prompt")),
         json_integer_value(json_object_get(line, "time")), &text, &length, &err);
   json_t *said = rc == 0

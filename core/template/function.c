@@ -1,98 +1,133 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that stand alone: name(). */
+/* Binding arguments to parameters, and finding what is called; see function.h. */
 #include "core/template/function.h"
 
-#include "core/template/state.h"
-
 #include <string.h>
-#include <time.h>
 
 const struct lls_function *lls_function_in(const struct lls_function *table,
-                                           const char *name)
+                                           const char *name, size_t length)
 {
   for (; table->name != NULL; table++)
-    if (strcmp(table->name, name) == 0)
+    if (strlen(table->name) == length && memcmp(table->name, name, length) == 0)
       return table;
   return NULL;
 }
 
-/* How a template rejects messages; the sentence is for the client. */
-static json_t *raise_exception(struct lls_render *render, const struct lls_call *call)
+const struct lls_function *lls_filter_find(const char *name, size_t length)
 {
-  const char *message = json_string_value(call->arguments[0]);
-  return lls_render_fail(render, NULL, "%s",
-                         message != NULL ? message : "not acceptable");
+  const struct lls_function *const tables[] = {lls_text_filters, lls_list_filters,
+                                               lls_order_filters, lls_value_filters};
+  const struct lls_function *found = NULL;
+  for (size_t i = 0; i < sizeof tables / sizeof *tables && found == NULL; i++)
+    found = lls_function_in(tables[i], name, length);
+  return found;
 }
 
-static json_t *make_dict(struct lls_render *render, const struct lls_call *call)
+const struct lls_function *lls_method_find(struct lls_value object, const char *name,
+                                           size_t length)
 {
-  return lls_render_check(render, call->node, json_incref(call->keywords));
+  const struct lls_function *table = NULL;
+  if (object.kind == LLS_STRING)
+    table = lls_string_methods;
+  else if (object.kind == LLS_DICT)
+    table = lls_dict_methods;
+  else if (object.kind == LLS_LOOP)
+    table = lls_loop_methods;
+  else if (lls_is_sequence(object))
+    table = object.list->form == LLS_FORM_LIST ? lls_list_methods : lls_tuple_methods;
+  return table != NULL ? lls_function_in(table, name, length) : NULL;
 }
 
-static json_t *make_namespace(struct lls_render *render, const struct lls_call *call)
+static bool bind_positional(struct lls_render *render, struct lls_call *call)
 {
-  json_t *made = make_dict(render, call);
-  if (made != NULL && json_array_append(render->namespaces, made) < 0)
-    lls_render_made(render, NULL);
-  return made;
-}
-
-static json_t *make_range(struct lls_render *render, const struct lls_call *call)
-{
-  json_int_t bounds[3] = {0, 0, 1};
-  for (int i = 0; i < 3; i++) {
-    if (call->arguments[i] != NULL && !json_is_integer(call->arguments[i]))
-      return lls_render_fail(render, call->node, "range needs integers");
-    if (call->arguments[i] != NULL)
-      bounds[i] = json_integer_value(call->arguments[i]);
+  const struct lls_function *function = call->function;
+  uint32_t count = call->positional != NULL ? call->positional->count : 0;
+  for (uint32_t i = 0; i < count; i++) {
+    if (i >= LLS_PARAMETERS || function->parameters[i] == NULL) {
+      lls_render_fail(render, call->node, "\"%s\" was given too many arguments",
+                      function->name);
+      return false;
+    }
+    call->arguments[i] = call->positional->items[i];
+    call->given |= 1u << i;
   }
-  if (call->arguments[1] == NULL) {
-    bounds[1] = bounds[0];
-    bounds[0] = 0;
-  }
-  if (bounds[2] == 0)
-    return lls_render_fail(render, call->node, "range with step 0 is not possible");
-  json_t *list = lls_render_made(render, json_array());
-  for (json_int_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1];) {
-    if (!lls_render_charge(render, call->node, 1))
-      break;
-    json_array_append_new(list, json_integer(i));
-    if (__builtin_add_overflow(i, bounds[2], &i))
-      break;
-  }
-  return list;
+  return true;
 }
 
-static json_t *strftime_now(struct lls_render *render, const struct lls_call *call)
+static bool bind_keyword(struct lls_render *render, struct lls_call *call,
+                         const struct lls_entry *entry)
 {
-  const char *format = json_string_value(call->arguments[0]);
-  char text[256];
-  time_t now = (time_t)render->unix_time;
-  struct tm local;
-  if (format == NULL || localtime_r(&now, &local) == NULL)
-    return lls_render_fail(render, call->node, "strftime_now needs a format");
-  return lls_render_string(render, text, strftime(text, sizeof text, format, &local));
+  const struct lls_function *function = call->function;
+  for (size_t i = 0; i < LLS_PARAMETERS && function->parameters[i] != NULL; i++) {
+    if (!lls_text_is(entry->key, function->parameters[i]))
+      continue;
+    if (lls_given(call, i))
+      lls_render_fail(render, call->node, "\"%s\" was given \"%s\" twice", function->name,
+                      function->parameters[i]);
+    call->arguments[i] = entry->value;
+    call->given |= 1u << i;
+    return render->code == 0;
+  }
+  lls_render_fail(render, call->node, "\"%s\" does not take the argument \"%.*s\"",
+                  function->name, lls_is_string(entry->key) ? (int)entry->key.length : 1,
+                  lls_is_string(entry->key) ? entry->key.text : "?");
+  return false;
 }
 
-static const struct lls_function functions[] = {
-    {.name = "dict", .body = make_dict, .open = true},
-    {.name = "namespace", .body = make_namespace, .open = true},
-    {.name = "raise_exception",
-     .body = raise_exception,
-     .required = 1,
-     .parameters = {"message"}},
-    {.name = "range",
-     .body = make_range,
-     .required = 1,
-     .parameters = {"start", "stop", "step"}},
-    {.name = "strftime_now",
-     .body = strftime_now,
-     .required = 1,
-     .parameters = {"format"}},
-    {.name = NULL},
-};
-
-const struct lls_function *lls_function_find(const char *name)
+static bool bind(struct lls_render *render, struct lls_call *call)
 {
-  return lls_function_in(functions, name);
+  const struct lls_function *function = call->function;
+  const struct lls_entry *entry;
+  uint32_t at = 0;
+  if (function->open)
+    return true;
+  if (!bind_positional(render, call))
+    return false;
+  while (call->keywords != NULL && (entry = lls_dict_next(call->keywords, &at)) != NULL)
+    if (!bind_keyword(render, call, entry))
+      return false;
+  for (size_t i = 0; i < function->required; i++)
+    if (!lls_given(call, i))
+      lls_render_fail(render, call->node, "\"%s\" needs the argument \"%s\"",
+                      function->name, function->parameters[i]);
+  return render->code == 0;
+}
+
+struct lls_value lls_function_call(struct lls_render *render, const struct lls_node *node,
+                                   const struct lls_function *function,
+                                   struct lls_value subject,
+                                   const struct lls_list *positional,
+                                   const struct lls_dict *keywords)
+{
+  struct lls_call call = {.node = node,
+                          .function = function,
+                          .subject = subject,
+                          .positional = positional,
+                          .keywords = keywords};
+  return bind(render, &call) ? function->body(render, &call) : lls_undefined();
+}
+
+int64_t lls_integer_argument(struct lls_render *render, const struct lls_call *call,
+                             size_t number, int64_t otherwise)
+{
+  struct lls_value value = call->arguments[number];
+  if (!lls_given(call, number))
+    return otherwise;
+  if (lls_is_integral(value))
+    return lls_integer_of(value);
+  lls_render_fail(render, call->node, "\"%s\" needs an integer for \"%s\", not %s",
+                  call->function->name, call->function->parameters[number],
+                  lls_type_name(value));
+  return otherwise;
+}
+
+bool lls_string_argument(struct lls_render *render, const struct lls_call *call,
+                         size_t number)
+{
+  if (lls_is_string(call->arguments[number]))
+    return true;
+  lls_render_fail(render, call->node, "\"%s\" needs a string for \"%s\", not %s",
+                  call->function->name, call->function->parameters[number],
+                  lls_type_name(call->arguments[number]));
+  return false;
 }

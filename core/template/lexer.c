@@ -136,23 +136,63 @@ static int lex_string(struct lexer *lexer)
   return refuse(lexer, start, "this string is not closed");
 }
 
-static int lex_word(struct lexer *lexer)
+static void pass_digits(struct lexer *lexer, bool hexadecimal)
 {
-  size_t start = lexer->at;
-  bool number = isdigit((unsigned char)lexer->source[start]) != 0;
   while (lexer->at < lexer->length) {
     unsigned char c = (unsigned char)lexer->source[lexer->at];
-    if (!isalnum(c) && c != '_')
-      break;
-    if (number && !isdigit(c))
-      return refuse(lexer, start, "this number is not an integer");
+    if (c != '_' && !(hexadecimal ? isxdigit(c) : isdigit(c)))
+      return;
     lexer->at++;
   }
-  if (number && lexer->at + 1 < lexer->length && lexer->source[lexer->at] == '.' &&
-      isdigit((unsigned char)lexer->source[lexer->at + 1]))
-    return refuse(lexer, start, "numbers with a fraction are not supported");
-  return add(lexer, number ? LLS_TOKEN_INTEGER : LLS_TOKEN_NAME, start,
+}
+
+/* A character some places ahead, or '\0'. */
+static char ahead(const struct lexer *lexer, size_t places)
+{
+  return lexer->length - lexer->at > places ? lexer->source[lexer->at + places] : '\0';
+}
+
+/* The exponent of a number; whether there is one. */
+static bool pass_exponent(struct lexer *lexer)
+{
+  size_t sign = ahead(lexer, 1) == '+' || ahead(lexer, 1) == '-';
+  if (tolower((unsigned char)ahead(lexer, 0)) != 'e' ||
+      !isdigit((unsigned char)ahead(lexer, 1 + sign)))
+    return false;
+  lexer->at += 1 + sign;
+  pass_digits(lexer, false);
+  return true;
+}
+
+static int lex_number(struct lexer *lexer)
+{
+  size_t start = lexer->at;
+  bool member = start > 0 && lexer->source[start - 1] == '.'; /* as in a.0.1 */
+  bool fraction = false;
+  if (ahead(lexer, 0) == '0' && strchr("xXbBoO", ahead(lexer, 1)) != NULL &&
+      isxdigit((unsigned char)ahead(lexer, 2))) {
+    lexer->at += 2;
+    pass_digits(lexer, true);
+    return add(lexer, LLS_TOKEN_INTEGER, start, lexer->at - start);
+  }
+  pass_digits(lexer, false);
+  if (!member && ahead(lexer, 0) == '.' && isdigit((unsigned char)ahead(lexer, 1))) {
+    lexer->at++;
+    pass_digits(lexer, false);
+    fraction = true;
+  }
+  if (!member && pass_exponent(lexer))
+    fraction = true;
+  return add(lexer, fraction ? LLS_TOKEN_FLOAT : LLS_TOKEN_INTEGER, start,
              lexer->at - start);
+}
+
+static int lex_name(struct lexer *lexer)
+{
+  size_t start = lexer->at;
+  while (isalnum((unsigned char)ahead(lexer, 0)) || ahead(lexer, 0) == '_')
+    lexer->at++;
+  return add(lexer, LLS_TOKEN_NAME, start, lexer->at - start);
 }
 
 static int lex_operator(struct lexer *lexer)
@@ -188,13 +228,54 @@ static int lex_inside(struct lexer *lexer, int *brackets)
   char c = lexer->source[lexer->at];
   if (c == '\'' || c == '"')
     return lex_string(lexer);
-  if (isalnum((unsigned char)c) || c == '_')
-    return lex_word(lexer);
+  if (isdigit((unsigned char)c))
+    return lex_number(lexer);
+  if (isalpha((unsigned char)c) || c == '_')
+    return lex_name(lexer);
   if (strchr("([{", c) != NULL && ++*brackets > MAX_BRACKETS)
     return refuse(lexer, lexer->at, "brackets are nested too deeply");
   if (strchr(")]}", c) != NULL && --*brackets < 0)
     return refuse(lexer, lexer->at, "this bracket was not opened");
   return lex_operator(lexer);
+}
+
+/* Passes "{% word %}" with its signs, if that is what comes; the sign of its end. */
+static bool pass_word_tag(struct lexer *lexer, const char *word, char *sign)
+{
+  struct lexer next = *lexer;
+  if (!starts(&next, "{%"))
+    return false;
+  next.at += 2;
+  if (ahead(&next, 0) == '-' || ahead(&next, 0) == '+')
+    next.at++;
+  while (is_space(ahead(&next, 0)))
+    next.at++;
+  if (!starts(&next, word))
+    return false;
+  next.at += strlen(word);
+  while (is_space(ahead(&next, 0)))
+    next.at++;
+  if (next.at >= next.length || !at_end(&next, "%}", sign))
+    return false;
+  *lexer = next;
+  return true;
+}
+
+/* {% raw %}: text up to {% endraw %}, whatever is in it. */
+static int lex_raw(struct lexer *lexer, size_t start, char sign)
+{
+  pass_end(lexer, sign, false);
+  size_t begin = lexer->at;
+  for (; lexer->at < lexer->length; lexer->at++) {
+    if (!starts(lexer, "{%"))
+      continue;
+    size_t end = trim_before(lexer, begin);
+    if (!pass_word_tag(lexer, "endraw", &sign))
+      continue;
+    pass_end(lexer, sign, true);
+    return end > begin ? add(lexer, LLS_TOKEN_TEXT, begin, end - begin) : 0;
+  }
+  return refuse(lexer, start, "this raw block is not closed");
 }
 
 static int lex_tag(struct lexer *lexer)
@@ -232,11 +313,14 @@ int lls_lex(const char *source, size_t length, struct lls_words *out,
       .source = source, .length = length, .line_starting = true, .out = out, .err = err};
   int code = 0;
   while (code == 0 && lexer.at < length) {
+    char sign;
     code = lex_text(&lexer);
+    size_t start = lexer.at;
     if (code == 0 && starts(&lexer, "{#"))
       code = lex_comment(&lexer);
     else if (code == 0 && lexer.at < length)
-      code = lex_tag(&lexer);
+      code = pass_word_tag(&lexer, "raw", &sign) ? lex_raw(&lexer, start, sign)
+                                                 : lex_tag(&lexer);
   }
   return code < 0 ? code : add(&lexer, LLS_TOKEN_END, length, 0);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Escapes to UTF-8, an unescaped stretch at a time; see literal.h. */
+/* Escapes to UTF-8, digits to numbers; see literal.h. */
 #include "core/template/literal.h"
 
 #include "core/tokenizer/buffer.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int digit_value(char digit)
@@ -61,22 +63,42 @@ static size_t append_escape(const char *at, const char *end, struct lls_bytes *o
   return 1;
 }
 
-json_t *lls_literal_append(const json_t *text, const char *quoted, size_t length)
+bool lls_literal_string(const char *quoted, size_t length, struct lls_bytes *out)
 {
-  struct lls_bytes out = {0};
   const char *at = quoted + 1, *end = quoted + length - 1;
-  size_t taken = 1;
-  lls_bytes_append(&out, json_string_value(text), json_string_length(text));
-  for (; at < end && taken > 0; at += taken) {
-    taken = 1;
+  while (at < end) {
+    size_t taken = 1;
     if (*at != '\\')
-      lls_bytes_append(&out, at, 1);
-    else if ((taken = append_escape(at + 1, end, &out)) > 0)
+      lls_bytes_append(out, at, 1);
+    else if ((taken = append_escape(at + 1, end, out)) > 0)
       taken++;
+    else
+      return false;
+    at += taken;
   }
-  json_t *value = NULL;
-  if (taken > 0 && !out.failed)
-    value = json_stringn(out.data != NULL ? out.data : "", out.length);
-  lls_bytes_free(&out);
-  return value;
+  return !out->failed;
+}
+
+bool lls_literal_number(const char *text, size_t length, bool real, struct lls_value *out)
+{
+  char digits[64], *end;
+  size_t count = 0;
+  int base = 10;
+  for (size_t i = 0; i < length && count < sizeof digits - 1; i++)
+    if (text[i] != '_')
+      digits[count++] = text[i];
+  digits[count] = '\0';
+  if (count == sizeof digits - 1)
+    return false;
+  errno = 0;
+  if (real) {
+    *out = lls_real(strtod(digits, &end));
+    return *end == '\0';
+  }
+  if (count > 2 && digits[0] == '0' && digits[1] > '9')
+    base = digits[1] == 'x' || digits[1] == 'X'   ? 16
+           : digits[1] == 'b' || digits[1] == 'B' ? 2
+                                                  : 8;
+  *out = lls_integer(strtoll(digits + (base != 10 ? 2 : 0), &end, base));
+  return errno == 0 && *end == '\0';
 }

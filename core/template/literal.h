@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* String literals and their escapes, which are Python's. */
+/* What literals mean: strings with Python's escapes, and numbers. */
 #ifndef LLS_TEMPLATE_LITERAL_H
 #define LLS_TEMPLATE_LITERAL_H
 
-#include <jansson.h>
-#include <stddef.h>
+#include "core/template/value.h"
+#include "core/tokenizer/buffer.h"
 
-/* A new string: text, then what the quoted literal says; NULL if an escape is
- * not valid. */
-json_t *lls_literal_append(const json_t *text, const char *quoted, size_t length);
+/* Appends what a quoted literal says; false if an escape is not valid. */
+bool lls_literal_string(const char *quoted, size_t length, struct lls_bytes *out);
+
+/* An integer, also as 0x1f, 0b1, 0o7 and 1_000, or a number with a fraction or an
+ * exponent; false if it is none that fits. */
+bool lls_literal_number(const char *text, size_t length, bool real,
+                        struct lls_value *out);
 
 #endif

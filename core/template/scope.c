@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables: a for opens a scope, an if does not, as in Jinja. */
+/* Variables: a for or a macro opens a scope, an if does not, as in Jinja. */
 #include "core/template/state.h"
 
-json_t *lls_scope_get(const struct lls_render *render, const char *name)
+#include <string.h>
+
+struct lls_value lls_scope_get(struct lls_render *render, const char *name, size_t length)
 {
-  for (size_t i = json_array_size(render->scopes); i-- > 0;) {
-    json_t *value = json_object_get(json_array_get(render->scopes, i), name);
+  const struct lls_value key = lls_view(name, length);
+  for (const struct lls_scope *scope = render->scope; scope != NULL;
+       scope = scope->outer) {
+    const struct lls_value *value = lls_dict_find(render, &scope->variables, key);
     if (value != NULL)
-      return value == render->undefined ? NULL : value;
+      return *value;
+    if (!lls_render_charge(render, NULL, 1))
+      break;
   }
-  return NULL;
+  return (struct lls_value){
+      .kind = LLS_UNDEFINED, .length = (uint32_t)length, .text = name};
 }
 
-void lls_scope_set(struct lls_render *render, const char *name, json_t *value)
+void lls_scope_set(struct lls_render *render, const char *name, struct lls_value value)
 {
-  json_t *scope = json_array_get(render->scopes, json_array_size(render->scopes) - 1);
-  if (json_object_set(scope, name, value != NULL ? value : render->undefined) < 0)
-    lls_render_made(render, NULL);
+  if (render->code == 0)
+    lls_dict_set(render, &render->scope->variables, lls_view(name, strlen(name)), value);
 }
 
-void lls_scope_push(struct lls_render *render)
+void lls_scope_push(struct lls_render *render, struct lls_scope *outer)
 {
-  if (json_array_append_new(render->scopes, json_object()) < 0)
-    lls_render_made(render, NULL);
-}
-
-void lls_scope_pop(struct lls_render *render)
-{
-  json_array_remove(render->scopes, json_array_size(render->scopes) - 1);
+  struct lls_scope *scope = lls_render_alloc(render, sizeof *scope);
+  if (scope == NULL)
+    return;
+  *scope = (struct lls_scope){.outer = outer};
+  render->scope = scope;
 }

@@ -2,32 +2,19 @@
 /*
  * One rendering in progress, and what the files of the interpreter offer each other.
  *
- * A json_t pointer is a value; NULL is Jinja's undefined. "New" values belong to the
- * caller. Once code is negative everything returns quickly, and what it returns does not
- * matter. No value contains a namespace and none nests deeper than LLS_VALUE_DEPTH, so
- * that values have no cycles and can be compared, printed and freed by recursion.
+ * A rendering belongs to one thread; the compiled template it reads may be read by others
+ * at the same time. Once code is negative everything returns quickly, and what it returns
+ * does not matter.
  */
 #ifndef LLS_TEMPLATE_STATE_H
 #define LLS_TEMPLATE_STATE_H
 
 #include "core/base/error.h"
+#include "core/template/budget.h"
 #include "core/template/tree.h"
-#include "core/template/lexer.h"
 #include "core/tokenizer/buffer.h"
 
-#include <stdint.h>
-
-#define LLS_VALUE_DEPTH    100
-#define LLS_EVALUATE_DEPTH 500
-/*
- * Work is counted in visited nodes and values, which take some 0.2 us each, and in bytes
- * of text that are read or made. A chat of 1,000 messages takes about 75,000 with the
- * template of Llama-3.1; the limit is reached in one to four seconds.
- */
-#define LLS_WORK_MAX             5000000
-#define LLS_WORK_OF_LOOP         16 /* one turn of a for, which makes the variable "loop" */
-#define LLS_WORK_OF_TEXT(length) ((length) / 64)
-#define LLS_OUTPUT_MAX           (64 << 20) /* bytes of text or of one string */
+#define LLS_WORK_OF_LOOP 16 /* one turn of a for, which has variables of its own */
 
 enum lls_jump {
   LLS_JUMP_NONE,
@@ -35,85 +22,205 @@ enum lls_jump {
   LLS_JUMP_CONTINUE,
 };
 
+/* Variables. Macros keep the scope in which they were defined. */
+struct lls_scope {
+  struct lls_scope *outer;
+  struct lls_dict variables;
+  bool kept; /* by a macro, so that it cannot be used again */
+};
+
+/* The variable "loop". */
+struct lls_loop {
+  const struct lls_node *node; /* the for */
+  struct lls_scope *scope;     /* that the for stands in */
+  struct lls_list *list;
+  uint32_t index;
+  unsigned depth;           /* of loop() in loop(), from 0 on */
+  struct lls_list *changed; /* what loop.changed() was last called with, or NULL */
+};
+
+/* A macro, or the body of a call statement. */
+struct lls_macro {
+  const struct lls_node *node;
+  struct lls_scope *scope; /* that it was defined in */
+};
+
 struct lls_render {
   const struct lls_tree *tree;
-  json_t *scopes;     /* array of objects, name -> value, the innermost last */
-  json_t *namespaces; /* array of the objects that namespace() made */
-  json_t *undefined;  /* stands for undefined in a scope */
+  struct lls_budget budget;
+  struct lls_scope *scope; /* the innermost */
   int64_t unix_time;
   struct lls_bytes out;
-  uint64_t work;
-  unsigned depth;
   enum lls_jump jump;
   int code; /* the first failure */
   struct lls_error *err;
 };
 
-/* Records a failure at a node, which may be NULL; returns NULL. */
-void *lls_render_fail(struct lls_render *render, const struct lls_node *node,
-                      const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Counts work; false, and a failure, when the limit is reached. */
-bool lls_render_charge(struct lls_render *render, const struct lls_node *node,
-                       size_t work);
-/* Counts what it takes to read a value with all that is in it. */
-bool lls_render_charge_value(struct lls_render *render, const struct lls_node *node,
-                             const json_t *value);
-/* A new string, charged; takes over nothing. */
-json_t *lls_render_string(struct lls_render *render, const char *text, size_t length);
-/* A failure if value is NULL for want of memory; returns value. */
-json_t *lls_render_made(struct lls_render *render, json_t *value);
-/* Returns a container that was made of other values, or a failure if it nests
- * too deep. */
-json_t *lls_render_check(struct lls_render *render, const struct lls_node *node,
-                         json_t *value);
+/* Records a failure at a node, which may be NULL; returns undefined. */
+struct lls_value lls_render_fail(struct lls_render *render, const struct lls_node *node,
+                                 const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same for what this interpreter does not know: the code is -ENOTSUP. */
+struct lls_value lls_render_unknown(struct lls_render *render,
+                                    const struct lls_node *node, const char *what,
+                                    const char *name);
 
-/* render.c: statements, chained. */
+/* ---- scope.c
+ * --------------------------------------------------------------------------- */
+
+struct lls_value lls_scope_get(struct lls_render *render, const char *name,
+                               size_t length);
+void lls_scope_set(struct lls_render *render, const char *name, struct lls_value value);
+void lls_scope_push(struct lls_render *render, struct lls_scope *outer);
+
+/* ---- execute.c
+ * ------------------------------------------------------------------------- */
+
 void lls_execute(struct lls_render *render, const struct lls_node *statements);
-/* scope.c: variables. */
-json_t *lls_scope_get(const struct lls_render *render, const char *name); /* borrowed */
-void lls_scope_set(struct lls_render *render, const char *name, json_t *value);
-void lls_scope_push(struct lls_render *render);
-void lls_scope_pop(struct lls_render *render);
+/* What the statements print, as a string. */
+struct lls_value lls_execute_to_text(struct lls_render *render,
+                                     const struct lls_node *statements);
+/* Gives a name, a member of a namespace, or each of several their value. */
+void lls_assign(struct lls_render *render, const struct lls_node *target,
+                struct lls_value value);
 
-/* evaluate.c: the new value of an expression. */
-json_t *lls_evaluate(struct lls_render *render, const struct lls_node *node);
+/* ---- loop.c
+ * ---------------------------------------------------------------------------- */
 
-/* operators.c */
-json_t *lls_binary(struct lls_render *render, const struct lls_node *node, json_t *left,
-                   json_t *right);
+void lls_execute_for(struct lls_render *render, const struct lls_node *node,
+                     struct lls_value iterable, unsigned depth);
+/* A member of "loop"; undefined where there is none. */
+struct lls_value lls_loop_member(struct lls_loop *loop, struct lls_value name);
+/* loop(iterable) in a recursive for: the text of the inner one. */
+struct lls_value lls_loop_call(struct lls_render *render, const struct lls_node *node,
+                               const struct lls_loop *loop, struct lls_value iterable);
+
+/* ---- macro.c
+ * --------------------------------------------------------------------------- */
+
+struct lls_value lls_macro_new(struct lls_render *render, const struct lls_node *node);
+struct lls_value lls_macro_call(struct lls_render *render, const struct lls_node *node,
+                                const struct lls_macro *macro,
+                                const struct lls_list *positional,
+                                const struct lls_dict *keywords);
+
+/* ---- evaluate.c
+ * ------------------------------------------------------------------------ */
+
+struct lls_value lls_evaluate(struct lls_render *render, const struct lls_node *node);
+/* A call with "caller" among its arguments, for {% call %}. */
+struct lls_value lls_evaluate_call(struct lls_render *render, const struct lls_node *node,
+                                   struct lls_value caller);
+/* A filter of a text, for {% filter %} and {% set x | filter %}. */
+struct lls_value lls_evaluate_filters(struct lls_render *render,
+                                      const struct lls_node *node,
+                                      struct lls_value subject);
+
+/* ---- operators.c
+ * ----------------------------------------------------------------------- */
+
+struct lls_value lls_binary(struct lls_render *render, const struct lls_node *node,
+                            struct lls_value left, struct lls_value right);
 bool lls_compare(struct lls_render *render, const struct lls_node *node,
-                 enum lls_operation operation, const json_t *left, const json_t *right);
-json_t *lls_index(struct lls_render *render, const struct lls_node *node, json_t *object,
-                  const json_t *index);
-json_t *lls_slice(struct lls_render *render, const struct lls_node *node, json_t *object,
-                  const json_t *const bounds[static 3]);
+                 enum lls_operation operation, struct lls_value left,
+                 struct lls_value right);
 
-/* value.c */
-const char *lls_type_name(const json_t *value); /* as Jinja's user knows it */
-bool lls_truth(const json_t *value);
-bool lls_equal(const json_t *left, const json_t *right);
-size_t lls_characters(const json_t *string);
+/* ---- member.c
+ * -------------------------------------------------------------------------- */
+
+/* object.name: a method, then an item of that name. */
+struct lls_value lls_member(struct lls_render *render, const struct lls_node *node,
+                            struct lls_value object, struct lls_value name);
+/* object[index]: an item, then a member of that name. */
+struct lls_value lls_index(struct lls_render *render, const struct lls_node *node,
+                           struct lls_value object, struct lls_value index);
+struct lls_value lls_slice(struct lls_render *render, const struct lls_node *node,
+                           struct lls_value object,
+                           const struct lls_value bounds[static 3]);
+
+/* ---- print.c
+ * --------------------------------------------------------------------------- */
+
+/* The value as it is printed, a string. */
+struct lls_value lls_to_text(struct lls_render *render, const struct lls_node *node,
+                             struct lls_value value);
+/* Appends what Python's repr() says. */
+void lls_put_repr(struct lls_builder *builder, const struct lls_node *node,
+                  struct lls_value value, unsigned depth);
+void lls_put_real(struct lls_builder *builder, double number);
+
+/* ---- json.c
+ * ---------------------------------------------------------------------------- */
+
+struct lls_json_style {
+  struct lls_value indent; /* undefined: all on one line */
+  struct lls_value item_separator, key_separator;
+  bool ascii;
+  bool sorted;
+};
+
+struct lls_value lls_to_json(struct lls_render *render, const struct lls_node *node,
+                             struct lls_value value, const struct lls_json_style *style);
+/* The value that a JSON text says; fails where it says none. */
+struct lls_value lls_parse_json(struct lls_render *render, const struct lls_node *node,
+                                struct lls_value text);
+
+/* ---- format.c
+ * -------------------------------------------------------------------------- */
+
+/* format % values, as C's printf has it. */
+struct lls_value lls_format_percent(struct lls_render *render,
+                                    const struct lls_node *node, struct lls_value format,
+                                    struct lls_value values);
+/* format.format(...) with {}. */
+struct lls_value lls_format_braces(struct lls_render *render, const struct lls_node *node,
+                                   struct lls_value format,
+                                   const struct lls_list *positional,
+                                   const struct lls_dict *keywords);
+
+/* ---- sort.c
+ * ---------------------------------------------------------------------------- */
+
+/* Sorts items by keys, both of them, in place; equal ones stay in order. */
+void lls_sort(struct lls_render *render, const struct lls_node *node,
+              struct lls_value *keys, struct lls_value *items, size_t count,
+              bool descending);
+
+/* ---- text.c
+ * ---------------------------------------------------------------------------- */
+
+size_t lls_characters(struct lls_render *render, struct lls_value string);
 /* Where the character of that number begins; the string's end for numbers past it. */
-size_t lls_character_offset(const json_t *string, size_t number);
-/* A new string: the value as it is printed. */
-json_t *lls_to_string(struct lls_render *render, const struct lls_node *node,
-                      json_t *value);
-/* A new list of what a for goes through: items, keys or characters. */
-json_t *lls_to_list(struct lls_render *render, const struct lls_node *node,
-                    json_t *value);
-/* A new string without the given characters (white space for NULL) at its ends. */
-json_t *lls_strip(struct lls_render *render, const json_t *string, const char *characters,
-                  bool left, bool right);
-json_t *lls_upper(struct lls_render *render, const json_t *string);
-json_t *lls_lower(struct lls_render *render, const json_t *string);
-/* The first letter (of every word) in upper case, the others in lower case. */
-json_t *lls_capitalize(struct lls_render *render, const json_t *string, bool every_word);
-/* A new string with new_text for old_text, from the left, at most count times. */
-json_t *lls_replace(struct lls_render *render, const struct lls_node *node,
-                    const json_t *string, const json_t *old_text, const json_t *new_text,
-                    size_t count);
-/* A new list of [key, value]. */
-json_t *lls_pairs(struct lls_render *render, const struct lls_node *node,
-                  const json_t *object);
+size_t lls_character_offset(struct lls_value string, size_t number);
+/* Where the first needle begins in text from `from` on; SIZE_MAX for nowhere. */
+size_t lls_find(struct lls_value text, size_t from, struct lls_value needle);
+/* Where the last needle begins in the first `end` bytes of text; SIZE_MAX for nowhere. */
+size_t lls_find_last(struct lls_render *render, struct lls_value text, size_t end,
+                     struct lls_value needle);
+/* Without the given characters (white space unless it is a string) at its ends. */
+struct lls_value lls_strip(struct lls_render *render, struct lls_value string,
+                           struct lls_value characters, bool left, bool right);
+struct lls_value lls_upper(struct lls_render *render, struct lls_value string);
+struct lls_value lls_lower(struct lls_render *render, struct lls_value string);
+/* The first character in upper case, the others in lower case. */
+struct lls_value lls_capitalize(struct lls_render *render, struct lls_value string);
+/* new_text for old_text, from the left, at most count times. */
+struct lls_value lls_replace(struct lls_render *render, struct lls_value string,
+                             struct lls_value old_text, struct lls_value new_text,
+                             size_t count);
+/* At runs of white space, or at a separator, at most `most` times. */
+struct lls_list *lls_split_words(struct lls_render *render, struct lls_value string,
+                                 size_t most, bool from_right);
+struct lls_list *lls_split(struct lls_render *render, struct lls_value string,
+                           struct lls_value separator, size_t most, bool from_right);
+/* The line at *at without its end, past which *at moves; `end` says how long that is. */
+struct lls_value lls_next_line(struct lls_value text, size_t *at, size_t *end);
+/* With &, <, >, ' and " as HTML has them; what is Markup stays as it is. */
+struct lls_value lls_escape(struct lls_render *render, struct lls_value string);
+/* The string in a field of `width` characters. */
+struct lls_value lls_pad(struct lls_render *render, struct lls_value string,
+                         struct lls_value fill, int64_t width, bool left, bool right);
+/* A string as safe as another. */
+struct lls_value lls_like(struct lls_value string, struct lls_value other);
 
 #endif

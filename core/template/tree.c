@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes and names are cells of one chain, freed with the tree; see tree.h. */
+/* Nodes and texts are cells of one chain, freed with the tree; see tree.h. */
 #include "core/template/tree.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One allocation: a node or a name. */
+/* One allocation: a node, or a text. */
 struct lls_tree_cell {
   struct lls_tree_cell *next;
   struct lls_node node;
-  char name[];
+  char text[];
 };
 
-static struct lls_tree_cell *add_cell(struct lls_tree *tree, size_t name_size)
+static struct lls_tree_cell *add_cell(struct lls_tree *tree, size_t text_size)
 {
-  struct lls_tree_cell *cell = calloc(1, sizeof *cell + name_size);
+  struct lls_tree_cell *cell = calloc(1, sizeof *cell + text_size);
   if (cell == NULL)
     return NULL;
   cell->next = tree->cells;
@@ -29,17 +29,18 @@ struct lls_node *lls_tree_node(struct lls_tree *tree, enum lls_node_kind kind,
   if (cell == NULL)
     return NULL;
   cell->node.kind = kind;
-  cell->node.offset = offset;
+  cell->node.offset = (uint32_t)offset;
   return &cell->node;
 }
 
-const char *lls_tree_name(struct lls_tree *tree, const char *text, size_t length)
+const char *lls_tree_text(struct lls_tree *tree, const char *text, size_t length)
 {
   struct lls_tree_cell *cell = add_cell(tree, length + 1);
   if (cell == NULL)
     return NULL;
-  memcpy(cell->name, text, length);
-  return cell->name;
+  if (length > 0)
+    memcpy(cell->text, text, length);
+  return cell->text;
 }
 
 void lls_tree_free(struct lls_tree *tree)
@@ -47,7 +48,6 @@ void lls_tree_free(struct lls_tree *tree)
   while (tree->cells != NULL) {
     struct lls_tree_cell *cell = tree->cells;
     tree->cells = cell->next;
-    json_decref(cell->node.value);
     free(cell);
   }
   free(tree->source);

@@ -1,253 +1,197 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values: truth, equality and conversion, all as Python has them. */
+/* Truth, equality and order of values, all as Python has them. */
 #include "core/template/state.h"
 
-#include "core/tokenizer/unicode.h"
-#include "core/tokenizer/utf8.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-const char *lls_type_name(const json_t *value)
+const char *lls_type_name(struct lls_value value)
 {
-  if (value == NULL)
-    return "undefined";
-  switch (json_typeof(value)) {
-  case JSON_OBJECT:
-    return "a mapping";
-  case JSON_ARRAY:
-    return "a list";
-  case JSON_STRING:
-    return "a string";
-  case JSON_INTEGER:
-  case JSON_REAL:
-    return "a number";
-  case JSON_NULL:
-    return "none";
+  static const char *const names[] = {
+      [LLS_UNDEFINED] = "undefined",   [LLS_NONE] = "none",
+      [LLS_BOOLEAN] = "a boolean",     [LLS_INTEGER] = "a number",
+      [LLS_REAL] = "a number",         [LLS_STRING] = "a string",
+      [LLS_LIST] = "a list",           [LLS_DICT] = "a mapping",
+      [LLS_NAMESPACE] = "a namespace", [LLS_GENERATOR] = "a generator",
+      [LLS_LOOP] = "a loop",           [LLS_MACRO] = "a macro",
+      [LLS_FUNCTION] = "a function",   [LLS_METHOD] = "a method",
+  };
+  if (value.kind == LLS_LIST && value.list->form != LLS_FORM_LIST)
+    return value.list->form <= LLS_FORM_GROUP ? "a tuple" : "a view of a mapping";
+  return names[value.kind];
+}
+
+bool lls_truth(struct lls_value value)
+{
+  switch (value.kind) {
+  case LLS_UNDEFINED:
+  case LLS_NONE:
+    return false;
+  case LLS_BOOLEAN:
+    return value.boolean;
+  case LLS_INTEGER:
+    return value.integer != 0;
+  case LLS_REAL:
+    return value.real != 0;
+  case LLS_STRING:
+    return value.length > 0;
+  case LLS_LIST:
+    return value.list->count > 0;
+  case LLS_DICT:
+    return value.dict->count > 0;
+  case LLS_LOOP:
+    return value.loop->list->count > 0;
   default:
-    return "a boolean";
+    return true;
   }
 }
 
-bool lls_truth(const json_t *value)
+bool lls_text_is(struct lls_value value, const char *text)
 {
-  if (value == NULL)
-    return false;
-  switch (json_typeof(value)) {
-  case JSON_OBJECT:
-    return json_object_size(value) > 0;
-  case JSON_ARRAY:
-    return json_array_size(value) > 0;
-  case JSON_STRING:
-    return json_string_length(value) > 0;
-  case JSON_INTEGER:
-  case JSON_REAL:
-    return json_number_value(value) != 0;
-  default:
-    return json_is_true(value);
-  }
+  return value.kind == LLS_STRING && value.length == strlen(text) &&
+         memcmp(value.text, text, value.length) == 0;
 }
 
-/* A boolean counts as a number, as in Python. */
-static bool to_number(const json_t *value, double *number)
+static bool same_text(struct lls_value left, struct lls_value right)
 {
-  if (!json_is_number(value) && !json_is_boolean(value))
+  return left.length == right.length &&
+         (left.text == right.text || memcmp(left.text, right.text, left.length) == 0);
+}
+
+static bool equal(struct lls_render *render, struct lls_value left,
+                  struct lls_value right, unsigned depth);
+
+static bool equal_lists(struct lls_render *render, const struct lls_list *left,
+                        const struct lls_list *right, unsigned depth)
+{
+  bool tuples = left->form != LLS_FORM_LIST;
+  if (left->count != right->count || tuples != (right->form != LLS_FORM_LIST))
     return false;
-  *number = json_is_number(value) ? json_number_value(value) : json_is_true(value);
+  for (uint32_t i = 0; i < left->count; i++)
+    if (!equal(render, left->items[i], right->items[i], depth + 1))
+      return false;
   return true;
 }
 
-bool lls_equal(const json_t *left, const json_t *right)
+static bool equal_dicts(struct lls_render *render, const struct lls_dict *left,
+                        const struct lls_dict *right, unsigned depth)
 {
-  double a, b;
-  if (left == NULL || right == NULL)
-    return left == right;
-  if (to_number(left, &a) && to_number(right, &b))
-    return a == b;
-  return json_equal(left, right);
-}
-
-size_t lls_characters(const json_t *string)
-{
-  const char *text = json_string_value(string);
-  size_t count = 0, length = json_string_length(string);
-  for (size_t at = 0; at < length; at += lls_utf8_length(text + at))
-    count++;
-  return count;
-}
-
-size_t lls_character_offset(const json_t *string, size_t number)
-{
-  const char *text = json_string_value(string);
-  size_t at = 0, length = json_string_length(string);
-  for (; at < length && number > 0; number--)
-    at += lls_utf8_length(text + at);
-  return at;
-}
-
-/* The shortest decimal that reads back as the same number. */
-static void print_real(double number, char out[static 40])
-{
-  for (int digits = 15; digits <= 17; digits++) {
-    snprintf(out, 32, "%.*g", digits, number);
-    if (strtod(out, NULL) == number)
-      break;
+  const struct lls_entry *entry;
+  uint32_t at = 0;
+  if (left->count != right->count)
+    return false;
+  while ((entry = lls_dict_next(left, &at)) != NULL) {
+    const struct lls_value *other = lls_dict_find(render, right, entry->key);
+    if (other == NULL || !equal(render, entry->value, *other, depth + 1))
+      return false;
   }
-  if (strpbrk(out, ".en") == NULL)
-    strcat(out, ".0");
+  return true;
 }
 
-json_t *lls_to_string(struct lls_render *render, const struct lls_node *node,
-                      json_t *value)
+static bool equal(struct lls_render *render, struct lls_value left,
+                  struct lls_value right, unsigned depth)
 {
-  char text[40] = "";
-  if (json_is_string(value))
-    return json_incref(value);
-  if (json_is_object(value) || json_is_array(value))
-    return lls_render_fail(render, node, "%s cannot be printed", lls_type_name(value));
-  if (json_is_null(value))
-    strcpy(text, "None");
-  else if (json_is_boolean(value))
-    strcpy(text, json_is_true(value) ? "True" : "False");
-  else if (json_is_integer(value))
-    snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-  else if (json_is_real(value))
-    print_real(json_real_value(value), text);
-  return lls_render_string(render, text, strlen(text));
-}
-
-static json_t *list_characters(struct lls_render *render, const json_t *string)
-{
-  json_t *list = lls_render_made(render, json_array());
-  const char *text = json_string_value(string);
-  size_t length = json_string_length(string), size;
-  for (size_t at = 0; at < length && render->code == 0; at += size) {
-    size = lls_utf8_length(text + at);
-    json_array_append_new(list, lls_render_string(render, text + at, size));
+  if (!lls_render_charge(render, NULL, 1))
+    return false;
+  if (depth > LLS_VALUE_DEPTH) {
+    lls_render_fail(render, NULL, "values that are nested too deeply are compared");
+    return false;
   }
-  return list;
+  if (lls_is_integral(left) && lls_is_integral(right))
+    return lls_integer_of(left) == lls_integer_of(right);
+  if (lls_is_number(left) && lls_is_number(right))
+    return lls_real_of(left) == lls_real_of(right);
+  if (left.kind != right.kind)
+    return false;
+  switch (left.kind) {
+  case LLS_UNDEFINED:
+  case LLS_NONE:
+    return true;
+  case LLS_STRING:
+    return lls_render_charge(render, NULL, LLS_WORK_OF_TEXT(left.length)) &&
+           same_text(left, right);
+  case LLS_LIST:
+    return left.list == right.list || equal_lists(render, left.list, right.list, depth);
+  case LLS_DICT:
+    return left.dict == right.dict || equal_dicts(render, left.dict, right.dict, depth);
+  default:
+    return left.text == right.text; /* the same object */
+  }
 }
 
-json_t *lls_to_list(struct lls_render *render, const struct lls_node *node, json_t *value)
+bool lls_equal(struct lls_render *render, struct lls_value left, struct lls_value right)
 {
-  if (json_is_array(value))
-    return json_incref(value);
-  if (json_is_string(value))
-    return list_characters(render, value);
-  if (value != NULL && !json_is_object(value))
-    return lls_render_fail(render, node, "cannot go through %s", lls_type_name(value));
-  json_t *list = lls_render_made(render, json_array());
-  const char *key;
-  json_t *item;
-  json_object_foreach(value, key, item)
-      json_array_append_new(list, lls_render_string(render, key, strlen(key)));
-  return list;
+  return equal(render, left, right, 0);
 }
 
-/* Whether a character is one of those to be stripped. */
-static bool is_stripped(int32_t character, const char *characters)
+static int order_texts(struct lls_value left, struct lls_value right)
 {
-  if (characters == NULL)
-    return lls_char_is_space(character) || (character >= 0x1c && character <= 0x1f);
-  for (; *characters != '\0'; characters += lls_utf8_length(characters))
-    if (lls_utf8_char(characters) == character)
+  size_t length = left.length < right.length ? left.length : right.length;
+  int sign = memcmp(left.text, right.text, length);
+  return sign != 0 ? sign : (left.length > right.length) - (left.length < right.length);
+}
+
+static int order(struct lls_render *render, const struct lls_node *node,
+                 struct lls_value left, struct lls_value right, unsigned depth);
+
+static int order_lists(struct lls_render *render, const struct lls_node *node,
+                       const struct lls_list *left, const struct lls_list *right,
+                       unsigned depth)
+{
+  for (uint32_t i = 0; i < left->count && i < right->count && render->code == 0; i++)
+    if (!equal(render, left->items[i], right->items[i], depth + 1))
+      return order(render, node, left->items[i], right->items[i], depth + 1);
+  return (left->count > right->count) - (left->count < right->count);
+}
+
+static int order(struct lls_render *render, const struct lls_node *node,
+                 struct lls_value left, struct lls_value right, unsigned depth)
+{
+  if (!lls_render_charge(render, node, 1))
+    return 0;
+  if (lls_is_integral(left) && lls_is_integral(right)) {
+    int64_t a = lls_integer_of(left), b = lls_integer_of(right);
+    return (a > b) - (a < b);
+  }
+  if (lls_is_number(left) && lls_is_number(right)) {
+    double a = lls_real_of(left), b = lls_real_of(right);
+    return (a > b) - (a < b);
+  }
+  if (left.kind == LLS_STRING && right.kind == LLS_STRING)
+    return lls_render_charge(render, node, LLS_WORK_OF_TEXT(left.length))
+               ? order_texts(left, right)
+               : 0;
+  if (lls_is_sequence(left) && lls_is_sequence(right) && depth < LLS_VALUE_DEPTH &&
+      (left.list->form == LLS_FORM_LIST) == (right.list->form == LLS_FORM_LIST))
+    return order_lists(render, node, left.list, right.list, depth);
+  lls_render_fail(render, node, "%s and %s have no order", lls_type_name(left),
+                  lls_type_name(right));
+  return 0;
+}
+
+int lls_order(struct lls_render *render, const struct lls_node *node,
+              struct lls_value left, struct lls_value right)
+{
+  return order(render, node, left, right, 0);
+}
+
+bool lls_contains(struct lls_render *render, const struct lls_node *node,
+                  struct lls_value item, struct lls_value container)
+{
+  if (lls_is_string(container) && lls_is_string(item))
+    return lls_render_charge(render, node, LLS_WORK_OF_TEXT(container.length)) &&
+           lls_find(container, 0, item) != SIZE_MAX;
+  if (container.kind == LLS_DICT)
+    return lls_dict_find(render, container.dict, item) != NULL;
+  if (container.kind == LLS_UNDEFINED)
+    return false;
+  if (container.kind != LLS_LIST && container.kind != LLS_GENERATOR) {
+    lls_render_fail(render, node, "%s cannot be in %s", lls_type_name(item),
+                    lls_type_name(container));
+    return false;
+  }
+  const struct lls_list *list = lls_items_of(render, node, container);
+  for (uint32_t i = 0; list != NULL && i < list->count && render->code == 0; i++)
+    if (lls_equal(render, item, list->items[i]))
       return true;
   return false;
-}
-
-json_t *lls_strip(struct lls_render *render, const json_t *string, const char *characters,
-                  bool left, bool right)
-{
-  const char *text = json_string_value(string);
-  size_t start = 0, end = json_string_length(string), size;
-  while (left && start < end && is_stripped(lls_utf8_char(text + start), characters))
-    start += lls_utf8_length(text + start);
-  while (right && end > start &&
-         is_stripped(lls_utf8_last(text + start, end - start, &size), characters))
-    end -= size;
-  return lls_render_string(render, text + start, end - start);
-}
-
-static json_t *take_bytes(struct lls_render *render, struct lls_bytes *bytes)
-{
-  json_t *string = NULL;
-  if (bytes->failed)
-    lls_render_made(render, NULL);
-  else
-    string = lls_render_string(render, bytes->data, bytes->length);
-  lls_bytes_free(bytes);
-  return string;
-}
-
-json_t *lls_upper(struct lls_render *render, const json_t *string)
-{
-  struct lls_bytes out = {0};
-  lls_unicode_uppercase(json_string_value(string), json_string_length(string), &out);
-  return take_bytes(render, &out);
-}
-
-json_t *lls_lower(struct lls_render *render, const json_t *string)
-{
-  struct lls_bytes out = {0};
-  lls_unicode_lowercase(json_string_value(string), json_string_length(string), &out);
-  return take_bytes(render, &out);
-}
-
-json_t *lls_capitalize(struct lls_render *render, const json_t *string, bool every_word)
-{
-  struct lls_bytes out = {0};
-  const char *text = json_string_value(string);
-  bool begins = true;
-  for (size_t at = 0, size; at < json_string_length(string); at += size) {
-    size = lls_utf8_length(text + at);
-    if (begins)
-      lls_unicode_uppercase(text + at, size, &out);
-    else
-      lls_unicode_lowercase(text + at, size, &out);
-    begins = every_word && !lls_char_is_letter(lls_utf8_char(text + at));
-  }
-  return take_bytes(render, &out);
-}
-
-json_t *lls_replace(struct lls_render *render, const struct lls_node *node,
-                    const json_t *string, const json_t *old_text, const json_t *new_text,
-                    size_t count)
-{
-  if (!json_is_string(old_text) || !json_is_string(new_text) ||
-      json_string_length(old_text) == 0)
-    return lls_render_fail(render, node,
-                           "replace needs two strings, the first not empty");
-  struct lls_bytes out = {0};
-  const char *at = json_string_value(string), *end = at + json_string_length(string);
-  size_t old_length = json_string_length(old_text);
-  const char *found;
-  for (; count > 0; count--, at = found + old_length) {
-    found = memmem(at, (size_t)(end - at), json_string_value(old_text), old_length);
-    if (found == NULL ||
-        !lls_render_charge(render, node,
-                           1 + LLS_WORK_OF_TEXT(json_string_length(new_text))))
-      break;
-    lls_bytes_append(&out, at, (size_t)(found - at));
-    lls_bytes_append(&out, json_string_value(new_text), json_string_length(new_text));
-  }
-  lls_bytes_append(&out, at, (size_t)(end - at));
-  return take_bytes(render, &out);
-}
-
-json_t *lls_pairs(struct lls_render *render, const struct lls_node *node,
-                  const json_t *object)
-{
-  if (object != NULL && !json_is_object(object))
-    return lls_render_fail(render, node, "cannot take the items of %s",
-                           lls_type_name(object));
-  json_t *list = lls_render_made(render, json_array());
-  const char *key;
-  json_t *value;
-  json_object_foreach((json_t *)object, key, value)
-  {
-    if (lls_render_charge(render, node, 1))
-      json_array_append_new(list, json_pack("[s, O]", key, value));
-  }
-  return lls_render_check(render, node, list);
 }
