@@ -3,6 +3,7 @@
  * out. */
 #include "core/api/chat.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -95,7 +96,7 @@ static json_t *template_calls(const json_t *calls)
 /* What templates read of a message beside its role and content. */
 static void copy_rest(const json_t *message, json_t *out)
 {
-  static const char *const names[] = {"name", "tool_call_id"};
+  static const char *const names[] = {"name", "tool_call_id", "reasoning_content"};
   const json_t *calls = json_object_get(message, "tool_calls");
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     json_t *value = json_object_get(message, names[i]);
@@ -163,6 +164,13 @@ static int render(const struct lls_api_config *config, const json_t *messages,
                                (int64_t)time(NULL), text, length, &why);
   if (status == 0)
     return 0;
+  if (status == -ENOTSUP) {
+    lls_api_fail(error, 501, "chat_template_not_supported", NULL,
+                 "this server cannot use the model's chat template: %s",
+                 lls_error_text(&why, status));
+    error->hopeless = true;
+    return -1;
+  }
   return lls_api_fail(error, 400, NULL, "messages",
                       "the model's chat template rejects 'messages': %s",
                       lls_error_text(&why, status));

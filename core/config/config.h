@@ -42,10 +42,11 @@ enum lls_any_model { LLS_ANY_MODEL_AUTO, LLS_ANY_MODEL_FALSE, LLS_ANY_MODEL_TRUE
 
 enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };
 
-struct lls_model_section { /* [model] */
-  const char *path;        /* folder with config.json */
-  int64_t load_format;     /* enum lls_load_format */
-  int64_t weights;         /* enum lls_weight_format */
+struct lls_model_section {   /* [model] */
+  const char *path;          /* folder with config.json */
+  int64_t load_format;       /* enum lls_load_format */
+  int64_t weights;           /* enum lls_weight_format */
+  const char *chat_template; /* file, or "": the model's own */
 };
 
 /* What tensor parallel ranks are. AUTO: what there is. */

@@ -117,6 +117,9 @@ static const struct lls_param model_params[] = {
     LLS_PARAM_CHOICE(model, weights, "auto", "auto|f32|bf16|int8",
                      "numbers the weights are kept in; auto is the model's own where the "
                      "device multiplies it well"),
+    LLS_PARAM_PATH(model, chat_template, "",
+                   "file of a Jinja template that turns the messages of a chat into the "
+                   "prompt, in place of the model's own; empty: the model's own"),
 };
 
 typedef struct lls_engine_config engine;

@@ -20,6 +20,29 @@ struct lls_worker_rank_options server_follow_options(const struct server *s)
   };
 }
 
+/* A template that cannot be used is for chat requests to answer with: all else works. */
+static int load_chat_template(struct server *s, struct lls_error *err)
+{
+  const struct lls_model_section *model = &s->config->model;
+  int rc =
+      lls_chat_template_load(model->path, model->chat_template, &s->chat_template, err);
+  if (rc < 0)
+    return lls_config_fail(s->config, err, rc, "model",
+                           model->chat_template[0] != '\0' ? "chat_template" : "path",
+                           "%s", lls_error_text(err, rc));
+  const char *problem = lls_chat_template_problem(s->chat_template);
+  const char *warning = lls_chat_template_warning(s->chat_template);
+  if (problem != NULL)
+    lls_log(&s->log, LLS_LOG_WARNING, "model",
+            "%s: chat requests will be refused; [model] chat_template may name another "
+            "template",
+            problem);
+  else if (warning != NULL)
+    lls_log(&s->log, LLS_LOG_WARNING, "model",
+            "%s: chat requests that reach this will be refused", warning);
+  return 0;
+}
+
 int server_load_model(struct server *s, struct lls_error *err)
 {
   const char *path = s->config->model.path;
@@ -29,11 +52,12 @@ int server_load_model(struct server *s, struct lls_error *err)
     rc = lls_model_config_read(path, &s->model, err);
   if (rc == 0)
     rc = lls_tokenizer_load(path, &s->tokenizer, err);
-  if (rc == 0)
-    rc = lls_chat_template_load(path, &s->chat_template, err);
   if (rc < 0)
     return lls_config_fail(s->config, err, rc, "model", "path", "%s",
                            lls_error_text(err, rc));
+  rc = load_chat_template(s, err);
+  if (rc < 0)
+    return rc;
   rc = server_start_ranks(s, err);
   return rc < 0 ? rc : server_create_instances(s, err);
 }

@@ -21,7 +21,7 @@ static struct lls_list *keys_of(struct lls_render *render, const struct lls_call
   struct lls_list *keys = lls_list_new(render, LLS_FORM_LIST);
   struct lls_list *members = NULL;
   if (lls_is_string(member) && lls_find(member, 0, lls_view(",", 1)) != SIZE_MAX)
-    members = lls_split(render, member, lls_view(",", 1), SIZE_MAX, false);
+    members = lls_split_at(render, member, lls_view(",", 1), SIZE_MAX, false);
   for (uint32_t i = 0; list != NULL && i < list->count && render->code == 0; i++) {
     struct lls_value key;
     if (members == NULL) {

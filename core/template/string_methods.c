@@ -195,7 +195,7 @@ static struct lls_value split_by(struct lls_render *render, const struct lls_cal
     return lls_render_fail(render, call->node, "the separator of %s is empty",
                            call->function->name);
   return lls_of_list(
-      lls_split(render, call->subject, call->arguments[0], count, from_right));
+      lls_split_at(render, call->subject, call->arguments[0], count, from_right));
 }
 
 static struct lls_value split(struct lls_render *render, const struct lls_call *call)

@@ -267,7 +267,7 @@ static struct lls_list *split_from_right(struct lls_render *render,
   return list;
 }
 
-struct lls_list *lls_split(struct lls_render *render, struct lls_value string,
+struct lls_list *lls_split_at(struct lls_render *render, struct lls_value string,
                            struct lls_value separator, size_t most, bool from_right)
 {
   size_t at = 0;

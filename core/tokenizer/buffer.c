@@ -25,7 +25,10 @@ void lls_bytes_append(struct lls_bytes *bytes, const char *data, size_t length)
 {
   if (length == 0)
     return;
-  if (!lls_grow((void **)&bytes->data, &bytes->capacity, bytes->length + length, 1)) {
+  bool fits = bytes->most == 0 ||
+              (bytes->length <= bytes->most && length <= bytes->most - bytes->length);
+  if (!fits ||
+      !lls_grow((void **)&bytes->data, &bytes->capacity, bytes->length + length, 1)) {
     bytes->failed = true;
     return;
   }

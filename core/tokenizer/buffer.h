@@ -3,7 +3,8 @@
  * Growable arrays of the tokenizer: bytes and token ids.
  *
  * An append that runs out of memory sets `failed` and drops what it was given, so that a
- * caller appends freely and asks once, at the end. A zeroed struct is an empty array.
+ * caller appends freely and asks once, at the end. Bytes do the same past `most`. A
+ * zeroed struct is an empty array.
  */
 #ifndef LLS_TOKENIZER_BUFFER_H
 #define LLS_TOKENIZER_BUFFER_H
@@ -16,6 +17,7 @@ struct lls_bytes {
   char *data; /* (length), not terminated */
   size_t length;
   size_t capacity;
+  size_t most; /* length that an append may reach; 0: any */
   bool failed;
 };
 

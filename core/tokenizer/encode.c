@@ -142,10 +142,11 @@ int lls_tokenizer_encode(const struct lls_tokenizer *tokenizer, const char *text
   release(&encoder);
   if (code < 0) {
     free(encoder.ids.data);
-    return lls_fail(err, code,
-                    code == -E2BIG
-                        ? "the tokenizer's regular expression gave up on this text"
-                        : "no memory to encode a text");
+    return lls_fail(
+        err, code,
+        code == -E2BIG   ? "the tokenizer's regular expression gave up on this text"
+        : code == -EFBIG ? "the model's normalizers make too much of this text"
+                         : "no memory to encode a text");
   }
   *ids = encoder.ids.data;
   *count = encoder.ids.count;

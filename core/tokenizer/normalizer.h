@@ -23,7 +23,11 @@ int lls_normalizer_load(struct lls_normalizer *normalizer, const json_t *node,
                         struct lls_error *err);
 void lls_normalizer_free(struct lls_normalizer *normalizer);
 
-/* Normalises text (valid UTF-8) in place; spare is working memory. */
+/*
+ * Normalises text (valid UTF-8) in place; spare is working memory. -EFBIG where the text
+ * grows beyond what normalisers are for, or is copied too often: tokenizer.json is a
+ * stranger's, and a chain of replacements can multiply a text with every step.
+ */
 int lls_normalize(const struct lls_normalizer *normalizer, struct lls_matcher *matcher,
                   struct lls_bytes *text, struct lls_bytes *spare);
 

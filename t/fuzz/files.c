@@ -119,7 +119,7 @@ static int read_template(const char *path, struct lls_error *err)
 {
   struct lls_chat_template *chat_template;
   (void)path;
-  int rc = lls_chat_template_load(fuzz_folder(), &chat_template, err);
+  int rc = lls_chat_template_load(fuzz_folder(), NULL, &chat_template, err);
   if (rc == 0)
     lls_chat_template_free(chat_template);
   return rc;

@@ -2,30 +2,63 @@
 /* Chat templates: whatever compiles must render or reject messages, and come to an end.
  */
 #include "core/template/template.h"
+#include "core/tokenizer/utf8.h"
 #include "t/fuzz/fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static const char conversation[] =
+    "[{'role': 'system', 'content': ' Be kind. '}, {'role': 'user', 'content': 'Hi \\n'},"
+    " {'role': 'assistant', 'content': '<b>', 'tool_calls': [{'id': 'c1', 'function':"
+    " {'name': 'look', 'arguments': {'b': 1.5, 'a': [1, null, {'é': true}]}}}]},"
+    " {'role': 'tool', 'content': '{\\'x\\': 1}', 'tool_call_id': 'c1'}]";
+static const char tools[] =
+    "{'tools': [{'type': 'function', 'function': {'name': 'look', 'parameters':"
+    " {'type': 'object', 'properties': {'a': {'type': ['string', 'null'], 'enum': "
+    "['x']}},"
+    " 'required': ['a']}}}], 'thinking': true, 'number': 3}";
+
+/* JSON with ' for ", which is what C needs no escape for. */
+static json_t *read_json(const char *text)
 {
-  static json_t *messages;
-  struct lls_chat_template *compiled = NULL;
+  char copy[1024];
+  size_t length = 0;
+  for (const char *at = text; *at != '\0'; at++)
+    copy[length++] = *at == '\'' ? '"' : *at;
+  json_t *json = json_loadb(copy, length, 0, NULL);
+  assert(json != NULL);
+  return json;
+}
+
+static void render(const struct lls_chat_template *compiled, const json_t *messages,
+                   const json_t *variables)
+{
   struct lls_error err = {0};
   char *text = NULL;
   size_t length;
-  if (messages == NULL)
-    messages = json_pack("[{s:s, s:s}, {s:s, s:s}, {s:s, s:s}]", "role", "system",
-                         "content", " Be kind. ", "role", "user", "content", "Hi \n",
-                         "role", "assistant", "content", "<b>");
+  int rc = lls_chat_template_render(compiled, messages, variables, true, 0, &text,
+                                    &length, &err);
+  if (rc == 0)
+    assert(text[length] == '\0' && lls_utf8_is_valid(text, length));
+  else
+    assert(err.text[0] != '\0');
+  free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  static json_t *messages, *variables;
+  struct lls_chat_template *compiled = NULL;
+  struct lls_error err = {0};
+  if (messages == NULL) {
+    messages = read_json(conversation);
+    variables = read_json(tools);
+  }
   char *source = malloc(size + 1);
   assert(source != NULL);
   memcpy(source, data, size);
   source[size] = '\0';
   if (lls_chat_template_compile(source, "<s>", "</s>", &compiled, &err) == 0) {
-    if (lls_chat_template_render(compiled, messages, NULL, true, 0, &text, &length,
-                                 &err) == 0)
-      assert(text[length] == '\0');
-    else
-      assert(err.text[0] != '\0');
-    free(text);
+    render(compiled, messages, variables);
+    render(compiled, messages, NULL);
     lls_chat_template_free(compiled);
   } else {
     assert(err.text[0] != '\0');

@@ -6,6 +6,8 @@
 
 #include "core/tokenizer/tokenizer.h"
 
+#include <errno.h>
+
 #define MODEL(members)                                                                   \
   "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, " members \
   "}, \"decoder\": {\"type\": \"Fuse\"}}"
@@ -119,12 +121,61 @@ static void test_bos_that_is_not_there(void **state)
   assert_non_null(strstr(err.text, "tokenizer_config.json: a token is to be added"));
 }
 
+#define GROW                                                                             \
+  "{\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \"aaaa\"}"
+#define COPY                                                                             \
+  "{\"type\": \"Replace\", \"pattern\": {\"String\": \"z\"}, \"content\": \"y\"}"
+#define COPY_10                                                                          \
+  COPY ", " COPY ", " COPY ", " COPY ", " COPY ", " COPY ", " COPY ", " COPY ", " COPY   \
+       ", " COPY
+#define COPY_100                                                                         \
+  COPY_10 ", " COPY_10 ", " COPY_10 ", " COPY_10 ", " COPY_10 ", " COPY_10 ", " COPY_10  \
+          ", " COPY_10 ", " COPY_10 ", " COPY_10
+#define NORMALIZERS(list)                                                                \
+  WITH("\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [" list "]}")
+
+/* What a text of 1,000 bytes is encoded to: the status, and the sentence. */
+static int encode_with(const struct folder *folder, const char *tokenizer_json,
+                       struct lls_error *err)
+{
+  struct lls_tokenizer *tokenizer = NULL;
+  char text[1000];
+  int32_t *ids = NULL;
+  size_t count;
+  memset(text, 'a', sizeof text);
+  folder_write_text(folder, "tokenizer.json", tokenizer_json);
+  *err = (struct lls_error){0};
+  if (lls_tokenizer_load(folder->path, &tokenizer, err) < 0)
+    fail_msg("%s", err->text);
+  int code = lls_tokenizer_encode(tokenizer, text, sizeof text, false, &ids, &count, err);
+  if (code == 0)
+    free(ids);
+  lls_tokenizer_free(tokenizer);
+  return code;
+}
+
+/* A chain of normalisers may neither multiply a text nor copy it for ever. */
+static void test_normalizers_are_bounded(void **state)
+{
+  const struct folder *folder = *state;
+  struct lls_error err;
+  assert_int_equal(encode_with(folder, NORMALIZERS(GROW ", " GROW), &err), 0);
+  assert_int_equal(encode_with(folder, NORMALIZERS(COPY_100), &err), 0);
+  assert_int_equal(
+      encode_with(folder, NORMALIZERS(GROW ", " GROW ", " GROW ", " GROW), &err), -EFBIG);
+  assert_non_null(strstr(err.text, "the model's normalizers make too much of this text"));
+  assert_int_equal(
+      encode_with(folder, NORMALIZERS(COPY_100 ", " COPY_100 ", " COPY_100), &err),
+      -EFBIG);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       IN_FOLDER(test_refusals),
       IN_FOLDER(test_empty_folder),
       IN_FOLDER(test_bos_that_is_not_there),
+      IN_FOLDER(test_normalizers_are_bounded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
