@@ -6,57 +6,12 @@
  *   **;  unary - +;  .member [index] (arguments);  |filter, is test
  */
 #include "core/template/function.h"
-#include "core/template/literal.h"
 #include "core/template/parser.h"
-
-#include <string.h>
 
 static struct lls_node *parse_unary(struct lls_parser *parser, bool with_filter);
 
 /* ---- the smallest expressions ---------------------------------------------------------
  */
-
-static struct lls_node *literal(struct lls_parser *parser, struct lls_value value)
-{
-  struct lls_node *node = lls_parser_node(parser, LLS_NODE_LITERAL);
-  if (node != NULL)
-    node->value = value;
-  return node;
-}
-
-/* Strings that stand side by side are one. */
-static struct lls_node *parse_string(struct lls_parser *parser)
-{
-  struct lls_node *node = literal(parser, lls_undefined());
-  struct lls_bytes text = {0};
-  while (node != NULL && lls_parser_is(parser, LLS_TOKEN_STRING, NULL)) {
-    if (!lls_literal_string(parser->tree->source + parser->word->start,
-                            parser->word->length, &text)) {
-      lls_parser_fail(parser, "this string has an escape that is not valid");
-      break;
-    }
-    parser->word++;
-  }
-  const char *kept = lls_tree_text(parser->tree, text.data, text.length);
-  if (kept == NULL)
-    lls_parser_fail(parser, "no memory for the chat template");
-  else if (node != NULL)
-    node->value = lls_view(kept, text.length);
-  lls_bytes_free(&text);
-  return node;
-}
-
-static struct lls_node *parse_number(struct lls_parser *parser)
-{
-  const struct lls_word *word = parser->word;
-  struct lls_node *node = literal(parser, lls_undefined());
-  if (node != NULL &&
-      !lls_literal_number(parser->tree->source + word->start, word->length,
-                          word->kind == LLS_TOKEN_FLOAT, &node->value))
-    return lls_parser_fail(parser, "this number is too large, or none");
-  parser->word++;
-  return node;
-}
 
 /* Items up to a closing bracket, the opening one being passed. */
 static struct lls_node *parse_list(struct lls_parser *parser)
@@ -125,20 +80,6 @@ static void note_special(struct lls_parser *parser, struct lls_value name)
 
 static struct lls_node *parse_name(struct lls_parser *parser)
 {
-  static const struct {
-    const char *word;
-    struct lls_value value;
-  } constants[] = {
-      {"true", {.kind = LLS_BOOLEAN, .boolean = true}},
-      {"True", {.kind = LLS_BOOLEAN, .boolean = true}},
-      {"false", {.kind = LLS_BOOLEAN}},
-      {"False", {.kind = LLS_BOOLEAN}},
-      {"none", {.kind = LLS_NONE}},
-      {"None", {.kind = LLS_NONE}},
-  };
-  for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
-    if (lls_parser_accept_word(parser, constants[i].word))
-      return literal(parser, constants[i].value);
   struct lls_node *node = lls_parser_node(parser, LLS_NODE_NAME);
   if (node == NULL || !lls_parser_name(parser, &node->value))
     return NULL;
@@ -148,13 +89,11 @@ static struct lls_node *parse_name(struct lls_parser *parser)
 
 static struct lls_node *parse_primary(struct lls_parser *parser)
 {
+  struct lls_node *constant = lls_parse_constant(parser);
+  if (constant != NULL || parser->code < 0)
+    return constant;
   if (lls_parser_is(parser, LLS_TOKEN_NAME, NULL))
     return parse_name(parser);
-  if (lls_parser_is(parser, LLS_TOKEN_STRING, NULL))
-    return parse_string(parser);
-  if (lls_parser_is(parser, LLS_TOKEN_INTEGER, NULL) ||
-      lls_parser_is(parser, LLS_TOKEN_FLOAT, NULL))
-    return parse_number(parser);
   if (lls_parser_accept_operator(parser, "("))
     return parse_brackets(parser);
   if (lls_parser_accept_operator(parser, "["))
@@ -251,7 +190,7 @@ static struct lls_node *parse_member(struct lls_parser *parser, struct lls_node 
   node->left = object;
   if (lls_parser_is(parser, LLS_TOKEN_INTEGER, NULL)) {
     node->kind = LLS_NODE_INDEX;
-    node->right = parse_number(parser);
+    node->right = lls_parse_constant(parser);
     return node;
   }
   return lls_parser_name(parser, &node->value) ? node : NULL;

@@ -4,6 +4,7 @@
  *
  *   statement.c  lls_parse, which calls
  *   expression.c lls_parse_expression and its kin, which call
+ *   constant.c   lls_parse_constant, which calls
  *   cursor.c     what moves over the words
  */
 #ifndef LLS_TEMPLATE_PARSER_H
@@ -15,7 +16,7 @@
 /* Parses tree->source into tree->root. */
 int lls_parse(struct lls_tree *tree, struct lls_error *err);
 
-/* The rest is between the three files. */
+/* The rest is between these files. */
 
 #define LLS_PARSE_DEPTH 200 /* nesting of blocks and expressions together */
 
@@ -56,6 +57,12 @@ struct lls_node *lls_parser_node(struct lls_parser *parser, enum lls_node_kind k
 bool lls_parser_name(struct lls_parser *parser, struct lls_value *name);
 /* Filters and tests may be called "a.b". */
 bool lls_parser_dotted_name(struct lls_parser *parser, struct lls_value *name);
+
+/* ---- constant.c
+ * ------------------------------------------------------------------------ */
+
+/* A literal; NULL, and no failure, where none stands. */
+struct lls_node *lls_parse_constant(struct lls_parser *parser);
 
 /* ---- expression.c
  * ---------------------------------------------------------------------- */

@@ -212,7 +212,7 @@ struct lls_value lls_replace(struct lls_render *render, struct lls_value string,
 struct lls_list *lls_split_words(struct lls_render *render, struct lls_value string,
                                  size_t most, bool from_right);
 struct lls_list *lls_split_at(struct lls_render *render, struct lls_value string,
-                           struct lls_value separator, size_t most, bool from_right);
+                              struct lls_value separator, size_t most, bool from_right);
 /* The line at *at without its end, past which *at moves; `end` says how long that is. */
 struct lls_value lls_next_line(struct lls_value text, size_t *at, size_t *end);
 /* With &, <, >, ' and " as HTML has them; what is Markup stays as it is. */

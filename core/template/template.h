@@ -7,7 +7,7 @@
  * several templates:
  *
  *   lexer.c       words: source -> tokens
- *   statement.c, expression.c, cursor.c
+ *   statement.c, expression.c, constant.c, cursor.c
  *                 grammar: tokens -> tree (tree.h)
  *   execute.c, loop.c, macro.c, scope.c, evaluate.c, operators.c, member.c
  *                 meaning: tree -> text

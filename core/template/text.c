@@ -268,7 +268,7 @@ static struct lls_list *split_from_right(struct lls_render *render,
 }
 
 struct lls_list *lls_split_at(struct lls_render *render, struct lls_value string,
-                           struct lls_value separator, size_t most, bool from_right)
+                              struct lls_value separator, size_t most, bool from_right)
 {
   size_t at = 0;
   if (!lls_render_charge(render, NULL, LLS_WORK_OF_TEXT(string.length)))

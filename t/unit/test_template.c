@@ -6,6 +6,7 @@
 #include "core/template/template.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 #define NOW 1700000000 /* 2023-11-14 22:13:20 UTC */
 
@@ -503,6 +504,46 @@ static void test_time_is_the_callers(void **state)
   lls_chat_template_free(chat_template);
 }
 
+#define THREADS 4
+
+struct renderer {
+  const struct lls_chat_template *chat_template;
+  char *texts[50];
+};
+
+static void *render_often(void *context)
+{
+  struct renderer *renderer = context;
+  for (size_t i = 0; i < sizeof renderer->texts / sizeof *renderer->texts; i++)
+    renderer->texts[i] = render(renderer->chat_template);
+  return NULL;
+}
+
+static void test_threads_share_a_template(void **state)
+{
+  (void)state;
+  struct lls_chat_template *chat_template = compile(
+      "{% macro f(x, y='d') %}{% set n = namespace(l=[]) %}{% for c in x %}"
+      "{% do n.l.append(c ~ y) %}{% endfor %}{{ n.l | sort | tojson }}{% endmacro %}"
+      "{% for m in messages %}{{ f(m.content) }}{{ m }}{% endfor %}");
+  struct renderer renderers[THREADS];
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) {
+    renderers[i].chat_template = chat_template;
+    assert_int_equal(pthread_create(&threads[i], NULL, render_often, &renderers[i]), 0);
+  }
+  for (int i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
+  for (int i = 0; i < THREADS; i++) {
+    for (size_t j = 0; j < sizeof renderers->texts / sizeof *renderers->texts; j++) {
+      assert_string_equal(renderers[i].texts[j],
+                          "[\"Hd\", \"id\"]{'role': 'user', 'content': 'Hi'}");
+      free(renderers[i].texts[j]);
+    }
+  }
+  lls_chat_template_free(chat_template);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -520,6 +561,7 @@ int main(void)
       IN_FOLDER(test_a_problem_names_the_file),
       IN_FOLDER(test_a_warning_names_the_file),
       cmocka_unit_test(test_time_is_the_callers),
+      cmocka_unit_test(test_threads_share_a_template),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
