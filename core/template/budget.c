@@ -116,7 +116,7 @@ struct lls_value lls_render_string(struct lls_render *render, const char *text,
 {
   char *copy = too_long(render, length) ? NULL : take(render, length, 1);
   if (copy == NULL)
-    return lls_undefined();
+    return lls_view(NULL, 0);
   if (length > 0)
     memcpy(copy, text, length);
   return lls_view(copy, length);
@@ -136,7 +136,7 @@ struct lls_value lls_render_join(struct lls_render *render, struct lls_value lef
   }
   char *joined = take(render, length, 1);
   if (joined == NULL)
-    return lls_undefined();
+    return lls_view(NULL, 0);
   memcpy(joined, left.text, left.length);
   memcpy(joined + left.length, right.text, right.length);
   return lls_view(joined, length);
@@ -221,7 +221,7 @@ struct lls_value lls_builder_end(struct lls_builder *builder)
 {
   struct lls_chunk *chunk = builder->render->budget.chunk;
   if (builder->render->code < 0)
-    return lls_undefined();
+    return lls_view(NULL, 0);
   if (builder->data != NULL &&
       builder->data + builder->capacity == chunk->data + chunk->used)
     chunk->used -= builder->capacity - builder->length;

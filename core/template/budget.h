@@ -41,7 +41,7 @@ void lls_render_leave(struct lls_render *render);
 
 /* Uninitialised memory until the end of the rendering; NULL, and a failure, without. */
 void *lls_render_alloc(struct lls_render *render, size_t size);
-/* A copy as a string. */
+/* A copy as a string; as all that makes strings, an empty one after a failure. */
 struct lls_value lls_render_string(struct lls_render *render, const char *text,
                                    size_t length);
 /* left followed by right, in place where left was made last. */

@@ -118,6 +118,8 @@ static int clean_up(const struct passage *token, struct lls_bytes *out)
       {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
       {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   struct lls_bytes from = {0};
+  if (token->text.length == 0) /* nothing is left behind the prefix */
+    return 0;
   lls_bytes_append(&from, token->text.data, token->text.length);
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
     size_t width = strlen(pairs[i][0]), at = 0;
