@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A predictor without a fault, which says when it begins. */
+/* A predictor without a fault, which says when it begins and when it is asked. */
 #include "t/fault/fixture.h"
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
   host->log(host->context, LLS_LOG_INFO, "the good one begins");
-  host->trace(host->context, "beginning", 0, 1);
   return fixture_create(host, params, self);
 }
 
+static int predict(void *self, uint64_t ticket, const struct lls_prompt *prompt,
+                   struct lls_prediction *out)
+{
+  const struct lls_host *host = self; /* what fixture_create gave */
+  host->trace(host->context, "asked", ticket, prompt->n_tokens);
+  return fixture_predict(self, ticket, prompt, out);
+}
+
 static const struct lls_predictor_vtable vtable = {
-    FIXTURE_PREDICTOR_HEAD, .create = create,           .destroy = fixture_destroy,
-    .flags = fixture_flags, .predict = fixture_predict,
+    FIXTURE_PREDICTOR_HEAD, .create = create,   .destroy = fixture_destroy,
+    .flags = fixture_flags, .predict = predict,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

@@ -45,7 +45,7 @@ subtest 'what plugins log' => sub {
   like($err, qr/ info +predictor good: the good one begins$/m, 'goes to stderr');
   unlike($err, qr/ debug /, 'down to the level of the configuration');
   ($status, $out, $err) = run('llmserve-sim', @one, 'server.log_level=debug');
-  like($err, qr/ debug +predictor good: .*event beginning, +value 1$/m, 'traces with log_level = debug');
+  like($err, qr/ debug +predictor good: .*event asked, .*value 40$/m, 'traces with log_level = debug');
   ($status, $out, $err) = run('llmserve-sim', @one, 'server.log_level=error');
   is($err, '', 'nothing with log_level = error');
 };
