@@ -22,6 +22,11 @@ sub under { return split ' ', $ENV{LLS_UNDER} // '' }
 sub source { my ($path) = @_; return ($ENV{LLS_SRCDIR} // '.') . "/$path" }
 sub built  { my ($path) = @_; return ($ENV{LLS_BUILDDIR} // '.') . "/$path" }
 
+# Whether llmserve was built with a sanitizer, which handles crashes itself.
+sub sanitized {
+    return grep { -e && qx(nm -D '$_' 2>&1) =~ /__(asan|tsan)_/ } built('llmserve'), built('.libs/llmserve');
+}
+
 # LlmServer->fake(period => 5, ...): see t/api/fake_server.c for the names.
 sub fake {
     my ($class, %options) = @_;

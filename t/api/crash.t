@@ -11,8 +11,7 @@ use Test::More;
 
 my $stories = LlmServer::source('t/data/models/stories260K');
 my $plugin  = LlmServer::built('t/fault/.libs/scheduler_crashing.so');
-plan skip_all => 'a sanitizer has the last word' if qx(nm -D '@{[LlmServer::built('llmserve')]}' 2>&1) =~ /__(asan|tsan)_/
-    || -e LlmServer::built('.libs/llmserve') && qx(nm -D '@{[LlmServer::built('.libs/llmserve')]}' 2>&1) =~ /__(asan|tsan)_/;
+plan skip_all => 'a sanitizer has the last word' if LlmServer::sanitized();
 
 my %signal = (null_pointer => ['SIGSEGV', 11], abort => ['SIGABRT', 6], recursion => ['SIGSEGV', 11],
     smashed_stack => ['SIGABRT', 6], exit => ['exit() was called', 1]);

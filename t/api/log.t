@@ -39,7 +39,7 @@ sub start {
     return ($server, $read, $write);
 }
 
-# Requests with numbers for their ids, each refused and so good for a line of 1,000 bytes.
+# Requests with numbers for their ids, each refused and so good for a line of some 300 bytes.
 sub refused {
     my ($server, $from, $to) = @_;
     my $body   = '{"prompt":"x","slo":{"' . 'a' x 300 . '":1}}';
@@ -47,7 +47,7 @@ sub refused {
     my ($answered, $text) = (0, "");
     for my $i ($from .. $to) {
         syswrite $socket, LlmServer::raw_post('/v1/completions', $body, "X-Request-Id: r$i" . '.' x 90);
-        until ($answered > $i - $from - 20) {
+        until ($answered > $i - $from - 90) {
             $text .= LlmServer::read_until($socket, qr/\}\}/);
             die "no answer: $text" if $text =~ /<timeout>/;
             $answered++ while $text =~ s/\A.*?\}\}//s;
@@ -98,11 +98,12 @@ for my $format ('text', 'json') {
     refused($server, 1, $lines);
     is $server->stop, 0, 'a server that stops does not wait for its log to be read';
 }
-{
+SKIP: {
+    skip 'a sanitizer has the last word', 1 if LlmServer::sanitized();
     my ($server, $read, $write) = start('');
     refused($server, 1, $lines);
     $server->signal('SEGV');
-    like $server->wait_for_end, qr/killed by signal 11|\A\d+\z/, 'nor does one that crashes';
+    is $server->wait_for_end, 'killed by signal 11', 'nor does one that crashes';
 }
 
 done_testing;
