@@ -127,8 +127,9 @@ static void observe(struct lls_api_stats *stats, const struct lls_choice *choice
   lls_histogram_observe(&stats->generation_tokens, event->generated_tokens);
   lls_histogram_observe(&stats->computed_tokens,
                         event->prompt_tokens - event->shared_tokens);
-  if (params->max_tokens != LLS_UNSET)
-    lls_histogram_observe(&stats->max_tokens, (double)params->max_tokens);
+  int64_t most = lls_api_params_answer(params, LLS_ENDLESS);
+  if (most != LLS_ENDLESS)
+    lls_histogram_observe(&stats->max_tokens, (double)most);
   if (t->mean_gap >= 0)
     lls_histogram_observe(&stats->per_output_token, t->mean_gap);
   if (t->decode < 0)

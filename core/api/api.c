@@ -15,15 +15,40 @@
 
 /* ---- requests ------------------------------------------------------------------- */
 
+static void not_json(const json_error_t *why, bool no_memory, struct lls_api_error *error)
+{
+  if (no_memory)
+    lls_api_fail(error, 503, NULL, NULL, "out of memory for the request body");
+  else if (json_error_code(why) == json_error_numeric_overflow)
+    lls_api_fail(error, 400, "invalid_json", NULL,
+                 "the request body has a number that is too large (line %d, column %d): "
+                 "integers go from -2^63 to 2^63 - 1, others up to about 1.8e308",
+                 why->line, why->column);
+  else
+    lls_api_fail(error, 400, "invalid_json", NULL,
+                 "the request body is not valid JSON: %s (line %d, column %d)", why->text,
+                 why->line, why->column);
+}
+
+/* Whether there is memory for any string of the body while it grows, twice as large each
+ * time: where there is none the parser takes the string for shorter than it is. */
+static bool has_room(size_t length)
+{
+  void *room = malloc(4 * length + 1);
+  free(room);
+  return room != NULL;
+}
+
 json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error)
 {
   json_error_t why;
-  json_t *body = json_loadb(text->length > 0 ? text->data : "", text->length,
-                            JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+  json_t *body = NULL;
+  errno = 0; /* the parser calls a failed allocation a syntax error; malloc says more */
+  if (has_room(text->length))
+    body = json_loadb(text->length > 0 ? text->data : "", text->length,
+                      JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
   if (body == NULL) {
-    lls_api_fail(error, 400, "invalid_json", NULL,
-                 "the request body is not valid JSON: %s (line %d, column %d)", why.text,
-                 why.line, why.column);
+    not_json(&why, errno == ENOMEM, error);
     return NULL;
   }
   if (!json_is_object(body)) {
@@ -78,6 +103,29 @@ void lls_api_note_unknown(struct lls_api *api, const struct lls_http_exchange *e
     if (lls_unknown_add(&api->unknown, names->names[i]))
       lls_log_request(api->config.log, LLS_LOG_INFO, "api", exchange->id, fields, 2);
   }
+}
+
+static void on_unknown(void *context, const char *name)
+{
+  lls_unknown_add(context, name);
+}
+
+int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
+                        enum lls_endpoint endpoint, struct lls_unknown_names *unknown,
+                        struct lls_api_params *out, struct lls_api_error *error)
+{
+  const struct lls_params_context context = {
+      .endpoint = endpoint,
+      .model_name = config->model_name,
+      .any_model = config->limits.any_model,
+      .tokenizer = config->tokenizer,
+      .vocab = config->vocab,
+      .defaults = &config->sampling,
+      .strict = config->limits.strict_params,
+      .on_unknown = on_unknown,
+      .on_unknown_context = unknown,
+  };
+  return lls_api_params_read(body, &context, out, error);
 }
 
 void lls_api_decode(const struct lls_api_config *config, const int32_t *ids, size_t count,

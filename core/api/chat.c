@@ -13,18 +13,11 @@
 
 #define MAX_MESSAGES 4096
 
-/* The role as templates know it, or NULL. "developer" is what "system" was called. */
+/* The role as templates know it: "developer" is what "system" was called. Which others
+ * there are is the template's to say. */
 static const char *template_role(const char *role)
 {
-  static const char *const known[] = {"system", "user", "assistant", "tool", "function"};
-  if (role == NULL)
-    return NULL;
-  if (strcmp(role, "developer") == 0)
-    return "system";
-  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-    if (strcmp(role, known[i]) == 0)
-      return known[i];
-  return NULL;
+  return role != NULL && strcmp(role, "developer") == 0 ? "system" : role;
 }
 
 /* The text of content parts, a line end between two. */
@@ -111,10 +104,10 @@ static int add_message(const json_t *message, size_t index, json_t *out,
                        struct lls_api_error *error)
 {
   const char *role = template_role(json_string_value(json_object_get(message, "role")));
-  if (role == NULL)
+  if (role == NULL || role[0] == '\0')
     return lls_api_fail(error, 400, NULL, "messages",
-                        "messages[%zu].role must be one of system, developer, user, "
-                        "assistant, tool, function",
+                        "messages[%zu].role must be a string such as system, user, "
+                        "assistant or tool",
                         index);
   json_t *text = content_text(message, index, error);
   if (text == NULL)
@@ -156,9 +149,6 @@ static int render(const struct lls_api_config *config, const json_t *messages,
   if (chat_template == NULL)
     return lls_api_fail(error, 400, NULL, NULL,
                         "this model has no chat template; use /v1/completions");
-  if (variables != NULL && !json_is_object(variables) && !json_is_null(variables))
-    return lls_api_fail(error, 400, NULL, "chat_template_kwargs",
-                        "'chat_template_kwargs' must be an object");
   int status =
       lls_chat_template_render(chat_template, messages, variables, add_generation_prompt,
                                (int64_t)time(NULL), text, length, &why);
@@ -176,6 +166,24 @@ static int render(const struct lls_api_config *config, const json_t *messages,
                       lls_error_text(&why, status));
 }
 
+/* What the template knows by name: a new reference, or NULL and why. */
+static json_t *read_variables(const json_t *body, struct lls_api_error *error)
+{
+  json_t *given = json_object_get(body, "chat_template_kwargs");
+  json_t *tools = json_object_get(body, "tools");
+  if (given != NULL && !json_is_object(given) && !json_is_null(given)) {
+    lls_api_fail(error, 400, NULL, "chat_template_kwargs",
+                 "'chat_template_kwargs' must be an object");
+    return NULL;
+  }
+  json_t *variables = json_is_object(given) ? json_copy(given) : json_object();
+  if (json_array_size(tools) > 0)
+    json_object_set(variables, "tools", tools);
+  if (variables == NULL)
+    lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  return variables;
+}
+
 int lls_chat_render(const struct lls_api_config *config, const json_t *body,
                     bool add_generation_prompt, char **text, size_t *length,
                     struct lls_api_error *error)
@@ -183,8 +191,11 @@ int lls_chat_render(const struct lls_api_config *config, const json_t *body,
   json_t *messages = read_messages(body, error);
   if (messages == NULL)
     return -1;
-  int status = render(config, messages, json_object_get(body, "chat_template_kwargs"),
-                      add_generation_prompt, text, length, error);
+  json_t *variables = read_variables(body, error);
+  int status = variables != NULL ? render(config, messages, variables,
+                                          add_generation_prompt, text, length, error)
+                                 : -1;
+  json_decref(variables);
   json_decref(messages);
   return status;
 }
@@ -198,8 +209,8 @@ static int read_prompts(const struct lls_api_config *config, const json_t *body,
   if (lls_chat_render(config, body, params->add_generation_prompt, &text, &length,
                       error) != 0)
     return -1;
-  int status = lls_prompts_from_text(config, text, length, params->add_special_tokens,
-                                     "messages", prompts, error);
+  int status =
+      lls_prompts_from_text(config, text, length, params, "messages", prompts, error);
   free(text);
   return status;
 }

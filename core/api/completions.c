@@ -6,8 +6,8 @@ static int read_prompts(const struct lls_api_config *config, const json_t *body,
                         const struct lls_api_params *params,
                         struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
-  return lls_prompts_read(config, json_object_get(body, "prompt"),
-                          params->add_special_tokens, prompts, error);
+  return lls_prompts_read(config, json_object_get(body, "prompt"), params, prompts,
+                          error);
 }
 
 void lls_handle_completions(void *context, struct lls_http_exchange *exchange)

@@ -14,15 +14,14 @@
 
 /* ---- making --------------------------------------------------------------------- */
 
-/* The prompt as the client wrote it, or else as it reads. */
+/* The prompt as the client wrote it, or what its ids stand for, each of them. */
 static void echo_prompt(const struct lls_api_config *config, struct lls_choice *choice)
 {
   const struct lls_api_prompt *prompt = choice->prompt;
   if (!prompt->from_ids)
     lls_text_append(&choice->text, prompt->text, prompt->text_bytes);
   else
-    lls_api_decode(config, prompt->tokens, prompt->n_tokens,
-                   choice->generation->params.skip_special_tokens, &choice->text);
+    lls_api_decode(config, prompt->tokens, prompt->n_tokens, false, &choice->text);
   choice->ready = choice->text.length;
 }
 
@@ -105,14 +104,14 @@ static uint64_t choice_seed(const struct lls_choice *choice)
   return seed + choice->index % (uint64_t)params->n;
 }
 
-/* At least one: where only the prompt is wanted, the token is left out of the answer. */
+/* At least one: where only the prompt is wanted, the token is left out of the answer.
+ * prompt.c has seen to it that what is asked for fits. */
 static uint32_t max_new_tokens(const struct lls_choice *choice)
 {
   const struct lls_generation *generation = choice->generation;
   int64_t room = (int64_t)generation->api->config.max_context;
-  int64_t wanted = generation->params.max_tokens;
   room -= (int64_t)choice->prompt->n_tokens;
-  wanted = wanted == LLS_UNSET || wanted > room ? room : wanted;
+  int64_t wanted = lls_api_params_answer(&generation->params, room);
   return wanted > 0 ? (uint32_t)wanted : 1;
 }
 

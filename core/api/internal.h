@@ -9,6 +9,7 @@
 #include "core/api/api.h"
 #include "core/api/error.h"
 #include "core/api/keys.h"
+#include "core/api/params.h"
 #include "core/api/stats.h"
 #include "core/api/tenants.h"
 #include "core/api/unknown.h"
@@ -91,6 +92,12 @@ void lls_api_look(struct lls_api *api);
 
 /* Starts the timer of timers.c, or sets it to what the limits are now. */
 void lls_api_set_timer(struct lls_api *api);
+
+/* The parameters of a body, as this server takes them: 0, or -1 and why, with nothing to
+ * free. Names that nobody knows are added to `unknown`. Any thread. */
+int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
+                        enum lls_endpoint endpoint, struct lls_unknown_names *unknown,
+                        struct lls_api_params *out, struct lls_api_error *error);
 
 /* Logs the names of parameters that nobody knows, each once. */
 void lls_api_note_unknown(struct lls_api *api, const struct lls_http_exchange *exchange,

@@ -51,8 +51,14 @@ static size_t characters_of(const char *text, size_t length)
   return count;
 }
 
-static size_t characters(const struct lls_bytes *text)
+/* What a token of the answer takes up in the text: nothing, if the text leaves it out. */
+static size_t shown_characters(const struct lls_choice *choice, int32_t token,
+                               struct lls_bytes *text)
 {
+  if (choice->generation->params.skip_special_tokens &&
+      lls_tokenizer_is_special(choice->generation->api->config.tokenizer, token))
+    return 0;
+  token_text(choice, token, text);
   return characters_of(text->data, text->length);
 }
 
@@ -116,24 +122,27 @@ static bool reports_prompt(const struct lls_choice *choice)
   return choice->generation->params.echo && !choice->begun && choice->scores != NULL;
 }
 
-/* Characters of the prompt as the tokens read; where each begins goes to `to`, if any. */
+/* Characters of the prompt as echo_prompt of generation.c shows it; where each token
+ * begins goes to `to`, if any. What encoding put before a text is not part of it. */
 static size_t echoed(const struct lls_choice *choice, struct arrays *to,
                      struct lls_bytes *text)
 {
   const struct lls_tokenizer *tokenizer = choice->generation->api->config.tokenizer;
+  const struct lls_api_prompt *prompt = choice->prompt;
   struct lls_detokenizer detokenizer;
   struct lls_text piece = {0};
   size_t offset = 0;
   if (!lls_text_reserve(&piece, lls_detokenizer_room(tokenizer)))
     return 0;
-  lls_detokenizer_init(&detokenizer, tokenizer,
-                       choice->generation->params.skip_special_tokens, false);
-  for (size_t i = 0; i < choice->prompt->n_tokens; i++) {
+  lls_detokenizer_init(&detokenizer, tokenizer, false, false);
+  for (size_t i = 0; i < prompt->n_tokens; i++) {
     if (to != NULL && i == 0)
       add_first(to, choice, text);
     else if (to != NULL)
       add_token(to, choice, &choice->scores[i], offset, text);
-    size_t n = lls_detokenizer_push(&detokenizer, choice->prompt->tokens[i], piece.data);
+    if (i < prompt->n_added)
+      continue;
+    size_t n = lls_detokenizer_push(&detokenizer, prompt->tokens[i], piece.data);
     offset += characters_of(piece.data, n);
   }
   lls_text_free(&piece);
@@ -149,8 +158,7 @@ static json_t *completion_logprobs(const struct lls_choice *choice,
     offset += echoed(choice, &a, text);
   for (uint32_t i = 0; i < choice->n_unreported; i++) {
     add_token(&a, choice, &choice->tokens[i], offset, text);
-    token_text(choice, choice->tokens[i].token, text);
-    offset += characters(text);
+    offset += shown_characters(choice, choice->tokens[i].token, text);
   }
   return json_pack("{s:o, s:o, s:o, s:o}", "tokens", a.tokens, "token_logprobs",
                    a.logprobs, "top_logprobs", a.tops, "text_offset", a.offsets);
@@ -186,7 +194,7 @@ static json_t *prompt_entry(const struct lls_choice *choice, const struct lls_sa
 json_t *lls_wire_prompt_logprobs(const struct lls_choice *choice)
 {
   struct lls_bytes text = {0};
-  if (choice->scores == NULL)
+  if (choice->scores == NULL || choice->generation->params.prompt_logprobs == LLS_UNSET)
     return json_null();
   json_t *list = json_array();
   json_array_append_new(list, json_null());
@@ -248,10 +256,8 @@ size_t lls_wire_logprobs_characters(const struct lls_choice *choice)
     return 0;
   if (reports_prompt(choice))
     count = echoed(choice, NULL, &text);
-  for (uint32_t i = 0; i < choice->n_unreported; i++) {
-    token_text(choice, choice->tokens[i].token, &text);
-    count += characters(&text);
-  }
+  for (uint32_t i = 0; i < choice->n_unreported; i++)
+    count += shown_characters(choice, choice->tokens[i].token, &text);
   lls_bytes_free(&text);
   return count;
 }

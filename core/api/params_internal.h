@@ -9,6 +9,37 @@ typedef int (*lls_param_reader)(const json_t *value, const char *name,
                                 const struct lls_params_context *context,
                                 struct lls_api_params *out, struct lls_api_error *error);
 
+enum lls_row_type {
+  LLS_ROW_BOOLEAN,
+  LLS_ROW_INTEGER,
+  LLS_ROW_NUMBER,
+  LLS_ROW_MILLISECONDS,
+  LLS_ROW_OBJECT,
+  LLS_ROW_SPECIAL
+};
+
+/* The largest integer that a double holds with all smaller ones. */
+#define LLS_PARAM_ENDLESS 0x1p53
+
+struct lls_row {
+  const char *name;
+  uint8_t endpoints; /* enum lls_endpoint, or both */
+  uint8_t type;
+  size_t offset; /* bool, int64_t, double, int64_t (ns) */
+  double min, max;
+  bool endless;                  /* -1 is the most there may be, as llama.cpp has it */
+  lls_param_reader read;         /* LLS_ROW_SPECIAL */
+  const struct lls_row *members; /* LLS_ROW_OBJECT; ends with a row without name */
+  bool ours;                     /* nobody else's: what it does not know is a mistake */
+};
+
+/* Of params_value.c: a row that is one value, called `name` in errors, and the error of a
+ * value that is not `what` the row wants. */
+int lls_row_read(const json_t *value, const struct lls_row *row, const char *name,
+                 struct lls_api_params *out, struct lls_api_error *error);
+int lls_row_expected(const char *what, const struct lls_row *row, const char *name,
+                     const json_t *value, struct lls_api_error *error);
+
 int lls_param_model(const json_t *value, const char *name,
                     const struct lls_params_context *context, struct lls_api_params *out,
                     struct lls_api_error *error);
@@ -38,6 +69,12 @@ int lls_param_user(const json_t *value, const char *name,
 int lls_param_response_format(const json_t *value, const char *name,
                               const struct lls_params_context *context,
                               struct lls_api_params *out, struct lls_api_error *error);
+int lls_param_tools(const json_t *value, const char *name,
+                    const struct lls_params_context *context, struct lls_api_params *out,
+                    struct lls_api_error *error);
+int lls_param_modalities(const json_t *value, const char *name,
+                         const struct lls_params_context *context,
+                         struct lls_api_params *out, struct lls_api_error *error);
 /* For what this server does not do: passes the value that asks for nothing. */
 int lls_param_unsupported(const json_t *value, const char *name,
                           const struct lls_params_context *context,

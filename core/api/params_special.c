@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parameters that are more than a number: see params_internal.h. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,6 @@
 
 #define MAX_STOP_STRINGS 16
 #define MAX_STOP_BYTES   1024
-#define MAX_BIAS         4096
 
 static int out_of_memory(struct lls_api_error *error)
 {
@@ -87,30 +85,6 @@ int lls_param_stop(const json_t *value, const char *name,
   return 0;
 }
 
-int lls_json_token_ids(const json_t *array, const char *param, uint32_t vocab,
-                       int32_t **ids, size_t *count, struct lls_api_error *error)
-{
-  char shown[48];
-  size_t n = json_array_size(array);
-  int32_t *out = malloc((n + 1) * sizeof *out);
-  if (out == NULL)
-    return out_of_memory(error);
-  for (size_t i = 0; i < n; i++) {
-    int64_t id;
-    const json_t *value = json_array_get(array, i);
-    if (!lls_json_integer(value, &id) || id < 0 || id >= vocab) {
-      free(out);
-      return lls_api_fail(error, 400, NULL, param,
-                          "'%s' must hold token ids from 0 to %u; item %zu is %s", param,
-                          vocab - 1, i, lls_json_excerpt(value, shown, sizeof shown));
-    }
-    out[i] = (int32_t)id;
-  }
-  *ids = out;
-  *count = n;
-  return 0;
-}
-
 int lls_param_stop_token_ids(const json_t *value, const char *name,
                              const struct lls_params_context *context,
                              struct lls_api_params *out, struct lls_api_error *error)
@@ -120,48 +94,6 @@ int lls_param_stop_token_ids(const json_t *value, const char *name,
                         name);
   return lls_json_token_ids(value, name, context->vocab, &out->stop_tokens,
                             &out->n_stop_tokens, error);
-}
-
-/* A key of logit_bias: a token id in decimal. */
-static bool token_key(const char *key, uint32_t vocab, int32_t *id)
-{
-  char *end;
-  errno = 0;
-  long value = strtol(key, &end, 10);
-  if (end == key || *end != '\0' || errno != 0 || value < 0 || value >= (long)vocab)
-    return false;
-  *id = (int32_t)value;
-  return true;
-}
-
-int lls_param_logit_bias(const json_t *value, const char *name,
-                         const struct lls_params_context *context,
-                         struct lls_api_params *out, struct lls_api_error *error)
-{
-  const char *key;
-  json_t *bias;
-  size_t count = json_object_size(value);
-  if (!json_is_object(value) || count > MAX_BIAS)
-    return lls_api_fail(error, 400, NULL, name,
-                        "'logit_bias' must be an object of at most %d token ids",
-                        MAX_BIAS);
-  out->bias = calloc(count + 1, sizeof *out->bias);
-  if (out->bias == NULL)
-    return out_of_memory(error);
-  json_object_foreach((json_t *)value, key, bias)
-  {
-    struct lls_logit_bias *next = &out->bias[out->n_bias];
-    double number = json_number_value(bias);
-    if (!token_key(key, context->vocab, &next->token) || !json_is_number(bias) ||
-        number < -100 || number > 100)
-      return lls_api_fail(error, 400, NULL, name,
-                          "'logit_bias' must map token ids from 0 to %u to numbers from "
-                          "-100 to 100; \"%.40s\" does not",
-                          context->vocab - 1, key);
-    next->bias = (float)number;
-    out->n_bias++;
-  }
-  return 0;
 }
 
 int lls_param_class(const json_t *value, const char *name,
@@ -250,6 +182,46 @@ int lls_param_response_format(const json_t *value, const char *name,
   return lls_api_fail(error, 400, "unsupported_parameter", name,
                       "'response_format' other than {\"type\": \"text\"} is not "
                       "supported yet");
+}
+
+int lls_param_tools(const json_t *value, const char *name,
+                    const struct lls_params_context *context, struct lls_api_params *out,
+                    struct lls_api_error *error)
+{
+  (void)context;
+  (void)out;
+  size_t i;
+  const json_t *tool;
+  if (!json_is_array(value))
+    return lls_api_fail(error, 400, NULL, name, "'%s' must be an array of tools", name);
+  json_array_foreach((json_t *)value, i, tool)
+  {
+    if (!json_is_object(tool))
+      return lls_api_fail(error, 400, NULL, name, "'%s': item %zu must be an object",
+                          name, i);
+  }
+  return 0;
+}
+
+int lls_param_modalities(const json_t *value, const char *name,
+                         const struct lls_params_context *context,
+                         struct lls_api_params *out, struct lls_api_error *error)
+{
+  (void)context;
+  (void)out;
+  size_t i;
+  const json_t *item;
+  char shown[48];
+  if (!json_is_array(value))
+    return lls_api_fail(error, 400, NULL, name, "'%s' must be an array of strings", name);
+  json_array_foreach((json_t *)value, i, item)
+  {
+    if (!json_is_string(item) || strcmp(json_string_value(item), "text") != 0)
+      return lls_api_fail(error, 400, "unsupported_parameter", name,
+                          "'%s' has %s; this model answers with \"text\" only", name,
+                          lls_json_excerpt(item, shown, sizeof shown));
+  }
+  return 0;
 }
 
 /* Asks for nothing: false, "", [], {}, or one of which the best is to be taken. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokenising, and refusing what leaves no room for an answer; see prompt.h. */
+/*
+ * Tokenising, cutting, and refusing what does not fit the context together with the
+ * answer that is asked for; see prompt.h.
+ */
 #include "core/api/prompt.h"
 
 #include <stdlib.h>
@@ -7,112 +10,237 @@
 
 #include "core/api/params.h"
 
-/* `about` is "" or what the number of tokens is to be read with. */
-static int too_long(const struct lls_api_config *config, const char *about,
-                    size_t n_tokens, const char *param, struct lls_api_error *error)
+/* What all prompts of a request are read with. */
+struct reading {
+  const struct lls_api_config *config;
+  const struct lls_api_params *params;
+  const char *param; /* the parameter that they come from */
+  struct lls_api_error *error;
+};
+
+static int out_of_memory(struct lls_api_error *error)
 {
-  lls_api_fail(
-      error, 400, "context_length_exceeded", param,
-      "this model's context is %u tokens and the prompt has %s%zu; shorten it so "
-      "that at least one token of answer fits",
-      config->max_context, about, n_tokens);
-  error->hopeless = true;
+  return lls_api_fail(error, 503, NULL, NULL, "out of memory");
+}
+
+/* ---- length --------------------------------------------------------------------- */
+
+/* Tokens of answer that have to fit: those that were asked for, or one. */
+static size_t completion_tokens(const struct lls_api_params *params)
+{
+  bool asked = params->max_tokens > 0 && params->max_tokens != LLS_ENDLESS;
+  return asked ? (size_t)params->max_tokens : 1;
+}
+
+/* In the words that clients look for; `at_least` where the prompt was not counted to its
+ * end. */
+static int too_long(const struct reading *r, const char *at_least, size_t n_tokens)
+{
+  size_t completion = completion_tokens(r->params);
+  const char *where = strcmp(r->param, "messages") == 0 ? "messages" : "prompt";
+  lls_api_fail(r->error, 400, "context_length_exceeded", r->param,
+               "This model's maximum context length is %u tokens. However, you requested "
+               "%s%zu tokens (%s%zu in the %s, %zu in the completion). Please reduce the "
+               "length of the %s or of the completion.",
+               r->config->max_context, at_least, n_tokens + completion, at_least,
+               n_tokens, where, completion, where);
+  r->error->hopeless = true;
   return -1;
 }
 
-/* A prompt needs room in the context for itself and one token. */
-static int check_length(const struct lls_api_config *config,
-                        const struct lls_api_prompt *prompt, const char *param,
-                        struct lls_api_error *error)
+/* truncate_prompt_tokens: only the last of them are left, and what encoding has added. */
+static void cut(const struct reading *r, struct lls_api_prompt *prompt)
+{
+  size_t context = r->config->max_context, answer = completion_tokens(r->params);
+  size_t room = context > answer ? context - answer : 0;
+  int64_t wanted = r->params->truncate_prompt_tokens;
+  size_t most = wanted == LLS_ENDLESS ? room : (size_t)wanted;
+  if (wanted == LLS_UNSET || most <= prompt->n_added || most >= prompt->n_tokens)
+    return;
+  size_t kept = most - prompt->n_added;
+  memmove(prompt->tokens + prompt->n_added, prompt->tokens + prompt->n_tokens - kept,
+          kept * sizeof *prompt->tokens);
+  prompt->n_tokens = most;
+  prompt->from_ids = true;
+}
+
+static int check_length(const struct reading *r, struct lls_api_prompt *prompt)
 {
   if (prompt->n_tokens == 0)
-    return lls_api_fail(error, 400, NULL, param, "'%s' must not be empty", param);
-  if (prompt->n_tokens >= config->max_context)
-    return too_long(config, "", prompt->n_tokens, param, error);
+    return lls_api_fail(r->error, 400, NULL, r->param, "'%s' must not be empty",
+                        r->param);
+  cut(r, prompt);
+  if (prompt->n_tokens + completion_tokens(r->params) > r->config->max_context)
+    return too_long(r, "", prompt->n_tokens);
   return 0;
 }
 
-static int encode(const struct lls_api_config *config, const char *text, size_t length,
-                  bool add_special, const char *param, struct lls_api_prompt *out,
-                  struct lls_api_error *error)
+/* ---- texts and ids --------------------------------------------------------------- */
+
+/* Megabytes that can't fit are not tokenised. */
+static int encode(const struct reading *r, const char *text, size_t length,
+                  bool add_special, int32_t **ids, size_t *count)
 {
   struct lls_error why;
-  /* megabytes that can't fit are not tokenised */
-  size_t least = length / lls_detokenizer_room(config->tokenizer);
-  if (least >= config->max_context)
-    return too_long(config, "at least ", least, param, error);
-  out->text = malloc(length + 1);
-  if (out->text == NULL)
-    return lls_api_fail(error, 503, NULL, NULL, "out of memory");
-  memcpy(out->text, text, length);
-  out->text[length] = '\0';
-  out->text_bytes = length;
-  int status = lls_tokenizer_encode(config->tokenizer, text, length, add_special,
-                                    &out->tokens, &out->n_tokens, &why);
-  if (status != 0)
-    return lls_api_fail(error, 500, NULL, param, "'%s' can't be tokenised: %s", param,
-                        lls_error_text(&why, status));
-  return check_length(config, out, param, error);
+  const struct lls_tokenizer *tokenizer = r->config->tokenizer;
+  size_t least = length / lls_detokenizer_room(tokenizer);
+  bool is_cut = r->params->truncate_prompt_tokens != LLS_UNSET;
+  if (least >= r->config->max_context && (!is_cut || length > LLS_MAX_TEXT))
+    return too_long(r, "at least ", least);
+  int status =
+      lls_tokenizer_encode(tokenizer, text, length, add_special, ids, count, &why);
+  return status == 0
+             ? 0
+             : lls_api_fail(r->error, 500, NULL, r->param, "'%s' can't be tokenised: %s",
+                            r->param, lls_error_text(&why, status));
 }
 
 /* What token ids stand for, as a text would have been written: without what encoding puts
  * before it. Predictors read it. */
-static int decode(const struct lls_api_config *config, struct lls_api_prompt *prompt,
-                  struct lls_api_error *error)
+static int decode(const struct reading *r, struct lls_api_prompt *prompt)
 {
   struct lls_text text = {0};
-  bool begins = prompt->tokens[0] == lls_tokenizer_bos(config->tokenizer);
-  lls_api_decode(config, prompt->tokens + begins, prompt->n_tokens - begins, false,
+  bool begins = prompt->tokens[0] == lls_tokenizer_bos(r->config->tokenizer);
+  lls_api_decode(r->config, prompt->tokens + begins, prompt->n_tokens - begins, false,
                  &text);
   prompt->text = text.data;
   prompt->text_bytes = text.length;
-  return text.failed ? lls_api_fail(error, 503, NULL, NULL, "out of memory") : 0;
+  return text.failed ? out_of_memory(r->error) : 0;
 }
 
-static int read_one(const struct lls_api_config *config, const json_t *value,
-                    bool add_special, struct lls_api_prompt *out,
-                    struct lls_api_error *error)
+static int copy(const struct reading *r, const char *text, size_t length,
+                struct lls_api_prompt *out)
+{
+  out->text = malloc(length + 1);
+  if (out->text == NULL)
+    return out_of_memory(r->error);
+  memcpy(out->text, text, length);
+  out->text[length] = '\0';
+  out->text_bytes = length;
+  return 0;
+}
+
+static int read_text(const struct reading *r, const char *text, size_t length,
+                     struct lls_api_prompt *out)
+{
+  bool special = r->params->add_special_tokens;
+  if (encode(r, text, length, special, &out->tokens, &out->n_tokens) != 0)
+    return -1;
+  int32_t bos = lls_tokenizer_bos(r->config->tokenizer);
+  out->n_added = special && out->n_tokens > 0 && out->tokens[0] == bos;
+  if (check_length(r, out) != 0)
+    return -1;
+  return out->from_ids ? decode(r, out) : copy(r, text, length, out);
+}
+
+static int finish_ids(const struct reading *r, struct lls_api_prompt *prompt)
+{
+  prompt->from_ids = true;
+  return check_length(r, prompt) == 0 ? decode(r, prompt) : -1;
+}
+
+static int append(const struct reading *r, struct lls_api_prompt *out, const int32_t *ids,
+                  size_t count)
+{
+  int32_t *more = realloc(out->tokens, (out->n_tokens + count + 1) * sizeof *more);
+  if (more == NULL)
+    return out_of_memory(r->error);
+  out->tokens = more;
+  if (count > 0)
+    memcpy(out->tokens + out->n_tokens, ids, count * sizeof *ids);
+  out->n_tokens += count;
+  return 0;
+}
+
+/* Texts among ids, as llama.cpp has them: one prompt, in which only a text that begins it
+ * gets special tokens. */
+static int read_mixed(const struct reading *r, const json_t *array,
+                      struct lls_api_prompt *out)
+{
+  size_t i;
+  const json_t *item;
+  json_array_foreach((json_t *)array, i, item)
+  {
+    int32_t *ids = NULL, id;
+    size_t count = 1;
+    int status =
+        json_is_string(item)
+            ? encode(r, json_string_value(item), json_string_length(item),
+                     i == 0 && r->params->add_special_tokens, &ids, &count)
+            : lls_json_token_id(item, i, r->param, r->config->vocab, &id, r->error);
+    if (status == 0)
+      status = append(r, out, json_is_string(item) ? ids : &id, count);
+    free(ids);
+    if (status != 0)
+      return -1;
+  }
+  return finish_ids(r, out);
+}
+
+static bool has(const json_t *array, bool (*is)(const json_t *))
+{
+  for (size_t i = 0; i < json_array_size(array); i++)
+    if (is(json_array_get(array, i)))
+      return true;
+  return false;
+}
+
+static bool is_number(const json_t *value)
+{
+  return json_is_number(value);
+}
+
+static bool is_string(const json_t *value)
+{
+  return json_is_string(value);
+}
+
+static int read_one(const struct reading *r, const json_t *value,
+                    struct lls_api_prompt *out)
 {
   if (json_is_string(value))
-    return encode(config, json_string_value(value), json_string_length(value),
-                  add_special, "prompt", out, error);
+    return read_text(r, json_string_value(value), json_string_length(value), out);
   if (!json_is_array(value))
-    return lls_api_fail(error, 400, NULL, "prompt",
-                        "'prompt' must be a string, an array of token ids, or an array "
-                        "of these");
-  if (lls_json_token_ids(value, "prompt", config->vocab, &out->tokens, &out->n_tokens,
-                         error) != 0)
+    return lls_api_fail(r->error, 400, NULL, r->param,
+                        "'%s' must be a string, an array of token ids, or an array of "
+                        "these",
+                        r->param);
+  if (has(value, is_number) && has(value, is_string))
+    return read_mixed(r, value, out);
+  if (lls_json_token_ids(value, r->param, r->config->vocab, &out->tokens, &out->n_tokens,
+                         r->error) != 0)
     return -1;
-  out->from_ids = true;
-  int status = check_length(config, out, "prompt", error);
-  return status == 0 ? decode(config, out, error) : status;
+  return finish_ids(r, out);
 }
 
-/* An array that begins with a number is one prompt. */
+/* ---- lists ---------------------------------------------------------------------- */
+
+/* So is an array with a number in it. */
 static bool is_one_prompt(const json_t *value)
 {
-  return !json_is_array(value) || json_array_size(value) == 0 ||
-         json_is_number(json_array_get(value, 0));
+  return !json_is_array(value) || json_array_size(value) == 0 || has(value, is_number);
 }
 
 int lls_prompts_read(const struct lls_api_config *config, const json_t *value,
-                     bool add_special, struct lls_api_prompt_list *out,
+                     const struct lls_api_params *params, struct lls_api_prompt_list *out,
                      struct lls_api_error *error)
 {
+  const struct reading r = {config, params, "prompt", error};
   *out = (struct lls_api_prompt_list){0};
   if (value == NULL || json_is_null(value))
     return lls_api_fail(error, 400, NULL, "prompt", "'prompt' is missing");
-  size_t count = is_one_prompt(value) ? 1 : json_array_size(value);
+  bool one = is_one_prompt(value);
+  size_t count = one ? 1 : json_array_size(value);
   if (count > config->limits.max_choices)
     return lls_api_fail(error, 400, NULL, "prompt",
                         "'prompt' has %zu items; at most %u are possible", count,
                         config->limits.max_choices);
   out->prompts = calloc(count, sizeof *out->prompts);
   if (out->prompts == NULL)
-    return lls_api_fail(error, 503, NULL, NULL, "out of memory");
+    return out_of_memory(error);
   for (; out->count < count; out->count++) {
-    const json_t *item = is_one_prompt(value) ? value : json_array_get(value, out->count);
-    if (read_one(config, item, add_special, &out->prompts[out->count], error) != 0) {
+    const json_t *item = one ? value : json_array_get(value, out->count);
+    if (read_one(&r, item, &out->prompts[out->count]) != 0) {
       out->count++;
       lls_prompts_free(out);
       return -1;
@@ -122,14 +250,16 @@ int lls_prompts_read(const struct lls_api_config *config, const json_t *value,
 }
 
 int lls_prompts_from_text(const struct lls_api_config *config, const char *text,
-                          size_t length, bool add_special, const char *param,
-                          struct lls_api_prompt_list *out, struct lls_api_error *error)
+                          size_t length, const struct lls_api_params *params,
+                          const char *param, struct lls_api_prompt_list *out,
+                          struct lls_api_error *error)
 {
+  const struct reading r = {config, params, param, error};
   out->count = 1;
   out->prompts = calloc(1, sizeof *out->prompts);
   if (out->prompts == NULL)
-    return lls_api_fail(error, 503, NULL, NULL, "out of memory");
-  int status = encode(config, text, length, add_special, param, out->prompts, error);
+    return out_of_memory(error);
+  int status = read_text(&r, text, length, out->prompts);
   if (status != 0)
     lls_prompts_free(out);
   return status;

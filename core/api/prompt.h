@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prompts of a request, tokenised: the four forms of "prompt", or a rendered chat. Any
- * thread may read them.
+ * Prompts of a request, tokenised: the forms of "prompt", or a rendered chat. Any thread
+ * may read them.
  */
 #ifndef LLS_API_PROMPT_H
 #define LLS_API_PROMPT_H
 
 #include "core/api/internal.h"
 
+struct lls_api_params;
+
+/* Bytes of a text that is tokenised although it may be longer than the context. */
+#define LLS_MAX_TEXT (1 << 20)
+
 struct lls_api_prompt {
   int32_t *tokens; /* (n_tokens) */
   size_t n_tokens;
-  char *text; /* (text_bytes) of ids: what they read as */
+  size_t n_added; /* of them: put before the text by encoding, as BOS is */
+  char *text;     /* (text_bytes) of ids: what they read as */
   size_t text_bytes;
-  bool from_ids; /* what the client gave */
+  bool from_ids; /* what the client gave, or what was left of its text */
 };
 
 struct lls_api_prompt_list {
@@ -21,16 +27,21 @@ struct lls_api_prompt_list {
   size_t count;
 };
 
-/* "prompt": a string, ids, or an array of strings or of arrays of ids. 0, or -1 and why.
+/*
+ * Both give 0, or -1 and why; params say how a text is encoded, what is cut off, and how
+ * much room the answer needs.
  */
+
+/* "prompt": a string, ids, or an array of strings and of arrays of ids. */
 int lls_prompts_read(const struct lls_api_config *config, const json_t *value,
-                     bool add_special, struct lls_api_prompt_list *out,
+                     const struct lls_api_params *params, struct lls_api_prompt_list *out,
                      struct lls_api_error *error);
 
-/* One prompt of this text. */
+/* One prompt of this text, which is that of the parameter `param`. */
 int lls_prompts_from_text(const struct lls_api_config *config, const char *text,
-                          size_t length, bool add_special, const char *param,
-                          struct lls_api_prompt_list *out, struct lls_api_error *error);
+                          size_t length, const struct lls_api_params *params,
+                          const char *param, struct lls_api_prompt_list *out,
+                          struct lls_api_error *error);
 
 void lls_prompts_free(struct lls_api_prompt_list *list);
 

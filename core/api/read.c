@@ -29,11 +29,6 @@ static int check_choices(const struct lls_api_config *config,
                       prompts->count, (long long)params->n, most);
 }
 
-static void on_unknown(void *context, const char *name)
-{
-  lls_unknown_add(context, name);
-}
-
 /* The parameters and prompts of a request: 0, or -1 and why, with nothing to free. */
 static int read_request(struct reading *reading, const json_t *body,
                         struct lls_api_params *params,
@@ -41,17 +36,8 @@ static int read_request(struct reading *reading, const json_t *body,
 {
   const struct lls_api_config *config = &reading->work.config;
   struct lls_api_error *error = &reading->error;
-  const struct lls_params_context context = {
-      .endpoint = reading->endpoint,
-      .model_name = config->model_name,
-      .any_model = config->limits.any_model,
-      .vocab = config->vocab,
-      .defaults = &config->sampling,
-      .strict = config->limits.strict_params,
-      .on_unknown = on_unknown,
-      .on_unknown_context = &reading->unknown,
-  };
-  if (lls_api_params_read(body, &context, params, error) != 0)
+  if (lls_api_read_params(config, body, reading->endpoint, &reading->unknown, params,
+                          error) != 0)
     return -1;
   if (reading->read_prompts(config, body, params, prompts, error) != 0)
     goto fail_prompts;

@@ -2,7 +2,7 @@
 /*
  * POST /tokenize and /detokenize, in the shapes of vLLM ("prompt" or "messages", and
  * "prompt" back) and of llama.cpp ("content", without BOS unless "add_special" asks for
- * it, and "content" back).
+ * it, and "content" back; "with_pieces").
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,107 +13,134 @@
 #include "core/api/work.h"
 
 /* Of one request; the answer to more would take main too long to send. */
-#define MAX_TEXT   (1 << 20)
 #define MAX_TOKENS (1 << 20)
 
-static bool flag(const json_t *body, const char *name, bool otherwise)
-{
-  const json_t *value = json_object_get(body, name);
-  return json_is_boolean(value) ? json_is_true(value) : otherwise;
-}
+/* What is being tokenised. */
+struct encoding {
+  const struct lls_api_config *config;
+  const json_t *body;
+  struct lls_unknown_names *unknown;
+  struct lls_api_params params;
+  int32_t *ids; /* (count) */
+  size_t count;
+};
 
-static int encode(const struct lls_api_config *config, const char *text, size_t length,
-                  bool add_special, int32_t **ids, size_t *count,
+static int encode(struct encoding *e, const char *text, size_t length, bool add_special,
                   struct lls_api_error *error)
 {
   struct lls_error why = {0};
-  if (length > MAX_TEXT)
+  if (length > LLS_MAX_TEXT)
     return lls_api_fail(error, 413, NULL, NULL,
                         "the text has %zu bytes; at most %d are tokenised at once",
-                        length, MAX_TEXT);
-  int status = lls_tokenizer_encode(config->tokenizer, text, length, add_special, ids,
-                                    count, &why);
+                        length, LLS_MAX_TEXT);
+  int status = lls_tokenizer_encode(e->config->tokenizer, text, length, add_special,
+                                    &e->ids, &e->count, &why);
   if (status == 0)
     return 0;
   return lls_api_fail(error, 500, NULL, NULL, "the text can't be tokenised: %s",
                       lls_error_text(&why, status));
 }
 
-static int encode_messages(const struct lls_api_config *config, const json_t *body,
-                           int32_t **ids, size_t *count, struct lls_api_error *error)
+static int encode_messages(struct encoding *e, struct lls_api_error *error)
 {
   char *text;
   size_t length;
-  if (lls_chat_render(config, body, flag(body, "add_generation_prompt", true), &text,
-                      &length, error) != 0)
+  if (lls_chat_render(e->config, e->body, e->params.add_generation_prompt, &text, &length,
+                      error) != 0)
     return -1;
-  int status = encode(config, text, length, false, ids, count, error);
+  int status = encode(e, text, length, e->params.add_special_tokens, error);
   free(text);
   return status;
 }
 
-static int encode_body(const struct lls_api_config *config, const json_t *body,
-                       int32_t **ids, size_t *count, struct lls_api_error *error)
+static int encode_text(struct encoding *e, struct lls_api_error *error)
 {
-  const json_t *prompt = json_object_get(body, "prompt");
-  const json_t *content = json_object_get(body, "content");
-  if (json_object_get(body, "messages") != NULL)
-    return encode_messages(config, body, ids, count, error);
+  const json_t *prompt = json_object_get(e->body, "prompt");
+  const json_t *content = json_object_get(e->body, "content");
   if (json_is_string(prompt))
-    return encode(config, json_string_value(prompt), json_string_length(prompt),
-                  flag(body, "add_special_tokens", true), ids, count, error);
+    return encode(e, json_string_value(prompt), json_string_length(prompt),
+                  e->params.add_special_tokens, error);
   if (json_is_string(content))
-    return encode(config, json_string_value(content), json_string_length(content),
-                  flag(body, "add_special", false), ids, count, error);
+    return encode(e, json_string_value(content), json_string_length(content),
+                  e->params.add_special, error);
   return lls_api_fail(error, 400, NULL, "prompt",
                       "'prompt' must be a string, or 'messages' an array");
 }
 
-static json_t *token_strings(const struct lls_api_config *config, const int32_t *ids,
-                             size_t count)
+static int encode_body(struct encoding *e, struct lls_api_error *error)
+{
+  bool chat = json_object_get(e->body, "messages") != NULL;
+  if (lls_api_read_params(e->config, e->body, chat ? LLS_TOKENIZE_CHAT : LLS_TOKENIZE,
+                          e->unknown, &e->params, error) != 0)
+    return -1;
+  int status = chat ? encode_messages(e, error) : encode_text(e, error);
+  lls_api_params_free(&e->params);
+  return status;
+}
+
+static json_t *token_strings(const struct encoding *e)
 {
   json_t *strings = json_array();
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < e->count; i++) {
     size_t length = 0;
-    const char *text = lls_tokenizer_string(config->tokenizer, ids[i], &length);
+    const char *text = lls_tokenizer_string(e->config->tokenizer, e->ids[i], &length);
     json_t *string = text != NULL ? json_stringn(text, length) : NULL;
     json_array_append_new(strings, string != NULL ? string : json_null());
   }
   return strings;
 }
 
-static json_t *token_ids(const int32_t *ids, size_t count)
+/* The bytes that the token writes: as a string, or as numbers where they are none. */
+static json_t *piece(const struct lls_tokenizer *tokenizer, int32_t id)
+{
+  size_t length = 0;
+  const char *bytes = lls_tokenizer_token_bytes(tokenizer, id, &length);
+  json_t *text = json_stringn(bytes != NULL ? bytes : "", length);
+  if (text != NULL)
+    return text;
+  json_t *numbers = json_array();
+  for (size_t i = 0; i < length; i++)
+    json_array_append_new(numbers, json_integer((unsigned char)bytes[i]));
+  return numbers;
+}
+
+static json_t *tokens(const struct encoding *e)
 {
   json_t *array = json_array();
-  for (size_t i = 0; i < count; i++)
-    json_array_append_new(array, json_integer(ids[i]));
+  for (size_t i = 0; i < e->count; i++)
+    json_array_append_new(array, e->params.with_pieces
+                                     ? json_pack("{s:i, s:o}", "id", e->ids[i], "piece",
+                                                 piece(e->config->tokenizer, e->ids[i]))
+                                     : json_integer(e->ids[i]));
   return array;
 }
 
 /* What /tokenize answers, or NULL and why. */
 static json_t *tokenized(const struct lls_api_config *config, const json_t *body,
-                         struct lls_api_error *error)
+                         struct lls_unknown_names *unknown, struct lls_api_error *error)
 {
-  int32_t *ids = NULL;
-  size_t count = 0;
-  if (encode_body(config, body, &ids, &count, error) != 0)
-    return NULL;
-  json_t *strings = flag(body, "return_token_strs", false)
-                        ? token_strings(config, ids, count)
-                        : json_null();
-  json_t *answer = json_pack("{s:I, s:I, s:o, s:o}", "count", (json_int_t)count,
-                             "max_model_len", (json_int_t)config->max_context, "tokens",
-                             token_ids(ids, count), "token_strs", strings);
-  free(ids);
+  struct encoding e = {.config = config, .body = body, .unknown = unknown};
+  json_t *answer = NULL;
+  if (encode_body(&e, error) == 0)
+    answer =
+        json_pack("{s:I, s:I, s:o, s:o}", "count", (json_int_t)e.count, "max_model_len",
+                  (json_int_t)config->max_context, "tokens", tokens(&e), "token_strs",
+                  e.params.return_token_strs ? token_strings(&e) : json_null());
+  free(e.ids);
   return answer;
 }
 
 static int decode_body(const struct lls_api_config *config, const json_t *body,
-                       struct lls_text *text, struct lls_api_error *error)
+                       struct lls_unknown_names *unknown, struct lls_text *text,
+                       struct lls_api_error *error)
 {
   const json_t *tokens = json_object_get(body, "tokens");
+  struct lls_api_params params;
   int32_t *ids;
   size_t count;
+  if (lls_api_read_params(config, body, LLS_DETOKENIZE, unknown, &params, error) != 0)
+    return -1;
+  lls_api_params_free(&params);
   if (!json_is_array(tokens))
     return lls_api_fail(error, 400, NULL, "tokens",
                         "'tokens' must be an array of token ids");
@@ -130,11 +157,11 @@ static int decode_body(const struct lls_api_config *config, const json_t *body,
 
 /* Likewise of /detokenize. */
 static json_t *detokenized(const struct lls_api_config *config, const json_t *body,
-                           struct lls_api_error *error)
+                           struct lls_unknown_names *unknown, struct lls_api_error *error)
 {
   struct lls_text text = {0};
   json_t *answer = NULL;
-  if (decode_body(config, body, &text, error) == 0)
+  if (decode_body(config, body, unknown, &text, error) == 0)
     answer = json_pack("{s:s%, s:s%}", "prompt", text.data, text.length, "content",
                        text.data, text.length);
   lls_text_free(&text);
@@ -143,10 +170,14 @@ static json_t *detokenized(const struct lls_api_config *config, const json_t *bo
 
 /* ---- as work ---------------------------------------------------------------------- */
 
+typedef json_t *translate_fn(const struct lls_api_config *config, const json_t *body,
+                             struct lls_unknown_names *unknown,
+                             struct lls_api_error *error);
+
 struct translation {
   struct lls_work work;
-  json_t *(*translate)(const struct lls_api_config *config, const json_t *body,
-                       struct lls_api_error *error);
+  translate_fn *translate;
+  struct lls_unknown_names unknown;
   char *answer; /* JSON, or NULL and why: */
   struct lls_api_error error;
 };
@@ -156,7 +187,9 @@ static void run(struct lls_work *work)
   struct translation *translation = (struct translation *)work;
   struct lls_api_error *error = &translation->error;
   json_t *body = lls_api_body(&work->body, error);
-  json_t *json = body != NULL ? translation->translate(&work->config, body, error) : NULL;
+  json_t *json = body != NULL ? translation->translate(&work->config, body,
+                                                       &translation->unknown, error)
+                              : NULL;
   if (json != NULL)
     translation->answer = json_dumps(json, JSON_COMPACT);
   if (json != NULL && translation->answer == NULL)
@@ -169,6 +202,7 @@ static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
 {
   const struct translation *translation = (const struct translation *)work;
   const char *text = translation->answer;
+  lls_api_note_unknown(work->api, exchange, &translation->unknown);
   if (text != NULL)
     lls_http_reply(exchange, 200, "application/json", text, strlen(text));
   else
@@ -178,13 +212,13 @@ static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
 static void destroy(struct lls_work *work)
 {
   struct translation *translation = (struct translation *)work;
+  lls_unknown_free(&translation->unknown);
   free(translation->answer);
   free(translation);
 }
 
 static void begin(struct lls_api *api, struct lls_http_exchange *exchange,
-                  json_t *(*translate)(const struct lls_api_config *config,
-                                       const json_t *body, struct lls_api_error *error))
+                  translate_fn *translate)
 {
   struct lls_api_error error;
   struct translation *translation = calloc(1, sizeof *translation);

@@ -11,14 +11,25 @@ static const char *object_name(const struct lls_generation *generation, bool chu
   return chunk ? "chat.completion.chunk" : "chat.completion";
 }
 
-/* An answer without its choices, which follow as the member "choices". */
+/* The tier that the request was served in. */
+static json_t *service_tier(const struct lls_generation *generation)
+{
+  static const char *const tiers[] = {"default", "priority", "flex"};
+  return json_string(tiers[generation->params.request_class]);
+}
+
+/* An answer or a part of it: what all have but the usage. */
 static json_t *envelope(const struct lls_generation *generation, bool chunk,
                         json_t *choices)
 {
-  return json_pack("{s:s, s:s, s:I, s:s, s:o}", "id", generation->id, "object",
-                   object_name(generation, chunk), "created",
-                   (json_int_t)generation->created_s, "model",
-                   generation->api->model_name, "choices", choices);
+  json_t *object =
+      json_pack("{s:s, s:s, s:I, s:s, s:o, s:s}", "id", generation->id, "object",
+                object_name(generation, chunk), "created",
+                (json_int_t)generation->created_s, "model", generation->api->model_name,
+                "choices", choices, "system_fingerprint", generation->api->fingerprint);
+  if (generation->endpoint == LLS_CHAT)
+    json_object_set_new(object, "service_tier", service_tier(generation));
+  return object;
 }
 
 /* Of its choices the one that found least had to compute the prompt: what the others
@@ -37,6 +48,12 @@ static json_int_t cached_tokens(const struct lls_generation *generation)
   return sum;
 }
 
+static json_t *counts(json_int_t prompt, json_int_t completion)
+{
+  return json_pack("{s:I, s:I, s:I}", "prompt_tokens", prompt, "completion_tokens",
+                   completion, "total_tokens", prompt + completion);
+}
+
 static json_t *usage(const struct lls_generation *generation)
 {
   json_int_t prompt = 0, completion = 0;
@@ -44,18 +61,26 @@ static json_t *usage(const struct lls_generation *generation)
     prompt += (json_int_t)generation->prompts.prompts[i].n_tokens;
   for (uint32_t i = 0; i < generation->n_choices; i++)
     completion += generation->choices[i].n_tokens;
-  json_t *object =
-      json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", prompt, "completion_tokens",
-                completion, "total_tokens", prompt + completion, "prompt_tokens_details",
-                "cached_tokens", cached_tokens(generation));
+  json_t *object = counts(prompt, completion);
+  json_object_set_new(object, "prompt_tokens_details",
+                      json_pack("{s:I}", "cached_tokens", cached_tokens(generation)));
   if (generation->endpoint == LLS_CHAT)
     json_object_set_new(object, "completion_tokens_details",
                         json_pack("{s:i}", "reasoning_tokens", 0));
   return object;
 }
 
+/* Whether a member that not everybody asks for is there: whole answers have it as null
+ * where nobody did, as vLLM's; chunks leave it away. */
+static bool reports(const struct lls_generation *generation, bool wanted)
+{
+  return wanted || !generation->params.stream;
+}
+
 static json_t *prompt_ids(const struct lls_choice *choice)
 {
+  if (!choice->generation->params.return_token_ids)
+    return json_null();
   json_t *ids = json_array();
   for (size_t i = 0; i < choice->prompt->n_tokens; i++)
     json_array_append_new(ids, json_integer(choice->prompt->tokens[i]));
@@ -64,6 +89,8 @@ static json_t *prompt_ids(const struct lls_choice *choice)
 
 static json_t *token_ids(const struct lls_choice *choice)
 {
+  if (!choice->generation->params.return_token_ids)
+    return json_null();
   json_t *ids = json_array();
   for (uint32_t i = 0; i < choice->n_unreported; i++)
     json_array_append_new(ids, json_integer(choice->tokens[i].token));
@@ -87,14 +114,14 @@ static json_t *end_of_choice(json_t *object, const struct lls_choice *choice)
                       choice->finish_reason != NULL ? json_string(choice->finish_reason)
                                                     : json_null());
   json_object_set_new(object, "stop_reason", stop_reason(choice));
-  if (generation->params.prompt_logprobs != LLS_UNSET &&
-      generation->endpoint == LLS_COMPLETIONS)
+  bool completion = generation->endpoint == LLS_COMPLETIONS;
+  if (completion && reports(generation, generation->params.prompt_logprobs != LLS_UNSET))
     json_object_set_new(object, "prompt_logprobs", lls_wire_prompt_logprobs(choice));
-  if (generation->params.return_token_ids) {
+  if (reports(generation, generation->params.return_token_ids))
     json_object_set_new(object, "token_ids", token_ids(choice));
-    if (!choice->begun && generation->endpoint == LLS_COMPLETIONS)
-      json_object_set_new(object, "prompt_token_ids", prompt_ids(choice));
-  }
+  if (completion && !choice->begun &&
+      reports(generation, generation->params.return_token_ids))
+    json_object_set_new(object, "prompt_token_ids", prompt_ids(choice));
   return object;
 }
 
@@ -127,12 +154,15 @@ static json_t *chat_delta(const struct lls_choice *choice)
   return end_of_choice(object, choice);
 }
 
-/* A chunk with these choices; usage is null in all chunks but the last. */
-static json_t *chunk(const struct lls_generation *generation, json_t *choices)
+/* A chunk with this part of a choice. Its usage is that of the choice so far, which has
+ * had n_tokens, or null: the whole request's is in the last chunk. */
+static json_t *chunk(const struct lls_choice *choice, json_t *part, uint32_t n_tokens)
 {
-  json_t *object = envelope(generation, true, choices);
+  const struct lls_generation *generation = choice->generation;
+  json_t *object = envelope(generation, true, json_pack("[o]", part));
   if (generation->params.continuous_usage)
-    json_object_set_new(object, "usage", usage(generation));
+    json_object_set_new(object, "usage",
+                        counts((json_int_t)choice->prompt->n_tokens, n_tokens));
   else if (generation->params.include_usage)
     json_object_set_new(object, "usage", json_null());
   return object;
@@ -143,7 +173,7 @@ json_t *lls_wire_chunk(const struct lls_choice *choice)
   const struct lls_generation *generation = choice->generation;
   json_t *delta =
       generation->endpoint == LLS_CHAT ? chat_delta(choice) : completion_choice(choice);
-  return chunk(generation, json_pack("[o]", delta));
+  return chunk(choice, delta, choice->n_tokens);
 }
 
 json_t *lls_wire_role_chunk(const struct lls_choice *choice)
@@ -152,7 +182,7 @@ json_t *lls_wire_role_chunk(const struct lls_choice *choice)
   json_t *object =
       json_pack("{s:i, s:{s:s, s:s}, s:n, s:n}", "index", (int)choice->index, "delta",
                 "role", "assistant", "content", "", "logprobs", "finish_reason");
-  json_t *whole = chunk(generation, json_pack("[o]", object));
+  json_t *whole = chunk(choice, object, 0);
   if (generation->params.return_token_ids)
     json_object_set_new(whole, "prompt_token_ids", prompt_ids(choice));
   return whole;
@@ -163,13 +193,6 @@ json_t *lls_wire_usage_chunk(const struct lls_generation *generation)
   json_t *object = envelope(generation, true, json_array());
   json_object_set_new(object, "usage", usage(generation));
   return object;
-}
-
-/* The tier that the request was served in. */
-static json_t *service_tier(const struct lls_generation *generation)
-{
-  static const char *const tiers[] = {"default", "priority", "flex"};
-  return json_string(tiers[generation->params.request_class]);
 }
 
 json_t *lls_wire_whole(const struct lls_generation *generation)
@@ -183,15 +206,10 @@ json_t *lls_wire_whole(const struct lls_generation *generation)
   }
   json_t *object = envelope(generation, false, choices);
   json_object_set_new(object, "usage", usage(generation));
-  json_object_set_new(object, "system_fingerprint",
-                      json_string(generation->api->fingerprint));
   if (!chat)
     return object;
-  json_object_set_new(object, "service_tier", service_tier(generation));
-  if (generation->params.return_token_ids)
-    json_object_set_new(object, "prompt_token_ids", prompt_ids(&generation->choices[0]));
-  if (generation->params.prompt_logprobs != LLS_UNSET)
-    json_object_set_new(object, "prompt_logprobs",
-                        lls_wire_prompt_logprobs(&generation->choices[0]));
+  json_object_set_new(object, "prompt_token_ids", prompt_ids(&generation->choices[0]));
+  json_object_set_new(object, "prompt_logprobs",
+                      lls_wire_prompt_logprobs(&generation->choices[0]));
   return object;
 }

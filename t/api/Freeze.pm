@@ -59,7 +59,7 @@ sub upload {
 sub measure {
     my ($server, $path, $body, $tokens) = @_;
     my $reader = $server->connect;
-    syswrite $reader, LlmServer::raw_post('/v1/completions', sprintf $stream, $tokens // 1 << 20);
+    syswrite $reader, LlmServer::raw_post('/v1/completions', sprintf $stream, $tokens // -1);
     LlmServer::read_until($reader, qr/data: /);
     my ($hostile, $last) = upload($server, $path, $body);
     my $health = $server->connect;

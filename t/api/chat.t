@@ -38,8 +38,9 @@ is_deeply $json, {
     model   => 'fake/model',
     choices => [{
             index => 0, message => { role => 'assistant', refusal => undef }, logprobs => undef,
-            finish_reason => 'length', stop_reason => undef,
+            finish_reason => 'length', stop_reason => undef, token_ids => undef,
     }],
+    prompt_logprobs => undef, prompt_token_ids => undef,
     service_tier       => 'default',
     system_fingerprint => $json->{system_fingerprint},
     usage => {
@@ -61,6 +62,20 @@ is_deeply [sort { $a cmp $b } keys %{ { map { $_->{object} => 1 } grep { ref } @
 is scalar @{ chat(messages => $hello, max_tokens => 1, n => 3)->{json}{choices} }, 3, 'n choices';
 my $roles = grep { ref && $_->{choices}[0]{delta}{role} } LlmServer::events(chat(messages => $hello, max_tokens => 2, n => 3, stream => $true));
 is $roles, 3, 'each begins with its role';
+@events = LlmServer::events(chat(messages => $hello, max_tokens => 2, stream => $true, service_tier => 'flex'));
+is_deeply [map { ref ? [@$_{qw(system_fingerprint service_tier)}] : () } @events], [([$json->{system_fingerprint}, 'flex']) x 3],
+    'chunks have the fingerprint and the tier that a whole answer has';
+sub counted {
+    my (%options) = @_;
+    return [map { ref ? [@{ $_->{usage} // {} }{qw(prompt_tokens completion_tokens)}] : () }
+            LlmServer::events(chat(messages => $hello, max_tokens => 2, stream => $true, stream_options => \%options))];
+}
+my $p = $prompt_tokens;
+is_deeply counted(include_usage => $true, continuous_usage_stats => $true), [[$p, 0], [$p, 1], [$p, 2], [$p, 2]], 'the role is no token yet';
+is_deeply counted(continuous_usage_stats => $true), counted(include_usage => $true, continuous_usage_stats => $true), 'continuous usage is usage';
+is_deeply counted(include_usage => $false, continuous_usage_stats => $true), [([undef, undef]) x 3], 'unless that is refused';
+is_deeply counted(include_usage => $true), [([undef, undef]) x 3, [$p, 2]], 'the usage of the whole is in the last chunk';
+is_deeply counted(), [([undef, undef]) x 3], 'and in none that was not asked for it';
 
 $json = chat(messages => $hello, max_tokens => 2, max_completion_tokens => 1)->{json};
 is $json->{usage}{completion_tokens}, 1, 'max_completion_tokens comes before max_tokens';
@@ -100,7 +115,7 @@ my @refused = (
     ['no array',           'hello'],
     ['a message that is none', ['hello']],
     ['no role',            [{ content => 'x' }]],
-    ['an unknown role',    [{ role => 'boss', content => 'x' }]],
+    ['an empty role',      [{ role => '', content => 'x' }]],
     ['a role of no type',  [{ role => 1, content => 'x' }]],
     ['no content at all',  [{ role => 'user' }]],
     ['content of no type', [{ role => 'user', content => 1 }]],
@@ -117,13 +132,23 @@ for my $case (@refused) {
 like echo([$user], chat_template_kwargs => { note => 'be brief' }), qr/be brief\nuser: hi\n\z/, 'chat_template_kwargs are variables of the template';
 is chat(messages => $hello, chat_template_kwargs => [])->{json}{error}{param}, 'chat_template_kwargs', '  if they have names';
 for my $case ([guided_choice => ['a', 'b']], [structured_outputs => { json => {} }], [bad_words => ['x']], [cache_salt => 'x'], [chat_template => 'x'],
-    [continue_final_message => $true], [echo => $true], [logits_processors => ['x']], [allowed_token_ids => [1]], [truncate_prompt_tokens => 5]) {
+    [continue_final_message => $true], [echo => $true], [logits_processors => ['x']], [allowed_token_ids => [1]], [modalities => ['text', 'audio']]) {
     is chat(messages => $hello, @$case)->{json}{error}{code}, 'unsupported_parameter', "$case->[0] is refused";
 }
 is chat(messages => $hello, max_tokens => 1, structured_outputs => {}, guided_json => undef, continue_final_message => $false, bad_words => [])->{status}, 200,
     'but not where they ask for nothing';
-is chat(messages => $hello, tools => [{ type => 'function' }])->{json}{error}{code}, 'unsupported_parameter', 'tools are refused';
+like echo([{ role => 'boss', content => 'x' }]), qr/boss: x\n/, 'a role of which the template knows';
+my @tools = (tools => [{ type => 'function', function => { name => 'weather' } }]);
+is chat(messages => $hello, @tools, @$_)->{json}{error}{code}, 'unsupported_parameter', 'tools are refused' for [], [tool_choice => 'auto'];
+like echo([$user], @tools, tool_choice => 'none'), qr/tool weather\nuser: hi\n/, 'but not where none is to be called: they are for the template';
 is chat(messages => $hello, tools => [], max_tokens => 1)->{status}, 200, 'no tools are not';
+is chat(messages => $hello, tools => $_)->{json}{error}{param}, 'tools', 'nor is what are no tools' for {}, ['weather'];
+for my $choice ('auto', 'required', { type => 'function', function => { name => 'f' } }) {
+    is chat(messages => $hello, tool_choice => $choice)->{json}{error}{param}, 'tool_choice', 'a choice needs tools';
+}
+is chat(messages => $hello, tool_choice => $_, max_tokens => 1)->{status}, 200, 'but not the choice of none' for 'none', undef;
+is chat(messages => $hello, modalities => ['text'], max_tokens => 1)->{status}, 200, 'text is a modality';
+is chat(messages => $hello, modalities => 'text')->{json}{error}{param}, 'modalities', '  in an array';
 is chat(messages => $hello, top_logprobs => 1)->{status}, 400, 'top_logprobs needs logprobs';
 is chat(messages => [{ role => 'user', content => 'x ' x 2000 }])->{json}{error}{code}, 'context_length_exceeded', 'a long chat';
 is chat(messages => $hello, max_tokens => 1, logprobs => $false)->{status}, 200, 'logprobs: false';

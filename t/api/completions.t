@@ -41,7 +41,7 @@ is_deeply $json, {
     model   => 'fake/model',
     choices => [{
             index => 0, text => $json->{choices}[0]{text}, logprobs => undef, finish_reason => 'length',
-            stop_reason => undef, token_ids => [403, 407, 261], prompt_token_ids => [1, 403, 407, 261],
+            stop_reason => undef, token_ids => [403, 407, 261], prompt_token_ids => [1, 403, 407, 261], prompt_logprobs => undef,
     }],
     system_fingerprint => $json->{system_fingerprint},
     usage => { prompt_tokens => 4, completion_tokens => 3, total_tokens => 7, prompt_tokens_details => { cached_tokens => 0 } },
@@ -58,6 +58,9 @@ $answer = complete(prompt => [prompt('ab'), prompt('xyz')], n => 2, max_tokens =
 is_deeply [map { [$_->{index}, $_->{text}] } @{ $answer->{json}{choices} }],
     [[0, 'aba'], [1, 'aba'], [2, 'xyz'], [3, 'xyz']], 'prompts times n, in order';
 is_deeply [@{ $answer->{json}{usage} }{qw(prompt_tokens completion_tokens)}], [7, 12], 'a prompt counts once';
+is_deeply complete(prompt => ['Once', 407, 'a', 378], max_tokens => 1, return_token_ids => $true)->{json}{choices}[0]{prompt_token_ids}, [1, 403, 407, 261, 378],
+    'texts among ids are one prompt, with one BOS';
+is_deeply complete(prompt => [403, 'upon'], max_tokens => 1, return_token_ids => $true)->{json}{choices}[0]{prompt_token_ids}, [403, 407], '  with none where ids begin it';
 is_deeply [map { $_->{text} } @{ complete(prompt => ['Once', 'upon'], max_tokens => 1)->{json}{choices} }],
     [' Once', ' upon'], 'several texts';
 
@@ -69,6 +72,7 @@ is_deeply [map { $_->{choices}[0]{finish_reason} } @events[0 .. 4]], [undef, und
     'one chunk a token, the reason on the last';
 is $events[5], '[DONE]', 'then [DONE]';
 is scalar @events, 6, 'and no more';
+is_deeply [map { ref ? $_->{system_fingerprint} : () } @events], [($json->{system_fingerprint}) x 5], 'each with the fingerprint of a whole answer';
 is scalar(grep { exists $_->{usage} } grep { ref } @events), 0, 'no usage unless asked for';
 
 ($text, @events) = stream(prompt => prompt('hello'), max_tokens => 5, stream_options => { include_usage => $true });
@@ -159,16 +163,37 @@ is_deeply $logprobs, {
 is_deeply [map { $_->{choices}[0]{logprobs} } @events[0, 1]],
     [map { { tokens => [$_->[0]], token_logprobs => [-0.5], top_logprobs => [{ $_->[0] => -0.5 }], text_offset => [$_->[1]] } } ['a', 0], ['b', 1]],
     'in a stream, the offset goes on';
+my @hidden = (prompt => [1, bytes('ab'), 2, bytes('cd')], ignore_eos => $true, max_tokens => 5, logprobs => 0);
+is_deeply complete(@hidden)->{json}{choices}[0]{logprobs}{text_offset}, [0, 1, 2, 2, 3], 'a token that the text leaves out has no width';
+is_deeply complete(@hidden, skip_special_tokens => $false)->{json}{choices}[0]{logprobs}{text_offset}, [0, 1, 2, 6, 7], 'one that it shows has';
+(undef, @events) = stream(@hidden);
+is_deeply [map { ref ? @{ $_->{choices}[0]{logprobs}{text_offset} } : () } @events], [0, 1, 2, 2, 3], 'so in a stream';
 
 # ---- context --------------------------------------------------------------------------
 
 $answer = complete(prompt => [(5) x 512]);
 is $answer->{status}, 400, 'a prompt that fills the context';
 is $answer->{json}{error}{code}, 'context_length_exceeded', 'has its own code';
-like $answer->{json}{error}{message}, qr/512 tokens.*has 512/, 'and both numbers';
+like $answer->{json}{error}{message},
+    qr/\AThis model's maximum context length is 512 tokens\. However, you requested 513 tokens \(512 in the prompt, 1 in the completion\)\. /,
+    'and the sentence that clients look for';
 is $answer->{headers}{'x-should-retry'}, 'false', 'and need not be tried again';
-like complete(prompt => 'x ' x 1000000)->{json}{error}{message}, qr/has at least \d+/, 'megabytes are not even tokenised';
-is complete(prompt => [(5) x 510], max_tokens => 100)->{json}{usage}{completion_tokens}, 2, 'the answer is cut to the room';
+like complete(prompt => 'x ' x 1000000)->{json}{error}{message}, qr/you requested at least \d+ tokens \(at least \d+ in the prompt, /, 'megabytes are not even tokenised';
+$answer = complete(prompt => [(5) x 500], max_tokens => 13);
+is_deeply [$answer->{status}, $answer->{json}{error}{code}], [400, 'context_length_exceeded'], 'so has an answer that has no room';
+like $answer->{json}{error}{message}, qr/you requested 513 tokens \(500 in the prompt, 13 in the completion\)/, 'with all numbers';
+is complete(prompt => [(5) x 500], max_tokens => 12)->{json}{usage}{completion_tokens}, 12, 'one token less is well';
+is complete(prompt => [(5) x 510])->{json}{usage}{completion_tokens}, 2, 'without max_tokens the answer is cut to the room';
+like complete(prompt => 'x', max_tokens => 2147483648)->{json}{error}{message}, qr/ 2147483648 in the completion\)/, 'a huge one is told the same';
+
+# truncate_prompt_tokens: the last tokens, and the BOS of a text
+sub kept { my (%body) = @_; return complete(max_tokens => 1, return_token_ids => $true, %body)->{json}{choices}[0]{prompt_token_ids} }
+is_deeply kept(prompt => [5 .. 300], truncate_prompt_tokens => 3), [298, 299, 300], 'truncate_prompt_tokens';
+is_deeply kept(prompt => 'Once upon a time', truncate_prompt_tokens => 3), [1, 261, 378], '  leaves the BOS before a text';
+is_deeply kept(prompt => 'Once upon', truncate_prompt_tokens => 9), [1, 403, 407], '  and a short one as it is';
+is scalar @{ kept(prompt => [(5) x 600], truncate_prompt_tokens => -1, max_tokens => 100) }, 412, '  -1 makes room for the answer';
+is complete(prompt => 'Once upon a time', truncate_prompt_tokens => 2, max_tokens => 0, echo => $true)->{json}{choices}[0]{text}, '<s> time', '  what is echoed is what is left';
+is complete(prompt => [5], truncate_prompt_tokens => 0)->{json}{error}{param}, 'truncate_prompt_tokens', '  to nothing is no length';
 
 # ---- request ids ----------------------------------------------------------------------
 

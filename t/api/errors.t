@@ -64,20 +64,23 @@ my @refused = (
     ['model',       [1, [], {}], qr/must be a string/],
     ['prompt',      [undef, 1, {}, $true], qr/prompt/],
     ['prompt',      [[], [[]]], qr/must not be empty/],
-    ['prompt',      [[1, 'a'], [-1], [512], [1.5], [1e300], [[1, undef]], [['a']], [{}], [undef]], qr/token ids|must be a string/],
-    ['max_tokens',  [0, -2, 1.5, 'x', $true, [], {}, 1e18], qr/'max_tokens' must be an integer of at least [01], not /],
+    ['prompt',      [[-1], [512], [1.5], [1e300], [[1, undef]], [['a']], [[['a', 1], 2]], ['a', 512], [{}], [undef]], qr/token ids|must be a string/],
+    ['max_tokens',  [0, -2, 1.5, 'x', $true, [], {}, 1e18], qr/'max_tokens' must be an integer (?:of at least|from) [01](?: to \d+)?, not /],
     ['min_tokens',  [-1, 'x', 17], qr/min_tokens/],
     ['temperature', [-0.1, 100.1, 'hot', $true, [1]], qr/'temperature' must be a number from 0 to 100, not /],
     ['top_p',       [-1, 1.01, 'x'], qr/from 0 to 1/],
     ['min_p',       [-1, 1.01, {}], qr/from 0 to 1/],
-    ['top_k',       [-2, 1.5, 'x', 1e10], qr/must be an integer/],
+    ['top_k',       [-2, 1.5, 'x'], qr/must be an integer of at least -1, not /],
+    ['top_k',       [1e10, 2147483648], qr/must be an integer from -1 to 2147483647, not /],
     ['n',           [0, 129, -1, 'x'], qr/from 1 to 128/],
     ['seed',        ['x', 1.5, [], 1e300], qr/must be an integer/],
     ['stream',      [1, 'yes', {}], qr/must be true or false/],
     ['ignore_eos',  [1, 'yes'], qr/must be true or false/],
     ['stop',        [1, '', [''], ['a', 1], {}, 'x' x 1025, [('x') x 17]], qr/'stop'/],
     ['stop_token_ids', [1, 'x', [-1], [512], ['x']], qr/token ids/],
-    ['logit_bias',  [1, [], { x => 1 }, { -1 => 1 }, { 512 => 1 }, { 1 => 'x' }, { 1 => 101 }, { '' => 1 }], qr/logit_bias/],
+    ['logit_bias',  [1, 'x', { x => 1 }, { -1 => 1 }, { 512 => 1 }, { 1 => 'x' }, { 1 => 101 }, { '' => 1 }], qr/logit_bias/],
+    ['logit_bias',  [[1], [[1]], [[1, 2, 3]], [[1, 101]], [[512, 1]], [['x', 'y']], [[undef, 1]], [[1, $true]]], qr/'logit_bias'.*item 0/],
+    ['logit_bias',  [{ 512 => 1, 3 => 1, 99999 => 1, x => 2 }], qr/(?=.*"512")(?=.*"99999")(?=.*"x")(?!.*"3")/],
     ['presence_penalty', [2.1, -2.1, 'x'], qr/from -2 to 2/],
     ['repetition_penalty', [0, -1, 'x'], qr/must be a number/],
     ['logprobs',    [-1, 21, 'x', $true], qr/from 0 to 20/],
@@ -121,6 +124,11 @@ is_deeply [@$error{qw(code param)}], ['model_not_found', 'model'], '  is not fou
 
 error_ok($server->post($path, { prompt => '', add_special_tokens => $false }), 400, 'an empty text without BOS');
 
+for my $case (['seed', '9223372036854775808'], ['temperature', '1e999']) {
+    my $said = $server->post($path, qq({"prompt":"x","$case->[0]":$case->[1]}))->{json}{error}{message};
+    like $said, qr/a number that is too large \(line 1, column \d+\): integers go from -2\^63 to 2\^63 - 1/, "$case->[0] $case->[1] is told why";
+}
+
 my %accepted = (
     'null is absent'       => { map { $_ => undef } qw(model max_tokens temperature stop logit_bias slo class stream seed n) },
     'unknown is ignored'   => { foo => { bar => [1] }, user => 'me', store => $false, metadata => {} },
@@ -133,6 +141,7 @@ my %accepted = (
     'neutral values'       => { echo => $false, suffix => '', best_of => 1, response_format => { type => 'text' } },
     'an extreme seed'      => { seed => JSON::PP->new->allow_bignum->decode('-9223372036854775808') },
     'no limit, to llama.cpp' => { max_tokens => -1, seed => -1 },
+    'a bias as an array'   => { logit_bias => [[5, -100], [6, $false], ['upon', 1.5]] },
     'a hot temperature'    => { temperature => 5 },
     'NUL in a prompt'      => { prompt => "a\0b" },
 );

@@ -114,6 +114,7 @@ static int load(struct server *server, const char *folder, struct lls_error *err
   if (status == 0)
     status = lls_chat_template_compile(
         "{% if note is defined %}{{ note }}\n{% endif %}"
+        "{% if tools %}tool {{ tools[0].function.name }}\n{% endif %}"
         "{% if split %}{{ messages[0].content.split(' ') | length }}\n{% endif %}"
         "{% for m in messages %}{{ m.role }}{% if m.name %} {{ m.name }}{% endif %}: "
         "{{ m.content }}{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments.city "

@@ -55,7 +55,7 @@ while ($body =~ s/\A([0-9a-f]+)\r\n//) {
 }
 is $body,       '', 'the chunks are whole';
 is $chunks[-1], '', 'and the last is empty';
-my $event = qr/\Adata: \{"id":"cmpl-[0-9a-f]{32}","object":"text_completion","created":\d+,"model":"fake\/model","choices":\[\{"index":0,"text":"([^"]*)","logprobs":null,"finish_reason":(null|"length"),"stop_reason":null\}\]\}\n\n\z/;
+my $event = qr/\Adata: \{"id":"cmpl-[0-9a-f]{32}","object":"text_completion","created":\d+,"model":"fake\/model","choices":\[\{"index":0,"text":"([^"]*)","logprobs":null,"finish_reason":(null|"length"),"stop_reason":null\}\],"system_fingerprint":"fp_[0-9a-f]{16}"\}\n\n\z/;
 like $chunks[0], $event, 'an event is one data line and a blank line';
 like $chunks[1], $event, 'the last token has its own';
 like $chunks[1], qr/"finish_reason":"length"/, 'which has the finish reason';

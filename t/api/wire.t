@@ -20,30 +20,31 @@ sub choice { return complete(@_)->{json}{choices}[0] }
 
 # ---- echo -----------------------------------------------------------------------------
 
-is choice(prompt => prompt('ab'), max_tokens => 3, echo => $true)->{text}, 'ababa', 'echo: the prompt, then the answer';
+is choice(prompt => prompt('ab'), max_tokens => 3, echo => $true)->{text}, '<s>ababa', 'echo: the prompt, with all that its ids stand for, then the answer';
 is choice(prompt => 'Once  upon', max_tokens => 1, echo => $true)->{text}, 'Once  upon Once', 'the text as it was given';
 my $json = complete(prompt => prompt('abc'), max_tokens => 0, echo => $true, logprobs => 2)->{json};
 is_deeply $json->{choices}[0], {
-    index => 0, text => 'abc', finish_reason => 'length', stop_reason => undef,
+    index => 0, text => '<s>abc', prompt_logprobs => undef, token_ids => undef, prompt_token_ids => undef, finish_reason => 'length', stop_reason => undef,
     logprobs => {
         tokens         => [$json->{choices}[0]{logprobs}{tokens}[0], 'a', 'b', 'c'],
         token_logprobs => [undef, -1, -2, -3],
         top_logprobs   => [undef, { a => -1, b => -2 }, { b => -2, c => -3 }, { c => -3, d => -4 }],
-        text_offset    => [0, 0, 1, 2],
+        text_offset    => [0, 3, 4, 5],
     },
 }, 'max_tokens 0 scores the prompt and answers nothing';
 is_deeply [@{ $json->{usage} }{qw(prompt_tokens completion_tokens)}], [4, 0], 'and counts nothing';
 my $logprobs = choice(prompt => prompt('ab'), max_tokens => 2, echo => $true, logprobs => 0)->{logprobs};
 is_deeply $logprobs->{token_logprobs}, [undef, -1, -2, -0.5, -0.5], 'the answer follows the prompt';
-is_deeply $logprobs->{text_offset}, [0, 0, 1, 2, 3], 'and its offsets go on';
-is choice(prompt => prompt('aXb'), max_tokens => 3, echo => $true, stop => 'X')->{text}, 'aXba', 'a stop string in the prompt stops nothing';
+is_deeply $logprobs->{text_offset}, [0, 3, 4, 5, 6], 'and its offsets go on';
+is_deeply choice(prompt => 'ab', max_tokens => 1, echo => $true, logprobs => 0)->{logprobs}{text_offset}, [0, 0, 1, 2], 'the BOS before a text is not part of it';
+is choice(prompt => prompt('aXb'), max_tokens => 3, echo => $true, stop => 'X')->{text}, '<s>aXba', 'a stop string in the prompt stops nothing';
 
 my @events = LlmServer::events(complete(prompt => prompt('ab'), max_tokens => 2, echo => $true, logprobs => 1, stream => $true));
-is join('|', map { ref ? $_->{choices}[0]{text} : () } @events), 'aba|b', 'in a stream the first chunk begins with it';
-is_deeply [map { @{ $_->{choices}[0]{logprobs}{text_offset} } } grep { ref } @events], [0, 0, 1, 2, 3], 'offsets there too';
+is join('|', map { ref ? $_->{choices}[0]{text} : () } @events), '<s>aba|b', 'in a stream the first chunk begins with it';
+is_deeply [map { @{ $_->{choices}[0]{logprobs}{text_offset} } } grep { ref } @events], [0, 3, 4, 5, 6], 'offsets there too';
 @events = LlmServer::events(complete(prompt => prompt('ab'), max_tokens => 0, echo => $true, stream => $true));
-is_deeply [map { ref ? [@{ $_->{choices}[0] }{qw(text finish_reason)}] : $_ } @events], [['ab', 'length'], '[DONE]'], 'max_tokens 0 in a stream';
-is choice(prompt => [prompt('ab'), prompt('c')], echo => $true, max_tokens => 1, n => 2)->{text}, 'aba', 'several prompts';
+is_deeply [map { ref ? [@{ $_->{choices}[0] }{qw(text finish_reason)}] : $_ } @events], [['<s>ab', 'length'], '[DONE]'], 'max_tokens 0 in a stream';
+is choice(prompt => [prompt('ab'), prompt('c')], echo => $true, max_tokens => 1, n => 2)->{text}, '<s>aba', 'several prompts';
 
 my $list = choice(prompt => prompt('ab'), max_tokens => 1, prompt_logprobs => 1)->{prompt_logprobs};
 my ($a, $b) = bytes('ab');
@@ -57,8 +58,8 @@ is complete(prompt => 'x', prompt_logprobs => 1, stream => $true)->{status}, 400
 $json = complete(prompt => prompt('ab'), max_tokens => 2, echo => $true, logprobs => 2, return_tokens_as_token_ids => $true)->{json}{choices}[0];
 is_deeply $json->{logprobs}{tokens}, ['token_id:1', "token_id:$a", "token_id:$b", "token_id:$a", "token_id:$b"], 'return_tokens_as_token_ids';
 is_deeply [sort keys %{ $json->{logprobs}{top_logprobs}[1] }], [sort "token_id:$a", "token_id:$b"], '  the alternatives too';
-is_deeply $json->{logprobs}{text_offset}, [0, 0, 1, 2, 3], '  and the offsets are those of the text';
-is $json->{text}, 'abab', '  which stays';
+is_deeply $json->{logprobs}{text_offset}, [0, 3, 4, 5, 6], '  and the offsets are those of the text';
+is $json->{text}, '<s>abab', '  which stays';
 my $one = $server->post('/v1/chat/completions', { messages => [{ role => 'user', content => 'hi' }], max_tokens => 1, logprobs => $true, return_tokens_as_token_ids => $true })
     ->{json}{choices}[0]{logprobs}{content}[0];
 like $one->{token}, qr/\Atoken_id:\d+\z/, 'in a chat';
@@ -76,6 +77,11 @@ is $server->post('/v1/chat/completions', { messages => [{ role => 'user', conten
 @events = LlmServer::events(complete(prompt => prompt('ab'), max_tokens => 2, stream => $true,
         stream_options => { include_usage => $true, continuous_usage_stats => $true }));
 is_deeply [map { ref ? $_->{usage}{completion_tokens} : () } @events], [1, 2, 2], 'continuous_usage_stats';
+@events = LlmServer::events(complete(prompt => [prompt('ab'), prompt('xyz')], max_tokens => 2, stream => $true,
+        stream_options => { include_usage => $true, continuous_usage_stats => $true }));
+is_deeply [map { ref && @{ $_->{choices} } ? "$_->{choices}[0]{index}:$_->{usage}{prompt_tokens}+$_->{usage}{completion_tokens}" : () } @events],
+    ['0:3+1', '1:4+1', '0:3+2', '1:4+2'], '  of the choice that the chunk is of';
+is $events[-2]{usage}{total_tokens}, 11, '  and of all at the end';
 like complete(prompt => 'x')->{json}{system_fingerprint}, qr/\Afp_[0-9a-f]{16}\z/, 'a fingerprint';
 
 # ---- tokens ---------------------------------------------------------------------------
@@ -89,6 +95,19 @@ is ask('/tokenize', messages => [{ role => 'user', content => 'hi' }])->{count},
 is ask('/detokenize', tokens => [1, 403, 407, 261, 378])->{prompt}, '<s> Once upon a time', '/detokenize';
 is ask('/detokenize', tokens => [403, 407])->{content}, 'Once upon', 'as llama.cpp reads it';
 is ask('/detokenize', tokens => [bytes("\xe2\x82")])->{prompt}, "\x{fffd}", 'half a character';
+is_deeply ask('/tokenize', content => 'Once', with_pieces => $true)->{tokens}, [{ id => 403, piece => ' Once' }], '  with pieces';
+is_deeply ask('/tokenize', content => "\x{1f600}", with_pieces => $true)->{tokens}[-1], { id => (bytes("\x80"))[0], piece => [0x80] }, '  of bytes that are no text';
+my @messages = (messages => [{ role => 'user', content => 'hi' }]);
+is ask('/tokenize', @messages, add_special_tokens => $true)->{count}, 1 + ask('/tokenize', @messages)->{count}, 'a chat with BOS';
+for my $case ([continue_final_message => $true], [chat_template => 'x'], [tools => ['x']], [add_generation_prompt => 1], [return_token_strs => 'yes'],
+    [add_special_tokens => 'no'], [model => 7], [chat_template_kwargs => []]) {
+    is ask('/tokenize', @messages, @$case)->{error}{param}, $case->[0], "/tokenize of messages checks $case->[0] as a chat does";
+}
+isnt ask('/tokenize', @messages, tools => [{ function => { name => 'f' } }])->{count}, ask('/tokenize', @messages)->{count}, 'tools are part of the prompt';
+is ask('/tokenize', prompt => 'x', @$_)->{error}{param}, $_->[0], "/tokenize of a text checks $_->[0]"
+    for [add_special_tokens => 1], [return_token_strs => 'x'], [model => 'gpt-4'];
+is ask('/tokenize', content => 'x', @$_)->{error}{param}, $_->[0], "/tokenize of a content checks $_->[0]" for [add_special => 1], [with_pieces => 1];
+is ask('/detokenize', tokens => [1], model => 'gpt-4')->{error}{code}, 'model_not_found', '/detokenize checks the model';
 is ask('/tokenize', prompt => 1)->{error}{param}, 'prompt', 'no text';
 is ask('/detokenize', tokens => [512])->{error}{param}, 'tokens', 'no token';
 is $server->post('/tokenize', { prompt => 'x' x (1 << 20) . 'x' })->{status}, 413, 'too much text';

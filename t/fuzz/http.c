@@ -30,12 +30,14 @@ static void make_api(void)
   api.config.limits = LLS_API_DEFAULT_LIMITS;
 }
 
+/* The prompts too, where they are wanted and the parameters are right. */
 static void read_params(const json_t *body, enum lls_endpoint endpoint, bool strict)
 {
   static const struct lls_sampling defaults = {
       .temperature = 1, .top_p = 1, .repetition_penalty = 1};
   const struct lls_params_context context = {.endpoint = endpoint,
                                              .model_name = "m",
+                                             .tokenizer = api.config.tokenizer,
                                              .vocab = 512,
                                              .defaults = &defaults,
                                              .strict = strict};
@@ -47,13 +49,17 @@ static void read_params(const json_t *body, enum lls_endpoint endpoint, bool str
     return;
   }
   assert(params.n >= 1 && params.n <= 128 && params.temperature >= 0);
+  struct lls_api_prompt_list prompts;
+  if (endpoint == LLS_COMPLETIONS &&
+      lls_prompts_read(&api.config, json_object_get(body, "prompt"), &params, &prompts,
+                       &error) == 0)
+    lls_prompts_free(&prompts);
   lls_api_params_free(&params);
 }
 
 static void read_body(struct lls_http_exchange *exchange)
 {
   struct lls_api_error error;
-  struct lls_api_prompt_list prompts;
   char *text;
   size_t length;
   json_t *body = lls_api_body(&exchange->request.body, &error);
@@ -61,9 +67,7 @@ static void read_body(struct lls_http_exchange *exchange)
     return;
   read_params(body, LLS_COMPLETIONS, false);
   read_params(body, LLS_CHAT, true);
-  if (lls_prompts_read(&api.config, json_object_get(body, "prompt"), true, &prompts,
-                       &error) == 0)
-    lls_prompts_free(&prompts);
+  read_params(body, LLS_TOKENIZE_CHAT, false);
   if (lls_chat_render(&api.config, body, true, &text, &length, &error) == 0)
     free(text);
   json_decref(body);

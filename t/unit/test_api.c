@@ -2,10 +2,13 @@
 /* Stop strings against a plain definition, parameters, and Prometheus' text. */
 #include "t/tap.h"
 
+#include "core/api/internal.h"
 #include "core/api/params.h"
 #include "core/api/stop.h"
 #include "core/obs/metrics.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- stop strings --------------------------------------------------------------- */
@@ -116,7 +119,8 @@ static void test_defaults(void **state)
   struct lls_api_params params;
   struct lls_api_error error;
   assert_int_equal(read_params("{}", LLS_COMPLETIONS, &params, &error), 0);
-  assert_int_equal(params.max_tokens, 16);
+  assert_int_equal(lls_api_params_answer(&params, 100), 16);
+  assert_int_equal(lls_api_params_answer(&params, 10), 10);
   assert_int_equal(params.n, 1);
   assert_false(params.has_seed);
   assert_int_equal(params.slo.ttft_ns, LLS_NEVER);
@@ -125,7 +129,7 @@ static void test_defaults(void **state)
   assert_false(sampling.want_logprob);
   assert_int_equal(sampling.n_banned, 0);
   assert_int_equal(read_params("{}", LLS_CHAT, &params, &error), 0);
-  assert_int_equal(params.max_tokens, LLS_UNSET);
+  assert_int_equal(lls_api_params_answer(&params, 100), 100);
   assert_int_equal(read_params("{\"seed\":-1}", LLS_CHAT, &params, &error), 0);
   assert_false(params.has_seed); /* any seed, as to vLLM */
 }
@@ -178,6 +182,47 @@ static void test_a_long_value_is_quoted_in_part(void **state)
   assert_true(strlen(error.message.text) < 120);
 }
 
+/* ---- bodies ---------------------------------------------------------------------- */
+
+static size_t most_bytes; /* of what the JSON library may allocate at once */
+
+static void *bounded_malloc(size_t bytes)
+{
+  if (bytes <= most_bytes)
+    return malloc(bytes);
+  errno = ENOMEM;
+  return NULL;
+}
+
+/* The library calls it a syntax error. */
+static void test_no_memory_for_a_body_is_no_fault_of_the_client(void **state)
+{
+  (void)state;
+  enum { ITEMS = 20000 };
+  static char text[2 * ITEMS + 32];
+  struct lls_text request = {.data = text};
+  struct lls_api_error error;
+  strcpy(text, "{\"prompt\":[1");
+  for (int i = 0; i < ITEMS; i++)
+    strcat(text + 2 * i, ",1");
+  strcat(text, "]}");
+  request.length = strlen(text);
+  json_set_alloc_funcs(bounded_malloc, free);
+  for (most_bytes = 32; most_bytes < ITEMS * sizeof(void *); most_bytes *= 4) {
+    assert_null(lls_api_body(&request, &error));
+    assert_int_equal(error.status, 503);
+    assert_non_null(strstr(error.message.text, "out of memory"));
+  }
+  most_bytes = SIZE_MAX;
+  json_t *body = lls_api_body(&request, &error);
+  text[20] = ']';
+  assert_null(lls_api_body(&request, &error));
+  json_set_alloc_funcs(malloc, free);
+  assert_non_null(body);
+  assert_int_equal(error.status, 400);
+  json_decref(body);
+}
+
 /* ---- metrics -------------------------------------------------------------------- */
 
 static void test_histogram(void **state)
@@ -227,6 +272,7 @@ int main(void)
       cmocka_unit_test(test_defaults),
       cmocka_unit_test(test_values_reach_their_members),
       cmocka_unit_test(test_a_long_value_is_quoted_in_part),
+      cmocka_unit_test(test_no_memory_for_a_body_is_no_fault_of_the_client),
       cmocka_unit_test(test_histogram),
       cmocka_unit_test(test_counters_keep_all_their_digits),
   };
