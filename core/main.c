@@ -10,7 +10,6 @@
 #include "core/model/config.h"
 #include "core/sdk/new_plugin.h"
 #include "core/serve/serve.h"
-#include "core/template/template.h"
 
 #include <getopt.h>
 #include <jansson.h>
@@ -26,7 +25,8 @@ static const char usage[] =
     "  -c, --config=FILE  configuration (" DEFAULT_CONFIG ")\n"
     "\n"
     "Instead of serving:\n"
-    "      --check-config  read and check the configuration\n"
+    "      --check-config  check the configuration, and the model without its\n"
+    "                      weights\n"
     "      --help-config   describe every section and key, of the plugins too\n"
     "      --list-plugins [NAME]\n"
     "                      list the plugins that are found; of NAME, its parameters too\n"
@@ -103,41 +103,16 @@ static int load_config(const char *path, struct lls_config *config)
   return rc;
 }
 
-/* What chat requests would be answered with; false if the server would not start. */
-static bool check_chat_template(const struct lls_config *config)
-{
-  struct lls_chat_template *chat_template = NULL;
-  struct lls_error err = {0};
-  const struct lls_model_section *model = &config->model;
-  int rc =
-      lls_chat_template_load(model->path, model->chat_template, &chat_template, &err);
-  if (rc < 0) {
-    lls_config_fail(config, &err, rc, "model",
-                    model->chat_template[0] != '\0' ? "chat_template" : "path", "%s",
-                    lls_error_text(&err, rc));
-    fprintf(stderr, "%s\n", err.text);
-    return false;
-  }
-  const char *problem = lls_chat_template_problem(chat_template);
-  const char *warning = lls_chat_template_warning(chat_template);
-  if (problem != NULL || warning != NULL)
-    fprintf(stderr, "warning: %s: chat requests%s will be refused\n",
-            problem != NULL ? problem : warning,
-            problem != NULL ? "" : " that reach this");
-  lls_chat_template_free(chat_template);
-  return true;
-}
-
 static int check_config(const char *path)
 {
   struct lls_config config;
   if (load_config(path, &config) < 0)
     return EXIT_USAGE;
-  bool good = check_chat_template(&config);
-  if (good)
+  int rc = lls_serve_check(&config);
+  if (rc == 0)
     printf("%s: ok\n", path);
   lls_config_free(&config);
-  return good ? 0 : EXIT_USAGE;
+  return rc == 0 ? 0 : EXIT_USAGE;
 }
 
 /* What the model of a configuration can offer plugins that keep hidden form. */

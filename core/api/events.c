@@ -152,8 +152,8 @@ static bool has_failed(const struct lls_choice *choice, uint32_t reason,
   case LLS_FINISH_CAPACITY:
     if (choice->n_tokens > 0)
       return false; /* ends early, as at the end of the context */
-    lls_api_fail(error, 503, "capacity_exceeded", NULL,
-                 "the request needs more cache than this server has");
+    lls_api_fail(error, 400, "capacity_exceeded", NULL,
+                 "the request needs more cache than this server has: shorten it");
     error->hopeless = true;
     return true;
   case LLS_FINISH_CANCELLED:

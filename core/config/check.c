@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +24,12 @@ static void check_listen(struct lls_loading *l)
                       listen);
 }
 
+static bool has_suffix(const char *text, const char *suffix)
+{
+  size_t length = strlen(text), end = strlen(suffix);
+  return length >= end && strcasecmp(text + length - end, suffix) == 0;
+}
+
 static void check_model(struct lls_loading *l)
 {
   const char *path = l->config->model.path;
@@ -35,6 +42,12 @@ static void check_model(struct lls_loading *l)
     lls_loading_error(l, line,
                       "[model] path: expected a model folder; cannot open '%s': %s", path,
                       strerror(errno));
+  else if (!S_ISDIR(st.st_mode) && has_suffix(path, ".gguf"))
+    lls_loading_error(l, line,
+                      "[model] path: '%s' is a GGUF file, which is not supported: "
+                      "expected a Hugging Face model folder, with config.json, "
+                      "tokenizer.json and safetensors",
+                      path);
   else if (!S_ISDIR(st.st_mode))
     lls_loading_error(l, line, "[model] path: expected a model folder; '%s' is a file",
                       path);

@@ -36,8 +36,14 @@ static int unknown_architecture(const struct lls_json *json, const char *name,
          architectures[i]->encoder == encoder && *known != NULL; known++)
       used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
                                used == 0 ? "" : ", ", *known);
-  return lls_fail(err, -ENOTSUP, "%s: architecture %.64s is not supported%s, only %s",
-                  json->file, name, encoder ? " as an encoder" : "", list);
+  if (encoder)
+    return lls_fail(err, -ENOTSUP,
+                    "%s: architecture %.64s is not supported as an encoder, only %s",
+                    json->file, name, list);
+  return lls_fail(err, -ENOTSUP,
+                  "%s: architecture %.64s is not supported; supported are Llama (2, 3, "
+                  "Mistral, Yi), OPT and GPT-NeoX: %s",
+                  json->file, name, list);
 }
 
 static int find_architecture(const struct lls_json *json, struct lls_model_config *out,

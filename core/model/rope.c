@@ -43,8 +43,8 @@ static int configure_scaling(const struct lls_json *scaling, struct lls_rope_con
     return 0;
   if (strcmp(type, "linear") != 0 && strcmp(type, "llama3") != 0)
     return lls_fail(err, -ENOTSUP,
-                    "%s: rope scaling \"%.32s\" is not supported, only \"linear\" and "
-                    "\"llama3\"",
+                    "%s: rope scaling \"%.32s\" is not supported; supported are "
+                    "\"default\", \"linear\" and \"llama3\"",
                     scaling->file, type);
   rope->scaling = LLS_ROPE_LINEAR;
   rc = lls_json_real_or(scaling, "factor", 0, &rope->factor, err);

@@ -55,6 +55,12 @@ static int create_device_on_its_cores(struct server *s, uint32_t i, struct lls_e
   return rc;
 }
 
+static void warn(void *context, const char *text)
+{
+  const struct server *s = context;
+  lls_log(&s->log, LLS_LOG_WARNING, "server", "%s", text);
+}
+
 static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
 {
   struct lls_engine_options options = lls_engine_options_of(s->config, &s->model);
@@ -75,6 +81,8 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
           (size_t)pool->device_units / 2 * pool->block_tokens,
           (pool->device_units * lls_unit_room(pool, false)) >> 20, pool->device_units,
           pool->block_tokens, lls_engine_caps(s->engines[i])->max_context);
+  if (i == 0)
+    server_warn(s->config, &s->model, s->engines[i], warn, s);
   const char *why = lls_engine_why_no_hidden(s->engines[i]);
   if (why != NULL && i == 0)
     lls_log(&s->log, LLS_LOG_DEBUG, "engine", "no hidden cache form: %s", why);

@@ -30,7 +30,7 @@ int server_join_ranks(struct server *s, struct lls_error *err)
 }
 
 /* The model in that many parts, or why not. */
-static int check(const struct server *s, uint32_t size, struct lls_error *err)
+static int check_shards(const struct server *s, uint32_t size, struct lls_error *err)
 {
   struct lls_shard shard;
   const struct lls_ranks ranks = {.size = size};
@@ -63,18 +63,24 @@ static void wake(void *context)
   uv_async_send(&s->wake);
 }
 
+int server_check_ranks(const struct server *s, uint32_t n, struct lls_error *err)
+{
+  int rc = check_shards(s, n, err);
+  if (rc == 0 && n > 1 && s->instances.n > 1)
+    rc = lls_config_fail(s->config, err, -ENOTSUP, "engine", "instances",
+                         "%u instances of %u ranks each: more than one instance with "
+                         "tensor parallel ranks is not supported, choose one of the two",
+                         s->instances.n, n);
+  return rc;
+}
+
 int server_start_ranks(struct server *s, struct lls_error *err)
 {
   int64_t wanted = s->config->engine.tensor_parallel_size;
   uint32_t n = s->ranks != NULL      ? s->ranks->size
                : wanted != LLS_NEVER ? (uint32_t)wanted
                                      : 1;
-  int rc = check(s, n, err);
-  if (rc == 0 && n > 1 && s->instances.n > 1)
-    rc = lls_config_fail(s->config, err, -ENOTSUP, "engine", "instances",
-                         "%u instances of %u ranks each: more than one instance with "
-                         "tensor parallel ranks is not supported, choose one of the two",
-                         s->instances.n, n);
+  int rc = server_check_ranks(s, n, err);
   if (rc == 0 && s->ranks == NULL && n > 1)
     rc = start_threads(s, n, err);
   if (rc < 0 || s->ranks == NULL)
@@ -103,7 +109,7 @@ int server_follow(struct server *s)
   if (rc < 0)
     lls_ranks_fail(s->ranks, lls_error_text(&err, rc));
   else
-    rc = check(s, s->ranks->size, &err); /* rank 0 finds the same */
+    rc = check_shards(s, s->ranks->size, &err); /* rank 0 finds the same */
   if (rc == 0) {
     struct lls_worker_rank_options options = server_follow_options(s);
     rc = lls_worker_rank_run(&options, s->ranks, &err);

@@ -9,4 +9,8 @@ struct lls_config;
  * put in its place; the exit status of the process. */
 int lls_serve(struct lls_config *);
 
+/* Whether it could serve, 0 or -1: what stands in the way, and what is odd, goes to
+ * stderr, a sentence a line. Nothing is listened to and no weight is read. */
+int lls_serve_check(struct lls_config *);
+
 #endif

@@ -8,6 +8,7 @@
  *   start.c    the parts, and how the configuration makes them
  *   instances.c  devices and engines, one of each for every instance
  *   ranks.c    the tensor parallel ranks that compute with it
+ *   check.c    what would keep it from starting
  *   reload.c   another configuration under live requests
  *   stop.c     the way down
  *   watch.c    what the service manager hears of it
@@ -79,6 +80,17 @@ struct server {
   int status; /* the exit status */
 };
 
+/* ---- check.c */
+/* Tokens that the cache holds at once; SIZE_MAX where that is for the cache manager to
+ * say, which keeps them in smaller forms. */
+size_t server_cache_tokens(const struct lls_config *, const struct lls_engine *);
+/* The most tokens that one request can have. */
+uint32_t server_max_context(const struct lls_config *, const struct lls_engine *);
+/* Says, a sentence each, what is likely not to be meant. */
+typedef void (*server_say)(void *context, const char *text);
+void server_warn(const struct lls_config *, const struct lls_model_config *,
+                 const struct lls_engine *, server_say, void *context);
+
 /* ---- load.c */
 /* Listens and begins to load; server_loaded is to be called when load.loaded comes. */
 int server_load(struct server *, struct lls_error *err);
@@ -91,6 +103,8 @@ bool server_load_progress(void *server, size_t done, size_t total);
 int server_join_ranks(struct server *, struct lls_error *err);
 /* Once the model is known: checks that it can be shared out; starts ranks as threads. */
 int server_start_ranks(struct server *, struct lls_error *err);
+/* Whether the model can be shared out to so many, beside several instances. */
+int server_check_ranks(const struct server *, uint32_t n, struct lls_error *err);
 /* All of a process that is not rank 0; the exit status. */
 int server_follow(struct server *);
 /* The other ranks end, before rank 0's engine does. */
@@ -114,6 +128,8 @@ struct lls_api_limits server_limits(const struct lls_config *);
 int server_load_keys(const struct lls_config *, struct lls_api_keyring *out,
                      struct lls_error *err);
 void server_destroy(struct server *);
+/* What server_load_model has made. */
+void server_destroy_parts(struct server *);
 
 /* ---- reload.c */
 /* Begins to change to what the file says now; the outcome is logged and kept. */

@@ -229,7 +229,7 @@ int server_create_api(struct server *s, struct lls_error *err)
       .tokenizer = s->tokenizer,
       .chat_template = s->chat_template,
       .model_name = c->server.served_model_name,
-      .max_context = lls_engine_caps(s->engines[0])->max_context,
+      .max_context = server_max_context(c, s->engines[0]),
       .vocab = s->model.vocab,
       .block_tokens = (uint32_t)c->cache.block_tokens,
       .sampling = {.temperature = (float)m->temperature,
@@ -255,14 +255,19 @@ void server_destroy(struct server *s)
   lls_decision_log_destroy(s->decisions, NULL); /* it has said itself what is wrong */
   if (s->reloading)
     lls_config_free(&s->wanted);
-  lls_api_keyring_free(&s->wanted_keys);
   if (s->api != NULL)
     lls_api_destroy(s->api);
   else
     lls_http_server_destroy(s->http);
+  server_destroy_parts(s);
+}
+
+void server_destroy_parts(struct server *s)
+{
   server_destroy_instances(s);
   if (s->ranks != NULL)
     s->ranks->ops->destroy(s->ranks);
+  lls_api_keyring_free(&s->wanted_keys);
   lls_chat_template_free(s->chat_template);
   lls_tokenizer_free(s->tokenizer);
 }

@@ -165,7 +165,7 @@ for my $stream ($false, $true) {
     $error = error_ok($answer, 429, "the scheduler refuses$how");
     is $error->{code}, 'rejected', '  and it shows';
     $answer = fated('capacity-1', stream => $stream);
-    error_ok($answer, 503, "can never fit$how");
+    error_ok($answer, 400, "can never fit$how");
     is $answer->{headers}{'x-should-retry'}, 'false', '  no use to try again';
     $error = error_ok(fated('failnow-1', stream => $stream), 500, "the engine fails at once$how");
     is_deeply [@$error{qw(type code)}], ['server_error', 'engine_error'], '  an engine error';

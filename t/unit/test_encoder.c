@@ -220,7 +220,7 @@ static void test_refusals(void **state)
   folder_remove(&f);
   path_of("mean", path, sizeof path);
   assert_int_equal(lls_model_config_read(path, &model, &err), -ENOTSUP);
-  assert_non_null(strstr(err.text, "BertModel is not supported, only Llama"));
+  assert_non_null(strstr(err.text, "BertModel is not supported; supported are Llama"));
 }
 
 /* ---- the service ------------------------------------------------------------------- */

@@ -238,8 +238,10 @@ static void test_refusals(void **state)
       {"[1]", -EINVAL, "should hold one JSON object"},
       {"{}", -EINVAL, "\"architectures\" should be a list"},
       {"{\"architectures\":[\"BertModel\"]}", -ENOTSUP,
-       "architecture BertModel is not supported, only LlamaForCausalLM, "
-       "MistralForCausalLM, YiForCausalLM, OPTForCausalLM, GPTNeoXForCausalLM"},
+       "architecture BertModel is not supported; supported are Llama (2, 3, Mistral, "
+       "Yi), "
+       "OPT and GPT-NeoX: LlamaForCausalLM, MistralForCausalLM, YiForCausalLM, "
+       "OPTForCausalLM, GPTNeoXForCausalLM"},
       {LLAMA("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2},"), -ENOTSUP,
        "rope scaling \"yarn\" is not supported"},
       {LLAMA("\"rope_scaling\":{\"type\":\"linear\"},"), -EINVAL, "\"factor\" of rope"},
