@@ -418,4 +418,8 @@ struct lls_device_options {
 int lls_cpu_device_create(const struct lls_device_options *, struct lls_device **out,
                           struct lls_error *err);
 
+/* The simulated one, with more memory than any model wants: it takes shapes and sizes and
+ * reads no number, which shows what can be put together. */
+int lls_empty_device_create(struct lls_device **out, struct lls_error *err);
+
 #endif

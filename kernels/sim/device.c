@@ -278,3 +278,9 @@ int lls_sim_device_create(const struct lls_sim_options *options, struct lls_devi
   *out = &d->base;
   return 0;
 }
+
+int lls_empty_device_create(struct lls_device **out, struct lls_error *err)
+{
+  const struct lls_sim_options options = {.memory = UINT64_C(1) << 50, .name = "empty"};
+  return lls_sim_device_create(&options, out, err);
+}

@@ -60,7 +60,7 @@ my @golden  = @Golden::ANSWERS;
 
     is $server->post('/v1/completions', { prompt => [1, 512] })->{status}, 400, 'an id outside the vocabulary';
     is $server->post('/v1/completions', { prompt => [(5) x 512] })->{json}{error}{code}, 'context_length_exceeded', 'a prompt too long';
-    is $server->post('/v1/completions', { prompt => [(5) x 500], ignore_eos => $true, max_tokens => 100 })->{json}{usage}{total_tokens}, 512,
+    is $server->post('/v1/completions', { prompt => [(5) x 500], ignore_eos => $true, max_tokens => -1 })->{json}{usage}{total_tokens}, 512,
         'an answer to the end of the context';
     is $server->stop, 0, 'the server ends well';
 }
