@@ -36,12 +36,25 @@ static void end_overdue(struct lls_generation *generation)
   lls_generation_cancel(generation);
 }
 
+static uint64_t earlier(uint64_t tick_ms, uint32_t limit_ms)
+{
+  return limit_ms > 0 && limit_ms / 4 < tick_ms ? limit_ms / 4 : tick_ms;
+}
+
+static uint64_t tick_of(const struct lls_api_limits *limits)
+{
+  uint64_t tick_ms = earlier(TICK_MAX_MS, limits->keep_alive_ms);
+  tick_ms = earlier(tick_ms, limits->request_timeout_ms);
+  return tick_ms < TICK_MIN_MS ? TICK_MIN_MS : tick_ms;
+}
+
 static void on_tick(uv_timer_t *timer)
 {
   struct lls_api *api = timer->data;
   struct lls_generation *generation, *next;
   int64_t now_ns = (int64_t)uv_hrtime();
-  lls_log_flush(api->config.log);
+  bool soon = lls_log_flush(api->config.log);
+  uv_timer_set_repeat(timer, soon ? TICK_MIN_MS : tick_of(&api->config.limits));
   DL_FOREACH_SAFE (api->generations, generation, next) {
     if (generation->exchange == NULL)
       continue;
@@ -52,17 +65,9 @@ static void on_tick(uv_timer_t *timer)
   }
 }
 
-static uint64_t earlier(uint64_t tick_ms, uint32_t limit_ms)
-{
-  return limit_ms > 0 && limit_ms / 4 < tick_ms ? limit_ms / 4 : tick_ms;
-}
-
 void lls_api_set_timer(struct lls_api *api)
 {
-  const struct lls_api_limits *limits = &api->config.limits;
-  uint64_t tick_ms = earlier(TICK_MAX_MS, limits->keep_alive_ms);
-  tick_ms = earlier(tick_ms, limits->request_timeout_ms);
-  tick_ms = tick_ms < TICK_MIN_MS ? TICK_MIN_MS : tick_ms;
+  uint64_t tick_ms = tick_of(&api->config.limits);
   if (!api->has_timer)
     uv_timer_init(api->config.uv, &api->timer);
   api->has_timer = true;

@@ -176,12 +176,13 @@ static void say_lost(const struct lls_log *log)
   write_line(log, LLS_LOG_WARNING, "log", message);
 }
 
-void lls_log_flush(const struct lls_log *log)
+bool lls_log_flush(const struct lls_log *log)
 {
   if (log == NULL || log->sink == NULL)
-    return;
-  lls_sink_flush(log->sink);
+    return false;
+  bool left = lls_sink_flush(log->sink);
   say_lost(log);
+  return left;
 }
 
 void lls_log_request(const struct lls_log *log, uint32_t level, const char *where,

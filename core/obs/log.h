@@ -11,6 +11,7 @@
 #define LLS_OBS_LOG_H
 
 #include <llmserve/host.h>
+#include <stdbool.h>
 
 struct lls_sink;
 
@@ -38,7 +39,7 @@ struct lls_log_field {
 void lls_log_request(const struct lls_log *, uint32_t level, const char *where,
                      const char *request, const struct lls_log_field *fields, size_t n);
 
-/* To be called now and then: writes what waits in the sink. */
-void lls_log_flush(const struct lls_log *);
+/* To be called now and then: writes what waits in the sink; whether some is left. */
+bool lls_log_flush(const struct lls_log *);
 
 #endif

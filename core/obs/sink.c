@@ -131,11 +131,13 @@ void lls_sink_put(struct lls_sink *sink, const void *line, size_t length)
   pthread_mutex_unlock(&sink->mutex);
 }
 
-void lls_sink_flush(struct lls_sink *sink)
+bool lls_sink_flush(struct lls_sink *sink)
 {
   pthread_mutex_lock(&sink->mutex);
   flush(sink);
+  bool left = sink->kept.length > 0;
   pthread_mutex_unlock(&sink->mutex);
+  return left;
 }
 
 uint64_t lls_sink_lost(struct lls_sink *sink)
@@ -162,10 +164,9 @@ void lls_sink_destroy(struct lls_sink *sink, int most_ms)
   if (sink == NULL)
     return;
   int64_t left, end = now_ms() + most_ms;
-  lls_sink_flush(sink);
-  while (sink->kept.length > 0 && (left = end - now_ms()) > 0 &&
+  while (lls_sink_flush(sink) && (left = end - now_ms()) > 0 &&
          wait_for_room(sink, (int)left))
-    lls_sink_flush(sink);
+    ;
   lls_text_free(&sink->kept);
   if (sink->owned)
     close(sink->fd);

@@ -25,8 +25,8 @@ struct lls_sink *lls_sink_create(int fd);
 /* Writes the line, keeps it for later, or loses it. */
 void lls_sink_put(struct lls_sink *sink, const void *line, size_t length);
 
-/* Writes what was kept, as far as it is taken. */
-void lls_sink_flush(struct lls_sink *sink);
+/* Writes what was kept, as far as it is taken; whether some is left. */
+bool lls_sink_flush(struct lls_sink *sink);
 
 /* Lines lost since it was last asked; 0 as long as there is hardly room to say so. */
 uint64_t lls_sink_lost(struct lls_sink *sink);
