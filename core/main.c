@@ -8,12 +8,14 @@
 #include "core/config/help.h"
 #include "core/engine/engine.h"
 #include "core/model/config.h"
+#include "core/plugin/trial.h"
 #include "core/sdk/new_plugin.h"
 #include "core/serve/serve.h"
 
 #include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 #define DEFAULT_CONFIG LLS_SYSCONF_DIR "/llmserve/llmserve.ini"
 #define EXIT_USAGE     2
@@ -179,6 +181,8 @@ int main(int argc, char **argv)
 {
   json_object_seed(0); /* random, and before there are threads: names are anybody's */
   struct arguments arguments = {.config = DEFAULT_CONFIG};
+  if (argc == 2 && strcmp(argv[1], LLS_TRIAL_ARGUMENT) == 0)
+    return lls_trial_main();
   if (parse(argc, argv, &arguments) < 0) {
     fputs("Try 'llmserve --help'.\n", stderr);
     return EXIT_USAGE;

@@ -282,39 +282,52 @@ static int read_lines(struct lls_loading *l, struct lls_error *err)
   return ini->path != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory");
 }
 
+static int load(struct lls_loading *l, const char *const *settings, size_t n)
+{
+  struct lls_error err = {0};
+  *l->config = (struct lls_config){0};
+  int rc = read_lines(l, &err);
+  if (rc < 0) {
+    insert_error(l->errors, 0, &err);
+    return rc;
+  }
+  l->folder = folder_of(l->path);
+  if (l->folder == NULL)
+    lls_loading_error(l, 0, "no memory");
+  for (size_t i = 0; i < n; i++)
+    apply_setting(l, settings[i]);
+  check_entries(l);
+  if (bind_sections(l) == 0) {
+    lls_loading_check(l);
+    lls_loading_policies(l);
+  }
+  free(l->folder);
+  if (!l->failed)
+    return 0;
+  tell_left_out(l);
+  lls_config_free(l->config);
+  return -EINVAL;
+}
+
 int lls_config_load_with(const char *path, const char *const *settings, size_t n,
                          struct lls_config *config, struct lls_config_errors *errors)
 {
-  struct lls_error err = {0};
-  *config = (struct lls_config){0};
   struct lls_loading l = {.config = config, .errors = errors, .path = path};
-  int rc = read_lines(&l, &err);
-  if (rc < 0) {
-    insert_error(errors, 0, &err);
-    return rc;
-  }
-  l.folder = folder_of(l.path);
-  if (l.folder == NULL)
-    lls_loading_error(&l, 0, "no memory");
-  for (size_t i = 0; i < n; i++)
-    apply_setting(&l, settings[i]);
-  check_entries(&l);
-  if (bind_sections(&l) == 0) {
-    lls_loading_check(&l);
-    lls_loading_policies(&l);
-  }
-  free(l.folder);
-  if (!l.failed)
-    return 0;
-  tell_left_out(&l);
-  lls_config_free(config);
-  return -EINVAL;
+  return load(&l, settings, n);
 }
 
 int lls_config_load(const char *path, struct lls_config *config,
                     struct lls_config_errors *errors)
 {
   return lls_config_load_with(path, NULL, 0, config, errors);
+}
+
+int lls_config_reload(const char *path, struct lls_config *config,
+                      struct lls_config_errors *errors)
+{
+  struct lls_loading l = {
+      .config = config, .errors = errors, .path = path, .serving = true};
+  return load(&l, NULL, 0);
 }
 
 void lls_config_free(struct lls_config *config)

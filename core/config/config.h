@@ -139,6 +139,10 @@ int lls_config_load(const char *path, struct lls_config *config,
  */
 int lls_config_load_with(const char *path, const char *const *settings, size_t n,
                          struct lls_config *config, struct lls_config_errors *errors);
+/* As lls_config_load, in a server at work: no plugin can end it by being opened
+ * (lls_plugin_open_tried). */
+int lls_config_reload(const char *path, struct lls_config *config,
+                      struct lls_config_errors *errors);
 void lls_config_free(struct lls_config *);
 void lls_config_errors_free(struct lls_config_errors *);
 

@@ -11,6 +11,7 @@ struct lls_loading {
   const char *path; /* of the file */
   char *folder;     /* it is in: what its paths are relative to */
   bool failed;      /* there was an error */
+  bool serving;     /* requests are alive that a plugin's crash would end */
 };
 
 /* One more error; line 0 = of the file as a whole. */

@@ -44,7 +44,9 @@ static void open_policy(struct lls_loading *l, uint32_t kind, const char *name,
   struct lls_error err = {0};
   char section[128];
   *out = (struct lls_policy){0};
-  if (lls_plugin_open(kind, name, &out->module, &err) < 0) {
+  int rc = l->serving ? lls_plugin_open_tried(kind, name, &out->module, &err)
+                      : lls_plugin_open(kind, name, &out->module, &err);
+  if (rc < 0) {
     lls_loading_error(l, line, "%s", err.text);
     return;
   }

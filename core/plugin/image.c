@@ -2,10 +2,12 @@
 /* See image.h. */
 #include "core/plugin/image.h"
 
+#include "core/plugin/elf.h"
+#include "core/plugin/trial.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,13 +30,12 @@ static int copy_all(int from, int to)
   }
 }
 
-static int open_file(const char *path, int *out, struct lls_error *err)
+static int open_file(const char *path, int *out, struct stat *st, struct lls_error *err)
 {
-  struct stat st;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
-  if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+  if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode)) {
     close(fd);
     return lls_fail(err, -EINVAL, "%s: expected a shared object, found no regular file",
                     path);
@@ -44,61 +45,71 @@ static int open_file(const char *path, int *out, struct lls_error *err)
 }
 
 /* The copy's name shows in /proc/PID/maps and so in a debugger. */
-static int copy_file(const char *path, int *out, struct lls_error *err)
+static int copy_file(const char *path, int from, int *out, struct lls_error *err)
 {
-  int from = -1;
-  int rc = open_file(path, &from, err);
-  if (rc < 0)
-    return rc;
   const char *slash = strrchr(path, '/');
   int to = memfd_create(slash != NULL ? slash + 1 : path, MFD_CLOEXEC);
-  rc = to < 0 ? -errno : copy_all(from, to);
-  close(from);
-  if (rc < 0) {
-    if (to >= 0)
-      close(to);
-    return lls_fail(err, rc, "%s: cannot copy into memory: %s", path, strerror(-rc));
+  int rc = to < 0 ? -errno : copy_all(from, to);
+  if (rc == 0) {
+    *out = to;
+    return 0;
   }
-  *out = to;
-  return 0;
+  if (to >= 0)
+    close(to);
+  return lls_fail(err, rc, "%s: cannot copy into memory: %s", path, strerror(-rc));
 }
 
 /* ---- is it whole? ------------------------------------------------------------------ */
 
-static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
+static bool is_same_file(int a, int b)
 {
-  return at < INT64_MAX && pread(fd, out, bytes, (off_t)at) == (ssize_t)bytes;
-}
-
-/* Is every segment in the file? */
-static bool has_segments(int fd, const ElfW(Ehdr) * head, uint64_t file_bytes)
-{
-  for (uint32_t i = 0; i < head->e_phnum; i++) {
-    ElfW(Phdr) segment;
-    if (!read_at(fd, &segment, sizeof segment, head->e_phoff + i * sizeof segment))
+  char of_a[4096], of_b[sizeof of_a];
+  for (off_t at = 0;; at += (off_t)sizeof of_a) {
+    ssize_t n = pread(a, of_a, sizeof of_a, at);
+    if (n < 0 || pread(b, of_b, sizeof of_b, at) != n ||
+        memcmp(of_a, of_b, (size_t)n) != 0)
       return false;
-    if (segment.p_type == PT_LOAD && (segment.p_offset > file_bytes ||
-                                      segment.p_filesz > file_bytes - segment.p_offset))
-      return false;
+    if ((size_t)n < sizeof of_a)
+      return true;
   }
-  return true;
 }
 
-/* The dynamic linker believes the headers and dies of SIGBUS where a file ends before
- * them: of a linker still at work, or of a full disk. What is no ELF it refuses itself.
- */
-static bool is_whole(int fd)
+/* The bytes too: what a linker writes through a mapping does not always change times. */
+static bool has_changed(int from, const struct stat *before, int copy)
 {
-  ElfW(Ehdr) head;
+  struct stat now;
+  return fstat(from, &now) < 0 || now.st_size != before->st_size ||
+         now.st_mtim.tv_sec != before->st_mtim.tv_sec ||
+         now.st_mtim.tv_nsec != before->st_mtim.tv_nsec || !is_same_file(from, copy);
+}
+
+static const char *elf_fault(int fd)
+{
   struct stat st;
-  if (fstat(fd, &st) < 0 || !read_at(fd, &head, sizeof head, 0) ||
-      memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-      head.e_phentsize != sizeof(ElfW(Phdr)))
-    return true;
-  uint64_t bytes = (uint64_t)st.st_size;
-  uint64_t sections = (uint64_t)head.e_shnum * head.e_shentsize; /* come last */
-  return head.e_shoff <= bytes && sections <= bytes - head.e_shoff &&
-         has_segments(fd, &head, bytes);
+  if (fstat(fd, &st) < 0 || st.st_size == 0)
+    return NULL; /* the dynamic linker has a sentence for that */
+  void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (bytes == MAP_FAILED)
+    return NULL;
+  const char *fault = lls_elf_fault(bytes, (size_t)st.st_size);
+  munmap(bytes, (size_t)st.st_size);
+  return fault;
+}
+
+/* What the dynamic linker would not survive. */
+static int check_copy(const char *path, int from, const struct stat *before, int copy,
+                      enum lls_image_care care, struct lls_error *err)
+{
+  char died[128] = "";
+  const char *fault = elf_fault(copy);
+  if (fault == NULL && care == LLS_IMAGE_TRIED && lls_trial(copy, died) < 0)
+    fault = died;
+  if (fault == NULL && has_changed(from, before, copy))
+    fault = "the file is changing";
+  if (fault == NULL)
+    return 0;
+  return lls_fail(err, -ENOEXEC, "%s: cannot load: %s: is it still being written?", path,
+                  fault);
 }
 
 /* ---- opening ----------------------------------------------------------------------- */
@@ -113,39 +124,39 @@ static const char *reason(const char *copy)
   return text;
 }
 
-int lls_image_open(const char *path, struct lls_image *out, struct lls_error *err)
+static int load_copy(const char *path, struct lls_image *out, struct lls_error *err)
 {
   char copy[32];
-  int rc = copy_file(path, &out->fd, err);
-  if (rc < 0)
-    return rc;
-  if (!is_whole(out->fd)) {
-    close(out->fd);
-    return lls_fail(err, -ENOEXEC,
-                    "%s: cannot load: the file ends before its contents: is it still "
-                    "being written?",
-                    path);
-  }
   snprintf(copy, sizeof copy, "/proc/self/fd/%d", out->fd);
   out->handle = dlopen(copy, RTLD_NOW | RTLD_LOCAL);
-  if (out->handle != NULL)
-    return 0;
-  rc = lls_fail(err, -ENOEXEC, "%s: cannot load: %s", path, reason(copy));
-  close(out->fd);
+  return out->handle != NULL
+             ? 0
+             : lls_fail(err, -ENOEXEC, "%s: cannot load: %s", path, reason(copy));
+}
+
+int lls_image_open(const char *path, enum lls_image_care care, struct lls_image *out,
+                   struct lls_error *err)
+{
+  struct stat before;
+  int from = -1;
+  int rc = open_file(path, &from, &before, err);
+  if (rc < 0)
+    return rc;
+  rc = copy_file(path, from, &out->fd, err);
+  if (rc == 0) {
+    rc = check_copy(path, from, &before, out->fd, care, err);
+    if (rc == 0)
+      rc = load_copy(path, out, err);
+    if (rc < 0)
+      close(out->fd);
+  }
+  close(from);
   return rc;
 }
 
 bool lls_image_equal(const struct lls_image *a, const struct lls_image *b)
 {
-  char of_a[4096], of_b[sizeof of_a];
-  for (off_t at = 0;; at += (off_t)sizeof of_a) {
-    ssize_t n = pread(a->fd, of_a, sizeof of_a, at);
-    if (n < 0 || pread(b->fd, of_b, sizeof of_b, at) != n ||
-        memcmp(of_a, of_b, (size_t)n) != 0)
-      return false;
-    if ((size_t)n < sizeof of_a)
-      return true;
-  }
+  return is_same_file(a->fd, b->fd);
 }
 
 void lls_image_close(struct lls_image *image)

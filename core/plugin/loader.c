@@ -120,8 +120,8 @@ static int check(struct lls_plugin_module *m, uint32_t kind, const char *name,
   return rc < 0 ? rc : read_vtable(m, err);
 }
 
-int lls_plugin_open(uint32_t kind, const char *name, struct lls_plugin_module **out,
-                    struct lls_error *err)
+static int open_module(uint32_t kind, const char *name, enum lls_image_care care,
+                       struct lls_plugin_module **out, struct lls_error *err)
 {
   char path[PATH_MAX];
   int rc = lls_plugin_find(kind, name, path, err);
@@ -132,7 +132,7 @@ int lls_plugin_open(uint32_t kind, const char *name, struct lls_plugin_module **
     rc = lls_fail(err, -ENOMEM, "%s: no memory", path);
     goto fail_alloc;
   }
-  rc = lls_image_open(path, &m->image, err);
+  rc = lls_image_open(path, care, &m->image, err);
   if (rc < 0)
     goto fail_alloc;
   rc = check(m, kind, name, err);
@@ -151,6 +151,18 @@ fail_alloc:
     free(m->path);
   free(m);
   return rc;
+}
+
+int lls_plugin_open(uint32_t kind, const char *name, struct lls_plugin_module **out,
+                    struct lls_error *err)
+{
+  return open_module(kind, name, LLS_IMAGE_CHECKED, out, err);
+}
+
+int lls_plugin_open_tried(uint32_t kind, const char *name, struct lls_plugin_module **out,
+                          struct lls_error *err)
+{
+  return open_module(kind, name, LLS_IMAGE_TRIED, out, err);
 }
 
 void lls_plugin_close(struct lls_plugin_module *m)

@@ -59,6 +59,10 @@ int lls_plugin_find(uint32_t kind, const char *name, char path[PATH_MAX],
 /* Finds, opens and checks; `name` as in llmserve.ini. */
 int lls_plugin_open(uint32_t kind, const char *name, struct lls_plugin_module **out,
                     struct lls_error *err);
+/* The same for a server at work, which has something to lose: what would crash in the
+ * dynamic linker, or in constructors, is found out by a process of its own (trial.h). */
+int lls_plugin_open_tried(uint32_t kind, const char *name, struct lls_plugin_module **out,
+                          struct lls_error *err);
 /* After the last destroy of anything it created: its code is gone afterwards. NULL is
  * fine. */
 void lls_plugin_close(struct lls_plugin_module *);

@@ -3,6 +3,7 @@
 #include "t/fixtures.h"
 
 #include "core/plugin/loader.h"
+#include "core/plugin/trial.h"
 
 #include <errno.h>
 #include <string.h>
@@ -103,35 +104,132 @@ static void test_what_is_no_shared_object_is_refused(void **state)
   assert_string_equal(err.text, "/tmp: expected a shared object, found no regular file");
 }
 
-static void copy_part(const char *from, const char *to, size_t bytes)
+/* ---- files that a linker, or cp, is still at work on ---- */
+
+struct file {
+  char *bytes; /* malloc'ed */
+  size_t size;
+  char path[32]; /* of the file that is opened */
+};
+
+static struct file read_fixture(const char *fixture)
 {
-  static char buffer[1 << 20];
-  FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
-  assert_true(in != NULL && out != NULL);
-  size_t n = fread(buffer, 1, bytes, in);
-  assert_int_equal(fwrite(buffer, 1, n, out), n);
+  struct file f = {.path = "/tmp/llmserve-test-XXXXXX"};
+  char from[PATH_MAX + 64];
+  struct stat st;
+  snprintf(from, sizeof from, "%s/%s", fixture_folder(), fixture);
+  FILE *in = fopen(from, "rb");
+  assert_true(in != NULL && fstat(fileno(in), &st) == 0);
+  f.size = (size_t)st.st_size;
+  f.bytes = malloc(f.size);
+  assert_true(f.bytes != NULL && fread(f.bytes, 1, f.size, in) == f.size);
   fclose(in);
-  assert_int_equal(fclose(out), 0);
+  close(mkstemp(f.path));
+  return f;
 }
 
-/* A linker that is not done yet, a full disk: the dynamic linker would trust the headers
- * and die of SIGBUS. */
+static void file_free(struct file *f)
+{
+  unlink(f->path);
+  free(f->bytes);
+}
+
+/* As a server at work opens it; what kills this program fails the test. */
+static int open_bytes(const struct file *f, size_t size, struct lls_error *err)
+{
+  struct lls_plugin_module *module;
+  FILE *out = fopen(f->path, "wb");
+  assert_true(out != NULL && fwrite(f->bytes, 1, size, out) == size);
+  assert_int_equal(fclose(out), 0);
+  *err = (struct lls_error){0};
+  int rc = lls_plugin_open_tried(LLS_KIND_SCHEDULER, f->path, &module, err);
+  if (rc == 0)
+    lls_plugin_close(module);
+  else
+    assert_non_null(strstr(err->text, f->path));
+  return rc;
+}
+
 static void test_half_written_files_are_refused(void **state)
 {
   (void)state;
-  struct lls_plugin_module *module;
-  char from[PATH_MAX + 64], path[] = "/tmp/llmserve-test-XXXXXX";
-  struct stat st;
-  snprintf(from, sizeof from, "%s/scheduler_good.so", fixture_folder());
-  assert_int_equal(stat(from, &st), 0);
-  close(mkstemp(path));
-  for (off_t bytes = 0; bytes < st.st_size; bytes += bytes < 1024 ? 64 : 512) {
-    struct lls_error err = {0};
-    copy_part(from, path, (size_t)bytes);
-    assert_int_equal(lls_plugin_open(LLS_KIND_SCHEDULER, path, &module, &err), -ENOEXEC);
-    assert_non_null(strstr(err.text, path));
+  struct file f = read_fixture("scheduler_good.so");
+  struct lls_error err;
+  for (size_t bytes = 0; bytes < f.size; bytes += bytes < 1024 ? 64 : 512)
+    assert_int_equal(open_bytes(&f, bytes, &err), -ENOEXEC);
+  assert_int_equal(open_bytes(&f, f.size, &err), 0);
+  file_free(&f);
+}
+
+/* Pages that were not written yet, of a file that has its size. */
+static void test_files_with_holes_are_refused_or_loaded(void **state)
+{
+  (void)state;
+  struct file f = read_fixture("scheduler_good.so");
+  struct lls_error err;
+  uint32_t refused = 0;
+  for (size_t hole = 1; hole <= 4; hole *= 2)
+    for (size_t at = 0; at < f.size; at += hole * 4096) {
+      char kept[4 * 4096];
+      size_t bytes = f.size - at < hole * 4096 ? f.size - at : hole * 4096;
+      memcpy(kept, f.bytes + at, bytes);
+      memset(f.bytes + at, 0, bytes);
+      refused += open_bytes(&f, f.size, &err) < 0;
+      memcpy(f.bytes + at, kept, bytes);
+    }
+  assert_true(refused > 4);
+  file_free(&f);
+}
+
+/* What the headers tell is said of them: no process had to die for it. */
+static void test_a_hole_in_the_code_is_named(void **state)
+{
+  (void)state;
+  struct file f = read_fixture("scheduler_good.so");
+  struct lls_error err;
+  memset(f.bytes + 4096, 0, 4096); /* code begins on the second page */
+  assert_int_equal(open_bytes(&f, f.size, &err), -ENOEXEC);
+  assert_non_null(strstr(err.text, ": cannot load: a part of it is empty: is it still "
+                                   "being written?"));
+  file_free(&f);
+}
+
+static void test_files_with_wrong_bytes_do_no_harm(void **state)
+{
+  (void)state;
+  struct file f = read_fixture("scheduler_good.so");
+  struct lls_error err;
+  for (uint32_t seed = 1; seed <= 150; seed++) {
+    uint64_t dice = seed * UINT64_C(0x9E3779B97F4A7C15);
+    /* every other time among what the dynamic linker reads first */
+    size_t at = (size_t)(dice >> 20) % (seed % 2 == 0 ? f.size : 4096);
+    char kept = f.bytes[at];
+    f.bytes[at] = (char)(kept ^ (char)(1 + dice % 255));
+    open_bytes(&f, f.size, &err);
+    f.bytes[at] = kept;
   }
-  unlink(path);
+  file_free(&f);
+}
+
+/* Constructors run in dlopen. */
+static void test_plugins_that_end_the_process_are_refused(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *fixture, *sentence;
+  } all[] = {
+      {"dies_loading", "opening it died of SIGSEGV"},
+      {"exits_loading", "opening it ended the process"},
+  };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    struct lls_plugin_module *module;
+    struct lls_error err = {0};
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/%s.so", fixture_folder(), all[i].fixture);
+    assert_int_equal(lls_plugin_open_tried(LLS_KIND_SCHEDULER, path, &module, &err),
+                     -ENOEXEC);
+    assert_non_null(strstr(err.text, all[i].sentence));
+  }
 }
 
 static void test_unknown_name_is_told_the_nearest(void **state)
@@ -237,14 +335,20 @@ static void test_each_goes_by_name_until_told_to_stop(void **state)
   assert_string_equal(names, "good half_transfer ");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+  if (argc == 2 && strcmp(argv[1], LLS_TRIAL_ARGUMENT) == 0)
+    return lls_trial_main(); /* as llmserve's own main */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_schedulers_are_refused),
       cmocka_unit_test(test_structs_that_end_early_are_refused),
       cmocka_unit_test(test_caches_and_predictors_are_refused),
       cmocka_unit_test(test_what_is_no_shared_object_is_refused),
       cmocka_unit_test(test_half_written_files_are_refused),
+      cmocka_unit_test(test_files_with_holes_are_refused_or_loaded),
+      cmocka_unit_test(test_a_hole_in_the_code_is_named),
+      cmocka_unit_test(test_files_with_wrong_bytes_do_no_harm),
+      cmocka_unit_test(test_plugins_that_end_the_process_are_refused),
       cmocka_unit_test(test_unknown_name_is_told_the_nearest),
       cmocka_unit_test(test_name_like_no_other_is_told_where_to_look),
       cmocka_unit_test(test_good_plugin_is_open_and_described),

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See trial.h. */
+#include "core/plugin/trial.h"
+
+#include "core/plugin/loader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define COPY     3 /* descriptor of it in the other process, the last that is open there */
+#define SECONDS  5  /* which it may take */
+#define SURVIVED 77 /* status; a constructor that ends its process has another */
+
+extern char **environ;
+
+/* By its name, which valgrind knows; a program that was replaced has none. */
+static void own_program(char path[PATH_MAX])
+{
+  static const char self[] = "/proc/self/exe";
+  ssize_t n = readlink(self, path, PATH_MAX - 1);
+  path[n < 0 ? 0 : n] = '\0';
+  if (access(path, X_OK) < 0)
+    memcpy(path, self, sizeof self);
+}
+
+static int spawn(int fd, pid_t *child)
+{
+  char program[PATH_MAX], *arguments[] = {"llmserve", LLS_TRIAL_ARGUMENT, NULL};
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+  sigset_t none, all;
+  own_program(program);
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawn_file_actions_init(&files);
+  posix_spawnattr_init(&attributes);
+  int rc = posix_spawn_file_actions_adddup2(&files, fd, COPY);
+  for (int i = 0; i < COPY && rc == 0; i++)
+    rc = posix_spawn_file_actions_addopen(&files, i, "/dev/null", O_RDWR, 0);
+  if (rc == 0)
+    rc = posix_spawn_file_actions_addclosefrom_np(&files, COPY + 1);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  if (rc == 0)
+    rc = posix_spawn(child, program, &files, &attributes, arguments, environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  return -rc;
+}
+
+int lls_trial(int fd, char died[128])
+{
+  pid_t child;
+  int status = 0;
+  if (spawn(fd, &child) < 0)
+    return 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR)
+      return 0;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == SURVIVED)
+    return 0;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    snprintf(died, 128, "opening it had not ended after %d s", SECONDS);
+  else if (WIFSIGNALED(status))
+    snprintf(died, 128, "opening it died of SIG%s", sigabbrev_np(WTERMSIG(status)));
+  else
+    snprintf(died, 128, "opening it ended the process");
+  return -ENOEXEC;
+}
+
+int lls_trial_main(void)
+{
+  const struct rlimit no_core = {0, 0};
+  struct lls_plugin_module *module;
+  struct lls_error ignored;
+  char copy[32];
+  setrlimit(RLIMIT_CORE, &no_core);
+  alarm(SECONDS);
+  snprintf(copy, sizeof copy, "/proc/self/fd/%d", COPY);
+  if (lls_plugin_open(LLS_KIND_ANY, copy, &module, &ignored) == 0)
+    lls_plugin_close(module);
+  _exit(SURVIVED); /* also if it was refused: the server says why itself */
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a shared object in another process first. That process is this program again,
+ * with one argument; it has the copy of the file and nothing else of ours: no socket, no
+ * terminal, no memory. What kills it, or lasts longer than a few seconds, would have done
+ * so here.
+ */
+#ifndef LLS_PLUGIN_TRIAL_H
+#define LLS_PLUGIN_TRIAL_H
+
+#define LLS_TRIAL_ARGUMENT "--try-shared-object" /* not in --help: nobody else's */
+
+/* [main of llmserve alone] 0: it lived, or no other process can be had; -ENOEXEC: died
+ * says how, as in "opening it died of SIGSEGV". Waits for it. */
+int lls_trial(int fd, char died[128]);
+
+/* The other side of it: what main does, given the argument. Its exit status. */
+int lls_trial_main(void);
+
+#endif
