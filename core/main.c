@@ -110,6 +110,9 @@ static int check_config(const char *path)
   struct lls_config config;
   if (load_config(path, &config) < 0)
     return EXIT_USAGE;
+  if (lls_config_lacks_predictions(&config))
+    fprintf(stderr, "%s: warning: scheduler %s " LLS_NO_PREDICTIONS "\n", path,
+            config.scheduler.module->descriptor->id, "predictor none");
   int rc = lls_serve_check(&config);
   if (rc == 0)
     printf("%s: ok\n", path);

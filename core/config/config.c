@@ -330,6 +330,12 @@ int lls_config_reload(const char *path, struct lls_config *config,
   return load(&l, NULL, 0);
 }
 
+bool lls_config_lacks_predictions(const struct lls_config *c)
+{
+  return c->scheduler.module->scheduler.on_prediction != NULL &&
+         strcmp(c->predictor.module->descriptor->id, "none") == 0;
+}
+
 void lls_config_free(struct lls_config *config)
 {
   lls_policy_close(&config->scheduler);

@@ -139,6 +139,12 @@ int lls_config_load(const char *path, struct lls_config *config,
  */
 int lls_config_load_with(const char *path, const char *const *settings, size_t n,
                          struct lls_config *config, struct lls_config_errors *errors);
+/* What to say where the predictor, whose name is the %s, leaves a scheduler alone that
+ * orders by lengths; and whether it does here, as far as names tell. */
+#define LLS_NO_PREDICTIONS                                                               \
+  "orders by predicted lengths, and %s predicts nothing: it goes by max_tokens, first "  \
+  "come, first served among equals; set a predictor in [plugins]"
+bool lls_config_lacks_predictions(const struct lls_config *);
 /* As lls_config_load, in a server at work: no plugin can end it by being opened
  * (lls_plugin_open_tried). */
 int lls_config_reload(const char *path, struct lls_config *config,

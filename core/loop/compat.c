@@ -5,6 +5,8 @@
  */
 #include "core/loop/compat.h"
 
+#include "core/config/config.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,6 +91,16 @@ static int choose_preempt_mode(const struct lls_instance *in,
       p->scheduler_host->name, wanted, p->cache_host->name);
 }
 
+/* It would like to be told, and nobody tells it anything. */
+static void warn_of_no_predictions(const struct lls_instance *in,
+                                   const struct lls_policies *p)
+{
+  if (p->scheduler->on_prediction != NULL &&
+      !(LLS_CALL(p, predictor, flags) & LLS_PREDICTOR_PREDICTS))
+    lls_log(in->log, LLS_LOG_WARNING, p->scheduler_host->name, LLS_NO_PREDICTIONS,
+            p->predictor_host->name);
+}
+
 int lls_compat_check(const struct lls_instance *in, const struct lls_policies *p,
                      uint32_t *preempt_mode, struct lls_error *err)
 {
@@ -103,6 +115,7 @@ int lls_compat_check(const struct lls_instance *in, const struct lls_policies *p
                     "any: choose a scheduler that does in [plugins], or leave [engine] "
                     "roles away",
                     p->scheduler_host->name);
+  warn_of_no_predictions(in, p);
   return choose_preempt_mode(in, p, &caps, preempt_mode, err);
 }
 

@@ -134,7 +134,8 @@ struct lls_scheduler_vtable {
    * alive, in order of arrival, unless import_state took them over. From another instance
    * it comes with cached tokens. */
   void (*on_arrival)(void *self, const struct lls_request *);
-  /* Its prediction came late, through host->predicted. */
+  /* Its prediction came late, through host->predicted. A scheduler that has this orders
+   * by predictions: beside a predictor that makes none the core warns of it. */
   void (*on_prediction)(void *self, const struct lls_request *);
   /* The client has left or cancelled; on_finish follows at once. */
   void (*on_cancel)(void *self, const struct lls_request *);

@@ -44,6 +44,13 @@ extern "C" {
 #define LLS_NEVER    INT64_C(-1)
 #define LLS_NS_PER_S INT64_C(1000000000)
 
+/* So long after ns, both not negative; the last time there is, where that comes first: of
+ * a deadline that a client made up, or of a log that is replayed. */
+static inline int64_t lls_time_after(int64_t ns, int64_t delay_ns)
+{
+  return ns > INT64_MAX - delay_ns ? INT64_MAX : ns + delay_ns;
+}
+
 /* ---- requests ------------------------------------------------------------------- */
 
 /* what the client asked for; policies may ignore it */

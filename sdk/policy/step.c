@@ -36,7 +36,7 @@ void lls_pol_step_end(struct lls_pol_step *s)
 {
   const struct lls_step_view *v = s->view;
   bool work = v->n_waiting + v->n_running + v->n_preempted > 0;
-  s->plan->idle_until_ns = work ? v->now_ns + retry_ns : LLS_NEVER;
+  s->plan->idle_until_ns = work ? lls_time_after(v->now_ns, retry_ns) : LLS_NEVER;
 }
 
 void lls_pol_step_run(struct lls_pol_step *s, const struct lls_request *r,

@@ -52,6 +52,20 @@ subtest 'version and help' => sub {
     for qw(--config --check-config --help-config --list-plugins --help --version);
 };
 
+# What starts with other rights than its user's takes no code from its environment.
+subtest 'LLS_PLUGIN_PATH of a program with more rights' => sub {
+  plan skip_all => 'only root can make a program of somebody else' if $> != 0;
+  my $own = "$folder/owned";
+  system('cp', "$build/llmserve", $own) == 0 or die;
+  my $nobody = getpwnam 'nobody';
+  chown $nobody, -1, $own;
+  chmod 04755, $own;
+  chmod 0755, $folder;
+  local $ENV{LLS_PLUGIN_PATH} = $fixtures;
+  like(qx("$build/llmserve" --list-plugins 2>&1), qr/^scheduler good /m, 'of one with none it is taken');
+  unlike(qx("$own" --list-plugins 2>&1), qr/^scheduler good /m, 'of one with more it is not');
+};
+
 subtest 'wrong usage' => sub {
   my ($status, $out, $err) = llmserve('--no-such-option');
   is($status, 2);
@@ -86,6 +100,18 @@ subtest 'a wrong one is told every error' => sub {
   my ($serving, undef, $same) = llmserve('-c', $ini);
   is($serving, 2, 'nor is it served');
   is($same, $err);
+};
+
+subtest 'a scheduler that orders by lengths without any is warned of' => sub {
+  my $ini = "$folder/lengths.ini";
+  local $ENV{LLS_PLUGIN_PATH} = "$build/.libs";
+  for my $scheduler (qw(sjf srpt alise fcfs)) {
+    write_file($ini, "[model]\npath = model\n[plugins]\nscheduler = $scheduler\npredictor = none\n");
+    my (undef, undef, $err) = llmserve('-c', $ini, '--check-config');
+    my @said = $err =~ /^(.*predicts nothing.*)$/m;
+    my $expected = "$ini: warning: scheduler $scheduler orders by predicted lengths, and predictor none predicts nothing: ";
+    is(substr($said[0] // '', 0, length $expected), $scheduler eq 'fcfs' ? '' : $expected, $scheduler);
+  }
 };
 
 subtest 'the shipped configuration is right' => sub {

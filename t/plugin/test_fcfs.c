@@ -210,6 +210,20 @@ static void test_full_host_falls_back_to_recompute(void **state)
   fake_close(&f);
 }
 
+/* A replayed log may say that it is that late. */
+static void test_plans_at_the_end_of_time(void **state)
+{
+  (void)state;
+  struct fake f;
+  struct fake_options o = defaults;
+  assert_int_equal(fake_open(&f, &o), 0);
+  submit(&f, 20, 4);
+  f.now_ns = INT64_MAX - 1000;
+  expect_plan(&f, "0:20");
+  assert_int_equal(f.plan.idle_until_ns, INT64_MAX);
+  fake_close(&f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -223,6 +237,7 @@ int main(void)
       cmocka_unit_test(test_swap_brings_back_before_anything_new),
       cmocka_unit_test(test_who_is_swapped_in_leaves_a_block_free),
       cmocka_unit_test(test_full_host_falls_back_to_recompute),
+      cmocka_unit_test(test_plans_at_the_end_of_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -303,6 +303,32 @@ static void test_rebuilt_from_the_file(void **state)
   history_destroy(other);
 }
 
+static void run_sql(const char *sql)
+{
+  sqlite3 *db;
+  assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+  sqlite3_close(db);
+}
+
+/* The file says so; UBSan would, of a number after it. */
+static void test_the_last_row_there_can_be(void **state)
+{
+  const struct folder *f = *state;
+  snprintf(path, sizeof path, "%s/last.db", f->path);
+  struct history *h = open_history(20);
+  for (uint32_t i = 0; i < 5; i++)
+    add(h, i, i + 1);
+  history_destroy(h);
+  run_sql("UPDATE answer SET id = 9223372036854775807 WHERE id = 5");
+  h = open_history(20);
+  assert_int_equal(history_count(h), 5);
+  add(h, 5, 6);
+  assert_int_equal(remembered(h, 4), 5);
+  assert_int_equal(remembered(h, 5), 6);
+  history_destroy(h);
+}
+
 static void count_row(void *context, int64_t id, uint32_t length, const float *vector)
 {
   (void)id;
@@ -538,6 +564,7 @@ int main(void)
       cmocka_unit_test(test_words),
       cmocka_unit_test(test_ageing),
       cmocka_unit_test(test_rebuilt_from_the_file),
+      cmocka_unit_test(test_the_last_row_there_can_be),
       cmocka_unit_test(test_killed_at_any_moment),
       cmocka_unit_test(test_killed_inside_a_transaction),
       cmocka_unit_test(test_second_server),

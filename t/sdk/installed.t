@@ -54,6 +54,7 @@ ok(-x "$at{bindir}/$_", $_) for qw(llmserve llmserve-plugin-check llmserve-sim);
 ok(-f "$at{prefix}/include/llmserve/$_.h", "$_.h")
   for qw(types plugin host scheduler cache predictor);
 ok(-f "$at{plugindir}/$_.so", $_) for qw(scheduler_fcfs cache_paged predictor_none);
+is_deeply([glob "$at{plugindir}/*.la"], [], 'no .la files');
 ok(-f "$at{prefix}/share/man/man" . substr($_, -1) . "/$_", $_)
   for qw(llmserve.1 llmserve-sim.1 llmserve-bench.1 llmserve-plugin-check.1 llmserve.ini.5
     llmserve-plugin.7 llmserve-scheduler_fcfs.7);

@@ -63,6 +63,17 @@ subtest 'a profile is the time: copies, ranks, plans' => sub {
   near($r->{duration}, 3 * (0.010 + 2 * $layers * 0.001), 'as many ranks as the configuration says');
 };
 
+subtest 'who orders by lengths and is told none is warned of' => sub {
+  my $trace = write_file('one.csv', "arrival_s,prompt_tokens,output_tokens\n1,40,3\n");
+  for my $case (['sjf', 'none', 1], ['srpt', 'none', 1], ['sjf', 'fixed', 0], ['fcfs', 'none', 0]) {
+    my ($scheduler, $predictor, $warned) = @$case;
+    simulate(@tiny, '--trace', $trace, '--set', "plugins.scheduler=$scheduler", "plugins.predictor=$predictor");
+    my $err = read_file("$folder/err");
+    is($err =~ /$scheduler.*orders by predicted lengths, and .*none predicts nothing/ ? 1 : 0, $warned, "$scheduler with $predictor")
+      or diag $err;
+  }
+};
+
 my @load = ('--dataset-name', 'random', '--num-prompts', 80, '--random-input-len', 60,
             '--random-output-len', 40, '--random-range-ratio', 0.9, '--request-rate', 40,
             '--burstiness', 0.5);

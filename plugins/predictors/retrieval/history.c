@@ -165,7 +165,9 @@ int history_add(struct history *h, const float *vector, uint32_t length)
       store_change(h->store, e->row, length);
     return 0;
   }
-  struct entry e = {.length = length, .row = h->newest + 1};
+  /* A file may say that its newest row is the last there can be. */
+  int64_t row = h->newest < INT64_MAX ? h->newest + 1 : INT64_MAX;
+  struct entry e = {.length = length, .row = row};
   if (h->store != NULL)
     store_add(h->store, length, vector, &e.row);
   h->newest = e.row > h->newest ? e.row : h->newest;

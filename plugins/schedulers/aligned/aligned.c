@@ -59,7 +59,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   moves_plan(a, &s);
   lls_pol_step_end(&s);
   if (view->n_offered > 0 && out->idle_until_ns == LLS_NEVER)
-    out->idle_until_ns = view->now_ns + LLS_NS_PER_S / 1000;
+    out->idle_until_ns = lls_time_after(view->now_ns, LLS_NS_PER_S / 1000);
   return 0;
 }
 

@@ -63,5 +63,5 @@ void distserve_decode(struct distserve *d, const struct lls_step_view *view,
   lls_pol_prefill_first_plan_in_order(d->base.host, &params, view, out);
   accept(d, view, out);
   if (view->n_offered > 0 && out->idle_until_ns == LLS_NEVER)
-    out->idle_until_ns = view->now_ns + LLS_NS_PER_S / 1000;
+    out->idle_until_ns = lls_time_after(view->now_ns, LLS_NS_PER_S / 1000);
 }
