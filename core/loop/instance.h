@@ -250,6 +250,9 @@ void lls_lifecycle_log_refusal(const struct lls_instance *, const struct lls_liv
                                int rc);
 void lls_lifecycle_arrive(struct lls_instance *, struct lls_live *);
 void lls_lifecycle_predict(struct lls_instance *, struct lls_live *);
+/* Its predictor hears that it has ended, here at least: enum lls_finish_reason. */
+void lls_lifecycle_tell_predictor(struct lls_instance *, const struct lls_live *,
+                                  uint32_t reason);
 void lls_lifecycle_finish(struct lls_instance *, struct lls_live *, uint32_t reason);
 /* Ends everything alive, e.g. when the engine has failed. */
 void lls_lifecycle_finish_all(struct lls_instance *, uint32_t reason);

@@ -69,6 +69,9 @@ static struct lls_prompt prompt_of(const struct lls_live *live)
       .text = live->text,
       .text_bytes = live->text_bytes,
       .label = live->label,
+      .id = live->view.id,
+      .tenant = live->view.tenant,
+      .priority = live->view.priority,
   };
 }
 
@@ -91,14 +94,19 @@ static void count_error(struct lls_instance *in, const struct lls_request *v)
   in->status.prediction_error += length > actual ? length - actual : actual - length;
 }
 
-static void observe(struct lls_instance *in, const struct lls_live *live)
+void lls_lifecycle_tell_predictor(struct lls_instance *in, const struct lls_live *live,
+                                  uint32_t reason)
 {
   struct lls_policies *p = &in->policies;
-  count_error(in, &live->view);
-  if (p->predictor->observe == NULL)
-    return;
   struct lls_prompt prompt = prompt_of(live);
-  LLS_CALL(p, predictor, observe, &prompt, live->view.generated_tokens);
+  uint32_t length = live->view.generated_tokens;
+  bool by_itself = reason == LLS_FINISH_STOP || reason == LLS_FINISH_LENGTH;
+  if (by_itself)
+    count_error(in, &live->view);
+  if (by_itself && p->predictor->observe != NULL)
+    LLS_CALL(p, predictor, observe, &prompt, length);
+  if (!by_itself && p->predictor->on_end != NULL)
+    LLS_CALL(p, predictor, on_end, &prompt, length, reason);
 }
 
 void lls_lifecycle_log_refusal(const struct lls_instance *in, const struct lls_live *live,
@@ -146,8 +154,6 @@ static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_
       LLS_CALL(p, scheduler, on_finish, &live->view, reason);
   }
   LLS_CALL(p, cache, release, &live->view, LLS_KEEP_PREFIX);
-  if (reason == LLS_FINISH_STOP || reason == LLS_FINISH_LENGTH)
-    observe(in, live);
 }
 
 /* One that is offered here: the instance that has its blocks lets go of them. */
@@ -169,6 +175,7 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
   lls_lifecycle_set_state(in, live, LLS_FINISHED);
   v->finish_reason = reason;
   announce_end(in, live, reason);
+  lls_lifecycle_tell_predictor(in, live, reason);
   if (in->observer.on_finish != NULL)
     in->observer.on_finish(in->observer.context, v);
   in->table->by_slot[v->slot] = NULL;

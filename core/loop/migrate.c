@@ -107,6 +107,7 @@ static void leave(struct lls_instance *in, struct lls_live *live, uint32_t targe
   lls_instance_catch_up(in); /* its tokens of the step before are sent before it is */
   if (!p->scheduler_off && p->scheduler->on_finish != NULL)
     LLS_CALL(p, scheduler, on_finish, v, LLS_FINISH_NONE);
+  lls_lifecycle_tell_predictor(in, live, LLS_FINISH_NONE);
   in->migration.left[v->slot] = *v;
   in->migration.left[v->slot].tokens = NULL; /* are the request's, who may end first */
   in->migration.left[v->slot].user = NULL;

@@ -27,8 +27,8 @@ static void on_number(void *context, const char *name, double value)
   on_text(context, line);
 }
 
-static void show_list(struct lls_snapshot *q, const struct lls_list *list,
-                      const char *state, int64_t now_ns)
+static void show_list(struct lls_instance *in, struct lls_snapshot *q,
+                      const struct lls_list *list, const char *state, int64_t now_ns)
 {
   for (uint32_t i = 0; i < list->n; i++) {
     const struct lls_request *r = list->items[i];
@@ -37,6 +37,8 @@ static void show_list(struct lls_snapshot *q, const struct lls_list *list,
       return;
     }
     struct lls_snapshot_request *out = &q->requests[q->n++];
+    struct lls_cache_info info = {.size = sizeof info};
+    LLS_CALL(&in->policies, cache, info, r, &info);
     bool predicted = r->prediction.source != LLS_PREDICTED_NOT;
     *out = (struct lls_snapshot_request){
         .id = r->id,
@@ -47,6 +49,8 @@ static void show_list(struct lls_snapshot *q, const struct lls_list *list,
         .generated_tokens = r->generated_tokens,
         .cached_tokens = r->cached_tokens,
         .preemptions = r->preemptions,
+        .device_units = info.device_units,
+        .host_units = info.host_units,
         .predicted_tokens = predicted ? r->prediction.length : 0,
         .priority = r->priority,
         .alive_ns = now_ns - r->arrival_ns,
@@ -64,11 +68,11 @@ void lls_snapshot_take(struct lls_instance *in, struct lls_snapshot *q)
   q->length = 0;
   memcpy(q->scheduler, p->scheduler_host->name_text, sizeof q->scheduler);
   q->built_in = p->scheduler_off;
-  show_list(q, &in->running, "running", now_ns);
-  show_list(q, &in->moving, "moving", now_ns);
-  show_list(q, &in->preempted, "preempted", now_ns);
-  show_list(q, &in->waiting, "waiting", now_ns);
-  show_list(q, &in->migration.offered, "offered", now_ns);
+  show_list(in, q, &in->running, "running", now_ns);
+  show_list(in, q, &in->moving, "moving", now_ns);
+  show_list(in, q, &in->preempted, "preempted", now_ns);
+  show_list(in, q, &in->waiting, "waiting", now_ns);
+  show_list(in, q, &in->migration.offered, "offered", now_ns);
   if (!p->scheduler_off && p->scheduler->dump != NULL)
     LLS_CALL(p, scheduler, dump, &sink);
   atomic_store(&q->ready, true);

@@ -24,7 +24,8 @@ struct lls_snapshot_request {
   const char *state;
   uint32_t request_class, tenant, prompt_tokens, generated_tokens, cached_tokens;
   uint32_t preemptions;
-  uint32_t predicted_tokens; /* 0: not predicted */
+  uint32_t device_units, host_units; /* of its cached tokens, shared ones too */
+  uint32_t predicted_tokens;         /* 0: not predicted */
   int32_t priority;
   int64_t alive_ns;
 };

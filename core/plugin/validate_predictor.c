@@ -19,7 +19,7 @@ static const struct lls_callback_pair pairs[] = {
 
 const struct lls_vtable_rules lls_predictor_rules = {
     .name = "struct lls_predictor_vtable",
-    .version_1_size = LLS_SIZE_UP_TO(struct lls_predictor_vtable, import_state),
+    .version_1_size = LLS_SIZE_UP_TO(struct lls_predictor_vtable, on_end),
     .size = sizeof(struct lls_predictor_vtable),
     .required = required,
     .n_required = sizeof required / sizeof *required,

@@ -112,7 +112,13 @@ enum lls_reserve_result {
 /* Slots of others, but of none that is reserved in this transaction. Who loses any is
  * PREEMPTED from commit on, as info's missing_tokens tell, and can be run again. */
 enum lls_reserve_flags { LLS_MAY_DISPLACE = 1 };
-/* What others may still find of a request that has ended. */
+/*
+ * What others may still find of a request that has ended. KEEP_PREFIX comes with every
+ * end, however the request ended, and when one that was handed over has left: full blocks
+ * may stay in an index for as long as nobody needs their memory. Without it nothing of it
+ * may be found again, and what follows a block that goes must go too. KEEP_HOST, of its
+ * blocks on the host, no core gives yet.
+ */
 enum lls_release_flags { LLS_KEEP_HOST = 1, LLS_KEEP_PREFIX = 2 };
 
 /*
@@ -126,6 +132,9 @@ struct lls_cache_service {
   uint32_t block_tokens;
   void *context;
   int (*capacity)(void *, uint32_t tier, struct lls_capacity *);
+  /* What `tokens` tokens beyond the cached ones would take. There may be more than are
+   * pending: the room that the rest of an answer will need is asked for so. `form` as for
+   * reserve: NONE is the form it has, or the cache's choice. Prefixes are not counted. */
   int (*need)(void *, const struct lls_request *, uint32_t tokens, uint32_t form,
               struct lls_need *);
   /* Where the transaction stands, and back to there: all that was reserved and preempted
@@ -136,7 +145,8 @@ struct lls_cache_service {
    * lls_request_pending, and for what is missing of them; once per request and plan. A
    * request that is reserved must be run by the same plan, if by fewer tokens, or rolled
    * back. A waiting request first takes the prefix that others have of it: its tokens
-   * count from there. */
+   * count from there, and info shows them; the request's view does from the next step on.
+   * `form` counts for the first tokens of a request alone: NONE is the cache's choice. */
   int (*reserve)(void *, const struct lls_request *, uint32_t tokens, uint32_t form,
                  uint32_t flags);
   /* At once, so that later reserves see its memory; the plan must name it too. */
@@ -191,8 +201,8 @@ struct lls_cache_vtable {
                 const struct lls_cache_geometry *, void **self);
   void (*destroy)(void *self);
 
-  /* [step] Of a tier, and of tokens not yet cached in that form; -ENOTSUP for what it
-   * doesn't have. */
+  /* [step] Of a tier, and of tokens not yet cached in that form, as the service describes
+   * them: any number of tokens, form NONE too. -ENOTSUP for what it doesn't have. */
   int (*capacity)(void *self, uint32_t tier, struct lls_capacity *out);
   int (*need)(void *self, const struct lls_request *, uint32_t tokens, uint32_t form,
               struct lls_need *out);
@@ -228,8 +238,14 @@ struct lls_cache_vtable {
   /* All that follow are optional. */
 
   /* [step] A waiting request takes the blocks others have of its prefix, in the
-   * transaction; how many tokens, fewer than it has: pure query with take = false. What
-   * it has taken already stays taken. */
+   * transaction; how many tokens: pure query with take = false. Always fewer than it has,
+   * since its last token has to be computed: a manager that says more is asked for no
+   * prefix any more. reserve follows for the rest. From then on info says that so many
+   * tokens are cached and that it is on the device, and the request runs in this very
+   * step or is rolled back. Asked again with take = true, which the core does not, what
+   * it has taken stays taken and is the answer. The blocks are those in which the same
+   * tokens follow the same tokens from the first one on: equal blocks behind others hold
+   * other K and V. */
   uint32_t (*prefix)(void *self, const struct lls_request *, bool take);
   /* As in lls_cache_service. Without it all sequences keep KV form, and the engine sets
    * no memory aside for another. */

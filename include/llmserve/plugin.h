@@ -76,19 +76,20 @@ enum lls_param_flags {
 struct lls_param {
   const char *name;
   uint32_t type;             /* enum lls_param_type */
-  uint32_t flags;            /* enum lls_param_flags */
   size_t offset;             /* of the member in the params struct */
   const char *default_value; /* as it would stand in the ini */
   double min, max;      /* of the bound value (ns for durations); ignored if both 0 */
   const char *choices;  /* CHOICE: "a|b|c", else NULL */
   const char *unit;     /* "tokens", "" if none */
   const char *sentence; /* what it does */
+  uint32_t flags;       /* enum lls_param_flags */
   /* version 1 ends here */
 };
 
 /*
  * Entries of a table, named as their member. What follows the sentence are further
- * members: LLS_PARAM_INT(..., "sentence", .flags = LLS_PARAM_RELOADABLE).
+ * members: LLS_PARAM_INT(..., "sentence", .flags = LLS_PARAM_RELOADABLE). C++ takes them
+ * too, by designators, which g++ and clang++ have since C++17.
  */
 #define LLS_PARAM_(TYPE, STRUCT, MEMBER, DEFAULT, MIN, MAX, CHOICES, UNIT, ...)          \
   {                                                                                      \

@@ -7,8 +7,12 @@
  * -EINPROGRESS, works on a thread of its own and answers through host->predicted(ticket,
  * ...). Until then schedulers see what it left in *out, a prior, or LLS_PREDICTED_NOT if
  * it left nothing. A predictor that takes over in a reload is asked once more for those
- * that have no prediction, or a prior. observe is called once per request that finished
- * by itself.
+ * that have no prediction, or a prior.
+ *
+ * Of each request that this instance was asked about it hears the end, once: observe if
+ * the answer ended by itself, on_end if it did not, in the step that ended it. What a
+ * predictor keeps by ticket it lets go there. One that took over in a reload, or to whose
+ * instance a request was handed over, also hears of some that it was not asked about.
  */
 #ifndef LLMSERVE_PREDICTOR_H
 #define LLMSERVE_PREDICTOR_H
@@ -31,6 +35,9 @@ struct lls_prompt {
   const char *text;       /* UTF-8: as sent, or what sent ids stand for; or NULL */
   size_t text_bytes;
   const char *label; /* the client's request id or "" */
+  uint64_t id;       /* of the request: the ticket */
+  uint32_t tenant;   /* dense number of the fairness key, 0 if none */
+  int32_t priority;  /* lower first, 0 by default */
   /* version 1 ends here */
 };
 
@@ -71,6 +78,11 @@ struct lls_predictor_vtable {
   /* A pair: what a new version of the same predictor takes over in a reload. */
   int (*export_state)(void *self, struct lls_blob *out);
   int (*import_state)(void *self, const struct lls_blob *);
+  /* [step] The request ended after `length` tokens, but not by itself; enum
+   * lls_finish_reason: CANCELLED, CAPACITY, REJECTED, ERROR, or NONE where it was handed
+   * over to another instance, whose predictor hears the rest. `length` may be 0. The
+   * answer would have been at least so long: it is no observation of its length. */
+  void (*on_end)(void *self, const struct lls_prompt *, uint32_t length, uint32_t reason);
   /* version 1 ends here */
 };
 

@@ -9,6 +9,15 @@
  * is planned by the built-in order instead. After [plugins] `strikes` bad or late plans
  * the scheduler is not asked any more, and /health says so.
  *
+ * A plan that took longer than [plugins] plan_budget counts as bad. Under llmserve-sim
+ * nothing is measured against it, since its clock is not the plan's: --measure-plans
+ * shows what plans take there, llmserve-plugin-check holds them against a limit.
+ *
+ * plan is asked before every step, and where nothing runs as soon as something happens or
+ * idle_until_ns has come. Why, it is not told: whatever happens is told before, through
+ * on_arrival, on_prediction, on_step, on_finish, on_refused or on_timer. If none of them
+ * was called since the last plan, time alone has passed.
+ *
  * A good item may still not be placed: a RUN whose memory is not there is dropped from
  * the step and reported through on_refused; the others run.
  *
@@ -65,7 +74,8 @@ struct lls_step_view {
   int64_t now_ns;
   uint32_t n_waiting, n_running, n_preempted, n_moving;
   const struct lls_request *const *waiting; /* (n_waiting) nothing cached */
-  /* (n_running) on the device: PREFILLING, DECODING */
+  /* (n_running) on the device, wholly, whether or not the last step ran it: begun prompts
+   * (PREFILLING) and answers (DECODING: lls_request_pending is 1) together */
   const struct lls_request *const *running;
   /* (n_preempted) on the host, wholly or in part */
   const struct lls_request *const *preempted;

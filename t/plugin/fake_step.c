@@ -24,6 +24,9 @@ static struct lls_prompt prompt_of(const struct fake_request *r)
       .max_new_tokens = r->view.max_new_tokens,
       .tokens = r->tokens,
       .label = r->view.label,
+      .id = r->view.id,
+      .tenant = r->view.tenant,
+      .priority = r->view.priority,
   };
 }
 
@@ -104,6 +107,8 @@ static void finish(struct fake *f, struct fake_request *r, uint32_t reason)
   struct lls_prompt prompt = prompt_of(r);
   if (reason == LLS_FINISH_LENGTH && f->p->observe != NULL)
     f->p->observe(f->predictor_self, &prompt, r->view.generated_tokens);
+  if (reason != LLS_FINISH_LENGTH && f->p->on_end != NULL)
+    f->p->on_end(f->predictor_self, &prompt, r->view.generated_tokens, reason);
   fake_free(r);
 }
 

@@ -18,7 +18,15 @@ struct hostile {
   struct contract contract;
   uint64_t tickets[16]; /* promised, answered at some later call */
   uint32_t n_tickets;
+  uint64_t *asked; /* (n_asked) requests it was asked about, whose end it has not heard */
+  uint32_t n_asked;
 };
+
+static void destroy(void *self)
+{
+  free(((struct hostile *)self)->asked);
+  free(self);
+}
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
@@ -29,6 +37,11 @@ static int create(const struct lls_host *host, const void *params, void **self)
   h->contract.host = host;
   h->contract.random_state = (uint64_t)p->seed;
   contract_host(&h->contract, host);
+  h->asked = calloc(host->engine->max_requests, sizeof *h->asked);
+  if (h->asked == NULL) {
+    destroy(h);
+    return -ENOMEM;
+  }
   *self = h;
   return 0;
 }
@@ -77,11 +90,36 @@ static void check_prompt(struct hostile *h, const struct lls_prompt *p)
   CONTRACT(c, p->label != NULL, "a prompt whose label is NULL");
 }
 
+static bool forget(struct hostile *h, uint64_t request)
+{
+  for (uint32_t i = 0; i < h->n_asked; i++)
+    if (h->asked[i] == request) {
+      h->asked[i] = h->asked[--h->n_asked];
+      return true;
+    }
+  return false;
+}
+
+/* Of all that have ended it has been told, so that no more are left than can be alive. */
+static void note_asked(struct hostile *h, uint64_t ticket, const struct lls_prompt *p)
+{
+  struct contract *c = &h->contract;
+  CONTRACT(c, p->id == ticket, "a prompt of request %llu under the ticket %llu",
+           (unsigned long long)p->id, (unsigned long long)ticket);
+  forget(h, ticket);
+  bool room = h->n_asked < c->host->engine->max_requests;
+  CONTRACT(c, room, "request %llu: ends of others were not told",
+           (unsigned long long)ticket);
+  if (room)
+    h->asked[h->n_asked++] = ticket;
+}
+
 static int predict(void *self, uint64_t ticket, const struct lls_prompt *prompt,
                    struct lls_prediction *out)
 {
   struct hostile *h = self;
   check_prompt(h, prompt);
+  note_asked(h, ticket, prompt);
   answer_late(h);
   if (contract_chance(&h->contract, 30))
     return -ENOENT;
@@ -107,7 +145,22 @@ static void observe(void *self, const struct lls_prompt *prompt, uint32_t length
   check_prompt(h, prompt);
   CONTRACT(&h->contract, length > 0 && length <= prompt->max_new_tokens,
            "an answer of %u tokens where %u are allowed", length, prompt->max_new_tokens);
+  forget(h, prompt->id);
   answer_late(h);
+}
+
+static void on_end(void *self, const struct lls_prompt *prompt, uint32_t length,
+                   uint32_t reason)
+{
+  struct hostile *h = self;
+  check_prompt(h, prompt);
+  CONTRACT(&h->contract, length <= prompt->max_new_tokens,
+           "an answer of %u tokens where %u are allowed", length, prompt->max_new_tokens);
+  CONTRACT(&h->contract,
+           reason != LLS_FINISH_STOP && reason != LLS_FINISH_LENGTH &&
+               reason <= LLS_FINISH_ERROR,
+           "on_end for reason %u", reason);
+  forget(h, prompt->id);
 }
 
 static const struct lls_param parameters[] = {
@@ -118,11 +171,12 @@ static const struct lls_predictor_vtable vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof vtable,
     .create = create,
-    .destroy = free,
+    .destroy = destroy,
     .flags = flags,
     .predict = predict,
     .overrun = overrun,
     .observe = observe,
+    .on_end = on_end,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

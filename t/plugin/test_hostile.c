@@ -219,6 +219,17 @@ static void test_predictor_notices_bad_prompts(void **state)
   prompt.max_new_tokens = 3;
   f.p->observe(f.predictor_self, &prompt, 4);
   expect_complaint(&f, "an answer of 4 tokens where 3 are allowed");
+  for (uint64_t id = 1; id <= f.caps.max_requests; id++) {
+    prompt.id = id;
+    f.p->predict(f.predictor_self, id, &prompt, &out);
+  }
+  f.p->on_end(f.predictor_self, &prompt, 0, LLS_FINISH_STOP);
+  expect_complaint(&f, "on_end for reason 1");
+  f.p->predict(f.predictor_self, 9000, &prompt, &out);
+  expect_complaint(&f, "under the ticket 9000");
+  prompt.id = 9001;
+  f.p->predict(f.predictor_self, 9001, &prompt, &out);
+  expect_complaint(&f, "ends of others were not told");
   fake_close(&f);
 }
 

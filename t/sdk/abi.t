@@ -109,7 +109,7 @@ broken() { # NAME SED: must fail
 kept 'a member appended' \
   's|^  const struct lls_request \*const \*offered;|&\n  uint64_t more;|'
 kept 'a callback appended' \
-  's|^  int (\*import_state)(void \*self, const struct lls_blob \*);|&\n  int (*more)(void *self);|'
+  's|^  void (\*on_end)(void \*self, .*);|&\n  int (*more)(void *self);|'
 kept 'a struct added' 's|^struct lls_prompt {|struct lls_more {\n  int one;\n};\n\n&|'
 kept 'an enumerator appended' 's|^  LLS_REFUSED_UNSUPPORTED,|&\n  LLS_REFUSED_MORE,|'
 broken 'a member in the middle' 's|^  uint32_t n_waiting, n_running|  uint32_t more;\n&|'

@@ -126,6 +126,9 @@ my $limit = sprintf '--time-limit=%.1fus', 20 * ($quick_us + 0.1);
 fit($broken, $limit);
 unfit($broken, qr/a plan takes .* with 1600 requests; at most/, '--set=mode=slow', $limit);
 
+my (undef, $stuck) = check('--set=mode=forgets', '--patience=2s', '--fail-fast', '--time-limit=0', $broken);
+like($stuck, qr/^# \d+ running, \d+ preempted, \d+ waiting; \d+ of \d+ units free on the device/m, 'who holds what where nothing moves');
+like($stuck, qr/^#   request \d+ is \w+: \d+ \+ \d+ tokens, \d+ cached, holds \d+ units/m, '  request by request');
 my %cache_ways = (
   overlap => qr/is not where its . list says/,
   lose    => qr/units are free on the device/,
@@ -134,6 +137,20 @@ my %cache_ways = (
 );
 fit("$sdk/cache_broken.so");
 unfit("$sdk/cache_broken.so", $cache_ways{$_}, "--set=mode=$_") for sort keys %cache_ways;
+
+# ---- prefix caches that give a request what was computed behind another's prompt
+my $wrong = qr/is not where its . list says/;
+my %mutants = (
+  parents_first => $wrong,
+  newest_first  => $wrong,
+  orphans       => $wrong,
+  partial       => $wrong,
+  whole         => qr/prefix: (\d+) tokens of request \d+, which has \1: the last one must be left/,
+  any_parent    => $wrong,
+  not_held      => $wrong,
+);
+fit("$sdk/cache_prefix.so");
+unfit("$sdk/cache_prefix.so", $mutants{$_}, "--set=mutant=$_") for sort keys %mutants;
 
 my (undef, $whole) = check('--set=mode=import', '--time-limit=0', "$sdk/cache_broken.so");
 like($whole, qr/import_state of version 1000001, which nobody wrote/, 'foreign state is taken');

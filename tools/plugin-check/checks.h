@@ -24,6 +24,7 @@ void check_parameters(const struct subject *, struct findings *);
 void check_alone(const struct subject *, struct findings *);
 void check_fuzz(const struct subject *, struct findings *);
 void check_full(const struct subject *, struct findings *);
+void check_prefixes(const struct subject *, struct findings *);
 void check_cancel(const struct subject *, struct findings *);
 void check_abandon(const struct subject *, struct findings *);
 

@@ -106,6 +106,26 @@ void check_full(const struct subject *s, struct findings *f)
   }
 }
 
+/* Prompts that differ early and agree later, equal ones of whole blocks, with room for
+ * all and with memory that blocks kept for others have to leave again. */
+void check_prefixes(const struct subject *s, struct findings *f)
+{
+  uint32_t rejected = 0;
+  for (uint64_t seed = s->seed; seed < s->seed + 12 && f->n == 0; seed++) {
+    struct dice d = {seed};
+    struct scene_options o = any_scene(&d, seed);
+    o.device_units =
+        units_of(seed % 3 == 0 ? 2048 : 160 + 64 * (seed % 3), o.block_tokens);
+    struct load_options load = {.n = 60,
+                                .max_prompt = 128,
+                                .max_length = 12,
+                                .cancels = seed % 4 == 3,
+                                .trickle = seed % 2 == 0,
+                                .alike = o.block_tokens};
+    run(s, f, &o, &load, &rejected);
+  }
+}
+
 void check_cancel(const struct subject *s, struct findings *f)
 {
   uint32_t rejected = 0;

@@ -5,8 +5,25 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/loop/snapshot.h"
+
 #define VOCABULARY 1000
 #define MAX_PROMPT 1024
+
+#define LETTERS 3 /* kinds of blocks */
+
+/* Whole blocks, most of the time; sometimes the very prompt of the one before. */
+static void compose(struct load *l, uint32_t i)
+{
+  struct client *c = &l->clients[i];
+  uint32_t block = l->options.alike, most = l->options.max_prompt / block;
+  bool again = dice(&l->dice, 0, 2) == 0 && i > 0;
+  bool whole = dice(&l->dice, 0, 2) > 0;
+  uint32_t blocks = dice(&l->dice, 1, most), rest = dice(&l->dice, 1, block - 1);
+  uint32_t text = dice(&l->dice, 0, UINT32_MAX - 1);
+  c->text = again ? c[-1].text : text;
+  c->prompt = again ? c[-1].prompt : whole ? blocks * block : blocks * block - rest;
+}
 
 static void make_client(struct load *l, uint32_t i)
 {
@@ -19,12 +36,27 @@ static void make_client(struct load *l, uint32_t i)
       .cancel_after = UINT32_MAX,
   };
   c->max_new_tokens = dice(&l->dice, 1, 2 * o->max_length);
+  if (o->alike > 0)
+    compose(l, i);
   if (o->giant_prompt > 0 && dice(&l->dice, 0, 7) == 0) {
     c->giant = true;
     c->prompt = o->giant_prompt;
   }
   if (o->cancels && dice(&l->dice, 0, 2) == 0)
     c->cancel_after = dice(&l->dice, 0, o->max_length / 2);
+}
+
+/* A block is all of one letter, so that it is the same wherever it stands. */
+static void fill_composed(const struct load *l, const struct client *c,
+                          int32_t tokens[MAX_PROMPT])
+{
+  struct dice text = {.state = c->text};
+  uint32_t letter = 0, block = l->options.alike;
+  for (uint32_t k = 0; k < c->prompt; k++) {
+    if (k % block == 0)
+      letter = dice(&text, 1, LETTERS);
+    tokens[k] = (int32_t)(3 + 100 * letter + k % block);
+  }
 }
 
 static void fill_prompt(struct load *l, uint32_t i, int32_t tokens[MAX_PROMPT])
@@ -45,7 +77,10 @@ static void submit(struct load *l, uint32_t i)
   char label[24];
   struct client *c = &l->clients[i];
   struct lls_error err = {0};
-  fill_prompt(l, i, tokens);
+  if (l->options.alike > 0)
+    fill_composed(l, c, tokens);
+  else
+    fill_prompt(l, i, tokens);
   snprintf(label, sizeof label, "client-%u", i);
   struct lls_submission s = harness_submission(tokens, c->prompt, c->max_new_tokens, c);
   s.ignore_eos = false;
@@ -203,6 +238,37 @@ static void judge_plans(struct load *l)
   free(line);
 }
 
+#define SHOWN 12 /* requests */
+
+/* Who holds what, where nothing moves. */
+static void show_state(struct load *l)
+{
+  struct scene *s = l->scene;
+  struct findings *f = s->watch.findings;
+  struct lls_loop_status status;
+  lls_loop_ask_snapshot(s->h.loop);
+  lls_loop_step(s->h.loop);
+  lls_loop_status(s->h.loop, &status);
+  noted(f,
+        "%u running, %u preempted, %u waiting; %u of %u units free on the device, %u of "
+        "%u on the host",
+        status.running, status.preempted, status.waiting, status.device_units_free,
+        status.device_units_total, status.host_units_free, status.host_units_total);
+  if (!lls_loop_snapshot_ready(s->h.loop))
+    return;
+  const struct lls_snapshot *q = lls_loop_snapshot(s->h.loop, 0);
+  for (uint32_t i = 0; i < q->n && i < SHOWN; i++) {
+    const struct lls_snapshot_request *r = &q->requests[i];
+    noted(f,
+          "  request %" PRIu64 " is %s: %u + %u tokens, %u cached, holds %u units and %u "
+          "on the host",
+          r->id, r->state, r->prompt_tokens, r->generated_tokens, r->cached_tokens,
+          r->device_units, r->host_units);
+  }
+  if (q->n > SHOWN)
+    noted(f, "  and %u more", q->n - SHOWN);
+}
+
 static void judge(struct load *l)
 {
   uint32_t left = 0;
@@ -212,12 +278,14 @@ static void judge(struct load *l)
     else
       left++;
   judge_plans(l);
-  if (left > 0)
+  if (left > 0) {
     found(l->scene->watch.findings,
           "%u of %u requests have not ended after %" PRIu64 " steps, and nothing moves",
           left, l->options.n, l->steps);
-  else
+    show_state(l);
+  } else {
     judge_memory(l);
+  }
 }
 
 void load_run(struct load *l, struct scene *s, const struct load_options *o,

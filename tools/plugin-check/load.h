@@ -11,6 +11,7 @@
 
 struct client {
   uint32_t prompt, length, max_new_tokens; /* tokens; the true length of the answer */
+  uint64_t text;                           /* its tokens are drawn from */
   uint64_t arrival;                        /* step in which it comes */
   uint32_t cancel_after;                   /* tokens; UINT32_MAX = never */
   bool giant;                              /* fits no cache of this scene */
@@ -26,7 +27,10 @@ struct load_options {
   bool cancels;                    /* one in three is cancelled at some time */
   bool trickle;                    /* they come over time, not at once */
   bool shared;                     /* half of them begin alike */
-  uint64_t abandon_after;          /* steps, then it ends as it is; 0 = never */
+  /* of blocks of so many tokens that are often the same, behind the same ones and behind
+   * others; a third are the one before once more; 0: any tokens */
+  uint32_t alike;
+  uint64_t abandon_after; /* steps, then it ends as it is; 0 = never */
   void (*each_step)(struct scene *, uint64_t step);
 };
 

@@ -22,7 +22,9 @@
 
 #define EXIT_USAGE     2
 #define MAX_PARAMETERS 32
-#define DONE           77 /* status of a child whose check came to its end */
+#define SEEDS_APART    1000 /* more loads than a check has, so that no two seeds share any \
+                             */
+#define DONE 77             /* status of a child whose check came to its end */
 
 static const char usage[] =
     "Usage: llmserve-plugin-check [OPTION]... FILE.so\n"
@@ -34,7 +36,7 @@ static const char usage[] =
     "      --scheduler=NAME    companion instead of fcfs and sarathi in turn\n"
     "      --cache=NAME        companion instead of paged\n"
     "      --predictor=NAME    companion instead of fixed\n"
-    "      --seed=NUMBER       of the loads (1)\n"
+    "      --seed=NUMBER       of the loads (1); each number makes others\n"
     "      --patience=TIME     CPU time of a check before it is taken to hang (2min)\n"
     "      --time-limit=TIME   of a decision among 1,600 requests (1ms); 0: report only\n"
     "  -h, --help              show this\n"
@@ -51,6 +53,7 @@ static const struct check checks[] = {
     {"a request alone", check_alone},
     {"fuzzed loads", check_fuzz},
     {"a full pool", check_full},
+    {"prompts with blocks in common", check_prefixes},
     {"cancelled requests", check_cancel},
     {"stopped with requests alive", check_abandon},
     {"the same seed, the same decisions", check_determinism},
@@ -329,7 +332,7 @@ static int take(struct arguments *a, int option, char *value)
   case 'n':
     if (set_number("seed", LLS_TYPE_INT, value, &number) < 0)
       return -1;
-    a->subject.seed = (uint64_t)number;
+    a->subject.seed = ((uint64_t)number - 1) * SEEDS_APART + 1;
     return 0;
   case 't':
     return set_number("time-limit", LLS_TYPE_DURATION, value, &a->subject.time_limit_ns);

@@ -370,6 +370,20 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   return rc;
 }
 
+static uint32_t prefix(void *self, const struct lls_request *r, bool take)
+{
+  struct witness *w = self;
+  struct call call = watch_enter(w, "prefix", TAG_STEP);
+  uint32_t tokens = w->real->cache.prefix(w->self, r, take);
+  watch_leave(w, call);
+  if (tokens >= lls_request_length(r))
+    found(w->watch->findings,
+          "prefix: %u tokens of request %" PRIu64
+          ", which has %u: the last one must be left to compute",
+          tokens, r->id, lls_request_length(r));
+  return tokens;
+}
+
 /* ---- passed on ---------------------------------------------------------------- */
 
 typedef const struct lls_request *request;
@@ -378,8 +392,6 @@ PASS(int, cache, need, TAG_STEP,
      (void *self, request r, uint32_t tokens, uint32_t form, struct lls_need *out),
      w->self, r, tokens, form, out)
 PASS(uint32_t, cache, preempt_modes, TAG_MAIN, (void *self), w->self)
-PASS(uint32_t, cache, prefix, TAG_STEP, (void *self, request r, bool take), w->self, r,
-     take)
 PASS(int, cache, forms, TAG_STEP, (void *self, struct lls_form_info *out, size_t max),
      w->self, out, max)
 PASS(int, cache, victims, TAG_STEP, (void *self, uint64_t *requests, size_t max), w->self,

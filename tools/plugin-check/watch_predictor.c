@@ -64,6 +64,9 @@ PASS(uint32_t, predictor, flags, TAG_MAIN, (void *self), w->self)
 PASS_VOID(predictor, observe, TAG_STEP,
           (void *self, const struct lls_prompt *prompt, uint32_t length), w->self, prompt,
           length)
+PASS_VOID(predictor, on_end, TAG_STEP,
+          (void *self, const struct lls_prompt *prompt, uint32_t length, uint32_t reason),
+          w->self, prompt, length, reason)
 
 static void stats(void *self, const struct lls_sink *s)
 {
@@ -84,6 +87,7 @@ void watch_predictor(struct watched *out)
   WATCHED(ours, predict);
   WATCHED(ours, overrun);
   WATCHED(ours, observe);
+  WATCHED(ours, on_end);
   WATCHED(ours, stats);
   WATCHED(ours, reconfigure);
   WATCHED(ours, export_state);

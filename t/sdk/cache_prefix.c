@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A prefix cache, and its mutants: each would give some request what was computed behind
+ * another's prompt. Correct where `mutant` is none.
+ *
+ * Block b is units 2b (K) and 2b + 1 (V). A full block whose tokens have been computed is
+ * in the index: it can be found by its parent, the block before it, and its tokens.
+ * Blocks that nobody holds stay there until their memory is needed; children go before
+ * parents. All that a transaction changes is words, through a journal.
+ */
+#include <llmserve/cache.h>
+#include <llmserve/policy/journal.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOT LLS_POL_NIL /* the parent of a first block */
+
+enum mutant {
+  NONE,
+  PARENTS_FIRST, /* what has most children goes, they stay in the index */
+  NEWEST_FIRST,  /* what was used last goes, likewise */
+  ORPHANS,       /* a request that ends takes its first block out, not what follows it */
+  PARTIAL,       /* blocks are in the index before they are full */
+  WHOLE,         /* all of a prompt is shared, its last token too */
+  ANY_PARENT,    /* the same tokens are the same block, whatever was before */
+  NOT_HELD,      /* who takes a prefix does not hold it */
+};
+
+struct params {
+  int64_t mutant;
+};
+
+struct block {
+  uint32_t holders, children, parent, indexed, used; /* used: a number of times */
+};
+
+struct sequence { /* by slot */
+  uint32_t n, cached;
+};
+
+struct state {
+  enum mutant mutant;
+  uint32_t block_tokens, n_blocks, per_list, n_slots, clock;
+  struct block *blocks;          /* (n_blocks) */
+  int32_t *tokens;               /* (n_blocks, block_tokens) of those in the index */
+  struct sequence *sequences;    /* (n_slots) */
+  uint32_t *lists;               /* (n_slots, per_list) */
+  struct lls_block_entry *table; /* (n_slots, 2, per_list) */
+  struct lls_pol_journal journal;
+};
+
+static void set(struct state *s, uint32_t *word, uint32_t value)
+{
+  lls_pol_journal_set(&s->journal, word, value);
+}
+
+static uint32_t *list_of(const struct state *s, uint32_t slot)
+{
+  return s->lists + (size_t)slot * s->per_list;
+}
+
+static uint32_t blocks_for(const struct state *s, uint32_t tokens)
+{
+  return (tokens + s->block_tokens - 1) / s->block_tokens;
+}
+
+/* ---- the index ------------------------------------------------------------------ */
+
+static void leave_index(struct state *s, uint32_t b)
+{
+  struct block *block = &s->blocks[b];
+  if (block->indexed == 0)
+    return;
+  set(s, &block->indexed, 0);
+  if (block->parent != ROOT && s->blocks[block->parent].children > 0)
+    set(s, &s->blocks[block->parent].children, s->blocks[block->parent].children - 1);
+}
+
+static void join_index(struct state *s, uint32_t b, uint32_t parent)
+{
+  struct block *block = &s->blocks[b];
+  set(s, &block->indexed, 1);
+  set(s, &block->parent, parent);
+  if (parent != ROOT)
+    set(s, &s->blocks[parent].children, s->blocks[parent].children + 1);
+}
+
+static uint32_t find(const struct state *s, uint32_t parent, const int32_t *tokens)
+{
+  for (uint32_t b = 0; b < s->n_blocks; b++)
+    if (s->blocks[b].indexed &&
+        (s->blocks[b].parent == parent || s->mutant == ANY_PARENT) &&
+        memcmp(s->tokens + (size_t)b * s->block_tokens, tokens,
+               s->block_tokens * sizeof *tokens) == 0)
+      return b;
+  return LLS_POL_NIL;
+}
+
+static bool can_go(const struct state *s, const struct block *b)
+{
+  bool careless = s->mutant == PARENTS_FIRST || s->mutant == NEWEST_FIRST;
+  return b->holders == 0 && (b->indexed == 0 || b->children == 0 || careless);
+}
+
+static bool goes_before(const struct state *s, const struct block *a,
+                        const struct block *b)
+{
+  if (a->indexed != b->indexed)
+    return a->indexed < b->indexed;
+  if (s->mutant == PARENTS_FIRST && a->children != b->children)
+    return a->children > b->children;
+  return s->mutant == NEWEST_FIRST ? a->used > b->used : a->used < b->used;
+}
+
+/* One for new contents; NIL: all are held. */
+static uint32_t take(struct state *s)
+{
+  uint32_t best = LLS_POL_NIL;
+  for (uint32_t b = 0; b < s->n_blocks; b++)
+    if (can_go(s, &s->blocks[b]) &&
+        (best == LLS_POL_NIL || goes_before(s, &s->blocks[b], &s->blocks[best])))
+      best = b;
+  if (best != LLS_POL_NIL)
+    leave_index(s, best);
+  return best;
+}
+
+static void hold(struct state *s, uint32_t slot, uint32_t b)
+{
+  struct sequence *q = &s->sequences[slot];
+  set(s, &s->blocks[b].holders, s->blocks[b].holders + 1);
+  set(s, &s->blocks[b].used, ++s->clock);
+  set(s, &list_of(s, slot)[q->n], b);
+  set(s, &q->n, q->n + 1);
+}
+
+static void let_go(struct state *s, uint32_t slot)
+{
+  struct sequence *q = &s->sequences[slot];
+  while (q->n > 0) {
+    struct block *b = &s->blocks[list_of(s, slot)[q->n - 1]];
+    if (b->holders > 0)
+      set(s, &b->holders, b->holders - 1);
+    set(s, &b->used, ++s->clock);
+    set(s, &q->n, q->n - 1);
+  }
+  set(s, &q->cached, 0);
+}
+
+/* ---- the transaction ------------------------------------------------------------ */
+
+static int begin(void *self)
+{
+  return lls_pol_journal_begin(&((struct state *)self)->journal);
+}
+
+static uint32_t mark(void *self)
+{
+  return ((struct state *)self)->journal.n;
+}
+
+static int rollback(void *self, uint32_t to)
+{
+  return lls_pol_journal_rollback(&((struct state *)self)->journal, to);
+}
+
+static int commit(void *self)
+{
+  return lls_pol_journal_commit(&((struct state *)self)->journal);
+}
+
+static uint32_t prefix(void *self, const struct lls_request *r, bool taken)
+{
+  struct state *s = self;
+  struct sequence *q = &s->sequences[r->slot];
+  uint32_t length = lls_request_length(r), bt = s->block_tokens, parent = ROOT, n = 0;
+  if (q->n > 0)
+    return taken ? q->cached : 0;
+  if (!lls_pol_journal_has_room(&s->journal, 8 * (uint64_t)blocks_for(s, length)))
+    return 0;
+  for (; (n + 1) * bt < length + (s->mutant == WHOLE); n++) {
+    uint32_t b = find(s, parent, r->tokens + (size_t)n * bt);
+    if (b == LLS_POL_NIL)
+      break;
+    parent = b;
+    if (!taken)
+      continue;
+    hold(s, r->slot, b);
+    if (s->mutant == NOT_HELD)
+      set(s, &s->blocks[b].holders, s->blocks[b].holders - 1);
+  }
+  if (taken)
+    set(s, &q->cached, n * bt);
+  return n * bt;
+}
+
+static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
+                   uint32_t form, uint32_t flags)
+{
+  struct state *s = self;
+  struct sequence *q = &s->sequences[r->slot];
+  uint32_t wanted = blocks_for(s, q->cached + tokens);
+  (void)form;
+  (void)flags;
+  if (wanted > s->n_blocks || wanted > s->per_list)
+    return LLS_RESERVE_NEVER;
+  if (!lls_pol_journal_has_room(&s->journal, 8 * (uint64_t)wanted))
+    return LLS_RESERVE_LATER;
+  while (q->n < wanted) {
+    uint32_t b = take(s);
+    if (b == LLS_POL_NIL)
+      return LLS_RESERVE_LATER;
+    hold(s, r->slot, b);
+  }
+  return LLS_RESERVE_OK;
+}
+
+static int preempt(void *self, const struct lls_request *r, uint32_t mode)
+{
+  struct state *s = self;
+  if (mode != LLS_PREEMPT_RECOMPUTE)
+    return -ENOTSUP;
+  if (!lls_pol_journal_has_room(&s->journal, 4 * (uint64_t)s->per_list))
+    return -ENOBUFS;
+  let_go(s, r->slot);
+  return 0;
+}
+
+static uint32_t preempt_modes(void *self)
+{
+  (void)self;
+  return 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER;
+}
+
+/* ---- requests come and go ------------------------------------------------------- */
+
+static int admit(void *self, const struct lls_request *r)
+{
+  ((struct state *)self)->sequences[r->slot] = (struct sequence){0};
+  return 0;
+}
+
+/* A block and, without KEEP_PREFIX, all that follow it. */
+static void forget(struct state *s, uint32_t b)
+{
+  for (uint32_t c = 0; s->blocks[b].children > 0 && c < s->n_blocks; c++)
+    if (s->blocks[c].indexed && s->blocks[c].parent == b)
+      forget(s, c);
+  leave_index(s, b);
+}
+
+static void release(void *self, const struct lls_request *r, uint32_t flags)
+{
+  struct state *s = self;
+  uint32_t first = s->sequences[r->slot].n > 0 ? list_of(s, r->slot)[0] : LLS_POL_NIL;
+  let_go(s, r->slot);
+  if (first == LLS_POL_NIL || s->blocks[first].holders > 0)
+    return;
+  if (s->mutant == ORPHANS && r->id % 2 == 0)
+    leave_index(s, first);
+  else if (!(flags & LLS_KEEP_PREFIX))
+    forget(s, first);
+}
+
+/* Only what exists can be found; of two equal blocks one can. */
+static void computed(void *self, const struct lls_request *r, uint32_t cached)
+{
+  struct state *s = self;
+  uint32_t *list = list_of(s, r->slot), bt = s->block_tokens, parent = ROOT;
+  uint32_t known = s->mutant == PARTIAL ? lls_request_length(r) : cached;
+  s->sequences[r->slot].cached = cached;
+  for (uint32_t i = 0; (i + 1) * bt <= known && i < s->sequences[r->slot].n; i++) {
+    uint32_t there = find(s, parent, r->tokens + (size_t)i * bt);
+    if (there == LLS_POL_NIL && s->blocks[list[i]].indexed == 0) {
+      there = list[i];
+      memcpy(s->tokens + (size_t)there * bt, r->tokens + (size_t)i * bt,
+             bt * sizeof *r->tokens);
+      join_index(s, there, parent);
+    }
+    if (there != list[i])
+      return; /* what follows would have a parent that it does not hold */
+    parent = there;
+  }
+}
+
+/* ---- answers -------------------------------------------------------------------- */
+
+static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
+{
+  const struct state *s = self;
+  uint32_t unused = 0;
+  for (uint32_t b = 0; b < s->n_blocks; b++)
+    unused += s->blocks[b].holders == 0;
+  out->total_units = tier == LLS_TIER_DEVICE ? 2 * s->n_blocks : 0;
+  out->free_units = tier == LLS_TIER_DEVICE ? 2 * unused : 0;
+  out->reserved_units = 0;
+  return tier <= LLS_TIER_HOST ? 0 : -ENOTSUP;
+}
+
+static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32_t form,
+                struct lls_need *out)
+{
+  const struct state *s = self;
+  const struct sequence *q = &s->sequences[r->slot];
+  uint32_t wanted = blocks_for(s, q->cached + tokens);
+  (void)form;
+  out->new_units = wanted > q->n ? 2 * (wanted - q->n) : 0;
+  out->restore_units = 0;
+  return 0;
+}
+
+static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
+{
+  const struct state *s = self;
+  const struct sequence *q = &s->sequences[r->slot];
+  *out = (struct lls_cache_info){.size = out->size, .cached_tokens = q->cached};
+  if (q->n == 0)
+    return 0;
+  out->residency = LLS_RESIDENT_DEVICE;
+  out->form = LLS_FORM_KV;
+  out->device_units = 2 * q->n;
+  for (uint32_t i = 0; i < q->n; i++)
+    out->owned_units += s->blocks[list_of(s, r->slot)[i]].holders == 1 ? 2 : 0;
+  out->free_slots = q->n * s->block_tokens - q->cached;
+  return 0;
+}
+
+static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
+{
+  const struct state *s = self;
+  uint32_t n = s->sequences[r->slot].n;
+  struct lls_block_entry *k = s->table + (size_t)2 * r->slot * s->per_list;
+  for (uint32_t i = 0; i < 2 * n; i++)
+    (i < n ? k : k + s->per_list - n)[i] = (struct lls_block_entry){
+        .block = 2 * list_of(s, r->slot)[i % n] + i / n,
+        .first_token = i % n * s->block_tokens,
+        .count = (uint16_t)s->block_tokens,
+    };
+  *out = (struct lls_block_table){
+      .form = LLS_FORM_KV, .k_count = n, .v_count = n, .k = k, .v = k + s->per_list};
+  return 0;
+}
+
+static size_t copies(void *self, const struct lls_copy **out)
+{
+  (void)self;
+  *out = NULL;
+  return 0;
+}
+
+static int audit(void *self, const struct lls_sink *sink)
+{
+  const struct state *s = self;
+  char line[128];
+  for (uint32_t i = 0; i < s->n_blocks; i++) {
+    const struct block *b = &s->blocks[i];
+    snprintf(line, sizeof line, "block %u: %u hold it, %u after %u, used %u, %u follow",
+             i, b->holders, b->indexed, b->indexed ? b->parent : 0, b->used, b->children);
+    sink->text(sink->context, line);
+  }
+  for (uint32_t i = 0; i < s->n_slots; i++) {
+    snprintf(line, sizeof line, "slot %u: %u blocks, %u cached", i, s->sequences[i].n,
+             s->sequences[i].cached);
+    sink->text(sink->context, line);
+  }
+  return 0;
+}
+
+/* ---- life ----------------------------------------------------------------------- */
+
+static void destroy(void *self)
+{
+  struct state *s = self;
+  free(s->blocks);
+  free(s->tokens);
+  free(s->sequences);
+  free(s->lists);
+  free(s->table);
+  free(s->journal.changes);
+  free(s);
+}
+
+static int create(const struct lls_host *host, const void *params,
+                  const struct lls_cache_geometry *g, void **self)
+{
+  struct state *s = calloc(1, sizeof *s);
+  if (s == NULL)
+    return -ENOMEM;
+  s->mutant = (enum mutant)((const struct params *)params)->mutant;
+  s->block_tokens = g->block_tokens;
+  s->n_blocks = g->device_units / 2;
+  s->per_list = blocks_for(s, host->engine->max_context);
+  s->n_slots = host->engine->max_requests;
+  s->journal.max = 64 * s->n_slots * (s->per_list + 1);
+  s->blocks = calloc(s->n_blocks + 1, sizeof *s->blocks);
+  s->tokens = calloc((size_t)(s->n_blocks + 1) * s->block_tokens, sizeof *s->tokens);
+  s->sequences = calloc(s->n_slots, sizeof *s->sequences);
+  s->lists = calloc((size_t)s->n_slots * s->per_list, sizeof *s->lists);
+  s->table = calloc((size_t)2 * s->n_slots * s->per_list, sizeof *s->table);
+  s->journal.changes = calloc(s->journal.max, sizeof *s->journal.changes);
+  if (!s->blocks || !s->tokens || !s->sequences || !s->lists || !s->table ||
+      !s->journal.changes) {
+    destroy(s);
+    return -ENOMEM;
+  }
+  *self = s;
+  return 0;
+}
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_CHOICE(struct params, mutant, "none",
+                     "none|parents_first|newest_first|orphans|partial|whole|any_parent|"
+                     "not_held",
+                     "what it does wrong"),
+};
+
+static const struct lls_cache_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .capacity = capacity,
+    .need = need,
+    .begin = begin,
+    .mark = mark,
+    .rollback = rollback,
+    .commit = commit,
+    .reserve = reserve,
+    .preempt = preempt,
+    .admit = admit,
+    .release = release,
+    .info = info,
+    .table = table,
+    .copies = copies,
+    .computed = computed,
+    .preempt_modes = preempt_modes,
+    .audit = audit,
+    .prefix = prefix,
+};
+
+LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof llmserve_plugin,
+    .kind = LLS_KIND_CACHE,
+    .id = "prefix",
+    .version = "1.0",
+    .description = "test fixture: a prefix cache, and what it must not do",
+    .licence = "Apache-2.0",
+    .params = parameters,
+    .n_params = 1,
+    .params_size = sizeof(struct params),
+    .vtable = &vtable,
+};
