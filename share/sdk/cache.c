@@ -3,11 +3,13 @@
  * unit and a V unit; it takes one from the stack of free ones whenever its last one is
  * full, and gives all back at its end. No host tier, no sharing.
  *
- * The transaction is undone through a log of sequences as they were, backwards. Blocks
- * come from a stack and go back to it, and entries of a list that was given up are still
- * there, so that lengths are all the log must remember.
+ * All that a transaction changes is words, and each goes through a journal of (word, old
+ * value): rolling back puts the old values back, the last one first, so that it is exact
+ * whatever is added here. For sharing that is a count of holders for each block, for a
+ * host tier a second stack and a word that says where a sequence is.
  */
 #include <llmserve/cache.h>
+#include <llmserve/policy/journal.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,17 +20,13 @@ struct sequence {  /* by slot */
   uint32_t cached; /* tokens */
 };
 
-struct undo {
-  uint32_t slot;
-  struct sequence before;
-};
-
 struct state {
-  uint32_t block_tokens, per_list, n_slots, n_free, total, n_undo, max_undo;
+  uint32_t block_tokens, per_list, n_slots, n_free, total;
   struct sequence *sequences;    /* (n_slots) */
   uint32_t *free;                /* (total) a stack of blocks */
-  struct lls_block_entry *lists; /* (n_slots, K and V, per_list) */
-  struct undo *undo;             /* (max_undo) */
+  uint32_t *blocks;              /* (n_slots, per_list) */
+  struct lls_block_entry *lists; /* (n_slots, K and V, per_list) what table shows */
+  struct lls_pol_journal journal;
 };
 
 static struct lls_block_entry *list_of(const struct state *s, uint32_t slot, bool v)
@@ -36,29 +34,39 @@ static struct lls_block_entry *list_of(const struct state *s, uint32_t slot, boo
   return s->lists + ((size_t)2 * slot + v) * s->per_list;
 }
 
-static void put_aside(struct state *s, uint32_t slot)
+static uint32_t *blocks_of(const struct state *s, uint32_t slot)
 {
-  s->undo[s->n_undo++] = (struct undo){slot, s->sequences[slot]};
+  return s->blocks + (size_t)slot * s->per_list;
 }
 
-/* Block b is units 2 b (K) and 2 b + 1 (V). */
+static void set(struct state *s, uint32_t *word, uint32_t value)
+{
+  lls_pol_journal_set(&s->journal, word, value);
+}
+
 static void push_block(struct state *s, uint32_t slot)
 {
   struct sequence *q = &s->sequences[slot];
-  uint32_t block = s->free[--s->n_free], at = q->blocks++;
-  for (uint32_t v = 0; v < 2; v++)
-    list_of(s, slot, v)[at] = (struct lls_block_entry){
-        .block = 2 * block + v,
-        .first_token = at * s->block_tokens,
-        .count = (uint16_t)s->block_tokens,
-    };
+  set(s, &s->n_free, s->n_free - 1);
+  set(s, &blocks_of(s, slot)[q->blocks], s->free[s->n_free]);
+  set(s, &q->blocks, q->blocks + 1);
 }
 
-static void pop_blocks(struct state *s, uint32_t slot, uint32_t left)
+static void pop_blocks(struct state *s, uint32_t slot)
 {
   struct sequence *q = &s->sequences[slot];
-  while (q->blocks > left)
-    s->free[s->n_free++] = list_of(s, slot, false)[--q->blocks].block / 2;
+  while (q->blocks > 0) {
+    set(s, &q->blocks, q->blocks - 1);
+    set(s, &s->free[s->n_free], blocks_of(s, slot)[q->blocks]);
+    set(s, &s->n_free, s->n_free + 1);
+  }
+  set(s, &q->cached, 0);
+}
+
+/* A block is four words at most, whether it comes or goes. */
+static bool has_room(const struct state *s, uint32_t blocks)
+{
+  return lls_pol_journal_has_room(&s->journal, 4 * (uint64_t)blocks + 1);
 }
 
 static uint32_t blocks_for(const struct state *s, uint32_t tokens)
@@ -70,34 +78,22 @@ static uint32_t blocks_for(const struct state *s, uint32_t tokens)
 
 static int begin(void *self)
 {
-  ((struct state *)self)->n_undo = 0;
-  return 0;
+  return lls_pol_journal_begin(&((struct state *)self)->journal);
 }
 
 static uint32_t mark(void *self)
 {
-  return ((struct state *)self)->n_undo;
+  return ((struct state *)self)->journal.n;
 }
 
 static int rollback(void *self, uint32_t to)
 {
-  struct state *s = self;
-  while (s->n_undo > to) {
-    const struct undo *u = &s->undo[--s->n_undo];
-    struct sequence *q = &s->sequences[u->slot];
-    if (q->blocks < u->before.blocks)
-      s->n_free -= u->before.blocks - q->blocks; /* they lie on top of the stack */
-    else
-      pop_blocks(s, u->slot, u->before.blocks);
-    *q = u->before;
-  }
-  return 0;
+  return lls_pol_journal_rollback(&((struct state *)self)->journal, to);
 }
 
 static int commit(void *self)
 {
-  ((struct state *)self)->n_undo = 0;
-  return 0;
+  return lls_pol_journal_commit(&((struct state *)self)->journal);
 }
 
 static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
@@ -110,9 +106,8 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
   (void)flags;
   if (wanted > s->total || wanted > s->per_list)
     return LLS_RESERVE_NEVER;
-  if (wanted > q->blocks + s->n_free || s->n_undo == s->max_undo)
+  if (wanted > q->blocks + s->n_free || !has_room(s, wanted))
     return LLS_RESERVE_LATER;
-  put_aside(s, r->slot);
   while (q->blocks < wanted)
     push_block(s, r->slot);
   return LLS_RESERVE_OK;
@@ -123,11 +118,9 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
   struct state *s = self;
   if (mode != LLS_PREEMPT_RECOMPUTE)
     return -ENOTSUP;
-  if (s->n_undo == s->max_undo)
+  if (!has_room(s, s->sequences[r->slot].blocks))
     return -ENOBUFS;
-  put_aside(s, r->slot);
-  pop_blocks(s, r->slot, 0);
-  s->sequences[r->slot].cached = 0;
+  pop_blocks(s, r->slot);
   return 0;
 }
 
@@ -145,12 +138,11 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
+/* flags: what others may still find of it, which is nothing without sharing. */
 static void release(void *self, const struct lls_request *r, uint32_t flags)
 {
-  struct state *s = self;
   (void)flags;
-  pop_blocks(s, r->slot, 0);
-  s->sequences[r->slot] = (struct sequence){0};
+  pop_blocks(self, r->slot);
 }
 
 static void computed(void *self, const struct lls_request *r, uint32_t cached_tokens)
@@ -196,14 +188,22 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   return 0;
 }
 
+/* Block b is units 2 b (K) and 2 b + 1 (V). */
 static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
 {
   const struct state *s = self;
-  uint32_t blocks = s->sequences[r->slot].blocks;
+  uint32_t n = s->sequences[r->slot].blocks;
+  for (uint32_t v = 0; v < 2; v++)
+    for (uint32_t i = 0; i < n; i++)
+      list_of(s, r->slot, v)[i] = (struct lls_block_entry){
+          .block = 2 * blocks_of(s, r->slot)[i] + v,
+          .first_token = i * s->block_tokens,
+          .count = (uint16_t)s->block_tokens,
+      };
   *out = (struct lls_block_table){
       .form = LLS_FORM_KV,
-      .k_count = blocks,
-      .v_count = blocks,
+      .k_count = n,
+      .v_count = n,
       .k = list_of(s, r->slot, false),
       .v = list_of(s, r->slot, true),
   };
@@ -228,7 +228,7 @@ static int audit(void *self, const struct lls_sink *sink)
     if (q->blocks == 0)
       continue;
     snprintf(line, sizeof line, "slot %u: %u blocks, %u cached, last block %u", i,
-             q->blocks, q->cached, list_of(s, i, false)[q->blocks - 1].block / 2);
+             q->blocks, q->cached, blocks_of(s, i)[q->blocks - 1]);
     sink->text(sink->context, line);
   }
   sink->number(sink->context, "free", s->n_free);
@@ -242,8 +242,9 @@ static void destroy(void *self)
   struct state *s = self;
   free(s->sequences);
   free(s->free);
+  free(s->blocks);
   free(s->lists);
-  free(s->undo);
+  free(s->journal.changes);
   free(s);
 }
 
@@ -258,12 +259,14 @@ static int create(const struct lls_host *host, const void *params,
   s->total = s->n_free = g->device_units / 2;
   s->per_list = blocks_for(s, host->engine->max_context);
   s->n_slots = host->engine->max_requests;
-  s->max_undo = 2 * s->n_slots; /* a request is reserved or preempted, and undone */
+  s->journal.max =
+      16 * (s->total + s->n_slots) + 1024; /* every block comes, goes, twice */
   s->sequences = calloc(s->n_slots, sizeof *s->sequences);
   s->free = calloc((size_t)s->total + 1, sizeof *s->free);
+  s->blocks = calloc((size_t)s->n_slots * s->per_list, sizeof *s->blocks);
   s->lists = calloc((size_t)2 * s->n_slots * s->per_list, sizeof *s->lists);
-  s->undo = calloc(s->max_undo, sizeof *s->undo);
-  if (!s->sequences || !s->free || !s->lists || !s->undo) {
+  s->journal.changes = calloc(s->journal.max, sizeof *s->journal.changes);
+  if (!s->sequences || !s->free || !s->blocks || !s->lists || !s->journal.changes) {
     destroy(s);
     return -ENOMEM;
   }

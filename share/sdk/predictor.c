@@ -1,54 +1,69 @@
 /*
  * example: answers will be as long as answers have been of late. A moving average of the
- * lengths observed, one for each power of two of the prompt's length, since long prompts
- * have other answers than short ones:
+ * lengths observed, for each tenant (some share one) and each power of two of the
+ * prompt's length, since long prompts have other answers than short ones, with their mean
+ * deviation:
  *
- *   mean += weight (length - mean)
+ *   deviation += weight (|length - mean| - deviation)
+ *   mean      += weight (length - mean)
+ *
+ * An answer that its client cut off, longer than what was expected by then, says that the
+ * mean is too small; a shorter one says nothing.
  *
  * What was learnt goes on to the next generation in a reload, through export and import.
  */
 #include <llmserve/predictor.h>
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CLASSES       33 /* of prompts: the bits of their length */
-#define STATE_VERSION 1
+#define TENANTS       64 /* that are told apart */
+#define STATE_VERSION 2
 
 struct params {
   double weight;
 };
 
+struct average { /* tokens; mean 0 = nothing seen yet */
+  double mean, deviation;
+};
+
 struct state {
   const struct lls_host *host;
   struct params params;
-  double mean[CLASSES]; /* tokens, 0 = nothing seen yet */
+  struct average averages[TENANTS][CLASSES];
 };
 
-static uint32_t class_of(const struct lls_prompt *prompt)
+static struct average *average_of(struct state *s, const struct lls_prompt *prompt)
 {
   uint32_t bits = 0;
   for (uint32_t n = prompt->n_tokens; n > 0; n /= 2)
     bits++;
-  return bits;
+  return &s->averages[prompt->tenant % TENANTS][bits];
+}
+
+static uint32_t tokens_of(double tokens, uint32_t most)
+{
+  double rounded = fmax(1, round(tokens));
+  return rounded < most ? (uint32_t)rounded : most;
 }
 
 static int predict(void *self, uint64_t ticket, const struct lls_prompt *prompt,
                    struct lls_prediction *out)
 {
-  const struct state *s = self;
-  double mean = s->mean[class_of(prompt)];
+  struct state *s = self;
+  const struct average *a = average_of(s, prompt);
+  uint32_t most = prompt->max_new_tokens;
   (void)ticket;
-  if (mean == 0)
+  if (a->mean == 0)
     return -ENOENT; /* can't tell */
-  uint32_t length = mean < 1 ? 1 : (uint32_t)(mean + 0.5);
-  if (length > prompt->max_new_tokens)
-    length = prompt->max_new_tokens;
   *out = (struct lls_prediction){
-      .length = length,
-      .low = length,
-      .high = length,
+      .length = tokens_of(a->mean, most),
+      .low = tokens_of(a->mean - 1.6 * a->deviation, most), /* 80 % if they are normal */
+      .high = tokens_of(a->mean + 1.6 * a->deviation, most),
       .confidence = 0.5f,
       .source = LLS_PREDICTED_HISTORY,
       .made_ns = s->host->now(s->host->context),
@@ -56,11 +71,26 @@ static int predict(void *self, uint64_t ticket, const struct lls_prompt *prompt,
   return 0;
 }
 
+static void learn(struct state *s, const struct lls_prompt *prompt, uint32_t length)
+{
+  struct average *a = average_of(s, prompt);
+  if (a->mean == 0)
+    a->mean = length;
+  a->deviation += s->params.weight * (fabs(length - a->mean) - a->deviation);
+  a->mean += s->params.weight * (length - a->mean);
+}
+
 static void observe(void *self, const struct lls_prompt *prompt, uint32_t length)
 {
+  learn(self, prompt, length);
+}
+
+static void on_end(void *self, const struct lls_prompt *prompt, uint32_t length,
+                   uint32_t reason)
+{
   struct state *s = self;
-  double *mean = &s->mean[class_of(prompt)];
-  *mean = *mean == 0 ? length : *mean + s->params.weight * (length - *mean);
+  if (reason == LLS_FINISH_CANCELLED && length > average_of(s, prompt)->mean)
+    learn(s, prompt, length);
 }
 
 /* It ran longer than predicted: half as long again. */
@@ -81,21 +111,21 @@ static int overrun(void *self, const struct lls_request *r, struct lls_predictio
 static int export_state(void *self, struct lls_blob *out)
 {
   const struct state *s = self;
-  *out = (struct lls_blob){.version = STATE_VERSION, .bytes = sizeof s->mean};
+  *out = (struct lls_blob){.version = STATE_VERSION, .bytes = sizeof s->averages};
   out->data = malloc(out->bytes);
   if (out->data == NULL)
     return -ENOMEM;
-  memcpy(out->data, s->mean, out->bytes);
+  memcpy(out->data, s->averages, out->bytes);
   return 0;
 }
 
 static int import_state(void *self, const struct lls_blob *blob)
 {
   struct state *s = self;
-  if (blob->version != STATE_VERSION || blob->bytes != sizeof s->mean)
+  if (blob->version != STATE_VERSION || blob->bytes != sizeof s->averages)
     return s->host->fail(s->host->context, -ENOTSUP, "state of another version (%u)",
                          blob->version);
-  memcpy(s->mean, blob->data, blob->bytes);
+  memcpy(s->averages, blob->data, blob->bytes);
   return 0;
 }
 
@@ -135,6 +165,7 @@ static const struct lls_predictor_vtable vtable = {
     .predict = predict,
     .overrun = overrun,
     .observe = observe,
+    .on_end = on_end,
     .reconfigure = reconfigure,
     .export_state = export_state,
     .import_state = import_state,
@@ -146,7 +177,7 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .kind = LLS_KIND_PREDICTOR,
     .id = "example",
     .version = "1.0",
-    .description = "as long as answers to prompts of that length have been of late",
+    .description = "as long as answers to a tenant's prompts of that length have been",
     .licence = "Apache-2.0",
     .params = parameters,
     .n_params = sizeof parameters / sizeof *parameters,
