@@ -47,7 +47,7 @@ sub summary {
 
 sub list_skipped {
     my ($self) = @_;
-    my @lines = split /;\s*/, $ENV{LLS_LEFT_OUT} // '';
+    my @lines = ($ENV{LLS_LEFT_OUT} // '') =~ /([^;\s][^;]*)/g;
     for my $seen (@{ $self->{lls_files} }) {
         my $all = $seen->{parser}->skip_all;
         push @lines, "$seen->{name}: $all" if $all;

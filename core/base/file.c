@@ -21,10 +21,19 @@ static int check(const char *path, size_t most, const struct stat *st,
   return 0;
 }
 
+/* A pipe does not block. A file that another process has a lease on does, until it is
+ * given up, as file servers do for who asks. */
+static int open_now_or_leased(const char *path)
+{
+  const int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY;
+  int fd = open(path, flags | O_NONBLOCK);
+  return fd < 0 && errno == EWOULDBLOCK ? open(path, flags) : fd;
+}
+
 int lls_file_open(const char *path, size_t most, FILE **out, struct lls_error *err)
 {
   struct stat st;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  int fd = open_now_or_leased(path);
   if (fd < 0)
     return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
   int rc = fstat(fd, &st) == 0 ? check(path, most, &st, err)

@@ -1,28 +1,42 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# What the server answers while its model is loaded. The tokeniser's file is a pipe, so
-# that loading ends when this test wants it to.
+# What the server answers while its model is loaded. This test has a lease on the tokeniser's file, so
+# that loading goes on when the test wants it to.
 use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use LlmServer;
+use Fcntl qw(F_WRLCK F_UNLCK);
+use File::Copy;
 use File::Temp;
 use JSON::PP;
-use POSIX ();
 use Test::More;
 
 my $stories = LlmServer::source('t/data/models/stories260K');
 my $loading = qr{until then http://([\w.:\[\]]+) answers 503};
 
-# A server in the middle of loading, and what makes it go on.
+use constant F_SETLEASE => 1024;    # Linux's, which Fcntl does not have
+local $SIG{IO} = 'IGNORE';          # that somebody waits for the lease
+{
+    my $file = File::Temp->new;
+    open my $lease, '<', "$file" or die $!;
+    close $file;
+    plan skip_all => "no leases on files in /tmp: $!" unless fcntl $lease, F_SETLEASE, F_WRLCK;
+}
+
+# A server in the middle of loading, and what makes it go on, perhaps with another text.
 sub loading_server {
     my $folder = File::Temp->newdir;
     symlink $_, "$folder/" . s{.*/}{}r or die $! for grep { !m{/tokenizer\.json$} } glob "$stories/*";
-    POSIX::mkfifo("$folder/tokenizer.json", 0600) or die "mkfifo: $!";
+    copy("$stories/tokenizer.json", "$folder/tokenizer.json") or die $!;
+    open my $lease, '+<', "$folder/tokenizer.json" or die $!;
+    fcntl $lease, F_SETLEASE, F_WRLCK or die "lease: $!";
     my $server = LlmServer->serve("[model]\npath = $folder\n[engine]\nthreads = 1\npin = false\n", $loading);
     my $go_on = sub {
-        LlmServer::write_file("$folder/tokenizer.json", $_[0] // LlmServer::read_file("$stories/tokenizer.json"));
+        my ($text) = @_;
+        if (defined $text) { truncate $lease, 0; syswrite $lease, $text }
+        fcntl $lease, F_SETLEASE, F_UNLCK or die "$folder: $!";    # naming it keeps it
     };
     return ($server, $go_on);
 }

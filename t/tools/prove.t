@@ -27,7 +27,7 @@ sub prove {
     my ($timeout, @tests) = @_;
     delete local @ENV{qw(LLS_PROVE_FLAGS LLS_UNDER HARNESS_OPTIONS)};
     local $ENV{LLS_TIMEOUT}  = $timeout;
-    local $ENV{LLS_LEFT_OUT} = 't/plugin/test_retrieval*: SQLite is missing;';
+    local $ENV{LLS_LEFT_OUT} = ' t/plugin/test_retrieval*: SQLite is missing; ';
     my $out = qx('$source/t/prove' '$source' '$folder' @tests 2>&1);
     return ($out, $? >> 8);
 }
