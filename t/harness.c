@@ -178,7 +178,7 @@ struct lls_submission harness_submission(const int32_t *tokens, uint32_t n_token
       .max_new_tokens = max_new_tokens,
       .ignore_eos = true,
       .sampling = {.top_p = 1, .repetition_penalty = 1},
-      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER, 0},
+      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER},
       .owner = owner,
   };
 }

@@ -357,7 +357,7 @@ static void set_defaults(struct lls_api_params *out, const struct lls_sampling *
       .add_special_tokens = (endpoint & MESSAGES) == 0,
       .skip_special_tokens = true,
       .add_generation_prompt = true,
-      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER, 0},
+      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER},
   };
 }
 

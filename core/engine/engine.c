@@ -342,17 +342,10 @@ static void describe_model(struct lls_engine *e)
       .max_sequences = o->max_sequences,
       .max_context = context,
       .forms = LLS_BIT_KV | (hidden ? LLS_BIT_HIDDEN : 0),
-      .elements = 1u << LLS_ELEMENT_MODEL |
-                  (o->int8 == LLS_INT8_ALL ? 1u << LLS_ELEMENT_INT8 : 0),
       .preempt_modes = 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER,
       .mixed_batch = true,
       .chunked_prefill = true,
       .right_to_left = true,
-      .layers = c->layers,
-      .hidden = c->hidden,
-      .heads = e->model.heads,
-      .kv_heads = e->model.kv_heads,
-      .head_dim = c->head_dim,
       .hidden_ratio = (double)c->hidden / (2.0 * e->model.kv_heads * c->head_dim),
   };
   if (o->host_cache_bytes > 0)

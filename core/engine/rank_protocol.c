@@ -103,7 +103,7 @@ static bool is_whole(const struct lls_block_entry *list, uint32_t n, uint32_t ro
   uint32_t bad = 0;
   for (uint32_t i = 0; i < n; i++)
     bad |= (list[i].first_token ^ i * room) | (list[i].count ^ room) | list[i].direction |
-           list[i].element | list[i].scale;
+           list[i].element | list[i].reserved;
   return bad == 0;
 }
 

@@ -183,7 +183,7 @@ int lls_table_cache_put(struct lls_engine *e, enum lls_table_cache_which which,
 {
   struct lls_table_cache *k = &e->table_cache;
   struct lls_table_cache_list *kept = &k->now[k->n_now - 1].lists[which];
-  bool again = (e->caps.elements & 1u << LLS_ELEMENT_INT8) != 0; /* it is about context */
+  bool again = e->pool_shape.int8 == LLS_INT8_ALL; /* it is about context */
   k->live += kept->room;
   if (!again && is_same(e, kept, list, n, needed))
     return 0;

@@ -31,8 +31,7 @@ static uint32_t whole_blocks(const struct lls_engine *e,
 static int check_int8(const struct lls_engine *e, const struct lls_block_entry *entry,
                       uint32_t context, struct lls_error *err)
 {
-  if ((e->caps.elements & 1u << LLS_ELEMENT_INT8) == 0 ||
-      entry->element > LLS_ELEMENT_INT8)
+  if (e->pool_shape.int8 != LLS_INT8_ALL || entry->element > LLS_ELEMENT_INT8)
     return lls_fail(err, -ENOTSUP, "blocks of int8 numbers: unsupported by this engine");
   if (entry->count != e->pool_shape.block_tokens || entry->first_token > context ||
       context - entry->first_token < entry->count)

@@ -30,14 +30,14 @@ static struct lls_live *next_arrived(struct lls_list *const lists[4], uint32_t a
   return lls_live_of(first);
 }
 
-/* All that are alive, by id, into the scratch of the plan's hints; how many. */
+/* All that are alive, by id, into `alive`; how many. */
 static uint32_t list_alive(struct lls_instance *in)
 {
   struct lls_list *const lists[4] = {&in->waiting, &in->running, &in->preempted,
                                      &in->moving};
   uint32_t at[4] = {0}, n = 0;
   for (struct lls_live *live; (live = next_arrived(lists, at)) != NULL;)
-    in->plan.hints[n++] = live->view.id;
+    in->alive[n++] = live->view.id;
   return n;
 }
 
@@ -125,7 +125,7 @@ void lls_adoption_run(struct lls_instance *in)
 {
   uint32_t n = list_alive(in);
   for (uint32_t i = 0; i < n; i++) {
-    struct lls_live *live = lls_request_table_find(in->table, in->plan.hints[i]);
+    struct lls_live *live = lls_request_table_find(in->table, in->alive[i]);
     if (in->adoption.predictor && live->view.prediction.source <= LLS_PREDICTED_PRIOR)
       lls_lifecycle_predict(in, live);
     if (in->adoption.cache && !adopt_by_cache(in, live))

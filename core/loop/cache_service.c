@@ -89,32 +89,9 @@ static int forms(void *context, struct lls_form_info *out, size_t max)
   return 1;
 }
 
-static int victims(void *context, uint64_t *requests, size_t max)
-{
-  struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  return p->cache->victims != NULL ? LLS_CALL(p, cache, victims, requests, max)
-                                   : -ENOTSUP;
-}
-
-static int peers(void *context, uint32_t block, uint64_t *requests, size_t max)
-{
-  struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  return p->cache->peers != NULL ? LLS_CALL(p, cache, peers, block, requests, max)
-                                 : -ENOTSUP;
-}
-
-static uint32_t headroom(void *context)
-{
-  struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  return p->cache->headroom != NULL ? LLS_CALL(p, cache, headroom) : 0;
-}
-
 static int64_t transfer_ns(void *context, uint32_t units, uint32_t link)
 {
   struct lls_instance *in = context;
-  struct lls_policies *p = &in->policies;
-  if (p->cache->transfer_ns != NULL)
-    return LLS_CALL(p, cache, transfer_ns, units, link);
   const struct lls_cost *cost = lls_cost_model_service(in->cost);
   uint64_t bytes = units * (uint64_t)lls_unit_bytes(lls_engine_pool_shape(in->engine));
   return cost->transfer_ns(cost->context, bytes, link);
@@ -135,9 +112,6 @@ void lls_cache_service_init(struct lls_instance *in)
       .info = info,
       .prefix = prefix,
       .forms = forms,
-      .victims = victims,
-      .peers = peers,
-      .headroom = headroom,
       .transfer_ns = transfer_ns,
   };
 }

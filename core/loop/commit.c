@@ -25,7 +25,7 @@ static void append(struct lls_instance *in, struct lls_live *live,
   struct lls_request *v = &live->view;
   live->tokens[lls_request_length(v)] = token->token;
   v->generated_tokens++;
-  v->last_token_ns = v->last_returned_ns = now_ns;
+  v->last_token_ns = now_ns;
   if (live->first_token_ns == LLS_NEVER)
     live->first_token_ns = now_ns;
   in->status.generated_tokens++;
@@ -92,14 +92,12 @@ static void observe_cost(struct lls_instance *in, int64_t duration_ns)
       .chunks = b->chunks,
       .decode_context = b->decode_context,
       .hidden_tokens = hidden_tokens,
-      .copy_bytes = b->copied_bytes,
   };
   if (b->copied_bytes == 0) /* a step with copies would blur the fit */
     lls_cost_model_observe(in->cost, &shape, duration_ns);
 }
 
-static void report(struct lls_instance *in, int64_t started_ns, int64_t ended_ns,
-                   int64_t device_ns)
+static void report(struct lls_instance *in, int64_t started_ns, int64_t ended_ns)
 {
   struct lls_policies *p = &in->policies;
   if (p->scheduler_off || p->scheduler->on_step == NULL)
@@ -110,9 +108,6 @@ static void report(struct lls_instance *in, int64_t started_ns, int64_t ended_ns
       .step = in->step,
       .started_ns = started_ns,
       .ended_ns = ended_ns,
-      .device_ns = device_ns,
-      .copy_ns = LLS_NEVER,
-      .copied_bytes = in->batch.copied_bytes,
       .n_results = in->batch.n,
       .results = in->batch.results,
   };
@@ -126,7 +121,7 @@ void lls_instance_commit(struct lls_instance *in, const struct lls_engine_result
   for (uint32_t i = 0; i < in->batch.n; i++)
     book(in, i, result, now_ns);
   observe_cost(in, result->duration_ns);
-  report(in, started_ns, now_ns, result->duration_ns);
+  report(in, started_ns, now_ns);
   for (uint32_t i = 0; i < in->batch.n; i++) {
     struct lls_live *live = in->batch.live[i];
     if (live->view.finish_reason != LLS_FINISH_NONE)

@@ -205,7 +205,6 @@ void lls_decision_log_arrival(struct lls_decision_log *d, const struct lls_reque
   add_slo(&d->lines, r->slo.tbt_ns);
   add_slo(&d->lines, r->slo.tpot_ns);
   add_slo(&d->lines, r->slo.completion_ns);
-  lls_text_printf(&d->lines, " %u", r->slo.group);
   add_hashes(r, &d->lines);
   lls_text_puts(&d->lines, "\n");
   pass_on(d);
@@ -244,7 +243,7 @@ void lls_decision_log_begin(struct lls_decision_log *d, const struct lls_loop_po
 {
   const struct lls_engine_caps *caps = lls_engine_caps(engine);
   const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
-  lls_text_printf(&d->lines, "H 1 %s %s %s", p->scheduler.module->descriptor->id,
+  lls_text_printf(&d->lines, "H 2 %s %s %s", p->scheduler.module->descriptor->id,
                   p->cache.module->descriptor->id, p->predictor.module->descriptor->id);
   lls_text_printf(&d->lines,
                   " cache.block_tokens=%u cache.element=%s cache.device_memory=%zu"

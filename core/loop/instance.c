@@ -23,9 +23,9 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   rc |= lls_list_init(&in->preempted, max_requests);
   rc |= lls_list_init(&in->moving, max_requests);
   in->plan.size = sizeof in->plan;
-  in->plan.max_items = in->plan.max_hints = max_requests;
+  in->plan.max_items = max_requests;
   in->plan.items = calloc(max_requests, sizeof *in->plan.items);
-  in->plan.hints = calloc(max_requests, sizeof *in->plan.hints);
+  in->alive = calloc(max_requests, sizeof *in->alive);
   t->capacity = max_requests;
   t->done = calloc(max_requests, sizeof *t->done);
   b->live = calloc(n, sizeof(struct lls_live *));
@@ -37,17 +37,12 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   in->content.cancels = calloc(max_requests, sizeof *in->content.cancels);
   in->content.predictions = calloc(max_requests, sizeof *in->content.predictions);
   in->content.settled = calloc(max_requests, sizeof *in->content.settled);
-  bool all = in->plan.items != NULL && in->plan.hints != NULL && t->done != NULL &&
+  bool all = in->plan.items != NULL && in->alive != NULL && t->done != NULL &&
              b->live != NULL && b->sequences != NULL && b->tables != NULL &&
              b->results != NULL && b->chunks != NULL && b->decode_context != NULL &&
              in->content.cancels != NULL && in->content.predictions != NULL &&
              in->content.settled != NULL;
   return rc == 0 && all ? 0 : -ENOMEM;
-}
-
-static double per_second(double ns)
-{
-  return ns > 0 ? 1e9 / ns : 0;
 }
 
 void lls_instance_describe(struct lls_instance *in, const struct lls_loop_options *o,
@@ -62,16 +57,7 @@ void lls_instance_describe(struct lls_instance *in, const struct lls_loop_option
   in->caps.preempt_modes = 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER;
   if (pool->host_units > 0)
     in->caps.preempt_modes |= 1u << LLS_PREEMPT_SWAP;
-  in->info = (struct lls_instance_info){
-      .index = index,
-      .role = mine->role,
-      .device_bytes = pool->device_units * (uint64_t)lls_unit_room(pool, false),
-      .host_bytes = pool->host_units * (uint64_t)lls_unit_room(pool, true),
-  };
-  if (o->cost != NULL) {
-    in->info.host_bytes_per_s = per_second(o->cost->host_byte_ns);
-    in->info.peer_bytes_per_s = per_second(o->cost->peer_byte_ns);
-  }
+  in->info = (struct lls_instance_info){.index = index, .role = mine->role};
 }
 
 /* Of plan calls, and of the tokens of a step (the bounds are vLLM's). */
@@ -110,7 +96,7 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
     memcpy(in->eos_tokens, o->eos_tokens, o->n_eos_tokens * sizeof *in->eos_tokens);
   lls_cache_service_init(in);
   rc = lls_policies_create(in, &o->policies, &in->policies, err);
-  in->caps.async_transfers = rc == 0 && lls_transfer_supported(in, &in->policies);
+  in->caps.async_transfers = rc == 0 && lls_transfer_supported(in, in->policies.cache);
   if (rc == 0)
     rc = lls_compat_check(in, &in->policies, &in->preempt_mode, err);
   if (rc == 0 && o->cost == NULL && lls_compat_has_hidden_form(&in->policies))
@@ -126,7 +112,7 @@ void lls_instance_fini(struct lls_instance *in)
   lls_list_free(&in->preempted);
   lls_list_free(&in->moving);
   free(in->plan.items);
-  free(in->plan.hints);
+  free(in->alive);
   free(in->transaction.done);
   free(in->batch.live);
   free(in->batch.sequences);

@@ -108,7 +108,8 @@ struct lls_instance {
   const _Atomic uint64_t *cancelled; /* (slots) id last cancelled there; main writes */
   struct lls_migration migration;
 
-  struct lls_plan plan; /* items and hints are allocated once */
+  struct lls_plan plan; /* its items are allocated once */
+  uint64_t *alive;      /* (max_requests) of adoption: ids in order of arrival */
   uint64_t step;        /* number of the one under way */
   struct lls_transaction transaction;
   struct lls_step_batch batch;
@@ -214,7 +215,7 @@ void lls_transaction_close(struct lls_instance *);
 void lls_instance_place(struct lls_instance *);
 
 /* ---- transfer.c: moved between the tiers while others compute */
-bool lls_transfer_supported(const struct lls_instance *, const struct lls_policies *);
+bool lls_transfer_supported(const struct lls_instance *, const struct lls_cache_vtable *);
 void lls_transfer_place(struct lls_instance *); /* of the plan, in the transaction */
 void lls_transfer_start(struct lls_instance *, struct lls_live *); /* committed */
 void lls_transfer_ended(struct lls_instance *); /* with the engine's step */

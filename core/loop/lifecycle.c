@@ -148,8 +148,6 @@ static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_
   if (!live->announced)
     return; /* it never got past the cache manager: nobody knows it */
   if (!p->scheduler_off) {
-    if (reason == LLS_FINISH_CANCELLED && p->scheduler->on_cancel != NULL)
-      LLS_CALL(p, scheduler, on_cancel, &live->view);
     if (p->scheduler->on_finish != NULL)
       LLS_CALL(p, scheduler, on_finish, &live->view, reason);
   }

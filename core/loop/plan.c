@@ -36,7 +36,7 @@ void lls_instance_strike(struct lls_instance *in, const char *format, ...)
 
 static void reset_plan(struct lls_plan *plan)
 {
-  plan->n_items = plan->n_hints = plan->overflow = 0;
+  plan->n_items = plan->overflow = 0;
   plan->idle_until_ns = LLS_NEVER;
 }
 
@@ -171,8 +171,6 @@ static bool check_item(struct lls_instance *in, const struct lls_plan_item *item
     return check_transfer(in, item, live, t);
   case LLS_PLAN_MIGRATE:
     return check_migrate(in, item, live, t);
-  case LLS_PLAN_PREFETCH:
-    return bad(t, live, "asks for a transfer: unsupported by this engine");
   default:
     return bad(t, live, "has an item of unknown kind");
   }
@@ -205,8 +203,7 @@ static bool check_kinds_of_placed(const struct lls_instance *in, struct tally *t
 static bool check_plan(struct lls_instance *in, struct tally *t)
 {
   const struct lls_plan *plan = &in->plan;
-  if (plan->overflow > 0 || plan->n_items > plan->max_items ||
-      plan->n_hints > plan->max_hints)
+  if (plan->overflow > 0 || plan->n_items > plan->max_items)
     return bad(t, NULL, "has more items than there are requests");
   for (uint32_t i = 0; i < plan->n_items; i++)
     if (!check_item(in, &plan->items[i], t))
@@ -259,8 +256,7 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
 static void watch_empty_plans(struct lls_instance *in)
 {
   bool excused = in->plan.idle_until_ns > lls_instance_now(in) || in->moving.n > 0 ||
-                 in->migration.n_left > 0 ||
-                 lls_policy_host_next_ns(in->policies.scheduler_host) != LLS_NEVER;
+                 in->migration.n_left > 0;
   if (in->plan.n_items > 0 || excused) {
     in->empty_plans = 0;
     return;

@@ -7,14 +7,19 @@
 
 #include "core/loop/instance.h"
 
+/* `p`: the generation that is created; its cache manager is the first of it, or stays. */
 static struct lls_policy_host *make_host(struct lls_instance *in,
+                                         const struct lls_policies *p,
                                          const struct lls_plugin_module *module)
 {
   uint32_t kind = module->descriptor->kind;
   struct lls_policy_host *h = malloc(sizeof *h);
-  if (h != NULL)
-    lls_policy_host_init(h, in, lls_plugin_kind_name(kind), module->descriptor->id,
-                         in->seed + kind);
+  if (h == NULL)
+    return NULL;
+  lls_policy_host_init(h, in, lls_plugin_kind_name(kind), module->descriptor->id,
+                       in->seed + kind);
+  h->caps.async_transfers =
+      lls_transfer_supported(in, p->cache != NULL ? p->cache : in->policies.cache);
   return h;
 }
 
@@ -32,12 +37,7 @@ static struct lls_cache_geometry geometry_of(const struct lls_instance *in)
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
   return (struct lls_cache_geometry){
       .size = sizeof(struct lls_cache_geometry),
-      .layers = pool->layers,
-      .kv_heads = pool->kv_heads,
-      .head_dim = pool->head_dim,
-      .hidden = in->caps.hidden,
       .block_tokens = pool->block_tokens,
-      .element_bytes = (uint32_t)lls_dtype_bytes(pool->element),
       .unit_bytes = lls_unit_bytes(pool),
       .device_units = pool->device_units,
       .host_units = pool->host_units,
@@ -72,7 +72,7 @@ static int create_cache(struct lls_instance *in, const struct lls_loop_policy *c
   p->cache_params = chosen->params;
   p->cache = &chosen->module->cache;
   p->cache_self = NULL;
-  p->cache_host = make_host(in, chosen->module);
+  p->cache_host = make_host(in, p, chosen->module);
   if (p->cache_host == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   rc = LLS_NOTED(
@@ -90,7 +90,7 @@ static int create_predictor(struct lls_instance *in, const struct lls_loop_polic
   p->predictor_params = chosen->params;
   p->predictor = &chosen->module->predictor;
   p->predictor_self = NULL;
-  p->predictor_host = make_host(in, chosen->module);
+  p->predictor_host = make_host(in, p, chosen->module);
   if (p->predictor_host == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   int rc = LLS_NOTED(
@@ -108,7 +108,7 @@ static int create_scheduler(struct lls_instance *in, const struct lls_loop_polic
   p->scheduler_params = chosen->params;
   p->scheduler = &chosen->module->scheduler;
   p->scheduler_self = NULL;
-  p->scheduler_host = make_host(in, chosen->module);
+  p->scheduler_host = make_host(in, p, chosen->module);
   if (p->scheduler_host == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   int rc = LLS_NOTED(

@@ -50,19 +50,6 @@ __attribute__((format(printf, 3, 4))) static int fail(void *context, int code,
   return code;
 }
 
-/* Trace events are debug lines until a trace file exists to put them in. */
-static void trace(void *context, const char *event, uint64_t request, double value)
-{
-  struct lls_policy_host *h = context;
-  const struct lls_live *live = lls_request_table_find(h->instance->table, request);
-  const struct lls_log_field fields[] = {
-      {.name = "event", .text = event},
-      {.name = "value", .number = value},
-  };
-  lls_log_request(h->instance->log, LLS_LOG_DEBUG, h->name,
-                  live != NULL ? live->label : "", fields, 2);
-}
-
 static void count(void *context, const char *counter, double add)
 {
   struct lls_policy_host *h = context;
@@ -74,27 +61,6 @@ static void count(void *context, const char *counter, double add)
   if (h->n_counters < LLS_MAX_POLICY_STATS)
     h->counters[h->n_counters++] =
         (struct lls_policy_counter){.name = counter, .value = add};
-}
-
-static void timer_stop(void *context, uint64_t tag)
-{
-  struct lls_policy_host *h = context;
-  for (uint32_t i = 0; i < h->n_timers; i++)
-    if (h->timers[i].tag == tag) {
-      h->timers[i] = h->timers[--h->n_timers];
-      return;
-    }
-}
-
-static int timer_start(void *context, int64_t delay_ns, uint64_t tag)
-{
-  struct lls_policy_host *h = context;
-  timer_stop(context, tag);
-  if (h->n_timers == LLS_MAX_TIMERS)
-    return -ENOSPC;
-  h->timers[h->n_timers++] = (struct lls_policy_timer){
-      .due_ns = now(context) + (delay_ns > 0 ? delay_ns : 0), .tag = tag};
-  return 0;
 }
 
 static const struct lls_request *find(void *context, uint64_t request)
@@ -141,7 +107,7 @@ static const void *extension(void *context, const char *id)
 void lls_policy_host_init(struct lls_policy_host *h, struct lls_instance *instance,
                           const char *kind, const char *id, uint64_t seed)
 {
-  *h = (struct lls_policy_host){.instance = instance};
+  *h = (struct lls_policy_host){.instance = instance, .caps = instance->caps};
   snprintf(h->name_text, sizeof h->name_text, "%s %s", kind, id);
   h->name = h->name_text;
   lls_embed_service_init(&h->embed, instance->model_name, instance->model_folder);
@@ -155,36 +121,13 @@ void lls_policy_host_init(struct lls_policy_host *h, struct lls_instance *instan
       .random = random_u64,
       .log = log_line,
       .fail = fail,
-      .trace = trace,
       .count = count,
-      .timer_start = timer_start,
-      .timer_stop = timer_stop,
       .find = find,
       .overrun = overrun,
       .predicted = predicted,
-      .engine = &instance->caps,
+      .engine = &h->caps,
       .topology = &instance->topology,
       .cost = lls_cost_model_service(instance->cost),
       .extension = extension,
   };
-}
-
-bool lls_policy_host_due(struct lls_policy_host *h, int64_t now_ns, uint64_t *tag)
-{
-  for (uint32_t i = 0; i < h->n_timers; i++)
-    if (h->timers[i].due_ns <= now_ns) {
-      *tag = h->timers[i].tag;
-      h->timers[i] = h->timers[--h->n_timers];
-      return true;
-    }
-  return false;
-}
-
-int64_t lls_policy_host_next_ns(const struct lls_policy_host *h)
-{
-  int64_t next = LLS_NEVER;
-  for (uint32_t i = 0; i < h->n_timers; i++)
-    if (next == LLS_NEVER || h->timers[i].due_ns < next)
-      next = h->timers[i].due_ns;
-  return next;
 }

@@ -13,14 +13,8 @@
 #include "core/loop/policy_stats.h"
 
 #define LLS_RANDOM_STREAMS 16
-#define LLS_MAX_TIMERS     64
 
 struct lls_instance;
-
-struct lls_policy_timer {
-  int64_t due_ns;
-  uint64_t tag;
-};
 
 struct lls_policy_counter {
   const char *name; /* static string of the plugin */
@@ -28,7 +22,8 @@ struct lls_policy_counter {
 };
 
 struct lls_policy_host {
-  struct lls_host host; /* what the plugin gets */
+  struct lls_host host;        /* what the plugin gets */
+  struct lls_engine_caps caps; /* its host.engine */
   struct lls_instance *instance;
   const char *name; /* "scheduler fcfs" */
   char name_text[LLS_POLICY_NAME_MAX];
@@ -36,8 +31,6 @@ struct lls_policy_host {
   uint64_t refusals;        /* requests that ended because of it */
   uint64_t breaches;        /* answers that its contract excludes */
   uint64_t random_state[LLS_RANDOM_STREAMS];
-  struct lls_policy_timer timers[LLS_MAX_TIMERS];
-  uint32_t n_timers;
   struct lls_policy_counter counters[LLS_MAX_POLICY_STATS];
   uint32_t n_counters;
   struct lls_embed_service embed; /* host->extension(LLS_EMBED) */
@@ -45,9 +38,5 @@ struct lls_policy_host {
 
 void lls_policy_host_init(struct lls_policy_host *, struct lls_instance *,
                           const char *kind, const char *id, uint64_t seed);
-/* Takes the next timer due at now_ns; false if none. */
-bool lls_policy_host_due(struct lls_policy_host *, int64_t now_ns, uint64_t *tag);
-/* When the next timer is due, LLS_NEVER if none is set. */
-int64_t lls_policy_host_next_ns(const struct lls_policy_host *);
 
 #endif

@@ -284,7 +284,9 @@ void lls_reload_install(struct lls_instance *in, struct lls_reload *r)
   in->adoption = adopt;
   lls_policy_stats_forget(in, &adopt);
   in->preempt_mode = r->preempt_mode;
-  in->caps.async_transfers = lls_transfer_supported(in, &next);
+  in->caps.async_transfers = lls_transfer_supported(in, next.cache);
+  next.scheduler_host->caps.async_transfers = in->caps.async_transfers;
+  next.predictor_host->caps.async_transfers = in->caps.async_transfers;
   in->max_strikes = r->change.strikes;
   in->plan_budget_ns = r->change.plan_budget_ns;
   if (adopt.scheduler) {

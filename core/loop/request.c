@@ -61,7 +61,7 @@ static void fill_view(struct lls_live *live, const struct lls_submission *s,
   v->priority = s->priority;
   v->tenant = s->tenant;
   v->prompt_tokens = s->n_tokens;
-  v->arrival_ns = v->queue_enter_ns = v->last_token_ns = v->last_returned_ns = now_ns;
+  v->arrival_ns = v->queue_enter_ns = v->last_token_ns = now_ns;
   v->first_scheduled_ns = LLS_NEVER;
   v->slo = s->slo;
   v->prediction.made_ns = LLS_NEVER;

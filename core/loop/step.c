@@ -48,16 +48,6 @@ static void drain_predictions(struct lls_instance *in)
   }
 }
 
-static void drain_timers(struct lls_instance *in)
-{
-  struct lls_policies *p = &in->policies;
-  int64_t now_ns = lls_instance_now(in);
-  uint64_t tag;
-  while (lls_policy_host_due(p->scheduler_host, now_ns, &tag))
-    if (!p->scheduler_off && p->scheduler->on_timer != NULL)
-      LLS_CALL(p, scheduler, on_timer, tag);
-}
-
 /* Arrivals before cancels: a request may be cancelled before it was ever seen here. */
 void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
 {
@@ -80,7 +70,6 @@ void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
 static bool drain(struct lls_instance *in)
 {
   lls_instance_receive(in, lls_instance_now(in));
-  drain_timers(in);
   return !in->content.stop;
 }
 
@@ -193,8 +182,8 @@ static uint64_t cached_on_device(const struct lls_instance *in)
 }
 
 /* After count_memory; plan_ns_before: status.plan_ns_sum before this step. */
-static void observe(const struct lls_instance *in, const struct lls_engine_result *result,
-                    int64_t started_ns, int64_t plan_ns_before)
+static void observe(const struct lls_instance *in, int64_t started_ns,
+                    int64_t plan_ns_before)
 {
   const struct lls_step_report report = {
       .size = sizeof report,
@@ -202,9 +191,6 @@ static void observe(const struct lls_instance *in, const struct lls_engine_resul
       .step = in->step - 1,
       .started_ns = started_ns,
       .ended_ns = lls_instance_now(in),
-      .device_ns = result->duration_ns,
-      .copy_ns = LLS_NEVER,
-      .copied_bytes = in->batch.copied_bytes,
       .n_results = in->batch.n,
       .results = in->batch.results,
   };
@@ -247,7 +233,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
   if (!in->deferred)
     lls_instance_count(in);
   if (*busy && in->batch.n > 0 && in->observer.on_step != NULL)
-    observe(in, &result, started_ns, plan_ns);
+    observe(in, started_ns, plan_ns);
   return go_on;
 }
 
@@ -255,11 +241,8 @@ int64_t lls_instance_idle_ns(const struct lls_instance *in)
 {
   const int64_t poll_ns =
       1000000; /* a scheduler that plans nothing is asked again in 1 ms */
-  int64_t until = lls_policy_host_next_ns(in->policies.scheduler_host);
-  if (in->idle_until_ns > 0 && (until == LLS_NEVER || in->idle_until_ns < until))
-    until = in->idle_until_ns;
-  if (until == LLS_NEVER)
+  if (in->idle_until_ns <= 0)
     return lls_instance_alive(in) > 0 ? poll_ns : LLS_NEVER;
-  int64_t left = until - lls_instance_now(in);
+  int64_t left = in->idle_until_ns - lls_instance_now(in);
   return left > 0 ? left : 0;
 }

@@ -9,9 +9,10 @@
 
 #include <errno.h>
 
-bool lls_transfer_supported(const struct lls_instance *in, const struct lls_policies *p)
+bool lls_transfer_supported(const struct lls_instance *in,
+                            const struct lls_cache_vtable *cache)
 {
-  return lls_engine_pool_shape(in->engine)->host_units > 0 && p->cache->offload != NULL;
+  return lls_engine_pool_shape(in->engine)->host_units > 0 && cache->offload != NULL;
 }
 
 static int start(struct lls_instance *in, struct lls_live *live, bool to_host)
@@ -67,7 +68,7 @@ static void arrive(struct lls_instance *in, struct lls_live *live)
   }
   lls_lifecycle_set_state(in, live, state);
   if (!p->scheduler_off && p->scheduler->on_transfer != NULL)
-    LLS_CALL(p, scheduler, on_transfer, live->transfer, v, LLS_TRANSFER_DONE);
+    LLS_CALL(p, scheduler, on_transfer, live->transfer, v);
 }
 
 void lls_transfer_ended(struct lls_instance *in)
@@ -75,7 +76,7 @@ void lls_transfer_ended(struct lls_instance *in)
   struct lls_policies *p = &in->policies;
   for (uint32_t i = 0; i < in->moving.n;) {
     struct lls_live *live = lls_live_of(in->moving.items[i]);
-    LLS_CALL(p, cache, on_transfer, live->transfer, LLS_TRANSFER_DONE);
+    LLS_CALL(p, cache, on_transfer, live->transfer);
     lls_lifecycle_refresh(in, live);
     if (live->view.residency == LLS_RESIDENT_MOVING)
       i++;

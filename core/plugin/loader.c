@@ -103,6 +103,31 @@ static int read_vtable(struct lls_plugin_module *m, struct lls_error *err)
   }
 }
 
+/* Into entries of this core's own size: what an older plugin's do not have is 0. */
+static int read_params(struct lls_plugin_module *m, struct lls_error *err)
+{
+  const size_t version_1_size = LLS_SIZE_UP_TO(struct lls_param, flags);
+  const struct lls_plugin *d = m->descriptor;
+  m->params = (struct lls_param_table){.n = d->n_params, .size = d->params_size};
+  if (d->n_params == 0 || d->params == NULL)
+    return lls_param_table_check(&m->params, err);
+  if (d->param_size < version_1_size || d->param_size > sizeof *d->params ||
+      d->param_size % _Alignof(struct lls_param) != 0)
+    return lls_fail(
+        err, -EPROTO,
+        "param_size: expected %zu to %zu, the size of struct lls_param, found "
+        "%u: write LLS_PLUGIN_PARAMS(table, struct)",
+        version_1_size, sizeof *d->params, d->param_size);
+  m->param_copy = calloc(d->n_params, sizeof *m->param_copy);
+  if (m->param_copy == NULL)
+    return lls_fail(err, -ENOMEM, "n_params: no memory for %u parameters", d->n_params);
+  for (uint32_t i = 0; i < d->n_params; i++)
+    memcpy(&m->param_copy[i], (const char *)d->params + (size_t)i * d->param_size,
+           d->param_size);
+  m->params.params = m->param_copy;
+  return lls_param_table_check(&m->params, err);
+}
+
 static int check(struct lls_plugin_module *m, uint32_t kind, const char *name,
                  struct lls_error *err)
 {
@@ -111,12 +136,7 @@ static int check(struct lls_plugin_module *m, uint32_t kind, const char *name,
     rc = check_identity(m->descriptor, kind, name, err);
   if (rc < 0)
     return rc;
-  m->params = (struct lls_param_table){
-      .params = m->descriptor->params,
-      .n = m->descriptor->n_params,
-      .size = m->descriptor->params_size,
-  };
-  rc = lls_param_table_check(&m->params, err);
+  rc = read_params(m, err);
   return rc < 0 ? rc : read_vtable(m, err);
 }
 
@@ -145,6 +165,7 @@ static int open_module(uint32_t kind, const char *name, enum lls_image_care care
   return 0;
 
 fail_check:
+  free(m->param_copy);
   lls_image_close(&m->image);
 fail_alloc:
   if (m != NULL)
@@ -170,6 +191,7 @@ void lls_plugin_close(struct lls_plugin_module *m)
   if (m == NULL)
     return;
   lls_crash_remove(m);
+  free(m->param_copy);
   lls_image_close(&m->image);
   free(m->path);
   free(m);

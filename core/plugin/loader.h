@@ -33,9 +33,10 @@ struct lls_plugin_module {
     struct lls_cache_vtable cache;
     struct lls_predictor_vtable predictor;
   };
-  struct lls_plugin copy; /* what an older plugin does not have is NULL here too */
-  char *path;             /* of the file it was read from */
-  uintptr_t begin, end;   /* where its code and data are mapped */
+  struct lls_param *param_copy; /* of params, or NULL */
+  struct lls_plugin copy;       /* what an older plugin does not have is NULL here too */
+  char *path;                   /* of the file it was read from */
+  uintptr_t begin, end;         /* where its code and data are mapped */
   struct lls_image image;
 };
 

@@ -18,7 +18,6 @@ static const struct lls_callback_pair pairs[] = {
     PAIR(offload, upload),
     PAIR(upload, offload),
     PAIR(offload, on_transfer),
-    PAIR(migrate, on_transfer),
     PAIR(export_state, import_state),
     PAIR(import_state, export_state),
 };

@@ -51,9 +51,7 @@ enum lls_int8 {
 /* The pool a manager is made for. */
 struct lls_cache_geometry {
   uint32_t size;
-  uint32_t layers, kv_heads, head_dim, hidden;
-  uint32_t block_tokens;  /* slots of a unit block */
-  uint32_t element_bytes; /* of the cache's own type */
+  uint32_t block_tokens; /* slots of a unit block */
   uint64_t unit_bytes;
   uint32_t device_units, host_units;
   uint32_t x_units; /* units of one block of X; 0 = the engine has no hidden form */
@@ -61,7 +59,7 @@ struct lls_cache_geometry {
   /* version 1 ends here */
 };
 
-enum lls_tier { LLS_TIER_DEVICE, LLS_TIER_HOST, LLS_TIER_REGION /* + region number */ };
+enum lls_tier { LLS_TIER_DEVICE, LLS_TIER_HOST };
 
 struct lls_capacity {
   uint32_t size;
@@ -95,7 +93,7 @@ struct lls_cache_info {
   /* version 1 ends here */
 };
 
-struct lls_form_info {
+struct lls_form_info { /* in arrays: it never grows */
   uint32_t form;       /* enum lls_form */
   double ratio;        /* bytes of a token over those in KV form */
   int64_t restore_ns;  /* extra time per token and step, LLS_NEVER if unknown */
@@ -116,10 +114,9 @@ enum lls_reserve_flags { LLS_MAY_DISPLACE = 1 };
  * What others may still find of a request that has ended. KEEP_PREFIX comes with every
  * end, however the request ended, and when one that was handed over has left: full blocks
  * may stay in an index for as long as nobody needs their memory. Without it nothing of it
- * may be found again, and what follows a block that goes must go too. KEEP_HOST, of its
- * blocks on the host, no core gives yet.
+ * may be found again, and what follows a block that goes must go too.
  */
-enum lls_release_flags { LLS_KEEP_HOST = 1, LLS_KEEP_PREFIX = 2 };
+enum lls_release_flags { LLS_KEEP_PREFIX = 1 };
 
 /*
  * What a scheduler may ask of the cache inside plan [step]: the manager's own functions
@@ -157,12 +154,8 @@ struct lls_cache_service {
   uint32_t (*prefix)(void *, const struct lls_request *);
   /* How many there are, of which at most `max` were written. */
   int (*forms)(void *, struct lls_form_info *, size_t max);
-  /* Ids in the order in which the manager would give them up, and of those who have this
-   * unit of the device; how many were written. */
-  int (*victims)(void *, uint64_t *requests, size_t max);
-  int (*peers)(void *, uint32_t block, uint64_t *requests, size_t max);
-  uint32_t (*headroom)(void *); /* units there are before anything kept for reuse goes */
-  int64_t (*transfer_ns)(void *, uint32_t units, uint32_t link); /* enum lls_link */
+  /* Of copying so many units: the cost service's answer; enum lls_link. */
+  int64_t (*transfer_ns)(void *, uint32_t units, uint32_t link);
   /* version 1 ends here */
 };
 
@@ -250,24 +243,14 @@ struct lls_cache_vtable {
   /* As in lls_cache_service. Without it all sequences keep KV form, and the engine sets
    * no memory aside for another. */
   int (*forms)(void *self, struct lls_form_info *out, size_t max);
-  /* As in lls_cache_service. */
-  int (*victims)(void *self, uint64_t *requests, size_t max);
-  int (*peers)(void *self, uint32_t block, uint64_t *requests, size_t max);
-  uint32_t (*headroom)(void *self);
-  int64_t (*transfer_ns)(void *self, uint32_t units, uint32_t link);
-  /* Not called yet: units a region may have. */
-  int (*set_quota)(void *self, uint32_t region, uint32_t units);
   /* In the transaction: start moving a sequence to the host, and back, by ASYNC copies of
    * this step and the next ones; *transfer is the manager's number of it. info says
    * MOVING until it is there. offload, upload and on_transfer go together. */
   int (*offload)(void *self, const struct lls_request *, uint64_t *transfer);
   int (*upload)(void *self, const struct lls_request *, uint64_t *transfer);
-  /* Not called yet: to another instance; with on_transfer. */
-  int (*migrate)(void *self, const struct lls_request *, uint32_t instance,
-                 uint64_t *transfer);
-  /* A step is over, and with it all its ASYNC copies; enum lls_transfer_status. Once for
-   * each transfer that is under way. */
-  void (*on_transfer)(void *self, uint64_t transfer, uint32_t status);
+  /* A step is over, and with it all its ASYNC copies. Once for each transfer that is
+   * under way. */
+  void (*on_transfer)(void *self, uint64_t transfer);
   /* As a scheduler's (scheduler.h). */
   void (*stats)(void *self, const struct lls_sink *);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the core gives to every plugin: clock, randomness, logging, timers, request
- * lookup, and descriptions of the engine, the instances and the cost of work. A plugin
+ * What the core gives to every plugin: clock, randomness, logging, request lookup,
+ * and descriptions of the engine, the instances and the cost of work. A plugin
  * gets one struct lls_host at create; it and all that it points to are valid until
  * destroy returns.
  *
@@ -40,13 +40,14 @@ struct lls_engine_caps {
   uint32_t max_context;     /* tokens of one sequence */
   uint32_t max_requests;    /* alive at once: waiting, running, preempted; bounds slot */
   uint32_t forms;           /* 1u << enum lls_form */
-  uint32_t elements;        /* 1u << enum lls_element */
   uint32_t preempt_modes;   /* 1u << enum lls_preempt_mode the engine can carry out */
   bool mixed_batch;         /* prefill and decode in one step */
   bool chunked_prefill;     /* prompts in pieces */
   bool right_to_left;       /* block entries filled from the right */
-  bool async_transfers;     /* OFFLOAD and UPLOAD, by engine and cache manager together */
-  uint32_t layers, hidden, heads, kv_heads, head_dim; /* of the model */
+  /* OFFLOAD and UPLOAD, by engine and cache manager together. A scheduler's create sees
+   * that of the manager it will run with; a reload of the manager alone changes it
+   * between two steps. The manager itself need not ask: what it has is called. */
+  bool async_transfers;
   double hidden_ratio; /* bytes of X over bytes of K and V, per token */
   /* version 1 ends here */
 };
@@ -55,13 +56,9 @@ enum lls_role { LLS_ROLE_MIXED, LLS_ROLE_PREFILL, LLS_ROLE_DECODE };
 
 enum lls_link { LLS_LINK_HOST, LLS_LINK_PEER }; /* between a device and what */
 
-struct lls_instance_info {
+struct lls_instance_info { /* in arrays: it never grows */
   uint32_t index;
-  uint32_t role;           /* enum lls_role */
-  uint64_t device_bytes;   /* of its pool */
-  uint64_t host_bytes;     /* of its pool on the host */
-  double host_bytes_per_s; /* of the link, 0 = not known */
-  double peer_bytes_per_s;
+  uint32_t role; /* enum lls_role */
 };
 
 struct lls_topology {
@@ -71,7 +68,7 @@ struct lls_topology {
   /* version 1 ends here */
 };
 
-struct lls_chunk_shape {
+struct lls_chunk_shape {    /* in arrays: it never grows */
   uint32_t tokens, context; /* computed, after those that are cached */
 };
 
@@ -82,21 +79,14 @@ struct lls_iteration_shape {
   const struct lls_chunk_shape *chunks; /* (n_chunks) prefill chunks */
   const uint32_t *decode_context;       /* (n_decodes) cached tokens */
   uint64_t hidden_tokens;               /* tokens restored from hidden form */
-  uint64_t copy_bytes;                  /* between device and host */
   /* version 1 ends here */
-};
-
-struct lls_cost_sample {
-  struct lls_iteration_shape shape;
-  int64_t duration_ns;
 };
 
 /* Of the last `steps` steps. */
 struct lls_step_statistics {
   uint32_t size;
-  uint32_t steps;                          /* 0: the times are LLS_NEVER */
-  int64_t mean_ns, max_ns, p50_ns, p99_ns; /* of forward pass and copies */
-  double mean_batch;                       /* sequences */
+  uint32_t steps;  /* 0: mean_ns is LLS_NEVER */
+  int64_t mean_ns; /* of forward pass and copies */
   /* version 1 ends here */
 };
 
@@ -116,15 +106,7 @@ struct lls_cost {
   int64_t (*prefill_ns)(void *, uint32_t tokens, uint32_t context_tokens);
   /* Of n decodes of one sequence alone, one after the other. */
   int64_t (*decode_ns)(void *, uint32_t context_tokens, uint32_t n);
-  /* Of the request alone, to its predicted end, or to max_new_tokens. */
-  int64_t (*remaining_ns)(void *, const struct lls_request *);
   int64_t (*transfer_ns)(void *, uint64_t bytes, uint32_t link); /* enum lls_link */
-  /* The line through these samples, in place of what the core knows; -ENODATA: none. */
-  int (*fit)(void *, const struct lls_cost_sample *, size_t n);
-  /* c0 to c5: how many were written; -ENOSPC if max is less, -ENODATA: nothing yet. */
-  int (*coefficients)(void *, double *out, size_t max);
-  /* All of them, in place of what the core knows; -EINVAL if they are not six. */
-  int (*set_coefficients)(void *, const double *, size_t n);
   /* Of at most last_steps steps: the core remembers 512. */
   void (*statistics)(void *, uint32_t last_steps, struct lls_step_statistics *);
   /* version 1 ends here */
@@ -145,16 +127,9 @@ struct lls_host {
    * admit; returns code. */
   int (*fail)(void *context, int code, const char *format, ...)
       __attribute__((format(printf, 3, 4)));
-  /* [step] A line of the log at debug: what happened to a request, and a figure. */
-  void (*trace)(void *context, const char *event, uint64_t request, double value);
   /* [step] Adds to a counter of events, which /metrics and /admin/status show: at most
    * 32. Its name is a string that stays, of at most 31 letters a to z, digits and _. */
   void (*count)(void *context, const char *counter, double add);
-
-  /* [step] on_timer(tag) is called once at or after now + delay_ns; the same tag again
-   * replaces it. -ENOSPC beyond 64. Schedulers alone have timers. */
-  int (*timer_start)(void *context, int64_t delay_ns, uint64_t tag);
-  void (*timer_stop)(void *context, uint64_t tag);
 
   /* [step] NULL if it is not alive. */
   const struct lls_request *(*find)(void *context, uint64_t request);

@@ -19,7 +19,7 @@
  *     .api_version = LLS_API_VERSION, .size = sizeof llmserve_plugin,
  *     .kind = LLS_KIND_SCHEDULER, .id = "mine", .version = "1.0",
  *     .description = "...", .licence = "Apache-2.0",
- *     .params = params, .n_params = 1, .params_size = sizeof(struct params),
+ *     LLS_PLUGIN_PARAMS(params, struct params),
  *     .vtable = &vtable,
  *   };
  *
@@ -83,7 +83,7 @@ struct lls_param {
   const char *unit;     /* "tokens", "" if none */
   const char *sentence; /* what it does */
   uint32_t flags;       /* enum lls_param_flags */
-  /* version 1 ends here */
+  /* version 1 ends here; lls_plugin.param_size is the stride of a table */
 };
 
 /*
@@ -116,26 +116,33 @@ struct lls_param {
 
 /* The one exported symbol. api_version and size stay the first two members for ever. */
 struct lls_plugin {
-  uint32_t api_version; /* LLS_API_VERSION the plugin was compiled with */
-  uint32_t size;        /* sizeof(struct lls_plugin) there */
-  uint32_t kind;        /* enum lls_plugin_kind */
-  uint32_t n_params;
+  uint32_t api_version;           /* LLS_API_VERSION the plugin was compiled with */
+  uint32_t size;                  /* sizeof(struct lls_plugin) there */
+  uint32_t kind;                  /* enum lls_plugin_kind */
+  uint32_t reserved;              /* 0 */
   const char *id;                 /* [a-z][a-z0-9_-]*: the name in llmserve.ini */
   const char *version;            /* the plugin's own */
   const char *description;        /* one line */
   const char *licence;            /* SPDX expression */
   const struct lls_param *params; /* (n_params) */
-  size_t params_size;             /* of the struct the parameters are bound to */
-  const void *vtable;             /* struct lls_KIND_vtable */
+  uint32_t n_params;
+  uint32_t param_size; /* sizeof(struct lls_param) there: the entries' stride */
+  size_t params_size;  /* of the struct the parameters are bound to */
+  const void *vtable;  /* struct lls_KIND_vtable */
   /* version 1 ends here */
 };
+
+/* The four members that describe a table and the struct it is bound to. */
+#define LLS_PLUGIN_PARAMS(TABLE, STRUCT)                                                 \
+  .params = TABLE, .n_params = sizeof(TABLE) / sizeof *(TABLE),                          \
+  .param_size = sizeof(struct lls_param), .params_size = sizeof(STRUCT)
 
 /*
  * State that outlives a plugin instance, from export_state of the old one to import_state
  * of the new: `version` is the plugin's own number; a plugin refuses a blob it doesn't
  * know with -ENOTSUP and starts empty.
  */
-struct lls_blob {
+struct lls_blob { /* it never grows */
   uint32_t version;
   size_t bytes;
   void *data; /* export: malloc'ed by the plugin, freed by the core; import: borrowed */

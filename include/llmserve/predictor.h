@@ -42,10 +42,7 @@ struct lls_prompt {
 };
 
 enum lls_predictor_flags {
-  LLS_PREDICTOR_PREDICTS = 1,      /* ever gives a length: all but `none` */
-  LLS_PREDICTOR_ORACLE = 2,        /* knows the truth */
-  LLS_PREDICTOR_DETERMINISTIC = 4, /* same calls, same answers */
-  LLS_PREDICTOR_ASYNC = 8,         /* may answer later */
+  LLS_PREDICTOR_PREDICTS = 1, /* ever gives a length: all but `none` */
 };
 
 /* Required unless marked optional. */

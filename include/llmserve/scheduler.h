@@ -15,8 +15,8 @@
  *
  * plan is asked before every step, and where nothing runs as soon as something happens or
  * idle_until_ns has come. Why, it is not told: whatever happens is told before, through
- * on_arrival, on_prediction, on_step, on_finish, on_refused or on_timer. If none of them
- * was called since the last plan, time alone has passed.
+ * on_arrival, on_prediction, on_step, on_finish or on_refused. If none of them was
+ * called since the last plan, time alone has passed.
  *
  * A good item may still not be placed: a RUN whose memory is not there is dropped from
  * the step and reported through on_refused; the others run.
@@ -43,12 +43,9 @@ enum lls_scheduler_needs {
   LLS_NEEDS_MIXED_BATCH = 1 << 0,     /* prefill and decode in one step */
   LLS_NEEDS_CHUNKED_PREFILL = 1 << 1, /* prompts in pieces */
   LLS_NEEDS_PREDICTOR = 1 << 2,       /* one that predicts: not `none` */
-  LLS_NEEDS_COST = 1 << 3,            /* the cost service, which every core has */
-  LLS_NEEDS_FORMS = 1 << 4,           /* hidden form */
-  LLS_NEEDS_ROLES = 1 << 6,           /* prefill and decode instances */
-  LLS_USES_CLASS = 1 << 8,            /* no need: it looks at request_class ... */
-  LLS_USES_SLO = 1 << 9,              /* ... at slo */
-  LLS_USES_ROLES = 1 << 10,           /* it hands requests over where there are roles */
+  LLS_NEEDS_FORMS = 1 << 3,           /* hidden form */
+  LLS_NEEDS_ROLES = 1 << 4,           /* prefill and decode instances */
+  LLS_USES_ROLES = 1 << 5, /* no need: it hands requests over where there are roles */
 };
 
 #define LLS_MAX_PREEMPT_PREFERENCES 4
@@ -90,7 +87,7 @@ struct lls_step_view {
   /* version 1 ends here */
 };
 
-struct lls_step_result {
+struct lls_step_result { /* in arrays: it never grows */
   const struct lls_request *request;
   uint32_t tokens;  /* computed */
   uint32_t emitted; /* 1 if a token came out */
@@ -101,9 +98,6 @@ struct lls_step_report {
   uint32_t instance;
   uint64_t step;
   int64_t started_ns, ended_ns; /* of the whole step */
-  int64_t device_ns;            /* forward pass and copies */
-  int64_t copy_ns;              /* copies alone, LLS_NEVER if not measured */
-  uint64_t copied_bytes;
   uint32_t n_results;
   const struct lls_step_result *results; /* (n_results) what ran */
   /* version 1 ends here */
@@ -113,7 +107,6 @@ struct lls_step_report {
 enum lls_refusal {
   LLS_REFUSED_NO_MEMORY = 1, /* reserve said LATER */
   LLS_REFUSED_NEVER_FITS,    /* reserve said NEVER: the request ends with CAPACITY */
-  LLS_REFUSED_MOVING,        /* not used: an item that names a moving request is bad */
   LLS_REFUSED_BAD_ITEM,      /* this item made the plan bad */
   LLS_REFUSED_UNSUPPORTED,   /* by this engine or cache */
 };
@@ -147,20 +140,15 @@ struct lls_scheduler_vtable {
   /* Its prediction came late, through host->predicted. A scheduler that has this orders
    * by predictions: beside a predictor that makes none the core warns of it. */
   void (*on_prediction)(void *self, const struct lls_request *);
-  /* The client has left or cancelled; on_finish follows at once. */
-  void (*on_cancel)(void *self, const struct lls_request *);
   /* A step in which something ran is over; requests that it ended finish after this. */
   void (*on_step)(void *self, const struct lls_step_report *);
   /* Once per request, the last time it is heard of; enum lls_finish_reason. NONE: it was
    * handed over and lives on in another instance. */
   void (*on_finish)(void *self, const struct lls_request *, uint32_t reason);
-  /* A sequence that OFFLOAD or UPLOAD moved is there; enum lls_transfer_status. */
-  void (*on_transfer)(void *self, uint64_t transfer, const struct lls_request *,
-                      uint32_t status);
+  /* A sequence that OFFLOAD or UPLOAD moved is there. */
+  void (*on_transfer)(void *self, uint64_t transfer, const struct lls_request *);
   /* An item of the last plan was not placed; enum lls_refusal. */
   void (*on_refused)(void *self, const struct lls_request *, uint32_t refusal);
-  /* The timer that host->timer_start set with this tag is due. */
-  void (*on_timer)(void *self, uint64_t tag);
   /* Numbers of now for /metrics and /admin/status, once a second while anything is
    * alive: up to 32, named as those of host->count, which has what happens. What is left
    * out stays as it was said before. */
@@ -236,13 +224,6 @@ static inline void lls_plan_reject(struct lls_plan *plan, const struct lls_reque
   struct lls_plan_item *item = lls_plan_add(plan, LLS_PLAN_REJECT, r);
   if (item != NULL)
     item->reason = reason;
-}
-
-/* r is likely to run in the next step. */
-static inline void lls_plan_hint(struct lls_plan *plan, const struct lls_request *r)
-{
-  if (plan->n_hints < plan->max_hints)
-    plan->hints[plan->n_hints++] = r->id;
 }
 
 #ifdef __cplusplus

@@ -12,8 +12,9 @@
  *
  *   Structs grow by appending only; "version N ends here" marks what every plugin
  *   of that API version may read. A struct that begins with `size` may grow: whoever owns
- *   its memory sets `size` to what it knows, and nobody writes beyond it. The others keep
- *   their size, but for lls_request, which is only ever handed out by pointer.
+ *   its memory sets `size` to what it knows, and nobody writes beyond it. The others
+ * never grow and say so, but for lls_request, which is only ever handed out by pointer,
+ * and lls_param, of which a descriptor says the stride. doc/abi.md has the whole.
  *
  *   Callbacks return 0 or a negative errno, unless their comment says otherwise. Thread
  *   tags, of a callback or of all that follow until the next tag:
@@ -27,8 +28,7 @@
  *   A pointer to a struct lls_request is a handle: valid from on_arrival until on_finish
  *   returns, read-only, its members change only between two callbacks. Every other
  *   pointer handed to a callback is valid until the callback returns, unless its comment
- *   says otherwise. "not called yet": part of the contract for policies that need it, but
- *   no core has called it so far.
+ *   says otherwise.
  */
 #ifndef LLMSERVE_TYPES_H
 #define LLMSERVE_TYPES_H
@@ -103,30 +103,28 @@ enum lls_prediction_source {
   LLS_PREDICTED_ORACLE,  /* the truth */
 };
 
-struct lls_slo {         /* deadlines; LLS_NEVER where the client set none */
+/* Deadlines; LLS_NEVER where the client set none. Part of a view: it never grows. */
+struct lls_slo {
   int64_t ttft_ns;       /* first token after arrival */
   int64_t tbt_ns;        /* between two tokens */
   int64_t tpot_ns;       /* mean of the gaps */
   int64_t completion_ns; /* last token after arrival */
-  uint32_t group;        /* SLO group of the workload, 0 if none */
-  /* version 1 ends here */
 };
 
-struct lls_prediction { /* of the total output length */
-  uint32_t length;      /* tokens */
-  uint32_t low, high;   /* bounds of about 80 %; both = length if unknown */
-  float confidence;     /* 0..1 */
-  uint32_t source;      /* enum lls_prediction_source */
-  int64_t made_ns;      /* when */
-  /* version 1 ends here */
+/* Of the total output length. Part of a view: it never grows. */
+struct lls_prediction {
+  uint32_t length;    /* tokens */
+  uint32_t low, high; /* bounds of about 80 %; both = length if unknown */
+  float confidence;   /* 0..1 */
+  uint32_t source;    /* enum lls_prediction_source */
+  int64_t made_ns;    /* when */
 };
 
 #define LLS_USER_WORDS 4
 
 /*
  * One request as policies see it. Papers count waiting from different moments: since the
- * last token was computed (Apt-Serve), since it was returned to the client (BROS), since
- * the queue was entered (AccelGen). Each has its member.
+ * last token (Apt-Serve, BROS) or since the queue was entered (AccelGen).
  */
 struct lls_request {
   uint64_t id;            /* unique for the life of the process, increases with arrival */
@@ -151,8 +149,9 @@ struct lls_request {
   int64_t arrival_ns;
   int64_t queue_enter_ns;     /* last came to wait: arrival, or preemption */
   int64_t first_scheduled_ns; /* LLS_NEVER until it ran once */
-  int64_t last_token_ns;      /* last token was computed; arrival until there is one */
-  int64_t last_returned_ns;   /* last token went out to the client; likewise */
+  /* The last token was computed, and handed on at once to be sent; arrival until there is
+   * one. What the network takes after that no policy sees. */
+  int64_t last_token_ns;
   struct lls_slo slo;
   struct lls_prediction prediction;
 
@@ -192,14 +191,15 @@ enum lls_direction {
  * channel of the block, in f16 beside the pool.
  */
 enum lls_element {
-  LLS_ELEMENT_MODEL, /* the cache's own type: lls_cache_geometry.element_bytes */
+  LLS_ELEMENT_MODEL, /* the cache's own type */
   LLS_ELEMENT_INT8,
 };
 
 /*
  * One entry of a block table: `count` consecutive tokens from `first_token` on, in one
  * unit block. Entries of a list are in token order and leave no gap; the list may reach
- * beyond what is stored. 16 bytes, since the kernels read one per block and sequence.
+ * beyond what is stored. 16 bytes, since the kernels read one per block and sequence: it
+ * never grows.
  */
 struct lls_block_entry {
   uint32_t block;       /* unit block of the device pool; INT8: half of one, see there */
@@ -207,10 +207,11 @@ struct lls_block_entry {
   uint16_t count;       /* tokens it has room for, 1..block_tokens */
   uint8_t direction;    /* enum lls_direction */
   uint8_t element;      /* enum lls_element */
-  uint32_t scale;       /* 0: an INT8 block's scales have its number */
+  uint32_t reserved;    /* 0; an INT8 block's scales have its number */
 };
 
-/* Where one sequence's cached state lies in a step; lists are the cache manager's. */
+/* Where one sequence's cached state lies in a step; lists are the cache manager's. It
+ * never grows. */
 struct lls_block_table {
   uint32_t form; /* enum lls_form */
   uint32_t k_count, v_count, x_count;
@@ -234,7 +235,7 @@ enum lls_copy_order {
  * Moves slots of one unit block in every layer. Copies are carried out in list order;
  * within a unit, slots stay where they are (shift 0). If the elements differ the numbers
  * are quantised or made wide again on the way, to another unit; with INT8 on either side
- * it is all slots, and that side's number is of a half.
+ * it is all slots, and that side's number is of a half. In arrays: it never grows.
  */
 struct lls_copy {
   uint8_t kind;                           /* enum lls_copy_kind */
@@ -249,22 +250,15 @@ struct lls_copy {
   uint16_t reserved;                      /* 0 */
 };
 
-enum lls_transfer_status {
-  LLS_TRANSFER_DONE,
-  LLS_TRANSFER_FAILED,
-  LLS_TRANSFER_CANCELLED,
-};
-
 /* ---- plan ----------------------------------------------------------------------- */
 
 enum lls_plan_kind {
   LLS_PLAN_RUN = 1, /* compute `tokens` of it now, in `form` if it is the first chunk */
-  LLS_PLAN_PREEMPT = 3, /* take it off the device; `mode` says how */
-  LLS_PLAN_OFFLOAD,     /* start moving it to the host, beside the steps */
-  LLS_PLAN_UPLOAD,      /* and back */
-  LLS_PLAN_MIGRATE,     /* to instance `target`; that one itself: take it over */
-  LLS_PLAN_PREFETCH,    /* into region `target`: no core does it yet, the plan is bad */
-  LLS_PLAN_REJECT = 8,  /* end it, for a reason REJECTED or CAPACITY */
+  LLS_PLAN_PREEMPT, /* take it off the device; `mode` says how */
+  LLS_PLAN_OFFLOAD, /* start moving it to the host, beside the steps */
+  LLS_PLAN_UPLOAD,  /* and back */
+  LLS_PLAN_MIGRATE, /* to instance `target`; that one itself: take it over */
+  LLS_PLAN_REJECT,  /* end it, for a reason REJECTED or CAPACITY */
 };
 
 enum lls_preempt_mode {
@@ -274,28 +268,26 @@ enum lls_preempt_mode {
   LLS_PREEMPT_DEFER,     /* keep the cache, skip this step (same as not mentioning it) */
 };
 
-struct lls_plan_item {
-  uint32_t kind;   /* enum lls_plan_kind */
-  uint32_t tokens; /* RUN: 1..lls_request_pending */
+struct lls_plan_item { /* in arrays: it never grows */
+  uint32_t kind;       /* enum lls_plan_kind */
+  uint32_t tokens;     /* RUN: 1..lls_request_pending */
   uint32_t form;   /* RUN, nothing cached yet: enum lls_form, NONE = the cache's choice */
   uint32_t mode;   /* PREEMPT: enum lls_preempt_mode */
   uint32_t reason; /* REJECT: enum lls_finish_reason */
-  uint32_t target; /* MIGRATE: instance; PREFETCH: region */
+  uint32_t target; /* MIGRATE: instance */
   uint64_t request; /* id */
 };
 
 /*
  * What the scheduler wants of this step. Empty, or runnable as a whole: the core
- * refuses it whole if one item is bad. Items and hints are arrays of the core, filled
- * through the helpers of scheduler.h.
+ * refuses it whole if one item is bad. Items are an array of the core, filled through the
+ * helpers of scheduler.h.
  */
 struct lls_plan {
   uint32_t size;
   uint32_t n_items, max_items;
-  uint32_t n_hints, max_hints;
   uint32_t overflow;           /* items that did not fit; the core refuses such a plan */
   struct lls_plan_item *items; /* (max_items) */
-  uint64_t *hints;             /* (max_hints) ids likely to run next; not looked at yet */
   /* Of an empty plan: nothing to do before, unless something happens. LLS_NEVER: can't
    * tell; the scheduler is asked again within a millisecond. */
   int64_t idle_until_ns;
@@ -304,7 +296,8 @@ struct lls_plan {
 
 /* ---- sinks ---------------------------------------------------------------------- */
 
-/* Where stats, dump and audit write, a call a line; what is passed is copied. */
+/* Where stats, dump and audit write, a call a line; what is passed is copied. It never
+ * grows. */
 struct lls_sink {
   void *context; /* first argument of both */
   void (*number)(void *context, const char *name, double value);

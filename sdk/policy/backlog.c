@@ -137,8 +137,8 @@ void lls_pol_backlog_on_finish(void *self, const struct lls_request *r, uint32_t
 
 /* Who has come to the host waits there among the others. */
 void lls_pol_backlog_on_transfer(void *self, uint64_t transfer,
-                                 const struct lls_request *r, uint32_t status)
+                                 const struct lls_request *r)
 {
-  (void)transfer, (void)status;
+  (void)transfer;
   lls_pol_backlog_add(backlog_of(self), r);
 }

@@ -132,7 +132,7 @@ static int import_state(void *self, const struct lls_blob *blob)
 static uint32_t flags(void *self)
 {
   (void)self;
-  return LLS_PREDICTOR_PREDICTS | LLS_PREDICTOR_DETERMINISTIC;
+  return LLS_PREDICTOR_PREDICTS;
 }
 
 static int reconfigure(void *self, const void *params)
@@ -179,8 +179,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .version = "1.0",
     .description = "as long as answers to a tenant's prompts of that length have been",
     .licence = "Apache-2.0",
-    .params = parameters,
-    .n_params = sizeof parameters / sizeof *parameters,
-    .params_size = sizeof(struct params),
+    LLS_PLUGIN_PARAMS(parameters, struct params),
     .vtable = &vtable,
 };

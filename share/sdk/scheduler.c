@@ -180,8 +180,7 @@ static void stats(void *self, const struct lls_sink *sink)
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   (void)self;
-  out->needs =
-      LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL | LLS_NEEDS_COST | LLS_USES_SLO;
+  out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
   out->preempt[out->n_preempt++] = LLS_PREEMPT_RECOMPUTE;
 }
 
@@ -235,8 +234,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .version = "1.0",
     .description = "shortest first, deadlines before, with ageing",
     .licence = "Apache-2.0",
-    .params = parameters,
-    .n_params = sizeof parameters / sizeof *parameters,
-    .params_size = sizeof(struct params),
+    LLS_PLUGIN_PARAMS(parameters, struct params),
     .vtable = &vtable,
 };

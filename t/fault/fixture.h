@@ -19,8 +19,7 @@
 #define FIXTURE_HEAD(KIND)                                                               \
   .api_version = LLS_API_VERSION, .size = sizeof(struct lls_plugin), .kind = KIND
 
-#define FIXTURE_PARAMS(TABLE, STRUCT)                                                    \
-  .params = TABLE, .n_params = sizeof TABLE / sizeof *TABLE, .params_size = sizeof(STRUCT)
+#define FIXTURE_PARAMS(TABLE, STRUCT) LLS_PLUGIN_PARAMS(TABLE, STRUCT)
 
 /* ---- schedulers: plans nothing, ever ---- */
 
@@ -69,7 +68,7 @@ static inline int fixture_export(void *self, struct lls_blob *out)
 static inline uint32_t fixture_flags(void *self)
 {
   (void)self;
-  return LLS_PREDICTOR_DETERMINISTIC;
+  return 0;
 }
 
 static inline int fixture_predict(void *self, uint64_t ticket,

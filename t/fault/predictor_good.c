@@ -12,7 +12,7 @@ static int predict(void *self, uint64_t ticket, const struct lls_prompt *prompt,
                    struct lls_prediction *out)
 {
   const struct lls_host *host = self; /* what fixture_create gave */
-  host->trace(host->context, "asked", ticket, prompt->n_tokens);
+  host->log(host->context, LLS_LOG_DEBUG, "asked of %u tokens", prompt->n_tokens);
   return fixture_predict(self, ticket, prompt, out);
 }
 

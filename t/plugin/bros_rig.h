@@ -178,8 +178,8 @@ static struct lls_request *put(struct rig *g, uint32_t class, double t, uint32_t
       .cached_tokens = context,
       .missing_tokens = missing,
       .arrival_ns = since_ns,
-      .last_returned_ns = since_ns,
-      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER, 0},
+      .last_token_ns = since_ns,
+      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER},
       .user = g->user[g->n],
   };
   g->used += context - missing;

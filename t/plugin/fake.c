@@ -4,6 +4,7 @@
 
 #include "t/plugin/fake.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -57,11 +58,6 @@ __attribute__((format(printf, 3, 4))) static int fail_with(void *context, int co
   return code;
 }
 
-static void trace(void *context, const char *event, uint64_t request, double value)
-{
-  (void)context, (void)event, (void)request, (void)value;
-}
-
 static void count(void *context, const char *counter, double add)
 {
   struct fake *f = context;
@@ -72,17 +68,6 @@ static void count(void *context, const char *counter, double add)
   f->n_counters += i == f->n_counters;
   f->counters[i].name = counter;
   f->counters[i].value += add;
-}
-
-static int timer_start(void *context, int64_t delay_ns, uint64_t tag)
-{
-  (void)context, (void)delay_ns, (void)tag;
-  return -ENOSPC;
-}
-
-static void timer_stop(void *context, uint64_t tag)
-{
-  (void)context, (void)tag;
 }
 
 static const struct lls_request *find(void *context, uint64_t request)
@@ -128,10 +113,7 @@ static void host_init(struct fake *f)
       .random = random_of,
       .log = log_line,
       .fail = fail_with,
-      .trace = trace,
       .count = count,
-      .timer_start = timer_start,
-      .timer_stop = timer_stop,
       .find = find,
       .overrun = overrun,
       .predicted = predicted,
@@ -194,6 +176,15 @@ void fake_stats(struct fake *f)
     sink_number(f, f->counters[i].name, f->counters[i].value);
 }
 
+double fake_figure(struct fake *f, const char *name)
+{
+  char wanted[64];
+  snprintf(wanted, sizeof wanted, "\n%s ", name);
+  fake_stats(f);
+  const char *found = strstr(f->text, wanted);
+  return found != NULL ? strtod(found + strlen(wanted), NULL) : NAN;
+}
+
 static int64_t prefill_ns(void *context, uint32_t tokens, uint32_t context_tokens)
 {
   const struct fake *f = context;
@@ -246,17 +237,11 @@ static void describe(struct fake *f)
       .max_context = o->max_context,
       .max_requests = o->max_requests,
       .forms = LLS_BIT_KV | LLS_BIT_HIDDEN,
-      .elements = 1u << LLS_ELEMENT_MODEL,
       .preempt_modes = 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER |
                        (o->host_units > 0 ? 1u << LLS_PREEMPT_SWAP : 0),
       .mixed_batch = !o->no_mixed_batch,
       .chunked_prefill = !o->no_chunked_prefill,
       .right_to_left = true,
-      .layers = 1,
-      .hidden = 8,
-      .heads = 1,
-      .kv_heads = 1,
-      .head_dim = 8,
       .hidden_ratio = 0.5,
   };
   f->topology = (struct lls_topology){
@@ -280,9 +265,8 @@ static void allocate(struct fake *f)
   f->preempted.items = calloc(n, sizeof *f->preempted.items);
   f->results = calloc(n, sizeof *f->results);
   f->plan.size = sizeof f->plan;
-  f->plan.max_items = f->plan.max_hints = n;
+  f->plan.max_items = n;
   f->plan.items = calloc(n, sizeof *f->plan.items);
-  f->plan.hints = calloc(n, sizeof *f->plan.hints);
   f->memory.block_tokens = f->o.block_tokens;
   f->memory.units[LLS_TIER_DEVICE] = f->o.device_units;
   f->memory.units[LLS_TIER_HOST] = f->o.host_units;
@@ -322,15 +306,10 @@ static void load(struct fake *f)
 int fake_open(struct fake *f, const struct fake_options *o)
 {
   *f = (struct fake){.o = *o, .random_state = o->seed, .now_ns = LLS_NS_PER_S};
-  f->next.slo = (struct lls_slo){LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER, 0};
+  f->next.slo = (struct lls_slo){LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER};
   struct lls_cache_geometry geometry = {
       .size = sizeof geometry,
-      .layers = 1,
-      .kv_heads = 1,
-      .head_dim = 8,
-      .hidden = 8,
       .block_tokens = o->block_tokens,
-      .element_bytes = 4,
       .unit_bytes = 32 * o->block_tokens,
       .device_units = o->device_units,
       .host_units = o->host_units,
@@ -370,7 +349,6 @@ void fake_close(struct fake *f)
   free(f->preempted.items);
   free(f->results);
   free(f->plan.items);
-  free(f->plan.hints);
   free(f->memory.slots[0]);
   free(f->memory.slots[1]);
   free(f->text);

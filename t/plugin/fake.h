@@ -124,6 +124,8 @@ int fake_audit(struct fake *);
 void fake_dump(struct fake *);
 /* f->text has what scheduler and cache say of themselves, and all they have counted. */
 void fake_stats(struct fake *);
+double fake_figure(struct fake *,
+                   const char *name); /* of stats; NaN: none is called so */
 
 /* ---- fake_step.c */
 /* A request that will say `output` tokens; NULL if all slots are taken. */

@@ -134,25 +134,6 @@ static int forms(void *context, struct lls_form_info *out, size_t max)
   return f->c->forms != NULL ? f->c->forms(f->cache_self, out, max) : -ENOTSUP;
 }
 
-static int victims(void *context, uint64_t *requests, size_t max)
-{
-  struct fake *f = context;
-  return f->c->victims != NULL ? f->c->victims(f->cache_self, requests, max) : -ENOTSUP;
-}
-
-static int peers(void *context, uint32_t block, uint64_t *requests, size_t max)
-{
-  struct fake *f = context;
-  return f->c->peers != NULL ? f->c->peers(f->cache_self, block, requests, max)
-                             : -ENOTSUP;
-}
-
-static uint32_t headroom(void *context)
-{
-  struct fake *f = context;
-  return f->c->headroom != NULL ? f->c->headroom(f->cache_self) : 0;
-}
-
 static int64_t transfer_ns(void *context, uint32_t units, uint32_t link)
 {
   (void)context;
@@ -176,9 +157,6 @@ void fake_service_init(struct fake *f)
       .info = info,
       .prefix = prefix,
       .forms = forms,
-      .victims = victims,
-      .peers = peers,
-      .headroom = headroom,
       .transfer_ns = transfer_ns,
   };
 }

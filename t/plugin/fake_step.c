@@ -70,7 +70,6 @@ struct fake_request *fake_submit(struct fake *f, const int32_t *tokens, uint32_t
       .queue_enter_ns = f->now_ns,
       .first_scheduled_ns = LLS_NEVER,
       .last_token_ns = f->now_ns,
-      .last_returned_ns = f->now_ns,
       .slo = f->next.slo,
       .tokens = r->tokens,
       .label = "",
@@ -97,8 +96,6 @@ static void finish(struct fake *f, struct fake_request *r, uint32_t reason)
 {
   r->view.state = LLS_FINISHED;
   r->view.finish_reason = reason;
-  if (reason == LLS_FINISH_CANCELLED && f->s->on_cancel != NULL)
-    f->s->on_cancel(f->scheduler_self, &r->view);
   if (f->s->on_finish != NULL)
     f->s->on_finish(f->scheduler_self, &r->view, reason);
   f->c->release(f->cache_self, &r->view, LLS_KEEP_PREFIX);
@@ -220,7 +217,7 @@ static void ask(struct fake *f)
     audit_clean(f);
     before = strdup(f->text);
   }
-  f->plan.n_items = f->plan.n_hints = f->plan.overflow = 0;
+  f->plan.n_items = f->plan.overflow = 0;
   f->plan.idle_until_ns = LLS_NEVER;
   if (f->plan_itself) {
     plan_anything(f, &view);
@@ -353,7 +350,7 @@ static void book(struct fake *f, struct fake_request *r, struct lls_step_result 
     uint32_t i = lls_request_length(v);
     append_token(r, i, (int32_t)(r->digests[i - 1] % FAKE_VOCABULARY));
     v->generated_tokens++;
-    v->last_token_ns = v->last_returned_ns = f->now_ns;
+    v->last_token_ns = f->now_ns;
     v->state = LLS_DECODING;
     if (v->generated_tokens == r->output || lls_request_length(v) == f->o.max_context)
       v->finish_reason = LLS_FINISH_LENGTH;
@@ -375,8 +372,6 @@ static uint32_t commit(struct fake *f, int64_t started_ns)
       .step = f->step,
       .started_ns = started_ns,
       .ended_ns = f->now_ns,
-      .device_ns = f->now_ns - started_ns,
-      .copy_ns = LLS_NEVER,
       .n_results = n,
       .results = f->results,
   };

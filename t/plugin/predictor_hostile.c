@@ -49,7 +49,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
 static uint32_t flags(void *self)
 {
   (void)self;
-  return LLS_PREDICTOR_PREDICTS | LLS_PREDICTOR_ASYNC;
+  return LLS_PREDICTOR_PREDICTS;
 }
 
 static struct lls_prediction make_up(struct hostile *h)
@@ -187,8 +187,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .version = "1.0",
     .description = "test fixture: answers anything it may, checks the host",
     .licence = "Apache-2.0",
-    .params = parameters,
-    .n_params = 1,
-    .params_size = sizeof(struct params),
+    LLS_PLUGIN_PARAMS(parameters, struct params),
     .vtable = &vtable,
 };

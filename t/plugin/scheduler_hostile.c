@@ -117,8 +117,6 @@ static void consider(struct hostile *h, struct planning *p, const struct lls_req
     lls_plan_reject(p->plan, r, roll % 2 ? LLS_FINISH_REJECTED : LLS_FINISH_CAPACITY);
   else
     run(p, r);
-  if (contract_chance(p->c, 10))
-    lls_plan_hint(p->plan, r);
 }
 
 static const struct lls_request *nth(const struct lls_step_view *v, uint32_t i)
@@ -250,11 +248,6 @@ static void on_prediction(void *self, const struct lls_request *r)
   watch_alive(&((struct hostile *)self)->watch, r, "on_prediction");
 }
 
-static void on_cancel(void *self, const struct lls_request *r)
-{
-  watch_cancel(&((struct hostile *)self)->watch, r);
-}
-
 static void on_step(void *self, const struct lls_step_report *report)
 {
   watch_report(&((struct hostile *)self)->watch, report);
@@ -289,7 +282,6 @@ static const struct lls_scheduler_vtable vtable = {
     .plan = plan,
     .on_arrival = on_arrival,
     .on_prediction = on_prediction,
-    .on_cancel = on_cancel,
     .on_step = on_step,
     .on_finish = on_finish,
     .on_refused = on_refused,
@@ -303,8 +295,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .version = "1.0",
     .description = "test fixture: plans anything it may, checks the host",
     .licence = "Apache-2.0",
-    .params = parameters,
-    .n_params = sizeof parameters / sizeof *parameters,
-    .params_size = sizeof(struct params),
+    LLS_PLUGIN_PARAMS(parameters, struct params),
     .vtable = &vtable,
 };

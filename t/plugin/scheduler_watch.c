@@ -69,15 +69,6 @@ void watch_arrival(struct watch *w, const struct lls_request *r)
   w->alive++;
 }
 
-void watch_cancel(struct watch *w, const struct lls_request *r)
-{
-  struct watched *s = known(w, r, "on_cancel");
-  if (s == NULL)
-    return;
-  CONTRACT(&w->contract, !s->cancelled, "on_cancel: twice");
-  s->cancelled = true;
-}
-
 void watch_finish(struct watch *w, const struct lls_request *r, uint32_t reason)
 {
   struct contract *c = &w->contract;
@@ -89,8 +80,6 @@ void watch_finish(struct watch *w, const struct lls_request *r, uint32_t reason)
            "on_finish: reason %u", reason);
   CONTRACT(c, r->finish_reason == reason, "on_finish: reason %u, the view says %u",
            reason, r->finish_reason);
-  CONTRACT(c, s->cancelled == (reason == LLS_FINISH_CANCELLED),
-           "on_finish: reason %u, cancelled %d", reason, s->cancelled);
   s->handle = NULL;
   w->alive--;
 }
@@ -209,8 +198,7 @@ void watch_view(struct watch *w, const struct lls_step_view *v,
            "view: time runs backwards");
   CONTRACT(c, v->max_tokens > 0 && v->max_sequences > 0, "view: nothing may run");
   CONTRACT(c, v->cache != NULL && v->cache->block_tokens > 0, "view: no cache");
-  CONTRACT(c, plan->n_items == 0 && plan->n_hints == 0 && plan->overflow == 0,
-           "plan: not empty");
+  CONTRACT(c, plan->n_items == 0 && plan->overflow == 0, "plan: not empty");
   CONTRACT(c, plan->idle_until_ns == LLS_NEVER, "plan: idle_until_ns is set");
   uint32_t n = check_list(w, v, v->waiting, v->n_waiting, WAITING);
   n += check_list(w, v, v->running, v->n_running, RUNNING);

@@ -18,7 +18,6 @@ struct watched {                    /* the request of one slot */
   int32_t first_token;
   uint32_t planned; /* tokens the last plan runs of it */
   uint64_t seen;    /* 1 + step of the last view that had it */
-  bool cancelled;
 };
 
 struct watch {
@@ -35,7 +34,6 @@ int watch_init(struct watch *, const struct lls_host *, uint64_t seed);
 void watch_free(struct watch *);
 
 void watch_arrival(struct watch *, const struct lls_request *);
-void watch_cancel(struct watch *, const struct lls_request *);
 void watch_finish(struct watch *, const struct lls_request *, uint32_t reason);
 void watch_alive(struct watch *, const struct lls_request *, const char *callback);
 void watch_refused(struct watch *, const struct lls_request *, uint32_t refusal);

@@ -36,7 +36,7 @@ static void test_one_long_prompt_at_a_time(void **state)
   struct fake_options o = defaults;
   o.scheduler.parameters = POLICY_PARAMETERS("s_pf", "512");
   assert_int_equal(fake_open(&f, &o), 0);
-  f.next.slo = (struct lls_slo){3600000 * MS, 1000 * MS, LLS_NEVER, LLS_NEVER, 0};
+  f.next.slo = (struct lls_slo){3600000 * MS, 1000 * MS, LLS_NEVER, LLS_NEVER};
   submit_long(&f, 10214, 1);
   submit_long(&f, 10252, 1);
   uint64_t held = 0;
@@ -59,7 +59,7 @@ static void test_what_is_cut(void **state)
   struct fake_options o = defaults;
   o.scheduler.parameters = POLICY_PARAMETERS("s_pf", "512", "long_tokens", "600");
   assert_int_equal(fake_open(&f, &o), 0);
-  f.next.slo = (struct lls_slo){600000 * MS, 1000 * MS, LLS_NEVER, LLS_NEVER, 0};
+  f.next.slo = (struct lls_slo){600000 * MS, 1000 * MS, LLS_NEVER, LLS_NEVER};
   submit(&f, 300, 3);
   submit(&f, 290, 3);
   expect_plan(&f, "0:300");
@@ -87,7 +87,7 @@ static void test_urgent_and_late(void **state)
   o.prefill_ns = MS / 10;
   o.scheduler.parameters = POLICY_PARAMETERS("s_pf", "512");
   assert_int_equal(fake_open(&f, &o), 0);
-  f.next.slo = (struct lls_slo){60000 * MS, 25600000, LLS_NEVER, LLS_NEVER, 0};
+  f.next.slo = (struct lls_slo){60000 * MS, 25600000, LLS_NEVER, LLS_NEVER};
   submit(&f, 100, 30);
   expect_plan(&f, "0:100");
   f.next.slo.ttft_ns = MS / 2; /* T_r < -T_max from the beginning */
@@ -113,7 +113,7 @@ static void test_who_makes_room(void **state)
   o.device_units = 32;
   o.scheduler.parameters = POLICY_PARAMETERS("s_pf", "200", "kvc_headroom", "0");
   assert_int_equal(fake_open(&f, &o), 0);
-  f.next.slo = (struct lls_slo){600000 * MS, 1000 * MS, LLS_NEVER, LLS_NEVER, 0};
+  f.next.slo = (struct lls_slo){600000 * MS, 1000 * MS, LLS_NEVER, LLS_NEVER};
   submit(&f, 94, 20);
   submit(&f, 95, 20);
   expect_plan(&f, "1:95 0:94"); /* three blocks each */
@@ -137,7 +137,7 @@ static void test_headroom(void **state)
     o.scheduler.parameters =
         POLICY_PARAMETERS("s_pf", "200", "kvc_headroom", headroom ? "1" : "0");
     assert_int_equal(fake_open(&f, &o), 0);
-    f.next.slo = (struct lls_slo){600000 * MS, 1000 * MS, LLS_NEVER, LLS_NEVER, 0};
+    f.next.slo = (struct lls_slo){600000 * MS, 1000 * MS, LLS_NEVER, LLS_NEVER};
     submit(&f, 90, 3);
     expect_plan(&f, "0:90");
     submit(&f, 150, 2);
@@ -159,7 +159,7 @@ static void test_late_leave_a_reserve(void **state)
     o.scheduler.parameters =
         POLICY_PARAMETERS("s_pf", "600", "s_min", "600", "late_reserve", "0.2");
     assert_int_equal(fake_open(&f, &o), 0);
-    f.next.slo = (struct lls_slo){60000 * MS, 60000 * MS, LLS_NEVER, LLS_NEVER, 0};
+    f.next.slo = (struct lls_slo){60000 * MS, 60000 * MS, LLS_NEVER, LLS_NEVER};
     submit(&f, 20, 3);
     expect_plan(&f, "0:20");
     f.next.slo.ttft_ns = MS / 2;
@@ -250,9 +250,8 @@ static void test_what_holds_of_every_plan(void **state)
     uint32_t submitted = 0;
     while (submitted < 40 || fake_alive(&f) > 0) {
       for (uint32_t n = fake_between(&f, 0, 3); n > 0 && submitted < 40; n--) {
-        f.next.slo =
-            (struct lls_slo){fake_between(&f, 1, 400) * MS, fake_between(&f, 2, 20) * MS,
-                             LLS_NEVER, LLS_NEVER, 0};
+        f.next.slo = (struct lls_slo){fake_between(&f, 1, 400) * MS,
+                                      fake_between(&f, 2, 20) * MS, LLS_NEVER, LLS_NEVER};
         uint32_t length = fake_between(&f, 1, fake_between(&f, 0, 3) > 0 ? 60 : 200);
         submitted += fake_alive(&f) < o.max_requests &&
                      submit(&f, length, fake_between(&f, 1, 60)) != NULL;

@@ -171,7 +171,7 @@ static struct lls_request *enter(struct scene *s, uint32_t prompt, int64_t waite
       .arrival_ns = then,
       .queue_enter_ns = then,
       .last_token_ns = then,
-      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER, 0},
+      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER},
   };
   s->lists[1][s->view.n_waiting++] = r;
   return r;

@@ -193,10 +193,6 @@ static void test_example_4(void **state)
       {.block = 2, .first_token = 1, .count = 3, .direction = LLS_RIGHT_TO_LEFT}};
   assert_int_equal(t.k_count, 2);
   assert_memory_equal(t.k, expected, sizeof expected);
-  uint64_t peers[3];
-  assert_int_equal(f.c->peers(f.cache_self, 2, peers, 3), 2);
-  assert_int_equal(peers[0], d->view.id);
-  assert_int_equal(peers[1], a->view.id);
   fake_cancel(&f, b);
   fake_cancel(&f, a);
   fake_cancel(&f, d);
@@ -347,33 +343,6 @@ static void test_off(void **state)
   assert_int_equal(f.c->preempt(f.cache_self, &a->view, LLS_PREEMPT_RECOMPUTE), 0);
   f.c->commit(f.cache_self);
   step(&f, b, 4);
-  fake_close(&f);
-}
-
-/* Best-effort ones go first, the newest of them; nobody who is in the step. */
-static void test_victims(void **state)
-{
-  (void)state;
-  struct fake f;
-  uint64_t ids[4];
-  open_with(&f, 4, 4, NULL);
-  struct fake_request *b = request(&f, LLS_CLASS_REALTIME);
-  struct fake_request *a = request(&f, LLS_CLASS_BEST_EFFORT);
-  struct fake_request *c = request(&f, LLS_CLASS_BEST_EFFORT);
-  struct fake_request *d = request(&f, LLS_CLASS_REALTIME);
-  step(&f, a, 2);
-  step(&f, b, 2);
-  step(&f, c, 2);
-  step(&f, d, 2);
-  const uint64_t order[] = {c->view.id, a->view.id, d->view.id, b->view.id};
-  assert_int_equal(f.c->victims(f.cache_self, ids, 4), 4);
-  assert_memory_equal(ids, order, sizeof order);
-  f.c->begin(f.cache_self);
-  assert_int_equal(reserve(&f, c, 1), LLS_RESERVE_OK);
-  assert_int_equal(f.c->victims(f.cache_self, ids, 4), 3);
-  assert_memory_equal(ids, order + 1, 3 * sizeof *order);
-  f.c->rollback(f.cache_self, 0);
-  f.c->commit(f.cache_self);
   fake_close(&f);
 }
 
@@ -742,7 +711,6 @@ int main(void)
       cmocka_unit_test(test_full_host),
       cmocka_unit_test(test_no_host),
       cmocka_unit_test(test_off),
-      cmocka_unit_test(test_victims),
       cmocka_unit_test(test_swap),
       cmocka_unit_test(test_handed_over),
       cmocka_unit_test(test_other_managers),

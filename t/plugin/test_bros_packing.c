@@ -169,7 +169,7 @@ static void test_starvation_guard(void **state)
   pack(&g, 8);
   expect_items(&g, "1");
   assert_true(g.b.cost_exit);
-  r->last_returned_ns -= LLS_NS_PER_S;
+  r->last_token_ns -= LLS_NS_PER_S;
   pack(&g, 8);
   expect_items(&g, "0");
   assert_true(g.b.cost_exit);
@@ -242,11 +242,11 @@ static void test_drops(void **state)
   pack(&g, 1);
   expect_items(&g, "-5 6");
   g.r[6].prompt_tokens = 150;
-  g.r[6].last_returned_ns += 20000000;
+  g.r[6].last_token_ns += 20000000;
   pack(&g, 1);
   expect_items(&g, "-5 -1 -0 6");
   g.r[6].prompt_tokens = 250;
-  g.r[6].last_returned_ns += 10000000;
+  g.r[6].last_token_ns += 10000000;
   pack(&g, 1);
   expect_items(&g, "-5 -1 -0 -3 6");
   g.r[6].prompt_tokens = 541; /* it would take more than there is */
@@ -366,7 +366,7 @@ static double cost_of(const struct rig *g, uint64_t only)
 static double slack_of(const struct lls_request *r)
 {
   return (r->generated_tokens > 0 ? .2 : .4) -
-         (double)(NOW_S * LLS_NS_PER_S - r->last_returned_ns) * 1e-9;
+         (double)(NOW_S * LLS_NS_PER_S - r->last_token_ns) * 1e-9;
 }
 
 static bool attainable(const struct rig *g, uint32_t i)

@@ -86,10 +86,10 @@ static void test_first_fit(void **state)
   submit(&f, 60, 4);
   submit(&f, 60, 30); /* six */
   fake_step(&f);
-  assert_int_equal(f.c->headroom(f.cache_self), 2); /* 20 - 4 - 5 - 4 - 6 */
+  assert_int_equal(fake_figure(&f, "blocks_largest_gap"), 1); /* 20 - 4 - 5 - 4 - 6 */
   for (int i = 0; i < 4; i++)
     fake_step(&f); /* 0 and 2 are gone: gaps of four, four, and one */
-  assert_int_equal(f.c->headroom(f.cache_self), 8);
+  assert_int_equal(fake_figure(&f, "blocks_largest_gap"), 4);
   struct fake_request *r = submit(&f, 90, 6); /* six: nine are free, not in one piece */
   expect_plan(&f, "1:1 3:1");
   assert_int_equal(info_of(&f, r).device_units, 0);

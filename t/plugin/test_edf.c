@@ -27,7 +27,7 @@ static int64_t ms(int64_t n)
 static void submit_slo(struct fake *f, uint32_t length, uint32_t output, int64_t ttft,
                        int64_t tbt, int64_t tpot, int64_t completion)
 {
-  f->next.slo = (struct lls_slo){ms(ttft), ms(tbt), ms(tpot), ms(completion), 0};
+  f->next.slo = (struct lls_slo){ms(ttft), ms(tbt), ms(tpot), ms(completion)};
   submit(f, length, output);
 }
 

@@ -24,19 +24,9 @@ static const struct fake_options defaults = {
     .audit = true,
 };
 
-/* NaN: nobody says so. */
-static double figure(struct fake *f, const char *name)
-{
-  char wanted[64];
-  snprintf(wanted, sizeof wanted, "\n%s ", name);
-  fake_stats(f);
-  const char *found = strstr(f->text, wanted);
-  return found != NULL ? strtod(found + strlen(wanted), NULL) : NAN;
-}
-
 static void expect(struct fake *f, const char *name, double value)
 {
-  double said = figure(f, name);
+  double said = fake_figure(f, name);
   if (isnan(said) || said != value)
     fail_msg("%s: expected %g in\n%s", name, value, f->text);
 }
@@ -48,7 +38,7 @@ static double levels(struct fake *f, int first)
   char name[32];
   for (int i = first;; i++, sum += n) {
     snprintf(name, sizeof name, "level_%d", i);
-    n = figure(f, name);
+    n = fake_figure(f, name);
     if (isnan(n))
       return sum;
   }
@@ -163,7 +153,7 @@ static void test_deadlines(void **state)
 /* Of nothing at all nothing is counted. */
 static void expect_copies(struct fake *f, const char *name, enum lls_copy_kind kind)
 {
-  double counted = figure(f, name);
+  double counted = fake_figure(f, name);
   assert_true(f->copies[kind] > 0);
   assert_float_equal(isnan(counted) ? 0 : counted, f->copies[kind], 0);
 }
@@ -219,8 +209,9 @@ static void test_regions(void **state)
   submit(&f, 10, 4);
   fake_step(&f);
   expect(&f, "tokens_cached", 10);
-  assert_true(figure(&f, "tokens_reserved") >= 14);
-  assert_true(figure(&f, "reserved_units") > 0 || figure(&f, "blocks_free") < 20);
+  assert_true(fake_figure(&f, "tokens_reserved") >= 14);
+  assert_true(fake_figure(&f, "reserved_units") > 0 ||
+              fake_figure(&f, "blocks_free") < 20);
   fake_finish(&f, 50);
   expect(&f, "blocks_free", 20);
   fake_close(&f);

@@ -145,7 +145,7 @@ static void plan_with(struct fake *f, struct lls_step_view *view)
   view->max_tokens = view->max_sequences = 1;
   view->cache = &f->service;
   f->in_transaction = true;
-  f->plan.n_items = f->plan.n_hints = 0;
+  f->plan.n_items = 0;
   f->plan.idle_until_ns = LLS_NEVER;
   f->c->begin(f->cache_self);
   f->s->plan(f->scheduler_self, view, &f->plan);

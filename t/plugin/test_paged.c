@@ -148,13 +148,13 @@ static void test_release_keeps_what_it_is_told(void **state)
     const struct fake_request *a = submit(&f, 32, 60, 10); /* 32 of 60 are common */
     const struct fake_request *b = submit(&f, 32, 40, 10);
     fake_step(&f);
-    assert_int_equal(f.c->headroom(f.cache_self), 40 - 2 * 5);
+    assert_int_equal(fake_figure(&f, "blocks_free"), 20 - 5);
     f.c->release(f.cache_self, &a->view, keep ? LLS_KEEP_PREFIX : 0);
-    assert_int_equal(f.c->headroom(f.cache_self), keep ? 40 - 2 * 4 : 40 - 2 * 3);
+    assert_int_equal(fake_figure(&f, "blocks_free"), keep ? 20 - 4 : 20 - 3);
     assert_int_equal(free_units(&f), 40 - 2 * 3); /* what is kept counts as free */
     assert_int_equal(fake_audit(&f), 0);
     f.c->release(f.cache_self, &b->view, 0);
-    assert_int_equal(f.c->headroom(f.cache_self), keep ? 40 - 2 * 3 : 40);
+    assert_int_equal(fake_figure(&f, "blocks_free"), keep ? 20 - 3 : 20);
     assert_int_equal(fake_audit(&f), 0);
     f.c->admit(f.cache_self, &a->view); /* for their ends */
     f.c->admit(f.cache_self, &b->view);
@@ -162,37 +162,6 @@ static void test_release_keeps_what_it_is_told(void **state)
     fake_cancel(&f, f.by_slot[1]);
     fake_close(&f);
   }
-}
-
-static void test_victims_and_peers(void **state)
-{
-  (void)state;
-  struct fake f;
-  open_fake(&f);
-  submit(&f, 0, 40, 10);  /* three blocks of its own */
-  submit(&f, 32, 70, 10); /* five, two of them common */
-  fake_step(&f);
-  submit(&f, 32, 60, 10); /* four, two of them common */
-  submit(&f, 0, 90, 10);  /* six */
-  fake_step(&f);
-  uint64_t who[4];
-  assert_int_equal(f.c->victims(f.cache_self, who, 4), 4);
-  assert_int_equal(who[0], 3);
-  assert_int_equal(who[1], 1); /* three, the newer one */
-  assert_int_equal(who[2], 0);
-  assert_int_equal(who[3], 2);
-  assert_int_equal(f.c->victims(f.cache_self, who, 1), 1);
-  assert_int_equal(who[0], 3);
-
-  struct lls_block_table table;
-  assert_int_equal(f.c->table(f.cache_self, &f.by_slot[1]->view, &table), 0);
-  assert_int_equal(f.c->peers(f.cache_self, table.k[0].block, who, 4), 2);
-  assert_int_equal(who[0], 1);
-  assert_int_equal(who[1], 2);
-  assert_int_equal(f.c->peers(f.cache_self, table.v[4].block, who, 4), 1);
-  assert_int_equal(who[0], 1);
-  fake_finish(&f, 50);
-  fake_close(&f);
 }
 
 /* ---- the vtable's edges --------------------------------------------------------- */
@@ -322,7 +291,6 @@ int main(void)
       cmocka_unit_test(test_equal_prompts_at_once_end_on_one_copy),
       cmocka_unit_test(test_the_preempted_find_their_blocks_again),
       cmocka_unit_test(test_release_keeps_what_it_is_told),
-      cmocka_unit_test(test_victims_and_peers),
       cmocka_unit_test(test_reserve_says_never_and_later),
       cmocka_unit_test(test_pool_of_one_unit_is_refused),
       cmocka_unit_test(test_swap_moves_and_brings_back),

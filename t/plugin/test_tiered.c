@@ -38,7 +38,7 @@ static void carry_out(struct fake *f)
   for (size_t i = 0; i < n; i++)
     if (copies[i].transfer != 0 && copies[i].transfer != ended) {
       ended = copies[i].transfer;
-      f->c->on_transfer(f->cache_self, ended, LLS_TRANSFER_DONE);
+      f->c->on_transfer(f->cache_self, ended);
     }
 }
 

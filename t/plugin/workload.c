@@ -25,7 +25,7 @@ static void submit(struct fake *f, struct workload *w)
   f->next = (struct fake_next){
       .request_class = fake_between(f, LLS_CLASS_NONE, LLS_CLASS_BEST_EFFORT),
       .tenant = fake_between(f, 0, 5),
-      .slo = {some_time(f), some_time(f), some_time(f), some_time(f), 0},
+      .slo = {some_time(f), some_time(f), some_time(f), some_time(f)},
       .predicted = fake_between(f, 0, 2) > 0 ? fake_between(f, 1, 70) : 0,
       .max_new_tokens = 60,
   };

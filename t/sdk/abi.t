@@ -118,7 +118,7 @@ broken 'two members swapped' 's|^  int64_t started_ns, ended_ns;|  int64_t ended
 broken 'another type' 's|^  uint64_t step; .*number of this.*|  uint32_t step;|'
 broken 'a callback in the middle' 's|^  void (\*on_step)(void \*self|  void (*more)(void *self);\n&|'
 broken 'other arguments' 's|^  uint32_t (\*mark)(void \*self);|  uint32_t (*mark)(void *self, int more);|'
-broken 'an enumerator moved' 's|^  LLS_REFUSED_MOVING,||'
+broken 'an enumerator moved' 's|^  LLS_REFUSED_NEVER_FITS,||'
 broken 'a struct removed' 's/^struct lls_sink {/struct lls_drain {/; s/struct lls_sink \*/struct lls_drain */g'
 broken 'an array element that grows' 's|^  uint8_t element;      /\* enum lls_element \*/|&\n  uint64_t more;|'
 echo "1..$n"

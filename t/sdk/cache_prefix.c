@@ -449,8 +449,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .version = "1.0",
     .description = "test fixture: a prefix cache, and what it must not do",
     .licence = "Apache-2.0",
-    .params = parameters,
-    .n_params = 1,
-    .params_size = sizeof(struct params),
+    LLS_PLUGIN_PARAMS(parameters, struct params),
     .vtable = &vtable,
 };

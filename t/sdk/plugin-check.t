@@ -57,6 +57,7 @@ my %refused = (
   scheduler_api_version  => qr/api_version: expected 1, found 99/,
   scheduler_bad_default  => qr/default of 'budget'/,
   scheduler_bad_id       => qr/found 'Bad Id'/,
+  scheduler_bad_param_size => qr/param_size: expected/,
   scheduler_bad_offset   => qr/'budget': offset/,
   scheduler_half_pair    => qr/expected import_state beside export_state/,
   scheduler_no_licence   => qr/licence: expected a text/,

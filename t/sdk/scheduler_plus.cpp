@@ -115,12 +115,10 @@ extern "C" LLS_PLUGIN_EXPORT const lls_plugin llmserve_plugin = {
     .api_version = LLS_API_VERSION,
     .size = sizeof llmserve_plugin,
     .kind = LLS_KIND_SCHEDULER,
-    .n_params = sizeof parameters / sizeof *parameters,
     .id = "plus",
     .version = "1.0",
     .description = "first come, first served, in C++",
     .licence = "Apache-2.0",
-    .params = parameters,
-    .params_size = sizeof(params),
+    LLS_PLUGIN_PARAMS(parameters, params),
     .vtable = &vtable,
 };

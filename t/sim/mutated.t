@@ -121,7 +121,7 @@ JSON
 my $trace = write_file('three.csv', "arrival_s,prompt_tokens,output_tokens\n0,40,5\n0.005,50,4\n0.01,33,6\n");
 limited(@on_ten, '--trace', $trace, '--record', "$folder/whole.log") ;
 my $log = read_file("$folder/whole.log");
-like($log, qr/\AH 1 /, 'a decision log');
+like($log, qr/\AH 2 /, 'a decision log');
 fuzz('a decision log, replayed', 'mutated.log', $log, @on_ten, '--replay');
 fuzz('a decision log, compared with', 'mutated.log', $log, @on_ten, '--trace', $trace, '--against');
 

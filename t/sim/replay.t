@@ -51,7 +51,7 @@ for my $scheduler (qw(fcfs sarathi)) {
     is $server->stop, 0, 'the server ends well';
 
     my $text = read_file($log);
-    like $text, qr/\AH 1 $scheduler paged none cache\.block_tokens=16 .*\nA 1 /, 'the log has a head';
+    like $text, qr/\AH 2 $scheduler paged none cache\.block_tokens=16 .*\nA 1 /, 'the log has a head';
     is scalar(() = $text =~ /^A /mg), scalar(() = $text =~ /^E /mg), 'whoever arrives ends';
     my ($other) = grep { $_ ne $scheduler } qw(fcfs sarathi);
     my ($status, $out, $err) = replay($log, '--set', "plugins.scheduler=$scheduler");
@@ -112,13 +112,13 @@ ok $died, 'a log that can not be made is refused at start';
 like $@, qr/\[server\] decisions: \/nowhere\/x: cannot be written: No such file/, 'with its key';
 
 for my $bad (["P 1 2 r1:3\nnonsense\n", qr/bad\.log:2: expected a line of a decision log.*'nonsense'/],
-    ["A 2 0 4 4 0 0 0 -1 -1 -1 -1 0\n", qr/request 2 comes after request 0/],
-    ["A 1 0 0 4 0 0 0 -1 -1 -1 -1 0\n", qr/bad\.log:1: /], ["H 9 fcfs paged none\n", qr/bad\.log:1: /],
+    ["A 2 0 4 4 0 0 0 -1 -1 -1 -1\n", qr/request 2 comes after request 0/],
+    ["A 1 0 0 4 0 0 0 -1 -1 -1 -1\n", qr/bad\.log:1: /], ["H 9 fcfs paged none\n", qr/bad\.log:1: /],
     ["= 5 5\n", qr/bad\.log:1: /],
-    ["A 1 0 -1 4 0 0 0 -1 -1 -1 -1 0\n", qr/bad\.log:1: prompt tokens: expected a whole number from 1 to 16777216, found '-1'/],
-    ["A 1 9223372036854775807 4 4 0 0 0 -1 -1 -1 -1 0\n", qr/bad\.log:1: time: expected/],
+    ["A 1 0 -1 4 0 0 0 -1 -1 -1 -1\n", qr/bad\.log:1: prompt tokens: expected a whole number from 1 to 16777216, found '-1'/],
+    ["A 1 9223372036854775807 4 4 0 0 0 -1 -1 -1 -1\n", qr/bad\.log:1: time: expected/],
     ["A 1 0 4 4 0 0 0 -1 -1 -1\n", qr/bad\.log:1: completion: expected .* found ''/],
-    ["A 1 0 4 4 7 0 0 -1 -1 -1 -1 0\n", qr/bad\.log:1: class: expected a whole number from 0 to 2, found '7'/],
+    ["A 1 0 4 4 7 0 0 -1 -1 -1 -1\n", qr/bad\.log:1: class: expected a whole number from 0 to 2, found '7'/],
     ["P 1 -2 r1:3\n", qr/bad\.log:1: duration: expected/], ["P 1152921504606846976 0 r1:3\n= 1 1\n", qr/bad\.log:2: time since/],
     ["E 1 3 99\n", qr/bad\.log:1: reason: expected/], ['', qr/is no decision log/]) {
     my ($status, $out, $err) = replay(write_file('bad.log', $bad->[0]));

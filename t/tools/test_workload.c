@@ -217,8 +217,6 @@ static void test_deadlines_follow_the_group(void **state)
                            "--slo-tbt-scale 2 --slo-ttft-scale 0.5..0.5");
   assert_int_equal(w.items[0].slo.ttft_ns, 400000001); /* its own */
   assert_int_equal(w.items[1].slo.ttft_ns, LLS_NEVER); /* best effort */
-  assert_int_equal(w.items[0].slo.group, 1);
-  assert_int_equal(w.items[1].slo.group, 2);
   assert_int_equal(w.items[2].slo.tbt_ns, 20000000);
   lls_workload_free(&w);
   w = from_file("azure.csv",

@@ -41,6 +41,8 @@ static void test_schedulers_are_refused(void **state)
       {"bad_id",
        "id: expected [a-z][a-z0-9_-]* of at most 32 characters, found 'Bad Id'"},
       {"no_licence", "licence: expected a text, found NULL"},
+      {"bad_param_size", "param_size: expected 76 to 80, the size of struct lls_param, "
+                         "found 72: write LLS_PLUGIN_PARAMS(table, struct)"},
       {"bad_offset", "parameter 'budget': offset: expected at most 8 for a member of 8 "
                      "bytes, found 16"},
       {"bad_default",

@@ -91,7 +91,7 @@ static void submit(struct load *l, uint32_t i)
   s.tenant = i % 4;
   if (i % 4 == 0)
     s.slo = (struct lls_slo){LLS_NS_PER_S, LLS_NS_PER_S / 20, LLS_NS_PER_S / 20,
-                             10 * LLS_NS_PER_S, i % 2};
+                             10 * LLS_NS_PER_S};
   if (lls_loop_submit(l->scene->h.loop, &s, &c->id, &err) < 0)
     found(l->scene->watch.findings, "a request could not be submitted: %s", err.text);
   else

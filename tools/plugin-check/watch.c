@@ -97,13 +97,6 @@ __attribute__((format(printf, 3, 4))) static int fail(void *context, int code,
   return w->core->fail(w->core->context, code, "%s", w->watch->failure);
 }
 
-static void trace(void *context, const char *event, uint64_t request, double value)
-{
-  struct witness *w = context;
-  needs_step(w, "trace");
-  w->core->trace(w->core->context, event, request, value);
-}
-
 static void check_name(const struct witness *w, const char *function, const char *name)
 {
   if (!lls_policy_stat_is_name(name))
@@ -154,20 +147,6 @@ static void count(void *context, const char *counter, double add)
   w->core->count(w->core->context, counter, add);
 }
 
-static int timer_start(void *context, int64_t delay_ns, uint64_t tag)
-{
-  struct witness *w = context;
-  needs_step(w, "timer_start");
-  return w->core->timer_start(w->core->context, delay_ns, tag);
-}
-
-static void timer_stop(void *context, uint64_t tag)
-{
-  struct witness *w = context;
-  needs_step(w, "timer_stop");
-  w->core->timer_stop(w->core->context, tag);
-}
-
 static const struct lls_request *find(void *context, uint64_t request)
 {
   struct witness *w = context;
@@ -210,10 +189,7 @@ struct witness *watch_create(const struct handed *handed, const struct lls_host 
   w->host.random = random_u64;
   w->host.log = log_line;
   w->host.fail = fail;
-  w->host.trace = trace;
   w->host.count = count;
-  w->host.timer_start = timer_start;
-  w->host.timer_stop = timer_stop;
   w->host.find = find;
   w->host.overrun = overrun;
   w->host.predicted = predicted;

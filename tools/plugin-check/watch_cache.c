@@ -394,15 +394,6 @@ PASS(int, cache, need, TAG_STEP,
 PASS(uint32_t, cache, preempt_modes, TAG_MAIN, (void *self), w->self)
 PASS(int, cache, forms, TAG_STEP, (void *self, struct lls_form_info *out, size_t max),
      w->self, out, max)
-PASS(int, cache, victims, TAG_STEP, (void *self, uint64_t *requests, size_t max), w->self,
-     requests, max)
-PASS(int, cache, peers, TAG_STEP,
-     (void *self, uint32_t block, uint64_t *requests, size_t max), w->self, block,
-     requests, max)
-PASS(uint32_t, cache, headroom, TAG_STEP, (void *self), w->self)
-PASS(int64_t, cache, transfer_ns, TAG_STEP, (void *self, uint32_t units, uint32_t link),
-     w->self, units, link)
-
 static void stats(void *self, const struct lls_sink *s)
 {
   struct witness *w = self;
@@ -416,9 +407,7 @@ PASS(int, cache, import_state, TAG_MAIN, (void *self, const struct lls_blob *b),
 /* What this core never calls is not handed to it. */
 static void hide_uncalled(struct lls_cache_vtable *v)
 {
-  v->set_quota = NULL;
   v->offload = v->upload = NULL;
-  v->migrate = NULL;
   v->on_transfer = NULL;
 }
 
@@ -446,10 +435,6 @@ void watch_cache(struct watched *out)
   WATCHED(ours, audit);
   WATCHED(ours, prefix);
   WATCHED(ours, forms);
-  WATCHED(ours, victims);
-  WATCHED(ours, peers);
-  WATCHED(ours, headroom);
-  WATCHED(ours, transfer_ns);
   WATCHED(ours, stats);
   WATCHED(ours, reconfigure);
   WATCHED(ours, export_state);

@@ -43,8 +43,6 @@ static void write_down(struct watch *w, const struct lls_step_view *v,
     fprintf(w->journal, " (%u %" PRIu64 " %u %u %u)", p->items[i].kind,
             p->items[i].request, p->items[i].tokens, p->items[i].mode,
             p->items[i].reason);
-  for (uint32_t i = 0; rc == 0 && i < p->n_hints; i++)
-    fprintf(w->journal, " hint %" PRIu64, p->hints[i]);
   fprintf(w->journal, " until %" PRId64 "\n", p->idle_until_ns);
 }
 
@@ -78,17 +76,14 @@ PASS(int, scheduler, calibrate, TAG_STEP, (void *self, const struct lls_cost *c)
      c)
 PASS_VOID(scheduler, on_arrival, TAG_STEP, (void *self, request r), w->self, r)
 PASS_VOID(scheduler, on_prediction, TAG_STEP, (void *self, request r), w->self, r)
-PASS_VOID(scheduler, on_cancel, TAG_STEP, (void *self, request r), w->self, r)
 PASS_VOID(scheduler, on_step, TAG_STEP, (void *self, const struct lls_step_report *r),
           w->self, r)
 PASS_VOID(scheduler, on_finish, TAG_STEP, (void *self, request r, uint32_t reason),
           w->self, r, reason)
-PASS_VOID(scheduler, on_transfer, TAG_STEP,
-          (void *self, uint64_t transfer, request r, uint32_t status), w->self, transfer,
-          r, status)
+PASS_VOID(scheduler, on_transfer, TAG_STEP, (void *self, uint64_t transfer, request r),
+          w->self, transfer, r)
 PASS_VOID(scheduler, on_refused, TAG_STEP, (void *self, request r, uint32_t refusal),
           w->self, r, refusal)
-PASS_VOID(scheduler, on_timer, TAG_STEP, (void *self, uint64_t timer), w->self, timer)
 
 static void stats(void *self, const struct lls_sink *s)
 {
@@ -111,12 +106,10 @@ void watch_scheduler(struct watched *out)
   WATCHED(ours, calibrate);
   WATCHED(ours, on_arrival);
   WATCHED(ours, on_prediction);
-  WATCHED(ours, on_cancel);
   WATCHED(ours, on_step);
   WATCHED(ours, on_finish);
   WATCHED(ours, on_transfer);
   WATCHED(ours, on_refused);
-  WATCHED(ours, on_timer);
   WATCHED(ours, stats);
   WATCHED(ours, dump);
   WATCHED(ours, reconfigure);

@@ -29,7 +29,7 @@ static bool read_header(const char *text, struct lls_decision_line *out)
 {
   int end = 0;
   unsigned version;
-  if (sscanf(text, "H %u %n", &version, &end) != 1 || end == 0 || version != 1)
+  if (sscanf(text, "H %u %n", &version, &end) != 1 || end == 0 || version != 2)
     return false;
   out->rest = text + end;
   return true;
@@ -79,8 +79,7 @@ static int read_numbers(const struct lls_decision_file *f, const char **at,
 /* ---- lines ------------------------------------------------------------------------- */
 
 enum { NUMBER, ARRIVED, PROMPT, MAX_NEW, CLASS, PRIORITY, TENANT, SLOS };
-#define GROUP     (SLOS + 4)
-#define N_ARRIVAL (GROUP + 1)
+#define N_ARRIVAL (SLOS + 4)
 
 static const struct number arrival[N_ARRIVAL] = {
     {"number", 1, INT64_MAX},
@@ -94,7 +93,6 @@ static const struct number arrival[N_ARRIVAL] = {
     {"TBT", LLS_NEVER, TIME_MOST},
     {"TPOT", LLS_NEVER, TIME_MOST},
     {"completion", LLS_NEVER, TIME_MOST},
-    {"group", 0, UINT32_MAX},
 };
 
 static int read_arrival(const struct lls_decision_file *f, struct lls_decision_line *out,
@@ -113,7 +111,7 @@ static int read_arrival(const struct lls_decision_file *f, struct lls_decision_l
       .request_class = (uint32_t)v[CLASS],
       .priority = (int32_t)v[PRIORITY],
       .tenant = (uint32_t)v[TENANT],
-      .slo = {v[SLOS], v[SLOS + 1], v[SLOS + 2], v[SLOS + 3], (uint32_t)v[GROUP]},
+      .slo = {v[SLOS], v[SLOS + 1], v[SLOS + 2], v[SLOS + 3]},
   };
   out->rest = at;
   return 0;

@@ -28,7 +28,7 @@ struct lls_item *lls_rows_add(struct lls_rows *rows)
   struct lls_item *row = &rows->items[rows->n++];
   *row = (struct lls_item){
       .arrival_ns = LLS_NEVER,
-      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER, 0},
+      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER},
   };
   return row;
 }

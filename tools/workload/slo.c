@@ -168,12 +168,12 @@ struct rules {
   uint32_t n_groups;
 };
 
-static const struct lls_slo no_slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER, 0};
+static const struct lls_slo no_slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER};
 
 static int parse_rules(const struct lls_workload_options *o, struct rules *rules,
                        struct lls_error *err)
 {
-  const struct lls_slo all = {o->slo_ttft, o->slo_tbt, o->slo_tpot, o->slo_completion, 0};
+  const struct lls_slo all = {o->slo_ttft, o->slo_tbt, o->slo_tpot, o->slo_completion};
   size_t length;
   *rules = (struct rules){.o = o, .by_class = {all, all, no_slo}};
   int rc = parse_scale("--slo-ttft-scale", o->slo_ttft_scale, &rules->ttft, err);
@@ -239,7 +239,6 @@ static void set_slo(const struct rules *rules, uint32_t index, struct lls_item *
   deadline(&row->slo.completion_ns, base->completion_ns,
            (double)o->slo_completion_per_token * row->output_tokens,
            draw_scale(&rules->completion, of_row(o, LLS_STREAM_COMPLETION, index)));
-  row->slo.group = group + 1;
 }
 
 int lls_set_slos(const struct lls_workload_options *o, struct lls_rows *rows,

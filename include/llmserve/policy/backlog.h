@@ -60,6 +60,6 @@ void lls_pol_backlog_on_arrival(void *self, const struct lls_request *);
 void lls_pol_backlog_on_prediction(void *self, const struct lls_request *);
 void lls_pol_backlog_on_finish(void *self, const struct lls_request *, uint32_t reason);
 void lls_pol_backlog_on_transfer(void *self, uint64_t transfer,
-                                 const struct lls_request *, uint32_t status);
+                                 const struct lls_request *);
 
 #endif

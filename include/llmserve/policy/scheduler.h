@@ -41,9 +41,7 @@ struct lls_pol_scheduler *lls_pol_scheduler_new(size_t size, const struct lls_ho
       .version = "1.0",                                                                  \
       .description = DESCRIPTION,                                                        \
       .licence = "Apache-2.0",                                                           \
-      .params = parameters,                                                              \
-      .n_params = sizeof parameters / sizeof *parameters,                                \
-      .params_size = sizeof(PARAMS),                                                     \
+      LLS_PLUGIN_PARAMS(parameters, PARAMS),                                             \
       .vtable = &vtable,                                                                 \
   }
 

@@ -8,7 +8,6 @@
 
 #include <llmserve/policy/count.h>
 #include <llmserve/policy/state.h>
-#include "../common/victims.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -338,43 +337,6 @@ static uint32_t preempt_modes(void *self)
          (can_swap(self) ? 1u << LLS_PREEMPT_SWAP : 0);
 }
 
-/* Best-effort ones go first, then the newest (BROS, section 5: extreme shortage); not
- * those that are in this step. */
-static bool describe_victim(const void *self, uint32_t slot, struct victim *out)
-{
-  const struct bidirectional *m = self;
-  const struct sequence *s = &m->sequences[slot];
-  if (!s->admitted || s->slots == 0 || in_step(s))
-    return false;
-  *out = (struct victim){s->request, s->end};
-  return true;
-}
-
-static int victims(void *self, uint64_t *requests, size_t max)
-{
-  const struct bidirectional *m = self;
-  return victims_list(m, m->n_slots, describe_victim, requests, max);
-}
-
-static int peers(void *self, uint32_t unit, uint64_t *requests, size_t max)
-{
-  const struct bidirectional *m = self;
-  size_t n = 0;
-  if (unit / 2 >= m->n_blocks)
-    return 0;
-  for (uint32_t end = 0; end < 2 && n < max; end++) {
-    uint32_t owner = m->parts[unit / 2 * 2 + end].owner;
-    if (owner != LLS_POL_NIL)
-      requests[n++] = m->sequences[owner].request;
-  }
-  return (int)n;
-}
-
-static uint32_t headroom(void *self)
-{
-  return 2 * free_blocks(self);
-}
-
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct bidirectional *m = self;
@@ -459,9 +421,6 @@ static const struct lls_cache_vtable vtable = {
     .computed = computed,
     .preempt_modes = preempt_modes,
     .audit = audit,
-    .victims = victims,
-    .peers = peers,
-    .headroom = headroom,
     .stats = stats,
     .reconfigure = reconfigure,
     .export_state = export_state,
@@ -478,8 +437,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
         "real-time and best-effort requests in the same blocks, from both ends "
         "(BROS)",
     .licence = "Apache-2.0",
-    .params = parameters,
-    .n_params = sizeof parameters / sizeof *parameters,
-    .params_size = sizeof(struct params),
+    LLS_PLUGIN_PARAMS(parameters, struct params),
     .vtable = &vtable,
 };

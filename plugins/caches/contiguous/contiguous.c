@@ -281,11 +281,6 @@ static uint32_t preempt_modes(void *self)
   return 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER;
 }
 
-static uint32_t headroom(void *self)
-{
-  return 2 * contiguous_largest_gap(self);
-}
-
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct contiguous *m = self;
@@ -329,7 +324,6 @@ static const struct lls_cache_vtable vtable = {
     .computed = computed,
     .preempt_modes = preempt_modes,
     .audit = audit,
-    .headroom = headroom,
     .stats = stats,
 };
 
@@ -341,8 +335,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .version = "1.0",
     .description = "one region a sequence, for its longest answer (Orca's memory)",
     .licence = "Apache-2.0",
-    .params = parameters,
-    .n_params = sizeof parameters / sizeof *parameters,
-    .params_size = sizeof(struct params),
+    LLS_PLUGIN_PARAMS(parameters, struct params),
     .vtable = &vtable,
 };

@@ -139,7 +139,7 @@ static int admit(void *self, const struct lls_request *r)
 }
 
 /* KEEP_PREFIX: what is in the index stays there for others as long as nobody needs the
- * memory. KEEP_HOST keeps nothing: host blocks are in no index, nobody could find them.
+ * memory. Nothing is kept on the host: host blocks are in no index.
  */
 static void release(void *self, const struct lls_request *r, uint32_t flags)
 {
@@ -343,22 +343,6 @@ static uint32_t preempt_modes(void *self)
          (m->n_host_blocks > 0 ? 1u << LLS_PREEMPT_SWAP : 0);
 }
 
-static int victims(void *self, uint64_t *requests, size_t max)
-{
-  return paged_victims(self, requests, max);
-}
-
-static int peers(void *self, uint32_t block, uint64_t *requests, size_t max)
-{
-  return paged_peers(self, block, requests, max);
-}
-
-/* What can be taken before any block that is kept for its contents goes. */
-static uint32_t headroom(void *self)
-{
-  return 2 * ((const struct paged *)self)->n_free;
-}
-
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct paged *m = self;
@@ -425,9 +409,6 @@ static const struct lls_cache_vtable vtable = {
     .preempt_modes = preempt_modes,
     .audit = audit,
     .prefix = prefix,
-    .victims = victims,
-    .peers = peers,
-    .headroom = headroom,
     .stats = stats,
     .reconfigure = reconfigure,
     .export_state = export_state,
@@ -442,8 +423,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .version = "1.0",
     .description = "blocks on demand, recompute or swap, automatic prefix sharing",
     .licence = "Apache-2.0",
-    .params = parameters,
-    .n_params = sizeof parameters / sizeof *parameters,
-    .params_size = sizeof(struct params),
+    LLS_PLUGIN_PARAMS(parameters, struct params),
     .vtable = &vtable,
 };

@@ -155,8 +155,6 @@ int paged_export(struct paged *, struct lls_blob *);
 int paged_import(struct paged *, const struct lls_blob *);
 
 /* ---- holders.c: who has what; how many, at most max */
-int paged_victims(struct paged *, uint64_t *requests, size_t max);
-int paged_peers(struct paged *, uint32_t unit, uint64_t *requests, size_t max);
 uint32_t paged_shared_blocks(const struct paged *, const struct sequence *);
 
 /* ---- audit.c */

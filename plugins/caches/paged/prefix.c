@@ -150,3 +150,19 @@ void paged_forget(struct paged *m, const struct sequence *s)
       paged_free_reusable(m, b);
   }
 }
+
+/* Who holds a block holds the blocks before it too (invariant 2), so the shared ones come
+ * first and bisection finds where they end: the core asks for every request, every step.
+ */
+uint32_t paged_shared_blocks(const struct paged *m, const struct sequence *s)
+{
+  uint32_t low = 0, high = s->held;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (m->blocks[block_at(m, s, middle)].references > 1)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}

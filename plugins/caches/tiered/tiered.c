@@ -255,9 +255,8 @@ static int upload(void *self, const struct lls_request *r, uint64_t *transfer)
   return start(self, r, false, transfer);
 }
 
-static void on_transfer(void *self, uint64_t transfer, uint32_t status)
+static void on_transfer(void *self, uint64_t transfer)
 {
-  (void)status; /* an engine whose copies fail has failed itself */
   tiered_transferred(self, (uint32_t)transfer);
 }
 
@@ -455,8 +454,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .version = "1.0",
     .description = "device and host, moved ahead while others compute, int8 (ALISE)",
     .licence = "Apache-2.0",
-    .params = parameters,
-    .n_params = sizeof parameters / sizeof *parameters,
-    .params_size = sizeof(struct params),
+    LLS_PLUGIN_PARAMS(parameters, struct params),
     .vtable = &vtable,
 };

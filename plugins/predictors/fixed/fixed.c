@@ -64,9 +64,8 @@ static void destroy(void *self)
 
 static uint32_t flags(void *self)
 {
-  const struct fixed *f = self;
-  return LLS_PREDICTOR_PREDICTS | LLS_PREDICTOR_DETERMINISTIC |
-         (f->oracle ? LLS_PREDICTOR_ORACLE : 0);
+  (void)self;
+  return LLS_PREDICTOR_PREDICTS;
 }
 
 static int predict(void *self, uint64_t ticket, const struct lls_prompt *prompt,
@@ -120,8 +119,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .version = "1.0",
     .description = "max_tokens, a number, or true lengths from a file (oracle)",
     .licence = "Apache-2.0",
-    .params = parameters,
-    .n_params = sizeof parameters / sizeof *parameters,
-    .params_size = sizeof(struct params),
+    LLS_PLUGIN_PARAMS(parameters, struct params),
     .vtable = &vtable,
 };

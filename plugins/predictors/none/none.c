@@ -20,7 +20,7 @@ static void destroy(void *self)
 static uint32_t flags(void *self)
 {
   (void)self;
-  return LLS_PREDICTOR_DETERMINISTIC;
+  return 0;
 }
 
 static int predict(void *self, uint64_t ticket, const struct lls_prompt *prompt,

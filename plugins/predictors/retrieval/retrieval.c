@@ -187,9 +187,8 @@ static int create(const struct lls_host *host, const void *params, void **self)
 
 static uint32_t flags(void *self)
 {
-  const struct retrieval *r = self;
-  return LLS_PREDICTOR_PREDICTS |
-         (r->params.async ? LLS_PREDICTOR_ASYNC : LLS_PREDICTOR_DETERMINISTIC);
+  (void)self;
+  return LLS_PREDICTOR_PREDICTS;
 }
 
 /* ---- what the core calls ----------------------------------------------------------- */
@@ -360,8 +359,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .version = "1.0",
     .description = "lengths of the answers to prompts like it (ALISE)",
     .licence = "Apache-2.0",
-    .params = parameters,
-    .n_params = sizeof parameters / sizeof *parameters,
-    .params_size = sizeof(struct params),
+    LLS_PLUGIN_PARAMS(parameters, struct params),
     .vtable = &vtable,
 };

@@ -88,7 +88,7 @@ static void on_step(void *self, const struct lls_step_report *report)
 
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
-  out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL | LLS_USES_SLO;
+  out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
   lls_pol_step_preferences(out, ((const struct accelgen *)self)->params.preempt);
 }
 

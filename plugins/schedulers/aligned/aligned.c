@@ -89,19 +89,6 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   lls_pol_step_preferences(out, ((const struct aligned *)self)->params.preempt);
 }
 
-static int calibrate(void *self, const struct lls_cost *cost)
-{
-  const struct aligned *a = self;
-  const struct lls_host *host = a->base.host;
-  (void)cost;
-  if (a->params.prefetch == PREFETCH_ON && !host->engine->async_transfers)
-    return host->fail(host->context, -ENOTSUP,
-                      "prefetch = on needs a cache manager that moves memory beside "
-                      "steps, and [cache] host_memory: set [plugins] cache = tiered, or "
-                      "prefetch = auto");
-  return 0;
-}
-
 /* ---- figures ----------------------------------------------------------------------- */
 
 static void stats(void *self, const struct lls_sink *sink)
@@ -234,6 +221,11 @@ static int create(const struct lls_host *host, const void *params, void **self)
                       "len_max = %u is no power of four times leaf_width = %u: set it to "
                       "%u times 4, 16, 64, ...",
                       longest, width, width);
+  if (a->params.prefetch == PREFETCH_ON && !host->engine->async_transfers)
+    return host->fail(host->context, -ENOTSUP,
+                      "prefetch = on needs a cache manager that moves memory beside "
+                      "steps, and [cache] host_memory: set [plugins] cache = tiered, or "
+                      "prefetch = auto");
   int rc = tree_init(&a->tree, longest, width, host->engine->max_requests);
   return rc == 0 ? allocate(a, host->engine->max_requests) : rc;
 }
@@ -245,7 +237,6 @@ static const struct lls_scheduler_vtable vtable = {
     .destroy = destroy,
     .caps = caps,
     .plan = plan,
-    .calibrate = calibrate,
     .on_arrival = members_on_arrival,
     .on_step = on_step,
     .on_finish = members_on_finish,

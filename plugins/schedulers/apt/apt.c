@@ -54,7 +54,6 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   const struct apt_params *p = &((const struct apt *)self)->params;
-  out->needs = LLS_USES_SLO;
   if (p->mode == APT_CHUNKED)
     out->needs |= LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
   if (p->hidden == APT_HIDDEN_ON)

@@ -69,7 +69,7 @@ static int calibrate(void *self, const struct lls_cost *cost)
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   const struct bros_params *p = &((const struct bros *)self)->params;
-  out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_COST | LLS_USES_CLASS | LLS_USES_SLO;
+  out->needs = LLS_NEEDS_MIXED_BATCH;
   lls_pol_step_preferences(out, p->preempt);
 }
 

@@ -39,7 +39,7 @@ static int64_t group_began(const struct lls_request *r, uint64_t group)
 {
   if (r->user[GROUP] != group) {
     r->user[GROUP] = group;
-    r->user[GROUP_BEGAN_NS] = (uint64_t)r->last_returned_ns;
+    r->user[GROUP_BEGAN_NS] = (uint64_t)r->last_token_ns;
   }
   return (int64_t)r->user[GROUP_BEGAN_NS];
 }
@@ -49,11 +49,11 @@ static int64_t slack_ns(const struct bros *b, const struct lls_request *r)
 {
   if (r->generated_tokens == 0) {
     int64_t slo = r->slo.ttft_ns != LLS_NEVER ? r->slo.ttft_ns : b->params.ttft_slo;
-    return slo - (b->view->now_ns - r->last_returned_ns);
+    return slo - (b->view->now_ns - r->last_token_ns);
   }
   uint32_t size = (uint32_t)b->params.token_group, done = r->generated_tokens - 1;
   if (size == 1)
-    return tpot_slo(b, r) - (b->view->now_ns - r->last_returned_ns);
+    return tpot_slo(b, r) - (b->view->now_ns - r->last_token_ns);
   int64_t t = b->view->now_ns - group_began(r, 1 + done / size);
   uint32_t k = size - done % size;
   double before = b->t_avg > 0 ? (k - 1) * b->t_avg * 1e9 : 0;
@@ -76,7 +76,7 @@ static void describe(const struct lls_request *r, struct bros_candidate *c)
 
 static bool is_older(const struct lls_request *r, const struct bros_candidate *than)
 {
-  return r->last_returned_ns < than->request->last_returned_ns;
+  return r->last_token_ns < than->request->last_token_ns;
 }
 
 static void look_at_realtime(struct bros *b, struct bros_candidate *c)
@@ -104,7 +104,7 @@ static void look_at(struct bros *b, const struct lls_request *const *list, uint3
     struct bros_candidate *c = (*at)++;
     if (i + 4 < n) {
       __builtin_prefetch(list[i + 4]);
-      __builtin_prefetch(&list[i + 4]->last_returned_ns);
+      __builtin_prefetch(&list[i + 4]->last_token_ns);
     }
     describe(list[i], c);
     if (bros_is_realtime(list[i]))
@@ -125,7 +125,7 @@ static void put_starved_first(struct bros *b)
     return;
   struct lls_pol_heap_entry *e = &b->realtime.entries[b->oldest];
   struct bros_candidate *c = e->item;
-  c->starved = b->view->now_ns - c->request->last_returned_ns >= b->params.starve;
+  c->starved = b->view->now_ns - c->request->last_token_ns >= b->params.starve;
   e->key -= c->starved ? 2 * behind : 0;
 }
 

@@ -68,7 +68,6 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
-  out->needs = LLS_USES_SLO;
   lls_pol_step_preferences(out, ((const struct edf *)self)->params.batch.preempt);
 }
 

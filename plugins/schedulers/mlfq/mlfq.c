@@ -115,10 +115,9 @@ static void on_step(void *self, const struct lls_step_report *report)
 }
 
 /* Who has come to the host waits there among the others. */
-static void on_transfer(void *self, uint64_t transfer, const struct lls_request *r,
-                        uint32_t status)
+static void on_transfer(void *self, uint64_t transfer, const struct lls_request *r)
 {
-  (void)transfer, (void)status;
+  (void)transfer;
   lls_pol_backlog_add(&((struct mlfq *)self)->priority.waiting.backlog, r);
 }
 

@@ -118,7 +118,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   (void)self;
-  out->needs = LLS_NEEDS_MIXED_BATCH | LLS_USES_CLASS;
+  out->needs = LLS_NEEDS_MIXED_BATCH;
   lls_pol_step_preferences(out, LLS_POL_STEP_RECOMPUTE);
 }
 
