@@ -64,7 +64,7 @@ sub measure {
     my ($hostile, $last) = upload($server, $path, $body);
     my $health = $server->connect;
     my $select = IO::Select->new($reader, $health, $hostile);
-    my %m      = (probe => 0, gap => 0, main => 0, answer => '');
+    my %m      = (probe => 0, rounds => 0, gap => 0, main => 0, answer => '');
     Time::HiRes::sleep(0.05);
     sysread $reader, my $before, 1 << 20;
     syswrite $hostile, $last;
@@ -88,6 +88,7 @@ sub measure {
                 $heard = $now;
             } elsif ($socket == $health) {
                 $round->($now);
+                $m{rounds}++ if !defined $m{took};
                 syswrite $health, $probe;
             } elsif ($n) {
                 $m{took} //= $now - $began;
