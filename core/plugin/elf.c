@@ -1,85 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See elf.h. Reading, segments and sections, the dynamic table and the whole. */
+/* See elf.h. Segments and sections, the dynamic table and the whole. */
 #include "core/plugin/elf_file.h"
 
 #include <elf.h>
 #include <string.h>
-
-#define FEW 64 /* bytes of zeros that mean nothing */
-
-/* ---- reading -------------------------------------------------------------------- */
-
-bool lls_elf_is_inside(uint64_t at, uint64_t bytes, uint64_t begin, uint64_t length)
-{
-  return at >= begin && at - begin <= length && bytes <= length - (at - begin);
-}
-
-static bool read_file(const struct lls_elf *m, uint64_t at, void *out, uint64_t bytes)
-{
-  if (!lls_elf_is_inside(at, bytes, 0, m->size))
-    return false;
-  memcpy(out, m->bytes + at, bytes);
-  return true;
-}
-
-const unsigned char *lls_elf_mapped(const struct lls_elf *m, uint64_t address,
-                                    uint64_t bytes)
-{
-  for (uint32_t i = 0; i < m->n_loads; i++) {
-    const ElfW(Phdr) *s = &m->loads[i];
-    if (lls_elf_is_inside(address, bytes, s->p_vaddr, s->p_filesz))
-      return m->bytes + s->p_offset + (address - s->p_vaddr);
-  }
-  return NULL;
-}
-
-bool lls_elf_read(const struct lls_elf *m, uint64_t address, void *out, uint64_t bytes)
-{
-  const unsigned char *from = lls_elf_mapped(m, address, bytes);
-  if (from != NULL)
-    memcpy(out, from, bytes);
-  return from != NULL;
-}
-
-bool lls_elf_is_near(const struct lls_elf *m, uint64_t address)
-{
-  const ElfW(Phdr) *last = &m->loads[m->n_loads - 1];
-  return address + LLS_ELF_PAGE <= last->p_vaddr + last->p_memsz + 2 * LLS_ELF_PAGE;
-}
-
-bool lls_elf_has_address(const struct lls_elf *m, uint64_t address, uint64_t bytes,
-                         uint32_t flags)
-{
-  for (uint32_t i = 0; i < m->n_loads; i++)
-    if ((m->loads[i].p_flags & flags) == flags &&
-        lls_elf_is_inside(address, bytes, m->loads[i].p_vaddr, m->loads[i].p_memsz))
-      return true;
-  return false;
-}
-
-bool lls_elf_has_hole(const struct lls_elf *m, const unsigned char *from, uint64_t bytes)
-{
-  static const unsigned char zeros[LLS_ELF_PAGE];
-  uint64_t begin = (uint64_t)(from - m->bytes), end = begin + bytes;
-  for (uint64_t at = begin, next; at < end; at = next) {
-    next = (at / LLS_ELF_PAGE + 1) * LLS_ELF_PAGE;
-    next = next < end ? next : end;
-    if (next - at >= FEW && memcmp(m->bytes + at, zeros, next - at) == 0)
-      return true;
-  }
-  return false;
-}
-
-bool lls_elf_is_name(const struct lls_elf *m, uint64_t offset)
-{
-  return offset < m->tags[DT_STRSZ];
-}
-
-bool lls_elf_has_text(const struct lls_elf *m, uint64_t offset)
-{
-  const unsigned char *text = lls_elf_mapped(m, m->tags[DT_STRTAB], m->tags[DT_STRSZ]);
-  return lls_elf_is_name(m, offset) && text[offset] != '\0';
-}
 
 /* ---- segments and sections ------------------------------------------------------ */
 
@@ -104,7 +28,7 @@ static const char *check_segments(struct lls_elf *m)
   if (m->head.e_phnum == 0)
     return LLS_ELF_HOLE;
   for (uint32_t i = 0; i < m->head.e_phnum; i++) {
-    if (!read_file(m, m->head.e_phoff + i * sizeof s, &s, sizeof s))
+    if (!lls_elf_read_file(m, m->head.e_phoff + i * sizeof s, &s, sizeof s))
       return LLS_ELF_ENDS;
     const char *fault = s.p_type == PT_LOAD ? add_load(m, &s) : NULL;
     if (fault != NULL)
@@ -113,7 +37,7 @@ static const char *check_segments(struct lls_elf *m)
       m->dynamic = s;
   }
   for (uint32_t i = 0; i < m->head.e_phnum; i++) { /* what lies in those */
-    read_file(m, m->head.e_phoff + i * sizeof s, &s, sizeof s);
+    lls_elf_read_file(m, m->head.e_phoff + i * sizeof s, &s, sizeof s);
     bool read = s.p_type == PT_NOTE || s.p_type == PT_TLS || s.p_type == PT_DYNAMIC ||
                 s.p_type == PT_GNU_EH_FRAME;
     if (read && s.p_filesz > 0 && lls_elf_mapped(m, s.p_vaddr, s.p_filesz) == NULL)
@@ -135,7 +59,7 @@ static const char *check_sections(const struct lls_elf *m)
     return LLS_ELF_ENDS;
   if (h->e_shnum == 0 || h->e_shstrndx >= h->e_shnum || h->e_shentsize != sizeof names)
     return NULL;
-  read_file(m, h->e_shoff + h->e_shstrndx * sizeof names, &names, sizeof names);
+  lls_elf_read_file(m, h->e_shoff + h->e_shstrndx * sizeof names, &names, sizeof names);
   if (h->e_shstrndx > 0 && names.sh_type != SHT_STRTAB)
     return LLS_ELF_HOLE;
   return lls_elf_is_inside(names.sh_offset, names.sh_size, 0, m->size) ? NULL
@@ -234,7 +158,7 @@ const char *lls_elf_fault(const void *bytes, size_t size)
 {
   struct lls_elf m = {.bytes = bytes, .size = size, .max_version = 1};
   const unsigned char class = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32;
-  if (!read_file(&m, 0, &m.head, sizeof m.head) ||
+  if (!lls_elf_read_file(&m, 0, &m.head, sizeof m.head) ||
       memcmp(m.head.e_ident, ELFMAG, SELFMAG) != 0 || m.head.e_ident[EI_CLASS] != class ||
       m.head.e_phentsize != sizeof(ElfW(Phdr)))
     return NULL;

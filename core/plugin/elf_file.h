@@ -12,8 +12,9 @@
 
 #define LLS_ELF_PAGE  4096 /* what a file under construction has holes of */
 #define LLS_ELF_LOADS 64
-#define LLS_ELF_TAGS  40 /* of the dynamic table, of those that are looked at by number  \
-                          */
+#define LLS_ELF_TAGS                                                                     \
+  40 /* of the dynamic table, of those that are looked at by number                      \
+      */
 
 /* The faults there are. */
 #define LLS_ELF_ENDS     "the file ends before its contents"
@@ -34,6 +35,8 @@ struct lls_elf {
 
 /* Are `bytes` from `at` on among `length` from `begin` on? */
 bool lls_elf_is_inside(uint64_t at, uint64_t bytes, uint64_t begin, uint64_t length);
+/* Copies bytes of the file; false if it has not so many. */
+bool lls_elf_read_file(const struct lls_elf *, uint64_t at, void *out, uint64_t bytes);
 /* The bytes of the file that are mapped at these addresses; NULL if not all are. */
 const unsigned char *lls_elf_mapped(const struct lls_elf *, uint64_t address,
                                     uint64_t bytes);

@@ -2,21 +2,15 @@
 /* See trial.h. */
 #include "core/plugin/trial.h"
 
-#include "core/plugin/loader.h"
-
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define COPY     3 /* descriptor of it in the other process, the last that is open there */
-#define SECONDS  5  /* which it may take */
-#define SURVIVED 77 /* status; a constructor that ends its process has another */
 
 extern char **environ;
 
@@ -41,11 +35,11 @@ static int spawn(int fd, pid_t *child)
   sigfillset(&all);
   posix_spawn_file_actions_init(&files);
   posix_spawnattr_init(&attributes);
-  int rc = posix_spawn_file_actions_adddup2(&files, fd, COPY);
-  for (int i = 0; i < COPY && rc == 0; i++)
+  int rc = posix_spawn_file_actions_adddup2(&files, fd, LLS_TRIAL_COPY);
+  for (int i = 0; i < LLS_TRIAL_COPY && rc == 0; i++)
     rc = posix_spawn_file_actions_addopen(&files, i, "/dev/null", O_RDWR, 0);
   if (rc == 0)
-    rc = posix_spawn_file_actions_addclosefrom_np(&files, COPY + 1);
+    rc = posix_spawn_file_actions_addclosefrom_np(&files, LLS_TRIAL_COPY + 1);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
@@ -65,27 +59,13 @@ int lls_trial(int fd, char died[128])
   while (waitpid(child, &status, 0) < 0)
     if (errno != EINTR)
       return 0;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == SURVIVED)
+  if (WIFEXITED(status) && WEXITSTATUS(status) == LLS_TRIAL_SURVIVED)
     return 0;
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-    snprintf(died, 128, "opening it had not ended after %d s", SECONDS);
+    snprintf(died, 128, "opening it had not ended after %d s", LLS_TRIAL_SECONDS);
   else if (WIFSIGNALED(status))
     snprintf(died, 128, "opening it died of SIG%s", sigabbrev_np(WTERMSIG(status)));
   else
     snprintf(died, 128, "opening it ended the process");
   return -ENOEXEC;
-}
-
-int lls_trial_main(void)
-{
-  const struct rlimit no_core = {0, 0};
-  struct lls_plugin_module *module;
-  struct lls_error ignored;
-  char copy[32];
-  setrlimit(RLIMIT_CORE, &no_core);
-  alarm(SECONDS);
-  snprintf(copy, sizeof copy, "/proc/self/fd/%d", COPY);
-  if (lls_plugin_open(LLS_KIND_ANY, copy, &module, &ignored) == 0)
-    lls_plugin_close(module);
-  _exit(SURVIVED); /* also if it was refused: the server says why itself */
 }

@@ -10,6 +10,11 @@
 
 #define LLS_TRIAL_ARGUMENT "--try-shared-object" /* not in --help: nobody else's */
 
+#define LLS_TRIAL_COPY    3 /* descriptor of it there, the last that is open */
+#define LLS_TRIAL_SECONDS 5
+#define LLS_TRIAL_SURVIVED                                                               \
+  77 /* status; a constructor that ends its process has another */
+
 /* [main of llmserve alone] 0: it lived, or no other process can be had; -ENOEXEC: died
  * says how, as in "opening it died of SIGSEGV". Waits for it. */
 int lls_trial(int fd, char died[128]);
