@@ -22,9 +22,8 @@
 
 #define EXIT_USAGE     2
 #define MAX_PARAMETERS 32
-#define SEEDS_APART    1000 /* more loads than a check has, so that no two seeds share any \
-                             */
-#define DONE 77             /* status of a child whose check came to its end */
+#define SEEDS_APART    1000 /* more loads than a check has: no two seeds share any */
+#define DONE           77   /* status of a child whose check came to its end */
 
 static const char usage[] =
     "Usage: llmserve-plugin-check [OPTION]... FILE.so\n"

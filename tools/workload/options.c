@@ -14,7 +14,8 @@ static const struct lls_param params[] = {
          "are kept and by default all of it is used",
          FILE_OPTION),
     TEXT(dataset_name, "auto",
-         "random, prefix_repetition, or the format of --dataset-path: csv (llmserve's, see "
+         "random, prefix_repetition, or the format of --dataset-path: csv (llmserve's, "
+         "see "
          "llmserve-trace(5)), azure, burstgpt, servegen, distserve, lengths (tables of "
          "Sarathi-Serve), mooncake or timed_trace, llmservingsim, custom (lines of "
          "{\"prompt\"}), spec_bench, sharegpt, lmbench, alpaca; auto: seen from the "
