@@ -32,7 +32,7 @@ ok !$idle->[0]{switched_off}, '  and the scheduler is asked';
 sub crowd {
     my ($on, $n, $id) = @_;
     my $client = $on->connect;
-    syswrite $client, LlmServer::raw_post('/v1/completions', qq({"prompt":[1,403,2],"max_tokens":400,"ignore_eos":true,"n":$n,"stream":true,"slo":{"ttft_ms":5000}}), "X-Request-Id: $id");
+    syswrite $client, LlmServer::raw_post('/v1/completions', qq({"prompt":[1,403,2],"max_tokens":390,"ignore_eos":true,"n":$n,"stream":true,"slo":{"ttft_ms":5000}}), "X-Request-Id: $id");
     LlmServer::read_until($client, qr/data: /);
     return $client;
 }
