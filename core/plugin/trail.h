@@ -33,10 +33,19 @@ static inline void lls_trail_count(_Atomic uint64_t *counter)
   atomic_store_explicit(counter, n + 1, memory_order_relaxed);
 }
 
+/* The thread's own. Where it comes from is hidden from gcc 12, whose check for NULL under
+ * UBSan goes wrong over the address of a thread's variable in a loop. */
+static inline struct lls_trail *lls_trail_own(void)
+{
+  struct lls_trail *t = &lls_trail;
+  __asm__("" : "+r"(t));
+  return t;
+}
+
 /* The depth before, which lls_trail_leave goes back to. */
 static inline uint32_t lls_trail_enter(uint32_t kind, const char *callback)
 {
-  struct lls_trail *t = &lls_trail;
+  struct lls_trail *t = lls_trail_own();
   uint32_t depth = atomic_load_explicit(&t->depth, memory_order_relaxed);
   if (depth < LLS_TRAIL_DEPTH) {
     struct lls_trail_call *call = &t->under_way[depth];
@@ -52,7 +61,7 @@ static inline uint32_t lls_trail_enter(uint32_t kind, const char *callback)
 
 static inline void lls_trail_leave(const uint32_t *depth)
 {
-  atomic_store_explicit(&lls_trail.depth, *depth, memory_order_release);
+  atomic_store_explicit(&lls_trail_own()->depth, *depth, memory_order_release);
 }
 
 /* CALL, an expression of any type, noted as CALLBACK of a plugin of this KIND. */
