@@ -45,7 +45,7 @@ sub policies { my ($server, $i) = @_; return decode_json($server->get('/admin/st
 
 my $server = LlmServer->serve(ini('', "scheduler = mlfq\ncache = paged\n[scheduler.mlfq]\nmax_seqs = 1\n"));
 my $client = $server->connect;
-syswrite $client, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":200,"ignore_eos":true,"n":128}');
+syswrite $client, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":390,"ignore_eos":true,"n":128}');
 ok soon(sub { (family($server, 'scheduler')->{'0 scheduler mlfq level_0'} // 0) > 10 }), 'who waits on a level, while one runs';
 cmp_ok family($server, 'scheduler_events_total')->{'0 scheduler mlfq demoted'}, '>', 0, 'who has sunk to another';
 close $client;
