@@ -91,6 +91,7 @@ for my $case (["instances = 2\n", "scheduler = sarathi\n", 'two mixed instances'
         close $_ for @gone;
     }
     like status($server)->{last_reload}{message}, qr/hands no request over/, 'a scheduler without hand-over is refused';
+    $streams->run(sub { $streams->{done} > 8 });
     $streams->finish;
     is_deeply $streams->{wrong}, [], 'no answer differs, fails or stops';
     cmp_ok $streams->{done}, '>', 8, '  of some';

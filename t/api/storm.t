@@ -23,7 +23,9 @@ $streams->learn;
 my $storm = Storm->new($server, $streams, base => $base, seed => 1, peace => 0.05,
     broken => ["${base}what is this\n", "${base}[plugins]\nscheduler = nosuch\n", "${base}[plugins]\nscheduler = $fault/scheduler_failing_create.so\n"]);
 my $end = time + 3;
-$storm->turn while time < $end || ($storm->counts)[0] < 40;
+# At least so many of each, however slow the machine is.
+sub enough { my ($done, $refused) = $storm->counts; return $done >= 40 && $refused > 5 && $streams->{done} > 12 }
+$storm->turn while time < $end || !enough();
 $streams->finish;
 
 my ($done, $refused) = $storm->counts;
