@@ -112,7 +112,7 @@ static int check_config(const char *path)
     return EXIT_USAGE;
   if (lls_config_lacks_predictions(&config))
     fprintf(stderr, "%s: warning: scheduler %s " LLS_NO_PREDICTIONS "\n", path,
-            config.scheduler.module->descriptor->id, "predictor none");
+            config.policies.scheduler.module->descriptor->id, "predictor none");
   int rc = lls_serve_check(&config);
   if (rc == 0)
     printf("%s: ok\n", path);

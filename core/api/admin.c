@@ -42,9 +42,9 @@ static json_t *policy_json(const struct lls_config *c, const struct lls_policy *
 
 static json_t *plugins_json(const struct lls_config *c)
 {
-  return json_pack("{s:o, s:o, s:o}", "scheduler", policy_json(c, &c->scheduler), "cache",
-                   policy_json(c, &c->cache_manager), "predictor",
-                   policy_json(c, &c->predictor));
+  return json_pack("{s:o, s:o, s:o}", "scheduler", policy_json(c, &c->policies.scheduler),
+                   "cache", policy_json(c, &c->policies.cache), "predictor",
+                   policy_json(c, &c->policies.predictor));
 }
 
 static json_t *reload_json(const struct lls_admin_state *s)
@@ -148,9 +148,8 @@ void lls_handle_admin_config(void *context, struct lls_http_exchange *exchange)
   json_t *sections = json_object();
   for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
     json_object_set_new(sections, s->name, section_json(c, s->name, &s->table));
-  add_policy(sections, c, &c->scheduler);
-  add_policy(sections, c, &c->cache_manager);
-  add_policy(sections, c, &c->predictor);
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    add_policy(sections, c, &c->policies.by_kind[i]);
   lls_api_reply_json(exchange, 200,
                      json_pack("{s:s, s:o}", "path", c->ini.path, "sections", sections));
 }

@@ -14,10 +14,10 @@ static void refusals(struct lls_page *page, const struct lls_loop_status *status
   static const char name[] = "llmserve_requests_refused_total";
   lls_page_head(page, name, "counter",
                 "Requests that a plugin refused, since it took over.");
-  lls_page_labelled(page, name, (double)status->scheduler.refusals, "plugin",
-                    status->scheduler.name, NULL);
-  lls_page_labelled(page, name, (double)status->cache.refusals, "plugin",
-                    status->cache.name, NULL);
+  lls_page_labelled(page, name, (double)status->policies.scheduler.refusals, "plugin",
+                    status->policies.scheduler.name, NULL);
+  lls_page_labelled(page, name, (double)status->policies.cache.refusals, "plugin",
+                    status->policies.cache.name, NULL);
 }
 
 static void breaches(struct lls_page *page, const struct lls_loop_status *status)
@@ -27,38 +27,35 @@ static void breaches(struct lls_page *page, const struct lls_loop_status *status
       page, name, "counter",
       "Answers of a plugin that its contract excludes, and late plans, since it "
       "took over.");
-  lls_page_labelled(page, name, (double)status->scheduler.breaches, "plugin",
-                    status->scheduler.name, NULL);
-  lls_page_labelled(page, name, (double)status->cache.breaches, "plugin",
-                    status->cache.name, NULL);
+  lls_page_labelled(page, name, (double)status->policies.scheduler.breaches, "plugin",
+                    status->policies.scheduler.name, NULL);
+  lls_page_labelled(page, name, (double)status->policies.cache.breaches, "plugin",
+                    status->policies.cache.name, NULL);
 }
 
 /* What one kind of policy says of itself, of now or in all. */
 struct policy_family {
   const char *name, *type, *help;
-  size_t policy; /* of struct lls_loop_policy_stats */
+  uint32_t kind;
   bool counters;
 };
 
 static const struct policy_family families[] = {
     {"llmserve_scheduler", "gauge",
      "What the scheduler says of itself; see the README of its plugin.",
-     offsetof(struct lls_loop_policy_stats, scheduler), false},
+     LLS_KIND_SCHEDULER, false},
     {"llmserve_scheduler_events_total", "counter",
-     "What the scheduler has counted since it took over.",
-     offsetof(struct lls_loop_policy_stats, scheduler), true},
+     "What the scheduler has counted since it took over.", LLS_KIND_SCHEDULER, true},
     {"llmserve_cache", "gauge",
      "What the cache manager says of itself; see the README of its plugin.",
-     offsetof(struct lls_loop_policy_stats, cache), false},
+     LLS_KIND_CACHE, false},
     {"llmserve_cache_events_total", "counter",
-     "What the cache manager has counted since it took over.",
-     offsetof(struct lls_loop_policy_stats, cache), true},
+     "What the cache manager has counted since it took over.", LLS_KIND_CACHE, true},
     {"llmserve_predictor", "gauge",
      "What the predictor says of itself; see the README of its plugin.",
-     offsetof(struct lls_loop_policy_stats, predictor), false},
+     LLS_KIND_PREDICTOR, false},
     {"llmserve_predictor_events_total", "counter",
-     "What the predictor has counted since it took over.",
-     offsetof(struct lls_loop_policy_stats, predictor), true},
+     "What the predictor has counted since it took over.", LLS_KIND_PREDICTOR, true},
 };
 
 static void policy_samples(struct lls_page *page, const struct policy_family *family,
@@ -84,8 +81,7 @@ static void policy_figures(struct lls_page *page, struct lls_loop *loop)
     for (uint32_t i = 0; i < lls_loop_n_instances(loop); i++) {
       struct lls_loop_policy_stats all;
       lls_loop_policy_stats(loop, i, &all);
-      const void *policy = (const char *)&all + families[k].policy;
-      policy_samples(page, &families[k], i, policy, &begun);
+      policy_samples(page, &families[k], i, LLS_OF_KIND(&all, families[k].kind), &begun);
     }
   }
 }

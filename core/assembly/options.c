@@ -64,7 +64,7 @@ struct lls_engine_options lls_engine_options_of(const struct lls_config *c,
       .device_share = c->engine.gpu_memory_utilization,
       .host_cache_bytes = (size_t)c->cache.host_memory,
       .int8 = (uint32_t)c->cache.int8,
-      .kv_only = c->cache_manager.module->cache.forms == NULL,
+      .kv_only = c->policies.cache.module->cache.forms == NULL,
   };
 }
 
@@ -72,9 +72,11 @@ struct lls_loop_options lls_loop_options_of(const struct lls_config *c,
                                             const struct lls_model_config *model)
 {
   return (struct lls_loop_options){
-      .policies = {.scheduler = {c->scheduler.module, c->scheduler.params},
-                   .cache = {c->cache_manager.module, c->cache_manager.params},
-                   .predictor = {c->predictor.module, c->predictor.params}},
+      .policies = {.scheduler = {c->policies.scheduler.module,
+                                 c->policies.scheduler.params},
+                   .cache = {c->policies.cache.module, c->policies.cache.params},
+                   .predictor = {c->policies.predictor.module,
+                                 c->policies.predictor.params}},
       .max_requests = (uint32_t)c->engine.max_requests,
       .strikes = (uint32_t)c->plugins.strikes,
       .plan_budget_ns = c->plugins.plan_budget,

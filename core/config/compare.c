@@ -58,18 +58,6 @@ int lls_config_check_reload(const struct lls_config *running,
 
 /* ---- the policies ----------------------------------------------------------------- */
 
-static bool can_reconfigure(const struct lls_plugin_module *m)
-{
-  switch (m->descriptor->kind) {
-  case LLS_KIND_SCHEDULER:
-    return m->scheduler.reconfigure != NULL;
-  case LLS_KIND_CACHE:
-    return m->cache.reconfigure != NULL;
-  default:
-    return m->predictor.reconfigure != NULL;
-  }
-}
-
 static enum lls_policy_change compare_policy(const struct lls_policy *running,
                                              const struct lls_policy *wanted)
 {
@@ -81,7 +69,7 @@ static enum lls_policy_change compare_policy(const struct lls_policy *running,
     if (equal_values(&table->params[i], running->params, wanted->params))
       continue;
     if (!(table->params[i].flags & LLS_PARAM_RELOADABLE) ||
-        !can_reconfigure(running->module))
+        lls_plugin_common(running->module).reconfigure == NULL)
       return LLS_POLICY_REPLACED;
     change = LLS_POLICY_RENEWED;
   }
@@ -91,11 +79,11 @@ static enum lls_policy_change compare_policy(const struct lls_policy *running,
 struct lls_config_change lls_config_compare(const struct lls_config *running,
                                             const struct lls_config *wanted)
 {
-  return (struct lls_config_change){
-      .scheduler = compare_policy(&running->scheduler, &wanted->scheduler),
-      .cache = compare_policy(&running->cache_manager, &wanted->cache_manager),
-      .predictor = compare_policy(&running->predictor, &wanted->predictor),
-  };
+  struct lls_config_change change;
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    change.by_kind[i] =
+        compare_policy(&running->policies.by_kind[i], &wanted->policies.by_kind[i]);
+  return change;
 }
 
 static void describe_policy(const struct lls_policy *running,
@@ -124,10 +112,9 @@ void lls_config_describe_change(const struct lls_config *running,
                                 size_t size)
 {
   text[0] = '\0';
-  describe_policy(&running->scheduler, &wanted->scheduler, change->scheduler, text, size);
-  describe_policy(&running->cache_manager, &wanted->cache_manager, change->cache, text,
-                  size);
-  describe_policy(&running->predictor, &wanted->predictor, change->predictor, text, size);
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    describe_policy(&running->policies.by_kind[i], &wanted->policies.by_kind[i],
+                    change->by_kind[i], text, size);
   if (text[0] == '\0')
     snprintf(text, size, "policies as before");
 }

@@ -17,7 +17,7 @@ enum lls_policy_change {
 };
 
 struct lls_config_change {
-  enum lls_policy_change scheduler, cache, predictor;
+  LLS_EACH_KIND_OF(enum lls_policy_change);
 };
 
 struct lls_config_change lls_config_compare(const struct lls_config *running,

@@ -332,15 +332,14 @@ int lls_config_reload(const char *path, struct lls_config *config,
 
 bool lls_config_lacks_predictions(const struct lls_config *c)
 {
-  return c->scheduler.module->scheduler.on_prediction != NULL &&
-         strcmp(c->predictor.module->descriptor->id, "none") == 0;
+  return c->policies.scheduler.module->scheduler.on_prediction != NULL &&
+         strcmp(c->policies.predictor.module->descriptor->id, "none") == 0;
 }
 
 void lls_config_free(struct lls_config *config)
 {
-  lls_policy_close(&config->scheduler);
-  lls_policy_close(&config->cache_manager);
-  lls_policy_close(&config->predictor);
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    lls_policy_close(&config->policies.by_kind[i]);
   for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
     lls_params_release(&s->table, section_values(config, s));
   lls_ini_free(&config->ini);

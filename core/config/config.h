@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/config/ini.h"
 #include "core/device/devices.h"
-#include "core/plugin/loader.h"
+#include "core/plugin/kinds.h"
 
 struct lls_server_config { /* [server] */
   const char *listen;      /* HOST:PORT or [v6]:PORT, well formed */
@@ -108,7 +108,9 @@ struct lls_config {
   struct lls_engine_config engine;
   struct lls_cache_config cache;
   struct lls_plugins_config plugins;
-  struct lls_policy scheduler, cache_manager, predictor;
+  struct {
+    LLS_EACH_KIND_OF(struct lls_policy);
+  } policies;
   struct lls_ini ini; /* the file as read, for messages that name a line */
 };
 

@@ -88,8 +88,7 @@ static void check_other_section(struct lls_loading *l, const struct lls_ini_entr
   const char *name;
   uint32_t kind = lls_section_kind(entry->section, &name);
   const struct lls_config *c = l->config;
-  if (kind == 0 || is_chosen(&c->scheduler, kind, name) ||
-      is_chosen(&c->cache_manager, kind, name) || is_chosen(&c->predictor, kind, name))
+  if (kind == 0 || is_chosen(LLS_OF_KIND(&c->policies, kind), kind, name))
     return;
   struct lls_policy other;
   open_policy(l, kind, name, entry->line, &other);
@@ -99,9 +98,9 @@ static void check_other_section(struct lls_loading *l, const struct lls_ini_entr
 void lls_loading_policies(struct lls_loading *l)
 {
   struct lls_config *c = l->config;
-  open_chosen(l, LLS_KIND_SCHEDULER, c->plugins.scheduler, &c->scheduler);
-  open_chosen(l, LLS_KIND_CACHE, c->plugins.cache, &c->cache_manager);
-  open_chosen(l, LLS_KIND_PREDICTOR, c->plugins.predictor, &c->predictor);
+  open_chosen(l, LLS_KIND_SCHEDULER, c->plugins.scheduler, &c->policies.scheduler);
+  open_chosen(l, LLS_KIND_CACHE, c->plugins.cache, &c->policies.cache);
+  open_chosen(l, LLS_KIND_PREDICTOR, c->plugins.predictor, &c->policies.predictor);
   for (size_t i = 0; i < c->ini.n; i++)
     if (c->ini.entries[i].key == NULL)
       check_other_section(l, &c->ini.entries[i]);

@@ -73,8 +73,8 @@ static void end_refused(struct lls_instance *in, struct lls_live *live, int rc)
 {
   struct lls_policies *p = &in->policies;
   lls_lifecycle_log_refusal(in, live, rc);
-  if ((!in->adoption.scheduler || in->adoption.scheduler_imported) && !p->scheduler_off &&
-      p->scheduler->on_finish != NULL)
+  if ((!in->adoption.scheduler.replaced || in->adoption.scheduler.imported) &&
+      LLS_SCHEDULER_HAS(p, on_finish))
     LLS_CALL(p, scheduler, on_finish, &live->view, LLS_FINISH_CAPACITY);
   live->announced = false;
   lls_lifecycle_finish(in, live, LLS_FINISH_CAPACITY);
@@ -93,7 +93,7 @@ static bool admit_again(struct lls_instance *in, struct lls_live *live)
 
 static bool adopt_by_cache(struct lls_instance *in, struct lls_live *live)
 {
-  if (!in->adoption.cache_imported || !knows(in, live))
+  if (!in->adoption.cache.imported || !knows(in, live))
     return admit_again(in, live);
   lls_lifecycle_refresh(in, live);
   return true;
@@ -104,7 +104,7 @@ static bool adopt_by_cache(struct lls_instance *in, struct lls_live *live)
 static bool drop_partial(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
-  if (live->view.residency != LLS_RESIDENT_PARTIAL || in->adoption.scheduler_imported)
+  if (live->view.residency != LLS_RESIDENT_PARTIAL || in->adoption.scheduler.imported)
     return true;
   LLS_CALL(p, cache, release, &live->view, 0);
   return admit_again(in, live);
@@ -113,11 +113,11 @@ static bool drop_partial(struct lls_instance *in, struct lls_live *live)
 static void adopt_by_scheduler(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
-  if (in->adoption.scheduler_imported)
+  if (in->adoption.scheduler.imported)
     return;
   for (uint32_t i = 0; i < LLS_USER_WORDS; i++)
     live->user[i] = 0;
-  if (p->scheduler->on_arrival != NULL)
+  if (LLS_HAS(p, scheduler, on_arrival))
     LLS_CALL(p, scheduler, on_arrival, &live->view);
 }
 
@@ -126,11 +126,12 @@ void lls_adoption_run(struct lls_instance *in)
   uint32_t n = list_alive(in);
   for (uint32_t i = 0; i < n; i++) {
     struct lls_live *live = lls_request_table_find(in->table, in->alive[i]);
-    if (in->adoption.predictor && live->view.prediction.source <= LLS_PREDICTED_PRIOR)
+    if (in->adoption.predictor.replaced &&
+        live->view.prediction.source <= LLS_PREDICTED_PRIOR)
       lls_lifecycle_predict(in, live);
-    if (in->adoption.cache && !adopt_by_cache(in, live))
+    if (in->adoption.cache.replaced && !adopt_by_cache(in, live))
       continue;
-    if (in->adoption.scheduler && drop_partial(in, live))
+    if (in->adoption.scheduler.replaced && drop_partial(in, live))
       adopt_by_scheduler(in, live);
   }
   in->adoption = (struct lls_adoption){0};

@@ -82,7 +82,7 @@ static uint32_t prefix(void *context, const struct lls_request *r)
 static int forms(void *context, struct lls_form_info *out, size_t max)
 {
   struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  if (p->cache->forms != NULL)
+  if (LLS_HAS(p, cache, forms))
     return LLS_CALL(p, cache, forms, out, max);
   if (max > 0)
     out[0] = (struct lls_form_info){.form = LLS_FORM_KV, .ratio = 1, .restore_ns = 0};

@@ -100,7 +100,7 @@ static void observe_cost(struct lls_instance *in, int64_t duration_ns)
 static void report(struct lls_instance *in, int64_t started_ns, int64_t ended_ns)
 {
   struct lls_policies *p = &in->policies;
-  if (p->scheduler_off || p->scheduler->on_step == NULL)
+  if (p->scheduler_off || !LLS_HAS(p, scheduler, on_step))
     return;
   struct lls_step_report r = {
       .size = sizeof r,

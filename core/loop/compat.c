@@ -14,7 +14,7 @@
 bool lls_compat_has_hidden_form(const struct lls_policies *p)
 {
   struct lls_form_info forms[4];
-  int n = p->cache->forms != NULL ? LLS_CALL(p, cache, forms, forms, 4) : 0;
+  int n = LLS_HAS(p, cache, forms) ? LLS_CALL(p, cache, forms, forms, 4) : 0;
   for (int i = 0; i < n && i < 4; i++)
     if (forms[i].form == LLS_FORM_HIDDEN && forms[i].why_not == NULL)
       return true;
@@ -72,9 +72,9 @@ static int choose_preempt_mode(const struct lls_instance *in,
     if (cache & in->caps.preempt_modes & (1u << caps->preempt[i])) {
       *mode = caps->preempt[i];
       if (i > 0)
-        lls_log(in->log, LLS_LOG_WARNING, p->scheduler_host->name,
+        lls_log(in->log, LLS_LOG_WARNING, p->scheduler.host->name,
                 "preempts by %s, since %s or this engine can't %s",
-                mode_name(caps->preempt[i]), p->cache_host->name,
+                mode_name(caps->preempt[i]), p->cache.host->name,
                 mode_name(caps->preempt[0]));
       return 0;
     }
@@ -88,17 +88,17 @@ static int choose_preempt_mode(const struct lls_instance *in,
       err, -ENOTSUP,
       "%s preempts by %s, which %s and this engine can't do together: set another "
       "preempt mode, another cache manager, or [cache] host_memory for swap",
-      p->scheduler_host->name, wanted, p->cache_host->name);
+      p->scheduler.host->name, wanted, p->cache.host->name);
 }
 
 /* It would like to be told, and nobody tells it anything. */
 static void warn_of_no_predictions(const struct lls_instance *in,
                                    const struct lls_policies *p)
 {
-  if (p->scheduler->on_prediction != NULL &&
+  if (LLS_HAS(p, scheduler, on_prediction) &&
       !(LLS_CALL(p, predictor, flags) & LLS_PREDICTOR_PREDICTS))
-    lls_log(in->log, LLS_LOG_WARNING, p->scheduler_host->name, LLS_NO_PREDICTIONS,
-            p->predictor_host->name);
+    lls_log(in->log, LLS_LOG_WARNING, p->scheduler.host->name, LLS_NO_PREDICTIONS,
+            p->predictor.host->name);
 }
 
 int lls_compat_check(const struct lls_instance *in, const struct lls_policies *p,
@@ -108,13 +108,13 @@ int lls_compat_check(const struct lls_instance *in, const struct lls_policies *p
   LLS_CALL(p, scheduler, caps, &caps);
   const char *what = missing(in, p, caps.needs);
   if (what != NULL)
-    return lls_fail(err, -ENOTSUP, "%s needs %s", p->scheduler_host->name, what);
+    return lls_fail(err, -ENOTSUP, "%s needs %s", p->scheduler.host->name, what);
   if (!(caps.needs & (LLS_NEEDS_ROLES | LLS_USES_ROLES)) && has_role(in, LLS_ROLE_DECODE))
     return lls_fail(err, -ENOTSUP,
                     "%s hands no request over, so that decode instances would never have "
                     "any: choose a scheduler that does in [plugins], or leave [engine] "
                     "roles away",
-                    p->scheduler_host->name);
+                    p->scheduler.host->name);
   warn_of_no_predictions(in, p);
   return choose_preempt_mode(in, p, &caps, preempt_mode, err);
 }
@@ -122,11 +122,11 @@ int lls_compat_check(const struct lls_instance *in, const struct lls_policies *p
 int lls_compat_calibrate(const struct lls_instance *in, const struct lls_policies *p,
                          struct lls_error *err)
 {
-  if (p->scheduler->calibrate == NULL)
+  if (!LLS_HAS(p, scheduler, calibrate))
     return 0;
   int rc = LLS_CALL(p, scheduler, calibrate, lls_cost_model_service(in->cost));
   if (rc < 0)
-    return lls_fail(err, rc, "%s could not calibrate: %s", p->scheduler_host->name,
-                    lls_error_text(&p->scheduler_host->failure, rc));
+    return lls_fail(err, rc, "%s could not calibrate: %s", p->scheduler.host->name,
+                    lls_error_text(&p->scheduler.host->failure, rc));
   return 0;
 }

@@ -5,18 +5,6 @@
 
 #include <errno.h>
 
-static const char *name_of(const struct lls_policies *p, uint32_t kind)
-{
-  switch (kind) {
-  case LLS_KIND_SCHEDULER:
-    return p->scheduler_host->name;
-  case LLS_KIND_CACHE:
-    return p->cache_host->name;
-  default:
-    return p->predictor_host->name;
-  }
-}
-
 /* The innermost call is to blame if nothing was called since the last look, else the
  * outermost, which goes on calling. */
 static void describe(struct lls_hang *h, const struct lls_trail *t, uint32_t depth,
@@ -24,8 +12,8 @@ static void describe(struct lls_hang *h, const struct lls_trail *t, uint32_t dep
 {
   uint32_t inner = depth < LLS_TRAIL_DEPTH ? depth - 1 : LLS_TRAIL_DEPTH - 1;
   const struct lls_trail_call *call = &t->under_way[calls ? 0 : inner];
-  lls_fail(&h->why, -ETIME, "%s: %s has not returned for %.1f s", name_of(p, call->kind),
-           call->callback, (double)took_ns / 1e9);
+  lls_fail(&h->why, -ETIME, "%s: %s has not returned for %.1f s",
+           LLS_OF_KIND(p, call->kind)->host->name, call->callback, (double)took_ns / 1e9);
 }
 
 void lls_hang_look(struct lls_hang *h, const struct lls_policies *p, int64_t now_ns,

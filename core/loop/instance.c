@@ -96,7 +96,8 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
     memcpy(in->eos_tokens, o->eos_tokens, o->n_eos_tokens * sizeof *in->eos_tokens);
   lls_cache_service_init(in);
   rc = lls_policies_create(in, &o->policies, &in->policies, err);
-  in->caps.async_transfers = rc == 0 && lls_transfer_supported(in, in->policies.cache);
+  in->caps.async_transfers =
+      rc == 0 && lls_transfer_supported(in, &in->policies.cache.module->cache);
   if (rc == 0)
     rc = lls_compat_check(in, &in->policies, &in->preempt_mode, err);
   if (rc == 0 && o->cost == NULL && lls_compat_has_hidden_form(&in->policies))

@@ -68,9 +68,13 @@ struct lls_step_batch {
 };
 
 /* Which policies took over in a reload and are to be told of what is alive. */
+struct lls_succession {
+  bool replaced, imported; /* imported: it knows them from its predecessor */
+};
+
 struct lls_adoption {
-  bool any, scheduler, cache, predictor;
-  bool scheduler_imported, cache_imported; /* they know it from their predecessors */
+  bool any;
+  LLS_EACH_KIND_OF(struct lls_succession);
 };
 
 /* Requests between two instances; migrate.c. */

@@ -54,7 +54,7 @@ void lls_lifecycle_refuse(struct lls_instance *in, struct lls_live *live,
 {
   struct lls_policies *p = &in->policies;
   in->status.items_refused++;
-  if (!p->scheduler_off && p->scheduler->on_refused != NULL)
+  if (LLS_SCHEDULER_HAS(p, on_refused))
     LLS_CALL(p, scheduler, on_refused, &live->view, refusal);
 }
 
@@ -103,16 +103,16 @@ void lls_lifecycle_tell_predictor(struct lls_instance *in, const struct lls_live
   bool by_itself = reason == LLS_FINISH_STOP || reason == LLS_FINISH_LENGTH;
   if (by_itself)
     count_error(in, &live->view);
-  if (by_itself && p->predictor->observe != NULL)
+  if (by_itself && LLS_HAS(p, predictor, observe))
     LLS_CALL(p, predictor, observe, &prompt, length);
-  if (!by_itself && p->predictor->on_end != NULL)
+  if (!by_itself && LLS_HAS(p, predictor, on_end))
     LLS_CALL(p, predictor, on_end, &prompt, length, reason);
 }
 
 void lls_lifecycle_log_refusal(const struct lls_instance *in, const struct lls_live *live,
                                int rc)
 {
-  const struct lls_policy_host *host = in->policies.cache_host;
+  const struct lls_policy_host *host = in->policies.cache.host;
   const struct lls_log_field fields[] = {
       {.name = "outcome", .text = "refused"},
       {.name = "why", .text = lls_error_text(&host->failure, rc)},
@@ -138,7 +138,7 @@ void lls_lifecycle_arrive(struct lls_instance *in, struct lls_live *live)
     return;
   }
   live->announced = true;
-  if (!p->scheduler_off && p->scheduler->on_arrival != NULL)
+  if (LLS_SCHEDULER_HAS(p, on_arrival))
     LLS_CALL(p, scheduler, on_arrival, &live->view);
 }
 
@@ -148,7 +148,7 @@ static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_
   if (!live->announced)
     return; /* it never got past the cache manager: nobody knows it */
   if (!p->scheduler_off) {
-    if (p->scheduler->on_finish != NULL)
+    if (LLS_HAS(p, scheduler, on_finish))
       LLS_CALL(p, scheduler, on_finish, &live->view, reason);
   }
   LLS_CALL(p, cache, release, &live->view, LLS_KEEP_PREFIX);
@@ -178,8 +178,8 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
     in->observer.on_finish(in->observer.context, v);
   in->table->by_slot[v->slot] = NULL;
   in->status.finished[reason]++;
-  in->policies.scheduler_host->refusals += reason == LLS_FINISH_REJECTED;
-  in->policies.cache_host->refusals += reason == LLS_FINISH_CAPACITY;
+  in->policies.scheduler.host->refusals += reason == LLS_FINISH_REJECTED;
+  in->policies.cache.host->refusals += reason == LLS_FINISH_CAPACITY;
 
   struct lls_event *event = lls_outbox_add(in->outbox);
   *event = (struct lls_event){

@@ -22,6 +22,7 @@
 #include "core/base/error.h"
 #include "core/device/sampling.h"
 #include "core/obs/metrics.h"
+#include "core/plugin/kinds.h"
 
 #define LLS_POLICY_NAME_MAX 64
 
@@ -102,7 +103,9 @@ struct lls_loop_status {
   struct lls_histogram plan_seconds, step_tokens; /* of each step */
   /* tokens in the cache by enum lls_form; of preempted sequences too */
   uint64_t cached_on_device[LLS_FORM_HIDDEN + 1], cached_on_host[LLS_FORM_HIDDEN + 1];
-  struct lls_policy_status scheduler, cache, predictor;
+  struct {
+    LLS_EACH_KIND_OF(struct lls_policy_status);
+  } policies;
   bool fallen_back; /* the built-in order is in charge */
   bool draining;
   char fallback_reason[LLS_ERROR_MAX];
@@ -121,7 +124,7 @@ struct lls_loop_policy {
 
 /* One of each; in a reload a policy without a module stays as it is. */
 struct lls_loop_policies {
-  struct lls_loop_policy scheduler, cache, predictor;
+  LLS_EACH_KIND_OF(struct lls_loop_policy);
 };
 
 struct lls_step_report;

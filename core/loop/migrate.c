@@ -105,7 +105,7 @@ static void leave(struct lls_instance *in, struct lls_live *live, uint32_t targe
   struct lls_policies *p = &in->policies;
   struct lls_request *v = &live->view;
   lls_instance_catch_up(in); /* its tokens of the step before are sent before it is */
-  if (!p->scheduler_off && p->scheduler->on_finish != NULL)
+  if (LLS_SCHEDULER_HAS(p, on_finish))
     LLS_CALL(p, scheduler, on_finish, v, LLS_FINISH_NONE);
   lls_lifecycle_tell_predictor(in, live, LLS_FINISH_NONE);
   in->migration.left[v->slot] = *v;
@@ -178,7 +178,7 @@ static void settle_in(struct lls_instance *in, struct lls_live *live)
   for (uint32_t i = 0; i < LLS_USER_WORDS; i++)
     live->user[i] = 0;
   live->announced = true;
-  if (!p->scheduler_off && p->scheduler->on_arrival != NULL)
+  if (LLS_SCHEDULER_HAS(p, on_arrival))
     LLS_CALL(p, scheduler, on_arrival, v);
 }
 

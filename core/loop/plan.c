@@ -18,8 +18,8 @@ void lls_instance_strike(struct lls_instance *in, const char *format, ...)
   va_end(args);
   struct lls_policies *p = &in->policies;
   in->strikes++;
-  p->scheduler_host->breaches++;
-  lls_log(in->log, LLS_LOG_PLUGIN_MISBEHAVING, p->scheduler_host->name,
+  p->scheduler.host->breaches++;
+  lls_log(in->log, LLS_LOG_PLUGIN_MISBEHAVING, p->scheduler.host->name,
           "%s (strike %u of %u)", why, in->strikes, in->max_strikes);
   if (in->strikes < in->max_strikes || p->scheduler_off)
     return;
@@ -27,9 +27,9 @@ void lls_instance_strike(struct lls_instance *in, const char *format, ...)
   in->status.fallen_back = true;
   snprintf(in->status.fallback_reason, sizeof in->status.fallback_reason,
            "%s was switched off after %u bad or late plans, the last: %s",
-           p->scheduler_host->name, in->strikes, why);
+           p->scheduler.host->name, in->strikes, why);
   lls_log(
-      in->log, LLS_LOG_ERROR, p->scheduler_host->name,
+      in->log, LLS_LOG_ERROR, p->scheduler.host->name,
       "switched off after %u strikes: requests run in the built-in order until a reload",
       in->strikes);
 }

@@ -12,24 +12,16 @@ static struct lls_policy_host *make_host(struct lls_instance *in,
                                          const struct lls_policies *p,
                                          const struct lls_plugin_module *module)
 {
+  const struct lls_plugin_module *cache =
+      p->cache.module != NULL ? p->cache.module : in->policies.cache.module;
   uint32_t kind = module->descriptor->kind;
   struct lls_policy_host *h = malloc(sizeof *h);
   if (h == NULL)
     return NULL;
   lls_policy_host_init(h, in, lls_plugin_kind_name(kind), module->descriptor->id,
                        in->seed + kind);
-  h->caps.async_transfers =
-      lls_transfer_supported(in, p->cache != NULL ? p->cache : in->policies.cache);
+  h->caps.async_transfers = lls_transfer_supported(in, &cache->cache);
   return h;
-}
-
-/* "plugin: sentence" for a plugin whose create failed. */
-static int created(int rc, const struct lls_policy_host *h, struct lls_error *err)
-{
-  if (rc == 0)
-    return 0;
-  return lls_fail(err, rc, "%s could not be created: %s", h->name,
-                  lls_error_text(&h->failure, rc));
 }
 
 static struct lls_cache_geometry geometry_of(const struct lls_instance *in)
@@ -59,73 +51,55 @@ static int check_forms(const struct lls_instance *in,
                   module->descriptor->id, module->descriptor->id);
 }
 
-static int create_cache(struct lls_instance *in, const struct lls_loop_policy *chosen,
-                        struct lls_policies *p, struct lls_error *err)
+static int call_create(const struct lls_instance *in, struct lls_running_policy *p)
 {
-  if (chosen->module == NULL)
+  const struct lls_plugin_module *m = p->module;
+  const struct lls_host *host = &p->host->host;
+  struct lls_cache_geometry geometry;
+  switch (m->descriptor->kind) {
+  case LLS_KIND_SCHEDULER:
+    return m->scheduler.create(host, p->params, &p->self);
+  case LLS_KIND_CACHE:
+    geometry = geometry_of(in);
+    return m->cache.create(host, p->params, &geometry, &p->self);
+  default:
+    return m->predictor.create(host, p->params, &p->self);
+  }
+}
+
+static int create(struct lls_instance *in, const struct lls_loop_policy *chosen,
+                  const struct lls_policies *generation, struct lls_running_policy *p,
+                  struct lls_error *err)
+{
+  const struct lls_plugin_module *module = chosen->module;
+  if (module == NULL)
     return 0;
-  int rc = check_forms(in, chosen->module, err);
+  uint32_t kind = module->descriptor->kind;
+  int rc = kind == LLS_KIND_CACHE ? check_forms(in, module, err) : 0;
   if (rc < 0)
     return rc;
-  struct lls_cache_geometry geometry = geometry_of(in);
-  p->cache_module = chosen->module;
-  p->cache_params = chosen->params;
-  p->cache = &chosen->module->cache;
-  p->cache_self = NULL;
-  p->cache_host = make_host(in, p, chosen->module);
-  if (p->cache_host == NULL)
+  *p = (struct lls_running_policy){.module = module, .params = chosen->params};
+  p->host = make_host(in, generation, module);
+  if (p->host == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  rc = LLS_NOTED(
-      LLS_KIND_CACHE, "create",
-      p->cache->create(&p->cache_host->host, chosen->params, &geometry, &p->cache_self));
-  return created(rc, p->cache_host, err);
+  rc = LLS_NOTED(kind, "create", call_create(in, p));
+  if (rc < 0)
+    lls_fail(err, rc, "%s could not be created: %s", p->host->name,
+             lls_error_text(&p->host->failure, rc));
+  return rc;
 }
 
-static int create_predictor(struct lls_instance *in, const struct lls_loop_policy *chosen,
-                            struct lls_policies *p, struct lls_error *err)
-{
-  if (chosen->module == NULL)
-    return 0;
-  p->predictor_module = chosen->module;
-  p->predictor_params = chosen->params;
-  p->predictor = &chosen->module->predictor;
-  p->predictor_self = NULL;
-  p->predictor_host = make_host(in, p, chosen->module);
-  if (p->predictor_host == NULL)
-    return lls_fail(err, -ENOMEM, "out of memory");
-  int rc = LLS_NOTED(
-      LLS_KIND_PREDICTOR, "create",
-      p->predictor->create(&p->predictor_host->host, chosen->params, &p->predictor_self));
-  return created(rc, p->predictor_host, err);
-}
-
-static int create_scheduler(struct lls_instance *in, const struct lls_loop_policy *chosen,
-                            struct lls_policies *p, struct lls_error *err)
-{
-  if (chosen->module == NULL)
-    return 0;
-  p->scheduler_module = chosen->module;
-  p->scheduler_params = chosen->params;
-  p->scheduler = &chosen->module->scheduler;
-  p->scheduler_self = NULL;
-  p->scheduler_host = make_host(in, p, chosen->module);
-  if (p->scheduler_host == NULL)
-    return lls_fail(err, -ENOMEM, "out of memory");
-  int rc = LLS_NOTED(
-      LLS_KIND_SCHEDULER, "create",
-      p->scheduler->create(&p->scheduler_host->host, chosen->params, &p->scheduler_self));
-  return created(rc, p->scheduler_host, err);
-}
+/* The scheduler last and first to go: it may know what the others tell. */
+static const uint32_t order[LLS_KINDS] = {LLS_KIND_CACHE, LLS_KIND_PREDICTOR,
+                                          LLS_KIND_SCHEDULER};
 
 int lls_policies_create(struct lls_instance *in, const struct lls_loop_policies *chosen,
                         struct lls_policies *out, struct lls_error *err)
 {
   *out = (struct lls_policies){0};
-  int rc = create_cache(in, &chosen->cache, out, err);
-  if (rc == 0)
-    rc = create_predictor(in, &chosen->predictor, out, err);
-  if (rc == 0)
-    rc = create_scheduler(in, &chosen->scheduler, out, err);
+  int rc = 0;
+  for (uint32_t i = 0; i < LLS_KINDS && rc == 0; i++)
+    rc = create(in, LLS_OF_KIND(chosen, order[i]), out, LLS_OF_KIND(out, order[i]), err);
   if (rc < 0)
     lls_policies_destroy(out, NULL);
   return rc;
@@ -133,48 +107,26 @@ int lls_policies_create(struct lls_instance *in, const struct lls_loop_policies 
 
 void lls_policies_fill(struct lls_policies *p, const struct lls_policies *running)
 {
-  if (p->scheduler_host == NULL) {
-    p->scheduler_module = running->scheduler_module;
-    p->scheduler_params = running->scheduler_params;
-    p->scheduler = running->scheduler;
-    p->scheduler_self = running->scheduler_self;
-    p->scheduler_host = running->scheduler_host;
+  if (p->scheduler.host == NULL)
     p->scheduler_off = running->scheduler_off;
-  }
-  if (p->predictor_host == NULL) {
-    p->predictor_module = running->predictor_module;
-    p->predictor_params = running->predictor_params;
-    p->predictor = running->predictor;
-    p->predictor_self = running->predictor_self;
-    p->predictor_host = running->predictor_host;
-  }
-  if (p->cache_host == NULL) {
-    p->cache_module = running->cache_module;
-    p->cache_params = running->cache_params;
-    p->cache = running->cache;
-    p->cache_self = running->cache_self;
-    p->cache_host = running->cache_host;
-  }
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    if (p->by_kind[i].host == NULL)
+      p->by_kind[i] = running->by_kind[i];
+}
+
+static void destroy(struct lls_running_policy *p)
+{
+  if (p->self != NULL)
+    LLS_CALL_COMMON(p, destroy);
+  free(p->host);
 }
 
 void lls_policies_destroy(struct lls_policies *p, const struct lls_policies *kept)
 {
   static const struct lls_policies none = {0};
   kept = kept != NULL ? kept : &none;
-  if (p->scheduler_host != kept->scheduler_host) {
-    if (p->scheduler_self != NULL)
-      LLS_CALL(p, scheduler, destroy);
-    free(p->scheduler_host);
-  }
-  if (p->predictor_host != kept->predictor_host) {
-    if (p->predictor_self != NULL)
-      LLS_CALL(p, predictor, destroy);
-    free(p->predictor_host);
-  }
-  if (p->cache_host != kept->cache_host) {
-    if (p->cache_self != NULL)
-      LLS_CALL(p, cache, destroy);
-    free(p->cache_host);
-  }
+  for (uint32_t i = LLS_KINDS; i-- > 0;)
+    if (LLS_OF_KIND(p, order[i])->host != LLS_OF_KIND(kept, order[i])->host)
+      destroy(LLS_OF_KIND(p, order[i]));
   *p = (struct lls_policies){0};
 }

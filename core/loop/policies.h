@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The three plugins at work in an instance: code, state, and the host each of them sees.
+ * The plugins at work in an instance, one of each kind: code, state, and the host each of
+ * them sees.
  *
  * A set is made beside the running one during a reload and shares with it what stays, so
  * that "the same" is a question of pointers. Made and destroyed on [main]; the set in use
@@ -15,16 +16,18 @@
 
 #include "core/loop/loop.h"
 #include "core/loop/policy_host.h"
+#include "core/plugin/kinds.h"
 #include "core/plugin/trail.h"
 
+struct lls_running_policy {
+  const struct lls_plugin_module *module;
+  void *self; /* what create gave */
+  const void *params;
+  struct lls_policy_host *host;
+};
+
 struct lls_policies {
-  const struct lls_plugin_module *scheduler_module, *cache_module, *predictor_module;
-  const struct lls_scheduler_vtable *scheduler; /* of the modules */
-  const struct lls_cache_vtable *cache;
-  const struct lls_predictor_vtable *predictor;
-  void *scheduler_self, *cache_self, *predictor_self; /* what create gave */
-  const void *scheduler_params, *cache_params, *predictor_params;
-  struct lls_policy_host *scheduler_host, *cache_host, *predictor_host;
+  LLS_EACH_KIND_OF(struct lls_running_policy);
   bool scheduler_off; /* fell back to the built-in order */
 };
 
@@ -32,10 +35,23 @@ struct lls_policies {
 #define LLS_KIND_OF_cache     LLS_KIND_CACHE
 #define LLS_KIND_OF_predictor LLS_KIND_PREDICTOR
 
-/* p->KIND->CALLBACK(p->KIND_self, ...), noted in case it crashes or never returns. */
+/* CALLBACK of the policy of this KIND, noted in case it crashes or never returns. */
 #define LLS_CALL(P, KIND, CALLBACK, ...)                                                 \
   LLS_NOTED(LLS_KIND_OF_##KIND, #CALLBACK,                                               \
-            (P)->KIND->CALLBACK((P)->KIND##_self __VA_OPT__(, ) __VA_ARGS__))
+            (P)->KIND.module->KIND.CALLBACK((P)->KIND.self __VA_OPT__(, ) __VA_ARGS__))
+
+/* Whether it has that callback. */
+#define LLS_HAS(P, KIND, CALLBACK) ((P)->KIND.module->KIND.CALLBACK != NULL)
+
+/* Likewise of the scheduler, which is not called any more once it was switched off. */
+#define LLS_SCHEDULER_HAS(P, CALLBACK)                                                   \
+  (!(P)->scheduler_off && LLS_HAS(P, scheduler, CALLBACK))
+
+/* CALLBACK of struct lls_plugin_common, of a running policy of whatever kind. */
+#define LLS_CALL_COMMON(POLICY, CALLBACK, ...)                                           \
+  LLS_NOTED((POLICY)->module->descriptor->kind, #CALLBACK,                               \
+            lls_plugin_common((POLICY)->module)                                          \
+                .CALLBACK((POLICY)->self __VA_OPT__(, ) __VA_ARGS__))
 
 /*
  * A set of the chosen policies; where none is chosen (no module) it has a gap. On failure

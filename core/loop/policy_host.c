@@ -77,7 +77,7 @@ static int overrun(void *context, uint64_t request, struct lls_prediction *out)
   struct lls_live *live = lls_request_table_find(h->instance->table, request);
   if (live == NULL)
     return -ENOENT;
-  if (p->predictor->overrun == NULL)
+  if (!LLS_HAS(p, predictor, overrun))
     return -ENOTSUP;
   int rc = LLS_CALL(p, predictor, overrun, &live->view, out);
   if (rc == 0)

@@ -63,35 +63,28 @@ static bool is_time(const struct lls_instance *in, int64_t now_ns)
 
 void lls_policy_stats_take(struct lls_instance *in)
 {
-  struct lls_policies *p = &in->policies;
-  struct lls_loop_policy_stats *f = &in->policy_stats;
-  const struct lls_sink scheduler = sink_of(&f->scheduler), cache = sink_of(&f->cache),
-                        predictor = sink_of(&f->predictor);
+  const struct lls_policies *policies = &in->policies;
   int64_t now_ns = lls_instance_now(in);
   if (!is_time(in, now_ns))
     return;
   in->policy_stats_ns = now_ns;
   in->policy_stats_taken = true;
-  if (p->scheduler_off)
-    f->scheduler.n = 0; /* it is not asked any more */
-  else if (p->scheduler->stats != NULL)
-    LLS_CALL(p, scheduler, stats, &scheduler);
-  if (p->cache->stats != NULL)
-    LLS_CALL(p, cache, stats, &cache);
-  if (p->predictor->stats != NULL)
-    LLS_CALL(p, predictor, stats, &predictor);
-  take_counters(&f->scheduler, p->scheduler_host);
-  take_counters(&f->cache, p->cache_host);
-  take_counters(&f->predictor, p->predictor_host);
+  for (uint32_t i = 0; i < LLS_KINDS; i++) {
+    const struct lls_running_policy *p = &policies->by_kind[i];
+    struct lls_policy_stats *stats = &in->policy_stats.by_kind[i];
+    const struct lls_sink sink = sink_of(stats);
+    if (p == &policies->scheduler && policies->scheduler_off)
+      stats->n = 0; /* it is not asked any more */
+    else if (lls_plugin_common(p->module).stats != NULL)
+      LLS_CALL_COMMON(p, stats, &sink);
+    take_counters(stats, p->host);
+  }
 }
 
-void lls_policy_stats_forget(struct lls_instance *in, const struct lls_adoption *replaced)
+void lls_policy_stats_forget(struct lls_instance *in, const struct lls_adoption *adoption)
 {
-  if (replaced->scheduler)
-    in->policy_stats.scheduler = (struct lls_policy_stats){0};
-  if (replaced->cache)
-    in->policy_stats.cache = (struct lls_policy_stats){0};
-  if (replaced->predictor)
-    in->policy_stats.predictor = (struct lls_policy_stats){0};
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    if (adoption->by_kind[i].replaced)
+      in->policy_stats.by_kind[i] = (struct lls_policy_stats){0};
   in->policy_stats_ns = LLS_NEVER;
 }

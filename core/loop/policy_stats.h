@@ -27,7 +27,7 @@ struct lls_policy_stats {
 };
 
 struct lls_loop_policy_stats {
-  struct lls_policy_stats scheduler, cache, predictor;
+  LLS_EACH_KIND_OF(struct lls_policy_stats);
 };
 
 /* Letters a to z, digits and _, less than LLS_POLICY_STAT_NAME_MAX: others are left out,

@@ -17,12 +17,9 @@ static struct lls_loop_policies replaced(const struct lls_policies *running,
                                          const struct lls_loop_policies *chosen)
 {
   struct lls_loop_policies out = *chosen;
-  if (out.scheduler.module == running->scheduler_module)
-    out.scheduler.module = NULL;
-  if (out.cache.module == running->cache_module)
-    out.cache.module = NULL;
-  if (out.predictor.module == running->predictor_module)
-    out.predictor.module = NULL;
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    if (out.by_kind[i].module == running->by_kind[i].module)
+      out.by_kind[i].module = NULL;
   return out;
 }
 
@@ -47,71 +44,45 @@ void lls_reload_abandon(struct lls_reload *r)
 
 /* ---- reconfigure ------------------------------------------------------------------ */
 
-/* One policy that stays and gets other parameters. */
-struct renewal {
-  const char *name;
-  uint32_t kind;
-  int (*reconfigure)(void *self, const void *params);
-  void *self;
-  const void *params, *before;
-  const struct lls_error *failure; /* what the plugin said */
-};
-
-/* Of the policies that stay; how many. */
-static uint32_t renewals(const struct lls_policies *p,
-                         const struct lls_loop_policies *new, struct renewal out[3])
+/* It stays, and gets other parameters. */
+static bool is_renewed(const struct lls_running_policy *p,
+                       const struct lls_loop_policy *chosen)
 {
-  uint32_t n = 0;
-  if (new->scheduler.module == p->scheduler_module)
-    out[n++] = (struct renewal){.name = p->scheduler_host->name,
-                                .kind = LLS_KIND_SCHEDULER,
-                                .reconfigure = p->scheduler->reconfigure,
-                                .self = p->scheduler_self,
-                                .params = new->scheduler.params,
-                                .before = p->scheduler_params,
-                                .failure = &p->scheduler_host->failure};
-  if (new->cache.module == p->cache_module)
-    out[n++] = (struct renewal){.name = p->cache_host->name,
-                                .kind = LLS_KIND_CACHE,
-                                .reconfigure = p->cache->reconfigure,
-                                .self = p->cache_self,
-                                .params = new->cache.params,
-                                .before = p->cache_params,
-                                .failure = &p->cache_host->failure};
-  if (new->predictor.module == p->predictor_module)
-    out[n++] = (struct renewal){.name = p->predictor_host->name,
-                                .kind = LLS_KIND_PREDICTOR,
-                                .reconfigure = p->predictor->reconfigure,
-                                .self = p->predictor_self,
-                                .params = new->predictor.params,
-                                .before = p->predictor_params,
-                                .failure = &p->predictor_host->failure};
-  return n;
+  return chosen->module == p->module;
 }
 
-static int renew(const struct renewal *r, const void *params)
-{
-  return LLS_NOTED(r->kind, "reconfigure", r->reconfigure(r->self, params));
-}
-
-/* The first n get back their parameters. */
-static void undo(const struct renewal *list, uint32_t n)
+/* The first n get back the parameters that they had. */
+static void undo(const struct lls_policies *p, const struct lls_loop_policies *chosen,
+                 uint32_t n)
 {
   while (n-- > 0)
-    renew(&list[n], list[n].before);
+    if (is_renewed(&p->by_kind[n], &chosen->by_kind[n]))
+      LLS_CALL_COMMON(&p->by_kind[n], reconfigure, p->by_kind[n].params);
+}
+
+static int renew(const struct lls_running_policy *p, const void *params,
+                 struct lls_error *err)
+{
+  int rc = lls_plugin_common(p->module).reconfigure != NULL
+               ? LLS_CALL_COMMON(p, reconfigure, params)
+               : -ENOTSUP;
+  if (rc != 0)
+    lls_fail(err, rc, "%s refuses its new parameters: %s", p->host->name,
+             lls_error_text(&p->host->failure, rc));
+  return rc;
 }
 
 /* All of them or none. */
-static int reconfigure(const struct renewal *list, uint32_t n, struct lls_error *err)
+static int reconfigure(const struct lls_policies *p,
+                       const struct lls_loop_policies *chosen, struct lls_error *err)
 {
-  for (uint32_t i = 0; i < n; i++) {
-    const struct renewal *r = &list[i];
-    int rc = r->reconfigure != NULL ? renew(r, r->params) : -ENOTSUP;
+  for (uint32_t i = 0; i < LLS_KINDS; i++) {
+    if (!is_renewed(&p->by_kind[i], &chosen->by_kind[i]))
+      continue;
+    int rc = renew(&p->by_kind[i], chosen->by_kind[i].params, err);
     if (rc == 0)
       continue;
-    lls_fail(err, rc, "%s refuses its new parameters: %s", r->name,
-             lls_error_text(r->failure, rc));
-    undo(list, i);
+    undo(p, chosen, i);
     return rc;
   }
   return 0;
@@ -119,93 +90,36 @@ static int reconfigure(const struct renewal *list, uint32_t n, struct lls_error 
 
 /* ---- handing over state ----------------------------------------------------------- */
 
-/* One policy that another takes over from. */
-struct succession {
-  const char *name;
-  uint32_t kind;
-  bool other_kind;                                       /* not of its name */
-  int (*export_state)(void *self, struct lls_blob *out); /* of the old one */
-  void *old;
-  int (*import_state)(void *self, const struct lls_blob *); /* of the new one */
-  void *new;
-  const struct lls_error *failure; /* what the new one said */
-};
-
-/* True: the new one knows what the old one knew, of another kind as much as any kind can
- * read. A new one that can't starts empty. */
-static bool hand_over(const struct lls_instance *in, const struct succession *s)
+static bool same_id(const struct lls_running_policy *a,
+                    const struct lls_running_policy *b)
 {
-  if (s->export_state == NULL || s->import_state == NULL)
+  return strcmp(a->module->descriptor->id, b->module->descriptor->id) == 0;
+}
+
+/* True: the new one knows what the old one knew, of a cache manager of another name as
+ * much as any of them can read. A new one that can't starts empty. */
+static bool hand_over(const struct lls_instance *in, const struct lls_running_policy *old,
+                      const struct lls_running_policy *new)
+{
+  bool same = same_id(old, new);
+  if (lls_plugin_common(old->module).export_state == NULL ||
+      lls_plugin_common(new->module).import_state == NULL ||
+      (!same && new->module->descriptor->kind != LLS_KIND_CACHE))
     return false;
   struct lls_blob blob = {0};
-  int rc = LLS_NOTED(s->kind, "export_state", s->export_state(s->old, &blob));
-  if (rc == 0 && s->other_kind && blob.version != LLS_STATE_HOLDINGS) {
+  int rc = LLS_CALL_COMMON(old, export_state, &blob);
+  if (rc == 0 && !same && blob.version != LLS_STATE_HOLDINGS) {
     free(blob.data);
     return false;
   }
   if (rc == 0)
-    rc = LLS_NOTED(s->kind, "import_state", s->import_state(s->new, &blob));
+    rc = LLS_CALL_COMMON(new, import_state, &blob);
   free(blob.data);
   if (rc < 0)
-    lls_log(in->log, LLS_LOG_WARNING, s->name,
+    lls_log(in->log, LLS_LOG_WARNING, new->host->name,
             "starts empty, its predecessor's state could not be taken over: %s",
-            lls_error_text(s->failure, rc));
+            lls_error_text(&new->host->failure, rc));
   return rc == 0;
-}
-
-static bool same_id(const struct lls_plugin_module *a, const struct lls_plugin_module *b)
-{
-  return strcmp(a->descriptor->id, b->descriptor->id) == 0;
-}
-
-static bool hand_over_scheduler(const struct lls_instance *in,
-                                const struct lls_policies *old,
-                                const struct lls_policies *new)
-{
-  struct succession s = {
-      .name = new->scheduler_host->name,
-      .kind = LLS_KIND_SCHEDULER,
-      .export_state = old->scheduler->export_state,
-      .old = old->scheduler_self,
-      .import_state = new->scheduler->import_state,
-      .new = new->scheduler_self,
-      .failure = &new->scheduler_host->failure,
-  };
-  return same_id(old->scheduler_module, new->scheduler_module) && !old->scheduler_off &&
-         hand_over(in, &s);
-}
-
-static bool hand_over_cache(const struct lls_instance *in, const struct lls_policies *old,
-                            const struct lls_policies *new)
-{
-  struct succession s = {
-      .name = new->cache_host->name,
-      .kind = LLS_KIND_CACHE,
-      .other_kind = !same_id(old->cache_module, new->cache_module),
-      .export_state = old->cache->export_state,
-      .old = old->cache_self,
-      .import_state = new->cache->import_state,
-      .new = new->cache_self,
-      .failure = &new->cache_host->failure,
-  };
-  return hand_over(in, &s);
-}
-
-static void hand_over_predictor(const struct lls_instance *in,
-                                const struct lls_policies *old,
-                                const struct lls_policies *new)
-{
-  struct succession s = {
-      .name = new->predictor_host->name,
-      .kind = LLS_KIND_PREDICTOR,
-      .export_state = old->predictor->export_state,
-      .old = old->predictor_self,
-      .import_state = new->predictor->import_state,
-      .new = new->predictor_self,
-      .failure = &new->predictor_host->failure,
-  };
-  if (same_id(old->predictor_module, new->predictor_module))
-    hand_over(in, &s);
 }
 
 /* ---- install ---------------------------------------------------------------------- */
@@ -215,18 +129,15 @@ static struct lls_adoption succeed(const struct lls_instance *in,
                                    const struct lls_policies *old,
                                    const struct lls_policies *new)
 {
-  struct lls_adoption a = {
-      .scheduler = new->scheduler_host != old->scheduler_host,
-      .cache = new->cache_host != old->cache_host,
-      .predictor = new->predictor_host != old->predictor_host,
-  };
-  if (a.scheduler)
-    a.scheduler_imported = hand_over_scheduler(in, old, new);
-  if (a.cache)
-    a.cache_imported = hand_over_cache(in, old, new);
-  if (a.predictor)
-    hand_over_predictor(in, old, new);
-  a.any = a.scheduler || a.cache || a.predictor;
+  struct lls_adoption a = {0};
+  for (uint32_t i = 0; i < LLS_KINDS; i++) {
+    const struct lls_running_policy *from = &old->by_kind[i], *to = &new->by_kind[i];
+    bool forgotten = from == &old->scheduler && old->scheduler_off;
+    a.by_kind[i].replaced = to->host != from->host;
+    a.by_kind[i].imported =
+        a.by_kind[i].replaced && !forgotten && hand_over(in, from, to);
+    a.any |= a.by_kind[i].replaced;
+  }
   return a;
 }
 
@@ -235,16 +146,15 @@ static int approve(struct lls_instance *in, const struct lls_policies *next,
                    const struct lls_loop_policies *chosen, uint32_t *preempt_mode,
                    struct lls_error *err)
 {
-  struct renewal list[3];
-  uint32_t n = renewals(&in->policies, chosen, list);
-  int rc = reconfigure(list, n, err); /* first: caps may follow from parameters */
+  /* first: caps may follow from parameters */
+  int rc = reconfigure(&in->policies, chosen, err);
   if (rc < 0)
     return rc;
   rc = lls_compat_check(in, next, preempt_mode, err);
-  if (rc == 0 && next->scheduler_host != in->policies.scheduler_host)
+  if (rc == 0 && next->scheduler.host != in->policies.scheduler.host)
     rc = lls_compat_calibrate(in, next, err);
   if (rc < 0)
-    undo(list, n);
+    undo(&in->policies, chosen, LLS_KINDS);
   return rc;
 }
 
@@ -252,12 +162,9 @@ static int approve(struct lls_instance *in, const struct lls_policies *next,
 static void note_parameters(struct lls_policies *p,
                             const struct lls_loop_policies *chosen)
 {
-  if (chosen->scheduler.module == p->scheduler_module)
-    p->scheduler_params = chosen->scheduler.params;
-  if (chosen->cache.module == p->cache_module)
-    p->cache_params = chosen->cache.params;
-  if (chosen->predictor.module == p->predictor_module)
-    p->predictor_params = chosen->predictor.params;
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    if (is_renewed(&p->by_kind[i], &chosen->by_kind[i]))
+      p->by_kind[i].params = chosen->by_kind[i].params;
 }
 
 int lls_reload_approve(struct lls_instance *in, struct lls_reload *r,
@@ -270,8 +177,7 @@ int lls_reload_approve(struct lls_instance *in, struct lls_reload *r,
 
 void lls_reload_disapprove(struct lls_instance *in, struct lls_reload *r)
 {
-  struct renewal list[3];
-  undo(list, renewals(&in->policies, &r->change.policies, list));
+  undo(&in->policies, &r->change.policies, LLS_KINDS);
 }
 
 void lls_reload_install(struct lls_instance *in, struct lls_reload *r)
@@ -284,12 +190,12 @@ void lls_reload_install(struct lls_instance *in, struct lls_reload *r)
   in->adoption = adopt;
   lls_policy_stats_forget(in, &adopt);
   in->preempt_mode = r->preempt_mode;
-  in->caps.async_transfers = lls_transfer_supported(in, next.cache);
-  next.scheduler_host->caps.async_transfers = in->caps.async_transfers;
-  next.predictor_host->caps.async_transfers = in->caps.async_transfers;
+  in->caps.async_transfers = lls_transfer_supported(in, &next.cache.module->cache);
+  next.scheduler.host->caps.async_transfers = in->caps.async_transfers;
+  next.predictor.host->caps.async_transfers = in->caps.async_transfers;
   in->max_strikes = r->change.strikes;
   in->plan_budget_ns = r->change.plan_budget_ns;
-  if (adopt.scheduler) {
+  if (adopt.scheduler.replaced) {
     in->strikes = 0;
     in->status.fallen_back = false;
     in->status.fallback_reason[0] = '\0';

@@ -66,14 +66,14 @@ void lls_snapshot_take(struct lls_instance *in, struct lls_snapshot *q)
   int64_t now_ns = lls_instance_now(in);
   q->n = q->n_left_out = q->lines_left_out = 0;
   q->length = 0;
-  memcpy(q->scheduler, p->scheduler_host->name_text, sizeof q->scheduler);
+  memcpy(q->scheduler, p->scheduler.host->name_text, sizeof q->scheduler);
   q->built_in = p->scheduler_off;
   show_list(in, q, &in->running, "running", now_ns);
   show_list(in, q, &in->moving, "moving", now_ns);
   show_list(in, q, &in->preempted, "preempted", now_ns);
   show_list(in, q, &in->waiting, "waiting", now_ns);
   show_list(in, q, &in->migration.offered, "offered", now_ns);
-  if (!p->scheduler_off && p->scheduler->dump != NULL)
+  if (LLS_SCHEDULER_HAS(p, dump))
     LLS_CALL(p, scheduler, dump, &sink);
   atomic_store(&q->ready, true);
   in->answered = true;

@@ -43,7 +43,7 @@ static void drain_predictions(struct lls_instance *in)
     if (live == NULL)
       continue;
     live->view.prediction = late->prediction;
-    if (!p->scheduler_off && p->scheduler->on_prediction != NULL)
+    if (LLS_SCHEDULER_HAS(p, on_prediction))
       LLS_CALL(p, scheduler, on_prediction, &live->view);
   }
 }
@@ -122,9 +122,8 @@ static void count_memory(struct lls_instance *in)
   s->host_units_free = host.free_units;
   memset(s->cached_on_device, 0, sizeof s->cached_on_device);
   memset(s->cached_on_host, 0, sizeof s->cached_on_host);
-  count_refusals(p->scheduler_host, &s->scheduler);
-  count_refusals(p->cache_host, &s->cache);
-  count_refusals(p->predictor_host, &s->predictor);
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    count_refusals(p->by_kind[i].host, &s->policies.by_kind[i]);
   count_cached(&in->running, s);
   count_cached(&in->preempted, s);
   count_cached(&in->moving, s);

@@ -271,9 +271,8 @@ void lls_loop_status_add(struct lls_loop_status *sum, const struct lls_loop_stat
 {
   add_counters(sum, more);
   add_levels(sum, more);
-  add_policy(&sum->scheduler, &more->scheduler);
-  add_policy(&sum->cache, &more->cache);
-  add_policy(&sum->predictor, &more->predictor);
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    add_policy(&sum->policies.by_kind[i], &more->policies.by_kind[i]);
   if (more->fallen_back && !sum->fallen_back) {
     sum->fallen_back = true;
     memcpy(sum->fallback_reason, more->fallback_reason, sizeof sum->fallback_reason);

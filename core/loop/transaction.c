@@ -41,7 +41,7 @@ int lls_transaction_rollback(struct lls_instance *in, uint32_t mark)
 static void note_bad_prefix(struct lls_instance *in, const struct lls_live *live,
                             uint32_t found)
 {
-  struct lls_policy_host *host = in->policies.cache_host;
+  struct lls_policy_host *host = in->policies.cache.host;
   host->breaches++;
   lls_log(in->log, LLS_LOG_PLUGIN_MISBEHAVING, host->name,
           "prefix of request %llu %s has %u tokens, as many as the request's %u or more: "
@@ -53,8 +53,8 @@ static void note_bad_prefix(struct lls_instance *in, const struct lls_live *live
 uint32_t lls_transaction_prefix(struct lls_instance *in, struct lls_live *live, bool take)
 {
   struct lls_policies *p = &in->policies;
-  if (live->view.cached_tokens > 0 || p->cache->prefix == NULL ||
-      lls_live_unscored(live) > 0 || p->cache_host->breaches > 0)
+  if (live->view.cached_tokens > 0 || !LLS_HAS(p, cache, prefix) ||
+      lls_live_unscored(live) > 0 || p->cache.host->breaches > 0)
     return 0;
   uint32_t mark = take ? LLS_CALL(p, cache, mark) : 0;
   uint32_t found = LLS_CALL(p, cache, prefix, &live->view, take);

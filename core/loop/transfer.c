@@ -67,7 +67,7 @@ static void arrive(struct lls_instance *in, struct lls_live *live)
     in->status.preempted_swap++;
   }
   lls_lifecycle_set_state(in, live, state);
-  if (!p->scheduler_off && p->scheduler->on_transfer != NULL)
+  if (LLS_SCHEDULER_HAS(p, on_transfer))
     LLS_CALL(p, scheduler, on_transfer, live->transfer, v);
 }
 

@@ -75,9 +75,8 @@ static void keep(struct lls_policy *running, struct lls_policy *wanted,
 static void take_over(struct server *s)
 {
   struct lls_config *c = s->config;
-  keep(&c->scheduler, &s->wanted.scheduler, s->change.scheduler);
-  keep(&c->cache_manager, &s->wanted.cache_manager, s->change.cache);
-  keep(&c->predictor, &s->wanted.predictor, s->change.predictor);
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    keep(&c->policies.by_kind[i], &s->wanted.policies.by_kind[i], s->change.by_kind[i]);
   lls_config_free(c);
   *c = s->wanted;
   s->log.level = (uint32_t)c->server.log_level;
@@ -104,15 +103,14 @@ static struct lls_config_change compare(const struct server *s)
 static int begin(struct server *s, struct lls_error *err)
 {
   const struct lls_config *c = s->config, *w = &s->wanted;
-  const struct lls_config_change *by = &s->change;
   s->change = compare(s);
   struct lls_loop_change change = {
-      .policies = {.scheduler = choose(&c->scheduler, &w->scheduler, by->scheduler),
-                   .cache = choose(&c->cache_manager, &w->cache_manager, by->cache),
-                   .predictor = choose(&c->predictor, &w->predictor, by->predictor)},
       .strikes = (uint32_t)w->plugins.strikes,
       .plan_budget_ns = w->plugins.plan_budget,
   };
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    change.policies.by_kind[i] =
+        choose(&c->policies.by_kind[i], &w->policies.by_kind[i], s->change.by_kind[i]);
   int rc = lls_config_check_reload(c, w, err);
   if (rc == 0)
     rc = server_load_keys(w, &s->wanted_keys, err);

@@ -126,12 +126,14 @@ int server_create_loop(struct server *s, struct lls_error *err)
   if (rc == 0)
     rc = lls_loop_create(&options, &s->loop, err);
   if (rc == 0)
-    lls_log(
-        &s->log, LLS_LOG_INFO, "plugins", "scheduler %s %s, cache %s %s, predictor %s %s",
-        c->scheduler.module->descriptor->id, c->scheduler.module->descriptor->version,
-        c->cache_manager.module->descriptor->id,
-        c->cache_manager.module->descriptor->version, c->predictor.module->descriptor->id,
-        c->predictor.module->descriptor->version);
+    lls_log(&s->log, LLS_LOG_INFO, "plugins",
+            "scheduler %s %s, cache %s %s, predictor %s %s",
+            c->policies.scheduler.module->descriptor->id,
+            c->policies.scheduler.module->descriptor->version,
+            c->policies.cache.module->descriptor->id,
+            c->policies.cache.module->descriptor->version,
+            c->policies.predictor.module->descriptor->id,
+            c->policies.predictor.module->descriptor->version);
   return rc;
 }
 

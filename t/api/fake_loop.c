@@ -260,8 +260,8 @@ void lls_loop_status(struct lls_loop *loop, struct lls_loop_status *out)
   *out = loop->status;
   DL_FOREACH (loop->requests, request)
     *(has_fate(request, "hold-") ? &out->waiting : &out->running) += 1;
-  strcpy(out->scheduler.name, "scheduler fake");
-  strcpy(out->cache.name, "cache fake");
+  strcpy(out->policies.scheduler.name, "scheduler fake");
+  strcpy(out->policies.cache.name, "cache fake");
   out->device_units_total = 100;
   out->device_units_free = out->running < 100 ? 100 - out->running : 0;
 }

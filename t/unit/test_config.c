@@ -46,9 +46,9 @@ static void test_listen_and_path_are_enough(void **state)
   assert_int_equal(c.cache.block_tokens, 16);
   assert_int_equal(c.cache.device_memory, LLS_NEVER);
   assert_int_equal(c.plugins.plan_budget, 0);
-  assert_string_equal(c.scheduler.module->descriptor->id, "good");
-  assert_int_equal(c.cache_manager.module->descriptor->kind, LLS_KIND_CACHE);
-  assert_int_equal(c.predictor.module->descriptor->kind, LLS_KIND_PREDICTOR);
+  assert_string_equal(c.policies.scheduler.module->descriptor->id, "good");
+  assert_int_equal(c.policies.cache.module->descriptor->kind, LLS_KIND_CACHE);
+  assert_int_equal(c.policies.predictor.module->descriptor->kind, LLS_KIND_PREDICTOR);
   lls_config_free(&c);
 }
 
@@ -89,7 +89,7 @@ static void test_plugin_section_is_bound(void **state)
             "[model]\npath = .\n[scheduler.good]\nbudget = 7\nweight = 0.25\n"
             "file = lengths\n",
             &c);
-  const struct good_params *params = c.scheduler.params;
+  const struct good_params *params = c.policies.scheduler.params;
   assert_true(params->eager);
   assert_int_equal(params->budget, 7);
   assert_true(params->weight == 0.25);
@@ -111,8 +111,8 @@ static void test_plugin_by_path_from_the_ini(void **state)
             "[plugins]\nscheduler=./my.so\ncache=good\npredictor=good\n[model]\npath=.\n"
             "[scheduler.good]\nbudget = 9\n",
             &c);
-  assert_string_equal(c.scheduler.module->path + strlen(folder->path), "/my.so");
-  assert_int_equal(((const struct good_params *)c.scheduler.params)->budget, 9);
+  assert_string_equal(c.policies.scheduler.module->path + strlen(folder->path), "/my.so");
+  assert_int_equal(((const struct good_params *)c.policies.scheduler.params)->budget, 9);
   lls_config_free(&c);
 }
 

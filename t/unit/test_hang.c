@@ -12,8 +12,8 @@
 
 static struct lls_policy_host scheduler = {.name = "scheduler s"},
                               cache = {.name = "cache c"};
-static const struct lls_policies policies = {.scheduler_host = &scheduler,
-                                             .cache_host = &cache};
+static const struct lls_policies policies = {.scheduler.host = &scheduler,
+                                             .cache.host = &cache};
 
 static void look(struct lls_hang *h, int64_t now_ns)
 {

@@ -143,7 +143,7 @@ static void test_a_prefix_as_long_as_its_request(void **state)
     };
     struct outcome out = run(&o);
     assert_int_equal(out.by_length, CLIENTS);
-    assert_int_equal(out.status.cache.breaches, 1);
+    assert_int_equal(out.status.policies.cache.breaches, 1);
     assert_non_null(
         strstr(out.log, "plugin-misbehaving cache hostile: prefix of request"));
     free(out.log);

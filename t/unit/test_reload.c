@@ -321,13 +321,11 @@ static void test_another_cache_manager_begins_anew(void **state)
 /* Another policy of this kind, newly loaded. */
 static struct lls_loop_policies change_of(struct scene *s, uint32_t kind, bool other)
 {
+  static const char *const names[LLS_KINDS][2] = {
+      {"fcfs", "sarathi"}, {"paged", "null"}, {"none", "fixed"}};
   struct lls_loop_policies change = {0};
-  if (kind == LLS_KIND_SCHEDULER)
-    change.scheduler = load(s, kind, other ? "sarathi" : "fcfs", NULL);
-  else if (kind == LLS_KIND_CACHE)
-    change.cache = load(s, kind, other ? "null" : "paged", NULL);
-  else
-    change.predictor = load(s, kind, other ? "fixed" : "none", NULL);
+  *LLS_OF_KIND(&change, kind) =
+      load(s, kind, names[kind - LLS_KIND_SCHEDULER][other], NULL);
   return change;
 }
 

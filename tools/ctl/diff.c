@@ -49,9 +49,8 @@ int ctl_diff(const json_t *running, const char *path)
   int n = 0;
   for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
     n += diff_section(running, &file, s->name, &s->table, false);
-  n += diff_policy(running, &file, &file.scheduler);
-  n += diff_policy(running, &file, &file.cache_manager);
-  n += diff_policy(running, &file, &file.predictor);
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    n += diff_policy(running, &file, &file.policies.by_kind[i]);
   lls_config_free(&file);
   return n;
 }

@@ -81,12 +81,7 @@ static void with_parameters(struct scene *scene, uint64_t step)
   struct lls_loop_change change = {.strikes = 10};
   if (step % 5 != 4)
     return;
-  if (scene->subject->kind == LLS_KIND_SCHEDULER)
-    change.policies.scheduler = same;
-  else if (scene->subject->kind == LLS_KIND_CACHE)
-    change.policies.cache = same;
-  else
-    change.policies.predictor = same;
+  *LLS_OF_KIND(&change.policies, scene->subject->kind) = same;
   int rc = lls_loop_reload(scene->h.loop, &change, &err);
   if (rc == 0)
     lls_loop_reloaded(scene->h.loop, &rc, &err);

@@ -54,13 +54,6 @@ static struct lls_cost_rates rates(void)
 
 /* ---- opening ------------------------------------------------------------------ */
 
-static struct lls_loop_policy *policy_of(struct lls_loop_policies *p, uint32_t kind)
-{
-  return kind == LLS_KIND_SCHEDULER ? &p->scheduler
-         : kind == LLS_KIND_CACHE   ? &p->cache
-                                    : &p->predictor;
-}
-
 static void watch_generation(struct scene *s, struct generation *g)
 {
   const struct lls_plugin_module *shared =
@@ -73,7 +66,7 @@ static void watch_generation(struct scene *s, struct generation *g)
 static void replace(void *context, struct lls_loop_policies *policies)
 {
   struct scene *s = context;
-  struct lls_loop_policy *policy = policy_of(policies, s->subject->kind);
+  struct lls_loop_policy *policy = LLS_OF_KIND(policies, s->subject->kind);
   struct generation *g = &s->generations[s->n_generations++];
   g->loaded.module = (struct lls_plugin_module *)(uintptr_t)policy->module;
   g->loaded.params = (void *)(uintptr_t)policy->params;
@@ -192,7 +185,7 @@ int scene_reload(struct scene *s, const char *name)
   struct findings *f = s->watch.findings;
   struct lls_error err = {0};
   struct lls_loop_change change = {.strikes = 10};
-  struct lls_loop_policy *policy = policy_of(&change.policies, s->subject->kind);
+  struct lls_loop_policy *policy = LLS_OF_KIND(&change.policies, s->subject->kind);
   struct generation *g = &s->generations[s->n_generations];
   const struct harness_policy subject = {s->subject->path, s->subject->parameters};
   const struct harness_policy other = {name, NULL};

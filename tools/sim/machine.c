@@ -236,7 +236,7 @@ static int create_sim(struct lls_machine *m, const struct lls_sim_tool_options *
  * aside for a form that they did not know. */
 static bool may_use_hidden(const struct lls_machine *m)
 {
-  return m->config.cache_manager.module->cache.forms != NULL;
+  return m->config.policies.cache.module->cache.forms != NULL;
 }
 
 static int create_devices(struct lls_machine *m, const struct lls_sim_tool_options *o,

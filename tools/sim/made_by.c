@@ -53,16 +53,15 @@ static int add_parameters(json_t *files, const struct lls_policy *policy,
 static int add_policies(const struct lls_machine *m, json_t *made_by,
                         struct lls_error *err)
 {
-  const struct lls_policy *policies[] = {&m->config.scheduler, &m->config.cache_manager,
-                                         &m->config.predictor};
   json_t *plugins = json_object(), *files = json_object_get(made_by, "files");
   int rc = json_object_set_new(made_by, "plugins", plugins);
-  for (size_t i = 0; rc == 0 && i < sizeof policies / sizeof *policies; i++) {
-    const struct lls_plugin_module *module = policies[i]->module;
+  for (uint32_t i = 0; rc == 0 && i < LLS_KINDS; i++) {
+    const struct lls_policy *policy = &m->config.policies.by_kind[i];
+    const struct lls_plugin_module *module = policy->module;
     rc = add_file(plugins, lls_plugin_kind_name(module->descriptor->kind), module->path,
                   err);
     if (rc == 0)
-      rc = add_parameters(files, policies[i], err);
+      rc = add_parameters(files, policy, err);
   }
   return rc;
 }
