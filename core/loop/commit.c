@@ -118,6 +118,8 @@ void lls_instance_commit(struct lls_instance *in, const struct lls_engine_result
                          int64_t started_ns)
 {
   int64_t now_ns = lls_instance_now(in);
+  LLS_ON_STEP(in);
+  LLS_CHECK(!in->transaction.open && in->batch.n <= in->caps.max_sequences);
   for (uint32_t i = 0; i < in->batch.n; i++)
     book(in, i, result, now_ns);
   observe_cost(in, result->duration_ns);

@@ -29,6 +29,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "core/base/check.h"
 #include "core/cost/cost.h"
 #include "core/engine/engine.h"
 #include "core/loop/list.h"
@@ -89,6 +90,9 @@ struct lls_migration {
 };
 
 struct lls_instance {
+  /* The trail of the thread that runs its steps, which alone may touch it; NULL: there is
+   * none, or it is parked, and main may. */
+  _Atomic(const void *) owner;
   struct lls_engine *engine;
   struct lls_engine_caps caps;
   struct lls_topology topology;
@@ -153,6 +157,21 @@ static inline int64_t lls_instance_now(const struct lls_instance *in)
   return in->clock(in->clock_context);
 }
 
+/* [step] The calling thread runs the steps from now on, or (false) leaves it to main. */
+static inline void lls_instance_own(struct lls_instance *in, bool own)
+{
+  atomic_store(&in->owner, own ? &lls_trail : NULL);
+}
+
+/* Whether the calling thread may touch what is [step]. */
+static inline bool lls_instance_is_owned(const struct lls_instance *in)
+{
+  const void *owner = atomic_load(&in->owner);
+  return owner == NULL || owner == &lls_trail;
+}
+
+#define LLS_ON_STEP(IN) LLS_CHECK(lls_instance_is_owned(IN))
+
 /* Requests that live here. */
 static inline uint32_t lls_instance_alive(const struct lls_instance *in)
 {
@@ -175,6 +194,9 @@ void lls_instance_describe(struct lls_instance *, const struct lls_loop_options 
 int lls_instance_init(struct lls_instance *, const struct lls_loop_options *,
                       struct lls_error *err);
 void lls_instance_fini(struct lls_instance *); /* also after a failed init */
+
+/* ---- invariants.c: nothing without --enable-checks */
+void lls_instance_check(const struct lls_instance *); /* [step] between two steps */
 
 /* ---- step.c */
 /* One step. *busy: something ran. False return: stop was asked for or the engine failed.

@@ -29,6 +29,7 @@ void lls_lifecycle_set_state(struct lls_instance *in, struct lls_live *live,
                              uint32_t state)
 {
   struct lls_list *from = list_of(in, live->view.state), *to = list_of(in, state);
+  LLS_ON_STEP(in);
   live->view.state = state;
   if (from == to)
     return;
@@ -123,6 +124,8 @@ void lls_lifecycle_log_refusal(const struct lls_instance *in, const struct lls_l
 void lls_lifecycle_arrive(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
+  LLS_ON_STEP(in);
+  LLS_CHECK(in->table->by_slot[live->view.slot] == NULL);
   in->table->by_slot[live->view.slot] = live;
   live->view.instance = in->info.index;
   lls_list_insert(&in->waiting, &live->view);
@@ -168,6 +171,9 @@ static void end_offer(struct lls_instance *in, struct lls_live *live)
 void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32_t reason)
 {
   struct lls_request *v = &live->view;
+  LLS_ON_STEP(in);
+  LLS_CHECK(v->state != LLS_FINISHED && in->table->by_slot[v->slot] == live);
+  LLS_CHECK(live->placed == LLS_PLACED_NOT);
   if (live->move.offered)
     end_offer(in, live);
   lls_lifecycle_set_state(in, live, LLS_FINISHED);
@@ -204,6 +210,7 @@ void lls_lifecycle_finish_all(struct lls_instance *in, uint32_t reason)
 {
   struct lls_list *lists[] = {&in->running, &in->preempted, &in->moving, &in->waiting,
                               &in->migration.offered};
+  LLS_ON_STEP(in);
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     while (lists[i]->n > 0)
       lls_lifecycle_finish(in, lls_live_of(lists[i]->items[lists[i]->n - 1]), reason);

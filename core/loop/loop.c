@@ -15,6 +15,7 @@
 #include "core/loop/step_thread.h"
 
 struct lls_loop {
+  const void *main; /* trail of the first thread that called as main; checks only */
   struct lls_step_thread *threads; /* (n) */
   struct lls_instance **peers;     /* (n) theirs */
   struct lls_instance_info *infos; /* (n) theirs */
@@ -31,6 +32,15 @@ struct lls_loop {
   bool draining;
   bool asked; /* for the queues, and not all have answered */
 };
+
+/* Another thread may have created it, while main showed that the model is loading. */
+static bool is_on_main(struct lls_loop *l)
+{
+  l->main = l->main != NULL ? l->main : &lls_trail;
+  return l->main == &lls_trail;
+}
+
+#define LLS_ON_MAIN(LOOP) LLS_CHECK(is_on_main(LOOP))
 
 /* ---- life ------------------------------------------------------------------------- */
 
@@ -162,6 +172,7 @@ void lls_loop_destroy(struct lls_loop *l)
 bool lls_loop_stop(struct lls_loop *l, int64_t timeout_ns)
 {
   bool all = true;
+  LLS_ON_MAIN(l);
   for (uint32_t i = 0; i < l->n; i++) /* all at once, not one after the other */
     if (l->threads[i].running)
       lls_inbox_stop(&l->threads[i].inbox);
@@ -175,6 +186,7 @@ bool lls_loop_stop(struct lls_loop *l, int64_t timeout_ns)
 bool lls_loop_look(struct lls_loop *l, int64_t now_ns, int64_t limit_ns)
 {
   bool hung = lls_loop_hangs(l, NULL);
+  LLS_ON_MAIN(l);
   for (uint32_t i = 0; i < l->n; i++) {
     struct lls_step_thread *r = &l->threads[i];
     lls_hang_look(&r->hang, &r->instance.policies, now_ns, limit_ns);
@@ -278,6 +290,7 @@ int lls_loop_reload(struct lls_loop *l, const struct lls_loop_change *change,
                     struct lls_error *err)
 {
   struct lls_error why;
+  LLS_ON_MAIN(l);
   if (l->threads[0].reload.pending)
     return lls_fail(err, -EBUSY, "the reload before is not over yet");
   if (lls_loop_failed(l, &why))
@@ -350,6 +363,7 @@ static bool all_parked(struct lls_loop *l)
 
 bool lls_loop_reloaded(struct lls_loop *l, int *rc, struct lls_error *err)
 {
+  LLS_ON_MAIN(l);
   if (!l->threads[0].reload.pending)
     return false;
   bool failed = lls_loop_failed(l, err);
@@ -422,6 +436,7 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
                     struct lls_error *err)
 {
   struct lls_error why;
+  LLS_ON_MAIN(l);
   if (l->draining || lls_loop_failed(l, &why))
     return lls_fail(err, -ESHUTDOWN, "%s",
                     l->draining ? "the server is shutting down"
@@ -456,6 +471,7 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
 void lls_loop_cancel(struct lls_loop *l, uint64_t id)
 {
   _Atomic uint64_t *last = &l->cancelled[id & (l->slots.n - 1)];
+  LLS_ON_MAIN(l);
   if (atomic_load(last) == id)
     return;
   atomic_store(last, id); /* first: an instance that it is on its way to looks there */
@@ -468,6 +484,7 @@ void lls_loop_events(struct lls_loop *l,
                      void *context)
 {
   const struct lls_event_buffer *b = lls_delivery_take(&l->delivery);
+  LLS_ON_MAIN(l);
   for (size_t i = 0; i < b->n; i++) {
     const struct lls_event *event = &b->events[i];
     on_event(context, event);
@@ -521,6 +538,7 @@ static int allocate_snapshots(struct lls_loop *l)
 
 int lls_loop_ask_snapshot(struct lls_loop *l)
 {
+  LLS_ON_MAIN(l);
   if (l->asked)
     return -EBUSY;
   int rc = allocate_snapshots(l);
@@ -535,6 +553,7 @@ int lls_loop_ask_snapshot(struct lls_loop *l)
 bool lls_loop_snapshot_ready(struct lls_loop *l)
 {
   bool ready = l->asked;
+  LLS_ON_MAIN(l);
   for (uint32_t i = 0; i < l->n && ready; i++)
     ready = atomic_load(&l->threads[i].snapshot->ready);
   l->asked &= !ready;
@@ -548,6 +567,7 @@ const struct lls_snapshot *lls_loop_snapshot(const struct lls_loop *l, uint32_t 
 
 void lls_loop_drain(struct lls_loop *l)
 {
+  LLS_ON_MAIN(l);
   l->draining = true;
 }
 

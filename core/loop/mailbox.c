@@ -2,6 +2,8 @@
 /* Inboxes, outboxes and the delivery; see mailbox.h. */
 #include "core/loop/mailbox.h"
 
+#include "core/base/check.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -53,6 +55,7 @@ void lls_inbox_free(struct lls_inbox *in)
 void lls_inbox_post(struct lls_inbox *in, struct lls_live *live)
 {
   pthread_mutex_lock(&in->lock);
+  LLS_CHECK(*in->last == NULL);
   live->next = NULL;
   *in->last = live;
   in->last = &live->next;
@@ -63,6 +66,7 @@ void lls_inbox_post(struct lls_inbox *in, struct lls_live *live)
 void lls_inbox_settle(struct lls_inbox *in, uint32_t slot, int64_t now_ns)
 {
   pthread_mutex_lock(&in->lock);
+  LLS_CHECK(in->n_settled < in->capacity);
   in->settled[in->n_settled++] = (struct lls_settled){.slot = slot, .mailed_ns = now_ns};
   pthread_cond_signal(&in->filled);
   pthread_mutex_unlock(&in->lock);
@@ -114,6 +118,7 @@ bool lls_inbox_is_parked(struct lls_inbox *in)
 void lls_inbox_release(struct lls_inbox *in)
 {
   pthread_mutex_lock(&in->lock);
+  LLS_CHECK(in->hold); /* who releases has held */
   in->hold = in->parked = false;
   pthread_cond_broadcast(&in->filled);
   pthread_mutex_unlock(&in->lock);
@@ -164,6 +169,7 @@ static void take_requests(struct lls_inbox *in, int64_t now_ns, struct lls_live 
     out = &live->next;
   }
   in->last = from;
+  LLS_CHECK(*in->last == NULL);
 }
 
 static void take_settled(struct lls_inbox *in, int64_t now_ns,

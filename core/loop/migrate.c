@@ -127,6 +127,7 @@ static void leave(struct lls_instance *in, struct lls_live *live, uint32_t targe
 
 void lls_migrate_leave(struct lls_instance *in)
 {
+  LLS_ON_STEP(in);
   for (uint32_t i = 0; i < in->plan.n_items; i++) {
     const struct lls_plan_item *item = &in->plan.items[i];
     struct lls_live *live = lls_request_table_find(in->table, item->request);
@@ -151,6 +152,7 @@ static void settle(struct lls_instance *in, uint32_t slot)
 
 void lls_migrate_settle(struct lls_instance *in)
 {
+  LLS_ON_STEP(in);
   for (uint32_t i = 0; i < in->content.n_settled; i++)
     settle(in, in->content.settled[i].slot);
 }
@@ -233,6 +235,7 @@ static void receive_offer(struct lls_instance *in, struct lls_live *live)
 
 void lls_migrate_receive(struct lls_instance *in, struct lls_live *live)
 {
+  LLS_ON_STEP(in);
   if (live->move.mail == LLS_MAIL_OFFER)
     receive_offer(in, live);
   else
@@ -252,6 +255,8 @@ void lls_migrate_drop_broken(struct lls_instance *in)
 void lls_migrate_return_all(struct lls_instance *in)
 {
   const struct lls_list *offered = &in->migration.offered;
+  LLS_ON_STEP(in);
+  LLS_CHECK(!in->transaction.open);
   while (offered->n > 0)
     refuse_offer(in, lls_live_of(offered->items[offered->n - 1]), 0);
 }
@@ -281,6 +286,8 @@ static void take(struct lls_instance *in, struct lls_live *live)
 
 void lls_migrate_take(struct lls_instance *in)
 {
+  LLS_ON_STEP(in);
+  LLS_CHECK(in->transaction.open);
   in->migration.n_taken = in->migration.n_copies = in->migration.n_pulls = 0;
   for (uint32_t i = 0; i < in->plan.n_items; i++) {
     const struct lls_plan_item *item = &in->plan.items[i];
@@ -386,6 +393,8 @@ void lls_migrate_pull(struct lls_instance *in)
 {
   struct lls_migration *h = &in->migration;
   uint32_t n = h->n_taken;
+  LLS_ON_STEP(in);
+  LLS_CHECK(!in->transaction.open);
   h->n_taken = 0;
   for (uint32_t i = 0; i < n; i++) {
     struct lls_live *live = h->taken[i];
@@ -411,6 +420,7 @@ uint64_t lls_migrate_bytes(const struct lls_instance *in)
 void lls_migrate_arrived(struct lls_instance *in)
 {
   struct lls_migration *h = &in->migration;
+  LLS_ON_STEP(in);
   for (uint32_t i = 0; i < h->n_taken; i++) {
     struct lls_live *live = h->taken[i];
     struct lls_request *v = &live->view;

@@ -173,6 +173,8 @@ static void finish_rejected(struct lls_instance *in)
 void lls_instance_place(struct lls_instance *in)
 {
   struct lls_policies *p = &in->policies;
+  LLS_ON_STEP(in);
+  LLS_CHECK(in->transaction.open);
   in->batch.n = 0;
   place_preempts(in);
   place_runs(in);

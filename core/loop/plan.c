@@ -269,6 +269,8 @@ static void watch_empty_plans(struct lls_instance *in)
 void lls_instance_plan(struct lls_instance *in)
 {
   struct lls_step_view view;
+  LLS_ON_STEP(in);
+  LLS_CHECK(in->transaction.open);
   fill_view(in, &view);
   reset_plan(&in->plan);
   bool planned = !in->policies.scheduler_off && ask_scheduler(in, &view);

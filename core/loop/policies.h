@@ -14,6 +14,7 @@
 #include <llmserve/predictor.h>
 #include <llmserve/scheduler.h>
 
+#include "core/base/check.h"
 #include "core/loop/loop.h"
 #include "core/loop/policy_host.h"
 #include "core/plugin/kinds.h"
@@ -35,10 +36,13 @@ struct lls_policies {
 #define LLS_KIND_OF_cache     LLS_KIND_CACHE
 #define LLS_KIND_OF_predictor LLS_KIND_PREDICTOR
 
-/* CALLBACK of the policy of this KIND, noted in case it crashes or never returns. */
+/* CALLBACK of the policy of this KIND, noted in case it crashes or never returns [step].
+ */
 #define LLS_CALL(P, KIND, CALLBACK, ...)                                                 \
-  LLS_NOTED(LLS_KIND_OF_##KIND, #CALLBACK,                                               \
-            (P)->KIND.module->KIND.CALLBACK((P)->KIND.self __VA_OPT__(, ) __VA_ARGS__))
+  LLS_NOTED(                                                                             \
+      LLS_KIND_OF_##KIND, #CALLBACK,                                                     \
+      (LLS_CHECK(lls_policy_host_is_owned((P)->KIND.host)),                              \
+       (P)->KIND.module->KIND.CALLBACK((P)->KIND.self __VA_OPT__(, ) __VA_ARGS__)))
 
 /* Whether it has that callback. */
 #define LLS_HAS(P, KIND, CALLBACK) ((P)->KIND.module->KIND.CALLBACK != NULL)

@@ -131,3 +131,8 @@ void lls_policy_host_init(struct lls_policy_host *h, struct lls_instance *instan
       .extension = extension,
   };
 }
+
+bool lls_policy_host_is_owned(const struct lls_policy_host *h)
+{
+  return lls_instance_is_owned(h->instance);
+}

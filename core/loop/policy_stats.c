@@ -65,6 +65,7 @@ void lls_policy_stats_take(struct lls_instance *in)
 {
   const struct lls_policies *policies = &in->policies;
   int64_t now_ns = lls_instance_now(in);
+  LLS_ON_STEP(in);
   if (!is_time(in, now_ns))
     return;
   in->policy_stats_ns = now_ns;

@@ -2,6 +2,8 @@
 /* Making and freeing requests, and the table that finds them; see request.h. */
 #include "core/loop/request.h"
 
+#include "core/base/check.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +172,7 @@ int lls_slots_take(struct lls_slots *s, uint32_t *slot, uint64_t *id)
 
 void lls_slots_give_back(struct lls_slots *s, uint32_t slot)
 {
+  LLS_CHECK(slot < s->n && s->n_free < s->n);
   s->free_slots[s->n_free++] = slot;
 }
 

@@ -64,6 +64,7 @@ void lls_snapshot_take(struct lls_instance *in, struct lls_snapshot *q)
   struct lls_policies *p = &in->policies;
   const struct lls_sink sink = {.context = q, .number = on_number, .text = on_text};
   int64_t now_ns = lls_instance_now(in);
+  LLS_ON_STEP(in);
   q->n = q->n_left_out = q->lines_left_out = 0;
   q->length = 0;
   memcpy(q->scheduler, p->scheduler.host->name_text, sizeof q->scheduler);

@@ -51,6 +51,7 @@ static void drain_predictions(struct lls_instance *in)
 /* Arrivals before cancels: a request may be cancelled before it was ever seen here. */
 void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
 {
+  LLS_ON_STEP(in);
   lls_inbox_take(in->inbox, now_ns, &in->content);
   lls_migrate_settle(in);
   for (struct lls_live *live = in->content.arrivals, *next; live != NULL; live = next) {
@@ -135,6 +136,7 @@ static void count_memory(struct lls_instance *in)
 
 void lls_instance_count(struct lls_instance *in)
 {
+  LLS_ON_STEP(in);
   count_memory(in);
   lls_policy_stats_take(in);
   in->deferred = false;
@@ -210,6 +212,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
 {
   int64_t started_ns = lls_instance_now(in), plan_ns = in->status.plan_ns_sum;
   struct lls_engine_result result = {0};
+  lls_instance_check(in);
   if (in->adoption.any)
     lls_adoption_run(in);
   bool go_on = drain(in);
@@ -233,6 +236,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
     lls_instance_count(in);
   if (*busy && in->batch.n > 0 && in->observer.on_step != NULL)
     observe(in, started_ns, plan_ns);
+  lls_instance_check(in);
   return go_on;
 }
 

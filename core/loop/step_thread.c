@@ -84,15 +84,19 @@ static void *thread_main(void *argument)
   struct lls_step_thread *r = argument;
   lls_crash_stack();
   atomic_store(&r->hang.trail, &lls_trail);
+  lls_instance_own(&r->instance, true);
   if (r->begin != NULL)
     r->begin(r->begin_context, r->instance.info.index);
   while (lls_step_thread_step(r)) {
     if (!r->busy)
       lls_inbox_wait(&r->inbox, lls_instance_idle_ns(&r->instance));
+    lls_instance_own(&r->instance, false); /* while parked main may touch it */
     lls_inbox_park(&r->inbox, r->wake, r->wake_context);
+    lls_instance_own(&r->instance, true);
   }
   if (r->instance.failed)
     serve_failed(r);
+  lls_instance_own(&r->instance, false);
   return NULL;
 }
 

@@ -16,6 +16,8 @@
 
 void lls_transaction_open(struct lls_instance *in)
 {
+  LLS_ON_STEP(in);
+  LLS_CHECK(!in->transaction.open && in->transaction.n_done == 0);
   LLS_CALL(&in->policies, cache, begin);
   in->transaction.open = true;
 }
@@ -24,6 +26,8 @@ void lls_transaction_note(struct lls_instance *in, struct lls_live *live,
                           uint32_t mark_before)
 {
   struct lls_transaction *t = &in->transaction;
+  LLS_ON_STEP(in);
+  LLS_CHECK(t->open && live->placed != LLS_PLACED_NOT);
   assert(t->n_done < t->capacity);
   t->done[t->n_done++] = (struct lls_placement){.live = live, .mark_before = mark_before};
 }
@@ -31,6 +35,8 @@ void lls_transaction_note(struct lls_instance *in, struct lls_live *live,
 int lls_transaction_rollback(struct lls_instance *in, uint32_t mark)
 {
   struct lls_transaction *t = &in->transaction;
+  LLS_ON_STEP(in);
+  LLS_CHECK(t->open);
   while (t->n_done > 0 && t->done[t->n_done - 1].mark_before >= mark)
     t->done[--t->n_done].live->placed = LLS_PLACED_NOT;
   return LLS_CALL(&in->policies, cache, rollback, mark);
@@ -70,6 +76,8 @@ int lls_transaction_reserve(struct lls_instance *in, struct lls_live *live,
                             uint32_t tokens, uint32_t form, uint32_t flags)
 {
   struct lls_policies *p = &in->policies;
+  LLS_ON_STEP(in);
+  LLS_CHECK(in->transaction.open);
   if (in->migration.n_left > 0)
     flags &=
         ~(uint32_t)LLS_MAY_DISPLACE; /* blocks that another instance may be reading */
@@ -97,6 +105,8 @@ int lls_transaction_reserve(struct lls_instance *in, struct lls_live *live,
 int lls_transaction_preempt(struct lls_instance *in, struct lls_live *live, uint32_t mode)
 {
   struct lls_policies *p = &in->policies;
+  LLS_ON_STEP(in);
+  LLS_CHECK(in->transaction.open);
   if (live->placed != LLS_PLACED_NOT || live->view.state == LLS_MOVING)
     return -EINVAL;
   uint32_t mark = LLS_CALL(p, cache, mark);
@@ -114,6 +124,8 @@ int lls_transaction_preempt(struct lls_instance *in, struct lls_live *live, uint
 void lls_transaction_close(struct lls_instance *in)
 {
   struct lls_transaction *t = &in->transaction;
+  LLS_ON_STEP(in);
+  LLS_CHECK(t->open);
   for (uint32_t i = 0; i < t->n_done; i++)
     t->done[i].live->placed = LLS_PLACED_NOT;
   t->n_done = 0;

@@ -32,6 +32,8 @@ static int start(struct lls_instance *in, struct lls_live *live, bool to_host)
 
 void lls_transfer_place(struct lls_instance *in)
 {
+  LLS_ON_STEP(in);
+  LLS_CHECK(in->transaction.open);
   for (uint32_t i = 0; i < in->plan.n_items; i++) {
     const struct lls_plan_item *item = &in->plan.items[i];
     struct lls_live *live = lls_request_table_find(in->table, item->request);
@@ -74,6 +76,8 @@ static void arrive(struct lls_instance *in, struct lls_live *live)
 void lls_transfer_ended(struct lls_instance *in)
 {
   struct lls_policies *p = &in->policies;
+  LLS_ON_STEP(in);
+  LLS_CHECK(!in->transaction.open);
   for (uint32_t i = 0; i < in->moving.n;) {
     struct lls_live *live = lls_live_of(in->moving.items[i]);
     LLS_CALL(p, cache, on_transfer, live->transfer);

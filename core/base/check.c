@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See check.h. */
+#include "core/base/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+_Noreturn void lls_check_failed(const char *condition, const char *file, int line)
+{
+  fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, condition);
+  abort();
+}

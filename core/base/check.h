@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Invariants that hold unless there is a bug in the core, and are looked at in builds
+ * with configure --enable-checks (.ci/run: the sanitizers' half). What plugins, clients
+ * and files say is no invariant: it is checked in every build, and has an error.
+ */
+#ifndef LLS_BASE_CHECK_H
+#define LLS_BASE_CHECK_H
+
+#include <stdbool.h>
+
+/* Names the condition that does not hold, and where; aborts. */
+_Noreturn void lls_check_failed(const char *condition, const char *file, int line);
+
+#ifdef LLS_CHECKS
+#define LLS_CHECKING true
+#define LLS_CHECK(CONDITION)                                                             \
+  ((CONDITION) ? (void)0 : lls_check_failed(#CONDITION, __FILE__, __LINE__))
+#else
+#define LLS_CHECKING         false
+#define LLS_CHECK(CONDITION) ((void)sizeof(!(CONDITION))) /* compiled, not computed */
+#endif
+
+#endif
