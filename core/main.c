@@ -15,6 +15,7 @@
 #include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DEFAULT_CONFIG LLS_SYSCONF_DIR "/llmserve/llmserve.ini"
@@ -175,6 +176,11 @@ static int list_plugins(const struct arguments *a)
 static int serve(const char *path)
 {
   struct lls_config config;
+  struct lls_error err;
+  if (lls_serve_check_descriptors(&err) < 0) {
+    fprintf(stderr, "llmserve: %s\n", err.text);
+    return EXIT_FAILURE;
+  }
   if (load_config(path, &config) < 0)
     return EXIT_USAGE;
   return lls_serve(&config);

@@ -19,8 +19,6 @@
  */
 #include "core/serve/serve.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -30,9 +28,6 @@
 #include "core/obs/sink.h"
 #include "core/plugin/crash.h"
 #include "core/serve/server.h"
-
-/* Of the loop, signals, the log, listeners, and files that are read in between. */
-#define DESCRIPTORS 32
 
 /* ---- signals, and the step loop's wake ---- */
 
@@ -100,26 +95,6 @@ static void start_handles(struct server *s)
   uv_signal_start(&s->hangup, on_hangup, SIGHUP);
 }
 
-/*
- * libuv aborts where it can't open what it needs. Whether the limit is too low or most
- * of it in use by what started us, a try tells.
- */
-static int check_descriptors(struct lls_error *err)
-{
-  int opened[DESCRIPTORS];
-  int n = 0;
-  while (n < DESCRIPTORS && (opened[n] = fcntl(2, F_DUPFD_CLOEXEC, 0)) >= 0)
-    n++;
-  for (int i = 0; i < n; i++)
-    close(opened[i]);
-  if (n == DESCRIPTORS || errno != EMFILE)
-    return 0;
-  return lls_fail(err, -EMFILE,
-                  "only %d more files may be open, %d are needed and one for each "
-                  "connection: raise the limit (ulimit -n, or LimitNOFILE= of the unit)",
-                  n, DESCRIPTORS);
-}
-
 #define LOG_CLOSE_MS 1000 /* for its last lines to be read */
 
 /* Without memory for a sink, writes wait for their reader. */
@@ -151,11 +126,6 @@ int lls_serve(struct lls_config *config)
       .status = EXIT_SUCCESS,
   };
   struct lls_error err = {0};
-  if (check_descriptors(&err) < 0) {
-    lls_log(&s.log, LLS_LOG_ERROR, "server", "%s", err.text);
-    lls_config_free(config);
-    return EXIT_FAILURE;
-  }
   open_log(&s);
   signal(SIGPIPE, SIG_IGN); /* a client that went away is an error code, not a signal */
   lls_crash_install();

@@ -3,7 +3,13 @@
 #ifndef LLS_SERVE_SERVE_H
 #define LLS_SERVE_SERVE_H
 
+#include "core/base/error.h"
+
 struct lls_config;
+
+/* Whether the process may open as many files as serving takes; 0 or -EMFILE. Before the
+ * configuration is loaded, which opens plugins. */
+int lls_serve_check_descriptors(struct lls_error *err);
 
 /* Serves until it is told to stop, and frees the configuration, or the one that a reload
  * put in its place; the exit status of the process. */

@@ -184,6 +184,17 @@ sub metric_becomes {
     return 0;
 }
 
+# Looks until the log has such a line.
+sub log_becomes {
+    my ($self, $pattern) = @_;
+    my $deadline = Time::HiRes::time() + $TIMEOUT;
+    until ($self->log =~ $pattern) {
+        return 0 if Time::HiRes::time() > $deadline;
+        Time::HiRes::sleep(0.01);
+    }
+    return 1;
+}
+
 # ---- bare sockets ---------------------------------------------------------------------
 
 sub connect {

@@ -57,7 +57,7 @@ sub for_host {
 
     $server->configure("allowed_origins = http://localhost:* https://chat.example\nallowed_hosts = llm.example.org\n$model");
     $server->signal('HUP');
-    Time::HiRes::sleep(0.02) until $server->log =~ /reload: generation 2/;
+    ok $server->log_becomes(qr/reload: generation 2/), 'other origins and hosts after a reload';
     is $server->post($path, $body, { origin => $_ })->{status}, 200, "from $_" for qw(http://localhost http://localhost:3000 https://chat.example);
     is_deeply code($server->post($path, $body, { origin => $_ })), [403, 'origin_not_allowed'], "not from $_"
         for qw(https://localhost:3000 http://localhost:3000.evil.example http://localhost.evil.example https://chat.example:8000 https://chat.example.org);
