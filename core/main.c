@@ -7,7 +7,7 @@
 #include "core/config/config.h"
 #include "core/config/help.h"
 #include "core/engine/engine.h"
-#include "core/model/config.h"
+#include "core/model/model_config.h"
 #include "core/plugin/trial.h"
 #include "core/sdk/new_plugin.h"
 #include "core/serve/serve.h"

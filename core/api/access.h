@@ -18,7 +18,7 @@
 #ifndef LLS_API_ACCESS_H
 #define LLS_API_ACCESS_H
 
-#include "core/api/internal.h"
+#include "core/api/api_internal.h"
 
 /* Each: true if the request may go on; else it has been answered. */
 bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchange);

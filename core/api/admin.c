@@ -4,9 +4,9 @@
 #include "core/api/admin.h"
 
 #include "config.h"
-#include "core/api/internal.h"
+#include "core/api/api_internal.h"
 #include "core/api/waits.h"
-#include "core/config/instances.h"
+#include "core/config/instance_list.h"
 #include "core/loop/policy_stats_json.h"
 
 /* ---- status ------------------------------------------------------------------------ */

@@ -3,7 +3,7 @@
 #ifndef LLS_API_CHAT_H
 #define LLS_API_CHAT_H
 
-#include "core/api/internal.h"
+#include "core/api/api_internal.h"
 
 /* "messages" of a body, rendered; the caller frees *text. 0, or -1 and why. Any
  * thread. */

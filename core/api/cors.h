@@ -7,7 +7,7 @@
 #ifndef LLS_API_CORS_H
 #define LLS_API_CORS_H
 
-#include "core/api/internal.h"
+#include "core/api/api_internal.h"
 
 /* Adds the headers that an allowed origin needs to the answer. True if the request was
  * OPTIONS of a path that there is: then it has been answered; `allow` names its methods.

@@ -13,8 +13,8 @@
 #ifndef LLS_API_GENERATION_H
 #define LLS_API_GENERATION_H
 
-#include "core/api/internal.h"
-#include "core/api/params.h"
+#include "core/api/api_internal.h"
+#include "core/api/api_params.h"
 #include "core/api/prompt.h"
 
 enum lls_choice_state { LLS_CHOICE_LIVE, LLS_CHOICE_STOPPED, LLS_CHOICE_FINISHED };

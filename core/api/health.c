@@ -4,7 +4,7 @@
  * why. /live: 200 as long as the process should not be killed for a new one, which it
  * should when its engine has failed or a plugin hangs.
  */
-#include "core/api/internal.h"
+#include "core/api/api_internal.h"
 
 /* The plugin fell out of favour: served, but not as configured. */
 static json_t *fallback_json(const struct lls_loop_status *status)

@@ -4,7 +4,7 @@
  * ([server] metrics_legacy), and llama.cpp's ([server] metrics_llamacpp), which bear no
  * labels.
  */
-#include "core/api/page.h"
+#include "core/api/prometheus.h"
 
 static double ratio(double a, double b)
 {

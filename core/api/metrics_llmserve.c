@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The series that are ours: what policies do, and what becomes of whom. */
-#include "core/api/page.h"
+#include "core/api/prometheus.h"
 
 #include <stdio.h>
 
-#include "core/config/instances.h"
+#include "core/config/instance_list.h"
 
 static void step_numbers(struct lls_page *page, const struct lls_loop_status *status)
 {

@@ -2,7 +2,7 @@
 /* The series of vLLM, under its names, labels, units and meanings. */
 #include <time.h>
 
-#include "core/api/page.h"
+#include "core/api/prometheus.h"
 
 static double usage_of(uint32_t total, uint32_t free_units)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "config.h"
-#include "core/api/internal.h"
+#include "core/api/api_internal.h"
 
 static json_t *model_json(const struct lls_api *api)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/api/internal.h"
+#include "core/api/api_internal.h"
 
 #define MAX_MS 1e12
 

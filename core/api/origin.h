@@ -11,7 +11,7 @@
 #ifndef LLS_API_ORIGIN_H
 #define LLS_API_ORIGIN_H
 
-#include "core/api/params.h"
+#include "core/api/api_params.h"
 
 /* Gives the request the id that it has in headers and logs: the client's own, from
  * x-request-id, or a fresh one. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the table of parameters (params.c) and the readers of its odd rows. */
+/* Between the table of parameters (api_params.c) and the readers of its odd rows. */
 #ifndef LLS_API_PARAMS_INTERNAL_H
 #define LLS_API_PARAMS_INTERNAL_H
 
-#include "core/api/params.h"
+#include "core/api/api_params.h"
 
 typedef int (*lls_param_reader)(const json_t *value, const char *name,
                                 const struct lls_params_context *context,

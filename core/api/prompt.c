@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/api/params.h"
+#include "core/api/api_params.h"
 
 /* What all prompts of a request are read with. */
 struct reading {

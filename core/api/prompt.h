@@ -6,7 +6,7 @@
 #ifndef LLS_API_PROMPT_H
 #define LLS_API_PROMPT_H
 
-#include "core/api/internal.h"
+#include "core/api/api_internal.h"
 
 struct lls_api_params;
 

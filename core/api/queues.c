@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
-#include "core/api/internal.h"
+#include "core/api/api_internal.h"
 #include "core/api/waits.h"
-#include "core/config/instances.h"
+#include "core/config/instance_list.h"
 #include "core/loop/snapshot.h"
 
 static json_t *request_json(const struct lls_snapshot_request *r)

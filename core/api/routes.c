@@ -9,7 +9,7 @@
 #include "core/api/access.h"
 #include "core/api/cors.h"
 #include "core/api/origin.h"
-#include "core/api/page.h"
+#include "core/api/prometheus.h"
 #include "core/http/router.h"
 
 static const struct lls_http_route routes[] = {

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/api/params.h"
+#include "core/api/api_params.h"
 
 #define LLS_TENANTS_MAX 256 /* of them with a name: as many series in /metrics */
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/api/chat.h"
-#include "core/api/params.h"
+#include "core/api/api_params.h"
 #include "core/api/prompt.h"
 #include "core/api/work.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "core/api/error.h"
+#include "core/api/api_error.h"
 
 struct lls_wait {
   uint64_t number;

@@ -18,7 +18,7 @@
 #ifndef LLS_API_WORK_H
 #define LLS_API_WORK_H
 
-#include "core/api/internal.h"
+#include "core/api/api_internal.h"
 
 #define LLS_WORK_AT_ONCE 2
 /* Bytes of a body that are worth a thread: the worst take some 4 ms of a core. */

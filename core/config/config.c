@@ -5,7 +5,7 @@
  */
 #include "core/config/config.h"
 
-#include "core/config/load.h"
+#include "core/config/loading.h"
 #include "core/params/nearest.h"
 
 #include <errno.h>

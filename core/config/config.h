@@ -64,7 +64,7 @@ struct lls_engine_config {      /* [engine] */
   int64_t ranks;                /* enum lls_ranks_choice */
   int64_t rank_timeout;         /* ns */
   int64_t instances;            /* LLS_NEVER = as many as there are roles, or 1 */
-  const char *roles, *gpus;     /* lists; core/config/instances.h reads them */
+  const char *roles, *gpus;     /* lists; core/config/instance_list.h reads them */
   int64_t max_step_tokens;
   int64_t max_sequences;         /* of one step */
   int64_t max_context;           /* tokens; 0 = the model's own limit */

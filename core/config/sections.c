@@ -4,7 +4,7 @@
  * reading, checking and --help-config come from the table.
  */
 #include "core/config/config.h"
-#include "core/config/instances.h"
+#include "core/config/instance_list.h"
 #include "core/ranks/ranks.h"
 
 #define TABLE(PARAMS, STRUCT)                                                            \

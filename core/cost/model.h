@@ -34,7 +34,7 @@
 #define LLS_COST_MODEL_H
 
 #include "core/cost/profile.h"
-#include "core/model/config.h"
+#include "core/model/model_config.h"
 
 /* One model on so many ranks; whole-model numbers unless said otherwise. */
 struct lls_cost_shape {

@@ -24,7 +24,7 @@
 
 #include "core/engine/batch.h"
 #include "core/device/device.h"
-#include "core/model/config.h"
+#include "core/model/model_config.h"
 
 struct lls_engine;
 

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/engine/internal.h"
+#include "core/engine/engine_internal.h"
 #include "core/model/architecture.h"
 
 static const char *number_name(enum lls_dtype t)

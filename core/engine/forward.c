@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The forward pass, once for all architectures and devices. A layer is an attention and
- * an mlp branch on the residual stream x; see core/model/config.h for the variations.
+ * an mlp branch on the residual stream x; see core/model/model_config.h for the
+ * variations.
  *
  * All rows of a step, whatever sequence they are of, go through the matrix products
  * together; only attention knows about sequences. Rows that nobody wants logits of leave
@@ -9,7 +10,7 @@
  * but one row. Where tokens of a prompt are scored, all rows stay and go through the head
  * a few at a time, for a row of logits is as wide as the vocabulary.
  */
-#include "core/engine/internal.h"
+#include "core/engine/engine_internal.h"
 
 /* The rows that are still computed. */
 struct stream {

@@ -10,7 +10,7 @@
  */
 #include <errno.h>
 
-#include "core/engine/internal.h"
+#include "core/engine/engine_internal.h"
 
 static uint32_t least(uint32_t a, uint32_t b)
 {

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/engine/internal.h"
+#include "core/engine/engine_internal.h"
 
 #define MIB(bytes) ((size_t)(bytes) >> 20)
 

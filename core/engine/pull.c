@@ -2,7 +2,7 @@
 /* Blocks of another engine: whether this one can copy them. */
 #include <errno.h>
 
-#include "core/engine/internal.h"
+#include "core/engine/engine_internal.h"
 
 const char *lls_engine_why_no_pull(const struct lls_engine *e,
                                    const struct lls_engine *from)

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/internal.h"
+#include "core/engine/engine_internal.h"
 
 /* Sent before each step; bytes = 0: there is none, go home. */
 struct announcement {

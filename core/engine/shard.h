@@ -12,7 +12,7 @@
 #ifndef LLS_ENGINE_SHARD_H
 #define LLS_ENGINE_SHARD_H
 
-#include "core/model/config.h"
+#include "core/model/model_config.h"
 #include "core/ranks/ranks.h"
 
 /* Part [first, first + n) of `whole` things. */

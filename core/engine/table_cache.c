@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/internal.h"
+#include "core/engine/engine_internal.h"
 
 #define LEAST_ROOM 4096 /* entries of an arena */
 #define LOOKS      16   /* of a step for each sequence, at others of the step before */

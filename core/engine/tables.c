@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/engine/internal.h"
+#include "core/engine/engine_internal.h"
 
 /*
  * How many entries are good because they are just whole blocks in order, as nearly all

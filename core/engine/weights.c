@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/engine/loader.h"
+#include "core/engine/tensor_loader.h"
 #include "core/model/safetensors.h"
 #include "core/device/tensor.h"
 

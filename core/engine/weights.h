@@ -4,7 +4,7 @@
 #define LLS_ENGINE_WEIGHTS_H
 
 #include "core/device/device.h"
-#include "core/model/config.h"
+#include "core/model/model_config.h"
 
 struct lls_safetensors;
 struct lls_shard;

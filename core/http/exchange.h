@@ -17,7 +17,7 @@
 
 #include <uv.h>
 
-#include "core/http/request.h"
+#include "core/http/http_request.h"
 
 #define LLS_HTTP_ID_BYTES  101
 #define LLS_HTTP_WHY_BYTES 200

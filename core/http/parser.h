@@ -10,7 +10,7 @@
 
 #include <llhttp.h>
 
-#include "core/http/request.h"
+#include "core/http/http_request.h"
 
 /* Where in the head the next byte is. */
 enum lls_http_line {

@@ -32,7 +32,7 @@
 #include "core/base/check.h"
 #include "core/cost/cost.h"
 #include "core/engine/engine.h"
-#include "core/loop/list.h"
+#include "core/loop/request_list.h"
 #include "core/loop/loop.h"
 #include "core/loop/mailbox.h"
 #include "core/loop/policies.h"

@@ -2,12 +2,12 @@
 /*
  * An architecture is one file: the names it goes by, how its config.json is read, and
  * what its tensors are called. To add one, write the file, list it in architectures[] of
- * config.c and give it a reference model in t/data/models.
+ * model_config.c and give it a reference model in t/data/models.
  */
 #ifndef LLS_MODEL_ARCHITECTURE_H
 #define LLS_MODEL_ARCHITECTURE_H
 
-#include "core/model/config.h"
+#include "core/model/model_config.h"
 #include "core/model/json.h"
 
 /*

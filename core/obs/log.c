@@ -14,7 +14,7 @@
 
 #include "core/base/text.h"
 #include "core/obs/journal.h"
-#include "core/obs/sink.h"
+#include "core/obs/log_sink.h"
 
 #define LINE_MAX_BYTES 2048
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of parameters and the structs bound to them; one value is value.c's. */
+/* Tables of parameters and the structs bound to them; one value is param_value.c's. */
 #include "core/params/params.h"
 
 #include <ctype.h>

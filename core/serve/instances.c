@@ -7,7 +7,7 @@
 
 #include "core/assembly/options.h"
 #include "core/ranks/ranks.h"
-#include "core/serve/server.h"
+#include "core/serve/daemon.h"
 
 /* "instance 1: ", or nothing where there is only one. */
 static const char *prefix(const struct server *s, uint32_t i, char text[32])

@@ -9,9 +9,9 @@
  */
 #include <string.h>
 
-#include "core/api/error.h"
+#include "core/api/api_error.h"
 #include "core/api/origin.h"
-#include "core/serve/server.h"
+#include "core/serve/daemon.h"
 
 #define MOST_SECONDS 60
 

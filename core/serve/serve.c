@@ -10,7 +10,8 @@
  *
  *   SIGHUP: reload the configuration; what can't be changed leaves everything as it is.
  *
- *   A service manager that gave a NOTIFY_SOCKET hears of all of it; see watch.c.
+ *   A service manager that gave a NOTIFY_SOCKET hears of all of it; see
+ * service_manager.c.
  *
  *   A step that does not end by then, such as a plugin's callback that hangs: exit
  * with 1.
@@ -25,9 +26,9 @@
 #include <unistd.h>
 
 #include "core/obs/journal.h"
-#include "core/obs/sink.h"
+#include "core/obs/log_sink.h"
 #include "core/plugin/crash.h"
-#include "core/serve/server.h"
+#include "core/serve/daemon.h"
 
 /* ---- signals, and the step loop's wake ---- */
 

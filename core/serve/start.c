@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the daemon and how the configuration makes them; see server.h. */
-#include "core/serve/server.h"
+/* The parts of the daemon and how the configuration makes them; see daemon.h. */
+#include "core/serve/daemon.h"
 
 #include "core/assembly/options.h"
 #include "core/base/rotate.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way down: drain, then close what libuv has open; see server.h. */
+/* The way down: drain, then close what libuv has open; see daemon.h. */
 #include <stdlib.h>
 
-#include "core/serve/server.h"
+#include "core/serve/daemon.h"
 
 void server_close_handles(struct server *s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A chat template as load.c makes it and template.c renders it. */
+/* A chat template as model_template.c makes it and template.c renders it. */
 #ifndef LLS_TEMPLATE_COMPILED_H
 #define LLS_TEMPLATE_COMPILED_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Literals: strings, numbers, true, false and none; see parser.h. */
+/* Literals: strings, numbers, true, false and none; see grammar.h. */
 #include "core/template/literal.h"
-#include "core/template/parser.h"
+#include "core/template/grammar.h"
 
 static struct lls_node *literal(struct lls_parser *parser, struct lls_value value)
 {

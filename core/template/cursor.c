@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Moving over the words of a template, and the parser's failures; see parser.h. */
-#include "core/template/parser.h"
+/* Moving over the words of a template, and the parser's failures; see grammar.h. */
+#include "core/template/grammar.h"
 
 #include <errno.h>
 #include <stdarg.h>

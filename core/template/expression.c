@@ -6,7 +6,7 @@
  *   **;  unary - +;  .member [index] (arguments);  |filter, is test
  */
 #include "core/template/function.h"
-#include "core/template/parser.h"
+#include "core/template/grammar.h"
 
 static struct lls_node *parse_unary(struct lls_parser *parser, bool with_filter);
 

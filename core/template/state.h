@@ -84,7 +84,7 @@ struct lls_value lls_execute_to_text(struct lls_render *render,
 void lls_assign(struct lls_render *render, const struct lls_node *target,
                 struct lls_value value);
 
-/* ---- loop.c
+/* ---- for_loop.c
  * ---------------------------------------------------------------------------- */
 
 void lls_execute_for(struct lls_render *render, const struct lls_node *node,
@@ -149,7 +149,7 @@ void lls_put_repr(struct lls_builder *builder, const struct lls_node *node,
                   struct lls_value value, unsigned depth);
 void lls_put_real(struct lls_builder *builder, double number);
 
-/* ---- json.c
+/* ---- json_text.c
  * ---------------------------------------------------------------------------- */
 
 struct lls_json_style {
@@ -186,7 +186,7 @@ void lls_sort(struct lls_render *render, const struct lls_node *node,
               struct lls_value *keys, struct lls_value *items, size_t count,
               bool descending);
 
-/* ---- text.c
+/* ---- string_operations.c
  * ---------------------------------------------------------------------------- */
 
 size_t lls_characters(struct lls_render *render, struct lls_value string);

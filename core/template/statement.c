@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements: {% ... %}, {{ ... }} and the text between; see parser.h. */
-#include "core/template/parser.h"
+/* Statements: {% ... %}, {{ ... }} and the text between; see grammar.h. */
+#include "core/template/grammar.h"
 
 #include <stdlib.h>
 #include <string.h>

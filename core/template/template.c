@@ -3,7 +3,7 @@
 #include "core/template/template.h"
 
 #include "core/template/compiled.h"
-#include "core/template/parser.h"
+#include "core/template/grammar.h"
 #include "core/template/state.h"
 #include "core/tokenizer/utf8.h"
 

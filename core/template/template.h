@@ -9,7 +9,7 @@
  *   lexer.c       words: source -> tokens
  *   statement.c, expression.c, constant.c, cursor.c
  *                 grammar: tokens -> tree (tree.h)
- *   execute.c, loop.c, macro.c, scope.c, evaluate.c, operators.c, member.c
+ *   execute.c, for_loop.c, macro.c, scope.c, evaluate.c, operators.c, member.c
  *                 meaning: tree -> text
  *   value.h       values, which are Python's
  *   function.h    what can be called: *_filters.c, *_methods.c, tests.c, globals.c

@@ -220,7 +220,7 @@ struct lls_list *lls_dict_list(struct lls_render *render, const struct lls_dict 
                                enum lls_list_form form);
 struct lls_dict *lls_dict_copy(struct lls_render *render, const struct lls_dict *dict);
 
-/* ---- JSON (json.c)
+/* ---- JSON (json_text.c)
  * --------------------------------------------------------------------- */
 
 /* Its strings stay those of json, which must outlive the value, unless copy is true. */

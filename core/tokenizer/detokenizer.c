@@ -7,7 +7,7 @@
  * byte-fallback tokens into U+FFFD as a whole where any of it is invalid; a stream has
  * sent the valid characters before it can know, so here they stay.
  */
-#include "core/tokenizer/internal.h"
+#include "core/tokenizer/tokenizer_internal.h"
 #include "core/tokenizer/utf8.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * Encoding: text through the stages. All working memory is made for one call and dropped
  * at its end; encoding is not on the step path.
  */
-#include "core/tokenizer/internal.h"
+#include "core/tokenizer/tokenizer_internal.h"
 #include "core/tokenizer/utf8.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * The bytes of every token, decoded once at load: a step's tokens become text by looking
  * them up. 128,000 tokens are about 1 MB and take some 50 ms.
  */
-#include "core/tokenizer/internal.h"
+#include "core/tokenizer/tokenizer_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Loading a tokeniser from a model folder, and the questions about its vocabulary. */
 #include "core/tokenizer/tokenizer.h"
 
-#include "core/tokenizer/internal.h"
+#include "core/tokenizer/tokenizer_internal.h"
 #include "core/tokenizer/source.h"
 #include "core/tokenizer/stage.h"
 

@@ -14,7 +14,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "core/api/internal.h"
+#include "core/api/api_internal.h"
 #include "core/http/connection.h"
 #include "core/template/template.h"
 #include "t/api/fake_loop.h"

@@ -9,7 +9,7 @@
 #include "core/api/keys.h"
 #include "core/cost/profile.h"
 #include "core/encoder/folder.h"
-#include "core/model/config.h"
+#include "core/model/model_config.h"
 #include "core/template/template.h"
 #include "t/fuzz/fuzz.h"
 #include "tools/sim/decision_file.h"

@@ -4,7 +4,7 @@
  * their bodies read as parameters and prompts of both endpoints.
  */
 #include "core/api/chat.h"
-#include "core/api/params.h"
+#include "core/api/api_params.h"
 #include "core/api/prompt.h"
 #include "core/http/parser.h"
 #include "core/template/template.h"

@@ -11,7 +11,7 @@
 #include "t/kernel/fixture.h"
 
 #include "core/device/devices.h"
-#include "core/engine/internal.h"
+#include "core/engine/engine_internal.h"
 
 #include <errno.h>
 

@@ -2,9 +2,9 @@
 /* Stop strings against a plain definition, parameters, and Prometheus' text. */
 #include "t/tap.h"
 
-#include "core/api/internal.h"
-#include "core/api/params.h"
-#include "core/api/stop.h"
+#include "core/api/api_internal.h"
+#include "core/api/api_params.h"
+#include "core/api/stop_strings.h"
 #include "core/obs/metrics.h"
 
 #include <errno.h>

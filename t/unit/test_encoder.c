@@ -2,7 +2,7 @@
 /* Encoders against what transformers makes of the same texts: t/data/encoder. */
 #include "core/encoder/encoder.h"
 #include "core/encoder/service.h"
-#include "core/model/config.h"
+#include "core/model/model_config.h"
 #include "core/device/numbers.h"
 #include "t/folder.h"
 

@@ -4,7 +4,7 @@
 
 #include "core/obs/journal.h"
 #include "core/obs/log.h"
-#include "core/obs/sink.h"
+#include "core/obs/log_sink.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Every key that changes the graph, in its old and new spelling, and every refusal. */
 #include "t/folder.h"
 
-#include "core/model/config.h"
+#include "core/model/model_config.h"
 
 #include <errno.h>
 #include <math.h>

@@ -8,7 +8,7 @@
 #define LLS_SIM_TOOL_MACHINE_H
 
 #include "core/config/config.h"
-#include "core/config/instances.h"
+#include "core/config/instance_list.h"
 #include "core/cost/model.h"
 #include "core/engine/engine.h"
 #include "core/loop/decision_log.h"

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The front end's own state; for core/api only. Everything is of [main]. */
+#ifndef LLS_API_API_INTERNAL_H
+#define LLS_API_API_INTERNAL_H
+
+#include <llmserve/types.h>
+
+#include "core/api/access_log.h"
+#include "core/api/api.h"
+#include "core/api/api_error.h"
+#include "core/api/keys.h"
+#include "core/api/api_params.h"
+#include "core/api/stats.h"
+#include "core/api/tenants.h"
+#include "core/api/unknown.h"
+#include "core/loop/loop.h"
+#include "core/tokenizer/tokenizer.h"
+
+struct lls_generation;
+struct lls_choice;
+struct lls_wait;
+struct lls_work;
+
+#define LLS_ID_BYTES 33 /* 128 random bits in hex */
+
+#define LLS_MAX_ROUTES     32
+#define LLS_STATUS_CLASSES 6
+
+/* Of one path. */
+struct lls_route_stats {
+  uint64_t answers[LLS_STATUS_CLASSES]; /* by the status' first digit */
+  uint64_t received_bytes, sent_bytes;  /* of bodies */
+  struct lls_histogram seconds;
+};
+
+struct lls_api {
+  struct lls_api_config config;
+  char *model_name;
+  char fingerprint[24]; /* of what answers: another model or version, another one */
+  int64_t created_s;    /* Unix time */
+  struct lls_http_server *http;
+  struct lls_generation *generations; /* utlist: alive in the step loop */
+  struct lls_choice *unflushed;       /* utlist: have text that was not sent */
+  struct lls_wait *reload_waits;      /* asked for a reload, by its number */
+  struct lls_wait *queue_waits;       /* asked for the queues, by looks */
+  uint64_t looks;                     /* at the queues that were begun */
+  bool looking;                       /* the last of them is not over */
+  char *piece;                        /* room for the text of one token */
+  struct lls_api_keyring keys;
+  struct lls_access_log access_log;
+  struct lls_tenants tenants;
+  struct lls_group_stats classes[LLS_CLASS_BEST_EFFORT + 1];
+  struct lls_unknown_names unknown; /* parameters that were logged */
+  struct lls_work *works;           /* utlist: wait for a thread, in order */
+  unsigned n_working;               /* on a thread */
+  uv_timer_t timer;                 /* long silences, and requests that take too long */
+  bool has_timer;
+  void (*closed)(void *context);
+  void *closed_context;
+  bool http_closed;
+  struct lls_api_stats stats;
+  struct lls_route_stats routes[LLS_MAX_ROUTES]; /* as in the table; then what has none */
+  struct lls_histogram answer_seconds;           /* of all of them */
+  bool draining;
+};
+
+/* Fresh random hex digits. */
+void lls_api_new_id(char *id); /* (LLS_ID_BYTES) */
+
+/* A request's body as a JSON object; the caller releases it. NULL and why. Any thread. */
+json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error);
+
+/* Appends the text of the tokens, as one that begins with them. Any thread. */
+void lls_api_decode(const struct lls_api_config *config, const int32_t *ids, size_t count,
+                    bool skip_special, struct lls_text *text);
+
+/* To be called when work has ended: who waits for the api to be idle or closed is told.
+ */
+void lls_api_check_idle(struct lls_api *api);
+
+/* Fails where nothing new is taken: draining, or the engine is broken. */
+int lls_api_check_open(struct lls_api *api, struct lls_api_error *error);
+
+void lls_api_log_refusal(const struct lls_api *api, struct lls_http_exchange *exchange,
+                         const struct lls_api_error *error);
+
+/* Seconds after which a refused request may find room. */
+unsigned lls_api_retry_after(struct lls_api *api);
+
+/* After each wake: who asked for the queues is answered when they are there. */
+void lls_api_look(struct lls_api *api);
+
+/* Starts the timer of timers.c, or sets it to what the limits are now. */
+void lls_api_set_timer(struct lls_api *api);
+
+/* The parameters of a body, as this server takes them: 0, or -1 and why, with nothing to
+ * free. Names that nobody knows are added to `unknown`. Any thread. */
+int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
+                        enum lls_endpoint endpoint, struct lls_unknown_names *unknown,
+                        struct lls_api_params *out, struct lls_api_error *error);
+
+/* Logs the names of parameters that nobody knows, each once. */
+void lls_api_note_unknown(struct lls_api *api, const struct lls_http_exchange *exchange,
+                          const struct lls_unknown_names *names);
+
+/* Of routes.c: what the HTTP server calls; context is the struct lls_api. */
+void lls_api_routes_init(struct lls_api *api);
+void lls_api_on_request(void *context, struct lls_http_exchange *exchange);
+void lls_api_on_answered(void *context, struct lls_http_exchange *exchange);
+
+/* Handlers; context is the struct lls_api. */
+void lls_handle_completions(void *context, struct lls_http_exchange *exchange);
+void lls_handle_chat(void *context, struct lls_http_exchange *exchange);
+void lls_handle_models(void *context, struct lls_http_exchange *exchange);
+void lls_handle_model(void *context, struct lls_http_exchange *exchange);
+void lls_handle_tokenize(void *context, struct lls_http_exchange *exchange);
+void lls_handle_detokenize(void *context, struct lls_http_exchange *exchange);
+void lls_handle_live(void *context, struct lls_http_exchange *exchange);
+void lls_handle_ready(void *context, struct lls_http_exchange *exchange);
+void lls_handle_health(void *context, struct lls_http_exchange *exchange);
+void lls_handle_metrics(void *context, struct lls_http_exchange *exchange);
+void lls_handle_admin_status(void *context, struct lls_http_exchange *exchange);
+void lls_handle_admin_queues(void *context, struct lls_http_exchange *exchange);
+void lls_handle_admin_config(void *context, struct lls_http_exchange *exchange);
+void lls_handle_admin_reload(void *context, struct lls_http_exchange *exchange);
+void lls_handle_admin_drain(void *context, struct lls_http_exchange *exchange);
+void lls_handle_load(void *context, struct lls_http_exchange *exchange);
+void lls_handle_version(void *context, struct lls_http_exchange *exchange);
+
+#endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of parameters, and reading a request by it. */
+#include "core/api/api_params.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/api/params_internal.h"
+
+#define BOTH         (LLS_COMPLETIONS | LLS_CHAT)
+#define MESSAGES     (LLS_CHAT | LLS_TOKENIZE_CHAT)
+#define ANY          (BOTH | LLS_TOKENIZE | LLS_TOKENIZE_CHAT | LLS_DETOKENIZE)
+#define MAX_TOKENS   LLS_PARAM_ENDLESS
+#define MAX_MS       1e12
+#define AT(member)   offsetof(struct lls_api_params, member)
+#define PATH_MAX_LEN 96
+
+#define ROW(row_name, where, row_type, ...)                                              \
+  {                                                                                      \
+    .name = row_name, .endpoints = where, .type = row_type, __VA_ARGS__                  \
+  }
+#define FLAG(name, where, member) ROW(name, where, LLS_ROW_BOOLEAN, .offset = AT(member))
+#define WHOLE(name, where, member, least, most)                                          \
+  ROW(name, where, LLS_ROW_INTEGER, .offset = AT(member), .min = least, .max = most)
+#define COUNT(name, where, member, least)                                                \
+  ROW(name, where, LLS_ROW_INTEGER, .offset = AT(member), .min = least,                  \
+      .max = MAX_TOKENS, .endless = true)
+#define REAL(name, where, member, least, most)                                           \
+  ROW(name, where, LLS_ROW_NUMBER, .offset = AT(member), .min = least, .max = most)
+#define DURATION(name, member)                                                           \
+  ROW(name, BOTH, LLS_ROW_MILLISECONDS, .offset = AT(member), .min = 0, .max = MAX_MS)
+#define ODD(name, where, reader) ROW(name, where, LLS_ROW_SPECIAL, .read = reader)
+#define GROUP(name, table)       ROW(name, BOTH, LLS_ROW_OBJECT, .members = table)
+#define END                      ROW(NULL, 0, LLS_ROW_SPECIAL, .read = NULL)
+
+static const struct lls_row stream_options[] = {
+    FLAG("include_usage", BOTH, include_usage),
+    FLAG("continuous_usage_stats", BOTH, continuous_usage),
+    END,
+};
+
+static const struct lls_row slo[] = {
+    DURATION("ttft_ms", slo.ttft_ns),
+    DURATION("tbt_ms", slo.tbt_ns),
+    DURATION("tpot_ms", slo.tpot_ns),
+    DURATION("completion_ms", slo.completion_ns),
+    END,
+};
+
+static const struct lls_row rows[] = {
+    ODD("model", ANY, lls_param_model),
+    FLAG("stream", BOTH, stream),
+    GROUP("stream_options", stream_options),
+    WHOLE("n", BOTH, n, 1, 128),
+    COUNT("max_tokens", LLS_COMPLETIONS, max_tokens, 0),
+    COUNT("max_tokens", LLS_CHAT, max_tokens, 1),
+    COUNT("max_completion_tokens", LLS_CHAT, max_completion_tokens, 1),
+    WHOLE("min_tokens", BOTH, min_tokens, 0, INT32_MAX),
+    REAL("temperature", BOTH, temperature, 0, 100),
+    REAL("top_p", BOTH, top_p, 0, 1),
+    REAL("min_p", BOTH, min_p, 0, 1),
+    WHOLE("top_k", BOTH, top_k, -1, INT32_MAX),
+    REAL("repetition_penalty", BOTH, repetition_penalty, 0.01, 100),
+    REAL("presence_penalty", BOTH, presence_penalty, -2, 2),
+    REAL("frequency_penalty", BOTH, frequency_penalty, -2, 2),
+    ODD("logit_bias", BOTH, lls_param_logit_bias),
+    ODD("seed", BOTH, lls_param_seed),
+    FLAG("ignore_eos", BOTH, ignore_eos),
+    ODD("stop", BOTH, lls_param_stop),
+    ODD("stop_token_ids", BOTH, lls_param_stop_token_ids),
+    FLAG("include_stop_str_in_output", BOTH, include_stop),
+    WHOLE("logprobs", LLS_COMPLETIONS, logprobs, 0, LLS_MAX_LOGPROBS),
+    FLAG("logprobs", LLS_CHAT, chat_logprobs),
+    WHOLE("top_logprobs", LLS_CHAT, top_logprobs, 0, LLS_MAX_LOGPROBS),
+    FLAG("echo", LLS_COMPLETIONS, echo),
+    WHOLE("prompt_logprobs", BOTH, prompt_logprobs, 0, LLS_MAX_LOGPROBS),
+    FLAG("return_token_ids", BOTH, return_token_ids),
+    FLAG("return_tokens_as_token_ids", BOTH, tokens_as_ids),
+    FLAG("add_special_tokens", BOTH | LLS_TOKENIZE | LLS_TOKENIZE_CHAT,
+         add_special_tokens),
+    FLAG("skip_special_tokens", BOTH, skip_special_tokens),
+    FLAG("add_generation_prompt", MESSAGES, add_generation_prompt),
+    FLAG("return_token_strs", LLS_TOKENIZE | LLS_TOKENIZE_CHAT, return_token_strs),
+    FLAG("add_special", LLS_TOKENIZE, add_special),
+    FLAG("with_pieces", LLS_TOKENIZE, with_pieces),
+    ROW("truncate_prompt_tokens", BOTH, LLS_ROW_INTEGER,
+        .offset = AT(truncate_prompt_tokens), .min = 1, .max = MAX_TOKENS,
+        .endless = true),
+    ODD("service_tier", BOTH, lls_param_tier),
+    ODD("class", BOTH, lls_param_class), /* after the tier, for it says more */
+    ODD("user", BOTH, lls_param_user),
+    WHOLE("priority", BOTH, priority, INT32_MIN, INT32_MAX),
+    ROW("slo", BOTH, LLS_ROW_OBJECT, .members = slo, .ours = true),
+    ODD("response_format", BOTH, lls_param_response_format),
+    ODD("modalities", LLS_CHAT, lls_param_modalities),
+    ODD("suffix", LLS_COMPLETIONS, lls_param_unsupported),
+    ODD("best_of", LLS_COMPLETIONS, lls_param_unsupported),
+    ODD("use_beam_search", BOTH, lls_param_unsupported),
+    ODD("tools", MESSAGES, lls_param_tools),
+    ODD("functions", LLS_CHAT, lls_param_unsupported),
+    /* vLLM's and llama.cpp's: whoever sends them would be surprised by an answer without
+     */
+    ODD("allowed_token_ids", BOTH, lls_param_unsupported),
+    ODD("bad_words", BOTH, lls_param_unsupported),
+    ODD("cache_salt", BOTH, lls_param_unsupported),
+    ODD("chat_template", MESSAGES, lls_param_unsupported),
+    ODD("continue_final_message", MESSAGES, lls_param_unsupported),
+    ODD("echo", LLS_CHAT, lls_param_unsupported),
+    ODD("grammar", BOTH, lls_param_unsupported),
+    ODD("guided_choice", BOTH, lls_param_unsupported),
+    ODD("guided_grammar", BOTH, lls_param_unsupported),
+    ODD("guided_json", BOTH, lls_param_unsupported),
+    ODD("guided_regex", BOTH, lls_param_unsupported),
+    ODD("json_schema", BOTH, lls_param_unsupported),
+    ODD("logits_processors", BOTH, lls_param_unsupported),
+    ODD("logprob_token_ids", BOTH, lls_param_unsupported),
+    ODD("prompt_embeds", LLS_COMPLETIONS, lls_param_unsupported),
+    ODD("structured_outputs", BOTH, lls_param_unsupported),
+    END,
+};
+
+/* What other readers take from the body, and what OpenAI's and vLLM's clients may send
+ * that has no effect here. */
+static const char *const passed[] = {
+    "prompt",
+    "messages",
+    "content",
+    "tokens",
+    "audio",
+    "chat_template_kwargs",
+    "function_call",
+    "metadata",
+    "moderation",
+    "parallel_tool_calls",
+    "parse_special",
+    "prediction",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "reasoning_effort",
+    "request_id",
+    "safety_identifier",
+    "session_id",
+    "store",
+    "stream_options.include_obfuscation",
+    "tool_choice",
+    "verbosity",
+    "web_search_options",
+};
+
+static bool is_row(const struct lls_row *row, const char *name,
+                   enum lls_endpoint endpoint)
+{
+  for (; row->name != NULL; row++)
+    if ((row->endpoints & endpoint) != 0 && strcmp(row->name, name) == 0)
+      return true;
+  return false;
+}
+
+static bool is_known(const char *name, enum lls_endpoint endpoint)
+{
+  if (is_row(rows, name, endpoint))
+    return true;
+  for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++)
+    if (strcmp(passed[i], name) == 0)
+      return true;
+  return false;
+}
+
+/* A parameter that no table has: 0 if it may be ignored. */
+static int unknown(const char *name, const struct lls_params_context *context,
+                   struct lls_api_error *error)
+{
+  if (context->strict)
+    return lls_api_fail(error, 400, "unknown_parameter", name,
+                        "'%.64s' is no parameter of this endpoint, and this server "
+                        "(strict_params) ignores none",
+                        name);
+  if (context->on_unknown != NULL)
+    context->on_unknown(context->on_unknown_context, name);
+  return 0;
+}
+
+static int check_known(const json_t *body, const struct lls_params_context *context,
+                       struct lls_api_error *error)
+{
+  const char *name;
+  json_t *value;
+  json_object_foreach((json_t *)body, name, value)
+  {
+    if (!is_known(name, context->endpoint) && unknown(name, context, error) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+static int no_member(const struct lls_row *row, const char *name,
+                     struct lls_api_error *error)
+{
+  char known[128] = "";
+  size_t used = 0;
+  for (const struct lls_row *m = row->members; m->name != NULL && used < sizeof known;
+       m++)
+    used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
+                             used > 0 ? ", " : "", m->name);
+  return lls_api_fail(error, 400, "unknown_parameter", name,
+                      "'%s' is no part of '%s', which knows %s", name, row->name, known);
+}
+
+static int check_members(const json_t *value, const struct lls_row *row,
+                         const struct lls_params_context *context,
+                         struct lls_api_error *error)
+{
+  const char *key;
+  json_t *member;
+  json_object_foreach((json_t *)value, key, member)
+  {
+    char name[PATH_MAX_LEN];
+    snprintf(name, sizeof name, "%s.%.64s", row->name, key);
+    if (is_row(row->members, key, context->endpoint) || is_known(name, context->endpoint))
+      continue;
+    if (row->ours)
+      return no_member(row, name, error);
+    if (unknown(name, context, error) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+/* The members of an object that holds nothing but plain values. */
+static int read_object(const json_t *value, const struct lls_row *row,
+                       const struct lls_params_context *context,
+                       struct lls_api_params *out, struct lls_api_error *error)
+{
+  if (!json_is_object(value))
+    return lls_row_expected("an object", row, row->name, value, error);
+  if (check_members(value, row, context, error) != 0)
+    return -1;
+  for (const struct lls_row *inner = row->members; inner->name != NULL; inner++) {
+    char name[PATH_MAX_LEN];
+    const json_t *member = json_object_get(value, inner->name);
+    snprintf(name, sizeof name, "%s.%s", row->name, inner->name);
+    if (member == NULL || json_is_null(member))
+      continue;
+    if (lls_row_read(member, inner, name, out, error) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+static int read_row(const json_t *value, const struct lls_row *row,
+                    const struct lls_params_context *context, struct lls_api_params *out,
+                    struct lls_api_error *error)
+{
+  if (row->type == LLS_ROW_SPECIAL)
+    return row->read(value, row->name, context, out, error);
+  if (row->type == LLS_ROW_OBJECT)
+    return read_object(value, row, context, out, error);
+  return lls_row_read(value, row, row->name, out, error);
+}
+
+/* ---- what one parameter says about another ---------------------------------------- */
+
+/* continuous_usage_stats is vLLM's, and asks for usage where include_usage says nothing,
+ * as there; OpenAI's include_usage alone is false unless it is there. */
+static int check_stream(const json_t *options, struct lls_api_params *out,
+                        struct lls_api_error *error)
+{
+  const json_t *usage = json_object_get(options, "include_usage");
+  if (options != NULL && !json_is_null(options) && !out->stream)
+    return lls_api_fail(error, 400, NULL, "stream_options",
+                        "'stream_options' is only for requests with 'stream': true");
+  if (usage == NULL || json_is_null(usage))
+    out->include_usage = out->continuous_usage;
+  out->continuous_usage = out->continuous_usage && out->include_usage;
+  if (out->stream && out->prompt_logprobs != LLS_UNSET)
+    return lls_api_fail(error, 400, NULL, "prompt_logprobs",
+                        "'prompt_logprobs' is not for requests with 'stream': true");
+  return 0;
+}
+
+/* Tools that must not be called are shown to the template, as vLLM does it. */
+static int check_tools(const json_t *body, struct lls_api_error *error)
+{
+  const json_t *choice = json_object_get(body, "tool_choice");
+  bool none = json_is_string(choice) && strcmp(json_string_value(choice), "none") == 0;
+  bool wants = choice != NULL && !json_is_null(choice) && !none;
+  bool has_tools = json_array_size(json_object_get(body, "tools")) > 0;
+  if (wants && !has_tools)
+    return lls_api_fail(error, 400, NULL, "tool_choice",
+                        "'tool_choice' is only for requests with 'tools'");
+  if (has_tools && !none)
+    return lls_api_fail(error, 400, "unsupported_parameter", "tools",
+                        "'tools' is not supported yet, but with 'tool_choice': \"none\"");
+  return 0;
+}
+
+static int check_chat(const json_t *body, struct lls_api_params *out,
+                      struct lls_api_error *error)
+{
+  if (out->max_completion_tokens != LLS_UNSET)
+    out->max_tokens = out->max_completion_tokens;
+  if (out->top_logprobs > 0 && !out->chat_logprobs)
+    return lls_api_fail(error, 400, NULL, "top_logprobs",
+                        "'top_logprobs' is only for requests with 'logprobs': true");
+  out->logprobs = out->chat_logprobs ? out->top_logprobs : LLS_UNSET;
+  return check_tools(body, error);
+}
+
+static int check_limits(const struct lls_api_params *out, struct lls_api_error *error)
+{
+  if (out->max_tokens == 0 && !out->echo && out->prompt_logprobs == LLS_UNSET)
+    return lls_api_fail(error, 400, NULL, "max_tokens",
+                        "'max_tokens' must be an integer of at least 1, not 0, where "
+                        "neither 'echo' nor 'prompt_logprobs' asks for the prompt");
+  int64_t most = lls_api_params_answer(out, LLS_ENDLESS);
+  if (out->min_tokens > most)
+    return lls_api_fail(error, 400, NULL, "min_tokens",
+                        "'min_tokens' is %lld, more than the %lld tokens allowed",
+                        (long long)out->min_tokens, (long long)most);
+  return 0;
+}
+
+static int check_together(const json_t *body, struct lls_api_params *out,
+                          const struct lls_params_context *context,
+                          struct lls_api_error *error)
+{
+  if ((context->endpoint & BOTH) == 0)
+    return 0;
+  if (check_stream(json_object_get(body, "stream_options"), out, error) != 0)
+    return -1;
+  if (context->endpoint == LLS_CHAT && check_chat(body, out, error) != 0)
+    return -1;
+  return check_limits(out, error);
+}
+
+/* A chat template writes special tokens itself. */
+static void set_defaults(struct lls_api_params *out, const struct lls_sampling *defaults,
+                         enum lls_endpoint endpoint)
+{
+  *out = (struct lls_api_params){
+      .n = 1,
+      .max_tokens = LLS_UNSET,
+      .max_completion_tokens = LLS_UNSET,
+      .default_tokens = endpoint == LLS_COMPLETIONS ? 16 : LLS_ENDLESS,
+      .temperature = (double)defaults->temperature,
+      .top_p = (double)defaults->top_p,
+      .min_p = (double)defaults->min_p,
+      .top_k = defaults->top_k,
+      .repetition_penalty = (double)defaults->repetition_penalty,
+      .presence_penalty = (double)defaults->presence_penalty,
+      .frequency_penalty = (double)defaults->frequency_penalty,
+      .logprobs = LLS_UNSET,
+      .prompt_logprobs = LLS_UNSET,
+      .truncate_prompt_tokens = LLS_UNSET,
+      .add_special_tokens = (endpoint & MESSAGES) == 0,
+      .skip_special_tokens = true,
+      .add_generation_prompt = true,
+      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER},
+  };
+}
+
+int lls_api_params_read(const json_t *body, const struct lls_params_context *context,
+                        struct lls_api_params *out, struct lls_api_error *error)
+{
+  set_defaults(out, context->defaults, context->endpoint);
+  if (check_known(body, context, error) != 0)
+    return -1;
+  for (const struct lls_row *row = rows; row->name != NULL; row++) {
+    const json_t *value = json_object_get(body, row->name);
+    if (value == NULL || json_is_null(value) || !(row->endpoints & context->endpoint))
+      continue;
+    if (read_row(value, row, context, out, error) != 0)
+      goto fail;
+  }
+  if (check_together(body, out, context, error) == 0)
+    return 0;
+fail:
+  lls_api_params_free(out);
+  return -1;
+}
+
+void lls_api_params_free(struct lls_api_params *params)
+{
+  lls_stop_set_free(&params->stop);
+  free(params->stop_tokens);
+  free(params->bias);
+  params->stop_tokens = NULL;
+  params->bias = NULL;
+}
+
+int64_t lls_api_params_answer(const struct lls_api_params *params, int64_t room)
+{
+  bool given = params->max_tokens != LLS_UNSET;
+  int64_t wanted = given ? params->max_tokens : params->default_tokens;
+  return wanted < room ? wanted : room;
+}
+
+bool lls_api_params_scores(const struct lls_api_params *params, uint32_t *logprobs)
+{
+  int64_t echoed = params->echo ? params->logprobs : LLS_UNSET;
+  int64_t most = echoed > params->prompt_logprobs ? echoed : params->prompt_logprobs;
+  *logprobs = most > 0 ? (uint32_t)most : 0;
+  return most != LLS_UNSET;
+}
+
+struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params)
+{
+  return (struct lls_sampling){
+      .temperature = (float)params->temperature,
+      .top_p = (float)params->top_p,
+      .min_p = (float)params->min_p,
+      .top_k = (int32_t)params->top_k,
+      .repetition_penalty = (float)params->repetition_penalty,
+      .presence_penalty = (float)params->presence_penalty,
+      .frequency_penalty = (float)params->frequency_penalty,
+      .want_logprob = params->logprobs != LLS_UNSET,
+      .n_logprobs = params->logprobs > 0 ? (uint32_t)params->logprobs : 0,
+      .bias = params->bias,
+      .n_bias = (uint32_t)params->n_bias,
+  };
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parameters of a generation request, read from JSON by a table.
+ *
+ * A row of the table in api_params.c names a parameter, its type, its range and the
+ * member it goes to: a new parameter is a new row. null counts as absent. A parameter
+ * whose value asks for what this server does not do is refused; one that no row and no
+ * list knows is told to the caller, or refused where it says so.
+ */
+#ifndef LLS_API_API_PARAMS_H
+#define LLS_API_API_PARAMS_H
+
+#include <jansson.h>
+#include <llmserve/types.h>
+
+#include "core/api/api_error.h"
+#include "core/api/stop_strings.h"
+#include "core/device/sampling.h"
+
+/* What the body is for; a text and messages are tokenised by different parameters. */
+enum lls_endpoint {
+  LLS_COMPLETIONS = 1,
+  LLS_CHAT = 2,
+  LLS_TOKENIZE = 4,
+  LLS_TOKENIZE_CHAT = 8,
+  LLS_DETOKENIZE = 16
+};
+
+#define LLS_UNSET   INT64_C(-1)
+#define LLS_ENDLESS INT64_MAX /* as much as there may be */
+
+#define LLS_TENANT_BYTES 129 /* longer names are cut */
+
+struct lls_api_params {
+  bool stream, include_usage, continuous_usage;
+  int64_t n;
+  int64_t max_tokens, max_completion_tokens; /* or LLS_UNSET, LLS_ENDLESS */
+  int64_t default_tokens; /* where there is no max_tokens; or LLS_ENDLESS */
+  int64_t min_tokens;
+  double temperature, top_p, min_p;
+  double repetition_penalty, presence_penalty, frequency_penalty;
+  int64_t top_k;
+  bool has_seed;
+  uint64_t seed;
+  bool ignore_eos;
+  struct lls_stop_set stop;
+  bool include_stop; /* leave the stop string in the answer */
+  int32_t *stop_tokens;
+  size_t n_stop_tokens;
+  struct lls_logit_bias *bias;
+  size_t n_bias;
+  int64_t logprobs; /* alternatives wanted of each token; LLS_UNSET = no logprobs */
+  bool chat_logprobs;
+  int64_t top_logprobs;
+  bool echo;
+  int64_t prompt_logprobs; /* alternatives; LLS_UNSET = none of the prompt's */
+  bool return_token_ids;
+  bool tokens_as_ids; /* logprobs name tokens by their ids */
+  bool add_special_tokens, skip_special_tokens, add_generation_prompt;
+  int64_t truncate_prompt_tokens; /* the last so many; LLS_UNSET: all; LLS_ENDLESS: as
+                                     many as leave room for the answer */
+  bool return_token_strs, add_special, with_pieces; /* of /tokenize; the last two are
+                                                       llama.cpp's */
+  uint32_t request_class;                           /* enum lls_class */
+  int64_t priority;                                 /* lower first */
+  struct lls_slo slo;
+  char tenant[LLS_TENANT_BYTES]; /* whom fairness counts it for, or "" */
+};
+
+struct lls_tokenizer;
+
+/* What the parameters are checked against and start from. */
+struct lls_params_context {
+  enum lls_endpoint endpoint;
+  const char *model_name;
+  bool any_model; /* what clients call it does not matter */
+  const struct lls_tokenizer *tokenizer;
+  uint32_t vocab;
+  const struct lls_sampling *defaults;
+  bool strict; /* refuse parameters that nobody knows */
+  void (*on_unknown)(void *context, const char *name); /* otherwise; may be NULL */
+  void *on_unknown_context;
+};
+
+/* 0, or -1 and why; then out has been freed. */
+int lls_api_params_read(const json_t *body, const struct lls_params_context *context,
+                        struct lls_api_params *out, struct lls_api_error *error);
+void lls_api_params_free(struct lls_api_params *params);
+
+/* The most tokens of an answer, where there is room for so many; LLS_ENDLESS only where
+ * the room is. */
+int64_t lls_api_params_answer(const struct lls_api_params *params, int64_t room);
+
+/* Whether, and with how many alternatives, the step loop shall score the prompt. */
+bool lls_api_params_scores(const struct lls_api_params *params, uint32_t *logprobs);
+
+/* The tenant's name from anybody's text: cut between two characters, without controls. */
+void lls_api_params_set_tenant(struct lls_api_params *params, const char *name);
+
+/* The sampling of one choice; the caller sets its seed. */
+struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params);
+
+/* A value as it stands in an error: at most `size` bytes of its JSON. */
+const char *lls_json_excerpt(const json_t *value, char *out, size_t size);
+
+/* An integer, also when it is written as 3.0; false if value is none that fits. */
+bool lls_json_integer(const json_t *value, int64_t *out);
+
+/* Item `index` of an array of token ids; 0, or -1 and why. */
+int lls_json_token_id(const json_t *value, size_t index, const char *param,
+                      uint32_t vocab, int32_t *out, struct lls_api_error *error);
+
+/* Token ids from an array; 0, or -1 and why. The caller frees *ids. */
+int lls_json_token_ids(const json_t *array, const char *param, uint32_t vocab,
+                       int32_t **ids, size_t *count, struct lls_api_error *error);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tables can't say about the core's own keys. */
+#include "core/base/address.h"
+#include "core/config/instance_list.h"
+#include "core/config/loading.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void check_listen(struct lls_loading *l)
+{
+  const char *listen = l->config->server.listen;
+  char host[LLS_HOST_MAX];
+  const char *port;
+  if (lls_address_split(listen, host, &port) < 0)
+    lls_loading_error(l, lls_loading_line(l, "server", "listen"),
+                      "[server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, "
+                      "0.0.0.0:8080 or [::1]:8080; found '%s'",
+                      listen);
+}
+
+static bool has_suffix(const char *text, const char *suffix)
+{
+  size_t length = strlen(text), end = strlen(suffix);
+  return length >= end && strcasecmp(text + length - end, suffix) == 0;
+}
+
+static void check_model(struct lls_loading *l)
+{
+  const char *path = l->config->model.path;
+  struct stat st;
+  if (path == NULL)
+    return; /* missing is complained of already */
+  unsigned line = lls_loading_line(l, "model", "path");
+  char *config = lls_path_join(path, "config.json");
+  if (stat(path, &st) < 0)
+    lls_loading_error(l, line,
+                      "[model] path: expected a model folder; cannot open '%s': %s", path,
+                      strerror(errno));
+  else if (!S_ISDIR(st.st_mode) && has_suffix(path, ".gguf"))
+    lls_loading_error(l, line,
+                      "[model] path: '%s' is a GGUF file, which is not supported: "
+                      "expected a Hugging Face model folder, with config.json, "
+                      "tokenizer.json and safetensors",
+                      path);
+  else if (!S_ISDIR(st.st_mode))
+    lls_loading_error(l, line, "[model] path: expected a model folder; '%s' is a file",
+                      path);
+  else if (config != NULL && access(config, R_OK) < 0)
+    lls_loading_error(l, line, "[model] path: cannot read '%s': %s", config,
+                      strerror(errno));
+  free(config);
+}
+
+/* The last name of the model's path, links and dots resolved. */
+static void default_model_name(struct lls_loading *l)
+{
+  struct lls_config *c = l->config;
+  if (c->server.served_model_name[0] != '\0' || c->model.path == NULL)
+    return;
+  char *real = realpath(c->model.path, NULL);
+  if (real == NULL)
+    return; /* check_model has said so */
+  free((char *)c->server.served_model_name);
+  c->server.served_model_name = strdup(strrchr(real, '/') + 1);
+  if (c->server.served_model_name == NULL)
+    lls_loading_error(l, 0, "no memory");
+  free(real);
+}
+
+static void check_instances(struct lls_loading *l)
+{
+  struct lls_instances all;
+  struct lls_error err;
+  const char *key;
+  if (lls_instances_read(&l->config->engine, &all, &key, &err) < 0)
+    lls_loading_error(l, lls_loading_line(l, "engine", key), "[engine] %s: %s", key,
+                      err.text);
+}
+
+void lls_loading_check(struct lls_loading *l)
+{
+  check_listen(l);
+  check_model(l);
+  check_instances(l);
+  default_model_name(l);
+}

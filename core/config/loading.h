@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A configuration while it is being loaded: what the files of this folder share. */
+#ifndef LLS_CONFIG_LOADING_H
+#define LLS_CONFIG_LOADING_H
+
+#include "core/config/config.h"
+
+struct lls_loading {
+  struct lls_config *config;
+  struct lls_config_errors *errors;
+  const char *path; /* of the file */
+  char *folder;     /* it is in: what its paths are relative to */
+  bool failed;      /* there was an error */
+  bool serving;     /* requests are alive that a plugin's crash would end */
+};
+
+/* One more error; line 0 = of the file as a whole. */
+void lls_loading_error(struct lls_loading *, unsigned line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The line to blame for a key: its own, else its section's, else 0. */
+unsigned lls_loading_line(const struct lls_loading *, const char *section,
+                          const char *key);
+
+/* Binds the entries of one section to a struct that has its defaults. */
+void lls_loading_bind(struct lls_loading *, const char *section,
+                      const struct lls_param_table *, void *values);
+
+/* plugin_sections.c: opens the chosen plugins, binds their sections, checks all the
+ * others. */
+void lls_loading_policies(struct lls_loading *);
+void lls_policy_close(struct lls_policy *);
+
+/* "scheduler.fcfs": the kind and "fcfs"; 0 if it is no plugin's section. */
+uint32_t lls_section_kind(const char *section, const char **name);
+
+/* constraints.c: what a table can't say about the core's own keys. */
+void lls_loading_check(struct lls_loading *);
+
+#endif

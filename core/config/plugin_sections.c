@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugins of a configuration. The three chosen ones stay open with their parameters
+ * bound; a section of another plugin is checked against that plugin too, so that an ini
+ * that keeps settings for several policies is right for all of them.
+ */
+#include "core/config/loading.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t lls_section_kind(const char *section, const char **name)
+{
+  const char *dot = strchr(section, '.');
+  if (dot == NULL)
+    return 0;
+  size_t length = (size_t)(dot - section);
+  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_PREDICTOR; kind++) {
+    const char *kind_name = lls_plugin_kind_name(kind);
+    if (strlen(kind_name) == length && strncmp(section, kind_name, length) == 0) {
+      *name = dot + 1;
+      return kind;
+    }
+  }
+  return 0;
+}
+
+void lls_policy_close(struct lls_policy *policy)
+{
+  if (policy->params != NULL)
+    lls_params_release(&policy->module->params, policy->params);
+  free(policy->params);
+  if (policy->module != NULL)
+    lls_plugin_close(policy->module);
+  *policy = (struct lls_policy){0};
+}
+
+/* Opens a plugin and binds the section [kind.id]; errors blame `line`. */
+static void open_policy(struct lls_loading *l, uint32_t kind, const char *name,
+                        unsigned line, struct lls_policy *out)
+{
+  struct lls_error err = {0};
+  char section[128];
+  *out = (struct lls_policy){0};
+  int rc = l->serving ? lls_plugin_open_tried(kind, name, &out->module, &err)
+                      : lls_plugin_open(kind, name, &out->module, &err);
+  if (rc < 0) {
+    lls_loading_error(l, line, "%s", err.text);
+    return;
+  }
+  const struct lls_param_table *table = &out->module->params;
+  void *params = calloc(1, table->size + 1); /* + 1: there may be no parameters */
+  if (params == NULL || lls_params_default(table, l->folder, params, &err) < 0) {
+    lls_loading_error(l, line, "plugin '%s': %s", name, lls_error_text(&err, -ENOMEM));
+    free(params);
+    return;
+  }
+  out->params = params;
+  snprintf(section, sizeof section, "%s.%s", lls_plugin_kind_name(kind),
+           out->module->descriptor->id);
+  lls_loading_bind(l, section, table, params);
+}
+
+/* A path is relative to the ini's folder; a name goes as it is. */
+static void open_chosen(struct lls_loading *l, uint32_t kind, const char *name,
+                        struct lls_policy *out)
+{
+  unsigned line = lls_loading_line(l, "plugins", lls_plugin_kind_name(kind));
+  char *path = lls_path_join(strchr(name, '/') != NULL ? l->folder : NULL, name);
+  if (path != NULL)
+    open_policy(l, kind, path, line, out);
+  else
+    lls_loading_error(l, line, "no memory");
+  free(path);
+}
+
+static bool is_chosen(const struct lls_policy *policy, uint32_t kind, const char *name)
+{
+  const struct lls_plugin_module *module = policy->module;
+  return module != NULL && module->descriptor->kind == kind &&
+         strcmp(module->descriptor->id, name) == 0;
+}
+
+static void check_other_section(struct lls_loading *l, const struct lls_ini_entry *entry)
+{
+  const char *name;
+  uint32_t kind = lls_section_kind(entry->section, &name);
+  const struct lls_config *c = l->config;
+  if (kind == 0 || is_chosen(LLS_OF_KIND(&c->policies, kind), kind, name))
+    return;
+  struct lls_policy other;
+  open_policy(l, kind, name, entry->line, &other);
+  lls_policy_close(&other);
+}
+
+void lls_loading_policies(struct lls_loading *l)
+{
+  struct lls_config *c = l->config;
+  open_chosen(l, LLS_KIND_SCHEDULER, c->plugins.scheduler, &c->policies.scheduler);
+  open_chosen(l, LLS_KIND_CACHE, c->plugins.cache, &c->policies.cache);
+  open_chosen(l, LLS_KIND_PREDICTOR, c->plugins.predictor, &c->policies.predictor);
+  for (size_t i = 0; i < c->ini.n; i++)
+    if (c->ini.entries[i].key == NULL)
+      check_other_section(l, &c->ini.entries[i]);
+}

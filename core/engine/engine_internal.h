@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's insides, shared by the files of this folder. */
+#ifndef LLS_ENGINE_ENGINE_INTERNAL_H
+#define LLS_ENGINE_ENGINE_INTERNAL_H
+
+#include "core/engine/engine.h"
+#include "core/engine/table_cache.h"
+#include "core/engine/shard.h"
+#include "core/engine/weights.h"
+
+/*
+ * Activations of one step, in the device's memory and type. Branches follow each other,
+ * so `wide` holds q, k, v first and the mlp's inner layer later, `narrow` what attention
+ * gives and then the activated inner layer.
+ */
+struct lls_activations {
+  void *x;         /* (max_tokens, hidden) the residual stream */
+  void *h;         /* (max_tokens, max(hidden, embed_dim)) a branch's input */
+  void *wide;      /* (max_tokens, max(qkv, up columns)) */
+  void *narrow;    /* (max_tokens, max(heads head_dim, ffn)) */
+  void *picked;    /* (max_logit_rows, hidden) rows whose logits are wanted */
+  void *projected; /* (max_logit_rows, embed_dim), where the model projects */
+  float *logits;   /* (max_logit_rows, vocab); of rank 0 */
+  float *part;     /* (max_logit_rows, this rank's part of vocab), with other ranks */
+};
+
+/* A step on its way to the other ranks; rank_protocol.c. */
+struct lls_engine_message {
+  uint32_t *words; /* (n) of (room) */
+  size_t n, room;
+  struct lls_block_entry *entries; /* (entries_room) of those who receive */
+  size_t entries_room;
+  struct lls_engine_sequence *sequences; /* (max_sequences) likewise */
+  struct lls_block_table *tables;        /* (max_sequences) likewise */
+};
+
+struct lls_engine {
+  struct lls_engine_options options;
+  struct lls_model_config model;  /* the whole one */
+  struct lls_model_config config; /* what of it is computed here: heads, kv_heads, ffn */
+  struct lls_shard shard;
+  struct lls_engine_message message;
+  struct lls_engine_caps caps;
+  struct lls_device *device;
+  struct lls_weights weights;
+  bool borrows_weights; /* they are another's: options.weights_of */
+  struct lls_pool *pool;
+  struct lls_pool_shape pool_shape;
+  struct lls_attention_shape attention;
+  struct lls_rope_shape rope;
+  float *inverse_frequency; /* (rope.rotary_dims / 2) */
+
+  /* The step, flat. Rows whose logits are wanted: first the last row of every sequence
+   * that gets a token, in batch order, then the other rows of those with all_logits. */
+  size_t memory_before; /* free on the device before anything was loaded */
+  struct lls_activations act;
+  struct lls_device_step step;
+  int32_t *tokens, *positions;         /* (max_tokens) */
+  uint32_t *row_sequence;              /* (max_tokens) */
+  struct lls_step_sequence *sequences; /* (max_sequences) */
+  uint32_t max_logit_rows; /* max_sequences + options.max_logits, or max_tokens */
+  uint32_t n_logit_rows, n_sampled, n_kept_logits;
+  uint32_t *logit_rows;                 /* (max_logit_rows) */
+  const struct lls_sampling **sampling; /* (max_sequences), n_sampled of them */
+  struct lls_sampled *sampled;          /* (max_sequences), likewise */
+  const struct lls_sampled **result;    /* (max_sequences) */
+  float *logits;                        /* (options.max_logits, vocab) read back */
+  /* Rows whose next token is known and scored: drawn like others, a few at a time */
+  uint32_t n_score_rows;
+  uint32_t *score_rows;                       /* (max_tokens) */
+  struct lls_sampling *score_params;          /* (max_tokens) */
+  const struct lls_sampling **score_sampling; /* (max_tokens) pointers to these */
+  struct lls_sampled *scores;                 /* (max_tokens) */
+  struct lls_sampled **score_targets;         /* (max_tokens) the callers' */
+  uint32_t *first_logit; /* (max_sequences) row in logits, NO_LOGITS if not kept */
+  int64_t started_ns;
+  bool running; /* between submit and wait */
+
+  /* Sequences of the step in hidden form; hidden.c. */
+  bool restores;                           /* any sequence has tokens to restore */
+  uint32_t scratch_used;                   /* units of the step */
+  struct lls_block_entry *scratch_entries; /* (pool_shape.scratch_units) */
+  struct lls_block_table *scratch_tables;  /* (max_sequences) */
+
+  struct lls_table_cache
+      table_cache; /* tables of the step before, and this one's; table_cache.c */
+};
+
+#define NO_LOGITS UINT32_MAX
+
+static inline bool lls_engine_is_shared(const struct lls_engine *e)
+{
+  return e->shard.size > 1;
+}
+
+/*
+ * tables.c: a list of entries without gaps, of blocks that exist, for at least `needed`
+ * tokens, of which `context` are there; those before entry `from` are known to be good.
+ */
+int lls_engine_check_entries(const struct lls_engine *, const struct lls_block_entry *,
+                             uint32_t from, uint32_t n, uint32_t context, uint32_t needed,
+                             struct lls_error *err);
+
+/* pull.c: every pull of a batch is of an engine that this one can copy from. */
+int lls_engine_check_pulls(const struct lls_engine *, const struct lls_engine_batch *,
+                           struct lls_error *err);
+
+/* rank_protocol.c */
+int lls_engine_message_init(struct lls_engine *);
+void lls_engine_message_free(struct lls_engine_message *);
+/* Of rank 0: every rank gets the batch. */
+int lls_engine_send(struct lls_engine *, const struct lls_engine_batch *,
+                    struct lls_error *err);
+
+/* memory_profile.c: bytes that the pool may have of a device with memory of its own. */
+int lls_engine_profile_memory(struct lls_engine *, size_t *bytes, struct lls_error *);
+
+/* hidden.c */
+uint32_t lls_engine_scratch_units(const struct lls_engine *);
+int lls_engine_check_hidden(const struct lls_engine *, const struct lls_engine_batch *,
+                            struct lls_error *err);
+void lls_engine_lay_out_hidden(struct lls_engine *, struct lls_step_sequence *);
+
+/* Runs engine->step through the model up to act.logits of the wanted rows; forward.c. */
+void lls_engine_forward(struct lls_engine *);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors from the model folder to the device; see tensor_loader.h. */
+#include "core/engine/tensor_loader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/model/safetensors.h"
+
+#define MIB(bytes) (((bytes) + (1u << 20) - 1) >> 20)
+
+int lls_loader_check_memory(const struct lls_loader *l, double per_number)
+{
+  size_t weights = (size_t)(per_number * (double)l->total);
+  if (weights + l->source->other_bytes <= l->available)
+    return 0;
+  return lls_fail(l->err, -ENOMEM,
+                  "the model does not fit: it needs %zu MiB of weights and %s; %zu MiB "
+                  "are available",
+                  MIB(weights), l->source->other_text, MIB(l->available));
+}
+
+/* ---- tensors -------------------------------------------------------------------- */
+
+/* FNV-1a: random weights depend on the tensor's name, not on the order of loading. */
+static uint64_t seed_of(const char *name)
+{
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (; *name != '\0'; name++)
+    hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+int lls_loader_view_named(const struct lls_loader *l, const char *name, size_t rows,
+                          size_t columns, struct lls_tensor_view *out)
+{
+  if (!l->source->dummy)
+    return lls_safetensors_view(l->w->file, name, rows, columns, out, l->err);
+  *out = (struct lls_tensor_view){
+      .dtype = l->config->dtype,
+      .rows = rows,
+      .columns = columns,
+      .row_stride = columns,
+      .seed = seed_of(name),
+  };
+  return 0;
+}
+
+int lls_loader_view(const struct lls_loader *l, int layer, const char *name,
+                    const char *suffix, size_t rows, size_t columns,
+                    struct lls_tensor_view *out)
+{
+  char full[256];
+  if (layer == LLS_NO_LAYER)
+    snprintf(full, sizeof full, "%s%s%s", l->prefix, name, suffix);
+  else
+    snprintf(full, sizeof full, "%s%s%d.%s%s", l->prefix, l->names->layers, layer, name,
+             suffix);
+  return lls_loader_view_named(l, full, rows, columns, out);
+}
+
+int lls_loader_pack(struct lls_loader *l, const struct lls_tensor_view *parts,
+                    const struct lls_tensor_view *biases, size_t n,
+                    struct lls_weight **out)
+{
+  const struct lls_device_ops *ops = l->device->ops;
+  int rc =
+      ops->weight_create(l->device, parts, biases, n, l->source->format, out, l->err);
+  if (rc < 0)
+    return rc;
+  l->w->bytes += ops->weight_bytes(*out);
+  for (size_t i = 0; i < n; i++)
+    l->done += parts[i].rows * parts[i].columns;
+  size_t number = lls_dtype_bytes(l->config->dtype);
+  if (l->source->progress != NULL &&
+      !l->source->progress(l->source->progress_context, l->done * number,
+                           l->total * number))
+    return lls_fail(l->err, -ECANCELED, "loading was given up");
+  return 0;
+}
+
+/* A part of one tensor, and of its bias if there is one. */
+static int view_part(struct lls_loader *l, int layer, const struct lls_part *part,
+                     struct lls_range columns, struct lls_tensor_view *weight,
+                     struct lls_tensor_view *bias)
+{
+  const struct lls_range *rows = &part->rows;
+  struct lls_tensor_view whole;
+  int rc = lls_loader_view(l, layer, part->name, ".weight", rows->whole, columns.whole,
+                           &whole);
+  if (rc < 0)
+    return rc;
+  whole = lls_view_rows(&whole, rows->first, rows->n);
+  *weight = lls_view_columns(&whole, columns.first, columns.n);
+  if (bias == NULL)
+    return 0;
+  rc = lls_loader_view(l, layer, part->name, ".bias", 1, rows->whole, &whole);
+  if (rc == 0)
+    *bias = lls_view_rows(&whole, rows->first, rows->n);
+  return rc;
+}
+
+int lls_loader_matrix(struct lls_loader *l, int layer, const struct lls_part *parts,
+                      size_t n, struct lls_range columns, bool bias,
+                      struct lls_weight **out)
+{
+  struct lls_tensor_view weights[LLS_MAX_PARTS], biases[LLS_MAX_PARTS];
+  bias = bias && columns.first == 0;
+  for (size_t i = 0; i < n; i++) {
+    int rc =
+        view_part(l, layer, &parts[i], columns, &weights[i], bias ? &biases[i] : NULL);
+    if (rc < 0)
+      return rc;
+  }
+  return lls_loader_pack(l, weights, bias ? biases : NULL, n, out);
+}
+
+int lls_loader_table(struct lls_loader *l, const char *name, size_t rows, size_t columns,
+                     void **out)
+{
+  struct lls_tensor_view v;
+  int rc = lls_loader_view(l, LLS_NO_LAYER, name, ".weight", rows, columns, &v);
+  if (rc < 0)
+    return rc;
+  return l->device->ops->table_create(l->device, &v, out, l->err);
+}
+
+/* ---- norms ---------------------------------------------------------------------- */
+
+static int create_vector(struct lls_loader *l, const struct lls_tensor_view *v,
+                         float **out)
+{
+  return l->device->ops->vector_create(l->device, v, out, l->err);
+}
+
+/* A norm without weights scales by one and adds zero. */
+static int constant_norm(struct lls_loader *l, struct lls_norm_weights *out)
+{
+  uint32_t n = l->config->hidden;
+  float *numbers = calloc(n, sizeof *numbers);
+  if (numbers == NULL)
+    return lls_fail(l->err, -ENOMEM, "out of memory");
+  struct lls_tensor_view v = {
+      .data = numbers, .dtype = LLS_F32, .rows = 1, .columns = n, .row_stride = n};
+  int rc = create_vector(l, &v, &out->bias);
+  for (uint32_t i = 0; i < n; i++)
+    numbers[i] = 1;
+  if (rc == 0)
+    rc = create_vector(l, &v, &out->weight);
+  free(numbers);
+  return rc;
+}
+
+int lls_loader_norm(struct lls_loader *l, int layer, const char *name,
+                    struct lls_norm_weights *out)
+{
+  if (!l->config->norm_affine)
+    return constant_norm(l, out);
+  struct lls_tensor_view v;
+  int rc = lls_loader_view(l, layer, name, ".weight", 1, l->config->hidden, &v);
+  if (rc == 0)
+    rc = create_vector(l, &v, &out->weight);
+  if (rc < 0 || l->config->norm == LLS_NORM_RMS)
+    return rc;
+  rc = lls_loader_view(l, layer, name, ".bias", 1, l->config->hidden, &v);
+  return rc < 0 ? rc : create_vector(l, &v, &out->bias);
+}

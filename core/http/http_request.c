@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking into a request, and decoding its target. */
+#include "core/http/http_request.h"
+
+#include <string.h>
+#include <strings.h>
+
+const char *lls_http_request_header(const struct lls_http_request *request,
+                                    const char *name)
+{
+  for (uint32_t i = 0; i < request->n_headers; i++)
+    if (strcasecmp(request->head.data + request->headers[i].name, name) == 0)
+      return request->head.data + request->headers[i].value;
+  return NULL;
+}
+
+static int hex_digit(char c)
+{
+  if (c >= '0' && c <= '9')
+    return c - '0';
+  c |= 0x20;
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool is_unreserved(int c)
+{
+  return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
+         (c < 0x80 && c != 0 && strchr("-._~", c) != NULL);
+}
+
+/*
+ * Decodes in place; the text only gets shorter. NULL, or why it can't be decoded.
+ * Escapes that say nothing are refused: a proxy that compares paths as they are sent
+ * would take "/%61dmin" for something else than we do.
+ */
+static const char *percent_decode(char *text)
+{
+  char *out = text;
+  for (const char *in = text; *in != '\0'; in++, out++) {
+    *out = *in;
+    if (*in != '%')
+      continue;
+    int high = hex_digit(in[1]);
+    int low = high < 0 ? -1 : hex_digit(in[2]);
+    if (low < 0 || (high == 0 && low == 0))
+      return "malformed escape in the request target";
+    if (is_unreserved(high * 16 + low))
+      return "the path has an escape of a letter, a digit or one of -._~: send these as "
+             "they are";
+    *out = (char)(high * 16 + low);
+    in += 2;
+  }
+  *out = '\0';
+  return NULL;
+}
+
+/* "http://host/path", the form for proxies, is "/path" to us. */
+static char *skip_authority(char *target)
+{
+  bool absolute =
+      strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0;
+  char *path = absolute ? strchr(strstr(target, "://") + 3, '/') : NULL;
+  return path != NULL ? path : target;
+}
+
+const char *lls_http_request_set_target(struct lls_http_request *request)
+{
+  static const char no_query[] = "";
+  char *target = skip_authority(request->head.data);
+  request->query = no_query;
+  char *mark = strchr(target, '?');
+  if (mark != NULL) {
+    *mark = '\0';
+    request->query = mark + 1;
+  }
+  request->path = target;
+  return target[0] == '/' ? percent_decode(target) : "malformed request target";
+}
+
+void lls_http_request_clear(struct lls_http_request *request)
+{
+  lls_text_free(&request->head);
+  lls_text_free(&request->body);
+  request->method = request->query = request->tail = NULL;
+  request->path = NULL;
+  request->http10 = request->keep_alive = false;
+  request->n_headers = 0;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the architecture of a config.json, lets it fill the struct, checks the sizes. */
+#include "core/model/model_config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/model/architecture.h"
+
+static const struct lls_architecture *const architectures[] = {
+    &lls_llama,
+    &lls_opt,
+    &lls_neox,
+    &lls_bert,
+};
+
+#define N_ARCHITECTURES (sizeof architectures / sizeof architectures[0])
+
+static const struct lls_architecture *architecture_named(const char *name)
+{
+  for (size_t i = 0; i < N_ARCHITECTURES; i++)
+    for (const char *const *known = architectures[i]->names; *known != NULL; known++)
+      if (strcmp(*known, name) == 0)
+        return architectures[i];
+  return NULL;
+}
+
+static int unknown_architecture(const struct lls_json *json, const char *name,
+                                bool encoder, struct lls_error *err)
+{
+  char list[256] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < N_ARCHITECTURES; i++)
+    for (const char *const *known = architectures[i]->names;
+         architectures[i]->encoder == encoder && *known != NULL; known++)
+      used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
+                               used == 0 ? "" : ", ", *known);
+  if (encoder)
+    return lls_fail(err, -ENOTSUP,
+                    "%s: architecture %.64s is not supported as an encoder, only %s",
+                    json->file, name, list);
+  return lls_fail(err, -ENOTSUP,
+                  "%s: architecture %.64s is not supported; supported are Llama (2, 3, "
+                  "Mistral, Yi), OPT and GPT-NeoX: %s",
+                  json->file, name, list);
+}
+
+static int find_architecture(const struct lls_json *json, struct lls_model_config *out,
+                             struct lls_error *err)
+{
+  const char *name =
+      json_string_value(json_array_get(lls_json_get(json, "architectures"), 0));
+  if (name == NULL)
+    return lls_fail(err, -EINVAL,
+                    "%s: \"architectures\" should be a list with the model's class name",
+                    json->file);
+  out->architecture = architecture_named(name);
+  if (out->architecture == NULL || out->architecture->encoder != out->encoder)
+    return unknown_architecture(json, name, out->encoder, err);
+  if (lls_json_get(json, "quantization_config") != NULL)
+    return lls_fail(err, -ENOTSUP,
+                    "%s: the weights are quantised (\"quantization_config\"): use the "
+                    "folder of the f32, f16 or bf16 model",
+                    json->file);
+  return 0;
+}
+
+static int read_dtype(const struct lls_json *json, struct lls_model_config *out,
+                      struct lls_error *err)
+{
+  const char *key = lls_json_get(json, "dtype") != NULL ? "dtype" : "torch_dtype";
+  const char *name;
+  int rc = lls_json_string_or(json, key, "float32", &name, err);
+  if (rc < 0)
+    return rc;
+  if (strcmp(name, "float32") == 0)
+    out->dtype = LLS_F32;
+  else if (strcmp(name, "float16") == 0)
+    out->dtype = LLS_F16;
+  else if (strcmp(name, "bfloat16") == 0)
+    out->dtype = LLS_BF16;
+  else
+    return lls_fail(err, -ENOTSUP,
+                    "%s: \"%s\" is \"%.32s\"; float32, float16 and bfloat16 can be read",
+                    json->file, key, name);
+  return 0;
+}
+
+static bool is_eos(const struct lls_model_config *config, json_int_t id)
+{
+  for (uint32_t i = 0; i < config->n_eos; i++)
+    if (config->eos[i] == id)
+      return true;
+  return false;
+}
+
+/* A token id of the vocabulary; absent and negative mean that there is none. */
+static int read_token(const struct lls_json *json, const char *key, const json_t *value,
+                      const struct lls_model_config *config, json_int_t *out,
+                      struct lls_error *err)
+{
+  *out = json_is_integer(value) ? json_integer_value(value) : -1;
+  if (value != NULL && !json_is_integer(value))
+    return lls_fail(err, -EINVAL, "%s: \"%s\" should be a token id", json->file, key);
+  if (*out >= (json_int_t)config->vocab)
+    return lls_fail(err, -EINVAL, "%s: \"%s\" is %lld but the vocabulary has %u tokens",
+                    json->file, key, (long long)*out, config->vocab);
+  return 0;
+}
+
+static int add_eos(const struct lls_json *json, const json_t *value,
+                   struct lls_model_config *config, struct lls_error *err)
+{
+  json_int_t id;
+  int rc = read_token(json, "eos_token_id", value, config, &id, err);
+  if (rc < 0 || id < 0 || is_eos(config, id))
+    return rc;
+  if (config->n_eos == LLS_MAX_EOS)
+    return lls_fail(err, -EINVAL, "%s: more than %d end-of-sequence tokens", json->file,
+                    LLS_MAX_EOS);
+  config->eos[config->n_eos++] = (int32_t)id;
+  return 0;
+}
+
+/* Adds one id or a list of them. */
+static int read_eos(const struct lls_json *json, struct lls_model_config *config,
+                    struct lls_error *err)
+{
+  const json_t *value = lls_json_get(json, "eos_token_id");
+  if (!json_is_array(value))
+    return add_eos(json, value, config, err);
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < json_array_size(value); i++)
+    rc = add_eos(json, json_array_get(value, i), config, err);
+  return rc;
+}
+
+static int read_sampling(const struct lls_json *json, struct lls_model_sampling *s,
+                         struct lls_error *err)
+{
+  const struct {
+    const char *key;
+    double *value, fallback, min, max;
+  } rows[] = {
+      {"temperature", &s->temperature, 1, 0, 2},
+      {"top_p", &s->top_p, 1, 0, 1},
+      {"min_p", &s->min_p, 0, 0, 1},
+      {"top_k", &s->top_k, 0, -1, INT32_MAX},
+      {"repetition_penalty", &s->repetition_penalty, 1, 0.01, 100},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    int rc = lls_json_real_or(json, rows[i].key, rows[i].fallback, rows[i].value, err);
+    if (rc < 0)
+      return rc;
+    if (!(*rows[i].value >= rows[i].min && *rows[i].value <= rows[i].max))
+      return lls_fail(err, -EINVAL, "%s: \"%s\" is %g, not from %g to %g", json->file,
+                      rows[i].key, *rows[i].value, rows[i].min, rows[i].max);
+  }
+  return 0;
+}
+
+static int read_tokens(const char *folder, const struct lls_json *json,
+                       struct lls_model_config *config, struct lls_error *err)
+{
+  json_int_t bos;
+  int rc = read_token(json, "bos_token_id", lls_json_get(json, "bos_token_id"), config,
+                      &bos, err);
+  if (rc < 0)
+    return rc;
+  config->bos = bos < 0 ? -1 : (int32_t)bos;
+  if ((rc = read_eos(json, config, err)) < 0)
+    return rc;
+
+  struct lls_json generation;
+  config->sampling =
+      (struct lls_model_sampling){.temperature = 1, .top_p = 1, .repetition_penalty = 1};
+  rc = lls_json_read(folder, "generation_config.json", &generation, err);
+  if (rc == -ENOENT)
+    return 0;
+  if (rc < 0)
+    return rc;
+  rc = read_eos(&generation, config, err);
+  if (rc == 0)
+    rc = read_sampling(&generation, &config->sampling, err);
+  lls_json_close(&generation);
+  return rc;
+}
+
+/* Keeps every product of two sizes far inside 64 bits, and names the culprit. */
+static int check_sizes(const struct lls_json *json, const struct lls_model_config *c,
+                       struct lls_error *err)
+{
+  const struct {
+    const char *what;
+    uint32_t value, limit;
+  } sizes[] = {
+      {"layers", c->layers, 4096},
+      {"hidden size", c->hidden, 1 << 20},
+      {"heads", c->heads, 1 << 14},
+      {"head size", c->head_dim, 1 << 12},
+      {"feed-forward size", c->ffn, 1 << 24},
+      {"vocabulary", c->vocab, 1 << 26},
+      {"embedding size", c->embed_dim, 1 << 20},
+      {"context", c->max_context, 1 << 28},
+  };
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+    if (sizes[i].value > sizes[i].limit)
+      return lls_fail(err, -EINVAL, "%s: no model has %u as %s, the most allowed is %u",
+                      json->file, sizes[i].value, sizes[i].what, sizes[i].limit);
+  if (c->heads % c->kv_heads != 0)
+    return lls_fail(err, -EINVAL,
+                    "%s: %u attention heads cannot share %u key-value heads evenly",
+                    json->file, c->heads, c->kv_heads);
+  if (c->rope.dims > c->head_dim || c->rope.dims % 2 != 0)
+    return lls_fail(err, -EINVAL, "%s: %u of %u dimensions of a head cannot be rotated",
+                    json->file, c->rope.dims, c->head_dim);
+  if (!(c->norm_epsilon > 0 && c->norm_epsilon < 1))
+    return lls_fail(err, -EINVAL, "%s: the norm's epsilon should be between 0 and 1",
+                    json->file);
+  return 0;
+}
+
+static int configure(const char *folder, const struct lls_json *json,
+                     struct lls_model_config *out, struct lls_error *err)
+{
+  int rc = find_architecture(json, out, err);
+  if (rc == 0)
+    rc = read_dtype(json, out, err);
+  if (rc == 0)
+    rc = out->architecture->configure(json, out, err);
+  if (rc == 0)
+    rc = check_sizes(json, out, err);
+  if (rc == 0)
+    rc = read_tokens(folder, json, out, err);
+  return rc;
+}
+
+static int read_config(const char *folder, bool encoder, struct lls_model_config *out,
+                       struct lls_error *err)
+{
+  *out = (struct lls_model_config){.encoder = encoder};
+  struct lls_json json;
+  int rc = lls_json_read(folder, "config.json", &json, err);
+  if (rc == -ENOENT)
+    return lls_fail(err, rc,
+                    "%s: no config.json there: %s should be a Hugging Face model folder",
+                    folder, encoder ? "an encoder" : "[model] path");
+  if (rc < 0)
+    return rc;
+  rc = configure(folder, &json, out, err);
+  lls_json_close(&json);
+  return rc;
+}
+
+int lls_model_config_read(const char *folder, struct lls_model_config *out,
+                          struct lls_error *err)
+{
+  return read_config(folder, false, out, err);
+}
+
+int lls_encoder_config_read(const char *folder, struct lls_model_config *out,
+                            struct lls_error *err)
+{
+  return read_config(folder, true, out, err);
+}
+
+int lls_config_sizes(const struct lls_json *json, struct lls_model_config *out,
+                     const char *ffn_key, struct lls_error *err)
+{
+  const struct {
+    const char *key;
+    uint32_t *value;
+  } sizes[] = {
+      {"hidden_size", &out->hidden},
+      {"num_hidden_layers", &out->layers},
+      {"num_attention_heads", &out->heads},
+      {"vocab_size", &out->vocab},
+      {"max_position_embeddings", &out->max_context},
+      {ffn_key, &out->ffn},
+  };
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < sizeof sizes / sizeof sizes[0]; i++)
+    rc = lls_json_size(json, sizes[i].key, sizes[i].value, err);
+  if (rc == 0)
+    rc = lls_json_size_or(json, "num_key_value_heads", out->heads, &out->kv_heads, err);
+  if (rc == 0)
+    rc =
+        lls_json_size_or(json, "head_dim", out->hidden / out->heads, &out->head_dim, err);
+  if (rc < 0)
+    return rc;
+  out->embed_dim = out->hidden;
+  if (lls_json_get(json, "head_dim") == NULL && out->hidden % out->heads != 0)
+    return lls_fail(err, -EINVAL,
+                    "%s: a hidden size of %u cannot be divided among %u heads",
+                    json->file, out->hidden, out->heads);
+  return 0;
+}
+
+int lls_config_activation(const struct lls_json *json, const char *key,
+                          const char *fallback, enum lls_activation *out,
+                          struct lls_error *err)
+{
+  static const struct {
+    const char *name;
+    enum lls_activation value;
+  } known[] = {
+      {"silu", LLS_ACT_SILU},
+      {"swish", LLS_ACT_SILU},
+      {"relu", LLS_ACT_RELU},
+      {"gelu", LLS_ACT_GELU},
+      {"gelu_new", LLS_ACT_GELU_TANH},
+      {"gelu_fast", LLS_ACT_GELU_TANH},
+      {"gelu_pytorch_tanh", LLS_ACT_GELU_TANH},
+  };
+  const char *name;
+  int rc = lls_json_string_or(json, key, fallback, &name, err);
+  if (rc < 0)
+    return rc;
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    if (strcmp(known[i].name, name) == 0) {
+      *out = known[i].value;
+      return 0;
+    }
+  }
+  return lls_fail(err, -ENOTSUP,
+                  "%s: \"%s\" is \"%.32s\"; silu, relu, gelu and its tanh approximation "
+                  "are supported",
+                  json->file, key, name);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a model is: the sizes and the shape of its layers, as the forward pass interprets
+ * them. An architecture's file (llama.c, opt.c, neox.c) fills this from config.json and
+ * settles everything that the many versions of those files say differently, so that
+ * nothing later looks at JSON or at an architecture's name.
+ *
+ * Every layer is x += attention(norm(x)); x += mlp(norm(x)), with these variations:
+ *
+ *   parallel_residual  both branches read the layer's input
+ *   post_norm          the norm follows each addition instead of preceding the branch
+ *   gated              mlp(h) = down(act(gate(h)) * up(h)) instead of down(act(up(h)))
+ *   rope.dims = 0      positions are learned vectors added to the embedding
+ */
+#ifndef LLS_MODEL_MODEL_CONFIG_H
+#define LLS_MODEL_MODEL_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+#include "core/device/device.h"
+
+enum lls_rope_scaling { LLS_ROPE_PLAIN, LLS_ROPE_LINEAR, LLS_ROPE_LLAMA3 };
+
+struct lls_rope_config {
+  uint32_t dims; /* the first dims of each head are rotated; head_dim unless partial */
+  double theta;
+  enum lls_rope_scaling scaling;
+  double factor;             /* linear, llama3 */
+  double low_frequency;      /* llama3: low_freq_factor */
+  double high_frequency;     /* llama3: high_freq_factor */
+  uint32_t original_context; /* llama3: original_max_position_embeddings */
+};
+
+#define LLS_MAX_EOS 8
+
+/* What generation_config.json says of drawing tokens: requests that don't say
+ * start here. */
+struct lls_model_sampling {
+  double temperature, top_p, min_p, repetition_penalty; /* 1, 1, 0, 1 unless it says */
+  double top_k;                                         /* whole; 0 = off */
+};
+
+struct lls_architecture;
+
+struct lls_model_config {
+  const struct lls_architecture *architecture;
+
+  uint32_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
+  uint32_t embed_dim;   /* width of the embedding; projected where it is not hidden */
+  uint32_t max_context; /* positions the model has */
+  uint32_t window;      /* sliding window in tokens, 0 = none */
+  enum lls_dtype dtype; /* of the checkpoint: F32, F16 or BF16 */
+
+  enum lls_norm_kind norm;
+  float norm_epsilon;
+  bool norm_affine; /* norms have weights (and biases, if LLS_NORM_LAYER) */
+  bool final_norm, post_norm, parallel_residual;
+
+  enum lls_activation activation;
+  bool gated;
+
+  struct lls_rope_config rope; /* dims = 0: learned positions */
+  uint32_t position_offset;    /* learned: row of position 0 */
+  bool encoder;                /* attention both ways, no head: core/encoder */
+  uint32_t token_types;        /* encoders: rows of that table, 0 = there is none */
+
+  bool qkv_bias, output_bias, mlp_bias;
+  bool tied_embeddings; /* the head is the embedding table */
+
+  int32_t bos;              /* -1 = none */
+  int32_t eos[LLS_MAX_EOS]; /* (n_eos) any of them ends a sequence */
+  uint32_t n_eos;
+  struct lls_model_sampling sampling;
+};
+
+/* Reads folder/config.json and, where there is one, generation_config.json. */
+int lls_model_config_read(const char *folder, struct lls_model_config *out,
+                          struct lls_error *err);
+
+/* The same of an encoder, such as BERT; each refuses what the other is for. */
+int lls_encoder_config_read(const char *folder, struct lls_model_config *out,
+                            struct lls_error *err);
+
+/* Outputs of the fused query, key, value projection. */
+static inline uint32_t lls_qkv_columns(const struct lls_model_config *c)
+{
+  return (c->heads + 2 * c->kv_heads) * c->head_dim;
+}
+
+/* The rotation angles per position (dims / 2), scaling applied; see rope.c. */
+void lls_rope_frequencies(const struct lls_rope_config *, float *inverse_frequency);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What would keep a server from starting, found without starting it: the model is put
+ * together on the simulated device, which takes shapes and sizes and no numbers, so that
+ * weights are looked for and measured and never read. Policies are not created: they may
+ * open files that a running server has.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/assembly/options.h"
+#include "core/serve/serve.h"
+#include "core/serve/daemon.h"
+
+size_t server_cache_tokens(const struct lls_config *c, const struct lls_engine *engine)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
+  bool smaller_forms =
+      c->policies.cache.module->cache.forms != NULL || c->cache.int8 != 0;
+  return smaller_forms ? SIZE_MAX : (size_t)pool->device_units / 2 * pool->block_tokens;
+}
+
+uint32_t server_max_context(const struct lls_config *c, const struct lls_engine *engine)
+{
+  size_t tokens = server_cache_tokens(c, engine);
+  uint32_t context = lls_engine_caps(engine)->max_context;
+  return tokens < context ? (uint32_t)tokens : context;
+}
+
+void server_warn(const struct lls_config *c, const struct lls_model_config *model,
+                 const struct lls_engine *engine, server_say say, void *context)
+{
+  struct lls_error text;
+  uint32_t used = lls_engine_caps(engine)->max_context;
+  size_t tokens = server_cache_tokens(c, engine);
+  if (c->engine.max_context > model->max_context) {
+    lls_config_fail(c, &text, 0, "engine", "max_context",
+                    "%lld is more than the %u positions of the model: the context is %u "
+                    "tokens",
+                    (long long)c->engine.max_context, model->max_context, used);
+    say(context, text.text);
+  }
+  if (tokens < used) {
+    lls_config_fail(c, &text, 0, "cache", "device_memory",
+                    "the cache holds %zu tokens, less than the context of %u: no request "
+                    "can have more than %zu of prompt and answer together",
+                    tokens, used, tokens);
+    say(context, text.text);
+  }
+}
+
+/* ---- one check each; 0, or why not ------------------------------------------------- */
+
+static int check_model(struct server *s, struct lls_error *err)
+{
+  const char *path = s->config->model.path;
+  int rc = lls_model_config_read(path, &s->model, err);
+  if (rc == 0)
+    rc = lls_tokenizer_load(path, &s->tokenizer, err);
+  return rc < 0 ? lls_config_fail(s->config, err, rc, "model", "path", "%s",
+                                  lls_error_text(err, rc))
+                : 0;
+}
+
+/* One that cannot be used is no failure: what it is for is refused. */
+static int check_template(struct server *s, struct lls_error *err)
+{
+  const struct lls_model_section *model = &s->config->model;
+  int rc =
+      lls_chat_template_load(model->path, model->chat_template, &s->chat_template, err);
+  if (rc < 0)
+    return lls_config_fail(s->config, err, rc, "model",
+                           model->chat_template[0] != '\0' ? "chat_template" : "path",
+                           "%s", lls_error_text(err, rc));
+  const char *problem = lls_chat_template_problem(s->chat_template);
+  const char *warning = lls_chat_template_warning(s->chat_template);
+  if (problem != NULL || warning != NULL)
+    fprintf(stderr, "warning: %s: chat requests%s will be refused\n",
+            problem != NULL ? problem : warning,
+            problem != NULL ? "" : " that reach this");
+  return 0;
+}
+
+static int check_keys(struct server *s, struct lls_error *err)
+{
+  return server_load_keys(s->config, &s->wanted_keys, err);
+}
+
+/* The real one, but for a GPU that is only taken where there is one. Memory that is used
+ * now, perhaps by a server with this configuration, is no reason. */
+static int check_device(struct server *s, struct lls_error *err)
+{
+  struct lls_device_options options = lls_device_options_of(s->config, &s->model);
+  bool cuda = s->config->engine.device == LLS_DEVICE_CUDA;
+  struct lls_device *device;
+  options.index = s->instances.gpu[0];
+  int rc = lls_device_create(cuda ? LLS_DEVICE_CUDA : LLS_DEVICE_CPU, &options, &device,
+                             NULL, err);
+  if (rc == -ENOMEM)
+    return 0;
+  if (rc < 0)
+    return lls_config_fail(s->config, err, rc, "engine", cuda ? "device" : "isa", "%s",
+                           lls_error_text(err, rc));
+  device->ops->destroy(device);
+  return 0;
+}
+
+static int check_ranks(struct server *s, struct lls_error *err)
+{
+  int64_t wanted = s->config->engine.tensor_parallel_size;
+  return wanted != LLS_NEVER ? server_check_ranks(s, (uint32_t)wanted, err) : 0;
+}
+
+static int check_engine(struct server *s, struct lls_error *err)
+{
+  struct lls_engine_options options = lls_engine_options_of(s->config, &s->model);
+  int rc = lls_empty_device_create(&s->devices[0], err);
+  if (rc == 0)
+    rc = lls_engine_create(&options, &s->model, s->devices[0], &s->engines[0], err);
+  return rc < 0 ? lls_config_fail(s->config, err, rc, "model", "path", "%s",
+                                  lls_error_text(err, rc))
+                : 0;
+}
+
+/* ---- all of them ------------------------------------------------------------------- */
+
+static void print(void *context, const char *text)
+{
+  fprintf(context, "%s\n", text);
+}
+
+int lls_serve_check(struct lls_config *config)
+{
+  static int (*const of_model[])(struct server *, struct lls_error *) = {
+      check_template, check_ranks, check_device, check_engine};
+  struct server s = {.config = config};
+  struct lls_error err = {0};
+  const char *key;
+  bool good = lls_instances_read(&config->engine, &s.instances, &key, &err) == 0;
+  bool model = check_model(&s, &err) == 0;
+  if (!model)
+    print(stderr, err.text);
+  if (check_keys(&s, &err) < 0)
+    good = (print(stderr, err.text), false);
+  for (size_t i = 0; model && i < sizeof of_model / sizeof of_model[0]; i++)
+    if (of_model[i](&s, &err) < 0)
+      good = (print(stderr, err.text), false);
+  if (s.engines[0] != NULL)
+    server_warn(config, &s.model, s.engines[0], print, stderr);
+  server_destroy_parts(&s);
+  return model && good ? 0 : -1;
+}

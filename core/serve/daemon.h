@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon put together: model, device, engine, tokeniser, policies, step loop, HTTP.
+ * Everything in this folder runs on [main], but for what load.c says.
+ *
+ *   serve.c             the whole, and the signals
+ *   load.c              loading the model while requests are told to come again
+ *   start.c             the parts, and how the configuration makes them
+ *   instances.c         devices and engines, one of each for every instance
+ *   worker_ranks.c      the tensor parallel ranks that compute with it
+ *   config_check.c      what would keep it from starting
+ *   config_reload.c     another configuration under live requests
+ *   stop.c              the way down
+ *   service_manager.c   what the service manager hears of it
+ *   hang_watch.c        plugins that do not return
+ */
+#ifndef LLS_SERVE_DAEMON_H
+#define LLS_SERVE_DAEMON_H
+
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "core/api/api.h"
+#include "core/config/compare.h"
+#include "core/config/instance_list.h"
+#include "core/engine/engine.h"
+#include "core/engine/worker_rank.h"
+#include "core/loop/decision_log.h"
+#include "core/obs/log.h"
+#include "core/obs/notify.h"
+#include "core/ranks/ranks.h"
+#include "core/template/template.h"
+#include "core/tokenizer/tokenizer.h"
+
+/* The model on its way in. */
+struct load {
+  uv_thread_t thread;
+  uv_async_t loaded;          /* sent by the thread as its last act */
+  bool running;               /* the thread is to be joined */
+  atomic_bool given_up;       /* by main: it is told at the next weight */
+  _Atomic size_t done, total; /* bytes of weights */
+  uint64_t began_ns;
+  int status; /* of the thread, once it has ended */
+  struct lls_error error;
+};
+
+#define SERVER_EXIT_DRAINED 3 /* by /admin/drain */
+
+struct server {
+  struct lls_config *config; /* what runs */
+  struct lls_log log;
+  struct lls_model_config model;
+  struct lls_instances instances; /* of the configuration that it was started with */
+  struct lls_device *devices[LLS_MAX_INSTANCES];
+  struct lls_engine *engines[LLS_MAX_INSTANCES];
+  struct lls_ranks *ranks;            /* this process's end, or rank 0's; NULL = alone */
+  struct lls_worker_ranks *followers; /* the other ranks, where they are threads */
+  struct lls_tokenizer *tokenizer;
+  struct lls_chat_template *chat_template;
+  struct lls_loop *loop;
+  struct lls_http_server *http;       /* of the api, once there is one */
+  struct lls_decision_log *decisions; /* NULL: not recorded */
+  struct lls_api *api;
+  struct load load;
+  struct lls_admin_state admin;
+
+  struct lls_config wanted; /* of the reload under way */
+  struct lls_config_change change;
+  struct lls_api_keyring wanted_keys; /* of it, and at the start until there is an api */
+  bool reloading;
+  bool reload_again; /* it was asked for while one was under way */
+
+  uv_loop_t uv;
+  uv_async_t wake;
+  uv_signal_t terminate, interrupt, hangup;
+  uv_timer_t deadline, watchdog, look;
+  uint64_t steps_seen[LLS_MAX_INSTANCES]; /* of the watchdog */
+  bool stopping;
+  bool closing;
+  int status; /* the exit status */
+};
+
+/* ---- config_check.c */
+/* Tokens that the cache holds at once; SIZE_MAX where that is for the cache manager to
+ * say, which keeps them in smaller forms. */
+size_t server_cache_tokens(const struct lls_config *, const struct lls_engine *);
+/* The most tokens that one request can have. */
+uint32_t server_max_context(const struct lls_config *, const struct lls_engine *);
+/* Says, a sentence each, what is likely not to be meant. */
+typedef void (*server_say)(void *context, const char *text);
+void server_warn(const struct lls_config *, const struct lls_model_config *,
+                 const struct lls_engine *, server_say, void *context);
+
+/* ---- load.c */
+/* Listens and begins to load; server_loaded is to be called when load.loaded comes. */
+int server_load(struct server *, struct lls_error *err);
+void server_loaded(struct server *);
+/* Told by the loader of weights; false: give up. */
+bool server_load_progress(void *server, size_t done, size_t total);
+
+/* ---- worker_ranks.c */
+/* Joins the processes that a launcher has started, if ranks are processes. */
+int server_join_ranks(struct server *, struct lls_error *err);
+/* Once the model is known: checks that it can be shared out; starts ranks as threads. */
+int server_start_ranks(struct server *, struct lls_error *err);
+/* Whether the model can be shared out to so many, beside several instances. */
+int server_check_ranks(const struct server *, uint32_t n, struct lls_error *err);
+/* All of a process that is not rank 0; the exit status. */
+int server_follow(struct server *);
+/* The other ranks end, before rank 0's engine does. */
+void server_stop_ranks(struct server *);
+/* Whether the server cannot go on: its engine, or its ranks. */
+bool server_has_failed(struct server *, struct lls_error *why);
+
+/* ---- instances.c */
+int server_create_instances(struct server *, struct lls_error *err);
+/* (s->instances.n) for the loop; it borrows them while it is created. */
+void server_list_instances(struct server *, struct lls_loop_instance *out);
+void server_destroy_instances(struct server *);
+
+/* ---- start.c */
+struct lls_worker_rank_options server_follow_options(const struct server *);
+int server_load_model(struct server *, struct lls_error *err);
+int server_create_loop(struct server *, struct lls_error *err);
+int server_create_api(struct server *, struct lls_error *err);
+struct lls_api_limits server_limits(const struct lls_config *);
+/* The keys of [server] api_keys and admin_keys; none to free on failure. */
+int server_load_keys(const struct lls_config *, struct lls_api_keyring *out,
+                     struct lls_error *err);
+void server_destroy(struct server *);
+/* What server_load_model has made. */
+void server_destroy_parts(struct server *);
+
+/* ---- config_reload.c */
+/* Begins to change to what the file says now; the outcome is logged and kept. */
+void server_reload(struct server *);
+/* To be called on each wake. */
+void server_reload_continue(struct server *);
+
+/* ---- service_manager.c */
+void server_ready(struct server *);
+void server_reloading(void);
+void server_reload_over(struct server *);
+void server_stopping(void);
+
+/* ---- hang_watch.c */
+/* Begins to look at the step threads, or goes on with another limit. */
+void server_look(struct server *);
+/* After the last request: the step threads end, or the process does, with a failure. */
+void server_end_steps(struct server *);
+
+/* ---- stop.c */
+/* Says why, and ends with a failure. */
+void server_fail(struct server *, const struct lls_error *err, int rc);
+/* No new requests; running ones go on, at most until the deadline. */
+void server_drain(struct server *);
+void server_close(struct server *); /* at once */
+void server_close_if_done(struct server *);
+void server_close_handles(struct server *);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plugin's callback that does not return: the step thread cannot be helped, but main
+ * looks at it, says so once, and lets /live, /health and the service manager know. Nor
+ * does the process wait for it for ever when it is told to stop.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/obs/log_sink.h"
+#include "core/serve/daemon.h"
+
+/* For a step that is computed when all else has ended, beyond drain_timeout. */
+#define LAST_STEP_NS (10 * LLS_NS_PER_S)
+
+static void on_look(uv_timer_t *timer)
+{
+  struct server *s = timer->data;
+  struct lls_error why;
+  if (!lls_loop_look(s->loop, (int64_t)uv_hrtime(), s->config->server.watchdog))
+    return;
+  if (lls_loop_hangs(s->loop, &why))
+    lls_log(&s->log, LLS_LOG_ERROR, "watchdog",
+            "%s: requests stand still, /live answers 503 until it does", why.text);
+  else
+    lls_log(&s->log, LLS_LOG_WARNING, "watchdog", "it has returned: requests go on");
+}
+
+/* Four looks within the limit, so that it is exceeded by half of it at most. */
+void server_look(struct server *s)
+{
+  uint64_t every_ms = (uint64_t)s->config->server.watchdog / 1000000 / 4;
+  on_look(&s->look);
+  if (s->config->server.watchdog > 0)
+    uv_timer_start(&s->look, on_look, every_ms, every_ms > 0 ? every_ms : 1);
+  else
+    uv_timer_stop(&s->look);
+}
+
+/* What such a thread uses cannot be freed: no destructor runs. */
+void server_end_steps(struct server *s)
+{
+  struct lls_error why;
+  if (s->loop == NULL)
+    return;
+  bool hangs = lls_loop_hangs(s->loop, &why);
+  int64_t now_ns = (int64_t)uv_hrtime(), wait_ns = hangs ? 0 : LAST_STEP_NS;
+  lls_loop_look(s->loop, now_ns, LAST_STEP_NS);
+  if (lls_loop_stop(s->loop, wait_ns))
+    return;
+  lls_loop_look(s->loop, now_ns + LAST_STEP_NS, LAST_STEP_NS);
+  if (lls_loop_hangs(s->loop, &why))
+    lls_log(&s->log, LLS_LOG_ERROR, "server", "%s: ending without it", why.text);
+  else
+    lls_log(&s->log, LLS_LOG_ERROR, "server", "a step takes too long: ending without it");
+  lls_sink_flush(s->log.sink);
+  _exit(EXIT_FAILURE);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tensor parallel ranks behind the server. Rank 0 is the server; the others have
+ * neither policies nor requests and are threads of this process, or processes that mpirun
+ * has started with it.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/engine/shard.h"
+#include "core/serve/daemon.h"
+
+static bool as_processes(const struct lls_engine_config *e)
+{
+  return e->ranks == LLS_RANKS_MPI ||
+         (e->ranks == LLS_RANKS_AUTO && lls_ranks_launched() > 1);
+}
+
+int server_join_ranks(struct server *s, struct lls_error *err)
+{
+  const struct lls_engine_config *e = &s->config->engine;
+  if (!as_processes(e))
+    return 0;
+  int rc = lls_ranks_mpi(e->rank_timeout, &s->ranks, err);
+  return rc < 0 ? lls_config_fail(s->config, err, rc, "engine", "ranks", "%s",
+                                  lls_error_text(err, rc))
+                : 0;
+}
+
+/* The model in that many parts, or why not. */
+static int check_shards(const struct server *s, uint32_t size, struct lls_error *err)
+{
+  struct lls_shard shard;
+  const struct lls_ranks ranks = {.size = size};
+  int64_t wanted = s->config->engine.tensor_parallel_size;
+  if (wanted != LLS_NEVER && wanted != size)
+    return lls_config_fail(s->config, err, -EINVAL, "engine", "tensor_parallel_size",
+                           "%lld ranks are asked for and %u processes were started: "
+                           "start as many, or leave the key away",
+                           (long long)wanted, size);
+  int rc = lls_shard_make(&s->model, &ranks, &shard, err);
+  return rc < 0 ? lls_config_fail(s->config, err, rc, "engine", "tensor_parallel_size",
+                                  "%s", lls_error_text(err, rc))
+                : 0;
+}
+
+static int start_threads(struct server *s, uint32_t n, struct lls_error *err)
+{
+  struct lls_ranks *handles[LLS_MAX_RANKS];
+  struct lls_worker_rank_options options = server_follow_options(s);
+  int rc = lls_ranks_threads(n, s->config->engine.rank_timeout, handles, err);
+  if (rc < 0)
+    return rc;
+  s->ranks = handles[0];
+  return lls_worker_ranks_start(&options, handles, n, &s->followers, err);
+}
+
+static void wake(void *context)
+{
+  struct server *s = context;
+  uv_async_send(&s->wake);
+}
+
+int server_check_ranks(const struct server *s, uint32_t n, struct lls_error *err)
+{
+  int rc = check_shards(s, n, err);
+  if (rc == 0 && n > 1 && s->instances.n > 1)
+    rc = lls_config_fail(s->config, err, -ENOTSUP, "engine", "instances",
+                         "%u instances of %u ranks each: more than one instance with "
+                         "tensor parallel ranks is not supported, choose one of the two",
+                         s->instances.n, n);
+  return rc;
+}
+
+int server_start_ranks(struct server *s, struct lls_error *err)
+{
+  int64_t wanted = s->config->engine.tensor_parallel_size;
+  uint32_t n = s->ranks != NULL      ? s->ranks->size
+               : wanted != LLS_NEVER ? (uint32_t)wanted
+                                     : 1;
+  int rc = server_check_ranks(s, n, err);
+  if (rc == 0 && s->ranks == NULL && n > 1)
+    rc = start_threads(s, n, err);
+  if (rc < 0 || s->ranks == NULL)
+    return rc;
+  lls_ranks_on_failure(s->ranks, wake, s);
+  lls_log(&s->log, LLS_LOG_INFO, "ranks",
+          "%u share the model (%s), this is rank 0, process %d", n, s->ranks->ops->name,
+          (int)getpid());
+  lls_ranks_take_cores(s->ranks);
+  return 0;
+}
+
+/* What ends a server ends its ranks through rank 0. */
+static void leave_signals_to_rank_0(void)
+{
+  signal(SIGTERM, SIG_IGN);
+  signal(SIGINT, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
+}
+
+int server_follow(struct server *s)
+{
+  struct lls_error err = {0};
+  leave_signals_to_rank_0();
+  int rc = lls_model_config_read(s->config->model.path, &s->model, &err);
+  if (rc < 0)
+    lls_ranks_fail(s->ranks, lls_error_text(&err, rc));
+  else
+    rc = check_shards(s, s->ranks->size, &err); /* rank 0 finds the same */
+  if (rc == 0) {
+    struct lls_worker_rank_options options = server_follow_options(s);
+    rc = lls_worker_rank_run(&options, s->ranks, &err);
+  }
+  if (rc < 0)
+    lls_log(&s->log, LLS_LOG_ERROR, "ranks", "rank %u ends: %s", s->ranks->rank,
+            lls_error_text(&err, rc));
+  s->ranks->ops->destroy(s->ranks);
+  lls_config_free(s->config);
+  return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+void server_stop_ranks(struct server *s)
+{
+  if (s->ranks == NULL)
+    return;
+  lls_ranks_on_failure(s->ranks, NULL, NULL);
+  if (s->engines[0] == NULL) /* the others wait for it */
+    lls_ranks_fail(s->ranks, "did not start");
+  lls_engine_dismiss(s->engines[0]);
+  if (lls_worker_ranks_stop(s->followers) == 0)
+    return;
+  lls_log(&s->log, LLS_LOG_ERROR, "ranks", "a rank does not end: leaving it behind");
+  _exit(EXIT_FAILURE);
+}
+
+bool server_has_failed(struct server *s, struct lls_error *why)
+{
+  return lls_loop_failed(s->loop, why) ||
+         (s->ranks != NULL && lls_ranks_failed(s->ranks, why) < 0);
+}
