@@ -11,7 +11,8 @@
 #include "core/loop/instance.h"
 
 /* The live request that arrived first of those not yet visited; NULL at the end. */
-static struct lls_live *next_arrived(struct lls_list *const lists[4], uint32_t at[4])
+static struct lls_live *next_arrived(struct lls_request_list *const lists[4],
+                                     uint32_t at[4])
 {
   const struct lls_request *first = NULL;
   uint32_t from = 0;
@@ -33,8 +34,8 @@ static struct lls_live *next_arrived(struct lls_list *const lists[4], uint32_t a
 /* All that are alive, by id, into `alive`; how many. */
 static uint32_t list_alive(struct lls_instance *in)
 {
-  struct lls_list *const lists[4] = {&in->waiting, &in->running, &in->preempted,
-                                     &in->moving};
+  struct lls_request_list *const lists[4] = {&in->waiting, &in->running, &in->preempted,
+                                             &in->moving};
   uint32_t at[4] = {0}, n = 0;
   for (struct lls_live *live; (live = next_arrived(lists, at)) != NULL;)
     in->alive[n++] = live->view.id;

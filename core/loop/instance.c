@@ -18,10 +18,10 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   struct lls_step_batch *b = &in->batch;
   struct lls_transaction *t = &in->transaction;
   int rc = 0;
-  rc |= lls_list_init(&in->waiting, max_requests);
-  rc |= lls_list_init(&in->running, max_requests);
-  rc |= lls_list_init(&in->preempted, max_requests);
-  rc |= lls_list_init(&in->moving, max_requests);
+  rc |= lls_request_list_init(&in->waiting, max_requests);
+  rc |= lls_request_list_init(&in->running, max_requests);
+  rc |= lls_request_list_init(&in->preempted, max_requests);
+  rc |= lls_request_list_init(&in->moving, max_requests);
   in->plan.size = sizeof in->plan;
   in->plan.max_items = max_requests;
   in->plan.items = calloc(max_requests, sizeof *in->plan.items);
@@ -108,10 +108,10 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
 void lls_instance_fini(struct lls_instance *in)
 {
   lls_policies_destroy(&in->policies, NULL);
-  lls_list_free(&in->waiting);
-  lls_list_free(&in->running);
-  lls_list_free(&in->preempted);
-  lls_list_free(&in->moving);
+  lls_request_list_free(&in->waiting);
+  lls_request_list_free(&in->running);
+  lls_request_list_free(&in->preempted);
+  lls_request_list_free(&in->moving);
   free(in->plan.items);
   free(in->alive);
   free(in->transaction.done);

@@ -80,7 +80,7 @@ struct lls_adoption {
 
 /* Requests between two instances; migrate.c. */
 struct lls_migration {
-  struct lls_list offered;  /* by others, not yet here */
+  struct lls_request_list offered; /* by others, not yet here */
   struct lls_request *left; /* (slots) of those that left: as the manager knows them */
   uint32_t n_left;          /* whose blocks are still here */
   struct lls_live **taken;  /* (max_taken) in this step */
@@ -108,7 +108,7 @@ struct lls_instance {
   char *model_name, *model_folder; /* for the embedding service, or NULL */
 
   struct lls_request_table *table; /* by_slot is ours, the rest is main's */
-  struct lls_list waiting, running, preempted, moving;
+  struct lls_request_list waiting, running, preempted, moving;
   /* (n_peers) all of the server's, this one among them, by index. Of the others only the
    * inbox, the engine as a source of blocks, and `broken` may be touched. */
   struct lls_instance *const *peers;

@@ -7,7 +7,7 @@
  */
 #include "core/loop/instance.h"
 
-static bool belongs(const struct lls_instance *in, const struct lls_list *list,
+static bool belongs(const struct lls_instance *in, const struct lls_request_list *list,
                     uint32_t state)
 {
   switch (state) {
@@ -25,7 +25,7 @@ static bool belongs(const struct lls_instance *in, const struct lls_list *list,
 
 /* Ids ascend, so that no request is in a list twice; and it is in its slot, which holds
  * one: so it is in one list only if as many slots are taken as there are in all lists. */
-static void check_list(const struct lls_instance *in, const struct lls_list *list)
+static void check_list(const struct lls_instance *in, const struct lls_request_list *list)
 {
   LLS_CHECK(list->n <= list->capacity);
   for (uint32_t i = 0; i < list->n; i++) {

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-static struct lls_list *list_of(struct lls_instance *in, uint32_t state)
+static struct lls_request_list *list_of(struct lls_instance *in, uint32_t state)
 {
   switch (state) {
   case LLS_WAITING:
@@ -28,15 +28,15 @@ static struct lls_list *list_of(struct lls_instance *in, uint32_t state)
 void lls_lifecycle_set_state(struct lls_instance *in, struct lls_live *live,
                              uint32_t state)
 {
-  struct lls_list *from = list_of(in, live->view.state), *to = list_of(in, state);
+  struct lls_request_list *from = list_of(in, live->view.state), *to = list_of(in, state);
   LLS_ON_STEP(in);
   live->view.state = state;
   if (from == to)
     return;
   if (from != NULL)
-    lls_list_remove(from, &live->view);
+    lls_request_list_remove(from, &live->view);
   if (to != NULL)
-    lls_list_insert(to, &live->view);
+    lls_request_list_insert(to, &live->view);
 }
 
 void lls_lifecycle_refresh(struct lls_instance *in, struct lls_live *live)
@@ -128,7 +128,7 @@ void lls_lifecycle_arrive(struct lls_instance *in, struct lls_live *live)
   LLS_CHECK(in->table->by_slot[live->view.slot] == NULL);
   in->table->by_slot[live->view.slot] = live;
   live->view.instance = in->info.index;
-  lls_list_insert(&in->waiting, &live->view);
+  lls_request_list_insert(&in->waiting, &live->view);
   in->status.arrived++;
   in->status.prompt_tokens += live->view.prompt_tokens;
   lls_lifecycle_predict(in, live);
@@ -161,7 +161,7 @@ static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_
 static void end_offer(struct lls_instance *in, struct lls_live *live)
 {
   LLS_CALL(&in->policies, cache, release, &live->view, 0);
-  lls_list_remove(&in->migration.offered, &live->view);
+  lls_request_list_remove(&in->migration.offered, &live->view);
   live->move.offered = false;
   live->view.state = LLS_FINISHED;
   lls_inbox_settle(in->peers[live->move.source]->inbox, live->view.slot,
@@ -208,8 +208,8 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
 
 void lls_lifecycle_finish_all(struct lls_instance *in, uint32_t reason)
 {
-  struct lls_list *lists[] = {&in->running, &in->preempted, &in->moving, &in->waiting,
-                              &in->migration.offered};
+  struct lls_request_list *lists[] = {&in->running, &in->preempted, &in->moving,
+                                      &in->waiting, &in->migration.offered};
   LLS_ON_STEP(in);
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     while (lists[i]->n > 0)

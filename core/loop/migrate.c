@@ -41,7 +41,7 @@ static uint32_t least(uint64_t a, uint64_t b)
 int lls_migrate_init(struct lls_instance *in, uint32_t max_requests)
 {
   struct lls_migration *h = &in->migration;
-  int rc = lls_list_init(&h->offered, max_requests);
+  int rc = lls_request_list_init(&h->offered, max_requests);
   if (rc < 0 || in->n_peers < 2)
     return rc;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
@@ -58,7 +58,7 @@ int lls_migrate_init(struct lls_instance *in, uint32_t max_requests)
 void lls_migrate_fini(struct lls_instance *in)
 {
   struct lls_migration *h = &in->migration;
-  lls_list_free(&h->offered);
+  lls_request_list_free(&h->offered);
   free(h->left);
   free(h->taken);
   free(h->pulls);
@@ -114,7 +114,7 @@ static void leave(struct lls_instance *in, struct lls_live *live, uint32_t targe
   in->migration.n_left++;
   in->status.handed_over++;
   lls_lifecycle_set_state(in, live, LLS_MOVING);
-  lls_list_remove(&in->moving, v);
+  lls_request_list_remove(&in->moving, v);
   in->table->by_slot[v->slot] = NULL;
   live->announced = false;
   live->named_in_step = 0; /* steps are counted by each instance */
@@ -202,7 +202,7 @@ static void come_back(struct lls_instance *in, struct lls_live *live)
 
 static void send_back(struct lls_instance *in, struct lls_live *live, uint32_t refusal)
 {
-  lls_list_remove(&in->migration.offered, &live->view);
+  lls_request_list_remove(&in->migration.offered, &live->view);
   in->table->by_slot[live->view.slot] = NULL;
   live->named_in_step = 0;
   live->move.offered = false;
@@ -222,7 +222,7 @@ static void receive_offer(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_request *v = &live->view;
   in->table->by_slot[v->slot] = live;
-  lls_list_insert(&in->migration.offered, v);
+  lls_request_list_insert(&in->migration.offered, v);
   live->move.offered = true;
   int rc = LLS_CALL(&in->policies, cache, admit, v);
   if (rc < 0) {
@@ -244,7 +244,7 @@ void lls_migrate_receive(struct lls_instance *in, struct lls_live *live)
 
 void lls_migrate_drop_broken(struct lls_instance *in)
 {
-  const struct lls_list *offered = &in->migration.offered;
+  const struct lls_request_list *offered = &in->migration.offered;
   for (uint32_t i = offered->n; i-- > 0;) {
     struct lls_live *live = lls_live_of(offered->items[i]);
     if (atomic_load(&in->peers[live->move.source]->broken))
@@ -254,7 +254,7 @@ void lls_migrate_drop_broken(struct lls_instance *in)
 
 void lls_migrate_return_all(struct lls_instance *in)
 {
-  const struct lls_list *offered = &in->migration.offered;
+  const struct lls_request_list *offered = &in->migration.offered;
   LLS_ON_STEP(in);
   LLS_CHECK(!in->transaction.open);
   while (offered->n > 0)
@@ -381,7 +381,7 @@ static void untake(struct lls_instance *in, struct lls_live *live)
 /* Those that never fit, in this step's offers. */
 static void return_misfits(struct lls_instance *in)
 {
-  const struct lls_list *offered = &in->migration.offered;
+  const struct lls_request_list *offered = &in->migration.offered;
   for (uint32_t i = offered->n; i-- > 0;) {
     struct lls_live *live = lls_live_of(offered->items[i]);
     if (live->move.refusal != 0)
@@ -424,7 +424,7 @@ void lls_migrate_arrived(struct lls_instance *in)
   for (uint32_t i = 0; i < h->n_taken; i++) {
     struct lls_live *live = h->taken[i];
     struct lls_request *v = &live->view;
-    lls_list_remove(&h->offered, v);
+    lls_request_list_remove(&h->offered, v);
     live->move.offered = false;
     LLS_CALL(&in->policies, cache, computed, v, v->cached_tokens);
     lls_inbox_settle(in->peers[live->move.source]->inbox, v->slot, lls_instance_now(in));

@@ -75,7 +75,7 @@ static void account_preempt(struct lls_instance *in, struct lls_live *live)
 /* Slots of others may have gone: who has lost any must get them back before it runs. */
 static void account_displaced(struct lls_instance *in)
 {
-  struct lls_list *lists[] = {&in->preempted, &in->running};
+  struct lls_request_list *lists[] = {&in->preempted, &in->running};
   for (uint32_t k = 0; in->transaction.displaced && k < 2; k++)
     for (uint32_t i = lists[k]->n; i-- > 0;) {
       struct lls_live *live = lls_live_of(lists[k]->items[i]);

@@ -7,21 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-int lls_list_init(struct lls_list *l, uint32_t capacity)
+int lls_request_list_init(struct lls_request_list *l, uint32_t capacity)
 {
-  *l = (struct lls_list){.capacity = capacity};
+  *l = (struct lls_request_list){.capacity = capacity};
   l->items = malloc(capacity * sizeof *l->items);
   return l->items != NULL ? 0 : -ENOMEM;
 }
 
-void lls_list_free(struct lls_list *l)
+void lls_request_list_free(struct lls_request_list *l)
 {
   free(l->items);
-  *l = (struct lls_list){0};
+  *l = (struct lls_request_list){0};
 }
 
 /* Index of the first item whose id is not below `id`. */
-static uint32_t lower_bound(const struct lls_list *l, uint64_t id)
+static uint32_t lower_bound(const struct lls_request_list *l, uint64_t id)
 {
   uint32_t low = 0, high = l->n;
   if (high > 0 && l->items[high - 1]->id < id)
@@ -36,7 +36,7 @@ static uint32_t lower_bound(const struct lls_list *l, uint64_t id)
   return low;
 }
 
-void lls_list_insert(struct lls_list *l, const struct lls_request *r)
+void lls_request_list_insert(struct lls_request_list *l, const struct lls_request *r)
 {
   assert(l->n < l->capacity);
   uint32_t at = lower_bound(l, r->id);
@@ -45,7 +45,7 @@ void lls_list_insert(struct lls_list *l, const struct lls_request *r)
   l->n++;
 }
 
-void lls_list_remove(struct lls_list *l, const struct lls_request *r)
+void lls_request_list_remove(struct lls_request_list *l, const struct lls_request *r)
 {
   uint32_t at = lower_bound(l, r->id);
   assert(at < l->n && l->items[at] == r);

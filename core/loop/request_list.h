@@ -9,14 +9,14 @@
 
 #include <llmserve/types.h>
 
-struct lls_list {
+struct lls_request_list {
   const struct lls_request **items; /* (capacity) ascending id */
   uint32_t n, capacity;
 };
 
-int lls_list_init(struct lls_list *, uint32_t capacity);
-void lls_list_free(struct lls_list *);
-void lls_list_insert(struct lls_list *, const struct lls_request *);
-void lls_list_remove(struct lls_list *, const struct lls_request *);
+int lls_request_list_init(struct lls_request_list *, uint32_t capacity);
+void lls_request_list_free(struct lls_request_list *);
+void lls_request_list_insert(struct lls_request_list *, const struct lls_request *);
+void lls_request_list_remove(struct lls_request_list *, const struct lls_request *);
 
 #endif

@@ -28,7 +28,8 @@ static void on_number(void *context, const char *name, double value)
 }
 
 static void show_list(struct lls_instance *in, struct lls_snapshot *q,
-                      const struct lls_list *list, const char *state, int64_t now_ns)
+                      const struct lls_request_list *list, const char *state,
+                      int64_t now_ns)
 {
   for (uint32_t i = 0; i < list->n; i++) {
     const struct lls_request *r = list->items[i];

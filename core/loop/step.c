@@ -92,7 +92,7 @@ static uint64_t bytes_of(const struct lls_instance *in, const struct lls_copy *c
 }
 
 /* A walk over who holds cache: some hundred, against a step of milliseconds. */
-static void count_cached(const struct lls_list *list, struct lls_loop_status *s)
+static void count_cached(const struct lls_request_list *list, struct lls_loop_status *s)
 {
   for (uint32_t i = 0; i < list->n; i++) {
     const struct lls_request *v = list->items[i];

@@ -46,7 +46,7 @@ static bool wanted(const struct lls_log *log, uint32_t level)
 static void emit(const struct lls_log *log, const void *line, size_t length)
 {
   if (log->sink != NULL)
-    lls_sink_put(log->sink, line, length);
+    lls_log_sink_put(log->sink, line, length);
   else if (write(log->fd, line, length) < 0)
     errno = 0; /* nowhere left to complain */
 }
@@ -168,7 +168,7 @@ static void write_request_text(const struct lls_log *log, uint32_t level,
 static void say_lost(const struct lls_log *log)
 {
   char message[96];
-  uint64_t lost = log->sink != NULL ? lls_sink_lost(log->sink) : 0;
+  uint64_t lost = log->sink != NULL ? lls_log_sink_lost(log->sink) : 0;
   if (lost == 0)
     return;
   snprintf(message, sizeof message, "%llu lines are missing here: nobody read the log",
@@ -180,7 +180,7 @@ bool lls_log_flush(const struct lls_log *log)
 {
   if (log == NULL || log->sink == NULL)
     return false;
-  bool left = lls_sink_flush(log->sink);
+  bool left = lls_log_sink_flush(log->sink);
   say_lost(log);
   return left;
 }

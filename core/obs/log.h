@@ -13,16 +13,16 @@
 #include <llmserve/host.h>
 #include <stdbool.h>
 
-struct lls_sink;
+struct lls_log_sink;
 
 enum lls_log_format { LLS_LOG_TEXT, LLS_LOG_JSON, LLS_LOG_JOURNAL /* fd: journal.h */ };
 
 /* Owned by main, who may change level and format, and handed down to whoever logs. */
 struct lls_log {
-  int fd;                  /* 2, or of the journal */
-  struct lls_sink *sink;   /* of fd; NULL: writes wait for their reader */
-  _Atomic uint32_t level;  /* enum lls_log_level: lines above it are dropped */
-  _Atomic uint32_t format; /* enum lls_log_format */
+  int fd;                    /* 2, or of the journal */
+  struct lls_log_sink *sink; /* of fd; NULL: writes wait for their reader */
+  _Atomic uint32_t level;    /* enum lls_log_level: lines above it are dropped */
+  _Atomic uint32_t format;   /* enum lls_log_format */
 };
 
 void lls_log(const struct lls_log *, uint32_t level, const char *where,

@@ -23,7 +23,7 @@
 
 enum way { WAY_WRITE, WAY_POLL, WAY_SEND };
 
-struct lls_sink {
+struct lls_log_sink {
   pthread_mutex_t mutex; /* of all that follows */
   int fd;
   bool owned; /* opened here */
@@ -41,7 +41,7 @@ static int open_again(int fd)
   return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-static void choose_way(struct lls_sink *sink)
+static void choose_way(struct lls_log_sink *sink)
 {
   struct stat st;
   if (fstat(sink->fd, &st) != 0 || S_ISREG(st.st_mode))
@@ -56,9 +56,9 @@ static void choose_way(struct lls_sink *sink)
   sink->fd = sink->owned ? own : sink->fd;
 }
 
-struct lls_sink *lls_sink_create(int fd)
+struct lls_log_sink *lls_log_sink_create(int fd)
 {
-  struct lls_sink *sink = calloc(1, sizeof *sink);
+  struct lls_log_sink *sink = calloc(1, sizeof *sink);
   if (sink == NULL)
     return NULL;
   pthread_mutex_init(&sink->mutex, NULL);
@@ -67,14 +67,14 @@ struct lls_sink *lls_sink_create(int fd)
   return sink;
 }
 
-static bool wait_for_room(const struct lls_sink *sink, int most_ms)
+static bool wait_for_room(const struct lls_log_sink *sink, int most_ms)
 {
   struct pollfd room = {.fd = sink->fd, .events = POLLOUT};
   return poll(&room, 1, most_ms) > 0;
 }
 
 /* Bytes that were taken: 0 if it would have to wait, all of them if nobody ever will. */
-static size_t give(struct lls_sink *sink, const char *data, size_t length)
+static size_t give(struct lls_log_sink *sink, const char *data, size_t length)
 {
   ssize_t n;
   if (sink->way == WAY_POLL && !wait_for_room(sink, 0))
@@ -91,7 +91,7 @@ static size_t give(struct lls_sink *sink, const char *data, size_t length)
   return length;
 }
 
-static void flush(struct lls_sink *sink)
+static void flush(struct lls_log_sink *sink)
 {
   size_t at = 0, length;
   while (at < sink->kept.length) {
@@ -108,7 +108,7 @@ static void flush(struct lls_sink *sink)
     lls_text_free(&sink->kept);
 }
 
-static void keep(struct lls_sink *sink, const char *line, size_t length, size_t taken)
+static void keep(struct lls_log_sink *sink, const char *line, size_t length, size_t taken)
 {
   bool fits = sink->kept.length + sizeof length + length <= LLS_SINK_BYTES;
   if (!fits || !lls_text_reserve(&sink->kept, sizeof length + length)) {
@@ -121,7 +121,7 @@ static void keep(struct lls_sink *sink, const char *line, size_t length, size_t 
     sink->taken = taken;
 }
 
-void lls_sink_put(struct lls_sink *sink, const void *line, size_t length)
+void lls_log_sink_put(struct lls_log_sink *sink, const void *line, size_t length)
 {
   pthread_mutex_lock(&sink->mutex);
   flush(sink);
@@ -131,7 +131,7 @@ void lls_sink_put(struct lls_sink *sink, const void *line, size_t length)
   pthread_mutex_unlock(&sink->mutex);
 }
 
-bool lls_sink_flush(struct lls_sink *sink)
+bool lls_log_sink_flush(struct lls_log_sink *sink)
 {
   pthread_mutex_lock(&sink->mutex);
   flush(sink);
@@ -140,7 +140,7 @@ bool lls_sink_flush(struct lls_sink *sink)
   return left;
 }
 
-uint64_t lls_sink_lost(struct lls_sink *sink)
+uint64_t lls_log_sink_lost(struct lls_log_sink *sink)
 {
   uint64_t lost = 0;
   pthread_mutex_lock(&sink->mutex);
@@ -159,12 +159,12 @@ static int64_t now_ms(void)
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-void lls_sink_destroy(struct lls_sink *sink, int most_ms)
+void lls_log_sink_destroy(struct lls_log_sink *sink, int most_ms)
 {
   if (sink == NULL)
     return;
   int64_t left, end = now_ms() + most_ms;
-  while (lls_sink_flush(sink) && (left = end - now_ms()) > 0 &&
+  while (lls_log_sink_flush(sink) && (left = end - now_ms()) > 0 &&
          wait_for_room(sink, (int)left))
     ;
   lls_text_free(&sink->kept);

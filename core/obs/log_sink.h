@@ -16,22 +16,22 @@
 
 #define LLS_SINK_BYTES (1 << 20)
 
-struct lls_sink;
+struct lls_log_sink;
 
 /* fd is borrowed, its flags are left alone: other processes may share them. NULL without
  * memory. */
-struct lls_sink *lls_sink_create(int fd);
+struct lls_log_sink *lls_log_sink_create(int fd);
 
 /* Writes the line, keeps it for later, or loses it. */
-void lls_sink_put(struct lls_sink *sink, const void *line, size_t length);
+void lls_log_sink_put(struct lls_log_sink *sink, const void *line, size_t length);
 
 /* Writes what was kept, as far as it is taken; whether some is left. */
-bool lls_sink_flush(struct lls_sink *sink);
+bool lls_log_sink_flush(struct lls_log_sink *sink);
 
 /* Lines lost since it was last asked; 0 as long as there is hardly room to say so. */
-uint64_t lls_sink_lost(struct lls_sink *sink);
+uint64_t lls_log_sink_lost(struct lls_log_sink *sink);
 
 /* Waits at most so long for what was kept to be taken. */
-void lls_sink_destroy(struct lls_sink *sink, int most_ms);
+void lls_log_sink_destroy(struct lls_log_sink *sink, int most_ms);
 
 #endif

@@ -53,6 +53,6 @@ void server_end_steps(struct server *s)
     lls_log(&s->log, LLS_LOG_ERROR, "server", "%s: ending without it", why.text);
   else
     lls_log(&s->log, LLS_LOG_ERROR, "server", "a step takes too long: ending without it");
-  lls_sink_flush(s->log.sink);
+  lls_log_sink_flush(s->log.sink);
   _exit(EXIT_FAILURE);
 }

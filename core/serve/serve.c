@@ -106,12 +106,12 @@ static void open_log(struct server *s)
     s->log.fd = journal;
     s->log.format = LLS_LOG_JOURNAL;
   }
-  s->log.sink = lls_sink_create(s->log.fd);
+  s->log.sink = lls_log_sink_create(s->log.fd);
 }
 
 static void close_log(struct server *s)
 {
-  lls_sink_destroy(s->log.sink, LOG_CLOSE_MS);
+  lls_log_sink_destroy(s->log.sink, LOG_CLOSE_MS);
   if (s->log.format == LLS_LOG_JOURNAL)
     close(s->log.fd);
 }

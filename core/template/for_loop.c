@@ -32,7 +32,7 @@ static struct lls_list *filter_items(struct lls_render *render,
 }
 
 /* One turn; false if it was the last. */
-static bool turn(struct lls_render *render, struct lls_loop *loop)
+static bool turn(struct lls_render *render, struct lls_for_loop *loop)
 {
   const struct lls_node *node = loop->node;
   lls_scope_set(render, "loop", (struct lls_value){.kind = LLS_LOOP, .loop = loop});
@@ -50,10 +50,11 @@ void lls_execute_for(struct lls_render *render, const struct lls_node *node,
   struct lls_list *list = lls_items_of(render, node, iterable);
   if (list != NULL && node->right != NULL)
     list = filter_items(render, node, list);
-  struct lls_loop *loop = lls_render_alloc(render, sizeof *loop);
+  struct lls_for_loop *loop = lls_render_alloc(render, sizeof *loop);
   if (list == NULL || loop == NULL)
     return;
-  *loop = (struct lls_loop){.node = node, .scope = outer, .list = list, .depth = depth};
+  *loop =
+      (struct lls_for_loop){.node = node, .scope = outer, .list = list, .depth = depth};
   for (; loop->index < list->count; loop->index++) {
     if (!lls_render_charge(render, node, LLS_WORK_OF_LOOP))
       break;
@@ -70,7 +71,7 @@ void lls_execute_for(struct lls_render *render, const struct lls_node *node,
   }
 }
 
-struct lls_value lls_loop_member(struct lls_loop *loop, struct lls_value name)
+struct lls_value lls_loop_member(struct lls_for_loop *loop, struct lls_value name)
 {
   int64_t index = loop->index, size = loop->list->count;
   const struct {
@@ -98,7 +99,7 @@ struct lls_value lls_loop_member(struct lls_loop *loop, struct lls_value name)
 }
 
 struct lls_value lls_loop_call(struct lls_render *render, const struct lls_node *node,
-                               const struct lls_loop *loop, struct lls_value iterable)
+                               const struct lls_for_loop *loop, struct lls_value iterable)
 {
   struct lls_scope *scope = render->scope;
   size_t start = render->out.length;
@@ -129,7 +130,7 @@ static struct lls_value cycle(struct lls_render *render, const struct lls_call *
 /* loop.changed(a): whether that is not what it was called with before. */
 static struct lls_value changed(struct lls_render *render, const struct lls_call *call)
 {
-  struct lls_loop *loop = call->subject.loop;
+  struct lls_for_loop *loop = call->subject.loop;
   struct lls_list *values = lls_list_new(render, LLS_FORM_TUPLE);
   for (uint32_t i = 0; call->positional != NULL && i < call->positional->count; i++)
     lls_list_push(render, values, call->positional->items[i]);

@@ -30,7 +30,7 @@ struct lls_scope {
 };
 
 /* The variable "loop". */
-struct lls_loop {
+struct lls_for_loop {
   const struct lls_node *node; /* the for */
   struct lls_scope *scope;     /* that the for stands in */
   struct lls_list *list;
@@ -90,10 +90,11 @@ void lls_assign(struct lls_render *render, const struct lls_node *target,
 void lls_execute_for(struct lls_render *render, const struct lls_node *node,
                      struct lls_value iterable, unsigned depth);
 /* A member of "loop"; undefined where there is none. */
-struct lls_value lls_loop_member(struct lls_loop *loop, struct lls_value name);
+struct lls_value lls_loop_member(struct lls_for_loop *loop, struct lls_value name);
 /* loop(iterable) in a recursive for: the text of the inner one. */
 struct lls_value lls_loop_call(struct lls_render *render, const struct lls_node *node,
-                               const struct lls_loop *loop, struct lls_value iterable);
+                               const struct lls_for_loop *loop,
+                               struct lls_value iterable);
 
 /* ---- macro.c
  * --------------------------------------------------------------------------- */

@@ -60,7 +60,7 @@ struct lls_value {
     struct lls_list *list;
     struct lls_dict *dict;
     struct lls_generator *generator;
-    struct lls_loop *loop;
+    struct lls_for_loop *loop;
     struct lls_macro *macro;
     const struct lls_function *function;
     struct lls_bound *bound;

@@ -20,7 +20,7 @@ typedef void (*plain_function)(const char *text, size_t length, struct lls_bytes
 struct normalize_step {
   normalize_function run;
   plain_function plain; /* of run_plain */
-  enum lls_form form;
+  enum lls_unicode_form form;
   char *content;
   struct lls_pattern *pattern;
   bool left;
@@ -126,7 +126,7 @@ static const struct {
   const char *type;
   normalize_function run;
   int (*load)(struct normalize_step *step, const json_t *node, struct lls_error *err);
-  enum lls_form form;
+  enum lls_unicode_form form;
   plain_function plain;
 } kinds[] = {
     {"ByteLevel", run_plain, NULL, 0, lls_bytelevel_encode},

@@ -78,7 +78,7 @@ static int order_marks(struct codepoints *text)
   return 0;
 }
 
-int lls_unicode_normalize(enum lls_form form, const char *text, size_t length,
+int lls_unicode_normalize(enum lls_unicode_form form, const char *text, size_t length,
                           struct lls_bytes *out)
 {
   struct codepoints work = {0};

@@ -5,7 +5,7 @@
 
 #include "core/tokenizer/buffer.h"
 
-enum lls_form {
+enum lls_unicode_form {
   LLS_NFC,
   LLS_NFD,
   LLS_NFKC,
@@ -13,7 +13,7 @@ enum lls_form {
 };
 
 /* Appends text (valid UTF-8) in a normalisation form; 0 or -ENOMEM. */
-int lls_unicode_normalize(enum lls_form form, const char *text, size_t length,
+int lls_unicode_normalize(enum lls_unicode_form form, const char *text, size_t length,
                           struct lls_bytes *out);
 /* Appends text with every character in lower case, without regard to its neighbours. */
 void lls_unicode_lowercase(const char *text, size_t length, struct lls_bytes *out);

@@ -40,10 +40,10 @@ static struct lls_cost_rates truth(void)
   return rates;
 }
 
-static struct lls_measured measure(uint64_t index, double noise)
+static struct lls_profile_point measure(uint64_t index, double noise)
 {
   struct lls_cost_rates rates = truth();
-  struct lls_measured m = {
+  struct lls_profile_point m = {
       .shape.parts = calloc(limits.max_sequences, sizeof(struct lls_shape_part))};
   assert_non_null(m.shape.parts);
   lls_shape_draw(&limits, 7, index, &m.shape);
@@ -56,7 +56,7 @@ static struct lls_measured measure(uint64_t index, double noise)
 /* The mean relative error on unseen steps of a fit to steps with that noise. */
 static double error_of(double noise)
 {
-  static struct lls_measured steps[STEPS];
+  static struct lls_profile_point steps[STEPS];
   struct lls_profile found = {.device = {.name = NULL}};
   struct lls_cost_rates rates;
   struct lls_error err = {0};
@@ -67,7 +67,7 @@ static double error_of(double noise)
     fail_msg("%s", err.text);
   lls_cost_rates_init(&rates, &found, &shape);
   for (uint64_t i = 0; i < STEPS; i++) {
-    struct lls_measured unseen = measure(STEPS + i, 0);
+    struct lls_profile_point unseen = measure(STEPS + i, 0);
     sum += fabs(lls_shape_ns(&rates, &unseen.shape) / unseen.ns - 1) / STEPS;
     free(unseen.shape.parts);
     free(steps[i].shape.parts);
@@ -89,7 +89,7 @@ static void test_shapes_keep_to_the_limits(void **state)
   (void)state;
   uint32_t kinds[3] = {0};
   for (uint64_t i = 0; i < 3000; i++) {
-    struct lls_measured m = measure(i, 0);
+    struct lls_profile_point m = measure(i, 0);
     uint32_t rows = 0, blocks = 0;
     for (uint32_t k = 0; k < m.shape.n; k++) {
       const struct lls_shape_part *part = &m.shape.parts[k];

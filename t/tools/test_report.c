@@ -252,7 +252,7 @@ static void test_attainment_is_of_all_issued(void **state)
   assert_int_equal(tenant.issued, 1);
   assert_met(&tenant.ttft, 0, 1);
   size_t n;
-  const struct lls_outcome *o = lls_report_outcomes(run.report, &n);
+  const struct lls_report_outcome *o = lls_report_outcomes(run.report, &n);
   assert_int_equal(n, 4);
   assert_int_equal(o[0].gap_p99_ns, 59200000);
   end_run(&run);
@@ -469,19 +469,20 @@ static void test_a_result_is_written_whole(void **state)
 static void test_the_histogram_is_close(void **state)
 {
   (void)state;
-  static struct lls_histogram h;
+  static struct lls_report_histogram h;
   for (int64_t i = 1; i <= 100000; i++)
-    lls_histogram_add(&h, i * 1237);
+    lls_report_histogram_add(&h, i * 1237);
   for (int p = 1; p <= 100; p++) {
-    double value = lls_histogram_percentile(&h, p), expected = p / 100.0 * 100000 * 1237;
+    double value = lls_report_histogram_percentile(&h, p),
+           expected = p / 100.0 * 100000 * 1237;
     if (fabs(value / expected - 1) > 1.0 / 64)
       fail_msg("p%d is %g, not %g", p, value, expected);
   }
   assert_close(h.mean, 1237 * 50000.5);
-  static struct lls_histogram edge;
-  lls_histogram_add(&edge, INT64_MAX);
-  lls_histogram_add(&edge, -5);
-  assert_close(lls_histogram_percentile(&edge, 0), 0);
+  static struct lls_report_histogram edge;
+  lls_report_histogram_add(&edge, INT64_MAX);
+  lls_report_histogram_add(&edge, -5);
+  assert_close(lls_report_histogram_percentile(&edge, 0), 0);
 }
 
 int main(void)

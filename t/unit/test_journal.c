@@ -69,7 +69,7 @@ static void test_a_journal_that_hangs(void **state)
   uint64_t next = 0;
   assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
   struct lls_log log = {.fd = ends[0],
-                        .sink = lls_sink_create(ends[0]),
+                        .sink = lls_log_sink_create(ends[0]),
                         .level = LLS_LOG_INFO,
                         .format = LLS_LOG_JOURNAL};
   for (unsigned i = 0; i < LINES; i++)
@@ -81,7 +81,7 @@ static void test_a_journal_that_hangs(void **state)
   }
   assert_true(came > 0 && came < LINES);
   assert_int_equal(next, LINES); /* with those that are said to be missing */
-  lls_sink_destroy(log.sink, 0);
+  lls_log_sink_destroy(log.sink, 0);
   close(ends[0]);
   close(ends[1]);
 }

@@ -61,7 +61,7 @@ static void end_request(struct request *request, enum lls_outcome_status status,
                         const char *error)
 {
   struct load *load = request->load;
-  struct lls_outcome *outcome = &request->track.outcome;
+  struct lls_report_outcome *outcome = &request->track.outcome;
   snprintf(outcome->error, sizeof outcome->error, "%s", error);
   outcome->untold = request->usage_tokens > 0 && request->usage_tokens != outcome->tokens;
   if (request->usage_tokens > 0)
@@ -161,7 +161,7 @@ static bool take_choices(struct request *request, const json_t *chunk, int64_t n
 {
   const json_t *choices = json_object_get(chunk, "choices");
   const struct lls_bench_options *o = request->load->bench->options;
-  struct lls_outcome *outcome = &request->track.outcome;
+  struct lls_report_outcome *outcome = &request->track.outcome;
   if (json_array_size(choices) == 0)
     return false;
   uint32_t tokens = tokens_of(request, chunk);

@@ -63,7 +63,7 @@ static void terms(const struct fitting *f, const struct lls_shape *s,
   add_curve(&f->curve, drawn, f->shape->picked_weights / 1e6, x);
 }
 
-static int solve(struct fitting *f, const struct lls_measured *m, size_t n)
+static int solve(struct fitting *f, const struct lls_profile_point *m, size_t n)
 {
   lls_fit_reset(&f->fit, CURVE + f->curve.n);
   for (size_t i = 0; i < n; i++) {
@@ -122,7 +122,7 @@ static void fill_curve(const struct fitting *f, struct lls_profile_curve *out)
     out->ns[i] = fmax(out->ns[i], row_ns * out->rows[i]);
 }
 
-int lls_profile_fit(const struct lls_measured *m, size_t n,
+int lls_profile_fit(const struct lls_profile_point *m, size_t n,
                     const struct lls_cost_shape *shape, uint32_t max_rows,
                     struct lls_profile *out, struct lls_error *err)
 {

@@ -12,15 +12,16 @@
 #include "core/cost/model.h"
 #include "tools/profile/shapes.h"
 
-struct lls_measured {
+struct lls_profile_point {
   struct lls_shape shape;
   double ns;
 };
 
 /* Fills efficiency, overhead, projection, bandwidth and matrix of the profile: the last
  * two with the best rates seen, since nobody tells them. max_rows: of a step. */
-int lls_profile_fit(const struct lls_measured *, size_t n, const struct lls_cost_shape *,
-                    uint32_t max_rows, struct lls_profile *out, struct lls_error *err);
+int lls_profile_fit(const struct lls_profile_point *, size_t n,
+                    const struct lls_cost_shape *, uint32_t max_rows,
+                    struct lls_profile *out, struct lls_error *err);
 
 /* What the rates say of a shape. */
 double lls_shape_ns(const struct lls_cost_rates *, const struct lls_shape *);

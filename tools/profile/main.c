@@ -73,9 +73,9 @@ struct tool {
   struct lls_cost_shape shape;
   struct lls_shape_limits limits;
   struct lls_bench_engine bench;
-  struct lls_measured *steps;  /* (n) */
-  double (*times)[MOST_TIMES]; /* (n) of each step, one a round */
-  uint32_t *order;             /* (n) of a round */
+  struct lls_profile_point *steps; /* (n) */
+  double (*times)[MOST_TIMES];     /* (n) of each step, one a round */
+  uint32_t *order;                 /* (n) of a round */
   size_t n;
   double noise; /* medians of a step's times over their least */
   struct lls_profile profile;
@@ -340,7 +340,7 @@ static size_t set_aside(struct tool *t)
   size_t used = 0;
   for (size_t i = 0; i < t->n; i++)
     if (i % HELD_OUT != HELD_OUT - 1) {
-      struct lls_measured m = t->steps[i];
+      struct lls_profile_point m = t->steps[i];
       t->steps[i] = t->steps[used];
       t->steps[used++] = m;
     }
@@ -354,7 +354,7 @@ static int compare(const void *a, const void *b)
 }
 
 static void print_errors(const char *what, const struct lls_cost_rates *rates,
-                         const struct lls_measured *m, size_t n, int kind)
+                         const struct lls_profile_point *m, size_t n, int kind)
 {
   static double errors[MOST_STEPS];
   size_t k = 0;
@@ -371,7 +371,7 @@ static void print_errors(const char *what, const struct lls_cost_rates *rates,
 static void print_fit(const struct tool *t, size_t used)
 {
   struct lls_cost_rates rates;
-  const struct lls_measured *held = t->steps + used;
+  const struct lls_profile_point *held = t->steps + used;
   size_t n = t->n - used;
   lls_cost_rates_init(&rates, &t->profile, &t->shape);
   printf("%-22s %6s %9s %9s %9s\n", "relative error, %", "steps", "median", "p95", "max");
@@ -386,7 +386,7 @@ static void print_fit(const struct tool *t, size_t used)
 
 /* What the fit sees of a step, and what it makes of it; held: kept from the fit. */
 static void write_step(FILE *out, const struct lls_cost_rates *rates,
-                       const struct lls_measured *m, bool held)
+                       const struct lls_profile_point *m, bool held)
 {
   double rows = 0, drawn = 0, pairs = 0, cached = 0;
   for (uint32_t i = 0; i < m->shape.n; i++) {

@@ -57,7 +57,7 @@ void lls_report_step(struct lls_report *report, const struct lls_report_step *st
   if (step->plan_ns != LLS_NEVER) {
     e->plan_ns += (double)step->plan_ns;
     e->planned_ns += ns;
-    lls_histogram_add(&e->plan, step->plan_ns);
+    lls_report_histogram_add(&e->plan, step->plan_ns);
   }
   merge(bin, &(struct lls_bin){.steps = 1,
                                .batch_ns = ns * step->requests,

@@ -24,7 +24,7 @@ static double bucket_begin(unsigned bucket)
 }
 
 /* Welford (1962), so that many long runs lose no digits. */
-void lls_histogram_add(struct lls_histogram *histogram, int64_t ns)
+void lls_report_histogram_add(struct lls_report_histogram *histogram, int64_t ns)
 {
   double before = (double)ns - histogram->mean;
   histogram->n++;
@@ -36,7 +36,8 @@ void lls_histogram_add(struct lls_histogram *histogram, int64_t ns)
 }
 
 /* As if the values of a bucket lay evenly in it. */
-double lls_histogram_percentile(const struct lls_histogram *histogram, double percent)
+double lls_report_histogram_percentile(const struct lls_report_histogram *histogram,
+                                       double percent)
 {
   double rank = percent / 100 * (double)(histogram->n - 1), before = 0;
   if (histogram->n == 0)

@@ -11,15 +11,16 @@
 
 #define LLS_HISTOGRAM_BUCKETS (59 * 64)
 
-struct lls_histogram { /* a zeroed one is empty */
+struct lls_report_histogram { /* a zeroed one is empty */
   uint64_t n;
   double mean, squares; /* squares: sum of squared differences from the mean */
   int64_t max;
   uint64_t buckets[LLS_HISTOGRAM_BUCKETS];
 };
 
-void lls_histogram_add(struct lls_histogram *, int64_t ns);
+void lls_report_histogram_add(struct lls_report_histogram *, int64_t ns);
 /* percent of 0..100; 0 where it is empty. */
-double lls_histogram_percentile(const struct lls_histogram *, double percent);
+double lls_report_histogram_percentile(const struct lls_report_histogram *,
+                                       double percent);
 
 #endif

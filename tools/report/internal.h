@@ -30,7 +30,7 @@ struct lls_engine_totals {
   uint64_t preemptions[LLS_PREEMPT_DEFER + 1];   /* by enum lls_preempt_mode */
   uint64_t bytes[LLS_COPY_DEVICE_TO_DEVICE + 1]; /* by enum lls_copy_kind */
   double plan_ns, planned_ns; /* deciding, and the steps it was known of */
-  struct lls_histogram plan;
+  struct lls_report_histogram plan;
 };
 
 /* Deadlines that take the place of the items' own; LLS_NEVER: none. */
@@ -53,9 +53,9 @@ struct lls_report {
   unsigned shown; /* the table's, by enum lls_shown */
   uint32_t n_percentiles;
   double percentiles[LLS_PERCENTILES_MAX];
-  struct lls_outcome *outcomes; /* (n_outcomes) room for every item */
+  struct lls_report_outcome *outcomes; /* (n_outcomes) room for every item */
   uint32_t n_outcomes;
-  struct lls_histogram gaps, gaps_per_token;
+  struct lls_report_histogram gaps, gaps_per_token;
   bool tokens_untold; /* a request had other tokens than its emissions said */
   struct gap_buffer { /* of requests that ended, to be used again */
     int64_t *data;

@@ -233,7 +233,7 @@ static json_t *engine_json(const struct lls_report *report)
   if (e->plan.n == 0)
     return object;
   put(object, "mean_plan_us", e->plan.mean / 1e3);
-  put(object, "p99_plan_us", lls_histogram_percentile(&e->plan, 99) / 1e3);
+  put(object, "p99_plan_us", lls_report_histogram_percentile(&e->plan, 99) / 1e3);
   put(object, "plan_share", e->plan_ns / e->planned_ns);
   return object;
 }
@@ -281,12 +281,12 @@ static json_t *timeline_json(const struct lls_report *report)
 
 static int in_order(const void *a, const void *b)
 {
-  const struct lls_outcome *x = *(const struct lls_outcome *const *)a;
-  const struct lls_outcome *y = *(const struct lls_outcome *const *)b;
+  const struct lls_report_outcome *x = *(const struct lls_report_outcome *const *)a;
+  const struct lls_report_outcome *y = *(const struct lls_report_outcome *const *)b;
   return x->item->index < y->item->index ? -1 : 1;
 }
 
-static json_t *gaps_json(const struct lls_outcome *o)
+static json_t *gaps_json(const struct lls_report_outcome *o)
 {
   json_t *list = json_array();
   for (uint32_t i = 0; o->gaps != NULL && i < o->n_gaps; i++)
@@ -303,7 +303,7 @@ static json_t *seconds(int64_t from_ns, int64_t to_ns)
 #define LISTS 9
 
 /* vLLM's lists, in seconds, with what a failed request has not as 0. */
-static void put_request(json_t *lists[LISTS], const struct lls_outcome *o)
+static void put_request(json_t *lists[LISTS], const struct lls_report_outcome *o)
 {
   json_t *text = o->text != NULL ? json_string(o->text) : NULL;
   json_t *const values[LISTS] = {
@@ -327,7 +327,8 @@ static int put_requests(json_t *object, const struct lls_report *report)
                                           "itls",        "latencies",       "start_times",
                                           "queue_times", "generated_texts", "errors"};
   uint32_t n = report->n_outcomes;
-  const struct lls_outcome **sorted = calloc(n + 1, sizeof(struct lls_outcome *));
+  const struct lls_report_outcome **sorted =
+      calloc(n + 1, sizeof(struct lls_report_outcome *));
   json_t *lists[LISTS];
   if (sorted == NULL)
     return -ENOMEM;

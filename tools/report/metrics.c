@@ -52,90 +52,90 @@ static struct lls_spread spread_of(const struct lls_metrics *m, double *samples,
 }
 
 static struct lls_spread spread_of_gaps(const struct lls_metrics *m,
-                                        const struct lls_histogram *h)
+                                        const struct lls_report_histogram *h)
 {
   struct lls_spread s = {.n = h->n};
   if (h->n == 0)
     return s;
   s.mean = h->mean / NS_PER_MS;
   s.std = sqrt(h->squares / (double)h->n) / NS_PER_MS;
-  s.median = lls_histogram_percentile(h, 50) / NS_PER_MS;
+  s.median = lls_report_histogram_percentile(h, 50) / NS_PER_MS;
   s.max = (double)h->max / NS_PER_MS;
   for (uint32_t i = 0; i < m->n_percentiles; i++)
-    s.percentiles[i] = lls_histogram_percentile(h, m->percentiles[i]) / NS_PER_MS;
+    s.percentiles[i] = lls_report_histogram_percentile(h, m->percentiles[i]) / NS_PER_MS;
   for (int i = 0; i < LLS_QUANTILES; i++)
-    s.quantiles[i] = lls_histogram_percentile(h, i) / NS_PER_MS;
+    s.quantiles[i] = lls_report_histogram_percentile(h, i) / NS_PER_MS;
   return s;
 }
 
 /* ---- one request ------------------------------------------------------------------- */
 
-static bool counted(const struct lls_report *report, const struct lls_outcome *o)
+static bool counted(const struct lls_report *report, const struct lls_report_outcome *o)
 {
   return o->started_ns >= report->options.warm_up_ns;
 }
 
-static bool completed(const struct lls_outcome *o)
+static bool completed(const struct lls_report_outcome *o)
 {
   return o->status == LLS_OUTCOME_COMPLETED && o->tokens > 0;
 }
 
-static int64_t latency(const struct lls_outcome *o)
+static int64_t latency(const struct lls_report_outcome *o)
 {
   return o->last_token_ns - o->started_ns;
 }
 
 /* NaN where there is none. */
-static double tpot(const struct lls_outcome *o)
+static double tpot(const struct lls_report_outcome *o)
 {
   return o->tokens < 2 ? NAN
                        : (double)(o->last_token_ns - o->first_token_ns) / (o->tokens - 1);
 }
 
 /* A sample in ms, NaN where the request has none. */
-typedef double (*sample)(const struct lls_outcome *);
+typedef double (*sample)(const struct lls_report_outcome *);
 
-static double sample_ttft(const struct lls_outcome *o)
+static double sample_ttft(const struct lls_report_outcome *o)
 {
   return completed(o) ? (double)(o->first_token_ns - o->started_ns) / NS_PER_MS : NAN;
 }
 
-static double sample_tpot(const struct lls_outcome *o)
+static double sample_tpot(const struct lls_report_outcome *o)
 {
   return completed(o) ? tpot(o) / NS_PER_MS : NAN;
 }
 
-static double sample_e2el(const struct lls_outcome *o)
+static double sample_e2el(const struct lls_report_outcome *o)
 {
   return completed(o) ? (double)latency(o) / NS_PER_MS : NAN;
 }
 
-static double sample_normalised(const struct lls_outcome *o)
+static double sample_normalised(const struct lls_report_outcome *o)
 {
   return completed(o) ? (double)latency(o) / NS_PER_MS / o->tokens : NAN;
 }
 
-static double sample_queueing(const struct lls_outcome *o)
+static double sample_queueing(const struct lls_report_outcome *o)
 {
   return completed(o) && o->first_scheduled_ns != LLS_NEVER
              ? (double)(o->first_scheduled_ns - o->started_ns) / NS_PER_MS
              : NAN;
 }
 
-static double sample_lateness(const struct lls_outcome *o)
+static double sample_lateness(const struct lls_report_outcome *o)
 {
   return o->item->batch == 0 ? (double)(o->started_ns - o->item->arrival_ns) / NS_PER_MS
                              : NAN;
 }
 
-static double sample_first_content(const struct lls_outcome *o)
+static double sample_first_content(const struct lls_report_outcome *o)
 {
   return completed(o) && o->first_content_ns != LLS_NEVER
              ? (double)(o->first_content_ns - o->started_ns) / NS_PER_MS
              : NAN;
 }
 
-static double sample_prediction_error(const struct lls_outcome *o)
+static double sample_prediction_error(const struct lls_report_outcome *o)
 {
   return completed(o) && o->predicted_tokens > 0
              ? fabs((double)o->predicted_tokens - o->tokens)
@@ -150,7 +150,7 @@ static struct lls_spread spread_over(const struct lls_report *report, uint32_t c
 {
   uint64_t n = 0;
   for (uint32_t i = 0; i < report->n_outcomes; i++) {
-    const struct lls_outcome *o = &report->outcomes[i];
+    const struct lls_report_outcome *o = &report->outcomes[i];
     if (!counted(report, o) || (class != ANY_CLASS && o->item->request_class != class))
       continue;
     double value = of(o);
@@ -190,7 +190,7 @@ static void take_throughput(const struct lls_report *report, uint32_t class,
   int64_t first = INT64_MAX, last = 0;
   uint64_t requests = 0, tokens = 0;
   for (uint32_t i = 0; i < report->n_outcomes; i++) {
-    const struct lls_outcome *o = &report->outcomes[i];
+    const struct lls_report_outcome *o = &report->outcomes[i];
     if (!counted(report, o))
       continue;
     last = o->started_ns > last ? o->started_ns : last;
@@ -198,7 +198,7 @@ static void take_throughput(const struct lls_report *report, uint32_t class,
       first = o->started_ns;
   }
   for (uint32_t i = 0; i < report->n_outcomes; i++) {
-    const struct lls_outcome *o = &report->outcomes[i];
+    const struct lls_report_outcome *o = &report->outcomes[i];
     bool counts = counted(report, o) && completed(o) && o->ended_ns <= last &&
                   o->item->request_class == class;
     requests += counts;
@@ -236,7 +236,7 @@ static bool judge(struct lls_met *met, int64_t slo_ns, bool done, double took_ns
   return in_time;
 }
 
-static bool judge_own(struct lls_attainment *a, const struct lls_outcome *o)
+static bool judge_own(struct lls_attainment *a, const struct lls_report_outcome *o)
 {
   const struct lls_slo *slo = &o->item->slo;
   bool done = completed(o);
@@ -249,7 +249,7 @@ static bool judge_own(struct lls_attainment *a, const struct lls_outcome *o)
 }
 
 /* vLLM counts a TPOT of 0 for one token. */
-static bool judge_goodput(const struct lls_goodput *g, const struct lls_outcome *o)
+static bool judge_goodput(const struct lls_goodput *g, const struct lls_report_outcome *o)
 {
   struct lls_met any;
   bool good = completed(o);
@@ -267,13 +267,13 @@ static bool has_slo(const struct lls_slo *slo)
 }
 
 /* What counts: all but the warm-up and what the load itself cut short. */
-static bool judged(const struct lls_report *report, const struct lls_outcome *o)
+static bool judged(const struct lls_report *report, const struct lls_report_outcome *o)
 {
   return counted(report, o) && o->status != LLS_OUTCOME_CANCELLED;
 }
 
 static void attain(const struct lls_goodput *goodput, struct lls_attainment *a,
-                   const struct lls_outcome *o)
+                   const struct lls_report_outcome *o)
 {
   bool good = judge_own(a, o), any = has_slo(&o->item->slo);
   if (goodput->set) {
@@ -294,7 +294,7 @@ struct lls_attainment lls_report_tenant(const struct lls_report *report, uint32_
 {
   struct lls_attainment a = {0};
   for (uint32_t i = 0; i < report->n_outcomes; i++) {
-    const struct lls_outcome *o = &report->outcomes[i];
+    const struct lls_report_outcome *o = &report->outcomes[i];
     if (o->item->tenant == tenant && judged(report, o))
       attain(&report->goodput, &a, o);
   }
@@ -303,7 +303,7 @@ struct lls_attainment lls_report_tenant(const struct lls_report *report, uint32_
 
 /* ---- all of them ------------------------------------------------------------------- */
 
-static void count(struct lls_metrics *m, const struct lls_outcome *o)
+static void count(struct lls_metrics *m, const struct lls_report_outcome *o)
 {
   m->issued++;
   m->completed += completed(o);
@@ -321,7 +321,7 @@ static void take_counts(const struct lls_report *report, struct lls_metrics *m)
   int64_t first = INT64_MAX, last = 0;
   double waited = 0, lasted = 0;
   for (uint32_t i = 0; i < report->n_outcomes; i++) {
-    const struct lls_outcome *o = &report->outcomes[i];
+    const struct lls_report_outcome *o = &report->outcomes[i];
     if (!counted(report, o))
       continue;
     count(m, o);

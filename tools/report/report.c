@@ -171,12 +171,12 @@ static void add_per_token(struct lls_report *report, const struct lls_track *tra
       track->outcome.started_ns < report->options.warm_up_ns)
     return;
   for (uint32_t i = 0; i < count; i++)
-    lls_histogram_add(&report->gaps_per_token, gap_ns / count);
+    lls_report_histogram_add(&report->gaps_per_token, gap_ns / count);
 }
 
 static int add_gap(struct lls_report *report, struct lls_track *track, int64_t gap_ns)
 {
-  struct lls_outcome *o = &track->outcome;
+  struct lls_report_outcome *o = &track->outcome;
   if (o->n_gaps == track->capacity) {
     uint32_t capacity = track->capacity > 0 ? 2 * track->capacity : 128;
     int64_t *gaps = reallocarray(o->gaps, capacity, sizeof *gaps);
@@ -190,7 +190,7 @@ static int add_gap(struct lls_report *report, struct lls_track *track, int64_t g
   if (gap_ns > o->gap_max_ns)
     o->gap_max_ns = gap_ns;
   if (o->started_ns >= report->options.warm_up_ns)
-    lls_histogram_add(&report->gaps, gap_ns);
+    lls_report_histogram_add(&report->gaps, gap_ns);
   return 0;
 }
 
@@ -257,7 +257,7 @@ static void count_by_second(struct lls_report *report, int64_t now_ns, uint32_t 
 }
 
 /* A tenant is served the prompt when its first token comes. */
-static void serve_tenant(struct lls_report *report, const struct lls_outcome *o,
+static void serve_tenant(struct lls_report *report, const struct lls_report_outcome *o,
                          int64_t now_ns, uint32_t count)
 {
   if (now_ns > report->workload->last_arrival_ns)
@@ -268,7 +268,7 @@ static void serve_tenant(struct lls_report *report, const struct lls_outcome *o,
   report->service[o->item->tenant] += service;
 }
 
-static void check_deadline(struct lls_outcome *o, int64_t slo_ns, int64_t took_ns)
+static void check_deadline(struct lls_report_outcome *o, int64_t slo_ns, int64_t took_ns)
 {
   if (slo_ns == LLS_NEVER)
     return;
@@ -279,7 +279,7 @@ static void check_deadline(struct lls_outcome *o, int64_t slo_ns, int64_t took_n
 int lls_report_tokens(struct lls_report *report, struct lls_track *track, int64_t now_ns,
                       uint32_t count)
 {
-  struct lls_outcome *o = &track->outcome;
+  struct lls_report_outcome *o = &track->outcome;
   int rc = 0;
   count_by_second(report, now_ns, count);
   serve_tenant(report, o, now_ns, count);
@@ -300,7 +300,7 @@ int lls_report_tokens(struct lls_report *report, struct lls_track *track, int64_
 void lls_report_end(struct lls_report *report, struct lls_track *track,
                     enum lls_outcome_status status, int64_t now_ns)
 {
-  struct lls_outcome *o = &track->outcome;
+  struct lls_report_outcome *o = &track->outcome;
   o->status = status;
   o->ended_ns = now_ns;
   o->gap_p99_ns = percentile_99(o->gaps, o->n_gaps);
@@ -317,7 +317,8 @@ void lls_report_end(struct lls_report *report, struct lls_track *track,
   o->text = NULL;
 }
 
-const struct lls_outcome *lls_report_outcomes(const struct lls_report *report, size_t *n)
+const struct lls_report_outcome *lls_report_outcomes(const struct lls_report *report,
+                                                     size_t *n)
 {
   *n = report->n_outcomes;
   return report->outcomes;

@@ -41,7 +41,7 @@ enum lls_outcome_status {
 };
 
 /* What happened to one request. Times are ns after the load began, as arrivals are. */
-struct lls_outcome {
+struct lls_report_outcome {
   const struct lls_item *item;
   uint32_t status;           /* enum lls_outcome_status */
   uint32_t tokens;           /* that came out */
@@ -65,7 +65,7 @@ struct lls_outcome {
 
 /* A live request: the caller's memory between lls_report_begin and lls_report_end. */
 struct lls_track {
-  struct lls_outcome outcome;
+  struct lls_report_outcome outcome;
   uint32_t capacity; /* of outcome.gaps */
 };
 
@@ -123,7 +123,8 @@ void lls_report_bytes(struct lls_report *, enum lls_copy_kind, uint64_t bytes);
 /* ---- results ----------------------------------------------------------------------- */
 
 /* The outcomes in the order they ended; valid until destroy. */
-const struct lls_outcome *lls_report_outcomes(const struct lls_report *, size_t *n);
+const struct lls_report_outcome *lls_report_outcomes(const struct lls_report *,
+                                                     size_t *n);
 
 /* What a run was, beside its numbers; texts may be NULL, then they are left out. */
 struct lls_report_header {

@@ -126,7 +126,7 @@ struct lls_steady lls_report_steady(const struct lls_report *report)
   out.to_s = (double)to_ns / LLS_NS_PER_S;
   out.output_throughput = token_rate(report, from_ns, to_ns);
   for (uint32_t i = 0; i < report->n_outcomes; i++) {
-    const struct lls_outcome *o = &report->outcomes[i];
+    const struct lls_report_outcome *o = &report->outcomes[i];
     if (o->status != LLS_OUTCOME_COMPLETED)
       continue;
     out.request_throughput += (o->ended_ns >= from_ns && o->ended_ns < to_ns) / seconds;

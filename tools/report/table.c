@@ -196,7 +196,8 @@ static void print_engine(const struct lls_report *report, FILE *out)
     line(out, "Cache fragmentation (%):", 100 * (1 - e->filled_ns / e->units_ns), 2);
   if (e->plan.n > 0) {
     line(out, "Mean plan time (us):", e->plan.mean / 1e3, 2);
-    line(out, "P99 plan time (us):", lls_histogram_percentile(&e->plan, 99) / 1e3, 2);
+    line(out, "P99 plan time (us):", lls_report_histogram_percentile(&e->plan, 99) / 1e3,
+         2);
   }
 }
 

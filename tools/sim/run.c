@@ -73,7 +73,7 @@ static void end(struct run *r, struct lls_track *track, const char *failure,
 static void on_finished(struct run *r, struct lls_track *track,
                         const struct lls_event *event)
 {
-  struct lls_outcome *o = &track->outcome;
+  struct lls_report_outcome *o = &track->outcome;
   bool whole = event->reason == LLS_FINISH_STOP || event->reason == LLS_FINISH_LENGTH;
   o->first_scheduled_ns = event->first_scheduled_ns;
   o->preemptions = event->preemptions;

@@ -7,21 +7,21 @@
 #include <stdio.h>
 #include <string.h>
 
-struct lls_pol_report {
+struct audit {
   struct hybrid *m;
   const struct lls_sink *sink;
   int result;
 };
 
 /* Keeps the first thing that is wrong. */
-static void check(struct lls_pol_report *a, bool good, const char *what, uint32_t which)
+static void check(struct audit *a, bool good, const char *what, uint32_t which)
 {
   if (!good && a->result == 0)
     a->result = a->m->host->fail(a->m->host->context, -EIO, "audit: %s (%" PRIu32 ")",
                                  what, which);
 }
 
-static void say(struct lls_pol_report *a, const char *what, uint32_t number)
+static void say(struct audit *a, const char *what, uint32_t number)
 {
   char line[64];
   snprintf(line, sizeof line, "%s %" PRIu32, what, number);
@@ -29,7 +29,7 @@ static void say(struct lls_pol_report *a, const char *what, uint32_t number)
 }
 
 /* A unit that somebody has: met for the first time. */
-static void meet(struct lls_pol_report *a, uint32_t unit)
+static void meet(struct audit *a, uint32_t unit)
 {
   check(a, unit < a->m->n_units, "a unit outside the pool", unit);
   if (unit >= a->m->n_units)
@@ -38,7 +38,7 @@ static void meet(struct lls_pol_report *a, uint32_t unit)
   a->m->marks[unit] = 1;
 }
 
-static void audit_list(struct lls_pol_report *a, const struct sequence *s, enum list list,
+static void audit_list(struct audit *a, const struct sequence *s, enum list list,
                        uint32_t held)
 {
   const struct hybrid *m = a->m;
@@ -52,7 +52,7 @@ static void audit_list(struct lls_pol_report *a, const struct sequence *s, enum 
   }
 }
 
-static void audit_sequence(struct lls_pol_report *a, uint32_t slot)
+static void audit_sequence(struct audit *a, uint32_t slot)
 {
   const struct hybrid *m = a->m;
   const struct sequence *s = &m->sequences[slot];
@@ -74,7 +74,7 @@ static void audit_sequence(struct lls_pol_report *a, uint32_t slot)
   audit_list(a, s, LIST_X, s->held_x);
 }
 
-static void audit_stack(struct lls_pol_report *a)
+static void audit_stack(struct audit *a)
 {
   const struct hybrid *m = a->m;
   uint32_t n = 0;
@@ -88,7 +88,7 @@ static void audit_stack(struct lls_pol_report *a)
 
 int hybrid_audit(struct hybrid *m, const struct lls_sink *sink)
 {
-  struct lls_pol_report a = {.m = m, .sink = sink};
+  struct audit a = {.m = m, .sink = sink};
   memset(m->marks, 0, m->n_units * sizeof *m->marks);
   for (uint32_t i = 0; i < m->n_slots; i++)
     audit_sequence(&a, i);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct lls_pol_report {
+struct audit {
   struct tiered *m;
   const struct lls_sink *sink;
   bool on_host; /* the tier that is looked at */
@@ -15,14 +15,14 @@ struct lls_pol_report {
 };
 
 /* Keeps the first thing that is wrong. */
-static void check(struct lls_pol_report *a, bool good, const char *what, uint32_t which)
+static void check(struct audit *a, bool good, const char *what, uint32_t which)
 {
   if (!good && a->result == 0)
     a->result = a->m->host->fail(a->m->host->context, -EIO, "audit: %s (%" PRIu32 ")",
                                  what, which);
 }
 
-static void say(struct lls_pol_report *a, const char *what, uint32_t number)
+static void say(struct audit *a, const char *what, uint32_t number)
 {
   char line[64];
   snprintf(line, sizeof line, "%s %" PRIu32, what, number);
@@ -30,7 +30,7 @@ static void say(struct lls_pol_report *a, const char *what, uint32_t number)
 }
 
 /* A unit that somebody has: met for the first time. */
-static void meet(struct lls_pol_report *a, uint32_t unit)
+static void meet(struct audit *a, uint32_t unit)
 {
   bool inside = unit < a->m->tiers[a->on_host].n_units;
   check(a, inside, "a unit outside the pool", unit);
@@ -40,7 +40,7 @@ static void meet(struct lls_pol_report *a, uint32_t unit)
   a->m->marks[unit] = 1;
 }
 
-static void audit_list(struct lls_pol_report *a, const struct sequence *s, uint32_t row,
+static void audit_list(struct audit *a, const struct sequence *s, uint32_t row,
                        uint32_t begin)
 {
   const struct tiered *m = a->m;
@@ -62,7 +62,7 @@ static void audit_list(struct lls_pol_report *a, const struct sequence *s, uint3
   }
 }
 
-static void audit_sequence(struct lls_pol_report *a, uint32_t slot)
+static void audit_sequence(struct audit *a, uint32_t slot)
 {
   const struct tiered *m = a->m;
   const struct sequence *s = &m->sequences[slot];
@@ -89,7 +89,7 @@ static void audit_sequence(struct lls_pol_report *a, uint32_t slot)
     audit_list(a, s, s->to_row, 0);
 }
 
-static void audit_stack(struct lls_pol_report *a)
+static void audit_stack(struct audit *a)
 {
   const struct tier *t = &a->m->tiers[a->on_host];
   uint32_t n = 0;
@@ -103,7 +103,7 @@ static void audit_stack(struct lls_pol_report *a)
 }
 
 /* Rows of lists: each with one sequence or on the free stack. */
-static void audit_rows(struct lls_pol_report *a)
+static void audit_rows(struct audit *a)
 {
   const struct tiered *m = a->m;
   uint32_t used = 0, n = 0, row = m->row_head;
@@ -125,7 +125,7 @@ static void audit_rows(struct lls_pol_report *a)
 }
 
 /* Those that move, and nobody else, each once. */
-static void audit_moving(struct lls_pol_report *a)
+static void audit_moving(struct audit *a)
 {
   const struct tiered *m = a->m;
   uint32_t n = 0;
@@ -139,7 +139,7 @@ static void audit_moving(struct lls_pol_report *a)
 
 int tiered_audit(struct tiered *m, const struct lls_sink *sink)
 {
-  struct lls_pol_report a = {.m = m, .sink = sink};
+  struct audit a = {.m = m, .sink = sink};
   audit_moving(&a);
   audit_rows(&a);
   for (int tier = 0; tier < 2; tier++) {
