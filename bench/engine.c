@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine on the shape of a 1.1B Llama (bench/llama-1.1b) with random weights: decodes
- * of 1, 16 and 32 streams behind a context of 128 tokens, prefills of 512 and 2048.
+ * The engine alone: decodes of 1, 16 and 32 streams behind a context, prefills of 512 and
+ * 2048. Without a model it is the shape of a 1.1B Llama (bench/llama-1.1b) with random
+ * weights.
  *
- *   bench/engine [auto|bf16|f32|int8] [threads] [rounds]
+ *   bench/engine [-m MODEL] [-w auto|bf16|f32|int8] [-t THREADS] [-r ROUNDS] [-c CONTEXT]
+ *
+ * CONTEXT (128) is of each stream before its decodes.
  *
  * The floor of a step is the larger of two times: reading every packed weight once at the
  * machine's read bandwidth, and the multiplications of all matrices at its matrix rate
@@ -18,15 +21,17 @@
 #include "kernels/cpu/cpu.h"
 #include "t/sequence.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_ROUNDS   32
 #define MAX_STREAMS  32
 #define MAX_TOKENS   2048
-#define CONTEXT      128 /* of each stream before the decodes */
-#define DECODES      8   /* steps of one measurement */
+#define MAX_CONTEXT  960
+#define DECODES      8 /* steps of one measurement */
 #define BLOCK_TOKENS 16
 
 struct load {
@@ -45,7 +50,15 @@ static struct load loads[] = {
 };
 #define N_LOADS (sizeof loads / sizeof *loads)
 
+struct options {
+  const char *model; /* NULL: random weights */
+  enum lls_weight_format weights;
+  uint32_t threads, context; /* threads: 0 = one a core */
+  int rounds;
+};
+
 struct bench {
+  struct options options;
   struct lls_device *device;
   struct lls_engine *engine;
   struct limits limits;
@@ -101,7 +114,7 @@ static double measure(struct bench *b, const struct load *load)
   uint32_t steps = decode ? DECODES : 1;
   reset(b);
   for (uint32_t i = 0; decode && i < load->streams; i++)
-    b->sequences[i].cached = CONTEXT;
+    b->sequences[i].cached = b->options.context;
   double start = bench_seconds();
   for (uint32_t i = 0; i < steps; i++)
     step(b, load->streams, load->tokens);
@@ -134,35 +147,73 @@ static enum lls_weight_format format_named(const char *name)
   for (int i = 0; i < 4; i++)
     if (strcmp(names[i], name) == 0)
       return (enum lls_weight_format)i;
-  fprintf(stderr, "usage: bench/engine [auto|bf16|f32|int8] [threads] [rounds]\n");
+  fprintf(stderr, "bench/engine: no weights '%s'\n", name);
   exit(2);
 }
 
-static void create(struct bench *b, enum lls_weight_format format, uint32_t threads)
+static struct options parse(int argc, char **argv)
+{
+  struct options o = {.context = 128, .rounds = 3};
+  for (int c; (c = getopt(argc, argv, "m:w:t:r:c:")) != -1;)
+    switch (c) {
+    case 'm':
+      o.model = optarg;
+      break;
+    case 'w':
+      o.weights = format_named(optarg);
+      break;
+    case 't':
+      o.threads = (uint32_t)atoi(optarg);
+      break;
+    case 'r':
+      o.rounds = atoi(optarg);
+      break;
+    case 'c':
+      o.context = (uint32_t)atoi(optarg);
+      break;
+    default:
+      exit(2);
+    }
+  if (optind < argc || o.rounds < 1 || o.rounds > MAX_ROUNDS || o.context > MAX_CONTEXT) {
+    fprintf(stderr, "usage: bench/engine [-m MODEL] [-w auto|f32|bf16|int8] [-t THREADS] "
+                    "[-r ROUNDS, 32 at most] [-c CONTEXT, 960 at most]\n");
+    exit(2);
+  }
+  return o;
+}
+
+static void create_device(struct bench *b, const struct lls_model_config *config)
+{
+  struct lls_error err = {0};
+  const struct lls_device_options device = {
+      .threads = b->options.threads,
+      .pin = true,
+      .max_rows = MAX_TOKENS,
+      .max_sequences = MAX_STREAMS,
+      .max_columns = lls_engine_max_columns(config),
+  };
+  int rc = lls_cpu_device_create(&device, &b->device, &err);
+  if (rc != 0)
+    die("device", &err, rc);
+}
+
+static void create(struct bench *b)
 {
   const char *root = getenv("LLS_SRCDIR");
   char folder[4096];
   snprintf(folder, sizeof folder, "%s/bench/llama-1.1b",
            root != NULL ? root : LLS_SRCDIR);
+  const char *model = b->options.model != NULL ? b->options.model : folder;
   struct lls_error err = {0};
   struct lls_model_config config;
-  int rc = lls_model_config_read(folder, &config, &err);
+  int rc = lls_model_config_read(model, &config, &err);
   if (rc != 0)
-    die(folder, &err, rc);
-  const struct lls_device_options device = {
-      .threads = threads,
-      .pin = true,
-      .max_rows = MAX_TOKENS,
-      .max_sequences = MAX_STREAMS,
-      .max_columns = lls_engine_max_columns(&config),
-  };
-  rc = lls_cpu_device_create(&device, &b->device, &err);
-  if (rc != 0)
-    die("device", &err, rc);
+    die(model, &err, rc);
+  create_device(b, &config);
   const struct lls_engine_options engine = {
-      .model_path = folder,
-      .dummy = true,
-      .weights = format,
+      .model_path = model,
+      .dummy = b->options.model == NULL,
+      .weights = b->options.weights,
       .cache_element = LLS_BF16,
       .max_tokens = MAX_TOKENS,
       .max_sequences = MAX_STREAMS,
@@ -197,20 +248,17 @@ static void run(struct bench *b, struct load *load, int rounds)
 int main(int argc, char **argv)
 {
   static struct bench b;
-  enum lls_weight_format format = format_named(argc > 1 ? argv[1] : "auto");
-  b.bf16 = format == LLS_WEIGHTS_AUTO || format == LLS_WEIGHTS_BF16;
-  int rounds = argc > 3 ? atoi(argv[3]) : 3;
-  if (rounds < 1 || rounds > MAX_ROUNDS)
-    rounds = MAX_ROUNDS;
-  create(&b, format, argc > 2 ? (uint32_t)atoi(argv[2]) : 0);
+  b.options = parse(argc, argv);
+  b.bf16 = b.options.weights == LLS_WEIGHTS_AUTO || b.options.weights == LLS_WEIGHTS_BF16;
+  create(&b);
   char text[256];
   b.device->ops->describe(b.device, text, sizeof text);
   printf("%s; weights %.2f GB\n", text, (double)lls_engine_weight_bytes(b.engine) * 1e-9);
   fflush(stdout);
   if (limits_create(lls_cpu(b.device)->threads, &b.limits) != 0)
-    die("limits", NULL, -12);
+    die("limits", NULL, -ENOMEM);
   for (size_t i = 0; i < N_LOADS; i++)
-    run(&b, &loads[i], rounds);
+    run(&b, &loads[i], b.options.rounds);
   limits_destroy(&b.limits);
   lls_engine_destroy(b.engine);
   b.device->ops->destroy(b.device);
