@@ -24,8 +24,25 @@
 
 #include "core/base/error.h"
 
-enum lls_dtype { LLS_F32, LLS_F16, LLS_BF16, LLS_I8 };
+enum lls_dtype {
+  LLS_F32,
+  LLS_F16,
+  LLS_BF16,
+  LLS_I8,
+  /* Blocks of codes with scales, as in GGUF files: quantised.h. Only tensors of a model
+   * are of these; a device makes of them what it multiplies. */
+  LLS_Q4_0,
+  LLS_Q4_1,
+  LLS_Q5_0,
+  LLS_Q5_1,
+  LLS_Q8_0,
+  LLS_Q4_K,
+  LLS_Q5_K,
+  LLS_Q6_K,
+  LLS_MXFP4,
+};
 
+/* Bytes of a number of a plain type; those of the others are in quantised.h. */
 static inline size_t lls_dtype_bytes(enum lls_dtype t)
 {
   return t == LLS_F32 ? 4 : t == LLS_I8 ? 1 : 2;
@@ -38,14 +55,14 @@ enum lls_memory {
 
 /*
  * Rows of a matrix (or a vector: rows = 1) in host memory, typically in a mapped
- * safetensors file. data = NULL: fill with random numbers of standard deviation
- * 0.02 from `seed` (load_format = dummy).
+ * safetensors or GGUF file. data = NULL: fill with random numbers of standard
+ * deviation 0.02 from `seed` (load_format = dummy).
  */
 struct lls_tensor_view {
   const void *data; /* (rows, columns), rows `row_stride` elements apart */
   enum lls_dtype dtype;
   size_t rows, columns; /* of a linear layer: outputs, inputs */
-  size_t row_stride;    /* elements; = columns if dense */
+  size_t row_stride;    /* elements; = columns if dense; both whole blocks */
   uint64_t seed;
 };
 
@@ -56,22 +73,6 @@ enum lls_weight_format {
   LLS_WEIGHTS_BF16,
   LLS_WEIGHTS_INT8, /* weight-only, one scale per output */
 };
-
-static inline size_t lls_weight_number_bytes(enum lls_weight_format format,
-                                             enum lls_dtype own)
-{
-  switch (format) {
-  case LLS_WEIGHTS_F32:
-    return 4;
-  case LLS_WEIGHTS_BF16:
-    return 2;
-  case LLS_WEIGHTS_INT8:
-    return 1;
-  case LLS_WEIGHTS_AUTO:
-    break;
-  }
-  return lls_dtype_bytes(own);
-}
 
 struct lls_weight; /* a linear layer's matrix and bias, packed once for the device */
 struct lls_pool;   /* the unit blocks of one instance, on the device and on the host */

@@ -2,6 +2,7 @@
 /* See tensor.h. */
 #include "core/device/tensor.h"
 #include "core/device/numbers.h"
+#include "core/device/quantised.h"
 
 #include <string.h>
 
@@ -34,7 +35,7 @@ void lls_tensor_read_row(const struct lls_tensor_view *view, size_t row, float *
     return;
   }
   const char *data =
-      (const char *)view->data + row * view->row_stride * lls_dtype_bytes(view->dtype);
+      (const char *)view->data + lls_dtype_row_bytes(view->dtype, row * view->row_stride);
   switch (view->dtype) {
   case LLS_F32:
     memcpy(out, data, n * sizeof *out);
@@ -51,5 +52,7 @@ void lls_tensor_read_row(const struct lls_tensor_view *view, size_t row, float *
     for (size_t i = 0; i < n; i++)
       out[i] = ((const int8_t *)data)[i];
     break;
+  default:
+    lls_quantised_read(view->dtype, data, n, out);
   }
 }

@@ -10,7 +10,7 @@
 static const char *number_name(enum lls_dtype t)
 {
   static const char *const names[] = {"f32", "f16", "bf16", "int8"};
-  return names[t];
+  return names[t]; /* a cache's, which is plain */
 }
 
 static void identify_model(const struct lls_model_config *c, char *text, size_t size)

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "core/device/quantised.h"
+
 static struct lls_range part_of(size_t whole, uint32_t rank, uint32_t size)
 {
   size_t first = lls_ranks_first(whole, rank, size);
@@ -69,7 +71,7 @@ static struct lls_tensor_view moved(const struct lls_tensor_view *whole, size_t 
 {
   struct lls_tensor_view part = *whole;
   if (whole->data != NULL)
-    part.data = (const char *)whole->data + numbers * lls_dtype_bytes(whole->dtype);
+    part.data = (const char *)whole->data + lls_dtype_row_bytes(whole->dtype, numbers);
   else
     part.seed = whole->seed + UINT64_C(0x9E3779B97F4A7C15) * numbers;
   return part;

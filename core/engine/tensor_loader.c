@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/device/quantised.h"
 #include "core/model/safetensors.h"
 
 #define MIB(bytes) (((bytes) + (1u << 20) - 1) >> 20)
@@ -72,12 +73,26 @@ int lls_loader_pack(struct lls_loader *l, const struct lls_tensor_view *parts,
   l->w->bytes += ops->weight_bytes(*out);
   for (size_t i = 0; i < n; i++)
     l->done += parts[i].rows * parts[i].columns;
-  size_t number = lls_dtype_bytes(l->config->dtype);
+  double number = lls_dtype_number_bytes(l->config->dtype);
   if (l->source->progress != NULL &&
-      !l->source->progress(l->source->progress_context, l->done * number,
-                           l->total * number))
+      !l->source->progress(l->source->progress_context,
+                           (size_t)((double)l->done * number),
+                           (size_t)((double)l->total * number)))
     return lls_fail(l->err, -ECANCELED, "loading was given up");
   return 0;
+}
+
+/* Columns are cut between blocks, rows anywhere. */
+static int check_cut(struct lls_loader *l, const char *name, enum lls_dtype type,
+                     const struct lls_range *columns)
+{
+  size_t block = lls_dtype_block(type);
+  if (columns->first % block == 0 && columns->n % block == 0)
+    return 0;
+  return lls_fail(l->err, -ENOTSUP,
+                  "%s has %zu columns, which %u ranks would cut inside of %s's blocks of "
+                  "%zu: use fewer ranks, or a model in 16 bits",
+                  name, columns->whole, l->shard->size, lls_dtype_name(type), block);
 }
 
 /* A part of one tensor, and of its bias if there is one. */
@@ -89,6 +104,8 @@ static int view_part(struct lls_loader *l, int layer, const struct lls_part *par
   struct lls_tensor_view whole;
   int rc = lls_loader_view(l, layer, part->name, ".weight", rows->whole, columns.whole,
                            &whole);
+  if (rc == 0)
+    rc = check_cut(l, part->name, whole.dtype, &columns);
   if (rc < 0)
     return rc;
   whole = lls_view_rows(&whole, rows->first, rows->n);

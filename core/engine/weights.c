@@ -17,6 +17,7 @@
 
 #include "core/engine/tensor_loader.h"
 #include "core/model/safetensors.h"
+#include "core/device/quantised.h"
 #include "core/device/tensor.h"
 
 /* ---- memory --------------------------------------------------------------------- */
@@ -247,7 +248,7 @@ static int load_all(struct lls_loader *l)
   l->w->n_layers = l->config->layers;
 
   int rc = lls_loader_check_memory(
-      l, (double)lls_weight_number_bytes(source->format, l->config->dtype));
+      l, lls_weight_number_bytes(source->format, l->config->dtype));
   for (uint32_t i = 0; rc == 0 && i < l->w->n_layers; i++) {
     rc = load_layer(l, (int)i, &l->w->layers[i]);
     if (rc == 0 && i == 0)

@@ -9,6 +9,7 @@
  * w = scale * round(w / scale), scale = max |w| / 127.
  */
 #include "core/device/numbers.h"
+#include "core/device/quantised.h"
 #include "core/device/tensor.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/memory.h"
@@ -91,9 +92,10 @@ static enum lls_packed packed_as(const struct lls_tensor_view *parts, size_t n_p
     if (parts[i].dtype != parts[0].dtype)
       return LLS_PACKED_F32;
   }
-  return parts[0].dtype == LLS_BF16  ? LLS_PACKED_BF16
-         : parts[0].dtype == LLS_F16 ? LLS_PACKED_F16
-                                     : LLS_PACKED_F32;
+  bool quantised = lls_dtype_is_quantised(parts[0].dtype);
+  return parts[0].dtype == LLS_BF16 || quantised ? LLS_PACKED_BF16
+         : parts[0].dtype == LLS_F16             ? LLS_PACKED_F16
+                                                 : LLS_PACKED_F32;
 }
 
 static int check_parts(const struct lls_cpu_device *d,

@@ -7,6 +7,8 @@
  * f16 models are kept in bf16 (three bits less of fraction): their activations can exceed
  * what f16 holds, and one type serves all kernels.
  */
+#include "core/device/quantised.h"
+#include "core/device/tensor.h"
 #include "kernels/cuda/ops.h"
 
 #include <errno.h>
@@ -69,6 +71,18 @@ static void load_run(struct load *l, const char *data, enum lls_dtype type, size
   }
 }
 
+/* Codes become numbers here: the device has 16 or 32 bits for each. */
+static void load_quantised(struct load *l, const struct lls_tensor_view *v)
+{
+  float *row = malloc(v->columns * sizeof *row);
+  good(l, row != NULL ? 0 : (int)cudaErrorMemoryAllocation);
+  for (size_t i = 0; i < v->rows && row != NULL; i++) {
+    lls_tensor_read_row(v, i, row);
+    load_run(l, (const char *)row, LLS_F32, v->columns);
+  }
+  free(row);
+}
+
 static void load_view(struct load *l, const struct lls_tensor_view *v)
 {
   if (v->data == NULL) {
@@ -78,6 +92,10 @@ static void load_view(struct load *l, const struct lls_tensor_view *v)
     good(l, lls_cuda_run_fill(l->device->stream, v->seed, v->columns, v->row_stride,
                               l->to, to, n));
     l->written += n;
+    return;
+  }
+  if (lls_dtype_is_quantised(v->dtype)) {
+    load_quantised(l, v);
     return;
   }
   size_t stride = v->row_stride * lls_dtype_bytes(v->dtype);

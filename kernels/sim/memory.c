@@ -12,6 +12,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/device/quantised.h"
+
 #define MIB(bytes) ((size_t)((bytes) >> 20))
 
 struct lls_weight {
@@ -70,8 +72,8 @@ int lls_sim_weight_create(struct lls_device *device, const struct lls_tensor_vie
   (void)biases; /* a thousandth of the matrix */
   uint64_t bytes = 0;
   for (size_t i = 0; i < n_parts; i++)
-    bytes += parts[i].rows * parts[i].columns *
-             lls_weight_number_bytes(format, parts[i].dtype);
+    bytes += (uint64_t)((double)(parts[i].rows * parts[i].columns) *
+                        lls_weight_number_bytes(format, parts[i].dtype));
   void *record;
   int rc = take(lls_sim(device), bytes, &record);
   if (rc < 0)

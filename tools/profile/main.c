@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/device/quantised.h"
 #include "core/device/sampling.h"
 #include "core/assembly/options.h"
 #include "tools/cli/cli.h"
@@ -141,7 +142,7 @@ static int open_engine(struct tool *t, struct lls_error *err)
   if (rc < 0)
     return rc;
   lls_cost_shape_init(&t->shape, &t->model,
-                      (double)lls_weight_number_bytes(engine.weights, t->model.dtype),
+                      lls_weight_number_bytes(engine.weights, t->model.dtype),
                       (double)lls_dtype_bytes(engine.cache_element), 1);
   const struct lls_engine_caps *caps = lls_engine_caps(t->engine);
   const struct lls_pool_shape *pool = lls_engine_pool_shape(t->engine);

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/assembly/options.h"
+#include "core/device/quantised.h"
 #include "kernels/sim/sim.h"
 #include "tools/sim/find.h"
 
@@ -144,7 +145,7 @@ static void fill_rates(const struct lls_machine *m, const struct lls_profile *pr
 {
   struct lls_cost_shape shape;
   lls_cost_shape_init(&shape, &m->model,
-                      (double)lls_weight_number_bytes(engine->weights, m->model.dtype),
+                      lls_weight_number_bytes(engine->weights, m->model.dtype),
                       (double)lls_dtype_bytes(engine->cache_element), (uint32_t)m->ranks);
   lls_cost_rates_init(out, profile, &shape);
 }

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See quantised.h. The layouts are those of ggml-common.h, little endian. */
+#include "core/device/quantised.h"
+#include "core/device/numbers.h"
+
+#include <string.h>
+
+/* A block taken apart. */
+struct groups {
+  int8_t *codes;
+  float *scale, *offset;
+};
+
+static float half_at(const uint8_t *p)
+{
+  return lls_f16_to_f32((uint16_t)(p[0] | p[1] << 8));
+}
+
+/* 16 bytes of which the low halves are the first 16 codes, the high ones the others. */
+static void nibbles(const uint8_t *p, int8_t *codes, int less)
+{
+  for (int i = 0; i < 16; i++) {
+    codes[i] = (int8_t)((p[i] & 15) - less);
+    codes[16 + i] = (int8_t)((p[i] >> 4) - less);
+  }
+}
+
+/* The fifth bits of 32 codes. */
+static void fifth_bits(const uint8_t *p, int8_t *codes)
+{
+  for (int i = 0; i < 32; i++)
+    codes[i] = (int8_t)(codes[i] + ((p[i / 8] >> i % 8 & 1) << 4));
+}
+
+static void read_q4_0(const uint8_t *p, const struct groups *g)
+{
+  g->scale[0] = half_at(p);
+  nibbles(p + 2, g->codes, 8);
+}
+
+static void read_q4_1(const uint8_t *p, const struct groups *g)
+{
+  g->scale[0] = half_at(p);
+  g->offset[0] = half_at(p + 2);
+  nibbles(p + 4, g->codes, 0);
+}
+
+static void read_q5_0(const uint8_t *p, const struct groups *g)
+{
+  g->scale[0] = half_at(p);
+  nibbles(p + 6, g->codes, 16);
+  fifth_bits(p + 2, g->codes);
+}
+
+static void read_q5_1(const uint8_t *p, const struct groups *g)
+{
+  g->scale[0] = half_at(p);
+  g->offset[0] = half_at(p + 2);
+  nibbles(p + 8, g->codes, 0);
+  fifth_bits(p + 4, g->codes);
+}
+
+static void read_q8_0(const uint8_t *p, const struct groups *g)
+{
+  g->scale[0] = half_at(p);
+  memcpy(g->codes, p + 2, 32);
+}
+
+/* Eight scales and eight least numbers of 6 bits each in 12 bytes: those of groups 0 to 3
+ * in the low bits of bytes 0 to 3 and 4 to 7; of the others the low four bits in bytes 8
+ * to 11, the upper two above the first ones'. */
+static void scales_of_k(const uint8_t *p, const struct groups *g)
+{
+  float step = half_at(p), least = half_at(p + 2);
+  p += 4;
+  for (int i = 0; i < 8; i++) {
+    int j = i % 4;
+    int scale = i < 4 ? p[j] & 63 : (p[8 + j] & 15) | (p[j] >> 6) << 4;
+    int down = i < 4 ? p[4 + j] & 63 : p[8 + j] >> 4 | (p[4 + j] >> 6) << 4;
+    g->scale[i] = step * (float)scale;
+    g->offset[i] = -(least * (float)down);
+  }
+}
+
+/* 32 bytes hold two groups of 32 each, the low halves the first. */
+static void codes_of_k(const uint8_t *p, int8_t *codes)
+{
+  for (int i = 0; i < LLS_BLOCK_MAX; i++)
+    codes[i] = (int8_t)(p[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15);
+}
+
+static void read_q4_k(const uint8_t *p, const struct groups *g)
+{
+  scales_of_k(p, g);
+  codes_of_k(p + 16, g->codes);
+}
+
+/* The fifth bits of group j are bits j of 32 bytes. */
+static void read_q5_k(const uint8_t *p, const struct groups *g)
+{
+  scales_of_k(p, g);
+  codes_of_k(p + 48, g->codes);
+  for (int i = 0; i < LLS_BLOCK_MAX; i++)
+    g->codes[i] = (int8_t)(g->codes[i] + ((p[16 + i % 32] >> i / 32 & 1) << 4));
+}
+
+/* Halves of 128 codes: the low four bits in 64 bytes, the upper two in 32. */
+static void read_q6_k(const uint8_t *p, const struct groups *g)
+{
+  const uint8_t *low = p, *high = p + 128, *scales = p + 192;
+  float step = half_at(p + 208);
+  for (int i = 0; i < LLS_BLOCK_MAX; i++) {
+    int half = i / 128, j = i % 128;
+    int code = low[half * 64 + j % 64] >> (j / 64 * 4) & 15;
+    code |= (high[half * 32 + j % 32] >> (j / 32 * 2) & 3) << 4;
+    g->codes[i] = (int8_t)(code - 32);
+  }
+  for (int i = 0; i < 16; i++)
+    g->scale[i] = step * (float)(int8_t)scales[i];
+}
+
+/* 2^(e - 127) times numbers of one bit of fraction and two of exponent; the codes are
+ * twice those, so that they are whole. */
+static void read_mxfp4(const uint8_t *p, const struct groups *g)
+{
+  static const int8_t twice[16] = {0, 1,  2,  3,  4,  6,  8,  12,
+                                   0, -1, -2, -3, -4, -6, -8, -12};
+  uint32_t e = p[0];
+  g->scale[0] = lls_bits_to_f32(e < 2 ? UINT32_C(0x200000) << e : (e - 1) << 23);
+  nibbles(p + 1, g->codes, 0);
+  for (int i = 0; i < 32; i++)
+    g->codes[i] = twice[g->codes[i]];
+}
+
+static const struct type {
+  const char *name;
+  uint16_t block, group, bytes; /* numbers, numbers, bytes of a block */
+  bool offset;
+  void (*read)(const uint8_t *, const struct groups *);
+} types[] = {
+    [LLS_F32] = {"F32", 1, 0, 4, false, NULL},
+    [LLS_F16] = {"F16", 1, 0, 2, false, NULL},
+    [LLS_BF16] = {"BF16", 1, 0, 2, false, NULL},
+    [LLS_I8] = {"I8", 1, 0, 1, false, NULL},
+    [LLS_Q4_0] = {"Q4_0", 32, 32, 18, false, read_q4_0},
+    [LLS_Q4_1] = {"Q4_1", 32, 32, 20, true, read_q4_1},
+    [LLS_Q5_0] = {"Q5_0", 32, 32, 22, false, read_q5_0},
+    [LLS_Q5_1] = {"Q5_1", 32, 32, 24, true, read_q5_1},
+    [LLS_Q8_0] = {"Q8_0", 32, 32, 34, false, read_q8_0},
+    [LLS_Q4_K] = {"Q4_K", 256, 32, 144, true, read_q4_k},
+    [LLS_Q5_K] = {"Q5_K", 256, 32, 176, true, read_q5_k},
+    [LLS_Q6_K] = {"Q6_K", 256, 16, 210, false, read_q6_k},
+    [LLS_MXFP4] = {"MXFP4", 32, 32, 17, false, read_mxfp4},
+};
+
+const char *lls_dtype_name(enum lls_dtype t)
+{
+  return types[t].name;
+}
+
+bool lls_dtype_is_quantised(enum lls_dtype t)
+{
+  return types[t].group != 0;
+}
+
+size_t lls_dtype_block(enum lls_dtype t)
+{
+  return types[t].block;
+}
+
+size_t lls_dtype_row_bytes(enum lls_dtype t, size_t n)
+{
+  return n / types[t].block * types[t].bytes;
+}
+
+double lls_dtype_number_bytes(enum lls_dtype t)
+{
+  return (double)types[t].bytes / types[t].block;
+}
+
+double lls_weight_number_bytes(enum lls_weight_format format, enum lls_dtype own)
+{
+  switch (format) {
+  case LLS_WEIGHTS_F32:
+    return 4;
+  case LLS_WEIGHTS_BF16:
+    return 2;
+  case LLS_WEIGHTS_INT8:
+    return 1;
+  case LLS_WEIGHTS_AUTO:
+    break;
+  }
+  return lls_dtype_number_bytes(own);
+}
+
+size_t lls_dtype_group(enum lls_dtype t)
+{
+  return types[t].group;
+}
+
+bool lls_dtype_has_offset(enum lls_dtype t)
+{
+  return types[t].offset;
+}
+
+void lls_quantised_read_codes(enum lls_dtype t, const void *data, size_t n, int8_t *codes,
+                              float *scale, float *offset)
+{
+  const struct type *type = &types[t];
+  const uint8_t *p = data;
+  size_t groups = type->block / type->group;
+  memset(offset, 0, n / type->group * sizeof *offset);
+  for (size_t i = 0; i < n / type->block; i++, p += type->bytes) {
+    const struct groups g = {codes + i * type->block, scale + i * groups,
+                             offset + i * groups};
+    type->read(p, &g);
+  }
+}
+
+void lls_quantised_read(enum lls_dtype t, const void *data, size_t n, float *out)
+{
+  const struct type *type = &types[t];
+  const uint8_t *p = data;
+  int8_t codes[LLS_BLOCK_MAX];
+  float scale[LLS_BLOCK_MAX / LLS_BLOCK_GROUP_MIN];
+  float offset[LLS_BLOCK_MAX / LLS_BLOCK_GROUP_MIN] = {0};
+  const struct groups g = {codes, scale, offset};
+  for (size_t i = 0; i < n / type->block; i++, p += type->bytes) {
+    type->read(p, &g);
+    for (size_t k = 0; k < type->block; k++)
+      *out++ = scale[k / type->group] * (float)codes[k] + offset[k / type->group];
+  }
+}
