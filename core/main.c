@@ -33,6 +33,7 @@ static const char usage[] =
     "      --help-config   describe every section and key, of the plugins too\n"
     "      --list-plugins [NAME]\n"
     "                      list the plugins that are found; of NAME, its parameters too\n"
+    "      --experimental  with either of these: parameters for experiments too\n"
     "      --new-plugin=KIND NAME\n"
     "                      write a plugin to begin with into the folder NAME; KIND is\n"
     "                      scheduler, cache or predictor\n"
@@ -57,6 +58,7 @@ struct arguments {
   const char *config;
   const char *kind, *name; /* of a new plugin, or one to describe */
   enum command command;
+  bool experimental; /* parameters are described too */
 };
 
 /* Long options alone have their command as value, past every character. */
@@ -69,6 +71,7 @@ static int parse(int argc, char **argv, struct arguments *out)
       {"check-config", no_argument, NULL, LONG_ONLY + COMMAND_CHECK_CONFIG},
       {"help-config", no_argument, NULL, LONG_ONLY + COMMAND_HELP_CONFIG},
       {"list-plugins", no_argument, NULL, LONG_ONLY + COMMAND_LIST_PLUGINS},
+      {"experimental", no_argument, NULL, 'e'},
       {"new-plugin", required_argument, NULL, LONG_ONLY + COMMAND_NEW_PLUGIN},
       {"help", no_argument, NULL, 'h'},
       {"version", no_argument, NULL, 'V'},
@@ -79,6 +82,8 @@ static int parse(int argc, char **argv, struct arguments *out)
       return -1;
     else if (c == 'c')
       out->config = optarg;
+    else if (c == 'e')
+      out->experimental = true;
     else
       out->command = c == 'h'   ? COMMAND_HELP
                      : c == 'V' ? COMMAND_VERSION
@@ -165,7 +170,7 @@ static int list_plugins(const struct arguments *a)
     print_hidden_form(a->config);
     return 0;
   }
-  if (lls_help_plugin(stdout, a->name))
+  if (lls_help_plugin(stdout, a->name, a->experimental))
     return 0;
   fprintf(stderr,
           "llmserve: there is no plugin '%s'; --list-plugins shows those there are\n",
@@ -202,7 +207,7 @@ int main(int argc, char **argv)
   case COMMAND_CHECK_CONFIG:
     return check_config(arguments.config);
   case COMMAND_HELP_CONFIG:
-    lls_help_config(stdout);
+    lls_help_config(stdout, arguments.experimental);
     return 0;
   case COMMAND_LIST_PLUGINS:
     return list_plugins(&arguments);

@@ -62,7 +62,30 @@ static void put_param(const struct lls_param *p)
 static void put_params(const struct lls_param_table *table)
 {
   for (size_t i = 0; i < table->n; i++)
-    put_param(&table->params[i]);
+    if (!(table->params[i].flags & LLS_PARAM_EXPERIMENTAL))
+      put_param(&table->params[i]);
+}
+
+/* A page says that there are more, and where they are described. */
+static void put_experimental(const struct lls_plugin *d)
+{
+  unsigned n = 0;
+  for (uint32_t i = 0; i < d->n_params; i++)
+    n += (d->params[i].flags & LLS_PARAM_EXPERIMENTAL) != 0;
+  if (n > 0)
+    printf(".PP\nThere %s %u more for experiments:\n.B llmserve \\-\\-list\\-plugins %s "
+           "\\-\\-experimental\n",
+           n > 1 ? "are" : "is", n, d->id);
+}
+
+/* The one that the example sets; NULL: there is none. */
+static const struct lls_param *first_param(const struct lls_plugin *d)
+{
+  for (uint32_t i = 0; i < d->n_params; i++)
+    if (d->params[i].default_value != NULL &&
+        !(d->params[i].flags & LLS_PARAM_EXPERIMENTAL))
+      return &d->params[i];
+  return NULL;
 }
 
 static int print_config(void)
@@ -121,10 +144,10 @@ static void put_upper(const char *text)
 /* How it is chosen, with its first parameter as an example. */
 static void print_example(const struct lls_plugin *d, const char *kind)
 {
+  const struct lls_param *p = first_param(d);
   printf(".SH EXAMPLE\n.nf\n[plugins]\n%s = %s\n", kind, d->id);
-  if (d->n_params > 0 && d->params[0].default_value != NULL)
-    printf("\n[%s.%s]\n%s = %s\n", kind, d->id, d->params[0].name,
-           d->params[0].default_value);
+  if (p != NULL)
+    printf("\n[%s.%s]\n%s = %s\n", kind, d->id, p->name, p->default_value);
   puts(".fi");
   if (d->kind == LLS_KIND_SCHEDULER)
     printf(".SH FILES\n.TP\n.I " LLS_DATA_DIR
@@ -162,6 +185,7 @@ static int print_plugin(const char *id, const char *readme)
   put_params(&module->params);
   if (module->params.n == 0)
     puts("None.");
+  put_experimental(module->descriptor);
   print_example(module->descriptor, lls_plugin_kind_name(kind));
   int rc = print_readme(readme);
   puts(".SH SEE ALSO\n.BR llmserve (1),\n.BR llmserve.ini (5),\n.BR llmserve\\-plugin "

@@ -24,6 +24,14 @@ void lls_print_wrapped(FILE *out, const char *margin, const char *text)
   fputc('\n', out);
 }
 
+/* What is promised of it beside its values. */
+static const char *promise(const struct lls_param *p)
+{
+  if (p->flags & LLS_PARAM_EXPERIMENTAL)
+    return "; experimental";
+  return p->flags & LLS_PARAM_RELOADABLE ? "; may change while running" : "";
+}
+
 /* As a piece of an ini: what it is as a comment, then the key with its default. */
 static void print_param(FILE *out, const struct lls_param *p)
 {
@@ -31,7 +39,7 @@ static void print_param(FILE *out, const struct lls_param *p)
   fputc('\n', out);
   lls_print_wrapped(out, "; ", p->sentence);
   snprintf(line, sizeof line, "%s%s", lls_param_expected(p, expected, sizeof expected),
-           p->flags & LLS_PARAM_RELOADABLE ? "; may change while running" : "");
+           promise(p));
   lls_print_wrapped(out, "; ", line);
   if (p->flags & LLS_PARAM_REQUIRED)
     fprintf(out, "; has no default, so set it:\n;%s =\n", p->name);
@@ -39,10 +47,24 @@ static void print_param(FILE *out, const struct lls_param *p)
     fprintf(out, "%s = %s\n", p->name, p->default_value);
 }
 
-static void print_params(FILE *out, const struct lls_param_table *table)
+static void say_hidden(FILE *out, const char *margin, unsigned n)
 {
+  if (n > 0)
+    fprintf(out, "\n%s%u experimental parameter%s; --experimental shows %s\n", margin, n,
+            n > 1 ? "s" : "", n > 1 ? "them" : "it");
+}
+
+/* Returns how many it left out. */
+static unsigned print_params(FILE *out, const struct lls_param_table *table,
+                             bool experimental)
+{
+  unsigned hidden = 0;
   for (size_t i = 0; i < table->n; i++)
-    print_param(out, &table->params[i]);
+    if (experimental || !(table->params[i].flags & LLS_PARAM_EXPERIMENTAL))
+      print_param(out, &table->params[i]);
+    else
+      hidden++;
+  return hidden;
 }
 
 /* ---- plugins ------------------------------------------------------------------ */
@@ -52,7 +74,8 @@ struct printing {
   const char *name; /* only of that name; NULL: all */
   uint32_t kind;
   unsigned n; /* printed so far */
-  void (*print)(FILE *, const struct lls_plugin_module *);
+  bool experimental;
+  void (*print)(FILE *, const struct lls_plugin_module *, bool experimental);
 };
 
 static int print_plugin(void *context, const char *name, const char *path)
@@ -68,40 +91,43 @@ static int print_plugin(void *context, const char *name, const char *path)
             err.text[0] != '\0' ? err.text : path);
     return 0;
   }
-  p->print(p->out, module);
+  p->print(p->out, module, p->experimental);
   lls_plugin_close(module);
   return 0;
 }
 
 /* Those of that name, or all; how many there are. */
-static unsigned print_plugins(FILE *out, const char *name,
-                              void (*print)(FILE *, const struct lls_plugin_module *))
+static unsigned print_plugins(struct printing p)
 {
-  struct printing p = {.out = out, .name = name, .print = print};
   for (p.kind = LLS_KIND_SCHEDULER; p.kind <= LLS_KIND_PREDICTOR; p.kind++)
     lls_plugin_each(p.kind, print_plugin, &p);
-  if (p.n == 0 && name == NULL)
-    fputs("; no plugins found; --help says where they are looked for\n", out);
+  if (p.n == 0 && p.name == NULL)
+    fputs("; no plugins found; --help says where they are looked for\n", p.out);
   return p.n;
 }
 
-static void print_section(FILE *out, const struct lls_plugin_module *module)
+static void print_section(FILE *out, const struct lls_plugin_module *module,
+                          bool experimental)
 {
   const struct lls_plugin *d = module->descriptor;
   fprintf(out, "\n[%s.%s]\n", lls_plugin_kind_name(d->kind), d->id);
   lls_print_wrapped(out, "; ", d->description);
-  print_params(out, &module->params);
+  say_hidden(out, "; ", print_params(out, &module->params, experimental));
 }
 
-static void print_line(FILE *out, const struct lls_plugin_module *module)
+static void print_line(FILE *out, const struct lls_plugin_module *module,
+                       bool experimental)
 {
+  (void)experimental;
   const struct lls_plugin *d = module->descriptor;
   fprintf(out, "%-9s  %-13s  %-5s  %s\n", lls_plugin_kind_name(d->kind), d->id,
           d->version, d->description);
 }
 
-static void print_details(FILE *out, const struct lls_plugin_module *module)
+static void print_details(FILE *out, const struct lls_plugin_module *module,
+                          bool experimental)
 {
+  unsigned hidden = 0;
   const struct lls_plugin *d = module->descriptor;
   fprintf(out, "%s %s %s (%s)\n", lls_plugin_kind_name(d->kind), d->id, d->version,
           d->licence);
@@ -110,30 +136,39 @@ static void print_details(FILE *out, const struct lls_plugin_module *module)
   for (size_t i = 0; i < module->params.n; i++) {
     const struct lls_param *p = &module->params.params[i];
     char expected[256];
+    if (!experimental && (p->flags & LLS_PARAM_EXPERIMENTAL)) {
+      hidden++;
+      continue;
+    }
     fprintf(out, "    %s = %s (%s)\n", p->name,
             p->default_value != NULL ? p->default_value : "REQUIRED",
             lls_param_expected(p, expected, sizeof expected));
     lls_print_wrapped(out, "        ", p->sentence);
   }
+  say_hidden(out, "    ", hidden);
 }
 
-void lls_help_config(FILE *out)
+void lls_help_config(FILE *out, bool experimental)
 {
   fputs("; llmserve.ini: every key with its default\n", out);
   for (const struct lls_section *s = lls_sections; s->name != NULL; s++) {
     fprintf(out, "\n[%s]\n", s->name);
     lls_print_wrapped(out, "; ", s->sentence);
-    print_params(out, &s->table);
+    print_params(out, &s->table, experimental);
   }
-  print_plugins(out, NULL, print_section);
+  print_plugins((struct printing){
+      .out = out, .experimental = experimental, .print = print_section});
 }
 
 void lls_help_plugins(FILE *out)
 {
-  print_plugins(out, NULL, print_line);
+  print_plugins((struct printing){.out = out, .print = print_line});
 }
 
-bool lls_help_plugin(FILE *out, const char *name)
+bool lls_help_plugin(FILE *out, const char *name, bool experimental)
 {
-  return print_plugins(out, name, print_details) > 0;
+  return print_plugins((struct printing){.out = out,
+                                         .name = name,
+                                         .experimental = experimental,
+                                         .print = print_details}) > 0;
 }

@@ -93,6 +93,11 @@ static int check_description(const struct lls_param *p, struct lls_error *err)
       p->type == LLS_TYPE_BOOL || p->type == LLS_TYPE_STRING || p->type == LLS_TYPE_PATH;
   if (textual && (p->flags & LLS_PARAM_AUTO))
     return lls_fail(err, -EINVAL, "flags: AUTO is for numbers and choices only");
+  if ((p->flags & LLS_PARAM_REQUIRED) && (p->flags & LLS_PARAM_EXPERIMENTAL))
+    return lls_fail(
+        err, -EINVAL,
+        "flags: expected REQUIRED or EXPERIMENTAL, found both: what must be set "
+        "can't be hidden");
   if (p->default_value == NULL && !(p->flags & LLS_PARAM_REQUIRED))
     return lls_fail(err, -EINVAL,
                     "default_value: expected a text, or the flag REQUIRED; found NULL");

@@ -67,6 +67,9 @@ enum lls_param_flags {
   LLS_PARAM_RELOADABLE = 1, /* may change while running, through reconfigure */
   LLS_PARAM_AUTO = 2,     /* "auto" is allowed: NaN for FLOAT, LLS_NEVER for the others */
   LLS_PARAM_REQUIRED = 4, /* no default: the section must set it */
+  /* For experiments, such as an ablation of a paper: set as any other, but help and man
+   * pages leave it out unless asked, and any release may change or drop it. */
+  LLS_PARAM_EXPERIMENTAL = 8,
 };
 
 /*

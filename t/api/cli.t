@@ -153,6 +153,40 @@ subtest '--help-config is a configuration of all defaults' => sub {
   is($err, '');
 };
 
+subtest 'parameters for experiments are hidden unless asked for' => sub {
+  my (undef, $usual) = llmserve('--help-config');
+  my (undef, $all) = llmserve('--help-config', '--experimental');
+  my $sticky = qr/^; [^\n]+demoted[^\n]*\n(?:; [^\n]*\n)*; true or false; experimental\nsticky = false$/m;
+  unlike($usual, qr/^sticky =|experimental$/m, 'not in --help-config');
+  like($usual, qr/^; \d+ experimental parameters; --experimental shows them$/m, '  but counted');
+  like($all, $sticky, '--experimental shows them');
+  unlike($all, qr/--experimental shows/);
+  (undef, $usual) = llmserve('--list-plugins', 'apt');
+  (undef, $all) = llmserve('--list-plugins', 'apt', '--experimental');
+  unlike($usual, qr/^ +sticky = /m, 'not in --list-plugins NAME');
+  like($usual, qr/^ +\d+ experimental parameters; --experimental shows them$/m, '  but counted');
+  like($all, qr/^    sticky = false \(true or false\)$/m, '--experimental shows them');
+  write_file("$folder/ablation.ini", "[model]\npath = $source/share/demo-model\n[plugins]\n"
+      . "scheduler = apt\ncache = hybrid\n[scheduler.apt]\nsticky = on\nfill = skip\n");
+  my ($status, undef, $err) = llmserve('-c', "$folder/ablation.ini", '--check-config');
+  is("$status $err", '0 ', 'an ini sets them as any other');
+  (undef, $all) = llmserve('--help-config', '--experimental');
+  my %hidden;
+  for (split /^(?=\[)/m, $all) {
+    my ($section) = /^\[([^]]+)/ or next;
+    $hidden{"$section $_"} = 1 for /; experimental\n(\w+) =/g;
+  }
+  cmp_ok(scalar keys %hidden, '>', 30, 'there are some');
+  for my $ini (sort glob "$source/etc/*.ini") {
+    my ($section, @shown) = '';
+    for (split /\n/, read_file($ini)) {
+      $section = $1 if /^\[([^]]+)/;
+      push @shown, $1 if /^;?(\w+) =/ && $hidden{"$section $1"};
+    }
+    is("@shown", '', "none in $ini");
+  }
+};
+
 subtest '--list-plugins' => sub {
   my ($status, $out, $err) = llmserve('--list-plugins');
   is($status, 0);

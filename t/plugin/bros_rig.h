@@ -120,7 +120,6 @@ static const struct bros_params paper = {.ttft_slo = 400000000,
                                          .token_group = 1,
                                          .b_base = 128,
                                          .b_max = 1024,
-                                         .t_avg_weight = 0.1,
                                          .starve = 10 * LLS_NS_PER_S,
                                          .replace = true};
 

@@ -52,7 +52,7 @@ static void test_bad_tables_are_refused(void **state)
                                   .default_value = "1",
                                   .unit = "",
                                   .sentence = "of them"};
-  struct lls_param bad[9];
+  struct lls_param bad[10];
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     bad[i] = whole;
   bad[0].name = "budget";
@@ -64,6 +64,7 @@ static void test_bad_tables_are_refused(void **state)
   bad[6].min = 2, bad[6].max = 1;
   bad[7].unit = NULL;
   bad[8].default_value = "none";
+  bad[9].flags = LLS_PARAM_REQUIRED | LLS_PARAM_EXPERIMENTAL;
   static const char *const sentences[] = {
       "two parameters are called 'budget'",
       "parameters 'budget' and 'other' overlap at offset 11",
@@ -74,6 +75,9 @@ static void test_bad_tables_are_refused(void **state)
       "parameter 'other': bounds: expected min <= max, found 2 and 1",
       "parameter 'other': unit: expected a text, found NULL",
       "default of 'other': expected a whole number; found 'none'",
+      "parameter 'other': flags: expected REQUIRED or EXPERIMENTAL, found both: what "
+      "must "
+      "be set can't be hidden",
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     const struct lls_param both[] = {params[1], bad[i]};

@@ -41,7 +41,7 @@ struct lls_pol_ahead { /* of one plan */
   LLS_PARAM_BOOL(STRUCT, ahead, "on",                                                    \
                  "with preempt = swap and a cache manager that can: memory is moved "    \
                  "before it is needed and while others compute",                         \
-                 .flags = LLS_PARAM_RELOADABLE)
+                 .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL)
 
 int lls_pol_ahead_init(struct lls_pol_ahead *, uint32_t max_requests);
 void lls_pol_ahead_free(struct lls_pol_ahead *);

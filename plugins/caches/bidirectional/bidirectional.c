@@ -386,18 +386,18 @@ static int reconfigure(void *self, const void *params)
 }
 
 static const struct lls_param parameters[] = {
-    LLS_PARAM_CHOICE(
-        struct params, mode, "bidirectional", "bidirectional|off",
-        "best-effort requests fill blocks from the right and lose slots to "
-        "real-time ones; off: a block has one owner, preempted by recompute"),
+    LLS_PARAM_CHOICE(struct params, mode, "bidirectional", "bidirectional|off",
+                     "best-effort requests fill blocks from the right and lose slots to "
+                     "real-time ones; off: a block has one owner, preempted by recompute",
+                     .flags = LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_BOOL(struct params, keep_host_copy, "on",
                    "keep the host copy of a token that is back on the device, for the "
                    "next time",
-                   .flags = LLS_PARAM_RELOADABLE),
+                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_INT(struct params, be_min_free_slots, "1", 1, 256, "slots",
                   "free slots that a block needs for a best-effort request to begin "
                   "in it",
-                  .flags = LLS_PARAM_RELOADABLE),
+                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
 static const struct lls_cache_vtable vtable = {

@@ -366,7 +366,7 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_FLOAT(struct params, max_eta, "0.75", 0, 1, "",
                     "hidden form is offered where X takes at most this part of the bytes "
                     "of K and V",
-                    .flags = LLS_PARAM_RELOADABLE),
+                    .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
 static const struct lls_cache_vtable vtable = {

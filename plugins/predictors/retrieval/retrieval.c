@@ -16,6 +16,8 @@
 
 #include "plugins/predictors/retrieval/words.h"
 
+#define BUCKETS 10 /* of equal width up to the context, for bucket_accuracy */
+
 /* ---- the encoder ------------------------------------------------------------------- */
 
 /* [worker] */
@@ -164,7 +166,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   r->params = *(const struct params *)params;
   r->embed = host->extension(host->context, LLS_EMBED);
   r->most_flights = 2 * host->engine->max_requests;
-  r->bin = host->engine->max_context / (uint32_t)r->params.bins + 1;
+  r->bin = host->engine->max_context / BUCKETS + 1;
   r->next_own = LLS_OWN_TICKETS;
   judge_init(&r->judge);
   r->median = r->judge.median;
@@ -275,7 +277,7 @@ static int reconfigure(void *self, const void *params)
       !same_text(new->db_file, old->db_file) ||
       !same_text(new->mlp_file, old->mlp_file) || new->db_max != old->db_max ||
       new->dims != old->dims || new->async != old->async ||
-      new->encoder_tokens != old->encoder_tokens || new->bins != old->bins ||
+      new->encoder_tokens != old->encoder_tokens ||
       new->encoder_threads != old->encoder_threads)
     return r->host->fail(r->host->context, -ENOTSUP,
                          "only k, s0, fallback and both can change while it runs");
@@ -307,7 +309,7 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_INT(struct params, encoder_tokens, "128", 8, 8192, "tokens",
                   "of a prompt that are encoded, from its beginning"),
     LLS_PARAM_INT(struct params, dims, "256", 16, 4096, "",
-                  "numbers of a vector of hashed words"),
+                  "numbers of a vector of hashed words", .flags = LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_INT(struct params, k, "5", 1, HISTORY_MOST_NEIGHBOURS, "",
                   "nearest answers that are averaged", .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_FLOAT(
@@ -327,14 +329,13 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_BOOL(struct params, both, "on",
                    "where neighbours are near, they and the length model; off: the "
                    "paper's, neighbours alone",
-                   .flags = LLS_PARAM_RELOADABLE),
+                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_PATH(struct params, mlp_file, "",
                    "the length model of tools/predictor/train.py; length.mlp in the "
                    "encoder's folder if empty"),
     LLS_PARAM_BOOL(struct params, async, "on",
-                   "predict on a thread of its own; off: inside the step, repeatable"),
-    LLS_PARAM_INT(struct params, bins, "10", 1, 1000, "",
-                  "of equal width up to the context, for the figure bucket_accuracy"),
+                   "predict on a thread of its own; off: inside the step, repeatable",
+                   .flags = LLS_PARAM_EXPERIMENTAL),
 };
 
 static const struct lls_predictor_vtable vtable = {

@@ -39,7 +39,6 @@ struct params {
   bool both;
   const char *mlp_file;
   bool async;
-  int64_t bins;
 };
 
 /* A prompt whose prediction or whose answer is being waited for. */

@@ -24,13 +24,12 @@ enum accelgen_victims { ACCELGEN_RESOLVED, ACCELGEN_LITERAL };
 
 struct accelgen_params {
   int64_t s_pf, t_pf; /* LLS_NEVER: as the cost model says */
-  int64_t s_min, s_max_factor, budget;
+  int64_t s_min, budget;
   int64_t gamma;
   double urgent_eps, late_reserve;
   int64_t long_tokens, era, late, victims, kvc_headroom;
   bool norm, extend, chunk_short;
   int64_t t_max_window;
-  double l_c_weight;
   double p_preempt;                   /* NaN: as observed */
   int64_t p_max;                      /* LLS_NEVER: as observed */
   int64_t tbt_slo, ttft_slo, jct_slo; /* ttft_slo LLS_NEVER: by length; jct_slo 0: none */

@@ -7,12 +7,14 @@
 
 #include <llmserve/policy/deadline.h>
 
+#define MOST_PIVOTS 4 /* the largest budget, in pivots */
+
 /* In proportion to the pivot, of which the time is known. 1e-9: 0.1875 s / 0.16 s of 768
  * is 900, not 899. */
 uint32_t accelgen_budget(const struct accelgen_pace *p,
                          const struct accelgen_params *params, int64_t slo_min_ns)
 {
-  double s_max = (double)p->s_pf * (double)params->s_max_factor;
+  double s_max = MOST_PIVOTS * (double)p->s_pf;
   double tokens = p->s_pf;
   if (slo_min_ns != LLS_NEVER && p->t_pf > 0)
     tokens = p->s_pf * ((double)slo_min_ns / (double)p->t_pf) + 1e-9;

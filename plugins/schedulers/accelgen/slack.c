@@ -16,6 +16,8 @@
 
 #include <math.h>
 
+#define CHUNK_WEIGHT 0.05 /* of the newest chunk in their moving average */
+
 static const int64_t behind_all = INT64_C(1)
                                   << 60;        /* keys of the late: after all others */
 static const int64_t least_ttft_ns = 300000000; /* of requests that name none */
@@ -92,7 +94,7 @@ void accelgen_ran(struct accelgen *a, const struct lls_step_report *report)
     const struct lls_request *r = result->request;
     struct accelgen_job *job = &a->jobs[r->slot];
     if (result->tokens > 1)
-      accelgen_pace_chunk(&a->pace, a->params.l_c_weight, result->tokens);
+      accelgen_pace_chunk(&a->pace, CHUNK_WEIGHT, result->tokens);
     a->pace.decodes += result->emitted;
     if (job->paused)
       resumed(a, r, report->started_ns);

@@ -131,17 +131,17 @@ static const struct lls_param parameters[] = {
                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct aligned_params, expand, "full", "full|min",
                      "how far it is widened: until Bmax, or until Rmin",
-                     .flags = LLS_PARAM_RELOADABLE),
+                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_INT(struct aligned_params, switch_below, "36", 0, 65536, "requests",
                   "the next batch joins when fewer than these run",
                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_FLOAT(struct aligned_params, bring_at, "1.5", 1, 1000, "",
                     "the next batch's memory is brought when fewer than this times "
                     "switch_below run",
-                    .flags = LLS_PARAM_RELOADABLE),
+                    .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(struct aligned_params, victim, "longest", "longest|random",
                      "who of a batch leaves when memory runs out",
-                     .flags = LLS_PARAM_RELOADABLE),
+                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_DURATION(struct aligned_params, starve, "5s", 0, 3600e9,
                        "lengths that had no batch for so long go first; 0 is never",
                        .flags = LLS_PARAM_RELOADABLE),
@@ -152,18 +152,18 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_INT(struct aligned_params, slack, "0", 0, 65536, "tokens",
                   "who of the pool is shorter or longer than the running batch by no "
                   "more than this joins it",
-                  .flags = LLS_PARAM_RELOADABLE),
+                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_INT(struct aligned_params, slack_drop, "1024", 0, 65536, "tokens",
                   "who has not run by the next switch goes back to the pool if it is "
                   "off by more",
-                  .flags = LLS_PARAM_RELOADABLE),
+                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_INT(struct aligned_params, headroom_iters, "16", 0, 4096, "steps",
                   "who joins leaves room for so many steps of all that run",
-                  .flags = LLS_PARAM_RELOADABLE),
+                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_POL_STEP_WATERMARK(struct aligned_params, "0.01"),
     LLS_PARAM_CHOICE(struct aligned_params, batching, "prefix", "prefix|fcfs",
                      "batches of like lengths, or in order of arrival: an ablation",
-                     .flags = LLS_PARAM_RELOADABLE),
+                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(struct aligned_params, prefetch, "auto", "auto|on|off",
                      "the next batch is made and its memory moved while others run: "
                      "where the cache manager can, or it must be able to, or never"),
@@ -180,7 +180,7 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_FLOAT(struct aligned_params, offers_frac, "0.6", 0, 1, "",
                     "prefilled requests wait in the memory of their prefill instance "
                     "while they hold less than this part of a cache",
-                    .flags = LLS_PARAM_RELOADABLE),
+                    .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
 /* ---- life -------------------------------------------------------------------------- */

@@ -314,17 +314,17 @@ static const struct lls_param parameters[] = {
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct params, lifted, "4", 1, 65536, "requests",
                   "most that go first for their age at one time",
-                  .flags = LLS_PARAM_RELOADABLE),
+                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_BOOL(struct params, evict, "on",
                    "who waits takes the memory of those after it; off is the paper's "
                    "Defer",
-                   .flags = LLS_PARAM_RELOADABLE),
+                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_POL_AHEAD_PARAMETER(struct params),
     LLS_PARAM_BOOL(
         struct params, learn, "on",
         "remaining times from how long answers were that were predicted so, as "
         "soon as 64 have ended; off is the paper's doubling",
-        .flags = LLS_PARAM_RELOADABLE),
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
 static void destroy(void *self)

@@ -101,15 +101,12 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_CHOICE(struct apt_params, violated, "demote", "demote|decay|off",
                      "value of a request beyond its limit: next to nothing, decay times "
                      "what it has waited, or all of it",
-                     .flags = LLS_PARAM_RELOADABLE),
+                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_FLOAT(struct apt_params, decay, "0.4", 0, 1, "", "see violated",
-                    .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_FLOAT(struct apt_params, eps_scale, "1e-4", 1e-9, 1e-2, "",
-                    "next to nothing: this part of the least value per unit",
-                    .flags = LLS_PARAM_RELOADABLE),
+                    .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_FLOAT(struct apt_params, violated_reserve, "0.2", 0, 0.9, "",
                     "part of the cache that stays free when a demoted request is let in",
-                    .flags = LLS_PARAM_RELOADABLE),
+                    .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_FLOAT(
         struct apt_params, late_share, "0.01", 0, 0.1, "",
         "part of a request's gaps that may exceed tbt_slo: P99 overlooks 0.01; "
@@ -117,42 +114,33 @@ static const struct lls_param parameters[] = {
         .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(struct apt_params, sticky, "false",
                    "once beyond its limit, a request stays demoted after its next token",
-                   .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BOOL(struct apt_params, n_excludes_violated, "false",
-                   "the demoted don't count among those who lose time by hidden form",
-                   .flags = LLS_PARAM_RELOADABLE),
+                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_FLOAT(
         struct apt_params, rho, "auto", 0, 1, "s/unit",
         "time that a unit of keys or values replaced by hidden form adds to a "
         "step; auto: as the cost model says",
-        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_FLOAT(
         struct apt_params, rho_scale, "10", 0.01, 1000, "",
         "factor of the measured rho: the steps that hidden form is charged for",
         .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct apt_params, hidden, "auto", "auto|on|off",
                      "hidden form: where the cache offers it, required, or never"),
-    LLS_PARAM_FLOAT(struct apt_params, max_eta, "0.75", 0.5, 1, "",
-                    "hidden form is used up to this part of the bytes of K and V",
-                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct apt_params, fill, "break", "break|skip",
                      "at the first increment that does not fit: stop, or try the others",
-                     .flags = LLS_PARAM_RELOADABLE),
+                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(struct apt_params, decode_mode, "incumbent", "incumbent|literal",
                      "forms of running requests: kept, or decided anew in every step",
-                     .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BOOL(struct apt_params, allow_downgrade, "true",
-                   "who is preempted in KV form comes back in hidden form if worth it",
-                   .flags = LLS_PARAM_RELOADABLE),
+                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(
         struct apt_params, upgrade, "cost", "cost|room|idle|never",
         "hidden form is turned into KV in place: where that is worth more "
         "than the room to those who wait, wherever there is room, only while "
         "nobody waits, or never",
-        .flags = LLS_PARAM_RELOADABLE),
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(struct apt_params, urgency_clip, "none", "none|slo",
                      "most that one request adds to its side's urgency",
-                     .flags = LLS_PARAM_RELOADABLE),
+                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
 /* ---- life -------------------------------------------------------------------------- */

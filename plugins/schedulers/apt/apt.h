@@ -42,13 +42,11 @@ struct apt_params {
   int64_t preempt;
   int64_t ttft_slo, tbt_slo, max_wait; /* ns */
   int64_t violated;
-  double decay, eps_scale, violated_reserve, late_share;
-  bool sticky, n_excludes_violated;
+  double decay, violated_reserve, late_share;
+  bool sticky;
   double rho, rho_scale; /* s/unit; NaN = as measured */
   int64_t hidden;
-  double max_eta;
   int64_t fill, decode_mode;
-  bool allow_downgrade;
   int64_t upgrade, urgency_clip;
 };
 

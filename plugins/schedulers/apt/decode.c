@@ -104,7 +104,7 @@ static void preempt(struct apt *a, struct lls_pol_step *s, const struct candidat
   if (!lls_pol_step_take_off(s, c->request))
     return;
   lls_pol_scheduler_count(&a->base, "preempted", 1);
-  if (a->params.allow_downgrade && in_half && c->pending > a->n_rho * c->kv)
+  if (in_half && c->pending > a->n_rho * c->kv)
     c->request->user[1] |= APT_WANTS_HIDDEN;
 }
 

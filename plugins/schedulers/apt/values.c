@@ -7,6 +7,9 @@
 
 #include <math.h>
 
+#define EPS_SCALE 1e-4 /* of the least value per unit: next to nothing */
+#define MAX_ETA   0.75 /* of the bytes of keys and values: more are not worth hiding */
+
 static double seconds(int64_t ns)
 {
   return (double)ns / (double)LLS_NS_PER_S;
@@ -84,7 +87,7 @@ static double price_of_hidden(struct apt *a, const struct lls_cache_service *cac
   for (int i = 0; i < n; i++) {
     const struct lls_form_info *f = &forms[i];
     bool offered = f->form == LLS_FORM_HIDDEN && f->why_not == NULL;
-    if (!offered || f->ratio <= 0 || f->ratio > p->max_eta)
+    if (!offered || f->ratio <= 0 || f->ratio > MAX_ETA)
       continue;
     a->eta = f->ratio;
     if (!isnan(p->rho))
@@ -111,14 +114,13 @@ static double value_list(struct apt *a, const struct lls_request *const *list, u
     if (i + 4 < n)
       __builtin_prefetch(&list[i + 4]->last_token_ns);
     urgency += value(a, list[i], held, on_device, &out[i]);
-    bool counts = !a->params.n_excludes_violated || !out[i].violated;
-    census->counted += counts;
+    census->counted++;
     census->least = fmin(census->least, out[i].pending);
   }
   return urgency;
 }
 
-/* eps = max(1e-12, min p * eps_scale / M_total), a density: those that have violated come
+/* eps = max(1e-12, min p * EPS_SCALE / M_total), a density: those that have violated come
  * last and among themselves in order of arrival. */
 void apt_value_all(struct apt *a, const struct lls_step_view *v, uint32_t total_units)
 {
@@ -134,6 +136,6 @@ void apt_value_all(struct apt *a, const struct lls_step_view *v, uint32_t total_
   a->urgency_waiting += value_list(a, v->preempted, v->n_preempted, false, at, &census);
   a->n_waiting = v->n_waiting + v->n_preempted;
   a->n_rho = census.counted * rho;
-  double eps = census.least * a->params.eps_scale / total_units;
+  double eps = census.least * EPS_SCALE / total_units;
   a->eps = isfinite(eps) && eps > 1e-12 ? eps : 1e-12;
 }

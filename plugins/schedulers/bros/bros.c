@@ -99,11 +99,6 @@ static void dump(void *self, const struct lls_sink *sink)
 
 /* ---- parameters -------------------------------------------------------------------- */
 
-#define COEFFICIENT(MEMBER, UNIT, SENTENCE)                                              \
-  LLS_PARAM_FLOAT(struct bros_params, MEMBER, "auto", 0, 10, UNIT,                       \
-                  SENTENCE "; auto: fitted to the cost service",                         \
-                  .flags = LLS_PARAM_AUTO)
-
 static const struct lls_param parameters[] = {
     LLS_PARAM_DURATION(struct bros_params, ttft_slo, "400ms", 1e7, 6e11,
                        "deadline of the first token of a request that names none",
@@ -113,7 +108,7 @@ static const struct lls_param parameters[] = {
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct bros_params, token_group, "1", 1, 64, "tokens",
                   "tokens that have one deadline, for the last of them",
-                  .flags = LLS_PARAM_RELOADABLE),
+                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_INT(struct bros_params, b_base, "128", 1, 65536, "sequences",
                   "most sequences of a step, at first and after one that would have "
                   "taken too long",
@@ -121,13 +116,10 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_INT(struct bros_params, b_max, "1024", 1, 65536, "sequences",
                   "what that grows to, twice as large with each step",
                   .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_FLOAT(struct bros_params, t_avg_weight, "0.1", 0.001, 1, "",
-                    "weight of the last step in the moving average of their times",
-                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct bros_params, missed, "last", "last|first",
                      "requests that can't meet their deadline come after those that "
                      "can, or before",
-                     .flags = LLS_PARAM_RELOADABLE),
+                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_DURATION(struct bros_params, starve, "10s", 0, 3.6e12,
                        "who has missed its deadline and not run for so long comes first; "
                        "0: never",
@@ -138,7 +130,7 @@ static const struct lls_param parameters[] = {
                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(struct bros_params, replace, "on",
                    "best-effort requests take the place of real-time ones that can wait",
-                   .flags = LLS_PARAM_RELOADABLE),
+                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_POL_STEP_WATERMARK(struct bros_params, "0.1"),
     LLS_PARAM_CHOICE(struct bros_params, preempt, "swap", "recompute|swap",
                      "how requests are dropped where memory is short: prefilled again "
@@ -146,21 +138,14 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_CHOICE(struct bros_params, drop, "growth", "growth|any",
                      "for whom real-time requests are dropped: those that are there "
                      "already, or new ones as well, as in the paper",
-                     .flags = LLS_PARAM_RELOADABLE),
+                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(
         struct bros_params, prefill_attn, "product", "product|sum",
         "attention of prompts: sum(tokens) sum(context), as in the paper, or "
-        "the sum of each one's product"),
+        "the sum of each one's product",
+        .flags = LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(struct bros_params, decode_attn, "product", "product|sum",
-                     "the same for decodes"),
-    COEFFICIENT(prefill_a0, "s", "time of a prompt's token"),
-    COEFFICIENT(prefill_a1, "s", "time of a prompt's token and one of its context"),
-    COEFFICIENT(prefill_beta, "s", "time of a step with prompts"),
-    COEFFICIENT(decode_a0, "s", "time of a decode"),
-    COEFFICIENT(decode_a1, "s", "time of a decode and a token of its context"),
-    COEFFICIENT(decode_beta, "s", "time of a step with decodes"),
-    COEFFICIENT(swap_c0, "s", "time of a token that comes back from the host"),
-    COEFFICIENT(swap_c1, "s", "time of a step in which any does"),
+                     "the same for decodes", .flags = LLS_PARAM_EXPERIMENTAL),
 };
 
 /* ---- life -------------------------------------------------------------------------- */

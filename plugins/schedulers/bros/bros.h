@@ -30,17 +30,12 @@ struct bros_line {
 struct bros_params {
   int64_t ttft_slo, tpot_slo; /* ns */
   int64_t token_group, b_base, b_max;
-  double t_avg_weight;
   int64_t missed, starve; /* ns, 0: never */
   double be_min_share;
   bool replace;
   double watermark;
   int64_t preempt, drop;
   int64_t prefill_attn, decode_attn; /* enum bros_terms */
-  /* given coefficients; NaN: fitted to the cost service */
-  double prefill_a0, prefill_a1, prefill_beta;
-  double decode_a0, decode_a1, decode_beta;
-  double swap_c0, swap_c1;
 };
 
 /* The estimate of an iteration's time (cost.c); all zero while nothing is known. */

@@ -107,26 +107,6 @@ static bool ask_decodes(struct bros *b, const struct lls_cost *cost, uint32_t n,
   return true;
 }
 
-static void take(double *coefficient, double given)
-{
-  if (!isnan(given))
-    *coefficient = given;
-}
-
-static void take_given(struct bros *b)
-{
-  const struct bros_params *p = &b->params;
-  struct bros_cost *c = &b->cost;
-  take(&c->prefill.a0, p->prefill_a0);
-  take(&c->prefill.a1, p->prefill_a1);
-  take(&c->prefill.beta, p->prefill_beta);
-  take(&c->decode.a0, p->decode_a0);
-  take(&c->decode.a1, p->decode_a1);
-  take(&c->decode.beta, p->decode_beta);
-  take(&c->c0, p->swap_c0);
-  take(&c->c1, p->swap_c1);
-}
-
 void bros_fit(struct bros *b, const struct lls_cost *cost)
 {
   const struct lls_engine_caps *engine = b->base.host->engine;
@@ -145,7 +125,6 @@ void bros_fit(struct bros *b, const struct lls_cost *cost)
     b->cost.known = true;
   }
   b->cost.c0 = b->cost.c1 = 0; /* bros_fit_swap */
-  take_given(b);
   b->next_fit = b->steps < LEAST_STEPS
                     ? LEAST_STEPS
                     : b->steps + (b->steps < MOST_STEPS ? b->steps : MOST_STEPS);
@@ -162,5 +141,4 @@ void bros_fit_swap(struct bros *b, const struct lls_cache_service *cache)
   double block = (double)(many - one) / (BLOCKS - 1);
   b->cost.c0 = block / cache->block_tokens * 1e-9;
   b->cost.c1 = one > block ? ((double)one - block) * 1e-9 : 0;
-  take_given(b);
 }

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#define NEWEST_WEIGHT 0.1 /* w */
+
 /*
  * Adaptive batch sizing (section 4.2), as TCP does with its window: twice as large after
  * each plan in which time did not keep a real-time request out, b_base after one in which
@@ -20,8 +22,8 @@ void bros_adapt(struct bros *b)
 /* T_avg = (1 - w) T_avg + w T */
 void bros_step_took(struct bros *b, double seconds)
 {
-  double w = b->params.t_avg_weight;
-  b->t_avg = b->t_avg < 0 ? seconds : (1 - w) * b->t_avg + w * seconds;
+  b->t_avg =
+      b->t_avg < 0 ? seconds : (1 - NEWEST_WEIGHT) * b->t_avg + NEWEST_WEIGHT * seconds;
 }
 
 /* Every ceil(1 / be_min_share) plans in which there is a best-effort request. */

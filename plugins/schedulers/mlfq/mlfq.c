@@ -217,7 +217,8 @@ static const struct lls_param parameters[] = {
                        "who has not run for that long rises to the first level",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct params, period, "1000", 1, 1e9, "steps",
-                  "how often it looks for them", .flags = LLS_PARAM_RELOADABLE),
+                  "how often it looks for them",
+                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_FLOAT(
         struct params, host_reserve, "0.1", 0, 0.9, "",
         "part of the host memory that must be free for a new request to begin",
@@ -227,7 +228,7 @@ static const struct lls_param parameters[] = {
         "with preempt = swap and a cache manager that can: who is not chosen "
         "makes room for max_seqs more blocks before anybody asks for them, and "
         "who runs next comes back before its turn, while others compute",
-        .flags = LLS_PARAM_RELOADABLE),
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
 static void destroy(void *self)

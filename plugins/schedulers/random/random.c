@@ -67,7 +67,7 @@ static const struct lls_param parameters[] = {
     LLS_POL_PREFILL_FIRST_PARAMETERS(struct lls_pol_prefill_first_params),
     LLS_PARAM_INT(struct params, stream, "0", 0, 15, "",
                   "which of the instance's streams of random numbers it draws from",
-                  .flags = LLS_PARAM_RELOADABLE),
+                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(struct params, on_misfit, "stop", "stop|skip",
                      "whether one that does not fit ends the walk or is passed over",
                      .flags = LLS_PARAM_RELOADABLE),
