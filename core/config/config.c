@@ -10,112 +10,8 @@
 
 #include <errno.h>
 #include <libgen.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- errors ------------------------------------------------------------------------ */
-
-/* Line 0 sorts last; equal lines stay in the order they came. */
-static bool comes_before(unsigned a, unsigned b)
-{
-  return a != 0 && (b == 0 || a < b);
-}
-
-static void insert_error(struct lls_config_errors *errors, unsigned line,
-                         const struct lls_error *error)
-{
-  struct lls_config_error *list =
-      realloc(errors->list, (errors->n + 1) * sizeof *errors->list);
-  if (list == NULL)
-    return; /* one sentence less to read; loading fails in any case */
-  size_t at = errors->n++;
-  for (; at > 0 && comes_before(line, list[at - 1].line); at--)
-    list[at] = list[at - 1];
-  list[at].line = line;
-  list[at].error = *error;
-  errors->list = list;
-}
-
-static bool is_full(const struct lls_loading *l)
-{
-  return l->errors->n >= LLS_CONFIG_MAX_ERRORS;
-}
-
-void lls_loading_error(struct lls_loading *l, unsigned line, const char *format, ...)
-{
-  l->failed = true;
-  if (is_full(l)) {
-    l->errors->n_left_out++;
-    return;
-  }
-  struct lls_error err = {0};
-  va_list args;
-  va_start(args, format);
-  vsnprintf(err.text, sizeof err.text, format, args);
-  va_end(args);
-  if (line > 0)
-    lls_fail_at(&err, -EINVAL, "%s:%u", l->path, line);
-  else
-    lls_fail_at(&err, -EINVAL, "%s", l->path);
-  insert_error(l->errors, line, &err);
-}
-
-static void tell_left_out(const struct lls_loading *l)
-{
-  struct lls_error err;
-  if (l->errors->n_left_out == 0)
-    return;
-  lls_fail(&err, 0, "%s: and %zu more errors", l->path, l->errors->n_left_out);
-  insert_error(l->errors, 0, &err);
-}
-
-void lls_config_errors_free(struct lls_config_errors *errors)
-{
-  free(errors->list);
-  *errors = (struct lls_config_errors){0};
-}
-
-static unsigned line_of(const struct lls_ini *ini, const char *section, const char *key)
-{
-  const struct lls_ini_entry *entry =
-      key != NULL ? lls_ini_find(ini, section, key) : NULL;
-  if (entry == NULL)
-    entry = lls_ini_find(ini, section, NULL);
-  return entry != NULL ? entry->line : 0;
-}
-
-unsigned lls_loading_line(const struct lls_loading *l, const char *section,
-                          const char *key)
-{
-  return line_of(&l->config->ini, section, key);
-}
-
-int lls_config_fail(const struct lls_config *config, struct lls_error *err, int code,
-                    const char *section, const char *key, const char *format, ...)
-{
-  struct lls_error reason = {0};
-  va_list args;
-  va_start(args, format);
-  vsnprintf(reason.text, sizeof reason.text, format, args);
-  va_end(args);
-  char line[16] = "";
-  unsigned number = line_of(&config->ini, section, key);
-  if (number > 0)
-    snprintf(line, sizeof line, ":%u", number);
-  return lls_fail(err, code, "%s%s: [%s] %s%s%s", config->ini.path, line, section,
-                  key != NULL ? key : "", key != NULL ? ": " : "", reason.text);
-}
-
-const char *lls_config_text(const struct lls_config *config, const char *section,
-                            const struct lls_param *p)
-{
-  const struct lls_ini_entry *entry = lls_ini_find(&config->ini, section, p->name);
-  if (entry != NULL)
-    return entry->value;
-  return p->default_value != NULL ? p->default_value : "";
-}
 
 /* ---- lines ------------------------------------------------------------------------- */
 
@@ -177,51 +73,6 @@ static void check_entries(struct lls_loading *l)
 }
 
 /* ---- binding ----------------------------------------------------------------------- */
-
-static void unknown_key(struct lls_loading *l, const struct lls_ini_entry *entry,
-                        const struct lls_param_table *table)
-{
-  struct lls_nearest nearest = {.word = entry->key};
-  char clause[LLS_NEAREST_CLAUSE];
-  for (size_t i = 0; i < table->n && !is_full(l); i++)
-    lls_nearest_offer(&nearest, table->params[i].name);
-  if (table->n == 0)
-    lls_loading_error(l, entry->line, "[%s] has no keys; found '%s'", entry->section,
-                      entry->key);
-  else
-    lls_loading_error(l, entry->line, "unknown key '%s' in [%s]%s", entry->key,
-                      entry->section, lls_nearest_clause(&nearest, "''", clause));
-}
-
-static void check_required(struct lls_loading *l, const char *section,
-                           const struct lls_param_table *table)
-{
-  for (size_t i = 0; i < table->n; i++) {
-    const struct lls_param *p = &table->params[i];
-    if ((p->flags & LLS_PARAM_REQUIRED) &&
-        lls_ini_find(&l->config->ini, section, p->name) == NULL)
-      lls_loading_error(l, lls_loading_line(l, section, NULL),
-                        "[%s] needs the key '%s': %s", section, p->name, p->sentence);
-  }
-}
-
-void lls_loading_bind(struct lls_loading *l, const char *section,
-                      const struct lls_param_table *table, void *values)
-{
-  const struct lls_ini *ini = &l->config->ini;
-  for (size_t i = 0; i < ini->n; i++) {
-    const struct lls_ini_entry *entry = &ini->entries[i];
-    if (entry->key == NULL || strcmp(entry->section, section) != 0)
-      continue;
-    const struct lls_param *p = lls_param_find(table, entry->key);
-    struct lls_error err = {0};
-    if (p == NULL)
-      unknown_key(l, entry, table);
-    else if (lls_param_bind(p, entry->value, l->folder, values, &err) < 0)
-      lls_loading_error(l, entry->line, "[%s] %s: %s", section, entry->key, err.text);
-  }
-  check_required(l, section, table);
-}
 
 static void *section_values(struct lls_config *config, const struct lls_section *s)
 {
@@ -288,7 +139,7 @@ static int load(struct lls_loading *l, const char *const *settings, size_t n)
   *l->config = (struct lls_config){0};
   int rc = read_lines(l, &err);
   if (rc < 0) {
-    insert_error(l->errors, 0, &err);
+    lls_loading_add(l, 0, &err);
     return rc;
   }
   l->folder = folder_of(l->path);
@@ -304,7 +155,7 @@ static int load(struct lls_loading *l, const char *const *settings, size_t n)
   free(l->folder);
   if (!l->failed)
     return 0;
-  tell_left_out(l);
+  lls_loading_end(l);
   lls_config_free(l->config);
   return -EINVAL;
 }

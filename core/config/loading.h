@@ -14,9 +14,18 @@ struct lls_loading {
   bool serving;     /* requests are alive that a plugin's crash would end */
 };
 
+/* ---- loading.c: no file of this folder is below it ----------------------------------
+ */
+
 /* One more error; line 0 = of the file as a whole. */
 void lls_loading_error(struct lls_loading *, unsigned line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The same, where the sentence is there already. */
+void lls_loading_add(struct lls_loading *, unsigned line, const struct lls_error *error);
+
+/* Adds how many errors were left out, if any were. */
+void lls_loading_end(struct lls_loading *);
 
 /* The line to blame for a key: its own, else its section's, else 0. */
 unsigned lls_loading_line(const struct lls_loading *, const char *section,

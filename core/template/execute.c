@@ -1,45 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Statements; see state.h. */
-#include "core/template/lexer.h"
 #include "core/template/state.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-
-static void fail(struct lls_render *render, const struct lls_node *node, int code,
-                 const char *what)
-{
-  char place[48] = "";
-  if (render->code < 0)
-    return;
-  if (node != NULL)
-    lls_place(render->tree->source, node->offset, place);
-  render->code = lls_fail(render->err, code, "chat template%s%s: %s",
-                          node != NULL ? ", " : "", place, what);
-}
-
-struct lls_value lls_render_fail(struct lls_render *render, const struct lls_node *node,
-                                 const char *format, ...)
-{
-  char what[LLS_ERROR_MAX];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(what, sizeof what, format, args);
-  va_end(args);
-  fail(render, node, -EINVAL, what);
-  return lls_undefined();
-}
-
-struct lls_value lls_render_unknown(struct lls_render *render,
-                                    const struct lls_node *node, const char *what,
-                                    const char *name)
-{
-  char sentence[LLS_ERROR_MAX];
-  snprintf(sentence, sizeof sentence, "the %s \"%s\" is not supported", what, name);
-  fail(render, node, -ENOTSUP, sentence);
-  return lls_undefined();
-}
 
 static void print(struct lls_render *render, const struct lls_node *node,
                   struct lls_value value)

@@ -71,33 +71,6 @@ void lls_execute_for(struct lls_render *render, const struct lls_node *node,
   }
 }
 
-struct lls_value lls_loop_member(struct lls_for_loop *loop, struct lls_value name)
-{
-  int64_t index = loop->index, size = loop->list->count;
-  const struct {
-    const char *name;
-    struct lls_value value;
-  } members[] = {
-      {"index", lls_integer(index + 1)},
-      {"index0", lls_integer(index)},
-      {"revindex", lls_integer(size - index)},
-      {"revindex0", lls_integer(size - index - 1)},
-      {"length", lls_integer(size)},
-      {"first", lls_boolean(index == 0)},
-      {"last", lls_boolean(index + 1 == size)},
-      {"depth", lls_integer((int64_t)loop->depth + 1)},
-      {"depth0", lls_integer(loop->depth)},
-  };
-  for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-    if (lls_text_is(name, members[i].name))
-      return members[i].value;
-  if (lls_text_is(name, "previtem") && index > 0)
-    return loop->list->items[index - 1];
-  if (lls_text_is(name, "nextitem") && index + 1 < size)
-    return loop->list->items[index + 1];
-  return lls_undefined();
-}
-
 struct lls_value lls_loop_call(struct lls_render *render, const struct lls_node *node,
                                const struct lls_for_loop *loop, struct lls_value iterable)
 {

@@ -26,6 +26,34 @@ static struct lls_value refuse(struct lls_render *render, const struct lls_node 
                          lls_is_string(name) ? name.text : "item");
 }
 
+/* What the variable "loop" of a for has. */
+static struct lls_value member_of_loop(struct lls_for_loop *loop, struct lls_value name)
+{
+  int64_t index = loop->index, size = loop->list->count;
+  const struct {
+    const char *name;
+    struct lls_value value;
+  } members[] = {
+      {"index", lls_integer(index + 1)},
+      {"index0", lls_integer(index)},
+      {"revindex", lls_integer(size - index)},
+      {"revindex0", lls_integer(size - index - 1)},
+      {"length", lls_integer(size)},
+      {"first", lls_boolean(index == 0)},
+      {"last", lls_boolean(index + 1 == size)},
+      {"depth", lls_integer((int64_t)loop->depth + 1)},
+      {"depth0", lls_integer(loop->depth)},
+  };
+  for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+    if (lls_text_is(name, members[i].name))
+      return members[i].value;
+  if (lls_text_is(name, "previtem") && index > 0)
+    return loop->list->items[index - 1];
+  if (lls_text_is(name, "nextitem") && index + 1 < size)
+    return loop->list->items[index + 1];
+  return lls_undefined();
+}
+
 /* A method, or what Python has as an attribute; undefined for neither. */
 static struct lls_value attribute(struct lls_render *render, struct lls_value object,
                                   struct lls_value name)
@@ -39,7 +67,7 @@ static struct lls_value attribute(struct lls_render *render, struct lls_value ob
     return (struct lls_value){.kind = LLS_METHOD, .bound = bound};
   }
   if (object.kind == LLS_LOOP)
-    return lls_loop_member(object.loop, name);
+    return member_of_loop(object.loop, name);
   if (object.kind == LLS_MACRO && lls_text_is(name, "name"))
     return object.macro->node->value;
   if (object.kind == LLS_LIST && object.list->form == LLS_FORM_GROUP &&

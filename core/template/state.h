@@ -89,8 +89,6 @@ void lls_assign(struct lls_render *render, const struct lls_node *target,
 
 void lls_execute_for(struct lls_render *render, const struct lls_node *node,
                      struct lls_value iterable, unsigned depth);
-/* A member of "loop"; undefined where there is none. */
-struct lls_value lls_loop_member(struct lls_for_loop *loop, struct lls_value name);
 /* loop(iterable) in a recursive for: the text of the inner one. */
 struct lls_value lls_loop_call(struct lls_render *render, const struct lls_node *node,
                                const struct lls_for_loop *loop,
