@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host, Origin, key and type, in the order of access.h. */
+/* Host, Origin, CORS, key and type, in the order of access.h. */
 #include "core/api/access.h"
 
 #include <arpa/inet.h>
@@ -7,7 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/api/cors.h"
 #include "core/base/address.h"
 
 static const char *header(const struct lls_http_exchange *exchange, const char *name)
@@ -21,7 +20,38 @@ static bool refuse(struct lls_http_exchange *exchange, const struct lls_api_erro
   return false;
 }
 
+/* What access-control-max-age says: seconds that a browser need not ask again. */
+#define MAX_AGE "600"
+
 /* ---- Host ------------------------------------------------------------------------ */
+
+/* "http://localhost:*" is this origin on every port. */
+static bool matches(const char *pattern, size_t length, const char *word)
+{
+  size_t stem = length;
+  if (length > 2 && memcmp(pattern + length - 2, ":*", 2) == 0)
+    stem -= 2;
+  if (strncasecmp(pattern, word, stem) != 0)
+    return false;
+  const char *rest = word + stem;
+  if (stem < length && rest[0] == ':')
+    rest += 1 + strspn(rest + 1, "0123456789");
+  return rest[0] == '\0';
+}
+
+/* Whether the list ("A B:* C", NULL is empty) has the word, in any case; "*" is any. */
+static bool lists(const char *list, const char *word)
+{
+  if (list == NULL)
+    return false;
+  for (const char *at = list + strspn(list, " "); *at != '\0'; at += strspn(at, " ")) {
+    size_t n = strcspn(at, " ");
+    if ((n == 1 && *at == '*') || matches(at, n, word))
+      return true;
+    at += n;
+  }
+  return false;
+}
 
 /* The name of "NAME" or "NAME:PORT"; "" if it is too long to be one. */
 static void copy_name(const char *authority, char name[LLS_HOST_MAX])
@@ -54,7 +84,7 @@ static bool is_ours(const struct lls_api *api, const char *authority)
 {
   char name[LLS_HOST_MAX];
   copy_name(authority, name);
-  return is_private(authority) || lls_cors_lists(api->config.limits.allowed_hosts, name);
+  return is_private(authority) || lists(api->config.limits.allowed_hosts, name);
 }
 
 bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchange)
@@ -73,6 +103,18 @@ bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchan
 }
 
 /* ---- Origin ---------------------------------------------------------------------- */
+
+/* What access-control-allow-origin is to say; NULL: nothing, the request has no origin or
+ * one that is not allowed. */
+static const char *allowed_origin(const struct lls_api *api,
+                                  const struct lls_http_exchange *exchange)
+{
+  const char *list = api->config.limits.allowed_origins;
+  const char *origin = lls_http_request_header(&exchange->request, "origin");
+  if (origin == NULL || !lists(list, origin))
+    return NULL;
+  return lists(list, "*") ? "*" : origin;
+}
 
 static bool changes_nothing(const struct lls_http_exchange *exchange)
 {
@@ -98,13 +140,47 @@ static bool check_origin(const struct lls_api *api, struct lls_http_exchange *ex
   struct lls_api_error error;
   const char *origin = header(exchange, "origin");
   if (origin == NULL || changes_nothing(exchange) ||
-      lls_cors_allowed(api, exchange) != NULL || is_same_origin(api, exchange, origin))
+      allowed_origin(api, exchange) != NULL || is_same_origin(api, exchange, origin))
     return true;
   lls_api_fail(&error, 403, "origin_not_allowed", NULL,
                "pages of %.100s may not ask this server: [server] allowed_origins names "
                "those that may",
                origin);
   return refuse(exchange, &error);
+}
+
+/* A browser sends any header only if it is named. */
+static void permit(struct lls_http_exchange *exchange, const char *allow)
+{
+  const char *headers =
+      lls_http_request_header(&exchange->request, "access-control-request-headers");
+  lls_http_add_header(exchange, "access-control-allow-methods", allow);
+  if (headers != NULL)
+    lls_http_add_header(exchange, "access-control-allow-headers", headers);
+  lls_http_add_header(exchange, "access-control-max-age", MAX_AGE);
+}
+
+bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchange,
+                     const char *allow)
+{
+  const char *origin = allowed_origin(api, exchange);
+  bool asks = allow[0] != '\0' && strcmp(exchange->request.method, "OPTIONS") == 0;
+  if (origin != NULL) {
+    lls_http_add_header(exchange, "access-control-allow-origin", origin);
+    /* cookies and such are not for whoever asks, but a proxy before us may want them */
+    if (strcmp(origin, "*") != 0)
+      lls_http_add_header(exchange, "access-control-allow-credentials", "true");
+    lls_http_add_header(exchange, "access-control-expose-headers",
+                        "x-request-id, retry-after");
+    lls_http_add_header(exchange, "vary", "origin");
+  }
+  if (!asks)
+    return false;
+  if (origin != NULL)
+    permit(exchange, allow);
+  lls_http_add_header(exchange, "allow", allow);
+  lls_http_reply(exchange, 200, NULL, NULL, 0);
+  return true;
 }
 
 /* ---- keys ------------------------------------------------------------------------ */

@@ -7,11 +7,14 @@
  *            browser would take the server for the page's own, but send that name.
  *   Origin   of requests that change something: pages that are not allowed are refused,
  *            not only kept from reading the answer.
+ *   CORS     what a browser may show of an answer to another origin's page, as the Fetch
+ *            Standard has it ("CORS protocol"). A browser asks first, by OPTIONS; but not
+ *            for requests that it calls simple, so that Origin is checked, too.
  *   key      /v1 wants one of api_keys, where there are such; /admin one of admin_keys;
  *            without these it answers this machine only. /metrics, which names tenants,
- * is for everybody only where there are no keys, else for this machine and whoever has a
- * key for it. What tells the health of the server is for all. type     bodies are JSON,
- * and said to be.
+ *            is for everybody only where there are no keys, else for this machine and
+ *            whoever has a key for it. What tells the health of the server is for all.
+ *   type     bodies are JSON, and said to be.
  *
  * A client behind a proxy of this machine is not on this machine.
  */
@@ -24,6 +27,12 @@
 bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchange);
 bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exchange);
 bool lls_access_body(struct lls_http_exchange *exchange);
+
+/* Adds the headers that an allowed origin needs to the answer. True if the request was
+ * OPTIONS of a path that there is: then it has been answered; `allow` names its methods.
+ */
+bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchange,
+                     const char *allow);
 
 /* The tenant of the client's API key, "" if it has none; NULL where a key is wanted and
  * there is none that counts. */

@@ -9,10 +9,9 @@
 #include "core/api/api.h"
 #include "core/api/api_error.h"
 #include "core/api/keys.h"
-#include "core/api/api_params.h"
+#include "core/api/api_request.h"
 #include "core/api/stats.h"
 #include "core/api/tenants.h"
-#include "core/api/unknown.h"
 #include "core/loop/loop.h"
 #include "core/tokenizer/tokenizer.h"
 
@@ -28,6 +27,7 @@ struct lls_work;
 
 /* Of one path. */
 struct lls_route_stats {
+  const char *path, *method;            /* static; "none" of requests without a route */
   uint64_t answers[LLS_STATUS_CLASSES]; /* by the status' first digit */
   uint64_t received_bytes, sent_bytes;  /* of bodies */
   struct lls_histogram seconds;
@@ -59,49 +59,25 @@ struct lls_api {
   void *closed_context;
   bool http_closed;
   struct lls_api_stats stats;
-  struct lls_route_stats routes[LLS_MAX_ROUTES]; /* as in the table; then what has none */
-  struct lls_histogram answer_seconds;           /* of all of them */
+  struct lls_route_stats
+      routes[LLS_MAX_ROUTES]; /* (n_routes) as in the table; then none */
+  size_t n_routes;
+  struct lls_histogram answer_seconds; /* of all of them */
   bool draining;
 };
 
 /* Fresh random hex digits. */
 void lls_api_new_id(char *id); /* (LLS_ID_BYTES) */
 
-/* A request's body as a JSON object; the caller releases it. NULL and why. Any thread. */
-json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error);
-
-/* Appends the text of the tokens, as one that begins with them. Any thread. */
-void lls_api_decode(const struct lls_api_config *config, const int32_t *ids, size_t count,
-                    bool skip_special, struct lls_text *text);
-
 /* To be called when work has ended: who waits for the api to be idle or closed is told.
  */
 void lls_api_check_idle(struct lls_api *api);
-
-/* Fails where nothing new is taken: draining, or the engine is broken. */
-int lls_api_check_open(struct lls_api *api, struct lls_api_error *error);
-
-void lls_api_log_refusal(const struct lls_api *api, struct lls_http_exchange *exchange,
-                         const struct lls_api_error *error);
-
-/* Seconds after which a refused request may find room. */
-unsigned lls_api_retry_after(struct lls_api *api);
 
 /* After each wake: who asked for the queues is answered when they are there. */
 void lls_api_look(struct lls_api *api);
 
 /* Starts the timer of timers.c, or sets it to what the limits are now. */
 void lls_api_set_timer(struct lls_api *api);
-
-/* The parameters of a body, as this server takes them: 0, or -1 and why, with nothing to
- * free. Names that nobody knows are added to `unknown`. Any thread. */
-int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
-                        enum lls_endpoint endpoint, struct lls_unknown_names *unknown,
-                        struct lls_api_params *out, struct lls_api_error *error);
-
-/* Logs the names of parameters that nobody knows, each once. */
-void lls_api_note_unknown(struct lls_api *api, const struct lls_http_exchange *exchange,
-                          const struct lls_unknown_names *names);
 
 /* Of routes.c: what the HTTP server calls; context is the struct lls_api. */
 void lls_api_routes_init(struct lls_api *api);

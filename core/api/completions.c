@@ -1,8 +1,133 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /v1/completions: text or token ids in, text out. */
-#include "core/api/generation.h"
+/*
+ * POST /v1/completions, text or token ids in, text out; and what chat.c shares: from a
+ * request's body to the generation that it asks for, as work (work.h).
+ */
+#include <stdlib.h>
 
-static int read_prompts(const struct lls_api_config *config, const json_t *body,
+#include "core/api/access.h"
+#include "core/api/generation.h"
+#include "core/api/request_headers.h"
+#include "core/api/work.h"
+
+struct reading {
+  struct lls_work work;
+  enum lls_endpoint endpoint;
+  lls_prompt_reader read_prompts;
+  struct lls_unknown_names unknown;
+  struct lls_generation *generation; /* what was asked for, or NULL and why: */
+  struct lls_api_error error;
+};
+
+static int check_choices(const struct lls_api_config *config,
+                         const struct lls_api_params *params,
+                         const struct lls_api_prompt_list *prompts,
+                         struct lls_api_error *error)
+{
+  uint32_t most = config->limits.max_choices;
+  if (prompts->count * (size_t)params->n <= most)
+    return 0;
+  return lls_api_fail(error, 400, NULL, "n",
+                      "%zu prompts times n = %lld is more than the %u answers allowed",
+                      prompts->count, (long long)params->n, most);
+}
+
+/* The parameters and prompts of a request: 0, or -1 and why, with nothing to free. */
+static int read_request(struct reading *reading, const json_t *body,
+                        struct lls_api_params *params,
+                        struct lls_api_prompt_list *prompts)
+{
+  const struct lls_api_config *config = &reading->work.config;
+  struct lls_api_error *error = &reading->error;
+  if (lls_api_read_params(config, body, reading->endpoint, &reading->unknown, params,
+                          error) != 0)
+    return -1;
+  if (reading->read_prompts(config, body, params, prompts, error) != 0)
+    goto fail_prompts;
+  if (check_choices(config, params, prompts, error) == 0)
+    return 0;
+  lls_prompts_free(prompts);
+fail_prompts:
+  lls_api_params_free(params);
+  return -1;
+}
+
+static void run(struct lls_work *work)
+{
+  struct reading *reading = (struct reading *)work;
+  struct lls_api_params params;
+  struct lls_api_prompt_list prompts;
+  json_t *body = lls_api_body(&work->body, &reading->error);
+  int status = body != NULL ? read_request(reading, body, &params, &prompts) : -1;
+  json_decref(body);
+  if (status != 0)
+    return;
+  reading->generation =
+      lls_generation_create(&work->config, reading->endpoint, &params, &prompts);
+  if (reading->generation != NULL)
+    return;
+  lls_api_fail(&reading->error, 503, NULL, NULL, "out of memory");
+  lls_api_params_free(&params);
+  lls_prompts_free(&prompts);
+}
+
+static void refuse(struct lls_api *api, struct lls_http_exchange *exchange,
+                   const struct lls_api_error *error)
+{
+  api->stats.refused++;
+  lls_api_log_refusal(api, exchange, error);
+  lls_api_error_reply(exchange, error);
+}
+
+static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
+{
+  struct reading *reading = (struct reading *)work;
+  struct lls_generation *generation = reading->generation;
+  struct lls_api *api = work->api;
+  lls_api_note_unknown(api, exchange, &reading->unknown);
+  if (generation == NULL ||
+      lls_api_read_headers(exchange, lls_access_tenant(api, exchange),
+                           &generation->params, &reading->error) != 0) {
+    refuse(api, exchange, &reading->error);
+    return;
+  }
+  reading->generation = NULL;
+  lls_generation_start(api, generation, exchange);
+}
+
+static void destroy(struct lls_work *work)
+{
+  struct reading *reading = (struct reading *)work;
+  if (reading->generation != NULL)
+    lls_generation_free(reading->generation);
+  lls_unknown_free(&reading->unknown);
+  free(reading);
+}
+
+void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchange,
+                           enum lls_endpoint endpoint, lls_prompt_reader read_prompts)
+{
+  struct lls_api_error error;
+  if (lls_api_check_open(api, &error) != 0) {
+    refuse(api, exchange, &error);
+    return;
+  }
+  struct reading *reading = calloc(1, sizeof *reading);
+  if (reading == NULL) {
+    lls_api_fail(&error, 503, NULL, NULL, "out of memory");
+    refuse(api, exchange, &error);
+    return;
+  }
+  reading->work.run = run;
+  reading->work.answer = answer;
+  reading->work.destroy = destroy;
+  reading->endpoint = endpoint;
+  reading->read_prompts = read_prompts;
+  lls_work_begin(api, exchange, &reading->work,
+                 exchange->request.body.length >= LLS_WORK_LARGE);
+}
+
+static int find_prompts(const struct lls_api_config *config, const json_t *body,
                         const struct lls_api_params *params,
                         struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
@@ -12,5 +137,5 @@ static int read_prompts(const struct lls_api_config *config, const json_t *body,
 
 void lls_handle_completions(void *context, struct lls_http_exchange *exchange)
 {
-  lls_generation_handle(context, exchange, LLS_COMPLETIONS, read_prompts);
+  lls_generation_handle(context, exchange, LLS_COMPLETIONS, find_prompts);
 }

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The paths of the front end (access.c: who may ask for them), and what becomes of the
- * requests: the http_ series, as FastAPI's instrumentation names them beside vLLM's own.
+ * The paths of the front end (access.c: who may ask for them), and counting what becomes
+ * of the requests (metrics_http.c shows it).
  */
-#include <stdio.h>
-#include <string.h>
 
 #include "core/api/access.h"
-#include "core/api/cors.h"
-#include "core/api/origin.h"
-#include "core/api/prometheus.h"
+#include "core/api/request_headers.h"
 #include "core/http/router.h"
 
 static const struct lls_http_route routes[] = {
@@ -65,7 +61,7 @@ void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
   const struct lls_http_route *route =
       lls_http_route_find(routes, N_ROUTES, &exchange->request, allow);
   exchange->route = route;
-  if (!lls_access_host(context, exchange) || lls_api_cors(context, exchange, allow) ||
+  if (!lls_access_host(context, exchange) || lls_access_cors(context, exchange, allow) ||
       !lls_access_client(context, exchange))
     return;
   if (route == NULL)
@@ -84,9 +80,14 @@ void lls_api_routes_init(struct lls_api *api)
 {
   lls_histogram_init(&api->answer_seconds, fine_bounds,
                      sizeof fine_bounds / sizeof fine_bounds[0]);
-  for (size_t i = 0; i <= N_ROUTES; i++)
+  api->n_routes = N_ROUTES + 1;
+  for (size_t i = 0; i < api->n_routes; i++) {
+    /* the paths of requests that have no route are their clients' own: no label */
+    api->routes[i].path = i < N_ROUTES ? routes[i].path : "none";
+    api->routes[i].method = i < N_ROUTES ? routes[i].method : "none";
     lls_histogram_init(&api->routes[i].seconds, coarse_bounds,
                        sizeof coarse_bounds / sizeof coarse_bounds[0]);
+  }
 }
 
 void lls_api_on_answered(void *context, struct lls_http_exchange *exchange)
@@ -103,79 +104,4 @@ void lls_api_on_answered(void *context, struct lls_http_exchange *exchange)
   lls_histogram_observe(&api->answer_seconds, took_s);
   lls_access_log_write(&api->access_log, api->config.limits.access_log, api->config.log,
                        exchange, took_s);
-}
-
-/* Of requests that have no route nothing is told: their paths are anybody's. */
-static const char *path_of(size_t i)
-{
-  return i < N_ROUTES ? routes[i].path : "none";
-}
-
-static const char *method_of(size_t i)
-{
-  return i < N_ROUTES ? routes[i].method : "none";
-}
-
-static void answers(struct lls_page *page, const struct lls_api *api)
-{
-  static const char name[] = "http_requests_total";
-  lls_page_head(page, name, "counter",
-                "Requests that were answered, by path, method and class of status.");
-  for (size_t i = 0; i <= N_ROUTES; i++)
-    for (unsigned c = 0; c < LLS_STATUS_CLASSES; c++) {
-      char status[] = {(char)('0' + c), 'x', 'x', '\0'};
-      if (api->routes[i].answers[c] > 0)
-        lls_page_labelled(page, name, (double)api->routes[i].answers[c], "handler",
-                          path_of(i), "method", method_of(i), "status", status, NULL);
-    }
-}
-
-/* A summary without quantiles: of each path the sum and the number. */
-static void sizes(struct lls_page *page, const struct lls_api *api, const char *name,
-                  const char *help, size_t member)
-{
-  char sum[64], count[64];
-  snprintf(sum, sizeof sum, "%s_sum", name);
-  snprintf(count, sizeof count, "%s_count", name);
-  lls_page_head(page, name, "summary", help);
-  for (size_t i = 0; i <= N_ROUTES; i++) {
-    const struct lls_route_stats *stats = &api->routes[i];
-    uint64_t n = lls_histogram_count(&stats->seconds);
-    const void *bytes = (const char *)stats + member;
-    if (n == 0)
-      continue;
-    lls_page_labelled(page, count, (double)n, "handler", path_of(i), NULL);
-    lls_page_labelled(page, sum, (double)*(const uint64_t *)bytes, "handler", path_of(i),
-                      NULL);
-  }
-}
-
-static void durations(struct lls_page *page, const struct lls_api *api)
-{
-  static const char name[] = "http_request_duration_seconds";
-  lls_page_histogram(page, "http_request_duration_highr_seconds",
-                     "From a request's last byte to its answer's, of all paths.",
-                     &api->answer_seconds);
-  lls_page_head(page, name, "histogram",
-                "From a request's last byte to its answer's, by path and method.");
-  for (size_t i = 0; i <= N_ROUTES; i++) {
-    struct lls_text labels = {0};
-    if (lls_histogram_count(&api->routes[i].seconds) == 0)
-      continue;
-    lls_metrics_label(&labels, "handler", path_of(i));
-    lls_metrics_label(&labels, "method", method_of(i));
-    if (!labels.failed)
-      lls_metrics_histogram(&page->text, name, labels.data, &api->routes[i].seconds);
-    lls_text_free(&labels);
-  }
-}
-
-void lls_page_http(struct lls_page *page, const struct lls_api *api)
-{
-  answers(page, api);
-  sizes(page, api, "http_request_size_bytes", "Bytes of the bodies of requests.",
-        offsetof(struct lls_route_stats, received_bytes));
-  sizes(page, api, "http_response_size_bytes", "Bytes of the bodies of answers.",
-        offsetof(struct lls_route_stats, sent_bytes));
-  durations(page, api);
 }

@@ -4,6 +4,20 @@
 
 #include <utlist.h>
 
+bool lls_work_idle(const struct lls_api *api)
+{
+  return api->works == NULL && api->n_working == 0;
+}
+
+void lls_api_check_idle(struct lls_api *api)
+{
+  if (api->http_closed && lls_work_idle(api))
+    api->closed(api->closed_context);
+  else if (api->draining && api->generations == NULL && lls_work_idle(api) &&
+           api->config.on_idle != NULL)
+    api->config.on_idle(api->config.on_idle_context);
+}
+
 static void end(struct lls_work *work)
 {
   struct lls_http_exchange *exchange = work->exchange;
@@ -81,9 +95,4 @@ void lls_work_begin(struct lls_api *api, struct lls_http_exchange *exchange,
   exchange->on_gone = on_gone;
   DL_APPEND(api->works, work);
   start_waiting(api);
-}
-
-bool lls_work_idle(const struct lls_api *api)
-{
-  return api->works == NULL && api->n_working == 0;
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/api/api_error.h"
-#include "core/api/origin.h"
+#include "core/api/request_headers.h"
 #include "core/serve/daemon.h"
 
 #define MOST_SECONDS 60

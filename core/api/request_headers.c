@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the headers; numbers that are none are the client's fault. See origin.h. */
-#include "core/api/origin.h"
+/* Reading the headers; numbers that are none are the client's fault. see
+ * request_headers.h. */
+#include "core/api/request_headers.h"
 
 #include <errno.h>
 #include <math.h>
@@ -61,8 +62,8 @@ static int read_deadline(const struct lls_http_exchange *exchange, const char *n
   return 0;
 }
 
-int lls_api_origin_read(const struct lls_http_exchange *exchange, const char *key_tenant,
-                        struct lls_api_params *params, struct lls_api_error *error)
+int lls_api_read_headers(const struct lls_http_exchange *exchange, const char *key_tenant,
+                         struct lls_api_params *params, struct lls_api_error *error)
 {
   const char *fairness =
       lls_http_request_header(&exchange->request, "x-gateway-inference-fairness-id");

@@ -8,8 +8,8 @@
  *   x-gateway-inference-fairness-id     the tenant; the gateway knows better than "user",
  *                                       and a key's own tenant is nobody's to change
  */
-#ifndef LLS_API_ORIGIN_H
-#define LLS_API_ORIGIN_H
+#ifndef LLS_API_REQUEST_HEADERS_H
+#define LLS_API_REQUEST_HEADERS_H
 
 #include "core/api/api_params.h"
 
@@ -19,7 +19,7 @@ void lls_api_name_request(struct lls_http_exchange *exchange);
 
 /* 0, or -1 and why. key_tenant: the tenant of the client's API key; where it has none (""
  * or NULL), the request may name one. */
-int lls_api_origin_read(const struct lls_http_exchange *exchange, const char *key_tenant,
-                        struct lls_api_params *params, struct lls_api_error *error);
+int lls_api_read_headers(const struct lls_http_exchange *exchange, const char *key_tenant,
+                         struct lls_api_params *params, struct lls_api_error *error);
 
 #endif

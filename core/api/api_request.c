@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all endpoints do with a request before it is theirs: is the server open, the body
+ * as JSON, its parameters, names that nobody knows; and what refusals have in common.
+ */
+#include "core/api/api_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- names that nobody knows ------------------------------------------------------ */
+
+#define MAX_NAME 100 /* of a parameter that is logged */
+
+bool lls_unknown_add(struct lls_unknown_names *names, const char *name)
+{
+  if (names->n == LLS_MAX_UNKNOWN || strlen(name) > MAX_NAME)
+    return false;
+  for (unsigned i = 0; i < names->n; i++)
+    if (strcmp(names->names[i], name) == 0)
+      return false;
+  char *copy = strdup(name);
+  if (copy == NULL)
+    return false;
+  names->names[names->n++] = copy;
+  return true;
+}
+
+void lls_unknown_free(struct lls_unknown_names *names)
+{
+  while (names->n > 0)
+    free(names->names[--names->n]);
+}
+
+/* ---- requests ------------------------------------------------------------------- */
+
+static void not_json(const json_error_t *why, bool no_memory, struct lls_api_error *error)
+{
+  if (no_memory)
+    lls_api_fail(error, 503, NULL, NULL, "out of memory for the request body");
+  else if (json_error_code(why) == json_error_numeric_overflow)
+    lls_api_fail(error, 400, "invalid_json", NULL,
+                 "the request body has a number that is too large (line %d, column %d): "
+                 "integers go from -2^63 to 2^63 - 1, others up to about 1.8e308",
+                 why->line, why->column);
+  else
+    lls_api_fail(error, 400, "invalid_json", NULL,
+                 "the request body is not valid JSON: %s (line %d, column %d)", why->text,
+                 why->line, why->column);
+}
+
+/* Whether there is memory for any string of the body while it grows, twice as large each
+ * time: where there is none the parser takes the string for shorter than it is. */
+static bool has_room(size_t length)
+{
+  void *room = malloc(4 * length + 1);
+  free(room);
+  return room != NULL;
+}
+
+json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error)
+{
+  json_error_t why;
+  json_t *body = NULL;
+  errno = 0; /* the parser calls a failed allocation a syntax error; malloc says more */
+  if (has_room(text->length))
+    body = json_loadb(text->length > 0 ? text->data : "", text->length,
+                      JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+  if (body == NULL) {
+    not_json(&why, errno == ENOMEM, error);
+    return NULL;
+  }
+  if (!json_is_object(body)) {
+    json_decref(body);
+    lls_api_fail(error, 400, "invalid_json", NULL,
+                 "the request body must be a JSON object");
+    return NULL;
+  }
+  return body;
+}
+
+int lls_api_check_open(struct lls_api *api, struct lls_api_error *error)
+{
+  struct lls_error why = {0};
+  if (lls_loop_failed(api->config.loop, &why))
+    return lls_api_fail(error, 503, "engine_error", NULL, "the engine failed: %s",
+                        why.text);
+  if (lls_loop_hangs(api->config.loop, &why)) {
+    lls_api_fail(error, 503, "plugin_hangs", NULL, "%s", why.text);
+    error->retry_after = lls_api_retry_after(api);
+    return -1;
+  }
+  if (!api->draining)
+    return 0;
+  lls_api_fail(error, 503, "shutting_down", NULL, "the server is shutting down");
+  error->retry_after = lls_api_retry_after(api);
+  return -1;
+}
+
+/* A place becomes free each time that one of those who run is done. */
+unsigned lls_api_retry_after(struct lls_api *api)
+{
+  struct lls_loop_status status;
+  const struct lls_histogram *e2e = &api->stats.inference;
+  uint64_t count = lls_histogram_count(e2e);
+  lls_loop_status(api->config.loop, &status);
+  double mean = count > 0 ? e2e->sum / (double)count : 1;
+  double wait = mean / (status.running > 0 ? status.running : 1);
+  if (wait > 60)
+    return 60;
+  return wait > 1 ? (unsigned)(wait + 0.5) : 1;
+}
+
+void lls_api_note_unknown(struct lls_api *api, const struct lls_http_exchange *exchange,
+                          const struct lls_unknown_names *names)
+{
+  for (unsigned i = 0; i < names->n; i++) {
+    const struct lls_log_field fields[] = {
+        {.name = "ignores", .text = names->names[i]},
+        {.name = "why", .text = "the parameter is unknown here (said once)"},
+    };
+    if (lls_unknown_add(&api->unknown, names->names[i]))
+      lls_log_request(api->config.log, LLS_LOG_INFO, "api", exchange->id, fields, 2);
+  }
+}
+
+static void on_unknown(void *context, const char *name)
+{
+  lls_unknown_add(context, name);
+}
+
+int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
+                        enum lls_endpoint endpoint, struct lls_unknown_names *unknown,
+                        struct lls_api_params *out, struct lls_api_error *error)
+{
+  const struct lls_params_context context = {
+      .endpoint = endpoint,
+      .model_name = config->model_name,
+      .any_model = config->limits.any_model,
+      .tokenizer = config->tokenizer,
+      .vocab = config->vocab,
+      .defaults = &config->sampling,
+      .strict = config->limits.strict_params,
+      .on_unknown = on_unknown,
+      .on_unknown_context = unknown,
+  };
+  return lls_api_params_read(body, &context, out, error);
+}
+
+void lls_api_decode(const struct lls_api_config *config, const int32_t *ids, size_t count,
+                    bool skip_special, struct lls_text *text)
+{
+  struct lls_detokenizer detokenizer;
+  const size_t room = lls_detokenizer_room(config->tokenizer);
+  lls_detokenizer_init(&detokenizer, config->tokenizer, skip_special, false);
+  for (size_t i = 0; i < count && lls_text_reserve(text, room); i++)
+    text->length += lls_detokenizer_push(&detokenizer, ids[i], text->data + text->length);
+  if (lls_text_reserve(text, room))
+    text->length += lls_detokenizer_flush(&detokenizer, text->data + text->length);
+  lls_text_append(text, "", 0); /* for its NUL */
+}
+
+void lls_api_log_refusal(const struct lls_api *api, struct lls_http_exchange *exchange,
+                         const struct lls_api_error *error)
+{
+  const struct lls_log_field fields[] = {
+      {.name = "outcome", .text = "refused"},
+      {.name = "status", .number = error->status},
+      {.name = "why", .text = error->message.text},
+  };
+  exchange->logged = true;
+  lls_log_request(api->config.log, LLS_LOG_INFO, "api", exchange->id, fields, 3);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a generation to requests of the step loop, one for each choice. */
+#include <errno.h>
+#include <stdio.h>
+#include <utlist.h>
+
+#include "core/api/reply.h"
+
+static uint64_t choice_seed(const struct lls_choice *choice)
+{
+  const struct lls_api_params *params = &choice->generation->params;
+  uint64_t seed = params->seed;
+  if (!params->has_seed)
+    uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL);
+  return seed + choice->index % (uint64_t)params->n;
+}
+
+/* At least one: where only the prompt is wanted, the token is left out of the answer.
+ * prompt.c has seen to it that what is asked for fits. */
+static uint32_t max_new_tokens(const struct lls_choice *choice)
+{
+  const struct lls_generation *generation = choice->generation;
+  int64_t room = (int64_t)generation->api->config.max_context;
+  room -= (int64_t)choice->prompt->n_tokens;
+  int64_t wanted = lls_api_params_answer(&generation->params, room);
+  return wanted > 0 ? (uint32_t)wanted : 1;
+}
+
+/* The step loop's refusals as a client should see them. */
+static int refusal(struct lls_api *api, int status, const struct lls_error *why,
+                   struct lls_api_error *error)
+{
+  const char *text = lls_error_text(why, status);
+  switch (status) {
+  case -EINVAL:
+    return lls_api_fail(error, 400, NULL, NULL, "%s", text);
+  case -E2BIG:
+    return lls_api_fail(error, 400, "context_length_exceeded", NULL, "%s", text);
+  case -ENOSPC:
+    lls_api_fail(error, 429, "queue_full", NULL, "%s", text);
+    error->retry_after = lls_api_retry_after(api);
+    return -1;
+  case -ESHUTDOWN:
+    lls_api_fail(error, 503, "shutting_down", NULL, "%s", text);
+    error->retry_after = lls_api_retry_after(api);
+    return -1;
+  default:
+    return lls_api_fail(error, 500, NULL, NULL, "%s", text);
+  }
+}
+
+static int submit(struct lls_choice *choice, struct lls_api_error *error)
+{
+  struct lls_generation *generation = choice->generation;
+  const struct lls_api_params *params = &generation->params;
+  const struct lls_api_prompt *prompt = choice->prompt;
+  struct lls_error why = {0};
+  struct lls_submission submission = {
+      .tokens = prompt->tokens,
+      .n_tokens = (uint32_t)prompt->n_tokens,
+      .text = prompt->text,
+      .text_bytes = prompt->text_bytes,
+      .label = generation->label,
+      .sampling = lls_api_params_sampling(params),
+      .max_new_tokens = max_new_tokens(choice),
+      .min_new_tokens = (uint32_t)params->min_tokens,
+      .stop_tokens = params->stop_tokens,
+      .n_stop_tokens = (uint32_t)params->n_stop_tokens,
+      .ignore_eos = params->ignore_eos,
+      .request_class = params->request_class,
+      .priority = (int32_t)params->priority,
+      .tenant = generation->tenant,
+      .slo = params->slo,
+      .owner = choice,
+  };
+  submission.sampling.seed = choice_seed(choice);
+  submission.score_prompt = lls_api_params_scores(params, &submission.score_logprobs);
+  int status =
+      lls_loop_submit(generation->api->config.loop, &submission, &choice->request, &why);
+  if (status != 0)
+    return refusal(generation->api, status, &why, error);
+  choice->state = LLS_CHOICE_LIVE;
+  generation->n_unfinished++;
+  return 0;
+}
+
+/* The client went away: nobody waits for the rest. */
+static void on_gone(void *owner)
+{
+  struct lls_generation *generation = owner;
+  generation->exchange = NULL;
+  lls_generation_cancel(generation);
+}
+
+static void begin(struct lls_api *api, struct lls_generation *generation,
+                  struct lls_http_exchange *exchange)
+{
+  char fresh[LLS_ID_BYTES];
+  generation->api = api;
+  generation->arrival_ns = exchange->arrival_ns;
+  lls_api_new_id(fresh);
+  snprintf(generation->id, sizeof generation->id, "%s-%s",
+           generation->endpoint == LLS_CHAT ? "chatcmpl" : "cmpl", fresh);
+  snprintf(generation->label, sizeof generation->label, "%s", exchange->id);
+  generation->tenant = lls_tenants_enter(&api->tenants, generation->params.tenant);
+  generation->sent_ns = generation->arrival_ns;
+  generation->exchange = exchange;
+  exchange->owner = generation;
+  exchange->on_gone = on_gone;
+  exchange->logged = true; /* each choice has its line */
+  DL_APPEND(api->generations, generation);
+  api->stats.live++;
+}
+
+void lls_generation_start(struct lls_api *api, struct lls_generation *generation,
+                          struct lls_http_exchange *exchange)
+{
+  struct lls_api_error error;
+  begin(api, generation, exchange);
+  for (uint32_t i = 0; i < generation->n_choices; i++) {
+    if (submit(&generation->choices[i], &error) == 0)
+      continue;
+    api->stats.refused++;
+    lls_api_log_refusal(api, exchange, &error);
+    lls_reply_error(generation, &error);
+    lls_generation_cancel(generation);
+    if (generation->n_unfinished == 0)
+      lls_generation_destroy(generation);
+    return;
+  }
+}
