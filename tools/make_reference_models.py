@@ -60,6 +60,29 @@ NEOX = {
     "attention_bias": True, "layer_norm_eps": 1e-5, "tie_word_embeddings": False, "bos_token_id": 0,
     "eos_token_id": 0, "torch_dtype": "float32"
 }
+BF16 = {"torch_dtype": "bfloat16"}
+QWEN2 = LLAMA | BF16 | {
+    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "num_key_value_heads": 8, "rope_theta": 1000000.0,
+    "use_sliding_window": False, "sliding_window": 4096, "max_window_layers": 28
+}
+QWEN3 = LLAMA | BF16 | {
+    "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "head_dim": 16, "rope_theta": 1000000.0,
+    "num_key_value_heads": 4, "use_sliding_window": False, "sliding_window": None, "tie_word_embeddings": True
+}
+SMOLLM3 = LLAMA | BF16 | {
+    "architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3", "num_hidden_layers": 3,
+    "num_key_value_heads": 8, "rope_theta": 5000000.0, "no_rope_layer_interval": 2, "no_rope_layers": [1, 0, 1],
+    "tie_word_embeddings": True, "pad_token_id": 0, "use_sliding_window": False
+}
+OLMO2 = LLAMA | BF16 | {
+    "architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2", "num_key_value_heads": 4, "rope_theta": 500000.0,
+    "pad_token_id": 0
+}
+PHI3 = LLAMA | BF16 | {
+    "architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "num_key_value_heads": 4,
+    "partial_rotary_factor": 0.75, "original_max_position_embeddings": 256, "pad_token_id": 0, "sliding_window": 20
+}
+LONGROPE = {"type": "longrope", "short_factor": [1.0, 1.1, 1.25], "long_factor": [1.2, 2.5, 6.0]}
 LLAMA3_ROPE = {
     "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64
@@ -83,6 +106,17 @@ MODELS = {
     "opt-plain": (14, OPT | {"enable_bias": False, "layer_norm_elementwise_affine": False, "_remove_final_layer_norm": True}, torch.float32, 1),
     "opt-350m-like": (9, OPT | {"do_layer_norm_before": False, "word_embed_proj_dim": 32}, torch.float32, 1),
     "neox": (10, NEOX, torch.float32, 1),
+    "qwen2": (15, QWEN2, torch.bfloat16, 1),
+    "qwen2-window": (16, QWEN2 | {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1},
+                     torch.bfloat16, 1),
+    "qwen3": (17, QWEN3, torch.bfloat16, 1),
+    "qwen3-yarn": (18, QWEN3 | {"rope_scaling": {"rope_type": "yarn", "factor": 4.0,
+                                                 "original_max_position_embeddings": 64}}, torch.bfloat16, 1),
+    "smollm3": (19, SMOLLM3, torch.bfloat16, 1),
+    "olmo2": (20, OLMO2, torch.bfloat16, 1),
+    "phi3": (21, PHI3, torch.bfloat16, 1),
+    "phi3-long": (22, PHI3 | {"original_max_position_embeddings": 32, "rope_scaling": LONGROPE,
+                              "sliding_window": None}, torch.bfloat16, 1),
     "neox-serial": (11, NEOX | {"use_parallel_residual": False, "rotary_pct": 0.5}, torch.float32, 1),
 }
 
@@ -195,6 +229,14 @@ def write_json(path, value):
     path.write_text(re.sub(r"\[\s+([-\d,\s]+?)\s+\]", lambda m: "[" + " ".join(m[1].split()) + "]", text) + "\n")
 
 
+def always_long(model):
+    """The long factors at every length, as a server has them whose longest context needs them: transformers changes
+    over in the middle of a text, with the keys before as they are."""
+    rope = model.model.rotary_emb
+    rope(torch.zeros(1, 1), torch.tensor([[model.config.max_position_embeddings - 1]]))
+    rope.original_inv_freq = rope.inv_freq.clone()
+
+
 def make(name, out):
     seed, config, dtype, shards = MODELS[name]
     folder = out / name
@@ -214,6 +256,8 @@ def make(name, out):
                                                                     output_loading_info=True)
     assert not info["missing_keys"], info
     model.eval()
+    if "long" in name:
+        always_long(model)
     prompts, logits = reference(model, config["vocab_size"], seed)
     logits.numpy().astype("<f4").tofile(folder / "reference_logits.bin")
     write_json(

@@ -32,7 +32,7 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
       .token_bytes = 2 * c->layers * kv * cache_bytes,
       .row_bytes = c->hidden * weight_bytes,
       .sums = c->parallel_residual ? 1 : 2,
-      .window = c->window,
+      .window = lls_widest_window(c),
   };
 }
 

@@ -242,6 +242,14 @@ struct lls_attention_shape {
   uint32_t window;                    /* sliding window in tokens, 0 = none */
 };
 
+/* RMS norms of q and k: of each head, or `whole`: of all heads together, those of other
+ * ranks included. */
+struct lls_qk_norm_shape {
+  const float *q, *k; /* (head_dim), whole: (heads head_dim) and (kv_heads head_dim) */
+  float epsilon;
+  bool whole;
+};
+
 struct lls_rope_shape {
   uint32_t head_dim, rotary_dims; /* the first rotary_dims of each head are rotated */
   const float *inverse_frequency; /* (rotary_dims / 2), host memory, scaling applied */
@@ -333,8 +341,11 @@ struct lls_device_ops {
 
   /*
    * qkv (n_rows, (heads + 2 kv_heads) head_dim): q, then k, then v of each row.
-   * rope rotates q and k in place by the rows' positions, pairs (i, i + rotary_dims/2).
+   * norm_qk norms q and k in place. rope rotates q and k in place by the rows' positions,
+   * pairs (i, i + rotary_dims/2).
    */
+  void (*norm_qk)(struct lls_device *, const struct lls_attention_shape *,
+                  const struct lls_qk_norm_shape *, void *qkv);
   void (*rope)(struct lls_device *, const struct lls_attention_shape *,
                const struct lls_rope_shape *, void *qkv);
   /* Writes k and v of every row to its slot of the layer, as the tables say. */

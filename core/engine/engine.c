@@ -296,7 +296,7 @@ static int make_tables(struct lls_engine *e, struct lls_error *err)
       {(void **)&e->first_logit, sequences, sizeof *e->first_logit},
       {(void **)&e->logits, (size_t)e->options.max_logits * e->config.vocab + 1,
        sizeof *e->logits},
-      {(void **)&e->inverse_frequency, e->config.rope.dims / 2 + 1,
+      {(void **)&e->inverse_frequency, e->config.rope.dims + 1,
        sizeof *e->inverse_frequency},
   };
   for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
@@ -324,7 +324,6 @@ static void describe_model(struct lls_engine *e)
       .kv_heads = c->kv_heads,
       .head_dim = c->head_dim,
       .scale = 1 / sqrtf((float)c->head_dim),
-      .window = c->window,
   };
   e->pool_shape = (struct lls_pool_shape){
       .layers = c->layers,
@@ -352,15 +351,26 @@ static void describe_model(struct lls_engine *e)
     e->caps.preempt_modes |= 1u << LLS_PREEMPT_SWAP;
 }
 
-static void describe_rope(struct lls_engine *e)
+static struct lls_rope_shape rope_shape(const struct lls_engine *e,
+                                        const struct lls_rope_config *rope, float *room)
 {
-  lls_rope_frequencies(&e->config.rope, e->inverse_frequency);
-  e->rope = (struct lls_rope_shape){
+  lls_rope_frequencies(rope, e->caps.max_context, room);
+  double factor = rope->attention_factor;
+  return (struct lls_rope_shape){
       .head_dim = e->config.head_dim,
-      .rotary_dims = e->config.rope.dims,
-      .inverse_frequency = e->inverse_frequency,
-      .attention_factor = 1,
+      .rotary_dims = rope->dims,
+      .inverse_frequency = room,
+      .attention_factor = factor > 0 ? (float)factor : 1,
   };
+}
+
+static void describe_ropes(struct lls_engine *e)
+{
+  const struct lls_model_config *c = &e->config;
+  e->ropes[LLS_LAYER_ROPE] = rope_shape(e, &c->rope, e->inverse_frequency);
+  e->ropes[LLS_LAYER_ROPE_LOCAL] =
+      rope_shape(e, &c->local_rope, e->inverse_frequency + c->rope.dims / 2);
+  e->ropes[LLS_LAYER_ROPE_OFF] = (struct lls_rope_shape){.head_dim = c->head_dim};
 }
 
 /* What of the model is computed here. */
@@ -388,7 +398,7 @@ static int make_parts(struct lls_engine *e, struct lls_error *err)
   if (rc == 0 && (rc = lls_table_cache_init(e)) < 0)
     lls_fail(err, rc, "no memory for block tables");
   if (rc == 0)
-    describe_rope(e);
+    describe_ropes(e);
   if (rc == 0)
     rc = load_weights(e, err);
   if (rc == 0)

@@ -46,9 +46,9 @@ struct lls_engine {
   bool borrows_weights; /* they are another's: options.weights_of */
   struct lls_pool *pool;
   struct lls_pool_shape pool_shape;
-  struct lls_attention_shape attention;
-  struct lls_rope_shape rope;
-  float *inverse_frequency; /* (rope.rotary_dims / 2) */
+  struct lls_attention_shape attention; /* of every layer, but for its window */
+  struct lls_rope_shape ropes[3];       /* by enum lls_layer_rope */
+  float *inverse_frequency;             /* (2, rope.dims / 2) what ropes[] point to */
 
   /* The step, flat. Rows whose logits are wanted: first the last row of every sequence
    * that gets a token, in batch order, then the other rows of those with all_logits. */

@@ -51,19 +51,25 @@ static void embed(const struct stream *s)
                             s->x);
 }
 
-/* What a branch reads: x, normed first unless the norm comes after the addition. */
+/* What a branch reads: x, normed first unless the norm comes later. */
 static const void *branch_input(const struct stream *s, const struct lls_norm_weights *w)
 {
-  if (s->e->config.post_norm)
+  enum lls_norm_place place = s->e->config.norm_place;
+  if (place == LLS_NORM_SUM || place == LLS_NORM_OUTPUT)
     return s->x;
   norm(s, w, s->x, s->e->act.h);
   return s->e->act.h;
 }
 
-static void branch_end(const struct stream *s, const struct lls_norm_weights *w)
+static void norm_qk(const struct stream *s, const struct lls_layer_weights *w,
+                    const struct lls_attention_shape *shape, void *qkv)
 {
-  if (s->e->config.post_norm)
-    norm(s, w, s->x, s->x);
+  const struct lls_model_config *c = &s->e->config;
+  const struct lls_qk_norm_shape n = {.q = w->q_norm.weight,
+                                      .k = w->k_norm.weight,
+                                      .epsilon = c->norm_epsilon,
+                                      .whole = c->qk_norm == LLS_QK_NORM_WHOLE};
+  s->ops->norm_qk(s->device, shape, &n, qkv);
 }
 
 /* Fills the cache from x, and attended with what attention finds there. */
@@ -71,17 +77,23 @@ static void attend(struct stream *s, uint32_t layer)
 {
   struct lls_engine *e = s->e;
   const struct lls_layer_weights *w = &e->weights.layers[layer];
+  const struct lls_layer_config *kind = &e->config.layer[layer];
+  const struct lls_rope_shape *rope = &e->ropes[kind->rope];
+  struct lls_attention_shape shape = e->attention;
   void *qkv = e->act.wide;
+  shape.window = kind->window;
   const void *h = branch_input(s, &w->attention_norm);
   linear(s, w->qkv, h, LLS_STORE_SET, qkv);
   if (e->scratch_used > 0)
-    s->ops->hidden_write(s->device, &e->attention, layer, h);
+    s->ops->hidden_write(s->device, &shape, layer, h);
   if (e->restores)
-    s->ops->restore(s->device, &e->attention, &e->rope, layer, w->qkv);
-  if (e->rope.rotary_dims > 0)
-    s->ops->rope(s->device, &e->attention, &e->rope, qkv);
-  s->ops->cache_write(s->device, &e->attention, layer, qkv);
-  s->ops->attention(s->device, &e->attention, layer, qkv, e->act.narrow);
+    s->ops->restore(s->device, &shape, rope, layer, w->qkv);
+  if (e->config.qk_norm != LLS_QK_NORM_NONE)
+    norm_qk(s, w, &shape, qkv);
+  if (rope->rotary_dims > 0)
+    s->ops->rope(s->device, &shape, rope, qkv);
+  s->ops->cache_write(s->device, &shape, layer, qkv);
+  s->ops->attention(s->device, &shape, layer, qkv, e->act.narrow);
   s->attended = e->act.narrow;
 }
 
@@ -107,30 +119,54 @@ static enum lls_linear_store own_share(const struct stream *s)
   return s->e->shard.rank == 0 ? LLS_STORE_ADD : LLS_STORE_SET;
 }
 
-static void sum_shares(const struct stream *s)
+static void sum_shares(const struct stream *s, void *x)
 {
   if (lls_engine_is_shared(s->e))
-    s->ops->all_reduce(s->device, s->x, s->n_rows, s->e->config.hidden);
+    s->ops->all_reduce(s->device, x, s->n_rows, s->e->config.hidden);
 }
 
-/* Adds both branches to x. A parallel mlp reads x as the layer got it, so its norm comes
- * before attention's output is added, and ranks have one sum for both. */
+/* Adds a branch to x by its last product; where its output is normed first, that is in h,
+ * which the branch has read. `norms`: the branch's norm, and that of its output. */
+static void add_branch(const struct stream *s, const struct lls_weight *last,
+                       const void *inner, const struct lls_norm_weights *norm_weights,
+                       const struct lls_norm_weights *output_norm)
+{
+  enum lls_norm_place place = s->e->config.norm_place;
+  void *h = s->e->act.h;
+  if (place == LLS_NORM_INPUT || place == LLS_NORM_SUM) {
+    linear(s, last, inner, own_share(s), s->x);
+    sum_shares(s, s->x);
+    if (place == LLS_NORM_SUM)
+      norm(s, norm_weights, s->x, s->x);
+    return;
+  }
+  linear(s, last, inner, LLS_STORE_SET, h);
+  sum_shares(s, h);
+  norm(s, place == LLS_NORM_BOTH ? output_norm : norm_weights, h, h);
+  s->ops->add(s->device, h, s->n_rows, s->e->config.hidden, s->x);
+}
+
+/* Both read x as the layer got it, so the mlp's norm comes before attention's output is
+ * added, and ranks have one sum for both. */
+static void add_parallel_branches(const struct stream *s,
+                                  const struct lls_layer_weights *w)
+{
+  const void *input = branch_input(s, &w->mlp_norm);
+  linear(s, w->output, s->attended, own_share(s), s->x);
+  linear(s, w->down, mlp_inner(s, w, input), LLS_STORE_ADD, s->x);
+  sum_shares(s, s->x);
+}
+
+/* Adds both branches to x. */
 static void add_branches(const struct stream *s, const struct lls_layer_weights *w)
 {
-  const void *input = NULL;
-  bool parallel = s->e->config.parallel_residual;
-  if (parallel)
-    input = branch_input(s, &w->mlp_norm);
-  linear(s, w->output, s->attended, own_share(s), s->x);
-  if (!parallel) {
-    sum_shares(s);
-    branch_end(s, &w->attention_norm);
-    input = branch_input(s, &w->mlp_norm);
+  if (s->e->config.parallel_residual) {
+    add_parallel_branches(s, w);
+    return;
   }
-  linear(s, w->down, mlp_inner(s, w, input), parallel ? LLS_STORE_ADD : own_share(s),
-         s->x);
-  sum_shares(s);
-  branch_end(s, &w->mlp_norm);
+  add_branch(s, w->output, s->attended, &w->attention_norm, &w->attention_output_norm);
+  const void *input = branch_input(s, &w->mlp_norm);
+  add_branch(s, w->down, mlp_inner(s, w, input), &w->mlp_norm, &w->mlp_output_norm);
 }
 
 /* Goes on with the wanted rows only; q, k, v are done with, so `wide` is free. */

@@ -30,6 +30,10 @@ const char *lls_model_why_no_hidden(const struct lls_model_config *c)
            "smaller than those";
   if (c->hidden < c->kv_heads * c->head_dim)
     return "its hidden states are smaller than a unit block";
+  if (c->qk_norm != LLS_QK_NORM_NONE)
+    return "this model norms its keys, which restoring does not";
+  if (c->local_rope.dims > 0)
+    return "layers of this model rotate positions differently";
   return NULL;
 }
 

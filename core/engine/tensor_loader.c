@@ -183,3 +183,14 @@ int lls_loader_norm(struct lls_loader *l, int layer, const char *name,
   rc = lls_loader_view(l, layer, name, ".bias", 1, l->config->hidden, &v);
   return rc < 0 ? rc : create_vector(l, &v, &out->bias);
 }
+
+int lls_loader_norm_part(struct lls_loader *l, int layer, const char *name,
+                         struct lls_range part, struct lls_norm_weights *out)
+{
+  struct lls_tensor_view v;
+  int rc = lls_loader_view(l, layer, name, ".weight", 1, part.whole, &v);
+  if (rc < 0)
+    return rc;
+  v = lls_view_rows(&v, part.first, part.n);
+  return create_vector(l, &v, &out->weight);
+}

@@ -53,5 +53,8 @@ int lls_loader_table(struct lls_loader *, const char *name, size_t rows, size_t 
                      void **out);
 int lls_loader_norm(struct lls_loader *, int layer, const char *name,
                     struct lls_norm_weights *out);
+/* A part of a norm's numbers; none where the model's norms have biases. */
+int lls_loader_norm_part(struct lls_loader *, int layer, const char *name,
+                         struct lls_range, struct lls_norm_weights *out);
 
 #endif

@@ -83,15 +83,28 @@ out:
   return rc;
 }
 
+/* The rows of a part where a tensor has others before it. */
+static struct lls_range stacked(struct lls_range part, size_t before, size_t whole)
+{
+  return (struct lls_range){before + part.first, part.n, whole};
+}
+
 static int load_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
 {
-  if (l->names->fused_qkv != NULL)
+  const struct lls_tensor_names *names = l->names;
+  if (names->fused_qkv != NULL)
     return load_fused_qkv(l, layer, out);
   const struct lls_model_config *c = l->config;
   struct lls_range heads = lls_range_times(l->shard->heads, c->head_dim);
   struct lls_range kv_heads = lls_range_times(l->shard->kv_heads, c->head_dim);
-  const struct lls_part parts[] = {
-      {l->names->q, heads}, {l->names->k, kv_heads}, {l->names->v, kv_heads}};
+  struct lls_part parts[] = {
+      {names->q, heads}, {names->k, kv_heads}, {names->v, kv_heads}};
+  for (size_t i = 0, before = 0; names->stacked_qkv != NULL && i < 3; i++) {
+    size_t rows = parts[i].rows.whole;
+    parts[i] = (struct lls_part){names->stacked_qkv,
+                                 stacked(parts[i].rows, before, lls_qkv_columns(c))};
+    before += rows;
+  }
   return lls_loader_matrix(l, layer, parts, 3, lls_range_all(c->hidden), c->qkv_bias,
                            out);
 }
@@ -102,7 +115,12 @@ static int load_mlp(struct lls_loader *l, int layer, struct lls_layer_weights *w
 {
   const struct lls_model_config *c = l->config;
   struct lls_range ffn = l->shard->ffn, hidden = lls_range_all(c->hidden);
-  const struct lls_part gate_up[] = {{l->names->gate, ffn}, {l->names->up, ffn}};
+  const char *both = l->names->stacked_up;
+  const struct lls_part gate_up[] = {
+      {both != NULL ? both : l->names->gate,
+       both != NULL ? stacked(ffn, 0, 2 * c->ffn) : ffn},
+      {both != NULL ? both : l->names->up,
+       both != NULL ? stacked(ffn, c->ffn, 2 * c->ffn) : ffn}};
   int rc = c->gated ? lls_loader_matrix(l, layer, gate_up, 2, hidden, c->mlp_bias, &w->up)
                     : load_one(l, layer, l->names->up, ffn, hidden, c->mlp_bias, &w->up);
   if (rc < 0)
@@ -110,12 +128,39 @@ static int load_mlp(struct lls_loader *l, int layer, struct lls_layer_weights *w
   return load_one(l, layer, l->names->down, hidden, ffn, c->mlp_bias, &w->down);
 }
 
+/* Norms over the whole width are cut like what they norm. */
+static int load_qk_norms(struct lls_loader *l, int layer, struct lls_layer_weights *w)
+{
+  const struct lls_model_config *c = l->config;
+  struct lls_range q = lls_range_all(c->head_dim), k = q;
+  if (c->qk_norm == LLS_QK_NORM_WHOLE) {
+    q = lls_range_times(l->shard->heads, c->head_dim);
+    k = lls_range_times(l->shard->kv_heads, c->head_dim);
+  }
+  int rc = lls_loader_norm_part(l, layer, l->names->q_norm, q, &w->q_norm);
+  return rc < 0 ? rc : lls_loader_norm_part(l, layer, l->names->k_norm, k, &w->k_norm);
+}
+
+static int load_norms(struct lls_loader *l, int layer, struct lls_layer_weights *w)
+{
+  const struct lls_tensor_names *names = l->names;
+  int rc = lls_loader_norm(l, layer, names->attention_norm, &w->attention_norm);
+  if (rc == 0)
+    rc = lls_loader_norm(l, layer, names->mlp_norm, &w->mlp_norm);
+  if (rc == 0 && l->config->norm_place == LLS_NORM_BOTH)
+    rc = lls_loader_norm(l, layer, names->attention_output_norm,
+                         &w->attention_output_norm);
+  if (rc == 0 && l->config->norm_place == LLS_NORM_BOTH)
+    rc = lls_loader_norm(l, layer, names->mlp_output_norm, &w->mlp_output_norm);
+  if (rc == 0 && l->config->qk_norm != LLS_QK_NORM_NONE)
+    rc = load_qk_norms(l, layer, w);
+  return rc;
+}
+
 static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   const struct lls_model_config *c = l->config;
-  int rc = lls_loader_norm(l, layer, l->names->attention_norm, &w->attention_norm);
-  if (rc == 0)
-    rc = lls_loader_norm(l, layer, l->names->mlp_norm, &w->mlp_norm);
+  int rc = load_norms(l, layer, w);
   if (rc == 0)
     rc = load_qkv(l, layer, &w->qkv);
   if (rc == 0)
@@ -310,16 +355,24 @@ static void unload_table(struct lls_device *device, void *table)
     device->ops->table_destroy(device, table);
 }
 
+static void unload_layer(struct lls_device *device, struct lls_layer_weights *w)
+{
+  unload_norm(device, &w->attention_norm);
+  unload_norm(device, &w->mlp_norm);
+  unload_norm(device, &w->attention_output_norm);
+  unload_norm(device, &w->mlp_output_norm);
+  unload_norm(device, &w->q_norm);
+  unload_norm(device, &w->k_norm);
+  unload_matrix(device, w->qkv);
+  unload_matrix(device, w->output);
+  unload_matrix(device, w->up);
+  unload_matrix(device, w->down);
+}
+
 void lls_weights_unload(struct lls_weights *w, struct lls_device *device)
 {
-  for (uint32_t i = 0; i < w->n_layers; i++) {
-    unload_norm(device, &w->layers[i].attention_norm);
-    unload_norm(device, &w->layers[i].mlp_norm);
-    unload_matrix(device, w->layers[i].qkv);
-    unload_matrix(device, w->layers[i].output);
-    unload_matrix(device, w->layers[i].up);
-    unload_matrix(device, w->layers[i].down);
-  }
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    unload_layer(device, &w->layers[i]);
   free(w->layers);
   unload_norm(device, &w->final_norm);
   unload_norm(device, &w->embedding_norm);

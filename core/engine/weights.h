@@ -15,6 +15,8 @@ struct lls_norm_weights {
 
 struct lls_layer_weights {
   struct lls_norm_weights attention_norm, mlp_norm;
+  struct lls_norm_weights attention_output_norm, mlp_output_norm; /* LLS_NORM_BOTH */
+  struct lls_norm_weights q_norm, k_norm;                         /* with qk_norm */
   struct lls_weight *qkv;    /* ((heads + 2 kv_heads) head_dim, hidden); heads and ffn
                                 are this rank's */
   struct lls_weight *output; /* (hidden, heads head_dim) */

@@ -21,13 +21,18 @@ struct lls_tensor_names {
   const char *layers; /* "layers." */
   const char *attention_norm, *mlp_norm;
   const char *q, *k, *v;
-  const char *fused_qkv; /* instead: rows are (heads, [q k v], head_dim) */
+  const char *fused_qkv;   /* instead: rows are (heads, [q k v], head_dim) */
+  const char *stacked_qkv; /* instead: rows are those of q, of k, of v */
   const char *output;
   const char *gate, *up, *down;
+  const char *stacked_up; /* instead of gate and up: rows of gate, of up */
+  const char *q_norm, *k_norm;
+  const char *attention_output_norm, *mlp_output_norm; /* where norm_place has both */
   const char *types, *embedding_norm; /* encoders: added to the embedding, norm after */
 };
 
 struct lls_architecture {
+  const char *title;        /* the models that people know it by */
   const char *const *names; /* as in "architectures", ends with NULL */
   bool encoder;             /* makes vectors of texts, not texts */
   struct lls_tensor_names tensors;
@@ -36,9 +41,33 @@ struct lls_architecture {
                    struct lls_error *);
 };
 
-extern const struct lls_architecture lls_llama, lls_opt, lls_neox, lls_bert;
+extern const struct lls_architecture lls_llama, lls_qwen2, lls_qwen3, lls_smollm3,
+    lls_olmo2, lls_phi3, lls_opt, lls_neox, lls_bert;
+
+/* The tensors that Llama's descendants have in common. */
+#define LLS_LLAMA_TENSORS                                                                \
+  .prefixes = {"model."}, .embedding = "embed_tokens", .final_norm = "norm",             \
+  .head = "lm_head", .layers = "layers.", .output = "self_attn.o_proj",                  \
+  .down = "mlp.down_proj"
+#define LLS_LLAMA_NORMS                                                                  \
+  .attention_norm = "input_layernorm", .mlp_norm = "post_attention_layernorm"
+#define LLS_LLAMA_QKV                                                                    \
+  .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj"
+#define LLS_LLAMA_MLP .gate = "mlp.gate_proj", .up = "mlp.up_proj"
 
 /* Helpers for configure. */
+/* All that Llama's config.json says; windows of layers are the caller's. */
+int lls_config_llama(const struct lls_json *, struct lls_model_config *,
+                     struct lls_error *err);
+/* Qwen's windows: of layers from one on, where switched on; qwen2.c. */
+int lls_config_qwen_window(const struct lls_json *, struct lls_model_config *,
+                           struct lls_error *err);
+/* The same window in every layer. */
+void lls_config_window(struct lls_model_config *, uint32_t window);
+/* "layer_types", a list of full_attention and sliding_attention: the window of those that
+ * slide. False if the file has none. */
+int lls_config_layer_types(const struct lls_json *, struct lls_model_config *,
+                           uint32_t window, bool *found, struct lls_error *err);
 int lls_config_sizes(const struct lls_json *, struct lls_model_config *,
                      const char *ffn_key, struct lls_error *err);
 int lls_config_activation(const struct lls_json *, const char *key, const char *fallback,

@@ -15,7 +15,8 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
   double epsilon = 1e-12;
   const char *positions = "absolute";
   out->norm = LLS_NORM_LAYER;
-  out->norm_affine = out->post_norm = true;
+  out->norm_affine = true;
+  out->norm_place = LLS_NORM_SUM;
   out->qkv_bias = out->output_bias = out->mlp_bias = true;
   int rc = lls_config_sizes(json, out, "intermediate_size", err);
   if (rc == 0)
@@ -37,6 +38,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
 static const char *const names[] = {"BertModel", "BertForMaskedLM", NULL};
 
 const struct lls_architecture lls_bert = {
+    .title = "BERT",
     .names = names,
     .encoder = true,
     .configure = configure,

@@ -13,22 +13,23 @@ static int configure_window(const struct lls_json *json, struct lls_model_config
                             struct lls_error *err)
 {
   const char *type;
+  uint32_t window = 0;
   int rc = lls_json_string_or(json, "model_type", "llama", &type, err);
   if (rc < 0 || strcmp(type, "mistral") != 0)
     return rc;
   bool silent = json_object_get(json->root, "sliding_window") == NULL;
-  return lls_json_size_or(json, "sliding_window", silent ? 4096 : 0, &out->window, err);
+  rc = lls_json_size_or(json, "sliding_window", silent ? 4096 : 0, &window, err);
+  lls_config_window(out, window);
+  return rc;
 }
 
-static int configure(const struct lls_json *json, struct lls_model_config *out,
+int lls_config_llama(const struct lls_json *json, struct lls_model_config *out,
                      struct lls_error *err)
 {
   out->norm = LLS_NORM_RMS;
   out->norm_affine = out->final_norm = out->gated = true;
   double epsilon;
   int rc = lls_config_sizes(json, out, "intermediate_size", err);
-  if (rc == 0)
-    rc = configure_window(json, out, err);
   if (rc == 0)
     rc = lls_config_activation(json, "hidden_act", "silu", &out->activation, err);
   if (rc == 0)
@@ -48,27 +49,19 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
   return 0;
 }
 
+static int configure(const struct lls_json *json, struct lls_model_config *out,
+                     struct lls_error *err)
+{
+  int rc = lls_config_llama(json, out, err);
+  return rc < 0 ? rc : configure_window(json, out, err);
+}
+
 static const char *const names[] = {"LlamaForCausalLM", "MistralForCausalLM",
                                     "YiForCausalLM", NULL};
 
 const struct lls_architecture lls_llama = {
+    .title = "Llama (2, 3, Mistral, Yi, SmolLM2)",
     .names = names,
     .configure = configure,
-    .tensors =
-        {
-            .prefixes = {"model."},
-            .embedding = "embed_tokens",
-            .final_norm = "norm",
-            .head = "lm_head",
-            .layers = "layers.",
-            .attention_norm = "input_layernorm",
-            .mlp_norm = "post_attention_layernorm",
-            .q = "self_attn.q_proj",
-            .k = "self_attn.k_proj",
-            .v = "self_attn.v_proj",
-            .output = "self_attn.o_proj",
-            .gate = "mlp.gate_proj",
-            .up = "mlp.up_proj",
-            .down = "mlp.down_proj",
-        },
+    .tensors = {LLS_LLAMA_TENSORS, LLS_LLAMA_NORMS, LLS_LLAMA_QKV, LLS_LLAMA_MLP},
 };

@@ -9,10 +9,8 @@
 #include "core/model/architecture.h"
 
 static const struct lls_architecture *const architectures[] = {
-    &lls_llama,
-    &lls_opt,
-    &lls_neox,
-    &lls_bert,
+    &lls_llama, &lls_qwen2, &lls_qwen3, &lls_smollm3, &lls_olmo2,
+    &lls_phi3,  &lls_opt,   &lls_neox,  &lls_bert,
 };
 
 #define N_ARCHITECTURES (sizeof architectures / sizeof architectures[0])
@@ -32,18 +30,12 @@ static int unknown_architecture(const struct lls_json *json, const char *name,
   char list[256] = "";
   size_t used = 0;
   for (size_t i = 0; i < N_ARCHITECTURES; i++)
-    for (const char *const *known = architectures[i]->names;
-         architectures[i]->encoder == encoder && *known != NULL; known++)
+    if (architectures[i]->encoder == encoder && used < sizeof list)
       used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
-                               used == 0 ? "" : ", ", *known);
-  if (encoder)
-    return lls_fail(err, -ENOTSUP,
-                    "%s: architecture %.64s is not supported as an encoder, only %s",
-                    json->file, name, list);
+                               used == 0 ? "" : ", ", architectures[i]->title);
   return lls_fail(err, -ENOTSUP,
-                  "%s: architecture %.64s is not supported; supported are Llama (2, 3, "
-                  "Mistral, Yi), OPT and GPT-NeoX: %s",
-                  json->file, name, list);
+                  "%s: architecture %.64s is not supported%s; supported are %s",
+                  json->file, name, encoder ? " as an encoder" : "", list);
 }
 
 static int find_architecture(const struct lls_json *json, struct lls_model_config *out,
@@ -195,7 +187,7 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
     const char *what;
     uint32_t value, limit;
   } sizes[] = {
-      {"layers", c->layers, 4096},
+      {"layers", c->layers, LLS_MAX_LAYERS},
       {"hidden size", c->hidden, 1 << 20},
       {"heads", c->heads, 1 << 14},
       {"head size", c->head_dim, 1 << 12},
@@ -215,6 +207,15 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
   if (c->rope.dims > c->head_dim || c->rope.dims % 2 != 0)
     return lls_fail(err, -EINVAL, "%s: %u of %u dimensions of a head cannot be rotated",
                     json->file, c->rope.dims, c->head_dim);
+  if (c->rope.scaling == LLS_ROPE_LONG &&
+      (c->rope.dims / 2 > LLS_MAX_ROPE_PAIRS ||
+       c->rope.long_factors[c->rope.dims / 2 - 1] <= 0 ||
+       c->rope.short_factors[c->rope.dims / 2 - 1] <= 0))
+    return lls_fail(
+        err, -EINVAL,
+        "%s: \"short_factor\" and \"long_factor\" should have %u numbers, one "
+        "for each pair of dimensions",
+        json->file, c->rope.dims / 2);
   if (!(c->norm_epsilon > 0 && c->norm_epsilon < 1))
     return lls_fail(err, -EINVAL, "%s: the norm's epsilon should be between 0 and 1",
                     json->file);
@@ -327,4 +328,44 @@ int lls_config_activation(const struct lls_json *json, const char *key,
                   "%s: \"%s\" is \"%.32s\"; silu, relu, gelu and its tanh approximation "
                   "are supported",
                   json->file, key, name);
+}
+
+void lls_config_window(struct lls_model_config *out, uint32_t window)
+{
+  for (uint32_t i = 0; i < out->layers && i < LLS_MAX_LAYERS; i++)
+    out->layer[i].window = window;
+}
+
+int lls_config_layer_types(const struct lls_json *json, struct lls_model_config *out,
+                           uint32_t window, bool *found, struct lls_error *err)
+{
+  const json_t *types = lls_json_get(json, "layer_types");
+  *found = types != NULL;
+  if (types == NULL)
+    return 0;
+  if (json_array_size(types) != out->layers)
+    return lls_fail(err, -EINVAL, "%s: \"layer_types\" should be a list of %u names",
+                    json->file, out->layers);
+  for (uint32_t i = 0; i < out->layers && i < LLS_MAX_LAYERS; i++) {
+    const char *type = json_string_value(json_array_get(types, i));
+    bool slides = type != NULL && strcmp(type, "sliding_attention") == 0;
+    if (!slides && (type == NULL || strcmp(type, "full_attention") != 0))
+      return lls_fail(err, -ENOTSUP,
+                      "%s: \"layer_types\" has \"%.32s\"; full_attention and "
+                      "sliding_attention are supported",
+                      json->file, type != NULL ? type : "");
+    out->layer[i].window = slides ? window : 0;
+  }
+  return 0;
+}
+
+uint32_t lls_widest_window(const struct lls_model_config *c)
+{
+  uint32_t widest = 0;
+  for (uint32_t i = 0; i < c->layers; i++) {
+    if (c->layer[i].window == 0)
+      return 0;
+    widest = c->layer[i].window > widest ? c->layer[i].window : widest;
+  }
+  return widest;
 }

@@ -8,9 +8,11 @@
  * Every layer is x += attention(norm(x)); x += mlp(norm(x)), with these variations:
  *
  *   parallel_residual  both branches read the layer's input
- *   post_norm          the norm follows each addition instead of preceding the branch
+ *   norm_place         the norm follows each addition, or is of the branch's output
+ *   qk_norm            q and k are normed before they are rotated
  *   gated              mlp(h) = down(act(gate(h)) * up(h)) instead of down(act(up(h)))
  *   rope.dims = 0      positions are learned vectors added to the embedding
+ *   layer[]            what differs from layer to layer: the window, the rotation
  */
 #ifndef LLS_MODEL_MODEL_CONFIG_H
 #define LLS_MODEL_MODEL_CONFIG_H
@@ -21,16 +23,57 @@
 #include "core/base/error.h"
 #include "core/device/device.h"
 
-enum lls_rope_scaling { LLS_ROPE_PLAIN, LLS_ROPE_LINEAR, LLS_ROPE_LLAMA3 };
+enum lls_rope_scaling {
+  LLS_ROPE_PLAIN,
+  LLS_ROPE_LINEAR,
+  LLS_ROPE_LLAMA3,
+  LLS_ROPE_YARN,
+  LLS_ROPE_LONG,
+};
+
+#define LLS_MAX_ROPE_PAIRS 128
 
 struct lls_rope_config {
   uint32_t dims; /* the first dims of each head are rotated; head_dim unless partial */
   double theta;
   enum lls_rope_scaling scaling;
-  double factor;             /* linear, llama3 */
+  double factor;             /* linear, llama3, yarn */
   double low_frequency;      /* llama3: low_freq_factor */
   double high_frequency;     /* llama3: high_freq_factor */
-  uint32_t original_context; /* llama3: original_max_position_embeddings */
+  double beta_fast;          /* yarn: turns in the original context above which a
+                              * frequency stays as it is ... */
+  double beta_slow;          /* ... and below which it is divided by factor */
+  bool truncate;             /* yarn: between whole pairs */
+  uint32_t original_context; /* original_max_position_embeddings */
+  double attention_factor;   /* yarn, long: multiplies cos and sin; 0 = 1 */
+  /* long: (dims / 2) what divides the frequencies, within the original context and where
+   * more than that is served */
+  float short_factors[LLS_MAX_ROPE_PAIRS], long_factors[LLS_MAX_ROPE_PAIRS];
+};
+
+#define LLS_MAX_LAYERS 1024
+
+/* How a layer rotates positions. */
+enum lls_layer_rope { LLS_LAYER_ROPE, LLS_LAYER_ROPE_LOCAL, LLS_LAYER_ROPE_OFF };
+
+/* What layers of one model can differ in. */
+struct lls_layer_config {
+  uint32_t window; /* sliding window in tokens, 0 = none */
+  enum lls_layer_rope rope;
+};
+
+/* Where a layer's norms are. */
+enum lls_norm_place {
+  LLS_NORM_INPUT,  /* of each branch's input */
+  LLS_NORM_SUM,    /* of x after each addition */
+  LLS_NORM_OUTPUT, /* of each branch's output, before it is added */
+  LLS_NORM_BOTH,   /* of input and output */
+};
+
+enum lls_qk_norm {
+  LLS_QK_NORM_NONE,
+  LLS_QK_NORM_HEAD,  /* each head by itself */
+  LLS_QK_NORM_WHOLE, /* all heads of q together, and of k */
 };
 
 #define LLS_MAX_EOS 8
@@ -50,21 +93,24 @@ struct lls_model_config {
   uint32_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
   uint32_t embed_dim;   /* width of the embedding; projected where it is not hidden */
   uint32_t max_context; /* positions the model has */
-  uint32_t window;      /* sliding window in tokens, 0 = none */
   enum lls_dtype dtype; /* of the checkpoint: F32, F16 or BF16 */
 
   enum lls_norm_kind norm;
   float norm_epsilon;
   bool norm_affine; /* norms have weights (and biases, if LLS_NORM_LAYER) */
-  bool final_norm, post_norm, parallel_residual;
+  bool final_norm, parallel_residual;
+  enum lls_norm_place norm_place;
+  enum lls_qk_norm qk_norm;
 
   enum lls_activation activation;
   bool gated;
 
-  struct lls_rope_config rope; /* dims = 0: learned positions */
-  uint32_t position_offset;    /* learned: row of position 0 */
-  bool encoder;                /* attention both ways, no head: core/encoder */
-  uint32_t token_types;        /* encoders: rows of that table, 0 = there is none */
+  struct lls_layer_config layer[LLS_MAX_LAYERS]; /* (layers) */
+  struct lls_rope_config rope;                   /* dims = 0: learned positions */
+  struct lls_rope_config local_rope;             /* of LLS_LAYER_ROPE_LOCAL */
+  uint32_t position_offset;                      /* learned: row of position 0 */
+  bool encoder;         /* attention both ways, no head: core/encoder */
+  uint32_t token_types; /* encoders: rows of that table, 0 = there is none */
 
   bool qkv_bias, output_bias, mlp_bias;
   bool tied_embeddings; /* the head is the embedding table */
@@ -89,7 +135,12 @@ static inline uint32_t lls_qkv_columns(const struct lls_model_config *c)
   return (c->heads + 2 * c->kv_heads) * c->head_dim;
 }
 
-/* The rotation angles per position (dims / 2), scaling applied; see rope.c. */
-void lls_rope_frequencies(const struct lls_rope_config *, float *inverse_frequency);
+/* The window that all layers have; 0 if one sees everything. */
+uint32_t lls_widest_window(const struct lls_model_config *);
+
+/* The rotation angles per position (dims / 2), scaling applied, for contexts of up to
+ * `context` tokens; see rope_frequencies.c. */
+void lls_rope_frequencies(const struct lls_rope_config *, uint32_t context,
+                          float *inverse_frequency);
 
 #endif

@@ -37,6 +37,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
 static const char *const names[] = {"GPTNeoXForCausalLM", NULL};
 
 const struct lls_architecture lls_neox = {
+    .title = "GPT-NeoX and Pythia",
     .names = names,
     .configure = configure,
     .tensors =

@@ -31,7 +31,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
     rc = lls_json_bool_or(json, "enable_bias", true, &bias, err);
   if (rc == 0)
     rc = lls_json_bool_or(json, "tie_word_embeddings", true, &out->tied_embeddings, err);
-  out->post_norm = !norm_before;
+  out->norm_place = norm_before ? LLS_NORM_INPUT : LLS_NORM_SUM;
   out->final_norm = norm_before && !final_norm_removed;
   out->qkv_bias = out->output_bias = out->mlp_bias = bias;
   return rc;
@@ -40,6 +40,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
 static const char *const names[] = {"OPTForCausalLM", NULL};
 
 const struct lls_architecture lls_opt = {
+    .title = "OPT",
     .names = names,
     .configure = configure,
     .tensors =

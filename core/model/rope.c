@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rotary position embedding: its configuration in every form that config.json files
- * have, and the angle per position of each rotated pair of dimensions.
- *
- *   plain   theta^(-2i/dims)                        RoFormer, arXiv 2104.09864, eq. 15
- *   linear  the same / factor                       arXiv 2306.15595
- *   llama3  long waves / factor, short ones kept, those between blended by wavelength
+/* Rotary position embedding as config.json has it, in every form that those files have.
  */
 #include <errno.h>
 #include <math.h>
@@ -31,29 +25,110 @@ static int configure_llama3(const struct lls_json *scaling, struct lls_rope_conf
   return rc;
 }
 
-static int configure_scaling(const struct lls_json *scaling, struct lls_rope_config *rope,
+/* arXiv 2309.00071, section 3.4; the sharpening of attention there is 0.1 ln(factor) + 1.
+ */
+static int configure_yarn(const struct lls_json *scaling, uint32_t context,
+                          struct lls_rope_config *rope, struct lls_error *err)
+{
+  rope->scaling = LLS_ROPE_YARN;
+  int rc = lls_json_real_or(scaling, "beta_fast", 32, &rope->beta_fast, err);
+  if (rc == 0)
+    rc = lls_json_real_or(scaling, "beta_slow", 1, &rope->beta_slow, err);
+  if (rc == 0)
+    rc = lls_json_bool_or(scaling, "truncate", true, &rope->truncate, err);
+  if (rc == 0)
+    rc = lls_json_size_or(scaling, "original_max_position_embeddings", context,
+                          &rope->original_context, err);
+  if (rc == 0)
+    rc = lls_json_real_or(scaling, "attention_factor", 0.1 * log(rope->factor) + 1,
+                          &rope->attention_factor, err);
+  if (rc == 0 && !(rope->beta_slow > 0 && rope->beta_slow < rope->beta_fast))
+    rc = lls_fail(err, -EINVAL,
+                  "%s: \"beta_slow\" should be positive and below \"beta_fast\"",
+                  scaling->file);
+  if (rc == 0 && (lls_json_get(scaling, "mscale") != NULL ||
+                  lls_json_get(scaling, "mscale_all_dim") != NULL))
+    rc = lls_fail(err, -ENOTSUP,
+                  "%s: rope scaling \"yarn\" with \"mscale\" is not supported",
+                  scaling->file);
+  return rc;
+}
+
+static int read_factors(const struct lls_json *scaling, const char *key,
+                        float factors[LLS_MAX_ROPE_PAIRS], struct lls_error *err)
+{
+  const json_t *list = lls_json_get(scaling, key);
+  size_t n = json_array_size(list);
+  bool good = n > 0 && n <= LLS_MAX_ROPE_PAIRS;
+  for (size_t i = 0; good && i < n; i++) {
+    factors[i] = (float)json_number_value(json_array_get(list, i));
+    good = factors[i] > 0;
+  }
+  return good ? 0
+              : lls_fail(err, -EINVAL, "%s: \"%s\" should be 1 to %d positive numbers",
+                         scaling->file, key, LLS_MAX_ROPE_PAIRS);
+}
+
+/* LongRoPE, arXiv 2402.13753; the attention factor is equation 4 of arXiv 2404.14219's
+ * models: sqrt(1 + ln(factor) / ln(original context)). */
+static int configure_long(const struct lls_json *json, const struct lls_json *scaling,
+                          uint32_t context, struct lls_rope_config *rope,
+                          struct lls_error *err)
+{
+  rope->scaling = LLS_ROPE_LONG;
+  int rc = lls_json_size_or(json, "original_max_position_embeddings", context,
+                            &rope->original_context, err);
+  if (rc == 0)
+    rc = lls_json_size_or(scaling, "original_max_position_embeddings",
+                          rope->original_context, &rope->original_context, err);
+  if (rc == 0)
+    rc = lls_json_real_or(scaling, "factor",
+                          rc < 0 ? 1 : (double)context / rope->original_context,
+                          &rope->factor, err);
+  double factor = 1;
+  if (rc == 0 && rope->factor > 1 && rope->original_context > 1)
+    factor = sqrt(1 + log(rope->factor) / log((double)rope->original_context));
+  if (rc == 0)
+    rc = lls_json_real_or(scaling, "attention_factor", factor, &rope->attention_factor,
+                          err);
+  if (rc == 0)
+    rc = read_factors(scaling, "short_factor", rope->short_factors, err);
+  return rc < 0 ? rc : read_factors(scaling, "long_factor", rope->long_factors, err);
+}
+
+static int read_factor(const struct lls_json *scaling, struct lls_rope_config *rope,
+                       struct lls_error *err)
+{
+  int rc = lls_json_real_or(scaling, "factor", 0, &rope->factor, err);
+  if (rc == 0 && !(rope->factor >= 1))
+    rc = lls_fail(err, -EINVAL, "%s: the \"factor\" of rope scaling should be 1 or more",
+                  scaling->file);
+  return rc;
+}
+
+static int configure_scaling(const struct lls_json *json, const struct lls_json *scaling,
+                             uint32_t context, struct lls_rope_config *rope,
                              struct lls_error *err)
 {
   const char *key = lls_json_get(scaling, "rope_type") != NULL ? "rope_type" : "type";
   const char *type;
   int rc = lls_json_string_or(scaling, key, "default", &type, err);
-  if (rc < 0)
+  if (rc < 0 || strcmp(type, "default") == 0)
     return rc;
-  if (strcmp(type, "default") == 0)
-    return 0;
-  if (strcmp(type, "linear") != 0 && strcmp(type, "llama3") != 0)
+  if (strcmp(type, "longrope") == 0 || strcmp(type, "su") == 0)
+    return configure_long(json, scaling, context, rope, err);
+  bool linear = strcmp(type, "linear") == 0, llama3 = strcmp(type, "llama3") == 0;
+  if (!linear && !llama3 && strcmp(type, "yarn") != 0)
     return lls_fail(err, -ENOTSUP,
                     "%s: rope scaling \"%.32s\" is not supported; supported are "
-                    "\"default\", \"linear\" and \"llama3\"",
+                    "\"default\", \"linear\", \"llama3\", \"yarn\" and \"longrope\"",
                     scaling->file, type);
   rope->scaling = LLS_ROPE_LINEAR;
-  rc = lls_json_real_or(scaling, "factor", 0, &rope->factor, err);
-  if (rc == 0 && !(rope->factor >= 1))
-    rc = lls_fail(err, -EINVAL, "%s: the \"factor\" of rope scaling should be 1 or more",
-                  scaling->file);
-  if (rc == 0 && strcmp(type, "llama3") == 0)
-    rc = configure_llama3(scaling, rope, err);
-  return rc;
+  rc = read_factor(scaling, rope, err);
+  if (rc < 0 || linear)
+    return rc;
+  return llama3 ? configure_llama3(scaling, rope, err)
+                : configure_yarn(scaling, context, rope, err);
 }
 
 /* An object of the object, or an empty one. */
@@ -86,7 +161,7 @@ int lls_config_rope(const struct lls_json *json, const char *theta_key, double s
   if (rc == 0)
     rc = lls_json_real_or(&parameters, "partial_rotary_factor", share, &share, err);
   if (rc == 0)
-    rc = configure_scaling(&parameters, &out->rope, err);
+    rc = configure_scaling(json, &parameters, out->max_context, &out->rope, err);
   if (rc < 0)
     return rc;
   if (!(out->rope.theta >= 1) || !(share > 0 && share <= 1))
@@ -99,28 +174,4 @@ int lls_config_rope(const struct lls_json *json, const char *theta_key, double s
     return lls_fail(err, -EINVAL, "%s: no dimension of a head of %u would be rotated",
                     json->file, out->head_dim);
   return 0;
-}
-
-static double llama3_scaled(const struct lls_rope_config *rope, double frequency)
-{
-  double waves = rope->original_context * frequency / (2 * M_PI); /* in the context */
-  if (waves > rope->high_frequency)
-    return frequency;
-  if (waves < rope->low_frequency)
-    return frequency / rope->factor;
-  double kept =
-      (waves - rope->low_frequency) / (rope->high_frequency - rope->low_frequency);
-  return kept * frequency + (1 - kept) * frequency / rope->factor;
-}
-
-void lls_rope_frequencies(const struct lls_rope_config *rope, float *inverse_frequency)
-{
-  for (uint32_t i = 0; i < rope->dims / 2; i++) {
-    double frequency = pow(rope->theta, -2.0 * i / rope->dims);
-    if (rope->scaling == LLS_ROPE_LINEAR)
-      frequency /= rope->factor;
-    else if (rope->scaling == LLS_ROPE_LLAMA3)
-      frequency = llama3_scaled(rope, frequency);
-    inverse_frequency[i] = (float)frequency;
-  }
 }

@@ -116,6 +116,7 @@ static const struct lls_device_ops ops = {
     .activate = lls_cpu_activate,
     .gated = lls_cpu_gated,
     .add = lls_cpu_add,
+    .norm_qk = lls_cpu_norm_qk,
     .rope = lls_cpu_rope,
     .cache_write = lls_cpu_cache_write,
     .attention = lls_cpu_attention,

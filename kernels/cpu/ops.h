@@ -77,10 +77,12 @@ void lls_cpu_attention(struct lls_device *, const struct lls_attention_shape *,
 void lls_cpu_attention_both_ways(struct lls_device *, const struct lls_attention_shape *,
                                  const void *qkv, void *out);
 
-/* norm.c, rope.c, activation.c */
+/* norm.c, norm_qk.c, rope.c, activation.c */
 void lls_cpu_norm(struct lls_device *, enum lls_norm_kind, const void *x,
                   const float *weight, const float *bias, float epsilon, uint32_t n_rows,
                   uint32_t columns, void *y);
+void lls_cpu_norm_qk(struct lls_device *, const struct lls_attention_shape *,
+                     const struct lls_qk_norm_shape *, void *qkv);
 size_t lls_cpu_rope_bytes(size_t max_rows); /* of the device's angles */
 /* (2, rotary_dims / 2) cosines, then sines of a position. */
 void lls_cpu_angles(const struct lls_rope_shape *, double position, float *cosine);

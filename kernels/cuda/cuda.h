@@ -95,6 +95,7 @@ struct lls_cuda_device {
   struct lls_cuda_ops *ops;           /* ops.c */
   struct lls_cuda_ranks *ranks;       /* ranks.c; NULL = alone */
   float *angles;                      /* (max_rows, rotary dims) of the step's rows */
+  float *squares;                     /* (max_rows, 2) of norms that ranks share */
   float *states;                      /* (max_states) of contexts that are shared out */
   size_t max_states;                  /* floats */
 

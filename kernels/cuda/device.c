@@ -74,6 +74,7 @@ void lls_cuda_destroy(struct lls_device *device)
     destroy_event(d->staging_sent[i]);
   }
   cudaFreeHost(d->pull_staging);
+  cudaFree(d->squares);
   cudaFree(d->angles);
   cudaFree(d->states);
   cudaFree(d->results_at);
@@ -172,6 +173,7 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
       {(void **)&d->unconverted[0], LLS_CUDA_STAGING, false},
       {(void **)&d->unconverted[1], LLS_CUDA_STAGING, false},
       {(void **)&d->entries_at, INPUT_BYTES, false},
+      {(void **)&d->squares, rows * 2 * sizeof(float), false},
       {(void **)&d->angles, rows * LLS_CUDA_ROTARY_MAX * sizeof(float), false},
       {(void **)&d->states, state_bytes(d), false},
       {(void **)&d->results, results, true},

@@ -72,13 +72,26 @@ struct lls_cuda_step {
 
 /* ---- rows.cu ---------------------------------------------------------------------- */
 
+/* Other ranks have parts of the same rows: first each writes its sums of squares, these
+ * are added up, then each takes those instead of its own. */
+enum lls_cuda_squares {
+  LLS_CUDA_SQUARES_OWN,
+  LLS_CUDA_SQUARES_GIVE,
+  LLS_CUDA_SQUARES_TAKE
+};
+
 struct lls_cuda_norm {
   enum lls_norm_kind kind;
   uint32_t n_rows, columns;
+  uint32_t stride; /* from row to row */
+  uint32_t parts;  /* of a row, `columns` each, normed one by one */
   float epsilon;
   const float *weight, *bias; /* (columns) bias of LAYER only */
-  const void *x;              /* (n_rows, columns) */
-  void *y;                    /* (n_rows, columns), may be x */
+  const void *x;
+  void *y; /* may be x */
+  enum lls_cuda_squares use;
+  uint32_t ranks;
+  float *squares; /* (n_rows, 2) every other one */
 };
 
 struct lls_cuda_activate {

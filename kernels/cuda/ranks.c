@@ -147,7 +147,8 @@ void lls_cuda_run_all_reduce(struct lls_cuda_device *d,
 {
   const struct lls_cuda_ranks *r = d->ranks;
   size_t n = (size_t)a->n_rows * a->columns;
-  check(d, r->ncclAllReduce(a->x, a->x, n, numbers_of(d), ncclSum, r->comm, d->stream));
+  check(d, r->ncclAllReduce(a->x, a->x, n, a->f32 ? ncclFloat32 : numbers_of(d), ncclSum,
+                            r->comm, d->stream));
 }
 
 /* NCCL puts the ranks' parts one after another; they belong side by side. */
@@ -327,6 +328,13 @@ void lls_cuda_all_reduce(struct lls_device *device, void *x, uint32_t n_rows,
   a->n_rows = lls_cuda_padded(n_rows);
   a->columns = columns;
   a->x = x;
+}
+
+void lls_cuda_all_reduce_f32(struct lls_device *device, float *x, uint32_t n_rows,
+                             uint32_t columns)
+{
+  lls_cuda_all_reduce(device, x, n_rows, columns);
+  lls_cuda_op_last(lls_cuda(device))->all_reduce.f32 = 1;
 }
 
 void lls_cuda_gather_columns(struct lls_device *device, const float *part,

@@ -8,6 +8,7 @@
 
 struct lls_cuda_all_reduce {
   uint32_t n_rows, columns;
+  uint32_t f32; /* x is f32, whatever activations are */
   void *x;
 };
 
@@ -30,6 +31,8 @@ void lls_cuda_ranks_destroy(struct lls_cuda_device *);
 
 /* The operations: written down, carried out. */
 void lls_cuda_all_reduce(struct lls_device *, void *x, uint32_t n_rows, uint32_t columns);
+void lls_cuda_all_reduce_f32(struct lls_device *, float *x, uint32_t n_rows,
+                             uint32_t columns);
 void lls_cuda_gather_columns(struct lls_device *, const float *part, uint32_t n_rows,
                              uint32_t columns, float *y);
 void lls_cuda_run_all_reduce(struct lls_cuda_device *,

@@ -61,8 +61,9 @@ void lls_cuda_restore(struct lls_device *device, const struct lls_attention_shap
   op->restore.qkv = qkv;
   op->inverse_frequency = rope->inverse_frequency;
   op->attention_factor = rope->attention_factor;
-  op->make_angles = !lls_cuda_same_rope(&p->angles_of, rope);
-  p->angles_of = *rope;
+  op->make_angles = rope->rotary_dims > 0 && !lls_cuda_same_rope(&p->angles_of, rope);
+  if (op->make_angles)
+    p->angles_of = *rope;
 }
 
 /* Those of all positions, once for a pool. */
@@ -126,7 +127,7 @@ void lls_cuda_run_restore(struct lls_cuda_device *d, const struct lls_cuda_op *o
       .x = op->pool->restored_x,
       .kv = op->pool->restored,
   };
-  if (op->make_angles && a.pairs > 0)
+  if (op->make_angles)
     lls_cuda_step_check(d, make_angles(d, op), "angles");
   for (; a.first < d->n_restored && d->status == 0; a.first += a.n_rows) {
     uint32_t left = d->n_restored - a.first;

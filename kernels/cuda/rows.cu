@@ -26,15 +26,16 @@ static unsigned threads_for(uint32_t n)
 
 /* ---- norms ------------------------------------------------------------------------- */
 
-/* RMSNorm (Zhang and Sennrich, 2019, eq. 4) and LayerNorm (Ba et al., 2016); a block a
- * row. The variance is taken around the mean, as squares of large numbers would cancel.
- */
+/* RMSNorm (Zhang and Sennrich, 2019, eq. 4) and LayerNorm (Ba et al., 2016); a block for
+ * each part of a row. The variance is taken around the mean, as squares of large numbers
+ * would cancel. */
 template <class T, int N> __global__ void norm_rows(lls_cuda_norm a)
 {
   SHARED_ARRAY(float, room, THREADS / WARP);
   typedef several<T, N> group;
-  const group *x = (const group *)a.x + (size_t)blockIdx.x * (a.columns / N);
-  group *y = (group *)a.y + (size_t)blockIdx.x * (a.columns / N);
+  size_t first = (size_t)blockIdx.x * (a.stride / N) + blockIdx.y * (a.columns / N);
+  const group *x = (const group *)a.x + first;
+  group *y = (group *)a.y + first;
   float mean = 0, squares = 0;
   if (a.kind == LLS_NORM_LAYER) {
     for (unsigned i = threadIdx.x; i < a.columns / N; i += blockDim.x) {
@@ -51,7 +52,18 @@ template <class T, int N> __global__ void norm_rows(lls_cuda_norm a)
       squares += d * d;
     }
   }
-  float factor = rsqrtf(block_sum(squares, room) / (float)a.columns + a.epsilon);
+  squares = block_sum(squares, room);
+  float count = (float)a.columns;
+  if (a.use == LLS_CUDA_SQUARES_GIVE) {
+    if (threadIdx.x == 0)
+      a.squares[2 * blockIdx.x] = squares;
+    return;
+  }
+  if (a.use == LLS_CUDA_SQUARES_TAKE) {
+    squares = a.squares[2 * blockIdx.x];
+    count *= (float)a.ranks;
+  }
+  float factor = rsqrtf(squares / count + a.epsilon);
   for (unsigned i = threadIdx.x; i < a.columns / N; i += blockDim.x) {
     group g = x[i];
     for (int k = 0; k < N; k++) {
@@ -66,7 +78,8 @@ template <class T, int N> __global__ void norm_rows(lls_cuda_norm a)
 
 template <class T, int N> static int launch_norm(cudaStream_t s, const lls_cuda_norm *a)
 {
-  return launch(s, norm_rows<T, N>, a->n_rows, threads_for(a->columns / N), 0, *a);
+  return launch(s, norm_rows<T, N>, dim3(a->n_rows, a->parts),
+                threads_for(a->columns / N), 0, *a);
 }
 
 extern "C" int lls_cuda_run_norm(cudaStream_t s, enum lls_dtype numbers,
@@ -74,7 +87,7 @@ extern "C" int lls_cuda_run_norm(cudaStream_t s, enum lls_dtype numbers,
 {
   if (a->n_rows == 0)
     return 0;
-  return FOR_NUMBERS(numbers, a->columns, launch_norm, s, a);
+  return FOR_NUMBERS(numbers, a->columns | a->stride, launch_norm, s, a);
 }
 
 /* ---- activations ------------------------------------------------------------------- */

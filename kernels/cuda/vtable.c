@@ -55,12 +55,51 @@ static void norm(struct lls_device *device, enum lls_norm_kind kind, const void 
   struct lls_cuda_norm *a = &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_NORM)->norm;
   a->kind = kind;
   a->n_rows = lls_cuda_padded(n_rows);
-  a->columns = columns;
+  a->columns = a->stride = columns;
+  a->parts = 1;
   a->epsilon = epsilon;
   a->weight = weight;
   a->bias = bias;
   a->x = x;
   a->y = y;
+}
+
+/* q is part 0, k part 1. */
+static void add_qk_norm(struct lls_cuda_device *d,
+                        const struct lls_attention_shape *shape,
+                        const struct lls_qk_norm_shape *norm_shape, void *qkv, int which,
+                        enum lls_cuda_squares use)
+{
+  struct lls_cuda_norm *a = &lls_cuda_op_add(d, LLS_CUDA_NORM)->norm;
+  uint32_t heads = which == 0 ? shape->heads : shape->kv_heads;
+  size_t first = which == 0 ? 0 : (size_t)shape->heads * shape->head_dim;
+  a->kind = LLS_NORM_RMS;
+  a->n_rows = lls_cuda_padded(d->step->n_rows);
+  a->columns = norm_shape->whole ? heads * shape->head_dim : shape->head_dim;
+  a->parts = norm_shape->whole ? 1 : heads;
+  a->stride = (shape->heads + 2 * shape->kv_heads) * shape->head_dim;
+  a->epsilon = norm_shape->epsilon;
+  a->weight = which == 0 ? norm_shape->q : norm_shape->k;
+  a->y = (char *)qkv + first * lls_dtype_bytes(lls_cuda_numbers(d));
+  a->x = a->y;
+  a->use = use;
+  a->ranks = lls_cuda_n_ranks(d);
+  a->squares = use == LLS_CUDA_SQUARES_OWN ? NULL : d->squares + which;
+}
+
+static void norm_qk(struct lls_device *device, const struct lls_attention_shape *shape,
+                    const struct lls_qk_norm_shape *norm_shape, void *qkv)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  enum lls_cuda_squares use = LLS_CUDA_SQUARES_OWN;
+  if (norm_shape->whole && lls_cuda_n_ranks(d) > 1) {
+    use = LLS_CUDA_SQUARES_TAKE;
+    for (int which = 0; which < 2; which++)
+      add_qk_norm(d, shape, norm_shape, qkv, which, LLS_CUDA_SQUARES_GIVE);
+    lls_cuda_all_reduce_f32(device, d->squares, d->step->n_rows, 2);
+  }
+  for (int which = 0; which < 2; which++)
+    add_qk_norm(d, shape, norm_shape, qkv, which, use);
 }
 
 static struct lls_cuda_linear *add_linear(struct lls_device *device,
@@ -285,6 +324,7 @@ const struct lls_device_ops lls_cuda_vtable = {
     .activate = activate,
     .gated = gated,
     .add = add,
+    .norm_qk = norm_qk,
     .rope = rope,
     .cache_write = cache_write,
     .attention = attention,

@@ -160,6 +160,12 @@ static void norm(struct lls_device *device, enum lls_norm_kind kind, const void 
   (void)n_rows, (void)columns, (void)y;
 }
 
+static void norm_qk(struct lls_device *device, const struct lls_attention_shape *shape,
+                    const struct lls_qk_norm_shape *weights, void *qkv)
+{
+  (void)device, (void)shape, (void)weights, (void)qkv;
+}
+
 static void linear(struct lls_device *device, const struct lls_weight *weight,
                    const void *x, uint32_t n_rows, enum lls_linear_store store, void *y)
 {
@@ -253,6 +259,7 @@ static const struct lls_device_ops ops = {
     .activate = activate,
     .gated = gated,
     .add = add,
+    .norm_qk = norm_qk,
     .rope = rope,
     .cache_write = cache_write,
     .attention = attention,

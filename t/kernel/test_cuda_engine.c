@@ -87,7 +87,8 @@ static void check_int8(const char *model, create create_device)
     print_message("# %s, %s, int8 %s: worst row %.3g, on the CPU %.3g\n", model,
                   bf16 ? "bf16" : "f32", i < 2 ? "swapped" : "all", cuda, cpu);
     assert_true(cpu > 1e-3); /* there are such blocks */
-    if (!(fabs(cuda - cpu) <= (bf16 ? 0.01 : 1e-4)))
+    /* A number between two steps may be rounded to the other one. */
+    if (!(fabs(cuda - cpu) <= (bf16 ? 0.02 : 5e-4)))
       fail_msg("%s: %.3g from the reference, on the CPU %.3g", model, cuda, cpu);
   }
 }
@@ -258,12 +259,19 @@ static void test_kv_only(void **state)
 
 int main(void)
 {
-  static char llama[] = "llama", opt[] = "opt", neox[] = "neox", bf16[] = "llama-bf16";
+  static char llama[] = "llama", opt[] = "opt", neox[] = "neox", bf16[] = "llama-bf16",
+              qwen2[] = "qwen2-window", qwen3[] = "qwen3", smollm3[] = "smollm3",
+              olmo2[] = "olmo2", phi3[] = "phi3-long";
   const struct CMUnitTest tests[] = {
       {"emulated llama", test_emulated, NULL, NULL, llama},
       {"emulated opt", test_emulated, NULL, NULL, opt},
       {"emulated neox", test_emulated, NULL, NULL, neox},
       {"emulated llama-bf16", test_emulated, NULL, NULL, bf16},
+      {"emulated qwen2", test_emulated, NULL, NULL, qwen2},
+      {"emulated qwen3", test_emulated, NULL, NULL, qwen3},
+      {"emulated smollm3", test_emulated, NULL, NULL, smollm3},
+      {"emulated olmo2", test_emulated, NULL, NULL, olmo2},
+      {"emulated phi3", test_emulated, NULL, NULL, phi3},
       {"memory", test_memory, NULL, NULL, NULL},
       {"too little memory", test_too_little_memory, NULL, NULL, NULL},
       {"KV form alone", test_kv_only, NULL, NULL, NULL},

@@ -85,11 +85,12 @@ static void test_a_rank_that_is_late(void **state)
 
 int main(void)
 {
-  static char llama[] = "llama", opt[] = "opt", neox[] = "neox";
+  static char llama[] = "llama", opt[] = "opt", neox[] = "neox", olmo2[] = "olmo2";
   const struct CMUnitTest tests[] = {
       {"llama on 2", test_f32, NULL, NULL, llama},
       {"opt on 2", test_f32, NULL, NULL, opt},
       {"neox on 2", test_f32, NULL, NULL, neox},
+      {"olmo2 on 2", test_f32, NULL, NULL, olmo2},
       {"opt on 4", test_four, NULL, NULL, opt},
       {"llama on 2 in bf16", test_bf16, NULL, NULL, llama},
       {"opt on 2 in bf16", test_bf16, NULL, NULL, opt},

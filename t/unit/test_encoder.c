@@ -207,7 +207,7 @@ static void test_refusals(void **state)
   folder_make(&f);
   assert_int_equal(create_in(&f, "{\"architectures\": [\"LlamaForCausalLM\"]}", &err),
                    -ENOTSUP);
-  assert_non_null(strstr(err.text, "not supported as an encoder, only BertModel"));
+  assert_non_null(strstr(err.text, "not supported as an encoder; supported are BERT"));
   assert_int_equal(create_in(&f,
                              "{\"architectures\": [\"BertModel\"], \"hidden_size\": 8, "
                              "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, "

@@ -46,7 +46,10 @@ int main(void)
               linear[] = "llama-linear-rope", biases[] = "llama-biases",
               mistral[] = "mistral", window[] = "mistral-window", opt[] = "opt",
               plain[] = "opt-plain", opt_350m[] = "opt-350m-like", neox[] = "neox",
-              serial[] = "neox-serial", stories[] = "stories260K";
+              serial[] = "neox-serial", stories[] = "stories260K", qwen2[] = "qwen2",
+              qwen2_window[] = "qwen2-window", qwen3[] = "qwen3", yarn[] = "qwen3-yarn",
+              smollm3[] = "smollm3", olmo2[] = "olmo2", phi3[] = "phi3",
+              phi3_long[] = "phi3-long";
   const struct CMUnitTest tests[] = {
       MODEL(llama),
       MODEL(bf16),
@@ -63,6 +66,14 @@ int main(void)
       MODEL(neox),
       MODEL(serial),
       MODEL(stories),
+      MODEL(qwen2),
+      MODEL(qwen2_window),
+      MODEL(qwen3),
+      MODEL(yarn),
+      MODEL(smollm3),
+      MODEL(olmo2),
+      MODEL(phi3),
+      MODEL(phi3_long),
       {"block sizes", test_block_sizes, NULL, NULL, llama},
       {"three threads", test_threads, NULL, NULL, mistral},
       {"block sizes and a window", test_block_sizes, NULL, NULL, window},

@@ -55,13 +55,14 @@ static void test_llama_defaults(void **state)
   assert_int_equal(c.embed_dim, 64);
   assert_int_equal(c.norm, LLS_NORM_RMS);
   assert_true(c.gated && c.final_norm && c.norm_affine);
-  assert_false(c.post_norm || c.parallel_residual || c.qkv_bias || c.mlp_bias);
+  assert_false(c.norm_place != LLS_NORM_INPUT || c.parallel_residual || c.qkv_bias ||
+               c.mlp_bias);
   assert_false(c.tied_embeddings);
   assert_int_equal(c.activation, LLS_ACT_SILU);
   assert_float_equal(c.norm_epsilon, 1e-6, 1e-12);
   assert_int_equal(c.rope.dims, 8);
   assert_float_equal(c.rope.theta, 10000, 0);
-  assert_int_equal(c.window, 0);
+  assert_int_equal(c.layer[0].window, 0);
   assert_int_equal(c.dtype, LLS_F32);
   assert_int_equal(c.bos, -1);
   assert_int_equal(c.n_eos, 0);
@@ -81,7 +82,7 @@ static void test_llama_keys(void **state)
   assert_int_equal(c.dtype, LLS_BF16);
   assert_true(c.qkv_bias && c.output_bias && c.mlp_bias && c.tied_embeddings);
   assert_float_equal(c.rope.theta, 5e5, 0);
-  assert_int_equal(c.window, 0); /* Llama has none, whatever the file says */
+  assert_int_equal(c.layer[0].window, 0); /* Llama has none, whatever the file says */
   assert_int_equal(c.bos, 1);
   assert_int_equal(c.n_eos, 1);
   assert_int_equal(c.eos[0], 2);
@@ -108,9 +109,11 @@ static void test_yi_is_llama(void **state)
 
 static void test_mistral_window(void **state)
 {
-  assert_int_equal(read_good(state, MISTRAL("")).window, 4096);
-  assert_int_equal(read_good(state, MISTRAL("\"sliding_window\":null,")).window, 0);
-  assert_int_equal(read_good(state, MISTRAL("\"sliding_window\":16,")).window, 16);
+  assert_int_equal(read_good(state, MISTRAL("")).layer[0].window, 4096);
+  assert_int_equal(read_good(state, MISTRAL("\"sliding_window\":null,")).layer[0].window,
+                   0);
+  assert_int_equal(read_good(state, MISTRAL("\"sliding_window\":16,")).layer[0].window,
+                   16);
 }
 
 #define LLAMA3                                                                           \
@@ -140,8 +143,8 @@ static void test_rope_frequencies(void **state)
   struct lls_rope_config plain = rope;
   plain.scaling = LLS_ROPE_PLAIN;
   float scaled[32], unscaled[32];
-  lls_rope_frequencies(&rope, scaled);
-  lls_rope_frequencies(&plain, unscaled);
+  lls_rope_frequencies(&rope, 0, scaled);
+  lls_rope_frequencies(&plain, 0, unscaled);
   assert_float_equal(unscaled[0], 1, 0);
   assert_float_equal(unscaled[16], 0.01, 1e-9);
   for (int i = 0; i < 32; i++) {
@@ -150,7 +153,7 @@ static void test_rope_frequencies(void **state)
     assert_float_equal(scaled[i] / unscaled[i], kept + (1 - kept) / 8, 1e-6);
   }
   rope.scaling = LLS_ROPE_LINEAR;
-  lls_rope_frequencies(&rope, scaled);
+  lls_rope_frequencies(&rope, 0, scaled);
   for (int i = 0; i < 32; i++)
     assert_float_equal(scaled[i] / unscaled[i], 1.0 / 8, 1e-6);
 }
@@ -164,11 +167,11 @@ static void test_opt(void **state)
   assert_int_equal(c.position_offset, 2);
   assert_true(c.final_norm && c.norm_affine && c.qkv_bias && c.output_bias && c.mlp_bias);
   assert_true(c.tied_embeddings);
-  assert_false(c.post_norm || c.gated);
+  assert_false(c.norm_place != LLS_NORM_INPUT || c.gated);
 
   c = read_good(state, OPT("\"do_layer_norm_before\":false,\"word_embed_proj_dim\":32,"
                            "\"enable_bias\":false,"));
-  assert_true(c.post_norm);
+  assert_true(c.norm_place == LLS_NORM_SUM);
   assert_false(c.final_norm || c.qkv_bias || c.output_bias || c.mlp_bias);
   assert_int_equal(c.embed_dim, 32);
   assert_false(read_good(state, OPT("\"_remove_final_layer_norm\":true,")).final_norm);
@@ -239,11 +242,17 @@ static void test_refusals(void **state)
       {"{}", -EINVAL, "\"architectures\" should be a list"},
       {"{\"architectures\":[\"BertModel\"]}", -ENOTSUP,
        "architecture BertModel is not supported; supported are Llama (2, 3, Mistral, "
-       "Yi), "
-       "OPT and GPT-NeoX: LlamaForCausalLM, MistralForCausalLM, YiForCausalLM, "
-       "OPTForCausalLM, GPTNeoXForCausalLM"},
-      {LLAMA("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2},"), -ENOTSUP,
-       "rope scaling \"yarn\" is not supported"},
+       "Yi, SmolLM2), Qwen2 and 2.5, Qwen3, SmolLM3, OLMo 2, Phi-3 and Phi-4, OPT, "
+       "GPT-NeoX and Pythia"},
+      {LLAMA("\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2},"), -ENOTSUP,
+       "rope scaling \"dynamic\" is not supported"},
+      {LLAMA("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,\"mscale\":1},"), -ENOTSUP,
+       "\"yarn\" with \"mscale\" is not supported"},
+      {LLAMA("\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1,1,1],"
+             "\"long_factor\":[1,1,1]},"),
+       -EINVAL, "should have 4 numbers"},
+      {LLAMA("\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,0,1,1]},"),
+       -EINVAL, "\"short_factor\" should be 1 to 128 positive numbers"},
       {LLAMA("\"rope_scaling\":{\"type\":\"linear\"},"), -EINVAL, "\"factor\" of rope"},
       {LLAMA("\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5},"), -EINVAL,
        "\"factor\" of rope scaling should be 1 or more"},

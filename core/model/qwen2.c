@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Qwen2 (arXiv 2407.10671) and Qwen2.5: Llama's graph with biases on query, key and
+ * value. Where a window is switched on, the layers from max_window_layers on have it.
+ */
+#include "core/model/architecture.h"
+
+int lls_config_qwen_window(const struct lls_json *json, struct lls_model_config *out,
+                           struct lls_error *err)
+{
+  bool on = false, listed;
+  uint32_t window = 0;
+  int rc = lls_json_bool_or(json, "use_sliding_window", false, &on, err);
+  if (rc < 0 || !on)
+    return rc;
+  rc = lls_json_size_or(json, "sliding_window", 4096, &window, err);
+  if (rc == 0)
+    rc = lls_config_layer_types(json, out, window, &listed, err);
+  if (rc < 0 || listed)
+    return rc;
+  json_int_t first = json_integer_value(lls_json_get(json, "max_window_layers"));
+  for (json_int_t i = first < 0 ? 0 : first; i < out->layers && i < LLS_MAX_LAYERS; i++)
+    out->layer[i].window = window;
+  return rc;
+}
+
+static int configure(const struct lls_json *json, struct lls_model_config *out,
+                     struct lls_error *err)
+{
+  int rc = lls_config_llama(json, out, err);
+  out->qkv_bias = true;
+  out->output_bias = false;
+  return rc < 0 ? rc : lls_config_qwen_window(json, out, err);
+}
+
+static const char *const names[] = {"Qwen2ForCausalLM", NULL};
+
+const struct lls_architecture lls_qwen2 = {
+    .title = "Qwen2 and 2.5",
+    .names = names,
+    .configure = configure,
+    .tensors =
+        {
+            LLS_LLAMA_TENSORS,
+            LLS_LLAMA_NORMS,
+            LLS_LLAMA_QKV,
+            LLS_LLAMA_MLP,
+        },
+};
