@@ -137,7 +137,7 @@ static void test_a_model_that_does_not_fit(void **state)
   huge.dummy = true;
   folder_write_text(folder, "config.json",
                     "{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":1048576,"
-                    "\"intermediate_size\":16777216,\"num_hidden_layers\":4096,"
+                    "\"intermediate_size\":16777216,\"num_hidden_layers\":1024,"
                     "\"num_attention_heads\":8192,\"vocab_size\":1000,"
                     "\"max_position_embeddings\":64}");
   expect(create(folder->path, &huge, &err), -ENOMEM, &err,
