@@ -103,7 +103,8 @@ int scene_open(struct scene *s, const struct subject *subject,
                const struct scene_options *o, struct findings *f)
 {
   *s = (struct scene){.subject = subject, .share = o->share};
-  s->watch = (struct watch){.findings = f, .journal = o->journal, .light = o->light};
+  s->watch = (struct watch){
+      .findings = f, .journal = o->journal, .light = o->light, .audit_every = 5};
   s->generations = calloc(MAX_GENERATIONS, sizeof *s->generations);
   s->sim = (struct lls_sim_options){
       .rates = rates(), .memory = UINT64_C(1) << 50, .eos = 2, .name = "plugin-check"};

@@ -13,9 +13,8 @@
 #include <llmserve/cache.h>
 
 struct shadow {
-  uint32_t block_tokens, device_units, host_units;
-  uint64_t *device; /* (device_units, block_tokens) */
-  uint64_t *host;   /* (host_units, block_tokens) */
+  uint32_t block_tokens, units[2]; /* by enum lls_tier */
+  uint64_t *tiers[2];              /* (units, 2 halves, block_tokens) by enum lls_tier */
 };
 
 /* Of these sizes; what is there stays if they are the same. */
@@ -24,13 +23,20 @@ void shadow_free(struct shadow *);
 
 /* False: it reaches outside of a pool. */
 bool shadow_copy(struct shadow *, const struct lls_copy *);
-/* The forward pass computes tokens [from, until) of r. */
+/* The forward pass computes tokens [from, until) of r, and K and V of those before from X
+ * where the table has both. */
 void shadow_write(struct shadow *, const struct lls_block_table *,
                   const struct lls_request *, uint32_t from, uint32_t until);
 
 /* The first of the tokens [0, until) that is not where the table says, or until; *list
- * says of which list. */
+ * says of which list. Of K, V and X together it is X that must be there: the step makes
+ * the others of it. */
 uint32_t shadow_verify(const struct shadow *, const struct lls_block_table *,
                        const struct lls_request *, uint32_t until, const char **list);
+
+/* The token of r whose K and V are in this slot of these unit blocks of the device, or
+ * UINT32_MAX. */
+uint32_t shadow_token_in(const struct shadow *, uint32_t k_block, uint32_t v_block,
+                         uint32_t slot, const struct lls_request *);
 
 #endif

@@ -26,9 +26,11 @@ enum tag { TAG_NONE, TAG_MAIN, TAG_STEP };
 
 struct watch { /* of all generations of a plugin in one scene */
   struct findings *findings;
-  FILE *journal; /* every decision of the plugin, NULL = not kept */
-  bool late;     /* a predictor that answers in its own time */
-  bool light;    /* time is measured: nothing costly is looked at */
+  FILE *journal;    /* every decision of the plugin, NULL = not kept */
+  bool late;        /* a predictor that answers in its own time */
+  bool light;       /* time is measured: nothing costly is looked at */
+  bool any_refusal; /* of reserve is right: the pool may be smaller than what it plans */
+  uint32_t audit_every; /* steps: audit costs as much as many; 0 = never */
   struct shadow shadow;
   int64_t samples[MAX_SAMPLES]; /* ns of CPU time of what costs most per step */
   uint32_t n_samples;

@@ -7,8 +7,6 @@
 
 #include "tools/plugin-check/watch.h"
 
-#define AUDIT_EVERY 5 /* steps: audit costs as much as many steps */
-
 /* ---- life --------------------------------------------------------------------- */
 
 static int create(const struct lls_host *core, const void *params,
@@ -142,7 +140,9 @@ static int begin(void *self)
   int rc = w->real->cache.begin(w->self);
   watch_sample(w->watch, watch_cpu_ns() - started_ns);
   watch_leave(w, call);
-  w->audited = !w->watch->light && w->step++ % AUDIT_EVERY == 0;
+  uint32_t every = w->watch->audit_every;
+  w->audited = !w->watch->light && every > 0 && w->step % every == 0;
+  w->step++;
   forget_marks(w, 0);
   if (w->audited) /* what copies gave is void from begin on: not the state before it */
     remember(w, 0);
@@ -254,7 +254,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
   if (rc > LLS_RESERVE_NEVER)
     found(w->watch->findings, "reserve returned %d: expected enum lls_reserve_result",
           rc);
-  else if (rc != LLS_RESERVE_OK && !w->watch->light)
+  else if (rc != LLS_RESERVE_OK && !w->watch->light && !w->watch->any_refusal)
     judge_refusal(w, r, tokens, rc);
   if (w->watch->journal != NULL)
     fprintf(w->watch->journal, "step %" PRIu64 " reserve %" PRIu64 " %u: %d\n", w->step,
@@ -404,17 +404,19 @@ PASS(int, cache, export_state, TAG_MAIN, (void *self, struct lls_blob *b), w->se
 PASS(int, cache, import_state, TAG_MAIN, (void *self, const struct lls_blob *b), w->self,
      b)
 
-/* What this core never calls is not handed to it. */
-static void hide_uncalled(struct lls_cache_vtable *v)
-{
-  v->offload = v->upload = NULL;
-  v->on_transfer = NULL;
-}
+PASS(int, cache, offload, TAG_STEP, (void *self, request r, uint64_t *transfer), w->self,
+     r, transfer)
+PASS(int, cache, upload, TAG_STEP, (void *self, request r, uint64_t *transfer), w->self,
+     r, transfer)
+PASS_VOID(cache, on_transfer, TAG_STEP, (void *self, uint64_t transfer), w->self,
+          transfer)
 
 void watch_cache(struct watched *out)
 {
   struct lls_cache_vtable *ours = &out->module.cache;
-  hide_uncalled(ours);
+  WATCHED(ours, offload);
+  WATCHED(ours, upload);
+  WATCHED(ours, on_transfer);
   WATCHED(ours, create);
   WATCHED(ours, destroy);
   WATCHED(ours, capacity);
