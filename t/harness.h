@@ -25,7 +25,8 @@ struct harness_options {
   bool no_hidden; /* the engine has no hidden form */
   bool kv_only;   /* nor on a device with memory of its own */
   struct harness_policy scheduler, cache, predictor;
-  const char *measurements; /* as in lls_loop_options */
+  const struct lls_cost_rates *cost; /* as in lls_loop_options */
+  const char *measurements;          /* likewise */
   bool measure_always;
   uint32_t strikes;
   uint64_t seed;

@@ -19,9 +19,9 @@
 static const char *const names[KINDS] = {"paged", "hybrid", "tiered", "bidirectional"};
 static struct lls_blob states[KINDS];
 
-static void open_manager(struct fake *f, unsigned kind)
+static void open_manager(struct bed *bed, unsigned kind)
 {
-  const struct fake_options o = {
+  const struct bed_options o = {
       .scheduler = {"fcfs", NULL},
       .cache = {names[kind], NULL},
       .block_tokens = BLOCK,
@@ -32,43 +32,43 @@ static void open_manager(struct fake *f, unsigned kind)
       .max_context = 256,
       .max_requests = 8,
   };
-  assert(fake_open(f, &o) == 0);
+  assert(bed_open(bed, &o) == 0);
+  bed->broken = true; /* by what it takes over */
 }
 
 /* A sequence of so many tokens, all computed. */
-static struct fake_request *cached(struct fake *f, uint32_t tokens)
+static struct lls_live *cached(struct bed *bed, uint32_t tokens)
 {
-  struct fake_request *r = submit(f, 20, tokens, 10);
-  f->c->begin(f->cache_self);
-  assert(f->c->reserve(f->cache_self, &r->view, tokens, LLS_FORM_NONE, 0) ==
+  struct lls_live *r = submit(bed, 20, tokens, 10);
+  bed->c->begin(bed->cache_self);
+  assert(bed->c->reserve(bed->cache_self, &r->view, tokens, LLS_FORM_NONE, 0) ==
          LLS_RESERVE_OK);
-  f->c->commit(f->cache_self);
-  f->c->computed(f->cache_self, &r->view, tokens);
+  bed->c->commit(bed->cache_self);
+  bed->c->computed(bed->cache_self, &r->view, tokens);
   return r;
 }
 
 /* Some sequences on the device, one on the host where there is such a tier, and more than
  * there is room for, where slots of a best-effort one can be taken. */
-static void make_state(struct fake *f, struct lls_blob *state)
+static void make_state(struct bed *bed, struct lls_blob *state)
 {
-  struct fake_request *first = cached(f, 40), *second = cached(f, 90);
-  f->next.request_class = LLS_CLASS_BEST_EFFORT;
-  struct fake_request *third = cached(f, 20);
-  f->next.request_class = LLS_CLASS_NONE;
-  struct fake_request *large = submit(f, 20, 250, 5);
-  f->c->begin(f->cache_self);
-  f->c->preempt(f->cache_self, &second->view, LLS_PREEMPT_SWAP);
-  int rc =
-      f->c->reserve(f->cache_self, &large->view, 250, LLS_FORM_NONE, LLS_MAY_DISPLACE);
-  f->c->commit(f->cache_self);
+  struct lls_live *first = cached(bed, 40), *second = cached(bed, 90);
+  bed->next.request_class = LLS_CLASS_BEST_EFFORT;
+  struct lls_live *third = cached(bed, 20);
+  bed->next.request_class = LLS_CLASS_NONE;
+  struct lls_live *large = submit(bed, 20, 250, 5);
+  bed->c->begin(bed->cache_self);
+  bed->c->preempt(bed->cache_self, &second->view, LLS_PREEMPT_SWAP);
+  int rc = bed->c->reserve(bed->cache_self, &large->view, 250, LLS_FORM_NONE,
+                           LLS_MAY_DISPLACE);
+  bed->c->commit(bed->cache_self);
   if (rc == LLS_RESERVE_OK)
-    f->c->computed(f->cache_self, &large->view, 250);
-  assert(f->c->export_state(f->cache_self, state) == 0);
-  fake_cancel(f, first);
-  fake_cancel(f, second);
-  fake_cancel(f, third);
-  fake_cancel(f, large);
-  f->c->destroy(f->cache_self);
+    bed->c->computed(bed->cache_self, &large->view, 250);
+  assert(bed->c->export_state(bed->cache_self, state) == 0);
+  bed_cancel(bed, first);
+  bed_cancel(bed, second);
+  bed_cancel(bed, third);
+  bed_cancel(bed, large);
 }
 
 static struct lls_blob spoil(const struct lls_blob *state, const uint8_t *data,
@@ -94,36 +94,32 @@ static struct lls_blob spoil(const struct lls_blob *state, const uint8_t *data,
 }
 
 /* A new request comes and goes, as room there is. */
-static void go_on(struct fake *f)
+static void go_on(struct bed *bed)
 {
-  struct fake_request *r = submit(f, 20, 30, 5);
-  f->c->begin(f->cache_self);
-  f->c->reserve(f->cache_self, &r->view, 30, LLS_FORM_NONE, 0);
-  f->c->commit(f->cache_self);
-  fake_cancel(f, r);
-  assert(fake_audit(f) == 0);
+  struct lls_live *r = submit(bed, 20, 30, 5);
+  bed->c->begin(bed->cache_self);
+  bed->c->reserve(bed->cache_self, &r->view, 30, LLS_FORM_NONE, 0);
+  bed->c->commit(bed->cache_self);
+  bed_cancel(bed, r);
+  assert(bed_audit(bed) == 0);
 }
 
-static void take_over(struct fake *f, const struct lls_blob *state)
+static void take_over(struct bed *bed, const struct lls_blob *state)
 {
-  const struct lls_cache_geometry g = {
-      .size = sizeof g,
-      .block_tokens = BLOCK,
-      .unit_bytes = 32 * BLOCK,
-      .device_units = UNITS,
-      .host_units = UNITS,
-  };
-  assert(f->c->create(&f->host, f->cache.params, &g, &f->cache_self) == 0);
-  int rc = f->c->import_state(f->cache_self, state);
-  assert(fake_audit(f) == 0);
+  void *self, *own = bed->cache_self;
+  assert(bed_create_cache(bed, &bed->geometry, &self) == 0);
+  bed_use_cache(bed, self);
+  int rc = bed->c->import_state(self, state);
+  assert(bed_audit(bed) == 0);
   if (rc < 0)
-    go_on(f);
-  f->c->destroy(f->cache_self);
+    go_on(bed);
+  bed->c->destroy(self);
+  bed_use_cache(bed, own);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-  static struct fake managers[KINDS]; /* open once; what they manage comes and goes */
+  static struct bed managers[KINDS]; /* open once; what they manage comes and goes */
   if (size < 2)
     return 0;
   for (unsigned kind = 0; kind < KINDS; kind++)

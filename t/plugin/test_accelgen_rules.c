@@ -6,7 +6,7 @@
 #include "t/tap.h"
 
 #include "plugins/schedulers/accelgen/accelgen.h"
-#include "t/plugin/fake.h"
+#include "t/plugin/bed.h"
 
 #include <math.h>
 
@@ -66,7 +66,7 @@ static void test_longest_step(void **state)
   (void)state;
   enum { STEPS = 5000 };
   static int64_t durations[STEPS];
-  struct fake dice = {.random_state = 3};
+  struct bed dice = {.random_state = 3};
   for (int64_t window = 1; window <= 40; window += 13) {
     struct accelgen_params params = as_in_the_paper;
     struct accelgen_pace pace;
@@ -77,7 +77,7 @@ static void test_longest_step(void **state)
       for (int i = n - 1; n >= 6 && i >= 0 && i >= n - window; i--)
         longest = durations[i] > longest ? durations[i] : longest;
       assert_int_equal(accelgen_longest_step(&pace), longest);
-      durations[n] = fake_between(&dice, 1, 50);
+      durations[n] = bed_between(&dice, 1, 50);
       accelgen_pace_step(&pace, durations[n]);
     }
     accelgen_pace_free(&pace);
@@ -307,19 +307,19 @@ static void test_jct_example(void **state)
 static void test_bank_is_conserved(void **state)
 {
   (void)state;
-  struct fake dice = {.random_state = 5};
+  struct bed dice = {.random_state = 5};
   for (int run = 0; run < 200; run++) {
     struct accelgen_jct j = {0};
-    int64_t now = 0, bases = 0, waited = 0, slo = fake_between(&dice, 1, 60) * 1000 * MS;
+    int64_t now = 0, bases = 0, waited = 0, slo = bed_between(&dice, 1, 60) * 1000 * MS;
     for (uint32_t left = 100; left > 0; left--) {
-      int64_t work = accelgen_jct_work(0, left, fake_between(&dice, 1, 200) * MS, 1e6);
+      int64_t work = accelgen_jct_work(0, left, bed_between(&dice, 1, 200) * MS, 1e6);
       accelgen_jct_wait(&j, now, slo - now, work, left);
       assert_true(slo - now - work < 0 ? j.allowed == slo - now - work : j.allowed >= 0);
-      int64_t wait = fake_between(&dice, 0, 400) * MS;
+      int64_t wait = bed_between(&dice, 0, 400) * MS;
       accelgen_jct_waited(&j, wait);
       bases += j.base;
       waited += wait;
-      now += wait + fake_between(&dice, 1, 200) * MS;
+      now += wait + bed_between(&dice, 1, 200) * MS;
       assert_int_equal(j.bank, bases - waited);
     }
   }
@@ -433,15 +433,15 @@ static void test_select_example(void **state)
   expect_picks(&p, "s2:330/352 s1:200/224 tg:1/32");
 }
 
-static struct accelgen_option random_option(struct fake *dice, uint32_t i)
+static struct accelgen_option random_option(struct bed *dice, uint32_t i)
 {
-  struct accelgen_option o = {.id = i, .slack = fake_between(dice, 0, 2000) * MS};
-  uint32_t kind = fake_between(dice, 0, 9);
-  o.before = fake_between(dice, 0, 5) == 0 ? BLOCK * fake_between(dice, 1, 40) : 0;
-  o.slots = kind < 3 || kind > 7 ? fake_between(dice, 0, 3) : 0;
-  o.tokens = kind < 3 ? 1 : fake_between(dice, 1, kind < 8 ? 2000 : 20000);
+  struct accelgen_option o = {.id = i, .slack = bed_between(dice, 0, 2000) * MS};
+  uint32_t kind = bed_between(dice, 0, 9);
+  o.before = bed_between(dice, 0, 5) == 0 ? BLOCK * bed_between(dice, 1, 40) : 0;
+  o.slots = kind < 3 || kind > 7 ? bed_between(dice, 0, 3) : 0;
+  o.tokens = kind < 3 ? 1 : bed_between(dice, 1, kind < 8 ? 2000 : 20000);
   o.cut = kind >= 8;
-  o.exclusive = o.cut && fake_between(dice, 0, 1);
+  o.exclusive = o.cut && bed_between(dice, 0, 1);
   return o;
 }
 
@@ -458,16 +458,16 @@ static void expect_nothing_fits(const struct accelgen_pool *p,
 static void test_selections(void **state)
 {
   (void)state;
-  struct fake dice = {.random_state = 2};
+  struct bed dice = {.random_state = 2};
   uint64_t picks = 0;
   for (int run = 0; run < 5000; run++) {
     struct accelgen_option all[MOST], options[MOST];
-    uint32_t n = fake_between(&dice, 0, MOST), begun = 0;
+    uint32_t n = bed_between(&dice, 0, MOST), begun = 0;
     bool picked[MOST] = {false};
     for (uint32_t i = 0; i < n; i++)
       options[i] = all[i] = random_option(&dice, i);
-    struct accelgen_pool p = pool_of(options, n, fake_between(&dice, 0, 1500),
-                                     BLOCK * fake_between(&dice, 0, 200));
+    struct accelgen_pool p = pool_of(options, n, bed_between(&dice, 0, 1500),
+                                     BLOCK * bed_between(&dice, 0, 200));
     uint32_t tokens = p.tokens, memory = p.memory;
     struct accelgen_pick pick;
     while (accelgen_select(&p, &pick)) {

@@ -114,7 +114,7 @@ static void test_headroom(void **state)
 
 /* ---- plans ------------------------------------------------------------------------- */
 
-static const struct fake_options defaults = {
+static const struct bed_options defaults = {
     .scheduler = {"aligned", NULL},
     .cache = {"paged", NULL},
     .block_tokens = 16,
@@ -123,15 +123,15 @@ static const struct fake_options defaults = {
     .max_sequences = 16,
     .max_context = 512,
     .max_requests = 16,
-    .audit = true,
+    .audit_every = 1,
 };
 
-static void open_with(struct fake *f, const char *const *parameters)
+static void open_with(struct bed *bed, const char *const *parameters)
 {
-  struct fake_options o = defaults;
+  struct bed_options o = defaults;
   o.scheduler.parameters = parameters;
-  if (fake_open(f, &o) < 0)
-    fail_msg("%s", f->failure);
+  if (bed_open(bed, &o) < 0)
+    fail_msg("%s", bed->failure);
 }
 
 /* Bmax is 20 blocks. First those of 20 to 22 tokens, then, when two of them are left, the
@@ -140,18 +140,19 @@ static void test_like_lengths_together(void **state)
 {
   (void)state;
   static const uint32_t lengths[] = {20, 300, 22, 310, 21}, outputs[] = {9, 20, 9, 20, 3};
-  struct fake f;
-  open_with(&f, POLICY_PARAMETERS("rmin", "2", "switch_below", "3", "bmax_frac", "0.1"));
+  struct bed bed;
+  open_with(&bed,
+            POLICY_PARAMETERS("rmin", "2", "switch_below", "3", "bmax_frac", "0.1"));
   for (uint32_t i = 0; i < 5; i++)
-    submit(&f, lengths[i], outputs[i]);
-  expect_plan(&f, "0:20 1:300 2:22 3:310 4:21");
-  expect_plan(&f, "4:1 0:1 2:1");
-  expect_plan(&f, "4:1 0:1 2:1"); /* the last of request 4 */
-  for (int i = 0; i < 6; i++)     /* two of the batch are left: the next one joins */
-    expect_plan(&f, "2:1 0:1 1:1");
-  expect_plan(&f, "1:1"); /* the last one is a small pool */
-  fake_finish(&f, 100);
-  fake_close(&f);
+    submit(&bed, lengths[i], outputs[i]);
+  expect_plan(&bed, "0:20 1:300 2:22 3:310 4:21");
+  expect_plan(&bed, "4:1 0:1 2:1");
+  expect_plan(&bed, "4:1 0:1 2:1"); /* the last of request 4 */
+  for (int i = 0; i < 6; i++)       /* two of the batch are left: the next one joins */
+    expect_plan(&bed, "2:1 0:1 1:1");
+  expect_plan(&bed, "1:1"); /* the last one is a small pool */
+  bed_finish(&bed, 100);
+  bed_close(&bed);
 }
 
 /* Few are no batch while others run, unless one of them has waited for 6 ms: six steps
@@ -160,40 +161,40 @@ static void test_like_lengths_together(void **state)
 static void test_a_small_pool_waits(void **state)
 {
   (void)state;
-  struct fake f;
-  open_with(&f, POLICY_PARAMETERS("rmin", "3", "switch_below", "3", "max_wait", "6ms",
-                                  "prefill_share", "1"));
-  submit(&f, 30, 30);
-  expect_plan(&f, "0:30");
-  expect_plan(&f, "0:1");
-  submit(&f, 200, 10);
-  expect_plan(&f, "1:200");
+  struct bed bed;
+  open_with(&bed, POLICY_PARAMETERS("rmin", "3", "switch_below", "3", "max_wait", "6ms",
+                                    "prefill_share", "1"));
+  submit(&bed, 30, 30);
+  expect_plan(&bed, "0:30");
+  expect_plan(&bed, "0:1");
+  submit(&bed, 200, 10);
+  expect_plan(&bed, "1:200");
   int waited = 0;
-  for (; planned(&f, 1) != 1; waited++)
-    fake_step(&f);
+  for (; planned(&bed, 1) != 1; waited++)
+    bed_step(&bed);
   assert_int_equal(waited, 8);
-  fake_finish(&f, 100);
-  fake_close(&f);
+  bed_finish(&bed, 100);
+  bed_close(&bed);
 }
 
 /* Who is as long as one of the running batch joins it, and does not wait for others. */
 static void test_who_fits_by_chance_joins(void **state)
 {
   (void)state;
-  struct fake f;
-  open_with(&f, POLICY_PARAMETERS("rmin", "3", "switch_below", "1", "max_wait", "0",
-                                  "prefill_share", "1"));
-  submit(&f, 30, 30);
-  submit(&f, 60, 30);
-  expect_plan(&f, "0:30 1:60");
-  expect_plan(&f, "1:1 0:1");
-  submit(&f, 50, 10); /* between the two */
-  submit(&f, 20, 10); /* shorter */
-  expect_plan(&f, "2:50 3:20");
-  fake_step(&f); /* it is found ... */
-  expect_plan(&f, "1:1 0:1 2:1");
-  fake_finish(&f, 100);
-  fake_close(&f);
+  struct bed bed;
+  open_with(&bed, POLICY_PARAMETERS("rmin", "3", "switch_below", "1", "max_wait", "0",
+                                    "prefill_share", "1"));
+  submit(&bed, 30, 30);
+  submit(&bed, 60, 30);
+  expect_plan(&bed, "0:30 1:60");
+  expect_plan(&bed, "1:1 0:1");
+  submit(&bed, 50, 10); /* between the two */
+  submit(&bed, 20, 10); /* shorter */
+  expect_plan(&bed, "2:50 3:20");
+  bed_step(&bed); /* it is found ... */
+  expect_plan(&bed, "1:1 0:1 2:1");
+  bed_finish(&bed, 100);
+  bed_close(&bed);
 }
 
 /* Prompts have half of the time: the one of 20 tokens takes 2 ms and those of 100 take
@@ -201,31 +202,31 @@ static void test_who_fits_by_chance_joins(void **state)
 static void test_prompts_and_decodes_take_turns(void **state)
 {
   (void)state;
-  struct fake f;
-  open_with(&f, NULL);
-  submit(&f, 20, 400);
-  expect_plan(&f, "0:20");
+  struct bed bed;
+  open_with(&bed, NULL);
+  submit(&bed, 20, 400);
+  expect_plan(&bed, "0:20");
   for (uint64_t id = 1; id < 4; id++) {
-    submit(&f, 100, 1);
+    submit(&bed, 100, 1);
     for (int decodes = 0; decodes < (id == 1 ? 20 : 100); decodes++)
-      expect_plan(&f, "0:1");
-    fake_step(&f);
-    assert_int_equal(planned(&f, id), 100);
+      expect_plan(&bed, "0:1");
+    bed_step(&bed);
+    assert_int_equal(planned(&bed, id), 100);
   }
-  fake_finish(&f, 400);
-  fake_close(&f);
+  bed_finish(&bed, 400);
+  bed_close(&bed);
 }
 
 /* What the tree cannot be made of. */
 static void test_refused_parameters(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler.parameters = POLICY_PARAMETERS("len_max", "60000");
-  assert_int_equal(fake_open(&f, &o), -EINVAL);
-  assert_non_null(strstr(f.failure, "len_max = 60000 is no power of four times"));
-  fake_close(&f);
+  assert_int_equal(bed_open(&bed, &o), -EINVAL);
+  assert_non_null(strstr(bed.failure, "len_max = 60000 is no power of four times"));
+  bed_close(&bed);
 }
 
 int main(void)

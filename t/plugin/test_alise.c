@@ -4,7 +4,7 @@
 
 #include "plugins/schedulers/alise/alise.h"
 #include <llmserve/policy/ahead.h>
-#include "t/plugin/fake.h"
+#include "t/plugin/bed.h"
 
 #include <math.h>
 
@@ -135,9 +135,9 @@ static void test_ages(void **state)
 
 /* ---- who runs ---------------------------------------------------------------------- */
 
-static struct fake_options one_at_a_time(const char *const *parameters)
+static struct bed_options one_at_a_time(const char *const *parameters)
 {
-  return (struct fake_options){
+  return (struct bed_options){
       .scheduler = {"alise", parameters},
       .cache = {"paged", NULL},
       .block_tokens = 16,
@@ -146,59 +146,59 @@ static struct fake_options one_at_a_time(const char *const *parameters)
       .max_sequences = 8,
       .max_context = 256,
       .max_requests = 8,
-      .audit = true,
+      .audit_every = 1,
   };
 }
 
-static struct fake_request *submit(struct fake *f, uint32_t predicted)
+static struct lls_live *submit(struct bed *bed, uint32_t predicted)
 {
   int32_t tokens[16] = {0};
-  f->next.predicted = predicted;
-  f->next.max_new_tokens = 200;
-  return fake_submit(f, tokens, 16, predicted);
+  bed->next.predicted = predicted;
+  bed->next.max_new_tokens = 200;
+  return bed_submit(bed, tokens, 16, predicted);
 }
 
 static void test_the_shorter_takes_the_place(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = one_at_a_time(POLICY_PARAMETERS("max_seqs", "1", "age", "0"));
-  assert_int_equal(fake_open(&f, &o), 0);
-  struct fake_request *longer = submit(&f, 100);
-  fake_step(&f);
-  fake_step(&f);
+  struct bed bed;
+  struct bed_options o = one_at_a_time(POLICY_PARAMETERS("max_seqs", "1", "age", "0"));
+  assert_int_equal(bed_open(&bed, &o), 0);
+  struct lls_live *longer = submit(&bed, 100);
+  bed_step(&bed);
+  bed_step(&bed);
   assert_int_equal(longer->view.generated_tokens, 2);
-  struct fake_request *shorter = submit(&f, 10);
-  fake_step(&f);
+  struct lls_live *shorter = submit(&bed, 10);
+  bed_step(&bed);
   assert_int_equal(shorter->view.generated_tokens, 1);
   assert_int_equal(longer->view.generated_tokens, 2);
-  fake_finish(&f, 200);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
-  fake_close(&f);
+  bed_finish(&bed, 200);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  bed_close(&bed);
 }
 
-/* A step of the fake takes 1 ms and 0.1 for each token: whoever has not run for ten is
+/* A step of the bed takes 1 ms and 0.1 for each token: whoever has not run for ten is
  * lifted for three, some eight steps on. */
 static void test_the_aged_is_lifted(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o =
+  struct bed bed;
+  struct bed_options o =
       one_at_a_time(POLICY_PARAMETERS("max_seqs", "1", "age", "10ms", "boost", "3ms"));
-  assert_int_equal(fake_open(&f, &o), 0);
-  struct fake_request *shorter = submit(&f, 40), *longer = submit(&f, 100);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  struct lls_live *shorter = submit(&bed, 40), *longer = submit(&bed, 100);
   uint32_t waited = 0;
   for (; longer->view.generated_tokens == 0 && waited < 30; waited++)
-    fake_step(&f);
+    bed_step(&bed);
   assert_in_range(waited, 7, 10);
   uint32_t said = shorter->view.generated_tokens;
   assert_in_range(said, 6, 9);
   for (int i = 0; i < 60 && shorter->view.generated_tokens == said; i++)
-    fake_step(&f);
+    bed_step(&bed);
   assert_true(shorter->view.generated_tokens > said); /* and put down again */
   assert_in_range(longer->view.generated_tokens, 2, 60);
-  fake_finish(&f, 300);
-  fake_close(&f);
+  bed_finish(&bed, 300);
+  bed_close(&bed);
 }
 
 /* ---- memory ahead of need ---------------------------------------------------------- */
@@ -331,34 +331,34 @@ static void test_first_of_a_heap(void **state)
 static void test_nobody_waits_beyond_the_bound(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = one_at_a_time(
+  struct bed bed;
+  struct bed_options o = one_at_a_time(
       POLICY_PARAMETERS("max_seqs", "1", "age", "20ms", "boost", "0.3ms", "lifted", "1"));
   o.device_units = 400; /* for all: nobody is prefilled again */
-  assert_int_equal(fake_open(&f, &o), 0);
-  struct fake_request *jobs[6];
+  assert_int_equal(bed_open(&bed, &o), 0);
+  struct lls_live *jobs[6];
   int64_t last_ns[6], worst_ns = 0;
   for (uint32_t i = 0; i < 6; i++) {
-    jobs[i] = submit(&f, 190);
-    last_ns[i] = f.now_ns;
+    jobs[i] = submit(&bed, 190);
+    last_ns[i] = bed.now_ns;
   }
   for (int step = 0; step < 150; step++) { /* none of them ends */
     uint32_t said[6];
     for (uint32_t i = 0; i < 6; i++)
       said[i] = jobs[i]->view.generated_tokens;
-    fake_step(&f);
+    bed_step(&bed);
     for (uint32_t i = 0; i < 6; i++) {
       if (jobs[i]->view.generated_tokens > said[i])
-        last_ns[i] = f.now_ns;
-      worst_ns = f.now_ns - last_ns[i] > worst_ns ? f.now_ns - last_ns[i] : worst_ns;
+        last_ns[i] = bed.now_ns;
+      worst_ns = bed.now_ns - last_ns[i] > worst_ns ? bed.now_ns - last_ns[i] : worst_ns;
     }
   }
   /* K, a step, and five boosts before it, each of three steps of 1.1 ms of which 0.1 ms
    * counts, the first one longer by a prompt */
   assert_in_range(worst_ns, 20000000, 20000000 + 1100000 + 5 * (3 * 1100000 + 1500000));
   for (uint32_t i = 0; i < 6; i++)
-    fake_cancel(&f, jobs[i]);
-  fake_close(&f);
+    bed_cancel(&bed, jobs[i]);
+  bed_close(&bed);
 }
 
 int main(void)

@@ -265,7 +265,7 @@ static void test_three_tiers(void **state)
 
 /* ---- plans ------------------------------------------------------------------------- */
 
-static const struct fake_options defaults = {
+static const struct bed_options defaults = {
     .scheduler = {"apt", NULL},
     .cache = {"hybrid", NULL},
     .block_tokens = 16,
@@ -274,13 +274,13 @@ static const struct fake_options defaults = {
     .max_sequences = 32,
     .max_context = 512,
     .max_requests = 64,
-    .audit = true,
+    .audit_every = 1,
 };
 
-static struct lls_cache_info info_of(struct fake *f, const struct fake_request *r)
+static struct lls_cache_info info_of(struct bed *bed, const struct lls_live *r)
 {
   struct lls_cache_info info = {.size = sizeof info};
-  f->c->info(f->cache_self, &r->view, &info);
+  bed->c->info(bed->cache_self, &r->view, &info);
   return info;
 }
 
@@ -288,100 +288,100 @@ static struct lls_cache_info info_of(struct fake *f, const struct fake_request *
 static void test_iteration_type(void **state)
 {
   (void)state;
-  struct fake f;
-  assert_int_equal(fake_open(&f, &defaults), 0);
-  submit(&f, 32, 20);
-  expect_plan(&f, "0:32");
-  struct fake_request *late = submit(&f, 32, 20);
-  late->view.arrival_ns = late->view.last_token_ns = f.now_ns + LLS_NS_PER_S;
-  expect_plan(&f, "0:1"); /* it has waited for nothing yet */
-  late->view.last_token_ns = f.now_ns - LLS_NS_PER_S;
-  expect_plan(&f, "1:32");
-  expect_plan(&f, "0:1 1:1");
-  fake_finish(&f, 100);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
-  fake_close(&f);
+  struct bed bed;
+  assert_int_equal(bed_open(&bed, &defaults), 0);
+  submit(&bed, 32, 20);
+  expect_plan(&bed, "0:32");
+  struct lls_live *late = submit(&bed, 32, 20);
+  late->view.arrival_ns = late->view.last_token_ns = bed.now_ns + LLS_NS_PER_S;
+  expect_plan(&bed, "0:1"); /* it has waited for nothing yet */
+  late->view.last_token_ns = bed.now_ns - LLS_NS_PER_S;
+  expect_plan(&bed, "1:32");
+  expect_plan(&bed, "0:1 1:1");
+  bed_finish(&bed, 100);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  bed_close(&bed);
 }
 
 /* Where there is no room for all in KV form, and hidden form costs nothing. */
 static void test_forms(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler.parameters = POLICY_PARAMETERS("watermark", "0", "rho", "0");
   o.device_units = 30;
-  assert_int_equal(fake_open(&f, &o), 0);
-  struct fake_request *a = submit(&f, 128, 5), *b = submit(&f, 128, 5);
-  f.now_ns += LLS_NS_PER_S / 10;
-  expect_plan(&f, "0:128 1:128"); /* 16 units each as K and V, 8 hidden */
-  assert_int_equal(info_of(&f, a).form + info_of(&f, b).form,
+  assert_int_equal(bed_open(&bed, &o), 0);
+  struct lls_live *a = submit(&bed, 128, 5), *b = submit(&bed, 128, 5);
+  bed.now_ns += LLS_NS_PER_S / 10;
+  expect_plan(&bed, "0:128 1:128"); /* 16 units each as K and V, 8 hidden */
+  assert_int_equal(info_of(&bed, a).form + info_of(&bed, b).form,
                    LLS_FORM_KV + LLS_FORM_HIDDEN);
-  fake_finish(&f, 50);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
-  fake_close(&f);
+  bed_finish(&bed, 50);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  bed_close(&bed);
 }
 
 /* Hidden form is turned into KV in place as soon as there is room. */
 static void test_upgrade(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler.parameters =
       POLICY_PARAMETERS("watermark", "0", "rho", "0", "upgrade", "room");
   o.device_units = 30;
-  assert_int_equal(fake_open(&f, &o), 0);
-  submit(&f, 128, 3);
-  struct fake_request *b = submit(&f, 128, 30);
-  f.now_ns += LLS_NS_PER_S / 10;
-  expect_plan(&f, "0:128 1:128"); /* 16 and 8 units of 30 */
-  assert_int_equal(info_of(&f, b).form, LLS_FORM_HIDDEN);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 128, 3);
+  struct lls_live *b = submit(&bed, 128, 30);
+  bed.now_ns += LLS_NS_PER_S / 10;
+  expect_plan(&bed, "0:128 1:128"); /* 16 and 8 units of 30 */
+  assert_int_equal(info_of(&bed, b).form, LLS_FORM_HIDDEN);
   for (int i = 0; i < 4; i++)
-    fake_step(&f);
-  assert_int_equal(info_of(&f, b).form, LLS_FORM_KV);
-  assert_int_equal(f.preempted_recompute, 0);
-  fake_finish(&f, 50);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
-  fake_close(&f);
+    bed_step(&bed);
+  assert_int_equal(info_of(&bed, b).form, LLS_FORM_KV);
+  assert_int_equal(bed.preempted_recompute, 0);
+  bed_finish(&bed, 50);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  bed_close(&bed);
 }
 
 static void test_hidden_off_is_kv_only(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler.parameters =
       POLICY_PARAMETERS("watermark", "0", "rho", "0", "hidden", "off");
   o.device_units = 30;
-  assert_int_equal(fake_open(&f, &o), 0);
-  submit(&f, 128, 5);
-  submit(&f, 128, 5);
-  f.now_ns += LLS_NS_PER_S / 10;
-  expect_plan(&f, "0:128");
-  fake_finish(&f, 50);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
-  fake_close(&f);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 128, 5);
+  submit(&bed, 128, 5);
+  bed.now_ns += LLS_NS_PER_S / 10;
+  expect_plan(&bed, "0:128");
+  bed_finish(&bed, 50);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  bed_close(&bed);
 }
 
 /* Who has waited too long gives way to who can still be served in time. */
 static void test_demotion(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.device_units = 20;
   for (int max_wait = 0; max_wait < 2; max_wait++) {
     o.scheduler.parameters = POLICY_PARAMETERS("watermark", "0", "hidden", "off",
                                                "max_wait", max_wait ? "2s" : "0s");
-    assert_int_equal(fake_open(&f, &o), 0);
-    submit(&f, 128, 5);
-    f.now_ns += 3 * LLS_NS_PER_S;
-    submit(&f, 128, 5);
-    f.now_ns += LLS_NS_PER_S / 10;
-    expect_plan(&f, max_wait ? "0:128" : "1:128");
-    fake_finish(&f, 50);
-    fake_close(&f);
+    assert_int_equal(bed_open(&bed, &o), 0);
+    submit(&bed, 128, 5);
+    bed.now_ns += 3 * LLS_NS_PER_S;
+    submit(&bed, 128, 5);
+    bed.now_ns += LLS_NS_PER_S / 10;
+    expect_plan(&bed, max_wait ? "0:128" : "1:128");
+    bed_finish(&bed, 50);
+    bed_close(&bed);
   }
 }
 
@@ -389,21 +389,21 @@ static void test_demotion(void **state)
 static void test_violated_reserve(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.device_units = 20;
   for (int reserve = 0; reserve < 2; reserve++) {
     o.scheduler.parameters =
         POLICY_PARAMETERS("hidden", "off", "violated_reserve", reserve ? "0.2" : "0");
-    assert_int_equal(fake_open(&f, &o), 0);
-    submit(&f, 10, 3); /* 2 units */
-    expect_plan(&f, "0:10");
-    submit(&f, 128, 3); /* 16 units, of 18 that are free */
-    f.now_ns += 3 * LLS_NS_PER_S;
-    expect_plan(&f, reserve ? "0:1" : "1:128");
-    fake_finish(&f, 50);
-    assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
-    fake_close(&f);
+    assert_int_equal(bed_open(&bed, &o), 0);
+    submit(&bed, 10, 3); /* 2 units */
+    expect_plan(&bed, "0:10");
+    submit(&bed, 128, 3); /* 16 units, of 18 that are free */
+    bed.now_ns += 3 * LLS_NS_PER_S;
+    expect_plan(&bed, reserve ? "0:1" : "1:128");
+    bed_finish(&bed, 50);
+    assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+    bed_close(&bed);
   }
 }
 
@@ -414,24 +414,24 @@ static void test_violated_reserve(void **state)
 static bool gives_way(const char *late_share, uint32_t tokens, int64_t first_after_ns,
                       const char *mode)
 {
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.device_units = 30;
   o.scheduler.parameters = POLICY_PARAMETERS("hidden", "off", "late_share", late_share,
                                              "violated_reserve", "0", "mode", mode);
-  assert_int_equal(fake_open(&f, &o), 0);
-  struct fake_request *a = submit(&f, 32, 150);
-  f.now_ns += first_after_ns;
+  assert_int_equal(bed_open(&bed, &o), 0);
+  struct lls_live *a = submit(&bed, 32, 150);
+  bed.now_ns += first_after_ns;
   while (a->view.generated_tokens < tokens)
-    fake_step(&f);
-  struct fake_request *b = submit(&f, 200, 5); /* 26 units */
-  b->view.arrival_ns = b->view.last_token_ns = f.now_ns - LLS_NS_PER_S / 2;
-  fake_step(&f);
+    bed_step(&bed);
+  struct lls_live *b = submit(&bed, 200, 5); /* 26 units */
+  b->view.arrival_ns = b->view.last_token_ns = bed.now_ns - LLS_NS_PER_S / 2;
+  bed_step(&bed);
   bool gave_way = a->view.state == LLS_WAITING;
-  assert_int_equal(gave_way, planned(&f, b->view.id) == 200);
-  fake_finish(&f, 600);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
-  fake_close(&f);
+  assert_int_equal(gave_way, planned(&bed, bed_number(&bed, b->view.id)) == 200);
+  bed_finish(&bed, 600);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  bed_close(&bed);
   return gave_way;
 }
 
@@ -462,64 +462,64 @@ static void test_who_is_lost_gives_way(void **state)
 static void test_a_pause_is_spent_once(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.device_units = 40;
   o.scheduler.parameters = POLICY_PARAMETERS("hidden", "off", "violated_reserve", "0");
-  assert_int_equal(fake_open(&f, &o), 0);
-  struct fake_request *a = submit(&f, 32, 300);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  struct lls_live *a = submit(&bed, 32, 300);
   uint32_t pauses[3] = {0, 0, 0}; /* by hundreds of tokens */
-  while (a->view.generated_tokens < 250 && f.finished[LLS_FINISH_LENGTH] < 30) {
+  while (a->view.generated_tokens < 250 && bed.finished[LLS_FINISH_LENGTH] < 30) {
     bool was_running = a->view.state == LLS_DECODING;
-    if (f.waiting.n == 0 && was_running) {
-      struct fake_request *b = submit(&f, 300, 2); /* 38 units */
-      b->view.arrival_ns = b->view.last_token_ns = f.now_ns - LLS_NS_PER_S / 2;
+    if (bed.in->waiting.n == 0 && was_running) {
+      struct lls_live *b = submit(&bed, 300, 2); /* 38 units */
+      b->view.arrival_ns = b->view.last_token_ns = bed.now_ns - LLS_NS_PER_S / 2;
     }
-    fake_step(&f);
+    bed_step(&bed);
     if (was_running && a->view.state == LLS_WAITING) {
       pauses[a->view.generated_tokens / 100]++;
-      f.now_ns += 2 * LLS_NS_PER_S;
+      bed.now_ns += 2 * LLS_NS_PER_S;
     }
   }
   assert_int_equal(pauses[0], 0);
   assert_int_equal(pauses[1], 1);
   assert_true(pauses[2] <= 1);
-  fake_close(&f);
+  bed_close(&bed);
 }
 
 /* A prompt longer than a step is cut, and goes on before anything else. */
 static void test_prompt_longer_than_a_step(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler.parameters = POLICY_PARAMETERS("max_tokens", "100");
-  assert_int_equal(fake_open(&f, &o), 0);
-  submit(&f, 250, 5);
-  submit(&f, 20, 5);
-  f.now_ns += LLS_NS_PER_S / 10;
-  fake_finish(&f, 50);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
-  fake_close(&f);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 250, 5);
+  submit(&bed, 20, 5);
+  bed.now_ns += LLS_NS_PER_S / 10;
+  bed_finish(&bed, 50);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  bed_close(&bed);
 }
 
 /* Prompts in pieces beside decodes, all in one budget. */
 static void test_chunked(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler.parameters = POLICY_PARAMETERS("mode", "chunked", "chunk_tokens", "64");
-  assert_int_equal(fake_open(&f, &o), 0);
-  submit(&f, 10, 20);
-  expect_plan(&f, "0:10");
-  submit(&f, 100, 20);
-  expect_plan(&f, "0:1 1:63");
-  expect_plan(&f, "0:1 1:37");
-  expect_plan(&f, "0:1 1:1");
-  fake_finish(&f, 50);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
-  fake_close(&f);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 10, 20);
+  expect_plan(&bed, "0:10");
+  submit(&bed, 100, 20);
+  expect_plan(&bed, "0:1 1:63");
+  expect_plan(&bed, "0:1 1:37");
+  expect_plan(&bed, "0:1 1:1");
+  bed_finish(&bed, 50);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  bed_close(&bed);
 }
 
 /* Under demotion a request can wait for ever; with decay its value grows without bound,
@@ -530,24 +530,24 @@ static void test_no_starvation_under_decay(void **state)
   (void)state;
   uint32_t waited[2];
   for (int decay = 0; decay < 2; decay++) {
-    struct fake f;
-    struct fake_options o = defaults;
+    struct bed bed;
+    struct bed_options o = defaults;
     o.device_units = 20;
     o.scheduler.parameters = POLICY_PARAMETERS("watermark", "0", "hidden", "off",
                                                "violated", decay ? "decay" : "demote");
-    assert_int_equal(fake_open(&f, &o), 0);
-    struct fake_request *old = submit(&f, 128, 2);
-    f.now_ns += 2 * LLS_NS_PER_S;
+    assert_int_equal(bed_open(&bed, &o), 0);
+    struct lls_live *old = submit(&bed, 128, 2);
+    bed.now_ns += 2 * LLS_NS_PER_S;
     for (waited[decay] = 0;
          old->view.first_scheduled_ns == LLS_NEVER && waited[decay] < 500;
          ++waited[decay]) {
-      if (f.waiting.n < 3)
-        submit(&f, 128, 2);
-      f.now_ns += LLS_NS_PER_S / 10;
-      fake_step(&f);
+      if (bed.in->waiting.n < 3)
+        submit(&bed, 128, 2);
+      bed.now_ns += LLS_NS_PER_S / 10;
+      bed_step(&bed);
     }
-    fake_finish(&f, 100);
-    fake_close(&f);
+    bed_finish(&bed, 100);
+    bed_close(&bed);
   }
   print_message("# steps until it ran: demote %u of at most 500, decay %u\n", waited[0],
                 waited[1]);

@@ -8,7 +8,7 @@
 
 enum { RT = LLS_CLASS_REALTIME, BE = LLS_CLASS_BEST_EFFORT };
 
-static const struct fake_options defaults = {
+static const struct bed_options defaults = {
     .scheduler = {"bros", NULL},
     .cache = {"paged", NULL},
     .block_tokens = 16,
@@ -18,7 +18,7 @@ static const struct fake_options defaults = {
     .max_context = 320,
     .max_requests = 64,
     .prefill_ns = 100000,
-    .audit = true,
+    .audit_every = 1,
 };
 
 /* A real-time request comes: its prompt runs at once, and best-effort ones go on beside
@@ -26,19 +26,19 @@ static const struct fake_options defaults = {
 static void test_beside(void **state)
 {
   (void)state;
-  struct fake f;
-  assert_int_equal(fake_open(&f, &defaults), 0);
-  f.next.request_class = BE;
-  submit(&f, 100, 20);
-  submit(&f, 100, 20);
-  expect_plan(&f, "0:100 1:100");
-  f.next.request_class = RT;
-  submit(&f, 50, 10);
-  expect_plan(&f, "2:50 0:1 1:1");
-  expect_plan(&f, "2:1 0:1 1:1");
-  fake_finish(&f, 40);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 3);
-  fake_close(&f);
+  struct bed bed;
+  assert_int_equal(bed_open(&bed, &defaults), 0);
+  bed.next.request_class = BE;
+  submit(&bed, 100, 20);
+  submit(&bed, 100, 20);
+  expect_plan(&bed, "0:100 1:100");
+  bed.next.request_class = RT;
+  submit(&bed, 50, 10);
+  expect_plan(&bed, "2:50 0:1 1:1");
+  expect_plan(&bed, "2:1 0:1 1:1");
+  bed_finish(&bed, 40);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 3);
+  bed_close(&bed);
 }
 
 /* Two classes come and go in memory for a part of them; every plan is good, every cached
@@ -46,26 +46,27 @@ static void test_beside(void **state)
 static void workload(const char *cache, const char *const *parameters,
                      uint32_t host_units, uint64_t from)
 {
-  struct fake_options o = defaults;
-  struct fake f;
+  struct bed_options o = defaults;
+  struct bed bed;
   o.cache.name = cache;
   o.scheduler.parameters = parameters;
   o.host_units = host_units;
   o.seed = from;
-  assert_int_equal(fake_open(&f, &o), 0);
+  assert_int_equal(bed_open(&bed, &o), 0);
   uint32_t submitted = 0;
   for (int step = 0; step < 300; step++) {
-    if (fake_between(&f, 0, 2) == 0) {
-      f.next.request_class = fake_between(&f, 0, 2);
-      submitted += submit(&f, fake_between(&f, 1, 200), fake_between(&f, 1, 60)) != NULL;
+    if (bed_between(&bed, 0, 2) == 0) {
+      bed.next.request_class = bed_between(&bed, 0, 2);
+      submitted +=
+          submit(&bed, bed_between(&bed, 1, 200), bed_between(&bed, 1, 60)) != NULL;
     }
-    fake_step(&f);
+    bed_step(&bed);
   }
-  fake_finish(&f, 20000);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], submitted);
-  assert_true(f.preempted_recompute + f.preempted_swap > 0);
-  assert_true(parameters == NULL || host_units == 0 || f.preempted_swap > 0);
-  fake_close(&f);
+  bed_finish(&bed, 20000);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], submitted);
+  assert_true(bed.preempted_recompute + bed.preempted_swap > 0);
+  assert_true(parameters == NULL || host_units == 0 || bed.preempted_swap > 0);
+  bed_close(&bed);
 }
 
 static void test_workloads(void **state)
@@ -89,26 +90,26 @@ static void test_workloads(void **state)
 static void test_displacing(void **state)
 {
   (void)state;
-  struct fake_options o = defaults;
-  struct fake f;
+  struct bed_options o = defaults;
+  struct bed bed;
   o.cache.name = "bidirectional";
   o.device_units = 2 * 16; /* theirs, and two for the watermark */
   o.host_units = 60;
-  assert_int_equal(fake_open(&f, &o), 0);
-  f.next.request_class = BE;
-  submit(&f, 100, 20);
-  submit(&f, 110, 20);
-  fake_step(&f);
-  f.next.request_class = RT;
-  submit(&f, 100, 10);
-  fake_step(&f);
-  assert_int_equal(planned(&f, 2), 100);
-  assert_int_equal(f.preempted_swap + f.preempted_recompute, 0);
-  assert_true(f.copies[LLS_COPY_DEVICE_TO_HOST] > 0);
-  fake_finish(&f, 100);
-  assert_true(f.copies[LLS_COPY_HOST_TO_DEVICE] > 0);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 3);
-  fake_close(&f);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  bed.next.request_class = BE;
+  submit(&bed, 100, 20);
+  submit(&bed, 110, 20);
+  bed_step(&bed);
+  bed.next.request_class = RT;
+  submit(&bed, 100, 10);
+  bed_step(&bed);
+  assert_int_equal(planned(&bed, 2), 100);
+  assert_int_equal(bed.preempted_swap + bed.preempted_recompute, 0);
+  assert_true(bed.copies[LLS_COPY_DEVICE_TO_HOST] > 0);
+  bed_finish(&bed, 100);
+  assert_true(bed.copies[LLS_COPY_HOST_TO_DEVICE] > 0);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 3);
+  bed_close(&bed);
 }
 
 /* b_max below b_base is refused with a sentence. */
@@ -116,12 +117,12 @@ static void test_parameters(void **state)
 {
   (void)state;
   static const char *const wrong[] = {"b_base", "64", "b_max", "32", NULL};
-  struct fake_options o = defaults;
-  struct fake f;
+  struct bed_options o = defaults;
+  struct bed bed;
   o.scheduler.parameters = wrong;
-  assert_int_equal(fake_open(&f, &o), -EINVAL);
-  assert_non_null(strstr(f.failure, "b_max = 32 is less than b_base = 64"));
-  fake_close(&f);
+  assert_int_equal(bed_open(&bed, &o), -EINVAL);
+  assert_non_null(strstr(bed.failure, "b_max = 32 is less than b_base = 64"));
+  bed_close(&bed);
 }
 
 int main(void)

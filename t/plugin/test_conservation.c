@@ -11,7 +11,7 @@
 #include "t/plugin/workload.h"
 #include "t/shipped.h"
 
-#define WORKLOADS 100
+#define WORKLOADS 40
 #define VARIANTS  2
 
 /* As shipped, and with settings that lead to trouble. */
@@ -93,22 +93,22 @@ static void test_all_that_ship_are_here(void **state)
   }
 }
 
-static struct fake_options options(uint64_t seed)
+static struct bed_options options(uint64_t seed)
 {
-  struct fake dice = {.random_state = seed * 1000003 + 17};
-  struct fake_options o = {
-      .block_tokens = 1u << fake_between(&dice, 0, 5),
-      .max_tokens = fake_between(&dice, 0, 2) > 0 ? 300 : fake_between(&dice, 32, 64),
-      .max_sequences = fake_between(&dice, 1, 12),
+  struct bed dice = {.random_state = seed * 1000003 + 17};
+  struct bed_options o = {
+      .block_tokens = 1u << bed_between(&dice, 0, 5),
+      .max_tokens = bed_between(&dice, 0, 2) > 0 ? 300 : bed_between(&dice, 32, 64),
+      .max_sequences = bed_between(&dice, 1, 12),
       .max_context = 320,
-      .max_requests = fake_between(&dice, 4, 12),
-      .prefill_ns = fake_between(&dice, 0, 1) * INT64_C(100000),
+      .max_requests = bed_between(&dice, 4, 12),
+      .prefill_ns = bed_between(&dice, 0, 1) * INT64_C(100000),
       .seed = seed,
   };
-  uint32_t tokens = fake_between(&dice, 0, 1) ? 1200 : fake_between(&dice, 100, 400);
+  uint32_t tokens = bed_between(&dice, 0, 1) ? 1200 : bed_between(&dice, 100, 400);
   o.device_units = 2 * (tokens / o.block_tokens + 1);
-  o.host_units = fake_between(&dice, 0, 1) * fake_between(&dice, 0, o.device_units);
-  o.int8 = fake_between(&dice, LLS_INT8_OFF, LLS_INT8_ALL);
+  o.host_units = bed_between(&dice, 0, 1) * bed_between(&dice, 0, o.device_units);
+  o.int8 = bed_between(&dice, LLS_INT8_OFF, LLS_INT8_ALL);
   return o;
 }
 
@@ -116,7 +116,7 @@ static void run_pair(const struct harness_policy *scheduler,
                      const struct harness_policy *cache, uint32_t workloads)
 {
   for (uint32_t i = 0; i < workloads; i++) {
-    struct fake_options o = options(i);
+    struct bed_options o = options(i);
     o.scheduler = scheduler[i % VARIANTS];
     o.cache = cache[i / VARIANTS % VARIANTS];
     workload_run(&o, 6, 0);

@@ -4,7 +4,7 @@
 
 #include "t/plugin/script.h"
 
-static const struct fake_options defaults = {
+static const struct bed_options defaults = {
     .scheduler = {"fcfs", (const char *const[]){"watermark", "0", NULL}},
     .cache = {"contiguous", NULL},
     .block_tokens = 16,
@@ -13,37 +13,37 @@ static const struct fake_options defaults = {
     .max_sequences = 16,
     .max_context = 640,
     .max_requests = 32,
-    .audit = true,
+    .audit_every = 1,
 };
 
-static void open_reserving(struct fake *f, const char *reserve, uint32_t device_units)
+static void open_reserving(struct bed *bed, const char *reserve, uint32_t device_units)
 {
-  struct fake_options o = defaults;
+  struct bed_options o = defaults;
   o.cache.parameters = POLICY_PARAMETERS("reserve", reserve, "max_len", "200");
   o.device_units = device_units;
-  assert_int_equal(fake_open(f, &o), 0);
+  assert_int_equal(bed_open(bed, &o), 0);
 }
 
-static struct lls_cache_info info_of(struct fake *f, const struct fake_request *r)
+static struct lls_cache_info info_of(struct bed *bed, const struct lls_live *r)
 {
   struct lls_cache_info info = {.size = sizeof info};
-  assert_int_equal(f->c->info(f->cache_self, &r->view, &info), 0);
+  assert_int_equal(bed->c->info(bed->cache_self, &r->view, &info), 0);
   return info;
 }
 
 /* Blocks of the region of a request of 60 tokens and 40 to come, 20 as predicted. */
 static uint32_t region(const char *reserve, uint32_t predicted)
 {
-  struct fake f;
-  open_reserving(&f, reserve, 80);
-  f.next.predicted = predicted;
-  struct fake_request *r = submit(&f, 60, 40);
-  fake_step(&f);
-  uint32_t blocks = info_of(&f, r).device_units / 2;
-  assert_int_equal(info_of(&f, r).free_slots, blocks * 16 - 60);
-  fake_finish(&f, 100);
-  assert_int_equal(f.copies[LLS_COPY_DEVICE_TO_DEVICE], 0);
-  fake_close(&f);
+  struct bed bed;
+  open_reserving(&bed, reserve, 80);
+  bed.next.predicted = predicted;
+  struct lls_live *r = submit(&bed, 60, 40);
+  bed_step(&bed);
+  uint32_t blocks = info_of(&bed, r).device_units / 2;
+  assert_int_equal(info_of(&bed, r).free_slots, blocks * 16 - 60);
+  bed_finish(&bed, 100);
+  assert_int_equal(bed.copies[LLS_COPY_DEVICE_TO_DEVICE], 0);
+  bed_close(&bed);
   return blocks;
 }
 
@@ -62,68 +62,68 @@ static void test_how_large(void **state)
 static void test_limits(void **state)
 {
   (void)state;
-  struct fake f;
-  open_reserving(&f, "max", 20); /* ten blocks, 160 tokens: less than max_len */
-  submit(&f, 161, 1);
-  struct fake_request *r = submit(&f, 100, 60);
-  expect_plan(&f, "x0 1:100");
-  assert_int_equal(info_of(&f, r).device_units, 20);
-  fake_finish(&f, 100);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 1);
-  submit(&f, 100, 70); /* grows until the memory is full */
-  fake_finish(&f, 100);
-  assert_int_equal(f.finished[LLS_FINISH_CAPACITY], 2);
-  fake_close(&f);
+  struct bed bed;
+  open_reserving(&bed, "max", 20); /* ten blocks, 160 tokens: less than max_len */
+  submit(&bed, 161, 1);
+  struct lls_live *r = submit(&bed, 100, 60);
+  expect_plan(&bed, "x0 1:100");
+  assert_int_equal(info_of(&bed, r).device_units, 20);
+  bed_finish(&bed, 100);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 1);
+  submit(&bed, 100, 70); /* grows until the memory is full */
+  bed_finish(&bed, 100);
+  assert_int_equal(bed.finished[LLS_FINISH_CAPACITY], 2);
+  bed_close(&bed);
 }
 
 static void test_first_fit(void **state)
 {
   (void)state;
-  struct fake f;
-  open_reserving(&f, "oracle", 40); /* twenty blocks */
-  submit(&f, 60, 4);                /* four each */
-  submit(&f, 60, 10);
-  submit(&f, 60, 4);
-  submit(&f, 60, 30); /* six */
-  fake_step(&f);
-  assert_int_equal(fake_figure(&f, "blocks_largest_gap"), 1); /* 20 - 4 - 5 - 4 - 6 */
+  struct bed bed;
+  open_reserving(&bed, "oracle", 40); /* twenty blocks */
+  submit(&bed, 60, 4);                /* four each */
+  submit(&bed, 60, 10);
+  submit(&bed, 60, 4);
+  submit(&bed, 60, 30); /* six */
+  bed_step(&bed);
+  assert_int_equal(bed_figure(&bed, "blocks_largest_gap"), 1); /* 20 - 4 - 5 - 4 - 6 */
   for (int i = 0; i < 4; i++)
-    fake_step(&f); /* 0 and 2 are gone: gaps of four, four, and one */
-  assert_int_equal(fake_figure(&f, "blocks_largest_gap"), 4);
-  struct fake_request *r = submit(&f, 90, 6); /* six: nine are free, not in one piece */
-  expect_plan(&f, "1:1 3:1");
-  assert_int_equal(info_of(&f, r).device_units, 0);
-  struct fake_request *s = submit(&f, 50, 3);
-  fake_cancel(&f, r);
-  fake_step(&f);
-  fake_audit(&f);
-  assert_non_null(strstr(f.text, "request 5 at 0, 4 blocks"));
+    bed_step(&bed); /* 0 and 2 are gone: gaps of four, four, and one */
+  assert_int_equal(bed_figure(&bed, "blocks_largest_gap"), 4);
+  struct lls_live *r = submit(&bed, 90, 6); /* six: nine are free, not in one piece */
+  expect_plan(&bed, "1:1 3:1");
+  assert_int_equal(info_of(&bed, r).device_units, 0);
+  struct lls_live *s = submit(&bed, 50, 3);
+  bed_cancel(&bed, r);
+  bed_step(&bed);
+  bed_audit(&bed);
+  assert_non_null(strstr(bed.text, "request 5 at 0, 4 blocks"));
   (void)s;
-  fake_finish(&f, 100);
-  fake_close(&f);
+  bed_finish(&bed, 100);
+  bed_close(&bed);
 }
 
-/* Outgrown, and the neighbour is in the way: what is cached moves. The fake memory checks
- * that attention still reads it (t/plugin/fake_memory.c). */
+/* Outgrown, and the neighbour is in the way: what is cached moves. The watch checks
+ * that attention still reads it (t/plugin/bed_memory.c). */
 static void test_moving(void **state)
 {
   (void)state;
-  struct fake f;
-  open_reserving(&f, "oracle", 80);
-  f.next.predicted = 4;
-  f.next.max_new_tokens = 100;
-  submit(&f, 60, 50); /* four blocks, then ten */
-  f.next.predicted = 0;
-  f.next.max_new_tokens = 0;
-  submit(&f, 60, 50);
-  fake_step(&f);
+  struct bed bed;
+  open_reserving(&bed, "oracle", 80);
+  bed.next.predicted = 4;
+  bed.next.max_new_tokens = 100;
+  submit(&bed, 60, 50); /* four blocks, then ten */
+  bed.next.predicted = 0;
+  bed.next.max_new_tokens = 0;
+  submit(&bed, 60, 50);
+  bed_step(&bed);
   for (int i = 0; i < 5; i++)
-    fake_step(&f);
-  assert_int_equal(f.copies[LLS_COPY_DEVICE_TO_DEVICE], 8); /* four blocks, K and V */
-  fake_finish(&f, 100);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
-  assert_int_equal(f.preempted_recompute, 0);
-  fake_close(&f);
+    bed_step(&bed);
+  assert_int_equal(bed.copies[LLS_COPY_DEVICE_TO_DEVICE], 8); /* four blocks, K and V */
+  bed_finish(&bed, 100);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  assert_int_equal(bed.preempted_recompute, 0);
+  bed_close(&bed);
 }
 
 /* Alone at the end of the pool it slides down, over its own old place. rr asks for no
@@ -131,71 +131,71 @@ static void test_moving(void **state)
 static void test_sliding(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler = (struct harness_policy){"rr", POLICY_PARAMETERS("watermark", "0")};
   o.cache.parameters = POLICY_PARAMETERS("reserve", "oracle");
   o.device_units = 24; /* twelve blocks */
-  assert_int_equal(fake_open(&f, &o), 0);
-  submit(&f, 60, 4); /* four */
-  f.next.predicted = 4;
-  f.next.max_new_tokens = 70;
-  submit(&f, 120, 69); /* eight, then all twelve */
-  fake_finish(&f, 200);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
-  assert_int_equal(f.copies[LLS_COPY_DEVICE_TO_DEVICE], 16);
-  assert_int_equal(f.preempted_recompute, 0);
-  fake_close(&f);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 60, 4); /* four */
+  bed.next.predicted = 4;
+  bed.next.max_new_tokens = 70;
+  submit(&bed, 120, 69); /* eight, then all twelve */
+  bed_finish(&bed, 200);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  assert_int_equal(bed.copies[LLS_COPY_DEVICE_TO_DEVICE], 16);
+  assert_int_equal(bed.preempted_recompute, 0);
+  bed_close(&bed);
 }
 
 /* After rollback the state is the one before, byte for byte. */
 static void test_rollback_is_exact(void **state)
 {
   (void)state;
-  struct fake f;
-  open_reserving(&f, "oracle", 80);
-  struct fake_request *r[6];
+  struct bed bed;
+  open_reserving(&bed, "oracle", 80);
+  struct lls_live *r[6];
   for (int i = 0; i < 6; i++) {
-    f.next.predicted = 4;
-    f.next.max_new_tokens = 60;
-    r[i] = submit(&f, 60, 50);
+    bed.next.predicted = 4;
+    bed.next.max_new_tokens = 60;
+    r[i] = submit(&bed, 60, 50);
   }
   for (int i = 0; i < 3; i++)
-    fake_step(&f);
+    bed_step(&bed);
   for (int round = 0; round < 100; round++) {
-    f.c->begin(f.cache_self);
-    uint32_t mark = f.c->mark(f.cache_self);
-    fake_audit(&f);
-    char *before = strdup(f.text);
+    bed.c->begin(bed.cache_self);
+    uint32_t mark = bed.c->mark(bed.cache_self);
+    bed_audit(&bed);
+    char *before = strdup(bed.text);
     for (int i = 0; i < 10; i++) {
-      struct fake_request *q = r[fake_between(&f, 0, 5)];
-      if (fake_between(&f, 0, 2) == 0)
-        f.c->preempt(f.cache_self, &q->view, LLS_PREEMPT_RECOMPUTE);
+      struct lls_live *q = r[bed_between(&bed, 0, 5)];
+      if (bed_between(&bed, 0, 2) == 0)
+        bed.c->preempt(bed.cache_self, &q->view, LLS_PREEMPT_RECOMPUTE);
       else
-        f.c->reserve(f.cache_self, &q->view, fake_between(&f, 1, 60), 0, 0);
-      assert_int_equal(fake_audit(&f), 0);
+        bed.c->reserve(bed.cache_self, &q->view, bed_between(&bed, 1, 60), 0, 0);
+      assert_int_equal(bed_audit(&bed), 0);
     }
-    assert_int_equal(f.c->rollback(f.cache_self, mark), 0);
-    assert_int_equal(fake_audit(&f), 0);
-    assert_string_equal(f.text, before);
+    assert_int_equal(bed.c->rollback(bed.cache_self, mark), 0);
+    assert_int_equal(bed_audit(&bed), 0);
+    assert_string_equal(bed.text, before);
     free(before);
-    f.c->commit(f.cache_self);
+    bed.c->commit(bed.cache_self);
   }
-  fake_finish(&f, 500);
-  fake_close(&f);
+  bed_finish(&bed, 500);
+  bed_close(&bed);
 }
 
 /* Two lists of one region, then another region over its end, then the first again. */
 static void test_lists_follow_their_region(void **state)
 {
   (void)state;
-  struct fake f;
-  open_reserving(&f, "oracle", 16); /* eight blocks */
+  struct bed bed;
+  open_reserving(&bed, "oracle", 16); /* eight blocks */
   for (int i = 0; i < 4; i++)
-    submit(&f, 20 + 16 * (uint32_t)i, 30);
-  fake_finish(&f, 1000);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 4);
-  fake_close(&f);
+    submit(&bed, 20 + 16 * (uint32_t)i, 30);
+  bed_finish(&bed, 1000);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 4);
+  bed_close(&bed);
 }
 
 int main(void)

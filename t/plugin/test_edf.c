@@ -6,7 +6,7 @@
 
 #define MS INT64_C(1000000)
 
-static const struct fake_options defaults = {
+static const struct bed_options defaults = {
     .scheduler = {"edf", (const char *const[]){"max_seqs", "1", NULL}},
     .cache = {"paged", (const char *const[]){"prefix_sharing", "off", NULL}},
     .block_tokens = 16,
@@ -15,7 +15,7 @@ static const struct fake_options defaults = {
     .max_sequences = 64,
     .max_context = 1024,
     .max_requests = 64,
-    .audit = true,
+    .audit_every = 1,
 };
 
 /* Milliseconds; 0 is none. */
@@ -24,68 +24,68 @@ static int64_t ms(int64_t n)
   return n > 0 ? n * MS : LLS_NEVER;
 }
 
-static void submit_slo(struct fake *f, uint32_t length, uint32_t output, int64_t ttft,
+static void submit_slo(struct bed *bed, uint32_t length, uint32_t output, int64_t ttft,
                        int64_t tbt, int64_t tpot, int64_t completion)
 {
-  f->next.slo = (struct lls_slo){ms(ttft), ms(tbt), ms(tpot), ms(completion)};
-  submit(f, length, output);
+  bed->next.slo = (struct lls_slo){ms(ttft), ms(tbt), ms(tpot), ms(completion)};
+  submit(bed, length, output);
 }
 
 static void test_the_earliest_of_all(void **state)
 {
   (void)state;
-  struct fake f;
-  assert_int_equal(fake_open(&f, &defaults), 0);
-  submit_slo(&f, 10, 1, 0, 0, 0, 0); /* none: the last, in order of arrival */
-  submit_slo(&f, 10, 1, 0, 0, 0, 0);
-  submit_slo(&f, 10, 1, 500, 0, 0, 900);
-  submit_slo(&f, 10, 1, 600, 0, 0, 400);
-  submit_slo(&f, 10, 1, 0, 1, 1, 450); /* the first token has no gap before it */
-  submit_slo(&f, 10, 1, 300, 0, 0, 0);
-  expect_plan(&f, "5:10");
-  expect_plan(&f, "3:10");
-  expect_plan(&f, "4:10");
-  expect_plan(&f, "2:10");
-  expect_plan(&f, "0:10");
-  expect_plan(&f, "1:10");
-  fake_close(&f);
+  struct bed bed;
+  assert_int_equal(bed_open(&bed, &defaults), 0);
+  submit_slo(&bed, 10, 1, 0, 0, 0, 0); /* none: the last, in order of arrival */
+  submit_slo(&bed, 10, 1, 0, 0, 0, 0);
+  submit_slo(&bed, 10, 1, 500, 0, 0, 900);
+  submit_slo(&bed, 10, 1, 600, 0, 0, 400);
+  submit_slo(&bed, 10, 1, 0, 1, 1, 450); /* the first token has no gap before it */
+  submit_slo(&bed, 10, 1, 300, 0, 0, 0);
+  expect_plan(&bed, "5:10");
+  expect_plan(&bed, "3:10");
+  expect_plan(&bed, "4:10");
+  expect_plan(&bed, "2:10");
+  expect_plan(&bed, "0:10");
+  expect_plan(&bed, "1:10");
+  bed_close(&bed);
 }
 
 /* Steps of 1.1 ms: a decode whose next token is due goes before a prompt that is not. */
 static void test_gaps_between_tokens(void **state)
 {
   (void)state;
-  struct fake f;
-  assert_int_equal(fake_open(&f, &defaults), 0);
-  submit_slo(&f, 10, 9, 1, 20, 0, 0);
-  expect_plan(&f, "0:10"); /* at 2 ms; the next token is due at 22 ms */
-  submit_slo(&f, 10, 1, 10, 0, 0, 0);
-  submit_slo(&f, 10, 1, 30, 0, 0, 0);
-  expect_plan(&f, "1:10");
-  expect_plan(&f, "0:1"); /* 22 against 32 ms; then due at 25 */
-  expect_plan(&f, "0:1"); /* 25 ... */
+  struct bed bed;
+  assert_int_equal(bed_open(&bed, &defaults), 0);
+  submit_slo(&bed, 10, 9, 1, 20, 0, 0);
+  expect_plan(&bed, "0:10"); /* at 2 ms; the next token is due at 22 ms */
+  submit_slo(&bed, 10, 1, 10, 0, 0, 0);
+  submit_slo(&bed, 10, 1, 30, 0, 0, 0);
+  expect_plan(&bed, "1:10");
+  expect_plan(&bed, "0:1"); /* 22 against 32 ms; then due at 25 */
+  expect_plan(&bed, "0:1"); /* 25 ... */
   for (int i = 0; i < 6; i++)
-    expect_plan(&f, "0:1");
-  expect_plan(&f, "2:10");
-  fake_close(&f);
+    expect_plan(&bed, "0:1");
+  expect_plan(&bed, "2:10");
+  bed_close(&bed);
 }
 
 /* The mean of the gaps: token g + 1 is due g * tpot after the first. */
 static void test_mean_of_gaps(void **state)
 {
   (void)state;
-  struct fake f;
-  assert_int_equal(fake_open(&f, &defaults), 0);
-  submit_slo(&f, 10, 4, 1, 0, 10, 0);
-  expect_plan(&f, "0:10"); /* at 2 ms; then due at 12, 22, 32 ms */
-  submit_slo(&f, 10, 1, 15, 0, 0, 0);
-  submit_slo(&f, 10, 1, 25, 0, 0, 0);
-  expect_plan(&f, "0:1");  /* 12 before 17 */
-  expect_plan(&f, "1:10"); /* 17 before 22 */
-  expect_plan(&f, "0:1");  /* 22 before 27 */
-  expect_plan(&f, "2:10"); /* 27 before 32 */
-  expect_plan(&f, "0:1");
-  fake_close(&f);
+  struct bed bed;
+  assert_int_equal(bed_open(&bed, &defaults), 0);
+  submit_slo(&bed, 10, 4, 1, 0, 10, 0);
+  expect_plan(&bed, "0:10"); /* at 2 ms; then due at 12, 22, 32 ms */
+  submit_slo(&bed, 10, 1, 15, 0, 0, 0);
+  submit_slo(&bed, 10, 1, 25, 0, 0, 0);
+  expect_plan(&bed, "0:1");  /* 12 before 17 */
+  expect_plan(&bed, "1:10"); /* 17 before 22 */
+  expect_plan(&bed, "0:1");  /* 22 before 27 */
+  expect_plan(&bed, "2:10"); /* 27 before 32 */
+  expect_plan(&bed, "0:1");
+  bed_close(&bed);
 }
 
 /* Memory: who waits takes none from who runs, unless evict = on. */
@@ -93,23 +93,23 @@ static void test_memory(void **state)
 {
   (void)state;
   for (int evict = 0; evict < 2; evict++) {
-    struct fake f;
-    struct fake_options o = defaults;
+    struct bed bed;
+    struct bed_options o = defaults;
     o.device_units = 24; /* twelve blocks */
     o.scheduler.parameters =
         POLICY_PARAMETERS("evict", evict ? "on" : "off", "watermark", "0");
-    assert_int_equal(fake_open(&f, &o), 0);
-    submit_slo(&f, 96, 20, 0, 0, 0, 800); /* six blocks, all full */
-    submit_slo(&f, 80, 20, 0, 0, 0, 900); /* five */
-    expect_plan(&f, "0:96 1:80");
-    submit_slo(&f, 60, 3, 100, 0, 0, 0);
+    assert_int_equal(bed_open(&bed, &o), 0);
+    submit_slo(&bed, 96, 20, 0, 0, 0, 800); /* six blocks, all full */
+    submit_slo(&bed, 80, 20, 0, 0, 0, 900); /* five */
+    expect_plan(&bed, "0:96 1:80");
+    submit_slo(&bed, 60, 3, 100, 0, 0, 0);
     if (evict)
-      expect_plan(&f, "-1 2:60 0:1");
+      expect_plan(&bed, "-1 2:60 0:1");
     else
-      expect_plan(&f, "0:1"); /* takes the last block; 1 must wait for one */
-    fake_finish(&f, 200);
-    assert_int_equal(f.finished[LLS_FINISH_LENGTH], 3);
-    fake_close(&f);
+      expect_plan(&bed, "0:1"); /* takes the last block; 1 must wait for one */
+    bed_finish(&bed, 200);
+    assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 3);
+    bed_close(&bed);
   }
 }
 

@@ -26,10 +26,10 @@ static const struct harness_policy caches[] = {
     {"paged", NULL},
 };
 
-static struct fake_options options(const struct harness_policy *scheduler,
-                                   const struct harness_policy *cache, uint64_t seed)
+static struct bed_options options(const struct harness_policy *scheduler,
+                                  const struct harness_policy *cache, uint64_t seed)
 {
-  return (struct fake_options){
+  return (struct bed_options){
       .scheduler = *scheduler,
       .cache = *cache,
       .predictor = {"hostile", NULL},
@@ -40,8 +40,9 @@ static struct fake_options options(const struct harness_policy *scheduler,
       .max_sequences = 24,
       .max_context = 320,
       .max_requests = 40,
-      .audit = true,
+      .audit_every = 5,
       .expect_refusals = true,
+      .misbehaves = true,
       .seed = seed,
   };
 }
@@ -53,7 +54,7 @@ static void test_every_pair_ends_everything(void **state)
   (void)state;
   for (uint32_t s = 0; s < COUNT(schedulers); s++)
     for (uint32_t c = 0; c < COUNT(caches); c++) {
-      struct fake_options o = options(&schedulers[s], &caches[c], 10 * s + c);
+      struct bed_options o = options(&schedulers[s], &caches[c], 10 * s + c);
       workload_run(&o, 40, 0);
     }
 }
@@ -62,7 +63,7 @@ static void test_engine_of_one_phase_and_whole_prompts(void **state)
 {
   (void)state;
   for (uint32_t c = 0; c < COUNT(caches); c++) {
-    struct fake_options o = options(&schedulers[1], &caches[c], c);
+    struct bed_options o = options(&schedulers[1], &caches[c], c);
     o.no_mixed_batch = o.no_chunked_prefill = true;
     o.expect_refusals = false;
     workload_run(&o, 40, 0);
@@ -71,166 +72,168 @@ static void test_engine_of_one_phase_and_whole_prompts(void **state)
 
 /* ---- do the fixtures notice? ---------------------------------------------------- */
 
-static void open_hostile(struct fake *f)
+static void open_hostile(struct bed *bed)
 {
   static const struct harness_policy hostile = {"hostile", NULL};
-  struct fake_options o = options(&hostile, &hostile, 1);
-  o.audit = false;
-  assert_int_equal(fake_open(f, &o), 0);
+  struct bed_options o = options(&hostile, &hostile, 1);
+  o.audit_every = 0;
+  assert_int_equal(bed_open(bed, &o), 0);
   int32_t tokens[20] = {1, 2, 3};
-  fake_submit(f, tokens, 20, 5);
-  fake_submit(f, tokens, 20, 5);
-  assert_string_equal(f->misbehaviour, "");
+  bed_submit(bed, tokens, 20, 5);
+  bed_submit(bed, tokens, 20, 5);
+  assert_string_equal(bed_found(bed), "");
+  bed->broken = true; /* and its close does not mend it */
 }
 
 /* The host did something wrong: the fixture said so. */
-static void expect_complaint(struct fake *f, const char *part)
+static void expect_complaint(struct bed *bed, const char *part)
 {
-  if (strstr(f->misbehaviour, part) == NULL)
-    fail_msg("expected \"%s\", found \"%s\"", part, f->misbehaviour);
-  f->misbehaviour[0] = '\0';
+  if (strstr(bed_found(bed), part) == NULL)
+    fail_msg("expected \"%s\", found \"%s\"", part, bed->found);
+  bed_forgive(bed);
 }
 
 static void test_cache_notices_calls_out_of_order(void **state)
 {
   (void)state;
-  struct fake f;
-  open_hostile(&f);
-  struct lls_request *r = &f.by_slot[0]->view, copy = *r;
+  struct bed bed;
+  open_hostile(&bed);
+  struct lls_request *r = &bed.by_slot[0]->view, copy = *r;
   struct lls_block_table table;
-  f.c->mark(f.cache_self);
-  expect_complaint(&f, "mark: no transaction");
-  f.c->begin(f.cache_self);
-  f.c->begin(f.cache_self);
-  expect_complaint(&f, "begin: a transaction is open");
-  f.c->rollback(f.cache_self, 7);
-  expect_complaint(&f, "rollback: 7 is no mark");
-  f.c->reserve(f.cache_self, r, 21, 0, 0);
-  expect_complaint(&f, "reserve: 21 tokens of 20");
-  f.c->info(f.cache_self, &copy, &(struct lls_cache_info){.size = 64});
-  expect_complaint(&f, "another handle");
-  f.c->table(f.cache_self, r, &table);
-  expect_complaint(&f, "table: before commit");
-  fake_close(&f);
+  bed.c->mark(bed.cache_self);
+  expect_complaint(&bed, "mark: no transaction");
+  bed.c->begin(bed.cache_self);
+  bed.c->begin(bed.cache_self);
+  expect_complaint(&bed, "begin: a transaction is open");
+  bed.c->rollback(bed.cache_self, 7);
+  expect_complaint(&bed, "rollback: 7 is no mark");
+  bed.c->reserve(bed.cache_self, r, 21, 0, 0);
+  expect_complaint(&bed, "reserve: 21 tokens of 20");
+  bed.c->info(bed.cache_self, &copy, &(struct lls_cache_info){.size = 64});
+  expect_complaint(&bed, "another handle");
+  bed.c->table(bed.cache_self, r, &table);
+  expect_complaint(&bed, "table: before commit");
+  bed_close(&bed);
 }
 
 static void test_cache_notices_what_is_forgotten(void **state)
 {
   (void)state;
-  struct fake f;
-  open_hostile(&f);
-  struct lls_request *r = &f.by_slot[0]->view, *q = &f.by_slot[1]->view;
-  f.c->begin(f.cache_self);
-  f.c->preempt(f.cache_self, r, LLS_PREEMPT_RECOMPUTE);
-  while (f.c->reserve(f.cache_self, q, 5, 0, 0) != LLS_RESERVE_OK)
+  struct bed bed;
+  open_hostile(&bed);
+  struct lls_request *r = &bed.by_slot[0]->view, *q = &bed.by_slot[1]->view;
+  bed.c->begin(bed.cache_self);
+  bed.c->preempt(bed.cache_self, r, LLS_PREEMPT_RECOMPUTE);
+  while (bed.c->reserve(bed.cache_self, q, 5, 0, 0) != LLS_RESERVE_OK)
     ;
-  assert_string_equal(f.misbehaviour, "");
-  f.c->reserve(f.cache_self, r, 1, 0, 0);
-  expect_complaint(&f, "reserve: what was preempted");
-  f.c->commit(f.cache_self);
-  f.c->begin(f.cache_self);
-  expect_complaint(&f, "neither computed nor released");
-  f.c->commit(f.cache_self);
-  f.c->computed(f.cache_self, q, 5);
-  expect_complaint(&f, "computed: not reserved");
-  f.c->release(f.cache_self, q, 0);
-  f.c->release(f.cache_self, q, 0);
-  expect_complaint(&f, "has been released");
-  fake_close(&f);
+  assert_string_equal(bed_found(&bed), "");
+  bed.c->reserve(bed.cache_self, r, 1, 0, 0);
+  expect_complaint(&bed, "reserve: what was preempted");
+  bed.c->commit(bed.cache_self);
+  bed.c->begin(bed.cache_self);
+  expect_complaint(&bed, "neither computed nor released");
+  bed.c->commit(bed.cache_self);
+  bed.c->computed(bed.cache_self, q, 5);
+  expect_complaint(&bed, "computed: not reserved");
+  bed.c->release(bed.cache_self, q, 0);
+  bed.c->release(bed.cache_self, q, 0);
+  expect_complaint(&bed, "has been released");
+  bed_close(&bed);
 }
 
-static void plan_with(struct fake *f, struct lls_step_view *view)
+static void plan_with(struct bed *bed, struct lls_step_view *view)
 {
   view->size = sizeof *view;
   view->max_tokens = view->max_sequences = 1;
-  view->cache = &f->service;
-  f->in_transaction = true;
-  f->plan.n_items = 0;
-  f->plan.idle_until_ns = LLS_NEVER;
-  f->c->begin(f->cache_self);
-  f->s->plan(f->scheduler_self, view, &f->plan);
-  f->c->rollback(f->cache_self, 0);
-  f->c->commit(f->cache_self);
+  view->cache = &bed->in->service;
+  bed->in->plan.n_items = 0;
+  bed->in->plan.idle_until_ns = LLS_NEVER;
+  lls_transaction_open(bed->in);
+  bed->s->plan(bed->scheduler_self, view, &bed->in->plan);
+  lls_transaction_rollback(bed->in, 0);
+  bed->c->commit(bed->cache_self);
+  lls_transaction_close(bed->in);
 }
 
 static void test_scheduler_notices_bad_views(void **state)
 {
   (void)state;
-  struct fake f;
-  open_hostile(&f);
-  struct lls_request *r = &f.by_slot[0]->view, *q = &f.by_slot[1]->view;
+  struct bed bed;
+  open_hostile(&bed);
+  struct lls_request *r = &bed.by_slot[0]->view, *q = &bed.by_slot[1]->view;
   const struct lls_request *sorted[] = {r, q}, *unsorted[] = {q, r};
   struct lls_step_view view = {.step = 1, .waiting = sorted, .n_waiting = 2};
-  view.now_ns = f.now_ns;
-  plan_with(&f, &view);
-  assert_string_equal(f.misbehaviour, "");
-  plan_with(&f, &view);
-  expect_complaint(&f, "view: step 1 after 1");
+  view.now_ns = bed.now_ns;
+  plan_with(&bed, &view);
+  assert_string_equal(bed_found(&bed), "");
+  plan_with(&bed, &view);
+  expect_complaint(&bed, "view: step 1 after 1");
   view.step++;
   view.waiting = unsorted;
-  plan_with(&f, &view);
-  expect_complaint(&f, "not sorted");
+  plan_with(&bed, &view);
+  expect_complaint(&bed, "not sorted");
   view.step++;
   view.waiting = sorted;
   view.n_waiting = 1;
-  plan_with(&f, &view);
-  expect_complaint(&f, "view: 1 requests of 2");
+  plan_with(&bed, &view);
+  expect_complaint(&bed, "view: 1 requests of 2");
   view.step++;
   view.n_waiting = 2;
   view.now_ns--;
-  plan_with(&f, &view);
-  expect_complaint(&f, "time runs backwards");
+  plan_with(&bed, &view);
+  expect_complaint(&bed, "time runs backwards");
   view.step++;
   view.now_ns++;
   r->user[1]++;
-  plan_with(&f, &view);
-  expect_complaint(&f, "user words were touched");
-  fake_close(&f);
+  plan_with(&bed, &view);
+  expect_complaint(&bed, "user words were touched");
+  bed_close(&bed);
 }
 
 static void test_scheduler_notices_ends_told_twice(void **state)
 {
   (void)state;
-  struct fake f;
-  open_hostile(&f);
-  struct lls_request *r = &f.by_slot[0]->view;
-  f.s->on_arrival(f.scheduler_self, r);
-  expect_complaint(&f, "on_arrival: slot 0 is taken");
-  f.s->on_finish(f.scheduler_self, r, LLS_FINISH_STOP);
-  expect_complaint(&f, "on_finish: state");
-  f.s->on_finish(f.scheduler_self, r, LLS_FINISH_STOP);
-  expect_complaint(&f, "is not alive");
-  f.s->on_refused(f.scheduler_self, r, LLS_REFUSED_NO_MEMORY);
-  expect_complaint(&f, "on_refused");
-  fake_close(&f);
+  struct bed bed;
+  open_hostile(&bed);
+  struct lls_request *r = &bed.by_slot[0]->view;
+  bed.s->on_arrival(bed.scheduler_self, r);
+  expect_complaint(&bed, "on_arrival: slot 0 is taken");
+  bed.s->on_finish(bed.scheduler_self, r, LLS_FINISH_STOP);
+  expect_complaint(&bed, "on_finish: state");
+  bed.s->on_finish(bed.scheduler_self, r, LLS_FINISH_STOP);
+  expect_complaint(&bed, "is not alive");
+  bed.s->on_refused(bed.scheduler_self, r, LLS_REFUSED_NO_MEMORY);
+  expect_complaint(&bed, "on_refused");
+  bed_close(&bed);
 }
 
 static void test_predictor_notices_bad_prompts(void **state)
 {
   (void)state;
-  struct fake f;
-  open_hostile(&f);
+  struct bed bed;
+  open_hostile(&bed);
   struct lls_prediction out;
   int32_t token = 1;
   struct lls_prompt prompt = {
       .size = sizeof prompt, .n_tokens = 1, .tokens = &token, .label = ""};
-  f.p->predict(f.predictor_self, 0, &prompt, &out);
-  expect_complaint(&f, "may say nothing");
+  bed.p->predict(bed.predictor_self, 0, &prompt, &out);
+  expect_complaint(&bed, "may say nothing");
   prompt.max_new_tokens = 3;
-  f.p->observe(f.predictor_self, &prompt, 4);
-  expect_complaint(&f, "an answer of 4 tokens where 3 are allowed");
-  for (uint64_t id = 1; id <= f.caps.max_requests; id++) {
+  bed.p->observe(bed.predictor_self, &prompt, 4);
+  expect_complaint(&bed, "an answer of 4 tokens where 3 are allowed");
+  for (uint64_t id = 1; id <= bed.in->caps.max_requests; id++) {
     prompt.id = id;
-    f.p->predict(f.predictor_self, id, &prompt, &out);
+    bed.p->predict(bed.predictor_self, id, &prompt, &out);
+    bed_forgive(&bed); /* its predictions, which are as hostile as it is */
   }
-  f.p->on_end(f.predictor_self, &prompt, 0, LLS_FINISH_STOP);
-  expect_complaint(&f, "on_end for reason 1");
-  f.p->predict(f.predictor_self, 9000, &prompt, &out);
-  expect_complaint(&f, "under the ticket 9000");
+  bed.p->on_end(bed.predictor_self, &prompt, 0, LLS_FINISH_STOP);
+  expect_complaint(&bed, "on_end for reason 1");
+  bed.p->predict(bed.predictor_self, 9000, &prompt, &out);
+  expect_complaint(&bed, "under the ticket 9000");
   prompt.id = 9001;
-  f.p->predict(f.predictor_self, 9001, &prompt, &out);
-  expect_complaint(&f, "ends of others were not told");
-  fake_close(&f);
+  bed.p->predict(bed.predictor_self, 9001, &prompt, &out);
+  expect_complaint(&bed, "ends of others were not told");
+  bed_close(&bed);
 }
 
 int main(void)

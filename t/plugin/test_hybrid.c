@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static const struct fake_options defaults = {
+static const struct bed_options defaults = {
     .scheduler = {"fcfs", (const char *const[]){"watermark", "0", NULL}},
     .cache = {"hybrid", NULL},
     .block_tokens = 16,
@@ -13,120 +13,120 @@ static const struct fake_options defaults = {
     .max_sequences = 16,
     .max_context = 256,
     .max_requests = 32,
-    .audit = true,
+    .audit_every = 1,
 };
 
-static int reserve(struct fake *f, struct fake_request *r, uint32_t tokens, uint32_t form)
+static int reserve(struct bed *bed, struct lls_live *r, uint32_t tokens, uint32_t form)
 {
-  return f->c->reserve(f->cache_self, &r->view, tokens, form, 0);
+  return bed->c->reserve(bed->cache_self, &r->view, tokens, form, 0);
 }
 
 /* A sequence of so many cached tokens in a form. */
-static struct fake_request *cached(struct fake *f, uint32_t tokens, uint32_t form)
+static struct lls_live *cached(struct bed *bed, uint32_t tokens, uint32_t form)
 {
-  struct fake_request *r = submit(f, 0, tokens, 10);
-  f->c->begin(f->cache_self);
-  assert_int_equal(reserve(f, r, tokens, form), LLS_RESERVE_OK);
-  f->c->commit(f->cache_self);
-  f->c->computed(f->cache_self, &r->view, tokens);
-  assert_int_equal(fake_audit(f), 0);
+  struct lls_live *r = submit(bed, 0, tokens, 10);
+  bed->c->begin(bed->cache_self);
+  assert_int_equal(reserve(bed, r, tokens, form), LLS_RESERVE_OK);
+  bed->c->commit(bed->cache_self);
+  bed->c->computed(bed->cache_self, &r->view, tokens);
+  assert_int_equal(bed_audit(bed), 0);
   return r;
 }
 
 static void test_hidden_form_takes_half(void **state)
 {
   (void)state;
-  struct fake f;
-  assert_int_equal(fake_open(&f, &defaults), 0);
-  struct fake_request *kv = cached(&f, 40, LLS_FORM_KV); /* three blocks */
-  assert_int_equal(free_units(&f), 40 - 6);
-  struct fake_request *x = cached(&f, 40, LLS_FORM_HIDDEN);
-  assert_int_equal(free_units(&f), 40 - 6 - 3);
-  assert_int_equal(info_of(&f, kv).form, LLS_FORM_KV);
-  assert_int_equal(info_of(&f, x).form, LLS_FORM_HIDDEN);
-  assert_int_equal(info_of(&f, x).device_units, 3);
-  assert_int_equal(info_of(&f, x).free_slots, 8);
+  struct bed bed;
+  assert_int_equal(bed_open(&bed, &defaults), 0);
+  struct lls_live *kv = cached(&bed, 40, LLS_FORM_KV); /* three blocks */
+  assert_int_equal(free_units(&bed), 40 - 6);
+  struct lls_live *x = cached(&bed, 40, LLS_FORM_HIDDEN);
+  assert_int_equal(free_units(&bed), 40 - 6 - 3);
+  assert_int_equal(info_of(&bed, kv).form, LLS_FORM_KV);
+  assert_int_equal(info_of(&bed, x).form, LLS_FORM_HIDDEN);
+  assert_int_equal(info_of(&bed, x).device_units, 3);
+  assert_int_equal(info_of(&bed, x).free_slots, 8);
   struct lls_need need = {.size = sizeof need};
-  f.c->need(f.cache_self, &x->view, 9, LLS_FORM_NONE, &need);
+  bed.c->need(bed.cache_self, &x->view, 9, LLS_FORM_NONE, &need);
   assert_int_equal(need.new_units, 1);
-  f.c->need(f.cache_self, &x->view, 9, LLS_FORM_KV, &need);
+  bed.c->need(bed.cache_self, &x->view, 9, LLS_FORM_KV, &need);
   assert_int_equal(need.new_units, 8);
-  fake_cancel(&f, kv);
-  fake_cancel(&f, x);
-  assert_int_equal(free_units(&f), 40);
-  fake_close(&f);
+  bed_cancel(&bed, kv);
+  bed_cancel(&bed, x);
+  assert_int_equal(free_units(&bed), 40);
+  bed_close(&bed);
 }
 
 static void test_from_hidden_to_kv_in_one_step(void **state)
 {
   (void)state;
-  struct fake f;
+  struct bed bed;
   struct lls_block_table table;
-  assert_int_equal(fake_open(&f, &defaults), 0);
-  struct fake_request *r = cached(&f, 40, LLS_FORM_HIDDEN);
-  f.c->begin(f.cache_self);
-  assert_int_equal(reserve(&f, r, 1, LLS_FORM_KV), LLS_RESERVE_OK);
-  f.c->commit(f.cache_self);
-  f.c->table(f.cache_self, &r->view, &table);
+  assert_int_equal(bed_open(&bed, &defaults), 0);
+  struct lls_live *r = cached(&bed, 40, LLS_FORM_HIDDEN);
+  bed.c->begin(bed.cache_self);
+  assert_int_equal(reserve(&bed, r, 1, LLS_FORM_KV), LLS_RESERVE_OK);
+  bed.c->commit(bed.cache_self);
+  bed.c->table(bed.cache_self, &r->view, &table);
   assert_int_equal(table.form, LLS_FORM_KV);
   assert_int_equal(table.k_count + table.v_count + table.x_count, 9);
-  f.c->computed(f.cache_self, &r->view, 41);
-  f.c->table(f.cache_self, &r->view, &table);
+  bed.c->computed(bed.cache_self, &r->view, 41);
+  bed.c->table(bed.cache_self, &r->view, &table);
   assert_int_equal(table.x_count, 0);
-  assert_int_equal(free_units(&f), 40 - 6);
-  assert_int_equal(fake_audit(&f), 0);
+  assert_int_equal(free_units(&bed), 40 - 6);
+  assert_int_equal(bed_audit(&bed), 0);
 
-  f.c->begin(f.cache_self);
-  assert_int_equal(reserve(&f, r, 1, LLS_FORM_HIDDEN), -ENOTSUP);
-  f.c->rollback(f.cache_self, 0);
-  f.c->commit(f.cache_self);
-  fake_cancel(&f, r);
-  fake_close(&f);
+  bed.c->begin(bed.cache_self);
+  assert_int_equal(reserve(&bed, r, 1, LLS_FORM_HIDDEN), -ENOTSUP);
+  bed.c->rollback(bed.cache_self, 0);
+  bed.c->commit(bed.cache_self);
+  bed_cancel(&bed, r);
+  bed_close(&bed);
 }
 
 static void test_never_and_later(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.device_units = 12;
-  assert_int_equal(fake_open(&f, &o), 0);
-  struct fake_request *r = submit(&f, 0, 100, 10); /* seven blocks: 14 units, or 7 */
-  f.c->begin(f.cache_self);
-  assert_int_equal(reserve(&f, r, 100, LLS_FORM_KV), LLS_RESERVE_NEVER);
-  assert_int_equal(reserve(&f, r, 100, LLS_FORM_HIDDEN), LLS_RESERVE_OK);
-  struct fake_request *other = submit(&f, 0, 50, 10); /* eight units, or 4 */
-  assert_int_equal(reserve(&f, other, 50, LLS_FORM_KV), LLS_RESERVE_LATER);
-  assert_int_equal(reserve(&f, other, 50, LLS_FORM_HIDDEN), LLS_RESERVE_OK);
-  f.c->rollback(f.cache_self, 0);
-  f.c->commit(f.cache_self);
-  assert_int_equal(free_units(&f), 12);
-  fake_cancel(&f, r);
-  fake_cancel(&f, other);
-  fake_close(&f);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  struct lls_live *r = submit(&bed, 0, 100, 10);    /* seven blocks: 14 units, or 7 */
+  struct lls_live *other = submit(&bed, 0, 50, 10); /* eight units, or 4 */
+  bed.c->begin(bed.cache_self);
+  assert_int_equal(reserve(&bed, r, 100, LLS_FORM_KV), LLS_RESERVE_NEVER);
+  assert_int_equal(reserve(&bed, r, 100, LLS_FORM_HIDDEN), LLS_RESERVE_OK);
+  assert_int_equal(reserve(&bed, other, 50, LLS_FORM_KV), LLS_RESERVE_LATER);
+  assert_int_equal(reserve(&bed, other, 50, LLS_FORM_HIDDEN), LLS_RESERVE_OK);
+  bed.c->rollback(bed.cache_self, 0);
+  bed.c->commit(bed.cache_self);
+  assert_int_equal(free_units(&bed), 12);
+  bed_cancel(&bed, r);
+  bed_cancel(&bed, other);
+  bed_close(&bed);
 }
 
 static void test_offered_only_where_it_saves(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   struct lls_form_info forms[2];
-  assert_int_equal(fake_open(&f, &o), 0);
-  assert_int_equal(f.c->forms(f.cache_self, forms, 2), 2);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  assert_int_equal(bed.c->forms(bed.cache_self, forms, 2), 2);
   assert_null(forms[1].why_not);
   assert_true(forms[1].ratio > 0.49 && forms[1].ratio < 0.51);
-  fake_close(&f);
+  bed_close(&bed);
   o.cache.parameters = POLICY_PARAMETERS("max_eta", "0.4");
-  assert_int_equal(fake_open(&f, &o), 0);
-  f.c->forms(f.cache_self, forms, 2);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  bed.c->forms(bed.cache_self, forms, 2);
   assert_non_null(strstr(forms[1].why_not, "0.50 of the bytes of K and V"));
-  struct fake_request *r = submit(&f, 0, 10, 10);
-  f.c->begin(f.cache_self);
-  assert_int_equal(reserve(&f, r, 10, LLS_FORM_HIDDEN), -ENOTSUP);
-  f.c->commit(f.cache_self);
-  fake_cancel(&f, r);
-  fake_close(&f);
+  struct lls_live *r = submit(&bed, 0, 10, 10);
+  bed.c->begin(bed.cache_self);
+  assert_int_equal(reserve(&bed, r, 10, LLS_FORM_HIDDEN), -ENOTSUP);
+  bed.c->commit(bed.cache_self);
+  bed_cancel(&bed, r);
+  bed_close(&bed);
 }
 
 static void test_rollback_is_exact(void **state)
@@ -138,25 +138,25 @@ static void test_rollback_is_exact(void **state)
 /* A manager that takes over whatever a spoiled state says: none of it may break it. */
 static void take_over(const char *cache, const struct lls_blob *spoiled)
 {
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.cache.name = cache;
-  assert_int_equal(fake_open(&f, &o), 0);
-  f.c->import_state(f.cache_self, spoiled);
-  assert_int_equal(fake_audit(&f), 0);
-  fake_close(&f);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  bed.c->import_state(bed.cache_self, spoiled);
+  assert_int_equal(bed_audit(&bed), 0);
+  bed_close(&bed);
 }
 
 static void test_spoiled_state(void **state)
 {
   (void)state;
-  struct fake f;
+  struct bed bed;
   struct lls_blob blob = {0};
-  assert_int_equal(fake_open(&f, &defaults), 0);
-  cached(&f, 40, LLS_FORM_KV);
-  cached(&f, 90, LLS_FORM_HIDDEN);
-  cached(&f, 20, LLS_FORM_KV);
-  assert_int_equal(f.c->export_state(f.cache_self, &blob), 0);
+  assert_int_equal(bed_open(&bed, &defaults), 0);
+  cached(&bed, 40, LLS_FORM_KV);
+  cached(&bed, 90, LLS_FORM_HIDDEN);
+  cached(&bed, 20, LLS_FORM_KV);
+  assert_int_equal(bed.c->export_state(bed.cache_self, &blob), 0);
   char *bytes = blob.data;
   for (size_t i = 0; i < blob.bytes; i += 2) {
     struct lls_blob shorter = blob;
@@ -170,7 +170,7 @@ static void test_spoiled_state(void **state)
     bytes[i] = old;
   }
   free(blob.data);
-  fake_close(&f);
+  bed_close(&bed);
 }
 
 int main(void)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Predictors that look nothing up but a file: none and fixed. */
 #include "t/folder.h"
-#include "t/plugin/fake.h"
+#include "t/plugin/bed.h"
 
 #include <string.h>
 
-static int open_fixed(struct fake *f, const char *key, const char *value)
+static int open_fixed(struct bed *bed, const char *key, const char *value)
 {
   const char *const parameters[] = {key, value, NULL};
-  struct fake_options o = {
+  struct bed_options o = {
       .scheduler = {"null", NULL},
       .cache = {"null", NULL},
       .predictor = {"fixed", key != NULL ? parameters : NULL},
@@ -19,10 +19,10 @@ static int open_fixed(struct fake *f, const char *key, const char *value)
       .max_context = 64,
       .max_requests = 4,
   };
-  return fake_open(f, &o);
+  return bed_open(bed, &o);
 }
 
-static int predict(struct fake *f, const char *label, uint32_t max_new_tokens,
+static int predict(struct bed *bed, const char *label, uint32_t max_new_tokens,
                    struct lls_prediction *out)
 {
   int32_t token = 1;
@@ -31,52 +31,52 @@ static int predict(struct fake *f, const char *label, uint32_t max_new_tokens,
                               .tokens = &token,
                               .max_new_tokens = max_new_tokens,
                               .label = label};
-  return f->p->predict(f->predictor_self, 1, &prompt, out);
+  return bed->p->predict(bed->predictor_self, 1, &prompt, out);
 }
 
 static void test_none(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = {.scheduler = {"null", NULL},
-                           .cache = {"null", NULL},
-                           .block_tokens = 16,
-                           .device_units = 40,
-                           .max_tokens = 64,
-                           .max_sequences = 4,
-                           .max_context = 64,
-                           .max_requests = 4};
-  assert_int_equal(fake_open(&f, &o), 0);
+  struct bed bed;
+  struct bed_options o = {.scheduler = {"null", NULL},
+                          .cache = {"null", NULL},
+                          .block_tokens = 16,
+                          .device_units = 40,
+                          .max_tokens = 64,
+                          .max_sequences = 4,
+                          .max_context = 64,
+                          .max_requests = 4};
+  assert_int_equal(bed_open(&bed, &o), 0);
   struct lls_prediction p;
-  assert_int_equal(predict(&f, "", 100, &p), -ENOENT);
-  assert_int_equal(f.p->flags(f.predictor_self) & LLS_PREDICTOR_PREDICTS, 0);
-  fake_close(&f);
+  assert_int_equal(predict(&bed, "", 100, &p), -ENOENT);
+  assert_int_equal(bed.p->flags(bed.predictor_self) & LLS_PREDICTOR_PREDICTS, 0);
+  bed_close(&bed);
 }
 
 static void test_max_tokens(void **state)
 {
   (void)state;
-  struct fake f;
-  assert_int_equal(open_fixed(&f, NULL, NULL), 0);
+  struct bed bed;
+  assert_int_equal(open_fixed(&bed, NULL, NULL), 0);
   struct lls_prediction p;
-  assert_int_equal(predict(&f, "x", 77, &p), 0);
+  assert_int_equal(predict(&bed, "x", 77, &p), 0);
   assert_int_equal(p.length, 77);
   assert_int_equal(p.source, LLS_PREDICTED_PRIOR);
-  assert_int_equal(p.made_ns, f.now_ns);
-  fake_close(&f);
+  assert_int_equal(p.made_ns, bed.now_ns);
+  bed_close(&bed);
 }
 
 static void test_one_number(void **state)
 {
   (void)state;
-  struct fake f;
-  assert_int_equal(open_fixed(&f, "length", "50"), 0);
+  struct bed bed;
+  assert_int_equal(open_fixed(&bed, "length", "50"), 0);
   struct lls_prediction p;
-  assert_int_equal(predict(&f, "x", 77, &p), 0);
+  assert_int_equal(predict(&bed, "x", 77, &p), 0);
   assert_int_equal(p.length, 50);
-  assert_int_equal(predict(&f, "x", 20, &p), 0);
+  assert_int_equal(predict(&bed, "x", 20, &p), 0);
   assert_int_equal(p.length, 20);
-  fake_close(&f);
+  bed_close(&bed);
 }
 
 static void test_number_is_checked(void **state)
@@ -84,37 +84,37 @@ static void test_number_is_checked(void **state)
   (void)state;
   static const char *const bad[] = {"0", "-1", "max", "3x", "4294967296", ""};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    struct fake f;
-    assert_int_equal(open_fixed(&f, "length", bad[i]), -EINVAL);
-    assert_non_null(strstr(f.failure, "expected max_tokens or a whole number"));
-    fake_close(&f);
+    struct bed bed;
+    assert_int_equal(open_fixed(&bed, "length", bad[i]), -EINVAL);
+    assert_non_null(strstr(bed.failure, "expected max_tokens or a whole number"));
+    bed_close(&bed);
   }
 }
 
-static void open_oracle(struct fake *f, const struct folder *folder, const char *text,
+static void open_oracle(struct bed *bed, const struct folder *folder, const char *text,
                         int expected)
 {
   char path[128];
   snprintf(path, sizeof path, "%s/lengths.csv", folder->path);
   folder_write_text(folder, "lengths.csv", text);
-  assert_int_equal(open_fixed(f, "file", path), expected);
+  assert_int_equal(open_fixed(bed, "file", path), expected);
 }
 
 static void test_oracle(void **state)
 {
-  struct fake f;
-  open_oracle(&f, *state, "# label,length\nb,20\r\n\na,10\nwith,comma,30", 0);
+  struct bed bed;
+  open_oracle(&bed, *state, "# label,length\nb,20\r\n\na,10\nwith,comma,30", 0);
   struct lls_prediction p;
-  assert_int_equal(predict(&f, "a", 77, &p), 0);
+  assert_int_equal(predict(&bed, "a", 77, &p), 0);
   assert_int_equal(p.length, 10);
   assert_int_equal(p.source, LLS_PREDICTED_ORACLE);
-  assert_int_equal(predict(&f, "b", 77, &p), 0);
+  assert_int_equal(predict(&bed, "b", 77, &p), 0);
   assert_int_equal(p.length, 20);
-  assert_int_equal(predict(&f, "with,comma", 25, &p), 0);
+  assert_int_equal(predict(&bed, "with,comma", 25, &p), 0);
   assert_int_equal(p.length, 25);
-  assert_int_equal(predict(&f, "c", 77, &p), -ENOENT);
-  assert_int_equal(predict(&f, "", 77, &p), -ENOENT);
-  fake_close(&f);
+  assert_int_equal(predict(&bed, "c", 77, &p), -ENOENT);
+  assert_int_equal(predict(&bed, "", 77, &p), -ENOENT);
+  bed_close(&bed);
 }
 
 static void test_file_is_checked(void **state)
@@ -130,15 +130,15 @@ static void test_file_is_checked(void **state)
       {"a,1\nb,2\n\na,3\n", "lengths.csv:4: label \"a\" stands in line 1 too"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    struct fake f;
-    open_oracle(&f, *state, bad[i].text, -EINVAL);
-    assert_non_null(strstr(f.failure, bad[i].sentence));
-    fake_close(&f);
+    struct bed bed;
+    open_oracle(&bed, *state, bad[i].text, -EINVAL);
+    assert_non_null(strstr(bed.failure, bad[i].sentence));
+    bed_close(&bed);
   }
-  struct fake f;
-  assert_int_equal(open_fixed(&f, "file", "/nonexistent/x.csv"), -ENOENT);
-  assert_string_equal(f.failure, "/nonexistent/x.csv: No such file or directory");
-  fake_close(&f);
+  struct bed bed;
+  assert_int_equal(open_fixed(&bed, "file", "/nonexistent/x.csv"), -ENOENT);
+  assert_non_null(strstr(bed.failure, "/nonexistent/x.csv: No such file or directory"));
+  bed_close(&bed);
 }
 
 int main(void)

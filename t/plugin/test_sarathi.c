@@ -4,7 +4,7 @@
 
 #include "t/plugin/script.h"
 
-static const struct fake_options defaults = {
+static const struct bed_options defaults = {
     .scheduler = {"sarathi", NULL},
     .cache = {"paged", (const char *const[]){"prefix_sharing", "off", NULL}},
     .block_tokens = 16,
@@ -13,7 +13,7 @@ static const struct fake_options defaults = {
     .max_sequences = 128,
     .max_context = 2048,
     .max_requests = 128,
-    .audit = true,
+    .audit_every = 1,
 };
 
 static void test_worked_example(void **state)
@@ -23,72 +23,72 @@ static void test_worked_example(void **state)
 }
 
 /* Of one request in the next n steps. */
-static void expect_tokens(struct fake *f, uint64_t id, const uint32_t *expected,
+static void expect_tokens(struct bed *bed, uint64_t id, const uint32_t *expected,
                           uint32_t n)
 {
   for (uint32_t i = 0; i < n; i++) {
-    fake_step(f);
-    if (planned(f, id) != expected[i])
-      fail_msg("step %u: %u tokens, not %u", i, planned(f, id), expected[i]);
+    bed_step(bed);
+    if (planned(bed, id) != expected[i])
+      fail_msg("step %u: %u tokens, not %u", i, planned(bed, id), expected[i]);
   }
 }
 
 static void test_decodes_beyond_chunk_all_run(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler.parameters = POLICY_PARAMETERS("chunk", "32");
-  assert_int_equal(fake_open(&f, &o), 0);
+  assert_int_equal(bed_open(&bed, &o), 0);
   for (int i = 0; i < 33; i++)
-    submit(&f, 1, 10);
-  assert_int_equal(fake_step(&f), 32);
-  assert_int_equal(fake_step(&f), 32); /* 32 decodes fill the budget */
-  assert_int_equal(planned(&f, 32), 0);
-  fake_finish(&f, 100);
-  fake_close(&f);
+    submit(&bed, 1, 10);
+  assert_int_equal(bed_step(&bed), 32);
+  assert_int_equal(bed_step(&bed), 32); /* 32 decodes fill the budget */
+  assert_int_equal(planned(&bed, 32), 0);
+  bed_finish(&bed, 100);
+  bed_close(&bed);
 }
 
 static void test_seats(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler.parameters = POLICY_PARAMETERS("max_seqs", "2");
-  assert_int_equal(fake_open(&f, &o), 0);
+  assert_int_equal(bed_open(&bed, &o), 0);
   for (int i = 0; i < 4; i++)
-    submit(&f, 20, 5);
-  assert_int_equal(fake_step(&f), 2);
-  fake_finish(&f, 100);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 4);
-  fake_close(&f);
+    submit(&bed, 20, 5);
+  assert_int_equal(bed_step(&bed), 2);
+  bed_finish(&bed, 100);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 4);
+  bed_close(&bed);
 }
 
 /* A prompt is let in only if all of it has room, and may be preempted half way. */
 static void test_whole_prompt_is_reserved(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler.parameters = POLICY_PARAMETERS("chunk", "32", "watermark", "0");
   o.device_units = 24; /* twelve blocks */
-  assert_int_equal(fake_open(&f, &o), 0);
-  submit(&f, 31, 60); /* two blocks, then more */
-  submit(&f, 140, 5); /* nine */
-  fake_step(&f);
-  assert_int_equal(planned(&f, 0), 31);
-  assert_int_equal(planned(&f, 1), 1);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 31, 60); /* two blocks, then more */
+  submit(&bed, 140, 5); /* nine */
+  bed_step(&bed);
+  assert_int_equal(planned(&bed, 0), 31);
+  assert_int_equal(planned(&bed, 1), 1);
   struct lls_capacity capacity = {.size = sizeof capacity};
-  f.c->capacity(f.cache_self, LLS_TIER_DEVICE, &capacity);
+  bed.c->capacity(bed.cache_self, LLS_TIER_DEVICE, &capacity);
   assert_int_equal(capacity.free_units, 2); /* 12 - 2 - 9 blocks */
-  fake_step(&f);
-  assert_int_equal(planned(&f, 1), 31);
-  fake_step(
-      &f); /* request 0 takes the last block; then none is free for 1 to grow into */
-  fake_finish(&f, 300);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 2);
-  assert_true(f.preempted_recompute > 0);
-  fake_close(&f);
+  bed_step(&bed);
+  assert_int_equal(planned(&bed, 1), 31);
+  bed_step(
+      &bed); /* request 0 takes the last block; then none is free for 1 to grow into */
+  bed_finish(&bed, 300);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  assert_true(bed.preempted_recompute > 0);
+  bed_close(&bed);
 }
 
 #define MS INT64_C(1000000)
@@ -97,50 +97,50 @@ static void test_whole_prompt_is_reserved(void **state)
 static void test_a_deadline_sets_the_budget(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.prefill_ns = MS / 10;
   o.scheduler.parameters = POLICY_PARAMETERS("slo", "50ms");
-  assert_int_equal(fake_open(&f, &o), 0);
+  assert_int_equal(bed_open(&bed, &o), 0);
   for (int i = 0; i < 40; i++)
-    submit(&f, 1, 10);
-  fake_step(&f);
-  submit(&f, 1200, 2);
-  expect_tokens(&f, 40, (const uint32_t[]){460, 460, 280, 1}, 4);
-  fake_finish(&f, 100);
-  fake_close(&f);
+    submit(&bed, 1, 10);
+  bed_step(&bed);
+  submit(&bed, 1200, 2);
+  expect_tokens(&bed, 40, (const uint32_t[]){460, 460, 280, 1}, 4);
+  bed_finish(&bed, 100);
+  bed_close(&bed);
 }
 
 /* Decodes are late by themselves: prompts wait for them, but not for ever. */
 static void test_a_deadline_that_decodes_miss(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.prefill_ns = MS / 10;
   o.scheduler.parameters = POLICY_PARAMETERS("slo", "1ms");
-  assert_int_equal(fake_open(&f, &o), 0);
+  assert_int_equal(bed_open(&bed, &o), 0);
   for (int i = 0; i < 12; i++)
-    submit(&f, 1, 3);
-  fake_step(&f); /* ten of them: a step without decodes has 32 */
-  submit(&f, 64, 2);
-  expect_tokens(&f, 12, (const uint32_t[]){0, 0, 32, 32}, 4);
-  fake_finish(&f, 100);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 13);
-  fake_close(&f);
+    submit(&bed, 1, 3);
+  bed_step(&bed); /* ten of them: a step without decodes has 32 */
+  submit(&bed, 64, 2);
+  expect_tokens(&bed, 12, (const uint32_t[]){0, 0, 32, 32}, 4);
+  bed_finish(&bed, 100);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 13);
+  bed_close(&bed);
 }
 
 static void test_a_deadline_without_a_cost_model(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler.parameters = POLICY_PARAMETERS("slo", "1ms", "chunk", "100");
-  assert_int_equal(fake_open(&f, &o), 0);
-  submit(&f, 150, 2);
-  expect_tokens(&f, 0, (const uint32_t[]){100, 50, 1}, 3);
-  fake_finish(&f, 100);
-  fake_close(&f);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 150, 2);
+  expect_tokens(&bed, 0, (const uint32_t[]){100, 50, 1}, 3);
+  bed_finish(&bed, 100);
+  bed_close(&bed);
 }
 
 /* Four stages of 100 tokens, 128 down to 32: 128 (at 0), 96 (at 128: the second stage),
@@ -148,16 +148,16 @@ static void test_a_deadline_without_a_cost_model(void **state)
 static void test_chunks_shrink_along_a_prompt(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler.parameters =
       POLICY_PARAMETERS("dynamic_chunks", "on", "chunk_low", "32", "chunk_high", "128",
                         "chunk_tokens", "400", "chunk_stages", "4");
-  assert_int_equal(fake_open(&f, &o), 0);
-  submit(&f, 500, 2);
-  expect_tokens(&f, 0, (const uint32_t[]){128, 96, 64, 64, 32, 32, 32, 32, 20, 1}, 10);
-  fake_finish(&f, 100);
-  fake_close(&f);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 500, 2);
+  expect_tokens(&bed, 0, (const uint32_t[]){128, 96, 64, 64, 32, 32, 32, 32, 20, 1}, 10);
+  bed_finish(&bed, 100);
+  bed_close(&bed);
 }
 
 int main(void)

@@ -23,7 +23,7 @@ static int find_schedulers(void **state)
              : -1;
 }
 
-static const struct fake_options defaults = {
+static const struct bed_options defaults = {
     .cache = {"paged", NULL},
     .block_tokens = 16,
     .device_units = 200,
@@ -31,14 +31,14 @@ static const struct fake_options defaults = {
     .max_sequences = 16,
     .max_context = 320,
     .max_requests = 64,
-    .audit = true,
+    .audit_every = 1,
 };
 
-static void open_scheduler(struct fake *f, const char *name)
+static void open_scheduler(struct bed *bed, const char *name)
 {
-  struct fake_options o = defaults;
+  struct bed_options o = defaults;
   o.scheduler.name = name;
-  assert_int_equal(fake_open(f, &o), 0);
+  assert_int_equal(bed_open(bed, &o), 0);
 }
 
 /* A value of the parameter that is neither its default nor out of range. */
@@ -71,7 +71,7 @@ static void choice_of(const struct lls_param *p, int64_t index, char out[64])
 }
 
 /* As llmserve.ini has it, but for units. */
-static void expect_dumped(struct fake *f, const struct lls_param *p, const void *params)
+static void expect_dumped(struct bed *bed, const struct lls_param *p, const void *params)
 {
   char line[128], text[64];
   const char *at = (const char *)params + p->offset;
@@ -87,8 +87,8 @@ static void expect_dumped(struct fake *f, const struct lls_param *p, const void 
   else if (p->flags & LLS_PARAM_AUTO && automatic)
     snprintf(text, sizeof text, "auto");
   snprintf(line, sizeof line, "%s %s", p->name, text);
-  if (!dumps(f, line))
-    fail_msg("%s: expected \"%s\" in\n%s", f->o.scheduler.name, line, f->text);
+  if (!dumps(bed, line))
+    fail_msg("%s: expected \"%s\" in\n%s", bed->o.scheduler.name, line, bed->text);
 }
 
 /* Each scheduler has something that may change while it runs; only that does. */
@@ -96,27 +96,29 @@ static void test_reconfigure_and_dump(void **state)
 {
   (void)state;
   for (uint32_t s = 0; s < schedulers.n; s++) {
-    struct fake f;
+    struct bed bed;
     uint32_t reloadable = 0;
-    open_scheduler(&f, schedulers.names[s]);
-    const struct lls_param_table *table = &f.scheduler.module->params;
+    open_scheduler(&bed, schedulers.names[s]);
+    const struct lls_param_table *table = &bed.harness.scheduler.module->params;
     char *changed = malloc(table->size);
-    memcpy(changed, f.scheduler.params, table->size);
+    memcpy(changed, bed.harness.scheduler.params, table->size);
     for (uint32_t i = 0; i < table->n; i++) {
-      expect_dumped(&f, &table->params[i], f.scheduler.params);
+      expect_dumped(&bed, &table->params[i], bed.harness.scheduler.params);
       change(&table->params[i], changed);
     }
-    assert_int_equal(f.s->reconfigure(f.scheduler_self, changed), 0);
+    const struct handed handed = {&bed.policies.scheduler.watched, changed};
+    assert_int_equal(bed.s->reconfigure(bed.scheduler_self, &handed), 0);
     for (uint32_t i = 0; i < table->n; i++) {
       bool may = table->params[i].flags & LLS_PARAM_RELOADABLE;
-      expect_dumped(&f, &table->params[i], may ? changed : f.scheduler.params);
+      expect_dumped(&bed, &table->params[i],
+                    may ? changed : bed.harness.scheduler.params);
       reloadable += may;
     }
     assert_true(reloadable > 0);
     free(changed);
-    submit(&f, 50, 5);
-    fake_finish(&f, 50);
-    fake_close(&f);
+    submit(&bed, 50, 5);
+    bed_finish(&bed, 50);
+    bed_close(&bed);
   }
 }
 
@@ -126,23 +128,23 @@ static void test_refused_plans(void **state)
 {
   (void)state;
   for (uint32_t s = 0; s < schedulers.n; s++) {
-    struct fake f;
-    open_scheduler(&f, schedulers.names[s]);
-    f.o.expect_refusals = true;
+    struct bed bed;
+    open_scheduler(&bed, schedulers.names[s]);
+    bed.o.expect_refusals = true;
     for (int i = 0; i < 20; i++) {
-      f.next.request_class = i % 3;
-      f.next.tenant = (uint32_t)i % 4;
-      submit(&f, 20 + 7 * (uint32_t)i, 20 + (uint32_t)i);
+      bed.next.request_class = i % 3;
+      bed.next.tenant = (uint32_t)i % 4;
+      submit(&bed, 20 + 7 * (uint32_t)i, 20 + (uint32_t)i);
     }
-    for (int step = 0; fake_alive(&f) > 0; step++) {
+    for (int step = 0; bed_alive(&bed) > 0; step++) {
       assert_true(step < 3000);
-      f.caps.max_step_tokens = step % 3 == 2 ? 1 : defaults.max_tokens;
-      f.refuse_next = step % 3 == 1;
-      fake_step(&f);
+      bed.in->caps.max_step_tokens = step % 3 == 2 ? 1 : defaults.max_tokens;
+      bed.refuse_next = step % 3 == 1;
+      bed_step(&bed);
     }
-    assert_true(f.refused_plans > 0);
-    assert_int_equal(f.finished[LLS_FINISH_LENGTH], 20);
-    fake_close(&f);
+    assert_true(bed.refused_plans > 0);
+    assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 20);
+    bed_close(&bed);
   }
 }
 
@@ -151,17 +153,17 @@ static void test_steps_of_others(void **state)
 {
   (void)state;
   for (uint32_t s = 0; s < schedulers.n; s++) {
-    struct fake f;
-    open_scheduler(&f, schedulers.names[s]);
+    struct bed bed;
+    open_scheduler(&bed, schedulers.names[s]);
     for (int i = 0; i < 20; i++)
-      submit(&f, 20 + 7 * (uint32_t)i, 20 + (uint32_t)i);
-    for (int step = 0; fake_alive(&f) > 0; step++) {
+      submit(&bed, 20 + 7 * (uint32_t)i, 20 + (uint32_t)i);
+    for (int step = 0; bed_alive(&bed) > 0; step++) {
       assert_true(step < 3000);
-      f.plan_itself = step % 4 == 3;
-      fake_step(&f);
+      bed.ask_nobody = step % 4 == 3;
+      bed_step(&bed);
     }
-    assert_int_equal(f.finished[LLS_FINISH_LENGTH], 20);
-    fake_close(&f);
+    assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 20);
+    bed_close(&bed);
   }
 }
 

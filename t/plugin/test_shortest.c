@@ -4,7 +4,7 @@
 
 #include "t/plugin/script.h"
 
-static const struct fake_options defaults = {
+static const struct bed_options defaults = {
     .cache = {"paged", (const char *const[]){"prefix_sharing", "off", NULL}},
     .block_tokens = 16,
     .device_units = 200,
@@ -12,60 +12,60 @@ static const struct fake_options defaults = {
     .max_sequences = 64,
     .max_context = 1024,
     .max_requests = 64,
-    .audit = true,
+    .audit_every = 1,
 };
 
-static void open_with(struct fake *f, const char *name, const char *const *parameters,
+static void open_with(struct bed *bed, const char *name, const char *const *parameters,
                       uint32_t device_units)
 {
-  struct fake_options o = defaults;
+  struct bed_options o = defaults;
   o.scheduler = (struct harness_policy){name, parameters};
   o.device_units = device_units;
-  assert_int_equal(fake_open(f, &o), 0);
+  assert_int_equal(bed_open(bed, &o), 0);
 }
 
-static struct fake_request *submit_predicted(struct fake *f, uint32_t length,
-                                             uint32_t output, uint32_t predicted)
+static struct lls_live *submit_predicted(struct bed *bed, uint32_t length,
+                                         uint32_t output, uint32_t predicted)
 {
-  f->next.predicted = predicted;
-  f->next.max_new_tokens = 100;
-  return submit(f, length, output);
+  bed->next.predicted = predicted;
+  bed->next.max_new_tokens = 100;
+  return submit(bed, length, output);
 }
 
 /* Who is not predicted counts as long as it may get, 100 tokens. */
 static void test_sjf_lets_the_shortest_in(void **state)
 {
   (void)state;
-  struct fake f;
-  open_with(&f, "sjf", POLICY_PARAMETERS("max_seqs", "1"), 200);
-  submit_predicted(&f, 10, 1, 30);
-  submit_predicted(&f, 10, 1, 0);
-  submit_predicted(&f, 10, 1, 20);
-  submit_predicted(&f, 10, 1, 20);
-  submit_predicted(&f, 10, 1, 500);
-  expect_plan(&f, "2:10");
-  submit_predicted(&f, 10, 1, 25);
-  expect_plan(&f, "3:10");
-  expect_plan(&f, "5:10");
-  expect_plan(&f, "0:10");
-  expect_plan(&f, "1:10");
-  expect_plan(&f, "4:10");
-  fake_close(&f);
+  struct bed bed;
+  open_with(&bed, "sjf", POLICY_PARAMETERS("max_seqs", "1"), 200);
+  submit_predicted(&bed, 10, 1, 30);
+  submit_predicted(&bed, 10, 1, 0);
+  submit_predicted(&bed, 10, 1, 20);
+  submit_predicted(&bed, 10, 1, 20);
+  submit_predicted(&bed, 10, 1, 500);
+  expect_plan(&bed, "2:10");
+  submit_predicted(&bed, 10, 1, 25);
+  expect_plan(&bed, "3:10");
+  expect_plan(&bed, "5:10");
+  expect_plan(&bed, "0:10");
+  expect_plan(&bed, "1:10");
+  expect_plan(&bed, "4:10");
+  bed_close(&bed);
 }
 
 static void test_sjf_stops_nobody(void **state)
 {
   (void)state;
-  struct fake f;
-  open_with(&f, "sjf", POLICY_PARAMETERS("max_seqs", "1"), 200);
-  submit_predicted(&f, 10, 4, 50);
-  expect_plan(&f, "0:10");
-  submit_predicted(&f, 10, 2, 2);
+  struct bed bed;
+  open_with(&bed, "sjf", POLICY_PARAMETERS("max_seqs", "1"), 200);
+  submit_predicted(&bed, 10, 4, 50);
+  expect_plan(&bed, "0:10");
+  submit_predicted(&bed, 10, 2, 2);
   for (int i = 0; i < 3; i++)
-    expect_plan(&f, "0:1");
-  expect_plan(&f, "1:10");
-  fake_finish(&f, 10);
-  fake_close(&f);
+    expect_plan(&bed, "0:1");
+  expect_plan(&bed, "1:10");
+  bed_finish(&bed, 10);
+  bed_close(&bed);
 }
 
 static void test_prompts_may_count(void **state)
@@ -73,14 +73,14 @@ static void test_prompts_may_count(void **state)
   (void)state;
   static const char *const names[] = {"sjf", "srpt"};
   for (int i = 0; i < 2; i++) {
-    struct fake f;
-    open_with(&f, names[i], POLICY_PARAMETERS("max_seqs", "1", "prompt_weight", "0.1"),
+    struct bed bed;
+    open_with(&bed, names[i], POLICY_PARAMETERS("max_seqs", "1", "prompt_weight", "0.1"),
               200);
-    submit_predicted(&f, 200, 1, 20); /* 40 */
-    submit_predicted(&f, 100, 1, 25); /* 35 */
-    expect_plan(&f, "1:100");
-    expect_plan(&f, "0:200");
-    fake_close(&f);
+    submit_predicted(&bed, 200, 1, 20); /* 40 */
+    submit_predicted(&bed, 100, 1, 25); /* 35 */
+    expect_plan(&bed, "1:100");
+    expect_plan(&bed, "0:200");
+    bed_close(&bed);
   }
 }
 
@@ -90,38 +90,41 @@ static void test_late_predictions(void **state)
   (void)state;
   static const char *const names[] = {"sjf", "srpt"};
   for (int i = 0; i < 2; i++) {
-    struct fake f;
-    open_with(&f, names[i], POLICY_PARAMETERS("max_seqs", "1"), 200);
-    submit_predicted(&f, 10, 1, 50);
-    submit_predicted(&f, 10, 1, 0);
+    struct bed bed;
+    open_with(&bed, names[i], POLICY_PARAMETERS("max_seqs", "1"), 200);
+    submit_predicted(&bed, 10, 1, 50);
+    submit_predicted(&bed, 10, 1, 0);
     const struct lls_prediction p = {.length = 5, .source = LLS_PREDICTED_MODEL};
-    f.host.predicted(f.host.context, 1, &p);
-    assert_true(dumps(&f, "request 1 key 5000"));
-    expect_plan(&f, "1:10");
-    expect_plan(&f, "0:10");
-    fake_close(&f);
+    const struct lls_host *host = &bed.policies.predictor.host;
+    assert_int_equal(host->predicted(host->context, bed_numbered(&bed, 1)->view.id, &p),
+                     0);
+    bed_receive(&bed);
+    assert_true(dumps(&bed, "request 1 key 5000"));
+    expect_plan(&bed, "1:10");
+    expect_plan(&bed, "0:10");
+    bed_close(&bed);
   }
 }
 
 static void test_srpt_takes_the_place(void **state)
 {
   (void)state;
-  struct fake f;
-  open_with(&f, "srpt", POLICY_PARAMETERS("max_seqs", "1"), 200);
-  submit_predicted(&f, 10, 6, 6);
-  expect_plan(&f, "0:10");
-  expect_plan(&f, "0:1"); /* four are left */
-  submit_predicted(&f, 20, 5, 5);
-  expect_plan(&f, "0:1");
-  submit_predicted(&f, 30, 2, 2);
-  expect_plan(&f, "2:30"); /* 2 against 3; 0 keeps its memory */
-  expect_plan(&f, "2:1");
+  struct bed bed;
+  open_with(&bed, "srpt", POLICY_PARAMETERS("max_seqs", "1"), 200);
+  submit_predicted(&bed, 10, 6, 6);
+  expect_plan(&bed, "0:10");
+  expect_plan(&bed, "0:1"); /* four are left */
+  submit_predicted(&bed, 20, 5, 5);
+  expect_plan(&bed, "0:1");
+  submit_predicted(&bed, 30, 2, 2);
+  expect_plan(&bed, "2:30"); /* 2 against 3; 0 keeps its memory */
+  expect_plan(&bed, "2:1");
   for (int i = 0; i < 3; i++)
-    expect_plan(&f, "0:1");
-  expect_plan(&f, "1:20");
-  assert_int_equal(f.preempted_recompute, 0);
-  fake_finish(&f, 10);
-  fake_close(&f);
+    expect_plan(&bed, "0:1");
+  expect_plan(&bed, "1:20");
+  assert_int_equal(bed.preempted_recompute, 0);
+  bed_finish(&bed, 10);
+  bed_close(&bed);
 }
 
 /* Twelve blocks: the longest gives way to who is shorter; evict = off leaves it. */
@@ -129,17 +132,17 @@ static void test_srpt_takes_the_memory(void **state)
 {
   (void)state;
   for (int evict = 0; evict < 2; evict++) {
-    struct fake f;
-    open_with(&f, "srpt",
+    struct bed bed;
+    open_with(&bed, "srpt",
               POLICY_PARAMETERS("evict", evict ? "on" : "off", "watermark", "0"), 24);
-    submit_predicted(&f, 90, 20, 40); /* six blocks */
-    submit_predicted(&f, 90, 20, 50);
-    expect_plan(&f, "0:90 1:90");
-    submit_predicted(&f, 60, 3, 3);
-    expect_plan(&f, evict ? "-1 2:60 0:1" : "0:1 1:1");
-    fake_finish(&f, 200);
-    assert_int_equal(f.finished[LLS_FINISH_LENGTH], 3);
-    fake_close(&f);
+    submit_predicted(&bed, 90, 20, 40); /* six blocks */
+    submit_predicted(&bed, 90, 20, 50);
+    expect_plan(&bed, "0:90 1:90");
+    submit_predicted(&bed, 60, 3, 3);
+    expect_plan(&bed, evict ? "-1 2:60 0:1" : "0:1 1:1");
+    bed_finish(&bed, 200);
+    assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 3);
+    bed_close(&bed);
   }
 }
 
@@ -147,59 +150,59 @@ static void test_srpt_takes_the_memory(void **state)
 static void test_srpt_evicts_nobody_in_vain(void **state)
 {
   (void)state;
-  struct fake f;
-  open_with(&f, "srpt", POLICY_PARAMETERS("watermark", "0"), 24);
-  submit_predicted(&f, 110, 20, 20); /* seven blocks */
-  submit_predicted(&f, 60, 20, 50);  /* four */
-  expect_plan(&f, "0:110 1:60");
-  submit_predicted(&f, 90, 20, 30); /* six: one free and four are too few */
-  expect_plan(&f, "0:1 1:1");
-  assert_int_equal(f.preempted_recompute, 0);
-  fake_finish(&f, 200);
-  assert_int_equal(f.finished[LLS_FINISH_LENGTH], 3);
-  fake_close(&f);
+  struct bed bed;
+  open_with(&bed, "srpt", POLICY_PARAMETERS("watermark", "0"), 24);
+  submit_predicted(&bed, 110, 20, 20); /* seven blocks */
+  submit_predicted(&bed, 60, 20, 50);  /* four */
+  expect_plan(&bed, "0:110 1:60");
+  submit_predicted(&bed, 90, 20, 30); /* six: one free and four are too few */
+  expect_plan(&bed, "0:1 1:1");
+  assert_int_equal(bed.preempted_recompute, 0);
+  bed_finish(&bed, 200);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 3);
+  bed_close(&bed);
 }
 
 /* Outlived predictions are doubled, up to max_new_tokens. */
 static void test_srpt_overrun(void **state)
 {
   (void)state;
-  struct fake f;
-  open_with(&f, "srpt", POLICY_PARAMETERS("max_seqs", "1"), 200);
-  submit_predicted(&f, 10, 8, 4);
-  submit_predicted(&f, 10, 2, 3);
-  expect_plan(&f, "1:10");
-  expect_plan(&f, "1:1");
+  struct bed bed;
+  open_with(&bed, "srpt", POLICY_PARAMETERS("max_seqs", "1"), 200);
+  submit_predicted(&bed, 10, 8, 4);
+  submit_predicted(&bed, 10, 2, 3);
+  expect_plan(&bed, "1:10");
+  expect_plan(&bed, "1:1");
   for (int i = 0; i < 4; i++)
-    expect_plan(&f, i == 0 ? "0:10" : "0:1"); /* believed to be half done: 4 left */
-  submit_predicted(&f, 10, 1, 3);
-  expect_plan(&f, "2:10");
-  expect_plan(&f, "0:1");
-  submit_predicted(&f, 10, 1, 3); /* 3 left: the older one goes on */
-  expect_plan(&f, "0:1");
-  fake_finish(&f, 20);
-  fake_close(&f);
+    expect_plan(&bed, i == 0 ? "0:10" : "0:1"); /* believed to be half done: 4 left */
+  submit_predicted(&bed, 10, 1, 3);
+  expect_plan(&bed, "2:10");
+  expect_plan(&bed, "0:1");
+  submit_predicted(&bed, 10, 1, 3); /* 3 left: the older one goes on */
+  expect_plan(&bed, "0:1");
+  bed_finish(&bed, 20);
+  bed_close(&bed);
 }
 
 /* An engine that can't mix: the chosen prompts, then the chosen decodes. */
 static void test_srpt_on_an_engine_of_one_phase(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler = (struct harness_policy){"srpt", POLICY_PARAMETERS("max_seqs", "2")};
   o.no_mixed_batch = o.no_chunked_prefill = true;
-  assert_int_equal(fake_open(&f, &o), 0);
-  submit_predicted(&f, 10, 5, 5);
-  expect_plan(&f, "0:10");
-  submit_predicted(&f, 20, 9, 9);
-  submit_predicted(&f, 30, 20, 20);
-  expect_plan(&f, "1:20"); /* among the two shortest */
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit_predicted(&bed, 10, 5, 5);
+  expect_plan(&bed, "0:10");
+  submit_predicted(&bed, 20, 9, 9);
+  submit_predicted(&bed, 30, 20, 20);
+  expect_plan(&bed, "1:20"); /* among the two shortest */
   for (int i = 0; i < 4; i++)
-    expect_plan(&f, "0:1 1:1");
-  expect_plan(&f, "2:30");
-  fake_finish(&f, 50);
-  fake_close(&f);
+    expect_plan(&bed, "0:1 1:1");
+  expect_plan(&bed, "2:30");
+  bed_finish(&bed, 50);
+  bed_close(&bed);
 }
 
 int main(void)

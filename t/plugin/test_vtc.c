@@ -4,7 +4,7 @@
 
 #include "t/plugin/script.h"
 
-static const struct fake_options defaults = {
+static const struct bed_options defaults = {
     .scheduler = {"vtc", NULL},
     .cache = {"paged", (const char *const[]){"prefix_sharing", "off", NULL}},
     .block_tokens = 16,
@@ -13,70 +13,70 @@ static const struct fake_options defaults = {
     .max_sequences = 64,
     .max_context = 1024,
     .max_requests = 200,
-    .audit = true,
+    .audit_every = 1,
 };
 
-static void submit_for(struct fake *f, uint32_t tenant, uint32_t length, uint32_t output)
+static void submit_for(struct bed *bed, uint32_t tenant, uint32_t length, uint32_t output)
 {
-  f->next.tenant = tenant;
-  submit(f, length, output);
+  bed->next.tenant = tenant;
+  submit(bed, length, output);
 }
 
-static void open_one_at_a_time(struct fake *f)
+static void open_one_at_a_time(struct bed *bed)
 {
-  struct fake_options o = defaults;
+  struct bed_options o = defaults;
   o.scheduler.parameters = POLICY_PARAMETERS("max_seqs", "1");
-  assert_int_equal(fake_open(f, &o), 0);
+  assert_int_equal(bed_open(bed, &o), 0);
 }
 
 /* w_in = 1 a token of the prompt, w_out = 2 a token of the answer. */
 static void test_charges(void **state)
 {
   (void)state;
-  struct fake f;
-  open_one_at_a_time(&f);
-  submit_for(&f, 1, 30, 3);
-  submit_for(&f, 1, 30, 3);
-  submit_for(&f, 2, 10, 1);
-  expect_plan(&f, "0:30");
-  assert_true(dumps(&f, "tenant 1 counter 32.000 waiting 1"));
-  expect_plan(&f, "0:1");
-  expect_plan(&f, "0:1");
-  assert_true(dumps(&f, "tenant 1 counter 36.000 waiting 1"));
-  expect_plan(&f, "2:10"); /* 0 against 36 */
-  assert_true(dumps(&f, "tenant 2 counter 12.000 waiting 0"));
-  expect_plan(&f, "1:30");
-  fake_finish(&f, 10);
-  fake_close(&f);
+  struct bed bed;
+  open_one_at_a_time(&bed);
+  submit_for(&bed, 1, 30, 3);
+  submit_for(&bed, 1, 30, 3);
+  submit_for(&bed, 2, 10, 1);
+  expect_plan(&bed, "0:30");
+  assert_true(dumps(&bed, "tenant 1 counter 32.000 waiting 1"));
+  expect_plan(&bed, "0:1");
+  expect_plan(&bed, "0:1");
+  assert_true(dumps(&bed, "tenant 1 counter 36.000 waiting 1"));
+  expect_plan(&bed, "2:10"); /* 0 against 36 */
+  assert_true(dumps(&bed, "tenant 2 counter 12.000 waiting 0"));
+  expect_plan(&bed, "1:30");
+  bed_finish(&bed, 10);
+  bed_close(&bed);
 }
 
 /* Who was away is lifted to the least of who waits: no service is saved up. */
 static void test_lifting(void **state)
 {
   (void)state;
-  struct fake f;
-  open_one_at_a_time(&f);
+  struct bed bed;
+  open_one_at_a_time(&bed);
   for (int i = 0; i < 4; i++)
-    submit_for(&f, 1, 100, 1);
-  submit_for(&f, 3, 60, 1);
-  expect_plan(&f, "0:100"); /* 102 */
-  expect_plan(&f, "4:60");  /* 62; nobody of tenant 3 waits any more */
-  expect_plan(&f, "1:100"); /* 204 */
-  submit_for(&f, 2, 10, 1); /* from 0 to 204 */
-  submit_for(&f, 2, 10, 1);
-  assert_true(dumps(&f, "tenant 2 counter 204.000 waiting 2"));
-  expect_plan(&f, "2:100"); /* equal: the lower number */
-  submit_for(&f, 3, 10, 1); /* from 62 to the least, 204 of tenant 2 */
-  assert_true(dumps(&f, "tenant 3 counter 204.000 waiting 1"));
-  expect_plan(&f, "5:10");
-  expect_plan(&f, "7:10");
-  expect_plan(&f, "6:10");
-  expect_plan(&f, "3:100");
+    submit_for(&bed, 1, 100, 1);
+  submit_for(&bed, 3, 60, 1);
+  expect_plan(&bed, "0:100"); /* 102 */
+  expect_plan(&bed, "4:60");  /* 62; nobody of tenant 3 waits any more */
+  expect_plan(&bed, "1:100"); /* 204 */
+  submit_for(&bed, 2, 10, 1); /* from 0 to 204 */
+  submit_for(&bed, 2, 10, 1);
+  assert_true(dumps(&bed, "tenant 2 counter 204.000 waiting 2"));
+  expect_plan(&bed, "2:100"); /* equal: the lower number */
+  submit_for(&bed, 3, 10, 1); /* from 62 to the least, 204 of tenant 2 */
+  assert_true(dumps(&bed, "tenant 3 counter 204.000 waiting 1"));
+  expect_plan(&bed, "5:10");
+  expect_plan(&bed, "7:10");
+  expect_plan(&bed, "6:10");
+  expect_plan(&bed, "3:100");
   /* nobody waits: to the counter of who left last, 408 of tenant 1 */
-  submit_for(&f, 9, 10, 1);
-  assert_true(dumps(&f, "tenant 9 counter 408.000 waiting 1"));
-  fake_finish(&f, 10);
-  fake_close(&f);
+  submit_for(&bed, 9, 10, 1);
+  assert_true(dumps(&bed, "tenant 9 counter 408.000 waiting 1"));
+  bed_finish(&bed, 10);
+  bed_close(&bed);
 }
 
 /* Who comes while the last that waits could not be let in does not find an
@@ -84,39 +84,39 @@ static void test_lifting(void **state)
 static void test_asked_but_not_let_in_still_waits(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.device_units = 20; /* ten blocks */
-  assert_int_equal(fake_open(&f, &o), 0);
-  submit_for(&f, 1, 100, 20);
-  expect_plan(&f, "0:100");
-  submit_for(&f, 2, 100, 1); /* lifted to 100 of tenant 1, the last that left */
-  expect_plan(&f, "0:1");    /* no room for it */
-  submit_for(&f, 3, 10, 1);  /* the least of who waits is tenant 2's */
-  assert_true(dumps(&f, "tenant 2 counter 102.000 waiting 1"));
-  assert_true(dumps(&f, "tenant 3 counter 102.000 waiting 1"));
-  fake_finish(&f, 100);
-  fake_close(&f);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit_for(&bed, 1, 100, 20);
+  expect_plan(&bed, "0:100");
+  submit_for(&bed, 2, 100, 1); /* lifted to 100 of tenant 1, the last that left */
+  expect_plan(&bed, "0:1");    /* no room for it */
+  submit_for(&bed, 3, 10, 1);  /* the least of who waits is tenant 2's */
+  assert_true(dumps(&bed, "tenant 2 counter 102.000 waiting 1"));
+  assert_true(dumps(&bed, "tenant 3 counter 102.000 waiting 1"));
+  bed_finish(&bed, 100);
+  bed_close(&bed);
 }
 
 /* A preempted request keeps its place and pays its prompt once. */
 static void test_preemption_costs_nothing(void **state)
 {
   (void)state;
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.scheduler.parameters = POLICY_PARAMETERS("watermark", "0");
   o.device_units = 24;
-  assert_int_equal(fake_open(&f, &o), 0);
-  submit_for(&f, 1, 60, 30);
-  submit_for(&f, 2, 50, 30);
-  submit_for(&f, 3, 40, 30);
-  fake_finish(&f, 500);
-  assert_true(f.preempted_recompute > 0);
-  assert_true(dumps(&f, "tenant 1 counter 120.000 waiting 0"));
-  assert_true(dumps(&f, "tenant 2 counter 110.000 waiting 0"));
-  assert_true(dumps(&f, "tenant 3 counter 100.000 waiting 0"));
-  fake_close(&f);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit_for(&bed, 1, 60, 30);
+  submit_for(&bed, 2, 50, 30);
+  submit_for(&bed, 3, 40, 30);
+  bed_finish(&bed, 500);
+  assert_true(bed.preempted_recompute > 0);
+  assert_true(dumps(&bed, "tenant 1 counter 120.000 waiting 0"));
+  assert_true(dumps(&bed, "tenant 2 counter 110.000 waiting 0"));
+  assert_true(dumps(&bed, "tenant 3 counter 100.000 waiting 0"));
+  bed_close(&bed);
 }
 
 /*
@@ -129,22 +129,22 @@ static void test_bound(void **state)
   (void)state;
   enum { PROMPT = 100, MEMORY = 20 * 16, STEPS = 600 };
   const double bound = 2.0 * (PROMPT > 2 * MEMORY ? PROMPT : 2 * MEMORY);
-  struct fake f;
-  struct fake_options o = defaults;
+  struct bed bed;
+  struct bed_options o = defaults;
   o.device_units = 40;
-  assert_int_equal(fake_open(&f, &o), 0);
+  assert_int_equal(bed_open(&bed, &o), 0);
   double service[2] = {0}, worst = 0;
   uint32_t waiting[2] = {0};
   for (int step = 0; step < STEPS; step++) {
     for (uint32_t t = 0; t < 2; t++)
       for (; waiting[t] < 30; waiting[t]++)
-        submit_for(&f, t, t == 0 ? PROMPT : fake_between(&f, 5, PROMPT),
-                   fake_between(&f, 1, 30));
-    fake_step(&f);
+        submit_for(&bed, t, t == 0 ? PROMPT : bed_between(&bed, 5, PROMPT),
+                   bed_between(&bed, 1, 30));
+    bed_step(&bed);
     for (uint32_t i = 0; i < o.max_requests; i++) {
-      const struct fake_request *r = f.by_slot[i];
+      const struct lls_live *r = bed.by_slot[i];
       uint32_t t = r != NULL ? r->view.tenant : 0;
-      if (r == NULL || planned(&f, r->view.id) == 0)
+      if (r == NULL || planned(&bed, bed_number(&bed, r->view.id)) == 0)
         continue;
       service[t] += 2;
       if (r->view.generated_tokens == 1)
@@ -155,9 +155,9 @@ static void test_bound(void **state)
   }
   assert_true(service[0] > 3000);
   assert_true(worst <= bound);
-  while (fake_alive(&f) > 0)
-    fake_step(&f);
-  fake_close(&f);
+  while (bed_alive(&bed) > 0)
+    bed_step(&bed);
+  bed_close(&bed);
 }
 
 int main(void)

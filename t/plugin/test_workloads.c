@@ -87,9 +87,9 @@ static uint32_t pool_of(uint32_t s, uint32_t c)
   return (s + c) % 4;
 }
 
-static struct fake_options options(uint32_t s, uint32_t c, uint32_t p, uint64_t seed)
+static struct bed_options options(uint32_t s, uint32_t c, uint32_t p, uint64_t seed)
 {
-  return (struct fake_options){
+  return (struct bed_options){
       .scheduler = schedulers[s].policy,
       .cache = caches[c],
       .block_tokens = 16,
@@ -99,12 +99,12 @@ static struct fake_options options(uint32_t s, uint32_t c, uint32_t p, uint64_t 
       .max_sequences = 24,
       .max_context = 320,
       .max_requests = 40,
-      .audit = true,
+      .audit_every = 5,
       .seed = seed,
   };
 }
 
-static uint32_t checks_of(const struct fake_options *o, uint32_t s)
+static uint32_t checks_of(const struct bed_options *o, uint32_t s)
 {
   return (schedulers[s].in_order ? WORKLOAD_IN_ORDER : 0) |
          (o->device_units >= 60 ? WORKLOAD_ALL_FIT : 0);
@@ -146,7 +146,7 @@ static void test_every_pair_ends_everything(void **state)
   (void)state;
   for (uint32_t s = 0; s < COUNT(schedulers); s++)
     for (uint32_t c = 0; c < COUNT(caches); c++) {
-      struct fake_options o = options(s, c, pool_of(s, c), 100 * s + 10 * c);
+      struct bed_options o = options(s, c, pool_of(s, c), 100 * s + 10 * c);
       workload_run(&o, 40, checks_of(&o, s));
     }
 }
@@ -162,7 +162,7 @@ static void test_engine_of_one_phase_and_whole_prompts(void **state)
     for (uint32_t i = 0; i < COUNT(needs_more); i++)
       refused |= strcmp(schedulers[s].policy.name, needs_more[i]) == 0;
     for (uint32_t p = 0; p < 2 && !refused; p++) {
-      struct fake_options o = options(s, 0, p, p);
+      struct bed_options o = options(s, 0, p, p);
       o.max_tokens = 320;
       o.no_mixed_batch = o.no_chunked_prefill = true;
       workload_run(&o, 40, checks_of(&o, s));
@@ -174,7 +174,7 @@ static void test_blocks_of_one_token(void **state)
 {
   (void)state;
   for (uint32_t s = 0; s < COUNT(schedulers); s++) {
-    struct fake_options o = options(s, 0, 0, s);
+    struct bed_options o = options(s, 0, 0, s);
     o.block_tokens = 1;
     o.device_units = 641;
     workload_run(&o, 12, checks_of(&o, s));
@@ -185,7 +185,7 @@ static void test_same_seed_same_plans(void **state)
 {
   (void)state;
   for (uint32_t s = 0; s < COUNT(schedulers); s++) {
-    struct fake_options o = options(s, 0, 1, 7);
+    struct bed_options o = options(s, 0, 1, 7);
     uint64_t first = workload_run(&o, 40, checks_of(&o, s));
     assert_true(first == workload_run(&o, 40, checks_of(&o, s)));
     o.seed = 8;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A random workload through the fake host: bursts of requests, some of them with common
+/* A random workload through a bed: bursts of requests, some of them with common
  * prefixes, some cancelled, until all have ended. */
 #ifndef LLS_T_WORKLOAD_H
 #define LLS_T_WORKLOAD_H
 
-#include "t/plugin/fake.h"
+#include "t/plugin/bed.h"
 
 enum workload_checks {
   WORKLOAD_IN_ORDER = 1, /* nobody is served first who came after one never served */
@@ -13,6 +13,6 @@ enum workload_checks {
 
 /* A digest of all plans. Fails the test unless all requests end, nothing is lost of the
  * cache and the checks hold. */
-uint64_t workload_run(const struct fake_options *, uint32_t requests, uint32_t checks);
+uint64_t workload_run(const struct bed_options *, uint32_t requests, uint32_t checks);
 
 #endif
