@@ -109,7 +109,7 @@ static void open_machine(const struct bench *b, const struct cache *cache,
       .max_logits = 1,
       .block_tokens = b->block_tokens,
       .cache_bytes = 3 * (size_t)blocks * lls_unit_room(&shape, false),
-      .int8 = shape.int8,
+      .pool.int8 = shape.int8,
   };
   *m = (struct machine){.cache = cache, .n_blocks = blocks};
   check(lls_engine_create(&options, &b->config, b->device, &m->engine, &err), b->folder,

@@ -135,8 +135,8 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
       .max_logits = DRIVE_MAX_TOKENS,
       .block_tokens = block_tokens,
       .cache_bytes = DRIVE_DEVICE_UNITS * unit,
-      .host_cache_bytes = DRIVE_HOST_UNITS * unit,
-      .int8 = o->int8,
+      .pool.host_memory = DRIVE_HOST_UNITS * unit,
+      .pool.int8 = o->int8,
   };
 }
 

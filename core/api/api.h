@@ -29,6 +29,7 @@
 #include "core/device/sampling.h"
 #include "core/api/admin.h"
 #include "core/api/keys.h"
+#include "core/config/limits.h"
 #include "core/http/server.h"
 #include "core/obs/log.h"
 
@@ -36,35 +37,6 @@ struct lls_api;
 struct lls_chat_template;
 struct lls_loop;
 struct lls_tokenizer;
-
-/* Which answers have a line in the log; those to generations have their own. */
-enum lls_access_log_choice {
-  LLS_ACCESS_LOG_OFF,
-  LLS_ACCESS_LOG_REFUSED, /* errors, and what was done to the server */
-  LLS_ACCESS_LOG_ALL,
-};
-
-struct lls_api_limits {
-  struct lls_http_limits http;
-  uint32_t max_choices;   /* prompts x n of one request */
-  uint32_t keep_alive_ms; /* a comment after a stream's silence of so long; 0 = none */
-  uint32_t request_timeout_ms; /* from a request's arrival to its end; 0 = none */
-  bool strict_params;          /* parameters that nobody knows are refused */
-  bool any_model;              /* requests for other models are answered by ours */
-  bool metrics_legacy;         /* /metrics has the names that vLLM gave up, too */
-  bool metrics_llamacpp;       /* and those of llama.cpp */
-  /* Lists with spaces between, "*" is any; NULL: none. Borrowed until there are other
-   * limits. */
-  const char *allowed_origins; /* whose pages may ask */
-  const char *allowed_hosts;   /* names of this server besides those of this machine */
-  uint32_t access_log;         /* enum lls_access_log_choice */
-};
-
-#define LLS_API_DEFAULT_LIMITS                                                           \
-  ((struct lls_api_limits){.http = LLS_HTTP_DEFAULT_LIMITS,                              \
-                           .max_choices = 128,                                           \
-                           .keep_alive_ms = 15000,                                       \
-                           .access_log = LLS_ACCESS_LOG_REFUSED})
 
 /* All pointers are borrowed and outlive the api; strings are copied. */
 struct lls_api_config {

@@ -172,7 +172,7 @@ static bool is_known(const char *name, enum lls_endpoint endpoint)
 static int unknown(const char *name, const struct lls_params_context *context,
                    struct lls_api_error *error)
 {
-  if (context->strict)
+  if (context->limits->strict_params)
     return lls_api_fail(error, 400, "unknown_parameter", name,
                         "'%.64s' is no parameter of this endpoint, and this server "
                         "(strict_params) ignores none",

@@ -15,6 +15,7 @@
 
 #include "core/api/api_error.h"
 #include "core/api/stop_strings.h"
+#include "core/config/limits.h"
 #include "core/device/sampling.h"
 
 /* What the body is for; a text and messages are tokenised by different parameters. */
@@ -73,12 +74,12 @@ struct lls_tokenizer;
 struct lls_params_context {
   enum lls_endpoint endpoint;
   const char *model_name;
-  bool any_model; /* what clients call it does not matter */
   const struct lls_tokenizer *tokenizer;
   uint32_t vocab;
   const struct lls_sampling *defaults;
-  bool strict; /* refuse parameters that nobody knows */
-  void (*on_unknown)(void *context, const char *name); /* otherwise; may be NULL */
+  const struct lls_api_limits *limits;
+  /* of a parameter that is ignored; may be NULL */
+  void (*on_unknown)(void *context, const char *name);
   void *on_unknown_context;
 };
 

@@ -137,11 +137,10 @@ int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
   const struct lls_params_context context = {
       .endpoint = endpoint,
       .model_name = config->model_name,
-      .any_model = config->limits.any_model,
       .tokenizer = config->tokenizer,
       .vocab = config->vocab,
       .defaults = &config->sampling,
-      .strict = config->limits.strict_params,
+      .limits = &config->limits,
       .on_unknown = on_unknown,
       .on_unknown_context = unknown,
   };

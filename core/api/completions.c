@@ -24,11 +24,11 @@ static int check_choices(const struct lls_api_config *config,
                          const struct lls_api_prompt_list *prompts,
                          struct lls_api_error *error)
 {
-  uint32_t most = config->limits.max_choices;
+  size_t most = (size_t)config->limits.max_choices;
   if (prompts->count * (size_t)params->n <= most)
     return 0;
   return lls_api_fail(error, 400, NULL, "n",
-                      "%zu prompts times n = %lld is more than the %u answers allowed",
+                      "%zu prompts times n = %lld is more than the %zu answers allowed",
                       prompts->count, (long long)params->n, most);
 }
 

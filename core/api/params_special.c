@@ -21,7 +21,8 @@ int lls_param_model(const json_t *value, const char *name,
   (void)out;
   char shown[96];
   if (json_is_string(value) &&
-      (context->any_model || strcmp(json_string_value(value), context->model_name) == 0))
+      (context->limits->any_model == LLS_ANY_MODEL_TRUE ||
+       strcmp(json_string_value(value), context->model_name) == 0))
     return 0;
   lls_json_excerpt(value, shown, sizeof shown);
   if (!json_is_string(value))

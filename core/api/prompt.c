@@ -231,10 +231,10 @@ int lls_prompts_read(const struct lls_api_config *config, const json_t *value,
     return lls_api_fail(error, 400, NULL, "prompt", "'prompt' is missing");
   bool one = is_one_prompt(value);
   size_t count = one ? 1 : json_array_size(value);
-  if (count > config->limits.max_choices)
+  if (count > (size_t)config->limits.max_choices)
     return lls_api_fail(error, 400, NULL, "prompt",
-                        "'prompt' has %zu items; at most %u are possible", count,
-                        config->limits.max_choices);
+                        "'prompt' has %zu items; at most %lld are possible", count,
+                        (long long)config->limits.max_choices);
   out->prompts = calloc(count, sizeof *out->prompts);
   if (out->prompts == NULL)
     return out_of_memory(error);

@@ -102,6 +102,6 @@ void lls_api_on_answered(void *context, struct lls_http_exchange *exchange)
   stats->sent_bytes += exchange->answer_bytes;
   lls_histogram_observe(&stats->seconds, took_s);
   lls_histogram_observe(&api->answer_seconds, took_s);
-  lls_access_log_write(&api->access_log, api->config.limits.access_log, api->config.log,
-                       exchange, took_s);
+  lls_access_log_write(&api->access_log, (uint32_t)api->config.limits.access_log,
+                       api->config.log, exchange, took_s);
 }

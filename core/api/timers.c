@@ -14,37 +14,38 @@
 
 static bool is_overdue(const struct lls_generation *generation, int64_t now_ns)
 {
-  uint64_t most_ms = generation->api->config.limits.request_timeout_ms;
-  return most_ms > 0 &&
-         now_ns - generation->arrival_ns >= (int64_t)most_ms * INT64_C(1000000);
+  int64_t most_ns = generation->api->config.limits.request_timeout;
+  return most_ns > 0 && now_ns - generation->arrival_ns >= most_ns;
 }
 
 static bool is_silent(const struct lls_generation *generation, int64_t now_ns)
 {
-  uint64_t most_ms = generation->api->config.limits.keep_alive_ms;
-  return most_ms > 0 && generation->params.stream &&
-         now_ns - generation->sent_ns >= (int64_t)most_ms * INT64_C(1000000);
+  int64_t most_ns = generation->api->config.limits.keep_alive;
+  return most_ns > 0 && generation->params.stream &&
+         now_ns - generation->sent_ns >= most_ns;
 }
 
 static void end_overdue(struct lls_generation *generation)
 {
   struct lls_api_error error;
-  lls_api_fail(&error, 504, "timeout", NULL,
-               "the request took more than the %u ms that this server allows",
-               generation->api->config.limits.request_timeout_ms);
+  lls_api_fail(
+      &error, 504, "timeout", NULL,
+      "the request took more than the %lld ms that this server allows",
+      (long long)(generation->api->config.limits.request_timeout / LLS_NS_PER_MS));
   lls_reply_error(generation, &error);
   lls_generation_cancel(generation);
 }
 
-static uint64_t earlier(uint64_t tick_ms, uint32_t limit_ms)
+static uint64_t earlier(uint64_t tick_ms, int64_t limit_ns)
 {
+  uint64_t limit_ms = (uint64_t)(limit_ns / LLS_NS_PER_MS);
   return limit_ms > 0 && limit_ms / 4 < tick_ms ? limit_ms / 4 : tick_ms;
 }
 
 static uint64_t tick_of(const struct lls_api_limits *limits)
 {
-  uint64_t tick_ms = earlier(TICK_MAX_MS, limits->keep_alive_ms);
-  tick_ms = earlier(tick_ms, limits->request_timeout_ms);
+  uint64_t tick_ms = earlier(TICK_MAX_MS, limits->keep_alive);
+  tick_ms = earlier(tick_ms, limits->request_timeout);
   return tick_ms < TICK_MIN_MS ? TICK_MIN_MS : tick_ms;
 }
 

@@ -11,34 +11,22 @@
 
 #include "core/base/error.h"
 #include "core/config/ini.h"
+#include "core/config/limits.h"
 #include "core/device/devices.h"
 #include "core/plugin/kinds.h"
 
-struct lls_server_config { /* [server] */
-  const char *listen;      /* HOST:PORT or [v6]:PORT, well formed */
-  int64_t drain_timeout;   /* ns, as all timeouts */
-  int64_t max_connections;
-  int64_t max_choices;
-  int64_t max_header, max_body, max_unsent; /* bytes */
-  int64_t idle_timeout, read_timeout, write_timeout;
-  int64_t request_timeout, keep_alive; /* 0 = none */
-  const char *api_keys;                /* file, or "": everybody may ask */
-  const char *allowed_origins;         /* with spaces between; "": none */
-  bool strict_params;
-  int64_t any_model; /* enum lls_any_model */
-  bool metrics_legacy, metrics_llamacpp;
+struct lls_server_config {       /* [server] */
+  struct lls_api_limits api;     /* first: see sections.c */
+  const char *listen;            /* HOST:PORT or [v6]:PORT, well formed */
+  int64_t drain_timeout;         /* ns, as all timeouts */
+  const char *api_keys;          /* file, or "": everybody may ask */
   int64_t log_level;             /* enum lls_log_level, LLS_LOG_ERROR..LLS_LOG_DEBUG */
   int64_t log_format;            /* enum lls_log_format */
   const char *decisions;         /* "": not recorded */
   const char *served_model_name; /* never "": the model folder's name by default */
   int64_t watchdog;              /* ns */
   const char *admin_keys;        /* file, or "": whoever is on this machine */
-  const char *allowed_hosts;     /* with spaces between */
-  int64_t access_log;            /* enum lls_access_log_choice */
 };
-
-/* Whether requests for other models are answered. AUTO: where everybody may ask. */
-enum lls_any_model { LLS_ANY_MODEL_AUTO, LLS_ANY_MODEL_FALSE, LLS_ANY_MODEL_TRUE };
 
 enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };
 
@@ -66,13 +54,10 @@ struct lls_engine_config {      /* [engine] */
   int64_t instances;            /* LLS_NEVER = as many as there are roles, or 1 */
   const char *roles, *gpus;     /* lists; core/config/instance_list.h reads them */
   int64_t max_step_tokens;
-  int64_t max_sequences;         /* of one step */
-  int64_t max_context;           /* tokens; 0 = the model's own limit */
-  int64_t max_requests;          /* alive at once, running and waiting */
-  double gpu_memory_utilization; /* of all its memory, weights included */
-  const char *measurements;      /* folder; "": the service's, if it has one */
-  int64_t measure;               /* enum lls_measure_choice */
-  int64_t seed;                  /* of sampling without a seed, and of dummy weights */
+  int64_t max_sequences; /* of one step */
+  int64_t max_context;   /* tokens; 0 = the model's own limit */
+  int64_t max_requests;  /* alive at once, running and waiting */
+  int64_t seed;          /* of sampling without a seed, and of dummy weights */
 };
 
 enum lls_element_choice {
@@ -81,19 +66,19 @@ enum lls_element_choice {
   LLS_ELEMENT_CHOICE_BF16
 };
 
-struct lls_cache_config { /* [cache] */
+struct lls_cache_config {      /* [cache] */
+  struct lls_pool_limits pool; /* first: see sections.c */
   int64_t block_tokens;
   int64_t device_memory; /* bytes; LLS_NEVER = what max_sequences full contexts need, at
                             most half of the memory left after the weights */
-  int64_t host_memory;   /* bytes; 0 = no host tier */
   int64_t element;       /* enum lls_element_choice */
-  int64_t int8;          /* enum lls_int8 */
+  const char *measurements; /* folder; "": the service's, if it has one */
+  int64_t measure;          /* enum lls_measure_choice */
 };
 
 struct lls_plugins_config {                  /* [plugins] */
+  struct lls_loop_limits loop;               /* first: see sections.c */
   const char *scheduler, *cache, *predictor; /* name or path */
-  int64_t plan_budget;                       /* ns; 0 = no limit */
-  int64_t strikes;                           /* bad or late plans before the fall-back */
 };
 
 /* A chosen plugin, with its section bound. */

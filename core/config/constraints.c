@@ -83,10 +83,26 @@ static void check_instances(struct lls_loading *l)
                       err.text);
 }
 
+/* More answers than there are places could never run: they are too many, too. */
+static void limit_choices(struct lls_config *c)
+{
+  if (c->server.api.max_choices > c->engine.max_requests)
+    c->server.api.max_choices = c->engine.max_requests;
+}
+
+static void choose_any_model(struct lls_config *c)
+{
+  if (c->server.api.any_model == LLS_ANY_MODEL_AUTO)
+    c->server.api.any_model =
+        c->server.api_keys[0] == '\0' ? LLS_ANY_MODEL_TRUE : LLS_ANY_MODEL_FALSE;
+}
+
 void lls_loading_check(struct lls_loading *l)
 {
   check_listen(l);
   check_model(l);
   check_instances(l);
   default_model_name(l);
+  limit_choices(l->config);
+  choose_any_model(l->config);
 }

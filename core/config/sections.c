@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The core's own keys. An entry here and a member in config.h is all a new key needs:
- * reading, checking and --help-config come from the table.
+ * The core's own keys. An entry here and a member in config.h, or in limits.h where
+ * another room takes it as it is, and the code that looks at it is all a new key needs:
+ * reading, checking, --help-config and the man page come from the table.
+ *
+ * A section's struct begins with its part in limits.h, so that an offset in the part is
+ * one in the section.
  */
 #include "core/config/config.h"
 #include "core/config/instance_list.h"
@@ -12,7 +16,14 @@
     .params = PARAMS, .n = sizeof PARAMS / sizeof *PARAMS, .size = sizeof(STRUCT)        \
   }
 
+#define BEGINS_WITH(STRUCT, PART)                                                        \
+  _Static_assert(offsetof(STRUCT, PART) == 0, #STRUCT " begins with " #PART)
+
 typedef struct lls_server_config server;
+typedef struct lls_api_limits api;
+typedef struct lls_http_limits http;
+BEGINS_WITH(server, api);
+BEGINS_WITH(api, http);
 static const struct lls_param server_params[] = {
     LLS_PARAM_STRING(server, listen, "127.0.0.1:8080",
                      "address and port to serve HTTP on, [v6]:port for IPv6; port 0 "
@@ -20,31 +31,31 @@ static const struct lls_param server_params[] = {
     LLS_PARAM_DURATION(server, drain_timeout, "30s", 0, 3600e9,
                        "how long running requests may go on after SIGTERM",
                        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_INT(server, max_connections, "16384", 1, 1 << 20, "connections",
+    LLS_PARAM_INT(http, max_connections, "16384", 1, 1 << 20, "connections",
                   "most connections open at once", .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_INT(server, max_choices, "128", 1, 4096, "answers",
+    LLS_PARAM_INT(api, max_choices, "128", 1, 4096, "answers",
                   "most answers one request may ask for: its prompts times n",
                   .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BYTES(server, max_header, "32KiB", 1024, 1 << 24,
+    LLS_PARAM_BYTES(http, max_header, "32KiB", 1024, 1 << 24,
                     "largest request line and headers", .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BYTES(server, max_body, "16MiB", 1024, 1 << 30, "largest body of a request",
+    LLS_PARAM_BYTES(http, max_body, "16MiB", 1024, 1 << 30, "largest body of a request",
                     .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BYTES(server, max_unsent, "1MiB", 4096, 1 << 30,
+    LLS_PARAM_BYTES(http, max_unsent, "1MiB", 4096, 1 << 30,
                     "unread output buffered for a slow client before it is disconnected",
                     .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_DURATION(server, idle_timeout, "2min", 1e6, 86400e9,
+    LLS_PARAM_DURATION(http, idle_timeout, "2min", 1e6, 86400e9,
                        "how long an idle connection is kept open",
                        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_DURATION(server, read_timeout, "1min", 1e6, 86400e9,
+    LLS_PARAM_DURATION(http, read_timeout, "1min", 1e6, 86400e9,
                        "from a request's first byte to its last",
                        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_DURATION(server, write_timeout, "1min", 1e6, 86400e9,
+    LLS_PARAM_DURATION(http, write_timeout, "1min", 1e6, 86400e9,
                        "how long a client may read nothing before it is disconnected",
                        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_DURATION(server, request_timeout, "0", 0, 86400e9,
+    LLS_PARAM_DURATION(api, request_timeout, "0", 0, 86400e9,
                        "from a request's arrival to the end of its answer; 0 is no limit",
                        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_DURATION(server, keep_alive, "15s", 0, 3600e9,
+    LLS_PARAM_DURATION(api, keep_alive, "15s", 0, 3600e9,
                        "a stream silent for so long gets a comment, so that proxies keep "
                        "it open; 0 is never (vllm bench cannot read comments)",
                        .flags = LLS_PARAM_RELOADABLE),
@@ -54,24 +65,24 @@ static const struct lls_param server_params[] = {
                    "/metrics, which otherwise wants a key from other machines",
                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(
-        server, allowed_origins, "",
+        api, allowed_origins, "",
         "origins whose web pages may ask, such as https://chat.example.org or "
         "http://localhost:* (every port), with spaces between, * for any (CORS); "
         "empty: none, so that no web page can use the API through a visitor's browser",
         .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_CHOICE(server, any_model, "auto", "auto|false|true",
+    LLS_PARAM_CHOICE(api, any_model, "auto", "auto|false|true",
                      "accept requests that name a different model, as llama.cpp does, "
                      "instead of refusing them with 404; auto is true without api_keys",
                      .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BOOL(server, strict_params, "false",
+    LLS_PARAM_BOOL(api, strict_params, "false",
                    "refuse requests with parameters that are unknown here, instead of "
                    "ignoring these",
                    .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BOOL(server, metrics_legacy, "false",
+    LLS_PARAM_BOOL(api, metrics_legacy, "false",
                    "/metrics also has series under the names that vLLM gave up and old "
                    "dashboards still read",
                    .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BOOL(server, metrics_llamacpp, "false",
+    LLS_PARAM_BOOL(api, metrics_llamacpp, "false",
                    "/metrics also has the series of llama.cpp's server",
                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(server, log_level, "info", "error|warning|info|debug",
@@ -94,13 +105,13 @@ static const struct lls_param server_params[] = {
                    "file of the API keys that may use /admin, as api_keys; empty: "
                    "clients on this machine may, with one of api_keys if there are such",
                    .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_STRING(server, allowed_hosts, "",
+    LLS_PARAM_STRING(api, allowed_hosts, "",
                      "names of this server that requests may be for, such as "
                      "llm.example.org, with spaces between, * for any; empty: all from "
                      "other machines, and from this one localhost, addresses and names "
                      "without a dot, so that no page of the web passes for ours",
                      .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_CHOICE(server, access_log, "refused", "off|refused|all",
+    LLS_PARAM_CHOICE(api, access_log, "refused", "off|refused|all",
                      "requests that have a line in the log: those that are refused "
                      "before a model is asked, and POSTs to /admin; all: others too",
                      .flags = LLS_PARAM_RELOADABLE),
@@ -166,24 +177,13 @@ static const struct lls_param engine_params[] = {
     LLS_PARAM_INT(engine, max_requests, "16384", 1, 1 << 20, "requests",
                   "most requests alive at once, as many as max_connections: those that "
                   "can't run yet wait; further ones are answered with 429"),
-    LLS_PARAM_FLOAT(engine, gpu_memory_utilization, "0.9", 0.05, 1, "",
-                    "how much of a GPU's memory is used, weights and working space "
-                    "included; what they leave of it is the cache, where [cache] "
-                    "device_memory is auto"),
-    LLS_PARAM_PATH(
-        engine, measurements, "",
-        "folder that keeps what hidden form was measured to cost (30 s at most, "
-        "where a cache offers it), for the next start; empty: the state folder "
-        "that systemd gives to a service, else nothing is kept"),
-    LLS_PARAM_CHOICE(
-        engine, measure, "once", "once|always",
-        "once for each device, model and settings of the engine, or at every "
-        "start"),
     LLS_PARAM_INT(engine, seed, "0", 0, 9e15, "",
                   "of everything random that a request sets no seed for"),
 };
 
 typedef struct lls_cache_config cache;
+typedef struct lls_pool_limits pool;
+BEGINS_WITH(cache, pool);
 static const struct lls_param cache_params[] = {
     LLS_PARAM_INT(cache, block_tokens, "16", 1, 256, "tokens", "tokens of one block"),
     LLS_PARAM_BYTES(
@@ -192,17 +192,32 @@ static const struct lls_param cache_params[] = {
         "full contexts "
         "need, at most half of what is left after the weights",
         .flags = LLS_PARAM_AUTO),
+    LLS_PARAM_FLOAT(pool, gpu_memory_utilization, "0.9", 0.05, 1, "",
+                    "how much of a GPU's memory is used, weights and working space "
+                    "included; what they leave of it is the cache, where "
+                    "device_memory is auto"),
     LLS_PARAM_BYTES(
-        cache, host_memory, "0", 0, 1125899906842624,
+        pool, host_memory, "0", 0, 1125899906842624,
         "memory for sequences swapped out, of each rank and instance; 0 is none"),
     LLS_PARAM_CHOICE(cache, element, "auto", "auto|f32|bf16",
                      "numbers the cache is kept in; auto is the device's choice"),
-    LLS_PARAM_CHOICE(cache, int8, "off", "off|swapped|all",
+    LLS_PARAM_CHOICE(pool, int8, "off", "off|swapped|all",
                      "which full blocks a cache manager that can (tiered) keeps in int8, "
                      "half of bf16: none, those on the host, or all"),
+    LLS_PARAM_PATH(
+        cache, measurements, "",
+        "folder that keeps what hidden form was measured to cost (30 s at most, "
+        "where a cache offers it), for the next start; empty: the state folder "
+        "that systemd gives to a service, else nothing is kept"),
+    LLS_PARAM_CHOICE(
+        cache, measure, "once", "once|always",
+        "once for each device, model and settings of the engine, or at every "
+        "start"),
 };
 
 typedef struct lls_plugins_config plugins;
+typedef struct lls_loop_limits loop;
+BEGINS_WITH(plugins, loop);
 static const struct lls_param plugins_params[] = {
     LLS_PARAM_STRING(plugins, scheduler, "fcfs",
                      "who runs next: a name --list-plugins knows, or the path of a .so",
@@ -211,10 +226,10 @@ static const struct lls_param plugins_params[] = {
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(plugins, predictor, "none", "how long answers will be: name or path",
                      .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_DURATION(plugins, plan_budget, "0", 0, 60e9,
+    LLS_PARAM_DURATION(loop, plan_budget, "0", 0, 60e9,
                        "longest time the scheduler may take for a plan; 0 is no limit",
                        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_INT(plugins, strikes, "10", 1, 1000000, "plans",
+    LLS_PARAM_INT(loop, strikes, "10", 1, 1000000, "plans",
                   "bad or late plans after which the built-in order takes over",
                   .flags = LLS_PARAM_RELOADABLE),
 };

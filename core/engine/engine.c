@@ -43,7 +43,7 @@ static int check_options(const struct lls_engine_options *o,
                     "more");
   if (o->cache_element != LLS_F32 && o->cache_element != LLS_BF16)
     return lls_fail(err, -ENOTSUP, "a cache of f32 or bf16 is supported");
-  if (o->int8 != LLS_INT8_OFF && !device->has_int8)
+  if (o->pool.int8 != LLS_INT8_OFF && !device->has_int8)
     return lls_fail(err, -ENOTSUP,
                     "device %s has no cache of int8 numbers: set [cache] int8 = off",
                     device->ops->name);
@@ -125,7 +125,7 @@ static int load_weights(struct lls_engine *e, struct lls_error *err)
   size_t cache = o->cache_bytes;
   if (cache == 0)
     cache = units_for(e, o->max_tokens) * lls_unit_room(&e->pool_shape, false);
-  cache += e->device->is_host ? o->host_cache_bytes : 0;
+  cache += e->device->is_host ? (size_t)o->pool.host_memory : 0;
   struct lls_weights_source source = {
       .folder = o->model_path,
       .dummy = o->dummy,
@@ -152,7 +152,7 @@ static uint64_t fingerprint(const struct lls_engine *e)
       c->layers,     c->hidden,        c->heads,      c->kv_heads,
       c->head_dim,   c->ffn,           c->vocab,      e->caps.max_context,
       o->max_tokens, o->max_sequences, o->max_logits, o->block_tokens,
-      o->weights,    o->cache_element, e->caps.forms, o->int8};
+      o->weights,    o->cache_element, e->caps.forms, (uint32_t)o->pool.int8};
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
   for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
     hash = (hash ^ facts[i]) * UINT64_C(0x100000001b3);
@@ -199,7 +199,7 @@ static int agree_on_units(struct lls_engine *e, struct lls_error *err)
 /* Ranks of one model share a machine's memory, or would all have to try at once. */
 static bool measures(const struct lls_engine *e)
 {
-  return e->device->has_own_memory && e->options.device_share > 0 &&
+  return e->device->has_own_memory && e->options.pool.gpu_memory_utilization > 0 &&
          !lls_engine_is_shared(e);
 }
 
@@ -213,7 +213,7 @@ static int make_pool(struct lls_engine *e, struct lls_error *err)
   if (rc < 0)
     return rc;
   e->pool_shape.device_units = units_in(e, bytes, false);
-  e->pool_shape.host_units = units_in(e, e->options.host_cache_bytes, true);
+  e->pool_shape.host_units = units_in(e, (size_t)e->options.pool.host_memory, true);
   rc = agree_on_units(e, err);
   if (rc < 0)
     return rc;
@@ -332,7 +332,7 @@ static void describe_model(struct lls_engine *e)
       .block_tokens = o->block_tokens,
       .element = o->cache_element,
       .max_context = context,
-      .int8 = o->int8,
+      .int8 = (uint32_t)o->pool.int8,
   };
   bool hidden = !o->no_hidden && lls_engine_why_no_hidden(e) == NULL;
   e->caps = (struct lls_engine_caps){
@@ -347,7 +347,7 @@ static void describe_model(struct lls_engine *e)
       .right_to_left = true,
       .hidden_ratio = (double)c->hidden / (2.0 * e->model.kv_heads * c->head_dim),
   };
-  if (o->host_cache_bytes > 0)
+  if (o->pool.host_memory > 0)
     e->caps.preempt_modes |= 1u << LLS_PREEMPT_SWAP;
 }
 

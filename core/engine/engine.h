@@ -23,6 +23,7 @@
 #define LLS_ENGINE_ENGINE_H
 
 #include "core/engine/batch.h"
+#include "core/config/limits.h"
 #include "core/device/device.h"
 #include "core/model/model_config.h"
 
@@ -38,17 +39,13 @@ struct lls_engine_options {
   uint32_t max_context;         /* tokens of a sequence; 0 = the model's own limit */
   uint32_t max_logits;          /* rows kept by all_logits in a step, 0 = none */
   uint32_t block_tokens;
-  size_t cache_bytes;      /* device pool; 0 = max_sequences full contexts, at most half
-                              of the memory left after weights and buffers */
-  double cache_share;      /* with cache_bytes 0: that share of it instead, 0 = as said */
-  double device_share;     /* with cache_bytes 0 and a device with memory of its own: this
-                              much of all its memory is the engine's, weights included, and
-                              the pool gets what is left of it (measure.c); 0 = as said */
-  size_t host_cache_bytes; /* host tier, 0 = none */
+  size_t cache_bytes; /* device pool; 0 = max_sequences full contexts, at most half
+                         of the memory left after weights and buffers */
+  double cache_share; /* with cache_bytes 0: that share of it instead, 0 = as said */
+  struct lls_pool_limits pool;
   bool no_hidden; /* nobody is going to use the hidden form: no memory for its scratch */
   bool kv_only;   /* the cache manager has no use for it: the same where that takes memory
                      before it is used, as on a GPU */
-  uint32_t int8;  /* enum lls_int8: where blocks may be of int8 numbers */
 
   /* Its weights are used where they lie in the same memory (lls_device.is_host): it is of
    * the same model and options, and outlives this one; NULL = they are loaded. */

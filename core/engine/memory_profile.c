@@ -135,14 +135,14 @@ int lls_engine_profile_memory(struct lls_engine *e, size_t *bytes, struct lls_er
     return lls_fail(err, rc, "the device does not tell its free memory");
   uint32_t units = 2 * (blocks_of(e, o->max_tokens) + o->max_sequences);
   e->pool_shape.device_units = units;
-  e->pool_shape.host_units = o->host_cache_bytes > 0; /* it may take room here too */
+  e->pool_shape.host_units = o->pool.host_memory > 0; /* it may take room here too */
   e->pool_shape.scratch_units = (e->caps.forms & LLS_BIT_HIDDEN) ? 2 : 0;
   rc = use_memory(e, &available, err);
   if (rc < 0)
     return lls_fail_at(err, rc, "a trial step of %u tokens", o->max_tokens);
   available += units * unit; /* the small pool's */
   size_t used = e->memory_before > available ? e->memory_before - available : 0;
-  size_t allowed = (size_t)(o->device_share * (double)total);
+  size_t allowed = (size_t)(o->pool.gpu_memory_utilization * (double)total);
   *bytes = allowed > used ? allowed - used : 0;
   *bytes = *bytes < available ? *bytes : available;
   if (e->caps.forms & LLS_BIT_HIDDEN)
@@ -157,6 +157,6 @@ int lls_engine_profile_memory(struct lls_engine *e, size_t *bytes, struct lls_er
       "allows of %zu MiB (%zu MiB are free), and such a step needs a cache of "
       "%zu MiB",
       MIB(e->weights.bytes), MIB(used > e->weights.bytes ? used - e->weights.bytes : 0),
-      o->max_tokens, MIB(*bytes), MIB(allowed), o->device_share, MIB(total),
-      MIB(available), MIB(least));
+      o->max_tokens, MIB(*bytes), MIB(allowed), o->pool.gpu_memory_utilization,
+      MIB(total), MIB(available), MIB(least));
 }

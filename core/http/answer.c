@@ -154,7 +154,7 @@ void lls_http_stream_write(struct lls_http_exchange *exchange, const uv_buf_t *p
                            unsigned count)
 {
   struct lls_http_connection *connection = lls_http_connection_of(exchange);
-  size_t limit = connection->server->config.limits.max_unsent_bytes;
+  size_t limit = (size_t)connection->server->config.limits.max_unsent;
   uv_buf_t framed[LLS_HTTP_MAX_PIECES + 2];
   char size[24], end[] = "\r\n";
   size_t length = 0;

@@ -299,6 +299,11 @@ static bool has_left(const struct lls_http_connection *connection)
          getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0;
 }
 
+static bool is_over(uint64_t age_ms, int64_t timeout_ns)
+{
+  return age_ms >= (uint64_t)(timeout_ns / LLS_NS_PER_MS);
+}
+
 /* Whether the client has taken nothing of what is there for it, for too long. */
 static bool write_stalled(struct lls_http_connection *connection, uint64_t now_ms)
 {
@@ -308,8 +313,8 @@ static bool write_stalled(struct lls_http_connection *connection, uint64_t now_m
     connection->taken = taken;
     connection->taken_ms = now_ms;
   }
-  uint64_t limit = connection->server->config.limits.write_timeout_ms;
-  return now_ms - connection->taken_ms >= limit;
+  int64_t limit = connection->server->config.limits.write_timeout;
+  return is_over(now_ms - connection->taken_ms, limit);
 }
 
 static bool overdue(struct lls_http_connection *connection, uint64_t now_ms)
@@ -323,8 +328,8 @@ static bool overdue(struct lls_http_connection *connection, uint64_t now_ms)
     return !unsent && age >= LLS_HTTP_LINGER_MS;
   if (connection->phase != LLS_HTTP_RECEIVING || unsent)
     return false;
-  return age >=
-         (connection->parser.started ? limits->read_timeout_ms : limits->idle_timeout_ms);
+  return is_over(age, connection->parser.started ? limits->read_timeout
+                                                 : limits->idle_timeout);
 }
 
 void lls_http_connection_check(struct lls_http_connection *connection, uint64_t now_ms)
@@ -366,7 +371,7 @@ static void init_connection(struct lls_http_connection *connection,
   connection->output.on_drained = on_drained;
   connection->output.on_failed = on_failed;
   lls_http_parser_init(&connection->parser, &connection->exchange.request,
-                       limits->max_header_bytes, limits->max_body_bytes);
+                       (size_t)limits->max_header, (size_t)limits->max_body);
   DL_APPEND(server->connections, connection);
   server->handles++;
   server->counters.open++;
@@ -406,7 +411,7 @@ void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *lis
     return;
   }
   init_connection(connection, server);
-  bool full = server->counters.open > server->config.limits.max_connections;
+  bool full = server->counters.open > (uint64_t)server->config.limits.max_connections;
   if (uv_accept(listener, (uv_stream_t *)&connection->tcp) != 0 || full) {
     server->counters.refused += full;
     lls_http_connection_close(connection);

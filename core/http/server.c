@@ -87,10 +87,12 @@ static uint64_t sweep_every(const struct lls_http_server *server)
 {
   const struct lls_http_limits *limits = &server->config.limits;
   uint64_t every = SWEEP_MAX_MS;
-  const uint32_t timeouts[] = {limits->idle_timeout_ms, limits->read_timeout_ms,
-                               limits->write_timeout_ms};
-  for (size_t i = 0; i < sizeof timeouts / sizeof timeouts[0]; i++)
-    every = timeouts[i] / 4 < every ? timeouts[i] / 4 : every;
+  const int64_t timeouts[] = {limits->idle_timeout, limits->read_timeout,
+                              limits->write_timeout};
+  for (size_t i = 0; i < sizeof timeouts / sizeof timeouts[0]; i++) {
+    uint64_t quarter_ms = (uint64_t)(timeouts[i] / LLS_NS_PER_MS / 4);
+    every = quarter_ms < every ? quarter_ms : every;
+  }
   return every < SWEEP_MIN_MS ? SWEEP_MIN_MS : every;
 }
 

@@ -10,28 +10,11 @@
 #define LLS_HTTP_SERVER_H
 
 #include "core/base/error.h"
+#include "core/config/limits.h"
 #include "core/http/exchange.h"
 
-/* Bounds on what a client may do. */
-struct lls_http_limits {
-  uint32_t max_connections;
-  size_t max_header_bytes;   /* request line and headers */
-  size_t max_body_bytes;     /* decoded */
-  size_t max_unsent_bytes;   /* of a stream, answered but not read: then it is cut off */
-  uint32_t idle_timeout_ms;  /* between two requests of a connection */
-  uint32_t read_timeout_ms;  /* from a request's first byte to its last */
-  uint32_t write_timeout_ms; /* without a byte of the answer being taken */
-};
-
-#define LLS_HTTP_DEFAULT_LIMITS                                                          \
-  {                                                                                      \
-    .max_connections = 16384, .max_header_bytes = 32 << 10, .max_body_bytes = 16 << 20,  \
-    .max_unsent_bytes = 1 << 20, .idle_timeout_ms = 120000, .read_timeout_ms = 60000,    \
-    .write_timeout_ms = 60000                                                            \
-  }
-
 struct lls_http_config {
-  struct lls_http_limits limits;
+  struct lls_http_limits limits; /* on what a client may do */
   void *context;
   void (*on_request)(void *context, struct lls_http_exchange *exchange);
   /* The answer is complete, or its client left in the middle of it; may be NULL. */

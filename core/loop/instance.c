@@ -79,8 +79,7 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   in->model_name = o->model_name != NULL ? strdup(o->model_name) : NULL;
   in->model_folder = o->model_folder != NULL ? strdup(o->model_folder) : NULL;
   in->observer = o->observer;
-  in->max_strikes = o->strikes;
-  in->plan_budget_ns = o->plan_budget_ns;
+  in->limits = o->limits;
   in->n_eos_tokens = o->n_eos_tokens;
   int rc = lls_cost_model_create(o->cost, &in->cost);
   if (rc == 0)

@@ -126,8 +126,8 @@ struct lls_instance {
 
   int32_t *eos_tokens; /* (n_eos_tokens) the model's */
   uint32_t n_eos_tokens;
-  uint32_t strikes, max_strikes;
-  int64_t plan_budget_ns;           /* 0 = no limit */
+  uint32_t strikes; /* so far; limits.strikes are too many */
+  struct lls_loop_limits limits;
   struct lls_inbox_content content; /* scratch of drain */
 
   struct lls_inbox *inbox;

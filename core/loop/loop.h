@@ -20,6 +20,7 @@
 #include <llmserve/types.h>
 
 #include "core/base/error.h"
+#include "core/config/limits.h"
 #include "core/device/sampling.h"
 #include "core/obs/metrics.h"
 #include "core/plugin/kinds.h"
@@ -168,9 +169,8 @@ struct lls_loop_options {
   const struct lls_loop_instance *instances; /* (n_instances); of engines alike */
   uint32_t n_instances;
   struct lls_loop_policies policies;
-  uint32_t max_requests;  /* alive at once */
-  uint32_t strikes;       /* bad or late plans before the built-in order takes over */
-  int64_t plan_budget_ns; /* CPU time of one plan call, 0 = no limit */
+  uint32_t max_requests; /* alive at once */
+  struct lls_loop_limits limits;
   uint64_t seed;          /* of the policies' random streams */
   const char *model_name; /* as clients know it, and its folder, or NULL; copied */
   const char *model_folder;
@@ -225,8 +225,7 @@ int lls_loop_step_one(struct lls_loop *, uint32_t instance);
  */
 struct lls_loop_change {
   struct lls_loop_policies policies;
-  uint32_t strikes;
-  int64_t plan_budget_ns;
+  struct lls_loop_limits limits;
 };
 
 /*

@@ -153,7 +153,7 @@ static bool write_all(FILE *f, const struct lls_engine_fingerprint *id,
   facts_of(id, facts);
   fputs(
       "; What hidden form costs here, measured by llmserve before serving. Without this\n"
-      "; file, or with [engine] measure = always, it is measured again.\n\n[identity]\n",
+      "; file, or with [cache] measure = always, it is measured again.\n\n[identity]\n",
       f);
   for (int i = 0; i < FACTS; i++)
     fprintf(f, "%s = %s\n", facts[i].name, facts[i].text);

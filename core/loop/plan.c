@@ -2,7 +2,7 @@
 /*
  * Asking the scheduler for a plan and checking the answer. A plan is good or bad as a
  * whole; a bad one costs a strike and its step is planned by the built-in order, so that
- * requests go on. After max_strikes the scheduler is not asked any more.
+ * requests go on. After limits.strikes the scheduler is not asked any more.
  */
 #include "core/loop/instance.h"
 
@@ -20,8 +20,8 @@ void lls_instance_strike(struct lls_instance *in, const char *format, ...)
   in->strikes++;
   p->scheduler.host->breaches++;
   lls_log(in->log, LLS_LOG_PLUGIN_MISBEHAVING, p->scheduler.host->name,
-          "%s (strike %u of %u)", why, in->strikes, in->max_strikes);
-  if (in->strikes < in->max_strikes || p->scheduler_off)
+          "%s (strike %u of %lld)", why, in->strikes, (long long)in->limits.strikes);
+  if (in->strikes < in->limits.strikes || p->scheduler_off)
     return;
   p->scheduler_off = true;
   in->status.fallen_back = true;
@@ -237,10 +237,11 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
   int64_t took_ns = in->plan_clock(in->clock_context) - started_ns;
   in->status.plan_ns_sum += took_ns;
   lls_histogram_observe(&in->status.plan_seconds, (double)took_ns / 1e9);
-  if (in->plan_budget_ns > 0 && took_ns > in->plan_budget_ns) {
+  if (in->limits.plan_budget > 0 && took_ns > in->limits.plan_budget) {
     in->status.plans_late++;
     lls_instance_strike(in, "plan took %lld us, the budget is %lld us",
-                        (long long)took_ns / 1000, (long long)in->plan_budget_ns / 1000);
+                        (long long)took_ns / 1000,
+                        (long long)in->limits.plan_budget / 1000);
   }
   struct tally tally = {0};
   if (rc < 0)

@@ -193,8 +193,7 @@ void lls_reload_install(struct lls_instance *in, struct lls_reload *r)
   in->caps.async_transfers = lls_transfer_supported(in, &next.cache.module->cache);
   next.scheduler.host->caps.async_transfers = in->caps.async_transfers;
   next.predictor.host->caps.async_transfers = in->caps.async_transfers;
-  in->max_strikes = r->change.strikes;
-  in->plan_budget_ns = r->change.plan_budget_ns;
+  in->limits = r->change.limits;
   if (adopt.scheduler.replaced) {
     in->strikes = 0;
     in->status.fallen_back = false;

@@ -16,7 +16,7 @@ size_t server_cache_tokens(const struct lls_config *c, const struct lls_engine *
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
   bool smaller_forms =
-      c->policies.cache.module->cache.forms != NULL || c->cache.int8 != 0;
+      c->policies.cache.module->cache.forms != NULL || c->cache.pool.int8 != 0;
   return smaller_forms ? SIZE_MAX : (size_t)pool->device_units / 2 * pool->block_tokens;
 }
 

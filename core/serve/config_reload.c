@@ -82,8 +82,7 @@ static void take_over(struct server *s)
   s->log.level = (uint32_t)c->server.log_level;
   if (s->log.format != LLS_LOG_JOURNAL)
     s->log.format = (uint32_t)c->server.log_format;
-  struct lls_api_limits limits = server_limits(c);
-  lls_api_set_limits(s->api, &limits);
+  lls_api_set_limits(s->api, &c->server.api);
   server_look(s);
   lls_api_set_keys(s->api, &s->wanted_keys);
   s->wanted_keys = (struct lls_api_keyring){0};
@@ -105,8 +104,7 @@ static int begin(struct server *s, struct lls_error *err)
   const struct lls_config *c = s->config, *w = &s->wanted;
   s->change = compare(s);
   struct lls_loop_change change = {
-      .strikes = (uint32_t)w->plugins.strikes,
-      .plan_budget_ns = w->plugins.plan_budget,
+      .limits = w->plugins.loop,
   };
   for (uint32_t i = 0; i < LLS_KINDS; i++)
     change.policies.by_kind[i] =

@@ -123,7 +123,6 @@ struct lls_worker_rank_options server_follow_options(const struct server *);
 int server_load_model(struct server *, struct lls_error *err);
 int server_create_loop(struct server *, struct lls_error *err);
 int server_create_api(struct server *, struct lls_error *err);
-struct lls_api_limits server_limits(const struct lls_config *);
 /* The keys of [server] api_keys and admin_keys; none to free on failure. */
 int server_load_keys(const struct lls_config *, struct lls_api_keyring *out,
                      struct lls_error *err);

@@ -81,9 +81,8 @@ static int start_thread(struct server *s, struct lls_error *err)
 int server_load(struct server *s, struct lls_error *err)
 {
   const struct lls_config *c = s->config;
-  const struct lls_api_limits limits = server_limits(c);
   const struct lls_http_config http = {
-      .limits = limits.http,
+      .limits = c->server.api.http,
       .context = s,
       .on_request = on_request,
       .error_body = lls_api_error_body,

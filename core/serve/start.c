@@ -137,42 +137,6 @@ int server_create_loop(struct server *s, struct lls_error *err)
   return rc;
 }
 
-/* More answers than there are places could never run: they are too many too. */
-static uint32_t most_choices(const struct lls_config *c)
-{
-  int64_t most = c->server.max_choices, places = c->engine.max_requests;
-  return (uint32_t)(most < places ? most : places);
-}
-
-struct lls_api_limits server_limits(const struct lls_config *config)
-{
-  const struct lls_server_config *c = &config->server;
-  const int64_t ns_per_ms = LLS_NS_PER_S / 1000;
-  return (struct lls_api_limits){
-      .http =
-          {
-              .max_connections = (uint32_t)c->max_connections,
-              .max_header_bytes = (size_t)c->max_header,
-              .max_body_bytes = (size_t)c->max_body,
-              .max_unsent_bytes = (size_t)c->max_unsent,
-              .idle_timeout_ms = (uint32_t)(c->idle_timeout / ns_per_ms),
-              .read_timeout_ms = (uint32_t)(c->read_timeout / ns_per_ms),
-              .write_timeout_ms = (uint32_t)(c->write_timeout / ns_per_ms),
-          },
-      .max_choices = most_choices(config),
-      .keep_alive_ms = (uint32_t)(c->keep_alive / ns_per_ms),
-      .request_timeout_ms = (uint32_t)(c->request_timeout / ns_per_ms),
-      .strict_params = c->strict_params,
-      .any_model = c->any_model == LLS_ANY_MODEL_TRUE ||
-                   (c->any_model == LLS_ANY_MODEL_AUTO && c->api_keys[0] == '\0'),
-      .allowed_origins = c->allowed_origins,
-      .allowed_hosts = c->allowed_hosts,
-      .access_log = (uint32_t)c->access_log,
-      .metrics_legacy = c->metrics_legacy,
-      .metrics_llamacpp = c->metrics_llamacpp,
-  };
-}
-
 static int load_keys(const struct lls_config *c, const char *key, const char *path,
                      struct lls_api_keys **out, struct lls_error *err)
 {
@@ -239,7 +203,7 @@ int server_create_api(struct server *s, struct lls_error *err)
                    .min_p = (float)m->min_p,
                    .top_k = (int32_t)m->top_k,
                    .repetition_penalty = (float)m->repetition_penalty},
-      .limits = server_limits(c),
+      .limits = c->server.api,
       .keys = s->wanted_keys,
       .admin = {.state = &s->admin, .context = s, .reload = on_reload, .drain = on_drain},
       .log = &s->log,

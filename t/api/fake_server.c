@@ -73,20 +73,21 @@ static void set_option(const char *argument, struct lls_api_config *config,
   const struct {
     const char *name;
     uint32_t *small;
-    size_t *large;
+    int64_t *large;
+    int64_t unit; /* of the large ones: of the option in the member's */
   } options[] = {
-      {"requests", &fake->max_requests, NULL},
-      {"together", &fake->together, NULL},
-      {"context", &config->max_context, NULL},
-      {"connections", &http->max_connections, NULL},
-      {"header", NULL, &http->max_header_bytes},
-      {"body", NULL, &http->max_body_bytes},
-      {"unsent", NULL, &http->max_unsent_bytes},
-      {"idle", &http->idle_timeout_ms, NULL},
-      {"read", &http->read_timeout_ms, NULL},
-      {"write", &http->write_timeout_ms, NULL},
-      {"silence", &config->limits.keep_alive_ms, NULL},
-      {"total", &config->limits.request_timeout_ms, NULL},
+      {"requests", &fake->max_requests, NULL, 1},
+      {"together", &fake->together, NULL, 1},
+      {"context", &config->max_context, NULL, 1},
+      {"connections", NULL, &http->max_connections, 1},
+      {"header", NULL, &http->max_header, 1},
+      {"body", NULL, &http->max_body, 1},
+      {"unsent", NULL, &http->max_unsent, 1},
+      {"idle", NULL, &http->idle_timeout, LLS_NS_PER_MS},
+      {"read", NULL, &http->read_timeout, LLS_NS_PER_MS},
+      {"write", NULL, &http->write_timeout, LLS_NS_PER_MS},
+      {"silence", NULL, &config->limits.keep_alive, LLS_NS_PER_MS},
+      {"total", NULL, &config->limits.request_timeout, LLS_NS_PER_MS},
   };
   const char *equals = strchr(argument, '=');
   size_t length = equals != NULL ? (size_t)(equals - argument) : 0;
@@ -104,7 +105,7 @@ static void set_option(const char *argument, struct lls_api_config *config,
     if (options[i].small != NULL)
       *options[i].small = (uint32_t)value;
     else
-      *options[i].large = value;
+      *options[i].large = (int64_t)value * options[i].unit;
   }
 }
 

@@ -87,7 +87,7 @@ static void create(struct rig *rig)
       .limits = LLS_API_DEFAULT_LIMITS,
       .log = &rig->log,
   };
-  config.limits.http.max_header_bytes = 4096;
+  config.limits.http.max_header = 4096;
   assert(lls_api_create(&config, &rig->api, NULL) == 0);
   assert(lls_api_listen(rig->api, "127.0.0.1:0", NULL) == 0);
 }

@@ -35,12 +35,13 @@ static void read_params(const json_t *body, enum lls_endpoint endpoint, bool str
 {
   static const struct lls_sampling defaults = {
       .temperature = 1, .top_p = 1, .repetition_penalty = 1};
+  const struct lls_api_limits limits = {.strict_params = strict};
   const struct lls_params_context context = {.endpoint = endpoint,
                                              .model_name = "m",
                                              .tokenizer = api.config.tokenizer,
                                              .vocab = 512,
                                              .defaults = &defaults,
-                                             .strict = strict};
+                                             .limits = &limits};
   struct lls_api_params params;
   struct lls_api_error error;
   if (lls_api_params_read(body, &context, &params, &error) != 0) {

@@ -204,7 +204,7 @@ static void test_memory(void **state)
   struct lls_error err = {""};
   small_init(&s, 4);
   for (size_t i = 0; i < 2; i++) {
-    s.options.device_share = shares[i];
+    s.options.pool.gpu_memory_utilization = shares[i];
     if (small_open(&s, &err) != 0)
       fail_msg("%s", err.text);
     double share = used_share(s.device) - s.used_before;
@@ -222,7 +222,7 @@ static void test_too_little_memory(void **state)
   struct small s;
   struct lls_error err = {""};
   small_init(&s, 4);
-  s.options.device_share = 0.0005;
+  s.options.pool.gpu_memory_utilization = 0.0005;
   assert_int_equal(small_open(&s, &err), -ENOMEM);
   assert_non_null(strstr(err.text, "the model does not fit: weights of "));
   assert_non_null(strstr(err.text, "gpu_memory_utilization = 0.0005 allows of 512 MiB"));
@@ -239,7 +239,7 @@ static void test_kv_only(void **state)
   struct lls_error err = {""};
   uint32_t units[2];
   small_init(&s, 64);
-  s.options.device_share = 0.2;
+  s.options.pool.gpu_memory_utilization = 0.2;
   for (int i = 0; i < 2; i++) {
     s.options.kv_only = i == 1;
     if (small_open(&s, &err) != 0)

@@ -223,7 +223,7 @@ static int reload(struct scene *s, const char *const *parameters, bool same_modu
   assert_int_equal(policy_load(LLS_KIND_PREDICTOR, &policy, &s->next, err), 0);
   struct lls_plugin_module *module = same_module ? s->h.predictor.module : s->next.module;
   struct lls_loop_change change = {.policies.predictor = {module, s->next.params},
-                                   .strikes = 10};
+                                   .limits.strikes = 10};
   int rc = lls_loop_reload(s->h.loop, &change, err);
   while (rc == 0 && !lls_loop_reloaded(s->h.loop, &rc, err))
     ;

@@ -104,8 +104,12 @@ static const struct lls_sampling defaults = {
 static int read_params(const char *json, enum lls_endpoint endpoint,
                        struct lls_api_params *out, struct lls_api_error *error)
 {
-  const struct lls_params_context context = {
-      .endpoint = endpoint, .model_name = "m", .vocab = 100, .defaults = &defaults};
+  const struct lls_api_limits limits = {.any_model = LLS_ANY_MODEL_FALSE};
+  const struct lls_params_context context = {.endpoint = endpoint,
+                                             .model_name = "m",
+                                             .vocab = 100,
+                                             .defaults = &defaults,
+                                             .limits = &limits};
   json_t *body = json_loads(json, 0, NULL);
   assert_non_null(body);
   int status = lls_api_params_read(body, &context, out, error);

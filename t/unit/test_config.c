@@ -45,7 +45,7 @@ static void test_listen_and_path_are_enough(void **state)
   assert_int_equal(c.engine.isa, LLS_NEVER);
   assert_int_equal(c.cache.block_tokens, 16);
   assert_int_equal(c.cache.device_memory, LLS_NEVER);
-  assert_int_equal(c.plugins.plan_budget, 0);
+  assert_int_equal(c.plugins.loop.plan_budget, 0);
   assert_string_equal(c.policies.scheduler.module->descriptor->id, "good");
   assert_int_equal(c.policies.cache.module->descriptor->kind, LLS_KIND_CACHE);
   assert_int_equal(c.policies.predictor.module->descriptor->kind, LLS_KIND_PREDICTOR);
@@ -67,7 +67,7 @@ static void test_values_are_bound(void **state)
   assert_int_equal(c.model.weights, 3);
   assert_int_equal(c.engine.threads, 2);
   assert_int_equal(c.engine.isa, 1);
-  assert_int_equal(c.plugins.plan_budget, 2000000);
+  assert_int_equal(c.plugins.loop.plan_budget, 2000000);
   assert_int_equal(c.cache.device_memory, 64 << 20);
   lls_config_free(&c);
 }

@@ -296,7 +296,7 @@ static void test_reload_under_offers(void **state)
     }
     offered += status_of(&h, 1).offered;
     const struct lls_loop_change change = {
-        .policies = {.cache = {again.module, again.params}}, .strikes = 10};
+        .policies = {.cache = {again.module, again.params}}, .limits.strikes = 10};
     assert_int_equal(lls_loop_reload(h.loop, &change, &err), 0);
     finish_reload(&h, 0);
     run_to_end(&h);
@@ -330,7 +330,7 @@ static void test_a_reload_that_is_refused_changes_nothing(void **state)
   for (int i = 0; i < 3; i++)
     lls_loop_step(h.loop);
   const struct lls_loop_change change = {
-      .policies = {.scheduler = {other.module, other.params}}, .strikes = 10};
+      .policies = {.scheduler = {other.module, other.params}}, .limits.strikes = 10};
   assert_int_equal(lls_loop_reload(h.loop, &change, &err), 0);
   finish_reload(&h, -ENOTSUP);
   run_to_end(&h);

@@ -105,7 +105,7 @@ static struct lls_loop_policy load(struct scene *s, uint32_t kind, const char *n
 static int reload(struct scene *s, struct lls_loop_policies policies,
                   struct lls_error *err)
 {
-  struct lls_loop_change change = {.policies = policies, .strikes = 10};
+  struct lls_loop_change change = {.policies = policies, .limits.strikes = 10};
   int rc = lls_loop_reload(s->h.loop, &change, err);
   if (rc < 0)
     return rc;

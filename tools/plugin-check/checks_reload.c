@@ -78,7 +78,7 @@ static void with_parameters(struct scene *scene, uint64_t step)
   struct lls_error err = {0};
   struct generation *g = &scene->generations[0];
   struct lls_loop_policy same = {&g->watched.module, &g->handed};
-  struct lls_loop_change change = {.strikes = 10};
+  struct lls_loop_change change = {.limits.strikes = 10};
   if (step % 5 != 4)
     return;
   *LLS_OF_KIND(&change.policies, scene->subject->kind) = same;

@@ -185,7 +185,7 @@ int scene_reload(struct scene *s, const char *name)
 {
   struct findings *f = s->watch.findings;
   struct lls_error err = {0};
-  struct lls_loop_change change = {.strikes = 10};
+  struct lls_loop_change change = {.limits.strikes = 10};
   struct lls_loop_policy *policy = LLS_OF_KIND(&change.policies, s->subject->kind);
   struct generation *g = &s->generations[s->n_generations];
   const struct harness_policy subject = {s->subject->path, s->subject->parameters};

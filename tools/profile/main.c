@@ -134,8 +134,8 @@ static int open_engine(struct tool *t, struct lls_error *err)
                     "--cpu-time: expected an engine of one thread (engine.threads=1)");
   if (t->options.cpu_time)
     engine.clock = cpu_ns;
-  if (engine.host_cache_bytes == 0)
-    engine.host_cache_bytes = host_bytes;
+  if (engine.pool.host_memory == 0)
+    engine.pool.host_memory = host_bytes;
   rc = lls_cpu_device_create(&device, &t->device, err);
   if (rc == 0)
     rc = lls_engine_create(&engine, &t->model, t->device, &t->engine, err);

@@ -292,7 +292,7 @@ static int create_loop(struct lls_machine *m, const struct lls_sim_tool_options 
   options.instances = instances;
   options.n_instances = m->instances.n;
   options.log = &m->log;
-  options.plan_budget_ns = 0; /* real time has no place in a simulation */
+  options.limits.plan_budget = 0; /* real time has no place in a simulation */
   options.wake = no_wake;
   options.manual = true;
   options.observer = *observer;

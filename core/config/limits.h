@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parts of sections that their users take as they are: the section's struct begins
+ * with one (config.h), the user keeps a copy, and a key that is added is a member here,
+ * an entry in sections.c, and the code that looks at it. Types are those of parameters;
+ * durations are ns. Texts are borrowed until the user is given others.
+ */
+#ifndef LLS_CONFIG_LIMITS_H
+#define LLS_CONFIG_LIMITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <llmserve/types.h>
+
+#define LLS_NS_PER_MS INT64_C(1000000)
+
+struct lls_http_limits { /* of [server]: the HTTP server's */
+  int64_t max_connections;
+  int64_t max_header;   /* bytes of the request line and headers */
+  int64_t max_body;     /* bytes, decoded */
+  int64_t max_unsent;   /* bytes of a stream, answered but not read: then it is cut off */
+  int64_t idle_timeout; /* between two requests of a connection */
+  int64_t read_timeout; /* from a request's first byte to its last */
+  int64_t write_timeout; /* without a byte of the answer being taken */
+};
+
+/* Whether requests for other models are answered. AUTO: where everybody may ask, which a
+ * loaded configuration has made TRUE or FALSE. */
+enum lls_any_model { LLS_ANY_MODEL_AUTO, LLS_ANY_MODEL_FALSE, LLS_ANY_MODEL_TRUE };
+
+/* Which answers have a line in the log; those to generations have their own. */
+enum lls_access_log_choice {
+  LLS_ACCESS_LOG_OFF,
+  LLS_ACCESS_LOG_REFUSED, /* errors, and what was done to the server */
+  LLS_ACCESS_LOG_ALL,
+};
+
+struct lls_api_limits { /* of [server]: the front end's */
+  struct lls_http_limits http;
+  int64_t max_choices;     /* prompts x n of one request; at most [engine] max_requests */
+  int64_t keep_alive;      /* a comment after a stream's silence of so long; 0 = none */
+  int64_t request_timeout; /* from a request's arrival to its end; 0 = none */
+  bool strict_params;      /* parameters that nobody knows are refused */
+  int64_t any_model;       /* enum lls_any_model */
+  bool metrics_legacy;     /* /metrics has the names that vLLM gave up, too */
+  bool metrics_llamacpp;   /* and those of llama.cpp */
+  /* Lists with spaces between, "*" is any; "" or NULL: none. [main] */
+  const char *allowed_origins; /* whose pages may ask */
+  const char *allowed_hosts;   /* names of this server besides those of this machine */
+  int64_t access_log;          /* enum lls_access_log_choice */
+};
+
+/* The defaults of sections.c, for who has no configuration: tests. */
+#define LLS_API_DEFAULT_LIMITS                                                           \
+  ((struct lls_api_limits){.http = {.max_connections = 16384,                            \
+                                    .max_header = 32 << 10,                              \
+                                    .max_body = 16 << 20,                                \
+                                    .max_unsent = 1 << 20,                               \
+                                    .idle_timeout = 120 * LLS_NS_PER_S,                  \
+                                    .read_timeout = 60 * LLS_NS_PER_S,                   \
+                                    .write_timeout = 60 * LLS_NS_PER_S},                 \
+                           .max_choices = 128,                                           \
+                           .keep_alive = 15 * LLS_NS_PER_S,                              \
+                           .access_log = LLS_ACCESS_LOG_REFUSED})
+
+struct lls_loop_limits { /* of [plugins] */
+  int64_t plan_budget;   /* CPU time of one plan call, 0 = no limit */
+  int64_t strikes;       /* bad or late plans before the built-in order takes over */
+};
+
+struct lls_pool_limits { /* of [cache] */
+  /* Where the pool's size is not given and the device has memory of its own: this much of
+   * all its memory is the engine's, weights included, and the pool gets what is left of
+   * it (core/engine/memory_profile.c); 0 = as said there. */
+  double gpu_memory_utilization;
+  int64_t host_memory; /* bytes of the host tier, 0 = none */
+  int64_t int8;        /* enum lls_int8: where blocks may be of int8 numbers */
+};
+
+#endif
