@@ -21,7 +21,7 @@ sub ini {
     my ($device, $more) = @_;
     $more //= '';
     return "[model]\npath = $stories\n[engine]\ndevice = $device\nthreads = 1\npin = false\n"
-        . "max_step_tokens = 64\nmax_sequences = 4\n$more[cache]\ngpu_memory_utilization = 0.3\n";
+        . "max_step_tokens = 64\nmax_sequences = 4\n${more}[cache]\ngpu_memory_utilization = 0.3\n";
 }
 
 # A folder with this file as the module, before all others.
