@@ -5,7 +5,7 @@
  * oneDNN's large products. Weights are cold: each call takes the next of enough copies to
  * exceed the caches.
  *
- *   bench/linear [-t threads] [bf16|f32|f16|int8] [rows ...]
+ *   bench/linear [-t threads] [bf16|f32|f16|int8|int4] [rows ...]
  *
  * Beside it stands oneDNN's rate in the same product, its own layout of cold weights, x
  * already rounded, each thread making its share of the outputs.
@@ -46,20 +46,22 @@ struct format {
   const char *name;
   enum lls_dtype dtype;
   enum lls_weight_format format;
+  enum limits_type type; /* what it is compared with */
 };
 
 static const struct format formats[] = {
-    {"bf16", LLS_BF16, LLS_WEIGHTS_AUTO},
-    {"f32", LLS_F32, LLS_WEIGHTS_AUTO},
-    {"f16", LLS_F16, LLS_WEIGHTS_AUTO},
-    {"int8", LLS_BF16, LLS_WEIGHTS_INT8},
+    {"bf16", LLS_BF16, LLS_WEIGHTS_AUTO, LIMITS_BF16},
+    {"f32", LLS_F32, LLS_WEIGHTS_AUTO, LIMITS_F32},
+    {"f16", LLS_F16, LLS_WEIGHTS_AUTO, LIMITS_F32},
+    {"int8", LLS_BF16, LLS_WEIGHTS_INT8, LIMITS_INT8},
+    {"int4", LLS_BF16, LLS_WEIGHTS_INT4, LIMITS_INT8},
 };
 
 struct bench {
   struct lls_device *device;
   struct limits limits;
   float *x, *y;
-  bool bf16; /* weights */
+  enum limits_type type;
 };
 
 struct copies {
@@ -122,11 +124,19 @@ static struct times measure(struct bench *b, struct copies *c, uint32_t n_rows)
   return (struct times){median, seconds[0]};
 }
 
+/* Whole numbers where oneDNN has no kernel for them: bf16's or f32's rate. */
+static double rate_of(const struct limits_rates *r, enum limits_type type)
+{
+  if (type == LIMITS_INT8 && r->product[type] > 0)
+    return r->product[type];
+  return limits_matrix(r, type != LIMITS_F32);
+}
+
 /* The least time that the limits allow. */
-static double floor_of(const struct limits_rates *r, bool bf16, double bytes,
+static double floor_of(const struct limits_rates *r, enum limits_type type, double bytes,
                        double operations)
 {
-  double reading = bytes / r->read, multiplying = operations / limits_matrix(r, bf16);
+  double reading = bytes / r->read, multiplying = operations / rate_of(r, type);
   return reading > multiplying ? reading : multiplying;
 }
 
@@ -137,8 +147,7 @@ static void create_theirs(struct bench *b, const struct layer *layer, uint32_t n
   unsigned threads = lls_cpu_threads_count(b->limits.threads);
   const struct limits_shape shape = {n_rows, layer->outputs / threads, layer->inputs};
   *p = (struct limits_products){0};
-  if (limits_products_create(&b->limits, b->bf16 ? LIMITS_BF16 : LIMITS_F32, shape,
-                             copies, p) != 0)
+  if (limits_products_create(&b->limits, b->type, shape, copies, p) != 0)
     exit(fail(&(struct lls_error){.text = "no memory for oneDNN's product"}));
 }
 
@@ -155,13 +164,13 @@ static void bench_rows(struct bench *b, const struct layer *layer, struct copies
     struct times t = measure(b, c, n_rows);
     seconds[i] = t.median;
     best = t.best < best ? t.best : best;
-    ratio[i] = floor_of(&limits, b->bf16, bytes, operations) / t.median;
+    ratio[i] = floor_of(&limits, b->type, bytes, operations) / t.median;
     rates[i] = limits_products_rate(&b->limits, &theirs);
     of_theirs[i] = operations / t.median / rates[i];
   }
   limits_products_destroy(&b->limits, &theirs);
   const struct limits_rates *limit = &b->limits.best;
-  double least = floor_of(limit, b->bf16, bytes, operations);
+  double least = floor_of(limit, b->type, bytes, operations);
   double time = bench_median(seconds, ROUNDS);
   printf("%-18s M %4u  %8.3f ms  %6.1f GB/s  %7.1f GFLOP/s  %3.0f%% of oneDNN's %7.1f"
          "  %3.0f%% (best %3.0f%%) of %s\n",
@@ -190,7 +199,8 @@ static const struct format *find_format(const char *name)
     if (strcmp(formats[i].name, name) == 0)
       return &formats[i];
   }
-  fprintf(stderr, "bench/linear: format \"%s\": use bf16, f32, f16 or int8\n", name);
+  fprintf(stderr, "bench/linear: format \"%s\": use bf16, f32, f16, int8 or int4\n",
+          name);
   exit(2);
 }
 
@@ -212,7 +222,7 @@ static int run(uint32_t threads, const struct format *format, const uint32_t *ro
       lls_cpu_memory_alloc((size_t)MAX_ROWS * 5632 * sizeof(float), &x) != 0 ||
       lls_cpu_memory_alloc((size_t)MAX_ROWS * 32000 * sizeof(float), &y) != 0)
     return fail(&err);
-  b.bf16 = format->format == LLS_WEIGHTS_AUTO && format->dtype == LLS_BF16;
+  b.type = format->type;
   b.x = x;
   b.y = y;
   for (size_t i = 0; i < (size_t)MAX_ROWS * 5632; i++)
@@ -222,7 +232,7 @@ static int run(uint32_t threads, const struct format *format, const uint32_t *ro
   printf("%s; weights %s, cold\n", text, format->name);
   bench_format(&b, format, rows, n_rows);
   printf("best limits: read %.1f GB/s, product (oneDNN) %.0f GFLOP/s\n",
-         b.limits.best.read * 1e-9, limits_matrix(&b.limits.best, b.bf16) * 1e-9);
+         b.limits.best.read * 1e-9, rate_of(&b.limits.best, b.type) * 1e-9);
   return 0;
 }
 

@@ -71,7 +71,8 @@ enum lls_weight_format {
   LLS_WEIGHTS_AUTO, /* the model's own type, where the device multiplies it well */
   LLS_WEIGHTS_F32,
   LLS_WEIGHTS_BF16,
-  LLS_WEIGHTS_INT8, /* weight-only, one scale per output */
+  LLS_WEIGHTS_INT8, /* groups of 32 inputs of an output have a scale */
+  LLS_WEIGHTS_INT4,
 };
 
 struct lls_weight; /* a linear layer's matrix and bias, packed once for the device */

@@ -185,8 +185,10 @@ double lls_weight_number_bytes(enum lls_weight_format format, enum lls_dtype own
     return 4;
   case LLS_WEIGHTS_BF16:
     return 2;
-  case LLS_WEIGHTS_INT8:
-    return 1;
+  case LLS_WEIGHTS_INT8: /* codes and a scale in 16 bits for each 32 */
+    return 1 + 2.0 / 32;
+  case LLS_WEIGHTS_INT4:
+    return 0.5 + 2.0 / 32;
   case LLS_WEIGHTS_AUTO:
     break;
   }

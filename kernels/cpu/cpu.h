@@ -29,11 +29,14 @@ struct lls_cpu_kernels {
   struct lls_cpu_row_kernels rows;            /* rows.h */
 };
 
-/* Each level's own entries; linear_*.c. */
+/* Each level's own entries; linear_*.c, codes_*.c. */
 void lls_cpu_linear_generic(struct lls_cpu_linear_kernels *);
+void lls_cpu_codes_generic(struct lls_cpu_linear_kernels *);
 #ifdef __x86_64__
 void lls_cpu_linear_avx2(struct lls_cpu_linear_kernels *);
+void lls_cpu_codes_avx2(struct lls_cpu_linear_kernels *);
 void lls_cpu_linear_avx512(struct lls_cpu_linear_kernels *);
+void lls_cpu_codes_avx512(struct lls_cpu_linear_kernels *);
 void lls_cpu_linear_amx(struct lls_cpu_linear_kernels *);
 #endif
 

@@ -3,6 +3,7 @@
  * The CPU device: its threads, its working memory and the vtable. Operations run at once,
  * in the order they are called, on all threads together; each returns when it is done.
  */
+#include "kernels/cpu/codes_pack.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/ops.h"
@@ -140,7 +141,7 @@ static int allocate_scratch(struct lls_cpu_device *d)
 {
   size_t columns = d->options.max_columns, rows = d->options.max_rows;
   const struct lls_cpu_linear_kernels *linear = &d->kernels.linear;
-  d->scratch_bytes = largest(lls_cpu_linear_scratch(linear), columns * sizeof(float));
+  d->scratch_bytes = largest(lls_cpu_linear_scratch(linear), lls_codes_scratch(columns));
   d->scratch_bytes = largest(d->scratch_bytes, lls_cpu_attention_scratch());
   d->scratch_bytes = largest(d->scratch_bytes, lls_cpu_sample_scratch(columns));
   d->scratch_bytes = (d->scratch_bytes + 4095) & ~(size_t)4095;

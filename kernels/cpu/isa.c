@@ -22,7 +22,7 @@ static bool have_avx512(void)
 {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512bf16");
+         __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
 }
 
 /* CPUID (7, 0): edx bit 22 is AMX-BF16, bit 24 AMX-TILE. Linux lets a process use the

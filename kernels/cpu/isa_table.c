@@ -5,16 +5,19 @@
 void lls_cpu_kernels_fill(struct lls_cpu_kernels *k, enum lls_isa isa)
 {
   lls_cpu_linear_generic(&k->linear);
+  lls_cpu_codes_generic(&k->linear);
   lls_cpu_attention_generic(&k->attention);
   lls_cpu_rows_generic(&k->rows);
 #ifdef __x86_64__
   if (isa >= LLS_ISA_AVX2) {
     lls_cpu_linear_avx2(&k->linear);
+    lls_cpu_codes_avx2(&k->linear);
     lls_cpu_attention_avx2(&k->attention);
     lls_cpu_rows_avx2(&k->rows);
   }
   if (isa >= LLS_ISA_AVX512) {
     lls_cpu_linear_avx512(&k->linear);
+    lls_cpu_codes_avx512(&k->linear);
     lls_cpu_attention_avx512(&k->attention);
     lls_cpu_rows_avx512(&k->rows);
   }

@@ -16,6 +16,7 @@
  * bf16 that is 4 GB/s, at 96 rows it would be 21. The order of additions does not depend
  * on any of this (linear.h).
  */
+#include "kernels/cpu/codes.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
 
@@ -26,16 +27,25 @@
 struct product {
   struct lls_cpu_device *device;
   const struct lls_linear_kernel *kernel;
+  const struct lls_linear_kernel *many; /* whose tile groups that share panels use */
   const struct lls_weight *weight;
   const float *x; /* (n_rows, columns) */
   float *y;       /* (n_rows, rows of the weight) */
-  size_t n_rows;  /* at most row_block */
+  size_t y_stride;
+  size_t n_rows; /* at most row_block */
   size_t groups;
   size_t sum_stride; /* floats of a panel's sums */
   bool add;
   const char *packed; /* (groups, group_bytes) */
   size_t group_bytes;
 };
+
+/* Bytes of a panel of so many inputs. */
+static size_t panel_bytes(enum lls_packed packed, size_t inputs)
+{
+  return lls_packed_codes(packed) ? inputs / LLS_CODES_STEP * lls_codes_record(packed)
+                                  : inputs * LLS_PANEL * lls_packed_bytes(packed);
+}
 
 /* Rows [*begin, *end) are group g. */
 static void group_rows(const struct product *p, size_t g, size_t *begin, size_t *end)
@@ -92,7 +102,7 @@ static void finish(const struct product *p, const float *sums, size_t first_pane
       .bias = w->bias != NULL ? w->bias + first : NULL,
       .add = p->add,
       .y = p->y + first,
-      .y_stride = w->rows,
+      .y_stride = p->y_stride,
   };
   p->kernel->finish(&f);
 }
@@ -102,6 +112,7 @@ struct block {
   size_t first, n; /* panels */
   size_t k, n_k;   /* inputs */
   float *sums;     /* (n, sum_stride) */
+  char *expanded;  /* (panels of a tile, ...) what the kernel expands */
 };
 
 /* Memory that is asked for in so many turns. */
@@ -183,9 +194,25 @@ static void multiply_groups(const struct product *p, const struct block *b, size
       for (size_t j = 0; j < LLS_AHEAD - 1; j++)
         tile.ahead[1 + j] = turn_of(&panels[j], g);
     }
-    kernel->tile(&tile);
+    p->many->tile(&tile);
     tile.lead = 0; /* the first group has asked for all of the next panel */
   }
+}
+
+/* The panels of a tile as bytes, in the thread's scratch beyond the sums; the panels that
+ * follow are asked for meanwhile. */
+static void expand(const struct product *p, const struct block *b, struct lls_tile *tile)
+{
+  const struct lls_weight *w = p->weight;
+  size_t past = tile->panels * tile->panel_bytes;
+  size_t bytes = panel_bytes(p->kernel->expanded, b->n_k);
+  for (size_t i = 0; i < tile->panels; i++) {
+    const char *panel = tile->weight + i * tile->panel_bytes;
+    p->kernel->expand(panel, b->n_k, w->table, panel + past, b->expanded + i * bytes);
+  }
+  tile->weight = b->expanded;
+  tile->panel_bytes = bytes;
+  tile->lead = 0;
 }
 
 static void multiply_block(const struct product *p, const struct block *b)
@@ -193,8 +220,8 @@ static void multiply_block(const struct product *p, const struct block *b)
   const struct lls_weight *w = p->weight;
   size_t input_bytes = w->panel_bytes / w->inputs;
   struct lls_tile tile = {
-      .panel_bytes = w->panel_bytes,
       .inputs = b->n_k,
+      .table = w->table,
       .more = b->k > 0,
       .sum_stride = p->sum_stride,
       .lead = p->groups > 1 ? b->n_k : least(b->n_k, AHEAD / input_bytes),
@@ -204,7 +231,10 @@ static void multiply_block(const struct product *p, const struct block *b)
   size_t step = p->groups > 1 ? p->kernel->panels : b->n;
   for (size_t i = 0; i < b->n; i += step) {
     tile.panels = least(step, b->n - i);
+    tile.panel_bytes = w->panel_bytes;
     tile.weight = w->data + (b->first + i) * w->panel_bytes + b->k * input_bytes;
+    if (p->many != p->kernel)
+      expand(p, b, &tile);
     multiply_groups(p, b, i, tile);
   }
 }
@@ -220,6 +250,7 @@ static void product_task(void *arg, unsigned thread, unsigned n_threads)
     p->kernel->begin();
   while (lls_cpu_take(p->device->threads, thread, &begin, &end)) {
     struct block b = {.first = begin, .n = end - begin, .sums = sums};
+    b.expanded = (char *)(sums + LLS_PANEL_BLOCK * p->sum_stride);
     for (b.k = 0; b.k < w->inputs; b.k += depth) {
       b.n_k = least(depth, w->inputs - b.k);
       multiply_block(p, &b);
@@ -243,7 +274,10 @@ static void multiply_rows(struct lls_cpu_device *d, struct product *p)
   const struct lls_linear_kernel *kernel = p->kernel;
   const struct lls_weight *w = p->weight;
   p->groups = (p->n_rows + kernel->max_rows - 1) / kernel->max_rows;
-  p->group_bytes = w->inputs * kernel->max_rows * kernel->x_bytes;
+  p->many = kernel;
+  if (p->groups > 1 && kernel->expand != NULL)
+    p->many = &d->kernels.linear.of[kernel->expanded];
+  p->group_bytes = kernel->skip(kernel->max_rows, w->inputs) * kernel->x_bytes;
   p->sum_stride = (p->n_rows + kernel->row_unit - 1) / kernel->row_unit *
                   kernel->row_unit * LLS_PANEL;
   p->packed = d->shared;
@@ -255,8 +289,10 @@ static void multiply_rows(struct lls_cpu_device *d, struct product *p)
   lls_cpu_run(d->threads, product_task, p);
 }
 
-static void multiply(struct lls_cpu_device *d, const struct lls_weight *w, const float *x,
-                     size_t n_rows, bool add, float *y)
+/* y: (n_rows, y_stride), from the first output of these on. */
+static void multiply_part(struct lls_cpu_device *d, const struct lls_weight *w,
+                          const float *x, size_t n_rows, bool add, float *y,
+                          size_t y_stride)
 {
   const struct lls_linear_kernel *kernel = &d->kernels.linear.of[w->packed];
   for (size_t row = 0; row < n_rows; row += kernel->row_block) {
@@ -265,7 +301,8 @@ static void multiply(struct lls_cpu_device *d, const struct lls_weight *w, const
         .kernel = kernel,
         .weight = w,
         .x = x + row * w->columns,
-        .y = y + row * w->rows,
+        .y = y + row * y_stride,
+        .y_stride = y_stride,
         .n_rows = least(kernel->row_block, n_rows - row),
         .add = add,
     };
@@ -273,23 +310,41 @@ static void multiply(struct lls_cpu_device *d, const struct lls_weight *w, const
   }
 }
 
+static void multiply(struct lls_cpu_device *d, const struct lls_weight *w, const float *x,
+                     size_t n_rows, bool add, float *y)
+{
+  size_t outputs = 0;
+  for (const struct lls_weight *part = w; part != NULL; part = part->next)
+    outputs += part->rows;
+  for (const struct lls_weight *part = w; part != NULL; part = part->next) {
+    multiply_part(d, part, x, n_rows, add, y, outputs);
+    y += part->rows;
+  }
+}
+
 size_t lls_cpu_linear_scratch(const struct lls_cpu_linear_kernels *kernels)
 {
-  size_t rows = 0;
-  for (int i = 0; i < LLS_N_PACKED; i++)
-    rows = most(rows, kernels->of[i].row_block);
-  return LLS_PANEL_BLOCK * rows * LLS_PANEL * sizeof(float);
+  size_t rows = 0, expanded = 0;
+  for (int i = 0; i < LLS_N_PACKED; i++) {
+    const struct lls_linear_kernel *k = &kernels->of[i];
+    rows = most(rows, k->row_block);
+    if (k->expand != NULL)
+      expanded = most(expanded, k->panels * panel_bytes(k->expanded, LLS_DEPTH));
+  }
+  return LLS_PANEL_BLOCK * rows * LLS_PANEL * sizeof(float) + expanded;
 }
 
 size_t lls_cpu_linear_shared(const struct lls_cpu_linear_kernels *kernels,
                              size_t max_columns)
 {
-  size_t inputs = (max_columns + LLS_INPUT_ALIGN - 1) / LLS_INPUT_ALIGN * LLS_INPUT_ALIGN;
-  size_t row_bytes = 0;
-  for (int i = 0; i < LLS_N_PACKED; i++)
-    row_bytes =
-        most(row_bytes, (size_t)kernels->of[i].row_block * kernels->of[i].x_bytes);
-  return row_bytes * inputs;
+  size_t inputs = (max_columns + LLS_CODES_STEP - 1) / LLS_CODES_STEP * LLS_CODES_STEP;
+  size_t bytes = 0;
+  for (int i = 0; i < LLS_N_PACKED; i++) {
+    const struct lls_linear_kernel *k = &kernels->of[i];
+    size_t groups = k->row_block / k->max_rows;
+    bytes = most(bytes, groups * k->skip(k->max_rows, inputs) * k->x_bytes);
+  }
+  return bytes;
 }
 
 void lls_cpu_linear(struct lls_device *device, const struct lls_weight *w, const void *x,
@@ -308,11 +363,18 @@ void lls_cpu_linear_part(struct lls_device *device, const struct lls_weight *w,
                          size_t first, size_t n_outputs, const float *x, uint32_t n_rows,
                          float *y)
 {
-  struct lls_weight part = *w;
-  part.rows = n_outputs;
-  part.panels = (n_outputs + LLS_PANEL - 1) / LLS_PANEL;
-  part.data += first / LLS_PANEL * w->panel_bytes;
-  part.scale = w->scale != NULL ? w->scale + first : NULL;
-  part.bias = w->bias != NULL ? w->bias + first : NULL;
-  multiply(lls_cpu(device), &part, x, n_rows, false, y);
+  size_t end = first + n_outputs, base = 0;
+  for (; w != NULL; base += w->rows, w = w->next) {
+    size_t from = most(first, base), to = least(end, base + w->rows);
+    if (from >= to)
+      continue;
+    struct lls_weight part = *w;
+    part.rows = to - from;
+    part.panels = (part.rows + LLS_PANEL - 1) / LLS_PANEL;
+    part.data += (from - base) / LLS_PANEL * w->panel_bytes;
+    part.scale = w->scale != NULL ? w->scale + (from - base) : NULL;
+    part.bias = w->bias != NULL ? w->bias + (from - base) : NULL;
+    multiply_part(lls_cpu(device), &part, x, n_rows, false, y + (from - first),
+                  n_outputs);
+  }
 }

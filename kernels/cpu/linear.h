@@ -32,25 +32,35 @@
 enum lls_packed {
   LLS_PACKED_F32,  /* (panels, inputs, 16) float */
   LLS_PACKED_F16,  /* (panels, inputs, 16) half */
-  LLS_PACKED_INT8, /* (panels, inputs, 16) int8_t, one scale per output */
   LLS_PACKED_BF16, /* (panels, inputs / 2, 16, 2) bf16 */
+  /* Codes of so many bits: codes.h. */
+  LLS_PACKED_CODES8,
+  LLS_PACKED_CODES4, /* a table of 16 numbers makes those of CODES8 of them */
+  LLS_PACKED_CODES4_OFFSET,
+  LLS_PACKED_CODES5_OFFSET,
+  LLS_PACKED_CODES6,
+  LLS_PACKED_CODES8_OFFSET, /* what CODES4 and 5_OFFSET become for many rows */
+  LLS_PACKED_CODES8_SHORT,  /* what CODES6 becomes: groups of 16 */
   LLS_N_PACKED
 };
 
+/* Bytes of a number; of codes there are whole records only. */
 static inline size_t lls_packed_bytes(enum lls_packed p)
 {
-  return p == LLS_PACKED_F32 ? 4 : p == LLS_PACKED_INT8 ? 1 : 2;
+  return p == LLS_PACKED_F32 ? 4 : 2;
 }
 
 struct lls_weight {
   enum lls_packed packed;
   size_t rows, columns;
-  size_t panels, inputs; /* rows / 16 rounded up; columns rounded up to LLS_INPUT_ALIGN */
-  size_t panel_bytes;    /* of one panel */
-  char *data;            /* (panels, panel_bytes) */
-  float *scale;          /* (panels, 16), INT8 only */
-  float *bias;           /* (panels, 16), NULL if none */
-  size_t bytes;          /* of all three */
+  size_t panels, inputs;   /* rows / 16 rounded up; columns rounded up to the alignment */
+  size_t panel_bytes;      /* of one panel */
+  char *data;              /* (panels, panel_bytes) */
+  float *scale;            /* (panels, 16), codes only */
+  float *bias;             /* (panels, 16), NULL if none */
+  uint8_t table[16];       /* CODES4: what its codes are in CODES8 */
+  size_t bytes;            /* of all three */
+  struct lls_weight *next; /* the rows that follow, in another format; NULL: none */
 };
 
 /* Memory that will be wanted soon. */
@@ -72,9 +82,10 @@ struct lls_tile {
   const char *weight; /* (inputs, 16) of the first panel */
   size_t panel_bytes; /* from one panel to the next */
   size_t panels;
-  const void *x; /* the group, from the first of these inputs on */
-  size_t inputs; /* a multiple of LLS_INPUT_ALIGN */
-  size_t rows;   /* of the group */
+  const void *x;        /* the group, from the first of these inputs on */
+  size_t inputs;        /* a multiple of LLS_INPUT_ALIGN */
+  size_t rows;          /* of the group */
+  const uint8_t *table; /* CODES4's */
   bool more;
   float *sums;        /* (panels, sum_stride), each (rows up to row_unit, 16) */
   size_t sum_stride;  /* floats from one panel's sums to the next */
@@ -97,18 +108,23 @@ struct lls_linear_kernel {
   unsigned row_block; /* rows packed at a time, a multiple of max_rows and row_unit */
   unsigned max_rows;  /* of a group */
   unsigned row_unit;  /* all groups but the last are multiples of this */
-  unsigned
-      x_bytes;     /* of an element of packed x; 4: f32, and one row is packed as it is */
-  unsigned panels; /* that a tile takes at once where groups share them */
-  bool spread;     /* groups that share panels ask for `ahead` */
+  unsigned x_bytes; /* of an element of packed x; 4: f32, and one row is packed as it is;
+                     * 1: bytes, which skip counts */
+  unsigned panels;  /* that a tile takes at once where groups share them */
+  bool spread;      /* groups that share panels ask for `ahead` */
   /* Rearranges n_rows <= max_rows rows, `stride` elements apart, for inputs of which the
-   * first `columns` are given and the others 0; out is the group's place for them. A
-   * group's space is (inputs, max_rows) elements. */
+   * first `columns` are given and the others 0; out is the group's place for them. */
   void (*pack)(const float *x, size_t stride, size_t n_rows, size_t columns,
                size_t inputs, void *out);
   /* Elements of a group of n_rows before input k, a multiple of LLS_INPUT_ALIGN. */
   size_t (*skip)(size_t n_rows, size_t k);
   void (*tile)(const struct lls_tile *);
+  /* Where groups share a panel: makes `inputs` of it anew as `expanded` has them, whose
+   * tile then multiplies it; asks for the lines of `next` meanwhile. NULL: it is
+   * multiplied as it is. */
+  void (*expand)(const char *panel, size_t inputs, const uint8_t *table, const char *next,
+                 char *out);
+  enum lls_packed expanded;
   void (*finish)(const struct lls_finish *);
   /* Around a thread's tiles of one product; NULL: nothing to do. */
   void (*begin)(void), (*end)(void);

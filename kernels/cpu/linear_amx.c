@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bf16 and int8 weights on AMX (amx.h): A are rows of x, rounded to bf16; B is 1 KiB of a
+ * bf16 weights on AMX (amx.h): A are rows of x, rounded to bf16; B is 1 KiB of a
  * panel as it lies in memory; C are sums.
  *
  * A group is up to 32 rows, (tiles, inputs / 32, 16, 32), missing rows zero. Two A and
- * two B tiles feed four C tiles, so four tile loads serve four products. int8 is widened
- * to bf16 on the way (exact: 8 bits of significand), once per group.
+ * two B tiles feed four C tiles, so four tile loads serve four products.
  *
- * Bytes and operations of one pass over a panel: 16 x inputs x (2 or 1) read once,
+ * Bytes and operations of one pass over a panel: 16 x inputs x 2 read once,
  * 2 x 16 x inputs x 16 operations per A tile, however few of its rows are used; a product
  * takes 16 cycles, the memory some 100 for the tile it needs, so that few rows cost the
  * same as 16.
@@ -63,19 +62,6 @@ static size_t skip_tiles(size_t n_rows, size_t k)
   return k * tiles_of(n_rows) * TILE_ROWS;
 }
 
-/* Pairs of bf16 as a B tile wants them, from 32 inputs of a panel in int8. */
-INLINE void widen(const char *panel, char tile[TILE_BYTES])
-{
-  for (int pair = 0; pair < TILE_ROWS; pair++) {
-    __m128i even = _mm_loadu_si128((const __m128i *)panel + 2 * pair);
-    __m128i odd = _mm_loadu_si128((const __m128i *)panel + 2 * pair + 1);
-    __m512i low = _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(even)));
-    __m512i high = _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(odd)));
-    _mm512_store_si512(tile + pair * 64,
-                       _mm512_or_si512(_mm512_srli_epi32(low, 16), high));
-  }
-}
-
 INLINE void prefetch(const char *p, size_t bytes)
 {
   for (size_t line = 0; line < bytes; line += 64)
@@ -129,7 +115,6 @@ INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const
                      enum lls_packed packed, struct lls_ahead *spread)
 {
   const size_t b_bytes = TILE_DEPTH * LLS_PANEL * lls_packed_bytes(packed);
-  _Alignas(64) char wide[2][TILE_BYTES];
   size_t share[LLS_AHEAD];
   for (int i = 0; i < LLS_AHEAD && ahead == NULL; i++)
     share[i] = spread[i].lines / (inputs / TILE_DEPTH) + 1;
@@ -140,11 +125,6 @@ INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const
     for (int p = 0; p < panels; p++) {
       if (ahead != NULL)
         prefetch(ahead + p * panel_bytes, b_bytes);
-      if (packed == LLS_PACKED_INT8) {
-        widen(b[p], wide[p]);
-        b[p] = wide[p];
-        SETTLE_MEMORY(wide);
-      }
     }
     multiply_tiles(b, x, panels, row_tiles, ahead != NULL);
     w += b_bytes;
@@ -226,14 +206,6 @@ static void tile_bf16(const struct lls_tile *t)
     run(t, 2, LLS_PACKED_BF16);
 }
 
-static void tile_int8(const struct lls_tile *t)
-{
-  if (t->rows <= TILE_ROWS)
-    run(t, 1, LLS_PACKED_INT8);
-  else
-    run(t, 2, LLS_PACKED_INT8);
-}
-
 static void take_over(struct lls_linear_kernel *k, void (*tile)(const struct lls_tile *))
 {
   k->row_block = ROW_BLOCK;
@@ -252,5 +224,4 @@ static void take_over(struct lls_linear_kernel *k, void (*tile)(const struct lls
 void lls_cpu_linear_amx(struct lls_cpu_linear_kernels *k)
 {
   take_over(&k->of[LLS_PACKED_BF16], tile_bf16);
-  take_over(&k->of[LLS_PACKED_INT8], tile_int8);
 }

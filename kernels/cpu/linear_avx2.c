@@ -33,11 +33,6 @@ static void tile_f16(const struct lls_tile *t)
   tile(t, LLS_PACKED_F16);
 }
 
-static void tile_int8(const struct lls_tile *t)
-{
-  tile(t, LLS_PACKED_INT8);
-}
-
 static void tile_bf16(const struct lls_tile *t)
 {
   tile(t, LLS_PACKED_BF16);
@@ -45,13 +40,13 @@ static void tile_bf16(const struct lls_tile *t)
 
 void lls_cpu_linear_avx2(struct lls_cpu_linear_kernels *k)
 {
-  for (int i = 0; i < LLS_N_PACKED; i++) {
-    k->of[i].max_rows = MAX_ROWS;
+  for (int i = 0; i < LLS_N_PACKED; i++)
     k->of[i].finish = finish;
+  for (int i = LLS_PACKED_F32; i <= LLS_PACKED_BF16; i++) {
+    k->of[i].max_rows = MAX_ROWS;
     k->of[i].panels = 1;
   }
   k->of[LLS_PACKED_F32].tile = tile_f32;
   k->of[LLS_PACKED_F16].tile = tile_f16;
-  k->of[LLS_PACKED_INT8].tile = tile_int8;
   k->of[LLS_PACKED_BF16].tile = tile_bf16;
 }

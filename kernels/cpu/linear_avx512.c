@@ -42,11 +42,6 @@ static void tile_f16(const struct lls_tile *t)
   tile(t, sizeof(float), LLS_PACKED_F16);
 }
 
-static void tile_int8(const struct lls_tile *t)
-{
-  tile(t, sizeof(float), LLS_PACKED_INT8);
-}
-
 static void tile_bf16(const struct lls_tile *t)
 {
   tile(t, sizeof(uint16_t), LLS_PACKED_BF16);
@@ -71,14 +66,14 @@ static void pack_pairs(const float *x, size_t stride, size_t n_rows, size_t colu
 
 void lls_cpu_linear_avx512(struct lls_cpu_linear_kernels *k)
 {
-  for (int i = 0; i < LLS_N_PACKED; i++) {
-    k->of[i].max_rows = MAX_ROWS;
+  for (int i = 0; i < LLS_N_PACKED; i++)
     k->of[i].finish = finish;
+  for (int i = LLS_PACKED_F32; i <= LLS_PACKED_BF16; i++) {
+    k->of[i].max_rows = MAX_ROWS;
     k->of[i].panels = 2;
   }
   k->of[LLS_PACKED_F32].tile = tile_f32;
   k->of[LLS_PACKED_F16].tile = tile_f16;
-  k->of[LLS_PACKED_INT8].tile = tile_int8;
   k->of[LLS_PACKED_BF16].tile = tile_bf16;
   k->of[LLS_PACKED_BF16].pack = pack_pairs;
   k->of[LLS_PACKED_BF16].x_bytes = sizeof(uint16_t);

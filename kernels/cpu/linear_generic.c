@@ -36,8 +36,6 @@ static float weight_at(const char *panel, enum lls_packed packed, size_t k, size
     return ((const float *)panel)[i];
   case LLS_PACKED_F16:
     return lls_f16_to_f32(((const uint16_t *)panel)[i]);
-  case LLS_PACKED_INT8:
-    return ((const int8_t *)panel)[i];
   default:
     return lls_bf16_to_f32(
         ((const uint16_t *)panel)[(k / 2 * LLS_PANEL + o) * 2 + k % 2]);
@@ -70,11 +68,6 @@ static void tile_f32(const struct lls_tile *t)
 static void tile_f16(const struct lls_tile *t)
 {
   tile(t, LLS_PACKED_F16);
-}
-
-static void tile_int8(const struct lls_tile *t)
-{
-  tile(t, LLS_PACKED_INT8);
 }
 
 static void tile_bf16(const struct lls_tile *t)
@@ -112,9 +105,8 @@ void lls_cpu_linear_generic(struct lls_cpu_linear_kernels *k)
       .finish = finish,
   };
   for (int i = 0; i < LLS_N_PACKED; i++)
-    k->of[i] = common;
+    k->of[i] = common; /* codes_generic.c has those of codes */
   k->of[LLS_PACKED_F32].tile = tile_f32;
   k->of[LLS_PACKED_F16].tile = tile_f16;
-  k->of[LLS_PACKED_INT8].tile = tile_int8;
   k->of[LLS_PACKED_BF16].tile = tile_bf16;
 }

@@ -5,12 +5,12 @@
  * once for a number of rows. Both multipliers are kept busy by 8 sums in
  * registers (latency 4, two a cycle); x is read once, broadcast, for all panels.
  *
- * Weights become f32 in registers: bf16 by a shift and a mask, f16 and int8 by conversion
- * instructions. Where the CPU multiplies pairs of bf16 (PAIRS), x is rounded to bf16 and
+ * Weights become f32 in registers: bf16 by a shift and a mask, f16 by a conversion
+ * instruction. Where the CPU multiplies pairs of bf16 (PAIRS), x is rounded to bf16 and
  * the weights are used as they are. A group is (inputs, rows), in pairs (inputs / 2,
  * rows, 2).
  *
- * Bytes and operations of one pass over a panel: 16 x inputs x (4, 2 or 1) read once,
+ * Bytes and operations of one pass over a panel: 16 x inputs x (4 or 2) read once,
  * 2 x 16 x inputs x rows operations.
  */
 #include "kernels/cpu/cpu.h"
@@ -20,10 +20,6 @@
 
 #ifdef __AVX512F__
 
-INLINE vf load_int8(const char *p)
-{
-  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
-}
 INLINE vf load_even(const char *p) /* of LANES pairs of bf16 */
 {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
@@ -36,10 +32,6 @@ INLINE vf load_odd(const char *p)
 
 #else
 
-INLINE vf load_int8(const char *p)
-{
-  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
-}
 INLINE vf load_even(const char *p)
 {
   __m256i pairs = _mm256_loadu_si256((const __m256i *)p);
@@ -66,8 +58,6 @@ INLINE vf load_weight(const char *w, enum lls_packed packed, const int odd, cons
     return vload((const float *)w + at);
   case LLS_PACKED_F16:
     return vload_f16((const uint16_t *)w + at);
-  case LLS_PACKED_INT8:
-    return load_int8(w + at);
   default:
     return odd ? load_odd(w + v * LANES * 4) : load_even(w + v * LANES * 4);
   }

@@ -5,19 +5,19 @@
  * matrix and touches each huge page first on the thread that will read it.
  *
  * Formats. AUTO keeps the model's own type: nothing is lost, f16 included, which stays
- * f16 in memory and becomes f32 in registers. int8 is symmetric with one scale an output:
- * w = scale * round(w / scale), scale = max |w| / 127.
+ * f16 in memory and becomes f32 in registers, and codes keep their bits (codes.c). Parts
+ * of different types, as Q4_K_M files have q, k and v, make a list of matrices.
  */
 #include "core/device/numbers.h"
 #include "core/device/quantised.h"
 #include "core/device/tensor.h"
+#include "kernels/cpu/codes_pack.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/table.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,17 +27,6 @@ struct packing {
   const struct lls_tensor_view *parts;
   size_t n_parts;
 };
-
-static void pack_int8(struct lls_weight *w, int8_t *panel, size_t output, const float *x)
-{
-  float largest = 0;
-  for (size_t k = 0; k < w->columns; k++)
-    largest = fmaxf(largest, fabsf(x[k]));
-  float scale = largest / 127, inverse = largest > 0 ? 127 / largest : 0;
-  w->scale[output] = scale;
-  for (size_t k = 0; k < w->columns; k++)
-    panel[k * LLS_PANEL + output % LLS_PANEL] = (int8_t)lrintf(x[k] * inverse);
-}
 
 /* Puts one output's weights x (columns) into its panel, which is zero so far. */
 static void pack_output(struct lls_weight *w, size_t output, const float *x)
@@ -52,9 +41,6 @@ static void pack_output(struct lls_weight *w, size_t output, const float *x)
   case LLS_PACKED_F16:
     for (size_t k = 0; k < w->columns; k++)
       ((uint16_t *)panel)[k * LLS_PANEL + o] = lls_f32_to_f16(x[k]);
-    break;
-  case LLS_PACKED_INT8:
-    pack_int8(w, (int8_t *)panel, output, x);
     break;
   default:
     for (size_t k = 0; k < w->columns; k++)
@@ -72,30 +58,40 @@ static void pack_task(void *arg, unsigned thread, unsigned n_threads)
     size_t from = begin > first ? begin : first;
     for (size_t output = from; output < end && output < first + p->parts[i].rows;
          output++) {
-      lls_tensor_read_row(&p->parts[i], output - first, row);
-      pack_output(p->weight, output, row);
+      if (lls_packed_codes(p->weight->packed)) {
+        lls_codes_pack(p->weight, output, &p->parts[i], output - first, row);
+      } else {
+        lls_tensor_read_row(&p->parts[i], output - first, row);
+        pack_output(p->weight, output, row);
+      }
     }
   }
 }
 
-static enum lls_packed packed_as(const struct lls_tensor_view *parts, size_t n_parts,
+/* What one part becomes. */
+static enum lls_packed packed_as(const struct lls_tensor_view *part,
                                  enum lls_weight_format format)
 {
-  static const enum lls_packed by_format[] = {
-      [LLS_WEIGHTS_F32] = LLS_PACKED_F32,
-      [LLS_WEIGHTS_BF16] = LLS_PACKED_BF16,
-      [LLS_WEIGHTS_INT8] = LLS_PACKED_INT8,
-  };
-  if (format != LLS_WEIGHTS_AUTO)
-    return by_format[format];
-  for (size_t i = 1; i < n_parts; i++) {
-    if (parts[i].dtype != parts[0].dtype)
-      return LLS_PACKED_F32;
+  switch (format) {
+  case LLS_WEIGHTS_F32:
+    return LLS_PACKED_F32;
+  case LLS_WEIGHTS_BF16:
+    return LLS_PACKED_BF16;
+  case LLS_WEIGHTS_INT8:
+    return LLS_PACKED_CODES8;
+  case LLS_WEIGHTS_INT4:
+    return LLS_PACKED_CODES4;
+  case LLS_WEIGHTS_AUTO:
+    break;
   }
-  bool quantised = lls_dtype_is_quantised(parts[0].dtype);
-  return parts[0].dtype == LLS_BF16 || quantised ? LLS_PACKED_BF16
-         : parts[0].dtype == LLS_F16             ? LLS_PACKED_F16
-                                                 : LLS_PACKED_F32;
+  if (lls_dtype_is_quantised(part->dtype)) {
+    enum lls_packed own = lls_codes_packed(part->dtype);
+    bool random = part->data == NULL; /* nobody's codes: as numbers are quantised */
+    return !random ? own : own == LLS_PACKED_CODES8 ? own : LLS_PACKED_CODES4;
+  }
+  return part->dtype == LLS_BF16  ? LLS_PACKED_BF16
+         : part->dtype == LLS_F16 ? LLS_PACKED_F16
+                                  : LLS_PACKED_F32;
 }
 
 static int check_parts(const struct lls_cpu_device *d,
@@ -125,14 +121,14 @@ static int allocate(struct lls_weight *w, bool has_bias)
 {
   size_t vector = w->panels * LLS_PANEL * sizeof(float);
   size_t panels = w->panels * w->panel_bytes;
-  size_t vectors = (w->packed == LLS_PACKED_INT8) + (size_t)has_bias;
+  size_t vectors = lls_packed_codes(w->packed) + (size_t)has_bias;
   void *data;
   w->bytes = panels + vectors * vector;
   int rc = lls_cpu_memory_alloc(w->bytes, &data);
   if (rc != 0)
     return rc;
   w->data = data;
-  if (w->packed == LLS_PACKED_INT8)
+  if (lls_packed_codes(w->packed))
     w->scale = (float *)(w->data + panels);
   if (has_bias)
     w->bias = (float *)(w->data + w->bytes - vector);
@@ -149,26 +145,27 @@ static void read_biases(struct lls_weight *w, const struct lls_tensor_view *part
   }
 }
 
-int lls_cpu_weight_create(struct lls_device *device, const struct lls_tensor_view *parts,
-                          const struct lls_tensor_view *biases, size_t n_parts,
-                          enum lls_weight_format format, struct lls_weight **out,
-                          struct lls_error *err)
+/* Parts that are packed alike: one matrix. */
+static int create_alike(struct lls_cpu_device *d, const struct lls_tensor_view *parts,
+                        const struct lls_tensor_view *biases, size_t n_parts,
+                        enum lls_packed packed, struct lls_weight **out,
+                        struct lls_error *err)
 {
-  struct lls_cpu_device *d = lls_cpu(device);
-  int rc = check_parts(d, parts, biases, n_parts, err);
-  if (rc != 0)
-    return rc;
   struct lls_weight *w = calloc(1, sizeof *w);
   if (w == NULL)
     return lls_fail(err, -ENOMEM, "no memory for a weight");
-  w->packed = packed_as(parts, n_parts, format);
+  bool codes = lls_packed_codes(packed);
+  size_t align = codes ? LLS_CODES_STEP : LLS_INPUT_ALIGN;
+  w->packed = packed;
   w->columns = parts[0].columns;
   for (size_t i = 0; i < n_parts; i++)
     w->rows += parts[i].rows;
   w->panels = (w->rows + LLS_PANEL - 1) / LLS_PANEL;
-  w->inputs = (w->columns + LLS_INPUT_ALIGN - 1) / LLS_INPUT_ALIGN * LLS_INPUT_ALIGN;
-  w->panel_bytes = w->inputs * LLS_PANEL * lls_packed_bytes(w->packed);
-  rc = allocate(w, biases != NULL);
+  w->inputs = (w->columns + align - 1) / align * align;
+  w->panel_bytes = codes ? w->inputs / LLS_CODES_STEP * lls_codes_record(packed)
+                         : w->inputs * LLS_PANEL * lls_packed_bytes(packed);
+  lls_codes_table(parts[0].dtype, w->table);
+  int rc = allocate(w, biases != NULL);
   if (rc != 0) {
     lls_fail(err, rc, "no memory for a weight of %zu x %zu (%zu MB)", w->rows, w->columns,
              w->bytes >> 20);
@@ -183,16 +180,52 @@ int lls_cpu_weight_create(struct lls_device *device, const struct lls_tensor_vie
   return 0;
 }
 
+/* Can the second be the same matrix as the first? CODES4 have one table. */
+static bool alike(const struct lls_tensor_view *a, const struct lls_tensor_view *b,
+                  enum lls_weight_format format)
+{
+  bool same_table = (a->dtype == LLS_MXFP4) == (b->dtype == LLS_MXFP4);
+  return packed_as(a, format) == packed_as(b, format) &&
+         (same_table || packed_as(a, format) != LLS_PACKED_CODES4);
+}
+
+int lls_cpu_weight_create(struct lls_device *device, const struct lls_tensor_view *parts,
+                          const struct lls_tensor_view *biases, size_t n_parts,
+                          enum lls_weight_format format, struct lls_weight **out,
+                          struct lls_error *err)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  int rc = check_parts(d, parts, biases, n_parts, err);
+  struct lls_weight *first = NULL, **last = &first;
+  for (size_t i = 0, n; rc == 0 && i < n_parts; i += n) {
+    for (n = 1; i + n < n_parts && alike(&parts[i], &parts[i + n], format);)
+      n++;
+    rc = create_alike(d, parts + i, biases != NULL ? biases + i : NULL, n,
+                      packed_as(&parts[i], format), last, err);
+    if (rc == 0)
+      last = &(*last)->next;
+  }
+  if (rc != 0)
+    lls_cpu_weight_destroy(device, first);
+  else
+    *out = first;
+  return rc;
+}
+
 void lls_cpu_weight_destroy(struct lls_device *device, struct lls_weight *w)
 {
   (void)device;
-  if (w == NULL)
-    return;
-  lls_cpu_memory_free(w->data);
-  free(w);
+  for (struct lls_weight *next; w != NULL; w = next) {
+    next = w->next;
+    lls_cpu_memory_free(w->data);
+    free(w);
+  }
 }
 
 size_t lls_cpu_weight_bytes(const struct lls_weight *w)
 {
-  return w->bytes;
+  size_t bytes = 0;
+  for (; w != NULL; w = w->next)
+    bytes += w->bytes;
+  return bytes;
 }

@@ -189,8 +189,9 @@ int lls_cuda_weight_create(struct lls_device *device, const struct lls_tensor_vi
 {
   struct lls_cuda_device *d = lls_cuda(device);
   int rc = check_parts(parts, biases, n_parts, err);
-  if (rc == 0 && format == LLS_WEIGHTS_INT8)
-    rc = lls_fail(err, -ENOTSUP, "the CUDA device has no int8 weights: use bf16 or auto");
+  if (rc == 0 && (format == LLS_WEIGHTS_INT8 || format == LLS_WEIGHTS_INT4))
+    rc = lls_fail(err, -ENOTSUP, "the CUDA device has no %s weights: use bf16 or auto",
+                  format == LLS_WEIGHTS_INT8 ? "int8" : "int4");
   if (rc < 0)
     return rc;
   struct lls_weight *w = calloc(1, sizeof *w);

@@ -2,13 +2,14 @@
 /*
  * Rounded weights and caches. bf16: the logits of every row are within 2e-2 of the
  * reference (norm of the error over norm of the row) and the 64 greedy tokens the same,
- * unless the reference itself has two logits closer than that error there. int8 weights:
- * the error is printed, and bounded only so that a wrong scale is seen.
+ * unless the reference itself has two logits closer than that error there. int8 and
+ * int4 weights: the error is printed, and bounded only so that a wrong scale is seen.
  */
 #include "t/drive.h"
 
 #define BF16_TOLERANCE 2e-2
 #define INT8_TOLERANCE 0.1
+#define INT4_TOLERANCE 0.9
 
 static const struct drive_rule rules[] = {
     {.chunk = DRIVE_MAX_TOKENS},
@@ -73,6 +74,12 @@ static void test_int8(void **state)
   assert_true(o.worst_relative <= INT8_TOLERANCE);
 }
 
+static void test_int4(void **state)
+{
+  struct drive_outcome o = run(*state, LLS_WEIGHTS_INT4, LLS_F32);
+  assert_true(o.worst_relative <= INT4_TOLERANCE);
+}
+
 #define ALL(test)                                                                        \
   {#test " llama", test, NULL, NULL, llama}, {#test " bf16", test, NULL, NULL, bf16},    \
       {#test " opt", test, NULL, NULL, opt},                                             \
@@ -83,6 +90,7 @@ static void test_int8(void **state)
 int main(void)
 {
   static char llama[] = "llama", bf16[] = "llama-bf16", opt[] = "opt", neox[] = "neox";
-  const struct CMUnitTest tests[] = {ALL(test_bf16), ALL(test_auto), ALL(test_int8)};
+  const struct CMUnitTest tests[] = {ALL(test_bf16), ALL(test_auto), ALL(test_int8),
+                                     ALL(test_int4)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

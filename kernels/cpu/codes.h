@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Weights of 4 to 8 bits: how a panel (linear.h) of them lies, and x for them.
+ *
+ * A weight is scale * (code - zero), or scale * code + offset, with one scale (and
+ * offset) for 32 inputs of an output, 16 in CODES6. x is quantised as it is packed: 32
+ * inputs of a row have one scale, their largest magnitude / 127. So a group's product is
+ * one of whole numbers, exact in 32 bits, and only groups are added up in f32, in their
+ * order: all levels of one kind of instruction make the same numbers, whatever is in the
+ * group.
+ *
+ * A panel is a sequence of *records*, 64 inputs of its 16 outputs:
+ *
+ *   codes    16 quads, each (16 outputs, 4 inputs) a byte: what one instruction of
+ *            AVX512-VNNI multiplies. With less than 8 bits the low four of two quads
+ * share 64 bytes, the low halves are the even quad's. high     CODES5: the fifth bits of
+ * 8 quads in 64 bytes; CODES6: two bits of 4 quads scales   (groups, 16) f16 offsets  the
+ * same, of formats that have them
+ *
+ * Scales are f16 times a power of two of each output, which `finish` multiplies by: so
+ * the largest of an output is in [2^14, 2^15), and what a file has in f16 or in powers of
+ * two stays exactly that. Those of Q4_K, Q5_K and Q6_K, products of 11 and 6 bits, round
+ * to 11 (2^-12 of a scale, where a code is off by 2^-5 of it and more).
+ */
+#ifndef LLS_CPU_CODES_H
+#define LLS_CPU_CODES_H
+
+#include "kernels/cpu/linear.h"
+
+#define LLS_CODES_STEP  64 /* inputs of a record */
+#define LLS_CODES_GROUP 32 /* inputs of x that share a scale */
+#define LLS_CODES_QUAD  64 /* bytes: 4 inputs of 16 outputs */
+#define LLS_CODES_CODES 1024
+
+/* 32 inputs of a row. A group of rows is (inputs / 32, rows) of these. */
+struct lls_codes_x {
+  int8_t code[LLS_CODES_GROUP];
+  float scale, sum; /* sum of the codes, times scale: for offsets */
+  int32_t start[2]; /* -zero * sum of the codes, of all or of each 16 */
+};
+
+struct lls_codes_layout {
+  uint8_t bits;
+  uint8_t zero;
+  uint8_t groups; /* of a record */
+  bool offset;
+};
+
+static inline bool lls_packed_codes(enum lls_packed p)
+{
+  return p >= LLS_PACKED_CODES8;
+}
+
+static inline struct lls_codes_layout lls_codes_layout(enum lls_packed p)
+{
+  switch (p) {
+  case LLS_PACKED_CODES4:
+    return (struct lls_codes_layout){4, 128, 2, false};
+  case LLS_PACKED_CODES4_OFFSET:
+    return (struct lls_codes_layout){4, 0, 2, true};
+  case LLS_PACKED_CODES5_OFFSET:
+    return (struct lls_codes_layout){5, 0, 2, true};
+  case LLS_PACKED_CODES6:
+    return (struct lls_codes_layout){6, 32, 4, false};
+  case LLS_PACKED_CODES8_OFFSET:
+    return (struct lls_codes_layout){8, 0, 2, true};
+  case LLS_PACKED_CODES8_SHORT:
+    return (struct lls_codes_layout){8, 32, 4, false};
+  default:
+    return (struct lls_codes_layout){8, 128, 2, false};
+  }
+}
+
+/* F(name, packed, what it becomes for many rows) of each. */
+#define LLS_CODES_FORMATS(F)                                                             \
+  F(codes8, LLS_PACKED_CODES8, LLS_PACKED_CODES8)                                        \
+  F(codes4, LLS_PACKED_CODES4, LLS_PACKED_CODES8)                                        \
+  F(codes4_offset, LLS_PACKED_CODES4_OFFSET, LLS_PACKED_CODES8_OFFSET)                   \
+  F(codes5_offset, LLS_PACKED_CODES5_OFFSET, LLS_PACKED_CODES8_OFFSET)                   \
+  F(codes6, LLS_PACKED_CODES6, LLS_PACKED_CODES8_SHORT)                                  \
+  F(codes8_offset, LLS_PACKED_CODES8_OFFSET, LLS_PACKED_CODES8_OFFSET)                   \
+  F(codes8_short, LLS_PACKED_CODES8_SHORT, LLS_PACKED_CODES8_SHORT)
+
+/* Bytes before a record's scales; of its scales; of all of it. */
+static inline size_t lls_codes_bytes(enum lls_packed p)
+{
+  return (size_t)LLS_CODES_CODES / 8 * lls_codes_layout(p).bits;
+}
+static inline size_t lls_codes_scale_bytes(enum lls_packed p)
+{
+  return (size_t)lls_codes_layout(p).groups * LLS_PANEL * sizeof(uint16_t);
+}
+static inline size_t lls_codes_record(enum lls_packed p)
+{
+  return lls_codes_bytes(p) + lls_codes_scale_bytes(p) * (1 + lls_codes_layout(p).offset);
+}
+
+/* Where the bits of input k of output o are: in byte low[at], and in byte high[high_at],
+ * `high_shift` up. */
+struct lls_codes_place {
+  size_t at, high_at;
+  unsigned shift, high_shift;
+};
+
+static inline struct lls_codes_place lls_codes_place(unsigned bits, size_t k, size_t o)
+{
+  size_t quad = k / 4, byte = o * 4 + k % 4;
+  if (bits == 8)
+    return (struct lls_codes_place){.at = quad * LLS_CODES_QUAD + byte};
+  unsigned wide = bits - 4, shared = wide == 1 ? 8 : 4; /* quads in 64 bytes of `high` */
+  return (struct lls_codes_place){
+      .at = quad / 2 * LLS_CODES_QUAD + byte,
+      .shift = quad % 2 * 4,
+      .high_at = 512 + quad / shared * LLS_CODES_QUAD + byte,
+      .high_shift = (unsigned)(quad % shared) * wide,
+  };
+}
+
+/* The code of input k (of 64) of output o. */
+static inline unsigned lls_codes_get(const uint8_t *record, unsigned bits, size_t k,
+                                     size_t o)
+{
+  struct lls_codes_place p = lls_codes_place(bits, k, o);
+  if (bits == 8)
+    return record[p.at];
+  unsigned code = record[p.at] >> p.shift & 15;
+  if (bits > 4)
+    code |= (record[p.high_at] >> p.high_shift & ((1u << (bits - 4)) - 1)) << 4;
+  return code;
+}
+
+/* Sets it, where all bits are 0 so far. */
+static inline void lls_codes_set(uint8_t *record, unsigned bits, size_t k, size_t o,
+                                 unsigned code)
+{
+  struct lls_codes_place p = lls_codes_place(bits, k, o);
+  if (bits == 8) {
+    record[p.at] = (uint8_t)code;
+    return;
+  }
+  record[p.at] |= (uint8_t)((code & 15) << p.shift);
+  if (bits > 4)
+    record[p.high_at] |= (uint8_t)(code >> 4 << p.high_shift);
+}
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products of codes (codes.h) with AVX512-VNNI: an instruction adds four products of
+ * bytes, unsigned codes of weights times signed ones of x, in each of 16 lanes.
+ *
+ * Eight registers hold 32 inputs of a panel's 16 outputs, unpacked once for all rows of
+ * the group; each row takes eight such instructions, x broadcast from memory, and three
+ * that make the sum a float, scale it and add it to the row's.
+ */
+#include "kernels/cpu/codes.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/simd.h"
+
+#define MAX_ROWS 8
+#define AHEAD    3072 /* bytes asked for ahead where the weights stream by; bench/linear */
+
+/* ---- a record's codes ------------------------------------------------------------ */
+
+INLINE __m512i load(const char *p)
+{
+  return _mm512_loadu_si512(p);
+}
+
+/* The low halves of bytes, shifted down by `by`. */
+INLINE __m512i nibble(__m512i v, const int by)
+{
+  return _mm512_and_si512(_mm512_srli_epi16(v, by), _mm512_set1_epi8(15));
+}
+
+/* Bit `wide` of quad i among those that share the bytes, in its place above the nibble.
+ */
+INLINE __m512i high_bits(__m512i v, const int i, const int wide)
+{
+  const int shift = i * wide; /* to come to 4 */
+  __m512i moved =
+      shift <= 4 ? _mm512_slli_epi16(v, 4 - shift) : _mm512_srli_epi16(v, shift - 4);
+  return _mm512_and_si512(moved, _mm512_set1_epi8(wide == 1 ? 16 : 48));
+}
+
+/* The eight quads of 32 inputs, `half` of the record, as bytes. */
+INLINE void load_codes(const char *record, const int half, enum lls_packed packed,
+                       __m512i table, __m512i out[8])
+{
+  UNROLL
+  for (int i = 0; i < 8; i++) {
+    if (lls_codes_layout(packed).bits == 8) {
+      out[i] = load(record + (half * 8 + i) * LLS_CODES_QUAD);
+      continue;
+    }
+    out[i] = nibble(load(record + (half * 4 + i / 2) * LLS_CODES_QUAD), i % 2 * 4);
+    if (packed == LLS_PACKED_CODES4)
+      out[i] = _mm512_shuffle_epi8(table, out[i]);
+    if (packed == LLS_PACKED_CODES5_OFFSET)
+      out[i] = _mm512_or_si512(
+          out[i], high_bits(load(record + 512 + half * LLS_CODES_QUAD), i, 1));
+    if (packed == LLS_PACKED_CODES6)
+      out[i] = _mm512_or_si512(
+          out[i],
+          high_bits(load(record + 512 + (half * 2 + i / 4) * LLS_CODES_QUAD), i % 4, 2));
+  }
+}
+
+INLINE __m512 load_halves(const char *p)
+{
+  return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+
+/* ---- products -------------------------------------------------------------------- */
+
+INLINE __m512i dot(__m512i sum, const __m512i *w, const struct lls_codes_x *x,
+                   const int first, const int n)
+{
+  UNROLL
+  for (int i = first; i < first + n; i++) {
+    int32_t quad;
+    memcpy(&quad, x->code + 4 * i, sizeof quad);
+    sum = _mm512_dpbusd_epi32(sum, w[i], _mm512_set1_epi32(quad));
+  }
+  return sum;
+}
+
+/* Half a record times a row, onto its sum. */
+INLINE __m512 add_row(__m512 sum, const __m512i w[8], const __m512 scale[2],
+                      __m512 offset, const struct lls_codes_x *x, enum lls_packed packed)
+{
+  const struct lls_codes_layout layout = lls_codes_layout(packed);
+  const int parts = layout.groups / 2;
+  __m512 x_scale = _mm512_set1_ps(x->scale);
+  UNROLL
+  for (int i = 0; i < parts; i++) {
+    __m512i whole =
+        layout.zero == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(x->start[i]);
+    whole = dot(whole, w, x, i * 8 / parts, 8 / parts);
+    sum =
+        _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole), _mm512_mul_ps(scale[i], x_scale), sum);
+  }
+  if (layout.offset)
+    sum = _mm512_fmadd_ps(offset, _mm512_set1_ps(x->sum), sum);
+  return sum;
+}
+
+/* One panel; asks for as much memory from `ahead` on. */
+INLINE void multiply(const struct lls_tile *t, const char *record, const char *ahead,
+                     float *sums, const int rows, enum lls_packed packed)
+{
+  const struct lls_codes_layout layout = lls_codes_layout(packed);
+  const int parts = layout.groups / 2;
+  const size_t bytes = lls_codes_record(packed);
+  const struct lls_codes_x *x = t->x;
+  __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)t->table));
+  __m512 sum[MAX_ROWS];
+  UNROLL
+  for (int r = 0; r < rows; r++)
+    sum[r] = t->more ? _mm512_loadu_ps(sums + r * LLS_PANEL) : _mm512_setzero_ps();
+  for (size_t k = 0; k < t->inputs; k += LLS_CODES_STEP) {
+    UNROLL
+    for (size_t line = 0; ahead != NULL && line < bytes; line += 64)
+      _mm_prefetch(ahead + k / LLS_CODES_STEP * bytes + line, _MM_HINT_T0);
+    UNROLL
+    for (int half = 0; half < 2; half++) {
+      const char *scales = record + lls_codes_bytes(packed) + (size_t)(half * parts) * 32;
+      __m512i w[8];
+      __m512 scale[2], offset = _mm512_setzero_ps();
+      load_codes(record, half, packed, table, w);
+      UNROLL
+      for (int i = 0; i < parts; i++)
+        scale[i] = load_halves(scales + i * 32);
+      if (layout.offset)
+        offset = load_halves(scales + lls_codes_scale_bytes(packed));
+      UNROLL
+      for (int r = 0; r < rows; r++)
+        sum[r] = add_row(sum[r], w, scale, offset, x + r, packed);
+      x += rows;
+    }
+    record += bytes;
+  }
+  UNROLL
+  for (int r = 0; r < rows; r++)
+    _mm512_storeu_ps(sums + r * LLS_PANEL, sum[r]);
+}
+
+/* Panels follow each other in memory, so what is ahead of one is the next. */
+INLINE void run(const struct lls_tile *t, const int rows, enum lls_packed packed)
+{
+  for (size_t p = 0; p < t->panels; p++) {
+    const char *panel = t->weight + p * t->panel_bytes;
+    const char *ahead = t->lead == 0          ? NULL
+                        : t->lead < t->inputs ? panel + AHEAD
+                                              : panel + t->panels * t->panel_bytes;
+    multiply(t, panel, ahead, t->sums + p * t->sum_stride, rows, packed);
+  }
+}
+
+INLINE void tile(const struct lls_tile *t, enum lls_packed packed)
+{
+  switch (t->rows) {
+  case 1:
+    return run(t, 1, packed);
+  case 2:
+    return run(t, 2, packed);
+  case 3:
+    return run(t, 3, packed);
+  case 4:
+    return run(t, 4, packed);
+  case 5:
+    return run(t, 5, packed);
+  case 6:
+    return run(t, 6, packed);
+  case 7:
+    return run(t, 7, packed);
+  default:
+    return run(t, 8, packed);
+  }
+}
+
+/* ---- bytes for many rows --------------------------------------------------------- */
+
+INLINE void expand(const char *record, size_t inputs, const uint8_t *table_bytes,
+                   const char *next, char *out, enum lls_packed packed)
+{
+  const size_t bytes = lls_codes_record(packed), codes = lls_codes_bytes(packed);
+  __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table_bytes));
+  for (size_t k = 0; k < inputs; k += LLS_CODES_STEP) {
+    for (size_t line = 0; line < bytes; line += 64)
+      _mm_prefetch(next + line, _MM_HINT_T1);
+    UNROLL
+    for (int half = 0; half < 2; half++) {
+      __m512i w[8];
+      load_codes(record, half, packed, table, w);
+      UNROLL
+      for (int i = 0; i < 8; i++)
+        _mm512_storeu_si512(out + (half * 8 + i) * LLS_CODES_QUAD, w[i]);
+    }
+    out += LLS_CODES_CODES;
+    UNROLL
+    for (size_t at = codes; at < bytes; at += 64, out += 64)
+      _mm512_storeu_si512(out, load(record + at));
+    record += bytes;
+    next += bytes;
+  }
+}
+
+/* ---- x --------------------------------------------------------------------------- */
+
+/* 16 numbers as codes in 32 bits; their sum. */
+INLINE __m512i codes_of(__m512 x, __m512 inverse)
+{
+  return _mm512_cvtps_epi32(_mm512_mul_ps(x, inverse));
+}
+
+/* The largest magnitude; infinite or no number if any is: their bits are the largest. */
+INLINE float largest_of(__m512 a, __m512 b)
+{
+  const __m512i positive = _mm512_set1_epi32(0x7fffffff);
+  __m512i bits = _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(a), positive),
+                                  _mm512_and_si512(_mm512_castps_si512(b), positive));
+  int32_t largest = (int32_t)_mm512_reduce_max_epu32(bits);
+  float x;
+  memcpy(&x, &largest, sizeof x);
+  return x;
+}
+
+INLINE void quantise(__m512 a, __m512 b, enum lls_packed packed, struct lls_codes_x *out)
+{
+  const struct lls_codes_layout layout = lls_codes_layout(packed);
+  float largest = largest_of(a, b);
+  __m512 inverse = _mm512_set1_ps(largest > 1e-30f ? 127 / largest : 0);
+  __m512i first = codes_of(a, inverse), second = codes_of(b, inverse);
+  _mm_storeu_si128((__m128i *)out->code, _mm512_cvtsepi32_epi8(first));
+  _mm_storeu_si128((__m128i *)out->code + 1, _mm512_cvtsepi32_epi8(second));
+  int sum = _mm512_reduce_add_epi32(_mm512_add_epi32(first, second));
+  int of_first = layout.groups == 2 ? sum : _mm512_reduce_add_epi32(first);
+  out->scale = largest - largest == 0 ? largest / 127 : largest - largest;
+  out->sum = out->scale * (float)sum;
+  out->start[0] = -layout.zero * of_first;
+  out->start[1] = -layout.zero * (sum - of_first);
+}
+
+INLINE void pack(const float *x, size_t stride, size_t n_rows, size_t columns,
+                 size_t inputs, void *out, enum lls_packed packed)
+{
+  struct lls_codes_x *to = out;
+  for (size_t row = 0; row < n_rows; row++) {
+    for (size_t k = 0; k < inputs; k += LLS_CODES_GROUP) {
+      const float *from = x + row * stride + k;
+      __m512 a = columns > k ? vget(from, columns - k) : vzero();
+      __m512 b = columns > k + 16 ? vget(from + 16, columns - k - 16) : vzero();
+      quantise(a, b, packed, to + k / LLS_CODES_GROUP * n_rows + row);
+    }
+  }
+}
+
+/* ---- the table ------------------------------------------------------------------- */
+
+#define FORMAT(name, packed, many)                                                       \
+  static void tile_##name(const struct lls_tile *t)                                      \
+  {                                                                                      \
+    tile(t, packed);                                                                     \
+  }                                                                                      \
+  static void pack_##name(const float *x, size_t stride, size_t n_rows, size_t columns,  \
+                          size_t inputs, void *out)                                      \
+  {                                                                                      \
+    pack(x, stride, n_rows, columns, inputs, out, packed);                               \
+  }                                                                                      \
+  static void expand_##name(const char *panel, size_t inputs, const uint8_t *table,      \
+                            const char *next, char *out)                                 \
+  {                                                                                      \
+    expand(panel, inputs, table, next, out, packed);                                     \
+  }
+LLS_CODES_FORMATS(FORMAT)
+
+void lls_cpu_codes_avx512(struct lls_cpu_linear_kernels *k)
+{
+#define ENTER(name, packed, many)                                                        \
+  k->of[packed].tile = tile_##name;                                                      \
+  k->of[packed].pack = pack_##name;                                                      \
+  k->of[packed].expand = (packed) == (many) ? NULL : expand_##name;                      \
+  k->of[packed].expanded = many;
+  LLS_CODES_FORMATS(ENTER)
+  for (int i = LLS_PACKED_CODES8; i < LLS_N_PACKED; i++) {
+    k->of[i].max_rows = MAX_ROWS;
+    k->of[i].panels = 1;
+  }
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Linear layers of 4- to 8-bit weights at every ISA level of this CPU.
+ *
+ * Against a product in double of the very numbers that are multiplied: the weights that
+ * their blocks say, and x in codes of 8 bits, 32 of which share a scale. What is left is
+ * f32's rounding of sums, and 2^-12 of a scale where it is a product of two numbers
+ * (Q4_K, Q5_K, Q6_K). Against the product of x itself: the bound that rounding x has,
+ * half a code for each of its groups. A row's result is the same in every batch.
+ */
+#include "t/tap.h"
+
+#include "core/device/device.h"
+#include "core/device/numbers.h"
+#include "core/device/quantised.h"
+#include "core/device/tensor.h"
+#include "kernels/cpu/isa.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MAX_ROWS    110
+#define MAX_COLUMNS 1280
+#define EPSILON     4e-6 /* of the magnitudes added, for sums in f32 */
+
+static const char *const levels[] = {"generic", "avx2", "avx512", "amx"};
+
+struct format {
+  enum lls_dtype dtype;
+  enum lls_weight_format format;
+  double scale_error; /* of a scale, relative */
+};
+
+static const struct format formats[] = {
+    {LLS_Q8_0, LLS_WEIGHTS_AUTO, 0},       {LLS_Q4_0, LLS_WEIGHTS_AUTO, 0},
+    {LLS_Q4_1, LLS_WEIGHTS_AUTO, 0},       {LLS_Q5_0, LLS_WEIGHTS_AUTO, 0},
+    {LLS_Q5_1, LLS_WEIGHTS_AUTO, 0},       {LLS_Q4_K, LLS_WEIGHTS_AUTO, 0x1p-12},
+    {LLS_Q5_K, LLS_WEIGHTS_AUTO, 0x1p-12}, {LLS_Q6_K, LLS_WEIGHTS_AUTO, 0x1p-12},
+    {LLS_MXFP4, LLS_WEIGHTS_AUTO, 0},
+};
+#define N_FORMATS (sizeof formats / sizeof *formats)
+
+static uint64_t random_state = 1;
+
+static uint32_t random_bits(void)
+{
+  random_state = random_state * UINT64_C(6364136223846793005) + 1442695040888963407;
+  return (uint32_t)(random_state >> 32);
+}
+
+static float random_float(void)
+{
+  float x = (float)random_bits() * 0x1p-31f - 1.0f;
+  return random_bits() % 64 == 0 ? 100 * x : x;
+}
+
+static struct lls_device *create_device(const char *isa, uint32_t threads)
+{
+  struct lls_device *device;
+  const struct lls_device_options options = {.threads = threads,
+                                             .max_rows = MAX_ROWS,
+                                             .max_columns = MAX_COLUMNS,
+                                             .max_sequences = 1,
+                                             .isa = isa};
+  struct lls_error err;
+  return lls_cpu_device_create(&options, &device, &err) == 0 ? device : NULL;
+}
+
+/* ---- weights --------------------------------------------------------------------- */
+
+/* Where a block has numbers in f16, of which random bytes make none that a model has. */
+static void tame(enum lls_dtype type, uint8_t *block, size_t bytes)
+{
+  size_t at[2] = {type == LLS_Q6_K ? 208 : 0, 2}, n = 1;
+  if (type == LLS_MXFP4) {
+    block[0] = (uint8_t)(118 + block[0] % 8);
+    return;
+  }
+  if (lls_dtype_has_offset(type))
+    n = 2;
+  for (size_t i = 0; i < n; i++) {
+    uint16_t half = lls_f32_to_f16(0.01f * (random_float() + 1.5f));
+    assert_true(at[i] + 2 <= bytes);
+    memcpy(block + at[i], &half, sizeof half);
+  }
+}
+
+struct matrix {
+  struct lls_tensor_view view;
+  uint8_t *data;
+  float *exact; /* (rows, columns) */
+};
+
+static struct matrix create_matrix(size_t rows, size_t columns, enum lls_dtype type)
+{
+  size_t row_bytes = lls_dtype_row_bytes(type, columns);
+  size_t block = lls_dtype_row_bytes(type, lls_dtype_block(type));
+  struct matrix m = {.data = malloc(rows * row_bytes),
+                     .exact = malloc(rows * columns * sizeof(float))};
+  for (size_t i = 0; i < rows * row_bytes; i++)
+    m.data[i] = (uint8_t)random_bits();
+  for (size_t i = 0; i < rows * row_bytes; i += block)
+    tame(type, m.data + i, block);
+  m.view = (struct lls_tensor_view){.data = m.data,
+                                    .dtype = type,
+                                    .rows = rows,
+                                    .columns = columns,
+                                    .row_stride = columns};
+  for (size_t r = 0; r < rows; r++)
+    lls_tensor_read_row(&m.view, r, m.exact + r * columns);
+  return m;
+}
+
+static void destroy_matrix(struct matrix *m)
+{
+  free(m->data);
+  free(m->exact);
+}
+
+/* ---- products -------------------------------------------------------------------- */
+
+/* x as it is multiplied, in codes of 8 bits; and how far each is off. */
+static void round_x(const float *x, size_t n, float *out, float *off)
+{
+  for (size_t k = 0; k < n; k += 32) {
+    float largest = 0;
+    for (size_t i = k; i < k + 32 && i < n; i++)
+      largest = fmaxf(largest, fabsf(x[i]));
+    for (size_t i = k; i < k + 32 && i < n; i++) {
+      out[i] = rintf(x[i] * (127 / largest)) * (largest / 127);
+      off[i] = largest / 127 * 0.5001f;
+    }
+  }
+}
+
+static void check_output(const struct matrix *m, const char *isa, const struct format *f,
+                         const float *x, const float *rounded, const float *off, size_t o,
+                         double got)
+{
+  double sum = 0, whole = 0, size = 0, slack = 0;
+  size_t group = lls_dtype_group(f->dtype);
+  for (size_t k = 0; k < m->view.columns; k++) {
+    double w = (double)m->exact[o * m->view.columns + k];
+    /* A group's scale and offset are off by so much of themselves, not of their sum. */
+    double most = 0;
+    for (size_t i = k / group * group; i < (k / group + 1) * group; i++)
+      most = fmax(most, fabs((double)m->exact[o * m->view.columns + i]));
+    sum += (double)rounded[k] * w;
+    whole += (double)x[k] * w;
+    size += fabs((double)rounded[k]) * most;
+    slack += (double)off[k] * fabs(w);
+  }
+  double bound = (EPSILON + 2 * f->scale_error) * size;
+  if (!(fabs(got - sum) <= bound) || !(fabs(got - whole) <= bound + slack))
+    fail_msg("%s on %s, %zu x %zu, output %zu: %.9g, not %.9g (of x itself %.9g) within "
+             "%.3g",
+             lls_dtype_name(f->dtype), isa, m->view.rows, m->view.columns, o, got, sum,
+             whole, bound);
+}
+
+static void check_rows(const struct matrix *m, const char *isa, const struct format *f,
+                       const float *x, size_t n_rows, const float *y)
+{
+  float rounded[MAX_COLUMNS], off[MAX_COLUMNS];
+  for (size_t r = 0; r < n_rows; r++) {
+    const float *row = x + r * m->view.columns;
+    round_x(row, m->view.columns, rounded, off);
+    for (size_t o = 0; o < m->view.rows; o++)
+      check_output(m, isa, f, row, rounded, off, o, (double)y[r * m->view.rows + o]);
+  }
+}
+
+static void check_shape(struct lls_device *device, const char *isa,
+                        const struct format *f, size_t outputs, size_t inputs)
+{
+  static const uint32_t rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 33, 97};
+  struct matrix m = create_matrix(outputs, inputs, f->dtype);
+  struct lls_weight *w;
+  struct lls_error err = {0};
+  if (device->ops->weight_create(device, &m.view, NULL, 1, f->format, &w, &err) != 0)
+    fail_msg("%s", err.text);
+  float *x = malloc(MAX_ROWS * inputs * sizeof *x);
+  float *y = malloc(MAX_ROWS * outputs * sizeof *y), *first = malloc(outputs * sizeof *y);
+  for (size_t i = 0; i < MAX_ROWS * inputs; i++)
+    x[i] = random_float();
+  device->ops->linear(device, w, x, MAX_ROWS, LLS_STORE_SET, y);
+  check_rows(&m, isa, f, x, 40, y);
+  float *some = malloc(MAX_ROWS * outputs * sizeof *y);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    size_t from = (i * 7) % (MAX_ROWS - rows[i]);
+    device->ops->linear(device, w, x + from * inputs, rows[i], LLS_STORE_SET, some);
+    assert_memory_equal(some, y + from * outputs, rows[i] * outputs * sizeof *y);
+  }
+  free(some);
+  free(first);
+  free(y);
+  free(x);
+  device->ops->weight_destroy(device, w);
+  destroy_matrix(&m);
+}
+
+static void test_products_are_those_of_the_codes(void **state)
+{
+  const char *isa = *state;
+  static const size_t shapes[][2] = {{1, 256}, {16, 512}, {50, 768}, {33, MAX_COLUMNS}};
+  struct lls_device *device = create_device(isa, 2);
+  if (device == NULL)
+    skip_because("this CPU has no %s", isa);
+  for (size_t f = 0; f < N_FORMATS; f++) {
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+      check_shape(device, isa, &formats[f], shapes[s][0], shapes[s][1]);
+    if (lls_dtype_block(formats[f].dtype) == 32)
+      check_shape(device, isa, &formats[f], 20, 96);
+  }
+  device->ops->destroy(device);
+}
+
+/* As files of Q4_K_M have q, k and v: one product, each part with its own bits. */
+static void test_parts_of_several_types(void **state)
+{
+  (void)state;
+  enum { K = 256, ROWS = 19 };
+  static const size_t outputs[3] = {48, 17, 32};
+  static const enum lls_dtype types[3] = {LLS_Q4_K, LLS_Q4_K, LLS_Q6_K};
+  struct lls_device *device = create_device(NULL, 2);
+  struct matrix m[3];
+  struct lls_tensor_view views[3], biases[3];
+  struct lls_weight *all, *one;
+  float x[ROWS * K], y[ROWS * 97], part[ROWS * 48], bias[97];
+  for (int i = 0; i < ROWS * K; i++)
+    x[i] = random_float();
+  for (int i = 0; i < 97; i++)
+    bias[i] = random_float();
+  for (size_t i = 0, first = 0; i < 3; first += outputs[i++]) {
+    m[i] = create_matrix(outputs[i], K, types[i]);
+    views[i] = m[i].view;
+    biases[i] =
+        (struct lls_tensor_view){bias + first, LLS_F32, 1, outputs[i], outputs[i], 0};
+  }
+  assert_int_equal(
+      device->ops->weight_create(device, views, biases, 3, LLS_WEIGHTS_AUTO, &all, NULL),
+      0);
+  device->ops->linear(device, all, x, ROWS, LLS_STORE_SET, y);
+  for (size_t i = 0, first = 0; i < 3; first += outputs[i++]) {
+    assert_int_equal(device->ops->weight_create(device, &views[i], &biases[i], 1,
+                                                LLS_WEIGHTS_AUTO, &one, NULL),
+                     0);
+    device->ops->linear(device, one, x, ROWS, LLS_STORE_SET, part);
+    for (size_t r = 0; r < ROWS; r++)
+      assert_memory_equal(y + r * 97 + first, part + r * outputs[i],
+                          outputs[i] * sizeof *y);
+    device->ops->weight_destroy(device, one);
+    destroy_matrix(&m[i]);
+  }
+  device->ops->weight_destroy(device, all);
+  device->ops->destroy(device);
+}
+
+/* What is no number stays none, and stays in its row. */
+static void test_infinity_is_not_hidden(void **state)
+{
+  const char *isa = *state;
+  struct lls_device *device = create_device(isa, 1);
+  if (device == NULL)
+    skip_because("this CPU has no %s", isa);
+  struct matrix m = create_matrix(16, 256, LLS_Q8_0);
+  struct lls_weight *w;
+  float x[3 * 256] = {0}, y[3 * 16];
+  x[256 + 77] = INFINITY;
+  x[512 + 99] = NAN;
+  assert_int_equal(
+      device->ops->weight_create(device, &m.view, NULL, 1, LLS_WEIGHTS_AUTO, &w, NULL),
+      0);
+  device->ops->linear(device, w, x, 3, LLS_STORE_SET, y);
+  for (size_t o = 0; o < 16; o++) {
+    assert_true(y[o] == 0);
+    assert_false(isfinite(y[16 + o]));
+    assert_false(isfinite(y[32 + o]));
+  }
+  device->ops->weight_destroy(device, w);
+  destroy_matrix(&m);
+  device->ops->destroy(device);
+}
+
+/* ---- numbers quantised at load --------------------------------------------------- */
+
+/* The root of the mean square of what is lost, relative to the weights. */
+static double loss_of(enum lls_weight_format format)
+{
+  enum { N = 256 };
+  struct lls_device *device = create_device(NULL, 2);
+  const struct lls_tensor_view view = {
+      .dtype = LLS_F32, .rows = N, .columns = N, .row_stride = N, .seed = 7};
+  float row[N], *x = calloc((size_t)N * N, sizeof *x), *y = malloc(sizeof *y * N * N);
+  struct lls_weight *w;
+  assert_int_equal(device->ops->weight_create(device, &view, NULL, 1, format, &w, NULL),
+                   0);
+  for (size_t i = 0; i < N; i++)
+    x[i * N + i] = 1; /* y = W transposed */
+  for (uint32_t i = 0; i < N; i += 128)
+    device->ops->linear(device, w, x + i * N, 128, LLS_STORE_SET, y + i * N);
+  double lost = 0, all = 0;
+  for (size_t o = 0; o < N; o++) {
+    lls_tensor_read_row(&view, o, row);
+    for (size_t k = 0; k < N; k++) {
+      double d = (double)y[k * N + o] - (double)row[k];
+      lost += d * d;
+      all += (double)row[k] * (double)row[k];
+    }
+  }
+  free(x);
+  free(y);
+  device->ops->weight_destroy(device, w);
+  device->ops->destroy(device);
+  return sqrt(lost / all);
+}
+
+/* A code is off by 1/sqrt(12) of a step at most in the mean: of numbers even in +-a,
+ * whose mean square is a a / 3, steps of a / 127 and a / 7.5. */
+static void test_what_quantising_loses(void **state)
+{
+  (void)state;
+  assert_true(loss_of(LLS_WEIGHTS_INT8) < 0.5 / 127 * 1.05);
+  assert_true(loss_of(LLS_WEIGHTS_INT4) < 0.5 / 7.5 * 1.05);
+}
+
+int main(void)
+{
+#define LEVEL(test, i)                                                                   \
+  {                                                                                      \
+#test, test, NULL, NULL, (void *)levels[i]                                           \
+  }
+  const struct CMUnitTest tests[] = {
+      LEVEL(test_products_are_those_of_the_codes, 0),
+      LEVEL(test_products_are_those_of_the_codes, 1),
+      LEVEL(test_products_are_those_of_the_codes, 2),
+      LEVEL(test_products_are_those_of_the_codes, 3),
+      LEVEL(test_infinity_is_not_hidden, 0),
+      LEVEL(test_infinity_is_not_hidden, 1),
+      LEVEL(test_infinity_is_not_hidden, 2),
+      LEVEL(test_infinity_is_not_hidden, 3),
+      cmocka_unit_test(test_parts_of_several_types),
+      cmocka_unit_test(test_what_quantising_loses),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
