@@ -39,6 +39,7 @@ struct drive_options {
   uint32_t ranks;        /* threads that share the model; 0 = 1 */
   /* This process's end of a group that is there, of which others follow. */
   struct lls_ranks *group;
+  const char *path; /* of the model, where it is not the reference's folder */
   /* What computes; NULL = the CPU. */
   int (*create_device)(const struct lls_device_options *, struct lls_device **,
                        struct lls_error *);
@@ -98,7 +99,8 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
   bool stories = strcmp(name, "stories260K") == 0;
   *out = (struct lls_worker_rank_options){0};
   m->reference = stories ? reference_read_stories() : reference_read(name);
-  int rc = lls_model_config_read(m->reference->folder, config, &err);
+  const char *path = o->path != NULL ? o->path : m->reference->folder;
+  int rc = lls_model_config_read(path, config, &err);
   if (rc != 0)
     fail_msg("%s: %s", name, lls_error_text(&err, rc));
   uint32_t max_tokens = o->max_tokens > 0 ? o->max_tokens : DRIVE_MAX_TOKENS;
@@ -127,7 +129,7 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
                                                  : LLS_BF16,
   };
   out->engine = (struct lls_engine_options){
-      .model_path = m->reference->folder,
+      .model_path = path,
       .weights = o->weights,
       .cache_element = o->cache_element,
       .max_tokens = max_tokens,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,5 +44,29 @@ int lls_file_open(const char *path, size_t most, FILE **out, struct lls_error *e
     rc = lls_fail(err, -errno, "%s: %s", path, strerror(errno));
   if (rc < 0)
     close(fd);
+  return rc;
+}
+
+int lls_file_map(const char *path, unsigned char **map, size_t *bytes,
+                 struct lls_error *err)
+{
+  struct stat st;
+  int fd = open_now_or_leased(path);
+  if (fd < 0)
+    return lls_fail(err, -errno, "%s: cannot be opened: %s", path, strerror(errno));
+  int rc = 0;
+  if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0) {
+    rc = lls_fail(err, -EINVAL, "%s: empty, or no file", path);
+    goto out;
+  }
+  void *mapped = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (mapped == MAP_FAILED) {
+    rc = lls_fail(err, -errno, "%s: cannot be mapped: %s", path, strerror(errno));
+    goto out;
+  }
+  *map = mapped;
+  *bytes = (size_t)st.st_size;
+out:
+  close(fd);
   return rc;
 }

@@ -12,4 +12,8 @@
  * -EINVAL. The caller closes it. */
 int lls_file_open(const char *path, size_t most, FILE **out, struct lls_error *err);
 
+/* All of it, mapped to be read; at least one byte. The caller unmaps it. */
+int lls_file_map(const char *path, unsigned char **map, size_t *bytes,
+                 struct lls_error *err);
+
 #endif

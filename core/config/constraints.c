@@ -39,17 +39,16 @@ static void check_model(struct lls_loading *l)
   unsigned line = lls_loading_line(l, "model", "path");
   char *config = lls_path_join(path, "config.json");
   if (stat(path, &st) < 0)
-    lls_loading_error(l, line,
-                      "[model] path: expected a model folder; cannot open '%s': %s", path,
-                      strerror(errno));
-  else if (!S_ISDIR(st.st_mode) && has_suffix(path, ".gguf"))
-    lls_loading_error(l, line,
-                      "[model] path: '%s' is a GGUF file, which is not supported: "
-                      "expected a Hugging Face model folder, with config.json, "
-                      "tokenizer.json and safetensors",
-                      path);
+    lls_loading_error(
+        l, line,
+        "[model] path: expected a model folder or a .gguf file; cannot open '%s': %s",
+        path, strerror(errno));
+  else if (S_ISREG(st.st_mode) && has_suffix(path, ".gguf"))
+    ; /* what is in it is seen when it is read */
   else if (!S_ISDIR(st.st_mode))
-    lls_loading_error(l, line, "[model] path: expected a model folder; '%s' is a file",
+    lls_loading_error(l, line,
+                      "[model] path: expected a model folder or a .gguf file; '%s' is "
+                      "neither",
                       path);
   else if (config != NULL && access(config, R_OK) < 0)
     lls_loading_error(l, line, "[model] path: cannot read '%s': %s", config,
@@ -57,7 +56,7 @@ static void check_model(struct lls_loading *l)
   free(config);
 }
 
-/* The last name of the model's path, links and dots resolved. */
+/* The last name of the model's path, links and dots resolved, without ".gguf". */
 static void default_model_name(struct lls_loading *l)
 {
   struct lls_config *c = l->config;
@@ -66,6 +65,8 @@ static void default_model_name(struct lls_loading *l)
   char *real = realpath(c->model.path, NULL);
   if (real == NULL)
     return; /* check_model has said so */
+  if (has_suffix(real, ".gguf"))
+    real[strlen(real) - strlen(".gguf")] = '\0';
   free((char *)c->server.served_model_name);
   c->server.served_model_name = strdup(strrchr(real, '/') + 1);
   if (c->server.served_model_name == NULL)

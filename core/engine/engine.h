@@ -30,7 +30,7 @@
 struct lls_engine;
 
 struct lls_engine_options {
-  const char *model_path; /* folder with config.json and *.safetensors */
+  const char *model_path; /* folder with config.json and *.safetensors, or .gguf */
   bool dummy;             /* random weights of the configured shape, no file is read */
   enum lls_weight_format weights;
   enum lls_dtype cache_element; /* LLS_F32 or LLS_BF16 */

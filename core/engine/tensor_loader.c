@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "core/device/quantised.h"
-#include "core/model/safetensors.h"
+#include "core/model/checkpoint.h"
 
 #define MIB(bytes) (((bytes) + (1u << 20) - 1) >> 20)
 
@@ -37,7 +37,7 @@ int lls_loader_view_named(const struct lls_loader *l, const char *name, size_t r
                           size_t columns, struct lls_tensor_view *out)
 {
   if (!l->source->dummy)
-    return lls_safetensors_view(l->w->file, name, rows, columns, out, l->err);
+    return lls_checkpoint_view(l->w->file, name, rows, columns, out, l->err);
   *out = (struct lls_tensor_view){
       .dtype = l->config->dtype,
       .rows = rows,

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #include "core/engine/tensor_loader.h"
-#include "core/model/safetensors.h"
+#include "core/model/checkpoint.h"
 #include "core/device/quantised.h"
 #include "core/device/tensor.h"
 
@@ -170,7 +170,7 @@ static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights 
   if (rc == 0)
     rc = load_mlp(l, layer, w);
   if (rc == 0 && l->w->file != NULL)
-    lls_safetensors_drop_pages(l->w->file);
+    lls_checkpoint_drop_pages(l->w->file);
   return rc;
 }
 
@@ -261,7 +261,7 @@ static int load_ends(struct lls_loader *l)
   if (rc == 0)
     rc = load_head(l);
   if (rc == 0 && w->file != NULL)
-    lls_safetensors_drop_pages(w->file);
+    lls_checkpoint_drop_pages(w->file);
   return rc;
 }
 
@@ -272,7 +272,7 @@ static const char *find_prefix(const struct lls_loader *l)
   for (size_t i = 0; l->w->file != NULL && i < 3 && names->prefixes[i] != NULL; i++) {
     char name[128];
     snprintf(name, sizeof name, "%s%s.weight", names->prefixes[i], names->embedding);
-    if (lls_safetensors_has(l->w->file, name))
+    if (lls_checkpoint_has(l->w->file, name))
       return names->prefixes[i];
   }
   return names->prefixes[0];
@@ -282,7 +282,7 @@ static int load_all(struct lls_loader *l)
 {
   const struct lls_weights_source *source = l->source;
   if (!source->dummy) {
-    int rc = lls_safetensors_open(source->folder, &l->w->file, l->err);
+    int rc = lls_checkpoint_open(source->folder, &l->w->file, l->err);
     if (rc < 0)
       return rc;
   }
@@ -382,6 +382,6 @@ void lls_weights_unload(struct lls_weights *w, struct lls_device *device)
   unload_table(device, w->embedding);
   unload_table(device, w->positions);
   free(w->positions_and_type);
-  lls_safetensors_close(w->file);
+  lls_checkpoint_close(w->file);
   *w = (struct lls_weights){0};
 }

@@ -6,7 +6,7 @@
 #include "core/device/device.h"
 #include "core/model/model_config.h"
 
-struct lls_safetensors;
+struct lls_checkpoint;
 struct lls_shard;
 
 struct lls_norm_weights {
@@ -37,7 +37,7 @@ struct lls_weights {
   struct lls_layer_weights *layers; /* (n_layers) */
 
   size_t bytes;                 /* on the device, packed matrices only */
-  struct lls_safetensors *file; /* open: the embedding may still be read from it */
+  struct lls_checkpoint *file; /* open: the embedding may still be read from it */
 };
 
 struct lls_weights_source {

@@ -3,10 +3,21 @@
 #include "core/model/json.h"
 
 #include "core/base/file.h"
+#include "core/model/gguf.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+/* A GGUF file stands for a folder which has config.json. */
+static int read_gguf(const char *path, const char *name, struct lls_json *out,
+                     struct lls_error *err)
+{
+  if (strcmp(name, "config.json") != 0)
+    return lls_fail(err, -ENOENT, "%s: has no %s", path, name);
+  snprintf(out->file, sizeof out->file, "%s", path);
+  return lls_gguf_config(path, &out->root, err);
+}
 
 int lls_json_read(const char *folder, const char *name, struct lls_json *out,
                   struct lls_error *err)
@@ -14,6 +25,8 @@ int lls_json_read(const char *folder, const char *name, struct lls_json *out,
   int length = snprintf(out->file, sizeof out->file, "%s/%s", folder, name);
   if (length < 0 || (size_t)length >= sizeof out->file)
     return lls_fail(err, -ENAMETOOLONG, "%s: the path is too long", folder);
+  if (lls_is_gguf(folder))
+    return read_gguf(folder, name, out, err);
   FILE *file;
   int rc = lls_file_open(out->file, 0, &file, err);
   if (rc < 0)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/device/quantised.h"
 #include "core/model/architecture.h"
 
 static const struct lls_architecture *const architectures[] = {
@@ -58,6 +59,17 @@ static int find_architecture(const struct lls_json *json, struct lls_model_confi
   return 0;
 }
 
+/* By the names of lls_dtype_name: what a GGUF file's config.json says. */
+static bool is_quantised(const char *name, enum lls_dtype *out)
+{
+  for (enum lls_dtype type = LLS_Q4_0; type <= LLS_MXFP4; type++)
+    if (strcmp(lls_dtype_name(type), name) == 0) {
+      *out = type;
+      return true;
+    }
+  return false;
+}
+
 static int read_dtype(const struct lls_json *json, struct lls_model_config *out,
                       struct lls_error *err)
 {
@@ -72,7 +84,7 @@ static int read_dtype(const struct lls_json *json, struct lls_model_config *out,
     out->dtype = LLS_F16;
   else if (strcmp(name, "bfloat16") == 0)
     out->dtype = LLS_BF16;
-  else
+  else if (!is_quantised(name, &out->dtype))
     return lls_fail(err, -ENOTSUP,
                     "%s: \"%s\" is \"%.32s\"; float32, float16 and bfloat16 can be read",
                     json->file, key, name);

@@ -8,10 +8,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/model/checkpoint.h"
 #include "core/model/json.h"
 #include "core/model/safetensors_file.h"
 
 struct lls_safetensors {
+  struct lls_checkpoint base;
   struct lls_tensor_file *files;
   struct lls_tensor *tensors; /* uthash by name */
 };
@@ -101,12 +103,15 @@ static int open_folder(struct lls_safetensors *st, const char *folder,
   return rc;
 }
 
+static const struct lls_checkpoint_ops ops;
+
 int lls_safetensors_open(const char *folder, struct lls_safetensors **out,
                          struct lls_error *err)
 {
   struct lls_safetensors *st = calloc(1, sizeof *st);
   if (st == NULL)
     return lls_fail(err, -ENOMEM, "%s: out of memory", folder);
+  st->base.ops = &ops;
   int rc = open_folder(st, folder, err);
   if (rc < 0) {
     lls_safetensors_close(st);
@@ -184,4 +189,40 @@ void lls_safetensors_drop_pages(const struct lls_safetensors *st)
   LL_FOREACH (st->files, file) {
     madvise(file->map, file->bytes, MADV_DONTNEED);
   }
+}
+
+/* ---- as a checkpoint ------------------------------------------------------------ */
+
+static bool has(const struct lls_checkpoint *checkpoint, const char *name)
+{
+  return lls_safetensors_has((const struct lls_safetensors *)checkpoint, name);
+}
+
+static int view(struct lls_checkpoint *checkpoint, const char *name, size_t rows,
+                size_t columns, struct lls_tensor_view *out, struct lls_error *err)
+{
+  return lls_safetensors_view((struct lls_safetensors *)checkpoint, name, rows, columns,
+                              out, err);
+}
+
+static void drop_pages(struct lls_checkpoint *checkpoint)
+{
+  lls_safetensors_drop_pages((struct lls_safetensors *)checkpoint);
+}
+
+static void close_checkpoint(struct lls_checkpoint *checkpoint)
+{
+  lls_safetensors_close((struct lls_safetensors *)checkpoint);
+}
+
+static const struct lls_checkpoint_ops ops = {has, view, drop_pages, close_checkpoint};
+
+int lls_safetensors_checkpoint(const char *folder, struct lls_checkpoint **out,
+                               struct lls_error *err)
+{
+  struct lls_safetensors *st;
+  int rc = lls_safetensors_open(folder, &st, err);
+  if (rc == 0)
+    *out = &st->base;
+  return rc;
 }

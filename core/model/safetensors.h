@@ -14,12 +14,16 @@
 #include "core/base/error.h"
 #include "core/device/device.h"
 
+struct lls_checkpoint;
 struct lls_safetensors;
 
 /* 0, -ENOENT (no such file), -EINVAL (a file that lies), with file and tensor named. */
 int lls_safetensors_open(const char *folder, struct lls_safetensors **out,
                          struct lls_error *err);
 void lls_safetensors_close(struct lls_safetensors *); /* NULL is fine */
+/* The same as what the engine loads from. */
+int lls_safetensors_checkpoint(const char *folder, struct lls_checkpoint **out,
+                               struct lls_error *err);
 
 bool lls_safetensors_has(const struct lls_safetensors *, const char *name);
 

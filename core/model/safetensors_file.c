@@ -9,15 +9,14 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "core/base/file.h"
 
 #define MAX_HEADER (100u << 20) /* the format's own limit */
 
@@ -223,28 +222,6 @@ static int read_header(struct lls_tensor_file *file, struct lls_tensor **tensors
 
 /* ---- the file ------------------------------------------------------------------- */
 
-static int map_file(struct lls_tensor_file *file, struct lls_error *err)
-{
-  int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0)
-    return lls_fail(err, -errno, "%s: cannot be opened: %s", file->path, strerror(errno));
-  struct stat st;
-  int rc = 0;
-  if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0) {
-    rc = lls_fail(err, -EINVAL, "%s: empty, or no file", file->path);
-    goto out;
-  }
-  file->bytes = (size_t)st.st_size;
-  file->map = mmap(NULL, file->bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (file->map == MAP_FAILED) {
-    file->map = NULL;
-    rc = lls_fail(err, -errno, "%s: cannot be mapped: %s", file->path, strerror(errno));
-  }
-out:
-  close(fd);
-  return rc;
-}
-
 static struct lls_tensor_file *file_alloc(const char *folder, const char *name)
 {
   size_t folder_size = strlen(folder) + 1, path_size = folder_size + strlen(name) + 1;
@@ -266,7 +243,7 @@ int lls_tensor_file_open(const char *folder, const char *name,
   struct lls_tensor_file *file = file_alloc(folder, name);
   if (file == NULL)
     return lls_fail(err, -ENOMEM, "%s/%s: out of memory", folder, name);
-  int rc = map_file(file, err);
+  int rc = lls_file_map(file->path, &file->map, &file->bytes, err);
   if (rc < 0) {
     lls_tensor_file_close(file);
     return rc;

@@ -19,7 +19,7 @@ struct lls_tensor_type {
 struct lls_tensor_file {
   struct lls_tensor_file *next;
   const char *folder, *path, *name; /* one allocation, after the struct */
-  void *map;
+  unsigned char *map;
   size_t bytes;
 };
 

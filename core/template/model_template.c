@@ -52,8 +52,8 @@ static int compile_file(const char *folder, const char *name, struct lls_compile
       (int)sizeof path)
     return lls_fail(err, -ENAMETOOLONG, "%s: the path is too long", folder);
   int code = read_file(path, &text, err);
-  if (code == -ENOENT && *folder != '\0')
-    return 0;
+  if ((code == -ENOENT || code == -ENOTDIR) && *folder != '\0')
+    return 0; /* or the folder is a GGUF file, which has no others inside */
   snprintf(where, sizeof where, "%s: ", path);
   if (code == 0)
     code = lls_compile(text, where, out, err);

@@ -90,6 +90,16 @@ static void load_characters(struct lls_bpe *bpe)
   }
 }
 
+/* A list, or what the tokens' scores amount to (a GGUF file's). */
+static int load_merges(struct lls_merges *merges, const json_t *node,
+                       const struct lls_vocab *vocab, struct lls_error *err)
+{
+  const json_t *scores = json_object_get(node, "scores");
+  return scores != NULL
+             ? lls_merges_load_scored(merges, scores, vocab, err)
+             : lls_merges_load(merges, json_object_get(node, "merges"), vocab, err);
+}
+
 int lls_bpe_load(const json_t *node, const struct lls_vocab *vocab, struct lls_bpe **out,
                  struct lls_error *err)
 {
@@ -106,7 +116,7 @@ int lls_bpe_load(const json_t *node, const struct lls_vocab *vocab, struct lls_b
   load_characters(bpe);
   code = load_unknown(bpe, node, err);
   if (code == 0)
-    code = lls_merges_load(&bpe->merges, json_object_get(node, "merges"), vocab, err);
+    code = load_merges(&bpe->merges, node, vocab, err);
   if (code < 0) {
     lls_bpe_free(bpe);
     return code;

@@ -31,7 +31,7 @@ const struct lls_merge *lls_merges_find(const struct lls_merges *merges, int32_t
   return merge->merged >= 0 ? merge : NULL;
 }
 
-static int make_slots(struct lls_merges *merges, size_t count)
+int lls_merges_make(struct lls_merges *merges, size_t count)
 {
   size_t slots = 16;
   while (slots < 2 * count)
@@ -43,6 +43,11 @@ static int make_slots(struct lls_merges *merges, size_t count)
   for (size_t i = 0; i < slots; i++)
     merges->slots[i].merged = -1;
   return 0;
+}
+
+void lls_merges_put(struct lls_merges *merges, struct lls_merge merge)
+{
+  *slot_of(merges, merge.left, merge.right) = merge;
 }
 
 /* The two halves of a merge, either form. */
@@ -91,7 +96,7 @@ static int add_merge(struct lls_merges *merges, const json_t *item, size_t rank,
         "merge %zu (\"%.*s\" and \"%s\") names or makes a token that is not in "
         "the vocabulary",
         rank, (int)left_length, left, right);
-  *slot_of(merges, merge.left, merge.right) = merge;
+  lls_merges_put(merges, merge);
   return 0;
 }
 
@@ -100,7 +105,7 @@ int lls_merges_load(struct lls_merges *merges, const json_t *list,
 {
   if (!json_is_array(list))
     return lls_fail(err, -EINVAL, "\"merges\" is not a list");
-  if (make_slots(merges, json_array_size(list)) < 0)
+  if (lls_merges_make(merges, json_array_size(list)) < 0)
     return lls_fail(err, -ENOMEM, "no memory for the merges");
   size_t i;
   json_t *item;

@@ -27,7 +27,15 @@ struct lls_merges {
 /* Reads ["a b", ...] or [["a", "b"], ...]; the rank is the position in the list. */
 int lls_merges_load(struct lls_merges *merges, const json_t *list,
                     const struct lls_vocab *vocab, struct lls_error *err);
+/* As SentencePiece has it: any two tokens that make a token are a merge, and the higher
+ * its score (a list by id) the sooner; equal ones are joined from the left. */
+int lls_merges_load_scored(struct lls_merges *merges, const json_t *scores,
+                           const struct lls_vocab *vocab, struct lls_error *err);
 void lls_merges_free(struct lls_merges *merges);
+
+/* Room for so many; then one more, in place of the pair's last one. */
+int lls_merges_make(struct lls_merges *merges, size_t count);
+void lls_merges_put(struct lls_merges *merges, struct lls_merge merge);
 
 /* The merge of a pair, or NULL. */
 const struct lls_merge *lls_merges_find(const struct lls_merges *merges, int32_t left,

@@ -9,6 +9,8 @@
 #include "core/tokenizer/source.h"
 
 #include "core/base/file.h"
+#include "core/model/gguf.h"
+#include "core/tokenizer/gguf_tokenizer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,12 +25,25 @@ static int open_if_there(const char *path, FILE **out, struct lls_error *err)
   return code == 0 || code == -ENOENT ? code : lls_fail(err, code, "%s", why.text);
 }
 
+/* A GGUF file stands for a folder which has these two. */
+static int read_gguf(const char *path, const char *name, json_t **out,
+                     struct lls_error *err)
+{
+  if (strcmp(name, "tokenizer.json") == 0)
+    return lls_gguf_tokenizer(path, out, err);
+  if (strcmp(name, "tokenizer_config.json") == 0)
+    return lls_gguf_tokenizer_config(path, out, err);
+  return -ENOENT;
+}
+
 int lls_folder_json(const char *folder, const char *name, json_t **out,
                     struct lls_error *err)
 {
   char path[4096];
   if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
     return lls_fail(err, -ENAMETOOLONG, "%s/%s: the path is too long", folder, name);
+  if (lls_is_gguf(folder))
+    return read_gguf(folder, name, out, err);
   FILE *file;
   int code = open_if_there(path, &file, err);
   if (code < 0)

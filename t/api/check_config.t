@@ -57,7 +57,7 @@ my @cannot_start = (
     ['no weights',              "[model]\npath = " . model(undef, 'model.safetensors'), qr/neither model\.safetensors nor/],
     ['weights of other shapes', "[model]\npath = " . model({ intermediate_size => 100 }), qr/has shape \[.*\], but config\.json makes it/],
     ['a layer too many',        "[model]\npath = " . model({ num_hidden_layers => 50 }), qr/tensor model\.layers\.\d+\.\S+ is missing/],
-    ['a GGUF file',             "[model]\npath = $folder/x.gguf", qr/is a GGUF file, which is not supported: expected a Hugging Face model folder/],
+    ['a GGUF file cut off',     "[model]\npath = $folder/x.gguf", qr/:\d+: \[model\] path: .*x\.gguf: the file ends inside of its version: it was cut off/],
     ['a foreign rope',          "[model]\npath = " . model({ rope_scaling => { rope_type => 'dynamic', factor => 2 } }),
         qr/rope scaling "dynamic" is not supported; supported are "default", "linear", "llama3", "yarn" and "longrope"/],
     ['ranks that do not divide', "[model]\npath = $whole\n[engine]\ntensor_parallel_size = 7", qr/:6: \[engine\] tensor_parallel_size: \d+ heads cannot be shared out to 7/],

@@ -240,15 +240,16 @@ static void test_model_folder_must_be_one(void **state)
   const struct folder *folder = *state;
   char missing[256], file[256], empty[256];
   const char *sentence;
-  snprintf(
-      missing, sizeof missing,
-      ":6: [model] path: expected a model folder; cannot open '%s/no': No such file or "
-      "directory",
-      folder->path);
+  snprintf(missing, sizeof missing,
+           ":6: [model] path: expected a model folder or a .gguf file; cannot open "
+           "'%s/no': No such file or "
+           "directory",
+           folder->path);
   sentence = missing;
   assert_errors(folder, GOOD_PLUGINS "[model]\npath = no\n", 1, &sentence);
   snprintf(file, sizeof file,
-           ":6: [model] path: expected a model folder; '%s/x.ini' is a file",
+           ":6: [model] path: expected a model folder or a .gguf file; '%s/x.ini' is "
+           "neither",
            folder->path);
   sentence = file;
   assert_errors(folder, GOOD_PLUGINS "[model]\npath = x.ini\n", 1, &sentence);

@@ -3,6 +3,7 @@
  * Every architecture against its reference in f32: however a step is cut, mixed or
  * interrupted, the logits are within 1e-4 and the tokens are the same.
  */
+#include "t/gguf.h"
 #include "t/rules.h"
 
 static void test_model(void **state)
@@ -10,6 +11,23 @@ static void test_model(void **state)
   const struct drive_options options = {.weights = LLS_WEIGHTS_F32,
                                         .cache_element = LLS_F32};
   rule_check_all(*state, &options);
+}
+
+/* The same models, put into GGUF files as llama.cpp's converter does. */
+static void test_gguf(void **state)
+{
+  struct folder folder;
+  char path[128];
+  folder_make(&folder);
+  snprintf(path, sizeof path, "%s/x.gguf", folder.path);
+  gguf_convert_llama(*state, &folder, "x.gguf");
+  const struct drive_options options = {
+      .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .path = path};
+  struct drive_model m = {0};
+  drive_open(&m, *state, &options);
+  rule_check(&m, *state, &rule_cases[1]);
+  drive_close(&m);
+  folder_remove(&folder);
 }
 
 /* Blocks that are no power of two, and ones larger than a chunk. */
@@ -74,6 +92,9 @@ int main(void)
       MODEL(olmo2),
       MODEL(phi3),
       MODEL(phi3_long),
+      {"llama in a GGUF file", test_gguf, NULL, NULL, llama},
+      {"llama-biases in a GGUF file", test_gguf, NULL, NULL, biases},
+      {"llama-sharded in a GGUF file", test_gguf, NULL, NULL, sharded},
       {"block sizes", test_block_sizes, NULL, NULL, llama},
       {"three threads", test_threads, NULL, NULL, mistral},
       {"block sizes and a window", test_block_sizes, NULL, NULL, window},

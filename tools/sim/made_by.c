@@ -2,6 +2,8 @@
 /* See made_by.h. */
 #include "tools/sim/made_by.h"
 
+#include "core/model/gguf.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +78,8 @@ int lls_sim_made_by(const struct lls_sim_tool_options *o, json_t *made_by,
   if (rc < 0)
     return rc;
   rc = add_policies(&m, made_by, err);
-  snprintf(model, sizeof model, "%s/config.json", m.config.model.path);
+  const char *path = m.config.model.path;
+  snprintf(model, sizeof model, "%s%s", path, lls_is_gguf(path) ? "" : "/config.json");
   if (rc == 0)
     rc = add_file(files, "model", model, err);
   bool simulated = o->device == LLS_SIM_DEVICE_SIM;

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A model in a GGUF file, or in a split set of them. The file stands for a model folder:
+ * its metadata is translated into config.json (gguf_config.c), tokenizer.json and
+ * tokenizer_config.json (core/tokenizer/gguf_tokenizer.c), its tensors go by the names
+ * that such a folder has (gguf_names.c). So what reads folders reads GGUF files too, and
+ * an architecture is described in one place.
+ *
+ * Llama's converter lays rows of query and key out in pairs that rotate together, where
+ * the graph has them as halves of a head: such tensors are views of a copy in the graph's
+ * order.
+ */
+#ifndef LLS_MODEL_GGUF_H
+#define LLS_MODEL_GGUF_H
+
+#include "core/model/checkpoint.h"
+#include "core/model/gguf_file.h"
+
+struct lls_gguf_architecture {
+  const char *name;  /* general.architecture */
+  const char *model; /* the class in config.json's "architectures" */
+  bool pairs;        /* rows of query and key in pairs */
+  bool output_norms; /* branches' outputs are normed: names of norms differ */
+};
+
+struct lls_gguf {
+  struct lls_checkpoint base;
+  struct lls_gguf_file **files; /* (n_files) the first has the metadata */
+  size_t n_files;
+  const struct lls_gguf_architecture *architecture;
+  struct gguf_copy *copies;
+};
+
+/* A file whose name ends with .gguf. */
+bool lls_is_gguf(const char *path);
+
+/* A file, or the first of a split set. */
+int lls_gguf_open(const char *path, struct lls_gguf **out, struct lls_error *err);
+void lls_gguf_close(struct lls_gguf *); /* NULL is fine */
+int lls_gguf_checkpoint(const char *path, struct lls_checkpoint **out,
+                        struct lls_error *err);
+
+/* By its name in the file; NULL if there is none. */
+const struct lls_gguf_tensor *lls_gguf_tensor(const struct lls_gguf *, const char *name);
+
+/* gguf_names.c: what is known of the architecture that a file names. */
+int lls_gguf_architecture_of(const struct lls_gguf_file *,
+                             const struct lls_gguf_architecture **out,
+                             struct lls_error *err);
+/* The file's name of a tensor that Hugging Face's folders call `name`; false if it has
+ * none. */
+bool lls_gguf_name(const struct lls_gguf_architecture *, const char *name, char *out,
+                   size_t size);
+
+/* gguf_config.c: what config.json of the model's folder would say. */
+int lls_gguf_config(const char *path, json_t **out, struct lls_error *err);
+
+#endif

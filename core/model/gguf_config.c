@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A GGUF file's metadata as the config.json of the folder that it was made from. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/device/quantised.h"
+#include "core/model/gguf.h"
+
+/* Keys without the architecture's name; whether a model is nothing without it. */
+static const struct {
+  const char *own, *folder;
+  bool is_needed;
+} keys[] = {
+    {"block_count", "num_hidden_layers", true},
+    {"embedding_length", "hidden_size", true},
+    {"feed_forward_length", "intermediate_size", true},
+    {"attention.head_count", "num_attention_heads", true},
+    {"attention.head_count_kv", "num_key_value_heads", false},
+    {"attention.key_length", "head_dim", false},
+    {"context_length", "max_position_embeddings", true},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true},
+    {"rope.freq_base", "rope_theta", false},
+    {"attention.sliding_window", "sliding_window", false},
+};
+
+static int missing(const struct lls_gguf *g, const char *key, struct lls_error *err)
+{
+  return lls_fail(err, -EINVAL, "%s: %s is missing in the metadata", g->files[0]->path,
+                  key);
+}
+
+static int copy_keys(const struct lls_gguf *g, json_t *config, struct lls_error *err)
+{
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    char key[96];
+    json_t *value;
+    snprintf(key, sizeof key, "%s.%s", g->architecture->name, keys[i].own);
+    int rc = lls_gguf_value(g->files[0], key, &value, err);
+    if (rc < 0)
+      return rc;
+    if (value == NULL && keys[i].is_needed)
+      return missing(g, key, err);
+    if (value != NULL)
+      json_object_set_new(config, keys[i].folder, value);
+  }
+  return 0;
+}
+
+static bool has(const struct lls_gguf *g, const char *name)
+{
+  return lls_gguf_tensor(g, name) != NULL;
+}
+
+/* What the tensors that are there say. */
+static int describe_tensors(const struct lls_gguf *g, json_t *config,
+                            struct lls_error *err)
+{
+  const struct lls_gguf_tensor *embedding = lls_gguf_tensor(g, "token_embd.weight");
+  if (embedding == NULL || embedding->n_dims != 2)
+    return lls_fail(err, -EINVAL, "%s: there is no matrix token_embd.weight",
+                    g->files[0]->path);
+  json_object_set_new(config, "vocab_size",
+                      json_integer((json_int_t)embedding->shape[0]));
+  json_object_set_new(config, "tie_word_embeddings",
+                      json_boolean(!has(g, "output.weight")));
+  json_object_set_new(config, "attention_bias",
+                      json_boolean(has(g, "blk.0.attn_q.bias")));
+  json_object_set_new(config, "mlp_bias", json_boolean(has(g, "blk.0.ffn_up.bias")));
+  return 0;
+}
+
+/* The type that most of the matrices' numbers have. */
+static void describe_type(const struct lls_gguf *g, json_t *config)
+{
+  double numbers[LLS_MXFP4 + 1] = {0};
+  enum lls_dtype most = LLS_F32;
+  for (size_t i = 0; i < g->n_files; i++)
+    for (const struct lls_gguf_tensor *t = g->files[i]->tensors; t != NULL;
+         t = t->hh.next)
+      if (t->n_dims > 1)
+        numbers[t->dtype] += (double)t->bytes / lls_dtype_number_bytes(t->dtype);
+  for (int type = 0; type <= LLS_MXFP4; type++)
+    if (numbers[type] > numbers[most])
+      most = (enum lls_dtype)type;
+  json_object_set_new(config, "dtype",
+                      json_string(most == LLS_F32    ? "float32"
+                                  : most == LLS_F16  ? "float16"
+                                  : most == LLS_BF16 ? "bfloat16"
+                                                     : lls_dtype_name(most)));
+}
+
+/* ---- positions ------------------------------------------------------------------ */
+
+/* A vector of F32, or NULL. */
+static json_t *numbers_of(const struct lls_gguf *g, const char *name)
+{
+  const struct lls_gguf_tensor *t = lls_gguf_tensor(g, name);
+  if (t == NULL || t->n_dims != 1 || t->dtype != LLS_F32)
+    return NULL;
+  json_t *list = json_array();
+  for (uint64_t i = 0; i < t->shape[0]; i++) {
+    float number;
+    memcpy(&number, t->data + i * sizeof number, sizeof number);
+    json_array_append_new(list, json_real(number));
+  }
+  return list;
+}
+
+/* Llama 3.1 and its like come with a factor for each pair of dimensions instead of the
+ * numbers that config.json has. */
+static json_t *factors(const struct lls_gguf *g)
+{
+  json_t *list = numbers_of(g, "rope_freqs.weight");
+  if (list == NULL)
+    return NULL;
+  return json_pack("{s:s, s:O, s:o, s:f, s:f}", "rope_type", "longrope", "short_factor",
+                   list, "long_factor", list, "factor", 1.0, "attention_factor", 1.0);
+}
+
+static int describe_scaling(const struct lls_gguf *g, json_t *config,
+                            struct lls_error *err)
+{
+  static const char *const names[][2] = {
+      {"factor", "factor"},
+      {"original_context_length", "original_max_position_embeddings"},
+      {"attn_factor", "attention_factor"}};
+  char key[96], type[32];
+  json_t *scaling = factors(g);
+  snprintf(key, sizeof key, "%s.rope.scaling.type", g->architecture->name);
+  if (scaling == NULL && (lls_gguf_text(g->files[0], key, type, sizeof type) == NULL ||
+                          strcmp(type, "none") == 0))
+    return 0;
+  int rc = 0;
+  if (scaling == NULL) {
+    scaling = json_pack("{s:s}", "rope_type", type);
+    for (size_t i = 0; rc == 0 && i < sizeof names / sizeof names[0]; i++) {
+      json_t *value;
+      snprintf(key, sizeof key, "%s.rope.scaling.%s", g->architecture->name, names[i][0]);
+      rc = lls_gguf_value(g->files[0], key, &value, err);
+      if (value != NULL)
+        json_object_set_new(scaling, names[i][1], value);
+    }
+  }
+  json_object_set_new(config, "rope_scaling", scaling);
+  return rc;
+}
+
+/* ---- tokens --------------------------------------------------------------------- */
+
+/* Special tokens that end an answer by what they are called, for files which name only
+ * one of several. gpt-oss ends a message with <|end|>, and then goes on. */
+static bool ends_answers(const char *token, bool goes_on)
+{
+  static const char *const names[] = {"<|im_end|>",    "<|eot_id|>",      "<|eom_id|>",
+                                      "<|endoftext|>", "<|end_of_text|>", "<|return|>",
+                                      "<end_of_turn>", "<|end_of_turn|>", "<|call|>",
+                                      "<EOT>"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (strcmp(token, names[i]) == 0)
+      return true;
+  return !goes_on && strcmp(token, "<|end|>") == 0;
+}
+
+#define CONTROL 3 /* of tokenizer.ggml.token_type */
+
+static bool is_control(const json_t *types, size_t id)
+{
+  return json_integer_value(json_array_get(types, id)) == CONTROL;
+}
+
+static bool goes_on(const json_t *tokens)
+{
+  size_t id;
+  const json_t *token;
+  json_array_foreach((json_t *)tokens, id, token)
+  {
+    if (strcmp(json_string_value(token), "<|return|>") == 0)
+      return true;
+  }
+  return false;
+}
+
+static void add_named_ends(const json_t *tokens, const json_t *types, json_t *ends)
+{
+  bool going_on = goes_on(tokens);
+  size_t id;
+  const json_t *token;
+  json_array_foreach((json_t *)tokens, id, token)
+  {
+    if (is_control(types, id) && ends_answers(json_string_value(token), going_on))
+      json_array_append_new(ends, json_integer((json_int_t)id));
+  }
+}
+
+static int describe_tokens(const struct lls_gguf *g, json_t *config,
+                           struct lls_error *err)
+{
+  static const char *const marks[] = {"eos", "eot", "eom"};
+  const struct lls_gguf_file *file = g->files[0];
+  json_t *tokens = NULL, *types = NULL, *ends = json_array();
+  int64_t bos = lls_gguf_integer(file, "tokenizer.ggml.bos_token_id", -1);
+  json_object_set_new(config, "eos_token_id", ends);
+  if (bos >= 0)
+    json_object_set_new(config, "bos_token_id", json_integer(bos));
+  for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+    char key[64];
+    snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", marks[i]);
+    int64_t id = lls_gguf_integer(file, key, -1);
+    if (id >= 0)
+      json_array_append_new(ends, json_integer(id));
+  }
+  int rc = lls_gguf_value(file, "tokenizer.ggml.tokens", &tokens, err);
+  if (rc == 0)
+    rc = lls_gguf_value(file, "tokenizer.ggml.token_type", &types, err);
+  if (rc == 0 && json_is_string(json_array_get(tokens, 0)))
+    add_named_ends(tokens, types, ends);
+  json_decref(tokens);
+  json_decref(types);
+  return rc;
+}
+
+static int describe(const struct lls_gguf *g, json_t *config, struct lls_error *err)
+{
+  json_object_set_new(config, "model_type", json_string(g->architecture->name));
+  json_object_set_new(config, "architectures", json_pack("[s]", g->architecture->model));
+  int rc = copy_keys(g, config, err);
+  if (rc == 0)
+    rc = describe_tensors(g, config, err);
+  if (rc == 0)
+    rc = describe_scaling(g, config, err);
+  if (rc == 0)
+    rc = describe_tokens(g, config, err);
+  describe_type(g, config);
+  return rc;
+}
+
+int lls_gguf_config(const char *path, json_t **out, struct lls_error *err)
+{
+  struct lls_gguf *g;
+  int rc = lls_gguf_open(path, &g, err);
+  if (rc < 0)
+    return rc;
+  json_t *config = json_object();
+  rc = describe(g, config, err);
+  lls_gguf_close(g);
+  if (rc < 0)
+    json_decref(config);
+  else
+    *out = config;
+  return rc;
+}

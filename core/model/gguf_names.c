@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What GGUF files call architectures and tensors. */
+#include <stdio.h>
+#include <string.h>
+
+#include <errno.h>
+
+#include "core/model/gguf.h"
+
+static const struct lls_gguf_architecture architectures[] = {
+    {.name = "llama", .model = "LlamaForCausalLM", .pairs = true},
+};
+
+#define N_ARCHITECTURES (sizeof architectures / sizeof architectures[0])
+
+int lls_gguf_architecture_of(const struct lls_gguf_file *file,
+                             const struct lls_gguf_architecture **out,
+                             struct lls_error *err)
+{
+  char name[64], list[256] = "";
+  size_t used = 0;
+  if (lls_gguf_text(file, "general.architecture", name, sizeof name) == NULL)
+    return lls_fail(err, -EINVAL, "%s: general.architecture should name the model's kind",
+                    file->path);
+  for (size_t i = 0; i < N_ARCHITECTURES; i++) {
+    if (strcmp(architectures[i].name, name) == 0) {
+      *out = &architectures[i];
+      return 0;
+    }
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
+                             used == 0 ? "" : ", ", architectures[i].name);
+  }
+  return lls_fail(err, -ENOTSUP,
+                  "%s: architecture %s is not supported in a GGUF file; supported are %s",
+                  file->path, name, list);
+}
+
+struct name_pair {
+  const char *folder, *file;
+};
+
+static const struct name_pair ends[] = {
+    {"embed_tokens", "token_embd"}, {"norm", "output_norm"}, {"lm_head", "output"}};
+
+static const struct name_pair parts[] = {
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"}, {"self_attn.qkv_proj", "attn_qkv"},
+    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
+    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+    {"mlp.gate_up_proj", "ffn_up"},      {"mlp.down_proj", "ffn_down"},
+};
+
+static const struct name_pair input_norms[] = {{"post_attention_layernorm", "ffn_norm"}};
+static const struct name_pair output_norms[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+};
+
+#define COUNT(list) (sizeof list / sizeof list[0])
+
+static const char *look_up(const struct name_pair *list, size_t n, const char *name,
+                           size_t length)
+{
+  for (size_t i = 0; i < n; i++)
+    if (strlen(list[i].folder) == length && memcmp(list[i].folder, name, length) == 0)
+      return list[i].file;
+  return NULL;
+}
+
+static const char *part_name(const struct lls_gguf_architecture *a, const char *name,
+                             size_t length)
+{
+  const char *found = look_up(parts, COUNT(parts), name, length);
+  if (found != NULL)
+    return found;
+  return a->output_norms ? look_up(output_norms, COUNT(output_norms), name, length)
+                         : look_up(input_norms, COUNT(input_norms), name, length);
+}
+
+bool lls_gguf_name(const struct lls_gguf_architecture *a, const char *name, char *out,
+                   size_t size)
+{
+  unsigned layer;
+  int skip = 0;
+  if (strncmp(name, "model.", 6) == 0)
+    name += 6;
+  bool in_layer = sscanf(name, "layers.%u.%n", &layer, &skip) == 1 && skip > 0;
+  const char *part = name + (in_layer ? skip : 0);
+  const char *suffix = strrchr(part, '.');
+  if (suffix == NULL)
+    return false;
+  size_t length = (size_t)(suffix - part);
+  const char *found =
+      in_layer ? part_name(a, part, length) : look_up(ends, COUNT(ends), part, length);
+  if (found == NULL)
+    return false;
+  if (in_layer)
+    snprintf(out, size, "blk.%u.%s%s", layer, found, suffix);
+  else
+    snprintf(out, size, "%s%s", found, suffix);
+  return true;
+}
