@@ -208,7 +208,7 @@ static void test_all_errors_in_file_order(void **state)
       "found '1'",
       ":7: 'max_body' is set in line 6 already",
       ": [model] needs the key 'path': folder of the model as Hugging Face lays it out, "
-      "with config.json",
+      "with config.json, or a .gguf file; of a split set the first",
   };
   char text[1024];
   snprintf(text, sizeof text,
