@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -69,4 +71,24 @@ int lls_file_map(const char *path, unsigned char **map, size_t *bytes,
 out:
   close(fd);
   return rc;
+}
+
+static void name_of(const char *path, unsigned number, char name[PATH_MAX])
+{
+  snprintf(name, PATH_MAX, number > 0 ? "%s.%u" : "%s", path, number);
+}
+
+int lls_file_rotate(const char *path, unsigned kept)
+{
+  struct stat st;
+  char from[PATH_MAX], to[PATH_MAX];
+  if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+    return 0;
+  for (unsigned i = kept; i > 0; i--) {
+    name_of(path, i - 1, from);
+    name_of(path, i, to);
+    if (rename(from, to) < 0 && errno != ENOENT)
+      return -errno;
+  }
+  return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening files that people name: what would keep who opens it waiting is refused. */
+/* Files that people name: opened, where that does not wait, and put aside. */
 #ifndef LLS_BASE_FILE_H
 #define LLS_BASE_FILE_H
 
@@ -15,5 +15,12 @@ int lls_file_open(const char *path, size_t most, FILE **out, struct lls_error *e
 /* All of it, mapped to be read; at least one byte. The caller unmaps it. */
 int lls_file_map(const char *path, unsigned char **map, size_t *bytes,
                  struct lls_error *err);
+
+/*
+ * For a file that is begun anew: what is in `path` moves to path.1, that to path.2 and so
+ * on; path.`kept` is lost. What is no regular file, empty or not there stays. 0 or
+ * -errno.
+ */
+int lls_file_rotate(const char *path, unsigned kept);
 
 #endif

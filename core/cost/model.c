@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time of a step; every formula is model.h's. */
+#include "core/base/least.h"
 #include "core/cost/model.h"
 
 #include <llmserve/host.h>
 
 #include <string.h>
-
-static double larger(double a, double b)
-{
-  return a > b ? a : b;
-}
 
 /* ---- shape -------------------------------------------------------------------- */
 
@@ -90,7 +86,7 @@ static double million_ns(const struct lls_cost_rates *r, double rows)
 {
   const struct lls_profile_curve *c = &r->curve;
   if (c->n == 0)
-    return larger(r->read_ns, r->multiply_ns * rows);
+    return lls_most_f64(r->read_ns, r->multiply_ns * rows);
   if (rows <= c->rows[0])
     return c->ns[0];
   uint32_t i = 1;
@@ -117,11 +113,11 @@ void lls_cost_add(const struct lls_cost_rates *r, struct lls_cost_load *load,
   load->rows += x;
   if (tokens == 1) {
     load->cached += c + 1;
-    load->longest = larger(load->longest, c + 1);
+    load->longest = lls_most_f64(load->longest, c + 1);
     return;
   }
   double pairs = x * in_window(r, context + (x + 1) / 2);
-  load->chunk_ns += larger(pairs * r->pair_ns, (c + x) * r->cached_ns);
+  load->chunk_ns += lls_most_f64(pairs * r->pair_ns, (c + x) * r->cached_ns);
 }
 
 double lls_cost_step_ns(const struct lls_cost_rates *r, const struct lls_cost_load *load)
@@ -136,8 +132,8 @@ double lls_cost_step_ns(const struct lls_cost_rates *r, const struct lls_cost_lo
   if (load->restored > 0)
     ns += r->kv_weights * million_ns(r, load->restored);
   return ns + load->chunk_ns +
-         larger(load->cached * r->cached_ns + load->longest * r->tail_ns,
-                load->longest * r->longest_ns);
+         lls_most_f64(load->cached * r->cached_ns + load->longest * r->tail_ns,
+                      load->longest * r->longest_ns);
 }
 
 double lls_cost_copy_ns(const struct lls_cost_rates *r, uint32_t link, double bytes,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a device's module; see devices.h. */
+/* Opening a device's module, see devices.h; and the names in isa.h. */
 #include "config.h"
 
 #include "core/device/devices.h"
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/device/isa.h"
 #include "core/plugin/loader.h"
 
 struct module_kind {
@@ -83,4 +84,16 @@ int lls_device_create(enum lls_device_choice choice,
   if (create_from_module(&cuda, options, out, why_not) == 0)
     return 0;
   return lls_cpu_device_create(options, out, err);
+}
+
+static const char *const isa_names[LLS_ISA_LEVELS] = {
+    [LLS_ISA_GENERIC] = "generic",
+    [LLS_ISA_AVX2] = "avx2",
+    [LLS_ISA_AVX512] = "avx512",
+    [LLS_ISA_AMX] = "amx",
+};
+
+const char *lls_isa_name(enum lls_isa isa)
+{
+  return isa_names[isa];
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The forward pass of encoders over the device's operations; see encoder.h. */
+#include "core/base/least.h"
 #include "core/encoder/encoder.h"
 
 #include <errno.h>
@@ -33,11 +34,6 @@ struct lls_encoder {
 
 /* ---- making one --------------------------------------------------------------- */
 
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-  return a > b ? a : b;
-}
-
 static int create_device(struct lls_encoder *e, const struct lls_encoder_options *o,
                          struct lls_error *err)
 {
@@ -45,7 +41,7 @@ static int create_device(struct lls_encoder *e, const struct lls_encoder_options
   struct lls_device_options device = {
       .threads = o->threads,
       .max_rows = e->max_rows,
-      .max_columns = larger(lls_qkv_columns(c), larger(c->ffn, c->hidden)),
+      .max_columns = lls_most_u32(lls_qkv_columns(c), lls_most_u32(c->ffn, c->hidden)),
       .max_sequences = e->max_rows,
       .isa = o->isa,
   };
@@ -57,7 +53,7 @@ static int allocate(struct lls_encoder *e, struct lls_error *err)
   const struct lls_model_config *c = &e->config;
   const struct lls_device_ops *ops = e->device->ops;
   size_t rows = e->max_rows, hidden = rows * c->hidden * sizeof(float);
-  size_t wide = rows * larger(lls_qkv_columns(c), c->ffn) * sizeof(float);
+  size_t wide = rows * lls_most_u32(lls_qkv_columns(c), c->ffn) * sizeof(float);
   e->tokens = calloc(rows, sizeof *e->tokens);
   e->positions = calloc(rows, sizeof *e->positions);
   e->sequence = calloc(rows, sizeof *e->sequence);
@@ -86,7 +82,7 @@ static void set_limits(struct lls_encoder *e, const struct lls_encoder_options *
     e->max_tokens = e->folder.max_tokens;
   if (o->max_tokens > 0 && o->max_tokens < e->max_tokens)
     e->max_tokens = o->max_tokens;
-  e->max_rows = larger(o->max_rows > 0 ? o->max_rows : DEFAULT_ROWS, e->max_tokens);
+  e->max_rows = lls_most_u32(o->max_rows > 0 ? o->max_rows : DEFAULT_ROWS, e->max_tokens);
 }
 
 static int open_folder(struct lls_encoder *e, const struct lls_encoder_options *o,

@@ -8,14 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/least.h"
 #include "core/engine/engine_internal.h"
 
 #define MIB(bytes) ((size_t)(bytes) >> 20)
-
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-  return a > b ? a : b;
-}
 
 static uint32_t up_columns(const struct lls_model_config *c)
 {
@@ -24,12 +20,13 @@ static uint32_t up_columns(const struct lls_model_config *c)
 
 static uint32_t wide_columns(const struct lls_model_config *c)
 {
-  return larger(lls_qkv_columns(c), up_columns(c));
+  return lls_most_u32(lls_qkv_columns(c), up_columns(c));
 }
 
 uint32_t lls_engine_max_columns(const struct lls_model_config *c)
 {
-  return larger(larger(wide_columns(c), c->vocab), larger(c->hidden, c->embed_dim));
+  return lls_most_u32(lls_most_u32(wide_columns(c), c->vocab),
+                      lls_most_u32(c->hidden, c->embed_dim));
 }
 
 /* ---- sizes ---------------------------------------------------------------------- */
@@ -54,8 +51,8 @@ static int check_options(const struct lls_engine_options *o,
 static size_t activation_bytes(const struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->config;
-  size_t per_row = wide_columns(c) + larger(c->heads * c->head_dim, c->ffn) +
-                   2 * (size_t)larger(c->hidden, c->embed_dim);
+  size_t per_row = wide_columns(c) + lls_most_u32(c->heads * c->head_dim, c->ffn) +
+                   2 * (size_t)lls_most_u32(c->hidden, c->embed_dim);
   size_t vocab = (e->shard.rank == 0 ? c->vocab : 0) +
                  (lls_engine_is_shared(e) ? e->shard.vocab.n : 0);
   return e->options.max_tokens * per_row * lls_dtype_bytes(e->device->activation_type) +
@@ -253,9 +250,9 @@ static int make_activations(struct lls_engine *e, struct lls_error *err)
     size_t bytes;
   } buffers[] = {
       {&act->x, rows * c->hidden * number},
-      {&act->h, rows * larger(c->hidden, c->embed_dim) * number},
+      {&act->h, rows * lls_most_u32(c->hidden, c->embed_dim) * number},
       {&act->wide, rows * wide_columns(c) * number},
-      {&act->narrow, rows * larger(c->heads * c->head_dim, c->ffn) * number},
+      {&act->narrow, rows * lls_most_u32(c->heads * c->head_dim, c->ffn) * number},
       {&act->picked, picked * c->hidden * number},
       {&act->projected, picked * c->embed_dim * number},
       {(void **)&act->logits, picked * vocab * sizeof(float)},

@@ -101,7 +101,7 @@ int lls_engine_check_entries(const struct lls_engine *, const struct lls_block_e
                              uint32_t from, uint32_t n, uint32_t context, uint32_t needed,
                              struct lls_error *err);
 
-/* pull.c: every pull of a batch is of an engine that this one can copy from. */
+/* Every pull of a batch is of an engine that this one can copy from. */
 int lls_engine_check_pulls(const struct lls_engine *, const struct lls_engine_batch *,
                            struct lls_error *err);
 

@@ -10,12 +10,8 @@
  */
 #include <errno.h>
 
+#include "core/base/least.h"
 #include "core/engine/engine_internal.h"
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-  return a < b ? a : b;
-}
 
 static uint32_t blocks_of(const struct lls_engine *e, uint32_t tokens)
 {
@@ -93,7 +89,7 @@ static struct lls_block_entry *scratch_list(struct lls_engine *e, uint32_t token
     list[i] = (struct lls_block_entry){
         .block = e->scratch_used++,
         .first_token = i * room,
-        .count = (uint16_t)least(room, tokens - i * room),
+        .count = (uint16_t)lls_least_u32(room, tokens - i * room),
     };
   return list;
 }

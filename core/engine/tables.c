@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks of block tables: a kernel uses every entry as an index, and entries come from a
- * cache manager that nobody vouches for.
+ * cache manager that nobody vouches for. And of blocks that are to be copied from another
+ * engine's pool.
  */
 #include <errno.h>
 #include <string.h>
@@ -74,5 +75,30 @@ int lls_engine_check_entries(const struct lls_engine *e,
   if (covered < needed)
     return lls_fail(err, -EINVAL, "the block table covers %u of %u tokens", covered,
                     needed);
+  return 0;
+}
+
+/* ---- blocks of other engines ------------------------------------------------------ */
+
+const char *lls_engine_why_no_pull(const struct lls_engine *e,
+                                   const struct lls_engine *from)
+{
+  if (lls_engine_is_shared(e) || lls_engine_is_shared(from))
+    return "each is shared out to ranks";
+  if (e->device->ops != from->device->ops || e->device->ops->pool_pull == NULL)
+    return "their devices cannot reach each other's memory";
+  if (!lls_pools_match(&e->pool_shape, &from->pool_shape))
+    return "their blocks are not alike";
+  return NULL;
+}
+
+int lls_engine_check_pulls(const struct lls_engine *e,
+                           const struct lls_engine_batch *batch, struct lls_error *err)
+{
+  for (uint32_t i = 0; i < batch->n_pulls; i++) {
+    const char *why = lls_engine_why_no_pull(e, batch->pulls[i].from);
+    if (why != NULL)
+      return lls_fail(err, -ENOTSUP, "blocks of another instance: %s", why);
+  }
   return 0;
 }

@@ -26,17 +26,13 @@
  * arrivals, so that a slot is free in every cache manager before main gives it away
  * again.
  */
+#include "core/base/least.h"
 #include "core/loop/instance.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 /* ---- memory ----------------------------------------------------------------------- */
-
-static uint32_t least(uint64_t a, uint64_t b)
-{
-  return (uint32_t)(a < b ? a : b);
-}
 
 int lls_migrate_init(struct lls_instance *in, uint32_t max_requests)
 {
@@ -45,7 +41,8 @@ int lls_migrate_init(struct lls_instance *in, uint32_t max_requests)
   if (rc < 0 || in->n_peers < 2)
     return rc;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  h->max_copies = least(UINT32_MAX, (uint64_t)pool->device_units + in->caps.max_context);
+  h->max_copies = (uint32_t)lls_least_size(UINT32_MAX, (size_t)pool->device_units +
+                                                           in->caps.max_context);
   h->max_taken = max_requests;
   h->left = calloc(in->table->slots, sizeof *h->left);
   h->taken = calloc(h->max_taken, sizeof(struct lls_live *));
@@ -313,9 +310,10 @@ static uint32_t pull_of(const struct lls_block_entry *a, const struct lls_block_
                         uint32_t token, uint32_t end, uint32_t block_tokens,
                         struct lls_pull *out)
 {
-  uint32_t n = least(a->first_token + a->count, b->first_token + b->count) - token;
+  uint32_t n =
+      lls_least_u32(a->first_token + a->count, b->first_token + b->count) - token;
   bool alike = a->direction == b->direction;
-  n = alike ? least(n, end - token) : 1;
+  n = alike ? lls_least_u32(n, end - token) : 1;
   uint32_t from = slot_in(a, token, block_tokens), to = slot_in(b, token, block_tokens);
   *out = (struct lls_pull){.source = a->block, .target = b->block};
   if (alike && a->direction == LLS_RIGHT_TO_LEFT)

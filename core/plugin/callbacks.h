@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which callbacks of a vtable must be there. One table per kind, in validate_KIND.c; what
- * is done with them is the same for all, in callbacks.c.
+ * Which callbacks of a vtable must be there. A table for each kind is in kinds.c; what is
+ * done with them is the same for all, in callbacks.c.
  */
 #ifndef LLS_PLUGIN_CALLBACKS_H
 #define LLS_PLUGIN_CALLBACKS_H

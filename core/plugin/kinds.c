@@ -1,10 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See kinds.h. */
+/*
+ * What the kinds of policies differ in: which callbacks each must have (callbacks.h), and
+ * which all have alike.
+ */
 #include "core/plugin/kinds.h"
+
+#include "core/plugin/callbacks.h"
 
 #include <assert.h>
 
 static_assert(LLS_KINDS == LLS_KIND_PREDICTOR - LLS_KIND_SCHEDULER + 1, "a row for each");
+
+/* ---- a scheduler ---------------------------------------------------------------------
+ */
+
+#define SCHEDULER(MEMBER)    LLS_CALLBACK(struct lls_scheduler_vtable, MEMBER)
+#define SCHEDULER_PAIR(A, B) LLS_CALLBACK_PAIR(struct lls_scheduler_vtable, A, B)
+
+static const struct lls_callback scheduler_required[] = {
+    SCHEDULER(create),
+    SCHEDULER(destroy),
+    SCHEDULER(caps),
+    SCHEDULER(plan),
+};
+
+static const struct lls_callback_pair scheduler_pairs[] = {
+    SCHEDULER_PAIR(export_state, import_state),
+    SCHEDULER_PAIR(import_state, export_state),
+};
+
+const struct lls_vtable_rules lls_scheduler_rules = {
+    .name = "struct lls_scheduler_vtable",
+    .version_1_size = LLS_SIZE_UP_TO(struct lls_scheduler_vtable, import_state),
+    .size = sizeof(struct lls_scheduler_vtable),
+    .required = scheduler_required,
+    .n_required = sizeof scheduler_required / sizeof *scheduler_required,
+    .pairs = scheduler_pairs,
+    .n_pairs = sizeof scheduler_pairs / sizeof *scheduler_pairs,
+};
+
+/* ---- a cache manager -----------------------------------------------------------------
+ */
+
+#define CACHE(MEMBER)    LLS_CALLBACK(struct lls_cache_vtable, MEMBER)
+#define CACHE_PAIR(A, B) LLS_CALLBACK_PAIR(struct lls_cache_vtable, A, B)
+
+static const struct lls_callback cache_required[] = {
+    CACHE(create),        CACHE(destroy), CACHE(capacity), CACHE(need),
+    CACHE(begin),         CACHE(mark),    CACHE(rollback), CACHE(commit),
+    CACHE(reserve),       CACHE(preempt), CACHE(admit),    CACHE(release),
+    CACHE(info),          CACHE(table),   CACHE(copies),   CACHE(computed),
+    CACHE(preempt_modes), CACHE(audit),
+};
+
+/* Whoever starts a transfer hears of its end; what goes to the host comes back. */
+static const struct lls_callback_pair cache_pairs[] = {
+    CACHE_PAIR(offload, upload),
+    CACHE_PAIR(upload, offload),
+    CACHE_PAIR(offload, on_transfer),
+    CACHE_PAIR(export_state, import_state),
+    CACHE_PAIR(import_state, export_state),
+};
+
+const struct lls_vtable_rules lls_cache_rules = {
+    .name = "struct lls_cache_vtable",
+    .version_1_size = LLS_SIZE_UP_TO(struct lls_cache_vtable, import_state),
+    .size = sizeof(struct lls_cache_vtable),
+    .required = cache_required,
+    .n_required = sizeof cache_required / sizeof *cache_required,
+    .pairs = cache_pairs,
+    .n_pairs = sizeof cache_pairs / sizeof *cache_pairs,
+};
+
+/* ---- a predictor ---------------------------------------------------------------------
+ */
+
+#define PREDICTOR(MEMBER)    LLS_CALLBACK(struct lls_predictor_vtable, MEMBER)
+#define PREDICTOR_PAIR(A, B) LLS_CALLBACK_PAIR(struct lls_predictor_vtable, A, B)
+
+static const struct lls_callback predictor_required[] = {
+    PREDICTOR(create),
+    PREDICTOR(destroy),
+    PREDICTOR(flags),
+    PREDICTOR(predict),
+};
+
+static const struct lls_callback_pair predictor_pairs[] = {
+    PREDICTOR_PAIR(export_state, import_state),
+    PREDICTOR_PAIR(import_state, export_state),
+};
+
+const struct lls_vtable_rules lls_predictor_rules = {
+    .name = "struct lls_predictor_vtable",
+    .version_1_size = LLS_SIZE_UP_TO(struct lls_predictor_vtable, on_end),
+    .size = sizeof(struct lls_predictor_vtable),
+    .required = predictor_required,
+    .n_required = sizeof predictor_required / sizeof *predictor_required,
+    .pairs = predictor_pairs,
+    .n_pairs = sizeof predictor_pairs / sizeof *predictor_pairs,
+};
+
+/* ---- all of them ------------------------------------------------------------------- */
 
 #define COMMON(VTABLE)                                                                   \
   ((struct lls_plugin_common){.destroy = (VTABLE)->destroy,                              \

@@ -3,7 +3,7 @@
 #include "core/serve/daemon.h"
 
 #include "core/assembly/options.h"
-#include "core/base/rotate.h"
+#include "core/base/file.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ static int open_decisions(struct server *s, struct lls_loop_options *options,
                            "plans of %u instances side by side cannot be recorded: leave "
                            "the key away, or [engine] instances and roles",
                            s->instances.n);
-  int rc = lls_rotate(o.path, DECISIONS_KEPT);
+  int rc = lls_file_rotate(o.path, DECISIONS_KEPT);
   if (rc < 0)
     return lls_config_fail(s->config, err, rc, "server", "decisions",
                            "%s of an earlier start cannot be put aside: %s", o.path,

@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/tokenizer/pattern.h"
-#include "core/tokenizer/pieces.h"
+#include "core/tokenizer/buffer.h"
 
 #include <jansson.h>
 

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/tokenizer/pattern.h"
-#include "core/tokenizer/pieces.h"
+#include "core/tokenizer/buffer.h"
 
 /* What becomes of the matches, for the text "a-b--c" and the pattern "-". */
 enum lls_behavior {

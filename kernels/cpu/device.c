@@ -3,6 +3,7 @@
  * The CPU device: its threads, its working memory and the vtable. Operations run at once,
  * in the order they are called, on all threads together; each returns when it is done.
  */
+#include "core/base/least.h"
 #include "kernels/cpu/codes_pack.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/memory.h"
@@ -131,22 +132,18 @@ static const struct lls_device_ops ops = {
     .attention_both_ways = lls_cpu_attention_both_ways,
 };
 
-static size_t largest(size_t a, size_t b)
-{
-  return a > b ? a : b;
-}
-
 /* Room for the hungriest operation; a thread also unpacks one row while loading. */
 static int allocate_scratch(struct lls_cpu_device *d)
 {
   size_t columns = d->options.max_columns, rows = d->options.max_rows;
   const struct lls_cpu_linear_kernels *linear = &d->kernels.linear;
-  d->scratch_bytes = largest(lls_cpu_linear_scratch(linear), lls_codes_scratch(columns));
-  d->scratch_bytes = largest(d->scratch_bytes, lls_cpu_attention_scratch());
-  d->scratch_bytes = largest(d->scratch_bytes, lls_cpu_sample_scratch(columns));
+  d->scratch_bytes =
+      lls_most_size(lls_cpu_linear_scratch(linear), lls_codes_scratch(columns));
+  d->scratch_bytes = lls_most_size(d->scratch_bytes, lls_cpu_attention_scratch());
+  d->scratch_bytes = lls_most_size(d->scratch_bytes, lls_cpu_sample_scratch(columns));
   d->scratch_bytes = (d->scratch_bytes + 4095) & ~(size_t)4095;
-  d->shared_bytes = largest(lls_cpu_linear_shared(linear, columns),
-                            lls_cpu_attention_shared(rows, d->n_threads));
+  d->shared_bytes = lls_most_size(lls_cpu_linear_shared(linear, columns),
+                                  lls_cpu_attention_shared(rows, d->n_threads));
   void *scratch = NULL, *angles = NULL;
   int rc = lls_cpu_memory_alloc(d->scratch_bytes * d->n_threads, &scratch);
   d->scratch = scratch;

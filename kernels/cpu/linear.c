@@ -16,6 +16,7 @@
  * bf16 that is 4 GB/s, at 96 rows it would be 21. The order of additions does not depend
  * on any of this (linear.h).
  */
+#include "core/base/least.h"
 #include "kernels/cpu/codes.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
@@ -54,16 +55,6 @@ static void group_rows(const struct product *p, size_t g, size_t *begin, size_t 
                 end);
 }
 
-static size_t least(size_t a, size_t b)
-{
-  return a < b ? a : b;
-}
-
-static size_t most(size_t a, size_t b)
-{
-  return a > b ? a : b;
-}
-
 /* Items are pieces of LLS_DEPTH inputs of a group. */
 static size_t pieces_of(const struct lls_weight *w)
 {
@@ -82,8 +73,8 @@ static void pack_task(void *arg, unsigned thread, unsigned n_threads)
     char *out = p->device->shared;
     out += g * p->group_bytes + p->kernel->skip(last - first, k) * p->kernel->x_bytes;
     p->kernel->pack(p->x + first * w->columns + k, w->columns, last - first,
-                    least(LLS_DEPTH, w->columns - k), least(LLS_DEPTH, w->inputs - k),
-                    out);
+                    lls_least_size(LLS_DEPTH, w->columns - k),
+                    lls_least_size(LLS_DEPTH, w->inputs - k), out);
   }
 }
 
@@ -97,7 +88,7 @@ static void finish(const struct product *p, const float *sums, size_t first_pane
       .sums = sums,
       .sum_stride = p->sum_stride,
       .rows = p->n_rows,
-      .outputs = least(n_panels * LLS_PANEL, w->rows - first),
+      .outputs = lls_least_size(n_panels * LLS_PANEL, w->rows - first),
       .scale = w->scale != NULL ? w->scale + first : NULL,
       .bias = w->bias != NULL ? w->bias + first : NULL,
       .add = p->add,
@@ -129,8 +120,9 @@ static struct wanted wanted(const char *at, size_t bytes, size_t turns)
 
 static struct lls_ahead turn_of(const struct wanted *w, size_t turn)
 {
-  size_t first = least(w->lines, turn * w->each);
-  return (struct lls_ahead){w->at + first * 64, least(w->each, w->lines - first)};
+  size_t first = lls_least_size(w->lines, turn * w->each);
+  return (struct lls_ahead){w->at + first * 64,
+                            lls_least_size(w->each, w->lines - first)};
 }
 
 /* The first input of what follows the block's inputs, and how many: their successors,
@@ -138,7 +130,7 @@ static struct lls_ahead turn_of(const struct wanted *w, size_t turn)
 static size_t next_inputs(const struct product *p, const struct block *b, size_t *n)
 {
   size_t past = b->k + b->n_k < p->weight->inputs ? b->k + b->n_k : 0;
-  *n = least(LLS_DEPTH, p->weight->inputs - past);
+  *n = lls_least_size(LLS_DEPTH, p->weight->inputs - past);
   return past;
 }
 
@@ -154,7 +146,7 @@ static void next_panels(const struct product *p, const struct block *b, size_t i
     next = k > 0 ? 0 : b->n;
   }
   for (size_t j = 0; j < LLS_AHEAD - 1; j++) {
-    size_t panel = least(b->first + next + j, w->panels - 1);
+    size_t panel = lls_least_size(b->first + next + j, w->panels - 1);
     const char *at = w->data + panel * w->panel_bytes + k * input_bytes;
     out[j] = wanted(at, n_k * input_bytes, p->groups);
   }
@@ -224,13 +216,13 @@ static void multiply_block(const struct product *p, const struct block *b)
       .table = w->table,
       .more = b->k > 0,
       .sum_stride = p->sum_stride,
-      .lead = p->groups > 1 ? b->n_k : least(b->n_k, AHEAD / input_bytes),
+      .lead = p->groups > 1 ? b->n_k : lls_least_size(b->n_k, AHEAD / input_bytes),
   };
   if (p->groups > 1 && p->kernel->spread)
     tile.lead = 0;
   size_t step = p->groups > 1 ? p->kernel->panels : b->n;
   for (size_t i = 0; i < b->n; i += step) {
-    tile.panels = least(step, b->n - i);
+    tile.panels = lls_least_size(step, b->n - i);
     tile.panel_bytes = w->panel_bytes;
     tile.weight = w->data + (b->first + i) * w->panel_bytes + b->k * input_bytes;
     if (p->many != p->kernel)
@@ -252,7 +244,7 @@ static void product_task(void *arg, unsigned thread, unsigned n_threads)
     struct block b = {.first = begin, .n = end - begin, .sums = sums};
     b.expanded = (char *)(sums + LLS_PANEL_BLOCK * p->sum_stride);
     for (b.k = 0; b.k < w->inputs; b.k += depth) {
-      b.n_k = least(depth, w->inputs - b.k);
+      b.n_k = lls_least_size(depth, w->inputs - b.k);
       multiply_block(p, &b);
     }
     finish(p, sums, begin, end - begin);
@@ -265,7 +257,7 @@ static void product_task(void *arg, unsigned thread, unsigned n_threads)
 static size_t grain_of(size_t panels, unsigned n_threads)
 {
   size_t grain = panels / (n_threads * TURNS) / TILE_PANELS * TILE_PANELS;
-  return grain < TILE_PANELS ? TILE_PANELS : least(grain, LLS_PANEL_BLOCK);
+  return grain < TILE_PANELS ? TILE_PANELS : lls_least_size(grain, LLS_PANEL_BLOCK);
 }
 
 /* At most row_block rows. */
@@ -303,7 +295,7 @@ static void multiply_part(struct lls_cpu_device *d, const struct lls_weight *w,
         .x = x + row * w->columns,
         .y = y + row * y_stride,
         .y_stride = y_stride,
-        .n_rows = least(kernel->row_block, n_rows - row),
+        .n_rows = lls_least_size(kernel->row_block, n_rows - row),
         .add = add,
     };
     multiply_rows(d, &p);
@@ -327,9 +319,9 @@ size_t lls_cpu_linear_scratch(const struct lls_cpu_linear_kernels *kernels)
   size_t rows = 0, expanded = 0;
   for (int i = 0; i < LLS_N_PACKED; i++) {
     const struct lls_linear_kernel *k = &kernels->of[i];
-    rows = most(rows, k->row_block);
+    rows = lls_most_size(rows, k->row_block);
     if (k->expand != NULL)
-      expanded = most(expanded, k->panels * panel_bytes(k->expanded, LLS_DEPTH));
+      expanded = lls_most_size(expanded, k->panels * panel_bytes(k->expanded, LLS_DEPTH));
   }
   return LLS_PANEL_BLOCK * rows * LLS_PANEL * sizeof(float) + expanded;
 }
@@ -342,7 +334,7 @@ size_t lls_cpu_linear_shared(const struct lls_cpu_linear_kernels *kernels,
   for (int i = 0; i < LLS_N_PACKED; i++) {
     const struct lls_linear_kernel *k = &kernels->of[i];
     size_t groups = k->row_block / k->max_rows;
-    bytes = most(bytes, groups * k->skip(k->max_rows, inputs) * k->x_bytes);
+    bytes = lls_most_size(bytes, groups * k->skip(k->max_rows, inputs) * k->x_bytes);
   }
   return bytes;
 }
@@ -365,7 +357,7 @@ void lls_cpu_linear_part(struct lls_device *device, const struct lls_weight *w,
 {
   size_t end = first + n_outputs, base = 0;
   for (; w != NULL; base += w->rows, w = w->next) {
-    size_t from = most(first, base), to = least(end, base + w->rows);
+    size_t from = lls_most_size(first, base), to = lls_least_size(end, base + w->rows);
     if (from >= to)
       continue;
     struct lls_weight part = *w;

@@ -1,0 +1,51 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# A source has one idea and all of it: less than 40 lines are a part of another file's idea,
+# unless there is a reason that stands here; more than 600 are two ideas.
+use strict;
+use warnings;
+use File::Find;
+use Test::More;
+
+my $top = $ENV{LLS_SRCDIR} // '.';
+
+# Files of fewer than 40 lines, by what makes each a file of its own.
+my @small = (
+    [ qr{^core/http/llhttp_\w+\.c}                 => 'the only files that are compiled with llhttp' ],
+    [ qr{^kernels/cpu/\w+_(?:avx2|avx512)\.c}      => 'compiled for one instruction set' ],
+    [ qr{^kernels/cpu/isa_table\.c}                => 'which of these are compiled' ],
+    [ qr{^kernels/cuda/attention_\w+\.cu}          => 'an instance of attention.cuh, compiled beside the others' ],
+    [ qr{^kernels/cuda/module\.c}                  => 'the one symbol of a module' ],
+    [ qr{^core/plugin/trial_main\.c}               => 'a main of its own: what tries a plugin' ],
+    [ qr{^core/model/\w+\.c}                       => 'an architecture is a file' ],
+    [ qr{^core/base/check\.c}                      => 'what LLS_CHECK calls where there are checks' ],
+    [ qr{^core/serve/descriptors\.c}               => 'one limit of the process' ],
+    [ qr{^core/loop/hang\.c}                       => 'a watch that both threads touch, and no more' ],
+    [ qr{^core/loop/policy_stats_json\.c}          => 'above the loop, which has the stats' ],
+    [ qr{^core/http/sse\.c}                        => 'a format: server-sent events' ],
+    [ qr{^core/template/scope\.c}                  => 'below the four files that recurse' ],
+    [ qr{^core/tokenizer/stage\.c}                 => 'below all stages' ],
+    [ qr{^sdk/policy/\w+\.c}                       => 'a header of libllmserve-policy each' ],
+    [ qr{^plugins/}                                => 'a formula or an ablation of a paper' ],
+);
+
+my (%lines, %used);
+sub measure {
+    return if !/\.(c|h|cc|cpp|cu|cuh)\z/;
+    open my $source, '<', $_ or die "$_: $!";
+    my $count = () = <$source>;
+    $lines{ substr $_, length "$top/" } = $count;
+}
+find({ no_chdir => 1, wanted => \&measure }, map { "$top/$_" } qw(core include kernels plugins sdk tools));
+
+cmp_ok(scalar keys %lines, '>', 500, 'the sources are there');
+is_deeply([ map { "$_: $lines{$_}" } grep { $lines{$_} > 600 } sort keys %lines ], [], 'none is over 600 lines');
+my @without;
+for my $path (sort grep { $lines{$_} < 40 && /\.(c|cc|cpp|cu)\z/ } keys %lines) {
+    my ($reason) = grep { $path =~ $_->[0] } @small;
+    $used{ $reason->[1] } = 1 if defined $reason;
+    push @without, "$path: $lines{$path}" if !defined $reason;
+}
+is_deeply(\@without, [], 'none under 40 has no reason to be a file');
+is_deeply([ grep { !$used{$_} } map { $_->[1] } @small ], [], 'no reason is idle');
+done_testing;
