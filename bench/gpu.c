@@ -12,59 +12,8 @@
  */
 #include "bench/gpu.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-#define NO_GPU 77
-
-void gpu_die(const char *what, const struct lls_error *err, int rc)
-{
-  fprintf(stderr, "bench/gpu: %s: %s\n", what, lls_error_text(err, rc));
-  exit(rc == -ENODEV || rc == -ENOENT ? NO_GPU : 1);
-}
-
-struct lls_device *gpu_open(uint32_t max_rows, uint32_t max_columns,
-                            uint32_t max_sequences)
-{
-  const struct lls_device_options options = {
-      .max_rows = max_rows,
-      .max_columns = max_columns,
-      .max_sequences = max_sequences,
-      .numbers = LLS_BF16,
-  };
-  struct lls_device *device;
-  struct lls_error err = {""};
-  int rc = lls_device_create(LLS_DEVICE_CUDA, &options, &device, NULL, &err);
-  if (rc < 0)
-    gpu_die("no CUDA device", &err, rc);
-  return device;
-}
-
-void gpu_result(struct gpu_bench *b, const char *name, const char *what, double ratio,
-                double mark, bool at_most)
-{
-  bool good = at_most ? ratio <= mark : ratio >= mark;
-  b->done++;
-  b->missed += !good;
-  printf("%-34s %-28s %6.3f  mark %s %.2f  %s\n", name, what, ratio,
-         at_most ? "<=" : ">=", mark, good ? "met" : "MISSED");
-  fflush(stdout);
-}
-
-bool gpu_leave_out(struct gpu_bench *b, const char *name, size_t bytes, size_t available)
-{
-  bool late = bench_seconds() > b->ends, large = bytes > available;
-  if (!late && !large)
-    return false;
-  b->left_out++;
-  if (large)
-    printf("%-34s left out: %.1f GB wanted, %.1f are free\n", name, (double)bytes * 1e-9,
-           (double)available * 1e-9);
-  else
-    printf("%-34s left out: the time is over\n", name);
-  return true;
-}
 
 static _Noreturn void usage(void)
 {

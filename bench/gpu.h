@@ -20,6 +20,7 @@ struct gpu_bench {
   unsigned done, missed, left_out;
 };
 
+/* ---- gpu_util.c */
 _Noreturn void gpu_die(const char *what, const struct lls_error *, int rc);
 struct lls_device *gpu_open(uint32_t max_rows, uint32_t max_columns,
                             uint32_t max_sequences);

@@ -6,6 +6,7 @@
  *   serve.c             the whole, and the signals
  *   load.c              loading the model while requests are told to come again
  *   start.c             the parts, and how the configuration makes them
+ *   settings.c          what start, check and reload read of the configuration alike
  *   instances.c         devices and engines, one of each for every instance
  *   worker_ranks.c      the tensor parallel ranks that compute with it
  *   config_check.c      what would keep it from starting
@@ -80,7 +81,10 @@ struct server {
   int status; /* the exit status */
 };
 
-/* ---- config_check.c */
+/* ---- settings.c */
+/* The keys of [server] api_keys and admin_keys; none to free on failure. */
+int server_load_keys(const struct lls_config *, struct lls_api_keyring *out,
+                     struct lls_error *err);
 /* Tokens that the cache holds at once; SIZE_MAX where that is for the cache manager to
  * say, which keeps them in smaller forms. */
 size_t server_cache_tokens(const struct lls_config *, const struct lls_engine *);
@@ -119,13 +123,9 @@ void server_list_instances(struct server *, struct lls_loop_instance *out);
 void server_destroy_instances(struct server *);
 
 /* ---- start.c */
-struct lls_worker_rank_options server_follow_options(const struct server *);
 int server_load_model(struct server *, struct lls_error *err);
 int server_create_loop(struct server *, struct lls_error *err);
 int server_create_api(struct server *, struct lls_error *err);
-/* The keys of [server] api_keys and admin_keys; none to free on failure. */
-int server_load_keys(const struct lls_config *, struct lls_api_keyring *out,
-                     struct lls_error *err);
 void server_destroy(struct server *);
 /* What server_load_model has made. */
 void server_destroy_parts(struct server *);

@@ -10,16 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct lls_worker_rank_options server_follow_options(const struct server *s)
-{
-  return (struct lls_worker_rank_options){
-      .choice = (enum lls_device_choice)s->config->engine.device,
-      .device = lls_device_options_of(s->config, &s->model),
-      .engine = lls_engine_options_of(s->config, &s->model),
-      .model = s->model,
-  };
-}
-
 /* A template that cannot be used is for chat requests to answer with: all else works. */
 static int load_chat_template(struct server *s, struct lls_error *err)
 {
@@ -134,27 +124,6 @@ int server_create_loop(struct server *s, struct lls_error *err)
             c->policies.cache.module->descriptor->version,
             c->policies.predictor.module->descriptor->id,
             c->policies.predictor.module->descriptor->version);
-  return rc;
-}
-
-static int load_keys(const struct lls_config *c, const char *key, const char *path,
-                     struct lls_api_keys **out, struct lls_error *err)
-{
-  int rc = path[0] != '\0' ? lls_api_keys_load(path, out, err) : 0;
-  return rc < 0
-             ? lls_config_fail(c, err, rc, "server", key, "%s", lls_error_text(err, rc))
-             : 0;
-}
-
-int server_load_keys(const struct lls_config *c, struct lls_api_keyring *out,
-                     struct lls_error *err)
-{
-  *out = (struct lls_api_keyring){0};
-  int rc = load_keys(c, "api_keys", c->server.api_keys, &out->users, err);
-  if (rc == 0)
-    rc = load_keys(c, "admin_keys", c->server.admin_keys, &out->admins, err);
-  if (rc < 0)
-    lls_api_keyring_free(out);
   return rc;
 }
 

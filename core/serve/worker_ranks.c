@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/assembly/options.h"
 #include "core/engine/shard.h"
 #include "core/serve/daemon.h"
 
@@ -46,10 +47,20 @@ static int check_shards(const struct server *s, uint32_t size, struct lls_error 
                 : 0;
 }
 
+static struct lls_worker_rank_options follow_options(const struct server *s)
+{
+  return (struct lls_worker_rank_options){
+      .choice = (enum lls_device_choice)s->config->engine.device,
+      .device = lls_device_options_of(s->config, &s->model),
+      .engine = lls_engine_options_of(s->config, &s->model),
+      .model = s->model,
+  };
+}
+
 static int start_threads(struct server *s, uint32_t n, struct lls_error *err)
 {
   struct lls_ranks *handles[LLS_MAX_RANKS];
-  struct lls_worker_rank_options options = server_follow_options(s);
+  struct lls_worker_rank_options options = follow_options(s);
   int rc = lls_ranks_threads(n, s->config->engine.rank_timeout, handles, err);
   if (rc < 0)
     return rc;
@@ -111,7 +122,7 @@ int server_follow(struct server *s)
   else
     rc = check_shards(s, s->ranks->size, &err); /* rank 0 finds the same */
   if (rc == 0) {
-    struct lls_worker_rank_options options = server_follow_options(s);
+    struct lls_worker_rank_options options = follow_options(s);
     rc = lls_worker_rank_run(&options, s->ranks, &err);
   }
   if (rc < 0)

@@ -136,7 +136,7 @@ static inline enum lls_dtype lls_cuda_numbers(const struct lls_cuda_device *d)
   return d->base.activation_type;
 }
 
-/* Keeps the first error of a step for step_end. */
+/* errors.c: keeps the first error of a step for step_end. */
 void lls_cuda_step_fail(struct lls_cuda_device *, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same with CUDA's own word for it, if rc is an error; true if it is not. */
@@ -150,7 +150,6 @@ int lls_cuda_malloc_pinned(size_t bytes, void **out);
 int lls_cuda_memory(struct lls_device *, size_t *total, size_t *available);
 int lls_cuda_alloc(struct lls_device *, enum lls_memory, size_t bytes, void **out);
 void lls_cuda_release(struct lls_device *, enum lls_memory, void *);
-void lls_cuda_download(struct lls_device *, const void *from, void *to, size_t bytes);
 
 /* inputs.c */
 int lls_cuda_inputs_create(struct lls_cuda_inputs *, size_t bytes);
@@ -194,18 +193,22 @@ void lls_cuda_restore(struct lls_device *, const struct lls_attention_shape *,
                       const struct lls_rope_shape *, uint32_t layer,
                       const struct lls_weight *qkv);
 struct lls_cuda_op;
+/* run_restore.c */
 void lls_cuda_run_restore(struct lls_cuda_device *, const struct lls_cuda_op *);
 
 /* step.c */
 int lls_cuda_step_begin(struct lls_device *, struct lls_pool *,
                         const struct lls_device_step *);
 int lls_cuda_step_end(struct lls_device *, struct lls_error *err);
+void lls_cuda_download(struct lls_device *, const void *from, void *to, size_t bytes);
 /* Row numbers of a gather on the device, padded with 0; NULL: the step has failed. */
 const uint32_t *lls_cuda_step_rows(struct lls_cuda_device *, const uint32_t *rows,
                                    uint32_t n);
 
 /* plan.c: shares out attention. Nothing if the step has a plan for this shape. */
 void lls_cuda_plan_attention(struct lls_cuda_device *, const struct lls_cuda_attention *);
+/* plan_size.c: items beyond one for each row that are worth making. */
+uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *, uint32_t kv_heads);
 /* The plan's grid, or one that fits every step of as many rows that are all decodes. */
 struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *,
                                         const struct lls_cuda_attention *, bool any_step);

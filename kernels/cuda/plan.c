@@ -29,36 +29,6 @@ struct planning {
   uint32_t max_units;
 };
 
-/* Items beyond one for each row that are worth making. */
-static uint32_t spare_items(const struct lls_cuda_device *d, uint32_t kv_heads)
-{
-  return 4 * (uint32_t)d->properties.multiProcessorCount / kv_heads + 1;
-}
-
-size_t lls_cuda_plan_bytes(const struct lls_cuda_device *d, uint32_t n_rows)
-{
-  if (d->pool == NULL)
-    return 0;
-  size_t spare = spare_items(d, d->pool->shape.kv_heads);
-  size_t units = LLS_CUDA_LARGE / UNIT;
-  return 2 * ((n_rows + spare) * sizeof(struct lls_cuda_item) + 16) +
-         2 * units * spare * sizeof(struct lls_cuda_merge) + 16;
-}
-
-struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *d,
-                                        const struct lls_cuda_attention *a, bool any_step)
-{
-  if (!any_step)
-    return d->plan.grid;
-  uint32_t group = a->heads / a->kv_heads, units = (group + UNIT - 1) / UNIT;
-  uint32_t spare = spare_items(d, a->kv_heads), items = a->n_rows + spare;
-  return (struct lls_cuda_grid){
-      .small = group <= LLS_CUDA_SMALL ? items : 0,
-      .large = group <= LLS_CUDA_SMALL ? 0 : items,
-      .merges = spare * units,
-  };
-}
-
 /* ---- pieces ------------------------------------------------------------------------ */
 
 /* The tiles that some rows of a sequence see. */
@@ -140,7 +110,7 @@ static bool is_small(const struct planning *p, const struct lls_step_sequence *s
 static void choose_grain(struct planning *p)
 {
   const struct lls_device_step *step = p->device->step;
-  uint32_t spare = spare_items(p->device, p->shape->kv_heads), n_large = 0;
+  uint32_t spare = lls_cuda_plan_spare(p->device, p->shape->kv_heads), n_large = 0;
   uint64_t tiles = 0;
   for (uint32_t i = 0; i < step->n_sequences; i++) {
     const struct lls_step_sequence *s = &step->sequences[i];
@@ -190,7 +160,7 @@ void lls_cuda_plan_attention(struct lls_cuda_device *d,
       !lls_cuda_attention_fits(lls_cuda_numbers(d), &d->pool->view, a) || !make_room(d))
     return;
   struct lls_cuda_inputs *in = &d->inputs;
-  uint32_t spare = spare_items(d, a->kv_heads), group = a->heads / a->kv_heads;
+  uint32_t spare = lls_cuda_plan_spare(d, a->kv_heads), group = a->heads / a->kv_heads;
   size_t items = (d->step->n_rows + spare) * sizeof(struct lls_cuda_item);
   size_t merges = 2 * (LLS_CUDA_LARGE / UNIT) * spare * sizeof(struct lls_cuda_merge);
   size_t offset = (size_t)((char *)d->plan_at - in->device);

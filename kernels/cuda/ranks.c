@@ -17,7 +17,6 @@
 #include <stdlib.h>
 
 #include "core/ranks/ranks.h"
-#include "kernels/cuda/ops.h"
 
 #ifdef LLS_NCCL
 
@@ -316,34 +315,4 @@ int lls_cuda_ranks_reach(struct lls_cuda_device *d)
 {
   int rc = cudaEventRecord(d->reached, d->stream);
   return rc != cudaSuccess ? rc : lls_cuda_ranks_wait(d, d->reached);
-}
-
-/* ---- the vtable's ------------------------------------------------------------------ */
-
-void lls_cuda_all_reduce(struct lls_device *device, void *x, uint32_t n_rows,
-                         uint32_t columns)
-{
-  struct lls_cuda_all_reduce *a =
-      &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_ALL_REDUCE)->all_reduce;
-  a->n_rows = lls_cuda_padded(n_rows);
-  a->columns = columns;
-  a->x = x;
-}
-
-void lls_cuda_all_reduce_f32(struct lls_device *device, float *x, uint32_t n_rows,
-                             uint32_t columns)
-{
-  lls_cuda_all_reduce(device, x, n_rows, columns);
-  lls_cuda_op_last(lls_cuda(device))->all_reduce.f32 = 1;
-}
-
-void lls_cuda_gather_columns(struct lls_device *device, const float *part,
-                             uint32_t n_rows, uint32_t columns, float *y)
-{
-  struct lls_cuda_gather_columns *a =
-      &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_GATHER_COLUMNS)->gather_columns;
-  a->n_rows = lls_cuda_padded(n_rows);
-  a->columns = columns;
-  a->part = part;
-  a->y = y;
 }

@@ -29,12 +29,7 @@ struct lls_cuda_all_gather { /* columns are those of a part */
 int lls_cuda_ranks_create(struct lls_cuda_device *, struct lls_error *err);
 void lls_cuda_ranks_destroy(struct lls_cuda_device *);
 
-/* The operations: written down, carried out. */
-void lls_cuda_all_reduce(struct lls_device *, void *x, uint32_t n_rows, uint32_t columns);
-void lls_cuda_all_reduce_f32(struct lls_device *, float *x, uint32_t n_rows,
-                             uint32_t columns);
-void lls_cuda_gather_columns(struct lls_device *, const float *part, uint32_t n_rows,
-                             uint32_t columns, float *y);
+/* The operations. */
 void lls_cuda_run_all_reduce(struct lls_cuda_device *,
                              const struct lls_cuda_all_reduce *);
 void lls_cuda_run_gather_columns(struct lls_cuda_device *,

@@ -337,3 +337,21 @@ int lls_cuda_step_end(struct lls_device *device, struct lls_error *err)
     lls_fail(err, d->status, "%s", d->error.text);
   return d->status;
 }
+
+/* Through the staging memory: a copy to other memory would wait for it anyway, and where
+ * is for the driver to say. */
+void lls_cuda_download(struct lls_device *device, const void *from, void *to,
+                       size_t bytes)
+{
+  struct lls_cuda_device *d = lls_cuda(device);
+  lls_cuda_ops_flush(d);
+  for (size_t done = 0, n; done < bytes && d->status == 0; done += n) {
+    n = bytes - done < LLS_CUDA_STAGING ? bytes - done : LLS_CUDA_STAGING;
+    int rc = cudaMemcpyAsync(d->staging[0], (const char *)from + done, n,
+                             cudaMemcpyDeviceToHost, d->stream);
+    if (rc == cudaSuccess)
+      rc = lls_cuda_ranks_reach(d);
+    if (lls_cuda_step_check(d, rc, "reading results back"))
+      memcpy((char *)to + done, d->staging[0], n);
+  }
+}

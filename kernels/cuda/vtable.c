@@ -7,6 +7,38 @@
 #include <errno.h>
 #include <string.h>
 
+/* ---- over ranks ----------------------------------------------------------------- */
+
+static void all_reduce(struct lls_device *device, void *x, uint32_t n_rows,
+                       uint32_t columns)
+{
+  struct lls_cuda_all_reduce *a =
+      &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_ALL_REDUCE)->all_reduce;
+  a->n_rows = lls_cuda_padded(n_rows);
+  a->columns = columns;
+  a->x = x;
+}
+
+static void all_reduce_f32(struct lls_device *device, float *x, uint32_t n_rows,
+                           uint32_t columns)
+{
+  all_reduce(device, x, n_rows, columns);
+  lls_cuda_op_last(lls_cuda(device))->all_reduce.f32 = 1;
+}
+
+static void gather_columns(struct lls_device *device, const float *part, uint32_t n_rows,
+                           uint32_t columns, float *y)
+{
+  struct lls_cuda_gather_columns *a =
+      &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_GATHER_COLUMNS)->gather_columns;
+  a->n_rows = lls_cuda_padded(n_rows);
+  a->columns = columns;
+  a->part = part;
+  a->y = y;
+}
+
+/* ---- rows ----------------------------------------------------------------------- */
+
 /* An id from outside would be read from anywhere: refuse the step. */
 static bool in_table(struct lls_cuda_device *d, const struct lls_cuda_table *table,
                      const int32_t *ids, int32_t offset)
@@ -96,7 +128,7 @@ static void norm_qk(struct lls_device *device, const struct lls_attention_shape 
     use = LLS_CUDA_SQUARES_TAKE;
     for (int which = 0; which < 2; which++)
       add_qk_norm(d, shape, norm_shape, qkv, which, LLS_CUDA_SQUARES_GIVE);
-    lls_cuda_all_reduce_f32(device, d->squares, d->step->n_rows, 2);
+    all_reduce_f32(device, d->squares, d->step->n_rows, 2);
   }
   for (int which = 0; which < 2; which++)
     add_qk_norm(d, shape, norm_shape, qkv, which, use);
@@ -329,8 +361,8 @@ const struct lls_device_ops lls_cuda_vtable = {
     .cache_write = cache_write,
     .attention = attention,
     .gather = gather,
-    .all_reduce = lls_cuda_all_reduce,
-    .gather_columns = lls_cuda_gather_columns,
+    .all_reduce = all_reduce,
+    .gather_columns = gather_columns,
     .sample = lls_cuda_sample,
     .download = lls_cuda_download,
     .hidden_write = lls_cuda_hidden_write,

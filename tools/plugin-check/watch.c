@@ -215,20 +215,3 @@ int watch_created(struct witness *w, int rc, void **self)
   free(w);
   return rc < 0 ? rc : -EINVAL;
 }
-
-void watch_module(struct watched *out, struct watch *watch,
-                  const struct lls_plugin_module *real)
-{
-  *out = (struct watched){.watch = watch, .real = real, .module = *real};
-  out->module.descriptor = &out->module.copy;
-  switch (real->descriptor->kind) {
-  case LLS_KIND_SCHEDULER:
-    watch_scheduler(out);
-    break;
-  case LLS_KIND_CACHE:
-    watch_cache(out);
-    break;
-  default:
-    watch_predictor(out);
-  }
-}

@@ -133,15 +133,6 @@ static int open_history(struct retrieval *r)
   return retrieval_load(r);
 }
 
-int retrieval_load(struct retrieval *r)
-{
-  int rc = history_load(r->history);
-  if (rc == 0 && !r->params.async)
-    rc = history_load_some(r->history, UINT32_MAX);
-  r->loading = rc == 0 && r->params.async;
-  return rc;
-}
-
 static void destroy(void *self)
 {
   struct retrieval *r = self;

@@ -116,10 +116,9 @@ void flights_job(struct retrieval *, struct job *);
 void flights_free(struct retrieval *);
 struct lls_prediction flights_prior(const struct retrieval *, uint32_t max_new);
 
-/* ---- retrieval.c, under `work`: reads what the file has and the history has not */
+/* ---- state.c, under `work` */
+/* Reads what the file has and the history has not. */
 int retrieval_load(struct retrieval *);
-
-/* ---- state.c */
 int state_export(struct retrieval *, struct lls_blob *out);
 int state_import(struct retrieval *, const struct lls_blob *);
 

@@ -63,6 +63,15 @@ int state_export(struct retrieval *r, struct lls_blob *out)
   return rc;
 }
 
+int retrieval_load(struct retrieval *r)
+{
+  int rc = history_load(r->history);
+  if (rc == 0 && !r->params.async)
+    rc = history_load_some(r->history, UINT32_MAX);
+  r->loading = rc == 0 && r->params.async;
+  return rc;
+}
+
 static int import_entries(struct retrieval *r, const struct head *head, const char *at)
 {
   float *vector = malloc(r->dims * sizeof *vector);

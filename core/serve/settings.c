@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a start, a check and a reload read of the configuration alike: the keys that
+ * [server] names, how much of a request the cache holds; see daemon.h.
+ */
+#include "core/serve/daemon.h"
+
+static int load_keys(const struct lls_config *c, const char *key, const char *path,
+                     struct lls_api_keys **out, struct lls_error *err)
+{
+  int rc = path[0] != '\0' ? lls_api_keys_load(path, out, err) : 0;
+  return rc < 0
+             ? lls_config_fail(c, err, rc, "server", key, "%s", lls_error_text(err, rc))
+             : 0;
+}
+
+int server_load_keys(const struct lls_config *c, struct lls_api_keyring *out,
+                     struct lls_error *err)
+{
+  *out = (struct lls_api_keyring){0};
+  int rc = load_keys(c, "api_keys", c->server.api_keys, &out->users, err);
+  if (rc == 0)
+    rc = load_keys(c, "admin_keys", c->server.admin_keys, &out->admins, err);
+  if (rc < 0)
+    lls_api_keyring_free(out);
+  return rc;
+}
+
+size_t server_cache_tokens(const struct lls_config *c, const struct lls_engine *engine)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
+  bool smaller_forms =
+      c->policies.cache.module->cache.forms != NULL || c->cache.pool.int8 != 0;
+  return smaller_forms ? SIZE_MAX : (size_t)pool->device_units / 2 * pool->block_tokens;
+}
+
+uint32_t server_max_context(const struct lls_config *c, const struct lls_engine *engine)
+{
+  size_t tokens = server_cache_tokens(c, engine);
+  uint32_t context = lls_engine_caps(engine)->max_context;
+  return tokens < context ? (uint32_t)tokens : context;
+}
+
+void server_warn(const struct lls_config *c, const struct lls_model_config *model,
+                 const struct lls_engine *engine, server_say say, void *context)
+{
+  struct lls_error text;
+  uint32_t used = lls_engine_caps(engine)->max_context;
+  size_t tokens = server_cache_tokens(c, engine);
+  if (c->engine.max_context > model->max_context) {
+    lls_config_fail(c, &text, 0, "engine", "max_context",
+                    "%lld is more than the %u positions of the model: the context is %u "
+                    "tokens",
+                    (long long)c->engine.max_context, model->max_context, used);
+    say(context, text.text);
+  }
+  if (tokens < used) {
+    lls_config_fail(c, &text, 0, "cache", "device_memory",
+                    "the cache holds %zu tokens, less than the context of %u: no request "
+                    "can have more than %zu of prompt and answer together",
+                    tokens, used, tokens);
+    say(context, text.text);
+  }
+}

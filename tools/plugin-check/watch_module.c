@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which watch a module gets, that of its kind: above those of all kinds, which share
+ * watch.c. */
+#include "tools/plugin-check/watch.h"
+
+void watch_module(struct watched *out, struct watch *watch,
+                  const struct lls_plugin_module *real)
+{
+  *out = (struct watched){.watch = watch, .real = real, .module = *real};
+  out->module.descriptor = &out->module.copy;
+  switch (real->descriptor->kind) {
+  case LLS_KIND_SCHEDULER:
+    watch_scheduler(out);
+    break;
+  case LLS_KIND_CACHE:
+    watch_cache(out);
+    break;
+  default:
+    watch_predictor(out);
+  }
+}
