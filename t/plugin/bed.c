@@ -182,7 +182,7 @@ int bed_create_cache(struct bed *bed, const struct lls_cache_geometry *geometry,
 
 struct shadow *bed_shadow(struct bed *bed)
 {
-  return &bed->policies.cache.watch.shadow;
+  return &bed->policies.cache.watch.memories[0].shadow;
 }
 
 void bed_use_cache(struct bed *bed, void *self)
@@ -285,7 +285,7 @@ void bed_close(struct bed *bed)
   harness_close(&bed->harness);
   bool complaints = bed_complains(bed);
   for (uint32_t i = 0; i < LLS_KINDS; i++)
-    shadow_free(&bed->policies.by_kind[i].watch.shadow);
+    watch_free(&bed->policies.by_kind[i].watch);
   free(bed->plan.items);
   bed->plan.items = NULL;
   free(bed->text);

@@ -25,6 +25,7 @@ sub fit {
   ok($status == 0 && $out =~ /^# verdict: .* keeps the contract/m && $out !~ /^not ok/m,
     "fit: $name @options")
     or diag $out;
+  return $out;
 }
 
 # A sanitizer has its own word about crashes, and its own allocator to count in.
@@ -42,11 +43,15 @@ sub unfit {
     or diag "expected $expected:\n$out";
 }
 
-# ---- what llmserve ships, and the smallest there are; distserve needs two instances, which
-# the check does not have: t/sim/test_instances has it under random loads
-fit($_) for grep { !/hostile|broken|null|distserve/ } glob "$build/.libs/{scheduler,cache,predictor}_*.so";
+# ---- what llmserve ships, and the smallest there are
+my %report = map { m{([^/]+)\.so$}; $1 => fit($_) }
+  grep { !/hostile|broken|null/ } glob "$build/.libs/{scheduler,cache,predictor}_*.so";
+like($report{$_}, qr/^# [1-9]\d* requests were handed over/m, "  $_: requests move between instances")
+  for grep { /^cache_|distserve|aligned/ } sort keys %report;
+like($report{$_}, qr/^# [1-9]\d* transfers/m, "  $_: sequences move beside the steps") for qw(cache_tiered scheduler_aligned);
 fit("$build/t/plugin/.libs/$_.so") for qw(scheduler_null cache_null);
 fit("$build/.libs/cache_bidirectional.so", qw(--scheduler bros)); # slots change hands
+like(fit("$build/.libs/scheduler_mlfq.so", '--set=preempt=swap'), qr/^# \d+ transfers/m, '  it moves some');
 fit("$fault/predictor_good.so");
 
 # ---- t/fault: refused before anything of them runs
@@ -116,6 +121,10 @@ my %ways = (
   lies    => qr/runs more tokens than a request has left/,
   forgets => qr/have not ended after \d+ steps, and nothing moves/,
   exit    => qr/ended the process in plan/,
+  moving  => qr/plans were bad and were refused: .*runs a request that is being moved/,
+  strands => qr/have not ended after \d+ steps, and nothing moves/,
+  nowhere => qr/plans were bad and were refused: .*hands a request over to an instance that is not there/,
+  ignores => qr/have not ended after \d+ steps, and nothing moves/,
   names   => qr/stats names a figure 'Plans so far': expected less than 32 letters/,
 );
 unfit($broken, $ways{$_}, "--set=mode=$_", $_ eq 'hang' ? '--patience=2s' : ()) for sort keys %ways;
@@ -152,6 +161,25 @@ my %mutants = (
 );
 fit("$sdk/cache_prefix.so");
 unfit("$sdk/cache_prefix.so", $mutants{$_}, "--set=mutant=$_") for sort keys %mutants;
+
+# ---- caches that lose what moves beside the steps, or between instances
+my %movers = (
+  crashes => qr/crashed in release/,
+  early   => $wrong,
+  half    => qr/to the host and ended: expected residency 2 with (\d+) tokens cached, \1 of them missing .* info says/,
+  keeps   => qr/nobody else in a pool of \d+: there is nothing to wait for/,
+  reuses  => qr/is written in step \d+ where ASYNC copy \d+ of the same step reads or writes/,
+  same    => qr/gave request \d+ transfer 7, which is under way for request/,
+  still   => qr/has just begun: expected LLS_RESIDENT_MOVING, found residency 1/,
+  stray   => qr/copies: number \d+ is ASYNC, of transfer \d+, which is not under way/,
+  stuck   => qr/is under way, and has copied nothing for \d+ steps/,
+  takes   => qr/was handed over with \d+ tokens, and token \d+ is gone from its . list before release/,
+  undo    => qr/leaves another state than mark saw/,
+);
+my $moved = fit("$sdk/cache_moving.so");
+like($moved, qr/^# [1-9]\d* transfers/m, '  it moves some beside the steps');
+like($moved, qr/^# [1-9]\d* requests were handed over/m, '  and some between instances');
+unfit("$sdk/cache_moving.so", $movers{$_}, "--set=mutant=$_") for sort keys %movers;
 
 my (undef, $whole) = check('--set=mode=import', '--time-limit=0', "$sdk/cache_broken.so");
 like($whole, qr/import_state of version 1000001, which nobody wrote/, 'foreign state is taken');

@@ -20,7 +20,11 @@ enum {
   LIES,
   FORGETS,
   EXIT,
-  NAMES
+  NAMES,
+  MOVING,  /* runs what moves */
+  STRANDS, /* what it sends to the host stays there */
+  NOWHERE, /* hands a request over to an instance that there is not */
+  IGNORES, /* hands requests over, and takes none */
 };
 
 struct params {
@@ -64,16 +68,42 @@ static void misbehave(struct broken *b, const struct lls_step_view *view)
 }
 
 /* One request at a time, as t/plugin/scheduler_null.c. */
+static const struct lls_request *pick(const struct broken *b,
+                                      const struct lls_step_view *view)
+{
+  if (b->params.mode == MOVING && view->n_moving > 0)
+    return view->moving[0];
+  if (view->n_running > 0)
+    return view->running[0];
+  if (view->n_preempted > 0 && b->params.mode != STRANDS)
+    return view->preempted[0];
+  return view->n_waiting > 0 ? view->waiting[0] : NULL;
+}
+
+/* What a request is made to do now and then instead of running. */
+static bool moves(const struct broken *b, const struct lls_step_view *view,
+                  const struct lls_request *r, struct lls_plan *out)
+{
+  int64_t mode = b->params.mode;
+  uint32_t n = b->host->topology->n_instances;
+  if (r == NULL || b->plans % 5 != 0 || view->n_running == 0 || view->n_moving > 0)
+    return false;
+  if ((mode == MOVING || mode == STRANDS) && b->host->engine->async_transfers)
+    lls_plan_add(out, LLS_PLAN_OFFLOAD, r);
+  else if ((mode == NOWHERE || mode == IGNORES) && n > 1)
+    lls_plan_migrate(out, r, mode == NOWHERE ? 99 : (view->instance + 1) % n);
+  return out->n_items > 0;
+}
+
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct broken *b = self;
-  const struct lls_request *r = view->n_running > 0     ? view->running[0]
-                                : view->n_preempted > 0 ? view->preempted[0]
-                                : view->n_waiting > 0   ? view->waiting[0]
-                                                        : NULL;
+  const struct lls_request *r = pick(b, view);
   b->plans++;
   plans_of_all++;
   misbehave(b, view);
+  if (moves(b, view, r, out))
+    return 0;
   if (r == NULL || (b->params.mode == STATIC && plans_of_all % 3 == 0))
     return 0;
   if (b->params.mode == FORGETS && r->id % 5 == 4)
@@ -110,7 +140,8 @@ static int create(const struct lls_host *host, const void *params, void **self)
 static const struct lls_param parameters[] = {
     LLS_PARAM_CHOICE(
         struct params, mode, "nothing",
-        "nothing|silent|leak|static|crash|hang|writes|tags|slow|lies|forgets|exit|names",
+        "nothing|silent|leak|static|crash|hang|writes|tags|slow|lies|forgets|exit|names|"
+        "moving|strands|nowhere|ignores",
         "what it does wrong"),
     LLS_PARAM_INT(struct params, limit, "1", 1, 100, "", "100 is not taken if silent"),
 };

@@ -28,6 +28,10 @@ void check_prefixes(const struct subject *, struct findings *);
 void check_cancel(const struct subject *, struct findings *);
 void check_abandon(const struct subject *, struct findings *);
 
+/* checks_move.c: while requests move */
+void check_transfers(const struct subject *, struct findings *);
+void check_instances(const struct subject *, struct findings *);
+
 /* checks_repeat.c: run more than once */
 void check_determinism(const struct subject *, struct findings *);
 void check_side_by_side(const struct subject *, struct findings *);

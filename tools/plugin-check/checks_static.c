@@ -18,6 +18,10 @@ void check_loads(const struct subject *s, struct findings *f)
   const struct lls_plugin *d = module->descriptor;
   identified(f, d->kind, d->id, d->version);
   noted(f, "%s", d->description);
+  struct subject subject = *s;
+  subject.kind = d->kind;
+  if (scene_needs(&subject, f) & LLS_NEEDS_ROLES)
+    needs_roles(f);
   lls_plugin_close(module);
 }
 

@@ -57,7 +57,7 @@ static int64_t measure(const struct subject *s, struct findings *f, uint32_t n)
     return -1;
   int rc = submit_all(&scene, n);
   for (int i = 0; i < STEPS && rc >= 0; i++) {
-    rc = lls_loop_step(scene.h.loop);
+    rc = scene_step(&scene);
     lls_loop_events(scene.h.loop, ignore, NULL);
   }
   struct watch *w = &scene.watch;

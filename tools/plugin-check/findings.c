@@ -48,3 +48,8 @@ void identified(struct findings *f, uint32_t kind, const char *id, const char *v
 {
   dprintf(f->fd, "I%u %s %s\n", kind, id, version);
 }
+
+void needs_roles(struct findings *f)
+{
+  dprintf(f->fd, "R\n");
+}

@@ -27,6 +27,8 @@ void noted(struct findings *, const char *format, ...)
 /* The check does not apply. */
 void skipped(struct findings *, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* It is a scheduler that runs on nothing less than two instances with roles. */
+void needs_roles(struct findings *);
 /* Who the plugin is: kind and "id version". */
 void identified(struct findings *, uint32_t kind, const char *id, const char *version);
 

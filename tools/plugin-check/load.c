@@ -25,6 +25,8 @@ static void compose(struct load *l, uint32_t i)
   c->prompt = again ? c[-1].prompt : whole ? blocks * block : blocks * block - rest;
 }
 
+#define LATE 12 /* steps: it may be anywhere by then */
+
 static void make_client(struct load *l, uint32_t i)
 {
   struct client *c = &l->clients[i];
@@ -44,6 +46,8 @@ static void make_client(struct load *l, uint32_t i)
   }
   if (o->cancels && dice(&l->dice, 0, 2) == 0)
     c->cancel_after = dice(&l->dice, 0, o->max_length / 2);
+  if (o->late_cancels)
+    c->cancel_delay = dice(&l->dice, 0, LATE);
 }
 
 /* A block is all of one letter, so that it is the same wherever it stands. */
@@ -120,6 +124,10 @@ static void cancel_due(struct load *l)
     struct client *c = &l->clients[i];
     if (!c->submitted || c->cancelled || c->finished > 0 || c->n_tokens < c->cancel_after)
       continue;
+    if (c->cancel_step == 0)
+      c->cancel_step = l->steps + c->cancel_delay;
+    if (l->steps < c->cancel_step)
+      continue;
     lls_loop_cancel(l->scene->h.loop, c->id);
     c->cancelled = true;
   }
@@ -132,18 +140,9 @@ static void submit_due(struct load *l)
       submit(l, i);
 }
 
-/* Time goes on by itself only while something runs. */
-static void wait(struct scene *s)
-{
-  int64_t idle_ns = lls_loop_idle_ns(s->h.loop);
-  if (idle_ns == LLS_NEVER || idle_ns == 0)
-    idle_ns = LLS_NS_PER_S / 1000;
-  lls_sim_advance(s->h.device, lls_sim_now(s->h.device) + idle_ns);
-}
-
 /* Far longer than anything that gets on with its work needs for a token or an end; more
  * than the core takes to call it misbehaviour. */
-#define PATIENCE 1500 /* steps */
+#define PATIENCE 1500 /* steps of each instance */
 
 #define LOOK_EVERY 8 /* steps: a scheduler may be asked for its queues at any time */
 
@@ -157,14 +156,15 @@ static void run(struct load *l)
 {
   struct scene *s = l->scene;
   struct lls_error err = {0};
-  for (; !is_over(l) && l->steps - l->moved < PATIENCE; l->steps++) {
+  uint64_t patience = PATIENCE * (uint64_t)lls_loop_n_instances(s->h.loop);
+  for (; !is_over(l) && l->steps - l->moved < patience; l->steps++) {
     submit_due(l);
     cancel_due(l);
     if (l->options.each_step != NULL)
       l->options.each_step(s, l->steps);
     if (l->steps % LOOK_EVERY == 0)
       lls_loop_ask_snapshot(s->h.loop);
-    int rc = lls_loop_step(s->h.loop);
+    int rc = scene_step(s);
     lls_loop_snapshot_ready(s->h.loop);
     lls_loop_events(s->h.loop, on_event, l);
     if (rc < 0) {
@@ -173,9 +173,18 @@ static void run(struct load *l)
             err.text);
       return;
     }
-    if (rc == 0)
-      wait(s);
   }
+}
+
+/* An instance hears of the blocks that it handed over after the request has ended; and
+ * counts its memory in a step, not in a reload. */
+static void settle(struct scene *s)
+{
+  uint32_t turn;
+  for (uint32_t i = 0; i < PATIENCE; i++)
+    if (lls_loop_next_ns(s->h.loop, &turn) == LLS_NEVER || scene_step(s) < 0)
+      break;
+  lls_loop_step(s->h.loop);
 }
 
 /* ---- what must hold ----------------------------------------------------------- */
@@ -284,6 +293,7 @@ static void judge(struct load *l)
           left, l->options.n, l->steps);
     show_state(l);
   } else {
+    settle(l->scene);
     judge_memory(l);
   }
 }

@@ -14,6 +14,7 @@ struct client {
   uint64_t text;                           /* its tokens are drawn from */
   uint64_t arrival;                        /* step in which it comes */
   uint32_t cancel_after;                   /* tokens; UINT32_MAX = never */
+  uint64_t cancel_delay, cancel_step;      /* steps from then on; the step, 0 = not yet */
   bool giant;                              /* fits no cache of this scene */
   bool submitted, cancelled;
   uint64_t id;
@@ -25,6 +26,7 @@ struct load_options {
   uint32_t max_prompt, max_length; /* tokens */
   uint32_t giant_prompt;           /* of one in eight, 0 = none */
   bool cancels;                    /* one in three is cancelled at some time */
+  bool late_cancels;               /* some steps after the token that calls for it */
   bool trickle;                    /* they come over time, not at once */
   bool shared;                     /* half of them begin alike */
   /* of blocks of so many tokens that are often the same, behind the same ones and behind

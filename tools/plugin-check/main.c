@@ -33,7 +33,7 @@ static const char usage[] =
     "  -x, --fail-fast         make no more checks after one that fails\n"
     "  -s, --set=KEY=VALUE     a parameter of the plugin, as in llmserve.ini\n"
     "      --scheduler=NAME    companion instead of fcfs and sarathi in turn\n"
-    "      --cache=NAME        companion instead of paged\n"
+    "      --cache=NAME        companion instead of paged and tiered\n"
     "      --predictor=NAME    companion instead of fixed\n"
     "      --seed=NUMBER       of the loads (1); each number makes others\n"
     "      --patience=TIME     CPU time of a check before it is taken to hang (2min)\n"
@@ -55,6 +55,8 @@ static const struct check checks[] = {
     {"prompts with blocks in common", check_prefixes},
     {"cancelled requests", check_cancel},
     {"stopped with requests alive", check_abandon},
+    {"sequences that move beside the steps", check_transfers},
+    {"requests that move between instances", check_instances},
     {"the same seed, the same decisions", check_determinism},
     {"two instances side by side", check_side_by_side},
     {"nothing leaks", check_leaks},
@@ -76,7 +78,7 @@ struct outcome {
   char notes[16][1024];
   char skipped[1024];
   char identity[256];
-  bool hung;
+  bool hung, needs_roles;
 };
 
 static void keep(struct outcome *o, char *line)
@@ -91,6 +93,8 @@ static void keep(struct outcome *o, char *line)
     snprintf(o->skipped, sizeof o->skipped, "%s", text);
   else if (line[0] == 'I')
     snprintf(o->identity, sizeof o->identity, "%s", text);
+  else if (line[0] == 'R')
+    o->needs_roles = true;
 }
 
 static void run_child(const struct check *check, const struct subject *s, int fd,
@@ -221,6 +225,7 @@ static int run_checks(struct subject *s, char *where)
   count(&t, loads.name, &o);
   sscanf(o.identity, "%u %63s %63s", &s->kind, id, version);
   s->id = id;
+  s->needs_roles = o.needs_roles;
   for (uint32_t i = 0; i < N_CHECKS && s->kind != 0 && !is_over(s, &t, &o); i++) {
     run_check(&checks[i], s, where, &o);
     report(checks[i].name, i + 2, &o);

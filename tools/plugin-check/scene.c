@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tools/plugin-check/mover.h"
+
 uint32_t dice(struct dice *d, uint32_t low, uint32_t high)
 {
   uint64_t z = (d->state += UINT64_C(0x9E3779B97F4A7C15)); /* splitmix64 */
@@ -17,7 +19,9 @@ uint32_t dice(struct dice *d, uint32_t low, uint32_t high)
 
 /* ---- the device --------------------------------------------------------------- */
 
-/* A step of a few milliseconds, as an A100 takes for a model of 13 billion weights. */
+/* A step of a few milliseconds, as an A100 takes for a model of 13 billion weights. The
+ * link to the host is as much slower as the cache of the model here is smaller: 512 bytes
+ * a token instead of 819,200. */
 static struct lls_cost_rates rates(void)
 {
   const struct lls_profile profile = {
@@ -25,7 +29,7 @@ static struct lls_cost_rates rates(void)
                  .memory = INT64_C(40000000000),
                  .bandwidth = 1555,
                  .matrix = 312},
-      .host_link = {.bandwidth = 25, .latency = 10000},
+      .host_link = {.bandwidth = 25 * 512 / 819200.0, .latency = 10000},
       .efficiency = {.memory = 0.9,
                      .matrix = 0.6,
                      .prefill_attention = 0.3,
@@ -72,13 +76,15 @@ static void replace(void *context, struct lls_loop_policies *policies)
   g->loaded.params = (void *)(uintptr_t)policy->params;
   watch_generation(s, g);
   *policy = (struct lls_loop_policy){&g->watched.module, &g->handed};
+  if (s->with_mover)
+    policies->scheduler = (struct lls_loop_policy){&mover_module, NULL};
 }
 
 const char *const *companion_names(const struct subject *s, uint32_t kind)
 {
   static const char *const usual[][3] = {
       [LLS_KIND_SCHEDULER] = {"fcfs", "sarathi"},
-      [LLS_KIND_CACHE] = {"paged"},
+      [LLS_KIND_CACHE] = {"paged", "tiered"},
       [LLS_KIND_PREDICTOR] = {"fixed", "none"},
   };
   return s->companions[kind][0] != NULL ? s->companions[kind] : usual[kind];
@@ -88,21 +94,42 @@ static struct harness_policy choose(const struct scene *s, const struct scene_op
                                     uint32_t kind)
 {
   static const char *const swap[] = {"preempt", "swap", NULL};
+  /* a transfer takes several steps, so that a scheduler meets what moves */
+  static const char *const slowly[] = {"share", "0.01", NULL};
   const struct subject *subject = s->subject;
   if (kind == subject->kind)
     return (struct harness_policy){subject->path, subject->parameters};
   const char *const *names = companion_names(subject, kind);
-  bool swaps = kind == LLS_KIND_SCHEDULER && names != subject->companions[kind] &&
-               o->host_units > 0;
-  return (struct harness_policy){
-      names[kind == LLS_KIND_SCHEDULER && names[1] != NULL ? o->seed % 2 : 0],
-      swaps ? swap : NULL};
+  bool usual = names != subject->companions[kind];
+  bool second =
+      usual && (kind == LLS_KIND_SCHEDULER ? o->seed % 2 == 1
+                                           : kind == LLS_KIND_CACHE && o->transfers);
+  const char *const *parameters = NULL;
+  if (usual && kind == LLS_KIND_SCHEDULER && o->host_units > 0)
+    parameters = swap;
+  if (kind == LLS_KIND_CACHE && second)
+    parameters = slowly;
+  return (struct harness_policy){names[second && names[1] != NULL], parameters};
+}
+
+static void add_instances(const struct subject *subject, const struct scene_options *o,
+                          struct harness_options *h)
+{
+  bool roles = o->roles || subject->needs_roles;
+  h->instances = o->instances > 0 ? o->instances : roles ? 2 : 1;
+  if (roles) {
+    h->roles[0] = LLS_ROLE_PREFILL;
+    h->roles[h->instances - 1] = LLS_ROLE_DECODE;
+  }
 }
 
 int scene_open(struct scene *s, const struct subject *subject,
                const struct scene_options *o, struct findings *f)
 {
   *s = (struct scene){.subject = subject, .share = o->share};
+  s->with_mover = (o->transfers || o->instances > 1) &&
+                  subject->kind != LLS_KIND_SCHEDULER &&
+                  subject->companions[LLS_KIND_SCHEDULER][0] == NULL;
   s->watch = (struct watch){
       .findings = f, .journal = o->journal, .light = o->light, .audit_every = 5};
   s->generations = calloc(MAX_GENERATIONS, sizeof *s->generations);
@@ -125,9 +152,11 @@ int scene_open(struct scene *s, const struct subject *subject,
       .seed = o->seed,
       .log_level = LLS_LOG_WARNING,
       .sim = &s->sim,
+      .cost = o->transfers ? &s->sim.rates : NULL,
       .replace = replace,
       .replace_context = s,
   };
+  add_instances(subject, o, &options);
   struct lls_error err = {0};
   s->log = memfd_create("log", MFD_CLOEXEC);
   int null = dup(2); /* what creation logs is in err, or not of interest */
@@ -150,7 +179,7 @@ void scene_close(struct scene *s)
   for (uint32_t i = 1; i < s->n_generations; i++)
     policy_unload(&s->generations[i].loaded);
   free(s->generations);
-  shadow_free(&s->watch.shadow);
+  watch_free(&s->watch);
   close(s->log);
 }
 
@@ -173,6 +202,38 @@ char *scene_log_line(const struct scene *s, const char *words)
   return NULL;
 }
 
+uint32_t scene_needs(const struct subject *subject, struct findings *f)
+{
+  static const struct scene_options least = {
+      .block_tokens = 16,
+      .device_units = 64,
+      .max_tokens = 64,
+      .max_sequences = 8,
+      .max_context = 256,
+      .max_requests = 16,
+      .instances = 2,
+      .roles = true,
+  };
+  struct findings quiet = {.fd = -1, .where = f->where};
+  struct scene s;
+  if (subject->kind == LLS_KIND_SCHEDULER && scene_open(&s, subject, &least, &quiet) == 0)
+    scene_close(&s);
+  return subject->kind == LLS_KIND_SCHEDULER ? s.watch.needs : 0;
+}
+
+/* ---- steps --------------------------------------------------------------------- */
+
+int scene_step(struct scene *s)
+{
+  uint32_t turn, n = lls_loop_n_instances(s->h.loop);
+  int64_t until_ns = lls_loop_next_ns(s->h.loop, &turn);
+  if (until_ns == LLS_NEVER)
+    until_ns = lls_sim_now(s->h.device) + LLS_NS_PER_S / 1000;
+  for (uint32_t i = 0; i < n; i++)
+    lls_sim_advance(s->h.devices[i], until_ns);
+  return lls_loop_step_one(s->h.loop, turn);
+}
+
 /* ---- reload ------------------------------------------------------------------- */
 
 static void ignore(void *context, const struct lls_event *event)
@@ -190,16 +251,21 @@ int scene_reload(struct scene *s, const char *name)
   struct generation *g = &s->generations[s->n_generations];
   const struct harness_policy subject = {s->subject->path, s->subject->parameters};
   const struct harness_policy other = {name, NULL};
+  int rc = 0;
   if (s->n_generations == MAX_GENERATIONS)
     return 0;
-  int rc =
-      policy_load(s->subject->kind, name == NULL ? &subject : &other, &g->loaded, &err);
-  s->n_generations++;
-  if (rc == 0) {
-    watch_generation(s, g);
+  if (name != NULL && s->subject->needs_roles) { /* not everybody can have roles */
+    *policy = (struct lls_loop_policy){&mover_module, NULL};
+  } else {
+    rc =
+        policy_load(s->subject->kind, name == NULL ? &subject : &other, &g->loaded, &err);
+    s->n_generations++;
+    if (rc == 0)
+      watch_generation(s, g);
     *policy = (struct lls_loop_policy){&g->watched.module, &g->handed};
-    rc = lls_loop_reload(s->h.loop, &change, &err);
   }
+  if (rc == 0)
+    rc = lls_loop_reload(s->h.loop, &change, &err);
   if (rc == 0)
     while (!lls_loop_reloaded(s->h.loop, &rc, &err))
       lls_loop_events(s->h.loop, ignore, NULL);

@@ -17,6 +17,7 @@ struct subject { /* what is checked, and how */
   const char *companions[LLS_KIND_PREDICTOR + 1][2]; /* by kind; NULL = the usual ones */
   const char *model;                                 /* a folder with a config.json */
   uint64_t seed;
+  bool needs_roles; /* a scheduler that runs on nothing less than two instances */
   bool fail_fast;
   int64_t patience_ns;   /* CPU time of a check before it is taken to hang */
   int64_t time_limit_ns; /* of a plan among 1,600 candidates, 0 = none */
@@ -28,6 +29,9 @@ struct scene_options {
   uint32_t block_tokens, device_units, host_units;
   uint32_t max_tokens, max_sequences, max_context, max_requests;
   uint64_t seed;
+  uint32_t instances;        /* 0: one, or as many as the subject needs */
+  bool roles;                /* the first prefills, the last decodes, others do both */
+  bool transfers;            /* a companion that moves memory beside the steps */
   FILE *journal;             /* of decisions, or NULL */
   bool light;                /* see struct watch */
   const struct scene *share; /* its copy of the plugin's code is used, or NULL */
@@ -49,17 +53,27 @@ struct scene {
   struct watch watch;
   struct generation *generations; /* (n_generations); the first is the harness's */
   uint32_t n_generations;
-  int log;       /* a file in memory */
-  void *context; /* of who opened it */
+  bool with_mover; /* the scheduler is the kit's own (mover.h) */
+  int log;         /* a file in memory */
+  void *context;   /* of who opened it */
 };
 
-/* Who stands beside the subject, NULL-terminated; they take turns by seed. */
+/* Who stands beside the subject, NULL-terminated. Schedulers take turns by seed; the
+ * second cache manager is the one where memory moves beside the steps. */
 const char *const *companion_names(const struct subject *, uint32_t kind);
 
 /* 0, or -errno after a finding. */
 int scene_open(struct scene *, const struct subject *, const struct scene_options *,
                struct findings *);
 void scene_close(struct scene *);
+
+/* What a scheduler needs, enum lls_scheduler_needs; 0 where it can't be asked. */
+uint32_t scene_needs(const struct subject *, struct findings *);
+
+/* One step of the instance whose turn it is; its clock and those of the others are moved
+ * on to that time, or by a millisecond where nothing has anything to do. As
+ * lls_loop_step. */
+int scene_step(struct scene *);
 
 /* Loads a plugin of the subject's kind (NULL: the subject itself, under watch) and puts
  * it in the place of the one that runs. 0, or -errno after a finding. */

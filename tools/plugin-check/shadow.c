@@ -9,7 +9,17 @@ void shadow_free(struct shadow *s)
 {
   free(s->tiers[LLS_TIER_DEVICE]);
   free(s->tiers[LLS_TIER_HOST]);
+  free(s->read_by);
+  free(s->written_by);
   *s = (struct shadow){0};
+}
+
+static void *slots_of(uint32_t units, uint32_t block_tokens, size_t size)
+{
+  void *slots = calloc((size_t)2 * units * block_tokens + 1, size);
+  if (slots == NULL)
+    abort();
+  return slots;
 }
 
 void shadow_resize(struct shadow *s, const struct lls_cache_geometry *g)
@@ -22,11 +32,20 @@ void shadow_resize(struct shadow *s, const struct lls_cache_geometry *g)
   s->block_tokens = g->block_tokens;
   for (uint32_t tier = LLS_TIER_DEVICE; tier <= LLS_TIER_HOST; tier++) {
     s->units[tier] = units[tier];
-    s->tiers[tier] =
-        calloc((size_t)2 * units[tier] * g->block_tokens + 1, sizeof *s->tiers[tier]);
-    if (s->tiers[tier] == NULL)
-      abort();
+    s->tiers[tier] = slots_of(units[tier], g->block_tokens, sizeof *s->tiers[tier]);
   }
+  s->read_by = slots_of(units[0], g->block_tokens, sizeof *s->read_by);
+  s->written_by = slots_of(units[0], g->block_tokens, sizeof *s->written_by);
+}
+
+void shadow_begin(struct shadow *s)
+{
+  size_t slots = (size_t)2 * s->units[LLS_TIER_DEVICE] * s->block_tokens;
+  if (!s->has_async)
+    return;
+  memset(s->read_by, 0, slots * sizeof *s->read_by);
+  memset(s->written_by, 0, slots * sizeof *s->written_by);
+  s->has_async = false;
 }
 
 /* NULL: outside. A block of int8 numbers is half of a unit and counts halves; one of the
@@ -49,7 +68,19 @@ static void clear_other_half(const struct shadow *s, uint64_t *at, uint32_t elem
     memset(at + s->block_tokens, 0, n * sizeof *at);
 }
 
-bool shadow_copy(struct shadow *s, const struct lls_copy *c)
+/* n slots from one of the device on; the model's numbers take both halves of the unit. */
+static void occupy(const struct shadow *s, uint32_t *by, const uint64_t *first,
+                   uint32_t element, uint32_t n, uint32_t index)
+{
+  size_t at = (size_t)(first - s->tiers[LLS_TIER_DEVICE]);
+  for (uint32_t i = 0; i < n; i++) {
+    by[at + i] = index + 1;
+    if (element == LLS_ELEMENT_MODEL)
+      by[at + s->block_tokens + i] = index + 1;
+  }
+}
+
+bool shadow_copy(struct shadow *s, const struct lls_copy *c, uint32_t index)
 {
   uint32_t from = c->kind == LLS_COPY_HOST_TO_DEVICE ? LLS_TIER_HOST : LLS_TIER_DEVICE;
   uint32_t to = c->kind == LLS_COPY_DEVICE_TO_HOST ? LLS_TIER_HOST : LLS_TIER_DEVICE;
@@ -66,6 +97,13 @@ bool shadow_copy(struct shadow *s, const struct lls_copy *c)
     return false;
   memmove(place, source, c->n_slots * sizeof *place);
   clear_other_half(s, place, c->target_element, c->n_slots);
+  if (c->order != LLS_COPY_ASYNC)
+    return true;
+  s->has_async = true;
+  if (from == LLS_TIER_DEVICE)
+    occupy(s, s->read_by, source, c->source_element, c->n_slots, index);
+  if (to == LLS_TIER_DEVICE)
+    occupy(s, s->written_by, place, c->target_element, c->n_slots, index);
   return true;
 }
 
@@ -165,6 +203,51 @@ uint32_t shadow_verify(const struct shadow *s, const struct lls_block_table *t,
     }
   }
   return until;
+}
+
+/* The ASYNC copy that uses the slot of a token, 1 + its index; 0: none. */
+static uint32_t user_of(const struct shadow *s, const uint32_t *by,
+                        const struct lls_block_entry *e, uint32_t token)
+{
+  const uint64_t *slot = slot_of(s, e, token);
+  if (slot == NULL)
+    return 0;
+  size_t at = (size_t)(slot - s->tiers[LLS_TIER_DEVICE]);
+  return by[at] == 0 && e->element == LLS_ELEMENT_MODEL ? by[at + s->block_tokens]
+                                                        : by[at];
+}
+
+/* The first token of [from, until) whose slot a copy writes, or, where the pass writes
+ * it, reads. */
+static uint32_t collide(const struct shadow *s, struct walk w, bool writes, uint32_t from,
+                        uint32_t until, uint32_t *index)
+{
+  for (uint32_t i = from; i < until; i++) {
+    const struct lls_block_entry *e = entry_of(&w, i);
+    uint32_t by = user_of(s, s->written_by, e, i);
+    if (by == 0 && writes)
+      by = user_of(s, s->read_by, e, i);
+    if (by == 0)
+      continue;
+    *index = by - 1;
+    return i;
+  }
+  return until;
+}
+
+uint32_t shadow_collide(const struct shadow *s, const struct lls_block_table *t,
+                        uint32_t from, uint32_t until, uint32_t *index)
+{
+  bool hidden = t->form == LLS_FORM_HIDDEN, restored = !hidden && t->x_count > 0;
+  struct lists read = lists_of(t, hidden || restored), written = lists_of(t, hidden);
+  uint32_t at = until;
+  for (uint32_t k = 0; s->has_async && k < read.n && at == until; k++) {
+    at = collide(s, read.walks[k], false, 0, from, index);
+    at = at < from ? at : until;
+  }
+  for (uint32_t k = 0; s->has_async && k < written.n && at == until; k++)
+    at = collide(s, written.walks[k], true, restored ? 0 : from, until, index);
+  return at;
 }
 
 uint32_t shadow_token_in(const struct shadow *s, uint32_t k_block, uint32_t v_block,

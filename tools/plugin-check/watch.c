@@ -215,3 +215,11 @@ int watch_created(struct witness *w, int rc, void **self)
   free(w);
   return rc < 0 ? rc : -EINVAL;
 }
+
+void watch_free(struct watch *w)
+{
+  for (uint32_t i = 0; i < MAX_INSTANCES; i++) {
+    shadow_free(&w->memories[i].shadow);
+    free(w->memories[i].transfers);
+  }
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cache manager under watch: transactions, answers about memory, what slots hold; see
- * watch.h. */
+/* A cache manager under watch: answers about memory, what slots hold; see watch.h. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,21 @@
 #include "tools/plugin-check/watch.h"
 
 /* ---- life --------------------------------------------------------------------- */
+
+/* The memory of an instance stays when its policies are replaced. */
+static struct memory *memory_of(struct watch *w, const void *instance, uint32_t n_slots)
+{
+  struct memory *m = w->memories;
+  while (m->instance != NULL && m->instance != instance)
+    m++;
+  assert(m < w->memories + MAX_INSTANCES);
+  m->instance = instance;
+  if (m->transfers == NULL)
+    m->transfers = calloc(n_slots, sizeof *m->transfers);
+  if (m->transfers == NULL)
+    abort();
+  return m;
+}
 
 static int create(const struct lls_host *core, const void *params,
                   const struct lls_cache_geometry *g, void **self)
@@ -19,19 +34,25 @@ static int create(const struct lls_host *core, const void *params,
   w->placed = calloc(w->n_slots, sizeof *w->placed);
   if (w->placed == NULL)
     abort();
-  shadow_resize(&w->watch->shadow, g);
+  /* each instance has a copy of the topology for itself */
+  w->memory = memory_of(w->watch, core->topology, w->n_slots);
+  shadow_resize(&w->memory->shadow, g);
   struct call call = watch_enter(w, "create", TAG_MAIN);
   int rc = w->real->cache.create(&w->host, handed->params, g, &w->self);
   watch_leave(w, call);
-  if (rc != 0)
+  if (rc != 0) {
     free(w->placed);
+  } else {
+    w->next = w->watch->caches;
+    w->watch->caches = w;
+  }
   return watch_created(w, rc, self);
 }
 
-static void forget_marks(struct witness *w, uint32_t n)
+static void forget_placed(struct witness *w, uint32_t slot)
 {
-  while (w->n_marks > n)
-    free(w->marks[--w->n_marks].text);
+  free(w->placed[slot].left_behind.entries);
+  w->placed[slot] = (struct placed){0};
 }
 
 static void destroy(void *self)
@@ -41,9 +62,15 @@ static void destroy(void *self)
   if (w->self != NULL)
     w->real->cache.destroy(w->self);
   watch_leave(w, call);
-  forget_marks(w, 0);
+  watch_forget_marks(w, 0);
   free(w->marks);
+  for (uint32_t i = 0; i < w->n_slots; i++)
+    forget_placed(w, i);
   free(w->placed);
+  struct witness **at = &w->watch->caches;
+  while (*at != w)
+    at = &(*at)->next;
+  *at = w->next;
   free(w);
 }
 
@@ -54,142 +81,6 @@ static int reconfigure(void *self, const void *params)
   struct call call = watch_enter(w, "reconfigure", TAG_MAIN);
   int rc = w->real->cache.reconfigure(w->self, handed->params);
   watch_leave(w, call);
-  return rc;
-}
-
-/* ---- audits ------------------------------------------------------------------- */
-
-static void put_text(void *context, const char *line)
-{
-  fprintf(context, "%s\n", line);
-}
-
-static void put_number(void *context, const char *name, double value)
-{
-  fprintf(context, "%s %.17g\n", name, value);
-}
-
-static int audit(void *self, const struct lls_sink *sink)
-{
-  struct witness *w = self;
-  struct call call = watch_enter(w, "audit", TAG_STEP);
-  w->watch->failure[0] = '\0';
-  int rc = w->real->cache.audit(w->self, sink);
-  watch_leave(w, call);
-  if (rc < 0)
-    found(w->watch->findings, "audit finds fault with itself in step %" PRIu64 ": %s",
-          w->step, w->watch->failure[0] != '\0' ? w->watch->failure : strerror(-rc));
-  return rc;
-}
-
-/* The whole state as text, malloc'ed. */
-static char *audit_text(struct witness *w)
-{
-  char *text = NULL;
-  size_t bytes = 0;
-  FILE *file = open_memstream(&text, &bytes);
-  struct lls_sink sink = {.context = file, .number = put_number, .text = put_text};
-  if (file == NULL)
-    abort();
-  audit(w, &sink);
-  fclose(file);
-  return text;
-}
-
-/* The first line of b that differs from a's, or what comes next. */
-static const char *difference(const char *a, const char *b)
-{
-  size_t line = 0;
-  for (size_t i = 0; a[i] != '\0' && a[i] == b[i]; i++)
-    if (a[i] == '\n')
-      line = i + 1;
-  return b + line;
-}
-
-static void remember(struct witness *w, uint32_t mark)
-{
-  if (w->n_marks == w->capacity_marks) {
-    w->capacity_marks = 2 * w->capacity_marks + 64;
-    w->marks = realloc(w->marks, w->capacity_marks * sizeof *w->marks);
-    if (w->marks == NULL)
-      abort();
-  }
-  w->marks[w->n_marks++] = (struct mark){mark, audit_text(w)};
-}
-
-static void compare(struct witness *w, const char *before, uint32_t mark)
-{
-  char *after = audit_text(w);
-  if (strcmp(before, after) != 0) {
-    const char *line = difference(before, after), *was = difference(after, before);
-    found(w->watch->findings,
-          "rollback(%u) in step %" PRIu64 " leaves another state than mark saw: \"%.*s\" "
-          "was \"%.*s\"",
-          mark, w->step, (int)strcspn(line, "\n"), line, (int)strcspn(was, "\n"), was);
-  }
-  free(after);
-}
-
-/* ---- the transaction ---------------------------------------------------------- */
-
-static int begin(void *self)
-{
-  struct witness *w = self;
-  struct call call = watch_enter(w, "begin", TAG_STEP);
-  int64_t started_ns = watch_cpu_ns();
-  int rc = w->real->cache.begin(w->self);
-  watch_sample(w->watch, watch_cpu_ns() - started_ns);
-  watch_leave(w, call);
-  uint32_t every = w->watch->audit_every;
-  w->audited = !w->watch->light && every > 0 && w->step % every == 0;
-  w->step++;
-  forget_marks(w, 0);
-  if (w->audited) /* what copies gave is void from begin on: not the state before it */
-    remember(w, 0);
-  for (uint32_t i = 0; i < w->n_slots; i++)
-    w->placed[i].in_step = w->placed[i].preempted = false;
-  return rc;
-}
-
-static uint32_t mark(void *self)
-{
-  struct witness *w = self;
-  struct call call = watch_enter(w, "mark", TAG_STEP);
-  uint32_t mark = w->real->cache.mark(w->self);
-  watch_leave(w, call);
-  if (w->audited && (w->n_marks == 0 || mark > w->marks[w->n_marks - 1].mark))
-    remember(w, mark);
-  return mark;
-}
-
-static int rollback(void *self, uint32_t to)
-{
-  struct witness *w = self;
-  struct call call = watch_enter(w, "rollback", TAG_STEP);
-  int rc = w->real->cache.rollback(w->self, to);
-  watch_leave(w, call);
-  if (rc < 0)
-    found(w->watch->findings, "rollback(%u) failed: %s", to, strerror(-rc));
-  for (uint32_t i = w->n_marks; w->audited && i-- > 0;)
-    if (w->marks[i].mark == to) {
-      compare(w, w->marks[i].text, to);
-      forget_marks(w, i + 1);
-      break;
-    }
-  return rc;
-}
-
-static int commit(void *self)
-{
-  struct witness *w = self;
-  struct call call = watch_enter(w, "commit", TAG_STEP);
-  int rc = w->real->cache.commit(w->self);
-  watch_leave(w, call);
-  if (rc < 0)
-    found(w->watch->findings, "commit failed: %s; it can't for want of memory",
-          strerror(-rc));
-  if (w->audited)
-    free(audit_text(w));
   return rc;
 }
 
@@ -216,7 +107,7 @@ static bool is_alone(struct witness *w, const struct lls_request *r)
   for (uint32_t i = 0; i < w->n_slots; i++) {
     const struct placed *p = &w->placed[i];
     struct lls_cache_info info = {.size = sizeof info};
-    if (p->preempted)
+    if (p->preempted || p->left)
       return false;
     if (p->request == NULL || p->request == r)
       continue;
@@ -291,6 +182,10 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
   p->table = *out;
   p->context = r->cached_tokens;
   p->in_step = rc == 0;
+  p->returned = p->left;
+  p->left = false;
+  if (rc == 0 && w->host.topology->n_instances > 1)
+    watch_keep_table(w, r, out);
   if (w->watch->journal != NULL)
     for (uint32_t i = 0; i < out->k_count; i++)
       fprintf(w->watch->journal, "step %" PRIu64 " table %" PRIu64 " %u: %u\n", w->step,
@@ -306,7 +201,8 @@ static size_t copies(void *self, const struct lls_copy **out)
   watch_leave(w, call);
   for (size_t i = 0; i < n && !w->watch->light; i++) {
     const struct lls_copy *c = &(*out)[i];
-    if (!shadow_copy(&w->watch->shadow, c))
+    watch_transfers_copy(w, c, i);
+    if (!shadow_copy(&w->memory->shadow, c, (uint32_t)i))
       found(w->watch->findings,
             "copies: number %zu reaches outside: kind %u, unit %u to %u, slots %u + %u, "
             "shift %d",
@@ -315,21 +211,38 @@ static size_t copies(void *self, const struct lls_copy **out)
   return n;
 }
 
+/* The forward pass over one sequence, beside the ASYNC copies of the step. */
+static void compute(struct witness *w, const struct lls_request *r, uint32_t until)
+{
+  const struct placed *p = &w->placed[r->slot];
+  const char *list = "";
+  uint32_t copy = 0,
+           at = shadow_verify(&w->memory->shadow, &p->table, r, p->context, &list);
+  if (at < p->context && p->returned)
+    watch_found_gone(w, r, at, list);
+  else if (at < p->context)
+    found(w->watch->findings,
+          "token %u of request %" PRIu64 " is not where its %s list says in step %" PRIu64
+          ": another token has been written there, or it was never copied",
+          at, r->id, list, w->step);
+  at = shadow_collide(&w->memory->shadow, &p->table, p->context, until, &copy);
+  if (at < until)
+    found(w->watch->findings,
+          "token %u of request %" PRIu64 " is %s in step %" PRIu64
+          " where ASYNC copy %u of the same step %s: either may come first",
+          at, r->id, at < p->context ? "read" : "written", w->step, copy,
+          at < p->context ? "writes" : "reads or writes");
+  shadow_write(&w->memory->shadow, &p->table, r, p->context, until);
+}
+
 static void computed(void *self, const struct lls_request *r, uint32_t cached_tokens)
 {
   struct witness *w = self;
   struct placed *p = &w->placed[r->slot];
-  if (p->in_step && !w->watch->light) {
-    const char *list = "";
-    uint32_t at = shadow_verify(&w->watch->shadow, &p->table, r, p->context, &list);
-    if (at < p->context)
-      found(w->watch->findings,
-            "token %u of request %" PRIu64
-            " is not where its %s list says in step %" PRIu64
-            ": another token has been written there, or it was never copied",
-            at, r->id, list, w->step);
-    shadow_write(&w->watch->shadow, &p->table, r, p->context, cached_tokens);
-  }
+  if (p->in_step && !w->watch->light && cached_tokens == p->context)
+    watch_taken_over(w, r);
+  else if (p->in_step && !w->watch->light)
+    compute(w, r, cached_tokens);
   p->in_step = false;
   struct call call = watch_enter(w, "computed", TAG_STEP);
   w->real->cache.computed(w->self, r, cached_tokens);
@@ -342,7 +255,10 @@ static int admit(void *self, const struct lls_request *r)
   struct call call = watch_enter(w, "admit", TAG_STEP);
   int rc = w->real->cache.admit(w->self, r);
   watch_leave(w, call);
-  w->placed[r->slot] = (struct placed){.request = rc == 0 ? r : NULL};
+  forget_placed(w, r->slot);
+  w->memory->transfers[r->slot] = (struct transfer){0};
+  w->memory->transfers[r->slot] = (struct transfer){0};
+  w->placed[r->slot].request = rc == 0 ? r : NULL;
   return rc;
 }
 
@@ -352,7 +268,8 @@ static void release(void *self, const struct lls_request *r, uint32_t flags)
   struct call call = watch_enter(w, "release", TAG_STEP);
   w->real->cache.release(w->self, r, flags);
   watch_leave(w, call);
-  w->placed[r->slot] = (struct placed){0};
+  forget_placed(w, r->slot);
+  w->memory->transfers[r->slot] = (struct transfer){0};
 }
 
 static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
@@ -404,27 +321,13 @@ PASS(int, cache, export_state, TAG_MAIN, (void *self, struct lls_blob *b), w->se
 PASS(int, cache, import_state, TAG_MAIN, (void *self, const struct lls_blob *b), w->self,
      b)
 
-PASS(int, cache, offload, TAG_STEP, (void *self, request r, uint64_t *transfer), w->self,
-     r, transfer)
-PASS(int, cache, upload, TAG_STEP, (void *self, request r, uint64_t *transfer), w->self,
-     r, transfer)
-PASS_VOID(cache, on_transfer, TAG_STEP, (void *self, uint64_t transfer), w->self,
-          transfer)
-
 void watch_cache(struct watched *out)
 {
   struct lls_cache_vtable *ours = &out->module.cache;
-  WATCHED(ours, offload);
-  WATCHED(ours, upload);
-  WATCHED(ours, on_transfer);
   WATCHED(ours, create);
   WATCHED(ours, destroy);
   WATCHED(ours, capacity);
   WATCHED(ours, need);
-  WATCHED(ours, begin);
-  WATCHED(ours, mark);
-  WATCHED(ours, rollback);
-  WATCHED(ours, commit);
   WATCHED(ours, reserve);
   WATCHED(ours, preempt);
   WATCHED(ours, admit);
@@ -434,11 +337,13 @@ void watch_cache(struct watched *out)
   WATCHED(ours, copies);
   WATCHED(ours, computed);
   WATCHED(ours, preempt_modes);
-  WATCHED(ours, audit);
   WATCHED(ours, prefix);
   WATCHED(ours, forms);
   WATCHED(ours, stats);
   WATCHED(ours, reconfigure);
   WATCHED(ours, export_state);
   WATCHED(ours, import_state);
+  watch_audits(ours);
+  watch_transactions(ours);
+  watch_transfers(ours);
 }

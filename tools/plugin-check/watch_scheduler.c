@@ -23,10 +23,11 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
 static uint64_t checksum(const struct lls_step_view *v)
 {
   const struct lls_request *const *const lists[] = {v->waiting, v->running, v->preempted,
-                                                    v->moving};
-  const uint32_t n[] = {v->n_waiting, v->n_running, v->n_preempted, v->n_moving};
+                                                    v->moving, v->offered};
+  const uint32_t n[] = {v->n_waiting, v->n_running, v->n_preempted, v->n_moving,
+                        v->n_offered};
   uint64_t hash = mix(1, v, sizeof *v);
-  for (int l = 0; l < 4; l++)
+  for (int l = 0; l < 5; l++)
     for (uint32_t i = 0; i < n[l]; i++) {
       hash = mix(hash, lists[l][i], sizeof *lists[l][i]);
       hash = mix(hash, lists[l][i]->tokens,
@@ -40,10 +41,21 @@ static void write_down(struct watch *w, const struct lls_step_view *v,
 {
   fprintf(w->journal, "step %" PRIu64 " at %" PRId64 ": %d", v->step, v->now_ns, rc);
   for (uint32_t i = 0; rc == 0 && i < p->n_items; i++)
-    fprintf(w->journal, " (%u %" PRIu64 " %u %u %u)", p->items[i].kind,
-            p->items[i].request, p->items[i].tokens, p->items[i].mode,
-            p->items[i].reason);
+    fprintf(w->journal, " (%u %" PRIu64 " %u %u %u %u)", p->items[i].kind,
+            p->items[i].request, p->items[i].tokens, p->items[i].mode, p->items[i].reason,
+            p->items[i].target);
   fprintf(w->journal, " until %" PRId64 "\n", p->idle_until_ns);
+}
+
+/* What of it moves memory beside the steps, or gives a request to another instance. */
+static void count_moves(struct watch *w, const struct lls_step_view *v,
+                        const struct lls_plan *p)
+{
+  for (uint32_t i = 0; i < p->n_items; i++) {
+    const struct lls_plan_item *item = &p->items[i];
+    w->n_transfers += item->kind == LLS_PLAN_OFFLOAD || item->kind == LLS_PLAN_UPLOAD;
+    w->n_handed_over += item->kind == LLS_PLAN_MIGRATE && item->target != v->instance;
+  }
 }
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
@@ -55,6 +67,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   int rc = w->real->scheduler.plan(w->self, view, out);
   watch_sample(w->watch, watch_cpu_ns() - started_ns);
   watch_leave(w, call);
+  count_moves(w->watch, view, out);
   if (!w->watch->light && checksum(view) != before)
     found(w->watch->findings,
           "plan of step %" PRIu64 " wrote to the view or to a request, which are "
@@ -70,8 +83,15 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 typedef const struct lls_request *request;
 typedef const struct lls_sink *sink;
 
-PASS_VOID(scheduler, caps, TAG_MAIN, (void *self, struct lls_scheduler_caps *out),
-          w->self, out)
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  struct witness *w = self;
+  struct call call = watch_enter(w, "caps", TAG_MAIN);
+  w->real->scheduler.caps(w->self, out);
+  watch_leave(w, call);
+  w->watch->needs = out->needs;
+}
+
 PASS(int, scheduler, calibrate, TAG_STEP, (void *self, const struct lls_cost *c), w->self,
      c)
 PASS_VOID(scheduler, on_arrival, TAG_STEP, (void *self, request r), w->self, r)

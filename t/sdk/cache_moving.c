@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A cache manager that moves sequences to the host and back beside the steps, and its
+ * mutants: each breaks what the contract says of transfers, or of requests that another
+ * instance takes over. Correct where `mutant` is none.
+ *
+ * Both pools are cut into regions of a full context each; a sequence has one of the
+ * device, one of the host, or, on its way, both. Transfers copy one block in a step. All
+ * that a transaction changes is words, through a journal.
+ */
+#include <llmserve/cache.h>
+#include <llmserve/policy/journal.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NONE LLS_POL_NIL
+
+enum mutant {
+  NOTHING,
+  CRASHES, /* reads the tokens of a request that has been handed over */
+  EARLY,   /* has arrived after the first block */
+  HALF,    /* arrives on the host, and says that half of it is on the device */
+  KEEPS,   /* what has left the device still holds its region */
+  REUSES,  /* the region is free as soon as the transfer begins */
+  SAME,    /* all transfers have one number */
+  STILL,   /* info says that it is where it was */
+  STRAY,   /* copies for a request that has ended */
+  STUCK,   /* copies nothing after the first block */
+  TAKES,   /* the region of a request that was handed over is free at once */
+  UNDO,    /* what is rolled back keeps its region of the host */
+};
+
+struct params {
+  int64_t mutant;
+};
+
+enum { DEVICE, HOST, N_TIERS };
+
+struct sequence { /* by slot */
+  uint32_t region[N_TIERS], cached;
+  uint32_t transfer, to_host, moved, listed; /* blocks of a transfer */
+  uint32_t asked; /* its table was, and it has not been computed since */
+};
+
+struct moving {
+  const struct lls_host *host;
+  enum mutant mutant;
+  uint32_t block_tokens, region_blocks, n_slots, last_transfer, stray;
+  uint32_t n_regions[N_TIERS];
+  uint32_t *taken[N_TIERS];      /* (n_regions) */
+  struct sequence *sequences;    /* (n_slots) */
+  struct lls_block_entry *table; /* (n_slots, 2, region_blocks) */
+  struct lls_copy *copies;       /* (max_copies) of this step */
+  uint32_t n_copies, max_copies;
+  struct lls_pol_journal journal;
+};
+
+static void set(struct moving *m, uint32_t *word, uint32_t value)
+{
+  lls_pol_journal_set(&m->journal, word, value);
+}
+
+static struct sequence *sequence_of(const struct moving *m, const struct lls_request *r)
+{
+  return &m->sequences[r->slot];
+}
+
+static uint32_t blocks_for(const struct moving *m, uint32_t tokens)
+{
+  return (tokens + m->block_tokens - 1) / m->block_tokens;
+}
+
+/* ---- regions ---------------------------------------------------------------------- */
+
+static bool take(struct moving *m, struct sequence *s, uint32_t tier)
+{
+  for (uint32_t i = 0; i < m->n_regions[tier]; i++) {
+    if (m->taken[tier][i])
+      continue;
+    if (m->mutant == UNDO && tier == HOST)
+      m->taken[tier][i] = 1; /* and the journal does not hear of it */
+    else
+      set(m, &m->taken[tier][i], 1);
+    set(m, &s->region[tier], i);
+    return true;
+  }
+  return false;
+}
+
+static void give_back(struct moving *m, struct sequence *s, uint32_t tier)
+{
+  if (s->region[tier] == NONE)
+    return;
+  set(m, &m->taken[tier][s->region[tier]], 0);
+  set(m, &s->region[tier], NONE);
+}
+
+/* Units of block i: K, and region_blocks further on V. */
+static uint32_t unit_of(const struct moving *m, uint32_t region, uint32_t i)
+{
+  return 2 * m->region_blocks * region + i;
+}
+
+static bool copy_block(struct moving *m, const uint32_t region[N_TIERS], uint32_t i,
+                       bool to_host, uint32_t transfer)
+{
+  uint32_t from = region[to_host ? DEVICE : HOST], to = region[to_host ? HOST : DEVICE];
+  uint32_t n = m->n_copies;
+  if (n + 2 > m->max_copies)
+    return false;
+  for (uint32_t list = 0; list < 2; list++)
+    m->copies[n++] = (struct lls_copy){
+        .kind = to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE,
+        .order = transfer != 0 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP,
+        .n_slots = (uint16_t)m->block_tokens,
+        .source = unit_of(m, from, i + list * m->region_blocks),
+        .target = unit_of(m, to, i + list * m->region_blocks),
+        .transfer = transfer,
+    };
+  set(m, &m->n_copies, n);
+  return true;
+}
+
+/* ---- transfers -------------------------------------------------------------------- */
+
+static int start(struct moving *m, struct sequence *s, bool to_host, uint64_t *transfer)
+{
+  uint32_t tier = to_host ? HOST : DEVICE, other = to_host ? DEVICE : HOST;
+  if (s->cached == 0 || s->transfer != 0 || s->region[tier] != NONE)
+    return -EINVAL;
+  if (!lls_pol_journal_has_room(&m->journal, 16) || !take(m, s, tier))
+    return -ENOSPC;
+  m->last_transfer++;
+  set(m, &s->transfer, m->mutant == SAME ? 7 : m->last_transfer);
+  set(m, &s->to_host, to_host);
+  set(m, &s->moved, 0);
+  if (m->mutant == REUSES)
+    set(m, &m->taken[other][s->region[other]], 0);
+  *transfer = s->transfer;
+  return 0;
+}
+
+static int offload(void *self, const struct lls_request *r, uint64_t *transfer)
+{
+  return start(self, sequence_of(self, r), true, transfer);
+}
+
+static int upload(void *self, const struct lls_request *r, uint64_t *transfer)
+{
+  return start(self, sequence_of(self, r), false, transfer);
+}
+
+static void list_copies(struct moving *m)
+{
+  static const uint32_t anywhere[N_TIERS] = {0, 0};
+  for (uint32_t i = 0; i < m->n_slots; i++) {
+    struct sequence *s = &m->sequences[i];
+    bool more = m->mutant != STUCK || s->moved == 0;
+    s->listed = s->moved;
+    if (s->transfer != 0 && more &&
+        copy_block(m, s->region, s->moved, s->to_host, s->transfer))
+      s->listed++;
+  }
+  if (m->stray != 0 && m->n_regions[HOST] > 0)
+    copy_block(m, anywhere, 0, true, m->stray);
+  m->stray = 0;
+}
+
+static void arrive(struct moving *m, struct sequence *s)
+{
+  uint32_t tier = s->to_host ? DEVICE : HOST;
+  if (m->mutant == KEEPS && s->to_host)
+    s->region[tier] = NONE; /* and the pool does not hear of it */
+  if (m->mutant == REUSES)
+    s->region[tier] = NONE;
+  give_back(m, s, tier);
+  s->transfer = s->moved = s->listed = 0;
+}
+
+static void on_transfer(void *self, uint64_t transfer)
+{
+  struct moving *m = self;
+  for (uint32_t i = 0; i < m->n_slots; i++) {
+    struct sequence *s = &m->sequences[i];
+    if (s->transfer == 0 || s->transfer != transfer)
+      continue;
+    s->moved = s->listed;
+    if (s->moved == blocks_for(m, s->cached) || m->mutant == EARLY)
+      arrive(m, s);
+    return;
+  }
+}
+
+/* ---- the transaction -------------------------------------------------------------- */
+
+static int begin(void *self)
+{
+  struct moving *m = self;
+  m->n_copies = 0;
+  for (uint32_t i = 0; i < m->n_slots && m->mutant == TAKES; i++)
+    if (m->sequences[i].asked)
+      give_back(m, &m->sequences[i], DEVICE);
+  return lls_pol_journal_begin(&m->journal);
+}
+
+static uint32_t mark(void *self)
+{
+  return ((struct moving *)self)->journal.n;
+}
+
+static int rollback(void *self, uint32_t to)
+{
+  return lls_pol_journal_rollback(&((struct moving *)self)->journal, to);
+}
+
+static int commit(void *self)
+{
+  int rc = lls_pol_journal_commit(&((struct moving *)self)->journal);
+  list_copies(self);
+  return rc;
+}
+
+static bool swap(struct moving *m, struct sequence *s, bool to_host)
+{
+  for (uint32_t i = 0; i < blocks_for(m, s->cached); i++)
+    if (!copy_block(m, s->region, i, to_host, 0))
+      return false;
+  give_back(m, s, to_host ? DEVICE : HOST);
+  return true;
+}
+
+static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
+                   uint32_t form, uint32_t flags)
+{
+  struct moving *m = self;
+  struct sequence *s = sequence_of(m, r);
+  (void)form;
+  (void)flags;
+  if (blocks_for(m, s->cached + tokens) > m->region_blocks || m->n_regions[DEVICE] == 0)
+    return LLS_RESERVE_NEVER;
+  if (s->transfer != 0 ||
+      !lls_pol_journal_has_room(&m->journal, 8 + (uint64_t)m->region_blocks))
+    return LLS_RESERVE_LATER;
+  if (s->region[DEVICE] != NONE)
+    return LLS_RESERVE_OK;
+  if (m->mutant == REUSES && s->region[HOST] != NONE)
+    return LLS_RESERVE_LATER; /* by upload alone */
+  if (!take(m, s, DEVICE) || (s->region[HOST] != NONE && !swap(m, s, false)))
+    return LLS_RESERVE_LATER;
+  return LLS_RESERVE_OK;
+}
+
+static int preempt(void *self, const struct lls_request *r, uint32_t mode)
+{
+  struct moving *m = self;
+  struct sequence *s = sequence_of(m, r);
+  if (mode == LLS_PREEMPT_SWAP && m->n_regions[HOST] == 0)
+    return -ENOTSUP;
+  if (!lls_pol_journal_has_room(&m->journal, 8 + (uint64_t)m->region_blocks))
+    return -ENOBUFS;
+  if (mode == LLS_PREEMPT_SWAP && s->region[DEVICE] != NONE)
+    return take(m, s, HOST) && swap(m, s, true) ? 0 : -ENOSPC;
+  if (mode != LLS_PREEMPT_RECOMPUTE)
+    return 0;
+  give_back(m, s, DEVICE);
+  give_back(m, s, HOST);
+  set(m, &s->cached, 0);
+  return 0;
+}
+
+static uint32_t preempt_modes(void *self)
+{
+  const struct moving *m = self;
+  bool swaps = m->n_regions[HOST] > 0 && m->mutant != REUSES;
+  return 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER |
+         (swaps ? 1u << LLS_PREEMPT_SWAP : 0);
+}
+
+/* ---- requests come and go --------------------------------------------------------- */
+
+static int admit(void *self, const struct lls_request *r)
+{
+  *sequence_of(self, r) = (struct sequence){.region = {NONE, NONE}};
+  return 0;
+}
+
+static void release(void *self, const struct lls_request *r, uint32_t flags)
+{
+  struct moving *m = self;
+  struct sequence *s = sequence_of(m, r);
+  (void)flags;
+  if (m->mutant == CRASHES && *(const volatile int32_t *)r->tokens < 0)
+    return;
+  if (m->mutant == STRAY && s->transfer != 0)
+    m->stray = s->transfer;
+  give_back(m, s, DEVICE);
+  give_back(m, s, HOST);
+  *s = (struct sequence){.region = {NONE, NONE}};
+}
+
+static void computed(void *self, const struct lls_request *r, uint32_t cached)
+{
+  sequence_of(self, r)->cached = cached;
+  sequence_of(self, r)->asked = 0;
+}
+
+/* ---- answers ---------------------------------------------------------------------- */
+
+static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
+{
+  const struct moving *m = self;
+  if (tier > HOST)
+    return -ENOTSUP;
+  out->total_units = 2 * m->region_blocks * m->n_regions[tier];
+  out->free_units = 0;
+  for (uint32_t i = 0; i < m->n_regions[tier]; i++)
+    out->free_units += m->taken[tier][i] ? 0 : 2 * m->region_blocks;
+  out->reserved_units = 0;
+  return 0;
+}
+
+static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32_t form,
+                struct lls_need *out)
+{
+  const struct moving *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  bool none = s->region[DEVICE] == NONE;
+  (void)tokens;
+  (void)form;
+  out->new_units = none && s->region[HOST] == NONE ? 2 * m->region_blocks : 0;
+  out->restore_units = none && s->region[HOST] != NONE ? 2 * m->region_blocks : 0;
+  return 0;
+}
+
+static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
+{
+  const struct moving *m = self;
+  const struct sequence *s = sequence_of(m, r);
+  bool on_host = s->region[HOST] != NONE, on_device = s->region[DEVICE] != NONE;
+  *out = (struct lls_cache_info){.size = out->size, .cached_tokens = s->cached};
+  if (!on_host && !on_device)
+    return 0;
+  out->form = LLS_FORM_KV;
+  out->residency = s->transfer != 0 && m->mutant != STILL ? LLS_RESIDENT_MOVING
+                   : on_device                            ? LLS_RESIDENT_DEVICE
+                                                          : LLS_RESIDENT_HOST;
+  out->missing_tokens = out->residency == LLS_RESIDENT_DEVICE ? 0 : s->cached;
+  if (m->mutant == HALF && out->residency == LLS_RESIDENT_HOST)
+    out->missing_tokens /= 2;
+  out->device_units = on_device ? 2 * m->region_blocks : 0;
+  out->owned_units = out->device_units;
+  out->host_units = on_host ? 2 * m->region_blocks : 0;
+  out->free_slots = m->region_blocks * m->block_tokens - s->cached;
+  return 0;
+}
+
+static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
+{
+  struct moving *m = self;
+  uint32_t n = m->region_blocks;
+  struct lls_block_entry *k = m->table + (size_t)2 * n * r->slot;
+  sequence_of(m, r)->asked = 1;
+  for (uint32_t i = 0; i < 2 * n; i++)
+    k[i] = (struct lls_block_entry){
+        .block = unit_of(m, sequence_of(m, r)->region[DEVICE], i),
+        .first_token = i % n * m->block_tokens,
+        .count = (uint16_t)m->block_tokens,
+    };
+  *out = (struct lls_block_table){
+      .form = LLS_FORM_KV, .k_count = n, .v_count = n, .k = k, .v = k + n};
+  return 0;
+}
+
+static size_t copies(void *self, const struct lls_copy **out)
+{
+  const struct moving *m = self;
+  *out = m->copies;
+  return m->n_copies;
+}
+
+static int audit(void *self, const struct lls_sink *sink)
+{
+  const struct moving *m = self;
+  char line[160];
+  for (uint32_t tier = 0; tier < N_TIERS; tier++)
+    for (uint32_t i = 0; i < m->n_regions[tier]; i++) {
+      snprintf(line, sizeof line, "tier %u region %u: %u", tier, i, m->taken[tier][i]);
+      sink->text(sink->context, line);
+    }
+  for (uint32_t i = 0; i < m->n_slots; i++) {
+    const struct sequence *s = &m->sequences[i];
+    snprintf(line, sizeof line, "slot %u: regions %u and %u, %u cached, %s, %u moved", i,
+             s->region[DEVICE], s->region[HOST], s->cached,
+             s->transfer != 0 ? "on its way" : "at rest", s->moved);
+    sink->text(sink->context, line);
+  }
+  return 0;
+}
+
+/* ---- life ------------------------------------------------------------------------- */
+
+static void destroy(void *self)
+{
+  struct moving *m = self;
+  free(m->taken[DEVICE]);
+  free(m->taken[HOST]);
+  free(m->sequences);
+  free(m->table);
+  free(m->copies);
+  free(m->journal.changes);
+  free(m);
+}
+
+static void measure(struct moving *m, const struct lls_cache_geometry *g,
+                    const struct lls_engine_caps *engine)
+{
+  m->block_tokens = g->block_tokens;
+  m->n_slots = engine->max_requests;
+  m->region_blocks = lls_pol_min(blocks_for(m, engine->max_context),
+                                 lls_pol_max(1, g->device_units / 2));
+  m->n_regions[DEVICE] = g->device_units / 2 / m->region_blocks;
+  m->n_regions[HOST] = g->host_units / 2 / m->region_blocks;
+  m->max_copies = 4 * m->region_blocks * (m->n_regions[DEVICE] + m->n_regions[HOST] + 1);
+  m->journal.max = 32 * m->n_slots + 8 * m->max_copies;
+}
+
+static int create(const struct lls_host *host, const void *params,
+                  const struct lls_cache_geometry *g, void **self)
+{
+  struct moving *m = calloc(1, sizeof *m);
+  if (m == NULL)
+    return -ENOMEM;
+  m->host = host;
+  m->mutant = (enum mutant)((const struct params *)params)->mutant;
+  measure(m, g, host->engine);
+  m->taken[DEVICE] = calloc(m->n_regions[DEVICE] + 1, sizeof(uint32_t));
+  m->taken[HOST] = calloc(m->n_regions[HOST] + 1, sizeof(uint32_t));
+  m->sequences = calloc(m->n_slots, sizeof *m->sequences);
+  m->table = calloc((size_t)2 * m->n_slots * m->region_blocks, sizeof *m->table);
+  m->copies = calloc(m->max_copies, sizeof *m->copies);
+  m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
+  if (!m->taken[DEVICE] || !m->taken[HOST] || !m->sequences || !m->table || !m->copies ||
+      !m->journal.changes) {
+    destroy(m);
+    return -ENOMEM;
+  }
+  for (uint32_t i = 0; i < m->n_slots; i++)
+    m->sequences[i] = (struct sequence){.region = {NONE, NONE}};
+  *self = m;
+  return 0;
+}
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_CHOICE(struct params, mutant, "none",
+                     "none|crashes|early|half|keeps|reuses|same|still|stray|stuck|takes|"
+                     "undo",
+                     "what it does wrong"),
+};
+
+static const struct lls_cache_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .capacity = capacity,
+    .need = need,
+    .begin = begin,
+    .mark = mark,
+    .rollback = rollback,
+    .commit = commit,
+    .reserve = reserve,
+    .preempt = preempt,
+    .admit = admit,
+    .release = release,
+    .info = info,
+    .table = table,
+    .copies = copies,
+    .computed = computed,
+    .preempt_modes = preempt_modes,
+    .audit = audit,
+    .offload = offload,
+    .upload = upload,
+    .on_transfer = on_transfer,
+};
+
+LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof llmserve_plugin,
+    .kind = LLS_KIND_CACHE,
+    .id = "moving",
+    .version = "1.0",
+    .description =
+        "test fixture: moves sequences beside the steps, and what it must not do",
+    .licence = "Apache-2.0",
+    LLS_PLUGIN_PARAMS(parameters, struct params),
+    .vtable = &vtable,
+};
