@@ -36,7 +36,6 @@ struct harness_options {
   /* The simulated device and its clock instead of the CPU; dummy should be set. */
   const struct lls_sim_options *sim;
   bool time_plans; /* of a simulated device; of others they always are */
-  const struct lls_cost_rates *cost; /* as in lls_loop_options */
   /* Of the CPU, of one instance, in place of the machine's; both or none. */
   int64_t (*clock)(void *context);
   void *clock_context;

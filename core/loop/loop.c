@@ -158,6 +158,8 @@ void lls_loop_destroy(struct lls_loop *l)
       lls_step_thread_stop(&l->threads[i], LLS_NEVER);
     drop_alive(l);
     for (uint32_t i = 0; i < l->n; i++)
+      lls_step_thread_end_policies(&l->threads[i]);
+    for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_free(&l->threads[i]);
   }
   lls_delivery_free(&l->delivery);

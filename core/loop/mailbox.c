@@ -16,6 +16,7 @@ static void free_lists(struct lls_inbox *in)
   free(in->predictions);
   free(in->settled);
   in->cancels = NULL;
+  in->capacity = 0;
 }
 
 int lls_inbox_init(struct lls_inbox *in, uint32_t max_requests)

@@ -179,9 +179,14 @@ bool lls_step_thread_stop(struct lls_step_thread *r, int64_t timeout_ns)
   return true;
 }
 
-void lls_step_thread_free(struct lls_step_thread *r)
+void lls_step_thread_end_policies(struct lls_step_thread *r)
 {
   lls_reload_abandon(&r->reload);
+  lls_policies_destroy(&r->instance.policies, NULL);
+}
+
+void lls_step_thread_free(struct lls_step_thread *r)
+{
   lls_instance_fini(&r->instance);
   lls_inbox_free(&r->inbox);
   lls_outbox_free(&r->outbox);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a predictor is told of a request, and of its end: once, whatever the end. */
+/* What a predictor is told of a request, and of its end: once, whatever the end; and what
+ * it may say until it is destroyed. */
 #include "t/tap.h"
 
 #include <errno.h>
@@ -152,10 +153,77 @@ static void test_every_end_is_told_once(void **state)
   harness_close(&h);
 }
 
+/* ---- the last words ------------------------------------------------------------- */
+
+#define INSTANCES 3
+
+static struct last_words {
+  const struct lls_host *hosts[INSTANCES];
+  uint32_t n, accepted;
+} last_words;
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  (void)params;
+  *self = &last_words.hosts[last_words.n];
+  last_words.hosts[last_words.n++] = host;
+  return 0;
+}
+
+/* As a thread of its own would that is joined here. */
+static void destroy(void *self)
+{
+  const struct lls_host *host = *(const struct lls_host **)self;
+  const struct lls_prediction found = {.length = 1};
+  last_words.accepted += host->predicted(host->context, 1, &found) == 0;
+}
+
+static void talk(void *context, struct lls_loop_policies *policies)
+{
+  struct lls_plugin_module *module = context;
+  listen(context, policies);
+  module->predictor.create = create;
+  module->predictor.destroy = destroy;
+  module->predictor.reconfigure = NULL;
+}
+
+static void test_what_it_says_at_its_end_finds_every_instance(void **state)
+{
+  (void)state;
+  static const struct lls_sim_options sim = {.memory = 1 << 30};
+  struct lls_plugin_module module;
+  struct harness h;
+  struct lls_error err = {0};
+  const struct harness_options o = {
+      .model = "share/demo-model",
+      .dummy = true,
+      .max_tokens = 64,
+      .max_sequences = 1,
+      .max_requests = REQUESTS,
+      .block_tokens = 16,
+      .max_context = 64,
+      .device_units = 4,
+      .scheduler = {"fcfs", NULL},
+      .cache = {"paged", NULL},
+      .predictor = {"none", NULL},
+      .sim = &sim,
+      .instances = INSTANCES,
+      .replace = talk,
+      .replace_context = &module,
+  };
+  last_words = (struct last_words){0};
+  if (harness_open(&h, &o, &err) < 0)
+    fail_msg("%s", err.text);
+  harness_close(&h);
+  assert_int_equal(last_words.n, INSTANCES);
+  assert_int_equal(last_words.accepted, INSTANCES);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_end_is_told_once),
+      cmocka_unit_test(test_what_it_says_at_its_end_finds_every_instance),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
