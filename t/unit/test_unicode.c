@@ -8,14 +8,14 @@
 
 #include <string.h>
 
-static void expect(void (*function)(const char *, size_t, struct lls_bytes *),
+static void expect(void (*function)(const char *, size_t, struct lls_text *),
                    const char *text, const char *want)
 {
-  struct lls_bytes out = {0};
+  struct lls_text out = {0};
   function(text, strlen(text), &out);
-  lls_bytes_append(&out, "", 1);
+  lls_text_append(&out, "", 1);
   assert_string_equal(out.data, want);
-  lls_bytes_free(&out);
+  lls_text_free(&out);
 }
 
 static void test_marks(void **state)
