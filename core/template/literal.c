@@ -4,7 +4,6 @@
 
 #include "core/tokenizer/utf8.h"
 
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

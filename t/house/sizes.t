@@ -15,6 +15,7 @@ my @small = (
     [ qr{^kernels/cpu/\w+_(?:avx2|avx512)\.c}      => 'compiled for one instruction set' ],
     [ qr{^kernels/cpu/isa_table\.c}                => 'which of these are compiled' ],
     [ qr{^kernels/cuda/attention_\w+\.cu}          => 'an instance of attention.cuh, compiled beside the others' ],
+    [ qr{^kernels/cuda/(?:errors|plan_size)\.c}   => 'below files of the device that would call each other' ],
     [ qr{^kernels/cuda/module\.c}                  => 'the one symbol of a module' ],
     [ qr{^core/plugin/trial_main\.c}               => 'a main of its own: what tries a plugin' ],
     [ qr{^core/model/\w+\.c}                       => 'an architecture is a file' ],
@@ -25,6 +26,7 @@ my @small = (
     [ qr{^core/http/sse\.c}                        => 'a format: server-sent events' ],
     [ qr{^core/template/scope\.c}                  => 'below the four files that recurse' ],
     [ qr{^core/tokenizer/stage\.c}                 => 'below all stages' ],
+    [ qr{^tools/plugin-check/watch_module\.c}      => 'above the watches of all kinds' ],
     [ qr{^sdk/policy/\w+\.c}                       => 'a header of libllmserve-policy each' ],
     [ qr{^plugins/}                                => 'a formula or an ablation of a paper' ],
 );
