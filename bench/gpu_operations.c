@@ -80,7 +80,7 @@ static void *random_rows(struct lls_device *d, uint32_t rows, uint32_t columns)
     rc = d->ops->step_begin(d, NULL, &step);
   if (rc < 0)
     gpu_die("random numbers", &err, rc);
-  d->ops->embed(d, table, x);
+  d->ops->embed(d, table, 1, x);
   rc = d->ops->step_end(d, &err);
   if (rc < 0)
     gpu_die("random numbers", &err, rc);

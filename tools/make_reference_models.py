@@ -82,6 +82,17 @@ PHI3 = LLAMA | BF16 | {
     "architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "num_key_value_heads": 4,
     "partial_rotary_factor": 0.75, "original_max_position_embeddings": 256, "pad_token_id": 0, "sliding_window": 20
 }
+GEMMA2 = LLAMA | BF16 | {
+    "architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2", "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 16, "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 24, "sliding_window": 16, "num_hidden_layers": 3,
+    "attn_logit_softcapping": 5.0, "final_logit_softcapping": 15.0, "tie_word_embeddings": True, "pad_token_id": 0
+}
+GEMMA3 = GEMMA2 | {
+    "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "num_hidden_layers": 3,
+    "num_key_value_heads": 1, "sliding_window_pattern": 2, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0,
+    "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+    "attn_logit_softcapping": None, "final_logit_softcapping": None
+}
 LONGROPE = {"type": "longrope", "short_factor": [1.0, 1.1, 1.25], "long_factor": [1.2, 2.5, 6.0]}
 LLAMA3_ROPE = {
     "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -117,6 +128,8 @@ MODELS = {
     "phi3": (21, PHI3, torch.bfloat16, 1),
     "phi3-long": (22, PHI3 | {"original_max_position_embeddings": 32, "rope_scaling": LONGROPE,
                               "sliding_window": None}, torch.bfloat16, 1),
+    "gemma2": (34, GEMMA2, torch.bfloat16, 1),
+    "gemma3": (24, GEMMA3, torch.bfloat16, 1),
     "neox-serial": (11, NEOX | {"use_parallel_residual": False, "rotary_pct": 0.5}, torch.float32, 1),
 }
 

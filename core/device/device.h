@@ -241,6 +241,7 @@ struct lls_attention_shape {
   uint32_t heads, kv_heads, head_dim; /* heads is a multiple of kv_heads */
   float scale;                        /* of q.k, normally 1/sqrt(head_dim) */
   uint32_t window;                    /* sliding window in tokens, 0 = none */
+  float soft_cap; /* 0 = none, else scaled scores become cap tanh(score / cap) */
 };
 
 /* RMS norms of q and k: of each head, or `whole`: of all heads together, those of other
@@ -316,8 +317,8 @@ struct lls_device_ops {
                     const struct lls_device_step *);
   int (*step_end)(struct lls_device *, struct lls_error *err);
 
-  /* x = table[tokens of the step]; x (n_rows, columns) */
-  void (*embed)(struct lls_device *, const void *table, void *x);
+  /* x = table[tokens of the step] * scale; x (n_rows, columns) */
+  void (*embed)(struct lls_device *, const void *table, float scale, void *x);
   /* x += table[position + offset of each row] (learned positions, OPT: offset 2) */
   void (*embed_positions)(struct lls_device *, const void *table, int32_t offset,
                           void *x);
@@ -360,6 +361,9 @@ struct lls_device_ops {
   /* y[i] = x[rows[i]]; rows in host memory */
   void (*gather)(struct lls_device *, const void *x, const uint32_t *rows,
                  uint32_t n_rows, uint32_t columns, void *y);
+  /* logits = cap tanh(logits / cap); (n_rows, vocab) */
+  void (*cap_logits)(struct lls_device *, float *logits, uint32_t n_rows, uint32_t vocab,
+                     float cap);
   /* One token per logits row; params and out (n_rows) in host memory, out filled by
    * step_end. May overwrite logits. */
   void (*sample)(struct lls_device *, float *logits, uint32_t n_rows, uint32_t vocab,

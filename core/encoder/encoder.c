@@ -187,7 +187,7 @@ static int run(struct lls_encoder *e, struct lls_error *err)
   int rc = ops->step_begin(e->device, NULL, &e->step);
   if (rc < 0)
     return lls_fail(err, rc, "the device cannot begin");
-  ops->embed(e->device, e->weights.embedding, e->x);
+  ops->embed(e->device, e->weights.embedding, 1, e->x);
   ops->embed_positions(e->device, e->weights.positions, 0, e->x);
   norm(e, &e->weights.embedding_norm);
   for (uint32_t i = 0; i < e->weights.n_layers; i++)

@@ -320,7 +320,9 @@ static void describe_model(struct lls_engine *e)
       .heads = c->heads,
       .kv_heads = c->kv_heads,
       .head_dim = c->head_dim,
-      .scale = 1 / sqrtf((float)c->head_dim),
+      .scale =
+          c->attention_scale > 0 ? c->attention_scale : 1 / sqrtf((float)c->head_dim),
+      .soft_cap = c->attention_cap,
   };
   e->pool_shape = (struct lls_pool_shape){
       .layers = c->layers,

@@ -40,11 +40,12 @@ static void embed(const struct stream *s)
 {
   const struct lls_engine *e = s->e;
   const struct lls_weights *w = &e->weights;
+  float scale = e->config.embedding_scale > 0 ? e->config.embedding_scale : 1;
   if (w->project_in != NULL) {
-    s->ops->embed(s->device, w->embedding, e->act.h);
+    s->ops->embed(s->device, w->embedding, scale, e->act.h);
     linear(s, w->project_in, e->act.h, LLS_STORE_SET, s->x);
   } else {
-    s->ops->embed(s->device, w->embedding, s->x);
+    s->ops->embed(s->device, w->embedding, scale, s->x);
   }
   if (w->positions != NULL)
     s->ops->embed_positions(s->device, w->positions, (int32_t)e->config.position_offset,
@@ -183,6 +184,14 @@ static void keep_wanted_rows(struct stream *s)
   s->n_rows = e->n_logit_rows;
 }
 
+static void cap_logits(const struct stream *s)
+{
+  const struct lls_engine *e = s->e;
+  if (e->config.logit_cap > 0 && e->shard.rank == 0)
+    s->ops->cap_logits(s->device, e->act.logits, s->n_rows, e->config.vocab,
+                       e->config.logit_cap);
+}
+
 static void head(const struct stream *s)
 {
   const struct lls_engine *e = s->e;
@@ -196,11 +205,13 @@ static void head(const struct stream *s)
   }
   if (!lls_engine_is_shared(e)) {
     s->ops->logits(s->device, w->head, x, s->n_rows, e->act.logits);
+    cap_logits(s);
     return;
   }
   s->ops->logits(s->device, w->head, x, s->n_rows, e->act.part);
   s->ops->gather_columns(s->device, e->act.part, s->n_rows, e->config.vocab,
                          e->act.logits);
+  cap_logits(s);
 }
 
 /* The wanted rows of a stream of all rows, as keep_wanted_rows leaves them. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/device/quantised.h"
+#include "core/device/tensor.h"
 #include "core/model/checkpoint.h"
 
 #define MIB(bytes) (((bytes) + (1u << 20) - 1) >> 20)
@@ -151,6 +152,28 @@ static int create_vector(struct lls_loader *l, const struct lls_tensor_view *v,
   return l->device->ops->vector_create(l->device, v, out, l->err);
 }
 
+/* A norm's weights, which some models keep less an offset. */
+static int create_norm_weights(struct lls_loader *l, const struct lls_tensor_view *v,
+                               float **out)
+{
+  if (l->config->norm_offset == 0)
+    return create_vector(l, v, out);
+  float *numbers = malloc(v->columns * sizeof *numbers);
+  if (numbers == NULL)
+    return lls_fail(l->err, -ENOMEM, "out of memory");
+  lls_tensor_read_row(v, 0, numbers);
+  for (size_t i = 0; i < v->columns; i++)
+    numbers[i] += l->config->norm_offset;
+  struct lls_tensor_view sum = {.data = numbers,
+                                .dtype = LLS_F32,
+                                .rows = 1,
+                                .columns = v->columns,
+                                .row_stride = v->columns};
+  int rc = create_vector(l, &sum, out);
+  free(numbers);
+  return rc;
+}
+
 /* A norm without weights scales by one and adds zero. */
 static int constant_norm(struct lls_loader *l, struct lls_norm_weights *out)
 {
@@ -177,7 +200,7 @@ int lls_loader_norm(struct lls_loader *l, int layer, const char *name,
   struct lls_tensor_view v;
   int rc = lls_loader_view(l, layer, name, ".weight", 1, l->config->hidden, &v);
   if (rc == 0)
-    rc = create_vector(l, &v, &out->weight);
+    rc = create_norm_weights(l, &v, &out->weight);
   if (rc < 0 || l->config->norm == LLS_NORM_RMS)
     return rc;
   rc = lls_loader_view(l, layer, name, ".bias", 1, l->config->hidden, &v);
@@ -192,5 +215,5 @@ int lls_loader_norm_part(struct lls_loader *l, int layer, const char *name,
   if (rc < 0)
     return rc;
   v = lls_view_rows(&v, part.first, part.n);
-  return create_vector(l, &v, &out->weight);
+  return create_norm_weights(l, &v, &out->weight);
 }

@@ -42,7 +42,7 @@ struct lls_architecture {
 };
 
 extern const struct lls_architecture lls_llama, lls_qwen2, lls_qwen3, lls_smollm3,
-    lls_olmo2, lls_phi3, lls_opt, lls_neox, lls_bert;
+    lls_olmo2, lls_phi3, lls_gemma2, lls_gemma3, lls_opt, lls_neox, lls_bert;
 
 /* The tensors that Llama's descendants have in common. */
 #define LLS_LLAMA_TENSORS                                                                \
@@ -56,6 +56,9 @@ extern const struct lls_architecture lls_llama, lls_qwen2, lls_qwen3, lls_smollm
 #define LLS_LLAMA_MLP .gate = "mlp.gate_proj", .up = "mlp.up_proj"
 
 /* Helpers for configure. */
+/* The rope of the layers that slide, where it is another; dims as rope's. */
+int lls_config_local_rope(const struct lls_json *, const char *theta_key,
+                          struct lls_model_config *, struct lls_error *err);
 /* All that Llama's config.json says; windows of layers are the caller's. */
 int lls_config_llama(const struct lls_json *, struct lls_model_config *,
                      struct lls_error *err);

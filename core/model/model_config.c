@@ -10,8 +10,8 @@
 #include "core/model/architecture.h"
 
 static const struct lls_architecture *const architectures[] = {
-    &lls_llama, &lls_qwen2, &lls_qwen3, &lls_smollm3, &lls_olmo2,
-    &lls_phi3,  &lls_opt,   &lls_neox,  &lls_bert,
+    &lls_llama,  &lls_qwen2,  &lls_qwen3, &lls_smollm3, &lls_olmo2, &lls_phi3,
+    &lls_gemma2, &lls_gemma3, &lls_opt,   &lls_neox,    &lls_bert,
 };
 
 #define N_ARCHITECTURES (sizeof architectures / sizeof architectures[0])

@@ -10,6 +10,8 @@
  *   parallel_residual  both branches read the layer's input
  *   norm_place         the norm follows each addition, or is of the branch's output
  *   qk_norm            q and k are normed before they are rotated
+ *   embedding_scale    multiplies the embedding, where it is not 0
+ *   attention_cap, logit_cap   scores become cap tanh(score / cap), where it is not 0
  *   gated              mlp(h) = down(act(gate(h)) * up(h)) instead of down(act(up(h)))
  *   rope.dims = 0      positions are learned vectors added to the embedding
  *   layer[]            what differs from layer to layer: the window, the rotation
@@ -101,6 +103,10 @@ struct lls_model_config {
   bool final_norm, parallel_residual;
   enum lls_norm_place norm_place;
   enum lls_qk_norm qk_norm;
+  float norm_offset;     /* added to what the file has as a norm's weights */
+  float embedding_scale; /* 0 = 1 */
+  float attention_scale; /* of q.k, 0 = 1 / sqrt(head_dim) */
+  float attention_cap, logit_cap;
 
   enum lls_activation activation;
   bool gated;

@@ -142,13 +142,25 @@ static int sub_object(const struct lls_json *json, const char *key, struct lls_j
   return 0;
 }
 
+/* What rope_parameters say of a type of layers, where they do; else what they say of all.
+ */
+static int parameters_of(const struct lls_json *json, const char *type,
+                         struct lls_json *out, struct lls_error *err)
+{
+  struct lls_json all, typed;
+  bool parameters = lls_json_get(json, "rope_parameters") != NULL;
+  int rc = sub_object(json, parameters ? "rope_parameters" : "rope_scaling", &all, err);
+  if (rc == 0)
+    rc = sub_object(&all, type, &typed, err);
+  *out = rc == 0 && typed.root != NULL ? typed : all;
+  return rc;
+}
+
 int lls_config_rope(const struct lls_json *json, const char *theta_key, double share,
                     struct lls_model_config *out, struct lls_error *err)
 {
   struct lls_json parameters;
-  bool parameters_key = lls_json_get(json, "rope_parameters") != NULL;
-  int rc = sub_object(json, parameters_key ? "rope_parameters" : "rope_scaling",
-                      &parameters, err);
+  int rc = parameters_of(json, "full_attention", &parameters, err);
   if (rc == 0)
     rc = lls_json_real_or(json, theta_key, 10000.0, &out->rope.theta, err);
   if (rc == 0)
@@ -174,4 +186,22 @@ int lls_config_rope(const struct lls_json *json, const char *theta_key, double s
     return lls_fail(err, -EINVAL, "%s: no dimension of a head of %u would be rotated",
                     json->file, out->head_dim);
   return 0;
+}
+
+int lls_config_local_rope(const struct lls_json *json, const char *theta_key,
+                          struct lls_model_config *out, struct lls_error *err)
+{
+  struct lls_json all, typed;
+  struct lls_rope_config *rope = &out->local_rope;
+  int rc = lls_json_real_or(json, theta_key, 10000.0, &rope->theta, err);
+  if (rc == 0)
+    rc = sub_object(json, "rope_parameters", &all, err);
+  if (rc == 0)
+    rc = sub_object(&all, "sliding_attention", &typed, err);
+  if (rc == 0)
+    rc = lls_json_real_or(&typed, "rope_theta", rope->theta, &rope->theta, err);
+  if (rc == 0 && !(rope->theta >= 1))
+    rc = lls_fail(err, -EINVAL, "%s: rope's theta should be 1 or more", json->file);
+  rope->dims = out->rope.dims;
+  return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Activations, alone and as gates (GLU variants, Shazeer, 2020), by rows. */
+/* Activations, alone and as gates (GLU variants, Shazeer, 2020), and caps of logits. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
 
@@ -54,4 +54,27 @@ void lls_cpu_gated(struct lls_device *device, enum lls_activation kind, const vo
                          .n_rows = n_rows,
                          .columns = columns};
   lls_cpu_run_rows(d, gated_task, &w, n_rows, columns);
+}
+
+struct capping {
+  const struct lls_cpu_row_kernels *kernels;
+  float *logits; /* (n_rows, vocab) */
+  size_t n_rows, vocab;
+  float cap;
+};
+
+static void cap_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct capping *w = arg;
+  size_t begin, end;
+  lls_cpu_share(w->n_rows * w->vocab, 1024, thread, n_threads, &begin, &end);
+  w->kernels->cap(1, w->cap, w->logits + begin, end - begin);
+}
+
+void lls_cpu_cap_logits(struct lls_device *device, float *logits, uint32_t n_rows,
+                        uint32_t vocab, float cap)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  struct capping w = {&d->kernels.rows, logits, n_rows, vocab, cap};
+  lls_cpu_run_rows(d, cap_task, &w, (size_t)n_rows * vocab, 1);
 }

@@ -140,6 +140,7 @@ static struct lls_attention_task task_of(const struct run *r, const struct rows 
       .head_dim = r->shape.head_dim,
       .first_position = s->context + rows->first,
       .scale = r->shape.scale,
+      .soft_cap = r->shape.soft_cap,
       .window = r->shape.window,
       .bf16 = r->device->pool->shape.element == LLS_BF16,
       .k = kv_list(r, head, s, s->table->k, s->table->k_count),

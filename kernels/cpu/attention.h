@@ -40,6 +40,7 @@ struct lls_attention_task {
   uint32_t head_dim; /* at most LLS_HEAD_DIM_MAX */
   uint32_t first_position;
   float scale;
+  float soft_cap;  /* 0 = none */
   uint32_t window; /* 0 = none */
   bool bf16;       /* the cache's element, else f32 */
   struct lls_kv_list k, v;

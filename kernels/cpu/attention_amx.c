@@ -337,6 +337,14 @@ static void mask(const struct lls_attention_task *t, const struct work *w, uint3
   }
 }
 
+/* Scores scaled and capped; those that nobody sees may be anything. */
+static void cap_scores(const struct lls_attention_task *t, float *s, uint32_t rows)
+{
+  float slope = 2 * t->scale / t->soft_cap;
+  for (uint32_t i = 0; i < rows; i++)
+    vstore(s + i * GROUP, vcap(vload(s + i * GROUP), slope, t->soft_cap));
+}
+
 INLINE vf largest(const float *s, uint32_t rows)
 {
   vf top[4];
@@ -395,6 +403,10 @@ static void attend_group(const struct lls_attention_task *t, struct work *w,
   uint32_t rows = round_up(n, 32);
   multiply_scores(w, k, w->q[group], t->head_dim);
   SETTLE_MEMORY(w);
+  if (t->soft_cap > 0) {
+    cap_scores(t, w->s, rows);
+    scale = 1.44269504f;
+  }
   mask(t, w, group, first, n, w->s);
   vf before = vload(w->max[group]);
   vf max = vmax(vmul(largest(w->s, rows), vset(scale)), before);

@@ -52,7 +52,8 @@ static void attend_query(const struct lls_attention_task *t, const float *q,
 {
   for (uint32_t i = begin; i < end; i++) {
     struct vector k = vector_at(t, tokens, i), v = vector_at(t, tokens, TILE + i);
-    double score = dot(q, &k) * (double)t->scale * 1.4426950408889634;
+    double score = dot(q, &k) * (double)t->scale, cap = (double)t->soft_cap;
+    score = (cap > 0 ? cap * tanh(score / cap) : score) * 1.4426950408889634;
     double decay = 1;
     if (score > *max) {
       decay = exp2(*max - score);

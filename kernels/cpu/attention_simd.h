@@ -304,6 +304,14 @@ INLINE void mask(float *s, uint32_t columns, uint32_t begin, uint32_t end)
     s[i] = -INFINITY;
 }
 
+/* A query's scores, scaled and capped; those that nobody sees may be anything. */
+static void cap_scores(const struct lls_attention_task *t, float *s)
+{
+  float slope = 2 * t->scale / t->soft_cap;
+  for (uint32_t i = 0; i < TILE; i += LANES)
+    vstore(s + i, vcap(vload(s + i), slope, t->soft_cap));
+}
+
 INLINE float largest(const float *s, uint32_t columns)
 {
   vf top = vload(s);
@@ -337,7 +345,9 @@ static void softmax(const struct lls_attention_task *t, uint32_t token, uint32_t
                     uint32_t begin, uint32_t end, const struct lls_attention_state *out,
                     struct work *w)
 {
-  float scale = t->scale * 1.44269504f;
+  float scale = (t->soft_cap > 0 ? 1 : t->scale) * 1.44269504f;
+  for (uint32_t i = begin; t->soft_cap > 0 && i < end; i++)
+    cap_scores(t, w->s + i * TILE);
   for (uint32_t i = begin; i < end; i++) {
     uint32_t first, last;
     tile_visible(t->first_position + i / t->group, t->window, token, n, &first, &last);

@@ -43,6 +43,8 @@ void lls_cpu_linear_amx(struct lls_cpu_linear_kernels *);
 /* isa_table.c: the table of a level. */
 void lls_cpu_kernels_fill(struct lls_cpu_kernels *, enum lls_isa);
 
+#define LLS_CPU_ROPES 2 /* that layers of a step have in turns */
+
 struct lls_cpu_device {
   struct lls_device base; /* first: what the vtable is called with */
   struct lls_device_options options;
@@ -60,9 +62,10 @@ struct lls_cpu_device {
   /* From step_begin to step_end. */
   struct lls_pool *pool;
   const struct lls_device_step *step;
-  struct lls_rope_shape rope; /* what angles were made for, all 0 = nothing yet */
-  float *angles;              /* (max_rows, rotary_dims) cosines, then sines; rope.c */
-  int status;                 /* first error since step_begin, 0 = none */
+  struct lls_rope_shape
+      ropes[LLS_CPU_ROPES]; /* what angles were made for, all 0 = nothing yet */
+  float *angles; /* (ROPES, max_rows, rotary_dims) cosines, then sines; rope.c */
+  int status;    /* first error since step_begin, 0 = none */
   struct lls_error error;
 };
 

@@ -123,6 +123,7 @@ static const struct lls_device_ops ops = {
     .cache_write = lls_cpu_cache_write,
     .attention = lls_cpu_attention,
     .gather = lls_cpu_gather,
+    .cap_logits = lls_cpu_cap_logits,
     .sample = lls_cpu_sample,
     .download = download,
     .hidden_write = lls_cpu_hidden_write,

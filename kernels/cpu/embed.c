@@ -14,6 +14,7 @@ struct lookup {
   const int32_t *ids; /* (n_rows) of the table's rows, less offset */
   int32_t offset;
   bool add;
+  float scale;
   float *x; /* (n_rows, columns) */
 };
 
@@ -28,6 +29,8 @@ static void lookup_task(void *arg, unsigned thread, unsigned n_threads)
     lls_tensor_read_row(w->table, (size_t)(w->ids[i] + w->offset), w->add ? row : x);
     if (w->add)
       w->device->kernels.rows.add(row, columns, x);
+    for (size_t k = 0; w->scale != 1 && k < columns; k++)
+      x[k] *= w->scale;
   }
 }
 
@@ -46,12 +49,13 @@ static bool in_table(struct lookup *w)
 }
 
 /* Bytes of a call: rows x columns x (the table's element + 4). */
-void lls_cpu_embed(struct lls_device *device, const void *table, void *x)
+void lls_cpu_embed(struct lls_device *device, const void *table, float scale, void *x)
 {
   struct lls_cpu_device *d = lls_cpu(device);
   struct lookup w = {.device = d,
                      .table = &((const struct lls_cpu_table *)table)->view,
                      .ids = d->step->tokens,
+                     .scale = scale,
                      .x = x};
   if (in_table(&w))
     lls_cpu_run_rows(d, lookup_task, &w, d->step->n_rows, w.table->columns);
@@ -66,6 +70,7 @@ void lls_cpu_embed_positions(struct lls_device *device, const void *table, int32
                      .ids = d->step->positions,
                      .offset = offset,
                      .add = true,
+                     .scale = 1,
                      .x = x};
   if (in_table(&w))
     lls_cpu_run_rows(d, lookup_task, &w, d->step->n_rows, w.table->columns);

@@ -94,13 +94,17 @@ void lls_cpu_gated(struct lls_device *, enum lls_activation, const void *x,
                    uint32_t n_rows, uint32_t columns, void *y);
 
 /* embed.c */
-void lls_cpu_embed(struct lls_device *, const void *table, void *x);
+void lls_cpu_embed(struct lls_device *, const void *table, float scale, void *x);
 void lls_cpu_embed_positions(struct lls_device *, const void *table, int32_t offset,
                              void *x);
 void lls_cpu_add(struct lls_device *, const void *x, uint32_t n_rows, uint32_t columns,
                  void *y);
 void lls_cpu_gather(struct lls_device *, const void *x, const uint32_t *rows,
                     uint32_t n_rows, uint32_t columns, void *y);
+
+/* activation.c */
+void lls_cpu_cap_logits(struct lls_device *, float *logits, uint32_t n_rows,
+                        uint32_t vocab, float cap);
 
 /* sample.c */
 size_t lls_cpu_sample_scratch(size_t vocab); /* bytes of each thread */

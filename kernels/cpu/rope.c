@@ -5,8 +5,8 @@
  *
  * Angles are taken in double: position 1,000,000 times a frequency of 1 needs 20 bits
  * before the point, which leaves an f32 four after it. Cosines and sines of a step's rows
- * are made in its first layer and serve the others: 40 ns a pair, which for 2,048 rows
- * and 32 pairs is 3 ms a step but would be 60 in 22 layers.
+ * are made in the first layer that has them and serve the others: 40 ns a pair, which for
+ * 2,048 rows and 32 pairs is 3 ms a step but would be 60 in 22 layers.
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
@@ -17,15 +17,16 @@
 struct turning {
   struct lls_cpu_device *device;
   const struct lls_rope_shape *rope;
-  float *qkv; /* (n_rows, columns) */
+  float *qkv;    /* (n_rows, columns) */
+  float *angles; /* (n_rows, rotary_dims) the device's room for this rope */
   size_t columns, rotated_heads, head_dim;
   bool fresh; /* cosines and sines are there already */
 };
 
-/* The device's room for a row: (2, rotary_dims / 2) cosines, then sines. */
+/* The room for a row: (2, rotary_dims / 2) cosines, then sines. */
 static float *row_angles(const struct turning *w, size_t row)
 {
-  return w->device->angles + row * w->rope->rotary_dims;
+  return w->angles + row * w->rope->rotary_dims;
 }
 
 void lls_cpu_angles(const struct lls_rope_shape *rope, double position, float *cosine)
@@ -57,13 +58,23 @@ static void rope_task(void *arg, unsigned thread, unsigned n_threads)
 
 size_t lls_cpu_rope_bytes(size_t max_rows)
 {
-  return max_rows * LLS_HEAD_DIM_MAX * sizeof(float);
+  return LLS_CPU_ROPES * max_rows * LLS_HEAD_DIM_MAX * sizeof(float);
 }
 
 static bool same_rope(const struct lls_rope_shape *a, const struct lls_rope_shape *b)
 {
   return a->inverse_frequency == b->inverse_frequency &&
          a->rotary_dims == b->rotary_dims && a->attention_factor == b->attention_factor;
+}
+
+/* The place of this rope's angles; the last one where all are others'. */
+static int place_of(const struct lls_cpu_device *d, const struct lls_rope_shape *rope)
+{
+  int i = 0;
+  while (i < LLS_CPU_ROPES - 1 && d->ropes[i].rotary_dims > 0 &&
+         !same_rope(&d->ropes[i], rope))
+    i++;
+  return i;
 }
 
 /* Bytes of a call: rows x (heads + kv_heads) x rotary_dims x 8; operations: 3 for 4. */
@@ -76,15 +87,17 @@ void lls_cpu_rope(struct lls_device *device, const struct lls_attention_shape *s
                       rope->rotary_dims, shape->head_dim, LLS_HEAD_DIM_MAX);
     return;
   }
+  int place = place_of(d, rope);
   struct turning w = {
       .device = d,
       .rope = rope,
       .qkv = qkv,
+      .angles = d->angles + (size_t)place * d->options.max_rows * LLS_HEAD_DIM_MAX,
       .columns = (size_t)(shape->heads + 2 * shape->kv_heads) * shape->head_dim,
       .rotated_heads = shape->heads + shape->kv_heads,
       .head_dim = shape->head_dim,
-      .fresh = same_rope(&d->rope, rope),
+      .fresh = same_rope(&d->ropes[place], rope),
   };
   lls_cpu_run_rows(d, rope_task, &w, d->step->n_rows, w.columns);
-  d->rope = *rope;
+  d->ropes[place] = *rope;
 }

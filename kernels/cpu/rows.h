@@ -21,6 +21,8 @@ struct lls_cpu_row_kernels {
   /* y = act(gate) up; y may be either */
   void (*gated)(enum lls_activation, const float *gate, const float *up, size_t n,
                 float *y);
+  /* x = cap tanh(scale x / cap) */
+  void (*cap)(float scale, float cap, float *x, size_t n);
   /* y += x */
   void (*add)(const float *x, size_t n, float *y);
   /* (a, b) = (a cos - b sin, b cos + a sin) */

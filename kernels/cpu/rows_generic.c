@@ -58,6 +58,12 @@ static void gated(enum lls_activation kind, const float *gate, const float *up, 
     y[i] = (float)(activation(kind, (double)gate[i]) * (double)up[i]);
 }
 
+static void cap_row(float scale, float cap, float *x, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    x[i] = (float)((double)cap * tanh((double)x[i] * (double)scale / (double)cap));
+}
+
 static void add(const float *x, size_t n, float *y)
 {
   for (size_t i = 0; i < n; i++)
@@ -105,6 +111,7 @@ void lls_cpu_rows_generic(struct lls_cpu_row_kernels *k)
       .norm_layer = norm_layer,
       .activate = activate,
       .gated = gated,
+      .cap = cap_row,
       .add = add,
       .rotate = rotate,
       .to_bf16 = to_bf16,

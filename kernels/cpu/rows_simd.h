@@ -162,6 +162,12 @@ static void gated(enum lls_activation kind, const float *gate, const float *up, 
 
 /* ---- the rest -------------------------------------------------------------------- */
 
+static void cap_row(float scale, float cap, float *x, size_t n)
+{
+  for (size_t i = 0; i < n; i += LANES)
+    vput(x + i, n - i, vcap(vget(x + i, n - i), 2 * scale / cap, cap));
+}
+
 static void add(const float *x, size_t n, float *y)
 {
   for (size_t i = 0; i < n; i += LANES)
@@ -234,6 +240,7 @@ static inline void fill(struct lls_cpu_row_kernels *k)
       .norm_layer = norm_layer,
       .activate = activate,
       .gated = gated,
+      .cap = cap_row,
       .add = add,
       .rotate = rotate,
       .to_bf16 = to_bf16,

@@ -288,4 +288,11 @@ INLINE vf vexp(vf x)
   return vselect(vless(lowest, x), vpower2(p, n), vzero());
 }
 
+/* cap tanh(x slope / 2) = cap (1 - 2 / (e^(x slope) + 1)). */
+INLINE vf vcap(vf x, float slope, float cap)
+{
+  vf e = vexp(vmul(x, vset(slope)));
+  return vfnma(vset(2 * cap), vdiv(vset(1.0f), vadd(e, vset(1.0f))), vset(cap));
+}
+
 #endif

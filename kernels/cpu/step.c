@@ -16,7 +16,8 @@ int lls_cpu_step_begin(struct lls_device *device, struct lls_pool *pool,
   d->pool = pool;
   d->step = step;
   d->status = 0;
-  d->rope = (struct lls_rope_shape){0};
+  for (int i = 0; i < LLS_CPU_ROPES; i++)
+    d->ropes[i] = (struct lls_rope_shape){0};
   return 0;
 }
 

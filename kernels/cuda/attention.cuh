@@ -86,7 +86,7 @@ static __device__ __forceinline__ bool visible(uint32_t token, uint32_t position
   return token <= position && token < end && (window == 0 || token + window > position);
 }
 
-/* Scales to log2 e and hides what is not to be seen. */
+/* Scales to log2 e, caps, and hides what is not to be seen. */
 template <int N>
 static __device__ __forceinline__ void mask(const work &w, const lls_cuda_attention &a,
                                             const rows &r, uint32_t first,
@@ -94,6 +94,15 @@ static __device__ __forceinline__ void mask(const work &w, const lls_cuda_attent
 {
   uint32_t token = first + threadIdx.x % 4 * 2;
   float scale = a.scale * LOG2E;
+  if (a.soft_cap > 0) {
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        s[n][i] = a.soft_cap * tanhf(s[n][i] * a.scale / a.soft_cap);
+    }
+    scale = LOG2E;
+  }
 #pragma unroll
   for (int n = 0; n < N; n++) {
 #pragma unroll

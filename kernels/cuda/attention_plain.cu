@@ -78,6 +78,8 @@ __global__ void attend_row(const lls_cuda_step *step, lls_cuda_pool pool,
       score = 0;
       for (uint32_t d = 0; d < hd; d++)
         score += q[d] * key[d];
+      if (a.soft_cap > 0)
+        score = a.soft_cap * tanhf(score / a.soft_cap);
       place[tid] = find_place(pool, v, token);
     }
     float later = fmaxf(max, block_max(score, room)), decay = expf(max - later);

@@ -72,6 +72,8 @@ struct lls_cuda_shared_out {
 struct lls_cuda_ops;
 struct lls_cuda_products;
 
+#define LLS_CUDA_ROPES 2 /* that layers of a step have in turns */
+
 struct lls_cuda_device {
   struct lls_device base; /* first: what the vtable is called with */
   struct lls_device_options options;
@@ -94,10 +96,10 @@ struct lls_cuda_device {
   struct lls_cuda_products *products; /* products.c */
   struct lls_cuda_ops *ops;           /* ops.c */
   struct lls_cuda_ranks *ranks;       /* ranks.c; NULL = alone */
-  float *angles;                      /* (max_rows, rotary dims) of the step's rows */
-  float *squares;                     /* (max_rows, 2) of norms that ranks share */
-  float *states;                      /* (max_states) of contexts that are shared out */
-  size_t max_states;                  /* floats */
+  float *angles;     /* (ROPES, max_rows, rotary dims) of the step's rows */
+  float *squares;    /* (max_rows, 2) of norms that ranks share */
+  float *states;     /* (max_states) of contexts that are shared out */
+  size_t max_states; /* floats */
 
   /* From step_begin to step_end. */
   struct lls_pool *pool;
@@ -109,9 +111,9 @@ struct lls_cuda_device {
   struct lls_cuda_plan *plan_at;           /* device: after it */
   uint32_t *gather_rows[2], *gather_at[2]; /* (max_rows padded) of inputs, device */
   uint32_t n_gathers;
-  uint32_t n_restored;        /* tokens of the step */
-  struct lls_rope_shape rope; /* what angles were made for, all 0 = nothing yet */
-  float frequency[LLS_CUDA_ROTARY_MAX / 2]; /* that graphs make angles with */
+  uint32_t n_restored;                         /* tokens of the step */
+  struct lls_rope_shape ropes[LLS_CUDA_ROPES]; /* that angles were made for; 0: not yet */
+  float frequency[LLS_CUDA_ROPES][LLS_CUDA_ROTARY_MAX / 2]; /* that graphs have */
   struct lls_cuda_shared_out plan;
   size_t plan_begin; /* of its lists in inputs */
   struct lls_cuda_inputs draws;

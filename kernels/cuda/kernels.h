@@ -112,8 +112,15 @@ struct lls_cuda_embed {
   uint32_t n_rows, columns;
   uint32_t by_position; /* x += table[position + offset], else x = table[token] */
   int32_t offset;
+  float scale;       /* of x = table[token] */
   const void *table; /* of activations' numbers */
   void *x;
+};
+
+struct lls_cuda_cap {
+  size_t n;
+  float cap;
+  float *x; /* (n) = cap tanh(x / cap) */
 };
 
 struct lls_cuda_gather {
@@ -129,6 +136,7 @@ int lls_cuda_run_activate(cudaStream_t, enum lls_dtype numbers,
 int lls_cuda_run_add(cudaStream_t, enum lls_dtype numbers, const struct lls_cuda_add *);
 int lls_cuda_run_embed(cudaStream_t, enum lls_dtype numbers, const struct lls_cuda_step *,
                        const struct lls_cuda_embed *);
+int lls_cuda_run_cap(cudaStream_t, const struct lls_cuda_cap *);
 int lls_cuda_run_gather(cudaStream_t, enum lls_dtype numbers,
                         const struct lls_cuda_gather *);
 
@@ -234,7 +242,7 @@ int lls_cuda_run_conversion(cudaStream_t, const struct lls_cuda_pool *,
 struct lls_cuda_attention {
   uint32_t n_rows; /* padded */
   uint32_t heads, kv_heads, head_dim, window, layer;
-  float scale;
+  float scale, soft_cap;
   const void *qkv;
   void *out;
 };

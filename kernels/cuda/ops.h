@@ -34,6 +34,7 @@ enum lls_cuda_op_kind {
   LLS_CUDA_ADD,
   LLS_CUDA_ROPE_WRITE,
   LLS_CUDA_ATTENTION,
+  LLS_CUDA_CAP,
   LLS_CUDA_GATHER,
   LLS_CUDA_ALL_REDUCE,
   LLS_CUDA_GATHER_COLUMNS,
@@ -67,6 +68,7 @@ struct lls_cuda_op {
     struct lls_cuda_add add;
     struct lls_cuda_rope_write rope_write;
     struct lls_cuda_attention attention;
+    struct lls_cuda_cap cap;
     struct lls_cuda_gather gather;
     struct lls_cuda_all_reduce all_reduce;
     struct lls_cuda_gather_columns gather_columns;

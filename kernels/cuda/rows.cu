@@ -149,16 +149,20 @@ extern "C" int lls_cuda_run_activate(cudaStream_t s, enum lls_dtype numbers,
 
 /* ---- additions and lookups --------------------------------------------------------- */
 
-/* y = from, or y += from. */
+/* y = from scale, or y += that. */
 template <class T, int N>
 static __device__ __forceinline__ void copy_row(const void *from, uint32_t columns,
-                                                bool add, void *to)
+                                                bool add, void *to, float scale = 1)
 {
   typedef several<T, N> group;
   unsigned i = blockIdx.y * blockDim.x + threadIdx.x;
   if (i >= columns / N)
     return;
   group g = ((const group *)from)[i];
+  if (scale != 1) {
+    for (int k = 0; k < N; k++)
+      g.v[k] = from_float<T>(to_float(g.v[k]) * scale);
+  }
   if (add) {
     group old = ((const group *)to)[i];
     for (int k = 0; k < N; k++)
@@ -194,7 +198,7 @@ __global__ void embed_rows(const lls_cuda_step *step, lls_cuda_embed a)
   int32_t entry =
       a.by_position ? step->positions[blockIdx.x] + a.offset : step->tokens[blockIdx.x];
   copy_row<T, N>((const T *)a.table + (size_t)entry * a.columns, a.columns,
-                 a.by_position != 0, (T *)a.x + (size_t)blockIdx.x * a.columns);
+                 a.by_position != 0, (T *)a.x + (size_t)blockIdx.x * a.columns, a.scale);
 }
 
 template <class T, int N>
@@ -236,4 +240,22 @@ extern "C" int lls_cuda_run_gather(cudaStream_t s, enum lls_dtype numbers,
   if (a->n_rows == 0)
     return 0;
   return FOR_NUMBERS(numbers, a->columns, launch_gather, s, a);
+}
+
+/* ---- logits ------------------------------------------------------------------------ */
+
+__global__ void cap_numbers(lls_cuda_cap a)
+{
+  for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < a.n;
+       i += (size_t)gridDim.x * blockDim.x)
+    a.x[i] = a.cap * tanhf(a.x[i] / a.cap);
+}
+
+extern "C" int lls_cuda_run_cap(cudaStream_t s, const struct lls_cuda_cap *a)
+{
+  if (a->n == 0)
+    return 0;
+  size_t blocks = (a->n + THREADS - 1) / THREADS;
+  return launch(s, cap_numbers, dim3(blocks < 4096 ? (unsigned)blocks : 4096), THREADS, 0,
+                *a);
 }

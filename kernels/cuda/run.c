@@ -10,7 +10,7 @@ static int make_angles(struct lls_cuda_device *d, const struct lls_cuda_op *op)
       .n_rows = op->rope_write.n_rows,
       .pairs = op->rope_write.pairs,
       .factor = op->attention_factor,
-      .angles = d->angles,
+      .angles = (float *)op->rope_write.angles,
   };
   memcpy(a.frequency, op->inverse_frequency, a.pairs * sizeof *a.frequency);
   return lls_cuda_run_angles(d->stream, d->step_at, &a);
@@ -66,6 +66,9 @@ void lls_cuda_op_run(struct lls_cuda_device *d, const struct lls_cuda_op *op,
     break;
   case LLS_CUDA_ATTENTION:
     lls_cuda_step_check(d, attention(d, op, recording), "attention");
+    break;
+  case LLS_CUDA_CAP:
+    lls_cuda_step_check(d, lls_cuda_run_cap(d->stream, &op->cap), "capping logits");
     break;
   case LLS_CUDA_ALL_REDUCE:
     lls_cuda_run_all_reduce(d, &op->all_reduce);

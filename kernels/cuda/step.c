@@ -309,7 +309,7 @@ int lls_cuda_step_begin(struct lls_device *device, struct lls_pool *pool,
   d->step = step;
   d->status = 0;
   d->n_results = 0;
-  d->rope = (struct lls_rope_shape){0};
+  memset(d->ropes, 0, sizeof d->ropes);
   d->plan = (struct lls_cuda_shared_out){0};
   int rc = lay_out(d);
   lls_cuda_ops_begin(d, is_decode(step) && d->n_restored == 0);

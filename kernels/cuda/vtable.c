@@ -55,7 +55,7 @@ static bool in_table(struct lls_cuda_device *d, const struct lls_cuda_table *tab
 }
 
 static void add_embed(struct lls_cuda_device *d, const struct lls_cuda_table *table,
-                      bool by_position, int32_t offset, void *x)
+                      bool by_position, int32_t offset, float scale, void *x)
 {
   const int32_t *ids = by_position ? d->step->positions : d->step->tokens;
   if (d->step->n_rows == 0 || !in_table(d, table, ids, offset))
@@ -65,19 +65,20 @@ static void add_embed(struct lls_cuda_device *d, const struct lls_cuda_table *ta
   a->columns = (uint32_t)table->columns;
   a->by_position = by_position;
   a->offset = offset;
+  a->scale = scale;
   a->table = table->data;
   a->x = x;
 }
 
-static void embed(struct lls_device *device, const void *table, void *x)
+static void embed(struct lls_device *device, const void *table, float scale, void *x)
 {
-  add_embed(lls_cuda(device), table, false, 0, x);
+  add_embed(lls_cuda(device), table, false, 0, scale, x);
 }
 
 static void embed_positions(struct lls_device *device, const void *table, int32_t offset,
                             void *x)
 {
-  add_embed(lls_cuda(device), table, true, offset, x);
+  add_embed(lls_cuda(device), table, true, offset, 1, x);
 }
 
 static void norm(struct lls_device *device, enum lls_norm_kind kind, const void *x,
@@ -229,13 +230,25 @@ static struct lls_cuda_op *add_rope_write(struct lls_cuda_device *d,
 }
 
 /* Graphs have the frequencies in them. */
-static void check_frequencies(struct lls_cuda_device *d, const struct lls_rope_shape *r)
+static void check_frequencies(struct lls_cuda_device *d, int place,
+                              const struct lls_rope_shape *r)
 {
-  size_t bytes = r->rotary_dims / 2 * sizeof *d->frequency;
-  if (bytes == 0 || memcmp(d->frequency, r->inverse_frequency, bytes) == 0)
+  float *known = d->frequency[place];
+  size_t bytes = r->rotary_dims / 2 * sizeof *known;
+  if (bytes == 0 || memcmp(known, r->inverse_frequency, bytes) == 0)
     return;
   lls_cuda_ops_forget(d);
-  memcpy(d->frequency, r->inverse_frequency, bytes);
+  memcpy(known, r->inverse_frequency, bytes);
+}
+
+/* The place of this rope's angles; the last one where all are others'. */
+static int rope_place(const struct lls_cuda_device *d, const struct lls_rope_shape *r)
+{
+  int i = 0;
+  while (i < LLS_CUDA_ROPES - 1 && d->ropes[i].rotary_dims > 0 &&
+         !lls_cuda_same_rope(&d->ropes[i], r))
+    i++;
+  return i;
 }
 
 static void rope(struct lls_device *device, const struct lls_attention_shape *shape,
@@ -250,12 +263,16 @@ static void rope(struct lls_device *device, const struct lls_attention_shape *sh
   }
   struct lls_cuda_op *op = add_rope_write(d, shape, qkv);
   op->rope_write.pairs = rope_shape->rotary_dims / 2;
-  op->make_angles = !lls_cuda_same_rope(&d->rope, rope_shape);
+  int place = rope_place(d, rope_shape);
+  op->rope_write.angles = d->angles + (size_t)place *
+                                          (d->options.max_rows + LLS_CUDA_MOST_PADDING) *
+                                          LLS_CUDA_ROTARY_MAX;
+  op->make_angles = !lls_cuda_same_rope(&d->ropes[place], rope_shape);
   if (op->make_angles)
-    check_frequencies(d, rope_shape);
+    check_frequencies(d, place, rope_shape);
   op->inverse_frequency = rope_shape->inverse_frequency;
   op->attention_factor = rope_shape->attention_factor;
-  d->rope = *rope_shape;
+  d->ropes[place] = *rope_shape;
 }
 
 /* The cache holds the shape that the pool was made for, and no other. */
@@ -303,6 +320,7 @@ static void attention(struct lls_device *device, const struct lls_attention_shap
   a.kv_heads = shape->kv_heads;
   a.head_dim = shape->head_dim;
   a.window = shape->window;
+  a.soft_cap = shape->soft_cap;
   a.layer = layer;
   a.scale = shape->scale;
   a.qkv = qkv;
@@ -311,6 +329,15 @@ static void attention(struct lls_device *device, const struct lls_attention_shap
   struct lls_cuda_op *op = lls_cuda_op_add(d, LLS_CUDA_ATTENTION);
   op->pool = d->pool;
   op->attention = a;
+}
+
+static void cap_logits(struct lls_device *device, float *logits_, uint32_t n_rows,
+                       uint32_t vocab, float cap)
+{
+  struct lls_cuda_cap *a = &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_CAP)->cap;
+  a->n = (size_t)n_rows * vocab;
+  a->cap = cap;
+  a->x = logits_;
 }
 
 static void gather(struct lls_device *device, const void *x, const uint32_t *rows,
@@ -363,6 +390,7 @@ const struct lls_device_ops lls_cuda_vtable = {
     .gather = gather,
     .all_reduce = all_reduce,
     .gather_columns = gather_columns,
+    .cap_logits = cap_logits,
     .sample = lls_cuda_sample,
     .download = lls_cuda_download,
     .hidden_write = lls_cuda_hidden_write,

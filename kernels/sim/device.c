@@ -141,9 +141,9 @@ static void download(struct lls_device *device, const void *from, void *to, size
 
 /* ---- operations that do nothing ---------------------------------------------------- */
 
-static void embed(struct lls_device *device, const void *table, void *x)
+static void embed(struct lls_device *device, const void *table, float scale, void *x)
 {
-  (void)device, (void)table, (void)x;
+  (void)device, (void)table, (void)scale, (void)x;
 }
 
 static void embed_positions(struct lls_device *device, const void *table, int32_t offset,
@@ -229,6 +229,12 @@ static void gather(struct lls_device *device, const void *x, const uint32_t *row
   (void)device, (void)x, (void)rows, (void)n_rows, (void)columns, (void)y;
 }
 
+static void cap_logits(struct lls_device *device, float *logits, uint32_t n_rows,
+                       uint32_t vocab, float cap)
+{
+  (void)device, (void)logits, (void)n_rows, (void)vocab, (void)cap;
+}
+
 /* ---- the whole --------------------------------------------------------------------- */
 
 static const struct lls_device_ops ops = {
@@ -264,6 +270,7 @@ static const struct lls_device_ops ops = {
     .cache_write = cache_write,
     .attention = attention,
     .gather = gather,
+    .cap_logits = cap_logits,
     .sample = sample,
     .download = download,
     .hidden_write = hidden_write,

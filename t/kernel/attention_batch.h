@@ -30,6 +30,7 @@ struct shape {
   uint32_t kv_heads, group, head_dim, block_tokens, window;
   enum lls_dtype element;
   bool int8; /* some full blocks are */
+  float soft_cap;
 };
 
 struct sequence {
@@ -67,6 +68,7 @@ static inline void open_batch(struct batch *b, struct lls_device *device,
       .head_dim = shape->head_dim,
       .scale = 1 / sqrtf((float)shape->head_dim),
       .window = shape->window,
+      .soft_cap = shape->soft_cap,
   };
   b->columns = (heads + 2 * shape->kv_heads) * shape->head_dim;
   b->out_columns = heads * shape->head_dim;
@@ -219,6 +221,8 @@ static inline double reference(const struct batch *b, const struct sequence *s,
       score[t] += q[d] * cached(b, s->int8[t], k[d]) * (double)b->attention.scale;
       magnitude += fabs(q[d] * cached(b, s->int8[t], k[d])) * (double)b->attention.scale;
     }
+    if (shape->soft_cap > 0)
+      score[t] = (double)shape->soft_cap * tanh(score[t] / (double)shape->soft_cap);
     top = fmax(top, score[t]);
     added = fmax(added, magnitude);
   }

@@ -113,7 +113,7 @@ static inline void *pair_put(struct lls_device *device, const float *x, uint32_t
   for (uint32_t i = 0; i < n; i++)
     ids[i] = (int32_t)i;
   pair_begin(device, ids, n);
-  device->ops->embed(device, table, buffer);
+  device->ops->embed(device, table, 1, buffer);
   pair_end(device);
   device->ops->table_destroy(device, table);
   return buffer;

@@ -16,6 +16,7 @@
 struct pair_shape {
   uint32_t kv_heads, group, head_dim, block_tokens, window, rotary;
   enum lls_dtype element;
+  float soft_cap;
   bool int8; /* about every other full block of the contexts */
 };
 
@@ -48,6 +49,7 @@ static inline struct pair_batch *pair_batch_open(const struct pair *p,
   pair_heads_init(&b->heads, shape->kv_heads * shape->group, shape->kv_heads,
                   shape->head_dim, shape->rotary);
   b->heads.attention.window = shape->window;
+  b->heads.attention.soft_cap = shape->soft_cap;
   block_lists_init(&b->blocks, 1024, shape->block_tokens);
   return b;
 }

@@ -208,7 +208,7 @@ static void embeddings(struct lls_device *device)
     void *table;
     assert_int_equal(device->ops->table_create(device, &view, &table, NULL), 0);
     assert_int_equal(device->ops->step_begin(device, NULL, &step), 0);
-    device->ops->embed(device, table, x);
+    device->ops->embed(device, table, 1, x);
     device->ops->embed_positions(device, table, 2, x);
     assert_int_equal(device->ops->step_end(device, NULL), 0);
     for (int row = 0; row < 5; row++) {
@@ -240,7 +240,7 @@ static void test_entries_outside_a_table(void **state)
     const struct lls_device_step step = {
         .n_rows = 1, .tokens = &bad[i], .positions = &bad[i]};
     assert_int_equal(device->ops->step_begin(device, NULL, &step), 0);
-    device->ops->embed(device, table, x);
+    device->ops->embed(device, table, 1, x);
     assert_int_equal(device->ops->step_end(device, NULL), -EINVAL);
     assert_int_equal(device->ops->step_begin(device, NULL, &step), 0);
     device->ops->embed_positions(device, table, 2, x);
@@ -250,12 +250,40 @@ static void test_entries_outside_a_table(void **state)
   device->ops->destroy(device);
 }
 
+static void caps(struct lls_device *device)
+{
+  static const float sizes[] = {30, 1, 0.25f};
+  const uint32_t n = 1000;
+  float x[1000], y[1000];
+  for (size_t c = 0; c < sizeof sizes / sizeof *sizes; c++) {
+    fill_grid(x, n);
+    memcpy(y, x, sizeof y);
+    device->ops->cap_logits(device, y, 4, n / 4, sizes[c]);
+    for (size_t i = 0; i < n; i++) {
+      long double wanted = sizes[c] * tanhl((long double)x[i] / sizes[c]);
+      if (!(fabsl(y[i] - wanted) <= 1e-6L * (long double)fmaxf(1, sizes[c])))
+        fail_msg("%g capped at %g: %g, not %Lg", (double)x[i], (double)sizes[c],
+                 (double)y[i], wanted);
+    }
+  }
+}
+
+static void test_caps(void **state)
+{
+  (void)state;
+  each_level(2, MAX_ROWS, MAX_COLUMNS, caps);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_activations),  cmocka_unit_test(test_gates),
-      cmocka_unit_test(test_exponentials), cmocka_unit_test(test_moves),
-      cmocka_unit_test(test_embeddings),   cmocka_unit_test(test_entries_outside_a_table),
+      cmocka_unit_test(test_activations),
+      cmocka_unit_test(test_gates),
+      cmocka_unit_test(test_caps),
+      cmocka_unit_test(test_exponentials),
+      cmocka_unit_test(test_moves),
+      cmocka_unit_test(test_embeddings),
+      cmocka_unit_test(test_entries_outside_a_table),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

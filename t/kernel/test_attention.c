@@ -91,6 +91,30 @@ static void windows(struct lls_device *device)
   }
 }
 
+/* Scores that a cap leaves alone, bends and flattens. */
+static void caps(struct lls_device *device)
+{
+  static const float sizes[] = {50, 2, 0.3f};
+  for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+    struct shape shape = {
+        .kv_heads = 2,
+        .group = 2,
+        .head_dim = 32,
+        .block_tokens = 16,
+        .element = i % 2 ? LLS_BF16 : LLS_F32,
+        .window = i == 1 ? 70 : 0,
+        .soft_cap = sizes[i / 2],
+    };
+    mixed_batch(device, &shape, NULL);
+  }
+}
+
+static void test_caps(void **state)
+{
+  (void)state;
+  each_level(2, MAX_ROWS, 4096, caps);
+}
+
 static void test_windows(void **state)
 {
   (void)state;
@@ -258,6 +282,7 @@ int main(void)
       cmocka_unit_test(test_block_sizes),
       cmocka_unit_test(test_groups),
       cmocka_unit_test(test_windows),
+      cmocka_unit_test(test_caps),
       cmocka_unit_test(test_long_contexts),
       cmocka_unit_test(test_shared_blocks),
       cmocka_unit_test(test_same_bits_in_any_pieces),

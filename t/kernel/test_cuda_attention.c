@@ -83,6 +83,7 @@ static void windows(const struct pair *p)
         .head_dim = 64,
         .block_tokens = 16,
         .window = sizes[i],
+        .soft_cap = i % 2 == 0 ? 0 : 1.5f,
         .element = p->numbers,
     };
     pair_batch_mixed(p, &shape);

@@ -164,7 +164,7 @@ static void run_embed(const struct rows *r, void *x, void *y, int offset)
   const struct lls_device_step step = {
       .n_rows = r->n, .tokens = ids, .positions = positions};
   assert_int_equal(ops->step_begin(r->d, NULL, &step), 0);
-  ops->embed(r->d, table, y);
+  ops->embed(r->d, table, 1, y);
   ops->embed_positions(r->d, table, offset, y);
   pair_get(r->d, y, 1, &(float){0});
   ops->table_destroy(r->d, table);
@@ -266,11 +266,11 @@ static void refusals(const struct pair *p)
   assert_non_null(strstr(err.text, "int8"));
   assert_int_equal(ops->table_create(p->cuda, &view, &table, NULL), 0);
   pair_begin(p->cuda, (const int32_t[]){0, 4}, 2);
-  ops->embed(p->cuda, table, x);
+  ops->embed(p->cuda, table, 1, x);
   assert_int_equal(ops->step_end(p->cuda, &err), -EINVAL);
   assert_string_equal(err.text, "row 1 wants entry 4 of a table of 4");
   pair_begin(p->cuda, (const int32_t[]){0, 3}, 2); /* and goes on */
-  ops->embed(p->cuda, table, x);
+  ops->embed(p->cuda, table, 1, x);
   pair_end(p->cuda);
   const struct lls_device_step large = {.n_rows = PAIR_ROWS + 1};
   assert_int_equal(ops->step_begin(p->cuda, NULL, &large), -EINVAL);
@@ -290,7 +290,7 @@ static void dummies(const struct pair *p)
     void *table, *x = pair_buffer(d, ROWS, COLUMNS);
     assert_int_equal(d->ops->table_create(d, &view, &table, NULL), 0);
     pair_begin(d, (const int32_t[]){0, 1, 2, 3, 4}, ROWS);
-    d->ops->embed(d, table, x);
+    d->ops->embed(d, table, 1, x);
     pair_get(d, x, ROWS * COLUMNS, result[i]);
     pair_end(d);
     d->ops->table_destroy(d, table);

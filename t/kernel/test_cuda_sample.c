@@ -37,7 +37,7 @@ static void sample_rows(struct lls_device *d, const float *logits, uint32_t voca
   for (uint32_t i = 0; i < n; i++)
     ids[i] = (int32_t)i;
   pair_begin(d, ids, n);
-  d->ops->embed(d, table, buffer); /* the device's activations are f32 here */
+  d->ops->embed(d, table, 1, buffer); /* the device's activations are f32 here */
   d->ops->sample(d, buffer, n, vocab, each, out);
   pair_end(d);
   d->ops->table_destroy(d, table);
@@ -220,7 +220,7 @@ static void two_draws(const struct pair *p)
     assert_int_equal(d->ops->alloc(d, LLS_MEMORY_DEVICE, sizeof logits, &buffer), 0);
     assert_int_equal(d->ops->table_create(d, &view, &table, NULL), 0);
     pair_begin(d, (const int32_t[]){0, 1}, 2);
-    d->ops->embed(d, table, buffer);
+    d->ops->embed(d, table, 1, buffer);
     d->ops->sample(d, buffer, 1, 100, one, &drawn[i][0]);
     d->ops->sample(d, (float *)buffer + 100, 1, 100, one, &drawn[i][1]);
     pair_end(d);

@@ -67,7 +67,7 @@ int main(void)
               serial[] = "neox-serial", stories[] = "stories260K", qwen2[] = "qwen2",
               qwen2_window[] = "qwen2-window", qwen3[] = "qwen3", yarn[] = "qwen3-yarn",
               smollm3[] = "smollm3", olmo2[] = "olmo2", phi3[] = "phi3",
-              phi3_long[] = "phi3-long";
+              phi3_long[] = "phi3-long", gemma2[] = "gemma2", gemma3[] = "gemma3";
   const struct CMUnitTest tests[] = {
       MODEL(llama),
       MODEL(bf16),
@@ -95,6 +95,8 @@ int main(void)
       {"llama in a GGUF file", test_gguf, NULL, NULL, llama},
       {"llama-biases in a GGUF file", test_gguf, NULL, NULL, biases},
       {"llama-sharded in a GGUF file", test_gguf, NULL, NULL, sharded},
+      MODEL(gemma2),
+      MODEL(gemma3),
       {"block sizes", test_block_sizes, NULL, NULL, llama},
       {"three threads", test_threads, NULL, NULL, mistral},
       {"block sizes and a window", test_block_sizes, NULL, NULL, window},

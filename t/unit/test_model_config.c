@@ -242,8 +242,8 @@ static void test_refusals(void **state)
       {"{}", -EINVAL, "\"architectures\" should be a list"},
       {"{\"architectures\":[\"BertModel\"]}", -ENOTSUP,
        "architecture BertModel is not supported; supported are Llama (2, 3, Mistral, "
-       "Yi, SmolLM2), Qwen2 and 2.5, Qwen3, SmolLM3, OLMo 2, Phi-3 and Phi-4, OPT, "
-       "GPT-NeoX and Pythia"},
+       "Yi, SmolLM2), Qwen2 and 2.5, Qwen3, SmolLM3, OLMo 2, Phi-3 and Phi-4, "
+       "Gemma 2, Gemma 3 (text), OPT, GPT-NeoX and Pythia"},
       {LLAMA("\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2},"), -ENOTSUP,
        "rope scaling \"dynamic\" is not supported"},
       {LLAMA("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,\"mscale\":1},"), -ENOTSUP,

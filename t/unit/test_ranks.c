@@ -101,6 +101,8 @@ int main(void)
       {"smollm3 on 2", test_two, NULL, NULL, "smollm3"},
       BOTH("olmo2"),
       {"phi3 on 4", test_four, NULL, NULL, "phi3"},
+      {"gemma2 on 2", test_two, NULL, NULL, "gemma2"},
+      {"gemma3 on 4", test_four, NULL, NULL, "gemma3"},
       {"neox-serial on 2", test_two, NULL, NULL, "neox-serial"},
       {"stories260K on 4", test_four, NULL, NULL, "stories260K"},
       {"odd blocks, two threads a rank", test_odd, NULL, NULL, "opt"},

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gemma 2 (arXiv 2408.00118) and the text part of Gemma 3 (arXiv 2503.19786): norms
+ * before and after each branch, whose weights are kept less one; a scaled embedding;
+ * layers that slide, every other one in Gemma 2, five of six in Gemma 3. Gemma 2 caps
+ * scores and logits; Gemma 3 norms queries and keys instead, and turns the layers that
+ * slide by another theta.
+ */
+#include <math.h>
+
+#include "core/model/architecture.h"
+
+/* Which layers see everything, where the file does not list them: every so many. */
+static int configure_layers(const struct lls_json *json, uint32_t every,
+                            struct lls_model_config *out, struct lls_error *err)
+{
+  uint32_t window = 0;
+  bool listed = false;
+  int rc = lls_json_size_or(json, "sliding_window", 4096, &window, err);
+  if (rc == 0)
+    rc = lls_json_size_or(json, "sliding_window_pattern", every, &every, err);
+  if (rc == 0)
+    rc = lls_config_layer_types(json, out, window, &listed, err);
+  for (uint32_t i = 0; rc == 0 && !listed && i < out->layers && i < LLS_MAX_LAYERS; i++)
+    out->layer[i].window = (i + 1) % every != 0 ? window : 0;
+  return rc;
+}
+
+static int configure(const struct lls_json *json, uint32_t every,
+                     struct lls_model_config *out, struct lls_error *err)
+{
+  double scalar = 256;
+  int rc = lls_config_llama(json, out, err);
+  if (rc == 0)
+    rc = lls_config_activation(json, "hidden_activation", "gelu_pytorch_tanh",
+                               &out->activation, err);
+  if (rc == 0)
+    rc = lls_json_bool_or(json, "tie_word_embeddings", true, &out->tied_embeddings, err);
+  if (rc == 0)
+    rc = lls_json_real_or(json, "query_pre_attn_scalar", scalar, &scalar, err);
+  if (rc < 0)
+    return rc;
+  out->norm_place = LLS_NORM_BOTH;
+  out->norm_offset = 1;
+  out->embedding_scale = sqrtf((float)out->hidden);
+  out->attention_scale = (float)(1 / sqrt(scalar));
+  return configure_layers(json, every, out, err);
+}
+
+static int configure_gemma2(const struct lls_json *json, struct lls_model_config *out,
+                            struct lls_error *err)
+{
+  double attention = 0, logits = 0;
+  int rc = configure(json, 2, out, err);
+  if (rc == 0)
+    rc = lls_json_real_or(json, "attn_logit_softcapping", 0, &attention, err);
+  if (rc == 0)
+    rc = lls_json_real_or(json, "final_logit_softcapping", 0, &logits, err);
+  out->attention_cap = (float)attention;
+  out->logit_cap = (float)logits;
+  return rc;
+}
+
+static int configure_gemma3(const struct lls_json *json, struct lls_model_config *out,
+                            struct lls_error *err)
+{
+  int rc = configure(json, 6, out, err);
+  if (rc == 0)
+    rc = lls_config_local_rope(json, "rope_local_base_freq", out, err);
+  out->qk_norm = LLS_QK_NORM_HEAD;
+  for (uint32_t i = 0; rc == 0 && i < out->layers && i < LLS_MAX_LAYERS; i++)
+    out->layer[i].rope = out->layer[i].window > 0 ? LLS_LAYER_ROPE_LOCAL : LLS_LAYER_ROPE;
+  return rc;
+}
+
+static const char *const names_2[] = {"Gemma2ForCausalLM", NULL};
+static const char *const names_3[] = {"Gemma3ForCausalLM", NULL};
+
+#define GEMMA_NORMS                                                                      \
+  .attention_norm = "input_layernorm",                                                   \
+  .attention_output_norm = "post_attention_layernorm",                                   \
+  .mlp_norm = "pre_feedforward_layernorm",                                               \
+  .mlp_output_norm = "post_feedforward_layernorm"
+
+const struct lls_architecture lls_gemma2 = {
+    .title = "Gemma 2",
+    .names = names_2,
+    .configure = configure_gemma2,
+    .tensors = {LLS_LLAMA_TENSORS, GEMMA_NORMS, LLS_LLAMA_QKV, LLS_LLAMA_MLP},
+};
+
+const struct lls_architecture lls_gemma3 = {
+    .title = "Gemma 3 (text)",
+    .names = names_3,
+    .configure = configure_gemma3,
+    .tensors =
+        {
+            LLS_LLAMA_TENSORS,
+            GEMMA_NORMS,
+            LLS_LLAMA_QKV,
+            LLS_LLAMA_MLP,
+            .q_norm = "self_attn.q_norm",
+            .k_norm = "self_attn.k_norm",
+        },
+};
