@@ -60,7 +60,7 @@ static void say_unsaid(struct lls_access_log *access, const struct lls_log *log)
 
 /* A field of what a client may have written; the text is to be freed. */
 static void add_text(struct lls_log_field *fields, size_t *n, const char *name,
-                     const char *text, struct lls_text *repaired)
+                     const char *text, struct lls_bytes *repaired)
 {
   if (text == NULL || text[0] == '\0')
     return;
@@ -79,7 +79,7 @@ static void write_line(const struct lls_log *log, struct lls_http_exchange *exch
       {.name = "ms", .number = round(took_s * 1e6) / 1e3},
       {.name = "bytes", .number = (double)exchange->answer_bytes},
   };
-  struct lls_text path = {0}, why = {0};
+  struct lls_bytes path = {0}, why = {0};
   size_t n = 4;
   if (request->method != NULL)
     fields[n++] = (struct lls_log_field){.name = "method", .text = request->method};
@@ -87,8 +87,8 @@ static void write_line(const struct lls_log *log, struct lls_http_exchange *exch
   add_text(fields, &n, "why", exchange->why, &why);
   const char *id = exchange->id[0] != '\0' ? exchange->id : "-";
   lls_log_request(log, LLS_LOG_INFO, "http", id, fields, n);
-  lls_text_free(&path);
-  lls_text_free(&why);
+  lls_bytes_free(&path);
+  lls_bytes_free(&why);
 }
 
 void lls_access_log_write(struct lls_access_log *access, uint32_t choice,

@@ -36,10 +36,10 @@ static const char *error_type(unsigned status)
  * is no UTF-8 at all. */
 static json_t *repaired(const char *text)
 {
-  struct lls_text valid = {0};
+  struct lls_bytes valid = {0};
   lls_utf8_repair(text, strlen(text), &valid);
   json_t *string = json_stringn(valid.length > 0 ? valid.data : "", valid.length);
-  lls_text_free(&valid);
+  lls_bytes_free(&valid);
   return string;
 }
 

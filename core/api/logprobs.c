@@ -19,7 +19,7 @@ static double finite_logprob(float logprob)
 
 /* What the token writes, as valid UTF-8 in out, which is emptied first. */
 static void token_text(const struct lls_choice *choice, int32_t token,
-                       struct lls_text *out)
+                       struct lls_bytes *out)
 {
   size_t length = 0;
   const char *bytes = lls_tokenizer_token_bytes(choice->generation->api->config.tokenizer,
@@ -32,7 +32,7 @@ static void token_text(const struct lls_choice *choice, int32_t token,
 /* What stands for the token: its text, or, where tokens of the same text are to be told
  * apart (vLLM's return_tokens_as_token_ids), "token_id:N". */
 static void token_name(const struct lls_choice *choice, int32_t token,
-                       struct lls_text *out)
+                       struct lls_bytes *out)
 {
   char name[32];
   if (!choice->generation->params.tokens_as_ids) {
@@ -40,7 +40,7 @@ static void token_name(const struct lls_choice *choice, int32_t token,
     return;
   }
   out->length = 0;
-  lls_text_append(out, name, (size_t)snprintf(name, sizeof name, "token_id:%d", token));
+  lls_bytes_append(out, name, (size_t)snprintf(name, sizeof name, "token_id:%d", token));
 }
 
 static size_t characters_of(const char *text, size_t length)
@@ -53,7 +53,7 @@ static size_t characters_of(const char *text, size_t length)
 
 /* What a token of the answer takes up in the text: nothing, if the text leaves it out. */
 static size_t shown_characters(const struct lls_choice *choice, int32_t token,
-                               struct lls_text *text)
+                               struct lls_bytes *text)
 {
   if (choice->generation->params.skip_special_tokens &&
       lls_tokenizer_is_special(choice->generation->api->config.tokenizer, token))
@@ -62,16 +62,16 @@ static size_t shown_characters(const struct lls_choice *choice, int32_t token,
   return characters_of(text->data, text->length);
 }
 
-static json_t *token_string(const struct lls_text *text)
+static json_t *token_string(const struct lls_bytes *text)
 {
   return json_stringn(text->length > 0 ? text->data : "", text->length);
 }
 
 /* ---- completions ---------------------------------------------------------------- */
 
-static void set_logprob(json_t *top, struct lls_text *key, float logprob)
+static void set_logprob(json_t *top, struct lls_bytes *key, float logprob)
 {
-  lls_text_append(key, "", 1);
+  lls_bytes_append(key, "", 1);
   if (!key->failed)
     json_object_set_new(top, key->data, json_real(finite_logprob(logprob)));
   key->length--;
@@ -79,7 +79,7 @@ static void set_logprob(json_t *top, struct lls_text *key, float logprob)
 
 /* The alternatives and the token itself; its own string stays in text. */
 static json_t *top_by_string(const struct lls_choice *choice,
-                             const struct lls_sampled *sampled, struct lls_text *text)
+                             const struct lls_sampled *sampled, struct lls_bytes *text)
 {
   json_t *top = json_object();
   uint32_t most = (uint32_t)choice->generation->params.logprobs;
@@ -98,7 +98,7 @@ struct arrays {
 
 static void add_token(struct arrays *to, const struct lls_choice *choice,
                       const struct lls_sampled *sampled, size_t offset,
-                      struct lls_text *text)
+                      struct lls_bytes *text)
 {
   json_array_append_new(to->tops, top_by_string(choice, sampled, text));
   json_array_append_new(to->tokens, token_string(text));
@@ -108,7 +108,7 @@ static void add_token(struct arrays *to, const struct lls_choice *choice,
 
 /* The first token of a prompt comes after nothing: it has no likelihood. */
 static void add_first(struct arrays *to, const struct lls_choice *choice,
-                      struct lls_text *text)
+                      struct lls_bytes *text)
 {
   token_name(choice, choice->prompt->tokens[0], text);
   json_array_append_new(to->tops, json_null());
@@ -125,7 +125,7 @@ static bool reports_prompt(const struct lls_choice *choice)
 /* Characters of the prompt as echo_prompt of generation.c shows it; where each token
  * begins goes to `to`, if any. What encoding put before a text is not part of it. */
 static size_t echoed(const struct lls_choice *choice, struct arrays *to,
-                     struct lls_text *text)
+                     struct lls_bytes *text)
 {
   const struct lls_tokenizer *tokenizer = choice->generation->api->config.tokenizer;
   const struct lls_api_prompt *prompt = choice->prompt;
@@ -149,7 +149,8 @@ static size_t echoed(const struct lls_choice *choice, struct arrays *to,
   return offset;
 }
 
-static json_t *completion_logprobs(const struct lls_choice *choice, struct lls_text *text)
+static json_t *completion_logprobs(const struct lls_choice *choice,
+                                   struct lls_bytes *text)
 {
   struct arrays a = {json_array(), json_array(), json_array(), json_array()};
   size_t offset = choice->text_offset;
@@ -166,7 +167,7 @@ static json_t *completion_logprobs(const struct lls_choice *choice, struct lls_t
 /* ---- prompts -------------------------------------------------------------------- */
 
 static void add_entry(json_t *entries, const struct lls_choice *choice, int32_t token,
-                      float logprob, uint32_t rank, struct lls_text *text)
+                      float logprob, uint32_t rank, struct lls_bytes *text)
 {
   char key[16];
   snprintf(key, sizeof key, "%d", token);
@@ -179,7 +180,7 @@ static void add_entry(json_t *entries, const struct lls_choice *choice, int32_t 
 
 /* The token of the prompt and those that were likelier, or would have been. */
 static json_t *prompt_entry(const struct lls_choice *choice, const struct lls_sampled *s,
-                            struct lls_text *text)
+                            struct lls_bytes *text)
 {
   json_t *entries = json_object();
   uint32_t most = (uint32_t)choice->generation->params.prompt_logprobs;
@@ -192,21 +193,21 @@ static json_t *prompt_entry(const struct lls_choice *choice, const struct lls_sa
 
 json_t *lls_wire_prompt_logprobs(const struct lls_choice *choice)
 {
-  struct lls_text text = {0};
+  struct lls_bytes text = {0};
   if (choice->scores == NULL || choice->generation->params.prompt_logprobs == LLS_UNSET)
     return json_null();
   json_t *list = json_array();
   json_array_append_new(list, json_null());
   for (size_t i = 1; i < choice->prompt->n_tokens; i++)
     json_array_append_new(list, prompt_entry(choice, &choice->scores[i], &text));
-  lls_text_free(&text);
+  lls_bytes_free(&text);
   return list;
 }
 
 /* ---- chats ---------------------------------------------------------------------- */
 
 static json_t *one_token(const struct lls_choice *choice, int32_t token, float logprob,
-                         struct lls_text *text)
+                         struct lls_bytes *text)
 {
   size_t length = 0;
   const char *bytes = lls_tokenizer_token_bytes(choice->generation->api->config.tokenizer,
@@ -219,7 +220,7 @@ static json_t *one_token(const struct lls_choice *choice, int32_t token, float l
                    finite_logprob(logprob), "bytes", numbers);
 }
 
-static json_t *chat_logprobs(const struct lls_choice *choice, struct lls_text *text)
+static json_t *chat_logprobs(const struct lls_choice *choice, struct lls_bytes *text)
 {
   json_t *content = json_array();
   for (uint32_t i = 0; i < choice->n_unreported; i++) {
@@ -237,19 +238,19 @@ static json_t *chat_logprobs(const struct lls_choice *choice, struct lls_text *t
 
 json_t *lls_wire_logprobs(const struct lls_choice *choice)
 {
-  struct lls_text text = {0};
+  struct lls_bytes text = {0};
   if (choice->generation->params.logprobs == LLS_UNSET)
     return json_null();
   json_t *logprobs = choice->generation->endpoint == LLS_CHAT
                          ? chat_logprobs(choice, &text)
                          : completion_logprobs(choice, &text);
-  lls_text_free(&text);
+  lls_bytes_free(&text);
   return logprobs;
 }
 
 size_t lls_wire_logprobs_characters(const struct lls_choice *choice)
 {
-  struct lls_text text = {0};
+  struct lls_bytes text = {0};
   size_t count = 0;
   if (choice->generation->params.logprobs == LLS_UNSET)
     return 0;
@@ -257,6 +258,6 @@ size_t lls_wire_logprobs_characters(const struct lls_choice *choice)
     count = echoed(choice, NULL, &text);
   for (uint32_t i = 0; i < choice->n_unreported; i++)
     count += shown_characters(choice, choice->tokens[i].token, &text);
-  lls_text_free(&text);
+  lls_bytes_free(&text);
   return count;
 }

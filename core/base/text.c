@@ -12,8 +12,7 @@
 
 bool lls_text_reserve(struct lls_text *text, size_t more)
 {
-  size_t most = text->most > 0 ? text->most : SIZE_MAX / 2;
-  if (text->length > most || more > most - text->length) {
+  if (more >= SIZE_MAX / 2 - text->length) {
     text->failed = true;
     return false;
   }
@@ -68,13 +67,6 @@ void lls_text_consume(struct lls_text *text, size_t count)
     return;
   text->length -= count;
   memmove(text->data, text->data + count, text->length + 1);
-}
-
-void lls_text_swap(struct lls_text *a, struct lls_text *b)
-{
-  struct lls_text kept = *a;
-  *a = *b;
-  *b = kept;
 }
 
 void lls_text_clear(struct lls_text *text)

@@ -3,7 +3,7 @@
  * Growable text: replies, headers, metrics. A zeroed struct is empty text.
  *
  * An append that runs out of memory sets `failed` and drops what it was given, so that a
- * writer appends freely and asks once, at the end. So does one past `most`.
+ * writer appends freely and asks once, at the end.
  */
 #ifndef LLS_BASE_TEXT_H
 #define LLS_BASE_TEXT_H
@@ -14,7 +14,6 @@
 struct lls_text {
   char *data; /* (length), and a NUL after it once something was appended */
   size_t length, capacity;
-  size_t most; /* length that an append may reach; 0: any */
   bool failed;
 };
 
@@ -27,7 +26,6 @@ void lls_text_printf(struct lls_text *text, const char *format, ...)
 bool lls_text_reserve(struct lls_text *text, size_t more);
 /* Drops the first `count` bytes. */
 void lls_text_consume(struct lls_text *text, size_t count);
-void lls_text_swap(struct lls_text *a, struct lls_text *b);
 /* Empty again, the memory kept. */
 void lls_text_clear(struct lls_text *text);
 /* Empty again, the memory given back. */

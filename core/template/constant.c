@@ -15,7 +15,7 @@ static struct lls_node *literal(struct lls_parser *parser, struct lls_value valu
 static struct lls_node *parse_string(struct lls_parser *parser)
 {
   struct lls_node *node = literal(parser, lls_undefined());
-  struct lls_text text = {0};
+  struct lls_bytes text = {0};
   while (node != NULL && lls_parser_is(parser, LLS_TOKEN_STRING, NULL)) {
     if (!lls_literal_string(parser->tree->source + parser->word->start,
                             parser->word->length, &text)) {
@@ -29,7 +29,7 @@ static struct lls_node *parse_string(struct lls_parser *parser)
     lls_parser_fail(parser, "no memory for the chat template");
   else if (node != NULL)
     node->value = lls_view(kept, text.length);
-  lls_text_free(&text);
+  lls_bytes_free(&text);
   return node;
 }
 

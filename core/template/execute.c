@@ -13,7 +13,7 @@ static void print(struct lls_render *render, const struct lls_node *node,
   if (render->out.length + text.length > LLS_OUTPUT_MAX)
     lls_render_fail(render, node, "it makes a text longer than %d bytes", LLS_OUTPUT_MAX);
   else if (lls_render_charge(render, node, LLS_WORK_OF_TEXT(text.length)))
-    lls_text_append(&render->out, text.text, text.length);
+    lls_bytes_append(&render->out, text.text, text.length);
   if (render->out.failed && render->code == 0)
     render->code = lls_fail(render->err, -ENOMEM, "chat template: no memory");
 }

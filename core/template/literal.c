@@ -2,7 +2,7 @@
 /* Escapes to UTF-8, digits to numbers; see literal.h. */
 #include "core/template/literal.h"
 
-#include "core/tokenizer/utf8.h"
+#include "core/tokenizer/buffer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static size_t read_digits(const char *text, const char *end, size_t count, int b
 }
 
 /* A character given by its number; the length of the escape, or 0 if it is not valid. */
-static size_t append_numbered(const char *at, const char *end, struct lls_text *out)
+static size_t append_numbered(const char *at, const char *end, struct lls_bytes *out)
 {
   size_t count = *at == 'x' ? 2 : *at == 'u' ? 4 : *at == 'U' ? 8 : 0;
   uint32_t value;
@@ -38,18 +38,18 @@ static size_t append_numbered(const char *at, const char *end, struct lls_text *
   if ((count > 0 && read < count) || value > 0x10ffff ||
       (value >= 0xd800 && value < 0xe000))
     return 0;
-  lls_utf8_append(out, (int32_t)value);
+  lls_bytes_append_char(out, (int32_t)value);
   return count > 0 ? count + 1 : read;
 }
 
 /* What follows a backslash; its length, or 0. */
-static size_t append_escape(const char *at, const char *end, struct lls_text *out)
+static size_t append_escape(const char *at, const char *end, struct lls_bytes *out)
 {
   static const char letters[] = "nrtabfv\\'\"";
   static const char meant[] = "\n\r\t\a\b\f\v\\'\"";
   const char *letter = *at != '\0' ? strchr(letters, *at) : NULL;
   if (letter != NULL) {
-    lls_text_append(out, &meant[letter - letters], 1);
+    lls_bytes_append(out, &meant[letter - letters], 1);
     return 1;
   }
   if (*at == '\n')
@@ -58,18 +58,18 @@ static size_t append_escape(const char *at, const char *end, struct lls_text *ou
     return append_numbered(at, end, out);
   if (*at == 'N')
     return 0;
-  lls_text_append(out, "\\", 1); /* an unknown escape stays as it is */
-  lls_text_append(out, at, 1);
+  lls_bytes_append(out, "\\", 1); /* an unknown escape stays as it is */
+  lls_bytes_append(out, at, 1);
   return 1;
 }
 
-bool lls_literal_string(const char *quoted, size_t length, struct lls_text *out)
+bool lls_literal_string(const char *quoted, size_t length, struct lls_bytes *out)
 {
   const char *at = quoted + 1, *end = quoted + length - 1;
   while (at < end) {
     size_t taken = 1;
     if (*at != '\\')
-      lls_text_append(out, at, 1);
+      lls_bytes_append(out, at, 1);
     else if ((taken = append_escape(at + 1, end, out)) > 0)
       taken++;
     else

@@ -7,7 +7,7 @@
 #include "core/tokenizer/buffer.h"
 
 /* Appends what a quoted literal says; false if an escape is not valid. */
-bool lls_literal_string(const char *quoted, size_t length, struct lls_text *out);
+bool lls_literal_string(const char *quoted, size_t length, struct lls_bytes *out);
 
 /* An integer, also as 0x1f, 0b1, 0o7 and 1_000, or a number with a fraction or an
  * exponent; false if it is none that fits. */

@@ -50,7 +50,7 @@ struct lls_render {
   struct lls_budget budget;
   struct lls_scope *scope; /* the innermost */
   int64_t unix_time;
-  struct lls_text out;
+  struct lls_bytes out;
   enum lls_jump jump;
   int code; /* the first failure */
   struct lls_error *err;

@@ -44,7 +44,7 @@ static struct lls_value capitalize(struct lls_render *render, const struct lls_c
 static struct lls_value title(struct lls_render *render, const struct lls_call *call)
 {
   struct lls_value text = call->subject;
-  struct lls_text out = {0};
+  struct lls_bytes out = {0};
   bool begins = true;
   if (!lls_render_charge(render, call->node, text.length / 8))
     return lls_undefined();
@@ -59,7 +59,7 @@ static struct lls_value title(struct lls_render *render, const struct lls_call *
   struct lls_value titled =
       out.failed ? lls_render_fail(render, call->node, "no memory")
                  : lls_like(lls_render_string(render, out.data, out.length), text);
-  lls_text_free(&out);
+  lls_bytes_free(&out);
   return titled;
 }
 

@@ -88,19 +88,19 @@ struct lls_value lls_strip(struct lls_render *render, struct lls_value string,
   return lls_like(lls_view(text + start, end - start), string);
 }
 
-typedef void (*change)(const char *text, size_t length, struct lls_text *out);
+typedef void (*change)(const char *text, size_t length, struct lls_bytes *out);
 
 static void put_changed(struct lls_builder *out, change apply, const char *text,
                         size_t length)
 {
-  struct lls_text bytes = {0};
+  struct lls_bytes bytes = {0};
   if (!lls_render_charge(out->render, NULL, length / 16))
     return;
   apply(text, length, &bytes);
   if (bytes.failed)
     lls_render_fail(out->render, NULL, "no memory");
   lls_builder_put(out, bytes.data, bytes.length);
-  lls_text_free(&bytes);
+  lls_bytes_free(&bytes);
 }
 
 struct lls_value lls_upper(struct lls_render *render, struct lls_value string)

@@ -132,7 +132,7 @@ static void execute(struct lls_render *render,
 static void take_text(struct lls_render *render, char **text, size_t *length)
 {
   *length = render->out.length;
-  lls_text_append(&render->out, "", 1);
+  lls_bytes_append(&render->out, "", 1);
   *text = render->out.data;
   if (render->out.failed)
     render->code = lls_fail(render->err, -ENOMEM, "chat template: no memory");
@@ -156,6 +156,6 @@ int lls_chat_template_render(const struct lls_chat_template *chat_template,
   if (render.code == 0)
     take_text(&render, text, length);
   if (render.code < 0)
-    lls_text_free(&render.out);
+    lls_bytes_free(&render.out);
   return render.code;
 }

@@ -143,15 +143,15 @@ static int insert_normalized(struct lls_added *added, int32_t index, const char 
                              const struct lls_normalizer *normalizer,
                              struct lls_matcher *matcher)
 {
-  struct lls_text text = {0}, spare = {0};
-  lls_text_append(&text, content, strlen(content));
+  struct lls_bytes text = {0}, spare = {0};
+  lls_bytes_append(&text, content, strlen(content));
   int code = text.failed ? -ENOMEM : lls_normalize(normalizer, matcher, &text, &spare);
   if (code == 0)
     code = insert(&added->normalized, text.data, text.length, index);
   if (code == 0)
     lls_vocab_set_decoded(vocab, added->tokens[index].id, text.data, text.length);
-  lls_text_free(&text);
-  lls_text_free(&spare);
+  lls_bytes_free(&text);
+  lls_bytes_free(&spare);
   return vocab->text.failed ? -ENOMEM : code;
 }
 

@@ -79,8 +79,9 @@ static void load_characters(struct lls_bpe *bpe)
 {
   for (int32_t c = 0; c < DIRECT_CHARS; c++) {
     char text[4];
-    size_t length = lls_utf8_put(text, c);
-    bpe->direct[c] = lls_vocab_find_in_model(bpe->vocab, text, length);
+    struct lls_bytes encoded = {.data = text, .capacity = sizeof text};
+    lls_bytes_append_char(&encoded, c);
+    bpe->direct[c] = lls_vocab_find_in_model(bpe->vocab, text, encoded.length);
   }
   for (int byte = 0; byte < 256; byte++) {
     char name[8];

@@ -3,6 +3,8 @@
 #include "core/tokenizer/buffer.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
 
 bool lls_grow(void **data, size_t *capacity, size_t needed, size_t size)
 {
@@ -17,6 +19,41 @@ bool lls_grow(void **data, size_t *capacity, size_t needed, size_t size)
   *data = grown;
   *capacity = wanted;
   return true;
+}
+
+void lls_bytes_append(struct lls_bytes *bytes, const char *data, size_t length)
+{
+  if (length == 0)
+    return;
+  bool fits = bytes->most == 0 ||
+              (bytes->length <= bytes->most && length <= bytes->most - bytes->length);
+  if (!fits ||
+      !lls_grow((void **)&bytes->data, &bytes->capacity, bytes->length + length, 1)) {
+    bytes->failed = true;
+    return;
+  }
+  memcpy(bytes->data + bytes->length, data, length);
+  bytes->length += length;
+}
+
+void lls_bytes_append_char(struct lls_bytes *bytes, int32_t codepoint)
+{
+  utf8proc_uint8_t encoded[4];
+  utf8proc_ssize_t length = utf8proc_encode_char(codepoint, encoded);
+  lls_bytes_append(bytes, (const char *)encoded, (size_t)length);
+}
+
+void lls_bytes_swap(struct lls_bytes *a, struct lls_bytes *b)
+{
+  struct lls_bytes kept = *a;
+  *a = *b;
+  *b = kept;
+}
+
+void lls_bytes_free(struct lls_bytes *bytes)
+{
+  free(bytes->data);
+  *bytes = (struct lls_bytes){0};
 }
 
 void lls_ids_append(struct lls_ids *ids, int32_t id)
@@ -42,6 +79,6 @@ void lls_pieces_append(struct lls_pieces *pieces, size_t start, size_t end)
 
 void lls_pieces_free(struct lls_pieces *pieces)
 {
-  lls_text_free(&pieces->text);
+  lls_bytes_free(&pieces->text);
   free(pieces->spans);
 }

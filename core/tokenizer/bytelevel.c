@@ -32,28 +32,28 @@ static int32_t byte_of(int32_t codepoint)
   return codepoint == 0x143 ? 0xad : -1;
 }
 
-void lls_bytelevel_encode(const char *text, size_t length, struct lls_text *out)
+void lls_bytelevel_encode(const char *text, size_t length, struct lls_bytes *out)
 {
   for (size_t i = 0; i < length; i++) {
     int32_t codepoint = char_of((unsigned char)text[i]);
     char encoded[2] = {(char)(0xc0 | codepoint >> 6), (char)(0x80 | (codepoint & 0x3f))};
     if (codepoint < 0x80)
-      lls_text_append(out, &text[i], 1);
+      lls_bytes_append(out, &text[i], 1);
     else
-      lls_text_append(out, encoded, 2);
+      lls_bytes_append(out, encoded, 2);
   }
 }
 
-void lls_bytelevel_decode(const char *text, size_t length, struct lls_text *out)
+void lls_bytelevel_decode(const char *text, size_t length, struct lls_bytes *out)
 {
   size_t start = out->length;
   for (size_t at = 0; at < length; at += lls_utf8_length(text + at)) {
     int32_t byte = byte_of(lls_utf8_char(text + at));
     if (byte < 0) {
       out->length = start;
-      lls_text_append(out, text, length);
+      lls_bytes_append(out, text, length);
       return;
     }
-    lls_text_append(out, &(char){(char)byte}, 1);
+    lls_bytes_append(out, &(char){(char)byte}, 1);
   }
 }

@@ -12,9 +12,9 @@
 #define LLS_BYTE_CHARS 0x144 /* all characters of the alphabet are below this */
 
 /* Appends the characters that stand for the bytes of text. */
-void lls_bytelevel_encode(const char *text, size_t length, struct lls_text *out);
+void lls_bytelevel_encode(const char *text, size_t length, struct lls_bytes *out);
 /* Appends the bytes that the characters stand for; text as it is if one stands
  * for none. */
-void lls_bytelevel_decode(const char *text, size_t length, struct lls_text *out);
+void lls_bytelevel_decode(const char *text, size_t length, struct lls_bytes *out);
 
 #endif

@@ -17,13 +17,14 @@
 /* A token on its way through the steps. */
 struct passage {
   struct lls_matcher *matcher;
-  struct lls_text text;
+  struct lls_bytes text;
   bool first;
   bool is_bytes; /* the way ends here */
 };
 
 struct decode_step {
-  int (*run)(const struct decode_step *step, struct passage *token, struct lls_text *out);
+  int (*run)(const struct decode_step *step, struct passage *token,
+             struct lls_bytes *out);
   struct lls_pattern *pattern;
   char *content;
   int32_t character;
@@ -34,7 +35,7 @@ struct decode_step {
 };
 
 static int run_bytelevel(const struct decode_step *step, struct passage *token,
-                         struct lls_text *out)
+                         struct lls_bytes *out)
 {
   (void)step;
   lls_bytelevel_decode(token->text.data, token->text.length, out);
@@ -53,31 +54,31 @@ static int hex_digit(char digit)
 
 /* "<0x41>" is the byte 0x41. */
 static int run_byte_fallback(const struct decode_step *step, struct passage *token,
-                             struct lls_text *out)
+                             struct lls_bytes *out)
 {
   (void)step;
   const char *text = token->text.data;
   if (token->text.length == 6 && memcmp(text, "<0x", 3) == 0 && text[5] == '>') {
     int high = hex_digit(text[3]), low = hex_digit(text[4]);
     if (high >= 0 && low >= 0) {
-      lls_text_append(out, &(char){(char)(high << 4 | low)}, 1);
+      lls_bytes_append(out, &(char){(char)(high << 4 | low)}, 1);
       token->is_bytes = true;
       return 0;
     }
   }
-  lls_text_append(out, text, token->text.length);
+  lls_bytes_append(out, text, token->text.length);
   return 0;
 }
 
 static int run_replace(const struct decode_step *step, struct passage *token,
-                       struct lls_text *out)
+                       struct lls_bytes *out)
 {
   return lls_pattern_replace(step->pattern, token->matcher, token->text.data,
                              token->text.length, step->content, out);
 }
 
 static int run_strip(const struct decode_step *step, struct passage *token,
-                     struct lls_text *out)
+                     struct lls_bytes *out)
 {
   const char *text = token->text.data;
   size_t begin = 0, end = token->text.length, size;
@@ -91,60 +92,60 @@ static int run_strip(const struct decode_step *step, struct passage *token,
       break;
     end -= size;
   }
-  lls_text_append(out, text + begin, end - begin);
+  lls_bytes_append(out, text + begin, end - begin);
   return 0;
 }
 
 static int run_metaspace(const struct decode_step *step, struct passage *token,
-                         struct lls_text *out)
+                         struct lls_bytes *out)
 {
   const char *text = token->text.data;
   for (size_t at = 0, size; at < token->text.length; at += size) {
     size = lls_utf8_length(text + at);
     if (lls_utf8_char(text + at) != step->character)
-      lls_text_append(out, text + at, size);
+      lls_bytes_append(out, text + at, size);
     else if (!(token->first && step->drop_first))
-      lls_text_append(out, " ", 1);
+      lls_bytes_append(out, " ", 1);
   }
   return 0;
 }
 
 /* Takes the space before punctuation away, in the words of the reference. */
-static int clean_up(const struct passage *token, struct lls_text *out)
+static int clean_up(const struct passage *token, struct lls_bytes *out)
 {
   static const char *const pairs[][2] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
       {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
       {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  struct lls_text from = {0};
+  struct lls_bytes from = {0};
   if (token->text.length == 0) /* nothing is left behind the prefix */
     return 0;
-  lls_text_append(&from, token->text.data, token->text.length);
+  lls_bytes_append(&from, token->text.data, token->text.length);
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
     size_t width = strlen(pairs[i][0]), at = 0;
     out->length = 0;
     for (const char *hit;
          (hit = memmem(from.data + at, from.length - at, pairs[i][0], width)) != NULL;) {
-      lls_text_append(out, from.data + at, (size_t)(hit - from.data) - at);
-      lls_text_append(out, pairs[i][1], strlen(pairs[i][1]));
+      lls_bytes_append(out, from.data + at, (size_t)(hit - from.data) - at);
+      lls_bytes_append(out, pairs[i][1], strlen(pairs[i][1]));
       at = (size_t)(hit - from.data) + width;
     }
-    lls_text_append(out, from.data + at, from.length - at);
-    lls_text_swap(&from, out);
+    lls_bytes_append(out, from.data + at, from.length - at);
+    lls_bytes_swap(&from, out);
   }
-  lls_text_swap(&from, out);
+  lls_bytes_swap(&from, out);
   int code = from.failed ? -ENOMEM : 0;
-  lls_text_free(&from);
+  lls_bytes_free(&from);
   return code;
 }
 
 /* A piece with the prefix continues a word, any other but the first begins one. */
 static int run_wordpiece(const struct decode_step *step, struct passage *token,
-                         struct lls_text *out)
+                         struct lls_bytes *out)
 {
   if (token->text.length == 0) { /* a piece of nothing has no data to point into */
     if (!token->first && step->content[0] != '\0')
-      lls_text_append(out, " ", 1);
+      lls_bytes_append(out, " ", 1);
     return 0;
   }
   size_t width = strlen(step->content);
@@ -152,11 +153,11 @@ static int run_wordpiece(const struct decode_step *step, struct passage *token,
       token->text.length >= width && memcmp(token->text.data, step->content, width) == 0;
   size_t skip = !token->first && inside ? width : 0;
   if (!token->first && !inside)
-    lls_text_append(out, " ", 1);
-  lls_text_append(out, token->text.data + skip, token->text.length - skip);
+    lls_bytes_append(out, " ", 1);
+  lls_bytes_append(out, token->text.data + skip, token->text.length - skip);
   if (!step->clean_up)
     return 0;
-  lls_text_swap(&token->text, out);
+  lls_bytes_swap(&token->text, out);
   out->length = 0;
   return token->text.failed ? -ENOMEM : clean_up(token, out);
 }
@@ -307,21 +308,21 @@ void lls_decoder_free(struct lls_decoder *decoder)
 }
 
 int lls_decode_token(const struct lls_decoder *decoder, struct lls_matcher *matcher,
-                     const char *token, size_t length, bool first, struct lls_text *out)
+                     const char *token, size_t length, bool first, struct lls_bytes *out)
 {
   struct passage passage = {.matcher = matcher, .first = first};
-  struct lls_text next = {0};
+  struct lls_bytes next = {0};
   int code = 0;
-  lls_text_append(&passage.text, token, length);
+  lls_bytes_append(&passage.text, token, length);
   for (size_t i = 0; i < decoder->count && code == 0 && !passage.is_bytes; i++) {
     next.length = 0;
     code = decoder->steps[i].run(&decoder->steps[i], &passage, &next);
-    lls_text_swap(&passage.text, &next);
+    lls_bytes_swap(&passage.text, &next);
   }
-  lls_text_append(out, passage.text.data, passage.text.length);
+  lls_bytes_append(out, passage.text.data, passage.text.length);
   if (passage.text.failed || next.failed || out->failed)
     code = -ENOMEM;
-  lls_text_free(&passage.text);
-  lls_text_free(&next);
+  lls_bytes_free(&passage.text);
+  lls_bytes_free(&next);
   return code;
 }

@@ -33,6 +33,6 @@ void lls_decoder_free(struct lls_decoder *decoder);
 
 /* Appends to out the bytes of one token; first: it is the first of the text. */
 int lls_decode_token(const struct lls_decoder *decoder, struct lls_matcher *matcher,
-                     const char *token, size_t length, bool first, struct lls_text *out);
+                     const char *token, size_t length, bool first, struct lls_bytes *out);
 
 #endif

@@ -13,9 +13,9 @@
 struct encoder {
   const struct lls_tokenizer *tokenizer;
   struct lls_matcher *matcher;
-  struct lls_text repaired;
-  struct lls_text normalized;
-  struct lls_text spare;
+  struct lls_bytes repaired;
+  struct lls_bytes normalized;
+  struct lls_bytes spare;
   struct lls_pieces pieces;
   struct lls_pieces spare_pieces;
   struct lls_bpe_work work;
@@ -39,7 +39,7 @@ static int encode_plain(struct encoder *encoder, const char *text, size_t length
   pieces->text.length = 0;
   pieces->count = 0;
   pieces->at_start = at_start;
-  lls_text_append(&pieces->text, text, length);
+  lls_bytes_append(&pieces->text, text, length);
   lls_pieces_append(pieces, 0, pieces->text.length);
   if (pieces->text.failed || pieces->failed)
     return -ENOMEM;
@@ -82,7 +82,7 @@ static int encode_segment(struct encoder *encoder, const char *text, size_t leng
   const struct lls_tokenizer *tokenizer = encoder->tokenizer;
   if (tokenizer->normalizer.count > 0) {
     encoder->normalized.length = 0;
-    lls_text_append(&encoder->normalized, text, length);
+    lls_bytes_append(&encoder->normalized, text, length);
     int code = encoder->normalized.failed
                    ? -ENOMEM
                    : lls_normalize(&tokenizer->normalizer, encoder->matcher,
@@ -119,9 +119,9 @@ static int encode_all(struct encoder *encoder, const char *text, size_t length,
 static void release(struct encoder *encoder)
 {
   lls_matcher_free(encoder->matcher);
-  lls_text_free(&encoder->repaired);
-  lls_text_free(&encoder->normalized);
-  lls_text_free(&encoder->spare);
+  lls_bytes_free(&encoder->repaired);
+  lls_bytes_free(&encoder->normalized);
+  lls_bytes_free(&encoder->spare);
   lls_pieces_free(&encoder->pieces);
   lls_pieces_free(&encoder->spare_pieces);
   lls_bpe_work_free(&encoder->work);

@@ -77,9 +77,9 @@ static int add_merge(struct lls_merges *merges, const json_t *item, size_t rank,
   if (!read_pair(item, &left, &left_length, &right))
     return lls_fail(err, -EINVAL, "merge %zu is not a pair of tokens", rank);
   size_t right_length = strlen(right);
-  struct lls_text joined = {0};
-  lls_text_append(&joined, left, left_length);
-  lls_text_append(&joined, right, right_length);
+  struct lls_bytes joined = {0};
+  lls_bytes_append(&joined, left, left_length);
+  lls_bytes_append(&joined, right, right_length);
   bool failed = joined.failed;
   struct lls_merge merge = {
       .left = lls_vocab_find_in_model(vocab, left, left_length),
@@ -87,7 +87,7 @@ static int add_merge(struct lls_merges *merges, const json_t *item, size_t rank,
       .merged = lls_vocab_find_in_model(vocab, joined.data, joined.length),
       .rank = (uint32_t)rank,
   };
-  lls_text_free(&joined);
+  lls_bytes_free(&joined);
   if (failed)
     return lls_fail(err, -ENOMEM, "no memory for the merges");
   if (merge.left < 0 || merge.right < 0 || merge.merged < 0)

@@ -13,9 +13,9 @@
 
 typedef int (*normalize_function)(const struct normalize_step *step,
                                   struct lls_matcher *matcher,
-                                  const struct lls_text *text, struct lls_text *out);
+                                  const struct lls_bytes *text, struct lls_bytes *out);
 
-typedef void (*plain_function)(const char *text, size_t length, struct lls_text *out);
+typedef void (*plain_function)(const char *text, size_t length, struct lls_bytes *out);
 
 struct normalize_step {
   normalize_function run;
@@ -28,11 +28,11 @@ struct normalize_step {
 };
 
 static int run_form(const struct normalize_step *step, struct lls_matcher *matcher,
-                    const struct lls_text *text, struct lls_text *out)
+                    const struct lls_bytes *text, struct lls_bytes *out)
 {
   (void)matcher;
   if (lls_utf8_is_ascii(text->data, text->length)) {
-    lls_text_append(out, text->data, text->length);
+    lls_bytes_append(out, text->data, text->length);
     return 0;
   }
   return lls_unicode_normalize(step->form, text->data, text->length, out);
@@ -40,7 +40,7 @@ static int run_form(const struct normalize_step *step, struct lls_matcher *match
 
 /* For what needs nothing but the text. */
 static int run_plain(const struct normalize_step *step, struct lls_matcher *matcher,
-                     const struct lls_text *text, struct lls_text *out)
+                     const struct lls_bytes *text, struct lls_bytes *out)
 {
   (void)matcher;
   step->plain(text->data, text->length, out);
@@ -48,24 +48,24 @@ static int run_plain(const struct normalize_step *step, struct lls_matcher *matc
 }
 
 static int run_prepend(const struct normalize_step *step, struct lls_matcher *matcher,
-                       const struct lls_text *text, struct lls_text *out)
+                       const struct lls_bytes *text, struct lls_bytes *out)
 {
   (void)matcher;
   if (text->length > 0)
-    lls_text_append(out, step->content, strlen(step->content));
-  lls_text_append(out, text->data, text->length);
+    lls_bytes_append(out, step->content, strlen(step->content));
+  lls_bytes_append(out, text->data, text->length);
   return 0;
 }
 
 static int run_replace(const struct normalize_step *step, struct lls_matcher *matcher,
-                       const struct lls_text *text, struct lls_text *out)
+                       const struct lls_bytes *text, struct lls_bytes *out)
 {
   return lls_pattern_replace(step->pattern, matcher, text->data, text->length,
                              step->content, out);
 }
 
 static int run_strip(const struct normalize_step *step, struct lls_matcher *matcher,
-                     const struct lls_text *text, struct lls_text *out)
+                     const struct lls_bytes *text, struct lls_bytes *out)
 {
   (void)matcher;
   size_t start = 0, end = text->length, size;
@@ -75,7 +75,7 @@ static int run_strip(const struct normalize_step *step, struct lls_matcher *matc
   while (step->right && end > start &&
          lls_char_is_space(lls_utf8_last(text->data + start, end - start, &size)))
     end -= size;
-  lls_text_append(out, text->data + start, end - start);
+  lls_bytes_append(out, text->data + start, end - start);
   return 0;
 }
 
@@ -240,7 +240,7 @@ void lls_normalizer_free(struct lls_normalizer *normalizer)
 #define SLACK     8 /* bytes that short texts have more, for Prepend */
 
 static int run_steps(const struct lls_normalizer *normalizer, struct lls_matcher *matcher,
-                     struct lls_text *text, struct lls_text *spare)
+                     struct lls_bytes *text, struct lls_bytes *spare)
 {
   size_t work = MOST_WORK * (text->length + SLACK);
   for (size_t i = 0; i < normalizer->count; i++) {
@@ -252,13 +252,13 @@ static int run_steps(const struct lls_normalizer *normalizer, struct lls_matcher
     if (spare->failed || spare->length > work)
       return -EFBIG;
     work -= spare->length;
-    lls_text_swap(text, spare);
+    lls_bytes_swap(text, spare);
   }
   return 0;
 }
 
 int lls_normalize(const struct lls_normalizer *normalizer, struct lls_matcher *matcher,
-                  struct lls_text *text, struct lls_text *spare)
+                  struct lls_bytes *text, struct lls_bytes *spare)
 {
   text->most = spare->most = MOST_GROWTH * (text->length + SLACK);
   int code = run_steps(normalizer, matcher, text, spare);

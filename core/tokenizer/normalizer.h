@@ -29,6 +29,6 @@ void lls_normalizer_free(struct lls_normalizer *normalizer);
  * stranger's, and a chain of replacements can multiply a text with every step.
  */
 int lls_normalize(const struct lls_normalizer *normalizer, struct lls_matcher *matcher,
-                  struct lls_text *text, struct lls_text *spare);
+                  struct lls_bytes *text, struct lls_bytes *spare);
 
 #endif

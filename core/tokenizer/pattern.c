@@ -35,12 +35,12 @@ struct translation {
   const char *regex;
   size_t at;
   bool in_class;
-  struct lls_text out;
+  struct lls_bytes out;
 };
 
 static void emit(struct translation *t, const char *text)
 {
-  lls_text_append(&t->out, text, strlen(text));
+  lls_bytes_append(&t->out, text, strlen(text));
 }
 
 static int refuse(const struct translation *t, const char *what, struct lls_error *err)
@@ -56,7 +56,7 @@ static int translate_code_unit(struct translation *t, struct lls_error *err)
   if (strspn(digits, "0123456789abcdefABCDEF") < 4)
     return refuse(t, "\\u is not followed by four hexadecimal digits", err);
   emit(t, "\\x{");
-  lls_text_append(&t->out, digits, 4);
+  lls_bytes_append(&t->out, digits, 4);
   emit(t, "}");
   t->at += 6;
   return 0;
@@ -73,7 +73,7 @@ static int copy_braced(struct translation *t, struct lls_error *err)
       return refuse(t, "a { is not closed", err);
     end++;
   }
-  lls_text_append(&t->out, start, (size_t)(end - start));
+  lls_bytes_append(&t->out, start, (size_t)(end - start));
   t->at += (size_t)(end - start);
   return 0;
 }
@@ -110,7 +110,7 @@ static int translate_escape(struct translation *t, struct lls_error *err)
   default:
     if (strchr("bBhHRXKGQECNyYOM", letter) != NULL)
       return refuse(t, "this escape is not supported", err);
-    lls_text_append(&t->out, t->regex + t->at, 2);
+    lls_bytes_append(&t->out, t->regex + t->at, 2);
   }
   t->at += 2;
   return 0;
@@ -120,7 +120,7 @@ static int translate_escape(struct translation *t, struct lls_error *err)
 static void open_class(struct translation *t)
 {
   size_t length = t->regex[t->at + 1] == '^' ? 2 : 1;
-  lls_text_append(&t->out, t->regex + t->at, length);
+  lls_bytes_append(&t->out, t->regex + t->at, length);
   t->at += length;
   t->in_class = true;
 }
@@ -132,7 +132,7 @@ static int translate_in_class(struct translation *t, struct lls_error *err)
     const char *end = strstr(rest, ":]");
     if (end == NULL)
       return refuse(t, "a POSIX class is not closed", err);
-    lls_text_append(&t->out, rest, (size_t)(end + 2 - rest));
+    lls_bytes_append(&t->out, rest, (size_t)(end + 2 - rest));
     t->at += (size_t)(end + 2 - rest);
     return 0;
   }
@@ -142,7 +142,7 @@ static int translate_in_class(struct translation *t, struct lls_error *err)
     return refuse(t, "the intersection of classes (&&) is not supported", err);
   if (*rest == ']')
     t->in_class = false;
-  lls_text_append(&t->out, rest, 1);
+  lls_bytes_append(&t->out, rest, 1);
   t->at++;
   return 0;
 }
@@ -173,7 +173,7 @@ static int translate_plain(struct translation *t, struct lls_error *err)
     open_class(t);
     return 0;
   }
-  lls_text_append(&t->out, rest, 1);
+  lls_bytes_append(&t->out, rest, 1);
   t->at++;
   return 0;
 }
@@ -227,7 +227,7 @@ int lls_pattern_compile(const char *text, bool literal, struct lls_pattern **out
   if (code == 0)
     code = compile(t.out.data != NULL ? t.out.data : "", t.out.length,
                    PCRE2_UCP | PCRE2_MULTILINE, text, out, err);
-  lls_text_free(&t.out);
+  lls_bytes_free(&t.out);
   return code;
 }
 
@@ -296,7 +296,7 @@ int lls_pattern_find(const struct lls_pattern *pattern, struct lls_matcher *matc
 
 int lls_pattern_replace(const struct lls_pattern *pattern, struct lls_matcher *matcher,
                         const char *text, size_t length, const char *content,
-                        struct lls_text *out)
+                        struct lls_bytes *out)
 {
   size_t kept = 0, at = 0, start, end;
   int found = 0;
@@ -304,11 +304,11 @@ int lls_pattern_replace(const struct lls_pattern *pattern, struct lls_matcher *m
     found = lls_pattern_find(pattern, matcher, text, length, at, &start, &end);
     if (found <= 0)
       break;
-    lls_text_append(out, text + kept, start - kept);
-    lls_text_append(out, content, strlen(content));
+    lls_bytes_append(out, text + kept, start - kept);
+    lls_bytes_append(out, content, strlen(content));
     kept = end;
     at = end > start ? end : end == length ? end + 1 : end + lls_utf8_length(text + end);
   }
-  lls_text_append(out, text + kept, length - kept);
+  lls_bytes_append(out, text + kept, length - kept);
   return found < 0 ? found : 0;
 }

@@ -42,6 +42,6 @@ int lls_pattern_find(const struct lls_pattern *pattern, struct lls_matcher *matc
 /* Appends text with content in place of every match; 0 or a negative errno. */
 int lls_pattern_replace(const struct lls_pattern *pattern, struct lls_matcher *matcher,
                         const char *text, size_t length, const char *content,
-                        struct lls_text *out);
+                        struct lls_bytes *out);
 
 #endif

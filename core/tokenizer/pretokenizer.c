@@ -48,7 +48,7 @@ static int run_split(const struct pretokenize_step *step, struct lls_matcher *ma
     if (code < 0)
       return code;
   }
-  lls_text_swap(&in->text, &out->text); /* the text stays, only the spans are new */
+  lls_bytes_swap(&in->text, &out->text); /* the text stays, only the spans are new */
   return 0;
 }
 
@@ -61,8 +61,8 @@ static int run_prefix(const struct pretokenize_step *step, struct lls_matcher *m
     const char *piece = in->text.data + in->spans[i].start;
     size_t start = out->text.length;
     if (*piece != ' ')
-      lls_text_append(&out->text, " ", 1);
-    lls_text_append(&out->text, piece, in->spans[i].length);
+      lls_bytes_append(&out->text, " ", 1);
+    lls_bytes_append(&out->text, piece, in->spans[i].length);
     lls_pieces_append(out, start, out->text.length);
   }
   return 0;
@@ -83,18 +83,18 @@ static int run_bytes(const struct pretokenize_step *step, struct lls_matcher *ma
 }
 
 static void write_metaspace(const char *space, const char *piece, size_t length,
-                            bool prepend, struct lls_text *out)
+                            bool prepend, struct lls_bytes *out)
 {
   size_t width = strlen(space);
   bool begins = *piece == ' ' || (length >= width && memcmp(piece, space, width) == 0);
   if (prepend && !begins)
-    lls_text_append(out, space, width);
+    lls_bytes_append(out, space, width);
   for (size_t at = 0; at < length;) {
     const char *blank = memchr(piece + at, ' ', length - at);
     size_t end = blank != NULL ? (size_t)(blank - piece) : length;
-    lls_text_append(out, piece + at, end - at);
+    lls_bytes_append(out, piece + at, end - at);
     if (blank != NULL)
-      lls_text_append(out, space, width);
+      lls_bytes_append(out, space, width);
     at = end + 1;
   }
 }

@@ -65,7 +65,7 @@ int lls_surface_build(struct lls_tokenizer *tokenizer, struct lls_error *err)
 
 void lls_surface_free(struct lls_surface *surface)
 {
-  lls_text_free(&surface->text);
+  lls_bytes_free(&surface->text);
   free(surface->inside);
   free(surface->first);
 }

@@ -17,7 +17,7 @@
 
 /* The bytes of every token, decoded once. */
 struct lls_surface {
-  struct lls_text text;
+  struct lls_bytes text;
   struct lls_slice *inside; /* (vocabulary size) within a text */
   struct lls_slice *first;  /* (vocabulary size) at its beginning */
   size_t longest;

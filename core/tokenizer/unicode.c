@@ -79,7 +79,7 @@ static int order_marks(struct codepoints *text)
 }
 
 int lls_unicode_normalize(enum lls_unicode_form form, const char *text, size_t length,
-                          struct lls_text *out)
+                          struct lls_bytes *out)
 {
   struct codepoints work = {0};
   int code = decompose(text, length, form == LLS_NFKC || form == LLS_NFKD, &work);
@@ -90,35 +90,35 @@ int lls_unicode_normalize(enum lls_unicode_form form, const char *text, size_t l
         work.data, (utf8proc_ssize_t)work.count,
         (utf8proc_option_t)(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
   for (size_t i = 0; code == 0 && i < work.count; i++)
-    lls_utf8_append(out, work.data[i]);
+    lls_bytes_append_char(out, work.data[i]);
   free(work.data);
   return code;
 }
 
-void lls_unicode_lowercase(const char *text, size_t length, struct lls_text *out)
+void lls_unicode_lowercase(const char *text, size_t length, struct lls_bytes *out)
 {
   for (size_t at = 0; at < length; at += lls_utf8_length(text + at)) {
     int32_t codepoint = lls_utf8_char(text + at);
     if (codepoint == 0x130) /* the only character whose lower case is two */
-      lls_text_append(out, "i\xcc\x87", 3);
+      lls_bytes_append(out, "i\xcc\x87", 3);
     else
-      lls_utf8_append(out, utf8proc_tolower(codepoint));
+      lls_bytes_append_char(out, utf8proc_tolower(codepoint));
   }
 }
 
-void lls_unicode_uppercase(const char *text, size_t length, struct lls_text *out)
+void lls_unicode_uppercase(const char *text, size_t length, struct lls_bytes *out)
 {
   for (size_t at = 0; at < length; at += lls_utf8_length(text + at))
-    lls_utf8_append(out, utf8proc_toupper(lls_utf8_char(text + at)));
+    lls_bytes_append_char(out, utf8proc_toupper(lls_utf8_char(text + at)));
 }
 
-void lls_unicode_strip_accents(const char *text, size_t length, struct lls_text *out)
+void lls_unicode_strip_accents(const char *text, size_t length, struct lls_bytes *out)
 {
   for (size_t at = 0, size; at < length; at += size) {
     size = lls_utf8_length(text + at);
     utf8proc_category_t category = utf8proc_category(lls_utf8_char(text + at));
     if (category < UTF8PROC_CATEGORY_MN || category > UTF8PROC_CATEGORY_ME)
-      lls_text_append(out, text + at, size);
+      lls_bytes_append(out, text + at, size);
   }
 }
 
@@ -151,12 +151,12 @@ static bool is_nonspacing(int32_t codepoint)
   return HAS(then, codepoint);
 }
 
-void lls_unicode_strip_nonspacing(const char *text, size_t length, struct lls_text *out)
+void lls_unicode_strip_nonspacing(const char *text, size_t length, struct lls_bytes *out)
 {
   for (size_t at = 0, size; at < length; at += size) {
     size = lls_utf8_length(text + at);
     if (!is_nonspacing(lls_utf8_char(text + at)))
-      lls_text_append(out, text + at, size);
+      lls_bytes_append(out, text + at, size);
   }
 }
 
@@ -173,7 +173,7 @@ static bool is_control(int32_t codepoint)
          (category == UTF8PROC_CATEGORY_CF && !HAS(since, codepoint));
 }
 
-void lls_unicode_clean(const char *text, size_t length, struct lls_text *out)
+void lls_unicode_clean(const char *text, size_t length, struct lls_bytes *out)
 {
   for (size_t at = 0, size; at < length; at += size) {
     int32_t codepoint = lls_utf8_char(text + at);
@@ -181,9 +181,9 @@ void lls_unicode_clean(const char *text, size_t length, struct lls_text *out)
     if (codepoint == 0xfffd || is_control(codepoint))
       continue;
     if (lls_char_is_space(codepoint))
-      lls_text_append(out, " ", 1);
+      lls_bytes_append(out, " ", 1);
     else
-      lls_text_append(out, text + at, size);
+      lls_bytes_append(out, text + at, size);
   }
 }
 
@@ -199,15 +199,15 @@ static bool is_chinese(int32_t codepoint)
   return false;
 }
 
-void lls_unicode_space_chinese(const char *text, size_t length, struct lls_text *out)
+void lls_unicode_space_chinese(const char *text, size_t length, struct lls_bytes *out)
 {
   for (size_t at = 0, size; at < length; at += size) {
     bool chinese = is_chinese(lls_utf8_char(text + at));
     size = lls_utf8_length(text + at);
     if (chinese)
-      lls_text_append(out, " ", 1);
-    lls_text_append(out, text + at, size);
+      lls_bytes_append(out, " ", 1);
+    lls_bytes_append(out, text + at, size);
     if (chinese)
-      lls_text_append(out, " ", 1);
+      lls_bytes_append(out, " ", 1);
   }
 }

@@ -14,18 +14,18 @@ enum lls_unicode_form {
 
 /* Appends text (valid UTF-8) in a normalisation form; 0 or -ENOMEM. */
 int lls_unicode_normalize(enum lls_unicode_form form, const char *text, size_t length,
-                          struct lls_text *out);
+                          struct lls_bytes *out);
 /* Appends text with every character in lower case, without regard to its neighbours. */
-void lls_unicode_lowercase(const char *text, size_t length, struct lls_text *out);
+void lls_unicode_lowercase(const char *text, size_t length, struct lls_bytes *out);
 /* The same in upper case; only characters whose upper case is one are changed. */
-void lls_unicode_uppercase(const char *text, size_t length, struct lls_text *out);
+void lls_unicode_uppercase(const char *text, size_t length, struct lls_bytes *out);
 /* Appends text as BERT cleans it: without control characters, white space as ' '. */
-void lls_unicode_clean(const char *text, size_t length, struct lls_text *out);
+void lls_unicode_clean(const char *text, size_t length, struct lls_bytes *out);
 /* Appends text with spaces around Chinese characters, each of which is a word to BERT. */
-void lls_unicode_space_chinese(const char *text, size_t length, struct lls_text *out);
+void lls_unicode_space_chinese(const char *text, size_t length, struct lls_bytes *out);
 /* Appends text without its nonspacing marks, as BERT takes accents off. */
-void lls_unicode_strip_nonspacing(const char *text, size_t length, struct lls_text *out);
+void lls_unicode_strip_nonspacing(const char *text, size_t length, struct lls_bytes *out);
 /* Appends text without its combining marks. */
-void lls_unicode_strip_accents(const char *text, size_t length, struct lls_text *out);
+void lls_unicode_strip_accents(const char *text, size_t length, struct lls_bytes *out);
 
 #endif

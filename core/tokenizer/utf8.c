@@ -67,14 +67,14 @@ bool lls_utf8_is_ascii(const char *text, size_t length)
   return bits < 0x80;
 }
 
-bool lls_utf8_repair(const char *text, size_t length, struct lls_text *out)
+bool lls_utf8_repair(const char *text, size_t length, struct lls_bytes *out)
 {
   bool broken = false;
   for (size_t at = 0, taken; at < length; at += taken) {
     if (lls_utf8_first(text + at, length - at, &taken) == LLS_UTF8_COMPLETE) {
-      lls_text_append(out, text + at, taken);
+      lls_bytes_append(out, text + at, taken);
     } else {
-      lls_text_append(out, LLS_REPLACEMENT, sizeof LLS_REPLACEMENT - 1);
+      lls_bytes_append(out, LLS_REPLACEMENT, sizeof LLS_REPLACEMENT - 1);
       broken = true;
     }
   }
@@ -122,15 +122,4 @@ bool lls_char_is_word(int32_t codepoint)
   utf8proc_category_t category = utf8proc_category(codepoint);
   return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) ||
          category == UTF8PROC_CATEGORY_PC;
-}
-
-size_t lls_utf8_put(char text[4], int32_t codepoint)
-{
-  return (size_t)utf8proc_encode_char(codepoint, (utf8proc_uint8_t *)text);
-}
-
-void lls_utf8_append(struct lls_text *text, int32_t codepoint)
-{
-  char encoded[4];
-  lls_text_append(text, encoded, lls_utf8_put(encoded, codepoint));
 }

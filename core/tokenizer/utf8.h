@@ -6,9 +6,7 @@
 #ifndef LLS_TOKENIZER_UTF8_H
 #define LLS_TOKENIZER_UTF8_H
 
-#include <stdint.h>
-
-#include "core/base/text.h"
+#include "core/tokenizer/buffer.h"
 
 #define LLS_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
@@ -26,13 +24,9 @@ enum lls_utf8 lls_utf8_first(const char *text, size_t length, size_t *taken);
 
 /* Appends text with one U+FFFD in place of each broken sequence; whether any
  * was broken. */
-bool lls_utf8_repair(const char *text, size_t length, struct lls_text *out);
+bool lls_utf8_repair(const char *text, size_t length, struct lls_bytes *out);
 bool lls_utf8_is_valid(const char *text, size_t length);
 bool lls_utf8_is_ascii(const char *text, size_t length);
-
-/* Writes a character; how many bytes it has. */
-size_t lls_utf8_put(char text[4], int32_t codepoint);
-void lls_utf8_append(struct lls_text *text, int32_t codepoint);
 
 /* Length of the character at text, which is valid UTF-8 and not at its end. */
 static inline size_t lls_utf8_length(const char *text)

@@ -93,8 +93,8 @@ static struct lls_slice append_text(struct lls_vocab *vocab, const char *text,
                                     size_t length)
 {
   struct lls_slice slice = {(uint32_t)vocab->text.length, (uint32_t)length};
-  lls_text_append(&vocab->text, text, length);
-  lls_text_append(&vocab->text, "", 1);
+  lls_bytes_append(&vocab->text, text, length);
+  lls_bytes_append(&vocab->text, "", 1);
   return slice;
 }
 
@@ -153,7 +153,7 @@ int lls_vocab_load(struct lls_vocab *vocab, const json_t *object, struct lls_err
 
 void lls_vocab_free(struct lls_vocab *vocab)
 {
-  lls_text_free(&vocab->text);
+  lls_bytes_free(&vocab->text);
   free(vocab->tokens);
   free(vocab->slots);
 }

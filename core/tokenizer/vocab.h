@@ -30,7 +30,7 @@ struct lls_token {
 };
 
 struct lls_vocab {
-  struct lls_text text;     /* all strings, each terminated */
+  struct lls_bytes text;    /* all strings, each terminated */
   struct lls_token *tokens; /* (size) by id */
   size_t size;              /* largest id + 1 */
   size_t capacity;

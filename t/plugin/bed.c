@@ -9,19 +9,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-uint64_t bed_random(struct bed *bed)
-{
-  uint64_t z = (bed->random_state += UINT64_C(0x9E3779B97F4A7C15));
-  z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-  z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-  return z ^ (z >> 31);
-}
-
-uint32_t bed_between(struct bed *bed, uint32_t low, uint32_t high)
-{
-  return low + (uint32_t)(bed_random(bed) % (high - low + 1));
-}
-
 /* ---- estimates ------------------------------------------------------------------ */
 
 static int64_t prefill_ns(void *context, uint32_t tokens, uint32_t context_tokens)
@@ -251,7 +238,7 @@ static int open_harness(struct bed *bed, struct lls_error *err)
 int bed_open(struct bed *bed, const struct bed_options *o)
 {
   struct lls_error err = {0};
-  *bed = (struct bed){.o = *o, .random_state = o->seed, .now_ns = LLS_NS_PER_S};
+  *bed = (struct bed){.o = *o, .dice = {o->seed}, .now_ns = LLS_NS_PER_S};
   bed->next.slo = (struct lls_slo){LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER};
   bed->cost = (struct lls_cost){.size = sizeof bed->cost,
                                 .context = bed,

@@ -16,6 +16,7 @@
 #define LLS_T_BED_H
 
 #include "core/loop/instance.h"
+#include "t/dice.h"
 #include "t/harness.h"
 #include "tools/plugin-check/watch.h"
 
@@ -74,7 +75,7 @@ struct bed {
 
   struct bed_next next;
   int64_t now_ns; /* tests may move it on */
-  uint64_t random_state;
+  struct dice dice;
   struct lls_live *const *by_slot; /* (max_requests) NULL where nobody lives */
 
   bool refuse_next;     /* the next plan, however good it is */
@@ -98,13 +99,16 @@ struct bed {
   uint32_t copies[LLS_COPY_DEVICE_TO_DEVICE + 1];
 };
 
+/* Between low and high, both included. */
+static inline uint32_t bed_between(struct bed *bed, uint32_t low, uint32_t high)
+{
+  return dice(&bed->dice, low, high);
+}
+
 /* ---- bed.c */
 /* 0 or what a create returned, bed->failure says why; then nothing is open. */
 int bed_open(struct bed *, const struct bed_options *);
 void bed_close(struct bed *);
-uint64_t bed_random(struct bed *);
-/* Between low and high, both included. */
-uint32_t bed_between(struct bed *, uint32_t low, uint32_t high);
 /* Creates another cache manager of the bed's, with this pool; what its create returned.
  */
 int bed_create_cache(struct bed *, const struct lls_cache_geometry *, void **self);

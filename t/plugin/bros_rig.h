@@ -44,7 +44,7 @@ static uint32_t mark(void *context)
   return ((struct rig *)context)->n_taken;
 }
 
-static int rollback(void *context, uint32_t to)
+static inline int rollback(void *context, uint32_t to)
 {
   struct rig *g = context;
   assert_true(to <= g->n_taken);
@@ -56,8 +56,8 @@ static int rollback(void *context, uint32_t to)
   return 0;
 }
 
-static int reserve(void *context, const struct lls_request *r, uint32_t tokens,
-                   uint32_t form, uint32_t flags)
+static inline int reserve(void *context, const struct lls_request *r, uint32_t tokens,
+                          uint32_t form, uint32_t flags)
 {
   struct rig *g = context;
   uint32_t need = tokens + r->missing_tokens;
@@ -74,7 +74,7 @@ static int reserve(void *context, const struct lls_request *r, uint32_t tokens,
   return LLS_RESERVE_OK;
 }
 
-static int preempt(void *context, const struct lls_request *r, uint32_t mode)
+static inline int preempt(void *context, const struct lls_request *r, uint32_t mode)
 {
   struct rig *g = context;
   uint32_t held = r->cached_tokens - r->missing_tokens;
@@ -87,7 +87,7 @@ static int preempt(void *context, const struct lls_request *r, uint32_t mode)
   return 0;
 }
 
-static int capacity(void *context, uint32_t tier, struct lls_capacity *out)
+static inline int capacity(void *context, uint32_t tier, struct lls_capacity *out)
 {
   const struct rig *g = context;
   (void)tier;
@@ -96,7 +96,8 @@ static int capacity(void *context, uint32_t tier, struct lls_capacity *out)
   return 0;
 }
 
-static int info(void *context, const struct lls_request *r, struct lls_cache_info *out)
+static inline int info(void *context, const struct lls_request *r,
+                       struct lls_cache_info *out)
 {
   (void)context;
   out->missing_tokens = r->missing_tokens;
@@ -123,7 +124,7 @@ static const struct bros_params paper = {.ttft_slo = 400000000,
                                          .starve = 10 * LLS_NS_PER_S,
                                          .replace = true};
 
-static void rig_init(struct rig *g)
+static inline void rig_init(struct rig *g)
 {
   *g = (struct rig){.capacity = 1000000};
   g->engine = (struct lls_engine_caps){.max_step_tokens = 100000,
@@ -153,7 +154,7 @@ static void rig_init(struct rig *g)
   assert_int_equal(lls_pol_heap_init(&g->b.best_effort, MOST + 1), 0);
 }
 
-static void rig_free(struct rig *g)
+static inline void rig_free(struct rig *g)
 {
   lls_pol_heap_free(&g->b.realtime);
   lls_pol_heap_free(&g->b.best_effort);
@@ -161,8 +162,8 @@ static void rig_free(struct rig *g)
 
 /* A request that has waited `t` seconds since its last token, with `context` tokens
  * cached of which `missing` are on the host; a prompt of `tokens` if nothing is. */
-static struct lls_request *put(struct rig *g, uint32_t class, double t, uint32_t context,
-                               uint32_t missing, uint32_t tokens)
+static inline struct lls_request *put(struct rig *g, uint32_t class, double t,
+                                      uint32_t context, uint32_t missing, uint32_t tokens)
 {
   struct lls_request *r = &g->r[g->n];
   int64_t since_ns = NOW_S * LLS_NS_PER_S - (int64_t)(t * 1e9 + 0.5);
@@ -186,14 +187,14 @@ static struct lls_request *put(struct rig *g, uint32_t class, double t, uint32_t
   return r;
 }
 
-static struct lls_request *decode(struct rig *g, uint32_t class, double t,
-                                  uint32_t context)
+static inline struct lls_request *decode(struct rig *g, uint32_t class, double t,
+                                         uint32_t context)
 {
   return put(g, class, t, context, 0, 1);
 }
 
-static struct lls_request *prompt(struct rig *g, uint32_t class, double t,
-                                  uint32_t tokens)
+static inline struct lls_request *prompt(struct rig *g, uint32_t class, double t,
+                                         uint32_t tokens)
 {
   return put(g, class, t, 0, 0, tokens);
 }
@@ -201,7 +202,7 @@ static struct lls_request *prompt(struct rig *g, uint32_t class, double t,
 enum { RT = LLS_CLASS_REALTIME, BE = LLS_CLASS_BEST_EFFORT };
 
 /* One plan of all that was put, with at most b_curr sequences. */
-static void pack(struct rig *g, uint32_t b_curr)
+static inline void pack(struct rig *g, uint32_t b_curr)
 {
   struct lls_step_view *v = &g->view;
   struct lls_pol_step s;
@@ -240,14 +241,14 @@ static const struct lls_plan_item *item_of(const struct rig *g, uint64_t id)
   return NULL;
 }
 
-static bool runs(const struct rig *g, uint64_t id)
+static inline bool runs(const struct rig *g, uint64_t id)
 {
   const struct lls_plan_item *item = item_of(g, id);
   return item != NULL && item->kind == LLS_PLAN_RUN;
 }
 
 /* "0 1 -2 x3": runs, preemptions, rejections, in the order of the plan. */
-static void expect_items(const struct rig *g, const char *expected)
+static inline void expect_items(const struct rig *g, const char *expected)
 {
   char text[256] = "";
   static const char *const before[] = {
@@ -259,7 +260,7 @@ static void expect_items(const struct rig *g, const char *expected)
   assert_string_equal(text, expected);
 }
 
-static void expect_number(double value, double expected, double within)
+static inline void expect_number(double value, double expected, double within)
 {
   if (!(fabs(value - expected) <= within))
     fail_msg("%.9g, expected %.9g", value, expected);

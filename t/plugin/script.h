@@ -13,7 +13,7 @@ static inline struct lls_live *submit(struct bed *bed, uint32_t length, uint32_t
   int32_t tokens[2048];
   assert_in_range(length, 1, 2048);
   for (uint32_t i = 0; i < length; i++)
-    tokens[i] = (int32_t)(bed_random(bed) % BED_VOCABULARY);
+    tokens[i] = (int32_t)(dice_next(&bed->dice) % BED_VOCABULARY);
   return bed_submit(bed, tokens, length, output);
 }
 

@@ -242,8 +242,8 @@ static void test_what_holds_of_every_plan(void **state)
     o.max_context = 400;
     o.max_requests = 16;
     o.audit_every = 0;
-    struct bed dice = {.random_state = seed};
-    o.device_units = 2 * bed_between(&dice, 8, 40);
+    struct dice d = {seed};
+    o.device_units = 2 * dice(&d, 8, 40);
     o.scheduler.parameters =
         POLICY_PARAMETERS("s_pf", "48", "s_min", "16", "long_tokens", "64");
     assert_int_equal(bed_open(&bed, &o), 0);

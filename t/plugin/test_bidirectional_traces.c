@@ -194,7 +194,7 @@ static void random_step(struct trace *t)
 
 static void open_trace(struct trace *t, uint64_t seed)
 {
-  struct bed dice = {.random_state = seed};
+  struct dice d = {seed};
   struct bed_options o = {
       .scheduler = {"fcfs", POLICY_PARAMETERS("watermark", "0")},
       .cache = {"bidirectional", NULL},
@@ -207,10 +207,10 @@ static void open_trace(struct trace *t, uint64_t seed)
   };
   static const char *const dropped[] = {"keep_host_copy", "off", "be_min_free_slots", "3",
                                         NULL};
-  o.block_tokens = 1u << bed_between(&dice, 0, 5);
+  o.block_tokens = 1u << dice(&d, 0, 5);
   uint32_t least = 64 / o.block_tokens + 1;
-  o.device_units = 2 * bed_between(&dice, least, 2 * least) + seed % 2;
-  o.host_units = bed_between(&dice, 0, 3) * bed_between(&dice, 0, 2 * least);
+  o.device_units = 2 * dice(&d, least, 2 * least) + seed % 2;
+  o.host_units = dice(&d, 0, 3) * dice(&d, 0, 2 * least);
   o.cache.parameters = seed % 3 == 0 ? dropped : NULL;
   assert_int_equal(bed_open(&t->bed, &o), 0);
   t->owners = calloc(o.device_units * o.block_tokens, sizeof *t->owners);

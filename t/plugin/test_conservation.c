@@ -95,20 +95,20 @@ static void test_all_that_ship_are_here(void **state)
 
 static struct bed_options options(uint64_t seed)
 {
-  struct bed dice = {.random_state = seed * 1000003 + 17};
+  struct dice d = {seed * 1000003 + 17};
   struct bed_options o = {
-      .block_tokens = 1u << bed_between(&dice, 0, 5),
-      .max_tokens = bed_between(&dice, 0, 2) > 0 ? 300 : bed_between(&dice, 32, 64),
-      .max_sequences = bed_between(&dice, 1, 12),
+      .block_tokens = 1u << dice(&d, 0, 5),
+      .max_tokens = dice(&d, 0, 2) > 0 ? 300 : dice(&d, 32, 64),
+      .max_sequences = dice(&d, 1, 12),
       .max_context = 320,
-      .max_requests = bed_between(&dice, 4, 12),
-      .prefill_ns = bed_between(&dice, 0, 1) * INT64_C(100000),
+      .max_requests = dice(&d, 4, 12),
+      .prefill_ns = dice(&d, 0, 1) * INT64_C(100000),
       .seed = seed,
   };
-  uint32_t tokens = bed_between(&dice, 0, 1) ? 1200 : bed_between(&dice, 100, 400);
+  uint32_t tokens = dice(&d, 0, 1) ? 1200 : dice(&d, 100, 400);
   o.device_units = 2 * (tokens / o.block_tokens + 1);
-  o.host_units = bed_between(&dice, 0, 1) * bed_between(&dice, 0, o.device_units);
-  o.int8 = bed_between(&dice, LLS_INT8_OFF, LLS_INT8_ALL);
+  o.host_units = dice(&d, 0, 1) * dice(&d, 0, o.device_units);
+  o.int8 = dice(&d, LLS_INT8_OFF, LLS_INT8_ALL);
   return o;
 }
 

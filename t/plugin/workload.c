@@ -21,8 +21,8 @@ static void submit(struct bed *bed, struct workload *w)
   uint32_t n = bed_between(bed, 1, bed_between(bed, 0, 3) > 0 ? 60 : 250);
   uint32_t common = 16 * bed_between(bed, 0, 5), family = bed_between(bed, 0, 2);
   for (uint32_t i = 0; i < n; i++)
-    tokens[i] =
-        (int32_t)(i < common ? (i * (family + 3)) % BED_VOCABULARY : bed_random(bed) & 3);
+    tokens[i] = (int32_t)(i < common ? (i * (family + 3)) % BED_VOCABULARY
+                                     : dice_next(&bed->dice) & 3);
   bed->next = (struct bed_next){
       .request_class = bed_between(bed, LLS_CLASS_NONE, LLS_CLASS_BEST_EFFORT),
       .tenant = bed_between(bed, 0, 5),

@@ -68,7 +68,7 @@ static void check(const struct sample *sample, struct lls_matcher *matcher)
   if (lls_pretokenizer_load(&pretokenizer, node, &err) < 0)
     fail_msg("%s: %s", sample->json, err.text);
   struct lls_pieces pieces = {.at_start = true}, spare = {0};
-  lls_text_append(&pieces.text, sample->text, strlen(sample->text));
+  lls_bytes_append(&pieces.text, sample->text, strlen(sample->text));
   lls_pieces_append(&pieces, 0, pieces.text.length);
   assert_int_equal(lls_pretokenize(&pretokenizer, matcher, &pieces, &spare), 0);
   char joined[256] = "";

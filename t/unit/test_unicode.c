@@ -8,14 +8,14 @@
 
 #include <string.h>
 
-static void expect(void (*function)(const char *, size_t, struct lls_text *),
+static void expect(void (*function)(const char *, size_t, struct lls_bytes *),
                    const char *text, const char *want)
 {
-  struct lls_text out = {0};
+  struct lls_bytes out = {0};
   function(text, strlen(text), &out);
-  lls_text_append(&out, "", 1);
+  lls_bytes_append(&out, "", 1);
   assert_string_equal(out.data, want);
-  lls_text_free(&out);
+  lls_bytes_free(&out);
 }
 
 static void test_marks(void **state)

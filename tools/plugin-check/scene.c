@@ -9,14 +9,6 @@
 
 #include "tools/plugin-check/mover.h"
 
-uint32_t dice(struct dice *d, uint32_t low, uint32_t high)
-{
-  uint64_t z = (d->state += UINT64_C(0x9E3779B97F4A7C15)); /* splitmix64 */
-  z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-  z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-  return low + (uint32_t)((z ^ (z >> 31)) % ((uint64_t)high - low + 1));
-}
-
 /* ---- the device --------------------------------------------------------------- */
 
 /* A step of a few milliseconds, as an A100 takes for a model of 13 billion weights. The

@@ -6,6 +6,7 @@
 #ifndef CHECK_SCENE_H
 #define CHECK_SCENE_H
 
+#include "t/dice.h"
 #include "t/harness.h"
 #include "tools/plugin-check/watch.h"
 
@@ -81,11 +82,5 @@ int scene_reload(struct scene *, const char *name);
 
 /* The first line of the log with these words, malloc'ed; NULL if there is none. */
 char *scene_log_line(const struct scene *, const char *words);
-
-/* A generator of the kit's own: the plugin's stream is the host's. */
-struct dice {
-  uint64_t state;
-};
-uint32_t dice(struct dice *, uint32_t low, uint32_t high); /* both included */
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the cache would hold. The simulated device computes nothing, so of every slot of
- * every unit block a mark is kept instead: a hash of the kind of vector (K or V) and of
- * the token with all before it, which is what a real K or V vector depends on. Writing
+ * every unit block a mark is kept instead: a hash of the kind of vector (K, V or X) and of
+ * the token with all before it, which is what a real vector depends on. Writing
  * tokens sets marks, copies move them, and a sequence that is about to be read must find
  * its own. So blocks lost, given to two, filled from the wrong end or copied too late
  * show as what they would be on a real device: wrong text.
