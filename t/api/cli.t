@@ -96,7 +96,7 @@ subtest 'a wrong one is told every error' => sub {
   is($out, '');
   is($err,
     "$ini:2: unknown key 'listn' in [server]; the nearest is 'listen'\n"
-      . "$ini:5: [model] weights: expected one of auto, f32, bf16, int8; found 'f64'\n");
+      . "$ini:5: [model] weights: expected one of auto, f32, bf16, int8, int4; found 'f64'\n");
   my ($serving, undef, $same) = llmserve('-c', $ini);
   is($serving, 2, 'nor is it served');
   is($same, $err);

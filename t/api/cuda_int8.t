@@ -23,7 +23,7 @@ sub ini {
     my ($device, $int8) = @_;
     return "[model]\npath = $Golden::MODEL\n[engine]\ndevice = $device\nthreads = 1\npin = false\n"
         . "max_step_tokens = 32\nmax_sequences = 4\n[cache]\ndevice_memory = 200KiB\nhost_memory = 1MiB\nint8 = $int8\n"
-        . "[plugins]\ncache = tiered\nscheduler = mlfq\n[scheduler.mlfq]\npreempt = swap\nmax_seqs = 4\nquantum = 10s\n";
+        . "[plugins]\ncache = tiered\nscheduler = mlfq\n[scheduler.mlfq]\npreempt = swap\nmax_seqs = 4\nquantum = 1h\nstarve = 1h\n";
 }
 
 # The answer to a prompt alone, where each block is as it would be in any company.

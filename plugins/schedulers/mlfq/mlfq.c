@@ -205,7 +205,7 @@ static void dump(void *self, const struct lls_sink *sink)
 
 static const struct lls_param parameters[] = {
     LLS_POL_PRIORITY_PARAMETERS(struct lls_pol_priority_params, "16"),
-    LLS_PARAM_DURATION(struct params, quantum, "10ms", 1e6, 10e9,
+    LLS_PARAM_DURATION(struct params, quantum, "10ms", 1e6, 3600e9,
                        "time a request may run on the first level",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_FLOAT(struct params, ratio, "2", 1.1, 16, "",
