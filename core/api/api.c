@@ -47,6 +47,7 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
       .error_type = "application/json",
   };
   api->config = *config;
+  api->thread = lls_this_thread();
   api->keys = config->keys;
   api->created_s = (int64_t)time(NULL);
   lls_api_stats_init(&api->stats, config->max_context);
@@ -75,6 +76,7 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
 
 int lls_api_listen(struct lls_api *api, const char *address, struct lls_error *err)
 {
+  LLS_API_ON_MAIN(api);
   int status = lls_http_server_listen(api->http, address, err);
   if (status == 0)
     lls_api_set_timer(api);
@@ -88,6 +90,7 @@ const char *lls_api_address(const struct lls_api *api)
 
 void lls_api_on_wake(struct lls_api *api)
 {
+  LLS_API_ON_MAIN(api);
   lls_loop_events(api->config.loop, lls_generation_on_event, api);
   lls_generation_flush(api);
   lls_api_look(api);
@@ -95,6 +98,7 @@ void lls_api_on_wake(struct lls_api *api)
 
 void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits)
 {
+  LLS_API_ON_MAIN(api);
   api->config.limits = *limits;
   lls_http_server_set_limits(api->http, &limits->http);
   if (api->has_timer)
@@ -103,12 +107,14 @@ void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits
 
 void lls_api_set_keys(struct lls_api *api, const struct lls_api_keyring *keys)
 {
+  LLS_API_ON_MAIN(api);
   lls_api_keyring_free(&api->keys);
   api->keys = *keys;
 }
 
 void lls_api_drain(struct lls_api *api)
 {
+  LLS_API_ON_MAIN(api);
   api->draining = true;
 }
 
@@ -117,10 +123,11 @@ bool lls_api_idle(const struct lls_api *api)
   return api->generations == NULL && lls_work_idle(api);
 }
 
-/* What runs on a thread still has to come back. */
+/* Works that run on a thread still have to come back. */
 static void on_http_closed(void *context)
 {
   struct lls_api *api = context;
+  LLS_CHECK(!api->http_closed);
   api->http_closed = true;
   lls_api_check_idle(api);
 }
@@ -133,6 +140,8 @@ static void on_timer_closed(uv_handle_t *handle)
 
 void lls_api_close(struct lls_api *api, void (*closed)(void *context), void *context)
 {
+  LLS_API_ON_MAIN(api);
+  LLS_CHECK(api->closed == NULL);
   api->closed = closed;
   api->closed_context = context;
   if (api->has_timer)

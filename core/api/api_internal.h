@@ -5,6 +5,7 @@
 
 #include <llmserve/types.h>
 
+#include "core/base/check.h"
 #include "core/api/access_log.h"
 #include "core/api/api.h"
 #include "core/api/api_error.h"
@@ -25,7 +26,7 @@ struct lls_work;
 #define LLS_MAX_ROUTES     32
 #define LLS_STATUS_CLASSES 6
 
-/* Of one path. */
+/* The statistics of one path. */
 struct lls_route_stats {
   const char *path, *method;            /* static; "none" of requests without a route */
   uint64_t answers[LLS_STATUS_CLASSES]; /* by the status' first digit */
@@ -35,6 +36,7 @@ struct lls_route_stats {
 
 struct lls_api {
   struct lls_api_config config;
+  const void *thread; /* [main] */
   char *model_name;
   char fingerprint[24]; /* of what answers: another model or version, another one */
   int64_t created_s;    /* Unix time */
@@ -66,6 +68,8 @@ struct lls_api {
   bool draining;
 };
 
+#define LLS_API_ON_MAIN(API) LLS_ON((API)->thread)
+
 /* Fresh random hex digits. */
 void lls_api_new_id(char *id); /* (LLS_ID_BYTES) */
 
@@ -79,7 +83,7 @@ void lls_api_look(struct lls_api *api);
 /* Starts the timer of timers.c, or sets it to what the limits are now. */
 void lls_api_set_timer(struct lls_api *api);
 
-/* Of routes.c: what the HTTP server calls; context is the struct lls_api. */
+/* routes.c: callbacks of the HTTP server; context is the struct lls_api. */
 void lls_api_routes_init(struct lls_api *api);
 void lls_api_on_request(void *context, struct lls_http_exchange *exchange);
 void lls_api_on_answered(void *context, struct lls_http_exchange *exchange);

@@ -57,6 +57,7 @@ static void add_text(struct lls_choice *choice, const char *piece, size_t length
     choice->ready = text->length;
     return;
   }
+  LLS_CHECK(choice->ready <= text->length);
   const char *open = text->data + choice->ready; /* before it there is none */
   size_t open_length = text->length - choice->ready;
   if (lls_stop_find(stop, open, open_length, &at, &which)) {
@@ -71,6 +72,7 @@ static void add_text(struct lls_choice *choice, const char *piece, size_t length
 
 static void stop_choice(struct lls_choice *choice)
 {
+  LLS_CHECK(choice->state == LLS_CHOICE_LIVE);
   choice->state = LLS_CHOICE_STOPPED;
   choice->finish_reason = "stop";
   lls_loop_cancel(choice->generation->api->config.loop, choice->request);
@@ -94,6 +96,7 @@ static void mark_unflushed(struct lls_choice *choice)
 
 static void flush(struct lls_choice *choice)
 {
+  LLS_CHECK(choice->ready <= choice->text.length);
   if (!choice->unflushed)
     return;
   choice->unflushed = false;
@@ -139,7 +142,7 @@ static void on_token(struct lls_choice *choice, const struct lls_event *event)
 
 /* ---- the end -------------------------------------------------------------------- */
 
-/* Whether the answer failed with this choice; then the error says how. */
+/* True if the answer failed with this choice; then the error says how. */
 static bool has_failed(const struct lls_choice *choice, uint32_t reason,
                        struct lls_api_error *error)
 {
@@ -186,6 +189,7 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
   struct lls_generation *generation = choice->generation;
   struct lls_api_error error;
   bool live = choice->state == LLS_CHOICE_LIVE;
+  LLS_CHECK(choice->state != LLS_CHOICE_FINISHED && generation->n_unfinished > 0);
   choice->state = LLS_CHOICE_FINISHED;
   generation->n_unfinished--;
   lls_account(choice, event);
@@ -202,6 +206,7 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
   }
   if (generation->n_unfinished > 0)
     return;
+  LLS_CHECK(!choice->unflushed);
   lls_account_whole(generation);
   if (generation->exchange != NULL)
     lls_reply_finish(generation);
@@ -211,8 +216,10 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
 
 void lls_generation_on_event(void *context, const struct lls_event *event)
 {
-  (void)context;
   struct lls_choice *choice = event->owner;
+  LLS_API_ON_MAIN((struct lls_api *)context);
+  LLS_CHECK(choice->generation->api == context);
+  LLS_CHECK(choice->state != LLS_CHOICE_FINISHED); /* an end is the last event */
   choice->shared_tokens = event->shared_tokens;
   if (event->kind == LLS_EVENT_TOKEN)
     on_token(choice, event);
@@ -222,6 +229,7 @@ void lls_generation_on_event(void *context, const struct lls_event *event)
 
 void lls_generation_flush(struct lls_api *api)
 {
+  LLS_API_ON_MAIN(api);
   while (api->unflushed != NULL)
     flush(api->unflushed);
 }

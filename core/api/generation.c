@@ -77,6 +77,8 @@ void lls_generation_free(struct lls_generation *generation)
 void lls_generation_destroy(struct lls_generation *generation)
 {
   struct lls_api *api = generation->api;
+  LLS_API_ON_MAIN(api);
+  LLS_CHECK(api->stats.live > 0);
   DL_DELETE(api->generations, generation);
   api->stats.live--;
   lls_tenants_leave(&api->tenants, generation->tenant);

@@ -19,6 +19,7 @@ static void detach(struct lls_generation *generation)
 
 static void begin_stream(struct lls_generation *generation)
 {
+  LLS_CHECK(generation->exchange != NULL);
   generation->sent_ns = (int64_t)uv_hrtime();
   if (generation->streaming)
     return;

@@ -88,6 +88,8 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
 static void on_gone(void *owner)
 {
   struct lls_generation *generation = owner;
+  /* it is told once, and not if it was answered */
+  LLS_CHECK(generation->exchange != NULL);
   generation->exchange = NULL;
   lls_generation_cancel(generation);
 }
@@ -116,6 +118,7 @@ void lls_generation_start(struct lls_api *api, struct lls_generation *generation
                           struct lls_http_exchange *exchange)
 {
   struct lls_api_error error;
+  LLS_API_ON_MAIN(api);
   begin(api, generation, exchange);
   for (uint32_t i = 0; i < generation->n_choices; i++) {
     if (submit(&generation->choices[i], &error) == 0)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/check.h"
+
 #define OTHER 1
 #define FIRST 2
 #define END   (FIRST + LLS_TENANTS_MAX)
@@ -64,6 +66,7 @@ uint32_t lls_tenants_enter(struct lls_tenants *tenants, const char *name)
 
 void lls_tenants_leave(struct lls_tenants *tenants, uint32_t number)
 {
+  LLS_CHECK(number < END && tenants->list[number].live > 0);
   tenants->list[number].live--;
   tenants->list[number].left = ++tenants->clock;
 }

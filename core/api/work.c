@@ -48,6 +48,8 @@ static void on_run(uv_work_t *job, int status)
   (void)status; /* nothing is cancelled that was given to the pool */
   struct lls_work *work = job->data;
   struct lls_api *api = work->api;
+  LLS_API_ON_MAIN(api);
+  LLS_CHECK(work->running && api->n_working > 0);
   end(work);
   api->n_working--;
   start_waiting(api);
@@ -58,6 +60,7 @@ static void start_waiting(struct lls_api *api)
 {
   while (api->works != NULL && api->n_working < LLS_WORK_AT_ONCE) {
     struct lls_work *work = api->works;
+    LLS_CHECK(!work->running && work->exchange != NULL);
     DL_DELETE(api->works, work);
     api->n_working++;
     work->running = true;
@@ -70,6 +73,8 @@ static void on_gone(void *owner)
 {
   struct lls_work *work = owner;
   struct lls_api *api = work->api;
+  LLS_API_ON_MAIN(api);
+  LLS_CHECK(work->exchange != NULL);
   work->exchange = NULL;
   if (work->running)
     return;
@@ -81,6 +86,7 @@ static void on_gone(void *owner)
 void lls_work_begin(struct lls_api *api, struct lls_http_exchange *exchange,
                     struct lls_work *work, bool large)
 {
+  LLS_API_ON_MAIN(api);
   work->api = api;
   work->exchange = exchange;
   work->config = api->config;

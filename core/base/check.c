@@ -5,6 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+const void *lls_this_thread(void)
+{
+  static _Thread_local const char here;
+  return &here;
+}
+
 _Noreturn void lls_check_failed(const char *condition, const char *file, int line)
 {
   fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, condition);

@@ -9,6 +9,9 @@
 
 #include <stdbool.h>
 
+/* [any] The calling thread, to be compared: no other thread that lives has the same. */
+const void *lls_this_thread(void);
+
 /* Names the condition that does not hold, and where; aborts. */
 _Noreturn void lls_check_failed(const char *condition, const char *file, int line);
 
@@ -20,5 +23,9 @@ _Noreturn void lls_check_failed(const char *condition, const char *file, int lin
 #define LLS_CHECKING         false
 #define LLS_CHECK(CONDITION) ((void)sizeof(!(CONDITION))) /* compiled, not computed */
 #endif
+
+/* The calling thread is OWNER: checks the thread tag of a function while it runs.
+ */
+#define LLS_ON(OWNER) LLS_CHECK((OWNER) == lls_this_thread())
 
 #endif

@@ -8,7 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/check.h"
+
 #define SMALLEST 128
+
+/* A NUL is behind the text, which therefore never fills its memory. */
+static bool is_sound(const struct lls_text *text)
+{
+  return text->data == NULL ? text->length == 0 && text->capacity == 0
+                            : text->length < text->capacity;
+}
 
 bool lls_text_reserve(struct lls_text *text, size_t more)
 {
@@ -40,6 +49,7 @@ void lls_text_append(struct lls_text *text, const void *data, size_t length)
     memcpy(text->data + text->length, data, length);
   text->length += length;
   text->data[text->length] = '\0';
+  LLS_CHECK(is_sound(text));
 }
 
 void lls_text_puts(struct lls_text *text, const char *string)
@@ -63,6 +73,7 @@ void lls_text_printf(struct lls_text *text, const char *format, ...)
 
 void lls_text_consume(struct lls_text *text, size_t count)
 {
+  LLS_CHECK(count <= text->length);
   if (count == 0)
     return;
   text->length -= count;

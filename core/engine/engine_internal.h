@@ -3,6 +3,7 @@
 #ifndef LLS_ENGINE_ENGINE_INTERNAL_H
 #define LLS_ENGINE_ENGINE_INTERNAL_H
 
+#include "core/base/check.h"
 #include "core/engine/engine.h"
 #include "core/engine/table_cache.h"
 #include "core/engine/shard.h"
@@ -74,7 +75,8 @@ struct lls_engine {
   struct lls_sampled **score_targets;         /* (max_tokens) the callers' */
   uint32_t *first_logit; /* (max_sequences) row in logits, NO_LOGITS if not kept */
   int64_t started_ns;
-  bool running; /* between submit and wait */
+  bool running;       /* between submit and wait */
+  const void *thread; /* which submitted it, and waits */
 
   /* Sequences of the step in hidden form; hidden.c. */
   bool restores;                           /* any sequence has tokens to restore */
@@ -108,7 +110,7 @@ int lls_engine_check_pulls(const struct lls_engine *, const struct lls_engine_ba
 /* rank_protocol.c */
 int lls_engine_message_init(struct lls_engine *);
 void lls_engine_message_free(struct lls_engine_message *);
-/* Of rank 0: every rank gets the batch. */
+/* [rank 0] Sends the batch to every rank. */
 int lls_engine_send(struct lls_engine *, const struct lls_engine_batch *,
                     struct lls_error *err);
 

@@ -210,6 +210,10 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
   }
   for (uint32_t i = 0; i < batch->n_sequences; i++)
     keep_logits(e, i, batch->sequences[i].all_logits);
+  LLS_CHECK(e->step.n_rows <= e->options.max_tokens);
+  LLS_CHECK(e->n_sampled <= e->n_logit_rows && e->n_logit_rows <= e->max_logit_rows);
+  LLS_CHECK(e->n_score_rows <= e->options.max_tokens);
+  LLS_CHECK(e->scratch_used <= e->pool_shape.scratch_units);
   if (e->table_cache.arena != NULL) {
     e->step.entries = e->table_cache.arena;
     e->step.n_entries = e->table_cache.used + e->scratch_used;
@@ -257,7 +261,7 @@ static int start_copies(struct lls_engine *e, const struct lls_engine_batch *bat
   return rc < 0 ? lls_fail(err, rc, "blocks of another instance could not be copied") : 0;
 }
 
-/* Of a batch that is checked and, with other ranks, under way there too. */
+/* Starts a batch that is checked and that the other ranks, if any, already have. */
 static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
                  struct lls_error *err)
 {
@@ -271,6 +275,8 @@ static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
   if (rc < 0)
     return lls_fail(err, rc, "the device refuses a step of %u tokens", e->step.n_rows);
   e->running = true;
+  if (LLS_CHECKING)
+    e->thread = lls_this_thread();
   if (e->step.n_rows == 0)
     return 0;
   lls_engine_forward(e);
@@ -315,6 +321,7 @@ int lls_engine_wait(struct lls_engine *e, struct lls_engine_result *result,
   struct lls_error why = {0};
   if (!e->running)
     return lls_fail(err, -EINVAL, "no step was submitted");
+  LLS_ON(e->thread);
   int rc = e->device->ops->step_end(e->device, &why);
   e->running = false;
   for (uint32_t i = 0; i < e->n_score_rows; i++)

@@ -93,6 +93,7 @@ static int make_room(struct lls_engine_message *m, const struct lls_engine_batch
 
 static void put(struct lls_engine_message *m, const void *data, size_t words)
 {
+  LLS_CHECK(m->n + words <= m->room);
   if (words > 0)
     memcpy(m->words + m->n, data, words * sizeof *m->words);
   m->n += words;
@@ -112,6 +113,7 @@ static void put_list(struct lls_engine_message *m, const struct lls_block_entry 
 {
   uint32_t whole = is_whole(list, n, room);
   put(m, &whole, 1);
+  LLS_CHECK(!whole || m->n + n <= m->room);
   for (uint32_t i = 0; whole && i < n; i++)
     m->words[m->n++] = list[i].block;
   if (!whole)

@@ -97,6 +97,7 @@ static int move(struct lls_engine *e, struct lls_table_cache_list *list, uint32_
   *list = (struct lls_table_cache_list){
       .first = (uint32_t)k->used, .room = (uint32_t)room, .tidy_before = true};
   k->used += room;
+  LLS_CHECK(k->used <= k->room);
   return 0;
 }
 
@@ -135,8 +136,10 @@ void lls_table_cache_next(struct lls_engine *e, const struct lls_block_table *ta
 {
   struct lls_table_cache *k = &e->table_cache;
   const void *hint = table->form == LLS_FORM_HIDDEN ? table->x : table->k;
+  LLS_CHECK(k->n_now < e->options.max_sequences);
   struct lls_table_cache_sequence *found = candidate(k, hint), *s = &k->now[k->n_now++];
   *s = (struct lls_table_cache_sequence){0};
+  LLS_CHECK(found == NULL || !found->taken); /* one kept sequence becomes one new one */
   if (found != NULL) {
     *s = *found;
     found->taken = true;
@@ -193,6 +196,7 @@ int lls_table_cache_put(struct lls_engine *e, enum lls_table_cache_which which,
     rc = n <= kept->room ? 0 : move(e, kept, n, err);
   if (rc < 0)
     return rc;
+  LLS_CHECK(same <= n && n <= kept->room && kept->first + kept->room <= k->used);
   if (same == 0)
     kept->tidy_before = true;
   if (n > same)
@@ -212,6 +216,7 @@ int lls_table_cache_end(struct lls_engine *e, const struct lls_engine_batch *bat
   if (make_room(e, k->used + e->pool_shape.scratch_units) < 0)
     return lls_fail(err, -ENOMEM, "no memory for lists of %u restored blocks",
                     e->pool_shape.scratch_units);
+  LLS_CHECK(k->n_now == batch->n_sequences && k->live <= k->used);
   k->scratch_at = k->used;
   for (uint32_t i = 0; i < k->n_now; i++) {
     const struct lls_table_cache_list *lists = k->now[i].lists;

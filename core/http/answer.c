@@ -82,6 +82,7 @@ static void make_head(struct lls_http_connection *connection, unsigned status,
                       const char *type, const char *framing, struct lls_text *head)
 {
   const struct lls_text *added = &connection->exchange.headers;
+  LLS_CHECK(connection->exchange.status == 0); /* one answer to a request */
   connection->exchange.status = status;
   lls_text_printf(head, "HTTP/1.1 %u %s\r\n", status, reason_phrase(status));
   if (type != NULL)
@@ -117,6 +118,7 @@ void lls_http_reply(struct lls_http_exchange *exchange, unsigned status, const c
   struct lls_http_connection *connection = lls_http_connection_of(exchange);
   struct lls_text head = {0};
   char framing[64];
+  LLS_HTTP_ON_MAIN(connection->server);
   exchange->on_gone = NULL;
   if (connection->phase != LLS_HTTP_ANSWERING)
     return;
@@ -139,6 +141,7 @@ void lls_http_stream_begin(struct lls_http_exchange *exchange, unsigned status,
 {
   struct lls_http_connection *connection = lls_http_connection_of(exchange);
   struct lls_text head = {0};
+  LLS_HTTP_ON_MAIN(connection->server);
   if (connection->phase != LLS_HTTP_ANSWERING)
     return;
   if (exchange->request.http10)
@@ -158,6 +161,7 @@ void lls_http_stream_write(struct lls_http_exchange *exchange, const uv_buf_t *p
   uv_buf_t framed[LLS_HTTP_MAX_PIECES + 2];
   char size[24], end[] = "\r\n";
   size_t length = 0;
+  LLS_HTTP_ON_MAIN(connection->server);
   for (unsigned i = 0; i < count; i++)
     length += pieces[i].len;
   if (connection->phase != LLS_HTTP_ANSWERING || length == 0)
@@ -179,6 +183,7 @@ void lls_http_stream_end(struct lls_http_exchange *exchange)
   struct lls_http_connection *connection = lls_http_connection_of(exchange);
   char last[] = "0\r\n\r\n";
   uv_buf_t piece = uv_buf_init(last, sizeof last - 1);
+  LLS_HTTP_ON_MAIN(connection->server);
   exchange->on_gone = NULL;
   if (connection->phase != LLS_HTTP_ANSWERING)
     return;

@@ -34,9 +34,37 @@ static void set_reading(struct lls_http_connection *connection, bool wanted)
     uv_read_stop((uv_stream_t *)&connection->tcp);
 }
 
+/* The picture in connection.h; a connection that is refused over the limit, or with what
+ * it sent, is answered too. */
+static bool may_enter(enum lls_http_phase from, enum lls_http_phase to)
+{
+  switch (to) {
+  case LLS_HTTP_RECEIVING:
+    return from == LLS_HTTP_ANSWERING;
+  case LLS_HTTP_ANSWERING:
+    return from == LLS_HTTP_RECEIVING;
+  case LLS_HTTP_LINGERING:
+    return from == LLS_HTTP_RECEIVING || from == LLS_HTTP_ANSWERING;
+  default:
+    return from != LLS_HTTP_CLOSED;
+  }
+}
+
+/* An exchange is there from the end of a request to the end of its answer. */
+static bool has_no_exchange(const struct lls_http_connection *connection)
+{
+  const struct lls_http_exchange *exchange = &connection->exchange;
+  return exchange->on_gone == NULL && exchange->status == 0 &&
+         exchange->answer_bytes == 0 && exchange->headers.data == NULL;
+}
+
 static void enter(struct lls_http_connection *connection, enum lls_http_phase phase)
 {
   struct lls_http_counters *counters = &connection->server->counters;
+  LLS_HTTP_ON_MAIN(connection->server);
+  LLS_CHECK(may_enter(connection->phase, phase));
+  LLS_CHECK(connection->phase != LLS_HTTP_ANSWERING || counters->busy > 0);
+  LLS_CHECK(phase != LLS_HTTP_ANSWERING || has_no_exchange(connection));
   if (connection->phase == LLS_HTTP_ANSWERING)
     counters->busy--;
   if (phase == LLS_HTTP_ANSWERING)
@@ -85,6 +113,7 @@ static size_t receive(struct lls_http_connection *connection, const char *data,
 {
   struct lls_http_parser *parser = &connection->parser;
   size_t used = 0;
+  LLS_CHECK(!connection->feeding);
   connection->feeding = true;
   while (used < length && may_receive(connection)) {
     size_t taken;
@@ -92,6 +121,7 @@ static size_t receive(struct lls_http_connection *connection, const char *data,
       connection->since_ms = uv_now(connection->server->uv);
     int state = lls_http_parser_feed(parser, data + used, length - used, &taken);
     used += taken;
+    LLS_CHECK(used <= length);
     if (state < 0)
       lls_http_connection_refuse(connection, parser->status, parser->reason);
     else if (state > 0)
@@ -126,6 +156,7 @@ static void receive_ahead(struct lls_http_connection *connection)
 static void keep_ahead(struct lls_http_connection *connection, const char *data,
                        size_t length)
 {
+  LLS_CHECK(connection->ahead.length < LLS_HTTP_MAX_PIPELINED);
   lls_text_append(&connection->ahead, data, length);
   if (connection->ahead.failed)
     lls_http_connection_close(connection);
@@ -151,6 +182,7 @@ static bool may_still_read(struct lls_http_connection *connection)
 
 static void on_end(struct lls_http_connection *connection, ssize_t why)
 {
+  LLS_CHECK(!connection->ended);
   connection->ended = true;
   set_reading(connection, false);
   if (why != UV_EOF || !may_still_read(connection))
@@ -192,6 +224,8 @@ static void end_exchange(struct lls_http_connection *connection)
 void lls_http_connection_answered(struct lls_http_connection *connection)
 {
   bool keep_alive = connection->exchange.request.keep_alive;
+  LLS_CHECK(connection->phase == LLS_HTTP_ANSWERING);
+  LLS_CHECK(connection->exchange.status != 0);
   end_exchange(connection);
   if (!keep_alive || connection->server->closing) {
     lls_http_connection_linger(connection);
@@ -250,6 +284,7 @@ void lls_http_connection_linger(struct lls_http_connection *connection)
 static void on_drained(struct lls_http_output *output)
 {
   struct lls_http_connection *connection = output->stream->data;
+  LLS_CHECK(lls_http_output_unsent(output) == 0);
   if (connection->phase == LLS_HTTP_LINGERING)
     shut_down(connection);
   else
@@ -266,6 +301,7 @@ static void on_closed(uv_handle_t *handle)
   struct lls_http_connection *connection = handle->data;
   struct lls_http_server *server = connection->server;
   struct lls_http_exchange *exchange = &connection->exchange;
+  LLS_CHECK(connection->phase == LLS_HTTP_CLOSED && server->counters.open > 0);
   if (exchange->on_gone != NULL)
     exchange->on_gone(exchange->owner);
   DL_DELETE(server->connections, connection);
@@ -287,7 +323,7 @@ void lls_http_connection_close(struct lls_http_connection *connection)
   uv_close((uv_handle_t *)&connection->tcp, on_closed);
 }
 
-/* Whether a client that sends nothing more does not read either: libuv does not watch a
+/* True if a client that sends nothing more does not read either: libuv does not watch a
  * socket that has ended. */
 static bool has_left(const struct lls_http_connection *connection)
 {
@@ -304,7 +340,7 @@ static bool is_over(uint64_t age_ms, int64_t timeout_ns)
   return age_ms >= (uint64_t)(timeout_ns / LLS_NS_PER_MS);
 }
 
-/* Whether the client has taken nothing of what is there for it, for too long. */
+/* True if the client has taken nothing of what is there for it, for too long. */
 static bool write_stalled(struct lls_http_connection *connection, uint64_t now_ms)
 {
   size_t unsent = lls_http_output_unsent(&connection->output);

@@ -17,6 +17,7 @@
 
 #include <netinet/in.h>
 
+#include "core/base/check.h"
 #include "core/http/output.h"
 #include "core/http/parser.h"
 #include "core/http/server.h"
@@ -55,6 +56,7 @@ struct lls_http_connection {
 
 struct lls_http_server {
   uv_loop_t *uv;
+  const void *thread; /* which runs it: [main] */
   struct lls_http_config config;
   struct lls_http_counters counters;
   struct lls_http_connection *connections; /* utlist */
@@ -70,6 +72,9 @@ struct lls_http_server {
   void *closed_context;
   char read_buffer[LLS_HTTP_READ_BYTES]; /* one for all: parsed before the next read */
 };
+
+/* Everything here is [main]. */
+#define LLS_HTTP_ON_MAIN(SERVER) LLS_ON((SERVER)->thread)
 
 /* A new connection of this listener; refused over the limit. */
 void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *listener);

@@ -4,12 +4,15 @@
 
 #include <errno.h>
 
+#include "core/base/check.h"
+
 static void on_written(uv_write_t *write, int status);
 
 /* Gives the waiting bytes to libuv, which keeps the pointer until on_written. */
 static int start_write(struct lls_http_output *output)
 {
   struct lls_text empty = output->in_flight;
+  LLS_CHECK(!output->writing && empty.length == 0 && output->waiting.length > 0);
   output->in_flight = output->waiting;
   output->waiting = empty;
   uv_buf_t buffer =
@@ -23,6 +26,7 @@ static int start_write(struct lls_http_output *output)
 static void on_written(uv_write_t *write, int status)
 {
   struct lls_http_output *output = write->data;
+  LLS_CHECK(output->writing);
   output->writing = false;
   lls_text_free(&output->in_flight);
   if (status == 0 && output->waiting.length > 0)
@@ -42,6 +46,7 @@ static void keep_rest(struct lls_http_output *output, const uv_buf_t *pieces,
     lls_text_append(&output->waiting, pieces[i].base + gone, pieces[i].len - gone);
     skip -= gone;
   }
+  LLS_CHECK(skip == 0);
 }
 
 int lls_http_output_send(struct lls_http_output *output, const uv_buf_t *pieces,

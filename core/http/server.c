@@ -24,6 +24,7 @@ int lls_http_server_create(uv_loop_t *uv, const struct lls_http_config *config,
   if (server == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   server->uv = uv;
+  server->thread = lls_this_thread();
   server->config = *config;
   *out = server;
   return 0;
@@ -193,7 +194,7 @@ void lls_http_server_handle_closed(struct lls_http_server *server)
   }
 }
 
-/* What was answered may still be read; everything else ends now. */
+/* Clients may still read complete answers; all other connections end now. */
 static void close_connections(struct lls_http_server *server)
 {
   struct lls_http_connection *connection, *next;

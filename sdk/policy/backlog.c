@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See backlog.h. */
 #include <llmserve/policy/backlog.h>
+#include <llmserve/policy/check.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,16 +37,20 @@ void lls_pol_backlog_add(struct lls_pol_backlog *b, const struct lls_request *r)
 {
   if (contains(r) || !off_device(r))
     return;
+  LLS_POL_CHECK(b->n < b->capacity);
   b->container->insert(b->self, r);
   b->n++;
+  LLS_POL_CHECK(contains(r));
 }
 
 void lls_pol_backlog_remove(struct lls_pol_backlog *b, const struct lls_request *r)
 {
   if (!contains(r))
     return;
+  LLS_POL_CHECK(b->n > 0);
   b->container->remove(b->self, r);
   b->n--;
+  LLS_POL_CHECK(!contains(r));
 }
 
 void lls_pol_backlog_changed(struct lls_pol_backlog *b, const struct lls_request *r)
@@ -76,6 +81,7 @@ void lls_pol_backlog_begin(struct lls_pol_backlog *b, const struct lls_step_view
       lls_pol_backlog_add(b, r);
   }
   b->n_noted = 0;
+  LLS_POL_CHECK(view->n_waiting + view->n_preempted <= b->capacity);
   if (!b->stale && b->n == view->n_waiting + view->n_preempted)
     return;
   b->container->clear(b->self);
@@ -135,7 +141,7 @@ void lls_pol_backlog_on_finish(void *self, const struct lls_request *r, uint32_t
   lls_pol_backlog_remove(backlog_of(self), r);
 }
 
-/* Who has come to the host waits there among the others. */
+/* A request that has come to the host waits there among the others. */
 void lls_pol_backlog_on_transfer(void *self, uint64_t transfer,
                                  const struct lls_request *r)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See heap.h. */
+#include <llmserve/policy/check.h>
 #include <llmserve/policy/heap.h>
 
 #include <errno.h>
@@ -46,12 +47,15 @@ static void sift_down(struct lls_pol_heap *h, uint32_t i, struct lls_pol_heap_en
 
 void lls_pol_heap_push(struct lls_pol_heap *h, struct lls_pol_heap_entry e)
 {
+  LLS_POL_CHECK(h->n <= h->capacity); /* there is one entry more */
   sift_up(h, h->n++, e);
 }
 
 struct lls_pol_heap_entry lls_pol_heap_remove(struct lls_pol_heap *h, uint32_t i)
 {
+  LLS_POL_CHECK(i < h->n);
   struct lls_pol_heap_entry out = h->entries[i], last = h->entries[--h->n];
+  LLS_POL_CHECK(out.place == NULL || *out.place == i + 1);
   if (out.place != NULL)
     *out.place = 0;
   if (i == h->n)

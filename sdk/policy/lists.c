@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Doubly linked through arrays by slot; see lists.h. */
+#include <llmserve/policy/check.h>
 #include <llmserve/policy/lists.h>
 
 #include <errno.h>
@@ -44,6 +45,8 @@ static void insert(void *self, const struct lls_request *r)
   struct lls_pol_lists *l = self;
   struct lists_end *e = &l->ends[l->group(l->scheduler, r)];
   uint32_t previous = place_of(l, e, r);
+  LLS_POL_CHECK(e < l->ends + l->n_groups && r->user[0] == 0);
+  LLS_POL_CHECK((e->n == 0) == (e->first == NIL) && (e->n == 0) == (e->last == NIL));
   uint32_t next = previous == NIL ? e->first : l->nodes[previous].next;
   l->nodes[r->slot] = (struct lists_node){r, previous, next};
   *(previous == NIL ? &e->first : &l->nodes[previous].next) = r->slot;
@@ -58,6 +61,7 @@ static void remove_one(void *self, const struct lls_request *r)
   struct lls_pol_lists *l = self;
   struct lists_end *e = &l->ends[l->group(l->scheduler, r)];
   const struct lists_node *node = &l->nodes[r->slot];
+  LLS_POL_CHECK(e->n > 0 && node->request == r);
   *(node->previous == NIL ? &e->first : &l->nodes[node->previous].next) = node->next;
   *(node->next == NIL ? &e->last : &l->nodes[node->next].previous) = node->previous;
   r->user[0] = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps 1 and 3 to 5 of vLLM's scheduling, of which Sarathi-Serve's are a part; see
  * step.h. */
+#include <llmserve/policy/check.h>
 #include <llmserve/policy/step.h>
 
 /* Until then a cache that said "not now" to everything has changed its mind. */
@@ -42,6 +43,7 @@ void lls_pol_step_end(struct lls_pol_step *s)
 void lls_pol_step_run(struct lls_pol_step *s, const struct lls_request *r,
                       uint32_t tokens)
 {
+  LLS_POL_CHECK(tokens > 0 && tokens <= s->tokens && s->sequences > 0);
   lls_plan_run(s->plan, r, tokens);
   s->runs++;
   s->sequences--;
@@ -128,6 +130,7 @@ int lls_pol_step_reserve(struct lls_pol_step *s, const struct lls_request *r,
 bool lls_pol_step_grow(struct lls_pol_step *s, uint32_t i, uint32_t tokens)
 {
   const struct lls_request *r = s->order[i];
+  LLS_POL_CHECK(i < s->tail && s->tail <= s->view->n_running);
   for (;;) {
     bool alone = s->tail == 1;
     int rc = LLS_RESERVE_LATER;

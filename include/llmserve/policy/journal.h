@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <llmserve/policy/check.h>
+
 #define LLS_POL_NIL UINT32_MAX /* no index */
 
 struct lls_pol_change {
@@ -63,6 +65,7 @@ static inline bool lls_pol_journal_has_room(const struct lls_pol_journal *j,
 static inline void lls_pol_journal_set(struct lls_pol_journal *j, uint32_t *where,
                                        uint32_t value)
 {
+  LLS_POL_CHECK(!j->open || j->n < j->max); /* has_room was asked */
   if (j->open)
     j->changes[j->n++] = (struct lls_pol_change){where, *where};
   *where = value;

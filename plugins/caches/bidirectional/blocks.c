@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has which end of a block: parts, their places on their owners' lists, and the sets
- * of blocks that have an end for somebody else.
+ * Ownership of the ends of blocks: parts, their places on their owners' lists, and the
+ * sets of blocks that have an end for somebody else.
  */
 #include "bidirectional.h"
 
@@ -22,6 +22,7 @@ bool bidi_set_has(const struct block_set *s, uint32_t block)
 static void insert(struct bidirectional *m, struct block_set *s, uint32_t block)
 {
   uint32_t *word = &s->words[block / 32], *summary = &s->summary[block / 1024];
+  LLS_POL_CHECK(block < m->n_blocks && !bidi_set_has(s, block));
   set(m, word, *word | 1u << block % 32);
   set(m, summary, *summary | 1u << block / 32 % 32);
   add(m, &s->n, 1);
@@ -30,6 +31,7 @@ static void insert(struct bidirectional *m, struct block_set *s, uint32_t block)
 static void take_out(struct bidirectional *m, struct block_set *s, uint32_t block)
 {
   uint32_t *word = &s->words[block / 32], *summary = &s->summary[block / 1024];
+  LLS_POL_CHECK(s->n > 0 && bidi_set_has(s, block));
   set(m, word, *word & ~(1u << block % 32));
   if (*word == 0)
     set(m, summary, *summary & ~(1u << block / 32 % 32));
@@ -117,6 +119,8 @@ uint32_t bidi_open(struct bidirectional *m, struct sequence *s, uint32_t block,
                    uint32_t after, uint32_t first, uint32_t count)
 {
   uint32_t part = 2 * block + s->end, other = part ^ 1;
+  LLS_POL_CHECK(m->parts[part].owner == LLS_POL_NIL && m->parts[part].count == 0);
+  LLS_POL_CHECK(count > 0 && count + m->parts[other].count <= m->block_tokens);
   take_out(m, set_of(m, s->end, m->parts[other].count), block);
   set(m, &m->parts[part].owner, (uint32_t)(s - m->sequences));
   set(m, &m->parts[part].first, first);
@@ -132,6 +136,7 @@ uint32_t bidi_open(struct bidirectional *m, struct sequence *s, uint32_t block,
 static void close_part(struct bidirectional *m, uint32_t part)
 {
   struct sequence *s = owner_of(m, part);
+  LLS_POL_CHECK(m->parts[part].count == 0 && s->parts > 0);
   unlink_part(m, s, part);
   add(m, &s->parts, UINT32_MAX);
   count_sharing(m, s, part ^ 1, UINT32_MAX);
@@ -144,6 +149,7 @@ void bidi_resize(struct bidirectional *m, uint32_t part, uint32_t count)
   struct part *p = &m->parts[part];
   struct sequence *s = owner_of(m, part);
   uint32_t before = p->count, other = part ^ 1;
+  LLS_POL_CHECK(s != NULL && count + m->parts[other].count <= m->block_tokens);
   if (m->parts[other].owner == LLS_POL_NIL && before != count) {
     take_out(m, set_of(m, other % 2, before), part / 2);
     insert(m, set_of(m, other % 2, count), part / 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has a block: the stack of free blocks, the list of reusable ones, reference counts;
- * and the stacks of free host blocks and of free rows for block lists.
+ * Ownership of blocks: the stack of free blocks, the list of reusable ones, reference
+ * counts; and the stacks of free host blocks and of free rows for block lists.
  */
 #include "paged.h"
 
@@ -15,6 +15,7 @@ static void push_free(struct paged *m, uint32_t b)
 static uint32_t pop_free(struct paged *m)
 {
   uint32_t b = m->free_head;
+  LLS_POL_CHECK(m->n_free > 0 && b < m->n_blocks && m->blocks[b].references == 0);
   set(m, &m->free_head, m->blocks[b].next);
   set(m, &m->n_free, m->n_free - 1);
   return b;
@@ -23,6 +24,7 @@ static uint32_t pop_free(struct paged *m)
 static void append_reusable(struct paged *m, uint32_t b)
 {
   struct block *block = &m->blocks[b];
+  LLS_POL_CHECK(block->references == 0 && block->parent != LLS_POL_NIL);
   set(m, &block->previous, m->reusable_last);
   set(m, &block->next, LLS_POL_NIL);
   if (m->reusable_last == LLS_POL_NIL)
@@ -36,6 +38,7 @@ static void append_reusable(struct paged *m, uint32_t b)
 static void remove_reusable(struct paged *m, uint32_t b)
 {
   const struct block *block = &m->blocks[b];
+  LLS_POL_CHECK(m->n_reusable > 0 && block->references == 0);
   if (block->previous == LLS_POL_NIL)
     set(m, &m->reusable_first, block->next);
   else
@@ -54,6 +57,7 @@ uint32_t paged_take(struct paged *m)
     b = pop_free(m);
   } else { /* the one that nobody has wanted for longest; its children went before */
     b = m->reusable_first;
+    LLS_POL_CHECK(b != LLS_POL_NIL && m->blocks[b].children == 0);
     remove_reusable(m, b);
     paged_unindex(m, b);
     set(m, &m->n_evicted, m->n_evicted + 1);
@@ -78,6 +82,7 @@ void paged_hold(struct paged *m, uint32_t b)
 
 void paged_let_go(struct paged *m, uint32_t b)
 {
+  LLS_POL_CHECK(b < m->n_blocks && m->blocks[b].references > 0);
   set(m, &m->blocks[b].references, m->blocks[b].references - 1);
   if (m->blocks[b].references > 0)
     return;
@@ -90,6 +95,7 @@ void paged_let_go(struct paged *m, uint32_t b)
 uint32_t paged_take_host(struct paged *m)
 {
   uint32_t b = m->host_head;
+  LLS_POL_CHECK(m->n_host_free > 0 && b < m->n_host_blocks);
   set(m, &m->host_head, m->host_next[b]);
   set(m, &m->n_host_free, m->n_host_free - 1);
   return b;
@@ -105,6 +111,7 @@ void paged_free_host(struct paged *m, uint32_t b)
 uint32_t paged_take_row(struct paged *m)
 {
   uint32_t row = m->row_head;
+  LLS_POL_CHECK(m->n_rows_free > 0 && row < m->n_rows);
   set(m, &m->row_head, m->row_next[row]);
   set(m, &m->n_rows_free, m->n_rows_free - 1);
   return row;
@@ -130,6 +137,7 @@ static void put_entry(struct paged *m, struct lls_block_entry *e, uint32_t i,
 void paged_put(struct paged *m, const struct sequence *s, uint32_t i, uint32_t b)
 {
   struct lls_block_entry *k = k_list(m, s->row);
+  LLS_POL_CHECK(s->row < m->n_rows && i < m->row_blocks);
   put_entry(m, &k[i], i, 2 * b);
   put_entry(m, &k[m->row_blocks + i], i, 2 * b + 1);
 }

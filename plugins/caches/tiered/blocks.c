@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has a unit: the free stacks of both tiers, rows, and the lists in them. */
+/* Ownership of units: the free stacks of both tiers, rows, and the lists in them. */
 #include "tiered.h"
 
 /* Changes that a verb makes per block, and besides; asked for before it starts. */
@@ -16,6 +16,7 @@ uint32_t tiered_take_unit(struct tiered *m, bool on_host)
 {
   struct tier *t = &m->tiers[on_host];
   uint32_t unit = t->head;
+  LLS_POL_CHECK(t->n_free > 0 && unit != LLS_POL_NIL);
   set(m, &t->head, t->next[unit]);
   set(m, &t->n_free, t->n_free - 1);
   return unit;
@@ -33,6 +34,7 @@ void tiered_free_unit(struct tiered *m, bool on_host, uint32_t unit)
 static void put(struct tiered *m, uint32_t row, uint32_t i, uint32_t k, uint32_t v)
 {
   struct lls_block_entry *list = k_list(m, row);
+  LLS_POL_CHECK(i < m->row_blocks);
   for (uint32_t n = 0; n < 2; n++, list += m->row_blocks) {
     list[i].first_token = i * m->block_tokens;
     list[i].count = (uint16_t)m->block_tokens;
@@ -68,6 +70,7 @@ void tiered_free_list(struct tiered *m, const struct sequence *s, uint32_t row,
 uint32_t tiered_take_row(struct tiered *m)
 {
   uint32_t row = m->row_head;
+  LLS_POL_CHECK(m->n_rows_free > 0 && row != LLS_POL_NIL);
   set(m, &m->row_head, m->row_next[row]);
   set(m, &m->n_rows_free, m->n_rows_free - 1);
   return row;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is where. Callbacks only write down whom to look at, since they have no view; the
- * next plan looks. If then the number of those who have something cached is not the
- * view's, a plan was not carried out as it was made, or the core planned a step itself:
- * everybody is looked at. At 1,600 alive that takes longer than the rest of a plan, so it
- * is not done in each.
+ * Places of requests. Callbacks only note which requests to look at, since they have no
+ * view; the next plan looks. If then the number of those who have something cached is not
+ * the view's, a plan was not carried out as it was made, or the core planned a step
+ * itself: everybody is looked at. At 1,600 alive that takes longer than the rest of a
+ * plan, so it is not done in each.
  */
 #include "aligned.h"
 
+#include <llmserve/policy/check.h>
 #include <llmserve/policy/step.h>
 
 /* ---- buffers ----------------------------------------------------------------------- */
@@ -42,6 +43,7 @@ static void buffer_remove(struct buffer *b, uint32_t slot)
   uint32_t at = 0;
   while (b->slots[at] != slot)
     at++;
+  LLS_POL_CHECK(at < b->n);
   b->n--;
   memmove(&b->slots[at], &b->slots[at + 1], (b->n - at) * sizeof *b->slots);
 }
@@ -58,6 +60,7 @@ static void run_add(struct aligned *a, uint32_t slot)
 static void run_remove(struct aligned *a, uint32_t slot)
 {
   uint32_t at = a->members[slot].at;
+  LLS_POL_CHECK(at < a->n_running && a->running[at] == slot);
   a->running[at] = a->running[--a->n_running];
   a->members[a->running[at]].at = at;
 }
@@ -114,6 +117,7 @@ void members_set(struct aligned *a, uint32_t slot, enum place place, int64_t now
 {
   struct member *m = &a->members[slot];
   take_out(a, slot);
+  LLS_POL_CHECK(a->n_prefilled >= counts(m));
   a->n_prefilled -= counts(m);
   m->place = (uint8_t)place;
   a->n_prefilled += counts(m);

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <llmserve/policy/check.h>
+
 bool tree_fits(uint32_t len_max, uint32_t leaf_width)
 {
   uint64_t length = leaf_width;
@@ -60,6 +62,8 @@ static void count(struct tree *t, const struct tree_entry *e, bool in, int64_t n
 {
   for (uint32_t node = leaf_of(t, e->length);; node = tree_parent(node)) {
     struct tree_node *v = &t->nodes[node];
+    LLS_POL_CHECK(node < t->n_nodes);
+    LLS_POL_CHECK(in || (v->requests > 0 && v->blocks >= e->blocks));
     if (in && v->requests == 0)
       v->since_ns = now_ns;
     v->requests += in ? 1 : UINT32_MAX;
@@ -69,8 +73,8 @@ static void count(struct tree *t, const struct tree_entry *e, bool in, int64_t n
   }
 }
 
-/* Who arrived last before `id`. Prefilled requests come in about that order; who was
- * evicted is older than nearly all. */
+/* The entry that arrived last before `id`. Prefilled requests come in about that order;
+ * an evicted one is older than nearly all. */
 static uint32_t older_than(const struct tree *t, uint64_t id)
 {
   const struct tree_entry *e = t->entries;
@@ -113,6 +117,7 @@ void tree_insert(struct tree *t, uint32_t slot, uint64_t id, uint32_t length,
                  uint32_t blocks, int64_t now_ns)
 {
   struct tree_entry *e = &t->entries[slot];
+  LLS_POL_CHECK(e->length == 0 && length > 0);
   *e = (struct tree_entry){.id = id, .entered_ns = now_ns, .blocks = blocks};
   e->length = length < t->len_max ? length : t->len_max;
   link_by_length(t, slot);
@@ -126,6 +131,7 @@ void tree_remove(struct tree *t, uint32_t slot)
 {
   struct tree_entry *e = &t->entries[slot];
   struct tree_ends *ends = &t->lengths[e->length];
+  LLS_POL_CHECK(e->length > 0 && e->length <= t->len_max);
   count(t, e, false, 0);
   *(e->previous == TREE_NIL ? &ends->first : &t->entries[e->previous].next) = e->next;
   *(e->next == TREE_NIL ? &ends->last : &t->entries[e->next].previous) = e->previous;

@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <llmserve/policy/check.h>
+
 #define NIL UINT32_MAX
 
 struct alise_age {
@@ -37,6 +39,9 @@ void alise_ages_remove(struct alise_ages *a, const struct lls_request *r)
   struct alise_age *age = &a->all[r->slot];
   if (age->request == NULL)
     return;
+  LLS_POL_CHECK(a->oldest != NIL && a->newest != NIL);
+  LLS_POL_CHECK(age->older == NIL || a->all[age->older].ran_ns <= age->ran_ns);
+  LLS_POL_CHECK(age->newer == NIL || a->all[age->newer].ran_ns >= age->ran_ns);
   *(age->older == NIL ? &a->oldest : &a->all[age->older].newer) = age->newer;
   *(age->newer == NIL ? &a->newest : &a->all[age->newer].older) = age->older;
   age->request = NULL;

@@ -11,6 +11,8 @@
  */
 #include "apt.h"
 
+#include <llmserve/policy/check.h>
+
 #define UPGRADE (UINT64_C(1) << 63)
 
 struct search {
@@ -121,6 +123,7 @@ static void collect(struct search *s)
 
 static uint64_t left(const struct search *s)
 {
+  LLS_POL_CHECK(s->out.used <= s->p->memory);
   return s->p->memory - s->out.used;
 }
 
@@ -133,6 +136,7 @@ static bool over_caps(const struct search *s, const struct candidate *c)
 
 static void take(struct search *s, struct candidate *c, uint32_t form)
 {
+  LLS_POL_CHECK(s->out.n < s->p->n && c->form == LLS_FORM_NONE);
   s->taken[s->out.n++] = (uint32_t)(c - s->p->candidates);
   c->form = form;
   s->tokens += c->tokens;
@@ -153,6 +157,7 @@ static void take(struct search *s, struct candidate *c, uint32_t form)
 static bool upgrade(struct search *s, struct candidate *c)
 {
   uint32_t more = c->kv - c->hidden;
+  LLS_POL_CHECK(c->form == LLS_FORM_HIDDEN && c->kv > c->hidden);
   if (more > left(s))
     return false;
   c->form = LLS_FORM_KV;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is urgent, and how long the batch may take (section 4.1, (6), and Algorithm 1,
- * lines 3 and 4).
+ * Urgency of requests, and the time that the batch may take (section 4.1, (6), and
+ * Algorithm 1, lines 3 and 4).
  *
  *   slack = T_SLO - t - (k - 1) T_avg
  *
@@ -15,6 +15,8 @@
  * missed its deadline and not run for `starve` comes before all.
  */
 #include "bros.h"
+
+#include <llmserve/policy/check.h>
 
 #include <math.h>
 
@@ -60,7 +62,7 @@ static int64_t slack_ns(const struct bros *b, const struct lls_request *r)
   return size * tpot_slo(b, r) - t - (int64_t)before;
 }
 
-/* What it would compute if it ran. Prefixes that others have are seen when it is
+/* The work of the request if it ran. Prefixes that others have are seen when it is
  * reserved. */
 static void describe(const struct lls_request *r, struct bros_candidate *c)
 {
@@ -94,6 +96,7 @@ static void look_at_realtime(struct bros *b, struct bros_candidate *c)
       b->oldest = b->realtime.n;
     key += b->params.missed == BROS_LAST ? behind : 0;
   }
+  LLS_POL_CHECK(b->realtime.n < b->realtime.capacity);
   b->realtime.entries[b->realtime.n++] = (struct lls_pol_heap_entry){key, r->id, c, NULL};
 }
 
@@ -142,6 +145,7 @@ void bros_look(struct bros *b, const struct lls_step_view *v)
   look_at(b, v->waiting, v->n_waiting, &at);
   if (b->n_attainable == 0 && b->n_realtime > 0)
     b->t_res = (double)b->params.tpot_slo * 1e-9;
+  LLS_POL_CHECK(b->n_attainable <= b->n_realtime && b->realtime.n == b->n_realtime);
   put_starved_first(b);
   lls_pol_heap_build(&b->realtime);
 }

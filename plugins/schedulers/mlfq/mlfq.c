@@ -6,6 +6,7 @@
  *
  * A place in the queues is one number, level and place in the level: see key_of.
  */
+#include <llmserve/policy/check.h>
 #include <llmserve/policy/priority.h>
 
 #include <errno.h>
@@ -65,8 +66,10 @@ static double quantum_of(const struct mlfq *m, uint32_t level)
 static void move(struct mlfq *m, const struct lls_request *r, uint32_t level, bool front)
 {
   int64_t at = front ? --m->front : ++m->back;
+  LLS_POL_CHECK(level <= lowest(m));
   r->user[PLACE] = (uint64_t)(((int64_t)level << PLACE_BITS) + at);
   r->user[ATTAINED] = 0;
+  LLS_POL_CHECK(level_of(r) == level);
 }
 
 /* The smallest level whose quantum the prefill fits; the first as long as nobody knows
@@ -114,7 +117,7 @@ static void on_step(void *self, const struct lls_step_report *report)
     serve(self, report->results[i].request, report);
 }
 
-/* Who has come to the host waits there among the others. */
+/* A request that has come to the host waits there among the others. */
 static void on_transfer(void *self, uint64_t transfer, const struct lls_request *r)
 {
   (void)transfer;
@@ -179,7 +182,7 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   lls_pol_step_preferences(out, ((const struct mlfq *)self)->params.batch.preempt);
 }
 
-/* Of those that wait; deeper ones are on the last level that is told. */
+/* Waiting requests by level; deeper ones count on the last level that is reported. */
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct lls_pol_heap *waiting =

@@ -6,6 +6,7 @@
  * saves up service, and none that was always there is ever served less than another by
  * more than a constant.
  */
+#include <llmserve/policy/check.h>
 #include <llmserve/policy/heap.h>
 #include <llmserve/policy/lists.h>
 #include <llmserve/policy/prefill_first.h>
@@ -54,9 +55,11 @@ static void on_emptied(void *scheduler, uint32_t tenant, bool empty)
 {
   struct vtc *v = scheduler;
   if (!empty) {
+    LLS_POL_CHECK(v->tenants[tenant].place == 0);
     push_tenant(v, tenant);
     return;
   }
+  LLS_POL_CHECK(v->tenants[tenant].place != 0);
   lls_pol_heap_remove(&v->active, (uint32_t)v->tenants[tenant].place - 1);
   v->last_left = tenant;
 }
@@ -148,7 +151,7 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   lls_pol_step_preferences(out, ((const struct vtc *)self)->params.batch.preempt);
 }
 
-/* Of the tenants that wait: how many, and the least and the most service that any had. */
+/* The number of waiting tenants, and the least and the most service that any had. */
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct lls_pol_heap *active = &((const struct vtc *)self)->active;
