@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every benchmark needs: a clock and order statistics. The clock is the wall's: a
+ * Every benchmark needs these: a clock and order statistics. The clock is the wall's: a
  * virtual machine's processor time leaves out the time that its host took, so that it
  * has shown rates above what the hardware can do.
  */
@@ -17,7 +17,8 @@ static inline double bench_seconds(void)
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Of this process: for ratios of two programs on a machine that others use, too. */
+/* The CPU time of this process, for ratios of two programs on a machine that others use,
+ * too. */
 static inline double bench_cpu_seconds(void)
 {
   struct timespec t;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What bench/gpu's parts share: the limits of this GPU, measured first, and how a result
- * is printed beside its mark. */
+/* Shared by the parts of bench/gpu: the limits of this GPU, measured first, and how a
+ * result is printed beside its mark. */
 #ifndef LLS_BENCH_GPU_H
 #define LLS_BENCH_GPU_H
 

@@ -17,7 +17,7 @@
 #define MAX_COLUMNS  16384
 #define MAX_LAYERS   8
 
-/* What a round runs, between step_begin and step_end. */
+/* The operations of a round, between step_begin and step_end. */
 struct call {
   struct lls_device *device;
   struct lls_pool *pool;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the machine can do, measured in the same run as what is compared with it: memory
+ * The machine's limits, measured in the same run as what is compared with it: memory
  * read bandwidth, and the rate of a large matrix product as oneDNN does it, each of our
  * threads making its share. Both in pieces of a few milliseconds, some of which other
  * work on the machine leaves alone: `best` is the fastest of the run so far.

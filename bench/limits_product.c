@@ -80,7 +80,7 @@ static int allocate(struct limits_product *p, enum limits_type type)
   return 0;
 }
 
-/* Of the OpenMP library that oneDNN was linked with, whichever it is; none is fine. */
+/* Limits the OpenMP library that oneDNN was linked with, whichever it is, if any. */
 static void use_one_thread(void)
 {
   void (*set)(int) = (void (*)(int))dlsym(RTLD_DEFAULT, "omp_set_num_threads");

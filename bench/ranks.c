@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tensor parallel ranks cost and gain on the CPU: a step of a Llama shape with
+ * Cost and gain of tensor parallel ranks on the CPU: a step of a Llama shape with
  * random weights, computed by one rank with one thread, by one rank with n threads, and
  * by n ranks with one thread each.
  *

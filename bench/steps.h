@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What benchmarks of the step loop need: a folder with a tiny model's config.json, and
- * somebody who takes the events. */
+/* Benchmarks of the step loop need a folder with a tiny model's config.json, and a
+ * callback that takes the events. */
 #ifndef LLS_BENCH_STEPS_H
 #define LLS_BENCH_STEPS_H
 

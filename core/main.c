@@ -126,7 +126,7 @@ static int check_config(const char *path)
   return rc == 0 ? 0 : EXIT_USAGE;
 }
 
-/* What the model of a configuration can offer plugins that keep hidden form. */
+/* Prints if the model of the configuration supports hidden form. */
 static void print_hidden_form(const char *path)
 {
   struct lls_config config;

@@ -89,7 +89,7 @@ static inline bool drive_progress(void *context, size_t done, size_t total)
   return true;
 }
 
-/* What every rank makes of the options; drive_open's pool for each rank's share. */
+/* Each rank's options, with its share of drive_open's pool. */
 static inline void drive_prepare(struct drive_model *m, const char *name,
                                  const struct drive_options *o,
                                  struct lls_worker_rank_options *out)
@@ -282,7 +282,7 @@ static inline void drive_preempt(struct drive *d, uint32_t n_prompts)
 
 /* ---- forms ---------------------------------------------------------------------- */
 
-/* What is not cached yet takes the form that the rule wants. */
+/* A sequence that is not cached yet takes the form that the rule wants. */
 static inline void drive_choose_form(struct drive *d, uint32_t i)
 {
   struct sequence *s = &d->sequences[i];

@@ -36,7 +36,7 @@ struct harness_options {
   /* The simulated device and its clock instead of the CPU; dummy should be set. */
   const struct lls_sim_options *sim;
   bool time_plans; /* of a simulated device; of others they always are */
-  /* Of the CPU, of one instance, in place of the machine's; both or none. */
+  /* A clock for the CPU, of one instance, in place of the machine's; both or none. */
   int64_t (*clock)(void *context);
   void *clock_context;
   /* Or another one; NULL = the CPU. */
@@ -61,7 +61,7 @@ struct harness {
   struct lls_loop *loop;
 };
 
-/* What steps of a model cost on a slow device, whose link to the host carries so many GB
+/* Cost of a model's steps on a slow device, whose link to the host carries so many GB
  * a second. */
 struct lls_cost_rates harness_rates(const char *model, double host_gigabytes_per_s);
 

@@ -32,7 +32,7 @@ static inline int shipped_add(void *context, const char *name, const char *path)
   return 0;
 }
 
-/* Of a kind, in order of name; at least one. */
+/* Finds the shipped plugins of a kind, in order of name; at least one. */
 static inline void shipped_find(uint32_t kind, struct shipped *out)
 {
   out->n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every cmocka test starts with; output is TAP (see t/prove). */
+/* Every cmocka test starts with this; output is TAP (see t/prove). */
 #ifndef LLS_TAP_H
 #define LLS_TAP_H
 

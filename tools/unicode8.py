@@ -18,7 +18,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 HEAD = '''/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What BERT's reference implementation has no category for: its tables (the crate
+ * Characters without a category in BERT's reference implementation: its tables (the crate
  * unicode_categories 0.1.1) are those of Unicode 8.0, and these are the nonspacing marks,
  * punctuation and format characters that Unicode has made since, up to %s. An
  * unassigned character has no category there either.

@@ -20,7 +20,7 @@ static bool refuse(struct lls_http_exchange *exchange, const struct lls_api_erro
   return false;
 }
 
-/* What access-control-max-age says: seconds that a browser need not ask again. */
+/* The value of access-control-max-age: seconds that a browser need not ask again. */
 #define MAX_AGE "600"
 
 /* ---- Host ------------------------------------------------------------------------ */
@@ -39,7 +39,7 @@ static bool matches(const char *pattern, size_t length, const char *word)
   return rest[0] == '\0';
 }
 
-/* Whether the list ("A B:* C", NULL is empty) has the word, in any case; "*" is any. */
+/* True if the list ("A B:* C", NULL is empty) has the word, in any case; "*" is any. */
 static bool lists(const char *list, const char *word)
 {
   if (list == NULL)
@@ -63,7 +63,7 @@ static void copy_name(const char *authority, char name[LLS_HOST_MAX])
 }
 
 /*
- * Whether no stranger's page can have this name: an address is no name, and those without
+ * True if no stranger's page can have this name: an address is no name, and those without
  * a dot and below .localhost are not of the public DNS.
  */
 static bool is_private(const char *authority)
@@ -104,7 +104,7 @@ bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchan
 
 /* ---- Origin ---------------------------------------------------------------------- */
 
-/* What access-control-allow-origin is to say; NULL: nothing, the request has no origin or
+/* The value of access-control-allow-origin; NULL: nothing, the request has no origin or
  * one that is not allowed. */
 static const char *allowed_origin(const struct lls_api *api,
                                   const struct lls_http_exchange *exchange)
@@ -185,7 +185,7 @@ bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchan
 
 /* ---- keys ------------------------------------------------------------------------ */
 
-/* Whether the request has one of these keys. */
+/* True if the request has one of these keys. */
 static bool holds(const struct lls_http_exchange *exchange,
                   const struct lls_api_keys *keys, const char **tenant)
 {
@@ -238,7 +238,7 @@ static bool check_admin_key(const struct lls_api *api, struct lls_http_exchange 
   return refuse(exchange, &error);
 }
 
-/* Whether the client itself is on this machine, as far as can be known. */
+/* True if the client itself is on this machine, as far as can be known. */
 static bool is_here(struct lls_http_exchange *exchange)
 {
   static const char *const of_proxies[] = {"forwarded", "x-forwarded-for", "x-real-ip",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may ask for what, and how: decided before a handler sees the request.
+ * Which client may ask for what, and how: decided before a handler sees the request.
  *
  *   Host     of requests from this machine it must be a name of this machine. A page of
  *            the web may point its own name at 127.0.0.1 (DNS rebinding): its visitor's

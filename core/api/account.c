@@ -78,7 +78,7 @@ static struct times times_of(const struct lls_choice *choice,
   return t;
 }
 
-/* Of a time in seconds, to the microsecond; -1 stays. */
+/* Converts seconds to milliseconds, to the microsecond; -1 stays. */
 static double milliseconds(double s)
 {
   return s < 0 ? -1 : round(s * 1e6) / 1e3;

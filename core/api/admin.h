@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/config/config.h"
 
-/* What the daemon tells of itself; kept up to date by it. */
+/* The daemon's state as /admin reports it; kept up to date by it. */
 struct lls_admin_state {
   const struct lls_config *config; /* what runs */
   uint64_t generation; /* 1 from the start, + 1 with each reload that worked */

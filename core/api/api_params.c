@@ -120,8 +120,8 @@ static const struct lls_row rows[] = {
     END,
 };
 
-/* What other readers take from the body, and what OpenAI's and vLLM's clients may send
- * that has no effect here. */
+/* Parameters that other readers take from the body, and what OpenAI's and vLLM's clients
+ * may send that has no effect here. */
 static const char *const passed[] = {
     "prompt",
     "messages",

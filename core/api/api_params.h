@@ -18,7 +18,8 @@
 #include "core/config/limits.h"
 #include "core/device/sampling.h"
 
-/* What the body is for; a text and messages are tokenised by different parameters. */
+/* The endpoint that the body is for; a text and messages are tokenised by different
+ * parameters. */
 enum lls_endpoint {
   LLS_COMPLETIONS = 1,
   LLS_CHAT = 2,
@@ -70,7 +71,7 @@ struct lls_api_params {
 
 struct lls_tokenizer;
 
-/* What the parameters are checked against and start from. */
+/* The limits and defaults that parameters are read with. */
 struct lls_params_context {
   enum lls_endpoint endpoint;
   const char *model_name;
@@ -92,7 +93,7 @@ void lls_api_params_free(struct lls_api_params *params);
  * the room is. */
 int64_t lls_api_params_answer(const struct lls_api_params *params, int64_t room);
 
-/* Whether, and with how many alternatives, the step loop shall score the prompt. */
+/* True if the step loop shall score the prompt; then with how many alternatives. */
 bool lls_api_params_scores(const struct lls_api_params *params, uint32_t *logprobs);
 
 /* The tenant's name from anybody's text: cut between two characters, without controls. */

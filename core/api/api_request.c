@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all endpoints do with a request before it is theirs: is the server open, the body
+ * Steps of all endpoints before their own: is the server open, the body
  * as JSON, its parameters, names that nobody knows; and what refusals have in common.
  */
 #include "core/api/api_internal.h"
@@ -50,7 +50,7 @@ static void not_json(const json_error_t *why, bool no_memory, struct lls_api_err
                  why->line, why->column);
 }
 
-/* Whether there is memory for any string of the body while it grows, twice as large each
+/* True if there is memory for any string of the body while it grows, twice as large each
  * time: where there is none the parser takes the string for shorter than it is. */
 static bool has_room(size_t length)
 {

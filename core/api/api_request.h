@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What endpoints do with a request before it is theirs; see api_request.c. */
+/* Steps of all endpoints before their own; see api_request.c. */
 #ifndef LLS_API_API_REQUEST_H
 #define LLS_API_API_REQUEST_H
 

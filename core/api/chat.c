@@ -86,7 +86,7 @@ static json_t *template_calls(const json_t *calls)
   return copy;
 }
 
-/* What templates read of a message beside its role and content. */
+/* Copies the members that templates read beside role and content. */
 static void copy_rest(const json_t *message, json_t *out)
 {
   static const char *const names[] = {"name", "tool_call_id", "reasoning_content"};
@@ -166,7 +166,7 @@ static int render(const struct lls_api_config *config, const json_t *messages,
                       lls_error_text(&why, status));
 }
 
-/* What the template knows by name: a new reference, or NULL and why. */
+/* The variables of the template: a new reference, or NULL and why. */
 static json_t *read_variables(const json_t *body, struct lls_api_error *error)
 {
   json_t *given = json_object_get(body, "chat_template_kwargs");

@@ -76,7 +76,7 @@ typedef int (*lls_prompt_reader)(const struct lls_api_config *config, const json
 void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchange,
                            enum lls_endpoint endpoint, lls_prompt_reader read_prompts);
 
-/* What is asked for, not begun yet; takes params and prompts over. NULL without memory.
+/* A generation that has not begun; takes params and prompts over. NULL without memory.
  * Any thread. */
 struct lls_generation *lls_generation_create(const struct lls_api_config *config,
                                              enum lls_endpoint endpoint,

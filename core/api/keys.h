@@ -20,7 +20,7 @@ struct lls_api_keys;
 int lls_api_keys_load(const char *path, struct lls_api_keys **out, struct lls_error *err);
 void lls_api_keys_free(struct lls_api_keys *keys);
 
-/* Whether it is one of the keys; then *tenant is its tenant, "" if it has none, valid as
+/* True if it is one of the keys; then *tenant is its tenant, "" if it has none, valid as
  * long as the keys. */
 bool lls_api_keys_have(const struct lls_api_keys *keys, const char *key,
                        const char **tenant);

@@ -17,7 +17,7 @@ static double finite_logprob(float logprob)
   return isfinite(logprob) && (double)logprob > LOWEST ? (double)logprob : LOWEST;
 }
 
-/* What the token writes, as valid UTF-8 in out, which is emptied first. */
+/* The text of the token, as valid UTF-8 in out, which is emptied first. */
 static void token_text(const struct lls_choice *choice, int32_t token,
                        struct lls_bytes *out)
 {
@@ -29,7 +29,7 @@ static void token_text(const struct lls_choice *choice, int32_t token,
     lls_utf8_repair(bytes, length, out);
 }
 
-/* What stands for the token: its text, or, where tokens of the same text are to be told
+/* The token's name: its text, or, where tokens of the same text are to be told
  * apart (vLLM's return_tokens_as_token_ids), "token_id:N". */
 static void token_name(const struct lls_choice *choice, int32_t token,
                        struct lls_bytes *out)
@@ -51,7 +51,8 @@ static size_t characters_of(const char *text, size_t length)
   return count;
 }
 
-/* What a token of the answer takes up in the text: nothing, if the text leaves it out. */
+/* Characters that a token of the answer has in the text: none if the text leaves it out.
+ */
 static size_t shown_characters(const struct lls_choice *choice, int32_t token,
                                struct lls_bytes *text)
 {

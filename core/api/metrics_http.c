@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What became of requests over HTTP, by path: the http_ series, as FastAPI's
+ * Outcomes of requests over HTTP, by path: the http_ series, as FastAPI's
  * instrumentation names them beside vLLM's own. routes.c counts.
  */
 #include <stdio.h>

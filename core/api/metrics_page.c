@@ -28,7 +28,7 @@ static const double length_bounds[] = {1,   2,   5,    10,   20,   50,  100,
                                        5e4, 1e5, 2e5,  5e5,  1e6,  2e6};
 static const double n_bounds[] = {1, 2, 5, 10, 20};
 
-/* Of the bounds of lengths, those up to what the model can hold, as vLLM has them. */
+/* The number of bounds up to the longest length of the model, as vLLM has them. */
 static unsigned length_bounds_within(uint32_t max_context)
 {
   unsigned n = 1;

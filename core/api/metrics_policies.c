@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What policies refuse, and what they say of themselves: a family for each kind and for
+ * Refusals of policies, and the figures that they report: a family for each kind and for
  * numbers of now and counters, with the policy's own name of the number as a label. A
  * family is left out where no policy has a number for it.
  */
@@ -33,7 +33,7 @@ static void breaches(struct lls_page *page, const struct lls_loop_status *status
                     status->policies.cache.name, NULL);
 }
 
-/* What one kind of policy says of itself, of now or in all. */
+/* The figures of one kind of policy: current values, or counters. */
 struct policy_family {
   const char *name, *type, *help;
   uint32_t kind;

@@ -33,8 +33,8 @@ struct lls_row {
   bool ours;                     /* nobody else's: what it does not know is a mistake */
 };
 
-/* Of params_value.c: a row that is one value, called `name` in errors, and the error of a
- * value that is not `what` the row wants. */
+/* params_value.c: reads a row that is one value, called `name` in errors, and the error
+ * of a value that is not `what` the row wants. */
 int lls_row_read(const json_t *value, const struct lls_row *row, const char *name,
                  struct lls_api_params *out, struct lls_api_error *error);
 int lls_row_expected(const char *what, const struct lls_row *row, const char *name,

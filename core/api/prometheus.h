@@ -26,7 +26,7 @@ void lls_page_head(struct lls_page *page, const char *name, const char *type,
 void lls_page_labelled(struct lls_page *page, const char *name, double value, ...)
     __attribute__((sentinel));
 
-/* What each part of the page writes. */
+/* The parts of the page. */
 void lls_page_vllm(struct lls_page *page, const struct lls_api *api,
                    const struct lls_loop_status *status);
 void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,

@@ -10,7 +10,7 @@
 
 #include "core/api/api_params.h"
 
-/* What all prompts of a request are read with. */
+/* The context that all prompts of a request are read in. */
 struct reading {
   const struct lls_api_config *config;
   const struct lls_api_params *params;
@@ -95,8 +95,8 @@ static int encode(const struct reading *r, const char *text, size_t length,
                             r->param, lls_error_text(&why, status));
 }
 
-/* What token ids stand for, as a text would have been written: without what encoding puts
- * before it. Predictors read it. */
+/* The text of token ids, without the tokens that encoding puts before a text. Predictors
+ * read it. */
 static int decode(const struct reading *r, struct lls_api_prompt *prompt)
 {
   struct lls_text text = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a generation's client gets, streamed or whole. */
+/* The answer to a generation's client, streamed or whole. */
 #ifndef LLS_API_REPLY_H
 #define LLS_API_REPLY_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a request's headers say of it besides its body: deadlines and a fairness key, as
+ * Parameters of a request that come in its headers: deadlines and a fairness key, as
  * the Kubernetes inference gateway sends them.
  *
  *   x-request-id                        its name

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the front end counts and times; metrics_page.c exposes it. */
+/* Counters and times of the front end; metrics_page.c exposes it. */
 #ifndef LLS_API_STATS_H
 #define LLS_API_STATS_H
 

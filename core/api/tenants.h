@@ -18,7 +18,7 @@
 
 #define LLS_TENANTS_MAX 256 /* of them with a name: as many series in /metrics */
 
-/* Of the deadlines that a request set, the first it missed. */
+/* The first deadline of its own that a request missed. */
 enum lls_verdict {
   LLS_ATTAINED,
   LLS_MISSED_TTFT,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What time alone does to requests: a stream that has been silent for long gets a
+ * Timeouts of requests: a stream that has been silent for long gets a
  * comment, so that proxies between don't take it for dead, and one that takes too long is
  * ended. Lines of the log that nobody took yet are offered again.
  */

@@ -12,10 +12,10 @@
 #include "core/api/prompt.h"
 #include "core/api/work.h"
 
-/* Of one request; the answer to more would take main too long to send. */
+/* Most tokens of one request: the answer to more would take main too long to send. */
 #define MAX_TOKENS (1 << 20)
 
-/* What is being tokenised. */
+/* One request to /tokenize. */
 struct encoding {
   const struct lls_api_config *config;
   const json_t *body;
@@ -115,7 +115,7 @@ static json_t *tokens(const struct encoding *e)
   return array;
 }
 
-/* What /tokenize answers, or NULL and why. */
+/* The answer of /tokenize, or NULL and why. */
 static json_t *tokenized(const struct lls_api_config *config, const json_t *body,
                          struct lls_unknown_names *unknown, struct lls_api_error *error)
 {

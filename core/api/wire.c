@@ -32,8 +32,8 @@ static json_t *envelope(const struct lls_generation *generation, bool chunk,
   return object;
 }
 
-/* Of its choices the one that found least had to compute the prompt: what the others
- * found is then its work. */
+/* The choice that found the fewest cached tokens computed the prompt: the others then
+ * found its work. */
 static json_int_t cached_tokens(const struct lls_generation *generation)
 {
   uint32_t n = (uint32_t)generation->params.n;
@@ -70,8 +70,8 @@ static json_t *usage(const struct lls_generation *generation)
   return object;
 }
 
-/* Whether a member that not everybody asks for is there: whole answers have it as null
- * where nobody did, as vLLM's; chunks leave it away. */
+/* True if an optional member is present: whole answers have it as null where the request
+ * did not ask for it, as vLLM's do; chunks omit it. */
 static bool reports(const struct lls_generation *generation, bool wanted)
 {
   return wanted || !generation->params.stream;
@@ -97,7 +97,7 @@ static json_t *token_ids(const struct lls_choice *choice)
   return ids;
 }
 
-/* What ended the choice: a string, a token id, or null. */
+/* The reason that ended the choice: a string, a token id, or null. */
 static json_t *stop_reason(const struct lls_choice *choice)
 {
   if (choice->stop_string != NULL)
@@ -105,7 +105,7 @@ static json_t *stop_reason(const struct lls_choice *choice)
   return choice->stop_token >= 0 ? json_integer(choice->stop_token) : json_null();
 }
 
-/* What all choices end with, whatever holds their text. */
+/* Adds the members that all choices end with. */
 static json_t *end_of_choice(json_t *object, const struct lls_choice *choice)
 {
   const struct lls_generation *generation = choice->generation;

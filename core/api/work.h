@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What takes time between a request and its answer: reading, rendering and tokenising a
- * body, writing a long answer. Little of it is done at once, on [main]; much of it on a
- * thread of libuv's pool, so that no other stream waits for it.
+ * Work that takes time between a request and its answer: reading, rendering and
+ * tokenising a body, writing a long answer. Little of it is done at once, on [main]; much
+ * of it on a thread of libuv's pool, so that no other stream waits for it.
  *
  *   begin --little--> run, answer, destroy                         all on [main]
  *     +-----much----> WAITING --> run, on a thread --> answer, destroy   on [main]
@@ -46,7 +46,7 @@ struct lls_work {
 void lls_work_begin(struct lls_api *api, struct lls_http_exchange *exchange,
                     struct lls_work *work, bool large);
 
-/* Whether nothing waits or runs. */
+/* True if no work waits or runs. */
 bool lls_work_idle(const struct lls_api *api);
 
 #endif

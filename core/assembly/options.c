@@ -4,7 +4,7 @@
 
 #include "core/device/isa.h"
 
-/* What the weights will be in, as far as a device that chooses has to know. */
+/* The type of the weights, as far as the choice of a device depends on it. */
 static enum lls_dtype weight_numbers(const struct lls_config *c,
                                      const struct lls_model_config *model)
 {

@@ -14,10 +14,11 @@
  * points into the address. -EINVAL if it is no such thing; names are not looked up. */
 int lls_address_split(const char *address, char host[LLS_HOST_MAX], const char **port);
 
-/* Of an IPv4 or IPv6 address, the former perhaps as the latter (::ffff:127.0.0.1). */
+/* True for the loopback addresses of IPv4 and IPv6, and for ::ffff:127.0.0.1. */
 bool lls_address_is_loopback(const struct sockaddr *address);
 
-/* Whether two such addresses, of one socket's ends, are one host's; the ports may differ.
+/* True if the two addresses, of one socket's ends, are the same host; the ports may
+ * differ.
  */
 bool lls_address_same_host(const struct sockaddr *a, const struct sockaddr *b);
 

@@ -50,7 +50,7 @@ static void check_section(struct lls_loading *l, const struct lls_ini_entry *ent
       entry->section, lls_nearest_clause(&nearest, "[]", clause));
 }
 
-/* What needs no table: sections there are, nothing twice. */
+/* Checks that need no table: every section is known, no key is set twice. */
 static void check_entries(struct lls_loading *l)
 {
   const struct lls_ini *ini = &l->config->ini;

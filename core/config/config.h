@@ -37,7 +37,7 @@ struct lls_model_section {   /* [model] */
   const char *chat_template; /* file, or "": the model's own */
 };
 
-/* What tensor parallel ranks are. AUTO: what there is. */
+/* The transport of tensor parallel ranks. AUTO: MPI where it started the process. */
 enum lls_ranks_choice { LLS_RANKS_AUTO, LLS_RANKS_THREADS, LLS_RANKS_MPI };
 
 /* When what is measured before serving is measured. */
@@ -101,8 +101,8 @@ struct lls_config {
 
 #define LLS_CONFIG_MAX_ERRORS 200
 
-/* What is wrong with a file, by line; what belongs to no line comes last, and then how
- * many errors were left out. */
+/* The errors of a file, by line; those without a line come last, then the number of
+ * errors left out. */
 struct lls_config_errors {
   size_t n;
   size_t n_left_out;
@@ -126,8 +126,8 @@ int lls_config_load(const char *path, struct lls_config *config,
  */
 int lls_config_load_with(const char *path, const char *const *settings, size_t n,
                          struct lls_config *config, struct lls_config_errors *errors);
-/* What to say where the predictor, whose name is the %s, leaves a scheduler alone that
- * orders by lengths; and whether it does here, as far as names tell. */
+/* The warning that a scheduler orders by lengths but the predictor, %s, predicts none;
+ * and a test for it, as far as names tell. */
 #define LLS_NO_PREDICTIONS                                                               \
   "orders by predicted lengths, and %s predicts nothing: it goes by max_tokens, first "  \
   "come, first served among equals; set a predictor in [plugins]"

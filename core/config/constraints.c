@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tables can't say about the core's own keys. */
+/* Constraints on the core's keys that the tables can't express. */
 #include "core/base/address.h"
 #include "core/config/instance_list.h"
 #include "core/config/loading.h"

@@ -24,7 +24,7 @@ void lls_print_wrapped(FILE *out, const char *margin, const char *text)
   fputc('\n', out);
 }
 
-/* What is promised of it beside its values. */
+/* The part of a description that follows the values. */
 static const char *promise(const struct lls_param *p)
 {
   if (p->flags & LLS_PARAM_EXPERIMENTAL)

@@ -25,7 +25,7 @@ struct lls_http_limits { /* of [server]: the HTTP server's */
   int64_t write_timeout; /* without a byte of the answer being taken */
 };
 
-/* Whether requests for other models are answered. AUTO: where everybody may ask, which a
+/* True if requests for other models are answered. AUTO: where everybody may ask, which a
  * loaded configuration has made TRUE or FALSE. */
 enum lls_any_model { LLS_ANY_MODEL_AUTO, LLS_ANY_MODEL_FALSE, LLS_ANY_MODEL_TRUE };
 

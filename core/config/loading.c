@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is shared while a configuration is loaded: the errors that are collected, each at
+ * Shared while a configuration is loaded: the errors that are collected, each at
  * the line to blame, and the binding of one section's entries to a struct; see loading.h.
  */
 #include "core/config/loading.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a step costs: statistics of the last steps, and a linear model of a step's time
+ * The cost of a step: statistics of the last steps, and a linear model of a step's time
  * fitted while serving. It is what struct lls_cost (host.h) answers from.
  *
  *   t = c0 + c1 P + c2 A + c3 D + c4 C + c5 H

@@ -24,7 +24,7 @@ struct lls_fit {
 };
 
 void lls_fit_reset(struct lls_fit *, uint32_t n);
-/* What was added before counts `forget` times as much as it did. */
+/* Adds an observation; earlier ones count `forget` times as much as before. */
 void lls_fit_add(struct lls_fit *, const double *x, double y, double forget);
 int lls_fit_solve(struct lls_fit *); /* -ENODATA if nothing was added */
 /* Negative as long as nothing was solved. */

@@ -56,7 +56,7 @@ void lls_cost_shape_init(struct lls_cost_shape *, const struct lls_model_config 
 /* Bytes of all matrices, of all ranks together. */
 double lls_cost_weight_bytes(const struct lls_cost_shape *);
 
-/* What a step has to do; zeroed, then filled by lls_cost_add. */
+/* The work of a step; zeroed, then filled by lls_cost_add. */
 struct lls_cost_load {
   double sequences, rows, drawn, restored;
   double chunk_ns;        /* attention of chunks */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a device can do, as an INI file tells it: datasheet numbers, the share of them
+ * A device's abilities, read from an INI file: datasheet numbers, the share of them
  * that programs reach, what is paid per step whatever it computes, and, for a device that
  * was measured (llmserve-profile), the time of a weight by rows. model.h turns a profile
  * and a model's shape into the time of a step; etc/profiles has the published ones.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What computes: one vtable of operations, implemented by kernels/cpu (the reference),
+ * The device: one vtable of operations, implemented by kernels/cpu (the reference),
  * kernels/sim (no arithmetic, virtual time) and kernels/cuda. The forward pass in
  * core/engine is written once against it; no policy lives below this line and no device
  * call above the engine.
@@ -108,7 +108,7 @@ static inline bool lls_pool_has_scales(const struct lls_pool_shape *s, bool host
   return s->int8 >= (host ? LLS_INT8_SWAPPED : LLS_INT8_ALL);
 }
 
-/* What a unit block takes of a tier's memory, scales of both halves included. */
+/* Bytes of a unit block in a tier's memory, scales of both halves included. */
 static inline size_t lls_unit_room(const struct lls_pool_shape *s, bool host)
 {
   return lls_unit_bytes(s) + (lls_pool_has_scales(s, host) ? 2 * lls_scale_bytes(s) : 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of an encoder's folder say besides config.json. */
+/* The files of an encoder's folder besides config.json. */
 #ifndef LLS_ENCODER_FOLDER_H
 #define LLS_ENCODER_FOLDER_H
 

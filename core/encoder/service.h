@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-/* What a plugin sees, and what it is made from; lives as long as the plugin's host. */
+/* The service that a plugin sees, and its parts; lives as long as the plugin's host. */
 struct lls_embed_service {
   struct lls_embed embed;
   const char *model_folder; /* of the served model, NULL = there is none */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the step loop hands to the engine and what it gets back: the sequences of one
+ * The interface between step loop and engine: the sequences of one
  * step with the tokens to compute, and the tokens drawn.
  *
  * Whole prefills, prefill chunks and decodes are the same thing here: `n_tokens` new

@@ -78,7 +78,7 @@ static uint32_t units_in(const struct lls_engine *e, size_t bytes, bool host)
   return units > UINT32_MAX ? UINT32_MAX : (uint32_t)units;
 }
 
-/* What the scratch of the hidden form leaves of so many bytes: two units of one layer for
+/* Bytes left of so many by the scratch of the hidden form: two units of one layer for
  * each unit of the pool, but for no more than a step can restore. */
 static size_t without_scratch(const struct lls_engine *e, size_t bytes)
 {
@@ -372,7 +372,7 @@ static void describe_ropes(struct lls_engine *e)
   e->ropes[LLS_LAYER_ROPE_OFF] = (struct lls_rope_shape){.head_dim = c->head_dim};
 }
 
-/* What of the model is computed here. */
+/* Takes this rank's share of the model. */
 static int take_share(struct lls_engine *e, const struct lls_model_config *model,
                       struct lls_error *err)
 {

@@ -100,9 +100,9 @@ int lls_engine_submit(struct lls_engine *, const struct lls_engine_batch *,
 int lls_engine_wait(struct lls_engine *, struct lls_engine_result *,
                     struct lls_error *err);
 
-/* Of rank 0: sends the other ranks home, unless the group has failed. No step after. */
+/* [rank 0] Dismisses the other ranks, unless the group has failed. No step after. */
 void lls_engine_dismiss(struct lls_engine *);
-/* Of the others: 1 with the next batch, valid until the next call; 0: dismissed. */
+/* [other ranks] 1 with the next batch, valid until the next call; 0: dismissed. */
 int lls_engine_receive(struct lls_engine *, struct lls_engine_batch *,
                        struct lls_error *err);
 

@@ -52,7 +52,7 @@ static void embed(const struct stream *s)
                             s->x);
 }
 
-/* What a branch reads: x, normed first unless the norm comes later. */
+/* The input of a branch: x, normed first unless the norm comes later. */
 static const void *branch_input(const struct stream *s, const struct lls_norm_weights *w)
 {
   enum lls_norm_place place = s->e->config.norm_place;
@@ -113,8 +113,8 @@ static const void *mlp_inner(const struct stream *s, const struct lls_layer_weig
   return e->act.narrow;
 }
 
-/* Of the ranks' shares of a branch, the first's goes on top of x and the others' replace
- * theirs: then the sum over ranks is x with the branch added. */
+/* The first rank adds its share of a branch to x, and the others' shares replace their x:
+ * then the sum over ranks is x with the branch added. */
 static enum lls_linear_store own_share(const struct stream *s)
 {
   return s->e->shard.rank == 0 ? LLS_STORE_ADD : LLS_STORE_SET;

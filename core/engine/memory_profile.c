@@ -116,7 +116,7 @@ static int use_memory(struct lls_engine *e, size_t *available, struct lls_error 
   return rc;
 }
 
-/* What is left of them for units: scratch is two units of one layer for each unit, or for
+/* Bytes left for units: scratch is two units of one layer for each unit, or for
  * each block of all sequences at full length, whichever is less. */
 static size_t without_scratch(struct lls_engine *e, size_t bytes)
 {

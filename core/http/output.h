@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What has been answered but not yet taken by the client.
+ * The part of answers that the client has not yet taken.
  *
  * Bytes go straight to the socket while it takes them (one writev per token and no copy:
  * the usual case). What it doesn't take is kept in two buffers, one being written and one

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Of a chunk: its size in hex digits, perhaps with zeros before it, and two line ends. */
+/* The frame of a chunk: its size in hex digits, perhaps with zeros before it, and two
+ * line ends. */
 #define CHUNK_FRAME_BYTES 24
 
 static int refuse(struct lls_http_parser *parser, unsigned status, const char *reason)
@@ -124,7 +125,7 @@ static unsigned count_headers(const struct lls_http_request *request, const char
   return n;
 }
 
-/* What proxies and servers read differently is how requests are smuggled. */
+/* A request that proxy and server read differently can smuggle another one. */
 static int check_ambiguous(struct lls_http_parser *parser)
 {
   const struct lls_http_request *request = parser->request;
@@ -230,7 +231,7 @@ void lls_http_parser_init(struct lls_http_parser *parser,
   request->headers[0].name = 0;
 }
 
-/* Whether a line of the head begins with a blank: llhttp would join it to the one before,
+/* True if a line of the head begins with a blank: llhttp would join it to the one before,
  * other servers take it for a header of its own. */
 static bool is_folded(struct lls_http_parser *parser, const char *data, size_t length)
 {
@@ -258,7 +259,7 @@ static bool is_padded(const struct lls_http_parser *parser)
   return parser->wire_bytes > told + frame;
 }
 
-/* What is no request at all, in words for whoever wonders. */
+/* A sentence for input that is no request at all. */
 static const char *explain(const struct lls_http_parser *parser, llhttp_errno_t error,
                            char first)
 {

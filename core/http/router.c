@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* What the pattern's '*' matched ("" without one), or NULL. */
+/* The part that the pattern's '*' matched ("" without one), or NULL. */
 static const char *match(const char *pattern, const char *path)
 {
   size_t length = strlen(pattern);

@@ -47,7 +47,7 @@ int lls_http_server_listen(struct lls_http_server *server, const char *address,
 /* "host:port" of the first listener, with the real port; "" before there is one. */
 const char *lls_http_server_address(const struct lls_http_server *server);
 
-/* Whether one of its listeners can be reached from other machines. */
+/* True if one of its listeners can be reached from other machines. */
 bool lls_http_server_is_exposed(const struct lls_http_server *server);
 
 /* Requests that come from now on are somebody else's; none may be in hand. */

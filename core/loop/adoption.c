@@ -100,8 +100,8 @@ static bool adopt_by_cache(struct lls_instance *in, struct lls_live *live)
   return true;
 }
 
-/* Who has lost slots to others holds memory and can't run: only a scheduler that
- * displaces reckons with such, and others would wait for ever for that memory. */
+/* A request that has lost slots to others holds memory and can't run: only a scheduler
+ * that displaces expects it, and others would wait for ever for that memory. */
 static bool drop_partial(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;

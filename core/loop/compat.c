@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a scheduler needs against what engine, cache manager and predictor offer; and
+ * Compares a scheduler's needs with what engine, cache manager and predictor offer, and
  * its preferred ways of preempting against what both can do.
  */
 #include "core/loop/compat.h"

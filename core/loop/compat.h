@@ -9,7 +9,7 @@
 /* Chooses the preempt mode; -ENOTSUP with a sentence that names what is missing. */
 int lls_compat_check(const struct lls_instance *, const struct lls_policies *,
                      uint32_t *preempt_mode, struct lls_error *err);
-/* Whether this cache manager offers hidden form. */
+/* True if this cache manager offers hidden form. */
 bool lls_compat_has_hidden_form(const struct lls_policies *);
 /* [main] While no step runs: the scheduler measures with the cost service. */
 int lls_compat_calibrate(const struct lls_instance *, const struct lls_policies *,

@@ -60,7 +60,7 @@ void lls_instance_describe(struct lls_instance *in, const struct lls_loop_option
   in->info = (struct lls_instance_info){.index = index, .role = mine->role};
 }
 
-/* Of plan calls, and of the tokens of a step (the bounds are vLLM's). */
+/* Histogram bounds of plan calls and of the tokens of a step; the latter are vLLM's. */
 static const double plan_bounds[] = {1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4,
                                      2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 0.1};
 static const double step_bounds[] = {1,   8,    16,   32,   64,   128,  256,

@@ -56,7 +56,7 @@ struct lls_transaction {
   bool displaced; /* slots of requests that the plan does not name, maybe */
 };
 
-/* What the plan of this step became: rows of the engine's batch. */
+/* The plan of this step, carried out: rows of the engine's batch. */
 struct lls_step_batch {
   struct lls_live **live;                /* (max_sequences) */
   struct lls_engine_sequence *sequences; /* (max_sequences) */
@@ -136,8 +136,8 @@ struct lls_instance {
   int64_t (*plan_clock)(void *context); /* of plan calls, for the plan budget */
   void *clock_context;
 
-  /* What calls lls_instance_count and sends the events, once the device has a step to
-   * compute; NULL: nobody waits with that. deferred: it has still to be done. */
+  /* Called once the device has a step to compute: calls lls_instance_count and sends the
+   * events. NULL: both are done at once. deferred: they have still to be done. */
   void (*overlap)(void *context);
   void *overlap_context;
   bool deferred;
@@ -163,7 +163,7 @@ static inline void lls_instance_own(struct lls_instance *in, bool own)
   atomic_store(&in->owner, own ? &lls_trail : NULL);
 }
 
-/* Whether the calling thread may touch what is [step]. */
+/* True if the calling thread may touch what is [step]. */
 static inline bool lls_instance_is_owned(const struct lls_instance *in)
 {
   const void *owner = atomic_load(&in->owner);
@@ -179,7 +179,7 @@ static inline uint32_t lls_instance_alive(const struct lls_instance *in)
          in->migration.offered.n;
 }
 
-/* What was left `deferred` is done now. */
+/* Does the work that was left `deferred`. */
 static inline void lls_instance_catch_up(struct lls_instance *in)
 {
   if (in->deferred)
@@ -205,7 +205,7 @@ bool lls_instance_step(struct lls_instance *, bool *busy);
 /* Brings the status up to date; lls_instance_step does, unless it leaves it `deferred`.
  */
 void lls_instance_count(struct lls_instance *);
-/* What is in the inbox, but for the things that only a step can do. */
+/* Takes the inbox, except for the things that only a step can do. */
 void lls_instance_receive(struct lls_instance *, int64_t now_ns);
 /* How long nothing needs to be done, LLS_NEVER = until something is posted. */
 int64_t lls_instance_idle_ns(const struct lls_instance *);
@@ -249,7 +249,7 @@ void lls_transfer_ended(struct lls_instance *); /* with the engine's step */
 /* ---- migrate.c: from one instance to another; see there */
 int lls_migrate_init(struct lls_instance *, uint32_t max_requests);
 void lls_migrate_fini(struct lls_instance *);
-/* Of the inbox: settled ones first, then each request that is no arrival. */
+/* For the content of the inbox: settled requests first, then each that is no arrival. */
 void lls_migrate_settle(struct lls_instance *);
 void lls_migrate_receive(struct lls_instance *, struct lls_live *);
 /* Ends the offers of an instance that has failed: it cannot be copied from. */

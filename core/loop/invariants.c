@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What holds of an instance between two steps, looked at in builds with --enable-checks:
+ * Invariants of an instance between two steps, checked in builds with --enable-checks:
  * each request is in exactly one list, that of its state, and in its slot; nothing is
  * left of a transaction. What a policy answers (capacity, audit) is not looked at here: a
  * policy that contradicts itself is a plugin's bug and must not end the server.

@@ -131,7 +131,7 @@ fail:
   return rc;
 }
 
-/* What is alive is dropped, and nobody hears of it. */
+/* Drops the live requests without an event. */
 static void drop_alive(struct lls_loop *l)
 {
   for (uint32_t i = 0; i < l->n; i++) {
@@ -303,7 +303,7 @@ int lls_loop_reload(struct lls_loop *l, const struct lls_loop_change *change,
   return rc;
 }
 
-/* What the reload before has left for a step, of which none may have run since: the
+/* Does what the previous reload left for a step, since none may have run since: the
  * policies at work must know every live request before others take over from them. */
 static void adopt_all(struct lls_loop *l)
 {

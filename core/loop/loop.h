@@ -131,7 +131,7 @@ struct lls_loop_policies {
 struct lls_step_report;
 struct lls_step_view;
 
-/* What there is when a step has ended, for an observer. */
+/* Counts at the end of a step, for an observer. */
 struct lls_loop_census {
   uint32_t waiting, running, preempted; /* requests; preempted: moving ones too */
   uint32_t offered;                     /* by other instances, and not taken yet */
@@ -176,8 +176,8 @@ struct lls_loop_options {
   const char *model_folder;
   const int32_t *eos_tokens; /* (n_eos_tokens); copied */
   uint32_t n_eos_tokens;
-  /* What the policies' estimates are made from (core/cost/model.h), NULL = what is
-   * measured while serving; copied. */
+  /* Rates for the policies' estimates (core/cost/model.h), NULL = as measured while
+   * serving; copied. */
   const struct lls_cost_rates *cost;
   /* Folder of what was measured at earlier starts, "" or NULL = none (measured.h). */
   const char *measurements;
@@ -191,7 +191,8 @@ struct lls_loop_options {
    */
   bool manual;
   int64_t (*clock)(void *context); /* nanoseconds, NULL = CLOCK_MONOTONIC */
-  /* Of plan calls; NULL = CPU time of the thread, which takes two system calls a step. */
+  /* Clock of plan calls; NULL = CPU time of the thread, which takes two system calls a
+   * step. */
   int64_t (*plan_clock)(void *context);
   void *clock_context; /* of both */
 };
@@ -218,7 +219,7 @@ int64_t lls_loop_next_ns(struct lls_loop *, uint32_t *instance);
 int lls_loop_step_one(struct lls_loop *, uint32_t instance);
 
 /*
- * What a reload changes. A policy whose module is the running one gets reconfigure with
+ * The changes of a reload. A policy whose module is the running one gets reconfigure with
  * the new parameters, which its plugin must have; one with another module takes over from
  * the running one. Modules and parameters stay valid until the reload after the next, or
  * until lls_loop_destroy.

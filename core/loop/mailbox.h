@@ -69,7 +69,7 @@ void lls_inbox_park(struct lls_inbox *, void (*wake)(void *context), void *conte
 int lls_inbox_predicted(struct lls_inbox *, uint64_t request,
                         const struct lls_prediction *);
 
-/* What lls_inbox_take took; the arrays are the caller's, (max_requests) each. */
+/* The result of lls_inbox_take; the arrays are the caller's, (max_requests) each. */
 struct lls_inbox_content {
   struct lls_live *arrivals; /* linked by next, in order */
   uint64_t *cancels;
@@ -96,7 +96,7 @@ struct lls_event_buffer {
   size_t n, capacity;
 };
 
-/* What all instances have published, for main. */
+/* The events that all instances have published, for main. */
 struct lls_delivery {
   pthread_mutex_t lock;
   struct lls_event_buffer ready; /* both sides, under lock */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What hidden form costs on this device, measured before serving (Apt-Serve, section 4.2:
- * "a marginal preprocessing cost of approximately 30 seconds"): single decodes after
- * contexts of ten lengths, each in KV form and restored from hidden form, told to the
- * cost model as if they had been served. What they read and write in the pool is nobody's
- * yet. With a profile nothing is measured: that model knows; and what was measured at an
- * earlier start is told to it again (measured.h).
+ * The cost of hidden form on this device, measured before serving (Apt-Serve,
+ * section 4.2: "a marginal preprocessing cost of approximately 30 seconds"): single
+ * decodes after contexts of ten lengths, each in KV form and restored from hidden form,
+ * told to the cost model as if they had been served. What they read and write in the pool
+ * is nobody's yet. With a profile nothing is measured: that model knows; and what was
+ * measured at an earlier start is told to it again (measured.h).
  */
 #include "core/loop/measure.h"
 

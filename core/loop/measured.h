@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was measured before serving, kept for the next start ([cache] measurements): an
+ * Measurements made before serving, kept for the next start ([cache] measurements): an
  * INI file like a device's profile, one for each device, model and settings of the engine
  * that a measurement depends on.
  *

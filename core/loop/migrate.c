@@ -137,7 +137,8 @@ void lls_migrate_leave(struct lls_instance *in)
   }
 }
 
-/* What became of it: its blocks are nobody's now. The manager may keep them as a prefix.
+/* The request has left or ended: nobody owns its blocks now. The manager may keep them as
+ * a prefix.
  */
 static void settle(struct lls_instance *in, uint32_t slot)
 {

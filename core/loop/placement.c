@@ -105,7 +105,7 @@ static void account_run(struct lls_instance *in, struct lls_live *live, int64_t 
   lls_lifecycle_set_state(in, live, last ? LLS_DECODING : LLS_PREFILLING);
 }
 
-/* What of the chunk is scored: from the first token that was not, to the prompt's end. */
+/* Scores the chunk: from the first token without a score to the prompt's end. */
 static void add_scores(struct lls_live *live, struct lls_engine_sequence *s)
 {
   uint32_t end = live->context + live->run_tokens + 1, first = live->n_scored;

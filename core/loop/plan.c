@@ -66,7 +66,7 @@ static void fill_view(const struct lls_instance *in, struct lls_step_view *view)
   };
 }
 
-/* What the items seen so far add up to. */
+/* Sums over the items seen so far. */
 struct tally {
   uint64_t tokens;
   uint32_t sequences;

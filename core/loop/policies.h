@@ -44,7 +44,7 @@ struct lls_policies {
       (LLS_CHECK(lls_policy_host_is_owned((P)->KIND.host)),                              \
        (P)->KIND.module->KIND.CALLBACK((P)->KIND.self __VA_OPT__(, ) __VA_ARGS__)))
 
-/* Whether it has that callback. */
+/* True if the policy has that callback. */
 #define LLS_HAS(P, KIND, CALLBACK) ((P)->KIND.module->KIND.CALLBACK != NULL)
 
 /* Likewise of the scheduler, which is not called any more once it was switched off. */

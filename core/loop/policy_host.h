@@ -38,7 +38,7 @@ struct lls_policy_host {
 
 void lls_policy_host_init(struct lls_policy_host *, struct lls_instance *,
                           const char *kind, const char *id, uint64_t seed);
-/* Whether the calling thread may call the plugin [step]. */
+/* True if the calling thread may call the plugin [step]. */
 bool lls_policy_host_is_owned(const struct lls_policy_host *);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the policies of an instance say of themselves: numbers of now, from their stats,
- * and what they have counted with host->count since they took over.
+ * Figures of an instance's policies: current values, from their stats, and events,
+ * counted with host->count since they took over.
  *
  * Stats may walk over all that a policy knows, so they are asked once a second at most;
  * and when nothing is alive any more, so that an idle server shows how things ended.
@@ -39,7 +39,7 @@ struct lls_instance;
 
 /* [step] Takes them if it is time to; what a policy leaves out stays as it was. */
 void lls_policy_stats_take(struct lls_instance *);
-/* Of those that were replaced. */
+/* Drops the figures of replaced policies. */
 void lls_policy_stats_forget(struct lls_instance *, const struct lls_adoption *);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What policies say of themselves, for whoever reads JSON: /admin/status, the simulator's
+/* Figures of policies as JSON: /admin/status, the simulator's
  * report. */
 #ifndef LLS_LOOP_POLICY_STATS_JSON_H
 #define LLS_LOOP_POLICY_STATS_JSON_H

@@ -124,7 +124,7 @@ static bool hand_over(const struct lls_instance *in, const struct lls_running_po
 
 /* ---- install ---------------------------------------------------------------------- */
 
-/* What the step after has to tell whom. */
+/* Which new policies the next step has to tell of the live requests. */
 static struct lls_adoption succeed(const struct lls_instance *in,
                                    const struct lls_policies *old,
                                    const struct lls_policies *new)

@@ -8,7 +8,7 @@
  *
  * Each either does all or leaves everything as it was; of several instances all are
  * approved before one is installed. What is [step] of a change (telling
- * the new policies who is alive) is done by adoption.c in the step after.
+ * the new policies which requests are alive) is done by adoption.c in the step after.
  */
 #ifndef LLS_LOOP_RELOAD_H
 #define LLS_LOOP_RELOAD_H

@@ -72,7 +72,7 @@ static void fill_view(struct lls_live *live, const struct lls_submission *s,
   v->user = live->user;
 }
 
-/* Of a K and a V list with an entry for each block, or a longer X list. */
+/* Entries of a K and a V list with an entry for each block, or a longer X list. */
 static uint32_t entries_of(uint32_t max_length, uint32_t block_tokens)
 {
   return block_tokens > 0 ? 2 * (max_length / block_tokens + 2) : 0;

@@ -15,7 +15,7 @@
 
 #include "core/loop/loop.h"
 
-/* What the open transaction has done for a request; cleared at its end. */
+/* The open transaction's effect on a request; cleared at its end. */
 enum lls_placed {
   LLS_PLACED_NOT,
   LLS_PLACED_RESERVED,
@@ -24,7 +24,7 @@ enum lls_placed {
   LLS_PLACED_TAKEN,  /* from another instance: there is room for what is cached there */
 };
 
-/* What a request in an inbox is there for. */
+/* Why a request is in an inbox. */
 enum lls_mail {
   LLS_MAIL_ARRIVAL,
   LLS_MAIL_OFFER,  /* by another instance, which has its blocks */
@@ -114,7 +114,7 @@ void lls_slots_free(struct lls_slots *);
 int lls_slots_take(struct lls_slots *, uint32_t *slot, uint64_t *id);
 void lls_slots_give_back(struct lls_slots *, uint32_t slot);
 
-/* Who is in them, of those that an instance has [step]. */
+/* The requests in the slots, of those that an instance has [step]. */
 struct lls_request_table {
   uint32_t slots;
   struct lls_live **by_slot; /* (slots) NULL where nobody lives here */

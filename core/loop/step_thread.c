@@ -50,7 +50,7 @@ static void publish(struct lls_step_thread *r)
     r->wake(r->wake_context);
 }
 
-/* What a step has left to be done beside the next one. */
+/* Does the work of a step that was left to be done beside the next one. */
 static void publish_late(void *context)
 {
   struct lls_step_thread *r = context;

@@ -36,7 +36,7 @@ struct lls_step_thread {
   struct lls_error failure;
 };
 
-/* What all instances of a loop have in common. */
+/* Shared by all instances of a loop. */
 struct lls_step_thread_shared {
   const struct lls_loop_options *options;
   const struct lls_slots *slots;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a model is: the sizes and the shape of its layers, as the forward pass interprets
+ * A model: the sizes and the shape of its layers, as the forward pass interprets
  * them. An architecture's file (llama.c, opt.c, neox.c) fills this from config.json and
  * settles everything that the many versions of those files say differently, so that
  * nothing later looks at JSON or at an architecture's name.
@@ -58,7 +58,7 @@ struct lls_rope_config {
 /* How a layer rotates positions. */
 enum lls_layer_rope { LLS_LAYER_ROPE, LLS_LAYER_ROPE_LOCAL, LLS_LAYER_ROPE_OFF };
 
-/* What layers of one model can differ in. */
+/* Members in which the layers of one model can differ. */
 struct lls_layer_config {
   uint32_t window; /* sliding window in tokens, 0 = none */
   enum lls_layer_rope rope;
@@ -80,8 +80,7 @@ enum lls_qk_norm {
 
 #define LLS_MAX_EOS 8
 
-/* What generation_config.json says of drawing tokens: requests that don't say
- * start here. */
+/* Sampling defaults from generation_config.json, for requests that set none. */
 struct lls_model_sampling {
   double temperature, top_p, min_p, repetition_penalty; /* 1, 1, 0, 1 unless it says */
   double top_k;                                         /* whole; 0 = off */

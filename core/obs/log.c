@@ -61,7 +61,7 @@ static void timestamp(char *out, size_t size)
   snprintf(out + used, size - used, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
-/* What a client wrote must not begin a line of its own, nor steer a terminal. */
+/* Text of a client must not begin a line of its own, nor steer a terminal. */
 static void hide_controls(char *line, size_t length)
 {
   for (size_t i = 0; i < length; i++)

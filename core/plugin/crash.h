@@ -18,7 +18,7 @@ void lls_crash_may_exit(void);
  * endless recursion. The main thread has its own from install. */
 void lls_crash_stack(void);
 
-/* Of every open plugin; by the loader. */
+/* Called by the loader for every open plugin. */
 void lls_crash_add(struct lls_plugin_module *);
 void lls_crash_remove(const struct lls_plugin_module *);
 

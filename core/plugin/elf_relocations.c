@@ -8,8 +8,8 @@
 
 enum relocation { OF_NOTHING, OF_IMAGE, OF_CODE, OF_SYMBOL, OF_THREAD, UNKNOWN };
 
-/* What it is computed from. Others have no place in a shared object: of their value the
- * address at which it happens to be loaded decides. */
+/* The base that a relocation is computed from. Other types have no place in a shared
+ * object: their value depends on the address at which it is loaded. */
 static enum relocation relocation_of(uint64_t type)
 {
   switch (type) {

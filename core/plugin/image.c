@@ -96,7 +96,7 @@ static const char *elf_fault(int fd)
   return fault;
 }
 
-/* What the dynamic linker would not survive. */
+/* Refuses files that the dynamic linker would not survive. */
 static int check_copy(const char *path, int from, const struct stat *before, int copy,
                       enum lls_image_care care, struct lls_error *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What there is once for each kind of plugin: under the name of the kind where the code
- * means that kind, and in a row where it does the same for all. Another kind is added
- * here, and where its own callbacks are called.
+ * Members that exist once for each kind of plugin: under the name of the kind where the
+ * code means that kind, and in a row where it does the same for all. Another kind is
+ * added here, and where its own callbacks are called.
  */
 #ifndef LLS_PLUGIN_KINDS_H
 #define LLS_PLUGIN_KINDS_H

@@ -96,7 +96,7 @@ static int mpi_error(struct mpi *m, int code)
   return -ECONNABORTED;
 }
 
-/* Of operations begun with `code`. */
+/* Waits for operations begun with `code`. */
 static int await(struct mpi *m, int code, MPI_Request *requests, int n, bool patient)
 {
   int64_t started_ns = now_ns();
@@ -210,7 +210,7 @@ static const struct lls_ranks_ops ops = {
 
 /* ---- life --------------------------------------------------------------------- */
 
-/* What ranks tell each other at the start. */
+/* The greeting that ranks exchange at the start. */
 struct hello {
   char machine[192]; /* the same where process ids mean the same */
   int pid;
@@ -229,7 +229,7 @@ static void describe_self(struct hello *h)
   sched_getaffinity(0, sizeof h->cores, &h->cores);
 }
 
-/* Who else is on this machine. */
+/* Finds the other ranks on this machine. */
 static void find_neighbours(struct mpi *m, const struct hello *all, pid_t *pids)
 {
   const struct hello *mine = &all[m->base.rank];

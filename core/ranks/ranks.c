@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both transports share: the record of a failure, and the division of cores. */
+/* Shared by both transports: the record of a failure, and the division of cores. */
 #include "core/ranks/ranks.h"
 
 #include <errno.h>

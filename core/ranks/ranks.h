@@ -101,7 +101,7 @@ int lls_ranks_threads(uint32_t size, int64_t timeout_ns, struct lls_ranks **hand
 
 /* ---- MPI ---------------------------------------------------------------------- */
 
-/* What the module ranks_mpi.so exports as lls_ranks_module. */
+/* The symbol lls_ranks_module of the module ranks_mpi.so. */
 struct lls_ranks_module {
   uint32_t size;
   const char *version;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What would keep a server from starting, found without starting it: the model is put
+ * Finds what would keep a server from starting, without starting it: the model is put
  * together on the simulated device, which takes shapes and sizes and no numbers, so that
  * weights are looked for and measured and never read. Policies are not created: they may
  * open files that a running server has.

@@ -107,13 +107,13 @@ bool server_load_progress(void *server, size_t done, size_t total);
 int server_join_ranks(struct server *, struct lls_error *err);
 /* Once the model is known: checks that it can be shared out; starts ranks as threads. */
 int server_start_ranks(struct server *, struct lls_error *err);
-/* Whether the model can be shared out to so many, beside several instances. */
+/* True if the model can be shared out to so many, beside several instances. */
 int server_check_ranks(const struct server *, uint32_t n, struct lls_error *err);
 /* All of a process that is not rank 0; the exit status. */
 int server_follow(struct server *);
 /* The other ranks end, before rank 0's engine does. */
 void server_stop_ranks(struct server *);
-/* Whether the server cannot go on: its engine, or its ranks. */
+/* True if the server cannot go on: its engine, or its ranks. */
 bool server_has_failed(struct server *, struct lls_error *why);
 
 /* ---- instances.c */
@@ -127,7 +127,7 @@ int server_load_model(struct server *, struct lls_error *err);
 int server_create_loop(struct server *, struct lls_error *err);
 int server_create_api(struct server *, struct lls_error *err);
 void server_destroy(struct server *);
-/* What server_load_model has made. */
+/* Destroys what server_load_model has made. */
 void server_destroy_parts(struct server *);
 
 /* ---- config_reload.c */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether enough files may be opened. This is tried before the first plugin is opened,
- * since libuv aborts where it can't open what it needs, and the loader of plugins would
- * only say that there are too many.
+ * Checks that enough files may be opened. This is tried before the first plugin is
+ * opened, since libuv aborts where it can't open what it needs, and the loader of plugins
+ * would only say that there are too many.
  */
 #include "core/serve/serve.h"
 

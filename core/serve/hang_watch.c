@@ -37,7 +37,7 @@ void server_look(struct server *s)
     uv_timer_stop(&s->look);
 }
 
-/* What such a thread uses cannot be freed: no destructor runs. */
+/* The objects that a hung thread uses cannot be freed: no destructor runs. */
 void server_end_steps(struct server *s)
 {
   struct lls_error why;

@@ -42,7 +42,8 @@ static int create_device(struct server *s, uint32_t i, struct lls_error *err)
   return 0;
 }
 
-/* What the device starts has its part of the cores, this thread all of them again. */
+/* The threads that the device starts have its part of the cores; this thread then has all
+ * of them again. */
 static int create_device_on_its_cores(struct server *s, uint32_t i, struct lls_error *err)
 {
   cpu_set_t all;

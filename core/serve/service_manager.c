@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the service manager hears: ready, reloading, stopping (systemd's Type=notify and
+ * Messages to the service manager: ready, reloading, stopping (systemd's Type=notify and
  * Type=notify-reload), and, where it asks for it, that all goes on. The watchdog is fed
  * by the main thread while steps end or there is nothing to do: a plugin or a device that
  * hangs starves it.

@@ -104,7 +104,7 @@ int server_start_ranks(struct server *s, struct lls_error *err)
   return 0;
 }
 
-/* What ends a server ends its ranks through rank 0. */
+/* A signal that ends the server ends its ranks through rank 0. */
 static void leave_signals_to_rank_0(void)
 {
   signal(SIGTERM, SIG_IGN);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What filters like selectattr and sort take as the name of a member. */
+/* Member names as filters like selectattr and sort take them. */
 #ifndef LLS_TEMPLATE_ATTRIBUTES_H
 #define LLS_TEMPLATE_ATTRIBUTES_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rendering may cost. A template is a program of a stranger, and what it is
- * applied to is what a client sent: its work, its memory, its output and its nesting are
- * bounded.
+ * The budget of a rendering. A template is a stranger's program, applied to what a client
+ * sent: its work, its memory, its output and its nesting are bounded.
  *
  * All that is made while rendering comes from one arena, which is freed at the end. An
  * allocation charges its size in memory and in work, so that nothing can be made for

@@ -53,7 +53,7 @@ static struct lls_list *characters(struct lls_render *render, struct lls_value s
   return list;
 }
 
-/* What a generator has left, which it has no more after that. */
+/* Takes the items that a generator has left. */
 static struct lls_list *rest(struct lls_render *render, struct lls_generator *generator)
 {
   struct lls_list *list = lls_list_new(render, LLS_FORM_LIST);

@@ -186,7 +186,7 @@ static struct lls_value call(struct lls_render *render, const struct lls_node *n
   }
 }
 
-/* What is called but unknown is told by its name. */
+/* The error for a call of an unknown function names it. */
 static struct lls_value unknown_callee(struct lls_render *render,
                                        const struct lls_node *callee)
 {

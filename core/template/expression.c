@@ -67,7 +67,7 @@ static struct lls_node *parse_brackets(struct lls_parser *parser)
   return node;
 }
 
-/* What a macro reads beside its parameters is given to it only if its body does. */
+/* Notes the special variables that a macro's body reads: only those are given to it. */
 static void note_special(struct lls_parser *parser, struct lls_value name)
 {
   if (lls_text_is(name, "varargs"))

@@ -10,7 +10,7 @@
 #define MOST_PRECISION 1000
 #define MOST_NUMBER    1400 /* bytes of a number with that precision */
 
-/* What stands between % and its letter, or behind the colon. */
+/* The format specification between % and its letter, or behind the colon. */
 struct spec {
   struct lls_value fill;
   char align; /* < > ^ = or '\0' */
@@ -423,7 +423,7 @@ static bool read_spec(struct braces *braces, struct lls_value text, struct spec 
 static void format_text(struct braces *braces, struct lls_value format,
                         struct lls_builder *out, unsigned depth);
 
-/* What stands between { and }: field[!conversion][:spec]. */
+/* Replaces a field between { and }: field[!conversion][:spec]. */
 static void replace_field(struct braces *braces, struct lls_value text,
                           struct lls_builder *out, unsigned depth)
 {

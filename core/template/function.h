@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a template can call: filters (value | name), tests (value is name), methods
+ * Callables of a template: filters (value | name), tests (value is name), methods
  * (value.name()) and functions (name()). A row of a table names the parameters; arguments
  * are bound to them when the call is reached.
  */

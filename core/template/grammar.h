@@ -73,7 +73,7 @@ struct lls_node *lls_parse_simple_expression(struct lls_parser *parser);
 /* The same with "a, b", which makes a tuple. */
 struct lls_node *lls_parse_tuple(struct lls_parser *parser);
 struct lls_node *lls_parse_simple_tuple(struct lls_parser *parser);
-/* What a value is assigned to: a name, ns.name (where allowed), or several of them. */
+/* The target of an assignment: a name, ns.name (where allowed), or several of them. */
 struct lls_node *lls_parse_target(struct lls_parser *parser, bool members);
 /* From the name of a filter on, all that are applied to value. */
 struct lls_node *lls_parse_filter_chain(struct lls_parser *parser,

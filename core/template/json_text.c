@@ -85,7 +85,7 @@ struct lls_value lls_parse_json(struct lls_render *render, const struct lls_node
                                 struct lls_value text)
 {
   json_error_t error;
-  /* What the parser makes of the text is not in the arena: a byte of text is a step. */
+  /* The parsed text is not in the arena: each byte of text is charged as a step. */
   if (!lls_render_charge(render, node, text.length))
     return lls_undefined();
   json_t *json =

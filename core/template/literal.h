@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What literals mean: strings with Python's escapes, and numbers. */
+/* Literals: strings with Python's escapes, and numbers. */
 #ifndef LLS_TEMPLATE_LITERAL_H
 #define LLS_TEMPLATE_LITERAL_H
 

@@ -26,7 +26,7 @@ static struct lls_value refuse(struct lls_render *render, const struct lls_node 
                          lls_is_string(name) ? name.text : "item");
 }
 
-/* What the variable "loop" of a for has. */
+/* Members of the variable "loop" of a for. */
 static struct lls_value member_of_loop(struct lls_for_loop *loop, struct lls_value name)
 {
   int64_t index = loop->index, size = loop->list->count;

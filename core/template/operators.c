@@ -140,7 +140,7 @@ static struct lls_value join_lists(struct lls_render *render, const struct lls_l
   return lls_of_list(joined);
 }
 
-/* What is joined to Markup is escaped. */
+/* Text that is joined to Markup is escaped. */
 static struct lls_value join_strings(struct lls_render *render, struct lls_value left,
                                      struct lls_value right)
 {

@@ -3,7 +3,7 @@
 #include "core/template/attributes.h"
 #include "core/template/function.h"
 
-/* What an item is compared by: itself or a member, strings without their case. */
+/* The sort key of an item: itself or a member, strings without their case. */
 static struct lls_value key_of(struct lls_render *render, const struct lls_call *call,
                                struct lls_value item, struct lls_value member,
                                bool with_case)

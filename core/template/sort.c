@@ -11,7 +11,7 @@ struct sorter {
   bool descending;
 };
 
-/* Whether right must come before left. */
+/* True if right must come before left. */
 static bool before(const struct sorter *sorter, uint32_t right, uint32_t left)
 {
   int sign =

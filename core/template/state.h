@@ -77,7 +77,7 @@ void lls_scope_push(struct lls_render *render, struct lls_scope *outer);
  * ------------------------------------------------------------------------- */
 
 void lls_execute(struct lls_render *render, const struct lls_node *statements);
-/* What the statements print, as a string. */
+/* Executes statements; returns what they print, as a string. */
 struct lls_value lls_execute_to_text(struct lls_render *render,
                                      const struct lls_node *statements);
 /* Gives a name, a member of a namespace, or each of several their value. */

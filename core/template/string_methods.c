@@ -221,7 +221,7 @@ static struct lls_value splitlines(struct lls_render *render, const struct lls_c
   return lls_of_list(lines);
 }
 
-/* What is before a separator, it, and what is behind it. */
+/* The text before a separator, the separator, and the text behind it. */
 static struct lls_value partition_at(struct lls_render *render,
                                      const struct lls_call *call, bool last)
 {
@@ -260,7 +260,7 @@ static struct lls_value rpartition(struct lls_render *render, const struct lls_c
 /* ---- questions ------------------------------------------------------------------------
  */
 
-/* Whether the string has the argument, or one of a tuple, at its start or end. */
+/* True if the string has the argument, or one of a tuple, at its start or end. */
 static struct lls_value has_end(struct lls_render *render, const struct lls_call *call,
                                 bool (*has)(struct lls_value, struct lls_value))
 {
@@ -398,7 +398,7 @@ static unsigned classes_of(int32_t c)
   }
 }
 
-/* Whether there are characters, and all are of one of these classes. */
+/* True if there are characters, and all are of one of these classes. */
 static struct lls_value all_are(struct lls_render *render, const struct lls_call *call,
                                 unsigned classes)
 {
@@ -446,7 +446,7 @@ static struct lls_value isascii_(struct lls_render *render, const struct lls_cal
                                    : all_are(render, call, CLASS_ASCII);
 }
 
-/* Whether there are letters of a case, and none of the other. */
+/* True if there are letters of a case, and none of the other. */
 static struct lls_value cased(struct lls_render *render, const struct lls_call *call,
                               unsigned wanted, unsigned other)
 {

@@ -54,7 +54,7 @@ static bool is_space(int32_t character)
   return lls_char_is_space(character) || (character >= 0x1c && character <= 0x1f);
 }
 
-/* Whether a character is one of those to be stripped. */
+/* True if a character is one of those to be stripped. */
 static bool is_stripped(int32_t character, struct lls_value characters)
 {
   if (!lls_is_string(characters))

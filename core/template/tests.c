@@ -107,7 +107,7 @@ static struct lls_value is_lower(struct lls_render *render, const struct lls_cal
   return call_method(render, call, "islower", 7);
 }
 
-/* Whether there is a filter, or a test, of that name. */
+/* True if there is a filter, or a test, of that name. */
 static struct lls_value is_filter(struct lls_render *render, const struct lls_call *call)
 {
   (void)render;

@@ -70,7 +70,7 @@ enum lls_operation {
   LLS_OP_CONCATENATE,
 };
 
-/* What the body of a macro reads beside its parameters. */
+/* Special variables that the body of a macro reads. */
 enum lls_special {
   LLS_VARARGS = 1,
   LLS_KWARGS = 2,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a value is and whether it is true; nothing of the interpreter is below this. */
+/* Types and truth of values; nothing of the interpreter is below this. */
 #include "core/template/state.h"
 
 #include <string.h>

@@ -35,7 +35,7 @@ enum lls_kind {
   LLS_METHOD, /* a method with the object it was taken from */
 };
 
-/* What Python would have where this interpreter has a list. */
+/* The Python type that a list stands for. */
 enum lls_list_form {
   LLS_FORM_LIST,
   LLS_FORM_TUPLE,
@@ -180,7 +180,7 @@ bool lls_equal(struct lls_render *render, struct lls_value left, struct lls_valu
 /* Below, equal or above zero; fails where the values have no order. */
 int lls_order(struct lls_render *render, const struct lls_node *node,
               struct lls_value left, struct lls_value right);
-/* Whether item is in the container; fails where nothing can be in it. */
+/* True if item is in the container; fails where nothing can be in it. */
 bool lls_contains(struct lls_render *render, const struct lls_node *node,
                   struct lls_value item, struct lls_value container);
 
@@ -190,7 +190,8 @@ bool lls_contains(struct lls_render *render, const struct lls_node *node,
 struct lls_list *lls_list_new(struct lls_render *render, enum lls_list_form form);
 bool lls_list_push(struct lls_render *render, struct lls_list *list,
                    struct lls_value value);
-/* What a for goes through: items, keys or characters; the list itself for a list. */
+/* The items that a for iterates over: items, keys or characters; the list itself for a
+ * list. */
 struct lls_list *lls_items_of(struct lls_render *render, const struct lls_node *node,
                               struct lls_value value);
 /* The same as a list of its own. */

@@ -167,7 +167,8 @@ static int add_plain(struct lls_normalizer *normalizer, normalize_function run,
   return 0;
 }
 
-/* What it does is up to four switches; accents go with lower case unless it is said. */
+/* Four switches say what it does; accents are stripped where case is lowered, unless one
+ * says otherwise. */
 static int load_bert(struct lls_normalizer *normalizer, const json_t *node,
                      struct lls_error *err)
 {

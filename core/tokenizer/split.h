@@ -7,7 +7,7 @@
 #include "core/tokenizer/pattern.h"
 #include "core/tokenizer/buffer.h"
 
-/* What becomes of the matches, for the text "a-b--c" and the pattern "-". */
+/* Treatment of the matches, for the text "a-b--c" and the pattern "-". */
 enum lls_behavior {
   LLS_REMOVED,       /* a b c */
   LLS_ISOLATED,      /* a - b - - c */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all stages of tokenizer.json have in common: a type, and sequences of
+/* Common to all stages of tokenizer.json: a type, and sequences of
  * each other. */
 #ifndef LLS_TOKENIZER_STAGE_H
 #define LLS_TOKENIZER_STAGE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files behind tokenizer.h share. */
+/* Shared by the files behind tokenizer.h. */
 #ifndef LLS_TOKENIZER_TOKENIZER_INTERNAL_H
 #define LLS_TOKENIZER_TOKENIZER_INTERNAL_H
 

@@ -4,7 +4,7 @@
 
 #include <utf8proc.h>
 
-/* What may follow a lead byte: how many bytes, and the range of the first of them. */
+/* The bytes that may follow a lead byte: how many, and the range of the first of them. */
 struct lead {
   unsigned char follow;
   unsigned char low;

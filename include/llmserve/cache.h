@@ -78,7 +78,7 @@ struct lls_need {
   /* version 1 ends here */
 };
 
-/* What is cached of one sequence, and where. */
+/* The cached part of one sequence, and where it is. */
 struct lls_cache_info {
   uint32_t size;
   uint32_t residency;    /* enum lls_residency */
@@ -100,7 +100,7 @@ struct lls_form_info { /* in arrays: it never grows */
   const char *why_not; /* NULL if offered, else the reason it is off */
 };
 
-/* Of reserve; negative values are errors. */
+/* Results of reserve; negative values are errors. */
 enum lls_reserve_result {
   LLS_RESERVE_OK = 0,
   LLS_RESERVE_LATER = 1, /* not now: memory or a transfer in flight */
@@ -111,15 +111,15 @@ enum lls_reserve_result {
  * PREEMPTED from commit on, as info's missing_tokens tell, and can be run again. */
 enum lls_reserve_flags { LLS_MAY_DISPLACE = 1 };
 /*
- * What others may still find of a request that has ended. KEEP_PREFIX comes with every
- * end, however the request ended, and when one that was handed over has left: full blocks
- * may stay in an index for as long as nobody needs their memory. Without it nothing of it
- * may be found again, and what follows a block that goes must go too.
+ * Flags of release: what others may still find of an ended request. KEEP_PREFIX comes
+ * with every end, however the request ended, and when one that was handed over has left:
+ * full blocks may stay in an index for as long as nobody needs their memory. Without it
+ * nothing of it may be found again, and what follows a block that goes must go too.
  */
 enum lls_release_flags { LLS_KEEP_PREFIX = 1 };
 
 /*
- * What a scheduler may ask of the cache inside plan [step]: the manager's own functions
+ * The cache as a scheduler may use it inside plan [step]: the manager's own functions
  * behind checks of the core. Every function takes `context` first. Beside what the
  * comments name: -ENOENT for a request that isn't alive, -EPERM for a change outside of
  * plan, -ENOTSUP for what this manager doesn't have.
@@ -129,9 +129,10 @@ struct lls_cache_service {
   uint32_t block_tokens;
   void *context;
   int (*capacity)(void *, uint32_t tier, struct lls_capacity *);
-  /* What `tokens` tokens beyond the cached ones would take. There may be more than are
-   * pending: the room that the rest of an answer will need is asked for so. `form` as for
-   * reserve: NONE is the form it has, or the cache's choice. Prefixes are not counted. */
+  /* The units that `tokens` tokens beyond the cached ones would take. There may be more
+   * than are pending: the room that the rest of an answer will need is asked for so.
+   * `form` as for reserve: NONE is the form it has, or the cache's choice. Prefixes are
+   * not counted. */
   int (*need)(void *, const struct lls_request *, uint32_t tokens, uint32_t form,
               struct lls_need *);
   /* Where the transaction stands, and back to there: all that was reserved and preempted
@@ -154,7 +155,7 @@ struct lls_cache_service {
   uint32_t (*prefix)(void *, const struct lls_request *);
   /* How many there are, of which at most `max` were written. */
   int (*forms)(void *, struct lls_form_info *, size_t max);
-  /* Of copying so many units: the cost service's answer; enum lls_link. */
+  /* Time to copy so many units, by the cost service; enum lls_link. */
   int64_t (*transfer_ns)(void *, uint32_t units, uint32_t link);
   /* version 1 ends here */
 };

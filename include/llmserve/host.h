@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the core gives to every plugin: clock, randomness, logging, request lookup,
+ * The core's services for every plugin: clock, randomness, logging, request lookup,
  * and descriptions of the engine, the instances and the cost of work. A plugin
  * gets one struct lls_host at create; it and all that it points to are valid until
  * destroy returns.
@@ -32,7 +32,7 @@ enum {
   LLS_BIT_HIDDEN = 1u << LLS_FORM_HIDDEN,
 };
 
-/* What the engine can do and its hard limits, which the core checks on every plan. */
+/* The engine's abilities and hard limits, which the core checks on every plan. */
 struct lls_engine_caps {
   uint32_t size;
   uint32_t max_step_tokens; /* tokens computed in one step */
@@ -82,7 +82,7 @@ struct lls_iteration_shape {
   /* version 1 ends here */
 };
 
-/* Of the last `steps` steps. */
+/* Statistics of the last `steps` steps. */
 struct lls_step_statistics {
   uint32_t size;
   uint32_t steps;  /* 0: mean_ns is LLS_NEVER */
@@ -102,12 +102,12 @@ struct lls_cost {
   uint32_t size;
   void *context; /* first argument of every function */
   int64_t (*iteration_ns)(void *, const struct lls_iteration_shape *);
-  /* Of one prompt alone, after context_tokens cached ones. */
+  /* Time of one prompt alone, after context_tokens cached ones. */
   int64_t (*prefill_ns)(void *, uint32_t tokens, uint32_t context_tokens);
-  /* Of n decodes of one sequence alone, one after the other. */
+  /* Time of n decodes of one sequence alone, one after the other. */
   int64_t (*decode_ns)(void *, uint32_t context_tokens, uint32_t n);
   int64_t (*transfer_ns)(void *, uint64_t bytes, uint32_t link); /* enum lls_link */
-  /* Of at most last_steps steps: the core remembers 512. */
+  /* Fills the statistics of at most last_steps steps: the core remembers 512. */
   void (*statistics)(void *, uint32_t last_steps, struct lls_step_statistics *);
   /* version 1 ends here */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a plugin is: one shared object that exports one symbol, `llmserve_plugin`, a const
+ * A plugin: one shared object that exports one symbol, `llmserve_plugin`, a const
  * descriptor. Everything else in it is static or hidden; it has no undefined symbol of
  * llmserve and reaches the host through the struct lls_host handed to create.
  *

@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-/* What a prediction is made from; borrowed, like all it points to. */
+/* The prompt that a prediction is made from; borrowed, like all it points to. */
 struct lls_prompt {
   uint32_t size;
   uint32_t n_tokens;

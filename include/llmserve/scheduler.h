@@ -61,7 +61,7 @@ struct lls_scheduler_caps {
   /* version 1 ends here */
 };
 
-/* What plan sees. All lists in (arrival_ns, id) order. */
+/* The view that plan gets. All lists in (arrival_ns, id) order. */
 struct lls_step_view {
   uint32_t size;
   uint32_t instance;     /* and its role */

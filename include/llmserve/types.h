@@ -111,7 +111,7 @@ struct lls_slo {
   int64_t completion_ns; /* last token after arrival */
 };
 
-/* Of the total output length. Part of a view: it never grows. */
+/* A prediction of the total output length. Part of a view: it never grows. */
 struct lls_prediction {
   uint32_t length;    /* tokens */
   uint32_t low, high; /* bounds of about 80 %; both = length if unknown */
@@ -185,10 +185,10 @@ enum lls_direction {
 };
 
 /*
- * Of what numbers a block holds. An INT8 block is full, lies in half a unit block (2u and
- * 2u + 1 are the halves of unit u) and is never written by a step, only by a copy. A byte
- * q stands for least + step q, with least and step of its own for each layer, KV head and
- * channel of the block, in f16 beside the pool.
+ * The type of the numbers in a block. An INT8 block is full, lies in half a unit block
+ * (2u and 2u + 1 are the halves of unit u) and is never written by a step, only by a
+ * copy. A byte q stands for least + step q, with least and step of its own for each
+ * layer, KV head and channel of the block, in f16 beside the pool.
  */
 enum lls_element {
   LLS_ELEMENT_MODEL, /* the cache's own type */
@@ -279,7 +279,7 @@ struct lls_plan_item { /* in arrays: it never grows */
 };
 
 /*
- * What the scheduler wants of this step. Empty, or runnable as a whole: the core
+ * The scheduler's plan for this step. Empty, or runnable as a whole: the core
  * refuses it whole if one item is bad. Items are an array of the core, filled through the
  * helpers of scheduler.h.
  */
@@ -288,8 +288,8 @@ struct lls_plan {
   uint32_t n_items, max_items;
   uint32_t overflow;           /* items that did not fit; the core refuses such a plan */
   struct lls_plan_item *items; /* (max_items) */
-  /* Of an empty plan: nothing to do before, unless something happens. LLS_NEVER: can't
-   * tell; the scheduler is asked again within a millisecond. */
+  /* For an empty plan: there is nothing to do before this time, unless something happens.
+   * LLS_NEVER: can't tell; the scheduler is asked again within a millisecond. */
   int64_t idle_until_ns;
   /* version 1 ends here */
 };

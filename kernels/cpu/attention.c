@@ -30,8 +30,8 @@ struct rows {
   uint32_t first_chunk, past_chunk;
 };
 
-/* What a thread takes at a time: all chunks of some rows, or a share of them, whose
- * states are put together in the end. */
+/* The work that a thread takes at a time: all chunks of some rows, or a share of them,
+ * whose states are put together in the end. */
 struct item {
   struct rows rows;
   uint32_t first_chunk, past_chunk;

@@ -384,7 +384,7 @@ INLINE vf weigh(struct work *w, uint32_t rows, float scale, vf max, struct ahead
   return vadd(vadd(sum[0], sum[1]), vadd(sum[2], sum[3]));
 }
 
-/* What came before is worth less by `decay`, which is 1 where no larger score came. */
+/* Scales the earlier sums by `decay`, which is 1 where no larger score came. */
 INLINE void decay_values(float *values, uint32_t dims, vf decay)
 {
   if (_mm512_cmp_ps_mask(decay, vset(1.0f), _CMP_NEQ_UQ) == 0)

@@ -32,7 +32,7 @@ static int memory(struct lls_device *device, size_t *total, size_t *available)
   return lls_cpu_memory_size(total, available);
 }
 
-/* What the kernel calls it; "" where it does not say. */
+/* The processor's name from the kernel; "" where it gives none. */
 static void processor_name(char *name, size_t size)
 {
   char line[256];

@@ -161,7 +161,8 @@ INLINE void part(const struct lls_tile *t, size_t first, const int panels, const
 {
   const size_t input_bytes = LLS_PANEL * lls_packed_bytes(packed);
   const char *w = t->weight + first * t->panel_bytes, *x = t->x;
-  /* What is asked for at input k: k + lead, or of the next panels k - (inputs - lead). */
+  /* The input that is prefetched at k: k + lead, or of the next panels k - (inputs -
+   * lead). */
   size_t turn = t->inputs - t->lead;
   const char *same = t->lead != 0 ? w + t->lead * input_bytes : t->x_next;
   const char *next = w + panels * t->panel_bytes - turn * input_bytes;

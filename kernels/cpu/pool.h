@@ -20,8 +20,8 @@ struct lls_pool {
   size_t unit_bytes;
   char *device; /* (device_units, unit_bytes) */
   char *host;   /* (host_units, unit_bytes), NULL if there are none */
-  /* Of the halves of units: (2 units, layers, kv_heads, 2, head_dim); int8.c. NULL where
-   * the tier has no INT8 blocks. */
+  /* Scales of the halves of units: (2 units, layers, kv_heads, 2, head_dim); int8.c. NULL
+   * where the tier has no INT8 blocks. */
   uint16_t *device_scales, *host_scales;
 
   /* With scratch_units: K and V restored in the layer under way, and on the way there. */

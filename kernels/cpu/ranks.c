@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the CPU device does with other ranks: it hands its activations, which are f32 in
+ * The CPU device with other ranks: it hands its activations, which are f32 in
  * host memory, to the transport. A rank that has failed in this step does not go on
  * computing with the others, so that no token is drawn from its numbers.
  */

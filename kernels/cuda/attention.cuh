@@ -382,7 +382,7 @@ __global__ void __launch_bounds__(LARGE_THREADS, 1)
 
 /* ---- launching --------------------------------------------------------------------- */
 
-/* What a launch needs. */
+/* The parameters of a launch. */
 struct attention_call {
   cudaStream_t stream;
   const lls_cuda_step *step;

@@ -22,7 +22,7 @@
 #define TILE LLS_CUDA_TILE
 #define CELL 8
 
-/* What a block works on. */
+/* The share of a block. */
 struct work {
   lls_cuda_item item;
   lls_cuda_sequence sequence;
@@ -109,7 +109,7 @@ static __device__ __forceinline__ void load_tile(const work &w, const void *pool
 
 /* ---- int8 blocks ------------------------------------------------------------------- */
 
-/* Of a cell's channels in one block. */
+/* The scales of a cell's channels in one block. */
 struct cell_scales {
   uint32_t half; /* NOT_INT8: of none */
   several<uint16_t, CELL> step, least;

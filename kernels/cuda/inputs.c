@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a step needs to know goes to the device in one copy from pinned memory. The host
+ * The inputs of a step go to the device in one copy from pinned memory. The host
  * fills one half while the copy of the other may still be on its way.
  */
 #include "kernels/cuda/cuda.h"

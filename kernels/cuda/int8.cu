@@ -34,7 +34,7 @@ static __device__ __forceinline__ uint16_t round_down(float x)
   return (uint16_t)(sign << 15 | half);
 }
 
-/* Of x >= 0. */
+/* For x >= 0. */
 static __device__ __forceinline__ uint16_t round_up(float x)
 {
   uint16_t half = cut_to_half(x);

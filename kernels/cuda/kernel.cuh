@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernels of this folder are written in: CUDA, less what a host compiler could
- * not be given a meaning for. With nvcc these names are CUDA's own; without it they are
+ * The language of this folder's kernels: CUDA, without the parts that a host compiler
+ * can't be given a meaning for. With nvcc these names are CUDA's own; without it they are
  * the emulator's (t/simt/simt.h), which watches every use of shared memory. So shared
  * memory is declared by SHARED_ARRAY or dynamic_shared, and passed on as shared<T>.
  *

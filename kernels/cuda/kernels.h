@@ -268,7 +268,7 @@ int lls_cuda_run_attention(cudaStream_t, const struct lls_cuda_step *,
                            const struct lls_cuda_plan *, const struct lls_cuda_pool *,
                            const struct lls_cuda_grid *, float *states,
                            const struct lls_cuda_attention *);
-/* What these two do where a pool has int8 blocks, but for the merges. */
+/* The same two where a pool has int8 blocks, without the merges. */
 int lls_cuda_attention_int8_setup(void);
 int lls_cuda_run_attention_int8(cudaStream_t, const struct lls_cuda_step *,
                                 const struct lls_cuda_plan *,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What device_cuda.so exports; core/device/devices.c opens it. */
+/* The exported symbol of device_cuda.so; core/device/devices.c opens it. */
 #include "config.h"
 
 #include "core/device/devices.h"

@@ -27,7 +27,7 @@
 
 #define PIECE 64 /* rows gathered at a time */
 
-/* Of libnccl, by name. */
+/* Functions of libnccl, by name. */
 #define FUNCTIONS(X)                                                                     \
   X(ncclGetUniqueId)                                                                     \
   X(ncclCommInitRank)                                                                    \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the sampling kernel needs to know of each row: a few numbers and the logits that
+ * The sampling kernel's inputs for each row: a few numbers and the logits that
  * penalties and biases change. A history's tokens are counted here, while the device is
  * busy with the forward pass, so that only what differs travels.
  */

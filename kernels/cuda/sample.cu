@@ -26,7 +26,7 @@ struct row {
   float top, scale; /* weight of x: exp((x - top) scale) */
 };
 
-/* What is kept: weights above `bound`, and the first `ties` of those equal to it, ~0 =
+/* The selection: weights above `bound`, and the first `ties` of those equal to it, ~0 =
  * all. */
 struct kept {
   float bound;
@@ -249,8 +249,8 @@ static __device__ void count_bins(const row &r, float least, uint32_t prefix, in
 }
 
 /*
- * Of the weights in order, those of at least `least`: how far until their count, or mass,
- * reaches `target`; all if it never does. `most_ties`: of those equal to least.
+ * Walks the weights of at least `least` in order until their count, or mass, reaches
+ * `target`; keeps all if it never does. `most_ties`: of those equal to least.
  */
 static __device__ kept select_until(const row &r, float least, u64 most_ties,
                                     bool by_mass, double target, const counters &c)

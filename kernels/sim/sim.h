@@ -35,7 +35,7 @@ struct lls_sim_options {
   const char *name;            /* for describe; copied */
 };
 
-/* What the device did so far. */
+/* Totals of the device so far. */
 struct lls_sim_totals {
   uint64_t steps, rows, sequences;
   int64_t busy_ns;            /* of all steps */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has memory on the device (ALISE, section 3.3, algorithm 2): the first in order
- * whose needs fit. Who is among them and on the host is uploaded, who is on the device
- * and not among them is offloaded, both while others compute; so memory is moved before
- * the job's turn comes and no step waits for it.
+ * Placement of requests on the device (ALISE, section 3.3, algorithm 2): the first in
+ * order whose needs fit. Those among them on the host are uploaded, others on the device
+ * are offloaded, both while others compute; so memory is moved before the job's turn
+ * comes and no step waits for it.
  *
  * The order is the queues', and inside a queue by estimated waiting time, which is 0 for
  * who ran in the last step: in a queue of long jobs whose next turn is their promotion,
@@ -84,9 +84,9 @@ static int in_order(const void *left, const void *right)
 }
 
 /*
- * Who comes leaves `margin` units free, for those on the device to grow into; who is
- * there may use them up to a quarter, or the one that comes would be the next to leave.
- * Who is not there and does not fit stays where it is, and so does everybody behind it;
+ * A request that comes leaves `margin` units free, for those on the device to grow into;
+ * these may use them up to a quarter, or the newcomer would be the next to leave. One
+ * that is not there and does not fit stays where it is, and so does everybody behind it;
  * those on the device behind it need not leave for what could not come.
  */
 void lls_pol_ahead_decide(struct lls_pol_ahead *a, uint32_t seats, uint32_t margin)

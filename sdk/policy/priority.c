@@ -241,8 +241,8 @@ static bool leave(struct pass *p, const struct lls_request *r, uint32_t *leaving
   return true;
 }
 
-/* Who is not chosen leaves, the last first, until so many units are free. False if
- * nobody had to. */
+/* Requests that are not chosen leave, the last first, until so many units are free. False
+ * if none had to. */
 static bool keep_free(struct pass *p)
 {
   static const struct lls_pol_heap_entry before_all = {.key = INT64_MIN};
@@ -257,8 +257,8 @@ static bool keep_free(struct pass *p)
   return running->n < n;
 }
 
-/* Whose turn comes next is brought from the host while others compute, as long as the
- * reserve stays free. */
+/* Brings requests whose turn comes next from the host while others compute, as long as
+ * the reserve stays free. */
 static void bring_in(struct pass *p)
 {
   const struct lls_cache_service *cache = p->step->cache;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What harnesses share. Each has LLVMFuzzerTestOneInput and is built twice: with
+ * Shared by the harnesses. Each has LLVMFuzzerTestOneInput and is built twice: with
  * libFuzzer (t/fuzz/run), and with replay.c as a test that runs its corpus.
  *
  * A harness says what must hold for any input by assert, beside what sanitizers find.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a cache manager takes over from its predecessor (export_state, import_state): the
- * states of real managers, changed and cut short. One that takes it is whole by its own
- * audit, and goes on; one that refuses it is empty, and goes on too.
+ * State that a cache manager takes over from its predecessor (export_state,
+ * import_state): the states of real managers, changed and cut short. One that takes it is
+ * whole by its own audit, and goes on; one that refuses it is empty, and goes on too.
  *
  * The first byte says who takes over, the second from whom; then places and what they are
  * to be, three bytes each, the first two of which are the place; one behind the end cuts

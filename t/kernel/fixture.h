@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the CPU kernels start with: fresh numbers, and a device per level. */
+/* The start of tests of the CPU kernels: fresh numbers, and a device per level. */
 #ifndef LLS_KERNEL_FIXTURE_H
 #define LLS_KERNEL_FIXTURE_H
 

@@ -8,7 +8,8 @@
 
 #include "kernels/cpu/pool.h"
 
-/* What the tokens of an INT8 block are read as goes to where their K or V came from. */
+/* Writes the tokens of an INT8 block, as they are read, to where their K or V came from.
+ */
 static void read_int8(const struct batch *b, struct sequence *s,
                       const struct lls_block_entry *e, uint32_t first_column)
 {

@@ -56,7 +56,7 @@ static struct worst run(const char *model, const struct drive_options *options)
   return worst;
 }
 
-/* Of prompts logits are compared: they come in small chunks and leave in between. */
+/* Logits of prompts are compared: they come in small chunks and leave in between. */
 static const struct drive_rule int8_rule = {
     .chunk = 3, .stagger = 1, .preempt = 4, .swap = true, .int8 = true, .n_prompts = 2};
 

@@ -53,8 +53,8 @@ static void block_sizes(const struct pair *p)
   }
 }
 
-/* Of 16 queries and more, which other kernels take; with a window that begins inside a
- * block; contexts that are shared out. */
+/* Loads of 16 queries and more, which other kernels take; with a window that begins
+ * inside a block; contexts that are shared out. */
 static void loads(const struct pair *p)
 {
   static const uint32_t groups[] = {1, 8, 17}, windows[] = {0, 65, 300};

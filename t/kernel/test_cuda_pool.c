@@ -164,7 +164,7 @@ static void order(const struct pair *p)
 
 /* ---- int8 -------------------------------------------------------------------------- */
 
-/* What the halves of units hold, as far as it may be read. */
+/* The content of the halves of units, as far as it may be read. */
 enum content { JUNK, MODEL, INT8 };
 
 struct contents {

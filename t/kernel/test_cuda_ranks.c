@@ -27,7 +27,7 @@ static const struct drive_rule rules[] = {
      .n_prompts = 2},
 };
 
-/* What one rank has, and how many rules went through. */
+/* The result of one rank, and how many rules passed. */
 static void check(const char *model, uint32_t ranks, bool bf16)
 {
   const struct drive_options options = {

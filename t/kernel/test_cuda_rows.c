@@ -13,7 +13,7 @@ static const uint32_t column_counts[] = {1, 7, 8, 64, 100, 515, 1024};
 #define N_ROWS    (sizeof row_counts / sizeof *row_counts)
 #define N_COLUMNS (sizeof column_counts / sizeof *column_counts)
 
-/* What a case works on. */
+/* The data of a case. */
 struct rows {
   const struct pair *p;
   struct lls_device *d; /* one of the two */

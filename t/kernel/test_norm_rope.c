@@ -135,7 +135,7 @@ static float *random_qkv(const struct rope_case *c, uint32_t n_rows, size_t *n)
   return qkv;
 }
 
-/* What position does to element d < rotary_dims of a head x, and the tolerance. */
+/* The effect of position on element d < rotary_dims of a head x, and the tolerance. */
 static long double rotated(const struct rope_case *c, const float *frequency,
                            const float *x, uint32_t d, int32_t position,
                            long double *tolerance)

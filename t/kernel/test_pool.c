@@ -342,7 +342,7 @@ static void test_int8_is_within_half_a_step(void **state)
   }
 }
 
-/* What is swapped out as INT8 comes back byte for byte, neighbours untouched. */
+/* A block that is swapped out as INT8 comes back byte for byte, neighbours untouched. */
 static void test_int8_swaps_keep_bytes(void **state)
 {
   const struct fixture *f = *state;

@@ -265,7 +265,7 @@ static void distribution(const float *logits, uint32_t vocab,
     p[t[i].id] = t[i].p;
 }
 
-/* Whether walking p by id up to u ends at the token, or within BOUNDARY of it. */
+/* Checks that walking p by id up to u ends at the token, or within BOUNDARY of it. */
 static void check_draw(const double *p, uint32_t vocab, double u, int32_t token)
 {
   double sum = 0;

@@ -55,8 +55,8 @@ static struct bed_policy *policy_of(void *self)
   return (struct bed_policy *)(uintptr_t)w->core;
 }
 
-/* Of the parameters that the loop hands on: the host is the core's, but for estimates and
- * for what the test's engine cannot do. */
+/* Changes the parameters that the loop hands on: the host is the core's, but for
+ * estimates and for what the test's engine cannot do. */
 static struct bed_policy *furnish(const struct lls_host *core, const void *params)
 {
   size_t offset = offsetof(struct bed_policy, handed);
@@ -222,7 +222,7 @@ static void take_shorthands(struct bed *bed)
   bed->by_slot = bed->in->table->by_slot;
 }
 
-/* What creation logs is in the error. */
+/* Creation puts its log lines into the error. */
 static int open_harness(struct bed *bed, struct lls_error *err)
 {
   const struct harness_options options = harness_options_of(bed);

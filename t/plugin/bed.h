@@ -35,7 +35,7 @@ struct bed_options {
   uint64_t seed;
 };
 
-/* What bed_submit gives to the next requests; the tests set it as they like. */
+/* Members that bed_submit gives to the next requests; the tests set it as they like. */
 struct bed_next {
   uint32_t request_class, tenant;
   struct lls_slo slo;      /* none at first */
@@ -112,7 +112,7 @@ void bed_close(struct bed *);
 /* Creates another cache manager of the bed's, with this pool; what its create returned.
  */
 int bed_create_cache(struct bed *, const struct lls_cache_geometry *, void **self);
-/* What its cache's slots hold. */
+/* The contents of its cache's slots. */
 struct shadow *bed_shadow(struct bed *);
 /* This one is the bed's from now on, and the one before it the test's to destroy. */
 void bed_use_cache(struct bed *, void *self);
@@ -125,11 +125,11 @@ void bed_dump(struct bed *);
 /* bed->text has what scheduler and cache say of themselves, and all they have counted. */
 void bed_stats(struct bed *);
 double bed_figure(struct bed *, const char *name); /* of stats; NaN: none is called so */
-/* What the watch has found so far, a line each; bed->found. */
+/* The watch's findings so far, one a line; bed->found. */
 const char *bed_found(struct bed *);
 /* Forgets it. */
 void bed_forgive(struct bed *);
-/* Whether it is a reason to fail. */
+/* True if it is a reason to fail. */
 bool bed_complains(struct bed *);
 
 /* ---- bed_step.c */
@@ -137,7 +137,7 @@ bool bed_complains(struct bed *);
 struct lls_live *bed_submit(struct bed *, const int32_t *tokens, uint32_t n,
                             uint32_t output);
 void bed_cancel(struct bed *, struct lls_live *);
-/* What is in the inbox comes in, without a step. */
+/* Takes in the inbox, without a step. */
 void bed_receive(struct bed *);
 /* One step; how many requests ran. */
 uint32_t bed_step(struct bed *);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a test may ask of a bed: what policies say of themselves, and what the watch has
- * found; see bed.h. */
+/* Questions of a test to a bed: the figures of policies, and the findings of the watch;
+ * see bed.h. */
 #include "t/tap.h"
 
 #include "t/plugin/bed.h"

@@ -77,7 +77,7 @@ static void on_plan(void *context, const struct lls_step_view *view,
   assert_false(bed->o.no_mixed_batch && decodes > 0 && prefills > 0);
 }
 
-/* What the loop says is cached is what the manager has. */
+/* The loop counts as cached what the manager has. */
 static void check_view(struct bed *bed, const struct lls_request *r)
 {
   struct lls_cache_info info = {.size = sizeof info};

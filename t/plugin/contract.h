@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What hostile fixtures have in common: a random stream of their own, and the way they
+ * Shared by hostile fixtures: a random stream of their own, and the way they
  * complain about a host that breaks the contract (LLS_LOG_HOST_MISBEHAVING and fail).
  */
 #ifndef LLS_T_CONTRACT_H

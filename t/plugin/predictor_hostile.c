@@ -100,7 +100,7 @@ static bool forget(struct hostile *h, uint64_t request)
   return false;
 }
 
-/* Of all that have ended it has been told, so that no more are left than can be alive. */
+/* It was told of every end, so no more requests are left than can be alive. */
 static void note_asked(struct hostile *h, uint64_t ticket, const struct lls_prompt *p)
 {
   struct contract *c = &h->contract;

@@ -147,7 +147,7 @@ static void check_state(struct watch *w, const struct lls_request *r, enum list 
            "view: decoding with %u tokens pending", lls_request_pending(r));
 }
 
-/* What the view says of a request's cache is what the cache says. */
+/* The view says the same of a request's cache as the cache. */
 static void check_cached(struct watch *w, const struct lls_step_view *view,
                          const struct lls_request *r)
 {

@@ -27,7 +27,7 @@ static struct lls_live *submit_long(struct bed *bed, uint32_t length, uint32_t o
   return bed_submit(bed, tokens, length, output);
 }
 
-/* Spec, ERA: budget 512, prompts of 10,214 and 10,252 tokens: the first is done after 20
+/* ERA: budget 512, prompts of 10,214 and 10,252 tokens: the first is done after 20
  * steps, the second after 40, holding 195,080 token-steps of memory. */
 static void test_one_long_prompt_at_a_time(void **state)
 {
@@ -186,7 +186,7 @@ static void test_capacity(void **state)
   bed_close(&bed);
 }
 
-/* What holds of every plan. */
+/* Invariants of every plan. */
 static void check_plan(struct bed *bed)
 {
   uint32_t tokens = 0, begun = 0;

@@ -177,7 +177,8 @@ static void test_a_small_pool_waits(void **state)
   bed_close(&bed);
 }
 
-/* Who is as long as one of the running batch joins it, and does not wait for others. */
+/* A request as long as one of the running batch joins it, and does not wait for others.
+ */
 static void test_who_fits_by_chance_joins(void **state)
 {
   (void)state;
@@ -217,7 +218,7 @@ static void test_prompts_and_decodes_take_turns(void **state)
   bed_close(&bed);
 }
 
-/* What the tree cannot be made of. */
+/* Parameters that no tree can be made of. */
 static void test_refused_parameters(void **state)
 {
   (void)state;

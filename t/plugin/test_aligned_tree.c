@@ -174,7 +174,8 @@ static void test_the_ends_of_the_search(void **state)
   close_pool(&p);
 }
 
-/* Of two as near, the shorter; what does not fit ends it, though a shorter one would. */
+/* The shorter of two that are as near; one that does not fit ends it, though a shorter
+ * one would fit. */
 static void test_the_nearest_first(void **state)
 {
   (void)state;

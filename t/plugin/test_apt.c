@@ -106,7 +106,8 @@ static void test_hidden_off_is_kv_only(void **state)
   bed_close(&bed);
 }
 
-/* Who has waited too long gives way to who can still be served in time. */
+/* A request that has waited too long gives way to one that can still be served in time.
+ */
 static void test_demotion(void **state)
 {
   (void)state;
@@ -127,7 +128,8 @@ static void test_demotion(void **state)
   }
 }
 
-/* Who has waited too long is let in where a fifth of the memory stays free, or alone. */
+/* A request that has waited too long is let in where a fifth of the memory stays free, or
+ * alone. */
 static void test_violated_reserve(void **state)
 {
   (void)state;
@@ -191,7 +193,7 @@ static void test_who_has_a_gap_to_spare_gives_way(void **state)
   }
 }
 
-/* Who has missed its first token can't be in time any more. */
+/* A request that has missed its first token can't be in time any more. */
 static void test_who_is_lost_gives_way(void **state)
 {
   (void)state;

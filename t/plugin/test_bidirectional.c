@@ -203,7 +203,7 @@ static void test_copies_are_kept(void **state)
 
 /* ---- what is refused, and who goes first ------------------------------------------- */
 
-/* Who has room in this step loses none of it. */
+/* A request that has room in this step loses none of it. */
 static void test_nobody_in_the_step_is_displaced(void **state)
 {
   (void)state;
@@ -391,7 +391,8 @@ static void test_handed_over(void **state)
   bed_close(&bed);
 }
 
-/* What lies as in every cache comes from another one, and goes to it: the rest does not.
+/* Blocks that lie as in every cache come from another manager, and go to it: the rest
+ * does not.
  */
 static void test_other_managers(void **state)
 {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Who has a slot of the K units, as the tables of what ran say it. */
+/* The owner of a slot of the K units, by the tables of what ran. */
 struct owner {
   const struct lls_live *request; /* NULL: nobody */
   uint32_t token;
@@ -39,8 +39,8 @@ static void forget(struct trace *t, const struct lls_live *r)
       t->owners[i].request = NULL;
 }
 
-/* Invariant 6: who had a slot was a best-effort request, who has it now is none; or it
- * has just left. */
+/* Invariant 6: the former owner of a slot was a best-effort request, the new one is not;
+ * or it has just left. */
 static void take_slot(struct trace *t, struct owner *slot, const struct lls_live *r,
                       uint32_t token)
 {
@@ -87,7 +87,7 @@ static void check_block(struct trace *t, uint32_t block)
   }
 }
 
-/* What a request does not have on the device is what info says it misses. */
+/* The tokens that a request lacks on the device are those that info counts as missing. */
 static void check_places(struct trace *t)
 {
   uint32_t blocks = t->bed.o.device_units / 2, resident[32] = {0};

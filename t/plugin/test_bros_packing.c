@@ -5,7 +5,7 @@
  */
 #include "t/plugin/bros_rig.h"
 
-/* ---- the worked examples (section 8) ------------------------------------------- */
+/* ---- the worked examples ------------------------------------------------------- */
 
 /* 0 A, 1 B, 2 Q; 3 x, 4 y, 5 z. */
 static void put_example(struct rig *g)
@@ -270,8 +270,8 @@ static void test_no_drop_for_the_late(void **state)
   rig_free(&g);
 }
 
-/* Who has had others dropped stays: they would get their memory back. Otherwise what was
- * reserved for a replaced request is given back, and nothing else. */
+/* A request that has had others dropped stays: they would get their memory back.
+ * Otherwise what was reserved for a replaced request is given back, and nothing else. */
 static void test_replacing_and_memory(void **state)
 {
   (void)state;

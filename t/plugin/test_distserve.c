@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What distserve plans on each role, asked directly: a view made by hand and a cache that
+ * Plans of distserve on each role, asked directly: a view made by hand and a cache that
  * counts. What becomes of the plans is tested in t/unit/test_instances and t/sim.
  */
 #include "t/tap.h"
@@ -174,7 +174,7 @@ static const char *plan_of(struct bench *b)
   return text;
 }
 
-/* baselines B-8: accept_frac 0.05 of 1,000 blocks. */
+/* accept_frac 0.05 of 1,000 blocks. */
 static void test_accepts_while_those_that_wait_hold_little(void **state)
 {
   (void)state;

@@ -43,7 +43,7 @@ static void test_a_prompt_that_does_not_fit_blocks_the_next(void **state)
   bed_close(&bed);
 }
 
-/* Who can't grow is passed over and keeps its memory. */
+/* A request that can't grow is passed over and keeps its memory. */
 static void test_who_cannot_grow_is_skipped(void **state)
 {
   (void)state;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What policies say of themselves (stats, host->count) against what the
- * bed has seen happen.
+ * Compares the figures of policies (stats, host->count) with what the bed has seen.
  */
 #include "t/tap.h"
 
@@ -150,7 +149,7 @@ static void test_deadlines(void **state)
 
 /* ---- cache managers ---------------------------------------------------------------- */
 
-/* Of nothing at all nothing is counted. */
+/* Where nothing happened nothing is counted. */
 static void expect_copies(struct bed *bed, const char *name, enum lls_copy_kind kind)
 {
   double counted = bed_figure(bed, name);
@@ -158,7 +157,7 @@ static void expect_copies(struct bed *bed, const char *name, enum lls_copy_kind 
   assert_float_equal(isnan(counted) ? 0 : counted, bed->copies[kind], 0);
 }
 
-/* What a refused plan swapped is put back, and has not happened. */
+/* The swaps of a refused plan are undone, and not counted. */
 static void test_swaps(void **state)
 {
   (void)state;

@@ -5,7 +5,7 @@
 
 #include "t/plugin/script.h"
 
-/* Of these the second has Orca's own memory. */
+/* The second of these has Orca's own memory. */
 static const char *const caches[] = {"paged", "contiguous"};
 
 /* Both plugins reserve alike; paged has no such parameter. */

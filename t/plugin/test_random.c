@@ -72,7 +72,8 @@ static void test_draws_from_its_stream(void **state)
   bed_close(&bed);
 }
 
-/* Who is first of four: each a quarter of 800 times, +- four standard deviations (12). */
+/* Counts which of four is first: each a quarter of 800 times, +- four standard deviations
+ * (12). */
 static void test_all_are_drawn_equally_often(void **state)
 {
   (void)state;

@@ -51,7 +51,7 @@ static const struct lls_host host = {
 
 /* ---- averages ---------------------------------------------------------------------- */
 
-/* Spec, section 8: lengths 100, 140, 600, 300 with these cosines to the query. */
+/* Lengths 100, 140, 600, 300 with these cosines to the query. */
 static void test_averages(void **state)
 {
   (void)state;

@@ -22,7 +22,7 @@ static void test_worked_example(void **state)
   expect_cut_prompts(&defaults);
 }
 
-/* Of one request in the next n steps. */
+/* Expects the tokens of one request in the next n steps. */
 static void expect_tokens(struct bed *bed, uint64_t id, const uint32_t *expected,
                           uint32_t n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all shipped schedulers do alike: reconfigure, dump, and coming back from plans
- * that were not carried out. */
+/* Common behaviour of all shipped schedulers: reconfigure, dump, and coming back from
+ * plans that were not carried out. */
 #include "t/tap.h"
 
 #include <math.h>

@@ -32,7 +32,7 @@ static struct lls_live *submit_predicted(struct bed *bed, uint32_t length,
   return submit(bed, length, output);
 }
 
-/* Who is not predicted counts as long as it may get, 100 tokens. */
+/* A request without a prediction counts as long as it may get, 100 tokens. */
 static void test_sjf_lets_the_shortest_in(void **state)
 {
   (void)state;

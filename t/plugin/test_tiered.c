@@ -39,7 +39,7 @@ static void step(struct bed *bed, struct lls_live *r, uint32_t tokens)
   assert_int_equal(bed_audit(bed), 0);
 }
 
-/* What attention would read of it in the next step is what was computed. */
+/* Attention would read in the next step what was computed. */
 static void check_memory(struct bed *bed, const struct lls_live *r)
 {
   empty_step(bed);

@@ -50,7 +50,8 @@ static void test_charges(void **state)
   bed_close(&bed);
 }
 
-/* Who was away is lifted to the least of who waits: no service is saved up. */
+/* A tenant that was away is lifted to the least of those that wait: no service is saved
+ * up. */
 static void test_lifting(void **state)
 {
   (void)state;
@@ -79,7 +80,7 @@ static void test_lifting(void **state)
   bed_close(&bed);
 }
 
-/* Who comes while the last that waits could not be let in does not find an
+/* A tenant that comes while the last waiting request could not be let in does not find an
  * empty queue. */
 static void test_asked_but_not_let_in_still_waits(void **state)
 {

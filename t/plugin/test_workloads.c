@@ -117,7 +117,7 @@ static const struct left_out left_out[] = {
     {"distserve", "hands requests over between instances; t/plugin/test_distserve.c"},
 };
 
-/* What ships is in the tables above. */
+/* Every shipped policy is in the tables above. */
 static void test_all_that_ship_are_here(void **state)
 {
   (void)state;

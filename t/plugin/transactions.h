@@ -83,7 +83,7 @@ static inline void random_change(struct bed *bed, struct lls_live *r)
   }
 }
 
-/* What the engine does with a step's copies; the transfers have ended then. */
+/* Carries out a step's copies as the engine does; the transfers have ended then. */
 static inline void carry_out(struct bed *bed)
 {
   const struct lls_copy *copies;
@@ -108,7 +108,7 @@ static inline void compute(struct bed *bed, struct lls_live *r, uint32_t tokens)
   assert_string_equal(bed_found(bed), "");
 }
 
-/* What attention would read of the first n tokens is what was computed. */
+/* Attention would read of the first n tokens what was computed. */
 static inline void check_slots(struct bed *bed, const struct lls_live *r, uint32_t n)
 {
   const char *list;

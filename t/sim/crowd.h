@@ -75,7 +75,7 @@ static inline void crowd_submit(struct crowd *c, struct client *client,
   client->submitted = true;
 }
 
-/* What is due by now; when the next comes, LLS_NEVER if nobody does any more. */
+/* Submits what is due by now; returns when the next is due, LLS_NEVER if none is. */
 static inline int64_t crowd_act(struct crowd *c, struct lls_loop *loop, int64_t now_ns,
                                 void (*dress)(struct crowd *, struct lls_submission *))
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What AlignedServe's scheduler promises in every step, seen from between the core and
+ * Promises of AlignedServe's scheduler in every step, seen from between the core and
  * the plugin while random clients come and go, through the real loop on the simulated
  * device, over a cache manager that moves memory beside steps and over one that doesn't:
  * every request is in one place, batches change as Algorithm 2 has it, memory is never
@@ -33,7 +33,7 @@ struct figure {
   double value;
 };
 
-/* What the plugin says of itself, read before and after each plan. */
+/* The plugin's figures, read before and after each plan. */
 struct snapshot {
   struct where requests[MOST];
   struct figure figures[MOST];
@@ -344,7 +344,8 @@ static void test_moved_at_need(void **state)
   run_all("paged");
 }
 
-/* What no cache manager but one can do is refused where it must be done. */
+/* A feature that only one cache manager has is refused where it is required of another.
+ */
 static void test_prefetch_on(void **state)
 {
   (void)state;

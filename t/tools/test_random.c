@@ -31,7 +31,7 @@ static void test_a_draw_depends_on_its_key_alone(void **state)
     assert_true(lls_random_next(&others[i]) != first);
 }
 
-/* What "same seed, same workload" rests on: changing this changes every workload. */
+/* "Same seed, same workload" rests on this: changing this changes every workload. */
 static void test_values_do_not_change(void **state)
 {
   (void)state;

@@ -225,7 +225,7 @@ static void test_old_results_are_not_shown_as_new(void **state)
   }
 }
 
-/* What failed has no line of an older result either. */
+/* A run that failed has no line of an older result either. */
 static void test_a_failed_run_shows_no_older_one(void **state)
 {
   struct bench b;

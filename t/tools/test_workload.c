@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What options make of rows: arrivals, selection, classes, SLOs, batches; and the issuer.
+/* The workload that options make of rows: arrivals, selection, classes, SLOs, batches;
+ * and the issuer.
  */
 #include "t/tools/workload.h"
 

@@ -13,7 +13,7 @@
 
 /* ---- stop strings --------------------------------------------------------------- */
 
-/* What is shown of a text that comes in pieces, by the rule of the front end. */
+/* The part of a text in pieces that is shown, by the rule of the front end. */
 static size_t shown_by_pieces(const struct lls_stop_set *set, const char *text,
                               size_t piece, size_t *most_held)
 {

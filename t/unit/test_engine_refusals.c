@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the engine does not do: model folders that are broken or too large, and steps that
+ * Refusals of the engine: model folders that are broken or too large, and steps that
  * are the caller's mistake. Each has its sentence, and the engine goes on working.
  */
 #include "t/drive.h"

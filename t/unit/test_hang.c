@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is a hang: a callback that is under way at every look for long enough. The thread
- * that is looked at is this one. */
+/* Definition of a hang: a callback that is under way at every look for long enough. The
+ * thread that is looked at is this one. */
 #include "t/tap.h"
 
 #include <string.h>

@@ -152,7 +152,7 @@ static void test_folded_headers_are_refused(void **state)
     }
 }
 
-/* What looks like a fold in a body is a body. */
+/* A line of a body that looks like a fold is a body. */
 static void test_a_body_may_begin_with_blanks(void **state)
 {
   struct fixture *f = *state;

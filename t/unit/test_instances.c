@@ -218,8 +218,8 @@ static void test_cancel_between_two_instances(void **state)
   }
 }
 
-/* What no decode instance can hold comes back and ends with CAPACITY: here they have less
- * memory than the prefill instance. */
+/* A request that no decode instance can hold comes back and ends with CAPACITY: here they
+ * have less memory than the prefill instance. */
 static void test_what_is_offered_and_never_fits(void **state)
 {
   (void)state;

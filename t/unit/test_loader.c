@@ -183,7 +183,7 @@ static void test_files_with_holes_are_refused_or_loaded(void **state)
   file_free(&f);
 }
 
-/* What the headers tell is said of them: no process had to die for it. */
+/* Faults that the headers show are reported from them: no process had to die for it. */
 static void test_a_hole_in_the_code_is_named(void **state)
 {
   (void)state;

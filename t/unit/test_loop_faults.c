@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the step loop does when others fail: the device in the middle of a step. Requests
+ * The step loop when others fail: the device in the middle of a step. Requests
  * end exactly once, with an error, and nothing is accepted afterwards. Of several
  * instances one fails: what the others have goes on to its end.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What hidden form costs is known before the first plan: where a token of it takes a
+ * The cost of hidden form is known before the first plan: where a token of it takes a
  * millisecond it is not taken, where it is free it is. It is measured once and kept;
  * whatever is wrong with what was kept, serving begins.
  */
@@ -86,8 +86,8 @@ static void pretend(const struct kept *k, const struct lls_engine_fingerprint *i
   assert_int_equal(lls_measured_write(path, identity, &m, NULL), 0);
 }
 
-/* What was measured is known before the first plan. How long steps of so small a model
- * take is noise, so numbers are put in their place. */
+/* Measurements are known before the first plan. The times of so small a model are noise,
+ * so numbers are put in their place. */
 static void test_known_before_the_first_plan(void **state)
 {
   static const char *const free_of_charge[] = {"rho", "0", NULL};

@@ -105,7 +105,7 @@ static void test_defaults_are_bound(void **state)
   assert_null(v.label);
 }
 
-/* What a good text becomes; numbers as double, texts as they are. */
+/* The values of good texts; numbers as double, texts as they are. */
 static void test_good_texts(void **state)
 {
   (void)state;

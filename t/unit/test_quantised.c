@@ -78,7 +78,7 @@ static void test_a_part_reads_what_the_whole_has_there(void **state)
   }
 }
 
-/* What products of whole numbers are made of. */
+/* The factors of products of whole numbers. */
 static void test_codes_make_the_numbers(void **state)
 {
   (void)state;

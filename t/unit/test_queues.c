@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is shown of an instance's queues, and when; with more requests than are shown. */
+/* The snapshot of an instance's queues, and when it is made; with more requests than are
+ * shown. */
 #include "t/tap.h"
 
 #include <errno.h>

@@ -131,7 +131,7 @@ static char *render(const struct lls_chat_template *chat_template)
   return text;
 }
 
-/* What is not known fails where it is reached, and is told before. */
+/* An unknown construct fails where it is reached, and is reported before. */
 static void test_unknown_constructs_fail_when_reached(void **state)
 {
   (void)state;
@@ -286,7 +286,7 @@ static void test_bombs_do_not_go_off(void **state)
   }
 }
 
-/* What a client sends is charged like what a template makes. */
+/* Values that a client sends are charged like those that a template makes. */
 static void test_bombs_in_messages(void **state)
 {
   (void)state;

@@ -134,7 +134,7 @@ static void test_bos_that_is_not_there(void **state)
 #define NORMALIZERS(list)                                                                \
   WITH("\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [" list "]}")
 
-/* What a text of 1,000 bytes is encoded to: the status, and the sentence. */
+/* The result of encoding a text of 1,000 bytes: the status, and the sentence. */
 static int encode_with(const struct folder *folder, const char *tokenizer_json,
                        struct lls_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What BERT's tokenisers take for a mark, a control or punctuation: as Unicode 8.0 has
- * it, whatever the Unicode of utf8proc and PCRE2 is. */
+/* Characters that BERT's tokenisers take for a mark, a control or punctuation: as
+ * Unicode 8.0 has it, whatever the Unicode of utf8proc and PCRE2 is. */
 #include "t/tap.h"
 
 #include "core/tokenizer/tokenizer.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of llmserve-bench share: one run against one server. */
+/* Shared by the files of llmserve-bench: one run against one server. */
 #ifndef LLS_BENCH_BENCH_H
 #define LLS_BENCH_BENCH_H
 
@@ -34,7 +34,7 @@ void lls_bench_close(struct lls_bench *);
 /* Waits until the server answers, up to the ready check's time, and finds its model. */
 int lls_bench_reach(struct lls_bench *, struct lls_error *err);
 
-/* What can be asked of the server that answers: /version, /v1/models and, where it is
+/* Facts about the server that answers: /version, /v1/models and, where it is
  * llmserve and lets us, its policies, when it started and how often it has reloaded. An
  * object; NULL with a sentence if it is not there. After lls_bench_reach. */
 json_t *lls_bench_server(struct lls_bench *, struct lls_error *err);
@@ -44,7 +44,7 @@ int lls_bench_request(const struct lls_bench *, const struct lls_workload *,
                       const struct lls_item *, struct lls_text *out,
                       struct lls_error *err);
 
-/* What a load saw of itself. */
+/* The result of a load. */
 struct lls_load_result {
   double client_cpu_s; /* of this process while it ran */
   double elapsed_s;

@@ -80,7 +80,7 @@ static void put_deadline(json_t *slo, const char *name, int64_t ns)
     json_object_set_new(slo, name, json_real((double)ns / 1e6));
 }
 
-/* What llmserve's schedulers read; other servers ignore it. */
+/* Adds members that llmserve's schedulers read; other servers ignore it. */
 static void put_wishes(json_t *body, const struct lls_item *item)
 {
   json_t *slo = json_object();

@@ -71,7 +71,7 @@ static void end_fetch(struct lls_fetch *fetch, int status)
 
 static void send_on_fresh(struct lls_client *client, struct lls_fetch *fetch);
 
-/* What a connection does that can't go on: the fetch ends, or is sent again. */
+/* Ends a connection that can't go on: the fetch ends, or is sent again. */
 static void fail(struct lls_connection *connection, int status)
 {
   struct lls_fetch *fetch = connection->fetch;

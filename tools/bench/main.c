@@ -283,7 +283,7 @@ static int report(const struct tool *tool, struct run *run, struct lls_error *er
   return rc == 0 && !any ? lls_fail(err, -EIO, "no request was answered") : rc;
 }
 
-/* What would be sent. */
+/* Prints the load that would be sent. */
 static int show_load(struct run *run, struct lls_error *err)
 {
   const struct lls_workload *w = &run->workload;
@@ -303,7 +303,7 @@ static int show_load(struct run *run, struct lls_error *err)
   return rc;
 }
 
-/* What is found out before anything is sent is wrong usage. */
+/* An error before anything is sent is wrong usage. */
 static int run_alone(const struct tool *tool)
 {
   struct run run = {0};

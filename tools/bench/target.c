@@ -275,7 +275,7 @@ int lls_bench_reach(struct lls_bench *b, struct lls_error *err)
 
 /* ---- who is it? -------------------------------------------------------------------- */
 
-/* What of a server's answer stays the same until it becomes another. */
+/* Keeps the members of the answer that stay the same for a server. */
 static void keep(json_t *server, const json_t *reply, const char *const *keys)
 {
   for (; *keys != NULL; keys++)

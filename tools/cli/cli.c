@@ -202,7 +202,7 @@ int lls_options_parse(const struct lls_bound_options *bound, size_t n, int argc,
 
 /* ---- help -------------------------------------------------------------------------- */
 
-/* What stands for the value in --help: "--ranks N". */
+/* The placeholder of the value in --help: "--ranks N". */
 static const char *stand_in(const struct lls_param *p)
 {
   switch (p->type) {

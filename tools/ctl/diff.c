@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What runs against what a file says: texts as they are written, defaults filled in. */
+/* Compares the running configuration with a file: texts as they are written, defaults
+ * filled in. */
 #include <stdio.h>
 #include <string.h>
 

@@ -176,7 +176,8 @@ static int command(const struct arguments *a, const struct ctl_server *server)
   return EXIT_USAGE;
 }
 
-/* Of the server's file, where it can be read, what the command line does not say. */
+/* Takes what the command line does not say from the server's file, where it can be read.
+ */
 static int run(const struct arguments *a)
 {
   struct lls_ini ini = {0};

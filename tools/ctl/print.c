@@ -70,7 +70,7 @@ void ctl_print_status(const json_t *status)
          (long long)number_of(cache, "host_units"));
 }
 
-/* What clients and plugins wrote is no order to a terminal. */
+/* Text of clients and plugins must not control the terminal. */
 static void print_line(const char *text)
 {
   for (; *text != '\0'; text++)

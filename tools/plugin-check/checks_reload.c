@@ -156,7 +156,8 @@ static void import_parts(const struct keeper *k, void *to, const struct lls_blob
   }
 }
 
-/* What the running instance exports, given to others in parts and under a wrong name. */
+/* Gives the running instance's exported state to others, cut short and under a wrong
+ * version. */
 static void damage(struct scene *scene, uint64_t step)
 {
   struct findings *f = scene->watch.findings;

@@ -63,7 +63,7 @@ static void compare(struct findings *f, const char *a, const char *b, const char
         a + line, (int)strcspn(b + line, "\n"), b + line);
 }
 
-/* What it decides with this seed, malloc'ed. late: it says that it takes its time. */
+/* Its decisions with this seed, malloc'ed. late: it says that it takes its time. */
 static char *decisions(const struct subject *s, struct findings *f, uint64_t seed,
                        bool *late)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be told of a plugin without running it; see checks.h. */
+/* Checks of a plugin that do not run it; see checks.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

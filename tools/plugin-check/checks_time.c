@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a decision costs: CPU time of a scheduler's plan (with what it asks of the cache),
- * of a cache manager's begin, of a prediction, with 64, 1,600 and 16,000 requests alive.
- * A plan must take well under a millisecond among 1,600 (architecture, "The step").
+ * The cost of a decision: CPU time of a scheduler's plan (with what it asks of the
+ * cache), of a cache manager's begin, of a prediction, with 64, 1,600 and 16,000 requests
+ * alive. A plan must take well under a millisecond among 1,600 (architecture, "The
+ * step").
  */
 #include <stdlib.h>
 

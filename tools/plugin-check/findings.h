@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a check found. A check runs in a process of its own, since a plugin may crash or
- * hang; what it has to say goes through a pipe to the parent, a line a thing, and where
- * it is goes to a page that both share.
+ * The findings of a check. A check runs in a process of its own, since a plugin may crash
+ * or hang; it writes its findings into a pipe to the parent, one a line, and its position
+ * to a page that both share.
  */
 #ifndef CHECK_FINDINGS_H
 #define CHECK_FINDINGS_H

@@ -249,7 +249,7 @@ static void judge_plans(struct load *l)
 
 #define SHOWN 12 /* requests */
 
-/* Who holds what, where nothing moves. */
+/* The holdings of requests, where nothing moves. */
 static void show_state(struct load *l)
 {
   struct scene *s = l->scene;

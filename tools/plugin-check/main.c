@@ -203,7 +203,7 @@ static void verdict(const struct subject *s, const struct tally *t, const char *
            t->skipped);
 }
 
-/* What hangs would do so in every check. */
+/* A plugin that hangs would do so in every check. */
 static bool is_over(const struct subject *s, const struct tally *t,
                     const struct outcome *o)
 {

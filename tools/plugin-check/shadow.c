@@ -150,7 +150,7 @@ static uint64_t *slot_of(const struct shadow *s, const struct lls_block_entry *e
   return slot_at(s, LLS_TIER_DEVICE, e->block, e->element, slot);
 }
 
-/* Of a token and all before it, given the hash of those before. */
+/* The hash of a token and all before it, given the hash of those before. */
 static uint64_t next_hash(uint64_t before, int32_t token)
 {
   return (before ^ (uint64_t)(uint32_t)token ^ UINT64_C(0x9E3779B97F4A7C15)) *

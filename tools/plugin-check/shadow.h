@@ -24,7 +24,7 @@ struct shadow {
   bool has_async; /* this step has such copies */
 };
 
-/* Of these sizes; what is there stays if they are the same. */
+/* Sets these sizes; the contents stay if they are the same. */
 void shadow_resize(struct shadow *, const struct lls_cache_geometry *);
 void shadow_free(struct shadow *);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is the same for every kind: the host that a plugin is given, its creation. See
+/* Common to every kind: the host that a plugin is given, its creation. See
  * watch.h. */
 #include "tools/plugin-check/watch.h"
 

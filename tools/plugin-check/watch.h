@@ -110,7 +110,7 @@ struct witness { /* one created instance; `self` of our callbacks */
   uint64_t step;
 };
 
-/* What of the plugin runs; leave takes back what enter gave. */
+/* The callback that runs; leave takes the value that enter gave. */
 struct call {
   const char *callback;
   enum tag tag;

@@ -18,8 +18,8 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
   return hash;
 }
 
-/* Of everything the view shows that no service changes: a reserve in plan may take a
- * prefix, which the view does not show before the next step. */
+/* A checksum of everything in the view that no service changes: a reserve in plan may
+ * take a prefix, which the view does not show before the next step. */
 static uint64_t checksum(const struct lls_step_view *v)
 {
   const struct lls_request *const *const lists[] = {v->waiting, v->running, v->preempted,

@@ -23,7 +23,7 @@ int lls_profile_fit(const struct lls_profile_point *, size_t n,
                     const struct lls_cost_shape *, uint32_t max_rows,
                     struct lls_profile *out, struct lls_error *err);
 
-/* What the rates say of a shape. */
+/* The time of a shape by the rates. */
 double lls_shape_ns(const struct lls_cost_rates *, const struct lls_shape *);
 
 #endif

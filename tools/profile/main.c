@@ -246,11 +246,11 @@ static double mean_of(const double *times, uint32_t n)
 }
 
 /*
- * What steps take beside each other is told by the means of their lower three quarters: a
- * median would be one or the other by chance where a neighbour on the same core makes a
- * step 1.4 times as long or does not. What happens now and then (the machine's host has
- * other guests) happens to a server's steps too: all times are raised by what that is
- * worth on average, but for each step's worst time in sixteen.
+ * Step times are compared by the means of their lower three quarters: a neighbour on the
+ * same core makes some steps 1.4 times as long, and a median would be one or the other by
+ * chance. What happens now and then (the machine's host has other guests) happens to a
+ * server's steps too: all times are raised by what that is worth on average, but for each
+ * step's worst time in sixteen.
  */
 static int choose_times(struct tool *t, uint32_t rounds, struct lls_error *err)
 {
@@ -385,7 +385,7 @@ static void print_fit(const struct tool *t, size_t used)
          100 * (t->noise - 1));
 }
 
-/* What the fit sees of a step, and what it makes of it; held: kept from the fit. */
+/* The fit's inputs of a step, and its estimate; held: kept from the fit. */
 static void write_step(FILE *out, const struct lls_cost_rates *rates,
                        const struct lls_profile_point *m, bool held)
 {

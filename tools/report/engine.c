@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine did: steps, preemptions, copies, and how the run looked over time. */
+/* The engine's part of a report: steps, preemptions, copies, and how the run looked over
+ * time. */
 #include "tools/report/internal.h"
 
 static void merge(struct lls_bin *into, const struct lls_bin *more)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files behind report.h share. */
+/* Shared by the files behind report.h. */
 #ifndef LLS_REPORT_INTERNAL_H
 #define LLS_REPORT_INTERNAL_H
 
@@ -8,7 +8,7 @@
 
 #define LLS_TIMELINE_BINS 512
 
-/* What happened in one piece of time. */
+/* The events of one piece of time. */
 struct lls_bin {
   uint64_t arrivals, tokens, steps;
   double batch_ns, decode_ns, waiting_ns, units_ns; /* each times how long it was so */

@@ -107,7 +107,7 @@ static void put_spread(json_t *object, const struct lls_metrics *m, const char *
   }
 }
 
-/* What a CDF is drawn from: the value at each percent. */
+/* The points of a CDF: the value at each percent. */
 static void put_quantiles(json_t *object, const char *key, const struct lls_spread *s)
 {
   json_t *list = json_array();

@@ -183,7 +183,8 @@ static void take_spreads(const struct lls_report *report, double *samples,
     m->itl_per_token = spread_of_gaps(m, &report->gaps_per_token);
 }
 
-/* What completes between the first start of the class and the last of all requests. */
+/* Counts what completes between the first start of the class and the last of all
+ * requests. */
 static void take_throughput(const struct lls_report *report, uint32_t class,
                             struct lls_class_metrics *out)
 {
@@ -266,7 +267,8 @@ static bool has_slo(const struct lls_slo *slo)
          slo->tpot_ns != LLS_NEVER || slo->completion_ns != LLS_NEVER;
 }
 
-/* What counts: all but the warm-up and what the load itself cut short. */
+/* True for the requests that count: all but the warm-up and those that the load itself
+ * cut short. */
 static bool judged(const struct lls_report *report, const struct lls_report_outcome *o)
 {
   return counted(report, o) && o->status != LLS_OUTCOME_CANCELLED;

@@ -9,7 +9,7 @@
 #define LLS_QUANTILES       101 /* 0 %, 1 %, ... 100 %: enough to draw a CDF */
 #define LLS_CLASSES         3   /* enum lls_class */
 
-/* Of one quantity. All 0 where there was no sample. */
+/* The spread of one quantity. All 0 where there was no sample. */
 struct lls_spread {
   uint64_t n;
   double mean, std, median, max;
@@ -17,7 +17,7 @@ struct lls_spread {
   double quantiles[LLS_QUANTILES];
 };
 
-/* Who met what: of the requests that have this SLO, how many there are and met it. */
+/* Attainment of one SLO: how many requests have it, and how many met it. */
 struct lls_met {
   uint32_t n, met;
 };
@@ -38,7 +38,7 @@ struct lls_steady {
   double mean_ttft_ms, mean_tpot_ms;
 };
 
-/* Of the requests of one class. */
+/* Metrics of the requests of one class. */
 struct lls_class_metrics {
   struct lls_spread ttft, tpot, normalised; /* as below */
   /* of what completes until the last request comes: closed-loop batches go on so long */

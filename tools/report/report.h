@@ -40,7 +40,7 @@ enum lls_outcome_status {
   LLS_OUTCOME_CANCELLED, /* or read slowly, as the load wants it: in no attainment */
 };
 
-/* What happened to one request. Times are ns after the load began, as arrivals are. */
+/* The outcome of one request. Times are ns after the load began, as arrivals are. */
 struct lls_report_outcome {
   const struct lls_item *item;
   uint32_t status;           /* enum lls_outcome_status */
@@ -126,7 +126,7 @@ void lls_report_bytes(struct lls_report *, enum lls_copy_kind, uint64_t bytes);
 const struct lls_report_outcome *lls_report_outcomes(const struct lls_report *,
                                                      size_t *n);
 
-/* What a run was, beside its numbers; texts may be NULL, then they are left out. */
+/* A run's description beside its numbers; texts may be NULL, then they are left out. */
 struct lls_report_header {
   const char *tool; /* "llmserve-sim" */
   const char *date; /* vLLM's keys from here on; a simulated run has no date */

@@ -104,7 +104,7 @@ static bool find(const struct lls_report *report, int64_t *from_ns, int64_t *to_
   return found;
 }
 
-/* Of the whole seconds within. */
+/* The rate over the whole seconds within. */
 static double token_rate(const struct lls_report *report, int64_t from_ns, int64_t to_ns)
 {
   int64_t first = (from_ns + LLS_NS_PER_S - 1) / LLS_NS_PER_S;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run runs on: configuration, model, profiles, device, engine and loop, put
+ * The machine of a run: configuration, model, profiles, device, engine and loop, put
  * together from the options. Simulated by default; with --device cpu the real engine in
  * real time, driven by the same loop, so that the two can be laid beside each other.
  */
@@ -51,7 +51,8 @@ void lls_machine_begin_log(const struct lls_machine *, struct lls_decision_log *
 
 /* Nanoseconds from 0, of the instance whose turn it is. */
 int64_t lls_machine_now(struct lls_machine *);
-/* Of the one that is furthest behind: nothing happens before that any more. */
+/* The time of the instance that is furthest behind: nothing happens before that any more.
+ */
 int64_t lls_machine_least(struct lls_machine *);
 /* Lets time pass: at once, or in real time by sleeping. No instance is behind that time
  * then; one that is beyond it stays there. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a simulated run is made of beside its options: plugins, profiles, the model, and
+/* The inputs of a simulated run beside its options: plugins, profiles, the model, and
  * the files that the policies' parameters name. */
 #ifndef LLS_SIM_TOOL_MADE_BY_H
 #define LLS_SIM_TOOL_MADE_BY_H

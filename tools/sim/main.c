@@ -154,7 +154,7 @@ static int replay(const struct tool *t, struct lls_error *err)
   return rc;
 }
 
-/* What can be known to go wrong with the plot is said before the run. */
+/* Errors of the plot that can be known are reported before the run. */
 static int run_one(struct tool *t, struct lls_error *err)
 {
   bool plot = t->sweep.plot[0] != '\0';

@@ -144,7 +144,7 @@ static int submit(struct run *r, const struct lls_item *item, int64_t now_ns)
 
 /* ---- the whole --------------------------------------------------------------------- */
 
-/* Who issues hears of what has ended by now, in the order of the ends. */
+/* Tells the issuer of the requests that have ended by now, in the order of their ends. */
 static void tell_endings(struct run *r, int64_t now_ns)
 {
   uint32_t left = 0;
@@ -175,7 +175,7 @@ static int64_t earlier(int64_t a, int64_t b)
   return a == LLS_NEVER || (b != LLS_NEVER && b < a) ? b : a;
 }
 
-/* What comes next: an instance's turn, an arrival, or that somebody hears of an end. */
+/* The next event: an instance's turn, an arrival, or an end that the issuer hears of. */
 static int next_turn(struct run *r, uint32_t *instance, bool *runs)
 {
   int64_t next_ns = lls_loop_next_ns(r->machine.loop, instance);
@@ -243,7 +243,7 @@ static int run_to_end(struct run *r)
   return rc;
 }
 
-/* Of all devices. */
+/* Totals of all devices. */
 static struct lls_sim_totals totals_of(const struct lls_machine *m)
 {
   struct lls_sim_totals sum = {0}, one;
@@ -376,7 +376,7 @@ static json_t *describe_instances(const struct lls_machine *m)
   return list;
 }
 
-/* Of each instance, as they are at the end. */
+/* The policies of each instance, as they are at the end. */
 static json_t *describe_policies(const struct lls_machine *m)
 {
   json_t *list = json_array();

@@ -11,7 +11,7 @@
 #include "tools/report/report.h"
 #include "tools/sim/options.h"
 
-/* What came of it. */
+/* The result of a run. */
 struct lls_sim_result {
   struct lls_report *report;
   json_t *machine;   /* what it ran on, and what of that is no metric */

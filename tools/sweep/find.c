@@ -95,7 +95,7 @@ static int keep_path(struct finding *f, const char *path)
   return 0;
 }
 
-/* What a run of the round attained goes to its search. */
+/* Gives the attainment of a run of the round to its search. */
 static int take_result(struct finding *f, const struct lls_grid *grid, size_t point,
                        struct search *s)
 {

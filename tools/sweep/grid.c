@@ -101,7 +101,7 @@ static void free_axis(struct lls_axis *axis)
   free(axis->name);
 }
 
-/* Of a path only the last part; nothing that a file name can't have. */
+/* Adds the last part of a path only, without characters that a file name can't have. */
 static void add_part(FILE *out, const char *name, const char *value, bool first)
 {
   const char *slash = strrchr(value, '/');

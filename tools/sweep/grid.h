@@ -56,7 +56,7 @@ int64_t lls_first_seed(const struct lls_runner *);
 int lls_find_rates(const struct lls_sweep_options *, const struct lls_runner *, FILE *out,
                    struct lls_error *err);
 
-/* What became of the points of grids. */
+/* Counts of the points of grids by outcome. */
 struct lls_grid_tally {
   size_t total;
   size_t there;  /* had a result that was made by the same */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a result was made by: everything that decides what a run finds, as the member
+ * The origin of a result: everything that decides what a run finds, as the member
  * "made_by" of its JSON. A result is taken for a run that is to be done only where both
  * were made by the same.
  *

@@ -237,7 +237,7 @@ static void client_panels(FILE *out, const json_t *timeline)
         out);
 }
 
-/* What an engine did where one was seen, else what came and went. */
+/* Panels of the engine's work where it was seen, else of arrivals and ends. */
 static void timeline_panels(FILE *out, const json_t *result)
 {
   const json_t *timeline = json_object_get(result, "timeline");

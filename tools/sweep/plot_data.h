@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a plot is drawn of: finished runs, by series, each with its rate and its label. */
+/* The data of a plot: finished runs, by series, each with its rate and its label. */
 #ifndef LLS_SWEEP_PLOT_DATA_H
 #define LLS_SWEEP_PLOT_DATA_H
 

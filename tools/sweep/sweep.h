@@ -33,7 +33,8 @@ extern const struct lls_option_group lls_sweep_option_group;
 
 /* How a tool does one run, in a process of its own, with the options as they are set. */
 struct lls_runner {
-  /* What decides the run's result (made_by.h); NULL with a sentence: it can't be run. */
+  /* Everything that decides the run's result (made_by.h); NULL with a sentence: it can't
+   * be run. */
   json_t *(*made_by)(void *context, struct lls_error *err);
   /* The result to path, with made_by as its member of that name. */
   int (*run)(void *context, const char *path, json_t *made_by, struct lls_error *err);

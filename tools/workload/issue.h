@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is sent when. Three loads in one: items that arrive by the clock (open loop), at
- * most so many at once (closed loop where all arrive at the beginning), and best-effort
- * batches of which each is sent when the one before has ended, as long as others still
- * arrive (BROS, section 6).
+ * When each item is sent. Three loads in one: items that arrive by the clock (open loop),
+ * at most so many at once (closed loop where all arrive at the beginning), and
+ * best-effort batches of which each is sent when the one before has ended, as long as
+ * others still arrive (BROS, section 6).
  *
  *   for (;;) {
  *     while ((item = lls_issuer_next(issuer, now, &wake_ns)) != NULL)

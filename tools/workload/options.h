@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a workload is made of, as both tools' command lines say it; the sentences are in
+/* The options of a workload, the same on both tools' command lines; the sentences are in
  * options.c, beside the names. Names are those of vLLM's `bench serve` where it has them.
  */
 #ifndef LLS_WORKLOAD_OPTIONS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the readers share: rows, errors with their place, and which reader a file needs.
+/* Shared by the readers: rows, errors with their place, and which reader a file needs.
  */
 #include "tools/workload/reader.h"
 

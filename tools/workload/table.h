@@ -26,7 +26,7 @@ int lls_table_row(struct lls_table *, unsigned n_fields, struct lls_error *err);
 /* Which field of the line is this text; -1 if none is. */
 int lls_table_find(const struct lls_table *, const char *text);
 
-/* What stands in this field of the line, `name` being its column. */
+/* The content of this field of the line, `name` being its column. */
 int lls_table_bad(const struct lls_table *, const char *name, const char *text,
                   const char *expected, struct lls_error *err);
 /* A number times scale, rounded, from least to most. */

@@ -54,7 +54,7 @@ bool lls_pol_ahead_is_possible(const struct lls_host *, const struct lls_step_vi
 bool lls_pol_ahead_look(struct lls_pol_ahead *, struct lls_pol_priority *,
                         const struct lls_pol_priority_params *,
                         const struct lls_step_view *, lls_pol_ahead_rank *);
-/* Who leaves in the plan being made, and so does not run. */
+/* True if the request leaves in the plan being made, and so does not run. */
 bool lls_pol_ahead_leaves(const struct lls_pol_ahead *, const struct lls_request *);
 /* After it: puts the transfers into the plan. */
 void lls_pol_ahead_move(struct lls_pol_ahead *, struct lls_pol_backlog *,
@@ -64,7 +64,7 @@ void lls_pol_ahead_move(struct lls_pol_ahead *, struct lls_pol_backlog *,
  * ------------------------------------------------------- */
 
 void lls_pol_ahead_begin(struct lls_pol_ahead *, const struct lls_step_view *);
-/* Of the candidate request, level, ewt and key are set. */
+/* The caller has set the candidate's request, level, ewt and key. */
 void lls_pol_ahead_add(struct lls_pol_ahead *, const struct lls_pol_ahead_candidate *);
 /* Sorts the jobs and sets their decisions: `seats` of them at most, `margin` units are
  * left free. */

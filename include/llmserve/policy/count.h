@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What cache managers count for /metrics: the units that copies of a step move. */
+/* Counters of cache managers for /metrics: the units that copies of a step move. */
 #ifndef LLS_POL_COUNT_H
 #define LLS_POL_COUNT_H
 

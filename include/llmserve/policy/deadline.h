@@ -5,7 +5,7 @@
 
 #include <llmserve/scheduler.h>
 
-/* What the step has beside the chunk. */
+/* The contents of the step beside the chunk. */
 struct lls_pol_deadline_step {
   uint32_t context;        /* tokens before the chunk */
   uint32_t n_decodes;      /* 0: no decodes */

@@ -23,7 +23,8 @@ struct lls_pol_prefill_first_params {
   LLS_POL_STEP_MAX_TOKENS(STRUCT), LLS_POL_STEP_MAX_SEQS(STRUCT, "256"),                 \
       LLS_POL_STEP_PARAMETERS(STRUCT)
 
-/* Who is let in next. Asked until something does not fit, never again in that step. */
+/* The order in which requests are let in. Asked until something does not fit, never again
+ * in that step. */
 struct lls_pol_admission {
   void *context;
   /* Each waiting request of the view at most once; NULL: no more. */
@@ -37,7 +38,7 @@ void lls_pol_prefill_first_plan(const struct lls_host *,
                                 const struct lls_pol_prefill_first_params *,
                                 const struct lls_pol_admission *,
                                 const struct lls_step_view *, struct lls_plan *);
-/* Who waits is let in in order of arrival. */
+/* Lets waiting requests in in order of arrival. */
 void lls_pol_prefill_first_plan_in_order(const struct lls_host *,
                                          const struct lls_pol_prefill_first_params *,
                                          const struct lls_step_view *, struct lls_plan *);

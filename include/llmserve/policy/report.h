@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an audit writes down: lines of words for the sink, and the first thing that is
+/* The report of an audit: lines of words for the sink, and the first thing that is
  * wrong for host->fail. */
 #ifndef LLS_POL_REPORT_H
 #define LLS_POL_REPORT_H

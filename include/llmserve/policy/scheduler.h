@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every scheduler here starts with: the host, its parameters, and the callbacks that
+ * The base of every scheduler here: the host, its parameters, and the callbacks that
  * follow from the parameter table alone. It is the first member of the scheduler's own
  * struct, so a `self` is also a struct lls_pol_scheduler.
  */

@@ -83,7 +83,7 @@ static inline void state_ignore_line(void *context, const char *line)
   (void)context, (void)line;
 }
 
-/* What an import came to, if the audit of what it took over finds nothing. */
+/* The result of an import: that of the audit, if it finds something wrong. */
 static inline int state_audit(void *manager, int rc,
                               int (*audit)(void *manager, const struct lls_sink *))
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What schedulers have in common while they make a plan: making room for who runs at the
- * cost of who comes last, letting in who waits above a watermark, bringing back who was
- * swapped out. Each scheduler decides in which order, when it does which, and for how
- * many tokens.
+ * Common parts of schedulers while they make a plan: making room for running requests at
+ * the cost of the last ones, letting waiting requests in above a watermark, bringing
+ * swapped requests back. Each scheduler decides in which order, when it does which, and
+ * for how many tokens.
  *
  * There is no state besides the view: its lists are in arrival order, a request that was
  * preempted is among the waiting (or preempted) ones at its old place. Memory is decided

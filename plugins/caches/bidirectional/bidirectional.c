@@ -254,7 +254,7 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached_to
 
 /* ---- questions --------------------------------------------------------------------- */
 
-/* What can be reserved by anybody, with slots of nobody else: blocks without an owner. */
+/* Units that any request can reserve without another's slots: blocks without an owner. */
 static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
 {
   const struct bidirectional *m = self;
@@ -366,7 +366,7 @@ static int export_state(void *self, struct lls_blob *out)
   return bidi_export(self, out);
 }
 
-/* What can't be taken over, or contradicts itself, leaves an empty manager. */
+/* A state that can't be taken over, or contradicts itself, leaves an empty manager. */
 static int import_state(void *self, const struct lls_blob *in)
 {
   struct bidirectional *m = self;

@@ -125,8 +125,8 @@ static void list_copies(struct bidirectional *m, uint32_t part, uint32_t block,
   set(m, &m->n_copies, m->n_copies + 2);
 }
 
-/* What has no copy among tokens [from, until) of one group: one copy from the first such
- * to the last. */
+/* Copies the tokens without a copy among [from, until) of one group: one copy from the
+ * first such to the last. */
 static void copy_out(struct bidirectional *m, uint32_t part, uint32_t block,
                      uint32_t from, uint32_t until)
 {

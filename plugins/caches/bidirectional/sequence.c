@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is done to one sequence: room for more tokens and for those that are missing,
+ * Operations on one sequence: room for more tokens and for those that are missing,
  * taking slots from the other end of a block (BROS, section 5: FindPreemptBlock and
  * FindBlock), and the ways of leaving the device.
  */
@@ -122,7 +122,7 @@ static int place(struct request *q, uint32_t *at, uint32_t first, uint32_t n, bo
 
 /* ---- room -------------------------------------------------------------------------- */
 
-/* What is missing goes to the slots where it was, if they are free, else into new parts
+/* Missing tokens go to the slots where they were, if these are free, else into new parts
  * right behind: the order of parts is the order of tokens. */
 static int restore(struct request *q)
 {

@@ -103,7 +103,7 @@ static void pass_arrays(struct bidirectional *m, struct lls_pol_state_walk *w)
                      (size_t)m->n_host_blocks * m->bit_words * sizeof *m->host_bits);
 }
 
-/* What follows from the arrays, as far as they make sense. */
+/* Derives the other members from the arrays, as far as these make sense. */
 static int derive(struct bidirectional *m)
 {
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++)

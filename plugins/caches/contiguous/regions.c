@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who lies where: regions in order of their base, first fit, moving, and the journal.
+ * Places of sequences: regions in order of their base, first fit, moving, and the
+ * journal.
  *
  * There are as many regions as sequences on the device, a few hundred at most, so a
  * sorted array is walked.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is done to one sequence in a transaction: room for more tokens in its form, the
+ * Operations on one sequence in a transaction: room for more tokens in its form, the
  * way from hidden to KV form, and letting go.
  */
 #include "hybrid.h"

@@ -48,7 +48,7 @@ int hybrid_export(struct hybrid *m, struct lls_blob *out)
   return 0;
 }
 
-/* What this manager could have given it itself. */
+/* True for a holding that this manager could have made itself. */
 static bool can_hold(const struct hybrid *m, const struct lls_holding *h)
 {
   bool hidden = h->form == LLS_FORM_HIDDEN;

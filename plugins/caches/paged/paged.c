@@ -363,7 +363,7 @@ static int export_state(void *self, struct lls_blob *out)
   return paged_export(self, out);
 }
 
-/* What can't be taken over, or contradicts itself, leaves an empty manager. */
+/* A state that can't be taken over, or contradicts itself, leaves an empty manager. */
 static int import_state(void *self, const struct lls_blob *in)
 {
   struct paged *m = self;

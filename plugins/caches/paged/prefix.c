@@ -151,8 +151,9 @@ void paged_forget(struct paged *m, const struct sequence *s)
   }
 }
 
-/* Who holds a block holds the blocks before it too (invariant 2), so the shared ones come
- * first and bisection finds where they end: the core asks for every request, every step.
+/* A sequence that holds a block holds the blocks before it too (invariant 2), so the
+ * shared ones come first and bisection finds where they end: the core asks for every
+ * request, every step.
  */
 uint32_t paged_shared_blocks(const struct paged *m, const struct sequence *s)
 {

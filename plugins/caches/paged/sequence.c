@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is done to one sequence in a transaction: room for more tokens, with copy-on-write
+ * Operations on one sequence in a transaction: room for more tokens, with copy-on-write
  * and the way back from the host; and the two ways of leaving the device.
  *
  * Blocks that a copy reads may be given to another sequence in the same step: all copies

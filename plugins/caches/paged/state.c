@@ -64,7 +64,7 @@ static void write_holdings(const struct paged *m, const struct lls_holdings *hea
   }
 }
 
-/* What is this pool's and no other's: a reader has compared it before. */
+/* The arrays of this very pool: a reader has compared the pools before. */
 static void pass_arrays(struct paged *m, struct lls_pol_state_walk *w)
 {
   char name[sizeof own];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is done to one sequence: room for more tokens, the way back from the host if it is
+ * Operations on one sequence: room for more tokens, the way back from the host if it is
  * needed at once, the ways of leaving the device, and full blocks made int8.
  *
  * Blocks that a copy before the step reads may be given to another sequence in the same

@@ -39,7 +39,7 @@ static struct head head_of(const struct tiered *m)
   };
 }
 
-/* What must be equal is; what changes becomes as in the blob. */
+/* Members that must be equal are compared; the others become as in the blob. */
 static int pass_head(struct tiered *m, struct lls_pol_state_walk *w)
 {
   struct head head = head_of(m), mine = head;

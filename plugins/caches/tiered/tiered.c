@@ -394,7 +394,7 @@ static int export_state(void *self, struct lls_blob *out)
   return tiered_export(self, out);
 }
 
-/* What can't be taken over, or contradicts itself, leaves an empty manager. */
+/* A state that can't be taken over, or contradicts itself, leaves an empty manager. */
 static int import_state(void *self, const struct lls_blob *in)
 {
   struct tiered *m = self;

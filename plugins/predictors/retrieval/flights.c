@@ -180,7 +180,7 @@ static struct flight *by_ticket(const struct retrieval *r, uint64_t ticket)
   return NULL;
 }
 
-/* Of those with one prompt any will do that has not been answered. */
+/* Flights of one prompt are alike: returns any that has not been answered. */
 static struct flight *by_key(const struct retrieval *r, uint64_t key)
 {
   struct flight *f;

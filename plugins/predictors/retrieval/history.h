@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was answered before: vectors with lengths, found again by nearness, bounded.
+ * Earlier answers: vectors with lengths, found again by nearness, bounded.
  *
  * Two generations of half the bound each. Answers go into the young one; when it is full
  * the old one is forgotten as a whole and the young one becomes old. So between half of

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a reload hands over: the running figures, and the history where no file has it. A
- * successor with a file reads what its predecessor wrote since it was made.
+ * The state that a reload hands over: the running figures, and the history where no file
+ * has it. A successor with a file reads what its predecessor wrote since it was made.
  */
 #include "plugins/predictors/retrieval/retrieval.h"
 

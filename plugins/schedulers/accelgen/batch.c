@@ -117,9 +117,9 @@ void accelgen_grow(struct accelgen *a, struct lls_pol_step *s)
 
 /* ---- who must run now -------------------------------------------------------------- */
 
-/* What an urgent request takes of what is free: even a short prompt is cut, but none is
- * begun and not done while another one is under way. Else what is left of every step
- * would begin one more, and hundreds would hold memory for a first piece. */
+/* An urgent request's share of the free tokens: even a short prompt is cut, but no second
+ * one is begun while another is cut. Else the rest of every step would begin one more,
+ * and hundreds would hold memory for a first piece. */
 static uint32_t urgent_tokens(const struct accelgen *a, const struct lls_pol_step *s,
                               const struct accelgen_candidate *c)
 {

@@ -22,9 +22,9 @@ uint32_t accelgen_budget(const struct accelgen_pace *p,
   return tokens > (double)params->s_min ? (uint32_t)tokens : (uint32_t)params->s_min;
 }
 
-/* What the head of the queue asks of the step: its deadline, or, if it takes several
- * steps or is part of a longer deadline, an equal share of the time it has. One that is
- * late already, and demoted for it, asks for nothing. */
+/* The time that the head of the queue leaves the step: its deadline, or, if it takes
+ * several steps or is part of a longer deadline, an equal share of the time it has. One
+ * that is late already, and demoted for it, asks for nothing. */
 static int64_t slo_of_head(const struct accelgen *a)
 {
   const struct accelgen_candidate *c = &a->candidates[a->head];

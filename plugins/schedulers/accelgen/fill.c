@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is left of the step goes to those who could wait: SELECT over a pool of similar
+ * Fills the rest of the step with requests that could wait: SELECT over a pool of similar
  * slack (Algorithm 2), or, without it, the queue in its order (section 4.2).
  */
 #include "accelgen.h"
@@ -83,8 +83,9 @@ static bool one_may_end(const struct accelgen *a, uint32_t tokens)
   return false;
 }
 
-/* Of the late, or of the others and of who is under way: those with a slack up to `most`,
- * less those that could not be taken anyhow; false if some were left out because of it.
+/* Collects the late requests, or the others and those under way: those with a slack up to
+ * `most`, without those that could not be taken anyhow; false if some were left out
+ * because of it.
  */
 static bool set_pool(struct accelgen *a, const struct lls_pol_step *s, bool late,
                      int64_t most, struct accelgen_pool *p)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What AccelGen knows of the device: the pivot (section 4.2), the longest of the last
+ * AccelGen's knowledge of the device: the pivot (section 4.2), the longest of the last
  * steps, the average chunk, and how often and for how long requests are preempted.
  *
  * The paper measures the pivot where throughput "nearly saturates" (section 3.1) as the

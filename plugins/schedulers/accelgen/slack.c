@@ -31,8 +31,8 @@ int64_t accelgen_tbt_slo(const struct accelgen *a, const struct lls_request *r)
   return r->slo.tpot_ns != LLS_NEVER ? r->slo.tpot_ns : a->params.tbt_slo;
 }
 
-/* Of a request that names none: ttft_scale times what a prompt of its length group takes
- * at the pivot's pace. */
+/* The TTFT of a request that names none: ttft_scale times what a prompt of its length
+ * group takes at the pivot's pace. */
 int64_t accelgen_ttft_slo(const struct accelgen *a, const struct lls_request *r)
 {
   if (r->slo.ttft_ns != LLS_NEVER)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What runs next: the batch after this one out of the tree, the switch to it, and
- * those of the pool that fit the running one by chance.
+ * Choice of the next batch out of the tree, the switch to it, and requests of the pool
+ * that happen to fit the running batch.
  *
  * The paper keeps both in the memory of prefill GPUs. Here they are decisions, and their
  * memory is wherever it is: what has to be copied is copied beside steps (moves.c).
@@ -39,7 +39,7 @@ static uint32_t partition(uint32_t *v, uint32_t n)
   return kept;
 }
 
-/* Of all that run; of who is spare while nobody does. */
+/* The median length of all that run; of the spare ones while none does. */
 uint32_t batch_median(const struct aligned *a)
 {
   uint32_t *v = a->found, n = a->n_running, middle = n / 2;
@@ -130,7 +130,7 @@ static uint32_t distance(struct tree_range r, uint32_t length)
   return length < r.first ? r.first - length : length > r.last ? length - r.last : 0;
 }
 
-/* Who is spare and whose batch has grown away from it goes back to the pool; the batch
+/* A spare request whose batch has grown away from it goes back to the pool; the batch
  * that is next becomes the newest, and waits for its turn as spare. */
 void batch_switch(struct aligned *a, int64_t now_ns)
 {

@@ -51,7 +51,7 @@ static bool add_range(const struct tree *t, struct search_batch *b, struct tree_
   return true;
 }
 
-/* Of those in a node, the oldest first. */
+/* Adds the requests of a node, the oldest first. */
 static void add_oldest(const struct tree *t, struct search_batch *b, uint32_t node,
                        uint64_t most)
 {
@@ -86,7 +86,7 @@ static void widen(const struct tree *t, struct search_batch *b, struct tree_rang
   }
 }
 
-/* What a batch of a node's entries spans. */
+/* The range of lengths in a batch of a node's entries. */
 static struct tree_range span_of(const struct tree *t, uint32_t node)
 {
   struct tree_range r = tree_range_of(t, node);

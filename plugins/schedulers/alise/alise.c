@@ -66,7 +66,8 @@ static uint32_t level_of(const struct alise *a, const struct job *j, double rema
   return level > j->least ? level : j->least;
 }
 
-/* What predictions are worth says how much is left; as long as it does not, Lh. */
+/* The remaining length, from what predictions have been worth; as long as that is
+ * unknown, Lh. */
 static double remaining_of(const struct alise *a, const struct lls_request *r)
 {
   const struct job *j = job_of(a, r);
@@ -86,8 +87,8 @@ static int64_t place_of(const struct job *j, uint32_t level, double remaining)
   return ((int64_t)level << LEVEL_BITS) + (int64_t)(remaining < most ? remaining : most);
 }
 
-/* Of who is on the device it is known since its last step; who has lost its memory since
- * has its tokens to compute again. */
+/* The time of a request on the device is known since its last step; one that has lost its
+ * memory since has its tokens to compute again. */
 static int64_t key_of(void *scheduler, const struct lls_request *r)
 {
   const struct alise *a = scheduler;

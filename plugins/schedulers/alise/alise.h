@@ -70,7 +70,7 @@ double alise_worth_left(const struct alise_worth *, uint32_t length, uint32_t ge
 
 /* ---- ages.c ---- */
 
-/* Who waits for ageing, in the order they ran last. */
+/* Requests that wait for ageing, in the order they ran last. */
 struct alise_ages {
   struct alise_age *all; /* (max_requests) by slot */
   uint32_t oldest, newest;

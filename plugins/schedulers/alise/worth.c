@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What predictions have been worth: how often answers were so many times as long as
+ * The worth of predictions: how often answers were so many times as long as
  * predicted, from all that have ended, whatever predicted them. A job that has g of Lh
  * tokens is one of those that were longer than g / Lh of their prediction, and what is
  * left of it follows from these.
@@ -54,7 +54,8 @@ static struct alise_line best_line(const struct alise_worth *w, uint32_t first, 
   return best;
 }
 
-/* Who is in a bin is not over before the next one; who has not begun may end in any. */
+/* A job in a bin does not end before the next one; one that has not begun may end in any.
+ */
 static void make_lines(struct alise_worth *w)
 {
   w->left[0] = best_line(w, 0, 0);

@@ -61,7 +61,7 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   lls_pol_step_preferences(out, p->preempt);
 }
 
-/* Of the last plan. */
+/* Figures of the last plan. */
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct apt *a = self;

@@ -29,7 +29,7 @@ enum apt_upgrade {
 };
 enum apt_clip { APT_CLIP_NONE, APT_CLIP_SLO };
 
-/* What a request has to lose (standing.c). */
+/* The standing of a request: what it has to lose (standing.c). */
 enum apt_standing {
   APT_IN_TIME, /* a late token more, and it counts as late */
   APT_SPARE,   /* a pause of any length would be overlooked, or it is in one */
@@ -103,7 +103,7 @@ struct apt {
 void apt_value_all(struct apt *, const struct lls_step_view *, uint32_t total_units);
 /* Units of so many tokens in a form. */
 uint32_t apt_units(const struct apt *, uint32_t tokens, uint32_t form);
-/* What a request may wait for its first token. */
+/* The time that a request may wait for its first token. */
 static inline int64_t apt_first_limit_ns(const struct apt *a, const struct lls_request *r)
 {
   return r->slo.ttft_ns != LLS_NEVER ? r->slo.ttft_ns : a->params.ttft_slo;
@@ -117,7 +117,7 @@ static inline int64_t apt_gap_limit_ns(const struct apt *a, const struct lls_req
 enum { APT_HAS_VIOLATED = 1, APT_WANTS_HIDDEN = 2, APT_MISSED_FIRST = 4 };
 
 /* ---- standing.c: who has something to lose */
-/* Of one that has a token. */
+/* The standing of a request that has a token. */
 uint32_t apt_standing_later(const struct apt *, const struct lls_request *,
                             int64_t waited_ns, bool on_device);
 /* Inline for those who wait for their first one: most of thousands. */

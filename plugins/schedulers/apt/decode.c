@@ -149,7 +149,8 @@ static void keep_densest(struct apt *a, struct lls_pol_step *s)
   }
 }
 
-/* What arithmetic let stay may still not be had: then the least dense make room. */
+/* Reserving may fail for requests that arithmetic kept: then the least dense make room.
+ */
 static void run_kept(struct apt *a, struct lls_pol_step *s)
 {
   uint32_t before = s->preempted;

@@ -47,8 +47,8 @@ bool apt_admit(struct apt *a, struct lls_pol_step *s, struct candidate *c,
   return true;
 }
 
-/* What turning all hidden form on the device into KV would take. An upgrade is worth
- * theta2, a violated request eps: those may not take its room. */
+/* Units that turning all hidden form on the device into KV would take. An upgrade is
+ * worth theta2, a violated request eps: those may not take its room. */
 static uint64_t kept_for_upgrades(const struct apt *a)
 {
   uint64_t units = 0;
@@ -64,8 +64,8 @@ uint64_t apt_kept_from_violated(const struct apt *a, const struct lls_pol_step *
   return s->watermark_units + (uint64_t)reserve + kept_for_upgrades(a);
 }
 
-/* Whether c may be let in now: above what is kept if its value is next to nothing, else
- * at the cost of who has nothing to lose. */
+/* True if c may be let in now: above the reserve if its value is next to nothing, else at
+ * the cost of requests that have nothing to lose. */
 static bool has_room(struct apt *a, struct lls_pol_step *s, const struct candidate *c,
                      uint64_t kept)
 {

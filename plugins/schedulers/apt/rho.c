@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What hidden form costs: the slope of a step's extra time against the tokens restored,
+ * The cost of hidden form: the slope of a step's extra time against the tokens restored,
  * least squares through the origin. The paper times it for half a minute before serving
  * (5.1); here the cost model is asked, which for a device that was profiled is the
  * same measurement. One that knows nothing yet is asked again in every plan, through the

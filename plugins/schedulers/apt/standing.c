@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has something to lose. The limit is on the 99th percentile of a request's gaps, so
- * with more than a hundred of them one may be of any length: whoever has such a gap to
- * spare is paused for who has none, and comes back when there is room for it to stay.
- * Who has missed its first token can't be in time any more and gives way before all.
+ * Which requests have something to lose. The limit is on the 99th percentile of a
+ * request's gaps, so with more than a hundred of them one may be of any length: whoever
+ * has such a gap to spare is paused for who has none, and comes back when there is room
+ * for it to stay. Who has missed its first token can't be in time any more and gives way
+ * before all.
  */
 #include "apt.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a request is worth (section 5.1 of the paper): the time it has waited since its
+ * The value of a request (section 5.1 of the paper): the time it has waited since its
  * last token, less, in hidden form, the time that all others lose by it.
  */
 #include "apt.h"
@@ -23,7 +23,7 @@ uint32_t apt_units(const struct apt *a, uint32_t tokens, uint32_t form)
   return (uint32_t)ceil(a->eta * m - 1e-9);
 }
 
-/* What it may wait for its next token. */
+/* The time that it may wait for its next token. */
 static int64_t limit_ns(const struct apt *a, const struct lls_request *r)
 {
   return r->generated_tokens == 0 ? apt_first_limit_ns(a, r) : apt_gap_limit_ns(a, r);

@@ -114,7 +114,7 @@ struct bros {
 double bros_time(const struct bros_cost *, const struct bros_load *);
 void bros_load_add(struct bros_load *, const struct bros_candidate *);
 void bros_load_remove(struct bros_load *, const struct bros_candidate *);
-/* Of the request alone. */
+/* Time of the request alone. */
 double bros_time_alone(const struct bros_cost *, const struct bros_candidate *);
 
 /* ---- fit.c: its coefficients */

@@ -40,7 +40,7 @@ static struct bros_candidate *best_effort_victim(struct bros *b,
   return x->request->id > y->request->id ? x : y;
 }
 
-/* Of those who were not looked at yet. */
+/* The next real-time request that was not looked at yet. */
 static struct bros_candidate *realtime_victim(const struct bros *b)
 {
   const struct lls_pol_heap_entry *last = NULL;
@@ -83,7 +83,7 @@ static void undo(struct bros *b, struct lls_pol_step *s, const struct bros_candi
   b->be_preempted = b->view->n_preempted;
 }
 
-/* Who comes leaves the watermark free, for those who are there to grow into, unless there
+/* A new request leaves the watermark free, for the others to grow into, unless there
  * are best-effort requests that would leave for a real-time one. */
 static bool leaves_room(struct bros *b, const struct lls_pol_step *s,
                         const struct bros_candidate *c)

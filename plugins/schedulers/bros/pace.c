@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one plan leaves to the next: how many may run, how long steps take, and whose turn
- * it is. */
+/* State from one plan to the next: the batch limit, the average time of a step, and turns
+ * of best-effort requests. */
 #include "bros.h"
 
 #include <math.h>

@@ -160,7 +160,7 @@ static bool fits(const struct bros *b, const struct bros_candidate *c)
   return batch_size(b) < b->seats && (b->guaranteed || time_with(b, c, NULL) <= b->t_res);
 }
 
-/* Who still comes into this batch has to leave the deferred one its time, too. */
+/* Later requests of this batch have to leave the deferred one its time, too. */
 static void defer_last(struct bros *b)
 {
   const struct bros_candidate *v = b->rt_ready.items[--b->rt_ready.n];

@@ -14,7 +14,7 @@ static uint32_t units_of(const struct lls_step_view *view, const struct lls_requ
   return info.device_units;
 }
 
-/* Of those that were taken over and have not run: waiting here. */
+/* Units of requests that were taken over and have not run: they wait here. */
 static uint32_t waiting_units(const struct lls_step_view *view)
 {
   uint32_t units = 0;

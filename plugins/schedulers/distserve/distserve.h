@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two roles share; see README. */
+/* Shared by the two roles; see README. */
 #ifndef DISTSERVE_H
 #define DISTSERVE_H
 

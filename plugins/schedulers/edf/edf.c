@@ -71,7 +71,8 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   lls_pol_step_preferences(out, ((const struct edf *)self)->params.batch.preempt);
 }
 
-/* Who waits and is due already; time until the first of them is, if any ever is. */
+/* Waiting requests that are due already; time until the first deadline, if there is one.
+ */
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct edf *e = self;

@@ -26,7 +26,7 @@ struct rr {
   int64_t iterations;               /* it had */
 };
 
-/* Who says nothing is somebody who waits for the answer. */
+/* A request without a class has a client that waits for the answer. */
 static uint32_t side_of(void *scheduler, const struct lls_request *r)
 {
   (void)scheduler;

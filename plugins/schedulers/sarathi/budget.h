@@ -30,7 +30,7 @@ void budget_free(struct budget *);
 /* A new step: its decodes are used up at once. */
 void budget_begin(struct budget *, const struct params *, const struct lls_cost *,
                   const struct lls_step_view *);
-/* What is left for a piece of r's prompt. */
+/* Tokens that are left for a piece of r's prompt. */
 uint32_t budget_left(const struct budget *, const struct lls_request *r);
 
 #endif

@@ -97,7 +97,7 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   lls_pol_step_preferences(out, p->preempt);
 }
 
-/* Of the last step. */
+/* Figures of the last step. */
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct budget *b = &((const struct sarathi *)self)->budget;
