@@ -62,7 +62,8 @@ static int read_keys(FILE *file, const char *path, struct lls_api_keys *keys,
   if (ferror(file))
     return lls_fail(err, -EIO, "%s: %s", path, strerror(errno));
   if (keys->count == 0)
-    return lls_fail(err, -EINVAL, "%s: there is no key in it, so nobody could ask", path);
+    return lls_fail(err, -EINVAL, "%s: there is no key in it, so no client could ask",
+                    path);
   return 0;
 }
 

@@ -6,7 +6,7 @@
  * Names come from clients, so their number is bounded: once all places are taken, the
  * tenant that has had nothing alive for longest gives up its place (and number), and what
  * was counted of it goes to "other". While everybody has something alive, newcomers are
- * "other" themselves. Number 0 is who named nobody.
+ * "other" themselves. Number 0 is for requests that name no tenant.
  */
 #ifndef LLS_API_TENANTS_H
 #define LLS_API_TENANTS_H

@@ -47,21 +47,22 @@ static const struct lls_param server_params[] = {
                        "how long an idle connection is kept open",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(http, read_timeout, "1min", 1e6, 86400e9,
-                       "from a request's first byte to its last",
+                       "longest time from a request's first byte to its last",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(http, write_timeout, "1min", 1e6, 86400e9,
                        "how long a client may read nothing before it is disconnected",
                        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_DURATION(api, request_timeout, "0", 0, 86400e9,
-                       "from a request's arrival to the end of its answer; 0 is no limit",
-                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(
+        api, request_timeout, "0", 0, 86400e9,
+        "longest time from a request's arrival to the end of its answer; 0 is no limit",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(api, keep_alive, "15s", 0, 3600e9,
                        "a stream silent for so long gets a comment, so that proxies keep "
                        "it open; 0 is never (vllm bench cannot read comments)",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_PATH(server, api_keys, "",
                    "file of the API keys that may ask, one a line, each with its tenant "
-                   "after a space if it has one; empty: everybody may ask, and read "
+                   "after a space if it has one; empty: every client may ask, and read "
                    "/metrics, which otherwise wants a key from other machines",
                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(
@@ -96,7 +97,7 @@ static const struct lls_param server_params[] = {
                    "--replay; those of the last 9 starts are kept as FILE.1 to "
                    "FILE.9; empty: nothing is recorded"),
     LLS_PARAM_STRING(server, served_model_name, "",
-                     "what clients call the model; the name of its folder if empty"),
+                     "name of the model for clients; the name of its folder if empty"),
     LLS_PARAM_DURATION(server, watchdog, "30s", 0, 86400e9,
                        "a plugin's callback that has not returned for so long is logged, "
                        "and until it returns /live and /health answer 503; 0 is never",
@@ -139,15 +140,15 @@ static const struct lls_param model_params[] = {
 typedef struct lls_engine_config engine;
 static const struct lls_param engine_params[] = {
     LLS_PARAM_CHOICE(engine, device, "auto", "auto|cpu|cuda",
-                     "what computes; auto is a GPU where there is one"),
+                     "device that computes; auto is a GPU where there is one"),
     LLS_PARAM_INT(
         engine, tensor_parallel_size, "auto", 1, LLS_MAX_RANKS, "ranks",
         "ranks that share the model, each with a device, a shard of the weights "
         "and one of the cache; auto is as many as mpirun has started, else 1",
         .flags = LLS_PARAM_AUTO),
     LLS_PARAM_CHOICE(engine, ranks, "auto", "auto|threads|mpi",
-                     "what ranks are: threads of this process, or processes that mpirun "
-                     "or srun has started; auto is what there is"),
+                     "how ranks run: threads of this process, or processes that mpirun "
+                     "or srun has started; auto is processes where there are any"),
     LLS_PARAM_DURATION(engine, rank_timeout, "1min", 1e6, 86400e9,
                        "longest wait for another rank in the middle of a step; then all "
                        "end"),
@@ -167,10 +168,11 @@ static const struct lls_param engine_params[] = {
         engine, threads, "0", 0, 1024, "threads",
         "threads that compute, of each rank or instance; 0 is one per core this "
         "process may use, shared out to these"),
-    LLS_PARAM_BOOL(engine, pin, "true", "keep each of them on a core of its own"),
-    LLS_PARAM_CHOICE(engine, isa, "auto", "generic|avx2|avx512|amx",
-                     "instruction set of the CPU kernels; auto is the best it has",
-                     .flags = LLS_PARAM_AUTO),
+    LLS_PARAM_BOOL(engine, pin, "true", "keep each thread on a core of its own"),
+    LLS_PARAM_CHOICE(
+        engine, isa, "auto", "generic|avx2|avx512|amx",
+        "instruction set of the CPU kernels; auto is the best that the CPU has",
+        .flags = LLS_PARAM_AUTO),
     LLS_PARAM_INT(engine, max_step_tokens, "2048", 1, 65536, "tokens",
                   "most tokens computed in one step"),
     LLS_PARAM_INT(engine, max_sequences, "64", 1, 4096, "sequences",
@@ -181,7 +183,7 @@ static const struct lls_param engine_params[] = {
                   "most requests alive at once, as many as max_connections: those that "
                   "can't run yet wait; further ones are answered with 429"),
     LLS_PARAM_INT(engine, seed, "0", 0, 9e15, "",
-                  "of everything random that a request sets no seed for"),
+                  "seed of everything random for which a request sets none"),
 };
 
 typedef struct lls_cache_config cache;
@@ -207,33 +209,34 @@ static const struct lls_param cache_params[] = {
     LLS_PARAM_CHOICE(pool, int8, "off", "off|swapped|all",
                      "which full blocks a cache manager that can (tiered) keeps in int8, "
                      "half of bf16: none, those on the host, or all"),
-    LLS_PARAM_PATH(
-        cache, measurements, "",
-        "folder that keeps what hidden form was measured to cost (30 s at most, "
-        "where a cache offers it), for the next start; empty: the state folder "
-        "that systemd gives to a service, else nothing is kept"),
-    LLS_PARAM_CHOICE(
-        cache, measure, "once", "once|always",
-        "once for each device, model and settings of the engine, or at every "
-        "start"),
+    LLS_PARAM_PATH(cache, measurements, "",
+                   "folder that keeps the measured cost of hidden form for the next "
+                   "start (measuring takes 30 s at most, where a cache offers it); "
+                   "empty: the state folder "
+                   "that systemd gives to a service, else nothing is kept"),
+    LLS_PARAM_CHOICE(cache, measure, "once", "once|always",
+                     "when that cost is measured: once for each device, model and "
+                     "settings of the engine, or at every start"),
 };
 
 typedef struct lls_plugins_config plugins;
 typedef struct lls_loop_limits loop;
 BEGINS_WITH(plugins, loop);
 static const struct lls_param plugins_params[] = {
-    LLS_PARAM_STRING(plugins, scheduler, "fcfs",
-                     "who runs next: a name --list-plugins knows, or the path of a .so",
-                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(
+        plugins, scheduler, "fcfs",
+        "which requests run next: a name that --list-plugins shows, or the path of a .so",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(plugins, cache, "paged", "where cached tokens lie: name or path",
                      .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_STRING(plugins, predictor, "none", "how long answers will be: name or path",
+    LLS_PARAM_STRING(plugins, predictor, "none",
+                     "predicts the length of answers: name or path",
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(loop, plan_budget, "0", 0, 60e9,
                        "longest time the scheduler may take for a plan; 0 is no limit",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(loop, strikes, "10", 1, 1000000, "plans",
-                  "bad or late plans after which the built-in order takes over",
+                  "number of bad or late plans after which the built-in order takes over",
                   .flags = LLS_PARAM_RELOADABLE),
 };
 

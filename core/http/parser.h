@@ -31,7 +31,7 @@ struct lls_http_parser {
   bool has_head;    /* path and headers are fixed */
   bool started;     /* a byte of the request has come */
   bool complete;    /* and its last one */
-  bool wants_100;   /* the client waits for "100 Continue"; cleared by who sends it */
+  bool wants_100;   /* the client waits for "100 Continue"; cleared by the sender */
   unsigned status;  /* after a refusal: what to answer */
   char reason[128]; /* and why */
 };

@@ -171,7 +171,7 @@ static void say_lost(const struct lls_log *log)
   uint64_t lost = log->sink != NULL ? lls_log_sink_lost(log->sink) : 0;
   if (lost == 0)
     return;
-  snprintf(message, sizeof message, "%llu lines are missing here: nobody read the log",
+  snprintf(message, sizeof message, "%llu lines are missing here: the log was not read",
            (unsigned long long)lost);
   write_line(log, LLS_LOG_WARNING, "log", message);
 }

@@ -98,7 +98,8 @@ int server_load(struct server *s, struct lls_error *err)
     return lls_config_fail(c, err, rc, "server", "listen", "%s", lls_error_text(err, rc));
   if (lls_http_server_is_exposed(s->http) && s->wanted_keys.users == NULL)
     lls_log(&s->log, LLS_LOG_WARNING, "server",
-            "whoever reaches %s may ask: set [server] api_keys, or listen on 127.0.0.1",
+            "any client that reaches %s may ask: set [server] api_keys, or listen on "
+            "127.0.0.1",
             lls_http_server_address(s->http));
   lls_log(&s->log, LLS_LOG_INFO, "model", "loading %s; until then http://%s answers 503",
           c->model.path, lls_http_server_address(s->http));

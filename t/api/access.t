@@ -160,7 +160,7 @@ my %elsewhere = ('x-forwarded-for' => '192.0.2.7');
 # ---- open to others -------------------------------------------------------------------
 {
     my $server = LlmServer->serve("listen = 0.0.0.0:0\n$model", qr{listening on http://([\d.:]+)});
-    like $server->log, qr/ warning server: whoever reaches 0\.0\.0\.0:\d+ may ask: set \[server\] api_keys, or listen on 127\.0\.0\.1\n/, 'a server that is open says so';
+    like $server->log, qr/ warning server: any client that reaches 0\.0\.0\.0:\d+ may ask: set \[server\] api_keys, or listen on 127\.0\.0\.1\n/, 'a server that is open says so';
     is $server->get('/metrics', \%elsewhere)->{status}, 200, '/metrics is open too';
     is_deeply asked($server, '/admin/status', \%elsewhere), [403, 'not_an_admin'], '/admin is not';
     is $server->get('/admin/status')->{status}, 200, '  but from here';

@@ -79,7 +79,7 @@ for my $format ('text', 'json') {
     ok !(fcntl($write, F_GETFL, 0) & O_NONBLOCK), 'the pipe is others\' too: it has no other flags than it had';
 
     my $log = read_log($read, qr/lines are missing here[^\n]*\n/);
-    my ($lost) = $log =~ /(\d+) lines are missing here: nobody read the log/;
+    my ($lost) = $log =~ /(\d+) lines are missing here: the log was not read/;
     cmp_ok $lost, '>', 0, 'how many lines were lost is said once there is room';
     refused($server, $lines + 1, $lines + 1);
     $log .= read_log($read, qr/r@{[ $lines + 1 ]}\.[^\n]*\n/);

@@ -26,7 +26,7 @@ static const char usage[] =
     "Looks at and steers a running llmserve.\n"
     "\n"
     "  status   what runs: plugins, generation, the last reload, requests, memory\n"
-    "  queues   who runs and who waits, and what the scheduler orders them by\n"
+    "  queues   running and waiting requests, and what the scheduler orders them by\n"
     "  plugins  the policies with their files and parameters\n"
     "  reload   change to what the file says now; the reason if that is refused\n"
     "  diff     keys in which the file differs from what runs; status 1 if any does\n"

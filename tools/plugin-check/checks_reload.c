@@ -136,7 +136,8 @@ static void import_foreign(struct findings *f, const struct keeper *k, void *to,
   int rc = k->import_state(to, &foreign);
   if (rc != -ENOTSUP)
     found(f,
-          "import_state of version %u, which nobody wrote: expected -ENOTSUP (%d), found "
+          "import_state of version %u, which no plugin wrote: expected -ENOTSUP (%d), "
+          "found "
           "%d",
           foreign.version, -ENOTSUP, rc);
 }

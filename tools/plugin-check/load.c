@@ -202,7 +202,7 @@ static void judge_client(struct load *l, const struct client *c)
     break;
   case LLS_FINISH_CANCELLED:
     if (!c->cancelled)
-      found(f, "request %" PRIu64 " ended as cancelled; nobody cancelled it", c->id);
+      found(f, "request %" PRIu64 " ended as cancelled, but it was not cancelled", c->id);
     break;
   case LLS_FINISH_CAPACITY:
     if (!c->giant)

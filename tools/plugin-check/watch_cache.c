@@ -130,7 +130,8 @@ static void judge_refusal(struct witness *w, const struct lls_request *r, uint32
           w->geometry.device_units);
   else if (rc == LLS_RESERVE_LATER && r->cached_tokens == 0 && is_alone(w, r))
     found(w->watch->findings,
-          "reserve says LATER to %u tokens, %u units, with nobody else in a pool of %u: "
+          "reserve says LATER to %u tokens, %u units, with no other request in a pool of "
+          "%u: "
           "there is nothing to wait for",
           wanted, units, w->geometry.device_units);
 }

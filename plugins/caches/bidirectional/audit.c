@@ -18,7 +18,7 @@ static void audit_part(struct lls_pol_report *a, uint32_t part)
   const struct part *p = &m->parts[part];
   const struct block_set *free = set_of(m, part % 2, m->parts[part ^ 1].count);
   lls_pol_report_check(a, (p->owner == LLS_POL_NIL) == (p->count == 0),
-                       "slots of nobody, or none", part);
+                       "slots without an owner, or none", part);
   lls_pol_report_check(a, bidi_set_has(free, part / 2) == (p->owner == LLS_POL_NIL),
                        "not in the set where it belongs", part);
   lls_pol_report_check(a, p->owner == LLS_POL_NIL || m->marks[part] == 1,
@@ -129,7 +129,7 @@ static void audit_sequence(struct lls_pol_report *a, uint32_t slot)
   lls_pol_report_check(a, s->admitted <= 1 && s->end <= 1, "no such state", slot);
   lls_pol_report_check(
       a, s->admitted || (s->slots | s->cached | s->parts | s->host_blocks) == 0,
-      "slots of nobody", slot);
+      "slots without an owner", slot);
   if (!lls_pol_report_check(a, s->cached <= m->most_tokens, "too many tokens", slot) ||
       !s->admitted)
     return;
@@ -168,7 +168,7 @@ static bool audit_tables(struct lls_pol_report *a)
     if (h->owner == LLS_POL_NIL)
       continue;
     if (!lls_pol_report_check(a, h->owner < m->n_slots && h->group < m->groups,
-                              "a host block of nobody", b))
+                              "a host block without an owner", b))
       return false;
     const struct sequence *s = &m->sequences[h->owner];
     lls_pol_report_check(a, table_of(m, s)[h->group] == b + 1, "not in its owner's table",
@@ -195,8 +195,7 @@ static void audit_host(struct lls_pol_report *a)
     if (!lls_pol_report_check(a, b < m->n_host_blocks && marks[b]++ == 0,
                               "a broken stack", b))
       return;
-    lls_pol_report_check(a, m->host_blocks[b].owner == LLS_POL_NIL,
-                         "free, and somebody's", b);
+    lls_pol_report_check(a, m->host_blocks[b].owner == LLS_POL_NIL, "free, and owned", b);
     b = m->host_blocks[b].next;
   }
   for (uint32_t b = 0; b < m->n_host_blocks; b++) {

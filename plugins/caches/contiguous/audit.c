@@ -16,7 +16,7 @@ static int check(const struct contiguous *m, uint32_t slot, uint32_t end_before)
 {
   const struct sequence *s = &m->sequences[slot];
   if (!s->admitted)
-    return wrong(m, "region of nobody", slot);
+    return wrong(m, "region without an owner", slot);
   if (s->base < end_before)
     return wrong(m, "regions overlap", slot);
   if (s->blocks == 0 || s->base + s->blocks > m->n_blocks)

@@ -58,7 +58,7 @@ static void audit_sequence(struct audit *a, uint32_t slot)
   const struct sequence *s = &m->sequences[slot];
   check(a, (s->row != LLS_POL_NIL) == (s->form != LLS_FORM_NONE), "a form without lists",
         slot);
-  check(a, s->admitted || s->row == LLS_POL_NIL, "units of nobody", slot);
+  check(a, s->admitted || s->row == LLS_POL_NIL, "units without an owner", slot);
   if (!s->admitted)
     return;
   say(a, "sequence", slot);
@@ -94,6 +94,6 @@ int hybrid_audit(struct hybrid *m, const struct lls_sink *sink)
     audit_sequence(&a, i);
   audit_stack(&a);
   for (uint32_t i = 0; i < m->n_units; i++)
-    check(&a, m->marks[i] == 1, "a unit that nobody has", i);
+    check(&a, m->marks[i] == 1, "a unit without an owner", i);
   return a.result;
 }

@@ -69,7 +69,7 @@ static void audit_sequence(struct audit *a, uint32_t slot)
   check(a, s->admitted <= 1 && s->touched <= 1, "no truth value", slot);
   check(a, (s->row != LLS_POL_NIL) == (s->place != NOWHERE), "a place without lists",
         slot);
-  check(a, s->admitted || s->row == LLS_POL_NIL, "units of nobody", slot);
+  check(a, s->admitted || s->row == LLS_POL_NIL, "units without an owner", slot);
   check(a, (s->transfer != 0) == (s->to_row != LLS_POL_NIL), "a transfer without lists",
         slot);
   if (!s->admitted || s->row == LLS_POL_NIL || a->result != 0)
@@ -149,7 +149,7 @@ int tiered_audit(struct tiered *m, const struct lls_sink *sink)
       audit_sequence(&a, i);
     audit_stack(&a);
     for (uint32_t i = 0; i < m->tiers[tier].n_units; i++)
-      check(&a, m->marks[i] == 1, "a unit that nobody has", i);
+      check(&a, m->marks[i] == 1, "a unit without an owner", i);
   }
   return a.result;
 }

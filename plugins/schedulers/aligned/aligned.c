@@ -140,25 +140,27 @@ static const struct lls_param parameters[] = {
                     "switch_below run",
                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(struct aligned_params, victim, "longest", "longest|random",
-                     "who of a batch leaves when memory runs out",
+                     "which request of a batch leaves when memory runs out",
                      .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_DURATION(struct aligned_params, starve, "5s", 0, 3600e9,
                        "lengths that had no batch for so long go first; 0 is never",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(struct aligned_params, max_wait, "1s", 0, 3600e9,
                        "a pool of fewer than Rmin is a batch when one has waited so "
-                       "long; 0 is only when nobody runs",
+                       "long; 0 is only when no request runs",
                        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_INT(struct aligned_params, slack, "0", 0, 65536, "tokens",
-                  "who of the pool is shorter or longer than the running batch by no "
-                  "more than this joins it",
-                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
-    LLS_PARAM_INT(struct aligned_params, slack_drop, "1024", 0, 65536, "tokens",
-                  "who has not run by the next switch goes back to the pool if it is "
-                  "off by more",
-                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_INT(
+        struct aligned_params, slack, "0", 0, 65536, "tokens",
+        "a request of the pool that is shorter or longer than the running batch by no "
+        "more than this joins it",
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_INT(
+        struct aligned_params, slack_drop, "1024", 0, 65536, "tokens",
+        "a request that has not run by the next switch goes back to the pool if it is "
+        "off by more",
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_INT(struct aligned_params, headroom_iters, "16", 0, 4096, "steps",
-                  "who joins leaves room for so many steps of all that run",
+                  "a request that joins leaves room for so many steps of all that run",
                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_POL_STEP_WATERMARK(struct aligned_params, "0.01"),
     LLS_PARAM_CHOICE(struct aligned_params, batching, "prefix", "prefix|fcfs",

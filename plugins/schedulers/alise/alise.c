@@ -300,7 +300,7 @@ static void stats(void *self, const struct lls_sink *sink)
 static const struct lls_param parameters[] = {
     LLS_POL_PRIORITY_PARAMETERS(struct lls_pol_priority_params, "256"),
     LLS_PARAM_INT(struct params, levels, "6", 1, ALISE_MOST_LEVELS, "levels",
-                  "h, how many there are"),
+                  "h, the number of levels"),
     LLS_PARAM_DURATION(struct params, first, "500ms", 1e6, 60e9,
                        "q0, the longest remaining time of the first level",
                        .flags = LLS_PARAM_RELOADABLE),
@@ -308,18 +308,19 @@ static const struct lls_param parameters[] = {
                     "longest time of a level over that of the level before",
                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(struct params, age, "10s", 0, 3600e9,
-                       "K, who has not run for that long goes first; 0 is never",
+                       "K: a request that has not run for so long goes first; 0 is never",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(struct params, boost, "500ms", 0, 60e9,
-                       "time that it then runs before it has its place again",
+                       "time that such a request runs before it has its old place again",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct params, lifted, "4", 1, 65536, "requests",
                   "most that go first for their age at one time",
                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
-    LLS_PARAM_BOOL(struct params, evict, "on",
-                   "who waits takes the memory of those after it; off is the paper's "
-                   "Defer",
-                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_BOOL(
+        struct params, evict, "on",
+        "a waiting request takes the memory of those after it; off is the paper's "
+        "Defer",
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_POL_AHEAD_PARAMETER(struct params),
     LLS_PARAM_BOOL(
         struct params, learn, "on",

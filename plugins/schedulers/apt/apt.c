@@ -96,13 +96,14 @@ static const struct lls_param parameters[] = {
                        "time between tokens of a request that names none",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(struct apt_params, max_wait, "0s", 0, 3.6e12,
-                       "who has waited longer is no longer demoted; 0 = never",
+                       "a request that has waited longer is no longer demoted; 0 = never",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct apt_params, violated, "demote", "demote|decay|off",
                      "value of a request beyond its limit: next to nothing, decay times "
                      "what it has waited, or all of it",
                      .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
-    LLS_PARAM_FLOAT(struct apt_params, decay, "0.4", 0, 1, "", "see violated",
+    LLS_PARAM_FLOAT(struct apt_params, decay, "0.4", 0, 1, "",
+                    "factor of a violated request's value; see violated",
                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_FLOAT(struct apt_params, violated_reserve, "0.2", 0, 0.9, "",
                     "part of the cache that stays free when a demoted request is let in",
@@ -135,8 +136,8 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_CHOICE(
         struct apt_params, upgrade, "cost", "cost|room|idle|never",
         "hidden form is turned into KV in place: where that is worth more "
-        "than the room to those who wait, wherever there is room, only while "
-        "nobody waits, or never",
+        "than the room to those that wait, wherever there is room, only while "
+        "none waits, or never",
         .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(struct apt_params, urgency_clip, "none", "none|slo",
                      "most that one request adds to its side's urgency",

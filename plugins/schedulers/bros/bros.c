@@ -114,16 +114,17 @@ static const struct lls_param parameters[] = {
                   "taken too long",
                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct bros_params, b_max, "1024", 1, 65536, "sequences",
-                  "what that grows to, twice as large with each step",
+                  "most that b_base grows to, twice as large with each step",
                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct bros_params, missed, "last", "last|first",
                      "requests that can't meet their deadline come after those that "
                      "can, or before",
                      .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
-    LLS_PARAM_DURATION(struct bros_params, starve, "10s", 0, 3.6e12,
-                       "who has missed its deadline and not run for so long comes first; "
-                       "0: never",
-                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(
+        struct bros_params, starve, "10s", 0, 3.6e12,
+        "a request that has missed its deadline and not run for so long comes first; "
+        "0: never",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_FLOAT(struct bros_params, be_min_share, "0", 0, 1, "",
                     "share of the steps that run a best-effort request whatever the "
                     "deadlines; 0: none",
@@ -135,10 +136,11 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_CHOICE(struct bros_params, preempt, "swap", "recompute|swap",
                      "how requests are dropped where memory is short: prefilled again "
                      "later, or moved to the host"),
-    LLS_PARAM_CHOICE(struct bros_params, drop, "growth", "growth|any",
-                     "for whom real-time requests are dropped: those that are there "
-                     "already, or new ones as well, as in the paper",
-                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_CHOICE(
+        struct bros_params, drop, "growth", "growth|any",
+        "for which requests real-time ones are dropped: for those that are there "
+        "already, or new ones as well, as in the paper",
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(
         struct bros_params, prefill_attn, "product", "product|sum",
         "attention of prompts: sum(tokens) sum(context), as in the paper, or "

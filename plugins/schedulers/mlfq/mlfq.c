@@ -215,12 +215,12 @@ static const struct lls_param parameters[] = {
                     "quantum of a level over that of the level above",
                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct params, levels, "0", 0, MOST_LEVELS, "levels",
-                  "how many there are; 0 is as many as it takes"),
+                  "number of levels; 0 is as many as it takes"),
     LLS_PARAM_DURATION(struct params, starve, "3s", 1e6, 3600e9,
-                       "who has not run for that long rises to the first level",
+                       "a request that has not run for so long rises to the first level",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct params, period, "1000", 1, 1e9, "steps",
-                  "how often it looks for them",
+                  "steps between two looks for such requests",
                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_FLOAT(
         struct params, host_reserve, "0.1", 0, 0.9, "",
@@ -228,9 +228,9 @@ static const struct lls_param parameters[] = {
         .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(
         struct params, proactive, "on",
-        "with preempt = swap and a cache manager that can: who is not chosen "
-        "makes room for max_seqs more blocks before anybody asks for them, and "
-        "who runs next comes back before its turn, while others compute",
+        "with preempt = swap and a cache manager that can: requests that are not chosen "
+        "make room for max_seqs more blocks ahead of need, and "
+        "the next ones come back before their turn, while others compute",
         .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
