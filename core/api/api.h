@@ -79,7 +79,7 @@ void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits
 /* Likewise; the keys are taken over. */
 void lls_api_set_keys(struct lls_api *api, const struct lls_api_keyring *keys);
 
-/* The daemon's reload is over: whoever asked for it is told. */
+/* The daemon's reload is over: clients that asked for it are answered. */
 void lls_api_reloaded(struct lls_api *api);
 
 void lls_api_drain(struct lls_api *api);

@@ -73,11 +73,12 @@ struct lls_api {
 /* Fresh random hex digits. */
 void lls_api_new_id(char *id); /* (LLS_ID_BYTES) */
 
-/* To be called when work has ended: who waits for the api to be idle or closed is told.
+/* To be called when work has ended: tells those that wait for the api to be idle or
+ * closed.
  */
 void lls_api_check_idle(struct lls_api *api);
 
-/* After each wake: who asked for the queues is answered when they are there. */
+/* After each wake: answers clients that asked for the queues when they are there. */
 void lls_api_look(struct lls_api *api);
 
 /* Starts the timer of timers.c, or sets it to what the limits are now. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Steps of all endpoints before their own: is the server open, the body
- * as JSON, its parameters, names that nobody knows; and what refusals have in common.
+ * as JSON, its parameters, unknown names; and common parts of refusals.
  */
 #include "core/api/api_internal.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names that nobody knows ------------------------------------------------------ */
+/* ---- unknown names ---------------------------------------------------------------- */
 
 #define MAX_NAME 100 /* of a parameter that is logged */
 
@@ -98,7 +98,7 @@ int lls_api_check_open(struct lls_api *api, struct lls_api_error *error)
   return -1;
 }
 
-/* A place becomes free each time that one of those who run is done. */
+/* A place becomes free each time that a running request is done. */
 unsigned lls_api_retry_after(struct lls_api *api)
 {
   struct lls_loop_status status;

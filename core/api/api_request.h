@@ -7,7 +7,7 @@
 #include "core/api/api_error.h"
 #include "core/api/api_params.h"
 
-/* Names of parameters that nobody knows, the first LLS_MAX_UNKNOWN of them. */
+/* Names of unknown parameters, the first LLS_MAX_UNKNOWN of them. */
 #define LLS_MAX_UNKNOWN 64
 
 /* A zeroed struct holds none. */
@@ -24,7 +24,7 @@ void lls_unknown_free(struct lls_unknown_names *names);
 json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error);
 
 /* The parameters of a body, as this server takes them: 0, or -1 and why, with nothing to
- * free. Names that nobody knows are added to `unknown`. Any thread. */
+ * free. Unknown names are added to `unknown`. Any thread. */
 int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
                         enum lls_endpoint endpoint, struct lls_unknown_names *unknown,
                         struct lls_api_params *out, struct lls_api_error *error);
@@ -43,7 +43,7 @@ unsigned lls_api_retry_after(struct lls_api *api);
 void lls_api_log_refusal(const struct lls_api *api, struct lls_http_exchange *exchange,
                          const struct lls_api_error *error);
 
-/* Logs the names of parameters that nobody knows, each once. */
+/* Logs the names of unknown parameters, each once. */
 void lls_api_note_unknown(struct lls_api *api, const struct lls_http_exchange *exchange,
                           const struct lls_unknown_names *names);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The series that are ours: what policies do, and what becomes of whom. */
+/* The series that are ours: the work of policies, and outcomes of requests. */
 #include "core/api/prometheus.h"
 
 #include <stdio.h>

@@ -30,7 +30,7 @@ struct lls_row {
   bool endless;                  /* -1 is the most there may be, as llama.cpp has it */
   lls_param_reader read;         /* LLS_ROW_SPECIAL */
   const struct lls_row *members; /* LLS_ROW_OBJECT; ends with a row without name */
-  bool ours;                     /* nobody else's: what it does not know is a mistake */
+  bool ours; /* no other server has it: an unknown name in it is a mistake */
 };
 
 /* params_value.c: reads a row that is one value, called `name` in errors, and the error

@@ -69,7 +69,7 @@ static void out_of_memory(struct lls_http_exchange *exchange)
   lls_api_error_reply(exchange, &error);
 }
 
-/* Begins the look that who waits is waiting for, if none is under way. */
+/* Begins the look that clients wait for, if none is under way. */
 static void look(struct lls_api *api)
 {
   struct lls_http_exchange *exchange;

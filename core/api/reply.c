@@ -11,7 +11,7 @@
 
 #define LARGE_ANSWER 2000 /* values; more are written on a thread */
 
-/* The exchange is over: whatever comes now is for nobody. */
+/* The exchange is over: events from now on are dropped. */
 static void detach(struct lls_generation *generation)
 {
   generation->exchange = NULL;

@@ -84,7 +84,7 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
   return 0;
 }
 
-/* The client went away: nobody waits for the rest. */
+/* The client went away: the rest is not wanted. */
 static void on_gone(void *owner)
 {
   struct lls_generation *generation = owner;

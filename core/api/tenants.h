@@ -5,8 +5,8 @@
  *
  * Names come from clients, so their number is bounded: once all places are taken, the
  * tenant that has had nothing alive for longest gives up its place (and number), and what
- * was counted of it goes to "other". While everybody has something alive, newcomers are
- * "other" themselves. Number 0 is for requests that name no tenant.
+ * was counted of it goes to "other". While all of them have something alive, newcomers
+ * are "other" themselves. Number 0 is for requests that name no tenant.
  */
 #ifndef LLS_API_TENANTS_H
 #define LLS_API_TENANTS_H
@@ -43,7 +43,7 @@ struct lls_tenant {
 };
 
 struct lls_tenants {
-  /* [0] nobody, [1] "other", then those with a name */
+  /* [0] none, [1] "other", then those with a name */
   struct lls_tenant list[2 + LLS_TENANTS_MAX];
   uint64_t clock; /* requests that have ended */
 };

@@ -2,7 +2,7 @@
 /*
  * Timeouts of requests: a stream that has been silent for long gets a
  * comment, so that proxies between don't take it for dead, and one that takes too long is
- * ended. Lines of the log that nobody took yet are offered again.
+ * ended. Lines of the log that were not taken yet are offered again.
  */
 #include <utlist.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exchanges that are answered later, several at once: who waits for the same thing. */
+/* Exchanges that are answered later, several at once: waits for the same thing. */
 #ifndef LLS_API_WAITS_H
 #define LLS_API_WAITS_H
 
 #include "core/http/server.h"
 
-struct lls_wait; /* a utlist; NULL: nobody */
+struct lls_wait; /* a utlist; NULL: none */
 
 /* The exchange waits for that number of what is counted; without memory it is answered at
  * once, and nothing is to be done for it: false. Clients that go take themselves out. */

@@ -28,7 +28,7 @@
 struct lls_work {
   /* On any thread. */
   void (*run)(struct lls_work *work);
-  /* After run, on main: answers the exchange, or gives it to somebody else. */
+  /* After run, on main: answers the exchange, or passes it on. */
   void (*answer)(struct lls_work *work, struct lls_http_exchange *exchange);
   /* On main, last: frees the work, whether it was run or not. */
   void (*destroy)(struct lls_work *work);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one error idiom of the tree: functions return 0 or a negative errno, and say why
- * in a caller-owned struct lls_error, which may be NULL where nobody reads it.
+ * in a caller-owned struct lls_error, which may be NULL where it is not read.
  *
  *   if (fd < 0)
  *     return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));

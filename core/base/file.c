@@ -25,7 +25,7 @@ static int check(const char *path, size_t most, const struct stat *st,
 }
 
 /* A pipe does not block. A file that another process has a lease on does, until it is
- * given up, as file servers do for who asks. */
+ * given up, as file servers do. */
 static int open_now_or_leased(const char *path)
 {
   const int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define WIDTH 80 /* columns of a terminal nobody widened */
+#define WIDTH 80 /* columns of a terminal of the usual width */
 
 void lls_print_wrapped(FILE *out, const char *margin, const char *text)
 {

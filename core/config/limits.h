@@ -41,7 +41,7 @@ struct lls_api_limits { /* of [server]: the front end's */
   int64_t max_choices;     /* prompts x n of one request; at most [engine] max_requests */
   int64_t keep_alive;      /* a comment after a stream's silence of so long; 0 = none */
   int64_t request_timeout; /* from a request's arrival to its end; 0 = none */
-  bool strict_params;      /* parameters that nobody knows are refused */
+  bool strict_params;      /* unknown parameters are refused */
   int64_t any_model;       /* enum lls_any_model */
   bool metrics_legacy;     /* /metrics has the names that vLLM gave up, too */
   bool metrics_llamacpp;   /* and those of llama.cpp */
@@ -51,7 +51,7 @@ struct lls_api_limits { /* of [server]: the front end's */
   int64_t access_log;          /* enum lls_access_log_choice */
 };
 
-/* The defaults of sections.c, for who has no configuration: tests. */
+/* The defaults of sections.c, for tests, which have no configuration. */
 #define LLS_API_DEFAULT_LIMITS                                                           \
   ((struct lls_api_limits){.http = {.max_connections = 16384,                            \
                                     .max_header = 32 << 10,                              \

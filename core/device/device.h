@@ -307,7 +307,7 @@ struct lls_device_ops {
   /*
    * Copies from the pool of another device of this kind; optional, NULL = unsupported.
    * Behind pool_copy's, beside the operations of the step that begins next, which uses
-   * none of the targets; they have ended when step_end returns. Until then nobody writes
+   * none of the targets; they have ended when step_end returns. Until then nothing writes
    * the sources, which steps that have ended have written. -EINVAL if outside.
    */
   int (*pool_pull)(struct lls_device *, struct lls_pool *, struct lls_device *from,

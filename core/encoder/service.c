@@ -4,7 +4,7 @@
  * that waited while the batch before ran. A text that waits alone is a batch of one, so
  * nothing is held back to fill one.
  *
- * The encoder belongs to whoever holds `encoding`: the thread for a batch, or a caller of
+ * The encoder belongs to the holder of `encoding`: the thread for a batch, or a caller of
  * encode. `lock` guards the queue only and is never held while anything is computed, so
  * that submit is short enough for the step path.
  */

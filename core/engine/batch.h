@@ -14,7 +14,7 @@
 #ifndef LLS_ENGINE_BATCH_H
 #define LLS_ENGINE_BATCH_H
 
-#include <llmserve/host.h> /* struct lls_engine_caps: what policies are told it can do */
+#include <llmserve/host.h> /* struct lls_engine_caps: its abilities, as policies see them */
 
 #include "core/device/sampling.h"
 

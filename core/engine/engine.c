@@ -174,7 +174,7 @@ static int agree_on_shape(struct lls_engine *e, struct lls_error *err)
   return 0;
 }
 
-/* The smallest pool is everybody's: block tables are the same on all. */
+/* The smallest pool is that of all ranks: block tables are the same on all. */
 static int agree_on_units(struct lls_engine *e, struct lls_error *err)
 {
   struct lls_ranks *ranks = e->options.ranks;

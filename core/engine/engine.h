@@ -43,7 +43,7 @@ struct lls_engine_options {
                          of the memory left after weights and buffers */
   double cache_share; /* with cache_bytes 0: that share of it instead, 0 = as said */
   struct lls_pool_limits pool;
-  bool no_hidden; /* nobody is going to use the hidden form: no memory for its scratch */
+  bool no_hidden; /* no policy will use the hidden form: no memory for its scratch */
   bool kv_only;   /* the cache manager has no use for it: the same where that takes memory
                      before it is used, as on a GPU */
 
@@ -54,7 +54,7 @@ struct lls_engine_options {
   struct lls_ranks
       *ranks; /* this engine's end of its group, as its device's; NULL = alone */
 
-  /* Tells how far loading is; NULL = nobody listens. */
+  /* Tells how far loading is; NULL = no listener. */
   bool (*progress)(void *context, size_t done_bytes, size_t total_bytes);
   void *progress_context;
   int64_t (*clock)(void *context); /* nanoseconds; NULL = CLOCK_MONOTONIC */
@@ -74,7 +74,8 @@ void lls_engine_destroy(struct lls_engine *);
 const char *lls_engine_why_no_hidden(const struct lls_engine *);
 /* The same, as far as the model decides it. */
 const char *lls_model_why_no_hidden(const struct lls_model_config *);
-/* Is it only for want of a use when this engine began? */
+/* True if hidden form is off only because no policy used it when this engine was created.
+ */
 bool lls_engine_gave_up_hidden(const struct lls_engine *);
 const struct lls_engine_caps *lls_engine_caps(const struct lls_engine *);
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *);

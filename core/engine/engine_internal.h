@@ -29,7 +29,7 @@ struct lls_activations {
 struct lls_engine_message {
   uint32_t *words; /* (n) of (room) */
   size_t n, room;
-  struct lls_block_entry *entries; /* (entries_room) of those who receive */
+  struct lls_block_entry *entries; /* (entries_room) of the ranks that receive */
   size_t entries_room;
   struct lls_engine_sequence *sequences; /* (max_sequences) likewise */
   struct lls_block_table *tables;        /* (max_sequences) likewise */

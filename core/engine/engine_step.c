@@ -3,7 +3,7 @@
  * One step: checks the batch, lays it out flat for the device, runs it, hands the tokens
  * back in the batch's order.
  *
- * A batch comes from policies that nobody vouches for, so everything that a kernel uses
+ * A batch comes from policies that can't be trusted, so everything that a kernel uses
  * as an index is checked here, block tables too: one pass over entries of which each
  * stands for block_tokens rows of cache that attention reads in every layer.
  */

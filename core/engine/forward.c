@@ -5,7 +5,7 @@
  * variations.
  *
  * All rows of a step, whatever sequence they are of, go through the matrix products
- * together; only attention knows about sequences. Rows that nobody wants logits of leave
+ * together; only attention knows about sequences. Rows whose logits are not wanted leave
  * in the last layer as soon as their keys and values are cached: of a prefill that is all
  * but one row. Where tokens of a prompt are scored, all rows stay and go through the head
  * a few at a time, for a row of logits is as wide as the vocabulary.

@@ -179,7 +179,7 @@ void lls_engine_dismiss(struct lls_engine *e)
 struct reader {
   const uint32_t *at;
   struct lls_block_entry *entries; /* the next free one */
-  struct lls_sampled *scores;      /* that nobody reads */
+  struct lls_sampled *scores;      /* which are not read */
   uint32_t room;                   /* tokens of a block */
 };
 

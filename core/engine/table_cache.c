@@ -4,7 +4,7 @@
  * the last block, or a block. So they are kept, checked, in the pinned memory that the
  * device reads, and the next step's are compared with them: memcmp over all but a list's
  * last entry, then only the entries from there on are checked and copied. A list that is
- * not as it was, or is of nobody who was there, is checked and copied whole.
+ * not as it was, or is of a sequence that was not there, is checked and copied whole.
  *
  * Nothing rests on a guess. Which kept sequence a new one is compared with is guessed,
  * by where its lists were and whose turn it is, and what does not compare equal is new.

@@ -11,7 +11,7 @@
 
 struct lls_worker_rank_options {
   enum lls_device_choice choice;
-  struct lls_device_options device; /* ranks is set by whoever follows */
+  struct lls_device_options device; /* ranks is set by the follower */
   struct lls_engine_options engine; /* likewise; what they point to outlives the ranks */
   struct lls_model_config model;
   /* Makes the device; NULL = the one of choice. */

@@ -50,7 +50,7 @@ const char *lls_http_server_address(const struct lls_http_server *server);
 /* True if one of its listeners can be reached from other machines. */
 bool lls_http_server_is_exposed(const struct lls_http_server *server);
 
-/* Requests that come from now on are somebody else's; none may be in hand. */
+/* Requests that come from now on go to another owner; none may be in hand. */
 void lls_http_server_hand_over(struct lls_http_server *, const struct lls_http_config *);
 
 /* For what comes from now on. */

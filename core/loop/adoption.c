@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a reload: live requests are told to the policies that took over, at the start of
+ * After a reload: the policies that took over hear of the live requests, at the start of
  * the first step they run [step].
  *
  * A cache manager that took over its predecessor's state must know every cached token of

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * After the forward pass: computed tokens are marked cached, drawn tokens are appended
- * and sent, requests that are done leave, and everybody hears how long it took.
+ * and sent, requests that are done leave, and all policies hear how long it took.
  */
 #include "core/loop/instance.h"
 

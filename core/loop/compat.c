@@ -91,7 +91,7 @@ static int choose_preempt_mode(const struct lls_instance *in,
       p->scheduler.host->name, wanted, p->cache.host->name);
 }
 
-/* It would like to be told, and nobody tells it anything. */
+/* The scheduler wants predictions, and no predictor makes any. */
 static void warn_of_no_predictions(const struct lls_instance *in,
                                    const struct lls_policies *p)
 {

@@ -116,7 +116,7 @@ static void *run_writer(void *context)
 
 /* ---- passing on -------------------------------------------------------------------- */
 
-/* False: the writer is behind and nobody may wait for it. */
+/* False: the writer is behind and decodes must not wait for it. */
 static bool make_room(struct lls_decision_log *d)
 {
   while (d->wait && d->passed.length > MOST_BYTES && atomic_load(&d->failure) == 0)
@@ -154,7 +154,8 @@ static bool as_before(const struct lls_decision_log *d)
          memcmp(d->previous.data, d->items.data, d->items.length) == 0;
 }
 
-/* The plan under way, now that it is known how long it took; then who ended in it. */
+/* The plan under way, now that it is known how long it took; then the requests that ended
+ * in it. */
 static void end_plan(struct lls_decision_log *d, int64_t duration_ns)
 {
   if (!d->pending)

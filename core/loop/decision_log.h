@@ -38,10 +38,10 @@ struct lls_decision_log;
 
 struct lls_decision_log_options {
   const char *path;          /* replaced */
-  const struct lls_log *log; /* for the sentence; NULL: nobody hears it */
+  const struct lls_log *log; /* for the sentence; NULL: it is not logged */
   uint32_t max_requests;     /* of the loop: how ids become numbers */
-  /* A writer that can't follow is waited for; else it ends the recording, since nobody
-   * who decodes may wait for a disk. */
+  /* A writer that can't follow is waited for; else it ends the recording, since decodes
+   * must not wait for a disk. */
   bool wait;
 };
 
@@ -65,7 +65,7 @@ void lls_decision_log_plan(struct lls_decision_log *, int64_t now_ns,
 void lls_decision_log_step(struct lls_decision_log *, const struct lls_step_report *);
 void lls_decision_log_finish(struct lls_decision_log *, const struct lls_request *);
 
-/* ---- the items of a plan, for whoever writes or compares them (decision_items.c) */
+/* ---- the items of a plan, for code that writes or compares them (decision_items.c) */
 
 struct lls_decision_numbers { /* of the requests that are alive */
   uint64_t *by_slot;          /* (slots) */

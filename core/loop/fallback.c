@@ -75,7 +75,7 @@ void lls_fallback_plan(struct lls_instance *in, const struct lls_step_view *view
       lls_plan_reject(plan, r, LLS_FINISH_CAPACITY);
   }
   if (newest < view->n_running)
-    return; /* memory is short: nobody new */
+    return; /* memory is short: no new request */
   for (uint32_t i = 0; i < view->n_preempted && left.tokens > 0 && left.sequences > 0;
        i++) {
     int rc = run(in, view->preempted[i], &left, plan);

@@ -13,7 +13,7 @@
  *   placement.c      carry out the plan in the cache transaction; the engine's batch
  *   transfer.c       sequences between the tiers
  *   migrate.c        requests between instances
- *   commit.c         tokens come back: append, stop, finish, tell everybody
+ *   commit.c         tokens come back: append, stop, finish, tell policies and main
  *   cache_service.c  what of the transaction a scheduler may do itself, inside plan
  *   transaction.c    the verbs of the cache transaction
  *   lifecycle.c      a request arrives, changes state, ends
@@ -221,7 +221,7 @@ void lls_instance_strike(struct lls_instance *, const char *format, ...)
 void lls_fallback_plan(struct lls_instance *, const struct lls_step_view *,
                        struct lls_plan *);
 
-/* ---- transaction.c: its verbs, which everybody below uses */
+/* ---- transaction.c: its verbs, which all below use */
 void lls_transaction_open(struct lls_instance *);
 int lls_transaction_reserve(struct lls_instance *, struct lls_live *, uint32_t tokens,
                             uint32_t form, uint32_t flags);
@@ -261,7 +261,7 @@ uint64_t lls_migrate_bytes(const struct lls_instance *); /* of this step's copie
 void lls_migrate_arrived(struct lls_instance *);         /* with the engine's step */
 void lls_migrate_return_all(struct lls_instance *);
 
-/* ---- adoption.c: live requests are told to policies that took over */
+/* ---- adoption.c: policies that took over hear of the live requests */
 void lls_adoption_run(struct lls_instance *);
 
 /* ---- cache_service.c */

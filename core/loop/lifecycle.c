@@ -149,7 +149,7 @@ static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_
 {
   struct lls_policies *p = &in->policies;
   if (!live->announced)
-    return; /* it never got past the cache manager: nobody knows it */
+    return; /* it never got past the cache manager: no policy knows it */
   if (!p->scheduler_off) {
     if (LLS_HAS(p, scheduler, on_finish))
       LLS_CALL(p, scheduler, on_finish, &live->view, reason);

@@ -104,7 +104,7 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   l->vocabulary = lls_engine_config(list[0].engine)->vocab;
   if (l->n > 1)
     l->block_tokens = lls_engine_pool_shape(list[0].engine)->block_tokens;
-  /* a step can send a token per sequence and end everybody alive */
+  /* a step can send a token per sequence and end every live request */
   size_t events_per_step = caps->max_sequences + (size_t)o->max_requests;
   int rc = allocate(l, o, events_per_step);
   if (rc < 0) {

@@ -141,7 +141,7 @@ struct lls_loop_census {
 };
 
 /*
- * Somebody who watches decisions without taking part: the simulator's report, the
+ * An observer of decisions that takes no part: the simulator's report, the
  * decision log. Called on the step thread; must not call the loop. NULL = not interested.
  */
 struct lls_loop_observer {
@@ -183,11 +183,11 @@ struct lls_loop_options {
   const char *measurements;
   bool measure_always; /* whatever is there */
   const struct lls_log *log;
-  struct lls_loop_observer observer; /* zeroed: nobody */
+  struct lls_loop_observer observer; /* zeroed: none */
   void (*wake)(
       void *context); /* [step] there are events; must be cheap and never block */
   void *wake_context;
-  /* No step thread: whoever created the loop calls lls_loop_step (tests, the simulator).
+  /* No step thread: the creator of the loop calls lls_loop_step (tests, the simulator).
    */
   bool manual;
   int64_t (*clock)(void *context); /* nanoseconds, NULL = CLOCK_MONOTONIC */
@@ -211,7 +211,7 @@ int64_t lls_loop_idle_ns(struct lls_loop *);
 /*
  * [main] A manual loop whose instances have a clock each: which of them comes next, and
  * when by its clock, which is then to be moved on to that time; LLS_NEVER: none before
- * something is submitted or cancelled. Whoever comes next is the one that is furthest
+ * something is submitted or cancelled. The next is the one that is furthest
  * behind, so that nothing that others do then can have been before.
  */
 int64_t lls_loop_next_ns(struct lls_loop *, uint32_t *instance);

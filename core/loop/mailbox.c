@@ -119,7 +119,7 @@ bool lls_inbox_is_parked(struct lls_inbox *in)
 void lls_inbox_release(struct lls_inbox *in)
 {
   pthread_mutex_lock(&in->lock);
-  LLS_CHECK(in->hold); /* who releases has held */
+  LLS_CHECK(in->hold); /* it was held before */
   in->hold = in->parked = false;
   pthread_cond_broadcast(&in->filled);
   pthread_mutex_unlock(&in->lock);

@@ -39,10 +39,10 @@ struct lls_inbox {
   /* (capacity) from predictors that took their time */
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
-  struct lls_snapshot *asked; /* main wants them there; NULL: it does not */
-  bool stop;                  /* the step thread shall end */
-  bool hold;   /* it shall wait between two steps, so that main may touch its things */
-  bool parked; /* it does */
+  struct lls_snapshot *asked; /* the snapshot that main wants; NULL: none */
+  bool stop;                  /* main wants the step thread to end */
+  bool hold;   /* main wants it to wait between two steps, to touch what is [step] */
+  bool parked; /* it waits for that */
 };
 
 struct lls_late_prediction {

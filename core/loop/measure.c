@@ -3,9 +3,9 @@
  * The cost of hidden form on this device, measured before serving (Apt-Serve,
  * section 4.2: "a marginal preprocessing cost of approximately 30 seconds"): single
  * decodes after contexts of ten lengths, each in KV form and restored from hidden form,
- * told to the cost model as if they had been served. What they read and write in the pool
- * is nobody's yet. With a profile nothing is measured: that model knows; and what was
- * measured at an earlier start is told to it again (measured.h).
+ * given to the cost model as if they had been served. No request owns the part of the
+ * pool that they use yet. With a profile nothing is measured: that model knows; and what
+ * was measured at an earlier start is given to it again (measured.h).
  */
 #include "core/loop/measure.h"
 

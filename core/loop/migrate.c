@@ -106,7 +106,7 @@ static void leave(struct lls_instance *in, struct lls_live *live, uint32_t targe
     LLS_CALL(p, scheduler, on_finish, v, LLS_FINISH_NONE);
   lls_lifecycle_tell_predictor(in, live, LLS_FINISH_NONE);
   in->migration.left[v->slot] = *v;
-  in->migration.left[v->slot].tokens = NULL; /* are the request's, who may end first */
+  in->migration.left[v->slot].tokens = NULL; /* are the request's, which may end first */
   in->migration.left[v->slot].user = NULL;
   in->migration.n_left++;
   in->status.handed_over++;
@@ -137,8 +137,8 @@ void lls_migrate_leave(struct lls_instance *in)
   }
 }
 
-/* The request has left or ended: nobody owns its blocks now. The manager may keep them as
- * a prefix.
+/* The request has left or ended: no request owns its blocks now. The manager may keep
+ * them as a prefix.
  */
 static void settle(struct lls_instance *in, uint32_t slot)
 {
@@ -182,7 +182,7 @@ static void settle_in(struct lls_instance *in, struct lls_live *live)
     LLS_CALL(p, scheduler, on_arrival, v);
 }
 
-/* Nobody wanted it: as if it had never left. */
+/* No instance wanted it: as if it had never left. */
 static void come_back(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_request *v = &live->view;

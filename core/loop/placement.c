@@ -72,7 +72,8 @@ static void account_preempt(struct lls_instance *in, struct lls_live *live)
   lls_lifecycle_refresh(in, live);
 }
 
-/* Slots of others may have gone: who has lost any must get them back before it runs. */
+/* Slots of others may have gone: a request that has lost any must get them back before it
+ * runs. */
 static void account_displaced(struct lls_instance *in)
 {
   struct lls_request_list *lists[] = {&in->preempted, &in->running};

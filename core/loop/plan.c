@@ -252,7 +252,8 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
   return false;
 }
 
-/* Work, but nothing to run, nobody to wake us: after 1,000 such plans it is misbehaviour.
+/* Work, but nothing to run, and no event to wake us: after 1,000 such plans it is
+ * misbehaviour.
  */
 static void watch_empty_plans(struct lls_instance *in)
 {

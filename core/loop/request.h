@@ -117,7 +117,7 @@ void lls_slots_give_back(struct lls_slots *, uint32_t slot);
 /* The requests in the slots, of those that an instance has [step]. */
 struct lls_request_table {
   uint32_t slots;
-  struct lls_live **by_slot; /* (slots) NULL where nobody lives here */
+  struct lls_live **by_slot; /* (slots) NULL where no request of this instance is */
 };
 
 int lls_request_table_init(struct lls_request_table *, const struct lls_slots *);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queues of an instance, for somebody who looks: who is in the loop's lists, and what
- * the scheduler's dump says of what orders them.
+ * The queues of an instance, for an observer: which requests are in the loop's lists, and
+ * what the scheduler's dump says of what orders them.
  *
  * Main asks, with memory of its own; the step thread writes at its next step, sets
  * `ready`, and wakes main. Both parts are cut where they would be long: a server with

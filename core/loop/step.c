@@ -5,8 +5,9 @@
  * Nothing here allocates, takes a contended lock, reads a file or logs above debug,
  * unless a plugin misbehaves or the engine fails.
  *
- * What nobody waits for before the next step (counting, sending tokens) is put off until
- * the device has that step, where the device computes beside this thread: in->overlap.
+ * Work that need not be done before the next step (counting, sending tokens) is put off
+ * until the device has that step, where the device computes beside this thread:
+ * in->overlap.
  */
 #include "core/loop/instance.h"
 #include "core/loop/snapshot.h"
@@ -91,7 +92,8 @@ static uint64_t bytes_of(const struct lls_instance *in, const struct lls_copy *c
   return bytes;
 }
 
-/* A walk over who holds cache: some hundred, against a step of milliseconds. */
+/* A walk over the requests that hold cache: some hundred, against a step of milliseconds.
+ */
 static void count_cached(const struct lls_request_list *list, struct lls_loop_status *s)
 {
   for (uint32_t i = 0; i < list->n; i++) {

@@ -28,7 +28,8 @@ static int64_t thread_cpu_ns(void *context)
 
 /* ---- steps ------------------------------------------------------------------------ */
 
-/* The status first: whoever sees a request end with an error finds the loop failed. */
+/* The status first: a reader that sees a request end with an error finds the loop failed.
+ */
 static void publish(struct lls_step_thread *r)
 {
   struct lls_instance *in = &r->instance;

@@ -42,8 +42,8 @@ int lls_transaction_rollback(struct lls_instance *in, uint32_t mark)
   return LLS_CALL(&in->policies, cache, rollback, mark);
 }
 
-/* Whoever answers so holds what it does not know: its prefixes are left alone from now
- * on, and requests compute theirs. */
+/* A manager that answers so holds blocks that it does not know: its prefixes are left
+ * alone from now on, and requests compute theirs. */
 static void note_bad_prefix(struct lls_instance *in, const struct lls_live *live,
                             uint32_t found)
 {

@@ -4,8 +4,8 @@
  * journal to it, with fields. Safe from any thread: a
  * line is one write(2). Nothing on the step path logs above debug.
  *
- * With a sink nobody waits for who reads the log: what it has lost is said, once there is
- * room, in a line of its own.
+ * With a sink no thread waits for the reader of the log: what it has lost is said, once
+ * there is room, in a line of its own.
  */
 #ifndef LLS_OBS_LOG_H
 #define LLS_OBS_LOG_H
@@ -17,7 +17,7 @@ struct lls_log_sink;
 
 enum lls_log_format { LLS_LOG_TEXT, LLS_LOG_JSON, LLS_LOG_JOURNAL /* fd: journal.h */ };
 
-/* Owned by main, who may change level and format, and handed down to whoever logs. */
+/* Owned by main, who may change level and format, and handed down to those that log. */
 struct lls_log {
   int fd;                    /* 2, or of the journal */
   struct lls_log_sink *sink; /* of fd; NULL: writes wait for their reader */

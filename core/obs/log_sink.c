@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See log_sink.h. How not to wait depends on what the descriptor is. O_NONBLOCK belongs
- * to the open file, which stderr shares with who started us, so a pipe or a terminal is
+ * to the open file, which stderr shares with our parent, so a pipe or a terminal is
  * opened again; where that is not allowed, poll says whether a line fits. A regular file
  * takes everything.
  */
@@ -73,7 +73,7 @@ static bool wait_for_room(const struct lls_log_sink *sink, int most_ms)
   return poll(&room, 1, most_ms) > 0;
 }
 
-/* Bytes that were taken: 0 if it would have to wait, all of them if nobody ever will. */
+/* Bytes that were taken: 0 if it would have to wait, all of them if none ever will be. */
 static size_t give(struct lls_log_sink *sink, const char *data, size_t length)
 {
   ssize_t n;

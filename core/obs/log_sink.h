@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where lines of the log go without anybody waiting for who reads them: stderr (a file, a
+ * Where lines of the log go without waiting for their reader: stderr (a file, a
  * pipe, a terminal, a socket) or the journal. What is not taken at once is kept, up to
  * LLS_SINK_BYTES, and written before what comes later; beyond that, lines are lost and
  * counted.

@@ -121,7 +121,7 @@ static const char *signal_name(int number)
   }
 }
 
-/* ---- who was running ---------------------------------------------------------- */
+/* ---- what was running --------------------------------------------------------- */
 
 /* The innermost of its kind that this thread is in; NULL: none, it is a thread of the
  * plugin's own. */
@@ -189,7 +189,7 @@ static void put_frame(void *address)
   put("\n");
 }
 
-/* A pipe that nobody reads must not keep a process that has crashed. */
+/* A pipe that is not read must not keep a process that has crashed. */
 static bool is_read(void)
 {
   struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -267,7 +267,7 @@ void lls_crash_stack(void)
     sigaltstack(&own, NULL);
 }
 
-/* Whoever handles it already, a sanitizer, knows more. */
+/* A handler that is there already, a sanitizer's, knows more. */
 static void handle(int number)
 {
   struct sigaction before,

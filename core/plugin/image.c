@@ -114,7 +114,7 @@ static int check_copy(const char *path, int from, const struct stat *before, int
 
 /* ---- opening ----------------------------------------------------------------------- */
 
-/* dlerror's sentence without the copy's name, which tells nobody anything. */
+/* dlerror's sentence without the copy's name, which says nothing. */
 static const char *reason(const char *copy)
 {
   const char *text = dlerror();

@@ -7,7 +7,7 @@
  * folder of the installation. A name with a '/' is a path.
  *
  * What is opened is a private copy (image.h): a file rebuilt in place is another plugin
- * when it is opened again, beside the old code for whoever still runs it.
+ * when it is opened again, beside the old code for those that still run it.
  *
  * Nothing of a plugin is called before every check has passed.
  */

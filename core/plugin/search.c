@@ -26,7 +26,7 @@ const char *lls_plugin_kind_name(uint32_t kind)
 
 char *lls_plugin_search_path(void)
 {
-  /* Not of a program that has more rights than who starts it: plugins are code. */
+  /* Not of a program that has more rights than its user: plugins are code. */
   const char *first = secure_getenv("LLS_PLUGIN_PATH");
   if (first == NULL || first[0] == '\0')
     return strdup(LLS_PLUGIN_DIR);

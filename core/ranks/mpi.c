@@ -7,7 +7,7 @@
  * here is one of those that return at once, and the wait for it looks up in between: for
  * the sentence of a rank that has failed (an alarm), for the death of a process
  * (watch.c), and at the clock. After a failure MPI is not finished, which would wait for
- * the dead, and the launcher ends whoever is left.
+ * the dead, and the launcher ends the ranks that are left.
  *
  * MPI is called by one thread at a time, the step thread once there is one.
  */

@@ -11,7 +11,7 @@
  *
  * Collective operations are called by every rank in the same order with the same sizes.
  * They all return 0, or -ECONNABORTED once the group has failed: it fails as a whole, for
- * good, and why is the sentence of whoever failed first. Nobody waits longer than
+ * good, and why is the sentence of the rank that failed first. None waits longer than
  * timeout_ns for others in the middle of a step, and a rank that has ended is noticed at
  * once, so that no death leaves the rest hanging.
  *
@@ -84,7 +84,8 @@ void lls_ranks_failure_fini(struct lls_ranks_failure *);
 /* Records the first sentence; true if it was that. */
 bool lls_ranks_failure_set(struct lls_ranks_failure *, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* [main] Who is told of a failure; at once if it has happened. NULL = nobody. */
+/* [main] Sets the listener to a failure; it is called at once if that has happened. NULL
+ * = none. */
 void lls_ranks_on_failure(struct lls_ranks *, void (*notify)(void *context),
                           void *context);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks as threads of one process. Nothing is copied to be sent: each rank shows the
- * others where its numbers are, all meet, each does its share of the work on everybody's
+ * others where its numbers are, all meet, each does its share of the work on all
  * memory, all meet again. A sum is made slice by slice in the order of ranks, so it is
  * the same on all ranks and in every run.
  *

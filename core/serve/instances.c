@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A device and an engine for each instance. Instances on the CPU share its cores among
- * them, and the weights, which nobody writes.
+ * them, and the weights, which are not written.
  */
 #include <sched.h>
 

@@ -39,7 +39,7 @@ static int check_shards(const struct server *s, uint32_t size, struct lls_error 
   if (wanted != LLS_NEVER && wanted != size)
     return lls_config_fail(s->config, err, -EINVAL, "engine", "tensor_parallel_size",
                            "%lld ranks are asked for and %u processes were started: "
-                           "start as many, or leave the key away",
+                           "start as many, or omit the key",
                            (long long)wanted, size);
   int rc = lls_shard_make(&s->model, &ranks, &shard, err);
   return rc < 0 ? lls_config_fail(s->config, err, rc, "engine", "tensor_parallel_size",

@@ -5,7 +5,7 @@
  *
  * All that is made while rendering comes from one arena, which is freed at the end. An
  * allocation charges its size in memory and in work, so that nothing can be made for
- * free; what is only read is charged by who reads it.
+ * free; what is only read is charged by its reader.
  */
 #ifndef LLS_TEMPLATE_BUDGET_H
 #define LLS_TEMPLATE_BUDGET_H

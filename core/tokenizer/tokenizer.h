@@ -10,7 +10,7 @@
  *           decoder.c  detokenizer.c
  *
  * What a stage does not know is refused when the file is loaded, by name: a tokeniser
- * that is almost right makes a model that is almost right, and nobody sees why.
+ * that is almost right makes a model that is almost right, and the cause is hard to see.
  *
  * A tokeniser never changes after load; any number of threads may use it at once.
  */

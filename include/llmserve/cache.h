@@ -107,13 +107,14 @@ enum lls_reserve_result {
   LLS_RESERVE_NEVER = 2, /* can't fit even alone */
 };
 
-/* Slots of others, but of none that is reserved in this transaction. Who loses any is
- * PREEMPTED from commit on, as info's missing_tokens tell, and can be run again. */
+/* Slots of others, but of none that is reserved in this transaction. A request that loses
+ * any is PREEMPTED from commit on, as info's missing_tokens tell, and can be run again.
+ */
 enum lls_reserve_flags { LLS_MAY_DISPLACE = 1 };
 /*
  * Flags of release: what others may still find of an ended request. KEEP_PREFIX comes
  * with every end, however the request ended, and when one that was handed over has left:
- * full blocks may stay in an index for as long as nobody needs their memory. Without it
+ * full blocks may stay in an index for as long as their memory is not needed. Without it
  * nothing of it may be found again, and what follows a block that goes must go too.
  */
 enum lls_release_flags { LLS_KEEP_PREFIX = 1 };
@@ -161,10 +162,10 @@ struct lls_cache_service {
 };
 
 /*
- * State that any cache manager can read: an exported blob of this version begins with who
- * holds which units of the pool, so that after a reload another manager can take them
- * over. An import of another's blob takes the sequences it can hold as they lie; those it
- * leaves out are prefilled again.
+ * State that any cache manager can read: an exported blob of this version begins with
+ * which sequence holds which units of the pool, so that after a reload another manager
+ * can take them over. An import of another's blob takes the sequences it can hold as they
+ * lie; those it leaves out are prefilled again.
  *
  * The section: a struct lls_holdings, then for each sequence a struct lls_holding and the
  * numbers of its K, V and X units, uint32_t each.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedulers: who runs next.
+ * Schedulers: which requests run next.
  *
  * Once per step the core calls plan with a view of all requests and takes a plan back
  * (types.h). The core trusts no plan: it checks it before anything is placed and refuses

@@ -11,10 +11,11 @@
  *   bytes, and the name says which.
  *
  *   Structs grow by appending only; "version N ends here" marks what every plugin
- *   of that API version may read. A struct that begins with `size` may grow: whoever owns
- *   its memory sets `size` to what it knows, and nobody writes beyond it. The others
- * never grow and say so, but for lls_request, which is only ever handed out by pointer,
- * and lls_param, of which a descriptor says the stride. doc/abi.md has the whole.
+ *   of that API version may read. A struct that begins with `size` may grow: the owner of
+ *   its memory sets `size` to what it knows, and the other side writes nothing beyond it.
+ * The others never grow and say so, but for lls_request, which is only ever handed out by
+ * pointer, and lls_param, of which a descriptor says the stride. doc/abi.md has the
+ * whole.
  *
  *   Callbacks return 0 or a negative errno, unless their comment says otherwise. Thread
  *   tags, of a callback or of all that follow until the next tag:

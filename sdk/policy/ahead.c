@@ -10,8 +10,8 @@
  * those on the host would else come before those on the device until they have come, and
  * all of them change places for ever. Of the jobs off the device only the first
  * LLS_POL_HEAP_LOOKED_AT are looked at: more cannot get in in the next steps. An upload
- * takes free memory alone, so it evicts nobody; who is offloaded comes behind all who are
- * uploaded.
+ * takes free memory alone, so it evicts none; an offloaded request comes behind all that
+ * are uploaded.
  */
 #include <llmserve/policy/ahead.h>
 
@@ -31,7 +31,7 @@ void lls_pol_ahead_free(struct lls_pol_ahead *a)
   free(a->leaves);
 }
 
-/* ---- who is looked at -------------------------------------------------------------- */
+/* ---- the candidates ---------------------------------------------------------------- */
 
 void lls_pol_ahead_begin(struct lls_pol_ahead *a, const struct lls_step_view *view)
 {
@@ -86,7 +86,7 @@ static int in_order(const void *left, const void *right)
 /*
  * A request that comes leaves `margin` units free, for those on the device to grow into;
  * these may use them up to a quarter, or the newcomer would be the next to leave. One
- * that is not there and does not fit stays where it is, and so does everybody behind it;
+ * that is not there and does not fit stays where it is, and so do all behind it;
  * those on the device behind it need not leave for what could not come.
  */
 void lls_pol_ahead_decide(struct lls_pol_ahead *a, uint32_t seats, uint32_t margin)
@@ -101,7 +101,7 @@ void lls_pol_ahead_decide(struct lls_pol_ahead *a, uint32_t seats, uint32_t marg
       bool stays = units + spare / 4 <= left && i < seats;
       left -= stays ? units : 0;
       j->decision = stays ? LLS_POL_AHEAD_STAYS : LLS_POL_AHEAD_LEAVES;
-      blocked |= !stays; /* nobody comes in its place */
+      blocked |= !stays; /* none comes in its place */
       continue;
     }
     blocked |= units + spare > left || i >= seats;

@@ -72,7 +72,7 @@ struct lls_pol_heap_entry lls_pol_heap_pop(struct lls_pol_heap *h)
   return lls_pol_heap_remove(h, 0);
 }
 
-/* Whoever comes next is a child of one that has come. */
+/* The next is a child of one that has come. */
 uint32_t lls_pol_heap_first(const struct lls_pol_heap *h, uint32_t max,
                             void *out[LLS_POL_HEAP_LOOKED_AT])
 {

@@ -27,8 +27,9 @@ static bool before(const struct lls_pol_lists *l, const struct lls_request *a,
   return a->id < b->id;
 }
 
-/* After whom r belongs, NIL if it is the first. Arrivals go to the end at once; who was
- * preempted is older than nearly all, so the other walk starts at the head. */
+/* The place after which r belongs, NIL if it is the first. Arrivals go to the end at
+ * once; a preempted request is older than nearly all, so the other walk starts at the
+ * head. */
 static uint32_t place_of(const struct lls_pol_lists *l, const struct lists_end *e,
                          const struct lls_request *r)
 {

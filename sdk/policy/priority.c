@@ -29,7 +29,7 @@ struct pass { /* over the candidates, in order */
   const struct lls_engine_caps *engine;
   struct lls_pol_step *step;
   bool prompts_only, decodes_only;
-  bool full;       /* nobody else gets on the device in this step */
+  bool full;       /* no other gets on the device in this step */
   uint32_t budget; /* tokens of prompts */
   uint32_t seats;  /* left in the batch */
 };
@@ -63,7 +63,7 @@ static void add_candidates(struct lls_pol_priority *p,
 
 /* ---- room ----------------------------------------------------------------------- */
 
-/* The last in order of who has not been looked at, if it comes after e. */
+/* The last in order that has not been looked at, if it comes after e. */
 static bool find_victim(const struct lls_pol_heap *running,
                         const struct lls_pol_heap_entry *e, uint32_t *at)
 {
@@ -88,7 +88,7 @@ static bool evict(struct pass *p, const struct lls_pol_heap_entry *e)
   return true;
 }
 
-/* Room for who runs, at the cost of those after it. */
+/* Room for a running request, at the cost of those after it. */
 static bool grow(struct pass *p, const struct lls_pol_heap_entry *e, uint32_t tokens)
 {
   int rc;
@@ -282,7 +282,7 @@ static void bring_in(struct pass *p)
   }
 }
 
-/* FastServe, section 4.2: room before it is asked for; if there is enough, who runs
+/* FastServe, section 4.2: room before it is asked for; if there is enough, those that run
  * soon. */
 static void look_ahead(struct pass *p)
 {

@@ -1,11 +1,11 @@
 /*
  * example: the shortest first, for a shorter mean wait than first come, first served
  * gives: tokens of the prompt and, where a predictor says how long the answer will be, of
- * the answer. So that nobody waits for ever, a request counts as `ageing` tokens shorter
- * for every second it has waited. Who has a deadline for the first token and must begin
- * within `urgent` to keep it goes before everybody else.
+ * the answer. So that none waits for ever, a request counts as `ageing` tokens shorter
+ * for every second it has waited. A request that has a deadline for the first token and
+ * must begin within `urgent` to keep it goes before all others.
  *
- * A step runs everybody who is running; tokens and memory that are left go to waiting
+ * A step runs all that are running; tokens and memory that are left go to waiting
  * prompts in that order, cut into chunks where they are long. If memory runs out, the
  * newest running request is dropped and computed again later.
  */
@@ -92,7 +92,7 @@ static int64_t slack_ns(const struct step *s, const struct lls_request *r)
   return deadline_ns - s->view->now_ns - (prefill_ns != LLS_NEVER ? prefill_ns : 0);
 }
 
-/* A deadline that is lost makes nobody urgent. */
+/* A deadline that is lost makes no request urgent. */
 static bool is_urgent(const struct step *s, int64_t slack)
 {
   return slack >= 0 && slack < s->state->params.urgent;
@@ -150,7 +150,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
     while (run(&s, view->running[i]) == LLS_RESERVE_LATER && drop_newest(&s, i))
       ;
   if (s.newest < view->n_running)
-    return 0; /* memory is short: nobody new */
+    return 0; /* memory is short: no new request */
   for (uint32_t i = 0; i < view->n_preempted && !is_full(&s); i++)
     if (run(&s, view->preempted[i]) == LLS_RESERVE_LATER)
       return 0;

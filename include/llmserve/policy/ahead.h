@@ -2,7 +2,7 @@
 /*
  * Memory ahead of need (ALISE, section 3.3): sequences are moved between device and host
  * in the order in which they will run, before their turns come and while others compute.
- * A scheduler that can say who runs before whom uses it with any cache manager that can
+ * A scheduler that orders all requests uses it with any cache manager that can
  * transfer beside steps; see ahead.c for the rules.
  */
 #ifndef LLS_POL_AHEAD_H
@@ -33,7 +33,7 @@ struct lls_pol_ahead { /* of one plan */
   const struct lls_step_view *view;
   struct lls_pol_ahead_candidate *jobs; /* (max_requests + LLS_POL_HEAP_LOOKED_AT) */
   uint32_t n;
-  uint64_t units, free_units; /* that all of them may have; of which nobody has */
+  uint64_t units, free_units; /* of all of them; those of no request */
   uint64_t *leaves;           /* (max_requests) by slot: 1 + the step it leaves in */
 };
 
@@ -49,8 +49,8 @@ void lls_pol_ahead_free(struct lls_pol_ahead *);
 /* True if the core, the engine and the cache manager move memory beside steps. */
 bool lls_pol_ahead_is_possible(const struct lls_host *, const struct lls_step_view *);
 
-/* Before the plan: decides who comes and who leaves, within max_seqs sequences and with
- * a margin of the cache's memory left free; false if nobody is off the device. */
+/* Before the plan: decides which requests come and which leave, within max_seqs sequences
+ * and with a margin of the cache's memory left free; false if none is off the device. */
 bool lls_pol_ahead_look(struct lls_pol_ahead *, struct lls_pol_priority *,
                         const struct lls_pol_priority_params *,
                         const struct lls_step_view *, lls_pol_ahead_rank *);

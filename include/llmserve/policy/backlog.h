@@ -4,11 +4,12 @@
  * own order from step to step: sorting 16,000 of them anew in every step would take
  * longer than the rest of the plan.
  *
- * Here is who belongs to it and when; the order is a container (ranked.h, lists.h). What
- * a plan takes out or preempts may still be refused by the core, so it is noted and
- * looked at again when the next plan begins: whoever is not on the device by then comes
- * (back) in. If the count still differs from the view's (the core planned a step itself,
- * or the scheduler is new and requests are not), everything is put in anew from the view.
+ * This decides which requests belong to it and when; the order is a container (ranked.h,
+ * lists.h). What a plan takes out or preempts may still be refused by the core, so it is
+ * noted and looked at again when the next plan begins: those not on the device by then
+ * come (back) in. If the count still differs from the view's (the core planned a step
+ * itself, or the scheduler is new and requests are not), everything is put in anew from
+ * the view.
  *
  * Word 0 of a request's user words belongs to the container: 0 means not in it.
  */

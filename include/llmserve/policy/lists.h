@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A backlog of several queues, each first come, first served: by class, by tenant. Who is
- * preempted goes back to its place by arrival, or, if the owner wants that, to the end.
+ * A backlog of several queues, each first come, first served: by class, by tenant. A
+ * preempted request goes back to its place by arrival, or, if the owner wants that, to
+ * the end.
  */
 #ifndef LLS_POL_LISTS_H
 #define LLS_POL_LISTS_H

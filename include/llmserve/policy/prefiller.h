@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A prefill instance (DistServe, 4.3). Whole prompts, first come, first served, as the
- * memory allows; who is prefilled is offered to a decode instance, and its blocks stay
+ * memory allows; a prefilled request is offered to a decode instance, and its blocks stay
  * here until they have been copied. So when decode is slow the memory fills up with them
  * and no new prompt fits: that is all the back-pressure there is.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Scheduling by priority: in every step the requests with the smallest keys run, up to a
- * batch, wherever they are. Who is on the device but not chosen keeps its memory until
- * somebody before it needs it; then it is preempted, the last in order first.
+ * batch, wherever they are. A request on the device that is not chosen keeps its memory
+ * until one before it needs it; then it is preempted, the last in order first.
  *
  * The first in order always runs: it may take the memory of all others. So something
  * always ends, if not everything soon.
@@ -38,13 +38,13 @@ struct lls_pol_priority {
 struct lls_pol_priority_rules { /* of one plan */
   const struct lls_pol_priority_params *params;
   bool whole; /* prompts are cut only if no step would hold them */
-  bool evict; /* who waits may take the memory of who runs and comes after it */
-  /* units that those who are not chosen keep free by leaving for the host; while more are
-   * free, who runs next comes back from there */
+  bool evict; /* a waiting request may take the memory of running ones after it */
+  /* units that requests not chosen keep free by leaving for the host; while more are
+   * free, the next ones come back from there */
   uint32_t reserve;
-  bool closed;   /* of those off the device only who was swapped out may come back */
-  bool uploaded; /* who is on the host runs when it has been uploaded, not before */
-  /* who is on the device and not to run, since it is to leave; NULL: nobody */
+  bool closed;   /* of those off the device only swapped requests may come back */
+  bool uploaded; /* a request on the host runs when it has been uploaded, not before */
+  /* requests on the device that must not run, since they are to leave; NULL: none */
   bool (*leaves)(void *scheduler, const struct lls_request *);
 };
 

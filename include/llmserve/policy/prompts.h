@@ -17,7 +17,7 @@ struct lls_pol_prompts { /* of one plan */
 /* One that was begun goes on. */
 void lls_pol_prompts_go_on(const struct lls_pol_prompts *, struct lls_pol_step *,
                            const struct lls_request *);
-/* The next of those that wait; false: nobody after it may be tried. */
+/* The next of those that wait; false: none after it may be tried. */
 bool lls_pol_prompts_admit(const struct lls_pol_prompts *, struct lls_pol_step *,
                            const struct lls_request *);
 

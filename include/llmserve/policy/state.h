@@ -70,7 +70,7 @@ static inline int lls_pol_state_import(void *manager, lls_pol_state_parts *parts
   return rc == 0 && w.done != bytes ? -EINVAL : rc;
 }
 
-/* Does a manager's own state begin so: with who wrote it, then the pool it was for? */
+/* Does a manager's own state begin so: with its writer, then the pool it was for? */
 static inline bool state_is_of(const char *at, size_t bytes, const void *writer,
                                size_t writer_bytes, const void *pool, size_t pool_bytes)
 {

@@ -31,7 +31,7 @@ struct lls_pol_step { /* one plan in the making */
   uint32_t prompts;   /* tokens in the plan that are not of decodes */
   uint32_t runs;      /* items that run something */
   uint32_t preempted; /* in this plan */
-  /* (view->n_running) who is on the device, in the order of view->running unless the
+  /* (view->n_running) requests on the device, in the order of view->running unless the
    * scheduler sets another: the last gives way first */
   const struct lls_request *const *order;
   uint32_t tail;  /* order[tail] and after have been preempted in this plan */
