@@ -40,7 +40,7 @@ struct drive_options {
   /* This process's end of a group that is there, of which others follow. */
   struct lls_ranks *group;
   const char *path; /* of the model, where it is not the reference's folder */
-  /* What computes; NULL = the CPU. */
+  /* The device; NULL = the CPU. */
   int (*create_device)(const struct lls_device_options *, struct lls_device **,
                        struct lls_error *);
 };

@@ -12,7 +12,8 @@
 
 struct lls_checkpoint;
 
-/* What a format implements; a reader has a struct lls_checkpoint as its first member. */
+/* The operations of a format; a reader has a struct lls_checkpoint as its first member.
+ */
 struct lls_checkpoint_ops {
   bool (*has)(const struct lls_checkpoint *, const char *name);
   int (*view)(struct lls_checkpoint *, const char *name, size_t rows, size_t columns,

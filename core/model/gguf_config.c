@@ -53,7 +53,7 @@ static bool has(const struct lls_gguf *g, const char *name)
   return lls_gguf_tensor(g, name) != NULL;
 }
 
-/* What the tensors that are there say. */
+/* Derives the shape from the tensors that are there. */
 static int describe_tensors(const struct lls_gguf *g, json_t *config,
                             struct lls_error *err)
 {

@@ -5,7 +5,7 @@
 
 #include "core/model/gguf_file.h"
 
-/* What is left of the file, and who hears what is wrong with it. */
+/* The rest of the file, and where its errors go. */
 struct lls_gguf_cursor {
   const struct lls_gguf_file *file;
   const unsigned char *at, *end;

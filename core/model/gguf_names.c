@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What GGUF files call architectures and tensors. */
+/* Names of architectures and tensors in GGUF files. */
 #include <stdio.h>
 #include <string.h>
 

@@ -19,7 +19,7 @@
 #define KEY(name) "tokenizer.ggml." name
 #define METASPACE "\xe2\x96\x81" /* U+2581, which stands for a space */
 
-/* Of tokenizer.ggml.token_type. */
+/* Values of tokenizer.ggml.token_type. */
 enum token_type { UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4 };
 
 /* The lists of a file; NULL: it has no such. */
@@ -230,7 +230,7 @@ int lls_gguf_tokenizer(const char *path, json_t **out, struct lls_error *err)
   return with_lists(path, describe_model, out, err);
 }
 
-/* Whether a text begins with bos where the file does not say. */
+/* True if a text begins with bos where the file does not say. */
 static bool adds_bos(const struct lls_gguf_file *file)
 {
   char kind[64] = "", name[64];

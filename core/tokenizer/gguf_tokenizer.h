@@ -7,10 +7,11 @@
 
 #include <jansson.h>
 
-/* What tokenizer.json would say. */
+/* The content that tokenizer.json would have. */
 int lls_gguf_tokenizer(const char *path, json_t **out, struct lls_error *err);
 
-/* What tokenizer_config.json would: special tokens and the chat template. */
+/* The content that tokenizer_config.json would have: special tokens and the chat
+ * template. */
 int lls_gguf_tokenizer_config(const char *path, json_t **out, struct lls_error *err);
 
 #endif

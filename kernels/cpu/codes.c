@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What a type's codes are stored as: code + bias in `packed`. */
+/* How a type's codes are stored: code + bias in `packed`. */
 struct kind {
   enum lls_packed packed;
   int bias;
@@ -83,7 +83,7 @@ static struct row row_in(void *scratch, size_t inputs)
                       .code = (uint8_t *)(f + inputs + 2 * groups)};
 }
 
-/* Of its 16 codes MXFP4 has 0 twice: the table's place of each number. */
+/* The table's place of each number: of its 16 codes MXFP4 has 0 twice. */
 static uint8_t place_in_mxfp4(int code)
 {
   static const uint8_t places[13] = {0, 1, 2, 3, 4, 0, 5, 0, 6, 0, 0, 0, 7};

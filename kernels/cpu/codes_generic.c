@@ -52,7 +52,7 @@ static size_t skip(size_t n_rows, size_t k)
   return k / LLS_CODES_GROUP * n_rows * sizeof(struct lls_codes_x);
 }
 
-/* Of `n` inputs from the k-th of the record on, less what the zero makes. */
+/* The product of `n` inputs from the k-th of the record on, less the zero's part. */
 static int32_t product(const uint8_t *record, enum lls_packed packed,
                        const uint8_t *table, size_t k, size_t n, size_t o,
                        const struct lls_codes_x *x)

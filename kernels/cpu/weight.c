@@ -68,7 +68,7 @@ static void pack_task(void *arg, unsigned thread, unsigned n_threads)
   }
 }
 
-/* What one part becomes. */
+/* The packing of one part. */
 static enum lls_packed packed_as(const struct lls_tensor_view *part,
                                  enum lls_weight_format format)
 {

@@ -256,7 +256,7 @@ static void test_parts_of_several_types(void **state)
   device->ops->destroy(device);
 }
 
-/* What is no number stays none, and stays in its row. */
+/* A value that is no number stays none, and stays in its row. */
 static void test_infinity_is_not_hidden(void **state)
 {
   const char *isa = *state;
