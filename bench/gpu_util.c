@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of bench/gpu share; see gpu.h. */
+/* Shared by the parts of bench/gpu; see gpu.h. */
 #include "bench/gpu.h"
 
 #include <errno.h>

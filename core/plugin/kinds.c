@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kinds of policies differ in: which callbacks each must have (callbacks.h), and
- * which all have alike.
+ * Differences between the kinds of policies: which callbacks each must have
+ * (callbacks.h), and which all have alike.
  */
 #include "core/plugin/kinds.h"
 

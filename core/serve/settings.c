@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a start, a check and a reload read of the configuration alike: the keys that
+ * Settings that a start, a check and a reload read alike: the keys that
  * [server] names, how much of a request the cache holds; see daemon.h.
  */
 #include "core/serve/daemon.h"

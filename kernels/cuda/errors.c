@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What went wrong with CUDA, as a sentence: of a step, where the first one is kept, and
+/* Errors of CUDA as sentences: of a step, where the first one is kept, and
  * of everything else. */
 #include "kernels/cuda/cuda.h"
 
