@@ -54,8 +54,8 @@ int lls_step_thread_start(struct lls_step_thread *,
                           struct lls_error *err); /* its thread */
 /* likewise; false: it has not ended within timeout_ns, LLS_NEVER = wait for it */
 bool lls_step_thread_stop(struct lls_step_thread *, int64_t timeout_ns);
-/* Of every instance before any is freed: threads of a predictor post what they have found
- * to all instances until they are joined. */
+/* Called for every instance before any is freed: threads of a predictor post what they
+ * have found to all instances until they are joined. */
 void lls_step_thread_end_policies(struct lls_step_thread *);
 void lls_step_thread_free(struct lls_step_thread *);
 

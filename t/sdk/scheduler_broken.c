@@ -80,7 +80,7 @@ static const struct lls_request *pick(const struct broken *b,
   return view->n_waiting > 0 ? view->waiting[0] : NULL;
 }
 
-/* What a request is made to do now and then instead of running. */
+/* True if the request moves now and then instead of running. */
 static bool moves(const struct broken *b, const struct lls_step_view *view,
                   const struct lls_request *r, struct lls_plan *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a predictor is told of a request, and of its end: once, whatever the end; and what
+/* Calls to a predictor about a request and its end: once, whatever the end; and what
  * it may say until it is destroyed. */
 #include "t/tap.h"
 

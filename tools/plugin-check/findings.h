@@ -29,7 +29,7 @@ void skipped(struct findings *, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* It is a scheduler that runs on nothing less than two instances with roles. */
 void needs_roles(struct findings *);
-/* Who the plugin is: kind and "id version". */
+/* The plugin's identity: kind and "id version". */
 void identified(struct findings *, uint32_t kind, const char *id, const char *version);
 
 #endif

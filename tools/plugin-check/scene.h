@@ -59,7 +59,7 @@ struct scene {
   void *context;   /* of who opened it */
 };
 
-/* Who stands beside the subject, NULL-terminated. Schedulers take turns by seed; the
+/* The companions of the subject, NULL-terminated. Schedulers take turns by seed; the
  * second cache manager is the one where memory moves beside the steps. */
 const char *const *companion_names(const struct subject *, uint32_t kind);
 
@@ -68,7 +68,7 @@ int scene_open(struct scene *, const struct subject *, const struct scene_option
                struct findings *);
 void scene_close(struct scene *);
 
-/* What a scheduler needs, enum lls_scheduler_needs; 0 where it can't be asked. */
+/* The scheduler's needs, enum lls_scheduler_needs; 0 where it can't be asked. */
 uint32_t scene_needs(const struct subject *, struct findings *);
 
 /* One step of the instance whose turn it is; its clock and those of the others are moved

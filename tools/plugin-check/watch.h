@@ -123,7 +123,7 @@ void watch_stats(struct witness *, void (*stats)(void *self, const struct lls_si
                  const struct lls_sink *);
 void watch_sample(struct watch *, int64_t ns);
 
-/* What it has of its own; after the last destroy. */
+/* Frees what it owns; after the last destroy. */
 void watch_free(struct watch *);
 /* Our vtable over the module's, in out->module. */
 void watch_module(struct watched *out, struct watch *, const struct lls_plugin_module *);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a cache manager under watch shows of its state: as text, and whether it is the
+/* The state that a cache manager under watch shows: as text, and whether it is the
  * same again; see watch.h. */
 #include <inttypes.h>
 #include <stdlib.h>

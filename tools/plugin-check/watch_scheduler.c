@@ -47,7 +47,8 @@ static void write_down(struct watch *w, const struct lls_step_view *v,
   fprintf(w->journal, " until %" PRId64 "\n", p->idle_until_ns);
 }
 
-/* What of it moves memory beside the steps, or gives a request to another instance. */
+/* Counts its items that move memory beside the steps, or gives a request to another
+ * instance. */
 static void count_moves(struct watch *w, const struct lls_step_view *v,
                         const struct lls_plan *p)
 {
