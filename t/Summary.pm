@@ -22,7 +22,7 @@ sub open_test {
     return $self->SUPER::open_test($test, $parser);
 }
 
-# What a test prints may come before its line or after it: both are kept with one that fails.
+# A test's output may come before its line or after it: both are kept with one that fails.
 sub notice {
     my ($seen, $line) = @_;
     return if $line->is_plan;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What bench/papers/apt-serve is made of: the paper's workloads, runs of the simulator, many at
+# The parts of bench/papers/apt-serve: the paper's workloads, runs of the simulator, many at
 # a time, and the search for a rate. A run is two tenths of a second.
 package AptServe;
 use strict;

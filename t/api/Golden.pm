@@ -14,7 +14,7 @@ our $MODEL = LlmServer::source('t/data/models/stories260K');
 open my $file, '<', "$MODEL/golden.jsonl" or die $!;
 our @ANSWERS = map { decode_json($_) } <$file>;
 
-# What to ask for such an answer, by text or by ids.
+# The request for such an answer, by text or by ids.
 sub body {
     my ($prompt, $golden) = @_;
     return { prompt => $prompt, max_tokens => scalar @{ $golden->{greedy_ids} }, temperature => 0,

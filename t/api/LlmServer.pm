@@ -22,7 +22,7 @@ sub under { return split ' ', $ENV{LLS_UNDER} // '' }
 sub source { my ($path) = @_; return ($ENV{LLS_SRCDIR} // '.') . "/$path" }
 sub built  { my ($path) = @_; return ($ENV{LLS_BUILDDIR} // '.') . "/$path" }
 
-# Whether llmserve was built with a sanitizer, which handles crashes itself.
+# True if llmserve was built with a sanitizer, which handles crashes itself.
 sub sanitized {
     return grep { -e && qx(nm -D '$_' 2>&1) =~ /__(asan|tsan)_/ } built('llmserve'), built('.libs/llmserve');
 }
@@ -106,7 +106,7 @@ sub read_file {
     return scalar(<$file>) // '';
 }
 
-# What llmserve has logged.
+# The log of llmserve so far.
 sub log { my ($self) = @_; return read_file("$self->{folder}/log") }
 
 sub signal { my ($self, $name) = @_; kill $name, $self->{pid}; return }

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Who may ask for what: pages of the web, names that are not the server's, keys of users and
+# Which client may ask for what: pages of the web, names that are not the server's, keys of users and
 # of admins, clients from elsewhere; and what a body has to say it is.
 use strict;
 use warnings;
@@ -33,7 +33,7 @@ sub for_host {
 # ---- pages of the web -----------------------------------------------------------------
 {
     my $server = LlmServer->serve($model);
-    # What a browser sends without asking first: "simple" requests.
+    # Requests that a browser sends without asking first: "simple" requests.
     for my $where ('/admin/drain', '/admin/reload', $path, '/v1/chat/completions', '/chat/completions', '/tokenize', '/nowhere') {
         for my $type ('text/plain', 'application/x-www-form-urlencoded', 'application/json') {
             my $answer = $server->post($where, $body, { origin => $evil, 'content-type' => $type });
@@ -117,7 +117,7 @@ my %elsewhere = ('x-forwarded-for' => '192.0.2.7');
     is $server->get('/health', \%elsewhere)->{status}, 200, '/health is for everybody';
     is $server->post($path, { %$body, model => 'gpt-4o' }, $as{ann})->{status}, 404, 'with keys, another model is not found';
 
-    # Whose a key is, nobody else says.
+    # A key's tenant can't be changed by a header.
     my $tenant = sub { my ($name) = @_; return $server->metric(qq(llmserve_tenant_requests_total{tenant="$name"})) // 0 };
     my $anns = $tenant->('ann');
     $server->post($path, { %$body, user => 'bob' }, { %{ $as{ann} }, 'x-gateway-inference-fairness-id' => 'carl' });

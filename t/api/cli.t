@@ -52,7 +52,7 @@ subtest 'version and help' => sub {
     for qw(--config --check-config --help-config --list-plugins --help --version);
 };
 
-# What starts with other rights than its user's takes no code from its environment.
+# A program that starts with other rights than its user's takes no code from its environment.
 subtest 'LLS_PLUGIN_PATH of a program with more rights' => sub {
   plan skip_all => 'only root can make a program of somebody else' if $> != 0;
   my $own = "$folder/owned";

@@ -93,7 +93,7 @@ cmp_ok(scalar(grep { $_->[1] > 1 } @$scored_by_cpu), '>', 4, 'a prompt is scored
 
 # ---- not served -----------------------------------------------------------------------
 
-# What llmserve says when it does not start.
+# The error of an llmserve that does not start.
 sub refusal {
     my ($device) = @_;
     my $ini = File::Temp->new(SUFFIX => '.ini');

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# What is refused, and how: status, code, parameter, and a message that says what to do.
+# Refusals: status, code, parameter, and a message that says what to do.
 use strict;
 use warnings;
 use FindBin;

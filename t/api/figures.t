@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# What policies say of themselves reaches /metrics and /admin/status: of every instance,
+# The figures of policies reach /metrics and /admin/status: of every instance,
 # while they serve and when they have; and of new policies alone after a reload.
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# What the server answers while its model is loaded. This test has a lease on the tokeniser's file, so
+# Answers of the server while its model is loaded. This test has a lease on the tokeniser's file, so
 # that loading goes on when the test wants it to.
 use strict;
 use warnings;

@@ -61,7 +61,7 @@ sub refused {
     return;
 }
 
-# What the log says until it says this.
+# The log until it says this.
 sub read_log {
     my ($pipe, $said) = @_;
     return LlmServer::read_until($pipe, $said);

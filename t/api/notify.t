@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# What a service manager hears over NOTIFY_SOCKET: ready, reloading and ready again,
+# Messages to a service manager over NOTIFY_SOCKET: ready, reloading and ready again,
 # refusals, that it lives, and stopping.
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# What can be seen of the server: models, health, version, metrics; and how it drains.
+# Views of the server: models, health, version, metrics; and how it drains.
 use strict;
 use warnings;
 use FindBin;

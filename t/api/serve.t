@@ -77,8 +77,8 @@ my @golden  = @Golden::ANSWERS;
 }
 
 # ---- prefixes -------------------------------------------------------------------------
-# What of a prompt need not be computed is said alike by usage, whole and streamed, by the
-# log, and by /metrics.
+# The cached part of a prompt is the same in usage, whole and streamed, in the
+# log, and in /metrics.
 {
     my $server = LlmServer->serve("[model]\npath = $demo\n$engine");
     my $text   = 'The quick brown fox jumps over the lazy dog. ' x 6;

@@ -24,7 +24,7 @@ sub model_with {
 
 sub config { my ($folder, $more) = @_; return "[model]\npath = $folder\n" . ($more // '') . "[engine]\nthreads = 1\npin = false\n" }
 
-# What a template makes of the messages.
+# The prompt that a template makes of the messages.
 sub rendered {
     my ($server, $messages, %more) = @_;
     my $tokens = $server->post('/tokenize', { messages => $messages, %more })->{json}{tokens};

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# What clients of vLLM, llama.cpp and the Kubernetes inference gateway use beyond the plain
+# Features that clients of vLLM, llama.cpp and the Kubernetes inference gateway use beyond the plain
 # request: scoring of prompts, tokens, tiers and deadlines, comments, probes.
 use strict;
 use warnings;

@@ -11,6 +11,7 @@ use Test::More;
 my $top = $ENV{LLS_SRCDIR} // '.';
 my ($files, @begins, @persons, @dangling) = (0);
 
+my $fragment = qr/(?:Of|What|Who|Whom|Whose|Whether)/;
 my $thing = qr/(?:requests?|sequences?|tokens?|plans?|blocks?|batch(?:es)?|policies|policy|plugins?)/;
 my $outside = qr{\bissue\ [A-Z]\b|\bPL\d\b|\bB-\d\b|\bG\d,\ G\d\b|\bspec\ section\b|\bthe\ review\b}x;
 
@@ -28,7 +29,9 @@ sub look {
     my $text = do { local $/; <$in> };
     $files++;
     push @begins, place($path, $text, $-[0])
-        while $text =~ m{^\h*/\*(?:\n\h*\*)?\h+(?:Of|What|Who|Whom|Whose|Whether)\b}mg;
+        while $text =~ m{^\h*/\*(?:\n\h*\*)?\h+$fragment\b}mg;
+    push @begins, place($path, $text, $-[0])
+        while $path !~ /\.md\z/ && $text =~ m{(?:\A|\n)(?!\h*#\h(?!SPDX)[^\n]*\n)[^\n]*\n\h*#\h$fragment\b}g;
     push @persons, place($path, $text, $-[0]) while $text =~ /\b$thing,?\s(?:\h*[*#;]\h)?\h*who\b(?![,)])/g;
     push @dangling, place($path, $text, $-[0]) . " $&" while $text =~ /$outside/g;
 }

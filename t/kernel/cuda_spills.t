@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# What ptxas said when the CUDA kernels were compiled (kept by the build beside each object):
+# The output of ptxas when the CUDA kernels were compiled (kept by the build beside each object):
 # every file is there for every architecture, and no kernel keeps registers in memory.
 use strict;
 use warnings;

@@ -45,7 +45,7 @@ if test "$1" = --update; then
   exit
 fi
 
-# What abidiff reports, judged: prints why a change breaks the ABI; nothing if it does not.
+# Judges the report of abidiff: prints why a change breaks the ABI; nothing if it does not.
 # A struct may grow where both sides know its size: it begins with `size` or `api_version`,
 # or it is lls_request, which is only ever handed out by pointer.
 judge() { # judge HEADERS <REPORT

@@ -122,7 +122,7 @@ for my $cc (@compilers) {
       my %ttft = $text =~ /^(\w+)\.txt:Mean TTFT \(ms\):\s+([\d.]+)/mg;
       cmp_ok($ttft{shorty}, '<', $ttft{fcfs} / 2, 'it beats fcfs');
     }
-    # What it prints is what the text says, to the digit.
+    # The output is that of the text, to the digit.
     for my $line (grep { /Mean (TTFT|E2EL) \(ms\):|^times in ms|^config=/ } split /\n/, $text) {
       $line =~ s/ +$//;
       ok($doc =~ /^    \Q$line\E$/m, "the text says: $line");

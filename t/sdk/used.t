@@ -14,7 +14,7 @@ use Test::More;
 
 my $top = $ENV{LLS_SRCDIR} // '.';
 
-# What only one side names, and why.
+# Names that only one side uses, and why.
 my %one_sided;
 sub one_sided {
     my ($why, @names) = @_;
@@ -147,7 +147,7 @@ diag(join "\n", @idle) if @idle;
 my @stale = grep { !$excused{$_} } sort keys %one_sided;
 is_deeply(\@stale, [], 'each exception is one');
 
-# What helps to fill a plan, to read a request.
+# Helpers that fill a plan or read a request.
 my $helped = words_of('plugins', 'share/sdk', 'sdk', 'include/llmserve/policy', 'core');
 my @helpers = map { text_of($_) =~ /^static inline [\w \*]*?(\w+)\(/mg } @headers;
 is_deeply([grep { !$helped->{$_} && $_ ne 'lls_plan_add' } @helpers], [], 'each inline function is called');

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the tests of llmserve-sim share: running it, and reading what it wrote.
+# Shared by the tests of llmserve-sim: running it, and reading what it wrote.
 package Sim;
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# What configure says of hardening is in what was built: programs, plugins and their objects,
+# The build has the hardening that configure reports: programs, plugins and their objects,
 # as readelf has them.
 use strict;
 use warnings;

@@ -22,7 +22,7 @@ sub script {
     return $name;
 }
 
-# What t/prove prints of these tests, and its exit status.
+# The output of t/prove for these tests, and its exit status.
 sub prove {
     my ($timeout, @tests) = @_;
     delete local @ENV{qw(LLS_PROVE_FLAGS LLS_UNDER HARNESS_OPTIONS)};
