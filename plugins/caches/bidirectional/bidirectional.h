@@ -21,8 +21,8 @@
  *      filled from, so that neighbours are copied together. It stays valid while the
  *      request lives, for K and V of a token never change.
  *   4. A sequence has more slots than cached tokens only between a reserve and computed;
- *      then it is in a step, and nobody displaces it.
- *   5. sets[end][n] has the blocks whose part at `end` nobody owns and whose other part
+ *      then it is in a step, and is not displaced.
+ *   5. sets[end][n] has the blocks whose part at `end` has no owner and whose other part
  *      has n slots: the blocks a sequence may begin a part in, by how much is free.
  *   6. Every word that a transaction changes goes through set(), which writes down the
  * old value: rolling back is exact by construction.
@@ -184,9 +184,9 @@ static inline uint32_t *table_of(const struct bidirectional *m, const struct seq
   return m->host_table + (size_t)(s - m->sequences) * m->groups;
 }
 
-/* ---- blocks.c: who has which end of a block */
+/* ---- blocks.c: ownership of the ends of blocks */
 void bidi_empty_sets(struct bidirectional *);
-/* All that nobody has, after parts were filled in by hand. */
+/* All without an owner, after parts were filled in by hand. */
 void bidi_fill_sets(struct bidirectional *);
 bool bidi_set_has(const struct block_set *, uint32_t block);
 /* The lowest block of a set from `from` on; LLS_POL_NIL. */
@@ -196,7 +196,7 @@ uint32_t bidi_set_next(const struct block_set *, uint32_t n_blocks, uint32_t fro
  */
 uint32_t bidi_open(struct bidirectional *, struct sequence *, uint32_t block,
                    uint32_t after, uint32_t first, uint32_t count);
-/* A part gets that many slots; none: nobody has it any more. */
+/* A part gets that many slots; 0: it has no owner any more. */
 void bidi_resize(struct bidirectional *, uint32_t part, uint32_t count);
 
 /* ---- host.c: copies of tokens on the host */

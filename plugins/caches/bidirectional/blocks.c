@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ownership of the ends of blocks: parts, their places on their owners' lists, and the
- * sets of blocks that have an end for somebody else.
+ * sets of blocks that have an end for another request.
  */
 #include "bidirectional.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies of tokens on the host: made lazily, when a token is to lose its slot, and kept
- * for the next time as long as nobody needs the memory (BROS, section 5: checkpointing).
+ * for the next time as long as the memory is not needed (BROS, section 5: checkpointing).
  *
  * All copies of a step are carried out in the order in which they are listed, before any
  * slot is written. So a slot that a copy reads may be given away at once, and what was
@@ -61,7 +61,7 @@ void bidi_free_host(struct bidirectional *m, struct sequence *s)
       free_block(m, table_of(m, s)[group] - 1);
 }
 
-/* Copies that nobody needs now make room, around the clock; there is one. */
+/* Copies that are not needed now make room, around the clock; there is one. */
 static void free_idle(struct bidirectional *m)
 {
   uint32_t block = m->host_hand;

@@ -45,7 +45,7 @@ static uint32_t find_displaceable(const struct request *q)
 }
 
 /* A block whose part at this end has no owner: the one with most free slots, the lowest
- * of them; LLS_POL_NIL. With mode = off only blocks of nobody. */
+ * of them; LLS_POL_NIL. With mode = off only blocks without an owner. */
 static uint32_t find_block(const struct request *q)
 {
   const struct bidirectional *m = q->m;

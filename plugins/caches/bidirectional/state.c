@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The whole state as one blob, so that another generation of this plugin takes over every
- * slot where it lies: who holds which units, as any manager can read it, then what must
- * be equal in both, then the arrays that say it all; sets and tables follow from them.
+ * slot where it lies: which sequence holds which units, as any manager can read it, then
+ * what must be equal in both, then the arrays that say it all; sets and tables follow
+ * from them.
  *
- * Another manager can take those sequences that lie as everybody's do: all on the device,
- * from the left, in full blocks with nobody at the other end. From another manager come
- * sequences whose K and V lie in unit pairs: here they have left parts, whatever their
- * class, and are never displaced.
+ * Another manager can take those sequences that lie as in every manager: all on the
+ * device, from the left, in full blocks with none at the other end. From another manager
+ * come sequences whose K and V lie in unit pairs: here they have left parts, whatever
+ * their class, and are never displaced.
  */
 #include "bidirectional.h"
 

@@ -5,8 +5,8 @@
  * by where they lie, and compares.
  *
  * A row has room for parts of a single token. There are twice as many rows as a step has
- * sequences; whoever has not run for longest gives up its row when another one needs it.
- * Untouched room costs address space only.
+ * sequences; the one that has not run for longest gives up its row when another one needs
+ * it. Untouched room costs address space only.
  */
 #include "bidirectional.h"
 

@@ -194,7 +194,7 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
   return 0;
 }
 
-/* A request never needs more than its prompt and max_new_tokens, whoever asks
+/* A request never needs more than its prompt and max_new_tokens, whatever asks
  * for more. */
 static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32_t form,
                 struct lls_need *out)
@@ -235,7 +235,7 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   return 0;
 }
 
-/* The lists of a region are where the region is: nobody else's are there. */
+/* The lists of a region are where the region is: no other's are there. */
 static void list_region(struct contiguous *m, const struct sequence *s,
                         struct listed *listed)
 {

@@ -64,7 +64,7 @@ static inline uint32_t blocks_of(const struct contiguous *m, uint64_t tokens)
   return (uint32_t)((tokens + m->block_tokens - 1) / m->block_tokens);
 }
 
-/* ---- regions.c: who lies where */
+/* ---- regions.c: places of sequences */
 void contiguous_set(struct contiguous *, uint32_t slot, struct sequence);
 void contiguous_undo(struct contiguous *, uint32_t to);
 /* Room for `blocks` in a row, where it lies if that can grow, else where there is room

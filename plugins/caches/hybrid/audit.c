@@ -28,7 +28,7 @@ static void say(struct audit *a, const char *what, uint32_t number)
   a->sink->text(a->sink->context, line);
 }
 
-/* A unit that somebody has: met for the first time. */
+/* A unit with an owner: met for the first time. */
 static void meet(struct audit *a, uint32_t unit)
 {
   check(a, unit < a->m->n_units, "a unit outside the pool", unit);

@@ -57,7 +57,7 @@ static void put(struct hybrid *m, const struct sequence *s, enum list list, uint
   set(m, &entry->block, take_unit(m));
 }
 
-/* K and V in turn: as long as nobody is in hidden form, a block's K and V are units 2b
+/* K and V in turn: as long as none is in hidden form, a block's K and V are units 2b
  * and 2b + 1, as a manager of such pairs can take them over. */
 static void grow_kv(struct hybrid *m, const struct sequence *s, uint32_t to)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handed over to another generation, or to another cache manager: who holds which units,
- * from which the rest follows. Units that nobody holds go to the free stack in order, K
- * and V of a block beside each other again.
+ * Handed over to another generation, or to another cache manager: which sequence holds
+ * which units, from which the rest follows. Units without an owner go to the free stack
+ * in order, K and V of a block beside each other again.
  */
 #include "hybrid.h"
 
@@ -59,7 +59,7 @@ static bool can_hold(const struct hybrid *m, const struct lls_holding *h)
          covering >= blocks_of(m, h->cached_tokens);
 }
 
-/* Units inside the pool that nobody else has; marked then. */
+/* Units inside the pool that no other has; marked then. */
 static bool claim(struct hybrid *m, const char *units, uint32_t n)
 {
   uint32_t i = 0;

@@ -55,7 +55,7 @@ uint32_t paged_take(struct paged *m)
   uint32_t b;
   if (m->n_free > 0) {
     b = pop_free(m);
-  } else { /* the one that nobody has wanted for longest; its children went before */
+  } else { /* the one that was let go first; its children went before */
     b = m->reusable_first;
     LLS_POL_CHECK(b != LLS_POL_NIL && m->blocks[b].children == 0);
     remove_reusable(m, b);

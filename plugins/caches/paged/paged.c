@@ -138,7 +138,7 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
-/* KEEP_PREFIX: what is in the index stays there for others as long as nobody needs the
+/* KEEP_PREFIX: what is in the index stays there for others as long as no other needs the
  * memory. Nothing is kept on the host: host blocks are in no index.
  */
 static void release(void *self, const struct lls_request *r, uint32_t flags)

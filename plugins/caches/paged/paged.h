@@ -7,7 +7,7 @@
  *
  *   free       a stack; nothing of worth in it
  *   held       by `references` sequences
- *   reusable   held by nobody but still in the prefix index: a list, least recently held
+ *   reusable   not held but still in the prefix index: a list, least recently held
  *              first, that counts as free memory
  *
  * Invariants, all of them checked by audit:
@@ -121,7 +121,7 @@ static inline uint32_t block_at(const struct paged *m, const struct sequence *s,
   return k_list(m, s->row)[i].block / 2;
 }
 
-/* ---- blocks.c: who has a block */
+/* ---- blocks.c: ownership of blocks */
 /* A block to write to; there must be one available. */
 uint32_t paged_take(struct paged *);
 void paged_hold(struct paged *, uint32_t block);
@@ -139,7 +139,7 @@ uint32_t paged_prefix(struct paged *, struct sequence *, const struct lls_reques
                       bool take);
 void paged_index(struct paged *, struct sequence *, const struct lls_request *);
 void paged_unindex(struct paged *, uint32_t block);
-/* Frees blocks of a sequence that has just been dropped which nobody else holds and no
+/* Frees blocks of a sequence that has just been dropped which no other holds and no
  * other block of the index comes after; s is what it was before. */
 void paged_forget(struct paged *, const struct sequence *s);
 uint32_t paged_find(const struct paged *, uint32_t parent, const int32_t *tokens);
@@ -154,7 +154,7 @@ int paged_export(struct paged *, struct lls_blob *);
 /* Leaves the manager in disorder when it fails: make it empty again. */
 int paged_import(struct paged *, const struct lls_blob *);
 
-/* ---- holders.c: who has what; how many, at most max */
+/* ---- holders.c: holders of blocks; how many, at most max */
 uint32_t paged_shared_blocks(const struct paged *, const struct sequence *);
 
 /* ---- audit.c */

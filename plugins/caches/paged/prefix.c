@@ -48,7 +48,7 @@ static void insert(struct paged *m, uint32_t b, uint32_t parent, const int32_t *
     set(m, &m->blocks[parent].children, m->blocks[parent].children + 1);
 }
 
-/* contents stay as they are: if this is rolled back they are needed again, and nobody
+/* contents stay as they are: if this is rolled back they are needed again, and none
  * overwrites them before computed(), after the commit. */
 void paged_unindex(struct paged *m, uint32_t b)
 {
@@ -62,7 +62,7 @@ void paged_unindex(struct paged *m, uint32_t b)
   set(m, &m->blocks[b].parent, LLS_POL_NIL);
 }
 
-/* How many leading blocks of the request the index has, and how many of them nobody
+/* How many leading blocks of the request the index has, and how many of them none
  * holds. */
 static uint32_t match(const struct paged *m, const struct lls_request *r,
                       uint32_t *unheld)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The whole state as one blob, so that another generation of this plugin takes over every
- * block where it lies: who holds which units, as any manager can read it, then what holds
- * for this pool and no other, which must be equal, then the arrays as they are, then the
- * block numbers of each list. A list itself is not copied: it has room for a full context
- * and is mostly empty.
+ * block where it lies: which sequence holds which units, as any manager can read it, then
+ * what holds for this pool and no other, which must be equal, then the arrays as they
+ * are, then the block numbers of each list. A list itself is not copied: it has room for
+ * a full context and is mostly empty.
  *
- * From another manager: sequences whose K and V lie in unit pairs that nobody shares. Its
- * other blocks are free; an index it has none.
+ * From another manager: sequences whose K and V lie in unit pairs that are not shared.
+ * Its other blocks are free; an index it has none.
  */
 #include "paged.h"
 

@@ -29,7 +29,7 @@ static void say(struct audit *a, const char *what, uint32_t number)
   a->sink->text(a->sink->context, line);
 }
 
-/* A unit that somebody has: met for the first time. */
+/* A unit with an owner: met for the first time. */
 static void meet(struct audit *a, uint32_t unit)
 {
   bool inside = unit < a->m->tiers[a->on_host].n_units;
@@ -124,7 +124,7 @@ static void audit_rows(struct audit *a)
   check(a, n + used == m->n_rows, "rows lost", used);
 }
 
-/* Those that move, and nobody else, each once. */
+/* Those that move, and no others, each once. */
 static void audit_moving(struct audit *a)
 {
   const struct tiered *m = a->m;

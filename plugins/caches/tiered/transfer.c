@@ -5,8 +5,8 @@
  * What a sequence moves to is taken when the transfer starts, so that it never stops half
  * way for want of memory. Its copies are given to the engine block by block, in each step
  * so many as the link carries in `share` of the time that steps take; leaving before
- * coming, since those who leave make the room. A step that had more to copy than that
- * would wait for the copies, and with it all who run.
+ * coming, since those that leave make the room. A step that had more to copy than that
+ * would wait for the copies, and with it all that run.
  */
 #include "tiered.h"
 
@@ -69,7 +69,7 @@ int tiered_start(struct tiered *m, struct sequence *s, bool to_host)
   return 0;
 }
 
-/* Units that the link carries beside a step; all, where nobody knows how fast it is. */
+/* Units that the link carries beside a step; all, where its speed is unknown. */
 static uint64_t budget(const struct tiered *m)
 {
   const struct lls_cost *cost = m->host->cost;

@@ -120,7 +120,7 @@ static void learn(struct retrieval *r, struct flight *f)
   end_flight(r, f);
 }
 
-/* The vector is there: whoever waits for it is served. */
+/* The vector is there: the flights that wait for it are served. */
 static void on_vector(struct retrieval *r, struct flight *f)
 {
   if (f->answered == 0 || !f->quiet)

@@ -6,7 +6,7 @@
  *   [worker]  the core's encoder thread: posts the vector of a prompt as a job
  *   worker    this plugin's own thread, worker.c: carries out jobs, predictions first
  *
- * Everything under "worker's" belongs to who holds `work`: the worker for one job, or
+ * Everything under "worker's" belongs to the holder of `work`: the worker for one job, or
  * [main] at export, or, with async = off, [step] itself: then there is no thread, and
  * every answer is there at once.
  */
@@ -49,7 +49,7 @@ struct flight {
   uint32_t max_new;   /* tokens; bound of the prediction */
   uint32_t predicted; /* 0 = not yet */
   uint32_t answered;  /* 0 = not yet */
-  bool quiet;         /* nobody waits for the prediction */
+  bool quiet;         /* the prediction is not waited for */
   float *vector;      /* (dims) or NULL = not there yet */
 };
 

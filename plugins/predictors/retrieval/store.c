@@ -120,7 +120,7 @@ static bool is_corrupt(const struct store *s)
   return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
 }
 
-/* Whoever wants to repair it finds it beside, with its journal; one that was there before
+/* It stays beside for repair, with its journal; one that was there before
  * goes. */
 static int set_aside(const struct store *s, const char *why)
 {
@@ -226,7 +226,7 @@ int store_load(struct store *s, int64_t after, uint32_t most,
     const void *vector = sqlite3_column_blob(s->load, 2);
     if (vector == NULL || length < 1 || length > UINT32_MAX ||
         (size_t)sqlite3_column_bytes(s->load, 2) != s->dims * sizeof(float))
-      continue; /* nobody's */
+      continue; /* it has no owner */
     row(context, sqlite3_column_int64(s->load, 0), (uint32_t)length, vector);
   }
   if (rc != SQLITE_DONE && is_corrupt(s))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AccelGen: a token budget that keeps every step within the tightest deadline of who is
- * in it; who has the least time left first; the rest of the step to those whose demand
+ * AccelGen: a token budget that keeps every step within the tightest deadline of the
+ * requests in it; the least time left first; the rest of the step to those whose demand
  * for tokens and memory is nearest to what is left of both.
  */
 #include "accelgen.h"

@@ -178,7 +178,7 @@ struct accelgen {
   struct accelgen_candidate *candidates; /* decodes first, then the queue Q */
   struct accelgen_option *options;
   struct accelgen_member *members;
-  const struct lls_request **order; /* who is on the device, who gives way last first */
+  const struct lls_request **order;      /* on the device, the last to give way first */
   struct accelgen_candidate **on_device; /* their candidates */
   uint32_t *contexts;                    /* of the decodes */
   uint32_t n_order;
@@ -186,7 +186,7 @@ struct accelgen {
   /* of the plan in the making */
   uint32_t n_decodes, n_all; /* candidates; the queue is n_decodes..n_all */
   uint32_t head;             /* of the queue: the smallest key; n_all if it is empty */
-  uint32_t first;            /* likewise, of those who are neither urgent nor late; or */
+  uint32_t first;            /* likewise, of those that are neither urgent nor late; or */
   uint32_t first_late;       /* of the late; UINT32_MAX if there are none */
   int64_t longest_step;      /* T_max */
   int64_t slo_min;           /* of the decodes, LLS_NEVER if there are none */
@@ -198,7 +198,7 @@ struct accelgen {
   uint64_t plans, budget_sum;
 };
 
-/* slack.c: T_r of all requests of a view, who is urgent, and how they are ordered. */
+/* slack.c: T_r of all requests of a view, which are urgent, and their order. */
 void accelgen_look(struct accelgen *, const struct lls_step_view *);
 /* A request's deadlines, the section's where it names none. */
 int64_t accelgen_tbt_slo(const struct accelgen *, const struct lls_request *);
@@ -216,7 +216,7 @@ void accelgen_grow(struct accelgen *, struct lls_pol_step *);
 void accelgen_admit_urgent(struct accelgen *, struct lls_pol_step *);
 /* In place of these two, Algorithm 1. */
 void accelgen_admit_literally(struct accelgen *, struct lls_pol_step *);
-/* Nobody is in the plan: the head of the queue, at the cost of all others. */
+/* The plan is empty: the head of the queue, at the cost of all others. */
 void accelgen_progress(struct accelgen *, struct lls_pol_step *);
 /* Reserves and plans so many tokens; false: there is no room, or there never will be. */
 bool accelgen_run(struct accelgen *, struct lls_pol_step *, struct accelgen_candidate *,

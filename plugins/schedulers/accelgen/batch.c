@@ -3,10 +3,10 @@
  * The batch (Algorithm 1, with rules for what it leaves open): decodes stay, urgent
  * requests take what is free, the others what is left (fill.c).
  *
- * As it is printed, who is urgent makes others leave, and these come back urgent: in the
- * reference model of 300 requests that is 15,134 preemptions. So here a prompt never
- * takes a decode's memory: too many tokens only defer, a chunk shrinks before anybody
- * leaves, and only decodes that grow make somebody leave: prompts under way first, then
+ * As it is printed, an urgent request makes others leave, and these come back urgent: in
+ * the reference model of 300 requests that is 15,134 preemptions. So here a prompt never
+ * takes a decode's memory: too many tokens only defer, a chunk shrinks before any
+ * leaves, and only decodes that grow make another leave: prompts under way first, then
  * decodes, the largest slack first.
  */
 #include "accelgen.h"
@@ -115,7 +115,7 @@ void accelgen_grow(struct accelgen *a, struct lls_pol_step *s)
     lls_pol_scheduler_count(&a->base, "deferred", lls_pol_min(n, s->tail) - most);
 }
 
-/* ---- who must run now -------------------------------------------------------------- */
+/* ---- urgent requests --------------------------------------------------------------- */
 
 /* An urgent request's share of the free tokens: even a short prompt is cut, but no second
  * one is begun while another is cut. Else the rest of every step would begin one more,
@@ -140,7 +140,7 @@ static uint32_t urgent_tokens(const struct accelgen *a, const struct lls_pol_ste
 
 void accelgen_admit_urgent(struct accelgen *a, struct lls_pol_step *s)
 {
-  uint32_t held = a->under_way; /* of those, who may have free slots */
+  uint32_t held = a->under_way; /* of those, which may have free slots */
   a->heap.n = 0;
   for (uint32_t i = a->n_decodes; i < a->n_all; i++)
     if (a->candidates[i].urgent && !a->candidates[i].done)
@@ -205,7 +205,7 @@ void accelgen_admit_literally(struct accelgen *a, struct lls_pol_step *s)
   }
 }
 
-/* ---- nobody could be taken --------------------------------------------------------- */
+/* ---- none could be taken ---------------------------------------------------------- */
 
 /* On the device: a prompt under way before a decode, then with the largest slack. */
 static bool leaves_before(const struct accelgen_candidate *a,

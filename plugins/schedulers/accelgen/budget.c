@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The token budget of a step (section 4.2, equation 6): as many tokens as keep its time
- * within the tightest deadline of who is in it.
+ * within the tightest deadline of the requests in it.
  */
 #include "accelgen.h"
 

@@ -74,7 +74,7 @@ static bool may_wait(const struct accelgen_candidate *c)
   return !c->urgent && !c->done;
 }
 
-/* Somebody could have its last chunk now. As long as nobody does, nobody else begins. */
+/* A request could have its last chunk now. As long as none does, no other begins. */
 static bool one_may_end(const struct accelgen *a, uint32_t tokens)
 {
   for (uint32_t i = a->n_decodes; i < a->n_all && a->candidates[i].started; i++)
@@ -146,7 +146,7 @@ static void take_similar(struct accelgen *a, struct lls_pol_step *s, bool late,
   lls_pol_scheduler_count(&a->base, "selected", n);
 }
 
-/* The late come after all others, and leave some of the cache to those who come: what
+/* The late come after all others, and leave some of the cache to those that come: what
  * they take they keep until they end. */
 static void select_from_pool(struct accelgen *a, struct lls_pol_step *s, uint32_t memory)
 {
@@ -194,7 +194,7 @@ static void take_in_order(struct accelgen *a, struct lls_pol_step *s, uint32_t m
     one.options[0] = accelgen_option(a, s, c);
     one.n = 1;
     if (one.options[0].exclusive && one.under_way > 0)
-      continue; /* it waits for who is under way, others don't wait for it */
+      continue; /* it waits for those under way, others don't wait for it */
     if (!a->params.chunk)
       fit_uncut(a, s, c, &one.options[0]);
     if (!accelgen_hopeless(a, s, c) && take(a, s, &one) == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SELECT (section 4.4, Algorithm 2): of the pool, the request whose compute and KV demand
- * is nearest to what is left of both. What is left only shrinks, so who doesn't fit once
- * is dropped for good: each pick is one pass over fewer and fewer.
+ * is nearest to what is left of both. What is left only shrinks, so one that doesn't fit
+ * once is dropped for good: each pick is one pass over fewer and fewer.
  */
 #include "accelgen.h"
 
@@ -43,7 +43,7 @@ bool accelgen_select(struct accelgen_pool *p, struct accelgen_pick *out)
   for (uint32_t i = 0; i < p->n;) {
     struct accelgen_pick pick;
     if (p->options[i].exclusive && p->under_way > 0) {
-      i++; /* until who is under way has had its last chunk */
+      i++; /* until the one under way has had its last chunk */
       continue;
     }
     if (!demand(p, &p->options[i], &pick)) {

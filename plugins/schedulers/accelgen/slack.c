@@ -173,7 +173,7 @@ static bool before(const struct accelgen_candidate *a, const struct accelgen_can
   return a->key < b->key || (a->key == b->key && a->id < b->id);
 }
 
-/* The queue: its head, the first who may wait, and prompts that are under way. */
+/* The queue: its head, the first that may wait, and prompts that are under way. */
 static void add_to_queue(struct accelgen *a, const struct lls_step_view *v,
                          const struct lls_request *r)
 {

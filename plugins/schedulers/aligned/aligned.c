@@ -26,7 +26,7 @@ static bool has_prompts(const struct aligned *a, const struct lls_step_view *vie
   return view->n_waiting > 0 || a->n_partial > 0;
 }
 
-/* Prompts, unless decodes have time left; who can't is followed by the others. */
+/* Prompts, unless decodes have time left; those that can't are followed by the others. */
 static void take_turns(struct aligned *a, struct lls_pol_step *s)
 {
   bool prompts = has_prompts(a, s->view);

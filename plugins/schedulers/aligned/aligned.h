@@ -10,11 +10,12 @@
  *            Candidate Requests Buffer
  *   RUNNING  decoded in every step
  *
- * and all others, who have tokens to compute before they are decoded, are in the QUEUE,
+ * and all others, which have tokens to compute before they are decoded, are in the QUEUE,
  * which is the view's. Places are decisions, and stay what they are if a plan is not
- * carried out: who runs and is not on the device is just brought there again. Only
- * whether a request is prefilled is not ours to decide; it is looked at when something
- * may have changed it, and of all if a count differs from the view's (members.c).
+ * carried out: a request that runs and is not on the device is just brought there again.
+ * Only whether a request is prefilled is not ours to decide; it is looked at when
+ * something may have changed it, and of all if a count differs from the view's
+ * (members.c).
  *
  * Requests that others offer (role decode) have places too, while their blocks are still
  * where they were prefilled.
@@ -41,7 +42,7 @@ struct aligned_params {
 enum place { QUEUE, POOL, NEXT, SPARE, RUNNING };
 
 struct member {                      /* of a slot */
-  const struct lls_request *request; /* NULL: nobody; one that is offered: in plan only */
+  const struct lls_request *request; /* NULL: none; one that is offered: in plan only */
   uint64_t id;
   uint8_t place;
   bool offered;   /* another instance has it still */
@@ -79,8 +80,8 @@ struct aligned {
   uint32_t tag;        /* of the newest batch */
   uint32_t arriving;   /* of NEXT, on their way when the last plan ended */
   bool moves;          /* memory moves beside steps */
-  bool ahead;          /* and who runs next is brought here before */
-  uint32_t idle_plans; /* one after the other in which nobody ran or moved */
+  bool ahead;          /* and the next batch is brought here before */
+  uint32_t idle_plans; /* one after the other in which none ran or moved */
   bool prompts_ran;    /* in the last plan */
   int64_t debt_ns;     /* time of decodes until the next prompts */
 };
@@ -116,7 +117,7 @@ static inline bool is_resident(const struct aligned *a, uint32_t slot)
   return !m->offered && m->named != a->plans && m->request->state == LLS_DECODING;
 }
 
-/* ---- members.c: who is where */
+/* ---- members.c: places of requests */
 void members_set(struct aligned *, uint32_t slot, enum place, int64_t now_ns);
 /* It ends with CAPACITY. */
 void members_reject(struct aligned *, struct lls_pol_step *, uint32_t slot);

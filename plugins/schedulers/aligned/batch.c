@@ -10,7 +10,7 @@
 
 /* ---- the running batch ------------------------------------------------------------- */
 
-/* Lengths of the newest batch in it; nobody: an empty range. */
+/* Lengths of the newest batch in it; none: an empty range. */
 struct tree_range batch_range(const struct aligned *a)
 {
   struct tree_range r = {UINT32_MAX, 0};

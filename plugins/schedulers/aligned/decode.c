@@ -2,7 +2,7 @@
 /*
  * The running batch (the paper's Algorithm 2): room for its next tokens,
  * at the cost of those that don't run and then of its longest, or of what is left of the
- * batch before; then, if nobody of it had to leave, others are let in, the nearest to its
+ * batch before; then, if none of it had to leave, others are let in, the nearest to its
  * median first.
  */
 #include "aligned.h"
@@ -136,7 +136,7 @@ static uint32_t make_room(struct aligned *a, struct lls_pol_step *s)
   return left;
 }
 
-/* ---- who runs ---------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------- */
 
 /* A plan that was not carried out has left them where they were: off the device. */
 static void put_back_absent(struct aligned *a, int64_t now_ns)
@@ -176,12 +176,12 @@ static bool run_all(struct aligned *a, struct lls_pol_step *s)
   return left;
 }
 
-/* ---- who is let in ----------------------------------------------------------------- */
+/* ---- admission -------------------------------------------------------------------- */
 
 struct door { /* of one plan */
   uint32_t seats;
   uint32_t free_units;
-  bool shut; /* not even who is here already has room */
+  bool shut; /* not even those here already have room */
 };
 
 static bool needs_a_copy(const struct aligned *a, uint32_t slot)
@@ -191,7 +191,7 @@ static bool needs_a_copy(const struct aligned *a, uint32_t slot)
          (m->request->state == LLS_PREEMPTED && a->ahead && a->n_running > 0);
 }
 
-/* Step 4: who is too large for the headroom is let in if nobody runs. */
+/* Step 4: one too large for the headroom is let in if none runs. */
 static bool has_room(struct aligned *a, const struct lls_pol_step *s, struct door *d,
                      uint32_t slot)
 {
@@ -207,7 +207,7 @@ static bool has_room(struct aligned *a, const struct lls_pol_step *s, struct doo
   return room;
 }
 
-/* True: it is no longer spare. Nobody else runs: it may take what all others have. */
+/* True: it is no longer spare. No other runs: it may take what all others have. */
 static bool let_in(struct aligned *a, struct lls_pol_step *s, struct door *d,
                    uint32_t slot)
 {
@@ -296,7 +296,7 @@ static uint32_t find_oldest(const struct aligned *a, const struct lls_step_view 
   return TREE_NIL;
 }
 
-/* Memory can be shared out such that no batch fits and none can: somebody runs then. */
+/* Memory can be shared out such that no batch fits and none can: one runs then. */
 static void force_one(struct aligned *a, struct lls_pol_step *s)
 {
   struct door door = {.seats = 1, .free_units = lls_pol_step_free_units(s)};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Places of requests. Callbacks only note which requests to look at, since they have no
- * view; the next plan looks. If then the number of those who have something cached is not
- * the view's, a plan was not carried out as it was made, or the core planned a step
- * itself: everybody is looked at. At 1,600 alive that takes longer than the rest of a
+ * view; the next plan looks. If then the number of those that have something cached is
+ * not the view's, a plan was not carried out as it was made, or the core planned a step
+ * itself: all are looked at. At 1,600 alive that takes longer than the rest of a
  * plan, so it is not done in each.
  */
 #include "aligned.h"
@@ -215,7 +215,7 @@ static void look_at_fresh(struct aligned *a, int64_t now_ns)
 
 /* ---- offers ------------------------------------------------------------------------ */
 
-/* Nobody says when an offer is withdrawn: it is not in the view any more. */
+/* There is no event when an offer is withdrawn: it is not in the view any more. */
 static void drop_offers(struct aligned *a, uint64_t seen)
 {
   for (uint32_t i = 0; i < a->n_offers; i++) {

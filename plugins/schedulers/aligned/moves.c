@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory ahead of need. Who runs next is brought here while others compute: from the host
- * where the cache manager can (section 3.2, step 4 of figure 4), and from the instance
- * that prefilled it. What it lacks, and the next prompts do, is made free by those of the
- * pool that are here, the newest first: they go to the host, which is the pool's memory.
+ * Memory ahead of need. The next batch is brought here while others compute: from the
+ * host where the cache manager can (section 3.2, step 4 of figure 4), and from the
+ * instance that prefilled it. What it lacks, and the next prompts do, is made free by
+ * those of the pool that are here, the newest first: they go to the host, which is the
+ * pool's memory.
  */
 #include "aligned.h"
 
@@ -11,7 +12,7 @@ struct moves { /* of one plan */
   struct lls_pol_step *s;
   int64_t free_units; /* less what was promised in this plan */
   int64_t floor;      /* units for the running batch to grow into */
-  int64_t lacking;    /* units of those who run next and are not here */
+  int64_t lacking;    /* units of those that run next and are not here */
 };
 
 /* ---- here -------------------------------------------------------------------------- */
@@ -64,7 +65,7 @@ static bool is_near(const struct aligned *a)
   return a->ahead && a->n_running < a->params.bring_at * (double)a->params.switch_below;
 }
 
-/* Offers that nobody has asked for yet are left where they are, as long as they hold
+/* Offers that were not asked for yet are left where they are, as long as they hold
  * little of such a cache as this one; the others' memory is for prompts. */
 static void relieve(struct aligned *a, struct moves *m)
 {

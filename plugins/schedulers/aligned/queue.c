@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prompts on an instance that decodes too: a step of prompts, then so many steps of
- * decodes that prompts have prefill_share of the time, as long as there is somebody to
+ * decodes that prompts have prefill_share of the time, as long as there is a request to
  * decode. The paper has a GPU for each and does not say.
  */
 #include "aligned.h"

@@ -136,7 +136,7 @@ static void learn_since(struct tree *t)
       t->since_ns = t->nodes[i].since_ns;
 }
 
-/* Nobody looks for whom as long as nobody can starve. */
+/* No search as long as none can starve. */
 static uint32_t find_starving(struct tree *t, const struct search_limits *l,
                               int64_t now_ns)
 {
@@ -149,7 +149,7 @@ static uint32_t find_starving(struct tree *t, const struct search_limits *l,
   return node;
 }
 
-/* Not inside the parent alone: with a deep pool somebody always starves, and then most
+/* Not inside the parent alone: with a deep pool one always starves, and then most
  * batches would be of the few requests of 64 lengths. */
 static void feed(const struct tree *t, const struct search_limits *l, uint32_t node,
                  struct search_batch *b)
@@ -171,7 +171,7 @@ static uint32_t densest_child(const struct tree *t, uint32_t node)
   return best;
 }
 
-/* Nobody was taken since the oldest alone has too many blocks: it alone. */
+/* None was taken since the oldest alone has too many blocks: it alone. */
 static void take_oversize(const struct tree *t, struct search_batch *b)
 {
   uint32_t node = b->node;

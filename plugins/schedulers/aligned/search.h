@@ -12,11 +12,11 @@ struct search_limits {
   uint64_t bmax;     /* most blocks of a batch */
   uint32_t rmin;     /* fewer requests are widened */
   bool full;         /* widened until bmax, not just until rmin */
-  int64_t starve_ns; /* 0: nobody starves */
+  int64_t starve_ns; /* 0: none starves */
 };
 
 enum search_case {
-  SEARCH_NONE,     /* nobody is there */
+  SEARCH_NONE,     /* none is there */
   SEARCH_DENSE,    /* case 1: all of a node */
   SEARCH_WIDENED,  /* case 3: a node and the nearest around it; ended by memory, it may
                       have fewer than rmin */
@@ -48,7 +48,7 @@ void search_near(const struct tree *, struct tree_range, struct tree_range aroun
 
 /* The batch's node and all above it have had one. */
 void search_mark(struct tree *, const struct search_batch *, int64_t now_ns);
-/* And nobody of it is in the tree any more. */
+/* And none of it is in the tree any more. */
 void search_take(struct tree *, const struct search_batch *, int64_t now_ns);
 
 #endif

@@ -4,8 +4,8 @@
  * to its end, so that the oldest is always the first. Looking through all 1,600 live jobs
  * for it took as long as the rest of a plan.
  *
- * Who comes during a step is older than who ran in it: its place is looked for from the
- * end.
+ * One that comes during a step is older than those that ran in it: its place is looked
+ * for from the end.
  */
 #include "alise.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ALISE's scheduler in parts: what a job's remaining time is, which level that makes and
- * how long it will wait (time.c), what predictions have been worth (worth.c), who has not
- * run for how long (ages.c), and who runs (alise.c).
+ * how long it will wait (time.c), what predictions have been worth (worth.c), which have
+ * not run for how long (ages.c), and which run (alise.c).
  */
 #ifndef ALISE_H
 #define ALISE_H

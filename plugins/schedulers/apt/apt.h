@@ -86,10 +86,10 @@ struct apt {
   struct lls_pol_scheduler base;
   struct apt_params params;
   double restore_ns;                /* measured at calibrate, of a token; negative: not */
-  struct lls_pol_heap heap;         /* of increments, or of who runs */
+  struct lls_pol_heap heap;         /* of increments, or of running requests */
   struct candidate *candidates;     /* (max_requests) running first, then waiting */
   uint32_t *taken;                  /* (max_requests) indices of a solution */
-  const struct lls_request **order; /* (max_requests) who runs, the dearest first */
+  const struct lls_request **order; /* (max_requests) running, the dearest first */
 
   /* of the plan in the making */
   int64_t now_ns;
@@ -116,11 +116,11 @@ static inline int64_t apt_gap_limit_ns(const struct apt *a, const struct lls_req
 /* Word 1 of a request's user words. */
 enum { APT_HAS_VIOLATED = 1, APT_WANTS_HIDDEN = 2, APT_MISSED_FIRST = 4 };
 
-/* ---- standing.c: who has something to lose */
+/* ---- standing.c: requests with something to lose */
 /* The standing of a request that has a token. */
 uint32_t apt_standing_later(const struct apt *, const struct lls_request *,
                             int64_t waited_ns, bool on_device);
-/* Inline for those who wait for their first one: most of thousands. */
+/* Inline for those that wait for their first one: most of thousands. */
 static inline uint32_t apt_standing(const struct apt *a, const struct lls_request *r,
                                     int64_t waited_ns, bool on_device)
 {
@@ -130,9 +130,9 @@ static inline uint32_t apt_standing(const struct apt *a, const struct lls_reques
     return waited_ns > apt_first_limit_ns(a, r) ? APT_LOST : APT_IN_TIME;
   return apt_standing_later(a, r, waited_ns, on_device);
 }
-/* Units of who runs and has nothing to lose by a pause. */
+/* Units of running requests that have nothing to lose by a pause. */
 uint64_t apt_spare_units(const struct apt *);
-/* Takes so many of them off that `units` are free; nobody if all would not be enough. */
+/* Takes so many of them off that `units` are free; none if all would not be enough. */
 bool apt_make_room(struct apt *, struct lls_pol_step *, uint64_t units);
 
 /* ---- rho.c: what a step pays for hidden form, by the cost model */
@@ -153,15 +153,15 @@ bool apt_admit(struct apt *, struct lls_pol_step *, struct candidate *, uint32_t
                bool whole);
 void apt_prefill(struct apt *, struct lls_pol_step *);
 /* Units that stay free when a violated request is let in. Its value of next to nothing is
- * that of one step, while it holds its units until it ends and those who come meanwhile
+ * that of one step, while it holds its units until it ends and those that come meanwhile
  * wait: bench/papers/apt-serve, "What each decision is worth". */
 uint64_t apt_kept_from_violated(const struct apt *, const struct lls_pol_step *);
 /* Nothing else would be in the plan: the oldest waiting request alone, or its end. */
 void apt_last_resort(struct apt *, struct lls_pol_step *);
 
 /* ---- decode.c */
-/* One token of everybody who runs; if memory is short, of whom to keep. s->order and
- * s->tail are who is left. */
+/* One token of all that run; if memory is short, of those to keep. s->order and
+ * s->tail are those left. */
 void apt_decode(struct apt *, struct lls_pol_step *);
 
 /* ---- chunked.c */

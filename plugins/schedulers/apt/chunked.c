@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Apt-Serve-S (section 6.7): prompts in pieces beside the decodes, within a token budget.
- * Greedy over everybody says who is worth memory; those who run leave only when it is
+ * Greedy over all says which are worth memory; those that run leave only when it is
  * short. A form is fixed with the first piece.
  */
 #include "apt.h"
 
-/* Prompts that were begun hold all of their room; who waits longest first. */
+/* Prompts that were begun hold all of their room; the longest waiting first. */
 static void continue_prompts(struct apt *a, struct lls_pol_step *s, uint32_t budget)
 {
   const struct lls_engine_caps *engine = a->base.host->engine;
@@ -50,7 +50,7 @@ static uint64_t growth(const struct apt *a)
 }
 
 /* For those of S that are in time and begin in this step, before the decodes are planned:
- * who makes room is not among them. */
+ * those that make room are not among them. */
 static void make_room(struct apt *a, struct lls_pol_step *s, uint32_t n_taken,
                       uint32_t budget)
 {

@@ -26,7 +26,7 @@ static void run_all(const struct apt *a, struct lls_pol_step *s)
 /* ---- all of them ------------------------------------------------------------------- */
 
 /* Units that may go into K and V in the place of hidden vectors in this step: those that
- * are free when everybody has grown. */
+ * are free when all have grown. */
 static uint64_t room_for_upgrades(const struct apt *a, const struct lls_pol_step *s)
 {
   uint64_t growth = s->watermark_units, as_kv = 0, free = lls_pol_step_free_units(s);
@@ -117,8 +117,8 @@ static double worth_keeping(const struct apt *a, const struct candidate *c,
   return c->standing == APT_SPARE || units == 0 ? a->eps : 1 + c->pending / units;
 }
 
-/* In order of p / cur, those that fit into what all of them and nobody hold now. Shared
- * blocks are counted once a holder on both sides. */
+/* In order of p / cur, those that fit into what all of them hold now, and what is free.
+ * Shared blocks are counted once a holder on both sides. */
 static void keep_densest(struct apt *a, struct lls_pol_step *s)
 {
   uint64_t room = lls_pol_step_free_units(s), used = 0;
@@ -172,8 +172,8 @@ static bool upgrade(struct apt *a, struct lls_pol_step *s, const struct lls_requ
   return true;
 }
 
-/* Greedy over all who run; another form than the one it has is a new start, but for KV in
- * the place of hidden form, which the cache can do in this step. */
+/* Greedy over all that run; another form than the one it has is a new start, but for KV
+ * in the place of hidden form, which the cache can do in this step. */
 static void literal(struct apt *a, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < a->n_running; i++)

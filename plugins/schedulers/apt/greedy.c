@@ -66,7 +66,7 @@ static uint32_t size_of(const struct candidate *c, uint32_t form)
   return form == LLS_FORM_HIDDEN ? c->hidden : c->kv;
 }
 
-/* Density of the violated: who can't be in time any more comes after who still can. */
+/* Density of the violated: those that can't be in time any more come after the others. */
 static double next_to_nothing(const struct greedy_problem *p, const struct candidate *c)
 {
   return c->standing == APT_LOST ? p->eps / 2 : p->eps;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A prefill iteration: greedy over who waits, within the free memory (section 5.3). The
- * chosen are let in in order of arrival, as far as they can be reserved.
+ * A prefill iteration: greedy over waiting requests, within the free memory
+ * (section 5.3). The chosen are let in in order of arrival, as far as they can be
+ * reserved.
  */
 #include "apt.h"
 
-/* A step without mixed batches is one of prompts or of decodes: who comes back from the
- * host with one token to go is a decode. */
+/* A step without mixed batches is one of prompts or of decodes: one that comes back from
+ * the host with one token to go is a decode. */
 static bool mixes(const struct apt *a, const struct lls_pol_step *s,
                   const struct candidate *c)
 {

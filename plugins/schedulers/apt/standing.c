@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which requests have something to lose. The limit is on the 99th percentile of a
- * request's gaps, so with more than a hundred of them one may be of any length: whoever
- * has such a gap to spare is paused for who has none, and comes back when there is room
- * for it to stay. Who has missed its first token can't be in time any more and gives way
- * before all.
+ * request's gaps, so with more than a hundred of them one may be of any length: one that
+ * has such a gap to spare is paused for one without, and comes back when there is room
+ * for it to stay. One that has missed its first token can't be in time any more and gives
+ * way before all.
  */
 #include "apt.h"
 
@@ -65,7 +65,7 @@ uint64_t apt_spare_units(const struct apt *a)
   return units;
 }
 
-/* Those who are lost first, then the largest: it is the fewest that have to compute what
+/* The lost ones first, then the largest: it is the fewest that have to compute what
  * they had again. */
 static struct candidate *next_to_pause(const struct apt *a)
 {
@@ -81,7 +81,7 @@ static struct candidate *next_to_pause(const struct apt *a)
   return best;
 }
 
-/* s->order without those who are gone. */
+/* s->order without those that are gone. */
 static void close_ranks(struct apt *a, struct lls_pol_step *s)
 {
   s->order = a->order;

@@ -30,7 +30,7 @@ static int64_t limit_ns(const struct apt *a, const struct lls_request *r)
 }
 
 /* violated_i = p_i > SLO; not for ever, unless sticky: p starts again with each token.
- * With late_share, who has nothing to lose by waiting. */
+ * With late_share, those that have nothing to lose by waiting. */
 static bool is_violated(const struct apt *a, const struct lls_request *r,
                         int64_t waited_ns, bool on_device, uint32_t standing)
 {

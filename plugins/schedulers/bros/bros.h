@@ -7,9 +7,9 @@
  * allocates nothing: every array has engine->max_requests entries. Requests without a
  * class count as real-time.
  *
- * Each real-time request is looked at once, in order of its deadline; who comes after the
- * one looked at is still in the heap. So "not selected in this batch" is "in the heap",
- * and best-effort requests are not selected before all real-time ones are.
+ * Each real-time request is looked at once, in order of its deadline; one that comes
+ * after the one looked at is still in the heap. So "not selected in this batch" is "in
+ * the heap", and best-effort requests are not selected before all real-time ones are.
  */
 #ifndef BROS_H
 #define BROS_H
@@ -95,10 +95,11 @@ struct bros {
   struct bros_list rt_ready, be_ready;       /* selected, in that order */
   struct bros_list dropped;
   uint32_t n_realtime, n_attainable, seats;
-  uint32_t oldest; /* entry of who has missed and not run for longest; UINT32_MAX: none */
+  uint32_t oldest;     /* entry of the one that has missed and not run for longest;
+                          UINT32_MAX: none */
   uint32_t n_deferred; /* behind rt_ready.n: replaced, but still reserved */
   uint32_t be_running,
-      be_preempted; /* of the view's, from here on nobody is left to drop */
+      be_preempted; /* of the view's, from here on none is left to drop */
   bool guaranteed;  /* the first best-effort request need not meet t_res */
   bool cost_exit;
   uint32_t n_replaced, n_forced; /* real-time requests; run in spite of the estimate */
@@ -121,11 +122,11 @@ double bros_time_alone(const struct bros_cost *, const struct bros_candidate *);
 void bros_fit(struct bros *, const struct lls_cost *);
 void bros_fit_swap(struct bros *, const struct lls_cache_service *);
 
-/* ---- deadlines.c: who is urgent, and how long the batch may take */
+/* ---- deadlines.c: urgent requests, and how long the batch may take */
 void bros_look(struct bros *, const struct lls_step_view *);
 
 /* ---- memory.c: reserving, dropping, and undoing both */
-/* enum lls_reserve_result; if need be, and with `drop`, at the cost of who is not
+/* enum lls_reserve_result; if need be, and with `drop`, at the cost of those not
  * selected. Unless OK nothing has changed. */
 int bros_reserve(struct bros *, struct lls_pol_step *, struct bros_candidate *,
                  bool drop);

@@ -11,8 +11,8 @@
  *
  *   T_res = min slack of the attainable; TPOT's SLO if there are only others; else none.
  *
- * Attainable ones come first, by slack (missed = last), or all by slack (first). Who has
- * missed its deadline and not run for `starve` comes before all.
+ * Attainable ones come first, by slack (missed = last), or all by slack (first). A
+ * request that has missed its deadline and not run for `starve` comes before all.
  */
 #include "bros.h"
 

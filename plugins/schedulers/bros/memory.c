@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory of a batch (section 5.2). Real-time requests may displace slots of best-effort
- * ones, which the cache manager does; where that isn't enough, or it doesn't, those who
+ * ones, which the cache manager does; where that isn't enough, or it doesn't, those that
  * are not selected are dropped: best-effort ones first, the latest first, then real-time
  * ones, the largest slack first. Best-effort requests take what is free.
  *
  * All of it lies in the plan's transaction. What was reserved for a real-time request
  * that a best-effort one has replaced stays reserved until the batch is complete, and is
- * given back once: the transaction is a stack, so what came after is reserved again. Who
- * has had others dropped is not replaced, for they would get their memory back.
+ * given back once: the transaction is a stack, so what came after is reserved again. A
+ * request that has had others dropped is not replaced, for they would get their memory
+ * back.
  */
 #include "bros.h"
 
@@ -52,7 +53,7 @@ static struct bros_candidate *realtime_victim(const struct bros *b)
   return last != NULL ? last->item : NULL;
 }
 
-/* Real-time requests leave for who is there already, and for the head. */
+/* Real-time requests leave for those there already, and for the head. */
 static bool may_drop_realtime(const struct bros *b, const struct bros_candidate *keeper)
 {
   return b->params.drop == BROS_ANY || bros_is_there(keeper) ||

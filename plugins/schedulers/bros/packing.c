@@ -4,7 +4,7 @@
  * or in the place of the least urgent, as long as the estimated time of the batch is
  * within T_res and its size within B_curr.
  *
- * The time is looked at before the memory, so that nobody is dropped for a request that
+ * The time is looked at before the memory, so that none is dropped for a request that
  * then doesn't run.
  */
 #include "bros.h"
@@ -52,8 +52,8 @@ static void reject(struct lls_pol_step *s, struct bros_candidate *c)
 
 /* ---- real-time requests ------------------------------------------------------------ */
 
-/* Popping a thousand who can't run takes longer than the rest of the plan: `out` says who
- * isn't looked at any more. */
+/* Popping a thousand that can't run takes longer than the rest of the plan: `out` says
+ * which isn't looked at any more. */
 static void leave_out(struct bros *b, const struct bros_candidate *like,
                       bool (*out)(const struct bros_candidate *like,
                                   const struct bros_candidate *))
@@ -87,13 +87,13 @@ static void skip_missed(struct bros *b, const struct bros_candidate *c)
     leave_out(b, c, has_missed);
 }
 
-/* The head runs whatever it takes if nobody is attainable, or if it starves. */
+/* The head runs whatever it takes if none is attainable, or if it starves. */
 static bool is_forced(const struct bros *b, const struct bros_candidate *c)
 {
   return b->rt_ready.n == 0 && !b->cost_exit && (b->n_attainable == 0 || c->starved);
 }
 
-/* No memory for it. Those who are there may have room still, if it is not. */
+/* No memory for it. Those there may have room still, if it is not. */
 static bool refused(struct bros *b, struct lls_pol_step *s, struct bros_candidate *c,
                     int rc)
 {
@@ -221,7 +221,7 @@ static void pack_best_effort(struct bros *b, struct lls_pol_step *s)
       break;
   if (batch_size(b) > 0 || c == NULL)
     return;
-  /* nobody runs: the head of those who wait, at the cost of the others (step 7) */
+  /* none runs: the head of those that wait, at the cost of the others (step 7) */
   if (bros_reserve(b, s, c, true) == LLS_RESERVE_OK)
     bros_accept(b, &b->be_ready, c);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A decode instance (and a mixed one, which is both for itself). Who is here is run first
- * come, first served, the last swapped out when memory is short and brought back first,
- * as vLLM does it (<llmserve/policy/prefill_first.h>); then offers are taken over, while
- * those that have come and not run yet hold little.
+ * A decode instance (and a mixed one, which is both for itself). Requests that are here
+ * run first come, first served, the last swapped out when memory is short and brought
+ * back first, as vLLM does it (<llmserve/policy/prefill_first.h>); then offers are taken
+ * over, while those that have come and not run yet hold little.
  */
 #include "distserve.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Earliest deadline first: in every step those run whose next deadline comes soonest,
- * whichever of the request's deadlines that is. Who has none comes after all who have, in
- * order of arrival.
+ * whichever of the request's deadlines that is. A request without comes after all others,
+ * in order of arrival.
  */
 #include <llmserve/policy/priority.h>
 

@@ -3,9 +3,9 @@
  * DeepSpeed-FastGen's dynamic SplitFuse: every step has the same size. Generation goes
  * first, then prompts are cut or put together until the budget is used up exactly.
  *
- * Nothing is preempted to make room: who can't grow is passed over. Only if nothing at
- * all can run is the last one that holds memory flushed: it goes to the back of the queue
- * and is computed again. The queue is in order of entry, not of arrival.
+ * Nothing is preempted to make room: one that can't grow is passed over. Only if nothing
+ * at all can run is the last one that holds memory flushed: it goes to the back of the
+ * queue and is computed again. The queue is in order of entry, not of arrival.
  */
 #include <llmserve/policy/lists.h>
 #include <llmserve/policy/step.h>
@@ -34,7 +34,7 @@ static void reject(struct lls_pol_step *s, const struct lls_request *r)
   lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
 }
 
-/* Generation first; who can't grow is passed over. */
+/* Generation first; one that can't grow is passed over. */
 static void generate(struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
@@ -75,7 +75,7 @@ static enum lls_pol_step_answer take_prompt(struct lls_pol_step *s,
   return LLS_POL_STEP_YES;
 }
 
-/* Then prompts: the rest of a cut prompt is the head of the queue; nobody overtakes. */
+/* Then prompts: the rest of a cut prompt is the head of the queue; none overtakes. */
 static void prefill(struct fastgen *f, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail; i++)

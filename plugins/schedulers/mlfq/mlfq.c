@@ -72,7 +72,7 @@ static void move(struct mlfq *m, const struct lls_request *r, uint32_t level, bo
   LLS_POL_CHECK(level_of(r) == level);
 }
 
-/* The smallest level whose quantum the prefill fits; the first as long as nobody knows
+/* The smallest level whose quantum the prefill fits; the first as long as it is unknown
  * how long a prefill takes. */
 static uint32_t join_level(const struct mlfq *m, const struct lls_request *r)
 {
@@ -138,7 +138,8 @@ static void lift(struct mlfq *m, const struct lls_request *const *list, uint32_t
     }
 }
 
-/* Every `period` plans: who was not served for `starve` goes to the front of level 0. */
+/* Every `period` plans: one that was not served for `starve` goes to the front of level
+ * 0. */
 static void lift_starving(struct mlfq *m, const struct lls_step_view *v)
 {
   if (++m->steps < m->params.period)

@@ -21,7 +21,7 @@ struct rr {
   struct lls_pol_scheduler base;
   struct params params;
   struct lls_pol_lists waiting;     /* by side */
-  const struct lls_request **order; /* (max_requests) who is on the device, by turn */
+  const struct lls_request **order; /* (max_requests) on the device, by turn */
   uint32_t side;                    /* whose turn it was */
   int64_t iterations;               /* it had */
 };

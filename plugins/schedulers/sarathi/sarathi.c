@@ -25,8 +25,8 @@ static uint32_t piece(const struct lls_pol_step *s, const struct budget *b,
   return lls_pol_min(lls_pol_min(pending, budget_left(b, r)), s->tokens);
 }
 
-/* Decodes, and prompts that were begun, in one walk. Each may preempt only who came after
- * it, so a victim is never one that is in the plan already. */
+/* Decodes, and prompts that were begun, in one walk. Each may preempt only those that
+ * came after it, so a victim is never one that is in the plan already. */
 static void run_running(struct lls_pol_step *s, struct budget *budget)
 {
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
@@ -45,8 +45,8 @@ static void run_running(struct lls_pol_step *s, struct budget *budget)
   }
 }
 
-/* New prompts, and the same for who comes back from the host: room for all of the prompt,
- * work on as much of it as the budget has left. */
+/* New prompts, and the same for those that come back from the host: room for all of the
+ * prompt, work on as much of it as the budget has left. */
 static void let_in(struct lls_pol_step *s, const struct lls_request *const *list,
                    uint32_t n, uint32_t seats, struct budget *budget,
                    enum lls_pol_step_answer (*make_room)(struct lls_pol_step *,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Virtual token counter: vLLM's scheduling, fair by tenant. Each tenant has a counter of
- * the service it got; who is let in next is the oldest request of the tenant with the
- * least. A tenant that was away is lifted to the least of those waiting, so that nobody
+ * the service it got; the next is the oldest request of the tenant with the
+ * least. A tenant that was away is lifted to the least of those waiting, so that none
  * saves up service, and none that was always there is ever served less than another by
  * more than a constant.
  */
@@ -32,7 +32,7 @@ struct vtc {
   struct params params;
   struct lls_pol_lists waiting; /* by tenant */
   struct tenant *tenants;       /* (max_tenants) */
-  struct lls_pol_heap active;   /* tenants with somebody waiting, by counter */
+  struct lls_pol_heap active;   /* tenants with a waiting request, by counter */
   uint32_t last_left;           /* the tenant whose queue became empty last */
 };
 
@@ -74,8 +74,8 @@ static void charge(struct vtc *v, uint32_t tenant, double weight, uint32_t token
   }
 }
 
-/* Algorithm 2, the monitoring stream: c_u <- max(c_u, least counter of who waits), or, if
- * nobody waits, max(c_u, counter of the last that left). */
+/* Algorithm 2, the monitoring stream: c_u <- max(c_u, least counter of those that wait),
+ * or, if none waits, max(c_u, counter of the last that left). */
 static void lift(struct vtc *v, uint32_t tenant)
 {
   struct tenant *t = &v->tenants[tenant];
@@ -110,7 +110,7 @@ struct walk {
   const struct lls_request *asked; /* given out, not let in (yet) */
 };
 
-/* k <- argmin of the counters of who waits; the earliest request of k. */
+/* k <- argmin of the counters of those that wait; the earliest request of k. */
 static const struct lls_request *next(void *context)
 {
   struct walk *w = context;
