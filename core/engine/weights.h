@@ -36,7 +36,7 @@ struct lls_weights {
   uint32_t n_layers;
   struct lls_layer_weights *layers; /* (n_layers) */
 
-  size_t bytes;                 /* on the device, packed matrices only */
+  size_t bytes;                /* on the device, packed matrices only */
   struct lls_checkpoint *file; /* open: the embedding may still be read from it */
 };
 

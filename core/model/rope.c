@@ -142,7 +142,7 @@ static int sub_object(const struct lls_json *json, const char *key, struct lls_j
   return 0;
 }
 
-/* What rope_parameters say of a type of layers, where they do; else what they say of all.
+/* The rope_parameters of a type of layers, else those of all.
  */
 static int parameters_of(const struct lls_json *json, const char *type,
                          struct lls_json *out, struct lls_error *err)

@@ -42,7 +42,7 @@ static size_t append_numbered(const char *at, const char *end, struct lls_bytes 
   return count > 0 ? count + 1 : read;
 }
 
-/* What follows a backslash; its length, or 0. */
+/* Appends the escape after a backslash; returns its length, or 0. */
 static size_t append_escape(const char *at, const char *end, struct lls_bytes *out)
 {
   static const char letters[] = "nrtabfv\\'\"";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whom AccelGen picks: memory demands, the worked examples of SELECT and Algorithm 1,
- * what holds of every selection.
+ * The requests that AccelGen picks: memory demands, the worked examples of SELECT and
+ * Algorithm 1, what holds of every selection.
  */
 #include "t/tap.h"
 

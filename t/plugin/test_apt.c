@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a plan of Apt-Serve does with the greedy choice (test_apt_greedy.c): iteration
+ * A plan of Apt-Serve after the greedy choice (test_apt_greedy.c): iteration
  * type, forms, demotion, memory.
  */
 #include "t/tap.h"

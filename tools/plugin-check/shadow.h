@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the cache would hold. The simulated device computes nothing, so of every slot of
- * every unit block a mark is kept instead: a hash of the kind of vector (K, V or X) and of
- * the token with all before it, which is what a real vector depends on. Writing
- * tokens sets marks, copies move them, and a sequence that is about to be read must find
- * its own. So blocks lost, given to two, filled from the wrong end or copied too late
- * show as what they would be on a real device: wrong text.
+ * The contents that the cache would hold. The simulated device computes nothing, so a
+ * mark is kept for every slot of every unit block instead: a hash of the kind of vector
+ * (K, V or X) and of the token with all before it, which is what a real vector depends
+ * on. Writing tokens sets marks, copies move them, and a sequence that is about to be
+ * read must find its own. So blocks lost, given to two, filled from the wrong end or
+ * copied too late show as what they would be on a real device: wrong text.
  *
  * ASYNC copies may run at any time of their step. What they touch in it is marked as
  * busy: nothing else of that step may write it, or read what they write.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whom to cache, and in which form: increments of memory in order of value per unit
- * (section 5.2 and appendix of the paper). V >= OPT / 2 for all requests, forms and M;
- * t/plugin/test_apt_greedy measures it against brute force.
+ * Choice of the requests to cache, and of their forms: increments of memory in order of
+ * value per unit (section 5.2 and appendix of the paper). V >= OPT / 2 for all requests,
+ * forms and M; t/plugin/test_apt_greedy measures it against brute force.
  *
  * A request has up to two increments, its form in half the memory and the rest of K and
  * V. The second is pushed when the first is taken, so the heap holds one a request, and
