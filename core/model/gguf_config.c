@@ -108,15 +108,39 @@ static json_t *numbers_of(const struct lls_gguf *g, const char *name)
   return list;
 }
 
-/* Llama 3.1 and its like come with a factor for each pair of dimensions instead of the
- * numbers that config.json has. */
+/* A factor for each pair of dimensions: LongRoPE has two lists; Llama 3.1 and its like
+ * have one, instead of the numbers that config.json has. */
 static json_t *factors(const struct lls_gguf *g)
 {
   json_t *list = numbers_of(g, "rope_freqs.weight");
-  if (list == NULL)
-    return NULL;
-  return json_pack("{s:s, s:O, s:o, s:f, s:f}", "rope_type", "longrope", "short_factor",
-                   list, "long_factor", list, "factor", 1.0, "attention_factor", 1.0);
+  if (list != NULL)
+    return json_pack("{s:s, s:O, s:o, s:f, s:f}", "rope_type", "longrope", "short_factor",
+                     list, "long_factor", list, "factor", 1.0, "attention_factor", 1.0);
+  json_t *few = numbers_of(g, "rope_factors_short.weight"),
+         *many = numbers_of(g, "rope_factors_long.weight");
+  if (few != NULL && many != NULL)
+    return json_pack("{s:s, s:o, s:o}", "rope_type", "longrope", "short_factor", few,
+                     "long_factor", many);
+  json_decref(few);
+  json_decref(many);
+  return NULL;
+}
+
+/* The part of a head that is rotated. */
+static void describe_share(const struct lls_gguf *g, json_t *config)
+{
+  char key[96];
+  snprintf(key, sizeof key, "%s.rope.dimension_count", g->architecture->name);
+  int64_t dims = lls_gguf_integer(g->files[0], key, 0), head;
+  snprintf(key, sizeof key, "%s.attention.head_count", g->architecture->name);
+  int64_t heads = lls_gguf_integer(g->files[0], key, 0);
+  snprintf(key, sizeof key, "%s.embedding_length", g->architecture->name);
+  head = heads > 0 ? lls_gguf_integer(g->files[0], key, 0) / heads : 0;
+  snprintf(key, sizeof key, "%s.attention.key_length", g->architecture->name);
+  head = lls_gguf_integer(g->files[0], key, head);
+  if (dims > 0 && dims < head)
+    json_object_set_new(config, "partial_rotary_factor",
+                        json_real((double)dims / (double)head));
 }
 
 static int describe_scaling(const struct lls_gguf *g, json_t *config,
@@ -132,16 +156,16 @@ static int describe_scaling(const struct lls_gguf *g, json_t *config,
   if (scaling == NULL && (lls_gguf_text(g->files[0], key, type, sizeof type) == NULL ||
                           strcmp(type, "none") == 0))
     return 0;
-  int rc = 0;
-  if (scaling == NULL) {
+  if (scaling == NULL)
     scaling = json_pack("{s:s}", "rope_type", type);
-    for (size_t i = 0; rc == 0 && i < sizeof names / sizeof names[0]; i++) {
-      json_t *value;
-      snprintf(key, sizeof key, "%s.rope.scaling.%s", g->architecture->name, names[i][0]);
-      rc = lls_gguf_value(g->files[0], key, &value, err);
-      if (value != NULL)
-        json_object_set_new(scaling, names[i][1], value);
-    }
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < sizeof names / sizeof names[0]; i++) {
+    json_t *value;
+    snprintf(key, sizeof key, "%s.rope.scaling.%s", g->architecture->name, names[i][0]);
+    rc = lls_gguf_value(g->files[0], key, &value, err);
+    if (value != NULL && json_object_get(scaling, names[i][1]) == NULL)
+      json_object_set(scaling, names[i][1], value);
+    json_decref(value);
   }
   json_object_set_new(config, "rope_scaling", scaling);
   return rc;
@@ -230,6 +254,7 @@ static int describe(const struct lls_gguf *g, json_t *config, struct lls_error *
     rc = describe_tensors(g, config, err);
   if (rc == 0)
     rc = describe_scaling(g, config, err);
+  describe_share(g, config);
   if (rc == 0)
     rc = describe_tokens(g, config, err);
   describe_type(g, config);

@@ -9,6 +9,11 @@
 
 static const struct lls_gguf_architecture architectures[] = {
     {.name = "llama", .model = "LlamaForCausalLM", .pairs = true},
+    {.name = "qwen2", .model = "Qwen2ForCausalLM"},
+    {.name = "qwen3", .model = "Qwen3ForCausalLM"},
+    {.name = "smollm3", .model = "SmolLM3ForCausalLM", .pairs = true},
+    {.name = "olmo2", .model = "Olmo2ForCausalLM", .output_norms = true},
+    {.name = "phi3", .model = "Phi3ForCausalLM"},
 };
 
 #define N_ARCHITECTURES (sizeof architectures / sizeof architectures[0])

@@ -20,7 +20,7 @@ static void test_gguf(void **state)
   char path[128];
   folder_make(&folder);
   snprintf(path, sizeof path, "%s/x.gguf", folder.path);
-  gguf_convert_llama(*state, &folder, "x.gguf");
+  gguf_convert(*state, &folder, "x.gguf");
   const struct drive_options options = {
       .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .path = path};
   struct drive_model m = {0};
@@ -55,6 +55,11 @@ static void test_threads(void **state)
 #define MODEL(name)                                                                      \
   {                                                                                      \
     name, test_model, NULL, NULL, name                                                   \
+  }
+
+#define IN_GGUF(name)                                                                    \
+  {                                                                                      \
+    "GGUF of " #name, test_gguf, NULL, NULL, name                                        \
   }
 
 int main(void)
@@ -92,11 +97,17 @@ int main(void)
       MODEL(olmo2),
       MODEL(phi3),
       MODEL(phi3_long),
-      {"llama in a GGUF file", test_gguf, NULL, NULL, llama},
-      {"llama-biases in a GGUF file", test_gguf, NULL, NULL, biases},
-      {"llama-sharded in a GGUF file", test_gguf, NULL, NULL, sharded},
       MODEL(gemma2),
       MODEL(gemma3),
+      IN_GGUF(llama),
+      IN_GGUF(biases),
+      IN_GGUF(sharded),
+      IN_GGUF(llama3),
+      IN_GGUF(qwen2),
+      IN_GGUF(qwen3),
+      IN_GGUF(olmo2),
+      IN_GGUF(phi3),
+      IN_GGUF(phi3_long),
       {"block sizes", test_block_sizes, NULL, NULL, llama},
       {"three threads", test_threads, NULL, NULL, mistral},
       {"block sizes and a window", test_block_sizes, NULL, NULL, window},

@@ -146,7 +146,7 @@ static void test_metadata_is_a_configuration(void **state)
 {
   struct lls_model_config c, want;
   struct lls_error err = {0};
-  gguf_convert_llama("llama", *state, FILE_NAME);
+  gguf_convert("llama", *state, FILE_NAME);
   int rc = lls_model_config_read(path_of(*state, FILE_NAME), &c, &err);
   if (rc != 0)
     fail_msg("%s", err.text);
@@ -172,15 +172,16 @@ static void test_tokens_that_end_answers(void **state)
   struct lls_model_config c;
   struct lls_error err = {0};
   b = (struct gguf_builder){0};
-  gguf_describe_llama(&b, &(struct lls_model_config){.layers = 1,
-                                                     .hidden = 32,
-                                                     .ffn = 8,
-                                                     .heads = 2,
-                                                     .kv_heads = 1,
-                                                     .head_dim = 4,
-                                                     .max_context = 8,
-                                                     .norm_epsilon = 1e-5F,
-                                                     .rope.theta = 1e4});
+  gguf_describe(&b, "llama",
+                &(struct lls_model_config){.layers = 1,
+                                           .hidden = 32,
+                                           .ffn = 8,
+                                           .heads = 2,
+                                           .kv_heads = 1,
+                                           .head_dim = 4,
+                                           .max_context = 8,
+                                           .norm_epsilon = 1e-5F,
+                                           .rope.theta = 1e4});
   struct gguf_part *p = gguf_list(&b, "tokenizer.ggml.tokens", LLS_GGUF_STRING, 4);
   for (size_t i = 0; i < 4; i++)
     gguf_append_text(p, tokens[i]);
