@@ -14,6 +14,7 @@
 
 #include <getopt.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +23,18 @@
 #define EXIT_USAGE     2
 
 static const char usage[] =
-    "Usage: llmserve [-c FILE] [COMMAND]\n"
+    "Usage: llmserve [-c FILE] [MODEL] [--port=N] [--set=SECTION.KEY=VALUE]... "
+    "[COMMAND]\n"
     "Serves a language model over an OpenAI-compatible HTTP API.\n"
     "\n"
     "  -c, --config=FILE  configuration (" DEFAULT_CONFIG ")\n"
+    "      --port=N       listen on port N of 127.0.0.1\n"
+    "      --set=SECTION.KEY=VALUE\n"
+    "                     count this before what the file says; may be given again\n"
+    "\n"
+    "MODEL is a Hugging Face folder or a .gguf file, and counts before [model] path. "
+    "With\n"
+    "it no file is needed, or read unless -c names one: llmserve model.gguf --port 8080\n"
     "\n"
     "Instead of serving:\n"
     "      --check-config  check the configuration, and the model without its\n"
@@ -55,7 +64,10 @@ enum command {
 };
 
 struct arguments {
-  const char *config;
+  const char *config;    /* NULL: no file */
+  const char **settings; /* (n_settings) */
+  size_t n_settings;
+  char model[PATH_MAX + sizeof "model.path="], listen[64]; /* settings of their own */
   const char *kind, *name; /* of a new plugin, or one to describe */
   enum command command;
   bool experimental; /* parameters are described too */
@@ -64,10 +76,29 @@ struct arguments {
 /* Long options alone have their command as value, past every character. */
 #define LONG_ONLY 256
 
+static void set_port(struct arguments *out, const char *port)
+{
+  int n = snprintf(out->listen, sizeof out->listen, "server.listen=127.0.0.1:%s", port);
+  /* what is too long for a port is no port, and is named as it is */
+  out->settings[out->n_settings++] =
+      n > 0 && (size_t)n < sizeof out->listen ? out->listen : "server.listen=127.0.0.1:";
+}
+
+/* Settings' paths are relative to the file's folder, an argument to where we are. */
+static void set_model(struct arguments *out, const char *path)
+{
+  char real[PATH_MAX];
+  snprintf(out->model, sizeof out->model, "model.path=%s",
+           realpath(path, real) != NULL ? real : path);
+  out->settings[out->n_settings++] = out->model;
+}
+
 static int parse(int argc, char **argv, struct arguments *out)
 {
   static const struct option options[] = {
       {"config", required_argument, NULL, 'c'},
+      {"port", required_argument, NULL, 'p'},
+      {"set", required_argument, NULL, 's'},
       {"check-config", no_argument, NULL, LONG_ONLY + COMMAND_CHECK_CONFIG},
       {"help-config", no_argument, NULL, LONG_ONLY + COMMAND_HELP_CONFIG},
       {"list-plugins", no_argument, NULL, LONG_ONLY + COMMAND_LIST_PLUGINS},
@@ -82,6 +113,10 @@ static int parse(int argc, char **argv, struct arguments *out)
       return -1;
     else if (c == 'c')
       out->config = optarg;
+    else if (c == 'p')
+      set_port(out, optarg);
+    else if (c == 's')
+      out->settings[out->n_settings++] = optarg;
     else if (c == 'e')
       out->experimental = true;
     else
@@ -94,6 +129,10 @@ static int parse(int argc, char **argv, struct arguments *out)
   if ((out->command == COMMAND_NEW_PLUGIN || out->command == COMMAND_LIST_PLUGINS) &&
       optind < argc)
     out->name = argv[optind++];
+  else if (optind < argc)
+    set_model(out, argv[optind++]);
+  if (out->config == NULL && out->model[0] == '\0')
+    out->config = DEFAULT_CONFIG;
   if (optind < argc) {
     fprintf(stderr, "llmserve: '%s': expected no further argument\n", argv[optind]);
     return -1;
@@ -101,38 +140,38 @@ static int parse(int argc, char **argv, struct arguments *out)
   return 0;
 }
 
-static int load_config(const char *path, struct lls_config *config)
+static int load_config(const struct arguments *a, struct lls_config *config)
 {
   struct lls_config_errors errors = {0};
-  int rc = lls_config_load(path, config, &errors);
+  int rc = lls_config_load_with(a->config, a->settings, a->n_settings, config, &errors);
   for (size_t i = 0; i < errors.n; i++)
     fprintf(stderr, "%s\n", errors.list[i].error.text);
   lls_config_errors_free(&errors);
   return rc;
 }
 
-static int check_config(const char *path)
+static int check_config(const struct arguments *a)
 {
   struct lls_config config;
-  if (load_config(path, &config) < 0)
+  if (load_config(a, &config) < 0)
     return EXIT_USAGE;
   if (lls_config_lacks_predictions(&config))
-    fprintf(stderr, "%s: warning: scheduler %s " LLS_NO_PREDICTIONS "\n", path,
+    fprintf(stderr, "%s: warning: scheduler %s " LLS_NO_PREDICTIONS "\n", config.ini.path,
             config.policies.scheduler.module->descriptor->id, "predictor none");
   int rc = lls_serve_check(&config);
   if (rc == 0)
-    printf("%s: ok\n", path);
+    printf("%s: ok\n", config.ini.path);
   lls_config_free(&config);
   return rc == 0 ? 0 : EXIT_USAGE;
 }
 
 /* Prints if the model of the configuration supports hidden form. */
-static void print_hidden_form(const char *path)
+static void print_hidden_form(const struct arguments *a)
 {
   struct lls_config config;
   struct lls_config_errors errors = {0};
   struct lls_model_config model;
-  int rc = lls_config_load(path, &config, &errors);
+  int rc = lls_config_load_with(a->config, a->settings, a->n_settings, &config, &errors);
   lls_config_errors_free(&errors);
   if (rc < 0)
     return;
@@ -142,7 +181,7 @@ static void print_hidden_form(const char *path)
     const char *why = lls_model_why_no_hidden(&model);
     printf("; hidden form with the model of %s: %s%s (%.2f of the bytes of keys and "
            "values)\n",
-           path, why != NULL ? "off, " : "on", why != NULL ? why : "", ratio);
+           config.ini.path, why != NULL ? "off, " : "on", why != NULL ? why : "", ratio);
   }
   lls_config_free(&config);
 }
@@ -167,7 +206,7 @@ static int list_plugins(const struct arguments *a)
 {
   if (a->name == NULL) {
     lls_help_plugins(stdout);
-    print_hidden_form(a->config);
+    print_hidden_form(a);
     return 0;
   }
   if (lls_help_plugin(stdout, a->name, a->experimental))
@@ -178,7 +217,7 @@ static int list_plugins(const struct arguments *a)
   return EXIT_USAGE;
 }
 
-static int serve(const char *path)
+static int serve(const struct arguments *a)
 {
   struct lls_config config;
   struct lls_error err;
@@ -186,33 +225,25 @@ static int serve(const char *path)
     fprintf(stderr, "llmserve: %s\n", err.text);
     return EXIT_FAILURE;
   }
-  if (load_config(path, &config) < 0)
+  if (load_config(a, &config) < 0)
     return EXIT_USAGE;
   return lls_serve(&config);
 }
 
-int main(int argc, char **argv)
+static int run(const struct arguments *a)
 {
-  json_object_seed(0); /* random, and before there are threads: names are anybody's */
-  struct arguments arguments = {.config = DEFAULT_CONFIG};
-  if (argc == 2 && strcmp(argv[1], LLS_TRIAL_ARGUMENT) == 0)
-    return lls_trial_main();
-  if (parse(argc, argv, &arguments) < 0) {
-    fputs("Try 'llmserve --help'.\n", stderr);
-    return EXIT_USAGE;
-  }
-  switch (arguments.command) {
+  switch (a->command) {
   case COMMAND_SERVE:
-    return serve(arguments.config);
+    return serve(a);
   case COMMAND_CHECK_CONFIG:
-    return check_config(arguments.config);
+    return check_config(a);
   case COMMAND_HELP_CONFIG:
-    lls_help_config(stdout, arguments.experimental);
+    lls_help_config(stdout, a->experimental);
     return 0;
   case COMMAND_LIST_PLUGINS:
-    return list_plugins(&arguments);
+    return list_plugins(a);
   case COMMAND_NEW_PLUGIN:
-    return new_plugin(&arguments);
+    return new_plugin(a);
   case COMMAND_HELP:
     fputs(usage, stdout);
     return 0;
@@ -221,4 +252,21 @@ int main(int argc, char **argv)
     return 0;
   }
   return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+  json_object_seed(0); /* random, and before there are threads: names are anybody's */
+  if (argc == 2 && strcmp(argv[1], LLS_TRIAL_ARGUMENT) == 0)
+    return lls_trial_main();
+  struct arguments arguments = {.settings = calloc((size_t)argc + 1, sizeof(char *))};
+  int status = EXIT_USAGE;
+  if (arguments.settings == NULL)
+    return EXIT_FAILURE;
+  if (parse(argc, argv, &arguments) == 0)
+    status = run(&arguments);
+  else
+    fputs("Try 'llmserve --help'.\n", stderr);
+  free(arguments.settings);
+  return status;
 }

@@ -111,7 +111,7 @@ static void apply_setting(struct lls_loading *l, const char *setting)
   while (dot > 0 && setting[dot] != '.')
     dot--;
   if (setting[name] == '\0' || dot == 0 || dot + 1 == name) {
-    lls_loading_error(l, 0, "setting '%s': expected SECTION.KEY=VALUE", setting);
+    lls_loading_error(l, LLS_INI_SET, "--set '%s': expected SECTION.KEY=VALUE", setting);
     return;
   }
   char *section = strndup(setting, dot);
@@ -128,7 +128,7 @@ static int read_lines(struct lls_loading *l, struct lls_error *err)
   struct lls_ini *ini = &l->config->ini;
   if (l->path != NULL)
     return lls_ini_read(l->path, complain_of_line, l, ini, err);
-  l->path = "settings";
+  l->path = "command line";
   ini->path = strdup(l->path);
   return ini->path != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory");
 }
@@ -136,7 +136,8 @@ static int read_lines(struct lls_loading *l, struct lls_error *err)
 static int load(struct lls_loading *l, const char *const *settings, size_t n)
 {
   struct lls_error err = {0};
-  *l->config = (struct lls_config){0};
+  *l->config = (struct lls_config){
+      .settings = settings, .n_settings = n, .has_file = l->path != NULL};
   int rc = read_lines(l, &err);
   if (rc < 0) {
     lls_loading_add(l, 0, &err);
@@ -173,12 +174,14 @@ int lls_config_load(const char *path, struct lls_config *config,
   return lls_config_load_with(path, NULL, 0, config, errors);
 }
 
-int lls_config_reload(const char *path, struct lls_config *config,
+int lls_config_reload(const struct lls_config *running, struct lls_config *config,
                       struct lls_config_errors *errors)
 {
-  struct lls_loading l = {
-      .config = config, .errors = errors, .path = path, .serving = true};
-  return load(&l, NULL, 0);
+  struct lls_loading l = {.config = config,
+                          .errors = errors,
+                          .path = running->has_file ? running->ini.path : NULL,
+                          .serving = true};
+  return load(&l, running->settings, running->n_settings);
 }
 
 bool lls_config_lacks_predictions(const struct lls_config *c)

@@ -31,7 +31,7 @@ struct lls_server_config {       /* [server] */
 enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };
 
 struct lls_model_section {   /* [model] */
-  const char *path;          /* folder with config.json */
+  const char *path;          /* folder with config.json, or .gguf file */
   int64_t load_format;       /* enum lls_load_format */
   int64_t weights;           /* enum lls_weight_format */
   const char *chat_template; /* file, or "": the model's own */
@@ -96,7 +96,10 @@ struct lls_config {
   struct {
     LLS_EACH_KIND_OF(struct lls_policy);
   } policies;
-  struct lls_ini ini; /* the file as read, for messages that name a line */
+  struct lls_ini ini;          /* the file as read, for messages that name a line */
+  const char *const *settings; /* (n_settings) what counted before the file; borrowed */
+  size_t n_settings;
+  bool has_file;
 };
 
 #define LLS_CONFIG_MAX_ERRORS 200
@@ -122,7 +125,7 @@ int lls_config_load(const char *path, struct lls_config *config,
 /*
  * The same, with settings from elsewhere that count instead of the file's or besides:
  * "SECTION.KEY=VALUE" each, as in "scheduler.sarathi.chunk=256". path NULL: nothing but
- * those.
+ * those. They have to live as long as the configuration.
  */
 int lls_config_load_with(const char *path, const char *const *settings, size_t n,
                          struct lls_config *config, struct lls_config_errors *errors);
@@ -132,9 +135,9 @@ int lls_config_load_with(const char *path, const char *const *settings, size_t n
   "orders by predicted lengths, and %s predicts nothing: it goes by max_tokens, first "  \
   "come, first served among equals; set a predictor in [plugins]"
 bool lls_config_lacks_predictions(const struct lls_config *);
-/* As lls_config_load, in a server at work: no plugin can end it by being opened
- * (lls_plugin_open_tried). */
-int lls_config_reload(const char *path, struct lls_config *config,
+/* The running configuration's file and settings once more, in a server at work: no plugin
+ * can end it by being opened (lls_plugin_open_tried). */
+int lls_config_reload(const struct lls_config *running, struct lls_config *config,
                       struct lls_config_errors *errors);
 void lls_config_free(struct lls_config *);
 void lls_config_errors_free(struct lls_config_errors *);

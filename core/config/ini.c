@@ -200,14 +200,14 @@ int lls_ini_set(struct lls_ini *ini, const char *section, const char *key,
   struct lls_ini_entry *entry = (struct lls_ini_entry *)lls_ini_find(ini, section, key);
   if (entry == NULL)
     return lls_ini_find(ini, section, NULL) == NULL &&
-                   append(ini, 0, section, NULL, NULL) < 0
+                   append(ini, LLS_INI_SET, section, NULL, NULL) < 0
                ? -ENOMEM
-               : append(ini, 0, section, key, value);
+               : append(ini, LLS_INI_SET, section, key, value);
   char *copy = strdup(value);
   if (copy == NULL)
     return -ENOMEM;
   free(entry->value);
   entry->value = copy;
-  entry->line = 0;
+  entry->line = LLS_INI_SET;
   return 0;
 }

@@ -10,6 +10,8 @@
 #ifndef LLS_CONFIG_INI_H
 #define LLS_CONFIG_INI_H
 
+#include <limits.h>
+
 #include "core/base/error.h"
 
 struct lls_ini_entry {
@@ -34,8 +36,11 @@ int lls_ini_read(const char *path, lls_ini_complain complain, void *context,
                  struct lls_ini *out, struct lls_error *err);
 void lls_ini_free(struct lls_ini *);
 
-/* As if the file said so, in line 0: a setting from elsewhere, before or instead of its
- * own. 0 or -ENOMEM. */
+/* The line of what is set from elsewhere. */
+#define LLS_INI_SET UINT_MAX
+
+/* As if the file said so, in line LLS_INI_SET: a setting from elsewhere, before or
+ * instead of its own. 0 or -ENOMEM. */
 int lls_ini_set(struct lls_ini *, const char *section, const char *key,
                 const char *value);
 

@@ -41,6 +41,17 @@ static bool is_full(const struct lls_loading *l)
   return l->errors->n >= LLS_CONFIG_MAX_ERRORS;
 }
 
+/* Where a sentence's reader finds what it is about. */
+static const char *place_of(const char *path, unsigned line, char *text, size_t size)
+{
+  if (line == LLS_INI_SET)
+    return "command line";
+  if (line == 0)
+    return path;
+  snprintf(text, size, "%s:%u", path, line);
+  return text;
+}
+
 void lls_loading_error(struct lls_loading *l, unsigned line, const char *format, ...)
 {
   l->failed = true;
@@ -53,10 +64,8 @@ void lls_loading_error(struct lls_loading *l, unsigned line, const char *format,
   va_start(args, format);
   vsnprintf(err.text, sizeof err.text, format, args);
   va_end(args);
-  if (line > 0)
-    lls_fail_at(&err, -EINVAL, "%s:%u", l->path, line);
-  else
-    lls_fail_at(&err, -EINVAL, "%s", l->path);
+  char place[LLS_ERROR_MAX];
+  lls_fail_at(&err, -EINVAL, "%s", place_of(l->path, line, place, sizeof place));
   lls_loading_add(l, line, &err);
 }
 
@@ -100,11 +109,10 @@ int lls_config_fail(const struct lls_config *config, struct lls_error *err, int 
   va_start(args, format);
   vsnprintf(reason.text, sizeof reason.text, format, args);
   va_end(args);
-  char line[16] = "";
-  unsigned number = line_of(&config->ini, section, key);
-  if (number > 0)
-    snprintf(line, sizeof line, ":%u", number);
-  return lls_fail(err, code, "%s%s: [%s] %s%s%s", config->ini.path, line, section,
+  char place[LLS_ERROR_MAX];
+  unsigned line = line_of(&config->ini, section, key);
+  return lls_fail(err, code, "%s: [%s] %s%s%s",
+                  place_of(config->ini.path, line, place, sizeof place), section,
                   key != NULL ? key : "", key != NULL ? ": " : "", reason.text);
 }
 

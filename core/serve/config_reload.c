@@ -136,7 +136,7 @@ void server_reload(struct server *s)
     record(s, false, "the server is shutting down");
     return;
   }
-  if (lls_config_reload(s->config->ini.path, &s->wanted, &errors) < 0) {
+  if (lls_config_reload(s->config, &s->wanted, &errors) < 0) {
     record_errors(s, &errors);
     lls_config_errors_free(&errors);
     return;

@@ -49,7 +49,30 @@ subtest 'version and help' => sub {
   is($status, 0);
   is($err, '');
   like($out, qr/\Q$_\E\b/, $_)
-    for qw(--config --check-config --help-config --list-plugins --help --version);
+    for qw(--config --check-config --help-config --list-plugins --port --set --help --version);
+};
+
+subtest 'without a file, and before one' => sub {
+  write_file("$folder/threads.ini", "[engine]\nthreads = many\n[model]\npath = /nowhere\n");
+  my ($status, $out, $err) = llmserve("$folder/model", '--port', 0, '--check-config');
+  is_deeply([$status, $out, $err], [0, "command line: ok\n", ''], 'a model is enough');
+  ($status, $out, $err) = llmserve('-c', "$folder/threads.ini", '--check-config', "$folder/model", '--set=engine.threads=2');
+  is_deeply([$status, $out, $err], [0, "$folder/threads.ini: ok\n", ''], 'what is given counts before the file');
+  my @wrong = (
+    [["$folder/none.gguf"],       qr/^command line: \[model\] path: .*cannot open '\S*none\.gguf': No such file/],
+    [['--port', 'http'],          qr/^command line: \[server\] listen: .*found '127\.0\.0\.1:http'$/],
+    [['--set', 'engine.threads=x'], qr/^command line: \[engine\] threads: expected a whole number/],
+    [['--set', 'engine.treads=1'], qr/^command line: unknown key 'treads' in \[engine\]; the nearest is 'threads'/],
+    [['--set', 'threads'],        qr/^command line: --set 'threads': expected SECTION\.KEY=VALUE$/],
+    [[qw(another)],               qr/^llmserve: 'another': expected no further argument/],
+  );
+  for my $case (@wrong) {
+    my ($arguments, $sentence) = @$case;
+    my @model = $arguments->[0] =~ /gguf/ ? () : "$folder/model";
+    ($status, $out, $err) = llmserve(@model, @$arguments);
+    is($status, 2, "@$arguments");
+    like($err, qr/$sentence/m, '  and why');
+  }
 };
 
 # A program that starts with other rights than its user's takes no code from its environment.
@@ -73,7 +96,7 @@ subtest 'wrong usage' => sub {
   like($err, qr/no-such-option.*\nTry 'llmserve --help'\.\n$/);
   ($status, $out, $err) = llmserve('some.ini');
   is($status, 2);
-  like($err, qr/^llmserve: 'some\.ini': expected no further argument\n/);
+  like($err, qr/^command line: \[model\] path: expected a model folder or a \.gguf file; cannot open '\S*some\.ini'/);
   ($status, $out, $err) = llmserve('-c', "$folder/none.ini", '--check-config');
   is($status, 2);
   is($err, "$folder/none.ini: cannot open: No such file or directory\n");

@@ -144,4 +144,13 @@ is $server->post('/v1/completions', { %$greedy, return_token_ids => JSON::PP::tr
 $server->signal('HUP') for 1 .. 5;
 is $server->stop, 0, 'the server ends well, reloading or not';
 unlike $server->log, qr/misbehaving|strike/, 'no policy was caught at anything';
+# ---- what the command line has set ----------------------------------------------------
+
+$server = LlmServer->serve($inis[0], undef, 'sh', '-c', 'exec "$@" --set engine.threads=2 --set scheduler.fcfs.max_seqs=7', 'sh');
+$server->configure($inis[0] . "[cache.paged]\nprefix_sharing = off\n");
+$server->post('/admin/reload', '');
+is_deeply [@{ status() }{qw(reloads reloads_refused)}], [1, 0], 'a reload counts the settings of the command line again';
+is status()->{plugins}{scheduler}{parameters}{max_seqs}, '7', '  before those of the file';
+$server->stop;
+
 done_testing;

@@ -316,7 +316,8 @@ static void test_settings_count_before_the_file(void **state)
   const char *const bad[] = {model, "engine.sead=7", "seed=7"};
   assert_int_equal(lls_config_load_with(path, bad, 3, &c, &errors), -EINVAL);
   assert_int_equal(errors.n, 2);
-  assert_non_null(strstr(errors.list[0].error.text, "expected SECTION.KEY=VALUE"));
+  assert_string_equal(errors.list[0].error.text,
+                      "command line: --set 'seed=7': expected SECTION.KEY=VALUE");
   assert_non_null(strstr(errors.list[1].error.text, "the nearest is 'seed'"));
   lls_config_errors_free(&errors);
 }
