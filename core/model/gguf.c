@@ -19,7 +19,7 @@
 
 struct gguf_copy {
   struct gguf_copy *next;
-  unsigned char data[];
+  _Alignas(float) unsigned char data[];
 };
 
 bool lls_is_gguf(const char *path)
@@ -191,22 +191,54 @@ static size_t paired_heads(const struct lls_gguf *g, const struct lls_gguf_tenso
   return (size_t)(query ? heads : lls_gguf_integer(g->files[0], key, heads));
 }
 
+/* Memory for a tensor as the folder has it; NULL and a sentence if there is none. */
+static unsigned char *add_copy(struct lls_gguf *g, const struct lls_gguf_tensor *t,
+                               struct lls_error *err)
+{
+  struct gguf_copy *copy = malloc(sizeof *copy + t->bytes);
+  if (copy == NULL) {
+    lls_fail(err, -ENOMEM, "%s: tensor %s: out of memory", g->files[0]->path, t->name);
+    return NULL;
+  }
+  LL_PREPEND(g->copies, copy);
+  return copy->data;
+}
+
 static int reorder(struct lls_gguf *g, const struct lls_gguf_tensor *t, size_t heads,
                    const void **data, struct lls_error *err)
 {
   size_t rows = t->shape[0], row_bytes = t->bytes / rows;
   if (rows % (2 * heads) != 0)
     return lls_fail(err, -EINVAL,
-                    "%s: tensor %s has %zu rows, which %zu heads cannot "
-                    "share in pairs",
+                    "%s: tensor %s has %zu rows, which %zu heads cannot share in pairs",
                     g->files[0]->path, t->name, rows, heads);
-  struct gguf_copy *copy = malloc(sizeof *copy + t->bytes);
+  unsigned char *copy = add_copy(g, t, err);
   if (copy == NULL)
-    return lls_fail(err, -ENOMEM, "%s: tensor %s: out of memory", g->files[0]->path,
-                    t->name);
-  halve(t->data, copy->data, heads, rows / heads, row_bytes);
-  LL_PREPEND(g->copies, copy);
-  *data = copy->data;
+    return -ENOMEM;
+  halve(t->data, copy, heads, rows / heads, row_bytes);
+  *data = copy;
+  return 0;
+}
+
+static bool is_raised(const struct lls_gguf *g, const struct lls_gguf_tensor *t)
+{
+  return g->architecture->raised_norms && t->n_dims == 1 && t->dtype == LLS_F32 &&
+         strstr(t->name, "norm.weight") != NULL;
+}
+
+static int lower(struct lls_gguf *g, const struct lls_gguf_tensor *t, const void **data,
+                 struct lls_error *err)
+{
+  unsigned char *copy = add_copy(g, t, err);
+  if (copy == NULL)
+    return -ENOMEM;
+  for (size_t at = 0; at < t->bytes; at += sizeof(float)) {
+    float number;
+    memcpy(&number, t->data + at, sizeof number);
+    number -= 1;
+    memcpy(copy + at, &number, sizeof number);
+  }
+  *data = copy;
   return 0;
 }
 
@@ -225,6 +257,8 @@ static int view(struct lls_checkpoint *checkpoint, const char *name, size_t rows
   size_t heads = paired_heads(g, t);
   if (rc == 0 && heads > 0)
     rc = reorder(g, t, heads, &data, err);
+  else if (rc == 0 && is_raised(g, t))
+    rc = lower(g, t, &data, err);
   if (rc < 0)
     return rc;
   *out = (struct lls_tensor_view){

@@ -7,8 +7,8 @@
  * an architecture is described in one place.
  *
  * Llama's converter lays rows of query and key out in pairs that rotate together, where
- * the graph has them as halves of a head: such tensors are views of a copy in the graph's
- * order.
+ * the graph has them as halves of a head, and Gemma's adds one to the weights of norms.
+ * Such tensors are views of a copy as the folder has them.
  */
 #ifndef LLS_MODEL_GGUF_H
 #define LLS_MODEL_GGUF_H
@@ -21,6 +21,7 @@ struct lls_gguf_architecture {
   const char *model; /* the class in config.json's "architectures" */
   bool pairs;        /* rows of query and key in pairs */
   bool output_norms; /* branches' outputs are normed: names of norms differ */
+  bool raised_norms; /* norms' weights have the one that the model adds to them */
 };
 
 struct lls_gguf {

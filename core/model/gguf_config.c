@@ -23,6 +23,8 @@ static const struct {
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true},
     {"rope.freq_base", "rope_theta", false},
     {"attention.sliding_window", "sliding_window", false},
+    {"attn_logit_softcapping", "attn_logit_softcapping", false},
+    {"final_logit_softcapping", "final_logit_softcapping", false},
 };
 
 static int missing(const struct lls_gguf *g, const char *key, struct lls_error *err)
@@ -89,6 +91,21 @@ static void describe_type(const struct lls_gguf *g, json_t *config)
                                   : most == LLS_F16  ? "float16"
                                   : most == LLS_BF16 ? "bfloat16"
                                                      : lls_dtype_name(most)));
+}
+
+/* Gemma's scores are scaled by the size of a head, but those of its 27B models, which are
+ * known by their layers, by the hidden size over the heads. Other models say nothing. */
+static void describe_scale(const struct lls_gguf *g, json_t *config)
+{
+  json_int_t layers = json_integer_value(json_object_get(config, "num_hidden_layers"));
+  json_int_t hidden = json_integer_value(json_object_get(config, "hidden_size"));
+  json_int_t heads = json_integer_value(json_object_get(config, "num_attention_heads"));
+  bool is_27b = layers == (strcmp(g->architecture->name, "gemma2") == 0 ? 46 : 62);
+  json_int_t scalar = is_27b && heads > 0
+                          ? hidden / heads
+                          : json_integer_value(json_object_get(config, "head_dim"));
+  if (g->architecture->raised_norms && scalar > 0)
+    json_object_set_new(config, "query_pre_attn_scalar", json_integer(scalar));
 }
 
 /* ---- positions ------------------------------------------------------------------ */
@@ -255,6 +272,7 @@ static int describe(const struct lls_gguf *g, json_t *config, struct lls_error *
   if (rc == 0)
     rc = describe_scaling(g, config, err);
   describe_share(g, config);
+  describe_scale(g, config);
   if (rc == 0)
     rc = describe_tokens(g, config, err);
   describe_type(g, config);

@@ -14,6 +14,14 @@ static const struct lls_gguf_architecture architectures[] = {
     {.name = "smollm3", .model = "SmolLM3ForCausalLM", .pairs = true},
     {.name = "olmo2", .model = "Olmo2ForCausalLM", .output_norms = true},
     {.name = "phi3", .model = "Phi3ForCausalLM"},
+    {.name = "gemma2",
+     .model = "Gemma2ForCausalLM",
+     .output_norms = true,
+     .raised_norms = true},
+    {.name = "gemma3",
+     .model = "Gemma3ForCausalLM",
+     .output_norms = true,
+     .raised_norms = true},
 };
 
 #define N_ARCHITECTURES (sizeof architectures / sizeof architectures[0])

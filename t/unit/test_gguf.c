@@ -142,6 +142,55 @@ static void test_pairs_of_rows_become_halves(void **state)
   lls_checkpoint_close(c);
 }
 
+/* Gemma's converter adds to norms the one that the model adds; matrices stay. */
+static void test_raised_norms_are_lowered(void **state)
+{
+  static const float raised[] = {1, 1.5F, 0.25F}, lowered[] = {0, 0.5F, -0.75F};
+  struct gguf_builder b = {0};
+  struct lls_tensor_view v;
+  gguf_text(&b, "general.architecture", "gemma3");
+  gguf_tensor(&b, "blk.0.post_ffw_norm.weight", 0, 0, 3, raised, sizeof raised);
+  gguf_tensor(&b, "blk.0.attn_q.weight", 0, 1, 3, raised, sizeof raised);
+  end(&b, *state);
+  struct lls_gguf *g = open_good(*state, FILE_NAME);
+  const char *norm = "model.layers.0.post_feedforward_layernorm.weight";
+  assert_int_equal(lls_checkpoint_view(&g->base, norm, 1, 3, &v, NULL), 0);
+  assert_memory_equal(v.data, lowered, sizeof lowered);
+  const char *q = "model.layers.0.self_attn.q_proj.weight";
+  assert_int_equal(lls_checkpoint_view(&g->base, q, 1, 3, &v, NULL), 0);
+  assert_memory_equal(v.data, raised, sizeof raised);
+  lls_gguf_close(g);
+}
+
+static void test_gemma_scales_and_caps(void **state)
+{
+  struct gguf_builder b = {0};
+  struct lls_model_config c = {.layers = 12,
+                               .hidden = 32,
+                               .ffn = 8,
+                               .heads = 2,
+                               .kv_heads = 1,
+                               .head_dim = 4,
+                               .max_context = 64,
+                               .norm_epsilon = 1e-6F,
+                               .rope.theta = 1e6};
+  struct lls_error err = {0};
+  gguf_describe(&b, "gemma2", &c);
+  gguf_number(&b, "gemma2.attention.sliding_window", 9);
+  gguf_real(&b, "gemma2.attn_logit_softcapping", 50);
+  gguf_real(&b, "gemma2.final_logit_softcapping", 30);
+  gguf_tensor(&b, "token_embd.weight", 8, 4, 32, bytes, 4 * 34);
+  end(&b, *state);
+  if (lls_model_config_read(path_of(*state, FILE_NAME), &c, &err) != 0)
+    fail_msg("%s", err.text);
+  assert_float_equal(c.attention_scale, 0.5, 1e-6);
+  assert_float_equal(c.attention_cap, 50, 0);
+  assert_float_equal(c.logit_cap, 30, 0);
+  assert_float_equal(c.norm_offset, 1, 0);
+  assert_int_equal(c.layer[0].window, 9);
+  assert_int_equal(c.layer[1].window, 0);
+}
+
 static void test_metadata_is_a_configuration(void **state)
 {
   struct lls_model_config c, want;
@@ -369,6 +418,8 @@ int main(void)
       IN_FOLDER(test_tensors_go_by_the_names_of_folders),
       IN_FOLDER(test_views_are_checked),
       IN_FOLDER(test_pairs_of_rows_become_halves),
+      IN_FOLDER(test_raised_norms_are_lowered),
+      IN_FOLDER(test_gemma_scales_and_caps),
       IN_FOLDER(test_metadata_is_a_configuration),
       IN_FOLDER(test_tokens_that_end_answers),
       IN_FOLDER(test_split_sets),
