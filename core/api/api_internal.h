@@ -11,6 +11,7 @@
 #include "core/api/api_error.h"
 #include "core/api/keys.h"
 #include "core/api/api_request.h"
+#include "core/api/routes.h"
 #include "core/api/stats.h"
 #include "core/api/tenants.h"
 #include "core/loop/loop.h"
@@ -88,24 +89,5 @@ void lls_api_set_timer(struct lls_api *api);
 void lls_api_routes_init(struct lls_api *api);
 void lls_api_on_request(void *context, struct lls_http_exchange *exchange);
 void lls_api_on_answered(void *context, struct lls_http_exchange *exchange);
-
-/* Handlers; context is the struct lls_api. */
-void lls_handle_completions(void *context, struct lls_http_exchange *exchange);
-void lls_handle_chat(void *context, struct lls_http_exchange *exchange);
-void lls_handle_models(void *context, struct lls_http_exchange *exchange);
-void lls_handle_model(void *context, struct lls_http_exchange *exchange);
-void lls_handle_tokenize(void *context, struct lls_http_exchange *exchange);
-void lls_handle_detokenize(void *context, struct lls_http_exchange *exchange);
-void lls_handle_live(void *context, struct lls_http_exchange *exchange);
-void lls_handle_ready(void *context, struct lls_http_exchange *exchange);
-void lls_handle_health(void *context, struct lls_http_exchange *exchange);
-void lls_handle_metrics(void *context, struct lls_http_exchange *exchange);
-void lls_handle_admin_status(void *context, struct lls_http_exchange *exchange);
-void lls_handle_admin_queues(void *context, struct lls_http_exchange *exchange);
-void lls_handle_admin_config(void *context, struct lls_http_exchange *exchange);
-void lls_handle_admin_reload(void *context, struct lls_http_exchange *exchange);
-void lls_handle_admin_drain(void *context, struct lls_http_exchange *exchange);
-void lls_handle_load(void *context, struct lls_http_exchange *exchange);
-void lls_handle_version(void *context, struct lls_http_exchange *exchange);
 
 #endif

@@ -3,36 +3,13 @@
  * The paths of the front end (access.c: who may ask for them), and counting what becomes
  * of the requests (metrics_http.c shows it).
  */
-
 #include "core/api/access.h"
 #include "core/api/request_headers.h"
 #include "core/http/router.h"
 
-static const struct lls_http_route routes[] = {
-    {"POST", "/v1/completions", lls_handle_completions},
-    {"POST", "/v1/chat/completions", lls_handle_chat},
-    {"GET", "/v1/models", lls_handle_models},
-    {"GET", "/v1/models/", lls_handle_models},
-    {"GET", "/v1/models/*", lls_handle_model},
-    {"POST", "/tokenize", lls_handle_tokenize},
-    {"POST", "/detokenize", lls_handle_detokenize},
-    /* without /v1, as llama.cpp has them: clients whose base URL lacks it */
-    {"POST", "/completions", lls_handle_completions},
-    {"POST", "/chat/completions", lls_handle_chat},
-    {"GET", "/models", lls_handle_models},
-    {"GET", "/models/*", lls_handle_model},
-    {"GET", "/health", lls_handle_health},
-    {"GET", "/live", lls_handle_live},
-    {"GET", "/ready", lls_handle_ready},
-    {"GET", "/metrics", lls_handle_metrics},
-    {"GET", "/version", lls_handle_version},
-    {"GET", "/load", lls_handle_load},
-    {"GET", "/admin/status", lls_handle_admin_status},
-    {"GET", "/admin/queues", lls_handle_admin_queues},
-    {"GET", "/admin/config", lls_handle_admin_config},
-    {"POST", "/admin/reload", lls_handle_admin_reload},
-    {"POST", "/admin/drain", lls_handle_admin_drain},
-};
+#define ROW(METHOD, PATH, HANDLER) {METHOD, PATH, HANDLER},
+
+static const struct lls_http_route routes[] = {LLS_ROUTES(ROW)};
 
 #define N_ROUTES (sizeof routes / sizeof routes[0])
 _Static_assert(N_ROUTES < LLS_MAX_ROUTES, "a place for each, and for what has none");
