@@ -36,9 +36,6 @@ static const char *missing(const struct lls_instance *in, const struct lls_polic
     return "prefill and decode in one step, unsupported by this engine";
   if ((needs & LLS_NEEDS_CHUNKED_PREFILL) && !in->caps.chunked_prefill)
     return "chunked prefill, unsupported by this engine";
-  if ((needs & LLS_NEEDS_PREDICTOR) &&
-      !(LLS_CALL(p, predictor, flags) & LLS_PREDICTOR_PREDICTS))
-    return "length predictions: choose a predictor other than `none` in [plugins]";
   if ((needs & LLS_NEEDS_FORMS) && !lls_compat_has_hidden_form(p))
     return "the hidden cache form, unsupported by this engine or cache manager";
   if ((needs & LLS_NEEDS_ROLES) && !has_role(in, LLS_ROLE_DECODE))

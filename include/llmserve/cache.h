@@ -168,17 +168,18 @@ struct lls_cache_service {
  * lie; those it leaves out are prefilled again.
  *
  * The section: a struct lls_holdings, then for each sequence a struct lls_holding and the
- * numbers of its K, V and X units, uint32_t each.
+ * numbers of its K, V and X units, uint32_t each. Neither struct ever grows: another
+ * layout has another version.
  */
 #define LLS_STATE_HOLDINGS 0x80000001u
 
-struct lls_holdings {
+struct lls_holdings { /* it never grows */
   uint64_t bytes; /* of the section, this struct included; the manager's own follows */
   uint32_t block_tokens, device_units, n;
   uint32_t reserved;
 };
 
-struct lls_holding {
+struct lls_holding { /* in arrays: it never grows */
   uint64_t request;
   uint32_t slot, form, cached_tokens;
   uint32_t kv_count; /* K units, and as many V units */

@@ -40,7 +40,11 @@ extern "C" {
 #define LLS_API_VERSION 1
 
 #define LLS_PLUGIN_SYMBOL "llmserve_plugin"
+#ifdef __cplusplus /* a const of C++ would be seen by its own file alone */
+#define LLS_PLUGIN_EXPORT extern "C" __attribute__((visibility("default")))
+#else
 #define LLS_PLUGIN_EXPORT __attribute__((visibility("default")))
+#endif
 
 enum lls_plugin_kind {
   LLS_KIND_SCHEDULER = 1,

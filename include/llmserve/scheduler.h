@@ -42,10 +42,9 @@ extern "C" {
 enum lls_scheduler_needs {
   LLS_NEEDS_MIXED_BATCH = 1 << 0,     /* prefill and decode in one step */
   LLS_NEEDS_CHUNKED_PREFILL = 1 << 1, /* prompts in pieces */
-  LLS_NEEDS_PREDICTOR = 1 << 2,       /* one that predicts: not `none` */
-  LLS_NEEDS_FORMS = 1 << 3,           /* hidden form */
-  LLS_NEEDS_ROLES = 1 << 4,           /* prefill and decode instances */
-  LLS_USES_ROLES = 1 << 5, /* no need: it hands requests over where there are roles */
+  LLS_NEEDS_FORMS = 1 << 2,           /* hidden form */
+  LLS_NEEDS_ROLES = 1 << 3,           /* prefill and decode instances */
+  LLS_USES_ROLES = 1 << 4, /* no need: it hands requests over where there are roles */
 };
 
 #define LLS_MAX_PREEMPT_PREFERENCES 4

@@ -11,9 +11,9 @@ static bool off_device(const struct lls_request *r)
   return r->state == LLS_WAITING || r->state == LLS_PREEMPTED;
 }
 
-static bool contains(const struct lls_request *r)
+static bool contains(const struct lls_pol_backlog *b, const struct lls_request *r)
 {
-  return r->user[0] != 0;
+  return r->user[0] != 0 && b->container->has(b->self, r);
 }
 
 int lls_pol_backlog_init(struct lls_pol_backlog *b, struct lls_pol_scheduler *scheduler,
@@ -35,27 +35,27 @@ void lls_pol_backlog_free(struct lls_pol_backlog *b)
 
 void lls_pol_backlog_add(struct lls_pol_backlog *b, const struct lls_request *r)
 {
-  if (contains(r) || !off_device(r))
+  if (contains(b, r) || !off_device(r))
     return;
   LLS_POL_CHECK(b->n < b->capacity);
   b->container->insert(b->self, r);
   b->n++;
-  LLS_POL_CHECK(contains(r));
+  LLS_POL_CHECK(contains(b, r));
 }
 
 void lls_pol_backlog_remove(struct lls_pol_backlog *b, const struct lls_request *r)
 {
-  if (!contains(r))
+  if (!contains(b, r))
     return;
   LLS_POL_CHECK(b->n > 0);
   b->container->remove(b->self, r);
   b->n--;
-  LLS_POL_CHECK(!contains(r));
+  LLS_POL_CHECK(!contains(b, r));
 }
 
 void lls_pol_backlog_changed(struct lls_pol_backlog *b, const struct lls_request *r)
 {
-  if (!contains(r))
+  if (!contains(b, r))
     return;
   b->container->remove(b->self, r);
   b->container->insert(b->self, r);
@@ -113,7 +113,7 @@ void lls_pol_backlog_note(struct lls_pol_backlog *b, const struct lls_request *r
 
 bool lls_pol_backlog_take(struct lls_pol_backlog *b, const struct lls_request *r)
 {
-  if (contains(r))
+  if (contains(b, r))
     note(b, r->id);
   lls_pol_backlog_remove(b, r);
   b->stale |= !off_device(r);

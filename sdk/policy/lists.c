@@ -10,11 +10,11 @@
 
 #define NIL UINT32_MAX
 
-struct lists_end {
+struct lls_pol_lists_end {
   uint32_t first, last, n;
 };
 
-struct lists_node {
+struct lls_pol_lists_node {
   const struct lls_request *request;
   uint32_t previous, next; /* slots */
 };
@@ -30,7 +30,7 @@ static bool before(const struct lls_pol_lists *l, const struct lls_request *a,
 /* The place after which r belongs, NIL if it is the first. Arrivals go to the end at
  * once; a preempted request is older than nearly all, so the other walk starts at the
  * head. */
-static uint32_t place_of(const struct lls_pol_lists *l, const struct lists_end *e,
+static uint32_t place_of(const struct lls_pol_lists *l, const struct lls_pol_lists_end *e,
                          const struct lls_request *r)
 {
   if (e->last == NIL || before(l, l->nodes[e->last].request, r))
@@ -44,12 +44,12 @@ static uint32_t place_of(const struct lls_pol_lists *l, const struct lists_end *
 static void insert(void *self, const struct lls_request *r)
 {
   struct lls_pol_lists *l = self;
-  struct lists_end *e = &l->ends[l->group(l->scheduler, r)];
+  struct lls_pol_lists_end *e = &l->ends[l->group(l->scheduler, r)];
   uint32_t previous = place_of(l, e, r);
-  LLS_POL_CHECK(e < l->ends + l->n_groups && r->user[0] == 0);
+  LLS_POL_CHECK(e < l->ends + l->n_groups && l->nodes[r->slot].request == NULL);
   LLS_POL_CHECK((e->n == 0) == (e->first == NIL) && (e->n == 0) == (e->last == NIL));
   uint32_t next = previous == NIL ? e->first : l->nodes[previous].next;
-  l->nodes[r->slot] = (struct lists_node){r, previous, next};
+  l->nodes[r->slot] = (struct lls_pol_lists_node){r, previous, next};
   *(previous == NIL ? &e->first : &l->nodes[previous].next) = r->slot;
   *(next == NIL ? &e->last : &l->nodes[next].previous) = r->slot;
   r->user[0] = 1;
@@ -60,11 +60,12 @@ static void insert(void *self, const struct lls_request *r)
 static void remove_one(void *self, const struct lls_request *r)
 {
   struct lls_pol_lists *l = self;
-  struct lists_end *e = &l->ends[l->group(l->scheduler, r)];
-  const struct lists_node *node = &l->nodes[r->slot];
+  struct lls_pol_lists_end *e = &l->ends[l->group(l->scheduler, r)];
+  struct lls_pol_lists_node *node = &l->nodes[r->slot];
   LLS_POL_CHECK(e->n > 0 && node->request == r);
   *(node->previous == NIL ? &e->first : &l->nodes[node->previous].next) = node->next;
   *(node->next == NIL ? &e->last : &l->nodes[node->next].previous) = node->previous;
+  node->request = NULL;
   r->user[0] = 0;
   if (--e->n == 0 && l->emptied != NULL)
     l->emptied(l->scheduler, l->group(l->scheduler, r), true);
@@ -74,15 +75,24 @@ static void clear(void *self)
 {
   struct lls_pol_lists *l = self;
   for (uint32_t g = 0; g < l->n_groups; g++) {
-    for (uint32_t at = l->ends[g].first; at != NIL; at = l->nodes[at].next)
+    for (uint32_t at = l->ends[g].first; at != NIL; at = l->nodes[at].next) {
       l->nodes[at].request->user[0] = 0;
+      l->nodes[at].request = NULL;
+    }
     if (l->ends[g].n > 0 && l->emptied != NULL)
       l->emptied(l->scheduler, g, true);
-    l->ends[g] = (struct lists_end){NIL, NIL, 0};
+    l->ends[g] = (struct lls_pol_lists_end){NIL, NIL, 0};
   }
 }
 
-static const struct lls_pol_backlog_container container = {insert, remove_one, clear};
+static bool has(void *self, const struct lls_request *r)
+{
+  const struct lls_pol_lists *l = self;
+  return l->nodes[r->slot].request == r;
+}
+
+static const struct lls_pol_backlog_container container = {insert, remove_one, clear,
+                                                           has};
 
 int lls_pol_lists_init(struct lls_pol_lists *l, struct lls_pol_scheduler *scheduler,
                        uint32_t n_groups, lls_pol_lists_group *group)
@@ -91,12 +101,12 @@ int lls_pol_lists_init(struct lls_pol_lists *l, struct lls_pol_scheduler *schedu
   l->scheduler = scheduler;
   l->n_groups = n_groups;
   l->ends = malloc(n_groups * sizeof *l->ends);
-  l->nodes = malloc(scheduler->host->engine->max_requests * sizeof *l->nodes);
+  l->nodes = calloc(scheduler->host->engine->max_requests, sizeof *l->nodes);
   int rc = lls_pol_backlog_init(&l->backlog, scheduler, &container, l);
   if (l->ends == NULL || l->nodes == NULL)
     return -ENOMEM;
   for (uint32_t g = 0; g < n_groups; g++)
-    l->ends[g] = (struct lists_end){NIL, NIL, 0};
+    l->ends[g] = (struct lls_pol_lists_end){NIL, NIL, 0};
   return rc;
 }
 

@@ -25,7 +25,14 @@ static void clear(void *self)
   lls_pol_heap_clear(&((struct lls_pol_ranked *)self)->heap);
 }
 
-static const struct lls_pol_backlog_container container = {insert, remove_one, clear};
+static bool has(void *self, const struct lls_request *r)
+{
+  const struct lls_pol_heap *heap = &((const struct lls_pol_ranked *)self)->heap;
+  return r->user[0] <= heap->n && heap->entries[r->user[0] - 1].item == r;
+}
+
+static const struct lls_pol_backlog_container container = {insert, remove_one, clear,
+                                                           has};
 
 int lls_pol_ranked_init(struct lls_pol_ranked *k, struct lls_pol_scheduler *scheduler,
                         lls_pol_ranked_key *key)

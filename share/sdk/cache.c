@@ -7,36 +7,48 @@
  * value): rolling back puts the old values back, the last one first, so that it is exact
  * whatever is added here. For sharing that is a count of holders for each block, for a
  * host tier a second stack and a word that says where a sequence is.
+ *
+ * In a reload the next generation takes over which sequence holds which blocks, so that
+ * none is prefilled again. It believes what it was given if audit finds nothing wrong.
  */
 #include <llmserve/cache.h>
 #include <llmserve/policy/journal.h>
+#include <llmserve/policy/report.h>
+#include <llmserve/policy/state.h>
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct sequence {  /* by slot */
   uint32_t blocks; /* of its lists that are its own */
   uint32_t cached; /* tokens */
 };
 
+struct pool { /* what a state is good for */
+  uint32_t block_tokens, per_list, n_slots, total;
+};
+
 struct state {
-  uint32_t block_tokens, per_list, n_slots, n_free, total;
+  const struct lls_host *host;
+  struct pool pool;
+  uint32_t n_free;
   struct sequence *sequences;    /* (n_slots) */
   uint32_t *free;                /* (total) a stack of blocks */
   uint32_t *blocks;              /* (n_slots, per_list) */
   struct lls_block_entry *lists; /* (n_slots, K and V, per_list) what table shows */
+  uint8_t *seen;                 /* (total) by audit */
   struct lls_pol_journal journal;
 };
 
 static struct lls_block_entry *list_of(const struct state *s, uint32_t slot, bool v)
 {
-  return s->lists + ((size_t)2 * slot + v) * s->per_list;
+  return s->lists + ((size_t)2 * slot + v) * s->pool.per_list;
 }
 
 static uint32_t *blocks_of(const struct state *s, uint32_t slot)
 {
-  return s->blocks + (size_t)slot * s->per_list;
+  return s->blocks + (size_t)slot * s->pool.per_list;
 }
 
 static void set(struct state *s, uint32_t *word, uint32_t value)
@@ -71,7 +83,7 @@ static bool has_room(const struct state *s, uint32_t blocks)
 
 static uint32_t blocks_for(const struct state *s, uint32_t tokens)
 {
-  return (tokens + s->block_tokens - 1) / s->block_tokens;
+  return (tokens + s->pool.block_tokens - 1) / s->pool.block_tokens;
 }
 
 /* ---- the transaction ------------------------------------------------------------ */
@@ -104,7 +116,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
   uint32_t wanted = blocks_for(s, q->cached + tokens);
   (void)form;
   (void)flags;
-  if (wanted > s->total || wanted > s->per_list)
+  if (wanted > s->pool.total || wanted > s->pool.per_list)
     return LLS_RESERVE_NEVER;
   if (wanted > q->blocks + s->n_free || !has_room(s, wanted))
     return LLS_RESERVE_LATER;
@@ -156,7 +168,7 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
 {
   const struct state *s = self;
   bool device = tier == LLS_TIER_DEVICE;
-  out->total_units = device ? 2 * s->total : 0;
+  out->total_units = device ? 2 * s->pool.total : 0;
   out->free_units = device ? 2 * s->n_free : 0;
   out->reserved_units = 0;
   return tier <= LLS_TIER_HOST ? 0 : -ENOTSUP;
@@ -184,7 +196,7 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   out->residency = LLS_RESIDENT_DEVICE;
   out->form = LLS_FORM_KV;
   out->device_units = out->owned_units = 2 * q->blocks;
-  out->free_slots = q->blocks * s->block_tokens - q->cached;
+  out->free_slots = q->blocks * s->pool.block_tokens - q->cached;
   return 0;
 }
 
@@ -197,8 +209,8 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
     for (uint32_t i = 0; i < n; i++)
       list_of(s, r->slot, v)[i] = (struct lls_block_entry){
           .block = 2 * blocks_of(s, r->slot)[i] + v,
-          .first_token = i * s->block_tokens,
-          .count = (uint16_t)s->block_tokens,
+          .first_token = i * s->pool.block_tokens,
+          .count = (uint16_t)s->pool.block_tokens,
       };
   *out = (struct lls_block_table){
       .form = LLS_FORM_KV,
@@ -217,22 +229,88 @@ static size_t copies(void *self, const struct lls_copy **out)
   return 0;
 }
 
+static void see(struct lls_pol_report *a, uint32_t block)
+{
+  struct state *s = a->m;
+  bool is_one = block < s->pool.total;
+  if (lls_pol_report_check(a, is_one, "no such block", block))
+    lls_pol_report_check(a, s->seen[block]++ == 0, "held twice: block", block);
+}
+
+static void see_sequence(struct lls_pol_report *a, uint32_t slot)
+{
+  const struct state *s = a->m;
+  const struct sequence *q = &s->sequences[slot];
+  bool fits = q->blocks <= s->pool.per_list &&
+              q->cached <= (uint64_t)q->blocks * s->pool.block_tokens;
+  if (!lls_pol_report_check(a, fits, "more than it has room for: slot", slot))
+    return;
+  for (uint32_t i = 0; i < q->blocks; i++)
+    see(a, blocks_of(s, slot)[i]);
+  if (q->blocks > 0)
+    lls_pol_report_say(a, "slot %u: %u blocks, %u cached, last block %u", slot, q->blocks,
+                       q->cached, blocks_of(s, slot)[q->blocks - 1]);
+  lls_pol_report_end_line(a);
+}
+
+/* Every block is free or held, once. */
 static int audit(void *self, const struct lls_sink *sink)
 {
-  const struct state *s = self;
-  uint32_t blocks = s->n_free;
-  char line[96];
-  for (uint32_t i = 0; i < s->n_slots; i++) {
-    const struct sequence *q = &s->sequences[i];
-    blocks += q->blocks;
-    if (q->blocks == 0)
-      continue;
-    snprintf(line, sizeof line, "slot %u: %u blocks, %u cached, last block %u", i,
-             q->blocks, q->cached, blocks_of(s, i)[q->blocks - 1]);
-    sink->text(sink->context, line);
-  }
+  struct state *s = self;
+  struct lls_pol_report a = {.m = s, .host = s->host, .sink = sink};
+  memset(s->seen, 0, s->pool.total);
+  if (lls_pol_report_check(&a, s->n_free <= s->pool.total, "free blocks", s->n_free))
+    for (uint32_t i = 0; i < s->n_free; i++)
+      see(&a, s->free[i]);
+  for (uint32_t i = 0; i < s->pool.n_slots; i++)
+    see_sequence(&a, i);
+  for (uint32_t i = 0; i < s->pool.total; i++)
+    lls_pol_report_check(&a, s->seen[i] == 1, "neither free nor held: block", i);
   sink->number(sink->context, "free", s->n_free);
-  return blocks == s->total ? 0 : -EIO;
+  return a.result;
+}
+
+/* ---- what a reload takes over ----------------------------------------------------- */
+
+#define STATE_VERSION 1 /* of what parts passes */
+
+static int parts(void *manager, struct lls_pol_state_walk *w)
+{
+  struct state *s = manager;
+  struct pool pool = s->pool;
+  lls_pol_state_pass(w, &pool, sizeof pool);
+  if (memcmp(&pool, &s->pool, sizeof pool) != 0)
+    return -ENOTSUP; /* it was of another pool */
+  lls_pol_state_pass(w, &s->n_free, sizeof s->n_free);
+  lls_pol_state_pass(w, s->free, s->pool.total * sizeof *s->free);
+  lls_pol_state_pass(w, s->sequences, s->pool.n_slots * sizeof *s->sequences);
+  lls_pol_state_pass(w, s->blocks,
+                     (size_t)s->pool.n_slots * s->pool.per_list * sizeof *s->blocks);
+  return 0;
+}
+
+static int export_state(void *self, struct lls_blob *out)
+{
+  return lls_pol_state_export(self, parts, 0, STATE_VERSION, out);
+}
+
+static void make_empty(struct state *s)
+{
+  memset(s->sequences, 0, s->pool.n_slots * sizeof *s->sequences);
+  s->n_free = s->pool.total;
+  for (uint32_t i = 0; i < s->pool.total; i++)
+    s->free[i] = s->pool.total - 1 - i;
+}
+
+static int import_state(void *self, const struct lls_blob *in)
+{
+  if (in->version != STATE_VERSION)
+    return -ENOTSUP;
+  int rc = lls_pol_state_import(self, parts, in->data, in->bytes);
+  rc = lls_pol_state_audit(self, rc, audit);
+  if (rc < 0)
+    make_empty(self);
+  return rc;
 }
 
 /* ---- life ----------------------------------------------------------------------- */
@@ -244,6 +322,7 @@ static void destroy(void *self)
   free(s->free);
   free(s->blocks);
   free(s->lists);
+  free(s->seen);
   free(s->journal.changes);
   free(s);
 }
@@ -255,23 +334,25 @@ static int create(const struct lls_host *host, const void *params,
   (void)params; /* it has none */
   if (s == NULL)
     return -ENOMEM;
-  s->block_tokens = g->block_tokens;
-  s->total = s->n_free = g->device_units / 2;
-  s->per_list = blocks_for(s, host->engine->max_context);
-  s->n_slots = host->engine->max_requests;
+  s->host = host;
+  s->pool.block_tokens = g->block_tokens;
+  s->pool.total = g->device_units / 2;
+  s->pool.per_list = blocks_for(s, host->engine->max_context);
+  s->pool.n_slots = host->engine->max_requests;
   s->journal.max =
-      16 * (s->total + s->n_slots) + 1024; /* every block comes, goes, twice */
-  s->sequences = calloc(s->n_slots, sizeof *s->sequences);
-  s->free = calloc((size_t)s->total + 1, sizeof *s->free);
-  s->blocks = calloc((size_t)s->n_slots * s->per_list, sizeof *s->blocks);
-  s->lists = calloc((size_t)2 * s->n_slots * s->per_list, sizeof *s->lists);
+      16 * (s->pool.total + s->pool.n_slots) + 1024; /* every block comes, goes, twice */
+  s->sequences = calloc(s->pool.n_slots, sizeof *s->sequences);
+  s->free = calloc((size_t)s->pool.total + 1, sizeof *s->free);
+  s->blocks = calloc((size_t)s->pool.n_slots * s->pool.per_list, sizeof *s->blocks);
+  s->lists = calloc((size_t)2 * s->pool.n_slots * s->pool.per_list, sizeof *s->lists);
+  s->seen = calloc((size_t)s->pool.total + 1, sizeof *s->seen);
   s->journal.changes = calloc(s->journal.max, sizeof *s->journal.changes);
-  if (!s->sequences || !s->free || !s->blocks || !s->lists || !s->journal.changes) {
+  if (!s->sequences || !s->free || !s->blocks || !s->lists || !s->seen ||
+      !s->journal.changes) {
     destroy(s);
     return -ENOMEM;
   }
-  for (uint32_t i = 0; i < s->total; i++)
-    s->free[i] = s->total - 1 - i;
+  make_empty(s);
   *self = s;
   return 0;
 }
@@ -297,6 +378,8 @@ static const struct lls_cache_vtable vtable = {
     .computed = computed,
     .preempt_modes = preempt_modes,
     .audit = audit,
+    .export_state = export_state,
+    .import_state = import_state,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

@@ -7,157 +7,142 @@
  *
  * A step runs all that are running; tokens and memory that are left go to waiting
  * prompts in that order, cut into chunks where they are long. If memory runs out, the
- * newest running request is dropped and computed again later.
+ * newest running request makes room: that, and what each request needs, is decided by
+ * <llmserve/policy/step.h>, as in the schedulers that llmserve ships.
  */
-#include <llmserve/scheduler.h>
+#include <llmserve/policy/scheduler.h>
+#include <llmserve/policy/step.h>
 
 #include <errno.h>
 #include <stdlib.h>
 
 struct params { /* what llmserve.ini sets, through the table below */
-  int64_t max_seqs, urgent;
-  double ageing;
+  int64_t max_seqs, urgent, preempt;
+  double ageing, watermark;
 };
 
 struct state {
-  const struct lls_host *host;
+  struct lls_pol_scheduler base; /* first; has the host */
   struct params params;
   int64_t longest_wait_ns; /* at the last plan */
 };
 
-struct step { /* one plan */
-  const struct state *state;
-  const struct lls_step_view *view;
-  struct lls_plan *plan;
-  uint32_t tokens, seats; /* left in this step */
-  uint32_t newest;        /* running[newest] and those after it have been dropped */
-};
-
-static void count(const struct state *s, const char *event)
-{
-  s->host->count(s->host->context, event, 1);
-}
-
-/* Puts as much of r into the plan as there is room for; enum lls_reserve_result. */
-static int run(struct step *s, const struct lls_request *r)
-{
-  const struct lls_cache_service *cache = s->view->cache;
-  uint32_t pending = lls_request_pending(r);
-  uint32_t tokens = pending < s->tokens ? pending : s->tokens;
-  int rc = cache->reserve(cache->context, r, tokens, LLS_FORM_NONE, 0);
-  if (rc == LLS_RESERVE_NEVER)
-    lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
-  if (rc != LLS_RESERVE_OK)
-    return rc;
-  lls_plan_run(s->plan, r, tokens);
-  s->tokens -= tokens;
-  s->seats--;
-  return rc;
-}
-
-/* Makes room by dropping the newest that is not yet in the plan, if it isn't
- * running[i]. */
-static bool drop_newest(struct step *s, uint32_t i)
-{
-  const struct lls_cache_service *cache = s->view->cache;
-  if (s->newest <= i + 1)
-    return false;
-  const struct lls_request *r = s->view->running[--s->newest];
-  if (cache->preempt(cache->context, r, LLS_PREEMPT_RECOMPUTE) < 0)
-    return false;
-  lls_plan_preempt(s->plan, r, LLS_PREEMPT_RECOMPUTE);
-  count(s->state, "dropped");
-  return true;
-}
-
 /* ---- the order ------------------------------------------------------------------ */
 
 /* In tokens; less goes first. */
-static double rank(const struct step *s, const struct lls_request *r)
+static double rank(const struct state *s, int64_t now_ns, const struct lls_request *r)
 {
-  double waited_s = (double)(s->view->now_ns - r->queue_enter_ns) / LLS_NS_PER_S;
+  double waited_s = (double)(now_ns - r->queue_enter_ns) / LLS_NS_PER_S;
   double answer = r->prediction.source != LLS_PREDICTED_NOT ? r->prediction.length : 0;
-  return r->prompt_tokens + answer - s->state->params.ageing * waited_s;
+  return r->prompt_tokens + answer - s->params.ageing * waited_s;
 }
 
 /* How long r may still wait before its first token comes too late. The cost service
  * says how long its prompt takes, as soon as it can tell. */
-static int64_t slack_ns(const struct step *s, const struct lls_request *r)
+static int64_t slack_ns(const struct state *s, int64_t now_ns,
+                        const struct lls_request *r)
 {
-  const struct lls_cost *cost = s->state->host->cost;
+  const struct lls_cost *cost = s->base.host->cost;
   if (r->slo.ttft_ns == LLS_NEVER)
     return INT64_MAX;
   int64_t prefill_ns = cost->prefill_ns(cost->context, lls_request_pending(r), 0);
   int64_t deadline_ns = lls_time_after(r->arrival_ns, r->slo.ttft_ns);
-  return deadline_ns - s->view->now_ns - (prefill_ns != LLS_NEVER ? prefill_ns : 0);
+  return deadline_ns - now_ns - (prefill_ns != LLS_NEVER ? prefill_ns : 0);
 }
 
 /* A deadline that is lost makes no request urgent. */
-static bool is_urgent(const struct step *s, int64_t slack)
+static bool is_urgent(const struct state *s, int64_t slack)
 {
-  return slack >= 0 && slack < s->state->params.urgent;
+  return slack >= 0 && slack < s->params.urgent;
 }
 
-static bool goes_before(const struct step *s, const struct lls_request *a,
-                        const struct lls_request *b)
+static bool goes_before(const struct state *s, int64_t now_ns,
+                        const struct lls_request *a, const struct lls_request *b)
 {
-  int64_t slack_a = slack_ns(s, a), slack_b = slack_ns(s, b);
+  int64_t slack_a = slack_ns(s, now_ns, a), slack_b = slack_ns(s, now_ns, b);
   bool urgent = is_urgent(s, slack_a);
   if (urgent != is_urgent(s, slack_b))
     return urgent;
-  return urgent ? slack_a < slack_b : rank(s, a) < rank(s, b);
+  return urgent ? slack_a < slack_b : rank(s, now_ns, a) < rank(s, now_ns, b);
 }
 
 /* The first of the waiting that this step has not yet tried. Lists are in order of
  * arrival, so that equals are taken in that order; user words are the scheduler's own. */
-static const struct lls_request *first(const struct step *s)
+static const struct lls_request *first(const struct state *s,
+                                       const struct lls_step_view *view)
 {
   const struct lls_request *best = NULL;
-  for (uint32_t i = 0; i < s->view->n_waiting; i++) {
-    const struct lls_request *r = s->view->waiting[i];
-    if (r->user[0] == s->view->step + 1)
+  for (uint32_t i = 0; i < view->n_waiting; i++) {
+    const struct lls_request *r = view->waiting[i];
+    if (r->user[0] == view->step + 1)
       continue;
-    if (best == NULL || goes_before(s, r, best))
+    if (best == NULL || goes_before(s, view->now_ns, r, best))
       best = r;
   }
   if (best != NULL)
-    best->user[0] = s->view->step + 1;
+    best->user[0] = view->step + 1;
   return best;
 }
 
 /* ---- the plan ------------------------------------------------------------------- */
 
-static bool is_full(const struct step *s)
+static bool is_full(const struct lls_pol_step *step)
 {
-  return s->tokens == 0 || s->seats == 0;
+  return step->tokens == 0 || step->sequences == 0;
+}
+
+/* Those that run go on; the last of them make room if they must. */
+static void go_on(struct lls_pol_step *step)
+{
+  for (uint32_t i = 0; i < step->tail && !is_full(step); i++) {
+    const struct lls_request *r = step->order[i];
+    uint32_t tokens = lls_pol_min(lls_request_pending(r), step->tokens);
+    if (lls_pol_step_grow(step, i, tokens))
+      lls_pol_step_run(step, r, tokens);
+  }
+}
+
+typedef enum lls_pol_step_answer make_room(struct lls_pol_step *,
+                                           const struct lls_request *, uint32_t pending);
+
+/* Runs as much of r as the step has tokens for, if there is room for all of it. False:
+ * there is none now, for this request or any after it. */
+static bool let_in(struct lls_pol_step *step, const struct lls_request *r,
+                   make_room *has_room)
+{
+  uint32_t pending = lls_pol_step_pending(step, r);
+  enum lls_pol_step_answer answer = has_room(step, r, pending);
+  if (answer == LLS_POL_STEP_YES)
+    lls_pol_step_run(step, r, lls_pol_min(pending, step->tokens));
+  return answer != LLS_POL_STEP_NOT_NOW;
+}
+
+/* Those that were moved to the host come back before any new request. */
+static void fill_up(const struct state *s, struct lls_pol_step *step)
+{
+  const struct lls_step_view *view = step->view;
+  const struct lls_request *r;
+  for (uint32_t i = 0; i < view->n_preempted && !is_full(step); i++)
+    if (!let_in(step, view->preempted[i], lls_pol_step_bring_back))
+      return;
+  while (!is_full(step) && (r = first(s, view)) != NULL)
+    if (!let_in(step, r, lls_pol_step_admit))
+      return;
 }
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
-  struct state *state = self;
-  uint32_t seats = (uint32_t)state->params.max_seqs;
-  struct step s = {
-      .state = state,
-      .view = view,
-      .plan = out,
-      .tokens = view->max_tokens,
-      .seats = seats < view->max_sequences ? seats : view->max_sequences,
-      .newest = view->n_running,
-  };
-  state->longest_wait_ns =
+  struct state *s = self;
+  struct lls_pol_step step;
+  lls_pol_step_begin(&step, view, out, s->params.watermark);
+  step.sequences = lls_pol_min(step.sequences, (uint32_t)s->params.max_seqs);
+  s->longest_wait_ns =
       view->n_waiting > 0 ? view->now_ns - view->waiting[0]->arrival_ns : 0;
-  for (uint32_t i = 0; i < s.newest && !is_full(&s); i++)
-    while (run(&s, view->running[i]) == LLS_RESERVE_LATER && drop_newest(&s, i))
-      ;
-  if (s.newest < view->n_running)
-    return 0; /* memory is short: no new request */
-  for (uint32_t i = 0; i < view->n_preempted && !is_full(&s); i++)
-    if (run(&s, view->preempted[i]) == LLS_RESERVE_LATER)
-      return 0;
-  const struct lls_request *r;
-  while (!is_full(&s) && (r = first(&s)) != NULL)
-    if (run(&s, r) == LLS_RESERVE_LATER)
-      return 0;
+  go_on(&step);
+  if (step.preempted == 0) /* else memory is short: no new request */
+    fill_up(s, &step);
+  lls_pol_scheduler_count(&s->base, "dropped", step.preempted);
+  lls_pol_step_end(&step);
   return 0;
 }
 
@@ -167,7 +152,19 @@ static void on_refused(void *self, const struct lls_request *r, uint32_t refusal
 {
   (void)r;
   (void)refusal;
-  count(self, "refused");
+  lls_pol_scheduler_count(self, "refused", 1);
+}
+
+/* What the order is for. In /metrics, waited_s over ended is the mean wait. */
+static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
+{
+  const struct lls_host *host = ((const struct state *)self)->base.host;
+  (void)reason;
+  if (r->first_scheduled_ns == LLS_NEVER)
+    return; /* it was cancelled before it ran */
+  host->count(host->context, "ended", 1);
+  host->count(host->context, "waited_s",
+              (double)(r->first_scheduled_ns - r->arrival_ns) / LLS_NS_PER_S);
 }
 
 static void stats(void *self, const struct lls_sink *sink)
@@ -179,28 +176,11 @@ static void stats(void *self, const struct lls_sink *sink)
 
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
-  (void)self;
   out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
-  out->preempt[out->n_preempt++] = LLS_PREEMPT_RECOMPUTE;
+  lls_pol_step_preferences(out, ((const struct state *)self)->params.preempt);
 }
 
 /* ---- life ----------------------------------------------------------------------- */
-
-static int reconfigure(void *self, const void *params)
-{
-  ((struct state *)self)->params = *(const struct params *)params;
-  return 0;
-}
-
-static int create(const struct lls_host *host, const void *params, void **self)
-{
-  struct state *s = calloc(1, sizeof *s);
-  if (s == NULL)
-    return -ENOMEM;
-  s->host = host;
-  *self = s;
-  return reconfigure(s, params);
-}
 
 static const struct lls_param parameters[] = {
     LLS_PARAM_INT(struct params, max_seqs, "256", 1, 65536, "sequences",
@@ -212,7 +192,14 @@ static const struct lls_param parameters[] = {
         struct params, urgent, "500ms", 0, 3600e9,
         "how long before its last moment a prompt with a deadline goes first",
         .flags = LLS_PARAM_RELOADABLE),
+    LLS_POL_STEP_PARAMETERS(struct params), /* watermark, preempt */
 };
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  *self = LLS_POL_SCHEDULER_NEW(struct state, host, parameters, params);
+  return *self != NULL ? 0 : -ENOMEM;
+}
 
 static const struct lls_scheduler_vtable vtable = {
     .api_version = LLS_API_VERSION,
@@ -221,9 +208,11 @@ static const struct lls_scheduler_vtable vtable = {
     .destroy = free,
     .caps = caps,
     .plan = plan,
+    .on_finish = on_finish,
     .on_refused = on_refused,
     .stats = stats,
-    .reconfigure = reconfigure,
+    .dump = lls_pol_scheduler_dump,
+    .reconfigure = lls_pol_scheduler_reconfigure,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

@@ -87,7 +87,7 @@ my @broken = (
     ['an undefined symbol',  $rest . "[plugins]\nscheduler = $fault/scheduler_undefined.so\n", qr/undefined symbol: lls_not_there/],
     ['half a file',          $rest . "[plugins]\nscheduler = $folder/scheduler_half.so\n", qr/the file ends before its contents/],
     ['a create that fails',  $rest . "[plugins]\nscheduler = $fault/scheduler_failing_create.so\ncache = null\n", qr/scheduler failing_create could not be created: this fixture never starts/],
-    ['policies that do not fit', $rest . "[plugins]\nscheduler = $fault/scheduler_needs_prediction.so\npredictor = none\n", qr/scheduler needs_prediction needs length predictions/],
+    ['policies that do not fit', $rest . "[plugins]\nscheduler = $fault/scheduler_needs_roles.so\n", qr/scheduler needs_roles needs prefill and decode instances/],
     ['a key that needs a restart', $inis[0] =~ s/threads = 1/threads = 2/r, qr/\[engine\] threads: '2' instead of '1' needs a restart/],
 );
 for my $broken (@broken) {

@@ -100,6 +100,53 @@ static void test_asked_but_not_let_in_still_waits(void **state)
   bed_close(&bed);
 }
 
+/* As the core does in a reload: another instance takes over, with the state of the first.
+ */
+static void replace_scheduler(struct bed *bed)
+{
+  const struct bed_policy *p = &bed->policies.scheduler;
+  const struct lls_scheduler_vtable *v = &p->watched.module.scheduler;
+  void *old = bed->scheduler_self;
+  struct lls_blob blob = {0};
+  assert_int_equal(v->export_state(old, &blob), 0);
+  assert_int_equal(v->create(&p->host, &p->handed, &bed->scheduler_self), 0);
+  bed->in->policies.scheduler.self = bed->scheduler_self;
+  blob.bytes--;
+  assert_int_equal(v->import_state(bed->scheduler_self, &blob), -ENOTSUP);
+  blob.bytes++;
+  assert_int_equal(v->import_state(bed->scheduler_self, &blob), 0);
+  v->destroy(old);
+  free(blob.data);
+}
+
+/* Counters go on, and so does who has paid; words that the first instance wrote into
+ * requests mean nothing to the second, whether they run, wait or end. */
+static void test_a_reload_forgets_no_service(void **state)
+{
+  (void)state;
+  struct bed bed;
+  open_one_at_a_time(&bed);
+  submit_for(&bed, 1, 30, 3);
+  submit_for(&bed, 1, 30, 3);
+  submit_for(&bed, 2, 10, 1);
+  submit_for(&bed, 2, 10, 1);
+  submit_for(&bed, 2, 10, 1);
+  expect_plan(&bed, "0:30");
+  expect_plan(&bed, "0:1");
+  replace_scheduler(&bed);
+  bed_cancel(&bed, bed_numbered(&bed, 4));
+  submit_for(&bed, 3, 10, 1);
+  expect_plan(&bed, "0:1");
+  assert_true(dumps(&bed, "tenant 1 counter 36.000 waiting 1"));
+  assert_true(dumps(&bed, "tenant 2 counter 0.000 waiting 2"));
+  expect_plan(&bed, "2:10");
+  expect_plan(&bed, "5:10");
+  expect_plan(&bed, "3:10");
+  expect_plan(&bed, "1:30");
+  bed_finish(&bed, 10);
+  bed_close(&bed);
+}
+
 /* A preempted request keeps its place and pays its prompt once. */
 static void test_preemption_costs_nothing(void **state)
 {
@@ -167,6 +214,7 @@ int main(void)
       cmocka_unit_test(test_charges),
       cmocka_unit_test(test_lifting),
       cmocka_unit_test(test_asked_but_not_let_in_still_waits),
+      cmocka_unit_test(test_a_reload_forgets_no_service),
       cmocka_unit_test(test_preemption_costs_nothing),
       cmocka_unit_test(test_bound),
   };

@@ -83,7 +83,7 @@ for my $kind (qw(scheduler cache predictor)) {
 # ---- in C++, whose designators must come in the order of the members
 for my $cxx (grep { system("command -v $_ >/dev/null") == 0 } qw(g++ clang++)) {
   runs("$cxx -std=c++17 -O2 -Wall -Wextra -Wno-missing-field-initializers -Werror \$($ENV{PKG_CONFIG} --cflags llmserve-plugin) -fPIC"
-      . " -fvisibility=hidden -shared -o scheduler_plus.so '$source/t/sdk/scheduler_plus.cpp'", "a scheduler with $cxx");
+      . " -fvisibility=hidden -shared -Wl,-z,defs -o scheduler_plus.so '$source/t/sdk/scheduler_plus.cpp' \$($ENV{PKG_CONFIG} --libs llmserve-plugin)", "a scheduler with $cxx");
   like(runs('llmserve-plugin-check --time-limit=0 ./scheduler_plus.so', '  it runs'),
     qr/^# verdict: scheduler plus 1\.0 keeps the contract/m, '  and keeps the contract');
 }

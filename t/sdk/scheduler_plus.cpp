@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// First come, first served, in C++17: the SDK's headers and parameter macros as they
-// come.
-#include <llmserve/scheduler.h>
+// First come, first served, in C++17: the SDK's headers, parameter macros and
+// libllmserve-policy as they come.
+#include <llmserve/policy/step.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -21,45 +21,28 @@ struct plus {
   params p;
 };
 
-int run(const lls_step_view *view, lls_plan *out, const lls_request *r, uint32_t tokens)
-{
-  int rc = view->cache->reserve(view->cache->context, r, tokens, LLS_FORM_NONE, 0);
-  if (rc == LLS_RESERVE_OK)
-    lls_plan_run(out, r, tokens);
-  else if (rc == LLS_RESERVE_NEVER)
-    lls_plan_reject(out, r, LLS_FINISH_CAPACITY);
-  return rc;
-}
-
-/* The newest goes, for the sake of one that is older. */
-bool drop(const lls_step_view *view, lls_plan *out, const lls_request *r)
-{
-  if (view->cache->preempt(view->cache->context, r, LLS_PREEMPT_RECOMPUTE) < 0)
-    return false;
-  lls_plan_preempt(out, r, LLS_PREEMPT_RECOMPUTE);
-  return true;
-}
-
 int plan(void *self, const lls_step_view *view, lls_plan *out)
 {
   const params &p = static_cast<plus *>(self)->p;
-  uint32_t tokens = view->max_tokens, newest = view->n_running;
-  uint32_t seats =
-      std::min<uint32_t>(view->max_sequences, static_cast<uint32_t>(p.max_seqs));
-  auto one = [&](const lls_request *r) {
-    uint32_t n = std::min(lls_request_pending(r), tokens);
-    int rc = run(view, out, r, n);
-    tokens -= rc == LLS_RESERVE_OK ? n : 0;
-    seats -= rc == LLS_RESERVE_OK ? 1 : 0;
-    return rc;
-  };
-  for (uint32_t i = 0; i < newest && tokens > 0 && seats > 0; i++)
-    while (one(view->running[i]) == LLS_RESERVE_LATER && newest > i + 1)
-      if (!drop(view, out, view->running[--newest]))
-        return 0;
-  for (uint32_t i = 0; i < view->n_waiting && newest == view->n_running; i++)
-    if (tokens == 0 || seats == 0 || one(view->waiting[i]) == LLS_RESERVE_LATER)
+  lls_pol_step step;
+  lls_pol_step_begin(&step, view, out, 0);
+  step.sequences = std::min(step.sequences, static_cast<uint32_t>(p.max_seqs));
+  auto has_room = [&] { return step.tokens > 0 && step.sequences > 0; };
+  for (uint32_t i = 0; i < step.tail && has_room(); i++) {
+    const lls_request *r = step.order[i];
+    uint32_t tokens = lls_pol_min(lls_request_pending(r), step.tokens);
+    if (lls_pol_step_grow(&step, i, tokens))
+      lls_pol_step_run(&step, r, tokens);
+  }
+  for (uint32_t i = 0; i < view->n_waiting && step.preempted == 0 && has_room(); i++) {
+    uint32_t pending = lls_pol_step_pending(&step, view->waiting[i]);
+    auto answer = lls_pol_step_admit(&step, view->waiting[i], pending);
+    if (answer == LLS_POL_STEP_NOT_NOW)
       break;
+    if (answer == LLS_POL_STEP_YES)
+      lls_pol_step_run(&step, view->waiting[i], std::min(pending, step.tokens));
+  }
+  lls_pol_step_end(&step);
   return 0;
 }
 
@@ -111,7 +94,7 @@ const lls_scheduler_vtable vtable = {
 
 } // namespace
 
-extern "C" LLS_PLUGIN_EXPORT const lls_plugin llmserve_plugin = {
+LLS_PLUGIN_EXPORT const lls_plugin llmserve_plugin = {
     .api_version = LLS_API_VERSION,
     .size = sizeof llmserve_plugin,
     .kind = LLS_KIND_SCHEDULER,

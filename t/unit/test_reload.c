@@ -391,9 +391,9 @@ static void test_what_fails_leaves_all_as_it_was(void **state)
   };
   assert_int_equal(reload(&s, change, &err), -EIO);
   assert_non_null(strstr(err.text, "this fixture never starts"));
-  change.scheduler = load(&s, LLS_KIND_SCHEDULER, fault("needs_prediction", path), NULL);
+  change.scheduler = load(&s, LLS_KIND_SCHEDULER, fault("needs_roles", path), NULL);
   assert_int_equal(reload(&s, change, &err), -ENOTSUP);
-  assert_non_null(strstr(err.text, "needs length predictions"));
+  assert_non_null(strstr(err.text, "needs prefill and decode instances"));
   run_to_end(&s.h);
   assert_texts(&s);
   assert_int_equal(recomputed(&s), 0);

@@ -10,6 +10,10 @@
 
 #include <llmserve/policy/priority.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum lls_pol_ahead_decision {
   LLS_POL_AHEAD_STAYS,
   LLS_POL_AHEAD_COMES,
@@ -69,5 +73,9 @@ void lls_pol_ahead_add(struct lls_pol_ahead *, const struct lls_pol_ahead_candid
 /* Sorts the jobs and sets their decisions: `seats` of them at most, `margin` units are
  * left free. */
 void lls_pol_ahead_decide(struct lls_pol_ahead *, uint32_t seats, uint32_t margin);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

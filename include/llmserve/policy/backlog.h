@@ -11,17 +11,23 @@
  * itself, or the scheduler is new and requests are not), everything is put in anew from
  * the view.
  *
- * Word 0 of a request's user words belongs to the container: 0 means not in it.
+ * Word 0 of a request's user words belongs to the container. After a reload it may still
+ * say what an earlier generation wrote, so the container looks at itself as well.
  */
 #ifndef LLS_POL_BACKLOG_H
 #define LLS_POL_BACKLOG_H
 
 #include <llmserve/policy/scheduler.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct lls_pol_backlog_container {
   void (*insert)(void *self, const struct lls_request *);
   void (*remove)(void *self, const struct lls_request *);
   void (*clear)(void *self);
+  bool (*has)(void *self, const struct lls_request *);
 };
 
 struct lls_pol_backlog {
@@ -62,5 +68,9 @@ void lls_pol_backlog_on_prediction(void *self, const struct lls_request *);
 void lls_pol_backlog_on_finish(void *self, const struct lls_request *, uint32_t reason);
 void lls_pol_backlog_on_transfer(void *self, uint64_t transfer,
                                  const struct lls_request *);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,6 +5,12 @@
 
 #include <llmserve/host.h>
 
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 static inline void lls_pol_count(const struct lls_host *host, const char *event,
                                  uint32_t n)
 {
@@ -20,12 +26,17 @@ static inline void lls_pol_count_copies(const struct lls_host *host,
       {"units_swapped_out", "units_swapped_in", "units_copied"},
       {"units_offloaded", "units_uploaded", "units_copied"},
   };
-  uint32_t units[LLS_COPY_ASYNC + 1][LLS_COPY_DEVICE_TO_DEVICE + 1] = {0};
+  uint32_t units[LLS_COPY_ASYNC + 1][LLS_COPY_DEVICE_TO_DEVICE + 1];
+  memset(units, 0, sizeof units);
   for (uint32_t i = 0; i < n; i++)
     units[copies[i].order][copies[i].kind]++;
   for (int order = 0; order <= LLS_COPY_ASYNC; order++)
     for (int kind = 0; kind <= LLS_COPY_DEVICE_TO_DEVICE; kind++)
       lls_pol_count(host, events[order][kind], units[order][kind]);
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,6 +5,10 @@
 
 #include <llmserve/scheduler.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The contents of the step beside the chunk. */
 struct lls_pol_deadline_step {
   uint32_t context;        /* tokens before the chunk */
@@ -17,5 +21,9 @@ struct lls_pol_deadline_step {
 uint32_t lls_pol_deadline_tokens(const struct lls_cost *,
                                  const struct lls_pol_deadline_step *, uint32_t low,
                                  uint32_t high, int64_t deadline_ns);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

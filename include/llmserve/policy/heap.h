@@ -13,6 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct lls_pol_heap_entry {
   int64_t key;
   uint64_t tie;
@@ -49,5 +53,9 @@ static inline bool lls_pol_heap_before(const struct lls_pol_heap_entry *a,
 {
   return a->key < b->key || (a->key == b->key && a->tie < b->tie);
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

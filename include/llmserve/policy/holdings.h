@@ -13,6 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 static inline size_t lls_pol_holding_bytes(uint32_t kv_count, uint32_t x_count)
 {
   return sizeof(struct lls_holding) + (2 * (size_t)kv_count + x_count) * sizeof(uint32_t);
@@ -64,9 +68,10 @@ static inline int lls_pol_holdings_open(struct lls_pol_holdings *w,
     return -ENOTSUP;
   if (head.bytes < sizeof head || head.bytes > in->bytes)
     return -EINVAL;
-  *w = (struct lls_pol_holdings){.at = (const char *)in->data + sizeof head,
-                                 .end = (const char *)in->data + head.bytes,
-                                 .left = head.n};
+  w->at = (const char *)in->data + sizeof head;
+  w->end = (const char *)in->data + head.bytes;
+  w->left = head.n;
+  w->torn = false;
   return 0;
 }
 
@@ -106,5 +111,9 @@ static inline uint32_t lls_pol_holding_pair(const struct lls_holding *h,
            v = lls_pol_holding_unit(units, h->kv_count + i);
   return k % 2 == 0 && v == k + 1 && k / 2 < n_blocks ? k / 2 : n_blocks;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,11 +7,17 @@
 #ifndef LLS_POL_JOURNAL_H
 #define LLS_POL_JOURNAL_H
 
+#include <llmserve/policy/number.h>
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <llmserve/policy/check.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define LLS_POL_NIL UINT32_MAX /* no index */
 
@@ -66,8 +72,11 @@ static inline void lls_pol_journal_set(struct lls_pol_journal *j, uint32_t *wher
                                        uint32_t value)
 {
   LLS_POL_CHECK(!j->open || j->n < j->max); /* has_room was asked */
-  if (j->open)
-    j->changes[j->n++] = (struct lls_pol_change){where, *where};
+  if (j->open) {
+    struct lls_pol_change *c = &j->changes[j->n++];
+    c->where = where;
+    c->old = *where;
+  }
   *where = value;
 }
 
@@ -79,14 +88,8 @@ static inline void lls_pol_chain_stack(uint32_t *head, uint32_t *next, uint32_t 
   *head = n > 0 ? 0 : LLS_POL_NIL;
 }
 
-static inline uint32_t lls_pol_min(uint32_t a, uint32_t b)
-{
-  return a < b ? a : b;
+#ifdef __cplusplus
 }
-
-static inline uint32_t lls_pol_max(uint32_t a, uint32_t b)
-{
-  return a > b ? a : b;
-}
+#endif
 
 #endif

@@ -5,6 +5,10 @@
 
 #include <llmserve/scheduler.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Tokens of the whole answer: the prediction, at most max_new_tokens; without one,
  * max_new_tokens, which is what a client without a predictor has declared. */
 static inline uint32_t lls_pol_predicted_output(const struct lls_request *r)
@@ -13,5 +17,9 @@ static inline uint32_t lls_pol_predicted_output(const struct lls_request *r)
   return none || r->prediction.length > r->max_new_tokens ? r->max_new_tokens
                                                           : r->prediction.length;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

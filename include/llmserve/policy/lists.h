@@ -9,6 +9,10 @@
 
 #include <llmserve/policy/backlog.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef uint32_t lls_pol_lists_group(void *scheduler, const struct lls_request *r);
 
 /* The group's queue has become empty, or is no longer. */
@@ -22,8 +26,8 @@ struct lls_pol_lists {
   struct lls_pol_scheduler *scheduler;
   bool by_entry; /* in the order they entered the queue, not of arrival */
   uint32_t n_groups;
-  struct lists_end *ends;   /* (n_groups) */
-  struct lists_node *nodes; /* (max_requests) by slot */
+  struct lls_pol_lists_end *ends;   /* (n_groups) */
+  struct lls_pol_lists_node *nodes; /* (max_requests) by slot */
 };
 
 int lls_pol_lists_init(struct lls_pol_lists *, struct lls_pol_scheduler *,
@@ -39,5 +43,9 @@ const struct lls_request *lls_pol_lists_pop(struct lls_pol_lists *, uint32_t gro
 
 /* "group 1 request 7", in order. For dump. */
 void lls_pol_lists_dump(const struct lls_pol_lists *, const struct lls_sink *);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

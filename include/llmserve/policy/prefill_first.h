@@ -13,6 +13,10 @@
 
 #include <llmserve/policy/step.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct lls_pol_prefill_first_params {
   int64_t max_tokens, max_seqs;
   double watermark;
@@ -42,5 +46,9 @@ void lls_pol_prefill_first_plan(const struct lls_host *,
 void lls_pol_prefill_first_plan_in_order(const struct lls_host *,
                                          const struct lls_pol_prefill_first_params *,
                                          const struct lls_step_view *, struct lls_plan *);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

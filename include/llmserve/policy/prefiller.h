@@ -10,6 +10,10 @@
 
 #include <llmserve/policy/step.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct lls_pol_prefiller {
   uint32_t next_target; /* decode instances in turn */
 };
@@ -27,5 +31,9 @@ void lls_pol_prefiller_plan(struct lls_pol_prefiller *, const struct lls_host *,
                             const struct lls_step_view *, struct lls_plan *);
 /* on_refused; true: no decode instance takes it. */
 bool lls_pol_prefiller_refused(const struct lls_request *, uint32_t refusal);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -17,6 +17,10 @@
 #include <llmserve/policy/ranked.h>
 #include <llmserve/policy/step.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct lls_pol_priority_params {
   int64_t max_tokens, max_seqs;
   double watermark;
@@ -54,5 +58,9 @@ void lls_pol_priority_free(struct lls_pol_priority *);
 void lls_pol_priority_plan(struct lls_pol_priority *,
                            const struct lls_pol_priority_rules *,
                            const struct lls_step_view *, struct lls_plan *);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,6 +9,10 @@
 
 #include <llmserve/policy/step.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct lls_pol_prompts { /* of one plan */
   const struct lls_engine_caps *engine;
   uint32_t budget, batch; /* tokens and prompts in a step */
@@ -20,5 +24,9 @@ void lls_pol_prompts_go_on(const struct lls_pol_prompts *, struct lls_pol_step *
 /* The next of those that wait; false: none after it may be tried. */
 bool lls_pol_prompts_admit(const struct lls_pol_prompts *, struct lls_pol_step *,
                            const struct lls_request *);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

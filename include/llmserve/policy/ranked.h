@@ -6,6 +6,10 @@
 #include <llmserve/policy/backlog.h>
 #include <llmserve/policy/heap.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The key of a request. While r is in the backlog it may change only through
  * lls_pol_backlog_changed. */
 typedef int64_t lls_pol_ranked_key(void *scheduler, const struct lls_request *r);
@@ -28,5 +32,9 @@ const struct lls_request *lls_pol_ranked_pop(struct lls_pol_ranked *);
 
 /* "request 7 key 120", in order. For dump. */
 void lls_pol_ranked_dump(const struct lls_pol_ranked *, const struct lls_sink *);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct lls_pol_report {
   void *m; /* the manager */
   const struct lls_host *host;
@@ -50,5 +54,9 @@ static inline bool lls_pol_report_check(struct lls_pol_report *a, bool good,
         a->host->fail(a->host->context, -EIO, "audit: %s (%" PRIu32 ")", what, which);
   return good;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

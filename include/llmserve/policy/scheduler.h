@@ -9,6 +9,10 @@
 
 #include <llmserve/scheduler.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct lls_pol_scheduler {
   const struct lls_host *host;
   const struct lls_param *table;
@@ -63,5 +67,9 @@ void lls_pol_scheduler_level_figures(const struct lls_sink *, const uint32_t *re
 
 /* dump: the parameters. What has queues adds them. */
 void lls_pol_scheduler_dump(void *self, const struct lls_sink *);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -14,6 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct lls_pol_state_walk {
   char *out;      /* or NULL */
   const char *in; /* or NULL; of `bytes` */
@@ -49,15 +53,18 @@ static inline int lls_pol_state_export(void *manager, lls_pol_state_parts *parts
                                        size_t before, uint32_t version,
                                        struct lls_blob *out)
 {
-  struct lls_pol_state_walk count = {0}, w = {0};
+  struct lls_pol_state_walk count, w;
+  memset(&count, 0, sizeof count);
+  memset(&w, 0, sizeof w);
   parts(manager, &count);
-  char *data = malloc(before + count.done);
+  char *data = (char *)malloc(before + count.done);
   if (data == NULL)
     return -ENOMEM;
   w.out = data + before;
   parts(manager, &w);
-  *out =
-      (struct lls_blob){.version = version, .bytes = before + count.done, .data = data};
+  out->version = version;
+  out->bytes = before + count.done;
+  out->data = data;
   return 0;
 }
 
@@ -65,30 +72,46 @@ static inline int lls_pol_state_export(void *manager, lls_pol_state_parts *parts
 static inline int lls_pol_state_import(void *manager, lls_pol_state_parts *parts,
                                        const void *from, size_t bytes)
 {
-  struct lls_pol_state_walk w = {.in = from, .bytes = bytes};
+  struct lls_pol_state_walk w;
+  memset(&w, 0, sizeof w);
+  w.in = (const char *)from;
+  w.bytes = bytes;
   int rc = parts(manager, &w);
   return rc == 0 && w.done != bytes ? -EINVAL : rc;
 }
 
 /* Does a manager's own state begin so: with its writer, then the pool it was for? */
-static inline bool state_is_of(const char *at, size_t bytes, const void *writer,
-                               size_t writer_bytes, const void *pool, size_t pool_bytes)
+static inline bool lls_pol_state_is_of(const char *at, size_t bytes, const void *writer,
+                                       size_t writer_bytes, const void *pool,
+                                       size_t pool_bytes)
 {
   return bytes >= writer_bytes + pool_bytes && memcmp(at, writer, writer_bytes) == 0 &&
          memcmp(at + writer_bytes, pool, pool_bytes) == 0;
 }
 
-static inline void state_ignore_line(void *context, const char *line)
+static inline void lls_pol_state_ignore_line(void *context, const char *line)
 {
   (void)context, (void)line;
 }
 
-/* The result of an import: that of the audit, if it finds something wrong. */
-static inline int state_audit(void *manager, int rc,
-                              int (*audit)(void *manager, const struct lls_sink *))
+static inline void lls_pol_state_ignore_number(void *context, const char *name,
+                                               double value)
 {
-  static const struct lls_sink nowhere = {.text = state_ignore_line};
+  (void)context, (void)name, (void)value;
+}
+
+/* The result of an import: that of the audit, if it finds something wrong. */
+static inline int lls_pol_state_audit(void *manager, int rc,
+                                      int (*audit)(void *manager,
+                                                   const struct lls_sink *))
+{
+  const struct lls_sink nowhere = {NULL, lls_pol_state_ignore_number,
+                                   lls_pol_state_ignore_line};
   return rc == 0 ? audit(manager, &nowhere) : rc;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -15,12 +15,12 @@
 #ifndef LLS_POL_STEP_H
 #define LLS_POL_STEP_H
 
+#include <llmserve/policy/number.h>
 #include <llmserve/scheduler.h>
 
-static inline uint32_t lls_pol_min(uint32_t a, uint32_t b)
-{
-  return a < b ? a : b;
-}
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct lls_pol_step { /* one plan in the making */
   const struct lls_step_view *view;
@@ -118,5 +118,9 @@ enum lls_pol_step_preempt { LLS_POL_STEP_RECOMPUTE, LLS_POL_STEP_SWAP };
 
 /* Fills caps with the order of preference: swap (if wanted), recompute. */
 void lls_pol_step_preferences(struct lls_scheduler_caps *, int64_t preempt);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -370,7 +370,7 @@ static int export_state(void *self, struct lls_blob *out)
 static int import_state(void *self, const struct lls_blob *in)
 {
   struct bidirectional *m = self;
-  int rc = state_audit(m, bidi_import(m, in), audit);
+  int rc = lls_pol_state_audit(m, bidi_import(m, in), audit);
   if (rc < 0)
     make_empty(m);
   return rc;

@@ -196,7 +196,7 @@ int bidi_import(struct bidirectional *m, const struct lls_blob *in)
   if (rc < 0)
     return h->fail(h->context, rc, "state of another pool");
   size_t bytes = in->bytes - (size_t)(walk.end - (const char *)in->data);
-  bool same = state_is_of(walk.end, bytes, own, sizeof own, &pool, sizeof pool);
+  bool same = lls_pol_state_is_of(walk.end, bytes, own, sizeof own, &pool, sizeof pool);
   return same ? lls_pol_state_import(m, pass_own, walk.end, bytes)
               : import_holdings(m, &walk);
 }

@@ -20,6 +20,7 @@ static void prefill(struct distserve *d, const struct lls_step_view *view,
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct distserve *d = self;
+  d->leaving = view->n_leaving;
   if (view->role == LLS_ROLE_PREFILL)
     prefill(d, view, out);
   else
@@ -58,6 +59,7 @@ static void stats(void *self, const struct lls_sink *sink)
 {
   const struct distserve *d = self;
   sink->number(sink->context, "taken_units_waiting", d->waiting_units);
+  sink->number(sink->context, "leaving", d->leaving);
 }
 
 static const struct lls_param parameters[] = {

@@ -18,6 +18,7 @@ struct distserve {
   struct distserve_params params;
   struct lls_pol_prefiller prefiller;
   uint32_t waiting_units; /* in the last plan, of those taken over that have not run */
+  uint32_t leaving;       /* likewise, of those that were handed over */
 };
 
 /* A request's scratch word, beside LLS_POL_PREFILLER_ANSWER: since it came to this

@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct params {
   struct lls_pol_prefill_first_params batch; /* first: the table counts from here */
@@ -178,6 +179,51 @@ static void dump(void *self, const struct lls_sink *sink)
   lls_pol_lists_dump(&v->waiting, sink);
 }
 
+/* ---- state ---------------------------------------------------------------------- */
+
+/* What tenants were served goes on in a reload: nobody begins anew with a full share. Who
+ * waits is in the next view, and which prompts are paid in the requests' own words. */
+#define STATE_COUNTERS 1
+
+struct counters {
+  uint32_t n, last_left;
+  int64_t of[]; /* (n) by tenant */
+};
+
+static int export_state(void *self, struct lls_blob *out)
+{
+  const struct vtc *v = self;
+  uint32_t n = (uint32_t)v->params.max_tenants;
+  size_t bytes = sizeof(struct counters) + n * sizeof(int64_t);
+  struct counters *c = malloc(bytes);
+  if (c == NULL)
+    return -ENOMEM;
+  c->n = n;
+  c->last_left = v->last_left;
+  for (uint32_t i = 0; i < n; i++)
+    c->of[i] = v->tenants[i].counter;
+  *out = (struct lls_blob){.version = STATE_COUNTERS, .bytes = bytes, .data = c};
+  return 0;
+}
+
+/* Of as many tenants: with another number of them requests share other counters. */
+static int import_state(void *self, const struct lls_blob *in)
+{
+  struct vtc *v = self;
+  struct counters head;
+  if (in->version != STATE_COUNTERS || in->bytes < sizeof head)
+    return -ENOTSUP;
+  memcpy(&head, in->data, sizeof head);
+  if (head.n != v->params.max_tenants || head.last_left >= head.n ||
+      in->bytes != sizeof head + head.n * sizeof(int64_t))
+    return -ENOTSUP;
+  v->last_left = head.last_left;
+  for (uint32_t i = 0; i < head.n; i++)
+    memcpy(&v->tenants[i].counter,
+           (const char *)in->data + sizeof head + i * sizeof(int64_t), sizeof(int64_t));
+  return 0;
+}
+
 /* ---- life ----------------------------------------------------------------------- */
 
 static const struct lls_param parameters[] = {
@@ -232,6 +278,8 @@ static const struct lls_scheduler_vtable vtable = {
     .stats = stats,
     .dump = dump,
     .reconfigure = lls_pol_scheduler_reconfigure,
+    .export_state = export_state,
+    .import_state = import_state,
 };
 
 LLS_POL_SCHEDULER_PLUGIN("vtc", struct params, "virtual token counter: fair by tenant");
