@@ -93,6 +93,24 @@ GEMMA3 = GEMMA2 | {
     "rope_scaling": {"rope_type": "linear", "factor": 8.0},
     "attn_logit_softcapping": None, "final_logit_softcapping": None
 }
+MIXTRAL = LLAMA | BF16 | {
+    "architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "intermediate_size": 48, "num_key_value_heads": 4,
+    "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None, "rope_theta": 1000000.0
+}
+QWEN3_MOE = QWEN3 | {
+    "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_hidden_layers": 3, "num_experts": 8,
+    "num_experts_per_tok": 3, "moe_intermediate_size": 24, "norm_topk_prob": False, "decoder_sparse_step": 1,
+    "mlp_only_layers": [1], "tie_word_embeddings": False
+}
+GPT_OSS = LLAMA | BF16 | {
+    "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "intermediate_size": 64, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16,
+    "layer_types": ["sliding_attention", "full_attention"], "attention_bias": True, "swiglu_limit": 7.0,
+    "rope_theta": 150000.0, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                                             "truncate": False, "original_max_position_embeddings": 64},
+    "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn",
+                                                                             "model.layers.*.mlp.router"]}
+}
 LONGROPE = {"type": "longrope", "short_factor": [1.0, 1.1, 1.25], "long_factor": [1.2, 2.5, 6.0]}
 LLAMA3_ROPE = {
     "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -130,6 +148,9 @@ MODELS = {
                               "sliding_window": None}, torch.bfloat16, 1),
     "gemma2": (34, GEMMA2, torch.bfloat16, 1),
     "gemma3": (24, GEMMA3, torch.bfloat16, 1),
+    "mixtral": (25, MIXTRAL, torch.bfloat16, 1),
+    "qwen3-moe": (26, QWEN3_MOE, torch.bfloat16, 1),
+    "gpt-oss": (27, GPT_OSS, torch.bfloat16, 1),
     "neox-serial": (11, NEOX | {"use_parallel_residual": False, "rotary_pct": 0.5}, torch.float32, 1),
 }
 
@@ -150,6 +171,9 @@ def randomise(model, seed):
                 p.copy_((0.1 if small else 0.4) * noise)
             elif "embed" in name:
                 p.copy_((1 / math.sqrt(p.shape[1]) if small else 4 / math.sqrt(p.shape[1]) if tied else 1.0) * noise)
+            elif p.dim() == 3:
+                inputs = 1 if model.config.model_type == "gpt_oss" else 2
+                p.copy_(1.3 / math.sqrt(p.shape[inputs]) * noise)
             elif p.dim() == 2:
                 p.copy_((0.5 if "fc2" in name else 1.3) / math.sqrt(p.shape[1]) *
                         noise)  # relu's mean would drown the rest
@@ -165,7 +189,56 @@ def tensors_of(model, dtype):
     output = state.pop("lm_head.weight", None)
     if output is not None and not model.config.tie_word_embeddings:
         state["embed_out.weight" if model.config.model_type == "gpt_neox" else "lm_head.weight"] = output
-    return state
+    return split_experts(state, model.config)
+
+
+MXFP4_VALUES = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def to_mxfp4(p):
+    """(experts, inputs, outputs) to blocks (experts, outputs, inputs / 32, 16), scales, and what they stand for."""
+    x = p.transpose(1, 2).reshape(p.shape[0], p.shape[2], -1, 32)
+    scale = torch.floor(torch.log2(x.abs().amax(-1, keepdim=True))) - 2
+    codes = ((x / 2**scale)[..., None] - MXFP4_VALUES).abs().argmin(-1)
+    stored = (MXFP4_VALUES[codes] * 2**scale).reshape(p.shape[0], p.shape[2], -1).transpose(1, 2)
+    blocks = (codes[..., ::2] | codes[..., 1::2] << 4).to(torch.uint8)
+    return blocks.contiguous(), (scale[..., 0] + 127).to(torch.uint8).contiguous(), stored
+
+
+@torch.no_grad()
+def quantise_experts(model, state):
+    """The experts in blocks, in the file as in the model, the rest rounded as it is stored."""
+    for name, p in model.named_parameters():
+        if name.endswith("_proj") and ".experts." in name:
+            blocks, scales, stored = to_mxfp4(p)
+            del state[name]
+            state[name + "_blocks"], state[name + "_scales"] = blocks, scales
+            p.copy_(stored)
+        else:
+            p.copy_(state[name].float())
+
+
+def split_experts(state, config):
+    """Experts one by one, as Mixtral's and Qwen's folders have them."""
+    mixtral = config.model_type == "mixtral"
+    if not mixtral and config.model_type != "qwen3_moe":
+        return state
+    names = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
+    out = {}
+    for name, p in state.items():
+        if mixtral:
+            name = name.replace(".mlp.", ".block_sparse_moe.")
+        if name.endswith("experts.gate_up_proj"):
+            for e, both in enumerate(p):
+                gate, up = both.chunk(2)
+                out[name.replace("gate_up_proj", f"{e}.{names[0]}.weight")] = gate.contiguous()
+                out[name.replace("gate_up_proj", f"{e}.{names[1]}.weight")] = up.contiguous()
+        elif name.endswith("experts.down_proj"):
+            for e, down in enumerate(p):
+                out[name.replace("down_proj", f"{e}.{names[2]}.weight")] = down.contiguous()
+        else:
+            out[name] = p
+    return out
 
 
 def add_old_buffers(state, config):
@@ -262,12 +335,15 @@ def make(name, out):
     state = tensors_of(model, dtype)
     if name == "neox":
         add_old_buffers(state, config)
+    if name == "gpt-oss":
+        quantise_experts(model, state)
     save_weights(state, folder, shards)
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder,
-                                                                    dtype=torch.float32,
-                                                                    attn_implementation="eager",
-                                                                    output_loading_info=True)
-    assert not info["missing_keys"], info
+    if name != "gpt-oss":
+        model, info = transformers.AutoModelForCausalLM.from_pretrained(folder,
+                                                                        dtype=torch.float32,
+                                                                        attn_implementation="eager",
+                                                                        output_loading_info=True)
+        assert not info["missing_keys"], info
     model.eval()
     if "long" in name:
         always_long(model)

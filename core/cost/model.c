@@ -5,6 +5,7 @@
 
 #include <llmserve/host.h>
 
+#include <math.h>
 #include <string.h>
 
 /* ---- shape -------------------------------------------------------------------- */
@@ -15,14 +16,25 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
   double q = (double)c->heads * c->head_dim, kv = (double)c->kv_heads * c->head_dim;
   double qkv = c->hidden * (q + 2 * kv), output = c->hidden * q;
   double mlp = (double)c->hidden * c->ffn * (c->gated ? 3 : 2);
+  double router = (double)c->hidden * c->mixture.experts, plain = 0, mixtures = 0;
+  for (uint32_t i = 0; i + 1 < c->layers; i++)
+    plain += c->layer[i].mixture ? router : mlp;
+  for (uint32_t i = 0; i < c->layers; i++)
+    mixtures += c->layer[i].mixture;
+  if (c->layer[c->layers - 1].mixture)
+    mlp = router;
   double ends = c->embed_dim == c->hidden ? 0 : (double)c->hidden * c->embed_dim;
   *s = (struct lls_cost_shape){
       .ranks = ranks,
       .layers = c->layers,
       .hidden = c->hidden,
-      .all_weights = c->layers * qkv + (c->layers - 1) * (output + mlp) + ends,
+      .all_weights = c->layers * qkv + (c->layers - 1) * output + plain + ends,
       .picked_weights = output + mlp + ends + (double)c->vocab * c->embed_dim,
       .kv_weights = c->layers * c->hidden * 2 * kv,
+      .expert_weights =
+          mixtures * c->mixture.experts * 3.0 * (double)c->hidden * c->mixture.ffn,
+      .experts = c->mixture.experts,
+      .active = c->mixture.active,
       .weight_bytes = weight_bytes,
       .pair_flops = 4 * c->layers * q,
       .token_bytes = 2 * c->layers * kv * cache_bytes,
@@ -34,7 +46,7 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
 
 double lls_cost_weight_bytes(const struct lls_cost_shape *s)
 {
-  return (s->all_weights + s->picked_weights) * s->weight_bytes;
+  return (s->all_weights + s->picked_weights + s->expert_weights) * s->weight_bytes;
 }
 
 /* ---- rates -------------------------------------------------------------------- */
@@ -61,6 +73,9 @@ void lls_cost_rates_init(struct lls_cost_rates *r, const struct lls_profile *p,
       .all_weights = s->all_weights / million * share,
       .picked_weights = s->picked_weights / million * share,
       .kv_weights = s->kv_weights / million * share / e->restore,
+      .expert_weights = s->expert_weights / million * share,
+      .experts = s->experts,
+      .active = s->active,
       .read_ns = million * s->weight_bytes / (bandwidth * e->weights),
       .multiply_ns = million * 2 / (flops_per_ns * e->matrix),
       .curve = p->projection,
@@ -98,6 +113,15 @@ static double million_ns(const struct lls_cost_rates *r, double rows)
   return c->ns[i - 1] + at * (c->ns[i] - c->ns[i - 1]);
 }
 
+/* E m f: the experts that so many rows meet, with the rows that each has. */
+static double experts_ns(const struct lls_cost_rates *r, double rows)
+{
+  if (r->expert_weights <= 0 || rows <= 0)
+    return 0;
+  double met = 1 - pow(1 - r->active / r->experts, rows);
+  return r->expert_weights * met * million_ns(r, rows * r->active / (r->experts * met));
+}
+
 /* ---- a step ------------------------------------------------------------------- */
 
 static double in_window(const struct lls_cost_rates *r, double tokens)
@@ -125,8 +149,8 @@ double lls_cost_step_ns(const struct lls_cost_rates *r, const struct lls_cost_lo
   double ns = r->fixed_ns + load->sequences * r->sequence_ns + load->rows * r->row_ns +
               load->drawn * r->token_ns;
   if (load->rows > 0)
-    ns += r->all_weights * million_ns(r, load->rows) + r->reduce_ns +
-          r->reduce_row_ns * load->rows;
+    ns += r->all_weights * million_ns(r, load->rows) + experts_ns(r, load->rows) +
+          r->reduce_ns + r->reduce_row_ns * load->rows;
   if (load->drawn > 0)
     ns += r->picked_weights * million_ns(r, load->drawn);
   if (load->restored > 0)

@@ -8,6 +8,7 @@
  *      + sum over chunks of max(4 l q pairs / F_a, (x + c) b / B_c)       attention
  *      + max(sum over decodes of (c + 1) b / B_c + tail s, s),            and decodes
  *        s = (longest + 1) b / (B_c one_sequence)                         its straggler
+ *      + E m(R) f(R a / (x m(R)))                                         experts
  *      + K f(H)                                                           restoring X
  *      + 2 layers (latency + 2 (N - 1) / N  R d e / B_peer)               all-reduce
  *
@@ -18,6 +19,10 @@
  * values a token. M are the weights that all rows meet, M' those that only drawn rows
  * meet: the head, and what follows attention in the last layer (core/engine/forward.c); K
  * those of keys and values alone, over the profile's factor for restoring.
+ *
+ * E are the weights of all x experts of the mixtures, of which a row meets a in each
+ * layer. R rows that choose evenly meet the part m(R) = 1 - (1 - a / x)^R of them, and
+ * each of those has R a / (x m(R)) rows. All rows count in the last layer too.
  *
  * f(R) is the time of one weight at R rows. Measured profiles bring it as a curve;
  * without one it is the roofline (Williams et al., CACM 2009)
@@ -39,15 +44,17 @@
 /* One model on so many ranks; whole-model numbers unless said otherwise. */
 struct lls_cost_shape {
   double ranks, layers, hidden;
-  double all_weights;    /* M: numbers that every row is multiplied with */
-  double picked_weights; /* M': numbers that drawn rows are multiplied with */
-  double kv_weights;     /* K: numbers that make keys and values */
-  double weight_bytes;   /* of one number */
-  double pair_flops;     /* 4 l q: of one query meeting one key, and its value */
-  double token_bytes;    /* b */
-  double row_bytes;      /* d e: what a row is between two ranks */
-  double sums;           /* over ranks, in a layer: one where branches are parallel */
-  double window;         /* sliding window in tokens, 0 = none */
+  double all_weights;     /* M: numbers that every row is multiplied with */
+  double picked_weights;  /* M': numbers that drawn rows are multiplied with */
+  double kv_weights;      /* K: numbers that make keys and values */
+  double expert_weights;  /* E: numbers of all experts of mixtures */
+  double experts, active; /* of a layer, and of those the ones that a row meets */
+  double weight_bytes;    /* of one number */
+  double pair_flops;      /* 4 l q: of one query meeting one key, and its value */
+  double token_bytes;     /* b */
+  double row_bytes;       /* d e: what a row is between two ranks */
+  double sums;            /* over ranks, in a layer: one where branches are parallel */
+  double window;          /* sliding window in tokens, 0 = none */
 };
 
 /* cache_bytes: of one cached number. */
@@ -68,6 +75,7 @@ struct lls_cost_rates {
   double fixed_ns;                                /* o_step + layers o_layer */
   double sequence_ns, row_ns, token_ns;           /* o_ */
   double all_weights, picked_weights, kv_weights; /* millions of numbers of a rank */
+  double expert_weights, experts, active;         /* likewise; counts */
   double read_ns, multiply_ns; /* roofline: of a million weights, and of them a row */
   struct lls_profile_curve curve;
   double pair_ns, cached_ns, longest_ns, tail_ns; /* of a pair; of a cached token read */

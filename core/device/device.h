@@ -75,8 +75,9 @@ enum lls_weight_format {
   LLS_WEIGHTS_INT4,
 };
 
-struct lls_weight; /* a linear layer's matrix and bias, packed once for the device */
-struct lls_pool;   /* the unit blocks of one instance, on the device and on the host */
+struct lls_weight;  /* a linear layer's matrix and bias, packed once for the device */
+struct lls_experts; /* matrices of one shape, one for each expert */
+struct lls_pool;    /* the unit blocks of one instance, on the device and on the host */
 
 struct lls_pool_shape {
   uint32_t layers, kv_heads, head_dim;
@@ -230,6 +231,8 @@ enum lls_activation {
   LLS_ACT_GELU,      /* exact, erf */
   LLS_ACT_GELU_TANH, /* the tanh approximation */
   LLS_ACT_SILU,
+  /* Only for gates (gpt-oss), both clamped to 7: g sigmoid(1.702 g) (u + 1). */
+  LLS_ACT_CLAMPED_SWIGLU,
 };
 
 enum lls_linear_store {
@@ -241,6 +244,9 @@ struct lls_attention_shape {
   uint32_t heads, kv_heads, head_dim; /* heads is a multiple of kv_heads */
   float scale;                        /* of q.k, normally 1/sqrt(head_dim) */
   uint32_t window;                    /* sliding window in tokens, 0 = none */
+  /* (heads) device memory, NULL = none: scores of tokens of value 0 that each head sees
+   * before all others */
+  const float *sinks;
   float soft_cap; /* 0 = none, else scaled scores become cap tanh(score / cap) */
 };
 
@@ -250,6 +256,21 @@ struct lls_qk_norm_shape {
   const float *q, *k; /* (head_dim), whole: (heads head_dim) and (kv_heads head_dim) */
   float epsilon;
   bool whole;
+};
+
+#define LLS_MAX_EXPERTS 1024
+#define LLS_MAX_ACTIVE  32
+
+/* Where the rows of a mixture of experts go; all in device memory, written by route. A
+ * row has `active` entries, one for each of its experts; sorted by expert, then by row,
+ * they are the rows that grouped products work on. */
+struct lls_route {
+  uint32_t experts, active;
+  uint32_t *expert; /* (n_rows, active) best first */
+  float *weight;    /* (n_rows, active) */
+  uint32_t *place;  /* (n_rows, active) where the entry is among the sorted ones */
+  uint32_t *row;    /* (n_rows active) of each sorted entry */
+  uint32_t *first;  /* (experts + 1) sorted entries of each expert begin here */
 };
 
 struct lls_rope_shape {
@@ -370,6 +391,31 @@ struct lls_device_ops {
                  const struct lls_sampling *const *params, struct lls_sampled *out);
   /* Reads f32 rows back, e.g. logits for a test; waits for them. */
   void (*download)(struct lls_device *, const void *from, void *to, size_t bytes);
+
+  /*
+   * Mixtures of experts. experts_create takes the n matrices over, also where it fails.
+   * route chooses each row's `active` best of scores (n_rows, experts): softmax over all,
+   * the chosen ones' shares divided by their sum if `normalise`. gather_routed copies
+   * rows of x to y (n_rows active, columns), sorted; linear_experts multiplies each of
+   * them by its expert's matrix, reading only those that have rows; gated_experts is
+   * gated of all of them; combine adds a row's results by its weights, best first, and
+   * sets or adds that to y (n_rows, columns).
+   */
+  int (*experts_create)(struct lls_device *, struct lls_weight *const *weights,
+                        uint32_t n, struct lls_experts **out, struct lls_error *err);
+  void (*experts_destroy)(struct lls_device *, struct lls_experts *);
+  void (*route)(struct lls_device *, const float *scores, uint32_t n_rows, bool normalise,
+                const struct lls_route *);
+  void (*gather_routed)(struct lls_device *, const struct lls_route *, const void *x,
+                        uint32_t n_rows, uint32_t columns, void *y);
+  void (*linear_experts)(struct lls_device *, const struct lls_experts *,
+                         const struct lls_route *, const void *x, uint32_t n_rows,
+                         void *y);
+  void (*gated_experts)(struct lls_device *, const struct lls_route *,
+                        enum lls_activation, const void *x, uint32_t n_rows,
+                        uint32_t columns, void *y);
+  void (*combine)(struct lls_device *, const struct lls_route *, const void *x,
+                  uint32_t n_rows, uint32_t columns, enum lls_linear_store, void *y);
 
   /*
    * The hidden form; optional pair, NULL = unsupported by this device. X of a token is

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "core/base/least.h"
-#include "core/engine/engine_internal.h"
+#include "core/engine/forward.h"
 
 #define MIB(bytes) ((size_t)(bytes) >> 20)
 
@@ -25,7 +25,8 @@ static uint32_t wide_columns(const struct lls_model_config *c)
 
 uint32_t lls_engine_max_columns(const struct lls_model_config *c)
 {
-  return lls_most_u32(lls_most_u32(wide_columns(c), c->vocab),
+  uint32_t wide = lls_most_u32(wide_columns(c), 2 * c->mixture.ffn);
+  return lls_most_u32(lls_most_u32(wide, c->vocab),
                       lls_most_u32(c->hidden, c->embed_dim));
 }
 
@@ -47,15 +48,33 @@ static int check_options(const struct lls_engine_options *o,
   return 0;
 }
 
+/* Numbers of the buffers that both branches, and the slots of a mixture, use in turns. */
+static size_t wide_numbers(const struct lls_engine *e)
+{
+  size_t plain = (size_t)e->options.max_tokens * wide_columns(&e->config);
+  size_t mixed = lls_engine_slots(e) * 2 * e->config.mixture.ffn;
+  return plain > mixed ? plain : mixed;
+}
+
+static size_t narrow_numbers(const struct lls_engine *e)
+{
+  const struct lls_model_config *c = &e->config;
+  size_t plain =
+      (size_t)e->options.max_tokens * lls_most_u32(c->heads * c->head_dim, c->ffn);
+  size_t mixed = lls_engine_slots(e) * c->mixture.ffn;
+  return plain > mixed ? plain : mixed;
+}
+
 /* The step's largest buffers, which are the ones that have to be counted. */
 static size_t activation_bytes(const struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->config;
-  size_t per_row = wide_columns(c) + lls_most_u32(c->heads * c->head_dim, c->ffn) +
-                   2 * (size_t)lls_most_u32(c->hidden, c->embed_dim);
+  size_t per_row = 2 * (size_t)lls_most_u32(c->hidden, c->embed_dim);
   size_t vocab = (e->shard.rank == 0 ? c->vocab : 0) +
                  (lls_engine_is_shared(e) ? e->shard.vocab.n : 0);
-  return e->options.max_tokens * per_row * lls_dtype_bytes(e->device->activation_type) +
+  size_t inner = wide_numbers(e) + narrow_numbers(e) + lls_engine_slots(e) * c->hidden;
+  return (e->options.max_tokens * per_row + inner) *
+             lls_dtype_bytes(e->device->activation_type) +
          e->max_logit_rows * vocab * sizeof(float);
 }
 
@@ -251,8 +270,8 @@ static int make_activations(struct lls_engine *e, struct lls_error *err)
   } buffers[] = {
       {&act->x, rows * c->hidden * number},
       {&act->h, rows * lls_most_u32(c->hidden, c->embed_dim) * number},
-      {&act->wide, rows * wide_columns(c) * number},
-      {&act->narrow, rows * lls_most_u32(c->heads * c->head_dim, c->ffn) * number},
+      {&act->wide, wide_numbers(e) * number},
+      {&act->narrow, narrow_numbers(e) * number},
       {&act->picked, picked * c->hidden * number},
       {&act->projected, picked * c->embed_dim * number},
       {(void **)&act->logits, picked * vocab * sizeof(float)},
@@ -267,7 +286,11 @@ static int make_activations(struct lls_engine *e, struct lls_error *err)
       return lls_fail(err, rc, "no memory for %zu MiB of buffers for %zu tokens a step",
                       MIB(activation_bytes(e)), rows);
   }
-  return 0;
+  int rc = lls_engine_make_mixture(e);
+  return rc < 0
+             ? lls_fail(err, rc, "no memory for %zu MiB of buffers for %zu tokens a step",
+                        MIB(activation_bytes(e)), rows)
+             : 0;
 }
 
 static int make_tables(struct lls_engine *e, struct lls_error *err)
@@ -444,6 +467,7 @@ static void release_activations(struct lls_engine *e)
   for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
     if (buffers[i] != NULL)
       e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);
+  lls_engine_free_mixture(e);
 }
 
 void lls_engine_destroy(struct lls_engine *e)

@@ -23,6 +23,11 @@ struct lls_activations {
   void *projected; /* (max_logit_rows, embed_dim), where the model projects */
   float *logits;   /* (max_logit_rows, vocab); of rank 0 */
   float *part;     /* (max_logit_rows, this rank's part of vocab), with other ranks */
+  /* With mixtures of experts: `slots` = max_tokens active, and some that devices pad to.
+   * wide and narrow have room for the inner layers of so many. */
+  float *scores;          /* (max_tokens, experts) of the router */
+  void *routed;           /* (slots, hidden) rows in the experts' order */
+  struct lls_route route; /* of the layer that is computed */
 };
 
 /* A step on its way to the other ranks; rank_protocol.c. */

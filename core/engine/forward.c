@@ -10,33 +10,23 @@
  * but one row. Where tokens of a prompt are scored, all rows stay and go through the head
  * a few at a time, for a row of logits is as wide as the vocabulary.
  */
-#include "core/engine/engine_internal.h"
+#include "core/engine/forward.h"
 
-/* The rows that are still computed. */
-struct stream {
-  struct lls_engine *e;
-  const struct lls_device_ops *ops;
-  struct lls_device *device;
-  void *x;              /* (n_rows, hidden) */
-  const void *attended; /* (n_rows, heads head_dim) what attention gave in this layer */
-  uint32_t n_rows;
-};
-
-static void norm(const struct stream *s, const struct lls_norm_weights *w, const void *x,
-                 void *y)
+static void norm(const struct lls_forward *s, const struct lls_norm_weights *w,
+                 const void *x, void *y)
 {
   const struct lls_model_config *c = &s->e->config;
   s->ops->norm(s->device, c->norm, x, w->weight, w->bias, c->norm_epsilon, s->n_rows,
                c->hidden, y);
 }
 
-static void linear(const struct stream *s, const struct lls_weight *w, const void *x,
+static void linear(const struct lls_forward *s, const struct lls_weight *w, const void *x,
                    enum lls_linear_store store, void *y)
 {
   s->ops->linear(s->device, w, x, s->n_rows, store, y);
 }
 
-static void embed(const struct stream *s)
+static void embed(const struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
   const struct lls_weights *w = &e->weights;
@@ -53,7 +43,8 @@ static void embed(const struct stream *s)
 }
 
 /* The input of a branch: x, normed first unless the norm comes later. */
-static const void *branch_input(const struct stream *s, const struct lls_norm_weights *w)
+static const void *branch_input(const struct lls_forward *s,
+                                const struct lls_norm_weights *w)
 {
   enum lls_norm_place place = s->e->config.norm_place;
   if (place == LLS_NORM_SUM || place == LLS_NORM_OUTPUT)
@@ -62,7 +53,7 @@ static const void *branch_input(const struct stream *s, const struct lls_norm_we
   return s->e->act.h;
 }
 
-static void norm_qk(const struct stream *s, const struct lls_layer_weights *w,
+static void norm_qk(const struct lls_forward *s, const struct lls_layer_weights *w,
                     const struct lls_attention_shape *shape, void *qkv)
 {
   const struct lls_model_config *c = &s->e->config;
@@ -74,7 +65,7 @@ static void norm_qk(const struct stream *s, const struct lls_layer_weights *w,
 }
 
 /* Fills the cache from x, and attended with what attention finds there. */
-static void attend(struct stream *s, uint32_t layer)
+static void attend(struct lls_forward *s, uint32_t layer)
 {
   struct lls_engine *e = s->e;
   const struct lls_layer_weights *w = &e->weights.layers[layer];
@@ -83,6 +74,7 @@ static void attend(struct stream *s, uint32_t layer)
   struct lls_attention_shape shape = e->attention;
   void *qkv = e->act.wide;
   shape.window = kind->window;
+  shape.sinks = w->sinks;
   const void *h = branch_input(s, &w->attention_norm);
   linear(s, w->qkv, h, LLS_STORE_SET, qkv);
   if (e->scratch_used > 0)
@@ -99,8 +91,8 @@ static void attend(struct stream *s, uint32_t layer)
 }
 
 /* The mlp's inner layer, activated; where it is. */
-static const void *mlp_inner(const struct stream *s, const struct lls_layer_weights *w,
-                             const void *input)
+static const void *mlp_inner(const struct lls_forward *s,
+                             const struct lls_layer_weights *w, const void *input)
 {
   const struct lls_engine *e = s->e;
   const struct lls_model_config *c = &e->config;
@@ -115,41 +107,50 @@ static const void *mlp_inner(const struct stream *s, const struct lls_layer_weig
 
 /* The first rank adds its share of a branch to x, and the others' shares replace their x:
  * then the sum over ranks is x with the branch added. */
-static enum lls_linear_store own_share(const struct stream *s)
+static enum lls_linear_store own_share(const struct lls_forward *s)
 {
   return s->e->shard.rank == 0 ? LLS_STORE_ADD : LLS_STORE_SET;
 }
 
-static void sum_shares(const struct stream *s, void *x)
+static void sum_shares(const struct lls_forward *s, void *x)
 {
   if (lls_engine_is_shared(s->e))
     s->ops->all_reduce(s->device, x, s->n_rows, s->e->config.hidden);
 }
 
-/* Adds a branch to x by its last product; where its output is normed first, that is in h,
- * which the branch has read. `norms`: the branch's norm, and that of its output. */
-static void add_branch(const struct stream *s, const struct lls_weight *last,
-                       const void *inner, const struct lls_norm_weights *norm_weights,
-                       const struct lls_norm_weights *output_norm)
+/* Where a branch's last product goes: on top of x, or where the branch's output is normed
+ * before it is added, into h, which the branch has read. */
+struct target {
+  void *y;
+  enum lls_linear_store store;
+};
+
+static struct target branch_target(const struct lls_forward *s)
 {
   enum lls_norm_place place = s->e->config.norm_place;
-  void *h = s->e->act.h;
-  if (place == LLS_NORM_INPUT || place == LLS_NORM_SUM) {
-    linear(s, last, inner, own_share(s), s->x);
-    sum_shares(s, s->x);
-    if (place == LLS_NORM_SUM)
-      norm(s, norm_weights, s->x, s->x);
+  if (place == LLS_NORM_INPUT || place == LLS_NORM_SUM)
+    return (struct target){s->x, own_share(s)};
+  return (struct target){s->e->act.h, LLS_STORE_SET};
+}
+
+/* The branch's norm, and that of its output, if they come now. */
+static void branch_end(const struct lls_forward *s, const struct target *t,
+                       const struct lls_norm_weights *own,
+                       const struct lls_norm_weights *output)
+{
+  enum lls_norm_place place = s->e->config.norm_place;
+  sum_shares(s, t->y);
+  if (place == LLS_NORM_SUM)
+    norm(s, own, s->x, s->x);
+  if (place == LLS_NORM_INPUT || place == LLS_NORM_SUM)
     return;
-  }
-  linear(s, last, inner, LLS_STORE_SET, h);
-  sum_shares(s, h);
-  norm(s, place == LLS_NORM_BOTH ? output_norm : norm_weights, h, h);
-  s->ops->add(s->device, h, s->n_rows, s->e->config.hidden, s->x);
+  norm(s, place == LLS_NORM_BOTH ? output : own, t->y, t->y);
+  s->ops->add(s->device, t->y, s->n_rows, s->e->config.hidden, s->x);
 }
 
 /* Both read x as the layer got it, so the mlp's norm comes before attention's output is
  * added, and ranks have one sum for both. */
-static void add_parallel_branches(const struct stream *s,
+static void add_parallel_branches(const struct lls_forward *s,
                                   const struct lls_layer_weights *w)
 {
   const void *input = branch_input(s, &w->mlp_norm);
@@ -159,19 +160,26 @@ static void add_parallel_branches(const struct stream *s,
 }
 
 /* Adds both branches to x. */
-static void add_branches(const struct stream *s, const struct lls_layer_weights *w)
+static void add_branches(const struct lls_forward *s, uint32_t layer)
 {
+  const struct lls_layer_weights *w = &s->e->weights.layers[layer];
+  struct target t = branch_target(s);
   if (s->e->config.parallel_residual) {
     add_parallel_branches(s, w);
     return;
   }
-  add_branch(s, w->output, s->attended, &w->attention_norm, &w->attention_output_norm);
+  linear(s, w->output, s->attended, t.store, t.y);
+  branch_end(s, &t, &w->attention_norm, &w->attention_output_norm);
   const void *input = branch_input(s, &w->mlp_norm);
-  add_branch(s, w->down, mlp_inner(s, w, input), &w->mlp_norm, &w->mlp_output_norm);
+  if (s->e->config.layer[layer].mixture)
+    lls_engine_mix(s, w, input, t.store, t.y);
+  else
+    linear(s, w->down, mlp_inner(s, w, input), t.store, t.y);
+  branch_end(s, &t, &w->mlp_norm, &w->mlp_output_norm);
 }
 
 /* Goes on with the wanted rows only; q, k, v are done with, so `wide` is free. */
-static void keep_wanted_rows(struct stream *s)
+static void keep_wanted_rows(struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
   const struct lls_model_config *c = &e->config;
@@ -184,7 +192,7 @@ static void keep_wanted_rows(struct stream *s)
   s->n_rows = e->n_logit_rows;
 }
 
-static void cap_logits(const struct stream *s)
+static void cap_logits(const struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
   if (e->config.logit_cap > 0 && e->shard.rank == 0)
@@ -192,7 +200,7 @@ static void cap_logits(const struct stream *s)
                        e->config.logit_cap);
 }
 
-static void head(const struct stream *s)
+static void head(const struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
   const struct lls_weights *w = &e->weights;
@@ -215,10 +223,11 @@ static void head(const struct stream *s)
 }
 
 /* The wanted rows of a stream of all rows, as keep_wanted_rows leaves them. */
-static struct stream pick(const struct stream *all, const uint32_t *rows, uint32_t n)
+static struct lls_forward pick(const struct lls_forward *all, const uint32_t *rows,
+                               uint32_t n)
 {
   const struct lls_engine *e = all->e;
-  struct stream picked = *all;
+  struct lls_forward picked = *all;
   all->ops->gather(all->device, all->x, rows, n, e->config.hidden, e->act.picked);
   picked.x = e->act.picked;
   picked.n_rows = n;
@@ -226,13 +235,13 @@ static struct stream pick(const struct stream *all, const uint32_t *rows, uint32
 }
 
 /* As many scores at a time as there is room for logits. */
-static void score(const struct stream *all)
+static void score(const struct lls_forward *all)
 {
   struct lls_engine *e = all->e;
   for (uint32_t done = 0, n; done < e->n_score_rows; done += n) {
     uint32_t left = e->n_score_rows - done;
     n = left < e->max_logit_rows ? left : e->max_logit_rows;
-    struct stream some = pick(all, e->score_rows + done, n);
+    struct lls_forward some = pick(all, e->score_rows + done, n);
     head(&some);
     if (e->shard.rank > 0)
       continue;
@@ -244,7 +253,7 @@ static void score(const struct stream *all)
 void lls_engine_forward(struct lls_engine *e)
 {
   bool scoring = e->n_score_rows > 0;
-  struct stream s = {
+  struct lls_forward s = {
       .e = e,
       .ops = e->device->ops,
       .device = e->device,
@@ -258,7 +267,7 @@ void lls_engine_forward(struct lls_engine *e)
     if (layer == last && !scoring)
       keep_wanted_rows(&s);
     if (s.n_rows > 0)
-      add_branches(&s, &e->weights.layers[layer]);
+      add_branches(&s, layer);
   }
   if (scoring) {
     score(&s);

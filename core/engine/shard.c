@@ -32,6 +32,12 @@ static int check(const struct lls_model_config *c, uint32_t size, struct lls_err
                     "ranks nor be the same on some of them: use a divisor or a multiple "
                     "of %u",
                     c->kv_heads, size, c->kv_heads);
+  if (c->mixture.ffn % size != 0)
+    return lls_fail(
+        err, -EINVAL,
+        "%u inner columns of an expert cannot be shared out to %u ranks: use a "
+        "number that divides %u",
+        c->mixture.ffn, size, c->mixture.ffn);
   if (c->ffn % size != 0)
     return lls_fail(err, -EINVAL,
                     "%u columns of the inner layer cannot be shared out to "
@@ -53,6 +59,7 @@ int lls_shard_make(const struct lls_model_config *c, const struct lls_ranks *ran
       .heads = part_of(c->heads, rank, size),
       .kv_heads = kv_part_of(c->kv_heads, rank, size),
       .ffn = part_of(c->ffn, rank, size),
+      .expert_ffn = part_of(c->mixture.ffn, rank, size),
       .vocab = part_of(c->vocab, rank, size),
   };
   return 0;
@@ -63,6 +70,7 @@ void lls_shard_config(const struct lls_shard *s, struct lls_model_config *c)
   c->heads = (uint32_t)s->heads.n;
   c->kv_heads = (uint32_t)s->kv_heads.n;
   c->ffn = (uint32_t)s->ffn.n;
+  c->mixture.ffn = (uint32_t)s->expert_ffn.n;
 }
 
 /* Random numbers are splitmix64 of (seed, index): those of a part are those that the

@@ -34,7 +34,7 @@ static inline struct lls_range lls_range_times(struct lls_range r, size_t each)
 
 struct lls_shard {
   uint32_t rank, size;
-  struct lls_range heads, kv_heads, ffn, vocab;
+  struct lls_range heads, kv_heads, ffn, expert_ffn, vocab;
 };
 
 /* ranks NULL = one. -EINVAL: the model cannot be cut into so many. */

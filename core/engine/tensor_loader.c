@@ -49,17 +49,40 @@ int lls_loader_view_named(const struct lls_loader *l, const char *name, size_t r
   return 0;
 }
 
+#define FULL_NAME_MAX 256
+
+static void full_name(const struct lls_loader *l, int layer, const char *name,
+                      const char *suffix, char full[FULL_NAME_MAX])
+{
+  if (layer == LLS_NO_LAYER)
+    snprintf(full, FULL_NAME_MAX, "%s%s%s", l->prefix, name, suffix);
+  else
+    snprintf(full, FULL_NAME_MAX, "%s%s%d.%s%s", l->prefix, l->names->layers, layer, name,
+             suffix);
+}
+
 int lls_loader_view(const struct lls_loader *l, int layer, const char *name,
                     const char *suffix, size_t rows, size_t columns,
                     struct lls_tensor_view *out)
 {
-  char full[256];
-  if (layer == LLS_NO_LAYER)
-    snprintf(full, sizeof full, "%s%s%s", l->prefix, name, suffix);
-  else
-    snprintf(full, sizeof full, "%s%s%d.%s%s", l->prefix, l->names->layers, layer, name,
-             suffix);
+  char full[FULL_NAME_MAX];
+  full_name(l, layer, name, suffix, full);
   return lls_loader_view_named(l, full, rows, columns, out);
+}
+
+int lls_loader_bytes(const struct lls_loader *l, int layer, const char *name,
+                     const char *suffix, size_t n, const void **out)
+{
+  char full[FULL_NAME_MAX];
+  full_name(l, layer, name, suffix, full);
+  return lls_checkpoint_bytes(l->w->file, full, n, out, l->err);
+}
+
+uint64_t lls_loader_seed(const struct lls_loader *l, int layer, const char *name)
+{
+  char full[FULL_NAME_MAX];
+  full_name(l, layer, name, "", full);
+  return seed_of(full);
 }
 
 int lls_loader_pack(struct lls_loader *l, const struct lls_tensor_view *parts,
@@ -83,9 +106,8 @@ int lls_loader_pack(struct lls_loader *l, const struct lls_tensor_view *parts,
   return 0;
 }
 
-/* Columns are cut between blocks, rows anywhere. */
-static int check_cut(struct lls_loader *l, const char *name, enum lls_dtype type,
-                     const struct lls_range *columns)
+int lls_loader_check_cut(struct lls_loader *l, const char *name, enum lls_dtype type,
+                         const struct lls_range *columns)
 {
   size_t block = lls_dtype_block(type);
   if (columns->first % block == 0 && columns->n % block == 0)
@@ -106,7 +128,7 @@ static int view_part(struct lls_loader *l, int layer, const struct lls_part *par
   int rc = lls_loader_view(l, layer, part->name, ".weight", rows->whole, columns.whole,
                            &whole);
   if (rc == 0)
-    rc = check_cut(l, part->name, whole.dtype, &columns);
+    rc = lls_loader_check_cut(l, part->name, whole.dtype, &columns);
   if (rc < 0)
     return rc;
   whole = lls_view_rows(&whole, rows->first, rows->n);
@@ -216,4 +238,15 @@ int lls_loader_norm_part(struct lls_loader *l, int layer, const char *name,
     return rc;
   v = lls_view_rows(&v, part.first, part.n);
   return create_norm_weights(l, &v, &out->weight);
+}
+
+int lls_loader_vector(struct lls_loader *l, int layer, const char *name,
+                      struct lls_range part, float **out)
+{
+  struct lls_tensor_view v;
+  int rc = lls_loader_view(l, layer, name, "", 1, part.whole, &v);
+  if (rc < 0)
+    return rc;
+  v = lls_view_rows(&v, part.first, part.n);
+  return create_vector(l, &v, out);
 }

@@ -49,6 +49,19 @@ int lls_loader_pack(struct lls_loader *, const struct lls_tensor_view *parts,
  * ranks that share columns, whose products are summed, the first has the bias. */
 int lls_loader_matrix(struct lls_loader *, int layer, const struct lls_part *, size_t n,
                       struct lls_range columns, bool bias, struct lls_weight **out);
+/* A tensor of bytes, and the seed of random numbers in the place of a tensor. */
+int lls_loader_bytes(const struct lls_loader *, int layer, const char *name,
+                     const char *suffix, size_t n, const void **out);
+uint64_t lls_loader_seed(const struct lls_loader *, int layer, const char *name);
+/* Columns are cut between blocks, rows anywhere: -ENOTSUP where ranks would do otherwise.
+ */
+int lls_loader_check_cut(struct lls_loader *, const char *name, enum lls_dtype,
+                         const struct lls_range *columns);
+/* Part of a vector whose name has no ".weight". */
+int lls_loader_vector(struct lls_loader *, int layer, const char *name, struct lls_range,
+                      float **out);
+/* mixture_loader.c: the router and the experts of a layer. */
+int lls_loader_mixture(struct lls_loader *, int layer, struct lls_layer_weights *);
 int lls_loader_table(struct lls_loader *, const char *name, size_t rows, size_t columns,
                      void **out);
 int lls_loader_norm(struct lls_loader *, int layer, const char *name,

@@ -22,10 +22,13 @@
 
 /* ---- memory --------------------------------------------------------------------- */
 
-static size_t layer_numbers(const struct lls_model_config *c)
+static size_t layer_numbers(const struct lls_model_config *c, uint32_t layer)
 {
   size_t attention = lls_qkv_columns(c) + (size_t)c->heads * c->head_dim;
-  return c->hidden * (attention + (size_t)c->ffn * (c->gated ? 3 : 2));
+  size_t mlp = (size_t)c->ffn * (c->gated ? 3 : 2);
+  if (c->layer[layer].mixture)
+    mlp = c->mixture.experts * ((size_t)c->mixture.ffn * 3 + 1);
+  return c->hidden * (attention + mlp);
 }
 
 static size_t total_numbers(const struct lls_model_config *whole,
@@ -34,7 +37,10 @@ static size_t total_numbers(const struct lls_model_config *whole,
   struct lls_model_config c = *whole;
   lls_shard_config(shard, &c);
   size_t projections = c.embed_dim == c.hidden ? 0 : 2 * (size_t)c.hidden * c.embed_dim;
-  return c.layers * layer_numbers(&c) + shard->vocab.n * c.embed_dim + projections;
+  size_t layers = 0;
+  for (uint32_t i = 0; i < c.layers; i++)
+    layers += layer_numbers(&c, i);
+  return layers + shard->vocab.n * c.embed_dim + projections;
 }
 
 /* ---- matrices -------------------------------------------------------------------- */
@@ -154,6 +160,8 @@ static int load_norms(struct lls_loader *l, int layer, struct lls_layer_weights 
     rc = lls_loader_norm(l, layer, names->mlp_output_norm, &w->mlp_output_norm);
   if (rc == 0 && l->config->qk_norm != LLS_QK_NORM_NONE)
     rc = load_qk_norms(l, layer, w);
+  if (rc == 0 && l->config->attention_sinks)
+    rc = lls_loader_vector(l, layer, names->sinks, l->shard->heads, &w->sinks);
   return rc;
 }
 
@@ -168,7 +176,8 @@ static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights 
                   lls_range_times(l->shard->heads, c->head_dim), c->output_bias,
                   &w->output);
   if (rc == 0)
-    rc = load_mlp(l, layer, w);
+    rc =
+        c->layer[layer].mixture ? lls_loader_mixture(l, layer, w) : load_mlp(l, layer, w);
   if (rc == 0 && l->w->file != NULL)
     lls_checkpoint_drop_pages(l->w->file);
   return rc;
@@ -363,10 +372,17 @@ static void unload_layer(struct lls_device *device, struct lls_layer_weights *w)
   unload_norm(device, &w->mlp_output_norm);
   unload_norm(device, &w->q_norm);
   unload_norm(device, &w->k_norm);
+  if (w->sinks != NULL)
+    device->ops->release(device, LLS_MEMORY_DEVICE, w->sinks);
   unload_matrix(device, w->qkv);
   unload_matrix(device, w->output);
   unload_matrix(device, w->up);
   unload_matrix(device, w->down);
+  unload_matrix(device, w->router);
+  if (w->expert_up != NULL)
+    device->ops->experts_destroy(device, w->expert_up);
+  if (w->expert_down != NULL)
+    device->ops->experts_destroy(device, w->expert_down);
 }
 
 void lls_weights_unload(struct lls_weights *w, struct lls_device *device)

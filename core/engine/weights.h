@@ -17,11 +17,15 @@ struct lls_layer_weights {
   struct lls_norm_weights attention_norm, mlp_norm;
   struct lls_norm_weights attention_output_norm, mlp_output_norm; /* LLS_NORM_BOTH */
   struct lls_norm_weights q_norm, k_norm;                         /* with qk_norm */
+  float *sinks;              /* (heads) of this rank, or NULL */
   struct lls_weight *qkv;    /* ((heads + 2 kv_heads) head_dim, hidden); heads and ffn
                                 are this rank's */
   struct lls_weight *output; /* (hidden, heads head_dim) */
   struct lls_weight *up; /* (ffn, hidden); gate on top of it if gated: (2 ffn, hidden) */
   struct lls_weight *down; /* (hidden, ffn) */
+  /* Instead of up and down, where the layer is a mixture: */
+  struct lls_weight *router;                   /* (experts, hidden) */
+  struct lls_experts *expert_up, *expert_down; /* (2 ffn, hidden), (hidden, ffn) each */
 };
 
 struct lls_weights {

@@ -28,12 +28,18 @@ struct lls_tensor_names {
   const char *stacked_up; /* instead of gate and up: rows of gate, of up */
   const char *q_norm, *k_norm;
   const char *attention_output_norm, *mlp_output_norm; /* where norm_place has both */
+  /* Mixtures of experts: the router, and of expert E experts + "E." + expert_gate ... */
+  const char *router, *experts, *expert_gate, *expert_up, *expert_down;
+  const char *expert_blocks_up; /* instead: of all experts, rows of gate and up in turns,
+                                 * in MXFP4 blocks, as is expert_down */
+  const char *sinks;
   const char *types, *embedding_norm; /* encoders: added to the embedding, norm after */
 };
 
 struct lls_architecture {
   const char *title;        /* the models that people know it by */
   const char *const *names; /* as in "architectures", ends with NULL */
+  bool mxfp4;               /* its experts may be in such blocks */
   bool encoder;             /* makes vectors of texts, not texts */
   struct lls_tensor_names tensors;
   /* Fills what the keys say; sizes are checked by the caller. */
@@ -42,7 +48,8 @@ struct lls_architecture {
 };
 
 extern const struct lls_architecture lls_llama, lls_qwen2, lls_qwen3, lls_smollm3,
-    lls_olmo2, lls_phi3, lls_gemma2, lls_gemma3, lls_opt, lls_neox, lls_bert;
+    lls_olmo2, lls_phi3, lls_gemma2, lls_gemma3, lls_mixtral, lls_qwen3_moe, lls_gpt_oss,
+    lls_opt, lls_neox, lls_bert;
 
 /* The tensors that Llama's descendants have in common. */
 #define LLS_LLAMA_TENSORS                                                                \

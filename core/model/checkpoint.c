@@ -2,6 +2,8 @@
 /* Chooses the reader of a path; see checkpoint.h. */
 #include "core/model/checkpoint.h"
 
+#include <errno.h>
+
 #include "core/model/gguf.h"
 #include "core/model/safetensors.h"
 
@@ -28,6 +30,14 @@ int lls_checkpoint_view(struct lls_checkpoint *checkpoint, const char *name, siz
                         struct lls_error *err)
 {
   return checkpoint->ops->view(checkpoint, name, rows, columns, out, err);
+}
+
+int lls_checkpoint_bytes(struct lls_checkpoint *checkpoint, const char *name, size_t n,
+                         const void **out, struct lls_error *err)
+{
+  if (checkpoint->ops->bytes == NULL)
+    return lls_fail(err, -ENOTSUP, "%s is read from safetensors only", name);
+  return checkpoint->ops->bytes(checkpoint, name, n, out, err);
 }
 
 void lls_checkpoint_drop_pages(struct lls_checkpoint *checkpoint)

@@ -20,6 +20,9 @@ struct lls_checkpoint_ops {
               struct lls_tensor_view *out, struct lls_error *err);
   void (*drop_pages)(struct lls_checkpoint *);
   void (*close)(struct lls_checkpoint *);
+  /* NULL: the format has no tensors of bytes */
+  int (*bytes)(struct lls_checkpoint *, const char *name, size_t n, const void **out,
+               struct lls_error *err);
 };
 
 struct lls_checkpoint {
@@ -43,6 +46,10 @@ bool lls_checkpoint_has(const struct lls_checkpoint *, const char *name);
 int lls_checkpoint_view(struct lls_checkpoint *, const char *name, size_t rows,
                         size_t columns, struct lls_tensor_view *out,
                         struct lls_error *err);
+
+/* The n bytes of a tensor of bytes, whatever its shape; errors and validity as view's. */
+int lls_checkpoint_bytes(struct lls_checkpoint *, const char *name, size_t n,
+                         const void **out, struct lls_error *err);
 
 /* Pages read so far leave this process; they come back from the file when touched. */
 void lls_checkpoint_drop_pages(struct lls_checkpoint *);

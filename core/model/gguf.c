@@ -284,7 +284,8 @@ static void close_checkpoint(struct lls_checkpoint *checkpoint)
   lls_gguf_close((struct lls_gguf *)checkpoint);
 }
 
-static const struct lls_checkpoint_ops ops = {has, view, drop_pages, close_checkpoint};
+static const struct lls_checkpoint_ops ops = {has, view, drop_pages, close_checkpoint,
+                                              NULL};
 
 int lls_gguf_checkpoint(const char *path, struct lls_checkpoint **out,
                         struct lls_error *err)

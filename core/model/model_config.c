@@ -10,8 +10,9 @@
 #include "core/model/architecture.h"
 
 static const struct lls_architecture *const architectures[] = {
-    &lls_llama,  &lls_qwen2,  &lls_qwen3, &lls_smollm3, &lls_olmo2, &lls_phi3,
-    &lls_gemma2, &lls_gemma3, &lls_opt,   &lls_neox,    &lls_bert,
+    &lls_llama,  &lls_qwen2,   &lls_qwen3,   &lls_smollm3,   &lls_olmo2,
+    &lls_phi3,   &lls_gpt_oss, &lls_mixtral, &lls_qwen3_moe, &lls_gemma2,
+    &lls_gemma3, &lls_opt,     &lls_neox,    &lls_bert,
 };
 
 #define N_ARCHITECTURES (sizeof architectures / sizeof architectures[0])
@@ -39,6 +40,14 @@ static int unknown_architecture(const struct lls_json *json, const char *name,
                   json->file, name, encoder ? " as an encoder" : "", list);
 }
 
+/* Blocks that the architecture's loader knows. */
+static bool has_mxfp4(const struct lls_json *json, const struct lls_model_config *out)
+{
+  const char *method = json_string_value(
+      json_object_get(lls_json_get(json, "quantization_config"), "quant_method"));
+  return out->architecture->mxfp4 && method != NULL && strcmp(method, "mxfp4") == 0;
+}
+
 static int find_architecture(const struct lls_json *json, struct lls_model_config *out,
                              struct lls_error *err)
 {
@@ -51,7 +60,7 @@ static int find_architecture(const struct lls_json *json, struct lls_model_confi
   out->architecture = architecture_named(name);
   if (out->architecture == NULL || out->architecture->encoder != out->encoder)
     return unknown_architecture(json, name, out->encoder, err);
-  if (lls_json_get(json, "quantization_config") != NULL)
+  if (lls_json_get(json, "quantization_config") != NULL && !has_mxfp4(json, out))
     return lls_fail(err, -ENOTSUP,
                     "%s: the weights are quantised (\"quantization_config\"): use the "
                     "folder of the f32, f16 or bf16 model",
@@ -228,6 +237,12 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
         "%s: \"short_factor\" and \"long_factor\" should have %u numbers, one "
         "for each pair of dimensions",
         json->file, c->rope.dims / 2);
+  if (c->mixture.experts > LLS_MAX_EXPERTS || c->mixture.active > LLS_MAX_ACTIVE ||
+      c->mixture.active > c->mixture.experts || c->mixture.ffn > 1 << 24)
+    return lls_fail(err, -EINVAL,
+                    "%s: %u of %u experts a row: at most %d of %d are supported",
+                    json->file, c->mixture.active, c->mixture.experts, LLS_MAX_ACTIVE,
+                    LLS_MAX_EXPERTS);
   if (!(c->norm_epsilon > 0 && c->norm_epsilon < 1))
     return lls_fail(err, -EINVAL, "%s: the norm's epsilon should be between 0 and 1",
                     json->file);

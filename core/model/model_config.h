@@ -62,6 +62,16 @@ enum lls_layer_rope { LLS_LAYER_ROPE, LLS_LAYER_ROPE_LOCAL, LLS_LAYER_ROPE_OFF }
 struct lls_layer_config {
   uint32_t window; /* sliding window in tokens, 0 = none */
   enum lls_layer_rope rope;
+  bool mixture; /* of experts, in the place of one mlp */
+};
+
+/* A mixture of experts: a router's scores choose some of them for each row. */
+struct lls_mixture_config {
+  uint32_t experts; /* 0 = no layer is one */
+  uint32_t active;  /* of them a row */
+  uint32_t ffn;     /* inner columns of an expert */
+  bool normalise;   /* the weights of a row's experts add up to 1 */
+  bool biases;      /* router and experts have them */
 };
 
 /* Where a layer's norms are. */
@@ -106,16 +116,18 @@ struct lls_model_config {
   float embedding_scale; /* 0 = 1 */
   float attention_scale; /* of q.k, 0 = 1 / sqrt(head_dim) */
   float attention_cap, logit_cap;
+  bool attention_sinks; /* each head has one */
 
   enum lls_activation activation;
   bool gated;
 
   struct lls_layer_config layer[LLS_MAX_LAYERS]; /* (layers) */
-  struct lls_rope_config rope;                   /* dims = 0: learned positions */
-  struct lls_rope_config local_rope;             /* of LLS_LAYER_ROPE_LOCAL */
-  uint32_t position_offset;                      /* learned: row of position 0 */
-  bool encoder;         /* attention both ways, no head: core/encoder */
-  uint32_t token_types; /* encoders: rows of that table, 0 = there is none */
+  struct lls_mixture_config mixture;
+  struct lls_rope_config rope;       /* dims = 0: learned positions */
+  struct lls_rope_config local_rope; /* of LLS_LAYER_ROPE_LOCAL */
+  uint32_t position_offset;          /* learned: row of position 0 */
+  bool encoder;                      /* attention both ways, no head: core/encoder */
+  uint32_t token_types;              /* encoders: rows of that table, 0 = there is none */
 
   bool qkv_bias, output_bias, mlp_bias;
   bool tied_embeddings; /* the head is the embedding table */

@@ -215,7 +215,25 @@ static void close_checkpoint(struct lls_checkpoint *checkpoint)
   lls_safetensors_close((struct lls_safetensors *)checkpoint);
 }
 
-static const struct lls_checkpoint_ops ops = {has, view, drop_pages, close_checkpoint};
+static int bytes(struct lls_checkpoint *checkpoint, const char *name, size_t n,
+                 const void **out, struct lls_error *err)
+{
+  struct lls_safetensors *st = (struct lls_safetensors *)checkpoint;
+  struct lls_tensor *t;
+  HASH_FIND_STR(st->tensors, name, t);
+  if (t == NULL)
+    return lls_fail(err, -ENOENT, "%s: tensor %s is missing",
+                    st->files == NULL ? "model" : st->files->folder, name);
+  if (strcmp(t->type->name, "U8") != 0 || t->bytes != n)
+    return lls_fail(
+        err, -EINVAL,
+        "%s: tensor %s has %zu bytes as %s, but config.json makes it %zu as U8",
+        t->file->path, name, t->bytes, t->type->name, n);
+  return lls_tensor_data(t, out, err);
+}
+
+static const struct lls_checkpoint_ops ops = {has, view, drop_pages, close_checkpoint,
+                                              bytes};
 
 int lls_safetensors_checkpoint(const char *folder, struct lls_checkpoint **out,
                                struct lls_error *err)

@@ -88,15 +88,26 @@ static void merge(const struct lls_attention_state *into,
   }
 }
 
+/* A query's values are divided by the sum of its weights. A sink is one token more, whose
+ * value is 0: its weight joins the sum. */
+static float worth(const struct run *r, uint32_t head, float max, float sum)
+{
+  if (r->shape.sinks == NULL)
+    return 1 / sum;
+  float sink = r->shape.sinks[head] * 1.44269504f, top = max > sink ? max : sink;
+  float decay = exp2f(max - top);
+  return decay / (sum * decay + exp2f(sink - top));
+}
+
 static void write_out(const struct run *r, const struct rows *rows, uint32_t head,
                       const struct lls_attention_state *s)
 {
   uint32_t head_dim = r->shape.head_dim;
   for (uint32_t i = 0; i < rows->n * r->group; i++) {
     size_t row = rows->sequence->first_row + rows->first + i / r->group;
-    size_t column = (head * r->group + i % r->group) * (size_t)head_dim;
-    float *out = r->out + row * r->shape.heads * head_dim + column;
-    float part = 1 / s->sum[i];
+    uint32_t q_head = head * r->group + i % r->group;
+    float *out = r->out + (row * r->shape.heads + q_head) * (size_t)head_dim;
+    float part = worth(r, q_head, s->max[i], s->sum[i]);
     for (uint32_t d = 0; d < head_dim; d++)
       out[d] = s->values[(size_t)i * r->stride + d] * part;
   }

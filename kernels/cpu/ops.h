@@ -106,6 +106,23 @@ void lls_cpu_gather(struct lls_device *, const void *x, const uint32_t *rows,
 void lls_cpu_cap_logits(struct lls_device *, float *logits, uint32_t n_rows,
                         uint32_t vocab, float cap);
 
+/* experts.c */
+int lls_cpu_experts_create(struct lls_device *, struct lls_weight *const *weights,
+                           uint32_t n, struct lls_experts **out, struct lls_error *err);
+void lls_cpu_experts_destroy(struct lls_device *, struct lls_experts *);
+void lls_cpu_route(struct lls_device *, const float *scores, uint32_t n_rows,
+                   bool normalise, const struct lls_route *);
+void lls_cpu_gather_routed(struct lls_device *, const struct lls_route *, const void *x,
+                           uint32_t n_rows, uint32_t columns, void *y);
+void lls_cpu_linear_experts(struct lls_device *, const struct lls_experts *,
+                            const struct lls_route *, const void *x, uint32_t n_rows,
+                            void *y);
+void lls_cpu_gated_experts(struct lls_device *, const struct lls_route *,
+                           enum lls_activation, const void *x, uint32_t n_rows,
+                           uint32_t columns, void *y);
+void lls_cpu_combine(struct lls_device *, const struct lls_route *, const void *x,
+                     uint32_t n_rows, uint32_t columns, enum lls_linear_store, void *y);
+
 /* sample.c */
 size_t lls_cpu_sample_scratch(size_t vocab); /* bytes of each thread */
 void lls_cpu_sample(struct lls_device *, float *logits, uint32_t n_rows, uint32_t vocab,

@@ -41,6 +41,8 @@ static double activation(enum lls_activation kind, double x)
     return x * 0.5 * (1 + tanh(M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x)));
   case LLS_ACT_SILU:
     return x / (1 + exp(-x));
+  case LLS_ACT_CLAMPED_SWIGLU:
+    return fmin(x, 7) / (1 + exp(-1.702 * fmin(x, 7)));
   }
   return x;
 }
@@ -54,8 +56,12 @@ static void activate(enum lls_activation kind, float *x, size_t n)
 static void gated(enum lls_activation kind, const float *gate, const float *up, size_t n,
                   float *y)
 {
-  for (size_t i = 0; i < n; i++)
-    y[i] = (float)(activation(kind, (double)gate[i]) * (double)up[i]);
+  for (size_t i = 0; i < n; i++) {
+    double u = (double)up[i];
+    if (kind == LLS_ACT_CLAMPED_SWIGLU)
+      u = fmax(fmin(u, 7), -7) + 1;
+    y[i] = (float)(activation(kind, (double)gate[i]) * u);
+  }
 }
 
 static void cap_row(float scale, float cap, float *x, size_t n)

@@ -76,6 +76,18 @@ INLINE vf silu(vf x)
   return vdiv(x, vadd(vset(1.0f), vexp(vsub(vzero(), x))));
 }
 
+/* x sigmoid(1.702 x) of x up to 7; what it is multiplied with, between -6 and 8. */
+INLINE vf clamped_silu(vf x)
+{
+  vf g = vmin(x, vset(7.0f));
+  return vdiv(g, vadd(vset(1.0f), vexp(vmul(g, vset(-1.702f)))));
+}
+
+INLINE vf clamped_up(vf x)
+{
+  return vadd(vmax(vmin(x, vset(7.0f)), vset(-7.0f)), vset(1.0f));
+}
+
 /* x (1 + tanh u) / 2 is x / (1 + e^-2u). */
 INLINE vf gelu_tanh(vf x)
 {
@@ -116,6 +128,8 @@ INLINE vf activation(const enum lls_activation kind, vf x)
     return gelu_tanh(x);
   case LLS_ACT_SILU:
     return silu(x);
+  case LLS_ACT_CLAMPED_SWIGLU:
+    return clamped_silu(x);
   }
   return x;
 }
@@ -125,7 +139,10 @@ INLINE void activate_row(const enum lls_activation kind, const float *gate,
 {
   for (size_t i = 0; i < n; i += LANES) {
     vf a = activation(kind, vget(gate + i, n - i));
-    vput(y + i, n - i, up == NULL ? a : vmul(a, vget(up + i, n - i)));
+    vf u = up == NULL ? vset(1.0f) : vget(up + i, n - i);
+    if (kind == LLS_ACT_CLAMPED_SWIGLU && up != NULL)
+      u = clamped_up(u);
+    vput(y + i, n - i, up == NULL ? a : vmul(a, u));
   }
 }
 
@@ -145,6 +162,9 @@ INLINE void activate_any(enum lls_activation kind, const float *gate, const floa
     break;
   case LLS_ACT_SILU:
     activate_row(LLS_ACT_SILU, gate, up, n, y);
+    break;
+  case LLS_ACT_CLAMPED_SWIGLU:
+    activate_row(LLS_ACT_CLAMPED_SWIGLU, gate, up, n, y);
     break;
   }
 }

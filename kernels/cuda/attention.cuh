@@ -282,6 +282,33 @@ static __device__ __forceinline__ work work_of(const lls_cuda_item &item,
   return w;
 }
 
+/* Does the item have the first of the tokens that its rows see? */
+static __device__ __forceinline__ bool is_first(const work &w,
+                                                const lls_cuda_attention &a)
+{
+  uint32_t position = w.sequence.context + w.item.first;
+  uint32_t oldest = a.window != 0 && position >= a.window ? position + 1 - a.window : 0;
+  return w.item.begin == oldest / TILE * TILE;
+}
+
+/* A sink is a token of value 0 that was seen before; a lane's sum is of its columns, so
+ * the first of four lanes has it. */
+template <int HD>
+static __device__ __forceinline__ void
+begin_with_sinks(const work &w, const lls_cuda_attention &a, uint32_t first_query,
+                 state<HD> &st)
+{
+  unsigned lane = threadIdx.x % WARP;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    uint32_t query = first_query + lane / 4 + i * 8;
+    if (query >= w.n_queries)
+      continue;
+    st.max[i] = a.sinks[w.kv_head * w.group + query % w.group] * LOG2E;
+    st.sum[i] = lane % 4 == 0 ? 1 : 0;
+  }
+}
+
 /* SPLIT: warps take tokens of a tile (SMALL), else queries (LARGE). */
 template <int HD, bool SPLIT, bool INT8>
 static __device__ __forceinline__ void attend(const work &w, const lls_cuda_pool &pool,
@@ -324,6 +351,8 @@ static __device__ __forceinline__ void attend(const work &w, const lls_cuda_pool
     st.max[i] = NOTHING;
     st.sum[i] = 0;
   }
+  if (a.sinks != nullptr && (!SPLIT || warp == 0) && is_first(w, a))
+    begin_with_sinks<HD>(w, a, first_query, st);
 #pragma unroll
   for (int n = 0; n < HD / 8; n++)
     st.values[n][0] = st.values[n][1] = st.values[n][2] = st.values[n][3] = 0;

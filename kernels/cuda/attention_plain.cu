@@ -69,6 +69,10 @@ __global__ void attend_row(const lls_cuda_step *step, lls_cuda_pool pool,
   for (unsigned d = tid; d < hd; d += THREADS)
     q[d] = to_float(from[d]) * a.scale;
   float max = NOTHING, sum = 0, value[HEAD_MAX / THREADS] = {0};
+  if (a.sinks != nullptr) {
+    max = a.sinks[head];
+    sum = 1;
+  }
   for (uint32_t first = begin; first <= position; first += THREADS) {
     uint32_t token = first + tid;
     __syncthreads(); /* q is there; weights and places are done with */

@@ -72,6 +72,7 @@ struct lls_cuda_shared_out {
 struct lls_cuda_ops;
 struct lls_cuda_products;
 
+#define LLS_CUDA_PLANS 2 /* windows that layers of a step have in turns */
 #define LLS_CUDA_ROPES 2 /* that layers of a step have in turns */
 
 struct lls_cuda_device {
@@ -108,14 +109,14 @@ struct lls_cuda_device {
   struct lls_block_entry *entries_at; /* (entries_room) device: the step's */
   size_t entries_room;
   struct lls_cuda_step *step_at;           /* device: beginning of inputs */
-  struct lls_cuda_plan *plan_at;           /* device: after it */
+  struct lls_cuda_plan *plan_at;           /* device: (PLANS) after it */
   uint32_t *gather_rows[2], *gather_at[2]; /* (max_rows padded) of inputs, device */
   uint32_t n_gathers;
   uint32_t n_restored;                         /* tokens of the step */
   struct lls_rope_shape ropes[LLS_CUDA_ROPES]; /* that angles were made for; 0: not yet */
   float frequency[LLS_CUDA_ROPES][LLS_CUDA_ROTARY_MAX / 2]; /* that graphs have */
-  struct lls_cuda_shared_out plan;
-  size_t plan_begin; /* of its lists in inputs */
+  struct lls_cuda_shared_out plans[LLS_CUDA_PLANS];
+  size_t plan_begin[LLS_CUDA_PLANS]; /* of its lists in inputs */
   struct lls_cuda_inputs draws;
   uint32_t *count;                /* (max_columns) of sample.c, zeros between rows */
   struct lls_sampled *results;    /* (max_rows) pinned */
@@ -207,8 +208,8 @@ void lls_cuda_download(struct lls_device *, const void *from, void *to, size_t b
 const uint32_t *lls_cuda_step_rows(struct lls_cuda_device *, const uint32_t *rows,
                                    uint32_t n);
 
-/* plan.c: shares out attention. Nothing if the step has a plan for this shape. */
-void lls_cuda_plan_attention(struct lls_cuda_device *, const struct lls_cuda_attention *);
+/* plan.c: shares out attention, unless the step has a plan for this shape; names it. */
+void lls_cuda_plan_attention(struct lls_cuda_device *, struct lls_cuda_attention *);
 /* plan_size.c: items beyond one for each row that are worth making. */
 uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *, uint32_t kv_heads);
 /* The plan's grid, or one that fits every step of as many rows that are all decodes. */
@@ -230,6 +231,24 @@ struct lls_cuda_linear {
 int lls_cuda_products_create(struct lls_cuda_products **, struct lls_error *err);
 void lls_cuda_products_destroy(struct lls_cuda_products *);
 void lls_cuda_run_linear(struct lls_cuda_device *, const struct lls_cuda_linear *);
+
+/* mixture.c */
+int lls_cuda_experts_create(struct lls_device *, struct lls_weight *const *weights,
+                            uint32_t n, struct lls_experts **out, struct lls_error *err);
+void lls_cuda_experts_destroy(struct lls_device *, struct lls_experts *);
+void lls_cuda_route_rows(struct lls_device *, const float *scores, uint32_t n_rows,
+                         bool normalise, const struct lls_route *);
+void lls_cuda_gather_routed(struct lls_device *, const struct lls_route *, const void *x,
+                            uint32_t n_rows, uint32_t columns, void *y);
+void lls_cuda_linear_experts_op(struct lls_device *, const struct lls_experts *,
+                                const struct lls_route *, const void *x, uint32_t n_rows,
+                                void *y);
+void lls_cuda_gated_experts(struct lls_device *, const struct lls_route *,
+                            enum lls_activation, const void *x, uint32_t n_rows,
+                            uint32_t columns, void *y);
+void lls_cuda_combine_rows(struct lls_device *, const struct lls_route *, const void *x,
+                           uint32_t n_rows, uint32_t columns, enum lls_linear_store,
+                           void *y);
 
 /* sample.c */
 void lls_cuda_sample(struct lls_device *, float *logits, uint32_t n_rows, uint32_t vocab,

@@ -140,6 +140,38 @@ int lls_cuda_run_cap(cudaStream_t, const struct lls_cuda_cap *);
 int lls_cuda_run_gather(cudaStream_t, enum lls_dtype numbers,
                         const struct lls_cuda_gather *);
 
+/* ---- experts.cu: mixtures of experts; core/device/device.h says what they do ---------
+ */
+
+struct lls_cuda_route {
+  uint32_t n_rows, normalise;
+  const float *scores; /* (n_rows, experts) */
+  struct lls_route route;
+};
+
+struct lls_cuda_linear_experts {
+  uint32_t experts, outputs, inputs;
+  const uint32_t *first; /* (experts + 1) */
+  const void *const
+      *weights; /* (experts) each (outputs, inputs) of activations' numbers */
+  const float *const *biases; /* (experts) each (outputs) or NULL */
+  const void *x;
+  void *y;
+};
+
+struct lls_cuda_combine {
+  uint32_t n_rows, columns, add;
+  struct lls_route route;
+  const void *x;
+  void *y;
+};
+
+int lls_cuda_run_route(cudaStream_t, const struct lls_cuda_route *);
+int lls_cuda_run_linear_experts(cudaStream_t, enum lls_dtype numbers,
+                                const struct lls_cuda_linear_experts *);
+int lls_cuda_run_combine(cudaStream_t, enum lls_dtype numbers,
+                         const struct lls_cuda_combine *);
+
 /* ---- convert.cu: weights ---------------------------------------------------------- */
 
 /* n numbers of any type to f32 or bf16. */
@@ -241,8 +273,10 @@ int lls_cuda_run_conversion(cudaStream_t, const struct lls_cuda_pool *,
 
 struct lls_cuda_attention {
   uint32_t n_rows; /* padded */
+  uint32_t plan;   /* number of the one that it is shared out by */
   uint32_t heads, kv_heads, head_dim, window, layer;
   float scale, soft_cap;
+  const float *sinks; /* (heads) or NULL */
   const void *qkv;
   void *out;
 };

@@ -34,6 +34,9 @@ enum lls_cuda_op_kind {
   LLS_CUDA_ADD,
   LLS_CUDA_ROPE_WRITE,
   LLS_CUDA_ATTENTION,
+  LLS_CUDA_ROUTE,
+  LLS_CUDA_LINEAR_EXPERTS,
+  LLS_CUDA_COMBINE,
   LLS_CUDA_CAP,
   LLS_CUDA_GATHER,
   LLS_CUDA_ALL_REDUCE,
@@ -68,6 +71,9 @@ struct lls_cuda_op {
     struct lls_cuda_add add;
     struct lls_cuda_rope_write rope_write;
     struct lls_cuda_attention attention;
+    struct lls_cuda_route route;
+    struct lls_cuda_linear_experts linear_experts;
+    struct lls_cuda_combine combine;
     struct lls_cuda_cap cap;
     struct lls_cuda_gather gather;
     struct lls_cuda_all_reduce all_reduce;

@@ -20,6 +20,7 @@ struct planning {
   struct lls_cuda_device *device;
   const struct lls_cuda_attention *shape;
   struct lls_cuda_plan *out;
+  struct lls_cuda_shared_out *plan;
   struct lls_cuda_item *small, *large;
   struct lls_cuda_merge *merges;
   uint32_t group;
@@ -71,7 +72,7 @@ static void add_merges(struct planning *p, const struct lls_cuda_item *item,
 static void add_rows(struct planning *p, uint32_t sequence, uint32_t first, uint32_t n,
                      bool large)
 {
-  struct lls_cuda_shared_out *plan = &p->device->plan;
+  struct lls_cuda_shared_out *plan = p->plan;
   struct span span = span_of(p, &p->device->step->sequences[sequence], first, n);
   uint32_t most = span.n_tiles / LEAST_TILES_LARGE,
            units = (n * p->group + UNIT - 1) / UNIT;
@@ -144,46 +145,61 @@ static bool same_shape(const struct lls_cuda_attention *a,
   return a->n_rows == b->n_rows && a->heads == b->heads && a->window == b->window;
 }
 
-/* Another shape in the same step: what is under way still reads the plan before. */
-static bool make_room(struct lls_cuda_device *d)
+/* The number of the shape's plan, of the first that nobody has, or of the last. */
+static uint32_t find_plan(const struct lls_cuda_device *d,
+                          const struct lls_cuda_attention *a)
 {
-  if (d->plan.shape.n_rows == 0)
+  uint32_t i = 0;
+  while (i < LLS_CUDA_PLANS - 1 && d->plans[i].shape.n_rows > 0 &&
+         !same_shape(&d->plans[i].shape, a))
+    i++;
+  return i;
+}
+
+/* One shape more than there are plans: what is under way still reads the last one. */
+static bool make_room(struct lls_cuda_device *d, uint32_t number)
+{
+  if (d->plans[number].shape.n_rows == 0)
     return true;
   lls_cuda_ops_flush(d);
   return lls_cuda_step_check(d, cudaStreamSynchronize(d->stream), "attention");
 }
 
-void lls_cuda_plan_attention(struct lls_cuda_device *d,
-                             const struct lls_cuda_attention *a)
+void lls_cuda_plan_attention(struct lls_cuda_device *d, struct lls_cuda_attention *a)
 {
-  if (same_shape(&d->plan.shape, a) ||
-      !lls_cuda_attention_fits(lls_cuda_numbers(d), &d->pool->view, a) || !make_room(d))
+  uint32_t number = find_plan(d, a);
+  struct lls_cuda_shared_out *plan = &d->plans[number];
+  a->plan = number;
+  if (same_shape(&plan->shape, a) ||
+      !lls_cuda_attention_fits(lls_cuda_numbers(d), &d->pool->view, a) ||
+      !make_room(d, number))
     return;
   struct lls_cuda_inputs *in = &d->inputs;
   uint32_t spare = lls_cuda_plan_spare(d, a->kv_heads), group = a->heads / a->kv_heads;
   size_t items = (d->step->n_rows + spare) * sizeof(struct lls_cuda_item);
   size_t merges = 2 * (LLS_CUDA_LARGE / UNIT) * spare * sizeof(struct lls_cuda_merge);
-  size_t offset = (size_t)((char *)d->plan_at - in->device);
+  size_t offset = (size_t)((char *)(d->plan_at + number) - in->device);
   struct planning p = {
       .device = d,
       .shape = a,
       .out = (struct lls_cuda_plan *)(in->host[in->turn] + offset),
+      .plan = plan,
       .group = group,
       .large_rows = LLS_CUDA_LARGE / group,
       .max_units =
           (uint32_t)(d->max_states / a->kv_heads / LLS_CUDA_STATE_FLOATS(a->head_dim)),
   };
-  if (d->plan.shape.n_rows > 0) /* the lists of the plan before are done with */
-    in->used = d->plan_begin;
-  d->plan_begin = in->used;
+  if (plan->shape.n_rows > 0) /* the lists of the plan before are done with */
+    in->used = d->plan_begin[number];
+  d->plan_begin[number] = in->used;
   memset(p.out, 0, sizeof *p.out);
   p.small = lls_cuda_inputs_take(in, items, &p.out->small);
   p.large = lls_cuda_inputs_take(in, items, &p.out->large);
   p.merges = lls_cuda_inputs_take(in, merges, &p.out->merges);
-  d->plan.units = 0;
+  plan->units = 0;
   choose_grain(&p);
   share_out(&p);
-  d->plan.shape = *a;
-  d->plan.grid = (struct lls_cuda_grid){p.out->n_small, p.out->n_large, p.out->n_merges};
+  plan->shape = *a;
+  plan->grid = (struct lls_cuda_grid){p.out->n_small, p.out->n_large, p.out->n_merges};
   in->sent = 0;
 }

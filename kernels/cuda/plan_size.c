@@ -22,7 +22,7 @@ struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *d,
                                         const struct lls_cuda_attention *a, bool any_step)
 {
   if (!any_step)
-    return d->plan.grid;
+    return d->plans[a->plan].grid;
   uint32_t group = a->heads / a->kv_heads,
            units = (group + LLS_CUDA_SMALL - 1) / LLS_CUDA_SMALL;
   uint32_t spare = lls_cuda_plan_spare(d, a->kv_heads), items = a->n_rows + spare;

@@ -103,6 +103,9 @@ static __device__ __forceinline__ float activation(enum lls_activation kind, flo
     return x * 0.5f * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
   case LLS_ACT_SILU:
     return x / (1 + expf(-x));
+  case LLS_ACT_CLAMPED_SWIGLU:
+    x = fminf(x, 7);
+    return x / (1 + expf(-1.702f * x));
   }
   return x;
 }
@@ -119,7 +122,10 @@ template <class T, int N> __global__ void activate_rows(lls_cuda_activate a)
     up = x[n + i];
   for (int k = 0; k < N; k++) {
     float value = activation(a.kind, to_float(g.v[k]));
-    g.v[k] = from_float<T>(a.gated ? value * to_float(up.v[k]) : value);
+    float u = to_float(up.v[k]);
+    if (a.kind == LLS_ACT_CLAMPED_SWIGLU)
+      u = fmaxf(fminf(u, 7), -7) + 1;
+    g.v[k] = from_float<T>(a.gated ? value * u : value);
   }
   ((group *)a.y)[(size_t)blockIdx.x * n + i] = g;
 }

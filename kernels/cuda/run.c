@@ -35,8 +35,8 @@ static int attention(struct lls_cuda_device *d, const struct lls_cuda_op *op,
     return lls_cuda_run_attention_plain(d->stream, numbers, d->step_at, &op->pool->view,
                                         a);
   struct lls_cuda_grid grid = lls_cuda_plan_grid(d, a, recording);
-  return lls_cuda_run_attention(d->stream, d->step_at, d->plan_at, &op->pool->view, &grid,
-                                d->states, a);
+  return lls_cuda_run_attention(d->stream, d->step_at, d->plan_at + a->plan,
+                                &op->pool->view, &grid, d->states, a);
 }
 
 void lls_cuda_op_run(struct lls_cuda_device *d, const struct lls_cuda_op *op,
@@ -66,6 +66,18 @@ void lls_cuda_op_run(struct lls_cuda_device *d, const struct lls_cuda_op *op,
     break;
   case LLS_CUDA_ATTENTION:
     lls_cuda_step_check(d, attention(d, op, recording), "attention");
+    break;
+  case LLS_CUDA_ROUTE:
+    lls_cuda_step_check(d, lls_cuda_run_route(d->stream, &op->route), "routing");
+    break;
+  case LLS_CUDA_LINEAR_EXPERTS:
+    lls_cuda_step_check(
+        d, lls_cuda_run_linear_experts(d->stream, numbers, &op->linear_experts),
+        "experts");
+    break;
+  case LLS_CUDA_COMBINE:
+    lls_cuda_step_check(d, lls_cuda_run_combine(d->stream, numbers, &op->combine),
+                        "adding experts");
     break;
   case LLS_CUDA_CAP:
     lls_cuda_step_check(d, lls_cuda_run_cap(d->stream, &op->cap), "capping logits");

@@ -2,7 +2,7 @@
 /*
  * A step's inputs, laid out for one copy, and the step's end.
  *
- *   [step][plan][rows of two gathers] at fixed places, which graphs hold addresses of
+ *   [step][plans][rows of two gathers] at fixed places, which graphs hold addresses of
  *   [tokens][positions][...][entries][items, merges] wherever they come, found from those
  *   [rows of more gathers] where tokens of a prompt are scored
  *
@@ -38,11 +38,13 @@ static size_t bytes_wanted(const struct lls_cuda_device *d,
   size_t rows = lls_cuda_padded(s->n_rows), entries = 0;
   for (uint32_t i = 0; i < s->n_sequences && s->entries == NULL; i++)
     entries += entries_of(s->sequences[i].table);
-  return aligned(sizeof(struct lls_cuda_step)) + aligned(sizeof(struct lls_cuda_plan)) +
+  return aligned(sizeof(struct lls_cuda_step)) +
+         aligned(LLS_CUDA_PLANS * sizeof(struct lls_cuda_plan)) +
          2 * aligned(gather_bytes(d)) + 5 * aligned(rows * sizeof(uint64_t)) +
          aligned(s->n_sequences * sizeof(struct lls_cuda_sequence)) +
          aligned(entries * sizeof(struct lls_block_entry)) +
-         lls_cuda_plan_bytes(d, s->n_rows) + MORE_GATHERS * aligned(gather_bytes(d));
+         LLS_CUDA_PLANS * lls_cuda_plan_bytes(d, s->n_rows) +
+         MORE_GATHERS * aligned(gather_bytes(d));
 }
 
 /* ---- tables ------------------------------------------------------------------------ */
@@ -282,9 +284,9 @@ static int lay_out(struct lls_cuda_device *d)
     lls_cuda_ops_forget(d);
   struct lls_cuda_step *step =
       lls_cuda_inputs_take(&d->inputs, sizeof *step, &d->step_at);
-  struct lls_cuda_plan *plan =
-      lls_cuda_inputs_take(&d->inputs, sizeof *plan, &d->plan_at);
-  *plan = (struct lls_cuda_plan){0};
+  struct lls_cuda_plan *plans =
+      lls_cuda_inputs_take(&d->inputs, LLS_CUDA_PLANS * sizeof *plans, &d->plan_at);
+  memset(plans, 0, LLS_CUDA_PLANS * sizeof *plans);
   take_fixed(d);
   d->n_restored = 0;
   step->n_rows = d->step->n_rows;
@@ -310,7 +312,7 @@ int lls_cuda_step_begin(struct lls_device *device, struct lls_pool *pool,
   d->status = 0;
   d->n_results = 0;
   memset(d->ropes, 0, sizeof d->ropes);
-  d->plan = (struct lls_cuda_shared_out){0};
+  memset(d->plans, 0, sizeof d->plans);
   int rc = lay_out(d);
   lls_cuda_ops_begin(d, is_decode(step) && d->n_restored == 0);
   return rc;

@@ -321,6 +321,7 @@ static void attention(struct lls_device *device, const struct lls_attention_shap
   a.head_dim = shape->head_dim;
   a.window = shape->window;
   a.soft_cap = shape->soft_cap;
+  a.sinks = shape->sinks;
   a.layer = layer;
   a.scale = shape->scale;
   a.qkv = qkv;
@@ -393,6 +394,13 @@ const struct lls_device_ops lls_cuda_vtable = {
     .cap_logits = cap_logits,
     .sample = lls_cuda_sample,
     .download = lls_cuda_download,
+    .experts_create = lls_cuda_experts_create,
+    .experts_destroy = lls_cuda_experts_destroy,
+    .route = lls_cuda_route_rows,
+    .gather_routed = lls_cuda_gather_routed,
+    .linear_experts = lls_cuda_linear_experts_op,
+    .gated_experts = lls_cuda_gated_experts,
+    .combine = lls_cuda_combine_rows,
     .hidden_write = lls_cuda_hidden_write,
     .restore = lls_cuda_restore,
 };

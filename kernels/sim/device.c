@@ -229,6 +229,66 @@ static void gather(struct lls_device *device, const void *x, const uint32_t *row
   (void)device, (void)x, (void)rows, (void)n_rows, (void)columns, (void)y;
 }
 
+/* Experts are counted as they are packed; nothing else of them is wanted. */
+struct lls_experts {
+  uint32_t n;
+  struct lls_weight *weights[];
+};
+
+static int experts_create(struct lls_device *device, struct lls_weight *const *weights,
+                          uint32_t n, struct lls_experts **out, struct lls_error *err)
+{
+  struct lls_experts *e = malloc(sizeof *e + n * sizeof *e->weights);
+  for (uint32_t i = 0; e == NULL && i < n; i++)
+    lls_sim_weight_destroy(device, weights[i]);
+  if (e == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for %u experts", n);
+  e->n = n;
+  memcpy(e->weights, weights, n * sizeof *weights);
+  *out = e;
+  return 0;
+}
+
+static void experts_destroy(struct lls_device *device, struct lls_experts *e)
+{
+  for (uint32_t i = 0; i < e->n; i++)
+    lls_sim_weight_destroy(device, e->weights[i]);
+  free(e);
+}
+
+static void route(struct lls_device *device, const float *scores, uint32_t n_rows,
+                  bool normalise, const struct lls_route *out)
+{
+  (void)device, (void)scores, (void)n_rows, (void)normalise, (void)out;
+}
+
+static void gather_routed(struct lls_device *device, const struct lls_route *r,
+                          const void *x, uint32_t n_rows, uint32_t columns, void *y)
+{
+  (void)device, (void)r, (void)x, (void)n_rows, (void)columns, (void)y;
+}
+
+static void linear_experts(struct lls_device *device, const struct lls_experts *e,
+                           const struct lls_route *r, const void *x, uint32_t n_rows,
+                           void *y)
+{
+  (void)device, (void)e, (void)r, (void)x, (void)n_rows, (void)y;
+}
+
+static void gated_experts(struct lls_device *device, const struct lls_route *r,
+                          enum lls_activation kind, const void *x, uint32_t n_rows,
+                          uint32_t columns, void *y)
+{
+  (void)device, (void)r, (void)kind, (void)x, (void)n_rows, (void)columns, (void)y;
+}
+
+static void combine(struct lls_device *device, const struct lls_route *r, const void *x,
+                    uint32_t n_rows, uint32_t columns, enum lls_linear_store store,
+                    void *y)
+{
+  (void)device, (void)r, (void)x, (void)n_rows, (void)columns, (void)store, (void)y;
+}
+
 static void cap_logits(struct lls_device *device, float *logits, uint32_t n_rows,
                        uint32_t vocab, float cap)
 {
@@ -273,6 +333,13 @@ static const struct lls_device_ops ops = {
     .cap_logits = cap_logits,
     .sample = sample,
     .download = download,
+    .experts_create = experts_create,
+    .experts_destroy = experts_destroy,
+    .route = route,
+    .gather_routed = gather_routed,
+    .linear_experts = linear_experts,
+    .gated_experts = gated_experts,
+    .combine = combine,
     .hidden_write = hidden_write,
     .restore = restore,
 };

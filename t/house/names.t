@@ -13,7 +13,7 @@ use Test::More;
 my $top = $ENV{LLS_SRCDIR} // '.';
 
 # Opaque to all but the device that defines them: core/device/device.h has only pointers.
-my %of_each_device = map { $_ => 1 } qw(lls_weight lls_pool);
+my %of_each_device = map { $_ => 1 } qw(lls_weight lls_pool lls_experts);
 
 my (%files, %homes);
 sub look {

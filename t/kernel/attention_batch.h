@@ -31,6 +31,7 @@ struct shape {
   enum lls_dtype element;
   bool int8; /* some full blocks are */
   float soft_cap;
+  const float *sinks; /* (kv_heads group), or NULL */
 };
 
 struct sequence {
@@ -69,6 +70,7 @@ static inline void open_batch(struct batch *b, struct lls_device *device,
       .scale = 1 / sqrtf((float)shape->head_dim),
       .window = shape->window,
       .soft_cap = shape->soft_cap,
+      .sinks = shape->sinks,
   };
   b->columns = (heads + 2 * shape->kv_heads) * shape->head_dim;
   b->out_columns = heads * shape->head_dim;
@@ -225,6 +227,10 @@ static inline double reference(const struct batch *b, const struct sequence *s,
       score[t] = (double)shape->soft_cap * tanh(score[t] / (double)shape->soft_cap);
     top = fmax(top, score[t]);
     added = fmax(added, magnitude);
+  }
+  if (shape->sinks != NULL) {
+    top = fmax(top, (double)shape->sinks[head]);
+    sum = exp((double)shape->sinks[head] - top);
   }
   memset(out, 0, n * sizeof *out);
   for (uint32_t t = first; t <= position; t++) {

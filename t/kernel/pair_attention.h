@@ -17,7 +17,9 @@ struct pair_shape {
   uint32_t kv_heads, group, head_dim, block_tokens, window, rotary;
   enum lls_dtype element;
   float soft_cap;
-  bool int8; /* about every other full block of the contexts */
+  bool sinks;
+  uint32_t turns; /* windows that come in between */
+  bool int8;      /* about every other full block of the contexts */
 };
 
 struct pair_sequence {
@@ -118,8 +120,16 @@ static inline void pair_batch_step(const struct pair_batch *b, struct lls_device
                                    struct lls_pool *pool, const struct pair_step *s,
                                    float *out)
 {
-  const struct lls_attention_shape *a = &b->heads.attention;
+  struct lls_attention_shape shape = b->heads.attention;
+  const struct lls_attention_shape *a = &shape;
+  float numbers[128], *sinks = NULL;
   uint32_t rows = s->step.n_rows;
+  for (uint32_t i = 0; i < shape.heads && b->shape.sinks; i++)
+    numbers[i] = (float)i - 1;
+  const struct lls_tensor_view view = view_of(numbers, 1, shape.heads);
+  if (b->shape.sinks)
+    assert_int_equal(d->ops->vector_create(d, &view, &sinks, NULL), 0);
+  shape.sinks = sinks;
   void *in = pair_put(d, s->rows, rows, b->heads.columns);
   void *to = pair_buffer(d, rows, b->heads.out_columns);
   assert_int_equal(d->ops->step_begin(d, pool, &s->step), 0);
@@ -127,12 +137,20 @@ static inline void pair_batch_step(const struct pair_batch *b, struct lls_device
     d->ops->rope(d, a, &b->heads.rope, in);
   d->ops->cache_write(d, a, PAIR_LAYER, in);
   if (out != NULL) {
+    for (uint32_t other = 0; other < b->shape.turns; other++) {
+      struct lls_attention_shape wider = shape; /* as other layers may have it */
+      wider.window = shape.window + 5 * (other + 1);
+      d->ops->attention(d, &wider, PAIR_LAYER, in, to);
+      d->ops->attention(d, a, PAIR_LAYER, in, to);
+    }
     d->ops->attention(d, a, PAIR_LAYER, in, to);
     pair_get(d, to, (size_t)rows * b->heads.out_columns, out);
   }
   pair_end(d);
   pair_release(d, in);
   pair_release(d, to);
+  if (sinks != NULL)
+    pair_release(d, sinks);
 }
 
 static inline void pair_batch_context(const struct pair_batch *b, struct lls_device *d,

@@ -28,6 +28,8 @@ static long double formula(enum lls_activation kind, long double x)
     return x * 0.5L * (1 + tanhl(sqrtl(2 / acosl(-1)) * (x + 0.044715L * x * x * x)));
   case LLS_ACT_SILU:
     return x / (1 + expl(-x));
+  case LLS_ACT_CLAMPED_SWIGLU:
+    return fminl(x, 7) / (1 + expl(-1.702L * fminl(x, 7)));
   }
   return 0;
 }
@@ -82,14 +84,18 @@ static void gates(struct lls_device *device)
   static const uint32_t columns[] = {1, 8, 27, 2048};
   float *x = malloc(4 * 2 * MAX_COLUMNS * sizeof *x),
         *y = malloc(4 * MAX_COLUMNS * sizeof *y);
-  for (int kind = LLS_ACT_RELU; kind <= LLS_ACT_SILU; kind++) {
+  for (int kind = LLS_ACT_RELU; kind <= LLS_ACT_CLAMPED_SWIGLU; kind++) {
+    bool clamped = kind == LLS_ACT_CLAMPED_SWIGLU;
     for (size_t c = 0; c < 4; c++) {
       uint32_t n = columns[c];
       fill_random(x, 4 * 2 * n);
+      for (uint32_t i = 0; clamped && i < 4 * 2 * n; i++)
+        x[i] *= 12; /* some beyond the clamps */
       device->ops->gated(device, kind, x, 4, n, y);
       for (uint32_t i = 0; i < 4 * n; i++) {
         const float *gate = x + i / n * 2 * n + i % n;
         long double act = formula(kind, gate[0]), up = gate[n];
+        up = clamped ? fmaxl(fminl(up, 7), -7) + 1 : up;
         assert_near(device, "gated", i, y[i], (double)(act * up),
                     tolerance(gate[0], act) * (double)fmaxl(1, fabsl(up)));
       }

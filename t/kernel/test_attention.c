@@ -109,6 +109,30 @@ static void caps(struct lls_device *device)
   }
 }
 
+/* Sinks that nobody notices, that take a share, and that take nearly all. */
+static void sinks(struct lls_device *device)
+{
+  static const float numbers[] = {-40, 0, 1.5f, 30};
+  for (size_t i = 0; i < 4; i++) {
+    struct shape shape = {
+        .kv_heads = 2,
+        .group = 2,
+        .head_dim = 32,
+        .block_tokens = 16,
+        .element = i % 2 ? LLS_BF16 : LLS_F32,
+        .window = i < 2 ? 70 : 0,
+        .sinks = numbers,
+    };
+    mixed_batch(device, &shape, NULL);
+  }
+}
+
+static void test_sinks(void **state)
+{
+  (void)state;
+  each_level(2, MAX_ROWS, 4096, sinks);
+}
+
 static void test_caps(void **state)
 {
   (void)state;
@@ -288,6 +312,7 @@ int main(void)
       cmocka_unit_test(test_same_bits_in_any_pieces),
       cmocka_unit_test(test_same_bits_on_any_threads),
       cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_sinks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,6 +84,8 @@ static void windows(const struct pair *p)
         .block_tokens = 16,
         .window = sizes[i],
         .soft_cap = i % 2 == 0 ? 0 : 1.5f,
+        .sinks = i % 3 == 0,
+        .turns = i % 3,
         .element = p->numbers,
     };
     pair_batch_mixed(p, &shape);
@@ -102,6 +104,7 @@ static void long_contexts(const struct pair *p)
         .head_dim = 64,
         .block_tokens = 32,
         .window = windows[i],
+        .sinks = true,
         .element = p->numbers,
     };
     struct pair_batch *b = pair_batch_open(p, &shape);

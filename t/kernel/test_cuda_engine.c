@@ -265,7 +265,8 @@ int main(void)
   static char llama[] = "llama", opt[] = "opt", neox[] = "neox", bf16[] = "llama-bf16",
               qwen2[] = "qwen2-window", qwen3[] = "qwen3", smollm3[] = "smollm3",
               olmo2[] = "olmo2", phi3[] = "phi3-long", gemma2[] = "gemma2",
-              gemma3[] = "gemma3";
+              gemma3[] = "gemma3", mixtral[] = "mixtral", qwen3_moe[] = "qwen3-moe",
+              gpt_oss[] = "gpt-oss";
   const struct CMUnitTest tests[] = {
       {"emulated llama", test_emulated, NULL, NULL, llama},
       {"emulated opt", test_emulated, NULL, NULL, opt},
@@ -278,6 +279,9 @@ int main(void)
       {"emulated phi3", test_emulated, NULL, NULL, phi3},
       {"emulated gemma2", test_emulated, NULL, NULL, gemma2},
       {"emulated gemma3", test_emulated, NULL, NULL, gemma3},
+      {"emulated mixtral", test_emulated, NULL, NULL, mixtral},
+      {"emulated qwen3-moe", test_emulated, NULL, NULL, qwen3_moe},
+      {"emulated gpt-oss", test_emulated, NULL, NULL, gpt_oss},
       {"memory", test_memory, NULL, NULL, NULL},
       {"too little memory", test_too_little_memory, NULL, NULL, NULL},
       {"KV form alone", test_kv_only, NULL, NULL, NULL},

@@ -307,6 +307,28 @@ static void test_bad_profiles_are_refused_with_their_line(void **state)
   assert_int_equal(lls_profile_read("/nonexistent", &p, &err), -ENOENT);
 }
 
+/* One row reads the experts that it meets, many rows all of them, and none twice. */
+static void test_active_experts_are_read(void **state)
+{
+  (void)state;
+  struct lls_model_config c;
+  struct lls_cost_shape s;
+  struct lls_cost_rates r;
+  struct lls_profile p = ideal();
+  p.device.bandwidth = 1; /* byte a ns */
+  p.device.matrix = 1e9;
+  assert_int_equal(lls_model_config_read(source_path("t/data/models/qwen3-moe"), &c, NULL),
+                   0);
+  lls_cost_shape_init(&s, &c, 2, 2, 1);
+  double experts = 2 * 8 * 3.0 * 64 * 24;
+  assert_close(s.expert_weights, experts);
+  lls_cost_rates_init(&r, &p, &s);
+  struct lls_cost_load one = {.rows = 1}, many = {.rows = 1000};
+  double rest = 2 * s.all_weights;
+  assert_close(lls_cost_step_ns(&r, &one), rest + 2 * experts * 3 / 8);
+  assert_close(lls_cost_step_ns(&r, &many), rest + 2 * experts);
+}
+
 static void test_shipped_profiles_and_models_read(void **state)
 {
   (void)state;
@@ -352,6 +374,7 @@ int main(void)
       cmocka_unit_test(test_service_starts_from_rates),
       IN_FOLDER(test_written_profile_reads_back),
       IN_FOLDER(test_bad_profiles_are_refused_with_their_line),
+      cmocka_unit_test(test_active_experts_are_read),
       cmocka_unit_test(test_shipped_profiles_and_models_read),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

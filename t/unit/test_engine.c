@@ -72,7 +72,8 @@ int main(void)
               serial[] = "neox-serial", stories[] = "stories260K", qwen2[] = "qwen2",
               qwen2_window[] = "qwen2-window", qwen3[] = "qwen3", yarn[] = "qwen3-yarn",
               smollm3[] = "smollm3", olmo2[] = "olmo2", phi3[] = "phi3",
-              phi3_long[] = "phi3-long", gemma2[] = "gemma2", gemma3[] = "gemma3";
+              phi3_long[] = "phi3-long", gemma2[] = "gemma2", gemma3[] = "gemma3",
+              mixtral[] = "mixtral", qwen3_moe[] = "qwen3-moe", gpt_oss[] = "gpt-oss";
   const struct CMUnitTest tests[] = {
       MODEL(llama),
       MODEL(bf16),
@@ -99,6 +100,9 @@ int main(void)
       MODEL(phi3_long),
       MODEL(gemma2),
       MODEL(gemma3),
+      MODEL(mixtral),
+      MODEL(qwen3_moe),
+      MODEL(gpt_oss),
       IN_GGUF(llama),
       IN_GGUF(biases),
       IN_GGUF(sharded),

@@ -13,6 +13,8 @@
 #define LLAMA(more)                                                                      \
   "{\"architectures\":[\"LlamaForCausalLM\"],\"intermediate_size\":96," SIZES more       \
   "\"model_type\":\"llama\"}"
+#define MODEL(name, more)                                                                \
+  "{\"architectures\":[\"" name "ForCausalLM\"],\"intermediate_size\":96," SIZES more "}"
 #define MISTRAL(more)                                                                    \
   "{\"architectures\":[\"MistralForCausalLM\"],\"intermediate_size\":96," SIZES more     \
   "\"model_type\":\"mistral\"}"
@@ -243,7 +245,7 @@ static void test_refusals(void **state)
       {"{\"architectures\":[\"BertModel\"]}", -ENOTSUP,
        "architecture BertModel is not supported; supported are Llama (2, 3, Mistral, "
        "Yi, SmolLM2), Qwen2 and 2.5, Qwen3, SmolLM3, OLMo 2, Phi-3 and Phi-4, "
-       "Gemma 2, Gemma 3 (text), OPT, GPT-NeoX and Pythia"},
+       "gpt-oss, Mixtral, Qwen3-MoE, Gemma 2, Gemma 3 (text), OPT, GPT-NeoX and Pythia"},
       {LLAMA("\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2},"), -ENOTSUP,
        "rope scaling \"dynamic\" is not supported"},
       {LLAMA("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,\"mscale\":1},"), -ENOTSUP,
@@ -251,6 +253,14 @@ static void test_refusals(void **state)
       {LLAMA("\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1,1,1],"
              "\"long_factor\":[1,1,1]},"),
        -EINVAL, "should have 4 numbers"},
+      {MODEL("Mixtral", "\"num_local_experts\":2,\"num_experts_per_tok\":3"), -EINVAL,
+       "3 of 2 experts a row"},
+      {MODEL("GptOss", "\"swiglu_limit\":5"), -ENOTSUP, "\"swiglu_limit\" is 5; 7 is"},
+      {MODEL("Gemma2", "\"layer_types\":[\"full_attention\",\"chunked\"]"), -ENOTSUP,
+       "\"layer_types\" has \"chunked\""},
+      {MODEL("Gemma3", "\"layer_types\":[]"), -EINVAL, "should be a list of 2 names"},
+      {MODEL("SmolLM3", "\"no_rope_layers\":[1]"), -EINVAL,
+       "should be a list of 2 numbers"},
       {LLAMA("\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,0,1,1]},"),
        -EINVAL, "\"short_factor\" should be 1 to 128 positive numbers"},
       {LLAMA("\"rope_scaling\":{\"type\":\"linear\"},"), -EINVAL, "\"factor\" of rope"},

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state that the files of the forward pass share. */
+#ifndef LLS_ENGINE_FORWARD_H
+#define LLS_ENGINE_FORWARD_H
+
+#include "core/engine/engine_internal.h"
+
+/* The rows that are still computed. */
+struct lls_forward {
+  struct lls_engine *e;
+  const struct lls_device_ops *ops;
+  struct lls_device *device;
+  void *x;              /* (n_rows, hidden) */
+  const void *attended; /* (n_rows, heads head_dim) what attention gave in this layer */
+  uint32_t n_rows;
+};
+
+/* mixture.c: y = what the layer's experts make of input (n_rows, hidden), or y += that.
+ */
+void lls_engine_mix(const struct lls_forward *, const struct lls_layer_weights *,
+                    const void *input, enum lls_linear_store, void *y);
+/* Slots of rows and experts that a step has at most; 0 without mixtures. */
+size_t lls_engine_slots(const struct lls_engine *);
+/* Buffers of the mixtures, at create. */
+int lls_engine_make_mixture(struct lls_engine *);
+void lls_engine_free_mixture(struct lls_engine *);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The mlp branch of a mixture of experts. The router's scores choose some experts for
+ * each row; rows are copied next to those of the same expert, go through its matrices
+ * together, and a row's results are added by its weights. So a step reads the matrices of
+ * the experts that it needs, each once. A row's result does not depend on its company:
+ * its products do not, and its experts are added best first.
+ */
+#include "core/engine/forward.h"
+
+#define PADDING 8 /* rows that a device may add */
+
+size_t lls_engine_slots(const struct lls_engine *e)
+{
+  const struct lls_mixture_config *m = &e->config.mixture;
+  return m->experts == 0 ? 0 : (e->options.max_tokens + PADDING) * (size_t)m->active;
+}
+
+int lls_engine_make_mixture(struct lls_engine *e)
+{
+  const struct lls_model_config *c = &e->config;
+  struct lls_activations *act = &e->act;
+  struct lls_route *route = &act->route;
+  size_t slots = lls_engine_slots(e), rows = e->options.max_tokens + PADDING;
+  route->experts = c->mixture.experts;
+  route->active = c->mixture.active;
+  const struct {
+    void **buffer;
+    size_t bytes;
+  } buffers[] = {
+      {(void **)&act->scores, rows * c->mixture.experts * sizeof *act->scores},
+      {&act->routed, slots * c->hidden * lls_dtype_bytes(e->device->activation_type)},
+      {(void **)&route->expert, slots * sizeof *route->expert},
+      {(void **)&route->weight, slots * sizeof *route->weight},
+      {(void **)&route->place, slots * sizeof *route->place},
+      {(void **)&route->row, slots * sizeof *route->row},
+      {(void **)&route->first, (c->mixture.experts + 1) * sizeof *route->first},
+  };
+  int rc = 0;
+  for (size_t i = 0; slots > 0 && rc == 0 && i < sizeof buffers / sizeof buffers[0]; i++)
+    rc = e->device->ops->alloc(e->device, LLS_MEMORY_DEVICE, buffers[i].bytes,
+                               buffers[i].buffer);
+  return rc;
+}
+
+void lls_engine_free_mixture(struct lls_engine *e)
+{
+  const struct lls_route *route = &e->act.route;
+  void *const buffers[] = {e->act.scores, e->act.routed, route->expert, route->weight,
+                           route->place,  route->row,    route->first};
+  for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+    if (buffers[i] != NULL)
+      e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);
+}
+
+void lls_engine_mix(const struct lls_forward *s, const struct lls_layer_weights *w,
+                    const void *input, enum lls_linear_store store, void *y)
+{
+  const struct lls_model_config *c = &s->e->config;
+  const struct lls_activations *act = &s->e->act;
+  const struct lls_route *route = &act->route;
+  s->ops->logits(s->device, w->router, input, s->n_rows, act->scores);
+  s->ops->route(s->device, act->scores, s->n_rows, c->mixture.normalise, route);
+  s->ops->gather_routed(s->device, route, input, s->n_rows, c->hidden, act->routed);
+  s->ops->linear_experts(s->device, w->expert_up, route, act->routed, s->n_rows,
+                         act->wide);
+  s->ops->gated_experts(s->device, route, c->activation, act->wide, s->n_rows,
+                        c->mixture.ffn, act->narrow);
+  s->ops->linear_experts(s->device, w->expert_down, route, act->narrow, s->n_rows,
+                         act->routed);
+  s->ops->combine(s->device, route, act->routed, s->n_rows, c->hidden, store, y);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads a mixture of experts. Each expert is a matrix of its own, so that a step reads
+ * those that have rows and no others. The router decides between close scores: it stays
+ * in the model's own numbers whatever the others become.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/device/tensor.h"
+#include "core/engine/tensor_loader.h"
+
+#define NAME_MAX_CHARS 128
+
+static int load_router(struct lls_loader *l, int layer, struct lls_weight **out)
+{
+  const struct lls_model_config *c = l->config;
+  const struct lls_weights_source *given = l->source;
+  struct lls_weights_source own = *given;
+  const struct lls_part part = {l->names->router, lls_range_all(c->mixture.experts)};
+  if (own.format != LLS_WEIGHTS_F32 && own.format != LLS_WEIGHTS_BF16)
+    own.format = LLS_WEIGHTS_AUTO;
+  l->source = &own;
+  int rc = lls_loader_matrix(l, layer, &part, 1, lls_range_all(c->hidden),
+                             c->mixture.biases, out);
+  l->source = given;
+  return rc;
+}
+
+static void expert_name(const struct lls_loader *l, uint32_t expert, const char *part,
+                        char name[NAME_MAX_CHARS])
+{
+  snprintf(name, NAME_MAX_CHARS, "%s%u.%s", l->names->experts, expert, part);
+}
+
+static int load_up(struct lls_loader *l, int layer, uint32_t expert,
+                   struct lls_weight **out)
+{
+  char gate[NAME_MAX_CHARS], up[NAME_MAX_CHARS];
+  struct lls_range ffn = l->shard->expert_ffn;
+  const struct lls_part parts[] = {{gate, ffn}, {up, ffn}};
+  expert_name(l, expert, l->names->expert_gate, gate);
+  expert_name(l, expert, l->names->expert_up, up);
+  return lls_loader_matrix(l, layer, parts, 2, lls_range_all(l->config->hidden), false,
+                           out);
+}
+
+static int load_down(struct lls_loader *l, int layer, uint32_t expert,
+                     struct lls_weight **out)
+{
+  char name[NAME_MAX_CHARS];
+  const struct lls_part part = {name, lls_range_all(l->config->hidden)};
+  expert_name(l, expert, l->names->expert_down, name);
+  return lls_loader_matrix(l, layer, &part, 1, l->shard->expert_ffn, false, out);
+}
+
+/* ---- blocks ----------------------------------------------------------------------- */
+
+#define BLOCK       32 /* numbers */
+#define BLOCK_CODES 16 /* bytes of a block in the file, its scale is elsewhere */
+#define BLOCK_BYTES 17 /* as quantised.h has it, the scale first */
+
+/* Files have number 2i and 2i + 1 in a byte, LLS_MXFP4 has i and i + 16. */
+static void repack_block(const uint8_t *codes, uint8_t scale, uint8_t *out)
+{
+  uint8_t code[BLOCK];
+  for (size_t i = 0; i < BLOCK; i++)
+    code[i] = i % 2 == 0 ? codes[i / 2] & 15 : codes[i / 2] >> 4;
+  *out++ = scale;
+  for (size_t i = 0; i < BLOCK / 2; i++)
+    out[i] = (uint8_t)(code[i] | code[i + BLOCK / 2] << 4);
+}
+
+/* An expert's rows [first, first + step, ...) of a tensor of all experts' blocks. */
+struct block_rows {
+  const char *name; /* without "_blocks", "_scales", "_bias" */
+  uint32_t expert;
+  size_t rows, columns; /* of an expert in the file */
+  struct lls_range taken;
+  size_t first, step;
+};
+
+/* *out owns what it points to: free it. */
+static int repack(const struct lls_loader *l, int layer, const struct block_rows *b,
+                  struct lls_tensor_view *out)
+{
+  size_t blocks = b->columns / BLOCK, all = l->config->mixture.experts * b->rows * blocks;
+  const void *codes = NULL, *scales = NULL;
+  *out = (struct lls_tensor_view){.dtype = LLS_MXFP4,
+                                  .rows = b->taken.n,
+                                  .columns = b->columns,
+                                  .row_stride = b->columns};
+  if (l->source->dummy) {
+    out->dtype = LLS_BF16;
+    out->seed = lls_loader_seed(l, layer, b->name) + b->expert;
+    return 0;
+  }
+  int rc = lls_loader_bytes(l, layer, b->name, "_blocks", all * BLOCK_CODES, &codes);
+  if (rc == 0)
+    rc = lls_loader_bytes(l, layer, b->name, "_scales", all, &scales);
+  if (rc < 0)
+    return rc;
+  uint8_t *packed = malloc(b->taken.n * blocks * BLOCK_BYTES);
+  if (packed == NULL)
+    return lls_fail(l->err, -ENOMEM, "out of memory");
+  out->data = packed;
+  for (size_t i = 0; i < b->taken.n; i++) {
+    size_t row = b->expert * b->rows + b->first + (b->taken.first + i) * b->step;
+    for (size_t k = row * blocks; k < (row + 1) * blocks; k++, packed += BLOCK_BYTES)
+      repack_block((const uint8_t *)codes + k * BLOCK_CODES, ((const uint8_t *)scales)[k],
+                   packed);
+  }
+  return 0;
+}
+
+/* The biases of those rows; numbers of their own, for they need not lie together. */
+static int read_bias(const struct lls_loader *l, int layer, const struct block_rows *b,
+                     struct lls_tensor_view *out)
+{
+  struct lls_tensor_view all;
+  int rc = lls_loader_view(l, layer, b->name, "_bias", l->config->mixture.experts,
+                           b->rows, &all);
+  float *row = rc == 0 ? malloc(b->rows * sizeof *row) : NULL;
+  if (rc == 0 && row == NULL)
+    rc = lls_fail(l->err, -ENOMEM, "out of memory");
+  if (rc < 0)
+    return rc;
+  lls_tensor_read_row(&all, b->expert, row);
+  for (size_t i = 0; i < b->taken.n; i++)
+    row[i] = row[b->first + (b->taken.first + i) * b->step];
+  *out = (struct lls_tensor_view){.data = row,
+                                  .dtype = LLS_F32,
+                                  .rows = 1,
+                                  .columns = b->taken.n,
+                                  .row_stride = b->taken.n};
+  return 0;
+}
+
+/* Packs some rows of an expert, cut by columns: a bias is the first rank's then. */
+static int load_blocks(struct lls_loader *l, int layer, const struct block_rows *parts,
+                       size_t n, struct lls_range columns, struct lls_weight **out)
+{
+  struct lls_tensor_view views[LLS_MAX_PARTS] = {0}, cut[LLS_MAX_PARTS],
+                         biases[LLS_MAX_PARTS] = {0};
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < n; i++) {
+    rc = repack(l, layer, &parts[i], &views[i]);
+    if (rc == 0)
+      rc = lls_loader_check_cut(l, parts[i].name, views[i].dtype, &columns);
+    if (rc == 0)
+      cut[i] = lls_view_columns(&views[i], columns.first, columns.n);
+    if (rc == 0)
+      rc = read_bias(l, layer, &parts[i], &biases[i]);
+  }
+  if (rc == 0)
+    rc = lls_loader_pack(l, cut, columns.first == 0 ? biases : NULL, n, out);
+  for (size_t i = 0; i < n; i++) {
+    free((void *)views[i].data);
+    free((void *)biases[i].data);
+  }
+  return rc;
+}
+
+static int load_blocks_up(struct lls_loader *l, int layer, uint32_t expert,
+                          struct lls_weight **out)
+{
+  char name[NAME_MAX_CHARS];
+  struct lls_range ffn = l->shard->expert_ffn;
+  snprintf(name, sizeof name, "%s%s", l->names->experts, l->names->expert_blocks_up);
+  struct block_rows gate = {name, expert, 2 * ffn.whole, l->config->hidden, ffn, 0, 2};
+  struct block_rows parts[] = {gate, gate};
+  parts[1].first = 1;
+  return load_blocks(l, layer, parts, 2, lls_range_all(l->config->hidden), out);
+}
+
+static int load_blocks_down(struct lls_loader *l, int layer, uint32_t expert,
+                            struct lls_weight **out)
+{
+  char name[NAME_MAX_CHARS];
+  struct lls_range rows = lls_range_all(l->config->hidden), ffn = l->shard->expert_ffn;
+  snprintf(name, sizeof name, "%s%s", l->names->experts, l->names->expert_down);
+  const struct block_rows part = {name, expert, rows.n, ffn.whole, rows, 0, 1};
+  return load_blocks(l, layer, &part, 1, ffn, out);
+}
+
+/* ---- the whole -------------------------------------------------------------------- */
+
+/* One matrix of every expert. */
+static int load_experts(struct lls_loader *l, int layer,
+                        int (*load)(struct lls_loader *, int, uint32_t,
+                                    struct lls_weight **),
+                        struct lls_experts **out)
+{
+  const struct lls_device_ops *ops = l->device->ops;
+  uint32_t n = l->config->mixture.experts;
+  struct lls_weight **weights = calloc(n, sizeof *weights);
+  if (weights == NULL)
+    return lls_fail(l->err, -ENOMEM, "out of memory");
+  int rc = 0;
+  for (uint32_t i = 0; rc == 0 && i < n; i++)
+    rc = load(l, layer, i, &weights[i]);
+  if (rc == 0)
+    rc = ops->experts_create(l->device, weights, n, out, l->err);
+  else
+    for (uint32_t i = 0; i < n && weights[i] != NULL; i++)
+      ops->weight_destroy(l->device, weights[i]);
+  free(weights);
+  return rc;
+}
+
+int lls_loader_mixture(struct lls_loader *l, int layer, struct lls_layer_weights *w)
+{
+  bool blocks = l->names->expert_blocks_up != NULL;
+  int rc = load_router(l, layer, &w->router);
+  if (rc == 0)
+    rc = load_experts(l, layer, blocks ? load_blocks_up : load_up, &w->expert_up);
+  if (rc == 0)
+    rc = load_experts(l, layer, blocks ? load_blocks_down : load_down, &w->expert_down);
+  return rc;
+}

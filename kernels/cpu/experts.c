@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mixtures of experts: choosing (Shazeer et al., 2017, section 2.1), sorting rows by
+ * expert, and the products of each expert with its rows, one after the other, each by all
+ * threads.
+ */
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/ops.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lls_experts {
+  uint32_t n;
+  struct lls_weight *weights[]; /* (n) */
+};
+
+int lls_cpu_experts_create(struct lls_device *device, struct lls_weight *const *weights,
+                           uint32_t n, struct lls_experts **out, struct lls_error *err)
+{
+  struct lls_experts *e = malloc(sizeof *e + n * sizeof *e->weights);
+  if (e == NULL) {
+    for (uint32_t i = 0; i < n; i++)
+      lls_cpu_weight_destroy(device, weights[i]);
+    return lls_fail(err, -ENOMEM, "no memory for %u experts", n);
+  }
+  e->n = n;
+  memcpy(e->weights, weights, n * sizeof *weights);
+  *out = e;
+  return 0;
+}
+
+void lls_cpu_experts_destroy(struct lls_device *device, struct lls_experts *e)
+{
+  for (uint32_t i = 0; i < e->n; i++)
+    lls_cpu_weight_destroy(device, e->weights[i]);
+  free(e);
+}
+
+/* ---- choosing --------------------------------------------------------------------- */
+
+static bool is_chosen(const uint32_t *expert, uint32_t n, uint32_t e)
+{
+  for (uint32_t i = 0; i < n; i++)
+    if (expert[i] == e)
+      return true;
+  return false;
+}
+
+/* The best of those not chosen yet, the first of equals; some one even among numbers that
+ * are none. */
+static uint32_t best_left(const float *scores, uint32_t n, const uint32_t *chosen,
+                          uint32_t n_chosen)
+{
+  uint32_t best = n;
+  for (uint32_t e = 0; e < n; e++)
+    if (!is_chosen(chosen, n_chosen, e) && (best == n || scores[e] > scores[best]))
+      best = e;
+  return best;
+}
+
+static void choose(const float *scores, bool normalise, const struct lls_route *r,
+                   uint32_t *expert, float *weight)
+{
+  double all = 0, chosen = 0;
+  for (uint32_t i = 0; i < r->active; i++)
+    expert[i] = best_left(scores, r->experts, expert, i);
+  double top = (double)scores[expert[0]];
+  for (uint32_t e = 0; e < r->experts; e++)
+    all += exp((double)scores[e] - top);
+  for (uint32_t i = 0; i < r->active; i++)
+    chosen += exp((double)scores[expert[i]] - top);
+  for (uint32_t i = 0; i < r->active; i++)
+    weight[i] =
+        (float)(exp((double)scores[expert[i]] - top) / (normalise ? chosen : all));
+}
+
+struct choosing {
+  const struct lls_route *route;
+  const float *scores; /* (n_rows, experts) */
+  size_t n_rows;
+  bool normalise;
+};
+
+static void choose_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct choosing *w = arg;
+  const struct lls_route *r = w->route;
+  size_t begin, end;
+  lls_cpu_share(w->n_rows, 1, thread, n_threads, &begin, &end);
+  for (size_t i = begin; i < end; i++)
+    choose(w->scores + i * r->experts, w->normalise, r, r->expert + i * r->active,
+           r->weight + i * r->active);
+}
+
+/* Counts, then places: entries of an expert stay in the order of their rows. */
+static void sort(const struct lls_route *r, size_t n_rows)
+{
+  size_t entries = n_rows * r->active;
+  uint32_t next[LLS_MAX_EXPERTS];
+  memset(r->first, 0, (r->experts + 1) * sizeof *r->first);
+  for (size_t i = 0; i < entries; i++)
+    r->first[r->expert[i] + 1]++;
+  for (uint32_t e = 0; e < r->experts; e++) {
+    r->first[e + 1] += r->first[e];
+    next[e] = r->first[e];
+  }
+  for (size_t i = 0; i < entries; i++) {
+    r->place[i] = next[r->expert[i]]++;
+    r->row[r->place[i]] = (uint32_t)(i / r->active);
+  }
+}
+
+void lls_cpu_route(struct lls_device *device, const float *scores, uint32_t n_rows,
+                   bool normalise, const struct lls_route *r)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  struct choosing w = {r, scores, n_rows, normalise};
+  if (r->experts > LLS_MAX_EXPERTS || r->active > r->experts) {
+    lls_cpu_step_fail(d, -EINVAL, "%u of %u experts", r->active, r->experts);
+    return;
+  }
+  lls_cpu_run_rows(d, choose_task, &w, n_rows, (size_t)r->experts * r->active);
+  sort(r, n_rows);
+}
+
+/* ---- rows there and back ---------------------------------------------------------- */
+
+struct moving {
+  const struct lls_route *route;
+  const float *x;
+  float *y;
+  size_t n_rows, columns;
+  bool add;
+};
+
+static void gather_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct moving *w = arg;
+  size_t begin, end;
+  lls_cpu_share(w->n_rows, 1, thread, n_threads, &begin, &end);
+  for (size_t i = begin; i < end; i++)
+    memcpy(w->y + i * w->columns, w->x + w->route->row[i] * w->columns,
+           w->columns * sizeof *w->y);
+}
+
+void lls_cpu_gather_routed(struct lls_device *device, const struct lls_route *r,
+                           const void *x, uint32_t n_rows, uint32_t columns, void *y)
+{
+  struct moving w = {r, x, y, (size_t)n_rows * r->active, columns, false};
+  lls_cpu_run_rows(lls_cpu(device), gather_task, &w, w.n_rows, columns);
+}
+
+static void combine_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct moving *w = arg;
+  uint32_t active = w->route->active;
+  size_t begin, end;
+  lls_cpu_share(w->n_rows, 1, thread, n_threads, &begin, &end);
+  for (size_t row = begin; row < end; row++) {
+    float *y = w->y + row * w->columns;
+    for (size_t i = row * active; i < (row + 1) * active; i++) {
+      const float *x = w->x + w->route->place[i] * w->columns;
+      float weight = w->route->weight[i];
+      bool set = !w->add && i == row * active;
+      for (size_t k = 0; k < w->columns; k++)
+        y[k] = (set ? 0 : y[k]) + weight * x[k];
+    }
+  }
+}
+
+void lls_cpu_combine(struct lls_device *device, const struct lls_route *r, const void *x,
+                     uint32_t n_rows, uint32_t columns, enum lls_linear_store store,
+                     void *y)
+{
+  struct moving w = {r, x, y, n_rows, columns, store == LLS_STORE_ADD};
+  lls_cpu_run_rows(lls_cpu(device), combine_task, &w, n_rows,
+                   (size_t)columns * r->active);
+}
+
+void lls_cpu_gated_experts(struct lls_device *device, const struct lls_route *r,
+                           enum lls_activation kind, const void *x, uint32_t n_rows,
+                           uint32_t columns, void *y)
+{
+  lls_cpu_gated(device, kind, x, n_rows * r->active, columns, y);
+}
+
+/* ---- products --------------------------------------------------------------------- */
+
+void lls_cpu_linear_experts(struct lls_device *device, const struct lls_experts *experts,
+                            const struct lls_route *r, const void *x, uint32_t n_rows,
+                            void *y)
+{
+  for (uint32_t e = 0; n_rows > 0 && e < experts->n; e++) {
+    const struct lls_weight *w = experts->weights[e];
+    uint32_t first = r->first[e], n = r->first[e + 1] - first;
+    if (n > 0)
+      lls_cpu_linear(device, w, (const float *)x + first * w->columns, n, LLS_STORE_SET,
+                     (float *)y + first * w->rows);
+  }
+}
