@@ -155,7 +155,7 @@ static void on_refused(void *self, const struct lls_request *r, uint32_t refusal
   lls_pol_scheduler_count(self, "refused", 1);
 }
 
-/* What the order is for. In /metrics, waited_s over ended is the mean wait. */
+/* The purpose of the order: in /metrics, waited_s over ended is the mean wait. */
 static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
 {
   const struct lls_host *host = ((const struct state *)self)->base.host;

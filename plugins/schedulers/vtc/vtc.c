@@ -181,8 +181,9 @@ static void dump(void *self, const struct lls_sink *sink)
 
 /* ---- state ---------------------------------------------------------------------- */
 
-/* What tenants were served goes on in a reload: nobody begins anew with a full share. Who
- * waits is in the next view, and which prompts are paid in the requests' own words. */
+/* Service that tenants got survives a reload: none begins anew with a full share. Waiting
+ * requests are in the next view, and which prompts are paid in the requests' own words.
+ */
 #define STATE_COUNTERS 1
 
 struct counters {
@@ -206,7 +207,8 @@ static int export_state(void *self, struct lls_blob *out)
   return 0;
 }
 
-/* Of as many tenants: with another number of them requests share other counters. */
+/* Takes a state of as many tenants: with another number of them requests share other
+ * counters. */
 static int import_state(void *self, const struct lls_blob *in)
 {
   struct vtc *v = self;
