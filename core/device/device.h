@@ -40,6 +40,8 @@ enum lls_dtype {
   LLS_Q5_K,
   LLS_Q6_K,
   LLS_MXFP4,
+  /* Codes and scales are tensors of their own: coded.h. */
+  LLS_CODED,
 };
 
 /* Bytes of a number of a plain type; those of the others are in quantised.h. */
@@ -64,6 +66,8 @@ struct lls_tensor_view {
   size_t rows, columns; /* of a linear layer: outputs, inputs */
   size_t row_stride;    /* elements; = columns if dense; both whole blocks */
   uint64_t seed;
+  /* LLS_CODED: data is a struct lls_coded, of which this is a part that begins there. */
+  size_t first_row, first_column;
 };
 
 /* [engine] weights = ... */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See tensor.h. */
 #include "core/device/tensor.h"
+#include "core/device/coded.h"
 #include "core/device/numbers.h"
 #include "core/device/quantised.h"
 
@@ -32,6 +33,10 @@ void lls_tensor_read_row(const struct lls_tensor_view *view, size_t row, float *
   if (view->data == NULL) {
     for (size_t i = 0; i < n; i++)
       out[i] = random_weight(view->seed, row * view->row_stride + i);
+    return;
+  }
+  if (view->dtype == LLS_CODED) {
+    lls_coded_read(view->data, view->first_row + row, view->first_column, n, out);
     return;
   }
   const char *data =

@@ -88,7 +88,11 @@ static struct lls_tensor_view moved(const struct lls_tensor_view *whole, size_t 
 struct lls_tensor_view lls_view_columns(const struct lls_tensor_view *whole, size_t first,
                                         size_t n)
 {
-  struct lls_tensor_view part = moved(whole, first);
+  struct lls_tensor_view part = *whole;
+  if (whole->dtype == LLS_CODED && whole->data != NULL)
+    part.first_column += first;
+  else
+    part = moved(whole, first);
   part.columns = n;
   return part;
 }
@@ -98,7 +102,11 @@ struct lls_tensor_view lls_view_rows(const struct lls_tensor_view *whole, size_t
 {
   if (whole->rows == 1)
     return lls_view_columns(whole, first, n);
-  struct lls_tensor_view part = moved(whole, first * whole->row_stride);
+  struct lls_tensor_view part = *whole;
+  if (whole->dtype == LLS_CODED && whole->data != NULL)
+    part.first_row += first;
+  else
+    part = moved(whole, first * whole->row_stride);
   part.rows = n;
   return part;
 }

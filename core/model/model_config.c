@@ -8,6 +8,7 @@
 
 #include "core/device/quantised.h"
 #include "core/model/architecture.h"
+#include "core/model/quantisation.h"
 
 static const struct lls_architecture *const architectures[] = {
     &lls_llama,  &lls_qwen2,   &lls_qwen3,   &lls_smollm3,   &lls_olmo2,
@@ -60,11 +61,6 @@ static int find_architecture(const struct lls_json *json, struct lls_model_confi
   out->architecture = architecture_named(name);
   if (out->architecture == NULL || out->architecture->encoder != out->encoder)
     return unknown_architecture(json, name, out->encoder, err);
-  if (lls_json_get(json, "quantization_config") != NULL && !has_mxfp4(json, out))
-    return lls_fail(err, -ENOTSUP,
-                    "%s: the weights are quantised (\"quantization_config\"): use the "
-                    "folder of the f32, f16 or bf16 model",
-                    json->file);
   return 0;
 }
 
@@ -98,6 +94,25 @@ static int read_dtype(const struct lls_json *json, struct lls_model_config *out,
                     "%s: \"%s\" is \"%.32s\"; float32, float16 and bfloat16 can be read",
                     json->file, key, name);
   return 0;
+}
+
+/* Of a quantised folder the type named is that of what is not quantised. */
+static int read_quantisation(const struct lls_json *json, struct lls_model_config *out,
+                             struct lls_error *err)
+{
+  struct lls_quantisation quantisation;
+  if (has_mxfp4(json, out))
+    return 0;
+  int rc = lls_quantisation_read(json, &quantisation, err);
+  if (rc == 0 && !quantisation.is_quantised &&
+      lls_json_get(json, "quantization_config") != NULL)
+    return lls_fail(err, -ENOTSUP,
+                    "%s: the weights are quantised (\"quantization_config\": mxfp4), "
+                    "which is read of gpt-oss only",
+                    json->file);
+  if (rc == 0 && quantisation.is_quantised)
+    out->dtype = LLS_CODED;
+  return rc;
 }
 
 static bool is_eos(const struct lls_model_config *config, json_int_t id)
@@ -255,6 +270,8 @@ static int configure(const char *folder, const struct lls_json *json,
   int rc = find_architecture(json, out, err);
   if (rc == 0)
     rc = read_dtype(json, out, err);
+  if (rc == 0)
+    rc = read_quantisation(json, out, err);
   if (rc == 0)
     rc = out->architecture->configure(json, out, err);
   if (rc == 0)

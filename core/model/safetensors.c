@@ -10,12 +10,21 @@
 
 #include "core/model/checkpoint.h"
 #include "core/model/json.h"
+#include "core/model/quantisation.h"
 #include "core/model/safetensors_file.h"
+
+/* A matrix that several tensors make, for the views of it. */
+struct coded_matrix {
+  struct coded_matrix *next;
+  struct lls_coded coded;
+};
 
 struct lls_safetensors {
   struct lls_checkpoint base;
   struct lls_tensor_file *files;
   struct lls_tensor *tensors; /* uthash by name */
+  struct lls_quantisation quantisation;
+  struct coded_matrix *matrices;
 };
 
 bool lls_safetensors_has(const struct lls_safetensors *st, const char *name)
@@ -83,6 +92,19 @@ static int open_shards(struct lls_safetensors *st, const char *folder,
   return 0;
 }
 
+/* What config.json says of quantised weights, where there is one. */
+static int read_quantisation(struct lls_safetensors *st, const char *folder,
+                             struct lls_error *err)
+{
+  struct lls_json config;
+  int rc = lls_json_read(folder, "config.json", &config, err);
+  if (rc < 0)
+    return rc == -ENOENT ? 0 : rc;
+  rc = lls_quantisation_read(&config, &st->quantisation, err);
+  lls_json_close(&config);
+  return rc;
+}
+
 static int open_folder(struct lls_safetensors *st, const char *folder,
                        struct lls_error *err)
 {
@@ -113,6 +135,8 @@ int lls_safetensors_open(const char *folder, struct lls_safetensors **out,
     return lls_fail(err, -ENOMEM, "%s: out of memory", folder);
   st->base.ops = &ops;
   int rc = open_folder(st, folder, err);
+  if (rc == 0)
+    rc = read_quantisation(st, folder, err);
   if (rc < 0) {
     lls_safetensors_close(st);
     return rc;
@@ -130,6 +154,10 @@ void lls_safetensors_close(struct lls_safetensors *st)
   {
     HASH_DEL(st->tensors, tensor);
     lls_tensor_free(tensor);
+  }
+  struct coded_matrix *matrix, *next_matrix;
+  LL_FOREACH_SAFE (st->matrices, matrix, next_matrix) {
+    free(matrix);
   }
   struct lls_tensor_file *file, *next_file;
   LL_FOREACH_SAFE (st->files, file, next_file) {
@@ -154,11 +182,50 @@ static int check_shape(const struct lls_tensor *t, size_t rows, size_t columns,
                   t->file->path, t->name, found, wanted);
 }
 
+static int find_stored(void *context, const char *name, struct lls_stored *out,
+                       struct lls_error *err)
+{
+  struct lls_safetensors *st = context;
+  struct lls_tensor *t;
+  HASH_FIND_STR(st->tensors, name, t);
+  if (t == NULL)
+    return -ENOENT;
+  *out = (struct lls_stored){
+      .type = t->type->name, .n_dims = t->n_dims, .shape = {t->shape[0], t->shape[1]}};
+  return lls_tensor_data(t, &out->data, err);
+}
+
+/* -ENOENT: the matrix is not quantised. */
+static int view_coded(struct lls_safetensors *st, const char *name, size_t rows,
+                      size_t columns, struct lls_tensor_view *out, struct lls_error *err)
+{
+  const struct lls_stored_source source = {st, find_stored};
+  struct lls_coded coded;
+  int rc = lls_quantisation_matrix(&st->quantisation, name, rows, columns, &source,
+                                   &coded, err);
+  if (rc < 0)
+    return rc;
+  struct coded_matrix *matrix = malloc(sizeof *matrix);
+  if (matrix == NULL)
+    return lls_fail(err, -ENOMEM, "out of memory");
+  matrix->coded = coded;
+  LL_PREPEND(st->matrices, matrix);
+  *out = (struct lls_tensor_view){.data = &matrix->coded,
+                                  .dtype = LLS_CODED,
+                                  .rows = rows,
+                                  .columns = columns,
+                                  .row_stride = columns};
+  return 0;
+}
+
 int lls_safetensors_view(struct lls_safetensors *st, const char *name, size_t rows,
                          size_t columns, struct lls_tensor_view *out,
                          struct lls_error *err)
 {
   struct lls_tensor *t;
+  int rc = view_coded(st, name, rows, columns, out, err);
+  if (rc != -ENOENT)
+    return rc;
   HASH_FIND_STR(st->tensors, name, t);
   if (t == NULL)
     return lls_fail(err, -ENOENT, "%s: tensor %s is missing",
@@ -167,7 +234,7 @@ int lls_safetensors_view(struct lls_safetensors *st, const char *name, size_t ro
     return lls_fail(err, -ENOTSUP,
                     "%s: tensor %s is of type %s; F32, F16 and BF16 can be used",
                     t->file->path, name, t->type->name);
-  int rc = check_shape(t, rows, columns, err);
+  rc = check_shape(t, rows, columns, err);
   const void *data = NULL;
   if (rc == 0)
     rc = lls_tensor_data(t, &data, err);

@@ -9,6 +9,7 @@
  *           sum x q / sum q q
  */
 #include "kernels/cpu/codes.h"
+#include "core/device/coded.h"
 #include "core/device/numbers.h"
 #include "core/device/quantised.h"
 #include "core/device/tensor.h"
@@ -23,9 +24,21 @@ struct kind {
   int bias;
 };
 
-static struct kind kind_of(enum lls_dtype type)
+static struct kind kind_of_coded(const struct lls_coded *c)
 {
-  switch (type) {
+  if (!lls_coded_keeps_codes(c))
+    return (struct kind){LLS_PACKED_BF16, 0};
+  if (c->layout == LLS_CODED_INT8)
+    return (struct kind){LLS_PACKED_CODES8, 128};
+  return lls_coded_has_offset(c) ? (struct kind){LLS_PACKED_CODES4_OFFSET, 0}
+                                 : (struct kind){LLS_PACKED_CODES4, 8};
+}
+
+static struct kind kind_of(const struct lls_tensor_view *v)
+{
+  switch (v->dtype) {
+  case LLS_CODED:
+    return kind_of_coded(v->data);
   case LLS_Q4_0:
     return (struct kind){LLS_PACKED_CODES4, 8};
   case LLS_MXFP4:
@@ -45,9 +58,12 @@ static struct kind kind_of(enum lls_dtype type)
   }
 }
 
-enum lls_packed lls_codes_packed(enum lls_dtype type)
+enum lls_packed lls_codes_packed(const struct lls_tensor_view *v)
 {
-  return kind_of(type).packed;
+  if (v->data != NULL)
+    return kind_of(v).packed;
+  /* Random numbers, which are quantised as others are. */
+  return v->dtype == LLS_Q8_0 ? LLS_PACKED_CODES8 : LLS_PACKED_CODES4;
 }
 
 void lls_codes_table(enum lls_dtype type, uint8_t table[16])
@@ -92,15 +108,21 @@ static uint8_t place_in_mxfp4(int code)
 
 static void read_codes(const struct lls_tensor_view *v, size_t row, struct row *out)
 {
-  const char *data =
-      (const char *)v->data + lls_dtype_row_bytes(v->dtype, row * v->row_stride);
   int8_t *code = (int8_t *)out->code;
-  lls_quantised_read_codes(v->dtype, data, v->columns, code, out->scale, out->offset);
-  int bias = kind_of(v->dtype).bias;
-  for (size_t k = 0; k < v->columns; k++)
+  size_t n = v->columns;
+  if (v->dtype == LLS_CODED)
+    lls_coded_read_codes(v->data, v->first_row + row, v->first_column, n, code,
+                         out->scale, out->offset);
+  else
+    lls_quantised_read_codes(v->dtype,
+                             (const char *)v->data +
+                                 lls_dtype_row_bytes(v->dtype, row * v->row_stride),
+                             n, code, out->scale, out->offset);
+  int bias = kind_of(v).bias;
+  for (size_t k = 0; k < n; k++)
     out->code[k] =
         v->dtype == LLS_MXFP4 ? place_in_mxfp4(code[k]) : (uint8_t)(code[k] + bias);
-  size_t groups = v->columns / lls_dtype_group(v->dtype);
+  size_t groups = n / lls_dtype_group(v->dtype);
   for (size_t g = 0; v->dtype == LLS_Q5_0 && g < groups; g++)
     out->offset[g] = -16 * out->scale[g];
 }
@@ -251,7 +273,7 @@ void lls_codes_pack(struct lls_weight *w, size_t output, const struct lls_tensor
   size_t groups = (v->columns + LLS_CODES_GROUP - 1) / LLS_CODES_GROUP;
   memset(r.code, 0, w->inputs);
   if (v->data != NULL && lls_dtype_is_quantised(v->dtype) &&
-      lls_codes_packed(v->dtype) == w->packed) {
+      lls_codes_packed(v) == w->packed) {
     groups = v->columns / lls_dtype_group(v->dtype);
     read_codes(v, row, &r);
   } else {

@@ -84,11 +84,8 @@ static enum lls_packed packed_as(const struct lls_tensor_view *part,
   case LLS_WEIGHTS_AUTO:
     break;
   }
-  if (lls_dtype_is_quantised(part->dtype)) {
-    enum lls_packed own = lls_codes_packed(part->dtype);
-    bool random = part->data == NULL; /* nobody's codes: as numbers are quantised */
-    return !random ? own : own == LLS_PACKED_CODES8 ? own : LLS_PACKED_CODES4;
-  }
+  if (lls_dtype_is_quantised(part->dtype))
+    return lls_codes_packed(part);
   return part->dtype == LLS_BF16  ? LLS_PACKED_BF16
          : part->dtype == LLS_F16 ? LLS_PACKED_F16
                                   : LLS_PACKED_F32;

@@ -283,7 +283,7 @@ static void test_refusals(void **state)
       {LLAMA("\"rms_norm_eps\":\"x\","), -EINVAL, "should be a number"},
       {LLAMA("\"torch_dtype\":\"int8\","), -ENOTSUP, "\"torch_dtype\" is \"int8\""},
       {LLAMA("\"dtype\":\"float64\","), -ENOTSUP, "\"dtype\" is \"float64\""},
-      {LLAMA("\"quantization_config\":{},"), -ENOTSUP, "quantised"},
+      {LLAMA("\"quantization_config\":{},"), -ENOTSUP, "quant_method \"none\""},
       {LLAMA("\"eos_token_id\":\"x\","), -EINVAL, "should be a token id"},
       {LLAMA("\"eos_token_id\":100,"), -EINVAL, "the vocabulary has 100 tokens"},
       {NEOX("\"rotary_pct\":0.1,"), -EINVAL, "no dimension of a head of 8"},

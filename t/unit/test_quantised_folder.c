@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Quantised Hugging Face folders: each matrix is what it stands for, with and without the
+ * CPU device keeping its codes (t/data/quantised/folders, by tools/quantised_folders.py);
+ * and what is refused, by name. */
+#include "t/folder.h"
+#include "t/tap.h"
+
+#include "core/device/device.h"
+#include "core/device/tensor.h"
+#include "core/engine/shard.h"
+#include "core/model/quantisation.h"
+#include "core/model/safetensors.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#define ROWS    16
+#define COLUMNS 64
+
+static struct lls_safetensors *open_data(const char *name)
+{
+  struct lls_safetensors *st;
+  struct lls_error err = {0};
+  char path[128];
+  snprintf(path, sizeof path, "t/data/quantised/folders/%s", name);
+  if (lls_safetensors_open(source_path(path), &st, &err) != 0)
+    fail_msg("%s", err.text);
+  return st;
+}
+
+static struct lls_tensor_view view_of(struct lls_safetensors *st, const char *name)
+{
+  struct lls_tensor_view view;
+  struct lls_error err = {0};
+  if (lls_safetensors_view(st, name, ROWS, COLUMNS, &view, &err) != 0)
+    fail_msg("%s", err.text);
+  return view;
+}
+
+static void assert_rows(const struct lls_tensor_view *got,
+                        const struct lls_tensor_view *expected)
+{
+  float a[COLUMNS], b[COLUMNS];
+  for (size_t row = 0; row < got->rows; row++) {
+    lls_tensor_read_row(got, row, a);
+    lls_tensor_read_row(expected, row, b);
+    for (size_t i = 0; i < got->columns; i++) {
+      if (!(a[i] == b[i]))
+        fail_msg("row %zu, column %zu: %.9g, not %.9g", row, i, (double)a[i],
+                 (double)b[i]);
+    }
+  }
+}
+
+static void test_a_matrix_is_what_it_stands_for(void **state)
+{
+  struct lls_safetensors *st = open_data(*state);
+  struct lls_tensor_view m = view_of(st, "m.weight"), e = view_of(st, "expected"), plain;
+  assert_rows(&m, &e);
+  struct lls_tensor_view part = lls_view_rows(&m, 5, 9), same = lls_view_rows(&e, 5, 9);
+  part = lls_view_columns(&part, 32, 32);
+  same = lls_view_columns(&same, 32, 32);
+  assert_rows(&part, &same);
+  assert_int_equal(lls_safetensors_view(st, "plain.weight", 2, 8, &plain, NULL), 0);
+  assert_int_equal(plain.dtype, LLS_F16);
+  lls_safetensors_close(st);
+}
+
+/* As the device packs it, of two parts; x is one in each column by turns. */
+static void test_a_product_is_of_its_numbers(void **state)
+{
+  struct lls_safetensors *st = open_data(*state);
+  struct lls_tensor_view m = view_of(st, "m.weight"), e = view_of(st, "expected");
+  const struct lls_tensor_view parts[] = {lls_view_rows(&m, 0, 7),
+                                          lls_view_rows(&m, 7, ROWS - 7)};
+  const struct lls_device_options options = {
+      .threads = 1, .max_rows = COLUMNS, .max_columns = COLUMNS, .max_sequences = 1};
+  struct lls_device *device;
+  struct lls_weight *w;
+  float x[COLUMNS * COLUMNS] = {0}, y[COLUMNS * ROWS], row[COLUMNS];
+  for (size_t i = 0; i < COLUMNS; i++)
+    x[i * COLUMNS + i] = 1;
+  assert_int_equal(lls_cpu_device_create(&options, &device, NULL), 0);
+  assert_int_equal(
+      device->ops->weight_create(device, parts, NULL, 2, LLS_WEIGHTS_AUTO, &w, NULL), 0);
+  device->ops->linear(device, w, x, COLUMNS, LLS_STORE_SET, y);
+  for (size_t o = 0; o < ROWS; o++) {
+    lls_tensor_read_row(&e, o, row);
+    for (size_t k = 0; k < COLUMNS; k++) /* zeros and scales round to 11 bits, or 8 */
+      assert_true(fabsf(y[k * ROWS + o] - row[k]) <= 0.005f * (fabsf(row[k]) + 0.1f));
+  }
+  device->ops->weight_destroy(device, w);
+  device->ops->destroy(device);
+  lls_safetensors_close(st);
+}
+
+static void assert_refused(const char *quantisation, const char *sentence)
+{
+  char text[512];
+  snprintf(text, sizeof text, "{\"quantization_config\": %s}", quantisation);
+  struct lls_json j = {.file = "config.json", .root = json_loads(text, 0, NULL)};
+  struct lls_quantisation q;
+  struct lls_error err = {0};
+  assert_non_null(j.root);
+  assert_true(lls_quantisation_read(&j, &q, &err) < 0);
+  if (strstr(err.text, sentence) == NULL)
+    fail_msg("\"%s\" does not say \"%s\"", err.text, sentence);
+  json_decref(j.root);
+}
+
+static void test_others_are_refused_by_name(void **state)
+{
+  (void)state;
+  assert_refused("{\"quant_method\": \"bitsandbytes\"}", "quant_method \"bitsandbytes\"");
+  assert_refused("{\"quant_method\": \"gptq\", \"bits\": 3}", "bits \"3\"");
+  assert_refused("{\"quant_method\": \"gptq\", \"checkpoint_format\": \"marlin\"}",
+                 "checkpoint_format \"marlin\"");
+  assert_refused("{\"quant_method\": \"awq\", \"bits\": 4, \"version\": \"gemv\"}",
+                 "version \"gemv\"");
+  assert_refused("{\"quant_method\": \"fp8\", \"fmt\": \"e5m2\"}", "fmt \"e5m2\"");
+  assert_refused("{\"quant_method\": \"compressed-tensors\", \"format\": \"nvfp4\"}",
+                 "format \"nvfp4\"");
+  assert_refused("{\"quant_method\": \"compressed-tensors\", \"format\": "
+                 "\"pack-quantized\", \"config_groups\": {}}",
+                 "\"config_groups\" should have one group of layers, not 0");
+  assert_refused("{\"quant_method\": \"gptq\", \"bits\": 4, \"group_size\": 0}",
+                 "\"group_size\"");
+  assert_refused("7", "should be an object");
+}
+
+/* Tensors that do not fit each other. */
+static void test_wrong_shapes_are_refused(void **state)
+{
+  (void)state;
+  struct lls_safetensors *st = open_data("gptq");
+  struct lls_tensor_view view;
+  struct lls_error err = {0};
+  assert_int_equal(lls_safetensors_view(st, "m.weight", ROWS, 128, &view, &err), -EINVAL);
+  assert_non_null(strstr(err.text, "m.qweight should be 16 x 16"));
+  assert_int_equal(lls_safetensors_view(st, "m.weight", 20, COLUMNS, &view, &err),
+                   -ENOTSUP);
+  assert_int_equal(lls_safetensors_view(st, "n.weight", ROWS, COLUMNS, &view, &err),
+                   -ENOENT);
+  lls_safetensors_close(st);
+}
+
+int main(void)
+{
+#define BOTH(name)                                                                       \
+  {"test_a_matrix_is_what_it_stands_for " name, test_a_matrix_is_what_it_stands_for,     \
+   NULL, NULL, (void *)(name)},                                                          \
+  {                                                                                      \
+    "test_a_product_is_of_its_numbers " name, test_a_product_is_of_its_numbers, NULL,    \
+        NULL, (void *)(name)                                                             \
+  }
+  const struct CMUnitTest tests[] = {
+      BOTH("gptq"),
+      BOTH("gptq-zeros"),
+      BOTH("gptq-order"),
+      BOTH("awq"),
+      BOTH("packed"),
+      BOTH("packed-zeros"),
+      BOTH("int8"),
+      BOTH("fp8-tensor"),
+      BOTH("fp8-channel"),
+      BOTH("fp8-block"),
+      cmocka_unit_test(test_others_are_refused_by_name),
+      cmocka_unit_test(test_wrong_shapes_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
