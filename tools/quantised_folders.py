@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes t/data/quantised/folders: a folder for each way in which Hugging Face's folders
-have quantised matrices, with one matrix "m" and the numbers that it stands for ("expected").
+have quantised matrices, with one matrix "m" and the numbers that it stands for ("expected");
+and t/data/models/llama-gptq, a whole model with its logits.
 
-    pip install torch safetensors compressed-tensors
-    tools/quantised_folders.py [FOLDER]
+    pip install torch safetensors transformers compressed-tensors
+    tools/quantised_folders.py [t/data]
 
 compressed-tensors packs its own; GPTQ's and AWQ's words are put together here, as AutoGPTQ
 and AutoAWQ (gemm) do it.
@@ -118,8 +119,56 @@ class Maker:
                    scales[torch.arange(ROWS) // 12][:, torch.arange(COLUMNS) // GROUP] * codes.float())
 
 
+def quantised(maker, weight, order):
+    """A matrix as GPTQ's tensors, and what they stand for."""
+    rows, columns = weight.shape
+    group = torch.arange(columns) // GROUP
+    if order:
+        group = group[torch.randperm(columns, generator=maker.generator)]
+    low = torch.stack([weight[:, group == g].amin(1) for g in range(columns // GROUP)], 1)
+    high = torch.stack([weight[:, group == g].amax(1) for g in range(columns // GROUP)], 1)
+    scales = ((high - low) / 15).half()
+    zeros = torch.clamp(torch.round(-low / scales.float()), 1, 15).to(torch.int64)
+    codes = torch.clamp(torch.round(weight / scales.float()[:, group]) + zeros[:, group], 0, 15).to(torch.int64)
+    tensors = {"qweight": words(codes).T, "scales": scales.T, "qzeros": words(zeros.T - 1),
+               "g_idx": group.to(torch.int32)}
+    return tensors, scales.float()[:, group] * (codes - zeros[:, group])
+
+
+def model(maker, source, out):
+    """The model of a folder in GPTQ, down projections with desc_act, and its logits."""
+    import make_reference_models as reference
+    import transformers
+    from safetensors.torch import load_file
+
+    config = json.loads((source / "config.json").read_text())
+    state, stored, plain = load_file(source / "model.safetensors"), {}, {}
+    for name, tensor in state.items():
+        plain[name] = stored[name] = tensor
+        if name.endswith("_proj.weight"):
+            del stored[name]
+            tensors, plain[name] = quantised(maker, tensor.float(), "down" in name)
+            stored |= {name.replace("weight", n): t.contiguous() for n, t in tensors.items()}
+    out.mkdir(parents=True, exist_ok=True)
+    save_file(stored, out / "model.safetensors", metadata={"format": "pt"})
+    parsed = transformers.AutoConfig.from_pretrained(source)
+    whole = transformers.AutoModelForCausalLM.from_config(parsed, dtype=torch.float32, attn_implementation="eager")
+    whole.load_state_dict(plain)
+    whole.eval()
+    prompts, logits = reference.reference(whole, config["vocab_size"], 1)
+    logits.numpy().astype("<f4").tofile(out / "reference_logits.bin")
+    reference.write_json(out / "reference.json", {
+        "made_by": "tools/quantised_folders.py", "transformers": transformers.__version__,
+        "torch": torch.__version__.split("+")[0], "vocab_size": config["vocab_size"], "prompts": prompts
+    })
+    config["quantization_config"] = {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "desc_act": True,
+                                     "sym": False}
+    (out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
 def main():
-    maker = Maker(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "t/data/quantised/folders"))
+    data = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "t/data")
+    maker = Maker(data / "quantised/folders")
     maker.gptq("gptq", zero=True, order=False)
     maker.gptq("gptq-zeros", zero=False, order=False, version="gptq_v2")
     maker.gptq("gptq-order", zero=False, order=True)
@@ -128,6 +177,7 @@ def main():
     maker.packed("packed-zeros", symmetric=False)
     maker.bytes()
     maker.floats()
+    model(maker, data / "models/llama", data / "models/llama-gptq")
 
 
 main()

@@ -112,6 +112,7 @@ int main(void)
       IN_GGUF(olmo2),
       IN_GGUF(phi3),
       IN_GGUF(phi3_long),
+      {"llama-gptq", test_model, NULL, NULL, (void *)"llama-gptq"},
       {"block sizes", test_block_sizes, NULL, NULL, llama},
       {"three threads", test_threads, NULL, NULL, mistral},
       {"block sizes and a window", test_block_sizes, NULL, NULL, window},

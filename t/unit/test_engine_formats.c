@@ -68,6 +68,13 @@ static void test_auto(void **state)
   assert_true(o.worst_relative <= BF16_TOLERANCE);
 }
 
+/* Codes that stay what they are: activations round to 8 bits, scales to 11. */
+static void test_codes(void **state)
+{
+  struct drive_outcome o = run(*state, LLS_WEIGHTS_AUTO, LLS_F32);
+  assert_true(o.worst_relative <= INT8_TOLERANCE);
+}
+
 static void test_int8(void **state)
 {
   struct drive_outcome o = run(*state, LLS_WEIGHTS_INT8, LLS_F32);
@@ -89,8 +96,12 @@ static void test_int4(void **state)
 
 int main(void)
 {
-  static char llama[] = "llama", bf16[] = "llama-bf16", opt[] = "opt", neox[] = "neox";
-  const struct CMUnitTest tests[] = {ALL(test_bf16), ALL(test_auto), ALL(test_int8),
-                                     ALL(test_int4)};
+  static char llama[] = "llama", bf16[] = "llama-bf16", opt[] = "opt", neox[] = "neox",
+              gptq[] = "llama-gptq";
+  const struct CMUnitTest tests[] = {ALL(test_bf16),
+                                     ALL(test_auto),
+                                     ALL(test_int8),
+                                     ALL(test_int4),
+                                     {"test_codes gptq", test_codes, NULL, NULL, gptq}};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
