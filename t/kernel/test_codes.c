@@ -234,8 +234,8 @@ static void test_parts_of_several_types(void **state)
   for (size_t i = 0, first = 0; i < 3; first += outputs[i++]) {
     m[i] = create_matrix(outputs[i], K, types[i]);
     views[i] = m[i].view;
-    biases[i] =
-        (struct lls_tensor_view){bias + first, LLS_F32, 1, outputs[i], outputs[i], 0};
+    biases[i] = (struct lls_tensor_view){bias + first, LLS_F32, 1, outputs[i],
+                                         outputs[i],   0,       0, 0};
   }
   assert_int_equal(
       device->ops->weight_create(device, views, biases, 3, LLS_WEIGHTS_AUTO, &all, NULL),

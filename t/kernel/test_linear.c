@@ -182,7 +182,7 @@ static void check_shape(struct lls_device *device, const char *isa,
   float *bias = random_floats(outputs);
   memset(bias, 0, split * sizeof *bias);
   const struct lls_tensor_view biases[2] = {
-      {.rows = 0}, {bias + split, LLS_F32, 1, outputs - split, outputs - split, 0}};
+      {.rows = 0}, {bias + split, LLS_F32, 1, outputs - split, outputs - split, 0, 0, 0}};
   bool has_bias = outputs % 2 == 1;
   struct lls_weight *w;
   struct lls_error err = {0};
@@ -297,13 +297,13 @@ static void test_refusals_name_the_shapes(void **state)
   struct lls_weight *w;
   struct lls_error err = {0};
   float data[12] = {0};
-  const struct lls_tensor_view parts[2] = {{data, LLS_F32, 2, 3, 3, 0},
-                                           {data, LLS_F32, 2, 4, 4, 0}};
+  const struct lls_tensor_view parts[2] = {{data, LLS_F32, 2, 3, 3, 0, 0, 0},
+                                           {data, LLS_F32, 2, 4, 4, 0, 0, 0}};
   assert_int_equal(
       device->ops->weight_create(device, parts, NULL, 2, LLS_WEIGHTS_AUTO, &w, &err),
       -EINVAL);
   assert_string_equal(err.text, "part 1 of a weight has 4 inputs, the first has 3");
-  const struct lls_tensor_view bias = {data, LLS_F32, 1, 3, 3, 0};
+  const struct lls_tensor_view bias = {data, LLS_F32, 1, 3, 3, 0, 0, 0};
   assert_int_equal(
       device->ops->weight_create(device, parts, &bias, 1, LLS_WEIGHTS_AUTO, &w, &err),
       -EINVAL);
