@@ -67,36 +67,41 @@ INLINE __m512 load_halves(const char *p)
 
 /* ---- products -------------------------------------------------------------------- */
 
-INLINE __m512i dot(__m512i sum, const __m512i *w, const struct lls_codes_x *x,
-                   const int first, const int n)
-{
-  UNROLL
-  for (int i = first; i < first + n; i++) {
-    int32_t quad;
-    memcpy(&quad, x->code + 4 * i, sizeof quad);
-    sum = _mm512_dpbusd_epi32(sum, w[i], _mm512_set1_epi32(quad));
-  }
-  return sum;
-}
-
-/* Half a record times a row, onto its sum. */
-INLINE __m512 add_row(__m512 sum, const __m512i w[8], const __m512 scale[2],
-                      __m512 offset, const struct lls_codes_x *x, enum lls_packed packed)
+/* Half a record times all rows, onto their sums. Quad by quad for all of them, so that no
+ * instruction waits for the one before it. */
+INLINE void add_rows(const __m512i w[8], const __m512 scale[2], __m512 offset,
+                     const struct lls_codes_x *x, const int rows, enum lls_packed packed,
+                     __m512 *sum)
 {
   const struct lls_codes_layout layout = lls_codes_layout(packed);
-  const int parts = layout.groups / 2;
-  __m512 x_scale = _mm512_set1_ps(x->scale);
+  const int parts = layout.groups / 2, n = 8 / parts;
   UNROLL
-  for (int i = 0; i < parts; i++) {
-    __m512i whole =
-        layout.zero == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(x->start[i]);
-    whole = dot(whole, w, x, i * 8 / parts, 8 / parts);
-    sum =
-        _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole), _mm512_mul_ps(scale[i], x_scale), sum);
+  for (int part = 0; part < parts; part++) {
+    __m512i whole[MAX_ROWS];
+    UNROLL
+    for (int r = 0; r < rows; r++)
+      whole[r] =
+          layout.zero == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(x[r].start[part]);
+    UNROLL
+    for (int i = part * n; i < part * n + n; i++) {
+      UNROLL
+      for (int r = 0; r < rows; r++) {
+        int32_t quad;
+        memcpy(&quad, x[r].code + 4 * i, sizeof quad);
+        whole[r] = _mm512_dpbusd_epi32(whole[r], w[i], _mm512_set1_epi32(quad));
+      }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++)
+      sum[r] =
+          _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole[r]),
+                          _mm512_mul_ps(scale[part], _mm512_set1_ps(x[r].scale)), sum[r]);
   }
-  if (layout.offset)
-    sum = _mm512_fmadd_ps(offset, _mm512_set1_ps(x->sum), sum);
-  return sum;
+  if (!layout.offset)
+    return;
+  UNROLL
+  for (int r = 0; r < rows; r++)
+    sum[r] = _mm512_fmadd_ps(offset, _mm512_set1_ps(x[r].sum), sum[r]);
 }
 
 /* One panel; asks for as much memory from `ahead` on. */
@@ -127,9 +132,7 @@ INLINE void multiply(const struct lls_tile *t, const char *record, const char *a
         scale[i] = load_halves(scales + i * 32);
       if (layout.offset)
         offset = load_halves(scales + lls_codes_scale_bytes(packed));
-      UNROLL
-      for (int r = 0; r < rows; r++)
-        sum[r] = add_row(sum[r], w, scale, offset, x + r, packed);
+      add_rows(w, scale, offset, x, rows, packed, sum);
       x += rows;
     }
     record += bytes;
