@@ -317,8 +317,8 @@ static void test_active_experts_are_read(void **state)
   struct lls_profile p = ideal();
   p.device.bandwidth = 1; /* byte a ns */
   p.device.matrix = 1e9;
-  assert_int_equal(lls_model_config_read(source_path("t/data/models/qwen3-moe"), &c, NULL),
-                   0);
+  assert_int_equal(
+      lls_model_config_read(source_path("t/data/models/qwen3-moe"), &c, NULL), 0);
   lls_cost_shape_init(&s, &c, 2, 2, 1);
   double experts = 2 * 8 * 3.0 * 64 * 24;
   assert_close(s.expert_weights, experts);
