@@ -151,7 +151,7 @@ static const struct type {
     [LLS_Q5_K] = {"Q5_K", 256, 32, 176, true, read_q5_k},
     [LLS_Q6_K] = {"Q6_K", 256, 16, 210, false, read_q6_k},
     [LLS_MXFP4] = {"MXFP4", 32, 32, 17, false, read_mxfp4},
-    /* Of 4 bits, as most are; there are no blocks to read. */
+    /* Codes of 4 bits, as most are; there are no blocks to read. */
     [LLS_CODED] = {"codes", 32, 32, 18, true, NULL},
 };
 

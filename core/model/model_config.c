@@ -96,7 +96,7 @@ static int read_dtype(const struct lls_json *json, struct lls_model_config *out,
   return 0;
 }
 
-/* Of a quantised folder the type named is that of what is not quantised. */
+/* A quantised folder names the type of those tensors that are not quantised. */
 static int read_quantisation(const struct lls_json *json, struct lls_model_config *out,
                              struct lls_error *err)
 {

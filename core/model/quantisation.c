@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What config.json says of quantised weights; see quantisation.h. */
+/* Reads what config.json says of quantised weights; see quantisation.h. */
 #include "core/model/quantisation.h"
 
 #include <errno.h>

@@ -26,7 +26,7 @@ struct lls_quantisation {
   bool inverse_name; /* "weight_scale_inv" */
 };
 
-/* What config.json says; -ENOTSUP, -EINVAL with a sentence. */
+/* Reads what config.json says; -ENOTSUP, -EINVAL with a sentence. */
 int lls_quantisation_read(const struct lls_json *, struct lls_quantisation *out,
                           struct lls_error *err);
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a matrix is being made of. */
+/* The parts that a matrix is made of. */
 struct making {
   const struct lls_quantisation *q;
   const char *base; /* its name without ".weight" */

@@ -92,7 +92,7 @@ static int open_shards(struct lls_safetensors *st, const char *folder,
   return 0;
 }
 
-/* What config.json says of quantised weights, where there is one. */
+/* Reads what config.json says of quantised weights, where there is one. */
 static int read_quantisation(struct lls_safetensors *st, const char *folder,
                              struct lls_error *err)
 {

@@ -6,8 +6,8 @@
 #include "core/device/device.h"
 #include "kernels/cpu/codes.h"
 
-/* How a view of a quantised type is packed: as codes where a panel can keep its bits, else
- * in bf16. */
+/* How a view of a quantised type is packed: as codes where a panel can keep its bits,
+ * else in bf16. */
 enum lls_packed lls_codes_packed(const struct lls_tensor_view *);
 /* CODES4's table for weights of that type; what is no MXFP4 has -8..7. */
 void lls_codes_table(enum lls_dtype, uint8_t table[16]);
