@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See scorer.h. */
+#include "tools/perplexity/scorer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define BLOCK_TOKENS 16
+#define STEP_TOKENS  512 /* the most in one step */
+
+static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *o,
+                         uint32_t blocks, struct lls_error *err)
+{
+  const struct lls_model_config *c = &s->config;
+  /* As [cache] element = auto. */
+  enum lls_dtype element = c->dtype == LLS_F32 ? LLS_F32 : LLS_BF16;
+  const struct lls_engine_options engine = {
+      .model_path = o->model,
+      .weights = o->weights,
+      .cache_element = element,
+      .max_tokens = STEP_TOKENS,
+      .max_sequences = 1,
+      .max_context = o->context,
+      .max_logits = LLS_SCORER_ROWS,
+      .block_tokens = BLOCK_TOKENS,
+      .cache_bytes = 2 * (size_t)blocks *
+                     lls_unit_bytes(&(struct lls_pool_shape){
+                         .layers = c->layers,
+                         .kv_heads = c->kv_heads,
+                         .head_dim = c->head_dim,
+                         .block_tokens = BLOCK_TOKENS,
+                         .element = element,
+                     }),
+      .no_hidden = true,
+  };
+  const struct lls_device_options device = {
+      .threads = o->threads,
+      .max_rows = STEP_TOKENS,
+      .max_sequences = 1,
+      .max_columns = lls_engine_max_columns(c),
+  };
+  int rc = lls_cpu_device_create(&device, &s->device, err);
+  return rc == 0 ? lls_engine_create(&engine, c, s->device, &s->engine, err) : rc;
+}
+
+/* Room for the whole window, K's blocks before V's. */
+static int create_table(struct lls_scorer *s, uint32_t blocks, struct lls_error *err)
+{
+  s->entries = calloc(2 * (size_t)blocks, sizeof *s->entries);
+  if (s->entries == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for a window of %u blocks", blocks);
+  for (uint32_t i = 0; i < 2 * blocks; i++)
+    s->entries[i] = (struct lls_block_entry){
+        .block = i, .first_token = i % blocks * BLOCK_TOKENS, .count = BLOCK_TOKENS};
+  s->table = (struct lls_block_table){.form = LLS_FORM_KV,
+                                      .k = s->entries,
+                                      .v = s->entries + blocks,
+                                      .k_count = blocks,
+                                      .v_count = blocks};
+  return 0;
+}
+
+int lls_scorer_open(struct lls_scorer *s, const struct lls_scorer_options *o,
+                    struct lls_error *err)
+{
+  uint32_t blocks = (o->context + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
+  *s = (struct lls_scorer){.device = NULL};
+  int rc = lls_model_config_read(o->model, &s->config, err);
+  if (rc == 0 && o->context > s->config.max_context)
+    rc = lls_fail(err, -EINVAL, "%s: has %u positions, and --context asks for %u",
+                  o->model, s->config.max_context, o->context);
+  if (rc == 0)
+    rc = create_table(s, blocks, err);
+  if (rc == 0)
+    rc = create_engine(s, o, blocks, err);
+  if (rc < 0)
+    lls_scorer_close(s);
+  return rc;
+}
+
+void lls_scorer_close(struct lls_scorer *s)
+{
+  lls_engine_destroy(s->engine);
+  if (s->device != NULL)
+    s->device->ops->destroy(s->device);
+  free(s->entries);
+  *s = (struct lls_scorer){.device = NULL};
+}
+
+static int step(struct lls_scorer *s, const int32_t *tokens, uint32_t first, uint32_t n,
+                bool logits, struct lls_error *err)
+{
+  const struct lls_engine_sequence sequence = {.tokens = tokens,
+                                               .n_tokens = n,
+                                               .context = first,
+                                               .table = &s->table,
+                                               .all_logits = logits};
+  const struct lls_engine_batch batch = {.n_sequences = 1, .sequences = &sequence};
+  struct lls_engine_result result;
+  int rc = lls_engine_submit(s->engine, &batch, err);
+  return rc == 0 ? lls_engine_wait(s->engine, &result, err) : rc;
+}
+
+int lls_scorer_skip(struct lls_scorer *s, const int32_t *tokens, uint32_t first,
+                    uint32_t n, struct lls_error *err)
+{
+  int rc = 0;
+  for (uint32_t at = 0, some; rc == 0 && at < n; at += some) {
+    some = n - at < STEP_TOKENS ? n - at : STEP_TOKENS;
+    rc = step(s, tokens + at, first + at, some, false, err);
+  }
+  return rc;
+}
+
+int lls_scorer_rows(struct lls_scorer *s, const int32_t *tokens, uint32_t first,
+                    uint32_t n, const float **logits, struct lls_error *err)
+{
+  int rc = step(s, tokens, first, n, true, err);
+  *logits = rc == 0 ? lls_engine_logits(s->engine, 0) : NULL;
+  return rc;
+}

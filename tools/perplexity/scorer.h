@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One model on the CPU that computes the logits of windows of a text, a few rows at a
+ * time: a row is as wide as the vocabulary, and two models are compared row by row.
+ *
+ * All on one thread. A scorer keeps one window's cache.
+ */
+#ifndef LLS_PERPLEXITY_SCORER_H
+#define LLS_PERPLEXITY_SCORER_H
+
+#include "core/engine/engine.h"
+
+#define LLS_SCORER_ROWS 64 /* of logits in one step, at most */
+
+struct lls_scorer_options {
+  const char *model; /* folder or .gguf */
+  enum lls_weight_format weights;
+  uint32_t threads; /* 0 = one per core this process may use */
+  uint32_t context; /* tokens of a window */
+};
+
+struct lls_scorer {
+  struct lls_model_config config;
+  struct lls_device *device;
+  struct lls_engine *engine;
+  struct lls_block_entry *entries; /* of k, then of v */
+  struct lls_block_table table;
+};
+
+/* -EINVAL where the model has fewer positions than a window, or as lls_engine_create. On
+ * failure nothing is left to close. */
+int lls_scorer_open(struct lls_scorer *, const struct lls_scorer_options *,
+                    struct lls_error *err);
+void lls_scorer_close(struct lls_scorer *);
+
+/* Caches the window's tokens (n), which begin at position `first`, and have no logits. */
+int lls_scorer_skip(struct lls_scorer *, const int32_t *tokens, uint32_t first,
+                    uint32_t n, struct lls_error *err);
+
+/* The logits of so many tokens (n, at most LLS_SCORER_ROWS) from position `first` on:
+ * (n, vocab), valid until the next call. */
+int lls_scorer_rows(struct lls_scorer *, const int32_t *tokens, uint32_t first,
+                    uint32_t n, const float **logits, struct lls_error *err);
+
+#endif
