@@ -61,7 +61,7 @@ for my $case ([64, 3], [200, 1]) {    # 200: more rows than one step has logits 
     my $got      = measured($model, $text, '--context', $context, '--chunks', $chunks, '--threads', 1);
     cmp_ok abs($got->{perplexity} / $expected - 1), '<', 1e-3, "  $got->{perplexity}: prompt_logprobs say $expected";
     like $got->{out}, qr/^scored tokens: ${\ scalar @losses};/m, '  of as many tokens';
-    like $got->{out}, qr/: $chunks windows of $context, BOS in the place of their first token;/, '  in as many windows';
+    like $got->{out}, qr/: $chunks windows? of $context, BOS in the place of their first token;/, '  in as many windows';
 }
 is $server->stop, 0, 'the server ends';
 
@@ -81,6 +81,7 @@ cmp_ok abs($coarse->{'ratio to it'} - $coarse->{perplexity} / $same->{perplexity
 
 my $other = measured(@few, '--weights', 'f32', '--reference', $model, '--against', 'int4');
 is $other->{'its perplexity'}, $coarse->{perplexity}, '  a reference by its path, in other weights';
+is measured(@few, '--reference', $model)->{'ratio to it'}, '1.0000', '  or in its own';
 
 # ---- what cannot be scored ------------------------------------------------------------------
 

@@ -245,9 +245,9 @@ static void print(const struct tool *t)
   const struct options *o = &t->options;
   const uint32_t context = (uint32_t)o->context;
   printf("model: %s, weights %s\n", o->model, weight_names[o->weights]);
-  printf("text: %s, %zu tokens: %u windows of %u%s; of each the tokens %u to %u are "
+  printf("text: %s, %zu tokens: %u window%s of %u%s; of each the tokens %u to %u are "
          "scored\n",
-         o->file, t->n_tokens, t->n_chunks, context,
+         o->file, t->n_tokens, t->n_chunks, t->n_chunks == 1 ? "" : "s", context,
          t->bos >= 0 ? ", BOS in the place of their first token" : "",
          first_scored(t) + 2, context);
   printf("scored tokens: %llu; +- is one standard error\n",
