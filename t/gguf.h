@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes GGUF files: piece by piece, or as llama.cpp's converter makes them of a Llama.
- */
+/* Writes GGUF files piece by piece. */
 #ifndef LLS_T_GGUF_H
 #define LLS_T_GGUF_H
 
 #include "t/folder.h"
 
-#include "core/device/tensor.h"
-#include "core/model/checkpoint.h"
 #include "core/model/gguf_file.h"
-#include "core/model/model_config.h"
 
 struct gguf_part {
   unsigned char *bytes;
@@ -82,22 +78,29 @@ static inline void gguf_real(struct gguf_builder *b, const char *key, float valu
   gguf_append(gguf_key(b, key, LLS_GGUF_F32), &value, sizeof value);
 }
 
-/* Sizes as the graph has them, the outermost first; rows 0: a vector. */
-static inline void gguf_tensor(struct gguf_builder *b, const char *name, uint32_t type,
-                               uint64_t rows, uint64_t columns, const void *data,
-                               size_t bytes)
+/* Sizes as the graph has them, the outermost first; those that are 0 are left away. */
+static inline void gguf_stack(struct gguf_builder *b, const char *name, uint32_t type,
+                              const uint64_t sizes[3], const void *data, size_t bytes)
 {
   static const char zeros[GGUF_ALIGNMENT];
   gguf_append(&b->data, zeros, -b->data.n % GGUF_ALIGNMENT);
   gguf_append_text(&b->tensors, name);
-  gguf_append_u32(&b->tensors, rows == 0 ? 1 : 2);
-  gguf_append_u64(&b->tensors, columns);
-  if (rows != 0)
-    gguf_append_u64(&b->tensors, rows);
+  gguf_append_u32(&b->tensors, 1 + (sizes[1] != 0) + (sizes[0] != 0));
+  for (size_t i = 3; i-- > 0;)
+    if (sizes[i] != 0)
+      gguf_append_u64(&b->tensors, sizes[i]);
   gguf_append_u32(&b->tensors, type);
   gguf_append_u64(&b->tensors, b->data.n);
   gguf_append(&b->data, data, bytes);
   b->n_tensors++;
+}
+
+/* A matrix; rows 0: a vector. */
+static inline void gguf_tensor(struct gguf_builder *b, const char *name, uint32_t type,
+                               uint64_t rows, uint64_t columns, const void *data,
+                               size_t bytes)
+{
+  gguf_stack(b, name, type, (const uint64_t[]){0, rows, columns}, data, bytes);
 }
 
 static inline void gguf_free(struct gguf_builder *b)
@@ -133,173 +136,6 @@ static inline void gguf_write(struct gguf_builder *b, const struct folder *folde
   struct gguf_part file = gguf_bytes(b);
   folder_write(folder, name, file.bytes, file.n);
   free(file.bytes);
-}
-
-/* ---- of a model folder ---------------------------------------------------------- */
-
-/* "qwen2.block_count" */
-static inline const char *gguf_own(const char *architecture, const char *key)
-{
-  static char text[96];
-  snprintf(text, sizeof text, "%s.%s", architecture, key);
-  return text;
-}
-
-static inline void gguf_describe(struct gguf_builder *b, const char *a,
-                                 const struct lls_model_config *c)
-{
-  gguf_text(b, "general.architecture", a);
-  gguf_number(b, gguf_own(a, "block_count"), c->layers);
-  gguf_number(b, gguf_own(a, "embedding_length"), c->hidden);
-  gguf_number(b, gguf_own(a, "feed_forward_length"), c->ffn);
-  gguf_number(b, gguf_own(a, "attention.head_count"), c->heads);
-  gguf_number(b, gguf_own(a, "attention.head_count_kv"), c->kv_heads);
-  gguf_number(b, gguf_own(a, "attention.key_length"), c->head_dim);
-  gguf_number(b, gguf_own(a, "context_length"), c->max_context);
-  gguf_real(b, gguf_own(a, "attention.layer_norm_rms_epsilon"), c->norm_epsilon);
-  gguf_real(b, gguf_own(a, "rope.freq_base"), (float)c->rope.theta);
-  gguf_number(b, gguf_own(a, "rope.dimension_count"), c->rope.dims);
-  if (c->layer[0].window > 0)
-    gguf_number(b, gguf_own(a, "attention.sliding_window"), c->layer[0].window);
-  gguf_number(b, "tokenizer.ggml.bos_token_id", (uint32_t)c->bos);
-  gguf_number(b, "tokenizer.ggml.eos_token_id", (uint32_t)c->eos[0]);
-}
-
-/* As f32; heads > 0: rows of each head in pairs, first halves with second halves. */
-static inline void gguf_copy_tensor(struct gguf_builder *b, struct lls_checkpoint *from,
-                                    const char *old, const char *name, size_t rows,
-                                    size_t columns, size_t heads)
-{
-  struct lls_tensor_view view;
-  struct lls_error err = {0};
-  size_t shown = rows == 0 ? 1 : rows, lines = rows == 0 ? columns : rows;
-  if (lls_checkpoint_view(from, old, shown, columns, &view, &err) < 0)
-    fail_msg("%s", err.text);
-  float *numbers = calloc(shown * columns, sizeof *numbers);
-  float *paired = calloc(shown * columns, sizeof *paired);
-  assert_true(numbers != NULL && paired != NULL);
-  for (size_t i = 0; i < shown; i++)
-    lls_tensor_read_row(&view, i, numbers + i * columns);
-  size_t each = heads > 0 ? lines / heads : lines, width = shown * columns / lines;
-  for (size_t i = 0; i < lines; i++) {
-    size_t in = i % each, half = each / 2;
-    size_t to = heads == 0 ? i : i - in + in % half * 2 + in / half;
-    memcpy(paired + to * width, numbers + i * width, width * sizeof *numbers);
-  }
-  gguf_tensor(b, name, 0, rows, columns, paired, shown * columns * sizeof *paired);
-  free(numbers);
-  free(paired);
-}
-
-/* Those of the layer's tensors that the model has. */
-static inline void gguf_copy_layer(struct gguf_builder *b, struct lls_checkpoint *from,
-                                   const struct lls_model_config *c, bool paired,
-                                   unsigned layer)
-{
-  size_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
-  bool whole = c->qk_norm == LLS_QK_NORM_WHOLE,
-       outputs = c->norm_place == LLS_NORM_OUTPUT;
-  const struct {
-    const char *old, *name;
-    size_t rows, columns, heads;
-  } parts[] = {
-      {"input_layernorm", "attn_norm", 0, c->hidden, 0},
-      {"post_attention_layernorm", outputs ? "post_attention_norm" : "ffn_norm", 0,
-       c->hidden, 0},
-      {"post_feedforward_layernorm", "post_ffw_norm", 0, c->hidden, 0},
-      {"self_attn.q_norm", "attn_q_norm", 0, whole ? q : c->head_dim, 0},
-      {"self_attn.k_norm", "attn_k_norm", 0, whole ? kv : c->head_dim, 0},
-      {"self_attn.q_proj", "attn_q", q, c->hidden, paired ? c->heads : 0},
-      {"self_attn.k_proj", "attn_k", kv, c->hidden, paired ? c->kv_heads : 0},
-      {"self_attn.v_proj", "attn_v", kv, c->hidden, 0},
-      {"self_attn.qkv_proj", "attn_qkv", q + 2 * kv, c->hidden, 0},
-      {"self_attn.o_proj", "attn_output", c->hidden, q, 0},
-      {"mlp.gate_proj", "ffn_gate", c->ffn, c->hidden, 0},
-      {"mlp.up_proj", "ffn_up", c->ffn, c->hidden, 0},
-      {"mlp.gate_up_proj", "ffn_up", 2 * c->ffn, c->hidden, 0},
-      {"mlp.down_proj", "ffn_down", c->hidden, c->ffn, 0},
-  };
-  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-    char old[96], name[96];
-    snprintf(old, sizeof old, "model.layers.%u.%s.weight", layer, parts[i].old);
-    snprintf(name, sizeof name, "blk.%u.%s.weight", layer, parts[i].name);
-    if (lls_checkpoint_has(from, old))
-      gguf_copy_tensor(b, from, old, name, parts[i].rows, parts[i].columns,
-                       parts[i].heads);
-    snprintf(old, sizeof old, "model.layers.%u.%s.bias", layer, parts[i].old);
-    snprintf(name, sizeof name, "blk.%u.%s.bias", layer, parts[i].name);
-    if (lls_checkpoint_has(from, old))
-      gguf_copy_tensor(b, from, old, name, 0, parts[i].rows, parts[i].heads);
-  }
-}
-
-static inline void gguf_copy_factors(struct gguf_builder *b, const char *name,
-                                     const float *factors, size_t n)
-{
-  gguf_tensor(b, name, 0, 0, n, factors, n * sizeof *factors);
-}
-
-/* Llama 3's scaling is a factor for each pair of dimensions in these files. */
-static inline void gguf_copy_rope(struct gguf_builder *b, const char *a,
-                                  const struct lls_model_config *c)
-{
-  float plain[LLS_MAX_ROPE_PAIRS], scaled[LLS_MAX_ROPE_PAIRS];
-  struct lls_rope_config unscaled = c->rope;
-  size_t n = c->rope.dims / 2;
-  unscaled.scaling = LLS_ROPE_PLAIN;
-  lls_rope_frequencies(&unscaled, c->max_context, plain);
-  lls_rope_frequencies(&c->rope, c->max_context, scaled);
-  for (size_t i = 0; i < n; i++)
-    plain[i] /= scaled[i];
-  if (c->rope.scaling == LLS_ROPE_LLAMA3)
-    gguf_copy_factors(b, "rope_freqs.weight", plain, n);
-  if (c->rope.scaling != LLS_ROPE_LONG)
-    return;
-  gguf_copy_factors(b, "rope_factors_short.weight", c->rope.short_factors, n);
-  gguf_copy_factors(b, "rope_factors_long.weight", c->rope.long_factors, n);
-  gguf_number(b, gguf_own(a, "rope.scaling.original_context_length"),
-              c->rope.original_context);
-  gguf_real(b, gguf_own(a, "rope.scaling.attn_factor"), (float)c->rope.attention_factor);
-}
-
-/* "qwen2" of t/data/models/qwen2-window */
-static inline const char *gguf_architecture_of(const char *model)
-{
-  static const char *const names[] = {"qwen2", "qwen3", "smollm3", "olmo2", "phi3"};
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-    if (strncmp(model, names[i], strlen(names[i])) == 0)
-      return names[i];
-  return "llama";
-}
-
-/* A model of t/data/models as a file of that folder, all numbers in f32. */
-static inline void gguf_convert(const char *model, const struct folder *folder,
-                                const char *name)
-{
-  char relative[128], from[4096];
-  const char *a = gguf_architecture_of(model);
-  struct lls_model_config c;
-  struct lls_checkpoint *checkpoint;
-  struct gguf_builder b = {0};
-  bool paired = strcmp(a, "llama") == 0 || strcmp(a, "smollm3") == 0;
-  snprintf(relative, sizeof relative, "t/data/models/%s", model);
-  snprintf(from, sizeof from, "%s", source_path(relative));
-  assert_int_equal(lls_model_config_read(from, &c, NULL), 0);
-  assert_int_equal(lls_checkpoint_open(from, &checkpoint, NULL), 0);
-  gguf_describe(&b, a, &c);
-  gguf_copy_tensor(&b, checkpoint, "model.embed_tokens.weight", "token_embd.weight",
-                   c.vocab, c.hidden, 0);
-  gguf_copy_tensor(&b, checkpoint, "model.norm.weight", "output_norm.weight", 0, c.hidden,
-                   0);
-  if (!c.tied_embeddings)
-    gguf_copy_tensor(&b, checkpoint, "lm_head.weight", "output.weight", c.vocab, c.hidden,
-                     0);
-  for (unsigned layer = 0; layer < c.layers; layer++)
-    gguf_copy_layer(&b, checkpoint, &c, paired, layer);
-  gguf_copy_rope(&b, a, &c);
-  lls_checkpoint_close(checkpoint);
-  gguf_write(&b, folder, name);
-  gguf_free(&b);
 }
 
 #endif

@@ -42,8 +42,8 @@ static int load_up(struct lls_loader *l, int layer, uint32_t expert,
   const struct lls_part parts[] = {{gate, ffn}, {up, ffn}};
   expert_name(l, expert, l->names->expert_gate, gate);
   expert_name(l, expert, l->names->expert_up, up);
-  return lls_loader_matrix(l, layer, parts, 2, lls_range_all(l->config->hidden), false,
-                           out);
+  return lls_loader_matrix(l, layer, parts, 2, lls_range_all(l->config->hidden),
+                           l->config->mixture.biases, out);
 }
 
 static int load_down(struct lls_loader *l, int layer, uint32_t expert,
@@ -52,7 +52,8 @@ static int load_down(struct lls_loader *l, int layer, uint32_t expert,
   char name[NAME_MAX_CHARS];
   const struct lls_part part = {name, lls_range_all(l->config->hidden)};
   expert_name(l, expert, l->names->expert_down, name);
-  return lls_loader_matrix(l, layer, &part, 1, l->shard->expert_ffn, false, out);
+  return lls_loader_matrix(l, layer, &part, 1, l->shard->expert_ffn,
+                           l->config->mixture.biases, out);
 }
 
 /* ---- blocks ----------------------------------------------------------------------- */
@@ -209,9 +210,20 @@ static int load_experts(struct lls_loader *l, int layer,
   return rc;
 }
 
+/* Experts' blocks in one tensor, as gpt-oss's folders have them; its GGUF files do not.
+ */
+static bool in_blocks(const struct lls_loader *l, int layer)
+{
+  char gate[NAME_MAX_CHARS];
+  if (l->names->expert_blocks_up == NULL)
+    return false;
+  expert_name(l, 0, l->names->expert_gate, gate);
+  return !lls_loader_has(l, layer, gate, ".weight");
+}
+
 int lls_loader_mixture(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
-  bool blocks = l->names->expert_blocks_up != NULL;
+  bool blocks = in_blocks(l, layer);
   int rc = load_router(l, layer, &w->router);
   if (rc == 0)
     rc = load_experts(l, layer, blocks ? load_blocks_up : load_up, &w->expert_up);

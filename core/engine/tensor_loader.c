@@ -70,6 +70,14 @@ int lls_loader_view(const struct lls_loader *l, int layer, const char *name,
   return lls_loader_view_named(l, full, rows, columns, out);
 }
 
+bool lls_loader_has(const struct lls_loader *l, int layer, const char *name,
+                    const char *suffix)
+{
+  char full[FULL_NAME_MAX];
+  full_name(l, layer, name, suffix, full);
+  return !l->source->dummy && lls_checkpoint_has(l->w->file, full);
+}
+
 int lls_loader_bytes(const struct lls_loader *l, int layer, const char *name,
                      const char *suffix, size_t n, const void **out)
 {

@@ -36,7 +36,10 @@ int lls_loader_check_memory(const struct lls_loader *, double bytes_per_number);
 int lls_loader_view(const struct lls_loader *, int layer, const char *name,
                     const char *suffix, size_t rows, size_t columns,
                     struct lls_tensor_view *out);
-/* The same by its full name. */
+/* False if dummy. */
+bool lls_loader_has(const struct lls_loader *, int layer, const char *name,
+                    const char *suffix);
+/* The view by the tensor's full name. */
 int lls_loader_view_named(const struct lls_loader *, const char *name, size_t rows,
                           size_t columns, struct lls_tensor_view *out);
 

@@ -30,8 +30,9 @@ struct lls_tensor_names {
   const char *attention_output_norm, *mlp_output_norm; /* where norm_place has both */
   /* Mixtures of experts: the router, and of expert E experts + "E." + expert_gate ... */
   const char *router, *experts, *expert_gate, *expert_up, *expert_down;
-  const char *expert_blocks_up; /* instead: of all experts, rows of gate and up in turns,
-                                 * in MXFP4 blocks, as is expert_down */
+  const char *expert_blocks_up; /* in files without the latter: of all experts, rows of
+                                 * gate and up in turns, in MXFP4 blocks, as is
+                                 * expert_down */
   const char *sinks;
   const char *types, *embedding_norm; /* encoders: added to the embedding, norm after */
 };

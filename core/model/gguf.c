@@ -141,25 +141,50 @@ static bool has(const struct lls_checkpoint *checkpoint, const char *name)
 {
   const struct lls_gguf *g = (const struct lls_gguf *)checkpoint;
   char own[128];
-  return lls_gguf_name(g->architecture, name, own, sizeof own) &&
+  int64_t expert;
+  return lls_gguf_name(g->architecture, name, own, sizeof own, &expert) &&
          lls_gguf_tensor(g, own) != NULL;
 }
 
-static int check_shape(const struct lls_gguf *g, const struct lls_gguf_tensor *t,
-                       size_t rows, size_t columns, struct lls_error *err)
+static bool has_shape(const struct lls_gguf_tensor *t, const uint64_t *shape, size_t n)
 {
-  bool vector = t->n_dims == 1 && rows == 1 && t->shape[0] == columns;
-  bool matrix = t->n_dims == 2 && t->shape[0] == rows && t->shape[1] == columns;
-  if (vector || matrix)
+  return t->n_dims == n && memcmp(t->shape, shape, n * sizeof *shape) == 0;
+}
+
+/* Experts 0: the tensor is no stack of theirs. */
+static int check_shape(const struct lls_gguf *g, const struct lls_gguf_tensor *t,
+                       uint64_t experts, size_t rows, size_t columns,
+                       struct lls_error *err)
+{
+  const uint64_t matrix[] = {experts, rows, columns}, vector[] = {experts, columns};
+  size_t skip = experts == 0;
+  if (has_shape(t, matrix + skip, 3 - skip) ||
+      (rows == 1 && has_shape(t, vector + skip, 2 - skip)))
     return 0;
-  char found[96], wanted[64];
-  const uint64_t shape[2] = {rows, columns};
+  char found[96], wanted[96];
   lls_tensor_shape_text(t->shape, t->n_dims, found, sizeof found);
-  lls_tensor_shape_text(rows == 1 ? shape + 1 : shape, rows == 1 ? 1 : 2, wanted,
-                        sizeof wanted);
+  lls_tensor_shape_text((rows == 1 ? vector : matrix) + skip, (rows == 1 ? 2 : 3) - skip,
+                        wanted, sizeof wanted);
   return lls_fail(err, -EINVAL,
                   "%s: tensor %s has shape %s, but the file's metadata makes it %s",
                   g->files[0]->path, t->name, found, wanted);
+}
+
+/* The part of a stack that is one expert's; expert -1: the whole tensor. */
+static int find_part(const struct lls_gguf *g, const struct lls_gguf_tensor *t,
+                     int64_t expert, size_t rows, size_t columns, const void **data,
+                     struct lls_error *err)
+{
+  int64_t experts = expert < 0 ? 0 : lls_gguf_experts(g);
+  if (expert >= 0 && expert >= experts)
+    return lls_fail(err, -EINVAL,
+                    "%s: tensor %s: expert %" PRId64 " of %" PRId64 " does not exist",
+                    g->files[0]->path, t->name, expert, experts);
+  int rc = check_shape(g, t, (uint64_t)experts, rows, columns, err);
+  *data = t->data;
+  if (rc == 0 && expert > 0)
+    *data = t->data + (size_t)expert * (t->bytes / (size_t)experts);
+  return rc;
 }
 
 /* Rows of a head that lie as pairs (0, half), (1, half + 1), ... as two halves. */
@@ -247,13 +272,14 @@ static int view(struct lls_checkpoint *checkpoint, const char *name, size_t rows
 {
   struct lls_gguf *g = (struct lls_gguf *)checkpoint;
   char own[128];
-  bool known = lls_gguf_name(g->architecture, name, own, sizeof own);
+  int64_t expert;
+  bool known = lls_gguf_name(g->architecture, name, own, sizeof own, &expert);
   const struct lls_gguf_tensor *t = known ? lls_gguf_tensor(g, own) : NULL;
   if (t == NULL)
     return lls_fail(err, -ENOENT, "%s: tensor %s is missing", g->files[0]->path,
                     known ? own : name);
-  int rc = check_shape(g, t, rows, columns, err);
-  const void *data = t->data;
+  const void *data = NULL;
+  int rc = find_part(g, t, expert, rows, columns, &data, err);
   size_t heads = paired_heads(g, t);
   if (rc == 0 && heads > 0)
     rc = reorder(g, t, heads, &data, err);

@@ -8,7 +8,8 @@
  *
  * Llama's converter lays rows of query and key out in pairs that rotate together, where
  * the graph has them as halves of a head, and Gemma's adds one to the weights of norms.
- * Such tensors are views of a copy as the folder has them.
+ * Such tensors are views of a copy as the folder has them. A matrix of all experts is one
+ * tensor; what folders have of one expert is a view of its part.
  */
 #ifndef LLS_MODEL_GGUF_H
 #define LLS_MODEL_GGUF_H
@@ -17,11 +18,14 @@
 #include "core/model/gguf_file.h"
 
 struct lls_gguf_architecture {
-  const char *name;  /* general.architecture */
-  const char *model; /* the class in config.json's "architectures" */
-  bool pairs;        /* rows of query and key in pairs */
-  bool output_norms; /* branches' outputs are normed: names of norms differ */
-  bool raised_norms; /* norms' weights have the one that the model adds to them */
+  const char *name;    /* general.architecture */
+  const char *model;   /* the class in config.json's "architectures" ... */
+  const char *mixture; /* ... and where there are experts; NULL: there is no such model */
+  bool pairs;          /* rows of query and key in pairs */
+  bool post_norms;     /* post_attention_norm is the norm that folders call so */
+  bool raised_norms;   /* norms' weights have the one that the model adds to them */
+  bool
+      untruncated_yarn; /* config.json has "truncate": false, of which files are silent */
 };
 
 struct lls_gguf {
@@ -49,11 +53,17 @@ int lls_gguf_architecture_of(const struct lls_gguf_file *,
                              const struct lls_gguf_architecture **out,
                              struct lls_error *err);
 /* The file's name of a tensor that Hugging Face's folders call `name`; false if it has
- * none. */
+ * none. *expert is which matrix of the tensor that is, -1: it is the tensor. */
 bool lls_gguf_name(const struct lls_gguf_architecture *, const char *name, char *out,
-                   size_t size);
+                   size_t size, int64_t *expert);
 
 /* gguf_config.c: what config.json of the model's folder would say. */
 int lls_gguf_config(const char *path, json_t **out, struct lls_error *err);
+
+/* gguf_mixture.c: the experts that the metadata counts; 0 of a model without. */
+int64_t lls_gguf_experts(const struct lls_gguf *);
+/* Adds to a config.json what it says of experts. */
+int lls_gguf_describe_mixture(const struct lls_gguf *, json_t *config,
+                              struct lls_error *err);
 
 #endif

@@ -25,6 +25,9 @@ static const struct {
     {"attention.sliding_window", "sliding_window", false},
     {"attn_logit_softcapping", "attn_logit_softcapping", false},
     {"final_logit_softcapping", "final_logit_softcapping", false},
+    {"expert_used_count", "num_experts_per_tok", false},
+    {"expert_feed_forward_length", "moe_intermediate_size", false},
+    {"expert_weights_norm", "norm_topk_prob", false},
 };
 
 static int missing(const struct lls_gguf *g, const char *key, struct lls_error *err)
@@ -166,7 +169,9 @@ static int describe_scaling(const struct lls_gguf *g, json_t *config,
   static const char *const names[][2] = {
       {"factor", "factor"},
       {"original_context_length", "original_max_position_embeddings"},
-      {"attn_factor", "attention_factor"}};
+      {"attn_factor", "attention_factor"},
+      {"yarn_beta_fast", "beta_fast"},
+      {"yarn_beta_slow", "beta_slow"}};
   char key[96], type[32];
   json_t *scaling = factors(g);
   snprintf(key, sizeof key, "%s.rope.scaling.type", g->architecture->name);
@@ -184,6 +189,8 @@ static int describe_scaling(const struct lls_gguf *g, json_t *config,
       json_object_set(scaling, names[i][1], value);
     json_decref(value);
   }
+  if (g->architecture->untruncated_yarn)
+    json_object_set_new(scaling, "truncate", json_false());
   json_object_set_new(config, "rope_scaling", scaling);
   return rc;
 }
@@ -265,8 +272,9 @@ static int describe_tokens(const struct lls_gguf *g, json_t *config,
 static int describe(const struct lls_gguf *g, json_t *config, struct lls_error *err)
 {
   json_object_set_new(config, "model_type", json_string(g->architecture->name));
-  json_object_set_new(config, "architectures", json_pack("[s]", g->architecture->model));
   int rc = copy_keys(g, config, err);
+  if (rc == 0)
+    rc = lls_gguf_describe_mixture(g, config, err);
   if (rc == 0)
     rc = describe_tensors(g, config, err);
   if (rc == 0)

@@ -8,19 +8,27 @@
 #include "core/model/gguf.h"
 
 static const struct lls_gguf_architecture architectures[] = {
-    {.name = "llama", .model = "LlamaForCausalLM", .pairs = true},
+    {.name = "llama",
+     .model = "LlamaForCausalLM",
+     .mixture = "MixtralForCausalLM",
+     .pairs = true},
     {.name = "qwen2", .model = "Qwen2ForCausalLM"},
     {.name = "qwen3", .model = "Qwen3ForCausalLM"},
+    {.name = "qwen3moe", .mixture = "Qwen3MoeForCausalLM"},
     {.name = "smollm3", .model = "SmolLM3ForCausalLM", .pairs = true},
-    {.name = "olmo2", .model = "Olmo2ForCausalLM", .output_norms = true},
+    {.name = "olmo2", .model = "Olmo2ForCausalLM", .post_norms = true},
     {.name = "phi3", .model = "Phi3ForCausalLM"},
+    {.name = "gpt-oss",
+     .mixture = "GptOssForCausalLM",
+     .post_norms = true,
+     .untruncated_yarn = true},
     {.name = "gemma2",
      .model = "Gemma2ForCausalLM",
-     .output_norms = true,
+     .post_norms = true,
      .raised_norms = true},
     {.name = "gemma3",
      .model = "Gemma3ForCausalLM",
-     .output_norms = true,
+     .post_norms = true,
      .raised_norms = true},
 };
 
@@ -56,16 +64,38 @@ static const struct name_pair ends[] = {
     {"embed_tokens", "token_embd"}, {"norm", "output_norm"}, {"lm_head", "output"}};
 
 static const struct name_pair parts[] = {
-    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
-    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
-    {"self_attn.o_proj", "attn_output"}, {"self_attn.qkv_proj", "attn_qkv"},
-    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
-    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
-    {"mlp.gate_up_proj", "ffn_up"},      {"mlp.down_proj", "ffn_down"},
+    {"input_layernorm", "attn_norm"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"},
+    {"self_attn.qkv_proj", "attn_qkv"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"mlp.gate_proj", "ffn_gate"},
+    {"mlp.up_proj", "ffn_up"},
+    {"mlp.gate_up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+    {"block_sparse_moe.gate", "ffn_gate_inp"},
+    {"mlp.gate", "ffn_gate_inp"},
+    {"mlp.router", "ffn_gate_inp"},
 };
 
+/* One tensor has this part of every expert; names are without the expert's number. */
+static const struct name_pair expert_parts[] = {
+    {"block_sparse_moe.experts.w1", "ffn_gate_exps"},
+    {"block_sparse_moe.experts.w3", "ffn_up_exps"},
+    {"block_sparse_moe.experts.w2", "ffn_down_exps"},
+    {"mlp.experts.gate_proj", "ffn_gate_exps"},
+    {"mlp.experts.up_proj", "ffn_up_exps"},
+    {"mlp.experts.down_proj", "ffn_down_exps"},
+};
+
+/* Names that end differently, too. */
+static const struct name_pair whole_parts[] = {{"self_attn.sinks", "attn_sinks.weight"}};
+
 static const struct name_pair input_norms[] = {{"post_attention_layernorm", "ffn_norm"}};
-static const struct name_pair output_norms[] = {
+static const struct name_pair post_norms[] = {
     {"post_attention_layernorm", "post_attention_norm"},
     {"pre_feedforward_layernorm", "ffn_norm"},
     {"post_feedforward_layernorm", "post_ffw_norm"},
@@ -88,25 +118,57 @@ static const char *part_name(const struct lls_gguf_architecture *a, const char *
   const char *found = look_up(parts, COUNT(parts), name, length);
   if (found != NULL)
     return found;
-  return a->output_norms ? look_up(output_norms, COUNT(output_norms), name, length)
-                         : look_up(input_norms, COUNT(input_norms), name, length);
+  return a->post_norms ? look_up(post_norms, COUNT(post_norms), name, length)
+                       : look_up(input_norms, COUNT(input_norms), name, length);
+}
+
+/* "mlp.experts.3.up_proj": the number, and the file's name of that part. */
+static const char *expert_part(const char *name, size_t length, int64_t *expert)
+{
+  static const char word[] = ".experts.";
+  char part[64];
+  unsigned number;
+  int skip = 0;
+  const char *found = strstr(name, word);
+  if (found == NULL || sscanf(found + sizeof word - 1, "%9u.%n", &number, &skip) != 1 ||
+      skip == 0 || found + sizeof word - 1 + skip > name + length)
+    return NULL;
+  const char *rest = found + sizeof word - 1 + skip;
+  int n = snprintf(part, sizeof part, "%.*s%.*s", (int)(found + sizeof word - 1 - name),
+                   name, (int)(name + length - rest), rest);
+  if (n >= (int)sizeof part)
+    return NULL;
+  *expert = number;
+  return look_up(expert_parts, COUNT(expert_parts), part, (size_t)n);
+}
+
+/* Of a name within a layer; `length` without its suffix. */
+static const char *layer_name(const struct lls_gguf_architecture *a, const char *name,
+                              size_t length, int64_t *expert)
+{
+  const char *found = part_name(a, name, length);
+  return found != NULL ? found : expert_part(name, length, expert);
 }
 
 bool lls_gguf_name(const struct lls_gguf_architecture *a, const char *name, char *out,
-                   size_t size)
+                   size_t size, int64_t *expert)
 {
   unsigned layer;
   int skip = 0;
+  *expert = -1;
   if (strncmp(name, "model.", 6) == 0)
     name += 6;
   bool in_layer = sscanf(name, "layers.%u.%n", &layer, &skip) == 1 && skip > 0;
   const char *part = name + (in_layer ? skip : 0);
-  const char *suffix = strrchr(part, '.');
+  const char *found = look_up(whole_parts, COUNT(whole_parts), part, strlen(part));
+  const char *suffix = found != NULL ? "" : strrchr(part, '.');
   if (suffix == NULL)
     return false;
-  size_t length = (size_t)(suffix - part);
-  const char *found =
-      in_layer ? part_name(a, part, length) : look_up(ends, COUNT(ends), part, length);
+  if (found == NULL) {
+    size_t length = (size_t)(suffix - part);
+    found = in_layer ? layer_name(a, part, length, expert)
+                     : look_up(ends, COUNT(ends), part, length);
+  }
   if (found == NULL)
     return false;
   if (in_layer)

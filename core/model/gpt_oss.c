@@ -74,6 +74,8 @@ const struct lls_architecture lls_gpt_oss = {
             .router = "mlp.router",
             .experts = "mlp.experts.",
             .expert_blocks_up = "gate_up_proj",
+            .expert_gate = "gate_proj",
+            .expert_up = "up_proj",
             .expert_down = "down_proj",
         },
 };

@@ -3,7 +3,7 @@
  * Every architecture against its reference in f32: however a step is cut, mixed or
  * interrupted, the logits are within 1e-4 and the tokens are the same.
  */
-#include "t/gguf.h"
+#include "t/gguf_model.h"
 #include "t/rules.h"
 
 static void test_model(void **state)
@@ -112,6 +112,10 @@ int main(void)
       IN_GGUF(olmo2),
       IN_GGUF(phi3),
       IN_GGUF(phi3_long),
+      IN_GGUF(yarn),
+      IN_GGUF(mixtral),
+      IN_GGUF(qwen3_moe),
+      IN_GGUF(gpt_oss),
       {"llama-gptq", test_model, NULL, NULL, (void *)"llama-gptq"},
       {"block sizes", test_block_sizes, NULL, NULL, llama},
       {"three threads", test_threads, NULL, NULL, mistral},

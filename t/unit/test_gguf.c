@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GGUF files are read as they are, and each way in which one can lie has its sentence. */
-#include "t/gguf.h"
+#include "t/gguf_model.h"
 
 #include "core/device/quantised.h"
 #include "core/model/gguf.h"
