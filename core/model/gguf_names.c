@@ -122,24 +122,19 @@ static const char *part_name(const struct lls_gguf_architecture *a, const char *
                        : look_up(input_norms, COUNT(input_norms), name, length);
 }
 
-/* "mlp.experts.3.up_proj": the number, and the file's name of that part. */
+/* "mlp.experts.3.up_proj" of `length`: the number, and the file's name of that part. */
 static const char *expert_part(const char *name, size_t length, int64_t *expert)
 {
-  static const char word[] = ".experts.";
-  char part[64];
+  char kind[24], part[24], whole[64];
   unsigned number;
-  int skip = 0;
-  const char *found = strstr(name, word);
-  if (found == NULL || sscanf(found + sizeof word - 1, "%9u.%n", &number, &skip) != 1 ||
-      skip == 0 || found + sizeof word - 1 + skip > name + length)
-    return NULL;
-  const char *rest = found + sizeof word - 1 + skip;
-  int n = snprintf(part, sizeof part, "%.*s%.*s", (int)(found + sizeof word - 1 - name),
-                   name, (int)(name + length - rest), rest);
-  if (n >= (int)sizeof part)
+  int end = 0;
+  if (sscanf(name, "%23[a-z_].experts.%9u.%23[a-z0-9_]%n", kind, &number, part, &end) !=
+          3 ||
+      (size_t)end != length)
     return NULL;
   *expert = number;
-  return look_up(expert_parts, COUNT(expert_parts), part, (size_t)n);
+  int n = snprintf(whole, sizeof whole, "%s.experts.%s", kind, part);
+  return look_up(expert_parts, COUNT(expert_parts), whole, (size_t)n);
 }
 
 /* Of a name within a layer; `length` without its suffix. */

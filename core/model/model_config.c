@@ -215,6 +215,12 @@ static int read_tokens(const char *folder, const struct lls_json *json,
   return rc;
 }
 
+/* One for each pair and no more: those that a file does not list are 0. */
+static bool has_factors(const float *factors, uint32_t pairs)
+{
+  return factors[pairs - 1] > 0 && (pairs == LLS_MAX_ROPE_PAIRS || factors[pairs] == 0);
+}
+
 /* Keeps every product of two sizes far inside 64 bits, and names the culprit. */
 static int check_sizes(const struct lls_json *json, const struct lls_model_config *c,
                        struct lls_error *err)
@@ -245,8 +251,8 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
                     json->file, c->rope.dims, c->head_dim);
   if (c->rope.scaling == LLS_ROPE_LONG &&
       (c->rope.dims / 2 > LLS_MAX_ROPE_PAIRS ||
-       c->rope.long_factors[c->rope.dims / 2 - 1] <= 0 ||
-       c->rope.short_factors[c->rope.dims / 2 - 1] <= 0))
+       !has_factors(c->rope.long_factors, c->rope.dims / 2) ||
+       !has_factors(c->rope.short_factors, c->rope.dims / 2)))
     return lls_fail(
         err, -EINVAL,
         "%s: \"short_factor\" and \"long_factor\" should have %u numbers, one "

@@ -4,7 +4,7 @@
  * are the caller's mistake. Each has its sentence, and the engine goes on working.
  */
 #include "t/drive.h"
-#include "t/folder.h"
+#include "t/gguf_model.h"
 
 #include <errno.h>
 
@@ -105,6 +105,42 @@ static void test_dummy_weights_need_no_file(void **state)
   unlink(path);
   expect(create(folder->path, &usual, &err), -ENOENT, &err, "neither model.safetensors");
   assert_int_equal(create(folder->path, &dummy, &err), 0);
+}
+
+/* Whatever type a file's weights are of. */
+static void test_dummy_weights_of_quantised_models(void **state)
+{
+  static const uint32_t types[] = {2, 8, 12, 39}; /* Q4_0, Q8_0, Q4_K, MXFP4 */
+  const struct folder *folder = *state;
+  struct lls_engine_options dummy = usual;
+  struct lls_error err = {0};
+  static const unsigned char zeros[256 * 256];
+  char path[128];
+  dummy.dummy = true;
+  snprintf(path, sizeof path, "%s/x.gguf", folder->path);
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    const size_t bytes[] = {8 * 18, 8 * 34, 144, 8 * 17}; /* of 256 numbers */
+    struct gguf_builder b = {0};
+    struct lls_model_config c = {.layers = 1,
+                                 .hidden = 256,
+                                 .ffn = 256,
+                                 .heads = 4,
+                                 .kv_heads = 2,
+                                 .head_dim = 64,
+                                 .max_context = 64,
+                                 .norm_epsilon = 1e-5F,
+                                 .rope = {.theta = 1e4, .dims = 64}};
+    gguf_describe(&b, "llama", &c);
+    gguf_tensor(&b, "token_embd.weight", types[i], 8, 256, zeros, 8 * bytes[i]);
+    gguf_write(&b, folder, "x.gguf");
+    gguf_free(&b);
+    int rc = create(path, &dummy, &err);
+    if (rc != 0)
+      fail_msg("type %u: %s", types[i], lls_error_text(&err, rc));
+  }
+  char gptq[4096];
+  snprintf(gptq, sizeof gptq, "%s", source_path("t/data/models/llama-gptq"));
+  assert_int_equal(create(gptq, &dummy, &err), 0);
 }
 
 static bool give_up(void *context, size_t done, size_t total)
@@ -361,6 +397,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       IN_FOLDER(test_tensors_are_held_against_the_config),
       IN_FOLDER(test_dummy_weights_need_no_file),
+      IN_FOLDER(test_dummy_weights_of_quantised_models),
       cmocka_unit_test(test_loading_can_be_given_up),
       IN_FOLDER(test_a_model_that_does_not_fit),
       cmocka_unit_test(test_odd_options),

@@ -253,6 +253,9 @@ static void test_refusals(void **state)
       {LLAMA("\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1,1,1],"
              "\"long_factor\":[1,1,1]},"),
        -EINVAL, "should have 4 numbers"},
+      {LLAMA("\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1,1,1,1],"
+             "\"long_factor\":[1,1,1,1]},"),
+       -EINVAL, "should have 4 numbers"},
       {MODEL("Mixtral", "\"num_local_experts\":2,\"num_experts_per_tok\":3"), -EINVAL,
        "3 of 2 experts a row"},
       {MODEL("GptOss", "\"swiglu_limit\":5"), -ENOTSUP, "\"swiglu_limit\" is 5; 7 is"},
