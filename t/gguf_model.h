@@ -147,4 +147,26 @@ static inline void gguf_convert(const char *model, const struct folder *folder,
   gguf_free(&b);
 }
 
+/* A new folder with the model as x.gguf; the caller removes it. */
+static inline void gguf_folder(const char *model, struct folder *folder, char path[128])
+{
+  folder_make(folder);
+  snprintf(path, 128, "%s/x.gguf", folder->path);
+  gguf_convert(model, folder, "x.gguf");
+}
+
+/* A model's sizes where they do not matter. */
+static inline struct lls_model_config gguf_small_model(void)
+{
+  return (struct lls_model_config){.layers = 2,
+                                   .hidden = 32,
+                                   .ffn = 32,
+                                   .heads = 2,
+                                   .kv_heads = 1,
+                                   .head_dim = 4,
+                                   .max_context = 64,
+                                   .norm_epsilon = 1e-6F,
+                                   .rope.theta = 1e6};
+}
+
 #endif

@@ -34,13 +34,19 @@ static uint64_t seed_of(const char *name)
   return hash;
 }
 
+/* The type of random rows: the model's, where they are whole blocks of it. */
+static enum lls_dtype dummy_type(enum lls_dtype own, size_t columns)
+{
+  return columns % lls_dtype_block(own) == 0 ? own : LLS_BF16;
+}
+
 int lls_loader_view_named(const struct lls_loader *l, const char *name, size_t rows,
                           size_t columns, struct lls_tensor_view *out)
 {
   if (!l->source->dummy)
     return lls_checkpoint_view(l->w->file, name, rows, columns, out, l->err);
   *out = (struct lls_tensor_view){
-      .dtype = l->config->dtype,
+      .dtype = dummy_type(l->config->dtype, columns),
       .rows = rows,
       .columns = columns,
       .row_stride = columns,

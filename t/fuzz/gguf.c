@@ -35,6 +35,7 @@ static void use(struct lls_gguf *g)
     touch(t->data, t->bytes);
     view(g, "model.layers.0.self_attn.q_proj.weight", t->shape[0], t->shape[1]);
     view(g, "model.layers.0.self_attn.k_proj.bias", 1, t->shape[0]);
+    view(g, "model.layers.0.mlp.experts.1.up_proj.weight", t->shape[1], t->shape[2]);
   }
   view(g, "model.embed_tokens.weight", 2, 3);
   lls_checkpoint_drop_pages(&g->base);

@@ -18,9 +18,7 @@ static void test_gguf(void **state)
 {
   struct folder folder;
   char path[128];
-  folder_make(&folder);
-  snprintf(path, sizeof path, "%s/x.gguf", folder.path);
-  gguf_convert(*state, &folder, "x.gguf");
+  gguf_folder(*state, &folder, path);
   const struct drive_options options = {
       .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .path = path};
   struct drive_model m = {0};

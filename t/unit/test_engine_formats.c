@@ -88,9 +88,7 @@ static void test_codes_of_experts(void **state)
 {
   struct folder folder;
   char path[128];
-  folder_make(&folder);
-  snprintf(path, sizeof path, "%s/x.gguf", folder.path);
-  gguf_convert(*state, &folder, "x.gguf");
+  gguf_folder(*state, &folder, path);
   const struct drive_options options = {.cache_element = LLS_F32, .path = path};
   struct drive_outcome o = run_with(*state, &options);
   folder_remove(&folder);

@@ -165,16 +165,9 @@ static void test_raised_norms_are_lowered(void **state)
 static void test_gemma_scales_and_caps(void **state)
 {
   struct gguf_builder b = {0};
-  struct lls_model_config c = {.layers = 12,
-                               .hidden = 32,
-                               .ffn = 8,
-                               .heads = 2,
-                               .kv_heads = 1,
-                               .head_dim = 4,
-                               .max_context = 64,
-                               .norm_epsilon = 1e-6F,
-                               .rope.theta = 1e6};
+  struct lls_model_config c = gguf_small_model();
   struct lls_error err = {0};
+  c.layers = 12;
   gguf_describe(&b, "gemma2", &c);
   gguf_number(&b, "gemma2.attention.sliding_window", 9);
   gguf_real(&b, "gemma2.attn_logit_softcapping", 50);
@@ -252,15 +245,7 @@ static void test_tokens_that_end_answers(void **state)
 static void begin_mixture(struct gguf_builder *b, const char *a, uint32_t experts,
                           uint32_t used)
 {
-  struct lls_model_config c = {.layers = 2,
-                               .hidden = 32,
-                               .ffn = 32,
-                               .heads = 2,
-                               .kv_heads = 1,
-                               .head_dim = 4,
-                               .max_context = 64,
-                               .norm_epsilon = 1e-6F,
-                               .rope.theta = 1e6};
+  struct lls_model_config c = gguf_small_model();
   *b = (struct gguf_builder){0};
   gguf_describe(b, a, &c);
   gguf_number(b, gguf_own(a, "expert_count"), experts);
