@@ -44,7 +44,7 @@ static inline void gguf_copy_tensor(struct gguf_builder *b, struct lls_checkpoin
   free(paired);
 }
 
-/* Whose experts are copied. */
+/* The model whose experts are copied. */
 struct gguf_experts {
   struct gguf_builder *b;
   struct lls_checkpoint *from;

@@ -170,6 +170,13 @@ static int check_shape(const struct lls_gguf *g, const struct lls_gguf_tensor *t
                   g->files[0]->path, t->name, found, wanted);
 }
 
+int64_t lls_gguf_experts(const struct lls_gguf *g)
+{
+  char key[96];
+  snprintf(key, sizeof key, "%s.expert_count", g->architecture->name);
+  return lls_gguf_integer(g->files[0], key, 0);
+}
+
 /* The part of a stack that is one expert's; expert -1: the whole tensor. */
 static int find_part(const struct lls_gguf *g, const struct lls_gguf_tensor *t,
                      int64_t expert, size_t rows, size_t columns, const void **data,

@@ -60,9 +60,10 @@ bool lls_gguf_name(const struct lls_gguf_architecture *, const char *name, char 
 /* gguf_config.c: what config.json of the model's folder would say. */
 int lls_gguf_config(const char *path, json_t **out, struct lls_error *err);
 
-/* gguf_mixture.c: the experts that the metadata counts; 0 of a model without. */
+/* The experts that the metadata counts; 0 of a model without. */
 int64_t lls_gguf_experts(const struct lls_gguf *);
-/* Adds to a config.json what it says of experts. */
+
+/* gguf_mixture.c: adds to a config.json what it says of experts. */
 int lls_gguf_describe_mixture(const struct lls_gguf *, json_t *config,
                               struct lls_error *err);
 

@@ -14,11 +14,6 @@ static int64_t number(const struct lls_gguf *g, const char *own)
   return lls_gguf_integer(g->files[0], key, 0);
 }
 
-int64_t lls_gguf_experts(const struct lls_gguf *g)
-{
-  return number(g, "expert_count");
-}
-
 static bool layer_has(const struct lls_gguf *g, unsigned layer, const char *part)
 {
   char name[64];

@@ -137,7 +137,7 @@ static const char *expert_part(const char *name, size_t length, int64_t *expert)
   return look_up(expert_parts, COUNT(expert_parts), whole, (size_t)n);
 }
 
-/* Of a name within a layer; `length` without its suffix. */
+/* The file's name of one within a layer; `length` without its suffix. */
 static const char *layer_name(const struct lls_gguf_architecture *a, const char *name,
                               size_t length, int64_t *expert)
 {
