@@ -122,6 +122,7 @@ static void observe(struct lls_api_stats *stats, const struct lls_choice *choice
   const struct lls_api_params *params = &choice->generation->params;
   uint64_t length = (uint64_t)event->prompt_tokens + event->generated_tokens;
   stats->longest = length > stats->longest ? length : stats->longest;
+  LLS_CHECK(event->shared_tokens <= event->prompt_tokens);
   lls_histogram_observe(&stats->e2e, t->total);
   lls_histogram_observe(&stats->prompt_tokens, event->prompt_tokens);
   lls_histogram_observe(&stats->generation_tokens, event->generated_tokens);
@@ -156,6 +157,9 @@ void lls_account(const struct lls_choice *choice, const struct lls_event *event)
   const struct lls_slo *slo = &generation->params.slo;
   struct lls_api *api = generation->api;
   enum lls_outcome how = outcome(choice, event->reason);
+  LLS_API_ON_MAIN(api);
+  LLS_CHECK(choice->state == LLS_CHOICE_FINISHED);
+  LLS_CHECK(generation->params.request_class <= LLS_CLASS_BEST_EFFORT);
   bool complete = how == LLS_OUTCOME_STOP || how == LLS_OUTCOME_LENGTH;
   struct times t = times_of(choice, event);
   enum lls_verdict verdict = LLS_MISSED_ALL;
@@ -176,6 +180,7 @@ void lls_account_whole(const struct lls_generation *generation)
 {
   struct lls_api_stats *stats = &generation->api->stats;
   uint32_t longest = 0;
+  LLS_CHECK(generation->n_unfinished == 0);
   for (uint32_t i = 0; i < generation->n_choices; i++)
     if (generation->choices[i].n_tokens > longest)
       longest = generation->choices[i].n_tokens;

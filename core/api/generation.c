@@ -90,6 +90,7 @@ void lls_generation_destroy(struct lls_generation *generation)
 
 void lls_generation_cancel(struct lls_generation *generation)
 {
+  LLS_API_ON_MAIN(generation->api);
   for (uint32_t i = 0; i < generation->n_choices; i++)
     if (generation->choices[i].state == LLS_CHOICE_LIVE)
       lls_loop_cancel(generation->api->config.loop, generation->choices[i].request);

@@ -94,6 +94,7 @@ void lls_handle_admin_queues(void *context, struct lls_http_exchange *exchange)
 void lls_api_look(struct lls_api *api)
 {
   struct lls_http_exchange *exchange;
+  LLS_API_ON_MAIN(api);
   if (!api->looking || !lls_loop_snapshot_ready(api->config.loop))
     return;
   api->looking = false;

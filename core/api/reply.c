@@ -14,6 +14,7 @@
 /* The exchange is over: events from now on are dropped. */
 static void detach(struct lls_generation *generation)
 {
+  LLS_CHECK(generation->exchange != NULL);
   generation->exchange = NULL;
 }
 
@@ -48,6 +49,7 @@ void lls_reply_chunk(struct lls_choice *choice)
   bool empty = choice->ready == 0 && choice->n_unreported == 0;
   if (!empty || choice->finish_reason != NULL)
     send_event(generation, lls_wire_chunk(choice));
+  LLS_CHECK(choice->ready <= choice->text.length);
   choice->text_offset += lls_wire_logprobs_characters(choice);
   choice->begun = true;
   choice->ended = choice->finish_reason != NULL;
@@ -141,6 +143,7 @@ static void finish_stream(struct lls_generation *generation)
 
 void lls_reply_finish(struct lls_generation *generation)
 {
+  LLS_CHECK(generation->exchange != NULL && generation->n_unfinished == 0);
   if (generation->params.stream)
     finish_stream(generation);
   else

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/check.h"
+
 bool lls_stop_find(const struct lls_stop_set *set, const char *text, size_t length,
                    size_t *at, size_t *which)
 {
@@ -30,6 +32,7 @@ bool lls_stop_find(const struct lls_stop_set *set, const char *text, size_t leng
 /* Length of the longest end of text that is a beginning of stop, but not all of it. */
 static size_t overlap(const struct lls_stop_string *stop, const char *text, size_t length)
 {
+  LLS_CHECK(stop->length > 0);
   size_t longest = stop->length - 1 < length ? stop->length - 1 : length;
   for (size_t n = longest; n > 0; n--)
     if (memcmp(text + length - n, stop->text, n) == 0)

@@ -73,6 +73,7 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .slo = params->slo,
       .owner = choice,
   };
+  LLS_CHECK(choice->state == LLS_CHOICE_FINISHED); /* until it is submitted */
   submission.sampling.seed = choice_seed(choice);
   submission.score_prompt = lls_api_params_scores(params, &submission.score_logprobs);
   int status =
@@ -119,6 +120,7 @@ void lls_generation_start(struct lls_api *api, struct lls_generation *generation
 {
   struct lls_api_error error;
   LLS_API_ON_MAIN(api);
+  LLS_CHECK(generation->api == NULL); /* it has not begun */
   begin(api, generation, exchange);
   for (uint32_t i = 0; i < generation->n_choices; i++) {
     if (submit(&generation->choices[i], &error) == 0)

@@ -39,6 +39,7 @@ static uint32_t make_place(struct lls_tenants *tenants)
   }
   if (best == OTHER)
     return OTHER;
+  LLS_CHECK(tenants->list[best].live == 0);
   add(&tenants->list[OTHER].stats, &tenants->list[best].stats);
   tenants->list[best] = (struct lls_tenant){0};
   return best;

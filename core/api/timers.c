@@ -54,6 +54,7 @@ static void on_tick(uv_timer_t *timer)
   struct lls_api *api = timer->data;
   struct lls_generation *generation, *next;
   int64_t now_ns = (int64_t)uv_hrtime();
+  LLS_API_ON_MAIN(api);
   bool soon = lls_log_flush(api->config.log);
   uv_timer_set_repeat(timer, soon ? TICK_MIN_MS : tick_of(&api->config.limits));
   DL_FOREACH_SAFE (api->generations, generation, next) {

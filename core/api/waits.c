@@ -6,6 +6,7 @@
 #include <utlist.h>
 
 #include "core/api/api_error.h"
+#include "core/base/check.h"
 
 struct lls_wait {
   uint64_t number;
@@ -47,6 +48,7 @@ struct lls_http_exchange *lls_wait_take(struct lls_wait **list, uint64_t number)
   if (wait == NULL)
     return NULL;
   struct lls_http_exchange *exchange = wait->exchange;
+  LLS_CHECK(exchange->owner == wait && exchange->on_gone == on_gone);
   exchange->on_gone = NULL;
   on_gone(wait);
   return exchange;

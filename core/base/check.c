@@ -4,11 +4,17 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 const void *lls_this_thread(void)
 {
   static _Thread_local const char here;
   return &here;
+}
+
+bool lls_is_main_thread(void)
+{
+  return gettid() == getpid();
 }
 
 _Noreturn void lls_check_failed(const char *condition, const char *file, int line)

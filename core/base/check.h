@@ -12,6 +12,9 @@
 /* [any] The calling thread, to be compared: no other thread that lives has the same. */
 const void *lls_this_thread(void);
 
+/* [any] Is the calling thread the one that the process began with? */
+bool lls_is_main_thread(void);
+
 /* Names the condition that does not hold, and where; aborts. */
 _Noreturn void lls_check_failed(const char *condition, const char *file, int line);
 
@@ -27,5 +30,8 @@ _Noreturn void lls_check_failed(const char *condition, const char *file, int lin
 /* The calling thread is OWNER: checks the thread tag of a function while it runs.
  */
 #define LLS_ON(OWNER) LLS_CHECK((OWNER) == lls_this_thread())
+
+/* The same of [main], where there is no owner to compare with. */
+#define LLS_ON_MAIN_THREAD() LLS_CHECK(lls_is_main_thread())
 
 #endif

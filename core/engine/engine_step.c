@@ -210,8 +210,10 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
   }
   for (uint32_t i = 0; i < batch->n_sequences; i++)
     keep_logits(e, i, batch->sequences[i].all_logits);
+  LLS_CHECK(e->step.n_sequences == batch->n_sequences);
   LLS_CHECK(e->step.n_rows <= e->options.max_tokens);
   LLS_CHECK(e->n_sampled <= e->n_logit_rows && e->n_logit_rows <= e->max_logit_rows);
+  LLS_CHECK(e->n_kept_logits <= e->options.max_logits);
   LLS_CHECK(e->n_score_rows <= e->options.max_tokens);
   LLS_CHECK(e->scratch_used <= e->pool_shape.scratch_units);
   if (e->table_cache.arena != NULL) {
@@ -240,6 +242,7 @@ static void download_logits(struct lls_engine *e)
                                row_bytes);
     }
   }
+  LLS_CHECK(others == e->act.logits + e->n_logit_rows * vocab);
 }
 
 static int start_copies(struct lls_engine *e, const struct lls_engine_batch *batch,
@@ -339,5 +342,6 @@ const float *lls_engine_logits(const struct lls_engine *e, uint32_t sequence)
 {
   if (sequence >= e->step.n_sequences || e->first_logit[sequence] == NO_LOGITS)
     return NULL;
+  LLS_ON(e->thread);
   return e->logits + (size_t)e->first_logit[sequence] * e->config.vocab;
 }

@@ -183,6 +183,7 @@ static void keep_wanted_rows(struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
   const struct lls_model_config *c = &e->config;
+  LLS_CHECK(e->n_logit_rows <= e->max_logit_rows);
   s->ops->gather(s->device, s->x, e->logit_rows, e->n_logit_rows, c->hidden,
                  e->act.picked);
   s->ops->gather(s->device, s->attended, e->logit_rows, e->n_logit_rows,
@@ -228,6 +229,7 @@ static struct lls_forward pick(const struct lls_forward *all, const uint32_t *ro
 {
   const struct lls_engine *e = all->e;
   struct lls_forward picked = *all;
+  LLS_CHECK(n <= e->max_logit_rows);
   all->ops->gather(all->device, all->x, rows, n, e->config.hidden, e->act.picked);
   picked.x = e->act.picked;
   picked.n_rows = n;

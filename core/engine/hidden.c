@@ -84,6 +84,7 @@ static struct lls_block_entry *scratch_list(struct lls_engine *e, uint32_t token
   struct lls_block_entry *list = e->table_cache.arena != NULL
                                      ? e->table_cache.arena + e->table_cache.scratch_at
                                      : e->scratch_entries;
+  LLS_CHECK(e->scratch_used + n <= e->pool_shape.scratch_units);
   list += e->scratch_used;
   for (uint32_t i = 0; i < n; i++)
     list[i] = (struct lls_block_entry){
@@ -105,6 +106,7 @@ void lls_engine_lay_out_hidden(struct lls_engine *e, struct lls_step_sequence *s
   if (given->form == LLS_FORM_KV)
     return;
   struct lls_block_table *t = &e->scratch_tables[s - e->sequences];
+  LLS_CHECK(given->form == LLS_FORM_HIDDEN && given->x_count >= n);
   *t = *given;
   t->k_count = t->v_count = n;
   t->k = scratch_list(e, tokens);

@@ -59,6 +59,7 @@ void lls_engine_mix(const struct lls_forward *s, const struct lls_layer_weights 
   const struct lls_model_config *c = &s->e->config;
   const struct lls_activations *act = &s->e->act;
   const struct lls_route *route = &act->route;
+  LLS_CHECK(s->n_rows * (size_t)c->mixture.active <= lls_engine_slots(s->e));
   s->ops->logits(s->device, w->router, input, s->n_rows, act->scores);
   s->ops->route(s->device, act->scores, s->n_rows, c->mixture.normalise, route);
   s->ops->gather_routed(s->device, route, input, s->n_rows, c->hidden, act->routed);

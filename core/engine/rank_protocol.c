@@ -160,6 +160,7 @@ int lls_engine_send(struct lls_engine *e, const struct lls_engine_batch *batch,
   put(m, batch->copies, batch->n_copies * WORDS(struct lls_copy));
   for (uint32_t i = 0; i < batch->n_sequences; i++)
     put_sequence(m, &batch->sequences[i], e->pool_shape.block_tokens);
+  LLS_CHECK(e->shard.rank == 0 && m->n <= m->room);
   struct announcement a = {.bytes = m->n * sizeof *m->words};
   int rc = ranks->ops->broadcast(ranks, &a, sizeof a);
   if (rc == 0)
@@ -238,6 +239,7 @@ static int read_batch(struct lls_engine *e, struct lls_engine_batch *batch)
   if (grow((void **)&m->entries, &m->entries_room, header->n_entries + (size_t)1,
            sizeof *m->entries) < 0)
     return -ENOMEM;
+  LLS_CHECK(header->n_sequences <= e->options.max_sequences); /* rank 0 has checked it */
   r.entries = m->entries;
   *batch = (struct lls_engine_batch){
       .n_sequences = header->n_sequences,
@@ -247,6 +249,9 @@ static int read_batch(struct lls_engine *e, struct lls_engine_batch *batch)
   };
   for (uint32_t i = 0; i < batch->n_sequences; i++)
     take_sequence(&r, &m->sequences[i], &m->tables[i]);
+  LLS_CHECK(r.at == m->words + m->n); /* both of one build: all that was sent is read */
+  LLS_CHECK(r.entries == m->entries + header->n_entries);
+  LLS_CHECK(r.scores <= e->scores + e->options.max_tokens);
   return 0;
 }
 
@@ -256,6 +261,7 @@ int lls_engine_receive(struct lls_engine *e, struct lls_engine_batch *batch,
   struct lls_engine_message *m = &e->message;
   struct lls_ranks *ranks = e->options.ranks;
   struct announcement a;
+  LLS_CHECK(e->shard.rank > 0 && !e->running);
   if (ranks->ops->broadcast(ranks, &a, sizeof a) < 0)
     return lls_ranks_failed(ranks, err);
   if (a.bytes == 0)

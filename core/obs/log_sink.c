@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/check.h"
 #include "core/base/text.h"
 
 enum way { WAY_WRITE, WAY_POLL, WAY_SEND };
@@ -97,6 +98,7 @@ static void flush(struct lls_log_sink *sink)
   while (at < sink->kept.length) {
     const char *line = sink->kept.data + at + sizeof length;
     memcpy(&length, sink->kept.data + at, sizeof length);
+    LLS_CHECK(sink->taken <= length && at + sizeof length + length <= sink->kept.length);
     sink->taken += give(sink, line + sink->taken, length - sink->taken);
     if (sink->taken < length)
       break;
@@ -117,6 +119,7 @@ static void keep(struct lls_log_sink *sink, const char *line, size_t length, siz
   }
   lls_text_append(&sink->kept, &length, sizeof length);
   lls_text_append(&sink->kept, line, length);
+  LLS_CHECK(taken == 0 || sink->kept.length == sizeof length + length);
   if (taken > 0)
     sink->taken = taken;
 }

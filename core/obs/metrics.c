@@ -4,9 +4,12 @@
 
 #include <math.h>
 
+#include "core/base/check.h"
+
 void lls_histogram_init(struct lls_histogram *histogram, const double *bounds,
                         unsigned n_bounds)
 {
+  LLS_CHECK(n_bounds <= LLS_HISTOGRAM_MAX);
   *histogram = (struct lls_histogram){.bounds = bounds, .n_bounds = n_bounds};
 }
 
@@ -21,6 +24,7 @@ void lls_histogram_observe(struct lls_histogram *histogram, double value)
 
 void lls_histogram_merge(struct lls_histogram *sum, const struct lls_histogram *more)
 {
+  LLS_CHECK(sum->bounds == more->bounds && sum->n_bounds == more->n_bounds);
   for (unsigned i = 0; i <= sum->n_bounds; i++)
     sum->counts[i] += more->counts[i];
   sum->sum += more->sum;

@@ -11,10 +11,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "core/base/check.h"
+
 void lls_notify(const char *format, ...)
 {
   const char *path = getenv("NOTIFY_SOCKET");
   struct sockaddr_un to = {.sun_family = AF_UNIX};
+  LLS_ON_MAIN_THREAD();
   if (path == NULL || strlen(path) < 2 || strlen(path) >= sizeof to.sun_path)
     return;
   char text[1024];
@@ -37,6 +40,7 @@ void lls_notify(const char *format, ...)
 int64_t lls_notify_watchdog_ns(void)
 {
   const char *pid = getenv("WATCHDOG_PID"), *us = getenv("WATCHDOG_USEC");
+  LLS_ON_MAIN_THREAD();
   if (us == NULL || (pid != NULL && atol(pid) != (long)getpid()))
     return 0;
   return atoll(us) * 1000;

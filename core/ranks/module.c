@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/plugin/loader.h"
 #include "core/ranks/ranks.h"
 
@@ -28,6 +29,7 @@ uint32_t lls_ranks_launched(void)
 int lls_ranks_mpi(int64_t timeout_ns, struct lls_ranks **out, struct lls_error *err)
 {
   char path[PATH_MAX];
+  LLS_ON_MAIN_THREAD();
   if (lls_plugin_find_file("ranks_mpi.so", path) < 0)
     return lls_fail(err, -ENOENT,
                     "this build has no ranks_mpi.so: configure found no MPI (on Debian: "

@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/check.h"
+
 #define SPINS      2000u
 #define CACHE_LINE 64
 #define LOOK_UP_NS 20000000 /* of a sleeper */
@@ -106,6 +108,7 @@ static int meet(struct member *m, bool patient)
   if (atomic_load(&g->failure.failed))
     return -ECONNABORTED;
   uint32_t turn = atomic_load(&g->turn);
+  LLS_CHECK(atomic_load(&m->came) == turn); /* its rank's thread alone comes, once */
   atomic_store(&m->came, turn + 1);
   if (atomic_fetch_add(&g->arrived, 1) + 1 < g->size)
     return wait_for_turn(m, turn, patient);
@@ -195,6 +198,7 @@ static int exchange(struct lls_ranks *r, const void *mine, size_t bytes, void *a
 static void destroy(struct lls_ranks *r)
 {
   struct group *g = member(r)->group;
+  LLS_CHECK(atomic_load(&g->handles) > 0 && g->members[r->rank].group == g);
   if (atomic_fetch_sub(&g->handles, 1) > 1)
     return;
   lls_ranks_failure_fini(&g->failure);

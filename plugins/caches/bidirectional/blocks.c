@@ -102,6 +102,7 @@ static void link_part(struct bidirectional *m, struct sequence *s, uint32_t part
                       uint32_t after)
 {
   uint32_t before = after != LLS_POL_NIL ? m->parts[after].next : s->first;
+  LLS_POL_CHECK(after == LLS_POL_NIL || end_of(m, after) <= m->parts[part].first);
   set(m, &m->parts[part].previous, after);
   set(m, &m->parts[part].next, before);
   set(m, after != LLS_POL_NIL ? &m->parts[after].next : &s->first, part);
@@ -111,6 +112,8 @@ static void link_part(struct bidirectional *m, struct sequence *s, uint32_t part
 static void unlink_part(struct bidirectional *m, struct sequence *s, uint32_t part)
 {
   uint32_t after = m->parts[part].previous, before = m->parts[part].next;
+  LLS_POL_CHECK((after != LLS_POL_NIL ? m->parts[after].next : s->first) == part);
+  LLS_POL_CHECK((before != LLS_POL_NIL ? m->parts[before].previous : s->last) == part);
   set(m, after != LLS_POL_NIL ? &m->parts[after].next : &s->first, before);
   set(m, before != LLS_POL_NIL ? &m->parts[before].previous : &s->last, after);
 }
@@ -150,6 +153,7 @@ void bidi_resize(struct bidirectional *m, uint32_t part, uint32_t count)
   struct sequence *s = owner_of(m, part);
   uint32_t before = p->count, other = part ^ 1;
   LLS_POL_CHECK(s != NULL && count + m->parts[other].count <= m->block_tokens);
+  LLS_POL_CHECK(before <= s->slots && before <= m->used[part % 2]);
   if (m->parts[other].owner == LLS_POL_NIL && before != count) {
     take_out(m, set_of(m, other % 2, before), part / 2);
     insert(m, set_of(m, other % 2, count), part / 2);

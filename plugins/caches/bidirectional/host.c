@@ -40,6 +40,8 @@ static void free_block(struct bidirectional *m, uint32_t block)
 {
   struct host_block *h = &m->host_blocks[block];
   struct sequence *s = &m->sequences[h->owner];
+  LLS_POL_CHECK(h->owner < m->n_slots && s->host_blocks > 0);
+  LLS_POL_CHECK(table_of(m, s)[h->group] == block + 1);
   set(m, &table_of(m, s)[h->group], 0);
   add(m, &s->host_blocks, UINT32_MAX);
   if (h->missing == 0)
@@ -65,6 +67,7 @@ void bidi_free_host(struct bidirectional *m, struct sequence *s)
 static void free_idle(struct bidirectional *m)
 {
   uint32_t block = m->host_hand;
+  LLS_POL_CHECK(m->n_host_idle > 0);
   while (m->host_blocks[block].owner == LLS_POL_NIL || m->host_blocks[block].missing > 0)
     block = block + 1 < m->n_host_blocks ? block + 1 : 0;
   free_block(m, block);
@@ -84,6 +87,7 @@ static uint32_t block_for(struct bidirectional *m, struct sequence *s, uint32_t 
     free_idle(m);
   uint32_t block = m->host_head;
   struct host_block *h = &m->host_blocks[block];
+  LLS_POL_CHECK(block < m->n_host_blocks && h->owner == LLS_POL_NIL && h->missing == 0);
   set(m, &m->host_head, h->next);
   add(m, &m->n_host_free, UINT32_MAX);
   add(m, &m->n_host_idle, 1);
@@ -110,6 +114,8 @@ static void list_copies(struct bidirectional *m, uint32_t part, uint32_t block,
   uint32_t end = part % 2, group = from - from % m->block_tokens;
   uint32_t here = slot_of(m, end, m->parts[part].first, from, until);
   uint32_t there = slot_of(m, end, group, from, until);
+  LLS_POL_CHECK(m->n_copies + 2 <= m->max_copies);
+  LLS_POL_CHECK(from < until && until <= group + m->block_tokens);
   for (uint32_t unit = 0; unit < 2; unit++) {
     uint32_t device = part / 2 * 2 + unit, host = 2 * block + unit;
     m->copies[m->n_copies + unit] = (struct lls_copy){
@@ -169,6 +175,8 @@ void bidi_copy_back(struct bidirectional *m, uint32_t part, uint32_t from, uint3
   for (uint32_t end; from < until; from = end) {
     end = group_end(m, from, until);
     uint32_t block = table_of(m, s)[from / m->block_tokens] - 1;
+    LLS_POL_CHECK(block < m->n_host_blocks && /* invariant 3 */
+                  m->host_blocks[block].missing >= end - from);
     list_copies(m, part, block, from, end, false);
     add(m, &m->host_blocks[block].missing, from - end);
     if (m->host_blocks[block].missing > 0)

@@ -56,6 +56,7 @@ static void write_entries(const struct bidirectional *m, struct sequence *s,
                           struct lls_block_entry *k, struct lls_block_entry *v)
 {
   uint32_t at = s->last;
+  LLS_POL_CHECK(s->listed <= s->parts && s->parts <= m->row_entries);
   for (uint32_t i = s->parts; i-- > s->listed; at = m->parts[at].previous) {
     k[i] = v[i] = bidi_entry(m, at);
     v[i].block++;

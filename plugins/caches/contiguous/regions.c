@@ -8,6 +8,8 @@
  */
 #include "contiguous.h"
 
+#include <llmserve/policy/check.h>
+
 #include <string.h>
 
 static uint32_t end_of(const struct sequence *s)
@@ -31,6 +33,7 @@ static void take_out(struct contiguous *m, uint32_t slot)
   if (s->blocks == 0)
     return;
   uint32_t i = place_in_order(m, s->base);
+  LLS_POL_CHECK(i < m->n_order && m->order[i] == slot && s->blocks <= m->held);
   m->n_order--;
   m->held -= s->blocks;
   memmove(&m->order[i], &m->order[i + 1], (m->n_order - i) * sizeof *m->order);
@@ -42,6 +45,9 @@ static void put_in(struct contiguous *m, uint32_t slot)
   if (s->blocks == 0)
     return;
   uint32_t i = place_in_order(m, s->base);
+  LLS_POL_CHECK(m->n_order < m->n_slots && end_of(s) <= m->n_blocks);
+  LLS_POL_CHECK(i == 0 || end_of(&m->sequences[m->order[i - 1]]) <= s->base);
+  LLS_POL_CHECK(i == m->n_order || end_of(s) <= m->sequences[m->order[i]].base);
   memmove(&m->order[i + 1], &m->order[i], (m->n_order - i) * sizeof *m->order);
   m->order[i] = slot;
   m->n_order++;
@@ -58,6 +64,8 @@ static void replace(struct contiguous *m, uint32_t slot, struct sequence s)
 
 void contiguous_set(struct contiguous *m, uint32_t slot, struct sequence s)
 {
+  LLS_POL_CHECK(!m->open || m->n_changes < m->max_changes);
+  LLS_POL_CHECK(s.cached <= (uint64_t)s.blocks * m->block_tokens);
   if (m->open)
     m->journal[m->n_changes++] = (struct change){slot, m->n_copies, m->sequences[slot]};
   replace(m, slot, s);
@@ -119,6 +127,7 @@ static bool can_grow_in_place(const struct contiguous *m, uint32_t slot, uint32_
 static void copy_blocks(struct contiguous *m, uint32_t from, uint32_t to, uint32_t cached)
 {
   uint32_t n = blocks_of(m, cached);
+  LLS_POL_CHECK(m->n_copies + UINT64_C(2) * n <= m->max_copies);
   for (uint32_t i = 0; i < n; i++) {
     uint32_t at = to < from ? i : n - 1 - i, left = cached - at * m->block_tokens;
     for (uint32_t unit = 0; unit < 2; unit++)

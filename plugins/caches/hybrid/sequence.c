@@ -22,6 +22,7 @@ static bool can_note(const struct hybrid *m, uint32_t units)
 static uint32_t take_unit(struct hybrid *m)
 {
   uint32_t unit = m->unit_head;
+  LLS_POL_CHECK(m->n_free > 0 && unit < m->n_units);
   set(m, &m->unit_head, m->unit_next[unit]);
   set(m, &m->n_free, m->n_free - 1);
   return unit;
@@ -29,6 +30,7 @@ static uint32_t take_unit(struct hybrid *m)
 
 static void free_unit(struct hybrid *m, uint32_t unit)
 {
+  LLS_POL_CHECK(unit < m->n_units && m->n_free < m->n_units);
   set(m, &m->unit_next[unit], m->unit_head);
   set(m, &m->unit_head, unit);
   set(m, &m->n_free, m->n_free + 1);
@@ -36,6 +38,7 @@ static void free_unit(struct hybrid *m, uint32_t unit)
 
 static void take_row(struct hybrid *m, struct sequence *s)
 {
+  LLS_POL_CHECK(s->row == LLS_POL_NIL && m->n_rows_free > 0 && m->row_head < m->n_rows);
   set(m, &s->row, m->row_head);
   set(m, &m->row_head, m->row_next[s->row]);
   set(m, &m->n_rows_free, m->n_rows_free - 1);
@@ -43,6 +46,7 @@ static void take_row(struct hybrid *m, struct sequence *s)
 
 static void free_row(struct hybrid *m, struct sequence *s)
 {
+  LLS_POL_CHECK(s->row < m->n_rows && m->n_rows_free < m->n_rows);
   set(m, &m->row_next[s->row], m->row_head);
   set(m, &m->row_head, s->row);
   set(m, &m->n_rows_free, m->n_rows_free + 1);
@@ -52,6 +56,7 @@ static void free_row(struct hybrid *m, struct sequence *s)
 static void put(struct hybrid *m, const struct sequence *s, enum list list, uint32_t i)
 {
   struct lls_block_entry *entry = &list_of(m, s, list)[i];
+  LLS_POL_CHECK(s->row < m->n_rows && i < m->row_blocks);
   entry->first_token = i * m->block_tokens;
   entry->count = (uint16_t)m->block_tokens;
   set(m, &entry->block, take_unit(m));
@@ -136,6 +141,7 @@ int hybrid_reserve(struct hybrid *m, struct sequence *s, uint32_t tokens, uint32
     grow_kv(m, s, wanted);
     set(m, &s->held_kv, wanted);
   }
+  LLS_POL_CHECK(wanted <= (form == LLS_FORM_HIDDEN ? s->held_x : s->held_kv));
   return LLS_RESERVE_OK;
 }
 

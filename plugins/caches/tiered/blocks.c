@@ -25,6 +25,7 @@ uint32_t tiered_take_unit(struct tiered *m, bool on_host)
 void tiered_free_unit(struct tiered *m, bool on_host, uint32_t unit)
 {
   struct tier *t = &m->tiers[on_host];
+  LLS_POL_CHECK(unit < t->n_units && t->n_free < t->n_units);
   set(m, &t->next[unit], t->head);
   set(m, &t->head, unit);
   set(m, &t->n_free, t->n_free + 1);
@@ -78,6 +79,7 @@ uint32_t tiered_take_row(struct tiered *m)
 
 void tiered_free_row(struct tiered *m, uint32_t row)
 {
+  LLS_POL_CHECK(row < m->n_rows && m->n_rows_free < m->n_rows);
   set(m, &m->row_next[row], m->row_head);
   set(m, &m->row_head, row);
   set(m, &m->n_rows_free, m->n_rows_free + 1);
@@ -87,6 +89,7 @@ void tiered_touch(struct tiered *m, struct sequence *s)
 {
   if (s->touched)
     return;
+  LLS_POL_CHECK(m->n_touched < m->n_slots);
   s->touched = true;
   m->touched[m->n_touched++] = (uint32_t)(s - m->sequences);
 }

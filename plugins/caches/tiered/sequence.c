@@ -25,6 +25,7 @@ uint32_t tiered_units_needed(const struct tiered *m, const struct sequence *s,
 /* All of its blocks to another row in the other tier, by copies before the step. */
 static void change_tier(struct tiered *m, struct sequence *s, bool to_host)
 {
+  LLS_POL_CHECK(s->transfer == 0 && s->to_row == LLS_POL_NIL);
   uint32_t row = tiered_take_row(m);
   tiered_take_list(m, s, row, to_host, 0, s->held);
   tiered_copy_blocks(m, s, row,
@@ -61,6 +62,7 @@ int tiered_reserve(struct tiered *m, struct sequence *s, uint32_t tokens)
     set(m, &s->place, ON_DEVICE);
   }
   tiered_take_list(m, s, s->row, false, s->held, wanted);
+  LLS_POL_CHECK(m->tiers[false].n_free >= spare_units(m)); /* invariant 3 */
   set(m, &s->held, wanted);
   tiered_touch(m, s);
   return LLS_RESERVE_OK;
@@ -73,6 +75,7 @@ static void forget_transfer(struct tiered *m, struct sequence *s)
     return;
   while (m->moving[i] != slot)
     i++;
+  LLS_POL_CHECK(i < m->n_moving);
   for (; i + 1 < m->n_moving; i++)
     set(m, &m->moving[i], m->moving[i + 1]);
   set(m, &m->n_moving, m->n_moving - 1);
@@ -124,6 +127,7 @@ int tiered_swap_out(struct tiered *m, struct sequence *s)
 
 static void quantise(struct tiered *m, uint32_t from, uint32_t to)
 {
+  LLS_POL_CHECK(m->pending.n < m->pending.max);
   m->pending.copies[m->pending.n++] = (struct lls_copy){
       .kind = LLS_COPY_DEVICE_TO_DEVICE,
       .order = LLS_COPY_BEFORE_STEP,
@@ -149,4 +153,5 @@ void tiered_computed(struct tiered *m, struct sequence *s, uint32_t cached)
     tiered_free_unit(m, false, units[1]);
     m->host->count(m->host->context, "blocks_quantised", 1);
   }
+  LLS_POL_CHECK(m->tiers[false].n_free >= spare_units(m)); /* invariant 3 */
 }

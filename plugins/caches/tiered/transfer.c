@@ -31,6 +31,7 @@ void tiered_copy_blocks(struct tiered *m, const struct sequence *s, uint32_t to_
   bool to_host = kind == LLS_COPY_DEVICE_TO_HOST;
   const struct lls_block_entry *from = k_list(m, s->row), *to = k_list(m, to_row);
   uint32_t n = m->now.n;
+  LLS_POL_CHECK(end <= s->held && tiered_copies_have_room(m, end - begin));
   for (uint32_t list = 0; list < 2; list++, from += m->row_blocks, to += m->row_blocks)
     for (uint32_t i = begin; i < end; i++)
       m->now.copies[n++] = (struct lls_copy){
@@ -63,6 +64,7 @@ int tiered_start(struct tiered *m, struct sequence *s, bool to_host)
   if (++m->last_transfer == 0)
     m->last_transfer = 1;
   set(m, &s->transfer, m->last_transfer);
+  LLS_POL_CHECK(m->n_moving < m->n_slots);
   set(m, &m->moving[m->n_moving], (uint32_t)(s - m->sequences));
   set(m, &m->n_moving, m->n_moving + 1);
   tiered_touch(m, s);
@@ -113,6 +115,7 @@ static void arrive(struct tiered *m, struct sequence *s)
   uint32_t slot = (uint32_t)(s - m->sequences), i = 0;
   while (m->moving[i] != slot)
     i++;
+  LLS_POL_CHECK(i < m->n_moving && s->to_row != LLS_POL_NIL);
   for (m->n_moving--; i < m->n_moving; i++)
     m->moving[i] = m->moving[i + 1];
   m->host->count(m->host->context, s->place == ON_DEVICE ? "offloads" : "uploads", 1);
@@ -129,6 +132,7 @@ void tiered_transferred(struct tiered *m, uint32_t transfer)
     struct sequence *s = &m->sequences[m->moving[i]];
     if (s->transfer != transfer)
       continue;
+    LLS_POL_CHECK(s->moved <= s->listed && s->listed <= s->held);
     tiered_free_list(m, s, s->row, s->place == ON_HOST, s->moved, s->listed);
     s->moved = s->listed;
     if (s->moved == s->held)

@@ -7,6 +7,8 @@
  */
 #include "plugins/predictors/retrieval/retrieval.h"
 
+#include <llmserve/policy/check.h>
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@
 
 static void end_flight(struct retrieval *r, struct flight *f)
 {
+  LLS_POL_CHECK(r->n_flights > 0 && r->flights != NULL);
   DL_DELETE(r->flights, f);
   r->n_flights--;
   free(f->vector);
@@ -27,6 +30,7 @@ void flights_free(struct retrieval *r)
 {
   while (r->flights != NULL)
     end_flight(r, r->flights);
+  LLS_POL_CHECK(r->n_flights == 0);
 }
 
 /* The oldest goes where there are too many: a request that was cancelled never
@@ -39,6 +43,7 @@ static struct flight *begin_flight(struct retrieval *r, const struct job *job,
     return NULL;
   if (r->n_flights == r->most_flights)
     end_flight(r, r->flights);
+  LLS_POL_CHECK(r->n_flights < r->most_flights);
   *f = (struct flight){.ticket = ticket, .key = job->key, .max_new = job->max_new};
   DL_APPEND(r->flights, f);
   r->n_flights++;
@@ -98,6 +103,7 @@ static struct lls_prediction predict(const struct retrieval *r, const struct fli
 
 static void tell(struct retrieval *r, struct flight *f)
 {
+  LLS_POL_CHECK(f->vector != NULL && f->predicted == 0);
   struct lls_prediction p = predict(r, f);
   f->predicted = p.length;
   if (f->quiet)
@@ -113,6 +119,7 @@ static void tell(struct retrieval *r, struct flight *f)
 
 static void learn(struct retrieval *r, struct flight *f)
 {
+  LLS_POL_CHECK(f->vector != NULL && f->answered > 0);
   if (f->predicted > 0 && !f->quiet)
     judge_answer(&r->judge, f->predicted, f->answered, r->bin);
   if (history_add(r->history, f->vector, f->answered) < 0)
@@ -230,6 +237,7 @@ static void answer_came(struct retrieval *r, const struct job *job)
 void flights_job(struct retrieval *r, struct job *job)
 {
   struct flight *f;
+  LLS_POL_CHECK(pthread_mutex_trylock(&r->work) == EBUSY);
   switch (job->kind) {
   case JOB_PREDICT:
     if ((f = begin_flight(r, job, job->ticket)) != NULL)

@@ -2,6 +2,8 @@
 /* Two generations, looked up together; see history.h. */
 #include "plugins/predictors/retrieval/history.h"
 
+#include <llmserve/policy/check.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,11 +100,13 @@ static uint32_t search(const struct history *h, const float *vector, uint32_t k,
                        struct place *out)
 {
   struct found young[HISTORY_MOST_NEIGHBOURS], old[HISTORY_MOST_NEIGHBOURS];
+  LLS_POL_CHECK(k <= HISTORY_MOST_NEIGHBOURS);
   uint32_t n_young = index_search(h->young.index, vector, k, young);
   uint32_t n_old = index_search(h->old.index, vector, k, old), n = 0;
   for (uint32_t y = 0, o = 0; n < k && (y < n_young || o < n_old); n++) {
     bool from_young =
         o == n_old || (y < n_young && young[y].similarity >= old[o].similarity);
+    LLS_POL_CHECK(from_young ? young[y].number < h->young.n : old[o].number < h->old.n);
     out[n] = from_young ? (struct place){(struct generation *)&h->young, young[y++]}
                         : (struct place){(struct generation *)&h->old, old[o++]};
   }
@@ -136,6 +140,7 @@ static int64_t first_row(const struct generation *g)
 static int age(struct history *h)
 {
   struct generation fresh;
+  LLS_POL_CHECK(h->young.n == h->capacity);
   int rc = generation_init(&fresh, h);
   if (rc < 0) {
     generation_free(&fresh);
@@ -193,6 +198,7 @@ static void keep_row(void *context, int64_t id, uint32_t length, const float *ve
 {
   struct history *h = context;
   struct loading *l = &h->loading;
+  LLS_POL_CHECK(l->n < 2 * (size_t)h->capacity);
   memcpy(l->vectors + (size_t)l->n * h->dims, vector, h->dims * sizeof *vector);
   l->entries[l->n++] = (struct entry){.length = length, .row = id};
   h->newest = id > h->newest ? id : h->newest;

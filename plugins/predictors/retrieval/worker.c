@@ -5,6 +5,8 @@
  */
 #include "plugins/predictors/retrieval/retrieval.h"
 
+#include <llmserve/policy/check.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +57,7 @@ static struct job *take(struct retrieval *r, bool wait, bool *stop)
   pthread_mutex_lock(&r->lock);
   while (wait && r->urgent == NULL && r->other == NULL && !r->stop)
     pthread_cond_wait(&r->posted, &r->lock);
+  LLS_POL_CHECK((r->n_jobs > 0) == (r->urgent != NULL || r->other != NULL));
   struct job **from = r->urgent != NULL ? &r->urgent : &r->other, *job = *from;
   if (job != NULL) {
     DL_DELETE(*from, job);

@@ -11,6 +11,8 @@
  */
 #include "accelgen.h"
 
+#include <llmserve/policy/check.h>
+
 enum { PROGRESS = 64 }; /* tokens of a prompt that runs at the cost of all others */
 
 /* ---- common to all ----------------------------------------------------------------- */
@@ -62,6 +64,7 @@ static void note_eviction(struct accelgen *a, struct accelgen_candidate *c)
   c->done = true;
   a->jobs[c->request->slot].prefix = UINT32_MAX;
   lls_pol_scheduler_count(&a->base, "evicted", 1);
+  LLS_POL_CHECK(a->under_way >= c->started);
   a->under_way -= c->started;
   if (!c->decode)
     return;
@@ -73,6 +76,7 @@ static void note_eviction(struct accelgen *a, struct accelgen_candidate *c)
 
 static void heap_add(struct lls_pol_heap *h, struct accelgen_candidate *c, int64_t key)
 {
+  LLS_POL_CHECK(h->n < h->capacity);
   h->entries[h->n++] = (struct lls_pol_heap_entry){.key = key, .tie = c->id, .item = c};
 }
 
@@ -151,6 +155,7 @@ void accelgen_admit_urgent(struct accelgen *a, struct lls_pol_step *s)
     bool full = lls_pol_step_free_units(s) < a->block_units;
     if (full && held == 0)
       return;
+    LLS_POL_CHECK(held >= c->started);
     held -= c->started;
     if ((full && !c->started) || accelgen_hopeless(a, s, c))
       continue;

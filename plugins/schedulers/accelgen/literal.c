@@ -7,6 +7,8 @@
  */
 #include "accelgen.h"
 
+#include <llmserve/policy/check.h>
+
 void accelgen_literal(struct accelgen_member *b, uint32_t n, uint32_t tokens,
                       uint32_t free_units, struct lls_pol_heap *heap)
 {
@@ -23,6 +25,7 @@ void accelgen_literal(struct accelgen_member *b, uint32_t n, uint32_t tokens,
     struct accelgen_member *v = lls_pol_heap_pop(heap).item;
     v->out = true;
     v->preempted = memory > room && v->held > 0;
+    LLS_POL_CHECK(compute >= v->tokens && memory >= v->memory);
     compute -= v->tokens;
     memory -= v->memory;
     room += v->preempted ? v->held : 0;

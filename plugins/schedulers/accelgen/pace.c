@@ -10,6 +10,8 @@
  */
 #include "accelgen.h"
 
+#include <llmserve/policy/check.h>
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -93,6 +95,7 @@ void accelgen_pace_step(struct accelgen_pace *p, int64_t duration_ns)
   while (p->n_candidates > 0 &&
          p->durations[*candidate(p, p->n_candidates - 1)] <= duration_ns)
     p->n_candidates--;
+  LLS_POL_CHECK(p->n_candidates < p->window);
   p->durations[place] = duration_ns;
   *candidate(p, p->n_candidates++) = place;
 }
@@ -106,6 +109,7 @@ int64_t accelgen_longest_step(const struct accelgen_pace *p)
 {
   if (p->n_steps < FEW_STEPS)
     return p->t_pf;
+  LLS_POL_CHECK(p->n_candidates > 0);
   return p->durations[p->candidates[p->first]];
 }
 

@@ -6,6 +6,8 @@
  */
 #include "accelgen.h"
 
+#include <llmserve/policy/check.h>
+
 /* D_c and D_m of what it would get now; false: nothing. A cut prompt takes the budget, or
  * the memory (Algorithm 2, line 5), anew at each pick, or it would never fit after the
  * first one. */
@@ -69,6 +71,7 @@ bool accelgen_select(struct accelgen_pool *p, struct accelgen_pick *out)
 
 void accelgen_selected(struct accelgen_pool *p, const struct accelgen_pick *pick)
 {
+  LLS_POL_CHECK(pick->tokens <= p->tokens && pick->memory <= p->memory);
   p->tokens -= pick->tokens;
   p->memory -= pick->memory;
   if (pick->option.exclusive)

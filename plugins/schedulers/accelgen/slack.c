@@ -12,6 +12,8 @@
  */
 #include "accelgen.h"
 
+#include <llmserve/policy/check.h>
+
 #include <llmserve/policy/length.h>
 
 #include <math.h>
@@ -232,4 +234,7 @@ void accelgen_look(struct accelgen *a, const struct lls_step_view *v)
       add_to_queue(a, v, v->running[i]);
   add_list(a, v, v->preempted, v->n_preempted);
   add_list(a, v, v->waiting, v->n_waiting);
+  LLS_POL_CHECK(a->n_all == v->n_running + v->n_preempted + v->n_waiting);
+  LLS_POL_CHECK(a->n_decodes <= a->head && a->head <= a->n_all);
+  LLS_POL_CHECK(a->first == UINT32_MAX || a->first >= a->n_decodes);
 }

@@ -32,6 +32,7 @@ static void buffer_insert(struct aligned *a, struct buffer *b, uint32_t slot)
   while (at < b->n && length_of(a, b->slots[at]) == length &&
          a->members[b->slots[at]].id < a->members[slot].id)
     at++;
+  LLS_POL_CHECK(b->n < a->base.host->engine->max_requests);
   memmove(&b->slots[at + 1], &b->slots[at], (b->n - at) * sizeof *b->slots);
   b->slots[at] = slot;
   b->n++;
@@ -52,6 +53,7 @@ static void buffer_remove(struct buffer *b, uint32_t slot)
 
 static void run_add(struct aligned *a, uint32_t slot)
 {
+  LLS_POL_CHECK(a->n_running < a->base.host->engine->max_requests);
   a->members[slot].at = a->n_running;
   a->members[slot].tag = a->tag;
   a->running[a->n_running++] = slot;
@@ -134,6 +136,7 @@ void members_reject(struct aligned *a, struct lls_pol_step *s, uint32_t slot)
 
 static void set_partial(struct aligned *a, struct member *m, bool partial)
 {
+  LLS_POL_CHECK(a->n_partial >= m->partial);
   a->n_partial += partial;
   a->n_partial -= m->partial;
   m->partial = partial;
@@ -141,6 +144,7 @@ static void set_partial(struct aligned *a, struct member *m, bool partial)
 
 static void set_offered(struct aligned *a, struct member *m, bool offered)
 {
+  LLS_POL_CHECK(a->n_prefilled >= counts(m));
   a->n_prefilled -= counts(m);
   m->offered = offered;
   a->n_prefilled += counts(m);

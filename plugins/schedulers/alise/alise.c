@@ -10,6 +10,7 @@
  * and with age, never by time alone.
  */
 #include <llmserve/policy/ahead.h>
+#include <llmserve/policy/check.h>
 #include <llmserve/policy/length.h>
 #include <llmserve/policy/priority.h>
 #include "alise.h"
@@ -103,6 +104,7 @@ static int64_t key_of(void *scheduler, const struct lls_request *r)
 
 static void uncount(struct alise *a, struct job *j)
 {
+  LLS_POL_CHECK(j->counted <= a->waits.of_level[j->level]);
   a->waits.of_level[j->level] -= j->counted;
   j->level = 0;
   j->counted = 0;
@@ -169,6 +171,7 @@ static void lift(struct alise *a, const struct lls_request *r, int64_t now_ns)
 /* It has its place again. */
 static void put_down(struct alise *a, struct job *j)
 {
+  LLS_POL_CHECK(j->boosted_ns <= 0 || a->n_lifted > 0);
   a->n_lifted -= j->boosted_ns > 0;
   j->boosted_ns = 0;
 }

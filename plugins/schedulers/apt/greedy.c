@@ -116,6 +116,7 @@ static void collect(struct search *s)
     s->least_units = lls_pol_min(s->least_units, units);
     s->least_tokens = lls_pol_min(s->least_tokens, c->tokens);
   }
+  LLS_POL_CHECK(s->heap->n <= s->heap->capacity);
   lls_pol_heap_build(s->heap);
 }
 
@@ -272,6 +273,7 @@ struct greedy_solution apt_greedy(const struct greedy_problem *p,
   walk(&s);
   if (s.single > s.out.value)
     single_wins(&s);
+  LLS_POL_CHECK(s.out.used <= p->memory && s.out.n <= p->n);
   heap->n = 0;
   return s.out;
 }

@@ -116,6 +116,7 @@ static void look_at(struct bros *b, const struct lls_request *const *list, uint3
       b->best_effort.entries[b->best_effort.n++] =
           (struct lls_pol_heap_entry){c->missing, list[i]->id, c, NULL};
   }
+  LLS_POL_CHECK(b->best_effort.n <= b->best_effort.capacity);
 }
 
 /* The one that has missed and not run for longest, if it is too long; one in a tenth of

@@ -13,6 +13,8 @@
  */
 #include "bros.h"
 
+#include <llmserve/policy/check.h>
+
 static bool has_memory(const struct bros_candidate *c)
 {
   return !c->gone && bros_is_there(c);
@@ -76,6 +78,7 @@ static bool drop_one(struct bros *b, struct lls_pol_step *s,
 /* Back to where the candidate's reservation began. */
 static void undo(struct bros *b, struct lls_pol_step *s, const struct bros_candidate *c)
 {
+  LLS_POL_CHECK(c->n_items <= s->plan->n_items && c->n_dropped <= b->dropped.n);
   s->cache->rollback(s->cache->context, c->mark);
   s->plan->n_items = c->n_items;
   while (b->dropped.n > c->n_dropped)
@@ -121,6 +124,7 @@ void bros_settle(struct bros *b, struct lls_pol_step *s)
   uint32_t n = ready->n;
   if (b->n_deferred == 0)
     return;
+  LLS_POL_CHECK(b->n_deferred == b->n_replaced);
   undo(b, s, first);
   b->n_deferred = 0;
   ready->n = 0;

@@ -9,6 +9,8 @@
  */
 #include "bros.h"
 
+#include <llmserve/policy/check.h>
+
 #include <math.h>
 
 enum { MISFITS = 32 };
@@ -164,6 +166,7 @@ static bool fits(const struct bros *b, const struct bros_candidate *c)
 static void defer_last(struct bros *b)
 {
   const struct bros_candidate *v = b->rt_ready.items[--b->rt_ready.n];
+  LLS_POL_CHECK(v->attainable && v->n_dropped == b->dropped.n);
   b->t_res = fmin(b->t_res, latest_end(b, v));
   bros_load_remove(&b->load, v);
   b->n_deferred++;
@@ -240,6 +243,7 @@ void bros_pack(struct bros *b, struct lls_pol_step *s)
   pack_realtime(b, s);
   pack_best_effort(b, s);
   bros_settle(b, s);
+  LLS_POL_CHECK(batch_size(b) <= b->seats);
 }
 
 static void emit(struct lls_pol_step *s, const struct bros_list *ready, bool prompts)
