@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "core/base/check.h"
+
 #define STEP 32 /* columns of lls_coded_read_codes' scales */
 
 static bool four_bits(const struct lls_coded *c)
@@ -93,6 +95,7 @@ void lls_coded_read(const struct lls_coded *c, size_t row, size_t first, size_t 
                     float *out)
 {
   size_t known = SIZE_MAX;
+  LLS_CHECK(row < c->rows && first + n <= c->columns);
   float scale = 0, zero = 0;
   for (size_t i = 0; i < n; i++) {
     size_t column = first + i, group = group_of(c, column);
@@ -113,6 +116,7 @@ void lls_coded_read_codes(const struct lls_coded *c, size_t row, size_t first, s
                           int8_t *codes, float *scale, float *offset)
 {
   int less = c->zeros == NULL ? 8 : 0;
+  LLS_CHECK(lls_coded_keeps_codes(c) && first % STEP == 0 && n % STEP == 0);
   for (size_t i = 0; i < n; i++) {
     size_t column = first + i;
     codes[i] = four_bits(c) ? (int8_t)((int)code4(c, row, column) - less)

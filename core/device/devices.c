@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/device/isa.h"
 #include "core/plugin/loader.h"
 
@@ -95,5 +96,6 @@ static const char *const isa_names[LLS_ISA_LEVELS] = {
 
 const char *lls_isa_name(enum lls_isa isa)
 {
+  LLS_CHECK(isa < LLS_ISA_LEVELS);
   return isa_names[isa];
 }

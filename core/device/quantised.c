@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "core/base/check.h"
+
 /* A block taken apart. */
 struct groups {
   int8_t *codes;
@@ -213,6 +215,7 @@ void lls_quantised_read_codes(enum lls_dtype t, const void *data, size_t n, int8
   const struct type *type = &types[t];
   const uint8_t *p = data;
   size_t groups = type->block / type->group;
+  LLS_CHECK(n % type->block == 0);
   memset(offset, 0, n / type->group * sizeof *offset);
   for (size_t i = 0; i < n / type->block; i++, p += type->bytes) {
     const struct groups g = {codes + i * type->block, scale + i * groups,
@@ -229,6 +232,7 @@ void lls_quantised_read(enum lls_dtype t, const void *data, size_t n, float *out
   float scale[LLS_BLOCK_MAX / LLS_BLOCK_GROUP_MIN];
   float offset[LLS_BLOCK_MAX / LLS_BLOCK_GROUP_MIN] = {0};
   const struct groups g = {codes, scale, offset};
+  LLS_CHECK(n % type->block == 0 && type->block <= LLS_BLOCK_MAX);
   for (size_t i = 0; i < n / type->block; i++, p += type->bytes) {
     type->read(p, &g);
     for (size_t k = 0; k < type->block; k++)

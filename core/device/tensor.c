@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "core/base/check.h"
+
 /*
  * Random numbers of standard deviation 0.02 for load_format = dummy: uniform in
  * +-0.02 sqrt(3), splitmix64 of (seed, index), so they don't depend on the threads.
@@ -30,6 +32,7 @@ static uint16_t half_at(const char *data, size_t i)
 void lls_tensor_read_row(const struct lls_tensor_view *view, size_t row, float *out)
 {
   size_t n = view->columns;
+  LLS_CHECK(row < view->rows);
   if (view->data == NULL) {
     for (size_t i = 0; i < n; i++)
       out[i] = random_weight(view->seed, row * view->row_stride + i);

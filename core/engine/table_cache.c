@@ -243,6 +243,7 @@ void lls_table_cache_lay_out(const struct lls_table_cache *k, uint32_t i,
                              struct lls_step_sequence *s)
 {
   const struct lls_table_cache_list *lists = k->before[i].lists;
+  LLS_CHECK(i < k->n_before);
   s->table = &k->tables[i];
   s->tidy = (lists[LLS_TABLE_K].tidy ? LLS_TIDY_K : 0) |
             (lists[LLS_TABLE_V].tidy ? LLS_TIDY_V : 0) |
