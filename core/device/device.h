@@ -14,7 +14,8 @@
  * batch. All operations allow n_rows = 0. Nothing between step_begin and step_end
  * allocates.
  *
- * Threads. A device belongs to one instance: create/destroy [main], everything else
+ * Threads. A device belongs to one instance: it is created on the thread that loads the
+ * model and destroyed on [main], while no step thread is there; everything else is
  * [step].
  */
 #ifndef LLS_DEVICE_H

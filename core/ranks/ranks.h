@@ -84,7 +84,7 @@ void lls_ranks_failure_fini(struct lls_ranks_failure *);
 /* Records the first sentence; true if it was that. */
 bool lls_ranks_failure_set(struct lls_ranks_failure *, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* [main] Sets the listener to a failure; it is called at once if that has happened. NULL
+/* [any] Sets the listener to a failure; it is called at once if that has happened. NULL
  * = none. */
 void lls_ranks_on_failure(struct lls_ranks *, void (*notify)(void *context),
                           void *context);
