@@ -24,7 +24,7 @@ _Noreturn void lls_check_failed(const char *condition, const char *file, int lin
   ((CONDITION) ? (void)0 : lls_check_failed(#CONDITION, __FILE__, __LINE__))
 #else
 #define LLS_CHECKING         false
-#define LLS_CHECK(CONDITION) ((void)sizeof(!(CONDITION))) /* compiled, not computed */
+#define LLS_CHECK(CONDITION) ((void)(0 && (CONDITION))) /* compiled, not computed */
 #endif
 
 /* The calling thread is OWNER: checks the thread tag of a function while it runs.

@@ -11,7 +11,7 @@
 #include <assert.h>
 #define LLS_POL_CHECK(CONDITION) assert(CONDITION)
 #else
-#define LLS_POL_CHECK(CONDITION) ((void)sizeof(!(CONDITION)))
+#define LLS_POL_CHECK(CONDITION) ((void)(0 && (CONDITION)))
 #endif
 
 #endif
