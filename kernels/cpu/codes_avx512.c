@@ -235,8 +235,10 @@ INLINE void quantise(__m512 a, __m512 b, enum lls_packed packed, struct lls_code
   int of_first = layout.groups == 2 ? sum : _mm512_reduce_add_epi32(first);
   out->scale = largest - largest == 0 ? largest / 127 : largest - largest;
   out->sum = out->scale * (float)sum;
-  out->start[0] = -layout.zero * of_first;
-  out->start[1] = -layout.zero * (sum - of_first);
+  /* The codes of what is not finite have no meaning, and sums that may overflow. */
+  out->start[0] = (int32_t)(0u - (unsigned)layout.zero * (unsigned)of_first);
+  out->start[1] =
+      (int32_t)(0u - (unsigned)layout.zero * ((unsigned)sum - (unsigned)of_first));
 }
 
 INLINE void pack(const float *x, size_t stride, size_t n_rows, size_t columns,

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "core/loop/policy_stats.h"
+#include "core/plugin/kinds.h"
 
 int64_t watch_cpu_ns(void)
 {
@@ -212,6 +213,8 @@ int watch_created(struct witness *w, int rc, void **self)
     found(watch->findings,
           "create failed (%s) without a sentence: say why through host->fail",
           strerror(-rc));
+  if (w->self != NULL) /* as the core does with what a failed create has left */
+    lls_plugin_common(w->real).destroy(w->self);
   free(w);
   return rc < 0 ? rc : -EINVAL;
 }
