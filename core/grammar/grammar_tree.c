@@ -4,7 +4,7 @@
  * have, each node's one behind the other. Nodes are never taken out, so that a tree is
  * built and freed with a handful of allocations.
  */
-#include "core/grammar/tree.h"
+#include "core/grammar/grammar_tree.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -141,7 +141,7 @@ uint32_t lls_grammar_literal(struct lls_grammar_tree *tree, const char *bytes, s
   return add(tree, LLS_GRAMMAR_LITERAL, (uint32_t)n, bytes, n);
 }
 
-/* Whether all parts are nodes: one that is none was failed when it was made. */
+/* True if all parts are nodes: one that is none was failed when it was made. */
 static bool are_nodes(const struct lls_grammar_tree *tree, const uint32_t *parts,
                       uint32_t n)
 {
@@ -251,7 +251,7 @@ static uint32_t append_points(struct lls_grammar_range *ranges, uint32_t n,
   return n;
 }
 
-/* What lies between the n ranges of `in`, in order; `out` has room for n + 2. */
+/* The gaps between the n ranges of `in`, in order; `out` has room for n + 2. */
 static uint32_t between(const struct lls_grammar_range *in, uint32_t n,
                         struct lls_grammar_range *out)
 {

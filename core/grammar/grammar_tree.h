@@ -2,14 +2,14 @@
 /*
  * A grammar as its front ends build it (JSON Schema, regular expressions, GBNF, EBNF,
  * choices): a graph of nodes over the bytes of UTF-8, in which rules may call themselves.
- * What is compiled from it is compiled.h's.
+ * What is compiled from it is compiled_grammar.h's.
  *
  * A node is a number, and never changes once it is made; every node but a rule names only
  * nodes that were there before. A tree that ran out of its bounds stays failed: builders
  * go on with LLS_GRAMMAR_NONE, and only who compiles it looks at the error.
  */
-#ifndef LLS_GRAMMAR_TREE_H
-#define LLS_GRAMMAR_TREE_H
+#ifndef LLS_GRAMMAR_GRAMMAR_TREE_H
+#define LLS_GRAMMAR_GRAMMAR_TREE_H
 
 #include "core/base/error.h"
 
@@ -32,7 +32,7 @@ struct lls_grammar_range {
   uint32_t first, last; /* code points, both in it; surrogates are taken out */
 };
 
-/* What a tree may grow to: hostile schemas come from clients. */
+/* Bounds of a tree: hostile schemas come from clients. */
 struct lls_grammar_bounds {
   uint32_t nodes, bytes, rules;
 };
@@ -65,7 +65,7 @@ void lls_grammar_define(struct lls_grammar_tree *tree, uint32_t rule, uint32_t b
 /* Where a text begins. */
 void lls_grammar_set_root(struct lls_grammar_tree *tree, uint32_t node);
 
-/* What a node is, for who walks the tree. */
+/* A node, for code that walks the tree. */
 struct lls_grammar_node {
   enum lls_grammar_kind kind;
   uint32_t n; /* bytes, ranges or parts; 0 or 1 for a rule: whether it is defined */

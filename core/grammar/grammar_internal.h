@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of a compiled grammar and of a state; for the files of compiled_grammar.h. */
+#ifndef LLS_GRAMMAR_GRAMMAR_INTERNAL_H
+#define LLS_GRAMMAR_GRAMMAR_INTERNAL_H
+
+#include "core/grammar/stacks.h"
+
+#include <pthread.h>
+
+#define LLS_STATE_THREADS 256
+#define LLS_STATE_FRAMES  1024 /* calls that are open: how deeply a text may nest */
+#define LLS_STATE_EDGES   1536
+
+struct lls_grammar {
+  atomic_uint references;
+  const struct lls_vocabulary *vocabulary;
+  struct lls_nfa nfa;
+  pthread_mutex_t lock;     /* for all below */
+  struct lls_dfa dfa;       /* grows */
+  struct lls_stacks stacks; /* of who has the lock; empty between two calls */
+};
+
+struct lls_grammar_state {
+  struct lls_grammar *grammar;
+  uint32_t n_threads, n_frames, n_edges;
+  bool may_end;
+  bool finished;                                /* a token that ends a text came */
+  struct lls_thread threads[LLS_STATE_THREADS]; /* (n_threads) */
+  struct lls_frame frames[LLS_STATE_FRAMES];    /* (n_frames) [0] is the text's */
+  struct lls_edge edges[LLS_STATE_EDGES];       /* (n_edges) [0] is none */
+};
+
+/* Takes the grammar's lock and puts the state into its stacks. */
+struct lls_configuration lls_state_open(const struct lls_grammar_state *state);
+/* 0, or -E2BIG where a bound was met since; gives the lock back. */
+int lls_state_close(const struct lls_grammar_state *state);
+
+#endif

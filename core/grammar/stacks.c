@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads through calls, byte by byte; see stacks.h. */
+#include "core/grammar/stacks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define MOST_THREADS (1u << 15)
+#define MOST_FRAMES  (1u << 15)
+#define MOST_EDGES   (1u << 16)
+#define MOST_AT_ONCE 512
+#define MOST_WORK    2000000 /* threads for one mask or token: some 50 ms */
+
+int lls_stacks_create(struct lls_stacks *s, struct lls_dfa *dfa)
+{
+  *s = (struct lls_stacks){.dfa = dfa,
+                           .thread_capacity = MOST_THREADS,
+                           .frame_capacity = MOST_FRAMES,
+                           .edge_capacity = MOST_EDGES,
+                           .most_work = MOST_WORK};
+  s->threads = calloc(MOST_THREADS, sizeof *s->threads);
+  s->frames = calloc(MOST_FRAMES, sizeof *s->frames);
+  s->edges = calloc(MOST_EDGES, sizeof *s->edges);
+  s->frame_of_rule = calloc(dfa->nfa->n_rules, sizeof *s->frame_of_rule);
+  s->called_at = calloc(dfa->nfa->n_rules, sizeof *s->called_at);
+  if (s->threads != NULL && s->frames != NULL && s->edges != NULL &&
+      s->frame_of_rule != NULL && s->called_at != NULL)
+    return 0;
+  lls_stacks_free(s);
+  return -ENOMEM;
+}
+
+void lls_stacks_free(struct lls_stacks *s)
+{
+  free(s->threads);
+  free(s->frames);
+  free(s->edges);
+  free(s->frame_of_rule);
+  free(s->called_at);
+  *s = (struct lls_stacks){0};
+}
+
+/* Two frames that go on in the same way. */
+static bool same_frame(const struct lls_stacks *s, uint32_t a, uint32_t b)
+{
+  const struct lls_frame *x = &s->frames[a], *y = &s->frames[b];
+  if (a == b)
+    return true;
+  if (a == LLS_STACKS_ROOT || b == LLS_STACKS_ROOT || x->rule != y->rule ||
+      x->done != y->done)
+    return false;
+  uint32_t e = x->edges, f = y->edges;
+  while (e != f && e != 0 && f != 0 && s->edges[e].state == s->edges[f].state &&
+         s->edges[e].frame == s->edges[f].frame) {
+    e = s->edges[e].next;
+    f = s->edges[f].next;
+  }
+  return e == f;
+}
+
+/* A call after the last byte, which may still get more edges. */
+static bool is_growing(const struct lls_stacks *s, uint32_t frame)
+{
+  uint32_t rule = s->frames[frame].rule;
+  return s->called_at[rule] == s->clock && s->frame_of_rule[rule] == frame;
+}
+
+static bool is_known(const struct lls_stacks *s, const struct lls_thread *known,
+                     uint32_t state, uint32_t frame, uint32_t arrived)
+{
+  if (known->state != state || known->arrived != arrived)
+    return false;
+  return known->frame == frame ||
+         (!is_growing(s, frame) && !is_growing(s, known->frame) &&
+          same_frame(s, known->frame, frame));
+}
+
+static void add_thread(struct lls_stacks *s, struct lls_configuration *c, uint32_t state,
+                       uint32_t frame, uint32_t arrived)
+{
+  if (state <= LLS_DFA_DEAD)
+    return;
+  for (uint32_t i = c->first; i < s->n_threads; i++)
+    if (is_known(s, &s->threads[i], state, frame, arrived))
+      return;
+  if (s->n_threads == s->thread_capacity || s->n_threads - c->first == MOST_AT_ONCE ||
+      ++s->work > s->most_work) {
+    s->full = true;
+    return;
+  }
+  s->threads[s->n_threads++] = (struct lls_thread){state, frame, arrived};
+}
+
+static void add_edge(struct lls_stacks *s, uint32_t frame, uint32_t state, uint32_t to)
+{
+  struct lls_frame *f = &s->frames[frame];
+  for (uint32_t e = f->edges; e != 0; e = s->edges[e].next)
+    if (s->edges[e].state == state && s->edges[e].frame == to)
+      return;
+  if (s->n_edges == s->edge_capacity) {
+    s->full = true;
+    return;
+  }
+  s->edges[s->n_edges] = (struct lls_edge){state, to, f->edges};
+  f->edges = s->n_edges++;
+}
+
+static uint32_t add_frame(struct lls_stacks *s, uint32_t rule, uint32_t done,
+                          uint32_t edges)
+{
+  if (s->n_frames == s->frame_capacity) {
+    s->full = true;
+    return LLS_STACKS_ROOT;
+  }
+  s->frames[s->n_frames] = (struct lls_frame){rule, done, edges};
+  return s->n_frames++;
+}
+
+/* ---- calls and returns ------------------------------------------------------------- */
+
+static uint32_t frame_for(struct lls_stacks *s, uint32_t rule, bool *is_new)
+{
+  *is_new = s->called_at[rule] != s->clock;
+  if (*is_new) {
+    s->called_at[rule] = s->clock;
+    s->frame_of_rule[rule] = add_frame(s, rule, 0, 0);
+  }
+  return s->frame_of_rule[rule];
+}
+
+/* Nothing is left to do in the caller after the call, and where it returns to is known.
+ */
+static bool is_tail(const struct lls_stacks *s, uint32_t to, uint32_t caller)
+{
+  return s->dfa->states[to].closed && caller != LLS_STACKS_ROOT &&
+         caller < s->old_frames && !s->dfa->nfa->rules[s->frames[caller].rule].counted;
+}
+
+static void call(struct lls_stacks *s, struct lls_configuration *c,
+                 struct lls_thread caller, uint32_t index)
+{
+  bool is_new;
+  uint32_t rule = s->dfa->calls[s->dfa->states[caller.state].calls + index].rule;
+  uint32_t to = lls_dfa_after_call(s->dfa, caller.state, index);
+  if (to <= LLS_DFA_DEAD)
+    return;
+  uint32_t frame = frame_for(s, rule, &is_new);
+  if (s->full)
+    return;
+  if (is_tail(s, to, caller.frame))
+    for (uint32_t e = s->frames[caller.frame].edges; e != 0; e = s->edges[e].next)
+      add_edge(s, frame, s->edges[e].state, s->edges[e].frame);
+  else
+    add_edge(s, frame, to, caller.frame);
+  if (is_new)
+    add_thread(s, c, lls_dfa_start(s->dfa, rule), frame, 0);
+}
+
+static void leave(struct lls_stacks *s, struct lls_configuration *c, uint32_t frame)
+{
+  if (frame == LLS_STACKS_ROOT)
+    c->ended = true;
+  for (uint32_t e = s->frames[frame].edges; e != 0; e = s->edges[e].next)
+    add_thread(s, c, s->edges[e].state, s->edges[e].frame, 1);
+}
+
+/* Once more, in a frame that has counted one; beyond min and without max none counts. */
+static void repeat(struct lls_stacks *s, struct lls_configuration *c, uint32_t frame)
+{
+  struct lls_frame f = s->frames[frame];
+  const struct lls_nfa_rule *rule = &s->dfa->nfa->rules[f.rule];
+  bool counts = rule->max != LLS_GRAMMAR_UNBOUNDED || f.done < rule->min;
+  uint32_t again = counts ? add_frame(s, f.rule, f.done + 1, f.edges) : frame;
+  if (!s->full)
+    add_thread(s, c, lls_dfa_start(s->dfa, f.rule), again, 0);
+}
+
+static void complete(struct lls_stacks *s, struct lls_configuration *c, uint32_t frame)
+{
+  const struct lls_frame *f = &s->frames[frame];
+  const struct lls_nfa_rule *rule = &s->dfa->nfa->rules[f->rule];
+  if (s->bottom.is_used && frame == LLS_STACKS_ROOT) {
+    s->bottom.reached = true;
+    return;
+  }
+  uint32_t done = f->done + 1;
+  if (!rule->counted || done >= rule->min)
+    leave(s, c, frame);
+  if (rule->counted && done < rule->max)
+    repeat(s, c, frame);
+}
+
+/* Keeps one of several threads that go on in the same way. */
+static void merge(struct lls_stacks *s, struct lls_configuration *c)
+{
+  uint32_t n = c->first;
+  for (uint32_t i = c->first; i < s->n_threads; i++) {
+    struct lls_thread t = s->threads[i];
+    uint32_t j = c->first;
+    while (j < n && (s->threads[j].state != t.state ||
+                     !same_frame(s, s->threads[j].frame, t.frame)))
+      j++;
+    if (j == n)
+      s->threads[n++] = t;
+  }
+  s->n_threads = n;
+}
+
+/* All that the threads lead to without a byte. */
+static void close_over(struct lls_stacks *s, struct lls_configuration *c)
+{
+  for (uint32_t i = c->first; i < s->n_threads && !s->full; i++) {
+    struct lls_thread t = s->threads[i];
+    const struct lls_dfa_state *state = &s->dfa->states[t.state];
+    if (t.arrived && state->accepts)
+      complete(s, c, t.frame);
+    for (uint32_t k = 0; k < state->n_calls && !s->full; k++)
+      call(s, c, t, k);
+  }
+  if (s->n_threads - c->first > 1)
+    merge(s, c);
+  c->n = s->n_threads - c->first;
+  s->full |= s->dfa->full;
+}
+
+static struct lls_configuration open_at_end(struct lls_stacks *s)
+{
+  s->clock++;
+  s->old_frames = s->n_frames;
+  s->bottom.reached = false;
+  return (struct lls_configuration){.first = s->n_threads};
+}
+
+/* ---- configurations ---------------------------------------------------------------- */
+
+static struct lls_configuration begin(struct lls_stacks *s, uint32_t rule, uint32_t state,
+                                      uint32_t arrived)
+{
+  s->n_threads = 0;
+  s->n_frames = 1;
+  s->n_edges = 1;
+  s->frames[LLS_STACKS_ROOT] = (struct lls_frame){.rule = rule};
+  struct lls_configuration c = open_at_end(s);
+  add_thread(s, &c, state, LLS_STACKS_ROOT, arrived);
+  close_over(s, &c);
+  return c;
+}
+
+struct lls_configuration lls_stacks_begin(struct lls_stacks *s, uint32_t rule)
+{
+  s->bottom = (struct lls_stacks_bottom){0};
+  return begin(s, rule, lls_dfa_start(s->dfa, rule), 0);
+}
+
+struct lls_configuration lls_stacks_begin_in(struct lls_stacks *s, uint32_t state)
+{
+  s->bottom =
+      (struct lls_stacks_bottom){.is_used = true, .rule = s->dfa->states[state].rule};
+  return begin(s, s->bottom.rule, state, 0);
+}
+
+struct lls_configuration
+lls_stacks_step(struct lls_stacks *s, const struct lls_configuration *from, uint8_t byte)
+{
+  struct lls_configuration c = open_at_end(s);
+  for (uint32_t i = from->first; i < from->first + from->n && !s->full; i++) {
+    struct lls_thread t = s->threads[i];
+    add_thread(s, &c, lls_dfa_next(s->dfa, t.state, byte), t.frame, 1);
+  }
+  close_over(s, &c);
+  return c;
+}
+
+struct lls_configuration lls_stacks_complete(struct lls_stacks *s, uint32_t frame)
+{
+  struct lls_configuration c = open_at_end(s);
+  complete(s, &c, frame);
+  close_over(s, &c);
+  return c;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a text is in a grammar: a set of threads. A thread is a state of the automaton
+ * and the call that it is in; a call (a frame) knows its rule, how many times of a
+ * counted rule are done, and to where it returns: some states, each in a call of its own.
+ * Calls of one rule at the same place of the text are one frame, so that ambiguity and
+ * left recursion share it, as in Earley's parser; calls at a rule's end return to where
+ * that would have returned, so that right recursion needs no stack.
+ *
+ * A configuration (the threads after some byte) is a range of the threads; frames and
+ * edges are only added to. What is behind a mark can be dropped to go back: masks walk
+ * the trie of the vocabulary like that.
+ */
+#ifndef LLS_GRAMMAR_STACKS_H
+#define LLS_GRAMMAR_STACKS_H
+
+#include "core/grammar/dfa.h"
+
+#define LLS_STACKS_ROOT 0 /* the frame of the whole text */
+
+struct lls_thread {
+  uint32_t state, frame;
+  uint32_t arrived; /* 1 by a byte or a return, 0 at the beginning of a rule */
+};
+
+struct lls_edge {
+  uint32_t state, frame; /* what it returns to */
+  uint32_t next;         /* edge of the same frame; 0: none */
+};
+
+struct lls_frame {
+  uint32_t rule;
+  uint32_t done; /* times of a counted rule */
+  uint32_t edges;
+};
+
+struct lls_configuration {
+  uint32_t first, n; /* threads */
+  bool ended;        /* the text may end here */
+};
+
+struct lls_stacks_mark {
+  uint32_t threads, frames, edges;
+};
+
+/* A frame whose call is not known: where it ends, somebody else has to go on. */
+struct lls_stacks_bottom {
+  bool is_used; /* then the root frame is this one */
+  uint32_t rule;
+  bool reached; /* by the last byte */
+};
+
+struct lls_stacks {
+  struct lls_dfa *dfa;
+  struct lls_thread *threads; /* (thread_capacity) */
+  struct lls_frame *frames;   /* (frame_capacity) */
+  struct lls_edge *edges;     /* (edge_capacity) [0] is none */
+  uint32_t n_threads, n_frames, n_edges;
+  uint32_t thread_capacity, frame_capacity, edge_capacity;
+  uint32_t *frame_of_rule; /* (rules) that was called after the last byte ... */
+  uint64_t *called_at;     /* (rules) ... if this is the clock's time */
+  uint64_t clock;          /* of bytes */
+  uint32_t old_frames;     /* those that were there before the last byte */
+  struct lls_stacks_bottom bottom;
+  uint64_t work, most_work; /* threads that were added, and may be */
+  bool full;
+};
+
+int lls_stacks_create(struct lls_stacks *stacks, struct lls_dfa *dfa);
+void lls_stacks_free(struct lls_stacks *stacks);
+
+/* Empty, with one thread at the beginning of the rule, in the root frame. */
+struct lls_configuration lls_stacks_begin(struct lls_stacks *stacks, uint32_t rule);
+/* ... or in the state, in a frame of its rule of which nothing else is known. */
+struct lls_configuration lls_stacks_begin_in(struct lls_stacks *stacks, uint32_t state);
+/* The configuration after a byte, behind all others. */
+struct lls_configuration lls_stacks_step(struct lls_stacks *stacks,
+                                         const struct lls_configuration *from,
+                                         uint8_t byte);
+/* The configuration after a call (or one time of a counted one) has ended. */
+struct lls_configuration lls_stacks_complete(struct lls_stacks *stacks, uint32_t frame);
+
+static inline struct lls_stacks_mark lls_stacks_mark(const struct lls_stacks *s)
+{
+  return (struct lls_stacks_mark){s->n_threads, s->n_frames, s->n_edges};
+}
+
+static inline void lls_stacks_back(struct lls_stacks *s, struct lls_stacks_mark mark)
+{
+  s->n_threads = mark.threads;
+  s->n_frames = mark.frames;
+  s->n_edges = mark.edges;
+}
+
+#endif

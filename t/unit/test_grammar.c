@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compiled grammars against a recogniser that tries everything (t/grammar.h). */
+#include "t/tap.h"
+
+#include "core/grammar/compiled_grammar.h"
+#include "t/grammar.h"
+
+#include <errno.h>
+
+#define TOKENS 64
+
+static const struct lls_grammar_bounds bounds = {
+    .nodes = 10000, .bytes = 1 << 20, .rules = 1000};
+
+/* Bytes, pieces of characters, and strings of some: token 0 ends a text. */
+static const char *const token_text[TOKENS] = {"",
+                                               "a",
+                                               "b",
+                                               "c",
+                                               "ab",
+                                               "ba",
+                                               "aa",
+                                               "bb",
+                                               "aab",
+                                               "aba",
+                                               "abab",
+                                               "aaaa",
+                                               "\xC3",
+                                               "\xA9",
+                                               "\xC3\xA9",
+                                               "a\xC3",
+                                               "\xA9"
+                                               "b",
+                                               "\xC3\xA9\xC3\xA9",
+                                               "\x7F",
+                                               "\xC2\x80",
+                                               "\xC2",
+                                               "\x80",
+                                               "bc",
+                                               "cb",
+                                               "cc",
+                                               "abc",
+                                               "bca",
+                                               "d",
+                                               "\xFF",
+                                               "{",
+                                               "}",
+                                               "\"",
+                                               "{\"",
+                                               "\"}",
+                                               "\",",
+                                               ":",
+                                               "\":",
+                                               ",",
+                                               "\",\"",
+                                               "[",
+                                               "]",
+                                               "[[",
+                                               "]]",
+                                               "[]",
+                                               "0",
+                                               "1",
+                                               "01",
+                                               "\\",
+                                               "\\\"",
+                                               "x\"",
+                                               "\\n",
+                                               "xy",
+                                               "x\"}",
+                                               "x\",\"y",
+                                               "\xE2\x82\xAC",
+                                               "\xE2",
+                                               "\x82\xAC\"",
+                                               "+",
+                                               "*",
+                                               "a+a",
+                                               "+a",
+                                               "aaaaaaaa",
+                                               "bbbb",
+                                               "ccc"};
+
+static struct lls_vocabulary *vocabulary_of_all(void)
+{
+  struct lls_token_bytes tokens[TOKENS];
+  const int32_t end = 0;
+  struct lls_vocabulary *v = NULL;
+  for (int i = 0; i < TOKENS; i++)
+    tokens[i] = (struct lls_token_bytes){token_text[i], strlen(token_text[i])};
+  assert_int_equal(lls_vocabulary_of(tokens, TOKENS, &end, 1, &v, NULL), 0);
+  return v;
+}
+
+static bool allowed(const uint32_t *bits, uint32_t token)
+{
+  return (bits[token / 32] >> (token % 32) & 1) != 0;
+}
+
+/* Every token of the mask, or left out of it, by reading the text with it once more. */
+static void check_mask(struct oracle *o, const struct lls_grammar_tree *tree,
+                       const char *text, uint32_t n, const uint32_t *bits)
+{
+  char longer[ORACLE_TEXT + 1];
+  memcpy(longer, text, n);
+  for (uint32_t t = 1; t < TOKENS; t++) {
+    uint32_t more = (uint32_t)strlen(token_text[t]);
+    memcpy(longer + n, token_text[t], more);
+    oracle_read(o, tree, longer, n + more);
+    if (oracle_goes_on(o) != allowed(bits, t))
+      fail_msg("after \"%.*s\" token \"%s\" is %s", (int)n, text, token_text[t],
+               allowed(bits, t) ? "allowed" : "not allowed");
+  }
+}
+
+/* No byte but those that are forced may follow. */
+static void check_forced(struct oracle *o, const struct lls_grammar_tree *tree,
+                         const char *text, uint32_t n, struct lls_grammar_state *state)
+{
+  char longer[ORACLE_TEXT + 1], forced[4];
+  int n_forced = lls_grammar_forced(state, forced, sizeof forced);
+  assert_true(n_forced >= 0);
+  memcpy(longer, text, n);
+  for (int i = 0; i < n_forced; i++)
+    for (int byte = 0; byte < 256; byte++) {
+      memcpy(longer + n, forced, (size_t)i);
+      longer[n + (uint32_t)i] = (char)byte;
+      oracle_read(o, tree, longer, n + (uint32_t)i + 1);
+      assert_int_equal(oracle_goes_on(o), (unsigned char)forced[i] == byte);
+    }
+}
+
+/* Draws tokens by the masks as far as the oracle's texts go. False where a bound was met:
+ * of random grammars some few are that ambiguous. */
+static bool follow_one(struct lls_grammar *grammar, const struct lls_grammar_tree *tree,
+                       struct dice *d)
+{
+  static struct oracle oracle;
+  struct lls_grammar_state *state = malloc(lls_grammar_state_bytes());
+  char text[ORACLE_TEXT + 1];
+  uint32_t bits[TOKENS / 32], n = 0;
+  int rc = 0;
+  lls_grammar_state_init(state, grammar);
+  for (int step = 0; step < 5 && n < 20 && rc == 0; step++) {
+    oracle_read(&oracle, tree, text, n);
+    assert_int_equal(lls_grammar_may_end(state), oracle_matches(&oracle));
+    rc = lls_grammar_fill_mask(state, bits);
+    if (rc < 0)
+      break;
+    assert_int_equal(allowed(bits, 0), lls_grammar_may_end(state));
+    check_mask(&oracle, tree, text, n, bits);
+    check_forced(&oracle, tree, text, n, state);
+    uint32_t token = dice(d, 1, TOKENS - 1);
+    for (uint32_t tries = 0; tries < TOKENS && !allowed(bits, token); tries++)
+      token = 1 + token % (TOKENS - 1);
+    if (!allowed(bits, token))
+      break;
+    rc = lls_grammar_accept_token(state, (int32_t)token);
+    assert_true(rc == 0 || rc == -E2BIG);
+    memcpy(text + n, token_text[token], strlen(token_text[token]));
+    n += (uint32_t)strlen(token_text[token]);
+  }
+  free(state);
+  assert_true(rc >= 0 || rc == -E2BIG);
+  return rc >= 0;
+}
+
+static void test_random_grammars(void **state)
+{
+  (void)state;
+  const struct lls_grammar_limits limits = LLS_GRAMMAR_LIMITS;
+  struct lls_vocabulary *v = vocabulary_of_all();
+  struct dice d = {.state = 1};
+  int compiled = 0, bounded = 0;
+  for (int i = 0; i < 400; i++) {
+    struct lls_grammar_tree *tree = lls_grammar_tree_create(&bounds);
+    struct lls_grammar *grammar = NULL;
+    random_grammar(tree, &d);
+    int rc = lls_grammar_compile(tree, v, &limits, &grammar, NULL);
+    if (rc == 0) {
+      compiled++;
+      bounded += !follow_one(grammar, tree, &d);
+    } else {
+      assert_int_equal(rc, -EINVAL); /* nothing matches */
+    }
+    lls_grammar_unref(grammar);
+    lls_grammar_tree_destroy(tree);
+  }
+  assert_true(compiled > 100 && bounded < compiled / 50);
+  lls_vocabulary_destroy(v);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_random_grammars),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
