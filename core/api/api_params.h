@@ -14,7 +14,7 @@
 #include <llmserve/types.h>
 
 #include "core/api/api_error.h"
-#include "core/api/stop_strings.h"
+#include "core/base/stop_strings.h"
 #include "core/config/limits.h"
 #include "core/device/sampling.h"
 

@@ -7,7 +7,7 @@
  */
 #include <jansson.h>
 
-#include "core/api/stop_strings.h"
+#include "core/base/stop_strings.h"
 #include "core/tokenizer/tokenizer.h"
 #include "core/tokenizer/utf8.h"
 #include "t/fuzz/fuzz.h"

@@ -4,7 +4,7 @@
 
 #include "core/api/api_internal.h"
 #include "core/api/api_params.h"
-#include "core/api/stop_strings.h"
+#include "core/base/stop_strings.h"
 #include "core/obs/metrics.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plain search: the text looked at is one token and what was held back before it. */
-#include "core/api/stop_strings.h"
+#include "core/base/stop_strings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An answer's text taken apart while it comes: reasoning, content, calls of tools with
+ * their arguments. It does not matter in which pieces the text comes.
+ *
+ * Nothing is lost: what begins like a call and is none ends as content, and of a call
+ * that breaks off after it was reported the rest does. Only the marks of the format, and
+ * white space around calls and reasoning, are left out. What is held back until it is
+ * clear what it is has a bound, LLS_TOOL_HELD_BYTES; beyond, it is content.
+ *
+ * A parser belongs to one thread at a time.
+ */
+#ifndef LLS_TOOLS_TOOL_PARSER_H
+#define LLS_TOOLS_TOOL_PARSER_H
+
+#include "core/tools/tool_answer.h"
+#include "core/tools/tool_format.h"
+
+#include <jansson.h>
+
+#define LLS_TOOL_HELD_BYTES ((size_t)1 << 18)
+
+struct lls_tool_parser;
+
+struct lls_tool_parser_options {
+  const struct lls_tool_format *format;
+  const struct lls_reasoning_format *reasoning; /* NULL: stays in the content */
+  const json_t *tools; /* OpenAI's array, which outlives the parser; NULL: no calls */
+  bool in_reasoning;   /* the prompt has opened it */
+  bool one_call;       /* what follows the first call is left out */
+};
+
+/* Writes to *answer, which outlives the parser. NULL without memory. */
+struct lls_tool_parser *lls_tool_parser_create(const struct lls_tool_parser_options *,
+                                               struct lls_tool_answer *answer);
+void lls_tool_parser_destroy(struct lls_tool_parser *parser);
+
+void lls_tool_parser_push(struct lls_tool_parser *parser, const char *bytes, size_t n);
+/* The answer is over: nothing is held back any more. */
+void lls_tool_parser_finish(struct lls_tool_parser *parser);
+
+bool lls_tool_parser_in_reasoning(const struct lls_tool_parser *parser);
+/* True once the only call that is wanted is complete. */
+bool lls_tool_parser_is_over(const struct lls_tool_parser *parser);
+
+/* The function of that name in an array of tools, or NULL. */
+const json_t *lls_tool_find(const json_t *tools, const char *name, size_t length);
+
+#endif
