@@ -32,6 +32,7 @@
 #include "core/config/limits.h"
 #include "core/http/server.h"
 #include "core/obs/log.h"
+#include "core/tools/tool_dialect.h"
 
 struct lls_api;
 struct lls_chat_template;
@@ -46,8 +47,9 @@ struct lls_api_config {
   struct lls_loop *loop;
   const struct lls_tokenizer *tokenizer;
   const struct lls_chat_template *chat_template; /* NULL: chat requests are refused */
-  const char *model_name;                        /* what clients call it */
-  uint32_t max_context;                          /* tokens of prompt and answer */
+  struct lls_tool_dialect dialect; /* what it leaves open, the template shows */
+  const char *model_name;          /* what clients call it */
+  uint32_t max_context;            /* tokens of prompt and answer */
   uint32_t vocab;
   uint32_t block_tokens;        /* of the cache, for /metrics */
   struct lls_sampling sampling; /* defaults, from generation_config.json */

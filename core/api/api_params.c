@@ -98,6 +98,8 @@ static const struct lls_row rows[] = {
     ODD("best_of", LLS_COMPLETIONS, lls_param_unsupported),
     ODD("use_beam_search", BOTH, lls_param_unsupported),
     ODD("tools", MESSAGES, lls_param_tools),
+    ODD("tool_choice", LLS_CHAT, lls_param_tool_choice),
+    FLAG("parallel_tool_calls", LLS_CHAT, tools.parallel),
     ODD("functions", LLS_CHAT, lls_param_unsupported),
     /* vLLM's and llama.cpp's: whoever sends them would be surprised by an answer without
      */
@@ -132,7 +134,6 @@ static const char *const passed[] = {
     "function_call",
     "metadata",
     "moderation",
-    "parallel_tool_calls",
     "parse_special",
     "prediction",
     "prompt_cache_key",
@@ -144,7 +145,6 @@ static const char *const passed[] = {
     "session_id",
     "store",
     "stream_options.include_obfuscation",
-    "tool_choice",
     "verbosity",
     "web_search_options",
 };
@@ -280,24 +280,7 @@ static int check_stream(const json_t *options, struct lls_api_params *out,
   return 0;
 }
 
-/* Tools that must not be called are shown to the template, as vLLM does it. */
-static int check_tools(const json_t *body, struct lls_api_error *error)
-{
-  const json_t *choice = json_object_get(body, "tool_choice");
-  bool none = json_is_string(choice) && strcmp(json_string_value(choice), "none") == 0;
-  bool wants = choice != NULL && !json_is_null(choice) && !none;
-  bool has_tools = json_array_size(json_object_get(body, "tools")) > 0;
-  if (wants && !has_tools)
-    return lls_api_fail(error, 400, NULL, "tool_choice",
-                        "'tool_choice' is only for requests with 'tools'");
-  if (has_tools && !none)
-    return lls_api_fail(error, 400, "unsupported_parameter", "tools",
-                        "'tools' is not supported yet, but with 'tool_choice': \"none\"");
-  return 0;
-}
-
-static int check_chat(const json_t *body, struct lls_api_params *out,
-                      struct lls_api_error *error)
+static int check_chat(struct lls_api_params *out, struct lls_api_error *error)
 {
   if (out->max_completion_tokens != LLS_UNSET)
     out->max_tokens = out->max_completion_tokens;
@@ -305,7 +288,7 @@ static int check_chat(const json_t *body, struct lls_api_params *out,
     return lls_api_fail(error, 400, NULL, "top_logprobs",
                         "'top_logprobs' is only for requests with 'logprobs': true");
   out->logprobs = out->chat_logprobs ? out->top_logprobs : LLS_UNSET;
-  return check_tools(body, error);
+  return lls_params_check_tools(&out->tools, error);
 }
 
 static int check_limits(const struct lls_api_params *out, struct lls_api_error *error)
@@ -330,7 +313,7 @@ static int check_together(const json_t *body, struct lls_api_params *out,
     return 0;
   if (check_stream(json_object_get(body, "stream_options"), out, error) != 0)
     return -1;
-  if (context->endpoint == LLS_CHAT && check_chat(body, out, error) != 0)
+  if (context->endpoint == LLS_CHAT && check_chat(out, error) != 0)
     return -1;
   return check_limits(out, error);
 }
@@ -357,6 +340,7 @@ static void set_defaults(struct lls_api_params *out, const struct lls_sampling *
       .add_special_tokens = (endpoint & MESSAGES) == 0,
       .skip_special_tokens = true,
       .add_generation_prompt = true,
+      .tools = {.choice = LLS_TOOL_CHOICE_AUTO, .parallel = true},
       .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER},
   };
 }
@@ -386,6 +370,8 @@ void lls_api_params_free(struct lls_api_params *params)
   lls_stop_set_free(&params->stop);
   free(params->stop_tokens);
   free(params->bias);
+  json_decref(params->tools.list);
+  params->tools.list = NULL;
   params->stop_tokens = NULL;
   params->bias = NULL;
 }

@@ -33,6 +33,22 @@ enum lls_endpoint {
 
 #define LLS_TENANT_BYTES 129 /* longer names are cut */
 
+/* NONE: they are shown to the template, as vLLM does it, and calls are not looked for. */
+enum lls_tool_choice {
+  LLS_TOOL_CHOICE_NONE,
+  LLS_TOOL_CHOICE_AUTO,
+  LLS_TOOL_CHOICE_REQUIRED,
+  LLS_TOOL_CHOICE_NAMED
+};
+
+/* The tools that an answer may call. */
+struct lls_api_tools {
+  json_t *list; /* OpenAI's array, a reference; NULL: no tools */
+  enum lls_tool_choice choice;
+  const json_t *named; /* of NAMED: the function, in list */
+  bool parallel;       /* several calls in an answer */
+};
+
 struct lls_api_params {
   bool stream, include_usage, continuous_usage;
   int64_t n;
@@ -67,6 +83,7 @@ struct lls_api_params {
   int64_t priority;                                 /* lower first */
   struct lls_slo slo;
   char tenant[LLS_TENANT_BYTES]; /* whom fairness counts it for, or "" */
+  struct lls_api_tools tools;
 };
 
 struct lls_tokenizer;

@@ -65,31 +65,67 @@ static json_t *content_text(const json_t *message, size_t index,
   return text;
 }
 
-/* Calls as templates read them: the arguments, which are text on the wire, as the object
- * that the text is. */
-static json_t *template_calls(const json_t *calls)
+/* Arguments, which are text on the wire, as most templates read them: the object that the
+ * text is. A new reference, or NULL where they are to stay. */
+static json_t *arguments_object(const json_t *arguments)
+{
+  if (!json_is_string(arguments))
+    return NULL;
+  json_t *object = json_loadb(json_string_value(arguments), json_string_length(arguments),
+                              JSON_ALLOW_NUL, NULL);
+  if (json_is_object(object))
+    return object;
+  json_decref(object);
+  return NULL;
+}
+
+/* For templates that want them as text. */
+static json_t *arguments_text(const json_t *arguments)
+{
+  char *text = json_is_object(arguments) ? json_dumps(arguments, 0) : NULL;
+  json_t *string = text != NULL ? json_string(text) : NULL;
+  free(text);
+  return string;
+}
+
+static json_t *template_calls(const struct lls_tool_dialect *dialect, const json_t *calls)
 {
   size_t i;
   json_t *call, *copy = json_deep_copy(calls);
   json_array_foreach(copy, i, call)
   {
     json_t *function = json_object_get(call, "function");
-    const json_t *text = json_object_get(function, "arguments");
-    json_t *object = json_is_string(text)
-                         ? json_loadb(json_string_value(text), json_string_length(text),
-                                      JSON_ALLOW_NUL, NULL)
-                         : NULL;
-    if (json_is_object(object))
-      json_object_set(function, "arguments", object);
-    json_decref(object);
+    const json_t *given = json_object_get(function, "arguments");
+    json_t *wanted =
+        dialect->text_arguments ? arguments_text(given) : arguments_object(given);
+    if (wanted != NULL)
+      json_object_set_new(function, "arguments", wanted);
   }
   return copy;
 }
 
-/* Copies the members that templates read beside role and content. */
-static void copy_rest(const json_t *message, json_t *out)
+/* Copies the reasoning of an answer: gpt-oss' template calls it "thinking", and takes it
+ * beside calls only where there is no content. */
+static void copy_reasoning(const struct lls_tool_dialect *dialect, const json_t *message,
+                           json_t *out)
 {
-  static const char *const names[] = {"name", "tool_call_id", "reasoning_content"};
+  json_t *text = json_object_get(message, "reasoning_content");
+  if (!json_is_string(text))
+    text = json_object_get(message, "reasoning");
+  if (!json_is_string(text))
+    return;
+  json_object_set(out, "reasoning_content", text);
+  bool calls = json_array_size(json_object_get(message, "tool_calls")) > 0;
+  bool content = json_string_length(json_object_get(out, "content")) > 0;
+  if (dialect->format->shape == LLS_TOOL_CHANNEL && !(calls && content))
+    json_object_set(out, "thinking", text);
+}
+
+/* Copies the members that templates read beside role and content. */
+static void copy_rest(const struct lls_tool_dialect *dialect, const json_t *message,
+                      json_t *out)
+{
+  static const char *const names[] = {"name", "tool_call_id"};
   const json_t *calls = json_object_get(message, "tool_calls");
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     json_t *value = json_object_get(message, names[i]);
@@ -97,11 +133,12 @@ static void copy_rest(const json_t *message, json_t *out)
       json_object_set(out, names[i], value);
   }
   if (json_array_size(calls) > 0)
-    json_object_set_new(out, "tool_calls", template_calls(calls));
+    json_object_set_new(out, "tool_calls", template_calls(dialect, calls));
+  copy_reasoning(dialect, message, out);
 }
 
-static int add_message(const json_t *message, size_t index, json_t *out,
-                       struct lls_api_error *error)
+static int add_message(const struct lls_tool_dialect *dialect, const json_t *message,
+                       size_t index, json_t *out, struct lls_api_error *error)
 {
   const char *role = template_role(json_string_value(json_object_get(message, "role")));
   if (role == NULL || role[0] == '\0')
@@ -113,13 +150,14 @@ static int add_message(const json_t *message, size_t index, json_t *out,
   if (text == NULL)
     return -1;
   json_t *made = json_pack("{s:s, s:o}", "role", role, "content", text);
-  copy_rest(message, made);
+  copy_rest(dialect, message, made);
   json_array_append_new(out, made);
   return 0;
 }
 
 /* The messages as templates take them: known roles, contents in one string each. */
-static json_t *read_messages(const json_t *body, struct lls_api_error *error)
+static json_t *read_messages(const struct lls_tool_dialect *dialect, const json_t *body,
+                             struct lls_api_error *error)
 {
   size_t i;
   const json_t *message, *messages = json_object_get(body, "messages");
@@ -132,7 +170,7 @@ static json_t *read_messages(const json_t *body, struct lls_api_error *error)
   json_t *out = json_array();
   json_array_foreach((json_t *)messages, i, message)
   {
-    if (add_message(message, i, out, error) != 0) {
+    if (add_message(dialect, message, i, out, error) != 0) {
       json_decref(out);
       return NULL;
     }
@@ -179,6 +217,9 @@ static json_t *read_variables(const json_t *body, struct lls_api_error *error)
   json_t *variables = json_is_object(given) ? json_copy(given) : json_object();
   if (json_array_size(tools) > 0)
     json_object_set(variables, "tools", tools);
+  json_t *effort = json_object_get(body, "reasoning_effort");
+  if (json_is_string(effort) && json_object_get(variables, "reasoning_effort") == NULL)
+    json_object_set(variables, "reasoning_effort", effort);
   if (variables == NULL)
     lls_api_fail(error, 503, NULL, NULL, "out of memory");
   return variables;
@@ -188,7 +229,7 @@ int lls_chat_render(const struct lls_api_config *config, const json_t *body,
                     bool add_generation_prompt, char **text, size_t *length,
                     struct lls_api_error *error)
 {
-  json_t *messages = read_messages(body, error);
+  json_t *messages = read_messages(&config->dialect, body, error);
   if (messages == NULL)
     return -1;
   json_t *variables = read_variables(body, error);
@@ -211,6 +252,9 @@ static int read_prompts(const struct lls_api_config *config, const json_t *body,
     return -1;
   int status =
       lls_prompts_from_text(config, text, length, params, "messages", prompts, error);
+  if (status == 0)
+    prompts->prompts[0].in_reasoning =
+        lls_tool_dialect_opens_reasoning(&config->dialect, text, length);
   free(text);
   return status;
 }

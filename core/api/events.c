@@ -8,6 +8,7 @@
 #include <utlist.h>
 
 #include "core/api/account.h"
+#include "core/api/chat_answer.h"
 #include "core/api/reply.h"
 
 static double seconds(int64_t from_ns, int64_t to_ns)
@@ -70,11 +71,18 @@ static void add_text(struct lls_choice *choice, const char *piece, size_t length
   }
 }
 
+/* By itself, not by its length. */
+static const char *stopped_reason(const struct lls_choice *choice)
+{
+  return choice->answer.n_calls > 0 ? "tool_calls" : "stop";
+}
+
 static void stop_choice(struct lls_choice *choice)
 {
   LLS_CHECK(choice->state == LLS_CHOICE_LIVE);
   choice->state = LLS_CHOICE_STOPPED;
-  choice->finish_reason = "stop";
+  lls_chat_answer_end(choice);
+  choice->finish_reason = stopped_reason(choice);
   lls_loop_cancel(choice->generation->api->config.loop, choice->request);
 }
 
@@ -131,11 +139,11 @@ static void on_token(struct lls_choice *choice, const struct lls_event *event)
   if (choice->reports)
     remember_token(choice, &event->token);
   if (!event->hidden_token)
-    add_text(choice, api->piece,
-             lls_detokenizer_push(&choice->detokenizer, token, api->piece));
+    add_text(choice, api->piece, lls_chat_answer_text(choice, token, api->piece));
   else if (is_requested_stop(&generation->params, token))
     choice->stop_token = token;
-  if (choice->stop_string != NULL)
+  bool over = lls_chat_answer_take(choice);
+  if (choice->stop_string != NULL || over)
     stop_choice(choice);
   mark_unflushed(choice);
 }
@@ -181,7 +189,9 @@ static void end_choice(struct lls_choice *choice, uint32_t reason)
   add_text(choice, piece, lls_detokenizer_flush(&choice->detokenizer, piece));
   choice->ready = choice->text.length;
   bool stopped = reason == LLS_FINISH_STOP || choice->stop_string != NULL;
-  choice->finish_reason = stopped ? "stop" : "length";
+  lls_chat_answer_take(choice);
+  lls_chat_answer_end(choice);
+  choice->finish_reason = stopped ? stopped_reason(choice) : "length";
 }
 
 static void on_finished(struct lls_choice *choice, const struct lls_event *event)

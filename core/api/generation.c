@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making, cancelling and freeing generations; completions.c has where they come from,
  * submit.c and events.c their life. */
-#include "core/api/generation.h"
+#include "core/api/chat_answer.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -18,8 +18,8 @@ static void echo_prompt(const struct lls_api_config *config, struct lls_choice *
   choice->ready = choice->text.length;
 }
 
-static void init_choice(const struct lls_api_config *config,
-                        struct lls_generation *generation, uint32_t index)
+static int init_choice(const struct lls_api_config *config,
+                       struct lls_generation *generation, uint32_t index)
 {
   const struct lls_api_params *params = &generation->params;
   struct lls_choice *choice = &generation->choices[index];
@@ -34,6 +34,18 @@ static void init_choice(const struct lls_api_config *config,
                        params->skip_special_tokens, true);
   if (params->echo)
     echo_prompt(config, choice);
+  return generation->endpoint == LLS_CHAT ? lls_chat_answer_init(config, choice) : 0;
+}
+
+static void free_choices(struct lls_choice *choices, uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    lls_text_free(&choices[i].text);
+    lls_chat_answer_free(&choices[i]);
+    free(choices[i].tokens);
+    free(choices[i].scores);
+  }
+  free(choices);
 }
 
 struct lls_generation *lls_generation_create(const struct lls_api_config *config,
@@ -55,20 +67,19 @@ struct lls_generation *lls_generation_create(const struct lls_api_config *config
   generation->created_s = (int64_t)time(NULL);
   generation->choices = choices;
   generation->n_choices = n_choices;
-  for (uint32_t i = 0; i < n_choices; i++)
-    init_choice(config, generation, i);
+  for (uint32_t i = 0; i < n_choices; i++) {
+    if (init_choice(config, generation, i) == 0)
+      continue;
+    free_choices(choices, n_choices);
+    free(generation);
+    return NULL;
+  }
   return generation;
 }
 
 void lls_generation_free(struct lls_generation *generation)
 {
-  for (uint32_t i = 0; i < generation->n_choices; i++) {
-    struct lls_choice *choice = &generation->choices[i];
-    lls_text_free(&choice->text);
-    free(choice->tokens);
-    free(choice->scores);
-  }
-  free(generation->choices);
+  free_choices(generation->choices, generation->n_choices);
   lls_api_params_free(&generation->params);
   lls_prompts_free(&generation->prompts);
   free(generation);

@@ -16,6 +16,7 @@
 #include "core/api/api_internal.h"
 #include "core/api/api_params.h"
 #include "core/api/prompt.h"
+#include "core/tools/tool_parser.h"
 
 enum lls_choice_state { LLS_CHOICE_LIVE, LLS_CHOICE_STOPPED, LLS_CHOICE_FINISHED };
 
@@ -39,7 +40,10 @@ struct lls_choice {
   size_t text_offset;         /* characters of the reported tokens, for logprobs */
   bool begun;                 /* streamed: a chunk was sent */
   bool ended;                 /* streamed: the chunk with the finish reason was sent */
-  const char *finish_reason;  /* static; NULL until it is known */
+  struct lls_tool_parser *parser;            /* takes the text of a chat apart, or NULL */
+  struct lls_tool_answer answer;             /* into this, in place of text */
+  uint32_t n_reasoning;                      /* tokens of n_tokens */
+  const char *finish_reason;                 /* static; NULL until it is known */
   const struct lls_stop_string *stop_string; /* what ended it, or NULL */
   int32_t stop_token;                        /* of stop_token_ids, or -1 */
   int64_t first_token_ns, last_token_ns;     /* on main's clock, 0 before */

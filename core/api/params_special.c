@@ -185,25 +185,6 @@ int lls_param_response_format(const json_t *value, const char *name,
                       "supported yet");
 }
 
-int lls_param_tools(const json_t *value, const char *name,
-                    const struct lls_params_context *context, struct lls_api_params *out,
-                    struct lls_api_error *error)
-{
-  (void)context;
-  (void)out;
-  size_t i;
-  const json_t *tool;
-  if (!json_is_array(value))
-    return lls_api_fail(error, 400, NULL, name, "'%s' must be an array of tools", name);
-  json_array_foreach((json_t *)value, i, tool)
-  {
-    if (!json_is_object(tool))
-      return lls_api_fail(error, 400, NULL, name, "'%s': item %zu must be an object",
-                          name, i);
-  }
-  return 0;
-}
-
 int lls_param_modalities(const json_t *value, const char *name,
                          const struct lls_params_context *context,
                          struct lls_api_params *out, struct lls_api_error *error)

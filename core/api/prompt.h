@@ -19,7 +19,8 @@ struct lls_api_prompt {
   size_t n_added; /* of them: put before the text by encoding, as BOS is */
   char *text;     /* (text_bytes) of ids: what they read as */
   size_t text_bytes;
-  bool from_ids; /* what the client gave, or what was left of its text */
+  bool in_reasoning; /* a rendered chat has opened the answer's reasoning */
+  bool from_ids;     /* what the client gave, or what was left of its text */
 };
 
 struct lls_api_prompt_list {

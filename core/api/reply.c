@@ -46,7 +46,8 @@ void lls_reply_chunk(struct lls_choice *choice)
     return;
   if (!choice->begun && generation->endpoint == LLS_CHAT)
     send_event(generation, lls_wire_role_chunk(choice));
-  bool empty = choice->ready == 0 && choice->n_unreported == 0;
+  bool empty = choice->ready == 0 && choice->n_unreported == 0 &&
+               !lls_tool_answer_news(&choice->answer);
   if (!empty || choice->finish_reason != NULL)
     send_event(generation, lls_wire_chunk(choice));
   LLS_CHECK(choice->ready <= choice->text.length);
@@ -54,6 +55,7 @@ void lls_reply_chunk(struct lls_choice *choice)
   choice->begun = true;
   choice->ended = choice->finish_reason != NULL;
   choice->n_unreported = 0;
+  lls_tool_answer_sent(&choice->answer);
   lls_text_consume(&choice->text, choice->ready);
   choice->ready = 0;
 }

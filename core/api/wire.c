@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every object of an answer, member by member; see wire.h. */
 #include "core/api/wire.h"
+#include "core/api/chat_answer.h"
 
 #include <string.h>
 
@@ -56,17 +57,19 @@ static json_t *counts(json_int_t prompt, json_int_t completion)
 
 static json_t *usage(const struct lls_generation *generation)
 {
-  json_int_t prompt = 0, completion = 0;
+  json_int_t prompt = 0, completion = 0, reasoning = 0;
   for (size_t i = 0; i < generation->prompts.count; i++)
     prompt += (json_int_t)generation->prompts.prompts[i].n_tokens;
-  for (uint32_t i = 0; i < generation->n_choices; i++)
+  for (uint32_t i = 0; i < generation->n_choices; i++) {
     completion += generation->choices[i].n_tokens;
+    reasoning += generation->choices[i].n_reasoning;
+  }
   json_t *object = counts(prompt, completion);
   json_object_set_new(object, "prompt_tokens_details",
                       json_pack("{s:I}", "cached_tokens", cached_tokens(generation)));
   if (generation->endpoint == LLS_CHAT)
     json_object_set_new(object, "completion_tokens_details",
-                        json_pack("{s:i}", "reasoning_tokens", 0));
+                        json_pack("{s:I}", "reasoning_tokens", reasoning));
   return object;
 }
 
@@ -139,15 +142,18 @@ static json_t *completion_choice(const struct lls_choice *choice)
 
 static json_t *chat_message(const struct lls_choice *choice)
 {
+  json_t *message = lls_chat_answer_message(choice);
+  if (message == NULL)
+    message = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
+                        ready_text(choice), "refusal");
   json_t *object =
-      json_pack("{s:i, s:{s:s, s:o, s:n}}", "index", (int)choice->index, "message",
-                "role", "assistant", "content", ready_text(choice), "refusal");
+      json_pack("{s:i, s:o}", "index", (int)choice->index, "message", message);
   return end_of_choice(object, choice);
 }
 
 static json_t *chat_delta(const struct lls_choice *choice)
 {
-  json_t *delta = json_object();
+  json_t *delta = lls_chat_answer_delta(choice);
   if (choice->ready > 0)
     json_object_set_new(delta, "content", ready_text(choice));
   json_t *object = json_pack("{s:i, s:o}", "index", (int)choice->index, "delta", delta);

@@ -30,11 +30,12 @@ struct lls_server_config {       /* [server] */
 
 enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };
 
-struct lls_model_section {   /* [model] */
-  const char *path;          /* folder with config.json, or .gguf file */
-  int64_t load_format;       /* enum lls_load_format */
-  int64_t weights;           /* enum lls_weight_format */
-  const char *chat_template; /* file, or "": the model's own */
+struct lls_model_section {                    /* [model] */
+  const char *path;                           /* folder with config.json, or .gguf file */
+  int64_t load_format;                        /* enum lls_load_format */
+  int64_t weights;                            /* enum lls_weight_format */
+  const char *chat_template;                  /* file, or "": the model's own */
+  const char *tool_format, *reasoning_format; /* core/tools/tool_dialect.h reads them */
 };
 
 /* The transport of tensor parallel ranks. AUTO: MPI where it started the process. */

@@ -136,6 +136,15 @@ static const struct lls_param model_params[] = {
     LLS_PARAM_PATH(model, chat_template, "",
                    "file of a Jinja template that turns the messages of a chat into the "
                    "prompt, in place of the model's own; empty: the model's own"),
+    LLS_PARAM_STRING(
+        model, tool_format, "auto",
+        "how the model writes calls of tools: hermes, llama3_json, mistral, harmony and "
+        "others (a wrong name lists them); auto is as its chat template shows"),
+    LLS_PARAM_STRING(
+        model, reasoning_format, "auto",
+        "marks around what the model thinks before it answers, which is reported as "
+        "reasoning_content: think, mistral, command or seed; auto is as its chat "
+        "template shows, none leaves it in the content"),
 };
 
 typedef struct lls_engine_config engine;

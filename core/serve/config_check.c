@@ -28,13 +28,9 @@ static int check_model(struct server *s, struct lls_error *err)
 /* One that cannot be used is no failure: what it is for is refused. */
 static int check_template(struct server *s, struct lls_error *err)
 {
-  const struct lls_model_section *model = &s->config->model;
-  int rc =
-      lls_chat_template_load(model->path, model->chat_template, &s->chat_template, err);
+  int rc = server_load_template(s, err);
   if (rc < 0)
-    return lls_config_fail(s->config, err, rc, "model",
-                           model->chat_template[0] != '\0' ? "chat_template" : "path",
-                           "%s", lls_error_text(err, rc));
+    return rc;
   const char *problem = lls_chat_template_problem(s->chat_template);
   const char *warning = lls_chat_template_warning(s->chat_template);
   if (problem != NULL || warning != NULL)

@@ -58,6 +58,7 @@ struct server {
   struct lls_worker_ranks *followers; /* the other ranks, where they are threads */
   struct lls_tokenizer *tokenizer;
   struct lls_chat_template *chat_template;
+  struct lls_tool_dialect dialect;
   struct lls_loop *loop;
   struct lls_http_server *http;       /* of the api, once there is one */
   struct lls_decision_log *decisions; /* NULL: not recorded */
@@ -82,6 +83,9 @@ struct server {
 };
 
 /* ---- settings.c */
+/* The chat template, and how the model writes calls. A template that cannot be used is
+ * for chat requests to answer with: all else works. */
+int server_load_template(struct server *s, struct lls_error *err);
 /* The keys of [server] api_keys and admin_keys; none to free on failure. */
 int server_load_keys(const struct lls_config *, struct lls_api_keyring *out,
                      struct lls_error *err);

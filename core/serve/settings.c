@@ -26,6 +26,20 @@ int server_load_keys(const struct lls_config *c, struct lls_api_keyring *out,
   return rc;
 }
 
+int server_load_template(struct server *s, struct lls_error *err)
+{
+  const struct lls_model_section *model = &s->config->model;
+  const char *key = model->chat_template[0] != '\0' ? "chat_template" : "path";
+  int rc =
+      lls_chat_template_load(model->path, model->chat_template, &s->chat_template, err);
+  if (rc == 0)
+    rc = lls_tool_dialect_read(model->tool_format, model->reasoning_format, &s->dialect,
+                               &key, err);
+  return rc < 0 ? lls_config_fail(s->config, err, rc, "model", key, "%s",
+                                  lls_error_text(err, rc))
+                : 0;
+}
+
 size_t server_cache_tokens(const struct lls_config *c, const struct lls_engine *engine)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);

@@ -10,16 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A template that cannot be used is for chat requests to answer with: all else works. */
-static int load_chat_template(struct server *s, struct lls_error *err)
+static void warn_of_template(struct server *s)
 {
-  const struct lls_model_section *model = &s->config->model;
-  int rc =
-      lls_chat_template_load(model->path, model->chat_template, &s->chat_template, err);
-  if (rc < 0)
-    return lls_config_fail(s->config, err, rc, "model",
-                           model->chat_template[0] != '\0' ? "chat_template" : "path",
-                           "%s", lls_error_text(err, rc));
   const char *problem = lls_chat_template_problem(s->chat_template);
   const char *warning = lls_chat_template_warning(s->chat_template);
   if (problem != NULL)
@@ -30,7 +22,6 @@ static int load_chat_template(struct server *s, struct lls_error *err)
   else if (warning != NULL)
     lls_log(&s->log, LLS_LOG_WARNING, "model",
             "%s: chat requests that reach this will be refused", warning);
-  return 0;
 }
 
 int server_load_model(struct server *s, struct lls_error *err)
@@ -45,9 +36,10 @@ int server_load_model(struct server *s, struct lls_error *err)
   if (rc < 0)
     return lls_config_fail(s->config, err, rc, "model", "path", "%s",
                            lls_error_text(err, rc));
-  rc = load_chat_template(s, err);
+  rc = server_load_template(s, err);
   if (rc < 0)
     return rc;
+  warn_of_template(s);
   rc = server_start_ranks(s, err);
   return rc < 0 ? rc : server_create_instances(s, err);
 }
@@ -163,6 +155,7 @@ int server_create_api(struct server *s, struct lls_error *err)
       .loop = s->loop,
       .tokenizer = s->tokenizer,
       .chat_template = s->chat_template,
+      .dialect = s->dialect,
       .model_name = c->server.served_model_name,
       .max_context = server_max_context(c, s->engines[0]),
       .vocab = s->model.vocab,

@@ -91,6 +91,15 @@ const char *lls_chat_template_problem(const struct lls_chat_template *chat_templ
   return text_or_null(&chat_template->main.problem);
 }
 
+const char *lls_chat_template_source(const struct lls_chat_template *chat_template,
+                                     bool tools)
+{
+  const struct lls_compiled *compiled = tools && chat_template->has_tool_use
+                                            ? &chat_template->tool_use
+                                            : &chat_template->main;
+  return compiled->tree.source != NULL ? compiled->tree.source : "";
+}
+
 const char *lls_chat_template_warning(const struct lls_chat_template *chat_template)
 {
   const struct lls_error *const sentences[] = {&chat_template->main.warning,

@@ -56,6 +56,9 @@ void lls_chat_template_free(struct lls_chat_template *chat_template);
 /* Why every rendering fails with -ENOTSUP: the file, the place and the construct; or
  * NULL. */
 const char *lls_chat_template_problem(const struct lls_chat_template *chat_template);
+/* The text that it was compiled from: for messages with tools, or without. */
+const char *lls_chat_template_source(const struct lls_chat_template *chat_template,
+                                     bool tools);
 /* The first construct that fails where it is reached, with file and place; or NULL. */
 const char *lls_chat_template_warning(const struct lls_chat_template *chat_template);
 

@@ -5,65 +5,6 @@
 
 #include "core/tools/tool_parser_internal.h"
 
-const json_t *lls_tool_find(const json_t *tools, const char *name, size_t length)
-{
-  size_t i;
-  const json_t *tool;
-  json_array_foreach((json_t *)tools, i, tool)
-  {
-    const json_t *function = json_object_get(tool, "function");
-    const json_t *value = json_object_get(function, "name");
-    if (json_string_length(value) == length && length > 0 &&
-        memcmp(json_string_value(value), name, length) == 0)
-      return function;
-  }
-  return NULL;
-}
-
-static bool is_name_byte(char byte)
-{
-  return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
-         (byte >= 'A' && byte <= 'Z') || byte == '_' || byte == '-' || byte == '.';
-}
-
-size_t lls_tool_name_length(const char *text, size_t n)
-{
-  size_t length = 0;
-  while (length < n && is_name_byte(text[length]))
-    length++;
-  return length;
-}
-
-/* ---- what is reported ------------------------------------------------------------ */
-
-bool lls_tool_begin_call(struct lls_tool_parser *parser, const char *name, size_t n)
-{
-  if (n == 0 || (parser->bare && lls_tool_find(parser->options.tools, name, n) == NULL))
-    return false;
-  lls_tool_answer_call(parser->answer, name, n);
-  parser->calling = true;
-  parser->has_arguments = false;
-  return true;
-}
-
-void lls_tool_emit_arguments(struct lls_tool_parser *parser, const char *bytes, size_t n)
-{
-  parser->has_arguments = parser->has_arguments || n > 0;
-  lls_tool_answer_arguments(parser->answer, bytes, n);
-}
-
-void lls_tool_end_call(struct lls_tool_parser *parser)
-{
-  if (!parser->has_arguments)
-    lls_tool_emit_arguments(parser, "{}", 2);
-  parser->calling = false;
-  parser->begun = true;
-  parser->trimming = true;
-  parser->mode = parser->options.one_call ? LLS_TOOL_OVER : LLS_TOOL_AFTER_CALL;
-}
-
-/* ---- steps ----------------------------------------------------------------------- */
-
 static void skip_space(struct lls_tool_parser *parser)
 {
   while (parser->at < parser->held.length &&

@@ -52,11 +52,18 @@ struct lls_tool_format {
   struct lls_tool_syntax syntax;     /* begin is NULL where GENERIC's is taken */
 };
 
-/* What stands around the reasoning of an answer. */
+/* The marks around the reasoning of an answer. */
 struct lls_reasoning_format {
   const char *name; /* in [model] reasoning_format */
   const char *open, *close;
 };
+
+/* Those that there are, for messages; test_tools.c compares them with the tables. */
+#define LLS_TOOL_FORMAT_NAMES                                                            \
+  "harmony, functionary_v3.2, qwen3_coder, seed_oss, minimax_m2, glm4, kimi_k2, "        \
+  "deepseek_r1, deepseek_v3.1, mistral_v11, mistral, phi4, granite, command_r7b, "       \
+  "functools, functionary_v3.1, hermes, llama3_json, generic"
+#define LLS_REASONING_FORMAT_NAMES "think, mistral, command, seed"
 
 /* By the name of [model] tool_format; NULL where there is none. */
 const struct lls_tool_format *lls_tool_format_find(const char *name);

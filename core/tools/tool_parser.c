@@ -10,51 +10,6 @@
 #define MAX_MARKS      8
 #define MAX_HELD_SPACE 256 /* bytes of white space that may stand before a call */
 
-bool lls_tool_is_space(char byte)
-{
-  return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
-}
-
-int lls_tool_begins(const char *text, size_t n, const char *with)
-{
-  size_t length = strlen(with), shorter = n < length ? n : length;
-  if (memcmp(text, with, shorter) != 0)
-    return -1;
-  return n >= length;
-}
-
-void lls_tool_take(struct lls_tool_parser *parser)
-{
-  lls_text_consume(&parser->held, parser->at);
-  parser->at = 0;
-}
-
-void lls_tool_emit_content(struct lls_tool_parser *parser, const char *bytes, size_t n)
-{
-  while (parser->trimming && n > 0 && lls_tool_is_space(*bytes)) {
-    bytes++;
-    n--;
-  }
-  if (n == 0)
-    return;
-  parser->trimming = false;
-  parser->begun = true;
-  lls_text_append(&parser->answer->content, bytes, n);
-}
-
-bool lls_tool_give_up(struct lls_tool_parser *parser)
-{
-  if (parser->calling)
-    lls_tool_end_call(parser);
-  parser->begun = true;
-  parser->in_list = false;
-  lls_tool_emit_content(parser, parser->held.data, parser->at);
-  lls_tool_take(parser);
-  if (parser->mode != LLS_TOOL_OVER)
-    parser->mode = LLS_TOOL_IN_CONTENT;
-  return true;
-}
-
 /* ---- reasoning ------------------------------------------------------------------- */
 
 static bool step_start(struct lls_tool_parser *parser)

@@ -43,6 +43,9 @@ bool lls_tool_parser_in_reasoning(const struct lls_tool_parser *parser);
 /* True once the only call that is wanted is complete. */
 bool lls_tool_parser_is_over(const struct lls_tool_parser *parser);
 
+/* How many bytes at the beginning of the text can be a function's name. */
+size_t lls_tool_name_length(const char *text, size_t n);
+
 /* The function of that name in an array of tools, or NULL. */
 const json_t *lls_tool_find(const json_t *tools, const char *name, size_t length);
 

@@ -74,15 +74,13 @@ struct lls_tool_parser {
 };
 
 bool lls_tool_is_space(char byte);
-/* How many bytes at the beginning of the text can be a function's name. */
-size_t lls_tool_name_length(const char *text, size_t n);
 /* 1: the text begins with it; 0: it may, when there is more of it; -1: it does not. */
 int lls_tool_begins(const char *text, size_t n, const char *with);
 
 /* Drops what was looked at, and looks at the rest from its beginning. */
 void lls_tool_take(struct lls_tool_parser *parser);
 void lls_tool_emit_content(struct lls_tool_parser *parser, const char *bytes, size_t n);
-/* What was looked at is content. */
+/* Makes content of all that was looked at. */
 bool lls_tool_give_up(struct lls_tool_parser *parser);
 
 /* A call begins: false where a call without mark names no tool. */

@@ -139,10 +139,11 @@ is chat(messages => $hello, max_tokens => 1, structured_outputs => {}, guided_js
     'but not where they ask for nothing';
 like echo([{ role => 'boss', content => 'x' }]), qr/boss: x\n/, 'a role of which the template knows';
 my @tools = (tools => [{ type => 'function', function => { name => 'weather' } }]);
-is chat(messages => $hello, @tools, @$_)->{json}{error}{code}, 'unsupported_parameter', 'tools are refused' for [], [tool_choice => 'auto'];
-like echo([$user], @tools, tool_choice => 'none'), qr/tool weather\nuser: hi\n/, 'but not where none is to be called: they are for the template';
-is chat(messages => $hello, tools => [], max_tokens => 1)->{status}, 200, 'no tools are not';
-is chat(messages => $hello, tools => $_)->{json}{error}{param}, 'tools', 'nor is what are no tools' for {}, ['weather'];
+like echo([$user], @tools, @$_), qr/tool weather\nuser: hi\n/, 'tools are for the template' for [], [tool_choice => 'auto'], [tool_choice => 'none'];
+is chat(messages => $hello, tools => [], max_tokens => 1)->{status}, 200, 'no tools are fine';
+is chat(messages => $hello, tools => $_)->{json}{error}{param}, 'tools', 'what are no tools is not'
+    for {}, ['weather'], [{ type => 'x', function => { name => 'f' } }], [{ type => 'function' }], [{ function => { name => 'a b' } }],
+    [{ function => { name => 'f', parameters => [] } }];
 for my $choice ('auto', 'required', { type => 'function', function => { name => 'f' } }) {
     is chat(messages => $hello, tool_choice => $choice)->{json}{error}{param}, 'tool_choice', 'a choice needs tools';
 }

@@ -94,6 +94,10 @@ static void set_option(const char *argument, struct lls_api_config *config,
   unsigned long value = equals != NULL ? strtoul(equals + 1, NULL, 10) : 0;
   if (length == 6 && strncmp(argument, "period", length) == 0)
     fake->period_ms = value;
+  if (length == 6 && strncmp(argument, "format", length) == 0)
+    config->dialect.format = lls_tool_format_find(equals + 1);
+  if (length == 9 && strncmp(argument, "reasoning", length) == 0)
+    config->dialect.reasoning = lls_reasoning_format_find(equals + 1);
   if (length == 6 && strncmp(argument, "strict", length) == 0)
     config->limits.strict_params = value != 0;
   if (length == 8 && strncmp(argument, "dialects", length) == 0)
@@ -114,6 +118,7 @@ static int load(struct server *server, const char *folder, struct lls_error *err
   int status = lls_tokenizer_load(folder, &server->tokenizer, err);
   if (status == 0)
     status = lls_chat_template_compile(
+        "{% if only %}{{ messages[-1].content }}{% else %}"
         "{% if note is defined %}{{ note }}\n{% endif %}"
         "{% if tools %}tool {{ tools[0].function.name }}\n{% endif %}"
         "{% if split %}{{ messages[0].content.split(' ') | length }}\n{% endif %}"
@@ -121,7 +126,7 @@ static int load(struct server *server, const char *folder, struct lls_error *err
         "{{ m.content }}{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments.city "
         "}}"
         "{% endif %}{% if m.tool_call_id %}{{ m.tool_call_id }}{% endif %}{{ '\\n' }}{% "
-        "endfor %}",
+        "endfor %}{% endif %}",
         NULL, NULL, &server->chat_template, err);
   return status;
 }

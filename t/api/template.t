@@ -89,6 +89,20 @@ JINJA
         'calls of tools and what came of them';
     my ($status, $said) = checked($ini);
     unlike $said, qr/warning/, 'nothing to warn of';
+    LlmServer::write_file("$folder/mine.jinja", <<'JINJA');
+{%- for m in messages -%}
+<{{ reasoning_effort }}>{% if m.thinking %}<|channel|>analysis<|message|>{{ m.thinking }}<|end|><|start|>{% endif %}{{ m.content }}
+{%- for c in m.tool_calls or [] %}{{ '[' + c.function.arguments + ']' }}{% endfor %};
+{%- endfor -%}
+JINJA
+    $server = LlmServer->serve($ini);
+    $messages[1]{reasoning} = 'Hm.';
+    is rendered($server, \@messages, reasoning_effort => 'low'),
+        '<low>Once;<low><|channel|>analysis<|message|>Hm.<|end|><|start|>[{"b": 1.5, "a": "it\'s"}];<low>found;',
+        'a template that joins arguments to text gets text; one of gpt-oss its "thinking"; reasoning_effort is a variable';
+    ($status, $said) = checked(config($folder, "tool_format = hermse\n"));
+    is $status, 2, 'a format that is none is an error';
+    like $said, qr/\[model\] tool_format.*"hermse": auto, or one of harmony.*hermes/, 'that lists those that there are';
     ($status, $said) = checked(config($folder, "chat_template = $folder/none.jinja\n"));
     is $status, 2, 'a file that is not there is an error';
     like $said, qr{\[model\] chat_template.*/none\.jinja: cannot open}, 'that names the key and the file';

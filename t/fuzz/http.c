@@ -25,6 +25,7 @@ static void make_api(void)
                                    NULL, NULL, &chat_template, NULL) == 0);
   api.config.tokenizer = tokenizer;
   api.config.chat_template = chat_template;
+  lls_tool_dialect_complete(&api.config.dialect, chat_template);
   api.config.max_context = 512;
   api.config.vocab = 512;
   api.config.limits = LLS_API_DEFAULT_LIMITS;

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From text to the members of a message; see chat_answer.h. */
+#include "core/api/chat_answer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SHORT_ID 9 /* letters and digits, as Mistral's templates insist on */
+
+int lls_chat_answer_init(const struct lls_api_config *config, struct lls_choice *choice)
+{
+  const struct lls_api_tools *tools = &choice->generation->params.tools;
+  const struct lls_tool_dialect *dialect = &config->dialect;
+  bool calls = tools->choice != LLS_TOOL_CHOICE_NONE;
+  bool channel = dialect->format->shape == LLS_TOOL_CHANNEL;
+  if (!calls && !channel && dialect->reasoning == NULL)
+    return 0;
+  const struct lls_tool_parser_options options = {
+      .format = dialect->format,
+      .reasoning = dialect->reasoning,
+      .tools = calls ? tools->list : NULL,
+      .in_reasoning = choice->prompt->in_reasoning,
+      .one_call = !tools->parallel,
+  };
+  choice->parser = lls_tool_parser_create(&options, &choice->answer);
+  return choice->parser != NULL ? 0 : -1;
+}
+
+void lls_chat_answer_free(struct lls_choice *choice)
+{
+  lls_tool_parser_destroy(choice->parser);
+  lls_tool_answer_free(&choice->answer);
+}
+
+/* ---- text in --------------------------------------------------------------------- */
+
+static bool is_mark(const struct lls_choice *choice, int32_t token)
+{
+  const struct lls_tokenizer *tokenizer = choice->detokenizer.tokenizer;
+  const struct lls_tool_dialect *dialect = &choice->generation->api->config.dialect;
+  size_t length;
+  if (choice->parser == NULL || !lls_tokenizer_is_special(tokenizer, token))
+    return false;
+  const char *text = lls_tokenizer_string(tokenizer, token, &length);
+  return text != NULL && lls_tool_mark(dialect->format, dialect->reasoning, text);
+}
+
+size_t lls_chat_answer_text(struct lls_choice *choice, int32_t token, char *piece)
+{
+  bool skips = choice->detokenizer.skip_special;
+  if (skips && is_mark(choice, token))
+    choice->detokenizer.skip_special = false;
+  size_t n = lls_detokenizer_push(&choice->detokenizer, token, piece);
+  choice->detokenizer.skip_special = skips;
+  return n;
+}
+
+/* New calls get their ids. */
+static void name_calls(struct lls_choice *choice)
+{
+  const struct lls_tool_dialect *dialect = &choice->generation->api->config.dialect;
+  struct lls_tool_answer *answer = &choice->answer;
+  char fresh[LLS_ID_BYTES];
+  for (uint32_t i = answer->n_calls; i > 0 && answer->calls[i - 1].id[0] == '\0'; i--) {
+    char *id = answer->calls[i - 1].id;
+    lls_api_new_id(fresh);
+    if (dialect->format->short_ids)
+      snprintf(id, SHORT_ID + 1, "%.*s", SHORT_ID, fresh);
+    else
+      snprintf(id, sizeof answer->calls[i - 1].id, "call_%s", fresh);
+  }
+}
+
+bool lls_chat_answer_take(struct lls_choice *choice)
+{
+  if (choice->parser == NULL)
+    return false;
+  lls_tool_parser_push(choice->parser, choice->text.data, choice->ready);
+  lls_text_consume(&choice->text, choice->ready);
+  choice->ready = 0;
+  choice->n_reasoning += lls_tool_parser_in_reasoning(choice->parser);
+  name_calls(choice);
+  return lls_tool_parser_is_over(choice->parser);
+}
+
+void lls_chat_answer_end(struct lls_choice *choice)
+{
+  if (choice->parser == NULL)
+    return;
+  lls_tool_parser_finish(choice->parser);
+  name_calls(choice);
+}
+
+/* ---- JSON out -------------------------------------------------------------------- */
+
+static json_t *string_of(const struct lls_text *text)
+{
+  return json_stringn(text->length > 0 ? text->data : "", text->length);
+}
+
+/* vLLM's name, and the one that it had before, which is llama.cpp's and DeepSeek's. */
+static void put_reasoning(json_t *object, const struct lls_tool_answer *answer)
+{
+  if (answer->reasoning.length == 0)
+    return;
+  json_object_set_new(object, "reasoning", string_of(&answer->reasoning));
+  json_object_set_new(object, "reasoning_content", string_of(&answer->reasoning));
+}
+
+static json_t *whole_calls(const struct lls_tool_answer *answer)
+{
+  json_t *calls = json_array();
+  for (uint32_t i = 0; i < answer->n_calls; i++) {
+    const struct lls_tool_call *call = &answer->calls[i];
+    json_array_append_new(calls,
+                          json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", call->id, "type",
+                                    "function", "function", "name", call->name,
+                                    "arguments", string_of(&call->arguments)));
+  }
+  return calls;
+}
+
+json_t *lls_chat_answer_message(const struct lls_choice *choice)
+{
+  const struct lls_tool_answer *answer = &choice->answer;
+  if (choice->parser == NULL)
+    return NULL;
+  bool silent = answer->n_calls > 0 && answer->content.length == 0;
+  json_t *message =
+      json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
+                silent ? json_null() : string_of(&answer->content), "refusal");
+  put_reasoning(message, answer);
+  if (answer->n_calls > 0)
+    json_object_set_new(message, "tool_calls", whole_calls(answer));
+  return message;
+}
+
+/* The first part of a call has its id and name. */
+static json_t *call_part(const struct lls_tool_answer *answer, uint32_t index)
+{
+  const struct lls_tool_call *call = &answer->calls[index];
+  json_t *arguments = string_of(&call->arguments);
+  if (index < answer->n_announced)
+    return json_pack("{s:I, s:{s:o}}", "index", (json_int_t)index, "function",
+                     "arguments", arguments);
+  return json_pack("{s:I, s:s, s:s, s:{s:s, s:o}}", "index", (json_int_t)index, "id",
+                   call->id, "type", "function", "function", "name", call->name,
+                   "arguments", arguments);
+}
+
+static json_t *call_parts(const struct lls_tool_answer *answer)
+{
+  json_t *calls = json_array();
+  uint32_t first = answer->n_announced > 0 ? answer->n_announced - 1 : 0;
+  for (uint32_t i = first; i < answer->n_calls; i++)
+    if (i >= answer->n_announced || answer->calls[i].arguments.length > 0)
+      json_array_append_new(calls, call_part(answer, i));
+  return calls;
+}
+
+json_t *lls_chat_answer_delta(const struct lls_choice *choice)
+{
+  const struct lls_tool_answer *answer = &choice->answer;
+  json_t *delta = json_object();
+  if (answer->content.length > 0)
+    json_object_set_new(delta, "content", string_of(&answer->content));
+  put_reasoning(delta, answer);
+  json_t *calls = call_parts(answer);
+  if (json_array_size(calls) > 0)
+    json_object_set(delta, "tool_calls", calls);
+  json_decref(calls);
+  return delta;
+}
