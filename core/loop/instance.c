@@ -48,6 +48,7 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
 void lls_instance_describe(struct lls_instance *in, const struct lls_loop_options *o,
                            const struct lls_loop_instance *mine, uint32_t index)
 {
+  LLS_ON_STEP(in);
   uint32_t max_requests = o->max_requests;
   in->engine = mine->engine;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
@@ -69,6 +70,7 @@ static const double step_bounds[] = {1,   8,    16,   32,   64,   128,  256,
 int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
                       struct lls_error *err)
 {
+  LLS_ON_STEP(in);
   lls_histogram_init(&in->status.plan_seconds, plan_bounds,
                      sizeof plan_bounds / sizeof plan_bounds[0]);
   lls_histogram_init(&in->status.step_tokens, step_bounds,
@@ -99,13 +101,15 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
       rc == 0 && lls_transfer_supported(in, &in->policies.cache.module->cache);
   if (rc == 0)
     rc = lls_compat_check(in, &in->policies, &in->preempt_mode, err);
-  if (rc == 0 && o->cost == NULL && lls_compat_has_hidden_form(&in->policies))
+  if (rc == 0 && o->cost == NULL && !o->trial &&
+      lls_compat_has_hidden_form(&in->policies))
     rc = lls_measure_hidden(in, o->measurements, o->measure_always, err);
   return rc < 0 ? rc : lls_compat_calibrate(in, &in->policies, err);
 }
 
 void lls_instance_fini(struct lls_instance *in)
 {
+  LLS_ON_STEP(in);
   lls_policies_destroy(&in->policies, NULL);
   lls_request_list_free(&in->waiting);
   lls_request_list_free(&in->running);

@@ -182,6 +182,7 @@ struct lls_loop_options {
   /* Folder of what was measured at earlier starts, "" or NULL = none (measured.h). */
   const char *measurements;
   bool measure_always; /* whatever is there */
+  bool trial; /* nothing is measured: do the parts go together? None will be run. */
   const struct lls_log *log;
   struct lls_loop_observer observer; /* zeroed: none */
   void (*wake)(

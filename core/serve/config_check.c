@@ -2,8 +2,9 @@
 /*
  * Finds what would keep a server from starting, without starting it: the model is put
  * together on the simulated device, which takes shapes and sizes and no numbers, so that
- * weights are looked for and measured and never read. Policies are not created: they may
- * open files that a running server has.
+ * weights are looked for and measured and never read. Scheduler and cache manager are
+ * created on it and asked whether they go with it and each other. The predictor is not:
+ * it may open files that a running server has.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -81,6 +82,62 @@ static int check_engine(struct server *s, struct lls_error *err)
                 : 0;
 }
 
+/* ---- policies ---------------------------------------------------------------------- */
+
+static int create_stand_in(const struct lls_host *host, const void *params, void **self)
+{
+  (void)host;
+  (void)params;
+  *self = NULL;
+  return 0;
+}
+
+static void destroy_stand_in(void *self)
+{
+  (void)self;
+}
+
+/* llmserve looks elsewhere whether the one that it stands for predicts. */
+static uint32_t flags_of_stand_in(void *self)
+{
+  (void)self;
+  return LLS_PREDICTOR_PREDICTS;
+}
+
+/* For the predictor, which is not created. */
+static const struct lls_plugin stand_in = {
+    .kind = LLS_KIND_PREDICTOR, .id = "stand-in", .version = ""};
+static const struct lls_plugin_module stand_in_module = {
+    .descriptor = &stand_in,
+    .predictor = {.create = create_stand_in,
+                  .destroy = destroy_stand_in,
+                  .flags = flags_of_stand_in},
+};
+
+/* All instances have the one engine that is there: nothing will run. */
+static int check_policies(struct server *s, struct lls_error *err)
+{
+  struct lls_loop_options options = lls_loop_options_of(s->config, &s->model);
+  struct lls_loop_instance instances[LLS_MAX_INSTANCES];
+  struct lls_log silent = {.fd = 2, .level = LLS_LOG_ERROR};
+  struct lls_loop *loop;
+  if (s->engines[0] == NULL) /* which has been said */
+    return 0;
+  for (uint32_t i = 0; i < s->instances.n; i++)
+    instances[i] =
+        (struct lls_loop_instance){.engine = s->engines[0], .role = s->instances.role[i]};
+  options.instances = instances;
+  options.n_instances = s->instances.n;
+  options.policies.predictor = (struct lls_loop_policy){.module = &stand_in_module};
+  options.log = &silent;
+  options.manual = true;
+  options.trial = true;
+  int rc = lls_loop_create(&options, &loop, err);
+  if (rc == 0)
+    lls_loop_destroy(loop);
+  return rc;
+}
+
 /* ---- all of them ------------------------------------------------------------------- */
 
 static void print(void *context, const char *text)
@@ -91,7 +148,7 @@ static void print(void *context, const char *text)
 int lls_serve_check(struct lls_config *config)
 {
   static int (*const of_model[])(struct server *, struct lls_error *) = {
-      check_template, check_ranks, check_device, check_engine};
+      check_template, check_ranks, check_device, check_engine, check_policies};
   struct server s = {.config = config};
   struct lls_error err = {0};
   const char *key;

@@ -62,6 +62,8 @@ my @cannot_start = (
         qr/rope scaling "dynamic" is not supported; supported are "default", "linear", "llama3", "yarn" and "longrope"/],
     ['ranks that do not divide', "[model]\npath = $whole\n[engine]\ntensor_parallel_size = 7", qr/:6: \[engine\] tensor_parallel_size: \d+ heads cannot be shared out to 7/],
     ['instances of ranks',      "[model]\npath = $whole\n[engine]\ntensor_parallel_size = 2\ninstances = 2", qr/\[engine\] instances: 2 instances of 2 ranks each/],
+    ['a scheduler that needs roles', "[model]\npath = $whole\n[plugins]\nscheduler = distserve", qr/scheduler distserve needs prefill and decode instances: set \[engine\] roles = prefill, decode/],
+    ['roles that are not used', "[model]\npath = $whole\n[engine]\nroles = prefill, decode\n[plugins]\nscheduler = fcfs", qr/scheduler fcfs hands no request over/],
     ['a missing key file',      "api_keys = $folder/none\n[model]\npath = $whole", qr/:3: \[server\] api_keys: .*none/],
     ['a cache of nothing',      "[model]\npath = $whole\n[cache]\nblock_tokens = 256\ndevice_memory = 64KiB", qr/does not hold one block of keys and one of values/],
 );
