@@ -186,6 +186,7 @@ void lls_api_reloaded(struct lls_api *api)
 {
   uint64_t begun = api->config.admin.state->reloads_begun;
   struct lls_http_exchange *exchange;
+  LLS_API_ON_MAIN(api);
   while ((exchange = lls_wait_take(&api->reload_waits, begun)) != NULL)
     answer(api, exchange);
 }

@@ -121,6 +121,7 @@ void lls_api_drain(struct lls_api *api)
 
 bool lls_api_idle(const struct lls_api *api)
 {
+  LLS_API_ON_MAIN(api);
   return api->generations == NULL && lls_work_idle(api);
 }
 
@@ -155,6 +156,7 @@ void lls_api_destroy(struct lls_api *api)
 {
   if (api == NULL)
     return;
+  LLS_API_ON_MAIN(api);
   while (api->generations != NULL)
     lls_generation_destroy(api->generations);
   lls_http_server_destroy(api->http);

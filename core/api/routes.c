@@ -34,6 +34,7 @@ static void no_route(struct lls_http_exchange *exchange, const char *allow)
 void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
 {
   char allow[LLS_HTTP_ALLOW_MAX];
+  LLS_API_ON_MAIN((const struct lls_api *)context);
   lls_api_name_request(exchange);
   const struct lls_http_route *route =
       lls_http_route_find(routes, N_ROUTES, &exchange->request, allow);
@@ -55,6 +56,7 @@ static const double fine_bounds[] = {.01, .025, .05, .075, .1,  .25, .5,  .75, 1
 
 void lls_api_routes_init(struct lls_api *api)
 {
+  LLS_API_ON_MAIN(api);
   lls_histogram_init(&api->answer_seconds, fine_bounds,
                      sizeof fine_bounds / sizeof fine_bounds[0]);
   api->n_routes = N_ROUTES + 1;
@@ -69,6 +71,7 @@ void lls_api_routes_init(struct lls_api *api)
 
 void lls_api_on_answered(void *context, struct lls_http_exchange *exchange)
 {
+  LLS_API_ON_MAIN((const struct lls_api *)context);
   struct lls_api *api = context;
   const struct lls_http_route *route = exchange->route;
   struct lls_route_stats *stats =

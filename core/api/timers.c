@@ -69,6 +69,7 @@ static void on_tick(uv_timer_t *timer)
 
 void lls_api_set_timer(struct lls_api *api)
 {
+  LLS_API_ON_MAIN(api);
   uint64_t tick_ms = tick_of(&api->config.limits);
   if (!api->has_timer)
     uv_timer_init(api->config.uv, &api->timer);

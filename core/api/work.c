@@ -6,11 +6,13 @@
 
 bool lls_work_idle(const struct lls_api *api)
 {
+  LLS_API_ON_MAIN(api);
   return api->works == NULL && api->n_working == 0;
 }
 
 void lls_api_check_idle(struct lls_api *api)
 {
+  LLS_API_ON_MAIN(api);
   if (api->http_closed && lls_work_idle(api))
     api->closed(api->closed_context);
   else if (api->draining && api->generations == NULL && lls_work_idle(api) &&

@@ -224,6 +224,7 @@ static void end_exchange(struct lls_http_connection *connection)
 void lls_http_connection_answered(struct lls_http_connection *connection)
 {
   bool keep_alive = connection->exchange.request.keep_alive;
+  LLS_HTTP_ON_MAIN(connection->server);
   LLS_CHECK(connection->phase == LLS_HTTP_ANSWERING);
   LLS_CHECK(connection->exchange.status != 0);
   end_exchange(connection);
@@ -242,6 +243,7 @@ void lls_http_connection_refuse(struct lls_http_connection *connection, unsigned
   struct lls_http_server *server = connection->server;
   struct lls_http_exchange *exchange = &connection->exchange;
   struct lls_text body = {0};
+  LLS_HTTP_ON_MAIN(connection->server);
   server->counters.malformed++;
   server->config.error_body(server->config.context, status, reason, &body);
   enter(connection, LLS_HTTP_ANSWERING);
@@ -273,6 +275,7 @@ static void shut_down(struct lls_http_connection *connection)
 
 void lls_http_connection_linger(struct lls_http_connection *connection)
 {
+  LLS_HTTP_ON_MAIN(connection->server);
   if (connection->phase >= LLS_HTTP_LINGERING)
     return;
   set_reading(connection, !connection->ended);
@@ -315,6 +318,7 @@ static void on_closed(uv_handle_t *handle)
 
 void lls_http_connection_close(struct lls_http_connection *connection)
 {
+  LLS_HTTP_ON_MAIN(connection->server);
   if (connection->phase == LLS_HTTP_CLOSED)
     return;
   if (connection->phase == LLS_HTTP_ANSWERING)
@@ -370,6 +374,7 @@ static bool overdue(struct lls_http_connection *connection, uint64_t now_ms)
 
 void lls_http_connection_check(struct lls_http_connection *connection, uint64_t now_ms)
 {
+  LLS_HTTP_ON_MAIN(connection->server);
   if (has_left(connection))
     lls_http_connection_close(connection);
   if (connection->phase == LLS_HTTP_CLOSED || !overdue(connection, now_ms))
@@ -439,6 +444,7 @@ bool lls_http_peer_is_local(struct lls_http_exchange *exchange)
 
 void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *listener)
 {
+  LLS_HTTP_ON_MAIN(server);
   struct lls_http_connection *connection = calloc(1, sizeof *connection);
   if (connection == NULL)
     return;

@@ -183,6 +183,7 @@ static void on_handle_closed(uv_handle_t *handle)
 /* The sweep goes last, for it keeps the time of connections that linger. */
 void lls_http_server_handle_closed(struct lls_http_server *server)
 {
+  LLS_HTTP_ON_MAIN(server);
   server->handles--;
   if (!server->closing)
     return;

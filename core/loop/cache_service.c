@@ -99,6 +99,7 @@ static int64_t transfer_ns(void *context, uint32_t units, uint32_t link)
 
 void lls_cache_service_init(struct lls_instance *in)
 {
+  LLS_ON_STEP(in);
   in->service = (struct lls_cache_service){
       .size = sizeof in->service,
       .block_tokens = lls_engine_pool_shape(in->engine)->block_tokens,

@@ -119,6 +119,7 @@ int lls_compat_check(const struct lls_instance *in, const struct lls_policies *p
 int lls_compat_calibrate(const struct lls_instance *in, const struct lls_policies *p,
                          struct lls_error *err)
 {
+  LLS_ON_STEP(in);
   if (!LLS_HAS(p, scheduler, calibrate))
     return 0;
   int rc = LLS_CALL(p, scheduler, calibrate, lls_cost_model_service(in->cost));

@@ -42,6 +42,7 @@ void lls_lifecycle_set_state(struct lls_instance *in, struct lls_live *live,
 void lls_lifecycle_refresh(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_cache_info info = {.size = sizeof info};
+  LLS_ON_STEP(in);
   if (LLS_CALL(&in->policies, cache, info, &live->view, &info) < 0)
     return;
   live->view.residency = info.residency;
@@ -54,6 +55,7 @@ void lls_lifecycle_refuse(struct lls_instance *in, struct lls_live *live,
                           uint32_t refusal)
 {
   struct lls_policies *p = &in->policies;
+  LLS_ON_STEP(in);
   in->status.items_refused++;
   if (LLS_SCHEDULER_HAS(p, on_refused))
     LLS_CALL(p, scheduler, on_refused, &live->view, refusal);
@@ -79,6 +81,7 @@ static struct lls_prompt prompt_of(const struct lls_live *live)
 void lls_lifecycle_predict(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
+  LLS_ON_STEP(in);
   struct lls_prompt prompt = prompt_of(live);
   struct lls_prediction prediction = {.made_ns = LLS_NEVER};
   int rc = LLS_CALL(p, predictor, predict, live->view.id, &prompt, &prediction);
@@ -99,6 +102,7 @@ void lls_lifecycle_tell_predictor(struct lls_instance *in, const struct lls_live
                                   uint32_t reason)
 {
   struct lls_policies *p = &in->policies;
+  LLS_ON_STEP(in);
   struct lls_prompt prompt = prompt_of(live);
   uint32_t length = live->view.generated_tokens;
   bool by_itself = reason == LLS_FINISH_STOP || reason == LLS_FINISH_LENGTH;
@@ -114,6 +118,7 @@ void lls_lifecycle_log_refusal(const struct lls_instance *in, const struct lls_l
                                int rc)
 {
   const struct lls_policy_host *host = in->policies.cache.host;
+  LLS_ON_STEP(in);
   const struct lls_log_field fields[] = {
       {.name = "outcome", .text = "refused"},
       {.name = "why", .text = lls_error_text(&host->failure, rc)},

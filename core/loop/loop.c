@@ -153,6 +153,7 @@ void lls_loop_destroy(struct lls_loop *l)
 {
   if (l == NULL)
     return;
+  LLS_ON_MAIN(l);
   if (l->threads != NULL) {
     for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_stop(&l->threads[i], LLS_NEVER);
@@ -198,6 +199,7 @@ bool lls_loop_look(struct lls_loop *l, int64_t now_ns, int64_t limit_ns)
 
 bool lls_loop_hangs(struct lls_loop *l, struct lls_error *why)
 {
+  LLS_ON_MAIN(l);
   for (uint32_t i = 0; i < l->n; i++) {
     if (!l->threads[i].hang.hangs)
       continue;
@@ -213,6 +215,7 @@ bool lls_loop_hangs(struct lls_loop *l, struct lls_error *why)
 int lls_loop_step_one(struct lls_loop *l, uint32_t instance)
 {
   struct lls_step_thread *r = &l->threads[instance];
+  LLS_ON_MAIN(l);
   if (r->instance.failed)
     return -EIO;
   lls_step_thread_step(r);
@@ -222,6 +225,7 @@ int lls_loop_step_one(struct lls_loop *l, uint32_t instance)
 int lls_loop_step(struct lls_loop *l)
 {
   int busy = 0;
+  LLS_ON_MAIN(l);
   for (uint32_t i = 0; i < l->n; i++) {
     int rc = lls_loop_step_one(l, i);
     if (rc < 0)
@@ -234,6 +238,7 @@ int lls_loop_step(struct lls_loop *l)
 int64_t lls_loop_idle_ns(struct lls_loop *l)
 {
   int64_t idle_ns = LLS_NEVER;
+  LLS_ON_MAIN(l);
   for (uint32_t i = 0; i < l->n; i++) {
     int64_t ns = lls_instance_idle_ns(&l->threads[i].instance);
     if (lls_inbox_due_ns(&l->threads[i].inbox) != LLS_NEVER)
@@ -262,6 +267,7 @@ static int64_t next_of(struct lls_step_thread *r)
 int64_t lls_loop_next_ns(struct lls_loop *l, uint32_t *instance)
 {
   int64_t next_ns = LLS_NEVER;
+  LLS_ON_MAIN(l);
   *instance = 0;
   for (uint32_t i = 0; i < l->n; i++) {
     int64_t ns = next_of(&l->threads[i]);
@@ -562,8 +568,9 @@ bool lls_loop_snapshot_ready(struct lls_loop *l)
   return ready;
 }
 
-const struct lls_snapshot *lls_loop_snapshot(const struct lls_loop *l, uint32_t instance)
+const struct lls_snapshot *lls_loop_snapshot(struct lls_loop *l, uint32_t instance)
 {
+  LLS_ON_MAIN(l);
   return l->threads[instance].snapshot;
 }
 
@@ -575,11 +582,13 @@ void lls_loop_drain(struct lls_loop *l)
 
 bool lls_loop_idle(struct lls_loop *l)
 {
+  LLS_ON_MAIN(l);
   return l->alive == 0;
 }
 
 bool lls_loop_failed(struct lls_loop *l, struct lls_error *err)
 {
+  LLS_ON_MAIN(l);
   for (uint32_t i = 0; i < l->n; i++)
     if (lls_step_thread_failed(&l->threads[i], err))
       return true;

@@ -286,7 +286,7 @@ int lls_loop_ask_snapshot(struct lls_loop *);
 /* [main] To be asked after each wake: all have shown them. */
 bool lls_loop_snapshot_ready(struct lls_loop *);
 /* [main] Then, until they are asked again (snapshot.h). */
-const struct lls_snapshot *lls_loop_snapshot(const struct lls_loop *, uint32_t instance);
+const struct lls_snapshot *lls_loop_snapshot(struct lls_loop *, uint32_t instance);
 /* [main] No new submissions; running requests go on. */
 void lls_loop_drain(struct lls_loop *);
 /* [main] True once nothing is alive and every event has been handed out. */

@@ -36,6 +36,7 @@
 
 int lls_migrate_init(struct lls_instance *in, uint32_t max_requests)
 {
+  LLS_ON_STEP(in);
   struct lls_migration *h = &in->migration;
   int rc = lls_request_list_init(&h->offered, max_requests);
   if (rc < 0 || in->n_peers < 2)
@@ -54,6 +55,7 @@ int lls_migrate_init(struct lls_instance *in, uint32_t max_requests)
 
 void lls_migrate_fini(struct lls_instance *in)
 {
+  LLS_ON_STEP(in);
   struct lls_migration *h = &in->migration;
   lls_request_list_free(&h->offered);
   free(h->left);
@@ -243,6 +245,7 @@ void lls_migrate_receive(struct lls_instance *in, struct lls_live *live)
 void lls_migrate_drop_broken(struct lls_instance *in)
 {
   const struct lls_request_list *offered = &in->migration.offered;
+  LLS_ON_STEP(in);
   for (uint32_t i = offered->n; i-- > 0;) {
     struct lls_live *live = lls_live_of(offered->items[i]);
     if (atomic_load(&in->peers[live->move.source]->broken))
@@ -409,6 +412,7 @@ void lls_migrate_pull(struct lls_instance *in)
 uint64_t lls_migrate_bytes(const struct lls_instance *in)
 {
   const struct lls_migration *h = &in->migration;
+  LLS_ON_STEP(in);
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < h->n_copies; i++)

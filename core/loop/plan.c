@@ -13,6 +13,7 @@ void lls_instance_strike(struct lls_instance *in, const char *format, ...)
 {
   char why[LLS_ERROR_MAX / 2];
   va_list args;
+  LLS_ON_STEP(in);
   va_start(args, format);
   vsnprintf(why, sizeof why, format, args);
   va_end(args);

@@ -212,6 +212,7 @@ static void observe(const struct lls_instance *in, int64_t started_ns,
 
 bool lls_instance_step(struct lls_instance *in, bool *busy)
 {
+  LLS_ON_STEP(in);
   int64_t started_ns = lls_instance_now(in), plan_ns = in->status.plan_ns_sum;
   struct lls_engine_result result = {0};
   lls_instance_check(in);
@@ -244,6 +245,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
 
 int64_t lls_instance_idle_ns(const struct lls_instance *in)
 {
+  LLS_ON_STEP(in);
   const int64_t poll_ns =
       1000000; /* a scheduler that plans nothing is asked again in 1 ms */
   if (in->idle_until_ns <= 0)

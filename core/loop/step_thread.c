@@ -61,6 +61,7 @@ static void publish_late(void *context)
 
 bool lls_step_thread_step(struct lls_step_thread *r)
 {
+  LLS_ON_STEP(&r->instance);
   bool go_on = lls_instance_step(&r->instance, &r->busy);
   if (!r->instance.deferred)
     publish(r);

@@ -59,6 +59,7 @@ static void note_bad_prefix(struct lls_instance *in, const struct lls_live *live
 uint32_t lls_transaction_prefix(struct lls_instance *in, struct lls_live *live, bool take)
 {
   struct lls_policies *p = &in->policies;
+  LLS_ON_STEP(in);
   if (live->view.cached_tokens > 0 || !LLS_HAS(p, cache, prefix) ||
       lls_live_unscored(live) > 0 || p->cache.host->breaches > 0)
     return 0;

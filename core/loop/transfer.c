@@ -49,6 +49,7 @@ void lls_transfer_place(struct lls_instance *in)
 
 void lls_transfer_start(struct lls_instance *in, struct lls_live *live)
 {
+  LLS_ON_STEP(in);
   if (live->view.state != LLS_PREEMPTED)
     live->view.preemptions++;
   lls_lifecycle_set_state(in, live, LLS_MOVING);

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/check.h"
 #include "core/plugin/loader.h"
 #include "core/plugin/trail.h"
 
@@ -252,6 +253,7 @@ static void on_exit_by_others(void)
 
 void lls_crash_may_exit(void)
 {
+  LLS_ON_MAIN_THREAD();
   atomic_store(&may_exit, true);
 }
 
@@ -278,6 +280,7 @@ static void handle(int number)
 
 void lls_crash_install(void)
 {
+  LLS_ON_MAIN_THREAD();
   static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
   void *frame;
   backtrace(&frame, 1);

@@ -319,8 +319,7 @@ bool lls_loop_snapshot_ready(struct lls_loop *loop)
   return true;
 }
 
-const struct lls_snapshot *lls_loop_snapshot(const struct lls_loop *loop,
-                                             uint32_t instance)
+const struct lls_snapshot *lls_loop_snapshot(struct lls_loop *loop, uint32_t instance)
 {
   (void)instance;
   return &loop->queues;
