@@ -12,6 +12,8 @@ my $top = $ENV{LLS_SRCDIR} // '.';
 
 # The circles there may be.
 my %known = (
+    'core/grammar: json_schema schema_array schema_names schema_object' =>
+      "the items and properties of a schema's values have schemas",
     'core/template: evaluate execute for_loop macro' =>
       'an expression may call a macro, which has statements, which have expressions',
     'core/http: answer connection server' =>

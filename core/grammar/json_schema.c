@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A set of schemas as a node: constants first, then each branch of anyOf and oneOf, then
+ * each type. A set that is met again has its node already; one that is met inside of
+ * itself becomes a rule.
+ */
+#include "core/grammar/json_schema.h"
+
+#include "core/grammar/schema_compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+/* A set that was begun; its key is the members with the choices that were made. */
+struct lls_schema_memo {
+  UT_hash_handle hh;
+  bool done;
+  uint32_t node; /* what it became; before it is done the rule for it, or none */
+  size_t key_bytes;
+  char key[];
+};
+
+struct key_part {
+  const json_t *schema;
+  uintptr_t made;
+};
+
+static struct lls_schema_memo *begin_memo(struct lls_schema *s,
+                                          const struct lls_schema_set *set, bool *is_new)
+{
+  struct key_part parts[LLS_SCHEMA_TOGETHER] = {0};
+  struct lls_schema_memo *memo;
+  size_t bytes = set->n * sizeof parts[0];
+  for (uint32_t i = 0; i < set->n; i++)
+    parts[i] = (struct key_part){set->members[i].schema, set->members[i].made};
+  HASH_FIND(hh, s->memos, parts, bytes, memo);
+  *is_new = memo == NULL;
+  if (memo != NULL)
+    return memo;
+  memo = calloc(1, sizeof *memo + bytes);
+  if (memo == NULL)
+    return NULL;
+  memo->node = LLS_GRAMMAR_NONE;
+  memo->key_bytes = bytes;
+  memcpy(memo->key, parts, bytes);
+  HASH_ADD_KEYPTR(hh, s->memos, memo->key, bytes, memo);
+  return memo;
+}
+
+/* ---- constants ---- */
+
+static const json_t *constants_of(const struct lls_schema_set *set, bool *single)
+{
+  const json_t *found = NULL;
+  for (uint32_t i = 0; i < set->n && found == NULL; i++) {
+    const json_t *one = lls_schema_get(set, i, "const");
+    *single = one != NULL;
+    found = one != NULL ? one : lls_schema_get(set, i, "enum");
+  }
+  return found;
+}
+
+static enum lls_schema_answer
+holds_for_all(struct lls_schema *s, const struct lls_schema_set *set, const json_t *value)
+{
+  enum lls_schema_answer all = LLS_SCHEMA_YES;
+  for (uint32_t i = 0; i < set->n && all != LLS_SCHEMA_NO; i++) {
+    enum lls_schema_answer one = lls_schema_holds(s, set->members[i].schema, value, 0);
+    all = one == LLS_SCHEMA_YES ? all : one;
+  }
+  return all;
+}
+
+/* A constant that the other members allow, or nothing. */
+static uint32_t constant(struct lls_schema *s, const struct lls_schema_set *set,
+                         const json_t *value)
+{
+  enum lls_schema_answer valid = holds_for_all(s, set, value);
+  if (valid == LLS_SCHEMA_UNKNOWN &&
+      !lls_schema_leave_out(s, set->members[0].schema, "enum",
+                            "beside keywords that it cannot be checked by"))
+    return LLS_GRAMMAR_NONE;
+  return valid == LLS_SCHEMA_NO ? s->json.nothing : lls_json_constant(&s->json, value);
+}
+
+static uint32_t constants(struct lls_schema *s, const struct lls_schema_set *set,
+                          const json_t *values)
+{
+  size_t index, n = 0;
+  const json_t *value;
+  if (!json_is_array(values))
+    return lls_schema_fail(s, set->members[0].schema, "'enum' must be an array");
+  uint32_t *nodes = malloc((json_array_size(values) + 1) * sizeof *nodes);
+  if (nodes == NULL)
+    return lls_schema_fail(s, set->members[0].schema, "no memory for it");
+  json_array_foreach((json_t *)values, index, value)
+  {
+    nodes[n++] = constant(s, set, value);
+  }
+  uint32_t node = lls_json_one_of(&s->json, nodes, (uint32_t)n);
+  free(nodes);
+  return node;
+}
+
+/* ---- branches ---- */
+
+static bool branch_set(struct lls_schema *s, const struct lls_schema_set *set,
+                       uint32_t at, uint32_t made, const json_t *branch,
+                       struct lls_schema_set *out)
+{
+  *out = *set;
+  out->members[at].made |= made;
+  return lls_schema_add(s, out, branch, at);
+}
+
+/* True if no value satisfies both branches, as far as can be seen. */
+static bool are_apart(struct lls_schema *s, const struct lls_schema_set *set, uint32_t at,
+                      const json_t *one, const json_t *other)
+{
+  struct lls_schema_set both;
+  if (!branch_set(s, set, at, LLS_SCHEMA_ONE_OF, one, &both) ||
+      !lls_schema_add(s, &both, other, at) || !lls_schema_complete(s, &both))
+    return false;
+  return lls_schema_is_empty(s, &both, 0);
+}
+
+static bool check_one_of(struct lls_schema *s, const struct lls_schema_set *set,
+                         uint32_t at, const json_t *branches)
+{
+  size_t n = json_array_size(branches);
+  for (size_t i = 0; i < n && s->strict; i++)
+    for (size_t k = i + 1; k < n; k++)
+      if (!are_apart(s, set, at, json_array_get(branches, i),
+                     json_array_get(branches, k)) &&
+          (s->failed || !lls_schema_leave_out(s, set->members[at].schema, "oneOf",
+                                              "with branches that may hold together")))
+        return false;
+  return true;
+}
+
+static uint32_t branches_of(struct lls_schema *s, const struct lls_schema_set *set,
+                            uint32_t at, uint32_t made, const char *keyword)
+{
+  const json_t *branches = lls_schema_get(set, at, keyword);
+  size_t n = json_array_size(branches);
+  if (n == 0)
+    return lls_schema_fail(s, set->members[at].schema,
+                           "'%s' must be an array of one or more schemas", keyword);
+  if (made == LLS_SCHEMA_ONE_OF && !check_one_of(s, set, at, branches))
+    return LLS_GRAMMAR_NONE;
+  uint32_t *nodes = malloc(n * sizeof *nodes), node = LLS_GRAMMAR_NONE;
+  if (nodes == NULL)
+    return lls_schema_fail(s, set->members[at].schema, "no memory for it");
+  for (size_t i = 0; i < n; i++) {
+    struct lls_schema_set with;
+    nodes[i] = LLS_GRAMMAR_NONE;
+    if (!branch_set(s, set, at, made, json_array_get(branches, i), &with))
+      goto done;
+    nodes[i] = lls_schema_compile(s, &with);
+  }
+  node = lls_json_one_of(&s->json, nodes, (uint32_t)n);
+done:
+  free(nodes);
+  return node;
+}
+
+/* ---- types ---- */
+
+static uint32_t by_types(struct lls_schema *s, const struct lls_schema_set *set)
+{
+  unsigned types;
+  uint32_t nodes[6], n = 0;
+  if (!lls_schema_types_of(s, set, &types) || !lls_schema_check_keywords(s, set, types))
+    return LLS_GRAMMAR_NONE;
+  if (types & LLS_SCHEMA_OBJECT)
+    nodes[n++] = lls_schema_object(s, set);
+  if (types & LLS_SCHEMA_ARRAY)
+    nodes[n++] = lls_schema_array(s, set);
+  if (types & LLS_SCHEMA_STRING)
+    nodes[n++] = lls_schema_string(s, set);
+  if (types & (LLS_SCHEMA_INTEGER | LLS_SCHEMA_FRACTION))
+    nodes[n++] = lls_schema_number(s, set, types);
+  if (types & LLS_SCHEMA_BOOLEAN)
+    nodes[n++] = s->json.boolean;
+  if (types & LLS_SCHEMA_NULL)
+    nodes[n++] = s->json.null;
+  return lls_json_one_of(&s->json, nodes, n);
+}
+
+static uint32_t compile_complete(struct lls_schema *s, const struct lls_schema_set *set)
+{
+  bool single = false;
+  const json_t *values = constants_of(set, &single);
+  if (values != NULL)
+    return single ? constant(s, set, values) : constants(s, set, values);
+  for (uint32_t i = 0; i < set->n; i++) {
+    uint32_t made = set->members[i].made;
+    if (!(made & LLS_SCHEMA_ANY_OF) && lls_schema_get(set, i, "anyOf") != NULL)
+      return branches_of(s, set, i, LLS_SCHEMA_ANY_OF, "anyOf");
+    if (!(made & LLS_SCHEMA_ONE_OF) && lls_schema_get(set, i, "oneOf") != NULL)
+      return branches_of(s, set, i, LLS_SCHEMA_ONE_OF, "oneOf");
+  }
+  return by_types(s, set);
+}
+
+uint32_t lls_schema_compile(struct lls_schema *s, const struct lls_schema_set *set)
+{
+  struct lls_schema_set whole = *set;
+  bool is_new;
+  if (!lls_schema_complete(s, &whole))
+    return LLS_GRAMMAR_NONE;
+  if (whole.impossible)
+    return s->json.nothing;
+  if (whole.n == 0)
+    return s->json.value;
+  struct lls_schema_memo *memo = begin_memo(s, &whole, &is_new);
+  if (memo == NULL)
+    return lls_schema_fail(s, whole.members[0].schema, "no memory for it");
+  if (!is_new) {
+    if (!memo->done && memo->node == LLS_GRAMMAR_NONE)
+      memo->node = lls_grammar_rule(s->json.tree, "a schema that holds itself");
+    return memo->node;
+  }
+  if (++s->depth > LLS_SCHEMA_DEPTH)
+    return lls_schema_fail(s, whole.members[0].schema,
+                           "schemas inside each other, more "
+                           "than %d deep",
+                           LLS_SCHEMA_DEPTH);
+  uint32_t node = compile_complete(s, &whole);
+  s->depth--;
+  if (memo->node != LLS_GRAMMAR_NONE)
+    lls_grammar_define(s->json.tree, memo->node, node);
+  else
+    memo->node = node;
+  memo->done = true;
+  return memo->node;
+}
+
+/* ---- all of it ---- */
+
+uint32_t lls_grammar_json_schema(struct lls_grammar_tree *tree, const json_t *schema,
+                                 bool strict)
+{
+  struct lls_schema s = {.root = schema, .strict = strict};
+  struct lls_schema_set set = {0};
+  struct lls_schema_memo *memo, *next;
+  uint32_t node = LLS_GRAMMAR_NONE;
+  lls_json_syntax_init(&s.json, tree);
+  if (lls_schema_add(&s, &set, schema, 0))
+    node = lls_schema_compile(&s, &set);
+  if (node == s.json.nothing && !s.failed)
+    node = lls_schema_fail(&s, schema, "no value is valid by it");
+  HASH_ITER(hh, s.memos, memo, next)
+  {
+    HASH_DEL(s.memos, memo);
+    free(memo);
+  }
+  return node;
+}
+
+uint32_t lls_grammar_json_object(struct lls_grammar_tree *tree)
+{
+  struct lls_json_syntax json;
+  lls_json_syntax_init(&json, tree);
+  return json.object;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From sets of schemas to nodes.
+ *
+ *   json_schema.c       a set: constants, branches, types; what was compiled before
+ *   schema_constant.c   whether a constant is valid; whether no value is
+ *   schema_keywords.c   keywords that are refused
+ *   schema_parts.c      the schemas for an item or a property
+ *   schema_object.c     properties;  schema_names.c: what they are called
+ *   schema_array.c      items
+ *   schema_string.c     lengths, patterns;  schema_format.c: formats
+ *   schema_number.c     numbers between bounds, of decimal_range.c
+ *
+ * Each of these returns json.nothing where no value is valid.
+ */
+#ifndef LLS_GRAMMAR_SCHEMA_COMPILE_H
+#define LLS_GRAMMAR_SCHEMA_COMPILE_H
+
+#include "core/grammar/schema_set.h"
+
+/* The values that satisfy all members of a set. */
+uint32_t lls_schema_compile(struct lls_schema *s, const struct lls_schema_set *set);
+
+/* The values of a type that satisfy a complete set without branches or constants. */
+uint32_t lls_schema_object(struct lls_schema *s, const struct lls_schema_set *set);
+uint32_t lls_schema_array(struct lls_schema *s, const struct lls_schema_set *set);
+uint32_t lls_schema_string(struct lls_schema *s, const struct lls_schema_set *set);
+uint32_t lls_schema_number(struct lls_schema *s, const struct lls_schema_set *set,
+                           unsigned types);
+
+/* Fails, if strict, where a member has a keyword for one of the types that is not kept.
+ */
+bool lls_schema_check_keywords(struct lls_schema *s, const struct lls_schema_set *set,
+                               unsigned types);
+
+enum lls_schema_answer { LLS_SCHEMA_NO, LLS_SCHEMA_YES, LLS_SCHEMA_UNKNOWN };
+/* Says whether a value is valid by the schema. */
+enum lls_schema_answer lls_schema_holds(struct lls_schema *s, const json_t *schema,
+                                        const json_t *value, unsigned depth);
+/* True if it can be seen that no value is valid; never fails. */
+bool lls_schema_is_empty(struct lls_schema *s, const struct lls_schema_set *set,
+                         unsigned depth);
+
+/* Says whether the text has a match of the pattern; unknown: the pattern does not
+ * compile. */
+enum lls_schema_answer lls_schema_matches(const char *pattern, const char *text,
+                                          size_t length);
+/* The regular expression for a format's whole text; NULL: it is none that is kept.
+ * *standard: whether JSON Schema knows it. */
+const char *lls_schema_format(const char *name, bool *standard);
+
+/* Collects what the members say about one property: the schemas are added to `out`. False
+ * if the compiling has failed. */
+bool lls_schema_property(struct lls_schema *s, const struct lls_schema_set *set,
+                         const char *name, struct lls_schema_set *out);
+/* A member's schema for properties that nothing else in it speaks of, or NULL. */
+const json_t *lls_schema_additional(const struct lls_schema_set *set, uint32_t i);
+/* The same of item `index` of an array. */
+bool lls_schema_item(struct lls_schema *s, const struct lls_schema_set *set, size_t index,
+                     struct lls_schema_set *out);
+/* The items that have a schema of their own. */
+size_t lls_schema_prefix(const struct lls_schema_set *set);
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts about schemas that need no grammar: whether a constant is valid, and whether
+ * no value is. The first is a validator for the keywords that grammars keep; the second
+ * looks for one reason in types, constants and required properties, and is what tells the
+ * branches of a oneOf apart.
+ */
+#include "core/grammar/schema_compile.h"
+
+#include "core/tokenizer/utf8.h"
+
+#include <math.h>
+#include <string.h>
+
+#define DEEPEST 40
+
+typedef enum lls_schema_answer answer;
+
+static answer and (answer a, answer b)
+{
+  return a == LLS_SCHEMA_NO || b == LLS_SCHEMA_NO ? LLS_SCHEMA_NO
+         : a == LLS_SCHEMA_YES                    ? b
+                                                  : LLS_SCHEMA_UNKNOWN;
+}
+
+static answer whether(bool holds)
+{
+  return holds ? LLS_SCHEMA_YES : LLS_SCHEMA_NO;
+}
+
+static unsigned type_of(const json_t *value)
+{
+  switch (json_typeof(value)) {
+  case JSON_OBJECT:
+    return LLS_SCHEMA_OBJECT;
+  case JSON_ARRAY:
+    return LLS_SCHEMA_ARRAY;
+  case JSON_STRING:
+    return LLS_SCHEMA_STRING;
+  case JSON_INTEGER:
+    return LLS_SCHEMA_INTEGER;
+  case JSON_REAL:
+    return json_real_value(value) == floor(json_real_value(value)) ? LLS_SCHEMA_INTEGER
+                                                                   : LLS_SCHEMA_FRACTION;
+  case JSON_NULL:
+    return LLS_SCHEMA_NULL;
+  default:
+    return LLS_SCHEMA_BOOLEAN;
+  }
+}
+
+static bool is_equal(const json_t *a, const json_t *b)
+{
+  if (json_is_number(a) && json_is_number(b))
+    return json_number_value(a) == json_number_value(b);
+  return json_equal(a, b) != 0;
+}
+
+static bool is_among(const json_t *values, const json_t *value)
+{
+  size_t index;
+  const json_t *one;
+  json_array_foreach((json_t *)values, index, one)
+  {
+    if (is_equal(one, value))
+      return true;
+  }
+  return false;
+}
+
+/* ---- keywords about one kind of value ---- */
+
+static bool is_within(const json_t *schema, const char *min, const char *max, double size)
+{
+  const json_t *low = json_object_get(schema, min), *high = json_object_get(schema, max);
+  return (low == NULL || size >= json_number_value(low)) &&
+         (high == NULL || size <= json_number_value(high));
+}
+
+static answer number_holds(const json_t *schema, const json_t *value)
+{
+  double is = json_number_value(value);
+  const json_t *low = json_object_get(schema, "exclusiveMinimum");
+  const json_t *high = json_object_get(schema, "exclusiveMaximum");
+  const json_t *multiple = json_object_get(schema, "multipleOf");
+  if (!is_within(schema, "minimum", "maximum", is) ||
+      (json_is_number(low) && is <= json_number_value(low)) ||
+      (json_is_number(high) && is >= json_number_value(high)) ||
+      (json_is_true(low) &&
+       is <= json_number_value(json_object_get(schema, "minimum"))) ||
+      (json_is_true(high) && is >= json_number_value(json_object_get(schema, "maximum"))))
+    return LLS_SCHEMA_NO;
+  if (multiple == NULL)
+    return LLS_SCHEMA_YES;
+  double times = is / json_number_value(multiple);
+  return whether(fabs(times - round(times)) < 1e-9);
+}
+
+static answer format_holds(const json_t *schema, const char *text, size_t length)
+{
+  const char *name = json_string_value(json_object_get(schema, "format"));
+  bool standard = false;
+  const char *expression = name == NULL ? NULL : lls_schema_format(name, &standard);
+  char whole[4096];
+  if (expression == NULL)
+    return standard ? LLS_SCHEMA_UNKNOWN : LLS_SCHEMA_YES;
+  if (strlen(expression) + 8 > sizeof whole)
+    return LLS_SCHEMA_UNKNOWN;
+  strcpy(whole, "^(?:");
+  strcat(whole, expression);
+  strcat(whole, ")$");
+  return lls_schema_matches(whole, text, length);
+}
+
+static answer string_holds(const json_t *schema, const json_t *value)
+{
+  const char *text = json_string_value(value);
+  size_t length = json_string_length(value), points = 0;
+  for (size_t at = 0; at < length; at += lls_utf8_length(text + at))
+    points++;
+  if (!is_within(schema, "minLength", "maxLength", (double)points))
+    return LLS_SCHEMA_NO;
+  const char *pattern = json_string_value(json_object_get(schema, "pattern"));
+  answer holds =
+      pattern == NULL ? LLS_SCHEMA_YES : lls_schema_matches(pattern, text, length);
+  return and(holds, format_holds(schema, text, length));
+}
+
+static answer set_holds(struct lls_schema *s, const struct lls_schema_set *set,
+                        const json_t *value, unsigned depth)
+{
+  answer holds = whether(!set->impossible);
+  for (uint32_t i = 0; i < set->n && holds != LLS_SCHEMA_NO; i++)
+    holds = and(holds, lls_schema_holds(s, set->members[i].schema, value, depth));
+  return holds;
+}
+
+static answer array_holds(struct lls_schema *s, const json_t *schema, const json_t *value,
+                          unsigned depth)
+{
+  struct lls_schema_set self = {.n = 1, .members = {{.schema = schema}}};
+  size_t index;
+  const json_t *item;
+  answer holds =
+      whether(is_within(schema, "minItems", "maxItems", (double)json_array_size(value)));
+  json_array_foreach((json_t *)value, index, item)
+  {
+    struct lls_schema_set set = {0};
+    if (!lls_schema_item(s, &self, index, &set))
+      return LLS_SCHEMA_UNKNOWN;
+    holds = and(holds, set_holds(s, &set, item, depth));
+  }
+  return holds;
+}
+
+static answer object_holds(struct lls_schema *s, const json_t *schema,
+                           const json_t *value, unsigned depth)
+{
+  struct lls_schema_set self = {.n = 1, .members = {{.schema = schema}}};
+  size_t index;
+  const char *name;
+  json_t *item;
+  answer holds = whether(is_within(schema, "minProperties", "maxProperties",
+                                   (double)json_object_size(value)));
+  json_array_foreach(json_object_get(schema, "required"), index, item)
+  {
+    holds = and(holds, whether(json_is_string(item) &&
+                               json_object_get(value, json_string_value(item)) != NULL));
+  }
+  json_object_foreach((json_t *)value, name, item)
+  {
+    struct lls_schema_set set = {0};
+    if (!lls_schema_property(s, &self, name, &set))
+      return LLS_SCHEMA_UNKNOWN;
+    holds = and(holds, set_holds(s, &set, item, depth));
+  }
+  return holds;
+}
+
+/* ---- keywords about any value ---- */
+
+/* How many of the schemas hold, and how many are not known. */
+static void count_holding(struct lls_schema *s, const json_t *schemas,
+                          const json_t *value, unsigned depth, size_t *yes,
+                          size_t *unknown)
+{
+  size_t index;
+  const json_t *one;
+  *yes = *unknown = 0;
+  json_array_foreach((json_t *)schemas, index, one)
+  {
+    answer holds = lls_schema_holds(s, one, value, depth);
+    *yes += holds == LLS_SCHEMA_YES;
+    *unknown += holds == LLS_SCHEMA_UNKNOWN;
+  }
+}
+
+static answer combined(struct lls_schema *s, const json_t *schema, const json_t *value,
+                       unsigned depth)
+{
+  size_t yes, unknown;
+  answer holds = LLS_SCHEMA_YES;
+  const json_t *all = json_object_get(schema, "allOf");
+  const json_t *any = json_object_get(schema, "anyOf");
+  const json_t *one = json_object_get(schema, "oneOf");
+  count_holding(s, all, value, depth, &yes, &unknown);
+  if (yes < json_array_size(all))
+    holds = yes + unknown < json_array_size(all) ? LLS_SCHEMA_NO : LLS_SCHEMA_UNKNOWN;
+  count_holding(s, any, value, depth, &yes, &unknown);
+  if (any != NULL && yes == 0)
+    holds = and(holds, unknown > 0 ? LLS_SCHEMA_UNKNOWN : LLS_SCHEMA_NO);
+  count_holding(s, one, value, depth, &yes, &unknown);
+  if (one != NULL && (yes != 1 || unknown > 0))
+    holds = and(holds, yes > 1 || unknown == 0 ? LLS_SCHEMA_NO : LLS_SCHEMA_UNKNOWN);
+  return holds;
+}
+
+answer lls_schema_holds(struct lls_schema *s, const json_t *schema, const json_t *value,
+                        unsigned depth)
+{
+  if (json_is_boolean(schema))
+    return whether(json_is_true(schema));
+  struct lls_schema_set set = {0};
+  unsigned types;
+  if (depth > DEEPEST || !lls_schema_add(s, &set, schema, 0) ||
+      !lls_schema_complete(s, &set) || !lls_schema_types_of(s, &set, &types))
+    return LLS_SCHEMA_UNKNOWN;
+  if ((types & type_of(value)) == 0)
+    return LLS_SCHEMA_NO;
+  answer holds = LLS_SCHEMA_YES;
+  for (uint32_t i = 0; i < set.n && holds != LLS_SCHEMA_NO; i++) {
+    const json_t *member = set.members[i].schema;
+    const json_t *constant = json_object_get(member, "const");
+    const json_t *values = json_object_get(member, "enum");
+    if ((constant != NULL && !is_equal(constant, value)) ||
+        (values != NULL && !is_among(values, value)))
+      return LLS_SCHEMA_NO;
+    holds = and(holds, combined(s, member, value, depth + 1));
+    if (json_is_number(value))
+      holds = and(holds, number_holds(member, value));
+    else if (json_is_string(value))
+      holds = and(holds, string_holds(member, value));
+    else if (json_is_array(value))
+      holds = and(holds, array_holds(s, member, value, depth + 1));
+    else if (json_is_object(value))
+      holds = and(holds, object_holds(s, member, value, depth + 1));
+  }
+  return holds;
+}
+
+/* ---- no value at all ---- */
+
+/* True if none of a member's constants is valid. */
+static bool has_no_constant(struct lls_schema *s, const struct lls_schema_set *set)
+{
+  size_t index;
+  const json_t *value, *constant = NULL, *values = NULL;
+  for (uint32_t i = 0; i < set->n && constant == NULL; i++) {
+    constant = lls_schema_get(set, i, "const");
+    values = values != NULL ? values : lls_schema_get(set, i, "enum");
+  }
+  if (constant != NULL)
+    return set_holds(s, set, constant, 1) == LLS_SCHEMA_NO;
+  if (values == NULL)
+    return false;
+  json_array_foreach((json_t *)values, index, value)
+  {
+    if (set_holds(s, set, value, 1) != LLS_SCHEMA_NO)
+      return false;
+  }
+  return true;
+}
+
+static bool lacks_required(struct lls_schema *s, const struct lls_schema_set *set,
+                           unsigned depth)
+{
+  size_t index;
+  const json_t *name;
+  for (uint32_t i = 0; i < set->n; i++)
+    json_array_foreach((json_t *)lls_schema_get(set, i, "required"), index, name)
+    {
+      struct lls_schema_set value = {0};
+      if (json_is_string(name) &&
+          (!lls_schema_property(s, set, json_string_value(name), &value) ||
+           lls_schema_is_empty(s, &value, depth + 1)))
+        return !s->failed;
+    }
+  return false;
+}
+
+static bool has_no_length(struct lls_schema *s, const struct lls_schema_set *set,
+                          const char *min, const char *max)
+{
+  uint32_t least = 0, most = LLS_GRAMMAR_UNBOUNDED;
+  return lls_schema_count(s, set, min, true, &least) &&
+         lls_schema_count(s, set, max, false, &most) && least > most;
+}
+
+bool lls_schema_is_empty(struct lls_schema *s, const struct lls_schema_set *set,
+                         unsigned depth)
+{
+  struct lls_schema_set whole = *set;
+  unsigned types;
+  if (depth > 4 || !lls_schema_complete(s, &whole) ||
+      !lls_schema_types_of(s, &whole, &types))
+    return false;
+  if (types == 0 || has_no_constant(s, &whole))
+    return true;
+  if ((types & LLS_SCHEMA_OBJECT) && lacks_required(s, &whole, depth))
+    types &= ~(unsigned)LLS_SCHEMA_OBJECT;
+  if ((types & LLS_SCHEMA_ARRAY) && has_no_length(s, &whole, "minItems", "maxItems"))
+    types &= ~(unsigned)LLS_SCHEMA_ARRAY;
+  if ((types & LLS_SCHEMA_STRING) && has_no_length(s, &whole, "minLength", "maxLength"))
+    types &= ~(unsigned)LLS_SCHEMA_STRING;
+  return types == 0;
+}

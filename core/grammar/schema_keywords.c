@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keywords that a grammar does not keep, by the types that they speak of: where another
+ * type is asked for they say nothing. A value that asks for nothing is passed.
+ */
+#include "core/grammar/schema_compile.h"
+
+#include <string.h>
+
+struct keyword {
+  const char *name;
+  unsigned types;
+};
+
+static const struct keyword refused[] = {
+    {"not", LLS_SCHEMA_ANY},
+    {"$dynamicRef", LLS_SCHEMA_ANY},
+    {"$recursiveRef", LLS_SCHEMA_ANY},
+    {"extends", LLS_SCHEMA_ANY},
+    {"disallow", LLS_SCHEMA_ANY},
+    {"dependencies", LLS_SCHEMA_OBJECT},
+    {"dependentRequired", LLS_SCHEMA_OBJECT},
+    {"dependentSchemas", LLS_SCHEMA_OBJECT},
+    {"propertyNames", LLS_SCHEMA_OBJECT},
+    {"contains", LLS_SCHEMA_ARRAY},
+    {"uniqueItems", LLS_SCHEMA_ARRAY},
+    {"unevaluatedItems", LLS_SCHEMA_ARRAY},
+};
+
+/* false, true as a schema, or an object without anything in it. */
+static bool asks_for_nothing(const json_t *value, const char *name)
+{
+  if (strcmp(name, "not") == 0 || strcmp(name, "contains") == 0)
+    return strcmp(name, "not") == 0 && json_is_false(value);
+  if (strcmp(name, "uniqueItems") == 0)
+    return json_is_false(value);
+  return json_is_true(value) || (json_is_object(value) && json_object_size(value) == 0);
+}
+
+/* `if` says nothing without `then` or `else`, nor they without it. */
+static bool is_conditional(const json_t *schema)
+{
+  return json_object_get(schema, "if") != NULL &&
+         (json_object_get(schema, "then") != NULL ||
+          json_object_get(schema, "else") != NULL);
+}
+
+static bool is_above(const struct lls_schema_set *set, uint32_t i, uint32_t below)
+{
+  while (below != i && set->members[below].from != below)
+    below = set->members[below].from;
+  return below == i;
+}
+
+/* unevaluatedProperties is known where all other members are its own parts. */
+static bool check_unevaluated(struct lls_schema *s, const struct lls_schema_set *set,
+                              uint32_t i)
+{
+  if (lls_schema_get(set, i, "unevaluatedProperties") == NULL)
+    return true;
+  for (uint32_t k = 0; k < set->n; k++)
+    if (!is_above(set, i, k) || lls_schema_get(set, k, "additionalProperties") != NULL ||
+        lls_schema_get(set, k, "patternProperties") != NULL)
+      return lls_schema_leave_out(s, set->members[i].schema, "unevaluatedProperties",
+                                  "beside other schemas for the same object");
+  return true;
+}
+
+bool lls_schema_check_keywords(struct lls_schema *s, const struct lls_schema_set *set,
+                               unsigned types)
+{
+  for (uint32_t i = 0; i < set->n; i++) {
+    const json_t *schema = set->members[i].schema;
+    for (size_t k = 0; k < sizeof refused / sizeof refused[0]; k++) {
+      const json_t *value = json_object_get(schema, refused[k].name);
+      if (value != NULL && (refused[k].types & types) != 0 &&
+          !asks_for_nothing(value, refused[k].name) &&
+          !lls_schema_leave_out(s, schema, refused[k].name, ""))
+        return false;
+    }
+    if (is_conditional(schema) && !lls_schema_leave_out(s, schema, "if", ""))
+      return false;
+    if ((types & LLS_SCHEMA_OBJECT) && !check_unevaluated(s, set, i))
+      return false;
+  }
+  return true;
+}

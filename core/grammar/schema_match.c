@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Patterns of schemas against texts that are known: names of properties and
+ * constants. PCRE2 reads the expression as ECMA 262 would where the two differ. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "core/grammar/schema_compile.h"
+
+#include <pcre2.h>
+
+#define MATCH_LIMIT 100000 /* steps of PCRE2; the expression is a client's */
+
+static enum lls_schema_answer match(const pcre2_code *code, const char *text,
+                                    size_t length)
+{
+  enum lls_schema_answer answer = LLS_SCHEMA_UNKNOWN;
+  pcre2_match_context *context = pcre2_match_context_create(NULL);
+  pcre2_match_data *data = pcre2_match_data_create_from_pattern(code, NULL);
+  if (context != NULL && data != NULL) {
+    pcre2_set_match_limit(context, MATCH_LIMIT);
+    pcre2_set_depth_limit(context, MATCH_LIMIT);
+    pcre2_set_heap_limit(context, 20000); /* KiB */
+    int n = pcre2_match(code, (PCRE2_SPTR)text, length, 0, 0, data, context);
+    answer = n >= 0                     ? LLS_SCHEMA_YES
+             : n == PCRE2_ERROR_NOMATCH ? LLS_SCHEMA_NO
+                                        : LLS_SCHEMA_UNKNOWN;
+  }
+  pcre2_match_data_free(data);
+  pcre2_match_context_free(context);
+  return answer;
+}
+
+enum lls_schema_answer lls_schema_matches(const char *pattern, const char *text,
+                                          size_t length)
+{
+  int error;
+  PCRE2_SIZE at;
+  pcre2_code *code =
+      pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                    PCRE2_UTF | PCRE2_ALT_BSUX | PCRE2_DOLLAR_ENDONLY |
+                        PCRE2_MATCH_UNSET_BACKREF | PCRE2_NEVER_BACKSLASH_C,
+                    &error, &at, NULL);
+  if (code == NULL)
+    return LLS_SCHEMA_UNKNOWN;
+  enum lls_schema_answer answer = match(code, text, length);
+  pcre2_code_free(code);
+  return answer;
+}

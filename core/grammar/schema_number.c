@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers between bounds, and multiples. A number that has bounds is written without an
+ * exponent, for its digits are what is compared; an integer never has a fraction.
+ */
+#include "core/grammar/decimal_range.h"
+#include "core/grammar/schema_compile.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_LISTED 1024 /* multiples that are written out one by one */
+
+struct bound {
+  const json_t *value; /* NULL: there is none */
+  bool exclusive;
+};
+
+struct range {
+  struct bound low, high;
+  const json_t *multiple; /* NULL: of nothing */
+};
+
+static int compare(const json_t *a, const json_t *b)
+{
+  if (json_is_integer(a) && json_is_integer(b)) {
+    json_int_t x = json_integer_value(a), y = json_integer_value(b);
+    return x < y ? -1 : x > y;
+  }
+  double x = json_number_value(a), y = json_number_value(b);
+  return x < y ? -1 : x > y;
+}
+
+/* Keeps the narrower of two bounds; sign: 1 for a lower one, -1 for an upper. */
+static void narrow(struct bound *bound, const json_t *value, bool exclusive, int sign)
+{
+  int order = bound->value == NULL ? 1 : sign * compare(value, bound->value);
+  if (order > 0)
+    *bound = (struct bound){value, exclusive};
+  else if (order == 0)
+    bound->exclusive |= exclusive;
+}
+
+/* `exclusive` is a bound itself, or, up to draft 4, a boolean about the other. */
+static bool read_bound(struct lls_schema *s, const json_t *schema, const char *inclusive,
+                       const char *exclusive, int sign, struct bound *bound)
+{
+  const json_t *value = json_object_get(schema, inclusive);
+  const json_t *other = json_object_get(schema, exclusive);
+  if ((value != NULL && !json_is_number(value)) ||
+      (other != NULL && !json_is_number(other) && !json_is_boolean(other)))
+    return !lls_schema_fail(s, schema, "'%s' and '%s' must be numbers", inclusive,
+                            exclusive);
+  if (value != NULL)
+    narrow(bound, value, json_is_true(other), sign);
+  if (json_is_number(other))
+    narrow(bound, other, true, sign);
+  return true;
+}
+
+static bool read_range(struct lls_schema *s, const struct lls_schema_set *set,
+                       struct range *range)
+{
+  for (uint32_t i = 0; i < set->n; i++) {
+    const json_t *schema = set->members[i].schema;
+    const json_t *multiple = json_object_get(schema, "multipleOf");
+    if (!read_bound(s, schema, "minimum", "exclusiveMinimum", 1, &range->low) ||
+        !read_bound(s, schema, "maximum", "exclusiveMaximum", -1, &range->high))
+      return false;
+    if (multiple == NULL)
+      continue;
+    if (!json_is_number(multiple) || !(json_number_value(multiple) > 0))
+      return !lls_schema_fail(s, schema, "'multipleOf' must be a number above 0");
+    if (range->multiple != NULL && compare(range->multiple, multiple) != 0 &&
+        !lls_schema_leave_out(s, schema, "multipleOf", "beside another one"))
+      return false;
+    range->multiple = multiple;
+  }
+  return true;
+}
+
+/* ---- signs ---- */
+
+static struct lls_decimal decimal_of(const struct bound *bound)
+{
+  struct lls_decimal decimal = {.whole = "0"};
+  if (bound->value != NULL)
+    lls_decimal_read(&decimal, json_number_value(bound->value),
+                     json_integer_value(bound->value), json_is_integer(bound->value));
+  decimal.exclusive = bound->exclusive;
+  return decimal;
+}
+
+static int sign_of(const struct bound *bound)
+{
+  double value = json_number_value(bound->value);
+  return value < 0 ? -1 : value > 0;
+}
+
+/* The numbers of one sign, whose absolute values are between near and far. */
+static uint32_t one_sign(struct lls_schema *s, struct bound near, struct bound far,
+                         bool integers, bool negative)
+{
+  struct lls_decimal low = decimal_of(&near), high = decimal_of(&far);
+  if (!integers)
+    return lls_decimal_numbers(&s->json, &low, &high);
+  if (low.set)
+    lls_decimal_round(&low, true);
+  else if (negative) /* 0 has no sign */
+    low = (struct lls_decimal){.set = true, .whole = "1"};
+  if (high.set && !lls_decimal_round(&high, false))
+    return s->json.nothing;
+  return lls_decimal_integers(&s->json, &low, &high);
+}
+
+static uint32_t between(struct lls_schema *s, const struct range *range, bool integers)
+{
+  static const struct bound none = {NULL, false};
+  struct bound low = range->low, high = range->high;
+  uint32_t ways[2] = {s->json.nothing, s->json.nothing};
+  if (low.value != NULL && high.value != NULL && compare(low.value, high.value) > 0)
+    return s->json.nothing;
+  bool has_positive = high.value == NULL || sign_of(&high) > 0 ||
+                      (sign_of(&high) == 0 && !high.exclusive);
+  if (has_positive)
+    ways[0] = one_sign(s, low.value != NULL && sign_of(&low) >= 0 ? low : none, high,
+                       integers, false);
+  if (low.value == NULL || sign_of(&low) < 0) {
+    uint32_t size = one_sign(s, high.value != NULL && sign_of(&high) <= 0 ? high : none,
+                             low, integers, true);
+    ways[1] = LLS_JSON_ROW(&s->json, lls_json_bytes(&s->json, "-"), size);
+  }
+  return lls_json_one_of(&s->json, ways, 2);
+}
+
+/* ---- multiples ---- */
+
+/* Whole multiples between two bounds, one by one; false if they are too many. */
+static bool list_multiples(struct lls_schema *s, const struct range *range, int64_t of,
+                           uint32_t *node)
+{
+  uint32_t listed[MOST_LISTED], n = 0;
+  if (range->low.value == NULL || range->high.value == NULL)
+    return false;
+  double low = json_number_value(range->low.value);
+  double high = json_number_value(range->high.value);
+  if (fabs(low) > 0x1p52 || fabs(high) > 0x1p52 ||
+      (high - low) / (double)of > MOST_LISTED - 2)
+    return false;
+  for (int64_t value = (int64_t)ceil(low / (double)of) * of; (double)value <= high;
+       value += of) {
+    char text[24];
+    if ((range->low.exclusive && (double)value <= low) ||
+        (range->high.exclusive && (double)value >= high))
+      continue;
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    listed[n++] = lls_json_bytes(&s->json, text);
+  }
+  *node = lls_json_one_of(&s->json, listed, n);
+  return true;
+}
+
+/* Whole multiples of what divides a power of ten, by their last digits. */
+static bool by_last_digits(struct lls_schema *s, const struct range *range, int64_t of,
+                           uint32_t *node)
+{
+  struct lls_json_syntax *json = &s->json;
+  uint32_t shorter[1001], endings[1001], n_shorter = 0, n_endings = 0;
+  int64_t power = 1;
+  int digits = 0;
+  for (; power % of != 0 && digits < 3; power *= 10)
+    digits++;
+  bool natural = range->low.value != NULL && json_number_value(range->low.value) == 0 &&
+                 !range->low.exclusive;
+  if (power % of != 0 || range->high.value != NULL ||
+      (range->low.value != NULL && !natural))
+    return false;
+  for (int64_t value = 0; value < power; value += of) {
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    shorter[n_shorter++] = lls_json_bytes(json, text);
+    snprintf(text, sizeof text, "%0*lld", digits, (long long)value);
+    endings[n_endings++] = lls_json_bytes(json, digits == 0 ? "" : text);
+  }
+  uint32_t above_0 =
+      lls_grammar_class(json->tree, (struct lls_grammar_range[]){{'1', '9'}}, 1);
+  uint32_t ways[] = {lls_json_one_of(json, shorter, n_shorter),
+                     LLS_JSON_ROW(json, above_0, json->digits,
+                                  lls_json_one_of(json, endings, n_endings))};
+  *node = lls_json_one_of(json, ways, 2);
+  if (!natural)
+    *node = LLS_JSON_ROW(json, lls_json_maybe(json, lls_json_bytes(json, "-")), *node);
+  return true;
+}
+
+/* Multiples of 0.1, 0.01 and so on: so many digits behind the point. */
+static bool by_fraction(struct lls_schema *s, const struct range *range, double of,
+                        uint32_t *node)
+{
+  struct lls_json_syntax *json = &s->json;
+  uint32_t digits = 1;
+  double unit = 0.1;
+  for (; digits < 9 && fabs(unit - of) > of * 1e-9; digits++)
+    unit = pow(10, -(double)(digits + 1));
+  bool natural = range->low.value != NULL && json_number_value(range->low.value) == 0 &&
+                 !range->low.exclusive;
+  if (digits == 9 || range->high.value != NULL || (range->low.value != NULL && !natural))
+    return false;
+  struct range whole = {.low = range->low};
+  uint32_t point = LLS_JSON_ROW(json, lls_json_bytes(json, "."),
+                                lls_grammar_repeat(json->tree, json->digit, 1, digits));
+  *node = LLS_JSON_ROW(json, natural ? between(s, &whole, true) : json->integer,
+                       lls_json_maybe(json, point));
+  return true;
+}
+
+static uint32_t multiples(struct lls_schema *s, const struct lls_schema_set *set,
+                          const struct range *range, bool integers)
+{
+  double of = json_number_value(range->multiple);
+  uint32_t node = LLS_GRAMMAR_NONE;
+  if (of == floor(of) && of < 0x1p52) {
+    if (of == 1)
+      return between(s, range, true);
+    if (list_multiples(s, range, (int64_t)of, &node) ||
+        by_last_digits(s, range, (int64_t)of, &node))
+      return node;
+  } else if (integers && fabs(1 / of - round(1 / of)) < 1e-9) {
+    return between(s, range, true);
+  } else if (!integers && by_fraction(s, range, of, &node)) {
+    return node;
+  }
+  if (!lls_schema_leave_out(s, set->members[0].schema, "multipleOf",
+                            "with this value beside these bounds"))
+    return LLS_GRAMMAR_NONE;
+  return between(s, range, integers);
+}
+
+uint32_t lls_schema_number(struct lls_schema *s, const struct lls_schema_set *set,
+                           unsigned types)
+{
+  struct range range = {0};
+  bool integers = (types & LLS_SCHEMA_FRACTION) == 0;
+  if (!read_range(s, set, &range))
+    return LLS_GRAMMAR_NONE;
+  if (range.multiple != NULL)
+    return multiples(s, set, &range, integers);
+  if (range.low.value != NULL || range.high.value != NULL)
+    return between(s, &range, integers);
+  return integers ? s->json.integer : s->json.number;
+}

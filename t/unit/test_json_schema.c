@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON Schema as a grammar: which texts each schema has, by the naive recogniser. */
+#include "core/grammar/json_schema.h"
+
+#include "t/recogniser.h"
+#include "t/tap.h"
+
+#define MOST 8
+
+struct schema_case {
+  const char *schema;
+  const char *valid[MOST], *invalid[MOST];
+};
+
+static uint32_t compile(const char *text, bool strict, struct lls_grammar_tree **tree,
+                        struct lls_error *err)
+{
+  json_error_t error;
+  json_t *schema = json_loads(text, JSON_DECODE_ANY, &error);
+  if (schema == NULL)
+    fail_msg("%s: %s", text, error.text);
+  *tree = lls_grammar_tree_create(&(struct lls_grammar_bounds){100000, 4000000, 10000});
+  assert_non_null(*tree);
+  uint32_t node = lls_grammar_json_schema(*tree, schema, strict);
+  lls_grammar_set_root(*tree, node);
+  int rc = lls_grammar_tree_check(*tree, err);
+  assert_int_equal(rc == 0, node != LLS_GRAMMAR_NONE);
+  json_decref(schema);
+  return node;
+}
+
+static void check(const struct schema_case *cases, size_t n)
+{
+  for (size_t i = 0; i < n; i++) {
+    struct lls_grammar_tree *tree;
+    struct lls_error err = {0};
+    if (compile(cases[i].schema, true, &tree, &err) == LLS_GRAMMAR_NONE)
+      fail_msg("%s: %s", cases[i].schema, err.text);
+    for (size_t k = 0; k < MOST && cases[i].valid[k] != NULL; k++)
+      if (!recognises(tree, cases[i].valid[k], strlen(cases[i].valid[k])))
+        fail_msg("%s refuses %s", cases[i].schema, cases[i].valid[k]);
+    for (size_t k = 0; k < MOST && cases[i].invalid[k] != NULL; k++)
+      if (recognises(tree, cases[i].invalid[k], strlen(cases[i].invalid[k])))
+        fail_msg("%s accepts %s", cases[i].schema, cases[i].invalid[k]);
+    lls_grammar_tree_destroy(tree);
+  }
+}
+
+#define CHECK(...)                                                                       \
+  static const struct schema_case cases[] = {__VA_ARGS__};                               \
+  (void)state;                                                                           \
+  check(cases, sizeof cases / sizeof cases[0])
+
+static void types_and_constants(void **state)
+{
+  CHECK({"{}",
+         {"1", "\"a\"", "{\"a\":[null, 1e5]}", "[]", "-0.5"},
+         {"", "01", "{a:1}", "1."}},
+        {"true", {"null", "[1,2]"}, {"nul"}},
+        {"{\"type\": \"integer\"}", {"0", "-12", "120"}, {"1.0", "\"1\"", "-", "00"}},
+        {"{\"type\": [\"string\", \"null\"]}", {"\"\"", "null"}, {"1"}},
+        {"{\"enum\": [1, \"a\", null, {\"b\": [1.5]}]}",
+         {"1", "\"a\"", "null", "{\"b\": [1.5]}", "{\"b\":[1.5]}"},
+         {"2", "\"b\"", "{}"}},
+        {"{\"type\": \"string\", \"enum\": [\"a\", 1]}", {"\"a\""}, {"1"}},
+        {"{\"enum\": [\"ab\", \"abc\", \"b\"], \"maxLength\": 2, \"pattern\": \"^a\"}",
+         {"\"ab\""},
+         {"\"abc\"", "\"b\""}},
+        {"{\"const\": \"\\\"\\n\"}", {"\"\\\"\\n\""}, {"\"\"\""}}, );
+}
+
+static void strings(void **state)
+{
+  CHECK({"{\"type\": \"string\"}",
+         {"\"\\u00e9\\ud83d\\ude00é\\/\"", "\"\""},
+         {"\"\\ud83d\"", "\"\n\"", "\"\\x\"", "\""}},
+        {"{\"type\": \"string\", \"minLength\": 2, \"maxLength\": 3}",
+         {"\"éé\"", "\"\\n\\u0041b\"", "\"\\ud83d\\ude00a\""},
+         {"\"a\"", "\"abcd\"", "\"\\n\""}},
+        {"{\"type\": \"string\", \"pattern\": \"b+\"}",
+         {"\"abba\"", "\"b\""},
+         {"\"aa\"", "\"\""}},
+        {"{\"type\": \"string\", \"pattern\": \"^a.c$|^x\"}",
+         {"\"abc\"", "\"x\"", "\"xyz\"", "\"a\\\"c\""},
+         {"\"abcd\"", "\"a\\nc\"", "\"yx\""}},
+        {"{\"type\": \"string\", \"pattern\": \"^[^a]$\"}",
+         {"\"\\\\\"", "\"\\u0001\"", "\"\\n\"", "\"é\""},
+         {"\"a\"", "\"\"", "\"bb\""}},
+        {"{\"type\": \"string\", \"pattern\": \"^[a-z]+$\", \"minLength\": 2, "
+         "\"maxLength\": 3}",
+         {"\"ab\"", "\"abc\""},
+         {"\"a\"", "\"abcd\"", "\"AB\""}},
+        {"{\"type\": \"string\", \"pattern\": \"^v\\\\d\", \"maxLength\": 4}",
+         {"\"v1\"", "\"v1xy\""},
+         {"\"v1xyz\"", "\"v\""}},
+        {"{\"type\": \"string\", \"format\": \"date\"}",
+         {"\"2024-02-29\"", "\"2000-02-29\"", "\"1999-12-31\""},
+         {"\"2023-02-29\"", "\"1900-02-29\"", "\"2024-04-31\"", "\"24-01-01\""}},
+        {"{\"type\": \"string\", \"format\": \"date-time\"}",
+         {"\"2024-02-29T23:59:59.5Z\"", "\"2024-02-29T00:00:00+01:00\""},
+         {"\"2024-02-29 00:00:00Z\"", "\"2024-02-29T24:00:00Z\""}},
+        {"{\"type\": \"string\", \"format\": \"ipv6\"}",
+         {"\"::\"", "\"::1\"", "\"1:2:3:4:5:6:7:8\"", "\"fe80::1:2\"",
+          "\"::ffff:1.2.3.4\""},
+         {"\"1:2:3\"", "\"1::2::3\"", "\"::g\"", "\"1:2:3:4:5:6:7:8:9\""}},
+        {"{\"type\": \"string\", \"format\": \"uuid\", \"minLength\": 1}",
+         {"\"123e4567-e89b-12d3-a456-426614174000\""},
+         {"\"123e4567e89b12d3a456426614174000\""}},
+        {"{\"type\": \"string\", \"format\": \"email\"}",
+         {"\"a.b@c.de\""},
+         {"\"a@\"", "\"a\""}},
+        {"{\"type\": \"string\", \"format\": \"uri\"}",
+         {"\"http://a.b/c?d#e\"", "\"mailto:a@b\""},
+         {"\"//a\"", "\"a b:c\""}}, );
+}
+
+static void numbers(void **state)
+{
+  CHECK(
+      {"{\"type\": \"integer\", \"minimum\": -3, \"maximum\": 120}",
+       {"-3", "0", "7", "99", "120", "-1"},
+       {"-4", "121", "-0", "999", "1.5"}},
+      {"{\"type\": \"integer\", \"exclusiveMinimum\": 9, \"exclusiveMaximum\": 1000}",
+       {"10", "999", "100"},
+       {"9", "1000", "0", "-10"}},
+      {"{\"type\": \"integer\", \"minimum\": 18}",
+       {"18", "20", "100"},
+       {"17", "9", "-18"}},
+      {"{\"type\": \"integer\", \"maximum\": -18}", {"-18", "-100"}, {"-17", "18", "0"}},
+      {"{\"type\": \"number\", \"minimum\": 0.25, \"maximum\": 1.5}",
+       {"0.25", "0.3", "1", "1.5", "1.50", "1.49999", "0.250"},
+       {"0.2", "0.249", "1.51", "2", "-1", "1.500000001"}},
+      {"{\"type\": \"number\", \"exclusiveMinimum\": 0, \"maximum\": 1}",
+       {"0.001", "1", "1.0", "0.5"},
+       {"0", "0.0", "1.01", "-0.5"}},
+      {"{\"type\": \"number\", \"minimum\": -1.5, \"exclusiveMaximum\": 10}",
+       {"-1.5", "-0.1", "0", "9.99"},
+       {"-1.6", "10", "10.0", "-2"}},
+      {"{\"type\": \"number\", \"minimum\": 5, \"exclusiveMinimum\": true}",
+       {"5.1", "6"},
+       {"5", "5.0"}},
+      {"{\"type\": \"integer\", \"multipleOf\": 5}",
+       {"0", "5", "-10", "125"},
+       {"3", "12"}},
+      {"{\"type\": \"integer\", \"multipleOf\": 7, \"minimum\": 1, \"maximum\": 30}",
+       {"7", "28"},
+       {"0", "8", "35"}},
+      {"{\"type\": \"number\", \"multipleOf\": 0.01}",
+       {"1.25", "3", "0.5"},
+       {"1.255"}}, );
+}
+
+static void arrays(void **state)
+{
+  CHECK(
+      {"{\"type\": \"array\", \"items\": {\"type\": \"integer\"}, \"minItems\": 1, "
+       "\"maxItems\": 2}",
+       {"[1]", "[1, 2]", "[\n  1,\n  2\n]"},
+       {"[]", "[1, 2, 3]", "[\"a\"]", "[1 , 2]"}},
+      {"{\"type\": \"array\", \"prefixItems\": [{\"type\": \"string\"}, {\"type\": "
+       "\"null\"}], "
+       "\"items\": false}",
+       {"[]", "[\"a\"]", "[\"a\", null]"},
+       {"[null]", "[\"a\", null, 1]"}},
+      {"{\"type\": \"array\", \"items\": [{\"type\": \"string\"}], \"additionalItems\": "
+       "{\"type\": \"integer\"}, \"minItems\": 2}",
+       {"[\"a\", 1]", "[\"a\", 1, 2]"},
+       {"[\"a\"]", "[\"a\", \"b\"]"}},
+      {"{\"type\": \"array\", \"items\": {\"$ref\": \"#\"}}",
+       {"[]", "[[], [[]]]"},
+       {"[1]"}}, );
+}
+
+static void objects(void **state)
+{
+  CHECK({"{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}, \"b\": "
+         "{\"type\": "
+         "\"null\"}}, \"required\": [\"a\"], \"additionalProperties\": false}",
+         {"{\"a\":1}", "{ \"a\": 1, \"b\": null }", "{\n\t\"a\": 1\n}"},
+         {"{}", "{\"b\": null}", "{\"b\": null, \"a\": 1}", "{\"a\": 1, \"c\": 2}"}},
+        {"{\"type\": \"object\", \"properties\": {\"a\": {}, \"b\": {}, \"c\": {}}, "
+         "\"additionalProperties\": false}",
+         {"{}", "{\"b\": 1}", "{\"a\": 1, \"c\": 1}", "{\"a\": 1, \"b\": 2, \"c\": 3}"},
+         {"{\"c\": 1, \"a\": 1}", "{,\"a\": 1}", "{\"a\": 1,}", "{\"a\": 1, \"a\": 1}"}},
+        {"{\"type\": \"object\", \"properties\": {\"a\": {}, \"b\": {}}, \"required\": "
+         "[\"b\", \"z\"], "
+         "\"additionalProperties\": {\"type\": \"integer\"}}",
+         {"{\"b\": \"x\", \"z\": 1}", "{\"a\": 0, \"b\": 0, \"z\": 1, \"bb\": 2}"},
+         {"{\"b\": 1}", "{\"b\": 1, \"z\": \"x\"}", "{\"b\": 1, \"z\": 1, \"b\": 2}",
+          "{\"b\": 1, \"z\": 1, \"y\": \"s\"}"}},
+        {"{\"type\": \"object\", \"patternProperties\": {\"^x-\": {\"type\": "
+         "\"integer\"}}, "
+         "\"additionalProperties\": false, \"minProperties\": 1}",
+         {"{\"x-a\": 1}", "{\"x-a\": 1, \"x-\": 2}"},
+         {"{}", "{\"y\": 1}", "{\"x-a\": \"s\"}"}},
+        {"{\"type\": \"object\", \"additionalProperties\": {\"type\": \"null\"}, "
+         "\"maxProperties\": 1}",
+         {"{}", "{\"é\": null}"},
+         {"{\"a\": null, \"b\": null}", "{\"a\": 1}"}},
+        {"{\"type\": \"object\", \"properties\": {\"a\": false, \"b\": {}}, "
+         "\"additionalProperties\": "
+         "false}",
+         {"{}", "{\"b\": 1}"},
+         {"{\"a\": 1}"}}, );
+}
+
+static void combinations(void **state)
+{
+  CHECK(
+      {"{\"anyOf\": [{\"type\": \"integer\", \"minimum\": 5}, {\"type\": \"string\"}], "
+       "\"maxLength\": 1}",
+       {"5", "\"a\""},
+       {"4", "\"ab\"", "null"}},
+      {"{\"allOf\": [{\"type\": \"object\", \"properties\": {\"a\": {\"minimum\": 3}}}, "
+       "{\"properties\": {\"a\": {\"type\": \"integer\"}, \"b\": {\"type\": \"null\"}}, "
+       "\"required\": "
+       "[\"a\", \"b\"]}], \"unevaluatedProperties\": false}",
+       {"{\"a\": 3, \"b\": null}"},
+       {"{\"a\": 2, \"b\": null}", "{\"a\": 3}", "{\"a\": 3, \"b\": null, \"c\": 1}"}},
+      {"{\"oneOf\": [{\"type\": \"object\", \"properties\": {\"k\": {\"const\": \"a\"}, "
+       "\"x\": {\"type\": "
+       "\"integer\"}}, \"required\": [\"k\"]}, {\"type\": \"object\", \"properties\": "
+       "{\"k\": {\"const\": "
+       "\"b\"}, \"y\": {}}, \"required\": [\"k\", \"y\"]}]}",
+       {"{\"k\": \"a\"}", "{\"k\": \"a\", \"x\": 1}", "{\"k\": \"b\", \"y\": \"s\"}"},
+       {"{\"k\": \"b\"}", "{\"k\": \"c\"}", "{\"k\": \"a\", \"x\": \"s\"}"}},
+      {"{\"$ref\": \"#/$defs/node\", \"$defs\": {\"node\": {\"type\": \"object\", "
+       "\"properties\": "
+       "{\"value\": {\"type\": \"integer\"}, \"next\": {\"anyOf\": [{\"$ref\": "
+       "\"#/$defs/node\"}, "
+       "{\"type\": \"null\"}]}}, \"required\": [\"value\", \"next\"], "
+       "\"additionalProperties\": false}}}",
+       {"{\"value\": 1, \"next\": null}",
+        "{\"value\": 1, \"next\": {\"value\": 2, \"next\": null}}"},
+       {"{\"value\": 1}", "{\"value\": 1, \"next\": {}}"}},
+      {"{\"$ref\": \"#/definitions/a~1b%25\", \"definitions\": {\"a/b%\": {\"const\": "
+       "1}}}",
+       {"1"},
+       {"2"}}, );
+}
+
+static void refusals_name_the_place(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *schema, *says;
+  } cases[] = {
+      {"{\"properties\": {\"a\": {\"not\": {\"type\": \"null\"}}}}",
+       "the schema at #/properties/a: 'not' is not supported"},
+      {"{\"type\": \"array\", \"items\": {\"type\": \"string\", \"pattern\": "
+       "\"a(?=b)\"}}",
+       "#/items: 'pattern' is not supported the regular expression at byte 3: "
+       "look-around"},
+      {"{\"oneOf\": [{\"minimum\": 1}, {\"maximum\": 5}]}",
+       "'oneOf' is not supported with branches that may hold together"},
+      {"{\"type\": \"array\", \"uniqueItems\": true}", "'uniqueItems'"},
+      {"{\"if\": {\"type\": \"null\"}, \"then\": false}", "'if'"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct lls_grammar_tree *tree;
+    struct lls_error err = {0};
+    assert_int_equal(compile(cases[i].schema, true, &tree, &err), LLS_GRAMMAR_NONE);
+    if (strstr(err.text, cases[i].says) == NULL)
+      fail_msg("%s: %s", cases[i].schema, err.text);
+    lls_grammar_tree_destroy(tree);
+    assert_int_not_equal(compile(cases[i].schema, false, &tree, &err), LLS_GRAMMAR_NONE);
+    lls_grammar_tree_destroy(tree);
+  }
+}
+
+static void mistakes_are_refused_also_if_not_strict(void **state)
+{
+  (void)state;
+  static const char *const schemas[] = {
+      "1",
+      "{\"type\": \"text\"}",
+      "{\"$ref\": \"#/$defs/none\"}",
+      "{\"$ref\": \"http://elsewhere/schema\"}",
+      "{\"$ref\": \"#\"}",
+      "{\"allOf\": [{\"$ref\": \"#\"}]}",
+      "{\"properties\": []}",
+      "{\"minLength\": -1, \"type\": \"string\"}",
+      "{\"anyOf\": []}",
+      "false",
+      "{\"type\": \"integer\", \"minimum\": 3, \"maximum\": 2}",
+  };
+  for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++) {
+    struct lls_grammar_tree *tree;
+    struct lls_error err = {0};
+    if (compile(schemas[i], false, &tree, &err) != LLS_GRAMMAR_NONE)
+      fail_msg("%s compiles", schemas[i]);
+    assert_non_null(strstr(err.text, "the schema at #"));
+    lls_grammar_tree_destroy(tree);
+  }
+}
+
+static void any_object(void **state)
+{
+  (void)state;
+  struct lls_grammar_tree *tree =
+      lls_grammar_tree_create(&(struct lls_grammar_bounds){1000, 10000, 100});
+  lls_grammar_set_root(tree, lls_grammar_json_object(tree));
+  assert_true(recognises(tree, "{\"a\": [1, {}]}", 14));
+  assert_true(recognises(tree, "{}", 2));
+  assert_false(recognises(tree, "[]", 2));
+  lls_grammar_tree_destroy(tree);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(types_and_constants),
+      cmocka_unit_test(strings),
+      cmocka_unit_test(numbers),
+      cmocka_unit_test(arrays),
+      cmocka_unit_test(objects),
+      cmocka_unit_test(combinations),
+      cmocka_unit_test(refusals_name_the_place),
+      cmocka_unit_test(mistakes_are_refused_also_if_not_strict),
+      cmocka_unit_test(any_object),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
