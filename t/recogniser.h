@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds whether a text is one of a grammar tree's, found from the tree alone: an oracle for
- * what is compiled from it, and small enough to be believed. For each node and place it
- * finds all places where a match can end; what is being found already counts as none,
+ * Finds whether a text is one of a grammar tree's, found from the tree alone: an oracle
+ * for what is compiled from it, and small enough to be believed. For each node and place
+ * it finds all places where a match can end; what is being found already counts as none,
  * which is right for grammars whose rules do not begin with themselves.
  */
 #ifndef LLS_T_RECOGNISER_H
