@@ -113,7 +113,9 @@ static void log_line(const struct lls_choice *choice, const struct lls_event *ev
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
     if (fields[i].text != NULL ? fields[i].text[0] != '\0' : fields[i].number >= 0)
       known[n++] = fields[i];
-  lls_log_request(api->config.log, LLS_LOG_INFO, "api", generation->label, known, n);
+  /* a batch has many, and a file that tells of each */
+  uint32_t level = generation->is_offline ? LLS_LOG_DEBUG : LLS_LOG_INFO;
+  lls_log_request(api->config.log, level, "api", generation->label, known, n);
 }
 
 static void observe(struct lls_api_stats *stats, const struct lls_choice *choice,

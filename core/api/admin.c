@@ -5,6 +5,7 @@
 
 #include "config.h"
 #include "core/api/api_internal.h"
+#include "core/api/store_front.h"
 #include "core/api/waits.h"
 #include "core/config/instance_list.h"
 #include "core/loop/policy_stats_json.h"
@@ -88,6 +89,20 @@ static json_t *instances_json(struct lls_loop *loop)
   return list;
 }
 
+/* Null where there is no [server] state. */
+static json_t *batches_json(const struct lls_api *api)
+{
+  struct lls_store_counts c;
+  if (!lls_store_front_count(api, &c))
+    return json_null();
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "validating",
+                   (json_int_t)c.validating, "in_progress", (json_int_t)c.in_progress,
+                   "ending", (json_int_t)c.ending, "lines_queued",
+                   (json_int_t)c.lines_queued, "lines_completed",
+                   (json_int_t)c.lines_completed, "lines_failed",
+                   (json_int_t)c.lines_failed, "blocked", c.blocked);
+}
+
 static json_t *status_json(struct lls_api *api)
 {
   const struct lls_admin_state *s = api->config.admin.state;
@@ -96,7 +111,7 @@ static json_t *status_json(struct lls_api *api)
   bool failed = lls_loop_failed(api->config.loop, &why);
   lls_loop_status(api->config.loop, &loop);
   return json_pack(
-      "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:s?, s:I, s:o}",
+      "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:s?, s:I, s:o, s:o}",
       "version", PACKAGE_VERSION, "state",
       failed          ? "failed"
       : api->draining ? "draining"
@@ -107,7 +122,7 @@ static json_t *status_json(struct lls_api *api)
       s->config->ini.path, "plugins", plugins_json(s->config), "requests",
       requests_json(&loop), "cache", cache_json(&loop), "scheduler_fallback",
       loop.fallen_back ? loop.fallback_reason : NULL, "steps", (json_int_t)loop.steps,
-      "instances", instances_json(api->config.loop));
+      "instances", instances_json(api->config.loop), "batches", batches_json(api));
 }
 
 static bool is_there(struct lls_api *api, struct lls_http_exchange *exchange)

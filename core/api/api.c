@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "core/api/generation.h"
+#include "core/api/store_front.h"
 #include "core/api/work.h"
 
 /* FNV-1a of the names and versions that an answer comes from. */
@@ -42,6 +43,7 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
       .limits = config->limits.http,
       .context = api,
       .on_request = lls_api_on_request,
+      .on_head = lls_api_on_head,
       .on_answered = lls_api_on_answered,
       .error_body = lls_api_error_body,
       .error_type = "application/json",
@@ -64,6 +66,8 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
     status = 0;
   else
     status = lls_http_server_create(config->uv, &http, &api->http, err);
+  if (status == 0 && config->state != NULL && config->state[0] != '\0')
+    status = lls_store_front_open(api, config->state, err);
   if (status != 0) {
     lls_api_destroy(api);
     return status;
@@ -95,6 +99,7 @@ void lls_api_on_wake(struct lls_api *api)
   lls_loop_events(api->config.loop, lls_generation_on_event, api);
   lls_generation_flush(api);
   lls_api_look(api);
+  lls_store_front_feed(api);
 }
 
 void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits)
@@ -117,12 +122,23 @@ void lls_api_drain(struct lls_api *api)
 {
   LLS_API_ON_MAIN(api);
   api->draining = true;
+  lls_store_front_drain(api);
 }
 
 bool lls_api_idle(const struct lls_api *api)
 {
   LLS_API_ON_MAIN(api);
   return api->generations == NULL && lls_work_idle(api);
+}
+
+static void tell_closed(struct lls_api *api)
+{
+  api->closed(api->closed_context);
+}
+
+static void close_store(struct lls_api *api)
+{
+  lls_store_front_close(api, tell_closed);
 }
 
 /* Works that run on a thread still have to come back. */
@@ -144,6 +160,7 @@ void lls_api_close(struct lls_api *api, void (*closed)(void *context), void *con
 {
   LLS_API_ON_MAIN(api);
   LLS_CHECK(api->closed == NULL);
+  api->nothing_left = close_store;
   api->closed = closed;
   api->closed_context = context;
   if (api->has_timer)
@@ -159,6 +176,7 @@ void lls_api_destroy(struct lls_api *api)
   LLS_API_ON_MAIN(api);
   while (api->generations != NULL)
     lls_generation_destroy(api->generations);
+  lls_store_front_free(api);
   lls_http_server_destroy(api->http);
   lls_unknown_free(&api->unknown);
   lls_api_keyring_free(&api->keys);

@@ -21,10 +21,11 @@ struct lls_generation;
 struct lls_choice;
 struct lls_wait;
 struct lls_work;
+struct lls_store_front;
 
 #define LLS_ID_BYTES 33 /* 128 random bits in hex */
 
-#define LLS_MAX_ROUTES     32
+#define LLS_MAX_ROUTES     64
 #define LLS_STATUS_CLASSES 6
 
 /* The statistics of one path. */
@@ -42,6 +43,7 @@ struct lls_api {
   char fingerprint[24]; /* of what answers: another model or version, another one */
   int64_t created_s;    /* Unix time */
   struct lls_http_server *http;
+  struct lls_store_front *front;      /* files and batches; NULL: there is no store */
   struct lls_generation *generations; /* utlist: alive in the step loop */
   struct lls_choice *unflushed;       /* utlist: have text that was not sent */
   struct lls_wait *reload_waits;      /* asked for a reload, by its number */
@@ -58,6 +60,7 @@ struct lls_api {
   unsigned n_working;               /* on a thread */
   uv_timer_t timer;                 /* long silences, and requests that take too long */
   bool has_timer;
+  void (*nothing_left)(struct lls_api *api); /* HTTP is closed, and no work runs */
   void (*closed)(void *context);
   void *closed_context;
   bool http_closed;
@@ -88,6 +91,7 @@ void lls_api_set_timer(struct lls_api *api);
 /* routes.c: callbacks of the HTTP server; context is the struct lls_api. */
 void lls_api_routes_init(struct lls_api *api);
 void lls_api_on_request(void *context, struct lls_http_exchange *exchange);
+void lls_api_on_head(void *context, struct lls_http_exchange *exchange);
 void lls_api_on_answered(void *context, struct lls_http_exchange *exchange);
 
 #endif

@@ -263,3 +263,8 @@ void lls_handle_chat(void *context, struct lls_http_exchange *exchange)
 {
   lls_generation_handle(context, exchange, LLS_CHAT, read_prompts);
 }
+
+void lls_run_chat(struct lls_api *api, struct lls_text *body, struct lls_offline *offline)
+{
+  lls_generation_run(api, body, offline, LLS_CHAT, read_prompts);
+}

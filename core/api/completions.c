@@ -15,6 +15,7 @@ struct reading {
   enum lls_endpoint endpoint;
   lls_prompt_reader read_prompts;
   struct lls_unknown_names unknown;
+  struct lls_offline *offline;       /* who waits where there is no exchange */
   struct lls_generation *generation; /* what was asked for, or NULL and why: */
   struct lls_api_error error;
 };
@@ -79,9 +80,29 @@ static void refuse(struct lls_api *api, struct lls_http_exchange *exchange,
   lls_api_error_reply(exchange, error);
 }
 
+static void start_offline(struct reading *reading)
+{
+  struct lls_generation *generation = reading->generation;
+  struct lls_offline *offline = reading->offline;
+  struct lls_api *api = reading->work.api;
+  if (generation == NULL ||
+      lls_offline_set_params(offline, &generation->params, &reading->error) != 0 ||
+      lls_api_check_open(api, &reading->error) != 0) {
+    lls_offline_fail(offline, &reading->error);
+    return;
+  }
+  reading->generation = NULL;
+  generation->offline = offline;
+  lls_generation_start(api, generation, NULL);
+}
+
 static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
 {
   struct reading *reading = (struct reading *)work;
+  if (exchange == NULL) {
+    start_offline(reading);
+    return;
+  }
   struct lls_generation *generation = reading->generation;
   struct lls_api *api = work->api;
   lls_api_note_unknown(api, exchange, &reading->unknown);
@@ -104,27 +125,54 @@ static void destroy(struct lls_work *work)
   free(reading);
 }
 
-void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchange,
-                           enum lls_endpoint endpoint, lls_prompt_reader read_prompts)
+/* NULL and why, where nothing new is taken. */
+static struct reading *make_reading(struct lls_api *api, enum lls_endpoint endpoint,
+                                    lls_prompt_reader read_prompts,
+                                    struct lls_api_error *error)
 {
-  struct lls_api_error error;
-  if (lls_api_check_open(api, &error) != 0) {
-    refuse(api, exchange, &error);
-    return;
-  }
+  if (lls_api_check_open(api, error) != 0)
+    return NULL;
   struct reading *reading = calloc(1, sizeof *reading);
   if (reading == NULL) {
-    lls_api_fail(&error, 503, NULL, NULL, "out of memory");
-    refuse(api, exchange, &error);
-    return;
+    lls_api_fail(error, 503, NULL, NULL, "out of memory");
+    return NULL;
   }
   reading->work.run = run;
   reading->work.answer = answer;
   reading->work.destroy = destroy;
   reading->endpoint = endpoint;
   reading->read_prompts = read_prompts;
-  lls_work_begin(api, exchange, &reading->work,
-                 exchange->request.body.length >= LLS_WORK_LARGE);
+  return reading;
+}
+
+void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchange,
+                           enum lls_endpoint endpoint, lls_prompt_reader read_prompts)
+{
+  struct lls_api_error error;
+  struct reading *reading = make_reading(api, endpoint, read_prompts, &error);
+  if (reading == NULL)
+    refuse(api, exchange, &error);
+  else
+    lls_work_begin(api, exchange, &reading->work,
+                   exchange->request.body.length >= LLS_WORK_LARGE);
+}
+
+/* Always on a thread: nobody waits for it, and others may. */
+void lls_generation_run(struct lls_api *api, struct lls_text *body,
+                        struct lls_offline *offline, enum lls_endpoint endpoint,
+                        lls_prompt_reader read_prompts)
+{
+  struct lls_api_error error;
+  struct reading *reading = make_reading(api, endpoint, read_prompts, &error);
+  if (reading == NULL) {
+    lls_text_free(body);
+    lls_offline_fail(offline, &error);
+    return;
+  }
+  reading->offline = offline;
+  reading->work.body = *body;
+  *body = (struct lls_text){0};
+  lls_work_begin(api, NULL, &reading->work, true);
 }
 
 static int find_prompts(const struct lls_api_config *config, const json_t *body,
@@ -138,4 +186,10 @@ static int find_prompts(const struct lls_api_config *config, const json_t *body,
 void lls_handle_completions(void *context, struct lls_http_exchange *exchange)
 {
   lls_generation_handle(context, exchange, LLS_COMPLETIONS, find_prompts);
+}
+
+void lls_run_completions(struct lls_api *api, struct lls_text *body,
+                         struct lls_offline *offline)
+{
+  lls_generation_run(api, body, offline, LLS_COMPLETIONS, find_prompts);
 }

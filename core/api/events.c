@@ -26,6 +26,8 @@ static void time_token(struct lls_choice *choice)
   if (choice->first_token_ns == 0) {
     choice->first_token_ns = now;
     lls_histogram_observe(&stats->ttft, seconds(choice->generation->arrival_ns, now));
+    if (choice->generation->offline != NULL)
+      choice->generation->offline->begun = true;
   } else {
     lls_histogram_observe(&stats->inter_token, (double)gap / 1e9);
     choice->longest_gap_ns = gap > choice->longest_gap_ns ? gap : choice->longest_gap_ns;
@@ -128,7 +130,7 @@ static void on_token(struct lls_choice *choice, const struct lls_event *event)
   struct lls_generation *generation = choice->generation;
   struct lls_api *api = generation->api;
   int32_t token = event->token.token;
-  if (choice->state != LLS_CHOICE_LIVE || generation->exchange == NULL)
+  if (choice->state != LLS_CHOICE_LIVE || !lls_generation_is_wanted(generation))
     return;
   keep_scores(choice, event);
   if (generation->params.max_tokens == 0)
@@ -203,7 +205,7 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
   choice->state = LLS_CHOICE_FINISHED;
   generation->n_unfinished--;
   lls_account(choice, event);
-  if (generation->exchange != NULL) {
+  if (lls_generation_is_wanted(generation)) {
     if (live && has_failed(choice, event->reason, &error)) {
       flush(choice);
       lls_reply_error(generation, &error);
@@ -218,7 +220,7 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
     return;
   LLS_CHECK(!choice->unflushed);
   lls_account_whole(generation);
-  if (generation->exchange != NULL)
+  if (lls_generation_is_wanted(generation))
     lls_reply_finish(generation);
   else
     lls_generation_destroy(generation);

@@ -8,13 +8,15 @@
  *
  * Invariants: the generation lives until all its choices are FINISHED, and no longer;
  * exchange is NULL from the moment that the client is answered or gone, and then nothing
- * more is written. A generation that lost its exchange has cancelled all its choices.
+ * more is written. A generation that lost its exchange has cancelled all its choices. One
+ * that no client waits for has `offline` in place of an exchange (offline.h).
  */
 #ifndef LLS_API_GENERATION_H
 #define LLS_API_GENERATION_H
 
 #include "core/api/api_internal.h"
 #include "core/api/api_params.h"
+#include "core/api/offline.h"
 #include "core/api/prompt.h"
 #include "core/tools/tool_parser.h"
 
@@ -54,6 +56,8 @@ struct lls_generation {
   struct lls_api *api;
   struct lls_generation *prev, *next;
   struct lls_http_exchange *exchange;
+  struct lls_offline *offline;
+  bool is_offline; /* also when it has been answered or dropped */
   enum lls_endpoint endpoint;
   struct lls_api_params params;
   struct lls_api_prompt_list prompts;
@@ -75,10 +79,21 @@ typedef int (*lls_prompt_reader)(const struct lls_api_config *config, const json
                                  struct lls_api_prompt_list *prompts,
                                  struct lls_api_error *error);
 
+/* Somebody waits for the answer. */
+static inline bool lls_generation_is_wanted(const struct lls_generation *generation)
+{
+  return generation->exchange != NULL || generation->offline != NULL;
+}
+
 /* Reads the request, submits it, and answers the exchange: later, or at once if it fails.
  */
 void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchange,
                            enum lls_endpoint endpoint, lls_prompt_reader read_prompts);
+
+/* The same of a body that came otherwise. */
+void lls_generation_run(struct lls_api *api, struct lls_text *body,
+                        struct lls_offline *offline, enum lls_endpoint endpoint,
+                        lls_prompt_reader read_prompts);
 
 /* A generation that has not begun; takes params and prompts over. NULL without memory.
  * Any thread. */
@@ -90,7 +105,8 @@ struct lls_generation *lls_generation_create(const struct lls_api_config *config
 /* Frees one that was not begun. */
 void lls_generation_free(struct lls_generation *generation);
 
-/* Submits all choices; the exchange belongs to the generation from here on. */
+/* Submits all choices; the exchange belongs to the generation from here on. It is NULL
+ * where generation->offline waits for the answer. */
 void lls_generation_start(struct lls_api *api, struct lls_generation *generation,
                           struct lls_http_exchange *exchange);
 

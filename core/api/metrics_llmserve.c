@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "core/api/store_front.h"
 #include "core/config/instance_list.h"
 
 static void step_numbers(struct lls_page *page, const struct lls_loop_status *status)
@@ -269,6 +270,25 @@ static void reload_numbers(struct lls_page *page, const struct lls_api *api)
                    "Reloads that left everything as it was.", state->reloads_refused);
 }
 
+static void batch_numbers(struct lls_page *page, const struct lls_api *api)
+{
+  static const char state[] = "llmserve_batches", lines[] = "llmserve_batch_lines_total";
+  struct lls_store_counts c;
+  if (!lls_store_front_count(api, &c))
+    return;
+  lls_page_head(page, state, "gauge", "Batches that are not over.");
+  lls_page_labelled(page, state, c.validating, "state", "validating", NULL);
+  lls_page_labelled(page, state, c.in_progress, "state", "in_progress", NULL);
+  lls_page_labelled(page, state, c.ending, "state", "ending", NULL);
+  lls_page_gauge(page, "llmserve_batch_lines_queued",
+                 "Lines of these that are not answered.", (double)c.lines_queued);
+  lls_page_head(page, lines, "counter", "Lines of batches that were answered.");
+  lls_page_labelled(page, lines, (double)c.lines_completed, "outcome", "completed", NULL);
+  lls_page_labelled(page, lines, (double)c.lines_failed, "outcome", "failed", NULL);
+  lls_page_gauge(page, "llmserve_batches_blocked",
+                 "1 while the folder of [server] state cannot be written.", c.blocked);
+}
+
 void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
                        const struct lls_loop_status *status)
 {
@@ -285,5 +305,6 @@ void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
                  "1 when the built-in order has replaced the scheduler.",
                  status->fallen_back);
   reload_numbers(page, api);
+  batch_numbers(page, api);
   http_numbers(page, api);
 }

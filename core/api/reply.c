@@ -14,7 +14,10 @@
 /* The exchange is over: events from now on are dropped. */
 static void detach(struct lls_generation *generation)
 {
-  LLS_CHECK(generation->exchange != NULL);
+  LLS_CHECK(lls_generation_is_wanted(generation));
+  if (generation->offline != NULL)
+    generation->offline->generation = NULL;
+  generation->offline = NULL;
   generation->exchange = NULL;
 }
 
@@ -72,7 +75,8 @@ void lls_reply_silence(struct lls_generation *generation)
 struct writing {
   struct lls_work work;
   struct lls_generation *generation;
-  char *text; /* JSON; NULL without memory */
+  struct lls_offline *offline; /* who waits where there is no exchange */
+  char *text;                  /* JSON; NULL without memory */
 };
 
 static void write_whole(struct lls_work *work)
@@ -85,8 +89,12 @@ static void write_whole(struct lls_work *work)
 
 static void answer_whole(struct lls_work *work, struct lls_http_exchange *exchange)
 {
+  struct lls_offline *offline = ((struct writing *)work)->offline;
   const char *text = ((struct writing *)work)->text;
-  if (text != NULL)
+  if (offline != NULL)
+    offline->answer(offline, text != NULL ? 200 : 503, text,
+                    text != NULL ? strlen(text) : 0);
+  else if (text != NULL)
     lls_http_reply(exchange, 200, "application/json", text, strlen(text));
   else
     lls_http_reply(exchange, 500, NULL, NULL, 0);
@@ -120,16 +128,21 @@ static size_t values_of(const struct lls_generation *generation)
 static void finish_whole(struct lls_generation *generation)
 {
   struct lls_http_exchange *exchange = generation->exchange;
+  struct lls_offline *offline = generation->offline;
   struct writing *writing = calloc(1, sizeof *writing);
   detach(generation);
   if (writing == NULL) {
-    lls_http_reply(exchange, 500, NULL, NULL, 0);
+    if (offline != NULL)
+      offline->answer(offline, 503, NULL, 0);
+    else
+      lls_http_reply(exchange, 500, NULL, NULL, 0);
     lls_generation_destroy(generation);
     return;
   }
   writing->work = (struct lls_work){
       .run = write_whole, .answer = answer_whole, .destroy = destroy_whole};
   writing->generation = generation;
+  writing->offline = offline;
   lls_work_begin(generation->api, exchange, &writing->work,
                  values_of(generation) >= LARGE_ANSWER);
 }
@@ -145,7 +158,7 @@ static void finish_stream(struct lls_generation *generation)
 
 void lls_reply_finish(struct lls_generation *generation)
 {
-  LLS_CHECK(generation->exchange != NULL && generation->n_unfinished == 0);
+  LLS_CHECK(lls_generation_is_wanted(generation) && generation->n_unfinished == 0);
   if (generation->params.stream)
     finish_stream(generation);
   else
@@ -154,8 +167,14 @@ void lls_reply_finish(struct lls_generation *generation)
 
 void lls_reply_error(struct lls_generation *generation, const struct lls_api_error *error)
 {
-  if (generation->exchange == NULL)
+  struct lls_offline *offline = generation->offline;
+  if (!lls_generation_is_wanted(generation))
     return;
+  if (offline != NULL) {
+    detach(generation);
+    lls_offline_fail(offline, error);
+    return;
+  }
   if (generation->streaming) {
     send_event(generation, lls_api_error_json(error));
     lls_sse_end(generation->exchange);

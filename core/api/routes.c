@@ -5,6 +5,7 @@
  */
 #include "core/api/access.h"
 #include "core/api/request_headers.h"
+#include "core/api/store_front.h"
 #include "core/http/router.h"
 
 #define ROW(METHOD, PATH, HANDLER) {METHOD, PATH, HANDLER},
@@ -46,6 +47,12 @@ void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
     no_route(exchange, allow);
   else if (lls_access_body(exchange))
     route->handler(context, exchange);
+}
+
+/* Only an upload is wanted before all of it is there. */
+void lls_api_on_head(void *context, struct lls_http_exchange *exchange)
+{
+  lls_upload_on_head(context, exchange);
 }
 
 /* ---- what becomes of them ------------------------------------------------------- */

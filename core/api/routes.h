@@ -22,6 +22,14 @@
   ROUTE("POST", "/chat/completions", lls_handle_chat)                                    \
   ROUTE("GET", "/models", lls_handle_models)                                             \
   ROUTE("GET", "/models/*", lls_handle_model)                                            \
+  ROUTE("POST", "/v1/files", lls_handle_file_create)                                     \
+  ROUTE("GET", "/v1/files", lls_handle_files)                                            \
+  ROUTE("GET", "/v1/files/*", lls_handle_file)                                           \
+  ROUTE("DELETE", "/v1/files/*", lls_handle_file_delete)                                 \
+  ROUTE("POST", "/v1/batches", lls_handle_batch_create)                                  \
+  ROUTE("GET", "/v1/batches", lls_handle_batches)                                        \
+  ROUTE("GET", "/v1/batches/*", lls_handle_batch)                                        \
+  ROUTE("POST", "/v1/batches/*", lls_handle_batch_cancel)                                \
   ROUTE("GET", "/health", lls_handle_health)                                             \
   ROUTE("GET", "/live", lls_handle_live)                                                 \
   ROUTE("GET", "/ready", lls_handle_ready)                                               \

@@ -100,17 +100,23 @@ static void begin(struct lls_api *api, struct lls_generation *generation,
 {
   char fresh[LLS_ID_BYTES];
   generation->api = api;
-  generation->arrival_ns = exchange->arrival_ns;
+  generation->arrival_ns = exchange != NULL ? exchange->arrival_ns : (int64_t)uv_hrtime();
   lls_api_new_id(fresh);
   snprintf(generation->id, sizeof generation->id, "%s-%s",
            generation->endpoint == LLS_CHAT ? "chatcmpl" : "cmpl", fresh);
-  snprintf(generation->label, sizeof generation->label, "%s", exchange->id);
+  snprintf(generation->label, sizeof generation->label, "%s",
+           exchange != NULL ? exchange->id : generation->id);
   generation->tenant = lls_tenants_enter(&api->tenants, generation->params.tenant);
   generation->sent_ns = generation->arrival_ns;
   generation->exchange = exchange;
-  exchange->owner = generation;
-  exchange->on_gone = on_gone;
-  exchange->logged = true; /* each choice has its line */
+  generation->is_offline = exchange == NULL;
+  if (exchange != NULL) {
+    exchange->owner = generation;
+    exchange->on_gone = on_gone;
+    exchange->logged = true; /* each choice has its line */
+  } else {
+    generation->offline->generation = generation;
+  }
   DL_APPEND(api->generations, generation);
   api->stats.live++;
 }
@@ -126,7 +132,8 @@ void lls_generation_start(struct lls_api *api, struct lls_generation *generation
     if (submit(&generation->choices[i], &error) == 0)
       continue;
     api->stats.refused++;
-    lls_api_log_refusal(api, exchange, &error);
+    if (exchange != NULL)
+      lls_api_log_refusal(api, exchange, &error);
     lls_reply_error(generation, &error);
     lls_generation_cancel(generation);
     if (generation->n_unfinished == 0)

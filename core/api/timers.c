@@ -8,6 +8,7 @@
 
 #include "core/api/generation.h"
 #include "core/api/reply.h"
+#include "core/api/store_front.h"
 
 #define TICK_MIN_MS 20
 #define TICK_MAX_MS 1000
@@ -57,6 +58,7 @@ static void on_tick(uv_timer_t *timer)
   LLS_API_ON_MAIN(api);
   bool soon = lls_log_flush(api->config.log);
   uv_timer_set_repeat(timer, soon ? TICK_MIN_MS : tick_of(&api->config.limits));
+  lls_store_front_tick(api);
   DL_FOREACH_SAFE (api->generations, generation, next) {
     if (generation->exchange == NULL)
       continue;

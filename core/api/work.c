@@ -14,7 +14,7 @@ void lls_api_check_idle(struct lls_api *api)
 {
   LLS_API_ON_MAIN(api);
   if (api->http_closed && lls_work_idle(api))
-    api->closed(api->closed_context);
+    api->nothing_left(api);
   else if (api->draining && api->generations == NULL && lls_work_idle(api) &&
            api->config.on_idle != NULL)
     api->config.on_idle(api->config.on_idle_context);
@@ -24,10 +24,10 @@ static void end(struct lls_work *work)
 {
   struct lls_http_exchange *exchange = work->exchange;
   struct lls_text body = work->body;
-  if (exchange != NULL) {
+  if (exchange != NULL)
     exchange->on_gone = NULL;
+  if (exchange != NULL || work->offline)
     work->answer(work, exchange);
-  }
   work->destroy(work);
   lls_text_free(&body);
 }
@@ -62,7 +62,7 @@ static void start_waiting(struct lls_api *api)
 {
   while (api->works != NULL && api->n_working < LLS_WORK_AT_ONCE) {
     struct lls_work *work = api->works;
-    LLS_CHECK(!work->running && work->exchange != NULL);
+    LLS_CHECK(!work->running && (work->exchange != NULL || work->offline));
     DL_DELETE(api->works, work);
     api->n_working++;
     work->running = true;
@@ -92,15 +92,20 @@ void lls_work_begin(struct lls_api *api, struct lls_http_exchange *exchange,
   work->api = api;
   work->exchange = exchange;
   work->config = api->config;
-  work->body = exchange->request.body;
-  exchange->request.body = (struct lls_text){0};
+  work->offline = exchange == NULL;
+  if (exchange != NULL) {
+    work->body = exchange->request.body;
+    exchange->request.body = (struct lls_text){0};
+  }
   if (!large) {
     run(work);
     end(work);
     return;
   }
-  exchange->owner = work;
-  exchange->on_gone = on_gone;
+  if (exchange != NULL) {
+    exchange->owner = work;
+    exchange->on_gone = on_gone;
+  }
   DL_APPEND(api->works, work);
   start_waiting(api);
 }

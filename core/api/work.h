@@ -39,10 +39,12 @@ struct lls_work {
   struct lls_http_exchange *exchange; /* [main] NULL: the client is gone */
   struct lls_work *prev, *next;       /* [main] in api->works, while it waits */
   bool running;                       /* [main] */
+  bool offline;                       /* [main] there never was an exchange */
   uv_work_t job;
 };
 
-/* Takes over the work, the exchange until `answer`, and the exchange's body. */
+/* Takes over the work, the exchange until `answer`, and the exchange's body. exchange NULL:
+ * nobody can go away, work->body is the maker's to set, and answer is given NULL. */
 void lls_work_begin(struct lls_api *api, struct lls_http_exchange *exchange,
                     struct lls_work *work, bool large);
 

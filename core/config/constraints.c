@@ -91,6 +91,12 @@ static void limit_choices(struct lls_config *c)
     c->server.api.max_choices = c->engine.max_requests;
 }
 
+static void choose_batch_requests(struct lls_config *c)
+{
+  if (c->server.api.batch_requests == LLS_NEVER)
+    c->server.api.batch_requests = (c->engine.max_sequences + 1) / 2;
+}
+
 static void choose_any_model(struct lls_config *c)
 {
   if (c->server.api.any_model == LLS_ANY_MODEL_AUTO)
@@ -106,4 +112,5 @@ void lls_loading_check(struct lls_loading *l)
   default_model_name(l);
   limit_choices(l->config);
   choose_any_model(l->config);
+  choose_batch_requests(l->config);
 }

@@ -49,6 +49,9 @@ struct lls_api_limits { /* of [server]: the front end's */
   const char *allowed_origins; /* whose pages may ask */
   const char *allowed_hosts;   /* names of this server besides those of this machine */
   int64_t access_log;          /* enum lls_access_log_choice */
+  int64_t max_upload;          /* bytes of a file and its form */
+  int64_t batch_requests;      /* lines of batches that run at once; LLS_NEVER only until
+                                  the configuration is loaded */
 };
 
 /* The defaults of sections.c, for tests, which have no configuration. */
@@ -62,7 +65,9 @@ struct lls_api_limits { /* of [server]: the front end's */
                                     .write_timeout = 60 * LLS_NS_PER_S},                 \
                            .max_choices = 128,                                           \
                            .keep_alive = 15 * LLS_NS_PER_S,                              \
-                           .access_log = LLS_ACCESS_LOG_REFUSED})
+                           .access_log = LLS_ACCESS_LOG_REFUSED,                         \
+                           .max_upload = 512 << 20,                                      \
+                           .batch_requests = 32})
 
 struct lls_loop_limits { /* of [plugins] */
   int64_t plan_budget;   /* CPU time of one plan call, 0 = no limit */

@@ -116,6 +116,17 @@ static const struct lls_param server_params[] = {
                      "requests that have a line in the log: those that are refused "
                      "before a model is asked, and POSTs to /admin; all: others too",
                      .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_PATH(server, state, "",
+                   "folder of what outlives the server: files and batches (/v1/files, "
+                   "/v1/batches), which go on at the next start; of one server alone; "
+                   "empty: there are none"),
+    LLS_PARAM_BYTES(api, max_upload, "512MiB", 1024, 1099511627776,
+                    "largest file that can be uploaded", .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(api, batch_requests, "auto", 1, 1 << 20, "requests",
+                  "most lines of batches that run at once, as best_effort requests; auto "
+                  "is half of [engine] max_sequences, so that the other half is there for "
+                  "clients under any scheduler",
+                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
 };
 
 typedef struct lls_model_section model;

@@ -43,6 +43,8 @@ static const char *reason_phrase(unsigned status)
     return "Service Unavailable";
   case 504:
     return "Gateway Timeout";
+  case 507:
+    return "Insufficient Storage";
   default:
     return status < 400 ? "OK" : "Error";
   }
@@ -176,6 +178,19 @@ void lls_http_stream_write(struct lls_http_exchange *exchange, const uv_buf_t *p
   memcpy(framed + 1, pieces, count * sizeof *pieces);
   framed[count + 1] = uv_buf_init(end, 2);
   send_pieces(connection, framed, count + 2, limit);
+}
+
+size_t lls_http_stream_unsent(struct lls_http_exchange *exchange)
+{
+  return lls_http_output_unsent(&lls_http_connection_of(exchange)->output);
+}
+
+void lls_http_stream_abort(struct lls_http_exchange *exchange)
+{
+  struct lls_http_connection *connection = lls_http_connection_of(exchange);
+  LLS_HTTP_ON_MAIN(connection->server);
+  exchange->on_gone = NULL;
+  lls_http_connection_close(connection);
 }
 
 void lls_http_stream_end(struct lls_http_exchange *exchange)

@@ -75,13 +75,41 @@ static void enter(struct lls_http_connection *connection, enum lls_http_phase ph
 
 /* ---- receiving ------------------------------------------------------------------ */
 
+static void on_head(void *owner)
+{
+  struct lls_http_connection *connection = owner;
+  const struct lls_http_config *config = &connection->server->config;
+  if (config->on_head != NULL)
+    config->on_head(config->context, &connection->exchange);
+}
+
+void lls_http_hold(struct lls_http_exchange *exchange)
+{
+  struct lls_http_connection *connection = lls_http_connection_of(exchange);
+  LLS_HTTP_ON_MAIN(connection->server);
+  connection->held = true;
+  set_reading(connection, false);
+}
+
+void lls_http_go_on(struct lls_http_exchange *exchange)
+{
+  struct lls_http_connection *connection = lls_http_connection_of(exchange);
+  LLS_HTTP_ON_MAIN(connection->server);
+  if (!connection->held)
+    return;
+  connection->held = false;
+  set_reading(connection, !connection->ended);
+}
+
 static void begin_exchange(struct lls_http_connection *connection)
 {
   struct lls_http_server *server = connection->server;
   server->counters.requests++;
   enter(connection, LLS_HTTP_ANSWERING);
+  lls_http_go_on(&connection->exchange); /* to notice if the client goes away */
   connection->exchange.arrival_ns = (int64_t)uv_hrtime();
-  connection->exchange.body_bytes = connection->exchange.request.body.length;
+  connection->exchange.body_bytes = connection->exchange.request.body.length +
+                                    connection->exchange.request.sunk_bytes;
   server->config.on_request(server->config.context, &connection->exchange);
 }
 
@@ -117,7 +145,8 @@ static size_t receive(struct lls_http_connection *connection, const char *data,
   connection->feeding = true;
   while (used < length && may_receive(connection)) {
     size_t taken;
-    if (!parser->started)
+    /* a body that is taken piece by piece may be large: its pieces are timed */
+    if (!parser->started || connection->exchange.request.sink.write != NULL)
       connection->since_ms = uv_now(connection->server->uv);
     int state = lls_http_parser_feed(parser, data + used, length - used, &taken);
     used += taken;
@@ -288,8 +317,11 @@ static void on_drained(struct lls_http_output *output)
 {
   struct lls_http_connection *connection = output->stream->data;
   LLS_CHECK(lls_http_output_unsent(output) == 0);
+  struct lls_http_exchange *exchange = &connection->exchange;
   if (connection->phase == LLS_HTTP_LINGERING)
     shut_down(connection);
+  else if (connection->phase == LLS_HTTP_ANSWERING && exchange->on_drained != NULL)
+    exchange->on_drained(exchange->owner);
   else
     receive_ahead(connection);
 }
@@ -413,6 +445,8 @@ static void init_connection(struct lls_http_connection *connection,
   connection->output.on_failed = on_failed;
   lls_http_parser_init(&connection->parser, &connection->exchange.request,
                        (size_t)limits->max_header, (size_t)limits->max_body);
+  connection->parser.on_head = on_head;
+  connection->parser.owner = connection;
   DL_APPEND(server->connections, connection);
   server->handles++;
   server->counters.open++;

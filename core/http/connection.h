@@ -43,6 +43,7 @@ struct lls_http_connection {
   bool
       feeding; /* inside the parser's loop: an answer given now must not start it again */
   bool reading, ended; /* ended: the client will send nothing more */
+  bool held;           /* whoever takes the body has no room for more of it now */
   struct lls_http_parser parser;
   struct lls_http_exchange exchange;
   struct lls_http_output output;

@@ -27,6 +27,9 @@ struct lls_http_exchange {
   char id[LLS_HTTP_ID_BYTES];   /* what the handlers call it in answers and logs */
   void (*on_gone)(void *owner); /* set by a handler that answers later */
   void *owner;
+  /* Of a stream that goes at its reader's pace: all that was written has been taken. May
+   * be NULL. */
+  void (*on_drained)(void *owner);
   struct lls_text headers; /* added to the answer's own */
   const void *route;       /* set by on_request, for on_answered */
   int64_t arrival_ns;      /* the request was complete */
@@ -57,5 +60,14 @@ void lls_http_stream_begin(struct lls_http_exchange *exchange, unsigned status,
 void lls_http_stream_write(struct lls_http_exchange *exchange, const uv_buf_t *pieces,
                            unsigned count);
 void lls_http_stream_end(struct lls_http_exchange *exchange);
+/* Bytes of the answer that the client has not taken; on_drained tells when it has. */
+size_t lls_http_stream_unsent(struct lls_http_exchange *exchange);
+/* Ends a stream that cannot go on, so that its client sees that it is incomplete. */
+void lls_http_stream_abort(struct lls_http_exchange *exchange);
+
+/* For the owner of request.sink: nothing more is read until lls_http_go_on, which is
+ * called before the exchange is over. */
+void lls_http_hold(struct lls_http_exchange *exchange);
+void lls_http_go_on(struct lls_http_exchange *exchange);
 
 #endif

@@ -79,6 +79,10 @@ const char *lls_http_request_set_target(struct lls_http_request *request)
 
 void lls_http_request_clear(struct lls_http_request *request)
 {
+  if (request->sink.close != NULL)
+    request->sink.close(request->sink.owner);
+  request->sink = (struct lls_http_sink){0};
+  request->sunk_bytes = 0;
   lls_text_free(&request->head);
   lls_text_free(&request->body);
   request->method = request->query = request->tail = NULL;

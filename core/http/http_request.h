@@ -20,6 +20,14 @@ struct lls_http_header {
   uint32_t name, value; /* offsets in head */
 };
 
+/* Takes a body piece by piece as it arrives, in place of `body`; of whoever wants it. */
+struct lls_http_sink {
+  void (*write)(void *owner, const char *data, size_t length);
+  void (*close)(void *owner); /* last, once: the request is over, whatever became of it */
+  void *owner;
+  uint64_t max_bytes; /* a larger body is refused */
+};
+
 struct lls_http_request {
   const char *method; /* "GET"; static */
   char *path;         /* percent-decoded, without the query; in head */
@@ -28,6 +36,8 @@ struct lls_http_request {
   bool http10;        /* the client speaks 1.0: no chunked answers */
   bool keep_alive;    /* the client would send another request */
   struct lls_text head, body;
+  struct lls_http_sink sink; /* write == NULL: the body is kept */
+  uint64_t sunk_bytes;       /* that it was given */
   struct lls_http_header headers[LLS_HTTP_MAX_HEADERS]; /* (n_headers) */
   uint32_t n_headers;
 };

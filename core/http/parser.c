@@ -30,9 +30,15 @@ static int refuse_size(struct lls_http_parser *parser, unsigned status, const ch
   return -1;
 }
 
+static uint64_t most_body(const struct lls_http_parser *parser)
+{
+  const struct lls_http_sink *sink = &parser->request->sink;
+  return sink->write != NULL ? sink->max_bytes : parser->max_body_bytes;
+}
+
 static int refuse_body(struct lls_http_parser *parser)
 {
-  return refuse_size(parser, 413, "request body is", parser->max_body_bytes);
+  return refuse_size(parser, 413, "request body is", (size_t)most_body(parser));
 }
 
 /* Appends to the head, which has a bound. */
@@ -157,8 +163,10 @@ static int check_head(struct lls_http_parser *parser)
   const char *wrong = lls_http_request_set_target(request);
   if (wrong != NULL)
     return refuse(parser, 400, wrong);
+  if (parser->on_head != NULL)
+    parser->on_head(parser->owner);
   if ((llhttp->flags & F_CONTENT_LENGTH) != 0 &&
-      llhttp->content_length > parser->max_body_bytes)
+      llhttp->content_length > most_body(parser))
     return refuse_body(parser);
   return 0;
 }
@@ -178,10 +186,22 @@ static int on_headers_complete(llhttp_t *llhttp)
   return 0;
 }
 
+static int sink_body(struct lls_http_parser *parser, const char *at, size_t length)
+{
+  struct lls_http_request *request = parser->request;
+  if (request->sunk_bytes + length > request->sink.max_bytes)
+    return refuse_body(parser);
+  request->sunk_bytes += length;
+  request->sink.write(request->sink.owner, at, length);
+  return 0;
+}
+
 static int on_body(llhttp_t *llhttp, const char *at, size_t length)
 {
   struct lls_http_parser *parser = llhttp->data;
   struct lls_text *body = &parser->request->body;
+  if (parser->request->sink.write != NULL)
+    return sink_body(parser, at, length);
   if (body->length + length > parser->max_body_bytes)
     return refuse_body(parser);
   if (body->length == 0 && (llhttp->flags & F_CONTENT_LENGTH) != 0)
@@ -254,7 +274,8 @@ static bool is_folded(struct lls_http_parser *parser, const char *data, size_t l
 static bool is_padded(const struct lls_http_parser *parser)
 {
   const struct lls_http_request *request = parser->request;
-  size_t told = request->head.length + request->body.length + parser->trailer_bytes;
+  size_t body = request->body.length + (size_t)request->sunk_bytes;
+  size_t told = request->head.length + body + parser->trailer_bytes;
   size_t frame = parser->max_header_bytes + (size_t)parser->n_chunks * CHUNK_FRAME_BYTES;
   return parser->wire_bytes > told + frame;
 }

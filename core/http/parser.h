@@ -23,6 +23,8 @@ enum lls_http_line {
 struct lls_http_parser {
   llhttp_t llhttp;
   struct lls_http_request *request; /* being filled */
+  void (*on_head)(void *owner);     /* its head is there: may set request->sink, or NULL */
+  void *owner;
   size_t max_header_bytes, max_body_bytes;
   size_t trailer_bytes; /* of headers after a chunked body: counted, not kept */
   size_t wire_bytes;    /* of the request, so far */

@@ -17,6 +17,8 @@ struct lls_http_config {
   struct lls_http_limits limits; /* on what a client may do */
   void *context;
   void (*on_request)(void *context, struct lls_http_exchange *exchange);
+  /* The head of a request has come, and no body: may set request.sink. May be NULL. */
+  void (*on_head)(void *context, struct lls_http_exchange *exchange);
   /* The answer is complete, or its client left in the middle of it; may be NULL. */
   void (*on_answered)(void *context, struct lls_http_exchange *exchange);
   /* Writes the body of an answer to what is no request (reason: a static clause). */

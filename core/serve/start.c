@@ -168,6 +168,7 @@ int server_create_api(struct server *s, struct lls_error *err)
       .limits = c->server.api,
       .keys = s->wanted_keys,
       .admin = {.state = &s->admin, .context = s, .reload = on_reload, .drain = on_drain},
+      .state = c->server.state,
       .log = &s->log,
       .on_idle = on_idle,
       .on_idle_context = s,

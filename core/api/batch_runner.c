@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See batch_runner.h. */
+#include "core/api/batch_runner.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <utlist.h>
+
+#include "core/api/offline.h"
+#include "core/batch/progress.h"
+
+#define PAUSE_NS LLS_NS_PER_S /* after a refusal that is not the line's fault */
+
+struct line {
+  struct lls_offline offline; /* first */
+  struct lls_runner *runner;
+  struct lls_batch_line *what;
+  struct line *prev, *next; /* in ready or running */
+};
+
+struct lls_runner {
+  struct lls_store_front *front;
+  struct line *ready, *running; /* utlists */
+  uint32_t n_ready, n_running;
+  bool asked;        /* the store for more */
+  bool stopped;      /* draining */
+  int64_t paused_ns; /* until then nothing is started, on main's clock */
+};
+
+static void move_to_ready(struct line *line)
+{
+  DL_DELETE(line->runner->running, line);
+  line->runner->n_running--;
+  DL_PREPEND(line->runner->ready, line);
+  line->runner->n_ready++;
+}
+
+static void free_line(struct line *line)
+{
+  lls_batch_line_free(line->what);
+  free(line);
+}
+
+/* ---- to the store ------------------------------------------------------------------- */
+
+/* What became of a line; json NULL: it was not run. */
+struct outcome {
+  struct lls_store_job job;
+  char batch[LLS_BATCH_ID_BYTES];
+  uint64_t number;
+  bool failed;
+  char *json;
+};
+
+static void tell(struct lls_store_job *job, struct lls_store *store)
+{
+  const struct outcome *outcome = (const struct outcome *)job;
+  if (outcome->json != NULL)
+    lls_progress_put(store, outcome->batch, outcome->number, outcome->failed,
+                     outcome->json);
+  else
+    lls_progress_give_back(store, outcome->batch, outcome->number);
+}
+
+static void told(struct lls_store_job *job)
+{
+  struct outcome *outcome = (struct outcome *)job;
+  free(outcome->json);
+  free(outcome);
+}
+
+/* Without memory the line stays in hand, to be run after the next start. */
+static void post_outcome(const struct line *line, bool failed, char *json)
+{
+  struct lls_store *store = line->runner->front->store;
+  struct outcome *outcome = store != NULL ? calloc(1, sizeof *outcome) : NULL;
+  if (outcome == NULL) {
+    free(json);
+    return;
+  }
+  *outcome = (struct outcome){.job = {.run = tell, .done = told},
+                              .number = line->what->number,
+                              .failed = failed,
+                              .json = json};
+  strcpy(outcome->batch, line->what->batch);
+  lls_store_post(store, &outcome->job);
+}
+
+/* OpenAI's line of an output or error file: one more line of text. */
+static char *make_answer(const struct line *line, unsigned status, const char *json)
+{
+  char id[LLS_BATCH_LINE_ID], request[LLS_ID_BYTES];
+  struct lls_text text = {0};
+  json_t *custom = json_string(line->what->custom_id);
+  char *custom_id = json_dumps(custom, JSON_ENCODE_ANY);
+  lls_file_new_id(id, sizeof id, "batch_req_");
+  lls_api_new_id(request);
+  if (custom_id != NULL)
+    lls_text_printf(&text,
+                    "{\"id\":\"%s\",\"custom_id\":%s,\"response\":{\"status_code\":%u,"
+                    "\"request_id\":\"%s\",\"body\":%s},\"error\":null}",
+                    id, custom_id, status, request, json);
+  free(custom_id);
+  json_decref(custom);
+  if (!text.failed)
+    return text.data;
+  lls_text_free(&text);
+  return NULL;
+}
+
+static bool may_succeed_later(unsigned status)
+{
+  return status == 429 || status == 500 || status == 503;
+}
+
+static void on_answer(struct lls_offline *offline, unsigned status, const char *json,
+                      size_t length)
+{
+  struct line *line = (struct line *)offline;
+  struct lls_runner *runner = line->runner;
+  char *text = NULL;
+  (void)length;
+  if (json != NULL && !may_succeed_later(status))
+    text = make_answer(line, status, json);
+  if (text == NULL) {
+    move_to_ready(line);
+    runner->paused_ns = (int64_t)uv_hrtime() + PAUSE_NS;
+    return;
+  }
+  post_outcome(line, status != 200, text);
+  DL_DELETE(runner->running, line);
+  runner->n_running--;
+  free_line(line);
+  uv_async_send(&runner->front->wake); /* there is room for another */
+}
+
+/* ---- from the store ----------------------------------------------------------------- */
+
+struct taking {
+  struct lls_store_job job;
+  struct lls_runner *runner;
+  uint32_t most;
+  struct lls_batch_line *lines;
+};
+
+static void take(struct lls_store_job *job, struct lls_store *store)
+{
+  struct taking *taking = (struct taking *)job;
+  lls_progress_take(store, taking->most, &taking->lines);
+}
+
+static void add_ready(struct lls_runner *runner, struct lls_batch_line *what)
+{
+  struct line *line = calloc(1, sizeof *line);
+  if (line == NULL) { /* in hand until the next start */
+    lls_batch_line_free(what);
+    return;
+  }
+  line->runner = runner;
+  line->what = what;
+  line->offline.answer = on_answer;
+  line->offline.tenant = what->tenant;
+  DL_APPEND(runner->ready, line);
+  runner->n_ready++;
+}
+
+static void taken(struct lls_store_job *job)
+{
+  struct taking *taking = (struct taking *)job;
+  struct lls_batch_line *next;
+  taking->runner->asked = false;
+  for (struct lls_batch_line *line = taking->lines; line != NULL; line = next) {
+    next = line->next;
+    add_ready(taking->runner, line);
+  }
+  free(taking);
+}
+
+static void ask(struct lls_runner *runner, uint32_t most)
+{
+  struct taking *taking = calloc(1, sizeof *taking);
+  if (taking == NULL)
+    return;
+  *taking = (struct taking){
+      .job = {.run = take, .done = taken}, .runner = runner, .most = most};
+  runner->asked = true;
+  lls_store_post(runner->front->store, &taking->job);
+}
+
+/* ---- running ------------------------------------------------------------------------ */
+
+static void start(struct line *line)
+{
+  struct lls_runner *runner = line->runner;
+  struct lls_batch_line *what = line->what;
+  struct lls_text body = {0};
+  int64_t left_s = what->expires_s - (int64_t)time(NULL);
+  DL_DELETE(runner->ready, line);
+  runner->n_ready--;
+  DL_APPEND(runner->running, line);
+  runner->n_running++;
+  line->offline.begun = false;
+  line->offline.deadline_ns = (left_s > 1 ? left_s : 1) * LLS_NS_PER_S;
+  lls_text_append(&body, what->body.data, what->body.length);
+  if (strcmp(what->endpoint, "/v1/chat/completions") == 0)
+    lls_run_chat(runner->front->api, &body, &line->offline);
+  else
+    lls_run_completions(runner->front->api, &body, &line->offline);
+}
+
+static uint32_t count_waiting(const struct lls_runner *runner)
+{
+  const struct line *line;
+  uint32_t n = 0;
+  DL_FOREACH (runner->running, line)
+    n += !line->offline.begun;
+  return n;
+}
+
+void lls_runner_feed(struct lls_runner *runner)
+{
+  struct lls_api *api = runner->front->api;
+  uint32_t most = (uint32_t)api->config.limits.batch_requests;
+  uint32_t queue = most / 4 + 1, waiting = count_waiting(runner);
+  LLS_API_ON_MAIN(api);
+  if (runner->stopped || api->draining)
+    return;
+  for (; runner->ready != NULL && runner->n_running < most && waiting < queue; waiting++) {
+    if (runner->paused_ns > (int64_t)uv_hrtime())
+      return;
+    start(runner->ready);
+  }
+  if (!runner->asked && runner->n_ready < most && lls_store_has_lines(runner->front->store))
+    ask(runner, most);
+}
+
+/* ---- giving up ---------------------------------------------------------------------- */
+
+typedef bool (*line_test)(const struct line *line, const void *context);
+
+static void give_back(struct line *line)
+{
+  post_outcome(line, false, NULL);
+  free_line(line);
+}
+
+/* What is being read, or its answer written, goes on: it will be answered. */
+static void give_back_if(struct lls_runner *runner, line_test test, const void *context)
+{
+  struct line *line, *next;
+  DL_FOREACH_SAFE (runner->running, line, next)
+    if (test(line, context) && lls_offline_drop(&line->offline))
+      move_to_ready(line);
+  DL_FOREACH_SAFE (runner->ready, line, next) {
+    if (!test(line, context))
+      continue;
+    DL_DELETE(runner->ready, line);
+    runner->n_ready--;
+    give_back(line);
+  }
+}
+
+static bool is_overdue(const struct line *line, const void *now_s)
+{
+  return line->what->expires_s <= *(const int64_t *)now_s;
+}
+
+void lls_runner_tick(struct lls_runner *runner)
+{
+  int64_t now_s = (int64_t)time(NULL);
+  give_back_if(runner, is_overdue, &now_s);
+  lls_runner_feed(runner);
+}
+
+static bool is_of(const struct line *line, const void *batch)
+{
+  return strcmp(line->what->batch, batch) == 0;
+}
+
+void lls_runner_cancel(struct lls_runner *runner, const char *batch)
+{
+  give_back_if(runner, is_of, batch);
+}
+
+void lls_runner_drain(struct lls_runner *runner)
+{
+  struct line *line, *next;
+  runner->stopped = true;
+  DL_FOREACH_SAFE (runner->running, line, next)
+    if (lls_offline_drop(&line->offline))
+      move_to_ready(line);
+}
+
+/* ---- life --------------------------------------------------------------------------- */
+
+struct lls_runner *lls_runner_create(struct lls_store_front *front)
+{
+  struct lls_runner *runner = calloc(1, sizeof *runner);
+  if (runner != NULL)
+    runner->front = front;
+  return runner;
+}
+
+static void free_lines(struct line *lines)
+{
+  struct line *line, *next;
+  DL_FOREACH_SAFE (lines, line, next)
+    free_line(line);
+}
+
+void lls_runner_free(struct lls_runner *runner)
+{
+  if (runner == NULL)
+    return;
+  free_lines(runner->ready);
+  free_lines(runner->running);
+  free(runner);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stands for files and batches in a build without SQLite; see store_front.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/api/store_front.h"
+
+static void refuse(void *context, struct lls_http_exchange *exchange)
+{
+  struct lls_api_error error;
+  (void)context;
+  lls_api_fail(&error, 400, "no_state", NULL,
+               "files and batches need SQLite, which this llmserve was built without "
+               "(Debian: libsqlite3-dev)");
+  lls_api_error_reply(exchange, &error);
+}
+
+#define REFUSE(HANDLER)                                                                  \
+  void HANDLER(void *context, struct lls_http_exchange *exchange)                        \
+  {                                                                                      \
+    refuse(context, exchange);                                                           \
+  }
+
+REFUSE(lls_handle_files)
+REFUSE(lls_handle_file)
+REFUSE(lls_handle_file_create)
+REFUSE(lls_handle_file_delete)
+REFUSE(lls_handle_batches)
+REFUSE(lls_handle_batch)
+REFUSE(lls_handle_batch_create)
+REFUSE(lls_handle_batch_cancel)
+
+int lls_store_front_open(struct lls_api *api, const char *folder, struct lls_error *err)
+{
+  (void)api;
+  return lls_fail(err, -ENOTSUP,
+                  "%s cannot be used: llmserve was built without SQLite (Debian: "
+                  "libsqlite3-dev)",
+                  folder);
+}
+
+static void drop_body(void *owner, const char *data, size_t length)
+{
+  (void)owner;
+  (void)data;
+  (void)length;
+}
+
+/* An upload is not kept in memory only to be refused. */
+void lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
+{
+  if (strcmp(exchange->request.path, "/v1/files") == 0)
+    exchange->request.sink = (struct lls_http_sink){
+        .write = drop_body, .max_bytes = (uint64_t)api->config.limits.max_upload};
+}
+
+void lls_store_front_feed(struct lls_api *api)
+{
+  (void)api;
+}
+
+void lls_store_front_tick(struct lls_api *api)
+{
+  (void)api;
+}
+
+void lls_store_front_drain(struct lls_api *api)
+{
+  (void)api;
+}
+
+void lls_store_front_close(struct lls_api *api, void (*closed)(struct lls_api *api))
+{
+  closed(api);
+}
+
+void lls_store_front_free(struct lls_api *api)
+{
+  (void)api;
+}
+
+bool lls_store_front_count(const struct lls_api *api, struct lls_store_counts *out)
+{
+  (void)api;
+  (void)out;
+  return false;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See offline.h; completions.c and chat.c read what is run. */
+#include "core/api/offline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/api/generation.h"
+
+int lls_offline_set_params(const struct lls_offline *offline,
+                           struct lls_api_params *params, struct lls_api_error *error)
+{
+  if (params->stream)
+    return lls_api_fail(error, 400, NULL, "stream",
+                        "'stream' must be false: nobody reads along");
+  params->request_class = LLS_CLASS_BEST_EFFORT;
+  params->slo = (struct lls_slo){.ttft_ns = LLS_NEVER,
+                                 .tbt_ns = LLS_NEVER,
+                                 .tpot_ns = LLS_NEVER,
+                                 .completion_ns = offline->deadline_ns};
+  if (offline->tenant[0] != '\0')
+    lls_api_params_set_tenant(params, offline->tenant);
+  return 0;
+}
+
+void lls_offline_fail(struct lls_offline *offline, const struct lls_api_error *error)
+{
+  json_t *json = lls_api_error_json(error);
+  char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+  if (text != NULL)
+    offline->answer(offline, error->status, text, strlen(text));
+  else
+    offline->answer(offline, 503, NULL, 0);
+  free(text);
+  json_decref(json);
+}
+
+bool lls_offline_drop(struct lls_offline *offline)
+{
+  struct lls_generation *generation = offline->generation;
+  if (generation == NULL)
+    return false;
+  LLS_CHECK(generation->offline == offline);
+  generation->offline = NULL;
+  offline->generation = NULL;
+  lls_generation_cancel(generation);
+  return true;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The front end's side of the store ([server] state, core/batch/store.h): files.c,
+ * upload.c, download.c and batches.c are its endpoints, batch_runner.c runs the lines of
+ * batches. api->front is NULL where there is none; without SQLite no_store.c stands for
+ * all of them. Everything is of [main].
+ */
+#ifndef LLS_API_STORE_FRONT_H
+#define LLS_API_STORE_FRONT_H
+
+#include "core/api/api_internal.h"
+#include "core/batch/store.h"
+
+struct lls_runner;
+
+struct lls_store_front {
+  struct lls_api *api;
+  struct lls_store *store; /* NULL: it is closed */
+  struct lls_runner *runner; /* batch_runner.h */
+  uv_async_t wake; /* the store has something to deliver, or a line came to its end */
+  void (*closed)(struct lls_api *api);
+};
+
+/* Waits for the disk; for the start. */
+int lls_store_front_open(struct lls_api *api, const char *folder, struct lls_error *err);
+/* To be called after each wake of the step loop, and each tick of the timer. */
+void lls_store_front_feed(struct lls_api *api);
+void lls_store_front_tick(struct lls_api *api);
+/* Lines that run are given up: they are run again after the next start. */
+void lls_store_front_drain(struct lls_api *api);
+/* Once no request is left: writes what was answered, then calls back. */
+void lls_store_front_close(struct lls_api *api, void (*closed)(struct lls_api *api));
+void lls_store_front_free(struct lls_api *api);
+
+/* False where there is no store. */
+bool lls_store_front_count(const struct lls_api *api, struct lls_store_counts *out);
+
+/* The head of a request has come: the body of an upload goes to the store. */
+void lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POST /v1/files: a form whose file goes to the store while it arrives.
+ *
+ *   head --> RECEIVING --pieces, as jobs--> whole: finish, a call --> the file's object
+ *               +------anything else------> the exchange is over: abandon, a job
+ *
+ * At most HIGH bytes wait for the disk; then nothing more is read of the connection.
+ * [store] has `stored` from the first piece to the last job, [main] all else.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/api/access.h"
+#include "core/api/store_call.h"
+#include "core/api/store_front.h"
+#include "core/batch/files.h"
+#include "core/http/multipart.h"
+#include "core/tokenizer/utf8.h"
+
+#define HIGH (1 << 20)
+#define LOW  (HIGH / 4)
+
+enum field { FIELD_OTHER, FIELD_FILE, FIELD_PURPOSE };
+
+struct upload {
+  struct lls_store_job abandon; /* the last of its jobs, if it does not become a file */
+  struct lls_api *api;
+  struct lls_http_exchange *exchange; /* NULL: it is over */
+  struct lls_multipart form;
+  enum field field;
+  bool has_file;
+  char purpose[LLS_FILE_PURPOSE];
+  size_t purpose_length;
+  char tenant[LLS_TENANT_BYTES];
+  size_t waiting; /* bytes that are not written */
+  struct lls_upload stored;
+};
+
+static void free_upload(struct upload *upload)
+{
+  lls_multipart_free(&upload->form);
+  free(upload);
+}
+
+/* ---- pieces ------------------------------------------------------------------------- */
+
+struct piece {
+  struct lls_store_job job;
+  struct upload *upload;
+  size_t length;
+  char data[];
+};
+
+static void write_piece(struct lls_store_job *job, struct lls_store *store)
+{
+  const struct piece *piece = (const struct piece *)job;
+  lls_upload_write(&piece->upload->stored, store, piece->data, piece->length);
+}
+
+static void piece_written(struct lls_store_job *job)
+{
+  struct piece *piece = (struct piece *)job;
+  struct upload *upload = piece->upload;
+  upload->waiting -= piece->length;
+  if (upload->exchange != NULL && upload->waiting <= LOW)
+    lls_http_go_on(upload->exchange);
+  free(piece);
+}
+
+/* A piece that is lost for want of memory makes the form an incomplete one. */
+static void store_piece(struct upload *upload, const char *data, size_t length)
+{
+  struct piece *piece = malloc(sizeof *piece + length);
+  if (piece == NULL) {
+    upload->form.state = LLS_MULTIPART_BROKEN;
+    upload->form.why = "out of memory";
+    return;
+  }
+  piece->job = (struct lls_store_job){.run = write_piece, .done = piece_written};
+  piece->upload = upload;
+  piece->length = length;
+  memcpy(piece->data, data, length);
+  upload->waiting += length;
+  lls_store_post(upload->api->front->store, &piece->job);
+  if (upload->waiting >= HIGH)
+    lls_http_hold(upload->exchange);
+}
+
+/* ---- the form ------------------------------------------------------------------------- */
+
+static void set_name(struct upload *upload, const char *filename)
+{
+  struct lls_bytes valid = {0};
+  char *name = upload->stored.file.name;
+  lls_utf8_repair(filename, strlen(filename), &valid);
+  bool fits = valid.length > 0 && valid.length < sizeof upload->stored.file.name;
+  snprintf(name, sizeof upload->stored.file.name, "%.*s", fits ? (int)valid.length : 6,
+           fits ? (const char *)valid.data : "upload");
+  lls_bytes_free(&valid);
+}
+
+static void on_part(void *context, const struct lls_multipart_part *part)
+{
+  struct upload *upload = context;
+  upload->field = FIELD_OTHER;
+  if (strcmp(part->name, "purpose") == 0)
+    upload->field = FIELD_PURPOSE;
+  if (strcmp(part->name, "file") != 0 || upload->has_file)
+    return;
+  upload->field = FIELD_FILE;
+  upload->has_file = true;
+  set_name(upload, part->filename);
+}
+
+static void on_data(void *context, const char *data, size_t length)
+{
+  struct upload *upload = context;
+  if (upload->field == FIELD_FILE)
+    store_piece(upload, data, length);
+  for (size_t i = 0; upload->field == FIELD_PURPOSE && i < length; i++)
+    if (upload->purpose_length < sizeof upload->purpose - 1)
+      upload->purpose[upload->purpose_length++] = data[i];
+}
+
+static void on_body(void *owner, const char *data, size_t length)
+{
+  struct upload *upload = owner;
+  lls_multipart_feed(&upload->form, data, length);
+}
+
+/* ---- the end without a file ------------------------------------------------------------ */
+
+static void abandon(struct lls_store_job *job, struct lls_store *store)
+{
+  lls_upload_abandon(&((struct upload *)job)->stored, store);
+}
+
+static void abandoned(struct lls_store_job *job)
+{
+  free_upload((struct upload *)job);
+}
+
+static void on_over(void *owner)
+{
+  struct upload *upload = owner;
+  upload->exchange = NULL;
+  upload->abandon = (struct lls_store_job){.run = abandon, .done = abandoned};
+  lls_store_post(upload->api->front->store, &upload->abandon);
+}
+
+/* ---- the beginning --------------------------------------------------------------------- */
+
+/* A body that nobody wants: its client is told why when all of it has come. */
+static void drop_body(void *owner, const char *data, size_t length)
+{
+  (void)owner;
+  (void)data;
+  (void)length;
+}
+
+static struct upload *begin(struct lls_api *api, struct lls_http_exchange *exchange,
+                            const char *tenant)
+{
+  const char *type = lls_http_request_header(&exchange->request, "content-type");
+  struct upload *upload = calloc(1, sizeof *upload);
+  if (upload == NULL)
+    return NULL;
+  const struct lls_multipart_events events = {
+      .context = upload, .on_part = on_part, .on_data = on_data};
+  if (!lls_multipart_begin(&upload->form, type, &events)) {
+    free_upload(upload);
+    return NULL;
+  }
+  upload->api = api;
+  upload->exchange = exchange;
+  upload->stored.fd = -1;
+  upload->stored.file.tenant = upload->tenant;
+  snprintf(upload->tenant, sizeof upload->tenant, "%s", tenant);
+  return upload;
+}
+
+void lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
+{
+  struct lls_http_request *request = &exchange->request;
+  if (strcmp(request->method, "POST") != 0 || strcmp(request->path, "/v1/files") != 0)
+    return;
+  const char *tenant = lls_access_tenant(api, exchange);
+  struct upload *upload =
+      tenant != NULL && api->front != NULL ? begin(api, exchange, tenant) : NULL;
+  request->sink = (struct lls_http_sink){
+      .write = drop_body, .max_bytes = (uint64_t)api->config.limits.max_upload};
+  if (upload == NULL)
+    return;
+  request->sink.write = on_body;
+  request->sink.close = on_over;
+  request->sink.owner = upload;
+}
+
+/* ---- all has come ---------------------------------------------------------------------- */
+
+static void ask_finish(struct lls_store_call *call, struct lls_store *store)
+{
+  struct upload *upload = call->more;
+  call->status = lls_upload_finish(&upload->stored, store);
+  call->error = upload->stored.error;
+  if (call->status == 0)
+    call->answer = lls_file_json(&upload->stored.file);
+}
+
+static void after_finish(struct lls_store_call *call)
+{
+  free_upload(call->more);
+}
+
+/* 0, or -1 and what is wrong with the form. */
+static int check(const struct upload *upload, struct lls_api_error *error)
+{
+  if (upload == NULL)
+    return lls_api_fail(error, 400, NULL, NULL,
+                        "the body must be multipart/form-data with the fields 'purpose' "
+                        "and 'file'");
+  if (!lls_multipart_is_over(&upload->form))
+    return lls_api_fail(error, 400, "invalid_form", NULL, "the form is not complete: %s",
+                        upload->form.why != NULL ? upload->form.why
+                                                 : "its last delimiter is missing");
+  if (!upload->has_file)
+    return lls_api_fail(error, 400, NULL, "file", "'file' is missing");
+  if (strcmp(upload->purpose, "batch") != 0)
+    return lls_api_fail(error, 400, NULL, "purpose",
+                        "'purpose' must be \"batch\", not \"%s\"", upload->purpose);
+  return 0;
+}
+
+void lls_handle_file_create(void *context, struct lls_http_exchange *exchange)
+{
+  struct lls_api *api = context;
+  struct lls_http_sink *sink = &exchange->request.sink;
+  struct lls_api_error error;
+  struct upload *upload = sink->write == on_body ? sink->owner : NULL;
+  if (lls_store_of(api, exchange) == NULL)
+    return;
+  if (check(upload, &error) != 0) {
+    lls_api_error_reply(exchange, &error);
+    return;
+  }
+  struct lls_store_call *call = lls_store_call_new(api, exchange);
+  if (call == NULL)
+    return;
+  *sink = (struct lls_http_sink){0}; /* it is the call's from here on */
+  upload->exchange = NULL;
+  strcpy(upload->stored.file.purpose, upload->purpose);
+  call->ask = ask_finish;
+  call->after = after_finish;
+  call->more = upload;
+  lls_store_call_post(call);
+}

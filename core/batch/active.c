@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Batches from their rows to memory, and back to rows; see active.h. */
+#include "core/batch/active.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/batch/store_internal.h"
+#include "core/batch/validation.h"
+
+static const char *const states[] = {"validating", "in_progress", "finalizing",
+                                     "cancelling"};
+
+/* ---- lines in hand ------------------------------------------------------------------ */
+
+bool lls_active_hold(struct lls_active *active, const struct lls_raw_line *line)
+{
+  if (active->n_in_hand == active->in_hand_capacity) {
+    uint32_t capacity = active->in_hand_capacity > 0 ? active->in_hand_capacity * 2 : 16;
+    struct lls_in_hand *more = realloc(active->in_hand, capacity * sizeof *more);
+    if (more == NULL)
+      return false;
+    active->in_hand = more;
+    active->in_hand_capacity = capacity;
+  }
+  active->in_hand[active->n_in_hand++] =
+      (struct lls_in_hand){.number = line->number, .offset = line->offset, .out = true};
+  return true;
+}
+
+bool lls_active_release(struct lls_active *active, uint64_t number)
+{
+  for (uint32_t i = 0; i < active->n_in_hand; i++) {
+    if (active->in_hand[i].number != number)
+      continue;
+    active->in_hand[i] = active->in_hand[--active->n_in_hand];
+    return true;
+  }
+  return false;
+}
+
+bool lls_active_has_lines(const struct lls_active *active)
+{
+  for (uint32_t i = 0; i < active->n_in_hand; i++)
+    if (!active->in_hand[i].out)
+      return true;
+  return active->input.number < active->total;
+}
+
+bool lls_active_is_answered(const struct lls_active *active)
+{
+  return active->n_in_hand == 0 && active->input.number >= active->total;
+}
+
+/* ---- from a row --------------------------------------------------------------------- */
+
+#define COLUMNS                                                                          \
+  "seq, id, tenant, status, object, input, output, error, expires, total, completed, "  \
+  "failed, next_line, next_offset, in_hand, output_bytes, error_bytes"
+
+static void copy(char *out, size_t size, sqlite3_stmt *row, int column)
+{
+  const unsigned char *text = sqlite3_column_text(row, column);
+  snprintf(out, size, "%s", text != NULL ? (const char *)text : "");
+}
+
+/* Pairs of a line's number and offset. */
+static int read_in_hand(struct lls_active *active, const int64_t *pairs, int bytes)
+{
+  for (size_t i = 0; i + 1 < (size_t)bytes / sizeof *pairs; i += 2) {
+    const struct lls_raw_line line = {.number = (uint64_t)pairs[i],
+                                      .offset = pairs[i + 1]};
+    if (!lls_active_hold(active, &line))
+      return -ENOMEM;
+    active->in_hand[active->n_in_hand - 1].out = false;
+  }
+  return 0;
+}
+
+static int read_row(void *context, sqlite3_stmt *row)
+{
+  struct lls_active *active = context;
+  char status[24];
+  active->seq = sqlite3_column_int64(row, 0);
+  copy(active->id, sizeof active->id, row, 1);
+  copy(active->tenant, sizeof active->tenant, row, 2);
+  copy(status, sizeof status, row, 3);
+  active->object = json_loads((const char *)sqlite3_column_text(row, 4), 0, NULL);
+  copy(active->output.id, sizeof active->output.id, row, 6);
+  copy(active->errors.id, sizeof active->errors.id, row, 7);
+  active->expires_s = sqlite3_column_int64(row, 8);
+  active->total = (uint64_t)sqlite3_column_int64(row, 9);
+  active->completed = (uint64_t)sqlite3_column_int64(row, 10);
+  active->failed = (uint64_t)sqlite3_column_int64(row, 11);
+  active->input.number = (uint64_t)sqlite3_column_int64(row, 12);
+  active->input.offset = sqlite3_column_int64(row, 13);
+  active->output.bytes = sqlite3_column_int64(row, 15);
+  active->errors.bytes = sqlite3_column_int64(row, 16);
+  for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+    if (strcmp(status, states[i]) == 0)
+      active->state = (enum lls_active_state)i;
+  const char *endpoint = json_string_value(json_object_get(active->object, "endpoint"));
+  snprintf(active->endpoint, sizeof active->endpoint, "%s",
+           endpoint != NULL ? endpoint : "");
+  return read_in_hand(active, sqlite3_column_blob(row, 14), sqlite3_column_bytes(row, 14));
+}
+
+/* What a crash left behind the bytes that count goes. */
+static int open_result(const struct lls_store *store, struct lls_result_file *file,
+                       struct lls_error *err)
+{
+  char path[PATH_MAX];
+  lls_store_path(store, "files", file->id, path);
+  file->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (file->fd >= 0 && ftruncate(file->fd, file->bytes) == 0)
+    return 0;
+  return lls_fail(err, -errno, "%s: %s", path, strerror(errno));
+}
+
+static int open_files(const struct lls_store *store, struct lls_active *active,
+                      struct lls_error *err)
+{
+  char path[PATH_MAX];
+  const char *input = json_string_value(json_object_get(active->object, "input_file_id"));
+  lls_store_path(store, "files", input != NULL ? input : "", path);
+  active->input.max_line = store->max_line;
+  active->input.fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (active->input.fd < 0)
+    return lls_fail(err, -errno, "the input of %s: %s: %s", active->id, path,
+                    strerror(errno));
+  int status = open_result(store, &active->output, err);
+  return status == 0 ? open_result(store, &active->errors, err) : status;
+}
+
+static void close_if_open(int fd)
+{
+  if (fd >= 0)
+    close(fd);
+}
+
+static void free_active(struct lls_active *active)
+{
+  lls_validation_free(active->validation);
+  lls_line_reader_free(&active->input);
+  lls_text_free(&active->output.pending);
+  lls_text_free(&active->errors.pending);
+  close_if_open(active->input.fd);
+  close_if_open(active->output.fd);
+  close_if_open(active->errors.fd);
+  json_decref(active->object);
+  free(active->in_hand);
+  free(active);
+}
+
+void lls_active_forget(struct lls_store *store, struct lls_active *active)
+{
+  for (uint32_t i = 0; i < store->n_active; i++)
+    if (store->active[i] == active)
+      store->active[i] = store->active[--store->n_active];
+  free_active(active);
+  store->admitting = true;
+}
+
+/* The next batch that is not active: 1, 0 if there is none. */
+static int admit_one(struct lls_store *store, int64_t *after, struct lls_error *err)
+{
+  struct lls_active *active = calloc(1, sizeof *active);
+  if (active == NULL)
+    return lls_fail(err, -ENOMEM, "out of memory");
+  active->input.fd = active->output.fd = active->errors.fd = -1;
+  int status = lls_database_run(
+      &store->database, read_row, active, err,
+      "SELECT " COLUMNS " FROM batches WHERE status IN ('validating', 'in_progress', "
+      "'finalizing', 'cancelling') AND seq > ? ORDER BY seq LIMIT 1",
+      "i", *after);
+  bool found = status == 0 && active->seq > 0;
+  *after = active->seq;
+  bool known = found && lls_active_find(store, active->id) != NULL;
+  if (found && !known)
+    status = open_files(store, active, err);
+  if (status == -ENOENT) { /* others shall not wait for what never comes */
+    lls_log(store->log, LLS_LOG_ERROR, "batch", "%s: it has failed", err->text);
+    status = lls_batches_set_status(store, active->seq, active->object, "failed", err);
+    known = true;
+  }
+  if (status != 0 || known || !found) {
+    free_active(active);
+    return status != 0 ? status : found;
+  }
+  store->active[store->n_active++] = active;
+  return 1;
+}
+
+int lls_active_admit(struct lls_store *store, struct lls_error *err)
+{
+  int64_t after = 0;
+  int status = 1;
+  while (status > 0 && store->n_active < LLS_STORE_ACTIVE)
+    status = admit_one(store, &after, err);
+  store->admitting = status < 0;
+  return status < 0 ? status : 0;
+}
+
+/* ---- changes ------------------------------------------------------------------------ */
+
+struct lls_active *lls_active_find(struct lls_store *store, const char *id)
+{
+  for (uint32_t i = 0; i < store->n_active; i++)
+    if (strcmp(store->active[i]->id, id) == 0)
+      return store->active[i];
+  return NULL;
+}
+
+void lls_active_cancel(struct lls_store *store, const char *id, json_t *object)
+{
+  struct lls_active *active = lls_active_find(store, id);
+  if (active == NULL)
+    return;
+  json_decref(active->object);
+  active->object = json_deep_copy(object);
+  active->state = LLS_ACTIVE_CANCELLING;
+  lls_validation_free(active->validation);
+  active->validation = NULL;
+}
+
+int lls_active_enter(struct lls_store *store, struct lls_active *active,
+                     enum lls_active_state state, struct lls_error *err)
+{
+  int status = lls_batches_set_status(store, active->seq, active->object, states[state],
+                                      err);
+  if (status == 0)
+    active->state = state;
+  return status;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows and files; see files.h. */
+#include "core/batch/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/batch/store_internal.h"
+
+void lls_file_new_id(char *id, size_t size, const char *prefix)
+{
+  uint64_t bits[2] = {0};
+  if (getrandom(bits, sizeof bits, 0) != (ssize_t)sizeof bits)
+    bits[0] = (uint64_t)lls_store_now_ns();
+  snprintf(id, size, "%s%016llx%016llx", prefix, (unsigned long long)bits[0],
+           (unsigned long long)bits[1]);
+}
+
+/* ---- uploads ------------------------------------------------------------------------ */
+
+static void fail_upload(struct lls_upload *upload, int status, const char *what)
+{
+  upload->status = lls_fail(&upload->error, status, "the file cannot be %s: %s", what,
+                            strerror(-status));
+}
+
+static void open_upload(struct lls_upload *upload, struct lls_store *store)
+{
+  char path[PATH_MAX];
+  lls_file_new_id(upload->file.id, sizeof upload->file.id, "file-");
+  lls_store_path(store, "files", upload->file.id, path);
+  upload->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (upload->fd < 0)
+    fail_upload(upload, -errno, "made");
+}
+
+void lls_upload_write(struct lls_upload *upload, struct lls_store *store,
+                      const void *data, size_t length)
+{
+  const char *at = data;
+  if (upload->fd < 0 && upload->status == 0)
+    open_upload(upload, store);
+  while (length > 0 && upload->status == 0) {
+    ssize_t n = write(upload->fd, at, length);
+    if (n < 0 && errno != EINTR)
+      fail_upload(upload, -errno, "written");
+    n = n > 0 ? n : 0;
+    at += n;
+    length -= (size_t)n;
+    upload->file.bytes += n;
+  }
+}
+
+static int sync_folder(const struct lls_store *store)
+{
+  char path[PATH_MAX];
+  lls_store_path(store, "files", "", path);
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int status = fd >= 0 && fsync(fd) == 0 ? 0 : -errno;
+  if (fd >= 0)
+    close(fd);
+  return status;
+}
+
+int lls_upload_finish(struct lls_upload *upload, struct lls_store *store)
+{
+  lls_upload_write(upload, store, NULL, 0); /* an empty file is one, too */
+  if (upload->status == 0 && (fsync(upload->fd) != 0 || sync_folder(store) != 0))
+    fail_upload(upload, -errno, "written");
+  upload->file.created_s = (int64_t)time(NULL);
+  if (upload->status == 0)
+    upload->status = lls_files_add(store, &upload->file, &upload->error);
+  if (upload->status != 0) {
+    lls_upload_abandon(upload, store);
+    return upload->status;
+  }
+  close(upload->fd);
+  upload->fd = -1;
+  return 0;
+}
+
+static void remove_file(const struct lls_store *store, const char *id)
+{
+  char path[PATH_MAX];
+  lls_store_path(store, "files", id, path);
+  unlink(path);
+}
+
+void lls_upload_abandon(struct lls_upload *upload, struct lls_store *store)
+{
+  if (upload->fd < 0)
+    return;
+  close(upload->fd);
+  upload->fd = -1;
+  remove_file(store, upload->file.id);
+}
+
+/* ---- rows --------------------------------------------------------------------------- */
+
+int lls_files_add(struct lls_store *store, const struct lls_file *file,
+                  struct lls_error *err)
+{
+  return lls_database_run(&store->database, NULL, NULL, err,
+                          "INSERT INTO files (id, tenant, purpose, filename, bytes, "
+                          "created) VALUES (?, ?, ?, ?, ?, ?)",
+                          "ttttii", file->id, file->tenant, file->purpose, file->name,
+                          file->bytes, file->created_s);
+}
+
+#define COLUMNS "id, purpose, filename, bytes, created"
+
+static void copy(char *out, size_t size, const unsigned char *text)
+{
+  snprintf(out, size, "%s", text != NULL ? (const char *)text : "");
+}
+
+static void read_row(sqlite3_stmt *row, struct lls_file *out)
+{
+  *out = (struct lls_file){.tenant = ""};
+  copy(out->id, sizeof out->id, sqlite3_column_text(row, 0));
+  copy(out->purpose, sizeof out->purpose, sqlite3_column_text(row, 1));
+  copy(out->name, sizeof out->name, sqlite3_column_text(row, 2));
+  out->bytes = sqlite3_column_int64(row, 3);
+  out->created_s = sqlite3_column_int64(row, 4);
+}
+
+static int keep_row(void *context, sqlite3_stmt *row)
+{
+  read_row(row, context);
+  return 0;
+}
+
+int lls_files_find(struct lls_store *store, const char *tenant, const char *id,
+                   struct lls_file *out, struct lls_error *err)
+{
+  *out = (struct lls_file){0};
+  int status = lls_database_run(&store->database, keep_row, out, err,
+                                "SELECT " COLUMNS " FROM files WHERE id = ?1 AND (?2 IS "
+                                "NULL OR tenant = ?2)",
+                                "tt", id, tenant);
+  if (status == 0 && out->id[0] == '\0')
+    return lls_fail(err, -ENOENT, "there is no file '%.80s'", id);
+  return status;
+}
+
+json_t *lls_file_json(const struct lls_file *file)
+{
+  return json_pack("{s:s, s:s, s:I, s:I, s:n, s:s, s:s, s:s}", "id", file->id, "object",
+                   "file", "bytes", (json_int_t)file->bytes, "created_at",
+                   (json_int_t)file->created_s, "expires_at", "filename", file->name,
+                   "purpose", file->purpose, "status", "processed");
+}
+
+static int list_row(void *context, sqlite3_stmt *row)
+{
+  struct lls_file file;
+  read_row(row, &file);
+  return json_array_append_new(context, lls_file_json(&file)) == 0 ? 0 : -ENOMEM;
+}
+
+json_t *lls_files_list(struct lls_store *store, const struct lls_files_query *query,
+                       struct lls_error *err)
+{
+  static const char newest[] =
+      "SELECT " COLUMNS " FROM files WHERE tenant = ?1 AND (?2 IS NULL OR purpose = ?2) "
+      "AND (?3 IS NULL OR seq < (SELECT seq FROM files WHERE id = ?3)) ORDER BY seq DESC "
+      "LIMIT ?4";
+  static const char oldest[] =
+      "SELECT " COLUMNS " FROM files WHERE tenant = ?1 AND (?2 IS NULL OR purpose = ?2) "
+      "AND (?3 IS NULL OR seq > (SELECT seq FROM files WHERE id = ?3)) ORDER BY seq "
+      "LIMIT ?4";
+  json_t *data = json_array();
+  int status =
+      lls_database_run(&store->database, list_row, data, err,
+                       query->oldest_first ? oldest : newest, "ttti", query->tenant,
+                       query->purpose, query->after, query->limit + 1);
+  if (status == 0)
+    return data;
+  json_decref(data);
+  return NULL;
+}
+
+static int keep_name(void *context, sqlite3_stmt *row)
+{
+  copy(context, LLS_FILE_ID_BYTES + 8, sqlite3_column_text(row, 0));
+  return 0;
+}
+
+int lls_files_delete(struct lls_store *store, const char *tenant, const char *id,
+                     struct lls_error *err)
+{
+  struct lls_file file;
+  char user[LLS_FILE_ID_BYTES + 8] = "";
+  int status = lls_files_find(store, tenant, id, &file, err);
+  if (status == 0)
+    status = lls_database_run(&store->database, keep_name, user, err,
+                              "SELECT id FROM batches WHERE input = ? AND status IN "
+                              "('validating', 'in_progress', 'finalizing', "
+                              "'cancelling') LIMIT 1",
+                              "t", id);
+  if (status == 0 && user[0] != '\0')
+    return lls_fail(err, -EBUSY,
+                    "%s is the input of %s, which is not over: cancel it first", id,
+                    user);
+  if (status == 0)
+    status = lls_database_run(&store->database, NULL, NULL, err,
+                              "DELETE FROM files WHERE id = ?", "t", id);
+  if (status == 0)
+    remove_file(store, id);
+  return status;
+}
+
+int64_t lls_files_read(struct lls_store *store, const char *id, int64_t offset,
+                       void *data, size_t size)
+{
+  char path[PATH_MAX];
+  lls_store_path(store, "files", id, path);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return -errno;
+  ssize_t n = pread(fd, data, size, offset);
+  int64_t status = n >= 0 ? n : -errno;
+  close(fd);
+  return status;
+}
+
+/* ---- the start ---------------------------------------------------------------------- */
+
+static int note(void *context, sqlite3_stmt *row)
+{
+  (void)row;
+  *(bool *)context = true;
+  return 0;
+}
+
+int lls_files_forget_unknown(struct lls_store *store, struct lls_error *err)
+{
+  char path[PATH_MAX];
+  struct dirent *entry;
+  int status = 0;
+  lls_store_path(store, "files", "", path);
+  DIR *folder = opendir(path);
+  if (folder == NULL)
+    return lls_fail(err, -errno, "%s: %s", path, strerror(errno));
+  while (status == 0 && (entry = readdir(folder)) != NULL) {
+    bool known = entry->d_name[0] == '.';
+    status = lls_database_run(&store->database, note, &known, err,
+                              "SELECT 1 FROM files WHERE id = ?1 UNION SELECT 1 FROM "
+                              "batches WHERE output = ?1 OR error = ?1",
+                              "t", entry->d_name);
+    if (status == 0 && !known)
+      remove_file(store, entry->d_name);
+  }
+  closedir(folder);
+  return status;
+}

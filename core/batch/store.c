@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store's thread and its two queues; see store.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "core/batch/files.h"
+#include "core/batch/store_internal.h"
+
+#define JOBS_AT_ONCE 64 /* then batches have a turn, and what was answered is written */
+
+static const char schema[] =
+    "CREATE TABLE IF NOT EXISTS files ("
+    " seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL,"
+    " tenant TEXT NOT NULL, purpose TEXT NOT NULL, filename TEXT NOT NULL,"
+    " bytes INTEGER NOT NULL, created INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS batches ("
+    " seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL,"
+    " tenant TEXT NOT NULL, status TEXT NOT NULL, object TEXT NOT NULL,"
+    " input TEXT NOT NULL, output TEXT NOT NULL, error TEXT NOT NULL,"
+    " expires INTEGER NOT NULL,"
+    " total INTEGER NOT NULL DEFAULT 0, completed INTEGER NOT NULL DEFAULT 0,"
+    " failed INTEGER NOT NULL DEFAULT 0,"
+    /* how far it has come: see progress.h */
+    " next_line INTEGER NOT NULL DEFAULT 0, next_offset INTEGER NOT NULL DEFAULT 0,"
+    " in_hand BLOB, output_bytes INTEGER NOT NULL DEFAULT 0,"
+    " error_bytes INTEGER NOT NULL DEFAULT 0);"
+    "CREATE INDEX IF NOT EXISTS batches_by_status ON batches (status);";
+
+int64_t lls_store_now_ns(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * LLS_NS_PER_S + now.tv_nsec;
+}
+
+void lls_store_path(const struct lls_store *store, const char *kind, const char *name,
+                    char path[PATH_MAX])
+{
+  snprintf(path, PATH_MAX, "%s/%s%s%s", store->folder, kind, name[0] != '\0' ? "/" : "",
+           name);
+}
+
+int lls_store_block(struct lls_store *store, int status, const struct lls_error *why)
+{
+  if (store->blocked_ns == 0)
+    lls_log(store->log, LLS_LOG_ERROR, "batch",
+            "%s: batches stand still until it can be written again",
+            lls_error_text(why, status));
+  store->blocked_ns = lls_store_now_ns();
+  store->why = *why;
+  store->has_lines = false;
+  return status;
+}
+
+void lls_store_unblock(struct lls_store *store)
+{
+  if (store->blocked_ns != 0)
+    lls_log(store->log, LLS_LOG_INFO, "batch", "%s can be written again: batches go on",
+            store->folder);
+  store->blocked_ns = 0;
+}
+
+/* ---- the thread --------------------------------------------------------------------- */
+
+/* Runs the first job, with the mutex released meanwhile. */
+static void run_job(struct lls_store *store)
+{
+  struct lls_store_job *job = store->posted;
+  DL_DELETE(store->posted, job);
+  pthread_mutex_unlock(&store->mutex);
+  job->run(job, store);
+  pthread_mutex_lock(&store->mutex);
+  DL_APPEND(store->run, job);
+  store->wake(store->wake_context);
+}
+
+static void wait_for_job(struct lls_store *store, int wait_ms)
+{
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  int64_t ns = until.tv_nsec + wait_ms * INT64_C(1000000);
+  until.tv_sec += ns / LLS_NS_PER_S;
+  until.tv_nsec = ns % LLS_NS_PER_S;
+  pthread_cond_timedwait(&store->posted_one, &store->mutex, &until);
+}
+
+static void *thread_main(void *argument)
+{
+  struct lls_store *store = argument;
+  pthread_mutex_lock(&store->mutex);
+  while (!store->stop || store->posted != NULL) {
+    for (int i = 0; i < JOBS_AT_ONCE && store->posted != NULL; i++)
+      run_job(store);
+    pthread_mutex_unlock(&store->mutex);
+    int wait_ms = lls_store_background(store);
+    pthread_mutex_lock(&store->mutex);
+    if (wait_ms > 0 && store->posted == NULL && !store->stop)
+      wait_for_job(store, wait_ms);
+  }
+  pthread_mutex_unlock(&store->mutex);
+  lls_store_end_background(store);
+  return NULL;
+}
+
+/* ---- for main ------------------------------------------------------------------------ */
+
+void lls_store_post(struct lls_store *store, struct lls_store_job *job)
+{
+  pthread_mutex_lock(&store->mutex);
+  DL_APPEND(store->posted, job);
+  pthread_cond_signal(&store->posted_one);
+  pthread_mutex_unlock(&store->mutex);
+}
+
+void lls_store_deliver(struct lls_store *store)
+{
+  struct lls_store_job *job, *next;
+  pthread_mutex_lock(&store->mutex);
+  struct lls_store_job *run = store->run;
+  store->run = NULL;
+  pthread_mutex_unlock(&store->mutex);
+  DL_FOREACH_SAFE (run, job, next)
+    job->done(job);
+}
+
+bool lls_store_has_lines(struct lls_store *store)
+{
+  return store->has_lines;
+}
+
+void lls_store_count(struct lls_store *store, struct lls_store_counts *out)
+{
+  pthread_mutex_lock(&store->mutex);
+  *out = store->counts;
+  pthread_mutex_unlock(&store->mutex);
+}
+
+/* ---- opening and closing -------------------------------------------------------------- */
+
+static int make_folder(const char *path, struct lls_error *err)
+{
+  if (mkdir(path, 0700) == 0 || errno == EEXIST)
+    return 0;
+  return lls_fail(err, -errno, "%s: cannot make the folder: %s", path, strerror(errno));
+}
+
+static int take_lock(struct lls_store *store, struct lls_error *err)
+{
+  char path[PATH_MAX];
+  lls_store_path(store, "lock", "", path);
+  store->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (store->lock < 0)
+    return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
+  if (flock(store->lock, LOCK_EX | LOCK_NB) == 0)
+    return 0;
+  close(store->lock);
+  store->lock = -1;
+  return lls_fail(err, -EBUSY,
+                  "%s is in use by another server: give each a folder of its own",
+                  store->folder);
+}
+
+static int open_folder(struct lls_store *store, struct lls_error *err)
+{
+  char path[PATH_MAX];
+  int status = make_folder(store->folder, err);
+  lls_store_path(store, "files", "", path);
+  if (status == 0)
+    status = make_folder(path, err);
+  if (status == 0)
+    status = take_lock(store, err);
+  lls_store_path(store, "llmserve.db", "", path);
+  if (status == 0)
+    status = lls_database_open(&store->database, path, schema, err);
+  return status;
+}
+
+static int start_thread(struct lls_store *store, struct lls_error *err)
+{
+  int status = -pthread_create(&store->thread, NULL, thread_main, store);
+  if (status < 0)
+    return lls_fail(err, status, "the store's thread does not start: %s",
+                    strerror(-status));
+  pthread_setname_np(store->thread, "llmserve-store");
+  return 0;
+}
+
+static void free_store(struct lls_store *store)
+{
+  if (store->database.db != NULL)
+    lls_database_close(&store->database);
+  if (store->lock >= 0)
+    close(store->lock);
+  pthread_cond_destroy(&store->posted_one);
+  pthread_mutex_destroy(&store->mutex);
+  free(store->model_name);
+  free(store);
+}
+
+static struct lls_store *make_store(const struct lls_store_options *options)
+{
+  pthread_condattr_t monotonic;
+  struct lls_store *store = calloc(1, sizeof *store);
+  if (store == NULL)
+    return NULL;
+  store->max_line = options->max_line;
+  store->log = options->log;
+  store->wake = options->wake;
+  store->wake_context = options->wake_context;
+  store->model_name = options->model_name != NULL ? strdup(options->model_name) : NULL;
+  store->lock = -1;
+  store->admitting = true;
+  snprintf(store->folder, sizeof store->folder, "%s", options->folder);
+  pthread_mutex_init(&store->mutex, NULL);
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&store->posted_one, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+  return store;
+}
+
+int lls_store_open(const struct lls_store_options *options, struct lls_store **out,
+                   struct lls_error *err)
+{
+  struct lls_store *store = make_store(options);
+  if (store == NULL)
+    return lls_fail(err, -ENOMEM, "out of memory");
+  int status = 0;
+  if (strlen(options->folder) >= sizeof store->folder)
+    status = lls_fail(err, -ENAMETOOLONG, "%.80s...: the path is too long",
+                      options->folder);
+  if (status == 0)
+    status = open_folder(store, err);
+  if (status == 0)
+    status = lls_files_forget_unknown(store, err);
+  if (status == 0)
+    status = start_thread(store, err);
+  if (status < 0) {
+    free_store(store);
+    return status;
+  }
+  *out = store;
+  return 0;
+}
+
+void lls_store_close(struct lls_store *store)
+{
+  if (store == NULL)
+    return;
+  pthread_mutex_lock(&store->mutex);
+  store->stop = true;
+  pthread_cond_signal(&store->posted_one);
+  pthread_mutex_unlock(&store->mutex);
+  pthread_join(store->thread, NULL);
+  lls_store_deliver(store);
+  free_store(store);
+}
