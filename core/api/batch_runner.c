@@ -14,12 +14,12 @@
 
 struct line {
   struct lls_offline offline; /* first */
-  struct lls_runner *runner;
+  struct lls_batch_runner *runner;
   struct lls_batch_line *what;
   struct line *prev, *next; /* in ready or running */
 };
 
-struct lls_runner {
+struct lls_batch_runner {
   struct lls_store_front *front;
   struct line *ready, *running; /* utlists */
   uint32_t n_ready, n_running;
@@ -42,9 +42,10 @@ static void free_line(struct line *line)
   free(line);
 }
 
-/* ---- to the store ------------------------------------------------------------------- */
+/* ---- to the store -------------------------------------------------------------------
+ */
 
-/* What became of a line; json NULL: it was not run. */
+/* The answer to a line; json NULL: it was not run. */
 struct outcome {
   struct lls_store_job job;
   char batch[LLS_BATCH_ID_BYTES];
@@ -118,7 +119,7 @@ static void on_answer(struct lls_offline *offline, unsigned status, const char *
                       size_t length)
 {
   struct line *line = (struct line *)offline;
-  struct lls_runner *runner = line->runner;
+  struct lls_batch_runner *runner = line->runner;
   char *text = NULL;
   (void)length;
   if (json != NULL && !may_succeed_later(status))
@@ -135,11 +136,12 @@ static void on_answer(struct lls_offline *offline, unsigned status, const char *
   uv_async_send(&runner->front->wake); /* there is room for another */
 }
 
-/* ---- from the store ----------------------------------------------------------------- */
+/* ---- from the store -----------------------------------------------------------------
+ */
 
 struct taking {
   struct lls_store_job job;
-  struct lls_runner *runner;
+  struct lls_batch_runner *runner;
   uint32_t most;
   struct lls_batch_line *lines;
 };
@@ -150,7 +152,7 @@ static void take(struct lls_store_job *job, struct lls_store *store)
   lls_progress_take(store, taking->most, &taking->lines);
 }
 
-static void add_ready(struct lls_runner *runner, struct lls_batch_line *what)
+static void add_ready(struct lls_batch_runner *runner, struct lls_batch_line *what)
 {
   struct line *line = calloc(1, sizeof *line);
   if (line == NULL) { /* in hand until the next start */
@@ -177,7 +179,7 @@ static void taken(struct lls_store_job *job)
   free(taking);
 }
 
-static void ask(struct lls_runner *runner, uint32_t most)
+static void ask(struct lls_batch_runner *runner, uint32_t most)
 {
   struct taking *taking = calloc(1, sizeof *taking);
   if (taking == NULL)
@@ -188,11 +190,12 @@ static void ask(struct lls_runner *runner, uint32_t most)
   lls_store_post(runner->front->store, &taking->job);
 }
 
-/* ---- running ------------------------------------------------------------------------ */
+/* ---- running ------------------------------------------------------------------------
+ */
 
 static void start(struct line *line)
 {
-  struct lls_runner *runner = line->runner;
+  struct lls_batch_runner *runner = line->runner;
   struct lls_batch_line *what = line->what;
   struct lls_text body = {0};
   int64_t left_s = what->expires_s - (int64_t)time(NULL);
@@ -209,7 +212,7 @@ static void start(struct line *line)
     lls_run_completions(runner->front->api, &body, &line->offline);
 }
 
-static uint32_t count_waiting(const struct lls_runner *runner)
+static uint32_t count_waiting(const struct lls_batch_runner *runner)
 {
   const struct line *line;
   uint32_t n = 0;
@@ -218,7 +221,7 @@ static uint32_t count_waiting(const struct lls_runner *runner)
   return n;
 }
 
-void lls_runner_feed(struct lls_runner *runner)
+void lls_runner_feed(struct lls_batch_runner *runner)
 {
   struct lls_api *api = runner->front->api;
   uint32_t most = (uint32_t)api->config.limits.batch_requests;
@@ -226,16 +229,19 @@ void lls_runner_feed(struct lls_runner *runner)
   LLS_API_ON_MAIN(api);
   if (runner->stopped || api->draining)
     return;
-  for (; runner->ready != NULL && runner->n_running < most && waiting < queue; waiting++) {
+  for (; runner->ready != NULL && runner->n_running < most && waiting < queue;
+       waiting++) {
     if (runner->paused_ns > (int64_t)uv_hrtime())
       return;
     start(runner->ready);
   }
-  if (!runner->asked && runner->n_ready < most && lls_store_has_lines(runner->front->store))
+  if (!runner->asked && runner->n_ready < most &&
+      lls_store_has_lines(runner->front->store))
     ask(runner, most);
 }
 
-/* ---- giving up ---------------------------------------------------------------------- */
+/* ---- giving up ----------------------------------------------------------------------
+ */
 
 typedef bool (*line_test)(const struct line *line, const void *context);
 
@@ -245,8 +251,9 @@ static void give_back(struct line *line)
   free_line(line);
 }
 
-/* What is being read, or its answer written, goes on: it will be answered. */
-static void give_back_if(struct lls_runner *runner, line_test test, const void *context)
+/* A line that is being read, or whose answer is being written, goes on to its answer. */
+static void give_back_if(struct lls_batch_runner *runner, line_test test,
+                         const void *context)
 {
   struct line *line, *next;
   DL_FOREACH_SAFE (runner->running, line, next)
@@ -266,7 +273,7 @@ static bool is_overdue(const struct line *line, const void *now_s)
   return line->what->expires_s <= *(const int64_t *)now_s;
 }
 
-void lls_runner_tick(struct lls_runner *runner)
+void lls_runner_tick(struct lls_batch_runner *runner)
 {
   int64_t now_s = (int64_t)time(NULL);
   give_back_if(runner, is_overdue, &now_s);
@@ -278,12 +285,12 @@ static bool is_of(const struct line *line, const void *batch)
   return strcmp(line->what->batch, batch) == 0;
 }
 
-void lls_runner_cancel(struct lls_runner *runner, const char *batch)
+void lls_runner_cancel(struct lls_batch_runner *runner, const char *batch)
 {
   give_back_if(runner, is_of, batch);
 }
 
-void lls_runner_drain(struct lls_runner *runner)
+void lls_runner_drain(struct lls_batch_runner *runner)
 {
   struct line *line, *next;
   runner->stopped = true;
@@ -292,11 +299,12 @@ void lls_runner_drain(struct lls_runner *runner)
       move_to_ready(line);
 }
 
-/* ---- life --------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------
+ */
 
-struct lls_runner *lls_runner_create(struct lls_store_front *front)
+struct lls_batch_runner *lls_runner_create(struct lls_store_front *front)
 {
-  struct lls_runner *runner = calloc(1, sizeof *runner);
+  struct lls_batch_runner *runner = calloc(1, sizeof *runner);
   if (runner != NULL)
     runner->front = front;
   return runner;
@@ -309,7 +317,7 @@ static void free_lines(struct line *lines)
     free_line(line);
 }
 
-void lls_runner_free(struct lls_runner *runner)
+void lls_runner_free(struct lls_batch_runner *runner)
 {
   if (runner == NULL)
     return;

@@ -16,19 +16,19 @@
 
 #include "core/api/store_front.h"
 
-struct lls_runner;
+struct lls_batch_runner;
 
-struct lls_runner *lls_runner_create(struct lls_store_front *front);
+struct lls_batch_runner *lls_runner_create(struct lls_store_front *front);
 /* No generation of it is alive. NULL is fine. */
-void lls_runner_free(struct lls_runner *runner);
+void lls_runner_free(struct lls_batch_runner *runner);
 
 /* Starts as many lines as may be started now, and asks for more. */
-void lls_runner_feed(struct lls_runner *runner);
+void lls_runner_feed(struct lls_batch_runner *runner);
 /* Now and then: gives lines back whose time is over. */
-void lls_runner_tick(struct lls_runner *runner);
+void lls_runner_tick(struct lls_batch_runner *runner);
 /* Gives the lines of a batch back. */
-void lls_runner_cancel(struct lls_runner *runner, const char *batch);
+void lls_runner_cancel(struct lls_batch_runner *runner, const char *batch);
 /* Cancels what runs, and starts nothing more. */
-void lls_runner_drain(struct lls_runner *runner);
+void lls_runner_drain(struct lls_batch_runner *runner);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "core/api/batch_runner.h"
 #include "core/api/store_call.h"
+#include "core/batch/ending.h"
 
 #define LIST_DEFAULT   20
 #define LIST_MOST      100
@@ -15,7 +16,8 @@
 #define METADATA_VALUE 512
 #define WINDOW_MOST_S  (30 * 86400)
 
-/* ---- creating ------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------
+ */
 
 static int read_word(const json_t *body, const char *name, char *out, size_t size,
                      struct lls_api_error *error)
@@ -121,7 +123,8 @@ void lls_handle_batch_create(void *context, struct lls_http_exchange *exchange)
   lls_store_call_post(call);
 }
 
-/* ---- looking ------------------------------------------------------------------------- */
+/* ---- looking -------------------------------------------------------------------------
+ */
 
 static void ask_list(struct lls_store_call *call, struct lls_store *store)
 {
@@ -157,12 +160,13 @@ void lls_handle_batch(void *context, struct lls_http_exchange *exchange)
   lls_store_call_post(call);
 }
 
-/* ---- cancelling ------------------------------------------------------------------------ */
+/* ---- cancelling
+ * ------------------------------------------------------------------------ */
 
 static void ask_cancel(struct lls_store_call *call, struct lls_store *store)
 {
   call->answer =
-      lls_batches_cancel(store, call->tenant, call->id, &call->status, &call->error);
+      lls_ending_cancel(store, call->tenant, call->id, &call->status, &call->error);
 }
 
 static void after_cancel(struct lls_store_call *call)

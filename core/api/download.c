@@ -14,7 +14,7 @@
 #include "core/api/access.h"
 #include "core/api/store_call.h"
 #include "core/api/store_front.h"
-#include "core/batch/files.h"
+#include "core/batch/file_table.h"
 
 #define PIECE 262144
 
@@ -35,8 +35,8 @@ static void run(struct lls_store_job *job, struct lls_store *store)
   struct download *download = (struct download *)job;
   struct lls_file file;
   if (!download->found) {
-    int status = lls_files_find(store, download->tenant, download->id, &file,
-                                &download->error);
+    int status =
+        lls_files_find(store, download->tenant, download->id, &file, &download->error);
     download->n = status;
     if (status < 0)
       return;

@@ -6,7 +6,7 @@
 
 #include "core/api/download.h"
 #include "core/api/store_call.h"
-#include "core/batch/files.h"
+#include "core/batch/file_table.h"
 
 #define LIST_MOST 10000 /* OpenAI's bound, and what is listed where nothing is said */
 

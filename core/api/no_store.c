@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands for files and batches in a build without SQLite; see store_front.h. */
+/* Files and batches in a build without SQLite: refused; see store_front.h. */
 #include <errno.h>
 #include <string.h>
 

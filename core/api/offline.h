@@ -30,7 +30,7 @@ void lls_run_chat(struct lls_api *api, struct lls_text *body,
 void lls_run_completions(struct lls_api *api, struct lls_text *body,
                          struct lls_offline *offline);
 
-/* What all of these requests have, whatever their body says; 0, or -1 and why. */
+/* Sets what all of these requests have, whatever their body says; 0, or -1 and why. */
 int lls_offline_set_params(const struct lls_offline *offline,
                            struct lls_api_params *params, struct lls_api_error *error);
 

@@ -106,7 +106,8 @@ void lls_store_call_post(struct lls_store_call *call)
   lls_store_post(call->api->front->store, &call->job);
 }
 
-/* ---- queries ------------------------------------------------------------------------ */
+/* ---- queries ------------------------------------------------------------------------
+ */
 
 void lls_query_word(const char *query, const char *name, char out[LLS_STORE_WORD])
 {

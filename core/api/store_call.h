@@ -9,7 +9,8 @@
 #include "core/api/api_internal.h"
 #include "core/batch/batch_table.h"
 
-#define LLS_STORE_WORD 80 /* bytes of an id or such in a path or query; longer is none */
+#define LLS_STORE_WORD 80 /* bytes of an id or such in a path or query; longer is none   \
+                           */
 
 struct lls_store_call {
   struct lls_store_job job;
@@ -49,7 +50,7 @@ int lls_store_call_read_query(struct lls_store_call *call, int64_t limit, int64_
 /* [store] A list's answer of up to call->limit of `data`, which is taken over. */
 json_t *lls_store_list(const struct lls_store_call *call, json_t *data);
 
-/* What a status of the store is for a client. */
+/* Makes of a status of the store an error for a client. */
 void lls_store_error(int status, const struct lls_error *why,
                      struct lls_api_error *error);
 

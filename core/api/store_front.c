@@ -48,8 +48,9 @@ int lls_store_front_open(struct lls_api *api, const char *folder, struct lls_err
   front->api = api;
   front->wake.data = front;
   front->runner = lls_runner_create(front);
-  int status = front->runner != NULL ? uv_async_init(api->config.uv, &front->wake, on_wake)
-                                     : -ENOMEM;
+  int status = front->runner != NULL
+                   ? uv_async_init(api->config.uv, &front->wake, on_wake)
+                   : -ENOMEM;
   if (status != 0) {
     lls_runner_free(front->runner);
     free(front);

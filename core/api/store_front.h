@@ -11,12 +11,12 @@
 #include "core/api/api_internal.h"
 #include "core/batch/store.h"
 
-struct lls_runner;
+struct lls_batch_runner;
 
 struct lls_store_front {
   struct lls_api *api;
-  struct lls_store *store; /* NULL: it is closed */
-  struct lls_runner *runner; /* batch_runner.h */
+  struct lls_store *store;         /* NULL: it is closed */
+  struct lls_batch_runner *runner; /* batch_runner.h */
   uv_async_t wake; /* the store has something to deliver, or a line came to its end */
   void (*closed)(struct lls_api *api);
 };

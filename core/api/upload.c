@@ -16,7 +16,7 @@
 #include "core/api/access.h"
 #include "core/api/store_call.h"
 #include "core/api/store_front.h"
-#include "core/batch/files.h"
+#include "core/batch/file_table.h"
 #include "core/http/multipart.h"
 #include "core/tokenizer/utf8.h"
 
@@ -45,7 +45,8 @@ static void free_upload(struct upload *upload)
   free(upload);
 }
 
-/* ---- pieces ------------------------------------------------------------------------- */
+/* ---- pieces -------------------------------------------------------------------------
+ */
 
 struct piece {
   struct lls_store_job job;
@@ -89,7 +90,8 @@ static void store_piece(struct upload *upload, const char *data, size_t length)
     lls_http_hold(upload->exchange);
 }
 
-/* ---- the form ------------------------------------------------------------------------- */
+/* ---- the form -------------------------------------------------------------------------
+ */
 
 static void set_name(struct upload *upload, const char *filename)
 {
@@ -131,7 +133,8 @@ static void on_body(void *owner, const char *data, size_t length)
   lls_multipart_feed(&upload->form, data, length);
 }
 
-/* ---- the end without a file ------------------------------------------------------------ */
+/* ---- the end without a file
+ * ------------------------------------------------------------ */
 
 static void abandon(struct lls_store_job *job, struct lls_store *store)
 {
@@ -151,7 +154,8 @@ static void on_over(void *owner)
   lls_store_post(upload->api->front->store, &upload->abandon);
 }
 
-/* ---- the beginning --------------------------------------------------------------------- */
+/* ---- the beginning
+ * --------------------------------------------------------------------- */
 
 /* A body that nobody wants: its client is told why when all of it has come. */
 static void drop_body(void *owner, const char *data, size_t length)
@@ -199,7 +203,8 @@ void lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
   request->sink.owner = upload;
 }
 
-/* ---- all has come ---------------------------------------------------------------------- */
+/* ---- all has come
+ * ---------------------------------------------------------------------- */
 
 static void ask_finish(struct lls_store_call *call, struct lls_store *store)
 {

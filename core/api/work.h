@@ -43,8 +43,9 @@ struct lls_work {
   uv_work_t job;
 };
 
-/* Takes over the work, the exchange until `answer`, and the exchange's body. exchange NULL:
- * nobody can go away, work->body is the maker's to set, and answer is given NULL. */
+/* Takes over the work, the exchange until `answer`, and the exchange's body. exchange
+ * NULL: nobody can go away, work->body is the maker's to set, and answer is given NULL.
+ */
 void lls_work_begin(struct lls_api *api, struct lls_http_exchange *exchange,
                     struct lls_work *work, bool large);
 

@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "core/batch/store_internal.h"
-#include "core/batch/validation.h"
 
 static const char *const states[] = {"validating", "in_progress", "finalizing",
                                      "cancelling"};
 
-/* ---- lines in hand ------------------------------------------------------------------ */
+/* ---- lines in hand ------------------------------------------------------------------
+ */
 
 bool lls_active_hold(struct lls_active *active, const struct lls_raw_line *line)
 {
@@ -56,10 +56,11 @@ bool lls_active_is_answered(const struct lls_active *active)
   return active->n_in_hand == 0 && active->input.number >= active->total;
 }
 
-/* ---- from a row --------------------------------------------------------------------- */
+/* ---- from a row ---------------------------------------------------------------------
+ */
 
 #define COLUMNS                                                                          \
-  "seq, id, tenant, status, object, input, output, error, expires, total, completed, "  \
+  "seq, id, tenant, status, object, input, output, error, expires, total, completed, "   \
   "failed, next_line, next_offset, in_hand, output_bytes, error_bytes"
 
 static void copy(char *out, size_t size, sqlite3_stmt *row, int column)
@@ -106,11 +107,12 @@ static int read_row(void *context, sqlite3_stmt *row)
   const char *endpoint = json_string_value(json_object_get(active->object, "endpoint"));
   snprintf(active->endpoint, sizeof active->endpoint, "%s",
            endpoint != NULL ? endpoint : "");
-  return read_in_hand(active, sqlite3_column_blob(row, 14), sqlite3_column_bytes(row, 14));
+  return read_in_hand(active, sqlite3_column_blob(row, 14),
+                      sqlite3_column_bytes(row, 14));
 }
 
-/* What a crash left behind the bytes that count goes. */
-static int open_result(const struct lls_store *store, struct lls_result_file *file,
+/* Bytes that a crash left behind those that count are cut off. */
+static int open_result(const struct lls_store *store, struct lls_batch_results *file,
                        struct lls_error *err)
 {
   char path[PATH_MAX];
@@ -142,9 +144,18 @@ static void close_if_open(int fd)
     close(fd);
 }
 
+void lls_active_end_validation(struct lls_active *active)
+{
+  lls_seen_ids_free(active->seen);
+  lls_line_reader_free(&active->checked);
+  json_decref(active->wrong);
+  active->seen = NULL;
+  active->wrong = NULL;
+}
+
 static void free_active(struct lls_active *active)
 {
-  lls_validation_free(active->validation);
+  lls_active_end_validation(active);
   lls_line_reader_free(&active->input);
   lls_text_free(&active->output.pending);
   lls_text_free(&active->errors.pending);
@@ -205,7 +216,8 @@ int lls_active_admit(struct lls_store *store, struct lls_error *err)
   return status < 0 ? status : 0;
 }
 
-/* ---- changes ------------------------------------------------------------------------ */
+/* ---- changes ------------------------------------------------------------------------
+ */
 
 struct lls_active *lls_active_find(struct lls_store *store, const char *id)
 {
@@ -223,15 +235,14 @@ void lls_active_cancel(struct lls_store *store, const char *id, json_t *object)
   json_decref(active->object);
   active->object = json_deep_copy(object);
   active->state = LLS_ACTIVE_CANCELLING;
-  lls_validation_free(active->validation);
-  active->validation = NULL;
+  lls_active_end_validation(active);
 }
 
 int lls_active_enter(struct lls_store *store, struct lls_active *active,
                      enum lls_active_state state, struct lls_error *err)
 {
-  int status = lls_batches_set_status(store, active->seq, active->object, states[state],
-                                      err);
+  int status =
+      lls_batches_set_status(store, active->seq, active->object, states[state], err);
   if (status == 0)
     active->state = state;
   return status;

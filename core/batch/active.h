@@ -2,9 +2,9 @@
 /*
  * A batch that is worked on, and how far it has come.
  *
- *   VALIDATING --all lines are sound--> IN_PROGRESS --all answered, or its time is over-->
- *     |  |                                |            FINALIZING --> completed, expired
- *     |  +--lines are wrong--> failed     |
+ *   VALIDATING --all lines are sound--> IN_PROGRESS --all answered, or its time is
+ * over--> |  |                                |            FINALIZING --> completed,
+ * expired |  +--lines are wrong--> failed     |
  *     +-----cancelled--> CANCELLING <-----+     CANCELLING --> cancelled
  *
  * What is on the disk (progress.c): a line is answered (its answer is in the first
@@ -20,6 +20,7 @@
 
 #include "core/batch/batch_table.h"
 #include "core/batch/input_line.h"
+#include "core/batch/seen_ids.h"
 
 #define LLS_STORE_TENANT 130
 
@@ -37,14 +38,12 @@ struct lls_in_hand {
   bool out;       /* main has it */
 };
 
-struct lls_result_file {
+struct lls_batch_results {
   char id[LLS_FILE_ID_BYTES];
   int fd;
   int64_t bytes;           /* that count */
   struct lls_text pending; /* to be written behind them */
 };
-
-struct lls_validation;
 
 struct lls_active {
   int64_t seq;
@@ -55,13 +54,15 @@ struct lls_active {
   enum lls_active_state state;
   json_t *object;                    /* OpenAI's */
   struct lls_line_reader input;      /* before the next line to hand out */
-  struct lls_validation *validation; /* while it is VALIDATING */
+  struct lls_line_reader checked;    /* while it is VALIDATING: before the next line */
+  struct lls_seen_ids *seen;         /* custom_ids of those before; NULL: not begun */
+  json_t *wrong;                     /* errors of those before */
   uint64_t total, completed, failed; /* lines */
   struct lls_in_hand *in_hand;       /* (n_in_hand) */
   uint32_t n_in_hand, in_hand_capacity;
-  struct lls_result_file output, errors;
-  uint32_t n_pending;  /* answers that are not on the disk */
-  int64_t pending_ns;  /* when the first of them came */
+  struct lls_batch_results output, errors;
+  uint32_t n_pending; /* answers that are not on the disk */
+  int64_t pending_ns; /* when the first of them came */
 };
 
 /* Makes more batches of the database active, as many as there is room for. */
@@ -76,6 +77,9 @@ void lls_active_cancel(struct lls_store *store, const char *id, json_t *object);
 /* Changes status and state; 0 or why the database does not take it. */
 int lls_active_enter(struct lls_store *store, struct lls_active *active,
                      enum lls_active_state state, struct lls_error *err);
+
+/* Frees what only validation needs. */
+void lls_active_end_validation(struct lls_active *active);
 
 /* True if a line can be handed out; true if every line has been, and answered. */
 bool lls_active_has_lines(const struct lls_active *active);

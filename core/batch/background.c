@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the store does between jobs: one piece of work for each active batch at a time.
+ * The work of the store between jobs: a piece for each active batch at a time.
  *
- * Where writing fails, as on a full disk, everything stays as it is in memory and is tried
- * again; nothing is handed out meanwhile, so that what waits to be written has a bound.
+ * Where writing fails, as on a full disk, everything stays as it is in memory and is
+ * tried again; nothing is handed out meanwhile, so that what waits to be written has a
+ * bound.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,6 +19,22 @@
 #define WAIT_MS      250   /* for answers that are not written, or a batch to expire */
 #define IDLE_MS      60000 /* where there is no batch: a job ends it */
 
+/* As step. The last answers are written before the status says that there are no more:
+ * else a crash between the two would take them away. */
+static int step_in_progress(struct lls_store *store, struct lls_active *active,
+                            struct lls_error *err)
+{
+  bool answered = lls_active_is_answered(active);
+  int status = 0;
+  if (lls_progress_is_due(active) || (answered && active->n_pending > 0))
+    status = lls_progress_commit(store, active, err);
+  if (status == 0 && answered)
+    status = lls_active_enter(store, active, LLS_ACTIVE_FINALIZING, err);
+  else if (status == 0 && (int64_t)time(NULL) >= active->expires_s)
+    status = lls_ending_expire(store, active, err);
+  return status < 0 ? status : active->state != LLS_ACTIVE_IN_PROGRESS;
+}
+
 /* 1: there is more to do at once, 0: not now, or negative and why. */
 static int step(struct lls_store *store, struct lls_active *active, struct lls_error *err)
 {
@@ -26,16 +43,8 @@ static int step(struct lls_store *store, struct lls_active *active, struct lls_e
     int status = lls_validation_step(store, active, err);
     return status < 0 ? status : 1;
   }
-  case LLS_ACTIVE_IN_PROGRESS: {
-    int status = 0;
-    if (lls_progress_is_due(active))
-      status = lls_progress_commit(store, active, err);
-    if (status == 0 && lls_active_is_answered(active))
-      status = lls_active_enter(store, active, LLS_ACTIVE_FINALIZING, err);
-    else if (status == 0 && (int64_t)time(NULL) >= active->expires_s)
-      status = lls_ending_expire(store, active, err);
-    return status < 0 ? status : active->state != LLS_ACTIVE_IN_PROGRESS;
-  }
+  case LLS_ACTIVE_IN_PROGRESS:
+    return step_in_progress(store, active, err);
   default:
     return lls_ending_step(store, active, err);
   }

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/batch/active.h"
 #include "core/batch/store_internal.h"
 
 #define COLUMNS "object, total, completed, failed"
@@ -16,11 +15,11 @@
 static json_t *row_json(sqlite3_stmt *row)
 {
   json_t *object = json_loads((const char *)sqlite3_column_text(row, 0), 0, NULL);
-  json_object_set_new(
-      object, "request_counts",
-      json_pack("{s:I, s:I, s:I}", "total", (json_int_t)sqlite3_column_int64(row, 1),
-                "completed", (json_int_t)sqlite3_column_int64(row, 2), "failed",
-                (json_int_t)sqlite3_column_int64(row, 3)));
+  json_object_set_new(object, "request_counts",
+                      json_pack("{s:I, s:I, s:I}", "total",
+                                (json_int_t)sqlite3_column_int64(row, 1), "completed",
+                                (json_int_t)sqlite3_column_int64(row, 2), "failed",
+                                (json_int_t)sqlite3_column_int64(row, 3)));
   return object;
 }
 
@@ -52,18 +51,20 @@ json_t *lls_batches_list(struct lls_store *store, const char *tenant, const char
                          int64_t limit, int *status, struct lls_error *err)
 {
   json_t *data = json_array();
-  *status = lls_database_run(
-      &store->database, list_object, data, err,
-      "SELECT " COLUMNS " FROM batches WHERE tenant = ?1 AND (?2 IS NULL OR seq < (SELECT "
-      "seq FROM batches WHERE id = ?2)) ORDER BY seq DESC LIMIT ?3",
-      "tti", tenant, after, limit + 1);
+  *status =
+      lls_database_run(&store->database, list_object, data, err,
+                       "SELECT " COLUMNS
+                       " FROM batches WHERE tenant = ?1 AND (?2 IS NULL OR seq < (SELECT "
+                       "seq FROM batches WHERE id = ?2)) ORDER BY seq DESC LIMIT ?3",
+                       "tti", tenant, after, limit + 1);
   if (*status == 0)
     return data;
   json_decref(data);
   return NULL;
 }
 
-/* ---- making ------------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------------
+ */
 
 static json_t *new_object(const struct lls_batch_request *request, const char *id,
                           int64_t now_s)
@@ -90,8 +91,8 @@ static int insert(struct lls_store *store, const struct lls_batch_request *reque
                           "INSERT INTO batches (id, tenant, status, object, input, "
                           "output, error, expires) VALUES (?, ?, 'validating', ?, ?, ?, "
                           "?, ?)",
-                          "tttttti", id, request->tenant, object, request->input,
-                          output, error, expires_s);
+                          "tttttti", id, request->tenant, object, request->input, output,
+                          error, expires_s);
 }
 
 json_t *lls_batches_create(struct lls_store *store,
@@ -119,7 +120,8 @@ json_t *lls_batches_create(struct lls_store *store,
   return *status == 0 ? lls_batches_find(store, request->tenant, id, status, err) : NULL;
 }
 
-/* ---- changing ----------------------------------------------------------------------- */
+/* ---- changing -----------------------------------------------------------------------
+ */
 
 int lls_batches_set_status(struct lls_store *store, int64_t seq, json_t *object,
                            const char *batch_status, struct lls_error *err)
@@ -132,47 +134,9 @@ int lls_batches_set_status(struct lls_store *store, int64_t seq, json_t *object,
   char *text = json_dumps(object, JSON_COMPACT);
   if (text == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  int status = lls_database_run(
-      &store->database, NULL, NULL, err,
-      "UPDATE batches SET status = ?, object = ? WHERE seq = ?", "tti", batch_status,
-      text, seq);
+  int status = lls_database_run(&store->database, NULL, NULL, err,
+                                "UPDATE batches SET status = ?, object = ? WHERE seq = ?",
+                                "tti", batch_status, text, seq);
   free(text);
   return status;
-}
-
-static int keep_seq(void *context, sqlite3_stmt *row)
-{
-  *(int64_t *)context = sqlite3_column_int64(row, 0);
-  return 0;
-}
-
-static bool may_be_cancelled(const json_t *object)
-{
-  const char *now = json_string_value(json_object_get(object, "status"));
-  return strcmp(now, "validating") == 0 || strcmp(now, "in_progress") == 0;
-}
-
-json_t *lls_batches_cancel(struct lls_store *store, const char *tenant, const char *id,
-                           int *status, struct lls_error *err)
-{
-  int64_t seq = 0;
-  json_t *object = lls_batches_find(store, tenant, id, status, err);
-  if (object == NULL)
-    return NULL;
-  if (!may_be_cancelled(object)) {
-    *status = lls_fail(err, -EALREADY, "%s is %s: it cannot be cancelled", id,
-                       json_string_value(json_object_get(object, "status")));
-    json_decref(object);
-    return NULL;
-  }
-  *status = lls_database_run(&store->database, keep_seq, &seq, err,
-                             "SELECT seq FROM batches WHERE id = ?", "t", id);
-  if (*status == 0)
-    *status = lls_batches_set_status(store, seq, object, "cancelling", err);
-  if (*status == 0) {
-    lls_active_cancel(store, id, object);
-    return object;
-  }
-  json_decref(object);
-  return NULL;
 }

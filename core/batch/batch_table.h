@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "core/batch/files.h"
+#include "core/batch/file_table.h"
 
 #define LLS_BATCH_ID_BYTES 40 /* "batch_" and 32 hex digits */
 #define LLS_BATCH_ENDPOINT 32
@@ -32,10 +32,6 @@ json_t *lls_batches_find(struct lls_store *store, const char *tenant, const char
 /* Newest first, one more than `limit` where there are more. */
 json_t *lls_batches_list(struct lls_store *store, const char *tenant, const char *after,
                          int64_t limit, int *status, struct lls_error *err);
-/* One that is over stays as it is, which is -EALREADY. */
-json_t *lls_batches_cancel(struct lls_store *store, const char *tenant, const char *id,
-                           int *status, struct lls_error *err);
-
 /* Sets the status in the object and the row, and the time of it in the object:
  * "completed" has "completed_at". */
 int lls_batches_set_status(struct lls_store *store, int64_t seq, json_t *object,

@@ -16,9 +16,48 @@
 int lls_ending_expire(struct lls_store *store, struct lls_active *active,
                       struct lls_error *err)
 {
-  json_object_set_new(active->object, "expired_at",
-                      json_integer((json_int_t)time(NULL)));
+  json_object_set_new(active->object, "expired_at", json_integer((json_int_t)time(NULL)));
   return lls_active_enter(store, active, LLS_ACTIVE_FINALIZING, err);
+}
+
+/* ---- cancelling ---------------------------------------------------------------------
+ */
+
+static int keep_seq(void *context, sqlite3_stmt *row)
+{
+  *(int64_t *)context = sqlite3_column_int64(row, 0);
+  return 0;
+}
+
+static bool may_be_cancelled(const json_t *object)
+{
+  const char *now = json_string_value(json_object_get(object, "status"));
+  return strcmp(now, "validating") == 0 || strcmp(now, "in_progress") == 0;
+}
+
+json_t *lls_ending_cancel(struct lls_store *store, const char *tenant, const char *id,
+                          int *status, struct lls_error *err)
+{
+  int64_t seq = 0;
+  json_t *object = lls_batches_find(store, tenant, id, status, err);
+  if (object == NULL)
+    return NULL;
+  if (!may_be_cancelled(object)) {
+    *status = lls_fail(err, -EALREADY, "%s is %s: it cannot be cancelled", id,
+                       json_string_value(json_object_get(object, "status")));
+    json_decref(object);
+    return NULL;
+  }
+  *status = lls_database_run(&store->database, keep_seq, &seq, err,
+                             "SELECT seq FROM batches WHERE id = ?", "t", id);
+  if (*status == 0)
+    *status = lls_batches_set_status(store, seq, object, "cancelling", err);
+  if (*status == 0) {
+    lls_active_cancel(store, id, object);
+    return object;
+  }
+  json_decref(object);
+  return NULL;
 }
 
 /* ---- lines that were not run ------------------------------------------------------- */
@@ -66,11 +105,12 @@ static int refuse_one(struct lls_active *active)
   return status < 0 ? status : 0;
 }
 
-/* ---- the end ------------------------------------------------------------------------ */
+/* ---- the end ------------------------------------------------------------------------
+ */
 
 /* The file becomes the client's, if there is anything in it. */
 static int publish(struct lls_store *store, struct lls_active *active,
-                   const struct lls_result_file *result, const char *what,
+                   const struct lls_batch_results *result, const char *what,
                    struct lls_error *err)
 {
   struct lls_file file = {.purpose = "batch_output",
@@ -116,7 +156,7 @@ static int change_rows(struct lls_store *store, struct lls_active *active,
 }
 
 static void remove_empty(const struct lls_store *store,
-                         const struct lls_result_file *result)
+                         const struct lls_batch_results *result)
 {
   char path[PATH_MAX];
   lls_store_path(store, "files", result->id, path);

@@ -5,6 +5,11 @@
 
 #include "core/batch/active.h"
 
+/* A new reference to the batch, which is going to end, or NULL and why: *status is
+ * -ENOENT where there is none of this tenant, -EALREADY where it is over or ending. */
+json_t *lls_ending_cancel(struct lls_store *store, const char *tenant, const char *id,
+                          int *status, struct lls_error *err);
+
 /* The time of a batch that is IN_PROGRESS is over: what is not answered will not be. */
 int lls_ending_expire(struct lls_store *store, struct lls_active *active,
                       struct lls_error *err);

@@ -10,7 +10,8 @@
 
 #define PIECE 65536
 
-/* ---- reading ------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------------------
+ */
 
 /* Reads more of the file behind what is in the buffer; 0 or a negative errno. */
 static int fill(struct lls_line_reader *reader)
@@ -82,7 +83,8 @@ void lls_line_reader_free(struct lls_line_reader *reader)
   lls_text_free(&reader->buffer);
 }
 
-/* ---- what a line must have ---------------------------------------------------------- */
+/* ---- what a line must have ----------------------------------------------------------
+ */
 
 static int wrong(struct lls_line_error *error, const char *code, const char *param,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -112,8 +114,7 @@ static int check_target(const json_t *object, const char *endpoint,
   return 0;
 }
 
-static int check_body(const json_t *body, const char *model,
-                      struct lls_line_error *error)
+static int check_body(const json_t *body, const char *model, struct lls_line_error *error)
 {
   const json_t *named = json_object_get(body, "model");
   if (!json_is_object(body))

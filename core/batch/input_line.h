@@ -35,9 +35,9 @@ struct lls_raw_line {
 int lls_line_reader_next(struct lls_line_reader *reader, struct lls_raw_line *out);
 void lls_line_reader_free(struct lls_line_reader *reader);
 
-/* What is wrong with a line, as OpenAI's errors of a batch say it. */
+/* An error of a line, as OpenAI's errors of a batch have it. */
 struct lls_line_error {
-  const char *code; /* static */
+  const char *code;  /* static */
   const char *param; /* static, or NULL */
   char message[200];
 };
@@ -49,8 +49,8 @@ struct lls_input_line {
   const json_t *body;
 };
 
-/* 0, or -EINVAL and what is wrong, with nothing to release. model: that the body may name;
- * NULL: any. */
+/* 0, or -EINVAL and what is wrong, with nothing to release. model: that the body may
+ * name; NULL: any. */
 int lls_input_line_parse(const char *text, size_t length, const char *endpoint,
                          const char *model, struct lls_input_line *out,
                          struct lls_line_error *error);

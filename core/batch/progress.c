@@ -14,7 +14,8 @@
 #define COMMIT_BYTES   (1 << 20)
 #define COMMIT_NS      (250 * LLS_NS_PER_MS)
 
-/* ---- handing out ---------------------------------------------------------------------- */
+/* ---- handing out ----------------------------------------------------------------------
+ */
 
 void lls_batch_line_free(struct lls_batch_line *line)
 {
@@ -134,7 +135,8 @@ uint32_t lls_progress_take(struct lls_store *store, uint32_t most,
   return n;
 }
 
-/* ---- answers ---------------------------------------------------------------------------- */
+/* ---- answers
+ * ---------------------------------------------------------------------------- */
 
 static void append(struct lls_active *active, bool failed, const char *json)
 {
@@ -181,7 +183,8 @@ void lls_progress_refuse(struct lls_active *active, const char *custom_id,
   json_decref(line);
 }
 
-/* ---- to the disk ------------------------------------------------------------------------ */
+/* ---- to the disk
+ * ------------------------------------------------------------------------ */
 
 bool lls_progress_is_due(const struct lls_active *active)
 {
@@ -190,7 +193,7 @@ bool lls_progress_is_due(const struct lls_active *active)
          (active->n_pending > 0 && lls_store_now_ns() - active->pending_ns >= COMMIT_NS);
 }
 
-static int write_pending(const struct lls_result_file *file)
+static int write_pending(const struct lls_batch_results *file)
 {
   const char *at = file->pending.data;
   int64_t offset = file->bytes;
@@ -231,7 +234,7 @@ static int write_row(struct lls_store *store, const struct lls_active *active,
   return status;
 }
 
-static void have_written(struct lls_result_file *file)
+static void have_written(struct lls_batch_results *file)
 {
   file->bytes += (int64_t)file->pending.length;
   lls_text_clear(&file->pending);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "core/batch/files.h"
+#include "core/batch/file_table.h"
 #include "core/batch/store_internal.h"
 
 #define JOBS_AT_ONCE 64 /* then batches have a turn, and what was answered is written */
@@ -35,41 +35,8 @@ static const char schema[] =
     " error_bytes INTEGER NOT NULL DEFAULT 0);"
     "CREATE INDEX IF NOT EXISTS batches_by_status ON batches (status);";
 
-int64_t lls_store_now_ns(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * LLS_NS_PER_S + now.tv_nsec;
-}
-
-void lls_store_path(const struct lls_store *store, const char *kind, const char *name,
-                    char path[PATH_MAX])
-{
-  snprintf(path, PATH_MAX, "%s/%s%s%s", store->folder, kind, name[0] != '\0' ? "/" : "",
-           name);
-}
-
-int lls_store_block(struct lls_store *store, int status, const struct lls_error *why)
-{
-  if (store->blocked_ns == 0)
-    lls_log(store->log, LLS_LOG_ERROR, "batch",
-            "%s: batches stand still until it can be written again",
-            lls_error_text(why, status));
-  store->blocked_ns = lls_store_now_ns();
-  store->why = *why;
-  store->has_lines = false;
-  return status;
-}
-
-void lls_store_unblock(struct lls_store *store)
-{
-  if (store->blocked_ns != 0)
-    lls_log(store->log, LLS_LOG_INFO, "batch", "%s can be written again: batches go on",
-            store->folder);
-  store->blocked_ns = 0;
-}
-
-/* ---- the thread --------------------------------------------------------------------- */
+/* ---- the thread ---------------------------------------------------------------------
+ */
 
 /* Runs the first job, with the mutex released meanwhile. */
 static void run_job(struct lls_store *store)
@@ -111,7 +78,8 @@ static void *thread_main(void *argument)
   return NULL;
 }
 
-/* ---- for main ------------------------------------------------------------------------ */
+/* ---- for main ------------------------------------------------------------------------
+ */
 
 void lls_store_post(struct lls_store *store, struct lls_store_job *job)
 {
@@ -144,7 +112,8 @@ void lls_store_count(struct lls_store *store, struct lls_store_counts *out)
   pthread_mutex_unlock(&store->mutex);
 }
 
-/* ---- opening and closing -------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------
+ */
 
 static int make_folder(const char *path, struct lls_error *err)
 {
@@ -236,8 +205,8 @@ int lls_store_open(const struct lls_store_options *options, struct lls_store **o
     return lls_fail(err, -ENOMEM, "out of memory");
   int status = 0;
   if (strlen(options->folder) >= sizeof store->folder)
-    status = lls_fail(err, -ENAMETOOLONG, "%.80s...: the path is too long",
-                      options->folder);
+    status =
+        lls_fail(err, -ENAMETOOLONG, "%.80s...: the path is too long", options->folder);
   if (status == 0)
     status = open_folder(store, err);
   if (status == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What outlives the process, in the folder of [server] state: an SQLite database (files,
+ * The folder of [server] state, which outlives the process: an SQLite database (files,
  * batches and how far each has come) and the files themselves.
  *
  * Two threads: [main] posts jobs and is told of their end; [store] is a thread of the
@@ -9,7 +9,7 @@
  * have answered, ends them.
  *
  *   core/batch/database.c    SQLite
- *   core/batch/files.c       uploads, results
+ *   core/batch/file_table.c       uploads, results
  *   core/batch/batch_table.c batches as rows and as JSON
  *   core/batch/input_line.c  lines of a batch's input
  *   core/batch/validation.c  each of them checked before any is run
@@ -29,10 +29,10 @@
 struct lls_store;
 
 struct lls_store_options {
-  const char *folder;      /* made if it is not there; copied */
-  const char *model_name;  /* that lines may ask for; copied; NULL: any */
-  size_t max_line;         /* bytes */
-  const struct lls_log *log; /* may be NULL */
+  const char *folder;          /* made if it is not there; copied */
+  const char *model_name;      /* that lines may ask for; copied; NULL: any */
+  size_t max_line;             /* bytes */
+  const struct lls_log *log;   /* may be NULL */
   void (*wake)(void *context); /* [store] lls_store_deliver has something to do */
   void *wake_context;
 };
@@ -44,12 +44,12 @@ struct lls_store_job {
   struct lls_store_job *prev, *next;                               /* of the store */
 };
 
-/* What /metrics and /admin/status say of it. */
+/* Counts for /metrics and /admin/status. */
 struct lls_store_counts {
   uint32_t validating, in_progress, ending; /* batches */
   uint64_t lines_queued;                    /* of those: neither answered nor failed */
   uint64_t lines_completed, lines_failed;   /* since the start of the process */
-  bool blocked;                             /* nothing can be written, as on a full disk */
+  bool blocked; /* nothing can be written, as on a full disk */
 };
 
 /* [main] Waits for the disk. Another process that has the folder open is -EBUSY. */

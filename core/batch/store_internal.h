@@ -32,11 +32,11 @@ struct lls_store {
   struct lls_database database;
   struct lls_active *active[LLS_STORE_ACTIVE]; /* (n_active) */
   uint32_t n_active;
-  uint32_t turn;         /* whose line is handed out next */
-  bool admitting;        /* the database may have batches that are not active */
+  uint32_t turn;  /* whose line is handed out next */
+  bool admitting; /* the database may have batches that are not active */
   uint64_t lines_completed, lines_failed; /* since the start */
-  int64_t blocked_ns;    /* when writing failed, 0: it works */
-  struct lls_error why;  /* then */
+  int64_t blocked_ns;                     /* when writing failed, 0: it works */
+  struct lls_error why;                   /* then */
 
   atomic_bool has_lines;
 

@@ -11,6 +11,4 @@
 int lls_validation_step(struct lls_store *store, struct lls_active *active,
                         struct lls_error *err);
 
-void lls_validation_free(struct lls_validation *validation);
-
 #endif

@@ -122,11 +122,12 @@ static const struct lls_param server_params[] = {
                    "empty: there are none"),
     LLS_PARAM_BYTES(api, max_upload, "512MiB", 1024, 1099511627776,
                     "largest file that can be uploaded", .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_INT(api, batch_requests, "auto", 1, 1 << 20, "requests",
-                  "most lines of batches that run at once, as best_effort requests; auto "
-                  "is half of [engine] max_sequences, so that the other half is there for "
-                  "clients under any scheduler",
-                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
+    LLS_PARAM_INT(
+        api, batch_requests, "auto", 1, 1 << 20, "requests",
+        "most lines of batches that run at once, as best_effort requests; auto "
+        "is half of [engine] max_sequences, so that the other half is there for "
+        "clients under any scheduler",
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
 };
 
 typedef struct lls_model_section model;

@@ -108,8 +108,8 @@ static void begin_exchange(struct lls_http_connection *connection)
   enter(connection, LLS_HTTP_ANSWERING);
   lls_http_go_on(&connection->exchange); /* to notice if the client goes away */
   connection->exchange.arrival_ns = (int64_t)uv_hrtime();
-  connection->exchange.body_bytes = connection->exchange.request.body.length +
-                                    connection->exchange.request.sunk_bytes;
+  connection->exchange.body_bytes =
+      connection->exchange.request.body.length + connection->exchange.request.sunk_bytes;
   server->config.on_request(server->config.context, &connection->exchange);
 }
 

@@ -27,8 +27,8 @@ struct lls_http_exchange {
   char id[LLS_HTTP_ID_BYTES];   /* what the handlers call it in answers and logs */
   void (*on_gone)(void *owner); /* set by a handler that answers later */
   void *owner;
-  /* Of a stream that goes at its reader's pace: all that was written has been taken. May
-   * be NULL. */
+  /* All that was written to a stream has been taken; for one that goes at its reader's
+   * pace. May be NULL. */
   void (*on_drained)(void *owner);
   struct lls_text headers; /* added to the answer's own */
   const void *route;       /* set by on_request, for on_answered */

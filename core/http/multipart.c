@@ -72,7 +72,8 @@ static int begin_part(struct lls_multipart *form, const char *headers, size_t le
   return 0;
 }
 
-/* ---- states: each returns the bytes of `kept` that it took; 0: more are needed ------ */
+/* ---- states: each returns the bytes of `kept` that it took; 0: more are needed ------
+ */
 
 static size_t find_first(struct lls_multipart *form)
 {
@@ -89,8 +90,7 @@ static size_t after_delimiter(struct lls_multipart *form)
 {
   const struct lls_text *kept = &form->kept;
   size_t blank = 0;
-  while (blank < kept->length &&
-         (kept->data[blank] == ' ' || kept->data[blank] == '\t'))
+  while (blank < kept->length && (kept->data[blank] == ' ' || kept->data[blank] == '\t'))
     blank++;
   if (kept->length < blank + 2)
     return 0;
@@ -150,7 +150,8 @@ static size_t advance(struct lls_multipart *form)
   }
 }
 
-/* ---- the whole ---------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------------------
+ */
 
 bool lls_multipart_begin(struct lls_multipart *form, const char *content_type,
                          const struct lls_multipart_events *events)

@@ -23,7 +23,7 @@ enum lls_http_line {
 struct lls_http_parser {
   llhttp_t llhttp;
   struct lls_http_request *request; /* being filled */
-  void (*on_head)(void *owner);     /* its head is there: may set request->sink, or NULL */
+  void (*on_head)(void *owner); /* its head is there: may set request->sink, or NULL */
   void *owner;
   size_t max_header_bytes, max_body_bytes;
   size_t trailer_bytes; /* of headers after a chunked body: counted, not kept */

@@ -13,12 +13,12 @@ use LlmServer;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $kills = $ENV{LLS_KILLS} // 8;
+my $kills = $ENV{LLS_KILLS} // 5;
 my $seed  = $ENV{LLS_SEED} // time;
 srand $seed;
-my $n     = 150;
+my $n     = 80;
 my $lines = join '', map { Batches::line("k-$_", max_tokens => 10 + $_ % 50) } 1 .. $n;
-$lines .= Batches::line("k-wrong-$_", max_tokens => -1) for 1 .. 10;
+$lines .= Batches::line("k-wrong-$_", max_tokens => -5) for 1 .. 10;
 
 sub run_all {
     my ($server, $id) = @_;
@@ -47,7 +47,7 @@ $server = LlmServer->serve(Batches::ini($state));
 my $input = Batches::upload($server, $lines);
 my @ids   = map { Batches::create($server, $input->{id})->{id} } 1 .. 2;
 for (1 .. $kills) {
-    sleep rand 0.5;
+    sleep rand 0.4;
     $server->signal('KILL');
     is $server->wait_for_end, 'killed by signal 9', 'it is killed';
     open my $torn, '>', "$state/files/file-torn" or die $!;
@@ -72,9 +72,8 @@ SKIP: {
     $server = LlmServer->serve(Batches::ini($full));
     my $file = Batches::upload($server, $lines);
     my $id   = Batches::create($server, $file->{id})->{id};
-    Batches::wait_for($server, $id, sub { $_[0]{request_counts}{completed} > 0 || Batches::is_over($_[0]) });
-    my $most = -s "$full/files/$file->{id}";
     system("prlimit --pid $server->{pid} --fsize=4096:unlimited") == 0 or die 'prlimit';
+    skip 'the batch was over before', 5 if Batches::is_over(Batches::get($server, "/v1/batches/$id"));
     ok $server->log_becomes(qr/cannot be written to .* batches stand still|database of .* batches stand still/), 'a full disk is said';
     my $answer = Batches::post_form($server, Batches::form('batch', 'x' x 10000));
     is $answer->{status}, 507, '  an upload is refused' or diag $answer->{content};

@@ -5,8 +5,8 @@
  *   fake_server MODEL_FOLDER [NAME=NUMBER]...
  *
  * Names: period, requests, context, connections, header, body, unsent, idle, read, write,
- * silence (keep_alive), total (request_timeout), strict,
- * dialects (metrics_legacy and metrics_llamacpp).
+ * silence (keep_alive), total (request_timeout), strict, batch (batch_requests),
+ * dialects (metrics_legacy and metrics_llamacpp), state (a folder).
  * Prints its address; drains and exits with 0 on SIGTERM.
  */
 #include <signal.h>
@@ -88,6 +88,7 @@ static void set_option(const char *argument, struct lls_api_config *config,
       {"write", NULL, &http->write_timeout, LLS_NS_PER_MS},
       {"silence", NULL, &config->limits.keep_alive, LLS_NS_PER_MS},
       {"total", NULL, &config->limits.request_timeout, LLS_NS_PER_MS},
+      {"batch", NULL, &config->limits.batch_requests, 1},
   };
   const char *equals = strchr(argument, '=');
   size_t length = equals != NULL ? (size_t)(equals - argument) : 0;
@@ -100,6 +101,8 @@ static void set_option(const char *argument, struct lls_api_config *config,
     config->dialect.reasoning = lls_reasoning_format_find(equals + 1);
   if (length == 6 && strncmp(argument, "strict", length) == 0)
     config->limits.strict_params = value != 0;
+  if (length == 5 && strncmp(argument, "state", length) == 0)
+    config->state = equals + 1;
   if (length == 8 && strncmp(argument, "dialects", length) == 0)
     config->limits.metrics_legacy = config->limits.metrics_llamacpp = value != 0;
   for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {

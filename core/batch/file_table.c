@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows and files; see files.h. */
-#include "core/batch/files.h"
+/* Rows and files; see file_table.h. */
+#include "core/batch/file_table.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +23,8 @@ void lls_file_new_id(char *id, size_t size, const char *prefix)
            (unsigned long long)bits[1]);
 }
 
-/* ---- uploads ------------------------------------------------------------------------ */
+/* ---- uploads ------------------------------------------------------------------------
+ */
 
 static void fail_upload(struct lls_upload *upload, int status, const char *what)
 {
@@ -102,7 +103,8 @@ void lls_upload_abandon(struct lls_upload *upload, struct lls_store *store)
   remove_file(store, upload->file.id);
 }
 
-/* ---- rows --------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------
+ */
 
 int lls_files_add(struct lls_store *store, const struct lls_file *file,
                   struct lls_error *err)
@@ -177,10 +179,9 @@ json_t *lls_files_list(struct lls_store *store, const struct lls_files_query *qu
       "AND (?3 IS NULL OR seq > (SELECT seq FROM files WHERE id = ?3)) ORDER BY seq "
       "LIMIT ?4";
   json_t *data = json_array();
-  int status =
-      lls_database_run(&store->database, list_row, data, err,
-                       query->oldest_first ? oldest : newest, "ttti", query->tenant,
-                       query->purpose, query->after, query->limit + 1);
+  int status = lls_database_run(
+      &store->database, list_row, data, err, query->oldest_first ? oldest : newest,
+      "ttti", query->tenant, query->purpose, query->after, query->limit + 1);
   if (status == 0)
     return data;
   json_decref(data);
@@ -231,7 +232,8 @@ int64_t lls_files_read(struct lls_store *store, const char *id, int64_t offset,
   return status;
 }
 
-/* ---- the start ---------------------------------------------------------------------- */
+/* ---- the start ----------------------------------------------------------------------
+ */
 
 static int note(void *context, sqlite3_stmt *row)
 {

@@ -4,8 +4,8 @@
  * once its row is there, which is when all of it is on the disk; what has no row is taken
  * away at the next start. Everything is of [store], but for what says otherwise.
  */
-#ifndef LLS_BATCH_FILES_H
-#define LLS_BATCH_FILES_H
+#ifndef LLS_BATCH_FILE_TABLE_H
+#define LLS_BATCH_FILE_TABLE_H
 
 #include <jansson.h>
 

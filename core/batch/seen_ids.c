@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See seen_ids.h. One transaction that never ends: nothing is to be kept. */
+#include "core/batch/seen_ids.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/batch/database.h"
+
+struct lls_seen_ids {
+  struct lls_database database;
+  sqlite3_stmt *add;
+};
+
+void lls_seen_ids_free(struct lls_seen_ids *seen)
+{
+  if (seen == NULL)
+    return;
+  sqlite3_finalize(seen->add);
+  lls_database_close(&seen->database);
+  free(seen);
+}
+
+int lls_seen_ids_create(struct lls_seen_ids **out, struct lls_error *err)
+{
+  static const char schema[] =
+      "CREATE TABLE seen (id TEXT PRIMARY KEY) WITHOUT ROWID; BEGIN;";
+  struct lls_seen_ids *seen = calloc(1, sizeof *seen);
+  if (seen == NULL)
+    return lls_fail(err, -ENOMEM, "out of memory");
+  int status = lls_database_open(&seen->database, "", schema, err);
+  if (status == 0 && sqlite3_prepare_v2(seen->database.db, "INSERT INTO seen VALUES (?)",
+                                        -1, &seen->add, NULL) != SQLITE_OK)
+    status = lls_database_fail(&seen->database, err);
+  if (status < 0)
+    lls_seen_ids_free(seen);
+  else
+    *out = seen;
+  return status;
+}
+
+int lls_seen_ids_add(struct lls_seen_ids *seen, const char *id, struct lls_error *err)
+{
+  sqlite3_bind_text(seen->add, 1, id, -1, SQLITE_STATIC);
+  int code = sqlite3_step(seen->add);
+  int status = code == SQLITE_DONE ? 0 : lls_database_fail(&seen->database, err);
+  sqlite3_reset(seen->add);
+  return status;
+}
