@@ -9,8 +9,8 @@
 #include "core/api/api_internal.h"
 #include "core/batch/batch_table.h"
 
-#define LLS_STORE_WORD 80 /* bytes of an id or such in a path or query; longer is none   \
-                           */
+/* Bytes of an id or such in a path or query; what is longer is none. */
+#define LLS_STORE_WORD 80
 
 struct lls_store_call {
   struct lls_store_job job;
