@@ -52,6 +52,7 @@ void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
 /* Only an upload is wanted before all of it is there. */
 void lls_api_on_head(void *context, struct lls_http_exchange *exchange)
 {
+  LLS_API_ON_MAIN((struct lls_api *)context);
   lls_upload_on_head(context, exchange);
 }
 
