@@ -276,6 +276,7 @@ static bool is_overdue(const struct line *line, const void *now_s)
 void lls_runner_tick(struct lls_batch_runner *runner)
 {
   int64_t now_s = (int64_t)time(NULL);
+  LLS_API_ON_MAIN(runner->front->api);
   give_back_if(runner, is_overdue, &now_s);
   lls_runner_feed(runner);
 }
@@ -287,12 +288,14 @@ static bool is_of(const struct line *line, const void *batch)
 
 void lls_runner_cancel(struct lls_batch_runner *runner, const char *batch)
 {
+  LLS_API_ON_MAIN(runner->front->api);
   give_back_if(runner, is_of, batch);
 }
 
 void lls_runner_drain(struct lls_batch_runner *runner)
 {
   struct line *line, *next;
+  LLS_API_ON_MAIN(runner->front->api);
   runner->stopped = true;
   DL_FOREACH_SAFE (runner->running, line, next)
     if (lls_offline_drop(&line->offline))
@@ -305,6 +308,7 @@ void lls_runner_drain(struct lls_batch_runner *runner)
 struct lls_batch_runner *lls_runner_create(struct lls_store_front *front)
 {
   struct lls_batch_runner *runner = calloc(1, sizeof *runner);
+  LLS_API_ON_MAIN(front->api);
   if (runner != NULL)
     runner->front = front;
   return runner;
@@ -321,6 +325,7 @@ void lls_runner_free(struct lls_batch_runner *runner)
 {
   if (runner == NULL)
     return;
+  LLS_API_ON_MAIN(runner->front->api);
   free_lines(runner->ready);
   free_lines(runner->running);
   free(runner);

@@ -122,6 +122,7 @@ static void done(struct lls_store_job *job)
 
 void lls_download(struct lls_api *api, struct lls_http_exchange *exchange, size_t length)
 {
+  LLS_API_ON_MAIN(api);
   if (lls_store_of(api, exchange) == NULL)
     return;
   struct download *download = calloc(1, sizeof *download);

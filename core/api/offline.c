@@ -10,6 +10,7 @@
 int lls_offline_set_params(const struct lls_offline *offline,
                            struct lls_api_params *params, struct lls_api_error *error)
 {
+  LLS_ON_MAIN_THREAD();
   if (params->stream)
     return lls_api_fail(error, 400, NULL, "stream",
                         "'stream' must be false: nobody reads along");
@@ -27,6 +28,7 @@ void lls_offline_fail(struct lls_offline *offline, const struct lls_api_error *e
 {
   json_t *json = lls_api_error_json(error);
   char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+  LLS_ON_MAIN_THREAD();
   if (text != NULL)
     offline->answer(offline, error->status, text, strlen(text));
   else
@@ -38,6 +40,7 @@ void lls_offline_fail(struct lls_offline *offline, const struct lls_api_error *e
 bool lls_offline_drop(struct lls_offline *offline)
 {
   struct lls_generation *generation = offline->generation;
+  LLS_ON_MAIN_THREAD();
   if (generation == NULL)
     return false;
   LLS_CHECK(generation->offline == offline);

@@ -13,6 +13,7 @@
 struct lls_store *lls_store_of(struct lls_api *api, struct lls_http_exchange *exchange)
 {
   struct lls_api_error error;
+  LLS_API_ON_MAIN(api);
   if (api->front != NULL)
     return api->front->store;
   lls_api_fail(&error, 400, "no_state", NULL,
@@ -82,6 +83,7 @@ struct lls_store_call *lls_store_call_new(struct lls_api *api,
                                           struct lls_http_exchange *exchange)
 {
   struct lls_api_error error;
+  LLS_API_ON_MAIN(api);
   if (lls_store_of(api, exchange) == NULL)
     return NULL;
   struct lls_store_call *call = calloc(1, sizeof *call);

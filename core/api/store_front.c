@@ -43,6 +43,7 @@ int lls_store_front_open(struct lls_api *api, const char *folder, struct lls_err
       .wake = wake,
       .wake_context = front,
   };
+  LLS_API_ON_MAIN(api);
   if (front == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   front->api = api;
@@ -67,24 +68,28 @@ int lls_store_front_open(struct lls_api *api, const char *folder, struct lls_err
 
 void lls_store_front_feed(struct lls_api *api)
 {
+  LLS_API_ON_MAIN(api);
   if (api->front != NULL && api->front->store != NULL)
     lls_runner_feed(api->front->runner);
 }
 
 void lls_store_front_tick(struct lls_api *api)
 {
+  LLS_API_ON_MAIN(api);
   if (api->front != NULL && api->front->store != NULL)
     lls_runner_tick(api->front->runner);
 }
 
 void lls_store_front_drain(struct lls_api *api)
 {
+  LLS_API_ON_MAIN(api);
   if (api->front != NULL)
     lls_runner_drain(api->front->runner);
 }
 
 bool lls_store_front_count(const struct lls_api *api, struct lls_store_counts *out)
 {
+  LLS_API_ON_MAIN(api);
   if (api->front == NULL || api->front->store == NULL)
     return false;
   lls_store_count(api->front->store, out);
@@ -100,6 +105,7 @@ static void on_closed(uv_handle_t *handle)
 void lls_store_front_close(struct lls_api *api, void (*closed)(struct lls_api *api))
 {
   struct lls_store_front *front = api->front;
+  LLS_API_ON_MAIN(api);
   if (front == NULL) {
     closed(api);
     return;
@@ -113,6 +119,7 @@ void lls_store_front_close(struct lls_api *api, void (*closed)(struct lls_api *a
 
 void lls_store_front_free(struct lls_api *api)
 {
+  LLS_API_ON_MAIN(api);
   if (api->front != NULL)
     free_front((uv_handle_t *)&api->front->wake);
   api->front = NULL;

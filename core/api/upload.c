@@ -189,6 +189,7 @@ static struct upload *begin(struct lls_api *api, struct lls_http_exchange *excha
 void lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
 {
   struct lls_http_request *request = &exchange->request;
+  LLS_API_ON_MAIN(api);
   if (strcmp(request->method, "POST") != 0 || strcmp(request->path, "/v1/files") != 0)
     return;
   const char *tenant = lls_access_tenant(api, exchange);

@@ -84,6 +84,7 @@ static void *thread_main(void *argument)
 void lls_store_post(struct lls_store *store, struct lls_store_job *job)
 {
   pthread_mutex_lock(&store->mutex);
+  LLS_ON(store->main);
   DL_APPEND(store->posted, job);
   pthread_cond_signal(&store->posted_one);
   pthread_mutex_unlock(&store->mutex);
@@ -94,6 +95,7 @@ void lls_store_deliver(struct lls_store *store)
   struct lls_store_job *job, *next;
   pthread_mutex_lock(&store->mutex);
   struct lls_store_job *run = store->run;
+  LLS_ON(store->main);
   store->run = NULL;
   pthread_mutex_unlock(&store->mutex);
   DL_FOREACH_SAFE (run, job, next)
@@ -102,12 +104,14 @@ void lls_store_deliver(struct lls_store *store)
 
 bool lls_store_has_lines(struct lls_store *store)
 {
+  LLS_ON(store->main);
   return store->has_lines;
 }
 
 void lls_store_count(struct lls_store *store, struct lls_store_counts *out)
 {
   pthread_mutex_lock(&store->mutex);
+  LLS_ON(store->main);
   *out = store->counts;
   pthread_mutex_unlock(&store->mutex);
 }
@@ -187,6 +191,7 @@ static struct lls_store *make_store(const struct lls_store_options *options)
   store->wake_context = options->wake_context;
   store->model_name = options->model_name != NULL ? strdup(options->model_name) : NULL;
   store->lock = -1;
+  store->main = lls_this_thread();
   store->admitting = true;
   snprintf(store->folder, sizeof store->folder, "%s", options->folder);
   pthread_mutex_init(&store->mutex, NULL);
@@ -203,6 +208,7 @@ int lls_store_open(const struct lls_store_options *options, struct lls_store **o
   struct lls_store *store = make_store(options);
   if (store == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
+  LLS_ON(store->main);
   int status = 0;
   if (strlen(options->folder) >= sizeof store->folder)
     status =
@@ -225,6 +231,7 @@ void lls_store_close(struct lls_store *store)
 {
   if (store == NULL)
     return;
+  LLS_ON(store->main);
   pthread_mutex_lock(&store->mutex);
   store->stop = true;
   pthread_cond_signal(&store->posted_one);

@@ -26,6 +26,7 @@ struct lls_store {
   void (*wake)(void *context);
   void *wake_context;
   int lock;         /* file that says who has the folder */
+  const void *main; /* the thread that opened it */
   pthread_t thread; /* [store] */
 
   /* [store] */
