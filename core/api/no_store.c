@@ -32,7 +32,7 @@ REFUSE(lls_handle_batch_cancel)
 
 int lls_store_front_open(struct lls_api *api, const char *folder, struct lls_error *err)
 {
-  (void)api;
+  LLS_API_ON_MAIN(api);
   return lls_fail(err, -ENOTSUP,
                   "%s cannot be used: llmserve was built without SQLite (Debian: "
                   "libsqlite3-dev)",
@@ -49,6 +49,7 @@ static void drop_body(void *owner, const char *data, size_t length)
 /* An upload is not kept in memory only to be refused. */
 void lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
 {
+  LLS_API_ON_MAIN(api);
   if (strcmp(exchange->request.path, "/v1/files") == 0)
     exchange->request.sink = (struct lls_http_sink){
         .write = drop_body, .max_bytes = (uint64_t)api->config.limits.max_upload};
@@ -56,32 +57,33 @@ void lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
 
 void lls_store_front_feed(struct lls_api *api)
 {
-  (void)api;
+  LLS_API_ON_MAIN(api);
 }
 
 void lls_store_front_tick(struct lls_api *api)
 {
-  (void)api;
+  LLS_API_ON_MAIN(api);
 }
 
 void lls_store_front_drain(struct lls_api *api)
 {
-  (void)api;
+  LLS_API_ON_MAIN(api);
 }
 
 void lls_store_front_close(struct lls_api *api, void (*closed)(struct lls_api *api))
 {
+  LLS_API_ON_MAIN(api);
   closed(api);
 }
 
 void lls_store_front_free(struct lls_api *api)
 {
-  (void)api;
+  LLS_API_ON_MAIN(api);
 }
 
 bool lls_store_front_count(const struct lls_api *api, struct lls_store_counts *out)
 {
-  (void)api;
+  LLS_API_ON_MAIN(api);
   (void)out;
   return false;
 }
