@@ -6,7 +6,8 @@
     tools/template_compare.py [--random N] BUILD/bench/template FILE.jinja|FOLDER...
 
 Each file is rendered for a plain conversation, one with a system message, and one with a
-system message, tools, calls of them and their results; with --random also for N random
+system message, tools, calls of them and their results, each with and without
+add_generation_prompt; with --random also for N random
 conversations: of any length, roles in turn and out of it, contents with white space,
 markup and Unicode. Jinja is set up as Transformers does (template_vectors.py). Where it
 raises an error we must reject too, with two exceptions, for which it is asked again without
@@ -88,7 +89,7 @@ def case(envs, source, messages, prompt, variables):
 def compare(ours, path, count):
     """How many differ, whether it loads, whether the fixed conversations are the same."""
     source, envs = path.read_text(), environments()
-    cases = [case(envs, source, messages, True, variables) for _, messages, variables in FIXED]
+    cases = [case(envs, source, messages, prompt, variables) for _, messages, variables in FIXED for prompt in (True, False)]
     cases += [case(envs, source, messages, prompt, {}) for messages, prompt in conversations(count)]
     lines = [json.dumps(dict(c, bos=vectors.BOS, eos=vectors.EOS, time=TIME)) for c in cases]
     said = subprocess.run([ours, "--text"], input="\n".join(lines), capture_output=True, text=True, check=True).stdout
@@ -102,10 +103,10 @@ def compare(ours, path, count):
     again = " (Jinja asked again without its sandbox)" if any("asked_again" in c for c in cases) else ""
     print(f"{path.name}: {len(cases)} conversations, {rejected} rejected by Jinja, {len(wrong)} differ{again}")
     for i in wrong[:2]:
-        print("   ", FIXED[i][0] if i < len(FIXED) else json.dumps(cases[i]["messages"], ensure_ascii=False))
+        print("   ", FIXED[i // 2][0] if i < 2 * len(FIXED) else json.dumps(cases[i]["messages"], ensure_ascii=False))
         print("    got ", repr(got[i].get("text", got[i].get("error"))))
         print("    want", repr(cases[i].get("text", cases[i].get("why"))))
-    return len(wrong), True, all(i >= len(FIXED) for i in wrong)
+    return len(wrong), True, all(i >= 2 * len(FIXED) for i in wrong)
 
 
 def main():

@@ -43,9 +43,10 @@ static const char *find_name(const struct lls_tool_format *format, const char *t
                              size_t *n)
 {
   const char *begin = format->name_begin;
-  if (begin != NULL && lls_tool_begins(text, *n, begin) > 0) {
-    text += strlen(begin);
-    *n -= strlen(begin);
+  const char *found = begin != NULL ? memmem(text, *n, begin, strlen(begin)) : NULL;
+  if (found != NULL) {
+    *n -= (size_t)(found - text) + strlen(begin);
+    text = found + strlen(begin);
   }
   *n = lls_tool_name_length(text, *n);
   return text;
@@ -169,6 +170,7 @@ bool lls_tool_step_after(struct lls_tool_parser *parser)
   if (parser->in_list && *rest == ']') {
     parser->in_list = false;
     parser->at++;
+    lls_tool_take(parser);
     return true;
   }
   int closes = format->close != NULL ? lls_tool_begins(rest, n, format->close) : -1;

@@ -60,9 +60,10 @@ struct lls_reasoning_format {
 
 /* Those that there are, for messages; test_tools.c compares them with the tables. */
 #define LLS_TOOL_FORMAT_NAMES                                                            \
-  "harmony, functionary_v3.2, qwen3_coder, seed_oss, minimax_m2, glm4, kimi_k2, "        \
-  "deepseek_r1, deepseek_v3.1, mistral_v11, mistral, phi4, granite, command_r7b, "       \
-  "functools, functionary_v3.1, hermes, llama3_json, generic"
+  "harmony, functionary_v3.2, qwen3_coder, seed_oss, minimax_m2, glm4, hunyuan, "        \
+  "deepseek_v3.2, minicpm5, kimi_k2, solar_open, deepseek_r1, deepseek_v3.1, "           \
+  "mistral_v11, mistral, phi4, granite, command_r7b, command_r_plus, gigachat3, "        \
+  "nemotron_v2, apriel, functools, functionary_v3.1, hermes, llama3_json, generic"
 #define LLS_REASONING_FORMAT_NAMES "think, mistral, command, seed"
 
 /* By the name of [model] tool_format; NULL where there is none. */

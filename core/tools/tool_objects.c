@@ -169,19 +169,21 @@ static bool pass_byte(struct lls_tool_parser *parser, char byte)
   return true;
 }
 
-/* Once the call is reported, what was read of it need not be kept. */
+/* Once the call is reported, only a key or a value that is not complete has to be kept.
+ */
 static void forget(struct lls_tool_parser *parser)
 {
   struct lls_tool_object *object = &parser->object;
-  bool whole = object->place != LLS_TOOL_IN_KEY && object->place != LLS_TOOL_IN_VALUE;
-  if (!whole && object->streamed) {
+  bool inside = object->place == LLS_TOOL_IN_KEY || object->place == LLS_TOOL_IN_VALUE;
+  size_t kept = 0;
+  if (inside && object->streamed)
     lls_tool_emit_arguments(parser, parser->held.data + object->begin,
                             parser->at - object->begin);
-    whole = true;
-  }
-  if (!whole)
-    return;
+  else if (inside)
+    kept = parser->at - object->begin;
+  parser->at -= kept;
   lls_tool_take(parser);
+  parser->at = kept;
   object->begin = 0;
 }
 

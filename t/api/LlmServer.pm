@@ -27,6 +27,19 @@ sub sanitized {
     return grep { -e && qx(nm -D '$_' 2>&1) =~ /__(asan|tsan)_/ } built('llmserve'), built('.libs/llmserve');
 }
 
+# Makes a virtual environment of Python with these packages, once; why there is none.
+sub make_venv {
+    my ($venv, @packages) = @_;
+    return if -e "$venv/ready";
+    return 'python3 is not installed' if system('command -v python3 >/dev/null 2>&1') != 0;
+    return 'python3 has no venv (Debian: python3-venv)' if system("python3 -m venv '$venv' >/dev/null 2>&1") != 0;
+    # one quick try: where no package index is reached, this is no reason to wait
+    my $pip = "'$venv/bin/python' -m pip --disable-pip-version-check --timeout 10 --retries 0 install -q @packages";
+    return 'no package index is reached' if system("timeout 300 $pip >'$venv/pip.log' 2>&1") != 0;
+    write_file("$venv/ready", '');
+    return;
+}
+
 # LlmServer->fake(period => 5, ...): see t/api/fake_server.c for the names.
 sub fake {
     my ($class, %options) = @_;

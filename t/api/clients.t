@@ -11,22 +11,9 @@ use Test::More;
 
 my $venv = LlmServer::built('t/openai-venv');
 
-# The interpreter that has the client, or why there is none.
-sub make_venv {
-    return if -e "$venv/ready";
-    return 'python3 is not installed' if system('command -v python3 >/dev/null 2>&1') != 0;
-    return 'python3 has no venv (Debian: python3-venv)' if system("python3 -m venv '$venv' >/dev/null 2>&1") != 0;
-    # one quick try: where no package index is reached, this is no reason to wait
-    my $pip = "'$venv/bin/python' -m pip --disable-pip-version-check --timeout 10 --retries 0 install -q openai";
-    return 'no package index is reached' if system("timeout 300 $pip >'$venv/pip.log' 2>&1") != 0;
-    open my $mark, '>', "$venv/ready" or return "$venv: $!";
-    close $mark;
-    return;
-}
-
 my $server = LlmServer->fake;
 SKIP: {
-    my $why = make_venv();
+    my $why = LlmServer::make_venv($venv, 'openai');
     skip "the openai client: $why", 1 if defined $why;
     my $script = LlmServer::source('t/api/openai_client.py');
     open my $out, '-|', "timeout 120 '$venv/bin/python' '$script' http://$server->{address} 2>&1" or die $!;

@@ -7,6 +7,7 @@
 Run by clients.t. The server is t/api/fake_server, whose answers repeat the prompt.
 """
 import asyncio
+import json
 import sys
 
 import openai
@@ -91,6 +92,31 @@ def check_chat(client):
     same(final.choices[0].finish_reason, "stop", "  with the end")
 
 
+TOOLS = [{"type": "function", "function": {"name": "weather", "strict": True, "parameters": {
+    "type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"], "additionalProperties": False}}}]
+CALLS = ('Let me look. <tool_call>{"name": "weather", "arguments": {"place": "Bern"}}</tool_call>'
+         '<tool_call>{"name": "weather", "arguments": {"place": "Z\u00fcrich"}}</tool_call><stop>')
+
+
+def check_tools(client):
+    """The fake answers with the message itself where its template prints nothing else."""
+    asked = {"model": MODEL, "tools": TOOLS, "stop": ["<stop>"], "messages": [{"role": "user", "content": CALLS}],
+             "extra_body": {"chat_template_kwargs": {"only": True}}}
+    places = [{"place": "Bern"}, {"place": "Z\u00fcrich"}]
+    made = client.chat.completions.create(**asked).choices[0]
+    same(made.finish_reason, "tool_calls", "calls of tools")
+    same([(c.type, c.function.name, json.loads(c.function.arguments)) for c in made.message.tool_calls],
+         [("function", "weather", place) for place in places], "  with their arguments")
+    with client.chat.completions.stream(**asked) as events:
+        done = [e.parsed_arguments for e in events if e.type == "tool_calls.function.arguments.done"]
+        final = events.get_final_completion().choices[0]
+    same(done, places, "  streamed, as the client puts them together")
+    same((final.finish_reason, final.message.content), ("tool_calls", made.message.content), "  with what was said before")
+    asked["messages"] = [{"role": "user", "content": "Hello"}, made.message.model_dump(exclude_none=True)] + [
+        {"role": "tool", "tool_call_id": call.id, "content": "rain"} for call in made.message.tool_calls]
+    same(client.chat.completions.create(**asked, max_tokens=2).choices[0].message.tool_calls, None, "  and sends them back")
+
+
 def check_errors(client):
     error = raises(openai.BadRequestError,
                    lambda: client.completions.create(model=MODEL, prompt="x", temperature=-1), "a bad request")
@@ -140,6 +166,7 @@ def main():
     client = openai.OpenAI(base_url=URL, api_key=KEY, max_retries=0)
     check_completions(client)
     check_chat(client)
+    check_tools(client)
     check_errors(client)
     check_models(client)
     asyncio.run(check_async())

@@ -3,8 +3,11 @@
  * and in pieces, with the same outcome; and what is no call stays text. */
 #include "t/tap.h"
 
+#include "core/template/template.h"
+#include "core/tools/tool_dialect.h"
 #include "core/tools/tool_parser.h"
 
+#include <errno.h>
 #include <string.h>
 
 static const char tools_text[] =
@@ -89,6 +92,16 @@ static const struct answer {
      "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"weather\", "
      "\"parameters\": {\"days\": 1}}\n]<|END_ACTION|>",
      "||weather({\"days\": 1})"},
+    {"mistral", "[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}] so", "so||now({})"},
+    {"command_r_plus",
+     "Action: ```json\n[\n    {\n        \"tool_name\": \"now\",\n        "
+     "\"parameters\": {}\n    }\n]```",
+     "||now({})"},
+    {"gigachat3", "<|function_call|>{\"name\": \"now\", \"arguments\": {}}", "||now({})"},
+    {"nemotron_v2", "<TOOLCALL>[{\"name\": \"now\", \"arguments\": {}}]</TOOLCALL>",
+     "||now({})"},
+    {"apriel", "<tool_calls>[{\"name\": \"now\", \"arguments\": {}}]</tool_calls>",
+     "||now({})"},
     /* names beside their arguments */
     {"functionary_v3.2", "all\nHello there>>>weather\n{\"place\": \"Chur\"}",
      "Hello there||weather({\"place\": \"Chur\"})"},
@@ -136,6 +149,24 @@ static const struct answer {
      "<invoke name=\"now\">\n</invoke>\n</minimax:tool_call>",
      "||weather({\"days\": 2})now({})"},
     {"seed_oss", "<seed:tool_call>\n<function=now>\n</function>\n</seed:tool_call>",
+     "||now({})"},
+    {"minicpm5", "<function name=\"weather\"><param name=\"days\">3</param></function>",
+     "||weather({\"days\": 3})"},
+    {"hunyuan",
+     "<tool_calls:opensource>\n<tool_call:opensource>weather<tool_sep:opensource>\n<arg_"
+     "key:opensource>days</arg_key:opensource>\n"
+     "<arg_value:opensource>3</arg_value:opensource>\n</tool_call:opensource>\n</"
+     "tool_calls:opensource>",
+     "||weather({\"days\": 3})"},
+    {"deepseek_v3.2",
+     "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"weather\">\n<｜DSML｜parameter "
+     "name=\"place\" string=\"true\">3</｜DSML｜parameter>\n"
+     "</｜DSML｜invoke>\n<｜DSML｜invoke "
+     "name=\"now\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+     "||weather({\"place\": \"3\"})now({})"},
+    {"solar_open",
+     "<|tool_calls|><|tool_call:begin|>c1<|tool_call:name|>now<|tool_call:args|>{}<|tool_"
+     "call:end|><|calls|>",
      "||now({})"},
     /* gpt-oss */
     {"harmony",
@@ -223,9 +254,165 @@ static void test_answers_in_any_pieces(void **state)
   json_decref(tools);
 }
 
+/* ---- templates ------------------------------------------------------------------- */
+
+#define EACH(BODY)                                                                       \
+  "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or "   \
+  "[] "                                                                                  \
+  "%}" BODY                                                                              \
+  "{% endfor %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+
+/* After the formats of published templates; their detection goes by such texts. */
+static const struct shape {
+  const char *format;
+  bool text_arguments;
+  const char *source;
+} shapes[] = {
+    {"hermes", false,
+     EACH("\n<tool_call>\n{\"name\": \"{{ c.function.name }}\", \"arguments\": "
+          "{{ c.function.arguments | tojson }}}\n</tool_call>")},
+    {"llama3_json", false,
+     "{# <|eot_id|> #}" EACH("{\"name\": \"{{ c.function.name }}\", \"parameters\": "
+                             "{{ c.function.arguments | tojson }}}")},
+    {"mistral", false,
+     EACH("{% if loop.first %}[TOOL_CALLS][{% endif %}{{ (c.function | tojson)[:-1] }}, "
+          "\"id\": \"{{ c.id }}\"}{{ ']' if loop.last else ', ' }}")},
+    {"deepseek_r1", true,
+     EACH("{% if loop.first %}<｜tool▁calls▁begin｜>{% endif %}<｜tool▁call▁begin｜>{{ "
+          "c.type "
+          "}}<｜tool▁sep｜>{{ c.function.name + '\\n```json\\n' + c.function.arguments + "
+          "'\\n```' }}<｜tool▁call▁end｜>{% if loop.last %}<｜tool▁calls▁end｜>{% endif "
+          "%}")},
+    {"qwen3_coder", false,
+     EACH("\n<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in "
+          "c.function.arguments | items %}<parameter={{ k }}>\n{{ v }}\n</parameter>\n{% "
+          "endfor %}</function>\n</tool_call>")},
+};
+
+static char *render(const struct lls_chat_template *chat_template, const json_t *messages,
+                    bool prompt)
+{
+  struct lls_error err = {0};
+  char *text = NULL;
+  size_t length;
+  if (lls_chat_template_render(chat_template, messages, NULL, prompt, 0, &text, &length,
+                               &err) != 0)
+    fail_msg("%s", err.text);
+  return text;
+}
+
+/* A message that a template has written is read, and written again. */
+static void check_round_trip(const struct shape *shape, const json_t *tools)
+{
+  static const char arguments[] = "{\"place\": \"Z\\\"\u00fcrich\", \"days\": 3}";
+  struct lls_chat_template *chat_template = NULL;
+  struct lls_tool_dialect dialect = {0};
+  struct lls_error err = {0};
+  if (lls_chat_template_compile(shape->source, NULL, NULL, &chat_template, &err) != 0)
+    fail_msg("%s", err.text);
+  lls_tool_dialect_complete(&dialect, chat_template);
+  assert_string_equal(dialect.format->name, shape->format);
+  assert_int_equal(dialect.text_arguments, shape->text_arguments);
+  json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", "x");
+  char *prompt = render(chat_template, messages, true);
+  json_t *value =
+      shape->text_arguments ? json_string(arguments) : json_loads(arguments, 0, NULL);
+  json_t *function = json_pack("{s:s, s:o}", "name", "weather", "arguments", value);
+  json_t *call = json_pack("{s:s, s:s, s:o}", "id", "call00001", "type", "function",
+                           "function", function);
+  json_array_append_new(messages,
+                        json_pack("{s:s, s:s, s:[O, O]}", "role", "assistant", "content",
+                                  "Look.", "tool_calls", call, call));
+  char *whole = render(chat_template, messages, false);
+  const struct lls_tool_parser_options options = {.format = dialect.format,
+                                                  .tools = tools};
+  /* without content where calls need no mark */
+  size_t content = dialect.format->bare ? strlen("Look.") : 0;
+  assert_int_equal(strncmp(whole, prompt, strlen(prompt)), 0);
+  char *outcome = parse(&options, whole + strlen(prompt) + content, 0);
+  char want[512];
+  snprintf(want, sizeof want, "%s||weather(%s)weather(%s)", content > 0 ? "" : "Look.",
+           arguments, arguments);
+  if (strcmp(outcome, want) != 0)
+    fail_msg("%s: %s\ngave %s\nnot  %s", shape->format, whole, outcome, want);
+  free(prompt);
+  free(whole);
+  free(outcome);
+  json_decref(messages);
+  json_decref(call);
+  lls_chat_template_free(chat_template);
+}
+
+static void test_what_templates_write_is_read(void **state)
+{
+  (void)state;
+  json_t *tools = read_tools();
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    check_round_trip(&shapes[i], tools);
+  json_decref(tools);
+}
+
+static void test_a_prompt_may_open_the_reasoning(void **state)
+{
+  (void)state;
+  const struct lls_tool_dialect dialect = {.reasoning =
+                                               lls_reasoning_format_find("think")};
+  assert_true(lls_tool_dialect_opens_reasoning(&dialect, "user <think>\n", 13));
+  assert_false(lls_tool_dialect_opens_reasoning(&dialect, "<think>\n\n</think>\n\n", 19));
+  assert_false(lls_tool_dialect_opens_reasoning(&dialect, "think>", 6));
+  assert_false(lls_tool_dialect_opens_reasoning(&(struct lls_tool_dialect){0}, "", 0));
+}
+
+static void test_names_of_formats(void **state)
+{
+  (void)state;
+  struct lls_tool_dialect dialect;
+  struct lls_error err = {0};
+  const char *key;
+  char names[] = LLS_TOOL_FORMAT_NAMES, *rest = names;
+  for (char *name; (name = strtok_r(rest, ", ", &rest)) != NULL;)
+    assert_int_equal(lls_tool_dialect_read(name, "auto", &dialect, &key, &err), 0);
+  assert_string_equal(dialect.format->name, "generic"); /* the table's last */
+  char marks[] = LLS_REASONING_FORMAT_NAMES;
+  rest = marks;
+  for (char *name; (name = strtok_r(rest, ", ", &rest)) != NULL;)
+    assert_int_equal(lls_tool_dialect_read("auto", name, &dialect, &key, &err), 0);
+  assert_int_equal(lls_tool_dialect_read("auto", "some", &dialect, &key, &err), -EINVAL);
+  assert_string_equal(key, "reasoning_format");
+}
+
+/* A name that never ends, a call that never begins: what is held back has a bound. */
+static void test_what_is_held_back_is_bounded(void **state)
+{
+  (void)state;
+  json_t *tools = read_tools();
+  const struct lls_tool_parser_options options = {
+      .format = lls_tool_format_find("hermes"), .tools = tools};
+  struct lls_tool_answer answer = {0};
+  struct lls_tool_parser *parser = lls_tool_parser_create(&options, &answer);
+  char piece[1024];
+  memset(piece, 'x', sizeof piece);
+  lls_tool_parser_push(parser, "<tool_call>{\"arguments\": \"", 27);
+  size_t n = 27;
+  for (; n < LLS_TOOL_HELD_BYTES; n += sizeof piece) {
+    assert_int_equal(answer.content.length, 0);
+    lls_tool_parser_push(parser, piece, sizeof piece);
+  }
+  assert_int_equal(answer.content.length, n);
+  lls_tool_parser_finish(parser);
+  assert_int_equal(answer.content.length, n);
+  lls_tool_parser_destroy(parser);
+  lls_tool_answer_free(&answer);
+  json_decref(tools);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_what_templates_write_is_read),
+      cmocka_unit_test(test_a_prompt_may_open_the_reasoning),
+      cmocka_unit_test(test_names_of_formats),
+      cmocka_unit_test(test_what_is_held_back_is_bounded),
       cmocka_unit_test(test_answers_in_any_pieces),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
