@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The answers that call a tool, as a grammar: what a model is held to where the client
+ * requires a call, so that the parser reads it and its arguments keep to their schema. */
+#ifndef LLS_TOOLS_TOOL_GRAMMAR_H
+#define LLS_TOOLS_TOOL_GRAMMAR_H
+
+#include "core/grammar/grammar_tree.h"
+#include "core/tools/tool_format.h"
+
+#include <jansson.h>
+
+struct lls_tool_constraint {
+  const struct lls_tool_format *format; /* one that lls_tool_format_written returned */
+  const struct lls_reasoning_format *reasoning; /* may come before; NULL: none */
+  const json_t *tools; /* OpenAI's array, of which one is called, or several in a row */
+  bool parallel;
+  bool in_reasoning; /* the prompt has opened it: it has to be closed */
+};
+
+/*
+ * [any] The node of the answers, or LLS_GRAMMAR_NONE with the tree failed. A function's
+ * parameters are kept where they can be, or, if it is "strict", refused by name.
+ */
+uint32_t lls_tool_grammar(struct lls_grammar_tree *tree,
+                          const struct lls_tool_constraint *constraint);
+
+#endif
