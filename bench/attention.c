@@ -178,6 +178,11 @@ static double measure(struct bench *bench, struct batch *b)
   return (now - start) / calls;
 }
 
+static enum limits_type type_of(const struct bench *b)
+{
+  return b->element == LLS_BF16 ? LIMITS_BF16 : LIMITS_F32;
+}
+
 static void bench_load(struct bench *bench, const struct load *load)
 {
   double seconds[ROUNDS], of_read[ROUNDS], of_matrix[ROUNDS], ratio[ROUNDS];
@@ -188,8 +193,7 @@ static void bench_load(struct bench *bench, const struct load *load)
     const struct limits_rates limits = limits_sample(&bench->limits);
     seconds[i] = measure(bench, &b);
     of_read[i] = b.bytes / seconds[i] / limits.read;
-    of_matrix[i] =
-        b.operations / seconds[i] / limits_matrix(&limits, bench->element == LLS_BF16);
+    of_matrix[i] = b.operations / seconds[i] / limits_matrix(&limits, type_of(bench));
     ratio[i] = fmax(of_read[i], of_matrix[i]);
   }
   double time = bench_median(seconds, ROUNDS), typical = bench_median(ratio, ROUNDS);
@@ -229,7 +233,7 @@ static int run(struct bench *b, uint32_t threads)
          HEAD_DIM, b->element == LLS_BF16 ? "bf16" : "f32");
   const struct limits_rates sample = limits_sample(&b->limits);
   printf("read %.1f GB/s, product (oneDNN) %.0f GFLOP/s\n", sample.read * 1e-9,
-         limits_matrix(&sample, b->element == LLS_BF16) * 1e-9);
+         limits_matrix(&sample, type_of(b)) * 1e-9);
   for (size_t i = 0; i < sizeof loads / sizeof *loads; i++)
     bench_load(b, &loads[i]);
   limits_destroy(&b->limits);

@@ -4,15 +4,18 @@
  * 2048. Without a model it is the shape of a 1.1B Llama (bench/llama-1.1b) with random
  * weights.
  *
- *   bench/engine [-m MODEL] [-w auto|bf16|f32|int8] [-t THREADS] [-r ROUNDS] [-c CONTEXT]
+ *   bench/engine [-m MODEL] [-w auto|bf16|f32|int8|int4] [-t THREADS] [-r ROUNDS] [-c
+ * CONTEXT]
  *
  * CONTEXT (128) is of each stream before its decodes.
  *
  * The floor of a step is the larger of two times: reading every packed weight once at the
  * machine's read bandwidth, and the multiplications of all matrices at its matrix rate
- * (oneDNN); attention and cache count as nothing. Each round measures the limits before
- * and after the load and takes their mean; a ratio is of one round, so that a busy
- * machine disturbs both sides of it. The median and the best of the rounds are printed.
+ * (oneDNN; of whole numbers where most weights are codes of 8 bits or fewer); attention
+ * and cache count as nothing. Each round measures the limits before and after the load
+ * and takes their mean; a ratio is of one round, so that a busy machine disturbs both
+ * sides of it. The median and the best of the rounds are printed. A load is run once
+ * before its rounds: the first pass touches memory for the first time.
  */
 #include "bench/bench.h"
 #include "bench/limits.h"
@@ -62,7 +65,7 @@ struct bench {
   struct lls_device *device;
   struct lls_engine *engine;
   struct limits limits;
-  bool bf16; /* weights */
+  enum limits_type type; /* of the limit that products are compared with */
   struct units units;
   struct sequence sequences[MAX_STREAMS];
   int32_t tokens[MAX_TOKENS];
@@ -121,19 +124,36 @@ static double measure(struct bench *b, const struct load *load)
   return (bench_seconds() - start) / steps;
 }
 
+static double layer_weights(const struct lls_model_config *c)
+{
+  return (double)c->hidden * (lls_qkv_columns(c) + c->heads * c->head_dim + 3.0 * c->ffn);
+}
+
+static double head_weights(const struct lls_model_config *c)
+{
+  return (double)c->hidden * c->vocab;
+}
+
+/* What the weights are multiplied as, by their bytes. */
+static enum limits_type type_of(const struct lls_engine *e)
+{
+  const struct lls_model_config *c = lls_engine_config(e);
+  double bytes = (double)lls_engine_weight_bytes(e) /
+                 (layer_weights(c) * c->layers + head_weights(c));
+  return bytes < 1.5 ? LIMITS_INT8 : bytes < 3 ? LIMITS_BF16 : LIMITS_F32;
+}
+
 static void round_of(struct bench *b, struct load *load, int round)
 {
   const struct lls_model_config *c = lls_engine_config(b->engine);
-  double layer =
-      (double)c->hidden * (lls_qkv_columns(c) + c->heads * c->head_dim + 3.0 * c->ffn);
   double rows = (double)load->streams * load->tokens;
   double operations =
-      2 * (rows * layer * c->layers + (double)load->streams * c->hidden * c->vocab);
+      2 * (rows * layer_weights(c) * c->layers + (double)load->streams * head_weights(c));
   const struct limits_rates before = limits_sample(&b->limits);
   double seconds = measure(b, load);
   const struct limits_rates after = limits_sample(&b->limits);
   double read = (before.read + after.read) / 2;
-  double rate = (limits_matrix(&before, b->bf16) + limits_matrix(&after, b->bf16)) / 2;
+  double rate = (limits_matrix(&before, b->type) + limits_matrix(&after, b->type)) / 2;
   double reading = (double)lls_engine_weight_bytes(b->engine) / read;
   double multiplying = operations / rate;
   load->memory_bound = reading > multiplying;
@@ -143,8 +163,8 @@ static void round_of(struct bench *b, struct load *load, int round)
 
 static enum lls_weight_format format_named(const char *name)
 {
-  static const char *const names[] = {"auto", "f32", "bf16", "int8"};
-  for (int i = 0; i < 4; i++)
+  static const char *const names[] = {"auto", "f32", "bf16", "int8", "int4"};
+  for (int i = 0; i < 5; i++)
     if (strcmp(names[i], name) == 0)
       return (enum lls_weight_format)i;
   fprintf(stderr, "bench/engine: no weights '%s'\n", name);
@@ -175,8 +195,9 @@ static struct options parse(int argc, char **argv)
       exit(2);
     }
   if (optind < argc || o.rounds < 1 || o.rounds > MAX_ROUNDS || o.context > MAX_CONTEXT) {
-    fprintf(stderr, "usage: bench/engine [-m MODEL] [-w auto|f32|bf16|int8] [-t THREADS] "
-                    "[-r ROUNDS, 32 at most] [-c CONTEXT, 960 at most]\n");
+    fprintf(stderr,
+            "usage: bench/engine [-m MODEL] [-w auto|f32|bf16|int8|int4] [-t THREADS] "
+            "[-r ROUNDS, 32 at most] [-c CONTEXT, 960 at most]\n");
     exit(2);
   }
   return o;
@@ -235,6 +256,7 @@ static void create(struct bench *b)
 
 static void run(struct bench *b, struct load *load, int rounds)
 {
+  measure(b, load);
   for (int round = 0; round < rounds; round++)
     round_of(b, load, round);
   double ratio = bench_median(load->ratio, (size_t)rounds);
@@ -249,8 +271,8 @@ int main(int argc, char **argv)
 {
   static struct bench b;
   b.options = parse(argc, argv);
-  b.bf16 = b.options.weights == LLS_WEIGHTS_AUTO || b.options.weights == LLS_WEIGHTS_BF16;
   create(&b);
+  b.type = type_of(b.engine);
   char text[256];
   b.device->ops->describe(b.device, text, sizeof text);
   printf("%s; weights %.2f GB\n", text, (double)lls_engine_weight_bytes(b.engine) * 1e-9);

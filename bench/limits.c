@@ -14,9 +14,8 @@
 #define MOST_BYTES  ((size_t)1 << 30)
 #define PIECE_BYTES ((size_t)32 << 20)
 #define MAX_STREAMS 8
-#define TRIALS      20 /* of each way to read */
-#define READS       15 /* of a sample */
-#define PRODUCTS    5  /* of a sample, of each type */
+#define READS       5 /* of a sample, in each way */
+#define PRODUCTS    5 /* of a sample, of each type */
 
 #define PRODUCT_SECONDS 4e-3 /* of a piece, about */
 
@@ -24,17 +23,19 @@ typedef uint64_t vector __attribute__((vector_size(32)));
 
 struct reading {
   const char *data;
-  size_t bytes, ahead;
-  unsigned streams;
+  size_t bytes;
+  size_t way;
   uint64_t sum; /* so that the reads are not dropped */
 };
 
-/* Reads `streams` parts side by side; ahead is a constant 0 or not. */
-static inline uint64_t read_streams(const char *p, size_t part, const unsigned streams,
-                                    size_t ahead)
+/* Reads `streams` parts side by side; both are constants. */
+static inline __attribute__((always_inline)) uint64_t
+read_streams(const char *p, size_t bytes, const unsigned streams, const size_t ahead)
 {
+  size_t part = bytes / streams;
   vector sum[MAX_STREAMS] = {0};
   for (size_t i = 0; i < part; i += 64) {
+#pragma GCC unroll 8
     for (unsigned s = 0; s < streams; s++) {
       const vector *v = (const vector *)(p + s * part + i);
       if (ahead != 0)
@@ -48,58 +49,64 @@ static inline uint64_t read_streams(const char *p, size_t part, const unsigned s
   return sum[0][0] + sum[0][1] + sum[0][2] + sum[0][3];
 }
 
+/* Ways to read: which is fastest depends on the machine, and on the moment. */
+#define WAYS(F)                                                                          \
+  F(1, 0) F(1, 1024) F(1, 3072) F(2, 0) F(2, 1024) F(4, 0) F(4, 1024) F(8, 0)
+
+#define READ(streams, ahead)                                                             \
+  static uint64_t read_##streams##_##ahead(const char *p, size_t bytes)                  \
+  {                                                                                      \
+    return read_streams(p, bytes, streams, ahead);                                       \
+  }
+WAYS(READ)
+
+#define WAY(streams, ahead) {{streams, ahead}, read_##streams##_##ahead},
+static const struct {
+  struct limits_way way;
+  uint64_t (*read)(const char *p, size_t bytes);
+} ways[] = {WAYS(WAY)};
+#define N_WAYS (sizeof ways / sizeof *ways)
+
 static void read_task(void *arg, unsigned thread, unsigned n_threads)
 {
   struct reading *r = arg;
   size_t part = r->bytes / n_threads / (MAX_STREAMS * 4096) * MAX_STREAMS * 4096;
-  const char *p = r->data + part * thread;
-  uint64_t sum;
-  if (r->streams == 1)
-    sum =
-        r->ahead != 0 ? read_streams(p, part, 1, r->ahead) : read_streams(p, part, 1, 0);
-  else if (r->streams == 4)
-    sum = r->ahead != 0 ? read_streams(p, part / 4, 4, r->ahead)
-                        : read_streams(p, part / 4, 4, 0);
-  else
-    sum = r->ahead != 0 ? read_streams(p, part / 8, 8, r->ahead)
-                        : read_streams(p, part / 8, 8, 0);
+  uint64_t sum = ways[r->way].read(r->data + part * thread, part);
   __atomic_fetch_add(&r->sum, sum, __ATOMIC_RELAXED);
 }
 
-static double read_as(struct limits *l, bool huge_pages, unsigned streams, size_t ahead)
+static double read_as(struct limits *l, bool huge_pages, size_t way)
 {
   size_t piece = l->next++ % (l->bytes / PIECE_BYTES);
   struct reading r = {
       .data = (huge_pages ? l->huge : l->small) + piece * PIECE_BYTES,
       .bytes = PIECE_BYTES,
-      .streams = streams,
-      .ahead = ahead,
+      .way = way,
   };
   double start = bench_seconds();
   lls_cpu_run(l->threads, read_task, &r);
-  return (double)PIECE_BYTES / (bench_seconds() - start);
-}
-
-double limits_read(struct limits *l, bool huge_pages)
-{
-  double rate = read_as(l, huge_pages, l->streams, l->ahead);
+  double rate = (double)PIECE_BYTES / (bench_seconds() - start);
   if (huge_pages && rate > l->best.read)
     l->best.read = rate;
   return rate;
 }
 
-static void find_best_reading(struct limits *l)
+double limits_read(struct limits *l, bool huge_pages, struct limits_way *fastest)
 {
-  static const unsigned streams[] = {1, 4, MAX_STREAMS};
-  static const size_t ahead[] = {0, 1024, 3072};
-  for (int i = 0; i < 9 * TRIALS; i++) {
-    double rate = read_as(l, true, streams[i % 3], ahead[i / 3 % 3]);
-    if (rate <= l->best.read)
-      continue;
-    l->best.read = rate;
-    l->streams = streams[i % 3];
-    l->ahead = ahead[i / 3 % 3];
+  double reads[N_WAYS][READS], best = 0;
+  for (int i = 0; i < READS; i++) {
+    for (size_t way = 0; way < N_WAYS; way++)
+      reads[way][i] = read_as(l, huge_pages, way);
   }
+  for (size_t way = 0; way < N_WAYS; way++) {
+    double rate = bench_median(reads[way], READS);
+    if (rate <= best)
+      continue;
+    best = rate;
+    if (fastest != NULL)
+      *fastest = ways[way].way;
+  }
+  return best;
 }
 
 struct products_create {
@@ -182,10 +189,8 @@ double limits_product(struct limits *l, enum limits_type type)
 struct limits_rates limits_sample(struct limits *l)
 {
   struct limits_rates rates;
-  double reads[READS], products[PRODUCTS];
-  for (int i = 0; i < READS; i++)
-    reads[i] = limits_read(l, true);
-  rates.read = bench_median(reads, READS);
+  double products[PRODUCTS];
+  rates.read = limits_read(l, true, NULL);
   for (enum limits_type t = 0; t < LIMITS_N_TYPES; t++) {
     for (int i = 0; i < PRODUCTS; i++)
       products[i] = limits_product(l, t);
@@ -194,10 +199,12 @@ struct limits_rates limits_sample(struct limits *l)
   return rates;
 }
 
-double limits_matrix(const struct limits_rates *r, bool bf16_weights)
+double limits_matrix(const struct limits_rates *r, enum limits_type weights)
 {
   double f32 = r->product[LIMITS_F32], bf16 = r->product[LIMITS_BF16];
-  return bf16_weights && bf16 > f32 ? bf16 : f32;
+  if (weights == LIMITS_INT8 && r->product[LIMITS_INT8] > 0)
+    return r->product[LIMITS_INT8];
+  return weights != LIMITS_F32 && bf16 > f32 ? bf16 : f32;
 }
 
 size_t limits_cold_bytes(size_t least)
@@ -220,7 +227,6 @@ int limits_create(struct lls_cpu_threads *threads, struct limits *l)
     madvise(small, l->bytes, MADV_NOHUGEPAGE);
     memset(small, 1, l->bytes);
     memset(huge, 1, l->bytes);
-    find_best_reading(l);
   }
   for (enum limits_type t = 0; rc == 0 && t < LIMITS_N_TYPES; t++)
     rc = limits_products_create(l, t, LIMITS_SHAPE, 1, &l->products[t]);

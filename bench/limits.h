@@ -34,11 +34,16 @@ struct limits_rates {
   double product[LIMITS_N_TYPES];
 };
 
+/* How a thread reads its part: so many streams side by side, each line asked for `ahead`
+ * bytes before its use; 0: never. */
+struct limits_way {
+  unsigned streams;
+  size_t ahead;
+};
+
 struct limits {
   struct lls_cpu_threads *threads;
   char *huge, *small; /* on 2 MiB pages, on 4 KiB pages: many times the caches */
-  unsigned streams;   /* that reading is fastest with on this machine */
-  size_t ahead;       /* and how far ahead of its use each line is asked for; 0: never */
   size_t bytes;       /* of each */
   struct limits_products products[LIMITS_N_TYPES];
   size_t next; /* piece to read */
@@ -49,12 +54,14 @@ struct limits {
  * largest cache (1 GiB at most). */
 size_t limits_cold_bytes(size_t least);
 
-/* Tries ways to read memory and keeps the fastest. 0 or -errno. */
+/* 0 or -errno. */
 int limits_create(struct lls_cpu_threads *, struct limits *);
 void limits_destroy(struct limits *);
 
-/* One measurement of a piece each: bytes/s, operations/s; 0 where the CPU can't. */
-double limits_read(struct limits *, bool huge_pages);
+/* Bytes/s in the fastest of the ways to read (out if not NULL), which are taken in turns:
+ * the medians of a few pieces each. */
+double limits_read(struct limits *, bool huge_pages, struct limits_way *fastest);
+/* One measurement of a piece: operations/s; 0 where the CPU can't. */
 double limits_product(struct limits *, enum limits_type);
 
 /* The same of any product: the rate of a piece, 0 if the CPU can't. */
@@ -65,7 +72,8 @@ double limits_products_rate(struct limits *, const struct limits_products *);
 
 /* Measures all for some 100 ms and gives the medians. */
 struct limits_rates limits_sample(struct limits *);
-/* The faster of the products that f32 or bf16 weights may be multiplied by. */
-double limits_matrix(const struct limits_rates *, bool bf16_weights);
+/* The fastest product that weights of that type may be multiplied by; of whole numbers
+ * where oneDNN has a kernel for them. */
+double limits_matrix(const struct limits_rates *, enum limits_type weights);
 
 #endif

@@ -124,19 +124,11 @@ static struct times measure(struct bench *b, struct copies *c, uint32_t n_rows)
   return (struct times){median, seconds[0]};
 }
 
-/* Whole numbers where oneDNN has no kernel for them: bf16's or f32's rate. */
-static double rate_of(const struct limits_rates *r, enum limits_type type)
-{
-  if (type == LIMITS_INT8 && r->product[type] > 0)
-    return r->product[type];
-  return limits_matrix(r, type != LIMITS_F32);
-}
-
 /* The least time that the limits allow. */
 static double floor_of(const struct limits_rates *r, enum limits_type type, double bytes,
                        double operations)
 {
-  double reading = bytes / r->read, multiplying = operations / rate_of(r, type);
+  double reading = bytes / r->read, multiplying = operations / limits_matrix(r, type);
   return reading > multiplying ? reading : multiplying;
 }
 
@@ -232,7 +224,7 @@ static int run(uint32_t threads, const struct format *format, const uint32_t *ro
   printf("%s; weights %s, cold\n", text, format->name);
   bench_format(&b, format, rows, n_rows);
   printf("best limits: read %.1f GB/s, product (oneDNN) %.0f GFLOP/s\n",
-         b.limits.best.read * 1e-9, rate_of(&b.limits.best, b.type) * 1e-9);
+         b.limits.best.read * 1e-9, limits_matrix(&b.limits.best, b.type) * 1e-9);
   return 0;
 }
 
