@@ -11,6 +11,7 @@
  * takes 16 cycles, the memory some 100 for the tile it needs, so that few rows cost the
  * same as 16.
  */
+#include "kernels/cpu/ahead.h"
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/cpu.h"
 
@@ -68,18 +69,6 @@ INLINE void prefetch(const char *p, size_t bytes)
     _mm_prefetch(p + line, _MM_HINT_T0);
 }
 
-/* A share of what is to be asked for, at each step of 32 inputs. */
-INLINE void ask(struct lls_ahead ahead[LLS_AHEAD], const size_t share[LLS_AHEAD])
-{
-  UNROLL
-  for (int i = 0; i < LLS_AHEAD; i++) {
-    for (size_t n = share[i]; n > 0 && ahead[i].lines > 0; n--, ahead[i].lines--) {
-      _mm_prefetch(ahead[i].at, _MM_HINT_T1);
-      ahead[i].at += 64;
-    }
-  }
-}
-
 /* C (row tiles, panels) += 32 inputs. What passes by only once, the weights if `stream`,
  * else x, is loaded past the first-level cache (tileloaddt1), which is the other's. */
 INLINE void multiply_tiles(const char *const b[2], const char *x, const int panels,
@@ -116,8 +105,8 @@ INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const
 {
   const size_t b_bytes = TILE_DEPTH * LLS_PANEL * lls_packed_bytes(packed);
   size_t share[LLS_AHEAD];
-  for (int i = 0; i < LLS_AHEAD && ahead == NULL; i++)
-    share[i] = spread[i].lines / (inputs / TILE_DEPTH) + 1;
+  if (ahead == NULL)
+    share_out(spread, inputs / TILE_DEPTH, share);
   for (size_t k = 0; k < inputs; k += TILE_DEPTH) {
     const char *b[2] = {w, w + panel_bytes};
     if (ahead == NULL)

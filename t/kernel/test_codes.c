@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MAX_ROWS    110
+#define MAX_ROWS    270 /* more than a block of rows at any level */
 #define MAX_COLUMNS 1280
 #define EPSILON     4e-6 /* of the magnitudes added, for sums in f32 */
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a tile that spreads (linear.h) asks for, a few lines in each of its steps: a burst
+ * of them would wait for the loads of lines that are wanted now. */
+#ifndef LLS_CPU_AHEAD_H
+#define LLS_CPU_AHEAD_H
+
+#include "kernels/cpu/linear.h"
+#include "kernels/cpu/simd.h"
+
+/* Lines of a step, so that `steps` of them ask for all. */
+INLINE void share_out(const struct lls_ahead ahead[LLS_AHEAD], size_t steps,
+                      size_t share[LLS_AHEAD])
+{
+  for (int i = 0; i < LLS_AHEAD; i++)
+    share[i] = ahead[i].lines / steps + 1;
+}
+
+INLINE void ask(struct lls_ahead ahead[LLS_AHEAD], const size_t share[LLS_AHEAD])
+{
+  UNROLL
+  for (int i = 0; i < LLS_AHEAD; i++) {
+    for (size_t n = share[i]; n > 0 && ahead[i].lines > 0; n--, ahead[i].lines--) {
+      _mm_prefetch(ahead[i].at, _MM_HINT_T1);
+      ahead[i].at += 64;
+    }
+  }
+}
+
+#endif
