@@ -134,7 +134,7 @@ static double head_weights(const struct lls_model_config *c)
   return (double)c->hidden * c->vocab;
 }
 
-/* What the weights are multiplied as, by their bytes. */
+/* Tells from the bytes of a weight how it is multiplied. */
 static enum limits_type type_of(const struct lls_engine *e)
 {
   const struct lls_model_config *c = lls_engine_config(e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a tile that spreads (linear.h) asks for, a few lines in each of its steps: a burst
- * of them would wait for the loads of lines that are wanted now. */
+/* A tile that spreads (linear.h) asks for a few lines in each of its steps: a burst of
+ * them would hold up the loads of what is wanted now. */
 #ifndef LLS_CPU_AHEAD_H
 #define LLS_CPU_AHEAD_H
 
