@@ -6,17 +6,21 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use File::Temp;
 use LlmServer;
 use Test::More;
 
 my $venv = LlmServer::built('t/openai-venv');
 
-my $server = LlmServer->fake;
+# Batches are tried where there is SQLite.
+my $state   = File::Temp->newdir;
+my $batches = -e LlmServer::built('core/batch/store.lo');
+my $server  = LlmServer->fake($batches ? (state => $state) : ());
 SKIP: {
     my $why = LlmServer::make_venv($venv, 'openai');
     skip "the openai client: $why", 1 if defined $why;
     my $script = LlmServer::source('t/api/openai_client.py');
-    open my $out, '-|', "timeout 120 '$venv/bin/python' '$script' http://$server->{address} 2>&1" or die $!;
+    open my $out, '-|', "timeout 120 '$venv/bin/python' '$script' http://$server->{address} none @{[$batches ? 'batches' : '']} 2>&1" or die $!;
     my ($n, @lines) = (0);
     while (<$out>) {
         push @lines, $_;

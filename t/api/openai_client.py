@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The official openai client, unchanged, against a server: TAP on stdout.
 
-    openai_client.py http://127.0.0.1:PORT [API key]
+    openai_client.py http://127.0.0.1:PORT [API key [batches]]
 
 Run by clients.t. The server is t/api/fake_server, whose answers repeat the prompt.
 """
 import asyncio
 import json
 import sys
+import time
 
 import openai
 
@@ -142,6 +143,33 @@ def check_models(client):
     same(client.models.retrieve(MODEL).owned_by, "llmserve", "one of them")
 
 
+def batch_line(number):
+    body = {"model": MODEL, "prompt": text(f"line {number}"), "max_tokens": 6}
+    return json.dumps({"custom_id": f"n{number}", "method": "POST", "url": "/v1/completions", "body": body})
+
+
+def check_batches(client):
+    lines = "\n".join(batch_line(i) for i in range(50)).encode()
+    file = client.files.create(file=("lines.jsonl", lines), purpose="batch")
+    same((file.filename, file.bytes), ("lines.jsonl", len(lines)), "a file")
+    same(client.files.content(file.id).read(), lines, "  with its content")
+    ok(file.id in [f.id for f in client.files.list(purpose="batch")], "  in the list")
+    batch = client.batches.create(input_file_id=file.id, endpoint="/v1/completions", completion_window="24h",
+                                  metadata={"name": "fifty"})
+    end = time.monotonic() + 60
+    while batch.status in ("validating", "in_progress", "finalizing") and time.monotonic() < end:
+        time.sleep(0.05)
+        batch = client.batches.retrieve(batch.id)
+    same((batch.status, batch.request_counts.completed), ("completed", 50), "a batch")
+    made = [json.loads(line) for line in client.files.content(batch.output_file_id).text.splitlines()]
+    same({m["custom_id"]: m["response"]["body"]["choices"][0]["text"] for m in made},
+         {f"n{i}": f"line {i}"[:6] for i in range(50)}, "  with every answer")
+    same([b.id for b in client.batches.list(limit=1)], [batch.id], "  in the list")
+    raises(openai.ConflictError, lambda: client.batches.cancel(batch.id), "a batch that is over is not cancelled")
+    ok(client.files.delete(file.id).deleted, "a file is deleted")
+    raises(openai.NotFoundError, lambda: client.files.retrieve(file.id), "  and gone")
+
+
 async def check_async():
     async with openai.AsyncOpenAI(base_url=URL, api_key=KEY, max_retries=0) as client:
         made = await asyncio.gather(*[
@@ -169,6 +197,8 @@ def main():
     check_tools(client)
     check_errors(client)
     check_models(client)
+    if "batches" in sys.argv[3:]:
+        check_batches(client)
     asyncio.run(check_async())
     print(f"1..{count}")
     sys.exit(failed)
