@@ -44,6 +44,11 @@ static const struct lls_gguf_pre deepseek = {
      DEEPSEEK_WORDS},
     false,
     false};
+static const struct lls_gguf_pre deepseek_coder = {
+    {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+",
+     "[\\x{0800}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]+", "\\p{N}"},
+    false,
+    false};
 static const struct lls_gguf_pre falcon = {
     {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}, false, false};
 /* Files from before the name was written. */
@@ -57,6 +62,7 @@ static const struct {
     {"codeshell", &digits_gpt2},
     {"command-r", &digits_gpt2},
     {"dbrx", &gpt4},
+    {"deepseek-coder", &deepseek_coder},
     {"deepseek-r1-qwen", &qwen2},
     {"deepseek-v3", &deepseek},
     {"default", &unnamed},
