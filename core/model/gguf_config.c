@@ -146,7 +146,8 @@ static json_t *factors(const struct lls_gguf *g)
   return NULL;
 }
 
-/* The part of a head that is rotated. */
+/* The part of a head that is rotated: half a dimension more, since the reader takes the
+ * whole ones of head * share, and head * (dims / head) can be less than dims. */
 static void describe_share(const struct lls_gguf *g, json_t *config)
 {
   char key[96];
@@ -160,7 +161,7 @@ static void describe_share(const struct lls_gguf *g, json_t *config)
   head = lls_gguf_integer(g->files[0], key, head);
   if (dims > 0 && dims < head)
     json_object_set_new(config, "partial_rotary_factor",
-                        json_real((double)dims / (double)head));
+                        json_real(((double)dims + 0.5) / (double)head));
 }
 
 static int describe_scaling(const struct lls_gguf *g, json_t *config,

@@ -162,6 +162,22 @@ static void test_raised_norms_are_lowered(void **state)
   lls_gguf_close(g);
 }
 
+/* 44 * (30 / 44) is less than 30 in binary. */
+static void test_a_part_of_an_odd_head_is_rotated(void **state)
+{
+  struct gguf_builder b = {0};
+  struct lls_model_config c = gguf_small_model();
+  struct lls_error err = {0};
+  c.head_dim = 44;
+  c.rope.dims = 30;
+  gguf_describe(&b, "phi3", &c);
+  gguf_tensor(&b, "token_embd.weight", 8, 4, 32, bytes, 4 * 34);
+  end(&b, *state);
+  if (lls_model_config_read(path_of(*state, FILE_NAME), &c, &err) != 0)
+    fail_msg("%s", err.text);
+  assert_int_equal(c.rope.dims, 30);
+}
+
 static void test_gemma_scales_and_caps(void **state)
 {
   struct gguf_builder b = {0};
@@ -578,6 +594,7 @@ int main(void)
       IN_FOLDER(test_views_are_checked),
       IN_FOLDER(test_pairs_of_rows_become_halves),
       IN_FOLDER(test_raised_norms_are_lowered),
+      IN_FOLDER(test_a_part_of_an_odd_head_is_rotated),
       IN_FOLDER(test_gemma_scales_and_caps),
       IN_FOLDER(test_metadata_is_a_configuration),
       IN_FOLDER(test_tokens_that_end_answers),
