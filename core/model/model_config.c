@@ -93,6 +93,8 @@ static int read_dtype(const struct lls_json *json, struct lls_model_config *out,
     return lls_fail(err, -ENOTSUP,
                     "%s: \"%s\" is \"%.32s\"; float32, float16 and bfloat16 can be read",
                     json->file, key, name);
+  else /* Q4_0, Q8_0, ..., MXFP4 */
+    out->code_bits = name[0] == 'Q' ? (uint32_t)(name[1] - '0') : 4;
   return 0;
 }
 
@@ -110,8 +112,10 @@ static int read_quantisation(const struct lls_json *json, struct lls_model_confi
                     "%s: the weights are quantised (\"quantization_config\": mxfp4), "
                     "which is read of gpt-oss only",
                     json->file);
-  if (rc == 0 && quantisation.is_quantised)
+  if (rc == 0 && quantisation.is_quantised) {
     out->dtype = LLS_CODED;
+    out->code_bits = lls_quantisation_bits(&quantisation);
+  }
   return rc;
 }
 

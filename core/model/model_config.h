@@ -105,6 +105,7 @@ struct lls_model_config {
   uint32_t embed_dim;   /* width of the embedding; projected where it is not hidden */
   uint32_t max_context; /* positions the model has */
   enum lls_dtype dtype; /* of the checkpoint: F32, F16 or BF16 */
+  uint32_t code_bits;   /* of weights that are quantised in it, 0: they are not */
 
   enum lls_norm_kind norm;
   float norm_epsilon;
@@ -126,6 +127,7 @@ struct lls_model_config {
   struct lls_rope_config rope;       /* dims = 0: learned positions */
   struct lls_rope_config local_rope; /* of LLS_LAYER_ROPE_LOCAL */
   uint32_t position_offset;          /* learned: row of position 0 */
+  bool text_part;                    /* of a model that reads images too */
   bool encoder;                      /* attention both ways, no head: core/encoder */
   uint32_t token_types;              /* encoders: rows of that table, 0 = there is none */
 

@@ -199,3 +199,8 @@ int lls_quantisation_read(const struct lls_json *config, struct lls_quantisation
   out->is_quantised = false; /* experts in blocks: core/model/gpt_oss.c */
   return 0;
 }
+
+uint32_t lls_quantisation_bits(const struct lls_quantisation *q)
+{
+  return q->layout == LLS_CODED_INT8 || q->layout == LLS_CODED_FP8 ? 8 : 4;
+}

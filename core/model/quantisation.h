@@ -30,6 +30,9 @@ struct lls_quantisation {
 int lls_quantisation_read(const struct lls_json *, struct lls_quantisation *out,
                           struct lls_error *err);
 
+/* 4 or 8 of a code. */
+uint32_t lls_quantisation_bits(const struct lls_quantisation *);
+
 /* A tensor of the folder, as its file has it. */
 struct lls_stored {
   const void *data; /* aligned for its type */

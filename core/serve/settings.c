@@ -55,12 +55,32 @@ uint32_t server_max_context(const struct lls_config *c, const struct lls_engine 
   return tokens < context ? (uint32_t)tokens : context;
 }
 
+/* Weights that are quantised twice have lost twice, and are no smaller. */
+static void warn_of_weights(const struct lls_config *c,
+                            const struct lls_model_config *model, server_say say,
+                            void *context)
+{
+  struct lls_error text;
+  uint32_t bits = c->model.weights == LLS_WEIGHTS_INT4   ? 4
+                  : c->model.weights == LLS_WEIGHTS_INT8 ? 8
+                                                         : 0;
+  if (model->code_bits == 0 || model->code_bits > bits)
+    return;
+  lls_config_fail(c, &text, 0, "model", "weights",
+                  "the model is quantised to %u bits already: int%u quantises it again, "
+                  "which costs accuracy and saves nothing; leave the key away, or take "
+                  "the model in 16 bits",
+                  model->code_bits, bits);
+  say(context, text.text);
+}
+
 void server_warn(const struct lls_config *c, const struct lls_model_config *model,
                  const struct lls_engine *engine, server_say say, void *context)
 {
   struct lls_error text;
   uint32_t used = lls_engine_caps(engine)->max_context;
   size_t tokens = server_cache_tokens(c, engine);
+  warn_of_weights(c, model, say, context);
   if (c->engine.max_context > model->max_context) {
     lls_config_fail(c, &text, 0, "engine", "max_context",
                     "%lld is more than the %u positions of the model: the context is %u "

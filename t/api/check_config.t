@@ -91,6 +91,21 @@ is_deeply [$status, $err], [0, ''], 'random weights need no file';
 
 # ---- what is odd ----------------------------------------------------------------------
 
+# The check of a key weights for a model that is quantised so: what it says.
+sub said_of_weights {
+    my ($quantisation, $weights) = @_;
+    my $path = model({ quantization_config => $quantisation }, 'model.safetensors');
+    my ($status, undef, $said) =
+      llmserve("[model]\npath = $path\nload_format = dummy\nweights = $weights\n", '--check-config');
+    is $status, 0, "weights = $weights of $quantisation->{quant_method} can be had";
+    return $said;
+}
+like said_of_weights({ quant_method => 'gptq', bits => 4, group_size => 32 }, $_),
+  qr/:6: \[model\] weights: the model is quantised to 4 bits already: $_ quantises it again, which costs accuracy/,
+  '  with a word on what that costs' for qw(int4 int8);
+is said_of_weights({ quant_method => 'fp8' }, 'int4'), '', '  and none where it saves memory';
+is said_of_weights({ quant_method => 'gptq', bits => 4, group_size => 32 }, 'auto'), '', '  nor where nothing is asked for';
+
 my $small = "[model]\npath = $whole\n[engine]\nmax_context = 100000\n[cache]\nblock_tokens = 16\ndevice_memory = 512KiB\n";
 ($status, $out, $err) = llmserve($small, '--check-config');
 is $status, 0, 'what can start is ok';
