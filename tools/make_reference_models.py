@@ -93,6 +93,20 @@ GEMMA3 = GEMMA2 | {
     "rope_scaling": {"rope_type": "linear", "factor": 8.0},
     "attn_logit_softcapping": None, "final_logit_softcapping": None
 }
+# Google's folders say this of the text part; the rest of it is as transformers has it.
+GEMMA3_TEXT = {
+    key: GEMMA3[key]
+    for key in ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                "num_key_value_heads", "head_dim", "max_position_embeddings", "query_pre_attn_scalar", "sliding_window",
+                "sliding_window_pattern", "rope_scaling")
+} | {"model_type": "gemma3_text"}
+GEMMA3_IMAGES = {
+    "architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "text_config": GEMMA3_TEXT,
+    "vision_config": {"model_type": "siglip_vision_model", "hidden_size": 16, "intermediate_size": 32, "image_size": 16,
+                      "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 8},
+    "mm_tokens_per_image": 4, "image_token_index": 253, "boi_token_index": 254, "eoi_token_index": 255,
+    "eos_token_id": [2, 3], "torch_dtype": "bfloat16"
+}
 MIXTRAL = LLAMA | BF16 | {
     "architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "intermediate_size": 48, "num_key_value_heads": 4,
     "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None, "rope_theta": 1000000.0
@@ -148,6 +162,7 @@ MODELS = {
                               "sliding_window": None}, torch.bfloat16, 1),
     "gemma2": (34, GEMMA2, torch.bfloat16, 1),
     "gemma3": (24, GEMMA3, torch.bfloat16, 1),
+    "gemma3-images": (29, GEMMA3_IMAGES, torch.bfloat16, 1),
     "mixtral": (25, MIXTRAL, torch.bfloat16, 1),
     "qwen3-moe": (26, QWEN3_MOE, torch.bfloat16, 1),
     "gpt-oss": (27, GPT_OSS, torch.bfloat16, 1),
@@ -160,7 +175,7 @@ def randomise(model, seed):
     small and the last norm made large instead: else each token would mostly predict itself."""
     generator = torch.Generator().manual_seed(seed)
     tied = model.config.tie_word_embeddings
-    last_norm = ("model.norm.weight", "model.decoder.final_layer_norm.weight")
+    last_norm = ("model.norm.weight", "model.decoder.final_layer_norm.weight", "model.language_model.norm.weight")
     small = tied and any(name in last_norm for name, _ in model.named_parameters())
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -169,7 +184,7 @@ def randomise(model, seed):
                 p.copy_(4 / math.sqrt(p.shape[1]) * noise)
             elif "embed_positions" in name:
                 p.copy_((0.1 if small else 0.4) * noise)
-            elif "embed" in name:
+            elif "embed" in name and p.dim() == 2:
                 p.copy_((1 / math.sqrt(p.shape[1]) if small else 4 / math.sqrt(p.shape[1]) if tied else 1.0) * noise)
             elif p.dim() == 3:
                 inputs = 1 if model.config.model_type == "gpt_oss" else 2
@@ -189,6 +204,9 @@ def tensors_of(model, dtype):
     output = state.pop("lm_head.weight", None)
     if output is not None and not model.config.tie_word_embeddings:
         state["embed_out.weight" if model.config.model_type == "gpt_neox" else "lm_head.weight"] = output
+    if model.config.model_type == "gemma3":  # as Google's folders name them
+        state = {re.sub(r"^model\.language_model\.", "language_model.model.", n).removeprefix("model."): p
+                 for n, p in state.items()}
     return split_experts(state, model.config)
 
 
@@ -330,7 +348,8 @@ def make(name, out):
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     parsed = transformers.AutoConfig.from_pretrained(folder)
-    model = transformers.AutoModelForCausalLM.from_config(parsed, dtype=torch.float32, attn_implementation="eager")
+    kind = transformers.AutoModelForImageTextToText if "vision_config" in config else transformers.AutoModelForCausalLM
+    model = kind.from_config(parsed, dtype=torch.float32, attn_implementation="eager")
     randomise(model, seed)
     state = tensors_of(model, dtype)
     if name == "neox":
@@ -339,20 +358,21 @@ def make(name, out):
         quantise_experts(model, state)
     save_weights(state, folder, shards)
     if name != "gpt-oss":
-        model, info = transformers.AutoModelForCausalLM.from_pretrained(folder,
-                                                                        dtype=torch.float32,
-                                                                        attn_implementation="eager",
-                                                                        output_loading_info=True)
+        model, info = kind.from_pretrained(folder,
+                                           dtype=torch.float32,
+                                           attn_implementation="eager",
+                                           output_loading_info=True)
         assert not info["missing_keys"], info
     model.eval()
     if "long" in name:
         always_long(model)
-    prompts, logits = reference(model, config["vocab_size"], seed)
+    vocab = config.get("text_config", config)["vocab_size"]
+    prompts, logits = reference(model, vocab, seed)
     logits.numpy().astype("<f4").tofile(folder / "reference_logits.bin")
     write_json(
         folder / "reference.json", {
             "made_by": "tools/make_reference_models.py", "transformers": transformers.__version__,
-            "torch": torch.__version__.split("+")[0], "seed": seed, "vocab_size": config["vocab_size"],
+            "torch": torch.__version__.split("+")[0], "seed": seed, "vocab_size": vocab,
             "prompts": prompts
         })
     print(

@@ -53,10 +53,10 @@ extern const struct lls_architecture lls_llama, lls_qwen2, lls_qwen3, lls_smollm
     lls_opt, lls_neox, lls_bert;
 
 /* The tensors that Llama's descendants have in common. */
-#define LLS_LLAMA_TENSORS                                                                \
-  .prefixes = {"model."}, .embedding = "embed_tokens", .final_norm = "norm",             \
-  .head = "lm_head", .layers = "layers.", .output = "self_attn.o_proj",                  \
-  .down = "mlp.down_proj"
+#define LLS_LLAMA_TENSORS .prefixes = {"model."}, LLS_LLAMA_NAMES
+#define LLS_LLAMA_NAMES                                                                  \
+  .embedding = "embed_tokens", .final_norm = "norm", .head = "lm_head",                  \
+  .layers = "layers.", .output = "self_attn.o_proj", .down = "mlp.down_proj"
 #define LLS_LLAMA_NORMS                                                                  \
   .attention_norm = "input_layernorm", .mlp_norm = "post_attention_layernorm"
 #define LLS_LLAMA_QKV                                                                    \

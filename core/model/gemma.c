@@ -4,8 +4,10 @@
  * before and after each branch, whose weights are kept less one; a scaled embedding;
  * layers that slide, every other one in Gemma 2, five of six in Gemma 3. Gemma 2 caps
  * scores and logits; Gemma 3 norms queries and keys instead, and turns the layers that
- * slide by another theta.
+ * slide by another theta. Folders of Gemma 3 which also read images have the text part in
+ * "text_config" and below "language_model.", and the rest is left alone.
  */
+#include <errno.h>
 #include <math.h>
 
 #include "core/model/architecture.h"
@@ -61,8 +63,8 @@ static int configure_gemma2(const struct lls_json *json, struct lls_model_config
   return rc;
 }
 
-static int configure_gemma3(const struct lls_json *json, struct lls_model_config *out,
-                            struct lls_error *err)
+static int configure_text(const struct lls_json *json, struct lls_model_config *out,
+                          struct lls_error *err)
 {
   int rc = configure(json, 6, out, err);
   if (rc == 0)
@@ -73,8 +75,37 @@ static int configure_gemma3(const struct lls_json *json, struct lls_model_config
   return rc;
 }
 
+/* Folders of Google leave these out of "text_config"; the values are transformers'. */
+static json_t *text_defaults(void)
+{
+  return json_pack("{s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:i, s:i}", "vocab_size",
+                   262208, "num_attention_heads", 8, "num_key_value_heads", 4, "head_dim",
+                   256, "max_position_embeddings", 131072, "rms_norm_eps", 1e-6,
+                   "rope_theta", 1e6, "rope_local_base_freq", 1e4,
+                   "query_pre_attn_scalar", 256, "sliding_window", 4096);
+}
+
+static int configure_gemma3(const struct lls_json *json, struct lls_model_config *out,
+                            struct lls_error *err)
+{
+  json_t *part = lls_json_get(json, "text_config");
+  struct lls_json text = *json;
+  if (part == NULL)
+    return configure_text(json, out, err);
+  if (!json_is_object(part))
+    return lls_fail(err, -EINVAL, "%s: \"text_config\" should be an object", json->file);
+  out->text_part = true;
+  text.root = text_defaults();
+  int rc = json_object_update(text.root, part) == 0
+               ? configure_text(&text, out, err)
+               : lls_fail(err, -ENOMEM, "out of memory");
+  json_decref(text.root);
+  return rc;
+}
+
 static const char *const names_2[] = {"Gemma2ForCausalLM", NULL};
-static const char *const names_3[] = {"Gemma3ForCausalLM", NULL};
+static const char *const names_3[] = {"Gemma3ForCausalLM",
+                                      "Gemma3ForConditionalGeneration", NULL};
 
 #define GEMMA_NORMS                                                                      \
   .attention_norm = "input_layernorm",                                                   \
@@ -95,10 +126,11 @@ const struct lls_architecture lls_gemma3 = {
     .configure = configure_gemma3,
     .tensors =
         {
-            LLS_LLAMA_TENSORS,
+            LLS_LLAMA_NAMES,
             GEMMA_NORMS,
             LLS_LLAMA_QKV,
             LLS_LLAMA_MLP,
+            .prefixes = {"model.", "language_model.model.", "model.language_model."},
             .q_norm = "self_attn.q_norm",
             .k_norm = "self_attn.k_norm",
         },

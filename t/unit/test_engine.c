@@ -114,6 +114,7 @@ int main(void)
       IN_GGUF(mixtral),
       IN_GGUF(qwen3_moe),
       IN_GGUF(gpt_oss),
+      {"gemma3-images", test_model, NULL, NULL, (void *)"gemma3-images"},
       {"llama-gptq", test_model, NULL, NULL, (void *)"llama-gptq"},
       {"block sizes", test_block_sizes, NULL, NULL, llama},
       {"three threads", test_threads, NULL, NULL, mistral},
