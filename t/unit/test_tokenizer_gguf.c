@@ -214,6 +214,7 @@ int main(void)
       IDS("tekken"),
       IDS("gpt-4o"),
       IDS("deepseek-v3"),
+      IDS("deepseek-coder"),
       IDS("falcon"),
       IDS("default"),
       IDS("llama"),
