@@ -126,4 +126,15 @@ is_deeply [$answer->{status}, $answer->{json}{error}{code}], [400, 'context_leng
 $answer = $server->post($path, { prompt => [(5) x 10], max_tokens => $tokens - 10, ignore_eos => JSON::PP::true });
 is $answer->{json}{usage}{total_tokens}, $tokens, 'what is let in has all of its room';
 is $server->stop, 0, 'the server ends well';
+
+# A model that reads images too: its text part is served, and the log says so.
+mkdir "$folder/images" or die;
+my $images = LlmServer::source('t/data/models/gemma3-images');
+copy("$images/$_", "$folder/images/$_") or die "$_: $!" for qw(config.json model.safetensors);
+copy("$demo/$_",   "$folder/images/$_") or die "$_: $!" for qw(tokenizer.json tokenizer_config.json);
+$server = LlmServer->serve("[model]\npath = $folder/images\n");
+like $server->log, qr/model: its text part is loaded; what reads images is left alone/, 'of a model that reads images the text part';
+$answer = $server->post($path, { prompt => [(5) x 10], max_tokens => 4, ignore_eos => JSON::PP::true });
+is $answer->{json}{usage}{completion_tokens}, 4, '  answers';
+is $server->stop, 0, '  and ends well';
 done_testing;
