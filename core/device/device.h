@@ -476,7 +476,8 @@ struct lls_device_options {
   uint32_t max_rows;    /* the largest step: scratch is sized for it at create */
   uint32_t max_columns; /* the widest row of any operation */
   uint32_t max_sequences;
-  const char *isa;         /* CPU: NULL = best, or "generic", "avx2", "avx512", "amx" */
+  const char *isa;         /* CPU: NULL = best, or "generic", "avx2", "avxvnni", "avx512",
+                            * "amx" */
   enum lls_dtype numbers;  /* CUDA: what the weights are to be in, f32 or another */
   struct lls_ranks *ranks; /* this one's end of its group, outlives it; NULL = alone */
   uint32_t index;          /* CUDA: which of the GPUs, where there are no ranks */

@@ -90,6 +90,7 @@ int lls_device_create(enum lls_device_choice choice,
 static const char *const isa_names[LLS_ISA_LEVELS] = {
     [LLS_ISA_GENERIC] = "generic",
     [LLS_ISA_AVX2] = "avx2",
+    [LLS_ISA_AVXVNNI] = "avxvnni",
     [LLS_ISA_AVX512] = "avx512",
     [LLS_ISA_AMX] = "amx",
 };

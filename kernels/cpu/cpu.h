@@ -35,6 +35,7 @@ void lls_cpu_codes_generic(struct lls_cpu_linear_kernels *);
 #ifdef __x86_64__
 void lls_cpu_linear_avx2(struct lls_cpu_linear_kernels *);
 void lls_cpu_codes_avx2(struct lls_cpu_linear_kernels *);
+void lls_cpu_codes_avxvnni(struct lls_cpu_linear_kernels *);
 void lls_cpu_linear_avx512(struct lls_cpu_linear_kernels *);
 void lls_cpu_codes_avx512(struct lls_cpu_linear_kernels *);
 void lls_cpu_linear_amx(struct lls_cpu_linear_kernels *);

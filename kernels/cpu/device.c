@@ -167,7 +167,8 @@ int lls_cpu_device_create(const struct lls_device_options *options,
   enum lls_isa isa;
   int rc = lls_isa_from_name(options->isa, &isa);
   if (rc == -EINVAL)
-    return lls_fail(err, rc, "isa \"%s\" is unknown: use generic, avx2, avx512 or amx",
+    return lls_fail(err, rc,
+                    "isa \"%s\" is unknown: use generic, avx2, avxvnni, avx512 or amx",
                     options->isa);
   if (rc != 0)
     return lls_fail(err, rc, "this CPU has no %s, only %s", options->isa,

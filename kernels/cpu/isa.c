@@ -3,11 +3,11 @@
 #include "kernels/cpu/isa.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #if defined __x86_64__
 #include <cpuid.h>
-#include <stdbool.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,6 +16,13 @@ static bool have_avx2(void)
   unsigned a, b, c, d;
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+/* CPUID (7, 1): eax bit 4. */
+static bool have_avxvnni(void)
+{
+  unsigned a, b, c, d;
+  return have_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
 }
 
 static bool have_avx512(void)
@@ -38,34 +45,48 @@ static bool have_amx(void)
   return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
-enum lls_isa lls_isa_best(void)
+static bool has_level(enum lls_isa level)
 {
   __builtin_cpu_init();
-  if (!have_avx2())
-    return LLS_ISA_GENERIC;
-  if (!have_avx512())
-    return LLS_ISA_AVX2;
-  return have_amx() ? LLS_ISA_AMX : LLS_ISA_AVX512;
+  switch (level) {
+  case LLS_ISA_AVX2:
+    return have_avx2();
+  case LLS_ISA_AVXVNNI:
+    return have_avxvnni();
+  case LLS_ISA_AVX512:
+    return have_avx2() && have_avx512();
+  case LLS_ISA_AMX:
+    return have_avx2() && have_avx512() && have_amx();
+  default:
+    return true;
+  }
 }
 #else
-enum lls_isa lls_isa_best(void)
+static bool has_level(enum lls_isa level)
 {
-  return LLS_ISA_GENERIC;
+  return level == LLS_ISA_GENERIC;
 }
 #endif
 
+enum lls_isa lls_isa_best(void)
+{
+  enum lls_isa level = LLS_ISA_AMX;
+  while (!has_level(level))
+    level--;
+  return level;
+}
+
 int lls_isa_from_name(const char *name, enum lls_isa *out)
 {
-  enum lls_isa best = lls_isa_best();
   if (name == NULL) {
-    *out = best;
+    *out = lls_isa_best();
     return 0;
   }
   for (enum lls_isa i = LLS_ISA_GENERIC; i < LLS_ISA_LEVELS; i++) {
     if (strcmp(name, lls_isa_name(i)) != 0)
       continue;
     *out = i;
-    return i <= best ? 0 : -ENOTSUP;
+    return has_level(i) ? 0 : -ENOTSUP;
   }
   return -EINVAL;
 }

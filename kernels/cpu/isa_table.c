@@ -15,6 +15,8 @@ void lls_cpu_kernels_fill(struct lls_cpu_kernels *k, enum lls_isa isa)
     lls_cpu_attention_avx2(&k->attention);
     lls_cpu_rows_avx2(&k->rows);
   }
+  if (isa == LLS_ISA_AVXVNNI)
+    lls_cpu_codes_avxvnni(&k->linear);
   if (isa >= LLS_ISA_AVX512) {
     lls_cpu_linear_avx512(&k->linear);
     lls_cpu_codes_avx512(&k->linear);

@@ -12,7 +12,7 @@ my $top = $ENV{LLS_SRCDIR} // '.';
 # Files of fewer than 40 lines, by what makes each a file of its own.
 my @small = (
     [ qr{^core/http/llhttp_\w+\.c}                 => 'the only files that are compiled with llhttp' ],
-    [ qr{^kernels/cpu/\w+_(?:avx2|avx512)\.c}      => 'compiled for one instruction set' ],
+    [ qr{^kernels/cpu/\w+_(?:avx2|avxvnni|avx512)\.c}      => 'compiled for one instruction set' ],
     [ qr{^kernels/cpu/isa_table\.c}                => 'which of these are compiled' ],
     [ qr{^kernels/cuda/attention_\w+\.cu}          => 'an instance of attention.cuh, compiled beside the others' ],
     [ qr{^kernels/cuda/module\.c}                  => 'the one symbol of a module' ],

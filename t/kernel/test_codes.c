@@ -23,7 +23,7 @@
 #define MAX_COLUMNS 1280
 #define EPSILON     4e-6 /* of the magnitudes added, for sums in f32 */
 
-static const char *const levels[] = {"generic", "avx2", "avx512", "amx"};
+static const char *const levels[] = {"generic", "avx2", "avxvnni", "avx512", "amx"};
 
 struct format {
   enum lls_dtype dtype;
@@ -215,6 +215,42 @@ static void test_products_are_those_of_the_codes(void **state)
   device->ops->destroy(device);
 }
 
+/* A level's product of a matrix and `n_rows` rows; false: this CPU has no such level. */
+static bool product_of(const char *isa, const struct matrix *m, const float *x,
+                       uint32_t n_rows, float *y)
+{
+  struct lls_device *device = create_device(isa, 2);
+  struct lls_weight *w;
+  if (device == NULL)
+    return false;
+  assert_int_equal(
+      device->ops->weight_create(device, &m->view, NULL, 1, LLS_WEIGHTS_AUTO, &w, NULL),
+      0);
+  device->ops->linear(device, w, x, n_rows, LLS_STORE_SET, y);
+  device->ops->weight_destroy(device, w);
+  device->ops->destroy(device);
+  return true;
+}
+
+/* Groups are whole numbers, and their sums are rounded in one order. */
+static void test_vector_levels_make_the_same_bits(void **state)
+{
+  (void)state;
+  enum { K = 768, OUTPUTS = 50, ROWS = 40 };
+  float *x = malloc(sizeof *x * ROWS * K), y[2][ROWS * OUTPUTS];
+  for (int i = 0; i < ROWS * K; i++)
+    x[i] = random_float();
+  for (size_t f = 0; f < N_FORMATS; f++) {
+    struct matrix m = create_matrix(OUTPUTS, K, formats[f].dtype);
+    for (size_t level = 2; product_of("avx2", &m, x, ROWS, y[0]) && level < 4; level++) {
+      if (product_of(levels[level], &m, x, ROWS, y[1]))
+        assert_memory_equal(y[0], y[1], sizeof y[0]);
+    }
+    destroy_matrix(&m);
+  }
+  free(x);
+}
+
 /* As files of Q4_K_M have q, k and v: one product, each part with its own bits. */
 static void test_parts_of_several_types(void **state)
 {
@@ -335,10 +371,13 @@ int main(void)
       LEVEL(test_products_are_those_of_the_codes, 1),
       LEVEL(test_products_are_those_of_the_codes, 2),
       LEVEL(test_products_are_those_of_the_codes, 3),
+      LEVEL(test_products_are_those_of_the_codes, 4),
       LEVEL(test_infinity_is_not_hidden, 0),
       LEVEL(test_infinity_is_not_hidden, 1),
       LEVEL(test_infinity_is_not_hidden, 2),
       LEVEL(test_infinity_is_not_hidden, 3),
+      LEVEL(test_infinity_is_not_hidden, 4),
+      cmocka_unit_test(test_vector_levels_make_the_same_bits),
       cmocka_unit_test(test_parts_of_several_types),
       cmocka_unit_test(test_what_quantising_loses),
   };

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* codes_simd.h for AVX-VNNI. */
+#include "kernels/cpu/codes_simd.h"
+
+void lls_cpu_codes_avxvnni(struct lls_cpu_linear_kernels *k)
+{
+  enter_codes(k);
+}
