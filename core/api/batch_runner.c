@@ -133,7 +133,8 @@ static void on_answer(struct lls_offline *offline, unsigned status, const char *
   DL_DELETE(runner->running, line);
   runner->n_running--;
   free_line(line);
-  uv_async_send(&runner->front->wake); /* there is room for another */
+  if (runner->front->store != NULL)
+    uv_async_send(&runner->front->wake); /* there is room for another */
 }
 
 /* ---- from the store -----------------------------------------------------------------

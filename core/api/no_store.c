@@ -34,7 +34,7 @@ int lls_store_front_open(struct lls_api *api, const char *folder, struct lls_err
 {
   LLS_API_ON_MAIN(api);
   return lls_fail(err, -ENOTSUP,
-                  "%s cannot be used: llmserve was built without SQLite (Debian: "
+                  "[server] state: %s cannot be used: llmserve was built without SQLite (Debian: "
                   "libsqlite3-dev)",
                   folder);
 }

@@ -13,6 +13,11 @@ use Time::HiRes qw(sleep time);
 
 my $json = JSON::PP->new->utf8->canonical;
 
+# Why there are none, or nothing.
+sub missing {
+    return -e LlmServer::built('core/batch/store.lo') ? () : 'llmserve was built without SQLite (libsqlite3-dev)';
+}
+
 # A configuration with a state folder, on the demo model unless it says otherwise.
 sub ini {
     my ($state, $more, $server) = @_;

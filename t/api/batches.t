@@ -19,12 +19,19 @@ my $demo = LlmServer::source('share/demo-model');
     my $server = LlmServer->serve("[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n");
     my $answer = Batches::post_form($server, Batches::form('batch', "x\n"));
     is $answer->{status}, 400, 'without [server] state an upload is refused';
-    my $reason = $answer->{json}{error}{message};
-    plan skip_all => $reason if $reason =~ /built without/;
-    like $reason, qr/\[server\] state/, '  and told which key it wants';
+    like $answer->{json}{error}{message}, Batches::missing() ? qr/built without/ : qr/\[server\] state/,
+      '  and told what is missing';
     is $server->post('/v1/batches', {})->{json}{error}{code}, 'no_state', '  and so is a batch';
     is $server->get('/v1/files')->{status}, 400, '  and a list';
     is $server->stop, 0, '  and the server ends well';
+}
+if (my ($why) = Batches::missing()) {
+    my $folder = File::Temp->newdir;
+    eval { LlmServer->serve(Batches::ini($folder)) };
+    like $@, qr/\[server\] state: .* cannot be used: llmserve was built without SQLite/, 'nor is a folder taken';
+    note $why;
+    done_testing;
+    exit;
 }
 
 # ---- files -----------------------------------------------------------------------------
