@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench/batch: what a batch whose queue never ends costs clients, in virtual time
+ * (OPT-13B on an A100-80G). Clients' requests are of class realtime and come by a Poisson
+ * process (prompts of 64 to 511 tokens, answers of 32 to 223; first token within 400 ms,
+ * 200 ms each other one). Lines of the batch are best_effort and are started by the rule
+ * of core/api/batch_runner.c: at most so many at once, a quarter of them without a token.
+ *
+ * Attainment is the share of clients' requests with all deadlines kept; busy is the share
+ * of time in which the device computes. Goal, under bros: attainment with a batch within
+ * 1 point of that without, busy at least 90 %.
+ */
+#include <math.h>
+
+#include "bench/bench.h"
+#include "bench/simulated.h"
+
+#define REQUESTS      2000
+#define MAX_SEQUENCES 64
+#define VOCABULARY    50000
+#define MS            INT64_C(1000000)
+
+struct request {
+  bool realtime;
+  int64_t arrival_ns, first_ns, last_ns; /* 0: not yet */
+  uint32_t tokens;
+};
+
+struct client {
+  struct harness h;
+  double rate;   /* of clients' requests, a second */
+  uint32_t most; /* lines at once, 0: there is no batch */
+  uint64_t made; /* requests of both kinds */
+  uint32_t n_realtime, finished, attained;
+  uint32_t lines, waiting; /* alive; of those, without a token */
+  uint64_t lines_done;
+  int64_t next_ns; /* when the next client's request comes */
+  uint64_t random;
+  int32_t prompt[512];
+};
+
+static double draw(struct client *c)
+{
+  c->random = c->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (double)(c->random >> 11) / 9007199254740992.0;
+}
+
+static void finish(struct client *c, struct request *r)
+{
+  if (r->realtime) {
+    double gap_ns =
+        r->tokens > 1 ? (double)(r->last_ns - r->first_ns) / (double)(r->tokens - 1) : 0;
+    bool first = r->first_ns - r->arrival_ns <= 400 * MS;
+    c->finished++;
+    c->attained += first && gap_ns <= 200.0 * (double)MS;
+  } else {
+    c->lines--;
+    c->lines_done++;
+    c->waiting -= r->tokens == 0;
+  }
+  free(r);
+}
+
+static void on_event(void *context, const struct lls_event *event)
+{
+  struct client *c = context;
+  struct request *r = event->owner;
+  int64_t now_ns = lls_sim_now(c->h.device);
+  if (event->kind == LLS_EVENT_FINISHED) {
+    finish(c, r);
+    return;
+  }
+  if (r->tokens++ == 0) {
+    r->first_ns = now_ns;
+    c->waiting -= !r->realtime;
+  }
+  r->last_ns = now_ns;
+}
+
+static int submit(struct client *c, bool realtime, int64_t arrival_ns)
+{
+  struct request *r = calloc(1, sizeof *r);
+  uint64_t k = c->made++, id;
+  uint32_t prompt = 64 + (uint32_t)(k * 7919 % 448),
+           answer = 32 + (uint32_t)(k * 104729 % 192);
+  if (r == NULL)
+    return -1;
+  for (uint32_t i = 0; i < prompt; i++)
+    c->prompt[i] = (int32_t)((k * 31 + i * 7) % VOCABULARY);
+  struct lls_submission s = harness_submission(c->prompt, prompt, answer, r);
+  *r = (struct request){.realtime = realtime, .arrival_ns = arrival_ns};
+  s.request_class = realtime ? LLS_CLASS_REALTIME : LLS_CLASS_BEST_EFFORT;
+  s.arrival_ns = arrival_ns;
+  s.slo = (struct lls_slo){LLS_NEVER, LLS_NEVER, LLS_NEVER, 86400 * LLS_NS_PER_S};
+  if (realtime)
+    s.slo = (struct lls_slo){400 * MS, LLS_NEVER, 200 * MS, LLS_NEVER};
+  return lls_loop_submit(c->h.loop, &s, &id, NULL);
+}
+
+/* All that has come by now, and lines as batch_runner.c would start them. */
+static int feed(struct client *c)
+{
+  int64_t now_ns = lls_sim_now(c->h.device);
+  int rc = 0;
+  for (; rc >= 0 && c->n_realtime < REQUESTS && c->next_ns <= now_ns; c->n_realtime++) {
+    rc = submit(c, true, c->next_ns);
+    c->next_ns += (int64_t)(-log(1 - draw(c)) / c->rate * 1e9);
+  }
+  for (; rc >= 0 && c->lines < c->most && c->waiting < c->most / 4 + 1; c->lines++) {
+    rc = submit(c, false, now_ns);
+    c->waiting++;
+  }
+  return rc;
+}
+
+static int run(struct client *c)
+{
+  int rc = 0;
+  while (rc >= 0 && c->finished < REQUESTS) {
+    rc = feed(c);
+    if (rc >= 0)
+      rc = lls_loop_step(c->h.loop);
+    lls_loop_events(c->h.loop, on_event, c);
+    if (rc == 0 && c->n_realtime < REQUESTS)
+      lls_sim_advance(c->h.device, c->next_ns);
+  }
+  return rc;
+}
+
+static void print(struct client *c, const char *scheduler)
+{
+  struct lls_loop_status status;
+  double seconds = (double)lls_sim_now(c->h.device) * 1e-9;
+  lls_loop_status(c->h.loop, &status);
+  printf("%-8s %10.1f %6u %12.2f %8.1f %10.2f %10.1f\n", scheduler, c->rate, c->most,
+         100.0 * c->attained / REQUESTS, 100e-9 * (double)status.device_ns_sum / seconds,
+         (double)c->lines_done / seconds, (double)status.generated_tokens / seconds);
+  fflush(stdout);
+}
+
+static int bench(const struct lls_sim_options *sim, const char *const policies[2],
+                 double rate, uint32_t most)
+{
+  struct client *c = calloc(1, sizeof *c);
+  struct lls_error err = {0};
+  const struct harness_options options = {
+      .model = LLS_SRCDIR "/etc/profiles/models/opt-13b",
+      .dummy = true,
+      .element = LLS_BF16,
+      .max_tokens = 2048,
+      .max_sequences = MAX_SEQUENCES,
+      .max_requests = 4096,
+      .block_tokens = 16,
+      .device_units = 2 * MAX_SEQUENCES * 64,
+      .host_units = 2 * MAX_SEQUENCES * 64,
+      .scheduler = {policies[0], NULL},
+      .cache = {policies[1], NULL},
+      .predictor = {"none", NULL},
+      .sim = sim,
+  };
+  int rc = c != NULL ? harness_open(&c->h, &options, &err) : -1;
+  if (rc < 0) {
+    fprintf(stderr, "bench/batch: %s\n", lls_error_text(&err, rc));
+    free(c);
+    return rc;
+  }
+  c->rate = rate;
+  c->most = most;
+  c->random = 1;
+  rc = run(c);
+  print(c, policies[0]);
+  harness_close(&c->h); /* lines that are alive are left to the end of the process */
+  free(c);
+  return rc < 0 ? rc : 0;
+}
+
+int main(void)
+{
+  static const double rates[] = {0.1, 0.5, 2};
+  static const uint32_t most[] = {0, 16, 32, 48};
+  static const char *const policies[][2] = {
+      {"bros", "bidirectional"}, {"fcfs", "paged"}, {"sarathi", "paged"}};
+  struct lls_sim_options sim;
+  if (!simulated_opt_13b(&sim))
+    return EXIT_FAILURE;
+  printf("%-8s %10s %6s %12s %8s %10s %10s\n", "", "requests/s", "lines", "attained, %",
+         "busy, %", "lines/s", "tokens/s");
+  for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+    for (size_t r = 0; r < sizeof rates / sizeof *rates; r++)
+      for (size_t j = 0; j < sizeof most / sizeof *most; j++)
+        if (bench(&sim, policies[i], rates[r], most[j]) < 0)
+          return EXIT_FAILURE;
+  return EXIT_SUCCESS;
+}
