@@ -31,6 +31,10 @@ struct lls_engine_sequence {
   uint32_t first_score, n_scores;
   uint32_t score_logprobs;    /* alternatives of each */
   struct lls_sampled *scores; /* (n_scores) */
+  /* The model's output vectors, what its head would read, of n_pooled rows from
+   * first_pooled on are added to pooled by the time lls_engine_wait returns. */
+  uint32_t first_pooled, n_pooled;
+  float *pooled; /* (lls_engine_vector_columns) */
 };
 
 struct lls_engine;

@@ -296,6 +296,7 @@ static int make_activations(struct lls_engine *e, struct lls_error *err)
 static int make_tables(struct lls_engine *e, struct lls_error *err)
 {
   size_t rows = e->options.max_tokens, sequences = e->options.max_sequences;
+  uint32_t widest = lls_most_u32(e->config.hidden, e->config.embed_dim);
   const struct {
     void **array;
     size_t n, size;
@@ -313,6 +314,9 @@ static int make_tables(struct lls_engine *e, struct lls_error *err)
       {(void **)&e->score_sampling, rows, sizeof *e->score_sampling},
       {(void **)&e->scores, rows, sizeof *e->scores},
       {(void **)&e->score_targets, rows, sizeof *e->score_targets},
+      {(void **)&e->pooled_rows, rows, sizeof *e->pooled_rows},
+      {(void **)&e->pooled_sums, rows, sizeof *e->pooled_sums},
+      {&e->pooled, e->max_logit_rows * (size_t)widest, sizeof(float)},
       {(void **)&e->first_logit, sequences, sizeof *e->first_logit},
       {(void **)&e->logits, (size_t)e->options.max_logits * e->config.vocab + 1,
        sizeof *e->logits},
@@ -494,6 +498,9 @@ void lls_engine_destroy(struct lls_engine *e)
   free(e->score_sampling);
   free(e->scores);
   free(e->score_targets);
+  free(e->pooled_rows);
+  free(e->pooled_sums);
+  free(e->pooled);
   free(e->logits);
   free(e->inverse_frequency);
   free(e->scratch_entries);
@@ -525,4 +532,9 @@ bool lls_engine_is_asynchronous(const struct lls_engine *e)
 size_t lls_engine_weight_bytes(const struct lls_engine *e)
 {
   return e->weights.bytes;
+}
+
+uint32_t lls_engine_vector_columns(const struct lls_engine *e)
+{
+  return e->weights.project_out != NULL ? e->config.embed_dim : e->config.hidden;
 }

@@ -78,6 +78,11 @@ struct lls_engine {
   const struct lls_sampling **score_sampling; /* (max_tokens) pointers to these */
   struct lls_sampled *scores;                 /* (max_tokens) */
   struct lls_sampled **score_targets;         /* (max_tokens) the callers' */
+  /* Rows whose output vectors are added up: read back a few at a time */
+  uint32_t n_pooled_rows;
+  uint32_t *pooled_rows; /* (max_tokens) */
+  float **pooled_sums;   /* (max_tokens) the callers', of each row */
+  void *pooled;          /* (max_logit_rows, vector columns) read back */
   uint32_t *first_logit; /* (max_sequences) row in logits, NO_LOGITS if not kept */
   int64_t started_ns;
   bool running;       /* between submit and wait */

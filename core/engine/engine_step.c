@@ -84,6 +84,10 @@ static int check_sequence(struct lls_engine *e, const struct lls_engine_sequence
         (uint32_t)s->tokens[s->first_score + 1 + i] >= e->config.vocab)
       return lls_fail(err, -EINVAL, "a scored token is outside the vocabulary of %u",
                       e->config.vocab);
+  if (s->n_pooled > 0 &&
+      (s->first_pooled > s->n_tokens || s->n_pooled > s->n_tokens - s->first_pooled))
+    return lls_fail(err, -EINVAL, "%u vectors from row %u on where there are %u rows",
+                    s->n_pooled, s->first_pooled, s->n_tokens);
   if (e->table_cache.arena != NULL)
     lls_table_cache_next(e, s->table);
   return check_table(e, s->table, s->context, s->n_tokens, err);
@@ -193,6 +197,16 @@ static void add_scores(struct lls_engine *e, uint32_t index,
   }
 }
 
+static void add_pooled(struct lls_engine *e, uint32_t index,
+                       const struct lls_engine_sequence *s)
+{
+  uint32_t first_row = e->sequences[index].first_row + s->first_pooled;
+  for (uint32_t i = 0; i < s->n_pooled; i++) {
+    e->pooled_rows[e->n_pooled_rows] = first_row + i;
+    e->pooled_sums[e->n_pooled_rows++] = s->pooled;
+  }
+}
+
 static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
 {
   e->step = (struct lls_device_step){
@@ -201,12 +215,14 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
       .sequence = e->row_sequence,
       .sequences = e->sequences,
   };
-  e->n_logit_rows = e->n_sampled = e->n_kept_logits = e->n_score_rows = 0;
+  e->n_logit_rows = e->n_sampled = e->n_kept_logits = 0;
+  e->n_score_rows = e->n_pooled_rows = 0;
   e->restores = false;
   e->scratch_used = 0;
   for (uint32_t i = 0; i < batch->n_sequences; i++) {
     add_sequence(e, &batch->sequences[i]);
     add_scores(e, i, &batch->sequences[i]);
+    add_pooled(e, i, &batch->sequences[i]);
   }
   for (uint32_t i = 0; i < batch->n_sequences; i++)
     keep_logits(e, i, batch->sequences[i].all_logits);
@@ -215,6 +231,7 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
   LLS_CHECK(e->n_sampled <= e->n_logit_rows && e->n_logit_rows <= e->max_logit_rows);
   LLS_CHECK(e->n_kept_logits <= e->options.max_logits);
   LLS_CHECK(e->n_score_rows <= e->options.max_tokens);
+  LLS_CHECK(e->n_pooled_rows <= e->options.max_tokens);
   LLS_CHECK(e->scratch_used <= e->pool_shape.scratch_units);
   if (e->table_cache.arena != NULL) {
     e->step.entries = e->table_cache.arena;

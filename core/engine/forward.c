@@ -8,9 +8,12 @@
  * together; only attention knows about sequences. Rows whose logits are not wanted leave
  * in the last layer as soon as their keys and values are cached: of a prefill that is all
  * but one row. Where tokens of a prompt are scored, all rows stay and go through the head
- * a few at a time, for a row of logits is as wide as the vocabulary.
+ * a few at a time, for a row of logits is as wide as the vocabulary; so they do where
+ * rows are pooled, which need no head.
  */
 #include "core/engine/forward.h"
+
+#include "core/device/numbers.h"
 
 static void norm(const struct lls_forward *s, const struct lls_norm_weights *w,
                  const void *x, void *y)
@@ -201,17 +204,24 @@ static void cap_logits(const struct lls_forward *s)
                        e->config.logit_cap);
 }
 
+/* What the model makes of the rows, for its head to read: where it is. */
+static const void *output(const struct lls_forward *s)
+{
+  const struct lls_engine *e = s->e;
+  const struct lls_weights *w = &e->weights;
+  if (e->config.final_norm)
+    norm(s, &w->final_norm, s->x, s->x);
+  if (w->project_out == NULL)
+    return s->x;
+  linear(s, w->project_out, s->x, LLS_STORE_SET, e->act.projected);
+  return e->act.projected;
+}
+
 static void head(const struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
   const struct lls_weights *w = &e->weights;
-  const void *x = s->x;
-  if (e->config.final_norm)
-    norm(s, &w->final_norm, s->x, s->x);
-  if (w->project_out != NULL) {
-    linear(s, w->project_out, s->x, LLS_STORE_SET, e->act.projected);
-    x = e->act.projected;
-  }
+  const void *x = output(s);
   if (!lls_engine_is_shared(e)) {
     s->ops->logits(s->device, w->head, x, s->n_rows, e->act.logits);
     cap_logits(s);
@@ -252,9 +262,43 @@ static void score(const struct lls_forward *all)
   }
 }
 
+/* Vectors that were read back, added to the sums of their rows. */
+static void add_up(const struct lls_engine *e, uint32_t first, uint32_t n)
+{
+  uint32_t columns = lls_engine_vector_columns(e);
+  const float *f32 = e->pooled;
+  const uint16_t *bf16 = e->pooled;
+  bool is_f32 = e->device->activation_type == LLS_F32;
+  for (uint32_t i = 0; i < n; i++) {
+    float *sum = e->pooled_sums[first + i];
+    for (uint32_t c = 0; c < columns; c++) {
+      size_t at = (size_t)i * columns + c;
+      sum[c] += is_f32 ? f32[at] : lls_bf16_to_f32(bf16[at]);
+    }
+  }
+}
+
+/* Every rank has all of x; the first one reads it. */
+static void pool(const struct lls_forward *all)
+{
+  struct lls_engine *e = all->e;
+  size_t row_bytes = lls_engine_vector_columns(e) *
+                     (e->device->activation_type == LLS_F32 ? sizeof(float) : 2);
+  for (uint32_t done = 0, n; done < e->n_pooled_rows; done += n) {
+    uint32_t left = e->n_pooled_rows - done;
+    n = left < e->max_logit_rows ? left : e->max_logit_rows;
+    struct lls_forward some = pick(all, e->pooled_rows + done, n);
+    const void *vectors = output(&some);
+    if (e->shard.rank > 0)
+      continue;
+    all->ops->download(all->device, vectors, e->pooled, n * row_bytes);
+    add_up(e, done, n);
+  }
+}
+
 void lls_engine_forward(struct lls_engine *e)
 {
-  bool scoring = e->n_score_rows > 0;
+  bool all_rows = e->n_score_rows > 0 || e->n_pooled_rows > 0;
   struct lls_forward s = {
       .e = e,
       .ops = e->device->ops,
@@ -266,13 +310,14 @@ void lls_engine_forward(struct lls_engine *e)
   embed(&s);
   for (uint32_t layer = e->device->is_empty ? last : 0; layer <= last; layer++) {
     attend(&s, layer);
-    if (layer == last && !scoring)
+    if (layer == last && !all_rows)
       keep_wanted_rows(&s);
     if (s.n_rows > 0)
       add_branches(&s, layer);
   }
-  if (scoring) {
+  if (all_rows) {
     score(&s);
+    pool(&s);
     s = pick(&s, e->logit_rows, e->n_logit_rows);
   }
   if (s.n_rows > 0)

@@ -32,6 +32,7 @@ enum { DRAWS = 1, ALL_LOGITS = 2 }; /* flags of a sequence */
 
 struct numbers {
   uint32_t n_tokens, n_sent, context, flags, first_score, n_scores, form;
+  uint32_t first_pooled, n_pooled;
   uint32_t k_count, v_count, x_count;
 };
 
@@ -131,6 +132,8 @@ static void put_sequence(struct lls_engine_message *m,
       .flags = (s->sampling != NULL ? DRAWS : 0) | (s->all_logits ? ALL_LOGITS : 0),
       .first_score = s->first_score,
       .n_scores = s->n_scores,
+      .first_pooled = s->first_pooled,
+      .n_pooled = s->n_pooled,
       .form = t->form,
       .k_count = t->k_count,
       .v_count = t->v_count,
@@ -219,6 +222,8 @@ static void take_sequence(struct reader *r, struct lls_engine_sequence *s,
       .first_score = n->first_score,
       .n_scores = n->n_scores,
       .scores = r->scores,
+      .first_pooled = n->first_pooled,
+      .n_pooled = n->n_pooled,
   };
   r->scores += n->n_scores;
   *t = (struct lls_block_table){.form = n->form,

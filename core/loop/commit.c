@@ -45,6 +45,16 @@ static void append(struct lls_instance *in, struct lls_live *live,
     v->finish_reason = LLS_FINISH_LENGTH;
 }
 
+/* No token comes of it: it is done with its prompt. */
+static void note_pooled(struct lls_live *live)
+{
+  struct lls_request *v = &live->view;
+  if (v->cached_tokens > live->n_pooled)
+    live->n_pooled = v->cached_tokens;
+  if (v->cached_tokens == v->prompt_tokens)
+    v->finish_reason = LLS_FINISH_LENGTH;
+}
+
 /* Books one sequence of the batch; its end, if it is done, comes after the report. */
 static void book(struct lls_instance *in, uint32_t i,
                  const struct lls_engine_result *result, int64_t now_ns)
@@ -54,6 +64,8 @@ static void book(struct lls_instance *in, uint32_t i,
   struct lls_request *v = &live->view;
   v->cached_tokens = live->context + live->run_tokens;
   live->n_scored += in->batch.sequences[i].n_scores;
+  if (live->pooling != LLS_POOLING_NONE)
+    note_pooled(live);
   LLS_CALL(p, cache, computed, v, v->cached_tokens);
   const struct lls_sampled *token = result->sampled[i];
   if (token != NULL) {

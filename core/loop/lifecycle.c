@@ -84,6 +84,8 @@ void lls_lifecycle_predict(struct lls_instance *in, struct lls_live *live)
   LLS_ON_STEP(in);
   struct lls_prompt prompt = prompt_of(live);
   struct lls_prediction prediction = {.made_ns = LLS_NEVER};
+  if (live->pooling != LLS_POOLING_NONE)
+    return; /* its length is no question */
   int rc = LLS_CALL(p, predictor, predict, live->view.id, &prompt, &prediction);
   if (rc == 0 || rc == -EINPROGRESS) /* then what it says meanwhile, if anything */
     live->view.prediction = prediction;
@@ -106,6 +108,8 @@ void lls_lifecycle_tell_predictor(struct lls_instance *in, const struct lls_live
   struct lls_prompt prompt = prompt_of(live);
   uint32_t length = live->view.generated_tokens;
   bool by_itself = reason == LLS_FINISH_STOP || reason == LLS_FINISH_LENGTH;
+  if (live->pooling != LLS_POOLING_NONE)
+    return;
   if (by_itself)
     count_error(in, &live->view);
   if (by_itself && LLS_HAS(p, predictor, observe))
@@ -207,6 +211,7 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
       .first_token_ns = live->first_token_ns,
       .finished_ns = lls_instance_now(in),
       .prediction = v->prediction,
+      .pooled = reason == LLS_FINISH_LENGTH ? live->pooled : NULL,
       .live = live, /* goes back to main, which made it */
   };
 }

@@ -27,7 +27,7 @@ struct lls_loop {
                                   once; instances read it */
   bool manual;                 /* no threads: lls_loop_step is called instead */
 
-  uint32_t max_requests, max_context, vocabulary, block_tokens;
+  uint32_t max_requests, max_context, vocabulary, block_tokens, vector_columns;
   uint32_t alive; /* submitted and not yet handed out as finished */
   bool draining;
   bool asked; /* for the queues, and not all have answered */
@@ -102,6 +102,7 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   l->max_requests = o->max_requests;
   l->max_context = caps->max_context;
   l->vocabulary = lls_engine_config(list[0].engine)->vocab;
+  l->vector_columns = lls_engine_vector_columns(list[0].engine);
   if (l->n > 1)
     l->block_tokens = lls_engine_pool_shape(list[0].engine)->block_tokens;
   /* a step can send a token per sequence and end every live request */
@@ -394,13 +395,18 @@ static int check_submission(const struct lls_loop *l, const struct lls_submissio
 {
   if (s->n_tokens == 0)
     return lls_fail(err, -EINVAL, "the prompt is empty");
-  if (s->max_new_tokens == 0)
-    return lls_fail(err, -EINVAL, "at least one token must be asked for");
+  bool pooled = s->pooling != LLS_POOLING_NONE;
+  if (pooled != (s->max_new_tokens == 0))
+    return lls_fail(err, -EINVAL,
+                    "at least one token, or a vector instead, must be asked for");
   for (uint32_t i = 0; i < s->n_tokens; i++)
     if (s->tokens[i] < 0 || (uint32_t)s->tokens[i] >= l->vocabulary)
       return lls_fail(err, -EINVAL, "prompt token %d is outside the vocabulary of %u",
                       s->tokens[i], l->vocabulary);
-  if (s->n_tokens >= l->max_context)
+  if (pooled && s->n_tokens > l->max_context)
+    return lls_fail(err, -E2BIG, "the prompt has %u tokens and the context holds %u",
+                    s->n_tokens, l->max_context);
+  if (!pooled && s->n_tokens >= l->max_context)
     return lls_fail(
         err, -E2BIG,
         "the prompt has %u tokens and the context holds %u: nothing is left for an "
@@ -462,9 +468,12 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
   struct lls_step_thread *r = choose(l);
   const struct lls_instance *in = &r->instance;
   int64_t arrival_ns = s->arrival_ns > 0 ? s->arrival_ns : lls_instance_now(in);
+  const struct lls_live_context context = {.eos_tokens = in->eos_tokens,
+                                           .n_eos_tokens = in->n_eos_tokens,
+                                           .block_tokens = l->block_tokens,
+                                           .vector_columns = l->vector_columns};
   struct lls_live *live =
-      lls_live_create(s, *id, slot, max_new_tokens, arrival_ns, in->eos_tokens,
-                      in->n_eos_tokens, l->block_tokens);
+      lls_live_create(s, &context, *id, slot, max_new_tokens, arrival_ns);
   if (live == NULL) {
     lls_slots_give_back(&l->slots, slot);
     return lls_fail(err, -ENOMEM, "out of memory for a request of %u tokens",

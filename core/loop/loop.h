@@ -32,6 +32,13 @@ struct lls_loop_policy_stats;
 struct lls_snapshot;
 struct lls_live;
 
+/* What of a request's last layer its client gets instead of tokens. */
+enum lls_pooling {
+  LLS_POOLING_NONE,
+  LLS_POOLING_LAST, /* the last token's output vector */
+  LLS_POOLING_MEAN, /* the sum of all tokens', which has the mean's direction */
+};
+
 struct lls_submission {
   const int32_t *tokens; /* (n_tokens), n_tokens >= 1; copied */
   uint32_t n_tokens;
@@ -39,13 +46,15 @@ struct lls_submission {
   size_t text_bytes;
   const char *label;            /* the client's request id or NULL; copied */
   struct lls_sampling sampling; /* history is the loop's business; bias is copied */
-  uint32_t max_new_tokens;      /* 1..; cut to what the context has room for */
+  uint32_t max_new_tokens;      /* 1..; cut to what the context has room for; 0 with
+                                   pooling, and only then */
   uint32_t min_new_tokens;      /* no stop token is drawn before that many */
   const int32_t *stop_tokens;   /* (n_stop_tokens) besides the model's own; copied */
   uint32_t n_stop_tokens;
   bool ignore_eos;
   bool score_prompt;       /* events tell how likely the prompt's tokens were */
   uint32_t score_logprobs; /* alternatives of each */
+  uint32_t pooling;        /* enum lls_pooling */
   uint32_t request_class;  /* enum lls_class */
   int32_t priority;
   uint32_t tenant;
@@ -72,6 +81,8 @@ struct lls_event {
   uint32_t prompt_tokens, generated_tokens, preemptions;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, finished_ns;
   struct lls_prediction prediction;
+  const float *pooled;   /* (lls_engine_vector_columns) with pooling, of a request that
+                            ended with LENGTH; valid in the callback */
   struct lls_live *live; /* of the loop: freed by it when the callback returns */
 };
 

@@ -120,6 +120,21 @@ static void add_scores(struct lls_live *live, struct lls_engine_sequence *s)
   s->scores = live->scores + first;
 }
 
+/* The vectors of the chunk that are not there yet: of a request that was preempted some
+ * may be. */
+static void add_pooled(struct lls_live *live, struct lls_engine_sequence *s)
+{
+  uint32_t end = live->context + live->run_tokens;
+  uint32_t first = live->n_pooled > live->context ? live->n_pooled : live->context;
+  if (live->pooling == LLS_POOLING_LAST)
+    first = live->view.prompt_tokens - 1;
+  if (live->pooling == LLS_POOLING_NONE || first >= end)
+    return;
+  s->first_pooled = first - live->context;
+  s->n_pooled = end - first;
+  s->pooled = live->pooled;
+}
+
 static void add_sequence(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_step_batch *b = &in->batch;
@@ -127,7 +142,8 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
   struct lls_block_table *table = &b->tables[b->n];
   *table = (struct lls_block_table){0};
   LLS_CALL(p, cache, table, &live->view, table);
-  bool emits = live->context + live->run_tokens == lls_request_length(&live->view);
+  bool emits = live->pooling == LLS_POOLING_NONE &&
+               live->context + live->run_tokens == lls_request_length(&live->view);
   struct lls_sampling *s = &live->sampling;
   s->index = live->view.generated_tokens;
   s->n_history = lls_request_length(&live->view);
@@ -140,6 +156,7 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
       .sampling = emits ? s : NULL,
   };
   add_scores(live, &b->sequences[b->n]);
+  add_pooled(live, &b->sequences[b->n]);
   b->live[b->n++] = live;
 }
 

@@ -25,6 +25,7 @@ struct pieces {
   struct lls_live *live;
   int32_t *tokens, *stop_tokens;
   struct lls_sampled *scores;
+  float *pooled;
   struct lls_logit_bias *bias;
   struct lls_block_entry *entries;
   char *label, *text;
@@ -32,15 +33,17 @@ struct pieces {
 
 static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
                                uint32_t max_length, uint32_t n_eos_tokens,
-                               uint32_t n_entries)
+                               uint32_t n_entries, uint32_t vector_columns)
 {
   size_t n_stop_tokens = (size_t)s->n_stop_tokens + n_eos_tokens;
   size_t n_scores = s->score_prompt ? s->n_tokens : 0;
+  size_t n_pooled = s->pooling != LLS_POOLING_NONE ? vector_columns : 0;
   struct pieces p = {0};
   p.live = carve(c, sizeof *p.live);
   p.tokens = carve(c, max_length * sizeof *p.tokens);
   p.stop_tokens = carve(c, n_stop_tokens * sizeof *p.stop_tokens);
   p.scores = carve(c, n_scores * sizeof *p.scores);
+  p.pooled = carve(c, n_pooled * sizeof *p.pooled);
   p.bias = carve(c, s->sampling.n_bias * sizeof *p.bias);
   p.entries = carve(c, n_entries * sizeof *p.entries);
   p.label = carve(c, s->label != NULL ? strlen(s->label) + 1 : 1);
@@ -78,25 +81,26 @@ static uint32_t entries_of(uint32_t max_length, uint32_t block_tokens)
   return block_tokens > 0 ? 2 * (max_length / block_tokens + 2) : 0;
 }
 
-struct lls_live *lls_live_create(const struct lls_submission *s, uint64_t id,
-                                 uint32_t slot, uint32_t max_new_tokens, int64_t now_ns,
-                                 const int32_t *eos_tokens, uint32_t n_eos_tokens,
-                                 uint32_t block_tokens)
+struct lls_live *lls_live_create(const struct lls_submission *s,
+                                 const struct lls_live_context *context, uint64_t id,
+                                 uint32_t slot, uint32_t max_new_tokens, int64_t now_ns)
 {
-  n_eos_tokens = s->ignore_eos ? 0 : n_eos_tokens;
+  uint32_t n_eos_tokens = s->ignore_eos ? 0 : context->n_eos_tokens;
   uint32_t max_length = s->n_tokens + max_new_tokens;
-  uint32_t n_entries = entries_of(max_length, block_tokens);
+  uint32_t n_entries = entries_of(max_length, context->block_tokens);
+  uint32_t columns = context->vector_columns;
   struct carver measure = {0};
-  carve_all(&measure, s, max_length, n_eos_tokens, n_entries);
+  carve_all(&measure, s, max_length, n_eos_tokens, n_entries, columns);
   struct carver c = {.base = calloc(1, measure.used)};
   if (c.base == NULL)
     return NULL;
-  struct pieces p = carve_all(&c, s, max_length, n_eos_tokens, n_entries);
+  struct pieces p = carve_all(&c, s, max_length, n_eos_tokens, n_entries, columns);
   struct lls_live *live = p.live;
 
   copy(p.tokens, s->tokens, s->n_tokens * sizeof *p.tokens);
   copy(p.stop_tokens, s->stop_tokens, s->n_stop_tokens * sizeof *p.stop_tokens);
-  copy(p.stop_tokens + s->n_stop_tokens, eos_tokens, n_eos_tokens * sizeof *eos_tokens);
+  copy(p.stop_tokens + s->n_stop_tokens, context->eos_tokens,
+       n_eos_tokens * sizeof *p.stop_tokens);
   copy(p.bias, s->sampling.bias, s->sampling.n_bias * sizeof *p.bias);
   if (s->label != NULL)
     strcpy(p.label, s->label);
@@ -110,6 +114,8 @@ struct lls_live *lls_live_create(const struct lls_submission *s, uint64_t id,
   live->scores = s->score_prompt ? p.scores : NULL;
   live->n_scored = 1;
   live->score_logprobs = s->score_logprobs;
+  live->pooling = s->pooling;
+  live->pooled = s->pooling != LLS_POOLING_NONE ? p.pooled : NULL;
   live->label = p.label;
   live->text = s->text != NULL ? p.text : NULL;
   live->text_bytes = s->text != NULL ? s->text_bytes : 0;

@@ -61,6 +61,9 @@ struct lls_live {
   struct lls_sampled *scores;
   uint32_t n_scored; /* of them are there, the first, which has nothing, included */
   uint32_t score_logprobs;
+  uint32_t pooling;  /* enum lls_pooling */
+  uint32_t n_pooled; /* tokens of which the vector is in `pooled`, or is not wanted */
+  float *pooled;     /* (vector_columns) or NULL; in this allocation */
   char *label; /* in this allocation */
   char *text;  /* (text_bytes) or NULL; in this allocation */
   size_t text_bytes;
@@ -86,18 +89,32 @@ static inline struct lls_live *lls_live_of(const struct lls_request *view)
   return (struct lls_live *)(uintptr_t)view;
 }
 
-/* Prompt tokens still to be scored: each needs the row before it to be computed, so
- * nothing of the prompt may be taken from others. */
+/* Prompt tokens still to be scored. */
 static inline uint32_t lls_live_unscored(const struct lls_live *live)
 {
   return live->scores != NULL ? live->view.prompt_tokens - live->n_scored : 0;
 }
 
-/* [main] block_tokens: of the cache, if it may migrate, else 0. */
-struct lls_live *lls_live_create(const struct lls_submission *, uint64_t id,
-                                 uint32_t slot, uint32_t max_new_tokens, int64_t now_ns,
-                                 const int32_t *eos_tokens, uint32_t n_eos_tokens,
-                                 uint32_t block_tokens);
+/* A score needs the row before it to be computed, a mean all rows: then nothing of the
+ * prompt may be taken from others. */
+static inline bool lls_live_needs_every_row(const struct lls_live *live)
+{
+  return lls_live_unscored(live) > 0 || (live->pooling == LLS_POOLING_MEAN &&
+                                         live->n_pooled < live->view.prompt_tokens);
+}
+
+/* What all requests of a loop have in common. */
+struct lls_live_context {
+  const int32_t *eos_tokens; /* (n_eos_tokens) */
+  uint32_t n_eos_tokens;
+  uint32_t block_tokens;   /* of the cache, if requests may migrate, else 0 */
+  uint32_t vector_columns; /* of the engine */
+};
+
+/* [main] */
+struct lls_live *lls_live_create(const struct lls_submission *,
+                                 const struct lls_live_context *, uint64_t id,
+                                 uint32_t slot, uint32_t max_new_tokens, int64_t now_ns);
 void lls_live_free(struct lls_live *);
 
 /* Slots and ids, of all instances together [main]. */

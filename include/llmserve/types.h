@@ -144,7 +144,9 @@ struct lls_request {
   uint32_t cached_tokens;    /* tokens whose cache entry exists, wherever it is */
   uint32_t missing_tokens;   /* of the cached ones, those not on the device */
   uint32_t shared_tokens;    /* of the cached ones, those that others have in common */
-  uint32_t max_new_tokens;   /* hard bound on generated_tokens */
+  /* hard bound on generated_tokens; 0: a vector is made of the prompt (an embedding), and
+   * the request ends with LLS_FINISH_LENGTH when all of the prompt is computed */
+  uint32_t max_new_tokens;
   uint32_t preemptions;      /* so far */
 
   int64_t arrival_ns;

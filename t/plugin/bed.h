@@ -41,6 +41,7 @@ struct bed_next {
   struct lls_slo slo;      /* none at first */
   uint32_t predicted;      /* length of the answer; 0: as the predictor says */
   uint32_t max_new_tokens; /* 0: the output itself */
+  uint32_t pooling;        /* enum lls_pooling; with one there is no output */
 };
 
 struct bed;

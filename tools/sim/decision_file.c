@@ -85,7 +85,7 @@ static const struct number arrival[N_ARRIVAL] = {
     {"number", 1, INT64_MAX},
     {"time", 0, TIME_MOST},
     {"prompt tokens", 1, MOST_TOKENS},
-    {"most new tokens", 1, UINT32_MAX},
+    {"most new tokens", 0, UINT32_MAX},
     {"class", LLS_CLASS_NONE, LLS_CLASS_BEST_EFFORT},
     {"priority", INT32_MIN, INT32_MAX},
     {"tenant", 0, UINT32_MAX},
