@@ -14,7 +14,9 @@ static double seconds(int64_t from_ns, int64_t to_ns)
 
 static enum lls_outcome outcome(const struct lls_choice *choice, uint32_t reason)
 {
-  if (choice->stop_string != NULL || reason == LLS_FINISH_STOP)
+  bool pooled = choice->generation->params.pooling != LLS_POOLING_NONE;
+  if (choice->stop_string != NULL || reason == LLS_FINISH_STOP ||
+      (pooled && reason == LLS_FINISH_LENGTH)) /* nothing was cut off */
     return LLS_OUTCOME_STOP;
   if (reason == LLS_FINISH_CANCELLED)
     return LLS_OUTCOME_ABORT;

@@ -31,6 +31,7 @@
 #include "core/api/keys.h"
 #include "core/config/limits.h"
 #include "core/http/server.h"
+#include "core/model/pooling.h"
 #include "core/obs/log.h"
 #include "core/tools/tool_dialect.h"
 
@@ -51,8 +52,10 @@ struct lls_api_config {
   const char *model_name;          /* what clients call it */
   uint32_t max_context;            /* tokens of prompt and answer */
   uint32_t vocab;
-  uint32_t block_tokens;        /* of the cache, for /metrics */
-  struct lls_sampling sampling; /* defaults, from generation_config.json */
+  uint32_t block_tokens;             /* of the cache, for /metrics */
+  struct lls_sampling sampling;      /* defaults, from generation_config.json */
+  struct lls_pooling_config pooling; /* NONE: requests for vectors are refused */
+  uint32_t vector_columns;           /* numbers of a vector */
   struct lls_api_limits limits;
   struct lls_admin admin;
   struct lls_api_keyring keys; /* who may ask; taken over by create */

@@ -10,7 +10,9 @@
 
 #define BOTH         (LLS_COMPLETIONS | LLS_CHAT)
 #define MESSAGES     (LLS_CHAT | LLS_TOKENIZE_CHAT)
-#define ANY          (BOTH | LLS_TOKENIZE | LLS_TOKENIZE_CHAT | LLS_DETOKENIZE)
+#define VECTORS      (LLS_EMBEDDINGS | LLS_RERANK | LLS_SCORE)
+#define SERVED       (BOTH | VECTORS) /* by the step loop */
+#define ANY          (SERVED | LLS_TOKENIZE | LLS_TOKENIZE_CHAT | LLS_DETOKENIZE)
 #define MAX_TOKENS   LLS_PARAM_ENDLESS
 #define MAX_MS       1e12
 #define AT(member)   offsetof(struct lls_api_params, member)
@@ -29,7 +31,7 @@
 #define REAL(name, where, member, least, most)                                           \
   ROW(name, where, LLS_ROW_NUMBER, .offset = AT(member), .min = least, .max = most)
 #define DURATION(name, member)                                                           \
-  ROW(name, BOTH, LLS_ROW_MILLISECONDS, .offset = AT(member), .min = 0, .max = MAX_MS)
+  ROW(name, SERVED, LLS_ROW_MILLISECONDS, .offset = AT(member), .min = 0, .max = MAX_MS)
 #define ODD(name, where, reader) ROW(name, where, LLS_ROW_SPECIAL, .read = reader)
 #define GROUP(name, table)       ROW(name, BOTH, LLS_ROW_OBJECT, .members = table)
 #define END                      ROW(NULL, 0, LLS_ROW_SPECIAL, .read = NULL)
@@ -77,21 +79,25 @@ static const struct lls_row rows[] = {
     WHOLE("prompt_logprobs", BOTH, prompt_logprobs, 0, LLS_MAX_LOGPROBS),
     FLAG("return_token_ids", BOTH, return_token_ids),
     FLAG("return_tokens_as_token_ids", BOTH, tokens_as_ids),
-    FLAG("add_special_tokens", BOTH | LLS_TOKENIZE | LLS_TOKENIZE_CHAT,
+    FLAG("add_special_tokens", SERVED | LLS_TOKENIZE | LLS_TOKENIZE_CHAT,
          add_special_tokens),
     FLAG("skip_special_tokens", BOTH, skip_special_tokens),
     FLAG("add_generation_prompt", MESSAGES, add_generation_prompt),
     FLAG("return_token_strs", LLS_TOKENIZE | LLS_TOKENIZE_CHAT, return_token_strs),
     FLAG("add_special", LLS_TOKENIZE, add_special),
     FLAG("with_pieces", LLS_TOKENIZE, with_pieces),
-    ROW("truncate_prompt_tokens", BOTH, LLS_ROW_INTEGER,
+    ROW("truncate_prompt_tokens", SERVED, LLS_ROW_INTEGER,
         .offset = AT(truncate_prompt_tokens), .min = 1, .max = MAX_TOKENS,
         .endless = true),
-    ODD("service_tier", BOTH, lls_param_tier),
-    ODD("class", BOTH, lls_param_class), /* after the tier, for it says more */
-    ODD("user", BOTH, lls_param_user),
-    WHOLE("priority", BOTH, priority, INT32_MIN, INT32_MAX),
-    ROW("slo", BOTH, LLS_ROW_OBJECT, .members = slo, .ours = true),
+    ODD("service_tier", SERVED, lls_param_tier),
+    ODD("class", SERVED, lls_param_class), /* after the tier, for it says more */
+    ODD("user", SERVED, lls_param_user),
+    WHOLE("priority", SERVED, priority, INT32_MIN, INT32_MAX),
+    ROW("slo", SERVED, LLS_ROW_OBJECT, .members = slo, .ours = true),
+    ODD("encoding_format", LLS_EMBEDDINGS, lls_param_encoding_format),
+    WHOLE("dimensions", LLS_EMBEDDINGS, dimensions, 1, INT32_MAX),
+    WHOLE("top_n", LLS_RERANK, top_n, 0, INT32_MAX),
+    FLAG("return_documents", LLS_RERANK, return_documents),
     ODD("response_format", BOTH, lls_param_response_format),
     ODD("modalities", LLS_CHAT, lls_param_modalities),
     ODD("suffix", LLS_COMPLETIONS, lls_param_unsupported),
@@ -127,6 +133,12 @@ static const struct lls_row rows[] = {
 static const char *const passed[] = {
     "prompt",
     "messages",
+    "input",
+    "query",
+    "documents",
+    "text_1",
+    "text_2",
+    "input_type",
     "content",
     "tokens",
     "audio",
@@ -305,10 +317,36 @@ static int check_limits(const struct lls_api_params *out, struct lls_api_error *
   return 0;
 }
 
+/* top_n: 0 is all, as in vLLM. */
+static int check_vectors(struct lls_api_params *out,
+                         const struct lls_params_context *context,
+                         struct lls_api_error *error)
+{
+  const struct lls_pooling_config *pooling = context->pooling;
+  if (out->top_n == 0)
+    out->top_n = LLS_ENDLESS;
+  if (pooling->pooling == LLS_POOLING_NONE)
+    return lls_api_fail(error, 400, "unsupported_model", NULL,
+                        "this server makes no vectors of texts: %s",
+                        pooling->why_none.text);
+  if (out->dimensions == LLS_UNSET ||
+      lls_pooling_allows(pooling, context->vector_columns, out->dimensions))
+    return 0;
+  return lls_api_fail(error, 400, NULL, "dimensions",
+                      "'dimensions' is %lld; vectors of this model have %u numbers%s",
+                      (long long)out->dimensions, context->vector_columns,
+                      pooling->matryoshka
+                          ? " and may be cut to the lengths that its config.json lists"
+                          : " and cannot be cut: it was not trained for that "
+                            "(Matryoshka)");
+}
+
 static int check_together(const json_t *body, struct lls_api_params *out,
                           const struct lls_params_context *context,
                           struct lls_api_error *error)
 {
+  if ((context->endpoint & VECTORS) != 0)
+    return check_vectors(out, context, error);
   if ((context->endpoint & BOTH) == 0)
     return 0;
   if (check_stream(json_object_get(body, "stream_options"), out, error) != 0)
@@ -319,9 +357,11 @@ static int check_together(const json_t *body, struct lls_api_params *out,
 }
 
 /* A chat template writes special tokens itself. */
-static void set_defaults(struct lls_api_params *out, const struct lls_sampling *defaults,
-                         enum lls_endpoint endpoint)
+static void set_defaults(struct lls_api_params *out,
+                         const struct lls_params_context *context)
 {
+  const struct lls_sampling *defaults = context->defaults;
+  enum lls_endpoint endpoint = context->endpoint;
   *out = (struct lls_api_params){
       .n = 1,
       .max_tokens = LLS_UNSET,
@@ -337,6 +377,10 @@ static void set_defaults(struct lls_api_params *out, const struct lls_sampling *
       .logprobs = LLS_UNSET,
       .prompt_logprobs = LLS_UNSET,
       .truncate_prompt_tokens = LLS_UNSET,
+      .pooling = endpoint & VECTORS ? context->pooling->pooling : LLS_POOLING_NONE,
+      .dimensions = LLS_UNSET,
+      .top_n = LLS_ENDLESS,
+      .return_documents = true,
       .add_special_tokens = (endpoint & MESSAGES) == 0,
       .skip_special_tokens = true,
       .add_generation_prompt = true,
@@ -348,7 +392,7 @@ static void set_defaults(struct lls_api_params *out, const struct lls_sampling *
 int lls_api_params_read(const json_t *body, const struct lls_params_context *context,
                         struct lls_api_params *out, struct lls_api_error *error)
 {
-  set_defaults(out, context->defaults, context->endpoint);
+  set_defaults(out, context);
   if (check_known(body, context, error) != 0)
     return -1;
   for (const struct lls_row *row = rows; row->name != NULL; row++) {

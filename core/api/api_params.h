@@ -17,6 +17,7 @@
 #include "core/base/stop_strings.h"
 #include "core/config/limits.h"
 #include "core/device/sampling.h"
+#include "core/model/pooling.h"
 
 /* The endpoint that the body is for; a text and messages are tokenised by different
  * parameters. */
@@ -25,7 +26,10 @@ enum lls_endpoint {
   LLS_CHAT = 2,
   LLS_TOKENIZE = 4,
   LLS_TOKENIZE_CHAT = 8,
-  LLS_DETOKENIZE = 16
+  LLS_DETOKENIZE = 16,
+  LLS_EMBEDDINGS = 32,
+  LLS_RERANK = 64,
+  LLS_SCORE = 128,
 };
 
 #define LLS_UNSET   INT64_C(-1)
@@ -79,8 +83,13 @@ struct lls_api_params {
                                      many as leave room for the answer */
   bool return_token_strs, add_special, with_pieces; /* of /tokenize; the last two are
                                                        llama.cpp's */
-  uint32_t request_class;                           /* enum lls_class */
-  int64_t priority;                                 /* lower first */
+  uint32_t pooling;       /* enum lls_pooling: a vector instead of tokens */
+  bool base64;            /* is written so */
+  int64_t dimensions;     /* it is cut to; or LLS_UNSET */
+  int64_t top_n;          /* of a ranking; or LLS_ENDLESS */
+  bool return_documents;  /* with a ranking */
+  uint32_t request_class; /* enum lls_class */
+  int64_t priority;       /* lower first */
   struct lls_slo slo;
   char tenant[LLS_TENANT_BYTES]; /* whom fairness counts it for, or "" */
   struct lls_api_tools tools;
@@ -96,6 +105,8 @@ struct lls_params_context {
   uint32_t vocab;
   const struct lls_sampling *defaults;
   const struct lls_api_limits *limits;
+  const struct lls_pooling_config *pooling;
+  uint32_t vector_columns;
   /* of a parameter that is ignored; may be NULL */
   void (*on_unknown)(void *context, const char *name);
   void *on_unknown_context;

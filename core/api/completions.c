@@ -25,7 +25,7 @@ static int check_choices(const struct lls_api_config *config,
                          const struct lls_api_prompt_list *prompts,
                          struct lls_api_error *error)
 {
-  size_t most = (size_t)config->limits.max_choices;
+  size_t most = lls_prompts_most(config, params);
   if (prompts->count * (size_t)params->n <= most)
     return 0;
   return lls_api_fail(error, 400, NULL, "n",
@@ -179,8 +179,8 @@ static int find_prompts(const struct lls_api_config *config, const json_t *body,
                         const struct lls_api_params *params,
                         struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
-  return lls_prompts_read(config, json_object_get(body, "prompt"), params, prompts,
-                          error);
+  return lls_prompts_read(config, json_object_get(body, "prompt"), "prompt", params,
+                          prompts, error);
 }
 
 void lls_handle_completions(void *context, struct lls_http_exchange *exchange)

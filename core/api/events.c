@@ -196,6 +196,17 @@ static void end_choice(struct lls_choice *choice, uint32_t reason)
   choice->finish_reason = stopped ? stopped_reason(choice) : "length";
 }
 
+/* Lives as long as the request in the step loop, the answer longer. */
+static void keep_vector(struct lls_choice *choice, const struct lls_event *event)
+{
+  size_t bytes = choice->generation->api->config.vector_columns * sizeof(float);
+  if (event->pooled == NULL || !lls_generation_is_wanted(choice->generation))
+    return;
+  choice->vector = malloc(bytes);
+  if (choice->vector != NULL)
+    memcpy(choice->vector, event->pooled, bytes);
+}
+
 static void on_finished(struct lls_choice *choice, const struct lls_event *event)
 {
   struct lls_generation *generation = choice->generation;
@@ -205,6 +216,7 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
   choice->state = LLS_CHOICE_FINISHED;
   generation->n_unfinished--;
   lls_account(choice, event);
+  keep_vector(choice, event);
   if (lls_generation_is_wanted(generation)) {
     if (live && has_failed(choice, event->reason, &error)) {
       flush(choice);

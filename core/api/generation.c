@@ -44,6 +44,7 @@ static void free_choices(struct lls_choice *choices, uint32_t n)
     lls_chat_answer_free(&choices[i]);
     free(choices[i].tokens);
     free(choices[i].scores);
+    free(choices[i].vector);
   }
   free(choices);
 }

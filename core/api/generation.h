@@ -39,9 +39,10 @@ struct lls_choice {
   struct lls_sampled *tokens; /* (n_unreported) */
   uint32_t n_unreported, token_capacity;
   struct lls_sampled *scores; /* (prompt tokens) the first one empty; or NULL */
-  size_t text_offset;         /* characters of the reported tokens, for logprobs */
-  bool begun;                 /* streamed: a chunk was sent */
-  bool ended;                 /* streamed: the chunk with the finish reason was sent */
+  float *vector;      /* (config.vector_columns) where one was asked for; or NULL */
+  size_t text_offset; /* characters of the reported tokens, for logprobs */
+  bool begun;         /* streamed: a chunk was sent */
+  bool ended;         /* streamed: the chunk with the finish reason was sent */
   struct lls_tool_parser *parser;            /* takes the text of a chat apart, or NULL */
   struct lls_tool_answer answer;             /* into this, in place of text */
   uint32_t n_reasoning;                      /* tokens of n_tokens */
@@ -61,7 +62,7 @@ struct lls_generation {
   enum lls_endpoint endpoint;
   struct lls_api_params params;
   struct lls_api_prompt_list prompts;
-  char id[48];        /* "cmpl-" or "chatcmpl-" and hex digits */
+  char id[48];        /* "cmpl-", "chatcmpl-" ... and hex digits */
   char label[128];    /* the request id of headers and logs */
   int64_t created_s;  /* Unix time */
   int64_t arrival_ns; /* on main's clock */

@@ -23,7 +23,7 @@ enum lls_row_type {
 
 struct lls_row {
   const char *name;
-  uint8_t endpoints; /* enum lls_endpoint, or both */
+  uint16_t endpoints; /* of enum lls_endpoint, together */
   uint8_t type;
   size_t offset; /* bool, int64_t, double, int64_t (ns) */
   double min, max;
@@ -77,6 +77,9 @@ int lls_param_tool_choice(const json_t *value, const char *name,
                           struct lls_api_params *out, struct lls_api_error *error);
 /* Checks tools and tool_choice against each other. */
 int lls_params_check_tools(struct lls_api_tools *tools, struct lls_api_error *error);
+int lls_param_encoding_format(const json_t *value, const char *name,
+                              const struct lls_params_context *context,
+                              struct lls_api_params *out, struct lls_api_error *error);
 int lls_param_modalities(const json_t *value, const char *name,
                          const struct lls_params_context *context,
                          struct lls_api_params *out, struct lls_api_error *error);

@@ -185,6 +185,21 @@ int lls_param_response_format(const json_t *value, const char *name,
                       "supported yet");
 }
 
+int lls_param_encoding_format(const json_t *value, const char *name,
+                              const struct lls_params_context *context,
+                              struct lls_api_params *out, struct lls_api_error *error)
+{
+  (void)context;
+  const char *text = json_string_value(value);
+  char shown[48];
+  out->base64 = text != NULL && strcmp(text, "base64") == 0;
+  if (out->base64 || (text != NULL && strcmp(text, "float") == 0))
+    return 0;
+  return lls_api_fail(error, 400, NULL, name,
+                      "'%s' must be \"float\" or \"base64\", not %s", name,
+                      lls_json_excerpt(value, shown, sizeof shown));
+}
+
 int lls_param_modalities(const json_t *value, const char *name,
                          const struct lls_params_context *context,
                          struct lls_api_params *out, struct lls_api_error *error)

@@ -28,6 +28,8 @@ static int out_of_memory(struct lls_api_error *error)
 /* Tokens of answer that have to fit: those that were asked for, or one. */
 static size_t completion_tokens(const struct lls_api_params *params)
 {
+  if (params->pooling != LLS_POOLING_NONE)
+    return 0;
   bool asked = params->max_tokens > 0 && params->max_tokens != LLS_ENDLESS;
   return asked ? (size_t)params->max_tokens : 1;
 }
@@ -38,6 +40,13 @@ static int too_long(const struct reading *r, const char *at_least, size_t n_toke
 {
   size_t completion = completion_tokens(r->params);
   const char *where = strcmp(r->param, "messages") == 0 ? "messages" : "prompt";
+  r->error->hopeless = true;
+  if (r->params->pooling != LLS_POOLING_NONE)
+    return lls_api_fail(r->error, 400, "context_length_exceeded", r->param,
+                        "This model's maximum context length is %u tokens. However, "
+                        "you requested %s%zu tokens in the input. Please reduce its "
+                        "length, or send 'truncate_prompt_tokens': -1.",
+                        r->config->max_context, at_least, n_tokens);
   lls_api_fail(r->error, 400, "context_length_exceeded", r->param,
                "This model's maximum context length is %u tokens. However, you requested "
                "%s%zu tokens (%s%zu in the %s, %zu in the completion). Please reduce the "
@@ -221,20 +230,28 @@ static bool is_one_prompt(const json_t *value)
   return !json_is_array(value) || json_array_size(value) == 0 || has(value, is_number);
 }
 
-int lls_prompts_read(const struct lls_api_config *config, const json_t *value,
-                     const struct lls_api_params *params, struct lls_api_prompt_list *out,
-                     struct lls_api_error *error)
+size_t lls_prompts_most(const struct lls_api_config *config,
+                        const struct lls_api_params *params)
 {
-  const struct reading r = {config, params, "prompt", error};
+  return params->pooling != LLS_POOLING_NONE ? (size_t)config->limits.max_inputs
+                                             : (size_t)config->limits.max_choices;
+}
+
+int lls_prompts_read(const struct lls_api_config *config, const json_t *value,
+                     const char *param, const struct lls_api_params *params,
+                     struct lls_api_prompt_list *out, struct lls_api_error *error)
+{
+  const struct reading r = {config, params, param, error};
   *out = (struct lls_api_prompt_list){0};
   if (value == NULL || json_is_null(value))
-    return lls_api_fail(error, 400, NULL, "prompt", "'prompt' is missing");
+    return lls_api_fail(error, 400, NULL, param, "'%s' is missing", param);
   bool one = is_one_prompt(value);
   size_t count = one ? 1 : json_array_size(value);
-  if (count > (size_t)config->limits.max_choices)
-    return lls_api_fail(error, 400, NULL, "prompt",
-                        "'prompt' has %zu items; at most %lld are possible", count,
-                        (long long)config->limits.max_choices);
+  size_t most = lls_prompts_most(config, params);
+  if (count > most)
+    return lls_api_fail(error, 400, NULL, param,
+                        "'%s' has %zu items; at most %zu are possible", param, count,
+                        most);
   out->prompts = calloc(count, sizeof *out->prompts);
   if (out->prompts == NULL)
     return out_of_memory(error);

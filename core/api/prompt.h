@@ -26,6 +26,7 @@ struct lls_api_prompt {
 struct lls_api_prompt_list {
   struct lls_api_prompt *prompts; /* (count) */
   size_t count;
+  size_t n_second; /* of /v1/score: of them, the last, the others' partners */
 };
 
 /*
@@ -33,10 +34,14 @@ struct lls_api_prompt_list {
  * much room the answer needs.
  */
 
-/* "prompt": a string, ids, or an array of strings and of arrays of ids. */
+/* `param`: a string, ids, or an array of strings and of arrays of ids. */
 int lls_prompts_read(const struct lls_api_config *config, const json_t *value,
-                     const struct lls_api_params *params, struct lls_api_prompt_list *out,
-                     struct lls_api_error *error);
+                     const char *param, const struct lls_api_params *params,
+                     struct lls_api_prompt_list *out, struct lls_api_error *error);
+
+/* How many prompts a request may have. */
+size_t lls_prompts_most(const struct lls_api_config *config,
+                        const struct lls_api_params *params);
 
 /* One prompt of this text, which is that of the parameter `param`. */
 int lls_prompts_from_text(const struct lls_api_config *config, const char *text,

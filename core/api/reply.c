@@ -82,6 +82,10 @@ struct writing {
 static void write_whole(struct lls_work *work)
 {
   struct writing *writing = (struct writing *)work;
+  if (writing->generation->params.pooling != LLS_POOLING_NONE) {
+    writing->text = lls_wire_vectors(writing->generation);
+    return;
+  }
   json_t *json = lls_wire_whole(writing->generation);
   writing->text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
   json_decref(json);
@@ -115,6 +119,8 @@ static size_t values_of(const struct lls_generation *generation)
   size_t count = 0;
   uint32_t alternatives = 0;
   bool scored = lls_api_params_scores(params, &alternatives);
+  if (params->pooling != LLS_POOLING_NONE)
+    return (size_t)generation->n_choices * generation->api->config.vector_columns;
   if (params->logprobs > (int64_t)alternatives)
     alternatives = (uint32_t)params->logprobs;
   for (uint32_t i = 0; i < generation->n_choices; i++) {

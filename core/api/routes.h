@@ -15,11 +15,18 @@
   ROUTE("GET", "/v1/models", lls_handle_models)                                          \
   ROUTE("GET", "/v1/models/", lls_handle_models)                                         \
   ROUTE("GET", "/v1/models/*", lls_handle_model)                                         \
+  ROUTE("POST", "/v1/embeddings", lls_handle_embeddings)                                 \
+  ROUTE("POST", "/v1/rerank", lls_handle_rerank)                                         \
+  ROUTE("POST", "/v1/score", lls_handle_score)                                           \
   ROUTE("POST", "/tokenize", lls_handle_tokenize)                                        \
   ROUTE("POST", "/detokenize", lls_handle_detokenize)                                    \
   /* without /v1, as llama.cpp has them: clients whose base URL lacks it */              \
   ROUTE("POST", "/completions", lls_handle_completions)                                  \
   ROUTE("POST", "/chat/completions", lls_handle_chat)                                    \
+  ROUTE("POST", "/embeddings", lls_handle_embeddings)                                    \
+  ROUTE("POST", "/rerank", lls_handle_rerank)                                            \
+  ROUTE("POST", "/v2/rerank", lls_handle_rerank)                                         \
+  ROUTE("POST", "/score", lls_handle_score)                                              \
   ROUTE("GET", "/models", lls_handle_models)                                             \
   ROUTE("GET", "/models/*", lls_handle_model)                                            \
   ROUTE("POST", "/v1/files", lls_handle_file_create)                                     \

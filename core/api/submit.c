@@ -16,10 +16,13 @@ static uint64_t choice_seed(const struct lls_choice *choice)
 }
 
 /* At least one: where only the prompt is wanted, the token is left out of the answer.
- * prompt.c has seen to it that what is asked for fits. */
+ * None where a vector is wanted instead. prompt.c has seen to it that what is asked for
+ * fits. */
 static uint32_t max_new_tokens(const struct lls_choice *choice)
 {
   const struct lls_generation *generation = choice->generation;
+  if (generation->params.pooling != LLS_POOLING_NONE)
+    return 0;
   int64_t room = (int64_t)generation->api->config.max_context;
   room -= (int64_t)choice->prompt->n_tokens;
   int64_t wanted = lls_api_params_answer(&generation->params, room);
@@ -67,6 +70,7 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .stop_tokens = params->stop_tokens,
       .n_stop_tokens = (uint32_t)params->n_stop_tokens,
       .ignore_eos = params->ignore_eos,
+      .pooling = params->pooling,
       .request_class = params->request_class,
       .priority = (int32_t)params->priority,
       .tenant = generation->tenant,
@@ -95,6 +99,22 @@ static void on_gone(void *owner)
   lls_generation_cancel(generation);
 }
 
+static const char *id_prefix(enum lls_endpoint endpoint)
+{
+  switch (endpoint) {
+  case LLS_CHAT:
+    return "chatcmpl";
+  case LLS_EMBEDDINGS:
+    return "embd";
+  case LLS_RERANK:
+    return "rerank";
+  case LLS_SCORE:
+    return "score";
+  default:
+    return "cmpl";
+  }
+}
+
 static void begin(struct lls_api *api, struct lls_generation *generation,
                   struct lls_http_exchange *exchange)
 {
@@ -103,7 +123,7 @@ static void begin(struct lls_api *api, struct lls_generation *generation,
   generation->arrival_ns = exchange != NULL ? exchange->arrival_ns : (int64_t)uv_hrtime();
   lls_api_new_id(fresh);
   snprintf(generation->id, sizeof generation->id, "%s-%s",
-           generation->endpoint == LLS_CHAT ? "chatcmpl" : "cmpl", fresh);
+           id_prefix(generation->endpoint), fresh);
   snprintf(generation->label, sizeof generation->label, "%s",
            exchange != NULL ? exchange->id : generation->id);
   generation->tenant = lls_tenants_enter(&api->tenants, generation->params.tenant);

@@ -14,6 +14,9 @@ json_t *lls_wire_role_chunk(const struct lls_choice *choice);
 json_t *lls_wire_usage_chunk(const struct lls_generation *generation);
 json_t *lls_wire_whole(const struct lls_generation *generation);
 
+/* The whole answer to a request for vectors, as JSON text which the caller frees. */
+char *lls_wire_vectors(const struct lls_generation *generation);
+
 /* "logprobs" of the unreported tokens: null where the client wants none. */
 json_t *lls_wire_logprobs(const struct lls_choice *choice);
 /* "prompt_logprobs": vLLM's list of one object a token, by id; null for the first. */

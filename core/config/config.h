@@ -31,12 +31,21 @@ struct lls_server_config {       /* [server] */
 
 enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };
 
+/* AUTO: as the model's folder says. */
+enum lls_pooling_choice {
+  LLS_CHOOSE_AUTO,
+  LLS_CHOOSE_NONE,
+  LLS_CHOOSE_LAST,
+  LLS_CHOOSE_MEAN
+};
+
 struct lls_model_section {                    /* [model] */
   const char *path;                           /* folder with config.json, or .gguf file */
   int64_t load_format;                        /* enum lls_load_format */
   int64_t weights;                            /* enum lls_weight_format */
   const char *chat_template;                  /* file, or "": the model's own */
   const char *tool_format, *reasoning_format; /* core/tools/tool_dialect.h reads them */
+  int64_t pooling;                            /* enum lls_pooling_choice */
 };
 
 /* The transport of tensor parallel ranks. AUTO: MPI where it started the process. */

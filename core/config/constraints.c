@@ -89,6 +89,8 @@ static void limit_choices(struct lls_config *c)
 {
   if (c->server.api.max_choices > c->engine.max_requests)
     c->server.api.max_choices = c->engine.max_requests;
+  if (c->server.api.max_inputs > c->engine.max_requests)
+    c->server.api.max_inputs = c->engine.max_requests;
 }
 
 static void choose_batch_requests(struct lls_config *c)

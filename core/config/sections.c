@@ -128,6 +128,9 @@ static const struct lls_param server_params[] = {
         "is half of [engine] max_sequences, so that the other half is there for "
         "clients under any scheduler",
         .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
+    LLS_PARAM_INT(api, max_inputs, "2048", 1, 1 << 16, "texts",
+                  "most texts of one request to /v1/embeddings, /v1/rerank or /v1/score",
+                  .flags = LLS_PARAM_RELOADABLE),
 };
 
 typedef struct lls_model_section model;
@@ -157,6 +160,10 @@ static const struct lls_param model_params[] = {
         "marks around what the model thinks before it answers, which is reported as "
         "reasoning_content: think, mistral, command or seed; auto is as its chat "
         "template shows, none leaves it in the content"),
+    LLS_PARAM_CHOICE(model, pooling, "auto", "auto|none|last|mean",
+                     "what makes one vector of a text's tokens, for /v1/embeddings: the "
+                     "last token's or the mean of all; auto is what 1_Pooling in the "
+                     "model's folder says, else last; none refuses such requests"),
 };
 
 typedef struct lls_engine_config engine;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 1_Pooling/config.json, sentence_bert_config.json and modules.json as
- * sentence-transformers writes them; a folder without them is pooled by the mean.
+ * sentence_bert_config.json and what core/model/pooling.h reads, as sentence-transformers
+ * writes them; a folder without them is pooled by the mean.
  */
 #include "core/encoder/folder.h"
 
@@ -13,29 +13,25 @@
 #include <unistd.h>
 
 #include "core/model/json.h"
+#include "core/model/pooling.h"
 
 /* ---- pooling and length ------------------------------------------------------------ */
 
 static int read_pooling(const char *folder, bool *first_row, struct lls_error *err)
 {
-  struct lls_json json;
-  int rc = lls_json_read(folder, "1_Pooling/config.json", &json, err);
+  struct lls_pooling_config pooling;
+  int rc = lls_pooling_read(folder, LLS_POOLING_MEAN, &pooling, err);
   if (rc < 0)
-    return rc == -ENOENT ? 0 : rc;
-  bool mean = false;
-  const char *mode; /* since sentence-transformers 5 */
-  rc = lls_json_string_or(&json, "pooling_mode", "", &mode, err);
-  if (rc == 0)
-    rc = lls_json_bool_or(&json, "pooling_mode_cls_token", strcmp(mode, "cls") == 0,
-                          first_row, err);
-  if (rc == 0)
-    rc = lls_json_bool_or(&json, "pooling_mode_mean_tokens", strcmp(mode, "mean") == 0,
-                          &mean, err);
-  if (rc == 0 && mean == *first_row)
-    rc = lls_fail(err, -ENOTSUP, "%s: one of mean and cls pooling is supported",
-                  json.file);
-  lls_json_close(&json);
-  return rc;
+    return rc;
+  *first_row = pooling.pooling == LLS_POOLING_CLS;
+  if (pooling.pooling == LLS_POOLING_NONE)
+    return lls_fail(err, -ENOTSUP, "%s", pooling.why_none.text);
+  return pooling.pooling != LLS_POOLING_LAST
+             ? 0
+             : lls_fail(err, -ENOTSUP,
+                        "%s/1_Pooling/config.json: one of mean and cls pooling is "
+                        "supported for an encoder",
+                        folder);
 }
 
 static int read_max_tokens(const char *folder, uint32_t *out, struct lls_error *err)

@@ -22,6 +22,7 @@
 #include "core/base/error.h"
 #include "core/config/limits.h"
 #include "core/device/sampling.h"
+#include "core/model/pooling.h"
 #include "core/obs/metrics.h"
 #include "core/plugin/kinds.h"
 
@@ -31,13 +32,6 @@ struct lls_loop;
 struct lls_loop_policy_stats;
 struct lls_snapshot;
 struct lls_live;
-
-/* What of a request's last layer its client gets instead of tokens. */
-enum lls_pooling {
-  LLS_POOLING_NONE,
-  LLS_POOLING_LAST, /* the last token's output vector */
-  LLS_POOLING_MEAN, /* the sum of all tokens', which has the mean's direction */
-};
 
 struct lls_submission {
   const int32_t *tokens; /* (n_tokens), n_tokens >= 1; copied */
@@ -54,7 +48,7 @@ struct lls_submission {
   bool ignore_eos;
   bool score_prompt;       /* events tell how likely the prompt's tokens were */
   uint32_t score_logprobs; /* alternatives of each */
-  uint32_t pooling;        /* enum lls_pooling */
+  uint32_t pooling;        /* enum lls_pooling: NONE, LAST, or MEAN, which leaves a sum */
   uint32_t request_class;  /* enum lls_class */
   int32_t priority;
   uint32_t tenant;

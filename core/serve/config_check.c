@@ -23,7 +23,7 @@ static int check_model(struct server *s, struct lls_error *err)
     rc = lls_tokenizer_load(path, &s->tokenizer, err);
   return rc < 0 ? lls_config_fail(s->config, err, rc, "model", "path", "%s",
                                   lls_error_text(err, rc))
-                : 0;
+                : server_read_pooling(s->config, &s->pooling, err);
 }
 
 /* One that cannot be used is no failure: what it is for is refused. */

@@ -51,6 +51,7 @@ struct server {
   struct lls_config *config; /* what runs */
   struct lls_log log;
   struct lls_model_config model;
+  struct lls_pooling_config pooling;
   struct lls_instances instances; /* of the configuration that it was started with */
   struct lls_device *devices[LLS_MAX_INSTANCES];
   struct lls_engine *engines[LLS_MAX_INSTANCES];
@@ -94,6 +95,9 @@ int server_load_keys(const struct lls_config *, struct lls_api_keyring *out,
 size_t server_cache_tokens(const struct lls_config *, const struct lls_engine *);
 /* The most tokens that one request can have. */
 uint32_t server_max_context(const struct lls_config *, const struct lls_engine *);
+/* How vectors are made of texts, by [model] and its folder. */
+int server_read_pooling(const struct lls_config *, struct lls_pooling_config *out,
+                        struct lls_error *err);
 /* Says, a sentence each, what is likely not to be meant. */
 typedef void (*server_say)(void *context, const char *text);
 void server_warn(const struct lls_config *, const struct lls_model_config *,

@@ -5,6 +5,8 @@
  */
 #include "core/serve/daemon.h"
 
+#include <errno.h>
+
 static int load_keys(const struct lls_config *c, const char *key, const char *path,
                      struct lls_api_keys **out, struct lls_error *err)
 {
@@ -72,6 +74,38 @@ static void warn_of_weights(const struct lls_config *c,
                   "the model in 16 bits",
                   model->code_bits, bits);
   say(context, text.text);
+}
+
+/* A decoder's first token knows nothing of those after it. */
+static void refuse_cls(const struct lls_config *c, struct lls_pooling_config *out)
+{
+  if (out->pooling != LLS_POOLING_CLS)
+    return;
+  out->pooling = LLS_POOLING_NONE;
+  lls_fail(&out->why_none, -ENOTSUP,
+           "%s/1_Pooling/config.json: cls pooling is for encoders; [model] pooling may "
+           "be last or mean",
+           c->model.path);
+}
+
+int server_read_pooling(const struct lls_config *c, struct lls_pooling_config *out,
+                        struct lls_error *err)
+{
+  static const enum lls_pooling chosen[] = {
+      [LLS_CHOOSE_NONE] = LLS_POOLING_NONE,
+      [LLS_CHOOSE_LAST] = LLS_POOLING_LAST,
+      [LLS_CHOOSE_MEAN] = LLS_POOLING_MEAN,
+  };
+  int rc = lls_pooling_read(c->model.path, LLS_POOLING_LAST, out, err);
+  if (rc < 0)
+    return lls_config_fail(c, err, rc, "model", "path", "%s", lls_error_text(err, rc));
+  if (c->model.pooling == LLS_CHOOSE_AUTO)
+    refuse_cls(c, out);
+  else
+    out->pooling = chosen[c->model.pooling];
+  if (c->model.pooling == LLS_CHOOSE_NONE)
+    lls_fail(&out->why_none, -ENOTSUP, "[model] pooling = none");
+  return 0;
 }
 
 void server_warn(const struct lls_config *c, const struct lls_model_config *model,

@@ -36,7 +36,9 @@ int server_load_model(struct server *s, struct lls_error *err)
   if (rc < 0)
     return lls_config_fail(s->config, err, rc, "model", "path", "%s",
                            lls_error_text(err, rc));
-  rc = server_load_template(s, err);
+  rc = server_read_pooling(s->config, &s->pooling, err);
+  if (rc == 0)
+    rc = server_load_template(s, err);
   if (rc < 0)
     return rc;
   warn_of_template(s);
@@ -168,6 +170,8 @@ int server_create_api(struct server *s, struct lls_error *err)
                    .min_p = (float)m->min_p,
                    .top_k = (int32_t)m->top_k,
                    .repetition_penalty = (float)m->repetition_penalty},
+      .pooling = s->pooling,
+      .vector_columns = lls_engine_vector_columns(s->engines[0]),
       .limits = c->server.api,
       .keys = s->wanted_keys,
       .admin = {.state = &s->admin, .context = s, .reload = on_reload, .drain = on_drain},

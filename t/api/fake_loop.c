@@ -18,6 +18,7 @@ struct fake_request {
   int32_t *tokens;
   struct lls_sampled *scores; /* of the prompt, if asked for */
   char label[64];
+  float vector[FAKE_COLUMNS];
   uint32_t generated;
   int64_t arrival_ns, first_token_ns;
   bool cancelled;
@@ -66,6 +67,8 @@ static void finish(struct lls_loop *loop, struct fake_request *request, uint32_t
   event->arrival_ns = request->arrival_ns;
   event->first_scheduled_ns = event->first_token_ns = request->first_token_ns;
   event->finished_ns = (int64_t)uv_hrtime();
+  if (reason == LLS_FINISH_LENGTH && request->submission.pooling != LLS_POOLING_NONE)
+    event->pooled = request->vector;
   loop->status.finished[reason]++;
   DL_DELETE(loop->requests, request);
   event->live = (struct lls_live *)request; /* freed when the event was handed out */
@@ -107,6 +110,17 @@ static void score(struct fake_request *request)
       out->top_logprob[k] = -(float)(i + k);
     }
   }
+}
+
+/* A vector instead of tokens: how many tokens the prompt has, the first and the last. */
+static void pool(struct lls_loop *loop, struct fake_request *request)
+{
+  uint32_t n = request->submission.n_tokens;
+  request->vector[0] = (float)n;
+  request->vector[1] = (float)request->tokens[0];
+  request->vector[2] = (float)request->tokens[n - 1];
+  request->first_token_ns = (int64_t)uv_hrtime();
+  finish(loop, request, LLS_FINISH_LENGTH);
 }
 
 /* One token of a request; false when it was the last. */
@@ -168,6 +182,8 @@ static void step_request(struct lls_loop *loop, struct fake_request *request)
     finish(loop, request, LLS_FINISH_REJECTED);
   else if (has_fate(request, "capacity-"))
     finish(loop, request, LLS_FINISH_CAPACITY);
+  else if (request->submission.pooling != LLS_POOLING_NONE)
+    pool(loop, request);
   else
     emit_some(loop, request);
 }

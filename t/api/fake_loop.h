@@ -2,7 +2,8 @@
 /*
  * A step loop without an engine, for testing the front end alone: every tick of a timer
  * gives each request that runs one token, the next of its own prompt (BOS left out),
- * round and round. So a client that sends token ids decides what it gets.
+ * round and round. So a client that sends token ids decides what it gets. A vector is how
+ * many tokens the prompt has, the first, the last, and 0.
  *
  * The request id (x-request-id) may ask for a special fate by how it begins:
  *   hold-      never scheduled       burst-   all tokens and the end in one batch
@@ -19,6 +20,8 @@
 
 #include "core/loop/policy_stats.h"
 #include "core/loop/snapshot.h"
+
+#define FAKE_COLUMNS 4 /* of a vector */
 
 struct fake_options {
   uv_loop_t *uv;

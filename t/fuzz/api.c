@@ -85,6 +85,11 @@ static void create(struct rig *rig)
       .vocab = fake.vocab,
       .block_tokens = 16,
       .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
+      .pooling = {.pooling = LLS_POOLING_LAST,
+                  .matryoshka = true,
+                  .n_dimensions = 1,
+                  .dimensions = {2}},
+      .vector_columns = FAKE_COLUMNS,
       .limits = LLS_API_DEFAULT_LIMITS,
       .log = &rig->log,
   };
@@ -113,13 +118,26 @@ static struct rig *the_rig(void)
 static void add_request(struct client *client, const uint8_t *data, size_t size)
 {
   static const char *const paths[] = {
-      "POST /v1/completions",      "POST /v1/completions", "POST /v1/chat/completions",
-      "POST /v1/chat/completions", "POST /tokenize",       "POST /detokenize",
-      "GET /v1/models/m",          "GET /metrics",
+      "POST /v1/completions",
+      "POST /v1/completions",
+      "POST /v1/chat/completions",
+      "POST /v1/chat/completions",
+      "POST /tokenize",
+      "POST /detokenize",
+      "GET /v1/models/m",
+      "GET /metrics",
+      "POST /v1/embeddings",
+      "POST /v1/embeddings",
+      "POST /v1/rerank",
+      "POST /v1/score",
+      "POST /v1/embeddings",
+      "POST /embeddings",
+      "POST /v2/rerank",
+      "POST /score",
   };
   if (size == 0 || client->n_sent + size + 256 > MAX_BYTES)
     return;
-  const char *path = paths[data[0] % (sizeof paths / sizeof paths[0])];
+  const char *path = paths[(data[0] & 7) + (data[0] >> 1 & 8)];
   const char *headers = (data[0] & 8) != 0 ? "x-slo-ttft-ms: 5\r\n" : "";
   client->n_sent += (size_t)sprintf(client->sent + client->n_sent,
                                     "%s HTTP/1.%d\r\nHost: x\r\n%sContent-Length: "

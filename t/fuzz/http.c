@@ -53,8 +53,8 @@ static void read_params(const json_t *body, enum lls_endpoint endpoint, bool str
   assert(params.n >= 1 && params.n <= 128 && params.temperature >= 0);
   struct lls_api_prompt_list prompts;
   if (endpoint == LLS_COMPLETIONS &&
-      lls_prompts_read(&api.config, json_object_get(body, "prompt"), &params, &prompts,
-                       &error) == 0)
+      lls_prompts_read(&api.config, json_object_get(body, "prompt"), "prompt", &params,
+                       &prompts, &error) == 0)
     lls_prompts_free(&prompts);
   lls_api_params_free(&params);
 }

@@ -38,6 +38,8 @@ static void make_client(struct load *l, uint32_t i)
       .cancel_after = UINT32_MAX,
   };
   c->max_new_tokens = dice(&l->dice, 1, 2 * o->max_length);
+  if (i % 8 == 5) /* a vector is wanted of its prompt, and no token */
+    c->max_new_tokens = 0;
   if (o->alike > 0)
     compose(l, i);
   if (o->giant_prompt > 0 && dice(&l->dice, 0, 7) == 0) {
@@ -87,6 +89,7 @@ static void submit(struct load *l, uint32_t i)
     fill_prompt(l, i, tokens);
   snprintf(label, sizeof label, "client-%u", i);
   struct lls_submission s = harness_submission(tokens, c->prompt, c->max_new_tokens, c);
+  s.pooling = c->max_new_tokens == 0 ? LLS_POOLING_LAST : LLS_POOLING_NONE;
   s.ignore_eos = false;
   s.sampling.seed = c->length; /* the device ends it there: kernels/sim/sim.h */
   s.label = label;

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Texts in, vectors out: POST /v1/embeddings; and what is made of vectors, as vLLM makes
+ * it of embedding models: POST /v1/rerank (its, Jina's and Cohere's shape) and /v1/score,
+ * where a score is the cosine of two texts' vectors.
+ *
+ * Each text is a request of the step loop that asks for no token.
+ */
+#include <string.h>
+
+#include "core/api/generation.h"
+
+static int read_inputs(const struct lls_api_config *config, const json_t *body,
+                       const struct lls_api_params *params,
+                       struct lls_api_prompt_list *prompts, struct lls_api_error *error)
+{
+  return lls_prompts_read(config, json_object_get(body, "input"), "input", params,
+                          prompts, error);
+}
+
+void lls_handle_embeddings(void *context, struct lls_http_exchange *exchange)
+{
+  lls_generation_handle(context, exchange, LLS_EMBEDDINGS, read_inputs);
+}
+
+/* ---- texts to be compared ---------------------------------------------------------- */
+
+/* A text, or an object with one. */
+static json_t *text_of(json_t *value)
+{
+  json_t *text = json_is_object(value) ? json_object_get(value, "text") : value;
+  return json_is_string(text) ? text : NULL;
+}
+
+/* Appends one text or an array of them; how many, or -1 and why. */
+static int append_texts(json_t *value, const char *param, json_t *out,
+                        struct lls_api_error *error)
+{
+  size_t n = json_is_array(value) ? json_array_size(value) : 1;
+  for (size_t i = 0; i < n; i++) {
+    json_t *text = text_of(json_is_array(value) ? json_array_get(value, i) : value);
+    if (text == NULL)
+      return lls_api_fail(error, 400, NULL, param,
+                          "'%s' must be a string, an object with a string \"text\", or "
+                          "an array of these",
+                          param);
+    json_array_append(out, text);
+  }
+  if (n == 0)
+    return lls_api_fail(error, 400, NULL, param, "'%s' must not be empty", param);
+  return (int)n;
+}
+
+/* The texts as prompts, all of which are in `param` as far as errors go. */
+static int read_texts(const struct lls_api_config *config, json_t *texts,
+                      const char *param, const struct lls_api_params *params,
+                      struct lls_api_prompt_list *prompts, struct lls_api_error *error)
+{
+  int rc = lls_prompts_read(config, texts, param, params, prompts, error);
+  json_decref(texts);
+  return rc;
+}
+
+/* The query first, then the documents. */
+static int read_documents(const struct lls_api_config *config, const json_t *body,
+                          const struct lls_api_params *params,
+                          struct lls_api_prompt_list *prompts,
+                          struct lls_api_error *error)
+{
+  json_t *query = json_object_get(body, "query"), *texts = json_array();
+  json_t *documents = json_object_get(body, "documents");
+  if (text_of(query) == NULL) {
+    json_decref(texts);
+    return lls_api_fail(error, 400, NULL, "query", "'query' must be a string");
+  }
+  if (!json_is_array(documents)) {
+    json_decref(texts);
+    return lls_api_fail(error, 400, NULL, "documents",
+                        "'documents' must be an array of strings");
+  }
+  json_array_append(texts, text_of(query));
+  if (append_texts(documents, "documents", texts, error) < 0) {
+    json_decref(texts);
+    return -1;
+  }
+  return read_texts(config, texts, "documents", params, prompts, error);
+}
+
+void lls_handle_rerank(void *context, struct lls_http_exchange *exchange)
+{
+  lls_generation_handle(context, exchange, LLS_RERANK, read_documents);
+}
+
+/* One text against many, or as many pairs as there are; the first ones first. */
+static int append_pairs(const json_t *body, json_t *texts, struct lls_api_error *error)
+{
+  json_t *first = json_object_get(body, "text_1");
+  json_t *second = json_object_get(body, "text_2");
+  int n_first = append_texts(first, "text_1", texts, error);
+  int n_second = n_first < 0 ? -1 : append_texts(second, "text_2", texts, error);
+  if (n_second < 0)
+    return -1;
+  if (n_first == 1 || n_first == n_second)
+    return 0;
+  return lls_api_fail(error, 400, NULL, "text_1",
+                      "'text_1' has %d texts and 'text_2' %d: 'text_1' must have one, or "
+                      "as many",
+                      n_first, n_second);
+}
+
+static int read_pairs(const struct lls_api_config *config, const json_t *body,
+                      const struct lls_api_params *params,
+                      struct lls_api_prompt_list *prompts, struct lls_api_error *error)
+{
+  json_t *texts = json_array();
+  if (append_pairs(body, texts, error) < 0) {
+    json_decref(texts);
+    return -1;
+  }
+  json_t *second = json_object_get(body, "text_2");
+  int rc = read_texts(config, texts, "text_2", params, prompts, error);
+  if (rc == 0)
+    prompts->n_second = json_is_array(second) ? json_array_size(second) : 1;
+  return rc;
+}
+
+void lls_handle_score(void *context, struct lls_http_exchange *exchange)
+{
+  lls_generation_handle(context, exchange, LLS_SCORE, read_pairs);
+}
