@@ -536,5 +536,5 @@ size_t lls_engine_weight_bytes(const struct lls_engine *e)
 
 uint32_t lls_engine_vector_columns(const struct lls_engine *e)
 {
-  return e->weights.project_out != NULL ? e->config.embed_dim : e->config.hidden;
+  return lls_engine_columns(e);
 }

@@ -105,6 +105,11 @@ static inline bool lls_engine_is_shared(const struct lls_engine *e)
   return e->shard.size > 1;
 }
 
+static inline uint32_t lls_engine_columns(const struct lls_engine *e)
+{
+  return e->weights.project_out != NULL ? e->config.embed_dim : e->config.hidden;
+}
+
 /*
  * tables.c: a list of entries without gaps, of blocks that exist, for at least `needed`
  * tokens, of which `context` are there; those before entry `from` are known to be good.

@@ -204,7 +204,7 @@ static void cap_logits(const struct lls_forward *s)
                        e->config.logit_cap);
 }
 
-/* What the model makes of the rows, for its head to read: where it is. */
+/* The rows as the head reads them; where they are. */
 static const void *output(const struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
@@ -265,7 +265,7 @@ static void score(const struct lls_forward *all)
 /* Vectors that were read back, added to the sums of their rows. */
 static void add_up(const struct lls_engine *e, uint32_t first, uint32_t n)
 {
-  uint32_t columns = lls_engine_vector_columns(e);
+  uint32_t columns = lls_engine_columns(e);
   const float *f32 = e->pooled;
   const uint16_t *bf16 = e->pooled;
   bool is_f32 = e->device->activation_type == LLS_F32;
@@ -282,8 +282,8 @@ static void add_up(const struct lls_engine *e, uint32_t first, uint32_t n)
 static void pool(const struct lls_forward *all)
 {
   struct lls_engine *e = all->e;
-  size_t row_bytes = lls_engine_vector_columns(e) *
-                     (e->device->activation_type == LLS_F32 ? sizeof(float) : 2);
+  size_t row_bytes =
+      lls_engine_columns(e) * (e->device->activation_type == LLS_F32 ? sizeof(float) : 2);
   for (uint32_t done = 0, n; done < e->n_pooled_rows; done += n) {
     uint32_t left = e->n_pooled_rows - done;
     n = left < e->max_logit_rows ? left : e->max_logit_rows;

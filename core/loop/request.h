@@ -64,8 +64,8 @@ struct lls_live {
   uint32_t pooling;  /* enum lls_pooling */
   uint32_t n_pooled; /* tokens of which the vector is in `pooled`, or is not wanted */
   float *pooled;     /* (vector_columns) or NULL; in this allocation */
-  char *label; /* in this allocation */
-  char *text;  /* (text_bytes) or NULL; in this allocation */
+  char *label;       /* in this allocation */
+  char *text;        /* (text_bytes) or NULL; in this allocation */
   size_t text_bytes;
   uint64_t user[LLS_USER_WORDS];
   int64_t first_token_ns;
@@ -99,11 +99,11 @@ static inline uint32_t lls_live_unscored(const struct lls_live *live)
  * prompt may be taken from others. */
 static inline bool lls_live_needs_every_row(const struct lls_live *live)
 {
-  return lls_live_unscored(live) > 0 || (live->pooling == LLS_POOLING_MEAN &&
-                                         live->n_pooled < live->view.prompt_tokens);
+  return lls_live_unscored(live) > 0 ||
+         (live->pooling == LLS_POOLING_MEAN && live->n_pooled < live->view.prompt_tokens);
 }
 
-/* What all requests of a loop have in common. */
+/* The part that all requests of a loop have in common. */
 struct lls_live_context {
   const int32_t *eos_tokens; /* (n_eos_tokens) */
   uint32_t n_eos_tokens;

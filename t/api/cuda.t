@@ -20,7 +20,7 @@ my $module  = LlmServer::built('t/simt/.libs/device_cuda.so');
 sub ini {
     my ($device, $more) = @_;
     $more //= '';
-    return "[model]\npath = $stories\n[engine]\ndevice = $device\nthreads = 1\npin = false\n"
+    return "[model]\npath = $stories\npooling = mean\n[engine]\ndevice = $device\nthreads = 1\npin = false\n"
         . "max_step_tokens = 64\nmax_sequences = 4\n${more}[cache]\ngpu_memory_utilization = 0.3\n";
 }
 
@@ -45,8 +45,15 @@ sub scored {
     return [map { my ($id) = keys %$_; [$id, $_->{$id}{rank}, sprintf '%.3f', $_->{$id}{logprob}] } @entries];
 }
 
+# The prompt's vector, computed in more than one chunk.
+sub embedded {
+    my ($server) = @_;
+    return $server->post('/v1/embeddings', { input => [map { @{ $golden[0]{prompt_ids} } } 1 .. 15] })->{json}{data}[0]{embedding};
+}
+
 my $cpu = LlmServer->serve(ini('cpu'));
 my $scored_by_cpu = scored($cpu);
+my $embedded_by_cpu = embedded($cpu);
 $cpu->stop;
 cmp_ok(scalar(grep { $_->[1] > 1 } @$scored_by_cpu), '>', 4, 'a prompt is scored');
 
@@ -68,6 +75,9 @@ cmp_ok(scalar(grep { $_->[1] > 1 } @$scored_by_cpu), '>', 4, 'a prompt is scored
               return_token_ids => JSON::PP::true, ignore_eos => JSON::PP::true });
         is_deeply($answer->{json}{choices}[0]{token_ids}, \@wanted, 'and its tokens are the golden ones');
         is_deeply(scored($server), $scored_by_cpu, 'and the tokens of a prompt are as likely as on the CPU');
+        my $vector = embedded($server);
+        is(scalar @$vector, 64, 'and a vector comes of a prompt');
+        is(scalar(grep { abs($vector->[$_] - $embedded_by_cpu->[$_]) > 1e-3 } 0 .. 63), 0, '  which is the CPU\'s');
         is($server->stop, 0, 'it ends well');
     }
 }
