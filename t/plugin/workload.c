@@ -32,9 +32,8 @@ static void submit(struct bed *bed, struct workload *w)
       .slo = {some_time(bed), some_time(bed), some_time(bed), some_time(bed)},
       .predicted = bed_between(bed, 0, 2) > 0 ? bed_between(bed, 1, 70) : 0,
       .max_new_tokens = 60,
-      .pooling = bed_between(bed, 0, 7) > 0
-                     ? LLS_POOLING_NONE
-                     : bed_between(bed, LLS_POOLING_LAST, LLS_POOLING_MEAN),
+      .pooling = w->submitted % 8 == 5 ? LLS_POOLING_MEAN - w->submitted / 8 % 2
+                                       : LLS_POOLING_NONE,
   };
   if (bed_submit(bed, tokens, n, bed_between(bed, 1, 60)) != NULL)
     w->submitted++;
