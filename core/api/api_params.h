@@ -30,6 +30,7 @@ enum lls_endpoint {
   LLS_EMBEDDINGS = 32,
   LLS_RERANK = 64,
   LLS_SCORE = 128,
+  LLS_RESPONSES = 256, /* becomes a chat before its parameters are read */
 };
 
 #define LLS_UNSET   INT64_C(-1)

@@ -269,3 +269,8 @@ void lls_run_chat(struct lls_api *api, struct lls_text *body, struct lls_offline
   LLS_API_ON_MAIN(api);
   lls_generation_run(api, body, offline, LLS_CHAT, read_prompts);
 }
+
+void lls_handle_responses(void *context, struct lls_http_exchange *exchange)
+{
+  lls_generation_handle(context, exchange, LLS_RESPONSES, read_prompts);
+}

@@ -8,6 +8,7 @@
 #include "core/api/access.h"
 #include "core/api/generation.h"
 #include "core/api/request_headers.h"
+#include "core/api/responses.h"
 #include "core/api/work.h"
 
 struct reading {
@@ -16,6 +17,8 @@ struct reading {
   lls_prompt_reader read_prompts;
   struct lls_unknown_names unknown;
   struct lls_offline *offline;       /* who waits where there is no exchange */
+  bool renames;                      /* errors tell of /v1/responses */
+  struct lls_response *response;     /* of /v1/responses, until a generation has it */
   struct lls_generation *generation; /* what was asked for, or NULL and why: */
   struct lls_api_error error;
 };
@@ -53,20 +56,36 @@ fail_prompts:
   return -1;
 }
 
+/* The request in other words, if it is one; the body is taken over. */
+static json_t *as_chat(struct reading *reading, json_t *body)
+{
+  json_t *chat =
+      body != NULL ? lls_response_chat(body, &reading->response, &reading->error) : NULL;
+  json_decref(body);
+  reading->endpoint = LLS_CHAT;
+  reading->renames = true;
+  return chat;
+}
+
 static void run(struct lls_work *work)
 {
   struct reading *reading = (struct reading *)work;
   struct lls_api_params params;
   struct lls_api_prompt_list prompts;
   json_t *body = lls_api_body(&work->body, &reading->error);
+  if (reading->endpoint == LLS_RESPONSES)
+    body = as_chat(reading, body);
   int status = body != NULL ? read_request(reading, body, &params, &prompts) : -1;
   json_decref(body);
   if (status != 0)
     return;
   reading->generation =
       lls_generation_create(&work->config, reading->endpoint, &params, &prompts);
-  if (reading->generation != NULL)
+  if (reading->generation != NULL) {
+    reading->generation->response = reading->response;
+    reading->response = NULL;
     return;
+  }
   lls_api_fail(&reading->error, 503, NULL, NULL, "out of memory");
   lls_api_params_free(&params);
   lls_prompts_free(&prompts);
@@ -109,6 +128,8 @@ static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
   if (generation == NULL ||
       lls_api_read_headers(exchange, lls_access_tenant(api, exchange),
                            &generation->params, &reading->error) != 0) {
+    if (reading->renames)
+      lls_response_rename(&reading->error);
     refuse(api, exchange, &reading->error);
     return;
   }
@@ -121,6 +142,7 @@ static void destroy(struct lls_work *work)
   struct reading *reading = (struct reading *)work;
   if (reading->generation != NULL)
     lls_generation_free(reading->generation);
+  lls_response_free(reading->response);
   lls_unknown_free(&reading->unknown);
   free(reading);
 }

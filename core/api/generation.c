@@ -2,6 +2,7 @@
 /* Making, cancelling and freeing generations; completions.c has where they come from,
  * submit.c and events.c their life. */
 #include "core/api/chat_answer.h"
+#include "core/api/responses.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -81,6 +82,7 @@ struct lls_generation *lls_generation_create(const struct lls_api_config *config
 void lls_generation_free(struct lls_generation *generation)
 {
   free_choices(generation->choices, generation->n_choices);
+  lls_response_free(generation->response);
   lls_api_params_free(&generation->params);
   lls_prompts_free(&generation->prompts);
   free(generation);

@@ -22,6 +22,8 @@
 
 enum lls_choice_state { LLS_CHOICE_LIVE, LLS_CHOICE_STOPPED, LLS_CHOICE_FINISHED };
 
+struct lls_response;
+
 struct lls_choice {
   struct lls_generation *generation;
   struct lls_choice *prev, *next; /* in api->unflushed, if there */
@@ -68,7 +70,8 @@ struct lls_generation {
   int64_t arrival_ns; /* on main's clock */
   int64_t sent_ns;    /* likewise: when its client last heard of it */
   uint32_t tenant;
-  struct lls_choice *choices; /* (n_choices) prompt by prompt */
+  struct lls_choice *choices;    /* (n_choices) prompt by prompt */
+  struct lls_response *response; /* the form of the answer, of /v1/responses; or NULL */
   uint32_t n_choices, n_unfinished;
   bool streaming; /* the answer has begun */
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/api/responses.h"
 #include "core/api/wire.h"
 #include "core/api/work.h"
 #include "core/http/sse.h"
@@ -42,17 +43,53 @@ static void send_event(struct lls_generation *generation, json_t *json)
   json_decref(json);
 }
 
-void lls_reply_chunk(struct lls_choice *choice)
+/* [DONE] is for streams without names. */
+static void end_stream(struct lls_generation *generation)
+{
+  if (generation->response != NULL)
+    lls_http_stream_end(generation->exchange);
+  else
+    lls_sse_end(generation->exchange);
+}
+
+/* Sends events that bear their names, and releases them. */
+static void send_named(struct lls_generation *generation, json_t *events)
+{
+  size_t i;
+  json_t *event;
+  begin_stream(generation);
+  json_array_foreach(events, i, event)
+  {
+    const char *name = json_string_value(json_object_get(event, "type"));
+    char *text = json_dumps(event, JSON_COMPACT);
+    if (text != NULL)
+      lls_sse_event(generation->exchange, name, text, strlen(text));
+    free(text);
+  }
+  json_decref(events);
+}
+
+static void send_chunk(struct lls_choice *choice)
 {
   struct lls_generation *generation = choice->generation;
-  if (generation->exchange == NULL || choice->ended)
+  if (generation->response != NULL) {
+    send_named(generation, lls_response_chunk(choice));
     return;
+  }
   if (!choice->begun && generation->endpoint == LLS_CHAT)
     send_event(generation, lls_wire_role_chunk(choice));
   bool empty = choice->ready == 0 && choice->n_unreported == 0 &&
                !lls_tool_answer_news(&choice->answer);
   if (!empty || choice->finish_reason != NULL)
     send_event(generation, lls_wire_chunk(choice));
+}
+
+void lls_reply_chunk(struct lls_choice *choice)
+{
+  struct lls_generation *generation = choice->generation;
+  if (generation->exchange == NULL || choice->ended)
+    return;
+  send_chunk(choice);
   LLS_CHECK(choice->ready <= choice->text.length);
   choice->text_offset += lls_wire_logprobs_characters(choice);
   choice->begun = true;
@@ -86,7 +123,9 @@ static void write_whole(struct lls_work *work)
     writing->text = lls_wire_vectors(writing->generation);
     return;
   }
-  json_t *json = lls_wire_whole(writing->generation);
+  json_t *json = writing->generation->response != NULL
+                     ? lls_response_whole(writing->generation)
+                     : lls_wire_whole(writing->generation);
   writing->text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
   json_decref(json);
 }
@@ -155,9 +194,11 @@ static void finish_whole(struct lls_generation *generation)
 
 static void finish_stream(struct lls_generation *generation)
 {
-  if (generation->params.include_usage)
+  if (generation->response != NULL)
+    send_named(generation, lls_response_end(generation));
+  else if (generation->params.include_usage)
     send_event(generation, lls_wire_usage_chunk(generation));
-  lls_sse_end(generation->exchange);
+  end_stream(generation);
   detach(generation);
   lls_generation_destroy(generation);
 }
@@ -182,8 +223,11 @@ void lls_reply_error(struct lls_generation *generation, const struct lls_api_err
     return;
   }
   if (generation->streaming) {
-    send_event(generation, lls_api_error_json(error));
-    lls_sse_end(generation->exchange);
+    if (generation->response != NULL)
+      send_named(generation, lls_response_failure(generation, error));
+    else
+      send_event(generation, lls_api_error_json(error));
+    end_stream(generation);
   } else {
     lls_api_error_reply(generation->exchange, error);
   }

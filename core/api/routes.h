@@ -15,6 +15,7 @@
   ROUTE("GET", "/v1/models", lls_handle_models)                                          \
   ROUTE("GET", "/v1/models/", lls_handle_models)                                         \
   ROUTE("GET", "/v1/models/*", lls_handle_model)                                         \
+  ROUTE("POST", "/v1/responses", lls_handle_responses)                                   \
   ROUTE("POST", "/v1/embeddings", lls_handle_embeddings)                                 \
   ROUTE("POST", "/v1/rerank", lls_handle_rerank)                                         \
   ROUTE("POST", "/v1/score", lls_handle_score)                                           \
@@ -23,6 +24,7 @@
   /* without /v1, as llama.cpp has them: clients whose base URL lacks it */              \
   ROUTE("POST", "/completions", lls_handle_completions)                                  \
   ROUTE("POST", "/chat/completions", lls_handle_chat)                                    \
+  ROUTE("POST", "/responses", lls_handle_responses)                                      \
   ROUTE("POST", "/embeddings", lls_handle_embeddings)                                    \
   ROUTE("POST", "/rerank", lls_handle_rerank)                                            \
   ROUTE("POST", "/v2/rerank", lls_handle_rerank)                                         \

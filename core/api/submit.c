@@ -99,11 +99,11 @@ static void on_gone(void *owner)
   lls_generation_cancel(generation);
 }
 
-static const char *id_prefix(enum lls_endpoint endpoint)
+static const char *id_prefix(const struct lls_generation *generation)
 {
-  switch (endpoint) {
+  switch (generation->endpoint) {
   case LLS_CHAT:
-    return "chatcmpl";
+    return generation->response != NULL ? "resp" : "chatcmpl";
   case LLS_EMBEDDINGS:
     return "embd";
   case LLS_RERANK:
@@ -123,7 +123,7 @@ static void begin(struct lls_api *api, struct lls_generation *generation,
   generation->arrival_ns = exchange != NULL ? exchange->arrival_ns : (int64_t)uv_hrtime();
   lls_api_new_id(fresh);
   snprintf(generation->id, sizeof generation->id, "%s-%s",
-           id_prefix(generation->endpoint), fresh);
+           id_prefix(generation), fresh);
   snprintf(generation->label, sizeof generation->label, "%s",
            exchange != NULL ? exchange->id : generation->id);
   generation->tenant = lls_tenants_enter(&api->tenants, generation->params.tenant);

@@ -13,7 +13,7 @@ static const char *object_name(const struct lls_generation *generation, bool chu
 }
 
 /* The tier that the request was served in. */
-static json_t *service_tier(const struct lls_generation *generation)
+json_t *lls_wire_service_tier(const struct lls_generation *generation)
 {
   static const char *const tiers[] = {"default", "priority", "flex"};
   return json_string(tiers[generation->params.request_class]);
@@ -29,7 +29,7 @@ static json_t *envelope(const struct lls_generation *generation, bool chunk,
                 (json_int_t)generation->created_s, "model", generation->api->model_name,
                 "choices", choices, "system_fingerprint", generation->api->fingerprint);
   if (generation->endpoint == LLS_CHAT)
-    json_object_set_new(object, "service_tier", service_tier(generation));
+    json_object_set_new(object, "service_tier", lls_wire_service_tier(generation));
   return object;
 }
 
@@ -55,7 +55,7 @@ static json_t *counts(json_int_t prompt, json_int_t completion)
                    completion, "total_tokens", prompt + completion);
 }
 
-static json_t *usage(const struct lls_generation *generation)
+json_t *lls_wire_usage(const struct lls_generation *generation)
 {
   json_int_t prompt = 0, completion = 0, reasoning = 0;
   for (size_t i = 0; i < generation->prompts.count; i++)
@@ -140,23 +140,33 @@ static json_t *completion_choice(const struct lls_choice *choice)
   return end_of_choice(object, choice);
 }
 
-static json_t *chat_message(const struct lls_choice *choice)
+json_t *lls_wire_message(const struct lls_choice *choice)
 {
   json_t *message = lls_chat_answer_message(choice);
-  if (message == NULL)
-    message = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
-                        ready_text(choice), "refusal");
-  json_t *object =
-      json_pack("{s:i, s:o}", "index", (int)choice->index, "message", message);
+  return message != NULL ? message
+                         : json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
+                                     ready_text(choice), "refusal");
+}
+
+static json_t *chat_message(const struct lls_choice *choice)
+{
+  json_t *object = json_pack("{s:i, s:o}", "index", (int)choice->index, "message",
+                             lls_wire_message(choice));
   return end_of_choice(object, choice);
 }
 
-static json_t *chat_delta(const struct lls_choice *choice)
+json_t *lls_wire_delta(const struct lls_choice *choice)
 {
   json_t *delta = lls_chat_answer_delta(choice);
   if (choice->ready > 0)
     json_object_set_new(delta, "content", ready_text(choice));
-  json_t *object = json_pack("{s:i, s:o}", "index", (int)choice->index, "delta", delta);
+  return delta;
+}
+
+static json_t *chat_delta(const struct lls_choice *choice)
+{
+  json_t *object = json_pack("{s:i, s:o}", "index", (int)choice->index, "delta",
+                             lls_wire_delta(choice));
   return end_of_choice(object, choice);
 }
 
@@ -197,7 +207,7 @@ json_t *lls_wire_role_chunk(const struct lls_choice *choice)
 json_t *lls_wire_usage_chunk(const struct lls_generation *generation)
 {
   json_t *object = envelope(generation, true, json_array());
-  json_object_set_new(object, "usage", usage(generation));
+  json_object_set_new(object, "usage", lls_wire_usage(generation));
   return object;
 }
 
@@ -211,7 +221,7 @@ json_t *lls_wire_whole(const struct lls_generation *generation)
                           chat ? chat_message(choice) : completion_choice(choice));
   }
   json_t *object = envelope(generation, false, choices);
-  json_object_set_new(object, "usage", usage(generation));
+  json_object_set_new(object, "usage", lls_wire_usage(generation));
   if (!chat)
     return object;
   json_object_set_new(object, "prompt_token_ids", prompt_ids(&generation->choices[0]));

@@ -17,6 +17,12 @@ json_t *lls_wire_whole(const struct lls_generation *generation);
 /* The whole answer to a request for vectors, as JSON text which the caller frees. */
 char *lls_wire_vectors(const struct lls_generation *generation);
 
+/* Parts of chats: a whole message, what of it was not sent yet, and what all have. */
+json_t *lls_wire_message(const struct lls_choice *choice);
+json_t *lls_wire_delta(const struct lls_choice *choice);
+json_t *lls_wire_usage(const struct lls_generation *generation);
+json_t *lls_wire_service_tier(const struct lls_generation *generation);
+
 /* "logprobs" of the unreported tokens: null where the client wants none. */
 json_t *lls_wire_logprobs(const struct lls_choice *choice);
 /* "prompt_logprobs": vLLM's list of one object a token, by id; null for the first. */

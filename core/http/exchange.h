@@ -55,7 +55,7 @@ void lls_http_reply(struct lls_http_exchange *exchange, unsigned status, const c
 
 void lls_http_stream_begin(struct lls_http_exchange *exchange, unsigned status,
                            const char *type);
-#define LLS_HTTP_MAX_PIECES 4
+#define LLS_HTTP_MAX_PIECES 5
 /* (count) pieces that follow each other, sent together. */
 void lls_http_stream_write(struct lls_http_exchange *exchange, const uv_buf_t *pieces,
                            unsigned count);

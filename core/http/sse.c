@@ -22,6 +22,20 @@ void lls_sse_data(struct lls_http_exchange *exchange, const char *text, size_t l
   lls_http_stream_write(exchange, pieces, 3);
 }
 
+void lls_sse_event(struct lls_http_exchange *exchange, const char *name, const char *text,
+                   size_t length)
+{
+  char before[] = "event: ", between[] = "\ndata: ", after[] = "\n\n";
+  uv_buf_t pieces[] = {
+      uv_buf_init(before, sizeof before - 1),
+      uv_buf_init((char *)name, (unsigned)strlen(name)),
+      uv_buf_init(between, sizeof between - 1),
+      uv_buf_init((char *)text, (unsigned)length),
+      uv_buf_init(after, sizeof after - 1),
+  };
+  lls_http_stream_write(exchange, pieces, 5);
+}
+
 void lls_sse_comment(struct lls_http_exchange *exchange)
 {
   char line[] = ": keep-alive\n\n";

@@ -10,6 +10,9 @@ void lls_sse_comment(struct lls_http_exchange *exchange);
 void lls_sse_begin(struct lls_http_exchange *exchange);
 /* One event: "data: " text and a blank line. The text has no line end in it. */
 void lls_sse_data(struct lls_http_exchange *exchange, const char *text, size_t length);
+/* The same with its name before it. */
+void lls_sse_event(struct lls_http_exchange *exchange, const char *name, const char *text,
+                   size_t length);
 /* The event "[DONE]", and the end of the answer. */
 void lls_sse_end(struct lls_http_exchange *exchange);
 

@@ -118,6 +118,45 @@ def check_tools(client):
     same(client.chat.completions.create(**asked, max_tokens=2).choices[0].message.tool_calls, None, "  and sends them back")
 
 
+def check_embeddings(client):
+    """The client asks for base64 unless it is told otherwise."""
+    packed = client.embeddings.create(model=MODEL, input=["Once", "Once upon"])
+    plain = client.embeddings.create(model=MODEL, input=["Once", "Once upon"], encoding_format="float")
+    same([e.index for e in packed.data], [0, 1], "embeddings")
+    ok(all(abs(a - b) < 1e-6 for x, y in zip(packed.data, plain.data) for a, b in zip(x.embedding, y.embedding)),
+       "  are the same in both encodings")
+    same(abs(sum(x * x for x in packed.data[1].embedding) - 1) < 1e-5, True, "  of length 1")
+    same(packed.usage.total_tokens, 5, "  with usage")
+    same(len(client.embeddings.create(model=MODEL, input=[5, 6, 7], dimensions=2).data[0].embedding), 2, "  and cut")
+    error = raises(openai.BadRequestError,
+                   lambda: client.embeddings.create(model=MODEL, input="x", dimensions=3), "  where that is possible")
+    same(error.param, "dimensions", "  or else refused")
+
+
+def check_responses(client):
+    made = client.responses.create(model=MODEL, input="Once upon a time", instructions="Tell.", max_output_tokens=5)
+    same((made.status, made.incomplete_details.reason), ("incomplete", "max_output_tokens"), "a response")
+    ok(made.output_text, "  with text")
+    same(made.usage.output_tokens, 5, "  and usage")
+    done = client.responses.create(model=MODEL, input=[{"role": "user", "content": "Once upon a time"}],
+                                   max_output_tokens=60, extra_body={"stop": ["time"]})
+    same(done.status, "completed", "  that comes to its end")
+    with client.responses.stream(model=MODEL, input="Once upon a time", max_output_tokens=60,
+                                 extra_body={"stop": ["time"]}) as events:
+        kinds = [event.type for event in events]
+        final = events.get_final_response()
+    same(kinds[:2], ["response.created", "response.in_progress"], "the client's own accumulator of events")
+    same(kinds[-1], "response.completed", "  to the end")
+    same(final.output_text, done.output_text, "  gives the same text")
+    raw = list(client.responses.create(model=MODEL, input="Once upon a time", max_output_tokens=5, stream=True))
+    same("".join(e.delta for e in raw if e.type == "response.output_text.delta"), raw[-1].response.output_text,
+         "a stream's deltas are its text")
+    error = raises(openai.BadRequestError,
+                   lambda: client.responses.create(model=MODEL, input="x", previous_response_id="resp-1"),
+                   "an earlier response")
+    same(error.param, "previous_response_id", "  is not kept")
+
+
 def check_errors(client):
     error = raises(openai.BadRequestError,
                    lambda: client.completions.create(model=MODEL, prompt="x", temperature=-1), "a bad request")
@@ -195,6 +234,8 @@ def main():
     check_completions(client)
     check_chat(client)
     check_tools(client)
+    check_embeddings(client)
+    check_responses(client)
     check_errors(client)
     check_models(client)
     if "batches" in sys.argv[3:]:

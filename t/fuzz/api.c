@@ -118,22 +118,12 @@ static struct rig *the_rig(void)
 static void add_request(struct client *client, const uint8_t *data, size_t size)
 {
   static const char *const paths[] = {
-      "POST /v1/completions",
-      "POST /v1/completions",
-      "POST /v1/chat/completions",
-      "POST /v1/chat/completions",
-      "POST /tokenize",
-      "POST /detokenize",
-      "GET /v1/models/m",
-      "GET /metrics",
-      "POST /v1/embeddings",
-      "POST /v1/embeddings",
-      "POST /v1/rerank",
-      "POST /v1/score",
-      "POST /v1/embeddings",
-      "POST /embeddings",
-      "POST /v2/rerank",
-      "POST /score",
+      "POST /v1/completions",      "POST /v1/completions", "POST /v1/chat/completions",
+      "POST /v1/chat/completions", "POST /tokenize",       "POST /detokenize",
+      "GET /v1/models/m",          "GET /metrics",         "POST /v1/embeddings",
+      "POST /v1/embeddings",       "POST /v1/rerank",      "POST /v1/score",
+      "POST /v1/responses",        "POST /v1/responses",   "POST /v1/responses",
+      "POST /responses",
   };
   if (size == 0 || client->n_sent + size + 256 > MAX_BYTES)
     return;
@@ -172,6 +162,12 @@ static void check_event(const char *text, size_t length)
 {
   if (length > 0 && text[0] == ':')
     return;
+  if (length > 7 && memcmp(text, "event: ", 7) == 0) {
+    const char *data = memchr(text, '\n', length);
+    assert(data != NULL);
+    length -= (size_t)(data + 1 - text);
+    text = data + 1;
+  }
   assert(length > 6 && memcmp(text, "data: ", 6) == 0);
   if (length != 12 || memcmp(text + 6, "[DONE]", 6) != 0)
     check_json(text + 6, length - 6);

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The answer of /v1/responses, item by item; see responses.h. */
+#include "core/api/responses.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/api/wire.h"
+
+enum item_kind { NO_ITEM, REASONING, MESSAGE, CALL };
+
+struct lls_response {
+  json_t *echo;
+  json_t *output; /* items that are closed */
+  json_t *events; /* that are due */
+  json_int_t n_events;
+  bool begun;
+  /* The open item. */
+  enum item_kind open;
+  char id[48];
+  struct lls_text text;   /* of it, so far */
+  json_t *call_id, *name; /* of a CALL */
+};
+
+struct lls_response *lls_response_create(json_t *echo)
+{
+  struct lls_response *r = calloc(1, sizeof *r);
+  if (r == NULL) {
+    json_decref(echo);
+    return NULL;
+  }
+  r->echo = echo;
+  r->output = json_array();
+  r->events = json_array();
+  return r;
+}
+
+void lls_response_free(struct lls_response *r)
+{
+  if (r == NULL)
+    return;
+  json_decref(r->echo);
+  json_decref(r->output);
+  json_decref(r->events);
+  json_decref(r->call_id);
+  json_decref(r->name);
+  lls_text_free(&r->text);
+  free(r);
+}
+
+/* ---- events -------------------------------------------------------------------------
+ */
+
+static void emit(struct lls_response *r, const char *type, json_t *members)
+{
+  json_object_set_new(members, "type", json_string(type));
+  json_object_set_new(members, "sequence_number", json_integer(r->n_events++));
+  json_array_append_new(r->events, members);
+}
+
+/* Emits one about the open item. */
+static void emit_of_item(struct lls_response *r, const char *type, json_t *members)
+{
+  json_object_set_new(members, "item_id", json_string(r->id));
+  json_object_set_new(members, "output_index",
+                      json_integer((json_int_t)json_array_size(r->output)));
+  if (r->open != CALL)
+    json_object_set_new(members, "content_index", json_integer(0));
+  emit(r, type, members);
+}
+
+static json_t *take_events(struct lls_response *r)
+{
+  json_t *due = r->events;
+  r->events = json_array();
+  return due;
+}
+
+/* ---- items --------------------------------------------------------------------------
+ */
+
+static json_t *text_of(const struct lls_response *r)
+{
+  return json_stringn(r->text.length > 0 ? r->text.data : "", r->text.length);
+}
+
+static json_t *part_of(const struct lls_response *r)
+{
+  if (r->open == REASONING)
+    return json_pack("{s:s, s:o}", "type", "reasoning_text", "text", text_of(r));
+  return json_pack("{s:s, s:o, s:[], s:[]}", "type", "output_text", "text", text_of(r),
+                   "annotations", "logprobs");
+}
+
+/* The open item; its content is there when it is over. */
+static json_t *item_of(const struct lls_response *r, const char *status)
+{
+  bool over = strcmp(status, "in_progress") != 0;
+  if (r->open == CALL)
+    return json_pack("{s:s, s:s, s:s, s:O, s:O, s:o}", "id", r->id, "type",
+                     "function_call", "status", status, "call_id", r->call_id, "name",
+                     r->name, "arguments", text_of(r));
+  json_t *content = over ? json_pack("[o]", part_of(r)) : json_array();
+  if (r->open == REASONING)
+    return json_pack("{s:s, s:s, s:s, s:[], s:o}", "id", r->id, "type", "reasoning",
+                     "status", status, "summary", "content", content);
+  return json_pack("{s:s, s:s, s:s, s:s, s:o}", "id", r->id, "type", "message", "status",
+                   status, "role", "assistant", "content", content);
+}
+
+static void emit_item(struct lls_response *r, const char *type, json_t *item)
+{
+  emit(r, type,
+       json_pack("{s:I, s:o}", "output_index", (json_int_t)json_array_size(r->output),
+                 "item", item));
+}
+
+static void emit_text(struct lls_response *r, bool over, const char *member, json_t *text)
+{
+  static const char *const types[][2] = {
+      [REASONING] = {"response.reasoning_text.delta", "response.reasoning_text.done"},
+      [MESSAGE] = {"response.output_text.delta", "response.output_text.done"},
+      [CALL] = {"response.function_call_arguments.delta",
+                "response.function_call_arguments.done"},
+  };
+  json_t *members = json_pack("{s:o}", member, text);
+  if (r->open == MESSAGE)
+    json_object_set_new(members, "logprobs", json_array());
+  if (r->open == CALL && over)
+    json_object_set(members, "name", r->name);
+  emit_of_item(r, types[r->open][over], members);
+}
+
+static void close_item(struct lls_response *r, const char *status)
+{
+  if (r->open == NO_ITEM)
+    return;
+  emit_text(r, true, r->open == CALL ? "arguments" : "text", text_of(r));
+  if (r->open != CALL)
+    emit_of_item(r, "response.content_part.done", json_pack("{s:o}", "part", part_of(r)));
+  json_t *item = item_of(r, status);
+  emit_item(r, "response.output_item.done", json_incref(item));
+  json_array_append_new(r->output, item);
+  r->open = NO_ITEM;
+}
+
+static void open_item(struct lls_response *r, enum item_kind kind, const char *prefix)
+{
+  char fresh[LLS_ID_BYTES];
+  close_item(r, "completed");
+  lls_api_new_id(fresh);
+  snprintf(r->id, sizeof r->id, "%s_%s", prefix, fresh);
+  lls_text_clear(&r->text);
+  r->open = kind;
+  emit_item(r, "response.output_item.added", item_of(r, "in_progress"));
+  if (kind != CALL)
+    emit_of_item(r, "response.content_part.added",
+                 json_pack("{s:o}", "part", part_of(r)));
+}
+
+static void add_text(struct lls_response *r, json_t *text)
+{
+  if (json_string_length(text) == 0)
+    return;
+  lls_text_append(&r->text, json_string_value(text), json_string_length(text));
+  emit_text(r, false, "delta", json_incref(text));
+}
+
+/* ---- from a message, or its parts ---------------------------------------------------
+ */
+
+static void take_text(struct lls_response *r, json_t *text, enum item_kind kind,
+                      const char *prefix)
+{
+  if (json_string_length(text) == 0)
+    return;
+  if (r->open != kind)
+    open_item(r, kind, prefix);
+  add_text(r, text);
+}
+
+/* The first part of a call has its id and name. */
+static void take_call(struct lls_response *r, json_t *part)
+{
+  json_t *function = json_object_get(part, "function"), *id = json_object_get(part, "id");
+  if (json_is_string(id)) {
+    close_item(r, "completed");
+    json_decref(r->call_id);
+    json_decref(r->name);
+    r->call_id = json_incref(id);
+    r->name = json_incref(json_object_get(function, "name"));
+    open_item(r, CALL, "fc");
+  }
+  add_text(r, json_object_get(function, "arguments"));
+}
+
+static void take(struct lls_response *r, json_t *message)
+{
+  size_t i;
+  json_t *part, *calls = json_object_get(message, "tool_calls");
+  take_text(r, json_object_get(message, "reasoning"), REASONING, "rs");
+  take_text(r, json_object_get(message, "content"), MESSAGE, "msg");
+  json_array_foreach(calls, i, part)
+  {
+    take_call(r, part);
+  }
+  json_decref(message);
+}
+
+static bool is_cut(const struct lls_generation *generation)
+{
+  const char *reason = generation->choices[0].finish_reason;
+  return reason != NULL && strcmp(reason, "length") == 0;
+}
+
+/* An answer has an item, if only one without text. */
+static void finish(struct lls_response *r, const struct lls_generation *generation)
+{
+  if (r->open == NO_ITEM && json_array_size(r->output) == 0)
+    open_item(r, MESSAGE, "msg");
+  close_item(r, is_cut(generation) ? "incomplete" : "completed");
+}
+
+/* ---- the response -------------------------------------------------------------------
+ */
+
+static json_int_t count_of(const json_t *object, const char *name)
+{
+  return json_integer_value(json_object_get(object, name));
+}
+
+/* The counts of a chat under their other names. */
+static json_t *usage(const struct lls_generation *generation)
+{
+  json_t *chat = lls_wire_usage(generation);
+  const json_t *prompt = json_object_get(chat, "prompt_tokens_details");
+  const json_t *answer = json_object_get(chat, "completion_tokens_details");
+  json_t *out =
+      json_pack("{s:I, s:{s:I}, s:I, s:{s:I}, s:I}", "input_tokens",
+                count_of(chat, "prompt_tokens"), "input_tokens_details", "cached_tokens",
+                count_of(prompt, "cached_tokens"), "output_tokens",
+                count_of(chat, "completion_tokens"), "output_tokens_details",
+                "reasoning_tokens", count_of(answer, "reasoning_tokens"), "total_tokens",
+                count_of(chat, "total_tokens"));
+  json_decref(chat);
+  return out;
+}
+
+/* As it is now: its items are those that are closed. */
+static json_t *response(const struct lls_generation *generation, const char *status)
+{
+  const struct lls_response *r = generation->response;
+  bool over = strcmp(status, "completed") == 0 || strcmp(status, "incomplete") == 0;
+  json_t *object = json_copy(r->echo);
+  const struct lls_api_params *params = &generation->params;
+  json_t *more = json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:n, s:f, s:f, s:o, s:o}",
+                           "id", generation->id, "object", "response", "created_at",
+                           (json_int_t)generation->created_s, "status", status, "model",
+                           generation->api->model_name, "output", json_copy(r->output),
+                           "error", "temperature", params->temperature, "top_p",
+                           params->top_p, "incomplete_details",
+                           strcmp(status, "incomplete") == 0
+                               ? json_pack("{s:s}", "reason", "max_output_tokens")
+                               : json_null(),
+                           "usage", over ? usage(generation) : json_null());
+  json_object_set_new(more, "service_tier", lls_wire_service_tier(generation));
+  json_object_update(object, more);
+  json_decref(more);
+  return object;
+}
+
+static const char *end_status(const struct lls_generation *generation)
+{
+  return is_cut(generation) ? "incomplete" : "completed";
+}
+
+json_t *lls_response_whole(const struct lls_generation *generation)
+{
+  struct lls_response *r = generation->response;
+  take(r, lls_wire_message(&generation->choices[0]));
+  finish(r, generation);
+  return response(generation, end_status(generation));
+}
+
+static void emit_response(struct lls_response *r, const char *type, json_t *object)
+{
+  emit(r, type, json_pack("{s:o}", "response", object));
+}
+
+static void begin(struct lls_response *r, const struct lls_generation *generation)
+{
+  if (r->begun)
+    return;
+  r->begun = true;
+  emit_response(r, "response.created", response(generation, "in_progress"));
+  emit_response(r, "response.in_progress", response(generation, "in_progress"));
+}
+
+/* The events so far hold the items as they were: later ones change the list. */
+json_t *lls_response_chunk(const struct lls_choice *choice)
+{
+  struct lls_response *r = choice->generation->response;
+  begin(r, choice->generation);
+  take(r, lls_wire_delta(choice));
+  return take_events(r);
+}
+
+json_t *lls_response_end(const struct lls_generation *generation)
+{
+  struct lls_response *r = generation->response;
+  const char *status = end_status(generation);
+  begin(r, generation);
+  finish(r, generation);
+  emit_response(r, is_cut(generation) ? "response.incomplete" : "response.completed",
+                response(generation, status));
+  return take_events(r);
+}
+
+json_t *lls_response_failure(const struct lls_generation *generation,
+                             const struct lls_api_error *error)
+{
+  struct lls_response *r = generation->response;
+  begin(r, generation);
+  json_t *object = response(generation, "failed");
+  json_object_set_new(
+      object, "error",
+      json_pack("{s:s, s:s}", "code", "server_error", "message", error->message.text));
+  emit_response(r, "response.failed", object);
+  return take_events(r);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST /v1/responses: the request as a chat; see responses.h. */
+#include "core/api/responses.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int bad(struct lls_api_error *error, const char *param, const char *why)
+{
+  return lls_api_fail(error, 400, NULL, param, "'%s' %s", param, why);
+}
+
+static bool is_given(const json_t *value)
+{
+  return value != NULL && !json_is_null(value) && !json_is_false(value);
+}
+
+static bool has_type(const json_t *object, const char *type)
+{
+  const char *found = json_string_value(json_object_get(object, "type"));
+  return found != NULL && strcmp(found, type) == 0;
+}
+
+/* ---- input ------------------------------------------------------------------------- */
+
+/* Text of whatever type as chats have it; the rest is for the chat to refuse. */
+static json_t *chat_part(json_t *part)
+{
+  json_t *text = json_object_get(part, has_type(part, "refusal") ? "refusal" : "text");
+  if (json_is_string(text))
+    return json_pack("{s:s, s:O}", "type", "text", "text", text);
+  return json_incref(part);
+}
+
+static json_t *chat_content(json_t *content)
+{
+  size_t i;
+  json_t *part;
+  if (!json_is_array(content))
+    return json_incref(content);
+  json_t *parts = json_array();
+  json_array_foreach(content, i, part)
+  {
+    json_array_append_new(parts, chat_part(part));
+  }
+  return parts;
+}
+
+static int add_message(json_t *item, json_t *messages)
+{
+  json_t *role = json_object_get(item, "role");
+  json_t *content = json_object_get(item, "content");
+  json_t *message = json_object();
+  if (role != NULL)
+    json_object_set(message, "role", role);
+  if (content != NULL)
+    json_object_set_new(message, "content", chat_content(content));
+  json_array_append_new(messages, message);
+  return 0;
+}
+
+/* The calls of one turn are of one message: the one before, if that is the assistant's.
+ */
+static json_t *calls_of_turn(json_t *messages)
+{
+  size_t n = json_array_size(messages);
+  json_t *last = n > 0 ? json_array_get(messages, n - 1) : NULL;
+  const char *role = json_string_value(json_object_get(last, "role"));
+  if (role == NULL || strcmp(role, "assistant") != 0) {
+    last = json_pack("{s:s, s:n}", "role", "assistant", "content");
+    json_array_append_new(messages, last);
+  }
+  json_t *calls = json_object_get(last, "tool_calls");
+  if (calls == NULL) {
+    calls = json_array();
+    json_object_set_new(last, "tool_calls", calls);
+  }
+  return calls;
+}
+
+static int add_call(json_t *item, json_t *messages, struct lls_api_error *error)
+{
+  json_t *id = json_object_get(item, "call_id"), *name = json_object_get(item, "name");
+  json_t *arguments = json_object_get(item, "arguments");
+  if (!json_is_string(id) || !json_is_string(name) || !json_is_string(arguments))
+    return bad(error, "input",
+               "has a function_call without the strings \"call_id\", \"name\" and "
+               "\"arguments\"");
+  json_array_append_new(calls_of_turn(messages),
+                        json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", id, "type",
+                                  "function", "function", "name", name, "arguments",
+                                  arguments));
+  return 0;
+}
+
+static int add_output(json_t *item, json_t *messages, struct lls_api_error *error)
+{
+  json_t *id = json_object_get(item, "call_id");
+  if (!json_is_string(id))
+    return bad(error, "input", "has a function_call_output without a \"call_id\"");
+  json_array_append_new(
+      messages, json_pack("{s:s, s:O, s:o}", "role", "tool", "tool_call_id", id,
+                          "content", chat_content(json_object_get(item, "output"))));
+  return 0;
+}
+
+static int add_item(json_t *item, json_t *messages, struct lls_api_error *error)
+{
+  char shown[48];
+  json_t *type = json_object_get(item, "type");
+  if (!json_is_object(item))
+    return bad(error, "input", "must be a string or an array of items");
+  if (type == NULL || has_type(item, "message"))
+    return add_message(item, messages);
+  if (has_type(item, "function_call"))
+    return add_call(item, messages, error);
+  if (has_type(item, "function_call_output"))
+    return add_output(item, messages, error);
+  if (has_type(item, "reasoning")) /* templates leave out what was thought before */
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_content", "input",
+                      "'input' has an item of type %s; message, function_call, "
+                      "function_call_output and reasoning are supported",
+                      lls_json_excerpt(type, shown, sizeof shown));
+}
+
+static int add_input(json_t *body, json_t *messages, struct lls_api_error *error)
+{
+  size_t i;
+  json_t *item, *input = json_object_get(body, "input");
+  if (json_is_string(input))
+    return json_array_append_new(
+        messages, json_pack("{s:s, s:O}", "role", "user", "content", input));
+  if (json_array_size(input) == 0)
+    return bad(error, "input", "must be a string or an array of items");
+  json_array_foreach(input, i, item)
+  {
+    if (add_item(item, messages, error) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+/* A new reference, or NULL and why. */
+static json_t *chat_messages(json_t *body, struct lls_api_error *error)
+{
+  json_t *messages = json_array(), *first = json_object_get(body, "instructions");
+  if (json_is_string(first))
+    json_array_append_new(messages,
+                          json_pack("{s:s, s:O}", "role", "system", "content", first));
+  else if (is_given(first) && bad(error, "instructions", "must be a string") != 0)
+    goto fail;
+  if (add_input(body, messages, error) == 0)
+    return messages;
+fail:
+  json_decref(messages);
+  return NULL;
+}
+
+/* ---- tools and formats --------------------------------------------------------------
+ */
+
+/* A tool or format as chats have it: in an object of its own. */
+static json_t *wrapped(json_t *flat, const char *type)
+{
+  json_t *inner = json_copy(flat);
+  json_object_del(inner, "type");
+  return json_pack("{s:s, s:o}", "type", type, type, inner);
+}
+
+static int add_tools(json_t *body, json_t *chat, struct lls_api_error *error)
+{
+  size_t i;
+  char shown[48];
+  json_t *tool, *tools = json_object_get(body, "tools");
+  json_t *choice = json_object_get(body, "tool_choice");
+  json_t *out = json_array();
+  json_array_foreach(tools, i, tool)
+  {
+    if (!has_type(tool, "function")) {
+      json_decref(out);
+      return lls_api_fail(
+          error, 400, "unsupported_parameter", "tools",
+          "'tools' has one of type %s; this server has functions only",
+          lls_json_excerpt(json_object_get(tool, "type"), shown, sizeof shown));
+    }
+    json_array_append_new(out, wrapped(tool, "function"));
+  }
+  if (i > 0)
+    json_object_set(chat, "tools", out);
+  json_decref(out);
+  if (has_type(choice, "function"))
+    json_object_set_new(chat, "tool_choice", wrapped(choice, "function"));
+  else if (i > 0 && choice != NULL)
+    json_object_set(chat, "tool_choice", choice);
+  return 0;
+}
+
+static void add_format(json_t *body, json_t *chat)
+{
+  json_t *text = json_object_get(body, "text"), *format = json_object_get(text, "format");
+  json_t *verbosity = json_object_get(text, "verbosity");
+  if (verbosity != NULL)
+    json_object_set(chat, "verbosity", verbosity);
+  if (has_type(format, "json_schema"))
+    json_object_set_new(chat, "response_format", wrapped(format, "json_schema"));
+  else if (format != NULL)
+    json_object_set(chat, "response_format", format);
+}
+
+static int add_limit(json_t *body, json_t *chat, struct lls_api_error *error)
+{
+  json_t *most = json_object_get(body, "max_output_tokens");
+  int64_t n;
+  if (!is_given(most))
+    return 0;
+  if (!lls_json_integer(most, &n) || n < 1)
+    return bad(error, "max_output_tokens", "must be an integer of at least 1");
+  json_object_set(chat, "max_completion_tokens", most);
+  return 0;
+}
+
+/* ---- the whole ----------------------------------------------------------------------
+ */
+
+/* Refuses what needs a memory of earlier requests, or a model that waits. */
+static int check_supported(const json_t *body, struct lls_api_error *error)
+{
+  static const char *const kept[] = {"previous_response_id", "conversation", "background",
+                                     "prompt"};
+  for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+    if (is_given(json_object_get(body, kept[i])))
+      return lls_api_fail(error, 400, "unsupported_parameter", kept[i],
+                          "'%s' is not supported: this server keeps no responses; send "
+                          "all items as 'input'",
+                          kept[i]);
+  const char *truncation = json_string_value(json_object_get(body, "truncation"));
+  if (truncation == NULL || strcmp(truncation, "disabled") == 0)
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_parameter", "truncation",
+                      "'truncation' must be \"disabled\": this server drops no items");
+}
+
+/* The body without what only a response has, or what a chat calls otherwise. */
+static json_t *rest_of(json_t *body)
+{
+  static const char *const own[] = {"input",
+                                    "instructions",
+                                    "max_output_tokens",
+                                    "text",
+                                    "tools",
+                                    "tool_choice",
+                                    "previous_response_id",
+                                    "conversation",
+                                    "background",
+                                    "prompt",
+                                    "truncation",
+                                    "include",
+                                    "reasoning",
+                                    "messages",
+                                    "n",
+                                    "logprobs",
+                                    "top_logprobs",
+                                    "max_tool_calls",
+                                    "stream_options",
+                                    "max_tokens",
+                                    "max_completion_tokens"};
+  json_t *chat = json_copy(body);
+  for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+    json_object_del(chat, own[i]);
+  return chat;
+}
+
+static json_t *or_default(const json_t *body, const char *name, json_t *otherwise)
+{
+  json_t *given = json_object_get(body, name);
+  if (given == NULL || json_is_null(given))
+    return otherwise;
+  json_decref(otherwise);
+  return json_incref(given);
+}
+
+/* The request as the answer repeats it, defaults included. */
+static json_t *echo_of(const json_t *body)
+{
+  static const char *const nulls[] = {"instructions", "max_output_tokens", "top_logprobs",
+                                      "max_tool_calls", "user"};
+  json_t *echo = json_pack(
+      "{s:b, s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:n, s:o}", "background", 0, "metadata",
+      or_default(body, "metadata", json_object()), "parallel_tool_calls",
+      or_default(body, "parallel_tool_calls", json_true()), "reasoning",
+      or_default(body, "reasoning", json_pack("{s:n, s:n}", "effort", "summary")), "text",
+      or_default(body, "text", json_pack("{s:{s:s}}", "format", "type", "text")),
+      "tool_choice", or_default(body, "tool_choice", json_string("auto")), "store", 0,
+      "truncation", "disabled", "previous_response_id", "tools",
+      or_default(body, "tools", json_array()));
+  for (size_t i = 0; i < sizeof nulls / sizeof nulls[0]; i++)
+    json_object_set_new(echo, nulls[i], or_default(body, nulls[i], json_null()));
+  return echo;
+}
+
+static int fill_chat(json_t *body, json_t *chat, struct lls_api_error *error)
+{
+  json_t *effort = json_object_get(json_object_get(body, "reasoning"), "effort");
+  json_t *messages = chat_messages(body, error);
+  if (messages == NULL)
+    return -1;
+  json_object_set_new(chat, "messages", messages);
+  if (effort != NULL)
+    json_object_set(chat, "reasoning_effort", effort);
+  add_format(body, chat);
+  if (add_limit(body, chat, error) != 0)
+    return -1;
+  return add_tools(body, chat, error);
+}
+
+json_t *lls_response_chat(json_t *body, struct lls_response **out,
+                          struct lls_api_error *error)
+{
+  if (check_supported(body, error) != 0)
+    return NULL;
+  json_t *chat = rest_of(body);
+  if (fill_chat(body, chat, error) != 0) {
+    json_decref(chat);
+    return NULL;
+  }
+  *out = lls_response_create(echo_of(body));
+  if (*out != NULL && chat != NULL)
+    return chat;
+  lls_response_free(*out);
+  *out = NULL;
+  json_decref(chat);
+  lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  return NULL;
+}
+
+void lls_response_rename(struct lls_api_error *error)
+{
+  static const char *const names[][2] = {{"messages", "input"},
+                                         {"max_completion_tokens", "max_output_tokens"},
+                                         {"response_format", "text"}};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (strcmp(error->param, names[i][0]) == 0)
+      snprintf(error->param, sizeof error->param, "%s", names[i][1]);
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# /v1/responses: the fake answers with the prompt, which is each message as "role: content"
+# and a line end (the last one is not asked for), so that its answers tell what chat the request became.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use LlmServer;
+use JSON::PP;
+use Test::More;
+
+my $server = LlmServer->fake;
+my ($true, $false) = (JSON::PP::true, JSON::PP::false);
+
+sub ask { my ($body, $headers) = @_; return $server->post('/v1/responses', $body, $headers) }
+sub text_of { return join '', map { $_->{text} } map { @{ $_->{content} } } grep { $_->{type} eq 'message' } @{ $_[0]{output} } }
+
+# The prompt that the input becomes.
+sub prompt_of {
+    my (%body) = @_;
+    my $answer = ask({ %body, max_output_tokens => 1 })->{json};
+    my $tokens = $answer->{usage}{input_tokens} or return $answer->{error}{message};
+    (my $text = text_of(ask({ %body, max_output_tokens => $tokens - 1 })->{json})) =~ s/\A //;
+    return $text;
+}
+
+# ---- the whole answer ------------------------------------------------------------------
+
+my $answer = ask({ model => 'fake/model', input => 'Once', max_output_tokens => 3, metadata => { a => 'b' }, temperature => 0.5 });
+is $answer->{status}, 200, 'a text';
+my $json = $answer->{json};
+like delete $json->{id}, qr/\Aresp-[0-9a-f]{32}\z/, 'the id';
+cmp_ok abs((delete $json->{created_at}) - time), '<', 60, 'created now';
+like delete $json->{output}[0]{id}, qr/\Amsg_[0-9a-f]{32}\z/, 'the id of its item';
+cmp_ok length(delete $json->{output}[0]{content}[0]{text}), '>', 0, 'its text';
+my $input_tokens = $json->{usage}{input_tokens};
+is_deeply $json, {
+    object => 'response', model => 'fake/model', status => 'incomplete', incomplete_details => { reason => 'max_output_tokens' },
+    output => [{ type => 'message', role => 'assistant', status => 'incomplete', content => [{ type => 'output_text', annotations => [], logprobs => [] }] }],
+    usage  => {
+        input_tokens => $input_tokens, input_tokens_details => { cached_tokens => 0 }, output_tokens => 3,
+        output_tokens_details => { reasoning_tokens => 0 }, total_tokens => $input_tokens + 3 },
+    metadata => { a => 'b' }, temperature => 0.5, top_p => 1, max_output_tokens => 3, instructions => undef,
+    parallel_tool_calls => $true, tool_choice => 'auto', tools => [], text => { format => { type => 'text' } },
+    reasoning => { effort => undef, summary => undef }, background => $false, store => $false, truncation => 'disabled',
+    previous_response_id => undef, error => undef, user => undef, top_logprobs => undef, max_tool_calls => undef,
+    service_tier => 'default',
+}, 'the whole shape';
+$json = ask({ input => 'Once', max_output_tokens => 30, stop => ['r:'] })->{json};
+is_deeply [@{$json}{qw(status incomplete_details)}], ['completed', undef], 'one that ends by itself';
+is ask({ input => 'Once', max_output_tokens => 2, store => $true })->{json}{store}, $false, 'store: nothing is kept, and the answer says so';
+
+# ---- what the input becomes ------------------------------------------------------------
+
+is prompt_of(input => 'Once'), "user: Once", 'a text is what the user says';
+is prompt_of(input => 'Once', instructions => 'Be brief.'), "system: Be brief.\nuser: Once", 'instructions come first';
+is prompt_of(input => [
+        { role => 'developer', content => 'Be kind.' },
+        { type => 'message', role => 'user', content => [{ type => 'input_text', text => 'a' }, { type => 'input_text', text => 'b' }] },
+        { type => 'message', role => 'assistant', id => 'msg_1', status => 'completed', content => [{ type => 'output_text', text => 'c', annotations => [] }] },
+        { type => 'reasoning', id => 'rs_1', summary => [] },
+        { role => 'user', content => 'd' },
+    ]), "system: Be kind.\nuser: a\nb\nassistant: c\nuser: d", 'items are messages, and what was thought is left out';
+is prompt_of(input => [
+        { role => 'user', content => 'e' },
+        { type => 'function_call', call_id => 'c1', name => 'weather', arguments => '{"city": "Rome"}' },
+        { type => 'function_call_output', call_id => 'c1', output => 'sun' },
+    ]), "user: e\nassistant: Rome\ntool: sunc1", 'a call and what came of it';
+
+# ---- streams ---------------------------------------------------------------------------
+
+# Its events, each of which bears its type twice, and is counted.
+sub stream {
+    my ($body, $headers) = @_;
+    my $reply = ask({ %$body, stream => $true }, $headers);
+    my (@events, $wrong);
+    for my $event (split /\n\n/, $reply->{content}) {
+        my ($type, $data) = $event =~ /\Aevent: (\S+)\ndata: (.*)\z/ or $wrong = $event, next;
+        my $decoded = decode_json($data);
+        $wrong = $event if $decoded->{type} ne $type || $decoded->{sequence_number} != @events;
+        push @events, $decoded;
+    }
+    is $wrong, undef, 'events with a type each, counted from 0';
+    return @events;
+}
+my @events = stream({ input => 'Once upon', max_output_tokens => 4 });
+my @deltas = grep { $_->{type} eq 'response.output_text.delta' } @events;
+is_deeply [map { $_->{type} } grep { $_->{type} ne 'response.output_text.delta' } @events], [qw(
+        response.created response.in_progress response.output_item.added response.content_part.added
+        response.output_text.done response.content_part.done response.output_item.done response.incomplete)], 'in order';
+cmp_ok scalar @deltas, '>', 1, 'with more than one delta';
+my $whole = join '', map { $_->{delta} } @deltas;
+my ($done) = grep { $_->{type} eq 'response.output_text.done' } @events;
+is $done->{text}, $whole, 'the text is that of its deltas';
+is text_of($events[-1]{response}), $whole, '  and that of the response at the end';
+is $events[-1]{response}{usage}{output_tokens}, 4, '  which has the usage';
+is_deeply [@{ $events[0]{response} }{qw(status output usage)}], ['in_progress', [], undef], 'and at the beginning there is none';
+is_deeply [map { $_->{item_id} } @deltas], [($events[2]{item}{id}) x @deltas], 'of one item';
+is_deeply [map { [@{$_}{qw(output_index content_index logprobs)}] } @deltas], [([0, 0, []]) x @deltas], '  at its place';
+is_deeply $events[-1]{response}{output}[0], $events[-2]{item}, '  which stands in the response as it was told';
+unlike ask({ input => 'Once', max_output_tokens => 2, stream => $true })->{content}, qr/\[DONE\]/, 'without [DONE]';
+is((stream({ input => 'Once', max_output_tokens => 30, stop => ['r:'] }))[-1]{type}, 'response.completed', 'one that ends by itself');
+
+@events = stream({ input => 'Once upon a time', max_output_tokens => 9 }, { 'x-request-id' => 'fail-1' });
+is $events[-1]{type}, 'response.failed', 'the engine fails in the middle';
+is $events[-1]{response}{status}, 'failed', '  and so does the response';
+like $events[-1]{response}{error}{message}, qr/the engine failed/, '  with the reason';
+is ask({ input => 'Once', stream => $true }, { 'x-request-id' => 'failnow-1' })->{status}, 500, 'before it began: an error as others';
+
+# ---- refused ---------------------------------------------------------------------------
+
+for (
+    [{}, 'input', qr/must be a string or an array of items/],
+    [{ input => [] }, 'input', qr/must be a string or an array of items/],
+    [{ input => [5] }, 'input', qr/must be a string or an array of items/],
+    [{ input => [{ type => 'item_reference', id => 'x' }] }, 'input', qr/has an item of type "item_reference"/],
+    [{ input => [{ role => 'user', content => [{ type => 'input_image', image_url => 'x' }] }] }, 'input', qr/this model reads text only/],
+    [{ input => [{ role => 'user' }] }, 'input', qr/messages\[0\].content must be/],
+    [{ input => [{ type => 'function_call', name => 'f' }] }, 'input', qr/function_call without/],
+    [{ input => [{ type => 'function_call_output', output => 'f' }] }, 'input', qr/function_call_output without a "call_id"/],
+    [{ input => 'a', instructions => 5 }, 'instructions', qr/must be a string/],
+    [{ input => 'a', max_output_tokens => 0 }, 'max_output_tokens', qr/an integer of at least 1/],
+    [{ input => 'a', max_output_tokens => 'x' }, 'max_output_tokens', qr/an integer of at least 1/],
+    [{ input => 'a', max_output_tokens => 5000 }, 'input', qr/maximum context length is 512/],
+    [{ input => 'a', temperature => -1 }, 'temperature', qr/temperature/],
+    [{ input => 'a', previous_response_id => 'resp-1' }, 'previous_response_id', qr/this server keeps no responses; send all items as 'input'/],
+    [{ input => 'a', conversation => 'conv-1' }, 'conversation', qr/keeps no responses/],
+    [{ input => 'a', background => $true }, 'background', qr/is not supported/],
+    [{ input => 'a', truncation => 'auto' }, 'truncation', qr/must be "disabled"/],
+    [{ input => 'a', tools => [{ type => 'web_search' }] }, 'tools', qr/one of type "web_search"; this server has functions only/],
+  ) {
+    my ($body, $param, $message) = @$_;
+    my $reply = ask($body);
+    is_deeply [$reply->{status}, $reply->{json}{error}{param}], [400, $param], "refused: $param";
+    like $reply->{json}{error}{message}, $message, '  with the reason';
+}
+is ask({ input => 'a', previous_response_id => undef, background => $false, truncation => 'disabled', include => [], tools => [], max_output_tokens => 1 })->{status}, 200,
+    'what asks for nothing is taken';
+
+ok $server->metric_becomes('llmserve_generations_live', 0), 'nothing is left';
+is $server->stop, 0, 'the server ends well';
+done_testing;
