@@ -403,15 +403,10 @@ static int check_submission(const struct lls_loop *l, const struct lls_submissio
     if (s->tokens[i] < 0 || (uint32_t)s->tokens[i] >= l->vocabulary)
       return lls_fail(err, -EINVAL, "prompt token %d is outside the vocabulary of %u",
                       s->tokens[i], l->vocabulary);
-  if (pooled && s->n_tokens > l->max_context)
-    return lls_fail(err, -E2BIG, "the prompt has %u tokens and the context holds %u",
-                    s->n_tokens, l->max_context);
-  if (!pooled && s->n_tokens >= l->max_context)
-    return lls_fail(
-        err, -E2BIG,
-        "the prompt has %u tokens and the context holds %u: nothing is left for an "
-        "answer",
-        s->n_tokens, l->max_context);
+  if (s->n_tokens > l->max_context - !pooled)
+    return lls_fail(err, -E2BIG, "the prompt has %u tokens and the context holds %u%s",
+                    s->n_tokens, l->max_context,
+                    pooled ? "" : ": nothing is left for an answer");
   return 0;
 }
 

@@ -147,7 +147,7 @@ struct lls_request {
   /* hard bound on generated_tokens; 0: a vector is made of the prompt (an embedding), and
    * the request ends with LLS_FINISH_LENGTH when all of the prompt is computed */
   uint32_t max_new_tokens;
-  uint32_t preemptions;      /* so far */
+  uint32_t preemptions; /* so far */
 
   int64_t arrival_ns;
   int64_t queue_enter_ns;     /* last came to wait: arrival, or preemption */

@@ -117,7 +117,8 @@ static void check_progress(struct watch *w, struct watched *s,
            r->generated_tokens >= s->generated_tokens &&
                r->generated_tokens <= s->generated_tokens + 1,
            "view: %u tokens after %u", r->generated_tokens, s->generated_tokens);
-  CONTRACT(c, r->generated_tokens < r->max_new_tokens || r->max_new_tokens == 0, "view: said more than it may");
+  CONTRACT(c, r->generated_tokens < r->max_new_tokens || r->max_new_tokens == 0,
+           "view: said more than it may");
   CONTRACT(c, r->cached_tokens < lls_request_length(r), "view: nothing left to compute");
   CONTRACT(c,
            r->missing_tokens <= r->cached_tokens && r->shared_tokens <= r->cached_tokens,
