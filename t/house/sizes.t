@@ -25,7 +25,6 @@ my @small = (
     [ qr{^core/serve/descriptors\.c}               => 'one limit of the process' ],
     [ qr{^core/loop/hang\.c}                       => 'a watch that both threads touch, and no more' ],
     [ qr{^core/loop/policy_stats_json\.c}          => 'above the loop, which has the stats' ],
-    [ qr{^core/http/sse\.c}                        => 'a format: server-sent events' ],
     [ qr{^core/template/scope\.c}                  => 'below the four files that recurse' ],
     [ qr{^core/tokenizer/stage\.c}                 => 'below all stages' ],
     [ qr{^sdk/policy/\w+\.c}                       => 'a header of libllmserve-policy each' ],
