@@ -102,6 +102,28 @@ is_deeply $events[-1]{response}{output}[0], $events[-2]{item}, '  which stands i
 unlike ask({ input => 'Once', max_output_tokens => 2, stream => $true })->{content}, qr/\[DONE\]/, 'without [DONE]';
 is((stream({ input => 'Once', max_output_tokens => 30, stop => ['r:'] }))[-1]{type}, 'response.completed', 'one that ends by itself');
 
+# The template prints the message alone, so that the fake calls what the message calls.
+my %calls = (
+    input => 'Look. <tool_call>{"name": "weather", "arguments": {"place": "Bern"}}</tool_call><tool_call>{"name": "weather", "arguments": {}}</tool_call><stop>',
+    tools => [{ type => 'function', name => 'weather', parameters => { type => 'object', properties => { place => { type => 'string' } } } }],
+    stop  => ['<stop>'], chat_template_kwargs => { only => $true }, max_output_tokens => 300,
+);
+my $called = ask({%calls})->{json};
+is_deeply [map { [@{$_}{qw(type name status)}] } @{ $called->{output} }],
+    [['message', undef, 'completed'], (['function_call', 'weather', 'completed']) x 2], 'calls of tools are items';
+is_deeply [map { decode_json($_->{arguments}) } @{ $called->{output} }[1, 2]], [{ place => 'Bern' }, {}], '  with their arguments';
+isnt $called->{output}[1]{call_id}, $called->{output}[2]{call_id}, '  and an id each';
+@events = stream({%calls});
+is_deeply [map { $_->{type} } grep { $_->{type} !~ /delta\z/ } @events],
+    [map { "response.$_" } qw(created in_progress output_item.added content_part.added output_text.done content_part.done output_item.done
+        output_item.added function_call_arguments.done output_item.done output_item.added function_call_arguments.done output_item.done completed)], '  and come in order';
+for my $i (1, 2) {
+    my @parts = grep { $_->{type} =~ /arguments/ && $_->{output_index} == $i } @events;
+    my $ended = pop @parts;
+    is join('', map { $_->{delta} } @parts), $ended->{arguments}, "  the arguments of call $i, piece by piece";
+    is $ended->{item_id}, $events[-1]{response}{output}[$i]{id}, '  of the item that stands in the response';
+}
+
 @events = stream({ input => 'Once upon a time', max_output_tokens => 9 }, { 'x-request-id' => 'fail-1' });
 is $events[-1]{type}, 'response.failed', 'the engine fails in the middle';
 is $events[-1]{response}{status}, 'failed', '  and so does the response';
