@@ -34,7 +34,7 @@ struct product {
   float *y;       /* (n_rows, rows of the weight) */
   size_t y_stride;
   size_t n_rows; /* at most row_block */
-  size_t groups;
+  size_t row_units, groups;
   size_t sum_stride; /* floats of a panel's sums */
   bool add;
   const char *packed; /* (groups, group_bytes) */
@@ -48,11 +48,10 @@ static size_t panel_bytes(enum lls_packed packed, size_t inputs)
                                   : inputs * LLS_PANEL * lls_packed_bytes(packed);
 }
 
-/* Rows [*begin, *end) are group g. */
-static void group_rows(const struct product *p, size_t g, size_t *begin, size_t *end)
+/* The first row of group g; of the one past the last: how many rows there are. */
+static size_t group_row(const struct product *p, size_t g)
 {
-  lls_cpu_share(p->n_rows, p->kernel->row_unit, (unsigned)g, (unsigned)p->groups, begin,
-                end);
+  return lls_least_size(p->row_units * g / p->groups * p->kernel->row_unit, p->n_rows);
 }
 
 /* Items are pieces of LLS_DEPTH inputs of a group. */
@@ -68,8 +67,8 @@ static void pack_task(void *arg, unsigned thread, unsigned n_threads)
   size_t pieces = pieces_of(w), begin, end;
   lls_cpu_share(p->groups * pieces, 1, thread, n_threads, &begin, &end);
   for (size_t i = begin; i < end; i++) {
-    size_t g = i / pieces, k = i % pieces * LLS_DEPTH, first, last;
-    group_rows(p, g, &first, &last);
+    size_t g = i / pieces, k = i % pieces * LLS_DEPTH;
+    size_t first = group_row(p, g), last = group_row(p, g + 1);
     char *out = p->device->shared;
     out += g * p->group_bytes + p->kernel->skip(last - first, k) * p->kernel->x_bytes;
     p->kernel->pack(p->x + first * w->columns + k, w->columns, last - first,
@@ -152,37 +151,46 @@ static void next_panels(const struct product *p, const struct block *b, size_t i
   }
 }
 
-/* The next inputs of a group's x, wanted by all panels together. */
-static struct wanted next_x(const struct product *p, const struct block *b,
-                            const char *group, size_t rows)
+/* Where the block's inputs are in x of a group of so many rows. */
+struct group_x {
+  size_t rows, at;       /* bytes from the group's first */
+  struct lls_ahead next; /* what the panels of one tile ask for, in the first group */
+};
+
+/* Their successors are wanted by all panels together. */
+static struct group_x group_x(const struct product *p, const struct block *b, size_t i,
+                              size_t rows)
 {
   const struct lls_linear_kernel *kernel = p->kernel;
   size_t n, k = next_inputs(p, b, &n);
-  return wanted(group + kernel->skip(rows, k) * kernel->x_bytes,
-                kernel->skip(rows, n) * kernel->x_bytes,
-                (b->n + kernel->panels - 1) / kernel->panels);
+  struct wanted x = wanted(p->packed + kernel->skip(rows, k) * kernel->x_bytes,
+                           kernel->skip(rows, n) * kernel->x_bytes,
+                           (b->n + kernel->panels - 1) / kernel->panels);
+  return (struct group_x){.rows = rows,
+                          .at = kernel->skip(rows, b->k) * kernel->x_bytes,
+                          .next = turn_of(&x, i / kernel->panels)};
 }
 
 /* All groups times the panels of one tile, the block's from the i-th on. */
 static void multiply_groups(const struct product *p, const struct block *b, size_t i,
                             struct lls_tile tile)
 {
-  const struct lls_linear_kernel *kernel = p->kernel;
-  bool spread = kernel->spread && p->groups > 1;
+  bool spread = p->kernel->spread && p->groups > 1;
   struct wanted panels[LLS_AHEAD - 1];
+  struct group_x x = {0};
   if (spread)
     next_panels(p, b, i, panels);
-  for (size_t g = 0; g < p->groups; g++) {
-    const char *group = p->packed + g * p->group_bytes;
-    size_t begin, end;
-    group_rows(p, g, &begin, &end);
-    tile.rows = end - begin;
-    tile.x = group + kernel->skip(tile.rows, b->k) * kernel->x_bytes;
+  for (size_t g = 0, begin = 0; g < p->groups; g++) {
+    size_t end = group_row(p, g + 1);
+    if (x.rows != end - begin)
+      x = group_x(p, b, i, end - begin);
+    tile.rows = x.rows;
+    tile.x = p->packed + g * p->group_bytes + x.at;
     tile.x_next = (const char *)tile.x + p->group_bytes;
     tile.sums = b->sums + i * tile.sum_stride + begin * LLS_PANEL;
+    begin = end;
     if (spread) {
-      struct wanted x = next_x(p, b, group, tile.rows);
-      tile.ahead[0] = turn_of(&x, i / kernel->panels);
+      tile.ahead[0] = (struct lls_ahead){x.next.at + g * p->group_bytes, x.next.lines};
       for (size_t j = 0; j < LLS_AHEAD - 1; j++)
         tile.ahead[1 + j] = turn_of(&panels[j], g);
     }
@@ -266,12 +274,12 @@ static void multiply_rows(struct lls_cpu_device *d, struct product *p)
   const struct lls_linear_kernel *kernel = p->kernel;
   const struct lls_weight *w = p->weight;
   p->groups = (p->n_rows + kernel->max_rows - 1) / kernel->max_rows;
+  p->row_units = (p->n_rows + kernel->row_unit - 1) / kernel->row_unit;
   p->many = kernel;
   if (p->groups > 1 && kernel->expand != NULL)
     p->many = &d->kernels.linear.of[kernel->expanded];
   p->group_bytes = kernel->skip(kernel->max_rows, w->inputs) * kernel->x_bytes;
-  p->sum_stride = (p->n_rows + kernel->row_unit - 1) / kernel->row_unit *
-                  kernel->row_unit * LLS_PANEL;
+  p->sum_stride = p->row_units * kernel->row_unit * LLS_PANEL;
   p->packed = d->shared;
   if (p->n_rows == 1 && kernel->x_bytes == sizeof(float) && w->inputs == w->columns)
     p->packed = (const char *)p->x;
