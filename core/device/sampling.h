@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How the next token is drawn from logits: the parameters of a request and what a draw
- * gives back. Order, as in vLLM: penalties and logit_bias, temperature, min_p, top_k,
- * top_p, draw.
+ * gives back. Order, as in vLLM: a grammar's mask, penalties and logit_bias, temperature,
+ * min_p, top_k, top_p, draw. Log probabilities are those of the logits as they came,
+ * before all of these: of a masked draw they do not add up to 1 over what was allowed.
  *
  * A draw depends on (seed, index) only, never on the batch: the random number of output
  * token `index` is a counter-based hash of both (lls_sampling_uniform), so a request has
@@ -34,6 +35,9 @@ struct lls_sampling {
   bool want_logprob;
   const int32_t *banned; /* (n_banned) never drawn: what would end it before min_tokens */
   uint32_t n_banned;
+  /* NULL, or a bit for each token of the vocabulary (bit t % 32 of word t / 32): nothing
+   * is drawn but what has one; read while the draw is set up, before step_end */
+  const uint32_t *allowed;
   const int32_t *history; /* (n_history) prompt and output so far, for the penalties */
   uint32_t n_history, n_prompt;
   const struct lls_logit_bias *bias; /* (n_bias) */
@@ -52,6 +56,12 @@ struct lls_sampled {
   int32_t top_token[LLS_MAX_LOGPROBS];
   float top_logprob[LLS_MAX_LOGPROBS];
 };
+
+/* True where the mask, if any, leaves the token out. */
+static inline bool lls_sampling_masks(const struct lls_sampling *s, uint32_t token)
+{
+  return s->allowed != NULL && (s->allowed[token / 32] >> (token % 32) & 1) == 0;
+}
 
 /* Copies what is there: most tokens carry no alternatives, and those are nine tenths. */
 static inline void lls_sampled_copy(struct lls_sampled *to,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drawing the next token, in the order that core/device/sampling.h gives: penalties and
- * logit_bias, temperature, min_p, top_k, top_p, draw.
+ * Drawing the next token, in the order that core/device/sampling.h gives: the mask,
+ * penalties and logit_bias, temperature, min_p, top_k, top_p, draw.
  *
  * All three filters keep the likeliest tokens down to some boundary, so the boundary is
  * looked for instead of sorting the vocabulary: tokens above a falling threshold are
@@ -83,9 +83,25 @@ static void penalise(const struct row *r)
   }
 }
 
+/* A word at a time: most of a mask's are all zeros, or all ones. */
+static void mask(const struct row *r)
+{
+  const uint32_t *allowed = r->params->allowed;
+  if (allowed == NULL)
+    return;
+  for (size_t first = 0; first < r->vocab; first += 32) {
+    uint32_t bits = allowed[first / 32];
+    size_t end = first + 32 < r->vocab ? first + 32 : r->vocab;
+    for (size_t i = first; i < end && bits != UINT32_MAX; i++)
+      if ((bits >> (i - first) & 1) == 0)
+        r->logits[i] = -INFINITY;
+  }
+}
+
 static void adjust(const struct row *r)
 {
   const struct lls_sampling *s = r->params;
+  mask(r);
   penalise(r);
   for (uint32_t i = 0; i < s->n_bias; i++) {
     int32_t token = s->bias[i].token;
@@ -254,6 +270,8 @@ static size_t filter(const struct row *r, double total)
 
 static bool is_banned(const struct row *r, size_t token)
 {
+  if (lls_sampling_masks(r->params, (uint32_t)token))
+    return true;
   for (uint32_t i = 0; i < r->params->n_banned; i++) {
     if (r->params->banned[i] == (int64_t)token)
       return true;

@@ -341,6 +341,7 @@ struct lls_cuda_draw { /* one row */
   uint32_t
       scored; /* 1: nothing is drawn, `target` is looked up in the logits as they came */
   uint32_t target;
+  const uint32_t *allowed; /* NULL, or a bit for each token, in device memory */
 };
 
 /* One token for each row of logits, which may be overwritten; all in device memory. */

@@ -17,7 +17,15 @@ struct rows {
   struct lls_cuda_draw *draws;
   struct lls_cuda_adjustment *adjustments;
   uint32_t n_adjustments;
+  uint32_t *masks;          /* (masked rows, mask_words) on the host ... */
+  const uint32_t *masks_at; /* ... and on the device */
+  uint32_t n_masks;
 };
+
+static size_t mask_words(uint32_t vocab)
+{
+  return ((size_t)vocab + 31) / 32;
+}
 
 static bool has_penalties(const struct lls_sampling *s)
 {
@@ -99,6 +107,14 @@ static struct lls_cuda_draw scored_row(const struct lls_sampling *s)
   };
 }
 
+/* The copy's address on the device. */
+static const uint32_t *add_mask(struct rows *r, const uint32_t *allowed)
+{
+  size_t words = mask_words(r->vocab), at = words * r->n_masks++;
+  memcpy(r->masks + at, allowed, words * sizeof *allowed);
+  return r->masks_at + at;
+}
+
 static void add_row(struct rows *r, const struct lls_sampling *s,
                     struct lls_cuda_draw *draw)
 {
@@ -125,6 +141,7 @@ static void add_row(struct rows *r, const struct lls_sampling *s,
       .first_adjustment = first,
       .n_penalised = n_penalised,
       .n_biased = r->n_adjustments - first - n_penalised,
+      .allowed = s->allowed != NULL ? add_mask(r, s->allowed) : NULL,
   };
   for (uint32_t i = 0; i < s->n_banned && i < LLS_CUDA_MAX_BANNED; i++)
     draw->banned[draw->n_banned++] = s->banned[i];
@@ -158,20 +175,26 @@ void lls_cuda_sample(struct lls_device *device, float *logits, uint32_t n_rows,
   lls_cuda_ops_flush(d);
   if (d->status != 0 || n_rows == 0 || !check_size(d, n_rows, vocab) || !take_turns(d))
     return;
-  size_t adjustments = 0;
-  for (uint32_t i = 0; i < n_rows; i++)
+  size_t adjustments = 0, masks = 0;
+  for (uint32_t i = 0; i < n_rows; i++) {
     adjustments += most_adjustments(params[i]);
+    masks += params[i]->allowed != NULL;
+  }
   struct lls_cuda_sample a = {.n_rows = n_rows, .vocab = vocab, .logits = logits};
   size_t draw_bytes = n_rows * sizeof *a.draws;
   size_t adjustment_bytes = adjustments * sizeof *a.adjustments;
-  int rc = lls_cuda_inputs_begin(&d->draws, draw_bytes + adjustment_bytes + 32);
+  size_t mask_bytes = masks * mask_words(vocab) * sizeof(uint32_t);
+  int rc =
+      lls_cuda_inputs_begin(&d->draws, draw_bytes + adjustment_bytes + mask_bytes + 48);
   if (rc < 0) {
-    lls_cuda_step_fail(d, rc, "no memory for %zu penalties and biases", adjustments);
+    lls_cuda_step_fail(d, rc, "no memory for %zu penalties and biases and %zu masks",
+                       adjustments, masks);
     return;
   }
   struct rows r = {.device = d, .vocab = vocab};
   r.draws = lls_cuda_inputs_take(&d->draws, draw_bytes, &a.draws);
   r.adjustments = lls_cuda_inputs_take(&d->draws, adjustment_bytes, &a.adjustments);
+  r.masks = lls_cuda_inputs_take(&d->draws, mask_bytes, &r.masks_at);
   for (uint32_t i = 0; i < n_rows; i++)
     add_row(&r, params[i], &r.draws[i]);
   a.out = d->results_at;

@@ -84,8 +84,15 @@ static __device__ __forceinline__ uint32_t key_id(u64 key)
   return 0xffffffffu - (uint32_t)key;
 }
 
+static __device__ __forceinline__ bool is_masked(const lls_cuda_draw &d, uint32_t token)
+{
+  return d.allowed != nullptr && (d.allowed[token / 32] >> (token % 32) & 1) == 0;
+}
+
 static __device__ bool is_banned(const lls_cuda_draw *d, uint32_t token)
 {
+  if (d != nullptr && is_masked(*d, token))
+    return true;
   for (uint32_t i = 0; d != nullptr && i < d->n_banned; i++)
     if (d->banned[i] == (int32_t)token)
       return true;
@@ -167,12 +174,22 @@ static __device__ __forceinline__ float penalised(const lls_cuda_draw &d, float 
   return logit;
 }
 
+/* After raw logits were noted: what penalties and biases make of -infinity is the same. */
+static __device__ void mask(const row &r, const lls_cuda_draw &d)
+{
+  for (uint32_t i = threadIdx.x; d.allowed != nullptr && i < r.vocab; i += THREADS)
+    if (is_masked(d, i))
+      r.logits[i] = -INFINITY;
+}
+
 static __device__ void adjust(const row &r, const lls_cuda_draw &d,
                               lls_cuda_adjustment *list)
 {
   uint32_t n = d.n_penalised + d.n_biased;
   for (uint32_t i = threadIdx.x; i < n; i += THREADS)
     list[i].raw = r.logits[list[i].token];
+  __syncthreads();
+  mask(r, d);
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < d.n_penalised; i += THREADS)
     r.logits[list[i].token] = penalised(d, r.logits[list[i].token], list[i].outputs);

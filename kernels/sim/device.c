@@ -109,6 +109,17 @@ static void logits(struct lls_device *device, const struct lls_weight *weight,
   lls_sim(device)->drawn += n_rows;
 }
 
+/* The first that the mask has, from the token on and round. */
+static int32_t allowed_token(const struct lls_sampling *s, uint32_t vocab, int32_t token)
+{
+  for (uint32_t i = 0; i < vocab; i++) {
+    uint32_t t = ((uint32_t)token + i) % vocab;
+    if (!lls_sampling_masks(s, t))
+      return (int32_t)t;
+  }
+  return token;
+}
+
 /* A token that is not eos, by splitmix64 of the length and the index. */
 static int32_t other_token(const struct lls_sampling *s, uint32_t vocab, int32_t eos)
 {
@@ -127,6 +138,7 @@ static void sample(struct lls_device *device, float *logit_rows, uint32_t n_rows
     const struct lls_sampling *s = params[i];
     bool last = s->index + (uint64_t)1 >= s->seed && s->n_banned == 0;
     int32_t drawn = last ? eos : other_token(s, vocab, eos);
+    drawn = allowed_token(s, vocab, drawn);
     out[i] = (struct lls_sampled){.token = s->scored ? s->target : drawn};
   }
 }

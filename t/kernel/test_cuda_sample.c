@@ -103,6 +103,10 @@ static struct lls_sampling random_params(uint32_t row)
     banned[i] = (int32_t)(random_bits() % VOCAB);
   s.banned = banned;
   s.n_banned = random_bits() % 3 == 0 ? 2 : 0;
+  static uint32_t allowed[ROWS][(VOCAB + 31) / 32];
+  for (uint32_t i = 0; i < (VOCAB + 31) / 32; i++)
+    allowed[row][i] = 1u | (row % 4 == 1 ? random_bits() : 1u << (row % 32));
+  s.allowed = row % 2 == 1 ? allowed[row] : NULL;
   s.want_logprob = random_bits() % 2 == 0;
   s.n_logprobs = random_bits() % 4 == 0 ? random_between(1, 20) : 0;
   return s;

@@ -77,6 +77,52 @@ static void greedy(struct lls_device *device)
   }
 }
 
+/* Nothing is drawn but what the mask has, whatever is likelier, wanted or tied; and log
+ * probabilities are those of the logits as they came. */
+static void masked(struct lls_device *device)
+{
+  float logits[100];
+  uint32_t allowed[4] = {0};
+  struct lls_sampling s = plain();
+  struct lls_sampled out, free_of;
+  for (int i = 0; i < 100; i++)
+    logits[i] = i == 70 ? -30 : (float)(i % 7);
+  s.want_logprob = true;
+  s.allowed = allowed;
+  s.bias = (const struct lls_logit_bias[]){{3, 1000}};
+  s.n_bias = 1;
+  s.history = (const int32_t[]){70, 70};
+  s.n_history = 2;
+  s.presence_penalty = s.frequency_penalty = 2;
+  for (s.temperature = 0; s.temperature < 2; s.temperature++) {
+    for (s.index = 0; s.index < 20; s.index++) {
+      allowed[2] = 1u << (70 - 64);
+      sample_rows(device, logits, 100, &s, 1, &out);
+      assert_int_equal(out.token, 70);
+      allowed[2] |= 1u << (71 - 64);
+      assert_true(sample_one(device, logits, 100, s) / 2 == 35);
+    }
+  }
+  s.scored = true;
+  s.target = 70;
+  s.allowed = NULL;
+  sample_rows(device, logits, 100, &s, 1, &free_of);
+  assert_true(fabsf(out.logprob - free_of.logprob) < 1e-5f);
+  s.scored = false;
+  s.allowed = allowed;
+  allowed[2] = 0;
+  allowed[1] = 2;
+  for (int i = 0; i < 100; i++)
+    logits[i] = -INFINITY;
+  assert_int_equal(sample_one(device, logits, 100, s), 33); /* a tie of all */
+}
+
+static void test_masked(void **state)
+{
+  (void)state;
+  each_level(1, MAX_ROWS, MAX_VOCAB, masked);
+}
+
 static void test_greedy(void **state)
 {
   (void)state;
@@ -555,17 +601,12 @@ static void test_logprobs(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_greedy),
-      cmocka_unit_test(test_nothing_to_draw),
-      cmocka_unit_test(test_penalties),
-      cmocka_unit_test(test_bias_and_ban),
-      cmocka_unit_test(test_rows_apart),
-      cmocka_unit_test(test_filters),
-      cmocka_unit_test(test_parameters_by_hand),
-      cmocka_unit_test(test_deep_filters),
-      cmocka_unit_test(test_statistics),
-      cmocka_unit_test(test_uniform),
-      cmocka_unit_test(test_same_in_any_row),
+      cmocka_unit_test(test_greedy),          cmocka_unit_test(test_masked),
+      cmocka_unit_test(test_nothing_to_draw), cmocka_unit_test(test_penalties),
+      cmocka_unit_test(test_bias_and_ban),    cmocka_unit_test(test_rows_apart),
+      cmocka_unit_test(test_filters),         cmocka_unit_test(test_parameters_by_hand),
+      cmocka_unit_test(test_deep_filters),    cmocka_unit_test(test_statistics),
+      cmocka_unit_test(test_uniform),         cmocka_unit_test(test_same_in_any_row),
       cmocka_unit_test(test_logprobs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
