@@ -177,9 +177,14 @@ static bool has_failed(const struct lls_choice *choice, uint32_t reason,
     error->retry_after = lls_api_retry_after(api);
     return true;
   default:
-    lls_loop_failed(api->config.loop, &why);
-    lls_api_fail(error, 500, "engine_error", NULL, "the engine failed: %s",
-                 why.text[0] != '\0' ? why.text : "no reason is known");
+    if (lls_loop_failed(api->config.loop, &why))
+      lls_api_fail(error, 500, "engine_error", NULL, "the engine failed: %s",
+                   why.text[0] != '\0' ? why.text : "no reason is known");
+    else
+      lls_api_fail(error, 500, "grammar_error", NULL,
+                   "after %u tokens the answer cannot go on as its grammar asks: the "
+                   "log has the reason",
+                   choice->n_tokens);
     return true;
   }
 }

@@ -54,6 +54,11 @@ struct lls_engine_batch {
   const struct lls_copy *copies;
   /* Behind these, beside the sequences. */
   uint32_t n_pulls;
+  /* NULL, or called once in lls_engine_submit, after the forward pass was started and
+   * before tokens are drawn: the masks of the sequences' sampling may be filled there,
+   * while a device that computes beside the caller is busy */
+  void (*before_draws)(void *context);
+  void *before_draws_context;
   const struct lls_engine_pull *pulls;
 };
 

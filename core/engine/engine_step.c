@@ -304,6 +304,8 @@ static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
     return 0;
   if (e->n_kept_logits > 0)
     download_logits(e);
+  if (batch->before_draws != NULL)
+    batch->before_draws(batch->before_draws_context);
   if (e->n_sampled > 0)
     ops->sample(e->device, e->act.logits, e->n_sampled, e->config.vocab, e->sampling,
                 e->sampled);

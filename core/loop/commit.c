@@ -19,10 +19,16 @@ static bool stops(const struct lls_live *live, int32_t token)
          contains(live->stop_tokens, live->n_stop_tokens, token);
 }
 
-static void append(struct lls_instance *in, struct lls_live *live,
+/* False for a token that the answer cannot go on with: the request ends. */
+static bool append(struct lls_instance *in, struct lls_live *live,
                    const struct lls_sampled *token, int64_t now_ns)
 {
   struct lls_request *v = &live->view;
+  int taken = lls_constraint_take(in, live, token->token);
+  if (taken < 0) {
+    v->finish_reason = LLS_FINISH_ERROR;
+    return false;
+  }
   live->tokens[lls_request_length(v)] = token->token;
   v->generated_tokens++;
   v->last_token_ns = now_ns;
@@ -35,14 +41,15 @@ static void append(struct lls_instance *in, struct lls_live *live,
   event->kind = LLS_EVENT_TOKEN;
   event->request = v->id;
   event->owner = live->owner;
-  event->hidden_token = stopped;
+  event->hidden_token = stopped || lls_constraint_hides(live, token->token);
   event->shared_tokens = live->prefix_tokens;
   event->prompt_scores = live->scores;
   lls_sampled_copy(&event->token, token);
-  if (stopped)
+  if (stopped || taken > 0)
     v->finish_reason = LLS_FINISH_STOP;
   else if (v->generated_tokens >= v->max_new_tokens)
     v->finish_reason = LLS_FINISH_LENGTH;
+  return true;
 }
 
 /* No token comes of it: it is done with its prompt. */
@@ -68,15 +75,14 @@ static void book(struct lls_instance *in, uint32_t i,
     note_pooled(live);
   LLS_CALL(p, cache, computed, v, v->cached_tokens);
   const struct lls_sampled *token = result->sampled[i];
-  if (token != NULL) {
-    append(in, live, token, now_ns);
+  bool emitted = token != NULL && append(in, live, token, now_ns);
+  if (emitted)
     lls_lifecycle_set_state(in, live, LLS_DECODING);
-  }
   /* a decode changes nothing but lengths, unless it went from hidden to KV form */
   if (!live->was_decoding || in->batch.sequences[i].table->x_count > 0)
     lls_lifecycle_refresh(in, live);
   in->batch.results[i] = (struct lls_step_result){
-      .request = v, .tokens = live->run_tokens, .emitted = token != NULL};
+      .request = v, .tokens = live->run_tokens, .emitted = emitted};
   in->status.batch_tokens_sum += live->run_tokens;
   in->status.batch_sequences_sum++;
 }

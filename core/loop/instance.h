@@ -267,6 +267,15 @@ void lls_adoption_run(struct lls_instance *);
 /* ---- cache_service.c */
 void lls_cache_service_init(struct lls_instance *);
 
+/* ---- constraint.c: answers that keep to a grammar */
+/* Before tokens are drawn: the masks of the batch's sequences; context: the instance. */
+void lls_constraint_fill_masks(void *context);
+/* A drawn token: 0; 1 if the answer is whole and nothing can follow; or -errno where the
+ * answer cannot go on, which is logged and ends the request. */
+int lls_constraint_take(struct lls_instance *, struct lls_live *, int32_t token);
+/* True for a token that ends an answer and is none of its text. */
+bool lls_constraint_hides(const struct lls_live *, int32_t token);
+
 /* ---- commit.c */
 void lls_instance_commit(struct lls_instance *, const struct lls_engine_result *,
                          int64_t started_ns);

@@ -33,6 +33,8 @@ struct lls_loop_policy_stats;
 struct lls_snapshot;
 struct lls_live;
 
+struct lls_grammar;
+
 struct lls_submission {
   const int32_t *tokens; /* (n_tokens), n_tokens >= 1; copied */
   uint32_t n_tokens;
@@ -40,10 +42,13 @@ struct lls_submission {
   size_t text_bytes;
   const char *label;            /* the client's request id or NULL; copied */
   struct lls_sampling sampling; /* history is the loop's business; bias is copied */
-  uint32_t max_new_tokens;      /* 1..; cut to what the context has room for; 0 with
-                                   pooling, and only then */
-  uint32_t min_new_tokens;      /* no stop token is drawn before that many */
-  const int32_t *stop_tokens;   /* (n_stop_tokens) besides the model's own; copied */
+  /* NULL, or what the answer keeps to; the request takes a reference of its own. Compiled
+   * for the model's vocabulary and its end-of-sequence tokens. */
+  struct lls_grammar *grammar;
+  uint32_t max_new_tokens;    /* 1..; cut to what the context has room for; 0 with
+                                 pooling, and only then */
+  uint32_t min_new_tokens;    /* no stop token is drawn before that many */
+  const int32_t *stop_tokens; /* (n_stop_tokens) besides the model's own; copied */
   uint32_t n_stop_tokens;
   bool ignore_eos;
   bool score_prompt;       /* events tell how likely the prompt's tokens were */

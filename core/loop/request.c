@@ -28,8 +28,17 @@ struct pieces {
   float *pooled;
   struct lls_logit_bias *bias;
   struct lls_block_entry *entries;
+  struct lls_grammar_state *grammar_state;
+  uint32_t *mask;
   char *label, *text;
 };
+
+static size_t mask_bytes(const struct lls_grammar *grammar)
+{
+  return grammar != NULL
+             ? lls_vocabulary_words(lls_grammar_vocabulary(grammar)) * sizeof(uint32_t)
+             : 0;
+}
 
 static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
                                uint32_t max_length, uint32_t n_eos_tokens,
@@ -46,6 +55,8 @@ static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
   p.pooled = carve(c, n_pooled * sizeof *p.pooled);
   p.bias = carve(c, s->sampling.n_bias * sizeof *p.bias);
   p.entries = carve(c, n_entries * sizeof *p.entries);
+  p.grammar_state = carve(c, s->grammar != NULL ? lls_grammar_state_bytes() : 0);
+  p.mask = carve(c, mask_bytes(s->grammar));
   p.label = carve(c, s->label != NULL ? strlen(s->label) + 1 : 1);
   p.text = carve(c, s->text != NULL ? s->text_bytes + 1 : 0);
   return p;
@@ -73,6 +84,16 @@ static void fill_view(struct lls_live *live, const struct lls_submission *s,
   v->tokens = live->tokens;
   v->label = live->label;
   v->user = live->user;
+}
+
+static void begin_grammar(struct lls_live *live, struct lls_grammar *grammar,
+                          const struct pieces *p)
+{
+  if (grammar == NULL)
+    return;
+  live->constraint = (struct lls_constraint){
+      .grammar = lls_grammar_ref(grammar), .state = p->grammar_state, .mask = p->mask};
+  lls_grammar_state_init(p->grammar_state, grammar);
 }
 
 /* Entries of a K and a V list with an entry for each block, or a longer X list. */
@@ -129,6 +150,7 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   live->sampling.n_prompt = s->n_tokens;
   live->move = (struct lls_move){
       .mailed_ns = LLS_NEVER, .entries = p.entries, .max_entries = n_entries};
+  begin_grammar(live, s->grammar, &p);
   fill_view(live, s, now_ns);
   live->view.id = id;
   live->view.slot = slot;
@@ -138,7 +160,9 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
 
 void lls_live_free(struct lls_live *live)
 {
-  free(live); /* everything it points to is in the same allocation */
+  if (live != NULL)
+    lls_grammar_unref(live->constraint.grammar);
+  free(live); /* everything else it points to is in the same allocation */
 }
 
 static uint32_t power_of_two_above(uint32_t n)

@@ -13,6 +13,7 @@
 #ifndef LLS_LOOP_REQUEST_H
 #define LLS_LOOP_REQUEST_H
 
+#include "core/grammar/compiled_grammar.h"
 #include "core/loop/loop.h"
 
 /* The open transaction's effect on a request; cleared at its end. */
@@ -44,6 +45,15 @@ struct lls_move {
   uint32_t max_entries;            /* 0: there is only one instance */
 };
 
+/* A grammar that the answer keeps to; constraint.c. The state follows the tokens of the
+ * answer, so it goes with the request, whatever becomes of its cache. */
+struct lls_constraint {
+  struct lls_grammar *grammar; /* NULL: none; the request's reference */
+  struct lls_grammar_state *state;
+  uint32_t *mask; /* a bit for each token of the vocabulary */
+  int failed;     /* -errno: no mask could be made for the next token */
+};
+
 struct lls_live {
   struct lls_request view; /* first: policies' handles are pointers to it */
   struct lls_live *next;   /* link in the inbox */
@@ -51,6 +61,7 @@ struct lls_live {
   int32_t *tokens;         /* (max_length) prompt then output; in this allocation */
   uint32_t max_length;
   struct lls_sampling sampling;
+  struct lls_constraint constraint;
   uint32_t min_new_tokens;
   /* (n_stop_tokens) the client's and, unless it ignores them, the model's; in this
    * allocation */

@@ -150,7 +150,9 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
   struct lls_engine_batch batch = {.n_sequences = in->batch.n,
                                    .sequences = in->batch.sequences,
                                    .n_pulls = in->migration.n_pulls,
-                                   .pulls = in->migration.pulls};
+                                   .pulls = in->migration.pulls,
+                                   .before_draws = lls_constraint_fill_masks,
+                                   .before_draws_context = in};
   batch.n_copies = (uint32_t)LLS_CALL(p, cache, copies, &batch.copies);
   in->batch.copied_bytes = bytes_of(in, batch.copies, batch.n_copies);
   in->status.copied_bytes += in->batch.copied_bytes;

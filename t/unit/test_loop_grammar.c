@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers that keep to a grammar, in the step loop with real plugins on a tiny model:
+ * what is generated is a text of the grammar, the same however it was scheduled, and ends
+ * where nothing can follow.
+ */
+#include "t/tap.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/grammar/compiled_grammar.h"
+#include "t/clients.h"
+
+static const struct lls_grammar_bounds bounds = {.nodes = 100, .bytes = 4096, .rules = 9};
+
+/* Token i stands for the letter 'a' + i % 8, and every second of the rest for two
+ * letters; the model's own end is left out of it, and token 5 ends a text. */
+static struct lls_vocabulary *letters(uint32_t size)
+{
+  static const char two[] = "abacadbcbdcdaabbccddeeffgghh";
+  struct lls_token_bytes *tokens = calloc(size, sizeof *tokens);
+  static const char one[] = "abcdefgh";
+  struct lls_vocabulary *v = NULL;
+  const int32_t end = 5;
+  for (uint32_t i = 0; i < size; i++)
+    tokens[i] = i % 3 == 0 ? (struct lls_token_bytes){two + i / 3 % 14 * 2, 2}
+                           : (struct lls_token_bytes){one + i % 8, 1};
+  assert_int_equal(lls_vocabulary_of(tokens, size, &end, 1, &v, NULL), 0);
+  free(tokens);
+  return v;
+}
+
+static const char *const any_of[] = {"ab", "cd", "ba", "d"};
+
+/* (ab|cd|ba|d){min,max} z? */
+static struct lls_grammar *grammar_of(const struct lls_vocabulary *v, uint32_t min,
+                                      uint32_t max, const char *last)
+{
+  const struct lls_grammar_limits limits = LLS_GRAMMAR_LIMITS;
+  struct lls_grammar_tree *tree = lls_grammar_tree_create(&bounds);
+  struct lls_grammar *g = NULL;
+  uint32_t parts[4];
+  for (int i = 0; i < 4; i++)
+    parts[i] = lls_grammar_literal(tree, any_of[i], strlen(any_of[i]));
+  uint32_t both[] = {
+      lls_grammar_repeat(tree, lls_grammar_choice(tree, parts, 4), min, max),
+      lls_grammar_literal(tree, last, strlen(last))};
+  lls_grammar_set_root(tree, lls_grammar_sequence(tree, both, 2));
+  assert_int_equal(lls_grammar_compile(tree, v, &limits, &g, NULL), 0);
+  lls_grammar_tree_destroy(tree);
+  return g;
+}
+
+static void submit_with(struct harness *h, struct client *c,
+                        const struct reference_prompt *prompt, struct lls_grammar *g,
+                        uint64_t seed)
+{
+  struct lls_error err = {0};
+  *c = (struct client){.prompt = prompt};
+  struct lls_submission s = harness_submission(prompt->tokens, prompt->n_prompt, 60, c);
+  s.grammar = g;
+  s.sampling.temperature = 1;
+  s.sampling.seed = seed;
+  if (lls_loop_submit(h->loop, &s, &c->id, &err) < 0)
+    fail_msg("submit: %s", err.text);
+}
+
+/* Reads the answer again; it must be a whole text. */
+static void assert_whole(const struct client *c, struct lls_grammar *g)
+{
+  struct lls_grammar_state *state = malloc(lls_grammar_state_bytes());
+  lls_grammar_state_init(state, g);
+  for (uint32_t i = 0; i < c->n_tokens; i++)
+    assert_int_equal(lls_grammar_accept_token(state, c->tokens[i]), 0);
+  assert_int_equal(c->reason, LLS_FINISH_STOP);
+  assert_true(lls_grammar_complete(state));
+  free(state);
+}
+
+static const char *const swap[] = {"preempt", "swap", NULL};
+static const char *const chunks[] = {"chunk", "32", NULL};
+
+static const struct setting {
+  const char *scheduler;
+  const char *const *parameters;
+  uint32_t device_units, host_units;
+  bool asynchronous;
+} settings[] = {
+    {"fcfs", NULL, 512, 0, false},     {"sarathi", chunks, 512, 0, false},
+    {"fcfs", NULL, 64, 0, false},      {"fcfs", swap, 64, 256, false},
+    {"sarathi", chunks, 64, 0, false}, {"fcfs", NULL, 512, 0, true},
+};
+
+/* All in one go, under one setting; how many preemptions it took. */
+static uint32_t run_setting(const struct setting *t, const struct reference *ref,
+                            struct client *clients, uint32_t n)
+{
+  struct harness h;
+  struct harness_options o = client_options(t->scheduler);
+  uint32_t preemptions = 0;
+  o.scheduler.parameters = t->parameters;
+  o.device_units = t->device_units;
+  o.host_units = t->host_units;
+  o.create_device = t->asynchronous ? create_asynchronous : NULL;
+  open_or_fail(&h, &o);
+  struct lls_vocabulary *v = letters(h.config.vocab);
+  struct lls_grammar *g = grammar_of(v, 8, 20, "g");
+  for (uint32_t i = 0; i < n; i++)
+    submit_with(&h, &clients[i], &ref->prompts[i % 3], i % 4 == 3 ? NULL : g, i);
+  run_to_end(&h);
+  for (uint32_t i = 0; i < n; i++) {
+    preemptions += clients[i].preemptions;
+    if (i % 4 != 3)
+      assert_whole(&clients[i], g);
+  }
+  assert_memory_is_back(&h);
+  harness_close(&h);
+  lls_grammar_unref(g);
+  lls_vocabulary_destroy(v);
+  return preemptions;
+}
+
+static void test_answers_are_texts_of_the_grammar(void **state)
+{
+  (void)state;
+  enum { N = 3 * COPIES };
+  struct reference *ref = reference_read(MODEL);
+  struct client first[N], others[N];
+  uint32_t preemptions = 0;
+  run_setting(&settings[0], ref, first, N);
+  for (size_t k = 1; k < sizeof settings / sizeof *settings; k++) {
+    preemptions += run_setting(&settings[k], ref, others, N);
+    for (int i = 0; i < N; i++) {
+      assert_int_equal(others[i].n_tokens, first[i].n_tokens);
+      assert_memory_equal(others[i].tokens, first[i].tokens,
+                          first[i].n_tokens * sizeof *first[i].tokens);
+    }
+  }
+  assert_true(preemptions > 0);
+  reference_free(ref);
+}
+
+/* No token has a 'z'. */
+static void test_a_dead_end_is_an_error_of_the_request(void **state)
+{
+  (void)state;
+  struct reference *ref = reference_read(MODEL);
+  struct harness h;
+  struct harness_options o = client_options("fcfs");
+  struct client dead, other;
+  open_or_fail(&h, &o);
+  struct lls_vocabulary *v = letters(h.config.vocab);
+  struct lls_grammar *g = grammar_of(v, 2, 2, "z");
+  submit_with(&h, &dead, &ref->prompts[0], g, 1);
+  submit(&h, &other, &ref->prompts[1]);
+  run_to_end(&h);
+  assert_int_equal(dead.finished, 1);
+  assert_int_equal(dead.reason, LLS_FINISH_ERROR);
+  assert_true(dead.n_tokens >= 1 && dead.n_tokens <= 4);
+  assert_reference_text(&other);
+  assert_memory_is_back(&h);
+  harness_close(&h);
+  lls_grammar_unref(g);
+  lls_vocabulary_destroy(v);
+  reference_free(ref);
+}
+
+static void test_another_vocabulary_is_refused(void **state)
+{
+  (void)state;
+  struct reference *ref = reference_read(MODEL);
+  struct harness h;
+  struct harness_options o = client_options("fcfs");
+  struct lls_error err = {0};
+  uint64_t id;
+  open_or_fail(&h, &o);
+  struct lls_vocabulary *v = letters(h.config.vocab - 1);
+  struct lls_grammar *g = grammar_of(v, 2, 2, "a");
+  struct lls_submission s =
+      harness_submission(ref->prompts[0].tokens, ref->prompts[0].n_prompt, 8, NULL);
+  s.grammar = g;
+  assert_int_equal(lls_loop_submit(h.loop, &s, &id, &err), -EINVAL);
+  assert_non_null(strstr(err.text, "the grammar is for a vocabulary of"));
+  harness_close(&h);
+  lls_grammar_unref(g);
+  lls_vocabulary_destroy(v);
+  reference_free(ref);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_answers_are_texts_of_the_grammar),
+      cmocka_unit_test(test_a_dead_end_is_an_error_of_the_request),
+      cmocka_unit_test(test_another_vocabulary_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
