@@ -41,7 +41,7 @@ static bool append(struct lls_instance *in, struct lls_live *live,
   event->kind = LLS_EVENT_TOKEN;
   event->request = v->id;
   event->owner = live->owner;
-  event->hidden_token = stopped || lls_constraint_hides(live, token->token);
+  event->hidden_token = stopped || lls_constraint_hides(in, live, token->token);
   event->shared_tokens = live->prefix_tokens;
   event->prompt_scores = live->scores;
   lls_sampled_copy(&event->token, token);

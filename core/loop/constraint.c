@@ -54,8 +54,10 @@ int lls_constraint_take(struct lls_instance *in, struct lls_live *live, int32_t 
   return lls_grammar_complete(c->state) ? 1 : 0;
 }
 
-bool lls_constraint_hides(const struct lls_live *live, int32_t token)
+bool lls_constraint_hides(const struct lls_instance *in, const struct lls_live *live,
+                          int32_t token)
 {
+  LLS_ON_STEP(in);
   const struct lls_constraint *c = &live->constraint;
   return c->grammar != NULL &&
          lls_vocabulary_ends(lls_grammar_vocabulary(c->grammar), token);

@@ -274,7 +274,8 @@ void lls_constraint_fill_masks(void *context);
  * answer cannot go on, which is logged and ends the request. */
 int lls_constraint_take(struct lls_instance *, struct lls_live *, int32_t token);
 /* True for a token that ends an answer and is none of its text. */
-bool lls_constraint_hides(const struct lls_live *, int32_t token);
+bool lls_constraint_hides(const struct lls_instance *, const struct lls_live *,
+                          int32_t token);
 
 /* ---- commit.c */
 void lls_instance_commit(struct lls_instance *, const struct lls_engine_result *,
