@@ -47,6 +47,7 @@ struct lls_api_config {
                                    over when create succeeds; NULL: a new one */
   struct lls_loop *loop;
   const struct lls_tokenizer *tokenizer;
+  struct lls_grammar_cache *grammars; /* of the tokeniser; NULL: answers are free */
   const struct lls_chat_template *chat_template; /* NULL: chat requests are refused */
   struct lls_tool_dialect dialect; /* what it leaves open, the template shows */
   const char *model_name;          /* what clients call it */

@@ -99,6 +99,13 @@ static const struct lls_row rows[] = {
     WHOLE("top_n", LLS_RERANK, top_n, 0, INT32_MAX),
     FLAG("return_documents", LLS_RERANK, return_documents),
     ODD("response_format", BOTH, lls_param_response_format),
+    ODD("structured_outputs", BOTH, lls_param_structured_outputs),
+    ODD("guided_json", BOTH, lls_param_schema),
+    ODD("guided_regex", BOTH, lls_param_regex),
+    ODD("guided_choice", BOTH, lls_param_choice),
+    ODD("guided_grammar", BOTH, lls_param_grammar),
+    ODD("grammar", BOTH, lls_param_grammar),
+    ODD("json_schema", BOTH, lls_param_schema),
     ODD("modalities", LLS_CHAT, lls_param_modalities),
     ODD("suffix", LLS_COMPLETIONS, lls_param_unsupported),
     ODD("best_of", LLS_COMPLETIONS, lls_param_unsupported),
@@ -115,16 +122,9 @@ static const struct lls_row rows[] = {
     ODD("chat_template", MESSAGES, lls_param_unsupported),
     ODD("continue_final_message", MESSAGES, lls_param_unsupported),
     ODD("echo", LLS_CHAT, lls_param_unsupported),
-    ODD("grammar", BOTH, lls_param_unsupported),
-    ODD("guided_choice", BOTH, lls_param_unsupported),
-    ODD("guided_grammar", BOTH, lls_param_unsupported),
-    ODD("guided_json", BOTH, lls_param_unsupported),
-    ODD("guided_regex", BOTH, lls_param_unsupported),
-    ODD("json_schema", BOTH, lls_param_unsupported),
     ODD("logits_processors", BOTH, lls_param_unsupported),
     ODD("logprob_token_ids", BOTH, lls_param_unsupported),
     ODD("prompt_embeds", LLS_COMPLETIONS, lls_param_unsupported),
-    ODD("structured_outputs", BOTH, lls_param_unsupported),
     END,
 };
 
@@ -144,6 +144,8 @@ static const char *const passed[] = {
     "audio",
     "chat_template_kwargs",
     "function_call",
+    "guided_decoding_backend",
+    "guided_whitespace_pattern",
     "metadata",
     "moderation",
     "parse_special",
@@ -414,6 +416,7 @@ void lls_api_params_free(struct lls_api_params *params)
   lls_stop_set_free(&params->stop);
   free(params->stop_tokens);
   free(params->bias);
+  lls_structured_free(&params->structured);
   json_decref(params->tools.list);
   params->tools.list = NULL;
   params->stop_tokens = NULL;

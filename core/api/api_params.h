@@ -15,6 +15,7 @@
 
 #include "core/api/api_error.h"
 #include "core/base/stop_strings.h"
+#include "core/api/structured.h"
 #include "core/config/limits.h"
 #include "core/device/sampling.h"
 #include "core/model/pooling.h"
@@ -70,6 +71,7 @@ struct lls_api_params {
   bool include_stop; /* leave the stop string in the answer */
   int32_t *stop_tokens;
   size_t n_stop_tokens;
+  struct lls_structured structured; /* what the answer keeps to */
   struct lls_logit_bias *bias;
   size_t n_bias;
   int64_t logprobs; /* alternatives wanted of each token; LLS_UNSET = no logprobs */

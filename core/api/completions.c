@@ -10,6 +10,7 @@
 #include "core/api/request_headers.h"
 #include "core/api/responses.h"
 #include "core/api/work.h"
+#include "core/grammar/compiled_grammar.h"
 
 struct reading {
   struct lls_work work;
@@ -79,14 +80,22 @@ static void run(struct lls_work *work)
   json_decref(body);
   if (status != 0)
     return;
-  reading->generation =
-      lls_generation_create(&work->config, reading->endpoint, &params, &prompts);
+  struct lls_grammar *grammar = NULL;
+  status = lls_structured_compile(&work->config, &params.structured, &grammar,
+                                  &reading->error);
+  lls_structured_free(&params.structured); /* a part of the body */
+  if (status == 0)
+    reading->generation =
+        lls_generation_create(&work->config, reading->endpoint, &params, &prompts);
   if (reading->generation != NULL) {
+    reading->generation->grammar = grammar;
     reading->generation->response = reading->response;
     reading->response = NULL;
     return;
   }
-  lls_api_fail(&reading->error, 503, NULL, NULL, "out of memory");
+  if (status == 0)
+    lls_api_fail(&reading->error, 503, NULL, NULL, "out of memory");
+  lls_grammar_unref(grammar);
   lls_api_params_free(&params);
   lls_prompts_free(&prompts);
 }
@@ -176,7 +185,8 @@ void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchan
     refuse(api, exchange, &error);
   else
     lls_work_begin(api, exchange, &reading->work,
-                   exchange->request.body.length >= LLS_WORK_LARGE);
+                   exchange->request.body.length >= LLS_WORK_LARGE ||
+                       lls_structured_is_likely(&exchange->request.body));
 }
 
 /* Always on a thread: nobody waits for it, and others may. */

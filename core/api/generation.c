@@ -3,6 +3,7 @@
  * submit.c and events.c their life. */
 #include "core/api/chat_answer.h"
 #include "core/api/responses.h"
+#include "core/grammar/compiled_grammar.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -85,6 +86,7 @@ void lls_generation_free(struct lls_generation *generation)
   lls_response_free(generation->response);
   lls_api_params_free(&generation->params);
   lls_prompts_free(&generation->prompts);
+  lls_grammar_unref(generation->grammar);
   free(generation);
 }
 

@@ -77,6 +77,22 @@ int lls_param_tool_choice(const json_t *value, const char *name,
                           struct lls_api_params *out, struct lls_api_error *error);
 /* Checks tools and tool_choice against each other. */
 int lls_params_check_tools(struct lls_api_tools *tools, struct lls_api_error *error);
+/* params_structured.c: what the answer keeps to. */
+int lls_param_schema(const json_t *value, const char *name,
+                     const struct lls_params_context *context, struct lls_api_params *out,
+                     struct lls_api_error *error);
+int lls_param_regex(const json_t *value, const char *name,
+                    const struct lls_params_context *context, struct lls_api_params *out,
+                    struct lls_api_error *error);
+int lls_param_choice(const json_t *value, const char *name,
+                     const struct lls_params_context *context, struct lls_api_params *out,
+                     struct lls_api_error *error);
+int lls_param_grammar(const json_t *value, const char *name,
+                      const struct lls_params_context *context,
+                      struct lls_api_params *out, struct lls_api_error *error);
+int lls_param_structured_outputs(const json_t *value, const char *name,
+                                 const struct lls_params_context *context,
+                                 struct lls_api_params *out, struct lls_api_error *error);
 int lls_param_encoding_format(const json_t *value, const char *name,
                               const struct lls_params_context *context,
                               struct lls_api_params *out, struct lls_api_error *error);

@@ -171,20 +171,6 @@ int lls_param_user(const json_t *value, const char *name,
   return 0;
 }
 
-int lls_param_response_format(const json_t *value, const char *name,
-                              const struct lls_params_context *context,
-                              struct lls_api_params *out, struct lls_api_error *error)
-{
-  (void)context;
-  (void)out;
-  const char *type = json_string_value(json_object_get(value, "type"));
-  if (type != NULL && strcmp(type, "text") == 0)
-    return 0;
-  return lls_api_fail(error, 400, "unsupported_parameter", name,
-                      "'response_format' other than {\"type\": \"text\"} is not "
-                      "supported yet");
-}
-
 int lls_param_encoding_format(const json_t *value, const char *name,
                               const struct lls_params_context *context,
                               struct lls_api_params *out, struct lls_api_error *error)

@@ -64,6 +64,7 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .text = prompt->text,
       .text_bytes = prompt->text_bytes,
       .label = generation->label,
+      .grammar = generation->grammar,
       .sampling = lls_api_params_sampling(params),
       .max_new_tokens = max_new_tokens(choice),
       .min_new_tokens = (uint32_t)params->min_tokens,

@@ -31,6 +31,7 @@
 #include "core/obs/notify.h"
 #include "core/ranks/ranks.h"
 #include "core/template/template.h"
+#include "core/grammar/grammar_cache.h"
 #include "core/tokenizer/tokenizer.h"
 
 /* The model on its way in. */
@@ -58,6 +59,7 @@ struct server {
   struct lls_ranks *ranks;            /* this process's end, or rank 0's; NULL = alone */
   struct lls_worker_ranks *followers; /* the other ranks, where they are threads */
   struct lls_tokenizer *tokenizer;
+  struct lls_grammar_cache *grammars; /* of the tokenizer */
   struct lls_chat_template *chat_template;
   struct lls_tool_dialect dialect;
   struct lls_loop *loop;

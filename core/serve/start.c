@@ -38,6 +38,9 @@ int server_load_model(struct server *s, struct lls_error *err)
                            lls_error_text(err, rc));
   rc = server_read_pooling(s->config, &s->pooling, err);
   if (rc == 0)
+    rc = lls_grammar_cache_create(s->tokenizer, s->model.vocab, s->model.eos,
+                                  s->model.n_eos, &s->grammars, err);
+  if (rc == 0)
     rc = server_load_template(s, err);
   if (rc < 0)
     return rc;
@@ -159,6 +162,7 @@ int server_create_api(struct server *s, struct lls_error *err)
       .http = s->http,
       .loop = s->loop,
       .tokenizer = s->tokenizer,
+      .grammars = s->grammars,
       .chat_template = s->chat_template,
       .dialect = s->dialect,
       .model_name = c->server.served_model_name,
@@ -205,5 +209,6 @@ void server_destroy_parts(struct server *s)
     s->ranks->ops->destroy(s->ranks);
   lls_api_keyring_free(&s->wanted_keys);
   lls_chat_template_free(s->chat_template);
+  lls_grammar_cache_destroy(s->grammars);
   lls_tokenizer_free(s->tokenizer);
 }

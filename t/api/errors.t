@@ -90,14 +90,15 @@ my @refused = (
     ['stream_options', [{}], qr/only for requests with 'stream'/],
     ['echo',        [1, 'yes'], qr/must be true or false/],
     ['suffix',      ['x'], qr/not supported yet/],
-    ['grammar',     ['root ::= "a"'], qr/not supported yet/],
-    ['json_schema', [{ type => 'object' }], qr/not supported yet/],
+    ['grammar',     ['root ::= "a"'], qr/not supported by this server/],
+    ['json_schema', [{ type => 'object' }], qr/not supported by this server/],
     ['logprob_token_ids', [[1]], qr/not supported yet/],
     ['best_of',     [2], qr/not supported yet/],
     ['prompt_logprobs', [-1, 21, $true], qr/from 0 to 20/],
     ['service_tier', ['express', 1], qr/must be one of "auto"/],
     ['user',        [1, {}], qr/must be a string/],
-    ['response_format', [{ type => 'json_object' }, 'x', {}], qr/not supported yet/],
+    ['response_format', [{ type => 'json_object' }], qr/not supported by this server/],
+    ['response_format', ['x', {}], qr/must be an object with a 'type'/],
 );
 my $encoder = JSON::PP->new->allow_nonref->canonical;
 for my $case (@refused) {

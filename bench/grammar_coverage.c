@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many JSON Schemas compile, and whether their automata tell valid instances from
+ * invalid ones.
+ *
+ *   bench/grammar_coverage FOLDER [--loose] [--wrong]
+ *
+ * FOLDER has files of MaskBench (guidance-ai/jsonschemabench, maskbench/data), each an
+ * object with `schema` and `tests`, or of JSON-Schema-Test-Suite (tests/draft2020-12),
+ * each an array of such. Prints a row for each data set: schemas; those that compile;
+ * those of which no instance is judged wrongly; instances that are valid and refused, and
+ * invalid and accepted; the time to compile; then what schemas were refused for. --loose:
+ * `strict` is false. --wrong: names each instance that is judged wrongly.
+ *
+ * Instances are judged as they would be written: with ", " and ": ", and with properties
+ * in the order that the file has.
+ */
+#include "core/grammar/compiled_grammar.h"
+#include "core/grammar/json_schema.h"
+
+#include <dirent.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MOST_SETS    128
+#define MOST_REASONS 256
+#define MOST_TIMES   (1u << 16)
+
+struct data_set {
+  char name[48];
+  unsigned schemas, compiled, passing, refused_valid, accepted_invalid, instances;
+};
+
+struct reason {
+  char text[160];
+  unsigned n;
+};
+
+struct coverage {
+  struct data_set sets[MOST_SETS], all;
+  unsigned n_sets;
+  struct reason reasons[MOST_REASONS];
+  unsigned n_reasons;
+  double us[MOST_TIMES]; /* to compile, of those that compile */
+  unsigned n_us;
+  struct lls_vocabulary *vocabulary;
+  bool strict, names_wrong;
+};
+
+static void die(const char *what)
+{
+  fprintf(stderr, "bench/grammar_coverage: %s\n", what);
+  exit(1);
+}
+
+/* Every byte is a token: what is judged is the automaton, not a tokeniser. */
+static struct lls_vocabulary *bytes(void)
+{
+  static char all[256];
+  static const int32_t end = 256;
+  struct lls_token_bytes tokens[257] = {0};
+  struct lls_vocabulary *made = NULL;
+  for (int i = 0; i < 256; i++) {
+    all[i] = (char)i;
+    tokens[i] = (struct lls_token_bytes){&all[i], 1};
+  }
+  if (lls_vocabulary_of(tokens, 257, &end, 1, &made, NULL) != 0)
+    die("out of memory");
+  return made;
+}
+
+/* ---- counting ---- */
+
+/* MaskBench: what is before --- or the number; the suite: the file, a keyword each. */
+static struct data_set *set_of(struct coverage *c, const char *file)
+{
+  char name[48];
+  size_t n = strcspn(file, ".");
+  const char *dashes = strstr(file, "---");
+  if (dashes != NULL)
+    n = (size_t)(dashes - file);
+  else
+    while (n > 1 && strchr("0123456789_", file[n - 1]) != NULL)
+      n--;
+  if (strncmp(file, "BFCL_", 5) == 0)
+    n = 4;
+  snprintf(name, sizeof name, "%.*s", (int)n, file);
+  for (unsigned i = 0; i < c->n_sets; i++)
+    if (strcmp(c->sets[i].name, name) == 0)
+      return &c->sets[i];
+  if (c->n_sets == MOST_SETS)
+    die("too many data sets");
+  strcpy(c->sets[c->n_sets].name, name);
+  return &c->sets[c->n_sets++];
+}
+
+/* The keyword of a refusal, with its reason; any other error by its first words. */
+static void count_reason(struct coverage *c, const char *error)
+{
+  char text[160];
+  const char *what = strstr(error, ": ");
+  snprintf(text, sizeof text, "%s", what != NULL ? what + 2 : error);
+  char *end = strstr(text, " (it is left out");
+  if (end != NULL)
+    *end = '\0';
+  if ((end = strstr(text, " the regular expression")) != NULL && strrchr(text, ':') > end)
+    memmove(end, strrchr(text, ':'), strlen(strrchr(text, ':')) + 1);
+  if ((end = strstr(text, "\", not ")) != NULL)
+    end[1] = '\0';
+  for (unsigned i = 0; i < c->n_reasons; i++)
+    if (strcmp(c->reasons[i].text, text) == 0) {
+      c->reasons[i].n++;
+      return;
+    }
+  if (c->n_reasons < MOST_REASONS) {
+    strcpy(c->reasons[c->n_reasons].text, text);
+    c->reasons[c->n_reasons++].n = 1;
+  }
+}
+
+/* ---- one schema ---- */
+
+static double now_us(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int compile(struct coverage *c, const json_t *schema, struct lls_grammar **grammar,
+                   struct lls_error *err)
+{
+  static const struct lls_grammar_bounds bounds = {1u << 18, 16u << 20, 1u << 15};
+  double begun = now_us();
+  struct lls_grammar_tree *tree = lls_grammar_tree_create(&bounds);
+  if (tree == NULL)
+    die("out of memory");
+  lls_grammar_set_root(tree, lls_grammar_json_schema(tree, schema, c->strict));
+  int rc = lls_grammar_compile(tree, c->vocabulary, &LLS_GRAMMAR_LIMITS, grammar, err);
+  lls_grammar_tree_destroy(tree);
+  if (rc == 0 && c->n_us < MOST_TIMES)
+    c->us[c->n_us++] = now_us() - begun;
+  return rc;
+}
+
+static bool accepts(struct lls_grammar *grammar, const json_t *instance)
+{
+  char *text = json_dumps(instance, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+  struct lls_grammar_state *state = malloc(lls_grammar_state_bytes());
+  if (text == NULL || state == NULL)
+    die("out of memory");
+  lls_grammar_state_init(state, grammar);
+  bool taken = lls_grammar_accept_bytes(state, text, strlen(text)) >= 0 &&
+               lls_grammar_may_end(state);
+  free(state);
+  free(text);
+  return taken;
+}
+
+static void judge(struct coverage *c, struct data_set *set, const char *file,
+                  const json_t *one)
+{
+  struct lls_grammar *grammar = NULL;
+  struct lls_error err = {0};
+  const json_t *test;
+  size_t index;
+  unsigned wrong = 0;
+  set->schemas++;
+  if (compile(c, json_object_get(one, "schema"), &grammar, &err) != 0) {
+    count_reason(c, err.text);
+    return;
+  }
+  set->compiled++;
+  json_array_foreach(json_object_get(one, "tests"), index, test)
+  {
+    bool valid = json_is_true(json_object_get(test, "valid"));
+    bool taken = accepts(grammar, json_object_get(test, "data"));
+    set->instances++;
+    set->refused_valid += valid && !taken;
+    set->accepted_invalid += !valid && taken;
+    wrong += valid != taken;
+    if (valid != taken && c->names_wrong)
+      printf("%s: test %zu is %s: %s\n", file, index, valid ? "valid" : "invalid",
+             json_string_value(json_object_get(one, "description")));
+  }
+  set->passing += wrong == 0;
+  lls_grammar_unref(grammar);
+}
+
+static void judge_file(struct coverage *c, const char *folder, const char *file)
+{
+  char path[4096];
+  size_t index;
+  const json_t *one;
+  snprintf(path, sizeof path, "%s/%s", folder, file);
+  json_t *content = json_load_file(path, JSON_ALLOW_NUL, NULL);
+  struct data_set *set = set_of(c, file);
+  if (content == NULL) { /* more than JSON readers take: a number, or its depth */
+    set->schemas++;
+    count_reason(c, "file: cannot be read as JSON");
+  } else if (json_is_array(content)) {
+    json_array_foreach(content, index, one)
+    {
+      judge(c, set, file, one);
+    }
+  } else {
+    judge(c, set, file, content);
+  }
+  json_decref(content);
+}
+
+/* ---- the report ---- */
+
+static int by_name(const void *a, const void *b)
+{
+  return strcmp(((const struct data_set *)a)->name, ((const struct data_set *)b)->name);
+}
+
+static int by_count(const void *a, const void *b)
+{
+  return (int)((const struct reason *)b)->n - (int)((const struct reason *)a)->n;
+}
+
+static int by_size(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+static void print_set(const struct data_set *set)
+{
+  printf("| %-20s | %7u | %8u | %5.1f %% | %7u | %5u | %5u | %9u |\n", set->name,
+         set->schemas, set->compiled, 100.0 * set->compiled / set->schemas, set->passing,
+         set->refused_valid, set->accepted_invalid, set->instances);
+}
+
+static void report(struct coverage *c)
+{
+  qsort(c->sets, c->n_sets, sizeof c->sets[0], by_name);
+  qsort(c->reasons, c->n_reasons, sizeof c->reasons[0], by_count);
+  qsort(c->us, c->n_us, sizeof c->us[0], by_size);
+  strcpy(c->all.name, "all");
+  printf("| data set             | schemas | compiled |         | passing | "
+         "valid refused | invalid accepted | instances |\n"
+         "|---|---:|---:|---:|---:|---:|---:|---:|\n");
+  for (unsigned i = 0; i < c->n_sets; i++) {
+    const struct data_set *set = &c->sets[i];
+    print_set(set);
+    c->all.schemas += set->schemas;
+    c->all.compiled += set->compiled;
+    c->all.passing += set->passing;
+    c->all.refused_valid += set->refused_valid;
+    c->all.accepted_invalid += set->accepted_invalid;
+    c->all.instances += set->instances;
+  }
+  print_set(&c->all);
+  if (c->n_us > 0)
+    printf("\nto compile: p50 %.0f us, p90 %.0f us, p99 %.0f us, longest %.0f us\n\n",
+           c->us[c->n_us / 2], c->us[c->n_us * 9 / 10], c->us[c->n_us * 99 / 100],
+           c->us[c->n_us - 1]);
+  for (unsigned i = 0; i < c->n_reasons; i++)
+    printf("%6u  %s\n", c->reasons[i].n, c->reasons[i].text);
+}
+
+int main(int argc, char **argv)
+{
+  static struct coverage coverage = {.strict = true};
+  struct dirent **files;
+  if (argc < 2)
+    die("FOLDER [--loose] [--wrong]");
+  for (int i = 2; i < argc; i++) {
+    if (strcmp(argv[i], "--loose") == 0)
+      coverage.strict = false;
+    else if (strcmp(argv[i], "--wrong") == 0)
+      coverage.names_wrong = true;
+    else
+      die("options are --loose and --wrong");
+  }
+  int n = scandir(argv[1], &files, NULL, alphasort);
+  if (n < 0)
+    die("the folder cannot be read");
+  coverage.vocabulary = bytes();
+  for (int i = 0; i < n; i++) {
+    const char *dot = strrchr(files[i]->d_name, '.');
+    if (dot != NULL && strcmp(dot, ".json") == 0)
+      judge_file(&coverage, argv[1], files[i]->d_name);
+    free(files[i]);
+  }
+  free(files);
+  report(&coverage);
+  lls_vocabulary_destroy(coverage.vocabulary);
+  return 0;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From what a client asks of an answer to a grammar, through the cache of grammars. */
+#include "core/api/structured.h"
+
+#include "core/api/api.h"
+#include "core/grammar/gbnf.h"
+#include "core/grammar/grammar_cache.h"
+#include "core/grammar/json_schema.h"
+#include "core/grammar/regex.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int lls_structured_set(struct lls_structured *structured, enum lls_structured_kind kind,
+                       json_t *value, const char *param, struct lls_api_error *error)
+{
+  if (structured->kind != LLS_STRUCTURED_NONE) {
+    json_decref(value);
+    return lls_api_fail(error, 400, NULL, param,
+                        "'%s' stands beside '%s': an answer keeps to one of them", param,
+                        structured->param);
+  }
+  structured->kind = kind;
+  structured->strict = true;
+  structured->value = value;
+  snprintf(structured->param, sizeof structured->param, "%s", param);
+  return 0;
+}
+
+void lls_structured_free(struct lls_structured *structured)
+{
+  json_decref(structured->value);
+  *structured = (struct lls_structured){0};
+}
+
+bool lls_structured_is_likely(const struct lls_text *body)
+{
+  /* in each body that asks for it, however its JSON spells the names */
+  static const char *const signs[] = {
+      "json_schema\"", "json_object\"", "structured_outputs\"",
+      "\"guided_",     "grammar\"",     "\\u00"};
+  for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
+    if (memmem(body->data, body->length, signs[i], strlen(signs[i])) != NULL)
+      return true;
+  return false;
+}
+
+/* ---- trees ---- */
+
+static uint32_t build_regex(struct lls_grammar_tree *tree, const json_t *value)
+{
+  struct lls_error err = {0};
+  int code;
+  uint32_t node =
+      lls_grammar_regex(tree, json_string_value(value), json_string_length(value),
+                        (struct lls_regex_use){0}, &code, &err);
+  return node != LLS_GRAMMAR_NONE ? node : lls_grammar_fail(tree, "%s", err.text);
+}
+
+static uint32_t build_choice(struct lls_grammar_tree *tree, const json_t *values)
+{
+  size_t n = json_array_size(values), i;
+  const json_t *value;
+  uint32_t *parts = malloc((n + 1) * sizeof *parts);
+  if (parts == NULL)
+    return lls_grammar_fail(tree, "no memory for the choice");
+  json_array_foreach((json_t *)values, i, value)
+  {
+    parts[i] =
+        lls_grammar_literal(tree, json_string_value(value), json_string_length(value));
+  }
+  uint32_t node = lls_grammar_choice(tree, parts, (uint32_t)n);
+  free(parts);
+  return node;
+}
+
+static uint32_t build(struct lls_grammar_tree *tree, const void *context)
+{
+  const struct lls_structured *structured = context;
+  const json_t *value = structured->value;
+  switch (structured->kind) {
+  case LLS_STRUCTURED_NONE:
+    break;
+  case LLS_STRUCTURED_OBJECT:
+    return lls_grammar_json_object(tree);
+  case LLS_STRUCTURED_SCHEMA:
+    return lls_grammar_json_schema(tree, value, structured->strict);
+  case LLS_STRUCTURED_REGEX:
+    return build_regex(tree, value);
+  case LLS_STRUCTURED_CHOICE:
+    return build_choice(tree, value);
+  case LLS_STRUCTURED_GRAMMAR:
+    return lls_grammar_gbnf(tree, json_string_value(value), json_string_length(value));
+  }
+  return LLS_GRAMMAR_NONE;
+}
+
+/* ---- the cache ---- */
+
+/* The text that stands for the grammar: its kind, and the JSON that it comes from. */
+static char *key_of(const struct lls_structured *structured)
+{
+  char *json = structured->value == NULL
+                   ? strdup("")
+                   : json_dumps(structured->value, JSON_ENCODE_ANY | JSON_COMPACT);
+  size_t n = json == NULL ? 0 : strlen(json);
+  char *key = json == NULL ? NULL : malloc(n + 3);
+  if (key != NULL) {
+    key[0] = (char)('0' + structured->kind);
+    key[1] = structured->strict ? 's' : 'l';
+    memcpy(key + 2, json, n + 1);
+  }
+  free(json);
+  return key;
+}
+
+static int refuse(int code, const char *param, const struct lls_error *err,
+                  struct lls_api_error *error)
+{
+  if (code == -ENOMEM)
+    return lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  if (code == -E2BIG || code == -ETIME)
+    return lls_api_fail(error, 400, "grammar_too_large", param,
+                        "'%s' takes more than an answer's grammar may: %s", param,
+                        lls_error_text(err, code));
+  return lls_api_fail(error, 400, "invalid_grammar", param, "'%s': %s", param,
+                      lls_error_text(err, code));
+}
+
+int lls_structured_compile(const struct lls_api_config *config,
+                           const struct lls_structured *structured,
+                           struct lls_grammar **out, struct lls_api_error *error)
+{
+  struct lls_error err = {0};
+  *out = NULL;
+  if (structured->kind == LLS_STRUCTURED_NONE)
+    return 0;
+  if (config->grammars == NULL)
+    return lls_api_fail(error, 400, "unsupported_parameter", structured->param,
+                        "'%s' is not supported by this server", structured->param);
+  char *key = key_of(structured);
+  if (key == NULL)
+    return lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  int rc = lls_grammar_cache_get(config->grammars, key, strlen(key), build, structured,
+                                 out, &err);
+  free(key);
+  return rc == 0 ? 0 : refuse(rc, structured->param, &err, error);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Regular expressions and GBNF as grammars, by the naive recogniser; and hostile sources
+ * of both and of JSON Schema, which have to be refused, or bounded. */
+#include "core/grammar/gbnf.h"
+#include "core/grammar/json_schema.h"
+#include "core/grammar/regex.h"
+
+#include "t/recogniser.h"
+#include "t/tap.h"
+
+#define MOST 8
+
+static struct lls_grammar_tree *new_tree(void)
+{
+  struct lls_grammar_tree *tree =
+      lls_grammar_tree_create(&(struct lls_grammar_bounds){100000, 4000000, 10000});
+  assert_non_null(tree);
+  return tree;
+}
+
+static void check_texts(const struct lls_grammar_tree *tree, const char *source,
+                        const char *const *texts, bool valid)
+{
+  for (size_t i = 0; i < MOST && texts[i] != NULL; i++)
+    if (recognises(tree, texts[i], strlen(texts[i])) != valid)
+      fail_msg("%s %s %s", source, valid ? "refuses" : "accepts", texts[i]);
+}
+
+/* ---- regular expressions ---- */
+
+static void expressions(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *expression;
+    bool search;
+    const char *yes[MOST], *no[MOST];
+  } cases[] = {
+      {"a|b*", false, {"a", "", "bbb"}, {"ab", "c"}},
+      {"(ab){2,3}c?", false, {"abab", "abababc"}, {"ab", "abababab"}},
+      {"[a-c\\d_-]+", false, {"a1-_", "0"}, {"", "d"}},
+      {"[^a-y]", false, {"z", "é", "\n"}, {"b", "zz"}},
+      {".\\.\\n", false, {"x.\n", "é.\n"}, {"\n.\n", "xx\n"}},
+      {"\\w+@\\w+\\.com", false, {"a@b.com"}, {"a@bxcom", "@b.com"}},
+      {"\\u00e9\\x41\\u{1F600}\\ud83d\\ude00", false, {"éA😀😀"}, {"éA"}},
+      {"\\p{Lu}\\p{Nd}*", false, {"É", "A12"}, {"a", "1"}},
+      {"x{2}y{,2}z{1,}", false, {"xxz", "xxyyzz"}, {"xz", "xxyyyz", "xxy"}},
+      {"x{a}", false, {"x{a}"}, {"xxx"}},
+      {"^abc$", false, {"abc"}, {"xabc"}},
+      {"(?P<year>\\d{4})-(?<m>\\d\\d)-(?:x|y)", false, {"2024-01-x"}, {"2024-1-x"}},
+      {"a+?b*?", false, {"ab", "aa"}, {"b"}},
+      {"b", true, {"b", "abc", "\nb"}, {"", "a"}},
+      {"^b|c$|^$", true, {"bx", "xc", ""}, {"xb", "cx"}},
+      {"(^|/)x(/|$)", true, {"x", "a/x", "x/b", "a/x/b"}, {"ax", "xb", "/ax"}},
+      {"\\Aab\\Z", true, {"ab"}, {"abc", "xab"}},
+      {"^", true, {"", "abc"}, {NULL}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct lls_grammar_tree *tree = new_tree();
+    struct lls_error err = {0};
+    int code;
+    uint32_t node =
+        lls_grammar_regex(tree, cases[i].expression, strlen(cases[i].expression),
+                          (struct lls_regex_use){.search = cases[i].search}, &code, &err);
+    if (node == LLS_GRAMMAR_NONE)
+      fail_msg("%s: %s", cases[i].expression, err.text);
+    lls_grammar_set_root(tree, node);
+    check_texts(tree, cases[i].expression, cases[i].yes, true);
+    check_texts(tree, cases[i].expression, cases[i].no, false);
+    lls_grammar_tree_destroy(tree);
+  }
+}
+
+static void what_is_not_regular_is_refused_by_name(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *expression, *says;
+  } cases[] = {
+      {"a(?=b)", "at byte 3: look-around"},
+      {"(?<!a)b", "look-around"},
+      {"(a)\\1", "back references"},
+      {"\\bword", "word boundaries"},
+      {"(?i)a", "flags"},
+      {"a++", "possessive"},
+      {"a{3,2}", "least is more than its most"},
+      {"a{70000}", "more than 65536"},
+      {"(ab", "a ( without its )"},
+      {"ab)", "a ) without its ("},
+      {"[ab", "a [ without its ]"},
+      {"*a", "nothing to repeat"},
+      {"[]", "without anything"},
+      {"[z-a]", "first is more than its last"},
+      {"\\q", "not known"},
+      {"\\", "at its end"},
+      {"a^b", "an anchor"},
+      {"(a$)+", "an anchor (^ or $) that is repeated"},
+      {"\xff", "not UTF-8"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct lls_grammar_tree *tree = new_tree();
+    struct lls_error err = {0};
+    int code;
+    assert_int_equal(lls_grammar_regex(tree, cases[i].expression,
+                                       strlen(cases[i].expression),
+                                       (struct lls_regex_use){0}, &code, &err),
+                     LLS_GRAMMAR_NONE);
+    if (strstr(err.text, cases[i].says) == NULL)
+      fail_msg("%s: %s", cases[i].expression, err.text);
+    lls_grammar_tree_destroy(tree);
+  }
+}
+
+/* ---- GBNF ---- */
+
+static void grammars(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *grammar;
+    const char *yes[MOST], *no[MOST];
+  } cases[] = {
+      {"root ::= \"a\" b? # a comment\nb ::= [x-z]+\n", {"a", "axyz"}, {"", "ab", "x"}},
+      {"root ::= (\"a\" |\n \"b\"){2,3}\n", {"ab", "bbb"}, {"a", "aaaa"}},
+      {"# c\n\nroot\n  ::= | \"x\" root\n", {"", "xx"}, {"y"}},
+      {"root ::= item (\",\" item)* \"\\n\"\nitem ::= [^,\\n\\]\\\\\"]+",
+       {"a,é\n"},
+       {"a,\n", "a"}},
+      {"root ::= \"\\x41\\u00e9\\U0001F600\\t\\\"\" .",
+       {"Aé😀\t\"z", "Aé😀\t\"\n"},
+       {"Aé😀\t\""}},
+      {"root ::= a-b{,2} c_d{1}\na-b ::= \"1\"\nc_d ::= \"2\"",
+       {"2", "12", "112"},
+       {"1112", "11"}},
+      {"root ::=\n    ( \"a\" ) |\n    ( \"b\" )\n", {"a", "b"}, {"ab"}},
+      {"root ::= expr\nexpr ::= term ([-+*/] term)*\nterm ::= \"(\" expr \")\" | [0-9]+",
+       {"1+2", "(1)*(2-3)"},
+       {"1+", "()"}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct lls_grammar_tree *tree = new_tree();
+    struct lls_error err = {0};
+    uint32_t root = lls_grammar_gbnf(tree, cases[i].grammar, strlen(cases[i].grammar));
+    lls_grammar_set_root(tree, root);
+    if (lls_grammar_tree_check(tree, &err) != 0)
+      fail_msg("%s: %s", cases[i].grammar, err.text);
+    check_texts(tree, cases[i].grammar, cases[i].yes, true);
+    check_texts(tree, cases[i].grammar, cases[i].no, false);
+    lls_grammar_tree_destroy(tree);
+  }
+}
+
+static void mistakes_in_grammars_name_the_line(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *grammar, *says;
+  } cases[] = {
+      {"", "no rule called root"},
+      {"a ::= \"b\"", "no rule called root"},
+      {"root ::= a\n\nb ::= \"x", "line 3: a \" without"},
+      {"root ::= missing", "the rule \"missing\" is used and not defined"},
+      {"root ::= \"a\"\nroot ::= \"b\"", "the rule \"root\" is defined twice"},
+      {"root ::= (\"a\"", "a ( without its )"},
+      {"root ::= \"a\")", "a ) without its ("},
+      {"root ::= [a", "a [ without its ]"},
+      {"root ::= \"\\q\"", "an escape that is none"},
+      {"root ::= \"a\"{2,1}", "least is more than its most"},
+      {"root ::= \"a\"{x}", "none of {m}"},
+      {"root ::= <think>", "symbols for tokens"},
+      {"start: \"a\"", "Lark's grammars are not supported"},
+      {"?start: \"a\"", "Lark's grammars are not supported"},
+      {"root = \"a\"", "a rule begins as name ::="},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct lls_grammar_tree *tree = new_tree();
+    struct lls_error err = {0};
+    lls_grammar_set_root(
+        tree, lls_grammar_gbnf(tree, cases[i].grammar, strlen(cases[i].grammar)));
+    assert_int_not_equal(lls_grammar_tree_check(tree, &err), 0);
+    if (strstr(err.text, cases[i].says) == NULL)
+      fail_msg("%s: %s", cases[i].grammar, err.text);
+    lls_grammar_tree_destroy(tree);
+  }
+}
+
+/* ---- hostile sources ---- */
+
+static char *repeated(const char *before, const char *part, size_t n, const char *after)
+{
+  char *text = malloc(strlen(before) + n * strlen(part) + strlen(after) + 1), *at = text;
+  assert_non_null(text);
+  at = stpcpy(at, before);
+  for (size_t i = 0; i < n; i++)
+    at = stpcpy(at, part);
+  strcpy(at, after);
+  return text;
+}
+
+/* Either it compiles, or the error says something; in both cases it ends. */
+static void survive_schema(char *text)
+{
+  json_t *schema = json_loads(text, JSON_DECODE_ANY, NULL);
+  struct lls_grammar_tree *tree = new_tree();
+  struct lls_error err = {0};
+  if (schema != NULL && lls_grammar_json_schema(tree, schema, true) == LLS_GRAMMAR_NONE) {
+    assert_int_not_equal(lls_grammar_tree_check(tree, &err), 0);
+    assert_true(err.text[0] != '\0');
+  }
+  lls_grammar_tree_destroy(tree);
+  json_decref(schema);
+  free(text);
+}
+
+static void hostile_schemas_end(void **state)
+{
+  (void)state;
+  survive_schema(repeated("", "{\"type\":\"array\",\"items\":", 1500, "{}"));
+  survive_schema(repeated("{\"anyOf\":[{}",
+                          ",{\"anyOf\":[{\"$ref\":\"#\"},{\"type\":\"null\"}]}", 200,
+                          "]}"));
+  survive_schema(repeated(
+      "{\"allOf\":[{}", ",{\"anyOf\":[{\"minLength\":1},{\"maxLength\":2}]}", 40, "]}"));
+  survive_schema(repeated("{\"oneOf\":[{}", ",{\"required\":[\"a\"]}", 2000, "]}"));
+  survive_schema(repeated("{\"required\":[\"a\"", ",\"b\"", 100000, "]}"));
+  survive_schema(repeated("{\"properties\":{\"", "x", 5000, "\":{}}}"));
+  survive_schema(repeated("{\"pattern\":\"", "(", 10000, "\"}"));
+  survive_schema(repeated("{\"pattern\":\"", "(a{60000}){60000}", 100, "\"}"));
+  survive_schema(repeated("{\"prefixItems\":[{}", ",{}", 50000, "]}"));
+  survive_schema(
+      repeated("{\"type\":\"integer\",\"minimum\":-1e300,\"maximum\":1e308", "", 0, "}"));
+  survive_schema(repeated(
+      "{\"type\":\"number\",\"minimum\":1e-300,\"exclusiveMaximum\":5e-324", "", 0, "}"));
+  survive_schema(
+      repeated("{\"minItems\":4294967295,\"maxItems\":4294967296", "", 0, "}"));
+}
+
+static void hostile_grammars_end(void **state)
+{
+  (void)state;
+  char *sources[] = {
+      repeated("root ::= ", "(", 100000, ""),
+      repeated("root ::= ", "\"a\"{60000} ", 1000, ""),
+      repeated("root ::= ", "[a] ", 100000, "\n"),
+      repeated("root ::= \"", "a", 100000, ""),
+      repeated("root ::= root", "?", 10000, "\n"),
+      repeated("", "a ::= b\n", 50000, ""),
+  };
+  for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+    struct lls_grammar_tree *tree = new_tree();
+    lls_grammar_gbnf(tree, sources[i], strlen(sources[i]));
+    lls_grammar_tree_destroy(tree);
+    free(sources[i]);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(expressions),
+      cmocka_unit_test(what_is_not_regular_is_refused_by_name),
+      cmocka_unit_test(grammars),
+      cmocka_unit_test(mistakes_in_grammars_name_the_line),
+      cmocka_unit_test(hostile_schemas_end),
+      cmocka_unit_test(hostile_grammars_end),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
