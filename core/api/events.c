@@ -177,7 +177,7 @@ static bool has_failed(const struct lls_choice *choice, uint32_t reason,
     error->retry_after = lls_api_retry_after(api);
     return true;
   default:
-    if (lls_loop_failed(api->config.loop, &why))
+    if (lls_loop_failed(api->config.loop, &why) || choice->generation->grammar == NULL)
       lls_api_fail(error, 500, "engine_error", NULL, "the engine failed: %s",
                    why.text[0] != '\0' ? why.text : "no reason is known");
     else
