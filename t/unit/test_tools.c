@@ -363,6 +363,26 @@ static void test_a_prompt_may_open_the_reasoning(void **state)
   assert_false(lls_tool_dialect_opens_reasoning(&(struct lls_tool_dialect){0}, "", 0));
 }
 
+/* Special tokens that are text for the parser, although others are left out. */
+static void test_marks(void **state)
+{
+  (void)state;
+  const struct lls_reasoning_format *think = lls_reasoning_format_find("think");
+  const struct lls_tool_format *hermes = lls_tool_format_find("hermes");
+  const struct lls_tool_format *harmony = lls_tool_format_find("harmony");
+  assert_true(lls_tool_mark(hermes, think, "<tool_call>"));
+  assert_true(lls_tool_mark(hermes, think, "</think>"));
+  assert_false(lls_tool_mark(hermes, NULL, "</think>"));
+  assert_false(lls_tool_mark(hermes, think, "<|im_end|>"));
+  assert_true(lls_tool_mark(harmony, NULL, "<|channel|>"));
+  assert_true(lls_tool_mark(harmony, NULL, "<|end|>"));
+  assert_false(lls_tool_mark(harmony, NULL, "<|startoftext|>"));
+  assert_true(lls_tool_mark(lls_tool_format_find("mistral"), NULL, "[TOOL_CALLS]"));
+  assert_true(
+      lls_tool_mark(lls_tool_format_find("kimi_k2"), NULL, "<|tool_calls_section_end|>"));
+  assert_false(lls_tool_mark(NULL, NULL, "<s>"));
+}
+
 static void test_names_of_formats(void **state)
 {
   (void)state;
@@ -411,6 +431,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_what_templates_write_is_read),
       cmocka_unit_test(test_a_prompt_may_open_the_reasoning),
+      cmocka_unit_test(test_marks),
       cmocka_unit_test(test_names_of_formats),
       cmocka_unit_test(test_what_is_held_back_is_bounded),
       cmocka_unit_test(test_answers_in_any_pieces),
