@@ -302,7 +302,9 @@ static int check_chat(struct lls_api_params *out, struct lls_api_error *error)
     return lls_api_fail(error, 400, NULL, "top_logprobs",
                         "'top_logprobs' is only for requests with 'logprobs': true");
   out->logprobs = out->chat_logprobs ? out->top_logprobs : LLS_UNSET;
-  return lls_params_check_tools(&out->tools, error);
+  if (out->tools.list == NULL)
+    out->tools.choice = LLS_TOOL_CHOICE_NONE;
+  return 0;
 }
 
 static int check_limits(const struct lls_api_params *out, struct lls_api_error *error)

@@ -96,6 +96,7 @@ struct lls_api_params {
   struct lls_slo slo;
   char tenant[LLS_TENANT_BYTES]; /* whom fairness counts it for, or "" */
   struct lls_api_tools tools;
+  bool all_content; /* the answer keeps to a grammar without reasoning and calls */
 };
 
 struct lls_tokenizer;

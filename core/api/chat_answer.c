@@ -5,7 +5,43 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/tools/tool_grammar.h"
+
 #define SHORT_ID 9 /* letters and digits, as Mistral's templates insist on */
+
+/* ---- before it begins ------------------------------------------------------------ */
+
+/* The tools of which one has to be called: a new reference. */
+static json_t *wanted_tools(const struct lls_api_tools *tools)
+{
+  if (tools->choice == LLS_TOOL_CHOICE_REQUIRED)
+    return json_incref(tools->list);
+  return json_pack("[{s:O}]", "function", (json_t *)tools->named);
+}
+
+int lls_chat_answer_require(const struct lls_api_config *config,
+                            const struct lls_api_prompt_list *prompts,
+                            struct lls_api_params *params, struct lls_api_error *error)
+{
+  const struct lls_tool_dialect *dialect = &config->dialect;
+  const struct lls_api_tools *tools = &params->tools;
+  params->all_content = params->structured.kind != LLS_STRUCTURED_NONE;
+  if (tools->choice <= LLS_TOOL_CHOICE_AUTO)
+    return 0;
+  json_t *wanted = wanted_tools(tools);
+  const struct lls_tool_constraint constraint = {
+      .format = lls_tool_format_written(dialect->format),
+      .reasoning = dialect->reasoning,
+      .tools = wanted,
+      .parallel = tools->choice == LLS_TOOL_CHOICE_REQUIRED && tools->parallel,
+      .in_reasoning = prompts->count > 0 && prompts->prompts[0].in_reasoning};
+  json_t *value = wanted != NULL ? lls_tool_constraint_json(&constraint) : NULL;
+  json_decref(wanted);
+  if (value == NULL)
+    return lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  return lls_structured_set(&params->structured, LLS_STRUCTURED_CALLS, value,
+                            "tool_choice", error);
+}
 
 int lls_chat_answer_init(const struct lls_api_config *config, struct lls_choice *choice)
 {
@@ -13,10 +49,12 @@ int lls_chat_answer_init(const struct lls_api_config *config, struct lls_choice 
   const struct lls_tool_dialect *dialect = &config->dialect;
   bool calls = tools->choice != LLS_TOOL_CHOICE_NONE;
   bool channel = dialect->format->shape == LLS_TOOL_CHANNEL;
-  if (!calls && !channel && dialect->reasoning == NULL)
+  bool looks = calls || channel || dialect->reasoning != NULL;
+  if (!looks || choice->generation->params.all_content)
     return 0;
+  bool required = tools->choice > LLS_TOOL_CHOICE_AUTO;
   const struct lls_tool_parser_options options = {
-      .format = dialect->format,
+      .format = required ? lls_tool_format_written(dialect->format) : dialect->format,
       .reasoning = dialect->reasoning,
       .tools = calls ? tools->list : NULL,
       .in_reasoning = choice->prompt->in_reasoning,

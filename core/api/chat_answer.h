@@ -9,6 +9,12 @@
 
 #include "core/api/generation.h"
 
+/* [any] Where tool_choice requires calls, params->structured becomes their grammar: 0, or
+ * -1 and why, as where the request asks for something else as well. */
+int lls_chat_answer_require(const struct lls_api_config *config,
+                            const struct lls_api_prompt_list *prompts,
+                            struct lls_api_params *params, struct lls_api_error *error);
+
 /* [any] 0, or -1 without memory. */
 int lls_chat_answer_init(const struct lls_api_config *config, struct lls_choice *choice);
 void lls_chat_answer_free(struct lls_choice *choice);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/api/access.h"
+#include "core/api/chat_answer.h"
 #include "core/api/generation.h"
 #include "core/api/request_headers.h"
 #include "core/api/responses.h"
@@ -49,7 +50,8 @@ static int read_request(struct reading *reading, const json_t *body,
     return -1;
   if (reading->read_prompts(config, body, params, prompts, error) != 0)
     goto fail_prompts;
-  if (check_choices(config, params, prompts, error) == 0)
+  if (check_choices(config, params, prompts, error) == 0 &&
+      lls_chat_answer_require(config, prompts, params, error) == 0)
     return 0;
   lls_prompts_free(prompts);
 fail_prompts:

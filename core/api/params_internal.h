@@ -75,8 +75,6 @@ int lls_param_tools(const json_t *value, const char *name,
 int lls_param_tool_choice(const json_t *value, const char *name,
                           const struct lls_params_context *context,
                           struct lls_api_params *out, struct lls_api_error *error);
-/* Checks tools and tool_choice against each other. */
-int lls_params_check_tools(struct lls_api_tools *tools, struct lls_api_error *error);
 /* params_structured.c: what the answer keeps to. */
 int lls_param_schema(const json_t *value, const char *name,
                      const struct lls_params_context *context, struct lls_api_params *out,

@@ -109,14 +109,3 @@ int lls_param_tool_choice(const json_t *value, const char *name,
   return lls_api_fail(error, 400, NULL, name, "'%s' is only for requests with 'tools'",
                       name);
 }
-
-int lls_params_check_tools(struct lls_api_tools *tools, struct lls_api_error *error)
-{
-  if (tools->list == NULL)
-    tools->choice = LLS_TOOL_CHOICE_NONE;
-  if (tools->choice > LLS_TOOL_CHOICE_AUTO)
-    return lls_api_fail(error, 400, "unsupported_parameter", "tool_choice",
-                        "'tool_choice' other than \"auto\" and \"none\" is not supported "
-                        "yet");
-  return 0;
-}

@@ -7,6 +7,7 @@
 #include "core/grammar/grammar_cache.h"
 #include "core/grammar/json_schema.h"
 #include "core/grammar/regex.h"
+#include "core/tools/tool_grammar.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -39,8 +40,8 @@ bool lls_structured_is_likely(const struct lls_text *body)
 {
   /* in each body that asks for it, however its JSON spells the names */
   static const char *const signs[] = {
-      "json_schema\"", "json_object\"", "structured_outputs\"",
-      "\"guided_",     "grammar\"",     "\\u00"};
+      "json_schema\"", "json_object\"", "structured_outputs\"", "\"guided_", "grammar\"",
+      "tool_choice\"", "\\u00"};
   for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
     if (memmem(body->data, body->length, signs[i], strlen(signs[i])) != NULL)
       return true;
@@ -93,6 +94,8 @@ static uint32_t build(struct lls_grammar_tree *tree, const void *context)
     return build_choice(tree, value);
   case LLS_STRUCTURED_GRAMMAR:
     return lls_grammar_gbnf(tree, json_string_value(value), json_string_length(value));
+  case LLS_STRUCTURED_CALLS:
+    return lls_tool_grammar_of_json(tree, value);
   }
   return LLS_GRAMMAR_NONE;
 }

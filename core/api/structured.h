@@ -20,6 +20,7 @@ enum lls_structured_kind {
   LLS_STRUCTURED_REGEX,   /* a whole match of the string `value` */
   LLS_STRUCTURED_CHOICE,  /* one of the strings of `value` */
   LLS_STRUCTURED_GRAMMAR, /* a text of the GBNF `value` */
+  LLS_STRUCTURED_CALLS,   /* calls of tools, by the lls_tool_constraint in `value` */
 };
 
 struct lls_structured {

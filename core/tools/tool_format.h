@@ -70,7 +70,7 @@ struct lls_reasoning_format {
 const struct lls_tool_format *lls_tool_format_find(const char *name);
 /* By a chat template's source; the generic one where it shows no other. */
 const struct lls_tool_format *lls_tool_format_detect(const char *source);
-/* The one to constrain with: the format's own, or the generic one. */
+/* The format of required calls: this one, or the generic one where it has no syntax. */
 const struct lls_tool_format *lls_tool_format_written(const struct lls_tool_format *);
 
 const struct lls_reasoning_format *lls_reasoning_format_find(const char *name);

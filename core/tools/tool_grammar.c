@@ -109,3 +109,25 @@ uint32_t lls_tool_grammar(struct lls_grammar_tree *tree,
                             call, more, text(tree, syntax->end)};
   return lls_grammar_sequence(tree, parts, sizeof parts / sizeof *parts);
 }
+
+json_t *lls_tool_constraint_json(const struct lls_tool_constraint *constraint)
+{
+  const struct lls_reasoning_format *reasoning = constraint->reasoning;
+  return json_pack("{s:s, s:s?, s:b, s:b, s:O}", "format", constraint->format->name,
+                   "reasoning", reasoning != NULL ? reasoning->name : NULL,
+                   "in_reasoning", constraint->in_reasoning, "parallel",
+                   constraint->parallel, "tools", (json_t *)constraint->tools);
+}
+
+uint32_t lls_tool_grammar_of_json(struct lls_grammar_tree *tree, const json_t *json)
+{
+  const char *format = json_string_value(json_object_get(json, "format"));
+  const char *reasoning = json_string_value(json_object_get(json, "reasoning"));
+  const struct lls_tool_constraint constraint = {
+      .format = lls_tool_format_find(format),
+      .reasoning = reasoning != NULL ? lls_reasoning_format_find(reasoning) : NULL,
+      .tools = json_object_get(json, "tools"),
+      .parallel = json_is_true(json_object_get(json, "parallel")),
+      .in_reasoning = json_is_true(json_object_get(json, "in_reasoning"))};
+  return lls_tool_grammar(tree, &constraint);
+}

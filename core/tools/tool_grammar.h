@@ -24,4 +24,9 @@ struct lls_tool_constraint {
 uint32_t lls_tool_grammar(struct lls_grammar_tree *tree,
                           const struct lls_tool_constraint *constraint);
 
+/* The constraint as JSON, which holds all of it and tells it from others: a new
+ * reference, or NULL without memory. And the grammar of such JSON. */
+json_t *lls_tool_constraint_json(const struct lls_tool_constraint *constraint);
+uint32_t lls_tool_grammar_of_json(struct lls_grammar_tree *tree, const json_t *json);
+
 #endif

@@ -8,6 +8,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use LlmServer;
+use File::Temp;
 use JSON::PP;
 use Test::More;
 
@@ -106,5 +107,54 @@ $server = LlmServer->fake(format => 'mistral');
 $message = says('[TOOL_CALLS][{"name": "now", "arguments": {}}]')->{json}{choices}[0]{message};
 is $message->{tool_calls}[0]{function}{name}, 'now', 'Mistral';
 like $message->{tool_calls}[0]{id}, qr/\A[0-9a-zA-Z]{9}\z/, '  with ids as its templates want them';
+is $server->stop, 0, 'the server ends well';
+
+# ---- required calls, by a model that knows of none ------------------------------------
+my $demo  = LlmServer::source('share/demo-model');
+my @asked = (messages => [{ role => 'user', content => 'Which animals do you know?' }], max_tokens => 200, temperature => 1);
+my @strict = (tools => [
+        { type => 'function', function => { name => 'find', strict => $true, parameters => { type => 'object',
+            properties => { kind => { enum => ['cat', 'dog'] }, many => { type => 'boolean' } }, required => ['kind', 'many'], additionalProperties => $false } } },
+        { type => 'function', function => { name => 'count', parameters => { type => 'object',
+            properties => { upto => { enum => [1, 2, 3] } }, required => ['upto'], additionalProperties => $false } } }]);
+my %good = (
+    find  => sub { keys %{ $_[0] } == 2 && $_[0]{kind} =~ /\A(?:cat|dog)\z/ && JSON::PP::is_bool($_[0]{many}) },
+    count => sub { keys %{ $_[0] } == 1 && $_[0]{upto} =~ /\A[123]\z/ });
+
+# True if these are calls as their schemas want them, of those names.
+sub good_calls {
+    my ($calls, $names) = @_;
+    my @bad = grep { $_->{function}{name} !~ /\A(?:$names)\z/ || !$good{ $_->{function}{name} }->(decode_json($_->{function}{arguments})) } @$calls;
+    diag explain \@bad if @bad;
+    return @$calls && !@bad;
+}
+for my $format (qw(auto hermes llama3_json mistral_v11 functionary_v3.2 deepseek_v3.1 qwen3_coder)) {
+    $server = LlmServer->serve("[model]\npath = $demo\ntool_format = $format\n[engine]\nthreads = 1\npin = false\n");
+    my $ask = sub { return $server->post('/v1/chat/completions', { @asked, @strict, @_ }) };
+    my $answer = $ask->(tool_choice => 'required', n => 4, parallel_tool_calls => $false)->{json};
+    is_deeply [map { [$_->{finish_reason}, $_->{message}{content}, scalar @{ $_->{message}{tool_calls} // [] }] } @{ $answer->{choices} }],
+        [(['tool_calls', undef, 1]) x 4], "$format: required: a call and nothing else" or diag explain $answer;
+    ok good_calls([map { @{ $_->{message}{tool_calls} } } @{ $answer->{choices} }], 'find|count'), '  as the schemas want it';
+    $answer = $ask->(tool_choice => { type => 'function', function => { name => 'count' } })->{json}{choices}[0];
+    ok good_calls($answer->{message}{tool_calls}, 'count'), '  named: that one';
+    my ($streamed, $reason) = assembled(LlmServer::events($ask->(tool_choice => { type => 'function', function => { name => 'find' } }, stream => $true)));
+    is $reason, 'tool_calls', '  streamed';
+    ok good_calls($streamed->{tool_calls}, 'find'), '  the same';
+    is $server->stop, 0, '  the server ends well';
+}
+$server = LlmServer->serve("[model]\npath = $demo\ntool_format = hermes\n[engine]\nthreads = 1\npin = false\n");
+my %both = (@asked, @strict, tool_choice => 'required', response_format => { type => 'json_object' });
+is $server->post('/v1/chat/completions', \%both)->{json}{error}{param}, 'tool_choice', 'required calls and a response_format exclude each other';
+is $server->stop, 0, 'the server ends well';
+my $template = File::Temp->new;
+print {$template} '{{ messages[0].content }}<think>';
+$template->flush;
+$server = LlmServer->serve("[model]\npath = $demo\nchat_template = $template\ntool_format = hermes\nreasoning_format = think\n[engine]\nthreads = 1\npin = false\n");
+my $format = { type => 'json_schema', json_schema => { name => 'x', strict => $true, schema => { enum => ['yes', 'no'] } } };
+$message = $server->post('/v1/chat/completions', { @asked, response_format => $format })->{json}{choices}[0]{message};
+like $message->{content}, qr/\A"(?:yes|no)"\z/, 'an answer by a response_format is content, also where the prompt has opened the reasoning';
+my $hard = [{ type => 'function', function => { name => 'f', strict => $true, parameters => { type => 'object', properties => { a => { not => { type => 'string' } } } } } }];
+like $server->post('/v1/chat/completions', { @asked, tools => $hard, tool_choice => 'required' })->{json}{error}{message}, qr/'not'/,
+    'a strict function with a keyword that is not kept is refused by its name';
 is $server->stop, 0, 'the server ends well';
 done_testing;
