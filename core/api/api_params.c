@@ -125,6 +125,7 @@ static const struct lls_row rows[] = {
     ODD("logits_processors", BOTH, lls_param_unsupported),
     ODD("logprob_token_ids", BOTH, lls_param_unsupported),
     ODD("prompt_embeds", LLS_COMPLETIONS, lls_param_unsupported),
+    ODD("stop_regex", BOTH, lls_param_unsupported),
     END,
 };
 

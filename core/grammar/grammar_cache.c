@@ -135,11 +135,3 @@ int lls_grammar_cache_get(struct lls_grammar_cache *cache, const char *key, size
     keep(cache, key, n, *out);
   return rc;
 }
-
-uint32_t lls_grammar_cache_count(struct lls_grammar_cache *cache)
-{
-  pthread_mutex_lock(&cache->lock);
-  uint32_t n = HASH_COUNT(cache->kept);
-  pthread_mutex_unlock(&cache->lock);
-  return n;
-}

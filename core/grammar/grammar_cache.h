@@ -35,7 +35,4 @@ int lls_grammar_cache_get(struct lls_grammar_cache *cache, const char *key, size
                           lls_grammar_builder build, const void *context,
                           struct lls_grammar **out, struct lls_error *err);
 
-/* [any] Grammars that are kept. */
-uint32_t lls_grammar_cache_count(struct lls_grammar_cache *cache);
-
 #endif

@@ -90,6 +90,7 @@ my @refused = (
     ['stream_options', [{}], qr/only for requests with 'stream'/],
     ['echo',        [1, 'yes'], qr/must be true or false/],
     ['suffix',      ['x'], qr/not supported yet/],
+    ['stop_regex',  ['x+'], qr/not supported yet/],
     ['grammar',     ['root ::= "a"'], qr/not supported by this server/],
     ['json_schema', [{ type => 'object' }], qr/not supported by this server/],
     ['logprob_token_ids', [[1]], qr/not supported yet/],
