@@ -178,13 +178,13 @@ static inline uint32_t random_leaf(struct lls_grammar_tree *tree, struct dice *d
   static const char *const literals[] = {"",   "a",   "b",        "ab",
                                          "ba", "aab", "\xC3\xA9", "c"};
   static const struct lls_grammar_range ranges[] = {
-      {'a', 'a'}, {'a', 'b'}, {'b', 'c'}, {0xE8, 0xEA}, {0x7F, 0x81}};
+      {'a', 'a'}, {'a', 'b'}, {'b', 'c'}, {0xE8, 0xEA}, {0x7F, 0x81}, {'a', 'z'}};
   if (dice(d, 0, 2) > 0) {
     const char *literal = literals[dice(d, 0, 7)];
     return lls_grammar_literal(tree, literal, strlen(literal));
   }
-  uint32_t first = dice(d, 0, 4);
-  return lls_grammar_class(tree, ranges + first, dice(d, 0, 9) == 0 ? 0 : 5 - first);
+  uint32_t first = dice(d, 0, 5);
+  return lls_grammar_class(tree, ranges + first, dice(d, 0, 9) == 0 ? 0 : 6 - first);
 }
 
 static inline uint32_t random_node(struct lls_grammar_tree *tree, struct dice *d)

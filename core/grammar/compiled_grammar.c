@@ -7,6 +7,7 @@
 
 static void destroy(struct lls_grammar *g)
 {
+  lls_fragments_free(&g->fragments);
   lls_stacks_free(&g->stacks);
   lls_dfa_free(&g->dfa);
   lls_nfa_free(&g->nfa);
@@ -30,6 +31,8 @@ int lls_grammar_compile(const struct lls_grammar_tree *tree,
     rc = lls_dfa_create(&g->dfa, &g->nfa, limits->states);
     if (rc == 0)
       rc = lls_stacks_create(&g->stacks, &g->dfa);
+    if (rc == 0)
+      rc = lls_fragments_create(&g->fragments, &g->dfa, vocabulary);
     if (rc < 0)
       lls_fail(err, rc, "no memory for the grammar");
   }
@@ -57,7 +60,7 @@ size_t lls_grammar_bytes(const struct lls_grammar *g)
 {
   pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&g->lock;
   pthread_mutex_lock(lock);
-  size_t bytes = sizeof *g + lls_dfa_bytes(&g->dfa) +
+  size_t bytes = sizeof *g + lls_dfa_bytes(&g->dfa) + lls_fragments_bytes(&g->fragments) +
                  g->nfa.n_states * sizeof *g->nfa.states +
                  g->nfa.n_rules * sizeof *g->nfa.rules;
   pthread_mutex_unlock(lock);

@@ -3,6 +3,7 @@
 #ifndef LLS_GRAMMAR_GRAMMAR_INTERNAL_H
 #define LLS_GRAMMAR_GRAMMAR_INTERNAL_H
 
+#include "core/grammar/fragment.h"
 #include "core/grammar/stacks.h"
 
 #include <pthread.h>
@@ -18,6 +19,7 @@ struct lls_grammar {
   pthread_mutex_t lock;     /* for all below */
   struct lls_dfa dfa;       /* grows */
   struct lls_stacks stacks; /* of who has the lock; empty between two calls */
+  struct lls_fragments fragments;
 };
 
 struct lls_grammar_state {

@@ -21,7 +21,7 @@ struct lls_configuration lls_state_open(const struct lls_grammar_state *state)
   pthread_mutex_lock(&state->grammar->lock);
   state->grammar->dfa.full = s->full = false;
   s->work = 0;
-  s->bottom = (struct lls_stacks_bottom){0};
+  s->is_open = false;
   s->n_threads = state->n_threads;
   s->n_frames = state->n_frames;
   s->n_edges = state->n_edges;

@@ -13,10 +13,12 @@
 #include <string.h>
 #include <time.h>
 
-#define NONE           UINT32_MAX
-#define CALLED_FROM    16 /* states: what is smaller is written out wherever it is used */
-#define WRITTEN_OUT    64 /* states: a repetition that takes more is counted */
-#define DEEPEST_INLINE 200 /* what lies deeper becomes a rule, to bound the recursion */
+#define NONE                UINT32_MAX
+#define CALLED_FROM         16 /* states: what is smaller is written out wherever it is used */
+#define CALLED_FROM_COUNTED 512 /* ... but in what is repeated: see fragment.h */
+#define WIDE_FROM           8  /* times of one of many characters: that is counted, too */
+#define WRITTEN_OUT         64 /* states: a repetition that takes more is counted */
+#define DEEPEST_INLINE      200 /* what lies deeper becomes a rule, to bound the recursion */
 
 struct builder {
   const struct lls_grammar_tree *tree;
@@ -28,6 +30,7 @@ struct builder {
   uint32_t *todo;                /* (nodes) by rule: the node of its body */
   int64_t started_ns;
   uint32_t depth;
+  uint32_t called_from; /* states of a node that is called where it is used again */
   int failed;
 };
 
@@ -186,7 +189,7 @@ static bool is_counted(const struct builder *b, const struct lls_grammar_node *n
 {
   const struct lls_node_shape *part = &b->shapes[n->parts[0]];
   uint64_t copies = n->max == LLS_GRAMMAR_UNBOUNDED ? (uint64_t)n->min + 1 : n->max;
-  if (n->max > 1 && part->wide)
+  if (n->max > WIDE_FROM && part->wide)
     return true;
   return n->max > 1 && copies > 1 && copies * part->size > WRITTEN_OUT;
 }
@@ -246,8 +249,9 @@ static bool is_called(const struct builder *b, uint32_t node)
     counted = is_counted(b, &n); /* is a rule by itself */
   if (counted || n.kind == LLS_GRAMMAR_LITERAL)
     return false;
-  return b->rule_of[node] != NONE || b->open[node] || b->depth >= DEEPEST_INLINE ||
-         (shape->uses > 1 && shape->size >= CALLED_FROM);
+  if (b->open[node] || b->depth >= DEEPEST_INLINE)
+    return true;
+  return shape->size >= b->called_from && (b->rule_of[node] != NONE || shape->uses > 1);
 }
 
 /* The states for a node, before `next`; where they begin. Only for productive nodes. */
@@ -273,6 +277,7 @@ static void build_rule(struct builder *b, uint32_t rule)
   uint32_t match = add_state(b, (struct lls_nfa_state){.kind = LLS_NFA_MATCH});
   struct lls_grammar_node n = lls_grammar_node_at(b->tree, node);
   b->depth = 0;
+  b->called_from = b->nfa->rules[rule].counted ? CALLED_FROM_COUNTED : CALLED_FROM;
   if (b->nfa->rules[rule].counted) {
     start = build(b, n.parts[0], match);
   } else {

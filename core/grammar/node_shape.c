@@ -8,9 +8,9 @@
 #include <errno.h>
 
 #define LARGEST     (1u << 20)
-#define WIDE        256 /* code points */
-#define PER_RANGE   4   /* states of a range of code points, at most about */
-#define SIZE_PASSES 4   /* sizes of recursive rules would grow for ever */
+#define WIDE        16 /* code points */
+#define PER_RANGE   4  /* states of a range of code points, at most about */
+#define SIZE_PASSES 4  /* sizes of recursive rules would grow for ever */
 #define MOST_PASSES 1000
 
 static uint32_t bounded(uint64_t size)

@@ -179,8 +179,8 @@ static void complete(struct lls_stacks *s, struct lls_configuration *c, uint32_t
 {
   const struct lls_frame *f = &s->frames[frame];
   const struct lls_nfa_rule *rule = &s->dfa->nfa->rules[f->rule];
-  if (s->bottom.is_used && frame == LLS_STACKS_ROOT) {
-    s->bottom.reached = true;
+  if (s->is_open && frame == LLS_STACKS_ROOT) {
+    s->root_reached = true;
     return;
   }
   uint32_t done = f->done + 1;
@@ -227,46 +227,70 @@ static struct lls_configuration open_at_end(struct lls_stacks *s)
 {
   s->clock++;
   s->old_frames = s->n_frames;
-  s->bottom.reached = false;
+  s->root_reached = false;
   return (struct lls_configuration){.first = s->n_threads};
 }
 
 /* ---- configurations ---------------------------------------------------------------- */
 
-static struct lls_configuration begin(struct lls_stacks *s, uint32_t rule, uint32_t state,
-                                      uint32_t arrived)
+static struct lls_configuration begin(struct lls_stacks *s, uint32_t rule, uint32_t state)
 {
   s->n_threads = 0;
   s->n_frames = 1;
   s->n_edges = 1;
   s->frames[LLS_STACKS_ROOT] = (struct lls_frame){.rule = rule};
   struct lls_configuration c = open_at_end(s);
-  add_thread(s, &c, state, LLS_STACKS_ROOT, arrived);
-  close_over(s, &c);
+  add_thread(s, &c, state, LLS_STACKS_ROOT, 0);
+  c.n = s->n_threads;
   return c;
 }
 
 struct lls_configuration lls_stacks_begin(struct lls_stacks *s, uint32_t rule)
 {
-  s->bottom = (struct lls_stacks_bottom){0};
-  return begin(s, rule, lls_dfa_start(s->dfa, rule), 0);
+  s->is_open = false;
+  struct lls_configuration c = begin(s, rule, lls_dfa_start(s->dfa, rule));
+  close_over(s, &c);
+  return c;
 }
 
 struct lls_configuration lls_stacks_begin_in(struct lls_stacks *s, uint32_t state)
 {
-  s->bottom =
-      (struct lls_stacks_bottom){.is_used = true, .rule = s->dfa->states[state].rule};
-  return begin(s, s->bottom.rule, state, 0);
+  s->is_open = true;
+  return begin(s, s->dfa->states[state].rule, state);
+}
+
+/* The most frequent step by far: one thread, in the middle of a rule. */
+static bool step_one(struct lls_stacks *s, const struct lls_thread *t, uint8_t byte,
+                     struct lls_configuration *c)
+{
+  uint32_t to = lls_dfa_next(s->dfa, t->state, byte);
+  const struct lls_dfa_state *state = &s->dfa->states[to];
+  if (to == LLS_DFA_DEAD || state->accepts || state->n_calls > 0 ||
+      s->n_threads == s->thread_capacity)
+    return to == LLS_DFA_DEAD && !s->dfa->full;
+  s->threads[s->n_threads++] = (struct lls_thread){to, t->frame, 1};
+  c->n = 1;
+  return true;
 }
 
 struct lls_configuration
 lls_stacks_step(struct lls_stacks *s, const struct lls_configuration *from, uint8_t byte)
 {
   struct lls_configuration c = open_at_end(s);
+  if (from->n == 1 && step_one(s, &s->threads[from->first], byte, &c))
+    return c;
   for (uint32_t i = from->first; i < from->first + from->n && !s->full; i++) {
     struct lls_thread t = s->threads[i];
     add_thread(s, &c, lls_dfa_next(s->dfa, t.state, byte), t.frame, 1);
   }
+  close_over(s, &c);
+  return c;
+}
+
+struct lls_configuration lls_stacks_leave(struct lls_stacks *s, uint32_t frame)
+{
+  struct lls_configuration c = open_at_end(s);
+  leave(s, &c, frame);
   close_over(s, &c);
   return c;
 }

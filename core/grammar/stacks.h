@@ -43,13 +43,6 @@ struct lls_stacks_mark {
   uint32_t threads, frames, edges;
 };
 
-/* A frame whose call is not known: where it ends, somebody else has to go on. */
-struct lls_stacks_bottom {
-  bool is_used; /* then the root frame is this one */
-  uint32_t rule;
-  bool reached; /* by the last byte */
-};
-
 struct lls_stacks {
   struct lls_dfa *dfa;
   struct lls_thread *threads; /* (thread_capacity) */
@@ -61,7 +54,8 @@ struct lls_stacks {
   uint64_t *called_at;     /* (rules) ... if this is the clock's time */
   uint64_t clock;          /* of bytes */
   uint32_t old_frames;     /* those that were there before the last byte */
-  struct lls_stacks_bottom bottom;
+  bool is_open;      /* nothing is known of the root frame: where its rule ends ... */
+  bool root_reached; /* ... after the last byte, somebody else has to go on */
   uint64_t work, most_work; /* threads that were added, and may be */
   bool full;
 };
@@ -71,13 +65,15 @@ void lls_stacks_free(struct lls_stacks *stacks);
 
 /* Empty, with one thread at the beginning of the rule, in the root frame. */
 struct lls_configuration lls_stacks_begin(struct lls_stacks *stacks, uint32_t rule);
-/* ... or in the state, in a frame of its rule of which nothing else is known. */
+/* ... or in the state alone, without the calls that it may make, and open. */
 struct lls_configuration lls_stacks_begin_in(struct lls_stacks *stacks, uint32_t state);
 /* The configuration after a byte, behind all others. */
 struct lls_configuration lls_stacks_step(struct lls_stacks *stacks,
                                          const struct lls_configuration *from,
                                          uint8_t byte);
-/* The configuration after a call (or one time of a counted one) has ended. */
+/* The configuration after a call was left; or after it has ended, once if it is counted:
+ * then it may come again. */
+struct lls_configuration lls_stacks_leave(struct lls_stacks *stacks, uint32_t frame);
 struct lls_configuration lls_stacks_complete(struct lls_stacks *stacks, uint32_t frame);
 
 static inline struct lls_stacks_mark lls_stacks_mark(const struct lls_stacks *s)

@@ -1,49 +1,159 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tokens may follow: those whose bytes lead somewhere, found in the trie. */
+/*
+ * Which tokens may follow: for each thread those that stay in its rule (a fragment), and
+ * those that go on in what the rule returns to, found by walking the fragment's suffixes.
+ * A thread whose state has no fragment walks the vocabulary.
+ */
+#include "core/grammar/fragment_draft.h"
 #include "core/grammar/grammar_internal.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define DEEPEST 1025 /* LONGEST_TOKEN of vocabulary.c, and the root */
-
-/* The configurations along the path from the root to a node, and what to drop below. */
-struct walk {
+struct mask {
   struct lls_stacks *stacks;
   const struct lls_vocabulary *vocabulary;
   uint32_t *bits;
-  struct lls_configuration at[DEEPEST];
-  struct lls_stacks_mark mark[DEEPEST];
 };
 
-static void allow(struct walk *w, uint32_t node)
+static void allow(const struct mask *m, uint32_t token)
 {
-  const struct lls_vocabulary *v = w->vocabulary;
-  for (uint32_t i = v->nodes[node].first_token; i < v->nodes[node + 1].first_token; i++)
-    w->bits[v->tokens[i] / 32] |= 1u << (v->tokens[i] % 32);
+  m->bits[token / 32] |= 1u << (token % 32);
 }
 
-static void walk(struct walk *w)
+/* ---- a fragment -----------------------------------------------------------------------
+ */
+
+static void add_list(const struct mask *m, const uint32_t *tokens, uint32_t n)
 {
-  const struct lls_vocabulary *v = w->vocabulary;
-  w->mark[0] = lls_stacks_mark(w->stacks);
-  for (uint32_t i = 1; i < v->n_nodes && !w->stacks->full;) {
-    const struct lls_trie_node *node = &v->nodes[i];
-    struct lls_configuration *c = &w->at[node->depth];
-    lls_stacks_back(w->stacks, w->mark[node->depth - 1]);
-    *c = lls_stacks_step(w->stacks, &w->at[node->depth - 1], node->byte);
-    w->mark[node->depth] = lls_stacks_mark(w->stacks);
-    if (c->n > 0 || c->ended)
-      allow(w, i);
-    i = c->n > 0 ? i + 1 : node->end;
+  for (uint32_t i = 0; i < n; i++)
+    allow(m, tokens[i]);
+}
+
+static void add_bits(const struct mask *m, const uint32_t *bits)
+{
+  size_t words = lls_vocabulary_words(m->vocabulary);
+  for (size_t i = 0; i < words; i++)
+    m->bits[i] |= bits[i];
+}
+
+/* The tokens that need at most so many times: a set of most, and a list of the others. */
+static void add_tokens(const struct mask *m, const struct lls_fragment *f, uint32_t left)
+{
+  int cut = LLS_FRAGMENT_CUTS - 1;
+  uint32_t n = f->n_tokens, listed = 0;
+  if (f->counts && left < f->most_times) {
+    n = f->up_to[left];
+    for (cut = LLS_FRAGMENT_CUTS - 2; cut >= 0; cut--)
+      if (1u << cut <= left && f->bits[cut] != NULL)
+        break;
+  }
+  if (cut >= 0 && f->bits[cut] != NULL) {
+    add_bits(m, f->bits[cut]);
+    listed = cut == LLS_FRAGMENT_CUTS - 1
+                 ? n
+                 : f->up_to[1u << cut]; /* n is 0 if all are bits */
+  }
+  add_list(m, f->tokens + listed, n - listed);
+}
+
+/* Times that a thread's rule still allows, and how many are done. */
+struct count {
+  uint32_t done, min, max;
+};
+
+static bool may_leave(const struct lls_fragment *f, const struct count *c, uint32_t times)
+{
+  uint64_t done = (uint64_t)c->done + times;
+  return !f->counts || (done >= c->min && done <= c->max);
+}
+
+/* Below a node of the suffixes, from the configuration that its bytes led to. */
+static void add_suffixes(struct mask *m, const struct lls_fragment *f,
+                         const struct count *count, uint32_t suffix,
+                         const struct lls_configuration *from)
+{
+  struct lls_stacks_mark mark = lls_stacks_mark(m->stacks);
+  for (uint32_t i = f->suffixes[suffix].child; i != 0; i = f->suffixes[i].sibling) {
+    struct lls_configuration to = lls_stacks_step(m->stacks, from, f->suffixes[i].byte);
+    bool alive = to.n > 0 || to.ended;
+    for (uint32_t t = alive ? f->suffixes[i].tokens : 0; t != 0;
+         t = f->suffix_tokens[t].next)
+      if (may_leave(f, count, f->suffix_tokens[t].times))
+        allow(m, f->suffix_tokens[t].token);
+    if (to.n > 0 && !m->stacks->full)
+      add_suffixes(m, f, count, i, &to);
+    lls_stacks_back(m->stacks, mark);
   }
 }
 
-static void allow_ends(const struct lls_vocabulary *v, uint32_t *bits)
+static void add_fragment(struct mask *m, const struct lls_fragment *f,
+                         const struct lls_thread *thread)
 {
+  struct lls_stacks *s = m->stacks;
+  const struct lls_frame *frame = &s->frames[thread->frame];
+  const struct lls_nfa_rule *rule = &s->dfa->nfa->rules[frame->rule];
+  const struct count count = {frame->done, rule->min, rule->max};
+  add_tokens(m, f, rule->max - frame->done);
+  if (f->n_suffixes == 0)
+    return;
+  struct lls_stacks_mark mark = lls_stacks_mark(s);
+  struct lls_configuration after = f->counts ? lls_stacks_leave(s, thread->frame)
+                                             : lls_stacks_complete(s, thread->frame);
+  if (after.n > 0)
+    add_suffixes(m, f, &count, 0, &after);
+  lls_stacks_back(s, mark);
+}
+
+/* ---- the vocabulary
+ * -------------------------------------------------------------------- */
+
+struct walk {
+  struct lls_configuration at[LLS_DRAFT_DEPTH];
+  struct lls_stacks_mark mark[LLS_DRAFT_DEPTH];
+};
+
+static void walk_vocabulary(struct mask *m, const struct lls_configuration *from)
+{
+  const struct lls_vocabulary *v = m->vocabulary;
+  struct lls_stacks *s = m->stacks;
+  struct walk w;
+  w.at[0] = *from;
+  w.mark[0] = lls_stacks_mark(s);
+  for (uint32_t i = 1; i < v->n_nodes && !s->full;) {
+    const struct lls_trie_node *node = &v->nodes[i];
+    struct lls_configuration *c = &w.at[node->depth];
+    lls_stacks_back(s, w.mark[node->depth - 1]);
+    *c = lls_stacks_step(s, &w.at[node->depth - 1], node->byte);
+    w.mark[node->depth] = lls_stacks_mark(s);
+    if (c->n > 0 || c->ended)
+      for (uint32_t t = node->first_token; t < v->nodes[i + 1].first_token; t++)
+        allow(m, v->tokens[t]);
+    i = c->n > 0 ? i + 1 : node->end;
+  }
+  lls_stacks_back(s, w.mark[0]);
+}
+
+/* ---- the mask
+ * -------------------------------------------------------------------------- */
+
+static void allow_ends(const struct mask *m)
+{
+  const struct lls_vocabulary *v = m->vocabulary;
   for (uint32_t i = 0; i < v->n_ends; i++)
     if (v->ends[i] >= 0 && (uint32_t)v->ends[i] < v->size)
-      bits[v->ends[i] / 32] |= 1u << (v->ends[i] % 32);
+      allow(m, (uint32_t)v->ends[i]);
+}
+
+static void add_thread(struct mask *m, struct lls_fragments *fragments, uint32_t index)
+{
+  struct lls_thread thread = m->stacks->threads[index];
+  const struct lls_fragment *f = lls_fragment_of(fragments, thread.state);
+  const struct lls_configuration alone = {.first = index, .n = 1};
+  if (f != NULL)
+    add_fragment(m, f, &thread);
+  else
+    walk_vocabulary(m, &alone);
 }
 
 static int any(const uint32_t *bits, size_t n)
@@ -56,20 +166,18 @@ static int any(const uint32_t *bits, size_t n)
 
 int lls_grammar_fill_mask(struct lls_grammar_state *state, uint32_t *bits)
 {
-  const struct lls_vocabulary *v = state->grammar->vocabulary;
-  size_t words = lls_vocabulary_words(v);
+  struct lls_grammar *g = state->grammar;
+  struct mask m = {.stacks = &g->stacks, .vocabulary = g->vocabulary, .bits = bits};
+  size_t words = lls_vocabulary_words(g->vocabulary);
   memset(bits, 0, words * sizeof *bits);
   if (state->finished)
     return 0;
   if (state->may_end)
-    allow_ends(v, bits);
-  struct walk w;
-  w.at[0] = lls_state_open(state);
-  w.stacks = &state->grammar->stacks;
-  w.vocabulary = v;
-  w.bits = bits;
-  if (w.at[0].n > 0)
-    walk(&w);
+    allow_ends(&m);
+  struct lls_configuration c = lls_state_open(state);
+  for (uint32_t i = 0; i < c.n && !g->stacks.full; i++)
+    add_thread(&m, &g->fragments, c.first + i);
+  g->stacks.full |= g->dfa.full;
   int rc = lls_state_close(state);
   return rc < 0 ? rc : any(bits, words);
 }

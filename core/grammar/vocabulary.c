@@ -3,6 +3,8 @@
  */
 #include "core/grammar/vocabulary.h"
 
+#include "core/grammar/byte_kinds.h"
+#include "core/grammar/fragment.h"
 #include "core/tokenizer/tokenizer.h"
 
 #include <errno.h>
@@ -96,6 +98,41 @@ static void add_nodes(struct lls_vocabulary *v, const struct entry *entries, uin
   v->n_tokens = n;
 }
 
+/* The states of a character from which the byte, and all below its node, go on. */
+static uint8_t whole_above(uint8_t byte, uint8_t whole_below)
+{
+  uint8_t states = 0;
+  for (uint8_t q = 0; q < LLS_UTF8_STATES; q++) {
+    uint8_t next = lls_utf8_next(q, byte);
+    if (next != LLS_UTF8_BROKEN && (whole_below >> next & 1) != 0)
+      states |= (uint8_t)(1u << q);
+  }
+  return states;
+}
+
+/* From the back: a node comes after all that is below it. */
+static int describe_subtrees(struct lls_vocabulary *v)
+{
+  uint64_t below[LONGEST_TOKEN + 2] = {0};
+  uint8_t whole[LONGEST_TOKEN + 2];
+  memset(whole, 0xFF, sizeof whole);
+  v->below = calloc(v->n_nodes, sizeof *v->below);
+  v->whole = calloc(v->n_nodes, sizeof *v->whole);
+  if (v->below == NULL || v->whole == NULL)
+    return -ENOMEM;
+  for (uint32_t i = v->n_nodes; i-- > 0;) {
+    uint32_t depth = v->nodes[i].depth;
+    uint8_t byte = v->nodes[i].byte;
+    v->below[i] = below[depth + 1];
+    v->whole[i] = whole[depth + 1];
+    below[depth + 1] = 0;
+    whole[depth + 1] = 0xFF;
+    below[depth] |= v->below[i] | (byte < 0x80 ? lls_byte_kind(byte) : LLS_KIND_LONG);
+    whole[depth] &= whole_above(byte, v->whole[i]);
+  }
+  return 0;
+}
+
 static int build(struct lls_vocabulary *v, const struct lls_token_bytes *tokens)
 {
   struct entry *entries = calloc(v->size + 1, sizeof *entries);
@@ -107,6 +144,7 @@ static int build(struct lls_vocabulary *v, const struct lls_token_bytes *tokens)
     add_nodes(v, entries, n, path);
     struct lls_trie_node *less = realloc(v->nodes, (v->n_nodes + 1) * sizeof *v->nodes);
     v->nodes = less != NULL ? less : v->nodes;
+    rc = describe_subtrees(v);
   }
   free(entries);
   free(path);
@@ -132,6 +170,8 @@ int lls_vocabulary_of(const struct lls_token_bytes *tokens, uint32_t size,
                    v->tokens == NULL || v->ends == NULL
                ? -ENOMEM
                : 0;
+  if (rc == 0)
+    rc = lls_fragment_store_create(&v->fragments);
   if (rc == 0) {
     if (n_ends > 0)
       memcpy(v->ends, ends, n_ends * sizeof *ends);
@@ -165,9 +205,12 @@ void lls_vocabulary_destroy(struct lls_vocabulary *v)
 {
   if (v == NULL)
     return;
+  lls_fragment_store_destroy(v->fragments);
   free(v->text);
   free(v->offsets);
   free(v->nodes);
+  free(v->below);
+  free(v->whole);
   free(v->tokens);
   free(v->ends);
   free(v);

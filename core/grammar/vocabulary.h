@@ -2,7 +2,8 @@
 /*
  * A tokeniser's vocabulary as grammars see it: the bytes of every token that may stand in
  * a text, in a trie, and the tokens that end one. Made once per tokeniser; compiled
- * grammars refer to it. It never changes, and any number of threads may use it at once.
+ * grammars refer to it. It never changes but for what grammars share in it, under a lock;
+ * any number of threads may use it at once.
  *
  * The trie is in preorder, so that a walk is a loop over an array, and a subtree that
  * nothing can match is left with one jump. Token ids stand in the same order.
@@ -35,6 +36,8 @@ struct lls_vocabulary {
   uint32_t size;               /* of the model: what a mask has bits for */
   struct lls_trie_node *nodes; /* (n_nodes + 1) [0] is the root; the last is a sentinel */
   uint32_t n_nodes;
+  uint64_t *below;  /* (n_nodes) kinds of the bytes below each (byte_kinds.h) */
+  uint8_t *whole;   /* (n_nodes) in which states of a character all below is UTF-8 */
   uint32_t *tokens; /* (n_tokens) ids in the order of the nodes */
   uint32_t n_tokens;
   uint32_t max_depth;
@@ -42,6 +45,7 @@ struct lls_vocabulary {
   uint32_t n_ends;
   char *text;        /* the bytes of all tokens */
   uint32_t *offsets; /* (size + 1) where those of a token begin in text */
+  struct lls_fragment_store *fragments; /* parts of masks that grammars share; grows */
 };
 
 /*

@@ -184,7 +184,7 @@ static void test_random_grammars(void **state)
     lls_grammar_unref(grammar);
     lls_grammar_tree_destroy(tree);
   }
-  assert_true(compiled > 100 && bounded < compiled / 50);
+  assert_true(compiled > 100 && bounded < compiled / 20);
   lls_vocabulary_destroy(v);
 }
 

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A fragment while it is put together, in memory of fixed size; and its copy. */
+#ifndef LLS_GRAMMAR_FRAGMENT_DRAFT_H
+#define LLS_GRAMMAR_FRAGMENT_DRAFT_H
+
+#include "core/grammar/fragment.h"
+
+#define LLS_DRAFT_SUFFIXES (1u << 16)
+#define LLS_DRAFT_ENDINGS  (1u << 17)
+#define LLS_DRAFT_DEPTH    1025 /* of a vocabulary's trie, with the root */
+
+struct lls_fragment_draft {
+  const struct lls_vocabulary *vocabulary;
+  struct {
+    uint32_t token, times;
+  } * tokens; /* (n_tokens) */
+  uint32_t n_tokens;
+  struct lls_suffix *suffixes; /* (n_suffixes) */
+  uint32_t n_suffixes;
+  struct lls_suffix_token *endings; /* (n_endings) */
+  uint32_t n_endings;
+  uint32_t path[LLS_DRAFT_DEPTH];
+  bool counts;
+  bool full; /* more can follow than there is room for */
+};
+
+int lls_draft_create(struct lls_fragment_draft **out,
+                     const struct lls_vocabulary *vocabulary);
+void lls_draft_free(struct lls_fragment_draft *draft);
+void lls_draft_begin(struct lls_fragment_draft *draft, bool counts);
+/* The tokens of the nodes [first, end) of the trie stay in the rule, and need so many
+ * times. */
+void lls_draft_add(struct lls_fragment_draft *draft, uint32_t first, uint32_t end,
+                   uint32_t times);
+/* The rule ended before this node: its tokens and those below go on after that. */
+void lls_draft_end(struct lls_fragment_draft *draft, uint32_t node, uint32_t times);
+/* NULL where the memory is full. */
+const struct lls_fragment *lls_draft_copy(const struct lls_fragment_draft *draft,
+                                          struct lls_fragment_memory *memory);
+
+int lls_fragment_memory_create(struct lls_fragment_memory *memory, size_t size);
+void *lls_fragment_memory_take(struct lls_fragment_memory *memory, size_t bytes);
+
+#endif
