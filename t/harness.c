@@ -2,6 +2,8 @@
 /* Putting an instance together for a test; see harness.h. */
 #include "t/harness.h"
 
+#include "core/model/architecture.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +93,8 @@ static int create_engines(struct harness *h, const struct harness_options *o,
 {
   char path[4096];
   int rc = lls_model_config_read(source(o->model, path, sizeof path), &h->config, err);
+  if (rc == 0 && o->window > 0)
+    lls_config_window(&h->config, o->window);
   for (uint32_t i = 0; i < (o->instances > 0 ? o->instances : 1) && rc == 0; i++)
     rc = create_engine(h, o, i, err);
   h->device = h->devices[0];

@@ -205,7 +205,8 @@ static inline uint64_t lls_pulled_bytes(const struct lls_pool_shape *s,
 
 /* One sequence's part of a batch: rows [first_row, first_row + n_rows). */
 struct lls_step_sequence {
-  const struct lls_block_table *table; /* K, V cover context + n_rows tokens */
+  /* K, V cover context + n_rows tokens, but maybe the first ones that no row sees */
+  const struct lls_block_table *table;
   uint32_t first_row, n_rows;
   uint32_t context; /* tokens cached before this step; row i has position context + i */
   uint32_t
@@ -213,6 +214,12 @@ struct lls_step_sequence {
   bool scratch;   /* its K and V lists are of scratch units, written anew in each layer */
   uint8_t tidy;   /* LLS_TIDY_*, where the step has entries */
 };
+
+/* The token that a list begins with; an empty one covers none from the first on. */
+static inline uint32_t lls_list_begin(const struct lls_block_entry *list, uint32_t n)
+{
+  return n > 0 ? list[0].first_token : 0;
+}
 
 /* A list's entries are whole blocks in order, from the left; the last maybe not full. */
 enum { LLS_TIDY_K = 1, LLS_TIDY_V = 2, LLS_TIDY_X = 4 };

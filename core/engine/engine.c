@@ -372,6 +372,7 @@ static void describe_model(struct lls_engine *e)
       .chunked_prefill = true,
       .right_to_left = true,
       .hidden_ratio = (double)c->hidden / (2.0 * e->model.kv_heads * c->head_dim),
+      .window_tokens = lls_widest_window(c),
   };
   if (o->pool.host_memory > 0)
     e->caps.preempt_modes |= 1u << LLS_PREEMPT_SWAP;

@@ -110,9 +110,12 @@ static inline uint32_t lls_engine_columns(const struct lls_engine *e)
   return e->weights.project_out != NULL ? e->config.embed_dim : e->config.hidden;
 }
 
+/* tables.c: a list begins with no later token than a step behind `context` ones reads. */
+int lls_engine_check_begin(const struct lls_engine *, const struct lls_block_entry *list,
+                           uint32_t n, uint32_t context, struct lls_error *err);
 /*
- * tables.c: a list of entries without gaps, of blocks that exist, for at least `needed`
- * tokens, of which `context` are there; those before entry `from` are known to be good.
+ * And then it has entries without gaps, of blocks that exist, to at least token `needed`,
+ * of which `context` are there; those before entry `from` are known to be good.
  */
 int lls_engine_check_entries(const struct lls_engine *, const struct lls_block_entry *,
                              uint32_t from, uint32_t n, uint32_t context, uint32_t needed,

@@ -29,6 +29,9 @@ static int check_list(struct lls_engine *e, enum lls_table_cache_which which,
                       const struct lls_block_entry *list, uint32_t n, uint32_t context,
                       uint32_t needed, struct lls_error *err)
 {
+  int rc = lls_engine_check_begin(e, list, n, context, err);
+  if (rc < 0)
+    return rc;
   return e->table_cache.arena != NULL
              ? lls_table_cache_put(e, which, list, n, context, needed, err)
              : lls_engine_check_entries(e, list, 0, n, context, needed, err);

@@ -154,10 +154,11 @@ void lls_table_cache_next(struct lls_engine *e, const struct lls_block_table *ta
 static bool is_tidy(const struct lls_block_entry *list, uint32_t begin, uint32_t end,
                     uint32_t block_tokens)
 {
+  uint32_t first_token = lls_list_begin(list, end);
   bool tidy = true;
   for (uint32_t i = begin; i < end; i++)
-    tidy &=
-        list[i].first_token == i * block_tokens && list[i].direction == LLS_LEFT_TO_RIGHT;
+    tidy &= list[i].first_token == first_token + i * block_tokens &&
+            list[i].direction == LLS_LEFT_TO_RIGHT;
   return tidy;
 }
 

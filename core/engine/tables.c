@@ -17,7 +17,8 @@ static uint32_t whole_blocks(const struct lls_engine *e,
                              const struct lls_block_entry *list, uint32_t n)
 {
   const struct lls_block_entry whole = {.count = (uint16_t)e->pool_shape.block_tokens};
-  uint32_t units = e->pool_shape.device_units, expected, first_token = 0, bad = 0;
+  uint32_t units = e->pool_shape.device_units, expected, bad = 0;
+  uint32_t first_token = lls_list_begin(list, n);
   memcpy(&expected, &whole.count, sizeof expected); /* count, direction, element */
   for (uint32_t i = 0; i < n; i++, first_token += whole.count) {
     uint32_t found;
@@ -42,15 +43,27 @@ static int check_int8(const struct lls_engine *e, const struct lls_block_entry *
   return 0;
 }
 
+int lls_engine_check_begin(const struct lls_engine *e, const struct lls_block_entry *list,
+                           uint32_t n, uint32_t context, struct lls_error *err)
+{
+  uint32_t window = e->caps.window_tokens, begin = lls_list_begin(list, n);
+  uint32_t latest = lls_window_begin(context, window);
+  if (begin <= latest)
+    return 0;
+  return lls_fail(err, -EINVAL,
+                  "the block table begins with token %u where token %u is still read, "
+                  "after %u cached ones and with a window of %u (0 = none)",
+                  begin, latest, context, window);
+}
+
 int lls_engine_check_entries(const struct lls_engine *e,
                              const struct lls_block_entry *list, uint32_t i, uint32_t n,
                              uint32_t context, uint32_t needed, struct lls_error *err)
 {
-  uint32_t covered = i > 0 ? list[i - 1].first_token + list[i - 1].count : 0;
-  if (i == 0) {
+  if (i == 0)
     i = whole_blocks(e, list, n);
-    covered = i * e->pool_shape.block_tokens;
-  }
+  uint32_t covered = i > 0 ? list[i - 1].first_token + list[i - 1].count
+                           : lls_list_begin(list, n);
   for (; i < n; i++) {
     const struct lls_block_entry *entry = &list[i];
     bool int8 = entry->element != LLS_ELEMENT_MODEL;

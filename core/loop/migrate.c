@@ -330,12 +330,15 @@ static uint32_t pull_of(const struct lls_block_entry *a, const struct lls_block_
   return n;
 }
 
-/* The copies of `end` tokens from list a to list b; false: b has no such room. */
+/* The copies of tokens [oldest, end) from list a to list b, and of those before that both
+ * have. False: b has no such room. */
 static bool pull_list(struct lls_migration *h, const struct lls_block_entry *a,
                       uint32_t n_a, const struct lls_block_entry *b, uint32_t n_b,
-                      uint32_t end, uint32_t block_tokens)
+                      uint32_t oldest, uint32_t end, uint32_t block_tokens)
 {
-  for (uint32_t token = 0, i = 0, j = 0; token < end;) {
+  uint32_t both = lls_most_u32(lls_list_begin(a, n_a), lls_list_begin(b, n_b));
+  uint32_t begin = n_a > 0 && n_b > 0 ? both : oldest;
+  for (uint32_t token = begin, i = 0, j = 0; token < end;) {
     while (i < n_a && a[i].first_token + a[i].count <= token)
       i++;
     while (j < n_b && b[j].first_token + b[j].count <= token)
@@ -358,12 +361,14 @@ static bool pull(struct lls_instance *in, struct lls_live *live)
   uint32_t first = h->n_copies, n = m->cached_tokens;
   uint32_t block_tokens = lls_engine_pool_shape(in->engine)->block_tokens;
   bool hidden = from->form == LLS_FORM_HIDDEN;
+  uint32_t oldest = hidden ? 0 : lls_window_begin(n, in->caps.window_tokens);
   bool good = LLS_CALL(p, cache, table, &live->view, &to) == 0 && to.form == from->form;
   if (good && hidden)
-    good = pull_list(h, from->x, from->x_count, to.x, to.x_count, n, block_tokens);
+    good = pull_list(h, from->x, from->x_count, to.x, to.x_count, oldest, n, block_tokens);
   else if (good)
-    good = pull_list(h, from->k, from->k_count, to.k, to.k_count, n, block_tokens) &&
-           pull_list(h, from->v, from->v_count, to.v, to.v_count, n, block_tokens);
+    good = pull_list(h, from->k, from->k_count, to.k, to.k_count, oldest, n,
+                     block_tokens) &&
+           pull_list(h, from->v, from->v_count, to.v, to.v_count, oldest, n, block_tokens);
   if (!good) {
     h->n_copies = first;
     return false;

@@ -45,9 +45,14 @@ int server_load_template(struct server *s, struct lls_error *err)
 size_t server_cache_tokens(const struct lls_config *c, const struct lls_engine *engine)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
-  bool smaller_forms =
-      c->policies.cache.module->cache.forms != NULL || c->cache.pool.int8 != 0;
-  return smaller_forms ? SIZE_MAX : (size_t)pool->device_units / 2 * pool->block_tokens;
+  const struct lls_engine_caps *caps = lls_engine_caps(engine);
+  const struct lls_cache_vtable *cache = &c->policies.cache.module->cache;
+  size_t tokens = (size_t)pool->device_units / 2 * pool->block_tokens;
+  size_t slides = (size_t)caps->window_tokens + caps->max_step_tokens;
+  bool smaller_forms = cache->forms != NULL || c->cache.pool.int8 != 0;
+  bool gives_back = cache->gives_back && caps->window_tokens > 0 &&
+                    slides + 2 * (size_t)pool->block_tokens <= tokens;
+  return smaller_forms || gives_back ? SIZE_MAX : tokens;
 }
 
 uint32_t server_max_context(const struct lls_config *c, const struct lls_engine *engine)

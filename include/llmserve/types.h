@@ -213,8 +213,20 @@ struct lls_block_entry {
   uint32_t reserved;    /* 0; an INT8 block's scales have its number */
 };
 
-/* Where one sequence's cached state lies in a step; lists are the cache manager's. It
- * never grows. */
+/*
+ * The first token that is read by a step which computes tokens from position `context` on,
+ * under engine->window_tokens.
+ */
+static inline uint32_t lls_window_begin(uint32_t context, uint32_t window_tokens)
+{
+  return window_tokens > 0 && context >= window_tokens ? context + 1 - window_tokens : 0;
+}
+
+/*
+ * Where one sequence's cached state lies in a step; lists are the cache manager's. They
+ * begin with token 0, or, in KV form without X, with any token up to lls_window_begin of
+ * the sequence's cached_tokens: what is before may have been given back. It never grows.
+ */
 struct lls_block_table {
   uint32_t form; /* enum lls_form */
   uint32_t k_count, v_count, x_count;

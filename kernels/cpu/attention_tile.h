@@ -46,14 +46,17 @@ static inline const char *block_of(const struct lls_kv_list *l,
   return l->int8 + e->block * l->int8_bytes;
 }
 
-/* The addresses of tokens [first, first + n), which the list must cover, and whose scales
- * they need. */
+/* The addresses of tokens [first, first + n), and whose scales they need. The list covers
+ * them, but maybe the first ones, not all: those no query sees, and they get the address
+ * of one that is there, for what they are multiplied with is 0 and has to be a number. */
 static inline void addresses(struct cursor *c, uint32_t first, uint32_t n,
                              const char *out[TILE], const uint16_t *scales[TILE])
 {
   const struct lls_kv_list *l = c->list;
   const struct lls_block_entry *e = c->entry;
-  for (uint32_t i = 0; i < n;) {
+  uint32_t begin = lls_list_begin(l->entries, l->n_entries);
+  uint32_t before = begin > first ? begin - first : 0;
+  for (uint32_t i = before; i < n;) {
     while (first + i >= e->first_token + e->count)
       e++;
     uint32_t index = first + i - e->first_token;
@@ -69,6 +72,11 @@ static inline void addresses(struct cursor *c, uint32_t first, uint32_t n,
       scales[j] = scale;
     for (uint32_t end = i + run; i < end; i++, p += step)
       out[i] = p;
+  }
+  for (uint32_t i = 0; i < before; i++) {
+    out[i] = out[before];
+    if (scales != NULL)
+      scales[i] = scales[before];
   }
   c->entry = e;
 }

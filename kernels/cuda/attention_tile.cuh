@@ -64,22 +64,25 @@ static __device__ __forceinline__ unsigned place_of(uint32_t tile, uint32_t row)
   return tile % 2 * 2 * TILE + row;
 }
 
-/* One lookup a thread: places of tile number `tile`'s tokens. */
+/* One lookup a thread: places of tile number `tile`'s tokens. Those before the list, which
+ * no query sees, are as good anywhere, and where its first one is there is a number. */
 template <bool INT8>
 static __device__ __forceinline__ void look_up(const work &w, const lls_cuda_pool &pool,
                                                uint32_t tile, const tile_places &places)
 {
   for (unsigned i = threadIdx.x; i < 2 * TILE; i += blockDim.x) {
+    const kv_list &list = i < TILE ? w.k : w.v;
     uint32_t token = w.item.begin + tile * TILE + i % TILE;
+    token = token > list.begin ? token : list.begin;
     bool there = token < w.item.end;
     if (INT8) {
       token_place place = {0, NOT_INT8};
       if (there)
-        place = find_place(pool, i < TILE ? w.k : w.v, token);
+        place = find_place(pool, list, token);
       places.at[place_of(tile, i)] = place.at;
       places.half[place_of(tile, i)] = place.half;
     } else if (there) {
-      places.at[place_of(tile, i)] = find_token(i < TILE ? w.k : w.v, token);
+      places.at[place_of(tile, i)] = find_token(list, token);
     }
   }
 }

@@ -12,6 +12,7 @@ struct kv_list {
   const lls_block_entry *entries;
   uint32_t n, block_tokens, head_dim;
   bool whole;    /* entries are whole blocks in order, filled from the left */
+  uint32_t begin; /* the first token that it has */
   uint64_t head; /* elements from the pool's beginning to this layer and head of unit 0 */
   uint64_t unit; /* elements of a unit block */
 };
@@ -25,7 +26,9 @@ static __device__ __forceinline__ kv_list make_list(const lls_cuda_pool &pool,
   uint64_t begin = scratch ? pool.scratch_at + kv_head * head
                            : ((uint64_t)layer * pool.kv_heads + kv_head) * head;
   uint64_t heads = scratch ? pool.kv_heads : (uint64_t)pool.layers * pool.kv_heads;
-  return {entries, n, pool.block_tokens, pool.head_dim, whole, begin, heads * head};
+  uint32_t first_token = n > 0 ? entries[0].first_token : 0;
+  return {entries, n,           pool.block_tokens, pool.head_dim,
+          whole,   first_token, begin,             heads * head};
 }
 
 static __device__ __forceinline__ kv_list k_list(const lls_cuda_step *step,
@@ -56,12 +59,12 @@ static __device__ __forceinline__ kv_list x_list(const lls_cuda_step *step,
                    layer, 0);
 }
 
-/* The entry that holds a token; the list covers it. */
+/* The entry that holds a token, which is not before the list's first. */
 static __device__ __forceinline__ const lls_block_entry &find_entry(const kv_list &list,
                                                                     uint32_t token)
 {
   if (list.whole)
-    return list.entries[token / list.block_tokens];
+    return list.entries[(token - list.begin) / list.block_tokens];
   uint32_t low = 0, high = list.n;
   while (high - low > 1) {
     uint32_t middle = low + (high - low) / 2;

@@ -53,10 +53,11 @@ static size_t bytes_wanted(const struct lls_cuda_device *d,
 static bool is_whole(const struct lls_block_entry *list, uint32_t n,
                      uint32_t block_tokens)
 {
+  uint32_t first_token = lls_list_begin(list, n);
   bool whole = true;
   for (uint32_t i = 0; i < n; i++)
-    whole &=
-        list[i].first_token == i * block_tokens && list[i].direction == LLS_LEFT_TO_RIGHT;
+    whole &= list[i].first_token == first_token + i * block_tokens &&
+             list[i].direction == LLS_LEFT_TO_RIGHT;
   return whole;
 }
 

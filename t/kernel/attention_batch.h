@@ -184,6 +184,32 @@ static inline uint32_t run_all(const struct batch *b, float *out)
   return rows;
 }
 
+/* ---- what windows have left ------------------------------------------------------ */
+
+/* The leading entries that no row sees leave each list, and what was in them is no number:
+ * whoever reads them shows it. */
+static inline void give_back_all(struct batch *b)
+{
+  size_t k = (size_t)b->attention.heads * b->shape.head_dim;
+  size_t v = k + (size_t)b->shape.kv_heads * b->shape.head_dim;
+  for (uint32_t i = 0; i < b->n_sequences; i++) {
+    struct sequence *s = &b->sequences[i];
+    struct lls_block_table whole = s->table;
+    uint32_t oldest = lls_window_begin(s->context, b->shape.window);
+    poison(s->qkv + k, b->columns, v - k,
+           give_back(&s->table.k, &s->table.k_count, oldest));
+    poison(s->qkv + v, b->columns, v - k,
+           give_back(&s->table.v, &s->table.v_count, oldest));
+    struct lls_block_table left = s->table;
+    s->table = whole;
+    for (uint32_t token = 0, n; token < s->context; token += n) {
+      n = s->context - token < MAX_ROWS ? s->context - token : MAX_ROWS;
+      run_parts(b, &(struct part){i, token, n}, 1, NULL);
+    }
+    s->table = left;
+  }
+}
+
 /* ---- the reference --------------------------------------------------------------- */
 
 /* AMX multiplies bf16, in heads of any number of dims that vectors can take. */

@@ -78,4 +78,22 @@ static inline uint32_t block_list(struct block_lists *b, uint32_t n, bool tidy,
   return entries;
 }
 
+/* Entries of which all tokens are before `oldest` leave the front of a list; the first
+ * token that is left. */
+static inline uint32_t give_back(const struct lls_block_entry **list, uint32_t *n,
+                                 uint32_t oldest)
+{
+  while (*n > 0 && (*list)->first_token + (*list)->count <= oldest)
+    ++*list, --*n;
+  return *n > 0 ? (*list)->first_token : 0;
+}
+
+/* The first rows' numbers are none. */
+static inline void poison(float *at, size_t columns, size_t width, uint32_t n_rows)
+{
+  for (uint32_t i = 0; i < n_rows; i++)
+    for (size_t d = 0; d < width; d++)
+      at[i * columns + d] = NAN;
+}
+
 #endif

@@ -92,6 +92,18 @@ static inline struct lls_block_entry *pair_quantised(struct pair_batch *b,
   return out;
 }
 
+/* What no row sees leaves the lists that are read, and is no number. */
+static inline void pair_give_back(const struct pair_batch *b, struct pair_sequence *s)
+{
+  uint32_t widest = b->shape.window + 5 * b->shape.turns;
+  uint32_t oldest = lls_window_begin(s->context, widest), hd = b->shape.head_dim;
+  float *k = s->qkv + (size_t)b->heads.attention.heads * hd;
+  size_t width = (size_t)b->shape.kv_heads * hd;
+  poison(k, b->heads.columns, width, give_back(&s->read.k, &s->read.k_count, oldest));
+  poison(k + width, b->heads.columns, width,
+         give_back(&s->read.v, &s->read.v_count, oldest));
+}
+
 static inline void pair_batch_add(struct pair_batch *b, uint32_t context, uint32_t n_rows,
                                   bool tidy)
 {
@@ -111,6 +123,8 @@ static inline void pair_batch_add(struct pair_batch *b, uint32_t context, uint32
   t->v = s->lists[1];
   s->read.k = s->lists[2];
   s->read.v = s->lists[3];
+  if (b->shape.window > 0)
+    pair_give_back(b, s);
 }
 
 /* ---- running it -------------------------------------------------------------------- */

@@ -195,6 +195,7 @@ static struct harness_options harness_options_of(struct bed *bed)
       .max_context = o->max_context,
       .device_units = o->device_units,
       .host_units = o->host_units,
+      .window = o->window,
       .int8 = o->int8,
       .scheduler = o->scheduler,
       .cache = o->cache,

@@ -25,7 +25,8 @@
 struct bed_options {
   struct harness_policy scheduler, cache, predictor; /* predictor: none by default */
   uint32_t block_tokens, device_units, host_units;
-  uint32_t int8; /* enum lls_int8 */
+  uint32_t window; /* tokens, of every layer; 0 = none */
+  uint32_t int8;   /* enum lls_int8 */
   uint32_t max_tokens, max_sequences, max_context, max_requests;
   bool no_mixed_batch, no_chunked_prefill;
   int64_t prefill_ns;   /* a token, as the cost service says; 0: it does not know */

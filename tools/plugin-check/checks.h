@@ -25,6 +25,7 @@ void check_alone(const struct subject *, struct findings *);
 void check_fuzz(const struct subject *, struct findings *);
 void check_full(const struct subject *, struct findings *);
 void check_prefixes(const struct subject *, struct findings *);
+void check_window(const struct subject *, struct findings *);
 void check_cancel(const struct subject *, struct findings *);
 void check_abandon(const struct subject *, struct findings *);
 

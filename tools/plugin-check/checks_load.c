@@ -126,6 +126,46 @@ void check_prefixes(const struct subject *s, struct findings *f)
   }
 }
 
+/* Does the cache manager say that a sequence may be longer than the pool? */
+static bool gives_back(const struct subject *s)
+{
+  struct lls_plugin_module *m;
+  if (s->kind != LLS_KIND_CACHE)
+    return s->companions[LLS_KIND_CACHE][0] == NULL;
+  if (lls_plugin_open(s->kind, s->path, &m, NULL) < 0)
+    return false;
+  bool does = m->cache.gives_back;
+  lls_plugin_close(m);
+  return does;
+}
+
+/* Requests that outgrow their windows; in turns with a pool that holds them all, and one
+ * that holds three windows, for who gives back what has left them. */
+void check_window(const struct subject *s, struct findings *f)
+{
+  static const uint32_t windows[] = {1, 8, 16, 50, 100};
+  uint32_t rejected = 0;
+  for (uint64_t seed = s->seed; seed < s->seed + 16 && f->n == 0; seed++) {
+    struct dice d = {seed};
+    struct scene_options o = any_scene(&d, seed);
+    o.window = windows[seed % 5];
+    o.instances = seed % 4 == 3 ? 2 : 0;
+    o.transfers = seed % 4 == 3;
+    if (seed % 4 < 2 && gives_back(s)) {
+      o.max_tokens = 64;
+      o.device_units = 3 * (units_of(o.window + o.max_tokens, o.block_tokens) + 2);
+      o.host_units = seed % 4 == 0 ? 0 : o.device_units;
+    }
+    struct load_options load = {.n = 30,
+                                .max_prompt = 200,
+                                .max_length = 120,
+                                .cancels = seed % 3 == 0,
+                                .trickle = seed % 2 == 0,
+                                .alike = dice(&d, 0, 1) == 1 ? o.block_tokens : 0};
+    run(s, f, &o, &load, &rejected);
+  }
+}
+
 void check_cancel(const struct subject *s, struct findings *f)
 {
   uint32_t rejected = 0;

@@ -53,6 +53,7 @@ static const struct check checks[] = {
     {"fuzzed loads", check_fuzz},
     {"a full pool", check_full},
     {"prompts with blocks in common", check_prefixes},
+    {"layers with a sliding window", check_window},
     {"cancelled requests", check_cancel},
     {"stopped with requests alive", check_abandon},
     {"sequences that move beside the steps", check_transfers},

@@ -29,6 +29,7 @@ struct scene;
 struct scene_options {
   uint32_t block_tokens, device_units, host_units;
   uint32_t max_tokens, max_sequences, max_context, max_requests;
+  uint32_t window; /* of every layer, tokens; 0 = none */
   uint64_t seed;
   uint32_t instances;        /* 0: one, or as many as the subject needs */
   bool roles;                /* the first prefills, the last decodes, others do both */

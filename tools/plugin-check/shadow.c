@@ -132,6 +132,8 @@ static struct lists lists_of(const struct lls_block_table *t, bool hidden)
 /* The entry of a token, NULL if the list has none for it. */
 static const struct lls_block_entry *entry_of(struct walk *w, uint32_t token)
 {
+  if (w->at < w->count && token < w->entries[w->at].first_token)
+    return NULL; /* the list begins later */
   while (w->at < w->count &&
          token - w->entries[w->at].first_token >= w->entries[w->at].count)
     w->at++;
@@ -188,13 +190,16 @@ void shadow_write(struct shadow *s, const struct lls_block_table *t,
 }
 
 uint32_t shadow_verify(const struct shadow *s, const struct lls_block_table *t,
-                       const struct lls_request *r, uint32_t until, const char **list)
+                       const struct lls_request *r, uint32_t window, uint32_t until,
+                       const char **list)
 {
-  struct lists l = lists_of(t, t->form == LLS_FORM_HIDDEN || t->x_count > 0);
+  bool hidden = t->form == LLS_FORM_HIDDEN || t->x_count > 0;
+  struct lists l = lists_of(t, hidden);
+  uint32_t from = hidden ? 0 : lls_window_begin(until, window);
   uint64_t hash = 0;
   for (uint32_t i = 0; i < until; i++) {
     hash = next_hash(hash, r->tokens[i]);
-    for (uint32_t k = 0; k < l.n; k++) {
+    for (uint32_t k = 0; k < l.n && i >= from; k++) {
       struct walk *w = &l.walks[k];
       const uint64_t *slot = slot_of(s, entry_of(w, i), i);
       *list = w->name;

@@ -39,9 +39,10 @@ void shadow_write(struct shadow *, const struct lls_block_table *,
 
 /* The first of the tokens [0, until) that is not where the table says, or until; *list
  * says of which list. Of K, V and X together it is X that must be there: the step makes
- * the others of it. */
+ * the others of it. With a window only those that the step reads. */
 uint32_t shadow_verify(const struct shadow *, const struct lls_block_table *,
-                       const struct lls_request *, uint32_t until, const char **list);
+                       const struct lls_request *, uint32_t window, uint32_t until,
+                       const char **list);
 
 /* The pass computes tokens [from, until) after those before: the first token in a slot
  * that an ASYNC copy of this step uses otherwise, or until; *index is that copy's. */

@@ -58,7 +58,7 @@ void watch_taken_over(struct witness *w, const struct lls_request *r)
     return;
   uint32_t at =
       shadow_verify(&source->memory->shadow, &source->placed[r->slot].left_behind.table,
-                    r, r->cached_tokens, &list);
+                    r, w->core->engine->window_tokens, r->cached_tokens, &list);
   if (at < r->cached_tokens)
     watch_found_gone(w, r, at, list);
   shadow_write(&w->memory->shadow, &w->placed[r->slot].table, r, 0, r->cached_tokens);

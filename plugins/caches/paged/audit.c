@@ -41,8 +41,9 @@ static void check_reusable(struct lls_pol_report *a)
                          "reusable but not in the index", b);
     m->marks[b] = 2; /* a parent that is met later must not have this mark yet */
     uint32_t parent = m->blocks[b].parent;
-    lls_pol_report_check(a, parent >= m->n_blocks || m->marks[parent] != 2,
-                         "older than its child", b);
+    lls_pol_report_check(
+        a, m->window > 0 || parent >= m->n_blocks || m->marks[parent] != 2,
+        "older than its child", b);
   }
   lls_pol_report_check(a, m->reusable_last == before, "broken end of the reusable list",
                        before);
@@ -78,12 +79,19 @@ static bool audit_index(struct lls_pol_report *a)
   return a->result == 0;
 }
 
+/* Is what it came after still in the index? It always is without a window. */
+static bool has_parent(const struct paged *m, const struct block *block)
+{
+  return block->parent < m->n_blocks &&
+         block->parent_generation == m->blocks[block->parent].generation;
+}
+
 static void audit_children(struct lls_pol_report *a)
 {
   struct paged *m = a->m;
   memset(m->marks, 0, m->n_blocks * sizeof *m->marks);
   for (uint32_t b = 0; b < m->n_blocks; b++)
-    if (m->blocks[b].parent < m->n_blocks)
+    if (has_parent(m, &m->blocks[b]))
       m->marks[m->blocks[b].parent]++;
   for (uint32_t b = 0; b < m->n_blocks; b++)
     lls_pol_report_check(a, m->marks[b] == m->blocks[b].children,
@@ -102,13 +110,16 @@ static void audit_block(struct lls_pol_report *a, uint32_t b)
     lls_pol_report_say(a, ", after %" PRId32 ", tokens %016" PRIx64,
                        block->parent == ROOT ? -1 : (int32_t)block->parent,
                        digest(tokens, m->block_tokens));
-    lls_pol_report_check(a, paged_find(m, block->parent, tokens) == b,
+    bool found = block->parent == ROOT || has_parent(m, block);
+    lls_pol_report_say(a, "%s", found ? "" : ", which has gone");
+    lls_pol_report_check(a, found || m->window > 0, "in the index without its parent", b);
+    lls_pol_report_check(a, !found || paged_find(m, block->parent, tokens) == b,
                          "not found in the index", b);
-    if (block->parent != ROOT) {
+    if (block->parent != ROOT && found) {
       const struct block *parent = &m->blocks[block->parent];
       lls_pol_report_check(a, parent->parent != LLS_POL_NIL,
                            "in the index without its parent", b);
-      lls_pol_report_check(a, parent->references >= block->references,
+      lls_pol_report_check(a, m->window > 0 || parent->references >= block->references,
                            "held without its parent", b);
     }
   }
@@ -186,16 +197,20 @@ static void audit_lists(struct lls_pol_report *a, uint32_t place, const char *na
       continue;
     lls_pol_report_say(a,
                        "slot %" PRIu32 ": request %" PRIu64 " %s, cached %" PRIu32
-                       ", indexed %" PRIu32 ", row %" PRIu32 ", blocks",
-                       i, s->request, name, s->cached, s->indexed, s->row);
-    lls_pol_report_check(a, s->held > 0 && s->held <= m->row_blocks, "bad list length",
+                       ", indexed %" PRIu32 ", row %" PRIu32 ", gone %" PRIu32
+                       ", blocks",
+                       i, s->request, name, s->cached, s->indexed, s->row, s->gone);
+    lls_pol_report_check(a, s->past > 0 && s->past <= m->row_blocks, "bad list length",
                          i);
-    lls_pol_report_check(a, blocks_of(m, s->cached) <= s->held, "more tokens than room",
+    lls_pol_report_check(a,
+                         s->cached == 0 || s->gone <= needless_blocks(m, s->cached),
+                         "given back what is read", i);
+    lls_pol_report_check(a, blocks_of(m, s->cached) <= s->past, "more tokens than room",
                          i);
     lls_pol_report_check(
-        a, s->indexed <= s->cached / m->block_tokens || s->indexed == s->held,
+        a, s->indexed <= s->cached / m->block_tokens || s->indexed == s->past,
         "block in the index before it is full", i);
-    for (uint32_t j = 0; j < s->held && a->result == 0; j++)
+    for (uint32_t j = s->gone; j < s->past && a->result == 0; j++)
       audit_entry(a, s, j);
     lls_pol_report_end_line(a);
   }

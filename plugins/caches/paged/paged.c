@@ -35,7 +35,11 @@ static void size_up(struct paged *m, const struct lls_cache_geometry *g)
   m->n_blocks = g->device_units / 2;
   m->n_host_blocks = g->host_units / 2;
   m->n_slots = e->max_requests;
-  m->row_blocks = lls_pol_min(blocks_of(m, e->max_context), m->n_blocks);
+  m->window = e->window_tokens;
+  m->step_tokens = e->max_step_tokens;
+  m->row_blocks = blocks_of(m, e->max_context);
+  if (m->window == 0)
+    m->row_blocks = lls_pol_min(m->row_blocks, m->n_blocks);
   size_t row_bytes = (size_t)2 * m->row_blocks * sizeof *m->entries;
   uint32_t affordable = (uint32_t)(row_bytes > 0 ? most_row_bytes / row_bytes : 0);
   m->n_rows = lls_pol_min(lls_pol_min(m->n_slots, m->n_blocks + m->n_host_blocks),
@@ -205,7 +209,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
     return -EINVAL;
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
-  return paged_reserve(m, s, tokens);
+  return paged_reserve(m, s, r, tokens);
 }
 
 static int preempt(void *self, const struct lls_request *r, uint32_t mode)
@@ -214,7 +218,7 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
   struct sequence *s = sequence_of(m, r);
   if (s == NULL || !m->journal.open)
     return -EINVAL;
-  if (!can_note(m, s->held))
+  if (!can_note(m, held(s)))
     return -ENOBUFS;
   switch (mode) {
   case LLS_PREEMPT_RECOMPUTE:
@@ -238,6 +242,7 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached_to
   s->cached = cached_tokens;
   if (m->prefix_sharing)
     paged_index(m, s, r);
+  paged_trim(m, s);
 }
 
 /* ---- questions ------------------------------------------------------------------ */
@@ -272,9 +277,9 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
     return -EINVAL;
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
-  uint32_t wanted = blocks_of(m, (uint64_t)s->cached + tokens);
-  out->new_units = wanted > s->held ? 2 * (wanted - s->held) : 0;
-  out->restore_units = s->place == ON_HOST ? 2 * s->held : 0;
+  uint32_t wanted = paged_peak(m, s, r, tokens);
+  out->new_units = wanted > held(s) ? 2 * (wanted - held(s)) : 0;
+  out->restore_units = s->place == ON_HOST ? 2 * held(s) : 0;
   return 0;
 }
 
@@ -284,10 +289,10 @@ static void describe_device(const struct paged *m, const struct sequence *s,
   uint32_t shared = paged_shared_blocks(m, s);
   out->residency = LLS_RESIDENT_DEVICE;
   out->form = LLS_FORM_KV;
-  out->device_units = 2 * s->held;
-  out->owned_units = 2 * (s->held - shared);
+  out->device_units = 2 * held(s);
+  out->owned_units = 2 * (held(s) - shared);
   out->shared_tokens = lls_pol_min(shared * m->block_tokens, s->cached);
-  out->free_slots = s->held * m->block_tokens - s->cached;
+  out->free_slots = s->past * m->block_tokens - s->cached;
 }
 
 static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
@@ -304,7 +309,7 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   case ON_HOST:
     out->residency = LLS_RESIDENT_HOST;
     out->form = LLS_FORM_KV;
-    out->host_units = 2 * s->held;
+    out->host_units = 2 * held(s);
     out->missing_tokens = s->cached;
     break;
   default:
@@ -321,10 +326,10 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
     return -EINVAL;
   *out = (struct lls_block_table){
       .form = LLS_FORM_KV,
-      .k_count = s->held,
-      .v_count = s->held,
-      .k = k_list(m, s->row),
-      .v = k_list(m, s->row) + m->row_blocks,
+      .k_count = held(s),
+      .v_count = held(s),
+      .k = k_list(m, s->row) + s->gone,
+      .v = k_list(m, s->row) + m->row_blocks + s->gone,
   };
   return 0;
 }
@@ -413,6 +418,7 @@ static const struct lls_cache_vtable vtable = {
     .reconfigure = reconfigure,
     .export_state = export_state,
     .import_state = import_state,
+    .gives_back = true,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

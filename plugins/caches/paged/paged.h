@@ -13,13 +13,18 @@
  * Invariants, all of them checked by audit:
  *   1. Only a full block is in the index, and a block in the index is never written.
  *      So only index blocks are ever shared.
- *   2. A sequence that holds a block of the index holds its parent too, the block of the
- *      tokens before it; and blocks are let go last one first. So a parent is never older
- *      in the reusable list than its children, and the index needs no other key than
- *      (parent block, tokens): compared in full, hashed only to find the bucket.
+ *   2. The index has no other key than (parent block, its generation, tokens): compared
+ *      in full, hashed only to find the bucket. A block that leaves the index begins
+ *      another generation, so that no block comes after what is in it next. Without a
+ *      window that never matters: a sequence that holds a block of the index holds its
+ *      parent too, and blocks are let go last one first, so a parent is never older in
+ *      the reusable list than its children.
  *   3. Every word that a transaction changes goes through set(), which writes down the
  *      old value. Rolling back puts the old values back, last one first: exact by
  *      construction, the order of all lists included.
+ *   4. Of a sequence's list the first `gone` blocks have been given back, where every layer
+ *      has a window: none is read any more. Their numbers stay in the row, and mean
+ *      nothing but in paged_forget.
  */
 #ifndef PAGED_H
 #define PAGED_H
@@ -38,8 +43,10 @@ struct block {
   uint32_t references;     /* sequences that hold it */
   uint32_t previous, next; /* in the reusable list; next alone in the free stack */
   uint32_t parent;         /* block or ROOT; LLS_POL_NIL = not in the index */
+  uint32_t generation;     /* how often it has left the index */
+  uint32_t parent_generation; /* of the parent when this came after it */
   uint32_t bucket_next;    /* in the index */
-  uint32_t children;       /* blocks in the index whose parent it is */
+  uint32_t children; /* blocks in the index whose parent it is, of this generation */
 };
 
 enum place { NOWHERE, ON_DEVICE, ON_HOST };
@@ -49,7 +56,8 @@ struct sequence { /* of one slot */
   uint8_t admitted; /* 0 or 1; no bool, for a state may say anything */
   uint32_t place;   /* enum place */
   uint32_t row;     /* of its block list; LLS_POL_NIL while it holds nothing */
-  uint32_t held;    /* blocks on its list */
+  uint32_t gone;    /* leading blocks that were given back */
+  uint32_t past;    /* blocks on its list, with those: it holds [gone, past) */
   uint32_t cached;  /* tokens computed */
   uint32_t indexed; /* leading blocks that are in the index */
 };
@@ -58,7 +66,9 @@ struct paged {
   const struct lls_host *host;
   bool prefix_sharing;
   uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, n_rows;
-  uint32_t row_blocks; /* longest list: a full context, or all blocks */
+  uint32_t row_blocks; /* longest list: a full context, or, without a window, all blocks */
+  uint32_t window;     /* tokens, of every layer; 0 = none */
+  uint32_t step_tokens; /* the most of a step */
 
   struct block *blocks;       /* (n_blocks) */
   int32_t *contents;          /* (n_blocks, block_tokens) ids of what is in the index */
@@ -104,6 +114,17 @@ static inline uint32_t blocks_of(const struct paged *m, uint64_t tokens)
   return (uint32_t)((tokens + m->block_tokens - 1) / m->block_tokens);
 }
 
+static inline uint32_t held(const struct sequence *s)
+{
+  return s->past - s->gone;
+}
+
+/* Leading blocks that nothing behind so many tokens reads. */
+static inline uint32_t needless_blocks(const struct paged *m, uint32_t cached)
+{
+  return lls_window_begin(cached, m->window) / m->block_tokens;
+}
+
 static inline uint32_t available(const struct paged *m)
 {
   return m->n_free + m->n_reusable;
@@ -145,7 +166,13 @@ void paged_forget(struct paged *, const struct sequence *s);
 uint32_t paged_find(const struct paged *, uint32_t parent, const int32_t *tokens);
 
 /* ---- sequence.c: what is done to one sequence */
-int paged_reserve(struct paged *, struct sequence *, uint32_t tokens);
+/* Blocks that it will hold at most on its way to `tokens` more, in steps as long as may be. */
+uint32_t paged_peak(const struct paged *, const struct sequence *,
+                    const struct lls_request *, uint32_t tokens);
+int paged_reserve(struct paged *, struct sequence *, const struct lls_request *,
+                  uint32_t tokens);
+/* Gives back the blocks that have left the window. */
+void paged_trim(struct paged *, struct sequence *);
 void paged_drop(struct paged *, struct sequence *);
 int paged_swap_out(struct paged *, struct sequence *);
 

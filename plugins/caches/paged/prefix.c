@@ -4,7 +4,9 @@
  *
  * The index is a tree of token blocks laid out in a hash table. Two blocks are the same
  * if their parents are the same block and their tokens are equal; the hash chooses a
- * bucket and decides nothing, so no collision can hand one client another's text.
+ * bucket and decides nothing, so no collision can hand one client another's text. With a
+ * window a block may leave the index before those that come after it, which then are not
+ * found any more, and go when their turn comes.
  *
  * Blocks get into the index through computed() alone, when their contents exist. A
  * sequence that has computed a block that the index knows already (two equal prompts at
@@ -27,11 +29,18 @@ static int32_t *contents_of(const struct paged *m, uint32_t b)
   return m->contents + (size_t)b * m->block_tokens;
 }
 
+/* 0 of the root, which never leaves. */
+static uint32_t generation_of(const struct paged *m, uint32_t block)
+{
+  return block == ROOT ? 0 : m->blocks[block].generation;
+}
+
 uint32_t paged_find(const struct paged *m, uint32_t parent, const int32_t *tokens)
 {
   uint32_t b = m->buckets[bucket_of(m, parent, tokens)];
+  uint32_t generation = generation_of(m, parent);
   while (b != LLS_POL_NIL &&
-         (m->blocks[b].parent != parent ||
+         (m->blocks[b].parent != parent || m->blocks[b].parent_generation != generation ||
           memcmp(contents_of(m, b), tokens, m->block_tokens * sizeof *tokens)))
     b = m->blocks[b].bucket_next;
   return b;
@@ -42,6 +51,7 @@ static void insert(struct paged *m, uint32_t b, uint32_t parent, const int32_t *
   uint32_t *bucket = &m->buckets[bucket_of(m, parent, tokens)];
   memcpy(contents_of(m, b), tokens, m->block_tokens * sizeof *tokens);
   set(m, &m->blocks[b].parent, parent);
+  set(m, &m->blocks[b].parent_generation, generation_of(m, parent));
   set(m, &m->blocks[b].bucket_next, *bucket);
   set(m, bucket, b);
   if (parent != ROOT)
@@ -57,48 +67,70 @@ void paged_unindex(struct paged *m, uint32_t b)
     link = &m->blocks[*link].bucket_next;
   set(m, link, m->blocks[b].bucket_next);
   uint32_t parent = m->blocks[b].parent;
-  if (parent != ROOT)
+  if (parent != ROOT &&
+      m->blocks[b].parent_generation == m->blocks[parent].generation)
     set(m, &m->blocks[parent].children, m->blocks[parent].children - 1);
   set(m, &m->blocks[b].parent, LLS_POL_NIL);
+  set(m, &m->blocks[b].generation, m->blocks[b].generation + 1);
+  set(m, &m->blocks[b].children, 0);
 }
 
-/* How many leading blocks of the request the index has, and how many of them none
- * holds. */
-static uint32_t match(const struct paged *m, const struct lls_request *r,
-                      uint32_t *unheld)
+/* The block of a request behind `parent`, which has its tokens before. */
+static uint32_t next_of(const struct paged *m, const struct lls_request *r, uint32_t i,
+                        uint32_t parent)
 {
-  uint32_t most = lls_request_length(r) / m->block_tokens, n = 0, parent = ROOT;
+  return paged_find(m, parent, r->tokens + (size_t)i * m->block_tokens);
+}
+
+/* How many of the request's blocks [from, n) none holds; the index has them. */
+static uint32_t unheld(const struct paged *m, const struct lls_request *r, uint32_t from,
+                       uint32_t n)
+{
+  uint32_t parent = ROOT, count = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    parent = next_of(m, r, i, parent);
+    count += i >= from && m->blocks[parent].references == 0;
+  }
+  return count;
+}
+
+/* How many leading blocks of the request the index has, if they serve. */
+static uint32_t match(const struct paged *m, const struct lls_request *r)
+{
+  uint32_t length = lls_request_length(r), most = length / m->block_tokens, n = 0;
   if (most > m->row_blocks)
     most = m->row_blocks;
-  *unheld = 0;
-  for (; n < most; n++) {
-    uint32_t b = paged_find(m, parent, r->tokens + (size_t)n * m->block_tokens);
-    if (b == LLS_POL_NIL)
+  for (uint32_t parent = ROOT; n < most; n++) {
+    parent = next_of(m, r, n, parent);
+    if (parent == LLS_POL_NIL)
       break;
-    *unheld += m->blocks[b].references == 0;
-    parent = b;
   }
   /* All tokens are there: the last one is computed again for its logits, into a copy of
    * its block (copy-on-write in reserve). Without a block for the copy the request leaves
    * that one alone, or it might wait for ever for memory that it holds itself. */
-  if (n > 0 && n * m->block_tokens == lls_request_length(r) && available(m) == *unheld)
+  if (n > 0 && n * m->block_tokens == length &&
+      available(m) == unheld(m, r, needless_blocks(m, length - 1), n))
     n--;
   return n;
 }
 
+/* Those that are before the window behind `tokens` are let go again: they are as good as
+ * new in the reusable list. The last one is kept, for the next block comes after it. */
 static void take_blocks(struct paged *m, struct sequence *s, const struct lls_request *r,
-                        uint32_t n)
+                        uint32_t n, uint32_t tokens)
 {
-  uint32_t parent = ROOT;
+  uint32_t parent = ROOT, gone = lls_pol_min(needless_blocks(m, tokens), n - 1);
   set(m, &s->row, paged_take_row(m));
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t b = paged_find(m, parent, r->tokens + (size_t)i * m->block_tokens);
-    paged_hold(m, b);
-    paged_put(m, s, i, b);
-    parent = b;
+    parent = next_of(m, r, i, parent);
+    paged_hold(m, parent);
+    paged_put(m, s, i, parent);
   }
+  for (uint32_t i = gone; i-- > 0;)
+    paged_let_go(m, block_at(m, s, i));
   set(m, &s->place, ON_DEVICE);
-  set(m, &s->held, n);
+  set(m, &s->gone, gone);
+  set(m, &s->past, n);
   set(m, &s->indexed, n);
 }
 
@@ -109,21 +141,25 @@ uint32_t paged_prefix(struct paged *m, struct sequence *s, const struct lls_requ
     return s->cached;
   if (!m->prefix_sharing || m->n_rows_free == 0)
     return 0;
-  uint32_t unheld, n = match(m, r, &unheld);
+  uint32_t n = match(m, r);
   if (n == 0 || !can_note(m, n))
     return 0;
   uint32_t tokens = n * m->block_tokens;
   if (tokens == lls_request_length(r))
     tokens--; /* one must be left to compute, or there would be no logits */
   if (take) {
-    take_blocks(m, s, r, n);
+    take_blocks(m, s, r, n, tokens);
     set(m, &s->cached, tokens);
   }
   return tokens;
 }
 
+/* Nothing can come after a block that was given back before it was known (a sequence that
+ * was on the host, or was handed over): then no more of it gets into the index. */
 void paged_index(struct paged *m, struct sequence *s, const struct lls_request *r)
 {
+  if (s->indexed < s->gone)
+    return;
   for (; s->indexed < s->cached / m->block_tokens; s->indexed++) {
     uint32_t i = s->indexed, own = block_at(m, s, i);
     uint32_t parent = i == 0 ? ROOT : block_at(m, s, i - 1);
@@ -139,11 +175,22 @@ void paged_index(struct paged *m, struct sequence *s, const struct lls_request *
   }
 }
 
+/* Is the i-th block, which was given back, still what came before the next one? */
+static bool is_still_there(const struct paged *m, const struct sequence *s, uint32_t i)
+{
+  const struct block *next = &m->blocks[block_at(m, s, i + 1)];
+  uint32_t b = block_at(m, s, i);
+  return next->parent == b && next->parent_generation == m->blocks[b].generation;
+}
+
 void paged_forget(struct paged *m, const struct sequence *s)
 {
+  uint32_t first = s->gone;
   if (s->place != ON_DEVICE)
     return;
-  for (uint32_t i = s->held; i-- > 0;) {
+  while (first > 0 && first < s->indexed && is_still_there(m, s, first - 1))
+    first--;
+  for (uint32_t i = s->past; i-- > first;) {
     uint32_t b = block_at(m, s, i);
     const struct block *block = &m->blocks[b];
     if (block->references == 0 && block->parent != LLS_POL_NIL && block->children == 0)
@@ -151,13 +198,17 @@ void paged_forget(struct paged *m, const struct sequence *s)
   }
 }
 
-/* A sequence that holds a block holds the blocks before it too (invariant 2), so the
+/* Without a window a sequence that holds a block holds the blocks before it too, so the
  * shared ones come first and bisection finds where they end: the core asks for every
- * request, every step.
+ * request, every step. With one they may be anywhere in it.
  */
 uint32_t paged_shared_blocks(const struct paged *m, const struct sequence *s)
 {
-  uint32_t low = 0, high = s->held;
+  uint32_t low = s->gone, high = s->past, count = 0;
+  for (uint32_t i = low; m->window > 0 && i < high; i++)
+    count += m->blocks[block_at(m, s, i)].references > 1;
+  if (m->window > 0)
+    return count;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
     if (m->blocks[block_at(m, s, middle)].references > 1)

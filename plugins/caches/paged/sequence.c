@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations on one sequence in a transaction: room for more tokens, with copy-on-write
- * and the way back from the host; and the two ways of leaving the device.
+ * and the way back from the host; and the two ways of leaving the device. Behind it, what
+ * has left the window is given back.
  *
  * Blocks that a copy reads may be given to another sequence in the same step: all copies
  * end before the forward pass writes, and are carried out in the order they are listed.
@@ -40,7 +41,7 @@ static uint32_t used_slots(const struct paged *m, const struct sequence *s, uint
 
 static void bring_back(struct paged *m, struct sequence *s)
 {
-  for (uint32_t i = 0; i < s->held; i++) {
+  for (uint32_t i = s->gone; i < s->past; i++) {
     uint32_t from = block_at(m, s, i), to = paged_take(m);
     copy_block(m, LLS_COPY_HOST_TO_DEVICE, from, to, used_slots(m, s, i));
     paged_put(m, s, i, to);
@@ -65,16 +66,45 @@ static void copy_on_write(struct paged *m, struct sequence *s)
   set(m, &s->indexed, i);
 }
 
-int paged_reserve(struct paged *m, struct sequence *s, uint32_t tokens)
+/* Leading blocks that it does without: of one that comes from another instance, whose
+ * view says what is cached there, those that are needless from the start. */
+static uint32_t gone_of(const struct paged *m, const struct sequence *s,
+                        const struct lls_request *r)
+{
+  return s->place == NOWHERE ? needless_blocks(m, r->cached_tokens) : s->gone;
+}
+
+uint32_t paged_peak(const struct paged *m, const struct sequence *s,
+                    const struct lls_request *r, uint32_t tokens)
+{
+  uint32_t all = blocks_of(m, (uint64_t)s->cached + tokens);
+  uint32_t left = all - lls_pol_min(all, gone_of(m, s, r));
+  if (m->window == 0)
+    return left;
+  uint32_t step = lls_pol_min(lls_pol_min(tokens, lls_request_pending(r)), m->step_tokens);
+  return lls_pol_min(left, blocks_of(m, (uint64_t)m->window + step) + 1);
+}
+
+/* The first blocks of a sequence. */
+static void begin_list(struct paged *m, struct sequence *s, uint32_t gone)
+{
+  set(m, &s->row, paged_take_row(m));
+  set(m, &s->place, ON_DEVICE);
+  set(m, &s->gone, gone);
+  set(m, &s->past, gone);
+}
+
+int paged_reserve(struct paged *m, struct sequence *s, const struct lls_request *r,
+                  uint32_t tokens)
 {
   uint64_t length = (uint64_t)s->cached + tokens;
-  uint32_t wanted = blocks_of(m, length);
-  if (length > (uint64_t)m->row_blocks * m->block_tokens)
+  uint32_t gone = gone_of(m, s, r), wanted = blocks_of(m, length);
+  if (length > (uint64_t)m->row_blocks * m->block_tokens || wanted - gone > m->n_blocks)
     return LLS_RESERVE_NEVER;
   bool copy = tokens > 0 && must_copy(m, s), back = s->place == ON_HOST;
-  uint32_t more = wanted > s->held ? wanted - s->held : 0;
-  uint32_t copied = copy + (back ? s->held : 0), taken = more + copied;
-  if (taken == 0)
+  uint32_t past = lls_pol_max(s->past, gone), more = wanted > past ? wanted - past : 0;
+  uint32_t copied = copy + (back ? held(s) : 0), taken = more + copied;
+  if (taken == 0 && s->place != NOWHERE)
     return LLS_RESERVE_OK;
   if (taken > available(m) || (s->row == LLS_POL_NIL && m->n_rows_free == 0) ||
       !can_note(m, taken) || !copies_have_room(m, copied))
@@ -84,21 +114,29 @@ int paged_reserve(struct paged *m, struct sequence *s, uint32_t tokens)
     bring_back(m, s);
   if (copy)
     copy_on_write(m, s);
-  if (s->row == LLS_POL_NIL) {
-    set(m, &s->row, paged_take_row(m));
-    set(m, &s->place, ON_DEVICE);
-  }
-  for (uint32_t i = s->held; i < wanted; i++)
+  if (s->row == LLS_POL_NIL)
+    begin_list(m, s, gone);
+  for (uint32_t i = s->past; i < wanted; i++)
     paged_put(m, s, i, paged_take(m));
   if (more > 0)
-    set(m, &s->held, wanted);
+    set(m, &s->past, wanted);
   return LLS_RESERVE_OK;
+}
+
+/* The last one that is in the index stays: the next one is known by what it comes after. */
+void paged_trim(struct paged *m, struct sequence *s)
+{
+  uint32_t gone = needless_blocks(m, s->cached);
+  if (m->prefix_sharing && s->indexed > s->gone)
+    gone = lls_pol_min(gone, s->indexed - 1);
+  for (; s->gone < gone; s->gone++)
+    paged_let_go(m, block_at(m, s, s->gone));
 }
 
 /* The last block first: see invariant 2. */
 static void let_go_all(struct paged *m, const struct sequence *s)
 {
-  for (uint32_t i = s->held; i-- > 0;)
+  for (uint32_t i = s->past; i-- > s->gone;)
     if (s->place == ON_HOST)
       paged_free_host(m, block_at(m, s, i));
     else
@@ -113,7 +151,8 @@ void paged_drop(struct paged *m, struct sequence *s)
   paged_free_row(m, s->row);
   set(m, &s->row, LLS_POL_NIL);
   set(m, &s->place, NOWHERE);
-  set(m, &s->held, 0);
+  set(m, &s->gone, 0);
+  set(m, &s->past, 0);
   set(m, &s->cached, 0);
   set(m, &s->indexed, 0);
 }
@@ -127,9 +166,9 @@ int paged_swap_out(struct paged *m, struct sequence *s)
     paged_drop(m, s);
     return 0;
   }
-  if (n > m->n_host_free || !copies_have_room(m, n))
+  if (n - s->gone > m->n_host_free || !copies_have_room(m, n - s->gone))
     return -ENOSPC;
-  for (uint32_t i = s->held; i-- > 0;) {
+  for (uint32_t i = s->past; i-- > s->gone;) {
     uint32_t from = block_at(m, s, i);
     if (i < n) {
       uint32_t to = paged_take_host(m);
@@ -139,7 +178,7 @@ int paged_swap_out(struct paged *m, struct sequence *s)
     paged_let_go(m, from);
   }
   set(m, &s->place, ON_HOST);
-  set(m, &s->held, n);
+  set(m, &s->past, n);
   set(m, &s->indexed, 0); /* found, or made known again, when it is back */
   return 0;
 }

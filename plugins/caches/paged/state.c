@@ -6,7 +6,8 @@
  * are, then the block numbers of each list. A list itself is not copied: it has room for
  * a full context and is mostly empty.
  *
- * From another manager: sequences whose K and V lie in unit pairs that are not shared.
+ * From another manager: sequences whose K and V lie in unit pairs that are not shared,
+ * from the first token on.
  * Its other blocks are free; an index it has none.
  */
 #include "paged.h"
@@ -15,16 +16,16 @@
 #include <llmserve/policy/state.h>
 
 /* Before what is this plugin's alone; its number is the version of that. */
-static const char own[8] = "paged 3";
+static const char own[8] = "paged 4";
 
 struct pool { /* equal in both */
-  uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, n_rows, row_blocks;
+  uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, n_rows, row_blocks, window;
 };
 
 static struct pool pool_of(const struct paged *m)
 {
-  return (struct pool){m->block_tokens, m->n_blocks, m->n_host_blocks,
-                       m->n_slots,      m->n_rows,   m->row_blocks};
+  return (struct pool){m->block_tokens, m->n_blocks,   m->n_host_blocks, m->n_slots,
+                       m->n_rows,       m->row_blocks, m->window};
 }
 
 static bool is_held(const struct sequence *s)
@@ -39,7 +40,7 @@ static struct lls_holdings count_holdings(const struct paged *m)
                               .device_units = 2 * m->n_blocks};
   for (uint32_t i = 0; i < m->n_slots; i++)
     if (is_held(&m->sequences[i])) {
-      head.bytes += lls_pol_holding_bytes(m->sequences[i].held, 0);
+      head.bytes += lls_pol_holding_bytes(held(&m->sequences[i]), 0);
       head.n++;
     }
   return head;
@@ -54,12 +55,12 @@ static void write_holdings(const struct paged *m, const struct lls_holdings *hea
     const struct sequence *s = &m->sequences[i];
     if (!is_held(s))
       continue;
-    const struct lls_block_entry *k = k_list(m, s->row);
+    const struct lls_block_entry *k = k_list(m, s->row) + s->gone;
     struct lls_holding h = {.request = s->request,
                             .slot = i,
                             .form = LLS_FORM_KV,
                             .cached_tokens = s->cached,
-                            .kv_count = s->held};
+                            .kv_count = held(s)};
     to = lls_pol_holding_write(to, &h, k, k + m->row_blocks, NULL);
   }
 }
@@ -92,9 +93,9 @@ static int pass_lists(struct paged *m, struct lls_pol_state_walk *w)
     const struct sequence *s = &m->sequences[i];
     if (s->row == LLS_POL_NIL)
       continue;
-    if (s->row >= m->n_rows || s->held > m->row_blocks)
+    if (s->row >= m->n_rows || s->past > m->row_blocks || s->gone > s->past)
       return -EINVAL;
-    for (uint32_t b = 0; b < s->held; b++) {
+    for (uint32_t b = s->gone; b < s->past; b++) {
       uint32_t block = block_at(m, s, b);
       lls_pol_state_pass(w, &block, sizeof block);
       if (lls_pol_state_is_read(w))
@@ -154,7 +155,7 @@ static void take_over(struct paged *m, const struct lls_holding *h, const char *
                          .admitted = true,
                          .place = ON_DEVICE,
                          .row = paged_take_row(m),
-                         .held = h->kv_count,
+                         .past = h->kv_count,
                          .cached = h->cached_tokens};
   for (uint32_t i = 0; i < h->kv_count; i++)
     paged_put(m, s, i, lls_pol_holding_unit(units, i) / 2);
