@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The smallest cache manager with something wrong in it, as its parameter says: memory
- * given to two, memory lost, a rollback that forgets one, state taken from anybody.
+ * given to two, memory lost, a rollback that forgets one, state taken from anybody, a
+ * block of the window given back.
  */
 #define llmserve_plugin null_plugin
 #include "t/plugin/cache_null.c"
 #undef llmserve_plugin
 
-enum { NOTHING, OVERLAP, LOSE, FORGET, IMPORT };
+enum { NOTHING, OVERLAP, LOSE, FORGET, IMPORT, EARLY };
 
 struct params {
   int64_t mode;
@@ -15,6 +16,7 @@ struct params {
 
 struct broken {
   struct null *null;
+  uint32_t window, block_tokens;
   int64_t mode;
 };
 
@@ -38,7 +40,8 @@ static int broken_create(const struct lls_host *host, const void *params,
     free(b);
     return -ENOMEM;
   }
-  *b = (struct broken){null, ((const struct params *)params)->mode};
+  *b = (struct broken){null, host->engine->window_tokens, g->block_tokens,
+                       ((const struct params *)params)->mode};
   *self = b;
   return 0;
 }
@@ -106,12 +109,26 @@ static int broken_info(void *self, const struct lls_request *r,
   return info(of(self), r, out);
 }
 
+/* The list without the block that the oldest token in the window is in. */
+static void give_back_one(const struct broken *b, uint32_t cached, uint32_t *n,
+                          const struct lls_block_entry **list)
+{
+  uint32_t gone = lls_window_begin(cached, b->window) / b->block_tokens + 1;
+  *list += gone;
+  *n -= gone;
+}
+
 static int broken_table(void *self, const struct lls_request *r,
                         struct lls_block_table *out)
 {
+  const struct broken *b = self;
   int rc = table(of(self), r, out);
-  if (((struct broken *)self)->mode == OVERLAP)
+  if (b->mode == OVERLAP)
     out->v = out->k; /* its second list in the first one's place */
+  if (b->mode == EARLY && b->window > 0 && r->cached_tokens > b->block_tokens) {
+    give_back_one(b, r->cached_tokens, &out->k_count, &out->k);
+    give_back_one(b, r->cached_tokens, &out->v_count, &out->v);
+  }
   return rc;
 }
 
@@ -149,8 +166,8 @@ static int import_state(void *self, const struct lls_blob *blob)
 }
 
 static const struct lls_param parameters[] = {
-    LLS_PARAM_CHOICE(struct params, mode, "nothing", "nothing|overlap|lose|forget|import",
-                     "what it does wrong"),
+    LLS_PARAM_CHOICE(struct params, mode, "nothing",
+                     "nothing|overlap|lose|forget|import|early", "what it does wrong"),
 };
 
 static const struct lls_cache_vtable broken_vtable = {

@@ -143,6 +143,7 @@ my %cache_ways = (
   overlap => qr/is not where its . list says/,
   lose    => qr/units are free on the device/,
   forget  => qr/leaves another state than mark saw/,
+  early   => qr/the block table begins with token \d+ where token \d+ is still read/,
   import  => qr/units free of \d+, in a pool of/,
 );
 fit("$sdk/cache_broken.so");

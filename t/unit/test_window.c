@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Models of which every layer has a sliding window, in pools that hold fewer tokens than
+ * one of the requests gets: under every scheduler that ships, whatever is shared,
+ * preempted, swapped or handed over, the text is what transformers computed with all of
+ * it in memory.
+ */
+#include "t/tap.h"
+
+#include <string.h>
+
+#include "t/clients.h"
+#include "t/shipped.h"
+
+#define ALL   (3 * COPIES)
+#define UNITS 26 /* 104 tokens in pairs of blocks of 8; the longest request gets 134 */
+
+static const char *const models[] = {"mistral-window", "phi3"}; /* windows of 16 and 20 */
+
+static struct harness_options options(const char *model, const char *scheduler,
+                                      const char *cache)
+{
+  static char folder[64];
+  struct harness_options o = client_options(scheduler);
+  snprintf(folder, sizeof folder, "t/data/models/%s", model);
+  o.model = folder;
+  o.max_tokens = 32;
+  o.device_units = UNITS;
+  o.cache.name = cache;
+  o.cache.parameters = NULL;
+  return o;
+}
+
+/* Every reference prompt COPIES times at once; what the loop says in the end. */
+static struct lls_loop_status check_texts(const struct harness_options *o)
+{
+  struct harness h;
+  struct lls_loop_status s;
+  struct reference *ref = reference_read(strrchr(o->model, '/') + 1);
+  struct client clients[ALL];
+  uint32_t longest = 0;
+  open_or_fail(&h, o);
+  for (int i = 0; i < ALL; i++) {
+    submit(&h, &clients[i], &ref->prompts[i % 3]);
+    longest =
+        ref->prompts[i % 3].n_tokens > longest ? ref->prompts[i % 3].n_tokens : longest;
+  }
+  if (o->device_units == UNITS)
+    assert_true(longest > UNITS / 2 * o->block_tokens);
+  run_to_end(&h);
+  for (int i = 0; i < ALL; i++)
+    assert_reference_text(&clients[i]);
+  for (int i = 0; i < 3; i++) /* instances hear of each other's blocks */
+    lls_loop_step(h.loop);
+  assert_memory_is_back(&h);
+  lls_loop_status(h.loop, &s);
+  assert_int_equal(s.plans_refused, 0);
+  harness_close(&h);
+  reference_free(ref);
+  return s;
+}
+
+/* The managers that say that they give back. */
+static void each_manager(void (*check)(const char *cache))
+{
+  struct shipped caches;
+  uint32_t n = 0;
+  shipped_find(LLS_KIND_CACHE, &caches);
+  for (uint32_t i = 0; i < caches.n; i++) {
+    struct harness_loaded loaded;
+    const struct harness_policy policy = {caches.names[i], NULL};
+    assert_int_equal(policy_load(LLS_KIND_CACHE, &policy, &loaded, NULL), 0);
+    bool gives_back = loaded.module->cache.gives_back;
+    policy_unload(&loaded);
+    if (gives_back)
+      check(caches.names[i]);
+    n += gives_back;
+  }
+  assert_true(n > 0);
+}
+
+static void under_every_scheduler(const char *cache)
+{
+  static const struct left_out left_out[] = {
+      {"distserve", "hands requests over between instances: below"},
+  };
+  struct shipped schedulers;
+  assert_true(shipped_find_but(LLS_KIND_SCHEDULER, left_out, 1, &schedulers));
+  for (uint32_t i = 0; i < schedulers.n; i++) {
+    struct harness_options o = options(models[i % 2], schedulers.names[i], cache);
+    print_message("# %s over %s\n", schedulers.names[i], cache);
+    check_texts(&o);
+  }
+}
+
+static void test_under_every_scheduler(void **state)
+{
+  (void)state;
+  each_manager(under_every_scheduler);
+}
+
+static void swapped(const char *cache)
+{
+  static const char *const swap[] = {"preempt", "swap", NULL};
+  for (int i = 0; i < 2; i++) {
+    struct harness_options o = options(models[i], "fcfs", cache);
+    o.scheduler.parameters = swap;
+    o.host_units = 64;
+    assert_true(check_texts(&o).preempted_swap > 0);
+  }
+}
+
+static void test_swapped(void **state)
+{
+  (void)state;
+  each_manager(swapped);
+}
+
+/* On a device that computes beside the host, the engine keeps block tables. */
+static void kept_tables(const char *cache)
+{
+  for (int i = 0; i < 2; i++) {
+    struct harness_options o = options(models[i], "sarathi", cache);
+    o.create_device = create_asynchronous;
+    check_texts(&o);
+  }
+}
+
+static void test_kept_tables(void **state)
+{
+  (void)state;
+  each_manager(kept_tables);
+}
+
+/* What has left the window here is not wanted there either. */
+static void handed_over(const char *cache)
+{
+  struct harness_options o = options("mistral-window", "distserve", cache);
+  o.instances = 2;
+  o.roles[0] = LLS_ROLE_PREFILL;
+  o.roles[1] = LLS_ROLE_DECODE;
+  assert_int_equal(check_texts(&o).taken_over, ALL);
+}
+
+static void test_handed_over(void **state)
+{
+  (void)state;
+  each_manager(handed_over);
+}
+
+/* A prompt that others have computed, of which only what its window sees is held. */
+static void test_shared_prefixes(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct harness_options o = options(models[i], "fcfs", "paged");
+    o.device_units = 128;
+    o.max_sequences = 4; /* later copies find what earlier ones have left */
+    assert_true(check_texts(&o).shared_tokens > 0);
+  }
+}
+
+static void test_gives_back_too_early(void **state)
+{
+  (void)state;
+  static const char *const early[] = {"mode", "early", NULL};
+  char path[4096];
+  struct harness h;
+  struct lls_error err = {0};
+  struct client c;
+  struct reference *ref = reference_read("mistral-window");
+  snprintf(path, sizeof path, "%s/t/sdk/.libs/cache_broken.so", getenv("LLS_BUILDDIR"));
+  struct harness_options o = options("mistral-window", "fcfs", path);
+  o.cache.parameters = early;
+  o.device_units = 512;
+  o.log_level = LLS_LOG_ERROR;
+  open_or_fail(&h, &o);
+  h.log.fd = -1;
+  submit(&h, &c, &ref->prompts[2]);
+  int rc = 0;
+  while (rc >= 0 && !lls_loop_idle(h.loop)) {
+    rc = lls_loop_step(h.loop);
+    lls_loop_events(h.loop, on_event, NULL);
+  }
+  assert_true(rc < 0);
+  lls_loop_failed(h.loop, &err);
+  print_message("# %s\n", err.text);
+  assert_non_null(strstr(err.text, "the block table begins with token "));
+  harness_close(&h);
+  reference_free(ref);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_under_every_scheduler),
+      cmocka_unit_test(test_swapped),
+      cmocka_unit_test(test_kept_tables),
+      cmocka_unit_test(test_handed_over),
+      cmocka_unit_test(test_shared_prefixes),
+      cmocka_unit_test(test_gives_back_too_early),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
