@@ -22,9 +22,9 @@ struct harness_options {
   uint32_t max_tokens, max_sequences, max_requests, block_tokens, max_context;
   uint32_t device_units, host_units;
   uint32_t window; /* of every layer, tokens; 0: the model's own */
-  uint32_t int8;  /* enum lls_int8 */
-  bool no_hidden; /* the engine has no hidden form */
-  bool kv_only;   /* nor on a device with memory of its own */
+  uint32_t int8;   /* enum lls_int8 */
+  bool no_hidden;  /* the engine has no hidden form */
+  bool kv_only;    /* nor on a device with memory of its own */
   struct harness_policy scheduler, cache, predictor;
   const struct lls_cost_rates *cost; /* as in lls_loop_options */
   const char *measurements;          /* likewise */

@@ -7,8 +7,8 @@
  *   header, copies, then of each sequence: its numbers, its tokens, its lists of blocks
  *
  * A list is nearly always whole blocks in order, of which the first token and the indices
- * say all: 4 bytes for block_tokens tokens of cache instead of 16. A step of 512 sequences
- * of 800 tokens is 200 KiB, against 20 ms and more that it takes.
+ * say all: 4 bytes for block_tokens tokens of cache instead of 16. A step of 512
+ * sequences of 800 tokens is 200 KiB, against 20 ms and more that it takes.
  *
  * Buffers begin at what a pool's blocks take once; only where blocks are shared can a
  * step need more, then they grow.

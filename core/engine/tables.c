@@ -62,8 +62,8 @@ int lls_engine_check_entries(const struct lls_engine *e,
 {
   if (i == 0)
     i = whole_blocks(e, list, n);
-  uint32_t covered = i > 0 ? list[i - 1].first_token + list[i - 1].count
-                           : lls_list_begin(list, n);
+  uint32_t covered =
+      i > 0 ? list[i - 1].first_token + list[i - 1].count : lls_list_begin(list, n);
   for (; i < n; i++) {
     const struct lls_block_entry *entry = &list[i];
     bool int8 = entry->element != LLS_ELEMENT_MODEL;

@@ -364,11 +364,12 @@ static bool pull(struct lls_instance *in, struct lls_live *live)
   uint32_t oldest = hidden ? 0 : lls_window_begin(n, in->caps.window_tokens);
   bool good = LLS_CALL(p, cache, table, &live->view, &to) == 0 && to.form == from->form;
   if (good && hidden)
-    good = pull_list(h, from->x, from->x_count, to.x, to.x_count, oldest, n, block_tokens);
+    good =
+        pull_list(h, from->x, from->x_count, to.x, to.x_count, oldest, n, block_tokens);
   else if (good)
-    good = pull_list(h, from->k, from->k_count, to.k, to.k_count, oldest, n,
-                     block_tokens) &&
-           pull_list(h, from->v, from->v_count, to.v, to.v_count, oldest, n, block_tokens);
+    good =
+        pull_list(h, from->k, from->k_count, to.k, to.k_count, oldest, n, block_tokens) &&
+        pull_list(h, from->v, from->v_count, to.v, to.v_count, oldest, n, block_tokens);
   if (!good) {
     h->n_copies = first;
     return false;

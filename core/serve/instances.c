@@ -62,6 +62,26 @@ static void warn(void *context, const char *text)
   lls_log(&s->log, LLS_LOG_WARNING, "server", "%s", text);
 }
 
+/* How long blocks stay, where layers have windows. */
+static void log_windows(struct server *s)
+{
+  uint32_t window = lls_widest_window(&s->model), n = 0;
+  const struct lls_plugin_module *cache = s->config->policies.cache.module;
+  for (uint32_t i = 0; i < s->model.layers; i++)
+    n += s->model.layer[i].window > 0;
+  if (window > 0)
+    lls_log(&s->log, LLS_LOG_INFO, "engine",
+            "every layer has a window of at most %u tokens: cache %s %s", window,
+            cache->descriptor->id,
+            cache->cache.gives_back ? "gives back the blocks before it"
+                                    : "keeps the blocks before it all the same");
+  else if (n > 0)
+    lls_log(&s->log, LLS_LOG_INFO, "engine",
+            "%u of %u layers have a window and the others see everything: no block is "
+            "given back before its sequence ends, for each has all layers",
+            n, s->model.layers);
+}
+
 static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
 {
   struct lls_engine_options options = lls_engine_options_of(s->config, &s->model);
@@ -82,8 +102,10 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
           (size_t)pool->device_units / 2 * pool->block_tokens,
           (pool->device_units * lls_unit_room(pool, false)) >> 20, pool->device_units,
           pool->block_tokens, lls_engine_caps(s->engines[i])->max_context);
-  if (i == 0)
+  if (i == 0) {
+    log_windows(s);
     server_warn(s->config, &s->model, s->engines[i], warn, s);
+  }
   const char *why = lls_engine_why_no_hidden(s->engines[i]);
   if (why != NULL && i == 0)
     lls_log(&s->log, LLS_LOG_DEBUG, "engine", "no hidden cache form: %s", why);

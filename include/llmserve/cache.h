@@ -25,13 +25,13 @@
  *
  * Where every layer has a sliding window (host->engine->window_tokens), blocks of which
  * all tokens are before lls_window_begin are read by no later step. A manager may take
- * them back, in computed or later, and leave them out of the front of its tables; it still
- * counts their tokens as cached. It may as well keep everything. A table that begins too
- * late is refused by the core, as one that has a gap.
+ * them back, in computed or later, and leave them out of the front of its tables; it
+ * still counts their tokens as cached. It may as well keep everything. A table that
+ * begins too late is refused by the core, as one that has a gap.
  *
  * Hand-over between instances needs nothing more. Here the request is reserved for what
- * is cached of it elsewhere (its view's cached_tokens, of which a window may make the first
- * ones needless here too), and computed says when that has been copied. There its
+ * is cached of it elsewhere (its view's cached_tokens, of which a window may make the
+ * first ones needless here too), and computed says when that has been copied. There its
  * blocks stay as they are until release, with a copy of the view whose tokens are NULL.
  *
  * The manager never removes a request on its own: reserve with LLS_MAY_DISPLACE may

@@ -49,9 +49,9 @@ struct lls_engine_caps {
    * between two steps. The manager itself need not ask: what it has is called. */
   bool async_transfers;
   double hidden_ratio; /* bytes of X over bytes of K and V, per token */
-  /* Every layer of the model has a sliding window, the widest of so many tokens: the token
-   * at position p is not read any more by those from p + window_tokens on. 0: some layer
-   * sees everything. */
+  /* Every layer of the model has a sliding window, the widest of so many tokens: the
+   * token at position p is not read any more by those from p + window_tokens on. 0: some
+   * layer sees everything. */
   uint32_t window_tokens;
   /* version 1 ends here */
 };

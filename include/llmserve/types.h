@@ -214,8 +214,8 @@ struct lls_block_entry {
 };
 
 /*
- * The first token that is read by a step which computes tokens from position `context` on,
- * under engine->window_tokens.
+ * The first token that is read by a step which computes tokens from position `context`
+ * on, under engine->window_tokens.
  */
 static inline uint32_t lls_window_begin(uint32_t context, uint32_t window_tokens)
 {

@@ -64,8 +64,9 @@ static __device__ __forceinline__ unsigned place_of(uint32_t tile, uint32_t row)
   return tile % 2 * 2 * TILE + row;
 }
 
-/* One lookup a thread: places of tile number `tile`'s tokens. Those before the list, which
- * no query sees, are as good anywhere, and where its first one is there is a number. */
+/* One lookup a thread: places of tile number `tile`'s tokens. Those before the list,
+ * which no query sees, are as good anywhere, and where its first one is there is a
+ * number. */
 template <bool INT8>
 static __device__ __forceinline__ void look_up(const work &w, const lls_cuda_pool &pool,
                                                uint32_t tile, const tile_places &places)

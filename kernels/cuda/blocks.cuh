@@ -11,7 +11,7 @@
 struct kv_list {
   const lls_block_entry *entries;
   uint32_t n, block_tokens, head_dim;
-  bool whole;    /* entries are whole blocks in order, filled from the left */
+  bool whole;     /* entries are whole blocks in order, filled from the left */
   uint32_t begin; /* the first token that it has */
   uint64_t head; /* elements from the pool's beginning to this layer and head of unit 0 */
   uint64_t unit; /* elements of a unit block */
@@ -27,8 +27,8 @@ static __device__ __forceinline__ kv_list make_list(const lls_cuda_pool &pool,
                            : ((uint64_t)layer * pool.kv_heads + kv_head) * head;
   uint64_t heads = scratch ? pool.kv_heads : (uint64_t)pool.layers * pool.kv_heads;
   uint32_t first_token = n > 0 ? entries[0].first_token : 0;
-  return {entries, n,           pool.block_tokens, pool.head_dim,
-          whole,   first_token, begin,             heads * head};
+  return {entries,     n,     pool.block_tokens, pool.head_dim, whole,
+          first_token, begin, heads * head};
 }
 
 static __device__ __forceinline__ kv_list k_list(const lls_cuda_step *step,

@@ -186,8 +186,8 @@ static inline uint32_t run_all(const struct batch *b, float *out)
 
 /* ---- what windows have left ------------------------------------------------------ */
 
-/* The leading entries that no row sees leave each list, and what was in them is no number:
- * whoever reads them shows it. */
+/* The leading entries that no row sees leave each list, and what was in them is no
+ * number: whoever reads them shows it. */
 static inline void give_back_all(struct batch *b)
 {
   size_t k = (size_t)b->attention.heads * b->shape.head_dim;

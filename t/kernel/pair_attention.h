@@ -92,7 +92,7 @@ static inline struct lls_block_entry *pair_quantised(struct pair_batch *b,
   return out;
 }
 
-/* What no row sees leaves the lists that are read, and is no number. */
+/* The lists that are read lose what no row sees, which is no number. */
 static inline void pair_give_back(const struct pair_batch *b, struct pair_sequence *s)
 {
   uint32_t widest = b->shape.window + 5 * b->shape.turns;

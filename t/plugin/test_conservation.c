@@ -2,7 +2,8 @@
 /*
  * Conservation, for every scheduler over every cache: whatever the requests, the limits
  * of the engine and the size of the memory, each request ends exactly once, all memory
- * comes back, no plan is refused, and attention reads what was computed.
+ * comes back, no plan is refused, and attention reads what was computed. In one of five
+ * every layer has a window.
  *
  * LLS_WORKLOADS says how many random workloads of a few requests each pair gets.
  */
@@ -119,6 +120,7 @@ static void run_pair(const struct harness_policy *scheduler,
     struct bed_options o = options(i);
     o.scheduler = scheduler[i % VARIANTS];
     o.cache = cache[i / VARIANTS % VARIANTS];
+    o.window = i % 5 == 4 ? 1 + 3 * i : 0;
     workload_run(&o, 6, 0);
   }
 }

@@ -114,8 +114,8 @@ static inline void check_slots(struct bed *bed, const struct lls_live *r, uint32
   const char *list;
   struct lls_block_table table;
   assert_int_equal(bed->c->table(bed->cache_self, &r->view, &table), 0);
-  assert_int_equal(shadow_verify(bed_shadow(bed), &table, &r->view, bed->o.window, n, &list),
-                   n);
+  assert_int_equal(
+      shadow_verify(bed_shadow(bed), &table, &r->view, bed->o.window, n, &list), n);
 }
 
 /* Some changes, some of them taken back to a mark: the state at the mark again. */

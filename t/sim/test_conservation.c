@@ -84,6 +84,7 @@ static void check(struct machine *m)
 static int open_machine(struct machine *m, const char *scheduler, const char *cache,
                         struct lls_error *err)
 {
+  uint32_t window = m->crowd.random % 3 == 2 ? 20 : 0; /* the random is the seed yet */
   m->sim = (struct lls_sim_options){.rates = harness_rates(MODEL, 1),
                                     .memory = UINT64_C(1) << 40,
                                     .eos = 2,
@@ -99,6 +100,7 @@ static int open_machine(struct machine *m, const char *scheduler, const char *ca
       .max_context = 128,
       .device_units = 40 + below(m, 200),
       .host_units = below(m, 2) * 64,
+      .window = window,
       .int8 = below(m, 3),
       .scheduler = {scheduler, NULL},
       .cache = {cache, NULL},

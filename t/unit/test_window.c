@@ -132,7 +132,7 @@ static void test_kept_tables(void **state)
   each_manager(kept_tables);
 }
 
-/* What has left the window here is not wanted there either. */
+/* The other instance does without what has left the window here. */
 static void handed_over(const char *cache)
 {
   struct harness_options o = options("mistral-window", "distserve", cache);

@@ -218,8 +218,8 @@ static void compute(struct witness *w, const struct lls_request *r, uint32_t unt
   const struct placed *p = &w->placed[r->slot];
   const char *list = "";
   uint32_t copy = 0,
-           at = shadow_verify(&w->memory->shadow, &p->table, r, w->core->engine->window_tokens,
-                              p->context, &list);
+           at = shadow_verify(&w->memory->shadow, &p->table, r,
+                              w->core->engine->window_tokens, p->context, &list);
   if (at < p->context && p->returned)
     watch_found_gone(w, r, at, list);
   else if (at < p->context)

@@ -41,9 +41,9 @@ static void check_reusable(struct lls_pol_report *a)
                          "reusable but not in the index", b);
     m->marks[b] = 2; /* a parent that is met later must not have this mark yet */
     uint32_t parent = m->blocks[b].parent;
-    lls_pol_report_check(
-        a, m->window > 0 || parent >= m->n_blocks || m->marks[parent] != 2,
-        "older than its child", b);
+    lls_pol_report_check(a,
+                         m->window > 0 || parent >= m->n_blocks || m->marks[parent] != 2,
+                         "older than its child", b);
   }
   lls_pol_report_check(a, m->reusable_last == before, "broken end of the reusable list",
                        before);
@@ -197,13 +197,11 @@ static void audit_lists(struct lls_pol_report *a, uint32_t place, const char *na
       continue;
     lls_pol_report_say(a,
                        "slot %" PRIu32 ": request %" PRIu64 " %s, cached %" PRIu32
-                       ", indexed %" PRIu32 ", row %" PRIu32 ", gone %" PRIu32
-                       ", blocks",
+                       ", indexed %" PRIu32 ", row %" PRIu32 ", gone %" PRIu32 ", blocks",
                        i, s->request, name, s->cached, s->indexed, s->row, s->gone);
     lls_pol_report_check(a, s->past > 0 && s->past <= m->row_blocks, "bad list length",
                          i);
-    lls_pol_report_check(a,
-                         s->cached == 0 || s->gone <= needless_blocks(m, s->cached),
+    lls_pol_report_check(a, s->cached == 0 || s->gone <= needless_blocks(m, s->cached),
                          "given back what is read", i);
     lls_pol_report_check(a, blocks_of(m, s->cached) <= s->past, "more tokens than room",
                          i);

@@ -22,8 +22,8 @@
  *   3. Every word that a transaction changes goes through set(), which writes down the
  *      old value. Rolling back puts the old values back, last one first: exact by
  *      construction, the order of all lists included.
- *   4. Of a sequence's list the first `gone` blocks have been given back, where every layer
- *      has a window: none is read any more. Their numbers stay in the row, and mean
+ *   4. Of a sequence's list the first `gone` blocks have been given back, where every
+ * layer has a window: none is read any more. Their numbers stay in the row, and mean
  *      nothing but in paged_forget.
  */
 #ifndef PAGED_H
@@ -40,12 +40,12 @@ struct params {
 };
 
 struct block {
-  uint32_t references;     /* sequences that hold it */
-  uint32_t previous, next; /* in the reusable list; next alone in the free stack */
-  uint32_t parent;         /* block or ROOT; LLS_POL_NIL = not in the index */
-  uint32_t generation;     /* how often it has left the index */
+  uint32_t references;        /* sequences that hold it */
+  uint32_t previous, next;    /* in the reusable list; next alone in the free stack */
+  uint32_t parent;            /* block or ROOT; LLS_POL_NIL = not in the index */
+  uint32_t generation;        /* how often it has left the index */
   uint32_t parent_generation; /* of the parent when this came after it */
-  uint32_t bucket_next;    /* in the index */
+  uint32_t bucket_next;       /* in the index */
   uint32_t children; /* blocks in the index whose parent it is, of this generation */
 };
 
@@ -66,8 +66,9 @@ struct paged {
   const struct lls_host *host;
   bool prefix_sharing;
   uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, n_rows;
-  uint32_t row_blocks; /* longest list: a full context, or, without a window, all blocks */
-  uint32_t window;     /* tokens, of every layer; 0 = none */
+  uint32_t
+      row_blocks;  /* longest list: a full context, or, without a window, all blocks */
+  uint32_t window; /* tokens, of every layer; 0 = none */
   uint32_t step_tokens; /* the most of a step */
 
   struct block *blocks;       /* (n_blocks) */
@@ -166,7 +167,8 @@ void paged_forget(struct paged *, const struct sequence *s);
 uint32_t paged_find(const struct paged *, uint32_t parent, const int32_t *tokens);
 
 /* ---- sequence.c: what is done to one sequence */
-/* Blocks that it will hold at most on its way to `tokens` more, in steps as long as may be. */
+/* Blocks that it will hold at most on its way to `tokens` more, in steps as long as may
+ * be. */
 uint32_t paged_peak(const struct paged *, const struct sequence *,
                     const struct lls_request *, uint32_t tokens);
 int paged_reserve(struct paged *, struct sequence *, const struct lls_request *,

@@ -67,8 +67,7 @@ void paged_unindex(struct paged *m, uint32_t b)
     link = &m->blocks[*link].bucket_next;
   set(m, link, m->blocks[b].bucket_next);
   uint32_t parent = m->blocks[b].parent;
-  if (parent != ROOT &&
-      m->blocks[b].parent_generation == m->blocks[parent].generation)
+  if (parent != ROOT && m->blocks[b].parent_generation == m->blocks[parent].generation)
     set(m, &m->blocks[parent].children, m->blocks[parent].children - 1);
   set(m, &m->blocks[b].parent, LLS_POL_NIL);
   set(m, &m->blocks[b].generation, m->blocks[b].generation + 1);

@@ -81,7 +81,8 @@ uint32_t paged_peak(const struct paged *m, const struct sequence *s,
   uint32_t left = all - lls_pol_min(all, gone_of(m, s, r));
   if (m->window == 0)
     return left;
-  uint32_t step = lls_pol_min(lls_pol_min(tokens, lls_request_pending(r)), m->step_tokens);
+  uint32_t step =
+      lls_pol_min(lls_pol_min(tokens, lls_request_pending(r)), m->step_tokens);
   return lls_pol_min(left, blocks_of(m, (uint64_t)m->window + step) + 1);
 }
 
@@ -123,7 +124,8 @@ int paged_reserve(struct paged *m, struct sequence *s, const struct lls_request 
   return LLS_RESERVE_OK;
 }
 
-/* The last one that is in the index stays: the next one is known by what it comes after. */
+/* The last one that is in the index stays: the next one is known by what it comes after.
+ */
 void paged_trim(struct paged *m, struct sequence *s)
 {
   uint32_t gone = needless_blocks(m, s->cached);
