@@ -10,6 +10,8 @@
  * in->overlap.
  */
 #include "core/loop/instance.h"
+
+#include "core/base/least.h"
 #include "core/loop/snapshot.h"
 
 #include <string.h>
@@ -92,15 +94,25 @@ static uint64_t bytes_of(const struct lls_instance *in, const struct lls_copy *c
   return bytes;
 }
 
+/* Tokens that the view counts as cached and the manager has given back. */
+static uint32_t given_back(const struct lls_instance *in, const struct lls_request *v)
+{
+  bool gives_back = in->policies.cache.module->cache.gives_back;
+  return gives_back ? lls_window_begin(v->cached_tokens, in->caps.window_tokens) : 0;
+}
+
 /* A walk over the requests that hold cache: some hundred, against a step of milliseconds.
  */
-static void count_cached(const struct lls_request_list *list, struct lls_loop_status *s)
+static void count_cached(const struct lls_instance *in,
+                         const struct lls_request_list *list, struct lls_loop_status *s)
 {
   for (uint32_t i = 0; i < list->n; i++) {
     const struct lls_request *v = list->items[i];
     uint32_t form = v->form <= LLS_FORM_HIDDEN ? v->form : LLS_FORM_NONE;
-    s->cached_on_device[form] += v->cached_tokens - v->missing_tokens;
-    s->cached_on_host[form] += v->missing_tokens;
+    uint32_t gone = given_back(in, v), missing = v->missing_tokens;
+    uint32_t on_host = missing > gone ? missing - gone : 0;
+    s->cached_on_device[form] += v->cached_tokens - gone - on_host;
+    s->cached_on_host[form] += on_host;
   }
 }
 
@@ -127,9 +139,9 @@ static void count_memory(struct lls_instance *in)
   memset(s->cached_on_host, 0, sizeof s->cached_on_host);
   for (uint32_t i = 0; i < LLS_KINDS; i++)
     count_refusals(p->by_kind[i].host, &s->policies.by_kind[i]);
-  count_cached(&in->running, s);
-  count_cached(&in->preempted, s);
-  count_cached(&in->moving, s);
+  count_cached(in, &in->running, s);
+  count_cached(in, &in->preempted, s);
+  count_cached(in, &in->moving, s);
   s->waiting = in->waiting.n;
   s->running = in->running.n;
   s->preempted = in->preempted.n + in->moving.n;
@@ -178,11 +190,14 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
   return false;
 }
 
+/* In whatever form. */
 static uint64_t cached_on_device(const struct lls_instance *in)
 {
   uint64_t tokens = 0;
-  for (uint32_t i = 0; i < in->running.n; i++)
-    tokens += in->running.items[i]->cached_tokens - in->running.items[i]->missing_tokens;
+  for (uint32_t i = 0; i < in->running.n; i++) {
+    const struct lls_request *v = in->running.items[i];
+    tokens += v->cached_tokens - lls_most_u32(v->missing_tokens, given_back(in, v));
+  }
   return tokens;
 }
 

@@ -1,50 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of quantised types against what the reference makes of the same blocks:
- * t/data/quantised, by tools/quantised_vectors.py. */
-#include "t/tap.h"
+/* Tensors of quantised types against what the reference makes of the same blocks. */
+#include "t/quantised_data.h"
 
-#include "core/device/quantised.h"
 #include "core/device/tensor.h"
 #include "core/engine/shard.h"
 
 #include <string.h>
 
-#define ROWS    2
-#define COLUMNS 256
-#define NUMBERS (ROWS * COLUMNS)
-
-static const enum lls_dtype types[] = {LLS_Q4_0, LLS_Q4_1, LLS_Q5_0, LLS_Q5_1, LLS_Q8_0,
-                                       LLS_Q4_K, LLS_Q5_K, LLS_Q6_K, LLS_MXFP4};
-#define N_TYPES (sizeof types / sizeof *types)
-
-struct vectors {
-  char data[NUMBERS * 2]; /* blocks; unaligned where a test likes */
-  float expected[NUMBERS];
-  struct lls_tensor_view view;
-};
-
-static void read_vectors(enum lls_dtype type, struct vectors *v)
-{
-  char name[64];
-  snprintf(name, sizeof name, "t/data/quantised/%s", lls_dtype_name(type));
-  FILE *file = fopen(source_path(name), "rb");
-  assert_non_null(file);
-  size_t bytes = ROWS * lls_dtype_row_bytes(type, COLUMNS);
-  assert_int_equal(fread(v->data + 1, 1, bytes, file), bytes);
-  assert_int_equal(fread(v->expected, sizeof(float), NUMBERS, file), NUMBERS);
-  assert_int_equal(fgetc(file), EOF);
-  fclose(file);
-  v->view = (struct lls_tensor_view){.data = v->data + 1,
-                                     .dtype = type,
-                                     .rows = ROWS,
-                                     .columns = COLUMNS,
-                                     .row_stride = COLUMNS};
-}
-
 static void assert_row(const struct lls_tensor_view *view, size_t row,
                        const float *expected)
 {
-  float got[COLUMNS];
+  float got[VECTOR_COLUMNS];
   lls_tensor_read_row(view, row, got);
   for (size_t i = 0; i < view->columns; i++) {
     if (!(got[i] == expected[i]))
@@ -56,25 +22,25 @@ static void assert_row(const struct lls_tensor_view *view, size_t row,
 static void test_rows_are_the_reference_s(void **state)
 {
   (void)state;
-  for (size_t t = 0; t < N_TYPES; t++) {
+  for (size_t t = 0; t < N_VECTOR_TYPES; t++) {
     struct vectors v;
-    read_vectors(types[t], &v);
-    for (size_t row = 0; row < ROWS; row++)
-      assert_row(&v.view, row, v.expected + row * COLUMNS);
+    read_vectors(vector_types[t], &v);
+    for (size_t row = 0; row < VECTOR_ROWS; row++)
+      assert_row(&v.view, row, v.expected + row * VECTOR_COLUMNS);
   }
 }
 
 static void test_a_part_reads_what_the_whole_has_there(void **state)
 {
   (void)state;
-  for (size_t t = 0; t < N_TYPES; t++) {
+  for (size_t t = 0; t < N_VECTOR_TYPES; t++) {
     struct vectors v;
-    read_vectors(types[t], &v);
+    read_vectors(vector_types[t], &v);
     struct lls_tensor_view part = lls_view_rows(&v.view, 1, 1);
-    assert_row(&part, 0, v.expected + COLUMNS);
-    size_t block = lls_dtype_block(types[t]), first = COLUMNS - block;
+    assert_row(&part, 0, v.expected + VECTOR_COLUMNS);
+    size_t block = lls_dtype_block(vector_types[t]), first = VECTOR_COLUMNS - block;
     part = lls_view_columns(&v.view, first, block);
-    assert_row(&part, 1, v.expected + COLUMNS + first);
+    assert_row(&part, 1, v.expected + VECTOR_COLUMNS + first);
   }
 }
 
@@ -82,17 +48,19 @@ static void test_a_part_reads_what_the_whole_has_there(void **state)
 static void test_codes_make_the_numbers(void **state)
 {
   (void)state;
-  for (size_t t = 0; t < N_TYPES; t++) {
+  for (size_t t = 0; t < N_VECTOR_TYPES; t++) {
     struct vectors v;
-    int8_t codes[NUMBERS];
-    float scale[NUMBERS / LLS_BLOCK_GROUP_MIN], offset[NUMBERS / LLS_BLOCK_GROUP_MIN];
-    read_vectors(types[t], &v);
-    lls_quantised_read_codes(types[t], v.view.data, NUMBERS, codes, scale, offset);
-    for (size_t i = 0; i < NUMBERS; i++) {
-      size_t group = i / lls_dtype_group(types[t]);
+    int8_t codes[VECTOR_NUMBERS];
+    float scale[VECTOR_NUMBERS / LLS_BLOCK_GROUP_MIN],
+        offset[VECTOR_NUMBERS / LLS_BLOCK_GROUP_MIN];
+    read_vectors(vector_types[t], &v);
+    lls_quantised_read_codes(vector_types[t], v.view.data, VECTOR_NUMBERS, codes, scale,
+                             offset);
+    for (size_t i = 0; i < VECTOR_NUMBERS; i++) {
+      size_t group = i / lls_dtype_group(vector_types[t]);
       float got = scale[group] * (float)codes[i] + offset[group];
       assert_true(got == v.expected[i]);
-      assert_true(offset[group] == 0 || lls_dtype_has_offset(types[t]));
+      assert_true(offset[group] == 0 || lls_dtype_has_offset(vector_types[t]));
     }
   }
 }

@@ -1,47 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quantised Hugging Face folders: each matrix is what it stands for, with and without the
- * CPU device keeping its codes (t/data/quantised/folders, by tools/quantised_folders.py);
+ * CPU device keeping its codes;
  * and what is refused, by name. */
 #include "t/folder.h"
-#include "t/tap.h"
+#include "t/quantised_data.h"
 
 #include "core/device/device.h"
 #include "core/device/tensor.h"
 #include "core/engine/shard.h"
 #include "core/model/quantisation.h"
-#include "core/model/safetensors.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#define ROWS    16
-#define COLUMNS 64
-
-static struct lls_safetensors *open_data(const char *name)
-{
-  struct lls_safetensors *st;
-  struct lls_error err = {0};
-  char path[128];
-  snprintf(path, sizeof path, "t/data/quantised/folders/%s", name);
-  if (lls_safetensors_open(source_path(path), &st, &err) != 0)
-    fail_msg("%s", err.text);
-  return st;
-}
-
-static struct lls_tensor_view view_of(struct lls_safetensors *st, const char *name)
-{
-  struct lls_tensor_view view;
-  struct lls_error err = {0};
-  if (lls_safetensors_view(st, name, ROWS, COLUMNS, &view, &err) != 0)
-    fail_msg("%s", err.text);
-  return view;
-}
-
 static void assert_rows(const struct lls_tensor_view *got,
                         const struct lls_tensor_view *expected)
 {
-  float a[COLUMNS], b[COLUMNS];
+  float a[MATRIX_COLUMNS], b[MATRIX_COLUMNS];
   for (size_t row = 0; row < got->rows; row++) {
     lls_tensor_read_row(got, row, a);
     lls_tensor_read_row(expected, row, b);
@@ -55,8 +31,9 @@ static void assert_rows(const struct lls_tensor_view *got,
 
 static void test_a_matrix_is_what_it_stands_for(void **state)
 {
-  struct lls_safetensors *st = open_data(*state);
-  struct lls_tensor_view m = view_of(st, "m.weight"), e = view_of(st, "expected"), plain;
+  struct lls_safetensors *st = open_matrix(*state);
+  struct lls_tensor_view m = matrix_view(st, "m.weight"), e = matrix_view(st, "expected"),
+                         plain;
   assert_rows(&m, &e);
   struct lls_tensor_view part = lls_view_rows(&m, 5, 9), same = lls_view_rows(&e, 5, 9);
   part = lls_view_columns(&part, 32, 32);
@@ -70,25 +47,30 @@ static void test_a_matrix_is_what_it_stands_for(void **state)
 /* As the device packs it, of two parts; x is one in each column by turns. */
 static void test_a_product_is_of_its_numbers(void **state)
 {
-  struct lls_safetensors *st = open_data(*state);
-  struct lls_tensor_view m = view_of(st, "m.weight"), e = view_of(st, "expected");
+  struct lls_safetensors *st = open_matrix(*state);
+  struct lls_tensor_view m = matrix_view(st, "m.weight"), e = matrix_view(st, "expected");
   const struct lls_tensor_view parts[] = {lls_view_rows(&m, 0, 7),
-                                          lls_view_rows(&m, 7, ROWS - 7)};
-  const struct lls_device_options options = {
-      .threads = 1, .max_rows = COLUMNS, .max_columns = COLUMNS, .max_sequences = 1};
+                                          lls_view_rows(&m, 7, MATRIX_ROWS - 7)};
+  const struct lls_device_options options = {.threads = 1,
+                                             .max_rows = MATRIX_COLUMNS,
+                                             .max_columns = MATRIX_COLUMNS,
+                                             .max_sequences = 1};
   struct lls_device *device;
   struct lls_weight *w;
-  float x[COLUMNS * COLUMNS] = {0}, y[COLUMNS * ROWS], row[COLUMNS];
-  for (size_t i = 0; i < COLUMNS; i++)
-    x[i * COLUMNS + i] = 1;
+  float x[MATRIX_COLUMNS * MATRIX_COLUMNS] = {0}, y[MATRIX_COLUMNS * MATRIX_ROWS],
+                           row[MATRIX_COLUMNS];
+  for (size_t i = 0; i < MATRIX_COLUMNS; i++)
+    x[i * MATRIX_COLUMNS + i] = 1;
   assert_int_equal(lls_cpu_device_create(&options, &device, NULL), 0);
   assert_int_equal(
       device->ops->weight_create(device, parts, NULL, 2, LLS_WEIGHTS_AUTO, &w, NULL), 0);
-  device->ops->linear(device, w, x, COLUMNS, LLS_STORE_SET, y);
-  for (size_t o = 0; o < ROWS; o++) {
+  device->ops->linear(device, w, x, MATRIX_COLUMNS, LLS_STORE_SET, y);
+  for (size_t o = 0; o < MATRIX_ROWS; o++) {
     lls_tensor_read_row(&e, o, row);
-    for (size_t k = 0; k < COLUMNS; k++) /* zeros and scales round to 11 bits, or 8 */
-      assert_true(fabsf(y[k * ROWS + o] - row[k]) <= 0.005f * (fabsf(row[k]) + 0.1f));
+    for (size_t k = 0; k < MATRIX_COLUMNS;
+         k++) /* zeros and scales round to 11 bits, or 8 */
+      assert_true(fabsf(y[k * MATRIX_ROWS + o] - row[k]) <=
+                  0.005f * (fabsf(row[k]) + 0.1f));
   }
   device->ops->weight_destroy(device, w);
   device->ops->destroy(device);
@@ -133,15 +115,17 @@ static void test_others_are_refused_by_name(void **state)
 static void test_wrong_shapes_are_refused(void **state)
 {
   (void)state;
-  struct lls_safetensors *st = open_data("gptq");
+  struct lls_safetensors *st = open_matrix("gptq");
   struct lls_tensor_view view;
   struct lls_error err = {0};
-  assert_int_equal(lls_safetensors_view(st, "m.weight", ROWS, 128, &view, &err), -EINVAL);
+  assert_int_equal(lls_safetensors_view(st, "m.weight", MATRIX_ROWS, 128, &view, &err),
+                   -EINVAL);
   assert_non_null(strstr(err.text, "m.qweight should be 16 x 16"));
-  assert_int_equal(lls_safetensors_view(st, "m.weight", 20, COLUMNS, &view, &err),
+  assert_int_equal(lls_safetensors_view(st, "m.weight", 20, MATRIX_COLUMNS, &view, &err),
                    -ENOTSUP);
-  assert_int_equal(lls_safetensors_view(st, "n.weight", ROWS, COLUMNS, &view, &err),
-                   -ENOENT);
+  assert_int_equal(
+      lls_safetensors_view(st, "n.weight", MATRIX_ROWS, MATRIX_COLUMNS, &view, &err),
+      -ENOENT);
   lls_safetensors_close(st);
 }
 

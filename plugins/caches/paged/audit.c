@@ -41,9 +41,9 @@ static void check_reusable(struct lls_pol_report *a)
                          "reusable but not in the index", b);
     m->marks[b] = 2; /* a parent that is met later must not have this mark yet */
     uint32_t parent = m->blocks[b].parent;
-    lls_pol_report_check(a,
-                         m->window > 0 || parent >= m->n_blocks || m->marks[parent] != 2,
-                         "older than its child", b);
+    lls_pol_report_check(
+        a, m->window.tokens > 0 || parent >= m->n_blocks || m->marks[parent] != 2,
+        "older than its child", b);
   }
   lls_pol_report_check(a, m->reusable_last == before, "broken end of the reusable list",
                        before);
@@ -112,15 +112,17 @@ static void audit_block(struct lls_pol_report *a, uint32_t b)
                        digest(tokens, m->block_tokens));
     bool found = block->parent == ROOT || has_parent(m, block);
     lls_pol_report_say(a, "%s", found ? "" : ", which has gone");
-    lls_pol_report_check(a, found || m->window > 0, "in the index without its parent", b);
+    lls_pol_report_check(a, found || m->window.tokens > 0,
+                         "in the index without its parent", b);
     lls_pol_report_check(a, !found || paged_find(m, block->parent, tokens) == b,
                          "not found in the index", b);
     if (block->parent != ROOT && found) {
       const struct block *parent = &m->blocks[block->parent];
       lls_pol_report_check(a, parent->parent != LLS_POL_NIL,
                            "in the index without its parent", b);
-      lls_pol_report_check(a, m->window > 0 || parent->references >= block->references,
-                           "held without its parent", b);
+      lls_pol_report_check(
+          a, m->window.tokens > 0 || parent->references >= block->references,
+          "held without its parent", b);
     }
   }
   lls_pol_report_end_line(a);

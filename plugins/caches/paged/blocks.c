@@ -57,7 +57,8 @@ uint32_t paged_take(struct paged *m)
     b = pop_free(m);
   } else { /* the one that was let go first; its children went before, without a window */
     b = m->reusable_first;
-    LLS_POL_CHECK(b != LLS_POL_NIL && (m->window > 0 || m->blocks[b].children == 0));
+    LLS_POL_CHECK(b != LLS_POL_NIL &&
+                  (m->window.tokens > 0 || m->blocks[b].children == 0));
     remove_reusable(m, b);
     paged_unindex(m, b);
     set(m, &m->n_evicted, m->n_evicted + 1);

@@ -35,10 +35,9 @@ static void size_up(struct paged *m, const struct lls_cache_geometry *g)
   m->n_blocks = g->device_units / 2;
   m->n_host_blocks = g->host_units / 2;
   m->n_slots = e->max_requests;
-  m->window = e->window_tokens;
-  m->step_tokens = e->max_step_tokens;
+  m->window = lls_pol_window(e, g->block_tokens);
   m->row_blocks = blocks_of(m, e->max_context);
-  if (m->window == 0)
+  if (m->window.tokens == 0)
     m->row_blocks = lls_pol_min(m->row_blocks, m->n_blocks);
   size_t row_bytes = (size_t)2 * m->row_blocks * sizeof *m->entries;
   uint32_t affordable = (uint32_t)(row_bytes > 0 ? most_row_bytes / row_bytes : 0);

@@ -32,6 +32,7 @@
 #include <llmserve/cache.h>
 
 #include <llmserve/policy/journal.h>
+#include <llmserve/policy/window.h>
 
 #define ROOT (UINT32_MAX - 1) /* parent of a sequence's first block */
 
@@ -67,9 +68,8 @@ struct paged {
   bool prefix_sharing;
   uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, n_rows;
   uint32_t
-      row_blocks;  /* longest list: a full context, or, without a window, all blocks */
-  uint32_t window; /* tokens, of every layer; 0 = none */
-  uint32_t step_tokens; /* the most of a step */
+      row_blocks; /* longest list: a full context, or, without a window, all blocks */
+  struct lls_pol_window window;
 
   struct block *blocks;       /* (n_blocks) */
   int32_t *contents;          /* (n_blocks, block_tokens) ids of what is in the index */
@@ -112,7 +112,7 @@ static inline bool can_note(const struct paged *m, uint32_t blocks)
 
 static inline uint32_t blocks_of(const struct paged *m, uint64_t tokens)
 {
-  return (uint32_t)((tokens + m->block_tokens - 1) / m->block_tokens);
+  return lls_pol_window_blocks(&m->window, tokens);
 }
 
 static inline uint32_t held(const struct sequence *s)
@@ -123,7 +123,7 @@ static inline uint32_t held(const struct sequence *s)
 /* Leading blocks that nothing behind so many tokens reads. */
 static inline uint32_t needless_blocks(const struct paged *m, uint32_t cached)
 {
-  return lls_window_begin(cached, m->window) / m->block_tokens;
+  return lls_pol_window_gone(&m->window, cached);
 }
 
 static inline uint32_t available(const struct paged *m)

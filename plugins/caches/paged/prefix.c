@@ -204,9 +204,9 @@ void paged_forget(struct paged *m, const struct sequence *s)
 uint32_t paged_shared_blocks(const struct paged *m, const struct sequence *s)
 {
   uint32_t low = s->gone, high = s->past, count = 0;
-  for (uint32_t i = low; m->window > 0 && i < high; i++)
+  for (uint32_t i = low; m->window.tokens > 0 && i < high; i++)
     count += m->blocks[block_at(m, s, i)].references > 1;
-  if (m->window > 0)
+  if (m->window.tokens > 0)
     return count;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;

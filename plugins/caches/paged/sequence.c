@@ -77,13 +77,7 @@ static uint32_t gone_of(const struct paged *m, const struct sequence *s,
 uint32_t paged_peak(const struct paged *m, const struct sequence *s,
                     const struct lls_request *r, uint32_t tokens)
 {
-  uint32_t all = blocks_of(m, (uint64_t)s->cached + tokens);
-  uint32_t left = all - lls_pol_min(all, gone_of(m, s, r));
-  if (m->window == 0)
-    return left;
-  uint32_t step =
-      lls_pol_min(lls_pol_min(tokens, lls_request_pending(r)), m->step_tokens);
-  return lls_pol_min(left, blocks_of(m, (uint64_t)m->window + step) + 1);
+  return lls_pol_window_peak(&m->window, r, s->cached, gone_of(m, s, r), tokens);
 }
 
 /* The first blocks of a sequence. */

@@ -25,12 +25,13 @@ struct pool { /* equal in both */
 static struct pool pool_of(const struct paged *m)
 {
   return (struct pool){m->block_tokens, m->n_blocks,   m->n_host_blocks, m->n_slots,
-                       m->n_rows,       m->row_blocks, m->window};
+                       m->n_rows,       m->row_blocks, m->window.tokens};
 }
 
-static bool is_held(const struct sequence *s)
+/* Others take a sequence from its first token on. */
+static bool is_whole(const struct sequence *s)
 {
-  return s->admitted && s->row != LLS_POL_NIL && s->place == ON_DEVICE;
+  return s->admitted && s->row != LLS_POL_NIL && s->place == ON_DEVICE && s->gone == 0;
 }
 
 static struct lls_holdings count_holdings(const struct paged *m)
@@ -39,7 +40,7 @@ static struct lls_holdings count_holdings(const struct paged *m)
                               .block_tokens = m->block_tokens,
                               .device_units = 2 * m->n_blocks};
   for (uint32_t i = 0; i < m->n_slots; i++)
-    if (is_held(&m->sequences[i])) {
+    if (is_whole(&m->sequences[i])) {
       head.bytes += lls_pol_holding_bytes(held(&m->sequences[i]), 0);
       head.n++;
     }
@@ -53,9 +54,9 @@ static void write_holdings(const struct paged *m, const struct lls_holdings *hea
   to += sizeof *head;
   for (uint32_t i = 0; i < m->n_slots; i++) {
     const struct sequence *s = &m->sequences[i];
-    if (!is_held(s))
+    if (!is_whole(s))
       continue;
-    const struct lls_block_entry *k = k_list(m, s->row) + s->gone;
+    const struct lls_block_entry *k = k_list(m, s->row);
     struct lls_holding h = {.request = s->request,
                             .slot = i,
                             .form = LLS_FORM_KV,

@@ -76,6 +76,9 @@ static void audit_sequence(struct audit *a, uint32_t slot)
     return;
   check(a, s->row < m->n_rows && s->held <= m->row_blocks, "a row outside", s->row);
   check(a, s->held >= blocks_of(m, s->cached), "cached tokens without a block", slot);
+  check(a, s->gone <= s->held, "more blocks given back than there were", slot);
+  check(a, s->cached == 0 || s->gone <= lls_pol_window_gone(&m->window, s->cached),
+        "given back what is read", slot);
   check(a, s->moved <= s->listed && s->listed <= s->held, "moved too far", slot);
   if (a->result != 0)
     return;
@@ -84,9 +87,9 @@ static void audit_sequence(struct audit *a, uint32_t slot)
   say(a, "  cached", s->cached);
   say(a, "  moved", s->moved);
   if ((s->place == ON_HOST) == a->on_host)
-    audit_list(a, s, s->row, s->moved);
+    audit_list(a, s, s->row, lls_pol_max(s->moved, s->gone));
   else if (s->to_row != LLS_POL_NIL)
-    audit_list(a, s, s->to_row, 0);
+    audit_list(a, s, s->to_row, s->gone);
 }
 
 static void audit_stack(struct audit *a)

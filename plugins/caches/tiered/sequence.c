@@ -10,16 +10,21 @@
 
 #include <errno.h>
 
-static uint32_t blocks_wanted(const struct tiered *m, const struct sequence *s,
-                              uint32_t tokens)
+/* Leading blocks that it does without: of one that comes from another instance, whose
+ * view says what is cached there, those that are needless from the start. */
+static uint32_t gone_of(const struct tiered *m, const struct sequence *s,
+                        const struct lls_request *r)
 {
-  return lls_pol_max(blocks_of(m, (uint64_t)s->cached + tokens), s->held);
+  return s->place == NOWHERE ? lls_pol_window_gone(&m->window, r->cached_tokens)
+                             : s->gone;
 }
 
 uint32_t tiered_units_needed(const struct tiered *m, const struct sequence *s,
-                             uint32_t tokens)
+                             const struct lls_request *r, uint32_t tokens)
 {
-  return 2 * (blocks_wanted(m, s, tokens) - s->held);
+  uint32_t gone = gone_of(m, s, r), held = s->held - s->gone;
+  uint32_t peak = lls_pol_window_peak(&m->window, r, s->cached, gone, tokens);
+  return peak > held ? 2 * (peak - held) : 0;
 }
 
 /* All of its blocks to another row in the other tier, by copies before the step. */
@@ -27,40 +32,48 @@ static void change_tier(struct tiered *m, struct sequence *s, bool to_host)
 {
   LLS_POL_CHECK(s->transfer == 0 && s->to_row == LLS_POL_NIL);
   uint32_t row = tiered_take_row(m);
-  tiered_take_list(m, s, row, to_host, 0, s->held);
+  tiered_take_list(m, s, row, to_host, s->gone, s->held);
   tiered_copy_blocks(m, s, row,
-                     to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE, 0,
+                     to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE, s->gone,
                      s->held, 0);
-  tiered_free_list(m, s, s->row, !to_host, 0, s->held);
+  tiered_free_list(m, s, s->row, !to_host, s->gone, s->held);
   tiered_free_row(m, s->row);
   set(m, &s->row, row);
   set(m, &s->place, to_host ? ON_HOST : ON_DEVICE);
   tiered_touch(m, s);
 }
 
-int tiered_reserve(struct tiered *m, struct sequence *s, uint32_t tokens)
+static void begin_list(struct tiered *m, struct sequence *s, uint32_t gone)
 {
-  uint32_t wanted = blocks_wanted(m, s, tokens), usable;
+  set(m, &s->row, tiered_take_row(m));
+  set(m, &s->place, ON_DEVICE);
+  set(m, &s->gone, gone);
+  set(m, &s->held, gone);
+}
+
+int tiered_reserve(struct tiered *m, struct sequence *s, const struct lls_request *r,
+                   uint32_t tokens)
+{
+  uint32_t gone = gone_of(m, s, r), past = lls_pol_max(s->held, gone);
+  uint32_t wanted = lls_pol_max(blocks_of(m, (uint64_t)s->cached + tokens), past);
+  uint32_t usable = m->tiers[false].n_units - spare_units(m), more = 2 * (wanted - past);
   bool back = s->place == ON_HOST;
-  usable = m->tiers[false].n_units - spare_units(m);
-  if (wanted > m->row_blocks || units_of(m, s, false, wanted) > usable)
+  uint32_t kept = s->place == NOWHERE ? 0 : units_of(m, s, false, s->held);
+  if (wanted > m->row_blocks || kept + more > usable)
     return LLS_RESERVE_NEVER;
-  uint32_t taken = tiered_units_needed(m, s, tokens);
-  taken += back ? units_of(m, s, false, s->held) : 0;
+  uint32_t taken = more + (back ? kept : 0);
   if (s->transfer != 0 || taken > free_units_of(m, false))
     return LLS_RESERVE_LATER;
-  if (taken == 0)
+  if (taken == 0 && s->place == ON_DEVICE)
     return LLS_RESERVE_OK;
   bool row = s->row == LLS_POL_NIL || back;
-  if ((row && m->n_rows_free == 0) || !tiered_can_note(m, wanted) ||
-      (back && !tiered_copies_have_room(m, s->held)))
+  if ((row && m->n_rows_free == 0) || !tiered_can_note(m, wanted - gone) ||
+      (back && !tiered_copies_have_room(m, s->held - s->gone)))
     return LLS_RESERVE_LATER;
   if (back)
     change_tier(m, s, false);
-  if (s->row == LLS_POL_NIL) {
-    set(m, &s->row, tiered_take_row(m));
-    set(m, &s->place, ON_DEVICE);
-  }
+  if (s->row == LLS_POL_NIL)
+    begin_list(m, s, gone);
   tiered_take_list(m, s, s->row, false, s->held, wanted);
   LLS_POL_CHECK(m->tiers[false].n_free >= spare_units(m)); /* invariant 3 */
   set(m, &s->held, wanted);
@@ -87,15 +100,17 @@ void tiered_drop(struct tiered *m, struct sequence *s)
   if (s->place == NOWHERE)
     return;
   if (s->to_row != LLS_POL_NIL) {
-    tiered_free_list(m, s, s->to_row, s->place != ON_HOST, 0, s->held);
+    tiered_free_list(m, s, s->to_row, s->place != ON_HOST, s->gone, s->held);
     tiered_free_row(m, s->to_row);
     set(m, &s->to_row, LLS_POL_NIL);
   }
-  tiered_free_list(m, s, s->row, s->place == ON_HOST, s->moved, s->held);
+  tiered_free_list(m, s, s->row, s->place == ON_HOST, lls_pol_max(s->moved, s->gone),
+                   s->held);
   forget_transfer(m, s);
   tiered_free_row(m, s->row);
   set(m, &s->row, LLS_POL_NIL);
   set(m, &s->place, NOWHERE);
+  set(m, &s->gone, 0);
   set(m, &s->held, 0);
   set(m, &s->cached, 0);
   set(m, &s->moved, 0);
@@ -115,7 +130,7 @@ int tiered_swap_out(struct tiered *m, struct sequence *s)
     return 0;
   }
   if (units_of(m, s, true, n) > free_units_of(m, true) || m->n_rows_free == 0 ||
-      !tiered_copies_have_room(m, n) || !tiered_can_note(m, s->held))
+      !tiered_copies_have_room(m, n - s->gone) || !tiered_can_note(m, s->held - s->gone))
     return -ENOSPC;
   tiered_free_list(m, s, s->row, false, n, s->held);
   set(m, &s->held, n);
@@ -141,7 +156,10 @@ static void quantise(struct tiered *m, uint32_t from, uint32_t to)
 void tiered_computed(struct tiered *m, struct sequence *s, uint32_t cached)
 {
   struct lls_block_entry *k = k_list(m, s->row), *v = k + m->row_blocks;
-  uint32_t before = int8_blocks(m, s, false);
+  uint32_t gone = lls_pol_max(s->gone, lls_pol_window_gone(&m->window, cached));
+  uint32_t before = lls_pol_max(int8_blocks(m, s, false), gone);
+  tiered_free_list(m, s, s->row, false, s->gone, gone);
+  s->gone = gone;
   s->cached = cached;
   for (uint32_t i = before; i < int8_blocks(m, s, false); i++) {
     uint32_t unit = tiered_take_unit(m, false), units[] = {k[i].block, v[i].block};

@@ -8,10 +8,11 @@
 
 #include <llmserve/policy/state.h>
 
-#define STATE_VERSION 1
+#define STATE_VERSION 2
 
 struct head {
-  uint32_t block_tokens, device_units, host_units, n_slots, n_rows, row_blocks, int8;
+  uint32_t block_tokens, device_units, host_units, n_slots, n_rows, row_blocks, int8,
+      window;
   /* from here on what changes */
   uint32_t device_head, device_free, host_head, host_free, row_head, n_rows_free;
   uint32_t n_moving, last_transfer, n_pending;
@@ -27,6 +28,7 @@ static struct head head_of(const struct tiered *m)
       .n_rows = m->n_rows,
       .row_blocks = m->row_blocks,
       .int8 = m->int8,
+      .window = m->window.tokens,
       .device_head = m->tiers[0].head,
       .device_free = m->tiers[0].n_free,
       .host_head = m->tiers[1].head,
@@ -70,7 +72,8 @@ static void pass_arrays(struct tiered *m, struct lls_pol_state_walk *w)
 
 static bool sound(const struct tiered *m, const struct sequence *s)
 {
-  return s->held <= m->row_blocks && (s->row == LLS_POL_NIL || s->row < m->n_rows) &&
+  return s->held <= m->row_blocks && s->gone <= s->held &&
+         (s->row == LLS_POL_NIL || s->row < m->n_rows) &&
          (s->to_row == LLS_POL_NIL || s->to_row < m->n_rows) && s->place <= ON_HOST &&
          (s->row != LLS_POL_NIL || (s->to_row == LLS_POL_NIL && s->held == 0));
 }

@@ -44,7 +44,10 @@ static void size_up(struct tiered *m, const struct lls_cache_geometry *g)
   m->tiers[0].n_units = g->device_units;
   m->tiers[1].n_units = g->host_units;
   m->n_slots = e->max_requests;
-  m->row_blocks = lls_pol_min(blocks_of(m, e->max_context), g->device_units);
+  m->window = lls_pol_window(e, g->block_tokens);
+  m->row_blocks = blocks_of(m, e->max_context);
+  if (m->window.tokens == 0)
+    m->row_blocks = lls_pol_min(m->row_blocks, g->device_units);
   size_t row_bytes = (size_t)2 * m->row_blocks * sizeof *m->entries;
   uint32_t affordable = (uint32_t)(most_row_bytes / row_bytes);
   uint64_t units = (uint64_t)g->device_units + g->host_units;
@@ -209,7 +212,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
     return -EINVAL;
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
-  return tiered_reserve(m, s, tokens);
+  return tiered_reserve(m, s, r, tokens);
 }
 
 static int preempt(void *self, const struct lls_request *r, uint32_t mode)
@@ -295,7 +298,7 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
     return -EINVAL;
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
-  out->new_units = tiered_units_needed(m, s, tokens);
+  out->new_units = tiered_units_needed(m, s, r, tokens);
   out->restore_units = s->place == ON_HOST ? units_of(m, s, false, s->held) : 0;
   return 0;
 }
@@ -339,10 +342,10 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
     return -EINVAL;
   *out = (struct lls_block_table){
       .form = LLS_FORM_KV,
-      .k_count = s->held,
-      .v_count = s->held,
-      .k = k_list(m, s->row),
-      .v = k_list(m, s->row) + m->row_blocks,
+      .k_count = s->held - s->gone,
+      .v_count = s->held - s->gone,
+      .k = k_list(m, s->row) + s->gone,
+      .v = k_list(m, s->row) + m->row_blocks + s->gone,
   };
   return 0;
 }
@@ -365,10 +368,12 @@ static void stats(void *self, const struct lls_sink *sink)
 {
   const struct tiered *m = self;
   uint32_t int8 = 0;
-  for (uint32_t i = 0; i < m->n_slots; i++)
-    int8 += m->sequences[i].place == ON_DEVICE && m->sequences[i].transfer == 0
-                ? int8_blocks(m, &m->sequences[i], false)
-                : 0;
+  for (uint32_t i = 0; i < m->n_slots; i++) {
+    const struct sequence *s = &m->sequences[i];
+    uint32_t leading = int8_blocks(m, s, false);
+    if (s->place == ON_DEVICE && s->transfer == 0)
+      int8 += leading - lls_pol_min(leading, s->gone);
+  }
   const struct {
     const char *name;
     double value;
@@ -444,6 +449,7 @@ static const struct lls_cache_vtable vtable = {
     .reconfigure = reconfigure,
     .export_state = export_state,
     .import_state = import_state,
+    .gives_back = true,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

@@ -28,6 +28,7 @@
 #include <llmserve/cache.h>
 
 #include <llmserve/policy/journal.h>
+#include <llmserve/policy/window.h>
 
 struct params {
   double share; /* of a step's time that transfers may take of the link */
@@ -37,11 +38,12 @@ enum place { NOWHERE, ON_DEVICE, ON_HOST };
 
 struct sequence { /* of one slot */
   uint64_t request;
-  uint8_t admitted;  /* 0 or 1, as `touched`: no bool, for a state may say anything */
-  uint32_t place;    /* enum place; of one that moves: where it comes from */
-  uint32_t row;      /* of its lists; LLS_POL_NIL while it holds nothing */
-  uint32_t held;     /* blocks on each of its lists */
-  uint32_t cached;   /* tokens computed */
+  uint8_t admitted; /* 0 or 1, as `touched`: no bool, for a state may say anything */
+  uint32_t place;   /* enum place; of one that moves: where it comes from */
+  uint32_t row;     /* of its lists; LLS_POL_NIL while it holds nothing */
+  uint32_t gone;    /* leading blocks that were given back: before every layer's window */
+  uint32_t held;    /* blocks on each of its lists, with those */
+  uint32_t cached;  /* tokens computed */
   uint32_t transfer; /* 0 = it does not move */
   uint32_t to_row;   /* of the lists it moves to; LLS_POL_NIL */
   uint32_t moved;    /* blocks that are there */
@@ -66,6 +68,7 @@ struct tiered {
   uint32_t int8; /* enum lls_int8 */
   uint32_t block_tokens, n_slots, n_rows;
   uint32_t row_blocks; /* longest list */
+  struct lls_pol_window window;
   uint64_t unit_bytes;
 
   struct tier tiers[2]; /* device, host */
@@ -94,7 +97,7 @@ static inline void set(struct tiered *m, uint32_t *where, uint32_t value)
 
 static inline uint32_t blocks_of(const struct tiered *m, uint64_t tokens)
 {
-  return (uint32_t)((tokens + m->block_tokens - 1) / m->block_tokens);
+  return lls_pol_window_blocks(&m->window, tokens);
 }
 
 /* Leading blocks of a sequence that are int8 in a tier. */
@@ -106,11 +109,13 @@ static inline uint32_t int8_blocks(const struct tiered *m, const struct sequence
              : 0;
 }
 
-/* Units of so many of its blocks in a tier. */
+/* Units of blocks [gone, blocks) of it in a tier. */
 static inline uint32_t units_of(const struct tiered *m, const struct sequence *s,
                                 bool on_host, uint32_t blocks)
 {
-  return 2 * blocks - lls_pol_min(blocks, int8_blocks(m, s, on_host));
+  uint32_t int8 = int8_blocks(m, s, on_host);
+  uint32_t narrow = lls_pol_min(blocks, int8) - lls_pol_min(s->gone, int8);
+  return 2 * (blocks - s->gone) - narrow;
 }
 
 /* The device units that sequences may have: all but the one of invariant 3. */
@@ -147,11 +152,13 @@ void tiered_name_elements(struct tiered *, struct sequence *);
 
 /* ---- sequence.c: what is done to one sequence */
 uint32_t tiered_units_needed(const struct tiered *, const struct sequence *,
-                             uint32_t tokens);
-int tiered_reserve(struct tiered *, struct sequence *, uint32_t tokens);
+                             const struct lls_request *, uint32_t tokens);
+int tiered_reserve(struct tiered *, struct sequence *, const struct lls_request *,
+                   uint32_t tokens);
 void tiered_drop(struct tiered *, struct sequence *);
 int tiered_swap_out(struct tiered *, struct sequence *);
-/* Its blocks that have become full become int8 ones. */
+/* Its blocks that have left the window are given back, others that have become full
+ * become int8 ones. */
 void tiered_computed(struct tiered *, struct sequence *, uint32_t cached);
 
 /* ---- transfer.c: on its way between the tiers while others compute */

@@ -55,12 +55,14 @@ int tiered_start(struct tiered *m, struct sequence *s, bool to_host)
   if (s->place != (to_host ? ON_DEVICE : ON_HOST) || n == 0)
     return -EINVAL;
   if (units_of(m, s, to_host, n) > free_units_of(m, to_host) || m->n_rows_free == 0 ||
-      !tiered_can_note(m, s->held))
+      !tiered_can_note(m, s->held - s->gone))
     return -ENOSPC;
   tiered_free_list(m, s, s->row, !to_host, n, s->held);
   set(m, &s->held, n);
   set(m, &s->to_row, tiered_take_row(m));
-  tiered_take_list(m, s, s->to_row, to_host, 0, n);
+  tiered_take_list(m, s, s->to_row, to_host, s->gone, n);
+  set(m, &s->moved, s->gone);
+  set(m, &s->listed, s->gone);
   if (++m->last_transfer == 0)
     m->last_transfer = 1;
   set(m, &s->transfer, m->last_transfer);

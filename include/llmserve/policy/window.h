@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a sliding window of every layer (engine->window_tokens) leaves of a sequence in
+ * blocks of block_tokens tokens: how many leading ones no step reads any more, and how
+ * many are held at most.
+ */
+#ifndef LLS_POL_WINDOW_H
+#define LLS_POL_WINDOW_H
+
+#include <llmserve/host.h>
+#include <llmserve/policy/number.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct lls_pol_window {
+  uint32_t tokens; /* 0 = none: everything is held */
+  uint32_t block_tokens;
+  uint32_t step_tokens; /* the most of a step */
+};
+
+static inline struct lls_pol_window lls_pol_window(const struct lls_engine_caps *engine,
+                                                   uint32_t block_tokens)
+{
+  return (struct lls_pol_window){engine->window_tokens, block_tokens,
+                                 engine->max_step_tokens};
+}
+
+static inline uint32_t lls_pol_window_blocks(const struct lls_pol_window *w,
+                                             uint64_t tokens)
+{
+  return (uint32_t)((tokens + w->block_tokens - 1) / w->block_tokens);
+}
+
+/* Leading blocks that no step behind `cached` tokens reads. */
+static inline uint32_t lls_pol_window_gone(const struct lls_pol_window *w,
+                                           uint32_t cached)
+{
+  return lls_window_begin(cached, w->tokens) / w->block_tokens;
+}
+
+/* The most blocks that the sequence of r holds at once on its way from `cached` tokens,
+ * `gone` blocks of which were given back, to `tokens` more, in steps as long as may be.
+ */
+static inline uint32_t lls_pol_window_peak(const struct lls_pol_window *w,
+                                           const struct lls_request *r, uint32_t cached,
+                                           uint32_t gone, uint32_t tokens)
+{
+  uint32_t all = lls_pol_window_blocks(w, (uint64_t)cached + tokens);
+  uint32_t left = all - lls_pol_min(all, gone);
+  uint32_t pending = lls_request_pending(r), step = lls_pol_min(tokens, pending);
+  step = lls_pol_min(step, w->step_tokens);
+  return w->tokens == 0
+             ? left
+             : lls_pol_min(left,
+                           lls_pol_window_blocks(w, (uint64_t)w->tokens + step) + 1);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
