@@ -214,8 +214,10 @@ struct lls_cache_vtable {
   int (*rollback)(void *self, uint32_t mark); /* the transaction stays open */
   int (*commit)(void *self);                  /* closes; can't fail for want of memory */
   /* enum lls_reserve_result: room for `tokens` beyond info's cached_tokens, and what is
-   * missing of those back on the device by copies of this step. What it took before it
-   * said LATER or NEVER the core rolls back. */
+   * missing of those back on the device by copies of this step. No step computes more
+   * than engine->max_step_tokens, so room for that many is enough where the rest will do
+   * with what leaves the window. What it took before it said LATER or NEVER the core
+   * rolls back. */
   int (*reserve)(void *self, const struct lls_request *, uint32_t tokens, uint32_t form,
                  uint32_t flags);
   /* In the transaction. RECOMPUTE gives everything back; SWAP moves it to the host by

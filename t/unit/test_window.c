@@ -13,7 +13,8 @@
 #include "t/shipped.h"
 
 #define ALL   (3 * COPIES)
-#define UNITS 26 /* 104 tokens in pairs of blocks of 8; the longest request gets 134 */
+#define UNITS 16 /* 64 tokens in pairs of blocks of 8; prompts of up to 70 get 64 more   \
+                  */
 
 static const char *const models[] = {"mistral-window", "phi3"}; /* windows of 16 and 20 */
 
@@ -24,7 +25,7 @@ static struct harness_options options(const char *model, const char *scheduler,
   struct harness_options o = client_options(scheduler);
   snprintf(folder, sizeof folder, "t/data/models/%s", model);
   o.model = folder;
-  o.max_tokens = 32;
+  o.max_tokens = 16;
   o.device_units = UNITS;
   o.cache.name = cache;
   o.cache.parameters = NULL;

@@ -40,6 +40,20 @@ static inline uint32_t lls_pol_window_gone(const struct lls_pol_window *w,
   return lls_window_begin(cached, w->tokens) / w->block_tokens;
 }
 
+/* How many of `tokens` behind `cached` ones a reserve takes room for: all, or with a
+ * window as many as a step can compute, but for what is copied from another instance (the
+ * view says how much is cached there). What comes later takes the room of what has left
+ * the window by then, so a prompt may be longer than the pool, however much is reserved.
+ */
+static inline uint32_t lls_pol_window_reserved(const struct lls_pol_window *w,
+                                               const struct lls_request *r,
+                                               uint32_t cached, uint32_t tokens)
+{
+  return w->tokens == 0 || r->cached_tokens > cached
+             ? tokens
+             : lls_pol_min(tokens, w->step_tokens);
+}
+
 /* The most blocks that the sequence of r holds at once on its way from `cached` tokens,
  * `gone` blocks of which were given back, to `tokens` more, in steps as long as may be.
  */
@@ -49,12 +63,10 @@ static inline uint32_t lls_pol_window_peak(const struct lls_pol_window *w,
 {
   uint32_t all = lls_pol_window_blocks(w, (uint64_t)cached + tokens);
   uint32_t left = all - lls_pol_min(all, gone);
-  uint32_t pending = lls_request_pending(r), step = lls_pol_min(tokens, pending);
-  step = lls_pol_min(step, w->step_tokens);
-  return w->tokens == 0
-             ? left
-             : lls_pol_min(left,
-                           lls_pol_window_blocks(w, (uint64_t)w->tokens + step) + 1);
+  uint32_t step =
+      lls_pol_min(lls_pol_min(tokens, lls_request_pending(r)), w->step_tokens);
+  uint32_t most = lls_pol_window_blocks(w, (uint64_t)w->tokens + step) + 1;
+  return w->tokens == 0 ? left : lls_pol_min(left, most);
 }
 
 #ifdef __cplusplus

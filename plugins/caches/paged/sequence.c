@@ -92,7 +92,8 @@ static void begin_list(struct paged *m, struct sequence *s, uint32_t gone)
 int paged_reserve(struct paged *m, struct sequence *s, const struct lls_request *r,
                   uint32_t tokens)
 {
-  uint64_t length = (uint64_t)s->cached + tokens;
+  uint64_t length =
+      (uint64_t)s->cached + lls_pol_window_reserved(&m->window, r, s->cached, tokens);
   uint32_t gone = gone_of(m, s, r), wanted = blocks_of(m, length);
   if (length > (uint64_t)m->row_blocks * m->block_tokens || wanted - gone > m->n_blocks)
     return LLS_RESERVE_NEVER;

@@ -55,7 +55,9 @@ int tiered_reserve(struct tiered *m, struct sequence *s, const struct lls_reques
                    uint32_t tokens)
 {
   uint32_t gone = gone_of(m, s, r), past = lls_pol_max(s->held, gone);
-  uint32_t wanted = lls_pol_max(blocks_of(m, (uint64_t)s->cached + tokens), past);
+  uint64_t length =
+      (uint64_t)s->cached + lls_pol_window_reserved(&m->window, r, s->cached, tokens);
+  uint32_t wanted = lls_pol_max(blocks_of(m, length), past);
   uint32_t usable = m->tiers[false].n_units - spare_units(m), more = 2 * (wanted - past);
   bool back = s->place == ON_HOST;
   uint32_t kept = s->place == NOWHERE ? 0 : units_of(m, s, false, s->held);

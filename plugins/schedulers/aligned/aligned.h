@@ -74,7 +74,7 @@ struct aligned {
   uint32_t *offers, n_offers;      /* slots */
   uint32_t *found;                 /* of a search */
   uint32_t n_prefilled, n_partial; /* here: not those that are offered */
-  uint32_t block_tokens;
+  uint32_t block_tokens, window_tokens;
   uint64_t plans;
 
   uint32_t tag;        /* of the newest batch */
@@ -99,8 +99,11 @@ static inline uint32_t length_of(const struct aligned *a, uint32_t slot)
 /* A block of tokens, in KV form, takes a unit for K and one for V (cache.h). */
 #define BLOCK_UNITS 2
 
+/* Of a model whose layers have a window a sequence holds no more than that sees. */
 static inline uint32_t blocks_of(const struct aligned *a, uint32_t tokens)
 {
+  if (a->window_tokens > 0)
+    tokens = lls_pol_min(tokens, a->window_tokens + a->block_tokens);
   return (tokens + a->block_tokens - 1) / a->block_tokens;
 }
 

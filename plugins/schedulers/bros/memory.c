@@ -98,15 +98,6 @@ static bool leaves_room(struct bros *b, const struct lls_pol_step *s,
          (bros_is_realtime(c->request) && best_effort_victim(b, c) != NULL);
 }
 
-/* The rest of its prompt, though the batch may run only some; where layers have windows
- * no more than that, since what comes later takes the room of what has left the window.
- */
-static uint32_t tokens_to_hold(const struct bros *b, const struct bros_candidate *c)
-{
-  return b->base.host->engine->window_tokens > 0 ? c->tokens
-                                                 : lls_request_pending(c->request);
-}
-
 int bros_reserve(struct bros *b, struct lls_pol_step *s, struct bros_candidate *c,
                  bool drop)
 {
@@ -118,7 +109,7 @@ int bros_reserve(struct bros *b, struct lls_pol_step *s, struct bros_candidate *
   c->n_items = s->plan->n_items;
   c->n_dropped = b->dropped.n;
   do
-    rc = cache->reserve(cache->context, r, tokens_to_hold(b, c), LLS_FORM_NONE, flags);
+    rc = cache->reserve(cache->context, r, lls_request_pending(r), LLS_FORM_NONE, flags);
   while (rc == LLS_RESERVE_LATER && drop && drop_one(b, s, c));
   bool late = rc == LLS_RESERVE_OK && !leaves_room(b, s, c);
   if (late || (rc != LLS_RESERVE_OK && b->dropped.n > c->n_dropped))
