@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a sliding window of every layer (engine->window_tokens) leaves of a sequence in
- * blocks of block_tokens tokens: how many leading ones no step reads any more, and how
- * many are held at most.
+ * A sequence in blocks of block_tokens tokens, where every layer has a sliding window
+ * (engine->window_tokens): how many leading blocks no step reads any more, and how many
+ * are held at most.
  */
 #ifndef LLS_POL_WINDOW_H
 #define LLS_POL_WINDOW_H

@@ -99,7 +99,7 @@ static inline uint32_t length_of(const struct aligned *a, uint32_t slot)
 /* A block of tokens, in KV form, takes a unit for K and one for V (cache.h). */
 #define BLOCK_UNITS 2
 
-/* Of a model whose layers have a window a sequence holds no more than that sees. */
+/* Where every layer has a window a sequence holds no more than that sees. */
 static inline uint32_t blocks_of(const struct aligned *a, uint32_t tokens)
 {
   if (a->window_tokens > 0)
