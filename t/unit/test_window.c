@@ -12,9 +12,10 @@
 #include "t/clients.h"
 #include "t/shipped.h"
 
-#define ALL   (3 * COPIES)
-#define UNITS 16 /* 64 tokens in pairs of blocks of 8; prompts of up to 70 get 64 more   \
-                  */
+#define ALL (3 * COPIES)
+
+/* 64 tokens in pairs of blocks of 8; prompts have up to 70 and get 64 more. */
+#define UNITS 16
 
 static const char *const models[] = {"mistral-window", "phi3"}; /* windows of 16 and 20 */
 
