@@ -203,6 +203,30 @@ static void test_other_cache_managers_take_over_blocks(void **state)
   end(&s);
 }
 
+/* Where layers have windows, a manager takes over what a sequence still has of itself;
+ * another, which knows of whole sequences alone, begins anew. */
+static void test_what_a_window_has_left(void **state)
+{
+  (void)state;
+  static const char *const managers[] = {"paged", "tiered", "hybrid"};
+  for (int m = 0; m < 3; m++) {
+    struct scene s;
+    bool same = m < 2;
+    const char *first = same ? managers[m] : "paged";
+    begin_with(&s, "mistral-window", (struct harness_policy){first, NULL}, false);
+    for (int i = 0; i < 30; i++) {
+      steps(&s, 3);
+      const char *name = i % 2 == 0 ? managers[m] : first;
+      reload_or_fail(
+          &s, (struct lls_loop_policies){.cache = load(&s, LLS_KIND_CACHE, name, NULL)});
+    }
+    run_to_end(&s.h);
+    assert_texts(&s);
+    assert_int_equal(recomputed(&s) == 0, same);
+    end(&s);
+  }
+}
+
 /* From both ends of blocks and partly on the host: the same plugin goes on there, and
  * what lies as usual another one takes. */
 static void test_displaced_sequences_are_handed_over(void **state)
@@ -442,6 +466,7 @@ int main(void)
       cmocka_unit_test(test_schedulers_take_turns),
       cmocka_unit_test(test_a_cache_manager_hands_over_its_blocks),
       cmocka_unit_test(test_other_cache_managers_take_over_blocks),
+      cmocka_unit_test(test_what_a_window_has_left),
       cmocka_unit_test(test_displaced_sequences_are_handed_over),
       cmocka_unit_test(test_another_scheduler_runs_who_was_displaced),
       cmocka_unit_test(test_hidden_form_is_handed_over),
