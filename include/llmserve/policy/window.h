@@ -20,11 +20,12 @@ struct lls_pol_window {
   uint32_t step_tokens; /* the most of a step */
 };
 
-static inline struct lls_pol_window lls_pol_window(const struct lls_engine_caps *engine,
-                                                   uint32_t block_tokens)
+static inline struct lls_pol_window
+lls_pol_window_of(const struct lls_engine_caps *engine, uint32_t block_tokens)
 {
-  return (struct lls_pol_window){engine->window_tokens, block_tokens,
-                                 engine->max_step_tokens};
+  const struct lls_pol_window w = {engine->window_tokens, block_tokens,
+                                   engine->max_step_tokens};
+  return w;
 }
 
 static inline uint32_t lls_pol_window_blocks(const struct lls_pol_window *w,

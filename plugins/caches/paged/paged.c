@@ -35,7 +35,7 @@ static void size_up(struct paged *m, const struct lls_cache_geometry *g)
   m->n_blocks = g->device_units / 2;
   m->n_host_blocks = g->host_units / 2;
   m->n_slots = e->max_requests;
-  m->window = lls_pol_window(e, g->block_tokens);
+  m->window = lls_pol_window_of(e, g->block_tokens);
   m->row_blocks = blocks_of(m, e->max_context);
   if (m->window.tokens == 0)
     m->row_blocks = lls_pol_min(m->row_blocks, m->n_blocks);

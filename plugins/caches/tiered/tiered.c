@@ -44,7 +44,7 @@ static void size_up(struct tiered *m, const struct lls_cache_geometry *g)
   m->tiers[0].n_units = g->device_units;
   m->tiers[1].n_units = g->host_units;
   m->n_slots = e->max_requests;
-  m->window = lls_pol_window(e, g->block_tokens);
+  m->window = lls_pol_window_of(e, g->block_tokens);
   m->row_blocks = blocks_of(m, e->max_context);
   if (m->window.tokens == 0)
     m->row_blocks = lls_pol_min(m->row_blocks, g->device_units);
