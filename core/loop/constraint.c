@@ -9,6 +9,17 @@
 
 #include <errno.h>
 
+int lls_constraint_check(const struct lls_grammar *grammar, uint32_t vocabulary,
+                         struct lls_error *err)
+{
+  uint32_t size = grammar != NULL ? lls_grammar_vocabulary(grammar)->size : vocabulary;
+  return size == vocabulary
+             ? 0
+             : lls_fail(err, -EINVAL,
+                        "the grammar is for a vocabulary of %u, the model's has %u", size,
+                        vocabulary);
+}
+
 void lls_constraint_fill_masks(void *context)
 {
   struct lls_instance *in = context;

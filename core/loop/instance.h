@@ -268,6 +268,9 @@ void lls_adoption_run(struct lls_instance *);
 void lls_cache_service_init(struct lls_instance *);
 
 /* ---- constraint.c: answers that keep to a grammar */
+/* -EINVAL where a grammar, if there is one, is for another vocabulary. */
+int lls_constraint_check(const struct lls_grammar *, uint32_t vocabulary,
+                         struct lls_error *err);
 /* Before tokens are drawn: the masks of the batch's sequences; context: the instance. */
 void lls_constraint_fill_masks(void *context);
 /* A drawn token: 0; 1 if the answer is whole and nothing can follow; or -errno where the

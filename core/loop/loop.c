@@ -403,15 +403,11 @@ static int check_submission(const struct lls_loop *l, const struct lls_submissio
     if (s->tokens[i] < 0 || (uint32_t)s->tokens[i] >= l->vocabulary)
       return lls_fail(err, -EINVAL, "prompt token %d is outside the vocabulary of %u",
                       s->tokens[i], l->vocabulary);
-  if (s->grammar != NULL && lls_grammar_vocabulary(s->grammar)->size != l->vocabulary)
-    return lls_fail(err, -EINVAL,
-                    "the grammar is for a vocabulary of %u, the model's has %u",
-                    lls_grammar_vocabulary(s->grammar)->size, l->vocabulary);
   if (s->n_tokens > l->max_context - !pooled)
     return lls_fail(err, -E2BIG, "the prompt has %u tokens and the context holds %u%s",
                     s->n_tokens, l->max_context,
                     pooled ? "" : ": nothing is left for an answer");
-  return 0;
+  return lls_constraint_check(s->grammar, l->vocabulary, err);
 }
 
 static bool takes_arrivals(const struct lls_step_thread *r)

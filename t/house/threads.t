@@ -26,6 +26,7 @@ my %without = (
     lls_transfer_supported   => 'reads what never changes; a reload asks it on main',
     lls_device_create        => 'is called by whichever thread loads the model',
     lls_loop_create          => 'likewise; main is the thread which calls first after it',
+    lls_constraint_check     => 'reads what never changes',
     lls_api_create           => 'makes its caller main',
     lls_api_address          => 'reads what never changes',
     lls_api_new_id           => 'has no state',
