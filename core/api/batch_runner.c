@@ -194,6 +194,21 @@ static void ask(struct lls_batch_runner *runner, uint32_t most)
 /* ---- running ------------------------------------------------------------------------
  */
 
+lls_offline_run *lls_runner_of(const char *endpoint)
+{
+  static const struct {
+    const char *endpoint;
+    lls_offline_run *run;
+  } all[] = {{"/v1/chat/completions", lls_run_chat},
+             {"/v1/completions", lls_run_completions},
+             {"/v1/responses", lls_run_responses},
+             {"/v1/embeddings", lls_run_embeddings}};
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+    if (strcmp(endpoint, all[i].endpoint) == 0)
+      return all[i].run;
+  return NULL;
+}
+
 static void start(struct line *line)
 {
   struct lls_batch_runner *runner = line->runner;
@@ -207,10 +222,7 @@ static void start(struct line *line)
   line->offline.begun = false;
   line->offline.deadline_ns = (left_s > 1 ? left_s : 1) * LLS_NS_PER_S;
   lls_text_append(&body, what->body.data, what->body.length);
-  if (strcmp(what->endpoint, "/v1/chat/completions") == 0)
-    lls_run_chat(runner->front->api, &body, &line->offline);
-  else
-    lls_run_completions(runner->front->api, &body, &line->offline);
+  lls_runner_of(what->endpoint)(runner->front->api, &body, &line->offline);
 }
 
 static uint32_t count_waiting(const struct lls_batch_runner *runner)

@@ -14,9 +14,13 @@
 #ifndef LLS_API_BATCH_RUNNER_H
 #define LLS_API_BATCH_RUNNER_H
 
+#include "core/api/offline.h"
 #include "core/api/store_front.h"
 
 struct lls_batch_runner;
+
+/* The function that runs lines of this endpoint; NULL: batches have none of it. */
+lls_offline_run *lls_runner_of(const char *endpoint);
 
 struct lls_batch_runner *lls_runner_create(struct lls_store_front *front);
 /* No generation of it is alive. NULL is fine. */

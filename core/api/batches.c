@@ -32,12 +32,11 @@ static int read_word(const json_t *body, const char *name, char *out, size_t siz
 
 static int check_endpoint(const char *endpoint, struct lls_api_error *error)
 {
-  if (strcmp(endpoint, "/v1/chat/completions") == 0 ||
-      strcmp(endpoint, "/v1/completions") == 0)
+  if (lls_runner_of(endpoint) != NULL)
     return 0;
   return lls_api_fail(error, 400, NULL, "endpoint",
-                      "'endpoint' must be /v1/chat/completions or /v1/completions, not "
-                      "'%s'",
+                      "'endpoint' must be /v1/chat/completions, /v1/completions, "
+                      "/v1/responses or /v1/embeddings, not '%s'",
                       endpoint);
 }
 

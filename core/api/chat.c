@@ -274,3 +274,9 @@ void lls_handle_responses(void *context, struct lls_http_exchange *exchange)
 {
   lls_generation_handle(context, exchange, LLS_RESPONSES, read_prompts);
 }
+
+void lls_run_responses(struct lls_api *api, struct lls_text *body,
+                       struct lls_offline *offline)
+{
+  lls_generation_run(api, body, offline, LLS_RESPONSES, read_prompts);
+}

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/api/generation.h"
+#include "core/api/offline.h"
 
 static int read_inputs(const struct lls_api_config *config, const json_t *body,
                        const struct lls_api_params *params,
@@ -21,6 +22,12 @@ static int read_inputs(const struct lls_api_config *config, const json_t *body,
 void lls_handle_embeddings(void *context, struct lls_http_exchange *exchange)
 {
   lls_generation_handle(context, exchange, LLS_EMBEDDINGS, read_inputs);
+}
+
+void lls_run_embeddings(struct lls_api *api, struct lls_text *body,
+                        struct lls_offline *offline)
+{
+  lls_generation_run(api, body, offline, LLS_EMBEDDINGS, read_inputs);
 }
 
 /* ---- texts to be compared ---------------------------------------------------------- */

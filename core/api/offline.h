@@ -4,8 +4,8 @@
  * run and answered as one that came over HTTP, but the answer goes to a callback, and the
  * class is best_effort. Everything is of [main].
  *
- *   lls_run_chat, lls_run_completions --read--> `generation` is set --> answer
- *                                        +--------refused-------------^
+ *   lls_run_chat, ... --read--> `generation` is set --> answer
+ *                        +--------refused-------------^
  */
 #ifndef LLS_API_OFFLINE_H
 #define LLS_API_OFFLINE_H
@@ -23,12 +23,19 @@ struct lls_offline {
   bool begun;                        /* it has had a token */
 };
 
-/* Reads the body, which is taken over, and runs it; `offline` lives until it is answered
- * or dropped. */
+/* Each reads the body, which is taken over, and runs it; `offline` lives until it is
+ * answered or dropped. */
+typedef void lls_offline_run(struct lls_api *api, struct lls_text *body,
+                             struct lls_offline *offline);
 void lls_run_chat(struct lls_api *api, struct lls_text *body,
                   struct lls_offline *offline);
 void lls_run_completions(struct lls_api *api, struct lls_text *body,
                          struct lls_offline *offline);
+
+void lls_run_responses(struct lls_api *api, struct lls_text *body,
+                       struct lls_offline *offline);
+void lls_run_embeddings(struct lls_api *api, struct lls_text *body,
+                        struct lls_offline *offline);
 
 /* Sets what all of these requests have, whatever their body says; 0, or -1 and why. */
 int lls_offline_set_params(const struct lls_offline *offline,

@@ -124,6 +124,18 @@ my ($answer) = Batches::results($server, $batch->{output_file_id});
 is $answer->{response}{body}{object}, 'chat.completion', 'chats can be batched';
 is $answer->{response}{body}{service_tier}, 'flex', '  and are best_effort';
 
+for my $case (
+    ['/v1/responses',  { input => 'Hello', max_output_tokens => 4 },     'response', 'status',       'incomplete'],
+    ['/v1/embeddings', { input => ['Hello', 'World'], model => 'demo-model' }, 'list', 'object', 'list'],
+  ) {
+    my ($endpoint, $body, $object, $member, $value) = @$case;
+    my $lines = Batches::upload($server, encode_json({ custom_id => 'c', method => 'POST', url => $endpoint, body => $body }));
+    $batch = Batches::wait_for($server, Batches::create($server, $lines->{id}, endpoint => $endpoint)->{id});
+    my ($line) = Batches::results($server, $batch->{output_file_id});
+    is $line->{response}{body}{object}, $object, "$endpoint can be batched";
+    is $line->{response}{body}{$member}, $value, '  with its answer';
+}
+
 # ---- what cannot be run ----------------------------------------------------------------
 
 my $bad = join "\n", '{', '[]', '{"custom_id": "a"}', '{"custom_id": "b", "method": "GET", "url": "/v1/completions", "body": {}}',
