@@ -278,5 +278,6 @@ void lls_handle_responses(void *context, struct lls_http_exchange *exchange)
 void lls_run_responses(struct lls_api *api, struct lls_text *body,
                        struct lls_offline *offline)
 {
+  LLS_API_ON_MAIN(api);
   lls_generation_run(api, body, offline, LLS_RESPONSES, read_prompts);
 }

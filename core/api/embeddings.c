@@ -27,6 +27,7 @@ void lls_handle_embeddings(void *context, struct lls_http_exchange *exchange)
 void lls_run_embeddings(struct lls_api *api, struct lls_text *body,
                         struct lls_offline *offline)
 {
+  LLS_API_ON_MAIN(api);
   lls_generation_run(api, body, offline, LLS_EMBEDDINGS, read_inputs);
 }
 

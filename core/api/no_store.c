@@ -33,10 +33,11 @@ REFUSE(lls_handle_batch_cancel)
 int lls_store_front_open(struct lls_api *api, const char *folder, struct lls_error *err)
 {
   LLS_API_ON_MAIN(api);
-  return lls_fail(err, -ENOTSUP,
-                  "[server] state: %s cannot be used: llmserve was built without SQLite (Debian: "
-                  "libsqlite3-dev)",
-                  folder);
+  return lls_fail(
+      err, -ENOTSUP,
+      "[server] state: %s cannot be used: llmserve was built without SQLite (Debian: "
+      "libsqlite3-dev)",
+      folder);
 }
 
 static void drop_body(void *owner, const char *data, size_t length)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stop strings, and the marks of tool calls: found in an answer that grows piece by piece,
- * and nothing of one ever shown before it is certain that it isn't one.
+ * Stop strings, and the marks of tool calls: found in an answer that grows piece by
+ * piece, and nothing of one ever shown before it is certain that it isn't one.
  */
 #ifndef LLS_BASE_STOP_STRINGS_H
 #define LLS_BASE_STOP_STRINGS_H

@@ -88,11 +88,8 @@ int lls_device_create(enum lls_device_choice choice,
 }
 
 static const char *const isa_names[LLS_ISA_LEVELS] = {
-    [LLS_ISA_GENERIC] = "generic",
-    [LLS_ISA_AVX2] = "avx2",
-    [LLS_ISA_AVXVNNI] = "avxvnni",
-    [LLS_ISA_AVX512] = "avx512",
-    [LLS_ISA_AMX] = "amx",
+    [LLS_ISA_GENERIC] = "generic", [LLS_ISA_AVX2] = "avx2", [LLS_ISA_AVXVNNI] = "avxvnni",
+    [LLS_ISA_AVX512] = "avx512",   [LLS_ISA_AMX] = "amx",
 };
 
 const char *lls_isa_name(enum lls_isa isa)

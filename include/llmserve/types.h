@@ -93,7 +93,7 @@ enum lls_finish_reason {
   LLS_FINISH_CANCELLED, /* the client went away or asked for it */
   LLS_FINISH_CAPACITY,  /* can never fit the cache, or alone in it cannot grow */
   LLS_FINISH_REJECTED,  /* the scheduler refused it */
-  LLS_FINISH_ERROR, /* the engine failed, or the answer cannot go on in its grammar */
+  LLS_FINISH_ERROR,     /* the engine failed, or the answer cannot go on in its grammar */
 };
 
 enum lls_prediction_source {

@@ -174,7 +174,8 @@ static __device__ __forceinline__ float penalised(const lls_cuda_draw &d, float 
   return logit;
 }
 
-/* After raw logits were noted: what penalties and biases make of -infinity is the same. */
+/* After raw logits were noted: what penalties and biases make of -infinity is the same.
+ */
 static __device__ void mask(const row &r, const lls_cuda_draw &d)
 {
   for (uint32_t i = threadIdx.x; d.allowed != nullptr && i < r.vocab; i += THREADS)

@@ -59,7 +59,8 @@ static void test_refusals(void **state)
   assert_refused("llama", 3, "8 heads cannot be shared out to 3 ranks");
   assert_refused("opt", 8, "4 heads cannot be shared out to 8 ranks");
   assert_refused("stories260K", 8, "172 columns of the inner layer cannot be shared out");
-  assert_refused("llama-gptq", 4, "which 4 ranks would cut inside of codes's blocks of 32");
+  assert_refused("llama-gptq", 4,
+                 "which 4 ranks would cut inside of codes's blocks of 32");
 }
 
 /* ---- failures ----------------------------------------------------------------- */
