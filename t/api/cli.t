@@ -248,7 +248,8 @@ subtest 'a plugin whose create fails ends the start with its sentence' => sub {
   write_file($ini, "[server]\nlisten = 127.0.0.1:0\n[model]\n"
       . "path = $source/share/demo-model\n[plugins]\nscheduler = failing_create\n");
   my ($status, $out, $err) = llmserve('-c', $ini, '--check-config');
-  is($status, 0, 'nothing is created to check a configuration');
+  is($status, 2, 'a check asks the policies too');
+  like($err, qr/scheduler failing_create .*: this fixture never starts$/m);
   ($status, $out, $err) = llmserve('-c', $ini);
   is($status, 1);
   like($err, qr/scheduler failing_create .*: this fixture never starts$/m);
