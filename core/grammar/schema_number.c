@@ -180,8 +180,8 @@ static bool by_last_digits(struct lls_schema *s, const struct range *range, int6
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)value);
     shorter[n_shorter++] = lls_json_bytes(json, text);
-    snprintf(text, sizeof text, "%0*lld", digits, (long long)value);
-    endings[n_endings++] = lls_json_bytes(json, digits == 0 ? "" : text);
+    snprintf(text, sizeof text, "%03u", (unsigned)value);
+    endings[n_endings++] = lls_json_bytes(json, text + 3 - digits);
   }
   uint32_t above_0 =
       lls_grammar_class(json->tree, (struct lls_grammar_range[]){{'1', '9'}}, 1);
