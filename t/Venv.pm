@@ -12,16 +12,8 @@ use LlmServer;
 sub make {
     my ($name, @packages) = @_;
     my $venv   = LlmServer::built("t/$name-venv");
-    my $python = "$venv/bin/python";
-    return ($python, undef) if -e "$venv/ready";
-    return (undef, 'python3 is not installed') if system('command -v python3 >/dev/null 2>&1') != 0;
-    return (undef, 'python3 has no venv (Debian: python3-venv)') if system("python3 -m venv '$venv' >/dev/null 2>&1") != 0;
-    # one quick try: where no package index is reached, this is no reason to wait
-    my $pip = "'$python' -m pip --disable-pip-version-check --timeout 10 --retries 0 install -q @packages";
-    return (undef, 'no package index is reached') if system("timeout 300 $pip >'$venv/pip.log' 2>&1") != 0;
-    open my $mark, '>', "$venv/ready" or return (undef, "$venv: $!");
-    close $mark;
-    return ($python, undef);
+    my $why    = LlmServer::make_venv($venv, @packages);
+    return defined $why ? (undef, $why) : ("$venv/bin/python", undef);
 }
 
 # Runs a script that prints TAP, and passes its lines on under the client's name; how many.

@@ -20,7 +20,7 @@ SKIP: {
     my $why = LlmServer::make_venv($venv, 'openai');
     skip "the openai client: $why", 1 if defined $why;
     my $script = LlmServer::source('t/api/openai_client.py');
-    open my $out, '-|', "timeout 120 '$venv/bin/python' '$script' http://$server->{address} none @{[$batches ? 'batches' : '']} 2>&1" or die $!;
+    open my $out, '-|', "timeout 600 '$venv/bin/python' '$script' http://$server->{address} none @{[$batches ? 'batches' : '']} 2>&1" or die $!;
     my ($n, @lines) = (0);
     while (<$out>) {
         push @lines, $_;

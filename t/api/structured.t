@@ -127,7 +127,7 @@ SKIP: {
     my $why = LlmServer::make_venv($venv, 'jsonschema');
     skip "jsonschema: $why", 1 if defined $why;
     my $script = LlmServer::source('t/api/structured_client.py');
-    open my $out, '-|', "timeout 120 '$venv/bin/python' '$script' http://$server->{address} 110 2>&1" or die $!;
+    open my $out, '-|', "timeout 600 '$venv/bin/python' '$script' http://$server->{address} 110 2>&1" or die $!;
     my @lines = <$out>;
     close $out;
     is $?, 0, 'jsonschema finds all answers valid' or diag @lines;
