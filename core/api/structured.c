@@ -42,6 +42,8 @@ bool lls_structured_is_likely(const struct lls_text *body)
   static const char *const signs[] = {
       "json_schema\"", "json_object\"", "structured_outputs\"", "\"guided_", "grammar\"",
       "tool_choice\"", "\\u00"};
+  if (body->length == 0)
+    return false;
   for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
     if (memmem(body->data, body->length, signs[i], strlen(signs[i])) != NULL)
       return true;

@@ -54,7 +54,8 @@ static void add_tokens(const struct mask *m, const struct lls_fragment *f, uint3
                  ? n
                  : f->up_to[1u << cut]; /* n is 0 if all are bits */
   }
-  add_list(m, f->tokens + listed, n - listed);
+  if (n > listed)
+    add_list(m, f->tokens + listed, n - listed);
 }
 
 /* Times that a thread's rule still allows, and how many are done. */
