@@ -31,7 +31,9 @@ static uint32_t build_parts(struct lls_regex *regex, const struct lls_regex_node
 static uint32_t build(struct lls_regex *regex, uint32_t at, bool json)
 {
   const struct lls_regex_node *node = &regex->nodes[at];
-  const struct lls_grammar_range *ranges = regex->ranges + node->range;
+  /* without classes there is no array of ranges */
+  const struct lls_grammar_range *ranges =
+      node->kind == LLS_REGEX_CLASS ? regex->ranges + node->range : NULL;
   switch (node->kind) {
   case LLS_REGEX_CLASS:
     return json ? lls_json_class(regex->tree, ranges, node->n_ranges)
