@@ -48,8 +48,9 @@ void lls_regex_add_range(struct lls_regex *regex, uint32_t first, uint32_t last)
 
 void lls_regex_complement(struct lls_regex *regex, uint32_t from)
 {
+  uint32_t n = regex->n_ranges - from;
   uint32_t node =
-      lls_grammar_class_but(regex->tree, regex->ranges + from, regex->n_ranges - from);
+      lls_grammar_class_but(regex->tree, n > 0 ? regex->ranges + from : NULL, n);
   regex->n_ranges = from;
   if (node == LLS_GRAMMAR_NONE) {
     lls_regex_fail(regex, "the grammar is too large");
