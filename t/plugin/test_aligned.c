@@ -218,6 +218,29 @@ static void test_prompts_and_decodes_take_turns(void **state)
   bed_close(&bed);
 }
 
+/* Its region of one block is full when its answer gets longer than predicted. A block is
+ * free, and elsewhere no token takes more; the new region takes four. The older one has
+ * three and can't run beside it. */
+static void test_outgrown_region_is_taken_from_others(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.cache = (struct harness_policy){"contiguous", POLICY_PARAMETERS("reserve", "oracle")};
+  o.device_units = 2 * 5;
+  assert_int_equal(bed_open(&bed, &o), 0);
+  bed.next.predicted = 18;
+  submit(&bed, 30, 18);
+  bed.next.predicted = 1;
+  submit(&bed, 15, 40);
+  expect_plan(&bed, "0:30 1:15");
+  expect_plan(&bed, "1:1");
+  expect_plan(&bed, "-0 1:1");
+  bed_finish(&bed, 200);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  bed_close(&bed);
+}
+
 /* Parameters that no tree can be made of. */
 static void test_refused_parameters(void **state)
 {
@@ -241,6 +264,7 @@ int main(void)
       cmocka_unit_test(test_a_small_pool_waits),
       cmocka_unit_test(test_who_fits_by_chance_joins),
       cmocka_unit_test(test_prompts_and_decodes_take_turns),
+      cmocka_unit_test(test_outgrown_region_is_taken_from_others),
       cmocka_unit_test(test_refused_parameters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

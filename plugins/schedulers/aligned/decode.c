@@ -146,17 +146,31 @@ static void put_back_absent(struct aligned *a, int64_t now_ns)
       members_set(a, a->running[i], SPARE, now_ns);
 }
 
-/* The room was estimated: what is not there after all costs the one that lacks it. */
+/* Room for the next token of one that runs alone: it may take what all others have. The
+ * caller sees to it that it is not taken off for itself. */
+static int reserve_alone(struct aligned *a, struct lls_pol_step *s,
+                         const struct lls_request *r)
+{
+  int rc = lls_pol_step_reserve(s, r, 1);
+  while (rc == LLS_RESERVE_LATER && take_off_another(a, s, true))
+    rc = lls_pol_step_reserve(s, r, 1);
+  return rc;
+}
+
+/* The room was estimated: what is not there after all costs the one that lacks it, or, if
+ * no other runs, those that don't. In a region (cache contiguous) it may be far more than
+ * the block that was estimated. */
 static bool run_one(struct aligned *a, struct lls_pol_step *s, uint32_t slot)
 {
   const struct lls_request *r = a->members[slot].request;
-  int rc = lls_pol_step_reserve(s, r, 1);
+  bool alone = a->n_running == 1;
+  int rc = alone ? reserve_alone(a, s, r) : lls_pol_step_reserve(s, r, 1);
   if (rc == LLS_RESERVE_OK)
     lls_pol_step_run(s, r, 1);
   else if (rc != LLS_RESERVE_LATER) /* alone in memory it could not grow either */
     members_reject(a, s, slot);
   else
-    return a->n_running > 1 && take_off(a, s, slot, SPARE);
+    return !alone && take_off(a, s, slot, SPARE);
   return false;
 }
 
@@ -207,7 +221,7 @@ static bool has_room(struct aligned *a, const struct lls_pol_step *s, struct doo
   return room;
 }
 
-/* True: it is no longer spare. No other runs: it may take what all others have. */
+/* True: it is no longer spare. */
 static bool let_in(struct aligned *a, struct lls_pol_step *s, struct door *d,
                    uint32_t slot)
 {
@@ -215,13 +229,10 @@ static bool let_in(struct aligned *a, struct lls_pol_step *s, struct door *d,
   if (needs_a_copy(a, slot) || !has_room(a, s, d, slot))
     return false;
   int rc = lls_pol_step_reserve(s, r, 1);
-  while (rc == LLS_RESERVE_LATER && a->n_running == 0) {
+  if (rc == LLS_RESERVE_LATER && a->n_running == 0) {
     members_set(a, slot, QUEUE, 0); /* not to be taken off for itself */
-    bool more = take_off_another(a, s, true);
+    rc = reserve_alone(a, s, r);
     members_set(a, slot, SPARE, 0);
-    if (!more)
-      break;
-    rc = lls_pol_step_reserve(s, r, 1);
   }
   if (rc == LLS_RESERVE_LATER)
     return false;
