@@ -154,7 +154,7 @@ static struct lls_live *submit(struct bed *bed, uint32_t predicted)
 {
   int32_t tokens[16] = {0};
   bed->next.predicted = predicted;
-  bed->next.max_new_tokens = 200;
+  bed->next.max_new_tokens = 400;
   return bed_submit(bed, tokens, 16, predicted);
 }
 
@@ -361,6 +361,37 @@ static void test_nobody_waits_beyond_the_bound(void **state)
   bed_close(&bed);
 }
 
+static int64_t a_ms(void *context, uint32_t tokens, uint32_t context_tokens)
+{
+  (void)context;
+  (void)tokens;
+  (void)context_tokens;
+  return 1000000;
+}
+
+/* Two that take turns on one seat. In the 256th step the costs of tokens turn out to be a
+ * twentieth of what was believed: by them either would be before the other one, if that
+ * kept its place of before for as long as it is on the device and does not run. */
+static void test_new_costs_count_for_all_alike(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o =
+      one_at_a_time(POLICY_PARAMETERS("max_seqs", "1", "age", "0", "preempt", "swap"));
+  o.cache.name = "tiered";
+  o.host_units = 100;
+  o.max_context = 512;
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 400);
+  for (int step = 0; step < 250; step++)
+    bed_step(&bed);
+  submit(&bed, 130); /* of 150 that the other one has left */
+  bed.cost.prefill_ns = bed.cost.decode_ns = a_ms;
+  bed_finish(&bed, 400);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  bed_close(&bed);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -376,6 +407,7 @@ int main(void)
       cmocka_unit_test(test_decisions),
       cmocka_unit_test(test_first_of_a_heap),
       cmocka_unit_test(test_nobody_waits_beyond_the_bound),
+      cmocka_unit_test(test_new_costs_count_for_all_alike),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,8 +6,8 @@
  * outlives its prediction doubles it and sinks a level. One that has not run for `age` is
  * lifted before all others until it has run for `boost`.
  *
- * A job's place is one number, see key_of; it changes with what ran, with a prediction
- * and with age, never by time alone.
+ * A job's place is one number, see key_of; it changes with what ran, with a prediction,
+ * with age and with what all estimates are made of, never by time alone.
  */
 #include <llmserve/policy/ahead.h>
 #include <llmserve/policy/check.h>
@@ -49,6 +49,7 @@ struct alise {
   uint64_t steps;
   int64_t last_ended_ns; /* when the last step did */
   int64_t n_lifted;
+  bool estimates_anew; /* they are not those that jobs were counted by */
 };
 
 #define LEARN_STEPS 256 /* between two questions to the cost model */
@@ -88,8 +89,8 @@ static int64_t place_of(const struct job *j, uint32_t level, double remaining)
   return ((int64_t)level << LEVEL_BITS) + (int64_t)(remaining < most ? remaining : most);
 }
 
-/* The time of a request on the device is known since its last step; one that has lost its
- * memory since has its tokens to compute again. */
+/* The time of a request on the device is known since it was counted; one that has lost
+ * its memory since has its tokens to compute again. */
 static int64_t key_of(void *scheduler, const struct lls_request *r)
 {
   const struct alise *a = scheduler;
@@ -120,6 +121,25 @@ static void count(struct alise *a, const struct lls_request *r)
   j->counted = (int64_t)remaining;
   j->key = place_of(j, level, remaining);
   a->waits.of_level[j->level] += j->counted;
+}
+
+static void count_list(struct alise *a, const struct lls_request *const *list, uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++)
+    count(a, list[i]);
+}
+
+/* Two jobs are compared by one estimate, wherever they are. If those on the device kept
+ * places of before until they run, each would come before the other one as soon as it is
+ * off the device, and they would change places for ever. */
+static void count_all(struct alise *a, const struct lls_step_view *view)
+{
+  count_list(a, view->waiting, view->n_waiting);
+  count_list(a, view->running, view->n_running);
+  count_list(a, view->preempted, view->n_preempted);
+  count_list(a, view->moving, view->n_moving);
+  lls_pol_backlog_many_changed(&a->priority.waiting.backlog);
+  a->estimates_anew = false;
 }
 
 /* ---- what changes a place ---------------------------------------------------------- */
@@ -198,7 +218,7 @@ static void on_step(void *self, const struct lls_step_report *report)
   for (uint32_t i = 0; i < report->n_results; i++)
     ran(a, report->results[i].request, report);
   if (a->steps++ % LEARN_STEPS == 0)
-    alise_learn_times(&a->times, a->base.host->cost);
+    a->estimates_anew |= alise_learn_times(&a->times, a->base.host->cost);
 }
 
 static void lift_the_aged(struct alise *a, int64_t now_ns)
@@ -219,9 +239,9 @@ static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
   alise_ages_remove(&a->ages, r);
   uncount(a, job_of(a, r));
   lls_pol_backlog_on_finish(self, r, reason);
-  if ((reason == LLS_FINISH_STOP || reason == LLS_FINISH_LENGTH) &&
-      alise_worth_learn(&a->worth, lls_pol_predicted_output(r), r->generated_tokens))
-    lls_pol_backlog_many_changed(&a->priority.waiting.backlog);
+  if (reason == LLS_FINISH_STOP || reason == LLS_FINISH_LENGTH)
+    a->estimates_anew |=
+        alise_worth_learn(&a->worth, lls_pol_predicted_output(r), r->generated_tokens);
 }
 
 /* ---- memory ahead of need ---------------------------------------------------------- */
@@ -255,6 +275,8 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   const struct lls_pol_priority_params *params = &a->params.batch;
   bool ahead =
       a->params.ahead && a->params.evict && lls_pol_ahead_is_possible(a->base.host, view);
+  if (a->estimates_anew)
+    count_all(a, view);
   lift_the_aged(a, view->now_ns);
   bool moves = ahead && lls_pol_ahead_look(&a->ahead, &a->priority, params, view, rank);
   const struct lls_pol_priority_rules rules = {

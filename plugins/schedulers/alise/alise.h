@@ -17,8 +17,9 @@ struct alise_times {
   double t0, alpha, beta;
 };
 
-/* Asks the core's cost model; keeps what it had as long as that does not know. */
-void alise_learn_times(struct alise_times *, const struct lls_cost *);
+/* Asks the core's cost model; keeps what it had as long as that does not know. True:
+ * they are others now. */
+bool alise_learn_times(struct alise_times *, const struct lls_cost *);
 
 /*
  * T = (prefilled ? 0 : s' t0) + max(1, left) (alpha s + beta), with s' the tokens still

@@ -6,16 +6,18 @@
 #define LONG  4096
 #define CHUNK 512 /* tokens of the prefill that t0 is measured with */
 
-void alise_learn_times(struct alise_times *t, const struct lls_cost *cost)
+bool alise_learn_times(struct alise_times *t, const struct lls_cost *cost)
 {
+  const struct alise_times before = *t;
   int64_t prefill = cost->prefill_ns(cost->context, CHUNK, 0);
   int64_t near = cost->decode_ns(cost->context, SHORT, 1);
   int64_t far = cost->decode_ns(cost->context, LONG, 1);
   if (prefill <= 0 || near <= 0 || far < near)
-    return;
+    return false;
   t->t0 = (double)prefill / CHUNK;
   t->alpha = (double)(far - near) / (LONG - SHORT);
   t->beta = (double)near;
+  return t->t0 != before.t0 || t->alpha != before.alpha || t->beta != before.beta;
 }
 
 double alise_remaining(const struct alise_times *t, const struct lls_request *r,
