@@ -8,6 +8,7 @@
 
 #include "core/grammar/byte_kinds.h"
 #include "core/grammar/fragment_draft.h"
+#include "core/grammar/fragment_loan.h"
 #include "core/grammar/fragment_store.h"
 
 #include <errno.h>
@@ -144,19 +145,11 @@ static uint64_t stays_of(struct lls_fragments *f, const struct lls_thread *t)
   return f->stays[index];
 }
 
-static bool has_kinds(const struct lls_byte_set *bytes, uint64_t kinds)
-{
-  for (uint32_t byte = 0; byte < 0x80; byte++)
-    if (lls_byte_set_has(bytes, (uint8_t)byte) &&
-        (lls_byte_kind((uint8_t)byte) & kinds) != 0)
-      return true;
-  return (kinds & LLS_KIND_LONG) != 0 && (bytes->words[2] | bytes->words[3]) != 0;
-}
-
-/* True if all tokens below the node are some thread's, and none of them leaves the rule
- * and goes on: most of the vocabulary is like that inside of a string. */
+/* True if some thread takes all that is below the node, and stays: most of the vocabulary
+ * is like that inside of a string. Whether the rule may be left there as well is nothing
+ * to such tokens. */
 static bool goes_on_below(struct lls_fragments *f, const struct lls_configuration *c,
-                          uint32_t node, const struct lls_byte_set *after)
+                          uint32_t node)
 {
   const struct lls_vocabulary *v = f->vocabulary;
   uint64_t kinds = v->below[node];
@@ -164,7 +157,7 @@ static bool goes_on_below(struct lls_fragments *f, const struct lls_configuratio
     return false;
   for (uint32_t i = c->first; i < c->first + c->n; i++)
     if ((kinds & ~stays_of(f, &f->stacks.threads[i])) == 0)
-      return kinds == 0 || !has_kinds(after, kinds);
+      return true;
   return false;
 }
 
@@ -175,6 +168,7 @@ struct walk {
   struct lls_configuration at[LLS_DRAFT_DEPTH];
   struct lls_stacks_mark mark[LLS_DRAFT_DEPTH];
   bool ended[LLS_DRAFT_DEPTH];
+  uint32_t place[LLS_DRAFT_DEPTH]; /* in the repetition that lends, on the same bytes */
 };
 
 static struct lls_byte_set bytes_after(const struct lls_nfa_rule *rule)
@@ -185,8 +179,30 @@ static struct lls_byte_set bytes_after(const struct lls_nfa_rule *rule)
   return set;
 }
 
+/* True if the node's subtree is as the repetition has it: so far there was one thread, in
+ * the rule itself. */
+static bool borrow(struct lls_fragments *f, struct walk *w, struct lls_loan *loan,
+                   uint32_t node)
+{
+  const struct lls_trie_node *n = &f->vocabulary->nodes[node];
+  const struct lls_configuration *before = &w->at[n->depth - 1];
+  const struct lls_thread *t = &f->stacks.threads[before->first];
+  uint32_t place = w->place[n->depth - 1];
+  w->place[n->depth] = LLS_DFA_DEAD;
+  if (loan->fragment == NULL || before->n != 1 || t->frame != LLS_STACKS_ROOT ||
+      place == LLS_DFA_DEAD)
+    return false;
+  place = w->place[n->depth] = lls_loan_next(loan, f->dfa, place, n->byte);
+  uint32_t to = lls_dfa_next(f->dfa, t->state, n->byte);
+  if (place == LLS_DFA_DEAD || to == LLS_DFA_DEAD ||
+      !lls_loan_covers(loan, f->dfa, to, place))
+    return false;
+  lls_draft_borrow(f->draft, loan->fragment, node);
+  return true;
+}
+
 static void walk_rule(struct lls_fragments *f, uint32_t from,
-                      const struct lls_nfa_rule *rule)
+                      const struct lls_nfa_rule *rule, struct lls_loan *loan)
 {
   const struct lls_vocabulary *v = f->vocabulary;
   const struct lls_byte_set after = bytes_after(rule);
@@ -195,17 +211,22 @@ static void walk_rule(struct lls_fragments *f, uint32_t from,
   w.at[0] = lls_stacks_begin_in(s, from);
   w.mark[0] = lls_stacks_mark(s);
   w.ended[0] = false;
+  w.place[0] = loan->start;
   for (uint32_t i = 1; i < v->n_nodes && !f->draft->full && !s->full;) {
     const struct lls_trie_node *node = &v->nodes[i];
     uint32_t depth = node->depth;
     if (w.ended[depth - 1] && lls_byte_set_has(&after, node->byte))
       lls_draft_end(f->draft, i, 0);
+    if (borrow(f, &w, loan, i)) {
+      i = node->end;
+      continue;
+    }
     lls_stacks_back(s, w.mark[depth - 1]);
     w.at[depth] = lls_stacks_step(s, &w.at[depth - 1], node->byte);
     w.mark[depth] = lls_stacks_mark(s);
     w.ended[depth] = s->root_reached;
     bool alive = w.at[depth].n > 0;
-    if (alive && goes_on_below(f, &w.at[depth], i, &after)) {
+    if (alive && goes_on_below(f, &w.at[depth], i)) {
       lls_draft_add(f->draft, i, node->end, 0);
       i = node->end;
       continue;
@@ -221,6 +242,8 @@ static void walk_rule(struct lls_fragments *f, uint32_t from,
     else
       i = alive ? i + 1 : node->end;
   }
+  if (f->draft->lender != NULL)
+    lls_loan_repay(f, loan, &after);
 }
 
 /* ---- building ------------------------------------------------------------------------
@@ -265,9 +288,12 @@ static const struct lls_fragment *build(struct lls_fragments *f, uint32_t state)
     return done;
   f->stacks.full = false;
   f->stacks.work = 0;
+  struct lls_loan loan;
+  lls_loan_find(f, state, &loan);
   lls_draft_begin(f->draft, false);
-  walk_rule(f, state, rule);
-  done = f->draft->full || f->stacks.full ? NULL : copy(f);
+  walk_rule(f, state, rule, &loan);
+  bool full = f->draft->full || f->stacks.full || f->dfa->full;
+  done = full ? NULL : copy(f);
   return done != NULL ? done : &none;
 }
 

@@ -31,7 +31,10 @@ int lls_draft_create(struct lls_fragment_draft **out,
   d->tokens = malloc((vocabulary->n_tokens + 1) * sizeof *d->tokens);
   d->suffixes = malloc(LLS_DRAFT_SUFFIXES * sizeof *d->suffixes);
   d->endings = malloc(LLS_DRAFT_ENDINGS * sizeof *d->endings);
-  if (d->tokens != NULL && d->suffixes != NULL && d->endings != NULL) {
+  d->lent = malloc((lls_vocabulary_words(vocabulary) + 1) * sizeof *d->lent);
+  d->bits = malloc((lls_vocabulary_words(vocabulary) + 1) * sizeof *d->bits);
+  if (d->tokens != NULL && d->suffixes != NULL && d->endings != NULL && d->lent != NULL &&
+      d->bits != NULL) {
     *out = d;
     return 0;
   }
@@ -46,6 +49,8 @@ void lls_draft_free(struct lls_fragment_draft *d)
   free(d->tokens);
   free(d->suffixes);
   free(d->endings);
+  free(d->lent);
+  free(d->bits);
   free(d);
 }
 
@@ -58,6 +63,7 @@ void lls_draft_begin(struct lls_fragment_draft *d, bool counts)
   d->endings[0] = (struct lls_suffix_token){0};
   d->counts = counts;
   d->full = false;
+  d->lender = NULL;
 }
 
 void lls_draft_add(struct lls_fragment_draft *d, uint32_t first, uint32_t end,
@@ -86,19 +92,24 @@ static uint32_t child_of(struct lls_fragment_draft *d, uint32_t parent, uint8_t 
   return d->suffixes[parent].child = d->n_suffixes++;
 }
 
+static void add_ending(struct lls_fragment_draft *d, uint32_t token, uint32_t suffix,
+                       uint32_t times)
+{
+  if (d->n_endings == LLS_DRAFT_ENDINGS) {
+    d->full = true;
+    return;
+  }
+  d->endings[d->n_endings] =
+      (struct lls_suffix_token){token, times, d->suffixes[suffix].tokens};
+  d->suffixes[suffix].tokens = d->n_endings++;
+}
+
 static void add_endings(struct lls_fragment_draft *d, uint32_t node, uint32_t suffix,
                         uint32_t times)
 {
   const struct lls_vocabulary *v = d->vocabulary;
-  for (uint32_t i = v->nodes[node].first_token; i < v->nodes[node + 1].first_token; i++) {
-    if (d->n_endings == LLS_DRAFT_ENDINGS) {
-      d->full = true;
-      return;
-    }
-    d->endings[d->n_endings] =
-        (struct lls_suffix_token){v->tokens[i], times, d->suffixes[suffix].tokens};
-    d->suffixes[suffix].tokens = d->n_endings++;
-  }
+  for (uint32_t i = v->nodes[node].first_token; i < v->nodes[node + 1].first_token; i++)
+    add_ending(d, v->tokens[i], suffix, times);
 }
 
 void lls_draft_end(struct lls_fragment_draft *d, uint32_t node, uint32_t times)
@@ -112,6 +123,62 @@ void lls_draft_end(struct lls_fragment_draft *d, uint32_t node, uint32_t times)
     if (!d->full)
       add_endings(d, i, d->path[depth], times);
   }
+}
+
+/* ---- a loan ------------------------------------------------------------------------ */
+
+/* Most tokens are borrowed where any are: the others are taken out. */
+static void skip_to(struct lls_fragment_draft *d, uint32_t token)
+{
+  for (uint32_t i = d->lent_to; i < token; i++)
+    d->lent[d->vocabulary->tokens[i] / 32] &= ~(1u << (d->vocabulary->tokens[i] % 32));
+}
+
+void lls_draft_borrow(struct lls_fragment_draft *d, const struct lls_fragment *lender,
+                      uint32_t node)
+{
+  const struct lls_trie_node *nodes = d->vocabulary->nodes;
+  if (d->lender == NULL) {
+    d->lender = lender;
+    d->lent_to = 0;
+    memset(d->lent, 0xFF, lls_vocabulary_words(d->vocabulary) * sizeof *d->lent);
+  }
+  skip_to(d, nodes[node].first_token);
+  d->lent_to = nodes[nodes[node].end].first_token;
+}
+
+void lls_draft_close_loan(struct lls_fragment_draft *d)
+{
+  size_t words = lls_vocabulary_words(d->vocabulary);
+  skip_to(d, d->vocabulary->n_tokens);
+  for (size_t i = 0; i < words; i++)
+    d->bits[i] = d->lent[i] & d->lender->bits[LLS_FRAGMENT_CUTS - 1][i];
+}
+
+static bool is_lent(const struct lls_fragment_draft *d, uint32_t token)
+{
+  return (d->lent[token / 32] >> (token % 32) & 1) != 0;
+}
+
+void lls_draft_add_lent(struct lls_fragment_draft *d, uint32_t suffix)
+{
+  const struct lls_suffix_token *endings = d->lender->suffix_tokens;
+  for (uint32_t t = d->lender->suffixes[suffix].tokens; t != 0; t = endings[t].next)
+    if (is_lent(d, endings[t].token))
+      d->bits[endings[t].token / 32] |= 1u << (endings[t].token % 32);
+}
+
+void lls_draft_end_lent(struct lls_fragment_draft *d, uint32_t suffix, uint32_t to)
+{
+  const struct lls_fragment *lender = d->lender;
+  uint32_t child = child_of(d, to, lender->suffixes[suffix].byte);
+  for (uint32_t t = lender->suffixes[suffix].tokens; t != 0 && !d->full;
+       t = lender->suffix_tokens[t].next)
+    if (is_lent(d, lender->suffix_tokens[t].token))
+      add_ending(d, lender->suffix_tokens[t].token, child, 0);
+  for (uint32_t i = lender->suffixes[suffix].child; i != 0 && !d->full;
+       i = lender->suffixes[i].sibling)
+    lls_draft_end_lent(d, i, child);
 }
 
 /* ---- the copy ---------------------------------------------------------------------- */
@@ -183,7 +250,10 @@ static bool set_all_bits(const struct lls_fragment_draft *d, struct lls_fragment
   uint32_t *bits = lls_fragment_memory_take(memory, words * sizeof *bits);
   if (bits == NULL)
     return false;
-  memset(bits, 0, words * sizeof *bits);
+  if (d->lender != NULL)
+    memcpy(bits, d->bits, words * sizeof *bits);
+  else
+    memset(bits, 0, words * sizeof *bits);
   for (uint32_t i = 0; i < d->n_tokens; i++)
     bits[d->tokens[i].token / 32] |= 1u << (d->tokens[i].token % 32);
   f->bits[LLS_FRAGMENT_CUTS - 1] = bits;
@@ -193,7 +263,8 @@ static bool set_all_bits(const struct lls_fragment_draft *d, struct lls_fragment
 static bool copy_tokens(const struct lls_fragment_draft *d, struct lls_fragment *f,
                         struct lls_fragment_memory *memory)
 {
-  if (!d->counts && d->n_tokens >= lls_vocabulary_words(d->vocabulary) / 4)
+  bool many = d->n_tokens >= lls_vocabulary_words(d->vocabulary) / 4;
+  if (!d->counts && (many || d->lender != NULL))
     return set_all_bits(d, f, memory);
   bool fits = sort_tokens(d, f, memory) &&
               set_bits(d, f, LLS_FRAGMENT_CUTS - 1, f->n_tokens, memory);

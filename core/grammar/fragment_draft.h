@@ -20,6 +20,10 @@ struct lls_fragment_draft {
   struct lls_suffix_token *endings; /* (n_endings) */
   uint32_t n_endings;
   uint32_t path[LLS_DRAFT_DEPTH];
+  const struct lls_fragment *lender; /* of subtrees that were not walked; or NULL */
+  uint32_t *lent;                    /* (words) bits of the tokens of these subtrees */
+  uint32_t lent_to;                  /* of the vocabulary's tokens: bits are right */
+  uint32_t *bits;                    /* (words) tokens besides the list, with a lender */
   bool counts;
   bool full; /* more can follow than there is room for */
 };
@@ -34,6 +38,19 @@ void lls_draft_add(struct lls_fragment_draft *draft, uint32_t first, uint32_t en
                    uint32_t times);
 /* The rule ended before this node: its tokens and those below go on after that. */
 void lls_draft_end(struct lls_fragment_draft *draft, uint32_t node, uint32_t times);
+
+/*
+ * Subtrees as the lender, a fragment that counts, has them. They are borrowed in their
+ * order; then closed; then those of the lender's suffixes that go on after it are added,
+ * or are endings of the draft too. Each applies to tokens of borrowed subtrees only.
+ */
+void lls_draft_borrow(struct lls_fragment_draft *draft, const struct lls_fragment *lender,
+                      uint32_t node);
+void lls_draft_close_loan(struct lls_fragment_draft *draft);
+void lls_draft_add_lent(struct lls_fragment_draft *draft, uint32_t suffix);
+/* Below the draft's suffix `to`. */
+void lls_draft_end_lent(struct lls_fragment_draft *draft, uint32_t suffix, uint32_t to);
+
 /* NULL where the memory is full. */
 const struct lls_fragment *lls_draft_copy(const struct lls_fragment_draft *draft,
                                           struct lls_fragment_memory *memory);
