@@ -3,9 +3,12 @@
 #include "t/tap.h"
 
 #include "core/grammar/compiled_grammar.h"
+#include "core/grammar/gbnf.h"
+#include "core/grammar/json_schema.h"
 #include "t/grammar.h"
 
 #include <errno.h>
+#include <jansson.h>
 
 #define TOKENS 64
 
@@ -188,10 +191,178 @@ static void test_random_grammars(void **state)
   lls_vocabulary_destroy(v);
 }
 
+/* ---- names of properties ------------------------------------------------------------
+ */
+
+/* Pieces of names, and tokens that leave a name, its value, and objects around it. */
+static const char *const name_text[] = {"",
+                                        "a",
+                                        "b",
+                                        "c",
+                                        "ab",
+                                        "abc",
+                                        "abcd",
+                                        "x",
+                                        "xy",
+                                        "e",
+                                        "\"",
+                                        "\":",
+                                        "b\"",
+                                        "x\"",
+                                        "c\":",
+                                        "x\":1",
+                                        "\":1}",
+                                        "a\":1}",
+                                        "1",
+                                        "12",
+                                        "0",
+                                        "1}",
+                                        "}",
+                                        "}}",
+                                        "\":1}}",
+                                        "x\":1,",
+                                        "{",
+                                        "{\"",
+                                        ":",
+                                        ",",
+                                        ",\"",
+                                        ",\"x",
+                                        " ",
+                                        "null",
+                                        "\"x\"",
+                                        ":{",
+                                        "\":{",
+                                        "\":{\"",
+                                        "\":{\"x\"",
+                                        "\\",
+                                        "\\n",
+                                        "\\u",
+                                        "\\\"",
+                                        "u0",
+                                        "00",
+                                        "00e9",
+                                        "d83d",
+                                        "\xC3",
+                                        "\xA9",
+                                        "\xC3\xA9",
+                                        "a\xC3",
+                                        "\xA9"
+                                        "a",
+                                        "\xE2",
+                                        "\x82",
+                                        "\xAC",
+                                        "\xE2\x82",
+                                        "\xE2\x82\xAC",
+                                        "\xE2\x82\xAC\":1}",
+                                        "\xF0",
+                                        "\x9F",
+                                        "\x98\x80",
+                                        "\xED",
+                                        "\xA0",
+                                        "\xFF",
+                                        "\n",
+                                        "}\n",
+                                        "\x7F",
+                                        "\xED\x9F",
+                                        "\xC3\"",
+                                        "\xA9\"",
+                                        "\xA9\":1},",
+                                        "\xC3\xAA"};
+#define NAME_TOKENS (sizeof name_text / sizeof *name_text)
+
+/* Each token of the mask, or left out of it, is tried on a copy of the state. */
+static void check_by_taking(const struct lls_grammar_state *state, const uint32_t *bits)
+{
+  struct lls_grammar_state *copy = malloc(lls_grammar_state_bytes());
+  for (uint32_t t = 0; t < NAME_TOKENS; t++) {
+    memcpy(copy, state, lls_grammar_state_bytes());
+    if ((lls_grammar_accept_token(copy, (int32_t)t) == 0) != allowed(bits, t))
+      fail_msg("token \"%s\" is %s", name_text[t],
+               allowed(bits, t) ? "allowed" : "not allowed");
+  }
+  free(copy);
+}
+
+static void follow_names(struct lls_grammar *grammar, struct dice *d)
+{
+  struct lls_grammar_state *state = malloc(lls_grammar_state_bytes());
+  uint32_t bits[(NAME_TOKENS + 31) / 32];
+  lls_grammar_state_init(state, grammar);
+  for (int step = 0; step < 30 && !lls_grammar_complete(state); step++) {
+    assert_true(lls_grammar_fill_mask(state, bits) >= 0);
+    check_by_taking(state, bits);
+    uint32_t token = dice(d, 1, NAME_TOKENS - 1);
+    for (uint32_t tries = 0; tries < NAME_TOKENS && !allowed(bits, token); tries++)
+      token = (token + 1) % NAME_TOKENS;
+    if (!allowed(bits, token) || lls_grammar_accept_token(state, (int32_t)token) < 0)
+      break;
+  }
+  free(state);
+}
+
+static struct lls_vocabulary *vocabulary_of_names(void)
+{
+  struct lls_token_bytes tokens[NAME_TOKENS];
+  const int32_t end = 0;
+  struct lls_vocabulary *v = NULL;
+  for (uint32_t i = 0; i < NAME_TOKENS; i++)
+    tokens[i] = (struct lls_token_bytes){name_text[i], strlen(name_text[i])};
+  assert_int_equal(lls_vocabulary_of(tokens, NAME_TOKENS, &end, 1, &v, NULL), 0);
+  return v;
+}
+
+/* A schema, with ' for ", or a grammar of llama.cpp's notation. */
+static uint32_t read_source(struct lls_grammar_tree *tree, const char *source)
+{
+  char text[400];
+  if (source[0] != '{')
+    return lls_grammar_gbnf(tree, source, strlen(source));
+  snprintf(text, sizeof text, "%s", source);
+  for (char *quote = text; (quote = strchr(quote, '\'')) != NULL;)
+    *quote = '"';
+  json_t *schema = json_loads(text, 0, NULL);
+  uint32_t root = lls_grammar_json_schema(tree, schema, true);
+  json_decref(schema);
+  return root;
+}
+
+/* In names that may become any other most of the vocabulary is not walked: what is taken
+ * whole, and what leaves it for the rest of the object, is right to the token. The last
+ * ones only begin like that: a character that the repetition has is missing, or the text
+ * goes on otherwise before the repetition than after it. */
+static void test_names(void **state)
+{
+  static const char *const sources[] = {
+      "{'type':'object','properties':{'ab':{'$ref':'#'},'abc':{'const':'x'},'\xC3\xA9"
+      "a':{'type':'null'}},'additionalProperties':{'type':'integer'}}",
+      "{'type':'object','additionalProperties':{'anyOf':[{'$ref':'#'},{'type':'null'}]}}",
+      "{'type':'object','additionalProperties':true}",
+      "{'type':'object','properties':{'\xE2\x82\xAC':{'type':'string'},"
+      "'a':{'type':'string','maxLength':20}},'additionalProperties':{'type':'string'}}",
+      "root ::= \"{\" [a-z\xC3\xA9] [^\"]* \"\\\":\"",
+      "root ::= \"{\" [a-z] ([^\"]+ \"\\\":\" | \":\")"};
+  const struct lls_grammar_limits limits = LLS_GRAMMAR_LIMITS;
+  struct lls_vocabulary *v = vocabulary_of_names();
+  struct dice d = {.state = 2};
+  (void)state;
+  for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+    struct lls_grammar_tree *tree = lls_grammar_tree_create(&bounds);
+    struct lls_grammar *grammar = NULL;
+    lls_grammar_set_root(tree, read_source(tree, sources[i]));
+    assert_int_equal(lls_grammar_compile(tree, v, &limits, &grammar, NULL), 0);
+    for (int k = 0; k < 100; k++)
+      follow_names(grammar, &d);
+    lls_grammar_unref(grammar);
+    lls_grammar_tree_destroy(tree);
+  }
+  lls_vocabulary_destroy(v);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_random_grammars),
+      cmocka_unit_test(test_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
