@@ -60,32 +60,52 @@ size_t lls_fragments_bytes(const struct lls_fragments *f)
 struct place {
   uint32_t state, times; /* times that are done */
   bool between;          /* two of them */
+  bool left;             /* the rule may have ended before this byte */
 };
 
-/* False where a time may end and go on as well: then it is not clear how many there are.
+/* The rule takes no token of the node: it ended somewhere before, or they are not
+ * allowed.
  */
+static void end_on_path(struct lls_fragments *f, const struct place *at,
+                        const uint8_t *bytes, uint32_t node)
+{
+  uint32_t depth = f->vocabulary->nodes[node].depth;
+  for (uint32_t k = 1; k <= depth; k++)
+    if (at[k].left)
+      lls_draft_end(f->draft, bytes + k, depth - k, node, at[k - 1].times);
+}
+
+/* False where a time may end and go on as well: then it is not clear how many there are.
+ * brief: tokens that the rule takes do not go on after it too, which without a bound on
+ * times says nothing new of them. */
 static bool walk_repetition(struct lls_fragments *f, uint32_t from,
-                            const struct lls_nfa_rule *rule)
+                            const struct lls_nfa_rule *rule, bool brief)
 {
   const struct lls_vocabulary *v = f->vocabulary;
   uint32_t start = lls_dfa_start(f->dfa, f->dfa->states[from].rule);
   struct place at[LLS_DRAFT_DEPTH];
+  uint8_t bytes[LLS_DRAFT_DEPTH];
   at[0] = (struct place){.state = from};
   for (uint32_t i = 1; i < v->n_nodes && !f->draft->full && !f->dfa->full;) {
     const struct lls_trie_node *node = &v->nodes[i];
     struct place p = at[node->depth - 1];
-    if (p.between && lls_byte_set_has(&rule->follow, node->byte))
-      lls_draft_end(f->draft, i, p.times);
+    bool left = p.between && lls_byte_set_has(&rule->follow, node->byte);
+    if (left && !brief)
+      lls_draft_end(f->draft, NULL, 0, i, p.times);
+    bytes[node->depth] = node->byte;
+    at[node->depth].left = left;
     uint32_t to = lls_dfa_next(f->dfa, p.state, node->byte);
     const struct lls_dfa_state *state = &f->dfa->states[to];
     if (to == LLS_DFA_DEAD) {
+      if (brief)
+        end_on_path(f, at, bytes, i);
       i = node->end;
       continue;
     }
     if (state->accepts && !state->closed)
       return false;
-    at[node->depth] = state->accepts ? (struct place){start, p.times + 1, true}
-                                     : (struct place){to, p.times, false};
+    at[node->depth] = state->accepts ? (struct place){start, p.times + 1, true, left}
+                                     : (struct place){to, p.times, false, left};
     lls_draft_add(f->draft, i, i + 1, p.times + 1);
     i++;
   }
@@ -216,7 +236,7 @@ static void walk_rule(struct lls_fragments *f, uint32_t from,
     const struct lls_trie_node *node = &v->nodes[i];
     uint32_t depth = node->depth;
     if (w.ended[depth - 1] && lls_byte_set_has(&after, node->byte))
-      lls_draft_end(f->draft, i, 0);
+      lls_draft_end(f->draft, NULL, 0, i, 0);
     if (borrow(f, &w, loan, i)) {
       i = node->end;
       continue;
@@ -237,7 +257,7 @@ static void walk_rule(struct lls_fragments *f, uint32_t from,
     if (!alive && w.ended[depth])
       for (i++; i < node->end; i = v->nodes[i].end) {
         if (lls_byte_set_has(&after, v->nodes[i].byte))
-          lls_draft_end(f->draft, i, 0);
+          lls_draft_end(f->draft, NULL, 0, i, 0);
       }
     else
       i = alive ? i + 1 : node->end;
@@ -269,8 +289,13 @@ build_repetition(struct lls_fragments *f, uint32_t state, const struct lls_nfa_r
   if (known != NULL)
     return known;
   lls_draft_begin(f->draft, true);
-  if (!walk_repetition(f, state, rule))
+  if (!walk_repetition(f, state, rule, false))
     return NULL;
+  if (f->draft->full && rule->max == LLS_GRAMMAR_UNBOUNDED) {
+    shared = false; /* with those of other bounds */
+    lls_draft_begin(f->draft, true);
+    walk_repetition(f, state, rule, true);
+  }
   if (f->draft->full || f->dfa->full)
     return &none;
   if (shared)

@@ -112,11 +112,14 @@ static void add_endings(struct lls_fragment_draft *d, uint32_t node, uint32_t su
     add_ending(d, v->tokens[i], suffix, times);
 }
 
-void lls_draft_end(struct lls_fragment_draft *d, uint32_t node, uint32_t times)
+void lls_draft_end(struct lls_fragment_draft *d, const uint8_t *bytes, uint32_t n,
+                   uint32_t node, uint32_t times)
 {
   const struct lls_trie_node *nodes = d->vocabulary->nodes;
   uint32_t above = nodes[node].depth - 1u;
   d->path[0] = 0;
+  for (uint32_t i = 0; i < n && !d->full; i++)
+    d->path[0] = child_of(d, d->path[0], bytes[i]);
   for (uint32_t i = node; i < nodes[node].end && !d->full; i++) {
     uint32_t depth = nodes[i].depth - above;
     d->path[depth] = child_of(d, d->path[depth - 1], nodes[i].byte);

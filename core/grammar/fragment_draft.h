@@ -36,8 +36,10 @@ void lls_draft_begin(struct lls_fragment_draft *draft, bool counts);
  * times. */
 void lls_draft_add(struct lls_fragment_draft *draft, uint32_t first, uint32_t end,
                    uint32_t times);
-/* The rule ended before this node: its tokens and those below go on after that. */
-void lls_draft_end(struct lls_fragment_draft *draft, uint32_t node, uint32_t times);
+/* The rule ended n bytes before this node: its tokens and those below go on with these
+ * bytes after that. */
+void lls_draft_end(struct lls_fragment_draft *draft, const uint8_t *bytes, uint32_t n,
+                   uint32_t node, uint32_t times);
 
 /*
  * Subtrees as the lender, a fragment that counts, has them. They are borrowed in their

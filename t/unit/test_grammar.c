@@ -358,11 +358,64 @@ static void test_names(void **state)
   lls_vocabulary_destroy(v);
 }
 
+/* ---- long tokens ----------------------------------------------------------------------
+ */
+
+#define LONGEST 600 /* so many ends of a repetition have no room in a fragment */
+
+/* The repetition may end before any byte that it takes: only of the tokens that it does
+ * not take to their end is kept where. */
+static void test_ends_anywhere(void **state)
+{
+  static const char source[] = "root ::= [^\"]+ \"aa\" \"\\\"\" [^\"]* \"b\"";
+  static const char *const after[] = {"", "\"", "\"b", "\"\"", "b\"", "c\"b", "c"};
+  enum { KINDS = sizeof after / sizeof *after, N = KINDS * LONGEST };
+  static char text[N][LONGEST + 4];
+  static struct lls_token_bytes tokens[N];
+  const struct lls_grammar_limits limits = LLS_GRAMMAR_LIMITS;
+  const int32_t end = 0;
+  uint32_t bits[(N + 31) / 32];
+  struct lls_vocabulary *v = NULL;
+  struct lls_grammar *grammar = NULL;
+  (void)state;
+  for (uint32_t t = 0; t < N; t++) { /* few of the long ones leave the repetition */
+    if (t / KINDS > 30 && t % KINDS > 0)
+      continue;
+    memset(text[t], 'a', t / KINDS);
+    strcpy(text[t] + t / KINDS, after[t % KINDS]);
+    tokens[t] = (struct lls_token_bytes){text[t], strlen(text[t])};
+  }
+  assert_int_equal(lls_vocabulary_of(tokens, N, &end, 1, &v, NULL), 0);
+  struct lls_grammar_tree *tree = lls_grammar_tree_create(&bounds);
+  lls_grammar_set_root(tree, lls_grammar_gbnf(tree, source, sizeof source - 1));
+  assert_int_equal(lls_grammar_compile(tree, v, &limits, &grammar, NULL), 0);
+  struct lls_grammar_state *at = malloc(lls_grammar_state_bytes());
+  struct lls_grammar_state *copy = malloc(lls_grammar_state_bytes());
+  lls_grammar_state_init(at, grammar);
+  static const char *const steps[] = {"", "c", "a", "a", "\"", "b"};
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    assert_int_equal(lls_grammar_accept_bytes(at, steps[i], strlen(steps[i])), 0);
+    assert_true(lls_grammar_fill_mask(at, bits) >= 0);
+    for (uint32_t t = 1; t < N; t++) {
+      memcpy(copy, at, lls_grammar_state_bytes());
+      if ((lls_grammar_accept_token(copy, (int32_t)t) == 0) != allowed(bits, t))
+        fail_msg("after %zu tokens %u a and %s are %s", i, t / KINDS, after[t % KINDS],
+                 allowed(bits, t) ? "allowed" : "not allowed");
+    }
+  }
+  free(at);
+  free(copy);
+  lls_grammar_unref(grammar);
+  lls_grammar_tree_destroy(tree);
+  lls_vocabulary_destroy(v);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_random_grammars),
       cmocka_unit_test(test_names),
+      cmocka_unit_test(test_ends_anywhere),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
