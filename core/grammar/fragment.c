@@ -303,6 +303,16 @@ build_repetition(struct lls_fragments *f, uint32_t state, const struct lls_nfa_r
   return known != NULL ? known : copy(f);
 }
 
+/* The draft is free for the lender's own fragment, if that is not there yet. */
+static void find_loan(struct lls_fragments *f, uint32_t state, struct lls_loan *loan)
+{
+  if (!lls_loan_find(f->dfa, state, loan))
+    return;
+  const struct lls_fragment *lender = lls_fragment_of(f, loan->start);
+  if (lender != NULL && lender->counts && lender->bits[LLS_FRAGMENT_CUTS - 1] != NULL)
+    loan->fragment = lender;
+}
+
 static const struct lls_fragment *build(struct lls_fragments *f, uint32_t state)
 {
   const struct lls_nfa_rule *rule = &f->dfa->nfa->rules[f->dfa->states[state].rule];
@@ -311,10 +321,10 @@ static const struct lls_fragment *build(struct lls_fragments *f, uint32_t state)
     done = build_repetition(f, state, rule);
   if (done != NULL)
     return done;
+  struct lls_loan loan;
+  find_loan(f, state, &loan);
   f->stacks.full = false;
   f->stacks.work = 0;
-  struct lls_loan loan;
-  lls_loan_find(f, state, &loan);
   lls_draft_begin(f->draft, false);
   walk_rule(f, state, rule, &loan);
   bool full = f->draft->full || f->stacks.full || f->dfa->full;

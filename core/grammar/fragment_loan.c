@@ -36,21 +36,18 @@ static bool is_before_repetition(struct lls_dfa *dfa, uint32_t state, uint32_t *
          same_bytes(dfa, state, *after) && !dfa->full;
 }
 
-void lls_loan_find(struct lls_fragments *f, uint32_t state, struct lls_loan *loan)
+bool lls_loan_find(struct lls_dfa *dfa, uint32_t state, struct lls_loan *loan)
 {
-  const struct lls_nfa *nfa = f->dfa->nfa;
   uint32_t seen = LLS_DFA_DEAD;
   *loan = (struct lls_loan){0};
-  for (uint32_t c = 0; c < nfa->n_classes && loan->fragment == NULL; c++) {
-    uint32_t to = lls_dfa_next(f->dfa, state, nfa->representative[c]);
-    if (to == LLS_DFA_DEAD || to == seen ||
-        !is_before_repetition(f->dfa, to, &loan->start, &loan->after))
-      continue;
+  for (uint32_t c = 0; c < dfa->nfa->n_classes; c++) {
+    uint32_t to = lls_dfa_next(dfa, state, dfa->nfa->representative[c]);
+    if (to != LLS_DFA_DEAD && to != seen &&
+        is_before_repetition(dfa, to, &loan->start, &loan->after))
+      return true;
     seen = to;
-    const struct lls_fragment *lender = lls_fragment_of(f, loan->start);
-    if (lender != NULL && lender->counts && lender->bits[LLS_FRAGMENT_CUTS - 1] != NULL)
-      loan->fragment = lender;
   }
+  return false;
 }
 
 uint32_t lls_loan_next(const struct lls_loan *loan, struct lls_dfa *dfa, uint32_t place,
@@ -110,7 +107,8 @@ bool lls_loan_covers(struct lls_loan *loan, struct lls_dfa *dfa, uint32_t state,
 /* ---- what follows the repetition ------------------------------------------------------
  */
 
-/* What follows the repetition in the borrowed subtrees, below one of its suffixes. */
+/* Adds what follows the repetition in the borrowed subtrees, below one of its suffixes.
+ */
 static void walk_lent(struct lls_fragments *f, uint32_t suffix,
                       const struct lls_configuration *from,
                       const struct lls_byte_set *after)

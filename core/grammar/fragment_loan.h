@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a fragment takes over from that of a repetition. In a property's name that may
- * still become any other, nearly every byte leads to where the inside of a string goes
+ * A fragment may borrow from that of a repetition. In a property's name that may still
+ * become any other, nearly every byte leads to where the inside of a string goes
  * on. What may follow there is what follows the byte in the repetition itself, so that
  * the repetition's fragment has it: nothing below such a node needs a walk.
  */
@@ -13,7 +13,7 @@
 #define LLS_LOAN_PAIRS 32
 
 struct lls_loan {
-  const struct lls_fragment *fragment; /* of the repetition's start; NULL: no loan */
+  const struct lls_fragment *fragment; /* of the start; NULL: no loan */
   uint32_t start;                      /* the repetition's first state */
   uint32_t after;                      /* the state its calls return to */
   struct {
@@ -22,9 +22,9 @@ struct lls_loan {
   uint32_t n_pairs;
 };
 
-/* A repetition to which some byte leads from the state; builds its fragment if need be,
- * with the draft of f. */
-void lls_loan_find(struct lls_fragments *f, uint32_t state, struct lls_loan *loan);
+/* A repetition to which some byte leads from the state. False if there is none. Whoever
+ * asks sets the fragment. */
+bool lls_loan_find(struct lls_dfa *dfa, uint32_t state, struct lls_loan *loan);
 
 /* The place in the repetition after a byte; LLS_DFA_DEAD: it does not take it. The start
  * is between two times as well. */
