@@ -91,11 +91,12 @@ static bool is_covered(struct lls_loan *loan, struct lls_dfa *dfa, uint32_t stat
   bool alike = place == loan->start ? is_before_repetition(dfa, state, &start, &after) &&
                                           start == loan->start && after == loan->after
                                     : goes_on_alike(loan, dfa, state, place, depth);
-  if (alike && loan->n_pairs < LLS_LOAN_PAIRS) {
-    loan->pairs[loan->n_pairs].state = state;
-    loan->pairs[loan->n_pairs++].place = place;
-  }
-  return alike;
+  /* what cannot be noted would be looked at again from every way to it */
+  if (!alike || loan->n_pairs == LLS_LOAN_PAIRS)
+    return false;
+  loan->pairs[loan->n_pairs].state = state;
+  loan->pairs[loan->n_pairs++].place = place;
+  return true;
 }
 
 bool lls_loan_covers(struct lls_loan *loan, struct lls_dfa *dfa, uint32_t state,
