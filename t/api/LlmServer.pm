@@ -27,6 +27,8 @@ sub sanitized {
     return grep { -e && qx(nm -D '$_' 2>&1) =~ /__(asan|tsan)_/ } built('llmserve'), built('.libs/llmserve');
 }
 
+$ENV{PYTHONDONTWRITEBYTECODE} = 1; # clients import each other; the source tree stays as it is
+
 # Makes a virtual environment of Python with these packages, once; why there is none.
 sub make_venv {
     my ($venv, @packages) = @_;

@@ -8,42 +8,18 @@ Run by clients.t. The server is t/api/fake_server, whose answers repeat the prom
 """
 import asyncio
 import json
+import os
 import sys
 import time
 
 import openai
 
-URL = sys.argv[1] + "/v1"
+# the TAP of the other clients
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "clients"))
+from tap import MODEL, URL, end, ok, raises, same
+
 KEY = sys.argv[2] if len(sys.argv) > 2 else "none"
-MODEL = "fake/model"
 HELLO = [{"role": "user", "content": "Once upon a time"}]
-count = 0
-failed = False
-
-
-def ok(condition, name):
-    global count, failed
-    count += 1
-    failed = failed or not condition
-    print(f"{'ok' if condition else 'not ok'} {count} - {name}", flush=True)
-
-
-def same(got, want, name):
-    ok(got == want, name)
-    if got != want:
-        print(f"# got {got!r}, not {want!r}")
-
-
-def raises(kind, call, name):
-    try:
-        call()
-    except kind as error:
-        ok(True, name)
-        return error
-    except Exception as error:
-        print(f"# {type(error).__name__}: {error}")
-    ok(False, name)
-    return None
 
 
 def text(string):
@@ -241,8 +217,7 @@ def main():
     if "batches" in sys.argv[3:]:
         check_batches(client)
     asyncio.run(check_async())
-    print(f"1..{count}")
-    sys.exit(failed)
+    end()
 
 
 main()

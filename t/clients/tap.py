@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TAP for the clients of this folder, and where the server is: each is run by judges.t as
+"""TAP for the clients of this folder (and t/api/openai_client.py), and where the server is: each is run by
+judges.t as
 
     python CLIENT.py http://127.0.0.1:PORT
 
