@@ -209,7 +209,8 @@ static void test_a_pause_is_spent_once(void **state)
   struct bed bed;
   struct bed_options o = defaults;
   o.device_units = 40;
-  o.scheduler.parameters = POLICY_PARAMETERS("hidden", "off", "violated_reserve", "0");
+  o.scheduler.parameters = POLICY_PARAMETERS("hidden", "off", "violated_reserve", "0",
+                                             "watermark", "0", "late_share", "0.01");
   assert_int_equal(bed_open(&bed, &o), 0);
   struct lls_live *a = submit(&bed, 32, 300);
   uint32_t pauses[3] = {0, 0, 0}; /* by hundreds of tokens */
@@ -229,6 +230,101 @@ static void test_a_pause_is_spent_once(void **state)
   assert_int_equal(pauses[1], 1);
   assert_true(pauses[2] <= 1);
   bed_close(&bed);
+}
+
+/* ---- the bound of a pause ---------------------------------------------------------- */
+
+/* Two answers that outgrow the memory, among fresh requests that come for half a minute:
+ * the longest time between two of their tokens. */
+static int64_t longest_pause(const char *max_stall, const char *mode)
+{
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.device_units = 50;
+  o.scheduler.parameters = POLICY_PARAMETERS("hidden", "off", "watermark", "0",
+                                             "max_stall", max_stall, "mode", mode);
+  assert_int_equal(bed_open(&bed, &o), 0);
+  const struct lls_live *two[] = {submit(&bed, 60, 300), submit(&bed, 60, 300)};
+  int64_t last[2] = {0}, longest = 0;
+  bool alive[2] = {true, true};
+  for (int step = 0; alive[0] || alive[1]; step++) {
+    assert_true(step < 3000);
+    if (step < 300 && bed.in->waiting.n < 3)
+      submit(&bed, 60, 2);
+    bed.now_ns += LLS_NS_PER_S / 10;
+    bed_step(&bed);
+    for (int i = 0; i < 2; i++) {
+      alive[i] = alive[i] && bed.by_slot[two[i]->view.slot] == two[i];
+      if (!alive[i] || two[i]->view.generated_tokens == 0)
+        continue;
+      if (last[i] > 0 && two[i]->view.last_token_ns - last[i] > longest)
+        longest = two[i]->view.last_token_ns - last[i];
+      last[i] = two[i]->view.last_token_ns;
+    }
+  }
+  bed_finish(&bed, 200);
+  bed_close(&bed);
+  return longest;
+}
+
+static void test_a_pause_is_bounded(void **state)
+{
+  (void)state;
+  static const char *const modes[] = {"separate", "chunked"};
+  for (int i = 0; i < 2; i++) {
+    int64_t without = longest_pause("0", modes[i]), with = longest_pause("3s", modes[i]);
+    print_message("# %s: longest pause %.1f s, with max_stall = 3 s %.1f s\n", modes[i],
+                  (double)without * 1e-9, (double)with * 1e-9);
+    assert_true(without > 10 * LLS_NS_PER_S);
+    assert_true(with < 5 * LLS_NS_PER_S);
+  }
+}
+
+/* ---- the paper's text -------------------------------------------------------------- */
+
+/* In a decode iteration a request in hidden form is worth more as KV: a new start. */
+static void test_another_form_is_a_new_start(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.device_units = 30;
+  for (int literal = 0; literal < 2; literal++) {
+    o.scheduler.parameters = POLICY_PARAMETERS(
+        "watermark", "0", "rho", "0.0001", "upgrade", "never", "decode_mode",
+        literal ? "literal" : "incumbent", "violated_reserve", "0", "max_stall", "0");
+    assert_int_equal(bed_open(&bed, &o), 0);
+    submit(&bed, 128, 4);
+    struct lls_live *b = submit(&bed, 128, 8);
+    bed.now_ns += LLS_NS_PER_S / 10;
+    expect_plan(&bed, "0:128 1:128"); /* one of them in hidden form */
+    uint32_t hidden = info_of(&bed, b).form == LLS_FORM_HIDDEN;
+    bed_finish(&bed, 50);
+    assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+    assert_int_equal(hidden, 1);
+    assert_int_equal(bed.preempted_recompute > 0, literal);
+    bed_close(&bed);
+  }
+}
+
+static void test_n_without_the_violated(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  for (int excludes = 0; excludes < 2; excludes++) {
+    o.scheduler.parameters =
+        POLICY_PARAMETERS("rho", "0.001", "n_excludes_violated", excludes ? "on" : "off");
+    assert_int_equal(bed_open(&bed, &o), 0);
+    submit(&bed, 32, 5);
+    bed.now_ns += 3 * LLS_NS_PER_S;
+    submit(&bed, 32, 5);
+    bed_step(&bed);
+    bed_stats(&bed);
+    assert_float_equal(bed_figure(&bed, "n_rho"), excludes ? 0.001 : 0.002, 1e-9);
+    bed_finish(&bed, 50);
+    bed_close(&bed);
+  }
 }
 
 /* A prompt longer than a step is cut, and goes on before anything else. */
@@ -261,6 +357,29 @@ static void test_chunked(void **state)
   expect_plan(&bed, "0:1 1:63");
   expect_plan(&bed, "0:1 1:37");
   expect_plan(&bed, "0:1 1:1");
+  bed_finish(&bed, 50);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  bed_close(&bed);
+}
+
+/* What is free decides on the form, not all of the memory, where K and V always fit. */
+static void test_chunked_lets_hidden_form_in(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("watermark", "0", "rho", "0.001", "mode",
+                                             "chunked", "upgrade", "never");
+  o.device_units = 30;
+  assert_int_equal(bed_open(&bed, &o), 0);
+  struct lls_live *a = submit(&bed, 128, 20);
+  bed.now_ns += LLS_NS_PER_S / 10;
+  expect_plan(&bed, "0:128"); /* 16 units as K and V */
+  assert_int_equal(info_of(&bed, a).form, LLS_FORM_KV);
+  struct lls_live *b = submit(&bed, 128, 5);
+  b->view.arrival_ns = b->view.last_token_ns = bed.now_ns - LLS_NS_PER_S / 10;
+  expect_plan(&bed, "0:1 1:128");
+  assert_int_equal(info_of(&bed, b).form, LLS_FORM_HIDDEN);
   bed_finish(&bed, 50);
   assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
   bed_close(&bed);
@@ -311,8 +430,12 @@ int main(void)
       cmocka_unit_test(test_who_has_a_gap_to_spare_gives_way),
       cmocka_unit_test(test_who_is_lost_gives_way),
       cmocka_unit_test(test_a_pause_is_spent_once),
+      cmocka_unit_test(test_a_pause_is_bounded),
+      cmocka_unit_test(test_another_form_is_a_new_start),
+      cmocka_unit_test(test_n_without_the_violated),
       cmocka_unit_test(test_prompt_longer_than_a_step),
       cmocka_unit_test(test_chunked),
+      cmocka_unit_test(test_chunked_lets_hidden_form_in),
       cmocka_unit_test(test_no_starvation_under_decay),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,8 +28,12 @@ static void separate(struct apt *a, struct lls_pol_step *s)
 {
   if (continue_prefill(a, s))
     return;
+  if (a->n_stalled > 0) {
+    uint32_t budget = lls_pol_min((uint32_t)a->params.max_tokens, s->view->max_tokens);
+    apt_resume(a, s, budget, true);
+  }
   bool urgent = a->n_running == 0 || a->urgency_running <= a->urgency_waiting;
-  if (a->n_waiting > 0 && urgent)
+  if (a->n_waiting > 0 && urgent && a->n_stalled == 0)
     apt_prefill(a, s);
   if (s->runs == 0 && a->n_running > 0)
     apt_decode(a, s);
@@ -87,7 +91,7 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_INT(struct apt_params, chunk_tokens, "512", 16, 65536, "tokens",
                   "token budget of a step in chunked mode",
                   .flags = LLS_PARAM_RELOADABLE),
-    LLS_POL_STEP_WATERMARK(struct apt_params, "0"),
+    LLS_POL_STEP_WATERMARK(struct apt_params, "0.05"),
     LLS_POL_STEP_PREEMPT(struct apt_params),
     LLS_PARAM_DURATION(struct apt_params, ttft_slo, "1s", 1e7, 6e11,
                        "time to the first token of a request that names none",
@@ -97,6 +101,10 @@ static const struct lls_param parameters[] = {
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(struct apt_params, max_wait, "0s", 0, 3.6e12,
                        "a request that has waited longer is no longer demoted; 0 = never",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(struct apt_params, max_stall, "5s", 0, 3.6e12,
+                       "a request that has begun and waited longer for its next token "
+                       "takes the place of others; 0 = never",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct apt_params, violated, "demote", "demote|decay|off",
                      "value of a request beyond its limit: next to nothing, decay times "
@@ -109,12 +117,15 @@ static const struct lls_param parameters[] = {
                     "part of the cache that stays free when a demoted request is let in",
                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_FLOAT(
-        struct apt_params, late_share, "0.01", 0, 0.1, "",
+        struct apt_params, late_share, "0", 0, 0.1, "",
         "part of a request's gaps that may exceed tbt_slo: P99 overlooks 0.01; "
         "0: none, as in the paper",
         .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(struct apt_params, sticky, "false",
                    "once beyond its limit, a request stays demoted after its next token",
+                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_BOOL(struct apt_params, n_excludes_violated, "false",
+                   "N counts those within their limits alone, as the prototype does",
                    .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_FLOAT(
         struct apt_params, rho, "auto", 0, 1, "s/unit",

@@ -40,10 +40,10 @@ struct apt_params {
   int64_t mode, max_tokens, max_seqs, chunk_tokens;
   double watermark;
   int64_t preempt;
-  int64_t ttft_slo, tbt_slo, max_wait; /* ns */
+  int64_t ttft_slo, tbt_slo, max_wait, max_stall; /* ns */
   int64_t violated;
   double decay, violated_reserve, late_share;
-  bool sticky;
+  bool sticky, n_excludes_violated;
   double rho, rho_scale; /* s/unit; NaN = as measured */
   int64_t hidden;
   int64_t fill, decode_mode;
@@ -61,8 +61,9 @@ struct candidate {
   uint32_t form;     /* out: enum lls_form, NONE = not chosen */
   uint32_t standing; /* enum apt_standing */
   bool violated;     /* its value is next to nothing */
+  bool stalled;      /* has begun, and waited longer than max_stall off the device */
   bool no_upgrade;   /* hidden form or none */
-  bool gone;         /* taken off the device in this plan */
+  bool gone;         /* taken off the device, or let in, in this plan */
 };
 
 struct greedy_problem {
@@ -93,7 +94,7 @@ struct apt {
 
   /* of the plan in the making */
   int64_t now_ns;
-  uint32_t block_tokens, n_running, n_waiting;
+  uint32_t block_tokens, n_running, n_waiting, n_stalled;
   double eta; /* 0: no hidden form */
   double n_rho, eps;
   double urgency_running, urgency_waiting; /* U_R, U_W */
@@ -113,8 +114,13 @@ static inline int64_t apt_gap_limit_ns(const struct apt *a, const struct lls_req
 {
   return r->slo.tbt_ns != LLS_NEVER ? r->slo.tbt_ns : a->params.tbt_slo;
 }
-/* Word 1 of a request's user words. */
-enum { APT_HAS_VIOLATED = 1, APT_WANTS_HIDDEN = 2, APT_MISSED_FIRST = 4 };
+/* Word 0 of a request's user words: when it was let in, ns. Word 1: these. */
+enum {
+  APT_HAS_VIOLATED = 1,
+  APT_WANTS_HIDDEN = 2,
+  APT_MISSED_FIRST = 4,
+  APT_MISSED = 8 /* has been beyond a limit, so that it can't be in time any more */
+};
 
 /* ---- standing.c: requests with something to lose */
 /* The standing of a request that has a token. */
@@ -134,6 +140,13 @@ static inline uint32_t apt_standing(const struct apt *a, const struct lls_reques
 uint64_t apt_spare_units(const struct apt *);
 /* Takes so many of them off that `units` are free; none if all would not be enough. */
 bool apt_make_room(struct apt *, struct lls_pol_step *, uint64_t units);
+/* Takes a running request off the device, for another one's sake. */
+bool apt_pause(struct apt *, struct lls_pol_step *, struct candidate *);
+
+/* ---- stall.c: the bound of a pause */
+/* Lets stalled requests in, the longest waiting first, at the cost of others. False: one
+ * of them found no room; nobody else should begin. */
+bool apt_resume(struct apt *, struct lls_pol_step *, uint32_t budget, bool whole);
 
 /* ---- rho.c: what a step pays for hidden form, by the cost model */
 int apt_calibrate(void *self, const struct lls_cost *);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Apt-Serve-S (section 6.7): prompts in pieces beside the decodes, within a token budget.
- * Greedy over all says which are worth memory; those that run leave only when it is
- * short. A form is fixed with the first piece.
+ * Greedy says which of those that wait are worth the memory that is free; those that run
+ * leave only when it is short. A form is fixed with the first piece.
  */
 #include "apt.h"
 
@@ -56,8 +56,8 @@ static void make_room(struct apt *a, struct lls_pol_step *s, uint32_t n_taken,
 {
   uint64_t units = growth(a) + s->watermark_units, tokens = a->n_running;
   for (uint32_t i = 0; i < n_taken && tokens < budget; i++) {
-    const struct candidate *c = &a->candidates[a->taken[i]];
-    if (a->taken[i] < a->n_running || c->violated)
+    const struct candidate *c = &a->candidates[a->n_running + a->taken[i]];
+    if (c->violated)
       continue;
     units += c->form == LLS_FORM_HIDDEN ? c->hidden : c->kv;
     tokens += c->tokens;
@@ -66,24 +66,36 @@ static void make_room(struct apt *a, struct lls_pol_step *s, uint32_t n_taken,
   }
 }
 
-void apt_chunked(struct apt *a, struct lls_pol_step *s)
+/* Greedy over those that wait, for what is left when all that run have grown. The paper's
+ * choice is over all and all memory, in which keys and values seem to fit always; those
+ * that run keep their forms, so that what is free decides on the others'. */
+static struct greedy_solution choose(struct apt *a, const struct lls_pol_step *s)
 {
-  const struct apt_params *p = &a->params;
+  uint64_t kept = growth(a) + s->watermark_units;
+  uint64_t room = lls_pol_step_free_units(s) + apt_spare_units(a);
   const struct greedy_problem problem = {
-      .candidates = a->candidates,
-      .n = a->n_running + a->n_waiting,
-      .memory = s->total_units,
+      .candidates = a->candidates + a->n_running,
+      .n = a->n_waiting,
+      .memory = room > kept ? room - kept : 0,
       .n_rho = a->n_rho,
       .eps = a->eps,
-      .skip = p->fill == APT_SKIP,
+      .skip = a->params.fill == APT_SKIP,
       .tokens = UINT32_MAX,
       .sequences = UINT32_MAX,
   };
-  struct greedy_solution got = apt_greedy(&problem, &a->heap, a->taken);
-  lls_pol_scheduler_count(&a->base, "single_won", got.single_won);
+  return apt_greedy(&problem, &a->heap, a->taken);
+}
 
+void apt_chunked(struct apt *a, struct lls_pol_step *s)
+{
+  const struct apt_params *p = &a->params;
   uint32_t chunk = lls_pol_min((uint32_t)p->chunk_tokens, s->view->max_tokens);
   uint32_t most = lls_pol_min((uint32_t)p->max_seqs, s->view->max_sequences);
+  struct greedy_solution got = {0};
+  uint32_t left = chunk > a->n_running ? chunk - a->n_running : 0;
+  if (a->n_stalled == 0 || apt_resume(a, s, left, false))
+    got = choose(a, s);
+  lls_pol_scheduler_count(&a->base, "single_won", got.single_won);
   if (p->late_share > 0)
     make_room(a, s, got.n, chunk);
   apt_decode(a, s);
@@ -91,10 +103,8 @@ void apt_chunked(struct apt *a, struct lls_pol_step *s)
   uint32_t present = s->tail;
   continue_prompts(a, s, budget);
   for (uint32_t i = 0; i < got.n && s->prompts < budget && present < most; i++) {
-    if (a->taken[i] < a->n_running)
-      continue;
     uint32_t before = s->runs;
-    begin_prompt(a, s, &a->candidates[a->taken[i]], budget);
+    begin_prompt(a, s, &a->candidates[a->n_running + a->taken[i]], budget);
     present += s->runs - before;
   }
   lls_pol_scheduler_count(&a->base, "prefill_steps", s->prompts > 0);

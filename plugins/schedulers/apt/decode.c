@@ -104,7 +104,7 @@ static void preempt(struct apt *a, struct lls_pol_step *s, const struct candidat
   if (!lls_pol_step_take_off(s, c->request))
     return;
   lls_pol_scheduler_count(&a->base, "preempted", 1);
-  if (in_half && c->pending > a->n_rho * c->kv)
+  if (in_half && a->params.decode_mode == APT_INCUMBENT && c->pending > a->n_rho * c->kv)
     c->request->user[1] |= APT_WANTS_HIDDEN;
 }
 
@@ -196,9 +196,10 @@ static void literal(struct apt *a, struct lls_pol_step *s)
     if (c->gone)
       continue;
     bool hidden = c->request->form == LLS_FORM_HIDDEN;
-    bool stays = c->form == LLS_FORM_KV || (c->form == LLS_FORM_HIDDEN && hidden);
-    c->held = c->request->form;
     bool upgrades = c->form == LLS_FORM_KV && hidden;
+    bool stays = c->form == c->request->form ||
+                 (upgrades && a->params.upgrade != APT_UPGRADE_NEVER);
+    c->held = c->request->form;
     if (!stays && decodes(c->request))
       preempt(a, s, c);
     else if (!upgrades || !upgrade(a, s, c->request))

@@ -106,7 +106,7 @@ static void collect(struct search *s)
     struct candidate *c = &p->candidates[i];
     uint32_t form = first_form(p, c), units = size_of(c, form);
     c->form = LLS_FORM_NONE;
-    if (form == LLS_FORM_NONE || units == 0)
+    if (form == LLS_FORM_NONE || units == 0 || c->gone)
       continue;
     double density = c->violated ? next_to_nothing(p, c) : gain(p, c, form) / units;
     struct lls_pol_heap_entry e =

@@ -27,6 +27,7 @@ static void let_in(struct apt *a, struct lls_pol_step *s, const struct candidate
                    uint32_t tokens)
 {
   lls_pol_step_run(s, c->request, tokens);
+  c->request->user[0] = (uint64_t)a->now_ns;
   c->request->user[1] &= ~(uint64_t)APT_WANTS_HIDDEN;
   lls_pol_scheduler_count(&a->base,
                           c->form == LLS_FORM_HIDDEN ? "let_in_hidden" : "let_in_kv", 1);

@@ -91,6 +91,17 @@ static void close_ranks(struct apt *a, struct lls_pol_step *s)
       a->order[s->tail++] = a->candidates[i].request;
 }
 
+bool apt_pause(struct apt *a, struct lls_pol_step *s, struct candidate *c)
+{
+  if (!lls_pol_step_take_off(s, c->request))
+    return false;
+  c->gone = true;
+  lls_pol_scheduler_count(&a->base, "preempted", 1);
+  lls_pol_scheduler_count(&a->base, "made_room", 1);
+  close_ranks(a, s);
+  return true;
+}
+
 bool apt_make_room(struct apt *a, struct lls_pol_step *s, uint64_t units)
 {
   if (lls_pol_step_free_units(s) >= units)
@@ -99,12 +110,8 @@ bool apt_make_room(struct apt *a, struct lls_pol_step *s, uint64_t units)
     return false;
   while (lls_pol_step_free_units(s) < units) {
     struct candidate *c = next_to_pause(a);
-    if (c == NULL || !lls_pol_step_take_off(s, c->request))
+    if (c == NULL || !apt_pause(a, s, c))
       return false;
-    c->gone = true;
-    lls_pol_scheduler_count(&a->base, "preempted", 1);
-    lls_pol_scheduler_count(&a->base, "made_room", 1);
-    close_ranks(a, s);
   }
   return true;
 }

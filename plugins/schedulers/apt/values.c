@@ -29,19 +29,30 @@ static int64_t limit_ns(const struct apt *a, const struct lls_request *r)
   return r->generated_tokens == 0 ? apt_first_limit_ns(a, r) : apt_gap_limit_ns(a, r);
 }
 
+/* It has begun, and its pause has become too long. */
+static bool is_stalled(const struct apt *a, const struct lls_request *r,
+                       int64_t waited_ns, bool on_device)
+{
+  return a->params.max_stall > 0 && r->generated_tokens > 0 && !on_device &&
+         waited_ns > apt_gap_limit_ns(a, r);
+}
+
 /* violated_i = p_i > SLO; not for ever, unless sticky: p starts again with each token.
  * With late_share, those that have nothing to lose by waiting. */
 static bool is_violated(const struct apt *a, const struct lls_request *r,
                         int64_t waited_ns, bool on_device, uint32_t standing)
 {
   const struct apt_params *p = &a->params;
-  if (p->violated == APT_OFF)
+  bool late = waited_ns > limit_ns(a, r);
+  if (late)
+    r->user[1] |= APT_MISSED;
+  if (p->violated == APT_OFF || is_stalled(a, r, waited_ns, on_device))
     return false;
   if (p->max_wait > 0 && waited_ns > p->max_wait)
     return false; /* has starved long enough */
   if (p->late_share > 0)
     return standing == APT_LOST || (standing == APT_SPARE && !on_device);
-  if (waited_ns > limit_ns(a, r))
+  if (late)
     r->user[1] |= APT_HAS_VIOLATED;
   else if (!p->sticky)
     r->user[1] &= ~(uint64_t)APT_HAS_VIOLATED;
@@ -66,6 +77,7 @@ static double value(const struct apt *a, const struct lls_request *r, uint32_t h
       .held = held,
       .standing = standing,
       .violated = violated && p->violated == APT_DEMOTE,
+      .stalled = is_stalled(a, r, waited_ns, on_device),
       .no_upgrade = (r->user[1] & APT_WANTS_HIDDEN) != 0,
   };
   if (a->eta > 0)
@@ -114,7 +126,8 @@ static double value_list(struct apt *a, const struct lls_request *const *list, u
     if (i + 4 < n)
       __builtin_prefetch(&list[i + 4]->last_token_ns);
     urgency += value(a, list[i], held, on_device, &out[i]);
-    census->counted++;
+    census->counted += !out[i].violated || !a->params.n_excludes_violated;
+    a->n_stalled += out[i].stalled;
     census->least = fmin(census->least, out[i].pending);
   }
   return urgency;
@@ -129,6 +142,7 @@ void apt_value_all(struct apt *a, const struct lls_step_view *v, uint32_t total_
   a->block_tokens = v->cache->block_tokens;
   double rho = price_of_hidden(a, v->cache);
   struct candidate *at = a->candidates;
+  a->n_stalled = 0;
   a->urgency_running = value_list(a, v->running, v->n_running, true, at, &census);
   at += a->n_running = v->n_running;
   a->urgency_waiting = value_list(a, v->waiting, v->n_waiting, false, at, &census);
