@@ -19,7 +19,7 @@ sub make {
 # Runs a script that prints TAP, and passes its lines on under the client's name; how many.
 sub judge {
     my ($client, $command) = @_;
-    open my $out, '-|', "timeout 120 $command 2>&1" or die $!;
+    open my $out, '-|', "timeout 600 $command 2>&1" or die $!;
     my ($n, @lines) = (0);
     while (<$out>) {
         push @lines, $_;

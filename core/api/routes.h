@@ -21,6 +21,7 @@
   ROUTE("POST", "/v1/score", lls_handle_score)                                           \
   ROUTE("POST", "/tokenize", lls_handle_tokenize)                                        \
   ROUTE("POST", "/detokenize", lls_handle_detokenize)                                    \
+  ROUTE("GET", "/tokenizer_info", lls_handle_tokenizer_info)                             \
   /* without /v1, as llama.cpp has them: clients whose base URL lacks it */              \
   ROUTE("POST", "/completions", lls_handle_completions)                                  \
   ROUTE("POST", "/chat/completions", lls_handle_chat)                                    \

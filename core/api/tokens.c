@@ -2,7 +2,7 @@
 /*
  * POST /tokenize and /detokenize, in the shapes of vLLM ("prompt" or "messages", and
  * "prompt" back) and of llama.cpp ("content", without BOS unless "add_special" asks for
- * it, and "content" back; "with_pieces").
+ * it, and "content" back; "with_pieces"); GET /tokenizer_info, as vLLM has it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -241,4 +241,24 @@ void lls_handle_tokenize(void *context, struct lls_http_exchange *exchange)
 void lls_handle_detokenize(void *context, struct lls_http_exchange *exchange)
 {
   begin(context, exchange, detokenized);
+}
+
+static json_t *token_json(const struct lls_tokenizer *tokenizer, int32_t id)
+{
+  size_t length;
+  const char *text = id >= 0 ? lls_tokenizer_string(tokenizer, id, &length) : NULL;
+  return text != NULL ? json_stringn(text, length) : json_null();
+}
+
+/* Tells clients that tokenise by the endpoints above what else they need. */
+void lls_handle_tokenizer_info(void *context, struct lls_http_exchange *exchange)
+{
+  const struct lls_api *api = context;
+  const struct lls_tokenizer *tokenizer = api->config.tokenizer;
+  lls_api_reply_json(exchange, 200,
+                     json_pack("{s:o, s:o, s:I}", "bos_token",
+                               token_json(tokenizer, lls_tokenizer_bos(tokenizer)),
+                               "eos_token",
+                               token_json(tokenizer, lls_tokenizer_eos(tokenizer)),
+                               "model_max_length", (json_int_t)api->config.max_context));
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/api/access.h"
 #include "core/api/store_call.h"
@@ -23,7 +24,28 @@
 #define HIGH (1 << 20)
 #define LOW  (HIGH / 4)
 
-enum field { FIELD_OTHER, FIELD_FILE, FIELD_PURPOSE };
+/* OpenAI's bounds of expires_after[seconds]. */
+#define EXPIRES_LEAST 3600
+#define EXPIRES_MOST  2592000
+
+#define WORD 24 /* bytes of a field that is a word */
+
+/* Fields of the form; those that are words come first. */
+enum field {
+  FIELD_PURPOSE,
+  FIELD_ANCHOR,
+  FIELD_SECONDS,
+  N_WORDS,
+  FIELD_FILE,
+  FIELD_OTHER
+};
+_Static_assert(WORD == LLS_FILE_PURPOSE, "a purpose is a word");
+
+static const char *const word_names[N_WORDS] = {
+    [FIELD_PURPOSE] = "purpose",
+    [FIELD_ANCHOR] = "expires_after[anchor]",
+    [FIELD_SECONDS] = "expires_after[seconds]",
+};
 
 struct upload {
   struct lls_store_job abandon; /* the last of its jobs, if it does not become a file */
@@ -32,8 +54,7 @@ struct upload {
   struct lls_multipart form;
   enum field field;
   bool has_file;
-  char purpose[LLS_FILE_PURPOSE];
-  size_t purpose_length;
+  char words[N_WORDS][WORD]; /* longer ones are cut */
   char tenant[LLS_TENANT_BYTES];
   size_t waiting; /* bytes that are not written */
   struct lls_upload stored;
@@ -108,8 +129,9 @@ static void on_part(void *context, const struct lls_multipart_part *part)
 {
   struct upload *upload = context;
   upload->field = FIELD_OTHER;
-  if (strcmp(part->name, "purpose") == 0)
-    upload->field = FIELD_PURPOSE;
+  for (enum field i = 0; i < N_WORDS; i++)
+    if (strcmp(part->name, word_names[i]) == 0)
+      upload->field = i;
   if (strcmp(part->name, "file") != 0 || upload->has_file)
     return;
   upload->field = FIELD_FILE;
@@ -122,9 +144,11 @@ static void on_data(void *context, const char *data, size_t length)
   struct upload *upload = context;
   if (upload->field == FIELD_FILE)
     store_piece(upload, data, length);
-  for (size_t i = 0; upload->field == FIELD_PURPOSE && i < length; i++)
-    if (upload->purpose_length < sizeof upload->purpose - 1)
-      upload->purpose[upload->purpose_length++] = data[i];
+  if (upload->field >= N_WORDS)
+    return;
+  char *word = upload->words[upload->field];
+  size_t had = strlen(word);
+  snprintf(word + had, WORD - had, "%.*s", (int)(length < WORD ? length : WORD), data);
 }
 
 static void on_body(void *owner, const char *data, size_t length)
@@ -221,8 +245,27 @@ static void after_finish(struct lls_store_call *call)
   free_upload(call->more);
 }
 
+/* When the file goes, if the form says so: 0, or -1 and what is wrong. */
+static int read_expiry(struct upload *upload, struct lls_api_error *error)
+{
+  const char *anchor = upload->words[FIELD_ANCHOR],
+             *seconds = upload->words[FIELD_SECONDS];
+  char *end;
+  if (anchor[0] == '\0' && seconds[0] == '\0')
+    return 0;
+  int64_t after_s = strtoll(seconds, &end, 10);
+  if (strcmp(anchor, "created_at") != 0 || *end != '\0' || after_s < EXPIRES_LEAST ||
+      after_s > EXPIRES_MOST)
+    return lls_api_fail(error, 400, NULL, "expires_after",
+                        "'expires_after' must have the anchor \"created_at\" and %d to "
+                        "%d seconds",
+                        EXPIRES_LEAST, EXPIRES_MOST);
+  upload->stored.file.expires_s = (int64_t)time(NULL) + after_s;
+  return 0;
+}
+
 /* 0, or -1 and what is wrong with the form. */
-static int check(const struct upload *upload, struct lls_api_error *error)
+static int check(struct upload *upload, struct lls_api_error *error)
 {
   if (upload == NULL)
     return lls_api_fail(error, 400, NULL, NULL,
@@ -234,10 +277,11 @@ static int check(const struct upload *upload, struct lls_api_error *error)
                                                  : "its last delimiter is missing");
   if (!upload->has_file)
     return lls_api_fail(error, 400, NULL, "file", "'file' is missing");
-  if (strcmp(upload->purpose, "batch") != 0)
+  const char *purpose = upload->words[FIELD_PURPOSE];
+  if (strcmp(purpose, "batch") != 0)
     return lls_api_fail(error, 400, NULL, "purpose",
-                        "'purpose' must be \"batch\", not \"%s\"", upload->purpose);
-  return 0;
+                        "'purpose' must be \"batch\", not \"%s\"", purpose);
+  return read_expiry(upload, error);
 }
 
 void lls_handle_file_create(void *context, struct lls_http_exchange *exchange)
@@ -257,7 +301,7 @@ void lls_handle_file_create(void *context, struct lls_http_exchange *exchange)
     return;
   *sink = (struct lls_http_sink){0}; /* it is the call's from here on */
   upload->exchange = NULL;
-  strcpy(upload->stored.file.purpose, upload->purpose);
+  strcpy(upload->stored.file.purpose, upload->words[FIELD_PURPOSE]);
   call->ask = ask_finish;
   call->after = after_finish;
   call->more = upload;

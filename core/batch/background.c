@@ -11,12 +11,14 @@
 #include <time.h>
 
 #include "core/batch/ending.h"
+#include "core/batch/file_table.h"
 #include "core/batch/progress.h"
 #include "core/batch/store_internal.h"
 #include "core/batch/validation.h"
 
 #define TRY_AGAIN_NS (2 * LLS_NS_PER_S)
-#define WAIT_MS      250   /* for answers that are not written, or a batch to expire */
+#define WAIT_MS      250 /* for answers that are not written, or a batch to expire */
+#define SWEEP_NS     (60 * LLS_NS_PER_S)
 #define IDLE_MS      60000 /* where there is no batch: a job ends it */
 
 /* As step. The last answers are written before the status says that there are no more:
@@ -112,13 +114,27 @@ static void tell_of_lines(struct lls_store *store)
     store->wake(store->wake_context);
 }
 
+/* Clients are not shown what has expired, whenever this comes: it is for the room. */
+static int sweep(struct lls_store *store, struct lls_error *err)
+{
+  int64_t now_ns = lls_store_now_ns();
+  if (store->swept_ns != 0 && now_ns - store->swept_ns < SWEEP_NS)
+    return 0;
+  int status = lls_files_expire(store, (int64_t)time(NULL), err);
+  if (status == 0)
+    store->swept_ns = now_ns;
+  return status;
+}
+
 int lls_store_background(struct lls_store *store)
 {
   struct lls_error err = {0};
   int64_t since_ns = lls_store_now_ns() - store->blocked_ns;
   if (store->blocked_ns != 0 && since_ns < TRY_AGAIN_NS)
     return (int)((TRY_AGAIN_NS - since_ns) / LLS_NS_PER_MS) + 1;
-  int status = store->admitting ? lls_active_admit(store, &err) : 0;
+  int status = sweep(store, &err);
+  if (status == 0 && store->admitting)
+    status = lls_active_admit(store, &err);
   if (status == 0)
     status = step_all(store, &err);
   if (status < 0)

@@ -111,12 +111,16 @@ int lls_files_add(struct lls_store *store, const struct lls_file *file,
 {
   return lls_database_run(&store->database, NULL, NULL, err,
                           "INSERT INTO files (id, tenant, purpose, filename, bytes, "
-                          "created) VALUES (?, ?, ?, ?, ?, ?)",
-                          "ttttii", file->id, file->tenant, file->purpose, file->name,
-                          file->bytes, file->created_s);
+                          "created, expires) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                          "ttttiii", file->id, file->tenant, file->purpose, file->name,
+                          file->bytes, file->created_s, file->expires_s);
 }
 
-#define COLUMNS "id, purpose, filename, bytes, created"
+#define COLUMNS "id, purpose, filename, bytes, created, expires"
+/* Gone for clients, though the sweep has not come yet (background.c). */
+#define NOT_EXPIRED "(expires = 0 OR expires > unixepoch())"
+#define BATCH_GOES_ON                                                                    \
+  "status IN ('validating', 'in_progress', 'finalizing', 'cancelling')"
 
 static void copy(char *out, size_t size, const unsigned char *text)
 {
@@ -131,6 +135,7 @@ static void read_row(sqlite3_stmt *row, struct lls_file *out)
   copy(out->name, sizeof out->name, sqlite3_column_text(row, 2));
   out->bytes = sqlite3_column_int64(row, 3);
   out->created_s = sqlite3_column_int64(row, 4);
+  out->expires_s = sqlite3_column_int64(row, 5);
 }
 
 static int keep_row(void *context, sqlite3_stmt *row)
@@ -145,7 +150,7 @@ int lls_files_find(struct lls_store *store, const char *tenant, const char *id,
   *out = (struct lls_file){0};
   int status = lls_database_run(&store->database, keep_row, out, err,
                                 "SELECT " COLUMNS " FROM files WHERE id = ?1 AND (?2 IS "
-                                "NULL OR tenant = ?2)",
+                                "NULL OR tenant = ?2) AND " NOT_EXPIRED,
                                 "tt", id, tenant);
   if (status == 0 && out->id[0] == '\0')
     return lls_fail(err, -ENOENT, "there is no file '%.80s'", id);
@@ -154,10 +159,11 @@ int lls_files_find(struct lls_store *store, const char *tenant, const char *id,
 
 json_t *lls_file_json(const struct lls_file *file)
 {
-  return json_pack("{s:s, s:s, s:I, s:I, s:n, s:s, s:s, s:s}", "id", file->id, "object",
+  json_t *expires = file->expires_s > 0 ? json_integer(file->expires_s) : json_null();
+  return json_pack("{s:s, s:s, s:I, s:I, s:o, s:s, s:s, s:s}", "id", file->id, "object",
                    "file", "bytes", (json_int_t)file->bytes, "created_at",
-                   (json_int_t)file->created_s, "expires_at", "filename", file->name,
-                   "purpose", file->purpose, "status", "processed");
+                   (json_int_t)file->created_s, "expires_at", expires, "filename",
+                   file->name, "purpose", file->purpose, "status", "processed");
 }
 
 static int list_row(void *context, sqlite3_stmt *row)
@@ -171,11 +177,13 @@ json_t *lls_files_list(struct lls_store *store, const struct lls_files_query *qu
                        struct lls_error *err)
 {
   static const char newest[] =
-      "SELECT " COLUMNS " FROM files WHERE tenant = ?1 AND (?2 IS NULL OR purpose = ?2) "
+      "SELECT " COLUMNS " FROM files WHERE tenant = ?1 AND " NOT_EXPIRED
+      " AND (?2 IS NULL OR purpose = ?2) "
       "AND (?3 IS NULL OR seq < (SELECT seq FROM files WHERE id = ?3)) ORDER BY seq DESC "
       "LIMIT ?4";
   static const char oldest[] =
-      "SELECT " COLUMNS " FROM files WHERE tenant = ?1 AND (?2 IS NULL OR purpose = ?2) "
+      "SELECT " COLUMNS " FROM files WHERE tenant = ?1 AND " NOT_EXPIRED
+      " AND (?2 IS NULL OR purpose = ?2) "
       "AND (?3 IS NULL OR seq > (SELECT seq FROM files WHERE id = ?3)) ORDER BY seq "
       "LIMIT ?4";
   json_t *data = json_array();
@@ -201,11 +209,9 @@ int lls_files_delete(struct lls_store *store, const char *tenant, const char *id
   char user[LLS_FILE_ID_BYTES + 8] = "";
   int status = lls_files_find(store, tenant, id, &file, err);
   if (status == 0)
-    status = lls_database_run(&store->database, keep_name, user, err,
-                              "SELECT id FROM batches WHERE input = ? AND status IN "
-                              "('validating', 'in_progress', 'finalizing', "
-                              "'cancelling') LIMIT 1",
-                              "t", id);
+    status = lls_database_run(
+        &store->database, keep_name, user, err,
+        "SELECT id FROM batches WHERE input = ? AND " BATCH_GOES_ON " LIMIT 1", "t", id);
   if (status == 0 && user[0] != '\0')
     return lls_fail(err, -EBUSY,
                     "%s is the input of %s, which is not over: cancel it first", id,
@@ -230,6 +236,26 @@ int64_t lls_files_read(struct lls_store *store, const char *id, int64_t offset,
   int64_t status = n >= 0 ? n : -errno;
   close(fd);
   return status;
+}
+
+/* ---- expiry -------------------------------------------------------------------------
+ */
+
+static int remove_row_file(void *context, sqlite3_stmt *row)
+{
+  remove_file(context, (const char *)sqlite3_column_text(row, 0));
+  return 0;
+}
+
+/* The row goes first: what is left of a crash between the two has no row, and the next
+ * start takes it away. */
+int lls_files_expire(struct lls_store *store, int64_t now_s, struct lls_error *err)
+{
+  return lls_database_run(&store->database, remove_row_file, store, err,
+                          "DELETE FROM files WHERE expires > 0 AND expires <= ? AND id "
+                          "NOT IN (SELECT input FROM batches WHERE " BATCH_GOES_ON
+                          ") RETURNING id",
+                          "i", now_s);
 }
 
 /* ---- the start ----------------------------------------------------------------------

@@ -21,6 +21,7 @@ struct lls_file {
   char purpose[LLS_FILE_PURPOSE];
   const char *tenant; /* borrowed; of the key that owns it, "" */
   int64_t bytes, created_s;
+  int64_t expires_s; /* Unix time; 0: never */
 };
 
 /* A file on its way in. A zeroed one with fd = -1 has not begun. */
@@ -71,6 +72,9 @@ int lls_files_delete(struct lls_store *store, const char *tenant, const char *id
 /* Up to `size` bytes of a file from an offset; how many, or a negative errno. */
 int64_t lls_files_read(struct lls_store *store, const char *id, int64_t offset,
                        void *data, size_t size);
+
+/* Takes away those that have expired, but for inputs of batches that are not over. */
+int lls_files_expire(struct lls_store *store, int64_t now_s, struct lls_error *err);
 
 /* Takes away what is in the folder and nobody knows of: before the thread begins. */
 int lls_files_forget_unknown(struct lls_store *store, struct lls_error *err);

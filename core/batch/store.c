@@ -13,27 +13,10 @@
 #include <utlist.h>
 
 #include "core/batch/file_table.h"
+#include "core/batch/schema.h"
 #include "core/batch/store_internal.h"
 
 #define JOBS_AT_ONCE 64 /* then batches have a turn, and what was answered is written */
-
-static const char schema[] =
-    "CREATE TABLE IF NOT EXISTS files ("
-    " seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL,"
-    " tenant TEXT NOT NULL, purpose TEXT NOT NULL, filename TEXT NOT NULL,"
-    " bytes INTEGER NOT NULL, created INTEGER NOT NULL);"
-    "CREATE TABLE IF NOT EXISTS batches ("
-    " seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL,"
-    " tenant TEXT NOT NULL, status TEXT NOT NULL, object TEXT NOT NULL,"
-    " input TEXT NOT NULL, output TEXT NOT NULL, error TEXT NOT NULL,"
-    " expires INTEGER NOT NULL,"
-    " total INTEGER NOT NULL DEFAULT 0, completed INTEGER NOT NULL DEFAULT 0,"
-    " failed INTEGER NOT NULL DEFAULT 0,"
-    /* how far it has come: see progress.h */
-    " next_line INTEGER NOT NULL DEFAULT 0, next_offset INTEGER NOT NULL DEFAULT 0,"
-    " in_hand BLOB, output_bytes INTEGER NOT NULL DEFAULT 0,"
-    " error_bytes INTEGER NOT NULL DEFAULT 0);"
-    "CREATE INDEX IF NOT EXISTS batches_by_status ON batches (status);";
 
 /* ---- the thread ---------------------------------------------------------------------
  */
@@ -153,7 +136,9 @@ static int open_folder(struct lls_store *store, struct lls_error *err)
     status = take_lock(store, err);
   lls_store_path(store, "llmserve.db", "", path);
   if (status == 0)
-    status = lls_database_open(&store->database, path, schema, err);
+    status = lls_database_open(&store->database, path, "", err);
+  if (status == 0)
+    status = lls_schema_upgrade(&store->database, err);
   return status;
 }
 

@@ -15,7 +15,8 @@
  *   core/batch/validation.c  each of them checked before any is run
  *   core/batch/progress.c    lines handed out, answers written
  *   core/batch/ending.c      what is left when a batch is cancelled or expires, and ends
- *   core/batch/background.c  which of these comes next
+ *   core/batch/schema.c      the tables, and how older ones become today's
+ *   core/batch/background.c  which of these comes next; takes away what has expired
  */
 #ifndef LLS_BATCH_STORE_H
 #define LLS_BATCH_STORE_H

@@ -38,6 +38,7 @@ struct lls_store {
   uint64_t lines_completed, lines_failed; /* since the start */
   int64_t blocked_ns;                     /* when writing failed, 0: it works */
   struct lls_error why;                   /* then */
+  int64_t swept_ns;                       /* when what has expired was taken away */
 
   atomic_bool has_lines;
 

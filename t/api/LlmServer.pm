@@ -32,13 +32,13 @@ $ENV{PYTHONDONTWRITEBYTECODE} = 1; # clients import each other; the source tree 
 # Makes a virtual environment of Python with these packages, once; why there is none.
 sub make_venv {
     my ($venv, @packages) = @_;
-    return if -e "$venv/ready";
+    return if -e "$venv/ready" && read_file("$venv/ready") eq "@packages";
     return 'python3 is not installed' if system('command -v python3 >/dev/null 2>&1') != 0;
     return 'python3 has no venv (Debian: python3-venv)' if system("python3 -m venv '$venv' >/dev/null 2>&1") != 0;
     # one quick try: where no package index is reached, this is no reason to wait
     my $pip = "'$venv/bin/python' -m pip --disable-pip-version-check --timeout 10 --retries 0 install -q @packages";
     return 'no package index is reached' if system("timeout 300 $pip >'$venv/pip.log' 2>&1") != 0;
-    write_file("$venv/ready", '');
+    write_file("$venv/ready", "@packages");
     return;
 }
 

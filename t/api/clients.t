@@ -5,10 +5,11 @@
 use strict;
 use warnings;
 use FindBin;
-use lib $FindBin::Bin;
+use lib $FindBin::Bin, "$FindBin::Bin/..";
 use File::Temp;
 use LlmServer;
 use Test::More;
+use Venv;
 
 my $venv = LlmServer::built('t/openai-venv');
 
@@ -19,17 +20,13 @@ my $server  = LlmServer->fake($batches ? (state => $state) : ());
 SKIP: {
     my $why = LlmServer::make_venv($venv, 'openai');
     skip "the openai client: $why", 1 if defined $why;
-    my $script = LlmServer::source('t/api/openai_client.py');
-    open my $out, '-|', "timeout 600 '$venv/bin/python' '$script' http://$server->{address} none @{[$batches ? 'batches' : '']} 2>&1" or die $!;
-    my ($n, @lines) = (0);
-    while (<$out>) {
-        push @lines, $_;
-        if    (/^ok \d+ - (.*)/)     { pass "openai: $1"; $n++ }
-        elsif (/^not ok \d+ - (.*)/) { fail "openai: $1"; $n++ }
-    }
-    close $out;
-    is $?, 0, 'openai: all of it' or diag @lines;
+    my $n = Venv::judge('openai', "'$venv/bin/python' '" . LlmServer::source('t/api/openai_client.py')
+          . "' http://$server->{address} none @{[$batches ? 'batches' : '']}");
     cmp_ok $n, '>', 30, 'openai: and no less';
+    my $demo = LlmServer->serve("[model]\npath = " . LlmServer::source('share/demo-model') . "\n[engine]\nthreads = 1\npin = false\n");
+    $n = Venv::judge('openai', "'$venv/bin/python' '" . LlmServer::source('t/api/parse_client.py') . "' http://$demo->{address}");
+    cmp_ok $n, '>', 6, 'openai: and no less';
+    is $demo->stop, 0, 'the server ends well';
 }
 SKIP: {
     skip 'curl is not installed', 5 if system('command -v curl >/dev/null 2>&1') != 0;

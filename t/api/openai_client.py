@@ -169,6 +169,12 @@ def check_batches(client):
     same((file.filename, file.bytes), ("lines.jsonl", len(lines)), "a file")
     same(client.files.content(file.id).read(), lines, "  with its content")
     ok(file.id in [f.id for f in client.files.list(purpose="batch")], "  in the list")
+    later = [client.files.create(file=(f"{i}.jsonl", b"x"), purpose="batch", expires_after={"anchor": "created_at", "seconds": 7200})
+             for i in range(3)]
+    same([f.expires_at - f.created_at for f in later], [7200] * 3, "files that expire")
+    same(file.expires_at, None, "  and one that does not")
+    same([f.id for f in client.files.list(limit=2)], [f.id for f in reversed([file, *later])], "a list of two pages")
+    same([f.id for f in client.files.list(limit=1, order="asc", after=file.id)], [f.id for f in later], "  from the oldest on")
     batch = client.batches.create(input_file_id=file.id, endpoint="/v1/completions", completion_window="24h",
                                   metadata={"name": "fifty"})
     end = time.monotonic() + 60

@@ -81,6 +81,11 @@ my @events = LlmServer::events($server->post('/v1/chat/completions', {
 is_person(join('', map { ref && @{ $_->{choices} } ? $_->{choices}[0]{delta}{content} // '' : () } @events), 'a streamed chat');
 my $several = $server->post('/v1/completions', { prompt => ['a', 'b'], n => 2, max_tokens => 200, guided_json => $person })->{json}{choices};
 is_person($_->{text}, 'one of several') for @$several;
+my $response = $server->post('/v1/responses', { input => 'Once upon a time', max_output_tokens => 200,
+    text => { format => { type => 'json_schema', name => 'person', strict => $true, schema => $person } } })->{json};
+is $response->{status}, 'completed', 'a response ends by itself' or diag explain $response;
+is_person($response->{output}[-1]{content}[0]{text}, '  and is a person');
+is $response->{text}{format}{name}, 'person', '  as it says';
 
 # ---- refusals -------------------------------------------------------------------------
 

@@ -2,14 +2,16 @@
 """TAP for the clients of this folder (and t/api/openai_client.py), and where the server is: each is run by
 judges.t as
 
-    python CLIENT.py http://127.0.0.1:PORT
+    LLS_MODEL=NAME python CLIENT.py http://127.0.0.1:PORT
 
-against t/api/fake_server, whose answers repeat the prompt: each message as "role: content".
+against the demo model, or t/api/fake_server, whose answers repeat the prompt: each message as
+"role: content".
 """
+import os
 import sys
 
 URL = sys.argv[1] + "/v1"
-MODEL = "fake/model"
+MODEL = os.environ.get("LLS_MODEL", "fake/model")
 count = 0
 failed = False
 
