@@ -14,7 +14,7 @@ enum lls_isa {
   LLS_ISA_AVX2,    /* avx2, fma, f16c */
   LLS_ISA_AVXVNNI, /* avx_vnni */
   LLS_ISA_AVX512,  /* avx512 f, bw, vl, dq, bf16, vnni */
-  LLS_ISA_AMX,     /* amx tile, bf16, with the kernel's permission */
+  LLS_ISA_AMX,     /* amx tile, bf16, int8, with the kernel's permission */
   LLS_ISA_LEVELS
 };
 

@@ -66,12 +66,18 @@ static inline struct lls_codes_layout lls_codes_layout(enum lls_packed p)
     return (struct lls_codes_layout){8, 0, 2, true};
   case LLS_PACKED_CODES8_SHORT:
     return (struct lls_codes_layout){8, 32, 4, false};
+  case LLS_PACKED_SIGNED8:
+    return (struct lls_codes_layout){8, 0, 2, false};
+  case LLS_PACKED_SIGNED8_OFFSET:
+    return (struct lls_codes_layout){8, 0, 2, true};
+  case LLS_PACKED_SIGNED8_SHORT:
+    return (struct lls_codes_layout){8, 0, 4, false};
   default:
     return (struct lls_codes_layout){8, 128, 2, false};
   }
 }
 
-/* F(name, packed, what it becomes for many rows) of each. */
+/* F(name, packed, what it becomes for many rows, but for AMX) of each. */
 #define LLS_CODES_FORMATS(F)                                                             \
   F(codes8, LLS_PACKED_CODES8, LLS_PACKED_CODES8)                                        \
   F(codes4, LLS_PACKED_CODES4, LLS_PACKED_CODES8)                                        \

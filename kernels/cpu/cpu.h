@@ -39,6 +39,7 @@ void lls_cpu_codes_avxvnni(struct lls_cpu_linear_kernels *);
 void lls_cpu_linear_avx512(struct lls_cpu_linear_kernels *);
 void lls_cpu_codes_avx512(struct lls_cpu_linear_kernels *);
 void lls_cpu_linear_amx(struct lls_cpu_linear_kernels *);
+void lls_cpu_codes_amx(struct lls_cpu_linear_kernels *);
 #endif
 
 /* isa_table.c: the table of a level. */

@@ -32,15 +32,15 @@ static bool have_avx512(void)
          __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
 }
 
-/* CPUID (7, 0): edx bit 22 is AMX-BF16, bit 24 AMX-TILE. Linux lets a process use the
- * tiles after it asked for their state (arch_prctl, ARCH_REQ_XCOMP_PERM). */
+/* CPUID (7, 0): edx bit 22 is AMX-BF16, 24 AMX-TILE, 25 AMX-INT8. Linux lets a process
+ * use the tiles after it asked for their state (arch_prctl, ARCH_REQ_XCOMP_PERM). */
 static bool have_amx(void)
 {
   enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
   unsigned a, b, c, d;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
     return false;
-  if (!(d >> 22 & 1) || !(d >> 24 & 1))
+  if (!(d >> 22 & 1) || !(d >> 24 & 1) || !(d >> 25 & 1))
     return false;
   return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }

@@ -25,6 +25,7 @@ void lls_cpu_kernels_fill(struct lls_cpu_kernels *k, enum lls_isa isa)
   }
   if (isa >= LLS_ISA_AMX) {
     lls_cpu_linear_amx(&k->linear);
+    lls_cpu_codes_amx(&k->linear);
     lls_cpu_attention_amx(&k->attention);
   }
 #else

@@ -27,13 +27,14 @@
 
 struct product {
   struct lls_cpu_device *device;
-  const struct lls_linear_kernel *kernel;
-  const struct lls_linear_kernel *many; /* whose tile groups that share panels use */
+  const struct lls_linear_kernel *kernel;  /* whose tiles multiply */
+  const struct lls_linear_kernel *expands; /* makes panels for `kernel`; or NULL */
   const struct lls_weight *weight;
   const float *x; /* (n_rows, columns) */
   float *y;       /* (n_rows, rows of the weight) */
   size_t y_stride;
   size_t n_rows; /* at most row_block */
+  bool many;     /* rows: groups share panels while they are in cache */
   size_t row_units, groups;
   size_t sum_stride; /* floats of a panel's sums */
   bool add;
@@ -175,7 +176,7 @@ static struct group_x group_x(const struct product *p, const struct block *b, si
 static void multiply_groups(const struct product *p, const struct block *b, size_t i,
                             struct lls_tile tile)
 {
-  bool spread = p->kernel->spread && p->groups > 1;
+  bool spread = p->kernel->spread && p->many;
   struct wanted panels[LLS_AHEAD - 1];
   struct group_x x = {0};
   if (spread)
@@ -194,7 +195,7 @@ static void multiply_groups(const struct product *p, const struct block *b, size
       for (size_t j = 0; j < LLS_AHEAD - 1; j++)
         tile.ahead[1 + j] = turn_of(&panels[j], g);
     }
-    p->many->tile(&tile);
+    p->kernel->tile(&tile);
     tile.lead = 0; /* the first group has asked for all of the next panel */
   }
 }
@@ -205,10 +206,10 @@ static void expand(const struct product *p, const struct block *b, struct lls_ti
 {
   const struct lls_weight *w = p->weight;
   size_t past = tile->panels * tile->panel_bytes;
-  size_t bytes = panel_bytes(p->kernel->expanded, b->n_k);
+  size_t bytes = panel_bytes(p->expands->expanded, b->n_k);
   for (size_t i = 0; i < tile->panels; i++) {
     const char *panel = tile->weight + i * tile->panel_bytes;
-    p->kernel->expand(panel, b->n_k, w->table, panel + past, b->expanded + i * bytes);
+    p->expands->expand(panel, b->n_k, w->table, panel + past, b->expanded + i * bytes);
   }
   tile->weight = b->expanded;
   tile->panel_bytes = bytes;
@@ -224,16 +225,16 @@ static void multiply_block(const struct product *p, const struct block *b)
       .table = w->table,
       .more = b->k > 0,
       .sum_stride = p->sum_stride,
-      .lead = p->groups > 1 ? b->n_k : lls_least_size(b->n_k, AHEAD / input_bytes),
+      .lead = p->many ? b->n_k : lls_least_size(b->n_k, AHEAD / input_bytes),
   };
-  if (p->groups > 1 && p->kernel->spread)
+  if (p->many && p->kernel->spread)
     tile.lead = 0;
-  size_t step = p->groups > 1 ? p->kernel->panels : b->n;
+  size_t step = p->many ? p->kernel->panels : b->n;
   for (size_t i = 0; i < b->n; i += step) {
     tile.panels = lls_least_size(step, b->n - i);
     tile.panel_bytes = w->panel_bytes;
     tile.weight = w->data + (b->first + i) * w->panel_bytes + b->k * input_bytes;
-    if (p->many != p->kernel)
+    if (p->expands != NULL)
       expand(p, b, &tile);
     multiply_groups(p, b, i, tile);
   }
@@ -245,7 +246,7 @@ static void product_task(void *arg, unsigned thread, unsigned n_threads)
   const struct product *p = arg;
   const struct lls_weight *w = p->weight;
   float *sums = lls_cpu_scratch(p->device, thread);
-  size_t depth = p->groups > 1 ? LLS_DEPTH : w->inputs, begin, end;
+  size_t depth = p->many ? LLS_DEPTH : w->inputs, begin, end;
   if (p->kernel->begin != NULL)
     p->kernel->begin();
   while (lls_cpu_take(p->device->threads, thread, &begin, &end)) {
@@ -268,16 +269,24 @@ static size_t grain_of(size_t panels, unsigned n_threads)
   return grain < TILE_PANELS ? TILE_PANELS : lls_least_size(grain, LLS_PANEL_BLOCK);
 }
 
+/* The kernels for that many rows: those of the weight's own format if they are few. */
+static void choose_kernels(struct product *p)
+{
+  const struct lls_linear_kernel *of = p->device->kernels.linear.of;
+  const struct lls_linear_kernel *own = &of[p->weight->packed];
+  p->many = p->n_rows > own->max_rows;
+  p->expands = p->many && own->expand != NULL ? own : NULL;
+  p->kernel = p->expands != NULL ? &of[own->expanded] : own;
+}
+
 /* At most row_block rows. */
 static void multiply_rows(struct lls_cpu_device *d, struct product *p)
 {
-  const struct lls_linear_kernel *kernel = p->kernel;
   const struct lls_weight *w = p->weight;
+  choose_kernels(p);
+  const struct lls_linear_kernel *kernel = p->kernel;
   p->groups = (p->n_rows + kernel->max_rows - 1) / kernel->max_rows;
   p->row_units = (p->n_rows + kernel->row_unit - 1) / kernel->row_unit;
-  p->many = kernel;
-  if (p->groups > 1 && kernel->expand != NULL)
-    p->many = &d->kernels.linear.of[kernel->expanded];
   p->group_bytes = kernel->skip(kernel->max_rows, w->inputs) * kernel->x_bytes;
   p->sum_stride = p->row_units * kernel->row_unit * LLS_PANEL;
   p->packed = d->shared;
@@ -294,16 +303,15 @@ static void multiply_part(struct lls_cpu_device *d, const struct lls_weight *w,
                           const float *x, size_t n_rows, bool add, float *y,
                           size_t y_stride)
 {
-  const struct lls_linear_kernel *kernel = &d->kernels.linear.of[w->packed];
-  for (size_t row = 0; row < n_rows; row += kernel->row_block) {
+  size_t block = d->kernels.linear.of[w->packed].row_block;
+  for (size_t row = 0; row < n_rows; row += block) {
     struct product p = {
         .device = d,
-        .kernel = kernel,
         .weight = w,
         .x = x + row * w->columns,
         .y = y + row * y_stride,
         .y_stride = y_stride,
-        .n_rows = lls_least_size(kernel->row_block, n_rows - row),
+        .n_rows = lls_least_size(block, n_rows - row),
         .add = add,
     };
     multiply_rows(d, &p);

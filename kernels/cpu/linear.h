@@ -41,6 +41,10 @@ enum lls_packed {
   LLS_PACKED_CODES6,
   LLS_PACKED_CODES8_OFFSET, /* what CODES4 and 5_OFFSET become for many rows */
   LLS_PACKED_CODES8_SHORT,  /* what CODES6 becomes: groups of 16 */
+  /* All of them become these on AMX: codes less their zero. No weight is packed so. */
+  LLS_PACKED_SIGNED8,
+  LLS_PACKED_SIGNED8_OFFSET,
+  LLS_PACKED_SIGNED8_SHORT,
   LLS_N_PACKED
 };
 
@@ -119,9 +123,9 @@ struct lls_linear_kernel {
   /* Elements of a group of n_rows before input k, a multiple of LLS_INPUT_ALIGN. */
   size_t (*skip)(size_t n_rows, size_t k);
   void (*tile)(const struct lls_tile *);
-  /* Where groups share a panel: makes `inputs` of it anew as `expanded` has them, whose
-   * tile then multiplies it; asks for the lines of `next` meanwhile. NULL: it is
-   * multiplied as it is. */
+  /* For more rows than max_rows: makes `inputs` of a panel anew as `expanded` has them,
+   * whose kernel then packs x and multiplies; asks for the lines of `next` meanwhile.
+   * NULL: panels are multiplied as they are. */
   void (*expand)(const char *panel, size_t inputs, const uint8_t *table, const char *next,
                  char *out);
   enum lls_packed expanded;

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Codes (codes.h) in registers of 512 bits, for codes_avx512.c and codes_amx.c: a
+ * record's as bytes, and x quantised.
+ */
+#ifndef LLS_CPU_CODES_AVX512_H
+#define LLS_CPU_CODES_AVX512_H
+
+#include "kernels/cpu/codes.h"
+#include "kernels/cpu/simd.h"
+
+/* ---- a record's codes ------------------------------------------------------------ */
+
+INLINE __m512i load(const char *p)
+{
+  return _mm512_loadu_si512(p);
+}
+
+/* The low halves of bytes, shifted down by `by`. */
+INLINE __m512i nibble(__m512i v, const int by)
+{
+  return _mm512_and_si512(_mm512_srli_epi16(v, by), _mm512_set1_epi8(15));
+}
+
+/* Bit `wide` of quad i among those that share the bytes, in its place above the nibble.
+ */
+INLINE __m512i high_bits(__m512i v, const int i, const int wide)
+{
+  const int shift = i * wide; /* to come to 4 */
+  __m512i moved =
+      shift <= 4 ? _mm512_slli_epi16(v, 4 - shift) : _mm512_srli_epi16(v, shift - 4);
+  return _mm512_and_si512(moved, _mm512_set1_epi8(wide == 1 ? 16 : 48));
+}
+
+/* The eight quads of 32 inputs, `half` of the record, as bytes. */
+INLINE void load_codes(const char *record, const int half, enum lls_packed packed,
+                       __m512i table, __m512i out[8])
+{
+  UNROLL
+  for (int i = 0; i < 8; i++) {
+    if (lls_codes_layout(packed).bits == 8) {
+      out[i] = load(record + (half * 8 + i) * LLS_CODES_QUAD);
+      continue;
+    }
+    out[i] = nibble(load(record + (half * 4 + i / 2) * LLS_CODES_QUAD), i % 2 * 4);
+    if (packed == LLS_PACKED_CODES4)
+      out[i] = _mm512_shuffle_epi8(table, out[i]);
+    if (packed == LLS_PACKED_CODES5_OFFSET)
+      out[i] = _mm512_or_si512(
+          out[i], high_bits(load(record + 512 + half * LLS_CODES_QUAD), i, 1));
+    if (packed == LLS_PACKED_CODES6)
+      out[i] = _mm512_or_si512(
+          out[i],
+          high_bits(load(record + 512 + (half * 2 + i / 4) * LLS_CODES_QUAD), i % 4, 2));
+  }
+}
+
+INLINE __m512 load_halves(const char *p)
+{
+  return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+
+/* Records of bytes for many rows, less `zero`. */
+INLINE void expand(const char *record, size_t inputs, const uint8_t *table_bytes,
+                   const int zero, char *out, enum lls_packed packed)
+{
+  const size_t bytes = lls_codes_record(packed), codes = lls_codes_bytes(packed);
+  __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table_bytes));
+  for (size_t k = 0; k < inputs; k += LLS_CODES_STEP) {
+    UNROLL
+    for (int half = 0; half < 2; half++) {
+      __m512i w[8];
+      load_codes(record, half, packed, table, w);
+      UNROLL
+      for (int i = 0; i < 8; i++) {
+        if (zero != 0)
+          w[i] = _mm512_sub_epi8(w[i], _mm512_set1_epi8((char)zero));
+        _mm512_storeu_si512(out + (half * 8 + i) * LLS_CODES_QUAD, w[i]);
+      }
+    }
+    out += LLS_CODES_CODES;
+    UNROLL
+    for (size_t at = codes; at < bytes; at += 64, out += 64)
+      _mm512_storeu_si512(out, load(record + at));
+    record += bytes;
+  }
+}
+
+/* ---- x --------------------------------------------------------------------------- */
+
+/* 16 numbers as codes in 32 bits; their sum. */
+INLINE __m512i codes_of(__m512 x, __m512 inverse)
+{
+  return _mm512_cvtps_epi32(_mm512_mul_ps(x, inverse));
+}
+
+/* The largest magnitude; infinite or no number if any is: their bits are the largest. */
+INLINE float largest_of(__m512 a, __m512 b)
+{
+  const __m512i positive = _mm512_set1_epi32(0x7fffffff);
+  __m512i bits = _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(a), positive),
+                                  _mm512_and_si512(_mm512_castps_si512(b), positive));
+  int32_t largest = (int32_t)_mm512_reduce_max_epu32(bits);
+  float x;
+  memcpy(&x, &largest, sizeof x);
+  return x;
+}
+
+INLINE void quantise(__m512 a, __m512 b, enum lls_packed packed, struct lls_codes_x *out)
+{
+  const struct lls_codes_layout layout = lls_codes_layout(packed);
+  float largest = largest_of(a, b);
+  __m512 inverse = _mm512_set1_ps(largest > 1e-30f ? 127 / largest : 0);
+  __m512i first = codes_of(a, inverse), second = codes_of(b, inverse);
+  _mm_storeu_si128((__m128i *)out->code, _mm512_cvtsepi32_epi8(first));
+  _mm_storeu_si128((__m128i *)out->code + 1, _mm512_cvtsepi32_epi8(second));
+  int sum = _mm512_reduce_add_epi32(_mm512_add_epi32(first, second));
+  int of_first = layout.groups == 2 ? sum : _mm512_reduce_add_epi32(first);
+  out->scale = largest - largest == 0 ? largest / 127 : largest - largest;
+  out->sum = out->scale * (float)sum;
+  /* The codes of what is not finite have no meaning, and sums that may overflow. */
+  out->start[0] = (int32_t)(0u - (unsigned)layout.zero * (unsigned)of_first);
+  out->start[1] =
+      (int32_t)(0u - (unsigned)layout.zero * ((unsigned)sum - (unsigned)of_first));
+}
+
+/* (inputs / 32, out_rows), the first n_rows of each. */
+INLINE void quantise_rows(const float *x, size_t stride, size_t n_rows, size_t columns,
+                          size_t inputs, enum lls_packed packed, size_t out_rows,
+                          struct lls_codes_x *out)
+{
+  for (size_t row = 0; row < n_rows; row++) {
+    for (size_t k = 0; k < inputs; k += LLS_CODES_GROUP) {
+      const float *from = x + row * stride + k;
+      __m512 a = columns > k ? vget(from, columns - k) : vzero();
+      __m512 b = columns > k + 16 ? vget(from + 16, columns - k - 16) : vzero();
+      quantise(a, b, packed, out + k / LLS_CODES_GROUP * out_rows + row);
+    }
+  }
+}
+
+#endif
