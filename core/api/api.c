@@ -174,6 +174,7 @@ void lls_api_destroy(struct lls_api *api)
   if (api == NULL)
     return;
   LLS_API_ON_MAIN(api);
+  api->http_closed = true; /* no thread is given anything any more */
   while (api->generations != NULL)
     lls_generation_destroy(api->generations);
   lls_store_front_free(api);

@@ -15,6 +15,7 @@
 #define METADATA_KEY   64
 #define METADATA_VALUE 512
 #define WINDOW_MOST_S  (30 * 86400)
+#define BODY_MOST      65536 /* what is allowed fits; main reads it, and others wait */
 
 /* ---- creating -------------------------------------------------------------------------
  */
@@ -103,16 +104,27 @@ static void ask_create(struct lls_store_call *call, struct lls_store *store)
   call->answer = lls_batches_create(store, &call->request, &call->status, &call->error);
 }
 
+static int read_body(const struct lls_text *text, struct lls_batch_request *out,
+                     struct lls_api_error *error)
+{
+  if (text->length > BODY_MOST)
+    return lls_api_fail(error, 413, NULL, NULL,
+                        "the description of a batch has %zu bytes; at most %d are read: "
+                        "its requests go to /v1/files",
+                        text->length, BODY_MOST);
+  json_t *body = lls_api_body(text, error);
+  int status = body != NULL ? read_request(body, out, error) : -1;
+  json_decref(body);
+  return status;
+}
+
 void lls_handle_batch_create(void *context, struct lls_http_exchange *exchange)
 {
   struct lls_api_error error;
   struct lls_store_call *call = lls_store_call_new(context, exchange);
   if (call == NULL)
     return;
-  json_t *body = lls_api_body(&exchange->request.body, &error);
-  int status = body != NULL ? read_request(body, &call->request, &error) : -1;
-  json_decref(body);
-  if (status != 0) {
+  if (read_body(&exchange->request.body, &call->request, &error) != 0) {
     lls_api_error_reply(exchange, &error);
     free(call);
     return;

@@ -13,6 +13,8 @@
 #include "core/api/work.h"
 #include "core/grammar/compiled_grammar.h"
 
+#define MAX_ECHO_SCORES 20000 /* in a chunk: 0.5 MB, and 10 ms of main */
+
 struct reading {
   struct lls_work work;
   enum lls_endpoint endpoint;
@@ -20,6 +22,7 @@ struct reading {
   struct lls_unknown_names unknown;
   struct lls_offline *offline;       /* who waits where there is no exchange */
   bool renames;                      /* errors tell of /v1/responses */
+  bool large;                        /* the body was */
   struct lls_response *response;     /* of /v1/responses, until a generation has it */
   struct lls_generation *generation; /* what was asked for, or NULL and why: */
   struct lls_api_error error;
@@ -38,6 +41,26 @@ static int check_choices(const struct lls_api_config *config,
                       prompts->count, (long long)params->n, most);
 }
 
+/* Scores of a prompt are sent with its text, in a chunk that main writes: a long one
+ * would be more than may wait for a client to read it. */
+static int check_echo(const struct lls_api_params *params,
+                      const struct lls_api_prompt_list *prompts,
+                      struct lls_api_error *error)
+{
+  size_t tokens = 0;
+  if (!params->stream || !params->echo || params->logprobs == LLS_UNSET)
+    return 0;
+  for (size_t i = 0; i < prompts->count; i++)
+    tokens += prompts->prompts[i].n_tokens * (size_t)params->n;
+  size_t most = MAX_ECHO_SCORES / (size_t)(params->logprobs + 1);
+  if (tokens <= most)
+    return 0;
+  return lls_api_fail(error, 400, NULL, "stream",
+                      "'echo' with 'logprobs' asks for scores of %zu tokens of prompts; "
+                      "with 'stream' at most %zu are possible: leave 'stream' out",
+                      tokens, most);
+}
+
 /* The parameters and prompts of a request: 0, or -1 and why, with nothing to free. */
 static int read_request(struct reading *reading, const json_t *body,
                         struct lls_api_params *params,
@@ -51,6 +74,7 @@ static int read_request(struct reading *reading, const json_t *body,
   if (reading->read_prompts(config, body, params, prompts, error) != 0)
     goto fail_prompts;
   if (check_choices(config, params, prompts, error) == 0 &&
+      check_echo(params, prompts, error) == 0 &&
       lls_chat_answer_require(config, prompts, params, error) == 0)
     return 0;
   lls_prompts_free(prompts);
@@ -90,6 +114,7 @@ static void run(struct lls_work *work)
     reading->generation =
         lls_generation_create(&work->config, reading->endpoint, &params, &prompts);
   if (reading->generation != NULL) {
+    reading->generation->large = reading->large;
     reading->generation->grammar = grammar;
     reading->generation->response = reading->response;
     reading->response = NULL;
@@ -152,7 +177,7 @@ static void destroy(struct lls_work *work)
 {
   struct reading *reading = (struct reading *)work;
   if (reading->generation != NULL)
-    lls_generation_free(reading->generation);
+    lls_generation_drop(work->api, reading->generation);
   lls_response_free(reading->response);
   lls_unknown_free(&reading->unknown);
   free(reading);
@@ -182,13 +207,15 @@ void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchan
                            enum lls_endpoint endpoint, lls_prompt_reader read_prompts)
 {
   struct lls_api_error error;
+  const struct lls_text *body = &exchange->request.body;
   struct reading *reading = make_reading(api, endpoint, read_prompts, &error);
-  if (reading == NULL)
+  if (reading == NULL) {
     refuse(api, exchange, &error);
-  else
-    lls_work_begin(api, exchange, &reading->work,
-                   exchange->request.body.length >= LLS_WORK_LARGE ||
-                       lls_structured_is_likely(&exchange->request.body));
+    return;
+  }
+  reading->large = body->length >= LLS_WORK_LARGE;
+  lls_work_begin(api, exchange, &reading->work,
+                 reading->large || lls_structured_is_likely(body));
 }
 
 /* Always on a thread: nobody waits for it, and others may. */
@@ -204,6 +231,7 @@ void lls_generation_run(struct lls_api *api, struct lls_text *body,
     return;
   }
   reading->offline = offline;
+  reading->large = body->length >= LLS_WORK_LARGE;
   reading->work.body = *body;
   *body = (struct lls_text){0};
   lls_work_begin(api, NULL, &reading->work, true);

@@ -3,6 +3,7 @@
  * submit.c and events.c their life. */
 #include "core/api/chat_answer.h"
 #include "core/api/responses.h"
+#include "core/api/work.h"
 #include "core/grammar/compiled_grammar.h"
 
 #include <stdlib.h>
@@ -80,7 +81,9 @@ struct lls_generation *lls_generation_create(const struct lls_api_config *config
   return generation;
 }
 
-void lls_generation_free(struct lls_generation *generation)
+/* ---- the end ---------------------------------------------------------------------- */
+
+static void free_generation(struct lls_generation *generation)
 {
   free_choices(generation->choices, generation->n_choices);
   lls_response_free(generation->response);
@@ -88,6 +91,43 @@ void lls_generation_free(struct lls_generation *generation)
   lls_prompts_free(&generation->prompts);
   lls_grammar_unref(generation->grammar);
   free(generation);
+}
+
+/* Millions of JSON values take a tenth of a second, for which no stream shall wait. */
+struct dropping {
+  struct lls_work work;
+  struct lls_generation *generation;
+};
+
+static void run_dropping(struct lls_work *work)
+{
+  free_generation(((struct dropping *)work)->generation);
+}
+
+static void answer_nobody(struct lls_work *work, struct lls_http_exchange *exchange)
+{
+  (void)work;
+  (void)exchange;
+}
+
+static void destroy_dropping(struct lls_work *work)
+{
+  free(work);
+}
+
+void lls_generation_drop(struct lls_api *api, struct lls_generation *generation)
+{
+  LLS_API_ON_MAIN(api);
+  bool aside = generation->large && !api->http_closed;
+  struct dropping *dropping = aside ? calloc(1, sizeof *dropping) : NULL;
+  if (dropping == NULL) {
+    free_generation(generation);
+    return;
+  }
+  dropping->work = (struct lls_work){
+      .run = run_dropping, .answer = answer_nobody, .destroy = destroy_dropping};
+  dropping->generation = generation;
+  lls_work_begin(api, NULL, &dropping->work, true);
 }
 
 void lls_generation_destroy(struct lls_generation *generation)
@@ -101,7 +141,7 @@ void lls_generation_destroy(struct lls_generation *generation)
   for (uint32_t i = 0; i < generation->n_choices; i++)
     if (generation->choices[i].unflushed)
       DL_DELETE(api->unflushed, &generation->choices[i]);
-  lls_generation_free(generation);
+  lls_generation_drop(api, generation);
 }
 
 void lls_generation_cancel(struct lls_generation *generation)

@@ -75,6 +75,7 @@ struct lls_generation {
   struct lls_response *response; /* the form of the answer, of /v1/responses; or NULL */
   uint32_t n_choices, n_unfinished;
   bool streaming; /* the answer has begun */
+  bool large;     /* came in a large body: takes long to free */
 };
 
 /* The prompts that an endpoint finds in a body: 0, or -1 and why, with nothing to free.
@@ -107,8 +108,8 @@ struct lls_generation *lls_generation_create(const struct lls_api_config *config
                                              struct lls_api_params *params,
                                              struct lls_api_prompt_list *prompts);
 
-/* Frees one that was not begun. */
-void lls_generation_free(struct lls_generation *generation);
+/* Frees one that was not begun, in time if it is large. */
+void lls_generation_drop(struct lls_api *api, struct lls_generation *generation);
 
 /* Submits all choices; the exchange belongs to the generation from here on. It is NULL
  * where generation->offline waits for the answer. */
@@ -124,7 +125,7 @@ void lls_generation_on_event(void *context, const struct lls_event *event);
 /* After a batch of events: sends what they left to be sent. */
 void lls_generation_flush(struct lls_api *api);
 
-/* Frees one that was begun, whatever its state. */
+/* The same of one that was begun, whatever its state. */
 void lls_generation_destroy(struct lls_generation *generation);
 
 #endif

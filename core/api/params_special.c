@@ -8,6 +8,7 @@
 
 #define MAX_STOP_STRINGS 16
 #define MAX_STOP_BYTES   1024
+#define MAX_STOP_TOKENS  4096 /* each token is compared with all of them */
 
 static int out_of_memory(struct lls_api_error *error)
 {
@@ -93,6 +94,10 @@ int lls_param_stop_token_ids(const json_t *value, const char *name,
   if (!json_is_array(value))
     return lls_api_fail(error, 400, NULL, name, "'%s' must be an array of token ids",
                         name);
+  if (json_array_size(value) > MAX_STOP_TOKENS)
+    return lls_api_fail(error, 400, NULL, name,
+                        "'%s' has %zu ids; at most %d are possible", name,
+                        json_array_size(value), MAX_STOP_TOKENS);
   return lls_json_token_ids(value, name, context->vocab, &out->stop_tokens,
                             &out->n_stop_tokens, error);
 }

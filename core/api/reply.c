@@ -10,7 +10,8 @@
 #include "core/api/work.h"
 #include "core/http/sse.h"
 
-#define LARGE_ANSWER 2000 /* values; more are written on a thread */
+#define LARGE_ANSWER  2000 /* values; more are written on a thread */
+#define TEXT_AS_VALUE 64
 
 /* The exchange is over: events from now on are dropped. */
 static void detach(struct lls_generation *generation)
@@ -151,7 +152,8 @@ static void destroy_whole(struct lls_work *work)
   free(writing);
 }
 
-/* Values of JSON in the answer's arrays, about: each takes some 2 us. */
+/* Values of JSON in the answer's arrays, about: each takes some 2 us, as TEXT_AS_VALUE
+ * bytes of text do. */
 static size_t values_of(const struct lls_generation *generation)
 {
   const struct lls_api_params *params = &generation->params;
@@ -166,6 +168,7 @@ static size_t values_of(const struct lls_generation *generation)
     const struct lls_choice *choice = &generation->choices[i];
     size_t prompt = scored || params->return_token_ids ? choice->prompt->n_tokens : 0;
     count += (prompt + choice->n_unreported) * (3 + alternatives);
+    count += choice->text.length / TEXT_AS_VALUE;
   }
   return count;
 }

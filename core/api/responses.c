@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ECHO_MOST 262144 /* bytes */
+
 static int bad(struct lls_api_error *error, const char *param, const char *why)
 {
   return lls_api_fail(error, 400, NULL, param, "'%s' %s", param, why);
@@ -299,6 +301,20 @@ static json_t *echo_of(const json_t *body)
   return echo;
 }
 
+/* Events repeat it three times, in chunks that main writes: a long one would be more than
+ * may wait for a client to read it. */
+static int check_echo(const json_t *echo, struct lls_api_error *error)
+{
+  size_t bytes = json_dumpb(echo, NULL, 0, JSON_COMPACT);
+  if (bytes <= ECHO_MOST)
+    return 0;
+  return lls_api_fail(error, 413, NULL, NULL,
+                      "what the answer repeats of the request ('instructions', 'tools', "
+                      "'text', 'metadata' ...) has %zu bytes; at most %d are possible: "
+                      "long texts belong into 'input'",
+                      bytes, ECHO_MOST);
+}
+
 static int fill_chat(json_t *body, json_t *chat, struct lls_api_error *error)
 {
   json_t *effort = json_object_get(json_object_get(body, "reasoning"), "effort");
@@ -319,12 +335,13 @@ json_t *lls_response_chat(json_t *body, struct lls_response **out,
 {
   if (check_supported(body, error) != 0)
     return NULL;
-  json_t *chat = rest_of(body);
-  if (fill_chat(body, chat, error) != 0) {
+  json_t *chat = rest_of(body), *echo = echo_of(body);
+  if (check_echo(echo, error) != 0 || fill_chat(body, chat, error) != 0) {
+    json_decref(echo);
     json_decref(chat);
     return NULL;
   }
-  *out = lls_response_create(echo_of(body));
+  *out = lls_response_create(echo);
   if (*out != NULL && chat != NULL)
     return chat;
   lls_response_free(*out);

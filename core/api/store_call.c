@@ -32,6 +32,10 @@ static void run(struct lls_store_job *job, struct lls_store *store)
 {
   struct lls_store_call *call = (struct lls_store_call *)job;
   call->ask(call, store);
+  /* a list of 10,000 files takes too long to be written on main */
+  call->text = call->answer != NULL ? json_dumps(call->answer, JSON_COMPACT) : NULL;
+  json_decref(call->answer);
+  call->answer = NULL;
 }
 
 void lls_store_error(int status, const struct lls_error *why, struct lls_api_error *error)
@@ -58,23 +62,29 @@ void lls_store_error(int status, const struct lls_error *why, struct lls_api_err
   }
 }
 
+static void answer(const struct lls_store_call *call, struct lls_http_exchange *exchange)
+{
+  struct lls_api_error error;
+  exchange->on_gone = NULL;
+  if (call->status != 0)
+    lls_store_error(call->status, &call->error, &error);
+  else if (call->text == NULL)
+    lls_api_fail(&error, 503, NULL, NULL, "out of memory");
+  else {
+    lls_http_reply(exchange, 200, "application/json", call->text, strlen(call->text));
+    return;
+  }
+  lls_api_error_reply(exchange, &error);
+}
+
 static void done(struct lls_store_job *job)
 {
   struct lls_store_call *call = (struct lls_store_call *)job;
-  struct lls_http_exchange *exchange = call->exchange;
-  struct lls_api_error error;
   if (call->after != NULL)
     call->after(call);
-  if (exchange != NULL) {
-    exchange->on_gone = NULL;
-    if (call->status == 0) {
-      lls_api_reply_json(exchange, 200, json_incref(call->answer));
-    } else {
-      lls_store_error(call->status, &call->error, &error);
-      lls_api_error_reply(exchange, &error);
-    }
-  }
-  json_decref(call->answer);
+  if (call->exchange != NULL)
+    answer(call, call->exchange);
+  free(call->text);
   json_decref(call->request.metadata);
   free(call);
 }

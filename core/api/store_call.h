@@ -26,8 +26,9 @@ struct lls_store_call {
   bool oldest_first;
   int64_t limit;
   struct lls_batch_request request;
-  json_t *answer;
-  int status; /* negative errno */
+  json_t *answer; /* [store] */
+  char *text;     /* [main] the answer as JSON */
+  int status;     /* negative errno */
   struct lls_error error;
 };
 

@@ -13,10 +13,16 @@ use Time::HiRes ();
 my $probe  = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
 my $stream = '{"prompt":[1,403],"max_tokens":%d,"stream":true,"ignore_eos":true}';
 
+# What measure() asks of a fake server.
+our @options = (context => 1 << 21, requests => 5000);
+
 # Bodies of at most 16 MiB, each [path, body]; `spread` stretches or shrinks them.
 sub bodies {
     my ($spread) = @_;
     my $n      = sub { int($_[0] * $spread) };
+    my $texts  = sub { join ',', ('"' . 'word ' x $n->($_[0]) . '"') x 2047 };
+    my $tool   = '{"type":"function","function":{"name":"f","parameters":{"properties":{' . join(',', map { "\"p$_\":{}" } 1 .. $n->(900_000)) . '}}}}';
+    my $items  = join ',', ('{"role":"user","content":"x"}') x $n->(500_000);
     my $words  = 'word ' x $n->(3_000_000);
     my $chat   = sub { "{\"messages\":[{\"role\":\"user\",\"content\":\"$_[0]\"}],\"max_tokens\":1$_[1]}" };
     return (
@@ -27,9 +33,16 @@ sub bodies {
         'a chat that a template splits' => ['/v1/chat/completions', $chat->($words, ',"chat_template_kwargs":{"split":true}')],
         '/detokenize of many ids'    => ['/detokenize', '{"tokens":[403' . ',403' x $n->(1_000_000) . ']}'],
         '/tokenize of a long text'   => ['/tokenize', '{"prompt":"' . 'word ' x $n->(200_000) . '","return_token_strs":true}'],
+        'a chat with a large tool'   => ['/v1/chat/completions', $chat->('x', ",\"tools\":[$tool]")],
+        '/v1/responses of many items' => ['/v1/responses', "{\"input\":[$items]}"],
+        '/v1/embeddings of many texts' => ['/v1/embeddings', '{"input":[' . $texts->(1500) . ']}'],
+        '/v1/rerank of many texts'   => ['/v1/rerank', '{"query":"x","return_documents":true,"documents":[' . $texts->(1500) . ']}'],
         '/tokenize of a chat'        => ['/tokenize', $chat->('a' x $n->(1_000_000), '')],
     );
 }
+
+# A short body whose answer has megabytes of text.
+sub repeated { return ['/v1/completions', '{"prompt":"' . 'word ' x 20_000 . '","echo":true,"max_tokens":1,"n":64}'] }
 
 # CPU seconds of the server's main thread, and of all of its threads.
 sub cpu {

@@ -195,6 +195,11 @@ is scalar @{ kept(prompt => [(5) x 600], truncate_prompt_tokens => -1, max_token
 is complete(prompt => 'Once upon a time', truncate_prompt_tokens => 2, max_tokens => 0, echo => $true)->{json}{choices}[0]{text}, '<s> time', '  what is echoed is what is left';
 is complete(prompt => [5], truncate_prompt_tokens => 0)->{json}{error}{param}, 'truncate_prompt_tokens', '  to nothing is no length';
 
+my $echoed = complete(prompt => [(403) x 400], max_tokens => 1, n => 3, echo => $true, logprobs => 19, stream => $true);
+is $echoed->{status}, 400, 'scores of a long prompt are not streamed';
+like $echoed->{json}{error}{message}, qr/scores of 1200 tokens of prompts; with 'stream' at most 1000/, '  and whoever wants them is told what else to do';
+is complete(prompt => [(403) x 300], max_tokens => 1, n => 3, echo => $true, logprobs => 19, stream => $true)->{status}, 200, '  those of a shorter one are';
+
 # ---- request ids ----------------------------------------------------------------------
 
 is $server->post('/v1/completions', { prompt => 'x' }, { 'x-request-id' => 'mine-1' })->{headers}{'x-request-id'}, 'mine-1', 'a request id comes back';

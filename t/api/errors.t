@@ -78,6 +78,7 @@ my @refused = (
     ['ignore_eos',  [1, 'yes'], qr/must be true or false/],
     ['stop',        [1, '', [''], ['a', 1], {}, 'x' x 1025, [('x') x 17]], qr/'stop'/],
     ['stop_token_ids', [1, 'x', [-1], [512], ['x']], qr/token ids/],
+    ['stop_token_ids', [[(1) x 4097]], qr/has 4097 ids; at most 4096/],
     ['logit_bias',  [1, 'x', { x => 1 }, { -1 => 1 }, { 512 => 1 }, { 1 => 'x' }, { 1 => 101 }, { '' => 1 }], qr/logit_bias/],
     ['logit_bias',  [[1], [[1]], [[1, 2, 3]], [[1, 101]], [[512, 1]], [['x', 'y']], [[undef, 1]], [[1, $true]]], qr/'logit_bias'.*item 0/],
     ['logit_bias',  [{ 512 => 1, 3 => 1, 99999 => 1, x => 2 }], qr/(?=.*"512")(?=.*"99999")(?=.*"x")(?!.*"3")/],

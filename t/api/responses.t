@@ -159,6 +159,12 @@ for (
 }
 is ask({ input => 'a', previous_response_id => undef, background => $false, truncation => 'disabled', include => [], tools => [], max_output_tokens => 1 })->{status}, 200,
     'what asks for nothing is taken';
+my @long  = (max_output_tokens => 1, metadata => { a => 'x' x 262_144 });
+my $reply = ask({ input => 'a', @long });
+is $reply->{status}, 413, 'too much to be repeated in the answer';
+like $reply->{json}{error}{message}, qr/has \d+ bytes; at most 262144 are possible/, '  with both numbers';
+$long[3]{a} = 'x' x 260_000;
+like ask({ input => 'a', @long, stream => $true })->{content}, qr/"type":"response.incomplete","sequence_number":\d+\}\n\n\z/, 'what may be repeated is streamed to the end';
 
 ok $server->metric_becomes('llmserve_generations_live', 0), 'nothing is left';
 is $server->stop, 0, 'the server ends well';
