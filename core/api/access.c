@@ -275,7 +275,7 @@ static bool is_open(const char *path)
 {
   static const char *const open[] = {"/health", "/live", "/ready", "/version", "/load"};
   for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
-    if (strcmp(path, open[i]) == 0)
+    if (lls_route_is(path, open[i]))
       return true;
   return false;
 }

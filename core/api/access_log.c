@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/api/api.h"
+#include "core/api/routes.h"
 #include "core/tokenizer/utf8.h"
 
 #define MAX_FIELDS 8
@@ -14,8 +15,8 @@ static bool is_probed(const struct lls_http_exchange *exchange)
 {
   const char *path = exchange->request.path;
   return exchange->status == 503 && path != NULL &&
-         (strcmp(path, "/health") == 0 || strcmp(path, "/ready") == 0 ||
-          strcmp(path, "/live") == 0);
+         (lls_route_is(path, "/health") || lls_route_is(path, "/ready") ||
+          lls_route_is(path, "/live"));
 }
 
 static bool is_change(const struct lls_http_exchange *exchange)

@@ -51,7 +51,7 @@ static void drop_body(void *owner, const char *data, size_t length)
 void lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
 {
   LLS_API_ON_MAIN(api);
-  if (strcmp(exchange->request.path, "/v1/files") == 0)
+  if (lls_route_is(exchange->request.path, "/files"))
     exchange->request.sink = (struct lls_http_sink){
         .write = drop_body, .max_bytes = (uint64_t)api->config.limits.max_upload};
 }

@@ -7,40 +7,41 @@
 #ifndef LLS_API_ROUTES_H
 #define LLS_API_ROUTES_H
 
+#include <stdbool.h>
+#include <string.h>
+
 #include "core/http/exchange.h"
 
+/* With /v1 and without: for clients whose base URL lacks it. llama.cpp and vLLM have most
+ * of them twice, too. */
+#define LLS_ROUTE_V1(ROUTE, METHOD, PATH, HANDLER)                                       \
+  ROUTE(METHOD, "/v1" PATH, HANDLER)                                                     \
+  ROUTE(METHOD, PATH, HANDLER)
+
 #define LLS_ROUTES(ROUTE)                                                                \
-  ROUTE("POST", "/v1/completions", lls_handle_completions)                               \
-  ROUTE("POST", "/v1/chat/completions", lls_handle_chat)                                 \
-  ROUTE("GET", "/v1/models", lls_handle_models)                                          \
-  ROUTE("GET", "/v1/models/", lls_handle_models)                                         \
-  ROUTE("GET", "/v1/models/*", lls_handle_model)                                         \
-  ROUTE("POST", "/v1/responses", lls_handle_responses)                                   \
-  ROUTE("POST", "/v1/embeddings", lls_handle_embeddings)                                 \
-  ROUTE("POST", "/v1/rerank", lls_handle_rerank)                                         \
-  ROUTE("POST", "/v1/score", lls_handle_score)                                           \
+  LLS_ROUTE_V1(ROUTE, "POST", "/completions", lls_handle_completions)                    \
+  LLS_ROUTE_V1(ROUTE, "POST", "/chat/completions", lls_handle_chat)                      \
+  LLS_ROUTE_V1(ROUTE, "GET", "/models", lls_handle_models)                               \
+  LLS_ROUTE_V1(ROUTE, "GET", "/models/", lls_handle_models)                              \
+  LLS_ROUTE_V1(ROUTE, "GET", "/models/*", lls_handle_model)                              \
+  LLS_ROUTE_V1(ROUTE, "POST", "/responses", lls_handle_responses)                        \
+  LLS_ROUTE_V1(ROUTE, "POST", "/embeddings", lls_handle_embeddings)                      \
+  LLS_ROUTE_V1(ROUTE, "POST", "/rerank", lls_handle_rerank)                              \
+  LLS_ROUTE_V1(ROUTE, "POST", "/reranking", lls_handle_rerank)                           \
+  ROUTE("POST", "/v2/rerank", lls_handle_rerank)                                         \
+  LLS_ROUTE_V1(ROUTE, "POST", "/score", lls_handle_score)                                \
   ROUTE("POST", "/tokenize", lls_handle_tokenize)                                        \
   ROUTE("POST", "/detokenize", lls_handle_detokenize)                                    \
   ROUTE("GET", "/tokenizer_info", lls_handle_tokenizer_info)                             \
-  /* without /v1, as llama.cpp has them: clients whose base URL lacks it */              \
-  ROUTE("POST", "/completions", lls_handle_completions)                                  \
-  ROUTE("POST", "/chat/completions", lls_handle_chat)                                    \
-  ROUTE("POST", "/responses", lls_handle_responses)                                      \
-  ROUTE("POST", "/embeddings", lls_handle_embeddings)                                    \
-  ROUTE("POST", "/rerank", lls_handle_rerank)                                            \
-  ROUTE("POST", "/v2/rerank", lls_handle_rerank)                                         \
-  ROUTE("POST", "/score", lls_handle_score)                                              \
-  ROUTE("GET", "/models", lls_handle_models)                                             \
-  ROUTE("GET", "/models/*", lls_handle_model)                                            \
-  ROUTE("POST", "/v1/files", lls_handle_file_create)                                     \
-  ROUTE("GET", "/v1/files", lls_handle_files)                                            \
-  ROUTE("GET", "/v1/files/*", lls_handle_file)                                           \
-  ROUTE("DELETE", "/v1/files/*", lls_handle_file_delete)                                 \
-  ROUTE("POST", "/v1/batches", lls_handle_batch_create)                                  \
-  ROUTE("GET", "/v1/batches", lls_handle_batches)                                        \
-  ROUTE("GET", "/v1/batches/*", lls_handle_batch)                                        \
-  ROUTE("POST", "/v1/batches/*", lls_handle_batch_cancel)                                \
-  ROUTE("GET", "/health", lls_handle_health)                                             \
+  LLS_ROUTE_V1(ROUTE, "POST", "/files", lls_handle_file_create)                          \
+  LLS_ROUTE_V1(ROUTE, "GET", "/files", lls_handle_files)                                 \
+  LLS_ROUTE_V1(ROUTE, "GET", "/files/*", lls_handle_file)                                \
+  LLS_ROUTE_V1(ROUTE, "DELETE", "/files/*", lls_handle_file_delete)                      \
+  LLS_ROUTE_V1(ROUTE, "POST", "/batches", lls_handle_batch_create)                       \
+  LLS_ROUTE_V1(ROUTE, "GET", "/batches", lls_handle_batches)                             \
+  LLS_ROUTE_V1(ROUTE, "GET", "/batches/*", lls_handle_batch)                             \
+  LLS_ROUTE_V1(ROUTE, "POST", "/batches/*", lls_handle_batch_cancel)                     \
+  LLS_ROUTE_V1(ROUTE, "GET", "/health", lls_handle_health)                               \
   ROUTE("GET", "/live", lls_handle_live)                                                 \
   ROUTE("GET", "/ready", lls_handle_ready)                                               \
   ROUTE("GET", "/metrics", lls_handle_metrics)                                           \
@@ -57,5 +58,13 @@
   void HANDLER(void *context, struct lls_http_exchange *exchange);
 LLS_ROUTES(LLS_ROUTE_HANDLER)
 #undef LLS_ROUTE_HANDLER
+
+/* [any] True if the path is that of an LLS_ROUTE_V1, or of a ROUTE without /v1. */
+static inline bool lls_route_is(const char *path, const char *route)
+{
+  static const char v1[] = "/v1";
+  size_t length = sizeof v1 - 1;
+  return strcmp(strncmp(path, v1, length) == 0 ? path + length : path, route) == 0;
+}
 
 #endif

@@ -214,7 +214,7 @@ void lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
 {
   struct lls_http_request *request = &exchange->request;
   LLS_API_ON_MAIN(api);
-  if (strcmp(request->method, "POST") != 0 || strcmp(request->path, "/v1/files") != 0)
+  if (strcmp(request->method, "POST") != 0 || !lls_route_is(request->path, "/files"))
     return;
   const char *tenant = lls_access_tenant(api, exchange);
   struct upload *upload =

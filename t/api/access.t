@@ -89,7 +89,8 @@ sub for_host {
     # ---- as llama.cpp has them
     is $server->post('/completions', $body)->{json}{object}, 'text_completion', '/completions';
     is $server->post('/chat/completions', { messages => [] })->{status}, 400, '/chat/completions';
-    is $server->get($_)->{status}, 200, $_ for '/models', '/v1/models/', '/models/stories260K';
+    is $server->get($_)->{status}, 200, $_ for '/models', '/v1/models/', '/models/', '/models/stories260K', '/v1/health';
+    is $server->post($_, { query => 'Once', documents => ['Once'] })->{status}, 200, $_ for '/reranking', '/v1/reranking';
     is $server->stop, 0, 'the server ends well';
 }
 
@@ -100,6 +101,7 @@ my %as        = (map { my $who = $_; $who => { authorization => "Bearer sk-$who"
 my %elsewhere = ('x-forwarded-for' => '192.0.2.7');
 {
     my $server = LlmServer->serve("api_keys = $folder/users\nadmin_keys = $folder/admins\n$model");
+    is $server->get($_)->{status}, 200, "$_ without a key" for qw(/health /v1/health);
     for my $where (qw(/admin/status /admin/queues /admin/config)) {
         is_deeply asked($server, $where), [401, 'invalid_api_key'], "$where without a key, from here too";
         is_deeply asked($server, $where, $as{nobody}), [401, 'invalid_api_key'], '  with one of nobody';

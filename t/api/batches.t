@@ -61,10 +61,16 @@ is $server->get('/v1/files?limit=0')->{status}, 400, '  a limit has a range';
 my $wordy = $server->post('/v1/batches', { input_file_id => $other->{id}, metadata => { a => 'x' x 65_536 } });
 is $wordy->{status}, 413, 'the description of a batch is short';
 like $wordy->{json}{error}{message}, qr/has \d+ bytes; at most 65536 are read/, '  with both numbers';
+is_deeply Batches::get($server, '/files?order=asc'), Batches::get($server, '/v1/files?order=asc'), 'without /v1 too';
+is $server->get("/files/$other->{id}/content")->{content}, $odd, '  a file';
 my $gone = decode_json($server->request('DELETE', "/v1/files/$other->{id}")->{content});
 is_deeply $gone, { id => $other->{id}, object => 'file', deleted => JSON::PP::true }, 'it is deleted';
 is $server->get("/v1/files/$other->{id}$_")->{status}, 404, "  and gone$_" for '', '/content';
 ok !-e "$state/files/$other->{id}", '  from the disk, too';
+
+my $bare = $server->post('/files', Batches::form('batch', $big), { 'content-type' => 'multipart/form-data; boundary=x-boundary-x' })->{json};
+is $bare->{bytes}, length $big, 'an upload without /v1';
+is $server->request('DELETE', "/files/$bare->{id}")->{status}, 200, '  and its end';
 
 for my $case (
     [ Batches::form('assistants', 'x'), qr/'purpose' must be "batch", not "assistants"/, 'another purpose' ],
