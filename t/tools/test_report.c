@@ -357,6 +357,43 @@ static void test_engine_numbers_are_by_time(void **state)
   end_run(&run);
 }
 
+/* The bins of a timeline's list are these. */
+static void expect_bins(json_t *timeline, const char *name, size_t n,
+                        const double *wanted)
+{
+  json_t *list = json_object_get(timeline, name);
+  assert_int_equal(json_array_size(list), n);
+  for (size_t i = 0; i < n; i++)
+    assert_close(json_real_value(json_array_get(list, i)), wanted[i]);
+}
+
+/* Bins are of 100 ms: a step of 250 ms from 50 ms on is half of one and all of the next
+ * two. */
+static void test_a_long_step_is_in_all_its_bins(void **state)
+{
+  struct run run;
+  make_run(&run, *state, &(struct lls_report_options){.memory_units = 100});
+  lls_report_step(run.report, &(struct lls_report_step){.begin_ns = 50 * MS,
+                                                        .duration_ns = 250 * MS,
+                                                        .plan_ns = LLS_NEVER,
+                                                        .requests = 4,
+                                                        .decodes = 3,
+                                                        .waiting = 2,
+                                                        .prefill_tokens = 500,
+                                                        .used_units = 20});
+  json_t *json =
+      lls_report_json(run.report, &(struct lls_report_header){.tool = "t"}, false);
+  json_t *timeline = json_object_get(json, "timeline");
+  expect_bins(timeline, "busy", 4, (double[]){0.5, 1, 1, 0});
+  expect_bins(timeline, "batch", 4, (double[]){4, 4, 4, 0});
+  expect_bins(timeline, "decodes", 4, (double[]){3, 3, 3, 0});
+  expect_bins(timeline, "waiting", 4, (double[]){2, 2, 2, 0});
+  expect_bins(timeline, "units", 4, (double[]){20, 20, 20, 0});
+  expect_bins(timeline, "prefill_tokens_per_s", 4, (double[]){1000, 2000, 2000, 0});
+  json_decref(json);
+  end_run(&run);
+}
+
 /* ---- output ------------------------------------------------------------------------ */
 
 static void test_the_json_has_vllms_keys(void **state)
@@ -500,6 +537,7 @@ int main(void)
       IN_FOLDER(test_warm_up_is_left_out),
       cmocka_unit_test(test_bad_limits_are_refused),
       IN_FOLDER(test_engine_numbers_are_by_time),
+      IN_FOLDER(test_a_long_step_is_in_all_its_bins),
       IN_FOLDER(test_the_json_has_vllms_keys),
       IN_FOLDER(test_the_table_is_printed),
       IN_FOLDER(test_a_result_is_written_whole),

@@ -7,7 +7,6 @@ static void merge(struct lls_bin *into, const struct lls_bin *more)
 {
   into->arrivals += more->arrivals;
   into->tokens += more->tokens;
-  into->steps += more->steps;
   into->batch_ns += more->batch_ns;
   into->decode_ns += more->decode_ns;
   into->waiting_ns += more->waiting_ns;
@@ -38,10 +37,40 @@ struct lls_bin *lls_timeline_at(struct lls_timeline *timeline, int64_t now_ns)
   return &timeline->bins[at / timeline->width_ns];
 }
 
+/* The part of the step that lasts from from_ns to until_ns. */
+static struct lls_bin part(const struct lls_report_step *step, int64_t from_ns,
+                           int64_t until_ns)
+{
+  double ns = (double)(until_ns - from_ns);
+  double share = step->duration_ns > 0 ? ns / (double)step->duration_ns : 1;
+  return (struct lls_bin){.batch_ns = ns * step->requests,
+                          .decode_ns = ns * step->decodes,
+                          .waiting_ns = ns * step->waiting,
+                          .units_ns = ns * (double)step->used_units,
+                          .busy_ns = ns,
+                          .prefill_tokens = share * step->prefill_tokens};
+}
+
+/* A step may be longer than a bin: booked where it begins, those after it would look
+ * idle. */
+static void add_to_timeline(struct lls_timeline *timeline,
+                            const struct lls_report_step *step)
+{
+  int64_t at_ns = step->begin_ns, end_ns = step->begin_ns + step->duration_ns;
+  lls_timeline_at(timeline,
+                  end_ns); /* the width is what it takes before bins are counted */
+  do {
+    int64_t bin_end_ns = at_ns - at_ns % timeline->width_ns + timeline->width_ns;
+    int64_t until_ns = bin_end_ns < end_ns ? bin_end_ns : end_ns;
+    struct lls_bin more = part(step, at_ns, until_ns);
+    merge(lls_timeline_at(timeline, at_ns), &more);
+    at_ns = until_ns;
+  } while (at_ns < end_ns);
+}
+
 void lls_report_step(struct lls_report *report, const struct lls_report_step *step)
 {
   struct lls_engine_totals *e = &report->engine;
-  struct lls_bin *bin = lls_timeline_at(&report->timeline, step->begin_ns);
   double ns = (double)step->duration_ns;
   e->steps++;
   e->requests += step->requests;
@@ -60,13 +89,7 @@ void lls_report_step(struct lls_report *report, const struct lls_report_step *st
     e->planned_ns += ns;
     lls_report_histogram_add(&e->plan, step->plan_ns);
   }
-  merge(bin, &(struct lls_bin){.steps = 1,
-                               .batch_ns = ns * step->requests,
-                               .decode_ns = ns * step->decodes,
-                               .waiting_ns = ns * step->waiting,
-                               .units_ns = ns * (double)step->used_units,
-                               .busy_ns = ns,
-                               .prefill_tokens = step->prefill_tokens});
+  add_to_timeline(&report->timeline, step);
 }
 
 void lls_report_preemption(struct lls_report *report, enum lls_preempt_mode mode)

@@ -10,10 +10,10 @@
 
 /* The events of one piece of time. */
 struct lls_bin {
-  uint64_t arrivals, tokens, steps;
+  uint64_t arrivals, tokens;
   double batch_ns, decode_ns, waiting_ns, units_ns; /* each times how long it was so */
   double busy_ns;
-  uint64_t prefill_tokens;
+  double prefill_tokens; /* of steps that lie in several bins, a part */
 };
 
 /* The whole run in a fixed number of bins, whose width doubles when time runs out. */

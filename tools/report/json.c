@@ -256,7 +256,7 @@ static json_t *timeline_json(const struct lls_report *report)
   bool engine = report->engine.steps > 0;
   int n = LLS_TIMELINE_BINS;
   double s = (double)t->width_ns / LLS_NS_PER_S;
-  while (n > 0 && t->bins[n - 1].tokens == 0 && t->bins[n - 1].steps == 0 &&
+  while (n > 0 && t->bins[n - 1].tokens == 0 && t->bins[n - 1].busy_ns == 0 &&
          t->bins[n - 1].arrivals == 0)
     n--;
   put(object, "bin_s", s);
@@ -267,7 +267,7 @@ static json_t *timeline_json(const struct lls_report *report)
     append(object, "tokens_per_s", (double)b->tokens / s);
     if (!engine)
       continue;
-    append(object, "prefill_tokens_per_s", (double)b->prefill_tokens / s);
+    append(object, "prefill_tokens_per_s", b->prefill_tokens / s);
     append(object, "batch", b->batch_ns / ns);
     append(object, "decodes", b->decode_ns / ns);
     append(object, "waiting", b->waiting_ns / ns);
