@@ -3,7 +3,9 @@
  * Man pages from the tables that configuration is read with:
  *
  *   generate config               the sections of llmserve.ini, for llmserve.ini(5)
- *   generate plugin KIND_NAME README   a whole page about a plugin
+ *   generate plugin KIND_NAME README PRESET
+ *                                 a whole page about a plugin; a scheduler's preset names
+ * the policies that it is shown with
  *
  * Runs while llmserve is built; plugins are looked for as always (LLS_PLUGIN_PATH).
  */
@@ -122,7 +124,9 @@ static int print_readme(const char *path)
   FILE *in = fopen(path, "r");
   if (in == NULL)
     return -1;
-  puts(".SH NOTES\n.nf");
+  puts(".SH NOTES\nFiles such as core/..., plugins/..., t/... and bench/... are in "
+       "llmserve's "
+       "source, and not installed.\n.PP\n.nf");
   for (int i = 0; getline(&line, &size, in) >= 0; i++) {
     line[strcspn(line, "\n")] = '\0';
     parameters = line[0] == '[' || (parameters && line[0] != '\0');
@@ -170,7 +174,23 @@ static void print_head(const struct lls_plugin *d, const char *kind)
   puts(".fi");
 }
 
-static int print_plugin(const char *id, const char *readme)
+/* "cache = hybrid" in a preset is a page to see; what predicts nothing is not. */
+static void print_companions(uint32_t scheduler, const char *preset)
+{
+  char kind[16], name[64], line[256];
+  FILE *in = scheduler == LLS_KIND_SCHEDULER ? fopen(preset, "r") : NULL;
+  while (in != NULL && fgets(line, sizeof line, in) != NULL) {
+    if (sscanf(line, "%15s = %63s", kind, name) != 2 || strcmp(name, "none") == 0)
+      continue;
+    for (uint32_t i = LLS_KIND_SCHEDULER + 1; i <= LLS_KIND_PREDICTOR; i++)
+      if (strcmp(kind, lls_plugin_kind_name(i)) == 0)
+        printf(".BR llmserve\\-%s_%s (7),\n", kind, name);
+  }
+  if (in != NULL)
+    fclose(in);
+}
+
+static int print_plugin(const char *id, const char *readme, const char *preset)
 {
   const char *name;
   struct lls_plugin_module *module;
@@ -188,8 +208,9 @@ static int print_plugin(const char *id, const char *readme)
   put_experimental(module->descriptor);
   print_example(module->descriptor, lls_plugin_kind_name(kind));
   int rc = print_readme(readme);
-  puts(".SH SEE ALSO\n.BR llmserve (1),\n.BR llmserve.ini (5),\n.BR llmserve\\-plugin "
-       "(7)");
+  puts(".SH SEE ALSO");
+  print_companions(kind, preset);
+  puts(".BR llmserve (1),\n.BR llmserve.ini (5),\n.BR llmserve\\-plugin (7)");
   lls_plugin_close(module);
   if (rc < 0)
     fprintf(stderr, "man/generate: %s: cannot be read\n", readme);
@@ -200,8 +221,8 @@ int main(int argc, char **argv)
 {
   if (argc == 2 && strcmp(argv[1], "config") == 0)
     return print_config();
-  if (argc == 4 && strcmp(argv[1], "plugin") == 0)
-    return print_plugin(argv[2], argv[3]);
-  fputs("usage: generate config | generate plugin KIND_NAME README\n", stderr);
+  if (argc == 5 && strcmp(argv[1], "plugin") == 0)
+    return print_plugin(argv[2], argv[3], argv[4]);
+  fputs("usage: generate config | generate plugin KIND_NAME README PRESET\n", stderr);
   return EXIT_FAILURE;
 }

@@ -32,6 +32,12 @@ for my $file (qw(bin/llmserve bin/llmserve-ctl include/llmserve/plugin.h demo-mo
 }
 my ($ini) = grep { m{/llmserve/llmserve\.ini\z} } @files;
 like LlmServer::read_file("$dest$ini"), qr{^path = /.*/demo-model$}m, 'the configuration names the installed model';
+my %docs = map { $_ => LlmServer::read_file("$dest$_") } grep { m{/presets/|/doc/llmserve/README\z|/man/} } @files;
+is_deeply [grep { m{/presets/} && $docs{$_} =~ m{\bplugins/|[^/]/README} } sort keys %docs], [], 'presets name what is installed';
+my %pages = map { m{([^/]+)\.(\d)\z} ? ("$1($2)" => 1) : () } @files;
+my @named = map { $docs{$_} =~ /\b(llmserve-\w+\(7\))/g } grep { m{/presets/} } sort keys %docs;
+is_deeply [grep { !$pages{$_} } @named], [], '  pages that there are' or diag "@named";
+ok scalar(@named), '  and there are some';
 is qx('$dest@{[grep { m{bin/llmserve\z} } @files]}' --version), "llmserve 0.1.0\n", 'the program runs';
 is make('install'), 'ok', 'make install once more';
 is_deeply [found(sub { -f })], \@files, '  is the same';

@@ -19,6 +19,13 @@ sub page {
   return $text =~ s/\\-/-/gr =~ s/\\e/\\/gr =~ s/\\&//gr;
 }
 
+# The preset of a scheduler.
+sub preset {
+  my ($name) = @_;
+  open my $in, '<', "$source/etc/$name.ini" or return '';
+  return join '', <$in>;
+}
+
 subtest 'options' => sub {
   for my $path (glob "$man/*.1") {
     my ($tool) = $path =~ m{([^/]+)\.1$};
@@ -55,6 +62,20 @@ subtest 'roff' => sub {
     $said = join "\n", grep { !/can't break line|cannot adjust line/ } split /\n/, $said;
     my ($name) = $path =~ m{([^/]+)$};
     is($said, '', $name);
+  }
+};
+subtest 'pages of plugins' => sub {
+  for my $path (glob "$man/llmserve-*_*.7") {
+    my ($kind, $name) = $path =~ m{llmserve-([a-z]+)_(\w+)\.7$};
+    my $page = page($path);
+    # what a page refers to is installed, or said to be elsewhere
+    my $elsewhere = $page =~ m{\b(?:t|bench|core|plugins|sdk|tools)/\w+};
+    ok(!$elsewhere || $page =~ /^\.SH NOTES\nFiles such as .* are in llmserve's source/m, "$kind $name: whose files it names")
+      or diag $page =~ m{(.*\b(?:t|bench|core|plugins|sdk|tools)/\w+.*)};
+    my ($see) = $page =~ /^\.SH SEE ALSO\n(.*)/ms;
+    my %with = map { /^(scheduler|cache|predictor) = (\w+)/ ? ($1 => $2) : () } split /\n/, preset($name);
+    delete @with{$kind, grep { $with{$_} eq 'none' } keys %with};
+    ok($kind ne 'scheduler' || $see =~ /^\.BR llmserve-$_\_$with{$_} \(7\)/m, "$kind $name: its preset's $_") for sort keys %with;
   }
 };
 done_testing;

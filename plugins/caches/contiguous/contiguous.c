@@ -333,7 +333,8 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .kind = LLS_KIND_CACHE,
     .id = "contiguous",
     .version = "1.0",
-    .description = "one region a sequence, for its longest answer (Orca's memory)",
+    .description =
+        "one contiguous region per sequence, sized for the longest answer (Orca)",
     .licence = "Apache-2.0",
     LLS_PLUGIN_PARAMS(parameters, struct params),
     .vtable = &vtable,

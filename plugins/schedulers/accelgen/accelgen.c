@@ -297,5 +297,5 @@ static const struct lls_scheduler_vtable vtable = {
 
 LLS_POL_SCHEDULER_PLUGIN(
     "accelgen", struct accelgen_params,
-    "AccelGen: steps within the tightest deadline, least time left first, "
-    "tokens and memory filled together");
+    "AccelGen: least slack first, steps within the tightest deadline, tokens and "
+    "memory filled together");

@@ -164,7 +164,7 @@ static const struct lls_param parameters[] = {
                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_POL_STEP_WATERMARK(struct aligned_params, "0.01"),
     LLS_PARAM_CHOICE(struct aligned_params, batching, "prefix", "prefix|fcfs",
-                     "batches of like lengths, or in order of arrival: an ablation",
+                     "batches of similar lengths, or in order of arrival: an ablation",
                      .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(struct aligned_params, prefetch, "auto", "auto|on|off",
                      "the next batch is made and its memory moved while others run: "
@@ -250,4 +250,4 @@ static const struct lls_scheduler_vtable vtable = {
 };
 
 LLS_POL_SCHEDULER_PLUGIN("aligned", struct aligned_params,
-                         "requests of like lengths are decoded together (AlignedServe)");
+                         "decodes requests of similar length together (AlignedServe)");
