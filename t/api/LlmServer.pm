@@ -14,6 +14,7 @@ use POSIX ();
 use Test::More ();
 use Time::HiRes ();
 
+my $BEGAN    = time;
 our $TIMEOUT = $ENV{LLS_TIMEOUT} // 30;    # seconds until a read that must not hang fails
 
 # A program that servers are run under, such as valgrind with its options.
@@ -176,6 +177,13 @@ sub events {
     my @events = split /\n\n/, $answer->{content};
     return map { s/\Adata: // ? ($_ eq '[DONE]' ? $_ : JSON::PP->new->utf8->decode($_)) : die "not an event: $_" }
         @events;
+}
+
+# A test: the second is of this test's time, however long that is; clocks differ by a tick.
+sub is_recent {
+    my ($time, $name) = @_;
+    my $recent = $time >= $BEGAN - 1 && $time <= time + 1;
+    return Test::More::ok($recent, $name) || Test::More::diag("$time is not from $BEGAN to " . time);
 }
 
 # One sample of /metrics by its name and labels, as written there.

@@ -60,11 +60,11 @@ sub start {
 
 sub curl { my ($port, $path, @more) = @_; return scalar `curl -sk @more https://127.0.0.1:$port$path` }
 
-# A bare connection through TLS, by openssl, with this sent.
+# A bare connection through TLS, by openssl, with this sent; -quiet stays until the server ends it.
 sub tls {
     my ($port, $text) = @_;
     LlmServer::write_file("$folder/request", $text);
-    open my $out, '-|', "(cat $folder/request; sleep 2) | openssl s_client -quiet -connect 127.0.0.1:$port 2>/dev/null" or die $!;
+    open my $out, '-|', "openssl s_client -quiet -connect 127.0.0.1:$port <$folder/request 2>/dev/null" or die $!;
     return $out;
 }
 
