@@ -30,8 +30,8 @@ void lls_cuda_destroy(struct lls_device *device)
     cudaStreamSynchronize(d->stream);
   if (d->copies != NULL)
     cudaStreamSynchronize(d->copies);
+  lls_cuda_ops_destroy(d->ops); /* its graphs hold the communicator, which ends next */
   lls_cuda_ranks_destroy(d);
-  lls_cuda_ops_destroy(d->ops);
   lls_cuda_products_destroy(d->products);
   lls_cuda_inputs_destroy(&d->inputs);
   lls_cuda_inputs_destroy(&d->draws);

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "core/ranks/ranks.h"
+#include "kernels/cuda/ops.h"
 
 #ifdef LLS_NCCL
 
@@ -188,16 +189,17 @@ static void gather_piece(struct lls_cuda_device *d,
   const struct lls_cuda_ranks *r = d->ranks;
   uint32_t size = r->group->size;
   size_t share = lls_ranks_first(a->columns, 1, size);
-  ncclResult_t rc = r->ncclGroupStart();
+  if (!check(d, r->ncclGroupStart()))
+    return;
+  ncclResult_t rc = ncclSuccess;
   for (uint32_t from = 1; from < size && rc == ncclSuccess; from++) {
     size_t first = lls_ranks_first(a->columns, from, size);
     size_t numbers = lls_ranks_first(a->columns, from + 1, size) - first;
     rc = r->ncclRecv(r->received + first * n, numbers * n, ncclFloat32, (int)from,
                      r->comm, d->stream);
   }
-  if (rc == ncclSuccess)
-    rc = r->ncclGroupEnd();
-  if (!check(d, rc))
+  ncclResult_t ended = r->ncclGroupEnd(); /* in any case: no group stays open */
+  if (!check(d, rc != ncclSuccess ? rc : ended))
     return;
   int copied = place(d, a, 0, row, n, a->part + row * share);
   for (uint32_t from = 1; from < size && copied == cudaSuccess; from++)
@@ -232,13 +234,15 @@ static int64_t now_ns(void)
   return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* NCCL's kernels end only so; what they leave is of no use to anybody. */
+/* NCCL's kernels end only so; what they leave is of no use to anybody. An end of a
+ * communicator waits for the graphs that have its kernels: they go first. */
 static void abort_group(struct lls_cuda_device *d)
 {
   struct lls_cuda_ranks *r = d->ranks;
   struct lls_error why = {0};
   lls_ranks_failed(r->group, &why);
   lls_cuda_step_fail(d, -ECONNABORTED, "%s", why.text);
+  lls_cuda_ops_forget(d);
   if (r->comm != NULL)
     r->ncclCommAbort(r->comm);
   r->comm = NULL;
@@ -250,8 +254,9 @@ int lls_cuda_ranks_wait(struct lls_cuda_device *d, cudaEvent_t event)
   if (r == NULL || r->comm == NULL)
     return cudaEventSynchronize(event);
   int64_t until_ns = now_ns() + r->group->timeout_ns;
-  for (int rc; (rc = cudaEventQuery(event)) == cudaErrorNotReady;) {
+  while (cudaEventQuery(event) == cudaErrorNotReady) {
     ncclResult_t failed = ncclSuccess;
+    cudaGetLastError(); /* not to be ready is recorded as an error of later calls */
     r->ncclCommGetAsyncError(r->comm, &failed);
     if (failed != ncclSuccess)
       lls_ranks_fail(r->group, r->ncclGetErrorString(failed));

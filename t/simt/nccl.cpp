@@ -6,13 +6,15 @@
  *
  * What is watched: parts that do not fit together (another operation, size or type than
  * the other ranks' at the same place) never end, as on GPUs, where the step's time runs
- * out. An aborted group lets everybody go, with nothing done.
+ * out. An aborted group lets everybody go, with nothing done. A communicator that ends
+ * while a graph has an operation of it ends the program, where NCCL would hang.
  */
 #include "simt.h"
 
 #include "nccl.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
@@ -178,19 +180,22 @@ void put_on_stream(std::vector<part> parts, const simt_comm *comm, cudaStream_t 
 {
   std::shared_ptr<group> all = comm->all;
   int rank = comm->rank;
-  simt::enqueue_meeting(stream, [=] {
-    std::vector<posted> mine;
-    for (const part &p : parts) {
-      mine.push_back(std::make_shared<part>(p));
-      post(*all, rank, mine.back());
-    }
-    return [=] {
-      bool over = true;
-      for (const posted &p : mine)
-        over = over && p->over;
-      return over || all->aborted;
-    };
-  });
+  simt::enqueue_meeting(
+      stream,
+      [=] {
+        std::vector<posted> mine;
+        for (const part &p : parts) {
+          mine.push_back(std::make_shared<part>(p));
+          post(*all, rank, mine.back());
+        }
+        return [=] {
+          bool over = true;
+          for (const posted &p : mine)
+            over = over && p->over;
+          return over || all->aborted;
+        };
+      },
+      comm);
 }
 
 ncclResult_t add(const part &p, ncclComm_t comm, cudaStream_t stream)
@@ -262,12 +267,16 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     lock l;
     comm->all->aborted = true;
   }
-  delete comm;
-  return ncclSuccess;
+  return ncclCommDestroy(comm);
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
+  if (simt::held_by_graphs(comm)) {
+    fputs("a communicator ends while graphs hold it: NCCL would wait for them for ever\n",
+          stderr);
+    abort();
+  }
   delete comm;
   return ncclSuccess;
 }

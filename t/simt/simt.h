@@ -71,9 +71,13 @@ void error_reset();
 /* Runs a grid now; false after a failure. The stream's turn, see stream.cpp. */
 bool run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &thread);
 void enqueue(cudaStream_t, std::function<bool()>);
-/* An operation that waits for others: `begin` is called when its turn has come, and what
- * it gives is asked until it says true. Both are called with the runtime locked. */
-void enqueue_meeting(cudaStream_t, std::function<std::function<bool()>()> begin);
+/* An operation of a communicator, which waits for others: `begin` is called when its turn
+ * has come, and what it gives is asked until it says true. Both are called with the
+ * runtime locked. */
+void enqueue_meeting(cudaStream_t, std::function<std::function<bool()>()> begin,
+                     const void *of);
+/* Is there a graph, not yet destroyed, with an operation of this communicator? */
+bool held_by_graphs(const void *of);
 void lock();
 void unlock();
 cudaError_t check_launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t);

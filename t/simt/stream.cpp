@@ -24,6 +24,7 @@
 #include <memory>
 #include <mutex>
 #include <sched.h>
+#include <set>
 #include <string>
 #include <sys/mman.h>
 #include <time.h>
@@ -31,11 +32,13 @@
 
 using work = std::function<bool()>;
 
-/* `begin`, when its turn has come, gives what says whether it may be done yet. */
+/* `begin`, when its turn has come, gives what says whether it may be done yet. `of` is
+ * what it is an operation of, such as a communicator. */
 struct thing {
   work run;
   std::function<work()> begin = nullptr;
   work ready = nullptr;
+  const void *of = nullptr;
 };
 
 struct simt_event { /* happened once `stream` has done `after` things since it began */
@@ -69,7 +72,8 @@ using locked = std::lock_guard<std::recursive_mutex>;
 
 std::map<const char *, allocation> allocations;
 size_t used;
-cudaError_t last_error = cudaSuccess;
+thread_local cudaError_t last_error = cudaSuccess; /* each host thread has its own */
+std::set<const simt_graph *> graphs;               /* that are not destroyed */
 unsigned graph_launches;
 bool only_host;
 int64_t idle_ns, idle_since_ns; /* 0: it is not */
@@ -235,10 +239,21 @@ void enqueue(cudaStream_t stream, std::function<bool()> w)
   give(stream, std::move(w));
 }
 
-void enqueue_meeting(cudaStream_t stream, std::function<std::function<bool()>()> begin)
+void enqueue_meeting(cudaStream_t stream, std::function<std::function<bool()>()> begin,
+                     const void *of)
 {
   locked l(runtime);
-  give(stream, thing{nullptr, std::move(begin)});
+  give(stream, thing{nullptr, std::move(begin), nullptr, of});
+}
+
+bool held_by_graphs(const void *of)
+{
+  locked l(runtime);
+  for (const simt_graph *graph : graphs)
+    for (const thing &t : graph->steps)
+      if (t.of == of)
+        return true;
+  return false;
 }
 
 void lock()
@@ -275,6 +290,8 @@ const char *cudaGetErrorString(cudaError_t rc)
     return "no error";
   case cudaErrorMemoryAllocation:
     return "out of memory";
+  case cudaErrorNotReady:
+    return "device not ready";
   case cudaErrorLaunchFailure:
     return simt::error()[0] != '\0' ? simt::error() : "launch failed";
   default:
@@ -432,7 +449,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 {
   locked l(runtime);
   if (event->stream != nullptr && !advance(event->stream, event->after))
-    return cudaErrorNotReady;
+    return failed(cudaErrorNotReady); /* recorded, as any other that is returned */
   idle_begins();
   return state();
 }
@@ -509,24 +526,31 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
   s->capturing = false;
   *out = new simt_graph{std::move(s->captured)};
   s->captured.clear();
+  graphs.insert(*out);
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
                                  unsigned long long)
 {
+  locked l(runtime);
   *out = new simt_graph(*graph);
+  graphs.insert(*out);
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
+  locked l(runtime);
+  graphs.erase(graph);
   delete graph;
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
 {
+  locked l(runtime);
+  graphs.erase(graph);
   delete graph;
   return cudaSuccess;
 }
