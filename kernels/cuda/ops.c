@@ -1,61 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of records, and the graphs made of lists. A list that comes for the first time
- * runs as it is, which also lets cuBLAS and the driver load what they need; the second
- * time it is captured; from then on it is one launch.
+ * The list of records, and how it is run. A list that comes for the first time runs as it
+ * is, which also lets cuBLAS and the driver load what they need; the second time it is
+ * captured; from then on it is one launch (graphs.c keeps them).
  */
 #include "kernels/cuda/ops.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define MAX_OPS    2048 /* 128 layers of 12; a longer list is run in pieces */
-#define MAX_GRAPHS 64
-
-struct graph {
-  struct lls_cuda_op *ops; /* (n_ops) */
-  uint32_t n_ops;
-  cudaGraphExec_t exec; /* NULL: seen once */
-};
-
-struct lls_cuda_ops {
-  struct lls_cuda_op list[MAX_OPS];
-  uint32_t n;
-  bool graphs;    /* of the step */
-  bool in_pieces; /* the list was too long: what is left is no whole step */
-  struct graph graph[MAX_GRAPHS];
-  uint32_t n_graphs, oldest;
-};
-
-int lls_cuda_ops_create(struct lls_cuda_ops **out, struct lls_error *err)
-{
-  *out = calloc(1, sizeof **out);
-  return *out == NULL ? lls_fail(err, -ENOMEM, "no memory for the CUDA device") : 0;
-}
-
-static void free_graph(struct graph *g)
-{
-  if (g->exec != NULL)
-    cudaGraphExecDestroy(g->exec);
-  free(g->ops);
-  *g = (struct graph){0};
-}
-
-static void free_graphs(struct lls_cuda_ops *ops)
-{
-  for (uint32_t i = 0; i < ops->n_graphs; i++)
-    free_graph(&ops->graph[i]);
-  ops->n_graphs = ops->oldest = 0;
-}
-
-void lls_cuda_ops_destroy(struct lls_cuda_ops *ops)
-{
-  if (ops == NULL)
-    return;
-  free_graphs(ops);
-  free(ops);
-}
 
 void lls_cuda_ops_begin(struct lls_cuda_device *d, bool graphs)
 {
@@ -64,15 +15,10 @@ void lls_cuda_ops_begin(struct lls_cuda_device *d, bool graphs)
   d->ops->in_pieces = false;
 }
 
-void lls_cuda_ops_forget(struct lls_cuda_device *d)
-{
-  free_graphs(d->ops);
-}
-
 struct lls_cuda_op *lls_cuda_op_add(struct lls_cuda_device *d, enum lls_cuda_op_kind kind)
 {
   struct lls_cuda_ops *ops = d->ops;
-  if (ops->n == MAX_OPS) {
+  if (ops->n == LLS_CUDA_MAX_OPS) {
     ops->in_pieces = true;
     lls_cuda_ops_flush(d);
   }
@@ -95,35 +41,7 @@ static void run_list(struct lls_cuda_device *d, bool recording)
     lls_cuda_op_run(d, &d->ops->list[i], recording);
 }
 
-static struct graph *find_graph(struct lls_cuda_ops *ops)
-{
-  for (uint32_t i = 0; i < ops->n_graphs; i++) {
-    struct graph *g = &ops->graph[i];
-    if (g->n_ops == ops->n && memcmp(g->ops, ops->list, ops->n * sizeof *g->ops) == 0)
-      return g;
-  }
-  return NULL;
-}
-
-/* Without memory for it the list just stays unknown. */
-static void remember(struct lls_cuda_ops *ops)
-{
-  bool full = ops->n_graphs == MAX_GRAPHS;
-  struct graph *g = &ops->graph[full ? ops->oldest : ops->n_graphs];
-  struct lls_cuda_op *copy = malloc(ops->n * sizeof *copy);
-  if (copy == NULL)
-    return;
-  memcpy(copy, ops->list, ops->n * sizeof *copy);
-  free_graph(g);
-  g->ops = copy;
-  g->n_ops = ops->n;
-  if (full)
-    ops->oldest = (ops->oldest + 1) % MAX_GRAPHS;
-  else
-    ops->n_graphs++;
-}
-
-static void capture(struct lls_cuda_device *d, struct graph *g)
+static void capture(struct lls_cuda_device *d, struct lls_cuda_graph *g)
 {
   cudaGraph_t graph = NULL;
   int rc = cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal);
@@ -139,9 +57,9 @@ static void capture(struct lls_cuda_device *d, struct graph *g)
 
 static void run_graph(struct lls_cuda_device *d)
 {
-  struct graph *g = find_graph(d->ops);
+  struct lls_cuda_graph *g = lls_cuda_graph_find(d->ops);
   if (g == NULL) {
-    remember(d->ops);
+    lls_cuda_graph_remember(d->ops);
     run_list(d, false);
     return;
   }

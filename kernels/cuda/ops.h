@@ -83,14 +83,37 @@ struct lls_cuda_op {
   };
 };
 
+#define LLS_CUDA_MAX_OPS    2048 /* 128 layers of 12; a longer list is run in pieces */
+#define LLS_CUDA_MAX_GRAPHS 64
+
+struct lls_cuda_graph {
+  struct lls_cuda_op *ops; /* (n_ops) */
+  uint32_t n_ops;
+  cudaGraphExec_t exec; /* NULL: seen once */
+};
+
+struct lls_cuda_ops { /* [step] */
+  struct lls_cuda_op list[LLS_CUDA_MAX_OPS];
+  uint32_t n;
+  bool graphs;    /* of the step */
+  bool in_pieces; /* the list was too long: what is left is no whole step */
+  struct lls_cuda_graph graph[LLS_CUDA_MAX_GRAPHS];
+  uint32_t n_graphs, oldest;
+};
+
 int lls_cuda_ops_create(struct lls_cuda_ops **, struct lls_error *err);
 void lls_cuda_ops_destroy(struct lls_cuda_ops *);
 /* Forgets what an earlier step left. graphs: whether the step's lists may become graphs.
  */
 void lls_cuda_ops_begin(struct lls_cuda_device *, bool graphs);
 /* Forgets the graphs: an address that they hold is not what it was, or what is at an
- * address that records name (a pool, a weight, frequencies) is going to be another. */
+ * address that records name (a pool, a weight, frequencies) is going to be another; or a
+ * communicator of theirs ends. */
 void lls_cuda_ops_forget(struct lls_cuda_device *);
+/* That of this list; NULL: it comes for the first time. */
+struct lls_cuda_graph *lls_cuda_graph_find(struct lls_cuda_ops *);
+/* The list has come once. Without memory for it, it just stays unknown. */
+void lls_cuda_graph_remember(struct lls_cuda_ops *);
 void lls_cuda_ops_flush(struct lls_cuda_device *);
 
 /* A record of a kind to fill in, already zeros; never NULL. */
