@@ -155,9 +155,10 @@ double lls_cost_step_ns(const struct lls_cost_rates *r, const struct lls_cost_lo
     ns += r->picked_weights * million_ns(r, load->drawn);
   if (load->restored > 0)
     ns += r->kv_weights * million_ns(r, load->restored);
-  return ns + load->chunk_ns +
-         lls_most_f64(load->cached * r->cached_ns + load->longest * r->tail_ns,
-                      load->longest * r->longest_ns);
+  ns += load->chunk_ns +
+        lls_most_f64(load->cached * r->cached_ns + load->longest * r->tail_ns,
+                     load->longest * r->longest_ns);
+  return ns * (1 + r->error);
 }
 
 double lls_cost_copy_ns(const struct lls_cost_rates *r, uint32_t link, double bytes,

@@ -82,6 +82,7 @@ struct lls_cost_rates {
   double reduce_ns, reduce_row_ns; /* collectives of a step, and their rows */
   double host_byte_ns, peer_byte_ns, device_byte_ns, host_latency_ns, peer_latency_ns;
   double window;
+  double error; /* part of a step's time that is added: estimates wrong on purpose */
 };
 
 void lls_cost_rates_init(struct lls_cost_rates *, const struct lls_profile *,

@@ -34,7 +34,7 @@ static void test_one_long_prompt_at_a_time(void **state)
   (void)state;
   struct bed bed;
   struct bed_options o = defaults;
-  o.scheduler.parameters = POLICY_PARAMETERS("s_pf", "512");
+  o.scheduler.parameters = POLICY_PARAMETERS("s_pf", "512", "kvc_headroom", "1");
   assert_int_equal(bed_open(&bed, &o), 0);
   bed.next.slo = (struct lls_slo){3600000 * MS, 1000 * MS, LLS_NEVER, LLS_NEVER};
   submit_long(&bed, 10214, 1);
@@ -50,14 +50,15 @@ static void test_one_long_prompt_at_a_time(void **state)
   bed_close(&bed);
 }
 
-/* Prompts are cut at the budget when they are long, or longer than the budget; a short
- * one that may wait is taken whole or not at all. */
+/* With chunk_short off, prompts are cut at the budget when they are long, or longer than
+ * the budget; a short one that may wait is taken whole or not at all. */
 static void test_what_is_cut(void **state)
 {
   (void)state;
   struct bed bed;
   struct bed_options o = defaults;
-  o.scheduler.parameters = POLICY_PARAMETERS("s_pf", "512", "long_tokens", "600");
+  o.scheduler.parameters =
+      POLICY_PARAMETERS("s_pf", "512", "long_tokens", "600", "chunk_short", "false");
   assert_int_equal(bed_open(&bed, &o), 0);
   bed.next.slo = (struct lls_slo){600000 * MS, 1000 * MS, LLS_NEVER, LLS_NEVER};
   submit(&bed, 300, 3);
@@ -78,14 +79,14 @@ static void test_what_is_cut(void **state)
 
 /* With 0.1 ms a token and T_pf = 51.2 ms, 512 tokens: deadlines of 25.6 ms halve that. A
  * prompt that is urgent takes what it can get though it is short, and one that is late
- * waits for the others. */
+ * waits for the others, then has what they leave. */
 static void test_urgent_and_late(void **state)
 {
   (void)state;
   struct bed bed;
   struct bed_options o = defaults;
   o.prefill_ns = MS / 10;
-  o.scheduler.parameters = POLICY_PARAMETERS("s_pf", "512");
+  o.scheduler.parameters = POLICY_PARAMETERS("s_pf", "512", "kvc_headroom", "1");
   assert_int_equal(bed_open(&bed, &o), 0);
   bed.next.slo = (struct lls_slo){60000 * MS, 25600000, LLS_NEVER, LLS_NEVER};
   submit(&bed, 100, 30);
@@ -98,8 +99,8 @@ static void test_urgent_and_late(void **state)
   submit(&bed, 240, 2);
   expect_plan(&bed, "0:1 3:240 2:15");
   assert_true(dumps(&bed, "budget_tokens 256"));
-  expect_plan(&bed, "0:1 3:1 2:230");
-  expect_plan(&bed, "0:1 2:1 1:200");
+  expect_plan(&bed, "0:1 3:1 2:230 1:24");
+  expect_plan(&bed, "0:1 2:1 1:176");
   bed_finish(&bed, 40);
   bed_close(&bed);
 }
@@ -126,11 +127,12 @@ static void test_who_makes_room(void **state)
   bed_close(&bed);
 }
 
-/* Eight blocks, three of a decode: a prompt of five must leave it one to grow into. */
+/* Eight blocks, three of a decode: a prompt of five must leave it one to grow into, and
+ * is cut for it. */
 static void test_headroom(void **state)
 {
   (void)state;
-  for (int headroom = 0; headroom <= 1; headroom++) {
+  for (int headroom = 0; headroom <= 1; headroom++) { /* blocks */
     struct bed bed;
     struct bed_options o = defaults;
     o.device_units = 16;
@@ -141,7 +143,7 @@ static void test_headroom(void **state)
     submit(&bed, 90, 3);
     expect_plan(&bed, "0:90");
     submit(&bed, 150, 2);
-    expect_plan(&bed, headroom ? "0:1" : "0:1 1:150");
+    expect_plan(&bed, headroom ? "0:1 1:128" : "0:1 1:150");
     bed_finish(&bed, 10);
     bed_close(&bed);
   }
@@ -157,7 +159,8 @@ static void test_late_leave_a_reserve(void **state)
     o.prefill_ns = MS / 10;
     o.device_units = 40;
     o.scheduler.parameters =
-        POLICY_PARAMETERS("s_pf", "600", "s_min", "600", "late_reserve", "0.2");
+        POLICY_PARAMETERS("s_pf", "600", "s_min", "600", "late_reserve", "0.2",
+                          "kvc_headroom", "1", "chunk_short", "false");
     assert_int_equal(bed_open(&bed, &o), 0);
     bed.next.slo = (struct lls_slo){60000 * MS, 60000 * MS, LLS_NEVER, LLS_NEVER};
     submit(&bed, 20, 3);

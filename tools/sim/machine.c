@@ -167,6 +167,7 @@ static int read_costs(struct lls_machine *m, const struct lls_sim_tool_options *
   fill_rates(m, &m->profile, engine, &m->rates);
   if (estimates(o))
     fill_rates(m, same ? &m->profile : &m->estimate_profile, engine, &m->estimate);
+  m->estimate.error = o->estimate_error;
   return 0;
 }
 

@@ -26,6 +26,9 @@ static const struct lls_param params[] = {
                      "what policies estimate from: same as --profile, another profile, "
                      "or none: what they measure while they run",
                      .flags = LLS_OPTION_FILE),
+    LLS_PARAM_FLOAT(options, estimate_error, "0", -0.9, 9, "",
+                    "a part by which what they estimate of a step is too long, or, below "
+                    "0, too short"),
     LLS_PARAM_STRING(options, model, "",
                      "a model that ships (opt-13b, llama-3-8b, ...) or a folder with "
                      "config.json; the configuration's by default",

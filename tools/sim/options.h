@@ -14,6 +14,7 @@ struct lls_sim_tool_options {
   const char *policies; /* configurations, by commas */
   const char *set;      /* lines of SECTION.KEY=VALUE */
   const char *profile, *estimate;
+  double estimate_error;
   const char *model;
   int64_t ranks;
   int64_t device; /* enum lls_sim_device_choice */

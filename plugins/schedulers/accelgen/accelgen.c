@@ -62,6 +62,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   accelgen_fill(a, &s);
   if (s.runs == 0)
     accelgen_progress(a, &s);
+  lls_pol_margin_planned(&a->margin, a->base.host, view, out);
   lls_pol_step_end(&s);
   return 0;
 }
@@ -83,7 +84,9 @@ static void on_arrival(void *self, const struct lls_request *r)
 
 static void on_step(void *self, const struct lls_step_report *report)
 {
-  accelgen_ran(self, report);
+  struct accelgen *a = self;
+  lls_pol_margin_ran(&a->margin, report);
+  accelgen_ran(a, report);
 }
 
 static void caps(void *self, struct lls_scheduler_caps *out)
@@ -104,6 +107,7 @@ static void stats(void *self, const struct lls_sink *sink)
       {"t_max_s", (double)accelgen_longest_step(&a->pace) * 1e-9},
       {"chunk_tokens", a->pace.chunk},
       {"budget_tokens", a->budget},
+      {"margin_ratio", a->margin.ratio},
       {"mean_budget_tokens", a->plans > 0 ? (double)a->budget_sum / (double)a->plans : 0},
       {"urgent", a->urgent},
   };
@@ -162,6 +166,11 @@ static const struct lls_param parameters[] = {
                      "token budget: in proportion to the pivot, or also no more than the "
                      "cost model has time for",
                      RELOADABLE),
+    LLS_PARAM_FLOAT(
+        struct accelgen_params, margin, "0.99", 0, 0.9999, "",
+        "budget = model: part of the steps filled to a deadline that shall end "
+        "within it, as far as the cost model was off so far; 0: as it says",
+        RELOADABLE),
     LLS_PARAM_DURATION(struct accelgen_params, gamma, "750ms", 0, 6e10,
                        "requests with a slack so much larger than the first one's are "
                        "looked at together",
@@ -188,7 +197,7 @@ static const struct lls_param parameters[] = {
         struct accelgen_params, victims, "resolved", "resolved|literal",
         "which requests leave for urgent ones: none, or as the paper prints it",
         RELOADABLE | LLS_PARAM_EXPERIMENTAL),
-    LLS_PARAM_INT(struct accelgen_params, kvc_headroom, "1", 0, 64, "blocks",
+    LLS_PARAM_INT(struct accelgen_params, kvc_headroom, "4", 0, 64, "blocks",
                   "blocks kept free for each decode when others are let in", RELOADABLE),
     LLS_PARAM_BOOL(struct accelgen_params, norm, "false",
                    "distances are measured in parts of the token budget and of the cache",
@@ -196,7 +205,7 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_BOOL(struct accelgen_params, extend, "true",
                    "if nothing within gamma fits, all are looked at",
                    RELOADABLE | LLS_PARAM_EXPERIMENTAL),
-    LLS_PARAM_BOOL(struct accelgen_params, chunk_short, "false",
+    LLS_PARAM_BOOL(struct accelgen_params, chunk_short, "true",
                    "short prompts are cut too", RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_INT(struct accelgen_params, t_max_window, "100", 1, 10000, "steps",
                   "T_max is the longest of so many steps",
@@ -240,6 +249,7 @@ static void destroy(void *self)
 {
   struct accelgen *a = self;
   accelgen_pace_free(&a->pace);
+  lls_pol_margin_free(&a->margin);
   lls_pol_heap_free(&a->heap);
   free(a->jobs);
   free(a->candidates);
@@ -272,6 +282,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
     return -ENOMEM;
   a->block_units = 2;
   if (accelgen_pace_init(&a->pace, &a->params) < 0 ||
+      lls_pol_margin_init(&a->margin, host->engine->max_sequences) < 0 ||
       !allocate(a, (size_t)host->engine->max_requests + 1)) {
     destroy(a);
     return -ENOMEM;

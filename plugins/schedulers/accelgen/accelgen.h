@@ -14,6 +14,7 @@
 #define ACCELGEN_H
 
 #include <llmserve/policy/heap.h>
+#include <llmserve/policy/margin.h>
 #include <llmserve/policy/scheduler.h>
 #include <llmserve/policy/step.h>
 
@@ -25,6 +26,7 @@ enum accelgen_victims { ACCELGEN_RESOLVED, ACCELGEN_LITERAL };
 struct accelgen_params {
   int64_t s_pf, t_pf; /* LLS_NEVER: as the cost model says */
   int64_t s_min, budget;
+  double margin; /* quantile; 0: none */
   int64_t gamma;
   double urgent_eps, late_reserve;
   int64_t long_tokens, era, late, victims, kvc_headroom;
@@ -102,6 +104,7 @@ struct accelgen_option { /* a request that may be picked */
   uint32_t slots;     /* of its last block, that are free */
   uint32_t candidate; /* whose it is */
   bool cut;           /* takes what there is room for */
+  bool started;       /* part of it is done */
   bool exclusive;     /* cut, and may not begin while another one is under way */
 };
 
@@ -113,6 +116,7 @@ struct accelgen_pool {
   uint32_t block_tokens;        /* b */
   double token_scale, kv_scale; /* of distances: 1, 1 unless normalised */
   uint32_t under_way;           /* prompts begun and not done: ERA */
+  bool one_at_a_time;           /* none is begun in part while one is under way: ERA */
 };
 
 struct accelgen_pick {
@@ -173,6 +177,7 @@ struct accelgen {
   struct lls_pol_scheduler base;
   struct accelgen_params params;
   struct accelgen_pace pace;
+  struct lls_pol_margin margin;
   struct accelgen_job *jobs; /* (max_requests) */
   struct lls_pol_heap heap;
   struct accelgen_candidate *candidates; /* decodes first, then the queue Q */

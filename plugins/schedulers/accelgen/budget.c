@@ -60,18 +60,20 @@ static uint32_t within(struct accelgen *a, uint32_t tokens, int64_t slo_ns)
       context = a->candidates[i].request->cached_tokens;
   uint32_t low = least > a->n_decodes ? least - a->n_decodes : 0;
   uint32_t high = tokens > a->n_decodes ? tokens - a->n_decodes : 0;
+  int64_t within_ns = lls_pol_margin_within(&a->margin, slo_ns);
   const struct lls_pol_deadline_step step = {
       .context = context, .n_decodes = a->n_decodes, .decodes = a->contexts};
   if (high <= low)
     return tokens;
   return a->n_decodes +
-         lls_pol_deadline_tokens(a->base.host->cost, &step, low, high, slo_ns);
+         lls_pol_deadline_tokens(a->base.host->cost, &step, low, high, within_ns);
 }
 
 uint32_t accelgen_step_budget(struct accelgen *a, const struct lls_step_view *view)
 {
   int64_t slo = slo_min(a);
   uint32_t tokens = a->pace.s_pf;
+  lls_pol_margin_begin(&a->margin, a->params.margin);
   if (a->params.chunk)
     tokens = accelgen_budget(&a->pace, &a->params, slo);
   if (a->params.chunk && a->params.budget == ACCELGEN_MODEL && slo != LLS_NEVER &&

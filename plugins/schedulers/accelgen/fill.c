@@ -28,8 +28,9 @@ static void held(const struct accelgen *a, const struct lls_pol_step *s,
 }
 
 /*
- * Only prompts that take several steps are cut: long ones, those that no step would hold,
- * and what was begun. Others are taken whole or not at all. What is cut begins alone.
+ * Cut are prompts that take several steps: long ones, those that no step would hold, and
+ * what was begun; and the short ones where chunk_short says so, else they are taken whole
+ * or not at all. What is cut begins alone.
  */
 static void set_cut(const struct accelgen *a, const struct accelgen_candidate *c,
                     struct accelgen_option *o)
@@ -38,6 +39,7 @@ static void set_cut(const struct accelgen *a, const struct accelgen_candidate *c
   bool several = c->tokens > a->budget || c->is_long;
   o->cut =
       p->chunk && !c->decode && (several || c->started || p->chunk_short || !p->batch);
+  o->started = c->started;
   o->exclusive = o->cut && several && !c->started && p->era != ACCELGEN_ERA_OFF;
 }
 
@@ -159,6 +161,7 @@ static void select_from_pool(struct accelgen *a, struct lls_pol_step *s, uint32_
       .token_scale = a->params.norm ? 1.0 / a->budget : 1,
       .kv_scale = a->params.norm ? 1.0 / (total + 1) : 1,
       .under_way = a->under_way,
+      .one_at_a_time = a->params.era != ACCELGEN_ERA_OFF,
   };
   take_similar(a, s, false, a->first, &pool);
   uint32_t kept = (uint32_t)(a->params.late_reserve * total);
@@ -188,7 +191,8 @@ static void take_in_order(struct accelgen *a, struct lls_pol_step *s, uint32_t m
                               .block_tokens = s->cache->block_tokens,
                               .token_scale = 1,
                               .kv_scale = 1,
-                              .under_way = a->under_way};
+                              .under_way = a->under_way,
+                              .one_at_a_time = a->params.era != ACCELGEN_ERA_OFF};
   while (a->heap.n > 0) {
     struct accelgen_candidate *c = lls_pol_heap_pop(&a->heap).item;
     one.options[0] = accelgen_option(a, s, c);

@@ -38,18 +38,26 @@ static bool before(const struct accelgen_option *a, const struct accelgen_option
   return a->slack < b->slack || (a->slack == b->slack && a->id < b->id);
 }
 
+/* Part of it would run now, and the rest of it be under way. */
+static bool begins(const struct accelgen_pool *p, const struct accelgen_option *o,
+                   uint32_t tokens)
+{
+  return o->exclusive ||
+         (p->one_at_a_time && o->cut && !o->started && tokens < o->tokens);
+}
+
 bool accelgen_select(struct accelgen_pool *p, struct accelgen_pick *out)
 {
   uint32_t best = UINT32_MAX;
   double least = 0;
   for (uint32_t i = 0; i < p->n;) {
     struct accelgen_pick pick;
-    if (p->options[i].exclusive && p->under_way > 0) {
-      i++; /* until the one under way has had its last chunk */
-      continue;
-    }
     if (!demand(p, &p->options[i], &pick)) {
       p->options[i] = p->options[--p->n];
+      continue;
+    }
+    if (p->under_way > 0 && begins(p, &p->options[i], pick.tokens)) {
+      i++; /* until the one under way has had its last chunk */
       continue;
     }
     double d = distance(p, &pick);
@@ -74,8 +82,9 @@ void accelgen_selected(struct accelgen_pool *p, const struct accelgen_pick *pick
   LLS_POL_CHECK(pick->tokens <= p->tokens && pick->memory <= p->memory);
   p->tokens -= pick->tokens;
   p->memory -= pick->memory;
-  if (pick->option.exclusive)
+  if (begins(p, &pick->option, pick->tokens))
     p->under_way++;
-  else if (pick->option.cut && pick->tokens == pick->option.tokens && p->under_way > 0)
+  else if (pick->option.started && pick->tokens == pick->option.tokens &&
+           p->under_way > 0)
     p->under_way--;
 }
