@@ -167,7 +167,7 @@ static const struct lls_param parameters[] = {
                      "cost model has time for",
                      RELOADABLE),
     LLS_PARAM_FLOAT(
-        struct accelgen_params, margin, "0.99", 0, 0.9999, "",
+        struct accelgen_params, margin, "0.9", 0, 0.9999, "",
         "budget = model: part of the steps filled to a deadline that shall end "
         "within it, as far as the cost model was off so far; 0: as it says",
         RELOADABLE),
