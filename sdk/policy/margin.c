@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The part by which the ratio moves after a step: an estimate 5 % too low is made up for in six steps. */
+/* The part by which the ratio moves after a step: an estimate 5 % too low is made up for
+ * in six steps. */
 static const double move = 0.01;
 static const double first = 1.05;           /* before any was filled */
 static const double least = 0.25, most = 4; /* beyond, it is not the estimate's fault */
