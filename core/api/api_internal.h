@@ -58,6 +58,7 @@ struct lls_api {
   struct lls_unknown_names unknown; /* parameters that were logged */
   struct lls_work *works;           /* utlist: wait for a thread, in order */
   unsigned n_working;               /* on a thread */
+  unsigned n_errands;               /* in the store, that a client waits for */
   uv_timer_t timer;                 /* long silences, and requests that take too long */
   bool has_timer;
   void (*nothing_left)(struct lls_api *api); /* HTTP is closed, and no work runs */

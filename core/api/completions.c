@@ -9,6 +9,7 @@
 #include "core/api/chat_answer.h"
 #include "core/api/generation.h"
 #include "core/api/request_headers.h"
+#include "core/api/response_memory.h"
 #include "core/api/responses.h"
 #include "core/api/work.h"
 #include "core/grammar/compiled_grammar.h"
@@ -23,6 +24,8 @@ struct reading {
   struct lls_offline *offline;       /* who waits where there is no exchange */
   bool renames;                      /* errors tell of /v1/responses */
   bool large;                        /* the body was */
+  struct lls_response_past past;     /* before it, of /v1/responses */
+  json_t *body;                      /* read, and waits for the items of its past */
   struct lls_response *response;     /* of /v1/responses, until a generation has it */
   struct lls_generation *generation; /* what was asked for, or NULL and why: */
   struct lls_api_error error;
@@ -86,12 +89,35 @@ fail_prompts:
 /* The request in other words, if it is one; the body is taken over. */
 static json_t *as_chat(struct reading *reading, json_t *body)
 {
-  json_t *chat =
-      body != NULL ? lls_response_chat(body, &reading->response, &reading->error) : NULL;
+  json_t *chat = body != NULL ? lls_response_chat(body, &reading->past,
+                                                  &reading->response, &reading->error)
+                              : NULL;
   json_decref(body);
   reading->endpoint = LLS_CHAT;
   reading->renames = true;
   return chat;
+}
+
+/* True if the body goes on from a response that is to be looked for first. */
+static bool has_past(const struct reading *reading, const json_t *body)
+{
+  return reading->endpoint == LLS_RESPONSES && reading->past.why_none == NULL &&
+         reading->past.items == NULL &&
+         json_is_string(json_object_get(body, "previous_response_id"));
+}
+
+/* The body, when it is its turn; NULL: not yet, or why there is none. */
+static json_t *take_body(struct reading *reading)
+{
+  json_t *body = reading->body;
+  reading->body = NULL;
+  if (body == NULL)
+    body = lls_api_body(&reading->work.body, &reading->error);
+  if (has_past(reading, body)) {
+    reading->body = body;
+    return NULL;
+  }
+  return reading->endpoint == LLS_RESPONSES ? as_chat(reading, body) : body;
 }
 
 static void run(struct lls_work *work)
@@ -99,9 +125,7 @@ static void run(struct lls_work *work)
   struct reading *reading = (struct reading *)work;
   struct lls_api_params params;
   struct lls_api_prompt_list prompts;
-  json_t *body = lls_api_body(&work->body, &reading->error);
-  if (reading->endpoint == LLS_RESPONSES)
-    body = as_chat(reading, body);
+  json_t *body = take_body(reading);
   int status = body != NULL ? read_request(reading, body, &params, &prompts) : -1;
   json_decref(body);
   if (status != 0)
@@ -151,9 +175,49 @@ static void start_offline(struct reading *reading)
   lls_generation_start(api, generation, NULL);
 }
 
+static void go_on(struct lls_api *api, void *context, struct lls_http_exchange *exchange,
+                  json_t *items, const struct lls_api_error *error)
+{
+  struct reading *reading = context;
+  reading->past.items = items;
+  if (exchange != NULL && items != NULL) {
+    lls_work_begin(api, exchange, &reading->work, true);
+    return;
+  }
+  if (exchange != NULL)
+    refuse(api, exchange, error);
+  reading->work.destroy(&reading->work);
+}
+
+/* Looks for the items of the past, and reads the body with them. */
+static void look_back(struct reading *reading, struct lls_http_exchange *exchange)
+{
+  struct lls_api *api = reading->work.api;
+  const json_t *id = json_object_get(reading->body, "previous_response_id");
+  struct reading *again = calloc(1, sizeof *again);
+  if (again == NULL) {
+    lls_api_fail(&reading->error, 503, NULL, NULL, "out of memory");
+    refuse(api, exchange, &reading->error);
+    return;
+  }
+  again->work.run = reading->work.run;
+  again->work.answer = reading->work.answer;
+  again->work.destroy = reading->work.destroy;
+  again->endpoint = LLS_RESPONSES;
+  again->large = reading->large;
+  again->read_prompts = reading->read_prompts;
+  again->body = reading->body;
+  reading->body = NULL;
+  lls_response_memory_ask(api, exchange, json_string_value(id), go_on, again);
+}
+
 static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
 {
   struct reading *reading = (struct reading *)work;
+  if (reading->body != NULL) {
+    look_back(reading, exchange);
+    return;
+  }
   if (exchange == NULL) {
     start_offline(reading);
     return;
@@ -179,6 +243,8 @@ static void destroy(struct lls_work *work)
   if (reading->generation != NULL)
     lls_generation_drop(work->api, reading->generation);
   lls_response_free(reading->response);
+  json_decref(reading->past.items);
+  json_decref(reading->body);
   lls_unknown_free(&reading->unknown);
   free(reading);
 }
@@ -200,6 +266,8 @@ static struct reading *make_reading(struct lls_api *api, enum lls_endpoint endpo
   reading->work.destroy = destroy;
   reading->endpoint = endpoint;
   reading->read_prompts = read_prompts;
+  if (!lls_response_memory_is_on(api))
+    reading->past.why_none = "this server stores no responses ([server] state)";
   return reading;
 }
 
@@ -232,6 +300,7 @@ void lls_generation_run(struct lls_api *api, struct lls_text *body,
   }
   reading->offline = offline;
   reading->large = body->length >= LLS_WORK_LARGE;
+  reading->past.why_none = "lines of batches stand alone";
   reading->work.body = *body;
   *body = (struct lls_text){0};
   lls_work_begin(api, NULL, &reading->work, true);

@@ -151,3 +151,22 @@ void lls_generation_cancel(struct lls_generation *generation)
     if (generation->choices[i].state == LLS_CHOICE_LIVE)
       lls_loop_cancel(generation->api->config.loop, generation->choices[i].request);
 }
+
+/* The client went away: the rest is not wanted. */
+static void on_gone(void *owner)
+{
+  struct lls_generation *generation = owner;
+  /* it is told once, and not if it was answered */
+  LLS_CHECK(generation->exchange != NULL);
+  generation->exchange = NULL;
+  lls_generation_cancel(generation);
+}
+
+void lls_generation_attach(struct lls_generation *generation,
+                           struct lls_http_exchange *exchange)
+{
+  LLS_API_ON_MAIN(generation->api);
+  generation->exchange = exchange;
+  exchange->owner = generation;
+  exchange->on_gone = on_gone;
+}

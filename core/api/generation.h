@@ -116,6 +116,10 @@ void lls_generation_drop(struct lls_api *api, struct lls_generation *generation)
 void lls_generation_start(struct lls_api *api, struct lls_generation *generation,
                           struct lls_http_exchange *exchange);
 
+/* The exchange waits for the generation, which is told when its client goes. */
+void lls_generation_attach(struct lls_generation *generation,
+                           struct lls_http_exchange *exchange);
+
 /* Cancels the choices that are alive; the generation goes when their ends arrive. */
 void lls_generation_cancel(struct lls_generation *generation);
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/api/response_memory.h"
 #include "core/api/store_front.h"
 
 static void refuse(void *context, struct lls_http_exchange *exchange)
@@ -10,7 +11,8 @@ static void refuse(void *context, struct lls_http_exchange *exchange)
   struct lls_api_error error;
   (void)context;
   lls_api_fail(&error, 400, "no_state", NULL,
-               "files and batches need SQLite, which this llmserve was built without "
+               "files, batches and stored responses need SQLite, which this llmserve was "
+               "built without "
                "(Debian: libsqlite3-dev)");
   lls_api_error_reply(exchange, &error);
 }
@@ -29,6 +31,36 @@ REFUSE(lls_handle_batches)
 REFUSE(lls_handle_batch)
 REFUSE(lls_handle_batch_create)
 REFUSE(lls_handle_batch_cancel)
+
+REFUSE(lls_handle_response)
+REFUSE(lls_handle_response_delete)
+REFUSE(lls_handle_response_cancel)
+
+bool lls_response_memory_is_on(const struct lls_api *api)
+{
+  LLS_API_ON_MAIN(api);
+  return false;
+}
+
+/* Not called where the memory is off. */
+void lls_response_memory_ask(struct lls_api *api, struct lls_http_exchange *exchange,
+                             const char *id, lls_items_found *found, void *context)
+{
+  struct lls_api_error error;
+  LLS_API_ON_MAIN(api);
+  lls_api_fail(&error, 404, "not_found", NULL, "there is no response '%.80s'", id);
+  found(api, context, exchange, NULL, &error);
+}
+
+void lls_response_memory_put(struct lls_generation *generation, const char *text,
+                             void (*put)(struct lls_generation *generation, bool stored,
+                                         void *context),
+                             void *context)
+{
+  LLS_API_ON_MAIN(generation->api);
+  (void)text;
+  put(generation, false, context);
+}
 
 int lls_store_front_open(struct lls_api *api, const char *folder, struct lls_error *err)
 {

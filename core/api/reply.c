@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/api/response_memory.h"
 #include "core/api/responses.h"
 #include "core/api/wire.h"
 #include "core/api/work.h"
@@ -107,6 +108,97 @@ void lls_reply_silence(struct lls_generation *generation)
   lls_sse_comment(generation->exchange);
 }
 
+/* ---- answers that are stored first --------------------------------------------------
+ */
+
+/* On its way into the database. */
+struct keeping {
+  json_t *json; /* the response, or events of which the last has it */
+  char *text;   /* the response */
+};
+
+/* NULL without memory; then nothing is taken over. */
+static struct keeping *keep(json_t *json, char *text)
+{
+  struct keeping *keeping = text != NULL ? calloc(1, sizeof *keeping) : NULL;
+  if (keeping == NULL)
+    return NULL;
+  keeping->json = json;
+  keeping->text = text;
+  return keeping;
+}
+
+static void end_keeping(struct keeping *keeping, struct lls_generation *generation)
+{
+  json_decref(keeping->json);
+  free(keeping->text);
+  free(keeping);
+  lls_generation_destroy(generation);
+}
+
+static void say_not_stored(json_t *response)
+{
+  json_object_set_new(response, "store", json_false());
+}
+
+static void on_whole_kept(struct lls_generation *generation, bool stored, void *context)
+{
+  struct keeping *keeping = context;
+  struct lls_http_exchange *exchange = generation->exchange;
+  if (exchange != NULL) {
+    detach(generation);
+    exchange->on_gone = NULL;
+    if (!stored)
+      say_not_stored(keeping->json);
+    char *other = stored ? NULL : json_dumps(keeping->json, JSON_COMPACT);
+    const char *text = other != NULL ? other : keeping->text;
+    lls_http_reply(exchange, 200, "application/json", text, strlen(text));
+    free(other);
+  }
+  end_keeping(keeping, generation);
+}
+
+static json_t *last_response(json_t *events)
+{
+  size_t n = json_array_size(events);
+  return json_object_get(json_array_get(events, n - 1), "response");
+}
+
+static void send_last_events(struct lls_generation *generation, json_t *events)
+{
+  send_named(generation, events);
+  end_stream(generation);
+  detach(generation);
+}
+
+static void on_events_kept(struct lls_generation *generation, bool stored, void *context)
+{
+  struct keeping *keeping = context;
+  if (!stored)
+    say_not_stored(last_response(keeping->json));
+  if (generation->exchange != NULL)
+    send_last_events(generation, json_incref(keeping->json));
+  end_keeping(keeping, generation);
+}
+
+/* The last events of a stream come once their response is stored. */
+static void finish_response(struct lls_generation *generation)
+{
+  json_t *events = lls_response_end(generation);
+  bool stores = lls_response_input(generation->response) != NULL;
+  char *text = stores ? json_dumps(last_response(events), JSON_COMPACT) : NULL;
+  struct keeping *keeping = keep(events, text);
+  if (keeping != NULL) {
+    lls_response_memory_put(generation, text, on_events_kept, keeping);
+    return;
+  }
+  free(text);
+  if (stores)
+    say_not_stored(last_response(events));
+  send_last_events(generation, events);
+  lls_generation_destroy(generation);
+}
+
 /* ---- whole answers ---------------------------------------------------------------- */
 
 /* The generation is the work's alone by then: nothing of it is in the step loop. */
@@ -115,6 +207,7 @@ struct writing {
   struct lls_generation *generation;
   struct lls_offline *offline; /* who waits where there is no exchange */
   char *text;                  /* JSON; NULL without memory */
+  json_t *response;            /* the same, where it is to be stored */
 };
 
 static void write_whole(struct lls_work *work)
@@ -128,13 +221,33 @@ static void write_whole(struct lls_work *work)
                      ? lls_response_whole(writing->generation)
                      : lls_wire_whole(writing->generation);
   writing->text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+  if (lls_response_input(writing->generation->response) != NULL)
+    writing->response = json_incref(json);
   json_decref(json);
+}
+
+/* False: without memory. Else the generation and its answer are on their way. */
+static bool store_whole(struct writing *writing, struct lls_http_exchange *exchange)
+{
+  struct lls_generation *generation = writing->generation;
+  struct keeping *keeping = keep(writing->response, writing->text);
+  if (keeping == NULL)
+    return false;
+  writing->generation = NULL;
+  writing->response = NULL;
+  writing->text = NULL;
+  lls_generation_attach(generation, exchange);
+  lls_response_memory_put(generation, keeping->text, on_whole_kept, keeping);
+  return true;
 }
 
 static void answer_whole(struct lls_work *work, struct lls_http_exchange *exchange)
 {
   struct lls_offline *offline = ((struct writing *)work)->offline;
   const char *text = ((struct writing *)work)->text;
+  if (((struct writing *)work)->response != NULL &&
+      store_whole((struct writing *)work, exchange))
+    return;
   if (offline != NULL)
     offline->answer(offline, text != NULL ? 200 : 503, text,
                     text != NULL ? strlen(text) : 0);
@@ -147,7 +260,9 @@ static void answer_whole(struct lls_work *work, struct lls_http_exchange *exchan
 static void destroy_whole(struct lls_work *work)
 {
   struct writing *writing = (struct writing *)work;
-  lls_generation_destroy(writing->generation);
+  if (writing->generation != NULL)
+    lls_generation_destroy(writing->generation);
+  json_decref(writing->response);
   free(writing->text);
   free(writing);
 }
@@ -197,9 +312,11 @@ static void finish_whole(struct lls_generation *generation)
 
 static void finish_stream(struct lls_generation *generation)
 {
-  if (generation->response != NULL)
-    send_named(generation, lls_response_end(generation));
-  else if (generation->params.include_usage)
+  if (generation->response != NULL) {
+    finish_response(generation);
+    return;
+  }
+  if (generation->params.include_usage)
     send_event(generation, lls_wire_usage_chunk(generation));
   end_stream(generation);
   detach(generation);

@@ -12,6 +12,7 @@ enum item_kind { NO_ITEM, REASONING, MESSAGE, CALL };
 
 struct lls_response {
   json_t *echo;
+  char *input;    /* JSON, to be stored with the answer; NULL: it is not stored */
   json_t *output; /* items that are closed */
   json_t *events; /* that are due */
   json_int_t n_events;
@@ -23,14 +24,16 @@ struct lls_response {
   json_t *call_id, *name; /* of a CALL */
 };
 
-struct lls_response *lls_response_create(json_t *echo)
+struct lls_response *lls_response_create(json_t *echo, char *input)
 {
   struct lls_response *r = calloc(1, sizeof *r);
   if (r == NULL) {
     json_decref(echo);
+    free(input);
     return NULL;
   }
   r->echo = echo;
+  r->input = input;
   r->output = json_array();
   r->events = json_array();
   return r;
@@ -41,12 +44,23 @@ void lls_response_free(struct lls_response *r)
   if (r == NULL)
     return;
   json_decref(r->echo);
+  free(r->input);
   json_decref(r->output);
   json_decref(r->events);
   json_decref(r->call_id);
   json_decref(r->name);
   lls_text_free(&r->text);
   free(r);
+}
+
+const char *lls_response_input(const struct lls_response *r)
+{
+  return r != NULL ? r->input : NULL;
+}
+
+const char *lls_response_previous(const struct lls_response *r)
+{
+  return json_string_value(json_object_get(r->echo, "previous_response_id"));
 }
 
 /* ---- events -------------------------------------------------------------------------

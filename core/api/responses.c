@@ -143,8 +143,23 @@ static int add_input(json_t *body, json_t *messages, struct lls_api_error *error
   return 0;
 }
 
+/* Items that were sound when they were stored. */
+static int add_past(const struct lls_response_past *past, json_t *messages,
+                    struct lls_api_error *error)
+{
+  size_t i;
+  json_t *item;
+  json_array_foreach(past->items, i, item)
+  {
+    if (add_item(item, messages, error) != 0)
+      return -1;
+  }
+  return 0;
+}
+
 /* A new reference, or NULL and why. */
-static json_t *chat_messages(json_t *body, struct lls_api_error *error)
+static json_t *chat_messages(json_t *body, const struct lls_response_past *past,
+                             struct lls_api_error *error)
 {
   json_t *messages = json_array(), *first = json_object_get(body, "instructions");
   if (json_is_string(first))
@@ -152,7 +167,7 @@ static json_t *chat_messages(json_t *body, struct lls_api_error *error)
                           json_pack("{s:s, s:O}", "role", "system", "content", first));
   else if (is_given(first) && bad(error, "instructions", "must be a string") != 0)
     goto fail;
-  if (add_input(body, messages, error) == 0)
+  if (add_past(past, messages, error) == 0 && add_input(body, messages, error) == 0)
     return messages;
 fail:
   json_decref(messages);
@@ -225,17 +240,34 @@ static int add_limit(json_t *body, json_t *chat, struct lls_api_error *error)
 /* ---- the whole ----------------------------------------------------------------------
  */
 
-/* Refuses what needs a memory of earlier requests, or a model that waits. */
+/* Its items have been looked for, if there can be any. */
+static int check_previous(const json_t *body, const struct lls_response_past *past,
+                          struct lls_api_error *error)
+{
+  static const char name[] = "previous_response_id";
+  const json_t *previous = json_object_get(body, name);
+  if (!is_given(previous))
+    return 0;
+  if (!json_is_string(previous))
+    return bad(error, name, "must be a string");
+  if (past->why_none == NULL)
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_parameter", name,
+                      "'%s' is not supported: %s; send all items as 'input'", name,
+                      past->why_none);
+}
+
+/* Refuses what needs conversations with a name, or a client that comes back. */
 static int check_supported(const json_t *body, struct lls_api_error *error)
 {
-  static const char *const kept[] = {"previous_response_id", "conversation", "background",
-                                     "prompt"};
-  for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
-    if (is_given(json_object_get(body, kept[i])))
-      return lls_api_fail(error, 400, "unsupported_parameter", kept[i],
-                          "'%s' is not supported: this server keeps no responses; send "
-                          "all items as 'input'",
-                          kept[i]);
+  static const char *const missing[] = {"conversation", "background", "prompt"};
+  for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++)
+    if (is_given(json_object_get(body, missing[i])))
+      return lls_api_fail(error, 400, "unsupported_parameter", missing[i],
+                          "'%s' is not supported: send all items as 'input', or the "
+                          "'previous_response_id' of a response that is stored, and wait "
+                          "for the answer",
+                          missing[i]);
   const char *truncation = json_string_value(json_object_get(body, "truncation"));
   if (truncation == NULL || strcmp(truncation, "disabled") == 0)
     return 0;
@@ -282,19 +314,25 @@ static json_t *or_default(const json_t *body, const char *name, json_t *otherwis
   return json_incref(given);
 }
 
+static bool is_to_be_stored(const json_t *body, const struct lls_response_past *past)
+{
+  return past->why_none == NULL && !json_is_false(json_object_get(body, "store"));
+}
+
 /* The request as the answer repeats it, defaults included. */
-static json_t *echo_of(const json_t *body)
+static json_t *echo_of(const json_t *body, const struct lls_response_past *past)
 {
   static const char *const nulls[] = {"instructions", "max_output_tokens", "top_logprobs",
                                       "max_tool_calls", "user"};
   json_t *echo = json_pack(
-      "{s:b, s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:n, s:o}", "background", 0, "metadata",
+      "{s:b, s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:o, s:o}", "background", 0, "metadata",
       or_default(body, "metadata", json_object()), "parallel_tool_calls",
       or_default(body, "parallel_tool_calls", json_true()), "reasoning",
       or_default(body, "reasoning", json_pack("{s:n, s:n}", "effort", "summary")), "text",
       or_default(body, "text", json_pack("{s:{s:s}}", "format", "type", "text")),
-      "tool_choice", or_default(body, "tool_choice", json_string("auto")), "store", 0,
-      "truncation", "disabled", "previous_response_id", "tools",
+      "tool_choice", or_default(body, "tool_choice", json_string("auto")), "store",
+      is_to_be_stored(body, past), "truncation", "disabled", "previous_response_id",
+      or_default(body, "previous_response_id", json_null()), "tools",
       or_default(body, "tools", json_array()));
   for (size_t i = 0; i < sizeof nulls / sizeof nulls[0]; i++)
     json_object_set_new(echo, nulls[i], or_default(body, nulls[i], json_null()));
@@ -315,10 +353,11 @@ static int check_echo(const json_t *echo, struct lls_api_error *error)
                       bytes, ECHO_MOST);
 }
 
-static int fill_chat(json_t *body, json_t *chat, struct lls_api_error *error)
+static int fill_chat(json_t *body, const struct lls_response_past *past, json_t *chat,
+                     struct lls_api_error *error)
 {
   json_t *effort = json_object_get(json_object_get(body, "reasoning"), "effort");
-  json_t *messages = chat_messages(body, error);
+  json_t *messages = chat_messages(body, past, error);
   if (messages == NULL)
     return -1;
   json_object_set_new(chat, "messages", messages);
@@ -330,18 +369,21 @@ static int fill_chat(json_t *body, json_t *chat, struct lls_api_error *error)
   return add_tools(body, chat, error);
 }
 
-json_t *lls_response_chat(json_t *body, struct lls_response **out,
-                          struct lls_api_error *error)
+json_t *lls_response_chat(json_t *body, const struct lls_response_past *past,
+                          struct lls_response **out, struct lls_api_error *error)
 {
-  if (check_supported(body, error) != 0)
+  if (check_previous(body, past, error) != 0 || check_supported(body, error) != 0)
     return NULL;
-  json_t *chat = rest_of(body), *echo = echo_of(body);
-  if (check_echo(echo, error) != 0 || fill_chat(body, chat, error) != 0) {
+  json_t *chat = rest_of(body), *echo = echo_of(body, past);
+  if (check_echo(echo, error) != 0 || fill_chat(body, past, chat, error) != 0) {
     json_decref(echo);
     json_decref(chat);
     return NULL;
   }
-  *out = lls_response_create(echo);
+  char *input = is_to_be_stored(body, past)
+                    ? lls_response_input_text(json_object_get(body, "input"))
+                    : NULL;
+  *out = lls_response_create(echo, input);
   if (*out != NULL && chat != NULL)
     return chat;
   lls_response_free(*out);

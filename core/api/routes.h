@@ -25,6 +25,9 @@
   LLS_ROUTE_V1(ROUTE, "GET", "/models/", lls_handle_models)                              \
   LLS_ROUTE_V1(ROUTE, "GET", "/models/*", lls_handle_model)                              \
   LLS_ROUTE_V1(ROUTE, "POST", "/responses", lls_handle_responses)                        \
+  LLS_ROUTE_V1(ROUTE, "GET", "/responses/*", lls_handle_response)                        \
+  LLS_ROUTE_V1(ROUTE, "DELETE", "/responses/*", lls_handle_response_delete)              \
+  LLS_ROUTE_V1(ROUTE, "POST", "/responses/*", lls_handle_response_cancel)                \
   LLS_ROUTE_V1(ROUTE, "POST", "/embeddings", lls_handle_embeddings)                      \
   LLS_ROUTE_V1(ROUTE, "POST", "/rerank", lls_handle_rerank)                              \
   LLS_ROUTE_V1(ROUTE, "POST", "/reranking", lls_handle_rerank)                           \

@@ -17,8 +17,8 @@ struct lls_store *lls_store_of(struct lls_api *api, struct lls_http_exchange *ex
   if (api->front != NULL)
     return api->front->store;
   lls_api_fail(&error, 400, "no_state", NULL,
-               "files and batches are off: [server] state = FOLDER says where they are "
-               "kept");
+               "files, batches and stored responses are off: [server] state = FOLDER "
+               "says where they are kept");
   lls_api_error_reply(exchange, &error);
   return NULL;
 }
@@ -86,7 +86,9 @@ static void done(struct lls_store_job *job)
     answer(call, call->exchange);
   free(call->text);
   json_decref(call->request.metadata);
+  struct lls_api *api = call->api;
   free(call);
+  lls_store_errand_over(api);
 }
 
 struct lls_store_call *lls_store_call_new(struct lls_api *api,
@@ -115,7 +117,7 @@ void lls_store_call_post(struct lls_store_call *call)
 {
   call->exchange->owner = call;
   call->exchange->on_gone = on_gone;
-  lls_store_post(call->api->front->store, &call->job);
+  lls_store_errand(call->api, &call->job);
 }
 
 /* ---- queries ------------------------------------------------------------------------

@@ -96,6 +96,21 @@ bool lls_store_front_count(const struct lls_api *api, struct lls_store_counts *o
   return true;
 }
 
+void lls_store_errand(struct lls_api *api, struct lls_store_job *job)
+{
+  LLS_API_ON_MAIN(api);
+  api->n_errands++;
+  lls_store_post(api->front->store, job);
+}
+
+void lls_store_errand_over(struct lls_api *api)
+{
+  LLS_API_ON_MAIN(api);
+  LLS_CHECK(api->n_errands > 0);
+  api->n_errands--;
+  lls_api_check_idle(api);
+}
+
 static void on_closed(uv_handle_t *handle)
 {
   struct lls_store_front *front = handle->data;

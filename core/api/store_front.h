@@ -32,6 +32,11 @@ void lls_store_front_drain(struct lls_api *api);
 void lls_store_front_close(struct lls_api *api, void (*closed)(struct lls_api *api));
 void lls_store_front_free(struct lls_api *api);
 
+/* Posts a job to the store, and counts it: a drain waits until its `done` has said, last
+ * of all, that it is over. */
+void lls_store_errand(struct lls_api *api, struct lls_store_job *job);
+void lls_store_errand_over(struct lls_api *api);
+
 /* False where there is no store. */
 bool lls_store_front_count(const struct lls_api *api, struct lls_store_counts *out);
 

@@ -90,16 +90,6 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
   return 0;
 }
 
-/* The client went away: the rest is not wanted. */
-static void on_gone(void *owner)
-{
-  struct lls_generation *generation = owner;
-  /* it is told once, and not if it was answered */
-  LLS_CHECK(generation->exchange != NULL);
-  generation->exchange = NULL;
-  lls_generation_cancel(generation);
-}
-
 static const char *id_prefix(const struct lls_generation *generation)
 {
   switch (generation->endpoint) {
@@ -128,11 +118,9 @@ static void begin(struct lls_api *api, struct lls_generation *generation,
            exchange != NULL ? exchange->id : generation->id);
   generation->tenant = lls_tenants_enter(&api->tenants, generation->params.tenant);
   generation->sent_ns = generation->arrival_ns;
-  generation->exchange = exchange;
   generation->is_offline = exchange == NULL;
   if (exchange != NULL) {
-    exchange->owner = generation;
-    exchange->on_gone = on_gone;
+    lls_generation_attach(generation, exchange);
     exchange->logged = true; /* each choice has its line */
   } else {
     generation->offline->generation = generation;

@@ -7,7 +7,7 @@
 bool lls_work_idle(const struct lls_api *api)
 {
   LLS_API_ON_MAIN(api);
-  return api->works == NULL && api->n_working == 0;
+  return api->works == NULL && api->n_working == 0 && api->n_errands == 0;
 }
 
 void lls_api_check_idle(struct lls_api *api)

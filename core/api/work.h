@@ -49,7 +49,7 @@ struct lls_work {
 void lls_work_begin(struct lls_api *api, struct lls_http_exchange *exchange,
                     struct lls_work *work, bool large);
 
-/* True if no work waits or runs. */
+/* True if no work waits or runs, nor an errand in the store. */
 bool lls_work_idle(const struct lls_api *api);
 
 #endif

@@ -13,6 +13,7 @@
 #include "core/batch/ending.h"
 #include "core/batch/file_table.h"
 #include "core/batch/progress.h"
+#include "core/batch/response_table.h"
 #include "core/batch/store_internal.h"
 #include "core/batch/validation.h"
 
@@ -121,6 +122,8 @@ static int sweep(struct lls_store *store, struct lls_error *err)
   if (store->swept_ns != 0 && now_ns - store->swept_ns < SWEEP_NS)
     return 0;
   int status = lls_files_expire(store, (int64_t)time(NULL), err);
+  if (status == 0)
+    status = lls_responses_expire(store, err);
   if (status == 0)
     store->swept_ns = now_ns;
   return status;

@@ -32,6 +32,15 @@ static const char *const steps[] = {
     /* Unix time; 0: never */
     "ALTER TABLE files ADD COLUMN expires INTEGER NOT NULL DEFAULT 0;"
     "CREATE INDEX files_by_expiry ON files (expires) WHERE expires > 0;",
+
+    /* see response_table.h; `previous` names one that may be gone */
+    "CREATE TABLE responses ("
+    " seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL,"
+    " tenant TEXT NOT NULL, previous TEXT, bytes INTEGER NOT NULL,"
+    " expires INTEGER NOT NULL, input TEXT NOT NULL, object TEXT NOT NULL);"
+    "CREATE INDEX responses_by_expiry ON responses (expires);"
+    "CREATE INDEX responses_by_previous ON responses (previous)"
+    " WHERE previous IS NOT NULL;",
 };
 
 #define N_STEPS ((int)(sizeof steps / sizeof steps[0]))

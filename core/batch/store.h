@@ -15,6 +15,7 @@
  *   core/batch/validation.c  each of them checked before any is run
  *   core/batch/progress.c    lines handed out, answers written
  *   core/batch/ending.c      what is left when a batch is cancelled or expires, and ends
+ *   core/batch/response_table.c   responses that are stored
  *   core/batch/schema.c      the tables, and how older ones become today's
  *   core/batch/background.c  which of these comes next; takes away what has expired
  */

@@ -39,6 +39,8 @@ struct lls_store {
   int64_t blocked_ns;                     /* when writing failed, 0: it works */
   struct lls_error why;                   /* then */
   int64_t swept_ns;                       /* when what has expired was taken away */
+  bool counted_responses;                 /* response_bytes is known */
+  int64_t response_bytes;                 /* of all that are stored */
 
   atomic_bool has_lines;
 

@@ -26,7 +26,7 @@ struct lls_server_config {       /* [server] */
   const char *served_model_name; /* never "": the model folder's name by default */
   int64_t watchdog;              /* ns */
   const char *admin_keys;        /* file, or "": any client on this machine */
-  const char *state;             /* folder, or "": no files and batches */
+  const char *state;             /* folder, or "": nothing outlives it */
 };
 
 enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };

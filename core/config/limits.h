@@ -53,6 +53,7 @@ struct lls_api_limits { /* of [server]: the front end's */
   int64_t batch_requests;      /* lines of batches that run at once; LLS_NEVER only until
                                   the configuration is loaded */
   int64_t max_inputs; /* texts of a request for vectors; as max_choices is limited */
+  int64_t stored_responses; /* bytes in the database; 0 = none are stored */
 };
 
 /* The defaults of sections.c, for tests, which have no configuration. */
@@ -65,6 +66,7 @@ struct lls_api_limits { /* of [server]: the front end's */
                                     .read_timeout = 60 * LLS_NS_PER_S,                   \
                                     .write_timeout = 60 * LLS_NS_PER_S},                 \
                            .max_choices = 128,                                           \
+                           .stored_responses = 1 << 30,                                  \
                            .max_inputs = 2048,                                           \
                            .keep_alive = 15 * LLS_NS_PER_S,                              \
                            .access_log = LLS_ACCESS_LOG_REFUSED,                         \

@@ -118,7 +118,8 @@ static const struct lls_param server_params[] = {
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_PATH(server, state, "",
                    "folder of what outlives the server: files and batches (/v1/files, "
-                   "/v1/batches), which go on at the next start; of one server alone; "
+                   "/v1/batches), which go on at the next start, and responses "
+                   "(/v1/responses); of one server alone; "
                    "empty: there are none"),
     LLS_PARAM_BYTES(api, max_upload, "512MiB", 1024, 1099511627776,
                     "largest file that can be uploaded", .flags = LLS_PARAM_RELOADABLE),
@@ -131,6 +132,11 @@ static const struct lls_param server_params[] = {
     LLS_PARAM_INT(api, max_inputs, "2048", 1, 1 << 16, "texts",
                   "most texts of one request to /v1/embeddings, /v1/rerank or /v1/score",
                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BYTES(api, stored_responses, "1GiB", 0, 1099511627776,
+                    "room in [server] state for answers of /v1/responses and what was "
+                    "asked, which are kept for 30 days so that others can go on from "
+                    "them; the oldest give way; 0: none is stored",
+                    .flags = LLS_PARAM_RELOADABLE),
 };
 
 typedef struct lls_model_section model;

@@ -127,10 +127,44 @@ def check_responses(client):
     raw = list(client.responses.create(model=MODEL, input="Once upon a time", max_output_tokens=5, stream=True))
     same("".join(e.delta for e in raw if e.type == "response.output_text.delta"), raw[-1].response.output_text,
          "a stream's deltas are its text")
-    error = raises(openai.BadRequestError,
-                   lambda: client.responses.create(model=MODEL, input="x", previous_response_id="resp-1"),
-                   "an earlier response")
-    same(error.param, "previous_response_id", "  is not kept")
+    if "batches" not in sys.argv[3:]:
+        error = raises(openai.BadRequestError,
+                       lambda: client.responses.create(model=MODEL, input="x", previous_response_id="resp-1"),
+                       "an earlier response")
+        same(error.param, "previous_response_id", "  is not kept")
+
+
+def check_stored_responses(client):
+    """The fake's answers are their prompts, cut: what they go on from is in them."""
+    first = client.responses.create(input="Once upon a time", max_output_tokens=12, model=MODEL)
+    ok(first.store, "a response is stored")
+    got = client.responses.retrieve(first.id)
+    same(got.model_dump(), first.model_dump(), "  and the same when it is asked for")
+    second = client.responses.create(input=[{"role": "user", "content": "And then?"}], previous_response_id=first.id,
+                                     max_output_tokens=70, model=MODEL)
+    same(second.previous_response_id, first.id, "one that goes on from it")
+    ok("Once upon a time" in second.output_text and "And then?" in second.output_text, "  knows what was said")
+    with client.responses.stream(input="Why?", previous_response_id=second.id, max_output_tokens=300, model=MODEL,
+                                 extra_body={"stop": ["Why?"]}) as events:
+        third = events.get_final_response()
+    ok("Once upon a time" in third.output_text and "And then?" in third.output_text, "a stream that goes on from that, too")
+    same(client.responses.retrieve(third.id).output_text, third.output_text, "  and is stored")
+    items = list(client.responses.input_items.list(third.id, order="asc", limit=2))
+    same([(i.type, i.role) for i in items], [("message", "user"), ("message", "assistant")] * 2 + [("message", "user")],
+         "its input items are the conversation, page by page")
+    same([items[0].content[0].text, items[2].content[0].text, items[4].content[0].text],
+         ["Once upon a time", "And then?", "Why?"], "  with their texts")
+    same([i.id for i in client.responses.input_items.list(third.id)], [i.id for i in reversed(items)], "  the newest first")
+    same(len({i.id for i in items}), 5, "  with an id each")
+    client.responses.delete(second.id)
+    raises(openai.NotFoundError, lambda: client.responses.retrieve(second.id), "one that is deleted is gone")
+    error = raises(openai.NotFoundError, lambda: client.responses.create(input="x", previous_response_id=third.id, model=MODEL),
+                   "  and what went on from it ends")
+    same(error.param, "previous_response_id", "  and says why")
+    raises(openai.BadRequestError, lambda: client.responses.cancel(first.id), "nothing runs in the background")
+    loose = client.responses.create(input="Once", store=False, max_output_tokens=2, model=MODEL)
+    same(loose.store, False, "store: false")
+    raises(openai.NotFoundError, lambda: client.responses.retrieve(loose.id), "  is not stored")
 
 
 def check_errors(client):
@@ -222,6 +256,7 @@ def main():
     check_models(client)
     if "batches" in sys.argv[3:]:
         check_batches(client)
+        check_stored_responses(client)
     asyncio.run(check_async())
     end()
 

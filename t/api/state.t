@@ -63,9 +63,19 @@ sleep 1 while -e "$state/files/$expires->{id}" && time < $deadline;
 ok !-e "$state/files/$expires->{id}", '  and from the disk';
 ok -e "$state/files/$kept->{id}", '  the other is there';
 
+# ---- responses that expire -----------------------------------------------------------------
+
+sub ask { return $server->post('/v1/responses', { input => 'Once', max_output_tokens => 2, @_ }) }
+my $one = ask()->{json}{id};
+my $two = ask(previous_response_id => $one)->{json}{id};
+restart(sub { change("UPDATE responses SET expires = 1 WHERE id = '$one'") });
+is $server->get("/v1/responses/$one")->{status}, 404, 'a response whose time is over is gone';
+is ask(previous_response_id => $one)->{status}, 404, '  and not gone on from';
+is ask(previous_response_id => $two)->{status}, 200, '  but for the one that did';
+
 # ---- older and newer folders ---------------------------------------------------------------
 
-restart(sub { change('DROP INDEX files_by_expiry; ALTER TABLE files DROP COLUMN expires; PRAGMA user_version = 0') });
+restart(sub { change('DROP TABLE responses; DROP INDEX files_by_expiry; ALTER TABLE files DROP COLUMN expires; PRAGMA user_version = 0') });
 is_deeply Batches::get($server, "/v1/files/$kept->{id}"), $kept, 'a folder of an older server is taken over';
 is $server->stop, 0, 'the server ends well';
 change('PRAGMA user_version = 99');

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See response_table.h. A response expires after 30 days, as OpenAI's do; one that others
+ * go on from stays for them, unseen, until they are gone.
+ */
+#include "core/batch/response_table.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/batch/store_internal.h"
+
+#define KEPT_S        (30 * INT64_C(86400))
+#define EVICT_AT_ONCE "64"
+#define CHAIN_MOST    "100000" /* rows; a guard against a database that is a circle */
+
+/* ---- room ---------------------------------------------------------------------------
+ */
+
+static int add_bytes(void *context, sqlite3_stmt *row)
+{
+  *(int64_t *)context += sqlite3_column_int64(row, 0);
+  return 0;
+}
+
+/* All of them are added up once; from then on the sum is kept up. */
+static int count_bytes(struct lls_store *store, struct lls_error *err)
+{
+  int64_t bytes = 0;
+  if (store->counted_responses)
+    return 0;
+  int status = lls_database_run(&store->database, add_bytes, &bytes, err,
+                                "SELECT bytes FROM responses", "");
+  store->counted_responses = status == 0;
+  store->response_bytes = bytes;
+  return status;
+}
+
+/* Takes away the oldest; the newest stays whatever it takes. */
+static int make_room(struct lls_store *store, int64_t most_bytes, struct lls_error *err)
+{
+  int64_t freed = -1;
+  int status = count_bytes(store, err);
+  while (status == 0 && store->response_bytes > most_bytes && freed != 0) {
+    freed = 0;
+    status = lls_database_run(
+        &store->database, add_bytes, &freed, err,
+        "DELETE FROM responses WHERE seq IN (SELECT seq FROM responses WHERE seq < "
+        "(SELECT max(seq) FROM responses) ORDER BY seq LIMIT " EVICT_AT_ONCE
+        ") RETURNING bytes",
+        "");
+    store->response_bytes -= freed;
+  }
+  return status;
+}
+
+int lls_responses_put(struct lls_store *store, const struct lls_stored_response *response,
+                      int64_t most_bytes, struct lls_error *err)
+{
+  int64_t bytes = (int64_t)(strlen(response->object) + strlen(response->input));
+  int status = lls_database_run(
+      &store->database, NULL, NULL, err,
+      "INSERT INTO responses (id, tenant, previous, object, input, bytes, expires) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?)",
+      "tttttii", response->id, response->tenant, response->previous, response->object,
+      response->input, bytes, (int64_t)time(NULL) + KEPT_S);
+  if (status != 0)
+    return status;
+  store->response_bytes += bytes;
+  if (make_room(store, most_bytes, NULL) != 0) /* it is stored; room is tried for again */
+    lls_log(store->log, LLS_LOG_WARNING, "responses", "old ones cannot be taken away");
+  return 0;
+}
+
+/* ---- looking ------------------------------------------------------------------------
+ */
+
+static json_t *column_json(sqlite3_stmt *row, int column)
+{
+  const char *text = (const char *)sqlite3_column_text(row, column);
+  return text != NULL ? json_loads(text, JSON_ALLOW_NUL, NULL) : NULL;
+}
+
+static int keep_object(void *context, sqlite3_stmt *row)
+{
+  *(json_t **)context = column_json(row, 0);
+  return *(json_t **)context != NULL ? 0 : -ENOMEM;
+}
+
+static int none(const char *id, struct lls_error *err)
+{
+  return lls_fail(err, -ENOENT, "there is no response '%.80s'", id);
+}
+
+json_t *lls_responses_find(struct lls_store *store, const char *tenant, const char *id,
+                           int *status, struct lls_error *err)
+{
+  json_t *object = NULL;
+  *status = lls_database_run(&store->database, keep_object, &object, err,
+                             "SELECT object FROM responses WHERE id = ? AND tenant = ? "
+                             "AND expires > unixepoch()",
+                             "tt", id, tenant);
+  if (*status == 0 && object == NULL)
+    *status = none(id, err);
+  return object;
+}
+
+struct chain {
+  const char *id;
+  bool with_output;
+  size_t most_bytes, bytes;
+  json_t *items;
+  struct lls_error *err;
+};
+
+static void append(json_t *items, json_t *more)
+{
+  json_array_extend(items, more);
+  json_decref(more);
+}
+
+/* Rows from the first response on: found, object, input, depth, id. */
+static int take_link(void *context, sqlite3_stmt *row)
+{
+  struct chain *chain = context;
+  bool last = sqlite3_column_int64(row, 3) == 0;
+  if (!sqlite3_column_int(row, 0) && last)
+    return none(chain->id, chain->err);
+  if (!sqlite3_column_int(row, 0))
+    return lls_fail(chain->err, -ENOENT,
+                    "'%.80s' goes on from '%.80s', which was deleted or has expired: "
+                    "send all items as 'input'",
+                    chain->id, (const char *)sqlite3_column_text(row, 4));
+  chain->bytes += (size_t)(sqlite3_column_bytes(row, 1) + sqlite3_column_bytes(row, 2));
+  if (chain->bytes > chain->most_bytes)
+    return lls_fail(chain->err, -EFBIG,
+                    "the conversation up to '%.80s' is larger than [server] max_body",
+                    chain->id);
+  append(chain->items, column_json(row, 2));
+  json_t *object = !last || chain->with_output ? column_json(row, 1) : NULL;
+  json_array_extend(chain->items, json_object_get(object, "output"));
+  json_decref(object);
+  return 0;
+}
+
+/* Only the response that is asked for must not have expired. */
+json_t *lls_responses_items(struct lls_store *store, const char *tenant, const char *id,
+                            bool with_output, int *status, struct lls_error *err)
+{
+  static const char query[] =
+      "WITH RECURSIVE chain (id, depth) AS (SELECT ?1, 0 UNION ALL SELECT r.previous, "
+      "depth + 1 FROM responses r JOIN chain ON r.id = chain.id WHERE r.previous IS NOT "
+      "NULL AND depth < " CHAIN_MOST ") "
+      "SELECT r.id IS NOT NULL, r.object, r.input, depth, chain.id FROM chain LEFT JOIN "
+      "responses r ON r.id = chain.id AND r.tenant = ?2 AND (depth > 0 OR r.expires > "
+      "unixepoch()) ORDER BY depth DESC";
+  struct chain chain = {.id = id,
+                        .with_output = with_output,
+                        .most_bytes = store->max_line,
+                        .items = json_array(),
+                        .err = err};
+  *status =
+      lls_database_run(&store->database, take_link, &chain, err, query, "tt", id, tenant);
+  if (*status == 0)
+    return chain.items;
+  json_decref(chain.items);
+  return NULL;
+}
+
+/* ---- going --------------------------------------------------------------------------
+ */
+
+int lls_responses_delete(struct lls_store *store, const char *tenant, const char *id,
+                         struct lls_error *err)
+{
+  int64_t freed = 0;
+  int status = lls_database_run(&store->database, add_bytes, &freed, err,
+                                "DELETE FROM responses WHERE id = ? AND tenant = ? AND "
+                                "expires > unixepoch() RETURNING bytes",
+                                "tt", id, tenant);
+  store->response_bytes -= freed;
+  return status == 0 && freed == 0 ? none(id, err) : status;
+}
+
+/* One end of each chain at a time: the sweep comes again. */
+int lls_responses_expire(struct lls_store *store, struct lls_error *err)
+{
+  int64_t freed = 0;
+  int status = lls_database_run(&store->database, add_bytes, &freed, err,
+                                "DELETE FROM responses WHERE expires <= unixepoch() AND "
+                                "NOT EXISTS (SELECT 1 FROM responses later WHERE "
+                                "later.previous = responses.id) RETURNING bytes",
+                                "");
+  store->response_bytes -= freed;
+  return status;
+}
