@@ -4,7 +4,8 @@
 # another is under way or before a step was run with it.
 #
 #   my $storm = Storm->new($server, $streams, base => $ini, broken => [$ini, ...], seed => 1,
-#       peace => 0.05);        # seconds at most between two bursts
+#       peace => 0.05,         # seconds at most between two bursts
+#       starve => 0);          # the step thread gets next to no time during one (Linux, chrt)
 #   $storm->turn while ...;    # streams go on meanwhile
 #   $storm->counts             # of the log: reloads that were done, and refused
 package Storm;
@@ -50,13 +51,32 @@ sub reload {
     return;
 }
 
+# The step thread's class: beside busy processors one of "idle" waits for tenths of a second.
+sub step_class {
+    my ($self, $class) = @_;
+    for my $comm (glob "/proc/$self->{server}{pid}/task/*/comm") {
+        my ($thread) = $comm =~ m{(\d+)/comm\z};
+        system('chrt', "--$class", '--pid', 0, $thread) == 0 or die 'chrt failed'
+            if LlmServer::read_file($comm) eq "llmserve-step\n";
+    }
+    return;
+}
+
 # One to four reloads within a few milliseconds, so that the next is asked for before the
-# step thread went on from the one before; then some steps in peace.
+# step thread went on from the one before; then some steps in peace. Reading a file and
+# trying its plugins takes longer than the step thread needs to wake, unless it is starved.
 sub turn {
     my ($self) = @_;
+    my $before = $self->outcomes;
+    $self->step_class('idle') if $self->{starve};
     for (0 .. int rand 4) {
         $self->reload;
         Time::HiRes::sleep(rand 0.002);
+    }
+    if ($self->{starve}) {
+        my $until = time + 3;
+        $self->{streams}->run(sub { $self->outcomes >= $before + 2 || time >= $until });
+        $self->step_class('other');
     }
     $self->pass(rand $self->{peace});
     return;
@@ -69,5 +89,7 @@ sub counts {
     my $refused = () = $log =~ / reload: refused/g;
     return ($done, $refused);
 }
+
+sub outcomes { my ($self) = @_; my ($done, $refused) = $self->counts; return $done + $refused }
 
 1;
