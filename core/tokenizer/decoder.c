@@ -307,20 +307,32 @@ void lls_decoder_free(struct lls_decoder *decoder)
   free(decoder->steps);
 }
 
+static int run_steps(const struct lls_decoder *decoder, struct passage *passage,
+                     struct lls_bytes *next, size_t work)
+{
+  for (size_t i = 0; i < decoder->count && !passage->is_bytes; i++) {
+    next->length = 0;
+    int code = decoder->steps[i].run(&decoder->steps[i], passage, next);
+    if (code < 0)
+      return code;
+    if (next->failed || next->length > work)
+      return -EFBIG;
+    work -= next->length;
+    lls_bytes_swap(&passage->text, next);
+  }
+  return passage->text.failed ? -ENOMEM : 0;
+}
+
 int lls_decode_token(const struct lls_decoder *decoder, struct lls_matcher *matcher,
                      const char *token, size_t length, bool first, struct lls_bytes *out)
 {
   struct passage passage = {.matcher = matcher, .first = first};
   struct lls_bytes next = {0};
-  int code = 0;
   lls_bytes_append(&passage.text, token, length);
-  for (size_t i = 0; i < decoder->count && code == 0 && !passage.is_bytes; i++) {
-    next.length = 0;
-    code = decoder->steps[i].run(&decoder->steps[i], &passage, &next);
-    lls_bytes_swap(&passage.text, &next);
-  }
+  passage.text.most = next.most = LLS_STAGE_MOST_BYTES(length);
+  int code = run_steps(decoder, &passage, &next, LLS_STAGE_MOST_WORK(length));
   lls_bytes_append(out, passage.text.data, passage.text.length);
-  if (passage.text.failed || next.failed || out->failed)
+  if (code == 0 && out->failed)
     code = -ENOMEM;
   lls_bytes_free(&passage.text);
   lls_bytes_free(&next);

@@ -31,7 +31,8 @@ int lls_decoder_load(struct lls_decoder *decoder, const json_t *node,
                      struct lls_error *err);
 void lls_decoder_free(struct lls_decoder *decoder);
 
-/* Appends to out the bytes of one token; first: it is the first of the text. */
+/* Appends to out the bytes of one token; first: it is the first of the text. -EFBIG where
+ * the steps make too much of it. */
 int lls_decode_token(const struct lls_decoder *decoder, struct lls_matcher *matcher,
                      const char *token, size_t length, bool first, struct lls_bytes *out);
 

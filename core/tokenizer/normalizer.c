@@ -234,16 +234,10 @@ void lls_normalizer_free(struct lls_normalizer *normalizer)
   free(normalizer->steps);
 }
 
-/* One character becomes up to 11 bytes for one in NFKD, and ByteLevel doubles that. */
-#define MOST_GROWTH 32
-/* Bytes that all steps may make of one; published tokenizers have up to 40 steps. */
-#define MOST_WORK 256
-#define SLACK     8 /* bytes that short texts have more, for Prepend */
-
 static int run_steps(const struct lls_normalizer *normalizer, struct lls_matcher *matcher,
                      struct lls_bytes *text, struct lls_bytes *spare)
 {
-  size_t work = MOST_WORK * (text->length + SLACK);
+  size_t work = LLS_STAGE_MOST_WORK(text->length);
   for (size_t i = 0; i < normalizer->count; i++) {
     const struct normalize_step *step = &normalizer->steps[i];
     spare->length = 0;
@@ -261,7 +255,7 @@ static int run_steps(const struct lls_normalizer *normalizer, struct lls_matcher
 int lls_normalize(const struct lls_normalizer *normalizer, struct lls_matcher *matcher,
                   struct lls_bytes *text, struct lls_bytes *spare)
 {
-  text->most = spare->most = MOST_GROWTH * (text->length + SLACK);
+  text->most = spare->most = LLS_STAGE_MOST_BYTES(text->length);
   int code = run_steps(normalizer, matcher, text, spare);
   text->most = spare->most = 0;
   return code;

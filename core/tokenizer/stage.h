@@ -8,6 +8,16 @@
 
 #include <jansson.h>
 
+/*
+ * What a chain of normalizers or decoders may make of a text of so many bytes, which is
+ * else exponential in its length. One character becomes up to 11 bytes for one in NFKD,
+ * and ByteLevel doubles that; short texts have more room, for Prepend. All steps together
+ * may copy more: published tokenizers have up to 40.
+ */
+#define LLS_STAGE_SLACK              8
+#define LLS_STAGE_MOST_BYTES(length) (32 * ((length) + LLS_STAGE_SLACK))
+#define LLS_STAGE_MOST_WORK(length)  (256 * ((length) + LLS_STAGE_SLACK))
+
 /* Member "type" of a stage, or NULL and the sentence for -EINVAL. */
 const char *lls_stage_type(const json_t *node, struct lls_error *err);
 

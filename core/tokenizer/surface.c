@@ -59,7 +59,8 @@ int lls_surface_build(struct lls_tokenizer *tokenizer, struct lls_error *err)
   }
   lls_matcher_free(matcher);
   return code < 0 ? lls_fail(err, code, "decoder: cannot decode the vocabulary: %s",
-                             strerror(-code))
+                             code == -EFBIG ? "its steps make too much of a token"
+                                            : strerror(-code))
                   : 0;
 }
 

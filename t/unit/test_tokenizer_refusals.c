@@ -131,6 +131,9 @@ static void test_bos_that_is_not_there(void **state)
 #define COPY_100                                                                         \
   COPY_10 ", " COPY_10 ", " COPY_10 ", " COPY_10 ", " COPY_10 ", " COPY_10 ", " COPY_10  \
           ", " COPY_10 ", " COPY_10 ", " COPY_10
+#define COPY_1000                                                                        \
+  COPY_100 ", " COPY_100 ", " COPY_100 ", " COPY_100 ", " COPY_100 ", " COPY_100         \
+           ", " COPY_100 ", " COPY_100 ", " COPY_100 ", " COPY_100
 #define NORMALIZERS(list)                                                                \
   WITH("\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [" list "]}")
 
@@ -169,6 +172,28 @@ static void test_normalizers_are_bounded(void **state)
       -EFBIG);
 }
 
+#define DECODERS(list) DECODER("{\"type\": \"Sequence\", \"decoders\": [" list "]}")
+
+/* Nor may one of decoders: the text of each token is made when the model is loaded. */
+static void test_decoders_are_bounded(void **state)
+{
+  const struct folder *folder = *state;
+  static const char *const too_much[] = {
+      DECODERS(GROW ", " GROW ", " GROW ", " GROW ", " GROW),
+      DECODERS(COPY_1000 ", " COPY_1000 ", " COPY_1000)};
+  struct lls_tokenizer *tokenizer = NULL;
+  struct lls_error err = {0};
+  folder_write_text(folder, "tokenizer.json", DECODERS(GROW ", " GROW ", " COPY_100));
+  if (lls_tokenizer_load(folder->path, &tokenizer, &err) < 0)
+    fail_msg("%s", err.text);
+  lls_tokenizer_free(tokenizer);
+  for (size_t i = 0; i < sizeof too_much / sizeof *too_much; i++) {
+    folder_write_text(folder, "tokenizer.json", too_much[i]);
+    assert_int_equal(lls_tokenizer_load(folder->path, &tokenizer, &err), -EFBIG);
+    assert_non_null(strstr(err.text, "its steps make too much of a token"));
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -176,6 +201,7 @@ int main(void)
       IN_FOLDER(test_empty_folder),
       IN_FOLDER(test_bos_that_is_not_there),
       IN_FOLDER(test_normalizers_are_bounded),
+      IN_FOLDER(test_decoders_are_bounded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
