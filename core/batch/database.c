@@ -18,6 +18,19 @@ int lls_database_fail(struct lls_database *database, struct lls_error *err)
                   sqlite3_errmsg(database->db));
 }
 
+/* A damaged file is not set aside: without its rows the files would be taken away. */
+static int fail_open(struct lls_database *database, const char *path,
+                     struct lls_error *err)
+{
+  int code = sqlite3_errcode(database->db) & 0xff;
+  if (code != SQLITE_CORRUPT && code != SQLITE_NOTADB)
+    return lls_database_fail(database, err);
+  return lls_fail(err, -EIO,
+                  "%s: %s: repair it with sqlite3's .recover, or begin anew in another "
+                  "folder",
+                  path, sqlite3_errmsg(database->db));
+}
+
 int lls_database_open(struct lls_database *database, const char *path, const char *schema,
                       struct lls_error *err)
 {
@@ -36,7 +49,7 @@ int lls_database_open(struct lls_database *database, const char *path, const cha
     status = sqlite3_exec(database->db, schema, NULL, NULL, NULL);
   if (status == SQLITE_OK)
     return 0;
-  status = lls_database_fail(database, err);
+  status = fail_open(database, path, err);
   lls_database_close(database);
   return status;
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A server that is killed at any moment, and one whose disk is full, lose no line of a batch
 # and answer none twice, whatever its scheduler; the answers are those of a server that nobody
-# disturbed.
+# disturbed. A damaged database costs no file.
 use strict;
 use warnings;
 use FindBin;
@@ -62,6 +62,18 @@ for my $id (@ids) {
 }
 ok !-e "$state/files/file-torn", 'what a crash left is taken away';
 is $server->stop, 0, 'the server ends well';
+
+# ---- a damaged database ----------------------------------------------------------------------
+
+{
+    my $damaged = File::Temp->newdir;
+    mkdir "$damaged/files";
+    LlmServer::write_file("$damaged/files/file-kept", 'x');
+    LlmServer::write_file("$damaged/llmserve.db", 'no database' x 1000);
+    ok !eval { LlmServer->serve(Batches::ini($damaged)); 1 }, 'a damaged database ends the start';
+    like $@, qr{\Q$damaged\E/llmserve\.db: file is not a database: repair it .* begin anew in another folder}, '  and what is to be done is said';
+    ok -e "$damaged/files/file-kept", '  and no file is lost';
+}
 
 # ---- a full disk -----------------------------------------------------------------------------
 
