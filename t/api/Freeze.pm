@@ -14,7 +14,7 @@ my $probe  = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
 my $stream = '{"prompt":[1,403],"max_tokens":%d,"stream":true,"ignore_eos":true}';
 
 # The fake server that measure() needs has these.
-our @options = (context => 1 << 21, requests => 5000);
+sub options { return (context => 1 << 21, requests => 5000) }
 
 # Bodies of at most 16 MiB, each [path, body]; `spread` stretches or shrinks them.
 sub bodies {

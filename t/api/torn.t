@@ -74,8 +74,9 @@ if ($ENV{LLS_SOAK}) {
     LlmServer::write_file("$folder/p.c", LlmServer::read_file(LlmServer::source('share/sdk/scheduler.c')));
     my $include = LlmServer::source('include');
     system("cc -std=c17 -I$include -fPIC -fvisibility=hidden -g -c -o $folder/p.o $folder/p.c") == 0 or die;
+    my $objects = "$folder/p.o " . LlmServer::built('libllmserve-policy.a');
     for my $linker (grep { system("command -v ld.$_ >/dev/null") == 0 } qw(bfd gold lld)) {
-        lives("linked by $linker", sub { system "cc -shared -fuse-ld=$linker -o $file $folder/p.o" });
+        lives("linked by $linker", sub { system "cc -shared -fuse-ld=$linker -o $file $objects" });
     }
     lives('copied over', sub { system 'cp', LlmServer::built('.libs') . '/scheduler_' . ($_[0] % 2 ? 'apt' : 'vtc') . '.so', $file });
 }
