@@ -18,7 +18,7 @@ struct client {
   const struct reference_prompt *prompt;
   uint64_t id;
   int32_t tokens[64];
-  uint32_t n_tokens, finished, reason;
+  uint32_t n_tokens, n_forced, finished, reason;
   uint32_t preemptions;
 };
 
@@ -65,8 +65,11 @@ static inline void on_event(void *context, const struct lls_event *event)
   struct client *c = event->owner;
   assert_int_equal(c->finished, 0); /* nothing comes after the end */
   if (event->kind == LLS_EVENT_TOKEN) {
-    assert_true(c->n_tokens < 64);
+    assert_true(c->n_tokens + event->n_forced < 64);
     c->tokens[c->n_tokens++] = event->token.token;
+    for (uint32_t i = 0; i < event->n_forced; i++)
+      c->tokens[c->n_tokens++] = event->forced[i];
+    c->n_forced += event->n_forced;
     return;
   }
   c->finished++;

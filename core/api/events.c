@@ -125,11 +125,28 @@ static void keep_scores(struct lls_choice *choice, const struct lls_event *event
     memcpy(choice->scores, event->prompt_scores, bytes);
 }
 
+/* One more token; it may end the choice. */
+static void add_token(struct lls_choice *choice, const struct lls_sampled *sampled,
+                      bool hidden)
+{
+  struct lls_generation *generation = choice->generation;
+  char *piece = generation->api->piece;
+  choice->n_tokens++;
+  if (choice->reports)
+    remember_token(choice, sampled);
+  if (!hidden)
+    add_text(choice, piece, lls_chat_answer_text(choice, sampled->token, piece));
+  else if (is_requested_stop(&generation->params, sampled->token))
+    choice->stop_token = sampled->token;
+  bool over = lls_chat_answer_take(choice);
+  if (choice->stop_string != NULL || over)
+    stop_choice(choice);
+}
+
+/* With those that were forced behind it: they are sent together. */
 static void on_token(struct lls_choice *choice, const struct lls_event *event)
 {
   struct lls_generation *generation = choice->generation;
-  struct lls_api *api = generation->api;
-  int32_t token = event->token.token;
   if (choice->state != LLS_CHOICE_LIVE || !lls_generation_is_wanted(generation))
     return;
   keep_scores(choice, event);
@@ -137,16 +154,11 @@ static void on_token(struct lls_choice *choice, const struct lls_event *event)
     return;
   flush(choice);
   time_token(choice);
-  choice->n_tokens++;
-  if (choice->reports)
-    remember_token(choice, &event->token);
-  if (!event->hidden_token)
-    add_text(choice, api->piece, lls_chat_answer_text(choice, token, api->piece));
-  else if (is_requested_stop(&generation->params, token))
-    choice->stop_token = token;
-  bool over = lls_chat_answer_take(choice);
-  if (choice->stop_string != NULL || over)
-    stop_choice(choice);
+  add_token(choice, &event->token, event->hidden_token);
+  for (uint32_t i = 0; i < event->n_forced && choice->state == LLS_CHOICE_LIVE; i++) {
+    const struct lls_sampled forced = {.token = event->forced[i]};
+    add_token(choice, &forced, false);
+  }
   mark_unflushed(choice);
 }
 

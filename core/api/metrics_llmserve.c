@@ -14,6 +14,10 @@ static void step_numbers(struct lls_page *page, const struct lls_loop_status *st
                    "Sequences in all steps together.", status->batch_sequences_sum);
   lls_page_counter(page, "llmserve_step_tokens_total",
                    "Tokens computed in all steps together.", status->batch_tokens_sum);
+  lls_page_counter(page, "llmserve_forced_tokens_total",
+                   "Tokens of answers that were not drawn: nothing else could follow in "
+                   "their grammars.",
+                   status->forced_tokens);
   lls_page_counter(page, "llmserve_plans_refused_total",
                    "Plans of the scheduler that were refused whole.",
                    status->plans_refused);

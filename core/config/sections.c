@@ -273,6 +273,10 @@ static const struct lls_param plugins_params[] = {
     LLS_PARAM_INT(loop, strikes, "10", 1, 1000000, "plans",
                   "number of bad or late plans after which the built-in order takes over",
                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(loop, jump_ahead, "true",
+                   "tokens that alone can follow in an answer's grammar are computed as "
+                   "one chunk, not drawn one by one",
+                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
 const struct lls_section lls_sections[] = {

@@ -78,8 +78,12 @@ bool lls_grammar_complete(const struct lls_grammar_state *state);
  */
 int lls_grammar_fill_mask(struct lls_grammar_state *state, uint32_t *bits);
 
-/* Writes the bytes that every text goes on with from here, at most `room`; how many. The
- * state stays where it is. */
-int lls_grammar_forced(const struct lls_grammar_state *state, char *bytes, size_t room);
+/*
+ * Writes the tokens that every text goes on with from here, at most `room`; how many. The
+ * state stays where it is. Their bytes are what every text has; which tokens these are is
+ * chosen here (forced.c).
+ */
+int lls_grammar_forced(const struct lls_grammar_state *state, int32_t *tokens,
+                       uint32_t room);
 
 #endif

@@ -5,29 +5,44 @@
  */
 #include "core/loop/instance.h"
 
-static bool contains(const int32_t *list, uint32_t n, int32_t token)
-{
-  for (uint32_t i = 0; i < n; i++)
-    if (list[i] == token)
-      return true;
-  return false;
-}
-
 static bool stops(const struct lls_live *live, int32_t token)
 {
   return live->view.generated_tokens > live->min_new_tokens &&
-         contains(live->stop_tokens, live->n_stop_tokens, token);
+         lls_live_stops_at(live, token);
 }
 
-/* False for a token that the answer cannot go on with: the request ends. */
-static bool append(struct lls_instance *in, struct lls_live *live,
-                   const struct lls_sampled *token, int64_t now_ns)
+/* Behind a token come those that alone can follow it, if there are any. They are pending
+ * from now on, as if they had been drawn. */
+static void append_forced(struct lls_instance *in, struct lls_live *live,
+                          struct lls_event *event)
 {
   struct lls_request *v = &live->view;
-  int taken = lls_constraint_take(in, live, token->token);
-  if (taken < 0) {
+  event->forced = live->tokens + lls_request_length(v);
+  event->n_forced = lls_constraint_jump(in, live);
+  v->forced_tokens = event->n_forced;
+  v->generated_tokens += event->n_forced;
+  in->status.generated_tokens += event->n_forced;
+  in->status.forced_tokens += event->n_forced;
+}
+
+static uint32_t end_of(const struct lls_instance *in, const struct lls_live *live,
+                       bool stopped)
+{
+  const struct lls_request *v = &live->view;
+  if (stopped || lls_constraint_complete(in, live))
+    return LLS_FINISH_STOP;
+  return v->generated_tokens >= v->max_new_tokens ? LLS_FINISH_LENGTH : LLS_FINISH_NONE;
+}
+
+/* How many tokens came out. None, where the answer cannot go on with this one: the
+ * request ends. */
+static uint32_t append(struct lls_instance *in, struct lls_live *live,
+                       const struct lls_sampled *token, int64_t now_ns)
+{
+  struct lls_request *v = &live->view;
+  if (lls_constraint_take(in, live, token->token) < 0) {
     v->finish_reason = LLS_FINISH_ERROR;
-    return false;
+    return 0;
   }
   live->tokens[lls_request_length(v)] = token->token;
   v->generated_tokens++;
@@ -45,11 +60,13 @@ static bool append(struct lls_instance *in, struct lls_live *live,
   event->shared_tokens = live->prefix_tokens;
   event->prompt_scores = live->scores;
   lls_sampled_copy(&event->token, token);
-  if (stopped || taken > 0)
-    v->finish_reason = LLS_FINISH_STOP;
-  else if (v->generated_tokens >= v->max_new_tokens)
-    v->finish_reason = LLS_FINISH_LENGTH;
-  return true;
+  event->n_forced = v->forced_tokens = 0;
+  v->finish_reason = end_of(in, live, stopped);
+  if (v->finish_reason == LLS_FINISH_NONE) {
+    append_forced(in, live, event);
+    v->finish_reason = end_of(in, live, false);
+  }
+  return 1 + event->n_forced;
 }
 
 /* No token comes of it: it is done with its prompt. */
@@ -75,8 +92,8 @@ static void book(struct lls_instance *in, uint32_t i,
     note_pooled(live);
   LLS_CALL(p, cache, computed, v, v->cached_tokens);
   const struct lls_sampled *token = result->sampled[i];
-  bool emitted = token != NULL && append(in, live, token, now_ns);
-  if (emitted)
+  uint32_t emitted = token != NULL ? append(in, live, token, now_ns) : 0;
+  if (emitted > 0)
     lls_lifecycle_set_state(in, live, LLS_DECODING);
   /* a decode changes nothing but lengths, unless it went from hidden to KV form */
   if (!live->was_decoding || in->batch.sequences[i].table->x_count > 0)

@@ -2,12 +2,21 @@
 /*
  * Answers that keep to a grammar. Masks are filled while the device computes the forward
  * pass of their step, if it computes beside this thread, and tokens are taken as they are
- * committed. Where a text is whole and nothing but its end can follow, it ends without
- * the model being asked for that.
+ * committed. What can only follow is not asked of the model: tokens are appended as if
+ * they had been drawn, and computed in the next step together (jump-ahead); where a text
+ * is whole and nothing but its end can follow, it ends.
+ *
+ * A request that asks for logprobs does not jump, since the model has to be asked how
+ * likely each token was; its answer is the same.
  */
 #include "core/loop/instance.h"
 
+#include "core/base/least.h"
+
 #include <errno.h>
+#include <string.h>
+
+#define LONGEST_JUMP 64 /* tokens; more of them come with the next token */
 
 int lls_constraint_check(const struct lls_grammar *grammar, uint32_t vocabulary,
                          struct lls_error *err)
@@ -20,6 +29,20 @@ int lls_constraint_check(const struct lls_grammar *grammar, uint32_t vocabulary,
                         vocabulary);
 }
 
+/* True if the next token is forced; then it alone is in the mask, so that an answer has
+ * the same tokens where it may not jump. */
+static bool forces(struct lls_live *live)
+{
+  struct lls_constraint *c = &live->constraint;
+  const struct lls_vocabulary *v = lls_grammar_vocabulary(c->grammar);
+  int32_t token;
+  if (lls_grammar_forced(c->state, &token, 1) < 1 || lls_live_stops_at(live, token))
+    return false;
+  memset(c->mask, 0, lls_vocabulary_words(v) * sizeof *c->mask);
+  c->mask[token / 32] |= 1u << (token % 32);
+  return true;
+}
+
 void lls_constraint_fill_masks(void *context)
 {
   struct lls_instance *in = context;
@@ -28,7 +51,7 @@ void lls_constraint_fill_masks(void *context)
     struct lls_constraint *c = &in->batch.live[i]->constraint;
     if (c->grammar == NULL || in->batch.sequences[i].sampling == NULL)
       continue;
-    int rc = lls_grammar_fill_mask(c->state, c->mask);
+    int rc = forces(in->batch.live[i]) ? 1 : lls_grammar_fill_mask(c->state, c->mask);
     c->failed = rc > 0 ? 0 : rc < 0 ? rc : -ENOENT;
   }
 }
@@ -60,9 +83,37 @@ int lls_constraint_take(struct lls_instance *in, struct lls_live *live, int32_t 
   if (c->grammar == NULL)
     return 0;
   int rc = c->failed != 0 ? c->failed : lls_grammar_accept_token(c->state, token);
-  if (rc < 0)
-    return fail(in, live, rc);
-  return lls_grammar_complete(c->state) ? 1 : 0;
+  return rc < 0 ? fail(in, live, rc) : 0;
+}
+
+bool lls_constraint_complete(const struct lls_instance *in, const struct lls_live *live)
+{
+  const struct lls_constraint *c = &live->constraint;
+  LLS_ON_STEP(in);
+  return c->grammar != NULL && lls_grammar_complete(c->state);
+}
+
+static bool may_jump(const struct lls_instance *in, const struct lls_live *live)
+{
+  return live->constraint.grammar != NULL && in->limits.jump_ahead &&
+         in->caps.chunked_prefill && in->caps.mixed_batch && !live->sampling.want_logprob;
+}
+
+uint32_t lls_constraint_jump(struct lls_instance *in, struct lls_live *live)
+{
+  const struct lls_request *v = &live->view;
+  struct lls_constraint *c = &live->constraint;
+  int32_t *tokens = live->tokens + lls_request_length(v);
+  LLS_ON_STEP(in);
+  if (!may_jump(in, live))
+    return 0;
+  uint32_t room = lls_least_u32(LONGEST_JUMP, v->max_new_tokens - v->generated_tokens);
+  int found = lls_grammar_forced(c->state, tokens, room);
+  uint32_t n = 0;
+  while ((int)n < found && !lls_live_stops_at(live, tokens[n]) &&
+         lls_grammar_accept_token(c->state, tokens[n]) == 0)
+    n++;
+  return n;
 }
 
 bool lls_constraint_hides(const struct lls_instance *in, const struct lls_live *live,

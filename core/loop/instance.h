@@ -273,9 +273,14 @@ int lls_constraint_check(const struct lls_grammar *, uint32_t vocabulary,
                          struct lls_error *err);
 /* Before tokens are drawn: the masks of the batch's sequences; context: the instance. */
 void lls_constraint_fill_masks(void *context);
-/* A drawn token: 0; 1 if the answer is whole and nothing can follow; or -errno where the
- * answer cannot go on, which is logged and ends the request. */
+/* A drawn token: 0; or -errno where the answer cannot go on, which is logged and ends the
+ * request. */
 int lls_constraint_take(struct lls_instance *, struct lls_live *, int32_t token);
+/* The answer is whole, and nothing can follow. */
+bool lls_constraint_complete(const struct lls_instance *, const struct lls_live *);
+/* Writes the tokens that alone can follow behind those of the request, as far as it may
+ * have more, and takes them; how many. */
+uint32_t lls_constraint_jump(struct lls_instance *, struct lls_live *);
 /* True for a token that ends an answer and is none of its text. */
 bool lls_constraint_hides(const struct lls_instance *, const struct lls_live *,
                           int32_t token);

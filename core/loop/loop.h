@@ -71,6 +71,10 @@ struct lls_event {
   void *owner;
   struct lls_sampled token; /* TOKEN */
   bool hidden_token;        /* TOKEN: a stop token, counted but not shown */
+  /* TOKEN: (n_forced) tokens that came with it, since nothing else could follow; valid as
+   * long as the request's events are */
+  const int32_t *forced;
+  uint32_t n_forced;
   /* TOKEN, with score_prompt: (prompt tokens), the first one empty; valid as long as
    * the request's events are */
   const struct lls_sampled *prompt_scores;
@@ -101,6 +105,7 @@ struct lls_loop_status {
   uint32_t waiting, running, preempted;
   uint32_t device_units_total, device_units_free, host_units_total, host_units_free;
   uint64_t prompt_tokens, generated_tokens, shared_tokens; /* counters */
+  uint64_t forced_tokens; /* of the generated ones, those that were not drawn */
   uint64_t preempted_recompute, preempted_swap;
   uint64_t displaced; /* requests that lost slots to others, and with them their place */
   /* of requests that ended by themselves, with a prediction: how many, and by how many

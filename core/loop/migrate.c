@@ -159,8 +159,7 @@ void lls_migrate_settle(struct lls_instance *in)
 
 static uint32_t state_of(const struct lls_request *v)
 {
-  bool last = lls_request_pending(v) == 1 && v->generated_tokens > 0;
-  return last ? LLS_DECODING : LLS_PREFILLING;
+  return lls_request_decodes(v) ? LLS_DECODING : LLS_PREFILLING;
 }
 
 static bool was_cancelled(const struct lls_instance *in, const struct lls_request *v)

@@ -102,8 +102,8 @@ static void account_run(struct lls_instance *in, struct lls_live *live, int64_t 
   }
   v->cached_tokens = live->context;
   live->was_decoding = v->state == LLS_DECODING;
-  bool last = live->context + 1 == lls_request_length(v) && v->generated_tokens > 0;
-  lls_lifecycle_set_state(in, live, last ? LLS_DECODING : LLS_PREFILLING);
+  lls_lifecycle_set_state(in, live,
+                          lls_request_decodes(v) ? LLS_DECODING : LLS_PREFILLING);
 }
 
 /* Scores the chunk: from the first token without a score to the prompt's end. */

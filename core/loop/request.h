@@ -106,6 +106,15 @@ static inline uint32_t lls_live_unscored(const struct lls_live *live)
   return live->scores != NULL ? live->view.prompt_tokens - live->n_scored : 0;
 }
 
+/* It is one of its stop tokens. */
+static inline bool lls_live_stops_at(const struct lls_live *live, int32_t token)
+{
+  for (uint32_t i = 0; i < live->n_stop_tokens; i++)
+    if (live->stop_tokens[i] == token)
+      return true;
+  return false;
+}
+
 /* A score needs the row before it to be computed, a mean all rows: then nothing of the
  * prompt may be taken from others. */
 static inline bool lls_live_needs_every_row(const struct lls_live *live)

@@ -236,6 +236,7 @@ static void add_counters(struct lls_loop_status *sum, const struct lls_loop_stat
   sum->items_refused += more->items_refused;
   sum->prompt_tokens += more->prompt_tokens;
   sum->generated_tokens += more->generated_tokens;
+  sum->forced_tokens += more->forced_tokens;
   sum->shared_tokens += more->shared_tokens;
   sum->preempted_recompute += more->preempted_recompute;
   sum->preempted_swap += more->preempted_swap;

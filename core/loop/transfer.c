@@ -61,9 +61,7 @@ static void arrive(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
   struct lls_request *v = &live->view;
-  uint32_t state = lls_request_pending(v) == 1 && v->generated_tokens > 0
-                       ? LLS_DECODING
-                       : LLS_PREFILLING;
+  uint32_t state = lls_request_decodes(v) ? LLS_DECODING : LLS_PREFILLING;
   if (v->residency == LLS_RESIDENT_HOST) {
     state = LLS_PREEMPTED;
     v->queue_enter_ns = lls_instance_now(in);

@@ -71,7 +71,8 @@ struct lls_step_view {
   uint32_t n_waiting, n_running, n_preempted, n_moving;
   const struct lls_request *const *waiting; /* (n_waiting) nothing cached */
   /* (n_running) on the device, wholly, whether or not the last step ran it: begun prompts
-   * (PREFILLING) and answers (DECODING: lls_request_pending is 1) together */
+   * (PREFILLING) and answers (DECODING: lls_request_pending is 1, but for
+   * forced_tokens) together */
   const struct lls_request *const *running;
   /* (n_preempted) on the host, wholly or in part */
   const struct lls_request *const *preempted;
@@ -89,7 +90,7 @@ struct lls_step_view {
 struct lls_step_result { /* in arrays: it never grows */
   const struct lls_request *request;
   uint32_t tokens;  /* computed */
-  uint32_t emitted; /* 1 if a token came out */
+  uint32_t emitted; /* tokens that came out: 0 or 1, and those that were forced with it */
 };
 
 struct lls_step_report {

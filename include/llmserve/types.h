@@ -64,9 +64,11 @@ enum lls_class {
 enum lls_request_state {
   LLS_WAITING,    /* nothing usable is cached: never ran, or was dropped */
   LLS_PREFILLING, /* some, not all, of the tokens known at admission are cached */
-  LLS_DECODING,   /* all but the newest token are cached: the next step emits a token */
-  LLS_PREEMPTED,  /* taken off the device, wholly or in part; see residency */
-  LLS_MOVING,     /* an asynchronous transfer is under way: can't run */
+  /* All but the newest token are cached, or but that and the forced ones before it (see
+   * forced_tokens): a step that computes all that is pending emits a token. */
+  LLS_DECODING,
+  LLS_PREEMPTED, /* taken off the device, wholly or in part; see residency */
+  LLS_MOVING,    /* an asynchronous transfer is under way: can't run */
   LLS_FINISHED,
 };
 
@@ -161,6 +163,9 @@ struct lls_request {
   const int32_t *tokens; /* (prompt_tokens + generated_tokens) */
   const char *label;     /* the client's request id or "": stable name in traces */
   uint64_t *user;        /* (LLS_USER_WORDS) the scheduler's to write, zero on_arrival */
+  /* The newest tokens that nothing had to be drawn for: only they could follow in the
+   * answer's grammar. They came with the token before them, and are computed together. */
+  uint32_t forced_tokens;
   /* version 1 ends here */
 };
 
@@ -172,11 +177,19 @@ static inline uint32_t lls_request_length(const struct lls_request *r)
 
 /*
  * Tokens that must still be computed before the next token comes out: the rest of the
- * prompt while prefilling (with the outputs after a dropped cache), 1 while decoding.
+ * prompt while prefilling (with the outputs after a dropped cache), 1 while decoding, or
+ * at most 1 + forced_tokens.
  */
 static inline uint32_t lls_request_pending(const struct lls_request *r)
 {
   return lls_request_length(r) - r->cached_tokens;
+}
+
+/* Wherever it is, the next thing to compute is its answer's last token, with those that
+ * were forced before it. */
+static inline bool lls_request_decodes(const struct lls_request *r)
+{
+  return r->generated_tokens > 0 && lls_request_pending(r) <= 1 + r->forced_tokens;
 }
 
 /* ---- cache ---------------------------------------------------------------------- */

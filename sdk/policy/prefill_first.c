@@ -85,8 +85,8 @@ static void decode(const struct pass *p)
 {
   struct lls_pol_step *s = p->step;
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++)
-    if (s->order[i]->state == LLS_DECODING && lls_pol_step_grow(s, i, 1))
-      lls_pol_step_run(s, s->order[i], 1);
+    if (s->order[i]->state == LLS_DECODING)
+      lls_pol_step_decode(s, i);
 }
 
 void lls_pol_prefill_first_plan(const struct lls_host *host,

@@ -33,8 +33,8 @@ static void offer(struct lls_pol_prefiller *p, const struct lls_host *host,
   else if (answer == 0)
     lls_plan_migrate(s->plan, r, target(p, host));
   else if (s->tokens > 0 && s->sequences > 0 &&
-           lls_pol_step_reserve(s, r, 1) == LLS_RESERVE_OK)
-    lls_pol_step_run(s, r, 1);
+           lls_pol_step_reserve(s, r, lls_pol_step_decode_tokens(s, r)) == LLS_RESERVE_OK)
+    lls_pol_step_run(s, r, lls_pol_step_decode_tokens(s, r));
 }
 
 void lls_pol_prefiller_plan(struct lls_pol_prefiller *p, const struct lls_host *host,

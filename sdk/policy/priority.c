@@ -39,12 +39,6 @@ static bool off_device(const struct lls_request *r)
   return r->state == LLS_WAITING || r->state == LLS_PREEMPTED;
 }
 
-/* Its last token alone is missing, wherever it is. */
-static bool is_decode(const struct lls_request *r)
-{
-  return r->generated_tokens > 0 && lls_request_pending(r) == 1;
-}
-
 static struct lls_pol_heap_entry entry_of(const struct lls_pol_priority *p,
                                           const struct lls_request *r)
 {
@@ -134,9 +128,9 @@ make_room(struct pass *p, const struct lls_pol_heap_entry *e, uint32_t pending)
 static uint32_t tokens_of(const struct pass *p, const struct lls_request *r,
                           uint32_t pending)
 {
-  return is_decode(r) ? 1
-                      : lls_pol_step_chunk(p->step, p->engine, pending, p->budget,
-                                           p->rules->whole);
+  return lls_request_decodes(r) ? lls_pol_step_decode_tokens(p->step, r)
+                                : lls_pol_step_chunk(p->step, p->engine, pending,
+                                                     p->budget, p->rules->whole);
 }
 
 static void run_one(struct pass *p, const struct lls_pol_heap_entry *e)
@@ -191,7 +185,7 @@ static bool next(struct pass *p, struct lls_pol_heap_entry *out)
 static void consider(struct pass *p, const struct lls_pol_heap_entry *e)
 {
   struct lls_pol_priority *q = p->priority;
-  bool decode = is_decode(e->item), off = off_device(e->item);
+  bool decode = lls_request_decodes(e->item), off = off_device(e->item);
   if (decode && p->prompts_only) {
     q->deferred[q->n_deferred++] = *e;
     p->seats--;

@@ -150,6 +150,16 @@ bool lls_pol_step_grow(struct lls_pol_step *s, uint32_t i, uint32_t tokens)
   }
 }
 
+uint32_t lls_pol_step_decode(struct lls_pol_step *s, uint32_t i)
+{
+  const struct lls_request *r = s->order[i];
+  uint32_t tokens = lls_pol_step_decode_tokens(s, r);
+  if (tokens == 0 || s->sequences == 0 || !lls_pol_step_grow(s, i, tokens))
+    return 0;
+  lls_pol_step_run(s, r, tokens);
+  return tokens;
+}
+
 /* Never-fits rule: the prompt must leave the watermark free in an empty cache. A request
  * that was let in once may use all of it. */
 bool lls_pol_step_never_fits(struct lls_pol_step *s, const struct lls_request *r)

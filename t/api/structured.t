@@ -87,6 +87,30 @@ is $response->{status}, 'completed', 'a response ends by itself' or diag explain
 is_person($response->{output}[-1]{content}[0]{text}, '  and is a person');
 is $response->{text}{format}{name}, 'person', '  as it says';
 
+# ---- jump-ahead -------------------------------------------------------------------------
+
+# Names that are forced take no steps of their own, and the answer is the same.
+my %delivery = (guided_json => '{"type":"object","additionalProperties":false,"properties":{"customer_identification_number":{"type":"integer",'
+  . '"minimum":0,"maximum":999},"delivery_address_confirmed":{"type":"boolean"},"preferred_method_of_payment":{"enum":["credit_card","bank_transfer"]}},'
+  . '"required":["customer_identification_number","delivery_address_confirmed","preferred_method_of_payment"]}', temperature => 0, max_tokens => 300);
+
+sub deliveries {
+    my ($from) = @_;
+    my @answers = map { $from->post('/v1/completions', { prompt => $_, return_token_ids => $true, %delivery })->{json} } 'Once upon a time', 'The cat', 'x';
+    is scalar @{ $_->{choices}[0]{token_ids} }, $_->{usage}{completion_tokens}, 'usage counts the tokens' for @answers;
+    return ([map { [$_->{choices}[0]{text}, $_->{choices}[0]{token_ids}] } @answers], $from->get('/metrics')->{content} =~ /^llmserve_forced_tokens_total (\d+)/m);
+}
+my $slow = LlmServer->serve("[model]\npath = " . LlmServer::source('share/demo-model') . "\n[engine]\nthreads = 1\npin = false\n[plugins]\njump_ahead = false\n");
+my ($jumped, $forced) = deliveries($server);
+my ($drawn, $none) = deliveries($slow);
+is_deeply $jumped, $drawn, 'the same texts of the same tokens';
+cmp_ok $forced, '>', 60, 'with jumps';
+is $none, 0, '  and without';
+is_deeply choice('/v1/completions', prompt => 'x', logprobs => 1, return_token_ids => $true, %delivery)->{token_ids}, $jumped->[2][1], 'also with logprobs';
+@events = LlmServer::events($server->post('/v1/completions', { prompt => 'x', stream => $true, stop => ['_con', 'method_of'], include_stop_str_in_output => $true, %delivery }));
+like join('', map { ref && @{ $_->{choices} } ? $_->{choices}[0]{text} : () } @events), qr/"delivery_address_con\z/, 'a stop string within a jump';
+is $slow->stop, 0, 'the slow one ends well';
+
 # ---- refusals -------------------------------------------------------------------------
 
 sub refused {

@@ -89,15 +89,17 @@ static void follow(struct lls_grammar *grammar, struct input *in)
 {
   struct lls_grammar_state *state = malloc(lls_grammar_state_bytes());
   struct lls_grammar_state *copy = malloc(lls_grammar_state_bytes());
-  char forced[64];
+  int32_t forced[8];
   uint32_t mask;
   assert(state != NULL && copy != NULL);
   lls_grammar_state_init(state, grammar);
   for (int step = 0; step < STEPS && check_mask(state, copy, &mask); step++) {
-    int n = lls_grammar_forced(state, forced, sizeof forced);
-    assert(n <= (int)sizeof forced);
+    int n = lls_grammar_forced(state, forced, 8), rc = 0;
+    assert(n <= 8);
     memcpy(copy, state, lls_grammar_state_bytes());
-    assert(n < 0 || lls_grammar_accept_bytes(copy, forced, (size_t)n) != -EINVAL);
+    for (int i = 0; i < n && rc == 0; i++)
+      rc = lls_grammar_accept_token(copy, forced[i]);
+    assert(rc != -EINVAL);
     int32_t token = (int32_t)(next(in) % TOKENS);
     while ((mask >> token & 1) == 0)
       token = (token + 1) % TOKENS;

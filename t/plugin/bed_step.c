@@ -125,6 +125,7 @@ struct lls_live *bed_submit(struct bed *bed, const int32_t *tokens, uint32_t n,
   if (bed->next.pooling != LLS_POOLING_NONE)
     s.max_new_tokens = 0;
   s.pooling = bed->next.pooling;
+  s.grammar = bed->next.grammar;
   s.ignore_eos = most == output;
   s.sampling.seed = output;
   s.request_class = bed->next.request_class;

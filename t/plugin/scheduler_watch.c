@@ -115,7 +115,7 @@ static void check_progress(struct watch *w, struct watched *s,
   CONTRACT(c, r->tokens[0] == s->first_token, "view: the tokens changed");
   CONTRACT(c,
            r->generated_tokens >= s->generated_tokens &&
-               r->generated_tokens <= s->generated_tokens + 1,
+               r->generated_tokens <= s->generated_tokens + 1 + r->forced_tokens,
            "view: %u tokens after %u", r->generated_tokens, s->generated_tokens);
   CONTRACT(c, r->generated_tokens < r->max_new_tokens || r->max_new_tokens == 0,
            "view: said more than it may");
@@ -143,7 +143,7 @@ static void check_state(struct watch *w, const struct lls_request *r, enum list 
   CONTRACT(c, list != WAITING || r->cached_tokens == 0, "view: waiting with a cache");
   CONTRACT(c, list != RUNNING || r->residency == LLS_RESIDENT_DEVICE,
            "view: running, residency %u", r->residency);
-  CONTRACT(c, r->state != LLS_DECODING || lls_request_pending(r) == 1,
+  CONTRACT(c, r->state != LLS_DECODING || lls_request_decodes(r),
            "view: decoding with %u tokens pending", lls_request_pending(r));
 }
 
@@ -237,7 +237,9 @@ void watch_report(struct watch *w, const struct lls_step_report *report)
     struct watched *s = known(w, result->request, "on_step");
     if (s == NULL)
       continue;
-    CONTRACT(c, result->tokens > 0 && result->emitted <= 1, "on_step: bad result");
+    CONTRACT(c,
+             result->tokens > 0 && result->emitted <= 1 + result->request->forced_tokens,
+             "on_step: bad result");
     CONTRACT(c, !w->trust_results || result->tokens <= s->planned,
              "on_step: %u tokens, planned %u", result->tokens, s->planned);
     s->planned = 0;

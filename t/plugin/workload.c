@@ -2,12 +2,14 @@
 /* See workload.h. */
 #include "t/tap.h"
 
+#include "t/jumps.h"
 #include "t/plugin/workload.h"
 
 /* Later nobody is cancelled, or a request that hangs would end so. */
 #define CANCEL_STEPS 300
 
 struct workload {
+  struct jumps jumps; /* the grammar that one in four answers keeps to */
   uint32_t submitted, cancelled;
   uint64_t plan_digest;
 };
@@ -34,6 +36,7 @@ static void submit(struct bed *bed, struct workload *w)
       .max_new_tokens = 60,
       .pooling = w->submitted % 8 == 5 ? LLS_POOLING_MEAN - w->submitted / 8 % 2
                                        : LLS_POOLING_NONE,
+      .grammar = w->submitted % 4 == 2 ? w->jumps.grammar : NULL,
   };
   if (bed_submit(bed, tokens, n, bed_between(bed, 1, 60)) != NULL)
     w->submitted++;
@@ -98,6 +101,7 @@ uint64_t workload_run(const struct bed_options *o, uint32_t requests, uint32_t c
   struct bed bed;
   struct workload w = {0};
   assert_int_equal(bed_open(&bed, o), 0);
+  jumps_open(&w.jumps, bed.harness.config.vocab, bed.sim.eos);
   for (uint32_t steps = 0; w.submitted < requests || bed_alive(&bed) > 0; steps++) {
     if (steps == 20000)
       fail_msg("%u requests are still alive", bed_alive(&bed));
@@ -114,5 +118,6 @@ uint64_t workload_run(const struct bed_options *o, uint32_t requests, uint32_t c
   check_ends(&bed, &w, checks);
   check_all_free(&bed);
   bed_close(&bed);
+  jumps_close(&w.jumps);
   return w.plan_digest;
 }

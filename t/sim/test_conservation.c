@@ -13,6 +13,8 @@
 #include "t/sim/crowd.h"
 
 #define MODEL       "t/data/models/llama"
+#define VOCABULARY  256 /* of it */
+#define EOS         2
 #define WORKLOADS   1000
 #define A_MACHINE   25 /* workloads on each, one after the other */
 #define MAX_CLIENTS 12
@@ -87,7 +89,7 @@ static int open_machine(struct machine *m, const char *scheduler, const char *ca
   uint32_t window = m->crowd.random % 3 == 2 ? 20 : 0; /* the random is the seed yet */
   m->sim = (struct lls_sim_options){.rates = harness_rates(MODEL, 1),
                                     .memory = UINT64_C(1) << 40,
-                                    .eos = 2,
+                                    .eos = EOS,
                                     .name = "test"};
   struct harness_options o = {
       .model = MODEL,
@@ -120,10 +122,10 @@ static int open_machine(struct machine *m, const char *scheduler, const char *ca
 
 /* The digest of all workloads of one machine; 0 if there is no such machine. */
 static uint64_t run_machine(const char *scheduler, const char *cache, uint64_t seed,
-                            struct lls_error *err)
+                            struct lls_grammar *grammar, struct lls_error *err)
 {
   static struct machine m;
-  m = (struct machine){.crowd = {.random = seed, .digest = 1}};
+  m = (struct machine){.crowd = {.random = seed, .digest = 1, .grammar = grammar}};
   if (open_machine(&m, scheduler, cache, err) < 0)
     return 0;
   for (int i = 0; i < A_MACHINE; i++) {
@@ -137,18 +139,19 @@ static uint64_t run_machine(const char *scheduler, const char *cache, uint64_t s
 
 /* ---- all of them ------------------------------------------------------------------ */
 
-static bool test_pair(const char *scheduler, const char *cache)
+static bool test_pair(const char *scheduler, const char *cache,
+                      struct lls_grammar *grammar)
 {
   struct lls_error err = {0};
   uint32_t machines = WORKLOADS / A_MACHINE;
-  uint64_t first = run_machine(scheduler, cache, 1, &err);
+  uint64_t first = run_machine(scheduler, cache, 1, grammar, &err);
   if (first == 0) {
     print_message("# %s over %s: %s\n", scheduler, cache, err.text);
     return false;
   }
-  assert_true(run_machine(scheduler, cache, 1, &err) == first);
+  assert_true(run_machine(scheduler, cache, 1, grammar, &err) == first);
   for (uint64_t seed = 2; seed <= machines; seed++)
-    if (run_machine(scheduler, cache, seed, &err) == 0)
+    if (run_machine(scheduler, cache, seed, grammar, &err) == 0)
       fail_msg("%s over %s: %s", scheduler, cache, err.text);
   return true;
 }
@@ -157,14 +160,17 @@ static void test_every_scheduler_over_every_cache(void **state)
 {
   (void)state;
   struct shipped schedulers, caches;
+  struct jumps jumps;
   uint32_t pairs = 0;
+  jumps_open(&jumps, VOCABULARY, EOS);
   shipped_find(LLS_KIND_SCHEDULER, &schedulers);
   shipped_find(LLS_KIND_CACHE, &caches);
   for (uint32_t s = 0; s < schedulers.n; s++)
     for (uint32_t c = 0; c < caches.n; c++)
-      pairs += test_pair(schedulers.names[s], caches.names[c]);
+      pairs += test_pair(schedulers.names[s], caches.names[c], jumps.grammar);
   print_message("# %u pairs, %u workloads each\n", pairs, WORKLOADS);
   assert_true(pairs >= schedulers.n); /* paged goes with all */
+  jumps_close(&jumps);
 }
 
 int main(void)

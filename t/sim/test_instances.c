@@ -11,9 +11,11 @@
 
 #include "t/sim/crowd.h"
 
-#define MODEL     "t/data/models/llama"
-#define MACHINES  60 /* of each kind */
-#define MAX_TURNS 200000
+#define MODEL      "t/data/models/llama"
+#define VOCABULARY 256 /* of it */
+#define EOS        2
+#define MACHINES   60 /* of each kind */
+#define MAX_TURNS  200000
 
 struct machine {
   struct harness h;
@@ -93,7 +95,7 @@ static void open_machine(struct machine *m, const char *scheduler, const char *c
   m->instances = 2 + below(m, HARNESS_INSTANCES - 1);
   m->sim = (struct lls_sim_options){.rates = rates(below(m, 2) * 0.01),
                                     .memory = UINT64_C(1) << 40,
-                                    .eos = 2,
+                                    .eos = EOS,
                                     .name = "test"};
   struct harness_options o = {
       .model = MODEL,
@@ -122,10 +124,11 @@ static void open_machine(struct machine *m, const char *scheduler, const char *c
 }
 
 static uint64_t run_machine(const char *scheduler, const char *cache, bool roles,
-                            uint64_t seed, uint64_t *handed_over)
+                            uint64_t seed, struct lls_grammar *grammar,
+                            uint64_t *handed_over)
 {
   static struct machine m;
-  m = (struct machine){.crowd = {.random = seed, .digest = 1}};
+  m = (struct machine){.crowd = {.random = seed, .digest = 1, .grammar = grammar}};
   open_machine(&m, scheduler, cache, roles);
   crowd_draw(&m.crowd, CROWD_MOST, 0, 4, 200000000);
   run(&m);
@@ -138,10 +141,14 @@ static uint64_t run_machine(const char *scheduler, const char *cache, bool roles
 static void run_all(const char *scheduler, const char *cache, bool roles)
 {
   uint64_t handed_over = 0;
+  struct jumps jumps;
+  jumps_open(&jumps, VOCABULARY, EOS);
   for (uint64_t seed = 1; seed <= MACHINES; seed++) {
-    uint64_t first = run_machine(scheduler, cache, roles, seed, &handed_over);
-    assert_true(run_machine(scheduler, cache, roles, seed, &handed_over) == first);
+    struct lls_grammar *g = jumps.grammar;
+    uint64_t first = run_machine(scheduler, cache, roles, seed, g, &handed_over);
+    assert_true(run_machine(scheduler, cache, roles, seed, g, &handed_over) == first);
   }
+  jumps_close(&jumps);
   print_message("# %s over %s: %llu handed over\n", scheduler, cache,
                 (unsigned long long)handed_over);
   assert_true((handed_over > 0) == roles);

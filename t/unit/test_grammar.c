@@ -114,20 +114,23 @@ static void check_mask(struct oracle *o, const struct lls_grammar_tree *tree,
   }
 }
 
-/* No byte but those that are forced may follow. */
+/* No byte but those of the tokens that are forced may follow. */
 static void check_forced(struct oracle *o, const struct lls_grammar_tree *tree,
                          const char *text, uint32_t n, struct lls_grammar_state *state)
 {
-  char longer[ORACLE_TEXT + 1], forced[4];
-  int n_forced = lls_grammar_forced(state, forced, sizeof forced);
-  assert_true(n_forced >= 0);
+  char longer[ORACLE_TEXT + 1];
+  int32_t tokens[2];
+  int n_tokens = lls_grammar_forced(state, tokens, 2);
+  assert_true(n_tokens >= 0);
   memcpy(longer, text, n);
-  for (int i = 0; i < n_forced; i++)
-    for (int byte = 0; byte < 256; byte++) {
-      memcpy(longer + n, forced, (size_t)i);
-      longer[n + (uint32_t)i] = (char)byte;
-      oracle_read(o, tree, longer, n + (uint32_t)i + 1);
-      assert_int_equal(oracle_goes_on(o), (unsigned char)forced[i] == byte);
+  for (int i = 0; i < n_tokens; i++)
+    for (const char *forced = token_text[tokens[i]]; *forced != '\0'; forced++) {
+      for (int byte = 0; byte < 256; byte++) {
+        longer[n] = (char)byte;
+        oracle_read(o, tree, longer, n + 1);
+        assert_int_equal(oracle_goes_on(o), (unsigned char)*forced == byte);
+      }
+      longer[n++] = *forced;
     }
 }
 

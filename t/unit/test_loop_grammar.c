@@ -31,20 +31,23 @@ static struct lls_vocabulary *letters(uint32_t size)
   return v;
 }
 
-static const char *const any_of[] = {"ab", "cd", "ba", "d"};
+enum { ALTERNATIVES = 5 };
+/* After "ca" the rest of the last one is forced. */
+static const char *const any_of[ALTERNATIVES] = {"ab", "cd", "ba", "d",
+                                                 "cadbcdacbdcadbb"};
 
-/* (ab|cd|ba|d){min,max} z? */
+/* (ab|cd|ba|d|cadbcdacbdcadbb){min,max} last */
 static struct lls_grammar *grammar_of(const struct lls_vocabulary *v, uint32_t min,
                                       uint32_t max, const char *last)
 {
   const struct lls_grammar_limits limits = LLS_GRAMMAR_LIMITS;
   struct lls_grammar_tree *tree = lls_grammar_tree_create(&bounds);
   struct lls_grammar *g = NULL;
-  uint32_t parts[4];
-  for (int i = 0; i < 4; i++)
+  uint32_t parts[ALTERNATIVES];
+  for (int i = 0; i < ALTERNATIVES; i++)
     parts[i] = lls_grammar_literal(tree, any_of[i], strlen(any_of[i]));
   uint32_t both[] = {
-      lls_grammar_repeat(tree, lls_grammar_choice(tree, parts, 4), min, max),
+      lls_grammar_repeat(tree, lls_grammar_choice(tree, parts, ALTERNATIVES), min, max),
       lls_grammar_literal(tree, last, strlen(last))};
   lls_grammar_set_root(tree, lls_grammar_sequence(tree, both, 2));
   assert_int_equal(lls_grammar_compile(tree, v, &limits, &g, NULL), 0);
@@ -78,6 +81,12 @@ static void assert_whole(const struct client *c, struct lls_grammar *g)
   free(state);
 }
 
+static void assert_same_tokens(const struct client *a, const struct client *b, uint32_t n)
+{
+  assert_true(a->n_tokens >= n && b->n_tokens >= n);
+  assert_memory_equal(a->tokens, b->tokens, n * sizeof *a->tokens);
+}
+
 static const char *const swap[] = {"preempt", "swap", NULL};
 static const char *const chunks[] = {"chunk", "32", NULL};
 
@@ -85,40 +94,56 @@ static const struct setting {
   const char *scheduler;
   const char *const *parameters;
   uint32_t device_units, host_units;
-  bool asynchronous;
+  bool asynchronous, no_jump;
 } settings[] = {
-    {"fcfs", NULL, 512, 0, false},     {"sarathi", chunks, 512, 0, false},
-    {"fcfs", NULL, 64, 0, false},      {"fcfs", swap, 64, 256, false},
-    {"sarathi", chunks, 64, 0, false}, {"fcfs", NULL, 512, 0, true},
+    {.scheduler = "fcfs", .device_units = 512},
+    {.scheduler = "sarathi", .parameters = chunks, .device_units = 512},
+    {.scheduler = "fcfs", .device_units = 64},
+    {.scheduler = "fcfs", .parameters = swap, .device_units = 64, .host_units = 256},
+    {.scheduler = "sarathi", .parameters = chunks, .device_units = 64},
+    {.scheduler = "fcfs", .device_units = 512, .asynchronous = true},
+    {.scheduler = "aligned", .device_units = 64, .host_units = 256},
+    {.scheduler = "bros", .device_units = 64, .host_units = 256},
 };
 
-/* All in one go, under one setting; how many preemptions it took. */
-static uint32_t run_setting(const struct setting *t, const struct reference *ref,
-                            struct client *clients, uint32_t n)
+struct totals {
+  uint32_t preemptions, forced;
+  uint64_t steps;
+};
+
+/* All in one go, under one setting. */
+static struct totals run_setting(const struct setting *t, const struct reference *ref,
+                                 struct client *clients, uint32_t n)
 {
   struct harness h;
   struct harness_options o = client_options(t->scheduler);
-  uint32_t preemptions = 0;
+  struct lls_loop_status status;
+  struct totals totals = {0};
   o.scheduler.parameters = t->parameters;
   o.device_units = t->device_units;
   o.host_units = t->host_units;
+  o.no_jump = t->no_jump;
   o.create_device = t->asynchronous ? create_asynchronous : NULL;
   open_or_fail(&h, &o);
   struct lls_vocabulary *v = letters(h.config.vocab);
-  struct lls_grammar *g = grammar_of(v, 8, 20, "g");
+  struct lls_grammar *g = grammar_of(v, 4, 6, "g");
   for (uint32_t i = 0; i < n; i++)
     submit_with(&h, &clients[i], &ref->prompts[i % 3], i % 4 == 3 ? NULL : g, i);
   run_to_end(&h);
   for (uint32_t i = 0; i < n; i++) {
-    preemptions += clients[i].preemptions;
+    totals.preemptions += clients[i].preemptions;
+    totals.forced += clients[i].n_forced;
     if (i % 4 != 3)
       assert_whole(&clients[i], g);
   }
+  lls_loop_status(h.loop, &status);
+  assert_int_equal(status.forced_tokens, totals.forced);
+  totals.steps = status.steps;
   assert_memory_is_back(&h);
   harness_close(&h);
   lls_grammar_unref(g);
   lls_vocabulary_destroy(v);
-  return preemptions;
+  return totals;
 }
 
 static void test_answers_are_texts_of_the_grammar(void **state)
@@ -128,16 +153,111 @@ static void test_answers_are_texts_of_the_grammar(void **state)
   struct reference *ref = reference_read(MODEL);
   struct client first[N], others[N];
   uint32_t preemptions = 0;
-  run_setting(&settings[0], ref, first, N);
+  struct totals totals = run_setting(&settings[0], ref, first, N);
+  assert_true(totals.forced > 0);
   for (size_t k = 1; k < sizeof settings / sizeof *settings; k++) {
-    preemptions += run_setting(&settings[k], ref, others, N);
+    preemptions += run_setting(&settings[k], ref, others, N).preemptions;
     for (int i = 0; i < N; i++) {
       assert_int_equal(others[i].n_tokens, first[i].n_tokens);
-      assert_memory_equal(others[i].tokens, first[i].tokens,
-                          first[i].n_tokens * sizeof *first[i].tokens);
+      assert_same_tokens(&others[i], &first[i], first[i].n_tokens);
     }
   }
   assert_true(preemptions > 0);
+  reference_free(ref);
+}
+
+/* ---- jump-ahead ----------------------------------------------------------------------
+ */
+
+/* "abcdabcdab" (ab|cd) "abcdabcdabcdabcdabcdabcd" */
+static struct lls_grammar *mostly_forced(const struct lls_vocabulary *v)
+{
+  static const char again[] = "abcdabcdabcdabcdabcdabcd";
+  const struct lls_grammar_limits limits = LLS_GRAMMAR_LIMITS;
+  struct lls_grammar_tree *tree = lls_grammar_tree_create(&bounds);
+  struct lls_grammar *g = NULL;
+  uint32_t choice[] = {lls_grammar_literal(tree, "ab", 2),
+                       lls_grammar_literal(tree, "cd", 2)};
+  uint32_t parts[] = {lls_grammar_literal(tree, again, 10),
+                      lls_grammar_choice(tree, choice, 2),
+                      lls_grammar_literal(tree, again, 24)};
+  lls_grammar_set_root(tree, lls_grammar_sequence(tree, parts, 3));
+  assert_int_equal(lls_grammar_compile(tree, v, &limits, &g, NULL), 0);
+  lls_grammar_tree_destroy(tree);
+  return g;
+}
+
+struct jump {
+  bool off;
+  bool logprobs;
+  uint32_t most; /* tokens, 0: enough */
+  int32_t stop;  /* a stop token, 0: none */
+};
+
+/* Greedy, alone; how many steps it took. */
+static uint64_t run_jump(const struct jump *j, const struct reference *ref,
+                         struct client *c)
+{
+  struct harness h;
+  struct harness_options o = client_options("fcfs");
+  struct lls_loop_status status;
+  o.no_jump = j->off;
+  open_or_fail(&h, &o);
+  struct lls_vocabulary *v = letters(h.config.vocab);
+  struct lls_grammar *g = mostly_forced(v);
+  *c = (struct client){.prompt = &ref->prompts[0]};
+  struct lls_submission s = harness_submission(c->prompt->tokens, c->prompt->n_prompt,
+                                               j->most > 0 ? j->most : 60, c);
+  s.grammar = g;
+  s.sampling.want_logprob = j->logprobs;
+  s.stop_tokens = &j->stop;
+  s.n_stop_tokens = j->stop > 0;
+  assert_int_equal(lls_loop_submit(h.loop, &s, &c->id, NULL), 0);
+  run_to_end(&h);
+  lls_loop_status(h.loop, &status);
+  assert_memory_is_back(&h);
+  harness_close(&h);
+  lls_grammar_unref(g);
+  lls_vocabulary_destroy(v);
+  return status.steps;
+}
+
+static void test_what_is_forced_takes_no_steps(void **state)
+{
+  (void)state;
+  struct reference *ref = reference_read(MODEL);
+  struct client slow, c;
+  uint64_t steps = run_jump(&(struct jump){.off = true}, ref, &slow);
+  assert_int_equal(slow.n_forced, 0);
+  assert_int_equal(slow.n_tokens, steps);
+  assert_true(run_jump(&(struct jump){0}, ref, &c) <= 5);
+  assert_same_tokens(&c, &slow, slow.n_tokens);
+  assert_int_equal(c.n_tokens, slow.n_tokens);
+  assert_int_equal(c.reason, LLS_FINISH_STOP);
+  assert_true(c.n_forced > 10);
+  /* how likely each token was has to be asked of the model */
+  assert_int_equal(run_jump(&(struct jump){.logprobs = true}, ref, &c), steps);
+  assert_same_tokens(&c, &slow, slow.n_tokens);
+  assert_int_equal(c.n_forced, 0);
+  reference_free(ref);
+}
+
+static void test_a_jump_stays_within_the_request(void **state)
+{
+  (void)state;
+  struct reference *ref = reference_read(MODEL);
+  struct client c, whole;
+  run_jump(&(struct jump){0}, ref, &whole);
+  run_jump(&(struct jump){.most = 7}, ref, &c);
+  assert_int_equal(c.reason, LLS_FINISH_LENGTH);
+  assert_int_equal(c.n_tokens, 7);
+  assert_same_tokens(&c, &whole, 7);
+  /* a stop token is none of a jump: if it is drawn, it ends the answer */
+  int32_t stop = whole.tokens[whole.n_tokens - 1];
+  run_jump(&(struct jump){.stop = stop}, ref, &c);
+  assert_int_equal(c.reason, LLS_FINISH_STOP);
+  for (uint32_t i = 0; i + 1 < c.n_tokens; i++)
+    assert_true(c.tokens[i] != stop);
   reference_free(ref);
 }
 
@@ -192,6 +312,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_answers_are_texts_of_the_grammar),
+      cmocka_unit_test(test_what_is_forced_takes_no_steps),
+      cmocka_unit_test(test_a_jump_stays_within_the_request),
       cmocka_unit_test(test_a_dead_end_is_an_error_of_the_request),
       cmocka_unit_test(test_another_vocabulary_is_refused),
   };

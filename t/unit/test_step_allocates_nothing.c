@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The step path allocates nothing: every malloc, calloc, realloc and free of this process
- * is counted while steps of prefill, decode, preemption and swap run, under every
- * scheduler and over every cache manager that ships.
+ * is counted while steps of prefill, decode, jump-ahead, preemption and swap run, under
+ * every scheduler and over every cache manager that ships.
  */
 #include "t/tap.h"
 
 #include <string.h>
 
 #include "t/harness.h"
+#include "t/jumps.h"
 #include "t/reference.h"
 #include "t/shipped.h"
 
@@ -63,8 +64,10 @@ static void ignore(void *context, const struct lls_event *event)
   (void)event;
 }
 
-/* A round of requests that need more memory than there is; how many were preempted. */
-static uint64_t run_round(struct harness *h, const struct reference *ref)
+/* A round of requests that need more memory than there is, two of them in a grammar; how
+ * many were preempted. */
+static uint64_t run_round(struct harness *h, const struct reference *ref,
+                          struct lls_grammar *grammar)
 {
   struct lls_error err = {0};
   struct lls_loop_status status;
@@ -72,6 +75,7 @@ static uint64_t run_round(struct harness *h, const struct reference *ref)
     const struct reference_prompt *p = &ref->prompts[i % 2];
     struct lls_submission s = harness_submission(p->tokens, p->n_prompt, 64, NULL);
     uint64_t id;
+    s.grammar = i % 4 == 3 ? grammar : NULL;
     assert_int_equal(lls_loop_submit(h->loop, &s, &id, &err), 0);
   }
   counting = true;
@@ -109,13 +113,16 @@ static bool check(const struct harness_policy *scheduler,
     return false;
   }
   struct reference *ref = reference_read("llama");
-  run_round(&h, ref);
+  struct jumps jumps;
+  jumps_open(&jumps, h.config.vocab, -1); /* which never ends by itself */
+  run_round(&h, ref, jumps.grammar);
   calls = 0;
-  *preempted += run_round(&h, ref);
+  *preempted += run_round(&h, ref, jumps.grammar);
   if (calls > 0)
     fail_msg("%s over %s: %u calls of the allocator", scheduler->name, cache->name,
              calls);
   harness_close(&h);
+  jumps_close(&jumps);
   reference_free(ref);
   return true;
 }

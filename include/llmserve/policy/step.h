@@ -84,6 +84,17 @@ bool lls_pol_step_take_off(struct lls_pol_step *, const struct lls_request *);
  * first, and of itself if it is the last. True: it can run. */
 bool lls_pol_step_grow(struct lls_pol_step *, uint32_t i, uint32_t tokens);
 
+/* Tokens of a decode that the step has room for: one, and those that were forced before
+ * it. */
+static inline uint32_t lls_pol_step_decode_tokens(const struct lls_pol_step *s,
+                                                  const struct lls_request *r)
+{
+  return lls_pol_min(lls_request_pending(r), s->tokens);
+}
+
+/* Runs the decode order[i] if it can grow; how many tokens of it, or 0. */
+uint32_t lls_pol_step_decode(struct lls_pol_step *, uint32_t i);
+
 /* Room for all `pending` tokens of a waiting request, leaving the watermark free. */
 enum lls_pol_step_answer lls_pol_step_admit(struct lls_pol_step *,
                                             const struct lls_request *, uint32_t pending);

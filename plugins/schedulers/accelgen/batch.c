@@ -109,8 +109,7 @@ void accelgen_grow(struct accelgen *a, struct lls_pol_step *s)
   uint64_t growth = (uint64_t)n * a->block_units;
   set_order(a, s, n > most || growth > lls_pol_step_free_units(s));
   for (uint32_t i = 0; i < n && i < most && i < s->tail; i++) {
-    if (lls_pol_step_grow(s, i, 1))
-      lls_pol_step_run(s, s->order[i], 1);
+    lls_pol_step_decode(s, i);
     a->on_device[i]->done = true;
   }
   for (uint32_t i = s->tail; i < a->n_order; i++)

@@ -97,7 +97,7 @@ void accelgen_ran(struct accelgen *a, const struct lls_step_report *report)
     struct accelgen_job *job = &a->jobs[r->slot];
     if (result->tokens > 1)
       accelgen_pace_chunk(&a->pace, CHUNK_WEIGHT, result->tokens);
-    a->pace.decodes += result->emitted;
+    a->pace.decodes += result->emitted > 0;
     if (job->paused)
       resumed(a, r, report->started_ns);
     if (!job->is_jct)
@@ -161,7 +161,7 @@ static void add(struct accelgen *a, const struct lls_step_view *v,
       .request = r,
       .id = r->id,
       .tokens = pending,
-      .decode = r->generated_tokens > 0 && r->cached_tokens > 0 && pending == 1,
+      .decode = r->cached_tokens > 0 && lls_request_decodes(r),
       .started = r->state == LLS_PREFILLING,
       .fresh = r->cached_tokens == 0,
       .is_long = lls_request_length(r) >= a->params.long_tokens,

@@ -107,12 +107,6 @@ static inline uint32_t blocks_of(const struct aligned *a, uint32_t tokens)
   return (tokens + a->block_tokens - 1) / a->block_tokens;
 }
 
-/* One token alone is missing: it can be decoded. */
-static inline bool is_prefilled(const struct lls_request *r)
-{
-  return r->generated_tokens > 0 && lls_request_pending(r) == 1;
-}
-
 /* It is on the device, and not about to leave it. */
 static inline bool is_resident(const struct aligned *a, uint32_t slot)
 {

@@ -146,14 +146,15 @@ static void put_back_absent(struct aligned *a, int64_t now_ns)
       members_set(a, a->running[i], SPARE, now_ns);
 }
 
-/* Room for the next token of one that runs alone: it may take what all others have. The
+/* Room for the next tokens of one that runs alone: it may take what all others have. The
  * caller sees to it that it is not taken off for itself. */
 static int reserve_alone(struct aligned *a, struct lls_pol_step *s,
                          const struct lls_request *r)
 {
-  int rc = lls_pol_step_reserve(s, r, 1);
+  uint32_t tokens = lls_pol_step_decode_tokens(s, r);
+  int rc = lls_pol_step_reserve(s, r, tokens);
   while (rc == LLS_RESERVE_LATER && take_off_another(a, s, true))
-    rc = lls_pol_step_reserve(s, r, 1);
+    rc = lls_pol_step_reserve(s, r, tokens);
   return rc;
 }
 
@@ -164,9 +165,10 @@ static bool run_one(struct aligned *a, struct lls_pol_step *s, uint32_t slot)
 {
   const struct lls_request *r = a->members[slot].request;
   bool alone = a->n_running == 1;
-  int rc = alone ? reserve_alone(a, s, r) : lls_pol_step_reserve(s, r, 1);
+  uint32_t tokens = lls_pol_step_decode_tokens(s, r);
+  int rc = alone ? reserve_alone(a, s, r) : lls_pol_step_reserve(s, r, tokens);
   if (rc == LLS_RESERVE_OK)
-    lls_pol_step_run(s, r, 1);
+    lls_pol_step_run(s, r, tokens);
   else if (rc != LLS_RESERVE_LATER) /* alone in memory it could not grow either */
     members_reject(a, s, slot);
   else
@@ -228,7 +230,8 @@ static bool let_in(struct aligned *a, struct lls_pol_step *s, struct door *d,
   const struct lls_request *r = a->members[slot].request;
   if (needs_a_copy(a, slot) || !has_room(a, s, d, slot))
     return false;
-  int rc = lls_pol_step_reserve(s, r, 1);
+  uint32_t tokens = lls_pol_step_decode_tokens(s, r);
+  int rc = lls_pol_step_reserve(s, r, tokens);
   if (rc == LLS_RESERVE_LATER && a->n_running == 0) {
     members_set(a, slot, QUEUE, 0); /* not to be taken off for itself */
     rc = reserve_alone(a, s, r);
@@ -238,7 +241,7 @@ static bool let_in(struct aligned *a, struct lls_pol_step *s, struct door *d,
     return false;
   if (rc == LLS_RESERVE_OK) {
     members_set(a, slot, RUNNING, s->view->now_ns);
-    lls_pol_step_run(s, r, 1);
+    lls_pol_step_run(s, r, tokens);
   } else {
     members_reject(a, s, slot);
   }

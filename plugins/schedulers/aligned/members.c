@@ -182,7 +182,7 @@ static bool has_grown(const struct aligned *a, const struct member *m)
 static void look_at(struct aligned *a, const struct lls_request *r, int64_t now_ns)
 {
   struct member *m = know(a, r);
-  bool prefilled = is_prefilled(r);
+  bool prefilled = lls_request_decodes(r);
   if (m->offered)
     set_offered(a, m, false);
   set_partial(a, m, !prefilled && r->state != LLS_WAITING);

@@ -23,9 +23,7 @@ bool alise_learn_times(struct alise_times *t, const struct lls_cost *cost)
 double alise_remaining(const struct alise_times *t, const struct lls_request *r,
                        double left)
 {
-  uint32_t g = r->generated_tokens, pending = lls_request_pending(r);
-  bool prefilled = g > 0 && pending == 1;
-  return (prefilled ? 0 : pending * t->t0) +
+  return (lls_request_decodes(r) ? 0 : lls_request_pending(r) * t->t0) +
          (left > 1 ? left : 1) * (t->alpha * r->prompt_tokens + t->beta);
 }
 

@@ -13,14 +13,15 @@ static bool decodes(const struct lls_request *r)
 
 static int reserve(struct lls_pol_step *s, const struct lls_request *r, uint32_t form)
 {
-  return s->cache->reserve(s->cache->context, r, 1, form, 0);
+  return s->cache->reserve(s->cache->context, r, lls_pol_step_decode_tokens(s, r), form,
+                           0);
 }
 
 static void run_all(const struct apt *a, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < a->n_running; i++)
     if (!a->candidates[i].gone && decodes(s->view->running[i]))
-      lls_pol_step_run(s, s->view->running[i], 1);
+      lls_pol_step_run(s, s->view->running[i], lls_request_pending(s->view->running[i]));
 }
 
 /* ---- all of them ------------------------------------------------------------------- */
@@ -66,12 +67,13 @@ static int grow(struct apt *a, struct lls_pol_step *s, const struct candidate *c
 /* Room for a token of each; false: not for all of them, and nothing is reserved. */
 static bool all_fit(struct apt *a, struct lls_pol_step *s)
 {
-  uint32_t mark = s->cache->mark(s->cache->context), n = 0;
+  uint32_t mark = s->cache->mark(s->cache->context), n = 0, tokens = 0;
   uint64_t room = room_for_upgrades(a, s);
   for (uint32_t i = 0; i < a->n_running; i++) {
     if (a->candidates[i].gone || !decodes(s->view->running[i]))
       continue;
-    if (n++ < lls_pol_min(s->sequences, s->tokens) &&
+    tokens += lls_request_pending(s->view->running[i]);
+    if (n++ < s->sequences && tokens <= s->tokens &&
         grow(a, s, &a->candidates[i], &room) == LLS_RESERVE_OK)
       continue;
     s->cache->rollback(s->cache->context, mark);
@@ -156,8 +158,8 @@ static void run_kept(struct apt *a, struct lls_pol_step *s)
   uint32_t before = s->preempted;
   s->no_margin = true;
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++)
-    if (decodes(s->order[i]) && lls_pol_step_grow(s, i, 1))
-      lls_pol_step_run(s, s->order[i], 1);
+    if (decodes(s->order[i]))
+      lls_pol_step_decode(s, i);
   lls_pol_scheduler_count(&a->base, "preempted", s->preempted - before);
 }
 
@@ -167,7 +169,7 @@ static bool upgrade(struct apt *a, struct lls_pol_step *s, const struct lls_requ
 {
   if (s->sequences == 0 || s->tokens == 0 || reserve(s, r, LLS_FORM_KV) != LLS_RESERVE_OK)
     return false;
-  lls_pol_step_run(s, r, 1);
+  lls_pol_step_run(s, r, lls_pol_step_decode_tokens(s, r));
   lls_pol_scheduler_count(&a->base, "upgraded", 1);
   return true;
 }

@@ -28,7 +28,7 @@ static void look(const struct apt *a, const struct lls_request *r)
   if (r->generated_tokens == 0 || r->last_token_ns == before_ns)
     return;
   r->user[LOOKED_AT_NS] = (uint64_t)r->last_token_ns;
-  if (r->generated_tokens == 1 &&
+  if (r->generated_tokens - r->forced_tokens == 1 &&
       r->last_token_ns - r->arrival_ns > apt_first_limit_ns(a, r))
     r->user[1] |= APT_MISSED_FIRST;
   if (r->generated_tokens > 1 && before_ns > 0 &&

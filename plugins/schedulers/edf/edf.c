@@ -52,7 +52,7 @@ static void on_step(void *self, const struct lls_step_report *report)
   (void)self;
   for (uint32_t i = 0; i < report->n_results; i++) {
     const struct lls_request *r = report->results[i].request;
-    if (r->generated_tokens == 1 && r->user[FIRST_TOKEN] == 0)
+    if (r->generated_tokens > 0 && r->user[FIRST_TOKEN] == 0)
       r->user[FIRST_TOKEN] = (uint64_t)r->last_token_ns;
   }
 }

@@ -41,9 +41,10 @@ static void generate(struct lls_pol_step *s)
     const struct lls_request *r = s->order[i];
     if (r->state != LLS_DECODING)
       continue;
-    int rc = lls_pol_step_reserve(s, r, 1);
+    uint32_t tokens = lls_pol_step_decode_tokens(s, r);
+    int rc = lls_pol_step_reserve(s, r, tokens);
     if (rc == LLS_RESERVE_OK)
-      lls_pol_step_run(s, r, 1);
+      lls_pol_step_run(s, r, tokens);
     else if (rc != LLS_RESERVE_LATER)
       reject(s, r);
   }

@@ -32,8 +32,8 @@ static void run_running(struct lls_pol_step *s, struct budget *budget)
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
     const struct lls_request *r = s->order[i];
     if (r->state == LLS_DECODING) {
-      if (lls_pol_step_grow(s, i, 1))
-        lls_pol_step_run(s, r, 1);
+      uint32_t tokens = lls_pol_step_decode(s, i);
+      budget->used += tokens > 1 ? tokens - 1 : 0; /* one was counted before */
       continue;
     }
     uint32_t pending = lls_request_pending(r);

@@ -95,13 +95,14 @@ static void on_arrival(void *self, const struct lls_request *r)
   lls_pol_backlog_add(&v->waiting.backlog, r);
 }
 
-/* c_i <- c_i + w_out * |requests of i in the step that emitted a token| */
+/* c_i <- c_i + w_out * the tokens that requests of i emitted in the step */
 static void on_step(void *self, const struct lls_step_report *report)
 {
   struct vtc *v = self;
   for (uint32_t i = 0; i < report->n_results; i++)
-    if (report->results[i].emitted)
-      charge(v, tenant_of(v, report->results[i].request), v->params.w_out, 1);
+    if (report->results[i].emitted > 0)
+      charge(v, tenant_of(v, report->results[i].request), v->params.w_out,
+             report->results[i].emitted);
 }
 
 /* ---- the plan ------------------------------------------------------------------- */
