@@ -242,6 +242,7 @@ enum lls_activation {
   LLS_ACT_RELU,
   LLS_ACT_GELU,      /* exact, erf */
   LLS_ACT_GELU_TANH, /* the tanh approximation */
+  LLS_ACT_TANH,
   LLS_ACT_SILU,
   /* Only for gates (gpt-oss), both clamped to 7: g sigmoid(1.702 g) (u + 1). */
   LLS_ACT_CLAMPED_SWIGLU,

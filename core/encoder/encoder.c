@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The forward pass of encoders over the device's operations; see encoder.h. */
+/* Texts to an engine's sequences, and its sums to vectors; see encoder.h. */
 #include "core/base/least.h"
 #include "core/encoder/encoder.h"
 
@@ -10,7 +10,6 @@
 
 #include "core/encoder/folder.h"
 #include "core/engine/engine.h"
-#include "core/engine/weights.h"
 #include "core/tokenizer/tokenizer.h"
 
 #define DEFAULT_ROWS 512
@@ -20,16 +19,13 @@ struct lls_encoder {
   struct lls_encoder_folder folder;
   struct lls_tokenizer *tokenizer;
   struct lls_device *device;
-  struct lls_weights weights;
-  struct lls_attention_shape attention;
+  struct lls_engine *engine;
   uint32_t max_tokens, max_rows; /* of a text, of a pass */
 
-  /* The pass: (max_rows) each; one text has a row at least. */
-  struct lls_device_step step;
-  int32_t *tokens, *positions;
-  uint32_t *sequence;
-  struct lls_step_sequence *sequences;
-  void *x, *wide, *narrow; /* (max_rows, hidden | qkv or ffn | hidden) */
+  /* The pass; one text has a token at least. */
+  struct lls_engine_sequence *sequences; /* (n_texts) of (max_rows) */
+  int32_t **ids;                         /* (n_texts) of (max_rows), this one's to free */
+  uint32_t n_texts, n_rows;
 };
 
 /* ---- making one --------------------------------------------------------------- */
@@ -37,59 +33,43 @@ struct lls_encoder {
 static int create_device(struct lls_encoder *e, const struct lls_encoder_options *o,
                          struct lls_error *err)
 {
-  const struct lls_model_config *c = &e->config;
   struct lls_device_options device = {
       .threads = o->threads,
       .max_rows = e->max_rows,
-      .max_columns = lls_most_u32(lls_qkv_columns(c), lls_most_u32(c->ffn, c->hidden)),
+      .max_columns = lls_engine_max_columns(&e->config),
       .max_sequences = e->max_rows,
       .isa = o->isa,
   };
   return lls_cpu_device_create(&device, &e->device, err);
 }
 
-static int allocate(struct lls_encoder *e, struct lls_error *err)
+static int create_engine(struct lls_encoder *e, const struct lls_encoder_options *o,
+                         struct lls_error *err)
 {
-  const struct lls_model_config *c = &e->config;
-  const struct lls_device_ops *ops = e->device->ops;
-  size_t rows = e->max_rows, hidden = rows * c->hidden * sizeof(float);
-  size_t wide = rows * lls_most_u32(lls_qkv_columns(c), c->ffn) * sizeof(float);
-  e->tokens = calloc(rows, sizeof *e->tokens);
-  e->positions = calloc(rows, sizeof *e->positions);
-  e->sequence = calloc(rows, sizeof *e->sequence);
-  e->sequences = calloc(rows, sizeof *e->sequences);
-  int rc = ops->alloc(e->device, LLS_MEMORY_DEVICE, hidden, &e->x);
-  if (rc == 0)
-    rc = ops->alloc(e->device, LLS_MEMORY_DEVICE, hidden, &e->narrow);
-  if (rc == 0)
-    rc = ops->alloc(e->device, LLS_MEMORY_DEVICE, wide, &e->wide);
-  if (rc < 0 || e->tokens == NULL || e->positions == NULL || e->sequence == NULL ||
-      e->sequences == NULL)
-    return lls_fail(err, -ENOMEM, "no memory for an encoder's pass of %u tokens",
-                    e->max_rows);
-  e->step = (struct lls_device_step){.tokens = e->tokens,
-                                     .positions = e->positions,
-                                     .sequence = e->sequence,
-                                     .sequences = e->sequences};
-  return 0;
+  const struct lls_engine_options engine = {
+      .model_path = o->folder,
+      .weights = o->weights,
+      .cache_element = LLS_F32,
+      .max_tokens = e->max_rows,
+      .max_sequences = e->max_rows,
+      .block_tokens = 16,
+      .cache_bytes = 4096, /* which nothing is written to */
+  };
+  return lls_engine_create(&engine, &e->config, e->device, &e->engine, err);
 }
 
 /* The smallest of what the model, its training and the options allow. */
 static void set_limits(struct lls_encoder *e, const struct lls_encoder_options *o)
 {
-  e->max_tokens = e->config.max_context;
-  if (e->folder.max_tokens > 0 && e->folder.max_tokens < e->max_tokens)
-    e->max_tokens = e->folder.max_tokens;
-  if (o->max_tokens > 0 && o->max_tokens < e->max_tokens)
-    e->max_tokens = o->max_tokens;
+  e->max_tokens = lls_longest_text(&e->config);
+  if (o->max_tokens > 0)
+    e->max_tokens = lls_least_u32(e->max_tokens, o->max_tokens);
   e->max_rows = lls_most_u32(o->max_rows > 0 ? o->max_rows : DEFAULT_ROWS, e->max_tokens);
 }
 
 static int open_folder(struct lls_encoder *e, const struct lls_encoder_options *o,
                        struct lls_error *err)
 {
-  const struct lls_weights_source source = {
-      .folder = o->folder, .format = o->weights, .other_text = "buffers"};
   int rc = lls_encoder_config_read(o->folder, &e->config, err);
   if (rc == 0)
     rc = lls_encoder_folder_read(o->folder, &e->folder, err);
@@ -98,13 +78,20 @@ static int open_folder(struct lls_encoder *e, const struct lls_encoder_options *
   if (rc == 0 && lls_tokenizer_size(e->tokenizer) > e->config.vocab)
     rc = lls_fail(err, -EINVAL, "%s: the tokeniser has %zu tokens, the model %u",
                   o->folder, lls_tokenizer_size(e->tokenizer), e->config.vocab);
-  if (rc < 0)
-    return rc;
+  return rc;
+}
+
+static int create_parts(struct lls_encoder *e, const struct lls_encoder_options *o,
+                        struct lls_error *err)
+{
   set_limits(e, o);
-  rc = create_device(e, o, err);
-  return rc < 0
-             ? rc
-             : lls_weights_load(&e->weights, &source, &e->config, NULL, e->device, err);
+  e->sequences = calloc(e->max_rows, sizeof *e->sequences);
+  e->ids = calloc(e->max_rows, sizeof *e->ids);
+  if (e->sequences == NULL || e->ids == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for an encoder's pass of %u tokens",
+                    e->max_rows);
+  int rc = create_device(e, o, err);
+  return rc < 0 ? rc : create_engine(e, o, err);
 }
 
 int lls_encoder_create(const struct lls_encoder_options *o, struct lls_encoder **out,
@@ -115,37 +102,32 @@ int lls_encoder_create(const struct lls_encoder_options *o, struct lls_encoder *
     return lls_fail(err, -ENOMEM, "out of memory");
   int rc = open_folder(e, o, err);
   if (rc == 0)
-    rc = allocate(e, err);
+    rc = create_parts(e, o, err);
   if (rc < 0) {
     lls_encoder_destroy(e);
     return rc;
   }
-  const struct lls_model_config *c = &e->config;
-  e->attention = (struct lls_attention_shape){.heads = c->heads,
-                                              .kv_heads = c->kv_heads,
-                                              .head_dim = c->head_dim,
-                                              .scale = 1 / sqrtf((float)c->head_dim)};
   *out = e;
   return 0;
+}
+
+static void end_pass(struct lls_encoder *e)
+{
+  for (uint32_t i = 0; i < e->n_texts; i++)
+    free(e->ids[i]);
+  e->n_texts = e->n_rows = 0;
 }
 
 void lls_encoder_destroy(struct lls_encoder *e)
 {
   if (e == NULL)
     return;
-  if (e->device != NULL) {
-    const struct lls_device_ops *ops = e->device->ops;
-    lls_weights_unload(&e->weights, e->device);
-    ops->release(e->device, LLS_MEMORY_DEVICE, e->x);
-    ops->release(e->device, LLS_MEMORY_DEVICE, e->narrow);
-    ops->release(e->device, LLS_MEMORY_DEVICE, e->wide);
-    ops->destroy(e->device);
-  }
+  lls_engine_destroy(e->engine);
+  if (e->device != NULL)
+    e->device->ops->destroy(e->device);
   lls_tokenizer_free(e->tokenizer);
-  free(e->tokens);
-  free(e->positions);
-  free(e->sequence);
   free(e->sequences);
+  free(e->ids);
   free(e);
 }
 
@@ -161,105 +143,79 @@ uint64_t lls_encoder_fingerprint(const struct lls_encoder *e)
 
 /* ---- a pass ------------------------------------------------------------------- */
 
-static void norm(struct lls_encoder *e, const struct lls_norm_weights *w)
+/* To length 1. */
+static void normalise(float *vector, uint32_t dims)
 {
-  e->device->ops->norm(e->device, LLS_NORM_LAYER, e->x, w->weight, w->bias,
-                       e->config.norm_epsilon, e->step.n_rows, e->config.hidden, e->x);
-}
-
-static void run_layer(struct lls_encoder *e, const struct lls_layer_weights *w)
-{
-  const struct lls_device_ops *ops = e->device->ops;
-  uint32_t n = e->step.n_rows;
-  ops->linear(e->device, w->qkv, e->x, n, LLS_STORE_SET, e->wide);
-  ops->attention_both_ways(e->device, &e->attention, e->wide, e->narrow);
-  ops->linear(e->device, w->output, e->narrow, n, LLS_STORE_ADD, e->x);
-  norm(e, &w->attention_norm);
-  ops->linear(e->device, w->up, e->x, n, LLS_STORE_SET, e->wide);
-  ops->activate(e->device, e->config.activation, e->wide, n, e->config.ffn);
-  ops->linear(e->device, w->down, e->wide, n, LLS_STORE_ADD, e->x);
-  norm(e, &w->mlp_norm);
-}
-
-static int run(struct lls_encoder *e, struct lls_error *err)
-{
-  const struct lls_device_ops *ops = e->device->ops;
-  int rc = ops->step_begin(e->device, NULL, &e->step);
-  if (rc < 0)
-    return lls_fail(err, rc, "the device cannot begin");
-  ops->embed(e->device, e->weights.embedding, 1, e->x);
-  ops->embed_positions(e->device, e->weights.positions, 0, e->x);
-  norm(e, &e->weights.embedding_norm);
-  for (uint32_t i = 0; i < e->weights.n_layers; i++)
-    run_layer(e, &e->weights.layers[i]);
-  return ops->step_end(e->device, err);
-}
-
-/* The text's vector from its rows, of length 1. */
-static void pool(const struct lls_encoder *e, const struct lls_step_sequence *s,
-                 float *vector)
-{
-  uint32_t dims = e->config.hidden, n = e->folder.first_row ? 1 : s->n_rows;
-  const float *row = (const float *)e->x + (size_t)s->first_row * dims;
-  memset(vector, 0, dims * sizeof *vector);
-  for (uint32_t i = 0; i < n; i++, row += dims)
-    for (uint32_t d = 0; d < dims; d++)
-      vector[d] += row[d];
   double squares = 0;
   for (uint32_t d = 0; d < dims; d++)
-    squares += (double)vector[d] * vector[d];
+    squares += (double)vector[d] * (double)vector[d];
   float scale = squares > 0 ? (float)(1 / sqrt(squares)) : 0;
   for (uint32_t d = 0; d < dims; d++)
     vector[d] *= scale;
 }
 
-static int finish_pass(struct lls_encoder *e, float *vectors, struct lls_error *err)
+static int finish_pass(struct lls_encoder *e, struct lls_error *err)
 {
-  int rc = run(e, err);
-  for (uint32_t i = 0; rc == 0 && i < e->step.n_sequences; i++)
-    pool(e, &e->sequences[i], vectors + (size_t)i * e->config.hidden);
-  e->step.n_rows = e->step.n_sequences = 0;
+  const struct lls_engine_batch batch = {.n_sequences = e->n_texts,
+                                         .sequences = e->sequences};
+  struct lls_engine_result result;
+  int rc = lls_engine_submit(e->engine, &batch, err);
+  if (rc == 0)
+    rc = lls_engine_wait(e->engine, &result, err);
+  for (uint32_t i = 0; rc == 0 && i < e->n_texts; i++)
+    normalise(e->sequences[i].pooled, e->config.hidden);
+  end_pass(e);
   return rc;
 }
 
-/* A long text loses its end, but not the token that ends it, [SEP]. */
-static void add_rows(struct lls_encoder *e, const int32_t *ids, uint32_t n_ids,
-                     uint32_t n)
+/* A long text loses its end, but not the token that ends it, [SEP]. Takes ids over. */
+static void add_text(struct lls_encoder *e, int32_t *ids, uint32_t n_ids, uint32_t n,
+                     float *vector)
 {
-  uint32_t first = e->step.n_rows, s = e->step.n_sequences++;
-  e->sequences[s] = (struct lls_step_sequence){.first_row = first, .n_rows = n};
-  for (uint32_t i = 0; i < n; i++) {
-    e->tokens[first + i] = ids[i];
-    e->positions[first + i] = (int32_t)i;
-    e->sequence[first + i] = s;
+  ids[n - 1] = ids[n_ids - 1];
+  memset(vector, 0, e->config.hidden * sizeof *vector);
+  e->ids[e->n_texts] = ids;
+  e->sequences[e->n_texts++] = (struct lls_engine_sequence){
+      .tokens = ids,
+      .n_tokens = n,
+      .n_pooled = e->folder.first_row ? 1 : n,
+      .pooled = vector,
+  };
+  e->n_rows += n;
+}
+
+/* An empty text, without special tokens, has a row all the same. */
+static int tokenise(const struct lls_encoder *e, const struct lls_encoder_text *text,
+                    int32_t **ids, uint32_t *n, struct lls_error *err)
+{
+  size_t n_ids;
+  int rc =
+      lls_tokenizer_encode(e->tokenizer, text->text, text->bytes, true, ids, &n_ids, err);
+  if (rc == 0 && n_ids == 0) {
+    *ids = calloc(n_ids = 1, sizeof **ids);
+    rc = *ids != NULL ? 0 : lls_fail(err, -ENOMEM, "out of memory");
   }
-  e->tokens[first + n - 1] = ids[n_ids - 1];
-  e->step.n_rows += n;
+  *n = (uint32_t)n_ids;
+  return rc;
 }
 
 int lls_encoder_encode(struct lls_encoder *e, const struct lls_encoder_text *texts,
                        size_t n, float *vectors, struct lls_error *err)
 {
-  size_t done = 0;
   int rc = 0;
-  e->step.n_rows = e->step.n_sequences = 0;
   for (size_t i = 0; rc == 0 && i < n; i++) {
-    int32_t *ids,
-        none = 0; /* an empty text, without special tokens: a row all the same */
-    size_t n_ids;
-    rc = lls_tokenizer_encode(e->tokenizer, texts[i].text, texts[i].bytes, true, &ids,
-                              &n_ids, err);
+    int32_t *ids;
+    uint32_t n_ids;
+    rc = tokenise(e, &texts[i], &ids, &n_ids, err);
     if (rc < 0)
       break;
-    uint32_t rows = n_ids < e->max_tokens ? (uint32_t)n_ids : e->max_tokens;
-    rows = rows > 0 ? rows : 1;
-    if (e->step.n_rows + rows > e->max_rows) {
-      rc = finish_pass(e, vectors + done * e->config.hidden, err);
-      done = i;
-    }
-    if (rc == 0)
-      add_rows(e, n_ids > 0 ? ids : &none, n_ids > 0 ? (uint32_t)n_ids : 1, rows);
-    free(ids);
+    uint32_t rows = lls_least_u32(n_ids, e->max_tokens);
+    if (e->n_rows + rows > e->max_rows)
+      rc = finish_pass(e, err);
+    add_text(e, ids, n_ids, rows, vectors + i * e->config.hidden);
   }
-  return rc < 0 ? rc : finish_pass(e, vectors + done * e->config.hidden, err);
+  if (rc == 0)
+    return finish_pass(e, err);
+  end_pass(e);
+  return rc;
 }

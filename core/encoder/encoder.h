@@ -4,8 +4,8 @@
  * sentence-transformers does: tokens, layers, the mean of the last layer's rows or the
  * first of them, divided by its length.
  *
- * An encoder has weights, a device with threads and buffers of its own: it shares nothing
- * with the engine that serves. One thread at a time may use it; service.h has that
+ * An encoder has an engine, a device and threads of its own: it shares nothing with the
+ * engine that serves. One thread at a time may use it; service.h has that
  * thread.
  */
 #ifndef LLS_ENCODER_ENCODER_H

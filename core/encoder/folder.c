@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sentence_bert_config.json and what core/model/pooling.h reads, as sentence-transformers
- * writes them; a folder without them is pooled by the mean.
+ * Reads of sentence-transformers' files what core/model/pooling.h knows; a folder without
+ * them is pooled by the mean.
  */
 #include "core/encoder/folder.h"
 
@@ -12,10 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/model/json.h"
 #include "core/model/pooling.h"
 
-/* ---- pooling and length ------------------------------------------------------------ */
+/* ---- pooling ----------------------------------------------------------------------- */
 
 static int read_pooling(const char *folder, bool *first_row, struct lls_error *err)
 {
@@ -32,17 +31,6 @@ static int read_pooling(const char *folder, bool *first_row, struct lls_error *e
                         "%s/1_Pooling/config.json: one of mean and cls pooling is "
                         "supported for an encoder",
                         folder);
-}
-
-static int read_max_tokens(const char *folder, uint32_t *out, struct lls_error *err)
-{
-  struct lls_json json;
-  int rc = lls_json_read(folder, "sentence_bert_config.json", &json, err);
-  if (rc < 0)
-    return rc == -ENOENT ? 0 : rc;
-  rc = lls_json_size_or(&json, "max_seq_length", 0, out, err);
-  lls_json_close(&json);
-  return rc;
 }
 
 /* ---- fingerprint ------------------------------------------------------------------- */
@@ -91,6 +79,5 @@ int lls_encoder_folder_read(const char *folder, struct lls_encoder_folder *out,
                             struct lls_error *err)
 {
   *out = (struct lls_encoder_folder){.fingerprint = fingerprint(folder)};
-  int rc = read_pooling(folder, &out->first_row, err);
-  return rc < 0 ? rc : read_max_tokens(folder, &out->max_tokens, err);
+  return read_pooling(folder, &out->first_row, err);
 }

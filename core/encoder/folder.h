@@ -10,7 +10,6 @@
 
 struct lls_encoder_folder {
   bool first_row;       /* the first row is the text's vector, not the mean of all */
-  uint32_t max_tokens;  /* it was trained with, 0 = not said */
   uint64_t fingerprint; /* of the files that make the vectors */
 };
 

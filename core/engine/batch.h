@@ -23,7 +23,12 @@ struct lls_engine_sequence {
   const int32_t *tokens; /* (n_tokens) ids, at positions context, context + 1, ... */
   uint32_t n_tokens;     /* 1 or more */
   uint32_t context;      /* tokens cached before this step */
-  const struct lls_block_table *table; /* covers at least context + n_tokens tokens */
+  /* of encoders: tokens from here on are of a pair's second text; 0: one text, or the
+   * model has one type of token */
+  uint32_t second_text;
+  /* covers at least context + n_tokens tokens; not looked at by encoders, which cache
+   * nothing: their texts are whole and without context */
+  const struct lls_block_table *table;
   const struct lls_sampling *sampling; /* of the token after the last one; NULL = none */
   bool all_logits; /* keep the logits of all n_tokens rows, see lls_engine_logits */
   /* How likely tokens[first_score + 1 ...] were after those before them: n_scores of

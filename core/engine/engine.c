@@ -23,16 +23,23 @@ static uint32_t wide_columns(const struct lls_model_config *c)
   return lls_most_u32(lls_qkv_columns(c), up_columns(c));
 }
 
+/* An encoder has no head of that width. */
+static uint32_t logit_columns(const struct lls_model_config *c)
+{
+  return c->encoder ? 0 : c->vocab;
+}
+
 uint32_t lls_engine_max_columns(const struct lls_model_config *c)
 {
   uint32_t wide = lls_most_u32(wide_columns(c), 2 * c->mixture.ffn);
-  return lls_most_u32(lls_most_u32(wide, c->vocab),
+  return lls_most_u32(lls_most_u32(wide, logit_columns(c)),
                       lls_most_u32(c->hidden, c->embed_dim));
 }
 
 /* ---- sizes ---------------------------------------------------------------------- */
 
 static int check_options(const struct lls_engine_options *o,
+                         const struct lls_model_config *config,
                          const struct lls_device *device, struct lls_error *err)
 {
   if (o->max_tokens == 0 || o->max_sequences == 0 || o->block_tokens == 0)
@@ -41,6 +48,11 @@ static int check_options(const struct lls_engine_options *o,
                     "more");
   if (o->cache_element != LLS_F32 && o->cache_element != LLS_BF16)
     return lls_fail(err, -ENOTSUP, "a cache of f32 or bf16 is supported");
+  if (config->encoder && device->ops->attention_both_ways == NULL)
+    return lls_fail(err, -ENOTSUP,
+                    "device %s has no attention in both directions, which an encoder "
+                    "needs: set [engine] device = cpu",
+                    device->ops->name);
   if (o->pool.int8 != LLS_INT8_OFF && !device->has_int8)
     return lls_fail(err, -ENOTSUP,
                     "device %s has no cache of int8 numbers: set [cache] int8 = off",
@@ -70,8 +82,8 @@ static size_t activation_bytes(const struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->config;
   size_t per_row = 2 * (size_t)lls_most_u32(c->hidden, c->embed_dim);
-  size_t vocab = (e->shard.rank == 0 ? c->vocab : 0) +
-                 (lls_engine_is_shared(e) ? e->shard.vocab.n : 0);
+  size_t vocab = (e->shard.rank == 0 ? logit_columns(c) : 0) +
+                 (lls_engine_is_shared(e) && !c->encoder ? e->shard.vocab.n : 0);
   size_t inner = wide_numbers(e) + narrow_numbers(e) + lls_engine_slots(e) * c->hidden;
   return (e->options.max_tokens * per_row + inner) *
              lls_dtype_bytes(e->device->activation_type) +
@@ -262,8 +274,8 @@ static int make_activations(struct lls_engine *e, struct lls_error *err)
   struct lls_activations *act = &e->act;
   size_t number = lls_dtype_bytes(e->device->activation_type);
   size_t rows = e->options.max_tokens, picked = e->max_logit_rows;
-  size_t vocab = e->shard.rank == 0 ? c->vocab : 0;
-  size_t part = lls_engine_is_shared(e) ? e->shard.vocab.n : 0;
+  size_t vocab = e->shard.rank == 0 ? logit_columns(c) : 0;
+  size_t part = lls_engine_is_shared(e) && !c->encoder ? e->shard.vocab.n : 0;
   const struct {
     void **buffer;
     size_t bytes;
@@ -333,6 +345,22 @@ static int make_tables(struct lls_engine *e, struct lls_error *err)
 
 /* ---- life ----------------------------------------------------------------------- */
 
+/* A text is computed whole, in one step. */
+static uint32_t longest_text(const struct lls_engine *e, uint32_t context)
+{
+  uint32_t most = lls_longest_text(&e->config);
+  most = lls_least_u32(most, e->options.max_tokens);
+  return lls_least_u32(most, context);
+}
+
+/* Policies place an encoder's texts in blocks as they do all requests, but nothing is
+ * ever written there: blocks are as small as can be. */
+static void shrink_blocks(struct lls_pool_shape *shape)
+{
+  shape->layers = shape->kv_heads = shape->head_dim = 1;
+  shape->int8 = LLS_INT8_OFF;
+}
+
 static void describe_model(struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->config;
@@ -340,6 +368,8 @@ static void describe_model(struct lls_engine *e)
   uint32_t context = o->max_context;
   if (context == 0 || context > c->max_context)
     context = c->max_context;
+  if (c->encoder)
+    context = longest_text(e, context);
   e->max_logit_rows = o->max_sequences + o->max_logits;
   if (e->max_logit_rows > o->max_tokens)
     e->max_logit_rows = o->max_tokens;
@@ -360,6 +390,8 @@ static void describe_model(struct lls_engine *e)
       .max_context = context,
       .int8 = (uint32_t)o->pool.int8,
   };
+  if (c->encoder)
+    shrink_blocks(&e->pool_shape);
   bool hidden = !o->no_hidden && lls_engine_why_no_hidden(e) == NULL;
   e->caps = (struct lls_engine_caps){
       .size = sizeof e->caps,
@@ -369,7 +401,7 @@ static void describe_model(struct lls_engine *e)
       .forms = LLS_BIT_KV | (hidden ? LLS_BIT_HIDDEN : 0),
       .preempt_modes = 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER,
       .mixed_batch = true,
-      .chunked_prefill = true,
+      .chunked_prefill = !c->encoder,
       .right_to_left = true,
       .hidden_ratio = (double)c->hidden / (2.0 * e->model.kv_heads * c->head_dim),
       .window_tokens = lls_widest_window(c),
@@ -447,7 +479,7 @@ int lls_engine_create(const struct lls_engine_options *options,
     return lls_fail(err, -ENOMEM, "out of memory");
   e->options = *options;
   e->device = device;
-  int rc = check_options(options, device, &why);
+  int rc = check_options(options, config, device, &why);
   if (rc == 0)
     rc = take_share(e, config, &why);
   if (rc == 0) {

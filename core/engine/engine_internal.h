@@ -105,8 +105,19 @@ static inline bool lls_engine_is_shared(const struct lls_engine *e)
   return e->shard.size > 1;
 }
 
+/* Where a sequence is cached; an encoder's is nowhere, whatever the cache manager says.
+ */
+static inline const struct lls_block_table *
+lls_engine_table(const struct lls_engine *e, const struct lls_engine_sequence *s)
+{
+  static const struct lls_block_table none;
+  return e->model.encoder ? &none : s->table;
+}
+
 static inline uint32_t lls_engine_columns(const struct lls_engine *e)
 {
+  if (e->config.labels > 0)
+    return e->config.labels;
   return e->weights.project_out != NULL ? e->config.embed_dim : e->config.hidden;
 }
 

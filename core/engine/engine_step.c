@@ -68,6 +68,20 @@ static void fetch_list(const struct lls_block_entry *list, uint32_t n)
     __builtin_prefetch(&list[i]);
 }
 
+/* An encoder's sequence: what the rest of the pass would need a cache or a head for. */
+static int check_text(const struct lls_engine *e, const struct lls_engine_sequence *s,
+                      struct lls_error *err)
+{
+  if (s->second_text > 0 && e->config.token_types < 2)
+    return lls_fail(err, -EINVAL, "a second type of tokens where the model has one");
+  if (s->context > 0)
+    return lls_fail(err, -ENOTSUP, "%u tokens after %u: an encoder's text is whole",
+                    s->n_tokens, s->context);
+  if (s->sampling != NULL || s->n_scores > 0 || s->all_logits)
+    return lls_fail(err, -ENOTSUP, "an encoder makes no tokens and scores none");
+  return 0;
+}
+
 static int check_sequence(struct lls_engine *e, const struct lls_engine_sequence *s,
                           struct lls_error *err)
 {
@@ -91,6 +105,8 @@ static int check_sequence(struct lls_engine *e, const struct lls_engine_sequence
       (s->first_pooled > s->n_tokens || s->n_pooled > s->n_tokens - s->first_pooled))
     return lls_fail(err, -EINVAL, "%u vectors from row %u on where there are %u rows",
                     s->n_pooled, s->first_pooled, s->n_tokens);
+  if (e->config.encoder)
+    return check_text(e, s, err);
   if (e->table_cache.arena != NULL)
     lls_table_cache_next(e, s->table);
   return check_table(e, s->table, s->context, s->n_tokens, err);
@@ -106,8 +122,9 @@ static int check_sequences(struct lls_engine *e, const struct lls_engine_batch *
   for (uint32_t i = 0; i < batch->n_sequences; i++) {
     const struct lls_engine_sequence *s = &batch->sequences[i];
     if (i + 1 < batch->n_sequences) {
-      fetch_list(s[1].table->k, s[1].table->k_count);
-      fetch_list(s[1].table->v, s[1].table->v_count);
+      const struct lls_block_table *next = lls_engine_table(e, s + 1);
+      fetch_list(next->k, next->k_count);
+      fetch_list(next->v, next->v_count);
     }
     int rc = check_sequence(e, s, err);
     if (rc < 0)
@@ -145,7 +162,7 @@ static void add_sequence(struct lls_engine *e, const struct lls_engine_sequence 
 {
   uint32_t first = e->step.n_rows, index = e->step.n_sequences++;
   e->sequences[index] = (struct lls_step_sequence){
-      .table = s->table,
+      .table = lls_engine_table(e, s),
       .first_row = first,
       .n_rows = s->n_tokens,
       .context = s->context,
@@ -158,6 +175,8 @@ static void add_sequence(struct lls_engine *e, const struct lls_engine_sequence 
     e->positions[first + i] = (int32_t)(s->context + i);
     e->row_sequence[first + i] = index;
   }
+  for (uint32_t i = s->second_text; i > 0 && i < s->n_tokens; i++)
+    e->positions[first + i] += (int32_t)e->config.max_context; /* add_types */
   e->step.n_rows += s->n_tokens;
 
   e->result[index] = NULL;

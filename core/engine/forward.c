@@ -10,6 +10,9 @@
  * but one row. Where tokens of a prompt are scored, all rows stay and go through the head
  * a few at a time, for a row of logits is as wide as the vocabulary; so they do where
  * rows are pooled, which need no head.
+ *
+ * Encoders have whole texts as sequences, which attend both ways and leave nothing in the
+ * cache.
  */
 #include "core/engine/forward.h"
 
@@ -29,6 +32,12 @@ static void linear(const struct lls_forward *s, const struct lls_weight *w, cons
   s->ops->linear(s->device, w, x, s->n_rows, store, y);
 }
 
+/* An encoder's table has been cut at its beginning. */
+static int32_t position_offset(const struct lls_engine *e)
+{
+  return e->config.encoder ? 0 : (int32_t)e->config.position_offset;
+}
+
 static void embed(const struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
@@ -41,8 +50,9 @@ static void embed(const struct lls_forward *s)
     s->ops->embed(s->device, w->embedding, scale, s->x);
   }
   if (w->positions != NULL)
-    s->ops->embed_positions(s->device, w->positions, (int32_t)e->config.position_offset,
-                            s->x);
+    s->ops->embed_positions(s->device, w->positions, position_offset(e), s->x);
+  if (w->embedding_norm.weight != NULL)
+    norm(s, &w->embedding_norm, s->x, s->x);
 }
 
 /* The input of a branch: x, normed first unless the norm comes later. */
@@ -65,6 +75,16 @@ static void norm_qk(const struct lls_forward *s, const struct lls_layer_weights 
                                       .epsilon = c->norm_epsilon,
                                       .whole = c->qk_norm == LLS_QK_NORM_WHOLE};
   s->ops->norm_qk(s->device, shape, &n, qkv);
+}
+
+/* Fills attended with what attention finds in the rows themselves; nothing is cached. */
+static void attend_both_ways(struct lls_forward *s, uint32_t layer)
+{
+  struct lls_engine *e = s->e;
+  const struct lls_layer_weights *w = &e->weights.layers[layer];
+  linear(s, w->qkv, branch_input(s, &w->attention_norm), LLS_STORE_SET, e->act.wide);
+  s->ops->attention_both_ways(s->device, &e->attention, e->act.wide, e->act.narrow);
+  s->attended = e->act.narrow;
 }
 
 /* Fills the cache from x, and attended with what attention finds there. */
@@ -204,11 +224,24 @@ static void cap_logits(const struct lls_forward *s)
                        e->config.logit_cap);
 }
 
+/* The scores of a cross-encoder, of its texts' first rows. */
+static const void *classify(const struct lls_forward *s)
+{
+  const struct lls_engine *e = s->e;
+  const struct lls_weights *w = &e->weights;
+  linear(s, w->pooler, s->x, LLS_STORE_SET, e->act.h);
+  s->ops->activate(s->device, LLS_ACT_TANH, e->act.h, s->n_rows, e->config.hidden);
+  linear(s, w->head, e->act.h, LLS_STORE_SET, e->act.projected);
+  return e->act.projected;
+}
+
 /* The rows as the head reads them; where they are. */
 static const void *output(const struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
   const struct lls_weights *w = &e->weights;
+  if (e->config.labels > 0)
+    return classify(s);
   if (e->config.final_norm)
     norm(s, &w->final_norm, s->x, s->x);
   if (w->project_out == NULL)
@@ -309,7 +342,7 @@ void lls_engine_forward(struct lls_engine *e)
   uint32_t last = e->weights.n_layers - 1;
   embed(&s);
   for (uint32_t layer = e->device->is_empty ? last : 0; layer <= last; layer++) {
-    attend(&s, layer);
+    (e->config.encoder ? attend_both_ways : attend)(&s, layer);
     if (layer == last && !all_rows)
       keep_wanted_rows(&s);
     if (s.n_rows > 0)

@@ -21,6 +21,8 @@ static uint32_t blocks_of(const struct lls_engine *e, uint32_t tokens)
 
 const char *lls_model_why_no_hidden(const struct lls_model_config *c)
 {
+  if (c->encoder)
+    return "this model is an encoder, which caches nothing";
   if (c->hidden > c->kv_heads * c->head_dim)
     return "heads of this model share keys and values, so that its hidden states are no "
            "smaller than those";
@@ -66,7 +68,7 @@ int lls_engine_check_hidden(const struct lls_engine *e,
   uint64_t units = 0;
   for (uint32_t i = 0; i < batch->n_sequences; i++) {
     const struct lls_engine_sequence *s = &batch->sequences[i];
-    if (s->table->form == LLS_FORM_HIDDEN)
+    if (lls_engine_table(e, s)->form == LLS_FORM_HIDDEN)
       units += 2 * (uint64_t)blocks_of(e, s->context + s->n_tokens);
   }
   if (units <= e->pool_shape.scratch_units)

@@ -32,7 +32,7 @@ enum { DRAWS = 1, ALL_LOGITS = 2 }; /* flags of a sequence */
 
 struct numbers {
   uint32_t n_tokens, n_sent, context, flags, first_score, n_scores, form;
-  uint32_t first_pooled, n_pooled;
+  uint32_t first_pooled, n_pooled, second_text;
   uint32_t k_count, v_count, x_count;
 };
 
@@ -77,14 +77,16 @@ void lls_engine_message_free(struct lls_engine_message *m)
 /* ---- sending ----------------------------------------------------------------------- */
 
 /* Room for the most that the batch can take. */
-static int make_room(struct lls_engine_message *m, const struct lls_engine_batch *batch,
+static int make_room(struct lls_engine *e, const struct lls_engine_batch *batch,
                      size_t *n_entries)
 {
+  struct lls_engine_message *m = &e->message;
   size_t words = WORDS(struct header) + batch->n_copies * WORDS(struct lls_copy);
   *n_entries = 0;
   for (uint32_t i = 0; i < batch->n_sequences; i++) {
     const struct lls_engine_sequence *s = &batch->sequences[i];
-    *n_entries += (size_t)s->table->k_count + s->table->v_count + s->table->x_count;
+    const struct lls_block_table *t = lls_engine_table(e, s);
+    *n_entries += (size_t)t->k_count + t->v_count + t->x_count;
     words += WORDS(struct numbers) + s->n_tokens + 1 + 2 * 3;
   }
   words += *n_entries * WORDS(struct lls_block_entry);
@@ -122,10 +124,11 @@ static void put_list(struct lls_engine_message *m, const struct lls_block_entry 
     put(m, list, n * WORDS(struct lls_block_entry));
 }
 
-static void put_sequence(struct lls_engine_message *m,
-                         const struct lls_engine_sequence *s, uint32_t room)
+static void put_sequence(struct lls_engine *e, const struct lls_engine_sequence *s)
 {
-  const struct lls_block_table *t = s->table;
+  struct lls_engine_message *m = &e->message;
+  uint32_t room = e->pool_shape.block_tokens;
+  const struct lls_block_table *t = lls_engine_table(e, s);
   struct numbers numbers = {
       .n_tokens = s->n_tokens,
       .n_sent = s->n_tokens,
@@ -135,6 +138,7 @@ static void put_sequence(struct lls_engine_message *m,
       .n_scores = s->n_scores,
       .first_pooled = s->first_pooled,
       .n_pooled = s->n_pooled,
+      .second_text = s->second_text,
       .form = t->form,
       .k_count = t->k_count,
       .v_count = t->v_count,
@@ -155,7 +159,7 @@ int lls_engine_send(struct lls_engine *e, const struct lls_engine_batch *batch,
   struct lls_engine_message *m = &e->message;
   struct lls_ranks *ranks = e->options.ranks;
   size_t n_entries;
-  if (make_room(m, batch, &n_entries) < 0)
+  if (make_room(e, batch, &n_entries) < 0)
     return lls_fail(err, -ENOMEM, "no memory to send a step to the other ranks");
   const struct header header = {.n_sequences = batch->n_sequences,
                                 .n_copies = batch->n_copies,
@@ -163,7 +167,7 @@ int lls_engine_send(struct lls_engine *e, const struct lls_engine_batch *batch,
   put(m, &header, WORDS(struct header));
   put(m, batch->copies, batch->n_copies * WORDS(struct lls_copy));
   for (uint32_t i = 0; i < batch->n_sequences; i++)
-    put_sequence(m, &batch->sequences[i], e->pool_shape.block_tokens);
+    put_sequence(e, &batch->sequences[i]);
   LLS_CHECK(e->shard.rank == 0 && m->n <= m->room);
   struct announcement a = {.bytes = m->n * sizeof *m->words};
   int rc = ranks->ops->broadcast(ranks, &a, sizeof a);
@@ -229,6 +233,7 @@ static void take_sequence(struct reader *r, struct lls_engine_sequence *s,
       .scores = r->scores,
       .first_pooled = n->first_pooled,
       .n_pooled = n->n_pooled,
+      .second_text = n->second_text,
   };
   r->scores += n->n_scores;
   *t = (struct lls_block_table){.form = n->form,

@@ -37,7 +37,7 @@ int lls_table_cache_init(struct lls_engine *e)
 {
   struct lls_table_cache *k = &e->table_cache;
   size_t n = e->options.max_sequences;
-  if (!e->device->asynchronous)
+  if (!e->device->asynchronous || e->model.encoder)
     return 0;
   k->before = calloc(n, sizeof *k->before);
   k->now = calloc(n, sizeof *k->now);

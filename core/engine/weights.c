@@ -40,7 +40,8 @@ static size_t total_numbers(const struct lls_model_config *whole,
   size_t layers = 0;
   for (uint32_t i = 0; i < c.layers; i++)
     layers += layer_numbers(&c, i);
-  return layers + shard->vocab.n * c.embed_dim + projections;
+  size_t head = c.encoder ? 0 : shard->vocab.n * c.embed_dim;
+  return layers + head + projections;
 }
 
 /* ---- matrices -------------------------------------------------------------------- */
@@ -197,41 +198,76 @@ static int load_head(struct lls_loader *l)
   return lls_loader_pack(l, &v, NULL, 1, &l->w->head);
 }
 
-/* (n, columns) of f32, from whatever numbers the file has; the caller frees it. */
-static float *read_rows(const struct lls_tensor_view *v, size_t n)
+/* (types, positions, columns) of f32: each type's vector added to all positions'. */
+static float *add_types(const struct lls_tensor_view *types,
+                        const struct lls_tensor_view *positions)
 {
-  float *rows = malloc(n * v->columns * sizeof *rows);
-  for (size_t i = 0; rows != NULL && i < n; i++)
-    lls_tensor_read_row(v, i, rows + i * v->columns);
-  return rows;
+  size_t columns = positions->columns, rows = types->rows * positions->rows;
+  float *sums = malloc(rows * columns * sizeof *sums);
+  float *type = malloc(columns * sizeof *type), *sum = sums;
+  for (size_t i = 0; sums != NULL && type != NULL && i < rows; i++, sum += columns) {
+    lls_tensor_read_row(types, i / positions->rows, type);
+    lls_tensor_read_row(positions, i % positions->rows, sum);
+    for (size_t c = 0; c < columns; c++)
+      sum[c] += type[c];
+  }
+  if (type == NULL) {
+    free(sums);
+    sums = NULL;
+  }
+  free(type);
+  return sums;
 }
 
-/* Texts are all of type 0, so its vector is added to every position's once and for all.
- */
-static int load_positions_and_type(struct lls_loader *l)
+/* One table for both, so that a step looks a token's sum of both up as one row. */
+static int load_positions_and_types(struct lls_loader *l)
 {
   const struct lls_model_config *c = l->config;
-  struct lls_tensor_view positions, type;
-  int rc = lls_loader_view(l, LLS_NO_LAYER, l->names->positions, ".weight",
-                           c->max_context, c->hidden, &positions);
+  struct lls_tensor_view positions, types;
+  int rc =
+      lls_loader_view(l, LLS_NO_LAYER, l->names->positions, ".weight",
+                      (size_t)c->max_context + c->position_offset, c->hidden, &positions);
   if (rc == 0)
     rc = lls_loader_view(l, LLS_NO_LAYER, l->names->types, ".weight", c->token_types,
-                         c->hidden, &type);
+                         c->hidden, &types);
   if (rc < 0)
     return rc;
-  float *sum = read_rows(&positions, c->max_context), *first = read_rows(&type, 1);
-  if (sum == NULL || first == NULL) {
-    free(sum);
-    free(first);
+  if (c->position_offset > 0)
+    positions = lls_view_rows(&positions, c->position_offset, c->max_context);
+  l->w->positions_and_types = add_types(&types, &positions);
+  if (l->w->positions_and_types == NULL)
     return lls_fail(l->err, -ENOMEM, "out of memory");
-  }
-  for (size_t i = 0; i < (size_t)c->max_context * c->hidden; i++)
-    sum[i] += first[i % c->hidden];
-  free(first);
-  l->w->positions_and_type = sum;
-  positions.data = sum;
-  positions.dtype = LLS_F32;
-  return l->device->ops->table_create(l->device, &positions, &l->w->positions, l->err);
+  const struct lls_tensor_view sums = {.data = l->w->positions_and_types,
+                                       .dtype = LLS_F32,
+                                       .rows = types.rows * positions.rows,
+                                       .columns = c->hidden,
+                                       .row_stride = c->hidden};
+  return l->device->ops->table_create(l->device, &sums, &l->w->positions, l->err);
+}
+
+/* A matrix and its bias, by a full name. */
+static int load_named(struct lls_loader *l, const char *prefix, const char *name,
+                      size_t rows, size_t columns, struct lls_weight **out)
+{
+  char full[128];
+  struct lls_tensor_view weight, bias;
+  snprintf(full, sizeof full, "%s%s.weight", prefix, name);
+  int rc = lls_loader_view_named(l, full, rows, columns, &weight);
+  snprintf(full, sizeof full, "%s%s.bias", prefix, name);
+  if (rc == 0)
+    rc = lls_loader_view_named(l, full, 1, rows, &bias);
+  return rc < 0 ? rc : lls_loader_pack(l, &weight, &bias, 1, out);
+}
+
+/* Each rank has all of it: it is a row or two of work. */
+static int load_classifier(struct lls_loader *l)
+{
+  const struct lls_model_config *c = l->config;
+  const struct lls_tensor_names *n = l->names;
+  bool inside = n->pooler != NULL;
+  int rc = load_named(l, inside ? l->prefix : "", inside ? n->pooler : n->pooler_in_head,
+                      c->hidden, c->hidden, &l->w->pooler);
+  return rc < 0 ? rc : load_named(l, "", n->head, c->labels, c->hidden, &l->w->head);
 }
 
 /* Everything around an encoder's layers. */
@@ -241,11 +277,11 @@ static int load_encoder_ends(struct lls_loader *l)
   int rc =
       lls_loader_table(l, l->names->embedding, c->vocab, c->hidden, &l->w->embedding);
   if (rc == 0)
-    rc = load_positions_and_type(l);
+    rc = load_positions_and_types(l);
   if (rc == 0)
     rc =
         lls_loader_norm(l, LLS_NO_LAYER, l->names->embedding_norm, &l->w->embedding_norm);
-  return rc;
+  return rc == 0 && c->labels > 0 ? load_classifier(l) : rc;
 }
 
 /* Everything around the layers. */
@@ -395,9 +431,10 @@ void lls_weights_unload(struct lls_weights *w, struct lls_device *device)
   unload_matrix(device, w->project_in);
   unload_matrix(device, w->project_out);
   unload_matrix(device, w->head);
+  unload_matrix(device, w->pooler);
   unload_table(device, w->embedding);
   unload_table(device, w->positions);
-  free(w->positions_and_type);
+  free(w->positions_and_types);
   lls_checkpoint_close(w->file);
   *w = (struct lls_weights){0};
 }

@@ -33,10 +33,13 @@ struct lls_weights {
   void *positions; /* (max_context + offset, hidden) learned ones, or NULL */
   struct lls_weight *project_in;  /* (hidden, embed_dim) or NULL */
   struct lls_weight *project_out; /* (embed_dim, hidden) or NULL */
-  struct lls_weight *head;        /* (this rank's part of vocab, embed_dim) */
+  struct lls_weight *head;        /* (this rank's part of vocab, embed_dim); of encoders
+                                   * that classify (labels, hidden) */
+  struct lls_weight *pooler;      /* of these (hidden, hidden), or NULL */
   struct lls_norm_weights final_norm;
   struct lls_norm_weights embedding_norm; /* encoders */
-  float *positions_and_type; /* encoders: what `positions` reads, (max_context, hidden) */
+  /* encoders: what `positions` reads, (token_types, max_context, hidden) */
+  float *positions_and_types;
   uint32_t n_layers;
   struct lls_layer_weights *layers; /* (n_layers) */
 

@@ -35,6 +35,9 @@ struct lls_tensor_names {
                                  * expert_down */
   const char *sinks;
   const char *types, *embedding_norm; /* encoders: added to the embedding, norm after */
+  /* Encoders that classify: tanh(pooler x), then the head. The pooler's name has the
+   * prefix, or is pooler_in_head, which has none. */
+  const char *pooler, *pooler_in_head;
 };
 
 struct lls_architecture {
@@ -50,7 +53,7 @@ struct lls_architecture {
 
 extern const struct lls_architecture lls_llama, lls_qwen2, lls_qwen3, lls_smollm3,
     lls_olmo2, lls_phi3, lls_gemma2, lls_gemma3, lls_mixtral, lls_qwen3_moe, lls_gpt_oss,
-    lls_opt, lls_neox, lls_bert;
+    lls_opt, lls_neox, lls_bert, lls_bert_classifier, lls_roberta, lls_roberta_classifier;
 
 /* The tensors that Llama's descendants have in common. */
 #define LLS_LLAMA_TENSORS .prefixes = {"model."}, LLS_LLAMA_NAMES

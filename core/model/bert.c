@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * BERT (arXiv 1810.04805) and what is built like it (MiniLM, bge, e5): the sum of token,
- * position and type vectors is normed, layers norm after each addition, attention looks
- * both ways. Only its last layer's vectors are used, so poolers and heads are not read.
+ * BERT (arXiv 1810.04805) and what is built like it (MiniLM, bge, e5), RoBERTa (arXiv
+ * 1907.11692) and XLM-RoBERTa: the sum of token, position and type vectors is normed,
+ * layers norm after each addition, attention looks both ways.
+ *
+ * A text's vector is made of the last layer's rows (pooling.h), so that a pooler is read
+ * only where a head follows it: of cross-encoders, which give a pair of texts a score.
  */
 #include "core/model/architecture.h"
 
@@ -35,28 +38,132 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
   return rc;
 }
 
+/* Positions begin behind the padding token's id. */
+static int configure_roberta(const struct lls_json *json, struct lls_model_config *out,
+                             struct lls_error *err)
+{
+  int rc = configure(json, out, err);
+  if (rc == 0)
+    rc = lls_json_size_or(json, "pad_token_id", 1, &out->position_offset, err);
+  if (rc < 0)
+    return rc;
+  out->position_offset++;
+  if (out->position_offset >= out->max_context)
+    return lls_fail(err, -EINVAL,
+                    "%s: \"max_position_embeddings\" is %u, and none is left behind "
+                    "\"pad_token_id\"",
+                    json->file, out->max_context);
+  out->max_context -= out->position_offset;
+  return 0;
+}
+
+/* ---- heads ------------------------------------------------------------------------- */
+
+/* sentence-transformers says what it makes of the head's number, since version 4 in an
+ * object. */
+static int read_score(const struct lls_json *json, struct lls_model_config *out,
+                      struct lls_error *err)
+{
+  const char *logistic = "torch.nn.modules.activation.Sigmoid", *name;
+  int rc = lls_json_string_or(json, "sbert_ce_default_activation_function", logistic,
+                              &name, err);
+  const json_t *newer =
+      json_object_get(lls_json_get(json, "sentence_transformers"), "activation_fn");
+  if (json_is_string(newer))
+    name = json_string_value(newer);
+  if (rc < 0)
+    return rc;
+  out->plain_score = strcmp(name, "torch.nn.modules.linear.Identity") == 0;
+  return out->plain_score || strcmp(name, logistic) == 0
+             ? 0
+             : lls_fail(err, -ENOTSUP,
+                        "%s: scores go through %.64s; Sigmoid and Identity are supported",
+                        json->file, name);
+}
+
+static int read_labels(const struct lls_json *json, struct lls_model_config *out,
+                       struct lls_error *err)
+{
+  const json_t *names = lls_json_get(json, "id2label");
+  int rc = lls_json_size_or(json, "num_labels", 2, &out->labels, err);
+  if (rc == 0 && json_object_size(names) > 0)
+    out->labels = (uint32_t)json_object_size(names);
+  if (rc == 0 && out->labels != 1)
+    rc = lls_fail(err, -ENOTSUP,
+                  "%s: a classifier of %u labels (\"id2label\"): those with one, the "
+                  "score of a pair of texts, are supported",
+                  json->file, out->labels);
+  return rc < 0 ? rc : read_score(json, out, err);
+}
+
+static int configure_classifier(const struct lls_json *json, struct lls_model_config *out,
+                                struct lls_error *err)
+{
+  int rc = configure(json, out, err);
+  return rc < 0 ? rc : read_labels(json, out, err);
+}
+
+static int configure_roberta_classifier(const struct lls_json *json,
+                                        struct lls_model_config *out,
+                                        struct lls_error *err)
+{
+  int rc = configure_roberta(json, out, err);
+  return rc < 0 ? rc : read_labels(json, out, err);
+}
+
+/* ---- names ------------------------------------------------------------------------- */
+
+#define ENCODER_NAMES                                                                    \
+  .embedding = "embeddings.word_embeddings",                                             \
+  .positions = "embeddings.position_embeddings",                                         \
+  .types = "embeddings.token_type_embeddings", .embedding_norm = "embeddings.LayerNorm", \
+  .layers = "encoder.layer.", .attention_norm = "attention.output.LayerNorm",            \
+  .mlp_norm = "output.LayerNorm", .q = "attention.self.query",                           \
+  .k = "attention.self.key", .v = "attention.self.value",                                \
+  .output = "attention.output.dense", .up = "intermediate.dense", .down = "output.dense"
+
 static const char *const names[] = {"BertModel", "BertForMaskedLM", NULL};
+static const char *const classifier_names[] = {"BertForSequenceClassification", NULL};
+static const char *const roberta_names[] = {"RobertaModel", "RobertaForMaskedLM",
+                                            "XLMRobertaModel", "XLMRobertaForMaskedLM",
+                                            NULL};
+static const char *const roberta_classifier_names[] = {
+    "RobertaForSequenceClassification", "XLMRobertaForSequenceClassification", NULL};
 
 const struct lls_architecture lls_bert = {
     .title = "BERT",
     .names = names,
     .encoder = true,
     .configure = configure,
-    .tensors =
-        {
-            .prefixes = {"", "bert."},
-            .embedding = "embeddings.word_embeddings",
-            .positions = "embeddings.position_embeddings",
-            .types = "embeddings.token_type_embeddings",
-            .embedding_norm = "embeddings.LayerNorm",
-            .layers = "encoder.layer.",
-            .attention_norm = "attention.output.LayerNorm",
-            .mlp_norm = "output.LayerNorm",
-            .q = "attention.self.query",
-            .k = "attention.self.key",
-            .v = "attention.self.value",
-            .output = "attention.output.dense",
-            .up = "intermediate.dense",
-            .down = "output.dense",
-        },
+    .tensors = {.prefixes = {"", "bert."}, ENCODER_NAMES},
+};
+
+const struct lls_architecture lls_bert_classifier = {
+    .title = "BERT's cross-encoders",
+    .names = classifier_names,
+    .encoder = true,
+    .configure = configure_classifier,
+    .tensors = {.prefixes = {"bert."},
+                ENCODER_NAMES,
+                .pooler = "pooler.dense",
+                .head = "classifier"},
+};
+
+const struct lls_architecture lls_roberta = {
+    .title = "RoBERTa",
+    .names = roberta_names,
+    .encoder = true,
+    .configure = configure_roberta,
+    .tensors = {.prefixes = {"", "roberta."}, ENCODER_NAMES},
+};
+
+const struct lls_architecture lls_roberta_classifier = {
+    .title = "RoBERTa's cross-encoders",
+    .names = roberta_classifier_names,
+    .encoder = true,
+    .configure = configure_roberta_classifier,
+    .tensors = {.prefixes = {"roberta."},
+                ENCODER_NAMES,
+                .pooler_in_head = "classifier.dense",
+                .head = "classifier.out_proj"},
 };

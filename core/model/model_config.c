@@ -11,9 +11,23 @@
 #include "core/model/quantisation.h"
 
 static const struct lls_architecture *const architectures[] = {
-    &lls_llama,  &lls_qwen2,   &lls_qwen3,   &lls_smollm3,   &lls_olmo2,
-    &lls_phi3,   &lls_gpt_oss, &lls_mixtral, &lls_qwen3_moe, &lls_gemma2,
-    &lls_gemma3, &lls_opt,     &lls_neox,    &lls_bert,
+    &lls_llama,
+    &lls_qwen2,
+    &lls_qwen3,
+    &lls_smollm3,
+    &lls_olmo2,
+    &lls_phi3,
+    &lls_gpt_oss,
+    &lls_mixtral,
+    &lls_qwen3_moe,
+    &lls_gemma2,
+    &lls_gemma3,
+    &lls_opt,
+    &lls_neox,
+    &lls_bert,
+    &lls_bert_classifier,
+    &lls_roberta,
+    &lls_roberta_classifier,
 };
 
 #define N_ARCHITECTURES (sizeof architectures / sizeof architectures[0])
@@ -27,13 +41,19 @@ static const struct lls_architecture *architecture_named(const char *name)
   return NULL;
 }
 
+/* True if it makes vectors of texts, one by one. */
+static bool is_vector_maker(const struct lls_architecture *a)
+{
+  return a->encoder && a->tensors.head == NULL;
+}
+
 static int unknown_architecture(const struct lls_json *json, const char *name,
                                 bool encoder, struct lls_error *err)
 {
-  char list[256] = "";
+  char list[512] = "";
   size_t used = 0;
   for (size_t i = 0; i < N_ARCHITECTURES; i++)
-    if (architectures[i]->encoder == encoder && used < sizeof list)
+    if ((!encoder || is_vector_maker(architectures[i])) && used < sizeof list)
       used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
                                used == 0 ? "" : ", ", architectures[i]->title);
   return lls_fail(err, -ENOTSUP,
@@ -49,8 +69,8 @@ static bool has_mxfp4(const struct lls_json *json, const struct lls_model_config
   return out->architecture->mxfp4 && method != NULL && strcmp(method, "mxfp4") == 0;
 }
 
-static int find_architecture(const struct lls_json *json, struct lls_model_config *out,
-                             struct lls_error *err)
+static int find_architecture(const struct lls_json *json, bool encoder,
+                             struct lls_model_config *out, struct lls_error *err)
 {
   const char *name =
       json_string_value(json_array_get(lls_json_get(json, "architectures"), 0));
@@ -59,8 +79,9 @@ static int find_architecture(const struct lls_json *json, struct lls_model_confi
                     "%s: \"architectures\" should be a list with the model's class name",
                     json->file);
   out->architecture = architecture_named(name);
-  if (out->architecture == NULL || out->architecture->encoder != out->encoder)
-    return unknown_architecture(json, name, out->encoder, err);
+  if (out->architecture == NULL || (encoder && !is_vector_maker(out->architecture)))
+    return unknown_architecture(json, name, encoder, err);
+  out->encoder = out->architecture->encoder;
   return 0;
 }
 
@@ -241,6 +262,7 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
       {"vocabulary", c->vocab, 1 << 26},
       {"embedding size", c->embed_dim, 1 << 20},
       {"context", c->max_context, 1 << 28},
+      {"number of token types", c->token_types, 16},
   };
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
     if (sizes[i].value > sizes[i].limit)
@@ -274,10 +296,26 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
   return 0;
 }
 
-static int configure(const char *folder, const struct lls_json *json,
+/* sentence-transformers' file of how long the texts were that an encoder was trained on.
+ */
+static int read_text_tokens(const char *folder, struct lls_model_config *out,
+                            struct lls_error *err)
+{
+  struct lls_json json;
+  if (!out->encoder)
+    return 0;
+  int rc = lls_json_read(folder, "sentence_bert_config.json", &json, err);
+  if (rc < 0)
+    return rc == -ENOENT ? 0 : rc;
+  rc = lls_json_size_or(&json, "max_seq_length", 0, &out->text_tokens, err);
+  lls_json_close(&json);
+  return rc;
+}
+
+static int configure(const char *folder, const struct lls_json *json, bool encoder,
                      struct lls_model_config *out, struct lls_error *err)
 {
-  int rc = find_architecture(json, out, err);
+  int rc = find_architecture(json, encoder, out, err);
   if (rc == 0)
     rc = read_dtype(json, out, err);
   if (rc == 0)
@@ -288,13 +326,13 @@ static int configure(const char *folder, const struct lls_json *json,
     rc = check_sizes(json, out, err);
   if (rc == 0)
     rc = read_tokens(folder, json, out, err);
-  return rc;
+  return rc < 0 ? rc : read_text_tokens(folder, out, err);
 }
 
 static int read_config(const char *folder, bool encoder, struct lls_model_config *out,
                        struct lls_error *err)
 {
-  *out = (struct lls_model_config){.encoder = encoder};
+  *out = (struct lls_model_config){0};
   struct lls_json json;
   int rc = lls_json_read(folder, "config.json", &json, err);
   if (rc == -ENOENT)
@@ -303,7 +341,7 @@ static int read_config(const char *folder, bool encoder, struct lls_model_config
                     folder, encoder ? "an encoder" : "[model] path");
   if (rc < 0)
     return rc;
-  rc = configure(folder, &json, out, err);
+  rc = configure(folder, &json, encoder, out, err);
   lls_json_close(&json);
   return rc;
 }
@@ -312,6 +350,16 @@ int lls_model_config_read(const char *folder, struct lls_model_config *out,
                           struct lls_error *err)
 {
   return read_config(folder, false, out, err);
+}
+
+int lls_generator_config_read(const char *folder, struct lls_model_config *out,
+                              struct lls_error *err)
+{
+  int rc = lls_model_config_read(folder, out, err);
+  return rc == 0 && out->encoder
+             ? lls_fail(err, -ENOTSUP, "%s is an encoder (%s), which makes no text",
+                        folder, out->architecture->title)
+             : rc;
 }
 
 int lls_encoder_config_read(const char *folder, struct lls_model_config *out,

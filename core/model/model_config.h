@@ -128,8 +128,11 @@ struct lls_model_config {
   struct lls_rope_config local_rope; /* of LLS_LAYER_ROPE_LOCAL */
   uint32_t position_offset;          /* learned: row of position 0 */
   bool text_part;                    /* of a model that reads images too */
-  bool encoder;                      /* attention both ways, no head: core/encoder */
-  uint32_t token_types;              /* encoders: rows of that table, 0 = there is none */
+  bool encoder;                      /* attention both ways; makes vectors, no tokens */
+  uint32_t token_types;              /* encoders: 2 = the second text of a pair is told */
+  uint32_t text_tokens;              /* encoders: the most it was trained with, 0 = all */
+  uint32_t labels;  /* encoders: a head makes so many scores of the first row; 0 = none */
+  bool plain_score; /* which are what it gives, not the logistic function of it */
 
   bool qkv_bias, output_bias, mlp_bias;
   bool tied_embeddings; /* the head is the embedding table */
@@ -144,7 +147,11 @@ struct lls_model_config {
 int lls_model_config_read(const char *folder, struct lls_model_config *out,
                           struct lls_error *err);
 
-/* The same of an encoder, such as BERT; each refuses what the other is for. */
+/* The same, but refuses what makes no text. */
+int lls_generator_config_read(const char *folder, struct lls_model_config *out,
+                              struct lls_error *err);
+
+/* The same, but refuses what makes no vectors of texts. */
 int lls_encoder_config_read(const char *folder, struct lls_model_config *out,
                             struct lls_error *err);
 
@@ -152,6 +159,13 @@ int lls_encoder_config_read(const char *folder, struct lls_model_config *out,
 static inline uint32_t lls_qkv_columns(const struct lls_model_config *c)
 {
   return (c->heads + 2 * c->kv_heads) * c->head_dim;
+}
+
+/* Tokens of the longest text of an encoder. */
+static inline uint32_t lls_longest_text(const struct lls_model_config *c)
+{
+  bool less = c->text_tokens > 0 && c->text_tokens < c->max_context;
+  return less ? c->text_tokens : c->max_context;
 }
 
 /* The window that all layers have; 0 if one sees everything. */

@@ -39,6 +39,8 @@ static double activation(enum lls_activation kind, double x)
     return x * 0.5 * erfc(-x * M_SQRT1_2);
   case LLS_ACT_GELU_TANH:
     return x * 0.5 * (1 + tanh(M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x)));
+  case LLS_ACT_TANH:
+    return tanh(x);
   case LLS_ACT_SILU:
     return x / (1 + exp(-x));
   case LLS_ACT_CLAMPED_SWIGLU:

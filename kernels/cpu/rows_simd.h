@@ -117,6 +117,13 @@ INLINE vf gelu(vf x)
   return vmul(x, share);
 }
 
+/* tanh x is 1 - 2 / (1 + e^2x). */
+INLINE vf hyperbolic_tangent(vf x)
+{
+  vf e = vexp(vmul(x, vset(2.0f)));
+  return vsub(vset(1.0f), vdiv(vset(2.0f), vadd(vset(1.0f), e)));
+}
+
 INLINE vf activation(const enum lls_activation kind, vf x)
 {
   switch (kind) {
@@ -126,6 +133,8 @@ INLINE vf activation(const enum lls_activation kind, vf x)
     return gelu(x);
   case LLS_ACT_GELU_TANH:
     return gelu_tanh(x);
+  case LLS_ACT_TANH:
+    return hyperbolic_tangent(x);
   case LLS_ACT_SILU:
     return silu(x);
   case LLS_ACT_CLAMPED_SWIGLU:
@@ -159,6 +168,9 @@ INLINE void activate_any(enum lls_activation kind, const float *gate, const floa
     break;
   case LLS_ACT_GELU_TANH:
     activate_row(LLS_ACT_GELU_TANH, gate, up, n, y);
+    break;
+  case LLS_ACT_TANH:
+    activate_row(LLS_ACT_TANH, gate, up, n, y);
     break;
   case LLS_ACT_SILU:
     activate_row(LLS_ACT_SILU, gate, up, n, y);

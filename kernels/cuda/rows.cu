@@ -101,6 +101,8 @@ static __device__ __forceinline__ float activation(enum lls_activation kind, flo
     return x * 0.5f * erfcf(-x * 0.70710678f);
   case LLS_ACT_GELU_TANH:
     return x * 0.5f * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+  case LLS_ACT_TANH:
+    return tanhf(x);
   case LLS_ACT_SILU:
     return x / (1 + expf(-x));
   case LLS_ACT_CLAMPED_SWIGLU:

@@ -221,6 +221,13 @@ static void attention(struct lls_device *device, const struct lls_attention_shap
   (void)device, (void)shape, (void)layer, (void)qkv, (void)out;
 }
 
+static void attention_both_ways(struct lls_device *device,
+                                const struct lls_attention_shape *shape, const void *qkv,
+                                void *out)
+{
+  (void)device, (void)shape, (void)qkv, (void)out;
+}
+
 static void hidden_write(struct lls_device *device,
                          const struct lls_attention_shape *shape, uint32_t layer,
                          const void *h)
@@ -341,6 +348,7 @@ static const struct lls_device_ops ops = {
     .rope = rope,
     .cache_write = cache_write,
     .attention = attention,
+    .attention_both_ways = attention_both_ways,
     .gather = gather,
     .cap_logits = cap_logits,
     .sample = sample,

@@ -26,6 +26,8 @@ static long double formula(enum lls_activation kind, long double x)
     return x * 0.5L * erfcl(-x / sqrtl(2));
   case LLS_ACT_GELU_TANH:
     return x * 0.5L * (1 + tanhl(sqrtl(2 / acosl(-1)) * (x + 0.044715L * x * x * x)));
+  case LLS_ACT_TANH:
+    return tanhl(x);
   case LLS_ACT_SILU:
     return x / (1 + expl(-x));
   case LLS_ACT_CLAMPED_SWIGLU:

@@ -92,8 +92,8 @@ static double worst(const char *name, const char *isa, enum lls_weight_format we
 static void test_reference(void **state)
 {
   (void)state;
-  static const char *const names[] = {"mean", "cls"};
-  for (size_t i = 0; i < 2; i++) {
+  static const char *const names[] = {"mean", "cls", "roberta"};
+  for (size_t i = 0; i < 3; i++) {
     assert_true(worst(names[i], "generic", LLS_WEIGHTS_F32, 1, 1) > 1 - 1e-6);
     assert_true(worst(names[i], NULL, LLS_WEIGHTS_F32, 1, 1) > 1 - 1e-6);
     assert_true(worst(names[i], NULL, LLS_WEIGHTS_F32, 1000, 2) > 1 - 1e-6);
@@ -218,9 +218,10 @@ static void test_refusals(void **state)
                    -ENOTSUP);
   assert_non_null(strstr(err.text, "relative_key"));
   folder_remove(&f);
-  path_of("mean", path, sizeof path);
-  assert_int_equal(lls_model_config_read(path, &model, &err), -ENOTSUP);
-  assert_non_null(strstr(err.text, "BertModel is not supported; supported are Llama"));
+  path_of("pair", path, sizeof path);
+  assert_int_equal(lls_encoder_config_read(path, &model, &err), -ENOTSUP);
+  assert_non_null(strstr(err.text, "BertForSequenceClassification is not supported as an "
+                                   "encoder; supported are BERT, RoBERTa"));
 }
 
 /* ---- the service ------------------------------------------------------------------- */

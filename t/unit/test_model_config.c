@@ -242,8 +242,8 @@ static void test_refusals(void **state)
       {"{", -EINVAL, "config.json:1: not valid JSON"},
       {"[1]", -EINVAL, "should hold one JSON object"},
       {"{}", -EINVAL, "\"architectures\" should be a list"},
-      {"{\"architectures\":[\"BertModel\"]}", -ENOTSUP,
-       "architecture BertModel is not supported; supported are Llama (2, 3, Mistral, "
+      {"{\"architectures\":[\"T5Model\"]}", -ENOTSUP,
+       "architecture T5Model is not supported; supported are Llama (2, 3, Mistral, "
        "Yi, SmolLM2), Qwen2 and 2.5, Qwen3, SmolLM3, OLMo 2, Phi-3 and Phi-4, "
        "gpt-oss, Mixtral, Qwen3-MoE, Gemma 2, Gemma 3 (text), OPT, GPT-NeoX and Pythia"},
       {LLAMA("\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2},"), -ENOTSUP,

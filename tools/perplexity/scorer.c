@@ -65,7 +65,7 @@ int lls_scorer_open(struct lls_scorer *s, const struct lls_scorer_options *o,
 {
   uint32_t blocks = (o->context + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
   *s = (struct lls_scorer){.device = NULL};
-  int rc = lls_model_config_read(o->model, &s->config, err);
+  int rc = lls_generator_config_read(o->model, &s->config, err);
   if (rc == 0 && o->context > s->config.max_context)
     rc = lls_fail(err, -EINVAL, "%s: has %u positions, and --context asks for %u",
                   o->model, s->config.max_context, o->context);

@@ -124,7 +124,7 @@ static int load_config(struct tool *t, struct lls_error *err)
 static int open_engine(struct tool *t, struct lls_error *err)
 {
   const size_t host_bytes = 64u << 20; /* for copies, if none are configured */
-  int rc = lls_model_config_read(t->config.model.path, &t->model, err);
+  int rc = lls_generator_config_read(t->config.model.path, &t->model, err);
   if (rc < 0)
     return rc;
   struct lls_device_options device = lls_device_options_of(&t->config, &t->model);

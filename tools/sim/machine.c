@@ -353,7 +353,7 @@ int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o
   if (rc == 0)
     rc = read_instances(m, o, err);
   if (rc == 0)
-    rc = lls_model_config_read(m->config.model.path, &m->model, err);
+    rc = lls_generator_config_read(m->config.model.path, &m->model, err);
   if (rc == 0) {
     m->eos = m->model.n_eos > 0 ? m->model.eos[0] : 0;
     rc = create_engines(m, o, err);
