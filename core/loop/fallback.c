@@ -43,11 +43,23 @@ struct budget {
   uint32_t tokens, sequences;
 };
 
+/* For one that is run whole: a later step has room, or none ever has. */
+static int wait_for_room(const struct lls_instance *in, const struct lls_request *r,
+                         struct lls_plan *plan)
+{
+  if (lls_request_pending(r) <= in->caps.max_step_tokens)
+    return LLS_RESERVE_LATER;
+  lls_plan_reject(plan, r, LLS_FINISH_CAPACITY);
+  return LLS_RESERVE_NEVER;
+}
+
 static int run(struct lls_instance *in, const struct lls_request *r, struct budget *left,
                struct lls_plan *plan)
 {
   uint32_t pending = lls_request_pending(r);
   uint32_t tokens = pending < left->tokens ? pending : left->tokens;
+  if (tokens < pending && !in->caps.chunked_prefill)
+    return wait_for_room(in, r, plan);
   int rc = lls_transaction_reserve(in, lls_live_of(r), tokens, LLS_FORM_NONE, 0);
   if (rc == LLS_RESERVE_NEVER)
     lls_plan_reject(plan, r, LLS_FINISH_CAPACITY);

@@ -396,9 +396,9 @@ static int check_submission(const struct lls_loop *l, const struct lls_submissio
   if (s->n_tokens == 0)
     return lls_fail(err, -EINVAL, "the prompt is empty");
   bool pooled = s->pooling != LLS_POOLING_NONE;
-  if (pooled != (s->max_new_tokens == 0))
-    return lls_fail(err, -EINVAL,
-                    "at least one token, or a vector instead, must be asked for");
+  if (pooled != (s->max_new_tokens == 0) ||
+      (!pooled && lls_engine_config(l->threads[0].instance.engine)->encoder))
+    return lls_fail(err, -EINVAL, "tokens, or a vector instead, must be asked for");
   for (uint32_t i = 0; i < s->n_tokens; i++)
     if (s->tokens[i] < 0 || (uint32_t)s->tokens[i] >= l->vocabulary)
       return lls_fail(err, -EINVAL, "prompt token %d is outside the vocabulary of %u",

@@ -53,8 +53,10 @@ struct lls_submission {
   bool ignore_eos;
   bool score_prompt;       /* events tell how likely the prompt's tokens were */
   uint32_t score_logprobs; /* alternatives of each */
-  uint32_t pooling;        /* enum lls_pooling: NONE, LAST, or MEAN, which leaves a sum */
-  uint32_t request_class;  /* enum lls_class */
+  uint32_t pooling; /* enum lls_pooling: NONE, LAST, CLS, or MEAN, which leaves a sum; of
+                     * an encoder not NONE */
+  uint32_t second_text;   /* lls_engine_sequence.second_text */
+  uint32_t request_class; /* enum lls_class */
   int32_t priority;
   uint32_t tenant;
   struct lls_slo slo; /* LLS_NEVER where unset */

@@ -128,6 +128,8 @@ static void add_pooled(struct lls_live *live, struct lls_engine_sequence *s)
   uint32_t first = live->n_pooled > live->context ? live->n_pooled : live->context;
   if (live->pooling == LLS_POOLING_LAST)
     first = live->view.prompt_tokens - 1;
+  if (live->pooling == LLS_POOLING_CLS)
+    end = 1;
   if (live->pooling == LLS_POOLING_NONE || first >= end)
     return;
   s->first_pooled = first - live->context;
@@ -153,6 +155,7 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
       .tokens = live->tokens + live->context,
       .n_tokens = live->run_tokens,
       .context = live->context,
+      .second_text = live->second_text,
       .table = table,
       .sampling = emits ? s : NULL,
   };

@@ -136,6 +136,7 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   live->n_scored = 1;
   live->score_logprobs = s->score_logprobs;
   live->pooling = s->pooling;
+  live->second_text = s->second_text;
   live->pooled = s->pooling != LLS_POOLING_NONE ? p.pooled : NULL;
   live->label = p.label;
   live->text = s->text != NULL ? p.text : NULL;

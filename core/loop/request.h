@@ -72,7 +72,8 @@ struct lls_live {
   struct lls_sampled *scores;
   uint32_t n_scored; /* of them are there, the first, which has nothing, included */
   uint32_t score_logprobs;
-  uint32_t pooling;  /* enum lls_pooling */
+  uint32_t pooling; /* enum lls_pooling */
+  uint32_t second_text;
   uint32_t n_pooled; /* tokens of which the vector is in `pooled`, or is not wanted */
   float *pooled;     /* (vector_columns) or NULL; in this allocation */
   char *label;       /* in this allocation */

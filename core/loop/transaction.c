@@ -61,7 +61,8 @@ uint32_t lls_transaction_prefix(struct lls_instance *in, struct lls_live *live, 
   struct lls_policies *p = &in->policies;
   LLS_ON_STEP(in);
   if (live->view.cached_tokens > 0 || !LLS_HAS(p, cache, prefix) ||
-      lls_live_needs_every_row(live) || p->cache.host->breaches > 0)
+      lls_live_needs_every_row(live) || p->cache.host->breaches > 0 ||
+      !in->caps.chunked_prefill)
     return 0;
   uint32_t mark = take ? LLS_CALL(p, cache, mark) : 0;
   uint32_t found = LLS_CALL(p, cache, prefix, &live->view, take);

@@ -42,7 +42,7 @@ struct lls_engine_caps {
   uint32_t forms;           /* 1u << enum lls_form */
   uint32_t preempt_modes;   /* 1u << enum lls_preempt_mode the engine can carry out */
   bool mixed_batch;         /* prefill and decode in one step */
-  bool chunked_prefill;     /* prompts in pieces */
+  bool chunked_prefill;     /* prompts in pieces, or behind another's prefix */
   bool right_to_left;       /* block entries filled from the right */
   /* OFFLOAD and UPLOAD, by engine and cache manager together. A scheduler's create sees
    * that of the manager it will run with; a reload of the manager alone changes it

@@ -170,6 +170,23 @@ static void test_engine_of_one_phase_and_whole_prompts(void **state)
   }
 }
 
+static void test_engine_of_whole_prompts(void **state)
+{
+  (void)state;
+  for (uint32_t s = 0; s < COUNT(schedulers); s++) {
+    const char *const *given = schedulers[s].policy.parameters;
+    if (strcmp(schedulers[s].policy.name, "apt") == 0 && given != NULL &&
+        strcmp(given[1], "chunked") == 0)
+      continue; /* is made of pieces */
+    for (uint32_t p = 0; p < 2; p++) {
+      struct bed_options o = options(s, 0, p, p);
+      o.max_tokens = 320;
+      o.no_chunked_prefill = true;
+      workload_run(&o, 40, checks_of(&o, s));
+    }
+  }
+}
+
 static void test_blocks_of_one_token(void **state)
 {
   (void)state;
@@ -199,6 +216,7 @@ int main(void)
       cmocka_unit_test(test_all_that_ship_are_here),
       cmocka_unit_test(test_every_pair_ends_everything),
       cmocka_unit_test(test_engine_of_one_phase_and_whole_prompts),
+      cmocka_unit_test(test_engine_of_whole_prompts),
       cmocka_unit_test(test_blocks_of_one_token),
       cmocka_unit_test(test_same_seed_same_plans),
   };

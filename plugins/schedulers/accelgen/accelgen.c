@@ -43,6 +43,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct accelgen *a = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, 0);
+  a->params.chunk &= a->base.host->engine->chunked_prefill; /* also after a reload */
   measure(a);
   measure_block(a, &s);
   accelgen_look(a, view);
@@ -91,7 +92,7 @@ static void on_step(void *self, const struct lls_step_report *report)
 
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
-  out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
+  out->needs = LLS_NEEDS_MIXED_BATCH;
   lls_pol_step_preferences(out, ((const struct accelgen *)self)->params.preempt);
 }
 

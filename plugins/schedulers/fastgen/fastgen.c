@@ -53,6 +53,7 @@ static void generate(struct lls_pol_step *s)
 /* As much of a prompt as the budget has left, if all that remains of it fits the free
  * memory at this moment. */
 static enum lls_pol_step_answer take_prompt(struct lls_pol_step *s,
+                                            const struct lls_engine_caps *engine,
                                             const struct lls_request *r)
 {
   uint32_t pending = lls_pol_step_pending(s, r), free = lls_pol_step_free_units(s);
@@ -62,7 +63,7 @@ static enum lls_pol_step_answer take_prompt(struct lls_pol_step *s,
     reject(s, r);
     return LLS_POL_STEP_REJECTED;
   }
-  uint32_t tokens = lls_pol_min(pending, s->tokens);
+  uint32_t tokens = lls_pol_step_chunk(s, engine, pending, s->view->max_tokens, false);
   if (need.new_units > free || tokens == 0 || s->sequences == 0)
     return LLS_POL_STEP_NOT_NOW;
   int rc = lls_pol_step_reserve(s, r, tokens);
@@ -81,13 +82,13 @@ static void prefill(struct fastgen *f, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail; i++)
     if (s->order[i]->state != LLS_DECODING &&
-        take_prompt(s, s->order[i]) == LLS_POL_STEP_NOT_NOW)
+        take_prompt(s, f->base.host->engine, s->order[i]) == LLS_POL_STEP_NOT_NOW)
       return;
   const struct lls_request *r;
   while (s->tokens > 0 && s->sequences > 0 &&
          (r = lls_pol_lists_first(&f->waiting, 0)) != NULL)
     if (lls_pol_backlog_take(&f->waiting.backlog, r) &&
-        take_prompt(s, r) == LLS_POL_STEP_NOT_NOW) {
+        take_prompt(s, f->base.host->engine, r) == LLS_POL_STEP_NOT_NOW) {
       lls_pol_backlog_add(&f->waiting.backlog, r);
       return;
     }
@@ -107,7 +108,8 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct fastgen *f = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, 0);
-  s.tokens = lls_pol_min(s.tokens, (uint32_t)f->params.budget);
+  if (f->base.host->engine->chunked_prefill) /* else the budget might be too small */
+    s.tokens = lls_pol_min(s.tokens, (uint32_t)f->params.budget);
   s.sequences = lls_pol_min(s.sequences, (uint32_t)f->params.max_seqs);
   lls_pol_backlog_begin(&f->waiting.backlog, view);
   do {
@@ -122,7 +124,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   (void)self;
-  out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
+  out->needs = LLS_NEEDS_MIXED_BATCH;
   lls_pol_step_preferences(out, LLS_POL_STEP_RECOMPUTE);
 }
 

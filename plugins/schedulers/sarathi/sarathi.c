@@ -18,16 +18,18 @@ struct sarathi {
   struct budget budget;
 };
 
-/* Tokens of this prompt that the step still has budget for. */
-static uint32_t piece(const struct lls_pol_step *s, const struct budget *b,
+/* Tokens of this prompt that the step still has budget for; of an engine that takes no
+ * pieces, all, if it is the step's first prompt. */
+static uint32_t piece(const struct sarathi *sarathi, const struct lls_pol_step *s,
                       const struct lls_request *r, uint32_t pending)
 {
-  return lls_pol_min(lls_pol_min(pending, budget_left(b, r)), s->tokens);
+  return lls_pol_step_chunk(s, sarathi->base.host->engine, pending,
+                            s->prompts + budget_left(&sarathi->budget, r), false);
 }
 
 /* Decodes, and prompts that were begun, in one walk. Each may preempt only those that
  * came after it, so a victim is never one that is in the plan already. */
-static void run_running(struct lls_pol_step *s, struct budget *budget)
+static void run_running(struct sarathi *sarathi, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
     const struct lls_request *r = s->order[i];
@@ -37,25 +39,25 @@ static void run_running(struct lls_pol_step *s, struct budget *budget)
       continue;
     }
     uint32_t pending = lls_request_pending(r);
-    uint32_t tokens = piece(s, budget, r, pending);
+    uint32_t tokens = piece(sarathi, s, r, pending);
     if (tokens > 0 && lls_pol_step_grow(s, i, pending)) {
       lls_pol_step_run(s, r, tokens);
-      budget->used += tokens;
+      sarathi->budget.used += tokens;
     }
   }
 }
 
 /* New prompts, and the same for those that come back from the host: room for all of the
  * prompt, work on as much of it as the budget has left. */
-static void let_in(struct lls_pol_step *s, const struct lls_request *const *list,
-                   uint32_t n, uint32_t seats, struct budget *budget,
+static void let_in(struct sarathi *sarathi, struct lls_pol_step *s,
+                   const struct lls_request *const *list, uint32_t n, uint32_t seats,
                    enum lls_pol_step_answer (*make_room)(struct lls_pol_step *,
                                                          const struct lls_request *,
                                                          uint32_t))
 {
   for (uint32_t i = 0; i < n && s->tokens > 0 && seats > 0; i++) {
     uint32_t pending = lls_pol_step_pending(s, list[i]);
-    uint32_t tokens = piece(s, budget, list[i], pending);
+    uint32_t tokens = piece(sarathi, s, list[i], pending);
     if (tokens == 0)
       return;
     enum lls_pol_step_answer answer = make_room(s, list[i], pending);
@@ -64,7 +66,7 @@ static void let_in(struct lls_pol_step *s, const struct lls_request *const *list
     if (answer == LLS_POL_STEP_REJECTED)
       continue;
     lls_pol_step_run(s, list[i], tokens);
-    budget->used += tokens;
+    sarathi->budget.used += tokens;
     seats--;
   }
 }
@@ -73,19 +75,18 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 {
   struct sarathi *sarathi = self;
   const struct params *p = &sarathi->params;
-  struct budget *budget = &sarathi->budget;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, p->watermark);
-  budget_begin(budget, p, sarathi->base.host->cost, view);
-  run_running(&s, budget);
+  budget_begin(&sarathi->budget, p, sarathi->base.host->cost, view);
+  run_running(sarathi, &s);
 
   uint32_t most = lls_pol_min((uint32_t)p->max_seqs, view->max_sequences);
   uint32_t seats = view->n_running < most ? most - view->n_running : 0;
   if (s.preempted == 0 && view->n_preempted > 0)
-    let_in(&s, view->preempted, view->n_preempted, seats, budget,
+    let_in(sarathi, &s, view->preempted, view->n_preempted, seats,
            lls_pol_step_bring_back);
   else if (s.preempted == 0)
-    let_in(&s, view->waiting, view->n_waiting, seats, budget, lls_pol_step_admit);
+    let_in(sarathi, &s, view->waiting, view->n_waiting, seats, lls_pol_step_admit);
   lls_pol_step_end(&s);
   return 0;
 }
@@ -93,7 +94,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   const struct params *p = &((const struct sarathi *)self)->params;
-  out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
+  out->needs = LLS_NEEDS_MIXED_BATCH;
   lls_pol_step_preferences(out, p->preempt);
 }
 
