@@ -41,6 +41,15 @@ struct lls_loop;
 struct lls_tokenizer;
 
 /* All pointers are borrowed and outlive the api; strings are copied. */
+/* A model that makes no text. */
+struct lls_api_encoder {
+  bool is_one;
+  bool scores_pairs; /* a cross-encoder: a prompt is two texts, and its vector their score
+                      */
+  bool plain_score;  /* which is not put through the logistic function */
+  bool tells_texts;  /* the second of a pair by the type of its tokens */
+};
+
 struct lls_api_config {
   uv_loop_t *uv;
   struct lls_http_server *http; /* that listens already and has no request in hand; taken
@@ -57,6 +66,7 @@ struct lls_api_config {
   struct lls_sampling sampling;      /* defaults, from generation_config.json */
   struct lls_pooling_config pooling; /* NONE: requests for vectors are refused */
   uint32_t vector_columns;           /* numbers of a vector */
+  struct lls_api_encoder encoder;
   struct lls_api_limits limits;
   struct lls_admin admin;
   struct lls_api_keyring keys; /* who may ask; taken over by create */

@@ -346,6 +346,23 @@ static int check_vectors(struct lls_api_params *out,
                             "(Matryoshka)");
 }
 
+/* Refuses what the model is not for. */
+static int check_model(const struct lls_params_context *context,
+                       struct lls_api_error *error)
+{
+  const char *use = context->scores_pairs ? "/v1/rerank or /v1/score" : "/v1/embeddings";
+  if (context->is_encoder && (context->endpoint & BOTH) != 0)
+    return lls_api_fail(error, 400, "unsupported_model", NULL,
+                        "this server's model makes no text, it is an encoder: use %s",
+                        use);
+  if (context->scores_pairs && context->endpoint == LLS_EMBEDDINGS)
+    return lls_api_fail(error, 400, "unsupported_model", NULL,
+                        "this server's model makes no vectors, it scores pairs of texts: "
+                        "use %s",
+                        use);
+  return 0;
+}
+
 static int check_together(const json_t *body, struct lls_api_params *out,
                           const struct lls_params_context *context,
                           struct lls_api_error *error)
@@ -398,6 +415,8 @@ int lls_api_params_read(const json_t *body, const struct lls_params_context *con
                         struct lls_api_params *out, struct lls_api_error *error)
 {
   set_defaults(out, context);
+  if (check_model(context, error) != 0)
+    return -1;
   if (check_known(body, context, error) != 0)
     return -1;
   for (const struct lls_row *row = rows; row->name != NULL; row++) {

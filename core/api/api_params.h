@@ -111,6 +111,7 @@ struct lls_params_context {
   const struct lls_api_limits *limits;
   const struct lls_pooling_config *pooling;
   uint32_t vector_columns;
+  bool is_encoder, scores_pairs; /* as in lls_api_encoder */
   /* of a parameter that is ignored; may be NULL */
   void (*on_unknown)(void *context, const char *name);
   void *on_unknown_context;

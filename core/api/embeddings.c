@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts in, vectors out: POST /v1/embeddings; and what is made of vectors, as vLLM makes
- * it of embedding models: POST /v1/rerank (its, Jina's and Cohere's shape) and /v1/score,
- * where a score is the cosine of two texts' vectors.
+ * Texts in, vectors out: POST /v1/embeddings; and texts compared, as by vLLM: POST
+ * /v1/rerank (its, Jina's and Cohere's shape) and /v1/score. A score is the cosine of two
+ * texts' vectors; of a cross-encoder, what it makes of both together.
  *
- * Each text is a request of the step loop that asks for no token.
+ * Each text, or pair, is a request of the step loop that asks for no token.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/api/generation.h"
@@ -59,12 +60,35 @@ static int append_texts(json_t *value, const char *param, json_t *out,
   return (int)n;
 }
 
-/* The texts as prompts, all of which are in `param` as far as errors go. */
-static int read_texts(const struct lls_api_config *config, json_t *texts,
+/* The last n texts, each with its partner among those before, or the only one there. */
+static int read_as_pairs(const struct lls_api_config *config, const json_t *texts,
+                         size_t n, const char *param, const struct lls_api_params *params,
+                         struct lls_api_prompt_list *prompts, struct lls_api_error *error)
+{
+  size_t n_first = json_array_size(texts) - n;
+  struct lls_api_pair *pairs = calloc(n, sizeof *pairs);
+  for (size_t i = 0; pairs != NULL && i < n; i++) {
+    const json_t *a = text_of(json_array_get(texts, n_first == 1 ? 0 : i));
+    const json_t *b = text_of(json_array_get(texts, n_first + i));
+    pairs[i] = (struct lls_api_pair){json_string_value(a), json_string_value(b),
+                                     json_string_length(a), json_string_length(b)};
+  }
+  int rc = pairs != NULL
+               ? lls_prompts_pairs(config, pairs, n, param, params, prompts, error)
+               : lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  free(pairs);
+  return rc;
+}
+
+/* The texts as prompts, all of which are in `param` as far as errors go; the last n are
+ * to be compared with those before. */
+static int read_texts(const struct lls_api_config *config, json_t *texts, size_t n,
                       const char *param, const struct lls_api_params *params,
                       struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
-  int rc = lls_prompts_read(config, texts, param, params, prompts, error);
+  int rc = config->encoder.scores_pairs
+               ? read_as_pairs(config, texts, n, param, params, prompts, error)
+               : lls_prompts_read(config, texts, param, params, prompts, error);
   json_decref(texts);
   return rc;
 }
@@ -87,11 +111,12 @@ static int read_documents(const struct lls_api_config *config, const json_t *bod
                         "'documents' must be an array of strings");
   }
   json_array_append(texts, text_of(query));
-  if (append_texts(documents, "documents", texts, error) < 0) {
+  int n = append_texts(documents, "documents", texts, error);
+  if (n < 0) {
     json_decref(texts);
     return -1;
   }
-  return read_texts(config, texts, "documents", params, prompts, error);
+  return read_texts(config, texts, (size_t)n, "documents", params, prompts, error);
 }
 
 void lls_handle_rerank(void *context, struct lls_http_exchange *exchange)
@@ -126,9 +151,10 @@ static int read_pairs(const struct lls_api_config *config, const json_t *body,
     return -1;
   }
   json_t *second = json_object_get(body, "text_2");
-  int rc = read_texts(config, texts, "text_2", params, prompts, error);
+  size_t n = json_is_array(second) ? json_array_size(second) : 1;
+  int rc = read_texts(config, texts, n, "text_2", params, prompts, error);
   if (rc == 0)
-    prompts->n_second = json_is_array(second) ? json_array_size(second) : 1;
+    prompts->n_second = n;
   return rc;
 }
 

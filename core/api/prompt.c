@@ -57,15 +57,38 @@ static int too_long(const struct reading *r, const char *at_least, size_t n_toke
   return -1;
 }
 
-/* truncate_prompt_tokens: only the last of them are left, and what encoding has added. */
-static void cut(const struct reading *r, struct lls_api_prompt *prompt)
+/* truncate_prompt_tokens, in tokens of the prompt. */
+static size_t most_tokens(const struct reading *r)
 {
   size_t context = r->config->max_context, answer = completion_tokens(r->params);
-  size_t room = context > answer ? context - answer : 0;
   int64_t wanted = r->params->truncate_prompt_tokens;
-  size_t most = wanted == LLS_ENDLESS ? room : (size_t)wanted;
-  if (wanted == LLS_UNSET || most <= prompt->n_added || most >= prompt->n_tokens)
+  if (wanted == LLS_UNSET)
+    return SIZE_MAX;
+  if (wanted != LLS_ENDLESS)
+    return (size_t)wanted;
+  return context > answer ? context - answer : 0;
+}
+
+/* Encoders' tokenisers cut a text's end off, not its beginning. */
+static void cut_end(struct lls_api_prompt *prompt, size_t most)
+{
+  memmove(prompt->tokens + most - prompt->n_after,
+          prompt->tokens + prompt->n_tokens - prompt->n_after,
+          prompt->n_after * sizeof *prompt->tokens);
+  prompt->n_tokens = most;
+  prompt->from_ids = true;
+}
+
+/* Only the last tokens are left, and what encoding has added. */
+static void cut(const struct reading *r, struct lls_api_prompt *prompt)
+{
+  size_t most = most_tokens(r);
+  if (most <= prompt->n_added + prompt->n_after || most >= prompt->n_tokens)
     return;
+  if (r->config->encoder.is_one) {
+    cut_end(prompt, most);
+    return;
+  }
   size_t kept = most - prompt->n_added;
   memmove(prompt->tokens + prompt->n_added, prompt->tokens + prompt->n_tokens - kept,
           kept * sizeof *prompt->tokens);
@@ -94,7 +117,8 @@ static int encode(const struct reading *r, const char *text, size_t length,
   const struct lls_tokenizer *tokenizer = r->config->tokenizer;
   size_t least = length / lls_detokenizer_room(tokenizer);
   bool is_cut = r->params->truncate_prompt_tokens != LLS_UNSET;
-  if (least >= r->config->max_context && (!is_cut || length > LLS_MAX_TEXT))
+  bool may_fit = is_cut || r->config->encoder.is_one; /* [UNK] is a word of any length */
+  if (least >= r->config->max_context && (!may_fit || length > LLS_MAX_TEXT))
     return too_long(r, "at least ", least);
   int status =
       lls_tokenizer_encode(tokenizer, text, length, add_special, ids, count, &why);
@@ -129,6 +153,13 @@ static int copy(const struct reading *r, const char *text, size_t length,
   return 0;
 }
 
+static void set_frame(const struct reading *r, struct lls_api_prompt *out)
+{
+  struct lls_tokenizer_frame frame = lls_tokenizer_frame(r->config->tokenizer);
+  out->n_added = frame.n_before;
+  out->n_after = frame.n_after;
+}
+
 static int read_text(const struct reading *r, const char *text, size_t length,
                      struct lls_api_prompt *out)
 {
@@ -137,6 +168,8 @@ static int read_text(const struct reading *r, const char *text, size_t length,
     return -1;
   int32_t bos = lls_tokenizer_bos(r->config->tokenizer);
   out->n_added = special && out->n_tokens > 0 && out->tokens[0] == bos;
+  if (special && r->config->encoder.is_one)
+    set_frame(r, out);
   if (check_length(r, out) != 0)
     return -1;
   return out->from_ids ? decode(r, out) : copy(r, text, length, out);
@@ -237,24 +270,31 @@ size_t lls_prompts_most(const struct lls_api_config *config,
                                              : (size_t)config->limits.max_choices;
 }
 
+/* Room for so many, all empty. */
+static int make_list(const struct reading *r, size_t count,
+                     struct lls_api_prompt_list *out)
+{
+  size_t most = lls_prompts_most(r->config, r->params);
+  *out = (struct lls_api_prompt_list){0};
+  if (count > most)
+    return lls_api_fail(r->error, 400, NULL, r->param,
+                        "'%s' has %zu items; at most %zu are possible", r->param, count,
+                        most);
+  out->prompts = calloc(count, sizeof *out->prompts);
+  return out->prompts != NULL ? 0 : out_of_memory(r->error);
+}
+
 int lls_prompts_read(const struct lls_api_config *config, const json_t *value,
                      const char *param, const struct lls_api_params *params,
                      struct lls_api_prompt_list *out, struct lls_api_error *error)
 {
   const struct reading r = {config, params, param, error};
-  *out = (struct lls_api_prompt_list){0};
   if (value == NULL || json_is_null(value))
     return lls_api_fail(error, 400, NULL, param, "'%s' is missing", param);
   bool one = is_one_prompt(value);
   size_t count = one ? 1 : json_array_size(value);
-  size_t most = lls_prompts_most(config, params);
-  if (count > most)
-    return lls_api_fail(error, 400, NULL, param,
-                        "'%s' has %zu items; at most %zu are possible", param, count,
-                        most);
-  out->prompts = calloc(count, sizeof *out->prompts);
-  if (out->prompts == NULL)
-    return out_of_memory(error);
+  if (make_list(&r, count, out) != 0)
+    return -1;
   for (; out->count < count; out->count++) {
     const json_t *item = one ? value : json_array_get(value, out->count);
     if (read_one(&r, item, &out->prompts[out->count]) != 0) {
@@ -280,6 +320,82 @@ int lls_prompts_from_text(const struct lls_api_config *config, const char *text,
   if (status != 0)
     lls_prompts_free(out);
   return status;
+}
+
+/* ---- pairs ------------------------------------------------------------------------- */
+
+/* The longer text loses its end first, until both are as long. */
+static void cut_pair(size_t most, size_t *first, size_t *second)
+{
+  size_t *shorter = *first <= *second ? first : second;
+  size_t *longer = shorter == first ? second : first;
+  if (*shorter + *longer <= most)
+    return;
+  if (*shorter > most / 2)
+    *shorter = most / 2;
+  *longer = most - *shorter;
+}
+
+static int32_t *copy_ids(int32_t *to, const int32_t *ids, size_t n)
+{
+  if (n > 0)
+    memcpy(to, ids, n * sizeof *to);
+  return to + n;
+}
+
+/* With what the tokeniser puts around and between them. */
+static int join(const struct reading *r, const int32_t *first, size_t n_first,
+                const int32_t *second, size_t n_second, struct lls_api_prompt *out)
+{
+  struct lls_tokenizer_frame f = lls_tokenizer_frame(r->config->tokenizer);
+  size_t n_frame = f.n_before + f.n_between + f.n_after, most = most_tokens(r);
+  cut_pair(most > n_frame ? most - n_frame : 0, &n_first, &n_second);
+  out->n_tokens = n_first + n_second + n_frame;
+  out->tokens = malloc(out->n_tokens * sizeof *out->tokens);
+  if (out->tokens == NULL)
+    return out_of_memory(r->error);
+  int32_t *end = copy_ids(out->tokens, f.before, f.n_before);
+  end = copy_ids(end, first, n_first);
+  end = copy_ids(end, f.between, f.n_between);
+  out->second_text =
+      f.second_type && r->config->encoder.tells_texts ? (size_t)(end - out->tokens) : 0;
+  end = copy_ids(end, second, n_second);
+  copy_ids(end, f.after, f.n_after);
+  return out->n_tokens > r->config->max_context ? too_long(r, "", out->n_tokens) : 0;
+}
+
+static int read_pair(const struct reading *r, const struct lls_api_pair *pair,
+                     struct lls_api_prompt *out)
+{
+  int32_t *first = NULL, *second = NULL;
+  size_t n_first = 0, n_second = 0;
+  int rc = encode(r, pair->first, pair->first_bytes, false, &first, &n_first);
+  if (rc == 0)
+    rc = encode(r, pair->second, pair->second_bytes, false, &second, &n_second);
+  if (rc == 0)
+    rc = join(r, first, n_first, second, n_second, out);
+  if (rc == 0)
+    rc = copy(r, pair->second, pair->second_bytes, out);
+  free(first);
+  free(second);
+  return rc;
+}
+
+int lls_prompts_pairs(const struct lls_api_config *config,
+                      const struct lls_api_pair *pairs, size_t count, const char *param,
+                      const struct lls_api_params *params,
+                      struct lls_api_prompt_list *out, struct lls_api_error *error)
+{
+  const struct reading r = {config, params, param, error};
+  if (make_list(&r, count, out) != 0)
+    return -1;
+  for (; out->count < count; out->count++)
+    if (read_pair(&r, &pairs[out->count], &out->prompts[out->count]) != 0) {
+      out->count++;
+      lls_prompts_free(out);
+      return -1;
+    }
+  return 0;
 }
 
 void lls_prompts_free(struct lls_api_prompt_list *list)

@@ -16,8 +16,10 @@ struct lls_api_params;
 struct lls_api_prompt {
   int32_t *tokens; /* (n_tokens) */
   size_t n_tokens;
-  size_t n_added; /* of them: put before the text by encoding, as BOS is */
-  char *text;     /* (text_bytes) of ids: what they read as */
+  size_t n_added;     /* of them: put before the text by encoding, as BOS is */
+  size_t n_after;     /* of an encoder's: put behind the text, as [SEP] is */
+  size_t second_text; /* lls_engine_sequence.second_text */
+  char *text;         /* (text_bytes) of ids: what they read as */
   size_t text_bytes;
   bool in_reasoning; /* a rendered chat has opened the answer's reasoning */
   bool from_ids;     /* what the client gave, or what was left of its text */
@@ -26,7 +28,8 @@ struct lls_api_prompt {
 struct lls_api_prompt_list {
   struct lls_api_prompt *prompts; /* (count) */
   size_t count;
-  size_t n_second; /* of /v1/score: of them, the last, the others' partners */
+  size_t n_second; /* of /v1/score: of them, the last, the others' partners; of a
+                    * cross-encoder all, and each is a pair */
 };
 
 /*
@@ -38,6 +41,18 @@ struct lls_api_prompt_list {
 int lls_prompts_read(const struct lls_api_config *config, const json_t *value,
                      const char *param, const struct lls_api_params *params,
                      struct lls_api_prompt_list *out, struct lls_api_error *error);
+
+/* Two texts, UTF-8, that a cross-encoder reads as one prompt. */
+struct lls_api_pair {
+  const char *first, *second;
+  size_t first_bytes, second_bytes;
+};
+
+/* A prompt of each pair, whose text is the second one's. */
+int lls_prompts_pairs(const struct lls_api_config *config,
+                      const struct lls_api_pair *pairs, size_t count, const char *param,
+                      const struct lls_api_params *params,
+                      struct lls_api_prompt_list *out, struct lls_api_error *error);
 
 /* How many prompts a request may have. */
 size_t lls_prompts_most(const struct lls_api_config *config,

@@ -72,6 +72,7 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .n_stop_tokens = (uint32_t)params->n_stop_tokens,
       .ignore_eos = params->ignore_eos,
       .pooling = params->pooling,
+      .second_text = (uint32_t)prompt->second_text,
       .request_class = params->request_class,
       .priority = (int32_t)params->priority,
       .tenant = generation->tenant,

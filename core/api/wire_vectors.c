@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers made of vectors: a list of them, or what their cosines say. A list is written
- * as text, not as a tree of JSON values: 2,048 vectors of 4,096 numbers would be 400 MB
- * of those.
+ * Answers made of vectors: a list of them, or what their cosines or scores say. A list is
+ * written as text, not as a tree of JSON values: 2,048 vectors of 4,096 numbers would be
+ * 400 MB of those.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -37,6 +37,23 @@ static double cosine(const struct lls_generation *generation, const float *a,
   for (uint32_t c = 0; c < columns_of(generation); c++)
     sum += (double)a[c] * (double)b[c];
   return sum;
+}
+
+static double logistic(double x)
+{
+  return 1 / (1 + exp(-x));
+}
+
+/* How well two texts go together: those of two choices, or where a cross-encoder has read
+ * both as one prompt, of the second. */
+static double pair_score(const struct lls_generation *generation, uint32_t first,
+                         uint32_t second)
+{
+  const struct lls_api_encoder *encoder = &generation->api->config.encoder;
+  const float *vector = generation->choices[second].vector;
+  if (!encoder->scores_pairs)
+    return cosine(generation, generation->choices[first].vector, vector);
+  return encoder->plain_score ? (double)vector[0] : logistic((double)vector[0]);
 }
 
 static void put_numbers(struct lls_text *text, const float *vector, uint32_t columns)
@@ -122,9 +139,16 @@ static int compare(const void *a, const void *b)
   return x->index < y->index ? -1 : 1;
 }
 
+/* Before the documents' choices is the query's, where it has one. */
+static uint32_t n_queries(const struct lls_generation *generation)
+{
+  return generation->api->config.encoder.scores_pairs ? 0 : 1;
+}
+
 static json_t *result(const struct lls_generation *generation, const struct ranked *r)
 {
-  const struct lls_api_prompt *document = &generation->prompts.prompts[1 + r->index];
+  const struct lls_api_prompt *document =
+      &generation->prompts.prompts[n_queries(generation) + r->index];
   json_t *json =
       json_pack("{s:i, s:f}", "index", (int)r->index, "relevance_score", r->score);
   if (generation->params.return_documents)
@@ -134,16 +158,14 @@ static json_t *result(const struct lls_generation *generation, const struct rank
   return json;
 }
 
-/* Choice 0 is the query. */
 static json_t *ranking(const struct lls_generation *generation)
 {
-  uint32_t n = generation->n_choices - 1;
+  uint32_t skipped = n_queries(generation), n = generation->n_choices - skipped;
   int64_t top = generation->params.top_n;
   struct ranked *all = calloc(n, sizeof *all);
   json_t *json = envelope(generation), *results = json_array();
   for (uint32_t i = 0; all != NULL && i < n; i++)
-    all[i] = (struct ranked){i, cosine(generation, generation->choices[0].vector,
-                                       generation->choices[i + 1].vector)};
+    all[i] = (struct ranked){i, pair_score(generation, 0, skipped + i)};
   if (all != NULL)
     qsort(all, n, sizeof *all, compare);
   for (uint32_t i = 0; all != NULL && i < n && i < top; i++)
@@ -163,11 +185,9 @@ static json_t *scores(const struct lls_generation *generation)
   uint32_t n_first = generation->n_choices - n;
   json_t *json = envelope(generation), *data = json_array();
   for (uint32_t i = 0; i < n; i++) {
-    const struct lls_choice *a = &generation->choices[n_first == 1 ? 0 : i];
-    const struct lls_choice *b = &generation->choices[n_first + i];
-    json_array_append_new(data,
-                          json_pack("{s:i, s:s, s:f}", "index", (int)i, "object", "score",
-                                    "score", cosine(generation, a->vector, b->vector)));
+    double score = pair_score(generation, n_first == 1 ? 0 : i, n_first + i);
+    json_array_append_new(data, json_pack("{s:i, s:s, s:f}", "index", (int)i, "object",
+                                          "score", "score", score));
   }
   json_object_set_new(json, "object", json_string("list"));
   json_object_set_new(json, "data", data);
@@ -179,7 +199,8 @@ char *lls_wire_vectors(const struct lls_generation *generation)
   for (uint32_t i = 0; i < generation->n_choices; i++) {
     if (generation->choices[i].vector == NULL)
       return NULL;
-    normalise(generation->choices[i].vector, columns_of(generation));
+    if (!generation->api->config.encoder.scores_pairs)
+      normalise(generation->choices[i].vector, columns_of(generation));
   }
   if (generation->endpoint == LLS_EMBEDDINGS)
     return write_list(generation);

@@ -36,7 +36,8 @@ enum lls_pooling_choice {
   LLS_CHOOSE_AUTO,
   LLS_CHOOSE_NONE,
   LLS_CHOOSE_LAST,
-  LLS_CHOOSE_MEAN
+  LLS_CHOOSE_MEAN,
+  LLS_CHOOSE_CLS
 };
 
 struct lls_model_section {                    /* [model] */

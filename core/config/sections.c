@@ -166,10 +166,11 @@ static const struct lls_param model_params[] = {
         "marks around what the model thinks before it answers, which is reported as "
         "reasoning_content: think, mistral, command or seed; auto is as its chat "
         "template shows, none leaves it in the content"),
-    LLS_PARAM_CHOICE(model, pooling, "auto", "auto|none|last|mean",
+    LLS_PARAM_CHOICE(model, pooling, "auto", "auto|none|last|mean|cls",
                      "what makes one vector of a text's tokens, for /v1/embeddings: the "
-                     "last token's or the mean of all; auto is what 1_Pooling in the "
-                     "model's folder says, else last; none refuses such requests"),
+                     "last token's, the mean of all, or, of an encoder, the first "
+                     "one's; auto is what 1_Pooling in the model's folder says, else "
+                     "last, of an encoder mean; none refuses such requests"),
 };
 
 typedef struct lls_engine_config engine;

@@ -23,7 +23,7 @@ static int check_model(struct server *s, struct lls_error *err)
     rc = lls_tokenizer_load(path, &s->tokenizer, err);
   return rc < 0 ? lls_config_fail(s->config, err, rc, "model", "path", "%s",
                                   lls_error_text(err, rc))
-                : server_read_pooling(s->config, &s->pooling, err);
+                : server_read_pooling(s->config, &s->model, &s->pooling, err);
 }
 
 /* One that cannot be used is no failure: what it is for is refused. */
@@ -34,7 +34,7 @@ static int check_template(struct server *s, struct lls_error *err)
     return rc;
   const char *problem = lls_chat_template_problem(s->chat_template);
   const char *warning = lls_chat_template_warning(s->chat_template);
-  if (problem != NULL || warning != NULL)
+  if (!s->model.encoder && (problem != NULL || warning != NULL))
     fprintf(stderr, "warning: %s: chat requests%s will be refused\n",
             problem != NULL ? problem : warning,
             problem != NULL ? "" : " that reach this");

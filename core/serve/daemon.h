@@ -98,8 +98,8 @@ size_t server_cache_tokens(const struct lls_config *, const struct lls_engine *)
 /* The most tokens that one request can have. */
 uint32_t server_max_context(const struct lls_config *, const struct lls_engine *);
 /* How vectors are made of texts, by [model] and its folder. */
-int server_read_pooling(const struct lls_config *, struct lls_pooling_config *out,
-                        struct lls_error *err);
+int server_read_pooling(const struct lls_config *, const struct lls_model_config *,
+                        struct lls_pooling_config *out, struct lls_error *err);
 /* Says, a sentence each, what is likely not to be meant. */
 typedef void (*server_say)(void *context, const char *text);
 void server_warn(const struct lls_config *, const struct lls_model_config *,

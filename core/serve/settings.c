@@ -82,35 +82,46 @@ static void warn_of_weights(const struct lls_config *c,
 }
 
 /* A decoder's first token knows nothing of those after it. */
-static void refuse_cls(const struct lls_config *c, struct lls_pooling_config *out)
+static int refuse_cls(const struct lls_config *c, struct lls_pooling_config *out,
+                      struct lls_error *err)
 {
   if (out->pooling != LLS_POOLING_CLS)
-    return;
+    return 0;
+  if (c->model.pooling == LLS_CHOOSE_CLS)
+    return lls_config_fail(c, err, -EINVAL, "model", "pooling",
+                           "cls is for encoders, and the model is none: last or mean");
   out->pooling = LLS_POOLING_NONE;
   lls_fail(&out->why_none, -ENOTSUP,
            "%s/1_Pooling/config.json: cls pooling is for encoders; [model] pooling may "
            "be last or mean",
            c->model.path);
+  return 0;
 }
 
-int server_read_pooling(const struct lls_config *c, struct lls_pooling_config *out,
-                        struct lls_error *err)
+int server_read_pooling(const struct lls_config *c, const struct lls_model_config *model,
+                        struct lls_pooling_config *out, struct lls_error *err)
 {
   static const enum lls_pooling chosen[] = {
       [LLS_CHOOSE_NONE] = LLS_POOLING_NONE,
       [LLS_CHOOSE_LAST] = LLS_POOLING_LAST,
       [LLS_CHOOSE_MEAN] = LLS_POOLING_MEAN,
+      [LLS_CHOOSE_CLS] = LLS_POOLING_CLS,
   };
-  int rc = lls_pooling_read(c->model.path, LLS_POOLING_LAST, out, err);
+  enum lls_pooling fallback = model->encoder ? LLS_POOLING_MEAN : LLS_POOLING_LAST;
+  int rc = lls_pooling_read(c->model.path, fallback, out, err);
   if (rc < 0)
     return lls_config_fail(c, err, rc, "model", "path", "%s", lls_error_text(err, rc));
-  if (c->model.pooling == LLS_CHOOSE_AUTO)
-    refuse_cls(c, out);
-  else
+  if (c->model.pooling != LLS_CHOOSE_AUTO)
     out->pooling = chosen[c->model.pooling];
+  else if (model->labels > 0)
+    out->pooling = LLS_POOLING_CLS; /* what the head reads */
   if (c->model.pooling == LLS_CHOOSE_NONE)
     lls_fail(&out->why_none, -ENOTSUP, "[model] pooling = none");
-  return 0;
+  if (model->labels > 0 && out->pooling != LLS_POOLING_CLS &&
+      out->pooling != LLS_POOLING_NONE)
+    return lls_config_fail(c, err, -EINVAL, "model", "pooling",
+                           "a cross-encoder reads the first token's vector: auto");
+  return model->encoder ? 0 : refuse_cls(c, out, err);
 }
 
 void server_warn(const struct lls_config *c, const struct lls_model_config *model,
@@ -120,6 +131,14 @@ void server_warn(const struct lls_config *c, const struct lls_model_config *mode
   uint32_t used = lls_engine_caps(engine)->max_context;
   size_t tokens = server_cache_tokens(c, engine);
   warn_of_weights(c, model, say, context);
+  if (model->encoder && c->engine.max_step_tokens < lls_longest_text(model)) {
+    lls_config_fail(
+        c, &text, 0, "engine", "max_step_tokens",
+        "an encoder's text is computed in one step: texts may have %u tokens, "
+        "of the %u that the model takes",
+        used, lls_longest_text(model));
+    say(context, text.text);
+  }
   if (c->engine.max_context > model->max_context) {
     lls_config_fail(c, &text, 0, "engine", "max_context",
                     "%lld is more than the %u positions of the model: the context is %u "

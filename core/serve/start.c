@@ -36,7 +36,7 @@ int server_load_model(struct server *s, struct lls_error *err)
   if (rc < 0)
     return lls_config_fail(s->config, err, rc, "model", "path", "%s",
                            lls_error_text(err, rc));
-  rc = server_read_pooling(s->config, &s->pooling, err);
+  rc = server_read_pooling(s->config, &s->model, &s->pooling, err);
   if (rc == 0)
     rc = lls_grammar_cache_create(s->tokenizer, s->model.vocab, s->model.eos,
                                   s->model.n_eos, &s->grammars, err);
@@ -44,7 +44,8 @@ int server_load_model(struct server *s, struct lls_error *err)
     rc = server_load_template(s, err);
   if (rc < 0)
     return rc;
-  warn_of_template(s);
+  if (!s->model.encoder)
+    warn_of_template(s);
   if (s->model.text_part)
     lls_log(&s->log, LLS_LOG_INFO, "model",
             "its text part is loaded; what reads images is left alone");
@@ -176,6 +177,10 @@ int server_create_api(struct server *s, struct lls_error *err)
                    .repetition_penalty = (float)m->repetition_penalty},
       .pooling = s->pooling,
       .vector_columns = lls_engine_vector_columns(s->engines[0]),
+      .encoder = {.is_one = s->model.encoder,
+                  .scores_pairs = s->model.labels > 0,
+                  .plain_score = s->model.plain_score,
+                  .tells_texts = s->model.token_types > 1},
       .limits = c->server.api,
       .keys = s->wanted_keys,
       .admin = {.state = &s->admin, .context = s, .reload = on_reload, .drain = on_drain},

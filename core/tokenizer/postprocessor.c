@@ -24,6 +24,12 @@ static void prepend(struct lls_ids *ids, const struct lls_ids *front)
   memcpy(ids->data, front->data, front->count * sizeof *ids->data);
 }
 
+static bool is_same(const struct lls_ids *a, const struct lls_ids *b)
+{
+  return a->count == b->count &&
+         (a->count == 0 || memcmp(a->data, b->data, a->count * sizeof *a->data) == 0);
+}
+
 static int append_special(struct lls_ids *ids, const json_t *special_tokens,
                           const char *name, struct lls_error *err)
 {
@@ -42,8 +48,8 @@ static int append_special(struct lls_ids *ids, const json_t *special_tokens,
   return 0;
 }
 
-static int load_template(struct lls_postprocessor *post, const json_t *node,
-                         struct lls_error *err)
+static int load_single(struct lls_postprocessor *post, const json_t *node,
+                       struct lls_error *err)
 {
   const json_t *single = json_object_get(node, "single");
   const json_t *special_tokens = json_object_get(node, "special_tokens");
@@ -73,9 +79,53 @@ static int load_template(struct lls_postprocessor *post, const json_t *node,
   return code;
 }
 
+static const char *special_name(const json_t *item)
+{
+  return json_string_value(json_object_get(json_object_get(item, "SpecialToken"), "id"));
+}
+
+/* "pair": as "single", with what is between and the second text in the middle. Only kept
+ * where the rest is as of one text: a tokeniser for generation may say anything here. */
+static void load_template_pair(struct lls_postprocessor *post, const json_t *node)
+{
+  const json_t *pair = json_object_get(node, "pair");
+  const json_t *special_tokens = json_object_get(node, "special_tokens");
+  struct lls_ids part[3] = {0}; /* before, between and after the texts */
+  size_t n_texts = 0, i;
+  bool known = true;
+  json_t *item;
+  json_array_foreach((json_t *)pair, i, item)
+  {
+    const json_t *text = json_object_get(item, "Sequence");
+    if (text == NULL)
+      known &=
+          special_name(item) != NULL &&
+          append_special(&part[n_texts], special_tokens, special_name(item), NULL) == 0;
+    else if ((known &= n_texts < 2) && n_texts++ == 1)
+      post->second_type = json_integer_value(json_object_get(text, "type_id")) == 1;
+  }
+  if (known && n_texts == 2 && is_same(&part[0], &post->before) &&
+      is_same(&part[2], &post->after)) {
+    free(post->between.data);
+    post->between = part[1];
+    part[1] = (struct lls_ids){0};
+  }
+  for (i = 0; i < 3; i++)
+    free(part[i].data);
+}
+
+static int load_template(struct lls_postprocessor *post, const json_t *node,
+                         struct lls_error *err)
+{
+  int code = load_single(post, node, err);
+  if (code == 0)
+    load_template_pair(post, node);
+  return code;
+}
+
 /* BertProcessing and RobertaProcessing: "cls": [token, id], "sep": [token, id]. */
-static int load_pair(struct lls_postprocessor *post, const json_t *node,
-                     struct lls_error *err)
+static int load_cls_and_sep(struct lls_postprocessor *post, const json_t *node,
+                            bool is_roberta, struct lls_error *err)
 {
   const json_t *cls = json_array_get(json_object_get(node, "cls"), 1);
   const json_t *sep = json_array_get(json_object_get(node, "sep"), 1);
@@ -84,6 +134,10 @@ static int load_pair(struct lls_postprocessor *post, const json_t *node,
   int32_t first = (int32_t)json_integer_value(cls);
   prepend(&post->before, &(struct lls_ids){.data = &first, .count = 1});
   lls_ids_append(&post->after, (int32_t)json_integer_value(sep));
+  post->between.count = 0;
+  for (int i = 0; i < (is_roberta ? 2 : 1); i++)
+    lls_ids_append(&post->between, (int32_t)json_integer_value(sep));
+  post->second_type = !is_roberta;
   return 0;
 }
 
@@ -112,10 +166,10 @@ int lls_postprocessor_load(struct lls_postprocessor *post, const json_t *node,
   else if (strcmp(type, "TemplateProcessing") == 0)
     code = load_template(post, node, err);
   else if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)
-    code = load_pair(post, node, err);
+    code = load_cls_and_sep(post, node, *type == 'R', err);
   else if (strcmp(type, "ByteLevel") != 0) /* which only corrects offsets */
     return lls_stage_unknown(type, err);
-  if (code == 0 && (post->before.failed || post->after.failed))
+  if (code == 0 && (post->before.failed || post->after.failed || post->between.failed))
     code = lls_fail(err, -ENOMEM, "no memory for the post-processor");
   return code;
 }
@@ -124,6 +178,7 @@ void lls_postprocessor_free(struct lls_postprocessor *post)
 {
   free(post->before.data);
   free(post->after.data);
+  free(post->between.data);
 }
 
 int lls_postprocessor_set_first(struct lls_postprocessor *post, int32_t id, bool wanted)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Post-processors, as far as a single text goes: the ids that stand before it and after
- * it when special tokens are asked for.
+ * Post-processors: the ids that stand before and after a text when special tokens are
+ * asked for, and between the two of a pair. What is before and after a pair is the same
+ * as of one text.
  */
 #ifndef LLS_TOKENIZER_POSTPROCESSOR_H
 #define LLS_TOKENIZER_POSTPROCESSOR_H
@@ -14,6 +15,8 @@
 struct lls_postprocessor {
   struct lls_ids before;
   struct lls_ids after;
+  struct lls_ids between; /* none: it says nothing of pairs, or what is not read here */
+  bool second_type;       /* the second text's tokens are of type 1 */
 };
 
 /* node is the member "post_processor" of tokenizer.json; null is allowed. */

@@ -54,7 +54,9 @@ static int load_post(struct lls_tokenizer *tokenizer, const json_t *node,
   int code = lls_postprocessor_load(&tokenizer->post, node, err);
   if (code == 0)
     code = check_ids(tokenizer, &tokenizer->post.before, err);
-  return code < 0 ? code : check_ids(tokenizer, &tokenizer->post.after, err);
+  if (code == 0)
+    code = check_ids(tokenizer, &tokenizer->post.after, err);
+  return code < 0 ? code : check_ids(tokenizer, &tokenizer->post.between, err);
 }
 
 static int load_normalizer(struct lls_tokenizer *tokenizer, const json_t *node,
@@ -168,6 +170,20 @@ void lls_tokenizer_free(struct lls_tokenizer *tokenizer)
   lls_wordpiece_free(tokenizer->wordpiece);
   lls_vocab_free(&tokenizer->vocab);
   free(tokenizer);
+}
+
+struct lls_tokenizer_frame lls_tokenizer_frame(const struct lls_tokenizer *tokenizer)
+{
+  const struct lls_postprocessor *post = &tokenizer->post;
+  return (struct lls_tokenizer_frame){
+      .before = post->before.data,
+      .between = post->between.data,
+      .after = post->after.data,
+      .n_before = post->before.count,
+      .n_between = post->between.count,
+      .n_after = post->after.count,
+      .second_type = post->second_type,
+  };
 }
 
 size_t lls_tokenizer_size(const struct lls_tokenizer *tokenizer)

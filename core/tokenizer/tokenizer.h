@@ -43,6 +43,15 @@ int lls_tokenizer_encode(const struct lls_tokenizer *tokenizer, const char *text
                          size_t length, bool add_special, int32_t **ids, size_t *count,
                          struct lls_error *err);
 
+/* The ids that encoding puts around a text and, for cross-encoders, around and between
+ * the two of a pair; they belong to the tokeniser. */
+struct lls_tokenizer_frame {
+  const int32_t *before, *between, *after; /* (n_before) and so on */
+  size_t n_before, n_between, n_after;     /* n_between 0: nothing is known of pairs */
+  bool second_type;                        /* a pair's second text is of token type 1 */
+};
+struct lls_tokenizer_frame lls_tokenizer_frame(const struct lls_tokenizer *tokenizer);
+
 /* Largest id + 1; ids below it may still be unused. */
 size_t lls_tokenizer_size(const struct lls_tokenizer *tokenizer);
 
