@@ -40,12 +40,18 @@ static void features(const struct lls_iteration_shape *s, double x[LINE_TERMS])
 static double analytic_ns(const struct lls_cost_rates *r,
                           const struct lls_iteration_shape *s)
 {
-  struct lls_cost_load load = {.restored = (double)s->hidden_tokens};
+  struct lls_cost_load load = {0};
   for (uint32_t i = 0; i < s->n_chunks; i++)
     lls_cost_add(r, &load, s->chunks[i].tokens, s->chunks[i].context);
   for (uint32_t i = 0; i < s->n_decodes; i++)
     lls_cost_add(r, &load, 1, s->decode_context[i]);
   load.drawn = load.sequences;
+  if (r->absorb_ns > 0) {
+    load.absorbed = load.absorbed_tokens = (double)s->hidden_tokens;
+    load.absorbed_rows = s->n_decodes > 0 ? s->n_decodes : 1;
+  } else {
+    load.restored = (double)s->hidden_tokens;
+  }
   return lls_cost_step_ns(r, &load);
 }
 

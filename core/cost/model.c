@@ -37,6 +37,7 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
       .active = c->mixture.active,
       .weight_bytes = weight_bytes,
       .pair_flops = 4 * c->layers * q,
+      .absorb_flops = 4.0 * c->layers * c->hidden * c->heads,
       .token_bytes = 2 * c->layers * kv * cache_bytes,
       .row_bytes = c->hidden * weight_bytes,
       .sums = c->parallel_residual ? 1 : 2,
@@ -73,6 +74,7 @@ void lls_cost_rates_init(struct lls_cost_rates *r, const struct lls_profile *p,
       .all_weights = s->all_weights / million * share,
       .picked_weights = s->picked_weights / million * share,
       .kv_weights = s->kv_weights / million * share / e->restore,
+      .absorb_weights = s->kv_weights / million * share,
       .expert_weights = s->expert_weights / million * share,
       .experts = s->experts,
       .active = s->active,
@@ -80,6 +82,9 @@ void lls_cost_rates_init(struct lls_cost_rates *r, const struct lls_profile *p,
       .multiply_ns = million * 2 / (flops_per_ns * e->matrix),
       .curve = p->projection,
       .pair_ns = s->pair_flops * share / (flops_per_ns * e->prefill_attention),
+      .absorb_ns = e->absorb > 0 && s->ranks <= 1
+                       ? s->absorb_flops * share / (flops_per_ns * e->absorb)
+                       : 0,
       .cached_ns = s->token_bytes * share / (bandwidth * e->cache),
       .reduce_ns = reduces * (double)p->peer_link.latency,
       .reduce_row_ns =
@@ -144,6 +149,24 @@ void lls_cost_add(const struct lls_cost_rates *r, struct lls_cost_load *load,
   load->chunk_ns += lls_most_f64(pairs * r->pair_ns, (c + x) * r->cached_ns);
 }
 
+void lls_cost_absorb(struct lls_cost_load *load, uint32_t tokens, uint32_t context)
+{
+  double x = tokens, c = context;
+  load->absorbed += x * (c + (x + 1) / 2);
+  load->absorbed_rows += x;
+  load->absorbed_tokens += c + x;
+}
+
+/* What X costs more than the K and V that were counted. */
+static double absorbed_ns(const struct lls_cost_rates *r,
+                          const struct lls_cost_load *load)
+{
+  double more = load->absorbed * r->absorb_ns - load->absorbed_tokens * r->cached_ns;
+  if (load->absorbed <= 0)
+    return 0;
+  return r->absorb_weights * million_ns(r, load->absorbed_rows) + lls_most_f64(more, 0);
+}
+
 double lls_cost_step_ns(const struct lls_cost_rates *r, const struct lls_cost_load *load)
 {
   double ns = r->fixed_ns + load->sequences * r->sequence_ns + load->rows * r->row_ns +
@@ -155,7 +178,7 @@ double lls_cost_step_ns(const struct lls_cost_rates *r, const struct lls_cost_lo
     ns += r->picked_weights * million_ns(r, load->drawn);
   if (load->restored > 0)
     ns += r->kv_weights * million_ns(r, load->restored);
-  ns += load->chunk_ns +
+  ns += load->chunk_ns + absorbed_ns(r, load) +
         lls_most_f64(load->cached * r->cached_ns + load->longest * r->tail_ns,
                      load->longest * r->longest_ns);
   return ns * (1 + r->error);

@@ -10,6 +10,7 @@
  *        s = (longest + 1) b / (B_c one_sequence)                         its straggler
  *      + E m(R) f(R a / (x m(R)))                                         experts
  *      + K f(H)                                                           restoring X
+ *      + K f(A rows) + max(4 l d h A / F_h - (A tokens) b / B_c, 0)       absorbed X
  *      + 2 layers (latency + 2 (N - 1) / N  R d e / B_peer)               all-reduce
  *
  * over N ranks that share out products, heads and cache; all of it per rank. S sequences,
@@ -19,6 +20,11 @@
  * values a token. M are the weights that all rows meet, M' those that only drawn rows
  * meet: the head, and what follows attention in the last layer (core/engine/forward.c); K
  * those of keys and values alone, over the profile's factor for restoring.
+ *
+ * A are pairs of a row and a token whose X it meets without K and V
+ * (core/engine/hidden.c): d numbers twice for each of h heads. X is read twice, which is
+ * what K and V would be and is counted as if they were; K's weights are multiplied once
+ * more, for the queries and the values.
  *
  * E are the weights of all x experts of the mixtures, of which a row meets a in each
  * layer. R rows that choose evenly meet the part m(R) = 1 - (1 - a / x)^R of them, and
@@ -51,6 +57,7 @@ struct lls_cost_shape {
   double experts, active; /* of a layer, and of those the ones that a row meets */
   double weight_bytes;    /* of one number */
   double pair_flops;      /* 4 l q: of one query meeting one key, and its value */
+  double absorb_flops;    /* 4 l d h: of one row meeting one token's X */
   double token_bytes;     /* b */
   double row_bytes;       /* d e: what a row is between two ranks */
   double sums;            /* over ranks, in a layer: one where branches are parallel */
@@ -66,6 +73,8 @@ double lls_cost_weight_bytes(const struct lls_cost_shape *);
 /* The work of a step; zeroed, then filled by lls_cost_add. */
 struct lls_cost_load {
   double sequences, rows, drawn, restored;
+  double absorbed, absorbed_rows,
+      absorbed_tokens;    /* A; its rows; tokens that they read */
   double chunk_ns;        /* attention of chunks */
   double cached, longest; /* tokens that decodes read */
 };
@@ -75,10 +84,12 @@ struct lls_cost_rates {
   double fixed_ns;                                /* o_step + layers o_layer */
   double sequence_ns, row_ns, token_ns;           /* o_ */
   double all_weights, picked_weights, kv_weights; /* millions of numbers of a rank */
+  double absorb_weights;                          /* kv_weights without the factor */
   double expert_weights, experts, active;         /* likewise; counts */
   double read_ns, multiply_ns; /* roofline: of a million weights, and of them a row */
   struct lls_profile_curve curve;
   double pair_ns, cached_ns, longest_ns, tail_ns; /* of a pair; of a cached token read */
+  double absorb_ns;                /* of a pair of A; 0 = there are none, X is restored */
   double reduce_ns, reduce_row_ns; /* collectives of a step, and their rows */
   double host_byte_ns, peer_byte_ns, device_byte_ns, host_latency_ns, peer_latency_ns;
   double window;
@@ -91,6 +102,8 @@ void lls_cost_rates_init(struct lls_cost_rates *, const struct lls_profile *,
 /* A sequence that computes `tokens` after `context` cached ones. */
 void lls_cost_add(const struct lls_cost_rates *, struct lls_cost_load *, uint32_t tokens,
                   uint32_t context);
+/* The same sequence, added already, is in hidden form and absorbed. */
+void lls_cost_absorb(struct lls_cost_load *, uint32_t tokens, uint32_t context);
 double lls_cost_step_ns(const struct lls_cost_rates *, const struct lls_cost_load *);
 
 /* `n` transfers of `bytes` together; link: enum lls_link. LLS_NEVER without

@@ -50,6 +50,9 @@ static const struct lls_param efficiency_params[] = {
     LLS_PARAM_FLOAT(efficiency, restore, "1", 1e-3, 1e6, "",
                     "how much faster keys and values are restored from hidden form than "
                     "products of as many rows are"),
+    LLS_PARAM_FLOAT(efficiency, absorb, "0", 0, 1, "",
+                    "share of the matrix peak that attention over hidden form itself "
+                    "reaches; 0: this device restores keys and values always"),
 };
 
 typedef struct lls_profile_overhead overhead;

@@ -39,6 +39,8 @@ struct lls_profile_efficiency { /* [efficiency]: shares of the above that are re
    * (Apt-Serve, section 4): 1, until a kernel shows otherwise. */
   double restore;
   double tail; /* part of the longest sequence's time that it is read after all others */
+  /* Attention over hidden form itself, of .matrix; 0: this device always restores. */
+  double absorb;
 };
 
 struct lls_profile_overhead { /* [overhead] */

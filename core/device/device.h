@@ -212,6 +212,7 @@ struct lls_step_sequence {
   uint32_t
       n_restored; /* tokens, from the first on, whose X is in table->x: see restore */
   bool scratch;   /* its K and V lists are of scratch units, written anew in each layer */
+  bool absorbed;  /* it has none: its rows attend to X, see attend_hidden */
   uint8_t tidy;   /* LLS_TIDY_*, where the step has entries */
 };
 
@@ -434,15 +435,28 @@ struct lls_device_ops {
    * The hidden form; optional pair, NULL = unsupported by this device. X of a token is
    * the input of the layer's q, k, v products (hidden = kv_heads head_dim numbers, a unit
    * block as K's). hidden_write keeps h (n_rows, hidden) of the rows of sequences with
-   * scratch. restore multiplies X of each sequence's first n_restored tokens by the rows
-   * of `qkv` that make k and v, rotates k (rope->rotary_dims = 0: it doesn't), and writes
-   * both where the sequence's lists say.
+   * scratch and of absorbed ones. restore multiplies X of each sequence's first
+   * n_restored tokens by the rows of `qkv` that make k and v, rotates k
+   * (rope->rotary_dims = 0: it doesn't), and writes both where the sequence's lists say.
    */
   void (*hidden_write)(struct lls_device *, const struct lls_attention_shape *,
                        uint32_t layer, const void *h);
   void (*restore)(struct lls_device *, const struct lls_attention_shape *,
                   const struct lls_rope_shape *, uint32_t layer,
                   const struct lls_weight *qkv);
+
+  /*
+   * Attention of absorbed sequences' rows over X instead of K and V, which are linear in
+   * it; attention and cache_write leave these out. rows (n_rows, q k v) as attention's
+   * qkv, out likewise. Optional pair, NULL = this device always restores: absorbs says
+   * whether it can with these weights; the engine uses it where nothing turns K and
+   * scores are not capped, without sinks, windows and other ranks.
+   */
+  bool (*absorbs)(const struct lls_device *, const struct lls_weight *qkv,
+                  uint32_t head_dim);
+  void (*attend_hidden)(struct lls_device *, const struct lls_attention_shape *,
+                        uint32_t layer, const struct lls_weight *qkv, const void *rows,
+                        void *out);
 
   /*
    * Tensor parallel ranks (lls_device_options.ranks, core/ranks/ranks.h); optional pair,

@@ -109,18 +109,6 @@ static uint32_t units_in(const struct lls_engine *e, size_t bytes, bool host)
   return units > UINT32_MAX ? UINT32_MAX : (uint32_t)units;
 }
 
-/* Bytes left of so many by the scratch of the hidden form: two units of one layer for
- * each unit of the pool, but for no more than a step can restore. */
-static size_t without_scratch(const struct lls_engine *e, size_t bytes)
-{
-  size_t unit = lls_unit_room(&e->pool_shape, false), layers = e->config.layers;
-  size_t most = units_for(e, e->caps.max_context) / 2 * e->options.max_sequences;
-  size_t shared = bytes / (layers + 2) * layers;
-  if ((e->caps.forms & LLS_BIT_HIDDEN) == 0 || shared / unit <= most)
-    return (e->caps.forms & LLS_BIT_HIDDEN) == 0 ? bytes : shared;
-  return bytes - 2 * most * (unit / layers);
-}
-
 /* As many sequences as a step can have, each at full length; at most half of what the
  * weights left, so that the machine stays usable. */
 static int default_cache_bytes(struct lls_engine *e, size_t *bytes, struct lls_error *err)
@@ -135,7 +123,7 @@ static int default_cache_bytes(struct lls_engine *e, size_t *bytes, struct lls_e
   size_t least = units_for(e, e->options.max_tokens) * unit;
   *bytes = full < available / 2 ? full : available / 2;
   if (e->options.cache_share > 0)
-    *bytes = without_scratch(e, (size_t)((double)available * e->options.cache_share));
+    *bytes = lls_engine_without_scratch(e, (size_t)((double)available * e->options.cache_share));
   *bytes = *bytes > least ? *bytes : least;
   return 0;
 }
@@ -460,6 +448,7 @@ static int make_parts(struct lls_engine *e, struct lls_error *err)
     describe_ropes(e);
   if (rc == 0)
     rc = load_weights(e, err);
+  lls_engine_decide_on_absorbing(e);
   if (rc == 0)
     rc = make_activations(e, err);
   if (rc == 0)

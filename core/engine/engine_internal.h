@@ -89,7 +89,9 @@ struct lls_engine {
   const void *thread; /* which submitted it, and waits */
 
   /* Sequences of the step in hidden form; hidden.c. */
+  bool absorbs;                            /* rows may attend to X itself */
   bool restores;                           /* any sequence has tokens to restore */
+  bool attends_hidden;                     /* any is absorbed in this step */
   uint32_t scratch_used;                   /* units of the step */
   struct lls_block_entry *scratch_entries; /* (pool_shape.scratch_units) */
   struct lls_block_table *scratch_tables;  /* (max_sequences) */
@@ -147,7 +149,11 @@ int lls_engine_send(struct lls_engine *, const struct lls_engine_batch *,
 int lls_engine_profile_memory(struct lls_engine *, size_t *bytes, struct lls_error *);
 
 /* hidden.c */
+/* Once the weights are there. */
+void lls_engine_decide_on_absorbing(struct lls_engine *);
 uint32_t lls_engine_scratch_units(const struct lls_engine *);
+/* Bytes left of so many for units by the scratch that comes with them. */
+size_t lls_engine_without_scratch(struct lls_engine *, size_t bytes);
 int lls_engine_check_hidden(const struct lls_engine *, const struct lls_engine_batch *,
                             struct lls_error *err);
 void lls_engine_lay_out_hidden(struct lls_engine *, struct lls_step_sequence *);

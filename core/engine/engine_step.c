@@ -239,7 +239,7 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
   };
   e->n_logit_rows = e->n_sampled = e->n_kept_logits = 0;
   e->n_score_rows = e->n_pooled_rows = 0;
-  e->restores = false;
+  e->restores = e->attends_hidden = false;
   e->scratch_used = 0;
   for (uint32_t i = 0; i < batch->n_sequences; i++) {
     add_sequence(e, &batch->sequences[i]);

@@ -100,7 +100,7 @@ static void attend(struct lls_forward *s, uint32_t layer)
   shape.sinks = w->sinks;
   const void *h = branch_input(s, &w->attention_norm);
   linear(s, w->qkv, h, LLS_STORE_SET, qkv);
-  if (e->scratch_used > 0)
+  if (e->scratch_used > 0 || e->attends_hidden)
     s->ops->hidden_write(s->device, &shape, layer, h);
   if (e->restores)
     s->ops->restore(s->device, &shape, rope, layer, w->qkv);
@@ -110,6 +110,8 @@ static void attend(struct lls_forward *s, uint32_t layer)
     s->ops->rope(s->device, &shape, rope, qkv);
   s->ops->cache_write(s->device, &shape, layer, qkv);
   s->ops->attention(s->device, &shape, layer, qkv, e->act.narrow);
+  if (e->attends_hidden)
+    s->ops->attend_hidden(s->device, &shape, layer, w->qkv, qkv, e->act.narrow);
   s->attended = e->act.narrow;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sequences in hidden form, for one step. What the cache manager gives is a list of X
- * blocks; K and V are restored layer by layer into the device's scratch, so here such a
- * sequence gets K and V lists of scratch units, and to every operation but hidden_write
- * and restore it is a sequence like any other.
+ * blocks. Where K and V are linear in X, rows of decodes and of small chunks attend to X
+ * itself (attend_hidden: absorbed); else K and V are restored layer by layer into the
+ * device's scratch, so here such a sequence gets K and V lists of scratch units, and to
+ * every operation but hidden_write and restore it is a sequence like any other.
  *
  * A sequence in KV form that also has X blocks is being converted: its X is restored into
  * the K and V blocks it has now, and the manager may take the X blocks back afterwards.
@@ -55,18 +56,68 @@ const char *lls_engine_why_no_hidden(const struct lls_engine *e)
   return why_impossible(e);
 }
 
+/* ---- absorbed attention ---------------------------------------------------------- */
+
+static bool turns_keys(const struct lls_model_config *c)
+{
+  return c->rope.dims > 0 || c->local_rope.dims > 0;
+}
+
+/* Nothing may come between X and a score but what is linear in X. Models that turn all of
+ * K, or a part as NeoX does, restore: the angle of a token is between Wk and the query,
+ * so that those dimensions' K has to be made anyway. Ranks have a share of X each, and
+ * all of Wk's columns for few heads, and restore too. */
+void lls_engine_decide_on_absorbing(struct lls_engine *e)
+{
+  const struct lls_model_config *c = &e->config;
+  const struct lls_device_ops *ops = e->device->ops;
+  e->absorbs = (e->caps.forms & LLS_BIT_HIDDEN) && ops->absorbs != NULL &&
+               !lls_engine_is_shared(e) && !turns_keys(c) && c->heads == c->kv_heads &&
+               c->attention_cap <= 0 && lls_widest_window(c) == 0;
+  for (uint32_t i = 0; i < e->weights.n_layers && e->absorbs; i++) {
+    const struct lls_layer_weights *w = &e->weights.layers[i];
+    e->absorbs = w->sinks == NULL && ops->absorbs(e->device, w->qkv, c->head_dim);
+  }
+}
+
+/* Restoring costs a token 4 d d operations, attending to its X 4 d H a row: as many for
+ * head_dim rows. What finds no scratch is absorbed too. */
+static bool absorb(const struct lls_engine *e, const struct lls_step_sequence *s)
+{
+  uint32_t units = 2 * blocks_of(e, s->context + s->n_rows);
+  return e->absorbs && (s->n_rows < e->config.head_dim ||
+                        e->scratch_used + units > e->pool_shape.scratch_units);
+}
+
+/* ---- scratch --------------------------------------------------------------------- */
+
+/* Where rows may be absorbed: prompts of a step, and one sequence at full length. */
 uint32_t lls_engine_scratch_units(const struct lls_engine *e)
 {
   uint64_t most = (uint64_t)e->options.max_sequences * blocks_of(e, e->caps.max_context);
   uint32_t cached = e->pool_shape.device_units; /* all of them X */
+  uint32_t prompts = e->options.max_tokens / e->config.head_dim;
+  uint64_t few =
+      blocks_of(e, e->options.max_tokens) + prompts + blocks_of(e, e->caps.max_context);
+  most = e->absorbs && few < most ? few : most;
   return 2 * (most < cached ? (uint32_t)most : cached);
+}
+
+size_t lls_engine_without_scratch(struct lls_engine *e, size_t bytes)
+{
+  size_t layers = e->pool_shape.layers, by_unit = bytes / (layers + 2) * layers;
+  if ((e->caps.forms & LLS_BIT_HIDDEN) == 0)
+    return bytes;
+  e->pool_shape.device_units = UINT32_MAX / 2;
+  size_t most = lls_engine_scratch_units(e) * (lls_unit_bytes(&e->pool_shape) / layers);
+  return bytes > most && bytes - most > by_unit ? bytes - most : by_unit;
 }
 
 int lls_engine_check_hidden(const struct lls_engine *e,
                             const struct lls_engine_batch *batch, struct lls_error *err)
 {
   uint64_t units = 0;
-  for (uint32_t i = 0; i < batch->n_sequences; i++) {
+  for (uint32_t i = 0; i < batch->n_sequences && !e->absorbs; i++) {
     const struct lls_engine_sequence *s = &batch->sequences[i];
     if (lls_engine_table(e, s)->form == LLS_FORM_HIDDEN)
       units += 2 * (uint64_t)blocks_of(e, s->context + s->n_tokens);
@@ -103,6 +154,10 @@ void lls_engine_lay_out_hidden(struct lls_engine *e, struct lls_step_sequence *s
   uint32_t tokens = s->context + s->n_rows, n = blocks_of(e, tokens);
   if (given->x_count == 0)
     return;
+  if (given->form == LLS_FORM_HIDDEN && absorb(e, s)) {
+    s->absorbed = e->attends_hidden = true;
+    return;
+  }
   s->n_restored = s->context;
   e->restores = true;
   if (given->form == LLS_FORM_KV)

@@ -116,16 +116,6 @@ static int use_memory(struct lls_engine *e, size_t *available, struct lls_error 
   return rc;
 }
 
-/* Bytes left for units: scratch is two units of one layer for each unit, or for
- * each block of all sequences at full length, whichever is less. */
-static size_t without_scratch(struct lls_engine *e, size_t bytes)
-{
-  size_t layers = e->pool_shape.layers, by_unit = bytes / (layers + 2) * layers;
-  e->pool_shape.device_units = UINT32_MAX / 2;
-  size_t most = lls_engine_scratch_units(e) * (lls_unit_bytes(&e->pool_shape) / layers);
-  return bytes > most && bytes - most > by_unit ? bytes - most : by_unit;
-}
-
 int lls_engine_profile_memory(struct lls_engine *e, size_t *bytes, struct lls_error *err)
 {
   const struct lls_engine_options *o = &e->options;
@@ -145,8 +135,7 @@ int lls_engine_profile_memory(struct lls_engine *e, size_t *bytes, struct lls_er
   size_t allowed = (size_t)(o->pool.gpu_memory_utilization * (double)total);
   *bytes = allowed > used ? allowed - used : 0;
   *bytes = *bytes < available ? *bytes : available;
-  if (e->caps.forms & LLS_BIT_HIDDEN)
-    *bytes = without_scratch(e, *bytes);
+  *bytes = lls_engine_without_scratch(e, *bytes);
   least = 2 * (size_t)blocks_of(e, o->max_tokens) * unit;
   if (*bytes >= least)
     return 0;

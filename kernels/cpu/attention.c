@@ -274,7 +274,8 @@ static void each_rows(struct run *r,
   const struct lls_device_step *step = r->device->step;
   for (uint32_t i = 0; i < step->n_sequences; i++) {
     struct rows rows;
-    for (uint32_t row = 0; row < step->sequences[i].n_rows; row += rows.n) {
+    uint32_t n_rows = step->sequences[i].absorbed ? 0 : step->sequences[i].n_rows;
+    for (uint32_t row = 0; row < n_rows; row += rows.n) {
       rows = rows_from(r, &step->sequences[i], row);
       add(r, &rows, value);
     }

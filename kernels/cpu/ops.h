@@ -35,6 +35,13 @@ void lls_cpu_restore(struct lls_device *, const struct lls_attention_shape *,
                      const struct lls_rope_shape *, uint32_t layer,
                      const struct lls_weight *qkv);
 
+/* absorb.c */
+bool lls_cpu_absorbs(const struct lls_device *, const struct lls_weight *qkv,
+                     uint32_t head_dim);
+void lls_cpu_attend_hidden(struct lls_device *, const struct lls_attention_shape *,
+                           uint32_t layer, const struct lls_weight *qkv, const void *rows,
+                           void *out);
+
 /* ranks.c: with options.ranks */
 void lls_cpu_all_reduce(struct lls_device *, void *x, uint32_t n_rows, uint32_t columns);
 void lls_cpu_gather_columns(struct lls_device *, const float *part, uint32_t n_rows,

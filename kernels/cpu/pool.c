@@ -45,7 +45,8 @@ static int allocate_scratch(struct lls_pool *p, uint32_t ranks, struct lls_error
   const struct lls_pool_shape *s = &p->shape;
   size_t columns = (size_t)s->kv_heads * s->head_dim;
   size_t rows = LLS_RESTORE_ROWS * columns * sizeof(float);
-  void *data[4] = {0};
+  size_t heads = (size_t)LLS_ABSORB_ROWS * s->kv_heads * sizeof(float);
+  void *data[6] = {0};
   int rc = allocate(s->scratch_units, s->kv_heads * p->head_bytes, &p->scratch, err);
   if (rc < 0)
     return rc;
@@ -57,6 +58,12 @@ static int allocate_scratch(struct lls_pool *p, uint32_t ranks, struct lls_error
                               &data[2]);
   if (rc == 0 && ranks > 1)
     rc = lls_cpu_memory_alloc(rows * ranks, &data[3]);
+  if (rc == 0 && s->head_dim % LLS_PANEL == 0)
+    rc = lls_cpu_memory_alloc(heads * columns, &data[4]);
+  if (rc == 0 && s->head_dim % LLS_PANEL == 0)
+    rc = lls_cpu_memory_alloc(heads * s->max_context, &data[5]);
+  p->absorbed = data[4];
+  p->scores = data[5];
   p->whole_x = ranks > 1 ? data[3] : data[0];
   p->restored_x = data[0];
   p->restored = data[1];
@@ -95,6 +102,8 @@ void lls_cpu_pool_destroy(struct lls_device *device, struct lls_pool *pool)
   (void)device;
   if (pool == NULL)
     return;
+  lls_cpu_memory_free(pool->scores);
+  lls_cpu_memory_free(pool->absorbed);
   lls_cpu_memory_free(pool->angles);
   lls_cpu_memory_free(pool->restored);
   if (pool->whole_x != pool->restored_x)
@@ -248,6 +257,10 @@ static void write_task(void *arg, unsigned thread, unsigned n_threads)
     const struct lls_step_sequence *s = &step->sequences[step->sequence[begin]];
     size_t past = s->first_row + s->n_rows;
     past = past < end ? past : end;
+    if (s->absorbed) {
+      begin = past;
+      continue;
+    }
     write_rows(w, s, s->table->k, s->table->k_count, begin, past, w->k_column);
     write_rows(w, s, s->table->v, s->table->v_count, begin, past, w->v_column);
     begin = past;

@@ -31,10 +31,16 @@ struct lls_pool {
   float *restored;   /* (LLS_RESTORE_ROWS, 2 kv columns) k, v */
   float *angles; /* (n_angles of max_context, rotary_dims) as of rope.c, by position */
   uint32_t n_angles;
+
+  /* Likewise, where head_dim is a multiple of LLS_PANEL: of rows that attend to X. */
+  float *absorbed; /* (LLS_ABSORB_ROWS, heads, hidden) */
+  float *scores;   /* (LLS_ABSORB_ROWS, heads, max_context) */
 };
 
 #define LLS_RESTORE_ROWS                                                                 \
   512 /* tokens restored at a time: a matrix product of many rows */
+
+#define LLS_ABSORB_ROWS 16 /* that read Wk and Wv together */
 
 /* The units that a sequence's K and V lists name. */
 struct lls_pool_units {
@@ -86,6 +92,10 @@ struct lls_cpu_device;
 void lls_pool_write_slot(const struct lls_cpu_device *, struct lls_pool_units,
                          const float *row, const struct lls_block_entry *e,
                          uint32_t token);
+
+/* X of a token in a layer, widened; restore.c. */
+void lls_pool_read_x(const struct lls_pool *, uint32_t layer,
+                     const struct lls_block_table *, uint32_t token, float *to);
 
 /* Index of the entry of a list that holds a token; the list must cover it. */
 uint32_t lls_pool_find(const struct lls_block_entry *list, uint32_t n, uint32_t token);

@@ -59,8 +59,13 @@ static void widen(const uint16_t *from, uint32_t n, float *to)
   }
 }
 
-static void read_x(const struct lls_pool *p, const char *from, float *to)
+void lls_pool_read_x(const struct lls_pool *p, uint32_t layer,
+                     const struct lls_block_table *t, uint32_t token, float *to)
 {
+  const struct lls_block_entry *e = entry_of(t->x, t->x_count, token);
+  struct lls_pool_units units = x_units(p, layer);
+  const char *from =
+      units.base + e->block * units.unit_bytes + lls_pool_slot_offset(p, e, token);
   uint32_t head_dim = p->shape.head_dim;
   for (uint32_t head = 0; head < p->shape.kv_heads; head++) {
     if (p->shape.element == LLS_BF16)
@@ -76,17 +81,12 @@ static void read_task(void *arg, unsigned thread, unsigned n_threads)
 {
   const struct restoring *r = arg;
   const struct lls_pool *p = r->device->pool;
-  struct lls_pool_units units = x_units(p, r->layer);
   size_t begin, end;
   lls_cpu_share(r->n_rows, 1, thread, n_threads, &begin, &end);
   for (size_t i = begin; i < end; i++) {
     const struct walk *w = &r->rows[i];
-    const struct lls_block_table *t = r->device->step->sequences[w->sequence].table;
-    const struct lls_block_entry *e = entry_of(t->x, t->x_count, w->token);
-    read_x(p,
-           units.base + e->block * units.unit_bytes +
-               lls_pool_slot_offset(p, e, w->token),
-           p->restored_x + i * r->columns);
+    lls_pool_read_x(p, r->layer, r->device->step->sequences[w->sequence].table, w->token,
+                    p->restored_x + i * r->columns);
   }
 }
 
@@ -194,7 +194,8 @@ void lls_cpu_hidden_write(struct lls_device *device,
   for (uint32_t i = 0; i < d->step->n_sequences; i++) {
     const struct lls_step_sequence *s = &d->step->sequences[i];
     const struct lls_block_table *t = s->table;
-    for (uint32_t row = 0; s->scratch && row < s->n_rows; row++) {
+    bool hidden = s->scratch || s->absorbed;
+    for (uint32_t row = 0; hidden && row < s->n_rows; row++) {
       uint32_t token = s->context + row;
       lls_pool_write_slot(d, units, mine + (s->first_row + row) * stride,
                           entry_of(t->x, t->x_count, token), token);

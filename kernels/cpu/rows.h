@@ -31,6 +31,12 @@ struct lls_cpu_row_kernels {
   void (*to_bf16)(const float *x, size_t n, uint16_t *y);
   /* the largest of x, not-a-number left out; -INFINITY if there is none */
   float (*max)(const float *x, size_t n);
+  /* out[i] = q . x[i], x (n_rows, n) with rows `stride` floats apart */
+  void (*dots)(const float *q, const float *x, size_t stride, size_t n_rows, size_t n,
+               float *out);
+  /* y += sum of p[i] x[i], likewise */
+  void (*weigh)(const float *p, const float *x, size_t stride, size_t n_rows, size_t n,
+                float *y);
   /* y = exp((x - max) scale), 0 for not-a-number; the sum of it; y may be x */
   double (*exp_sum)(const float *x, float max, float scale, size_t n, float *y);
 };

@@ -101,6 +101,25 @@ static float max(const float *x, size_t n)
   return top;
 }
 
+static void dots(const float *q, const float *x, size_t stride, size_t n_rows, size_t n,
+                 float *out)
+{
+  for (size_t row = 0; row < n_rows; row++, x += stride) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+      sum += (double)q[i] * (double)x[i];
+    out[row] = (float)sum;
+  }
+}
+
+static void weigh(const float *p, const float *x, size_t stride, size_t n_rows, size_t n,
+                  float *y)
+{
+  for (size_t row = 0; row < n_rows; row++, x += stride)
+    for (size_t i = 0; i < n; i++)
+      y[i] += p[row] * x[i];
+}
+
 static double exp_sum(const float *x, float top, float scale, size_t n, float *y)
 {
   double sum = 0;
@@ -124,6 +143,8 @@ void lls_cpu_rows_generic(struct lls_cpu_row_kernels *k)
       .rotate = rotate,
       .to_bf16 = to_bf16,
       .max = max,
+      .dots = dots,
+      .weigh = weigh,
       .exp_sum = exp_sum,
   };
 }

@@ -265,6 +265,58 @@ static double exp_sum(const float *x, float top, float scale, size_t n, float *y
   return total;
 }
 
+/* q is read once for four rows of x. */
+static void dots(const float *q, const float *x, size_t stride, size_t n_rows, size_t n,
+                 float *out)
+{
+  size_t row = 0;
+  for (; row + 4 <= n_rows; row += 4, x += 4 * stride) {
+    vf sum[4] = {vzero(), vzero(), vzero(), vzero()};
+    for (size_t i = 0; i < n; i += LANES) {
+      vf a = vget(q + i, n - i);
+      UNROLL
+      for (size_t j = 0; j < 4; j++)
+        sum[j] = vfma(a, vget(x + j * stride + i, n - i), sum[j]);
+    }
+    for (size_t j = 0; j < 4; j++)
+      out[row + j] = vsum(sum[j]);
+  }
+  for (; row < n_rows; row++, x += stride) {
+    vf sum = vzero();
+    for (size_t i = 0; i < n; i += LANES)
+      sum = vfma(vget(q + i, n - i), vget(x + i, n - i), sum);
+    out[row] = vsum(sum);
+  }
+}
+
+/* Four vectors of y stay in registers while the rows of x pass. */
+static void weigh(const float *p, const float *x, size_t stride, size_t n_rows, size_t n,
+                  float *y)
+{
+  size_t i = 0;
+  for (; i + 4 * LANES <= n; i += 4 * LANES) {
+    vf sum[4];
+    UNROLL
+    for (size_t j = 0; j < 4; j++)
+      sum[j] = vload(y + i + j * LANES);
+    for (size_t row = 0; row < n_rows; row++) {
+      vf weight = vset(p[row]);
+      UNROLL
+      for (size_t j = 0; j < 4; j++)
+        sum[j] = vfma(weight, vload(x + row * stride + i + j * LANES), sum[j]);
+    }
+    UNROLL
+    for (size_t j = 0; j < 4; j++)
+      vstore(y + i + j * LANES, sum[j]);
+  }
+  for (; i < n; i += LANES) {
+    vf sum = vget(y + i, n - i);
+    for (size_t row = 0; row < n_rows; row++)
+      sum = vfma(vset(p[row]), vget(x + row * stride + i, n - i), sum);
+    vput(y + i, n - i, sum);
+  }
+}
+
 static inline void fill(struct lls_cpu_row_kernels *k)
 {
   *k = (struct lls_cpu_row_kernels){
@@ -277,6 +329,8 @@ static inline void fill(struct lls_cpu_row_kernels *k)
       .rotate = rotate,
       .to_bf16 = to_bf16,
       .max = max,
+      .dots = dots,
+      .weigh = weigh,
       .exp_sum = exp_sum,
   };
 }

@@ -51,6 +51,8 @@ static double compute_ns(const struct lls_sim_device *d)
     const struct lls_step_sequence *s = &step->sequences[i];
     lls_cost_add(rates, &load, s->n_rows, s->context);
     load.restored += s->n_restored;
+    if (s->absorbed)
+      lls_cost_absorb(&load, s->n_rows, s->context);
   }
   return step->n_rows > 0 ? lls_cost_step_ns(rates, &load) + (double)d->options.plan_ns
                           : 0;
@@ -242,6 +244,20 @@ static void restore(struct lls_device *device, const struct lls_attention_shape 
   (void)device, (void)shape, (void)turns, (void)layer, (void)qkv;
 }
 
+static bool absorbs(const struct lls_device *device, const struct lls_weight *qkv,
+                    uint32_t head_dim)
+{
+  (void)qkv, (void)head_dim;
+  return ((const struct lls_sim_device *)device)->options.rates.absorb_ns > 0;
+}
+
+static void attend_hidden(struct lls_device *device,
+                          const struct lls_attention_shape *shape, uint32_t layer,
+                          const struct lls_weight *qkv, const void *rows, void *out)
+{
+  (void)device, (void)shape, (void)layer, (void)qkv, (void)rows, (void)out;
+}
+
 static void gather(struct lls_device *device, const void *x, const uint32_t *rows,
                    uint32_t n_rows, uint32_t columns, void *y)
 {
@@ -362,6 +378,8 @@ static const struct lls_device_ops ops = {
     .combine = combine,
     .hidden_write = hidden_write,
     .restore = restore,
+    .absorbs = absorbs,
+    .attend_hidden = attend_hidden,
 };
 
 int lls_sim_device_create(const struct lls_sim_options *options, struct lls_device **out,

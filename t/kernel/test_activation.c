@@ -146,6 +146,46 @@ static void test_exponentials(void **state)
   each_level(1, MAX_ROWS, MAX_COLUMNS, exponentials);
 }
 
+/* Sums over some rows, whole vectors of them and not. */
+static void products(struct lls_device *device)
+{
+  static const size_t sizes[][2] = {{1, 1},  {3, 15},  {4, 16},
+                                    {5, 63}, {16, 64}, {9, 1030}};
+  const struct lls_cpu_row_kernels *k = &lls_cpu(device)->kernels.rows;
+  enum { STRIDE = 1040, ROWS = 16 };
+  static float x[ROWS * STRIDE], q[STRIDE], p[ROWS], y[STRIDE], out[ROWS];
+  fill_random(x, ROWS * STRIDE);
+  fill_random(q, STRIDE);
+  fill_random(p, ROWS);
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    size_t rows = sizes[s][0], n = sizes[s][1];
+    for (size_t i = 0; i < STRIDE; i++)
+      y[i] = 1;
+    k->dots(q, x, STRIDE, rows, n, out);
+    k->weigh(p, x, STRIDE, rows, n, y);
+    for (size_t row = 0; row < rows; row++) {
+      double wanted = 0;
+      for (size_t i = 0; i < n; i++)
+        wanted += (double)q[i] * (double)x[row * STRIDE + i];
+      assert_near(device, "dot", row, out[row], wanted, (double)n * 1e-6);
+    }
+    for (size_t i = 0; i < n; i++) {
+      double wanted = 1;
+      for (size_t row = 0; row < rows; row++)
+        wanted += (double)p[row] * (double)x[row * STRIDE + i];
+      assert_near(device, "sum", i, y[i], wanted, 2e-6 * (double)rows);
+    }
+    for (size_t i = n; i < STRIDE; i++)
+      assert_true(y[i] == 1);
+  }
+}
+
+static void test_products(void **state)
+{
+  (void)state;
+  each_level(1, MAX_ROWS, MAX_COLUMNS, products);
+}
+
 /* ---- rows ------------------------------------------------------------------------ */
 
 static void moves(struct lls_device *device)
@@ -285,13 +325,10 @@ static void test_caps(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_activations),
-      cmocka_unit_test(test_gates),
-      cmocka_unit_test(test_caps),
-      cmocka_unit_test(test_exponentials),
-      cmocka_unit_test(test_moves),
-      cmocka_unit_test(test_embeddings),
-      cmocka_unit_test(test_entries_outside_a_table),
+      cmocka_unit_test(test_activations), cmocka_unit_test(test_gates),
+      cmocka_unit_test(test_caps),        cmocka_unit_test(test_exponentials),
+      cmocka_unit_test(test_products),    cmocka_unit_test(test_moves),
+      cmocka_unit_test(test_embeddings),  cmocka_unit_test(test_entries_outside_a_table),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,6 +167,34 @@ static void test_restore(void **state)
   }
 }
 
+/* Rows that meet X itself read what K and V would be, and the weights of both again; the
+ * operations count where they take longer than that. Ranks restore. */
+static void test_absorbed(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape s = shape_of("opt-13b", 1), two = shape_of("opt-13b", 2);
+  struct lls_cost_rates r;
+  lls_cost_rates_init(&r, &p, &s);
+  assert_true(r.absorb_ns == 0); /* a profile says so, or X is restored */
+  for (int slow = 0; slow < 2; slow++) {
+    p.efficiency.absorb = slow ? 1e-3 : 1;
+    lls_cost_rates_init(&r, &p, &s);
+    struct lls_cost_load load = {.drawn = 1}, with = {.drawn = 1};
+    lls_cost_add(&r, &load, 1, 2999);
+    lls_cost_add(&r, &with, 1, 2999);
+    lls_cost_absorb(&with, 1, 2999);
+    double weights = s.kv_weights * 2 / 1e3; /* read once at 1 TB/s */
+    double operations = 3000 * 4.0 * 40 * 5120 * 40 / 100e3 / p.efficiency.absorb;
+    double bytes = 3000 * r.cached_ns;
+    assert_true(slow == (operations > bytes));
+    assert_close(lls_cost_step_ns(&r, &with) - lls_cost_step_ns(&r, &load),
+                 weights + (slow ? operations - bytes : 0));
+  }
+  lls_cost_rates_init(&r, &p, &two);
+  assert_true(r.absorb_ns == 0);
+}
+
 /* Two ranks halve products and cache, and add all-reduces of half a ring each. */
 static void test_ranks_share_and_reduce(void **state)
 {
@@ -368,6 +396,7 @@ int main(void)
       cmocka_unit_test(test_straggler_bounds_attention),
       cmocka_unit_test(test_like_lengths_take_half_of_the_time),
       cmocka_unit_test(test_restore),
+      cmocka_unit_test(test_absorbed),
       cmocka_unit_test(test_ranks_share_and_reduce),
       cmocka_unit_test(test_measured_curve_is_a_line_between_points),
       cmocka_unit_test(test_copies),

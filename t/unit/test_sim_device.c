@@ -289,6 +289,20 @@ static void test_hidden_scratch_is_counted(void **state)
   assert_int_equal(used[0] - used[1], UINT64_C(2000) * 16 * 5120 * 2); /* one layer's */
 }
 
+/* Where rows attend to X itself, scratch is for prompts alone. */
+static void test_absorbed_scratch(void **state)
+{
+  (void)state;
+  static struct run r;
+  struct harness_options o = options(&r, 1000);
+  r.sim.rates.absorb_ns = 1;
+  open_run(&r, &o);
+  /* a step's 2048 rows, a block more for each 128 of them, and one context of 2048 */
+  assert_int_equal(lls_engine_pool_shape(r.h.engine)->scratch_units,
+                   2 * (128 + 16 + 128));
+  harness_close(&r.h);
+}
+
 /* Copies straight to the device: what comes before a step delays it, what overlaps only
  * as far as it takes longer. */
 static void test_copies_take_time(void **state)
@@ -414,6 +428,7 @@ int main(void)
       cmocka_unit_test(test_same_run_same_bytes),
       cmocka_unit_test(test_memory_is_counted),
       cmocka_unit_test(test_hidden_scratch_is_counted),
+      cmocka_unit_test(test_absorbed_scratch),
       cmocka_unit_test(test_copies_take_time),
       cmocka_unit_test(test_plans_are_those_of_the_real_engine),
   };
