@@ -85,11 +85,13 @@ INLINE unsigned panel_vectors(unsigned rows, size_t columns)
   return widest;
 }
 
-/* Vectors to ask for at each product of two `multiply` of so many columns in all. */
-INLINE unsigned helping(unsigned rows, unsigned columns, unsigned left)
+/* Panels of `multiply`, each of which asks for a helping for each block of rows. */
+INLINE unsigned panels_of(unsigned rows, size_t columns)
 {
-  unsigned products = (columns / 16) * ((rows + ROWS - 1) / ROWS);
-  return left / products + 1;
+  unsigned n = 0;
+  for (size_t j = 0; j < columns; j += panel_vectors(rows, columns - j) * LANES)
+    n++;
+  return n;
 }
 
 /*
@@ -387,7 +389,8 @@ static void attend_tile(const struct lls_attention_task *t, uint32_t token, uint
   struct matrix values = {out->values + begin * stride, stride};
   struct matrix k = {w->k, K_STRIDE}, v = {w->v, V_STRIDE(t->head_dim)};
   uint32_t columns = (n + 15) & ~15u;
-  ahead->helping = helping(end - begin, columns + stride, ahead->left);
+  unsigned panels = panels_of(end - begin, columns) + panels_of(end - begin, stride);
+  ahead->helping = ahead->left / (panels * ((end - begin + ROWS - 1) / ROWS)) + 1;
   multiply(end - begin, q, t->head_dim, k, NULL, s, columns, ahead);
   softmax(t, token, n, begin, end, out, w);
   multiply(end - begin, s, n, v, w->decay + begin, values, stride, ahead);
