@@ -174,7 +174,7 @@ static struct group_x group_x(const struct product *p, const struct block *b, si
 
 /* All groups times the panels of one tile, the block's from the i-th on. */
 static void multiply_groups(const struct product *p, const struct block *b, size_t i,
-                            struct lls_tile tile)
+                            struct lls_tile *tile)
 {
   bool spread = p->kernel->spread && p->many;
   struct wanted panels[LLS_AHEAD - 1];
@@ -185,18 +185,18 @@ static void multiply_groups(const struct product *p, const struct block *b, size
     size_t end = group_row(p, g + 1);
     if (x.rows != end - begin)
       x = group_x(p, b, i, end - begin);
-    tile.rows = x.rows;
-    tile.x = p->packed + g * p->group_bytes + x.at;
-    tile.x_next = (const char *)tile.x + p->group_bytes;
-    tile.sums = b->sums + i * tile.sum_stride + begin * LLS_PANEL;
+    tile->rows = x.rows;
+    tile->x = p->packed + g * p->group_bytes + x.at;
+    tile->x_next = (const char *)tile->x + p->group_bytes;
+    tile->sums = b->sums + i * tile->sum_stride + begin * LLS_PANEL;
     begin = end;
     if (spread) {
-      tile.ahead[0] = (struct lls_ahead){x.next.at + g * p->group_bytes, x.next.lines};
+      tile->ahead[0] = (struct lls_ahead){x.next.at + g * p->group_bytes, x.next.lines};
       for (size_t j = 0; j < LLS_AHEAD - 1; j++)
-        tile.ahead[1 + j] = turn_of(&panels[j], g);
+        tile->ahead[1 + j] = turn_of(&panels[j], g);
     }
-    p->kernel->tile(&tile);
-    tile.lead = 0; /* the first group has asked for all of the next panel */
+    p->kernel->tile(tile);
+    tile->lead = 0; /* the first group has asked for all of the next panel */
   }
 }
 
@@ -225,18 +225,19 @@ static void multiply_block(const struct product *p, const struct block *b)
       .table = w->table,
       .more = b->k > 0,
       .sum_stride = p->sum_stride,
-      .lead = p->many ? b->n_k : lls_least_size(b->n_k, AHEAD / input_bytes),
   };
+  size_t lead = p->many ? b->n_k : lls_least_size(b->n_k, AHEAD / input_bytes);
   if (p->many && p->kernel->spread)
-    tile.lead = 0;
+    lead = 0;
   size_t step = p->many ? p->kernel->panels : b->n;
   for (size_t i = 0; i < b->n; i += step) {
     tile.panels = lls_least_size(step, b->n - i);
     tile.panel_bytes = w->panel_bytes;
+    tile.lead = lead;
     tile.weight = w->data + (b->first + i) * w->panel_bytes + b->k * input_bytes;
     if (p->expands != NULL)
       expand(p, b, &tile);
-    multiply_groups(p, b, i, tile);
+    multiply_groups(p, b, i, &tile);
   }
 }
 
