@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is done to logits before a token is chosen, at every ISA level: masks, penalties,
- * biases, bans. Most of it is told by which of two tokens is the likeliest.
+ * Masks, penalties, biases and bans change logits before a token is chosen: at every ISA
+ * level, most of it told by which of two tokens is the likeliest.
  */
 #include "t/kernel/sample.h"
 
