@@ -3,7 +3,8 @@
  * Attention of one KV head with vectors, included by attention_avx2.c and _avx512.c.
  *
  * Tokens are taken in tiles of 64. A tile's K is turned around (dim, token) and its V
- * kept (token, dim), both widened to f32 in the thread's scratch. Then, for all queries:
+ * kept (token, dim), both widened to f32 in the thread's scratch (or not: bf16 in pairs,
+ * attention_load.h). Then, for all queries:
  * scores = q K, softmax, values = decay values + p V, the two products in panels of
  * columns that stay in the first-level cache while the queries pass over them, up to 6
  * at a time. Every sum has one accumulator and a fixed order, however the queries
@@ -17,26 +18,9 @@
 
 #include <math.h>
 
-#include "kernels/cpu/attention_tile.h"
-#include "core/device/numbers.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/attention_load.h"
 
 #define ROWS 6 /* most queries of a product: 12 sums and 3 operands in registers */
-
-/* From row to row of a tile; not a power of two, which would be one set of the cache. */
-#define K_STRIDE           (TILE + 16)
-#define V_STRIDE(head_dim) ((((head_dim) + 15) & ~15u) + 16)
-
-struct work {
-  float q[LLS_ATTENTION_QUERIES * LLS_HEAD_DIM_MAX]; /* (queries, head_dim) */
-  float s[LLS_ATTENTION_QUERIES * TILE];      /* (queries, tokens) scores, weights */
-  float decay[LLS_ATTENTION_QUERIES + 64];    /* four vectors at a time */
-  float k[LLS_HEAD_DIM_MAX * K_STRIDE];       /* (head_dim, tokens) */
-  float v[TILE * V_STRIDE(LLS_HEAD_DIM_MAX)]; /* (tokens, head_dim) */
-  float wide[8 * LLS_HEAD_DIM_MAX];           /* eight tokens, some of which are INT8 */
-  struct tokens tokens[2];                    /* this tile's and the next one's */
-};
-_Static_assert(sizeof(struct work) <= LLS_ATTENTION_SCRATCH, "scratch is too small");
 
 /* ---- products -------------------------------------------------------------------- */
 
@@ -45,10 +29,22 @@ struct matrix {
   size_t stride; /* from row to row */
 };
 
+/* a b + sum of f32, or of words that are pairs of bf16, which AVX-512 multiplies at once.
+ */
+INLINE vf vdot(vf a, vf b, vf sum, const bool pairs)
+{
+#ifdef __AVX512BF16__
+  if (pairs)
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+#endif
+  (void)pairs;
+  return vfma(a, b, sum);
+}
+
 /* out (R, C vectors) = out * decay + a (R, depth) b (depth, C vectors). */
 INLINE void product(unsigned R, unsigned C, const float *a, size_t a_stride,
                     unsigned depth, const float *b, size_t b_stride, const float *decay,
-                    float *out, size_t out_stride)
+                    float *out, size_t out_stride, const bool pairs)
 {
   vf sum[ROWS][8];
   UNROLL
@@ -65,7 +61,7 @@ INLINE void product(unsigned R, unsigned C, const float *a, size_t a_stride,
       vf x = vset(a[r * a_stride + d]);
       UNROLL
       for (unsigned c = 0; c < C; c++)
-        sum[r][c] = vfma(x, vload(b + c * LANES), sum[r][c]);
+        sum[r][c] = vdot(x, vload(b + c * LANES), sum[r][c], pairs);
     }
   }
   UNROLL
@@ -98,14 +94,15 @@ INLINE unsigned panels_of(unsigned rows, size_t columns)
  * out (rows, columns) = out * decay + a (rows, depth) b (depth, columns); decay NULL: 0.
  * columns is a multiple of 16.
  */
-static void multiply(unsigned rows, struct matrix a, unsigned depth, struct matrix b,
+INLINE void multiply(unsigned rows, struct matrix a, unsigned depth, struct matrix b,
                      const float *decay, struct matrix out, size_t columns,
-                     struct ahead *ahead)
+                     const bool pairs, struct ahead *ahead)
 {
 #define PANEL(R, C)                                                                      \
   case (R)*16 + (C):                                                                     \
     product(R, C, a.at + i * a.stride, a.stride, depth, b.at + j, b.stride,              \
-            decay == NULL ? NULL : decay + i, out.at + i * out.stride + j, out.stride);  \
+            decay == NULL ? NULL : decay + i, out.at + i * out.stride + j, out.stride,   \
+            pairs);                                                                      \
     break
   unsigned blocks = (rows + ROWS - 1) / ROWS, vectors;
   for (size_t j = 0; j < columns; j += vectors * LANES) {
@@ -136,135 +133,6 @@ static void multiply(unsigned rows, struct matrix a, unsigned depth, struct matr
     }
   }
 #undef PANEL
-}
-
-/* ---- the tile -------------------------------------------------------------------- */
-
-/* Four 32-bit words of eight tokens, turned around: out[i] holds word i of each. */
-INLINE void turn(const char *const token[8], size_t byte, __m256 out[4])
-{
-  __m256 x[4];
-  UNROLL
-  for (unsigned i = 0; i < 4; i++)
-    x[i] = _mm256_insertf128_ps(
-        _mm256_castps128_ps256(_mm_loadu_ps((const float *)(token[i] + byte))),
-        _mm_loadu_ps((const float *)(token[i + 4] + byte)), 1);
-  __m256 a = _mm256_unpacklo_ps(x[0], x[1]), b = _mm256_unpackhi_ps(x[0], x[1]);
-  __m256 c = _mm256_unpacklo_ps(x[2], x[3]), d = _mm256_unpackhi_ps(x[2], x[3]);
-  out[0] = _mm256_shuffle_ps(a, c, 0x44);
-  out[1] = _mm256_shuffle_ps(a, c, 0xee);
-  out[2] = _mm256_shuffle_ps(b, d, 0x44);
-  out[3] = _mm256_shuffle_ps(b, d, 0xee);
-}
-
-/* A word of bf16 is two dims: the even one moves up, the odd one is there already. */
-INLINE void load_k_bf16(const char *const token[8], uint32_t head_dim, float *k)
-{
-  const __m256 high = _mm256_castsi256_ps(_mm256_set1_epi32((int)0xffff0000));
-  for (uint32_t d = 0; d < head_dim; d += 8, k += 8 * K_STRIDE) {
-    __m256 word[4];
-    turn(token, d * 2, word);
-    UNROLL
-    for (unsigned i = 0; i < 4; i++) {
-      __m256i even = _mm256_slli_epi32(_mm256_castps_si256(word[i]), 16);
-      _mm256_storeu_ps(k + 2 * i * K_STRIDE, _mm256_castsi256_ps(even));
-      _mm256_storeu_ps(k + (2 * i + 1) * K_STRIDE, _mm256_and_ps(word[i], high));
-    }
-  }
-}
-
-INLINE void load_k_f32(const char *const token[8], uint32_t head_dim, float *k)
-{
-  for (uint32_t d = 0; d < head_dim; d += 4, k += 4 * K_STRIDE) {
-    __m256 word[4];
-    turn(token, d * 4, word);
-    UNROLL
-    for (unsigned i = 0; i < 4; i++)
-      _mm256_storeu_ps(k + i * K_STRIDE, word[i]);
-  }
-}
-
-/* One token's V, widened; the dims up to a multiple of 16 are zeros. */
-INLINE void load_v(const char *token, bool bf16, uint32_t head_dim, float *v)
-{
-  for (uint32_t d = 0; d < head_dim; d += 8) {
-    __m256 x;
-    if (bf16) {
-      __m128i raw = _mm_loadu_si128((const __m128i *)(token + d * 2));
-      x = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(raw), 16));
-    } else {
-      x = _mm256_loadu_ps((const float *)(token + d * 4));
-    }
-    _mm256_storeu_ps(v + d, x);
-  }
-  if (head_dim % 16 != 0)
-    _mm256_storeu_ps(v + head_dim, _mm256_setzero_ps());
-}
-
-/* The same of a token of bytes. */
-INLINE void load_int8(const char *token, const uint16_t *scales, uint32_t head_dim,
-                      float *out)
-{
-  for (uint32_t d = 0; d < head_dim; d += 8) {
-    __m128i bytes = _mm_loadl_epi64((const __m128i *)(token + d));
-    __m256 q = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
-    __m256 step = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(scales + d)));
-    __m256 least =
-        _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(scales + head_dim + d)));
-    _mm256_storeu_ps(out + d, _mm256_fmadd_ps(q, step, least));
-  }
-}
-
-INLINE bool any_int8(const struct tokens *t, uint32_t first)
-{
-  bool any = false;
-  for (uint32_t i = first; t->int8 && i < first + 8; i++)
-    any |= t->scales[i] != NULL;
-  return any;
-}
-
-/* Eight tokens of K of which some are INT8: all of them made wide, then turned. */
-static void load_k_mixed(const struct lls_attention_task *t, bool bf16, struct work *w,
-                         const struct tokens *tokens, uint32_t first)
-{
-  const char *token[8];
-  uint32_t stride = t->head_dim;
-  for (uint32_t i = 0; i < 8; i++) {
-    float *to = w->wide + i * stride;
-    const char *at = tokens->at[first + i];
-    token[i] = (const char *)to;
-    for (uint32_t d = 0; tokens->scales[first + i] == NULL && d < stride; d++)
-      to[d] = bf16 ? lls_bf16_to_f32(((const uint16_t *)at)[d]) : ((const float *)at)[d];
-    if (tokens->scales[first + i] != NULL)
-      load_int8(at, tokens->scales[first + i], stride, to);
-  }
-  load_k_f32(token, stride, w->k + first);
-}
-
-/* Widens n tokens into the tile; scores of those beyond, up to sixteens, are masked. */
-INLINE void load_tile(const struct lls_attention_task *t, bool bf16, struct work *w,
-                      const struct tokens *tokens, uint32_t n)
-{
-  uint32_t v_stride = V_STRIDE(t->head_dim);
-  for (uint32_t i = 0; i < n; i += 8) {
-    if (any_int8(tokens, i))
-      load_k_mixed(t, bf16, w, tokens, i);
-    else if (bf16)
-      load_k_bf16(tokens->at + i, t->head_dim, w->k + i);
-    else
-      load_k_f32(tokens->at + i, t->head_dim, w->k + i);
-  }
-  for (uint32_t i = 0; i < n; i++) {
-    const uint16_t *scales = tokens->int8 ? tokens->scales[TILE + i] : NULL;
-    float *to = w->v + i * v_stride;
-    if (scales == NULL) {
-      load_v(tokens->at[TILE + i], bf16, t->head_dim, to);
-    } else {
-      load_int8(tokens->at[TILE + i], scales, t->head_dim, to);
-      if (t->head_dim % 16 != 0)
-        _mm256_storeu_ps(to + t->head_dim, _mm256_setzero_ps());
-    }
-  }
 }
 
 /* ---- softmax --------------------------------------------------------------------- */
@@ -376,9 +244,9 @@ static void softmax(const struct lls_attention_task *t, uint32_t token, uint32_t
 
 /* ---- the whole ------------------------------------------------------------------- */
 
-static void attend_tile(const struct lls_attention_task *t, uint32_t token, uint32_t n,
+INLINE void attend_tile(const struct lls_attention_task *t, uint32_t token, uint32_t n,
                         const struct lls_attention_state *out, struct work *w,
-                        struct ahead *ahead)
+                        const bool pairs, struct ahead *ahead)
 {
   uint32_t begin, end, stride = lls_attention_stride(t->head_dim);
   tile_queries(t, token, n, &begin, &end);
@@ -388,37 +256,60 @@ static void attend_tile(const struct lls_attention_task *t, uint32_t token, uint
   struct matrix s = {w->s + begin * TILE, TILE};
   struct matrix values = {out->values + begin * stride, stride};
   struct matrix k = {w->k, K_STRIDE}, v = {w->v, V_STRIDE(t->head_dim)};
-  uint32_t columns = (n + 15) & ~15u;
+  uint32_t columns = (n + 15) & ~15u, depth = pairs ? t->head_dim / 2 : t->head_dim;
   unsigned panels = panels_of(end - begin, columns) + panels_of(end - begin, stride);
   ahead->helping = ahead->left / (panels * ((end - begin + ROWS - 1) / ROWS)) + 1;
-  multiply(end - begin, q, t->head_dim, k, NULL, s, columns, ahead);
+  multiply(end - begin, q, depth, k, NULL, s, columns, pairs, ahead);
   softmax(t, token, n, begin, end, out, w);
-  multiply(end - begin, s, n, v, w->decay + begin, values, stride, ahead);
+  for (uint32_t i = begin; pairs && i < end; i++)
+    narrow(w->s + i * TILE, TILE, w->s + i * TILE);
+  multiply(end - begin, s, pairs ? (n + 1) / 2 : n, v, w->decay + begin, values, stride,
+           pairs, ahead);
 }
 
-static void attend(const struct lls_attention_task *t, uint32_t begin, uint32_t end,
-                   const struct lls_attention_state *out, void *scratch)
+INLINE void load_q(const struct lls_attention_task *t, const bool pairs, struct work *w)
 {
-  struct work *w = scratch;
-  uint32_t queries = t->n_rows * t->group, n, n_next, row_floats = t->group * t->head_dim;
-  state_clear(out, queries, lls_attention_stride(t->head_dim));
+  uint32_t row_floats = t->group * t->head_dim;
+  for (uint32_t row = 0; row < t->n_rows; row++) {
+    const float *q = t->q + row * t->q_stride;
+    float *to = w->q + row * row_floats;
+    if (!pairs)
+      memcpy(to, q, row_floats * sizeof(float));
+    for (uint32_t i = 0; pairs && i < row_floats; i += t->head_dim)
+      narrow(q + i, t->head_dim, to + i);
+  }
+}
+
+INLINE void attend_as(const struct lls_attention_task *t, uint32_t begin, uint32_t end,
+                      const struct lls_attention_state *out, const bool pairs,
+                      struct work *w)
+{
+  uint32_t n, n_next;
+  state_clear(out, t->n_rows * t->group, lls_attention_stride(t->head_dim));
   tile_range(t, &begin, &end);
   if (begin >= end)
     return;
-  for (uint32_t row = 0; row < t->n_rows; row++)
-    memcpy(w->q + row * row_floats, t->q + row * t->q_stride, row_floats * sizeof(float));
+  load_q(t, pairs, w);
   struct cursor k = cursor_at(&t->k, begin), v = cursor_at(&t->v, begin);
   n = tile_addresses(&k, &v, begin, end, &w->tokens[0]);
   for (unsigned now = 0; begin < end; begin += n, n = n_next, now = !now) {
     n_next = tile_addresses(&k, &v, begin + n, end, &w->tokens[!now]);
     struct ahead ahead = {w->tokens[!now].at, n_next == 0 ? 0 : TILE + n_next, 0,
                           t->k.slot_bytes};
-    if (t->bf16)
+    if (pairs)
+      load_pairs(t, w, &w->tokens[now], n);
+    else if (t->bf16)
       load_tile(t, true, w, &w->tokens[now], n);
     else
       load_tile(t, false, w, &w->tokens[now], n);
-    attend_tile(t, begin, n, out, w, &ahead);
+    attend_tile(t, begin, n, out, w, pairs, &ahead);
   }
+}
+
+static void attend(const struct lls_attention_task *t, uint32_t begin, uint32_t end,
+                   const struct lls_attention_state *out, void *scratch)
+{
+  attend_as(t, begin, end, out, false, scratch);
 }
 
 #endif

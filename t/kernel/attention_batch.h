@@ -7,8 +7,9 @@
  *
  * Tolerance: a score is a sum of head_dim products in f32, so it is off by at most
  * SCORE_EPSILON of the magnitudes added, which changes weights by that part; weights and
- * their sum add VALUE_EPSILON of the largest value. Over a cache of bf16 AMX rounds q, as
- * the reference then does, and weights, which adds AMX_EPSILON of the largest value.
+ * their sum add VALUE_EPSILON of the largest value. Over a cache of bf16 AMX and AVX-512
+ * round q, as the reference then does, and weights, which adds PAIRS_EPSILON of the
+ * largest value.
  */
 #ifndef LLS_KERNEL_ATTENTION_BATCH_H
 #define LLS_KERNEL_ATTENTION_BATCH_H
@@ -20,7 +21,7 @@
 
 #define SCORE_EPSILON 1e-6
 #define VALUE_EPSILON 4e-6
-#define AMX_EPSILON   2.2e-3 /* 2^-9 of rounding weights, 1e-4 of their cubic */
+#define PAIRS_EPSILON 2.2e-3 /* 2^-9 of rounding weights, 1e-4 of their cubic */
 
 #define MAX_ROWS      512
 #define MAX_SEQUENCES 12
@@ -212,11 +213,13 @@ static inline void give_back_all(struct batch *b)
 
 /* ---- the reference --------------------------------------------------------------- */
 
-/* AMX multiplies bf16, in heads of any number of dims that vectors can take. */
+/* AMX multiplies bf16, in heads of any number of dims that vectors can take; AVX-512 too,
+ * if no block can be INT8. */
 static inline bool rounds(const struct batch *b)
 {
-  return lls_cpu(b->device)->isa == LLS_ISA_AMX && b->shape.element == LLS_BF16 &&
-         b->shape.head_dim % 8 == 0;
+  enum lls_isa isa = lls_cpu(b->device)->isa;
+  bool pairs = isa == LLS_ISA_AMX || (isa == LLS_ISA_AVX512 && !b->shape.int8);
+  return pairs && b->shape.element == LLS_BF16 && b->shape.head_dim % 8 == 0;
 }
 
 /* As attention takes a number of the cache: INT8 ones are only rounded for AMX. */
@@ -271,7 +274,7 @@ static inline double reference(const struct batch *b, const struct sequence *s,
   }
   for (uint32_t d = 0; d < n; d++)
     out[d] /= sum;
-  return (VALUE_EPSILON + (rounds(b) ? AMX_EPSILON : 0) + SCORE_EPSILON * added) *
+  return (VALUE_EPSILON + (rounds(b) ? PAIRS_EPSILON : 0) + SCORE_EPSILON * added) *
          largest;
 }
 
