@@ -31,7 +31,34 @@ void gpu_result(struct gpu_bench *, const char *name, const char *what, double r
 /* No time or memory for it: says so, true. */
 bool gpu_leave_out(struct gpu_bench *, const char *name, size_t bytes, size_t available);
 
-/* gpu_operations.c: limits, then attention, restore and copies. */
+/* ---- gpu_call.c */
+#define GPU_MAX_ROWS 16384
+#define GPU_ROUNDS   7
+
+/* The operations of a round, between step_begin and step_end. */
+struct gpu_call {
+  struct lls_device *device;
+  struct lls_pool *pool;
+  const struct lls_device_step *step;
+  void (*run)(const struct gpu_call *, uint32_t layer);
+  uint32_t calls, layers;
+  const struct lls_attention_shape *attention;
+  const struct lls_rope_shape *rope;
+  struct lls_weight *const *weights; /* (layers) of products */
+  void *x, *y;
+  uint32_t n_rows;
+};
+
+void gpu_round(const struct gpu_call *);
+double gpu_time(const struct gpu_call *); /* seconds of one call */
+void *gpu_random_rows(struct lls_device *, uint32_t rows, uint32_t columns);
+/* `run` for products: y = x W^T, with each layer's weight in turns. */
+void gpu_run_linear(const struct gpu_call *, uint32_t layer);
+size_t gpu_available(struct lls_device *); /* bytes */
+
+/* gpu_products.c: products with weights of 4 to 8 bits. */
+void gpu_products(struct gpu_bench *, struct lls_device *);
+/* gpu_operations.c: limits, then attention, restore and copies, then products. */
 void gpu_measure_limits(struct gpu_bench *);
 void gpu_operations(struct gpu_bench *);
 /* gpu_models.c: whole models with dummy weights; root: where bench/ is. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Single operations: the GPU's limits, and attention, the restoring of hidden states and
- * block copies beside them. A time is the median of rounds, each of several calls in one
- * step, which go through the layers of a pool so that none finds what the one before left
- * in the chip's own cache.
+ * block copies beside them. Calls of a round go through the layers of a pool, so that
+ * none finds what the one before left in the chip's own cache.
  */
 #include "bench/gpu.h"
 
@@ -11,82 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ROUNDS       7
+#define ROUNDS       GPU_ROUNDS
 #define BLOCK_TOKENS 16
-#define MAX_ROWS     16384
 #define MAX_COLUMNS  16384
 #define MAX_LAYERS   8
 
-/* The operations of a round, between step_begin and step_end. */
-struct call {
-  struct lls_device *device;
-  struct lls_pool *pool;
-  const struct lls_device_step *step;
-  void (*run)(const struct call *, uint32_t layer);
-  uint32_t calls, layers;
-  const struct lls_attention_shape *attention;
-  const struct lls_rope_shape *rope;
-  const struct lls_weight *weight;
-  void *x, *y;
-  uint32_t n_rows;
-};
-
-static void one_round(const struct call *c)
-{
-  struct lls_error err = {""};
-  int rc = c->device->ops->step_begin(c->device, c->pool, c->step);
-  for (uint32_t i = 0; rc == 0 && c->run != NULL && i < c->calls; i++)
-    c->run(c, i % c->layers);
-  if (rc == 0)
-    rc = c->device->ops->step_end(c->device, &err);
-  if (rc < 0)
-    gpu_die("an operation", &err, rc);
-}
-
-/* Seconds of one call. */
-static double time_of(const struct call *c)
-{
-  double times[ROUNDS];
-  for (int i = -2; i < ROUNDS; i++) {
-    double start = bench_seconds();
-    one_round(c);
-    if (i >= 0)
-      times[i] = (bench_seconds() - start) / c->calls;
-  }
-  return bench_median(times, ROUNDS);
-}
-
 static const struct lls_device_step nothing;
-
-/* A buffer with random numbers in it. */
-static void *random_rows(struct lls_device *d, uint32_t rows, uint32_t columns)
-{
-  const struct lls_tensor_view view = {.dtype = LLS_BF16,
-                                       .rows = 256,
-                                       .columns = columns,
-                                       .row_stride = columns,
-                                       .seed = 7};
-  static int32_t tokens[MAX_ROWS];
-  void *table, *x;
-  struct lls_error err = {""};
-  int rc = d->ops->alloc(d, LLS_MEMORY_DEVICE, (size_t)rows * columns * 2, &x);
-  if (rc == 0)
-    rc = d->ops->table_create(d, &view, &table, &err);
-  for (uint32_t i = 0; i < rows; i++)
-    tokens[i] = (int32_t)(i % 256);
-  const struct lls_device_step step = {
-      .n_rows = rows, .tokens = tokens, .positions = tokens};
-  if (rc == 0)
-    rc = d->ops->step_begin(d, NULL, &step);
-  if (rc < 0)
-    gpu_die("random numbers", &err, rc);
-  d->ops->embed(d, table, 1, x);
-  rc = d->ops->step_end(d, &err);
-  if (rc < 0)
-    gpu_die("random numbers", &err, rc);
-  d->ops->table_destroy(d, table);
-  return x;
-}
 
 static struct lls_pool *make_pool(struct lls_device *d, const struct lls_pool_shape *s)
 {
@@ -98,12 +27,6 @@ static struct lls_pool *make_pool(struct lls_device *d, const struct lls_pool_sh
   return pool;
 }
 
-static size_t available(struct lls_device *d)
-{
-  size_t total, bytes;
-  return d->ops->memory(d, &total, &bytes) == 0 ? bytes : 0;
-}
-
 /* ---- limits ------------------------------------------------------------------- */
 
 /* Seconds of n copies, the median over rounds. */
@@ -111,12 +34,12 @@ static double time_copies(struct lls_device *d, struct lls_pool *pool,
                           const struct lls_copy *copies, size_t n)
 {
   double times[ROUNDS];
-  const struct call wait = {.device = d, .pool = pool, .step = &nothing};
+  const struct gpu_call wait = {.device = d, .pool = pool, .step = &nothing};
   for (int i = -1; i < ROUNDS; i++) {
     double start = bench_seconds();
     if (d->ops->pool_copy(d, pool, copies, n) < 0)
       gpu_die("a copy", NULL, -EINVAL);
-    one_round(&wait);
+    gpu_round(&wait);
     if (i >= 0)
       times[i] = bench_seconds() - start;
   }
@@ -149,12 +72,6 @@ static void measure_copies(struct gpu_bench *b, struct lls_device *d)
   d->ops->pool_destroy(d, pool);
 }
 
-static void run_linear(const struct call *c, uint32_t layer)
-{
-  (void)layer;
-  c->device->ops->linear(c->device, c->weight, c->x, c->n_rows, LLS_STORE_SET, c->y);
-}
-
 static void measure_matrix(struct gpu_bench *b, struct lls_device *d)
 {
   enum { N = 8192 };
@@ -165,16 +82,16 @@ static void measure_matrix(struct gpu_bench *b, struct lls_device *d)
   int rc = d->ops->weight_create(d, &view, NULL, 1, LLS_WEIGHTS_BF16, &w, &err);
   if (rc < 0)
     gpu_die("a weight", &err, rc);
-  struct call c = {.device = d,
-                   .step = &nothing,
-                   .run = run_linear,
-                   .calls = 20,
-                   .layers = 1,
-                   .weight = w,
-                   .x = random_rows(d, N, N),
-                   .y = random_rows(d, N, N),
-                   .n_rows = N};
-  b->limits.matrix = 2.0 * N * N * N / time_of(&c);
+  struct gpu_call c = {.device = d,
+                       .step = &nothing,
+                       .run = gpu_run_linear,
+                       .calls = 20,
+                       .layers = 1,
+                       .weights = &w,
+                       .x = gpu_random_rows(d, N, N),
+                       .y = gpu_random_rows(d, N, N),
+                       .n_rows = N};
+  b->limits.matrix = 2.0 * N * N * N / gpu_time(&c);
   d->ops->weight_destroy(d, w);
   d->ops->release(d, LLS_MEMORY_DEVICE, c.x);
   d->ops->release(d, LLS_MEMORY_DEVICE, c.y);
@@ -182,7 +99,7 @@ static void measure_matrix(struct gpu_bench *b, struct lls_device *d)
 
 void gpu_measure_limits(struct gpu_bench *b)
 {
-  struct lls_device *d = gpu_open(MAX_ROWS, MAX_COLUMNS, 1);
+  struct lls_device *d = gpu_open(GPU_MAX_ROWS, MAX_COLUMNS, 1);
   char text[256];
   d->ops->describe(d, text, sizeof text);
   printf("%s\n", text);
@@ -309,12 +226,12 @@ static double cached_bytes(const struct batch *b)
   return bytes / b->pool.layers;
 }
 
-static void run_attention(const struct call *c, uint32_t layer)
+static void run_attention(const struct gpu_call *c, uint32_t layer)
 {
   c->device->ops->attention(c->device, c->attention, layer, c->x, c->y);
 }
 
-static void run_write(const struct call *c, uint32_t layer)
+static void run_write(const struct gpu_call *c, uint32_t layer)
 {
   c->device->ops->cache_write(c->device, c->attention, layer, c->x);
 }
@@ -346,7 +263,7 @@ static void attention(struct gpu_bench *b, struct lls_device *d, const struct lo
            load->int8 ? " int8" : "", load->heads, load->kv_heads, load->n_sequences,
            tokens);
   layer += load->int8 ? layer / 4 : 0; /* scales of as many halves as there are units */
-  if (gpu_leave_out(b, name, layer * layers, available(d) / 10 * 9))
+  if (gpu_leave_out(b, name, layer * layers, gpu_available(d) / 10 * 9))
     return;
   lay_out(&batch, load, 2);
   batch.pool.int8 = load->int8 ? LLS_INT8_ALL : LLS_INT8_OFF;
@@ -354,21 +271,22 @@ static void attention(struct gpu_bench *b, struct lls_device *d, const struct lo
   const struct lls_attention_shape shape = {
       .heads = load->heads, .kv_heads = load->kv_heads, .head_dim = 128, .scale = 0.088f};
   uint32_t rows = batch.step.n_rows;
-  struct call c = {.device = d,
-                   .pool = make_pool(d, &batch.pool),
-                   .step = &batch.step,
-                   .run = run_write,
-                   .calls = layers,
-                   .layers = layers,
-                   .attention = &shape,
-                   .x = random_rows(d, rows, (load->heads + 2 * load->kv_heads) * 128),
-                   .y = random_rows(d, rows, load->heads * 128)};
-  one_round(&c);
+  struct gpu_call c = {
+      .device = d,
+      .pool = make_pool(d, &batch.pool),
+      .step = &batch.step,
+      .run = run_write,
+      .calls = layers,
+      .layers = layers,
+      .attention = &shape,
+      .x = gpu_random_rows(d, rows, (load->heads + 2 * load->kv_heads) * 128),
+      .y = gpu_random_rows(d, rows, load->heads * 128)};
+  gpu_round(&c);
   if (load->int8)
     quantise(d, c.pool, &batch);
   c.run = run_attention;
   c.calls = decode ? 32 : 4;
-  double seconds = time_of(&c), n = load->n_rows, bytes = cached_bytes(&batch);
+  double seconds = gpu_time(&c), n = load->n_rows, bytes = cached_bytes(&batch);
   double operations =
       4.0 * 128 * load->heads * load->n_sequences * (n * load->context + n * (n + 1) / 2);
   gpu_result(b, name, decode ? "of copy bandwidth" : "of the matrix peak",
@@ -412,9 +330,9 @@ static void all_attention(struct gpu_bench *b, struct lls_device *d)
 
 /* ---- hidden states, blocks ---------------------------------------------------- */
 
-static void run_restore(const struct call *c, uint32_t layer)
+static void run_restore(const struct gpu_call *c, uint32_t layer)
 {
-  c->device->ops->restore(c->device, c->attention, c->rope, layer, c->weight);
+  c->device->ops->restore(c->device, c->attention, c->rope, layer, *c->weights);
 }
 
 static void restore(struct gpu_bench *b, struct lls_device *d)
@@ -439,25 +357,25 @@ static void restore(struct gpu_bench *b, struct lls_device *d)
   struct lls_weight *w;
   struct lls_error err = {""};
   batch.pool.scratch_units = 1;
-  if (gpu_leave_out(b, "restore 2048 tokens", (size_t)4 << 30, available(d)))
+  if (gpu_leave_out(b, "restore 2048 tokens", (size_t)4 << 30, gpu_available(d)))
     return;
   lay_out(&batch, &load, 3);
   batch.sequences[0].n_restored = TOKENS;
   int rc = d->ops->weight_create(d, &view, NULL, 1, LLS_WEIGHTS_BF16, &w, &err);
   if (rc < 0)
     gpu_die("a weight", &err, rc);
-  struct call c = {.device = d,
-                   .pool = make_pool(d, &batch.pool),
-                   .step = &batch.step,
-                   .run = run_restore,
-                   .calls = 16,
-                   .layers = MAX_LAYERS,
-                   .attention = &shape,
-                   .rope = &rope,
-                   .weight = w};
+  struct gpu_call c = {.device = d,
+                       .pool = make_pool(d, &batch.pool),
+                       .step = &batch.step,
+                       .run = run_restore,
+                       .calls = 16,
+                       .layers = MAX_LAYERS,
+                       .attention = &shape,
+                       .rope = &rope,
+                       .weights = &w};
   double operations = 2.0 * TOKENS * HIDDEN * 2 * HIDDEN;
   gpu_result(b, "restore 2048 tokens, 5120 wide", "of the matrix peak",
-             operations / time_of(&c) / b->limits.matrix, 0.70, false);
+             operations / gpu_time(&c) / b->limits.matrix, 0.70, false);
   d->ops->pool_destroy(d, c.pool);
   d->ops->weight_destroy(d, w);
   free_batch(&batch);
@@ -469,7 +387,7 @@ static void block_copies(struct gpu_bench *b, struct lls_device *d)
   enum { BLOCKS = 1024 };
   struct lls_pool_shape shape = pool_shape(8, 32);
   static struct lls_copy copies[BLOCKS];
-  if (gpu_leave_out(b, "block copies", (size_t)2 << 30, available(d)))
+  if (gpu_leave_out(b, "block copies", (size_t)2 << 30, gpu_available(d)))
     return;
   shape.device_units = shape.host_units = BLOCKS;
   struct lls_pool *pool = make_pool(d, &shape);
@@ -490,9 +408,10 @@ static void block_copies(struct gpu_bench *b, struct lls_device *d)
 
 void gpu_operations(struct gpu_bench *b)
 {
-  struct lls_device *d = gpu_open(MAX_ROWS, MAX_COLUMNS, 256);
+  struct lls_device *d = gpu_open(GPU_MAX_ROWS, MAX_COLUMNS, 256);
   all_attention(b, d);
   restore(b, d);
   block_copies(b, d);
+  gpu_products(b, d);
   d->ops->destroy(d);
 }

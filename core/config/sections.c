@@ -152,8 +152,8 @@ static const struct lls_param model_params[] = {
     LLS_PARAM_CHOICE(
         model, weights, "auto", "auto|f32|bf16|int8|int4",
         "numbers the weights are kept in; auto is the model's own where the "
-        "device multiplies it well; int8 and int4 have a scale for 32 numbers "
-        "and round activations to 8 bits: for models in 16 bits or more"),
+        "device multiplies it well; int8 and int4 have a scale for 32 numbers, "
+        "and the CPU rounds activations to 8 bits: for models in 16 bits or more"),
     LLS_PARAM_PATH(model, chat_template, "",
                    "file of a Jinja template that turns the messages of a chat into the "
                    "prompt, in place of the model's own; empty: the model's own"),

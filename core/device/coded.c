@@ -82,8 +82,7 @@ static float e4m3(uint8_t x)
 
 bool lls_coded_keeps_codes(const struct lls_coded *c)
 {
-  return c->layout != LLS_CODED_FP8 && c->group_of == NULL && c->group % STEP == 0 &&
-         c->columns % STEP == 0;
+  return c->group_of == NULL && c->group % STEP == 0 && c->columns % STEP == 0;
 }
 
 bool lls_coded_has_offset(const struct lls_coded *c)
@@ -112,19 +111,31 @@ void lls_coded_read(const struct lls_coded *c, size_t row, size_t first, size_t 
   }
 }
 
+static int8_t code_of(const struct lls_coded *c, size_t row, size_t column, int less)
+{
+  return four_bits(c) ? (int8_t)((int)code4(c, row, column) - less)
+                      : ((const int8_t *)c->codes)[row * c->columns + column];
+}
+
+/* NaN for a group of e4m3 that has one: forms of codes need not. */
+static float no_number(const struct lls_coded *c, const int8_t *codes)
+{
+  for (size_t i = 0; c->layout == LLS_CODED_FP8 && i < STEP; i++)
+    if ((codes[i] & 127) == 127)
+      return (float)NAN;
+  return 0;
+}
+
 void lls_coded_read_codes(const struct lls_coded *c, size_t row, size_t first, size_t n,
                           int8_t *codes, float *scale, float *offset)
 {
   int less = c->zeros == NULL ? 8 : 0;
   LLS_CHECK(lls_coded_keeps_codes(c) && first % STEP == 0 && n % STEP == 0);
-  for (size_t i = 0; i < n; i++) {
-    size_t column = first + i;
-    codes[i] = four_bits(c) ? (int8_t)((int)code4(c, row, column) - less)
-                            : ((const int8_t *)c->codes)[row * c->columns + column];
-  }
+  for (size_t i = 0; i < n; i++)
+    codes[i] = code_of(c, row, first + i, less);
   for (size_t i = 0; i < n / STEP; i++) {
     size_t group = (first + i * STEP) / c->group;
-    scale[i] = scale_of(c, row, group);
+    scale[i] = scale_of(c, row, group) + no_number(c, codes + i * STEP);
     offset[i] = c->zeros == NULL ? 0 : -scale[i] * (float)zero_of(c, row, group);
   }
 }

@@ -38,7 +38,7 @@ struct lls_coded {
   const int32_t *group_of;   /* (columns) GPTQ's g_idx; NULL: column / group */
 };
 
-/* Can a device keep the codes: whole numbers, every 32 columns with one scale? */
+/* Can a device keep the codes: every 32 columns with one scale? */
 bool lls_coded_keeps_codes(const struct lls_coded *);
 bool lls_coded_has_offset(const struct lls_coded *);
 
@@ -46,7 +46,8 @@ bool lls_coded_has_offset(const struct lls_coded *);
 void lls_coded_read(const struct lls_coded *, size_t row, size_t first, size_t n,
                     float *out);
 /* The same as codes, where they can be kept: codes (n), scale and offset (n / 32). Codes
- * of 4 bits are 0 to 15 where there are offsets, else -8 to 7. */
+ * of 4 bits are 0 to 15 where there are offsets, else -8 to 7; FP8's are its bytes, and a
+ * scale is no number where one of its codes is none. */
 void lls_coded_read_codes(const struct lls_coded *, size_t row, size_t first, size_t n,
                           int8_t *codes, float *scale, float *offset);
 

@@ -25,10 +25,10 @@
 #ifndef LLS_CPU_CODES_H
 #define LLS_CPU_CODES_H
 
+#include "core/device/row_codes.h" /* LLS_CODES_GROUP: inputs of x that share a scale */
 #include "kernels/cpu/linear.h"
 
 #define LLS_CODES_STEP  64 /* inputs of a record */
-#define LLS_CODES_GROUP 32 /* inputs of x that share a scale */
 #define LLS_CODES_QUAD  64 /* bytes: 4 inputs of 16 outputs */
 #define LLS_CODES_CODES 1024
 

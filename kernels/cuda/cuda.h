@@ -50,11 +50,15 @@ struct lls_pool {
 #define LLS_CUDA_STAGED       8    /* int8 blocks, or 4 others: 4 MiB of Llama-3-8B's */
 #define LLS_CUDA_RESTORE_ROWS 2048 /* tokens restored by one product */
 
+/* Rows of one kind, numbers or codes; a list where a layer's are of several. */
 struct lls_weight {
   size_t rows, columns, bytes;
-  void *data;      /* (rows, columns) of activations' numbers */
-  void *bias;      /* (rows) of activations' numbers, NULL if none */
-  float *bias_f32; /* (rows) the same for logits */
+  size_t outputs;              /* rows of these and of all that follow */
+  void *data;                  /* (rows, columns) of activations' numbers, or codes */
+  struct lls_cuda_codes codes; /* what is in data, if it is codes */
+  void *bias;                  /* (rows) of activations' numbers, NULL if none */
+  float *bias_f32;             /* (rows) the same for logits, and beside codes */
+  struct lls_weight *next;     /* the rows that follow, NULL: none */
 };
 
 struct lls_cuda_table {
@@ -99,6 +103,7 @@ struct lls_cuda_device {
   struct lls_cuda_ranks *ranks;       /* ranks.c; NULL = alone */
   float *angles;     /* (ROPES, max_rows, rotary dims) of the step's rows */
   float *squares;    /* (max_rows, 2) of norms that ranks share */
+  void *widened;     /* (LLS_CUDA_WIDENED) of linear.c; NULL: no weight has codes */
   float *states;     /* (max_states) of contexts that are shared out */
   size_t max_states; /* floats */
 
@@ -128,6 +133,7 @@ struct lls_cuda_device {
 };
 
 #define LLS_CUDA_STAGING ((size_t)8 << 20)
+#define LLS_CUDA_WIDENED ((size_t)32 << 20)
 
 static inline struct lls_cuda_device *lls_cuda(struct lls_device *device)
 {
@@ -171,6 +177,10 @@ int lls_cuda_weight_create(struct lls_device *, const struct lls_tensor_view *pa
                            struct lls_error *err);
 void lls_cuda_weight_destroy(struct lls_device *, struct lls_weight *);
 size_t lls_cuda_weight_bytes(const struct lls_weight *);
+/* weight_codes.c: rows of a weight as codes; w has its shape, and keeps what it got. */
+int lls_cuda_codes_create(struct lls_cuda_device *, struct lls_weight *w,
+                          enum lls_codes_form, const struct lls_tensor_view *parts,
+                          size_t n_parts, struct lls_error *err);
 int lls_cuda_vector_create(struct lls_device *, const struct lls_tensor_view *,
                            float **out, struct lls_error *err);
 int lls_cuda_table_create(struct lls_device *, const struct lls_tensor_view *, void **out,
@@ -217,7 +227,7 @@ struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *,
                                         const struct lls_cuda_attention *, bool any_step);
 size_t lls_cuda_plan_bytes(const struct lls_cuda_device *, uint32_t n_rows); /* at most */
 
-/* products.c */
+/* A linear layer, as the record of it has it. */
 struct lls_cuda_linear {
   const struct lls_weight *weight;
   uint32_t first, outputs; /* the weight's rows that are taken */
@@ -228,9 +238,19 @@ struct lls_cuda_linear {
   uint32_t relu; /* of the result */
   uint32_t f32;  /* y is f32, whatever activations are */
 };
+/* linear.c: part of a linear layer, or all of it. */
+void lls_cuda_run_linear(struct lls_cuda_device *, const struct lls_cuda_linear *);
+
+/* products.c: y (n_rows, stride) = x (n_rows, inputs) w^T, w (outputs, inputs). */
+struct lls_cuda_product {
+  const void *w, *bias, *x; /* bias of y's numbers, or NULL */
+  void *y;
+  uint32_t outputs, inputs, n_rows, stride;
+  uint32_t add, relu, f32; /* as above */
+};
 int lls_cuda_products_create(struct lls_cuda_products **, struct lls_error *err);
 void lls_cuda_products_destroy(struct lls_cuda_products *);
-void lls_cuda_run_linear(struct lls_cuda_device *, const struct lls_cuda_linear *);
+void lls_cuda_run_product(struct lls_cuda_device *, const struct lls_cuda_product *);
 
 /* mixture.c */
 int lls_cuda_experts_create(struct lls_device *, struct lls_weight *const *weights,

@@ -45,6 +45,7 @@ void lls_cuda_destroy(struct lls_device *device)
   cudaFree(d->squares);
   cudaFree(d->angles);
   cudaFree(d->states);
+  cudaFree(d->widened);
   cudaFree(d->results_at);
   cudaFreeHost(d->results);
   free(d->count);

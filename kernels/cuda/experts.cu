@@ -7,6 +7,7 @@
  *
  * The products read an expert's matrix once for every eight of its rows. That is what
  * decoding wants, where an expert has few; prefills would be faster on tensor cores.
+ * Those with codes are in codes.cu.
  */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/number.cuh"
@@ -137,7 +138,7 @@ template <class T> __global__ void multiply_experts(lls_cuda_linear_experts a)
     for (uint32_t r = 0; r < ROWS; r++) {
       float total = warp_sum(sum[r]);
       if (lane == 0 && r < n)
-        ((T *)a.y)[(size_t)(row + r) * a.outputs + output] =
+        ((T *)a.y)[(size_t)(row + r) * a.stride + output] =
             from_float<T>(total + (bias != nullptr ? bias[output] : 0));
     }
   }

@@ -13,6 +13,7 @@
 #include <cuda_runtime_api.h>
 
 #include "core/device/device.h"
+#include "core/device/row_codes.h"
 #include "core/device/sampling.h"
 
 #ifdef __cplusplus
@@ -151,6 +152,7 @@ struct lls_cuda_route {
 
 struct lls_cuda_linear_experts {
   uint32_t experts, outputs, inputs;
+  uint32_t stride;       /* from row to row of y */
   const uint32_t *first; /* (experts + 1) */
   const void *const
       *weights; /* (experts) each (outputs, inputs) of activations' numbers */
@@ -171,6 +173,39 @@ int lls_cuda_run_linear_experts(cudaStream_t, enum lls_dtype numbers,
                                 const struct lls_cuda_linear_experts *);
 int lls_cuda_run_combine(cudaStream_t, enum lls_dtype numbers,
                          const struct lls_cuda_combine *);
+
+/* ---- codes.cu: weights of 4 to 8 bits, and bf16 activations --------------------------
+ */
+
+/* A matrix in device memory, as codes.h says. */
+struct lls_cuda_codes {
+  enum lls_codes_form form; /* NO_CODES: there is none */
+  uint32_t outputs, inputs;
+  const uint8_t *codes;
+  const uint16_t *scales;
+  const float *factors; /* (outputs) of the scales */
+  const float *bias;    /* (outputs) NULL: none */
+};
+
+/* Products with codes as they lie. Of experts: each with its rows of x, and of y. */
+struct lls_cuda_codes_product {
+  struct lls_cuda_codes w;              /* of experts: alike in form and shape */
+  const struct lls_cuda_codes *experts; /* (n_experts) device memory, or NULL */
+  const uint32_t *first;                /* (n_experts + 1) */
+  uint32_t n_experts, n_rows;           /* n_rows is of w alone */
+  uint32_t first_output;                /* of those that are taken, w.outputs in all */
+  uint32_t stride;                      /* from row to row of y */
+  uint32_t add, relu, f32;              /* as lls_cuda_linear has them */
+  const void *x;                        /* (n_rows, inputs), inputs a multiple of 8 */
+  void *y;
+};
+
+#define LLS_CUDA_FEW 64 /* rows up to which that should beat making weights wide */
+
+int lls_cuda_run_codes_product(cudaStream_t, const struct lls_cuda_codes_product *);
+/* Outputs [first, first + n) as numbers: to (n, inputs) bf16. */
+int lls_cuda_run_widen(cudaStream_t, const struct lls_cuda_codes *, uint32_t first,
+                       uint32_t n, void *to);
 
 /* ---- convert.cu: weights ---------------------------------------------------------- */
 

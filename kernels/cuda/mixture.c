@@ -1,17 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mixtures of experts: the matrices of all experts as arrays of addresses on the device,
- * and the operations, written down; experts.cu has the kernels. */
+/*
+ * Mixtures of experts: the matrices of all experts as arrays on the device, of addresses
+ * or of what codes.cu needs, and the operations, written down; experts.cu has the
+ * kernels. A matrix of several kinds (weight.c) is as many products, alike for all
+ * experts.
+ */
 #include "kernels/cuda/ops.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_KINDS 2 /* gate and up */
+
+/* Outputs that are kept alike, of every expert. */
+struct kind {
+  struct lls_cuda_codes shape; /* form NO_CODES: numbers */
+  uint32_t at;                 /* of the matrix's outputs */
+  void *data;   /* (n) device memory: addresses of the numbers, or lls_cuda_codes */
+  void *biases; /* (n) likewise of numbers' biases, which may be NULL */
+};
+
 struct lls_experts {
-  uint32_t n;
+  uint32_t n, n_kinds;
   uint32_t outputs, inputs;
-  const void **data;    /* (n) device memory: addresses of the matrices */
-  const float **biases; /* (n) likewise, NULL for none */
+  struct kind kinds[MAX_KINDS];
   struct lls_weight *weights[];
 };
 
@@ -19,21 +33,27 @@ void lls_cuda_experts_destroy(struct lls_device *device, struct lls_experts *e)
 {
   for (uint32_t i = 0; i < e->n; i++)
     lls_cuda_weight_destroy(device, e->weights[i]);
-  cudaFree(e->data);
-  cudaFree(e->biases);
+  for (uint32_t i = 0; i < e->n_kinds; i++) {
+    cudaFree(e->kinds[i].data);
+    cudaFree(e->kinds[i].biases);
+  }
   free(e);
 }
 
-/* The addresses of every expert's matrix or bias, on the device; by way of the pinned
- * memory that weights come through, which nothing uses now. */
-static int send_addresses(const struct lls_cuda_device *d, const struct lls_experts *e,
-                          bool biases, void **out)
+/* `size` bytes of each expert to the device, `offset` into its weight of that kind; by
+ * way of the pinned memory that weights come through, which nothing uses now. */
+static int send(const struct lls_cuda_device *d, const struct lls_experts *e,
+                uint32_t kind, size_t offset, size_t size, void **out)
 {
-  const void **all = (const void **)d->staging[d->staging_turn];
-  size_t bytes = e->n * sizeof *all;
+  char *all = d->staging[d->staging_turn];
+  size_t bytes = e->n * size;
   int rc = bytes <= LLS_CUDA_STAGING ? lls_cuda_malloc(bytes, out) : -ENOMEM;
-  for (uint32_t i = 0; rc == 0 && i < e->n; i++)
-    all[i] = biases ? (const void *)e->weights[i]->bias_f32 : e->weights[i]->data;
+  for (uint32_t i = 0; rc == 0 && i < e->n; i++) {
+    const struct lls_weight *w = e->weights[i];
+    for (uint32_t k = 0; k < kind; k++)
+      w = w->next;
+    memcpy(all + i * size, (const char *)w + offset, size);
+  }
   if (rc == 0 &&
       cudaMemcpyAsync(*out, all, bytes, cudaMemcpyHostToDevice, d->stream) != cudaSuccess)
     rc = -EIO;
@@ -42,31 +62,69 @@ static int send_addresses(const struct lls_cuda_device *d, const struct lls_expe
   return rc;
 }
 
+static int send_kind(const struct lls_cuda_device *d, struct lls_experts *e, uint32_t i)
+{
+  struct kind *k = &e->kinds[i];
+  if (k->shape.form != LLS_NO_CODES)
+    return send(d, e, i, offsetof(struct lls_weight, codes), sizeof k->shape, &k->data);
+  int rc = send(d, e, i, offsetof(struct lls_weight, data), sizeof(void *), &k->data);
+  return rc < 0 ? rc
+                : send(d, e, i, offsetof(struct lls_weight, bias_f32), sizeof(float *),
+                       &k->biases);
+}
+
+static bool alike(const struct lls_weight *a, const struct lls_weight *b)
+{
+  for (; a != NULL && b != NULL; a = a->next, b = b->next)
+    if (a->rows != b->rows || a->codes.form != b->codes.form)
+      return false;
+  return a == b;
+}
+
+static int create_kinds(const struct lls_cuda_device *d, struct lls_experts *e,
+                        struct lls_error *err)
+{
+  uint32_t at = 0;
+  int rc = 0;
+  for (uint32_t i = 1; i < e->n; i++)
+    if (!alike(e->weights[0], e->weights[i]))
+      return lls_fail(err, -ENOTSUP,
+                      "expert %u has weights of another type than expert 0: the CUDA "
+                      "device wants those of a layer alike",
+                      i);
+  for (const struct lls_weight *w = e->weights[0]; rc == 0 && w != NULL; w = w->next) {
+    if (e->n_kinds == MAX_KINDS)
+      return lls_fail(err, -ENOTSUP, "an expert's matrix of more than %d types",
+                      MAX_KINDS);
+    struct kind *k = &e->kinds[e->n_kinds++];
+    k->shape = w->codes;
+    k->shape.outputs = (uint32_t)w->rows;
+    k->at = at;
+    at += (uint32_t)w->rows;
+    rc = send_kind(d, e, e->n_kinds - 1);
+  }
+  return rc == 0 ? 0 : lls_fail(err, rc, "no memory on the GPU for %u experts", e->n);
+}
+
 int lls_cuda_experts_create(struct lls_device *device, struct lls_weight *const *weights,
                             uint32_t n, struct lls_experts **out, struct lls_error *err)
 {
   struct lls_experts *e = calloc(1, sizeof *e + n * sizeof *e->weights);
-  void *data = NULL, *biases = NULL;
   if (e == NULL) {
     for (uint32_t i = 0; i < n; i++)
       lls_cuda_weight_destroy(device, weights[i]);
     return lls_fail(err, -ENOMEM, "no memory for %u experts", n);
   }
   e->n = n;
-  e->outputs = (uint32_t)weights[0]->rows;
+  e->outputs = (uint32_t)weights[0]->outputs;
   e->inputs = (uint32_t)weights[0]->columns;
   memcpy(e->weights, weights, n * sizeof *weights);
-  int rc = send_addresses(lls_cuda(device), e, false, &data);
-  if (rc == 0)
-    rc = send_addresses(lls_cuda(device), e, true, &biases);
-  e->data = data;
-  e->biases = biases;
-  if (rc < 0) {
+  int rc = create_kinds(lls_cuda(device), e, err);
+  if (rc < 0)
     lls_cuda_experts_destroy(device, e);
-    return lls_fail(err, rc, "no memory on the GPU for %u experts", n);
-  }
-  *out = e;
-  return 0;
+  else
+    *out = e;
+  return rc;
 }
 
 void lls_cuda_route_rows(struct lls_device *device, const float *scores, uint32_t n_rows,
@@ -90,22 +148,53 @@ void lls_cuda_gather_routed(struct lls_device *device, const struct lls_route *r
   a->y = y;
 }
 
+static void multiply_numbers(struct lls_cuda_device *d, const struct lls_experts *e,
+                             const struct kind *k, const uint32_t *first, const void *x,
+                             void *y)
+{
+  struct lls_cuda_linear_experts *a =
+      &lls_cuda_op_add(d, LLS_CUDA_LINEAR_EXPERTS)->linear_experts;
+  a->experts = e->n;
+  a->outputs = k->shape.outputs;
+  a->inputs = e->inputs;
+  a->stride = e->outputs;
+  a->first = first;
+  a->weights = k->data;
+  a->biases = k->biases;
+  a->x = x;
+  a->y = y;
+}
+
+static void multiply_codes(struct lls_cuda_device *d, const struct lls_experts *e,
+                           const struct kind *k, const uint32_t *first, const void *x,
+                           void *y)
+{
+  struct lls_cuda_codes_product *a =
+      &lls_cuda_op_add(d, LLS_CUDA_CODES_EXPERTS)->codes_experts;
+  a->w.form = k->shape.form;
+  a->w.outputs = k->shape.outputs;
+  a->experts = k->data;
+  a->n_experts = e->n;
+  a->first = first;
+  a->stride = e->outputs;
+  a->x = x;
+  a->y = y;
+}
+
 void lls_cuda_linear_experts_op(struct lls_device *device, const struct lls_experts *e,
                                 const struct lls_route *route, const void *x,
                                 uint32_t n_rows, void *y)
 {
-  if (n_rows == 0)
-    return;
-  struct lls_cuda_linear_experts *a =
-      &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_LINEAR_EXPERTS)->linear_experts;
-  a->experts = e->n;
-  a->outputs = e->outputs;
-  a->inputs = e->inputs;
-  a->first = route->first;
-  a->weights = e->data;
-  a->biases = e->biases;
-  a->x = x;
-  a->y = y;
+  struct lls_cuda_device *d = lls_cuda(device);
+  size_t number = lls_dtype_bytes(lls_cuda_numbers(d));
+  for (uint32_t i = 0; n_rows > 0 && i < e->n_kinds; i++) {
+    const struct kind *k = &e->kinds[i];
+    char *to = (char *)y + k->at * number;
+    if (k->shape.form == LLS_NO_CODES)
+      multiply_numbers(d, e, k, route->first, x, to);
+    else
+      multiply_codes(d, e, k, route->first, x, to);
+  }
 }
 
 /* Rows that pad the step have entries too. */

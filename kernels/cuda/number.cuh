@@ -40,6 +40,22 @@ static __device__ __forceinline__ uint32_t pack_bf16(float low, float high)
 #endif
 }
 
+/* x y + z of two bf16 each, rounded once. */
+static __device__ __forceinline__ uint32_t fma_bf16(uint32_t x, uint32_t y, uint32_t z)
+{
+#ifdef __CUDACC__
+  uint32_t both;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(both) : "r"(x), "r"(y), "r"(z));
+  return both;
+#else
+  float half[2];
+  for (int i = 0; i < 2; i++, x >>= 16, y >>= 16, z >>= 16)
+    half[i] = __uint_as_float(x << 16) * __uint_as_float(y << 16) +
+              __uint_as_float(z << 16); /* f32 has all bits of what the kernels do */
+  return pack_bf16(half[0], half[1]);
+#endif
+}
+
 template <class T> __device__ __forceinline__ T from_float(float x);
 
 template <> __device__ __forceinline__ float from_float<float>(float x)

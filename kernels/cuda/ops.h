@@ -36,6 +36,7 @@ enum lls_cuda_op_kind {
   LLS_CUDA_ATTENTION,
   LLS_CUDA_ROUTE,
   LLS_CUDA_LINEAR_EXPERTS,
+  LLS_CUDA_CODES_EXPERTS,
   LLS_CUDA_COMBINE,
   LLS_CUDA_CAP,
   LLS_CUDA_GATHER,
@@ -73,6 +74,7 @@ struct lls_cuda_op {
     struct lls_cuda_attention attention;
     struct lls_cuda_route route;
     struct lls_cuda_linear_experts linear_experts;
+    struct lls_cuda_codes_product codes_experts;
     struct lls_cuda_combine combine;
     struct lls_cuda_cap cap;
     struct lls_cuda_gather gather;

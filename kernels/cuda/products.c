@@ -17,7 +17,7 @@
 #define WORKSPACE  ((size_t)32 << 20) /* what NVIDIA advises for Hopper */
 
 struct key { /* compared byte by byte */
-  uint64_t outputs, inputs, n_rows;
+  uint64_t outputs, inputs, n_rows, stride;
   uint32_t add, epilogue, f32, used;
 };
 
@@ -121,7 +121,7 @@ static cublasStatus_t describe(struct shape *s, cudaDataType_t in)
     rc = cublasLtMatrixLayoutCreate(&s->x, in, k->inputs, k->n_rows, (int64_t)k->inputs);
   if (rc == CUBLAS_STATUS_SUCCESS)
     rc = cublasLtMatrixLayoutCreate(&s->y, result, k->outputs, k->n_rows,
-                                    (int64_t)k->outputs);
+                                    (int64_t)k->stride);
   return rc;
 }
 
@@ -185,14 +185,15 @@ static struct shape *find(struct lls_cuda_device *d, const struct key *key)
 
 /* ---- running ----------------------------------------------------------------------- */
 
-static struct key key_of(const struct lls_cuda_linear *a)
+static struct key key_of(const struct lls_cuda_product *a)
 {
   struct key key;
   memset(&key, 0, sizeof key);
-  bool bias = a->weight->bias != NULL;
+  bool bias = a->bias != NULL;
   key.outputs = a->outputs;
-  key.inputs = a->weight->columns;
+  key.inputs = a->inputs;
   key.n_rows = a->n_rows;
+  key.stride = a->stride;
   key.add = a->add;
   key.f32 = a->f32;
   key.epilogue = a->relu ? (bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
@@ -201,31 +202,22 @@ static struct key key_of(const struct lls_cuda_linear *a)
   return key;
 }
 
-void lls_cuda_run_linear(struct lls_cuda_device *d, const struct lls_cuda_linear *a)
+void lls_cuda_run_product(struct lls_cuda_device *d, const struct lls_cuda_product *a)
 {
   const float one = 1, beta = a->add ? 1 : 0;
   struct lls_cuda_products *p = d->products;
-  if (a->n_rows == 0)
-    return;
   struct key key = key_of(a);
   struct shape *s = find(d, &key);
   if (s == NULL)
     return;
-  size_t number = lls_dtype_bytes(lls_cuda_numbers(d));
-  const char *w = (const char *)a->weight->data + a->first * a->weight->columns * number;
-  const char *bias = a->weight->bias;
-  if (bias != NULL)
-    bias = a->f32 ? (const char *)(a->weight->bias_f32 + a->first)
-                  : bias + a->first * number;
   cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
-  if (bias != NULL)
+  if (a->bias != NULL)
     rc = cublasLtMatmulDescSetAttribute(s->matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                        &bias, sizeof bias);
+                                        &a->bias, sizeof a->bias);
   if (rc == CUBLAS_STATUS_SUCCESS)
-    rc = cublasLtMatmul(p->lt, s->matmul, &one, w, s->w, a->x, s->x, &beta, a->y, s->y,
+    rc = cublasLtMatmul(p->lt, s->matmul, &one, a->w, s->w, a->x, s->x, &beta, a->y, s->y,
                         a->y, s->y, &s->algo, p->workspace, WORKSPACE, d->stream);
   if (rc != CUBLAS_STATUS_SUCCESS)
-    lls_cuda_step_fail(d, -EIO, "cuBLASLt failed to multiply %u rows by %zu x %zu: %s",
-                       a->n_rows, (size_t)a->outputs, a->weight->columns,
-                       cublasLtGetStatusString(rc));
+    lls_cuda_step_fail(d, -EIO, "cuBLASLt failed to multiply %u rows by %u x %u: %s",
+                       a->n_rows, a->outputs, a->inputs, cublasLtGetStatusString(rc));
 }

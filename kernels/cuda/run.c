@@ -75,6 +75,10 @@ void lls_cuda_op_run(struct lls_cuda_device *d, const struct lls_cuda_op *op,
         d, lls_cuda_run_linear_experts(d->stream, numbers, &op->linear_experts),
         "experts");
     break;
+  case LLS_CUDA_CODES_EXPERTS:
+    lls_cuda_step_check(d, lls_cuda_run_codes_product(d->stream, &op->codes_experts),
+                        "experts' codes");
+    break;
   case LLS_CUDA_COMBINE:
     lls_cuda_step_check(d, lls_cuda_run_combine(d->stream, numbers, &op->combine),
                         "adding experts");

@@ -37,7 +37,7 @@ static void restore_some(struct lls_cuda_device *d, const struct lls_cuda_op *op
   uint32_t columns = pool->kv_heads * pool->head_dim;
   const struct lls_cuda_linear product = {
       .weight = op->restore.qkv,
-      .first = (uint32_t)op->restore.qkv->rows - 2 * columns,
+      .first = (uint32_t)op->restore.qkv->outputs - 2 * columns,
       .outputs = 2 * columns,
       .x = op->pool->whole_x,
       .y = a->kv,

@@ -141,7 +141,7 @@ static struct lls_cuda_linear *add_linear(struct lls_device *device,
 {
   struct lls_cuda_linear *a = &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_LINEAR)->linear;
   a->weight = weight;
-  a->outputs = (uint32_t)weight->rows;
+  a->outputs = (uint32_t)weight->outputs;
   a->x = x;
   a->y = y;
   a->n_rows = lls_cuda_padded(n_rows);
@@ -167,7 +167,7 @@ static bool relu_on_the_way(struct lls_cuda_device *d, const void *x, uint32_t n
   struct lls_cuda_op *last = lls_cuda_op_last(d);
   if (last == NULL || last->kind != LLS_CUDA_LINEAR || last->linear.y != x ||
       last->linear.add || last->linear.f32 || last->linear.n_rows != n_rows ||
-      last->linear.weight->rows != columns)
+      last->linear.weight->outputs != columns)
     return false;
   last->linear.relu = 1;
   return true;

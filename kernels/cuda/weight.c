@@ -4,6 +4,9 @@
  * buffers while the other is on its way, and become the activations' numbers there.
  * cuBLAS takes a row-major (outputs, inputs) matrix as it is, so nothing is rearranged.
  *
+ * Codes stay codes (weight_codes.c), where activations are bf16. Parts that are not
+ * alike, as Q4_K_M files have q, k and v, make a list of weights.
+ *
  * f16 models are kept in bf16 (three bits less of fraction): their activations can exceed
  * what f16 holds, and one type serves all kernels.
  */
@@ -71,7 +74,7 @@ static void load_run(struct load *l, const char *data, enum lls_dtype type, size
   }
 }
 
-/* Codes become numbers here: the device has 16 or 32 bits for each. */
+/* Codes that become numbers here: of tables, and where the device computes in f32. */
 static void load_quantised(struct load *l, const struct lls_tensor_view *v)
 {
   float *row = malloc(v->columns * sizeof *row);
@@ -141,22 +144,6 @@ static int check_parts(const struct lls_tensor_view *parts,
   return 0;
 }
 
-static int allocate(const struct lls_cuda_device *d, struct lls_weight *w, bool bias)
-{
-  size_t number = lls_dtype_bytes(lls_cuda_numbers(d));
-  void *data[3] = {NULL, NULL, NULL};
-  w->bytes = w->rows * w->columns * number;
-  int rc = lls_cuda_malloc(w->bytes, &data[0]);
-  if (rc == 0 && bias)
-    rc = lls_cuda_malloc(w->rows * number, &data[1]);
-  if (rc == 0 && bias)
-    rc = lls_cuda_malloc(w->rows * sizeof(float), &data[2]);
-  w->data = data[0];
-  w->bias = data[1];
-  w->bias_f32 = data[2];
-  return rc;
-}
-
 static int load_bias(struct lls_cuda_device *d, enum lls_dtype to, void *target,
                      const struct lls_tensor_view *parts,
                      const struct lls_tensor_view *biases, size_t n,
@@ -172,14 +159,81 @@ static int load_bias(struct lls_cuda_device *d, enum lls_dtype to, void *target,
   return load_end(&l, err);
 }
 
-static int load_matrix(struct lls_cuda_device *d, struct lls_weight *w,
-                       const struct lls_tensor_view *parts, size_t n,
-                       struct lls_error *err)
+static int create_numbers(struct lls_cuda_device *d, struct lls_weight *w,
+                          const struct lls_tensor_view *parts, size_t n,
+                          struct lls_error *err)
 {
+  w->bytes = w->rows * w->columns * lls_dtype_bytes(lls_cuda_numbers(d));
+  int rc = lls_cuda_malloc(w->bytes, &w->data);
+  if (rc < 0)
+    return lls_fail(err, rc, "no memory on the GPU for a weight of %zu x %zu (%zu MiB)",
+                    w->rows, w->columns, w->bytes >> 20);
   struct load l = {.device = d, .to = lls_cuda_numbers(d), .target = w->data};
   for (size_t i = 0; i < n; i++)
     load_view(&l, &parts[i]);
   return load_end(&l, err);
+}
+
+static int create_bias(struct lls_cuda_device *d, struct lls_weight *w,
+                       const struct lls_tensor_view *parts,
+                       const struct lls_tensor_view *biases, size_t n,
+                       struct lls_error *err)
+{
+  void *f32 = NULL;
+  int rc = lls_cuda_malloc(w->rows * lls_dtype_bytes(lls_cuda_numbers(d)), &w->bias);
+  if (rc == 0)
+    rc = lls_cuda_malloc(w->rows * sizeof(float), &f32);
+  w->bias_f32 = f32;
+  w->codes.bias = f32;
+  if (rc < 0)
+    return lls_fail(err, rc, "no memory on the GPU for %zu biases", w->rows);
+  rc = load_bias(d, lls_cuda_numbers(d), w->bias, parts, biases, n, err);
+  return rc < 0 ? rc : load_bias(d, LLS_F32, f32, parts, biases, n, err);
+}
+
+/* A part is kept as codes where rows of x can be read 16 bytes at a time. */
+static enum lls_codes_form form_of(const struct lls_cuda_device *d,
+                                   const struct lls_tensor_view *part,
+                                   enum lls_weight_format format)
+{
+  if (part->columns % 8 != 0)
+    return LLS_NO_CODES;
+  switch (format) {
+  case LLS_WEIGHTS_INT8:
+    return LLS_CODES8;
+  case LLS_WEIGHTS_INT4:
+    return LLS_CODES4;
+  case LLS_WEIGHTS_AUTO:
+    return lls_cuda_numbers(d) == LLS_BF16 ? lls_codes_form_of(part) : LLS_NO_CODES;
+  default:
+    return LLS_NO_CODES;
+  }
+}
+
+/* Parts that are kept as the same. *out: destroy it, whatever is returned. */
+static int create_alike(struct lls_cuda_device *d, const struct lls_tensor_view *parts,
+                        const struct lls_tensor_view *biases, size_t n_parts,
+                        enum lls_codes_form form, struct lls_weight **out,
+                        struct lls_error *err)
+{
+  struct lls_weight *w = *out = calloc(1, sizeof *w);
+  if (w == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for a weight");
+  w->columns = parts[0].columns;
+  for (size_t i = 0; i < n_parts; i++)
+    w->rows += parts[i].rows;
+  int rc = form == LLS_NO_CODES ? create_numbers(d, w, parts, n_parts, err)
+                                : lls_cuda_codes_create(d, w, form, parts, n_parts, err);
+  if (rc == 0 && biases != NULL)
+    rc = create_bias(d, w, parts, biases, n_parts, err);
+  return rc;
+}
+
+static void count_outputs(struct lls_weight *w)
+{
+  for (; w != NULL; w = w->next)
+    for (const struct lls_weight *next = w; next != NULL; next = next->next)
+      w->outputs += next->rows;
 }
 
 int lls_cuda_weight_create(struct lls_device *device, const struct lls_tensor_view *parts,
@@ -188,50 +242,48 @@ int lls_cuda_weight_create(struct lls_device *device, const struct lls_tensor_vi
                            struct lls_error *err)
 {
   struct lls_cuda_device *d = lls_cuda(device);
+  struct lls_weight *first = NULL, **last = &first;
   int rc = check_parts(parts, biases, n_parts, err);
-  if (rc == 0 && (format == LLS_WEIGHTS_INT8 || format == LLS_WEIGHTS_INT4))
-    rc = lls_fail(err, -ENOTSUP, "the CUDA device has no %s weights: use bf16 or auto",
+  bool quantise = format == LLS_WEIGHTS_INT8 || format == LLS_WEIGHTS_INT4;
+  if (rc == 0 && quantise && lls_cuda_numbers(d) != LLS_BF16)
+    rc = lls_fail(err, -ENOTSUP,
+                  "the CUDA device has %s weights for bf16 activations only",
                   format == LLS_WEIGHTS_INT8 ? "int8" : "int4");
-  if (rc < 0)
-    return rc;
-  struct lls_weight *w = calloc(1, sizeof *w);
-  if (w == NULL)
-    return lls_fail(err, -ENOMEM, "no memory for a weight");
-  w->columns = parts[0].columns;
-  for (size_t i = 0; i < n_parts; i++)
-    w->rows += parts[i].rows;
-  rc = allocate(d, w, biases != NULL);
-  if (rc < 0)
-    lls_fail(err, rc, "no memory on the GPU for a weight of %zu x %zu (%zu MiB)", w->rows,
-             w->columns, w->bytes >> 20);
-  if (rc == 0)
-    rc = load_matrix(d, w, parts, n_parts, err);
-  if (rc == 0 && biases != NULL)
-    rc = load_bias(d, lls_cuda_numbers(d), w->bias, parts, biases, n_parts, err);
-  if (rc == 0 && biases != NULL)
-    rc = load_bias(d, LLS_F32, w->bias_f32, parts, biases, n_parts, err);
-  if (rc < 0) {
-    lls_cuda_weight_destroy(device, w);
-    return rc;
+  for (size_t i = 0, n; rc == 0 && i < n_parts; i += n) {
+    enum lls_codes_form form = form_of(d, &parts[i], format);
+    for (n = 1; i + n < n_parts && form_of(d, &parts[i + n], format) == form;)
+      n++;
+    rc = create_alike(d, parts + i, biases != NULL ? biases + i : NULL, n, form, last,
+                      err);
+    last = rc == 0 ? &(*last)->next : last;
   }
-  *out = w;
-  return 0;
+  count_outputs(first);
+  if (rc < 0)
+    lls_cuda_weight_destroy(device, first);
+  else
+    *out = first;
+  return rc;
 }
 
 void lls_cuda_weight_destroy(struct lls_device *device, struct lls_weight *w)
 {
-  if (w == NULL)
-    return;
-  lls_cuda_ops_forget(lls_cuda(device));
-  cudaFree(w->data);
-  cudaFree(w->bias);
-  cudaFree(w->bias_f32);
-  free(w);
+  if (w != NULL)
+    lls_cuda_ops_forget(lls_cuda(device));
+  for (struct lls_weight *next; w != NULL; w = next) {
+    next = w->next;
+    cudaFree(w->data);
+    cudaFree(w->bias);
+    cudaFree(w->bias_f32);
+    free(w);
+  }
 }
 
 size_t lls_cuda_weight_bytes(const struct lls_weight *w)
 {
-  return w->bytes;
+  size_t bytes = 0;
+  for (; w != NULL; w = w->next)
+    bytes += w->bytes;
+  return bytes;
 }
 
 /* ---- vectors and tables ------------------------------------------------------------ */

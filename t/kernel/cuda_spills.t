@@ -1,7 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 # The output of ptxas when the CUDA kernels were compiled (kept by the build beside each object):
-# every file is there for every architecture, and no kernel keeps registers in memory.
+# every file is there for every architecture, and no kernel keeps registers in memory. Products of
+# codes have all their arrays in registers too, of which two blocks fit a multiprocessor, and read
+# codes 16 bytes at a time (the machine code says so, where CUDA's cuobjdump is there to show it).
 use strict;
 use warnings;
 
@@ -13,15 +15,16 @@ if (!@logs) {
     exit 0;
 }
 
-# (architecture, kernel, bytes spilled, registers) of each kernel in a log.
+# (architecture, kernel, bytes spilled, registers, bytes of stack) of each kernel in a log.
 sub kernels {
     my ($log) = @_;
-    my (@found, $arch, $name, $spilled);
+    my (@found, $arch, $name, $spilled, $stack);
     open my $in, '<', $log or die "$log: $!\n";
     while (<$in>) {
         ($name, $arch) = ($1, $2) if /Compiling entry function '(\S+)' for '(\S+)'/;
         $spilled = $1 + $2 if /(\d+) bytes spill stores, (\d+) bytes spill loads/;
-        push @found, [$arch, $name, $spilled, $1] if defined $name && /Used (\d+) registers/;
+        $stack = $1 if /(\d+) bytes stack frame/;
+        push @found, [$arch, $name, $spilled, $1, $stack] if defined $name && /Used (\d+) registers/;
         undef $name if /Used (\d+) registers/;
     }
     return @found;
@@ -34,7 +37,47 @@ sub ok {
     print "# $_\n" for @lines;
 }
 
-print '1..', 2 * @sources, "\n";
+# Loads of codes and local loads and stores of each kernel that multiplies codes: architecture =>
+# kernel => instruction => times; undef where nothing shows them.
+sub instructions {
+    my ($nvcc) = grep { -x } map { "$_/nvcc" } split /:/, $ENV{PATH};
+    my @folders = (split(/:/, $ENV{PATH}), defined $nvcc ? $nvcc =~ s{/nvcc$}{}r : ());
+    my ($tool) = grep { -x } map { "$_/cuobjdump" } @folders;
+    return undef if !defined $tool;
+    my (%times, $arch, $kernel);
+    open my $in, '-|', $tool, '-sass', "$folder/codes.o" or return undef;
+    while (<$in>) {
+        $arch = $1 if /^\s*arch = (\S+)/;
+        $kernel = $1 if /Function : (\S+)/;
+        next if !defined $kernel || $kernel !~ /multiply_codes/;
+        $times{$arch}{$kernel}{$1}++ if m{^\s*/\*[0-9a-f]+\*/\s+(?:@\S+\s+)?(LDG\.E\.NA\.128|LDL|STL|HMMA)};
+    }
+    close $in or return undef;
+    return \%times;
+}
+
+sub check_codes {
+    my @products = grep { $_->[1] =~ /multiply_codes/ } kernels("$folder/codes.o.ptxas");
+    my @wide = grep { $_->[3] > 128 || $_->[4] > 0 } @products;
+    ok(@products && !@wide, 'products of codes take 128 registers at most and no stack',
+        map { "$_->[1] on $_->[0]: $_->[3] registers, $_->[4] bytes" } @wide);
+    my $times = instructions();
+    if (!defined $times || !%$times) {
+        print 'ok ', ++$n, " # SKIP no cuobjdump to show the machine code\n";
+        return;
+    }
+    my @wrong;
+    for my $arch (sort keys %$times) {
+        while (my ($kernel, $of) = each %{ $times->{$arch} }) {
+            push @wrong, "$kernel on $arch" if $of->{LDL} || $of->{STL} || !$of->{HMMA};
+            push @wrong, "$kernel on $arch: loads" if ($of->{'LDG.E.NA.128'} // 0) < 4;
+        }
+    }
+    ok(!@wrong, 'products of codes read 16 bytes at a time, for tensor cores', @wrong);
+}
+
+print '1..', 2 * @sources + 2, "\n";
+check_codes();
 for my $source (@sources) {
     my $log = "$folder/$source.o.ptxas";
     my @kernels = -e $log ? kernels($log) : ();

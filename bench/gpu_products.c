@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products with weights of 4 to 8 bits, 8192 x 8192. Few rows beside the bytes of the
+ * codes over the copy bandwidth; many beside the matrix peak, which making weights bf16
+ * takes a part of. What is between has no mark: where the kernel for few rows stops
+ * (LLS_CUDA_FEW) was chosen without a GPU, and these lines say where it should.
+ */
+#include "bench/gpu.h"
+
+#include "core/device/quantised.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define N       8192
+#define WEIGHTS 4 /* in turns: together more than any chip's cache */
+
+/* Zeros of a file's type, or random numbers that are quantised. */
+static struct lls_weight *make_weight(struct lls_device *d, enum lls_dtype type,
+                                      enum lls_weight_format format)
+{
+  struct lls_tensor_view view = {
+      .dtype = type, .rows = N, .columns = N, .row_stride = N, .seed = 1};
+  struct lls_weight *w;
+  struct lls_error err = {""};
+  void *zeros = NULL;
+  if (lls_dtype_is_quantised(type)) {
+    view.data = zeros = calloc(N, lls_dtype_row_bytes(type, N));
+    if (zeros == NULL)
+      gpu_die("a weight", NULL, -ENOMEM);
+  }
+  int rc = d->ops->weight_create(d, &view, NULL, 1, format, &w, &err);
+  if (rc < 0)
+    gpu_die("a weight", &err, rc);
+  free(zeros);
+  return w;
+}
+
+static void product(struct gpu_bench *b, struct gpu_call *c, const char *type,
+                    uint32_t rows)
+{
+  char name[64];
+  bool few = rows <= 64;
+  snprintf(name, sizeof name, "%s weights, %u rows", type, rows);
+  if (gpu_leave_out(b, name, 0, 0))
+    return;
+  c->n_rows = rows;
+  c->calls = few ? 32 : 8;
+  double seconds = gpu_time(c), bytes = (double)c->device->ops->weight_bytes(*c->weights);
+  double mark = rows <= 16 ? 0.80 : rows >= 8192 ? 0.60 : 0;
+  gpu_result(b, name, few ? "of copy bandwidth" : "of the matrix peak",
+             few ? bytes / seconds / b->limits.copy
+                 : 2.0 * N * N * rows / seconds / b->limits.matrix,
+             mark, false);
+}
+
+void gpu_products(struct gpu_bench *b, struct lls_device *d)
+{
+  static const struct {
+    const char *name;
+    enum lls_dtype type;
+    enum lls_weight_format format;
+  } types[] = {
+      {"bf16", LLS_BF16, LLS_WEIGHTS_BF16}, {"int4", LLS_BF16, LLS_WEIGHTS_INT4},
+      {"int8", LLS_BF16, LLS_WEIGHTS_INT8}, {"Q4_K", LLS_Q4_K, LLS_WEIGHTS_AUTO},
+      {"Q6_K", LLS_Q6_K, LLS_WEIGHTS_AUTO}, {"MXFP4", LLS_MXFP4, LLS_WEIGHTS_AUTO}};
+  static const uint32_t rows[] = {1, 16, 32, 64, 128, 512, 8192};
+  static const struct lls_device_step nothing;
+  struct lls_weight *weights[WEIGHTS];
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    if (gpu_leave_out(b, types[i].name, (size_t)2 << 30, gpu_available(d)))
+      continue;
+    for (size_t k = 0; k < WEIGHTS; k++)
+      weights[k] = make_weight(d, types[i].type, types[i].format);
+    struct gpu_call c = {.device = d,
+                         .step = &nothing,
+                         .run = gpu_run_linear,
+                         .layers = WEIGHTS,
+                         .weights = weights,
+                         .x = gpu_random_rows(d, N, N),
+                         .y = gpu_random_rows(d, N, N)};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+      product(b, &c, types[i].name, rows[k]);
+    for (size_t k = 0; k < WEIGHTS; k++)
+      d->ops->weight_destroy(d, weights[k]);
+    d->ops->release(d, LLS_MEMORY_DEVICE, c.x);
+    d->ops->release(d, LLS_MEMORY_DEVICE, c.y);
+  }
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Codes (codes.h) to the bf16 that tensor cores multiply, exactly: a code is at most
+ * eight bits of a whole number, or a small float. Two at a time, without looking anything
+ * up:
+ *
+ *   CODES4..6   0x4300 | code is the bf16 128 + code; one fma takes 128 and the zero away
+ *   CODES8      the code is kept as a signed byte: 128 + its low seven bits, less 128 or,
+ *               since the sign bit is the lowest of bf16's exponent there, 256
+ *   floats      sign, exponent and fraction where bf16 has them; one fma by the power of
+ *               two between the two biases, which makes small ones normal as well
+ *
+ * That is 11 instructions for 8 codes of 4 bits, 14 of 8 bits.
+ */
+#ifndef LLS_CUDA_CODES_CUH
+#define LLS_CUDA_CODES_CUH
+
+#include "kernels/cuda/codes.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/number.cuh"
+
+/* A piece's part of one lane, and the piece's scales. */
+template <enum lls_codes_form F> struct piece {
+  static constexpr uint32_t HIGH = lls_cuda_code_bits(F) == 6   ? 2
+                                   : lls_cuda_code_bits(F) == 5 ? 1
+                                                                : 0;
+  static constexpr uint32_t SCALES = lls_cuda_piece_scales(F);
+  uint32_t low[4], high[HIGH + (HIGH == 0)], scales[SCALES / 2];
+};
+
+/* Codes are read once: they leave no trace in L1, where x is. */
+static __device__ __forceinline__ void load_codes(uint32_t (&to)[4], const uint8_t *from)
+{
+#ifdef __CUDACC__
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "l"(from));
+#else
+  memcpy(to, from, sizeof to);
+#endif
+}
+
+template <int N> struct alignas(4 * N) words {
+  uint32_t v[N];
+};
+
+template <int N>
+static __device__ __forceinline__ void load_words(uint32_t *to, const void *from)
+{
+  words<N> all = *(const words<N> *)from;
+#pragma unroll
+  for (int i = 0; i < N; i++)
+    to[i] = all.v[i];
+}
+
+/* Piece p of n of an output's, lane t's part. */
+template <enum lls_codes_form F>
+static __device__ __forceinline__ void load_piece(piece<F> &to, const lls_cuda_codes &w,
+                                                  uint32_t output, uint32_t p, uint32_t n,
+                                                  uint32_t t)
+{
+  constexpr uint32_t SCALES = piece<F>::SCALES, HIGH = piece<F>::HIGH;
+  size_t at = (size_t)output * n + p;
+  const uint8_t *codes = w.codes + at * lls_cuda_piece_bytes(F);
+  load_codes(to.low, codes + t * LLS_CUDA_LANE_BYTES);
+  if (HIGH > 0)
+    load_words<HIGH + (HIGH == 0)>(to.high, codes + LLS_CUDA_PIECE_BYTES + t * HIGH * 4);
+  load_words<SCALES / 2>(to.scales, w.scales + at * SCALES);
+}
+
+/* ---- to bf16 ---------------------------------------------------------------------- */
+
+/* Bits of x where the mask has them, beside those of y. */
+static __device__ __forceinline__ uint32_t put(uint32_t x, uint32_t mask, uint32_t y)
+{
+  return (x & mask) | y;
+}
+
+/* Bits beyond four of pair p, at bits 4 and 20 on. */
+template <enum lls_codes_form F>
+static __device__ __forceinline__ uint32_t high_bits(const piece<F> &c, int p)
+{
+  constexpr int WIDE = lls_cuda_code_bits(F) - 4;
+  constexpr uint32_t MASK = ((1u << WIDE) - 1) * 0x00100010u;
+  int at = WIDE == 2 ? 2 * (p % 8) : p;
+  uint32_t word = c.high[WIDE == 2 ? p / 8 : 0];
+  return put(at < 4 ? word << (4 - at) : word >> (at - 4), MASK, 0);
+}
+
+/* Pair i (0..3) of the 32 columns q: two bf16. */
+template <enum lls_codes_form F>
+static __device__ __forceinline__ uint32_t pair_of(const piece<F> &c, int q, int i)
+{
+  constexpr uint32_t ONE = 0x3f803f80, MAGIC = 0x43004300;
+  uint32_t v = lls_cuda_code_bits(F) == 8 ? c.low[2 * q + i / 2] >> 8 * (i % 2)
+                                          : c.low[q] >> 4 * i;
+  switch (F) {
+  case LLS_CODES4:
+    return fma_bf16(put(v, 0x000f000f, MAGIC), ONE, 0xc308c308); /* -136 */
+  case LLS_CODES4_OFFSET:
+    return fma_bf16(put(v, 0x000f000f, MAGIC), ONE, 0xc300c300); /* -128 */
+  case LLS_CODES5_OFFSET:
+    return fma_bf16(put(v, 0x000f000f, MAGIC) | high_bits<F>(c, 4 * q + i), ONE,
+                    0xc300c300);
+  case LLS_CODES6:
+    return fma_bf16(put(v, 0x000f000f, MAGIC) | high_bits<F>(c, 4 * q + i), ONE,
+                    0xc320c320); /* -160 */
+  case LLS_CODES8:
+    return fma_bf16(put(v, 0x00800080, MAGIC), 0xbf80bf80, put(v, 0x007f007f, MAGIC));
+  case LLS_CODES4_FLOAT: /* times 2^127: twice the float */
+    return fma_bf16(put(v << 12, 0x80008000, put(v << 6, 0x01c001c0, 0)), 0x7f007f00,
+                    0x80008000);
+  default: /* CODES8_FLOAT, times 2^120 */
+    return fma_bf16(put(v << 8, 0x80008000, put(v << 4, 0x07f007f0, 0)), 0x7b807b80,
+                    0x80008000);
+  }
+}
+
+/* Scale i of a piece; offsets are among them. */
+template <enum lls_codes_form F>
+static __device__ __forceinline__ float scale_of(const piece<F> &c, int i)
+{
+  return half_to_float((uint16_t)(c.scales[i / 2] >> 16 * (i % 2)));
+}
+
+#endif
