@@ -56,9 +56,10 @@ struct lls_weight {
   size_t outputs;              /* rows of these and of all that follow */
   void *data;                  /* (rows, columns) of activations' numbers, or codes */
   struct lls_cuda_codes codes; /* what is in data, if it is codes */
-  void *bias;                  /* (rows) of activations' numbers, NULL if none */
-  float *bias_f32;             /* (rows) the same for logits, and beside codes */
-  struct lls_weight *next;     /* the rows that follow, NULL: none */
+  float *scales;           /* (rows) of e4m3 with one scale each, for cuBLASLt; or NULL */
+  void *bias;              /* (rows) of activations' numbers, NULL if none */
+  float *bias_f32;         /* (rows) the same for logits, and beside codes */
+  struct lls_weight *next; /* the rows that follow, NULL: none */
 };
 
 struct lls_cuda_table {
@@ -241,16 +242,19 @@ struct lls_cuda_linear {
 /* linear.c: part of a linear layer, or all of it. */
 void lls_cuda_run_linear(struct lls_cuda_device *, const struct lls_cuda_linear *);
 
-/* products.c: y (n_rows, stride) = x (n_rows, inputs) w^T, w (outputs, inputs). */
+/* products.c: y (n_rows, stride) = x (n_rows, inputs) w^T, w (outputs, inputs), in
+ * activations' numbers; or, with scales of each output and row, in e4m3. */
 struct lls_cuda_product {
-  const void *w, *bias, *x; /* bias of y's numbers, or NULL */
+  const void *w, *bias, *x;         /* bias of y's numbers, or NULL */
+  const float *w_scales, *x_scales; /* (outputs), (n_rows) both NULL: no e4m3 */
   void *y;
   uint32_t outputs, inputs, n_rows, stride;
   uint32_t add, relu, f32; /* as above */
 };
 int lls_cuda_products_create(struct lls_cuda_products **, struct lls_error *err);
 void lls_cuda_products_destroy(struct lls_cuda_products *);
-void lls_cuda_run_product(struct lls_cuda_device *, const struct lls_cuda_product *);
+/* False: cuBLASLt has no way to do that in e4m3, nothing was done. */
+bool lls_cuda_run_product(struct lls_cuda_device *, const struct lls_cuda_product *);
 
 /* mixture.c */
 int lls_cuda_experts_create(struct lls_device *, struct lls_weight *const *weights,

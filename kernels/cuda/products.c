@@ -18,7 +18,7 @@
 
 struct key { /* compared byte by byte */
   uint64_t outputs, inputs, n_rows, stride;
-  uint32_t add, epilogue, f32, used;
+  uint32_t add, epilogue, f32, e4m3, used, unused;
 };
 
 struct shape {
@@ -26,6 +26,7 @@ struct shape {
   cublasLtMatmulDesc_t matmul;
   cublasLtMatrixLayout_t w, x, y;
   cublasLtMatmulAlgo_t algo;
+  bool none; /* there is no algorithm: of e4m3, which has another way then */
 };
 
 struct lls_cuda_products {
@@ -105,16 +106,34 @@ static cublasStatus_t set(cublasLtMatmulDesc_t matmul,
   return cublasLtMatmulDescSetAttribute(matmul, what, &value, sizeof value);
 }
 
-static cublasStatus_t describe(struct shape *s, cudaDataType_t in)
+/* Every output and every row has a scale. */
+static cublasStatus_t scale_both(cublasLtMatmulDesc_t matmul)
+{
+#if CUBLAS_VERSION >= 120900
+  int32_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+  cublasStatus_t rc = set(matmul, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode);
+  return rc != CUBLAS_STATUS_SUCCESS
+             ? rc
+             : set(matmul, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
+#else
+  (void)matmul;
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+#endif
+}
+
+static cublasStatus_t describe(struct shape *s, cudaDataType_t numbers)
 {
   const struct key *k = &s->key;
-  cudaDataType_t result = k->f32 ? CUDA_R_32F : in;
+  cudaDataType_t in = k->e4m3 ? CUDA_R_8F_E4M3 : numbers;
+  cudaDataType_t result = k->f32 ? CUDA_R_32F : numbers;
   cublasStatus_t rc =
       cublasLtMatmulDescCreate(&s->matmul, CUBLAS_COMPUTE_32F, CUDA_R_32F);
   if (rc == CUBLAS_STATUS_SUCCESS)
     rc = set(s->matmul, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   if (rc == CUBLAS_STATUS_SUCCESS)
     rc = set(s->matmul, CUBLASLT_MATMUL_DESC_EPILOGUE, (int32_t)k->epilogue);
+  if (rc == CUBLAS_STATUS_SUCCESS && k->e4m3)
+    rc = scale_both(s->matmul);
   if (rc == CUBLAS_STATUS_SUCCESS)
     rc = cublasLtMatrixLayoutCreate(&s->w, in, k->inputs, k->outputs, (int64_t)k->inputs);
   if (rc == CUBLAS_STATUS_SUCCESS)
@@ -161,7 +180,7 @@ static struct shape *find(struct lls_cuda_device *d, const struct key *key)
   struct lls_cuda_products *p = d->products;
   struct shape *s = place_of(p, key);
   if (s->key.used)
-    return s;
+    return s->none ? NULL : s;
   if (p->n_shapes >= MAX_SHAPES / 2) { /* nobody has as many: start anew */
     free_shapes(p);
     s = place_of(p, key);
@@ -174,6 +193,10 @@ static struct shape *find(struct lls_cuda_device *d, const struct key *key)
     rc = choose(p, s);
   if (rc == CUBLAS_STATUS_SUCCESS)
     return s;
+  if (key->e4m3) {
+    s->none = true;
+    return NULL;
+  }
   lls_cuda_step_fail(d, -EIO,
                      "cuBLASLt has no way to multiply %llu rows by %llu x %llu: %s",
                      (unsigned long long)key->n_rows, (unsigned long long)key->outputs,
@@ -196,28 +219,38 @@ static struct key key_of(const struct lls_cuda_product *a)
   key.stride = a->stride;
   key.add = a->add;
   key.f32 = a->f32;
+  key.e4m3 = a->w_scales != NULL;
   key.epilogue = a->relu ? (bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
                          : (bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
   key.used = 1;
   return key;
 }
 
-void lls_cuda_run_product(struct lls_cuda_device *d, const struct lls_cuda_product *a)
+static cublasStatus_t point(cublasLtMatmulDesc_t matmul,
+                            cublasLtMatmulDescAttributes_t what, const void *at)
+{
+  return at == NULL ? CUBLAS_STATUS_SUCCESS
+                    : cublasLtMatmulDescSetAttribute(matmul, what, &at, sizeof at);
+}
+
+bool lls_cuda_run_product(struct lls_cuda_device *d, const struct lls_cuda_product *a)
 {
   const float one = 1, beta = a->add ? 1 : 0;
   struct lls_cuda_products *p = d->products;
   struct key key = key_of(a);
   struct shape *s = find(d, &key);
   if (s == NULL)
-    return;
-  cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
-  if (a->bias != NULL)
-    rc = cublasLtMatmulDescSetAttribute(s->matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                        &a->bias, sizeof a->bias);
+    return d->status != 0;
+  cublasStatus_t rc = point(s->matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER, a->bias);
+  if (rc == CUBLAS_STATUS_SUCCESS)
+    rc = point(s->matmul, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, a->w_scales);
+  if (rc == CUBLAS_STATUS_SUCCESS)
+    rc = point(s->matmul, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, a->x_scales);
   if (rc == CUBLAS_STATUS_SUCCESS)
     rc = cublasLtMatmul(p->lt, s->matmul, &one, a->w, s->w, a->x, s->x, &beta, a->y, s->y,
                         a->y, s->y, &s->algo, p->workspace, WORKSPACE, d->stream);
   if (rc != CUBLAS_STATUS_SUCCESS)
     lls_cuda_step_fail(d, -EIO, "cuBLASLt failed to multiply %u rows by %u x %u: %s",
                        a->n_rows, a->outputs, a->inputs, cublasLtGetStatusString(rc));
+  return true;
 }

@@ -274,6 +274,7 @@ void lls_cuda_weight_destroy(struct lls_device *device, struct lls_weight *w)
     cudaFree(w->data);
     cudaFree(w->bias);
     cudaFree(w->bias_f32);
+    cudaFree(w->scales);
     free(w);
   }
 }

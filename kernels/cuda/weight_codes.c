@@ -157,18 +157,51 @@ static void pack(struct rows *r, const struct lls_row_codes *row)
   r->n++;
 }
 
-static int load(struct rows *r, const struct lls_tensor_view *parts, size_t n_parts,
-                struct lls_error *err)
+/* The scale that every group of the row has; 0: they differ. */
+static float one_scale(const struct lls_row_codes *row)
 {
-  size_t columns = r->bytes.pieces * lls_cuda_piece_columns(r->weight->codes.form);
-  void *scratch = malloc(lls_row_codes_scratch(columns));
+  for (size_t g = 1; g < row->groups; g++)
+    if (row->scale[g] != row->scale[0])
+      return 0;
+  return row->scale[0];
+}
+
+/* A scale of each output where all groups of it have the same, for cuBLASLt. */
+static int load_scales(struct lls_cuda_device *d, struct lls_weight *w,
+                       const float *scales, struct lls_error *err)
+{
+  void *to;
+  for (size_t i = 0; i < w->rows; i++)
+    if (!(scales[i] > 0))
+      return 0;
+  int rc = lls_cuda_malloc(w->rows * sizeof *scales, &to);
+  if (rc < 0)
+    return lls_fail(err, rc, "no memory on the GPU for %zu scales", w->rows);
+  w->scales = to;
+  for (size_t done = 0, n; done < w->rows && rc == 0; done += n) {
+    size_t room = LLS_CUDA_STAGING / sizeof *scales;
+    n = w->rows - done < room ? w->rows - done : room;
+    memcpy(d->staging[d->staging_turn], scales + done, n * sizeof *scales);
+    rc = cudaMemcpyAsync(w->scales + done, d->staging[d->staging_turn],
+                         n * sizeof *scales, cudaMemcpyHostToDevice, d->stream);
+    rc = rc != 0 ? rc : (int)cudaStreamSynchronize(d->stream);
+  }
+  return lls_cuda_check(rc, err, "loading scales");
+}
+
+/* one: (rows) gets the scale of each, if it has one; may be NULL. */
+static int load(struct rows *r, const struct lls_tensor_view *parts, size_t n_parts,
+                void *scratch, float *one, struct lls_error *err)
+{
+  enum lls_codes_form form = r->weight->codes.form;
+  size_t columns = r->bytes.pieces * lls_cuda_piece_columns(form);
   int rc = 0;
-  if (scratch == NULL)
-    return lls_fail(err, -ENOMEM, "no memory for a weight's rows");
   struct lls_row_codes row = lls_row_codes_in(scratch, columns);
   for (size_t i = 0; i < n_parts; i++)
     for (size_t k = 0; k < parts[i].rows && rc == 0; k++) {
-      lls_row_codes_read(&row, &parts[i], k, r->weight->codes.form);
+      lls_row_codes_read(&row, &parts[i], k, form);
+      if (one != NULL)
+        *one++ = one_scale(&row);
       pack(r, &row);
       if (r->n == r->room)
         rc = send(r);
@@ -177,8 +210,26 @@ static int load(struct rows *r, const struct lls_tensor_view *parts, size_t n_pa
     rc = send(r);
   if (rc == 0)
     rc = cudaStreamSynchronize(r->device->stream);
-  free(scratch);
   return lls_cuda_check(rc, err, "loading weights");
+}
+
+/* The same, in memory of its own. */
+static int load_all(struct rows *r, struct lls_weight *w,
+                    const struct lls_tensor_view *parts, size_t n_parts,
+                    struct lls_error *err)
+{
+  bool floats = w->codes.form == LLS_CODES8_FLOAT;
+  size_t columns = r->bytes.pieces * lls_cuda_piece_columns(w->codes.form);
+  void *scratch = malloc(lls_row_codes_scratch(columns));
+  float *one = floats ? malloc(w->rows * sizeof *one) : NULL;
+  int rc = scratch == NULL || (floats && one == NULL)
+               ? lls_fail(err, -ENOMEM, "no memory for a weight's rows")
+               : load(r, parts, n_parts, scratch, one, err);
+  if (rc == 0 && floats)
+    rc = load_scales(r->device, w, one, err);
+  free(scratch);
+  free(one);
+  return rc;
 }
 
 /* Memory for the widened outputs of one product, when the first codes come. */
@@ -212,5 +263,5 @@ int lls_cuda_codes_create(struct lls_cuda_device *d, struct lls_weight *w,
       .scales = (const uint16_t *)((char *)w->data + w->rows * r.bytes.codes),
       .factors = (const float *)((char *)w->data + aligned),
   };
-  return load(&r, parts, n_parts, err);
+  return load_all(&r, w, parts, n_parts, err);
 }

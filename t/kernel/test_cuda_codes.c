@@ -28,6 +28,7 @@ struct layer {
   enum lls_weight_format format;
   const float *numbers; /* (rows, columns) */
   const float *biases;  /* (rows) or NULL */
+  bool e4m3;            /* many rows have activations in e4m3, by cuBLASLt */
   double rounding;      /* of a number, of the largest of its row: scales are f16 */
 };
 
@@ -39,12 +40,37 @@ struct checked {
   bool relu, f32;
 };
 
+/* The nearest e4m3, of |x| <= 448: four significant bits, steps of 2^-9 below 2^-6. */
+static float nearest_e4m3(float x)
+{
+  int exponent;
+  frexpf(x, &exponent);
+  float step = ldexpf(1, exponent - 4 < -9 ? -9 : exponent - 4);
+  return rintf(x / step) * step;
+}
+
+/* A row as e4m3 with one scale. */
+static void round_row(const float *x, size_t n, float *out)
+{
+  float largest = 0;
+  for (size_t k = 0; k < n; k++)
+    largest = fmaxf(largest, fabsf(x[k]));
+  for (size_t k = 0; k < n; k++)
+    out[k] = nearest_e4m3(x[k] * (448 / largest)) * (largest / 448);
+}
+
 static void check_outputs(const struct pair *p, const struct checked *c, const float *got)
 {
   const struct layer *l = c->layer;
+  bool e4m3 = l->e4m3 && c->n > FEW && !c->f32;
   for (uint32_t row = 0; row < c->n; row++)
     for (size_t o = 0; o < l->rows; o++) {
       const float *w = l->numbers + o * l->columns, *x = c->x + row * l->columns;
+      float rounded[COLUMNS];
+      if (e4m3) {
+        round_row(x, l->columns, rounded);
+        x = rounded;
+      }
       double sum = 0, size = 0, largest = 0;
       for (size_t k = 0; k < l->columns; k++) {
         sum += (double)w[k] * (double)x[k];
@@ -54,7 +80,9 @@ static void check_outputs(const struct pair *p, const struct checked *c, const f
       double limit = 1e-5 * size + 1e-6;
       for (size_t k = 0; k < l->columns; k++)
         limit += l->rounding * largest * fabs((double)x[k]) * 0.25;
-      if (c->n > FEW) /* weights are rounded to bf16 */
+      if (e4m3 && p->on_gpu) /* which may have a way or not */
+        limit += 0x1p-4 * size;
+      if (c->n > FEW && !e4m3) /* weights are rounded to bf16 */
         limit += 0x1p-9 * size;
       sum += l->biases != NULL ? (double)l->biases[o] : 0;
       sum += c->before != NULL ? (double)c->before[row * l->rows + o] : 0;
@@ -190,7 +218,16 @@ static void layouts(const struct pair *p)
                       .columns = MATRIX_COLUMNS,
                       .numbers = numbers,
                       .rounding = 0x1p-10};
+    bool fp8 =
+        strcmp(folders[i], "fp8-tensor") == 0 || strcmp(folders[i], "fp8-channel") == 0;
+    l.e4m3 = fp8;
     check_layer(p, &l);
+    if (fp8) { /* outputs that cuBLASLt's e4m3 cannot have */
+      l.parts[0] = lls_view_rows(&l.parts[0], 0, MATRIX_ROWS - 1);
+      l.rows--;
+      l.e4m3 = p->on_gpu;
+      check_layer(p, &l);
+    }
     lls_safetensors_close(st);
   }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The emulator's cuBLASLt: D = alpha op(A) op(B) + beta C, column-major, sums
- * in double. */
+ * in double. FP8 as Hopper has it, with a scale of each row of op(A) and column of op(B).
+ */
 #include "simt.h"
 
 #include "cublasLt.h"
@@ -12,6 +13,8 @@ struct simt_lt_matmul {
   int32_t trans_a = CUBLAS_OP_N, trans_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void *bias = nullptr;
+  int32_t scale_mode[2] = {0, 0}; /* of A, B */
+  const float *scale[2] = {nullptr, nullptr};
 };
 
 struct simt_lt_layout {
@@ -27,8 +30,19 @@ struct simt_lt_preference {
 namespace
 {
 
+double e4m3(uint8_t x)
+{
+  int exponent = x >> 3 & 15, fraction = x & 7;
+  double size =
+      exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+  size = (x & 127) == 127 ? NAN : size;
+  return x & 128 ? -size : size;
+}
+
 double number(const void *data, cudaDataType_t type, size_t i)
 {
+  if (type == CUDA_R_8F_E4M3)
+    return e4m3(((const uint8_t *)data)[i]);
   if (type == CUDA_R_32F)
     return ((const float *)data)[i];
   uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
@@ -66,6 +80,8 @@ struct product {
           sum += number(a_data, a.type, from_a + i * a_step) *
                  number(b_data, b.type, from_b + i * b_step);
         size_t at = column * (size_t)d.ld + row;
+        if (a.type == CUDA_R_8F_E4M3)
+          sum *= (double)matmul.scale[0][row] * (double)matmul.scale[1][column];
         sum *= alpha;
         if (beta != 0)
           sum += beta * number(c_data, d.type, at);
@@ -131,6 +147,15 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t matmul,
   case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
     memcpy(&matmul->bias, value, sizeof matmul->bias);
     break;
+  case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+  case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+    memcpy(&matmul->scale[attribute - CUBLASLT_MATMUL_DESC_A_SCALE_POINTER], value,
+           sizeof matmul->scale[0]);
+    break;
+  case CUBLASLT_MATMUL_DESC_A_SCALE_MODE:
+  case CUBLASLT_MATMUL_DESC_B_SCALE_MODE:
+    memcpy(&matmul->scale_mode[attribute - CUBLASLT_MATMUL_DESC_A_SCALE_MODE], value, 4);
+    break;
   }
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -186,7 +211,12 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t matmul,
   bool fits = rows == d->rows && columns == d->columns && c->rows == d->rows &&
               c->columns == d->columns && c->type == d->type && a->type == b->type &&
               depth == (matmul->trans_b ? b->columns : b->rows);
-  *found = fits && wanted > 0 ? 1 : 0;
+  bool e4m3 = a->type == CUDA_R_8F_E4M3;
+  int32_t outer = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+  bool can = !e4m3 || (matmul->trans_a && !matmul->trans_b && a->ld % 16 == 0 &&
+                       b->ld % 16 == 0 && rows % 16 == 0 && d->type == CUDA_R_16BF &&
+                       matmul->scale_mode[0] == outer && matmul->scale_mode[1] == outer);
+  *found = fits && can && wanted > 0 ? 1 : 0;
   if (*found == 1)
     *out = {};
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;

@@ -10,6 +10,8 @@
 
 #include "cuda_runtime_api.h"
 
+#define CUBLAS_VERSION 130000
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -20,7 +22,12 @@ typedef enum {
   CUBLAS_STATUS_NOT_SUPPORTED = 15,
 } cublasStatus_t;
 
-typedef enum { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_16BF = 14 } cudaDataType_t;
+typedef enum {
+  CUDA_R_32F = 0,
+  CUDA_R_16F = 2,
+  CUDA_R_16BF = 14,
+  CUDA_R_8F_E4M3 = 28
+} cudaDataType_t;
 typedef enum {
   CUBLAS_COMPUTE_32F = 68,
   CUBLAS_COMPUTE_32F_FAST_TF32 = 77
@@ -32,7 +39,16 @@ typedef enum {
   CUBLASLT_MATMUL_DESC_TRANSB = 4,
   CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
   CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8,
+  CUBLASLT_MATMUL_DESC_A_SCALE_POINTER = 17,
+  CUBLASLT_MATMUL_DESC_B_SCALE_POINTER = 18,
+  CUBLASLT_MATMUL_DESC_A_SCALE_MODE = 31,
+  CUBLASLT_MATMUL_DESC_B_SCALE_MODE = 32,
 } cublasLtMatmulDescAttributes_t;
+
+/* e4m3: each row of A, each column of B has a scale. */
+typedef enum {
+  CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F = 3
+} cublasLtMatmulMatrixScale_t;
 
 typedef enum {
   CUBLASLT_EPILOGUE_DEFAULT = 1,
