@@ -57,6 +57,30 @@ static void pack_bytes(enum lls_codes_form form, const uint8_t *code, unsigned l
     to[i / 4 * 4 + place[i % 4]] = code[column_of(form, lane, i)] ^ sign;
 }
 
+/* `bits` wide fields of eight codes, from bit `shift` of each: those of even places side
+ * by side from bit 0 on, of odd ones from bit 16. */
+static uint32_t fields_of(uint64_t codes, unsigned shift, unsigned bits)
+{
+  uint64_t mask = ((UINT64_C(1) << bits) - 1) * UINT64_C(0x0001000100010001);
+  uint32_t word = 0;
+  for (unsigned odd = 0; odd < 2; odd++) {
+    uint64_t lanes = codes >> (shift + 8 * odd) & mask, step = 16 - bits;
+    lanes |= lanes >> step | lanes >> 2 * step | lanes >> 3 * step;
+    word |= (uint32_t)(lanes & ((1u << 4 * bits) - 1)) << 16 * odd;
+  }
+  return word;
+}
+
+/* Eight codes of a lane, the first in the lowest byte. */
+static uint64_t eight_codes(enum lls_codes_form form, const uint8_t *code, unsigned lane,
+                            unsigned q)
+{
+  uint64_t codes = 0;
+  for (unsigned i = 0; i < 8; i++)
+    codes |= (uint64_t)code[column_of(form, lane, 8 * q + i)] << 8 * i;
+  return codes;
+}
+
 /* The low four bits in four words, then those above them in as many as it takes. */
 static void pack_nibbles(enum lls_codes_form form, const uint8_t *code, unsigned lane,
                          uint8_t *low, uint8_t *high)
@@ -64,14 +88,10 @@ static void pack_nibbles(enum lls_codes_form form, const uint8_t *code, unsigned
   unsigned wide = lls_cuda_code_bits(form) - 4;
   uint32_t above[2] = {0, 0};
   for (unsigned q = 0; q < 4; q++) {
-    uint32_t word = 0;
-    for (unsigned i = 0; i < 8; i++) {
-      uint32_t c = code[column_of(form, lane, 8 * q + i)];
-      unsigned pair = 4 * q + i / 2, each = wide == 2 ? 8 : 16;
-      word |= (c & 15) << (i / 2 * 4 + i % 2 * 16);
-      above[pair / each] |= c >> 4 << (pair % each * wide + i % 2 * 16);
-    }
-    put_word(low + 4 * q, word);
+    uint64_t codes = eight_codes(form, code, lane, q);
+    put_word(low + 4 * q, fields_of(codes, 0, 4));
+    if (wide > 0)
+      above[q * wide / 4] |= fields_of(codes, 4, wide) << 4 * q * wide % 16;
   }
   for (unsigned i = 0; i < wide; i++)
     put_word(high + 4 * i, above[i]);
