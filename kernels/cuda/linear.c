@@ -109,7 +109,9 @@ static void run_few(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
 static void run_widened(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                         const struct part *part)
 {
+  /* 128 outputs are 256 bytes of y, where a product of some of them begins. */
   uint32_t room = (uint32_t)(LLS_CUDA_WIDENED / (part->w->columns * 2));
+  room = room < 128 ? room : room / 128 * 128;
   struct part some = *part;
   for (uint32_t done = 0; done < part->n && d->status == 0; done += some.n) {
     some.first = part->first + done;

@@ -18,7 +18,8 @@
 
 struct key { /* compared byte by byte */
   uint64_t outputs, inputs, n_rows, stride;
-  uint32_t add, epilogue, f32, e4m3, used, unused;
+  uint32_t add, epilogue, f32, e4m3, used;
+  uint32_t alignment; /* bytes, of all matrices */
 };
 
 struct shape {
@@ -144,12 +145,29 @@ static cublasStatus_t describe(struct shape *s, cudaDataType_t numbers)
   return rc;
 }
 
+/* cuBLASLt takes matrices to begin at 256 bytes if nobody says another number. */
+static cublasStatus_t prefer(const struct lls_cuda_products *p, uint32_t alignment)
+{
+  static const cublasLtMatmulPreferenceAttributes_t of[] = {
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+  cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
+  for (size_t i = 0; rc == CUBLAS_STATUS_SUCCESS && i < sizeof of / sizeof *of; i++)
+    rc = cublasLtMatmulPreferenceSetAttribute(p->preference, of[i], &alignment,
+                                              sizeof alignment);
+  return rc;
+}
+
 static cublasStatus_t choose(const struct lls_cuda_products *p, struct shape *s)
 {
   cublasLtMatmulHeuristicResult_t best;
   int found = 0;
-  cublasStatus_t rc = cublasLtMatmulAlgoGetHeuristic(
-      p->lt, s->matmul, s->w, s->x, s->y, s->y, p->preference, 1, &best, &found);
+  cublasStatus_t rc = prefer(p, s->key.alignment);
+  if (rc == CUBLAS_STATUS_SUCCESS)
+    rc = cublasLtMatmulAlgoGetHeuristic(p->lt, s->matmul, s->w, s->x, s->y, s->y,
+                                        p->preference, 1, &best, &found);
   if (rc == CUBLAS_STATUS_SUCCESS && found == 0)
     rc = CUBLAS_STATUS_NOT_SUPPORTED;
   if (rc == CUBLAS_STATUS_SUCCESS)
@@ -208,6 +226,16 @@ static struct shape *find(struct lls_cuda_device *d, const struct key *key)
 
 /* ---- running ----------------------------------------------------------------------- */
 
+/* The power of two that all three begin at a multiple of. */
+static uint32_t alignment_of(const struct lls_cuda_product *a)
+{
+  uintptr_t all = (uintptr_t)a->w | (uintptr_t)a->x | (uintptr_t)a->y;
+  uint32_t alignment = 256;
+  while (all % alignment != 0)
+    alignment /= 2;
+  return alignment;
+}
+
 static struct key key_of(const struct lls_cuda_product *a)
 {
   struct key key;
@@ -222,6 +250,7 @@ static struct key key_of(const struct lls_cuda_product *a)
   key.e4m3 = a->w_scales != NULL;
   key.epilogue = a->relu ? (bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
                          : (bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
+  key.alignment = alignment_of(a);
   key.used = 1;
   return key;
 }

@@ -83,7 +83,7 @@ static void check_outputs(const struct pair *p, const struct checked *c, const f
       if (e4m3 && p->on_gpu) /* which may have a way or not */
         limit += 0x1p-4 * size;
       if (c->n > FEW && !e4m3) /* weights are rounded to bf16 */
-        limit += 0x1p-9 * size;
+        limit += 0x1p-8 * size;
       sum += l->biases != NULL ? (double)l->biases[o] : 0;
       sum += c->before != NULL ? (double)c->before[row * l->rows + o] : 0;
       sum = c->relu && sum < 0 ? 0 : sum;

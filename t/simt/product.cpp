@@ -25,6 +25,7 @@ struct simt_lt_layout {
 
 struct simt_lt_preference {
   uint64_t workspace;
+  uint32_t alignment[4]; /* of A, B, C, D */
 };
 
 namespace
@@ -178,7 +179,7 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
 {
-  *out = new simt_lt_preference{0};
+  *out = new simt_lt_preference{0, {256, 256, 256, 256}};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -188,13 +189,20 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
-                                                    cublasLtMatmulPreferenceAttributes_t,
-                                                    const void *value, size_t size)
+cublasStatus_t
+cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                     cublasLtMatmulPreferenceAttributes_t attribute,
+                                     const void *value, size_t size)
 {
-  if (size != sizeof preference->workspace)
+  bool workspace = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+  void *to =
+      workspace
+          ? (void *)&preference->workspace
+          : &preference
+                 ->alignment[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES];
+  if (size != (workspace ? sizeof preference->workspace : sizeof(uint32_t)))
     return CUBLAS_STATUS_INVALID_VALUE;
-  memcpy(&preference->workspace, value, size);
+  memcpy(to, value, size);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -202,7 +210,7 @@ cublasStatus_t
 cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t matmul,
                                cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                               cublasLtMatmulPreference_t, int wanted,
+                               cublasLtMatmulPreference_t preference, int wanted,
                                cublasLtMatmulHeuristicResult_t *out, int *found)
 {
   uint64_t rows = matmul->trans_a ? a->columns : a->rows;
@@ -217,8 +225,11 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t matmul,
                        b->ld % 16 == 0 && rows % 16 == 0 && d->type == CUDA_R_16BF &&
                        matmul->scale_mode[0] == outer && matmul->scale_mode[1] == outer);
   *found = fits && can && wanted > 0 ? 1 : 0;
-  if (*found == 1)
+  if (*found == 1) {
     *out = {};
+    for (int i = 0; i < 4; i++) /* which the algorithm counts on */
+      out->algo.data[i] = preference->alignment[i];
+  }
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
@@ -227,8 +238,12 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t matmul, const void *alpha,
                const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
                cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
                cublasLtMatrixLayout_t, void *d, cublasLtMatrixLayout_t d_layout,
-               const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t stream)
+               const cublasLtMatmulAlgo_t *algo, void *, size_t, cudaStream_t stream)
 {
+  const void *const matrices[] = {a, b, c, d};
+  for (int i = 0; i < 4; i++)
+    if ((uintptr_t)matrices[i] % algo->data[i] != 0)
+      return CUBLAS_STATUS_INVALID_VALUE;
   product p{*matmul,
             *a_layout,
             *b_layout,
