@@ -21,7 +21,7 @@ sub bodies {
     my ($spread) = @_;
     my $n      = sub { int($_[0] * $spread) };
     my $texts  = sub { join ',', ('"' . 'word ' x $n->($_[0]) . '"') x 2047 };
-    my $tool   = '{"type":"function","function":{"name":"f","parameters":{"properties":{' . join(',', map { "\"p$_\":{}" } 1 .. $n->(900_000)) . '}}}}';
+    my $tool   = '{"type":"function","function":{"name":"f","parameters":{"properties":{' . join(',', map { "\"p$_\":{\"type\":\"string\"}" } 1 .. $n->(400_000)) . '}}}}';
     my $items  = join ',', ('{"role":"user","content":"x"}') x $n->(500_000);
     my $words  = 'word ' x $n->(3_000_000);
     my $chat   = sub { "{\"messages\":[{\"role\":\"user\",\"content\":\"$_[0]\"}],\"max_tokens\":1$_[1]}" };

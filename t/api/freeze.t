@@ -6,6 +6,8 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use Batches;
+use File::Temp;
 use Freeze;
 use LlmServer;
 use Test::More;
@@ -30,7 +32,8 @@ sub little {
 }
 
 {
-    my $server = LlmServer->fake(context => 1 << 18, requests => 5000);
+    my $state  = File::Temp->newdir;
+    my $server = LlmServer->fake(context => 1 << 18, requests => 5000, Batches::missing() ? () : (state => $state));
     for my $name (sort keys %bodies) {
         my $m = Freeze::measure($server, @{ $bodies{$name} });
         like $m->{answer}, qr{\AHTTP/1.1 @{[ $status{$name} // 200 ]} .*\}\z}s, "$name: is answered";
