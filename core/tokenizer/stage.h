@@ -9,10 +9,10 @@
 #include <jansson.h>
 
 /*
- * What a chain of normalizers or decoders may make of a text of so many bytes, which is
- * else exponential in its length. One character becomes up to 11 bytes for one in NFKD,
- * and ByteLevel doubles that; short texts have more room, for Prepend. All steps together
- * may copy more: published tokenizers have up to 40.
+ * A chain of normalizers or decoders could make a text exponential in its length: these
+ * bound what it makes of so many bytes, at once and in all steps together. One character
+ * becomes up to 11 bytes for one in NFKD, and ByteLevel doubles that; short texts have
+ * more room, for Prepend; published tokenizers have up to 40 steps.
  */
 #define LLS_STAGE_SLACK              8
 #define LLS_STAGE_MOST_BYTES(length) (32 * ((length) + LLS_STAGE_SLACK))
