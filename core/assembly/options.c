@@ -84,6 +84,8 @@ struct lls_loop_options lls_loop_options_of(const struct lls_config *c,
       .model_folder = c->model.path,
       .measurements = c->cache.measurements,
       .measure_always = c->cache.measure == LLS_MEASURE_ALWAYS,
+      .prompts = {.folder = c->server.state,
+                  .most_bytes = (uint64_t)c->cache.kept_prompts},
       .eos_tokens = model->eos,
       .n_eos_tokens = model->n_eos,
   };

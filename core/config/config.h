@@ -86,6 +86,7 @@ struct lls_cache_config {      /* [cache] */
   int64_t element;       /* enum lls_element_choice */
   const char *measurements; /* folder; "": the service's, if it has one */
   int64_t measure;          /* enum lls_measure_choice */
+  int64_t kept_prompts;     /* bytes in the state folder; 0 = none */
 };
 
 struct lls_plugins_config {                  /* [plugins] */

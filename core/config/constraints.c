@@ -106,11 +106,21 @@ static void choose_any_model(struct lls_config *c)
         c->server.api_keys[0] == '\0' ? LLS_ANY_MODEL_TRUE : LLS_ANY_MODEL_FALSE;
 }
 
+static void check_kept_prompts(struct lls_loading *l)
+{
+  const struct lls_config *c = l->config;
+  if (c->cache.kept_prompts > 0 && c->server.state[0] == '\0')
+    lls_loading_error(l, lls_loading_line(l, "cache", "kept_prompts"),
+                      "[cache] kept_prompts: they are kept in the folder of [server] "
+                      "state, which is not set");
+}
+
 void lls_loading_check(struct lls_loading *l)
 {
   check_listen(l);
   check_model(l);
   check_instances(l);
+  check_kept_prompts(l);
   default_model_name(l);
   limit_choices(l->config);
   choose_any_model(l->config);

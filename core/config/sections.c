@@ -253,6 +253,12 @@ static const struct lls_param cache_params[] = {
     LLS_PARAM_CHOICE(cache, measure, "once", "once|always",
                      "when that cost is measured: once for each device, model and "
                      "settings of the engine, or at every start"),
+    LLS_PARAM_BYTES(
+        cache, kept_prompts, "0", 0, 1125899906842624,
+        "room in [server] state for the beginnings of prompts that are in the "
+        "cache when the server ends, so that the next one of the same model "
+        "and settings need not compute them; of each instance; 0: nothing is "
+        "kept"),
 };
 
 typedef struct lls_plugins_config plugins;

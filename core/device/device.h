@@ -348,6 +348,12 @@ struct lls_device_ops {
   int (*pool_pull)(struct lls_device *, struct lls_pool *, struct lls_device *from,
                    const struct lls_pool *from_pool, const struct lls_pull *, size_t n);
 
+  /* The numbers of a unit block on the device, lls_unit_bytes of them, to and from
+   * memory, between steps; optional, NULL = unsupported. -EINVAL if outside. */
+  int (*pool_read)(struct lls_device *, const struct lls_pool *, uint32_t unit, void *to);
+  int (*pool_write)(struct lls_device *, struct lls_pool *, uint32_t unit,
+                    const void *from);
+
   int (*step_begin)(struct lls_device *, struct lls_pool *,
                     const struct lls_device_step *);
   int (*step_end)(struct lls_device *, struct lls_error *err);

@@ -536,6 +536,27 @@ const struct lls_engine_caps *lls_engine_caps(const struct lls_engine *e)
   return &e->caps;
 }
 
+bool lls_engine_reads_units(const struct lls_engine *e)
+{
+  const struct lls_device_ops *ops = e->device->ops;
+  bool alone = e->options.ranks == NULL || e->options.ranks->size == 1;
+  return alone && ops->pool_read != NULL && ops->pool_write != NULL;
+}
+
+int lls_engine_read_unit(struct lls_engine *e, uint32_t unit, void *to)
+{
+  return lls_engine_reads_units(e)
+             ? e->device->ops->pool_read(e->device, e->pool, unit, to)
+             : -ENOTSUP;
+}
+
+int lls_engine_write_unit(struct lls_engine *e, uint32_t unit, const void *from)
+{
+  return lls_engine_reads_units(e)
+             ? e->device->ops->pool_write(e->device, e->pool, unit, from)
+             : -ENOTSUP;
+}
+
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *e)
 {
   return &e->pool_shape;

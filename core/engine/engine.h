@@ -87,6 +87,12 @@ size_t lls_engine_weight_bytes(const struct lls_engine *);
  * makes of it where it is a cross-encoder. */
 uint32_t lls_engine_vector_columns(const struct lls_engine *);
 
+/* A unit block of the pool, lls_unit_bytes of it, to and from memory; between steps.
+ * -ENOTSUP: not on this device, nor where ranks have a part each. */
+int lls_engine_read_unit(struct lls_engine *, uint32_t unit, void *to);
+int lls_engine_write_unit(struct lls_engine *, uint32_t unit, const void *from);
+bool lls_engine_reads_units(const struct lls_engine *);
+
 /* Why unit blocks of `from` cannot be copied to this one's pool; NULL: they can. */
 const char *lls_engine_why_no_pull(const struct lls_engine *,
                                    const struct lls_engine *from);

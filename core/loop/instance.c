@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/loop/kept_prompts.h"
 #include "core/loop/measure.h"
 #include "core/loop/compat.h"
 
@@ -80,6 +81,8 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   in->seed = o->seed + in->info.index * UINT64_C(1000003);
   in->model_name = o->model_name != NULL ? strdup(o->model_name) : NULL;
   in->model_folder = o->model_folder != NULL ? strdup(o->model_folder) : NULL;
+  in->prompts_folder = o->prompts.folder != NULL ? strdup(o->prompts.folder) : NULL;
+  in->prompts_bytes = o->trial ? 0 : o->prompts.most_bytes;
   in->observer = o->observer;
   in->limits = o->limits;
   in->n_eos_tokens = o->n_eos_tokens;
@@ -104,7 +107,9 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   if (rc == 0 && o->cost == NULL && !o->trial &&
       lls_compat_has_hidden_form(&in->policies))
     rc = lls_measure_hidden(in, o->measurements, o->measure_always, err);
-  return rc < 0 ? rc : lls_compat_calibrate(in, &in->policies, err);
+  if (rc == 0)
+    rc = lls_compat_calibrate(in, &in->policies, err);
+  return rc < 0 ? rc : lls_kept_prompts_read(in, err);
 }
 
 void lls_instance_fini(struct lls_instance *in)
@@ -131,5 +136,6 @@ void lls_instance_fini(struct lls_instance *in)
   free(in->eos_tokens);
   free(in->model_name);
   free(in->model_folder);
+  free(in->prompts_folder);
   lls_cost_model_destroy(in->cost);
 }

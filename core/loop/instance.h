@@ -106,6 +106,8 @@ struct lls_instance {
   struct lls_adoption adoption;    /* what the next step has to tell new policies */
   uint64_t seed;                   /* of the policies' random streams */
   char *model_name, *model_folder; /* for the embedding service, or NULL */
+  char *prompts_folder;            /* where prompts are kept, or NULL */
+  uint64_t prompts_bytes;          /* at most; 0: none are kept */
 
   struct lls_request_table *table; /* by_slot is ours, the rest is main's */
   struct lls_request_list waiting, running, preempted, moving;

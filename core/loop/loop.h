@@ -181,6 +181,12 @@ struct lls_loop_instance {
   void *begin_context;
 };
 
+/* Where prefixes of prompts are kept from one start to the next (kept_prompts.h). */
+struct lls_loop_prompts {
+  const char *folder;  /* copied; NULL: none */
+  uint64_t most_bytes; /* of each instance; 0 = none are kept */
+};
+
 struct lls_loop_options {
   struct lls_engine *engine; /* of the only instance, mixed, where there is no list */
   const struct lls_loop_instance *instances; /* (n_instances); of engines alike */
@@ -199,6 +205,7 @@ struct lls_loop_options {
   /* Folder of what was measured at earlier starts, "" or NULL = none (measured.h). */
   const char *measurements;
   bool measure_always; /* whatever is there */
+  struct lls_loop_prompts prompts;
   bool trial; /* nothing is measured: do the parts go together? None will be run. */
   const struct lls_log *log;
   struct lls_loop_observer observer; /* zeroed: none */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/loop/kept_prompts.h"
 #include "core/plugin/crash.h"
 
 static int64_t monotonic_ns(void *context)
@@ -184,6 +185,7 @@ bool lls_step_thread_stop(struct lls_step_thread *r, int64_t timeout_ns)
 void lls_step_thread_end_policies(struct lls_step_thread *r)
 {
   lls_reload_abandon(&r->reload);
+  lls_kept_prompts_write(&r->instance);
   lls_policies_destroy(&r->instance.policies, NULL);
 }
 

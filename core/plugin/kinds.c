@@ -60,6 +60,8 @@ static const struct lls_callback_pair cache_pairs[] = {
     CACHE_PAIR(offload, on_transfer),
     CACHE_PAIR(export_state, import_state),
     CACHE_PAIR(import_state, export_state),
+    CACHE_PAIR(kept, adopt),
+    CACHE_PAIR(adopt, kept),
 };
 
 const struct lls_vtable_rules lls_cache_rules = {

@@ -194,6 +194,17 @@ struct lls_holding { /* in arrays: it never grows */
   uint32_t reserved;
 };
 
+/* A full block of a prefix that no request holds. */
+struct lls_kept_block { /* in arrays: it never grows */
+  uint32_t parent;      /* index, in the same array, of the block before it; LLS_NO_BLOCK:
+                           it is the first of a prompt */
+  uint32_t k_unit, v_unit;
+  uint32_t reserved;
+  const int32_t *tokens; /* (block_tokens) */
+};
+
+#define LLS_NO_BLOCK UINT32_MAX
+
 /* Required unless marked optional. An optional pair is given together or not at all. */
 struct lls_cache_vtable {
   uint32_t api_version;
@@ -276,6 +287,15 @@ struct lls_cache_vtable {
   /* It gives back what is before the window, so that a sequence may be longer than the
    * pool: the core then limits no request to the tokens that the pool holds. */
   bool gives_back;
+
+  /* [main] A pair: prefixes that outlive the process ([cache] kept_prompts), asked for
+   * when nothing is alive: at the end, and before the first request. What is most worth
+   * keeping comes first, each block after its parent, at most `max` of them; how many.
+   * Their units hold numbers of the pool's own element. */
+  size_t (*kept)(void *self, struct lls_kept_block *out, size_t max);
+  /* Takes the first of these, in the same order, as if requests had left them, and says
+   * which units are theirs; how many it took. The core then fills these units. */
+  size_t (*adopt)(void *self, struct lls_kept_block *, size_t n);
   /* version 1 ends here */
 };
 

@@ -174,6 +174,26 @@ int lls_cpu_pool_copy(struct lls_device *device, struct lls_pool *pool,
   return 0;
 }
 
+int lls_cpu_pool_read(struct lls_device *device, const struct lls_pool *pool,
+                      uint32_t unit, void *to)
+{
+  (void)device;
+  if (unit >= pool->shape.device_units)
+    return -EINVAL;
+  memcpy(to, pool->device + unit * pool->unit_bytes, pool->unit_bytes);
+  return 0;
+}
+
+int lls_cpu_pool_write(struct lls_device *device, struct lls_pool *pool, uint32_t unit,
+                       const void *from)
+{
+  (void)device;
+  if (unit >= pool->shape.device_units)
+    return -EINVAL;
+  memcpy(pool->device + unit * pool->unit_bytes, from, pool->unit_bytes);
+  return 0;
+}
+
 int lls_cpu_pool_pull(struct lls_device *device, struct lls_pool *pool,
                       struct lls_device *from, const struct lls_pool *from_pool,
                       const struct lls_pull *list, size_t n)

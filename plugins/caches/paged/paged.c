@@ -377,6 +377,16 @@ static int import_state(void *self, const struct lls_blob *in)
   return rc;
 }
 
+static size_t kept(void *self, struct lls_kept_block *out, size_t max)
+{
+  return paged_kept(self, out, max);
+}
+
+static size_t adopt(void *self, struct lls_kept_block *blocks, size_t n)
+{
+  return paged_adopt(self, blocks, n);
+}
+
 static int reconfigure(void *self, const void *params)
 {
   struct paged *m = self;
@@ -418,6 +428,8 @@ static const struct lls_cache_vtable vtable = {
     .export_state = export_state,
     .import_state = import_state,
     .gives_back = true,
+    .kept = kept,
+    .adopt = adopt,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

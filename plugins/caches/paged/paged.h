@@ -165,6 +165,9 @@ void paged_unindex(struct paged *, uint32_t block);
  * other block of the index comes after; s is what it was before. */
 void paged_forget(struct paged *, const struct sequence *s);
 uint32_t paged_find(const struct paged *, uint32_t parent, const int32_t *tokens);
+/* As the members of the vtable. */
+size_t paged_kept(struct paged *, struct lls_kept_block *out, size_t max);
+size_t paged_adopt(struct paged *, struct lls_kept_block *, size_t n);
 
 /* ---- sequence.c: what is done to one sequence */
 /* Blocks that it will hold at most on its way to `tokens` more, in steps as long as may

@@ -174,6 +174,64 @@ void paged_index(struct paged *m, struct sequence *s, const struct lls_request *
   }
 }
 
+/* ---- prefixes that outlive the process ------------------------------------------------
+ */
+
+/* The block that was let go last comes first: before it stands its parent, which is let
+ * go after its children. With a window a parent may be gone; then the child is of no use.
+ */
+size_t paged_kept(struct paged *m, struct lls_kept_block *out, size_t max)
+{
+  size_t n = 0;
+  uint32_t *place = m->marks; /* (n_blocks) in out */
+  for (uint32_t b = 0; b < m->n_blocks; b++)
+    place[b] = LLS_NO_BLOCK;
+  for (uint32_t b = m->reusable_last; b != LLS_POL_NIL && n < max;
+       b = m->blocks[b].previous) {
+    const struct block *block = &m->blocks[b];
+    bool first = block->parent == ROOT;
+    if (!first && (place[block->parent] == LLS_NO_BLOCK ||
+                   block->parent_generation != m->blocks[block->parent].generation))
+      continue;
+    place[b] = (uint32_t)n;
+    out[n++] =
+        (struct lls_kept_block){.parent = first ? LLS_NO_BLOCK : place[block->parent],
+                                .k_unit = 2 * b,
+                                .v_unit = 2 * b + 1,
+                                .tokens = contents_of(m, b)};
+  }
+  return n;
+}
+
+/* False: it has no parent, or is there already. */
+static bool adopt_block(struct paged *m, struct lls_kept_block *blocks, size_t i)
+{
+  struct lls_kept_block *kept = &blocks[i];
+  uint32_t parent = ROOT;
+  if (kept->parent != LLS_NO_BLOCK && kept->parent >= i)
+    return false;
+  if (kept->parent != LLS_NO_BLOCK)
+    parent = blocks[kept->parent].k_unit / 2;
+  if (paged_find(m, parent, kept->tokens) != LLS_POL_NIL)
+    return false;
+  uint32_t b = paged_take(m);
+  insert(m, b, parent, kept->tokens);
+  kept->k_unit = 2 * b;
+  kept->v_unit = 2 * b + 1;
+  return true;
+}
+
+/* All are held at first, and let go in the order in which they were. */
+size_t paged_adopt(struct paged *m, struct lls_kept_block *blocks, size_t n)
+{
+  size_t taken = 0;
+  while (m->prefix_sharing && taken < n && m->n_free > 0 && adopt_block(m, blocks, taken))
+    taken++;
+  for (size_t i = taken; i-- > 0;)
+    paged_let_go(m, blocks[i].k_unit / 2);
+  return taken;
+}
+
 /* Is the i-th block, which was given back, still what came before the next one? */
 static bool is_still_there(const struct paged *m, const struct sequence *s, uint32_t i)
 {
