@@ -20,6 +20,13 @@ static enum lls_dtype weight_numbers(const struct lls_config *c,
   }
 }
 
+enum lls_device_choice lls_device_choice_of(const struct lls_config *c,
+                                            const struct lls_model_config *model)
+{
+  bool on_cpu = model->encoder && c->engine.device == LLS_DEVICE_AUTO;
+  return on_cpu ? LLS_DEVICE_CPU : (enum lls_device_choice)c->engine.device;
+}
+
 struct lls_device_options lls_device_options_of(const struct lls_config *c,
                                                 const struct lls_model_config *model)
 {

@@ -11,6 +11,11 @@
 #include "core/engine/engine.h"
 #include "core/loop/loop.h"
 
+/* Where nobody insists on a GPU an encoder gets the CPU, whose attention alone looks both
+ * ways. */
+enum lls_device_choice lls_device_choice_of(const struct lls_config *,
+                                            const struct lls_model_config *);
+
 struct lls_device_options lls_device_options_of(const struct lls_config *,
                                                 const struct lls_model_config *);
 /* model_path and the configuration's texts are borrowed. */

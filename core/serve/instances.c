@@ -23,7 +23,7 @@ static int create_device(struct server *s, uint32_t i, struct lls_error *err)
   struct lls_device_options options = lls_device_options_of(s->config, &s->model);
   options.ranks = s->ranks;
   options.index = s->instances.gpu[i];
-  enum lls_device_choice choice = (enum lls_device_choice)s->config->engine.device;
+  enum lls_device_choice choice = lls_device_choice_of(s->config, &s->model);
   struct lls_error why_not = {""};
   if (i > 0 && choice == LLS_DEVICE_AUTO) /* as the first is */
     choice = s->devices[0]->is_host ? LLS_DEVICE_CPU : LLS_DEVICE_CUDA;

@@ -50,7 +50,7 @@ static int check_shards(const struct server *s, uint32_t size, struct lls_error 
 static struct lls_worker_rank_options follow_options(const struct server *s)
 {
   return (struct lls_worker_rank_options){
-      .choice = (enum lls_device_choice)s->config->engine.device,
+      .choice = lls_device_choice_of(s->config, &s->model),
       .device = lls_device_options_of(s->config, &s->model),
       .engine = lls_engine_options_of(s->config, &s->model),
       .model = s->model,

@@ -13,7 +13,7 @@ use File::Temp;
 use JSON::PP;
 use Test::More;
 
-my $stories = LlmServer::source('t/data/models/stories260K');
+our $stories = LlmServer::source('t/data/models/stories260K');
 my $plugins = $ENV{LLS_PLUGIN_PATH};
 my $module  = LlmServer::built('t/simt/.libs/device_cuda.so');
 
@@ -122,6 +122,20 @@ sub refusal {
         'a module of another build is refused');
     my $server = LlmServer->serve(ini('auto'));
     like($server->log, qr/ cpu: /, 'and the CPU computes where nobody insisted');
+    $server->stop;
+}
+
+# ---- an encoder -----------------------------------------------------------------------
+
+{
+    my $folder = folder_with($module);
+    local $ENV{LLS_PLUGIN_PATH} = "$folder:$plugins";
+    local $ENV{LD_LIBRARY_PATH} = LlmServer::built('t/simt/.libs');
+    local $stories = LlmServer::source('t/data/encoder/mean');
+    like(refusal('cuda'), qr/has no attention in both directions, which an encoder needs: set \[engine\] device = cpu/,
+        'an encoder is refused');
+    my $server = LlmServer->serve(ini('auto'));
+    like($server->log, qr/ cpu: /, 'and gets the CPU where nobody insisted');
     $server->stop;
 }
 

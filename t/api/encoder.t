@@ -67,6 +67,17 @@ for my $scheduler (qw(sarathi fastgen orca mlfq vtc apt alise accelgen bros alig
     $server->stop;
 }
 
+# Plans that cut prompts, and worse: the built-in order goes on.
+for my $seed (1 .. 3) {
+    serve('mean', "[plugins]\nscheduler = " . LlmServer::built('t/plugin/.libs/scheduler_hostile.so')
+        . "\nstrikes = 4\n[scheduler.hostile]\nmode = illegal\nrejects = 0\nseed = $seed\n");
+    my @batches = map { [@texts[map { int rand @texts } 1 .. 6]] } 1 .. 8;
+    my %of = map { $texts[$_] => $reference->{vectors}[$_] } 0 .. $#texts;
+    are_vectors [map { vectors_of($_) } @batches], [map { @of{@$_} } @batches], "bad plans, seed $seed: the same";
+    like $server->log, qr/switched off after 4 strikes/, '  and four were bad';
+    is $server->stop, 0, '  the server ends well';
+}
+
 my %elsewhere = (
     'two ranks'            => "tensor_parallel_size = 2\n",
     'prefill for a decode' => "roles = prefill, decode\n[plugins]\nscheduler = distserve\n",

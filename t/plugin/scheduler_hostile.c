@@ -145,6 +145,13 @@ static void plan_legally(struct hostile *h, struct planning *p)
 
 /* ---- illegal ones --------------------------------------------------------------- */
 
+/* More than there is, or less, where a prompt cannot be cut. */
+static uint32_t bad_length(const struct planning *p, const struct lls_request *r)
+{
+  uint32_t pending = lls_request_pending(r);
+  return p->c->host->engine->chunked_prefill ? pending + 1 : pending - 1;
+}
+
 static void spoil(struct planning *p, const struct lls_request *r)
 {
   struct lls_plan *plan = p->plan;
@@ -155,7 +162,7 @@ static void spoil(struct planning *p, const struct lls_request *r)
     lls_plan_run(plan, &unknown, 1);
     return;
   case 1:
-    lls_plan_run(plan, r, lls_request_pending(r) + 1);
+    lls_plan_run(plan, r, bad_length(p, r));
     return;
   case 2:
     lls_plan_run(plan, r, 0);
