@@ -7,8 +7,8 @@ use warnings;
 use Exporter 'import';
 use File::Temp qw(tempdir);
 use POSIX ();
-our @EXPORT = qw(setup requests parallel simulate attainment rate_at highest_rate slos
-  share_of_largest);
+our @EXPORT = qw(setup requests parallel simulate attainment evaluate interval mean rate_at
+  highest_rate slos write_trace);
 
 my ($root, $sim, $requests, $jobs, $folder);
 my @seeds; # of arrivals
@@ -93,18 +93,6 @@ sub lengths {
   return @rows;
 }
 
-# Part of all memory times time that the largest so many of a hundred requests take: answer
-# times (prompt + half of the answer).
-sub share_of_largest {
-  my ($data, $percent) = @_;
-  my @areas = sort { $b <=> $a } map { my ($in, $out) = split /,/; $out * ($in + $out / 2) }
-    lengths($data);
-  my ($sum, $largest) = (0, 0);
-  $sum += $_ for @areas;
-  $largest += $_ for @areas[0 .. @areas * $percent / 100 - 1];
-  return $largest / $sum;
-}
-
 # A trace at one request per second; the simulator scales its times. Early: each answer ends
 # at one of its tokens, all equally likely.
 sub trace {
@@ -127,6 +115,23 @@ sub trace {
   return $path;
 }
 
+# A trace of lengths that are given, [prompt, answer]; Poisson at one request per second.
+sub write_trace {
+  my ($name, $seed, @rows) = @_;
+  my $path = "$folder/$name-$seed.csv";
+  return $path if -e $path;
+  my ($g, $at) = (Mt19937->new($seed), 0);
+  open my $file, '>', "$path.$$" or die "$path: $!\n";
+  print $file "arrival_s,prompt_tokens,output_tokens\n";
+  for (@rows) {
+    printf $file "%.9f,%d,%d\n", $at, @$_;
+    $at += $g->exponential;
+  }
+  close $file or die "$path: $!\n";
+  rename "$path.$$", $path or die "$path: $!\n";
+  return $path;
+}
+
 # ---- runs -----------------------------------------------------------------------------------
 my %model = ('13B' => ['opt-13b', 1], '30B' => ['opt-30b', 2], '66B' => ['opt-66b', 4]);
 # Table 3: TTFT and P99 TBT in ms
@@ -141,16 +146,18 @@ sub slos {
 }
 
 # At most 256 sequences run at once for everybody, vLLM's default.
-# run: {policy, more => [], model, data, rate, cv, seed, early, profile}; the report's text.
+# run: {policy, more => [], model, data, rate, cv, seed, early, profile, trace, ranks, slos}; the
+# report's text. model: one of the paper's, or a folder; trace: a file, or a function of the seed.
 sub simulate {
   my %r = (model => '13B', cv => 1, seed => 0, early => 0, more => [], profile => 'a100-40g',
     @_);
-  my ($name, $ranks) = @{$model{$r{model}}};
-  my ($ttft, $tbt) = slos(@r{qw(data model)});
+  my ($name, $ranks) = @{$model{$r{model}} // [$r{model}, $r{ranks}]};
+  my ($ttft, $tbt) = @{$r{slos} // [slos(@r{qw(data model)})]};
+  my $trace = ref $r{trace} ? $r{trace}->($r{seed}) : trace(@r{qw(data cv seed early)});
   my $out = "$folder/r$$.json";
   my @command = ($sim, '--quiet', '-c', "$root/etc/$r{policy}.ini", '--model',
     $name, '--ranks', $ranks, '--profile', $r{profile}, '--trace',
-    trace(@r{qw(data cv seed early)}), '--time-scale', 1 / $r{rate}, '--slo-ttft', "${ttft}ms",
+    $trace, '--time-scale', 1 / $r{rate}, '--slo-ttft', "${ttft}ms",
     '--slo-tbt', "${tbt}ms", '--json', $out, qw(--set engine.max_sequences=256), @{$r{more}});
   system(@command) == 0 or die "@command failed\n";
   open my $file, '<', $out or die "$out: $!\n";
@@ -172,6 +179,54 @@ sub attainment {
   }
   $sum[0] *= 100;
   return wantarray ? @sum : $sum[0];
+}
+
+sub mean { my $sum = 0; $sum += $_ for @_; return $sum / @_ }
+
+# Half of the 95 % interval of a mean (Student's t); 0 of a single value.
+sub interval {
+  my @t = (undef, undef, 12.71, 4.303, 3.182, 2.776);
+  return 0 if @_ < 2;
+  my ($mean, $squares) = (mean(@_), 0);
+  $squares += ($_ - $mean)**2 for @_;
+  return ($t[@_] // 2) * sqrt($squares / (@_ - 1) / @_);
+}
+
+# What one run is judged by: percent within both SLOs, percent with first token and every gap in
+# time, longest gap in seconds, percent with the first token and with P99 TBT in time, percent of
+# the time until the last arrival in which a request or more waited.
+sub judge {
+  my ($run) = @_;
+  my $text = simulate(%$run, more => [@{$run->{more} // []}, '--save-detailed']);
+  my ($ttft, $tbt) = map { $_ / 1e3 } @{$run->{slos} // [slos(@$run{qw(data)}, $run->{model} // '13B')]};
+  my ($met, $first, $p99) = map { $text =~ /"$_": ([-+.\de]+)[,\s]/ } qw(all ttft p99_tbt);
+  my ($firsts) = $text =~ /"ttfts": \[([^\]]*)\]/;
+  my ($gaps) = $text =~ /"itls": \[(.*?)\]\s*\]/s;
+  my ($waiting) = $text =~ /"waiting": \[([^\]]*)\]/;
+  my ($bin) = $text =~ /"bin_s": ([.\d]+)/;
+  my ($starts) = $text =~ /"start_times": \[([^\]]*)\]/;
+  my @firsts = $firsts =~ /([-+.\de]+)/g;
+  my ($last) = $starts =~ /.*?([-+.\de]+)\s*$/s;
+  my ($every, $pause, $k) = (0, 0, 0);
+  for my $list (split /\]/, $gaps) {
+    my $longest = 0;
+    while ($list =~ /([-+.\de]+)/g) { $longest = $1 if $1 > $longest }
+    $pause = $longest if $longest > $pause;
+    $every++ if $firsts[$k] <= $ttft && $longest <= $tbt;
+    last if ++$k == @firsts;
+  }
+  my @bins = ($waiting =~ /([-+.\de]+)/g)[0 .. ($last // 0) / $bin];
+  my $queued = grep { ($_ // 0) >= 1 } @bins;
+  return (100 * $met, 100 * $every / @firsts, $pause, 100 * $first, 100 * $p99, 100 * $queued / @bins);
+}
+
+# The same of all seeds: means, but the longest gap of all; then the interval of the first.
+sub evaluate {
+  my ($run) = @_;
+  my @of = map { [judge({%$run, seed => $_})] } @seeds;
+  my @means = map { my $k = $_; mean(map { $_->[$k] } @of) } 0 .. 5;
+  $means[2] = (sort { $b <=> $a } map { $_->[2] } @of)[0];
+  return (@means, interval(map { $_->[0] } @of));
 }
 
 # Rates are looked for on a grid of steps of 4 %; what its end still attains has no highest rate.

@@ -82,7 +82,7 @@ struct lls_iteration_shape {
   uint32_t n_chunks, n_decodes;
   const struct lls_chunk_shape *chunks; /* (n_chunks) prefill chunks */
   const uint32_t *decode_context;       /* (n_decodes) cached tokens */
-  uint64_t hidden_tokens;               /* tokens restored from hidden form */
+  uint64_t hidden_tokens;               /* tokens in hidden form */
   /* version 1 ends here */
 };
 
@@ -100,7 +100,7 @@ struct lls_step_statistics {
  * fitted to the steps served so far:
  *
  *   ns = c0 + c1 prefill tokens + c2 (sum over chunks of tokens (context + tokens / 2))
- *      + c3 decodes + c4 their cached tokens + c5 tokens restored from hidden form
+ *      + c3 decodes + c4 their cached tokens + c5 tokens in hidden form
  */
 struct lls_cost {
   uint32_t size;
