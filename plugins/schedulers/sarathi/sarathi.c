@@ -35,7 +35,7 @@ static void run_running(struct sarathi *sarathi, struct lls_pol_step *s)
     const struct lls_request *r = s->order[i];
     if (r->state == LLS_DECODING) {
       uint32_t tokens = lls_pol_step_decode(s, i);
-      budget->used += tokens > 1 ? tokens - 1 : 0; /* one was counted before */
+      sarathi->budget.used += tokens > 1 ? tokens - 1 : 0; /* one was counted before */
       continue;
     }
     uint32_t pending = lls_request_pending(r);
