@@ -7,11 +7,12 @@
  * MODEL: a folder or a GGUF file with a tokeniser. Each FILE has {"schema": ..., "tests":
  * [{"data": ..., "valid": ...}]}, as the files of JSONSchemaBench's maskbench do. Prints
  * how long the two took (us, by the clock of the thread), how many schemas were refused,
- * and how often a document was judged otherwise than its file says. --ids prints, in
- * place of that, a line of JSON for each document that is valid: the number of the file
- * and the tokens; and first those of the vocabulary, in hexadecimal: what
- * bench/grammar_peers.py measures others with.
+ * and how often a document was judged otherwise than its file says. A piece is what a
+ * step does of a mask. --ids prints, in place of that, a line of JSON for each document
+ * that is valid: the number of the file and the tokens; and first those of the
+ * vocabulary, in hexadecimal: what bench/grammar_peers.py measures others with.
  */
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include "core/tokenizer/tokenizer.h"
 
 #define MOST_SAMPLES (1u << 22)
+#define MASK_WORK    30000 /* a step's, [plugins] mask_work */
 
 struct samples {
   float *us; /* (n) */
@@ -34,7 +36,8 @@ struct bench {
   struct lls_vocabulary *vocabulary;
   struct lls_grammar_state *state;
   uint32_t *bits;
-  struct samples compile, mask;
+  struct samples compile, mask, piece;
+  uint64_t work; /* of a piece: nodes */
   uint32_t schemas, refused, documents, wrongly_refused, wrongly_taken, failed;
   bool ids;
 };
@@ -76,9 +79,18 @@ static void report(const char *what, struct samples *s)
 static bool take(struct bench *b, const int32_t *ids, size_t n)
 {
   for (size_t i = 0; i < n; i++) {
-    double began = bench_cpu_seconds();
-    int rc = lls_grammar_fill_mask(b->state, b->bits);
-    note(&b->mask, bench_cpu_seconds() - began);
+    struct lls_mask_progress progress = {0};
+    double mask_s = 0;
+    int rc;
+    do {
+      uint64_t work = b->work;
+      double began = bench_cpu_seconds();
+      rc = lls_grammar_fill_mask_some(b->state, b->bits, &progress, &work);
+      double took_s = bench_cpu_seconds() - began;
+      note(&b->piece, took_s);
+      mask_s += took_s;
+    } while (rc == -EAGAIN);
+    note(&b->mask, mask_s);
     b->failed += rc < 0;
     if (rc < 0 || (b->bits[ids[i] / 32] >> (ids[i] % 32) & 1) == 0)
       return false;
@@ -197,6 +209,8 @@ int main(int argc, char **argv)
   b.bits = calloc(lls_vocabulary_words(b.vocabulary), sizeof *b.bits);
   b.compile.us = samples_of();
   b.mask.us = samples_of();
+  b.piece.us = samples_of();
+  b.work = MASK_WORK;
   if (b.ids)
     print_vocabulary(&b);
   for (int i = first; i < argc; i++)
@@ -205,6 +219,7 @@ int main(int argc, char **argv)
     printf("vocabulary of %u tokens: %.1f ms\n", b.vocabulary->size, vocabulary_s * 1e3);
     report("compile", &b.compile);
     report("mask", &b.mask);
+    report("piece", &b.piece);
     printf("%u schemas, %u refused; %u documents: %u valid ones refused, %u invalid ones "
            "taken, %u masks over a bound\n",
            b.schemas, b.refused, b.documents, b.wrongly_refused, b.wrongly_taken,
@@ -212,6 +227,7 @@ int main(int argc, char **argv)
   }
   free(b.compile.us);
   free(b.mask.us);
+  free(b.piece.us);
   free(b.bits);
   free(b.state);
   lls_vocabulary_destroy(b.vocabulary);

@@ -30,7 +30,8 @@ struct harness_options {
   const char *measurements;          /* likewise */
   bool measure_always;
   uint32_t strikes;
-  bool no_jump; /* [plugins] jump_ahead = false */
+  uint32_t mask_work; /* [plugins], but 0 by default */
+  bool no_jump;       /* [plugins] jump_ahead = false */
   uint64_t seed;
   bool threaded;      /* with a step thread instead of harness_step */
   uint32_t threads;   /* of the device; 1 by default */

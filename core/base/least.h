@@ -17,6 +17,7 @@
   }
 
 LLS_LEAST_OF(uint32_t, u32)
+LLS_LEAST_OF(uint64_t, u64)
 LLS_LEAST_OF(int64_t, i64)
 LLS_LEAST_OF(size_t, size)
 LLS_LEAST_OF(double, f64)

@@ -280,6 +280,11 @@ static const struct lls_param plugins_params[] = {
     LLS_PARAM_INT(loop, strikes, "10", 1, 1000000, "plans",
                   "number of bad or late plans after which the built-in order takes over",
                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(
+        loop, mask_work, "30000", 0, 1000000000, "nodes",
+        "most of the vocabulary's trie that a step walks for masks; what is left "
+        "is drawn for in the next step; 0 is no limit",
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_BOOL(loop, jump_ahead, "true",
                    "tokens that alone can follow in an answer's grammar are computed as "
                    "one chunk, not drawn one by one",

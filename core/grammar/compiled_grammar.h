@@ -78,6 +78,22 @@ bool lls_grammar_complete(const struct lls_grammar_state *state);
  */
 int lls_grammar_fill_mask(struct lls_grammar_state *state, uint32_t *bits);
 
+/* Where a mask that takes several calls goes on; zeroed: at its beginning. Valid as long
+ * as the state stays where it is. */
+struct lls_mask_progress {
+  uint32_t thread; /* of the state's threads, the next */
+  uint32_t node;   /* of the vocabulary's trie, where that thread's walk goes on */
+};
+
+/*
+ * The same, but no further than *work allows: so many nodes of the vocabulary's trie may
+ * be walked for what no mask needed before. What was walked is taken off; the last piece
+ * may take more, by one fragment. -EAGAIN: the bits are not all there, and the next call
+ * with them and the same progress goes on.
+ */
+int lls_grammar_fill_mask_some(struct lls_grammar_state *state, uint32_t *bits,
+                               struct lls_mask_progress *progress, uint64_t *work);
+
 /*
  * Writes the tokens that every text goes on with from here, at most `room`; how many. The
  * state stays where it is. Their bytes are what every text has; which tokens these are is

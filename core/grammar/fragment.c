@@ -87,6 +87,7 @@ static bool walk_repetition(struct lls_fragments *f, uint32_t from,
   uint8_t bytes[LLS_DRAFT_DEPTH];
   at[0] = (struct place){.state = from};
   for (uint32_t i = 1; i < v->n_nodes && !f->draft->full && !f->dfa->full;) {
+    f->walked++;
     const struct lls_trie_node *node = &v->nodes[i];
     struct place p = at[node->depth - 1];
     bool left = p.between && lls_byte_set_has(&rule->follow, node->byte);
@@ -233,6 +234,7 @@ static void walk_rule(struct lls_fragments *f, uint32_t from,
   w.ended[0] = false;
   w.place[0] = loan->start;
   for (uint32_t i = 1; i < v->n_nodes && !f->draft->full && !s->full;) {
+    f->walked++;
     const struct lls_trie_node *node = &v->nodes[i];
     uint32_t depth = node->depth;
     if (w.ended[depth - 1] && lls_byte_set_has(&after, node->byte))

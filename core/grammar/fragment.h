@@ -62,6 +62,7 @@ struct lls_fragments {
   struct lls_fragment_memory memory;
   const struct lls_fragment **of_state; /* (dfa capacity) NULL: not built */
   struct lls_fragment_draft *draft;
+  uint64_t walked; /* nodes of the vocabulary's trie, for all that was built */
   uint64_t *stays; /* (rules) known, and the kinds of bytes that a repetition
                     * without end may go on with for ever */
 };
@@ -71,6 +72,12 @@ int lls_fragments_create(struct lls_fragments *f, struct lls_dfa *dfa,
 void lls_fragments_free(struct lls_fragments *f);
 /* In use. */
 size_t lls_fragments_bytes(const struct lls_fragments *f);
+
+/* It takes no walk to have the state's, or to know that there is none. */
+static inline bool lls_fragment_is_known(const struct lls_fragments *f, uint32_t state)
+{
+  return f->of_state[state] != NULL;
+}
 
 /* The state's, built if need be. NULL: there is none, and the trie has to be walked:
  * too much can follow its rule. */

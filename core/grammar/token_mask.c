@@ -2,8 +2,10 @@
 /*
  * Which tokens may follow: for each thread those that stay in its rule (a fragment), and
  * those that go on in what the rule returns to, found by walking the fragment's suffixes.
- * A thread whose state has no fragment walks the vocabulary.
+ * A thread whose state has no fragment walks the vocabulary. Walks are bounded in each
+ * call, since the caller may be the step thread: who meets the bound goes on later.
  */
+#include "core/base/least.h"
 #include "core/grammar/fragment_draft.h"
 #include "core/grammar/grammar_internal.h"
 
@@ -114,25 +116,47 @@ struct walk {
   struct lls_stacks_mark mark[LLS_DRAFT_DEPTH];
 };
 
-static void walk_vocabulary(struct mask *m, const struct lls_configuration *from)
+static void step(struct mask *m, struct walk *w, uint32_t node)
+{
+  const struct lls_trie_node *n = &m->vocabulary->nodes[node];
+  lls_stacks_back(m->stacks, w->mark[n->depth - 1]);
+  w->at[n->depth] = lls_stacks_step(m->stacks, &w->at[n->depth - 1], n->byte);
+  w->mark[n->depth] = lls_stacks_mark(m->stacks);
+}
+
+/* From the root to the node above this one. */
+static void descend(struct mask *m, struct walk *w, uint32_t node)
+{
+  const struct lls_vocabulary *v = m->vocabulary;
+  for (uint32_t i = 1; i < node;) {
+    bool above = v->nodes[i].end > node;
+    if (above)
+      step(m, w, i);
+    i = above ? i + 1 : v->nodes[i].end;
+  }
+}
+
+/* From a node on; the node where it had to stop, or 0 at the end. */
+static uint32_t walk_vocabulary(struct mask *m, const struct lls_configuration *from,
+                                uint32_t first, uint64_t *work)
 {
   const struct lls_vocabulary *v = m->vocabulary;
   struct lls_stacks *s = m->stacks;
   struct walk w;
   w.at[0] = *from;
   w.mark[0] = lls_stacks_mark(s);
-  for (uint32_t i = 1; i < v->n_nodes && !s->full;) {
+  uint32_t i = first > 0 ? first : 1;
+  for (descend(m, &w, i); i<v->n_nodes && * work> 0 && !s->full; --*work) {
     const struct lls_trie_node *node = &v->nodes[i];
-    struct lls_configuration *c = &w.at[node->depth];
-    lls_stacks_back(s, w.mark[node->depth - 1]);
-    *c = lls_stacks_step(s, &w.at[node->depth - 1], node->byte);
-    w.mark[node->depth] = lls_stacks_mark(s);
+    step(m, &w, i);
+    const struct lls_configuration *c = &w.at[node->depth];
     if (c->n > 0 || c->ended)
       for (uint32_t t = node->first_token; t < v->nodes[i + 1].first_token; t++)
         allow(m, v->tokens[t]);
     i = c->n > 0 ? i + 1 : node->end;
   }
   lls_stacks_back(s, w.mark[0]);
+  return i < v->n_nodes && !s->full ? i : 0;
 }
 
 /* ---- the mask
@@ -146,15 +170,22 @@ static void allow_ends(const struct mask *m)
       allow(m, (uint32_t)v->ends[i]);
 }
 
-static void add_thread(struct mask *m, struct lls_fragments *fragments, uint32_t index)
+/* False: what is left of the thread takes more than the work allows. */
+static bool add_thread(struct mask *m, struct lls_fragments *fragments,
+                       struct lls_mask_progress *progress, uint64_t *work)
 {
-  struct lls_thread thread = m->stacks->threads[index];
+  struct lls_thread thread = m->stacks->threads[progress->thread];
+  const struct lls_configuration alone = {.first = progress->thread, .n = 1};
+  if (*work == 0 && !lls_fragment_is_known(fragments, thread.state))
+    return false;
+  uint64_t before = fragments->walked;
   const struct lls_fragment *f = lls_fragment_of(fragments, thread.state);
-  const struct lls_configuration alone = {.first = index, .n = 1};
+  *work -= lls_least_u64(*work, fragments->walked - before);
   if (f != NULL)
     add_fragment(m, f, &thread);
   else
-    walk_vocabulary(m, &alone);
+    progress->node = walk_vocabulary(m, &alone, progress->node, work);
+  return progress->node == 0;
 }
 
 static int any(const uint32_t *bits, size_t n)
@@ -165,20 +196,43 @@ static int any(const uint32_t *bits, size_t n)
   return 0;
 }
 
-int lls_grammar_fill_mask(struct lls_grammar_state *state, uint32_t *bits)
+static int add_threads(struct mask *m, struct lls_grammar_state *state,
+                       struct lls_mask_progress *progress, uint64_t *work)
+{
+  struct lls_grammar *g = state->grammar;
+  struct lls_configuration c = lls_state_open(state);
+  bool done = true;
+  while (done && progress->thread < c.n && !g->stacks.full) {
+    done = add_thread(m, &g->fragments, progress, work);
+    progress->thread += done;
+  }
+  g->stacks.full |= g->dfa.full;
+  int rc = lls_state_close(state);
+  return rc < 0 || done ? rc : -EAGAIN;
+}
+
+int lls_grammar_fill_mask_some(struct lls_grammar_state *state, uint32_t *bits,
+                               struct lls_mask_progress *progress, uint64_t *work)
 {
   struct lls_grammar *g = state->grammar;
   struct mask m = {.stacks = &g->stacks, .vocabulary = g->vocabulary, .bits = bits};
   size_t words = lls_vocabulary_words(g->vocabulary);
-  memset(bits, 0, words * sizeof *bits);
+  if (progress->thread == 0 && progress->node == 0)
+    memset(bits, 0, words * sizeof *bits);
   if (state->finished)
     return 0;
   if (state->may_end)
     allow_ends(&m);
-  struct lls_configuration c = lls_state_open(state);
-  for (uint32_t i = 0; i < c.n && !g->stacks.full; i++)
-    add_thread(&m, &g->fragments, c.first + i);
-  g->stacks.full |= g->dfa.full;
-  int rc = lls_state_close(state);
+  int rc = add_threads(&m, state, progress, work);
+  if (rc == -EAGAIN)
+    return rc;
+  *progress = (struct lls_mask_progress){0};
   return rc < 0 ? rc : any(bits, words);
+}
+
+int lls_grammar_fill_mask(struct lls_grammar_state *state, uint32_t *bits)
+{
+  struct lls_mask_progress progress = {0};
+  uint64_t work = UINT64_MAX;
+  return lls_grammar_fill_mask_some(state, bits, &progress, &work);
 }

@@ -86,12 +86,16 @@ static void book(struct lls_instance *in, uint32_t i,
   struct lls_policies *p = &in->policies;
   struct lls_live *live = in->batch.live[i];
   struct lls_request *v = &live->view;
+  const struct lls_sampled *token = result->sampled[i];
+  if (token != NULL && live->constraint.postponed)
+    token = NULL;
   v->cached_tokens = live->context + live->run_tokens;
+  /* the row that the token is drawn from is computed again */
+  v->cached_tokens -= token == NULL && result->sampled[i] != NULL;
   live->n_scored += in->batch.sequences[i].n_scores;
   if (live->pooling != LLS_POOLING_NONE)
     note_pooled(live);
   LLS_CALL(p, cache, computed, v, v->cached_tokens);
-  const struct lls_sampled *token = result->sampled[i];
   uint32_t emitted = token != NULL ? append(in, live, token, now_ns) : 0;
   if (emitted > 0)
     lls_lifecycle_set_state(in, live, LLS_DECODING);

@@ -6,6 +6,10 @@
  * they had been drawn, and computed in the next step together (jump-ahead); where a text
  * is whole and nothing but its end can follow, it ends.
  *
+ * The first mask of a place in a grammar may take a walk of the vocabulary. A step walks
+ * so much and no more (limits.mask_work): a request whose mask is not whole by then draws
+ * nothing, and goes on in the next step, so that the others do not wait for it.
+ *
  * A request that asks for logprobs does not jump, since the model has to be asked how
  * likely each token was; its answer is the same.
  */
@@ -43,16 +47,34 @@ static bool forces(struct lls_live *live)
   return true;
 }
 
+/* Nothing is drawn in this step: its last token is computed once more in the next. */
+static bool may_postpone(const struct lls_instance *in, const struct lls_live *live)
+{
+  return in->caps.chunked_prefill && live->context + live->run_tokens > 1;
+}
+
+static void fill_mask(const struct lls_instance *in, struct lls_live *live,
+                      uint64_t *work)
+{
+  struct lls_constraint *c = &live->constraint;
+  uint64_t unbounded = UINT64_MAX;
+  int rc = forces(live)
+               ? 1
+               : lls_grammar_fill_mask_some(c->state, c->mask, &c->progress,
+                                            may_postpone(in, live) ? work : &unbounded);
+  c->postponed = rc == -EAGAIN;
+  c->failed = rc > 0 || c->postponed ? 0 : rc < 0 ? rc : -ENOENT;
+}
+
 void lls_constraint_fill_masks(void *context)
 {
   struct lls_instance *in = context;
+  uint64_t work = in->limits.mask_work > 0 ? (uint64_t)in->limits.mask_work : UINT64_MAX;
   LLS_ON_STEP(in);
   for (uint32_t i = 0; i < in->batch.n; i++) {
-    struct lls_constraint *c = &in->batch.live[i]->constraint;
-    if (c->grammar == NULL || in->batch.sequences[i].sampling == NULL)
-      continue;
-    int rc = forces(in->batch.live[i]) ? 1 : lls_grammar_fill_mask(c->state, c->mask);
-    c->failed = rc > 0 ? 0 : rc < 0 ? rc : -ENOENT;
+    struct lls_live *live = in->batch.live[i];
+    if (live->constraint.grammar != NULL && in->batch.sequences[i].sampling != NULL)
+      fill_mask(in, live, &work);
   }
 }
 

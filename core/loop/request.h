@@ -51,6 +51,8 @@ struct lls_constraint {
   struct lls_grammar *grammar; /* NULL: none; the request's reference */
   struct lls_grammar_state *state;
   uint32_t *mask; /* a bit for each token of the vocabulary */
+  struct lls_mask_progress progress;
+  bool postponed; /* the mask was not whole in this step: nothing was drawn */
   int failed;     /* -errno: no mask could be made for the next token */
 };
 

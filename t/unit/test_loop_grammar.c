@@ -95,6 +95,7 @@ static const struct setting {
   const char *const *parameters;
   uint32_t device_units, host_units;
   bool asynchronous, no_jump;
+  uint32_t mask_work;
 } settings[] = {
     {.scheduler = "fcfs", .device_units = 512},
     {.scheduler = "sarathi", .parameters = chunks, .device_units = 512},
@@ -102,6 +103,12 @@ static const struct setting {
     {.scheduler = "fcfs", .parameters = swap, .device_units = 64, .host_units = 256},
     {.scheduler = "sarathi", .parameters = chunks, .device_units = 64},
     {.scheduler = "fcfs", .device_units = 512, .asynchronous = true},
+    {.scheduler = "sarathi", .parameters = chunks, .device_units = 512, .mask_work = 1},
+    {.scheduler = "fcfs",
+     .parameters = swap,
+     .device_units = 64,
+     .host_units = 256,
+     .mask_work = 3},
     {.scheduler = "aligned", .device_units = 64, .host_units = 256},
     {.scheduler = "bros", .device_units = 64, .host_units = 256},
 };
@@ -123,6 +130,7 @@ static struct totals run_setting(const struct setting *t, const struct reference
   o.device_units = t->device_units;
   o.host_units = t->host_units;
   o.no_jump = t->no_jump;
+  o.mask_work = t->mask_work;
   o.create_device = t->asynchronous ? create_asynchronous : NULL;
   open_or_fail(&h, &o);
   struct lls_vocabulary *v = letters(h.config.vocab);
