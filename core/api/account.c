@@ -15,7 +15,7 @@ static double seconds(int64_t from_ns, int64_t to_ns)
 static enum lls_outcome outcome(const struct lls_choice *choice, uint32_t reason)
 {
   bool pooled = choice->generation->params.pooling != LLS_POOLING_NONE;
-  if (choice->stop_string != NULL || reason == LLS_FINISH_STOP ||
+  if (lls_stops_ended(choice) || reason == LLS_FINISH_STOP ||
       (pooled && reason == LLS_FINISH_LENGTH)) /* nothing was cut off */
     return LLS_OUTCOME_STOP;
   if (reason == LLS_FINISH_CANCELLED)

@@ -70,6 +70,7 @@ static const struct lls_row rows[] = {
     ODD("seed", BOTH, lls_param_seed),
     FLAG("ignore_eos", BOTH, ignore_eos),
     ODD("stop", BOTH, lls_param_stop),
+    ODD("stop_regex", BOTH, lls_param_stop_regex),
     ODD("stop_token_ids", BOTH, lls_param_stop_token_ids),
     FLAG("include_stop_str_in_output", BOTH, include_stop),
     WHOLE("logprobs", LLS_COMPLETIONS, logprobs, 0, LLS_MAX_LOGPROBS),
@@ -125,7 +126,6 @@ static const struct lls_row rows[] = {
     ODD("logits_processors", BOTH, lls_param_unsupported),
     ODD("logprob_token_ids", BOTH, lls_param_unsupported),
     ODD("prompt_embeds", LLS_COMPLETIONS, lls_param_unsupported),
-    ODD("stop_regex", BOTH, lls_param_unsupported),
     END,
 };
 
@@ -436,11 +436,16 @@ fail:
 void lls_api_params_free(struct lls_api_params *params)
 {
   lls_stop_set_free(&params->stop);
+  for (size_t i = 0; i < params->n_stop_regex; i++)
+    lls_regex_finder_destroy(params->stop_regex[i]);
+  free(params->stop_regex);
   free(params->stop_tokens);
   free(params->bias);
   lls_structured_free(&params->structured);
   json_decref(params->tools.list);
   params->tools.list = NULL;
+  params->stop_regex = NULL;
+  params->n_stop_regex = 0;
   params->stop_tokens = NULL;
   params->bias = NULL;
 }

@@ -15,6 +15,7 @@
 
 #include "core/api/api_error.h"
 #include "core/base/stop_strings.h"
+#include "core/grammar/regex_scan.h"
 #include "core/api/structured.h"
 #include "core/config/limits.h"
 #include "core/device/sampling.h"
@@ -68,7 +69,9 @@ struct lls_api_params {
   uint64_t seed;
   bool ignore_eos;
   struct lls_stop_set stop;
-  bool include_stop; /* leave the stop string in the answer */
+  struct lls_regex_finder **stop_regex; /* (n_stop_regex) */
+  size_t n_stop_regex;
+  bool include_stop; /* leave what stopped it in the answer */
   int32_t *stop_tokens;
   size_t n_stop_tokens;
   struct lls_structured structured; /* what the answer keeps to */

@@ -10,6 +10,7 @@
 #include "core/api/account.h"
 #include "core/api/chat_answer.h"
 #include "core/api/reply.h"
+#include "core/api/stops.h"
 
 static double seconds(int64_t from_ns, int64_t to_ns)
 {
@@ -46,31 +47,6 @@ static void remember_token(struct lls_choice *choice, const struct lls_sampled *
     choice->token_capacity = capacity;
   }
   choice->tokens[choice->n_unreported++] = *token;
-}
-
-/* New text: ends the choice at a stop string, holds back what may become one. */
-static void add_text(struct lls_choice *choice, const char *piece, size_t length)
-{
-  const struct lls_generation *generation = choice->generation;
-  const struct lls_stop_set *stop = &generation->params.stop;
-  struct lls_text *text = &choice->text;
-  size_t at, which;
-  lls_text_append(text, piece, length);
-  if (stop->count == 0 || choice->n_tokens <= generation->params.min_tokens) {
-    choice->ready = text->length;
-    return;
-  }
-  LLS_CHECK(choice->ready <= text->length);
-  const char *open = text->data + choice->ready; /* before it there is none */
-  size_t open_length = text->length - choice->ready;
-  if (lls_stop_find(stop, open, open_length, &at, &which)) {
-    choice->stop_string = &stop->strings[which];
-    at += generation->params.include_stop ? choice->stop_string->length : 0;
-    text->length = choice->ready + at;
-    choice->ready = text->length;
-  } else {
-    choice->ready = text->length - lls_stop_hold(stop, open, open_length);
-  }
 }
 
 /* By itself, not by its length. */
@@ -135,11 +111,12 @@ static void add_token(struct lls_choice *choice, const struct lls_sampled *sampl
   if (choice->reports)
     remember_token(choice, sampled);
   if (!hidden)
-    add_text(choice, piece, lls_chat_answer_text(choice, sampled->token, piece));
+    lls_stops_add_text(choice, piece,
+                       lls_chat_answer_text(choice, sampled->token, piece));
   else if (is_requested_stop(&generation->params, sampled->token))
     choice->stop_token = sampled->token;
   bool over = lls_chat_answer_take(choice);
-  if (choice->stop_string != NULL || over)
+  if (lls_stops_ended(choice) || over)
     stop_choice(choice);
 }
 
@@ -205,9 +182,9 @@ static bool has_failed(const struct lls_choice *choice, uint32_t reason,
 static void end_choice(struct lls_choice *choice, uint32_t reason)
 {
   char *piece = choice->generation->api->piece;
-  add_text(choice, piece, lls_detokenizer_flush(&choice->detokenizer, piece));
+  lls_stops_add_text(choice, piece, lls_detokenizer_flush(&choice->detokenizer, piece));
   choice->ready = choice->text.length;
-  bool stopped = reason == LLS_FINISH_STOP || choice->stop_string != NULL;
+  bool stopped = reason == LLS_FINISH_STOP || lls_stops_ended(choice);
   lls_chat_answer_take(choice);
   lls_chat_answer_end(choice);
   choice->finish_reason = stopped ? stopped_reason(choice) : "length";

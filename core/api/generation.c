@@ -3,9 +3,11 @@
  * submit.c and events.c their life. */
 #include "core/api/chat_answer.h"
 #include "core/api/responses.h"
+#include "core/api/stops.h"
 #include "core/api/work.h"
 #include "core/grammar/compiled_grammar.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 #include <utlist.h>
@@ -37,6 +39,8 @@ static int init_choice(const struct lls_api_config *config,
                        params->skip_special_tokens, true);
   if (params->echo)
     echo_prompt(config, choice);
+  if (lls_stops_init(choice) < 0)
+    return -ENOMEM;
   return generation->endpoint == LLS_CHAT ? lls_chat_answer_init(config, choice) : 0;
 }
 
@@ -45,6 +49,7 @@ static void free_choices(struct lls_choice *choices, uint32_t n)
   for (uint32_t i = 0; i < n; i++) {
     lls_text_free(&choices[i].text);
     lls_chat_answer_free(&choices[i]);
+    lls_stops_free(&choices[i]);
     free(choices[i].tokens);
     free(choices[i].scores);
     free(choices[i].vector);

@@ -50,6 +50,8 @@ struct lls_choice {
   uint32_t n_reasoning;                      /* tokens of n_tokens */
   const char *finish_reason;                 /* static; NULL until it is known */
   const struct lls_stop_string *stop_string; /* what ended it, or NULL */
+  const struct lls_regex_finder *stop_regex; /* likewise */
+  struct lls_regex_scan **scans;             /* (params.n_stop_regex), or NULL */
   int32_t stop_token;                        /* of stop_token_ids, or -1 */
   int64_t first_token_ns, last_token_ns;     /* on main's clock, 0 before */
   int64_t longest_gap_ns;                    /* between two tokens */

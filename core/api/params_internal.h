@@ -49,6 +49,9 @@ int lls_param_seed(const json_t *value, const char *name,
 int lls_param_stop(const json_t *value, const char *name,
                    const struct lls_params_context *context, struct lls_api_params *out,
                    struct lls_api_error *error);
+int lls_param_stop_regex(const json_t *value, const char *name,
+                         const struct lls_params_context *context,
+                         struct lls_api_params *out, struct lls_api_error *error);
 int lls_param_stop_token_ids(const json_t *value, const char *name,
                              const struct lls_params_context *context,
                              struct lls_api_params *out, struct lls_api_error *error);

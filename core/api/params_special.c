@@ -87,6 +87,48 @@ int lls_param_stop(const json_t *value, const char *name,
   return 0;
 }
 
+static int add_stop_regex(const json_t *value, const char *name,
+                          struct lls_api_params *out, struct lls_api_error *error)
+{
+  struct lls_error err = {0};
+  size_t length = json_string_length(value);
+  if (!json_is_string(value) || length == 0 || length > MAX_STOP_BYTES)
+    return lls_api_fail(error, 400, NULL, name,
+                        "'%s' must be a regular expression or an array of them, each of "
+                        "1 to %d bytes",
+                        name, MAX_STOP_BYTES);
+  int rc = lls_regex_finder_create(json_string_value(value), length,
+                                   &out->stop_regex[out->n_stop_regex], &err);
+  if (rc == -ENOMEM)
+    return out_of_memory(error);
+  if (rc < 0)
+    return lls_api_fail(error, 400, NULL, name, "'%s': %s", name,
+                        lls_error_text(&err, rc));
+  out->n_stop_regex++;
+  return 0;
+}
+
+int lls_param_stop_regex(const json_t *value, const char *name,
+                         const struct lls_params_context *context,
+                         struct lls_api_params *out, struct lls_api_error *error)
+{
+  (void)context;
+  size_t count = json_is_array(value) ? json_array_size(value) : 1;
+  if (count > MAX_STOP_STRINGS)
+    return lls_api_fail(error, 400, NULL, name,
+                        "'%s' has %zu expressions; at most %d are possible", name, count,
+                        MAX_STOP_STRINGS);
+  out->stop_regex = calloc(count + 1, sizeof *out->stop_regex);
+  if (out->stop_regex == NULL)
+    return out_of_memory(error);
+  if (!json_is_array(value))
+    return add_stop_regex(value, name, out, error);
+  for (size_t i = 0; i < count; i++)
+    if (add_stop_regex(json_array_get(value, i), name, out, error) != 0)
+      return -1;
+  return 0;
+}
+
 int lls_param_stop_token_ids(const json_t *value, const char *name,
                              const struct lls_params_context *context,
                              struct lls_api_params *out, struct lls_api_error *error)

@@ -105,6 +105,11 @@ static json_t *stop_reason(const struct lls_choice *choice)
 {
   if (choice->stop_string != NULL)
     return json_stringn(choice->stop_string->text, choice->stop_string->length);
+  if (choice->stop_regex != NULL) {
+    size_t length;
+    const char *pattern = lls_regex_finder_pattern(choice->stop_regex, &length);
+    return json_stringn(pattern, length);
+  }
   return choice->stop_token >= 0 ? json_integer(choice->stop_token) : json_null();
 }
 

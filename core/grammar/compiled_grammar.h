@@ -28,6 +28,7 @@ struct lls_grammar_limits {
   uint32_t states;    /* of the deterministic automaton, built as texts need it */
   int64_t time_ns;    /* LLS_NEVER: as long as it takes */
   const atomic_bool *cancelled; /* or NULL: gives up with -ECANCELED where it is set */
+  bool flat; /* for who walks the states itself: all is written out, nothing is called */
 };
 
 #define LLS_GRAMMAR_LIMITS                                                               \

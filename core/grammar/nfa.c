@@ -189,6 +189,8 @@ static bool is_counted(const struct builder *b, const struct lls_grammar_node *n
 {
   const struct lls_node_shape *part = &b->shapes[n->parts[0]];
   uint64_t copies = n->max == LLS_GRAMMAR_UNBOUNDED ? (uint64_t)n->min + 1 : n->max;
+  if (b->limits->flat)
+    return false;
   if (n->max > WIDE_FROM && part->wide)
     return true;
   return n->max > 1 && copies > 1 && copies * part->size > WRITTEN_OUT;
@@ -240,7 +242,7 @@ static uint32_t build_written_out(struct builder *b, uint32_t node, uint32_t nex
   return next;
 }
 
-static bool is_called(const struct builder *b, uint32_t node)
+static bool is_called(struct builder *b, uint32_t node)
 {
   const struct lls_node_shape *shape = &b->shapes[node];
   bool counted = false;
@@ -249,8 +251,11 @@ static bool is_called(const struct builder *b, uint32_t node)
     counted = is_counted(b, &n); /* is a rule by itself */
   if (counted || n.kind == LLS_GRAMMAR_LITERAL)
     return false;
-  if (b->open[node] || b->depth >= DEEPEST_INLINE)
-    return true;
+  bool deep = b->open[node] || b->depth >= DEEPEST_INLINE;
+  if (deep && b->limits->flat)
+    fail(b, -E2BIG);
+  if (deep || b->limits->flat)
+    return deep;
   return shape->size >= b->called_from && (b->rule_of[node] != NONE || shape->uses > 1);
 }
 
@@ -259,7 +264,7 @@ static uint32_t build(struct builder *b, uint32_t node, uint32_t next)
 {
   if (b->failed != 0)
     return 0;
-  if (is_called(b, node))
+  if (is_called(b, node) && b->failed == 0)
     return call(b, rule_for(b, node, 1, 1, false), b->shapes[node].nullable, next);
   b->open[node] = true;
   b->depth++;

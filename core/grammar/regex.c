@@ -53,6 +53,8 @@ uint32_t lls_grammar_regex(struct lls_grammar_tree *tree, const char *pattern, s
   uint32_t node = LLS_GRAMMAR_NONE;
   uint32_t root = lls_regex_parse(&regex, tree, pattern, n, err);
   *code = -EINVAL;
+  if (root != LLS_REGEX_END && use.within && lls_regex_has_anchor(&regex, root))
+    lls_regex_fail(&regex, "an anchor (^ or $): it is looked for anywhere");
   if (root == LLS_REGEX_END || !lls_regex_resolve_anchors(&regex, root, use.search))
     goto done;
   *code = lls_fail(err, -ENOTSUP, "the regular expression cannot be held to a length");

@@ -10,6 +10,7 @@
  *   regex_anchors.c  ^ and $ taken out of its tree
  *   regex_length.c   lengths of what it matches
  *   regex.c          its tree -> nodes of a grammar
+ *   regex_scan.c     looked for in a text that grows
  */
 #ifndef LLS_GRAMMAR_REGEX_H
 #define LLS_GRAMMAR_REGEX_H
@@ -23,6 +24,7 @@
 struct lls_regex_use {
   bool search;  /* it may match anywhere in the text, as JSON Schema's patterns */
   bool json;    /* the text is the inside of a JSON string; see json_syntax.h */
+  bool within;  /* it matches a part of a text without beginning or end: no anchors */
   bool bounded; /* it has from min to max code points */
   uint32_t min, max;
 };

@@ -16,13 +16,13 @@ enum side {
   SIDE_OPEN, /* as much more text as one likes */
 };
 
-static bool has_anchor(const struct lls_regex *regex, uint32_t at)
+bool lls_regex_has_anchor(const struct lls_regex *regex, uint32_t at)
 {
   const struct lls_regex_node *node = &regex->nodes[at];
   if (node->kind == LLS_REGEX_FIRST || node->kind == LLS_REGEX_LAST)
     return true;
   for (uint32_t part = node->part; part != LLS_REGEX_END; part = regex->nodes[part].next)
-    if (has_anchor(regex, part))
+    if (lls_regex_has_anchor(regex, part))
       return true;
   return false;
 }
@@ -134,7 +134,7 @@ static bool resolve(struct lls_regex *regex, uint32_t at, enum side left, enum s
   case LLS_REGEX_SEQUENCE:
     return resolve_sequence(regex, at, left, right);
   case LLS_REGEX_REPEAT:
-    if (has_anchor(regex, regex->nodes[at].part))
+    if (lls_regex_has_anchor(regex, regex->nodes[at].part))
       lls_regex_fail(regex, "an anchor (^ or $) that is repeated");
     return !regex->failed;
   case LLS_REGEX_FIRST:

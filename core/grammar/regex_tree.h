@@ -46,6 +46,9 @@ uint32_t lls_regex_parse(struct lls_regex *regex, struct lls_grammar_tree *tree,
                          const char *text, size_t n, struct lls_error *err);
 void lls_regex_free(struct lls_regex *regex);
 
+/* Below a node, or at it. */
+bool lls_regex_has_anchor(const struct lls_regex *regex, uint32_t at);
+
 /*
  * Replaces anchors by what they say: afterwards the expression has none, and matches
  * whole texts. Where it may match anywhere, the text around it becomes a part of it.

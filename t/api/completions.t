@@ -146,6 +146,32 @@ for my $case (
 }
 is complete(prompt => prompt('one two'), stop => 'two', include_stop_str_in_output => $true, max_tokens => 7)->{json}{choices}[0]{text},
     'one two', 'include_stop_str_in_output';
+# ---- stop_regex -----------------------------------------------------------------------
+
+for my $case (
+    # text, expressions, shown, with what stopped it, reason
+    ['one 12 two', '\d+',             'one ',     'one 1',     '\d+'],
+    ['one 12 two', ['z', '\d+ '],     'one ',     'one 12 ',   '\d+ '],
+    ['aab aabx',   'a+b[x-z]',        'aab ',     'aab aabx',  'a+b[x-z]'],
+    ['open (never', '\(.*\)',         'open (never', 'open (never', undef],
+  ) {
+    my ($given, $regex, $without, $with, $reason) = @$case;
+    for my $include ($false, $true) {
+        my $shown = $include ? $with : $without;
+        my %body = (prompt => prompt($given), max_tokens => length $given, stop_regex => $regex, include_stop_str_in_output => $include);
+        my $whole = complete(%body)->{json}{choices}[0];
+        is_deeply [@$whole{qw(text finish_reason stop_reason)}], [$shown, defined $reason ? 'stop' : 'length', $reason], "stop_regex in $given";
+        is join('', map { ref && @{ $_->{choices} } ? $_->{choices}[0]{text} : () } LlmServer::events(complete(%body, stream => $true))), $shown,
+          '  the same in pieces';
+    }
+}
+is complete(prompt => prompt('one two 3'), stop => 'two', stop_regex => 't|\d', max_tokens => 9)->{json}{choices}[0]{stop_reason}, 't|\d',
+    'whichever ends first';
+is complete(prompt => prompt('one two 3'), stop => ['t'], stop_regex => 't|\d', max_tokens => 9)->{json}{choices}[0]{stop_reason}, 't',
+    '  a string where both do';
+is complete(prompt => prompt('a1b2c'), stop_regex => '\d', min_tokens => 3, max_tokens => 5)->{json}{choices}[0]{text}, 'a1b',
+    'min_tokens holds for stop_regex too';
+
 is complete(prompt => prompt('abab.'), stop => 'b', min_tokens => 3, max_tokens => 5)->{json}{choices}[0]{text}, 'aba',
     'min_tokens holds for stop strings too';
 ok $server->metric_becomes('vllm:num_requests_running{model_name="fake/model",engine="0"}', 0), 'a stop string ends the request in the step loop';

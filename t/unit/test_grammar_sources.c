@@ -4,7 +4,9 @@
 #include "core/grammar/gbnf.h"
 #include "core/grammar/json_schema.h"
 #include "core/grammar/regex.h"
+#include "core/grammar/regex_scan.h"
 
+#include "t/dice.h"
 #include "t/recogniser.h"
 #include "t/tap.h"
 
@@ -254,9 +256,104 @@ static void hostile_grammars_end(void **state)
   }
 }
 
+/* ---- looked for in a growing text ---- */
+
+#define LONGEST 10
+
+/* The match that ends first, and begins first: by trying all. */
+static bool find_by_trying(const struct lls_grammar_tree *tree, const char *text,
+                           size_t n, size_t *begin, size_t *end)
+{
+  for (*end = 1; *end <= n; ++*end)
+    for (*begin = 0; *begin < *end; ++*begin)
+      if (recognises(tree, text + *begin, *end - *begin))
+        return true;
+  return false;
+}
+
+static void scan_in_pieces(const struct lls_regex_finder *finder,
+                           const struct lls_grammar_tree *tree, const char *text,
+                           size_t n, struct dice *d)
+{
+  struct lls_regex_scan *scan = lls_regex_scan_create(finder);
+  size_t begin, end, at = 0, shown = 0, piece_end = 0, length = 0;
+  bool wanted = find_by_trying(tree, text, n, &begin, &end), found = false;
+  while (at < n && !found) {
+    size_t piece = dice(d, 1, 3);
+    piece = piece < n - at ? piece : n - at;
+    found = lls_regex_scan_push(scan, text + at, piece, &piece_end, &length);
+    if (!found) {
+      at += piece;
+      assert_true(lls_regex_scan_hold(scan) <= at);
+      shown = at - lls_regex_scan_hold(scan);
+    }
+  }
+  assert_int_equal(found, wanted);
+  if (found) {
+    assert_int_equal(at + piece_end, end);
+    assert_int_equal(length, end - begin);
+    assert_true(shown <= begin); /* nothing of it was given out before */
+  }
+  lls_regex_scan_destroy(scan);
+}
+
+static void scans_of_pieces(void **state)
+{
+  (void)state;
+  static const char *const expressions[] = {"ab",     "a+b",        "aab|b",
+                                            "a{2,3}", "(ab|ba)c?a", "[ab]c[^c]",
+                                            "a.*c",   "\u00e9a?",   "(a|ab)(c|bcd)"};
+  static const char *const letters[] = {"a", "b", "c", "\xC3\xA9", "\n"};
+  struct dice d = {7};
+  for (size_t i = 0; i < sizeof expressions / sizeof *expressions; i++) {
+    const char *e = expressions[i];
+    struct lls_grammar_tree *tree = new_tree();
+    struct lls_regex_finder *finder;
+    int code;
+    lls_grammar_set_root(tree, lls_grammar_regex(tree, e, strlen(e),
+                                                 (struct lls_regex_use){0}, &code, NULL));
+    assert_int_equal(lls_regex_finder_create(e, strlen(e), &finder, NULL), 0);
+    for (int round = 0; round < 500; round++) {
+      char text[2 * LONGEST + 1] = "";
+      for (uint32_t n = dice(&d, 0, LONGEST); n > 0; n--)
+        strcat(text, letters[dice(&d, 0, 4)]);
+      scan_in_pieces(finder, tree, text, strlen(text), &d);
+    }
+    lls_regex_finder_destroy(finder);
+    lls_grammar_tree_destroy(tree);
+  }
+}
+
+static void scans_that_are_refused(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *expression, *why;
+  } cases[] = {
+      {"a*", "empty text"},
+      {"", "empty text"},
+      {"^a", "an anchor"},
+      {"(a|b$)", "an anchor"},
+      {"a(", "at byte"},
+      {"(?=a)", "look-around"},
+      {"(a{1,99}){1,99}b{1,99}", "too large"},
+      {"\\bword", "word boundar"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const char *e = cases[i].expression;
+    struct lls_regex_finder *finder = NULL;
+    struct lls_error err = {0};
+    assert_true(lls_regex_finder_create(e, strlen(e), &finder, &err) < 0);
+    if (strstr(err.text, cases[i].why) == NULL)
+      fail_msg("%s: %s", e, err.text);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(scans_of_pieces),
+      cmocka_unit_test(scans_that_are_refused),
       cmocka_unit_test(expressions),
       cmocka_unit_test(what_is_not_regular_is_refused_by_name),
       cmocka_unit_test(grammars),
