@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+#include "core/api/stops.h"
+
 static double seconds(int64_t from_ns, int64_t to_ns)
 {
   return (double)(to_ns - from_ns) / 1e9;

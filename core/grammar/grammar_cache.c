@@ -128,6 +128,7 @@ int lls_grammar_cache_get(struct lls_grammar_cache *cache, const char *key, size
   struct lls_grammar_tree *tree = lls_grammar_tree_create(&bounds);
   if (tree == NULL)
     return lls_fail(err, -ENOMEM, "no memory for the grammar");
+  lls_grammar_tree_set_vocabulary(tree, cache->vocabulary);
   lls_grammar_set_root(tree, build(tree, context));
   int rc = lls_grammar_compile(tree, cache->vocabulary, &LLS_GRAMMAR_LIMITS, out, err);
   lls_grammar_tree_destroy(tree);

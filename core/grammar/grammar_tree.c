@@ -25,6 +25,7 @@ struct node {
 
 struct lls_grammar_tree {
   struct lls_grammar_bounds bounds;
+  const struct lls_vocabulary *vocabulary;
   struct node *nodes; /* (n_nodes) */
   uint32_t n_nodes, node_capacity, n_rules;
   char *contents; /* (n_bytes) each content at a multiple of 4 */
@@ -51,6 +52,18 @@ void lls_grammar_tree_destroy(struct lls_grammar_tree *tree)
   free(tree->nodes);
   free(tree->contents);
   free(tree);
+}
+
+void lls_grammar_tree_set_vocabulary(struct lls_grammar_tree *tree,
+                                     const struct lls_vocabulary *vocabulary)
+{
+  tree->vocabulary = vocabulary;
+}
+
+const struct lls_vocabulary *
+lls_grammar_tree_vocabulary(const struct lls_grammar_tree *tree)
+{
+  return tree->vocabulary;
 }
 
 /* ---- failure ---- */

@@ -43,6 +43,13 @@ struct lls_grammar_tree;
 struct lls_grammar_tree *lls_grammar_tree_create(const struct lls_grammar_bounds *bounds);
 void lls_grammar_tree_destroy(struct lls_grammar_tree *tree);
 
+/* The one that the tree is to be compiled for, which outlives it; NULL at first. */
+struct lls_vocabulary;
+void lls_grammar_tree_set_vocabulary(struct lls_grammar_tree *tree,
+                                     const struct lls_vocabulary *vocabulary);
+const struct lls_vocabulary *
+lls_grammar_tree_vocabulary(const struct lls_grammar_tree *tree);
+
 /* Each returns the new node, or LLS_GRAMMAR_NONE; what they are given is copied. */
 uint32_t lls_grammar_literal(struct lls_grammar_tree *tree, const char *bytes, size_t n);
 uint32_t lls_grammar_class(struct lls_grammar_tree *tree,

@@ -185,19 +185,89 @@ int lls_vocabulary_of(const struct lls_token_bytes *tokens, uint32_t size,
   return 0;
 }
 
+/* ---- special tokens ---------------------------------------------------------------- */
+
+static int add_specials(struct lls_vocabulary *v, const struct lls_tokenizer *tokenizer,
+                        uint32_t n, size_t name_bytes)
+{
+  uint32_t at = 0;
+  v->specials = calloc((size_t)n + 1, sizeof *v->specials);
+  v->names = malloc(name_bytes + 1);
+  if (v->specials == NULL || v->names == NULL)
+    return -ENOMEM;
+  for (uint32_t i = 0; i < v->size && v->n_specials < n; i++) {
+    size_t length;
+    if (!lls_tokenizer_is_special(tokenizer, (int32_t)i))
+      continue;
+    const char *name = lls_tokenizer_string(tokenizer, (int32_t)i, &length);
+    memcpy(v->names + at, name, length);
+    if (length > 0 && !lls_vocabulary_ends(v, (int32_t)i))
+      v->specials[v->n_specials++] = (struct lls_special_token){at, (uint32_t)length, i};
+    at += (uint32_t)length;
+  }
+  return 0;
+}
+
+const struct lls_special_token *lls_vocabulary_special(const struct lls_vocabulary *v,
+                                                       const char *bytes, size_t n)
+{
+  const struct lls_special_token *longest = NULL;
+  for (uint32_t i = 0; i < v->n_specials; i++) {
+    const struct lls_special_token *s = &v->specials[i];
+    if (s->n <= n && memcmp(v->names + s->name, bytes, s->n) == 0 &&
+        (longest == NULL || s->n > longest->n))
+      longest = s;
+  }
+  return longest;
+}
+
+/* The tokens as automata see them; codes: room for a code of each. */
+struct described {
+  struct lls_token_bytes *tokens;   /* (size) */
+  char (*codes)[LLS_SPECIAL_BYTES]; /* (size) */
+  uint32_t n_specials;
+  size_t name_bytes; /* of the specials */
+};
+
+static void describe(struct described *d, const struct lls_tokenizer *tokenizer,
+                     uint32_t id)
+{
+  struct lls_token_bytes *t = &d->tokens[id];
+  size_t length = 0;
+  if (lls_tokenizer_is_special(tokenizer, (int32_t)id)) {
+    lls_tokenizer_string(tokenizer, (int32_t)id, &length);
+    lls_special_code(id, d->codes[id]);
+    *t = (struct lls_token_bytes){d->codes[id], LLS_SPECIAL_BYTES};
+    d->n_specials++;
+    d->name_bytes += length;
+    return;
+  }
+  t->bytes = lls_tokenizer_token_bytes(tokenizer, (int32_t)id, &t->n);
+  if (t->bytes != NULL && memchr(t->bytes, LLS_SPECIAL_BYTE, t->n) != NULL)
+    t->bytes = NULL; /* no text has that byte */
+}
+
 int lls_vocabulary_create(const struct lls_tokenizer *tokenizer, uint32_t size,
                           const int32_t *ends, uint32_t n_ends,
                           struct lls_vocabulary **out, struct lls_error *err)
 {
   size_t known = lls_tokenizer_size(tokenizer);
-  struct lls_token_bytes *tokens = calloc((size_t)size + 1, sizeof *tokens);
-  if (tokens == NULL)
+  struct described d = {.tokens = calloc((size_t)size + 1, sizeof *d.tokens),
+                        .codes = calloc((size_t)size + 1, sizeof *d.codes)};
+  int rc = -ENOMEM;
+  if (d.tokens == NULL || d.codes == NULL) {
+    lls_fail(err, rc, "no memory for a vocabulary of %u tokens", size);
+  } else {
+    for (uint32_t i = 0; i < size && i < known; i++)
+      describe(&d, tokenizer, i);
+    rc = lls_vocabulary_of(d.tokens, size, ends, n_ends, out, err);
+  }
+  free(d.tokens);
+  free(d.codes);
+  if (rc == 0 && add_specials(*out, tokenizer, d.n_specials, d.name_bytes) < 0) {
+    lls_vocabulary_destroy(*out);
     return lls_fail(err, -ENOMEM, "no memory for a vocabulary of %u tokens", size);
-  for (uint32_t i = 0; i < size && i < known; i++)
-    if (!lls_tokenizer_is_special(tokenizer, (int32_t)i))
-      tokens[i].bytes = lls_tokenizer_token_bytes(tokenizer, (int32_t)i, &tokens[i].n);
-  int rc = lls_vocabulary_of(tokens, size, ends, n_ends, out, err);
-  free(tokens);
+  }
   return rc;
 }
 
@@ -213,5 +283,7 @@ void lls_vocabulary_destroy(struct lls_vocabulary *v)
   free(v->whole);
   free(v->tokens);
   free(v->ends);
+  free(v->specials);
+  free(v->names);
   free(v);
 }

@@ -32,6 +32,18 @@ struct lls_token_bytes {
   size_t n;
 };
 
+/*
+ * A special token stands in no text, but where a grammar names it (grammar_marks.h). To
+ * automata it is a code: a byte that no text has, and the token's number.
+ */
+#define LLS_SPECIAL_BYTE  0xFF
+#define LLS_SPECIAL_BYTES 5
+
+struct lls_special_token {
+  uint32_t name, n; /* its bytes, in the vocabulary's names */
+  uint32_t token;
+};
+
 struct lls_vocabulary {
   uint32_t size;               /* of the model: what a mask has bits for */
   struct lls_trie_node *nodes; /* (n_nodes + 1) [0] is the root; the last is a sentinel */
@@ -45,12 +57,15 @@ struct lls_vocabulary {
   uint32_t n_ends;
   char *text;        /* the bytes of all tokens */
   uint32_t *offsets; /* (size + 1) where those of a token begin in text */
+  struct lls_special_token *specials; /* (n_specials) but those that end a text */
+  uint32_t n_specials;
+  char *names;
   struct lls_fragment_store *fragments; /* parts of masks that grammars share; grows */
 };
 
 /*
  * size: the model's logits; ids beyond the tokeniser's are never allowed. Special tokens
- * and unused ids have no bytes. -ENOMEM.
+ * have codes, unused ids no bytes. -ENOMEM.
  */
 int lls_vocabulary_create(const struct lls_tokenizer *tokenizer, uint32_t size,
                           const int32_t *ends, uint32_t n_ends,
@@ -61,6 +76,18 @@ int lls_vocabulary_of(const struct lls_token_bytes *tokens, uint32_t size,
                       struct lls_error *err);
 /* After every grammar that was compiled for it. */
 void lls_vocabulary_destroy(struct lls_vocabulary *vocabulary);
+
+/* Writes the code of a special token. */
+static inline void lls_special_code(uint32_t token, char code[LLS_SPECIAL_BYTES])
+{
+  code[0] = (char)LLS_SPECIAL_BYTE;
+  for (int i = 1; i < LLS_SPECIAL_BYTES; i++)
+    code[i] = (char)(token >> (8 * (LLS_SPECIAL_BYTES - 1 - i)));
+}
+
+/* The special token with the longest name that the bytes begin with; NULL: none. */
+const struct lls_special_token *lls_vocabulary_special(const struct lls_vocabulary *v,
+                                                       const char *bytes, size_t n);
 
 static inline bool lls_vocabulary_ends(const struct lls_vocabulary *v, int32_t token)
 {

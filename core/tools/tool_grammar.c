@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/grammar/grammar_marks.h"
 #include "core/grammar/json_schema.h"
 
 #define LINE_ENDS 2 /* after the reasoning, at most */
 
 static uint32_t text(struct lls_grammar_tree *tree, const char *bytes)
 {
-  return lls_grammar_literal(tree, bytes, strlen(bytes));
+  return lls_grammar_marks(tree, bytes, strlen(bytes));
 }
 
 static uint32_t row(struct lls_grammar_tree *tree, uint32_t first, uint32_t second)
@@ -45,9 +46,11 @@ static uint32_t one_call(struct lls_grammar_tree *tree,
                          const struct lls_tool_syntax *syntax, const json_t *function)
 {
   const char *name = json_string_value(json_object_get(function, "name"));
-  const uint32_t parts[] = {
-      text(tree, syntax->before), text(tree, name != NULL ? name : ""),
-      text(tree, syntax->middle), arguments(tree, function), text(tree, syntax->after)};
+  const uint32_t parts[] = {text(tree, syntax->before),
+                            lls_grammar_literal(tree, name != NULL ? name : "",
+                                                name != NULL ? strlen(name) : 0),
+                            text(tree, syntax->middle), arguments(tree, function),
+                            text(tree, syntax->after)};
   return lls_grammar_sequence(tree, parts, sizeof parts / sizeof *parts);
 }
 
