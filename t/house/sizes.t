@@ -23,6 +23,7 @@ my @small = (
     [ qr{^core/model/\w+\.c}                       => 'an architecture is a file' ],
     [ qr{^core/base/check\.c}                      => 'what LLS_CHECK calls where there are checks' ],
     [ qr{^core/serve/descriptors\.c}               => 'one limit of the process' ],
+    [ qr{^core/grammar/grammar_marks\.c}          => 'above both trees and vocabularies' ],
     [ qr{^core/loop/hang\.c}                       => 'a watch that both threads touch, and no more' ],
     [ qr{^core/loop/policy_stats_json\.c}          => 'above the loop, which has the stats' ],
     [ qr{^core/template/scope\.c}                  => 'below the four files that recurse' ],

@@ -4,9 +4,17 @@
 #include "t/recogniser.h"
 #include "t/tap.h"
 
+#include "core/grammar/compiled_grammar.h"
+#include "core/grammar/grammar_marks.h"
+#include "core/tokenizer/tokenizer.h"
 #include "core/tools/tool_dialect.h"
 #include "core/tools/tool_grammar.h"
 #include "core/tools/tool_parser.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char tools_text[] = "[{'type': 'function', 'function': {'name': 'weather', "
                                  "'parameters': {'type': 'object',"
@@ -176,10 +184,83 @@ static void test_strict_functions_refuse_what_is_not_kept(void **state)
   }
 }
 
+/* ---- special tokens ------------------------------------------------------------------
+ */
+
+enum { BEGIN = 0, END = 1, EOT = 2 }; /* of the tokeniser; EOT ends texts */
+
+/* "<|begin_of_text|>" and what follows it, as a mark or as letters. */
+static struct lls_grammar *grammar_of(const struct lls_vocabulary *v, const char *text,
+                                      bool marks)
+{
+  static const struct lls_grammar_bounds bounds = {.nodes = 9, .bytes = 999, .rules = 1};
+  const struct lls_grammar_limits limits = LLS_GRAMMAR_LIMITS;
+  struct lls_grammar_tree *tree = lls_grammar_tree_create(&bounds);
+  struct lls_grammar *g = NULL;
+  lls_grammar_tree_set_vocabulary(tree, v);
+  lls_grammar_set_root(tree, marks ? lls_grammar_marks(tree, text, strlen(text))
+                                   : lls_grammar_literal(tree, text, strlen(text)));
+  assert_int_equal(lls_grammar_compile(tree, v, &limits, &g, NULL), 0);
+  lls_grammar_tree_destroy(tree);
+  return g;
+}
+
+static bool allows(struct lls_grammar_state *state, const struct lls_vocabulary *v,
+                   int32_t token, uint32_t *n)
+{
+  uint32_t *bits = calloc(lls_vocabulary_words(v), sizeof *bits);
+  assert_int_equal(lls_grammar_fill_mask(state, bits), 1);
+  *n = 0;
+  for (uint32_t i = 0; i < v->size; i++)
+    *n += bits[i / 32] >> (i % 32) & 1;
+  bool allowed = (bits[token / 32] >> (token % 32) & 1) != 0;
+  free(bits);
+  return allowed;
+}
+
+static void test_marks_are_special_tokens(void **state)
+{
+  (void)state;
+  char path[4096];
+  struct lls_tokenizer *tokenizer;
+  struct lls_vocabulary *v;
+  struct lls_error err = {0};
+  const int32_t end = EOT;
+  uint32_t n;
+  snprintf(path, sizeof path, "%s/t/data/tokenizer/llama3", getenv("LLS_SRCDIR"));
+  if (lls_tokenizer_load(path, &tokenizer, &err) < 0)
+    fail_msg("%s", err.text);
+  assert_int_equal(lls_vocabulary_create(tokenizer,
+                                         (uint32_t)lls_tokenizer_size(tokenizer), &end, 1,
+                                         &v, NULL),
+                   0);
+  struct lls_grammar_state *at = malloc(lls_grammar_state_bytes());
+  struct lls_grammar *marks = grammar_of(v, "<|begin_of_text|>a<|end_of_text|>", true);
+  lls_grammar_state_init(at, marks);
+  assert_true(allows(at, v, BEGIN, &n));
+  assert_int_equal(n, 1); /* not its letters */
+  assert_int_equal(lls_grammar_accept_token(at, BEGIN), 0);
+  assert_false(allows(at, v, END, &n));
+  assert_int_equal(lls_grammar_accept_bytes(at, "a", 1), 0);
+  assert_int_equal(lls_grammar_accept_token(at, END), 0);
+  assert_true(lls_grammar_may_end(at));
+  /* a text that merely has such letters */
+  struct lls_grammar *letters = grammar_of(v, "<|begin_of_text|>", false);
+  lls_grammar_state_init(at, letters);
+  assert_false(allows(at, v, BEGIN, &n));
+  assert_int_equal(lls_grammar_accept_token(at, BEGIN), -EINVAL);
+  free(at);
+  lls_grammar_unref(marks);
+  lls_grammar_unref(letters);
+  lls_vocabulary_destroy(v);
+  lls_tokenizer_free(tokenizer);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_each_format),
+      cmocka_unit_test(test_marks_are_special_tokens),
       cmocka_unit_test(test_nothing_but_calls),
       cmocka_unit_test(test_strict_functions_refuse_what_is_not_kept),
   };
