@@ -192,7 +192,7 @@ sub interval {
   return ($t[@_] // 2) * sqrt($squares / (@_ - 1) / @_);
 }
 
-# What one run is judged by: percent within both SLOs, percent with first token and every gap in
+# Judges one run: percent within both SLOs, percent with first token and every gap in
 # time, longest gap in seconds, percent with the first token and with P99 TBT in time, percent of
 # the time until the last arrival in which a request or more waited.
 sub judge {

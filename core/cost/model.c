@@ -157,7 +157,7 @@ void lls_cost_absorb(struct lls_cost_load *load, uint32_t tokens, uint32_t conte
   load->absorbed_tokens += c + x;
 }
 
-/* What X costs more than the K and V that were counted. */
+/* X costs so much more than the K and V that were counted. */
 static double absorbed_ns(const struct lls_cost_rates *r,
                           const struct lls_cost_load *load)
 {

@@ -195,7 +195,7 @@ static void attend_heads(const struct heads *h)
   each_tile(h, tokens, sum_tile);
 }
 
-/* What stays in L1 while the heads pass: 32 KiB, but eight tokens at least. */
+/* So many tokens stay in L1 while the heads pass: 32 KiB, but eight tokens at least. */
 static uint32_t tile_tokens(uint32_t hidden)
 {
   uint32_t most = TILE_FLOATS / hidden, near = TILE_FLOATS / 8 / hidden;
