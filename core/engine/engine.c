@@ -123,7 +123,8 @@ static int default_cache_bytes(struct lls_engine *e, size_t *bytes, struct lls_e
   size_t least = units_for(e, e->options.max_tokens) * unit;
   *bytes = full < available / 2 ? full : available / 2;
   if (e->options.cache_share > 0)
-    *bytes = lls_engine_without_scratch(e, (size_t)((double)available * e->options.cache_share));
+    *bytes = lls_engine_without_scratch(
+        e, (size_t)((double)available * e->options.cache_share));
   *bytes = *bytes > least ? *bytes : least;
   return 0;
 }

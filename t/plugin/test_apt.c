@@ -362,7 +362,8 @@ static void test_chunked(void **state)
   bed_close(&bed);
 }
 
-/* The free memory decides on the form, not all of the memory, where K and V always fit. */
+/* The free memory decides on the form, not all of the memory, where K and V always fit.
+ */
 static void test_chunked_lets_hidden_form_in(void **state)
 {
   (void)state;
