@@ -120,9 +120,10 @@ static json_t *take_body(struct reading *reading)
   return reading->endpoint == LLS_RESPONSES ? as_chat(reading, body) : body;
 }
 
-static void run(struct lls_work *work)
+/* Sets the generation, or the error. */
+static void make_generation(struct reading *reading)
 {
-  struct reading *reading = (struct reading *)work;
+  const struct lls_api_config *config = &reading->work.config;
   struct lls_api_params params;
   struct lls_api_prompt_list prompts;
   json_t *body = take_body(reading);
@@ -131,12 +132,11 @@ static void run(struct lls_work *work)
   if (status != 0)
     return;
   struct lls_grammar *grammar = NULL;
-  status = lls_structured_compile(&work->config, &params.structured, &grammar,
-                                  &reading->error);
+  status = lls_structured_compile(config, &params.structured, &grammar, &reading->error);
   lls_structured_free(&params.structured); /* a part of the body */
   if (status == 0)
     reading->generation =
-        lls_generation_create(&work->config, reading->endpoint, &params, &prompts);
+        lls_generation_create(config, reading->endpoint, &params, &prompts);
   if (reading->generation != NULL) {
     reading->generation->large = reading->large;
     reading->generation->grammar = grammar;
@@ -149,6 +149,18 @@ static void run(struct lls_work *work)
   lls_grammar_unref(grammar);
   lls_api_params_free(&params);
   lls_prompts_free(&prompts);
+}
+
+/* What a generation does not need is freed here: it may be a tree of millions of values,
+ * which main would be too long at. */
+static void run(struct lls_work *work)
+{
+  struct reading *reading = (struct reading *)work;
+  make_generation(reading);
+  lls_response_free(reading->response);
+  json_decref(reading->past.items);
+  reading->response = NULL;
+  reading->past.items = NULL;
 }
 
 static void refuse(struct lls_api *api, struct lls_http_exchange *exchange,
@@ -180,6 +192,7 @@ static void go_on(struct lls_api *api, void *context, struct lls_http_exchange *
 {
   struct reading *reading = context;
   reading->past.items = items;
+  reading->large = true; /* so may be what it goes on from */
   if (exchange != NULL && items != NULL) {
     lls_work_begin(api, exchange, &reading->work, true);
     return;
