@@ -151,8 +151,8 @@ static void make_generation(struct reading *reading)
   lls_prompts_free(&prompts);
 }
 
-/* What a generation does not need is freed here: it may be a tree of millions of values,
- * which main would be too long at. */
+/* Frees what the generation does not need: trees of millions of values would keep the
+ * main thread too long. */
 static void run(struct lls_work *work)
 {
   struct reading *reading = (struct reading *)work;
