@@ -23,7 +23,7 @@ struct lls_cost_rates harness_rates(const char *model, double host_gigabytes_per
   const struct lls_profile p = {
       .device = {.bandwidth = 10, .matrix = 1},
       .host_link = {.bandwidth = host_gigabytes_per_s, .latency = 1000},
-      .efficiency = {1, 1, 1, 1, 1, 1, 1, 0},
+      .efficiency = {1, 1, 1, 1, 1, 1, 1, 0, 0},
       .overhead = {.step = 5000000, .row = 50000}};
   char path[4096];
   struct lls_model_config config;

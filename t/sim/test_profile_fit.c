@@ -32,7 +32,7 @@ static struct lls_cost_rates truth(void)
 {
   const struct lls_profile p = {
       .device = {.bandwidth = 10, .matrix = 0.1},
-      .efficiency = {1, 0.9, 0.4, 0.8, 0.5, 1, 1, 0},
+      .efficiency = {1, 0.9, 0.4, 0.8, 0.5, 1, 1, 0, 0},
       .overhead = {.step = 300000, .sequence = 20000, .token = 15000},
   };
   struct lls_cost_rates rates;

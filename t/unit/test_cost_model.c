@@ -40,7 +40,7 @@ static struct lls_profile ideal(void)
       .device = {.name = NULL, .memory = 1 << 30, .bandwidth = 1000, .matrix = 100},
       .host_link = {.bandwidth = 10, .latency = 5000},
       .peer_link = {.bandwidth = 100, .latency = 1000},
-      .efficiency = {1, 1, 1, 1, 1, 1, 1, 0},
+      .efficiency = {1, 1, 1, 1, 1, 1, 1, 0, 0},
   };
 }
 
