@@ -32,8 +32,8 @@ static const char *const token_text[TOKENS] = {"",
                                                "\xA9",
                                                "\xC3\xA9",
                                                "a\xC3",
-                                               "\xA9"
-                                               "b",
+                                               ("\xA9"
+                                                "b"),
                                                "\xC3\xA9\xC3\xA9",
                                                "\x7F",
                                                "\xC2\x80",
@@ -249,8 +249,8 @@ static const char *const name_text[] = {"",
                                         "\xA9",
                                         "\xC3\xA9",
                                         "a\xC3",
-                                        "\xA9"
-                                        "a",
+                                        ("\xA9"
+                                         "a"),
                                         "\xE2",
                                         "\x82",
                                         "\xAC",
