@@ -245,6 +245,7 @@ static int64_t longest_pause(const char *max_stall, const char *mode)
                                              "max_stall", max_stall, "mode", mode);
   assert_int_equal(bed_open(&bed, &o), 0);
   const struct lls_live *two[] = {submit(&bed, 60, 300), submit(&bed, 60, 300)};
+  const uint32_t slots[] = {two[0]->view.slot, two[1]->view.slot};
   int64_t last[2] = {0}, longest = 0;
   bool alive[2] = {true, true};
   for (int step = 0; alive[0] || alive[1]; step++) {
@@ -254,7 +255,7 @@ static int64_t longest_pause(const char *max_stall, const char *mode)
     bed.now_ns += LLS_NS_PER_S / 10;
     bed_step(&bed);
     for (int i = 0; i < 2; i++) {
-      alive[i] = alive[i] && bed.by_slot[two[i]->view.slot] == two[i];
+      alive[i] = alive[i] && bed.by_slot[slots[i]] == two[i];
       if (!alive[i] || two[i]->view.generated_tokens == 0)
         continue;
       if (last[i] > 0 && two[i]->view.last_token_ns - last[i] > longest)

@@ -260,13 +260,19 @@ static void hostile_grammars_end(void **state)
 
 #define LONGEST 10
 
+static bool begins_character(char byte)
+{
+  return ((unsigned char)byte & 0xC0) != 0x80;
+}
+
 /* The match that ends first, and begins first: by trying all. */
 static bool find_by_trying(const struct lls_grammar_tree *tree, const char *text,
                            size_t n, size_t *begin, size_t *end)
 {
   for (*end = 1; *end <= n; ++*end)
     for (*begin = 0; *begin < *end; ++*begin)
-      if (recognises(tree, text + *begin, *end - *begin))
+      if (begins_character(text[*begin]) && begins_character(text[*end]) &&
+          recognises(tree, text + *begin, *end - *begin))
         return true;
   return false;
 }
