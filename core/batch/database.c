@@ -3,9 +3,12 @@
 #include "core/batch/database.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 int lls_database_fail(struct lls_database *database, struct lls_error *err)
 {
@@ -31,6 +34,15 @@ static int fail_open(struct lls_database *database, const char *path,
                   path, sqlite3_errmsg(database->db));
 }
 
+/* Makes the file for the server's user alone, since clients' texts are in it; SQLite gives
+ * the files beside a database the same mode. A failure is SQLite's to tell. */
+static void create_private(const char *path)
+{
+  int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (fd >= 0)
+    close(fd);
+}
+
 int lls_database_open(struct lls_database *database, const char *path, const char *schema,
                       struct lls_error *err)
 {
@@ -38,6 +50,8 @@ int lls_database_open(struct lls_database *database, const char *path, const cha
                                 "PRAGMA busy_timeout = 5000;";
   static const char private[] = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;";
   const char *mode = path[0] != '\0' ? durable : private;
+  if (path[0] != '\0')
+    create_private(path);
   int status = sqlite3_open_v2(
       path, &database->db,
       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);

@@ -17,6 +17,7 @@ plan skip_all => 'python3 with sqlite3, which changes the database, is not insta
 
 my $state  = File::Temp->newdir;
 my $server = LlmServer->fake(state => $state);
+is sprintf('%o', (stat "$state/llmserve.db")[2] & 0777), '600', 'what clients sent is for nobody else';
 
 # The fields before the file, as the openai client sends them.
 sub form {
