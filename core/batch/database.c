@@ -34,8 +34,8 @@ static int fail_open(struct lls_database *database, const char *path,
                   path, sqlite3_errmsg(database->db));
 }
 
-/* Makes the file for the server's user alone, since clients' texts are in it; SQLite gives
- * the files beside a database the same mode. A failure is SQLite's to tell. */
+/* Makes the file for the server's user alone, since clients' texts are in it; SQLite
+ * gives the files beside a database the same mode. A failure is SQLite's to tell. */
 static void create_private(const char *path)
 {
   int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
