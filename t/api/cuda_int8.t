@@ -49,8 +49,14 @@ for my $int8 ('all', 'swapped') {
     for my $device ('cpu', 'cuda') {
         my $server = LlmServer->serve(ini($device, $int8));
         push @alone, alone($server);
-        is together($server), 216, "$device, int8 = $int8: three answers that have no room together";
-        cmp_ok $server->metric('llmserve_copied_bytes_total'), '>', 0, '  some were swapped';
+        my ($copied, $tokens) = 0;
+        for (1 .. 10) { # on a busy machine the third may come when the others have taken all there is, and wait
+            $tokens = together($server);
+            $copied = $server->metric('llmserve_copied_bytes_total');
+            last if $tokens != 216 || $copied > 0;
+        }
+        is $tokens, 216, "$device, int8 = $int8: three answers that have no room together";
+        cmp_ok $copied, '>', 0, '  some were swapped';
         is $server->stop, 0, '  the server ends well';
     }
     is scalar @{ $alone[0] }, 40, "int8 = $int8: an answer";
