@@ -43,7 +43,6 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct accelgen *a = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, 0);
-  a->params.chunk &= a->base.host->engine->chunked_prefill; /* also after a reload */
   measure(a);
   measure_block(a, &s);
   accelgen_look(a, view);
@@ -142,6 +141,7 @@ static int reconfigure(void *self, const void *params)
 {
   struct accelgen *a = self;
   lls_pol_scheduler_reconfigure(self, params);
+  a->params.chunk &= a->base.host->engine->chunked_prefill;
   if (a->params.s_pf != LLS_NEVER)
     a->pace.s_pf = (uint32_t)a->params.s_pf;
   if (a->params.t_pf != LLS_NEVER)
@@ -282,6 +282,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   if (a == NULL)
     return -ENOMEM;
   a->block_units = 2;
+  a->params.chunk &= host->engine->chunked_prefill;
   if (accelgen_pace_init(&a->pace, &a->params) < 0 ||
       lls_pol_margin_init(&a->margin, host->engine->max_sequences) < 0 ||
       !allocate(a, (size_t)host->engine->max_requests + 1)) {
