@@ -71,9 +71,15 @@ for my $scheduler (qw(sarathi fastgen orca mlfq vtc apt alise accelgen bros alig
 for my $seed (1 .. 3) {
     serve('mean', "[plugins]\nscheduler = " . LlmServer::built('t/plugin/.libs/scheduler_hostile.so')
         . "\nstrikes = 4\n[scheduler.hostile]\nmode = illegal\nrejects = 0\nseed = $seed\n");
-    my @batches = map { [@texts[map { int rand @texts } 1 .. 6]] } 1 .. 8;
     my %of = map { $texts[$_] => $reference->{vectors}[$_] } 0 .. $#texts;
-    are_vectors [map { vectors_of($_) } @batches], [map { @of{@$_} } @batches], "bad plans, seed $seed: the same";
+    # How many plans a batch takes is the machine's affair, and not each seed's plans are bad.
+    my @batches = map { [@texts[map { int rand @texts } 1 .. 6]] } 1 .. 8;
+    my @got     = map { vectors_of($_) } @batches;
+    while ($server->log !~ /switched off after/ && @batches < 200) {
+        push @batches, [@texts[map { int rand @texts } 1 .. 6]];
+        push @got, vectors_of($batches[-1]);
+    }
+    are_vectors \@got, [map { @of{@$_} } @batches], "bad plans, seed $seed: the same";
     like $server->log, qr/switched off after 4 strikes/, '  and four were bad';
     is $server->stop, 0, '  the server ends well';
 }
