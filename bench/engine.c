@@ -5,9 +5,9 @@
  * weights.
  *
  *   bench/engine [-m MODEL] [-w auto|bf16|f32|int8|int4] [-t THREADS] [-r ROUNDS] [-c
- * CONTEXT]
+ * CONTEXT] [-i ISA]
  *
- * CONTEXT (128) is of each stream before its decodes.
+ * CONTEXT (128) is of each stream before its decodes; ISA a level below the CPU's best.
  *
  * The floor of a step is the larger of two times: reading every packed weight once at the
  * machine's read bandwidth, and the multiplications of all matrices at its matrix rate
@@ -55,6 +55,7 @@ static struct load loads[] = {
 
 struct options {
   const char *model; /* NULL: random weights */
+  const char *isa;   /* NULL: the CPU's best */
   enum lls_weight_format weights;
   uint32_t threads, context; /* threads: 0 = one a core */
   int rounds;
@@ -174,7 +175,7 @@ static enum lls_weight_format format_named(const char *name)
 static struct options parse(int argc, char **argv)
 {
   struct options o = {.context = 128, .rounds = 3};
-  for (int c; (c = getopt(argc, argv, "m:w:t:r:c:")) != -1;)
+  for (int c; (c = getopt(argc, argv, "m:w:t:r:c:i:")) != -1;)
     switch (c) {
     case 'm':
       o.model = optarg;
@@ -188,6 +189,9 @@ static struct options parse(int argc, char **argv)
     case 'r':
       o.rounds = atoi(optarg);
       break;
+    case 'i':
+      o.isa = optarg;
+      break;
     case 'c':
       o.context = (uint32_t)atoi(optarg);
       break;
@@ -197,7 +201,8 @@ static struct options parse(int argc, char **argv)
   if (optind < argc || o.rounds < 1 || o.rounds > MAX_ROUNDS || o.context > MAX_CONTEXT) {
     fprintf(stderr,
             "usage: bench/engine [-m MODEL] [-w auto|f32|bf16|int8|int4] [-t THREADS] "
-            "[-r ROUNDS, 32 at most] [-c CONTEXT, 960 at most]\n");
+            "[-r ROUNDS, 32 at most] [-c CONTEXT, 960 at most] "
+            "[-i generic|avx2|avxvnni|avx512|amx]\n");
     exit(2);
   }
   return o;
@@ -212,6 +217,7 @@ static void create_device(struct bench *b, const struct lls_model_config *config
       .max_rows = MAX_TOKENS,
       .max_sequences = MAX_STREAMS,
       .max_columns = lls_engine_max_columns(config),
+      .isa = b->options.isa,
   };
   int rc = lls_cpu_device_create(&device, &b->device, &err);
   if (rc != 0)

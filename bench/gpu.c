@@ -5,10 +5,12 @@
  * goes through the device's vtable and the engine, as in the server.
  *
  *   bench/gpu [all|operations|models] [seconds]
+ *   bench/gpu one "decode 32/8 heads, 16 x 4096" [seconds]
  *
  * Eight minutes (480) are enough for all of it on an H200; what there is no more time, or
- * no memory for, is named and left out. It ends with 1 if a mark was missed, with 77
- * where there is no GPU.
+ * no memory for, is named and left out. `one` is a single operation by its name in the
+ * output, for a profiler. It ends with 1 if a mark was missed, with 77 where there is no
+ * GPU.
  */
 #include "bench/gpu.h"
 
@@ -17,7 +19,8 @@
 
 static _Noreturn void usage(void)
 {
-  fprintf(stderr, "usage: bench/gpu [all|operations|models] [seconds, 60 to 3600]\n");
+  fprintf(stderr, "usage: bench/gpu [all|operations|models|one NAME] "
+                  "[seconds, 60 to 3600]\n");
   exit(2);
 }
 
@@ -25,6 +28,11 @@ int main(int argc, char **argv)
 {
   struct gpu_bench b = {.done = 0};
   const char *part = argc > 1 ? argv[1] : "all", *root = getenv("LLS_SRCDIR");
+  if (argc > 2 && strcmp(part, "one") == 0) {
+    part = "operations";
+    b.only = argv[2];
+    argc--, argv++;
+  }
   bool operations = strcmp(part, "models") != 0, models = strcmp(part, "operations") != 0;
   int seconds = argc > 2 ? atoi(argv[2]) : 480;
   if (argc > 3 || (operations && models && strcmp(part, "all") != 0) || seconds < 60 ||
@@ -40,6 +48,11 @@ int main(int argc, char **argv)
     gpu_operations(&b);
   if (models)
     gpu_models(&b, root != NULL ? root : LLS_SRCDIR);
+  if (b.only != NULL && b.done == 0) {
+    fprintf(stderr, "bench/gpu: no operation \"%s\": names are those of `operations`\n",
+            b.only);
+    return 2;
+  }
   printf("%u results, %u missed their mark, %u left out\n", b.done, b.missed, b.left_out);
   return b.missed > 0 ? 1 : 0;
 }

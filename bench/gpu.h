@@ -16,7 +16,8 @@ struct gpu_limits {
 
 struct gpu_bench {
   struct gpu_limits limits;
-  double ends; /* bench_seconds() after which nothing more is begun */
+  double ends;      /* bench_seconds() after which nothing more is begun */
+  const char *only; /* the one operation that is wanted, NULL: all */
   unsigned done, missed, left_out;
 };
 
@@ -28,7 +29,8 @@ struct lls_device *gpu_open(uint32_t max_rows, uint32_t max_columns,
 /* One line: ratio beside its mark; at_most: it should be no more than the mark. */
 void gpu_result(struct gpu_bench *, const char *name, const char *what, double ratio,
                 double mark, bool at_most);
-/* No time or memory for it: says so, true. */
+/* No time or memory for it: says so, true. Another is the only one that is wanted: true.
+ */
 bool gpu_leave_out(struct gpu_bench *, const char *name, size_t bytes, size_t available);
 
 /* ---- gpu_call.c */

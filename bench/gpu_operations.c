@@ -357,7 +357,8 @@ static void restore(struct gpu_bench *b, struct lls_device *d)
   struct lls_weight *w;
   struct lls_error err = {""};
   batch.pool.scratch_units = 1;
-  if (gpu_leave_out(b, "restore 2048 tokens", (size_t)4 << 30, gpu_available(d)))
+  if (gpu_leave_out(b, "restore 2048 tokens, 5120 wide", (size_t)4 << 30,
+                    gpu_available(d)))
     return;
   lay_out(&batch, &load, 3);
   batch.sequences[0].n_restored = TOKENS;
@@ -412,6 +413,7 @@ void gpu_operations(struct gpu_bench *b)
   all_attention(b, d);
   restore(b, d);
   block_copies(b, d);
-  gpu_products(b, d);
+  if (b->only == NULL)
+    gpu_products(b, d);
   d->ops->destroy(d);
 }

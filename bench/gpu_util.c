@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #define NO_GPU 77
 
@@ -44,6 +45,8 @@ void gpu_result(struct gpu_bench *b, const char *name, const char *what, double 
 bool gpu_leave_out(struct gpu_bench *b, const char *name, size_t bytes, size_t available)
 {
   bool late = bench_seconds() > b->ends, large = bytes > available;
+  if (b->only != NULL && strcmp(name, b->only) != 0)
+    return true;
   if (!late && !large)
     return false;
   b->left_out++;

@@ -10,10 +10,11 @@
  * each an array of such. Prints a row for each data set: schemas; those that compile;
  * those of which no instance is judged wrongly; instances that are valid and refused, and
  * invalid and accepted; the time to compile; then what schemas were refused for. --loose:
- * `strict` is false. --wrong: names each instance that is judged wrongly.
+ * `strict` is false. --wrong: names each instance that is judged wrongly, and where.
  *
  * Instances are judged as they would be written: with ", " and ": ", and with properties
- * in the order that the file has.
+ * in the order that the file has; or as they are, where the file has their texts
+ * (bench/grammar_documents).
  */
 #include "core/grammar/compiled_grammar.h"
 #include "core/grammar/json_schema.h"
@@ -146,16 +147,38 @@ static int compile(struct coverage *c, const json_t *schema, struct lls_grammar 
   return rc;
 }
 
-static bool accepts(struct lls_grammar *grammar, const json_t *instance)
+/* The instance's text, and how much of it the automaton took: all of it and one more
+ * where the text may end there. */
+static char *take(struct lls_grammar *grammar, const json_t *test, size_t *taken)
 {
-  char *text = json_dumps(instance, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+  const char *written = json_string_value(json_object_get(test, "text"));
+  char *text = written != NULL ? strdup(written)
+                               : json_dumps(json_object_get(test, "data"),
+                                            JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
   struct lls_grammar_state *state = malloc(lls_grammar_state_bytes());
+  size_t n = 0;
   if (text == NULL || state == NULL)
     die("out of memory");
   lls_grammar_state_init(state, grammar);
-  bool taken = lls_grammar_accept_bytes(state, text, strlen(text)) >= 0 &&
-               lls_grammar_may_end(state);
+  while (text[n] != '\0' && lls_grammar_accept_bytes(state, text + n, 1) >= 0)
+    n++;
+  *taken = n + (text[n] == '\0' && lls_grammar_may_end(state));
   free(state);
+  return text;
+}
+
+static bool accepts(const struct coverage *c, struct lls_grammar *grammar,
+                    const char *file, size_t index, const json_t *test)
+{
+  bool valid = json_is_true(json_object_get(test, "valid"));
+  size_t n;
+  char *text = take(grammar, test, &n);
+  bool taken = n > strlen(text);
+  if (valid != taken && c->names_wrong && valid)
+    printf("%s: test %zu is valid; refused at the end of: %.*s\n", file, index,
+           (int)(n < 70 ? n : 70) + (text[n] != '\0'), text + (n < 70 ? 0 : n - 70));
+  else if (valid != taken && c->names_wrong)
+    printf("%s: test %zu is invalid; accepted: %.200s\n", file, index, text);
   free(text);
   return taken;
 }
@@ -177,14 +200,11 @@ static void judge(struct coverage *c, struct data_set *set, const char *file,
   json_array_foreach(json_object_get(one, "tests"), index, test)
   {
     bool valid = json_is_true(json_object_get(test, "valid"));
-    bool taken = accepts(grammar, json_object_get(test, "data"));
+    bool taken = accepts(c, grammar, file, index, test);
     set->instances++;
     set->refused_valid += valid && !taken;
     set->accepted_invalid += !valid && taken;
     wrong += valid != taken;
-    if (valid != taken && c->names_wrong)
-      printf("%s: test %zu is %s: %s\n", file, index, valid ? "valid" : "invalid",
-             json_string_value(json_object_get(one, "description")));
   }
   set->passing += wrong == 0;
   lls_grammar_unref(grammar);

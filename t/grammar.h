@@ -25,10 +25,33 @@ struct oracle {
   bool goes_on[ORACLE_NODES][ORACLE_TEXT + 1];  /* the text may be a part of it */
 };
 
+/* The part of LLS_GRAMMAR_JOINED that is there; whether it may be left out. */
+static inline uint32_t oracle_part(const struct oracle *o, uint32_t part, bool *optional)
+{
+  struct lls_grammar_node n = lls_grammar_node_at(o->tree, part);
+  *optional = n.kind == LLS_GRAMMAR_REPEAT && n.min == 0 && n.max == 1;
+  return *optional ? n.parts[0] : part;
+}
+
+static inline bool oracle_joined_productive(struct oracle *o,
+                                            const struct lls_grammar_node *n)
+{
+  bool any = false, optional;
+  for (uint32_t i = 1; i < n->n; i++) {
+    bool productive = o->productive[oracle_part(o, n->parts[i], &optional)];
+    if (!optional && !productive)
+      return false;
+    any |= productive;
+  }
+  return any;
+}
+
 static inline bool oracle_make_productive(struct oracle *o, uint32_t node)
 {
   struct lls_grammar_node n = lls_grammar_node_at(o->tree, node);
   bool any = false, all = true;
+  if (n.kind == LLS_GRAMMAR_JOINED)
+    return oracle_joined_productive(o, &n);
   if (n.kind == LLS_GRAMMAR_LITERAL)
     return true;
   if (n.kind == LLS_GRAMMAR_CLASS)
@@ -92,6 +115,23 @@ static inline uint64_t oracle_through(struct oracle *o, uint32_t owner, uint32_t
   return to;
 }
 
+static inline void oracle_joined(struct oracle *o, uint32_t node,
+                                 const struct lls_grammar_node *n, uint32_t at)
+{
+  uint64_t none = UINT64_C(1) << at, some = 0;
+  for (uint32_t i = 1; i < n->n; i++) {
+    bool optional;
+    uint32_t part = oracle_part(o, n->parts[i], &optional);
+    uint64_t from =
+        o->productive[part] ? none | oracle_through(o, node, at, some, n->parts[0]) : 0;
+    uint64_t reached = oracle_through(o, node, at, from, part);
+    some = optional ? some | reached : reached;
+    none = optional ? none : 0;
+  }
+  o->ends[node][at] |= some;
+  o->goes_on[node][at] |= (some >> o->n & 1) != 0;
+}
+
 static inline void oracle_fill(struct oracle *o, uint32_t node, uint32_t at)
 {
   struct lls_grammar_node n = lls_grammar_node_at(o->tree, node);
@@ -115,6 +155,9 @@ static inline void oracle_fill(struct oracle *o, uint32_t node, uint32_t at)
   case LLS_GRAMMAR_RULE:
     for (uint32_t i = 0; i < n.n; i++)
       o->ends[node][at] |= oracle_through(o, node, at, places, n.parts[i]);
+    break;
+  case LLS_GRAMMAR_JOINED:
+    oracle_joined(o, node, &n, at);
     break;
   case LLS_GRAMMAR_REPEAT:
     for (uint32_t times = 0; times <= n.max && times <= n.min + o->n + 1; times++) {
@@ -192,7 +235,12 @@ static inline uint32_t random_node(struct lls_grammar_tree *tree, struct dice *d
   uint32_t n = lls_grammar_node_count(tree), parts[3];
   for (int i = 0; i < 3; i++)
     parts[i] = dice(d, 0, n - 1);
-  switch (dice(d, 0, 4)) {
+  switch (dice(d, 0, 5)) {
+  case 5:
+    for (int i = 0; i < 3; i++)
+      parts[i] = dice(d, 0, 1) == 0 ? lls_grammar_repeat(tree, parts[i], 0, 1) : parts[i];
+    return lls_grammar_joined(tree, lls_grammar_literal(tree, "ab", dice(d, 0, 2)), parts,
+                              dice(d, 1, 3));
   case 0:
     return lls_grammar_sequence(tree, parts, dice(d, 2, 3));
   case 1:

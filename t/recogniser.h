@@ -78,6 +78,27 @@ static inline void find_repeat(struct recogniser *r, const struct lls_grammar_no
   }
 }
 
+/* from: only `at`, before any part; `some` are the ends after one or more of them. */
+static inline void find_joined(struct recogniser *r, const struct lls_grammar_node *node,
+                               bool *from, bool *to, bool *some)
+{
+  bool *reached = calloc(r->n + 1, 1);
+  for (uint32_t i = 1; i < node->n; i++) {
+    struct lls_grammar_node part = lls_grammar_node_at(r->tree, node->parts[i]);
+    bool optional = part.kind == LLS_GRAMMAR_REPEAT && part.min == 0 && part.max == 1;
+    uint32_t inner = optional ? part.parts[0] : node->parts[i];
+    advance(r, node->parts[0], some, to);
+    for (uint32_t end = 0; end <= r->n; end++)
+      to[end] |= from[end];
+    advance(r, inner, to, reached);
+    for (uint32_t end = 0; end <= r->n; end++) {
+      some[end] = reached[end] || (optional && some[end]);
+      from[end] &= optional;
+    }
+  }
+  free(reached);
+}
+
 static inline void find_ends(struct recogniser *r, uint32_t number, uint32_t at, bool *is)
 {
   struct lls_grammar_node node = lls_grammar_node_at(r->tree, number);
@@ -107,6 +128,9 @@ static inline void find_ends(struct recogniser *r, uint32_t number, uint32_t at,
     break;
   case LLS_GRAMMAR_REPEAT:
     find_repeat(r, &node, from, to, is);
+    break;
+  case LLS_GRAMMAR_JOINED:
+    find_joined(r, &node, from, to, is);
     break;
   case LLS_GRAMMAR_RULE:
     advance(r, node.parts[0], from, is);

@@ -11,12 +11,30 @@
 
 /* ---- before it begins ------------------------------------------------------------ */
 
-/* The tools of which one has to be called: a new reference. */
+/* The tools of which one has to be called, or may be: a new reference. */
 static json_t *wanted_tools(const struct lls_api_tools *tools)
 {
-  if (tools->choice == LLS_TOOL_CHOICE_REQUIRED)
+  if (tools->choice != LLS_TOOL_CHOICE_NAMED)
     return json_incref(tools->list);
   return json_pack("[{s:O}]", "function", (json_t *)tools->named);
+}
+
+/* A call that the model may make is held to its schema where the client asks for that. */
+static bool holds_calls(const struct lls_tool_dialect *dialect,
+                        const struct lls_api_params *params)
+{
+  size_t i;
+  const json_t *tool;
+  if (params->tools.choice != LLS_TOOL_CHOICE_AUTO ||
+      params->structured.kind != LLS_STRUCTURED_NONE ||
+      !lls_tool_grammar_may_be_optional(dialect->format))
+    return false;
+  json_array_foreach(params->tools.list, i, tool)
+  {
+    if (json_is_true(json_object_get(json_object_get(tool, "function"), "strict")))
+      return true;
+  }
+  return false;
 }
 
 int lls_chat_answer_require(const struct lls_api_config *config,
@@ -26,21 +44,23 @@ int lls_chat_answer_require(const struct lls_api_config *config,
   const struct lls_tool_dialect *dialect = &config->dialect;
   const struct lls_api_tools *tools = &params->tools;
   params->all_content = params->structured.kind != LLS_STRUCTURED_NONE;
-  if (tools->choice <= LLS_TOOL_CHOICE_AUTO)
+  bool optional = holds_calls(dialect, params);
+  if (tools->choice <= LLS_TOOL_CHOICE_AUTO && !optional)
     return 0;
   json_t *wanted = wanted_tools(tools);
   const struct lls_tool_constraint constraint = {
       .format = lls_tool_format_written(dialect->format),
       .reasoning = dialect->reasoning,
       .tools = wanted,
-      .parallel = tools->choice == LLS_TOOL_CHOICE_REQUIRED && tools->parallel,
-      .in_reasoning = prompts->count > 0 && prompts->prompts[0].in_reasoning};
+      .parallel = tools->choice != LLS_TOOL_CHOICE_NAMED && tools->parallel,
+      .in_reasoning = prompts->count > 0 && prompts->prompts[0].in_reasoning,
+      .optional = optional};
   json_t *value = wanted != NULL ? lls_tool_constraint_json(&constraint) : NULL;
   json_decref(wanted);
   if (value == NULL)
     return lls_api_fail(error, 503, NULL, NULL, "out of memory");
   return lls_structured_set(&params->structured, LLS_STRUCTURED_CALLS, value,
-                            "tool_choice", error);
+                            optional ? "tools" : "tool_choice", error);
 }
 
 int lls_chat_answer_init(const struct lls_api_config *config, struct lls_choice *choice)

@@ -40,8 +40,8 @@ bool lls_structured_is_likely(const struct lls_text *body)
 {
   /* in each body that asks for it, however its JSON spells the names */
   static const char *const signs[] = {
-      "json_schema\"", "json_object\"", "structured_outputs\"", "\"guided_", "grammar\"",
-      "tool_choice\"", "\\u00"};
+      "json_schema\"", "json_object\"", "structured_outputs\"", "\"guided_",
+      "grammar\"",     "tool_choice\"", "\"strict\"",           "\\u00"};
   if (body->length == 0)
     return false;
   for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)

@@ -81,9 +81,8 @@ enum lls_element_choice {
 struct lls_cache_config {      /* [cache] */
   struct lls_pool_limits pool; /* first: see sections.c */
   int64_t block_tokens;
-  int64_t device_memory; /* bytes; LLS_NEVER = what max_sequences full contexts need, at
-                            most half of the memory left after the weights */
-  int64_t element;       /* enum lls_element_choice */
+  int64_t device_memory;    /* bytes; LLS_NEVER = see core/engine/pool_size.c */
+  int64_t element;          /* enum lls_element_choice */
   const char *measurements; /* folder; "": the service's, if it has one */
   int64_t measure;          /* enum lls_measure_choice */
   int64_t kept_prompts;     /* bytes in the state folder; 0 = none */

@@ -100,7 +100,8 @@ static const struct lls_param server_params[] = {
                      "name of the model for clients; the name of its folder if empty"),
     LLS_PARAM_DURATION(server, watchdog, "30s", 0, 86400e9,
                        "a plugin's callback that has not returned for so long is logged, "
-                       "and until it returns /live and /health answer 503; 0 is never",
+                       "and until it returns /live and /health answer 503; a reload "
+                       "that waits for one is refused; 0 is never",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_PATH(server, admin_keys, "",
                    "file of the API keys that may use /admin, as api_keys; empty: "
@@ -230,8 +231,9 @@ static const struct lls_param cache_params[] = {
     LLS_PARAM_BYTES(
         cache, device_memory, "auto", 1 << 16, 1125899906842624,
         "memory for cached tokens, of each rank and instance; auto is what max_sequences "
-        "full contexts "
-        "need, at most half of what is left after the weights",
+        "sequences may hold (the context, or where every layer has a sliding window and "
+        "the cache gives back what is before it, that window and a step's tokens), at "
+        "most half of what is left after the weights; a GPU has gpu_memory_utilization",
         .flags = LLS_PARAM_AUTO),
     LLS_PARAM_FLOAT(pool, gpu_memory_utilization, "0.9", 0.05, 1, "",
                     "how much of a GPU's memory is used, weights and working space "

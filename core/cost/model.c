@@ -38,11 +38,16 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
       .weight_bytes = weight_bytes,
       .pair_flops = 4 * c->layers * q,
       .absorb_flops = 4.0 * c->layers * c->hidden * c->heads,
+      .score_bytes = (double)c->layers * c->heads * weight_bytes,
       .token_bytes = 2 * c->layers * kv * cache_bytes,
       .row_bytes = c->hidden * weight_bytes,
       .sums = c->parallel_residual ? 1 : 2,
-      .window = lls_widest_window(c),
   };
+  for (uint32_t i = 0; i < c->layers; i++) {
+    s->window = lls_most_f64(s->window, c->layer[i].window);
+    s->windowed += c->layer[i].window > 0;
+  }
+  s->windowed /= s->layers;
 }
 
 double lls_cost_weight_bytes(const struct lls_cost_shape *s)
@@ -82,9 +87,8 @@ void lls_cost_rates_init(struct lls_cost_rates *r, const struct lls_profile *p,
       .multiply_ns = million * 2 / (flops_per_ns * e->matrix),
       .curve = p->projection,
       .pair_ns = s->pair_flops * share / (flops_per_ns * e->prefill_attention),
-      .absorb_ns = e->absorb > 0 && s->ranks <= 1
-                       ? s->absorb_flops * share / (flops_per_ns * e->absorb)
-                       : 0,
+      .absorb_ns =
+          e->absorb > 0 ? s->absorb_flops * share / (flops_per_ns * e->absorb) : 0,
       .cached_ns = s->token_bytes * share / (bandwidth * e->cache),
       .reduce_ns = reduces * (double)p->peer_link.latency,
       .reduce_row_ns =
@@ -95,7 +99,13 @@ void lls_cost_rates_init(struct lls_cost_rates *r, const struct lls_profile *p,
       .host_latency_ns = (double)p->host_link.latency,
       .peer_latency_ns = (double)p->peer_link.latency,
       .window = s->window,
+      .windowed = s->windowed,
   };
+  double moved = 2 * (1 - share) * byte_ns(p->peer_link.bandwidth);
+  if (s->ranks > 1)
+    r->absorb_reduce_ns = 3 * s->layers * (double)p->peer_link.latency;
+  r->score_ns = moved * s->score_bytes;
+  r->absorb_row_ns = r->score_ns * s->hidden;
   r->longest_ns = r->cached_ns / e->one_sequence;
   r->tail_ns = r->longest_ns * e->tail;
 }
@@ -129,9 +139,11 @@ static double experts_ns(const struct lls_cost_rates *r, double rows)
 
 /* ---- a step ------------------------------------------------------------------- */
 
+/* How many of these tokens a layer sees, in the mean. */
 static double in_window(const struct lls_cost_rates *r, double tokens)
 {
-  return r->window > 0 && tokens > r->window ? r->window : tokens;
+  double beyond = tokens > r->window ? tokens - r->window : 0;
+  return tokens - r->windowed * beyond;
 }
 
 void lls_cost_add(const struct lls_cost_rates *r, struct lls_cost_load *load,
@@ -164,7 +176,9 @@ static double absorbed_ns(const struct lls_cost_rates *r,
   double more = load->absorbed * r->absorb_ns - load->absorbed_tokens * r->cached_ns;
   if (load->absorbed <= 0)
     return 0;
-  return r->absorb_weights * million_ns(r, load->absorbed_rows) + lls_most_f64(more, 0);
+  return r->absorb_weights * million_ns(r, load->absorbed_rows) + lls_most_f64(more, 0) +
+         r->absorb_reduce_ns + r->absorb_row_ns * load->absorbed_rows +
+         r->score_ns * load->absorbed;
 }
 
 double lls_cost_step_ns(const struct lls_cost_rates *r, const struct lls_cost_load *load)

@@ -12,6 +12,7 @@
  *      + K f(H)                                                           restoring X
  *      + K f(A rows) + max(4 l d h A / F_h - (A tokens) b / B_c, 0)       absorbed X
  *      + 2 layers (latency + 2 (N - 1) / N  R d e / B_peer)               all-reduce
+ *      + l (3 latency + 2 (N - 1) / N (A rows h d + A h) e / B_peer)      of absorbed X
  *
  * over N ranks that share out products, heads and cache; all of it per rank. S sequences,
  * R rows (tokens computed), L rows whose token is drawn, H tokens restored from hidden
@@ -21,10 +22,15 @@
  * meet: the head, and what follows attention in the last layer (core/engine/forward.c); K
  * those of keys and values alone, over the profile's factor for restoring.
  *
+ * Of layers with a sliding window w a context counts as at most w tokens: c and pairs are
+ * means over the layers, which may have a window or see everything.
+ *
  * A are pairs of a row and a token whose X it meets without K and V
  * (core/engine/hidden.c): d numbers twice for each of h heads. X is read twice, which is
  * what K and V would be and is counted as if they were; K's weights are multiplied once
- * more, for the queries and the values.
+ * more, for the queries and the values. Ranks have a share of X's columns each: the
+ * others' queries and sums come from them, a number of X's size for each of h heads, and
+ * scores are added up (kernels/cpu/absorb.c).
  *
  * E are the weights of all x experts of the mixtures, of which a row meets a in each
  * layer. R rows that choose evenly meet the part m(R) = 1 - (1 - a / x)^R of them, and
@@ -58,10 +64,12 @@ struct lls_cost_shape {
   double weight_bytes;    /* of one number */
   double pair_flops;      /* 4 l q: of one query meeting one key, and its value */
   double absorb_flops;    /* 4 l d h: of one row meeting one token's X */
+  double score_bytes;     /* l h e: what such a pair's scores are between two ranks */
   double token_bytes;     /* b */
   double row_bytes;       /* d e: what a row is between two ranks */
   double sums;            /* over ranks, in a layer: one where branches are parallel */
-  double window;          /* sliding window in tokens, 0 = none */
+  double window;          /* sliding window in tokens, the widest of any layer */
+  double windowed;        /* the part of the layers that have one */
 };
 
 /* cache_bytes: of one cached number. */
@@ -91,8 +99,10 @@ struct lls_cost_rates {
   double pair_ns, cached_ns, longest_ns, tail_ns; /* of a pair; of a cached token read */
   double absorb_ns;                /* of a pair of A; 0 = there are none, X is restored */
   double reduce_ns, reduce_row_ns; /* collectives of a step, and their rows */
+  /* Those of absorbed X: of a step, of a row, and of a pair of A. */
+  double absorb_reduce_ns, absorb_row_ns, score_ns;
   double host_byte_ns, peer_byte_ns, device_byte_ns, host_latency_ns, peer_latency_ns;
-  double window;
+  double window, windowed;
   double error; /* part of a step's time that is added: estimates wrong on purpose */
 };
 

@@ -36,6 +36,7 @@ struct lls_coded {
   const uint32_t *zeros;     /* NULL: 8 of 4 bits, else 0 */
   uint32_t zeros_lack;       /* what is added to each: 1 in GPTQ's first version */
   const int32_t *group_of;   /* (columns) GPTQ's g_idx; NULL: column / group */
+  bool int8_inputs;          /* INT8: made for activations that are int8 too (W8A8) */
 };
 
 /* Can a device keep the codes: every 32 columns with one scale? */

@@ -357,6 +357,9 @@ struct lls_device_ops {
   int (*step_begin)(struct lls_device *, struct lls_pool *,
                     const struct lls_device_step *);
   int (*step_end)(struct lls_device *, struct lls_error *err);
+  /* Why pool_copy, pool_pull or step_begin has just failed, in the device's own words; ""
+   * if it has none. Optional, NULL = it never has. */
+  const char *(*refusal)(const struct lls_device *);
 
   /* x = table[tokens of the step] * scale; x (n_rows, columns) */
   void (*embed)(struct lls_device *, const void *table, float scale, void *x);
@@ -456,7 +459,8 @@ struct lls_device_ops {
    * it; attention and cache_write leave these out. rows (n_rows, q k v) as attention's
    * qkv, out likewise. Optional pair, NULL = this device always restores: absorbs says
    * whether it can with these weights; the engine uses it where nothing turns K and
-   * scores are not capped, without sinks, windows and other ranks.
+   * scores are not capped, without sinks and windows. Ranks, which have a share of X
+   * each, add up scores and put sums of X together.
    */
   bool (*absorbs)(const struct lls_device *, const struct lls_weight *qkv,
                   uint32_t head_dim);

@@ -90,45 +90,6 @@ static size_t activation_bytes(const struct lls_engine *e)
          e->max_logit_rows * vocab * sizeof(float);
 }
 
-/* Ranks that take of the same memory. */
-static uint32_t sharers(const struct lls_engine *e)
-{
-  const struct lls_ranks *ranks = e->options.ranks;
-  return ranks != NULL && e->device->is_host ? ranks->local_size : 1;
-}
-
-/* K and V units for one sequence of that many tokens. */
-static size_t units_for(const struct lls_engine *e, size_t tokens)
-{
-  return 2 * ((tokens + e->options.block_tokens - 1) / e->options.block_tokens);
-}
-
-static uint32_t units_in(const struct lls_engine *e, size_t bytes, bool host)
-{
-  size_t units = bytes / lls_unit_room(&e->pool_shape, host);
-  return units > UINT32_MAX ? UINT32_MAX : (uint32_t)units;
-}
-
-/* As many sequences as a step can have, each at full length; at most half of what the
- * weights left, so that the machine stays usable. */
-static int default_cache_bytes(struct lls_engine *e, size_t *bytes, struct lls_error *err)
-{
-  size_t total, available;
-  int rc = e->device->ops->memory(e->device, &total, &available);
-  if (rc < 0)
-    return lls_fail(err, rc, "the device does not tell its free memory");
-  available /= sharers(e);
-  size_t unit = lls_unit_room(&e->pool_shape, false);
-  size_t full = units_for(e, e->caps.max_context) * e->options.max_sequences * unit;
-  size_t least = units_for(e, e->options.max_tokens) * unit;
-  *bytes = full < available / 2 ? full : available / 2;
-  if (e->options.cache_share > 0)
-    *bytes = lls_engine_without_scratch(
-        e, (size_t)((double)available * e->options.cache_share));
-  *bytes = *bytes > least ? *bytes : least;
-  return 0;
-}
-
 /* ---- parts ---------------------------------------------------------------------- */
 
 static int load_weights(struct lls_engine *e, struct lls_error *err)
@@ -141,13 +102,13 @@ static int load_weights(struct lls_engine *e, struct lls_error *err)
   }
   size_t cache = o->cache_bytes;
   if (cache == 0)
-    cache = units_for(e, o->max_tokens) * lls_unit_room(&e->pool_shape, false);
+    cache = lls_engine_units_for(e, o->max_tokens) * lls_unit_room(&e->pool_shape, false);
   cache += e->device->is_host ? (size_t)o->pool.host_memory : 0;
   struct lls_weights_source source = {
       .folder = o->model_path,
       .dummy = o->dummy,
       .format = o->weights,
-      .sharers = sharers(e),
+      .sharers = lls_engine_sharers(e),
       .other_bytes = cache + activation_bytes(e),
       .progress = o->progress,
       .progress_context = o->progress_context,
@@ -192,58 +153,6 @@ static int agree_on_shape(struct lls_engine *e, struct lls_error *err)
                       "with the same configuration",
                       rank);
   return 0;
-}
-
-/* The smallest pool is that of all ranks: block tables are the same on all. */
-static int agree_on_units(struct lls_engine *e, struct lls_error *err)
-{
-  struct lls_ranks *ranks = e->options.ranks;
-  struct lls_pool_shape *shape = &e->pool_shape;
-  uint32_t mine[2] = {shape->device_units, shape->host_units}, all[LLS_MAX_RANKS][2];
-  if (!lls_engine_is_shared(e))
-    return 0;
-  if (ranks->ops->exchange(ranks, mine, sizeof mine, all) < 0)
-    return lls_ranks_failed(ranks, err);
-  for (uint32_t rank = 0; rank < ranks->size; rank++) {
-    if (all[rank][0] < shape->device_units)
-      shape->device_units = all[rank][0];
-    if (all[rank][1] < shape->host_units)
-      shape->host_units = all[rank][1];
-  }
-  return 0;
-}
-
-/* Ranks of one model share a machine's memory, or would all have to try at once. */
-static bool measures(const struct lls_engine *e)
-{
-  return e->device->has_own_memory && e->options.pool.gpu_memory_utilization > 0 &&
-         !lls_engine_is_shared(e);
-}
-
-static int make_pool(struct lls_engine *e, struct lls_error *err)
-{
-  size_t bytes = e->options.cache_bytes;
-  bool measured = bytes == 0 && measures(e);
-  int rc = measured     ? lls_engine_profile_memory(e, &bytes, err)
-           : bytes == 0 ? default_cache_bytes(e, &bytes, err)
-                        : 0;
-  if (rc < 0)
-    return rc;
-  e->pool_shape.device_units = units_in(e, bytes, false);
-  e->pool_shape.host_units = units_in(e, (size_t)e->options.pool.host_memory, true);
-  rc = agree_on_units(e, err);
-  if (rc < 0)
-    return rc;
-  if (e->pool_shape.device_units < 2)
-    return lls_fail(
-        err, -EINVAL,
-        "a cache of %zu MiB does not hold one block of keys and one of values "
-        "(%zu MiB)",
-        MIB(bytes), MIB(2 * lls_unit_room(&e->pool_shape, false)));
-  if (e->caps.forms & LLS_BIT_HIDDEN)
-    e->pool_shape.scratch_units = lls_engine_scratch_units(e);
-  rc = e->device->ops->pool_create(e->device, &e->pool_shape, &e->pool, err);
-  return rc < 0 ? lls_fail_at(err, rc, "cache of %zu MiB", MIB(bytes)) : 0;
 }
 
 /* Lists of scratch units, whose number the pool's size decides. */
@@ -439,7 +348,9 @@ static int take_share(struct lls_engine *e, const struct lls_model_config *model
 static int make_parts(struct lls_engine *e, struct lls_error *err)
 {
   size_t total;
-  int rc = measures(e) ? e->device->ops->memory(e->device, &total, &e->memory_before) : 0;
+  int rc = lls_engine_measures_memory(e)
+               ? e->device->ops->memory(e->device, &total, &e->memory_before)
+               : 0;
   if (rc < 0)
     return lls_fail(err, rc, "the device does not tell its free memory");
   rc = make_tables(e, err);
@@ -455,7 +366,7 @@ static int make_parts(struct lls_engine *e, struct lls_error *err)
   if (rc == 0)
     rc = agree_on_shape(e, err);
   if (rc == 0)
-    rc = make_pool(e, err);
+    rc = lls_engine_make_pool(e, err);
   return rc < 0 ? rc : make_scratch(e, err);
 }
 
@@ -561,6 +472,11 @@ int lls_engine_write_unit(struct lls_engine *e, uint32_t unit, const void *from)
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *e)
 {
   return &e->pool_shape;
+}
+
+const char *lls_engine_pool_reason(const struct lls_engine *e)
+{
+  return e->pool_reason;
 }
 
 const struct lls_model_config *lls_engine_config(const struct lls_engine *e)

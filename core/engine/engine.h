@@ -39,8 +39,9 @@ struct lls_engine_options {
   uint32_t max_context;         /* tokens of a sequence; 0 = the model's own limit */
   uint32_t max_logits;          /* rows kept by all_logits in a step, 0 = none */
   uint32_t block_tokens;
-  size_t cache_bytes; /* device pool; 0 = max_sequences full contexts, at most half
+  size_t cache_bytes; /* device pool; 0 = what max_sequences sequences hold, at most half
                          of the memory left after weights and buffers */
+  bool gives_back;    /* so does the cache manager: caps' window is all that they hold */
   double cache_share; /* with cache_bytes 0: that share of it instead, 0 = as said */
   struct lls_pool_limits pool;
   bool no_hidden; /* no policy will use the hidden form: no memory for its scratch */
@@ -79,6 +80,8 @@ const char *lls_model_why_no_hidden(const struct lls_model_config *);
 bool lls_engine_gave_up_hidden(const struct lls_engine *);
 const struct lls_engine_caps *lls_engine_caps(const struct lls_engine *);
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *);
+/* Why the pool is as large as it is. */
+const char *lls_engine_pool_reason(const struct lls_engine *);
 const struct lls_model_config *lls_engine_config(const struct lls_engine *);
 /* From submit to wait the device computes beside the caller. */
 bool lls_engine_is_asynchronous(const struct lls_engine *);

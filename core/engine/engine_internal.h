@@ -52,6 +52,7 @@ struct lls_engine {
   bool borrows_weights; /* they are another's: options.weights_of */
   struct lls_pool *pool;
   struct lls_pool_shape pool_shape;
+  char pool_reason[224];                /* why it is as large as it is */
   struct lls_attention_shape attention; /* of every layer, but for its window */
   struct lls_rope_shape ropes[3];       /* by enum lls_layer_rope */
   float *inverse_frequency;             /* (2, rope.dims / 2) what ropes[] point to */
@@ -144,6 +145,15 @@ void lls_engine_message_free(struct lls_engine_message *);
 /* [rank 0] Sends the batch to every rank. */
 int lls_engine_send(struct lls_engine *, const struct lls_engine_batch *,
                     struct lls_error *err);
+
+/* pool_size.c */
+/* Ranks that take of the same memory. */
+uint32_t lls_engine_sharers(const struct lls_engine *);
+/* K and V units for one sequence of that many tokens. */
+size_t lls_engine_units_for(const struct lls_engine *, size_t tokens);
+/* The pool gets what is measured to be left. */
+bool lls_engine_measures_memory(const struct lls_engine *);
+int lls_engine_make_pool(struct lls_engine *, struct lls_error *);
 
 /* memory_profile.c: bytes that the pool may have of a device with memory of its own. */
 int lls_engine_profile_memory(struct lls_engine *, size_t *bytes, struct lls_error *);

@@ -284,6 +284,15 @@ static void download_logits(struct lls_engine *e)
   LLS_CHECK(others == e->act.logits + e->n_logit_rows * vocab);
 }
 
+/* Adds the words that the device itself has for a call that has failed. */
+static int refused(const struct lls_engine *e, struct lls_error *err, int rc,
+                   const char *what)
+{
+  const struct lls_device_ops *ops = e->device->ops;
+  const char *why = ops->refusal != NULL ? ops->refusal(e->device) : "";
+  return lls_fail(err, rc, "%s%s%s", what, why[0] != '\0' ? ": " : "", why);
+}
+
 static int start_copies(struct lls_engine *e, const struct lls_engine_batch *batch,
                         struct lls_error *err)
 {
@@ -291,16 +300,19 @@ static int start_copies(struct lls_engine *e, const struct lls_engine_batch *bat
   int rc = batch->n_copies > 0
                ? ops->pool_copy(e->device, e->pool, batch->copies, batch->n_copies)
                : 0;
-  if (rc < 0)
+  if (rc == -EINVAL)
     return lls_fail(err, rc,
                     "a copy of the step is outside the pool, or to or from numbers that "
                     "the pool has not");
+  if (rc < 0)
+    return refused(e, err, rc, "blocks of the cache could not be copied");
   for (uint32_t i = 0; i < batch->n_pulls && rc == 0; i++) {
     const struct lls_engine_pull *p = &batch->pulls[i];
     rc =
         ops->pool_pull(e->device, e->pool, p->from->device, p->from->pool, p->list, p->n);
   }
-  return rc < 0 ? lls_fail(err, rc, "blocks of another instance could not be copied") : 0;
+  return rc < 0 ? refused(e, err, rc, "blocks of another instance could not be copied")
+                : 0;
 }
 
 /* Starts a batch that is checked and that the other ranks, if any, already have. */
@@ -315,7 +327,7 @@ static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
     return rc;
   rc = ops->step_begin(e->device, e->pool, &e->step);
   if (rc < 0)
-    return lls_fail(err, rc, "the device refuses a step of %u tokens", e->step.n_rows);
+    return refused(e, err, rc, "the device refuses a step");
   e->running = true;
   if (LLS_CHECKING)
     e->thread = lls_this_thread();

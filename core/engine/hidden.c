@@ -65,15 +65,14 @@ static bool turns_keys(const struct lls_model_config *c)
 
 /* Nothing may come between X and a score but what is linear in X. Models that turn all of
  * K, or a part as NeoX does, restore: the angle of a token is between Wk and the query,
- * so that those dimensions' K has to be made anyway. Ranks have a share of X each, and
- * all of Wk's columns for few heads, and restore too. */
+ * so that those dimensions' K has to be made anyway. */
 void lls_engine_decide_on_absorbing(struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->config;
   const struct lls_device_ops *ops = e->device->ops;
   e->absorbs = (e->caps.forms & LLS_BIT_HIDDEN) && ops->absorbs != NULL &&
-               !lls_engine_is_shared(e) && !turns_keys(c) && c->heads == c->kv_heads &&
-               c->attention_cap <= 0 && lls_widest_window(c) == 0;
+               !turns_keys(c) && c->heads == c->kv_heads && c->attention_cap <= 0 &&
+               lls_widest_window(c) == 0;
   for (uint32_t i = 0; i < e->weights.n_layers && e->absorbs; i++) {
     const struct lls_layer_weights *w = &e->weights.layers[i];
     e->absorbs = w->sinks == NULL && ops->absorbs(e->device, w->qkv, c->head_dim);

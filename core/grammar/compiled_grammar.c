@@ -2,6 +2,8 @@
 /* Compiling and the life of a compiled grammar; see compiled_grammar.h. */
 #include "core/grammar/grammar_internal.h"
 
+#include "core/base/least.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -13,6 +15,13 @@ static void destroy(struct lls_grammar *g)
   lls_nfa_free(&g->nfa);
   pthread_mutex_destroy(&g->lock);
   free(g);
+}
+
+/* A text that comes to all places of a large grammar has a state for each, at least. */
+static uint32_t states_for(const struct lls_nfa *nfa,
+                           const struct lls_grammar_limits *limits)
+{
+  return limits->states + lls_least_u32(nfa->n_states, limits->positions / 8);
 }
 
 int lls_grammar_compile(const struct lls_grammar_tree *tree,
@@ -28,7 +37,7 @@ int lls_grammar_compile(const struct lls_grammar_tree *tree,
   g->vocabulary = vocabulary;
   int rc = lls_nfa_build(tree, limits, &g->nfa, err);
   if (rc == 0) {
-    rc = lls_dfa_create(&g->dfa, &g->nfa, limits->states);
+    rc = lls_dfa_create(&g->dfa, &g->nfa, states_for(&g->nfa, limits));
     if (rc == 0)
       rc = lls_stacks_create(&g->stacks, &g->dfa);
     if (rc == 0)

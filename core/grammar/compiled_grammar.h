@@ -25,7 +25,8 @@ struct lls_grammar_state;
 /* Bounds of what compiling costs, and of what the automaton grows to in use. */
 struct lls_grammar_limits {
   uint32_t positions; /* places of the grammar, its repetitions written out */
-  uint32_t states;    /* of the deterministic automaton, built as texts need it */
+  uint32_t states;    /* of the deterministic automaton, built as texts need it: so many,
+                       * and as many more as it has places, up to an eighth of them all */
   int64_t time_ns;    /* LLS_NEVER: as long as it takes */
   const atomic_bool *cancelled; /* or NULL: gives up with -ECANCELED where it is set */
   bool flat; /* for who walks the states itself: all is written out, nothing is called */

@@ -197,6 +197,21 @@ uint32_t lls_grammar_repeat(struct lls_grammar_tree *tree, uint32_t part, uint32
   return node;
 }
 
+uint32_t lls_grammar_joined(struct lls_grammar_tree *tree, uint32_t separator,
+                            const uint32_t *parts, uint32_t n)
+{
+  if (n == 0)
+    return add_parts(tree, LLS_GRAMMAR_CHOICE, NULL, 0);
+  uint32_t *all = malloc(((size_t)n + 1) * sizeof *all);
+  if (all == NULL)
+    return fail_with(tree, -ENOMEM, "no memory for the grammar");
+  all[0] = separator;
+  memcpy(all + 1, parts, n * sizeof *all);
+  uint32_t node = add_parts(tree, LLS_GRAMMAR_JOINED, all, n + 1);
+  free(all);
+  return node;
+}
+
 uint32_t lls_grammar_rule(struct lls_grammar_tree *tree, const char *name)
 {
   if (tree->n_rules >= tree->bounds.rules)
@@ -344,6 +359,7 @@ struct lls_grammar_node lls_grammar_node_at(const struct lls_grammar_tree *tree,
     break;
   case LLS_GRAMMAR_SEQUENCE:
   case LLS_GRAMMAR_CHOICE:
+  case LLS_GRAMMAR_JOINED:
     to.parts = content;
     break;
   }

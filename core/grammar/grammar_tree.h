@@ -25,6 +25,7 @@ enum lls_grammar_kind {
   LLS_GRAMMAR_SEQUENCE, /* all of its parts, one after the other */
   LLS_GRAMMAR_CHOICE,   /* any one of its parts; without parts: nothing matches */
   LLS_GRAMMAR_REPEAT,   /* its part, from min to max times */
+  LLS_GRAMMAR_JOINED,   /* some of its parts, in order, with a separator between them */
   LLS_GRAMMAR_RULE,     /* what was defined for it, maybe later, maybe by itself */
 };
 
@@ -63,6 +64,12 @@ uint32_t lls_grammar_choice(struct lls_grammar_tree *tree, const uint32_t *parts
                             uint32_t n);
 uint32_t lls_grammar_repeat(struct lls_grammar_tree *tree, uint32_t part, uint32_t min,
                             uint32_t max);
+/* One or more of the parts, in order, with the separator, which is none of the n, between
+ * those that are there. A part that is a repetition from 0 to 1 times may be left out. It
+ * is compiled to something that grows with n, as rows and choices for it would not; a
+ * part that is joined itself is compiled apart from what surrounds it. */
+uint32_t lls_grammar_joined(struct lls_grammar_tree *tree, uint32_t separator,
+                            const uint32_t *parts, uint32_t n);
 
 /* A rule that may be named at once and is defined later, once. The name is for messages.
  */
@@ -80,7 +87,7 @@ struct lls_grammar_node {
   const char
       *bytes; /* (n) of LLS_GRAMMAR_LITERAL; of LLS_GRAMMAR_RULE its name, ends in 0 */
   const struct lls_grammar_range *ranges; /* (n) sorted, apart from each other */
-  const uint32_t *parts;                  /* (n) */
+  const uint32_t *parts; /* (n) the first one of LLS_GRAMMAR_JOINED is its separator */
 };
 
 /* Valid until the tree grows. */

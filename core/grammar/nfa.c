@@ -218,6 +218,40 @@ static uint32_t build_repeat(struct builder *b, uint32_t node,
   return at;
 }
 
+/* A part that is joined itself is called: the set of places that may come next stays
+ * small in each. */
+static uint32_t build_part(struct builder *b, uint32_t part, uint32_t next)
+{
+  bool joined = lls_grammar_node_at(b->tree, part).kind == LLS_GRAMMAR_JOINED;
+  if (joined && !b->limits->flat)
+    return call(b, rule_for(b, part, 1, 1, false), b->shapes[part].nullable, next);
+  return build(b, part, next);
+}
+
+/* From the back: `here` is before the first of the parts from i on that are there. */
+static uint32_t build_joined(struct builder *b, const struct lls_grammar_node *n,
+                             uint32_t next)
+{
+  uint32_t here = NONE;
+  bool may_end = true;
+  for (uint32_t i = n->n; i-- > 1 && b->failed == 0;) {
+    bool optional;
+    uint32_t part = lls_node_part_of_joined(b->tree, n->parts[i], &optional);
+    uint32_t after = next, later = here;
+    bool goes_on = later != NONE && b->shapes[n->parts[0]].productive;
+    if (!b->shapes[part].productive || (!goes_on && !may_end))
+      continue;
+    if (goes_on) {
+      after = build(b, n->parts[0], later);
+      after = may_end ? split(b, after, next) : after;
+    }
+    here = build_part(b, part, after);
+    here = optional && later != NONE ? split(b, here, later) : here;
+    may_end &= optional;
+  }
+  return here;
+}
+
 static uint32_t build_written_out(struct builder *b, uint32_t node, uint32_t next)
 {
   struct lls_grammar_node n = lls_grammar_node_at(b->tree, node);
@@ -236,6 +270,8 @@ static uint32_t build_written_out(struct builder *b, uint32_t node, uint32_t nex
     return build_choice(b, &n, next);
   case LLS_GRAMMAR_REPEAT:
     return build_repeat(b, node, &n, next);
+  case LLS_GRAMMAR_JOINED:
+    return build_joined(b, &n, next);
   case LLS_GRAMMAR_RULE:
     return build(b, n.parts[0], next);
   }

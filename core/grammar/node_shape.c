@@ -13,6 +13,14 @@
 #define SIZE_PASSES 4  /* sizes of recursive rules would grow for ever */
 #define MOST_PASSES 1000
 
+uint32_t lls_node_part_of_joined(const struct lls_grammar_tree *tree, uint32_t part,
+                                 bool *optional)
+{
+  struct lls_grammar_node n = lls_grammar_node_at(tree, part);
+  *optional = n.kind == LLS_GRAMMAR_REPEAT && n.min == 0 && n.max == 1;
+  return *optional ? n.parts[0] : part;
+}
+
 static uint32_t bounded(uint64_t size)
 {
   return size < LARGEST ? (uint32_t)size : LARGEST;
@@ -57,7 +65,34 @@ static struct lls_node_shape shape_of_repeat(const struct lls_grammar_node *n,
                                  .productive = n->min == 0 || part->productive};
 }
 
-static struct lls_node_shape shape_of(const struct lls_grammar_node *n,
+static struct lls_node_shape shape_of_joined(const struct lls_grammar_tree *tree,
+                                             const struct lls_grammar_node *n,
+                                             const struct lls_node_shape *shapes)
+{
+  const struct lls_node_shape *separator = &shapes[n->parts[0]];
+  struct lls_node_shape must = {.nullable = true, .productive = true}, may = {0};
+  uint32_t n_required = 0;
+  uint64_t size = 0;
+  for (uint32_t i = 1; i < n->n; i++) {
+    bool optional;
+    const struct lls_node_shape *part =
+        &shapes[lls_node_part_of_joined(tree, n->parts[i], &optional)];
+    size += part->size + separator->size + 2;
+    n_required += !optional;
+    must.nullable &= optional || part->nullable;
+    must.productive &= optional || part->productive;
+    may.nullable |= part->nullable;
+    may.productive |= part->productive;
+  }
+  struct lls_node_shape *s = n_required > 0 ? &must : &may;
+  s->size = bounded(size);
+  s->nullable = s->nullable && (n_required < 2 || separator->nullable);
+  s->productive = s->productive && (n_required < 2 || separator->productive);
+  return *s;
+}
+
+static struct lls_node_shape shape_of(const struct lls_grammar_tree *tree,
+                                      const struct lls_grammar_node *n,
                                       const struct lls_node_shape *shapes)
 {
   switch (n->kind) {
@@ -70,6 +105,8 @@ static struct lls_node_shape shape_of(const struct lls_grammar_node *n,
     return shape_of_repeat(n, shapes);
   case LLS_GRAMMAR_RULE:
     return shapes[n->parts[0]];
+  case LLS_GRAMMAR_JOINED:
+    return shape_of_joined(tree, n, shapes);
   case LLS_GRAMMAR_SEQUENCE:
   case LLS_GRAMMAR_CHOICE:
     return shape_of_parts(n, shapes);
@@ -100,7 +137,7 @@ static bool find_again(const struct lls_grammar_tree *tree, struct lls_node_shap
   for (uint32_t i = 0; i < n_nodes; i++) { /* every second time from the back */
     uint32_t at = pass % 2 == 0 ? i : n_nodes - 1 - i;
     struct lls_grammar_node n = lls_grammar_node_at(tree, at);
-    struct lls_node_shape s = shape_of(&n, shapes), *known = &shapes[at];
+    struct lls_node_shape s = shape_of(tree, &n, shapes), *known = &shapes[at];
     s.size = pass < SIZE_PASSES ? s.size : known->size;
     changed |= s.nullable != known->nullable || s.productive != known->productive ||
                s.wide != known->wide || s.size != known->size;

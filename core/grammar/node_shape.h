@@ -19,4 +19,9 @@ struct lls_node_shape {
 int lls_node_shapes_find(const struct lls_grammar_tree *tree,
                          struct lls_node_shape *shapes);
 
+/* The node that is there where a part of LLS_GRAMMAR_JOINED is, and whether it may be
+ * left out. */
+uint32_t lls_node_part_of_joined(const struct lls_grammar_tree *tree, uint32_t part,
+                                 bool *optional);
+
 #endif

@@ -7,6 +7,7 @@
  *   schema_keywords.c   keywords that are refused
  *   schema_parts.c      the schemas for an item or a property
  *   schema_object.c     properties;  schema_names.c: what they are called
+ *   schema_order.c      which of the members' properties come first
  *   schema_array.c      items
  *   schema_string.c     lengths, patterns;  schema_format.c: formats
  *   schema_number.c     numbers between bounds, of decimal_range.c
@@ -53,6 +54,9 @@ const char *lls_schema_format(const char *name, bool *standard);
  * if the compiling has failed. */
 bool lls_schema_property(struct lls_schema *s, const struct lls_schema_set *set,
                          const char *name, struct lls_schema_set *out);
+/* Fills in order (set->n) with the members as the schema's text comes to their
+ * `properties`; those without any may stand anywhere. */
+void lls_schema_order(const struct lls_schema_set *set, uint32_t *order);
 /* A member's schema for properties that nothing else in it speaks of, or NULL. */
 const json_t *lls_schema_additional(const struct lls_schema_set *set, uint32_t i);
 /* The same of item `index` of an array. */

@@ -54,10 +54,12 @@ static bool read_properties(struct lls_schema *s, const struct lls_schema_set *s
 {
   const char *name;
   json_t *value;
+  uint32_t order[LLS_SCHEMA_TOGETHER];
+  lls_schema_order(set, order);
   for (uint32_t i = 0; i < set->n; i++) {
-    const json_t *properties = lls_schema_get(set, i, "properties");
+    const json_t *properties = lls_schema_get(set, order[i], "properties");
     if (properties != NULL && !json_is_object(properties)) {
-      lls_schema_fail(s, set->members[i].schema, "'properties' must be an object");
+      lls_schema_fail(s, set->members[order[i]].schema, "'properties' must be an object");
       return false;
     }
     json_object_foreach((json_t *)properties, name, value)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numbers between bounds, and multiples. A number that has bounds is written without an
- * exponent, for its digits are what is compared; an integer never has a fraction.
+ * exponent, for its digits are what is compared, but where every number with such an
+ * exponent is within them; an integer never has a fraction.
  */
 #include "core/grammar/decimal_range.h"
+#include "core/grammar/regex.h"
 #include "core/grammar/schema_compile.h"
 
 #include <math.h>
@@ -134,6 +136,51 @@ static uint32_t between(struct lls_schema *s, const struct range *range, bool in
   return lls_json_one_of(&s->json, ways, 2);
 }
 
+/* ---- exponents ---- */
+
+/* Python writes an exponent below 1e-4 and from 1e16 on, JavaScript below 1e-6 and from
+ * 1e21 on. The first is less than SMALL and no double of it is 0, the second is no
+ * less than LARGE and no double of it is infinite. */
+#define DIGITS "(?:\\.[0-9]+)?[Ee]"
+#define BELOW_SMALL                                                                      \
+  "[1-9]" DIGITS                                                                         \
+  "-(?:0?[4-9]|[1-9][0-9]|[12][0-9][0-9]|3[01][0-9]|32[0-3])|[3-9]" DIGITS "-324"
+#define LARGE_OR_ABOVE "[1-9]" DIGITS "\\+?(?:1[5-9]|[2-9][0-9]|[12][0-9][0-9]|30[0-7])"
+#define SMALL          1e-3
+#define LARGE          1e15
+
+static uint32_t expression(struct lls_schema *s, const char *text)
+{
+  struct lls_error err = {0};
+  int code;
+  return lls_grammar_regex(s->json.tree, text, strlen(text), (struct lls_regex_use){0},
+                           &code, &err);
+}
+
+/* Those of one sign, with bounds as they are for positive numbers. */
+static uint32_t exponents(struct lls_schema *s, const struct bound *low, double low_value,
+                          const struct bound *high, double high_value)
+{
+  uint32_t ways[2], n = 0;
+  if ((low->value == NULL || low_value <= 0) &&
+      (high->value == NULL || high_value >= SMALL))
+    ways[n++] = expression(s, BELOW_SMALL);
+  if ((low->value == NULL || low_value < LARGE) && high->value == NULL)
+    ways[n++] = expression(s, LARGE_OR_ABOVE);
+  return lls_json_one_of(&s->json, ways, n);
+}
+
+static uint32_t with_exponents(struct lls_schema *s, const struct range *range,
+                               uint32_t without)
+{
+  const struct bound *low = &range->low, *high = &range->high;
+  double from = json_number_value(low->value), to = json_number_value(high->value);
+  uint32_t minus = lls_json_bytes(&s->json, "-");
+  uint32_t ways[] = {without, exponents(s, low, from, high, to),
+                     LLS_JSON_ROW(&s->json, minus, exponents(s, high, -to, low, -from))};
+  return lls_json_one_of(&s->json, ways, 3);
+}
+
 /* ---- multiples ---- */
 
 /* Whole multiples between two bounds, one by one; false if they are too many. */
@@ -247,6 +294,7 @@ uint32_t lls_schema_number(struct lls_schema *s, const struct lls_schema_set *se
   if (range.multiple != NULL)
     return multiples(s, set, &range, integers);
   if (range.low.value != NULL || range.high.value != NULL)
-    return between(s, &range, integers);
+    return integers ? between(s, &range, true)
+                    : with_exponents(s, &range, between(s, &range, false));
   return integers ? s->json.integer : s->json.number;
 }

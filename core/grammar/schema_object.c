@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects: the properties that the schema names, in its order, and then others.
+ * Objects: the properties that the schema names, in its order, and then others, joined by
+ * commas.
  *
- * Commas are what makes this more than a row. Where some property is required, those
- * before it have their comma behind them and those after it before them. Where none is,
- * any of them may be the first; what follows it is shared between the ways.
+ * Properties come in blocks. After each of them the automaton knows which may be next, so
+ * that without blocks its states would name n * n properties: a schema of 170 that may
+ * all be left out had more ways to go on than a request may have.
  */
 #include "core/grammar/schema_compile.h"
 
@@ -12,82 +13,94 @@
 
 #include <stdlib.h>
 
+#define BLOCK 32   /* properties */
+#define MOST  4096 /* properties: a text is in each block at once, and in at most 256 */
+
 struct object {
   struct lls_schema *s;
   struct lls_schema_names names;
   uint32_t *members; /* (names.n) name, colon and value, or nothing */
   uint32_t other;    /* the same of a property that is not named, or nothing */
-  uint32_t n_required, first_required;
+  uint32_t n_required;
   uint32_t min, max; /* properties */
 };
 
-static uint32_t comma(struct object *o)
-{
-  return LLS_JSON_ROW(&o->s->json, lls_json_bytes(&o->s->json, ","), o->s->json.space);
-}
+/* A member, or one or more of those without a name. */
+struct part {
+  uint32_t node;
+  bool required;
+};
 
-static uint32_t after_comma(struct object *o, uint32_t member)
-{
-  return LLS_JSON_ROW(&o->s->json, comma(o), member);
-}
-
-/* Member i with the comma that parts it from the first required one. */
-static uint32_t around_required(struct object *o, uint32_t i)
+/* From the back, a block at a time, which has the next one as its last part. */
+static uint32_t join(struct object *o, const struct part *parts, uint32_t n)
 {
   struct lls_json_syntax *json = &o->s->json;
-  if (i == o->first_required)
-    return o->members[i];
-  uint32_t part = i < o->first_required ? LLS_JSON_ROW(json, o->members[i], comma(o))
-                                        : after_comma(o, o->members[i]);
-  return o->names.required[i] ? part : lls_json_maybe(json, part);
+  uint32_t comma = LLS_JSON_ROW(json, lls_json_bytes(json, ","), json->space);
+  struct part behind = {json->empty, false};
+  while (n > 0) {
+    uint32_t row[BLOCK + 1], m = 0, first = (n - 1) / BLOCK * BLOCK;
+    bool any_required = behind.required;
+    for (uint32_t i = first; i < n; i++) {
+      any_required |= parts[i].required;
+      row[m++] = parts[i].required ? parts[i].node : lls_json_maybe(json, parts[i].node);
+    }
+    if (behind.node != json->empty)
+      row[m++] = behind.required ? behind.node : lls_json_maybe(json, behind.node);
+    behind = (struct part){lls_grammar_joined(json->tree, comma, row, m), any_required};
+    n = first;
+  }
+  return behind.node;
 }
 
-static uint32_t others_after(struct object *o, uint32_t min, uint32_t max)
+static uint32_t one_of_parts(struct object *o, const struct part *parts, uint32_t n)
 {
-  if (o->other == o->s->json.nothing || max == 0)
-    return min > 0 ? o->s->json.nothing : o->s->json.empty;
-  return lls_grammar_repeat(o->s->json.tree, after_comma(o, o->other), min, max);
-}
-
-static uint32_t with_required(struct object *o, uint32_t min_others, uint32_t max_others)
-{
-  uint32_t n = o->names.n, node = LLS_GRAMMAR_NONE;
-  uint32_t *parts = malloc((n + 1) * sizeof *parts);
-  if (parts == NULL)
+  uint32_t *nodes = malloc((n + 1) * sizeof *nodes);
+  if (nodes == NULL)
     return lls_schema_fail(o->s, o->s->root, "no memory for it");
   for (uint32_t i = 0; i < n; i++)
-    parts[i] = around_required(o, i);
-  parts[n] = others_after(o, min_others, max_others);
-  node = lls_json_row(&o->s->json, parts, n + 1);
-  free(parts);
+    nodes[i] = parts[i].node;
+  uint32_t node = lls_json_one_of(&o->s->json, nodes, n);
+  free(nodes);
   return node;
 }
 
-/* Any of them may be first: `tail` is what may follow the one before it. */
-static uint32_t without_required(struct object *o, uint32_t min_others,
-                                 uint32_t max_others)
+/* The text between the braces, of parts that may be there at all. */
+static uint32_t between_braces(struct object *o, const struct part *parts, uint32_t n)
 {
   struct lls_json_syntax *json = &o->s->json;
-  uint32_t n = o->names.n, node = LLS_GRAMMAR_NONE;
-  uint32_t *ways = malloc((n + 2) * sizeof *ways), n_ways = 0;
-  if (ways == NULL)
+  bool any_required = false;
+  for (uint32_t i = 0; i < n; i++)
+    any_required |= parts[i].required;
+  uint32_t some = n == 0                         ? json->nothing
+                  : o->max == 1 && !any_required ? one_of_parts(o, parts, n)
+                                                 : join(o, parts, n);
+  return any_required || o->min > 0
+             ? some
+             : lls_json_one_of(json, (uint32_t[]){json->empty, some}, 2);
+}
+
+/* Members, and between min and max others. */
+static uint32_t members_and_others(struct object *o, uint32_t min, uint32_t max)
+{
+  struct lls_json_syntax *json = &o->s->json;
+  struct part *parts = malloc((o->names.n + 1) * sizeof *parts);
+  uint32_t n = 0, node = json->nothing;
+  bool possible = true;
+  if (parts == NULL)
     return lls_schema_fail(o->s, o->s->root, "no memory for it");
-  if (o->min == 0)
-    ways[n_ways++] = json->empty;
-  if (n == 0)
-    ways[n_ways++] =
-        lls_json_list(json, o->other, min_others > 1 ? min_others : 1, max_others);
-  else if (max_others > 0)
-    ways[n_ways++] = lls_json_list(json, o->other, 1, max_others);
-  uint32_t tail = others_after(o, 0, max_others);
-  for (uint32_t i = n; i-- > 0 && !o->s->failed;) {
-    ways[n_ways++] = LLS_JSON_ROW(json, o->members[i], tail);
-    if (o->members[i] != json->nothing && o->max > 1)
-      tail =
-          LLS_JSON_ROW(json, lls_json_maybe(json, after_comma(o, o->members[i])), tail);
-  }
-  node = lls_json_one_of(json, ways, n_ways);
-  free(ways);
+  for (uint32_t i = 0; i < o->names.n; i++)
+    if (o->members[i] != json->nothing)
+      parts[n++] = (struct part){o->members[i], o->names.required[i]};
+    else
+      possible &= !o->names.required[i];
+  if (o->other != json->nothing && max > 0)
+    parts[n++] =
+        (struct part){lls_json_list(json, o->other, min > 0 ? min : 1, max), min > 0};
+  else
+    possible &= min == 0;
+  if (possible)
+    node = between_braces(o, parts, n);
+  free(parts);
   return node;
 }
 
@@ -128,12 +141,16 @@ static bool count_properties(struct object *o, const struct lls_schema_set *set,
 static bool read_members(struct object *o, const struct lls_schema_set *set)
 {
   struct lls_schema *s = o->s;
+  if (o->names.n > MOST) {
+    lls_schema_fail(s, set->members[0].schema, "an object of %u properties; %d are kept",
+                    o->names.n, MOST);
+    return false;
+  }
   o->members = malloc((o->names.n + 1) * sizeof *o->members);
   if (o->members == NULL) {
     lls_schema_fail(s, s->root, "no memory for it");
     return false;
   }
-  o->first_required = o->names.n;
   for (uint32_t i = 0; i < o->names.n && !s->failed; i++) {
     struct lls_schema_set value = {0};
     if (!lls_schema_property(s, set, o->names.names[i], &value))
@@ -141,8 +158,7 @@ static bool read_members(struct object *o, const struct lls_schema_set *set)
     uint32_t node = lls_schema_compile(s, &value);
     o->members[i] =
         LLS_JSON_ROW(&s->json, lls_json_name(&s->json, o->names.names[i]), node);
-    if (o->names.required[i] && o->n_required++ == 0)
-      o->first_required = i;
+    o->n_required += o->names.required[i];
   }
   return !s->failed && lls_schema_others(s, set, &o->names, &o->other);
 }
@@ -159,8 +175,7 @@ static uint32_t inside(struct object *o, const struct lls_schema_set *set)
     return json->nothing;
   if (!count_properties(o, set, &min_others, &max_others))
     return LLS_GRAMMAR_NONE;
-  return o->n_required > 0 ? with_required(o, min_others, max_others)
-                           : without_required(o, min_others, max_others);
+  return members_and_others(o, min_others, max_others);
 }
 
 uint32_t lls_schema_object(struct lls_schema *s, const struct lls_schema_set *set)

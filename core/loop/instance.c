@@ -99,7 +99,9 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   if (o->n_eos_tokens > 0)
     memcpy(in->eos_tokens, o->eos_tokens, o->n_eos_tokens * sizeof *in->eos_tokens);
   lls_cache_service_init(in);
-  rc = lls_policies_create(in, &o->policies, &in->policies, err);
+  rc = lls_policies_prepare(in, &o->policies, &in->policies, err);
+  if (rc == 0 && (rc = lls_policies_create(&in->policies, err)) < 0)
+    lls_policies_destroy(&in->policies, NULL);
   in->caps.async_transfers =
       rc == 0 && lls_transfer_supported(in, &in->policies.cache.module->cache);
   if (rc == 0)

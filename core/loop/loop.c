@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loop as main sees it: all instances as one. Everything here runs on [main]; what a
- * step thread does is in step_thread.c and below.
+ * step thread does is in step_thread.c and below, and a change of policies in
+ * loop_reload.c.
  */
-#include "core/loop/loop.h"
+#include "core/loop/loop_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,36 +12,6 @@
 
 #include "core/loop/instance.h"
 #include "core/loop/snapshot.h"
-#include "core/loop/reload.h"
-#include "core/loop/step_thread.h"
-
-struct lls_loop {
-  const void *main; /* trail of the first thread that called as main; checks only */
-  struct lls_step_thread *threads; /* (n) */
-  struct lls_instance **peers;     /* (n) theirs */
-  struct lls_instance_info *infos; /* (n) theirs */
-  struct lls_topology topology;
-  uint32_t n;
-  struct lls_delivery delivery;
-  struct lls_slots slots;
-  _Atomic uint64_t *cancelled; /* (slots) id last cancelled there: a request is cancelled
-                                  once; instances read it */
-  bool manual;                 /* no threads: lls_loop_step is called instead */
-
-  uint32_t max_requests, max_context, vocabulary, block_tokens, vector_columns;
-  uint32_t alive; /* submitted and not yet handed out as finished */
-  bool draining;
-  bool asked; /* for the queues, and not all have answered */
-};
-
-/* Another thread may have created it, while main showed that the model is loading. */
-static bool is_on_main(struct lls_loop *l)
-{
-  l->main = l->main != NULL ? l->main : &lls_trail;
-  return l->main == &lls_trail;
-}
-
-#define LLS_ON_MAIN(LOOP) LLS_CHECK(is_on_main(LOOP))
 
 /* ---- life ------------------------------------------------------------------------- */
 
@@ -159,6 +130,7 @@ void lls_loop_destroy(struct lls_loop *l)
     for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_stop(&l->threads[i], LLS_NEVER);
     drop_alive(l);
+    lls_loop_prepared_free(l->change);
     for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_end_policies(&l->threads[i]);
     for (uint32_t i = 0; i < l->n; i++)
@@ -278,114 +250,6 @@ int64_t lls_loop_next_ns(struct lls_loop *l, uint32_t *instance)
     *instance = i;
   }
   return next_ns;
-}
-
-/* ---- reload ------------------------------------------------------------------------ */
-
-/* All of them hold, or none is asked to. */
-static int prepare_all(struct lls_loop *l, const struct lls_loop_change *change,
-                       struct lls_error *err)
-{
-  uint32_t i = 0;
-  int rc = 0;
-  for (; i < l->n && rc == 0; i++)
-    rc = lls_reload_prepare(&l->threads[i].instance, change, &l->threads[i].reload, err);
-  while (rc < 0 && i-- > 0)
-    lls_reload_abandon(&l->threads[i].reload);
-  return rc;
-}
-
-int lls_loop_reload(struct lls_loop *l, const struct lls_loop_change *change,
-                    struct lls_error *err)
-{
-  struct lls_error why;
-  LLS_ON_MAIN(l);
-  if (l->threads[0].reload.pending)
-    return lls_fail(err, -EBUSY, "the reload before is not over yet");
-  if (lls_loop_failed(l, &why))
-    return lls_fail(err, -ESHUTDOWN, "the engine has failed: %s", why.text);
-  int rc = prepare_all(l, change, err);
-  for (uint32_t i = 0; i < l->n && rc == 0 && !l->manual; i++)
-    lls_inbox_hold(&l->threads[i].inbox);
-  return rc;
-}
-
-/* Does what the previous reload left for a step, since none may have run since: the
- * policies at work must know every live request before others take over from them. */
-static void adopt_all(struct lls_loop *l)
-{
-  for (uint32_t i = 0; i < l->n; i++)
-    if (l->threads[i].instance.adoption.any)
-      lls_adoption_run(&l->threads[i].instance);
-}
-
-/* No request is between two instances: each is where its blocks are. Twice, since the
- * first round posts what the second receives. */
-static void settle_all(struct lls_loop *l)
-{
-  for (int round = 0; round < 2 && l->n > 1; round++) {
-    for (uint32_t i = 0; i < l->n; i++)
-      lls_instance_receive(&l->threads[i].instance, INT64_MAX);
-    for (uint32_t i = 0; i < l->n && round == 0; i++)
-      lls_migrate_return_all(&l->threads[i].instance);
-  }
-}
-
-static int install_all(struct lls_loop *l, struct lls_error *err)
-{
-  uint32_t i = 0;
-  int rc = 0;
-  adopt_all(l);
-  settle_all(l);
-  for (; i < l->n && rc == 0; i++)
-    rc = lls_reload_approve(&l->threads[i].instance, &l->threads[i].reload, err);
-  if (rc < 0) /* the one that refused has undone its own */
-    for (i--; i-- > 0;)
-      lls_reload_disapprove(&l->threads[i].instance, &l->threads[i].reload);
-  for (i = 0; i < l->n; i++)
-    if (rc < 0)
-      lls_reload_abandon(&l->threads[i].reload);
-    else
-      lls_reload_install(&l->threads[i].instance, &l->threads[i].reload);
-  return rc;
-}
-
-static void abandon_all(struct lls_loop *l)
-{
-  for (uint32_t i = 0; i < l->n; i++)
-    lls_reload_abandon(&l->threads[i].reload);
-}
-
-static void release_all(struct lls_loop *l)
-{
-  for (uint32_t i = 0; i < l->n && !l->manual; i++)
-    lls_inbox_release(&l->threads[i].inbox);
-}
-
-static bool all_parked(struct lls_loop *l)
-{
-  for (uint32_t i = 0; i < l->n && !l->manual; i++)
-    if (!lls_inbox_is_parked(&l->threads[i].inbox))
-      return false;
-  return true;
-}
-
-bool lls_loop_reloaded(struct lls_loop *l, int *rc, struct lls_error *err)
-{
-  LLS_ON_MAIN(l);
-  if (!l->threads[0].reload.pending)
-    return false;
-  bool failed = lls_loop_failed(l, err);
-  if (!failed && !all_parked(l))
-    return false;
-  if (failed) {
-    abandon_all(l);
-    *rc = -ESHUTDOWN;
-  } else {
-    *rc = install_all(l, err);
-  }
-  release_all(l);
-  return true;
 }
 
 /* ---- submit, cancel, events -------------------------------------------------------- */
@@ -593,8 +457,5 @@ bool lls_loop_idle(struct lls_loop *l)
 bool lls_loop_failed(struct lls_loop *l, struct lls_error *err)
 {
   LLS_ON_MAIN(l);
-  for (uint32_t i = 0; i < l->n; i++)
-    if (lls_step_thread_failed(&l->threads[i], err))
-      return true;
-  return false;
+  return lls_loop_has_failed(l, err);
 }

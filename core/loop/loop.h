@@ -29,6 +29,7 @@
 #define LLS_POLICY_NAME_MAX 64
 
 struct lls_loop;
+struct lls_loop_prepared;
 struct lls_loop_policy_stats;
 struct lls_snapshot;
 struct lls_live;
@@ -255,12 +256,30 @@ struct lls_loop_change {
 };
 
 /*
- * [main] Begins to change policies under live requests, which lose no token: the new ones
- * are created at once and take over at the next step boundary. 0: lls_loop_reloaded will
- * tell; -EBUSY: the change before is not over; or why it cannot be, and nothing changed.
+ * [any] Makes room beside what runs for the policies of a change, which is copied. One at
+ * a time, and while no change is between lls_loop_reload and lls_loop_reloaded. Cheap; to
+ * be freed.
  */
-int lls_loop_reload(struct lls_loop *, const struct lls_loop_change *,
-                    struct lls_error *err);
+int lls_loop_prepare(struct lls_loop *, const struct lls_loop_change *,
+                     struct lls_loop_prepared **out, struct lls_error *err);
+/* [any] Then creates them, which takes as long as their plugins take; others may be
+ * prepared and change places meanwhile. A negative errno has the sentence of a plugin. */
+int lls_loop_prepared_create(struct lls_loop_prepared *, struct lls_error *err);
+/* [main] As lls_loop_look, of the thread that creates them; why names the plugin. */
+bool lls_loop_prepared_hangs(struct lls_loop_prepared *, int64_t now_ns, int64_t limit_ns,
+                             struct lls_error *why);
+/* [main] Instead of lls_loop_reload; NULL is allowed. */
+void lls_loop_prepared_free(struct lls_loop_prepared *);
+/*
+ * [main] Begins to change policies under live requests, which lose no token: those that
+ * were created take over at the next step boundary. 0: lls_loop_reloaded will tell, and
+ * what was prepared is the loop's; -EBUSY: the change before is not over; or why it
+ * cannot be, and nothing changed.
+ */
+int lls_loop_reload(struct lls_loop *, struct lls_loop_prepared *, struct lls_error *err);
+/* [main] All of it, for who has nothing else to do while plugins are created. */
+int lls_loop_reload_at_once(struct lls_loop *, const struct lls_loop_change *,
+                            struct lls_error *err);
 /*
  * [main] To be asked after each wake. True once: the change is over, *rc says how. 0:
  * what was replaced has been destroyed and its modules may be closed. Negative, with the

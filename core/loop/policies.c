@@ -67,22 +67,28 @@ static int call_create(const struct lls_instance *in, struct lls_running_policy 
   }
 }
 
-static int create(struct lls_instance *in, const struct lls_loop_policy *chosen,
-                  const struct lls_policies *generation, struct lls_running_policy *p,
-                  struct lls_error *err)
+static int prepare(struct lls_instance *in, const struct lls_loop_policy *chosen,
+                   const struct lls_policies *generation, struct lls_running_policy *p,
+                   struct lls_error *err)
 {
   const struct lls_plugin_module *module = chosen->module;
   if (module == NULL)
     return 0;
-  uint32_t kind = module->descriptor->kind;
-  int rc = kind == LLS_KIND_CACHE ? check_forms(in, module, err) : 0;
+  bool cache = module->descriptor->kind == LLS_KIND_CACHE;
+  int rc = cache ? check_forms(in, module, err) : 0;
   if (rc < 0)
     return rc;
   *p = (struct lls_running_policy){.module = module, .params = chosen->params};
   p->host = make_host(in, generation, module);
+  return p->host != NULL ? 0 : lls_fail(err, -ENOMEM, "out of memory");
+}
+
+static int create(struct lls_running_policy *p, struct lls_error *err)
+{
   if (p->host == NULL)
-    return lls_fail(err, -ENOMEM, "out of memory");
-  rc = LLS_NOTED(kind, "create", call_create(in, p));
+    return 0;
+  uint32_t kind = p->module->descriptor->kind;
+  int rc = LLS_NOTED(kind, "create", call_create(p->host->instance, p));
   if (rc < 0)
     lls_fail(err, rc, "%s could not be created: %s", p->host->name,
              lls_error_text(&p->host->failure, rc));
@@ -93,15 +99,23 @@ static int create(struct lls_instance *in, const struct lls_loop_policy *chosen,
 static const uint32_t order[LLS_KINDS] = {LLS_KIND_CACHE, LLS_KIND_PREDICTOR,
                                           LLS_KIND_SCHEDULER};
 
-int lls_policies_create(struct lls_instance *in, const struct lls_loop_policies *chosen,
-                        struct lls_policies *out, struct lls_error *err)
+int lls_policies_prepare(struct lls_instance *in, const struct lls_loop_policies *chosen,
+                         struct lls_policies *out, struct lls_error *err)
 {
   *out = (struct lls_policies){0};
   int rc = 0;
   for (uint32_t i = 0; i < LLS_KINDS && rc == 0; i++)
-    rc = create(in, LLS_OF_KIND(chosen, order[i]), out, LLS_OF_KIND(out, order[i]), err);
+    rc = prepare(in, LLS_OF_KIND(chosen, order[i]), out, LLS_OF_KIND(out, order[i]), err);
   if (rc < 0)
     lls_policies_destroy(out, NULL);
+  return rc;
+}
+
+int lls_policies_create(struct lls_policies *p, struct lls_error *err)
+{
+  int rc = 0;
+  for (uint32_t i = 0; i < LLS_KINDS && rc == 0; i++)
+    rc = create(LLS_OF_KIND(p, order[i]), err);
   return rc;
 }
 

@@ -27,19 +27,13 @@ int lls_reload_prepare(struct lls_instance *in, const struct lls_loop_change *ch
                        struct lls_reload *r, struct lls_error *err)
 {
   struct lls_loop_policies made = replaced(&in->policies, &change->policies);
-  int rc = lls_policies_create(in, &made, &r->next, err);
-  if (rc < 0)
-    return rc;
-  r->change = *change;
-  r->pending = true;
-  return 0;
+  r->change = change;
+  return lls_policies_prepare(in, &made, &r->next, err);
 }
 
 void lls_reload_abandon(struct lls_reload *r)
 {
-  if (r->pending)
-    lls_policies_destroy(&r->next, NULL);
-  r->pending = false;
+  lls_policies_destroy(&r->next, NULL);
 }
 
 /* ---- reconfigure ------------------------------------------------------------------ */
@@ -172,19 +166,19 @@ int lls_reload_approve(struct lls_instance *in, struct lls_reload *r,
 {
   struct lls_policies next = r->next;
   lls_policies_fill(&next, &in->policies);
-  return approve(in, &next, &r->change.policies, &r->preempt_mode, err);
+  return approve(in, &next, &r->change->policies, &r->preempt_mode, err);
 }
 
 void lls_reload_disapprove(struct lls_instance *in, struct lls_reload *r)
 {
-  undo(&in->policies, &r->change.policies, LLS_KINDS);
+  undo(&in->policies, &r->change->policies, LLS_KINDS);
 }
 
 void lls_reload_install(struct lls_instance *in, struct lls_reload *r)
 {
   struct lls_policies old = in->policies, next = r->next;
   lls_policies_fill(&next, &old);
-  note_parameters(&next, &r->change.policies);
+  note_parameters(&next, &r->change->policies);
   struct lls_adoption adopt = succeed(in, &old, &next);
   in->policies = next;
   in->adoption = adopt;
@@ -193,12 +187,12 @@ void lls_reload_install(struct lls_instance *in, struct lls_reload *r)
   in->caps.async_transfers = lls_transfer_supported(in, &next.cache.module->cache);
   next.scheduler.host->caps.async_transfers = in->caps.async_transfers;
   next.predictor.host->caps.async_transfers = in->caps.async_transfers;
-  in->limits = r->change.limits;
+  in->limits = r->change->limits;
   if (adopt.scheduler.replaced) {
     in->strikes = 0;
     in->status.fallen_back = false;
     in->status.fallback_reason[0] = '\0';
   }
   lls_policies_destroy(&old, &next);
-  r->pending = false;
+  r->next = (struct lls_policies){0};
 }

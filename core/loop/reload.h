@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing the policies of an instance under live requests [main].
+ * Changing the policies of an instance under live requests.
  *
- *   prepare   create the new ones beside the running ones; steps go on meanwhile
+ *   prepare   [any] the new ones beside the running ones, still to be created by
+ *             lls_policies_create; steps go on meanwhile. The rest is [main]:
  *   approve   while the step thread is parked: reconfigure, check; all that may fail
  *   install   then, or disapprove: hand over state, replace, destroy what was replaced
  *
@@ -16,8 +17,7 @@
 #include "core/loop/policies.h"
 
 struct lls_reload {
-  bool pending;
-  struct lls_loop_change change;
+  const struct lls_loop_change *change;
   struct lls_policies next; /* with gaps where a policy stays */
   uint32_t preempt_mode;    /* once approved */
 };

@@ -169,8 +169,11 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
   in->batch.copied_bytes = bytes_of(in, batch.copies, batch.n_copies);
   in->status.copied_bytes += in->batch.copied_bytes;
   in->status.handed_bytes += lls_migrate_bytes(in);
-  if (batch.n_sequences == 0 && batch.n_copies == 0 && batch.n_pulls == 0)
+  if (batch.n_sequences == 0 && batch.n_copies == 0 && batch.n_pulls == 0) {
+    *copied = in->moving.n > 0;
+    lls_transfer_ended(in); /* of what had copies already */
     return true;
+  }
   int rc = lls_engine_submit(in->engine, &batch, &in->failure);
   if (rc == 0)
     lls_instance_catch_up(in);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/thread.h"
 #include "core/loop/kept_prompts.h"
 #include "core/plugin/crash.h"
 
@@ -158,24 +159,12 @@ int lls_step_thread_start(struct lls_step_thread *r, struct lls_error *err)
   return 0;
 }
 
-static int join(pthread_t thread, int64_t timeout_ns)
-{
-  struct timespec until;
-  if (timeout_ns == LLS_NEVER)
-    return pthread_join(thread, NULL);
-  clock_gettime(CLOCK_REALTIME, &until);
-  int64_t ns = until.tv_nsec + timeout_ns % LLS_NS_PER_S;
-  until.tv_sec += timeout_ns / LLS_NS_PER_S + ns / LLS_NS_PER_S;
-  until.tv_nsec = ns % LLS_NS_PER_S;
-  return pthread_timedjoin_np(thread, NULL, &until);
-}
-
 bool lls_step_thread_stop(struct lls_step_thread *r, int64_t timeout_ns)
 {
   if (!r->running)
     return true;
   lls_inbox_stop(&r->inbox);
-  if (join(r->thread, timeout_ns) != 0)
+  if (!lls_thread_join(r->thread, timeout_ns))
     return false;
   atomic_store(&r->hang.trail, NULL); /* it was the thread's */
   r->running = false;
@@ -184,7 +173,6 @@ bool lls_step_thread_stop(struct lls_step_thread *r, int64_t timeout_ns)
 
 void lls_step_thread_end_policies(struct lls_step_thread *r)
 {
-  lls_reload_abandon(&r->reload);
   lls_kept_prompts_write(&r->instance);
   lls_policies_destroy(&r->instance.policies, NULL);
 }

@@ -8,14 +8,12 @@
 
 #include "core/loop/hang.h"
 #include "core/loop/instance.h"
-#include "core/loop/reload.h"
 
 struct lls_step_thread {
   struct lls_instance instance; /* [step], but for create and destroy */
   struct lls_inbox inbox;
   struct lls_outbox outbox;
   struct lls_request_table table;
-  struct lls_reload reload; /* [main] */
   pthread_t thread;
   bool running; /* the thread was started */
   bool created; /* all of it */

@@ -141,6 +141,23 @@ static int read_weights(const struct lls_json *j, const char *format,
   return rc == 0 ? read_block(j, "block_structure", out, err) : rc;
 }
 
+/* W8A8: activations as whole numbers of 8 bits around 0. */
+static int read_inputs(const struct lls_json *j, struct lls_quantisation *out,
+                       struct lls_error *err)
+{
+  const char *type;
+  uint32_t bits = 0;
+  bool symmetric = false;
+  int rc = lls_json_size_or(j, "num_bits", 8, &bits, err);
+  if (rc == 0)
+    rc = lls_json_string_or(j, "type", "int", &type, err);
+  if (rc == 0)
+    rc = lls_json_bool_or(j, "symmetric", true, &symmetric, err);
+  if (rc == 0)
+    out->int8_inputs = bits == 8 && strcmp(type, "int") == 0 && symmetric;
+  return rc;
+}
+
 static int read_compressed(const struct lls_json *j, struct lls_quantisation *out,
                            struct lls_error *err)
 {
@@ -167,7 +184,12 @@ static int read_compressed(const struct lls_json *j, struct lls_quantisation *ou
     return lls_fail(err, -EINVAL, "%s: \"config_groups\" should say what \"weights\" are",
                     j->file);
   struct lls_json inner = inside(j, weights);
-  return read_weights(&inner, format, out, err);
+  rc = read_weights(&inner, format, out, err);
+  json_t *inputs = json_object_get(group, "input_activations");
+  if (rc < 0 || !json_is_object(inputs) || out->layout != LLS_CODED_INT8)
+    return rc;
+  inner = inside(j, inputs);
+  return read_inputs(&inner, out, err);
 }
 
 int lls_quantisation_read(const struct lls_json *config, struct lls_quantisation *out,

@@ -23,6 +23,7 @@ struct lls_quantisation {
   uint32_t group_rows; /* outputs; 0: all, or 1: as the scales' shape says */
   uint32_t zeros_lack;
   bool symmetric;    /* zeros, where there are any, are 8 */
+  bool int8_inputs;  /* of INT8: activations are int8 too */
   bool inverse_name; /* "weight_scale_inv" */
 };
 

@@ -202,7 +202,8 @@ int lls_quantisation_matrix(const struct lls_quantisation *q, const char *name,
                             .columns = columns,
                             .group = q->group != 0 ? q->group : columns,
                             .group_rows = q->group_rows != 0 ? q->group_rows : 1,
-                            .zeros_lack = q->zeros_lack};
+                            .zeros_lack = q->zeros_lack,
+                            .int8_inputs = q->int8_inputs};
   struct lls_stored codes;
   int rc = find(&m, codes_name(q->layout), &codes);
   bool floats = strcmp(rc == 0 ? codes.type : "", "F32") == 0 ||

@@ -15,8 +15,9 @@
 #define LLS_TRIAL_SURVIVED                                                               \
   77 /* status; a constructor that ends its process has another */
 
-/* [main of llmserve alone] 0: it lived, or no other process can be had; -ENOEXEC: died
- * says how, as in "opening it died of SIGSEGV". Waits for it. */
+/* In llmserve alone, by the thread that starts or reloads. 0: it lived, or no other
+ * process can be had; -ENOEXEC: died says how, as in "opening it died of SIGSEGV". Waits
+ * for it. */
 int lls_trial(int fd, char died[128]);
 
 /* The other side of it: what main does, given the argument. Its exit status. */

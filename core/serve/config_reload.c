@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Another configuration under live requests. The file is read aside, checked whole and
- * held against what runs; the step loop then changes policies at a step boundary. Until
- * it says that it has, the old configuration is the one that holds, and it stays if
- * anything fails.
+ * held against what runs, and its plugins are created beside them (reload_prepare.c); the
+ * step loop then changes policies at a step boundary. Until it says that it has, the old
+ * configuration is the one that holds, and it stays if anything fails.
  */
 #include "core/serve/daemon.h"
 
+#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 /* ---- the outcome ------------------------------------------------------------------- */
@@ -43,20 +43,6 @@ static void record_errors(struct server *s, const struct lls_config_errors *erro
 
 /* ---- the change -------------------------------------------------------------------- */
 
-static struct lls_loop_policy choose(const struct lls_policy *running,
-                                     const struct lls_policy *wanted,
-                                     enum lls_policy_change change)
-{
-  switch (change) {
-  case LLS_POLICY_SAME:
-    return (struct lls_loop_policy){0};
-  case LLS_POLICY_RENEWED:
-    return (struct lls_loop_policy){running->module, wanted->params};
-  default:
-    return (struct lls_loop_policy){wanted->module, wanted->params};
-  }
-}
-
 /* Code that stays moves into the new configuration, what it replaces into the old one. */
 static void keep(struct lls_policy *running, struct lls_policy *wanted,
                  enum lls_policy_change change)
@@ -72,61 +58,62 @@ static void keep(struct lls_policy *running, struct lls_policy *wanted,
   wanted->params = was.params;
 }
 
-static void take_over(struct server *s)
+static void take_over(struct server *s, struct reload *r)
 {
   struct lls_config *c = s->config;
   for (uint32_t i = 0; i < LLS_KINDS; i++)
-    keep(&c->policies.by_kind[i], &s->wanted.policies.by_kind[i], s->change.by_kind[i]);
+    keep(&c->policies.by_kind[i], &r->wanted.policies.by_kind[i], r->change.by_kind[i]);
   lls_config_free(c);
-  *c = s->wanted;
+  *c = r->wanted;
+  r->read = false;
   s->log.level = (uint32_t)c->server.log_level;
   if (s->log.format != LLS_LOG_JOURNAL)
     s->log.format = (uint32_t)c->server.log_format;
   lls_api_set_limits(s->api, &c->server.api);
   server_look(s);
-  lls_api_set_keys(s->api, &s->wanted_keys);
-  s->wanted_keys = (struct lls_api_keyring){0};
+  lls_api_set_keys(s->api, &r->keys);
+  r->keys = (struct lls_api_keyring){0};
 }
 
-/* A scheduler that was switched off knows nothing of what runs: it begins anew. */
-static struct lls_config_change compare(const struct server *s)
+/* ---- one after the other ----------------------------------------------------------- */
+
+static void end(struct server *s, int rc, const struct lls_error *err)
 {
-  struct lls_loop_status status;
-  struct lls_config_change change = lls_config_compare(s->config, &s->wanted);
-  lls_loop_status(s->loop, &status);
-  if (status.fallen_back)
-    change.scheduler = LLS_POLICY_REPLACED;
-  return change;
+  struct reload *r = s->reload;
+  char message[LLS_ERROR_MAX];
+  s->reload = NULL;
+  if (rc == 0) {
+    lls_config_describe_change(s->config, &r->wanted, &r->change, message,
+                               sizeof message);
+    take_over(s, r);
+    record(s, true, message);
+  } else if (!r->read && !r->given_up) {
+    record_errors(s, &r->errors);
+  } else {
+    record(s, false, lls_error_text(err, rc));
+  }
+  if (!r->given_up)
+    server_free_reload(s, r);
 }
 
-static int begin(struct server *s, struct lls_error *err)
+/* The loop takes over what was prepared. */
+static void install(struct server *s, struct reload *r)
 {
-  const struct lls_config *c = s->config, *w = &s->wanted;
-  s->change = compare(s);
-  struct lls_loop_change change = {
-      .limits = w->plugins.loop,
-  };
-  for (uint32_t i = 0; i < LLS_KINDS; i++)
-    change.policies.by_kind[i] =
-        choose(&c->policies.by_kind[i], &w->policies.by_kind[i], s->change.by_kind[i]);
-  int rc = lls_config_check_reload(c, w, err);
+  int rc = r->given_up ? -ETIME : r->status;
   if (rc == 0)
-    rc = server_load_keys(w, &s->wanted_keys, err);
-  return rc < 0 ? rc : lls_loop_reload(s->loop, &change, err);
-}
-
-/* Gives up what was loaded for a reload that fails. */
-static void abandon(struct server *s)
-{
-  lls_config_free(&s->wanted);
-  lls_api_keyring_free(&s->wanted_keys);
+    rc = lls_loop_reload(s->loop, r->prepared, &r->error);
+  if (rc < 0) {
+    end(s, rc, r->given_up ? &r->hangs : &r->error);
+    return;
+  }
+  r->prepared = NULL;
+  r->installing = true;
 }
 
 void server_reload(struct server *s)
 {
-  struct lls_config_errors errors = {0};
   struct lls_error err = {0};
-  if (s->reloading || s->load.running) { /* later, with what the file says then */
+  if (s->reload != NULL || s->load.running) { /* later, with what the file says then */
     s->reload_again = true;
     return;
   }
@@ -136,37 +123,22 @@ void server_reload(struct server *s)
     record(s, false, "the server is shutting down");
     return;
   }
-  if (lls_config_reload(s->config, &s->wanted, &errors) < 0) {
-    record_errors(s, &errors);
-    lls_config_errors_free(&errors);
-    return;
-  }
-  int rc = begin(s, &err);
-  s->reloading = rc == 0;
-  if (s->reloading)
-    return;
-  abandon(s);
-  record(s, false, lls_error_text(&err, rc));
+  int rc = server_prepare(s, &s->reload, &err);
+  if (rc < 0)
+    record(s, false, lls_error_text(&err, rc));
 }
 
 void server_reload_continue(struct server *s)
 {
+  struct reload *r = s->reload;
   struct lls_error err = {0};
-  char message[LLS_ERROR_MAX];
   int rc;
-  if (!s->reloading || !lls_loop_reloaded(s->loop, &rc, &err))
-    return;
-  s->reloading = false;
-  if (rc == 0) {
-    lls_config_describe_change(s->config, &s->wanted, &s->change, message,
-                               sizeof message);
-    take_over(s);
-    record(s, true, message);
-  } else {
-    abandon(s);
-    record(s, false, lls_error_text(&err, rc));
-  }
-  if (!s->reload_again)
+  server_forget_reloads(s);
+  if (r != NULL && !r->installing && (r->done || r->given_up))
+    install(s, r);
+  if (s->reload != NULL && s->reload->installing && lls_loop_reloaded(s->loop, &rc, &err))
+    end(s, rc, &err);
+  if (s->reload != NULL || !s->reload_again)
     return;
   s->reload_again = false;
   server_reload(s);

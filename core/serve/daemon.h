@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon put together: model, device, engine, tokeniser, policies, step loop, HTTP.
- * Everything in this folder runs on [main], but for what load.c says.
+ * Everything in this folder runs on [main], but for what load.c and reload_prepare.c
+ * say.
  *
  *   serve.c             the whole, and the signals
  *   load.c              loading the model while requests are told to come again
@@ -11,6 +12,7 @@
  *   worker_ranks.c      the tensor parallel ranks that compute with it
  *   config_check.c      what would keep it from starting
  *   config_reload.c     another configuration under live requests
+ *   reload_prepare.c    what of that is done beside main
  *   stop.c              the way down
  *   service_manager.c   what the service manager hears of it
  *   hang_watch.c        plugins that do not return
@@ -46,6 +48,28 @@ struct load {
   struct lls_error error;
 };
 
+/* Another configuration on its way in; reload_prepare.c. Its thread's until `done`. */
+struct reload {
+  struct server *server;
+  pthread_t thread;
+  atomic_bool creating; /* by the thread: from now on it reads nothing of the server's */
+  atomic_bool done;     /* by the thread, as its last act but for sending `prepared` */
+  bool read;            /* `wanted` is to be freed */
+  struct lls_config wanted;
+  struct lls_config_change change;
+  struct lls_api_keyring keys;
+  struct lls_config_errors errors; /* of the file */
+  struct lls_error error;          /* else */
+  int status;
+  struct lls_loop_prepared *prepared; /* NULL: not yet, or the loop's */
+  /* main's */
+  bool given_up;          /* nobody waits for it any more */
+  struct lls_error hangs; /* then: why */
+  bool installing;        /* the loop has it */
+  bool ended;             /* its thread was joined */
+  struct reload *next;    /* in server.reloads */
+};
+
 #define SERVER_EXIT_DRAINED 3 /* by /admin/drain */
 
 struct server {
@@ -69,14 +93,13 @@ struct server {
   struct load load;
   struct lls_admin_state admin;
 
-  struct lls_config wanted; /* of the reload under way */
-  struct lls_config_change change;
-  struct lls_api_keyring wanted_keys; /* of it, and at the start until there is an api */
-  bool reloading;
-  bool reload_again; /* it was asked for while one was under way */
+  struct lls_api_keyring wanted_keys; /* at the start until there is an api */
+  struct reload *reload;              /* under way; NULL: none */
+  struct reload *reloads; /* it, and those given up that have not returned yet */
+  bool reload_again;      /* it was asked for while one was under way */
 
   uv_loop_t uv;
-  uv_async_t wake;
+  uv_async_t wake, prepared; /* prepared: by the thread of a reload */
   uv_signal_t terminate, interrupt, hangup;
   uv_timer_t deadline, watchdog, look;
   uint64_t steps_seen[LLS_MAX_INSTANCES]; /* of the watchdog */
@@ -143,8 +166,21 @@ void server_destroy_parts(struct server *);
 /* ---- config_reload.c */
 /* Begins to change to what the file says now; the outcome is logged and kept. */
 void server_reload(struct server *);
-/* To be called on each wake. */
+/* To be called on each wake, when a reload was prepared, or is not waited for. */
 void server_reload_continue(struct server *);
+
+/* ---- reload_prepare.c */
+/* Begins to read the file and to create what it names; r is in the server's list. */
+int server_prepare(struct server *, struct reload **r, struct lls_error *err);
+/* Frees those given up that have returned since. */
+void server_forget_reloads(struct server *);
+/* Gives the one under way up, with the reason as its error, if a plugin of it hangs. */
+void server_look_at_reload(struct server *, int64_t now_ns);
+/* Takes it out of the list and frees it with all that it still has. */
+void server_free_reload(struct server *, struct reload *);
+/* At the end: waits for their threads, and destroys what they have created. False: one
+ * has not ended within timeout_ns. */
+bool server_end_reloads(struct server *, int64_t timeout_ns);
 
 /* ---- service_manager.c */
 void server_ready(struct server *);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plugin's callback that does not return: the step thread cannot be helped, but main
- * looks at it, says so once, and lets /live, /health and the service manager know. Nor
- * does the process wait for it for ever when it is told to stop.
+ * looks at it, says so once, and lets /live, /health and the service manager know; a
+ * reload is refused. Nor does the process wait for it for ever when it is told to stop.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,7 +17,9 @@ static void on_look(uv_timer_t *timer)
 {
   struct server *s = timer->data;
   struct lls_error why;
-  if (!lls_loop_look(s->loop, (int64_t)uv_hrtime(), s->config->server.watchdog))
+  int64_t now_ns = (int64_t)uv_hrtime();
+  server_look_at_reload(s, now_ns);
+  if (!lls_loop_look(s->loop, now_ns, s->config->server.watchdog))
     return;
   if (lls_loop_hangs(s->loop, &why))
     lls_log(&s->log, LLS_LOG_ERROR, "watchdog",
@@ -38,6 +40,13 @@ void server_look(struct server *s)
 }
 
 /* The objects that a hung thread uses cannot be freed: no destructor runs. */
+__attribute__((noreturn)) static void end_without(struct server *s, const char *what)
+{
+  lls_log(&s->log, LLS_LOG_ERROR, "server", "%s: ending without it", what);
+  lls_log_sink_flush(s->log.sink);
+  _exit(EXIT_FAILURE);
+}
+
 void server_end_steps(struct server *s)
 {
   struct lls_error why;
@@ -46,13 +55,11 @@ void server_end_steps(struct server *s)
   bool hangs = lls_loop_hangs(s->loop, &why);
   int64_t now_ns = (int64_t)uv_hrtime(), wait_ns = hangs ? 0 : LAST_STEP_NS;
   lls_loop_look(s->loop, now_ns, LAST_STEP_NS);
-  if (lls_loop_stop(s->loop, wait_ns))
+  if (lls_loop_stop(s->loop, wait_ns)) {
+    if (!server_end_reloads(s, LAST_STEP_NS))
+      end_without(s, "a plugin is still being created for a reload");
     return;
+  }
   lls_loop_look(s->loop, now_ns + LAST_STEP_NS, LAST_STEP_NS);
-  if (lls_loop_hangs(s->loop, &why))
-    lls_log(&s->log, LLS_LOG_ERROR, "server", "%s: ending without it", why.text);
-  else
-    lls_log(&s->log, LLS_LOG_ERROR, "server", "a step takes too long: ending without it");
-  lls_log_sink_flush(s->log.sink);
-  _exit(EXIT_FAILURE);
+  end_without(s, lls_loop_hangs(s->loop, &why) ? why.text : "a step takes too long");
 }

@@ -96,12 +96,13 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
   char before[32];
   lls_log(&s->log, LLS_LOG_INFO, "engine",
           "%s%sweights %zu MiB, cache for %zu tokens in %zu MiB (%u units of %u tokens), "
-          "context %u",
+          "context %u; cache size: %s",
           prefix(s, i, before), s->ranks != NULL ? "of each rank: " : "",
           lls_engine_weight_bytes(s->engines[i]) >> 20,
           (size_t)pool->device_units / 2 * pool->block_tokens,
           (pool->device_units * lls_unit_room(pool, false)) >> 20, pool->device_units,
-          pool->block_tokens, lls_engine_caps(s->engines[i])->max_context);
+          pool->block_tokens, lls_engine_caps(s->engines[i])->max_context,
+          lls_engine_pool_reason(s->engines[i]));
   if (i == 0) {
     log_windows(s);
     server_warn(s->config, &s->model, s->engines[i], warn, s);

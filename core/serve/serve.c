@@ -75,12 +75,20 @@ static void on_wake(uv_async_t *handle)
   server_close_if_done(s);
 }
 
+static void on_prepared(uv_async_t *handle)
+{
+  struct server *s = handle->data;
+  if (!s->closing)
+    server_reload_continue(s);
+}
+
 /* ---- the whole ---- */
 
 static void start_handles(struct server *s)
 {
   uv_loop_init(&s->uv);
   uv_async_init(&s->uv, &s->wake, on_wake);
+  uv_async_init(&s->uv, &s->prepared, on_prepared);
   uv_async_init(&s->uv, &s->load.loaded, on_loaded);
   uv_timer_init(&s->uv, &s->deadline);
   uv_timer_init(&s->uv, &s->watchdog);
@@ -88,7 +96,8 @@ static void start_handles(struct server *s)
   uv_signal_init(&s->uv, &s->terminate);
   uv_signal_init(&s->uv, &s->interrupt);
   uv_signal_init(&s->uv, &s->hangup);
-  s->wake.data = s->load.loaded.data = s->deadline.data = s->watchdog.data = s;
+  s->wake.data = s->prepared.data = s->load.loaded.data = s->deadline.data =
+      s->watchdog.data = s;
   s->look.data = s;
   s->terminate.data = s->interrupt.data = s->hangup.data = s;
   uv_signal_start(&s->terminate, on_stop_signal, SIGTERM);

@@ -198,8 +198,8 @@ void server_destroy(struct server *s)
   lls_loop_destroy(s->loop);
   server_stop_ranks(s);
   lls_decision_log_destroy(s->decisions, NULL); /* it has said itself what is wrong */
-  if (s->reloading)
-    lls_config_free(&s->wanted);
+  while (s->reloads != NULL)
+    server_free_reload(s, s->reloads);
   if (s->api != NULL)
     lls_api_destroy(s->api);
   else

@@ -7,6 +7,7 @@
 void server_close_handles(struct server *s)
 {
   uv_close((uv_handle_t *)&s->wake, NULL);
+  uv_close((uv_handle_t *)&s->prepared, NULL);
   uv_close((uv_handle_t *)&s->load.loaded, NULL);
   uv_close((uv_handle_t *)&s->terminate, NULL);
   uv_close((uv_handle_t *)&s->interrupt, NULL);

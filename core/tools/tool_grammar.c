@@ -71,15 +71,60 @@ static uint32_t any_call(struct lls_grammar_tree *tree,
   return node;
 }
 
-/* Reasoning up to its end, which is told by the first byte of the mark: the text before
- * has none. */
+/* ---- texts up to a mark ---------------------------------------------------------- */
+
+/* The first byte of a mark tells where it may begin: it has none of it again, and no
+ * byte of a longer character. */
+static bool is_plain(const char *mark)
+{
+  for (const char *at = mark; *at != '\0'; at++)
+    if ((unsigned char)*at >= 0x80 || (at > mark && *at == *mark))
+      return false;
+  return *mark != '\0';
+}
+
+/* One character that is neither of the two. */
+static uint32_t other(struct lls_grammar_tree *tree, char one, char two)
+{
+  const struct lls_grammar_range both[] = {{(unsigned char)one, (unsigned char)one},
+                                           {(unsigned char)two, (unsigned char)two}};
+  return lls_grammar_class_but(tree, both, 2);
+}
+
+static uint32_t any_times(struct lls_grammar_tree *tree, uint32_t part)
+{
+  return lls_grammar_repeat(tree, part, 0, LLS_GRAMMAR_UNBOUNDED);
+}
+
+/* Texts in which a mark, of which is_plain, does not occur. Its first byte begins it or
+ * does not: `part` is some of the rest of it, `broken` is what is no rest of it. */
+static uint32_t text_without(struct lls_grammar_tree *tree, const char *mark)
+{
+  size_t n = strlen(mark);
+  uint32_t first = lls_grammar_literal(tree, mark, 1);
+  uint32_t plain = any_times(tree, other(tree, *mark, *mark));
+  if (n == 1)
+    return plain;
+  uint32_t broken = other(tree, *mark, mark[n - 1]);
+  uint32_t part = lls_grammar_literal(tree, "", 0);
+  for (size_t i = n - 1; i-- > 1;) {
+    uint32_t byte = lls_grammar_literal(tree, mark + i, 1);
+    const uint32_t ways[] = {other(tree, *mark, mark[i]), row(tree, byte, broken)};
+    broken = lls_grammar_choice(tree, ways, 2);
+    part = maybe(tree, row(tree, byte, part));
+  }
+  uint32_t begun = row(tree, first, any_times(tree, row(tree, part, first)));
+  uint32_t again = any_times(tree, row(tree, row(tree, begun, broken), plain));
+  return row(tree, row(tree, plain, again), maybe(tree, row(tree, begun, part)));
+}
+
+/* Reasoning up to its end. Of a mark that is not plain the first byte does not occur. */
 static uint32_t thought(struct lls_grammar_tree *tree, const char *close)
 {
-  const struct lls_grammar_range first = {(unsigned char)*close, (unsigned char)*close};
   const struct lls_grammar_range line = {'\n', '\n'};
   const uint32_t parts[] = {
-      lls_grammar_repeat(tree, lls_grammar_class_but(tree, &first, 1), 0,
-                         LLS_GRAMMAR_UNBOUNDED),
+      is_plain(close) ? text_without(tree, close)
+                      : any_times(tree, other(tree, *close, *close)),
       text(tree, close),
       lls_grammar_repeat(tree, lls_grammar_class(tree, &line, 1), 0, LINE_ENDS)};
   return lls_grammar_sequence(tree, parts, sizeof parts / sizeof *parts);
@@ -108,18 +153,34 @@ uint32_t lls_tool_grammar(struct lls_grammar_tree *tree,
   if (constraint->parallel && syntax->between != NULL)
     more = lls_grammar_repeat(tree, row(tree, text(tree, syntax->between), call), 0,
                               LLS_GRAMMAR_UNBOUNDED);
-  const uint32_t parts[] = {before_calls(tree, constraint), text(tree, syntax->begin),
-                            call, more, text(tree, syntax->end)};
-  return lls_grammar_sequence(tree, parts, sizeof parts / sizeof *parts);
+  const uint32_t parts[] = {text(tree, syntax->begin), call, more,
+                            text(tree, syntax->end)};
+  uint32_t calls = lls_grammar_sequence(tree, parts, sizeof parts / sizeof *parts);
+  if (constraint->optional)
+    calls =
+        row(tree, text_without(tree, constraint->format->open[0]), maybe(tree, calls));
+  return row(tree, before_calls(tree, constraint), calls);
+}
+
+bool lls_tool_grammar_may_be_optional(const struct lls_tool_format *format)
+{
+  const struct lls_tool_syntax *syntax = &format->syntax;
+  const char *mark = format->open[0];
+  if (mark == NULL || format->open[1] != NULL || format->bare || syntax->begin == NULL ||
+      !is_plain(mark))
+    return false;
+  const char *begins = *syntax->begin != '\0' ? syntax->begin : syntax->before;
+  return strncmp(begins, mark, strlen(mark)) == 0;
 }
 
 json_t *lls_tool_constraint_json(const struct lls_tool_constraint *constraint)
 {
   const struct lls_reasoning_format *reasoning = constraint->reasoning;
-  return json_pack("{s:s, s:s?, s:b, s:b, s:O}", "format", constraint->format->name,
+  return json_pack("{s:s, s:s?, s:b, s:b, s:b, s:O}", "format", constraint->format->name,
                    "reasoning", reasoning != NULL ? reasoning->name : NULL,
                    "in_reasoning", constraint->in_reasoning, "parallel",
-                   constraint->parallel, "tools", (json_t *)constraint->tools);
+                   constraint->parallel, "optional", constraint->optional, "tools",
+                   (json_t *)constraint->tools);
 }
 
 uint32_t lls_tool_grammar_of_json(struct lls_grammar_tree *tree, const json_t *json)
@@ -131,6 +192,7 @@ uint32_t lls_tool_grammar_of_json(struct lls_grammar_tree *tree, const json_t *j
       .reasoning = reasoning != NULL ? lls_reasoning_format_find(reasoning) : NULL,
       .tools = json_object_get(json, "tools"),
       .parallel = json_is_true(json_object_get(json, "parallel")),
-      .in_reasoning = json_is_true(json_object_get(json, "in_reasoning"))};
+      .in_reasoning = json_is_true(json_object_get(json, "in_reasoning")),
+      .optional = json_is_true(json_object_get(json, "optional"))};
   return lls_tool_grammar(tree, &constraint);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The answers that call a tool, as a grammar: what a model is held to where the client
- * requires a call, so that the parser reads it and its arguments keep to their schema. */
+ * requires a call, so that the parser reads it and its arguments keep to their schema.
+ * Where a call is the model's choice, it is held to that from the mark on that begins
+ * one. */
 #ifndef LLS_TOOLS_TOOL_GRAMMAR_H
 #define LLS_TOOLS_TOOL_GRAMMAR_H
 
@@ -15,7 +17,12 @@ struct lls_tool_constraint {
   const json_t *tools; /* OpenAI's array, of which one is called, or several in a row */
   bool parallel;
   bool in_reasoning; /* the prompt has opened it: it has to be closed */
+  bool optional;     /* any text may come before the calls, and there may be none */
 };
+
+/* True if calls can be optional: the format's calls begin with one mark that tells them
+ * from any other text. */
+bool lls_tool_grammar_may_be_optional(const struct lls_tool_format *format);
 
 /*
  * [any] The node of the answers, or LLS_GRAMMAR_NONE with the tree failed. A function's

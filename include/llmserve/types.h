@@ -273,7 +273,7 @@ struct lls_copy {
   uint8_t source_element, target_element; /* enum lls_element */
   uint32_t source;                        /* unit block in the source tier's pool */
   uint32_t target;                        /* unit block in the target tier's pool */
-  uint32_t transfer;                      /* id of an ASYNC copy, else 0 */
+  uint32_t transfer;                      /* that an ASYNC copy is of, if any */
   int16_t shift;                          /* the target's first slot is slot + shift */
   uint16_t reserved;                      /* 0 */
 };

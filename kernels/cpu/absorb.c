@@ -16,11 +16,19 @@
  * whose size only the model decides: results depend neither on the batch nor on the
  * number of threads.
  *
+ * Ranks have some heads' Wk and Wv each, and some columns of every token's X. A rank
+ * makes Wk^T q of its heads, all get them, and each meets its columns of X with all
+ * heads; the scores are added up over the ranks, and the sums of X put together from
+ * their columns. What goes between ranks for a row is 2 H d numbers and H a token, where
+ * gathering X takes d a token: less as soon as a row has more than some 2 H tokens behind
+ * it.
+ *
  * Bytes and operations of a call: hidden x (hidden + hidden) weights read for each round
  * of rows; X of each row's tokens, twice where it is more than a tile; 4 x tokens x heads
  * x hidden operations and 4 x hidden x hidden for each row.
  */
 #include "core/device/numbers.h"
+#include "core/ranks/ranks.h"
 #include "kernels/cpu/codes.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
@@ -39,8 +47,9 @@ _Static_assert(INPUTS *LLS_PANEL <= TILE_FLOATS, "a panel in a tile");
 
 struct absorbed_row {
   const struct lls_step_sequence *sequence;
-  uint32_t row;    /* of the step */
-  uint32_t tokens; /* that it sees, its own included */
+  uint32_t row;       /* of the step */
+  uint32_t tokens;    /* that it sees, its own included */
+  size_t first_score; /* of its (all heads, tokens) */
 };
 
 struct absorbing {
@@ -50,21 +59,36 @@ struct absorbing {
   float *out;        /* (rows of the step, heads head_dim) */
   float scale;
   uint32_t layer, heads, head_dim, hidden;
+  uint32_t all_heads, first_head; /* of all ranks; where this one's begin */
+  uint32_t share;                 /* numbers of X that are here */
   uint32_t n_rows;
+  size_t n_scores;
   struct absorbed_row at[LLS_ABSORB_ROWS];
 };
 
-/* A head's vector of X's size: Wk^T q, and later sum p x. */
+/* A head's vector of X's size, of all ranks' heads: Wk^T q, and later sum p x. */
 static float *vector_of(const struct absorbing *a, uint32_t row, uint32_t head)
 {
-  return a->device->pool->absorbed + ((size_t)row * a->heads + head) * a->hidden;
+  return a->device->pool->absorbed + ((size_t)row * a->all_heads + head) * a->hidden;
+}
+
+/* Wk^T q of a head of this rank, before the others have it. */
+static float *own_query(const struct absorbing *a, uint32_t row, uint32_t head)
+{
+  return a->device->pool->absorbed_part + ((size_t)row * a->heads + head) * a->hidden;
+}
+
+/* This rank's columns of sum p x. */
+static float *own_sum(const struct absorbing *a, uint32_t row, uint32_t head)
+{
+  return a->device->pool->absorbed_part + ((size_t)row * a->all_heads + head) * a->share;
 }
 
 /* A head's scores of the tokens, and later their weights. */
 static float *scores_of(const struct absorbing *a, uint32_t row, uint32_t head)
 {
-  const struct lls_pool *p = a->device->pool;
-  return p->scores + ((size_t)row * a->heads + head) * p->shape.max_context;
+  const struct absorbed_row *r = &a->at[row];
+  return a->device->pool->scores + r->first_score + (size_t)head * r->tokens;
 }
 
 /* The LLS_PANEL rows of a panel, n inputs of each from `first` on; (LLS_PANEL, STRIDE).
@@ -109,7 +133,7 @@ static void query_panel(const struct absorbing *a, uint32_t head, uint32_t panel
     for (uint32_t r = 0; r < a->n_rows; r++) {
       const float *q = a->rows + (size_t)a->at[r].row * a->qkv->rows;
       k->weigh(q + head * a->head_dim + panel * LLS_PANEL, tile, STRIDE, LLS_PANEL, n,
-               vector_of(a, r, head) + first);
+               own_query(a, r, head) + first);
     }
   }
 }
@@ -122,7 +146,7 @@ static void queries_task(void *arg, unsigned thread, unsigned n_threads)
   lls_cpu_share(a->heads, 1, thread, n_threads, &begin, &end);
   for (uint32_t head = (uint32_t)begin; head < end; head++) {
     for (uint32_t r = 0; r < a->n_rows; r++)
-      memset(vector_of(a, r, head), 0, a->hidden * sizeof(float));
+      memset(own_query(a, r, head), 0, a->hidden * sizeof(float));
     for (uint32_t panel = 0; panel < a->head_dim / LLS_PANEL; panel++)
       query_panel(a, head, panel, tile);
   }
@@ -134,8 +158,7 @@ static void queries_task(void *arg, unsigned thread, unsigned n_threads)
 struct heads {
   const struct absorbing *a;
   uint32_t row, first, end;
-  float *tile; /* (tile_tokens, hidden) */
-  uint32_t tile_tokens;
+  float *tile; /* (tile_tokens, share) */
 };
 
 static void read_tile(const struct heads *h, uint32_t first, uint32_t n)
@@ -143,34 +166,24 @@ static void read_tile(const struct heads *h, uint32_t first, uint32_t n)
   const struct absorbing *a = h->a;
   for (uint32_t i = 0; i < n; i++)
     lls_pool_read_x(a->device->pool, a->layer, a->at[h->row].sequence->table, first + i,
-                    h->tile + (size_t)i * a->hidden);
-}
-
-/* Calls `use` for each tile of the row's tokens. */
-static void each_tile(const struct heads *h, uint32_t tokens,
-                      void (*use)(const struct heads *, uint32_t first, uint32_t n))
-{
-  for (uint32_t first = 0, n; first < tokens; first += n) {
-    n = tokens - first < h->tile_tokens ? tokens - first : h->tile_tokens;
-    read_tile(h, first, n);
-    use(h, first, n);
-  }
+                    h->tile + (size_t)i * a->share);
 }
 
 static void score_tile(const struct heads *h, uint32_t first, uint32_t n)
 {
   const struct absorbing *a = h->a;
+  uint32_t column = a->first_head * a->head_dim;
   for (uint32_t head = h->first; head < h->end; head++)
-    a->device->kernels.rows.dots(vector_of(a, h->row, head), h->tile, a->hidden, n,
-                                 a->hidden, scores_of(a, h->row, head) + first);
+    a->device->kernels.rows.dots(vector_of(a, h->row, head) + column, h->tile, a->share,
+                                 n, a->share, scores_of(a, h->row, head) + first);
 }
 
 static void sum_tile(const struct heads *h, uint32_t first, uint32_t n)
 {
   const struct absorbing *a = h->a;
   for (uint32_t head = h->first; head < h->end; head++)
-    a->device->kernels.rows.weigh(scores_of(a, h->row, head) + first, h->tile, a->hidden,
-                                  n, a->hidden, vector_of(a, h->row, head));
+    a->device->kernels.rows.weigh(scores_of(a, h->row, head) + first, h->tile, a->share,
+                                  n, a->share, own_sum(a, h->row, head));
 }
 
 static void soften(const struct absorbing *a, uint32_t row, uint32_t head)
@@ -183,40 +196,64 @@ static void soften(const struct absorbing *a, uint32_t row, uint32_t head)
     scores[i] *= part;
 }
 
-static void attend_heads(const struct heads *h)
-{
-  const struct absorbing *a = h->a;
-  uint32_t tokens = a->at[h->row].tokens;
-  each_tile(h, tokens, score_tile);
-  for (uint32_t head = h->first; head < h->end; head++) {
-    soften(a, h->row, head);
-    memset(vector_of(a, h->row, head), 0, a->hidden * sizeof(float));
-  }
-  each_tile(h, tokens, sum_tile);
-}
-
 /* So many tokens stay in L1 while the heads pass: 32 KiB, but eight tokens at least. */
-static uint32_t tile_tokens(uint32_t hidden)
+static uint32_t tile_tokens(uint32_t columns)
 {
-  uint32_t most = TILE_FLOATS / hidden, near = TILE_FLOATS / 8 / hidden;
+  uint32_t most = TILE_FLOATS / columns, near = TILE_FLOATS / 8 / columns;
   near = near < 8 ? 8 : near;
   return near < most ? near : most;
 }
 
-static void tokens_task(void *arg, unsigned thread, unsigned n_threads)
+/* Calls `use` for each tile of the tokens that the heads' row sees. */
+static void each_tile(const struct heads *h,
+                      void (*use)(const struct heads *, uint32_t first, uint32_t n))
 {
-  const struct absorbing *a = arg;
+  uint32_t tokens = h->a->at[h->row].tokens, most = tile_tokens(h->a->share);
+  for (uint32_t first = 0, n; first < tokens; first += n) {
+    n = tokens - first < most ? tokens - first : most;
+    read_tile(h, first, n);
+    use(h, first, n);
+  }
+}
+
+/* Calls `use` for this thread's part of all rows' heads, those of a row together. */
+static void each_row(const struct absorbing *a, unsigned thread, unsigned n_threads,
+                     void (*use)(const struct heads *))
+{
   struct heads h = {.a = a, .tile = lls_cpu_scratch(a->device, thread)};
   size_t begin, end;
-  h.tile_tokens = tile_tokens(a->hidden);
-  lls_cpu_share((size_t)a->n_rows * a->heads, 1, thread, n_threads, &begin, &end);
+  lls_cpu_share((size_t)a->n_rows * a->all_heads, 1, thread, n_threads, &begin, &end);
   for (; begin < end; begin += h.end - h.first) {
-    h.row = (uint32_t)(begin / a->heads);
-    h.first = (uint32_t)(begin % a->heads);
-    h.end =
-        end - begin < a->heads - h.first ? h.first + (uint32_t)(end - begin) : a->heads;
-    attend_heads(&h);
+    h.row = (uint32_t)(begin / a->all_heads);
+    h.first = (uint32_t)(begin % a->all_heads);
+    h.end = end - begin < a->all_heads - h.first ? h.first + (uint32_t)(end - begin)
+                                                 : a->all_heads;
+    use(&h);
   }
+}
+
+static void score_heads(const struct heads *h)
+{
+  each_tile(h, score_tile);
+}
+
+static void sum_heads(const struct heads *h)
+{
+  for (uint32_t head = h->first; head < h->end; head++) {
+    soften(h->a, h->row, head);
+    memset(own_sum(h->a, h->row, head), 0, h->a->share * sizeof(float));
+  }
+  each_tile(h, sum_tile);
+}
+
+static void scores_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  each_row(arg, thread, n_threads, score_heads);
+}
+
+static void sums_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  each_row(arg, thread, n_threads, sum_heads);
 }
 
 /* ---- outputs: Wv (sum p x) + bv of each head -------------------------------------- */
@@ -231,7 +268,8 @@ static void output_panel(const struct absorbing *a, uint32_t head, uint32_t pane
     n = a->hidden - first < INPUTS ? a->hidden - first : INPUTS;
     read_panel(a, at, first, n, tile);
     for (uint32_t r = 0; r < a->n_rows; r++) {
-      k->dots(vector_of(a, r, head) + first, tile, STRIDE, LLS_PANEL, n, part);
+      k->dots(vector_of(a, r, a->first_head + head) + first, tile, STRIDE, LLS_PANEL, n,
+              part);
       k->add(part, LLS_PANEL, sums[r]);
     }
   }
@@ -269,11 +307,14 @@ static bool next_rows(struct absorbing *a, uint32_t *sequence, uint32_t *row)
 {
   const struct lls_device_step *step = a->device->step;
   a->n_rows = 0;
+  a->n_scores = 0;
   while (*sequence < step->n_sequences && a->n_rows < LLS_ABSORB_ROWS) {
     const struct lls_step_sequence *s = &step->sequences[*sequence];
     if (s->absorbed && *row < s->n_rows) {
-      a->at[a->n_rows++] =
-          (struct absorbed_row){s, s->first_row + *row, s->context + *row + 1};
+      const struct absorbed_row r = {s, s->first_row + *row, s->context + *row + 1,
+                                     a->n_scores};
+      a->at[a->n_rows++] = r;
+      a->n_scores += (size_t)r.tokens * a->all_heads;
       ++*row;
     } else {
       ++*sequence;
@@ -283,11 +324,32 @@ static bool next_rows(struct absorbing *a, uint32_t *sequence, uint32_t *row)
   return a->n_rows > 0;
 }
 
+static void attend_rows(struct absorbing *a)
+{
+  struct lls_cpu_device *d = a->device;
+  struct lls_pool *p = d->pool;
+  bool alone = a->heads == a->all_heads;
+  size_t vectors = (size_t)a->n_rows * a->all_heads;
+  lls_cpu_run(d->threads, queries_task, a);
+  if (!alone)
+    lls_cpu_gather_to_all(d, p->absorbed_part, a->n_rows,
+                          (size_t)a->all_heads * a->hidden, p->absorbed);
+  lls_cpu_run(d->threads, scores_task, a);
+  if (!alone)
+    lls_cpu_sum(d, p->scores, a->n_scores);
+  lls_cpu_run(d->threads, sums_task, a);
+  if (!alone)
+    lls_cpu_gather_to_all(d, p->absorbed_part, (uint32_t)vectors, a->hidden, p->absorbed);
+  lls_cpu_run(d->threads, outputs_task, a);
+}
+
 void lls_cpu_attend_hidden(struct lls_device *device,
                            const struct lls_attention_shape *shape, uint32_t layer,
                            const struct lls_weight *qkv, const void *rows, void *out)
 {
   struct lls_cpu_device *d = lls_cpu(device);
+  const struct lls_ranks *ranks = d->options.ranks;
+  uint32_t size = ranks != NULL ? ranks->size : 1;
   struct absorbing a = {.device = d,
                         .qkv = qkv,
                         .rows = rows,
@@ -296,15 +358,15 @@ void lls_cpu_attend_hidden(struct lls_device *device,
                         .layer = layer,
                         .heads = shape->heads,
                         .head_dim = shape->head_dim,
-                        .hidden = (uint32_t)qkv->columns};
+                        .hidden = (uint32_t)qkv->columns,
+                        .all_heads = shape->heads * size,
+                        .first_head = ranks != NULL ? shape->heads * ranks->rank : 0,
+                        .share = (uint32_t)qkv->columns / size};
   uint32_t sequence = 0, row = 0;
   if (d->pool->absorbed == NULL || shape->heads != shape->kv_heads) {
     lls_cpu_step_fail(d, -ENOTSUP, "this pool was made without room for a hidden cache");
     return;
   }
-  while (next_rows(&a, &sequence, &row)) {
-    lls_cpu_run(d->threads, queries_task, &a);
-    lls_cpu_run(d->threads, tokens_task, &a);
-    lls_cpu_run(d->threads, outputs_task, &a);
-  }
+  while (next_rows(&a, &sequence, &row))
+    attend_rows(&a);
 }

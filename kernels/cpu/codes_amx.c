@@ -15,10 +15,11 @@
  *   vectors     24         16 x (to float, scale of weights x scale of x, add), two ports
  *   loads       28         16 of A, 8 of B, 16 of C, 16 scales of x, two ports
  *
- * They overlap, as C of one group is scaled while the next is multiplied: 585 operations
- * a cycle of the tiles' 2,048, where AVX512-VNNI makes 205 of 256. What that comes to on
- * a CPU has not been measured. Sums of 32 rows would halve B's loads, but not fit into
- * the registers.
+ * If they overlapped, as C of one group is scaled while the next is multiplied, that were
+ * 585 operations a cycle of the tiles' 2,048, where AVX512-VNNI makes 205 of 256. They do
+ * not: prefill of 512 is 1.5 times AVX512-VNNI's, not 2.9 (bench/engine -i, and why:
+ * bench/results/peer.md). Sums of 32 rows would halve B's loads, but not fit into the
+ * registers.
  *
  * Whole numbers are exact and scaled as AVX-512 does it: both levels make the same bits.
  */
@@ -29,7 +30,6 @@
 
 #define ROW_BLOCK 528 /* whole tiles of rows, and whole groups of AVX-512's */
 #define PANELS    2
-
 /* The registers, of even groups and of odd ones. */
 #define C0 0
 #define C1 1

@@ -85,7 +85,9 @@ static inline void *lls_cpu_scratch(const struct lls_cpu_device *d, unsigned thr
 void lls_cpu_step_fail(struct lls_cpu_device *, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* ranks.c: the ranks' parts (n_rows, share of columns) side by side on all of them. */
+/* ranks.c: x (n) becomes the sum of all ranks' x. */
+void lls_cpu_sum(struct lls_cpu_device *, float *x, size_t n);
+/* The ranks' parts (n_rows, share of columns) side by side on all of them. */
 void lls_cpu_gather_to_all(struct lls_cpu_device *, const float *part, uint32_t n_rows,
                            size_t columns, float *y);
 

@@ -46,7 +46,7 @@ static int allocate_scratch(struct lls_pool *p, uint32_t ranks, struct lls_error
   size_t columns = (size_t)s->kv_heads * s->head_dim;
   size_t rows = LLS_RESTORE_ROWS * columns * sizeof(float);
   size_t heads = (size_t)LLS_ABSORB_ROWS * s->kv_heads * sizeof(float);
-  void *data[6] = {0};
+  void *data[7] = {0};
   int rc = allocate(s->scratch_units, s->kv_heads * p->head_bytes, &p->scratch, err);
   if (rc < 0)
     return rc;
@@ -59,10 +59,13 @@ static int allocate_scratch(struct lls_pool *p, uint32_t ranks, struct lls_error
   if (rc == 0 && ranks > 1)
     rc = lls_cpu_memory_alloc(rows * ranks, &data[3]);
   if (rc == 0 && s->head_dim % LLS_PANEL == 0)
-    rc = lls_cpu_memory_alloc(heads * columns, &data[4]);
+    rc = lls_cpu_memory_alloc(heads * ranks * columns * ranks, &data[4]);
   if (rc == 0 && s->head_dim % LLS_PANEL == 0)
-    rc = lls_cpu_memory_alloc(heads * s->max_context, &data[5]);
+    rc = lls_cpu_memory_alloc(heads * ranks * s->max_context, &data[5]);
+  if (rc == 0 && s->head_dim % LLS_PANEL == 0 && ranks > 1)
+    rc = lls_cpu_memory_alloc(heads * columns * ranks, &data[6]);
   p->absorbed = data[4];
+  p->absorbed_part = ranks > 1 ? data[6] : data[4];
   p->scores = data[5];
   p->whole_x = ranks > 1 ? data[3] : data[0];
   p->restored_x = data[0];
@@ -103,6 +106,8 @@ void lls_cpu_pool_destroy(struct lls_device *device, struct lls_pool *pool)
   if (pool == NULL)
     return;
   lls_cpu_memory_free(pool->scores);
+  if (pool->absorbed_part != pool->absorbed)
+    lls_cpu_memory_free(pool->absorbed_part);
   lls_cpu_memory_free(pool->absorbed);
   lls_cpu_memory_free(pool->angles);
   lls_cpu_memory_free(pool->restored);

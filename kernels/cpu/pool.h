@@ -32,9 +32,11 @@ struct lls_pool {
   float *angles; /* (n_angles of max_context, rotary_dims) as of rope.c, by position */
   uint32_t n_angles;
 
-  /* Likewise, where head_dim is a multiple of LLS_PANEL: of rows that attend to X. */
-  float *absorbed; /* (LLS_ABSORB_ROWS, heads, hidden) */
-  float *scores;   /* (LLS_ABSORB_ROWS, heads, max_context) */
+  /* Likewise, where head_dim is a multiple of LLS_PANEL: of rows that attend to X. Heads
+   * and hidden are those of all ranks; the part is the whole where one is alone. */
+  float *absorbed;      /* (LLS_ABSORB_ROWS, heads, hidden) */
+  float *absorbed_part; /* (LLS_ABSORB_ROWS, heads, share of hidden) */
+  float *scores;        /* (LLS_ABSORB_ROWS, heads, max_context) */
 };
 
 #define LLS_RESTORE_ROWS                                                                 \

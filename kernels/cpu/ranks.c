@@ -28,10 +28,14 @@ static void record(struct lls_cpu_device *d, int rc)
 void lls_cpu_all_reduce(struct lls_device *device, void *x, uint32_t n_rows,
                         uint32_t columns)
 {
-  struct lls_cpu_device *d = lls_cpu(device);
+  lls_cpu_sum(lls_cpu(device), x, (size_t)n_rows * columns);
+}
+
+void lls_cpu_sum(struct lls_cpu_device *d, float *x, size_t n)
+{
   struct lls_ranks *ranks = d->options.ranks;
-  if (n_rows > 0 && ready(d) == 0)
-    record(d, ranks->ops->sum(ranks, x, (size_t)n_rows * columns));
+  if (n > 0 && ready(d) == 0)
+    record(d, ranks->ops->sum(ranks, x, n));
 }
 
 void lls_cpu_gather_columns(struct lls_device *device, const float *part, uint32_t n_rows,

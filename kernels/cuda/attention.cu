@@ -44,6 +44,8 @@ extern "C" bool lls_cuda_attention_fits(enum lls_dtype numbers,
 extern "C" int lls_cuda_attention_setup(void)
 {
   int rc = setup_all<false>();
+  if (rc == 0)
+    rc = load(merge_states); /* a graph always has it, the run before only at need */
   return rc != 0 ? rc : lls_cuda_attention_int8_setup();
 }
 

@@ -27,6 +27,19 @@
 #define LOG2E   1.44269504f
 #define NOTHING (-INFINITY)
 
+/* 2^x to 2^-22 of itself, 0 for -infinity and what is less than normal numbers: one
+ * instruction, where exp2f has four. */
+static __device__ __forceinline__ float fast_exp2(float x)
+{
+#ifdef __CUDACC__
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return exp2f(x);
+#endif
+}
+
 /* The queries, into the stage that tile 1 will have. */
 template <int HD, int QUERIES>
 static __device__ __forceinline__ void
@@ -55,8 +68,9 @@ template <int HD> struct state {
   float max[2], sum[2]; /* sum: this lane's columns only */
 };
 
-struct rows { /* this lane's two */
+struct rows { /* this lane's two, and the first and last that the warp has */
   uint32_t position[2];
+  uint32_t first, last;
 };
 
 template <int HD, int N>
@@ -86,6 +100,16 @@ static __device__ __forceinline__ bool visible(uint32_t token, uint32_t position
   return token <= position && token < end && (window == 0 || token + window > position);
 }
 
+/* Do all the warp's rows see all of `n` tokens? So with nearly all tiles. */
+static __device__ __forceinline__ bool all_visible(const work &w,
+                                                   const lls_cuda_attention &a,
+                                                   const rows &r, uint32_t first,
+                                                   uint32_t n)
+{
+  return visible(first + n - 1, r.first, w.item.end, 0) &&
+         visible(first, r.last, w.item.end, a.window);
+}
+
 /* Scales to log2 e, caps, and hides what is not to be seen. */
 template <int N>
 static __device__ __forceinline__ void mask(const work &w, const lls_cuda_attention &a,
@@ -106,10 +130,17 @@ static __device__ __forceinline__ void mask(const work &w, const lls_cuda_attent
 #pragma unroll
   for (int n = 0; n < N; n++) {
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-      bool seen = visible(token + n * 8 + i % 2, r.position[i / 2], w.item.end, a.window);
-      s[n][i] = seen ? s[n][i] * scale : NOTHING;
-    }
+    for (int i = 0; i < 4; i++)
+      s[n][i] *= scale;
+  }
+  if (all_visible(w, a, r, first, N * 8))
+    return;
+#pragma unroll
+  for (int n = 0; n < N; n++) {
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      if (!visible(token + n * 8 + i % 2, r.position[i / 2], w.item.end, a.window))
+        s[n][i] = NOTHING;
   }
 }
 
@@ -126,14 +157,14 @@ static __device__ __forceinline__ void weigh(float (&s)[N][4], state<HD> &st)
     max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 1));
     max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 2));
     float base = max == NOTHING ? 0 : max; /* nothing seen yet: all weights are 0 */
-    float decay = exp2f(st.max[row] - base);
+    float decay = fast_exp2(st.max[row] - base);
     st.max[row] = max;
     st.sum[row] *= decay;
 #pragma unroll
     for (int n = 0; n < N; n++) {
 #pragma unroll
       for (int i = 2 * row; i < 2 * row + 2; i++) {
-        s[n][i] = exp2f(s[n][i] - base);
+        s[n][i] = fast_exp2(s[n][i] - base);
         st.sum[row] += s[n][i];
       }
     }
@@ -169,17 +200,18 @@ static __device__ __forceinline__ void add_values(const float (&s)[N][4], shared
 
 /* ---- results ----------------------------------------------------------------------- */
 
-/* Two neighbouring numbers of a query's result or state. */
+/* Two neighbouring numbers of a query's result, x and y times `inverse` of its sum, or of
+ * its state. */
 template <int HD>
 static __device__ __forceinline__ void
 store_pair(const work &w, const lls_cuda_attention &a, float *states, uint32_t query,
-           uint32_t d, float x, float y, float sum)
+           uint32_t d, float x, float y, float inverse)
 {
   if (w.item.part == LLS_CUDA_NO_PART) {
     size_t row = w.sequence.first_row + w.item.first + query / w.group;
     size_t head = w.kv_head * w.group + query % w.group;
     uint32_t *out = (uint32_t *)a.out + ((row * a.heads + head) * HD + d) / 2;
-    *out = pack_bf16(x / sum, y / sum);
+    *out = pack_bf16(x * inverse, y * inverse);
     return;
   }
   size_t index = (size_t)(w.item.part + query / 16) * a.kv_heads + w.kv_head;
@@ -214,10 +246,11 @@ store_warp(const work &w, const lls_cuda_attention &a, float *states, const stat
       continue;
     if (lane % 4 == 0)
       store_scale<HD>(w, a, states, query, st.max[row], st.sum[row]);
+    float inverse = 1 / st.sum[row];
 #pragma unroll
     for (int n = 0; n < HD / 8; n++)
       store_pair<HD>(w, a, states, query, n * 8 + lane % 4 * 2, st.values[n][2 * row],
-                     st.values[n][2 * row + 1], st.sum[row]);
+                     st.values[n][2 * row + 1], inverse);
   }
 }
 
@@ -250,12 +283,12 @@ store_merged(const work &w, const lls_cuda_attention &a, float *states,
       max = fmaxf(max, room[(k * 16 + query) * width + HD]);
     for (unsigned k = 0; k < 4; k++) {
       shared<float> from = room + (k * 16 + query) * width;
-      float part = from[HD], factor = part == NOTHING ? 0 : exp2f(part - max);
+      float part = from[HD], factor = part == NOTHING ? 0 : fast_exp2(part - max);
       sum += factor * from[HD + 1];
       x += factor * from[d];
       y += factor * from[d + 1];
     }
-    store_pair<HD>(w, a, states, query, d, x, y, sum);
+    store_pair<HD>(w, a, states, query, d, x, y, 1 / sum);
     if (d == 0)
       store_scale<HD>(w, a, states, query, max, sum);
   }
@@ -277,8 +310,11 @@ static __device__ __forceinline__ work work_of(const lls_cuda_item &item,
   w.group = a.heads / a.kv_heads;
   w.n_queries = item.n_rows * w.group;
   w.sequence = step->sequences[item.sequence];
-  w.k = k_list(step, w.sequence, pool, a.layer, w.kv_head);
-  w.v = v_list(step, w.sequence, pool, a.layer, w.kv_head);
+  const lls_cuda_sequence &s = w.sequence;
+  bool v = threadIdx.x >= TILE; /* fields are chosen: a list that is has an address */
+  w.list = make_list(pool, step->entries + (v ? s.v_first : s.k_first),
+                     v ? s.v_count : s.k_count, (v ? s.v_whole : s.k_whole) != 0,
+                     s.scratch != 0, a.layer, w.kv_head);
   return w;
 }
 
@@ -326,12 +362,13 @@ static __device__ __forceinline__ void attend(const work &w, const lls_cuda_pool
   places.half = shared_cast<uint32_t>(places.at + 2 * 2 * TILE);
   uint32_t n_tiles = (w.item.end - w.item.begin + TILE - 1) / TILE;
 
-  look_up<INT8>(w, pool, 0, places);
+  lookup first = begin_lookup(w, 0), second = begin_lookup(w, 1);
+  lookup next = begin_lookup(w, 2); /* of the tile after the one whose copy begins */
+  end_lookup<INT8>(w, pool, first, 0, places);
+  end_lookup<INT8>(w, pool, second, 1, places);
   __syncthreads();
   load_tile<HD, THREADS, INT8>(w, pool.data, 0, places, stages);
   load_queries<HD, QUERIES>(w, a, stages);
-  if (n_tiles > 1)
-    look_up<INT8>(w, pool, 1, places);
   copy_async_wait();
   __syncthreads();
   uint32_t q[HD / 16][4];
@@ -343,6 +380,8 @@ static __device__ __forceinline__ void attend(const work &w, const lls_cuda_pool
     ldmatrix(q[d], row + d * 16);
 
   rows r;
+  r.first = w.sequence.context + w.item.first + first_query / w.group;
+  r.last = w.sequence.context + w.item.first + w.item.n_rows - 1;
   state<HD> st;
 #pragma unroll
   for (int i = 0; i < 2; i++) {
@@ -368,7 +407,8 @@ static __device__ __forceinline__ void attend(const work &w, const lls_cuda_pool
     if (tile + 1 < n_tiles)
       load_tile<HD, THREADS, INT8>(w, pool.data, tile + 1, places, stages);
     if (tile + 2 < n_tiles)
-      look_up<INT8>(w, pool, tile + 2, places);
+      end_lookup<INT8>(w, pool, next, tile + 2, places);
+    next = begin_lookup(w, tile + 3);
     shared<bf16> k = stages + (tile % 2 * layout::stage + first_token * layout::stride);
     float s[N][4];
     scores<HD>(q, k, s);

@@ -19,14 +19,16 @@
 #include "kernels/cuda/blocks.cuh"
 #include "kernels/cuda/tensor.cuh"
 
-#define TILE LLS_CUDA_TILE
-#define CELL 8
+#define TILE  LLS_CUDA_TILE
+#define CELL  8
+#define AHEAD 4 /* places that a thread reads at once */
 
 /* The share of a block. */
 struct work {
   lls_cuda_item item;
   lls_cuda_sequence sequence;
-  kv_list k, v;
+  kv_list
+      list; /* that the thread looks places up in: V's from thread TILE on, else K's */
   uint32_t layer, group, kv_head, n_queries;
 };
 
@@ -44,6 +46,7 @@ template <int HD, int THREADS> struct tile_share {
   static constexpr int groups = fitting >= 32 ? 32 : fitting >= 16 ? 16 : 8;
   static constexpr int rows = 2 * TILE / groups;
   static_assert(fitting >= 8, "too few threads for a tile");
+  static_assert(rows % AHEAD == 0, "rows left over");
 };
 
 /* Where the tokens of two tiles are: (2, 2 TILE). */
@@ -64,27 +67,44 @@ static __device__ __forceinline__ unsigned place_of(uint32_t tile, uint32_t row)
   return tile % 2 * 2 * TILE + row;
 }
 
-/* One lookup a thread: places of tile number `tile`'s tokens. Those before the list,
- * which no query sees, are as good anywhere, and where its first one is there is a
- * number. */
-template <bool INT8>
-static __device__ __forceinline__ void look_up(const work &w, const lls_cuda_pool &pool,
-                                               uint32_t tile, const tile_places &places)
+/* A place on its way: the entry is being read while another tile is computed. */
+struct lookup {
+  lls_block_entry entry;
+  uint32_t token;
+  bool there;
+};
+
+/* One lookup a thread of tile number `tile`'s tokens, K's and then V's; of none that is
+ * past the item's end. Those before the list, which no query sees, are as good anywhere,
+ * and where its first one is there is a number. */
+static __device__ __forceinline__ lookup begin_lookup(const work &w, uint32_t tile)
 {
-  for (unsigned i = threadIdx.x; i < 2 * TILE; i += blockDim.x) {
-    const kv_list &list = i < TILE ? w.k : w.v;
-    uint32_t token = w.item.begin + tile * TILE + i % TILE;
-    token = token > list.begin ? token : list.begin;
-    bool there = token < w.item.end;
-    if (INT8) {
-      token_place place = {0, NOT_INT8};
-      if (there)
-        place = find_place(pool, list, token);
-      places.at[place_of(tile, i)] = place.at;
-      places.half[place_of(tile, i)] = place.half;
-    } else if (there) {
-      places.at[place_of(tile, i)] = find_token(list, token);
-    }
+  lookup l;
+  uint32_t token = w.item.begin + tile * TILE + threadIdx.x % TILE;
+  l.token = token > w.list.begin ? token : w.list.begin;
+  l.there = threadIdx.x < 2 * TILE && l.token < w.item.end;
+  l.entry = {};
+  if (l.there)
+    l.entry = find_entry(w.list, l.token);
+  return l;
+}
+
+template <bool INT8>
+static __device__ __forceinline__ void
+end_lookup(const work &w, const lls_cuda_pool &pool, const lookup &l, uint32_t tile,
+           const tile_places &places)
+{
+  unsigned i = place_of(tile, threadIdx.x);
+  if (threadIdx.x >= 2 * TILE)
+    return;
+  if (INT8) {
+    token_place place = {0, NOT_INT8};
+    if (l.there)
+      place = place_at(pool, w.list, l.entry, l.token);
+    places.at[i] = place.at;
+    places.half[i] = place.half;
+  } else if (l.there) {
+    places.at[i] = token_at(w.list, l.entry, l.token);
   }
 }
 
@@ -98,15 +118,23 @@ static __device__ __forceinline__ void load_tile(const work &w, const void *pool
   typedef tile_share<HD, THREADS> share;
   unsigned group = threadIdx.x / layout::cells, cell = threadIdx.x % layout::cells * CELL;
   shared<bf16> to = stages + (tile % 2 * layout::stage + cell);
-#pragma unroll 4
-  for (unsigned i = 0; i < (group < share::groups ? share::rows : 0); i++) {
-    uint32_t row = group * share::rows + i;
-    bool there = w.item.begin + tile * TILE + row % TILE < w.item.end;
-    uint64_t at = there ? (uint64_t)places.at[place_of(tile, row)] + cell : 0;
-    if (INT8 && places.half[place_of(tile, row)] != NOT_INT8)
-      copy_async_half(to + row * layout::stride, (const uint8_t *)pool + at);
-    else
-      copy_async(to + row * layout::stride, (const bf16 *)pool + at, there);
+  for (unsigned i = 0; i < (group < share::groups ? share::rows : 0); i += AHEAD) {
+    uint64_t at[AHEAD]; /* all read before a copy, which nothing is moved across */
+    bool there[AHEAD];
+#pragma unroll
+    for (unsigned k = 0; k < AHEAD; k++) {
+      uint32_t row = group * share::rows + i + k;
+      there[k] = w.item.begin + tile * TILE + row % TILE < w.item.end;
+      at[k] = there[k] ? (uint64_t)places.at[place_of(tile, row)] + cell : 0;
+    }
+#pragma unroll
+    for (unsigned k = 0; k < AHEAD; k++) {
+      uint32_t row = group * share::rows + i + k;
+      if (INT8 && places.half[place_of(tile, row)] != NOT_INT8)
+        copy_async_half(to + row * layout::stride, (const uint8_t *)pool + at[k]);
+      else
+        copy_async(to + row * layout::stride, (const bf16 *)pool + at[k], there[k]);
+    }
   }
   copy_async_commit();
 }

@@ -89,10 +89,16 @@ static __device__ __forceinline__ uint64_t slot_at(const kv_list &list,
 
 /* Elements from the pool's beginning to a token's vector, in a list without int8 blocks.
  */
+static __device__ __forceinline__ uint64_t token_at(const kv_list &list,
+                                                    const lls_block_entry &e,
+                                                    uint32_t token)
+{
+  return e.block * list.unit + list.head + slot_at(list, e, token);
+}
+
 static __device__ __forceinline__ uint64_t find_token(const kv_list &list, uint32_t token)
 {
-  const lls_block_entry &e = find_entry(list, token);
-  return e.block * list.unit + list.head + slot_at(list, e, token);
+  return token_at(list, find_entry(list, token), token);
 }
 
 #define NOT_INT8 UINT32_MAX
@@ -103,15 +109,22 @@ struct token_place {
 };
 
 /* In any list. Half a unit block has as many bytes as a unit has elements of bf16. */
-static __device__ __forceinline__ token_place find_place(const lls_cuda_pool &pool,
-                                                         const kv_list &list,
-                                                         uint32_t token)
+static __device__ __forceinline__ token_place place_at(const lls_cuda_pool &pool,
+                                                       const kv_list &list,
+                                                       const lls_block_entry &e,
+                                                       uint32_t token)
 {
-  const lls_block_entry &e = find_entry(list, token);
   bool int8 = e.element != LLS_ELEMENT_MODEL;
   uint64_t block = (uint64_t)e.block << (int8 && pool.element == LLS_F32);
   return {block * list.unit + list.head + slot_at(list, e, token),
           int8 ? e.block : NOT_INT8};
+}
+
+static __device__ __forceinline__ token_place find_place(const lls_cuda_pool &pool,
+                                                         const kv_list &list,
+                                                         uint32_t token)
+{
+  return place_at(pool, list, find_entry(list, token), token);
 }
 
 /* An int8 block's (2, head_dim) of a layer and KV head. */

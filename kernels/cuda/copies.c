@@ -237,17 +237,20 @@ int lls_cuda_pool_copy(struct lls_device *device, struct lls_pool *pool,
 {
   struct lls_cuda_device *d = lls_cuda(device);
   size_t last_before = 0;
+  lls_cuda_refuse(d, cudaSuccess, "");
   for (size_t i = 0; i < n; i++) {
     if (!lls_copy_fits(&pool->shape, &copies[i]))
       return -EINVAL;
     if (copies[i].order == LLS_COPY_BEFORE_STEP)
       last_before = i + 1;
   }
-  if (cudaSetDevice(d->gpu) != cudaSuccess)
-    return -EIO;
-  int rc = cudaStreamWaitEvent(d->copies, d->step_done, 0);
+  int rc = cudaSetDevice(d->gpu);
+  if (rc == cudaSuccess)
+    rc = cudaStreamWaitEvent(d->copies, d->step_done, 0);
   for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
     run = copy_some(d, pool, &copies[i], n - i, &rc);
+    if (d->debug && rc == cudaSuccess)
+      rc = cudaStreamSynchronize(d->copies);
     if (rc == cudaSuccess && last_before > i && last_before <= i + run) {
       rc = cudaEventRecord(d->copies_before, d->copies);
       if (rc == cudaSuccess)
@@ -257,5 +260,5 @@ int lls_cuda_pool_copy(struct lls_device *device, struct lls_pool *pool,
   if (rc == cudaSuccess)
     rc = cudaEventRecord(d->copies_done, d->copies);
   d->copies_given = true;
-  return rc == cudaSuccess ? 0 : -EIO;
+  return lls_cuda_refuse(d, rc, "copying blocks");
 }

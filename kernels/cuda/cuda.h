@@ -10,7 +10,9 @@
  * their results, so that a decode step that was seen before is one launch of a graph.
  *
  * Errors. The first one since step_begin is kept and ends the step; a CUDA error means
- * that the context is lost, so every later step fails too.
+ * that the context is lost, so every later step fails too. An error of a kernel shows at
+ * whatever call comes after it: with LLS_CUDA_DEBUG=1 in the environment there are no
+ * graphs and each operation is waited for, so that the message names the right one.
  */
 #ifndef LLS_CUDA_CUDA_H
 #define LLS_CUDA_CUDA_H
@@ -56,7 +58,8 @@ struct lls_weight {
   size_t outputs;              /* rows of these and of all that follow */
   void *data;                  /* (rows, columns) of activations' numbers, or codes */
   struct lls_cuda_codes codes; /* what is in data, if it is codes */
-  float *scales;           /* (rows) of e4m3 with one scale each, for cuBLASLt; or NULL */
+  float *scales;           /* (rows) of 8 bits with one scale each, where x has such codes
+                              too for cuBLASLt; or NULL */
   void *bias;              /* (rows) of activations' numbers, NULL if none */
   float *bias_f32;         /* (rows) the same for logits, and beside codes */
   struct lls_weight *next; /* the rows that follow, NULL: none */
@@ -83,7 +86,7 @@ struct lls_cuda_products;
 struct lls_cuda_device {
   struct lls_device base; /* first: what the vtable is called with */
   struct lls_device_options options;
-  int gpu; /* CUDA's number of it; current in the thread that runs its steps */
+  int gpu; /* CUDA's number of it; lls_cuda_use */
   struct cudaDeviceProp properties;
   cudaStream_t stream, copies;
   cudaEvent_t step_done; /* of the step before: its blocks are written */
@@ -131,6 +134,9 @@ struct lls_cuda_device {
   uint32_t n_results;
   int status;
   struct lls_error error;
+
+  struct lls_error refusal; /* of the last call that returns a number only */
+  bool debug;               /* LLS_CUDA_DEBUG=1 */
 };
 
 #define LLS_CUDA_STAGING ((size_t)8 << 20)
@@ -153,8 +159,17 @@ void lls_cuda_step_fail(struct lls_cuda_device *, int code, const char *format, 
 bool lls_cuda_step_check(struct lls_cuda_device *, int rc, const char *what);
 /* 0, or a negative errno with the sentence; for everything outside a step. */
 int lls_cuda_check(int rc, struct lls_error *err, const char *what);
+/* The same with the sentence kept for lls_cuda_refusal; 0 forgets the one before. */
+int lls_cuda_refuse(struct lls_cuda_device *, int rc, const char *what);
+const char *lls_cuda_refusal(const struct lls_device *);
+/* With LLS_CUDA_DEBUG, waits for what was put on the stream last and says its name if it
+ * failed; false if the step has. */
+bool lls_cuda_debug_check(struct lls_cuda_device *, cudaStream_t, const char *what);
 
-/* memory.c */
+/* memory.c: makes the device's GPU the calling thread's, where it stays until another
+ * device is used: for every entry that allocates, or that a thread may call which runs no
+ * steps. 0 or -EIO. */
+int lls_cuda_use(const struct lls_cuda_device *);
 int lls_cuda_malloc(size_t bytes, void **out);
 int lls_cuda_malloc_pinned(size_t bytes, void **out);
 int lls_cuda_memory(struct lls_device *, size_t *total, size_t *available);
@@ -243,17 +258,19 @@ struct lls_cuda_linear {
 void lls_cuda_run_linear(struct lls_cuda_device *, const struct lls_cuda_linear *);
 
 /* products.c: y (n_rows, stride) = x (n_rows, inputs) w^T, w (outputs, inputs), in
- * activations' numbers; or, with scales of each output and row, in e4m3. */
+ * activations' numbers; or, with scales of each output and row, in e4m3; or in int8, y
+ * being int32_t, without bias, add and relu. */
 struct lls_cuda_product {
   const void *w, *bias, *x;         /* bias of y's numbers, or NULL */
   const float *w_scales, *x_scales; /* (outputs), (n_rows) both NULL: no e4m3 */
   void *y;
   uint32_t outputs, inputs, n_rows, stride;
   uint32_t add, relu, f32; /* as above */
+  uint32_t int8;
 };
 int lls_cuda_products_create(struct lls_cuda_products **, struct lls_error *err);
 void lls_cuda_products_destroy(struct lls_cuda_products *);
-/* False: cuBLASLt has no way to do that in e4m3, nothing was done. */
+/* False: cuBLASLt has no way to do that in e4m3 or int8, nothing was done. */
 bool lls_cuda_run_product(struct lls_cuda_device *, const struct lls_cuda_product *);
 
 /* mixture.c */

@@ -26,6 +26,7 @@ void lls_cuda_destroy(struct lls_device *device)
   struct lls_cuda_device *d = lls_cuda(device);
   if (d == NULL)
     return;
+  lls_cuda_use(d);
   if (d->stream != NULL)
     cudaStreamSynchronize(d->stream);
   if (d->copies != NULL)
@@ -197,6 +198,8 @@ int lls_cuda_create(const struct lls_device_options *options, struct lls_device 
       .activation_type = options->numbers == LLS_F32 ? LLS_F32 : LLS_BF16,
   };
   d->options = *options;
+  const char *debug = getenv("LLS_CUDA_DEBUG");
+  d->debug = debug != NULL && strcmp(debug, "0") != 0 && debug[0] != '\0';
   int rc = open_gpu(d, err);
   if (rc < 0)
     lls_cuda_destroy(&d->base);

@@ -26,6 +26,28 @@ bool lls_cuda_step_check(struct lls_cuda_device *d, int rc, const char *what)
   return d->status == 0;
 }
 
+int lls_cuda_refuse(struct lls_cuda_device *d, int rc, const char *what)
+{
+  d->refusal.text[0] = '\0';
+  if (rc == cudaSuccess)
+    return 0;
+  return lls_cuda_check(rc, &d->refusal, what);
+}
+
+const char *lls_cuda_refusal(const struct lls_device *device)
+{
+  return ((const struct lls_cuda_device *)device)->refusal.text;
+}
+
+bool lls_cuda_debug_check(struct lls_cuda_device *d, cudaStream_t stream,
+                          const char *what)
+{
+  if (!d->debug || d->status != 0)
+    return d->status == 0;
+  int rc = cudaStreamSynchronize(stream);
+  return lls_cuda_step_check(d, rc != cudaSuccess ? rc : (int)cudaGetLastError(), what);
+}
+
 int lls_cuda_check(int rc, struct lls_error *err, const char *what)
 {
   if (rc == cudaSuccess)

@@ -49,6 +49,14 @@ template <class... P> int allow_shared(void (*kernel)(P...), size_t bytes)
                               cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }
 
+/* Brings a kernel's code to the GPU, which is otherwise done by its first launch: not
+ * while a stream is being captured. */
+template <class... P> int load(void (*kernel)(P...))
+{
+  cudaFuncAttributes found;
+  return cudaFuncGetAttributes(&found, reinterpret_cast<const void *>(kernel));
+}
+
 #else
 
 #include "simt.h"
@@ -74,6 +82,11 @@ using simt::launch;
 template <class... P> int allow_shared(void (*)(P...), size_t)
 {
   return cudaSuccess;
+}
+
+template <class... P> int load(void (*kernel)(P...))
+{
+  return simt::load((const void *)kernel);
 }
 
 #endif

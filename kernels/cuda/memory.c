@@ -13,6 +13,11 @@ static int errno_of(int rc)
   return rc == cudaErrorMemoryAllocation ? -ENOMEM : -EIO;
 }
 
+int lls_cuda_use(const struct lls_cuda_device *d)
+{
+  return errno_of(cudaSetDevice(d->gpu));
+}
+
 int lls_cuda_malloc(size_t bytes, void **out)
 {
   return errno_of(cudaMalloc(out, bytes > 0 ? bytes : 1));
@@ -25,14 +30,17 @@ int lls_cuda_malloc_pinned(size_t bytes, void **out)
 
 int lls_cuda_memory(struct lls_device *device, size_t *total, size_t *available)
 {
-  (void)device;
-  return errno_of(cudaMemGetInfo(available, total));
+  int rc = lls_cuda_use(lls_cuda(device));
+  return rc < 0 ? rc : errno_of(cudaMemGetInfo(available, total));
 }
 
 /* Device buffers have room behind them for the rows that a step is padded with. */
 int lls_cuda_alloc(struct lls_device *device, enum lls_memory kind, size_t bytes,
                    void **out)
 {
+  int rc = lls_cuda_use(lls_cuda(device));
+  if (rc < 0)
+    return rc;
   if (kind == LLS_MEMORY_PINNED)
     return lls_cuda_malloc_pinned(bytes, out);
   size_t row = lls_cuda(device)->options.max_columns * sizeof(float);
@@ -41,7 +49,7 @@ int lls_cuda_alloc(struct lls_device *device, enum lls_memory kind, size_t bytes
 
 void lls_cuda_release(struct lls_device *device, enum lls_memory kind, void *data)
 {
-  (void)device;
+  lls_cuda_use(lls_cuda(device));
   if (kind == LLS_MEMORY_PINNED)
     cudaFreeHost(data);
   else

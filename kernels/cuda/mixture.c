@@ -31,6 +31,7 @@ struct lls_experts {
 
 void lls_cuda_experts_destroy(struct lls_device *device, struct lls_experts *e)
 {
+  lls_cuda_use(lls_cuda(device));
   for (uint32_t i = 0; i < e->n; i++)
     lls_cuda_weight_destroy(device, e->weights[i]);
   for (uint32_t i = 0; i < e->n_kinds; i++) {
@@ -85,7 +86,7 @@ static int create_kinds(const struct lls_cuda_device *d, struct lls_experts *e,
                         struct lls_error *err)
 {
   uint32_t at = 0;
-  int rc = 0;
+  int rc = lls_cuda_use(d);
   for (uint32_t i = 1; i < e->n; i++)
     if (!alike(e->weights[0], e->weights[i]))
       return lls_fail(err, -ENOTSUP,

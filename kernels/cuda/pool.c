@@ -116,7 +116,11 @@ int lls_cuda_pool_create(struct lls_device *device, const struct lls_pool_shape 
   pool->slot_bytes = shape->head_dim * lls_dtype_bytes(shape->element);
   pool->head_bytes = pool->slot_bytes * shape->block_tokens;
   pool->unit_bytes = lls_unit_bytes(shape);
-  int rc = allocate_device(pool, err);
+  int rc = lls_cuda_use(lls_cuda(device));
+  if (rc < 0)
+    lls_fail(err, rc, "the GPU of the pool cannot be used");
+  if (rc == 0)
+    rc = allocate_device(pool, err);
   if (rc == 0)
     rc = allocate_scales(shape, false, &pool->view.scales, err);
   if (rc == 0 && shape->host_units > 0)
@@ -136,6 +140,7 @@ void lls_cuda_pool_destroy(struct lls_device *device, struct lls_pool *pool)
   struct lls_cuda_device *d = lls_cuda(device);
   if (pool == NULL)
     return;
+  lls_cuda_use(d);
   cudaStreamSynchronize(d->copies);
   lls_cuda_ops_forget(d);
   if (pool->whole_x != pool->restored_x)

@@ -18,7 +18,7 @@
 
 struct key { /* compared byte by byte */
   uint64_t outputs, inputs, n_rows, stride;
-  uint32_t add, epilogue, f32, e4m3, used;
+  uint32_t add, epilogue, f32, e4m3, int8, used;
   uint32_t alignment; /* bytes, of all matrices */
 };
 
@@ -27,7 +27,7 @@ struct shape {
   cublasLtMatmulDesc_t matmul;
   cublasLtMatrixLayout_t w, x, y;
   cublasLtMatmulAlgo_t algo;
-  bool none; /* there is no algorithm: of e4m3, which has another way then */
+  bool none; /* there is no algorithm: of 8 bits, which have another way then */
 };
 
 struct lls_cuda_products {
@@ -125,10 +125,11 @@ static cublasStatus_t scale_both(cublasLtMatmulDesc_t matmul)
 static cublasStatus_t describe(struct shape *s, cudaDataType_t numbers)
 {
   const struct key *k = &s->key;
-  cudaDataType_t in = k->e4m3 ? CUDA_R_8F_E4M3 : numbers;
-  cudaDataType_t result = k->f32 ? CUDA_R_32F : numbers;
-  cublasStatus_t rc =
-      cublasLtMatmulDescCreate(&s->matmul, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  cudaDataType_t in = k->e4m3 ? CUDA_R_8F_E4M3 : k->int8 ? CUDA_R_8I : numbers;
+  cudaDataType_t result = k->int8 ? CUDA_R_32I : k->f32 ? CUDA_R_32F : numbers;
+  cublasStatus_t rc = cublasLtMatmulDescCreate(
+      &s->matmul, k->int8 ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F,
+      k->int8 ? CUDA_R_32I : CUDA_R_32F);
   if (rc == CUBLAS_STATUS_SUCCESS)
     rc = set(s->matmul, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   if (rc == CUBLAS_STATUS_SUCCESS)
@@ -211,7 +212,7 @@ static struct shape *find(struct lls_cuda_device *d, const struct key *key)
     rc = choose(p, s);
   if (rc == CUBLAS_STATUS_SUCCESS)
     return s;
-  if (key->e4m3) {
+  if (key->e4m3 || key->int8) {
     s->none = true;
     return NULL;
   }
@@ -248,6 +249,7 @@ static struct key key_of(const struct lls_cuda_product *a)
   key.add = a->add;
   key.f32 = a->f32;
   key.e4m3 = a->w_scales != NULL;
+  key.int8 = a->int8;
   key.epilogue = a->relu ? (bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
                          : (bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
   key.alignment = alignment_of(a);
@@ -265,6 +267,7 @@ static cublasStatus_t point(cublasLtMatmulDesc_t matmul,
 bool lls_cuda_run_product(struct lls_cuda_device *d, const struct lls_cuda_product *a)
 {
   const float one = 1, beta = a->add ? 1 : 0;
+  const int32_t whole_one = 1, nothing = 0; /* int8 has factors of its sums' type */
   struct lls_cuda_products *p = d->products;
   struct key key = key_of(a);
   struct shape *s = find(d, &key);
@@ -276,8 +279,9 @@ bool lls_cuda_run_product(struct lls_cuda_device *d, const struct lls_cuda_produ
   if (rc == CUBLAS_STATUS_SUCCESS)
     rc = point(s->matmul, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, a->x_scales);
   if (rc == CUBLAS_STATUS_SUCCESS)
-    rc = cublasLtMatmul(p->lt, s->matmul, &one, a->w, s->w, a->x, s->x, &beta, a->y, s->y,
-                        a->y, s->y, &s->algo, p->workspace, WORKSPACE, d->stream);
+    rc = cublasLtMatmul(p->lt, s->matmul, a->int8 ? (const void *)&whole_one : &one, a->w,
+                        s->w, a->x, s->x, a->int8 ? (const void *)&nothing : &beta, a->y,
+                        s->y, a->y, s->y, &s->algo, p->workspace, WORKSPACE, d->stream);
   if (rc != CUBLAS_STATUS_SUCCESS)
     lls_cuda_step_fail(d, -EIO, "cuBLASLt failed to multiply %u rows by %u x %u: %s",
                        a->n_rows, a->outputs, a->inputs, cublasLtGetStatusString(rc));

@@ -117,6 +117,7 @@ int lls_cuda_pool_pull(struct lls_device *device, struct lls_pool *pool,
 {
   struct lls_cuda_device *d = lls_cuda(device);
   struct route route = {.to = d, .from = lls_cuda(from)};
+  lls_cuda_refuse(d, cudaSuccess, "");
   for (size_t i = 0; i < n; i++)
     if (!lls_pull_fits(&from_pool->shape, &pool->shape, &list[i]))
       return -EINVAL;
@@ -132,5 +133,5 @@ int lls_cuda_pool_pull(struct lls_device *device, struct lls_pool *pool,
   if (rc == cudaSuccess)
     rc = cudaEventRecord(d->copies_done, d->copies);
   d->copies_given = true;
-  return rc == cudaSuccess ? 0 : -EIO;
+  return lls_cuda_refuse(d, rc, "copying blocks of another GPU");
 }

@@ -39,73 +39,83 @@ static int attention(struct lls_cuda_device *d, const struct lls_cuda_op *op,
                                 &op->pool->view, &grid, d->states, a);
 }
 
-void lls_cuda_op_run(struct lls_cuda_device *d, const struct lls_cuda_op *op,
-                     bool recording)
+/* The name of an operation in messages. */
+static const char *name_of(enum lls_cuda_op_kind kind)
+{
+  static const char *const names[] = {
+      [LLS_CUDA_EMBED] = "embed",
+      [LLS_CUDA_NORM] = "norm",
+      [LLS_CUDA_LINEAR] = "a linear layer",
+      [LLS_CUDA_ACTIVATE] = "activation",
+      [LLS_CUDA_ADD] = "add",
+      [LLS_CUDA_ROPE_WRITE] = "rope and cache_write",
+      [LLS_CUDA_ATTENTION] = "attention",
+      [LLS_CUDA_ROUTE] = "routing",
+      [LLS_CUDA_LINEAR_EXPERTS] = "experts",
+      [LLS_CUDA_CODES_EXPERTS] = "experts' codes",
+      [LLS_CUDA_COMBINE] = "adding experts",
+      [LLS_CUDA_CAP] = "capping logits",
+      [LLS_CUDA_GATHER] = "gather",
+      [LLS_CUDA_ALL_REDUCE] = "adding up over ranks",
+      [LLS_CUDA_GATHER_COLUMNS] = "gathering logits",
+      [LLS_CUDA_HIDDEN_WRITE] = "keeping hidden states",
+      [LLS_CUDA_RESTORE] = "restoring a hidden cache",
+  };
+  return names[kind];
+}
+
+/* The error of putting it on the stream; those that say more keep their own. */
+static int run(struct lls_cuda_device *d, const struct lls_cuda_op *op, bool recording)
 {
   enum lls_dtype numbers = lls_cuda_numbers(d);
   switch (op->kind) {
   case LLS_CUDA_EMBED:
-    lls_cuda_step_check(d, lls_cuda_run_embed(d->stream, numbers, d->step_at, &op->embed),
-                        "embed");
-    break;
+    return lls_cuda_run_embed(d->stream, numbers, d->step_at, &op->embed);
   case LLS_CUDA_NORM:
-    lls_cuda_step_check(d, lls_cuda_run_norm(d->stream, numbers, &op->norm), "norm");
-    break;
+    return lls_cuda_run_norm(d->stream, numbers, &op->norm);
   case LLS_CUDA_LINEAR:
     lls_cuda_run_linear(d, &op->linear);
-    break;
+    return 0;
   case LLS_CUDA_ACTIVATE:
-    lls_cuda_step_check(d, lls_cuda_run_activate(d->stream, numbers, &op->activate),
-                        "activation");
-    break;
+    return lls_cuda_run_activate(d->stream, numbers, &op->activate);
   case LLS_CUDA_ADD:
-    lls_cuda_step_check(d, lls_cuda_run_add(d->stream, numbers, &op->add), "add");
-    break;
+    return lls_cuda_run_add(d->stream, numbers, &op->add);
   case LLS_CUDA_ROPE_WRITE:
-    lls_cuda_step_check(d, rope_write(d, op), "rope and cache_write");
-    break;
+    return rope_write(d, op);
   case LLS_CUDA_ATTENTION:
-    lls_cuda_step_check(d, attention(d, op, recording), "attention");
-    break;
+    return attention(d, op, recording);
   case LLS_CUDA_ROUTE:
-    lls_cuda_step_check(d, lls_cuda_run_route(d->stream, &op->route), "routing");
-    break;
+    return lls_cuda_run_route(d->stream, &op->route);
   case LLS_CUDA_LINEAR_EXPERTS:
-    lls_cuda_step_check(
-        d, lls_cuda_run_linear_experts(d->stream, numbers, &op->linear_experts),
-        "experts");
-    break;
+    return lls_cuda_run_linear_experts(d->stream, numbers, &op->linear_experts);
   case LLS_CUDA_CODES_EXPERTS:
-    lls_cuda_step_check(d, lls_cuda_run_codes_product(d->stream, &op->codes_experts),
-                        "experts' codes");
-    break;
+    return lls_cuda_run_codes_product(d->stream, &op->codes_experts);
   case LLS_CUDA_COMBINE:
-    lls_cuda_step_check(d, lls_cuda_run_combine(d->stream, numbers, &op->combine),
-                        "adding experts");
-    break;
+    return lls_cuda_run_combine(d->stream, numbers, &op->combine);
   case LLS_CUDA_CAP:
-    lls_cuda_step_check(d, lls_cuda_run_cap(d->stream, &op->cap), "capping logits");
-    break;
+    return lls_cuda_run_cap(d->stream, &op->cap);
   case LLS_CUDA_ALL_REDUCE:
     lls_cuda_run_all_reduce(d, &op->all_reduce);
-    break;
+    return 0;
   case LLS_CUDA_GATHER_COLUMNS:
     lls_cuda_run_gather_columns(d, &op->gather_columns);
-    break;
+    return 0;
   case LLS_CUDA_GATHER:
-    lls_cuda_step_check(d, lls_cuda_run_gather(d->stream, numbers, &op->gather),
-                        "gather");
-    break;
+    return lls_cuda_run_gather(d->stream, numbers, &op->gather);
   case LLS_CUDA_HIDDEN_WRITE:
-    lls_cuda_step_check(
-        d,
-        lls_cuda_run_hidden_write(d->stream, numbers, d->step_at, &op->pool->view,
-                                  op->hidden_write.layer, op->hidden_write.n_rows,
-                                  op->hidden_write.columns, op->hidden_write.h),
-        "keeping hidden states");
-    break;
+    return lls_cuda_run_hidden_write(d->stream, numbers, d->step_at, &op->pool->view,
+                                     op->hidden_write.layer, op->hidden_write.n_rows,
+                                     op->hidden_write.columns, op->hidden_write.h);
   case LLS_CUDA_RESTORE:
     lls_cuda_run_restore(d, op);
-    break;
+    return 0;
   }
+  return cudaErrorInvalidValue;
+}
+
+void lls_cuda_op_run(struct lls_cuda_device *d, const struct lls_cuda_op *op,
+                     bool recording)
+{
+  if (lls_cuda_step_check(d, run(d, op, recording), name_of(op->kind)))
+    lls_cuda_debug_check(d, d->stream, name_of(op->kind));
 }

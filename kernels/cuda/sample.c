@@ -201,6 +201,8 @@ void lls_cuda_sample(struct lls_device *device, float *logits, uint32_t n_rows,
   rc = lls_cuda_inputs_send(&d->draws, d->stream);
   if (rc == cudaSuccess)
     rc = lls_cuda_run_sample(d->stream, &a);
+  if (rc == cudaSuccess && !lls_cuda_debug_check(d, d->stream, "sampling"))
+    return;
   if (rc == cudaSuccess)
     rc = cudaMemcpyAsync(d->results, d->results_at, n_rows * sizeof *d->results,
                          cudaMemcpyDeviceToHost, d->stream);

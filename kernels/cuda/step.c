@@ -303,19 +303,24 @@ int lls_cuda_step_begin(struct lls_device *device, struct lls_pool *pool,
                         const struct lls_device_step *step)
 {
   struct lls_cuda_device *d = lls_cuda(device);
+  lls_cuda_refuse(d, cudaSuccess, "");
   if (step->n_rows > d->options.max_rows)
     return -EINVAL;
-  if (cudaSetDevice(d->gpu) !=
-      cudaSuccess) /* another instance's may have been made last */
-    return -EIO;
+  int rc = cudaSetDevice(d->gpu); /* another instance's may have been made last */
+  if (rc != cudaSuccess)
+    return lls_cuda_refuse(d, rc, "choosing the GPU");
   d->pool = pool;
   d->step = step;
   d->status = 0;
   d->n_results = 0;
   memset(d->ropes, 0, sizeof d->ropes);
   memset(d->plans, 0, sizeof d->plans);
-  int rc = lay_out(d);
-  lls_cuda_ops_begin(d, is_decode(step) && d->n_restored == 0);
+  rc = lay_out(d);
+  lls_cuda_ops_begin(d, is_decode(step) && d->n_restored == 0 && !d->debug);
+  if (rc == -EIO) /* the call that failed is not known here, CUDA's word is */
+    lls_cuda_refuse(d, cudaGetLastError(), "the inputs of a step");
+  if (rc == -ENOMEM)
+    lls_cuda_refuse(d, cudaErrorMemoryAllocation, "the inputs of a step");
   return rc;
 }
 

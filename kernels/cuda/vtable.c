@@ -376,6 +376,7 @@ const struct lls_device_ops lls_cuda_vtable = {
     .pool_pull = lls_cuda_pool_pull,
     .step_begin = lls_cuda_step_begin,
     .step_end = lls_cuda_step_end,
+    .refusal = lls_cuda_refusal,
     .embed = embed,
     .embed_positions = embed_positions,
     .norm = norm,

@@ -249,6 +249,8 @@ int lls_cuda_weight_create(struct lls_device *device, const struct lls_tensor_vi
     rc = lls_fail(err, -ENOTSUP,
                   "the CUDA device has %s weights for bf16 activations only",
                   format == LLS_WEIGHTS_INT8 ? "int8" : "int4");
+  if (rc == 0 && lls_cuda_use(d) < 0)
+    rc = lls_fail(err, -EIO, "the GPU of a weight cannot be used");
   for (size_t i = 0, n; rc == 0 && i < n_parts; i += n) {
     enum lls_codes_form form = form_of(d, &parts[i], format);
     for (n = 1; i + n < n_parts && form_of(d, &parts[i + n], format) == form;)
@@ -267,6 +269,7 @@ int lls_cuda_weight_create(struct lls_device *device, const struct lls_tensor_vi
 
 void lls_cuda_weight_destroy(struct lls_device *device, struct lls_weight *w)
 {
+  lls_cuda_use(lls_cuda(device));
   if (w != NULL)
     lls_cuda_ops_forget(lls_cuda(device));
   for (struct lls_weight *next; w != NULL; w = next) {
@@ -293,7 +296,9 @@ int lls_cuda_vector_create(struct lls_device *device, const struct lls_tensor_vi
                            float **out, struct lls_error *err)
 {
   void *data;
-  int rc = lls_cuda_malloc(view->columns * sizeof(float), &data);
+  int rc = lls_cuda_use(lls_cuda(device));
+  if (rc == 0)
+    rc = lls_cuda_malloc(view->columns * sizeof(float), &data);
   if (rc < 0)
     return lls_fail(err, rc, "no memory on the GPU for a vector of %zu", view->columns);
   struct load l = {.device = lls_cuda(device), .to = LLS_F32, .target = data};
@@ -315,8 +320,9 @@ int lls_cuda_table_create(struct lls_device *device, const struct lls_tensor_vie
     return lls_fail(err, -ENOMEM, "no memory for a table");
   table->rows = view->rows;
   table->columns = view->columns;
-  int rc =
-      lls_cuda_malloc(view->rows * view->columns * lls_dtype_bytes(to), &table->data);
+  int rc = lls_cuda_use(lls_cuda(device));
+  if (rc == 0)
+    rc = lls_cuda_malloc(view->rows * view->columns * lls_dtype_bytes(to), &table->data);
   if (rc < 0) {
     lls_fail(err, rc, "no memory on the GPU for a table of %zu x %zu", view->rows,
              view->columns);
@@ -335,10 +341,10 @@ int lls_cuda_table_create(struct lls_device *device, const struct lls_tensor_vie
 
 void lls_cuda_table_destroy(struct lls_device *device, void *arg)
 {
-  (void)device;
   struct lls_cuda_table *table = arg;
   if (table == NULL)
     return;
+  lls_cuda_use(lls_cuda(device));
   cudaFree(table->data);
   free(table);
 }

@@ -4,6 +4,7 @@
  * together again on the host, some rows at a time in the pinned memory that weights come
  * through. Nothing is made wide on the way.
  */
+#include "core/device/coded.h"
 #include "core/device/numbers.h"
 #include "kernels/cuda/codes.h"
 #include "kernels/cuda/ops.h"
@@ -186,6 +187,18 @@ static float one_scale(const struct lls_row_codes *row)
   return row->scale[0];
 }
 
+/* Does cuBLASLt multiply by these codes, if each output has one scale? FP8 always, int8
+ * where the model was made for activations in int8: they lose more than e4m3 does. */
+static bool wants_scales(enum lls_codes_form form, const struct lls_tensor_view *parts,
+                         size_t n_parts)
+{
+  bool all = true;
+  for (size_t i = 0; i < n_parts; i++)
+    all &= parts[i].dtype == LLS_CODED &&
+           ((const struct lls_coded *)parts[i].data)->int8_inputs;
+  return form == LLS_CODES8_FLOAT || (form == LLS_CODES8 && all);
+}
+
 /* A scale of each output where all groups of it have the same, for cuBLASLt. */
 static int load_scales(struct lls_cuda_device *d, struct lls_weight *w,
                        const float *scales, struct lls_error *err)
@@ -238,14 +251,14 @@ static int load_all(struct rows *r, struct lls_weight *w,
                     const struct lls_tensor_view *parts, size_t n_parts,
                     struct lls_error *err)
 {
-  bool floats = w->codes.form == LLS_CODES8_FLOAT;
+  bool scales = wants_scales(w->codes.form, parts, n_parts);
   size_t columns = r->bytes.pieces * lls_cuda_piece_columns(w->codes.form);
   void *scratch = malloc(lls_row_codes_scratch(columns));
-  float *one = floats ? malloc(w->rows * sizeof *one) : NULL;
-  int rc = scratch == NULL || (floats && one == NULL)
+  float *one = scales ? malloc(w->rows * sizeof *one) : NULL;
+  int rc = scratch == NULL || (scales && one == NULL)
                ? lls_fail(err, -ENOMEM, "no memory for a weight's rows")
                : load(r, parts, n_parts, scratch, one, err);
-  if (rc == 0 && floats)
+  if (rc == 0 && scales)
     rc = load_scales(r->device, w, one, err);
   free(scratch);
   free(one);

@@ -84,11 +84,13 @@ cmp_ok(scalar(grep { $_->[1] > 1 } @$scored_by_cpu), '>', 4, 'a prompt is scored
 
 # ---- a device that fails --------------------------------------------------------------
 
-{
+# A launch that is refused; and a kernel that fails as it runs, which is named where each is waited for.
+for my $failure ({ SIMT_FAIL_AFTER => 700 }, { SIMT_FAULT_AFTER => 700, LLS_CUDA_DEBUG => 1 }) {
     my $folder = folder_with($module);
     local $ENV{LLS_PLUGIN_PATH} = "$folder:$plugins";
     local $ENV{LD_LIBRARY_PATH} = LlmServer::built('t/simt/.libs');
-    local $ENV{SIMT_FAIL_AFTER} = 700; # the trial steps take less
+    local @ENV{keys %$failure} = values %$failure; # the trial steps take less
+    my $what = $failure->{LLS_CUDA_DEBUG} ? qr/(?!the step)[a-z_ ]+: a fault that was asked for/ : qr/.*: launch failed/;
     my $server = LlmServer->serve(ini('cuda'));
     my $answer;
     for my $i (1 .. 40) {
@@ -98,7 +100,7 @@ cmp_ok(scalar(grep { $_->[1] > 1 } @$scored_by_cpu), '>', 4, 'a prompt is scored
     }
     is($answer->{status}, 500, 'the request that a device error meets ends with an error');
     is($server->wait_for_end, 1, 'and the server ends with status 1');
-    like($server->log, qr/the engine failed, stopping: CUDA, .*: launch failed/, 'saying why');
+    like($server->log, qr/the engine failed, stopping: CUDA, $what/, 'saying why');
 }
 
 # ---- not served -----------------------------------------------------------------------

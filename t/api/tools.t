@@ -145,6 +145,12 @@ for my $format (qw(auto hermes llama3_json mistral_v11 functionary_v3.2 deepseek
 $server = LlmServer->serve("[model]\npath = $demo\ntool_format = hermes\n[engine]\nthreads = 1\npin = false\n");
 my %both = (@asked, @strict, tool_choice => 'required', response_format => { type => 'json_object' });
 is $server->post('/v1/chat/completions', \%both)->{json}{error}{param}, 'tool_choice', 'required calls and a response_format exclude each other';
+# A call that the model may make is held to its schema from its mark on; without one it is any text.
+my $free = $server->post('/v1/chat/completions', { @asked, @strict, max_tokens => 20 })->{json}{choices}[0];
+ok length $free->{message}{content} && !$free->{message}{tool_calls}, 'strict functions under auto: a text' or diag explain $free;
+my $unkept = [{ type => 'function', function => { name => 'f', strict => $true, parameters => { type => 'object', not => { required => ['a'] } } } }];
+is_deeply [@{ $server->post('/v1/chat/completions', { @asked, tools => $unkept })->{json}{error} }{qw(code param)}], ['invalid_grammar', 'tools'],
+    '  one that is not kept is refused';
 is $server->stop, 0, 'the server ends well';
 my $template = File::Temp->new;
 print {$template} '{{ messages[0].content }}<think>';

@@ -32,6 +32,15 @@ sub ask {
         ignore_eos => JSON::PP::true, return_token_ids => JSON::PP::true, @more });
 }
 
+# device_memory = auto is room for 4 sequences: of a window, a step and two blocks each, or of the context.
+for (['paged', 80, 'a window of 32, a step of 32 and two blocks'], ['contiguous', 512, 'the context']) {
+    my ($cache, $each, $why) = @$_;
+    my $all    = 4 * $each;
+    my $server = serve('auto', $cache);
+    like $server->log, qr/cache for $all tokens .* cache size: 4 sequences of $each tokens: $why/, "$cache: the default size, and why";
+    $server->stop;
+}
+
 my $large = serve('64MiB', 'paged');
 my $ids   = ask($large)->{json}{choices}[0]{token_ids};
 is scalar @$ids, 400, 'an answer with memory for all of it';

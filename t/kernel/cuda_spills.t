@@ -1,9 +1,11 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 # The output of ptxas when the CUDA kernels were compiled (kept by the build beside each object):
-# every file is there for every architecture, and no kernel keeps registers in memory. Products of
-# codes have all their arrays in registers too, of which two blocks fit a multiprocessor, and read
-# codes 16 bytes at a time (the machine code says so, where CUDA's cuobjdump is there to show it).
+# every file is there for every architecture, and no kernel keeps registers in memory, nor an array
+# or an address on a stack, but where a reason is said. Kernels of tensor cores have the registers for
+# as many blocks on a multiprocessor as their launch bounds and what shares out the work count on.
+# Products of codes read codes 16 bytes at a time (the machine code says so, where CUDA's cuobjdump is there to show it).
+# A draw counts in shared memory by 32-bit atomics: those of 64 bits are loops there.
 use strict;
 use warnings;
 
@@ -56,11 +58,26 @@ sub instructions {
     return \%times;
 }
 
+# Blocks of a kernel that have to fit one multiprocessor: threads each, so many of them.
+my @fitting = (
+    [ attention      => qr/attend_small/,   128,  3 ],
+    [ attention      => qr/attend_large/,   256,  1 ],
+    [ attention_int8 => qr/attend_small/,   128,  3 ],
+    [ attention_int8 => qr/attend_large/,   256,  1 ],
+    [ codes          => qr/multiply_codes/, 256,  2 ],
+    [ sample         => qr/sample_row/,     1024, 1 ],
+);
+
+# A warp gets registers by 8 of each thread; there are 65,536.
+sub check_fitting {
+    my ($source, $name, $threads, $blocks) = @_;
+    my @kernels = grep { $_->[1] =~ $name } kernels("$folder/$source.o.ptxas");
+    my @wide = grep { int(($_->[3] + 7) / 8) * 8 * $threads * $blocks > 65536 } @kernels;
+    ok(@kernels && !@wide, "$blocks blocks of $threads threads fit a multiprocessor: $source.cu, $name",
+        map { "$_->[1] on $_->[0]: $_->[3] registers" } @wide);
+}
+
 sub check_codes {
-    my @products = grep { $_->[1] =~ /multiply_codes/ } kernels("$folder/codes.o.ptxas");
-    my @wide = grep { $_->[3] > 128 || $_->[4] > 0 } @products;
-    ok(@products && !@wide, 'products of codes take 128 registers at most and no stack',
-        map { "$_->[1] on $_->[0]: $_->[3] registers, $_->[4] bytes" } @wide);
     my $times = instructions();
     if (!defined $times || !%$times) {
         print 'ok ', ++$n, " # SKIP no cuobjdump to show the machine code\n";
@@ -76,8 +93,43 @@ sub check_codes {
     ok(!@wrong, 'products of codes read 16 bytes at a time, for tensor cores', @wrong);
 }
 
-print '1..', 2 * @sources + 2, "\n";
+# Atomics of shared memory in the PTX of a source: instruction => times; undef without nvcc.
+sub shared_atomics {
+    my ($source) = @_;
+    open my $makefile, '<', "$ENV{LLS_BUILDDIR}/Makefile" or return undef;
+    my %set = map { /^(NVCC|NVCC_HOST) = (.+)/ ? ($1 => $2) : () } <$makefile>;
+    return undef if !defined $set{NVCC} || !-x $set{NVCC};
+    my $root = $ENV{LLS_SRCDIR};
+    my @command = ($set{NVCC}, ($set{NVCC_HOST} ? ('-ccbin', $set{NVCC_HOST}) : ()), qw(-std=c++17 -O3 -arch=sm_90a),
+        "-I$root", "-I$root/include", qw(-ptx -o -), "$root/kernels/cuda/$source.cu");
+    my %times;
+    open my $in, '-|', @command or return undef;
+    while (<$in>) {
+        $times{$1}++ if /\b((?:atom|red)\.shared\S*)/;
+    }
+    close $in or return undef;
+    return \%times;
+}
+
+sub check_sample {
+    my $times = shared_atomics('sample');
+    if (!defined $times) {
+        print 'ok ', ++$n, " # SKIP no nvcc to show the PTX\n";
+        return;
+    }
+    my @kinds = sort keys %$times;
+    ok("@kinds" eq 'atom.shared.add.u32', 'a draw counts by 32-bit atomics alone', @kinds);
+}
+
+# Stacks that are meant to be: (source, kernel) => why.
+my @framed = (
+    [ qr/^cache$/, qr/make_angles/ => 'sines of large angles are reduced by a table of the library' ],
+);
+
+print '1..', 3 * @sources + @fitting + 2, "\n";
+check_fitting(@$_) for @fitting;
 check_codes();
+check_sample();
 for my $source (@sources) {
     my $log = "$folder/$source.o.ptxas";
     my @kernels = -e $log ? kernels($log) : ();
@@ -89,4 +141,6 @@ for my $source (@sources) {
     my @spilling = grep { $_->[2] > 0 } @kernels;
     ok(@kernels && !@spilling, "$source.cu spills nothing",
         map { "$_->[1] on $_->[0]: $_->[2] bytes, $_->[3] registers" } @spilling);
+    my @frames = grep { my $k = $_; $k->[4] > 0 && !grep { $source =~ $_->[0] && $k->[1] =~ $_->[1] } @framed } @kernels;
+    ok(@kernels && !@frames, "$source.cu has no stack", map { "$_->[1] on $_->[0]: $_->[4] bytes" } @frames);
 }

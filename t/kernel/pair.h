@@ -102,11 +102,11 @@ static inline void pair_release(struct lls_device *device, void *buffer)
   device->ops->release(device, LLS_MEMORY_DEVICE, buffer);
 }
 
-/* The same with rows in it. */
-static inline void *pair_put(struct lls_device *device, const float *x, uint32_t n,
-                             uint32_t columns)
+/* Puts rows into it. */
+static inline void pair_fill(struct lls_device *device, const float *x, uint32_t n,
+                             uint32_t columns, void *buffer)
 {
-  void *table, *buffer = pair_buffer(device, n, columns);
+  void *table;
   int32_t ids[PAIR_ROWS];
   const struct lls_tensor_view view = view_of(x, n, columns);
   assert_int_equal(device->ops->table_create(device, &view, &table, NULL), 0);
@@ -116,6 +116,14 @@ static inline void *pair_put(struct lls_device *device, const float *x, uint32_t
   device->ops->embed(device, table, 1, buffer);
   pair_end(device);
   device->ops->table_destroy(device, table);
+}
+
+/* A buffer with rows in it. */
+static inline void *pair_put(struct lls_device *device, const float *x, uint32_t n,
+                             uint32_t columns)
+{
+  void *buffer = pair_buffer(device, n, columns);
+  pair_fill(device, x, n, columns, buffer);
   return buffer;
 }
 

@@ -8,6 +8,8 @@
 
 #include "t/kernel/pair.h"
 
+unsigned simt_graph_launches(void);
+
 #define PAIR_LAYERS    2
 #define PAIR_LAYER     1
 #define PAIR_SEQUENCES 8
@@ -56,13 +58,21 @@ static inline struct pair_batch *pair_batch_open(const struct pair *p,
   return b;
 }
 
-static inline void pair_batch_close(struct pair_batch *b)
+/* Forgets the sequences: others may come in the same place. */
+static inline void pair_batch_clear(struct pair_batch *b)
 {
   for (uint32_t i = 0; i < b->n_sequences; i++) {
     for (int j = 0; j < 4; j++)
       free(b->sequences[i].lists[j]);
     free(b->sequences[i].qkv);
   }
+  memset(b->sequences, 0, sizeof b->sequences);
+  b->n_sequences = b->n_copies = 0;
+}
+
+static inline void pair_batch_close(struct pair_batch *b)
+{
+  pair_batch_clear(b);
   free(b);
 }
 
@@ -129,24 +139,64 @@ static inline void pair_batch_add(struct pair_batch *b, uint32_t context, uint32
 
 /* ---- running it -------------------------------------------------------------------- */
 
-/* One step; out (rows, out_columns) or NULL. */
-static inline void pair_batch_step(const struct pair_batch *b, struct lls_device *d,
-                                   struct lls_pool *pool, const struct pair_step *s,
-                                   float *out)
+/* Where batches of a shape run on a device. */
+struct pair_place {
+  struct lls_device *device;
+  struct lls_pool *pool;
+  void *in, *to; /* (PAIR_ROWS) of q, k and v, and of results */
+  float *sinks;  /* NULL: none */
+};
+
+static inline struct pair_place pair_place_open(const struct pair_batch *b,
+                                                struct lls_device *d)
 {
+  const struct lls_pool_shape shape = {
+      .layers = PAIR_LAYERS,
+      .kv_heads = b->shape.kv_heads,
+      .head_dim = b->shape.head_dim,
+      .block_tokens = b->shape.block_tokens,
+      .element = b->shape.element,
+      .device_units = b->blocks.n,
+      .int8 = b->shape.int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
+  };
+  struct pair_place place = {
+      .device = d,
+      .in = pair_buffer(d, PAIR_ROWS, b->heads.columns),
+      .to = pair_buffer(d, PAIR_ROWS, b->heads.out_columns),
+  };
+  float numbers[128];
+  for (uint32_t i = 0; i < b->heads.attention.heads && b->shape.sinks; i++)
+    numbers[i] = (float)i - 1;
+  const struct lls_tensor_view view = view_of(numbers, 1, b->heads.attention.heads);
+  if (b->shape.sinks)
+    assert_int_equal(d->ops->vector_create(d, &view, &place.sinks, NULL), 0);
+  assert_int_equal(d->ops->pool_create(d, &shape, &place.pool, NULL), 0);
+  return place;
+}
+
+static inline void pair_place_close(const struct pair_place *place)
+{
+  struct lls_device *d = place->device;
+  d->ops->pool_destroy(d, place->pool);
+  pair_release(d, place->in);
+  pair_release(d, place->to);
+  if (place->sinks != NULL)
+    pair_release(d, place->sinks);
+}
+
+/* One step; out (rows, out_columns) or NULL. */
+static inline void pair_batch_step(const struct pair_batch *b,
+                                   const struct pair_place *place,
+                                   const struct pair_step *s, float *out)
+{
+  struct lls_device *d = place->device;
   struct lls_attention_shape shape = b->heads.attention;
   const struct lls_attention_shape *a = &shape;
-  float numbers[128], *sinks = NULL;
+  void *in = place->in, *to = place->to;
   uint32_t rows = s->step.n_rows;
-  for (uint32_t i = 0; i < shape.heads && b->shape.sinks; i++)
-    numbers[i] = (float)i - 1;
-  const struct lls_tensor_view view = view_of(numbers, 1, shape.heads);
-  if (b->shape.sinks)
-    assert_int_equal(d->ops->vector_create(d, &view, &sinks, NULL), 0);
-  shape.sinks = sinks;
-  void *in = pair_put(d, s->rows, rows, b->heads.columns);
-  void *to = pair_buffer(d, rows, b->heads.out_columns);
-  assert_int_equal(d->ops->step_begin(d, pool, &s->step), 0);
+  shape.sinks = place->sinks;
+  pair_fill(d, s->rows, rows, b->heads.columns, in);
+  assert_int_equal(d->ops->step_begin(d, place->pool, &s->step), 0);
   if (b->shape.rotary > 0)
     d->ops->rope(d, a, &b->heads.rope, in);
   d->ops->cache_write(d, a, PAIR_LAYER, in);
@@ -161,14 +211,10 @@ static inline void pair_batch_step(const struct pair_batch *b, struct lls_device
     pair_get(d, to, (size_t)rows * b->heads.out_columns, out);
   }
   pair_end(d);
-  pair_release(d, in);
-  pair_release(d, to);
-  if (sinks != NULL)
-    pair_release(d, sinks);
 }
 
-static inline void pair_batch_context(const struct pair_batch *b, struct lls_device *d,
-                                      struct lls_pool *pool,
+static inline void pair_batch_context(const struct pair_batch *b,
+                                      const struct pair_place *place,
                                       const struct pair_sequence *s)
 {
   for (uint32_t token = 0, n; token < s->context; token += n) {
@@ -177,54 +223,54 @@ static inline void pair_batch_context(const struct pair_batch *b, struct lls_dev
     pair_step_open(&step, b->heads.columns);
     pair_step_add(&step, &s->written, token, n,
                   s->qkv + (size_t)token * b->heads.columns);
-    pair_batch_step(b, d, pool, &step, NULL);
+    pair_batch_step(b, place, &step, NULL);
     pair_step_close(&step);
   }
 }
 
-/* Fills a pool with the contexts and attends from all rows; how many there are. */
-static inline uint32_t pair_batch_run(const struct pair_batch *b, struct lls_device *d,
-                                      float *out)
+/* Fills the pool with the contexts and attends from all rows; how many there are. */
+static inline uint32_t pair_batch_run(const struct pair_batch *b,
+                                      const struct pair_place *place, float *out)
 {
-  const struct lls_pool_shape shape = {
-      .layers = PAIR_LAYERS,
-      .kv_heads = b->shape.kv_heads,
-      .head_dim = b->shape.head_dim,
-      .block_tokens = b->shape.block_tokens,
-      .element = b->shape.element,
-      .device_units = b->blocks.n,
-      .int8 = b->shape.int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
-  };
+  struct lls_device *d = place->device;
   struct pair_step step;
-  struct lls_pool *pool;
-  assert_int_equal(d->ops->pool_create(d, &shape, &pool, NULL), 0);
   pair_step_open(&step, b->heads.columns);
   for (uint32_t i = 0; i < b->n_sequences; i++) {
     const struct pair_sequence *s = &b->sequences[i];
-    pair_batch_context(b, d, pool, s);
+    pair_batch_context(b, place, s);
     pair_step_add(&step, &s->read, s->context, s->n_rows,
                   s->qkv + (size_t)s->context * b->heads.columns);
   }
-  assert_int_equal(d->ops->pool_copy(d, pool, b->copies, b->n_copies), 0);
-  pair_batch_step(b, d, pool, &step, out);
+  assert_int_equal(d->ops->pool_copy(d, place->pool, b->copies, b->n_copies), 0);
+  pair_batch_step(b, place, &step, out);
   pair_step_close(&step);
-  d->ops->pool_destroy(d, pool);
   return step.step.n_rows;
 }
 
 /* Tensor cores round weights and int8 numbers to bf16, by 2^-9 of each: the result is off
  * by that part of the largest value, beside its own rounding. */
-static inline void pair_batch_check(const struct pair_batch *b)
+static inline void pair_batch_compare(const struct pair_batch *b,
+                                      const struct pair_place *cpu,
+                                      const struct pair_place *cuda)
 {
   size_t most = PAIR_ROWS * (size_t)b->heads.out_columns;
   float *wanted = malloc(most * sizeof *wanted), *got = malloc(most * sizeof *got);
-  uint32_t rows = pair_batch_run(b, b->p->cpu, wanted);
-  pair_batch_run(b, b->p->cuda, got);
+  uint32_t rows = pair_batch_run(b, cpu, wanted);
+  pair_batch_run(b, cuda, got);
   bool bf16 = b->p->numbers == LLS_BF16 || b->shape.element == LLS_BF16;
   pair_compare(b->p, "attention", got, wanted, (size_t)rows * b->heads.out_columns,
                pair_epsilon(b->p), bf16 ? 0.006 : 1e-5);
   free(wanted);
   free(got);
+}
+
+static inline void pair_batch_check(const struct pair_batch *b)
+{
+  struct pair_place cpu = pair_place_open(b, b->p->cpu);
+  struct pair_place cuda = pair_place_open(b, b->p->cuda);
+  pair_batch_compare(b, &cpu, &cuda);
+  pair_place_close(&cpu);
+  pair_place_close(&cuda);
 }
 
 /* Decodes, whole prompts and a chunk, of ragged lengths, over lists in order and not. */
@@ -240,18 +286,30 @@ static inline void pair_batch_mixed(const struct pair *p, const struct pair_shap
   pair_batch_close(b);
 }
 
-/* The same decode again and again is first run, then captured, then launched as a graph,
- * whatever its tables, tokens and lengths are by then. */
+/*
+ * The same decode again and again, in the same place, is first run, then captured, then
+ * launched as a graph, whatever its tables, tokens and lengths are by then: contexts are
+ * shared out first in the graph.
+ */
 static inline void pair_decode_repeatedly(const struct pair *p,
                                           const struct pair_shape *shape)
 {
-  for (uint32_t length = 200; length < 205; length++) {
-    struct pair_batch *b = pair_batch_open(p, shape);
+  static const uint32_t lengths[] = {200, 90, 900, 204, 1300};
+  struct pair_batch *b = pair_batch_open(p, shape);
+  struct pair_place cpu = pair_place_open(b, p->cpu), cuda = pair_place_open(b, p->cuda);
+  unsigned before = simt_graph_launches();
+  for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++) {
+    block_lists_init(&b->blocks, b->blocks.n, shape->block_tokens);
     for (uint32_t i = 0; i < 3; i++)
-      pair_batch_add(b, length / (i + 1), 1, i > 0);
-    pair_batch_check(b);
-    pair_batch_close(b);
+      pair_batch_add(b, lengths[n] / (i + 1), 1, i > 0);
+    pair_batch_compare(b, &cpu, &cuda);
+    pair_batch_clear(b);
   }
+  if (!p->on_gpu) /* one run, one capture and its launch, then launches */
+    assert_true(simt_graph_launches() - before >= sizeof lengths / sizeof *lengths - 1);
+  pair_batch_close(b);
+  pair_place_close(&cpu);
+  pair_place_close(&cuda);
 }
 
 /* A test of each pair of devices that there is. */

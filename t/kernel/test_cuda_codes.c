@@ -7,6 +7,7 @@
 #include "t/kernel/pair.h"
 #include "t/quantised_data.h"
 
+#include "core/device/coded.h"
 #include "core/device/row_codes.h"
 #include "core/device/tensor.h"
 #include "core/engine/shard.h"
@@ -28,7 +29,7 @@ struct layer {
   enum lls_weight_format format;
   const float *numbers; /* (rows, columns) */
   const float *biases;  /* (rows) or NULL */
-  bool e4m3;            /* many rows have activations in e4m3, by cuBLASLt */
+  bool e4m3, int8;      /* many rows have activations in that, by cuBLASLt */
   double rounding;      /* of a number, of the largest of its row: scales are f16 */
 };
 
@@ -49,26 +50,28 @@ static float nearest_e4m3(float x)
   return rintf(x / step) * step;
 }
 
-/* A row as e4m3 with one scale. */
-static void round_row(const float *x, size_t n, float *out)
+/* A row as codes of 8 bits with one scale. */
+static void round_row(const float *x, size_t n, bool int8, float *out)
 {
-  float largest = 0;
+  float largest = 0, most = int8 ? 127 : 448;
   for (size_t k = 0; k < n; k++)
     largest = fmaxf(largest, fabsf(x[k]));
-  for (size_t k = 0; k < n; k++)
-    out[k] = nearest_e4m3(x[k] * (448 / largest)) * (largest / 448);
+  for (size_t k = 0; k < n; k++) {
+    float code = x[k] * (most / largest);
+    out[k] = (int8 ? rintf(code) : nearest_e4m3(code)) * (largest / most);
+  }
 }
 
 static void check_outputs(const struct pair *p, const struct checked *c, const float *got)
 {
   const struct layer *l = c->layer;
-  bool e4m3 = l->e4m3 && c->n > FEW && !c->f32;
+  bool scaled = (l->e4m3 || l->int8) && c->n > FEW && !c->f32;
   for (uint32_t row = 0; row < c->n; row++)
     for (size_t o = 0; o < l->rows; o++) {
       const float *w = l->numbers + o * l->columns, *x = c->x + row * l->columns;
       float rounded[COLUMNS];
-      if (e4m3) {
-        round_row(x, l->columns, rounded);
+      if (scaled) {
+        round_row(x, l->columns, l->int8, rounded);
         x = rounded;
       }
       double sum = 0, size = 0, largest = 0;
@@ -80,9 +83,9 @@ static void check_outputs(const struct pair *p, const struct checked *c, const f
       double limit = 1e-5 * size + 1e-6;
       for (size_t k = 0; k < l->columns; k++)
         limit += l->rounding * largest * fabs((double)x[k]) * 0.25;
-      if (e4m3 && p->on_gpu) /* which may have a way or not */
+      if (scaled && p->on_gpu) /* which may have a way or not */
         limit += 0x1p-4 * size;
-      if (c->n > FEW && !e4m3) /* weights are rounded to bf16 */
+      if (c->n > FEW && !scaled) /* weights are rounded to bf16 */
         limit += 0x1p-8 * size;
       sum += l->biases != NULL ? (double)l->biases[o] : 0;
       sum += c->before != NULL ? (double)c->before[row * l->rows + o] : 0;
@@ -230,6 +233,66 @@ static void layouts(const struct pair *p)
     }
     lls_safetensors_close(st);
   }
+}
+
+/* int8 of a model that was made for int8 activations: as the file has it, with biases,
+ * and with outputs that cuBLASLt's int8 cannot have. */
+static void w8a8(const struct pair *p)
+{
+  struct lls_safetensors *st = open_matrix("int8");
+  const struct lls_tensor_view plain = matrix_view(st, "expected");
+  float numbers[MATRIX_ROWS * MATRIX_COLUMNS], biases[MATRIX_ROWS] = {1, -0.5f, 0, 0.25f};
+  for (size_t row = 0; row < MATRIX_ROWS; row++)
+    lls_tensor_read_row(&plain, row, numbers + row * MATRIX_COLUMNS);
+  struct layer l = {.name = "W8A8",
+                    .parts = {matrix_view(st, "m.weight")},
+                    .n_parts = 1,
+                    .rows = MATRIX_ROWS,
+                    .columns = MATRIX_COLUMNS,
+                    .numbers = numbers,
+                    .int8 = true,
+                    .rounding = 0x1p-10};
+  struct lls_coded coded = *(const struct lls_coded *)l.parts[0].data;
+  coded.int8_inputs = true;
+  l.parts[0].data = &coded;
+  check_layer(p, &l);
+  l.biases = biases;
+  check_layer(p, &l);
+  l.parts[0] = lls_view_rows(&l.parts[0], 0, MATRIX_ROWS - 1);
+  l.rows--;
+  l.int8 = p->on_gpu;
+  check_layer(p, &l);
+  lls_safetensors_close(st);
+}
+
+/* Activations that are no number: nor are the row's outputs, and the others are. */
+static void no_numbers(const struct pair *p)
+{
+  enum { N = FEW + 8 };
+  struct lls_device *d = p->cuda;
+  struct lls_safetensors *st = open_matrix("int8");
+  struct layer l = {.name = "W8A8", .parts = {matrix_view(st, "m.weight")}, .n_parts = 1};
+  struct lls_coded coded = *(const struct lls_coded *)l.parts[0].data;
+  coded.int8_inputs = true;
+  l.parts[0].data = &coded;
+  struct lls_weight *w = create(d, &l);
+  float *x = pair_random(p, N * MATRIX_COLUMNS, random_float), out[N * MATRIX_ROWS];
+  x[3 * MATRIX_COLUMNS + 5] = NAN;
+  x[7 * MATRIX_COLUMNS] = -INFINITY;
+  void *in = pair_put(d, x, N, MATRIX_COLUMNS), *y = pair_buffer(d, N, MATRIX_ROWS);
+  pair_begin(d, NULL, N);
+  d->ops->linear(d, w, in, N, LLS_STORE_SET, y);
+  pair_get(d, y, N * MATRIX_ROWS, out);
+  pair_end(d);
+  for (uint32_t i = 0; i < N * MATRIX_ROWS; i++) {
+    uint32_t row = i / MATRIX_ROWS;
+    assert_int_equal(isfinite(out[i]) != 0, row != 3 && row != 7);
+  }
+  d->ops->weight_destroy(d, w);
+  pair_release(d, in);
+  pair_release(d, y);
+  free(x);
+  lls_safetensors_close(st);
 }
 
 /* Parts of two types, with biases: a list of weights, whose outputs stand side by side.
@@ -503,6 +566,8 @@ static void sizes(const struct pair *p)
   }
 TEST(types)
 TEST(layouts)
+TEST(w8a8)
+TEST(no_numbers)
 TEST(mixed)
 TEST(odd_shapes)
 TEST(alone_or_not)
@@ -514,6 +579,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_types),        cmocka_unit_test(test_layouts),
+      cmocka_unit_test(test_w8a8),         cmocka_unit_test(test_no_numbers),
       cmocka_unit_test(test_mixed),        cmocka_unit_test(test_odd_shapes),
       cmocka_unit_test(test_alone_or_not), cmocka_unit_test(test_mixtures),
       cmocka_unit_test(test_unlike),       cmocka_unit_test(test_sizes),

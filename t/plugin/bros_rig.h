@@ -36,7 +36,9 @@ struct rig {
   uint32_t n_taken;
   bool has[MOST];
   struct bros_candidate candidates[MOST + 1];
-  struct bros_candidate *lists[3][MOST + 1];
+  uint32_t host_units, host_free;
+  bool shares[MOST]; /* all its blocks with real-time requests */
+  struct bros_candidate *lists[4][MOST + 1];
 };
 
 static uint32_t mark(void *context)
@@ -90,17 +92,18 @@ static inline int preempt(void *context, const struct lls_request *r, uint32_t m
 static inline int capacity(void *context, uint32_t tier, struct lls_capacity *out)
 {
   const struct rig *g = context;
-  (void)tier;
-  out->total_units = g->capacity;
-  out->free_units = g->capacity - g->used;
+  bool on_host = tier == LLS_TIER_HOST;
+  out->total_units = on_host ? g->host_units : g->capacity;
+  out->free_units = on_host ? g->host_free : g->capacity - g->used;
   return 0;
 }
 
 static inline int info(void *context, const struct lls_request *r,
                        struct lls_cache_info *out)
 {
-  (void)context;
+  const struct rig *g = context;
   out->missing_tokens = r->missing_tokens;
+  out->owned_units = g->shares[r->id] ? 0 : r->cached_tokens - r->missing_tokens;
   return 0;
 }
 
@@ -122,7 +125,8 @@ static const struct bros_params paper = {.ttft_slo = 400000000,
                                          .b_base = 128,
                                          .b_max = 1024,
                                          .starve = 10 * LLS_NS_PER_S,
-                                         .replace = true};
+                                         .replace = true,
+                                         .look = 4096};
 
 static inline void rig_init(struct rig *g)
 {
@@ -150,6 +154,7 @@ static inline void rig_init(struct rig *g)
   g->b.rt_ready.items = g->lists[0];
   g->b.be_ready.items = g->lists[1];
   g->b.dropped.items = g->lists[2];
+  g->b.arriving.items = g->lists[3];
   assert_int_equal(lls_pol_heap_init(&g->b.realtime, MOST + 1), 0);
   assert_int_equal(lls_pol_heap_init(&g->b.best_effort, MOST + 1), 0);
 }
@@ -247,12 +252,14 @@ static inline bool runs(const struct rig *g, uint64_t id)
   return item != NULL && item->kind == LLS_PLAN_RUN;
 }
 
-/* "0 1 -2 x3": runs, preemptions, rejections, in the order of the plan. */
+/* "0 1 -2 x3 ^4": runs, preemptions, rejections, uploads, in the order of the plan. */
 static inline void expect_items(const struct rig *g, const char *expected)
 {
   char text[256] = "";
-  static const char *const before[] = {
-      [LLS_PLAN_RUN] = "", [LLS_PLAN_PREEMPT] = "-", [LLS_PLAN_REJECT] = "x"};
+  static const char *const before[] = {[LLS_PLAN_RUN] = "",
+                                       [LLS_PLAN_PREEMPT] = "-",
+                                       [LLS_PLAN_REJECT] = "x",
+                                       [LLS_PLAN_UPLOAD] = "^"};
   for (uint32_t i = 0; i < g->plan.n_items; i++)
     snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s%llu",
              i > 0 ? " " : "", before[g->items[i].kind],

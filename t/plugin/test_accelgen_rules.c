@@ -40,6 +40,7 @@ static const struct accelgen_params as_in_the_paper = {
     .order = true,
     .batch = true,
     .max_seqs = 256,
+    .look = 4096,
 };
 
 static void test_budget(void **state)
@@ -233,6 +234,26 @@ static void test_slack(void **state)
   accelgen_pace_free(&s.a.pace);
 }
 
+/* A long queue: its first half of `look` and its last are candidates. */
+static void test_a_long_queue(void **state)
+{
+  (void)state;
+  struct scene s;
+  scene_init(&s);
+  for (int i = 0; i < 4; i++)
+    enter(&s, 300, 400 - 100 * i);
+  s.a.params.look = 3;
+  look(&s);
+  assert_int_equal(s.a.n_all, 3);
+  assert_int_equal(s.candidates[0].id, 0);
+  assert_int_equal(s.candidates[1].id, 1);
+  assert_int_equal(s.candidates[2].id, 3);
+  s.a.params.look = 4;
+  look(&s);
+  assert_int_equal(s.a.n_all, 4);
+  accelgen_pace_free(&s.a.pace);
+}
+
 /* A prompt of several chunks asks of each step its share of the time left: N_ck 21,
  * 5.35 s / 21 + 0.15 s = 0.40476 s make 1,942 tokens. A late head asks for nothing. */
 static void test_budget_of_the_head(void **state)
@@ -367,6 +388,7 @@ int main(void)
       cmocka_unit_test(test_longest_step),
       cmocka_unit_test(test_pivot),
       cmocka_unit_test(test_slack),
+      cmocka_unit_test(test_a_long_queue),
       cmocka_unit_test(test_budget_of_the_head),
       cmocka_unit_test(test_deadlines_of_the_section),
       cmocka_unit_test(test_jct_example),

@@ -82,7 +82,7 @@ static void test_need(void **state)
   assert_int_equal(decode_need(&b.a), 2);
 }
 
-static void test_median_and_range(void **state)
+static void test_median(void **state)
 {
   (void)state;
   static const uint32_t lengths[] = {50, 10, 40, 20, 30, 30, 60},
@@ -93,8 +93,45 @@ static void test_median_and_range(void **state)
     make(&b, n, lengths, tags);
     assert_int_equal(batch_median(&b.a), medians[n - 1]);
   }
+}
+
+/* The range is what the batch was made of, whoever runs: only the longest may have grown
+ * since. */
+static void test_range_is_frozen(void **state)
+{
+  (void)state;
+  static const uint32_t lengths[] = {5, 900};
+  struct batch b;
+  make(&b, 2, lengths, NULL);
+  b.a.tree.len_max = 1024;
+  b.a.lengths = (struct tree_range){20, 30};
+  b.a.steps = 7;
   assert_int_equal(batch_range(&b.a).first, 20);
-  assert_int_equal(batch_range(&b.a).last, 30);
+  assert_int_equal(batch_range(&b.a).last, 37);
+  b.a.steps = UINT64_C(1) << 40;
+  assert_int_equal(batch_range(&b.a).last, 1024);
+}
+
+/* A batch is low at half of the most that it had, which counts as Bmax at least; or at a
+ * number of requests. */
+static void test_low(void **state)
+{
+  (void)state;
+  static const uint32_t lengths[] = {160, 160, 160}; /* 30 blocks */
+  const struct lls_pol_step s = {.total_units = 200};
+  struct batch b;
+  make(&b, 3, lengths, NULL);
+  b.a.params.bmax_frac = 0.4; /* 40 blocks */
+  b.a.params.switch_frac = 0.5;
+  assert_false(batch_is_low(&b.a, &s, 1));
+  assert_true(batch_is_low(&b.a, &s, 1.6));
+  b.a.peak_blocks = 61;
+  assert_true(batch_is_low(&b.a, &s, 1));
+  b.a.params.switch_frac = 0;
+  b.a.params.switch_below = 3;
+  assert_false(batch_is_low(&b.a, &s, 1));
+  b.a.params.switch_below = 4;
+  assert_true(batch_is_low(&b.a, &s, 1));
 }
 
 /* Step 4: the watermark, and a block for each 16 tokens that 10 may grow by in 24 steps.
@@ -135,14 +172,14 @@ static void open_with(struct bed *bed, const char *const *parameters)
 }
 
 /* Bmax is 20 blocks. First those of 20 to 22 tokens, then, when two of them are left, the
- * one of 300 (19 blocks), which the one of 310 does not fit beside. */
+ * one of 300 (19 blocks), which the one of 310 does not fit beside in Bmax. */
 static void test_like_lengths_together(void **state)
 {
   (void)state;
   static const uint32_t lengths[] = {20, 300, 22, 310, 21}, outputs[] = {9, 20, 9, 20, 3};
   struct bed bed;
-  open_with(&bed,
-            POLICY_PARAMETERS("rmin", "2", "switch_below", "3", "bmax_frac", "0.1"));
+  open_with(&bed, POLICY_PARAMETERS("rmin", "2", "switch_below", "3", "bmax_frac", "0.1",
+                                    "switch_frac", "0", "rest", "stay", "slack", "0"));
   for (uint32_t i = 0; i < 5; i++)
     submit(&bed, lengths[i], outputs[i]);
   expect_plan(&bed, "0:20 1:300 2:22 3:310 4:21");
@@ -150,7 +187,26 @@ static void test_like_lengths_together(void **state)
   expect_plan(&bed, "4:1 0:1 2:1"); /* the last of request 4 */
   for (int i = 0; i < 6; i++)       /* two of the batch are left: the next one joins */
     expect_plan(&bed, "2:1 0:1 1:1");
-  expect_plan(&bed, "1:1"); /* the last one is a small pool */
+  expect_plan(&bed, "1:1 3:1"); /* which has grown to the length of the last one */
+  bed_finish(&bed, 100);
+  bed_close(&bed);
+}
+
+/* As before, but what is left of the first batch does not run beside the second one: it
+ * is next after it. */
+static void test_next_batch_replaces_what_is_left(void **state)
+{
+  (void)state;
+  static const uint32_t lengths[] = {20, 300, 22, 310, 21}, outputs[] = {9, 20, 9, 20, 3};
+  struct bed bed;
+  open_with(&bed, POLICY_PARAMETERS("rmin", "2", "switch_below", "3", "bmax_frac", "0.1",
+                                    "switch_frac", "0", "rest", "evict", "slack", "0"));
+  for (uint32_t i = 0; i < 5; i++)
+    submit(&bed, lengths[i], outputs[i]);
+  expect_plan(&bed, "0:20 1:300 2:22 3:310 4:21");
+  expect_plan(&bed, "4:1 0:1 2:1");
+  expect_plan(&bed, "4:1 0:1 2:1"); /* the last of request 4 */
+  expect_plan(&bed, "1:1");
   bed_finish(&bed, 100);
   bed_close(&bed);
 }
@@ -183,8 +239,9 @@ static void test_who_fits_by_chance_joins(void **state)
 {
   (void)state;
   struct bed bed;
-  open_with(&bed, POLICY_PARAMETERS("rmin", "3", "switch_below", "1", "max_wait", "0",
-                                    "prefill_share", "1"));
+  open_with(&bed,
+            POLICY_PARAMETERS("rmin", "3", "switch_below", "1", "max_wait", "0",
+                              "prefill_share", "1", "slack", "0", "switch_frac", "0"));
   submit(&bed, 30, 30);
   submit(&bed, 60, 30);
   expect_plan(&bed, "0:30 1:60");
@@ -258,9 +315,12 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_victims),
       cmocka_unit_test(test_need),
-      cmocka_unit_test(test_median_and_range),
+      cmocka_unit_test(test_median),
+      cmocka_unit_test(test_range_is_frozen),
+      cmocka_unit_test(test_low),
       cmocka_unit_test(test_headroom),
       cmocka_unit_test(test_like_lengths_together),
+      cmocka_unit_test(test_next_batch_replaces_what_is_left),
       cmocka_unit_test(test_a_small_pool_waits),
       cmocka_unit_test(test_who_fits_by_chance_joins),
       cmocka_unit_test(test_prompts_and_decodes_take_turns),

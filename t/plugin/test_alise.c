@@ -201,6 +201,46 @@ static void test_the_aged_is_lifted(void **state)
   bed_close(&bed);
 }
 
+/* Eight prompts of 100 tokens for memory that holds three of them: all that wait have
+ * soon waited for `age`, and a prefill takes ten times the boost. Each that took
+ * another's memory would be the next to lose its own, and hardly any token would be said.
+ */
+static void expect_no_thrashing(struct bed_options *o, uint64_t most)
+{
+  int32_t tokens[100] = {0};
+  struct bed bed;
+  o->device_units = 54;
+  o->max_tokens = 100;
+  o->scheduler.parameters = POLICY_PARAMETERS("age", "20ms", "boost", "1ms", "preempt",
+                                              "swap", "watermark", "0");
+  assert_int_equal(bed_open(&bed, o), 0);
+  for (int32_t i = 0; i < 8; i++) {
+    tokens[0] = i; /* no prefix is shared */
+    bed.next.predicted = 20 + (uint32_t)i;
+    bed_submit(&bed, tokens, 100, bed.next.predicted);
+  }
+  bed_finish(&bed, 200);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 8);
+  assert_in_range(bed.preempted_recompute, 0, most);
+  bed_close(&bed);
+}
+
+static void test_ageing_takes_free_memory_only(void **state)
+{
+  (void)state;
+  struct bed_options o = one_at_a_time(NULL);
+  expect_no_thrashing(&o, 4);
+}
+
+static void test_nor_does_it_where_the_host_is_small(void **state)
+{
+  (void)state;
+  struct bed_options o = one_at_a_time(NULL);
+  o.cache.name = "tiered";
+  o.host_units = 8; /* holds none of them */
+  expect_no_thrashing(&o, 4);
+}
+
 /* ---- memory ahead of need ---------------------------------------------------------- */
 
 /* Four jobs by hand, K = 3 s: T .444 on level 1; .603 on 2, which ran just now; 3.075 on
@@ -403,6 +443,8 @@ int main(void)
       cmocka_unit_test(test_ages),
       cmocka_unit_test(test_the_shorter_takes_the_place),
       cmocka_unit_test(test_the_aged_is_lifted),
+      cmocka_unit_test(test_ageing_takes_free_memory_only),
+      cmocka_unit_test(test_nor_does_it_where_the_host_is_small),
       cmocka_unit_test(test_ewt_by_hand),
       cmocka_unit_test(test_decisions),
       cmocka_unit_test(test_first_of_a_heap),

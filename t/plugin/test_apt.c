@@ -45,13 +45,13 @@ static void test_iteration_type(void **state)
   bed_close(&bed);
 }
 
-/* Where there is no room for all in KV form, and hidden form costs nothing. */
+/* Where there is no room for all in KV form, and hidden form costs next to nothing. */
 static void test_forms(void **state)
 {
   (void)state;
   struct bed bed;
   struct bed_options o = defaults;
-  o.scheduler.parameters = POLICY_PARAMETERS("watermark", "0", "rho", "0");
+  o.scheduler.parameters = POLICY_PARAMETERS("watermark", "0", "rho", "0.000001");
   o.device_units = 30;
   assert_int_equal(bed_open(&bed, &o), 0);
   struct lls_live *a = submit(&bed, 128, 5), *b = submit(&bed, 128, 5);
@@ -71,7 +71,7 @@ static void test_upgrade(void **state)
   struct bed bed;
   struct bed_options o = defaults;
   o.scheduler.parameters =
-      POLICY_PARAMETERS("watermark", "0", "rho", "0", "upgrade", "room");
+      POLICY_PARAMETERS("watermark", "0", "rho", "0.000001", "upgrade", "room");
   o.device_units = 30;
   assert_int_equal(bed_open(&bed, &o), 0);
   submit(&bed, 128, 3);
@@ -86,6 +86,59 @@ static void test_upgrade(void **state)
   bed_finish(&bed, 50);
   assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
   bed_close(&bed);
+}
+
+/* Form that costs nobody anything is everybody's, whatever room there is: those in time,
+ * those beyond their limit, and one that comes back. */
+static void test_free_hidden_form_is_taken(void **state)
+{
+  (void)state;
+  static const char *const modes[] = {"separate", "chunked"};
+  for (size_t i = 0; i < 2; i++) {
+    struct bed bed;
+    struct bed_options o = defaults;
+    o.scheduler.parameters = POLICY_PARAMETERS("rho", "0", "mode", modes[i]);
+    assert_int_equal(bed_open(&bed, &o), 0);
+    struct lls_live *late = submit(&bed, 128, 5);
+    bed.now_ns += 3 * LLS_NS_PER_S;
+    struct lls_live *in_time = submit(&bed, 128, 5);
+    bed.now_ns += LLS_NS_PER_S / 10;
+    bed_step(&bed);
+    assert_int_equal(info_of(&bed, late).form, LLS_FORM_HIDDEN);
+    assert_int_equal(info_of(&bed, in_time).form, LLS_FORM_HIDDEN);
+    expect_plan(&bed, "0:1 1:1");
+    assert_int_equal(info_of(&bed, late).device_units, 9); /* of 129 tokens */
+    bed_finish(&bed, 50);
+    assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+    bed_close(&bed);
+  }
+}
+
+/* Steps of a millisecond, and so long for each token in hidden form. */
+static int64_t hidden_ns;
+static int64_t hidden_costs(void *context, const struct lls_iteration_shape *shape)
+{
+  (void)context;
+  return LLS_NS_PER_S / 1000 + hidden_ns * (int64_t)shape->hidden_tokens;
+}
+
+/* 1,600 tokens of X fit, twice as many as of K and V. A step is less than twice as long
+ * with all of them up to 625 ns a token, and hidden form is for all. */
+static void test_hidden_form_that_pays(void **state)
+{
+  (void)state;
+  for (hidden_ns = 600; hidden_ns <= 650; hidden_ns += 50) {
+    struct bed bed;
+    assert_int_equal(bed_open(&bed, &defaults), 0);
+    bed.cost.iteration_ns = hidden_costs;
+    struct lls_live *r = submit(&bed, 128, 5);
+    bed.now_ns += LLS_NS_PER_S / 10;
+    expect_plan(&bed, "0:128");
+    assert_int_equal(info_of(&bed, r).form,
+                     hidden_ns == 600 ? LLS_FORM_HIDDEN : LLS_FORM_KV);
+    bed_finish(&bed, 50);
+    bed_close(&bed);
+  }
 }
 
 static void test_hidden_off_is_kv_only(void **state)
@@ -426,6 +479,8 @@ int main(void)
       cmocka_unit_test(test_iteration_type),
       cmocka_unit_test(test_forms),
       cmocka_unit_test(test_upgrade),
+      cmocka_unit_test(test_free_hidden_form_is_taken),
+      cmocka_unit_test(test_hidden_form_that_pays),
       cmocka_unit_test(test_hidden_off_is_kv_only),
       cmocka_unit_test(test_demotion),
       cmocka_unit_test(test_violated_reserve),

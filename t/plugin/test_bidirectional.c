@@ -5,7 +5,9 @@
  */
 #include "t/plugin/transactions.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #define S 4 /* slots of a block, as in the worked examples */
 
@@ -22,11 +24,14 @@ static const struct bed_options defaults = {
     .audit_every = 1,
 };
 
+/* Copies are made when their slots are lost, as in the worked examples. */
+static const char *const lazy[] = {"ahead", "0", NULL};
+
 static void open_with(struct bed *bed, uint32_t blocks, uint32_t host_blocks,
                       const char *const *parameters)
 {
   struct bed_options o = defaults;
-  o.cache.parameters = parameters;
+  o.cache.parameters = parameters != NULL ? parameters : lazy;
   o.device_units = 2 * blocks;
   o.host_units = 2 * host_blocks;
   assert_int_equal(bed_open(bed, &o), 0);
@@ -181,7 +186,7 @@ static void test_example_4(void **state)
 static void test_copies_are_kept(void **state)
 {
   (void)state;
-  static const char *const dropped[] = {"keep_host_copy", "off", NULL};
+  static const char *const dropped[] = {"keep_host_copy", "off", "ahead", "0", NULL};
   for (int keep = 0; keep < 2; keep++) {
     struct bed bed;
     open_with(&bed, 1, 4, keep ? NULL : dropped);
@@ -199,6 +204,85 @@ static void test_copies_are_kept(void **state)
     bed_cancel(&bed, a);
     bed_close(&bed);
   }
+}
+
+/* ---- beside the step --------------------------------------------------------------- */
+
+/* The step's copies are so many, all to the host or from it, before it or beside it. */
+static void expect_copies(struct bed *bed, size_t n, uint32_t kind, uint32_t order)
+{
+  const struct lls_copy *copies;
+  assert_int_equal(bed->c->copies(bed->cache_self, &copies), n);
+  for (size_t i = 0; i < n; i++) {
+    assert_int_equal(copies[i].kind, kind);
+    assert_int_equal(copies[i].order, order);
+  }
+}
+
+/* A real-time request has filled a block up to a best-effort one's tokens: they are
+ * copied beside that step, and its next tokens displace them without a copy. */
+static void test_copied_ahead(void **state)
+{
+  (void)state;
+  static const char *const ahead[] = {"ahead", "1", NULL};
+  struct bed bed;
+  open_with(&bed, 2, 4, ahead);
+  struct lls_live *a = request(&bed, LLS_CLASS_BEST_EFFORT);
+  struct lls_live *b = request(&bed, LLS_CLASS_REALTIME);
+  step(&bed, b, 1);
+  step(&bed, a, 5); /* four in the other block */
+  bed_cancel(&bed, b);
+  b = request(&bed, LLS_CLASS_REALTIME);
+  step(&bed, b, 3);
+  expect_copies(&bed, 2, LLS_COPY_DEVICE_TO_HOST, LLS_COPY_ASYNC);
+  assert_missing(&bed, a, 0);
+  step(&bed, b, 1);
+  expect_copies(&bed, 2, LLS_COPY_DEVICE_TO_HOST, LLS_COPY_ASYNC); /* the other block */
+  assert_missing(&bed, a, 1);
+  step(&bed, b, 4);
+  expect_copies(&bed, 0, 0, 0);
+  assert_missing(&bed, a, 5);
+  bed_close(&bed);
+}
+
+static uint64_t move(struct bed *bed, struct lls_live *r, bool to_host, int expected)
+{
+  uint64_t transfer = 0;
+  int rc = to_host ? bed->c->offload(bed->cache_self, &r->view, &transfer)
+                   : bed->c->upload(bed->cache_self, &r->view, &transfer);
+  assert_int_equal(rc, expected);
+  assert_int_equal(info_of(bed, r).residency == LLS_RESIDENT_MOVING, rc == 0);
+  assert_int_equal(bed_audit(bed), 0);
+  return transfer;
+}
+
+/* To the host and back beside two steps. Its slots are its own until it has left, and
+ * from when it begins to come. */
+static void test_moves(void **state)
+{
+  (void)state;
+  struct bed bed;
+  open_with(&bed, 1, 1, NULL);
+  struct lls_live *a = request(&bed, LLS_CLASS_BEST_EFFORT);
+  struct lls_live *b = request(&bed, LLS_CLASS_REALTIME);
+  step(&bed, a, 4);
+  for (int to_host = 1; to_host >= 0; to_host--) {
+    uint32_t kind = to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE;
+    assert_int_equal(bed.c->begin(bed.cache_self), 0);
+    move(&bed, a, !to_host, -EINVAL);
+    uint64_t transfer = move(&bed, a, to_host, 0);
+    move(&bed, b, to_host, -EINVAL);
+    assert_int_equal(reserve(&bed, b, 1), LLS_RESERVE_LATER);
+    assert_int_equal(bed.c->commit(bed.cache_self), 0);
+    expect_copies(&bed, 2, kind, LLS_COPY_ASYNC);
+    bed.c->on_transfer(bed.cache_self, transfer);
+    assert_missing(&bed, a, to_host ? 4 : 0);
+    assert_int_equal(bed_audit(&bed), 0);
+  }
+  assert_string_equal(slots_of(&bed, 0, "aB"), "a3 a2 a1 a0");
+  bed_cancel(&bed, a);
+  assert_int_equal(host_free(&bed), 2);
+  bed_close(&bed);
 }
 
 /* ---- what is refused, and who goes first ------------------------------------------- */
@@ -251,6 +335,18 @@ static void test_only_who_may_displaces(void **state)
   bed_close(&bed);
 }
 
+/* In the log. */
+static int times_said(const struct bed *bed, const char *words)
+{
+  char text[4096];
+  ssize_t n = pread(bed->log, text, sizeof text - 1, 0);
+  int times = 0;
+  text[n > 0 ? n : 0] = '\0';
+  for (const char *at = text; (at = strstr(at, words)) != NULL; at++)
+    times++;
+  return times;
+}
+
 /* A full host: copies that nobody needs make room; where all are needed nothing more is
  * displaced. */
 static void test_full_host(void **state)
@@ -265,7 +361,11 @@ static void test_full_host(void **state)
   step(&bed, c, 4);
   step(&bed, b, 4);
   assert_missing(&bed, a, 4);
-  assert_int_equal(try_step(&bed, b, 1), LLS_RESERVE_LATER);
+  for (int times = 0; times < 2; times++) {
+    assert_int_equal(times_said(&bed, "blocks of the host pool hold"), times);
+    assert_int_equal(try_step(&bed, b, 1), LLS_RESERVE_LATER);
+  }
+  assert_int_equal(times_said(&bed, "blocks of the host pool hold"), 1);
   assert_int_equal(host_free(&bed), 0);
   bed_cancel(&bed, b);
   step(&bed, a, 0);
@@ -448,6 +548,8 @@ int main(void)
       cmocka_unit_test(test_example_3),
       cmocka_unit_test(test_example_4),
       cmocka_unit_test(test_copies_are_kept),
+      cmocka_unit_test(test_copied_ahead),
+      cmocka_unit_test(test_moves),
       cmocka_unit_test(test_nobody_in_the_step_is_displaced),
       cmocka_unit_test(test_only_who_may_displaces),
       cmocka_unit_test(test_full_host),

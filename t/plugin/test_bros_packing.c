@@ -60,7 +60,7 @@ static void test_example_2(void **state)
   assert_false(g.candidates[0].attainable);
   expect_items(&g, "3 0 1 2");
   expect_number(g.b.t_res, .2, 1e-9);
-  expect_number(bros_time(&g.b.cost, &g.b.load), .09744, 5e-6);
+  expect_number(bros_time(&g.b.cost, &g.b.load), .09744 + 40 * 2e-5, 5e-6);
   rig_free(&g);
   rig_init(&g);
   decode(&g, BE, 0, 900);
@@ -69,7 +69,7 @@ static void test_example_2(void **state)
   pack(&g, 8);
   expect_items(&g, "2 0 1");
   assert_true(isinf(g.b.t_res));
-  expect_number(bros_time(&g.b.cost, &g.b.load), .09738, 5e-6);
+  expect_number(bros_time(&g.b.cost, &g.b.load), .09738 + 40 * 2e-5, 5e-6);
   rig_free(&g);
 }
 
@@ -255,6 +255,109 @@ static void test_drops(void **state)
   rig_free(&g);
 }
 
+/* Nor is a best-effort one of which no block would come free. */
+static void test_no_drop_for_nothing(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  decode(&g, BE, 0, 100);
+  decode(&g, BE, 0, 100);
+  prompt(&g, RT, .37, 20);
+  g.shares[1] = true;
+  g.capacity = g.used;
+  pack(&g, 1);
+  expect_items(&g, "-0 2");
+  g.shares[0] = true;
+  pack(&g, 1);
+  assert_true(item_of(&g, 0) == NULL || item_of(&g, 0)->kind == LLS_PLAN_RUN);
+  rig_free(&g);
+}
+
+/* One request has so little time left that the others, which have some, would all become
+ * late for it: it is given up if not all can be in time. */
+static void test_overload(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  g.b.cost.decode = (struct bros_line){.a0 = 5e-3, .beta = 12e-3};
+  decode(&g, RT, .18, 100);
+  for (int i = 0; i < 20; i++)
+    decode(&g, RT, .05, 100);
+  pack(&g, 24);
+  assert_int_equal(g.b.rt_ready.n, 1);
+  g.b.params.overload = true;
+  pack(&g, 24);
+  assert_int_equal(g.b.rt_ready.n, 21); /* it comes last */
+  assert_int_equal(g.b.rt_ready.items[20]->request->id, 0);
+  assert_int_equal(g.b.n_left_out, 1);
+  expect_number(g.b.t_res, .15, 1e-9);
+  g.b.cost.decode.beta = 0; /* time for all, by turns */
+  pack(&g, 24);
+  assert_int_equal(g.b.n_left_out, 0);
+  expect_number(g.b.t_res, .02, 1e-9);
+  rig_free(&g);
+}
+
+/* A best-effort prompt waits where the host could not take all that can be displaced, as
+ * long as anybody else runs; blocks are of 16 tokens and two units. */
+static void test_waits_for_host(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  decode(&g, RT, .1, 100);
+  decode(&g, BE, 0, 200);
+  prompt(&g, BE, 0, 120);
+  g.host_units = 200;
+  g.host_free = 2 * 336 / 16; /* 200, 120 and the next one */
+  pack(&g, 8);
+  expect_items(&g, "2 0 1");
+  g.host_free -= 2;
+  pack(&g, 8);
+  expect_items(&g, "0 1");
+  g.host_free = g.host_units; /* nobody is there */
+  pack(&g, 8);
+  expect_items(&g, "2 0 1");
+  g.host_free = 0;
+  g.r[0].request_class = BE; /* nobody displaces */
+  pack(&g, 8);
+  expect_items(&g, "2 0 1");
+  rig_free(&g);
+}
+
+/* A best-effort request gets its missing slots beside the step, if T_res leaves the link
+ * the time; one that was displaced by this very plan waits. */
+static void test_arriving(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  g.engine.async_transfers = true;
+  struct lls_request *real = decode(&g, RT, .1, 100); /* T_res is 0.1 s */
+  decode(&g, BE, 0, 900);
+  put(&g, BE, 0, 700, 40, 1);
+  put(&g, BE, 0, 2900, 2800, 1); /* 56 ms of copies */
+  pack(&g, 8);
+  expect_items(&g, "0 1 ^2 ^3");
+  expect_number(bros_time(&g.b.cost, &g.b.load), 2840 * 2e-5, 1e-9);
+  assert_int_equal(g.n_taken, 2); /* what runs */
+  real->last_token_ns -= INT64_C(50000000);
+  pack(&g, 8);
+  expect_items(&g, "0 1 ^2");
+  g.r[2].state = LLS_DECODING;
+  pack(&g, 8);
+  expect_items(&g, "0 1");
+  rig_free(&g);
+  rig_init(&g);
+  g.engine.async_transfers = true;
+  put(&g, BE, 0, 700, 40, 1);
+  pack(&g, 8); /* beside nothing */
+  expect_items(&g, "0");
+  rig_free(&g);
+}
+
 /* Nobody is dropped for a request that the time keeps out. */
 static void test_no_drop_for_the_late(void **state)
 {
@@ -395,6 +498,10 @@ int main(void)
       cmocka_unit_test(test_be_min_share),
       cmocka_unit_test(test_no_replace),
       cmocka_unit_test(test_drops),
+      cmocka_unit_test(test_no_drop_for_nothing),
+      cmocka_unit_test(test_arriving),
+      cmocka_unit_test(test_waits_for_host),
+      cmocka_unit_test(test_overload),
       cmocka_unit_test(test_no_drop_for_the_late),
       cmocka_unit_test(test_replacing_and_memory),
       cmocka_unit_test(test_progress),

@@ -200,6 +200,29 @@ static void test_accepts_while_those_that_wait_hold_little(void **state)
   }
 }
 
+/* With migration = blocking a step that copies decodes nothing, and the one after it
+ * decodes, since 20 blocks and 40 have come and not run. */
+static void test_blocking_migration_is_a_step_of_its_own(void **state)
+{
+  (void)state;
+  struct bench b;
+  open_bench(
+      &b,
+      &(struct harness_policy){"distserve", POLICY_PARAMETERS("migration", "blocking")},
+      LLS_ROLE_DECODE);
+  b.list[0][0] = add(&b, 0, 800, 1, 800);
+  b.units[0] = 2 * 20;
+  b.list[1][0] = add(&b, 1, 640, 1, 640);
+  b.view.n_running = b.view.n_offered = 1;
+  assert_string_equal(plan_of(&b), "m2:1");
+  b.list[0][1] = b.list[1][0];
+  b.units[1] = 2 * 40;
+  b.list[1][0] = add(&b, 2, 16, 1, 16);
+  b.view.n_running = 2;
+  assert_string_equal(plan_of(&b), "r1:1 r2:1");
+  close_bench(&b);
+}
+
 static void test_accepts_in_order_as_the_memory_allows(void **state)
 {
   (void)state;
@@ -259,6 +282,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_accepts_while_those_that_wait_hold_little),
+      cmocka_unit_test(test_blocking_migration_is_a_step_of_its_own),
       cmocka_unit_test(test_accepts_in_order_as_the_memory_allows),
       cmocka_unit_test(test_prefilled_requests_are_offered_in_turn),
       cmocka_unit_test(test_prompts_whole_and_in_order),

@@ -191,6 +191,29 @@ static void test_host_reserve(void **state)
   bed_close(&bed);
 }
 
+/* Long prompts for memory that holds three of them: each new or starving one that took
+ * the memory of another would have it prefilled again. */
+static void test_nothing_is_thrown_away(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.device_units = 54;
+  o.prefill_ns = MS / 10;
+  o.scheduler.parameters =
+      POLICY_PARAMETERS("starve", "50ms", "period", "10", "watermark", "0");
+  assert_int_equal(bed_open(&bed, &o), 0);
+  for (int i = 0; i < 8; i++) {
+    submit(&bed, 100, 25);
+    bed_step(&bed);
+    bed_step(&bed);
+  }
+  bed_finish(&bed, 200);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 8);
+  assert_in_range(bed.preempted_recompute, 0, 4); /* to grow */
+  bed_close(&bed);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -201,6 +224,7 @@ int main(void)
       cmocka_unit_test(test_the_starving_rise),
       cmocka_unit_test(test_memory_is_taken_from_below),
       cmocka_unit_test(test_host_reserve),
+      cmocka_unit_test(test_nothing_is_thrown_away),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,6 +109,20 @@ static void test_both(void **state)
   assert_false(estimate_from_both(one + 1, 1, .8, log(160), 0, 1000, &p));
 }
 
+/* A prompt that is there: its own length, and of one that is near it is not known. */
+static void test_itself(void **state)
+{
+  (void)state;
+  const struct neighbour near[] = {{1, 100}, {.9f, 900}, {.9f, 900}};
+  struct lls_prediction p;
+  assert_true(estimate_from_itself(near, 3, 1000, &p));
+  assert_int_equal(p.length, 100);
+  assert_true(estimate_from_itself(near, 3, 70, &p));
+  assert_int_equal(p.length, 70);
+  assert_false(estimate_from_itself(near + 1, 2, 1000, &p));
+  assert_false(estimate_from_itself(near, 0, 1000, &p));
+}
+
 static void test_judge(void **state)
 {
   (void)state;
@@ -249,8 +263,8 @@ static void test_ageing(void **state)
       assert_int_equal(remembered(h, j), j + 1);
   }
   assert_int_equal(remembered(h, 70), 0);
-  add(h, 99, 7); /* again: the new length in the place of the old one */
-  assert_int_equal(remembered(h, 99), 7);
+  add(h, 99, 25); /* again: the root of 100 x 25 in its place */
+  assert_int_equal(remembered(h, 99), 50);
   assert_int_equal(history_count(h), 20);
   history_destroy(h);
 }
@@ -290,7 +304,7 @@ static void test_rebuilt_from_the_file(void **state)
   history_destroy(h); /* commits */
   h = open_history(20);
   assert_int_equal(history_count(h), n); /* what was forgotten is not in the file */
-  assert_int_equal(remembered(h, 54), 99);
+  assert_int_equal(remembered(h, 54), 74);
   for (uint32_t i = 46; i < 54; i++)
     assert_int_equal(remembered(h, i), i + 1);
   history_destroy(h);
@@ -559,6 +573,7 @@ int main(void)
       cmocka_unit_test(test_averages),
       cmocka_unit_test(test_confidence),
       cmocka_unit_test(test_both),
+      cmocka_unit_test(test_itself),
       cmocka_unit_test(test_judge),
       cmocka_unit_test(test_neighbours_are_the_nearest),
       cmocka_unit_test(test_words),

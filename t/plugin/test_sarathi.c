@@ -111,6 +111,39 @@ static void test_a_deadline_sets_the_budget(void **state)
   bed_close(&bed);
 }
 
+static uint32_t tokens_of_plan(const struct bed *bed)
+{
+  uint32_t tokens = 0;
+  for (uint32_t i = 0; i < bed->plan.n_items; i++)
+    if (bed->plan.items[i].kind == LLS_PLAN_RUN)
+      tokens += bed->plan.items[i].tokens;
+  return tokens;
+}
+
+/* Estimates are 10 % too low: steps that they fill to 50 ms, which is 500 tokens,
+ * take 55. With a margin nine in ten shall be in time, once it has seen a few. */
+static void test_a_margin_for_the_estimate(void **state)
+{
+  (void)state;
+  for (int with = 0; with < 2; with++) {
+    struct bed bed;
+    struct bed_options o = defaults;
+    uint32_t late = 0;
+    o.prefill_ns = MS / 11;
+    o.scheduler.parameters =
+        POLICY_PARAMETERS("slo", "50ms", "margin", with ? "0.9" : "0");
+    assert_int_equal(bed_open(&bed, &o), 0);
+    for (int step = 0; step < 100; step++) {
+      submit(&bed, 600, 1);
+      bed_step(&bed);
+      late += step >= 50 && tokens_of_plan(&bed) > 500;
+    }
+    assert_true(with ? late <= 10 : late == 50);
+    bed_finish(&bed, 1000);
+    bed_close(&bed);
+  }
+}
+
 /* Decodes are late by themselves: prompts wait for them, but not for ever. */
 static void test_a_deadline_that_decodes_miss(void **state)
 {
@@ -168,6 +201,7 @@ int main(void)
       cmocka_unit_test(test_seats),
       cmocka_unit_test(test_whole_prompt_is_reserved),
       cmocka_unit_test(test_a_deadline_sets_the_budget),
+      cmocka_unit_test(test_a_margin_for_the_estimate),
       cmocka_unit_test(test_a_deadline_that_decodes_miss),
       cmocka_unit_test(test_a_deadline_without_a_cost_model),
       cmocka_unit_test(test_chunks_shrink_along_a_prompt),

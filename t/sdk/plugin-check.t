@@ -48,7 +48,7 @@ my %report = map { m{([^/]+)\.so$}; $1 => fit($_) }
   grep { !/hostile|broken|null/ } glob "$build/.libs/{scheduler,cache,predictor}_*.so";
 like($report{$_}, qr/^# [1-9]\d* requests were handed over/m, "  $_: requests move between instances")
   for grep { /^cache_|distserve|aligned/ } sort keys %report;
-like($report{$_}, qr/^# [1-9]\d* transfers/m, "  $_: sequences move beside the steps") for qw(cache_tiered scheduler_aligned);
+like($report{$_}, qr/^# [1-9]\d* transfers/m, "  $_: sequences move beside the steps") for qw(cache_bidirectional cache_tiered scheduler_aligned);
 fit("$build/t/plugin/.libs/$_.so") for qw(scheduler_null cache_null);
 fit("$build/.libs/cache_bidirectional.so", qw(--scheduler bros)); # slots change hands
 like(fit("$build/.libs/scheduler_mlfq.so", '--set=preempt=swap'), qr/^# \d+ transfers/m, '  it moves some');
@@ -93,9 +93,10 @@ my %weak = (
 unfit("$fault/$_.so", $weak{$_}) for sort keys %weak;
 
 # whatever else there is is unfit for some reason
-my %named = map { $_ => 1 } keys %refused, keys %weak, 'predictor_good', 'scheduler_sleeping';
+my %named = map { $_ => 1 } keys %refused, keys %weak, qw(predictor_good scheduler_sleeping scheduler_slow_create);
 unfit($_, qr/^not ok/m) for grep { !$named{ m{([^/]+)\.so$} ? $1 : '' } } glob "$fault/*.so";
 unfit("$fault/scheduler_sleeping.so", qr/hung in plan/, '--patience=1s');
+unfit("$fault/scheduler_slow_create.so", qr/hung in create/, '--patience=1s');
 
 # ---- t/plugin: legal in each single answer, but not what a server can be run with
 my $hostile = "$build/t/plugin/.libs";

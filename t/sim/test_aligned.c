@@ -152,13 +152,13 @@ static void check_places(const struct lls_step_view *v, const struct lls_plan *p
   for (uint32_t i = 0; i < after.n; i++)
     assert_non_null(seen(v, after.requests[i].id));
   for (uint32_t i = 0; i < v->n_running; i++)
-    prefilled += v->running[i]->state == LLS_DECODING;
+    prefilled += lls_request_decodes(v->running[i]);
   for (uint32_t i = 0; i < plan->n_items; i++) { /* they lose it, and all they have */
     const struct lls_plan_item *item = &plan->items[i];
     const struct lls_request *r = seen(v, item->request);
-    ended += item->kind == LLS_PLAN_REJECT && r->state == LLS_DECODING;
+    ended += item->kind == LLS_PLAN_REJECT && lls_request_decodes(r);
     ended += item->kind == LLS_PLAN_PREEMPT && item->mode == LLS_PREEMPT_RECOMPUTE &&
-             r->state == LLS_DECODING;
+             lls_request_decodes(r);
     if (item->kind == LLS_PLAN_PREEMPT && item->mode == LLS_PREEMPT_RECOMPUTE)
       assert_null(find(&after, item->request));
   }
@@ -237,11 +237,11 @@ static void open_machine(struct machine *m, const char *cache)
 {
   static const char *const parameters[][20] = {
       {"rmin", "3", "switch_below", "3", "bmax_frac", "0.3", "headroom_iters", "1",
-       "starve", "20ms", NULL},
+       "starve", "20ms", "switch_frac", "0", "rest", "stay", NULL},
       {"rmin", "4", "switch_below", "2", "bmax_frac", "0.5", "victim", "random", "slack",
-       "8", "leaf_width", "4", "len_max", "256", "starve", "0", NULL},
+       "0.2", "leaf_width", "4", "len_max", "256", "starve", "0", NULL},
       {"rmin", "2", "bmax_frac", "0.2", "prefetch", "off", "batching", "fcfs", NULL},
-      {"rmin", "3", "expand", "min", "preempt", "recompute", "slack_drop", "4",
+      {"rmin", "3", "expand", "min", "preempt", "recompute", "starve", "5ms",
        "headroom_iters", "0", "watermark", "0", NULL},
   };
   struct crowd *c = &m->crowd;

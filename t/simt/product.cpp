@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The emulator's cuBLASLt: D = alpha op(A) op(B) + beta C, column-major, sums
  * in double. FP8 as Hopper has it, with a scale of each row of op(A) and column of op(B).
+ * int8 with sums, and factors, of 32 bits.
  */
 #include "simt.h"
 
@@ -10,6 +11,7 @@ struct simt_lt {
 };
 
 struct simt_lt_matmul {
+  cudaDataType_t scale_type = CUDA_R_32F; /* of alpha and beta */
   int32_t trans_a = CUBLAS_OP_N, trans_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void *bias = nullptr;
@@ -44,6 +46,10 @@ double number(const void *data, cudaDataType_t type, size_t i)
 {
   if (type == CUDA_R_8F_E4M3)
     return e4m3(((const uint8_t *)data)[i]);
+  if (type == CUDA_R_8I)
+    return ((const int8_t *)data)[i];
+  if (type == CUDA_R_32I)
+    return ((const int32_t *)data)[i];
   if (type == CUDA_R_32F)
     return ((const float *)data)[i];
   uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
@@ -52,6 +58,10 @@ double number(const void *data, cudaDataType_t type, size_t i)
 
 void store(void *data, cudaDataType_t type, size_t i, double value)
 {
+  if (type == CUDA_R_32I) {
+    ((int32_t *)data)[i] = (int32_t)value;
+    return;
+  }
   if (type == CUDA_R_32F) {
     ((float *)data)[i] = (float)value;
     return;
@@ -119,9 +129,10 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t lt)
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t,
-                                        cudaDataType_t)
+                                        cudaDataType_t scale)
 {
   *out = new simt_lt_matmul;
+  (*out)->scale_type = scale;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -221,7 +232,14 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t matmul,
               depth == (matmul->trans_b ? b->columns : b->rows);
   bool e4m3 = a->type == CUDA_R_8F_E4M3;
   int32_t outer = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
-  bool can = !e4m3 || (matmul->trans_a && !matmul->trans_b && a->ld % 16 == 0 &&
+  bool int8 = a->type == CUDA_R_8I;
+  bool fours = matmul->trans_a && !matmul->trans_b && rows % 4 == 0 && depth % 4 == 0 &&
+               a->ld % 4 == 0 && b->ld % 4 == 0 && d->ld % 4 == 0;
+  bool whole = matmul->scale_type == CUDA_R_32I && d->type == CUDA_R_32I &&
+               matmul->epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  bool can =
+      int8 ? fours && whole
+           : !e4m3 || (matmul->trans_a && !matmul->trans_b && a->ld % 16 == 0 &&
                        b->ld % 16 == 0 && rows % 16 == 0 && d->type == CUDA_R_16BF &&
                        matmul->scale_mode[0] == outer && matmul->scale_mode[1] == outer);
   *found = fits && can && wanted > 0 ? 1 : 0;
@@ -244,6 +262,9 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t matmul, const void *alpha,
   for (int i = 0; i < 4; i++)
     if ((uintptr_t)matrices[i] % algo->data[i] != 0)
       return CUBLAS_STATUS_INVALID_VALUE;
+  if (!simt::is_current(stream))
+    return CUBLAS_STATUS_EXECUTION_FAILED;
+  bool whole = matmul->scale_type == CUDA_R_32I;
   product p{*matmul,
             *a_layout,
             *b_layout,
@@ -252,8 +273,8 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t matmul, const void *alpha,
             b,
             c,
             d,
-            *(const float *)alpha,
-            *(const float *)beta};
+            whole ? (double)*(const int32_t *)alpha : (double)*(const float *)alpha,
+            whole ? (double)*(const int32_t *)beta : (double)*(const float *)beta};
   simt::enqueue(stream, p);
   return CUBLAS_STATUS_SUCCESS;
 }

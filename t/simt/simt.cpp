@@ -231,6 +231,10 @@ void prepare_fibers(unsigned n)
 
 bool run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &thread)
 {
+  if (planned_fault() && !m.failed) {
+    m.error = "a fault that was asked for";
+    m.failed = true;
+  }
   if (m.failed)
     return false;
   prepare_fibers(block.x * block.y * block.z);

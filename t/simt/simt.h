@@ -68,6 +68,8 @@ const char *error();
 void error_reset();
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* SIMT_FAULT_AFTER, or simt_fault_after: is it this grid's turn to fail? */
+bool planned_fault();
 /* Runs a grid now; false after a failure. The stream's turn, see stream.cpp. */
 bool run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &thread);
 void enqueue(cudaStream_t, std::function<bool()>);
@@ -80,7 +82,11 @@ void enqueue_meeting(cudaStream_t, std::function<std::function<bool()>()> begin,
 bool held_by_graphs(const void *of);
 void lock();
 void unlock();
-cudaError_t check_launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t);
+/* Makes a kernel known to the thread's GPU, as the first launch does. */
+cudaError_t load(const void *kernel);
+bool is_current(cudaStream_t); /* of the thread's GPU? */
+cudaError_t check_launch(const void *kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                         cudaStream_t);
 
 struct site {
   const char *file;
@@ -196,7 +202,7 @@ template <class... P, class... A>
 int launch(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
            size_t shared_bytes, A... arguments)
 {
-  cudaError_t rc = check_launch(grid, block, shared_bytes, stream);
+  cudaError_t rc = check_launch((const void *)kernel, grid, block, shared_bytes, stream);
   if (rc != cudaSuccess)
     return rc;
   std::tuple<P...> given(arguments...);
@@ -272,6 +278,11 @@ inline unsigned __ballot_sync(unsigned mask, int yes, SIMT_SITE)
 inline int __popc(unsigned x)
 {
   return __builtin_popcount(x);
+}
+
+inline int __clz(int x)
+{
+  return x == 0 ? 32 : __builtin_clz((unsigned)x);
 }
 
 inline int __ffs(int x)

@@ -12,6 +12,11 @@
  * lock, and a stream stops at a thing that waits for other ranks (simt::enqueue_meeting)
  * until somebody comes by again, by waiting or by asking (cudaEventQuery).
  *
+ * What a GPU does to programs that are right by luck is watched: each host thread has a
+ * GPU of its own choice, 0 at first, on which whatever it makes is made (simt_contexts
+ * says where), and kernels go to streams of that one only; while a thread captures a
+ * stream it allocates nothing and launches no kernel that was not loaded before.
+ *
  * For benchmarks of the host's work (simt_only_host) nothing is carried out, and memory
  * is zeros.
  */
@@ -42,11 +47,13 @@ struct thing {
 };
 
 struct simt_event { /* happened once `stream` has done `after` things since it began */
+  int gpu;
   simt_stream *stream = nullptr;
   uint64_t after = 0;
 };
 
 struct simt_stream {
+  int gpu;
   std::deque<thing> waiting;
   uint64_t given = 0, done = 0;
   bool capturing = false;
@@ -73,7 +80,12 @@ using locked = std::lock_guard<std::recursive_mutex>;
 std::map<const char *, allocation> allocations;
 size_t used;
 thread_local cudaError_t last_error = cudaSuccess; /* each host thread has its own */
-std::set<const simt_graph *> graphs;               /* that are not destroyed */
+thread_local int current_gpu;
+thread_local unsigned captures; /* streams that the thread captures */
+int gpus = 1, reach, direct_copies;
+unsigned contexts; /* a bit for each GPU that something was made on */
+std::set<std::pair<int, const void *>> loaded; /* kernels, of each GPU */
+std::set<const simt_graph *> graphs;           /* that are not destroyed */
 unsigned graph_launches;
 bool only_host;
 int64_t idle_ns, idle_since_ns; /* 0: it is not */
@@ -104,6 +116,20 @@ cudaError_t failed(cudaError_t rc)
   if (rc != cudaSuccess && last_error == cudaSuccess)
     last_error = rc;
   return rc;
+}
+
+/* Most calls make a context on the thread's GPU, if there is none yet. */
+void need_context()
+{
+  contexts |= 1u << current_gpu;
+}
+
+/* Waits for the device or loads code: not while a stream is being captured. */
+bool is_capturing(const char *what)
+{
+  if (captures > 0)
+    fprintf(stderr, "simt: %s while a stream is being captured\n", what);
+  return captures > 0;
 }
 
 void give(simt_stream *s, thing t)
@@ -159,6 +185,9 @@ cudaError_t state()
 
 cudaError_t allocate(void **out, size_t bytes, bool device)
 {
+  need_context();
+  if (is_capturing("an allocation"))
+    return failed(cudaErrorStreamCaptureUnsupported);
   if (only_host) {
     *out = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -182,6 +211,9 @@ cudaError_t release(void *data, bool device)
 {
   if (data == nullptr)
     return cudaSuccess;
+  need_context();
+  if (is_capturing("a release of memory"))
+    return failed(cudaErrorStreamCaptureUnsupported);
   auto found = allocations.find((const char *)data);
   if (found == allocations.end() || found->second.device != device)
     return failed(cudaErrorInvalidValue);
@@ -220,13 +252,22 @@ bool ends_known(const void *to, const void *from, size_t bytes_to, size_t bytes_
   return good;
 }
 
-/* SIMT_FAIL_AFTER=n: the launch after n others fails, as a kernel's fault is seen. */
+long from_environment(const char *name)
+{
+  const char *after = getenv(name);
+  return after != nullptr ? atol(after) : -1;
+}
+
+/* SIMT_FAIL_AFTER=n: the launch after n others is refused. */
 bool planned_failure()
 {
-  static const char *const after = getenv("SIMT_FAIL_AFTER");
-  static long left = after != nullptr ? atol(after) : -1;
+  static long left = from_environment("SIMT_FAIL_AFTER");
   return left >= 0 && left-- == 0;
 }
+
+/* SIMT_FAULT_AFTER=n: the kernel after n others fails as it runs, which whoever waits
+ * next is told. */
+long until_fault = from_environment("SIMT_FAULT_AFTER");
 
 } // namespace
 
@@ -256,6 +297,11 @@ bool held_by_graphs(const void *of)
   return false;
 }
 
+bool planned_fault()
+{
+  return until_fault >= 0 && until_fault-- == 0;
+}
+
 void lock()
 {
   runtime.lock();
@@ -266,13 +312,34 @@ void unlock()
   runtime.unlock();
 }
 
-cudaError_t check_launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream)
+cudaError_t load(const void *kernel)
 {
   locked l(runtime);
+  need_context();
+  if (loaded.count({current_gpu, kernel}) > 0)
+    return cudaSuccess;
+  if (is_capturing("a kernel's first use"))
+    return failed(cudaErrorStreamCaptureUnsupported);
+  loaded.insert({current_gpu, kernel});
+  return cudaSuccess;
+}
+
+bool is_current(cudaStream_t stream)
+{
+  return stream != nullptr && stream->gpu == current_gpu;
+}
+
+cudaError_t check_launch(const void *kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                         cudaStream_t stream)
+{
+  locked l(runtime);
+  if (!is_current(stream))
+    return failed(cudaErrorInvalidResourceHandle);
+  if (load(kernel) != cudaSuccess)
+    return cudaErrorStreamCaptureUnsupported;
   uint64_t threads = (uint64_t)block.x * block.y * block.z;
-  bool good = stream != nullptr && threads > 0 && threads <= 1024 && grid.x > 0 &&
-              grid.y > 0 && grid.z > 0 && grid.y <= 65535 && grid.z <= 65535 &&
-              shared_bytes <= (size_t)227 << 10;
+  bool good = threads > 0 && threads <= 1024 && grid.x > 0 && grid.y > 0 && grid.z > 0 &&
+              grid.y <= 65535 && grid.z <= 65535 && shared_bytes <= (size_t)227 << 10;
   idle_ends();
   if (planned_failure())
     return failed(cudaErrorLaunchFailure);
@@ -292,6 +359,10 @@ const char *cudaGetErrorString(cudaError_t rc)
     return "out of memory";
   case cudaErrorNotReady:
     return "device not ready";
+  case cudaErrorInvalidResourceHandle:
+    return "invalid resource handle";
+  case cudaErrorStreamCaptureUnsupported:
+    return "operation not permitted when stream is capturing";
   case cudaErrorLaunchFailure:
     return simt::error()[0] != '\0' ? simt::error() : "launch failed";
   default:
@@ -309,13 +380,26 @@ cudaError_t cudaGetLastError(void)
 }
 
 /* GPUs are numbers: all of them have the one memory. */
-static int gpus = 1, reach, direct_copies;
-
 void simt_gpus(int n, int peers)
 {
   gpus = n;
   reach = peers;
   direct_copies = 0;
+  contexts = 0;
+}
+
+void simt_fault_after(long kernels)
+{
+  locked l(runtime);
+  until_fault = kernels;
+  simt::error_reset();
+  last_error = cudaSuccess;
+}
+
+unsigned simt_contexts(void)
+{
+  locked l(runtime);
+  return contexts;
 }
 
 int simt_direct_copies(void)
@@ -347,8 +431,13 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t byt
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s);
 }
 
-cudaError_t cudaSetDevice(int)
+cudaError_t cudaSetDevice(int gpu)
 {
+  locked l(runtime);
+  if (gpu < 0 || gpu >= gpus)
+    return failed(cudaErrorInvalidValue);
+  current_gpu = gpu;
+  need_context();
   return cudaSuccess;
 }
 
@@ -364,6 +453,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
   locked l(runtime);
+  need_context();
   *available = only_host ? SIZE_MAX / 2 : TOTAL - used;
   *total = only_host ? SIZE_MAX / 2 : TOTAL;
   return cudaSuccess;
@@ -395,7 +485,10 @@ cudaError_t cudaFreeHost(void *data)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 {
-  *out = new simt_stream;
+  locked l(runtime);
+  need_context();
+  *out = new simt_stream{};
+  (*out)->gpu = current_gpu;
   return cudaSuccess;
 }
 
@@ -412,12 +505,14 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
     return failed(cudaErrorStreamCaptureUnsupported);
   finish(s, s->given);
   locked l(runtime);
-  return state();
+  return failed(state());
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 {
-  *out = new simt_event;
+  locked l(runtime);
+  need_context();
+  *out = new simt_event{current_gpu};
   return cudaSuccess;
 }
 
@@ -432,7 +527,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s)
   locked l(runtime);
   if (s->capturing)
     return failed(cudaErrorStreamCaptureUnsupported);
-  *event = simt_event{s, s->given};
+  if (event->gpu != s->gpu)
+    return failed(cudaErrorInvalidResourceHandle);
+  *event = simt_event{s->gpu, s, s->given};
   return cudaSuccess;
 }
 
@@ -442,7 +539,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     finish(event->stream, event->after);
   locked l(runtime);
   idle_begins();
-  return state();
+  return failed(state());
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
@@ -451,7 +548,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
   if (event->stream != nullptr && !advance(event->stream, event->after))
     return failed(cudaErrorNotReady); /* recorded, as any other that is returned */
   idle_begins();
-  return state();
+  return failed(state());
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t event, unsigned)
@@ -515,6 +612,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode)
   if (s->capturing)
     return failed(cudaErrorStreamCaptureUnsupported);
   s->capturing = true;
+  captures++;
   return cudaSuccess;
 }
 
@@ -524,6 +622,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
   if (!s->capturing)
     return failed(cudaErrorStreamCaptureUnsupported);
   s->capturing = false;
+  captures--;
   *out = new simt_graph{std::move(s->captured)};
   s->captured.clear();
   graphs.insert(*out);

@@ -54,21 +54,21 @@ static bool absorbed(const char *model, const struct drive_options *o, uint32_t 
 static void test_fewer_rows_than_head_dim(void **state)
 {
   (void)state;
+  struct drive_options two = f32;
+  two.ranks = 2;
   assert_true(absorbed("opt", &f32, 1));
   assert_true(absorbed("opt", &f32, 15));
+  assert_true(absorbed("opt", &two, 1));
   assert_false(absorbed("opt", &f32, 16));
 }
 
-/* Where K is turned, where X is shared out, and where weights are codes, as before. */
+/* Where K is turned, and where weights are codes, as before. */
 static void test_others_restore(void **state)
 {
   (void)state;
   const struct drive_options int8 = {.weights = LLS_WEIGHTS_INT8,
                                      .cache_element = LLS_F32};
-  struct drive_options two = f32;
-  two.ranks = 2;
   assert_false(absorbed("neox", &f32, 1));
-  assert_false(absorbed("opt", &two, 1));
   assert_false(absorbed("opt", &int8, 1));
 }
 
@@ -89,6 +89,27 @@ static void test_without_scratch(void **state)
     print_message("# %s, %s: worst error of a logit %.2g\n", (const char *)*state,
                   cases[i].what, rule_check(&m, *state, &cases[i]));
   drive_close(&m);
+}
+
+/* Ranks with a share of X each add up scores; more rows in a step than are taken at a
+ * time, beside sequences in KV form. */
+static void test_ranks(void **state)
+{
+  static const struct rule_case cases[] = {
+      {"absorbed by ranks, one by one", {.chunk = 1, .hidden = true}},
+      {"absorbed by ranks, chunks of 13, mixed, dropped",
+       {.chunk = 13, .stagger = 2, .preempt = 5, .hidden = true, .convert = 9}},
+  };
+  struct drive_options o = f32;
+  for (o.ranks = 2; o.ranks <= 4; o.ranks += 2) {
+    o.threads = o.ranks == 2 ? 2 : 1;
+    struct drive_model m = {0};
+    drive_open(&m, *state, &o);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+      print_message("# %u ranks, %s: worst error of a logit %.2g\n", o.ranks,
+                    cases[i].what, rule_check(&m, *state, &cases[i]));
+    drive_close(&m);
+  }
 }
 
 /* Weights and X in bf16. */
@@ -114,6 +135,7 @@ int main(void)
       cmocka_unit_test(test_others_restore),
       {"without scratch", test_without_scratch, NULL, NULL, opt},
       {"without scratch, normed late", test_without_scratch, NULL, NULL, late},
+      {"ranks", test_ranks, NULL, NULL, opt},
       {"bf16", test_bf16, NULL, NULL, opt},
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

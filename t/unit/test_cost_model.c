@@ -168,12 +168,12 @@ static void test_restore(void **state)
 }
 
 /* Rows that meet X itself read what K and V would be, and the weights of both again; the
- * operations count where they take longer than that. Ranks restore. */
+ * operations count where they take longer than that. */
 static void test_absorbed(void **state)
 {
   (void)state;
   struct lls_profile p = ideal();
-  struct lls_cost_shape s = shape_of("opt-13b", 1), two = shape_of("opt-13b", 2);
+  struct lls_cost_shape s = shape_of("opt-13b", 1);
   struct lls_cost_rates r;
   lls_cost_rates_init(&r, &p, &s);
   assert_true(r.absorb_ns == 0); /* a profile says so, or X is restored */
@@ -191,8 +191,27 @@ static void test_absorbed(void **state)
     assert_close(lls_cost_step_ns(&r, &with) - lls_cost_step_ns(&r, &load),
                  weights + (slow ? operations - bytes : 0));
   }
-  lls_cost_rates_init(&r, &p, &two);
-  assert_true(r.absorb_ns == 0);
+}
+
+/* Ranks share weights, operations and bytes of it; a row's query and sum of X for each of
+ * 40 heads, and a token's 40 scores, go between them in three collectives a layer. */
+static void test_absorbed_by_ranks(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape s = shape_of("opt-13b", 2);
+  struct lls_cost_load load = {.drawn = 1}, with = {.drawn = 1};
+  struct lls_cost_rates r;
+  p.efficiency.absorb = 1e-3;
+  lls_cost_rates_init(&r, &p, &s);
+  lls_cost_add(&r, &load, 1, 2999);
+  lls_cost_add(&r, &with, 1, 2999);
+  lls_cost_absorb(&with, 1, 2999);
+  double weights = s.kv_weights * 2 / 1e3 / 2;
+  double operations = 3000 * 4.0 * 40 * 5120 * 40 / 100e3 / 1e-3 / 2;
+  double moved = 40 * 40 * 2 * (5120.0 + 3000) / 100; /* half a ring, both ways */
+  assert_close(lls_cost_step_ns(&r, &with) - lls_cost_step_ns(&r, &load),
+               weights + operations - 3000 * r.cached_ns + 3 * 40 * 1000 + moved);
 }
 
 /* Two ranks halve products and cache, and add all-reduces of half a ring each. */
@@ -357,6 +376,35 @@ static void test_active_experts_are_read(void **state)
   assert_close(lls_cost_step_ns(&r, &many), rest + 2 * experts);
 }
 
+/* A context as a layer sees it in the mean: all of it, 16 tokens in every layer, or 16 in
+ * two of three. */
+static void test_windows(void **state)
+{
+  (void)state;
+  static const struct {
+    uint32_t window[3];
+    double seen; /* of 1,000 tokens */
+  } cases[] = {
+      {{0, 0, 0}, 1000}, {{16, 16, 16}, 16}, {{16, 0, 16}, (16 + 1000 + 16) / 3.0}};
+  struct lls_profile p = ideal();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct lls_model_config c = read_model("llama-2-7b");
+    struct lls_cost_shape shape;
+    struct lls_cost_rates r;
+    struct lls_cost_load load = {0};
+    c.layers = 3;
+    for (uint32_t layer = 0; layer < c.layers; layer++)
+      c.layer[layer].window = cases[i].window[layer];
+    lls_cost_shape_init(&shape, &c, 2, 2, 1);
+    lls_cost_rates_init(&r, &p, &shape);
+    lls_cost_add(&r, &load, 1, 1000);
+    assert_close(load.cached, cases[i].seen + 1);
+    load = (struct lls_cost_load){0};
+    lls_cost_add(&r, &load, 1, 10);
+    assert_close(load.cached, 11);
+  }
+}
+
 static void test_shipped_profiles_and_models_read(void **state)
 {
   (void)state;
@@ -365,10 +413,10 @@ static void test_shipped_profiles_and_models_read(void **state)
   static const char *const models[] = {
       "opt-2.7b",    "opt-6.7b",   "opt-13b",     "opt-30b",     "opt-66b",
       "opt-175b",    "llama-2-7b", "llama-2-13b", "llama-2-70b", "llama-3-8b",
-      "llama-3-70b", "yi-6b",      "pythia-12b"};
+      "llama-3-70b", "yi-6b",      "pythia-12b",  "qwen3-32b"};
   /* billions of numbers in matrices; embeddings that no row is multiplied with aside */
   static const double billions[] = {2.65,  6.65, 12.84, 29.95, 65.7, 174.6, 6.61,
-                                    12.85, 68.7, 7.50,  69.5,  5.80, 11.58};
+                                    12.85, 68.7, 7.50,  69.5,  5.80, 11.58, 31.98};
   for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
     char path[128];
     struct lls_profile p;
@@ -397,6 +445,7 @@ int main(void)
       cmocka_unit_test(test_like_lengths_take_half_of_the_time),
       cmocka_unit_test(test_restore),
       cmocka_unit_test(test_absorbed),
+      cmocka_unit_test(test_absorbed_by_ranks),
       cmocka_unit_test(test_ranks_share_and_reduce),
       cmocka_unit_test(test_measured_curve_is_a_line_between_points),
       cmocka_unit_test(test_copies),
@@ -404,6 +453,7 @@ int main(void)
       IN_FOLDER(test_written_profile_reads_back),
       IN_FOLDER(test_bad_profiles_are_refused_with_their_line),
       cmocka_unit_test(test_active_experts_are_read),
+      cmocka_unit_test(test_windows),
       cmocka_unit_test(test_shipped_profiles_and_models_read),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -413,12 +413,81 @@ static void test_ends_anywhere(void **state)
   lls_vocabulary_destroy(v);
 }
 
+/* {"type": "object", "properties": {"name_0": {"type": ["integer", "null"]}, ...}} */
+static json_t *schema_of(uint32_t n)
+{
+  json_t *properties = json_object();
+  for (uint32_t i = 0; i < n; i++) {
+    char name[24];
+    snprintf(name, sizeof name, "name_%u", i);
+    json_object_set_new(properties, name,
+                        json_pack("{s:[ss]}", "type", "integer", "null"));
+  }
+  return json_pack("{s:s, s:o, s:b}", "type", "object", "properties", properties,
+                   "additionalProperties", 0);
+}
+
+static int compile_schema(uint32_t n, const struct lls_vocabulary *v,
+                          struct lls_grammar **grammar, struct lls_error *err)
+{
+  const struct lls_grammar_limits limits = LLS_GRAMMAR_LIMITS;
+  struct lls_grammar_tree *tree = lls_grammar_tree_create(&(struct lls_grammar_bounds){
+      .nodes = 1u << 18, .bytes = 16u << 20, .rules = 1u << 15});
+  json_t *schema = schema_of(n);
+  lls_grammar_set_root(tree, lls_grammar_json_schema(tree, schema, true));
+  int rc = lls_grammar_compile(tree, v, &limits, grammar, err);
+  json_decref(schema);
+  lls_grammar_tree_destroy(tree);
+  return rc;
+}
+
+/* A text with every step-th of the n properties is taken, with a mask before each. */
+static void take_every(struct lls_grammar *grammar, uint32_t n, uint32_t step)
+{
+  struct lls_grammar_state *at = malloc(lls_grammar_state_bytes());
+  uint32_t bits[(TOKENS + 31) / 32];
+  lls_grammar_state_init(at, grammar);
+  assert_int_equal(lls_grammar_accept_bytes(at, "{", 1), 0);
+  for (uint32_t i = 0; i < n; i += step) {
+    char text[64];
+    int length = snprintf(text, sizeof text, "%s\"name_%u\": %s", i > 0 ? ", " : "", i,
+                          i % 2 == 0 ? "null" : "12");
+    assert_int_equal(lls_grammar_fill_mask(at, bits), 1);
+    if (lls_grammar_accept_bytes(at, text, (size_t)length) != 0)
+      fail_msg("of %u properties, number %u is refused", n, i);
+  }
+  assert_int_equal(lls_grammar_accept_bytes(at, ", \"name_0\"", 10), -EINVAL);
+  assert_int_equal(lls_grammar_accept_bytes(at, "}", 1), 0);
+  assert_true(lls_grammar_may_end(at));
+  free(at);
+}
+
+/* Any number of properties is compiled within the bounds of requests, or refused. */
+static void test_many_properties(void **state)
+{
+  static const uint32_t counts[] = {1, 32, 33, 170, 3000, 4096};
+  struct lls_vocabulary *v = vocabulary_of_all();
+  struct lls_grammar *grammar = NULL;
+  struct lls_error err = {0};
+  (void)state;
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    assert_int_equal(compile_schema(counts[i], v, &grammar, &err), 0);
+    take_every(grammar, counts[i], 1);
+    take_every(grammar, counts[i], 37);
+    lls_grammar_unref(grammar);
+  }
+  assert_int_equal(compile_schema(4097, v, &grammar, &err), -EINVAL);
+  assert_non_null(strstr(err.text, "an object of 4097 properties"));
+  lls_vocabulary_destroy(v);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_random_grammars),
       cmocka_unit_test(test_names),
       cmocka_unit_test(test_ends_anywhere),
+      cmocka_unit_test(test_many_properties),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

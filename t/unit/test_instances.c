@@ -297,7 +297,7 @@ static void test_reload_under_offers(void **state)
     offered += status_of(&h, 1).offered;
     const struct lls_loop_change change = {
         .policies = {.cache = {again.module, again.params}}, .limits.strikes = 10};
-    assert_int_equal(lls_loop_reload(h.loop, &change, &err), 0);
+    assert_int_equal(lls_loop_reload_at_once(h.loop, &change, &err), 0);
     finish_reload(&h, 0);
     run_to_end(&h);
     for (int i = 0; i < ALL; i++)
@@ -331,7 +331,7 @@ static void test_a_reload_that_is_refused_changes_nothing(void **state)
     lls_loop_step(h.loop);
   const struct lls_loop_change change = {
       .policies = {.scheduler = {other.module, other.params}}, .limits.strikes = 10};
-  assert_int_equal(lls_loop_reload(h.loop, &change, &err), 0);
+  assert_int_equal(lls_loop_reload_at_once(h.loop, &change, &err), 0);
   finish_reload(&h, -ENOTSUP);
   run_to_end(&h);
   for (int i = 0; i < ALL; i++)

@@ -142,6 +142,16 @@ static void numbers(void **state)
       {"{\"type\": \"integer\", \"multipleOf\": 5}",
        {"0", "5", "-10", "125"},
        {"3", "12"}},
+      {"{\"type\": \"number\", \"minimum\": 0}",
+       {"1e-07", "6.1e-05", "1e+16", "1.5e21"},
+       {"-1e-07", "1e3", "1e-3", "1e999"}},
+      {"{\"type\": \"number\", \"minimum\": -1, \"exclusiveMaximum\": 0}",
+       {"-1e-07", "-0.5"},
+       {"1e-07", "-1e16", "1e16"}},
+      {"{\"type\": \"number\", \"maximum\": 3}", {"-1e16", "1E-5"}, {"1e16"}},
+      {"{\"type\": \"number\", \"minimum\": 5e15}",
+       {"5000000000000000"},
+       {"1e16", "1e-5"}},
       {"{\"type\": \"integer\", \"multipleOf\": 7, \"minimum\": 1, \"maximum\": 30}",
        {"7", "28"},
        {"0", "8", "35"}},
@@ -239,6 +249,24 @@ static void combinations(void **state)
        {"2"}}, );
 }
 
+static void properties_come_as_the_text_has_them(void **state)
+{
+  CHECK({"{\"allOf\": [{\"$ref\": \"#/$defs/base\"}, {\"properties\": {\"more\": "
+         "{\"const\": 2}}}], \"properties\": {\"last\": {\"const\": 3}}, \"$defs\": "
+         "{\"base\": {\"type\": \"object\", \"properties\": {\"id\": {\"const\": "
+         "1}}, \"additionalProperties\": true}}}",
+         {"{\"id\": 1, \"more\": 2, \"last\": 3}", "{\"id\": 1, \"last\": 3}"},
+         {"{\"last\": 3, \"id\": 1}", "{\"more\": 2, \"id\": 1}"}},
+        {"{\"type\": \"object\", \"properties\": {\"a\": {}}, \"anyOf\": "
+         "[{\"properties\": {\"b\": {\"const\": 1}}, \"required\": [\"b\"]}]}",
+         {"{\"a\": 0, \"b\": 1}"},
+         {"{\"b\": 1, \"a\": 0}"}},
+        {"{\"type\": \"object\", \"anyOf\": [{\"properties\": {\"b\": {\"const\": 1}}, "
+         "\"required\": [\"b\"]}], \"properties\": {\"a\": {}}}",
+         {"{\"b\": 1, \"a\": 0}"},
+         {"{\"a\": 0, \"b\": 1}"}}, );
+}
+
 static void refusals_name_the_place(void **state)
 {
   (void)state;
@@ -315,6 +343,7 @@ int main(void)
       cmocka_unit_test(arrays),
       cmocka_unit_test(objects),
       cmocka_unit_test(combinations),
+      cmocka_unit_test(properties_come_as_the_text_has_them),
       cmocka_unit_test(refusals_name_the_place),
       cmocka_unit_test(mistakes_are_refused_also_if_not_strict),
       cmocka_unit_test(any_object),

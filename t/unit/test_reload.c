@@ -106,7 +106,7 @@ static int reload(struct scene *s, struct lls_loop_policies policies,
                   struct lls_error *err)
 {
   struct lls_loop_change change = {.policies = policies, .limits.strikes = 10};
-  int rc = lls_loop_reload(s->h.loop, &change, err);
+  int rc = lls_loop_reload_at_once(s->h.loop, &change, err);
   if (rc < 0)
     return rc;
   while (!lls_loop_reloaded(s->h.loop, &rc, err))

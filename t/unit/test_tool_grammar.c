@@ -163,6 +163,39 @@ static void test_nothing_but_calls(void **state)
   json_decref(tools);
 }
 
+/* Under "auto": any text, and calls as they are required from their mark on. */
+static void test_optional_calls(void **state)
+{
+  (void)state;
+  json_t *tools = read_json(tools_text);
+  const struct lls_tool_constraint constraint = {
+      .format = lls_tool_format_find("hermes"), .tools = tools, .optional = true};
+  static const char *const taken[] = {
+      "",
+      "Hello",
+      "a < b, <tool>, <<tool_calls",
+      "<tool_call",
+      "<<tool_cal<",
+      "Well.\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>",
+      "<<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"place\": "
+      "\"B\"}}\n</tool_call>"};
+  static const char *const refused[] = {
+      "<tool_call>", "a<tool_call>b", "<tool_c<tool_call>\n{}\n</tool_call>",
+      "<tool_call>\n{\"name\": \"other\", \"arguments\": {}}\n</tool_call>",
+      "<tool_call>\n{\"name\": \"weather\", \"arguments\": {}}\n</tool_call>"};
+  struct lls_grammar_tree *tree = make_tree(&constraint);
+  assert_true(lls_tool_grammar_may_be_optional(constraint.format));
+  assert_false(lls_tool_grammar_may_be_optional(lls_tool_format_find("llama3_json")));
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+    if (!recognises(tree, taken[i], strlen(taken[i])))
+      fail_msg("not in the grammar: %s", taken[i]);
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    if (recognises(tree, refused[i], strlen(refused[i])))
+      fail_msg("in the grammar: %s", refused[i]);
+  lls_grammar_tree_destroy(tree);
+  json_decref(tools);
+}
+
 static void test_strict_functions_refuse_what_is_not_kept(void **state)
 {
   (void)state;
@@ -262,6 +295,7 @@ int main(void)
       cmocka_unit_test(test_each_format),
       cmocka_unit_test(test_marks_are_special_tokens),
       cmocka_unit_test(test_nothing_but_calls),
+      cmocka_unit_test(test_optional_calls),
       cmocka_unit_test(test_strict_functions_refuse_what_is_not_kept),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,7 +82,7 @@ static void with_parameters(struct scene *scene, uint64_t step)
   if (step % 5 != 4)
     return;
   *LLS_OF_KIND(&change.policies, scene->subject->kind) = same;
-  int rc = lls_loop_reload(scene->h.loop, &change, &err);
+  int rc = lls_loop_reload_at_once(scene->h.loop, &change, &err);
   if (rc == 0)
     lls_loop_reloaded(scene->h.loop, &rc, &err);
   if (rc < 0)

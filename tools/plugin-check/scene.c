@@ -258,7 +258,7 @@ int scene_reload(struct scene *s, const char *name)
     *policy = (struct lls_loop_policy){&g->watched.module, &g->handed};
   }
   if (rc == 0)
-    rc = lls_loop_reload(s->h.loop, &change, &err);
+    rc = lls_loop_reload_at_once(s->h.loop, &change, &err);
   if (rc == 0)
     while (!lls_loop_reloaded(s->h.loop, &rc, &err))
       lls_loop_events(s->h.loop, ignore, NULL);

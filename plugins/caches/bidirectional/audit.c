@@ -126,7 +126,8 @@ static void audit_sequence(struct lls_pol_report *a, uint32_t slot)
 {
   const struct bidirectional *m = a->m;
   const struct sequence *s = &m->sequences[slot];
-  lls_pol_report_check(a, s->admitted <= 1 && s->end <= 1, "no such state", slot);
+  lls_pol_report_check(a, s->admitted <= 1 && s->end <= 1 && s->moving <= TO_DEVICE,
+                       "no such state", slot);
   lls_pol_report_check(
       a, s->admitted || (s->slots | s->cached | s->parts | s->host_blocks) == 0,
       "slots without an owner", slot);
@@ -212,7 +213,7 @@ static void audit_host(struct lls_pol_report *a)
     lls_pol_report_end_line(a);
     lls_pol_report_check(a, h->missing == missing_in(m, h), "missing tokens miscounted",
                          b);
-    idle += h->missing == 0;
+    idle += is_idle(m, h);
   }
   lls_pol_report_check(a, free == m->n_host_free && idle == m->n_host_idle,
                        "host miscounted", free);

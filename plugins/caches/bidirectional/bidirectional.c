@@ -57,10 +57,11 @@ static bool allocate(struct bidirectional *m)
   m->rows = calloc(m->n_rows, sizeof *m->rows);
   m->entries = calloc((size_t)m->n_rows * 2 * m->row_entries, sizeof *m->entries);
   m->copies = calloc(m->max_copies, sizeof *m->copies);
+  m->grown = calloc(m->n_slots, sizeof *m->grown);
   m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
   return m->parts && m->sets && m->set_words && m->sequences && m->host_blocks &&
          m->host_bits && m->host_table && m->marks && m->rows && m->entries &&
-         m->copies && m->journal.changes;
+         m->copies && m->grown && m->journal.changes;
 }
 
 static void make_empty(struct bidirectional *m)
@@ -98,6 +99,7 @@ static void destroy(void *self)
   free(m->rows);
   free(m->entries);
   free(m->copies);
+  free(m->grown);
   free(m->journal.changes);
   free(m);
 }
@@ -162,6 +164,7 @@ static void release(void *self, const struct lls_request *r, uint32_t flags)
   (void)flags; /* there is no prefix index to keep it in */
   if (s == NULL)
     return;
+  bidi_stop_moving(m, s);
   bidi_drop(m, s);
   bidi_free_row(m, s);
   s->admitted = false;
@@ -176,9 +179,9 @@ static int begin(void *self)
   if (rc < 0)
     return rc;
   m->free_at_begin = free_blocks(m);
-  m->n_copies = 0;
+  m->n_copies = m->n_grown = 0;
   m->step++;
-  m->displaced = m->checkpointed = m->restored = 0;
+  m->displaced = m->checkpointed = m->restored = m->ahead = m->kept_by_host = 0;
   return 0;
 }
 
@@ -192,16 +195,43 @@ static int rollback(void *self, uint32_t to)
   return lls_pol_journal_rollback(&((struct bidirectional *)self)->journal, to);
 }
 
+/* Said once; how often it is, is counted. */
+static void report_full_host(struct bidirectional *m)
+{
+  lls_pol_count(m->host, "kept_by_full_host", m->kept_by_host);
+  if (m->kept_by_host == 0 || m->said_full)
+    return;
+  m->said_full = true;
+  m->host->log(m->host->context, LLS_LOG_WARNING,
+               "all %u blocks of the host pool hold slots that best-effort requests have "
+               "lost: those that are left keep theirs, and real-time requests wait for "
+               "memory or are dropped. Set [cache] host_memory to more",
+               m->n_host_blocks);
+}
+
 static int commit(void *self)
 {
   struct bidirectional *m = self;
+  if (m->journal.open)
+    bidi_checkpoint_ahead(m);
   int rc = lls_pol_journal_commit(&m->journal);
   if (rc < 0)
     return rc;
   lls_pol_count(m->host, "displaced", m->displaced);
   lls_pol_count(m->host, "checkpointed", m->checkpointed);
+  lls_pol_count(m->host, "checkpointed_ahead", m->ahead);
   lls_pol_count(m->host, "restored", m->restored);
+  report_full_host(m);
   return 0;
+}
+
+/* A real-time sequence's next tokens may take slots from others. */
+static void note_grown(struct bidirectional *m, const struct sequence *s)
+{
+  if (s->end != LLS_LEFT_TO_RIGHT || m->n_grown == m->n_slots)
+    return;
+  m->grown[m->n_grown] = (uint32_t)(s - m->sequences);
+  set(m, &m->n_grown, m->n_grown + 1);
 }
 
 static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
@@ -213,7 +243,10 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
     return -EINVAL;
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
-  return bidi_reserve(m, s, tokens, flags & LLS_MAY_DISPLACE);
+  int rc = bidi_reserve(m, s, tokens, flags & LLS_MAY_DISPLACE);
+  if (rc == LLS_RESERVE_OK)
+    note_grown(m, s);
+  return rc;
 }
 
 static bool can_swap(const struct bidirectional *m)
@@ -242,6 +275,34 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
   default:
     return -ENOTSUP;
   }
+}
+
+static int move(void *self, const struct lls_request *r, enum moving where,
+                uint64_t *transfer)
+{
+  struct bidirectional *m = self;
+  struct sequence *s = sequence_of(m, r);
+  if (s == NULL || !m->journal.open)
+    return -EINVAL;
+  *transfer = UINT64_C(1) + r->slot;
+  return can_swap(m) ? bidi_start_moving(m, s, where) : -ENOTSUP;
+}
+
+static int offload(void *self, const struct lls_request *r, uint64_t *transfer)
+{
+  return move(self, r, TO_HOST, transfer);
+}
+
+static int upload(void *self, const struct lls_request *r, uint64_t *transfer)
+{
+  return move(self, r, TO_DEVICE, transfer);
+}
+
+static void on_transfer(void *self, uint64_t transfer)
+{
+  struct bidirectional *m = self;
+  if (transfer > 0 && transfer <= m->n_slots && !m->journal.open)
+    bidi_moved(m, &m->sequences[transfer - 1]);
 }
 
 static void computed(void *self, const struct lls_request *r, uint32_t cached_tokens)
@@ -289,6 +350,8 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
 
 static uint32_t residency_of(const struct sequence *s)
 {
+  if (s->moving != NOT_MOVING)
+    return LLS_RESIDENT_MOVING;
   if (s->slots == 0)
     return s->cached > 0 ? LLS_RESIDENT_HOST : LLS_RESIDENT_NONE;
   return missing_of(s) > 0 ? LLS_RESIDENT_PARTIAL : LLS_RESIDENT_DEVICE;
@@ -398,6 +461,11 @@ static const struct lls_param parameters[] = {
                   "free slots that a block needs for a best-effort request to begin "
                   "in it",
                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_INT(struct params, ahead, "16", 0, 65536, "blocks",
+                  "blocks a step whose best-effort tokens are copied to the host beside "
+                  "it, before a real-time request takes their slots; 0: not before it "
+                  "does",
+                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
 static const struct lls_cache_vtable vtable = {
@@ -420,6 +488,9 @@ static const struct lls_cache_vtable vtable = {
     .copies = copies,
     .computed = computed,
     .preempt_modes = preempt_modes,
+    .offload = offload,
+    .upload = upload,
+    .on_transfer = on_transfer,
     .audit = audit,
     .stats = stats,
     .reconfigure = reconfigure,

@@ -21,7 +21,8 @@
  *      filled from, so that neighbours are copied together. It stays valid while the
  *      request lives, for K and V of a token never change.
  *   4. A sequence has more slots than cached tokens only between a reserve and computed;
- *      then it is in a step, and is not displaced.
+ *      then it is in a step, and is not displaced. Nor is one that is being moved, which
+ *      ends with the step in which it began.
  *   5. sets[end][n] has the blocks whose part at `end` has no owner and whose other part
  *      has n slots: the blocks a sequence may begin a part in, by how much is free.
  *   6. Every word that a transaction changes goes through set(), which writes down the
@@ -35,11 +36,12 @@
 #include <llmserve/policy/journal.h>
 
 enum mode { BOTH_ENDS, LEFT_END };
+enum moving { NOT_MOVING, TO_HOST, TO_DEVICE };
 
 struct params {
   int64_t mode; /* enum mode */
   bool keep_host_copy;
-  int64_t be_min_free_slots;
+  int64_t be_min_free_slots, ahead;
 };
 
 struct part {
@@ -60,6 +62,7 @@ struct sequence { /* of one slot */
   uint32_t host_blocks; /* with copies of its tokens */
   uint32_t first, last; /* parts; LLS_POL_NIL */
   uint32_t row;         /* of its block table; LLS_POL_NIL */
+  uint32_t moving;      /* enum moving */
   uint32_t listed; /* leading entries of the row that are as its parts are; not of the
                     * journal: that fewer are known to be is no mistake */
 };
@@ -106,15 +109,20 @@ struct bidirectional {
   uint32_t step; /* counted by begin */
 
   uint32_t host_head, n_host_free;
-  uint32_t n_host_idle; /* held, but all their tokens are on the device too */
+  uint32_t n_host_idle; /* held, but all their tokens are on the device too, and stay */
   uint32_t host_hand;   /* where the search for an idle one goes on */
   uint32_t used[2];     /* slots, by end */
 
   struct lls_copy *copies; /* (max_copies) of this step */
   uint32_t n_copies, max_copies;
   uint32_t free_at_begin;
-  uint32_t displaced, checkpointed, restored; /* tokens, in this transaction */
-  struct lls_pol_journal journal;             /* of the open transaction */
+  uint32_t displaced, checkpointed, restored; /* tokens, in this transaction ... */
+  uint32_t ahead;        /* ... and of those checkpointed, those beside the step */
+  uint32_t kept_by_host; /* reservations that displaced nobody for want of host blocks */
+  bool said_full;
+  uint32_t *grown; /* (n_slots) real-time sequences that were reserved in it */
+  uint32_t n_grown;
+  struct lls_pol_journal journal; /* of the open transaction */
 };
 
 /* Every change of the state goes through here. */
@@ -151,6 +159,18 @@ static inline uint32_t free_blocks(const struct bidirectional *m)
 static inline bool in_step(const struct sequence *s)
 {
   return s->slots > s->cached;
+}
+
+/* No slot of it may be taken. */
+static inline bool is_held(const struct sequence *s)
+{
+  return in_step(s) || s->moving != NOT_MOVING;
+}
+
+/* A host block with an owner, whose copies may make room for others. */
+static inline bool is_idle(const struct bidirectional *m, const struct host_block *h)
+{
+  return h->missing == 0 && m->sequences[h->owner].moving != TO_HOST;
 }
 
 static inline uint32_t missing_of(const struct sequence *s)
@@ -205,11 +225,20 @@ void bidi_resize(struct bidirectional *, uint32_t part, uint32_t count);
 int bidi_checkpoint(struct bidirectional *, uint32_t part, uint32_t from, uint32_t until);
 /* Tokens [from, until), which a part has slots for, come back. */
 void bidi_copy_back(struct bidirectional *, uint32_t part, uint32_t from, uint32_t until);
+/* Copies of a part's computed tokens, beside the step, as far as the host has free
+ * blocks; how many were made. */
+uint32_t bidi_copy_ahead(struct bidirectional *, uint32_t part);
+/* All its computed tokens have one. */
+bool bidi_has_copies(const struct bidirectional *, uint32_t part);
+/* Its copies make no room for others any more, or do again. */
+void bidi_hold_copies(struct bidirectional *, const struct sequence *, bool hold);
 void bidi_free_host(struct bidirectional *, struct sequence *);
 
 /* ---- sequence.c: what is done to one sequence */
 int bidi_reserve(struct bidirectional *, struct sequence *, uint32_t tokens,
                  bool displace);
+/* Its missing tokens come back into free slots: all, or -ENOSPC. */
+int bidi_bring_back(struct bidirectional *, struct sequence *);
 int bidi_swap_out(struct bidirectional *, struct sequence *);
 void bidi_drop(struct bidirectional *, struct sequence *);
 void bidi_computed(struct bidirectional *, struct sequence *, uint32_t cached);
@@ -217,6 +246,13 @@ void bidi_computed(struct bidirectional *, struct sequence *, uint32_t cached);
 uint32_t bidi_tail(const struct bidirectional *, const struct sequence *);
 /* Units that bringing back its missing tokens takes: an estimate. */
 uint32_t bidi_restore_units(const struct bidirectional *, const struct sequence *);
+
+/* ---- transfer.c: copies beside the step */
+/* At the end of a transaction. */
+void bidi_checkpoint_ahead(struct bidirectional *);
+int bidi_start_moving(struct bidirectional *, struct sequence *, enum moving);
+void bidi_stop_moving(struct bidirectional *, struct sequence *);
+void bidi_moved(struct bidirectional *, struct sequence *);
 
 /* ---- tables.c: lists for the engine */
 void bidi_empty_rows(struct bidirectional *);

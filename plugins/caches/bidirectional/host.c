@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of tokens on the host: made lazily, when a token is to lose its slot, and kept
- * for the next time as long as the memory is not needed (BROS, section 5: checkpointing).
+ * Copies of tokens on the host: made when a token is to lose its slot, or beside the step
+ * before where that can be known (transfer.c), and kept for the next time as long as the
+ * memory is not needed (BROS, section 5: checkpointing).
  *
- * All copies of a step are carried out in the order in which they are listed, before any
- * slot is written. So a slot that a copy reads may be given away at once, and what was
- * copied out can be copied back by the same step.
+ * All copies of a step are carried out in the order in which they are listed, those
+ * BEFORE_STEP before any slot is written. So a slot that such a copy reads may be given
+ * away at once, and what was copied out can be copied back by the same step.
  */
 #include "bidirectional.h"
 
@@ -44,7 +45,7 @@ static void free_block(struct bidirectional *m, uint32_t block)
   LLS_POL_CHECK(table_of(m, s)[h->group] == block + 1);
   set(m, &table_of(m, s)[h->group], 0);
   add(m, &s->host_blocks, UINT32_MAX);
-  if (h->missing == 0)
+  if (is_idle(m, h))
     add(m, &m->n_host_idle, UINT32_MAX);
   for (uint32_t i = 0; i < m->bit_words; i++)
     if (bits_of(m, block)[i] != 0)
@@ -54,6 +55,17 @@ static void free_block(struct bidirectional *m, uint32_t block)
   set(m, &h->next, m->host_head);
   set(m, &m->host_head, block);
   add(m, &m->n_host_free, 1);
+}
+
+void bidi_hold_copies(struct bidirectional *m, const struct sequence *s, bool hold)
+{
+  uint32_t left = s->host_blocks;
+  for (uint32_t group = 0; left > 0; group++) {
+    uint32_t block = table_of(m, s)[group];
+    left -= block != 0;
+    if (block != 0 && m->host_blocks[block - 1].missing == 0)
+      add(m, &m->n_host_idle, hold ? UINT32_MAX : 1);
+  }
 }
 
 void bidi_free_host(struct bidirectional *m, struct sequence *s)
@@ -68,7 +80,8 @@ static void free_idle(struct bidirectional *m)
 {
   uint32_t block = m->host_hand;
   LLS_POL_CHECK(m->n_host_idle > 0);
-  while (m->host_blocks[block].owner == LLS_POL_NIL || m->host_blocks[block].missing > 0)
+  while (m->host_blocks[block].owner == LLS_POL_NIL ||
+         !is_idle(m, &m->host_blocks[block]))
     block = block + 1 < m->n_host_blocks ? block + 1 : 0;
   free_block(m, block);
   set(m, &m->host_hand, block + 1 < m->n_host_blocks ? block + 1 : 0);
@@ -90,8 +103,9 @@ static uint32_t block_for(struct bidirectional *m, struct sequence *s, uint32_t 
   LLS_POL_CHECK(block < m->n_host_blocks && h->owner == LLS_POL_NIL && h->missing == 0);
   set(m, &m->host_head, h->next);
   add(m, &m->n_host_free, UINT32_MAX);
-  add(m, &m->n_host_idle, 1);
   set(m, &h->owner, (uint32_t)(s - m->sequences));
+  if (is_idle(m, h))
+    add(m, &m->n_host_idle, 1);
   set(m, &h->group, group);
   set(m, entry, block + 1);
   add(m, &s->host_blocks, 1);
@@ -107,11 +121,14 @@ static uint32_t slot_of(const struct bidirectional *m, uint32_t end, uint32_t fi
   return end == LLS_LEFT_TO_RIGHT ? from - first : m->block_tokens - (until - first);
 }
 
-/* K and V of tokens [from, until) of one group, between a part and a host block. */
+/* K and V of tokens [from, until) of one group, between a part and a host block; of a
+ * sequence that is being moved, as part of that. */
 static void list_copies(struct bidirectional *m, uint32_t part, uint32_t block,
-                        uint32_t from, uint32_t until, bool to_host)
+                        uint32_t from, uint32_t until, bool to_host,
+                        enum lls_copy_order order)
 {
   uint32_t end = part % 2, group = from - from % m->block_tokens;
+  uint32_t owner = m->parts[part].owner;
   uint32_t here = slot_of(m, end, m->parts[part].first, from, until);
   uint32_t there = slot_of(m, end, group, from, until);
   LLS_POL_CHECK(m->n_copies + 2 <= m->max_copies);
@@ -120,31 +137,33 @@ static void list_copies(struct bidirectional *m, uint32_t part, uint32_t block,
     uint32_t device = part / 2 * 2 + unit, host = 2 * block + unit;
     m->copies[m->n_copies + unit] = (struct lls_copy){
         .kind = to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE,
-        .order = LLS_COPY_BEFORE_STEP,
+        .order = (uint8_t)order,
         .slot = (uint16_t)(to_host ? here : there),
         .shift = (int16_t)(to_host ? (int)there - (int)here : (int)here - (int)there),
         .n_slots = (uint16_t)(until - from),
         .source = to_host ? device : host,
         .target = to_host ? host : device,
+        .transfer = m->sequences[owner].moving != NOT_MOVING ? owner + 1 : 0,
     };
   }
   set(m, &m->n_copies, m->n_copies + 2);
 }
 
 /* Copies the tokens without a copy among [from, until) of one group: one copy from the
- * first such to the last. */
-static void copy_out(struct bidirectional *m, uint32_t part, uint32_t block,
-                     uint32_t from, uint32_t until)
+ * first such to the last. How many. */
+static uint32_t copy_out(struct bidirectional *m, uint32_t part, uint32_t block,
+                         uint32_t from, uint32_t until, enum lls_copy_order order)
 {
   while (from < until && has_copy(m, block, from))
     from++;
   while (from < until && has_copy(m, block, until - 1))
     until--;
   if (from == until)
-    return;
-  list_copies(m, part, block, from, until, true);
+    return 0;
+  list_copies(m, part, block, from, until, true, order);
   mark_copied(m, block, from, until);
   add(m, &m->checkpointed, until - from);
+  return until - from;
 }
 
 static uint32_t group_end(const struct bidirectional *m, uint32_t token, uint32_t until)
@@ -160,7 +179,7 @@ int bidi_checkpoint(struct bidirectional *m, uint32_t part, uint32_t from, uint3
     uint32_t block = block_for(m, s, from / m->block_tokens);
     if (block == LLS_POL_NIL)
       return -ENOSPC;
-    copy_out(m, part, block, from, end);
+    copy_out(m, part, block, from, end, LLS_COPY_BEFORE_STEP);
     if (m->host_blocks[block].missing == 0)
       add(m, &m->n_host_idle, UINT32_MAX);
     add(m, &m->host_blocks[block].missing, end - from);
@@ -168,16 +187,50 @@ int bidi_checkpoint(struct bidirectional *m, uint32_t part, uint32_t from, uint3
   return 0;
 }
 
+/* Tokens of a part that have been computed. */
+static uint32_t computed_end(const struct bidirectional *m, uint32_t part)
+{
+  return lls_pol_min(end_of(m, part), m->sequences[m->parts[part].owner].cached);
+}
+
+uint32_t bidi_copy_ahead(struct bidirectional *m, uint32_t part)
+{
+  struct sequence *s = &m->sequences[m->parts[part].owner];
+  uint32_t from = m->parts[part].first, until = computed_end(m, part), copied = 0;
+  for (uint32_t end; from < until; from = end) {
+    uint32_t group = from / m->block_tokens;
+    end = group_end(m, from, until);
+    if (!has_room(m) || (table_of(m, s)[group] == 0 && m->n_host_free == 0))
+      break;
+    copied += copy_out(m, part, block_for(m, s, group), from, end, LLS_COPY_ASYNC);
+  }
+  add(m, &m->ahead, copied);
+  return copied;
+}
+
+bool bidi_has_copies(const struct bidirectional *m, uint32_t part)
+{
+  const uint32_t *table = table_of(m, &m->sequences[m->parts[part].owner]);
+  for (uint32_t t = m->parts[part].first; t < computed_end(m, part); t++) {
+    uint32_t block = table[t / m->block_tokens];
+    if (block == 0 || !has_copy(m, block - 1, t))
+      return false;
+  }
+  return true;
+}
+
 void bidi_copy_back(struct bidirectional *m, uint32_t part, uint32_t from, uint32_t until)
 {
   struct sequence *s = &m->sequences[m->parts[part].owner];
+  enum lls_copy_order order =
+      s->moving != NOT_MOVING ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP;
   add(m, &m->restored, until - from);
   for (uint32_t end; from < until; from = end) {
     end = group_end(m, from, until);
     uint32_t block = table_of(m, s)[from / m->block_tokens] - 1;
     LLS_POL_CHECK(block < m->n_host_blocks && /* invariant 3 */
                   m->host_blocks[block].missing >= end - from);
-    list_copies(m, part, block, from, end, false);
+    list_copies(m, part, block, from, end, false, order);
     add(m, &m->host_blocks[block].missing, from - end);
     if (m->host_blocks[block].missing > 0)
       continue;

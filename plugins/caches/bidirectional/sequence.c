@@ -21,7 +21,7 @@ static bool can_displace(const struct request *q, uint32_t other)
   const struct bidirectional *m = q->m;
   return q->displace && other % 2 == LLS_RIGHT_TO_LEFT &&
          m->parts[other].owner != LLS_POL_NIL &&
-         !in_step(&m->sequences[m->parts[other].owner]);
+         !is_held(&m->sequences[m->parts[other].owner]);
 }
 
 /* Slots of a block that a part at this end may have, those it has included. */
@@ -110,6 +110,7 @@ static int place(struct request *q, uint32_t *at, uint32_t first, uint32_t n, bo
       if (!q->displace)
         return some;
       q->displace = false;
+      m->kept_by_host += m->n_host_free + m->n_host_idle == 0;
       continue;
     }
     if (cached)
@@ -171,6 +172,12 @@ int bidi_reserve(struct bidirectional *m, struct sequence *s, uint32_t tokens,
   if (rc < 0)
     lls_pol_journal_rollback(&m->journal, mark);
   return rc < 0 ? LLS_RESERVE_LATER : LLS_RESERVE_OK;
+}
+
+int bidi_bring_back(struct bidirectional *m, struct sequence *s)
+{
+  struct request q = {.m = m, .s = s};
+  return hopeless(&q, missing_of(s)) ? -ENOSPC : restore(&q);
 }
 
 uint32_t bidi_tail(const struct bidirectional *m, const struct sequence *s)

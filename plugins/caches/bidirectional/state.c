@@ -16,7 +16,7 @@
 #include <llmserve/policy/state.h>
 
 /* Before what is this plugin's alone; its number is the version of that. */
-static const char own[16] = "bidirectional 1";
+static const char own[16] = "bidirectional 2";
 
 struct pool { /* equal in both */
   uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, most_tokens, mode;

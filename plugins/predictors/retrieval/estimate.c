@@ -51,6 +51,16 @@ bool estimate_from_neighbours(const struct neighbour *near, uint32_t n, double s
   return true;
 }
 
+bool estimate_from_itself(const struct neighbour *near, uint32_t n,
+                          uint32_t max_new_tokens, struct lls_prediction *out)
+{
+  if (n == 0 || near[0].similarity < ESTIMATE_SAME)
+    return false;
+  out->length = out->low = out->high = to_length(near[0].length, max_new_tokens);
+  out->confidence = 1;
+  return true;
+}
+
 /* The exponential of a normal; trust is the confidence if it had no deviation. */
 static void set_from_log(double mean, double deviation, double trust,
                          uint32_t max_new_tokens, struct lls_prediction *out)

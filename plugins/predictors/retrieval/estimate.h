@@ -5,6 +5,9 @@
 
 #include <llmserve/types.h>
 
+#define ESTIMATE_SAME                                                                    \
+  0.99999f /* cosine of prompts that are the same; f32 rounds at 1e-7 */
+
 struct neighbour {
   float similarity;
   uint32_t length;
@@ -13,6 +16,10 @@ struct neighbour {
 /* False: none of the n is near enough (s0). length, low, high, confidence are set. */
 bool estimate_from_neighbours(const struct neighbour *, uint32_t n, double s0,
                               uint32_t max_new_tokens, struct lls_prediction *out);
+/* A prompt that was served before: its own answer's length, whatever others say. False:
+ * the nearest of them is another prompt. */
+bool estimate_from_itself(const struct neighbour *, uint32_t n, uint32_t max_new_tokens,
+                          struct lls_prediction *out);
 /* The length model counts as some neighbours more, see estimate.c; false if none is near.
  */
 bool estimate_from_both(const struct neighbour *, uint32_t n, double s0, double mean,

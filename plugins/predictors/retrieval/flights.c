@@ -33,6 +33,16 @@ void flights_free(struct retrieval *r)
   LLS_POL_CHECK(r->n_flights == 0);
 }
 
+#define TOKEN_BYTES 4 /* of English */
+
+/* Words are hashed to the last. Of a text that is longer than what is encoded, others may
+ * have the same vector: all that begin with one system prompt. */
+static bool is_whole(const struct retrieval *r, const struct job *job)
+{
+  return r->embedder == NULL ||
+         job->bytes <= TOKEN_BYTES * (size_t)r->params.encoder_tokens;
+}
+
 /* The oldest goes where there are too many: a request that was cancelled never
  * ends. */
 static struct flight *begin_flight(struct retrieval *r, const struct job *job,
@@ -44,7 +54,10 @@ static struct flight *begin_flight(struct retrieval *r, const struct job *job,
   if (r->n_flights == r->most_flights)
     end_flight(r, r->flights);
   LLS_POL_CHECK(r->n_flights < r->most_flights);
-  *f = (struct flight){.ticket = ticket, .key = job->key, .max_new = job->max_new};
+  *f = (struct flight){.ticket = ticket,
+                       .key = job->key,
+                       .max_new = job->max_new,
+                       .whole = is_whole(r, job)};
   DL_APPEND(r->flights, f);
   r->n_flights++;
   return f;
@@ -81,7 +94,8 @@ static double threshold(const struct retrieval *r)
   return has_model(r) ? NEAR : 0;
 }
 
-/* Neighbours, with the length model or without, else that alone, else the prior. */
+/* The prompt itself, neighbours with the length model or without, that alone, the prior.
+ */
 static struct lls_prediction predict(const struct retrieval *r, const struct flight *f)
 {
   struct neighbour near[HISTORY_MOST_NEIGHBOURS];
@@ -90,9 +104,12 @@ static struct lls_prediction predict(const struct retrieval *r, const struct fli
   double mean = model ? regressor_log_length(r->regressor, f->vector) : 0;
   double deviation = model ? regressor_deviation(r->regressor) : 0;
   uint32_t n = history_near(r->history, f->vector, (uint32_t)r->params.k, near);
-  if (model && r->params.both
-          ? estimate_from_both(near, n, threshold(r), mean, deviation, f->max_new, &p)
-          : estimate_from_neighbours(near, n, threshold(r), f->max_new, &p)) {
+  if (f->whole && r->params.both && estimate_from_itself(near, n, f->max_new, &p)) {
+    p.source = LLS_PREDICTED_HISTORY;
+  } else if (model && r->params.both
+                 ? estimate_from_both(near, n, threshold(r), mean, deviation, f->max_new,
+                                      &p)
+                 : estimate_from_neighbours(near, n, threshold(r), f->max_new, &p)) {
     p.source = LLS_PREDICTED_HISTORY;
   } else if (model) {
     estimate_from_log(mean, deviation, f->max_new, &p);

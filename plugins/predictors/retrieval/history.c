@@ -5,12 +5,11 @@
 #include <llmserve/policy/check.h>
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plugins/predictors/retrieval/index.h"
-
-#define SAME 0.99999f /* cosine of prompts that are the same; f32 rounds at 1e-7 */
 
 struct entry {
   uint32_t length;
@@ -160,14 +159,23 @@ static int put(struct history *h, const float *vector, struct entry e)
   return rc < 0 ? rc : generation_add(&h->young, vector, e);
 }
 
+/* The geometric mean of an answer and those before it: of answers that are sampled one
+ * says less than two (by arithmetic: if their logarithms are normal with a deviation of
+ * .42, the error is .59 from the last and .49 from this), and where all are alike it is
+ * theirs. */
+static uint32_t blend_lengths(uint32_t before, uint32_t now)
+{
+  return (uint32_t)lround(sqrt((double)before * now));
+}
+
 int history_add(struct history *h, const float *vector, uint32_t length)
 {
   struct place same;
-  if (search(h, vector, 1, &same) == 1 && same.found.similarity >= SAME) {
+  if (search(h, vector, 1, &same) == 1 && same.found.similarity >= ESTIMATE_SAME) {
     struct entry *e = &same.generation->entries[same.found.number];
-    e->length = length;
+    e->length = blend_lengths(e->length, length);
     if (h->store != NULL)
-      store_change(h->store, e->row, length);
+      store_change(h->store, e->row, e->length);
     return 0;
   }
   /* A file may say that its newest row is the last there can be. */

@@ -50,6 +50,7 @@ struct flight {
   uint32_t predicted; /* 0 = not yet */
   uint32_t answered;  /* 0 = not yet */
   bool quiet;         /* the prediction is not waited for */
+  bool whole;         /* all of the prompt is in the vector */
   float *vector;      /* (dims) or NULL = not there yet */
 };
 

@@ -241,6 +241,7 @@ static const struct lls_param parameters[] = {
                    "requests that fit best into what is left; off: the first",
                    RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_POL_STEP_MAX_SEQS(struct accelgen_params, "256"),
+    LLS_POL_ENDS_LOOK(struct accelgen_params),
     LLS_POL_STEP_PREEMPT(struct accelgen_params),
 };
 

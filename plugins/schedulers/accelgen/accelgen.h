@@ -13,6 +13,7 @@
 #ifndef ACCELGEN_H
 #define ACCELGEN_H
 
+#include <llmserve/policy/ends.h>
 #include <llmserve/policy/heap.h>
 #include <llmserve/policy/margin.h>
 #include <llmserve/policy/scheduler.h>
@@ -37,7 +38,7 @@ struct accelgen_params {
   int64_t tbt_slo, ttft_slo, jct_slo; /* ttft_slo LLS_NEVER: by length; jct_slo 0: none */
   double ttft_scale;
   bool chunk, order, batch; /* the three methods; off: ablations */
-  int64_t max_seqs, preempt;
+  int64_t max_seqs, preempt, look;
 };
 
 /* ---- pace.c: what is known of the device, and of the steps so far */

@@ -13,7 +13,6 @@
 #include "accelgen.h"
 
 #include <llmserve/policy/check.h>
-
 #include <llmserve/policy/length.h>
 
 #include <math.h>
@@ -233,8 +232,10 @@ void accelgen_look(struct accelgen *a, const struct lls_step_view *v)
     if (v->running[i]->state != LLS_DECODING)
       add_to_queue(a, v, v->running[i]);
   add_list(a, v, v->preempted, v->n_preempted);
-  add_list(a, v, v->waiting, v->n_waiting);
-  LLS_POL_CHECK(a->n_all == v->n_running + v->n_preempted + v->n_waiting);
+  struct lls_pol_ends e = lls_pol_ends_of(v->waiting, v->n_waiting, a->params.look);
+  add_list(a, v, e.first, e.n_first);
+  add_list(a, v, e.last, e.n_last);
+  LLS_POL_CHECK(a->n_all == v->n_running + v->n_preempted + e.n_first + e.n_last);
   LLS_POL_CHECK(a->n_decodes <= a->head && a->head <= a->n_all);
   LLS_POL_CHECK(a->first == UINT32_MAX || a->first >= a->n_decodes);
 }

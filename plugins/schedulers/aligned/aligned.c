@@ -126,18 +126,29 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_FLOAT(struct aligned_params, bmax_frac, "0.4", 0.05, 0.95, "",
                     "Bmax, most blocks of a new batch as a part of the cache",
                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct aligned_params, class_frac, "0.25", 0, 1, "",
+                    "part of the pool whose lengths are alike, if that is more than Bmax",
+                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct aligned_params, rmin, "36", 1, 65536, "requests",
                   "Rmin, a batch of fewer is widened by the nearest lengths",
                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct aligned_params, rmin_frac, "0.5", 0, 1, "",
+                    "Rmin is at most this part of the requests that Bmax blocks hold of "
+                    "the lengths that wait; 0 is always rmin",
+                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct aligned_params, expand, "full", "full|min",
                      "how far it is widened: until Bmax, or until Rmin",
                      .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_INT(struct aligned_params, switch_below, "36", 0, 65536, "requests",
-                  "the next batch joins when fewer than these run",
+                  "the next batch is due when fewer than these run, if switch_frac is 0",
                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct aligned_params, switch_frac, "0.5", 0, 1, "",
+                    "the next batch replaces the running one when that holds less than "
+                    "this part of the most it has held; 0: by switch_below",
+                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_FLOAT(struct aligned_params, bring_at, "1.5", 1, 1000, "",
                     "the next batch's memory is brought when fewer than this times "
-                    "switch_below run",
+                    "what the next batch is due at",
                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(struct aligned_params, victim, "longest", "longest|random",
                      "which request of a batch leaves when memory runs out",
@@ -145,20 +156,22 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_DURATION(struct aligned_params, starve, "5s", 0, 3600e9,
                        "lengths that had no batch for so long go first; 0 is never",
                        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct aligned_params, starve_rounds, "2", 0, 1000, "",
+                    "and for so many times what it takes to serve all of the pool",
+                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(struct aligned_params, max_wait, "1s", 0, 3600e9,
                        "a pool of fewer than Rmin is a batch when one has waited so "
                        "long; 0 is only when no request runs",
                        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_INT(
-        struct aligned_params, slack, "0", 0, 65536, "tokens",
-        "a request of the pool that is shorter or longer than the running batch by no "
-        "more than this joins it",
-        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
-    LLS_PARAM_INT(
-        struct aligned_params, slack_drop, "1024", 0, 65536, "tokens",
-        "a request that has not run by the next switch goes back to the pool if it is "
-        "off by more",
-        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_FLOAT(
+        struct aligned_params, slack, "1", 0, 1000, "",
+        "when no request of the pool is as long as the batch, those join that "
+        "are off by no more than this part",
+        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct aligned_params, rest, "evict", "evict|stay",
+                     "what is left of a batch when the next one is due: goes to the pool "
+                     "for others as long, or is decoded beside it",
+                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct aligned_params, headroom_iters, "16", 0, 4096, "steps",
                   "a request that joins leaves room for so many steps of all that run",
                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),

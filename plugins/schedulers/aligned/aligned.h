@@ -30,13 +30,15 @@
 enum expand { EXPAND_FULL, EXPAND_MIN };
 enum victim { VICTIM_LONGEST, VICTIM_RANDOM };
 enum batching { BATCHING_PREFIX, BATCHING_FCFS };
+enum rest { REST_EVICT, REST_STAY };
 enum prefetch { PREFETCH_AUTO, PREFETCH_ON, PREFETCH_OFF };
 
 struct aligned_params {
   int64_t len_max, leaf_width, rmin, expand, switch_below, victim, starve, max_wait;
-  int64_t slack, slack_drop, headroom_iters, batching, prefetch, preempt;
+  int64_t rest, headroom_iters, batching, prefetch, preempt;
   int64_t prefill_batch, prefill_tokens;
-  double bmax_frac, bring_at, watermark, prefill_share, offers_frac;
+  double bmax_frac, class_frac, rmin_frac, switch_frac, starve_rounds, slack;
+  double bring_at, watermark, prefill_share, offers_frac;
 };
 
 enum place { QUEUE, POOL, NEXT, SPARE, RUNNING };
@@ -77,7 +79,18 @@ struct aligned {
   uint32_t block_tokens, window_tokens;
   uint64_t plans;
 
-  uint32_t tag;        /* of the newest batch */
+  uint32_t tag;              /* of the newest batch */
+  struct tree_range lengths; /* that it had when it was made */
+  bool joined;               /* it is of all lengths, or what was left was as large */
+  bool closed;               /* nobody joins it any more */
+  uint64_t steps;            /* of it since then */
+  uint64_t peak_blocks;      /* most that ran since then */
+  int64_t since_ns;          /* when it was */
+  double batch_ns;           /* from one switch to the next, in the mean */
+  struct tree_range next_lengths;
+  bool next_is_all;
+  uint64_t class_blocks;
+  uint32_t next_found; /* NEXT: enum search_case */
   uint32_t arriving;   /* of NEXT, on their way when the last plan ended */
   bool moves;          /* memory moves beside steps */
   bool ahead;          /* and the next batch is brought here before */
@@ -107,11 +120,14 @@ static inline uint32_t blocks_of(const struct aligned *a, uint32_t tokens)
   return (tokens + a->block_tokens - 1) / a->block_tokens;
 }
 
-/* It is on the device, and not about to leave it. */
+/* It is on the device, and not about to leave it. One that was dropped may have been
+ * prefilled again to the last token but one: it is not decoding by its state yet. */
 static inline bool is_resident(const struct aligned *a, uint32_t slot)
 {
   const struct member *m = &a->members[slot];
-  return !m->offered && m->named != a->plans && m->request->state == LLS_DECODING;
+  uint32_t state = m->request->state;
+  return !m->offered && m->named != a->plans &&
+         (state == LLS_DECODING || state == LLS_PREFILLING);
 }
 
 /* ---- members.c: places of requests */
@@ -127,7 +143,10 @@ uint32_t buffer_find(const struct aligned *, const struct buffer *, uint32_t len
 
 /* ---- batch.c: what runs next */
 void batch_form(struct aligned *, struct lls_pol_step *);
-void batch_switch(struct aligned *, int64_t now_ns);
+uint64_t batch_blocks(const struct aligned *);
+bool batch_is_low(const struct aligned *, const struct lls_pol_step *, double times);
+bool batch_is_due(const struct aligned *, const struct lls_pol_step *);
+void batch_switch(struct aligned *, struct lls_pol_step *);
 void batch_fill(struct aligned *, struct lls_pol_step *, uint32_t seats);
 struct tree_range batch_range(const struct aligned *);
 uint32_t batch_median(const struct aligned *);

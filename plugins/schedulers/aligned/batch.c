@@ -10,18 +10,34 @@
 
 /* ---- the running batch ------------------------------------------------------------- */
 
-/* Lengths of the newest batch in it; none: an empty range. */
+/* Blocks of all that run. */
+uint64_t batch_blocks(const struct aligned *a)
+{
+  uint64_t blocks = 0;
+  for (uint32_t i = 0; i < a->n_running; i++)
+    blocks += blocks_of(a, length_of(a, a->running[i]));
+  return blocks;
+}
+
+/* True when what runs is too little to saturate the device (section 3.2), or `times`
+ * that. A device that waits for memory is saturated by memory that is used, whatever
+ * number of requests uses it. */
+bool batch_is_low(const struct aligned *a, const struct lls_pol_step *s, double times)
+{
+  double most = a->params.bmax_frac * s->total_units / BLOCK_UNITS;
+  if (a->params.switch_frac <= 0)
+    return a->n_running < times * (double)a->params.switch_below;
+  if ((double)a->peak_blocks > most)
+    most = (double)a->peak_blocks;
+  return (double)batch_blocks(a) < times * a->params.switch_frac * most;
+}
+
+/* The lengths that a batch was made of; the longest have grown by a token a step since.
+ * Of those that run it would be a ratchet: who joins widens it for others. */
 struct tree_range batch_range(const struct aligned *a)
 {
-  struct tree_range r = {UINT32_MAX, 0};
-  for (uint32_t i = 0; i < a->n_running; i++) {
-    uint32_t length = length_of(a, a->running[i]);
-    if (a->members[a->running[i]].tag != a->tag)
-      continue;
-    r.first = length < r.first ? length : r.first;
-    r.last = length > r.last ? length : r.last;
-  }
-  return r;
+  uint64_t most = a->tree.len_max, last = a->lengths.last + a->steps;
+  return (struct tree_range){a->lengths.first, (uint32_t)(last < most ? last : most)};
 }
 
 static uint32_t partition(uint32_t *v, uint32_t n)
@@ -94,22 +110,81 @@ static bool reject_oversize(struct aligned *a, struct lls_pol_step *s,
   return true;
 }
 
+/* Rmin of the paper is what saturates its device. Where Bmax can't hold as many of the
+ * lengths that wait, a part of those it can. */
+static uint32_t least_requests(const struct aligned *a, uint64_t bmax)
+{
+  const struct tree_node *root = &a->tree.nodes[0];
+  double held = (double)bmax * root->requests / (double)root->blocks;
+  double part = a->params.rmin_frac * held;
+  uint32_t rmin = (uint32_t)a->params.rmin;
+  return a->params.rmin_frac > 0 && part < rmin ? (uint32_t)(part + 1) : rmin;
+}
+
+/* Blocks of those that belong together: Bmax, or a part of a pool that is deep. */
+static uint64_t class_blocks(const struct aligned *a, uint64_t bmax)
+{
+  double blocks = a->params.class_frac * (double)a->tree.nodes[0].blocks;
+  if (a->params.batching == BATCHING_FCFS)
+    return bmax;
+  return blocks > (double)bmax ? (uint64_t)blocks : bmax;
+}
+
+/* A deep pool lets everybody wait for as long as it takes to serve it. Who waits for
+ * several times that starves, or all would, always. */
+static int64_t starving_after(const struct aligned *a, uint64_t most)
+{
+  double batches = 1 + (double)a->tree.nodes[0].blocks / (double)(most + 1);
+  double served_ns = a->params.starve_rounds * batches * a->batch_ns;
+  if (a->params.starve == 0 || served_ns < (double)a->params.starve)
+    return a->params.starve;
+  return served_ns < 1e18 ? (int64_t)served_ns : INT64_MAX;
+}
+
+/* A batch that is more than Bmax begins with the shortest: they grow into the lengths
+ * of the others, which join it as there is room (batch_fill). */
+static void begin_with_shortest(struct aligned *a, struct search_batch *b, uint64_t bmax)
+{
+  struct tree_range r = {UINT32_MAX, 0};
+  for (uint32_t i = 0; i < b->n; i++) {
+    uint32_t length = a->tree.entries[b->slots[i]].length;
+    r.first = length < r.first ? length : r.first;
+    r.last = length > r.last ? length : r.last;
+  }
+  a->next_lengths = r;
+  struct search_batch all = *b;
+  if (b->n == 1 || b->blocks <= bmax)
+    return;
+  search_near(&a->tree, r, r, bmax, UINT32_MAX, b);
+  if (b->n == 0)
+    search_near(&a->tree, r, r, UINT64_MAX, 1, b);
+  b->found = all.found;
+  b->node = all.node;
+}
+
 static bool search(struct aligned *a, struct lls_pol_step *s, struct search_batch *b)
 {
   const struct aligned_params *p = &a->params;
+  uint64_t bmax = (uint64_t)(p->bmax_frac * s->total_units / BLOCK_UNITS);
+  uint64_t most = class_blocks(a, bmax);
   const struct search_limits limits = {
-      .bmax = (uint64_t)(p->bmax_frac * s->total_units / BLOCK_UNITS),
-      .rmin = (uint32_t)p->rmin,
+      .bmax = most,
+      .rmin = least_requests(a, bmax),
       .full = p->expand == EXPAND_FULL,
-      .starve_ns = p->starve,
+      .starve_ns = starving_after(a, most),
   };
   b->slots = a->found;
   if (p->batching == BATCHING_FCFS)
     search_fifo(&a->tree, &limits, b);
   else
     search_dense(&a->tree, &limits, s->view->now_ns, b);
-  return b->n > 0 && (b->found != SEARCH_SMALL || may_be_small(a, s->view->now_ns)) &&
-         !reject_oversize(a, s, b);
+  if (b->n == 0 || (b->found == SEARCH_SMALL && !may_be_small(a, s->view->now_ns)) ||
+      reject_oversize(a, s, b))
+    return false;
+  a->next_is_all = b->n == a->tree.nodes[0].requests;
+  a->class_blocks = most;
+  begin_with_shortest(a, b, bmax);
+  return true;
 }
 
 void batch_form(struct aligned *a, struct lls_pol_step *s)
@@ -119,6 +194,7 @@ void batch_form(struct aligned *a, struct lls_pol_step *s)
     return;
   lls_pol_scheduler_count(&a->base, case_names[b.found], 1);
   search_mark(&a->tree, &b, s->view->now_ns);
+  a->next_found = b.found;
   for (uint32_t i = 0; i < b.n; i++)
     members_set(a, b.slots[i], NEXT, s->view->now_ns);
 }
@@ -130,30 +206,79 @@ static uint32_t distance(struct tree_range r, uint32_t length)
   return length < r.first ? r.first - length : length > r.last ? length - r.last : 0;
 }
 
-/* A spare request whose batch has grown away from it goes back to the pool; the batch
- * that is next becomes the newest, and waits for its turn as spare. */
-void batch_switch(struct aligned *a, int64_t now_ns)
+bool batch_is_due(const struct aligned *a, const struct lls_pol_step *s)
 {
-  struct tree_range r = batch_range(a);
-  for (uint32_t i = a->spare.n; i-- > 0 && a->n_running > 0;)
-    if (distance(r, length_of(a, a->spare.slots[i])) > a->params.slack_drop)
-      members_set(a, a->spare.slots[i], POOL, now_ns);
-  while (a->next.n > 0)
-    members_set(a, a->next.slots[a->next.n - 1], SPARE, now_ns);
+  return a->spare.n == 0 && a->next.n > 0 &&
+         (a->n_running == 0 || (a->arriving == 0 && batch_is_low(a, s, 1)));
+}
+
+/* Section 3.3: the next batch replaces what is left of the one before, which waits in the
+ * pool, where it is, for others as long. Not if the next one is all that waits: there
+ * is nothing to choose from, and what is left would only be later. */
+static bool replaces(const struct aligned *a)
+{
+  return a->params.rest == REST_EVICT && a->next_found != SEARCH_SMALL;
+}
+
+static void send_away(struct aligned *a, struct tree_range r, int64_t now_ns)
+{
+  for (uint32_t i = a->n_running; i-- > 0;) {
+    uint32_t slot = a->running[i];
+    if (distance(r, length_of(a, slot)) > 0)
+      members_set(a, slot, POOL, now_ns);
+    else
+      a->members[slot].tag = a->tag;
+  }
+}
+
+static void learn_duration(struct aligned *a, int64_t now_ns)
+{
+  double took_ns = (double)(now_ns - a->since_ns);
+  if (a->tag > 0)
+    a->batch_ns += (took_ns - a->batch_ns) / lls_pol_min(a->tag, 8);
+  a->since_ns = now_ns;
+}
+
+/* The batch that is next becomes the newest, and waits for its turn as spare. */
+void batch_switch(struct aligned *a, struct lls_pol_step *s)
+{
+  struct tree_range old = batch_range(a), new = a->next_lengths;
+  bool joins = a->n_running > 0 && !replaces(a);
+  a->joined = joins || a->next_is_all;
+  a->closed = false;
+  learn_duration(a, s->view->now_ns);
   a->tag++;
+  a->lengths = new;
+  a->steps = a->peak_blocks = 0;
+  if (joins) {
+    a->lengths.first = lls_pol_min(old.first, new.first);
+    a->lengths.last = old.last > new.last ? old.last : new.last;
+  } else {
+    send_away(a, new, s->view->now_ns);
+  }
+  while (a->next.n > 0)
+    members_set(a, a->next.slots[a->next.n - 1], SPARE, s->view->now_ns);
   lls_pol_scheduler_count(&a->base, "switches", 1);
 }
 
 /* ---- by chance --------------------------------------------------------------------- */
 
-static struct tree_range clamped(const struct aligned *a, struct tree_range r,
-                                 uint32_t slack)
+/* Where the lengths of the batch are used up, lengths near them, rather than none. */
+static struct tree_range with_slack(const struct aligned *a, struct tree_range r)
 {
-  uint32_t most = a->tree.len_max;
-  r.first = r.first > slack ? lls_pol_min(r.first - slack, most) : 1;
-  r.last = lls_pol_min(r.last, most - lls_pol_min(slack, most - 1)) + slack;
-  r.last = lls_pol_min(r.last, most);
-  return r;
+  double first = r.first / (1 + a->params.slack), last = r.last * (1 + a->params.slack);
+  return (struct tree_range){first > 1 ? (uint32_t)first : 1,
+                             last < a->tree.len_max ? (uint32_t)last : a->tree.len_max};
+}
+
+/* A batch of all there was has no lengths of its own: it is filled as long as there is
+ * room for all. Nobody joins any more once others starve. */
+static bool may_fill(struct aligned *a, int64_t room, int64_t now_ns)
+{
+  if (a->tag == 0 || a->closed)
+    return false;
+  a->closed = search_starves(&a->tree, starving_after(a, a->class_blocks), now_ns);
+  return !a->joined || BLOCK_UNITS * (int64_t)a->tree.nodes[0].blocks <= room;
 }
 
 /* Section 3.5, dynamic scheduling: as many as there are seats and memory for. */
@@ -164,11 +289,10 @@ void batch_fill(struct aligned *a, struct lls_pol_step *s, uint32_t seats)
   struct search_batch b = {.slots = a->found};
   if (coming >= seats || room <= 0 || a->n_running == 0 || a->tree.nodes[0].requests == 0)
     return;
-  struct tree_range r = batch_range(a);
-  if (r.last == 0)
+  if (!may_fill(a, room, s->view->now_ns))
     return;
-  search_near(&a->tree, clamped(a, r, 0), clamped(a, r, (uint32_t)a->params.slack),
-              UINT64_MAX, seats - coming, &b);
+  struct tree_range r = batch_range(a);
+  search_near(&a->tree, r, with_slack(a, r), UINT64_MAX, seats - coming, &b);
   for (uint32_t i = 0; i < a->spare.n; i++)
     if (!is_resident(a, a->spare.slots[i]))
       room -= BLOCK_UNITS * (int64_t)blocks_of(a, length_of(a, a->spare.slots[i]) + 1);

@@ -186,6 +186,9 @@ static bool run_all(struct aligned *a, struct lls_pol_step *s)
     i += a->members[slot].place == RUNNING;
   }
   if (s->runs > 0) {
+    a->steps++;
+    uint64_t blocks = batch_blocks(a);
+    a->peak_blocks = blocks > a->peak_blocks ? blocks : a->peak_blocks;
     lls_pol_scheduler_count(&a->base, "steps", 1);
     lls_pol_scheduler_count(&a->base, "mixed_steps", mixed);
   }
@@ -271,28 +274,21 @@ static void let_in_spare(struct aligned *a, struct lls_pol_step *s, struct door 
   }
 }
 
-static bool may_switch(const struct aligned *a)
-{
-  return a->spare.n == 0 && a->next.n > 0 &&
-         (a->n_running == 0 ||
-          (a->n_running < a->params.switch_below && a->arriving == 0));
-}
-
 static void let_others_in(struct aligned *a, struct lls_pol_step *s, uint32_t seats)
 {
   struct door door = {.seats = seats, .free_units = lls_pol_step_free_units(s)};
   bool now = a->params.prefetch == PREFETCH_OFF; /* the next batch is made when it runs */
   let_in_spare(a, s, &door);
-  if (a->spare.n == 0 &&
-      (a->n_running == 0 || (now && a->n_running < a->params.switch_below)))
+  if (a->spare.n == 0 && (a->n_running == 0 || (now && batch_is_low(a, s, 1))))
     batch_form(a, s);
-  if (may_switch(a)) {
-    batch_switch(a, s->view->now_ns);
+  if (a->n_running == 0 && batch_is_due(a, s)) {
+    batch_switch(a, s);
     let_in_spare(a, s, &door);
   }
   if (now)
     return;
-  batch_form(a, s);
+  if (batch_is_low(a, s, a->params.bring_at))
+    batch_form(a, s);
   batch_fill(a, s, seats);
 }
 
@@ -325,6 +321,8 @@ void decode_plan(struct aligned *a, struct lls_pol_step *s)
 {
   uint32_t seats = lls_pol_min(s->view->max_sequences, s->view->max_tokens);
   put_back_absent(a, s->view->now_ns);
+  if (a->n_running > 0 && batch_is_due(a, s))
+    batch_switch(a, s);
   bool left = make_room(a, s) > 0;
   left |= run_all(a, s);
   if (!left)

@@ -60,9 +60,9 @@ static uint32_t bring(struct aligned *a, struct moves *m, const struct buffer *b
 /* The next batch's turn is not far. Brought as soon as it is known it would take the
  * memory that the running one grows into and others join with: 40 % of it, most of the
  * time. */
-static bool is_near(const struct aligned *a)
+static bool is_near(const struct aligned *a, const struct lls_pol_step *s)
 {
-  return a->ahead && a->n_running < a->params.bring_at * (double)a->params.switch_below;
+  return a->ahead && batch_is_low(a, s, a->params.bring_at);
 }
 
 /* Offers that were not asked for yet are left where they are, as long as they hold
@@ -78,8 +78,10 @@ static void relieve(struct aligned *a, struct moves *m)
     if (member_of(a, r)->place != POOL)
       continue;
     int64_t units = decode_units(a, m->s, r);
-    if (units + m->floor + m->lacking > m->free_units)
+    if (units + m->floor + m->lacking > m->free_units) {
+      m->lacking += units;
       return;
+    }
     take_over(m, r, units);
     held -= units;
   }
@@ -136,11 +138,11 @@ static void make_free(struct aligned *a, struct moves *m)
   struct lls_capacity host = {.size = sizeof host};
   view->cache->capacity(view->cache->context, LLS_TIER_HOST, &host);
   int64_t host_units = host.free_units;
-  uint32_t n = a->n_running + a->spare.n + 1 + (is_near(a) ? a->next.n : 0);
+  uint32_t n = a->n_running + a->spare.n + 1 + (is_near(a, m->s) ? a->next.n : 0);
   int64_t wanted = decode_headroom(a, m->s, n) + m->lacking + prompt_units(a, view);
   m->free_units += leaving_units(a, view);
   offload(a, m, POOL, wanted, &host_units);
-  if (!is_near(a))
+  if (!is_near(a, m->s))
     offload(a, m, NEXT, wanted, &host_units);
 }
 
@@ -149,7 +151,7 @@ void moves_plan(struct aligned *a, struct lls_pol_step *s)
   struct moves m = {.s = s, .free_units = lls_pol_step_free_units(s)};
   m.floor = decode_headroom(a, s, a->n_running);
   bring(a, &m, &a->spare);
-  a->arriving = is_near(a) ? bring(a, &m, &a->next) : 0;
+  a->arriving = is_near(a, s) ? bring(a, &m, &a->next) : 0;
   if (s->view->n_offered > 0)
     relieve(a, &m);
   if (a->moves)

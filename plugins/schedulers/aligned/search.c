@@ -149,6 +149,12 @@ static uint32_t find_starving(struct tree *t, const struct search_limits *l,
   return node;
 }
 
+bool search_starves(struct tree *t, int64_t starve_ns, int64_t now_ns)
+{
+  const struct search_limits limits = {.starve_ns = starve_ns};
+  return find_starving(t, &limits, now_ns) != TREE_NIL;
+}
+
 /* Not inside the parent alone: with a deep pool one always starves, and then most
  * batches would be of the few requests of 64 lengths. */
 static void feed(const struct tree *t, const struct search_limits *l, uint32_t node,

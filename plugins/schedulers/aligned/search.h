@@ -36,6 +36,8 @@ struct search_batch {
   uint32_t node;  /* whose path has had its batch */
 };
 
+/* Lengths have had no batch for so long. */
+bool search_starves(struct tree *, int64_t starve_ns, int64_t now_ns);
 void search_dense(struct tree *, const struct search_limits *, int64_t now_ns,
                   struct search_batch *);
 /* In the order of arrival up to bmax, whatever their lengths: the ablation. */

@@ -13,6 +13,7 @@
 #include <llmserve/policy/check.h>
 #include <llmserve/policy/length.h>
 #include <llmserve/policy/priority.h>
+#include "../../common/eviction.h"
 #include "alise.h"
 
 #include <errno.h>
@@ -49,6 +50,7 @@ struct alise {
   uint64_t steps;
   int64_t last_ended_ns; /* when the last step did */
   int64_t n_lifted;
+  bool drops;          /* memory is short, and who gives its own is prefilled again */
   bool estimates_anew; /* they are not those that jobs were counted by */
 };
 
@@ -202,7 +204,7 @@ static void ran(struct alise *a, const struct lls_request *r,
   struct job *j = job_of(a, r);
   j->ran_ns = report->ended_ns;
   j->boost_ns -= report->ended_ns - report->started_ns;
-  if (j->boost_ns <= 0)
+  if (j->boost_ns <= 0 && !a->drops) /* else it would lose what it now has */
     put_down(a, j);
   if (j->boosted_ns == 0)
     alise_ages_set(&a->ages, r, j->ran_ns);
@@ -229,6 +231,26 @@ static void lift_the_aged(struct alise *a, int64_t now_ns)
          (r = alise_ages_oldest(&a->ages, &ran_ns)) != NULL &&
          now_ns - ran_ns >= a->params.age)
     lift(a, r, now_ns);
+}
+
+/* ---- the memory of the lifted -------------------------------------------------------
+ */
+
+static int64_t lifted_on_device(const struct alise *a, const struct lls_step_view *view)
+{
+  int64_t n = 0;
+  for (uint32_t i = 0; i < view->n_running; i++)
+    n += job_of(a, view->running[i])->boosted_ns > 0;
+  return n;
+}
+
+/* A lifted request waits for memory: it gets what becomes free, before all others, but
+ * nobody's. Under overload all that wait have aged, and each would throw out the one that
+ * was lifted before it. */
+static bool lifted_waits(const struct alise *a, const struct lls_step_view *view)
+{
+  return a->n_lifted > 0 && view->n_waiting + view->n_preempted > 0 &&
+         lifted_on_device(a, view) < a->n_lifted;
 }
 
 /* An answer that was cut off by its client says nothing about predictions. */
@@ -273,15 +295,17 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 {
   struct alise *a = self;
   const struct lls_pol_priority_params *params = &a->params.batch;
-  bool ahead =
-      a->params.ahead && a->params.evict && lls_pol_ahead_is_possible(a->base.host, view);
   if (a->estimates_anew)
     count_all(a, view);
   lift_the_aged(a, view->now_ns);
+  a->drops = eviction_is_near(view) && eviction_drops(view);
+  bool evict = a->params.evict && !lifted_waits(a, view);
+  bool ahead = a->params.ahead && evict && !a->drops &&
+               lls_pol_ahead_is_possible(a->base.host, view);
   bool moves = ahead && lls_pol_ahead_look(&a->ahead, &a->priority, params, view, rank);
   const struct lls_pol_priority_rules rules = {
       .params = params,
-      .evict = a->params.evict && !ahead,
+      .evict = evict && !ahead,
       .uploaded = ahead,
       .leaves = moves ? leaves : NULL,
   };

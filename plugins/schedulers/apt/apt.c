@@ -88,6 +88,7 @@ static const struct lls_param parameters[] = {
         "steps of prompts or of decodes, or prompts in pieces beside decodes"),
     LLS_POL_STEP_MAX_TOKENS(struct apt_params),
     LLS_POL_STEP_MAX_SEQS(struct apt_params, "256"),
+    LLS_POL_ENDS_LOOK(struct apt_params),
     LLS_PARAM_INT(struct apt_params, chunk_tokens, "512", 16, 65536, "tokens",
                   "token budget of a step in chunked mode",
                   .flags = LLS_PARAM_RELOADABLE),

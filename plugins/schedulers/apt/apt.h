@@ -12,6 +12,7 @@
 #ifndef APT_H
 #define APT_H
 
+#include <llmserve/policy/ends.h>
 #include <llmserve/policy/heap.h>
 #include <llmserve/policy/scheduler.h>
 #include <llmserve/policy/step.h>
@@ -48,6 +49,7 @@ struct apt_params {
   int64_t hidden;
   int64_t fill, decode_mode;
   int64_t upgrade, urgency_clip;
+  int64_t look;
 };
 
 /* One request as greedy sees it. */
@@ -69,10 +71,11 @@ struct candidate {
 struct greedy_problem {
   struct candidate *candidates; /* (n) in order of arrival */
   uint32_t n;
-  uint64_t memory; /* M, units */
-  double n_rho;    /* N * rho, s/unit: what a unit used through hidden form costs all */
-  double eps;      /* density of the violated */
-  bool skip;       /* go on after what does not fit */
+  uint64_t memory;  /* M, units */
+  double n_rho;     /* N * rho, s/unit: what a unit used through hidden form costs all */
+  double eps;       /* density of the violated */
+  bool skip;        /* go on after what does not fit */
+  bool hidden_pays; /* it is for all: K and V are not worth their room */
   uint32_t tokens, sequences; /* most of the chosen together, UINT32_MAX = any */
 };
 
@@ -95,7 +98,8 @@ struct apt {
   /* of the plan in the making */
   int64_t now_ns;
   uint32_t block_tokens, n_running, n_waiting, n_stalled;
-  double eta; /* 0: no hidden form */
+  double eta;       /* 0: no hidden form */
+  bool hidden_pays; /* it is for all: see apt_hidden_pays */
   double n_rho, eps;
   double urgency_running, urgency_waiting; /* U_R, U_W */
 };
@@ -150,6 +154,9 @@ bool apt_resume(struct apt *, struct lls_pol_step *, uint32_t budget, bool whole
 
 /* ---- rho.c: what a step pays for hidden form, by the cost model */
 int apt_calibrate(void *self, const struct lls_cost *);
+/* True if a cache full of hidden form gives more tokens a second than one full of K and
+ * V, if a token of it costs a step so much. */
+bool apt_hidden_pays(const struct apt *, double restore_ns, uint32_t total_units);
 /* Units that the upgrades of this step may not take, UINT64_MAX: none is worth it. */
 uint64_t apt_dearer_than_upgrades(const struct apt *);
 

@@ -80,6 +80,7 @@ static struct greedy_solution choose(struct apt *a, const struct lls_pol_step *s
       .n_rho = a->n_rho,
       .eps = a->eps,
       .skip = a->params.fill == APT_SKIP,
+      .hidden_pays = a->hidden_pays,
       .tokens = UINT32_MAX,
       .sequences = UINT32_MAX,
   };

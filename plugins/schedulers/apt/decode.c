@@ -187,6 +187,7 @@ static void literal(struct apt *a, struct lls_pol_step *s)
                                          .n_rho = a->n_rho,
                                          .eps = a->eps,
                                          .skip = a->params.fill == APT_SKIP,
+                                         .hidden_pays = a->hidden_pays,
                                          .tokens = UINT32_MAX,
                                          .sequences = UINT32_MAX};
   lls_pol_scheduler_count(&a->base, "single_won",

@@ -86,7 +86,7 @@ static uint32_t first_form(const struct greedy_problem *p, const struct candidat
 {
   if (c->held != LLS_FORM_NONE)
     return size_of(c, c->held) <= p->memory ? c->held : LLS_FORM_NONE;
-  if (c->violated)
+  if (c->violated && !p->hidden_pays)
     return c->kv <= p->memory ? LLS_FORM_KV : LLS_FORM_NONE;
   if (c->hidden > 0 && c->hidden <= p->memory &&
       (c->no_upgrade || hidden_permitted(p, c)))

@@ -73,7 +73,7 @@ static bool has_room(struct apt *a, struct lls_pol_step *s, const struct candida
 {
   uint64_t units = c->form == LLS_FORM_HIDDEN ? c->hidden : c->kv;
   if (c->violated)
-    return lls_pol_step_free_units(s) >= c->kv + kept;
+    return lls_pol_step_free_units(s) >= units + kept;
   return a->params.late_share <= 0 || apt_make_room(a, s, units + s->watermark_units);
 }
 
@@ -91,6 +91,7 @@ void apt_prefill(struct apt *a, struct lls_pol_step *s)
       .n_rho = a->n_rho,
       .eps = a->eps,
       .skip = p->fill == APT_SKIP,
+      .hidden_pays = a->hidden_pays,
       .tokens = budget,
       .sequences = v->n_running < most ? most - v->n_running : 0,
   };
@@ -110,6 +111,14 @@ void apt_prefill(struct apt *a, struct lls_pol_step *s)
 
 /* ---- when nothing else is possible ------------------------------------------------- */
 
+/* A request that holds nothing may be cached in the forms that this is true for. */
+static bool may_take(const struct apt *a, const struct candidate *c, uint32_t form)
+{
+  if (c->held != LLS_FORM_NONE)
+    return false;
+  return form == LLS_FORM_HIDDEN ? c->hidden > 0 : !a->hidden_pays;
+}
+
 /* The smaller form last: it is tried where K and V don't fit. */
 static void alone(struct apt *a, struct lls_pol_step *s, struct candidate *c)
 {
@@ -120,7 +129,7 @@ static void alone(struct apt *a, struct lls_pol_step *s, struct candidate *c)
   if (lls_pol_step_too_long(s, a->base.host->engine, r, pending))
     return;
   for (uint32_t form = LLS_FORM_KV; form <= LLS_FORM_HIDDEN; form++) {
-    if (form == LLS_FORM_HIDDEN && (c->hidden == 0 || c->held != LLS_FORM_NONE))
+    if (form != c->held && !may_take(a, c, form))
       continue;
     c->form = form;
     int rc = reserve(s, c, pending);

@@ -7,7 +7,10 @@
  * device that was profiled is the same measurement. One that knows nothing yet is asked
  * again in every plan, through the cache's forms().
  *
- * The other question for it: is turning hidden form into KV worth the room?
+ * Two other questions for it. Does hidden form pay for all? A cache full of it holds
+ * 1 / eta times the requests of one full of K and V, and is worth it as long as a step is
+ * not as many times longer (apt_hidden_pays). If not, is turning hidden form into KV
+ * worth the room?
  */
 #include "apt.h"
 
@@ -35,6 +38,25 @@ int apt_calibrate(void *self, const struct lls_cost *cost)
   }
   a->restore_ns = fmax(0, (n * xy - x * y) / (n * xx - x * x));
   return 0;
+}
+
+/* ---- for all ------------------------------------------------------------------------
+ */
+
+/* A decode with nothing behind it: what every step takes at least; 0 if unknown. */
+static double least_step_ns(const struct lls_cost *cost)
+{
+  const uint32_t context = 0;
+  const struct lls_iteration_shape one = {
+      .size = sizeof one, .n_decodes = 1, .decode_context = &context};
+  int64_t ns = cost->iteration_ns(cost->context, &one);
+  return ns > 0 ? (double)ns : 0;
+}
+
+bool apt_hidden_pays(const struct apt *a, double restore_ns, uint32_t total_units)
+{
+  double more_ns = restore_ns * total_units * a->block_tokens;
+  return more_ns <= least_step_ns(a->base.host->cost) * (1 / a->eta - 1);
 }
 
 /* ---- upgrades ---------------------------------------------------------------------- */
@@ -76,7 +98,7 @@ uint64_t apt_dearer_than_upgrades(const struct apt *a)
 {
   double density = upgrade_density(a);
   uint64_t units = 0;
-  if (density <= 0)
+  if (density <= 0 || a->hidden_pays)
     return UINT64_MAX;
   for (uint32_t i = a->n_running; i < a->n_running + a->n_waiting; i++) {
     const struct candidate *c = &a->candidates[i];

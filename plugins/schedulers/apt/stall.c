@@ -83,8 +83,10 @@ bool apt_resume(struct apt *a, struct lls_pol_step *s, uint32_t budget, bool who
   struct candidate *c;
   while ((c = longest_waiting(a)) != NULL && s->prompts < budget) {
     c->stalled = false;
-    c->form = LLS_FORM_KV;
-    if (!find_room(a, s, c->request, c->kv + s->watermark_units) ||
+    c->form = a->hidden_pays ? LLS_FORM_HIDDEN : LLS_FORM_KV;
+    c->form = c->held != LLS_FORM_NONE ? c->held : c->form;
+    uint32_t units = c->form == LLS_FORM_HIDDEN ? c->hidden : c->kv;
+    if (!find_room(a, s, c->request, units + s->watermark_units) ||
         !apt_admit(a, s, c, budget, whole))
       return false;
     c->gone = true;

@@ -78,7 +78,7 @@ static double value(const struct apt *a, const struct lls_request *r, uint32_t h
       .standing = standing,
       .violated = violated && p->violated == APT_DEMOTE,
       .stalled = is_stalled(a, r, waited_ns, on_device),
-      .no_upgrade = (r->user[1] & APT_WANTS_HIDDEN) != 0,
+      .no_upgrade = a->hidden_pays || (r->user[1] & APT_WANTS_HIDDEN) != 0,
   };
   if (a->eta > 0)
     out->hidden = apt_units(a, (uint32_t)length, LLS_FORM_HIDDEN);
@@ -86,14 +86,29 @@ static double value(const struct apt *a, const struct lls_request *r, uint32_t h
   return pending < clip ? pending : clip;
 }
 
-/* eta and rho: hidden form is offered by the cache, wanted, and smaller. rho is what a
- * unit adds to a step, scaled: m units are m * block_tokens / 2 tokens. */
-static double price_of_hidden(struct apt *a, const struct lls_cache_service *cache)
+/* rho is what a unit adds to a step, scaled: m units are m * block_tokens / 2 tokens.
+ * Where hidden form pays for itself it costs nobody anything. */
+static double price_of_hidden(struct apt *a, const struct lls_form_info *hidden,
+                              uint32_t total_units)
 {
   const struct apt_params *p = &a->params;
+  double ns = a->restore_ns >= 0 ? a->restore_ns : (double)hidden->restore_ns;
+  double rho = ns > 0 ? p->rho_scale * ns * 1e-9 * a->block_tokens / 2 : 0;
+  if (isnan(p->rho))
+    a->hidden_pays = ns >= 0 && apt_hidden_pays(a, ns, total_units);
+  else
+    a->hidden_pays = (rho = p->rho) <= 0;
+  return a->hidden_pays ? 0 : rho;
+}
+
+/* eta and rho: hidden form is offered by the cache, wanted, and smaller. */
+static double look_at_forms(struct apt *a, const struct lls_cache_service *cache,
+                            uint32_t total_units)
+{
   struct lls_form_info forms[4];
   a->eta = 0;
-  if (p->hidden == APT_HIDDEN_OFF)
+  a->hidden_pays = false;
+  if (a->params.hidden == APT_HIDDEN_OFF)
     return 0;
   int n = cache->forms(cache->context, forms, sizeof forms / sizeof *forms);
   for (int i = 0; i < n; i++) {
@@ -102,10 +117,7 @@ static double price_of_hidden(struct apt *a, const struct lls_cache_service *cac
     if (!offered || f->ratio <= 0 || f->ratio > MAX_ETA)
       continue;
     a->eta = f->ratio;
-    if (!isnan(p->rho))
-      return p->rho;
-    double ns = a->restore_ns >= 0 ? a->restore_ns : (double)f->restore_ns;
-    return ns > 0 ? p->rho_scale * ns * 1e-9 * a->block_tokens / 2 : 0;
+    return price_of_hidden(a, f, total_units);
   }
   return 0;
 }
@@ -140,15 +152,18 @@ void apt_value_all(struct apt *a, const struct lls_step_view *v, uint32_t total_
   struct census census = {.least = INFINITY};
   a->now_ns = v->now_ns;
   a->block_tokens = v->cache->block_tokens;
-  double rho = price_of_hidden(a, v->cache);
+  double rho = look_at_forms(a, v->cache, total_units);
   struct candidate *at = a->candidates;
   a->n_stalled = 0;
   a->urgency_running = value_list(a, v->running, v->n_running, true, at, &census);
   at += a->n_running = v->n_running;
-  a->urgency_waiting = value_list(a, v->waiting, v->n_waiting, false, at, &census);
-  at += v->n_waiting;
+  struct lls_pol_ends e = lls_pol_ends_of(v->waiting, v->n_waiting, a->params.look);
+  a->urgency_waiting = value_list(a, e.first, e.n_first, false, at, &census);
+  at += e.n_first;
+  a->urgency_waiting += value_list(a, e.last, e.n_last, false, at, &census);
+  at += e.n_last;
   a->urgency_waiting += value_list(a, v->preempted, v->n_preempted, false, at, &census);
-  a->n_waiting = v->n_waiting + v->n_preempted;
+  a->n_waiting = e.n_first + e.n_last + v->n_preempted;
   a->n_rho = census.counted * rho;
   double eps = census.least * EPS_SCALE / total_units;
   a->eps = isfinite(eps) && eps > 1e-12 ? eps : 1e-12;

@@ -15,10 +15,12 @@ static void count(const struct bros *b)
 {
   lls_pol_scheduler_count(&b->base, "realtime_run", b->rt_ready.n);
   lls_pol_scheduler_count(&b->base, "best_effort_run", b->be_ready.n);
+  lls_pol_scheduler_count(&b->base, "brought_back", b->arriving.n);
   lls_pol_scheduler_count(&b->base, "replaced", b->n_replaced);
   lls_pol_scheduler_count(&b->base, "dropped", b->dropped.n);
   lls_pol_scheduler_count(&b->base, "cost_exits", b->cost_exit);
   lls_pol_scheduler_count(&b->base, "forced", b->n_forced);
+  lls_pol_scheduler_count(&b->base, "given_up", b->n_left_out);
 }
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
@@ -132,6 +134,11 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_BOOL(struct bros_params, replace, "on",
                    "best-effort requests take the place of real-time ones that can wait",
                    .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_BOOL(
+        struct bros_params, overload, "off",
+        "where all deadlines can't be kept, the tightest are given up, so that "
+        "steps are not shortened for them",
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_POL_STEP_WATERMARK(struct bros_params, "0.1"),
     LLS_PARAM_CHOICE(struct bros_params, preempt, "swap", "recompute|swap",
                      "how requests are dropped where memory is short: prefilled again "
@@ -148,6 +155,7 @@ static const struct lls_param parameters[] = {
         .flags = LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(struct bros_params, decode_attn, "product", "product|sum",
                      "the same for decodes", .flags = LLS_PARAM_EXPERIMENTAL),
+    LLS_POL_ENDS_LOOK(struct bros_params),
 };
 
 /* ---- life -------------------------------------------------------------------------- */
@@ -161,6 +169,7 @@ static void destroy(void *self)
   free(b->rt_ready.items);
   free(b->be_ready.items);
   free(b->dropped.items);
+  free(b->arriving.items);
   free(b->contexts);
   free(b->chunks);
   free(b);
@@ -173,12 +182,14 @@ static bool allocate(struct bros *b, const struct lls_engine_caps *engine)
   b->rt_ready.items = malloc(n * sizeof *b->rt_ready.items);
   b->be_ready.items = malloc(n * sizeof *b->be_ready.items);
   b->dropped.items = malloc(n * sizeof *b->dropped.items);
+  b->arriving.items = malloc(n * sizeof *b->arriving.items);
   b->contexts = malloc((sequences + 1) * sizeof *b->contexts);
   b->chunks = malloc((sequences + 1) * sizeof *b->chunks);
   return lls_pol_heap_init(&b->realtime, (uint32_t)n) == 0 &&
          lls_pol_heap_init(&b->best_effort, (uint32_t)n) == 0 && b->candidates != NULL &&
          b->rt_ready.items != NULL && b->be_ready.items != NULL &&
-         b->dropped.items != NULL && b->contexts != NULL && b->chunks != NULL;
+         b->dropped.items != NULL && b->arriving.items != NULL && b->contexts != NULL &&
+         b->chunks != NULL;
 }
 
 static int check(const struct lls_host *host, const struct bros_params *p)

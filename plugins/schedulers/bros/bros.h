@@ -14,6 +14,7 @@
 #ifndef BROS_H
 #define BROS_H
 
+#include <llmserve/policy/ends.h>
 #include <llmserve/policy/heap.h>
 #include <llmserve/policy/scheduler.h>
 #include <llmserve/policy/step.h>
@@ -32,10 +33,11 @@ struct bros_params {
   int64_t token_group, b_base, b_max;
   int64_t missed, starve; /* ns, 0: never */
   double be_min_share;
-  bool replace;
+  bool replace, overload;
   double watermark;
   int64_t preempt, drop;
   int64_t prefill_attn, decode_attn; /* enum bros_terms */
+  int64_t look;
 };
 
 /* The estimate of an iteration's time (cost.c); all zero while nothing is known. */
@@ -55,7 +57,7 @@ struct bros_phase {
 
 struct bros_load {
   struct bros_phase prefill, decode;
-  double missing; /* Mcpu */
+  double missing, beside; /* Mcpu: comes back before the step, beside it */
 };
 
 /* One request as a plan sees it. */
@@ -93,8 +95,10 @@ struct bros {
   struct bros_candidate *candidates;         /* (max_requests) */
   struct lls_pol_heap realtime, best_effort; /* candidates not looked at yet */
   struct bros_list rt_ready, be_ready;       /* selected, in that order */
+  struct bros_list arriving; /* best-effort: come back beside the step, to run later */
   struct bros_list dropped;
-  uint32_t n_realtime, n_attainable, seats;
+  uint32_t n_realtime, n_attainable, n_left_out, seats;
+  uint64_t be_tokens;  /* of best-effort requests, on the device */
   uint32_t oldest;     /* entry of the one that has missed and not run for longest;
                           UINT32_MAX: none */
   uint32_t n_deferred; /* behind rt_ready.n: replaced, but still reserved */
@@ -125,12 +129,20 @@ void bros_fit_swap(struct bros *, const struct lls_cache_service *);
 /* ---- deadlines.c: urgent requests, and how long the batch may take */
 void bros_look(struct bros *, const struct lls_step_view *);
 
+/* ---- overload.c: the tightest deadlines are given up if all can't be kept */
+/* T_res then; with `overload` off, and where there is time for all, as it is. */
+double bros_relaxed(const struct bros *);
+
 /* ---- memory.c: reserving, dropping, and undoing both */
 /* enum lls_reserve_result; if need be, and with `drop`, at the cost of those not
  * selected. Unless OK nothing has changed. */
 int bros_reserve(struct bros *, struct lls_pol_step *, struct bros_candidate *,
                  bool drop);
-/* Gives the reservations of replaced requests back. */
+/* The host could take what best-effort requests have on the device, and this prompt too.
+ */
+bool bros_host_has_room(const struct bros *, const struct lls_pol_step *,
+                        const struct bros_candidate *);
+/* Gives the reservations of replaced requests back, and of those that arrive. */
 void bros_settle(struct bros *, struct lls_pol_step *);
 
 /* ---- pace.c: from plan to plan */

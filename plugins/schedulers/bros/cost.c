@@ -7,8 +7,10 @@
  *   t_swap = c0 Mcpu + c1                     0 if nothing comes back
  *   C = max(t_exec, t_swap)                   copies run beside computing
  *
- * Ln tokens computed, La context of the phase. It is asked for every candidate, so a
- * batch is kept as sums: a candidate costs a few products, whatever the batch.
+ * Ln tokens computed, La context of the phase. What is missing of a request that runs in
+ * this very step can't come beside it: its t_swap is added. C is asked for every
+ * candidate, so a batch is kept as sums: a candidate costs a few products, whatever the
+ * batch.
  */
 #include "bros.h"
 
@@ -18,12 +20,17 @@ static double exec(const struct bros_line *line, const struct bros_phase *p, boo
   return p->n > 0 ? line->a0 * p->tokens + line->a1 * pairs + line->beta : 0;
 }
 
+static double swap(const struct bros_cost *c, double slots)
+{
+  return slots > 0 ? c->c0 * slots + c->c1 : 0;
+}
+
 double bros_time(const struct bros_cost *c, const struct bros_load *l)
 {
   double compute = exec(&c->prefill, &l->prefill, c->prefill_sum) +
                    exec(&c->decode, &l->decode, c->decode_sum);
-  double swap = l->missing > 0 ? c->c0 * l->missing + c->c1 : 0;
-  return compute > swap ? compute : swap;
+  double beside = swap(c, l->beside);
+  return (compute > beside ? compute : beside) + swap(c, l->missing);
 }
 
 /* Context of a prompt includes itself, of a decode what is cached. */

@@ -81,23 +81,33 @@ static bool is_older(const struct lls_request *r, const struct bros_candidate *t
   return r->last_token_ns < than->request->last_token_ns;
 }
 
+static void count_missed(struct bros *b, uint32_t entry)
+{
+  struct lls_pol_heap_entry *e = &b->realtime.entries[entry];
+  struct bros_candidate *c = e->item;
+  c->attainable = false;
+  if (b->oldest == UINT32_MAX ||
+      is_older(c->request, b->realtime.entries[b->oldest].item))
+    b->oldest = entry;
+  e->key += b->params.missed == BROS_LAST ? behind : 0;
+}
+
 static void look_at_realtime(struct bros *b, struct bros_candidate *c)
 {
   const struct lls_request *r = c->request;
-  int64_t slack = slack_ns(b, r), key = slack;
+  int64_t slack = slack_ns(b, r);
   c->slack = (double)slack * 1e-9;
   c->attainable = c->slack >= bros_time_alone(&b->cost, c);
   b->n_realtime++;
-  if (c->attainable) {
-    b->n_attainable++;
-    b->t_res = fmin(b->t_res, c->slack);
-  } else {
-    if (b->oldest == UINT32_MAX || is_older(r, b->realtime.entries[b->oldest].item))
-      b->oldest = b->realtime.n;
-    key += b->params.missed == BROS_LAST ? behind : 0;
-  }
   LLS_POL_CHECK(b->realtime.n < b->realtime.capacity);
-  b->realtime.entries[b->realtime.n++] = (struct lls_pol_heap_entry){key, r->id, c, NULL};
+  b->realtime.entries[b->realtime.n++] =
+      (struct lls_pol_heap_entry){slack, r->id, c, NULL};
+  if (!c->attainable) {
+    count_missed(b, b->realtime.n - 1);
+    return;
+  }
+  b->n_attainable++;
+  b->t_res = fmin(b->t_res, c->slack);
 }
 
 static void look_at(struct bros *b, const struct lls_request *const *list, uint32_t n,
@@ -112,9 +122,11 @@ static void look_at(struct bros *b, const struct lls_request *const *list, uint3
     describe(list[i], c);
     if (bros_is_realtime(list[i]))
       look_at_realtime(b, c);
-    else
+    else {
+      b->be_tokens += c->context - c->missing;
       b->best_effort.entries[b->best_effort.n++] =
           (struct lls_pol_heap_entry){c->missing, list[i]->id, c, NULL};
+    }
   }
   LLS_POL_CHECK(b->best_effort.n <= b->best_effort.capacity);
 }
@@ -133,17 +145,43 @@ static void put_starved_first(struct bros *b)
   e->key -= c->starved ? 2 * behind : 0;
 }
 
+/* Those with less slack can't be in time. */
+static void give_up(struct bros *b, double t_res)
+{
+  b->n_left_out = 0;
+  if (t_res <= b->t_res)
+    return;
+  b->t_res = INFINITY;
+  for (uint32_t i = 0; i < b->realtime.n; i++) {
+    struct lls_pol_heap_entry *e = &b->realtime.entries[i];
+    struct bros_candidate *c = e->item;
+    if (!c->attainable)
+      continue;
+    if (c->slack >= t_res) {
+      b->t_res = fmin(b->t_res, c->slack);
+      continue;
+    }
+    count_missed(b, i);
+    b->n_attainable--;
+    b->n_left_out++;
+  }
+}
+
 void bros_look(struct bros *b, const struct lls_step_view *v)
 {
   struct bros_candidate *at = b->candidates;
   b->view = v;
   b->n_realtime = b->n_attainable = 0;
+  b->be_tokens = 0;
   b->oldest = UINT32_MAX;
   b->t_res = INFINITY;
   b->realtime.n = b->best_effort.n = 0;
   look_at(b, v->running, v->n_running, &at);
   look_at(b, v->preempted, v->n_preempted, &at);
-  look_at(b, v->waiting, v->n_waiting, &at);
+  struct lls_pol_ends e = lls_pol_ends_of(v->waiting, v->n_waiting, b->params.look);
+  look_at(b, e.first, e.n_first, &at);
+  look_at(b, e.last, e.n_last, &at);
+  give_up(b, bros_relaxed(b));
   if (b->n_attainable == 0 && b->n_realtime > 0)
     b->t_res = (double)b->params.tpot_slo * 1e-9;
   LLS_POL_CHECK(b->n_attainable <= b->n_realtime && b->realtime.n == b->n_realtime);

@@ -9,7 +9,8 @@
  * that a best-effort one has replaced stays reserved until the batch is complete, and is
  * given back once: the transaction is a stack, so what came after is reserved again. A
  * request that has had others dropped is not replaced, for they would get their memory
- * back.
+ * back. What arrives beside the step is reserved too, so that there is room for it, and
+ * is given back last: the core takes that memory when the plan is done.
  */
 #include "bros.h"
 
@@ -20,13 +21,22 @@ static bool has_memory(const struct bros_candidate *c)
   return !c->gone && bros_is_there(c);
 }
 
+/* Blocks come free if it leaves: it has some that no real-time request shares. */
+static bool frees_blocks(const struct lls_cache_service *cache,
+                         const struct bros_candidate *c)
+{
+  struct lls_cache_info info = {.size = sizeof info};
+  return cache->info(cache->context, c->request, &info) == 0 && info.owned_units > 0;
+}
+
 /* The last of the first *left candidates that may be dropped; *left is behind it then. */
-static struct bros_candidate *latest(struct bros_candidate *from, uint32_t *left,
-                                     const struct bros_candidate *keeper)
+static struct bros_candidate *latest(const struct bros *b, struct bros_candidate *from,
+                                     uint32_t *left, const struct bros_candidate *keeper)
 {
   for (; *left > 0; (*left)--) {
     struct bros_candidate *c = &from[*left - 1];
-    if (!bros_is_realtime(c->request) && has_memory(c) && c != keeper)
+    if (!bros_is_realtime(c->request) && has_memory(c) && c != keeper &&
+        frees_blocks(b->view->cache, c))
       return c;
   }
   return NULL;
@@ -36,8 +46,8 @@ static struct bros_candidate *best_effort_victim(struct bros *b,
                                                  const struct bros_candidate *keeper)
 {
   struct bros_candidate *preempted = b->candidates + b->view->n_running;
-  struct bros_candidate *x = latest(b->candidates, &b->be_running, keeper);
-  struct bros_candidate *y = latest(preempted, &b->be_preempted, keeper);
+  struct bros_candidate *x = latest(b, b->candidates, &b->be_running, keeper);
+  struct bros_candidate *y = latest(b, preempted, &b->be_preempted, keeper);
   if (x == NULL || y == NULL)
     return x != NULL ? x : y;
   return x->request->id > y->request->id ? x : y;
@@ -98,6 +108,19 @@ static bool leaves_room(struct bros *b, const struct lls_pol_step *s,
          (bros_is_realtime(c->request) && best_effort_victim(b, c) != NULL);
 }
 
+/* Where nobody is on the host, its cache may have no use for it. */
+bool bros_host_has_room(const struct bros *b, const struct lls_pol_step *s,
+                        const struct bros_candidate *c)
+{
+  struct lls_capacity host = {.size = sizeof host};
+  if (b->n_realtime == 0 ||
+      s->cache->capacity(s->cache->context, LLS_TIER_HOST, &host) < 0 ||
+      host.total_units == 0 || host.free_units == host.total_units)
+    return true;
+  return (uint64_t)host.free_units / 2 * s->cache->block_tokens >=
+         b->be_tokens + c->tokens;
+}
+
 int bros_reserve(struct bros *b, struct lls_pol_step *s, struct bros_candidate *c,
                  bool drop)
 {
@@ -117,11 +140,20 @@ int bros_reserve(struct bros *b, struct lls_pol_step *s, struct bros_candidate *
   return late ? LLS_RESERVE_LATER : rc;
 }
 
+/* They were reserved after all others. */
+static void release_arriving(struct bros *b, struct lls_pol_step *s)
+{
+  const struct bros_list *l = &b->arriving;
+  if (l->n > 0)
+    s->cache->rollback(s->cache->context, l->items[0]->mark);
+}
+
 void bros_settle(struct bros *b, struct lls_pol_step *s)
 {
   struct bros_list *ready = &b->be_ready;
   struct bros_candidate *first = b->rt_ready.items[b->rt_ready.n];
   uint32_t n = ready->n;
+  release_arriving(b, s);
   if (b->n_deferred == 0)
     return;
   LLS_POL_CHECK(b->n_deferred == b->n_replaced);

@@ -173,6 +173,39 @@ static void defer_last(struct bros *b)
   b->n_replaced++;
 }
 
+/* Something is missing of it, and is to come back beside the step rather than before. */
+static bool should_arrive(const struct bros *b, const struct bros_candidate *c)
+{
+  return c->missing > 0 && batch_size(b) > 0 && !b->guaranteed &&
+         b->base.host->engine->async_transfers;
+}
+
+/* One that has only just been displaced waits for a plan more. False: the link has as
+ * much to do as there is time, or there is no memory. */
+static bool try_arriving(struct bros *b, struct lls_pol_step *s, struct bros_candidate *c)
+{
+  struct bros_load load = b->load;
+  load.beside += c->missing;
+  if (c->request->state != LLS_PREEMPTED)
+    return true;
+  if (bros_time(&b->cost, &load) > b->t_res ||
+      bros_reserve(b, s, c, false) != LLS_RESERVE_OK)
+    return false;
+  bros_push(&b->arriving, c);
+  b->load = load;
+  return true;
+}
+
+/* A prompt that the host could not take with the others could not be displaced by
+ * real-time requests: these would be dropped instead. It waits, unless nothing else runs.
+ */
+static bool waits_for_host(const struct bros *b, const struct lls_pol_step *s,
+                           const struct bros_candidate *c)
+{
+  return c->context == 0 && !b->guaranteed && batch_size(b) > 0 &&
+         !bros_host_has_room(b, s, c);
+}
+
 static bool try_best_effort(struct bros *b, struct lls_pol_step *s,
                             struct bros_candidate *c)
 {
@@ -180,6 +213,10 @@ static bool try_best_effort(struct bros *b, struct lls_pol_step *s,
   if (tokens == 0)
     return true;
   c->tokens = tokens;
+  if (waits_for_host(b, s, c))
+    return false;
+  if (should_arrive(b, c))
+    return try_arriving(b, s, c);
   bool beside = fits(b, c);
   if (!beside && !can_replace(b, c))
     return false;
@@ -191,6 +228,7 @@ static bool try_best_effort(struct bros *b, struct lls_pol_step *s,
   if (!beside)
     defer_last(b);
   bros_accept(b, &b->be_ready, c);
+  b->be_tokens += c->tokens;
   b->guaranteed = false;
   return true;
 }
@@ -233,7 +271,7 @@ static void pack_best_effort(struct bros *b, struct lls_pol_step *s)
 
 void bros_pack(struct bros *b, struct lls_pol_step *s)
 {
-  b->rt_ready.n = b->be_ready.n = b->dropped.n = b->n_deferred = 0;
+  b->rt_ready.n = b->be_ready.n = b->arriving.n = b->dropped.n = b->n_deferred = 0;
   b->n_replaced = b->n_forced = 0;
   b->be_running = b->view->n_running;
   b->be_preempted = b->view->n_preempted;
@@ -260,4 +298,6 @@ void bros_emit(struct bros *b, struct lls_pol_step *s)
     emit(s, &b->rt_ready, prompts);
     emit(s, &b->be_ready, prompts);
   }
+  for (uint32_t i = 0; i < b->arriving.n; i++)
+    lls_plan_add(s->plan, LLS_PLAN_UPLOAD, b->arriving.items[i]->request);
 }

@@ -32,25 +32,35 @@ static uint32_t needed_units(const struct lls_step_view *view,
   return need.new_units;
 }
 
-/* FIFO while waiting < accept_frac of all and it fits; what would not fit even an empty
- * instance is asked for all the same, to be told so. */
-static void accept(struct distserve *d, const struct lls_step_view *view,
-                   struct lls_plan *out)
+/* How many are taken over: FIFO while waiting < accept_frac of all and it fits; what
+ * would not fit even an empty instance is asked for all the same, to be told so. */
+static uint32_t accept(struct distserve *d, const struct lls_step_view *view,
+                       struct lls_plan *out)
 {
   struct lls_capacity capacity = {.size = sizeof capacity};
   view->cache->capacity(view->cache->context, LLS_TIER_DEVICE, &capacity);
   double most = d->params.accept_frac * capacity.total_units;
-  uint32_t waiting = waiting_units(view), free_units = capacity.free_units;
+  uint32_t waiting = waiting_units(view), free_units = capacity.free_units, taken = 0;
   d->waiting_units = waiting;
   for (uint32_t i = 0; i < view->n_offered && (double)waiting < most; i++) {
     const struct lls_request *r = view->offered[i];
     uint32_t units = needed_units(view, r);
     if (units > free_units && units <= capacity.total_units)
-      return;
+      break;
     lls_plan_migrate(out, r, view->instance);
     waiting += units;
     free_units -= lls_pol_min(units, free_units);
+    taken++;
   }
+  return taken;
+}
+
+/* DistServe's decode engine awaits its migrations before each iteration, and their copies
+ * are on the stream that computes: a step that copies does nothing else. */
+static bool accept_alone(struct distserve *d, const struct lls_step_view *view,
+                         struct lls_plan *out)
+{
+  return d->params.migration == MIGRATION_BLOCKING && accept(d, view, out) > 0;
 }
 
 void distserve_decode(struct distserve *d, const struct lls_step_view *view,
@@ -60,8 +70,11 @@ void distserve_decode(struct distserve *d, const struct lls_step_view *view,
   const struct lls_pol_prefill_first_params params = {.max_tokens = p->prefill_tokens,
                                                       .max_seqs = p->decode_batch,
                                                       .preempt = p->preempt};
+  if (accept_alone(d, view, out))
+    return;
   lls_pol_prefill_first_plan_in_order(d->base.host, &params, view, out);
-  accept(d, view, out);
+  if (p->migration == MIGRATION_OVERLAPPED)
+    accept(d, view, out);
   if (view->n_offered > 0 && out->idle_until_ns == LLS_NEVER)
     out->idle_until_ns = lls_time_after(view->now_ns, LLS_NS_PER_S / 1000);
 }

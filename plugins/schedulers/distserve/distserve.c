@@ -78,6 +78,11 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_CHOICE(struct distserve_params, preempt, "swap", "recompute|swap",
                      "how a decode instance makes room: sequences are moved to the host, "
                      "or dropped and prefilled again there"),
+    LLS_PARAM_CHOICE(struct distserve_params, migration, "overlapped",
+                     "overlapped|blocking",
+                     "whether decodes go on while blocks of others are copied from a "
+                     "prefill instance, or wait",
+                     .flags = LLS_PARAM_RELOADABLE),
 };
 
 static int create(const struct lls_host *host, const void *params, void **self)

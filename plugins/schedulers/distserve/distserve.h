@@ -7,10 +7,12 @@
 #include <llmserve/policy/prefiller.h>
 #include <llmserve/policy/scheduler.h>
 
+enum migration { MIGRATION_OVERLAPPED, MIGRATION_BLOCKING };
+
 struct distserve_params {
   int64_t prefill_batch, prefill_tokens, decode_batch;
   double accept_frac;
-  int64_t preempt;
+  int64_t preempt, migration;
 };
 
 struct distserve {

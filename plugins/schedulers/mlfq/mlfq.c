@@ -8,6 +8,7 @@
  */
 #include <llmserve/policy/check.h>
 #include <llmserve/policy/priority.h>
+#include "../../common/eviction.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -160,6 +161,21 @@ static bool host_is_short(const struct mlfq *m, const struct lls_step_view *v)
   return host.free_units < m->params.host_reserve * host.total_units;
 }
 
+/* Only who has starved is in front of level 0. */
+static bool has_starved(const struct lls_request *r)
+{
+  return (int64_t)r->user[PLACE] < 0;
+}
+
+/* A waiting request takes memory of those after it if they get it back by a copy; for its
+ * level alone, not for having starved: under overload all have. */
+static bool may_evict(struct mlfq *m, const struct lls_step_view *v)
+{
+  const struct lls_pol_heap *waiting = &m->priority.waiting.heap;
+  lls_pol_backlog_begin(&m->priority.waiting.backlog, v);
+  return waiting->n > 0 && !has_starved(waiting->entries[0].item) && !eviction_drops(v);
+}
+
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct mlfq *m = self;
@@ -171,7 +187,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
       .reserve = ahead ? BLOCK_UNITS * max_seqs : 0,
       .params = &m->params.batch,
       .whole = true,
-      .evict = true,
+      .evict = may_evict(m, view),
       .closed = host_is_short(m, view),
   };
   lls_pol_priority_plan(&m->priority, &rules, view, out);

@@ -9,14 +9,16 @@
 
 #define GRAIN 32 /* chunks are multiples of it; no deadline asks for less */
 
-int budget_init(struct budget *b, uint32_t max_requests)
+int budget_init(struct budget *b, const struct lls_engine_caps *engine)
 {
-  b->decodes = calloc(max_requests, sizeof *b->decodes);
-  return b->decodes != NULL ? 0 : -ENOMEM;
+  b->decodes = calloc(engine->max_requests, sizeof *b->decodes);
+  int rc = lls_pol_margin_init(&b->margin, engine->max_sequences);
+  return b->decodes != NULL ? rc : -ENOMEM;
 }
 
 void budget_free(struct budget *b)
 {
+  lls_pol_margin_free(&b->margin);
   free(b->decodes);
 }
 
@@ -37,7 +39,7 @@ static uint32_t first_context(const struct lls_step_view *view)
  * themselves leave nothing to prompts, which wait until some have ended; a step without
  * decodes has GRAIN at least, or nothing would ever run.
  */
-static uint32_t within_slo(const struct budget *b, const struct lls_cost *cost,
+static uint32_t within_slo(struct budget *b, const struct lls_cost *cost,
                            const struct lls_step_view *view, uint32_t decodes)
 {
   const struct lls_pol_deadline_step step = {
@@ -46,7 +48,8 @@ static uint32_t within_slo(const struct budget *b, const struct lls_cost *cost,
   uint32_t high = view->max_tokens > decodes ? view->max_tokens - decodes : 0;
   if (high < low)
     return decodes + high;
-  return decodes + lls_pol_deadline_tokens(cost, &step, low, high, b->params->slo);
+  int64_t within_ns = lls_pol_margin_within(&b->margin, b->params->slo);
+  return decodes + lls_pol_deadline_tokens(cost, &step, low, high, within_ns);
 }
 
 /* As long as nothing was measured there is no model: chunk counts. */
@@ -76,6 +79,7 @@ void budget_begin(struct budget *b, const struct params *params,
   for (uint32_t i = 0; i < view->n_running; i++)
     if (view->running[i]->state == LLS_DECODING)
       b->decodes[n++] = view->running[i]->cached_tokens;
+  lls_pol_margin_begin(&b->margin, params->margin);
   b->params = params;
   b->used = n;
   b->most = (uint32_t)params->chunk;

@@ -6,10 +6,12 @@
 #ifndef SARATHI_BUDGET_H
 #define SARATHI_BUDGET_H
 
+#include <llmserve/policy/margin.h>
 #include <llmserve/scheduler.h>
 
 struct params {
   int64_t chunk, slo;
+  double margin;
   bool dynamic_chunks;
   int64_t chunk_low, chunk_high, chunk_tokens, chunk_stages;
   int64_t max_seqs;
@@ -19,12 +21,13 @@ struct params {
 
 struct budget {
   const struct params *params;
-  uint32_t most;     /* of this step, for every request alike */
-  uint32_t used;     /* decodes, and what was planned of prompts */
-  uint32_t *decodes; /* (max_requests) their contexts */
+  uint32_t most;                /* of this step, for every request alike */
+  uint32_t used;                /* decodes, and what was planned of prompts */
+  uint32_t *decodes;            /* (max_requests) their contexts */
+  struct lls_pol_margin margin; /* of steps that slo fills */
 };
 
-int budget_init(struct budget *, uint32_t max_requests);
+int budget_init(struct budget *, const struct lls_engine_caps *);
 void budget_free(struct budget *);
 
 /* A new step: its decodes are used up at once. */

@@ -87,8 +87,14 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
            lls_pol_step_bring_back);
   else if (s.preempted == 0)
     let_in(sarathi, &s, view->waiting, view->n_waiting, seats, lls_pol_step_admit);
+  lls_pol_margin_planned(&sarathi->budget.margin, sarathi->base.host, view, out);
   lls_pol_step_end(&s);
   return 0;
+}
+
+static void on_step(void *self, const struct lls_step_report *report)
+{
+  lls_pol_margin_ran(&((struct sarathi *)self)->budget.margin, report);
 }
 
 static void caps(void *self, struct lls_scheduler_caps *out)
@@ -104,6 +110,7 @@ static void stats(void *self, const struct lls_sink *sink)
   const struct budget *b = &((const struct sarathi *)self)->budget;
   sink->number(sink->context, "budget_tokens", b->most);
   sink->number(sink->context, "used_tokens", b->used);
+  sink->number(sink->context, "margin_ratio", b->margin.ratio);
 }
 
 static const struct lls_param parameters[] = {
@@ -115,6 +122,10 @@ static const struct lls_param parameters[] = {
                        "in place of chunk: as many tokens as a step of that time has "
                        "room for; 0 is off",
                        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct params, margin, "0", 0, 0.9999, "",
+                    "with slo: part of the steps filled to it that shall end within it, "
+                    "as far as the cost model was off so far; 0: as it says",
+                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(struct params, dynamic_chunks, "off",
                    "in place of chunk: from chunk_high down to chunk_low along a prompt",
                    .flags = LLS_PARAM_RELOADABLE),
@@ -142,7 +153,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   struct sarathi *s = LLS_POL_SCHEDULER_NEW(struct sarathi, host, parameters, params);
   if (s == NULL)
     return -ENOMEM;
-  int rc = budget_init(&s->budget, host->engine->max_requests);
+  int rc = budget_init(&s->budget, host->engine);
   if (rc < 0)
     destroy(s);
   else
@@ -157,6 +168,7 @@ static const struct lls_scheduler_vtable vtable = {
     .destroy = destroy,
     .caps = caps,
     .plan = plan,
+    .on_step = on_step,
     .stats = stats,
     .dump = lls_pol_scheduler_dump,
     .reconfigure = lls_pol_scheduler_reconfigure,

@@ -19,17 +19,21 @@ extern "C" {
 typedef enum {
   CUBLAS_STATUS_SUCCESS = 0,
   CUBLAS_STATUS_INVALID_VALUE = 7,
+  CUBLAS_STATUS_EXECUTION_FAILED = 13,
   CUBLAS_STATUS_NOT_SUPPORTED = 15,
 } cublasStatus_t;
 
 typedef enum {
   CUDA_R_32F = 0,
   CUDA_R_16F = 2,
+  CUDA_R_8I = 3,
+  CUDA_R_32I = 10,
   CUDA_R_16BF = 14,
   CUDA_R_8F_E4M3 = 28
 } cudaDataType_t;
 typedef enum {
   CUBLAS_COMPUTE_32F = 68,
+  CUBLAS_COMPUTE_32I = 72,
   CUBLAS_COMPUTE_32F_FAST_TF32 = 77
 } cublasComputeType_t;
 typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;

@@ -19,6 +19,7 @@ typedef enum cudaError {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorNoDevice = 100,
+  cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
   cudaErrorPeerAccessAlreadyEnabled = 704,
   cudaErrorLaunchFailure = 719,
@@ -103,6 +104,10 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t);
 unsigned simt_graph_launches(void);          /* so far; for tests */
 void simt_gpus(int n, int reach_each_other); /* of the machine; one at first */
 int simt_direct_copies(void);                /* between two GPUs, since then */
+/* Recovers from a fault, and has another come after so many kernels; -1 = never. */
+void simt_fault_after(long kernels);
+/* A bit for each GPU that something was made or waited for on, since then. */
+unsigned simt_contexts(void);
 
 /* For benchmarks of the host's work: from now on nothing is carried out, and memory that
  * is allocated is zeros; and the CPU time of the caller's thread so far from waiting for

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How large the cache pool is: as the configuration says, or what a device with memory of
+ * its own has left (memory_profile.c), or what as many sequences as a step can have may
+ * hold, at most half of the memory that is left, so that the machine stays usable.
+ *
+ * A sequence may hold its whole context; but where every layer has a sliding window and
+ * the cache manager gives back what is before it, only the window, the tokens of a step,
+ * and a block of which each end has a part.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/base/least.h"
+#include "core/engine/engine_internal.h"
+
+#define MIB(bytes) ((size_t)(bytes) >> 20)
+
+uint32_t lls_engine_sharers(const struct lls_engine *e)
+{
+  const struct lls_ranks *ranks = e->options.ranks;
+  return ranks != NULL && e->device->is_host ? ranks->local_size : 1;
+}
+
+size_t lls_engine_units_for(const struct lls_engine *e, size_t tokens)
+{
+  return 2 * ((tokens + e->options.block_tokens - 1) / e->options.block_tokens);
+}
+
+static uint32_t units_in(const struct lls_engine *e, size_t bytes, bool host)
+{
+  size_t units = bytes / lls_unit_room(&e->pool_shape, host);
+  return units > UINT32_MAX ? UINT32_MAX : (uint32_t)units;
+}
+
+/* The most that a sequence holds at once, and why it is so. */
+static uint32_t sequence_tokens(const struct lls_engine *e, char *why, size_t size)
+{
+  const struct lls_engine_options *o = &e->options;
+  uint32_t context = e->caps.max_context, window = e->caps.window_tokens;
+  size_t slides = (size_t)window + o->max_tokens + 2 * (size_t)o->block_tokens;
+  if (o->gives_back && window > 0 && slides < context) {
+    snprintf(why, size, "a window of %u, a step of %u and two blocks", window,
+             o->max_tokens);
+    return (uint32_t)slides;
+  }
+  snprintf(why, size, "the context");
+  return context;
+}
+
+static int default_bytes(struct lls_engine *e, size_t *bytes, struct lls_error *err)
+{
+  const struct lls_engine_options *o = &e->options;
+  char why[96];
+  size_t total, available, unit = lls_unit_room(&e->pool_shape, false);
+  int rc = e->device->ops->memory(e->device, &total, &available);
+  if (rc < 0)
+    return lls_fail(err, rc, "the device does not tell its free memory");
+  available /= lls_engine_sharers(e);
+  uint32_t tokens = sequence_tokens(e, why, sizeof why);
+  size_t full = lls_engine_units_for(e, tokens) * o->max_sequences * unit;
+  size_t least = lls_engine_units_for(e, o->max_tokens) * unit;
+  *bytes = full;
+  snprintf(e->pool_reason, sizeof e->pool_reason, "%u sequences of %u tokens: %s",
+           o->max_sequences, tokens, why);
+  if (o->cache_share > 0 || full > available / 2) {
+    double share = o->cache_share > 0 ? o->cache_share : 0.5;
+    *bytes = (size_t)((double)available * share);
+    if (o->cache_share > 0)
+      *bytes = lls_engine_without_scratch(e, *bytes);
+    snprintf(e->pool_reason, sizeof e->pool_reason,
+             "%g %% of %zu MiB that are free; %u sequences of %u tokens (%s) are %zu MiB",
+             100 * share, MIB(available), o->max_sequences, tokens, why, MIB(full));
+  }
+  if (*bytes < least) {
+    *bytes = least;
+    snprintf(e->pool_reason, sizeof e->pool_reason, "one step of %u tokens needs it",
+             o->max_tokens);
+  }
+  return 0;
+}
+
+/* The smallest pool is that of all ranks: block tables are the same on all. */
+static int agree_on_units(struct lls_engine *e, struct lls_error *err)
+{
+  struct lls_ranks *ranks = e->options.ranks;
+  struct lls_pool_shape *shape = &e->pool_shape;
+  uint32_t mine[2] = {shape->device_units, shape->host_units}, all[LLS_MAX_RANKS][2];
+  if (!lls_engine_is_shared(e))
+    return 0;
+  if (ranks->ops->exchange(ranks, mine, sizeof mine, all) < 0)
+    return lls_ranks_failed(ranks, err);
+  for (uint32_t rank = 0; rank < ranks->size; rank++) {
+    shape->device_units = lls_least_u32(shape->device_units, all[rank][0]);
+    shape->host_units = lls_least_u32(shape->host_units, all[rank][1]);
+  }
+  return 0;
+}
+
+/* Ranks of one model share a machine's memory, or would all have to try at once. */
+bool lls_engine_measures_memory(const struct lls_engine *e)
+{
+  return e->device->has_own_memory && e->options.pool.gpu_memory_utilization > 0 &&
+         !lls_engine_is_shared(e);
+}
+
+static int choose_bytes(struct lls_engine *e, size_t *bytes, struct lls_error *err)
+{
+  *bytes = e->options.cache_bytes;
+  snprintf(e->pool_reason, sizeof e->pool_reason, "[cache] device_memory says so");
+  if (*bytes > 0)
+    return 0;
+  if (!lls_engine_measures_memory(e))
+    return default_bytes(e, bytes, err);
+  snprintf(e->pool_reason, sizeof e->pool_reason,
+           "what [cache] gpu_memory_utilization = %g leaves",
+           e->options.pool.gpu_memory_utilization);
+  return lls_engine_profile_memory(e, bytes, err);
+}
+
+int lls_engine_make_pool(struct lls_engine *e, struct lls_error *err)
+{
+  size_t bytes;
+  int rc = choose_bytes(e, &bytes, err);
+  if (rc < 0)
+    return rc;
+  e->pool_shape.device_units = units_in(e, bytes, false);
+  e->pool_shape.host_units = units_in(e, (size_t)e->options.pool.host_memory, true);
+  rc = agree_on_units(e, err);
+  if (rc < 0)
+    return rc;
+  if (e->pool_shape.device_units < 2)
+    return lls_fail(
+        err, -EINVAL,
+        "a cache of %zu MiB does not hold one block of keys and one of values "
+        "(%zu MiB)",
+        MIB(bytes), MIB(2 * lls_unit_room(&e->pool_shape, false)));
+  if (e->caps.forms & LLS_BIT_HIDDEN)
+    e->pool_shape.scratch_units = lls_engine_scratch_units(e);
+  rc = e->device->ops->pool_create(e->device, &e->pool_shape, &e->pool, err);
+  return rc < 0 ? lls_fail_at(err, rc, "cache of %zu MiB", MIB(bytes)) : 0;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The part of a reload that is done beside main: reading the file, trying and opening the
+ * plugins that are new, and creating them. That is in the hands of plugins, and requests
+ * are served meanwhile. One whose create does not return for [server] watchdog is given
+ * up: the reload is refused, the next one may come, and what was made is freed once it
+ * returns.
+ *
+ * Invariant: until `creating` the thread reads the running configuration and the policies
+ * at work, which do not change while a reload is under way; from then on neither, so that
+ * only then it can be given up.
+ */
+#include <errno.h>
+#include <string.h>
+#include <stdlib.h>
+
+#include "core/base/thread.h"
+#include "core/plugin/crash.h"
+#include "core/serve/daemon.h"
+
+/* ---- the thread -------------------------------------------------------------------- */
+
+static struct lls_loop_policy choose(const struct lls_policy *running,
+                                     const struct lls_policy *wanted,
+                                     enum lls_policy_change change)
+{
+  switch (change) {
+  case LLS_POLICY_SAME:
+    return (struct lls_loop_policy){0};
+  case LLS_POLICY_RENEWED:
+    return (struct lls_loop_policy){running->module, wanted->params};
+  default:
+    return (struct lls_loop_policy){wanted->module, wanted->params};
+  }
+}
+
+/* A scheduler that was switched off knows nothing of what runs: it begins anew. */
+static struct lls_config_change compare(const struct server *s,
+                                        const struct lls_config *wanted)
+{
+  struct lls_loop_status status;
+  struct lls_config_change change = lls_config_compare(s->config, wanted);
+  lls_loop_status(s->loop, &status);
+  if (status.fallen_back)
+    change.scheduler = LLS_POLICY_REPLACED;
+  return change;
+}
+
+/* The file is good: what of it is new? */
+static int plan_change(struct reload *r)
+{
+  const struct lls_config *c = r->server->config, *w = &r->wanted;
+  struct lls_loop_change change = {.limits = w->plugins.loop};
+  r->change = compare(r->server, w);
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    change.policies.by_kind[i] =
+        choose(&c->policies.by_kind[i], &w->policies.by_kind[i], r->change.by_kind[i]);
+  int rc = lls_config_check_reload(c, w, &r->error);
+  if (rc == 0)
+    rc = server_load_keys(w, &r->keys, &r->error);
+  return rc < 0 ? rc
+                : lls_loop_prepare(r->server->loop, &change, &r->prepared, &r->error);
+}
+
+static int prepare(struct reload *r)
+{
+  int rc = lls_config_reload(r->server->config, &r->wanted, &r->errors);
+  if (rc < 0)
+    return rc;
+  r->read = true;
+  rc = plan_change(r);
+  if (rc < 0)
+    return rc;
+  r->creating = true;
+  return lls_loop_prepared_create(r->prepared, &r->error);
+}
+
+static void *thread_main(void *argument)
+{
+  struct reload *r = argument;
+  struct server *s = r->server;
+  lls_crash_stack();
+  r->status = prepare(r);
+  r->done = true; /* main may free it from here on, once this thread has ended */
+  uv_async_send(&s->prepared);
+  return NULL;
+}
+
+/* ---- main's side ------------------------------------------------------------------- */
+
+int server_prepare(struct server *s, struct reload **out, struct lls_error *err)
+{
+  struct reload *r = calloc(1, sizeof *r);
+  if (r == NULL)
+    return lls_fail(err, -ENOMEM, "out of memory");
+  r->server = s;
+  int rc = -pthread_create(&r->thread, NULL, thread_main, r);
+  if (rc < 0) {
+    free(r);
+    return lls_fail(err, rc, "the thread of a reload does not start: %s", strerror(-rc));
+  }
+  pthread_setname_np(r->thread, "llmserve-reload");
+  r->next = s->reloads;
+  *out = s->reloads = r;
+  return 0;
+}
+
+void server_look_at_reload(struct server *s, int64_t now_ns)
+{
+  struct reload *r = s->reload;
+  if (r == NULL || !r->creating || r->done || r->given_up)
+    return;
+  r->given_up =
+      lls_loop_prepared_hangs(r->prepared, now_ns, s->config->server.watchdog, &r->hangs);
+  if (r->given_up)
+    uv_async_send(&s->prepared);
+}
+
+void server_free_reload(struct server *s, struct reload *r)
+{
+  struct reload **from = &s->reloads;
+  while (*from != r)
+    from = &(*from)->next;
+  *from = r->next;
+  if (!r->ended)
+    pthread_join(r->thread, NULL);
+  lls_loop_prepared_free(r->prepared);
+  lls_api_keyring_free(&r->keys);
+  lls_config_errors_free(&r->errors);
+  if (r->read)
+    lls_config_free(&r->wanted);
+  free(r);
+}
+
+void server_forget_reloads(struct server *s)
+{
+  for (struct reload *r = s->reloads, *next; r != NULL; r = next) {
+    next = r->next;
+    if (r == s->reload || !r->done)
+      continue;
+    lls_log(&s->log, LLS_LOG_WARNING, "reload",
+            "what was given up has returned, and is gone (%s)", r->hangs.text);
+    server_free_reload(s, r);
+  }
+}
+
+bool server_end_reloads(struct server *s, int64_t timeout_ns)
+{
+  for (struct reload *r = s->reloads; r != NULL; r = r->next) {
+    int64_t wait_ns = r->given_up ? 0 : timeout_ns;
+    if (!lls_thread_join(r->thread, wait_ns))
+      return false;
+    r->ended = true;
+    lls_loop_prepared_free(r->prepared);
+    r->prepared = NULL;
+  }
+  return true;
+}

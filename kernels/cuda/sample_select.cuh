@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A row of logits read by a block of threads, and the selection of its likeliest tokens
+ * down to a count or a mass (sample.cu).
+ *
+ * Weights are summed as integers in units of 2^-40 of the likeliest token's, whose sums
+ * are the same in whatever order threads add: a draw does not depend on timing.
+ * Boundaries of top_k and top_p are found by a radix select over the weights' bits, eight
+ * at a time.
+ *
+ * The bins of a round are counted in shared memory by 32-bit atomics alone: a 64-bit one
+ * is a loop of compare and swap there, and in the first round, where a bin is seven bits
+ * of exponent, a third of a vocabulary meets in one of them. So a mass is three limbs of
+ * 14 bits, and a bin has eight copies, in banks of their own, of which neighbouring lanes
+ * take different ones.
+ */
+#ifndef LLS_CUDA_SAMPLE_SELECT_CUH
+#define LLS_CUDA_SAMPLE_SELECT_CUH
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/number.cuh"
+
+#define THREADS 1024
+#define WARPS   (THREADS / WARP)
+#define AT_ONCE 4 /* loads of a thread under way */
+#define BINS    256
+
+#define COPIES     8
+#define LIMBS      3 /* of a mass, which is 2^40 at most */
+#define LIMB_BITS  14
+#define MOST_VOCAB (COPIES << (32 - LIMB_BITS)) /* no limb's sum overflows */
+
+typedef unsigned long long u64;
+
+struct row {
+  float *logits;
+  uint32_t vocab;
+  float top, scale; /* weight of x: exp((x - top) scale) */
+};
+
+/* The selection: weights above `bound`, and the first `ties` of those equal to it, ~0 =
+ * all. */
+struct kept {
+  float bound;
+  u64 ties;
+  u64 mass; /* of all that is kept */
+};
+
+/* ---- over a block ------------------------------------------------------------------ */
+
+/* f(i, logit) for i = first, first + step ... below end, in order. The loads of several
+ * come before their use, or each would wait for the one before. */
+template <class F>
+static __device__ __forceinline__ void each(const row &r, uint32_t first, uint32_t step,
+                                            uint32_t end, F f)
+{
+  uint32_t i = first;
+  for (; i + (AT_ONCE - 1) * step < end; i += AT_ONCE * step) {
+    float x[AT_ONCE];
+#pragma unroll
+    for (uint32_t k = 0; k < AT_ONCE; k++)
+      x[k] = r.logits[i + k * step];
+#pragma unroll
+    for (uint32_t k = 0; k < AT_ONCE; k++)
+      f(i + k * step, x[k]);
+  }
+  for (; i < end; i += step)
+    f(i, r.logits[i]);
+}
+
+/* The row, shared out to the block's threads. */
+template <class F> static __device__ __forceinline__ void each(const row &r, F f)
+{
+  each(r, threadIdx.x, THREADS, r.vocab, f);
+}
+
+static __device__ __forceinline__ u64 block_total(u64 x, shared<u64> room)
+{
+  for (unsigned bits = WARP / 2; bits > 0; bits /= 2)
+    x += __shfl_xor_sync(ALL_LANES, x, bits);
+  __syncthreads();
+  if (threadIdx.x % WARP == 0)
+    room[threadIdx.x / WARP] = x;
+  __syncthreads();
+  u64 sum = 0;
+  for (unsigned i = 0; i < WARPS; i++)
+    sum += room[i];
+  return sum;
+}
+
+static __device__ __forceinline__ u64 block_largest(u64 x, shared<u64> room)
+{
+  for (unsigned bits = WARP / 2; bits > 0; bits /= 2) {
+    u64 other = __shfl_xor_sync(ALL_LANES, x, bits);
+    x = other > x ? other : x;
+  }
+  __syncthreads();
+  if (threadIdx.x % WARP == 0)
+    room[threadIdx.x / WARP] = x;
+  __syncthreads();
+  for (unsigned i = 0; i < WARPS; i++) {
+    u64 other = room[i];
+    x = other > x ? other : x;
+  }
+  return x;
+}
+
+/* ---- weights ----------------------------------------------------------------------- */
+
+/* The weight of a logit: the likeliest token's is 1, not-a-number has 0. */
+static __device__ __forceinline__ float weight(const row &r, float logit)
+{
+  float p = expf((logit - r.top) * r.scale);
+  return p == p ? p : 0;
+}
+
+static __device__ __forceinline__ u64 mass_of(float p)
+{
+  return (u64)(p * 1.099511627776e12f); /* 2^40 */
+}
+
+/* Mass of the weights of more than `bound`. */
+static __device__ u64 mass_beyond(const row &r, float bound, shared<u64> room)
+{
+  u64 mass = 0;
+  each(r, [&](uint32_t, float x) {
+    float p = weight(r, x);
+    mass += p > bound ? mass_of(p) : 0;
+  });
+  return block_total(mass, room);
+}
+
+/* ---- the selection ----------------------------------------------------------------- */
+
+struct counters {
+  shared<uint32_t> count; /* (BINS, COPIES) */
+  shared<uint32_t> limb;  /* (LIMBS, BINS, COPIES) */
+  shared<u64> mass;       /* (BINS), of all copies; the counts are in the first copy */
+};
+
+static __device__ __forceinline__ void clear(const counters &c, bool by_mass)
+{
+  for (unsigned i = threadIdx.x; i < BINS * COPIES; i += THREADS)
+    c.count[i] = 0;
+  for (unsigned i = threadIdx.x; by_mass && i < LIMBS * BINS * COPIES; i += THREADS)
+    c.limb[i] = 0;
+  __syncthreads();
+}
+
+static __device__ __forceinline__ void add_up_copies(const counters &c, bool by_mass)
+{
+  __syncthreads();
+  unsigned bin = threadIdx.x;
+  if (bin < BINS) {
+    uint32_t n = 0;
+    u64 mass = 0;
+    for (unsigned i = bin * COPIES; i < (bin + 1) * COPIES; i++) {
+      n += c.count[i];
+      for (unsigned l = 0; by_mass && l < LIMBS; l++)
+        mass += (u64)c.limb[l * BINS * COPIES + i] << (l * LIMB_BITS);
+    }
+    c.count[bin * COPIES] = n;
+    c.mass[bin] = mass;
+  }
+  __syncthreads();
+}
+
+/* Counts the weights whose upper bits are `prefix` by their next eight; their masses only
+ * if asked to. */
+static __device__ void count_bins(const row &r, float least, uint32_t prefix, int shift,
+                                  bool by_mass, const counters &c)
+{
+  const unsigned copy = threadIdx.x % COPIES;
+  clear(c, by_mass);
+  each(r, [&](uint32_t, float x) {
+    float p = weight(r, x);
+    uint32_t bits = __float_as_uint(p);
+    if (p < least || p <= 0 || (u64)bits >> (shift + 8) != prefix)
+      return;
+    unsigned i = (bits >> shift & 0xff) * COPIES + copy;
+    atomicAdd(&c.count[i], (uint32_t)1);
+    u64 mass = by_mass ? mass_of(p) : 0;
+    for (unsigned l = 0; mass != 0; l++, mass >>= LIMB_BITS)
+      atomicAdd(&c.limb[l * BINS * COPIES + i], (uint32_t)mass & ((1u << LIMB_BITS) - 1));
+  });
+  add_up_copies(c, by_mass);
+}
+
+struct walk {             /* down the bins */
+  uint32_t bin, n, above; /* the weights in it, and in those above it */
+  u64 mass, mass_above;
+};
+
+/* From before the highest bin of the warp's lane, BINS / WARP of them, to the one that
+ * reaches the target; else to the last that is not empty. True if it does. */
+static __device__ __forceinline__ bool walk_lane(walk &w, bool by_mass, double target,
+                                                 const counters &c)
+{
+  uint32_t above = w.above;
+  u64 mass_above = w.mass_above;
+  uint32_t highest = BINS - 1 - threadIdx.x % WARP * (BINS / WARP);
+#pragma unroll 1
+  for (uint32_t i = highest; i + BINS / WARP > highest; i--) {
+    uint32_t n = c.count[i * COPIES];
+    u64 mass = c.mass[i];
+    if (n == 0)
+      continue;
+    w = {i, n, above, mass, mass_above};
+    above += n;
+    mass_above += mass;
+    if ((by_mass ? (double)mass_above : (double)above) >= target)
+      return true;
+  }
+  return false;
+}
+
+/* The bin where count, or mass, reaches the target, walking on from `w`; the last that is
+ * not empty if none does. Every warp does the same, a part of the bins a lane. */
+static __device__ walk find_bin(walk w, bool by_mass, double target, const counters &c)
+{
+  const unsigned lane = threadIdx.x % WARP;
+  uint32_t n = 0;
+  u64 mass = 0;
+#pragma unroll 1 /* registers: a block has all there are */
+  for (uint32_t i = 0; i < BINS / WARP; i++) {
+    uint32_t bin = BINS - 1 - lane * (BINS / WARP) - i;
+    n += c.count[bin * COPIES];
+    mass += c.mass[bin];
+  }
+  uint32_t mine = n;
+  for (unsigned by = 1; by < WARP; by *= 2) {
+    uint32_t n_before = __shfl_up_sync(ALL_LANES, n, by);
+    u64 mass_before = __shfl_up_sync(ALL_LANES, mass, by);
+    n += lane >= by ? n_before : 0;
+    mass += lane >= by ? mass_before : 0;
+  }
+  w.above += __shfl_up_sync(ALL_LANES, n, 1) * (lane > 0);
+  w.mass_above += __shfl_up_sync(ALL_LANES, mass, 1) * (lane > 0);
+  unsigned reached = __ballot_sync(ALL_LANES, walk_lane(w, by_mass, target, c));
+  unsigned filled = __ballot_sync(ALL_LANES, mine > 0);
+  unsigned from = reached != 0  ? (unsigned)__ffs((int)reached) - 1
+                  : filled != 0 ? WARP - 1 - (unsigned)__clz((int)filled)
+                                : WARP - 1;
+  return {__shfl_sync(ALL_LANES, w.bin, from), __shfl_sync(ALL_LANES, w.n, from),
+          __shfl_sync(ALL_LANES, w.above, from), __shfl_sync(ALL_LANES, w.mass, from),
+          __shfl_sync(ALL_LANES, w.mass_above, from)};
+}
+
+/*
+ * Walks the weights of at least `least` in order until their count, or mass, reaches
+ * `target`; keeps all if it never does. `most_ties`: of those equal to least. By count,
+ * the mass is that of the ties alone.
+ */
+static __device__ kept select_until(const row &r, float least, u64 most_ties,
+                                    bool by_mass, double target, const counters &c)
+{
+  uint32_t prefix = 0;
+  walk w = {0, 0, 0, 0, 0};
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    count_bins(r, least, prefix, shift, by_mass, c);
+    w = find_bin(w, by_mass, target, c);
+    prefix = prefix << 8 | w.bin;
+    __syncthreads(); /* the counters are done with */
+  }
+  kept k = {__uint_as_float(prefix), w.n, 0};
+  u64 one = mass_of(k.bound);
+  double missing = by_mass ? (target - (double)w.mass_above) / (double)(one > 0 ? one : 1)
+                           : target - (double)w.above;
+  if (missing < (double)w.n)
+    k.ties = (u64)ceil(missing > 1 ? missing : 1);
+  if (k.bound == least && k.ties > most_ties)
+    k.ties = most_ties;
+  k.mass = w.mass_above + k.ties * one;
+  if (k.ties == w.n)
+    k.ties = ~(u64)0; /* all: nobody has to look for the last */
+  return k;
+}
+
+#endif

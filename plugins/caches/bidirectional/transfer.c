@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies beside the step, so that it takes the longer of computing and copying (BROS,
+ * section 4.1: T = max(t_exec, t_swap)) and not both.
+ *
+ * What a plan moves with UPLOAD or OFFLOAD is copied as a whole beside the step that it
+ * is for. Checkpoints are made a step before they are needed: a real-time request goes on
+ * in its block, which is known, and behind that in the next block that find_block would
+ * say. What arrives in the meantime needs more than `ahead` blocks at times; those are
+ * copied before the step that overwrites them, as all were.
+ *
+ * A copy made ahead is not wasted if its request is never displaced: it costs a part of a
+ * link that nobody uses. It never takes a host block from another copy.
+ */
+#include "bidirectional.h"
+
+#include <errno.h>
+
+/* ---- checkpoints a step ahead ------------------------------------------------------ */
+
+/* 1 if there was anything to copy. What is being moved has copies of its own. */
+static uint32_t copy_part(struct bidirectional *m, uint32_t part)
+{
+  uint32_t owner = m->parts[part].owner;
+  return owner != LLS_POL_NIL && m->sequences[owner].moving == NOT_MOVING &&
+         bidi_copy_ahead(m, part) > 0;
+}
+
+/* Tokens of the other end that the sequence's next one would displace. */
+static void copy_before(struct bidirectional *m, const struct sequence *s,
+                        uint32_t *blocks)
+{
+  uint32_t other = s->last ^ 1;
+  if (*blocks > 0 && in_step(s) &&
+      m->parts[s->last].count + m->parts[other].count == m->block_tokens)
+    *blocks -= copy_part(m, other);
+}
+
+/* Blocks that real-time sequences would begin in, in find_block's order, for a step's
+ * worth of tokens. */
+static void copy_next_blocks(struct bidirectional *m, uint32_t blocks)
+{
+  uint32_t wanted = blocks_of(m, m->host->engine->max_step_tokens);
+  for (uint32_t used = 0; used <= m->block_tokens; used++) {
+    const struct block_set *set = set_of(m, LLS_LEFT_TO_RIGHT, used);
+    if (used == 0) {
+      wanted -= lls_pol_min(wanted, set->n);
+      continue;
+    }
+    uint32_t block = set->n > 0 ? bidi_set_next(set, m->n_blocks, 0) : LLS_POL_NIL;
+    for (; block != LLS_POL_NIL; block = bidi_set_next(set, m->n_blocks, block + 1)) {
+      if (wanted == 0 || blocks == 0)
+        return;
+      blocks -= copy_part(m, 2 * block + LLS_RIGHT_TO_LEFT);
+      wanted--;
+    }
+  }
+}
+
+void bidi_checkpoint_ahead(struct bidirectional *m)
+{
+  uint32_t blocks = (uint32_t)m->params.ahead;
+  if (m->used[LLS_RIGHT_TO_LEFT] == 0 || m->n_host_blocks == 0)
+    return;
+  for (uint32_t i = 0; i < m->n_grown; i++)
+    copy_before(m, &m->sequences[m->grown[i]], &blocks);
+  copy_next_blocks(m, blocks);
+}
+
+/* ---- whole sequences --------------------------------------------------------------- */
+
+/* All of it has a copy when the step is over. */
+static int copy_all(struct bidirectional *m, struct sequence *s)
+{
+  if (s->slots == 0 || in_step(s))
+    return -EINVAL;
+  for (uint32_t at = s->first; at != LLS_POL_NIL; at = m->parts[at].next) {
+    bidi_copy_ahead(m, at);
+    if (!bidi_has_copies(m, at))
+      return -ENOSPC;
+  }
+  return 0;
+}
+
+int bidi_start_moving(struct bidirectional *m, struct sequence *s, enum moving where)
+{
+  uint32_t mark = m->journal.n;
+  if (s->moving != NOT_MOVING)
+    return -EBUSY;
+  if (where == TO_DEVICE && missing_of(s) == 0)
+    return -EINVAL;
+  if (where == TO_HOST)
+    bidi_hold_copies(m, s, true);
+  set(m, &s->moving, (uint32_t)where);
+  int rc = where == TO_HOST ? copy_all(m, s) : bidi_bring_back(m, s);
+  if (rc < 0)
+    lls_pol_journal_rollback(&m->journal, mark);
+  return rc;
+}
+
+void bidi_stop_moving(struct bidirectional *m, struct sequence *s)
+{
+  if (s->moving == TO_HOST)
+    bidi_hold_copies(m, s, false);
+  s->moving = NOT_MOVING;
+}
+
+void bidi_moved(struct bidirectional *m, struct sequence *s)
+{
+  bool leaves = s->moving == TO_HOST;
+  bidi_stop_moving(m, s);
+  if (leaves)
+    bidi_swap_out(m, s);
+}

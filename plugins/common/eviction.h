@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Eviction: what a request loses that gives its memory to another one. A copy on the host
+ * is brought back in milliseconds, a dropped cache is prefilled again, which under
+ * overload can be all that a device does: 13,425 preemptions for 83 prompts of 6,000
+ * tokens, 3 tokens/s instead of 250 (alise, Llama-3-8B on an A100-40G).
+ */
+#ifndef EVICTION_H
+#define EVICTION_H
+
+#include <llmserve/scheduler.h>
+
+/* Units on the device of the largest request there. */
+static inline uint32_t eviction_largest(const struct lls_step_view *v)
+{
+  uint32_t largest = 0;
+  for (uint32_t i = 0; i < v->n_running; i++) {
+    struct lls_cache_info info = {.size = sizeof info};
+    v->cache->info(v->cache->context, v->running[i], &info);
+    largest = info.device_units > largest ? info.device_units : largest;
+  }
+  return largest;
+}
+
+static inline uint32_t eviction_room(const struct lls_step_view *v, uint32_t tier)
+{
+  struct lls_capacity c = {.size = sizeof c};
+  return v->cache->capacity(v->cache->context, tier, &c) < 0 ? 0 : c.free_units;
+}
+
+/* True: the host could not hold the largest. */
+static inline bool eviction_drops(const struct lls_step_view *v)
+{
+  return v->preempt_mode != LLS_PREEMPT_SWAP ||
+         eviction_room(v, LLS_TIER_HOST) < eviction_largest(v);
+}
+
+/* True: memory is so short that others of that size could not come without one. */
+static inline bool eviction_is_near(const struct lls_step_view *v)
+{
+  return v->n_waiting + v->n_preempted > 0 &&
+         eviction_room(v, LLS_TIER_DEVICE) < eviction_largest(v);
+}
+
+#endif
