@@ -37,10 +37,11 @@ static int read_number(struct lines *l, const json_t *object, const char *key,
   if (!json_is_number(value))
     return lls_bad(&l->place, l->err, "\"%s\": expected a number, found %s", key,
                    value == NULL ? "nothing" : "something else");
-  *out = json_number_value(value);
-  if (!(*out >= least && *out <= most))
+  double number = json_number_value(value);
+  if (!(number >= least && number <= most))
     return lls_bad(&l->place, l->err, "\"%s\": expected %.15g to %.15g, found %.15g", key,
-                   least, most, *out);
+                   least, most, number);
+  *out = number;
   return 0;
 }
 
@@ -49,8 +50,10 @@ static int read_count(struct lines *l, const json_t *object, const char *key,
 {
   double value = 0;
   int rc = read_number(l, object, key, 1, LLS_LENGTH_MAX, &value);
+  if (rc < 0) /* what was refused may be more than an unsigned holds */
+    return rc;
   *out = (uint32_t)value;
-  return rc;
+  return 0;
 }
 
 static int no_memory(struct lines *l)
