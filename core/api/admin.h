@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon seen and steered over HTTP: /admin/status, /admin/config, /admin/reload,
- * /admin/drain; /admin/queues is queues.c's. What these do is the daemon's business
+ * /admin/drain; /admin/queues is queues.c's, /admin/history history.c's. What these do is the daemon's business
  * (core/serve); here is how they are asked for.
  */
 #ifndef LLS_API_ADMIN_H
@@ -21,8 +21,11 @@ struct lls_admin_state {
   char reload_message[LLS_ERROR_MAX]; /* what changed, or why nothing did */
 };
 
+struct lls_history;
+
 struct lls_admin {
   const struct lls_admin_state *state; /* NULL: there is no daemon, nor these paths */
+  struct lls_history *history;         /* NULL: none is kept */
   void *context;
   void (*reload)(void *context); /* lls_api_reloaded is called when it is over */
   void (*drain)(void *context, const char *asked_by);

@@ -53,6 +53,7 @@
   ROUTE("GET", "/admin/status", lls_handle_admin_status)                                 \
   ROUTE("GET", "/admin/queues", lls_handle_admin_queues)                                 \
   ROUTE("GET", "/admin/config", lls_handle_admin_config)                                 \
+  ROUTE("GET", "/admin/history", lls_handle_admin_history)                               \
   ROUTE("POST", "/admin/reload", lls_handle_admin_reload)                                \
   ROUTE("POST", "/admin/drain", lls_handle_admin_drain)
 

@@ -27,6 +27,7 @@ struct lls_server_config {       /* [server] */
   int64_t watchdog;              /* ns */
   const char *admin_keys;        /* file, or "": any client on this machine */
   const char *state;             /* folder, or "": nothing outlives it */
+  int64_t history;               /* ns; 0: none is kept */
 };
 
 enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };

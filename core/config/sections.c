@@ -96,6 +96,10 @@ static const struct lls_param server_params[] = {
                    "file that all arrivals and plans are written to, for llmserve-sim "
                    "--replay; those of the last 9 starts are kept as FILE.1 to "
                    "FILE.9; empty: nothing is recorded"),
+    LLS_PARAM_DURATION(server, history, "10min", 0, 86400e9,
+                       "when requests came in the last so long, and how long they were, "
+                       "is kept for llmserve-whatif: no texts, and no more than 16384 "
+                       "requests; 0 is never"),
     LLS_PARAM_STRING(server, served_model_name, "",
                      "name of the model for clients; the name of its folder if empty"),
     LLS_PARAM_DURATION(server, watchdog, "30s", 0, 86400e9,

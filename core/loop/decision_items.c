@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers of requests and the items of plans; see decision_log.h. */
-#include <llmserve/types.h>
+#include <llmserve/scheduler.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -39,6 +39,33 @@ uint64_t lls_decision_number(const struct lls_decision_numbers *n, uint64_t id)
 {
   return n->by_slot[id & (n->slots - 1)];
 }
+
+/* ---- arrivals ---------------------------------------------------------------------- */
+
+bool lls_decision_hash(uint32_t *hash, int32_t token, uint32_t position)
+{
+  *hash = (*hash ^ (uint32_t)token) * UINT32_C(16777619);
+  return position % LLS_DECISION_HASHED == LLS_DECISION_HASHED - 1;
+}
+
+static void add_slo(struct lls_text *out, int64_t ns)
+{
+  lls_text_printf(out, " %" PRId64, ns == LLS_NEVER ? -1 : ns);
+}
+
+void lls_decision_write_arrival(uint64_t number, const struct lls_request *r,
+                                struct lls_text *out)
+{
+  lls_text_printf(out, "A %" PRIu64 " %" PRId64 " %u %u %u %d %u", number, r->arrival_ns,
+                  r->prompt_tokens, r->max_new_tokens, r->request_class, r->priority,
+                  r->tenant);
+  add_slo(out, r->slo.ttft_ns);
+  add_slo(out, r->slo.tbt_ns);
+  add_slo(out, r->slo.tpot_ns);
+  add_slo(out, r->slo.completion_ns);
+}
+
+/* ---- items ------------------------------------------------------------------------- */
 
 static int by_request(const void *a, const void *b)
 {

@@ -89,6 +89,7 @@ struct server {
   struct lls_loop *loop;
   struct lls_http_server *http;       /* of the api, once there is one */
   struct lls_decision_log *decisions; /* NULL: not recorded */
+  struct lls_history *history;        /* NULL: none is kept */
   struct lls_api *api;
   struct load load;
   struct lls_admin_state admin;

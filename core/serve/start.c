@@ -4,6 +4,7 @@
 
 #include "core/assembly/options.h"
 #include "core/base/file.h"
+#include "core/loop/history.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -89,6 +90,19 @@ static int open_decisions(struct server *s, struct lls_loop_options *options,
   return 0;
 }
 
+/* [server] history: the last minutes' traffic is kept in memory. */
+static int open_history(struct server *s, struct lls_loop_options *options,
+                        struct lls_error *err)
+{
+  int64_t span_ns = s->config->server.history;
+  if (span_ns == 0)
+    return 0;
+  int rc = lls_history_create(span_ns, options->max_requests, &s->history, err);
+  if (rc == 0)
+    options->observer = lls_history_observer(s->history, options->observer);
+  return rc;
+}
+
 /* Where nothing else is said, measurements are kept in the first StateDirectory= of the
  * service. */
 static void choose_folder(struct lls_loop_options *options, char *folder, size_t size)
@@ -114,6 +128,8 @@ int server_create_loop(struct server *s, struct lls_error *err)
   options.wake = wake_main;
   options.wake_context = s;
   int rc = open_decisions(s, &options, err);
+  if (rc == 0)
+    rc = open_history(s, &options, err);
   if (rc == 0)
     rc = lls_loop_create(&options, &s->loop, err);
   if (rc == 0)
@@ -183,7 +199,11 @@ int server_create_api(struct server *s, struct lls_error *err)
                   .tells_texts = s->model.token_types > 1},
       .limits = c->server.api,
       .keys = s->wanted_keys,
-      .admin = {.state = &s->admin, .context = s, .reload = on_reload, .drain = on_drain},
+      .admin = {.state = &s->admin,
+                .history = s->history,
+                .context = s,
+                .reload = on_reload,
+                .drain = on_drain},
       .state = c->server.state,
       .log = &s->log,
       .on_idle = on_idle,
@@ -204,6 +224,7 @@ void server_destroy(struct server *s)
     lls_api_destroy(s->api);
   else
     lls_http_server_destroy(s->http);
+  lls_history_destroy(s->history); /* the api's threads may have been writing it */
   server_destroy_parts(s);
 }
 
