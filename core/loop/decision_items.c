@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/engine/engine.h"
 #include "core/loop/decision_log.h"
+#include "core/plugin/loader.h"
 
 int lls_decision_numbers_init(struct lls_decision_numbers *n, uint32_t max_requests)
 {
@@ -38,6 +40,27 @@ uint64_t lls_decision_number_new(struct lls_decision_numbers *n, uint64_t id)
 uint64_t lls_decision_number(const struct lls_decision_numbers *n, uint64_t id)
 {
   return n->by_slot[id & (n->slots - 1)];
+}
+
+/* ---- the header -------------------------------------------------------------------- */
+
+void lls_decision_write_header(const struct lls_loop_policies *p,
+                               const struct lls_engine *engine, uint32_t max_requests,
+                               uint64_t seed, struct lls_text *out)
+{
+  const struct lls_engine_caps *caps = lls_engine_caps(engine);
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
+  lls_text_printf(out, "H 2 %s %s %s", p->scheduler.module->descriptor->id,
+                  p->cache.module->descriptor->id, p->predictor.module->descriptor->id);
+  lls_text_printf(out,
+                  " cache.block_tokens=%u cache.element=%s cache.device_memory=%zu"
+                  " cache.host_memory=%zu engine.max_requests=%u"
+                  " engine.max_step_tokens=%u engine.max_sequences=%u"
+                  " engine.max_context=%u engine.seed=%" PRIu64 "\n",
+                  pool->block_tokens, pool->element == LLS_F32 ? "f32" : "bf16",
+                  pool->device_units * lls_unit_room(pool, false),
+                  pool->host_units * lls_unit_room(pool, true), max_requests,
+                  caps->max_step_tokens, caps->max_sequences, caps->max_context, seed);
 }
 
 /* ---- arrivals ---------------------------------------------------------------------- */

@@ -18,9 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/engine/engine.h"
 #include "core/obs/log.h"
-#include "core/plugin/loader.h"
 
 #define WAKE_BYTES (64u << 10) /* the writer is woken for so much, */
 #define WAKE_MS    200         /* or after so long */
@@ -226,19 +224,7 @@ void lls_decision_log_finish(struct lls_decision_log *d, const struct lls_reques
 void lls_decision_log_begin(struct lls_decision_log *d, const struct lls_loop_policies *p,
                             const struct lls_engine *engine, uint64_t seed)
 {
-  const struct lls_engine_caps *caps = lls_engine_caps(engine);
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
-  lls_text_printf(&d->lines, "H 2 %s %s %s", p->scheduler.module->descriptor->id,
-                  p->cache.module->descriptor->id, p->predictor.module->descriptor->id);
-  lls_text_printf(&d->lines,
-                  " cache.block_tokens=%u cache.element=%s cache.device_memory=%zu"
-                  " cache.host_memory=%zu engine.max_requests=%u"
-                  " engine.max_step_tokens=%u engine.max_sequences=%u"
-                  " engine.max_context=%u engine.seed=%" PRIu64 "\n",
-                  pool->block_tokens, pool->element == LLS_F32 ? "f32" : "bf16",
-                  pool->device_units * lls_unit_room(pool, false),
-                  pool->host_units * lls_unit_room(pool, true), d->numbers.max_items,
-                  caps->max_step_tokens, caps->max_sequences, caps->max_context, seed);
+  lls_decision_write_header(p, engine, d->numbers.max_items, seed, &d->lines);
   pass_on(d);
 }
 

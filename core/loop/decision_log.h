@@ -66,8 +66,13 @@ void lls_decision_log_plan(struct lls_decision_log *, int64_t now_ns,
 void lls_decision_log_step(struct lls_decision_log *, const struct lls_step_report *);
 void lls_decision_log_finish(struct lls_decision_log *, const struct lls_request *);
 
-/* ---- arrivals and the items of plans, for code that writes or compares them
+/* ---- lines and the items of plans, for code that writes or compares them
  * (decision_items.c) */
+
+/* The H line. */
+void lls_decision_write_header(const struct lls_loop_policies *,
+                               const struct lls_engine *, uint32_t max_requests,
+                               uint64_t seed, struct lls_text *out);
 
 #define LLS_DECISION_HASH_BEGIN UINT32_C(2166136261)
 

@@ -18,8 +18,8 @@
 #include "core/loop/request.h"
 
 struct past {
-  uint64_t number;   /* 0: nothing is here yet */
-  uint64_t hashed;   /* hashes that were written before its own */
+  uint64_t number; /* 0: nothing is here yet */
+  uint64_t hashed; /* hashes that were written before its own */
   uint32_t n_hashes;
   struct lls_request request; /* as it ended, or as it came; points to nothing */
   int64_t first_token_ns;
@@ -27,6 +27,7 @@ struct past {
 
 struct lls_history {
   int64_t span_ns;
+  struct lls_text header;
   struct lls_loop_observer next; /* [step] */
   pthread_mutex_t mutex;         /* what follows is by it */
   struct lls_decision_numbers numbers;
@@ -49,10 +50,8 @@ static void add(struct lls_history *h, const struct lls_request *r)
   uint64_t number = lls_decision_number_new(&h->numbers, r->id);
   struct past *p = &h->past[number % LLS_HISTORY_REQUESTS];
   uint32_t hash = LLS_DECISION_HASH_BEGIN;
-  *p = (struct past){.number = number,
-                     .hashed = h->hashed,
-                     .request = *r,
-                     .first_token_ns = LLS_NEVER};
+  *p = (struct past){
+      .number = number, .hashed = h->hashed, .request = *r, .first_token_ns = LLS_NEVER};
   forget_pointers(&p->request);
   for (uint32_t i = 0; r->tokens != NULL && i < r->prompt_tokens; i++)
     if (lls_decision_hash(&hash, r->tokens[i], i))
@@ -157,7 +156,7 @@ static void write_one(struct lls_history *h, uint64_t number, struct lls_text *o
 
 void lls_history_write(struct lls_history *h, struct lls_text *out)
 {
-  lls_text_puts(out, "H 2\n");
+  lls_text_append(out, h->header.data, h->header.length);
   pthread_mutex_lock(&h->mutex);
   uint64_t last = h->numbers.last;
   const struct past *newest = &h->past[last % LLS_HISTORY_REQUESTS];
@@ -172,7 +171,8 @@ void lls_history_write(struct lls_history *h, struct lls_text *out)
 
 /* ---- the whole --------------------------------------------------------------------- */
 
-int lls_history_create(int64_t span_ns, uint32_t max_requests, struct lls_history **out,
+int lls_history_create(int64_t span_ns, const struct lls_loop_options *o,
+                       const struct lls_engine *engine, struct lls_history **out,
                        struct lls_error *err)
 {
   struct lls_history *h = calloc(1, sizeof *h);
@@ -181,9 +181,10 @@ int lls_history_create(int64_t span_ns, uint32_t max_requests, struct lls_histor
     h->past = calloc(LLS_HISTORY_REQUESTS, sizeof *h->past);
     h->hashes = calloc(LLS_HISTORY_HASHES, sizeof *h->hashes);
     pthread_mutex_init(&h->mutex, NULL);
+    lls_decision_write_header(&o->policies, engine, o->max_requests, o->seed, &h->header);
   }
-  if (h == NULL || h->past == NULL || h->hashes == NULL ||
-      lls_decision_numbers_init(&h->numbers, max_requests) < 0) {
+  if (h == NULL || h->past == NULL || h->hashes == NULL || h->header.failed ||
+      lls_decision_numbers_init(&h->numbers, o->max_requests) < 0) {
     lls_history_destroy(h);
     return lls_fail(err, -ENOMEM, "no memory for the history of requests");
   }
@@ -196,6 +197,7 @@ void lls_history_destroy(struct lls_history *h)
   if (h == NULL)
     return;
   lls_decision_numbers_free(&h->numbers);
+  lls_text_free(&h->header);
   pthread_mutex_destroy(&h->mutex);
   free(h->past);
   free(h->hashes);

@@ -20,8 +20,10 @@
 
 struct lls_history;
 
-/* Of the last span_ns. max_requests: of the loop. -ENOMEM with a sentence. */
-int lls_history_create(int64_t span_ns, uint32_t max_requests, struct lls_history **out,
+/* Of the last span_ns in a loop with these options, on this engine and those like it.
+ * -ENOMEM with a sentence. */
+int lls_history_create(int64_t span_ns, const struct lls_loop_options *,
+                       const struct lls_engine *, struct lls_history **out,
                        struct lls_error *err);
 void lls_history_destroy(struct lls_history *); /* NULL is fine */
 
@@ -29,7 +31,8 @@ void lls_history_destroy(struct lls_history *); /* NULL is fine */
 struct lls_loop_observer lls_history_observer(struct lls_history *,
                                               struct lls_loop_observer next);
 
-/* Appends what is kept as a decision log without plans (decision_log.h). [any thread] */
+/* Appends what is kept as a decision log without plans (decision_log.h), whose first line
+ * names the policies that were there at the start. [any thread] */
 void lls_history_write(struct lls_history *, struct lls_text *out);
 
 #endif

@@ -97,7 +97,7 @@ static int open_history(struct server *s, struct lls_loop_options *options,
   int64_t span_ns = s->config->server.history;
   if (span_ns == 0)
     return 0;
-  int rc = lls_history_create(span_ns, options->max_requests, &s->history, err);
+  int rc = lls_history_create(span_ns, options, s->engines[0], &s->history, err);
   if (rc == 0)
     options->observer = lls_history_observer(s->history, options->observer);
   return rc;

@@ -127,10 +127,10 @@ static read_file reader_of(const char *format)
     const char *format;
     read_file reader;
   } readers[] = {
-      {"mooncake", lls_read_jsonl},   {"timed_trace", lls_read_jsonl},
-      {"custom", lls_read_jsonl},     {"llmservingsim", lls_read_jsonl},
-      {"spec_bench", lls_read_jsonl}, {"lmbench", lls_read_chats},
-      {"alpaca", lls_read_chats},     {"sharegpt", lls_read_chats},
+      {"mooncake", lls_read_jsonl},     {"timed_trace", lls_read_jsonl},
+      {"custom", lls_read_jsonl},       {"llmservingsim", lls_read_jsonl},
+      {"spec_bench", lls_read_jsonl},   {"lmbench", lls_read_chats},
+      {"alpaca", lls_read_chats},       {"sharegpt", lls_read_chats},
       {"decisions", lls_read_recorded},
   };
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)

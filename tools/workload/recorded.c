@@ -43,7 +43,8 @@ static int read_hashes(struct recording *r, const char *text, struct lls_item *r
     char *end;
     hashes[i] = strtoull(at, &end, 16);
     if (end == at || (*end != ' ' && *end != '\0'))
-      return lls_fail(err, -EINVAL, "%s:%" PRIu64 ": hash %u: expected a hexadecimal number",
+      return lls_fail(err, -EINVAL,
+                      "%s:%" PRIu64 ": hash %u: expected a hexadecimal number",
                       r->in.path, r->in.line, i + 1);
     at = end;
   }
@@ -96,8 +97,9 @@ static int add_end(struct recording *r, const struct lls_decision_line *line,
                    struct lls_error *err)
 {
   if (line->number < r->first || line->number - r->first >= r->rows->n)
-    return lls_fail(err, -EINVAL, "%s:%" PRIu64 ": request %" PRIu64 " ends before it came",
-                    r->in.path, r->in.line, line->number);
+    return lls_fail(err, -EINVAL,
+                    "%s:%" PRIu64 ": request %" PRIu64 " ends before it came", r->in.path,
+                    r->in.line, line->number);
   if (line->generated > LLS_LENGTH_MAX)
     return lls_fail(err, -EINVAL, "%s:%" PRIu64 ": generated tokens: at most %u",
                     r->in.path, r->in.line, LLS_LENGTH_MAX);
