@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon seen and steered over HTTP: /admin/status, /admin/config, /admin/reload,
- * /admin/drain; /admin/queues is queues.c's, /admin/history history.c's. What these do is the daemon's business
- * (core/serve); here is how they are asked for.
+ * /admin/drain; /admin/queues is queues.c's, /admin/history traffic.c's. What
+ * these do is the daemon's business (core/serve); here is how they are asked for.
  */
 #ifndef LLS_API_ADMIN_H
 #define LLS_API_ADMIN_H

@@ -104,7 +104,7 @@ static void on_step(void *context, const struct lls_step_report *report,
   h->next.on_step(h->next.context, report, census);
 }
 
-/* Who wants no steps is not told of any: without an observer of them they overlap. */
+/* An observer that wants no steps is told of none: unobserved steps overlap. */
 struct lls_loop_observer lls_history_observer(struct lls_history *h,
                                               struct lls_loop_observer next)
 {

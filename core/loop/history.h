@@ -20,14 +20,15 @@
 
 struct lls_history;
 
-/* Of the last span_ns in a loop with these options, on this engine and those like it.
+/* Keeps the last span_ns of a loop with these options, on this engine and those like it.
  * -ENOMEM with a sentence. */
 int lls_history_create(int64_t span_ns, const struct lls_loop_options *,
                        const struct lls_engine *, struct lls_history **out,
                        struct lls_error *err);
 void lls_history_destroy(struct lls_history *); /* NULL is fine */
 
-/* What the loop tells goes to `next` too, which may be zeroed. [step] of any instance */
+/* An observer for the options of the loop, who passes all he is told on to `next`, which
+ * may be zeroed. */
 struct lls_loop_observer lls_history_observer(struct lls_history *,
                                               struct lls_loop_observer next);
 

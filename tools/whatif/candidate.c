@@ -14,8 +14,7 @@
 #define PARTS     3
 #define MOST_TEXT 512
 
-/* ---- the policies: SCHEDULER[+CACHE[+PREDICTOR]] ------------------------------------
- */
+/* ---- the policies: SCHEDULER[+CACHE[+PREDICTOR]] ---------------------------------- */
 
 static const char *const kinds[PARTS] = {"scheduler", "cache", "predictor"};
 
@@ -41,8 +40,7 @@ static size_t cut(char *policies, char *parts[PARTS])
   return n;
 }
 
-/* ---- the grid: PARAMETER=VALUES with a colon before each -----------------------------
- */
+/* ---- the grid: PARAMETER=VALUES with a colon before each -------------------------- */
 
 /* The end of a parameter: the next colon behind which there is another one. A colon
  * within VALUES is that of a step. */
@@ -68,7 +66,7 @@ static int read_grid(char *parameters, struct lls_grid *grid, struct lls_error *
   return rc;
 }
 
-/* ---- points --------------------------------------------------------------------- */
+/* ---- points ----------------------------------------------------------------------- */
 
 static int add(struct candidates *all, struct lls_text *name, struct lls_text *settings)
 {

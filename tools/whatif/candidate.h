@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is compared: the running policies, and each point of each grid that was asked for.
+ * Candidates: each point of each grid that was asked for.
  *
  *   SCHEDULER[+CACHE[+PREDICTOR]][:PARAMETER=VALUES]...
  *

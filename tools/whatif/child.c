@@ -18,7 +18,7 @@
 #define NOT_RUN   127
 #define NICE_MOST 19
 
-/* ---- in the child ---------------------------------------------------------------- */
+/* ---- in the child ----------------------------------------------------------------- */
 
 static void bound(int resource, int64_t most)
 {
@@ -59,7 +59,7 @@ static void become(char *const arguments[], const struct child_limits *limits, i
   run_program(arguments);
 }
 
-/* ---- here ------------------------------------------------------------------------ */
+/* ---- here ------------------------------------------------------------------------- */
 
 /* The first line of what it said, and the rest to nobody. */
 static void hear(int fd, char said[SAID])

@@ -26,8 +26,7 @@ static const char usage[] =
     "  llmserve-whatif -c llmserve.ini --policies apt+hybrid,sarathi:chunk=128..512:128\n"
     "  llmserve-whatif -c llmserve.ini --history decisions.log --objective ttft_p99\n";
 
-/* ---- comparing ------------------------------------------------------------------------
- */
+/* ---- comparing -------------------------------------------------------------------- */
 
 static void tell_progress(const struct whatif_options *o, const char *name, size_t i,
                           size_t n)
@@ -36,7 +35,8 @@ static void tell_progress(const struct whatif_options *o, const char *name, size
     fprintf(stderr, "llmserve-whatif: %zu of %zu: %s\n", i + 1, n, name);
 }
 
-/* What runs must work; a candidate that does not is left out, with its reason. */
+/* Simulates all. The running policies must work; a candidate that does not is left out,
+ * with its reason. */
 static int simulate_all(const struct simulation *s, struct result *results, size_t n,
                         struct lls_error *err)
 {
@@ -89,8 +89,7 @@ static int compare(const struct simulation *s, const struct candidates *all,
   return rc;
 }
 
-/* ---- one after the other
- * ---------------------------------------------------------------- */
+/* ---- one after the other ---------------------------------------------------------- */
 
 static int with_profile(const struct whatif_options *o, const struct running *running,
                         const struct candidates *all, const struct traffic *t,
@@ -150,15 +149,17 @@ static int run(const struct whatif_options *o, struct lls_error *err)
   return rc;
 }
 
-/* -a and -c are short for --address and --config. */
+/* The short options of llmserve-ctl. */
 static void spell_out(int argc, char **argv)
 {
-  static char config[] = "--config", address[] = "--address";
+  static char config[] = "--config", address[] = "--address", key[] = "--key-file";
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "-c") == 0)
       argv[i] = config;
     if (strcmp(argv[i], "-a") == 0)
       argv[i] = address;
+    if (strcmp(argv[i], "-k") == 0)
+      argv[i] = key;
   }
 }
 

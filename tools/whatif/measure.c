@@ -11,8 +11,7 @@
 
 #define FIXED_ARGUMENTS 24
 
-/* ---- metrics ------------------------------------------------------------------------
- */
+/* ---- metrics ---------------------------------------------------------------------- */
 
 static const struct metric metrics[] = {
     {"goodput", "request_goodput", true},
@@ -45,8 +44,7 @@ double metric_apart(double x, double base)
   return base > 0 ? x / base - 1 : NAN;
 }
 
-/* ---- running it ----------------------------------------------------------------------
- */
+/* ---- running it ------------------------------------------------------------------- */
 
 struct arguments {
   char **items; /* (room + 1) */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the device of a configuration can do: measured by llmserve-profile once, and kept
- * as llmserve/profile-NUMBER.ini in the user's cache folder, where the number is of the
- * machine's name and of the configuration's text: whoever changes the file measures
- * anew.
+ * The profile of a configuration's device: measured by llmserve-profile once, and kept as
+ * llmserve/profile-NUMBER.ini in the user's cache folder, where the number is of the
+ * machine's name and of the configuration's text. Whoever changes the file measures anew.
  */
 #include <errno.h>
 #include <inttypes.h>

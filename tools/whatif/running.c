@@ -19,7 +19,7 @@ static void ignore_line(void *context, unsigned line, const char *sentence)
   (void)context, (void)line, (void)sentence; /* llmserve-sim says it */
 }
 
-/* ---- asking ------------------------------------------------------------------------ */
+/* ---- asking ----------------------------------------------------------------------- */
 
 static int refused(const json_t *answer, int status, struct lls_error *err)
 {
@@ -69,7 +69,7 @@ static int ask_history(const struct ctl_server *server, struct running *out,
   return rc;
 }
 
-/* ---- what runs --------------------------------------------------------------------- */
+/* ---- what runs -------------------------------------------------------------------- */
 
 /* The three policies, each with all its parameters as they are now. */
 static void list_policies(const json_t *sections, struct lls_text *name,
@@ -127,8 +127,7 @@ static int ask_server(const struct ctl_server *server, struct running *out,
   return 0;
 }
 
-/* ---- its first line ------------------------------------------------------------------
- */
+/* ---- its first line --------------------------------------------------------------- */
 
 /* "SCHEDULER CACHE PREDICTOR SECTION.KEY=VALUE ...": the policies of the start, for who
  * could not ask which run now, and the limits of the engine. */
@@ -178,7 +177,7 @@ static int read_header(struct running *out, struct lls_error *err)
   return rc;
 }
 
-/* ---- the whole --------------------------------------------------------------------- */
+/* ---- the whole -------------------------------------------------------------------- */
 
 static int ask_somebody(const struct whatif_options *o, struct running *out,
                         struct lls_error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server runs, and what it has had: asked of it, or of files in its place. */
+/* A server's policies and its traffic: asked of it, or of files in its place. */
 #ifndef LLS_WHATIF_RUNNING_H
 #define LLS_WHATIF_RUNNING_H
 
@@ -14,8 +14,8 @@ struct running {
   bool idle;      /* it had nothing to do when it was asked */
 };
 
-/* folder: where files of ours go. The exit status is the caller's: -ECONNREFUSED and the
- * like where nobody answers, else what is wrong with a file or refused. */
+/* Asks. folder: where files of ours go. -ECONNREFUSED and the like where nobody answers,
+ * else what is wrong with a file, or refused. */
 int running_ask(const struct whatif_options *, const char *folder, struct running *out,
                 struct lls_error *err);
 void running_free(struct running *);

@@ -25,8 +25,7 @@ struct answers {
   size_t n, room;
 };
 
-/* ---- reading ------------------------------------------------------------------------
- */
+/* ---- reading ---------------------------------------------------------------------- */
 
 static int add(struct answers *all, const struct lls_decision_line *line)
 {
@@ -90,8 +89,7 @@ static int read_answers(const char *path, struct answers *out, struct lls_error 
   return rc;
 }
 
-/* ---- what is known of it ------------------------------------------------------------
- */
+/* ---- what is known of it ---------------------------------------------------------- */
 
 static bool has_times(const struct answers *all)
 {

@@ -6,11 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where the traffic has no times: what bench/fidelity asks of the simulator. */
+/* Without times in the traffic: what bench/fidelity asks of the simulator. */
 #define ASSUMED_MARGIN 0.15
 
-/* ---- judging -------------------------------------------------------------------------
- */
+/* ---- judging ---------------------------------------------------------------------- */
 
 /* How much better, as a part; NaN: not known. */
 static double gain_of(const json_t *report, const json_t *base, const struct metric *m)
@@ -25,7 +24,7 @@ static double error_of(const json_t *simulated, const struct traffic *t,
   return fabs(metric_apart(metric_of(simulated, m), metric_of(t->metrics, m)));
 }
 
-/* Of the objective; where the history cannot tell, the worst of what it can. */
+/* Objective's error; where the history cannot tell it, the worst of those it can. */
 static double margin_of(const json_t *simulated, const struct traffic *t,
                         const struct metric *objective)
 {
@@ -56,8 +55,7 @@ struct verdict judge(const struct result *results, size_t n, const struct traffi
   return v;
 }
 
-/* ---- for people ----------------------------------------------------------------------
- */
+/* ---- for people ------------------------------------------------------------------- */
 
 static const char *const columns[] = {"ttft",        "ttft_p99",   "tpot",   "latency",
                                       "latency_p99", "throughput", "goodput"};
@@ -120,8 +118,7 @@ void verdict_print(const struct verdict *v, const struct result *results, size_t
   print_verdict(v, t);
 }
 
-/* ---- for programs --------------------------------------------------------------------
- */
+/* ---- for programs ----------------------------------------------------------------- */
 
 static json_t *number_or_null(double value)
 {

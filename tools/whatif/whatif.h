@@ -33,8 +33,7 @@ struct whatif_options {
 
 extern const struct lls_option_group whatif_option_group;
 
-/* Texts that end up in the arguments of a child: NAME=VALUE lines, as --set takes them.
- */
+/* Lines, as --policies has them. */
 #define WHATIF_DEFAULT_POLICIES                                                          \
   "sarathi\nfcfs\nsrpt\nalise\naccelgen\napt+hybrid\nbros+bidirectional"
 
