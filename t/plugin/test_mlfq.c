@@ -138,8 +138,8 @@ static void test_the_starving_rise(void **state)
   bed_close(&bed);
 }
 
-/* Of more than `look` the first and the last rise, those between when they are among
- * them. */
+/* Only the first and the last of a long queue rise; those between do when they are among
+ * these. */
 static void test_the_ends_rise(void **state)
 {
   (void)state;
