@@ -12,10 +12,12 @@
 
 /* ---- who gives way ----------------------------------------------------------------- */
 
-/* Best effort before others, prompts before streams, the last to come first. */
-static int64_t keeps(const struct lls_request *r)
+/* Best effort before others, prompts before streams, streams that began too late before
+ * those that are in time; the last to come first. */
+static int64_t keeps(const struct worth *w, const struct lls_request *r)
 {
-  int64_t group = 2 * worth_best_effort(r) + (r->generated_tokens == 0);
+  int64_t group = r->generated_tokens == 0 ? 2 : w->jobs[r->slot].lost;
+  group += worth_best_effort(r) ? 3 : 0;
   return group << 58 | (r->arrival_ns & ((INT64_C(1) << 58) - 1));
 }
 
@@ -25,7 +27,7 @@ static void set_order(struct worth *w, struct lls_pol_step *s)
   struct lls_pol_heap *h = &w->victims;
   h->n = 0;
   for (uint32_t i = 0; i < v->n_running; i++)
-    h->entries[h->n++] = (struct lls_pol_heap_entry){.key = keeps(v->running[i]),
+    h->entries[h->n++] = (struct lls_pol_heap_entry){.key = keeps(w, v->running[i]),
                                                      .tie = v->running[i]->id,
                                                      .item = (void *)v->running[i]};
   lls_pol_heap_build(h);
@@ -123,13 +125,10 @@ static enum lls_pol_step_answer reserve(struct worth *w, struct lls_pol_step *s,
 
 /* One that finds no memory closes the door behind it, but not for those that have theirs.
  * False: the step is full. */
-static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate *c,
-                 bool *closed)
+static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate *c)
 {
   const struct lls_engine_caps *engine = w->base.host->engine;
   struct worth_job *job = &w->jobs[c->request->slot];
-  if (*closed && !c->started)
-    return true;
   if (lls_pol_step_too_long(s, engine, c->request, c->pending))
     return true;
   uint32_t context = lls_request_length(c->request) - c->pending;
@@ -139,7 +138,7 @@ static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate
     return false;
   enum lls_pol_step_answer answer = reserve(w, s, c);
   if (answer == LLS_POL_STEP_NOT_NOW) {
-    *closed = w->short_of_memory = true;
+    w->short_of_memory = true;
     job->prefix = UINT32_MAX;
   }
   if (answer != LLS_POL_STEP_YES)
@@ -151,13 +150,25 @@ static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate
   return true;
 }
 
+/* Prompts under way are the first of all, see look.c. */
+static void run_started(struct worth *w, struct lls_pol_step *s)
+{
+  for (uint32_t i = 0; i < w->order.n && w->order.all[i].started; i++) {
+    struct worth_candidate *c = &w->order.all[i];
+    if (!c->done && s->tokens > 0 && s->sequences > 0 && !take(w, s, c))
+      return;
+  }
+}
+
 static void run_prompts(struct worth *w, struct lls_pol_step *s)
 {
   struct worth_candidate *c;
-  bool closed = false, full = false;
-  while (!full && s->tokens > 0 && s->sequences > 0 &&
+  while (!w->short_of_memory && s->tokens > 0 && s->sequences > 0 &&
          (c = worth_next(&w->order)) != NULL)
-    full = !take(w, s, c, &closed);
+    if (!take(w, s, c))
+      return;
+  if (w->short_of_memory)
+    run_started(w, s);
 }
 
 /* Nothing could run: the first of all goes on at the cost of the others. */

@@ -9,11 +9,12 @@
 
 #include <math.h>
 
-#define FEW_TOKENS    16
+#define FEW_TOKENS    4
 #define MOST_HEADROOM 512
 
 static const double per_answer = 0.03, per_arrival = 0.03, per_step = 0.02;
 static const double remembered_ns = 60e9; /* of what tenants had */
+static const double flow_ns = 20e9;       /* of memory that came free */
 
 void worth_learn_begin(struct worth_learned *l)
 {
@@ -31,6 +32,7 @@ void worth_learn_arrival(struct worth_learned *l, const struct lls_request *r)
 void worth_learn_end(struct worth_learned *l, const struct lls_request *r)
 {
   l->output += per_answer * (r->generated_tokens - l->output);
+  l->freed += lls_request_length(r);
 }
 
 /* ---- tenants ----------------------------------------------------------------------- */
@@ -63,6 +65,9 @@ void worth_learn_step(struct worth_learned *l, const struct lls_step_report *rep
 {
   double taken = (double)(report->ended_ns - report->started_ns);
   l->step_ns += (l->step_ns > 0 ? per_step : 1) * (taken - l->step_ns);
+  double kept = exp(-taken / flow_ns);
+  l->freed *= kept;
+  l->freed_ns = kept * l->freed_ns + taken;
   charge(l, report);
 }
 
@@ -70,9 +75,9 @@ void worth_learn_plan(struct worth_learned *l, bool short_of_memory, uint32_t pr
 {
   l->memory_price += per_step * (short_of_memory - l->memory_price);
   if (preempted > 0)
-    l->headroom = fmin(l->headroom * 1.5, MOST_HEADROOM);
+    l->headroom = fmin(l->headroom * 1.2, MOST_HEADROOM);
   else
-    l->headroom = fmax(l->headroom * 0.9995, FEW_TOKENS);
+    l->headroom = fmax(l->headroom * 0.998, FEW_TOKENS);
 }
 
 /* ---- answers ----------------------------------------------------------------------- */

@@ -23,7 +23,7 @@ bool worth_best_effort(const struct lls_request *r)
 static double weight_of(const struct lls_request *r)
 {
   int32_t p = r->priority < -16 ? -16 : r->priority > 16 ? 16 : r->priority;
-  return exp2(-p) * (worth_best_effort(r) ? best_effort : 1);
+  return (p == 0 ? 1 : exp2(-p)) * (worth_best_effort(r) ? best_effort : 1);
 }
 
 /* ---- deadlines --------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static int64_t due_of(const struct worth *w, const struct lls_request *r, double
 {
   int64_t due = INT64_MAX;
   if (r->generated_tokens > 0 && !worth_best_effort(r))
-    due = r->last_token_ns + w->params.max_stall / 2;
+    due = r->last_token_ns + w->params.max_stall / 4;
   if (r->generated_tokens == 0 && r->slo.ttft_ns != LLS_NEVER)
     due = lls_time_after(r->arrival_ns, r->slo.ttft_ns);
   if (r->slo.completion_ns != LLS_NEVER) {
@@ -98,13 +98,15 @@ static void add(struct worth *w, const struct lls_step_view *v,
                                 .pending = pending_of(w, v, r),
                                 .started = r->state == LLS_PREFILLING,
                                 .stream = r->generated_tokens > 0};
+  c->time = (int64_t)(c->pending * w->learned.prompt_ns) + 1;
+  c->memory = c->started ? 0 : lls_request_length(r) + left / 2;
   c->size = size_of(w, r, c->pending, left, total_tokens);
   int64_t due = due_of(w, r, left);
-  int64_t soonest = v->now_ns + (int64_t)(c->pending * w->learned.prompt_ns);
+  int64_t soonest = v->now_ns + c->time;
   if (due != INT64_MAX && due >= soonest)
     c->due = due;
   if (c->stream && !worth_best_effort(r) && c->due == LLS_NEVER)
-    c->due = soonest + c->size; /* it has stood still too long: at once */
+    c->due = soonest + c->time; /* it has stood still too long: at once */
   double dear = 1 + w->params.fairness * worth_excess(&w->learned, r->tenant);
   double weight = weight_of(r) / dear;
   double size = (double)c->size;
@@ -125,6 +127,22 @@ static void add_list(struct worth *w, const struct lls_step_view *v,
   }
 }
 
+/* Memory that is free, and comes free: as it did lately, at first as it will if all of it
+ * is held by answers of the usual length. */
+static void set_memory(struct worth *w, const struct lls_step_view *v,
+                       uint32_t total_tokens)
+{
+  const struct worth_learned *l = &w->learned;
+  struct lls_capacity capacity = {.size = sizeof capacity};
+  v->cache->capacity(v->cache->context, LLS_TIER_DEVICE, &capacity);
+  w->order.free = (double)capacity.free_units / w->block_units * v->cache->block_tokens;
+  w->order.free -= l->headroom * w->n_decodes;
+  double usual = total_tokens / (l->output * l->step_ns + 1e6);
+  w->order.freed_per_ns = l->freed_ns > 1e9 ? l->freed / l->freed_ns : usual;
+  if (w->order.freed_per_ns < usual / 10)
+    w->order.freed_per_ns = usual / 10;
+}
+
 void worth_look(struct worth *w, const struct lls_step_view *v, uint32_t total_tokens)
 {
   w->order.n = 0;
@@ -135,5 +153,6 @@ void worth_look(struct worth *w, const struct lls_step_view *v, uint32_t total_t
   struct lls_pol_ends e = lls_pol_ends_of(v->waiting, v->n_waiting, LOOK);
   add_list(w, v, e.first, e.n_first, total_tokens);
   add_list(w, v, e.last, e.n_last, total_tokens);
+  set_memory(w, v, total_tokens);
   worth_keep(&w->order, v->now_ns);
 }

@@ -34,6 +34,8 @@ struct worth_learned {
   double headroom;     /* tokens that are left free for each stream to grow into */
   double deadlines;    /* part of the requests that name deadlines */
   double step_ns;      /* mean time of a step */
+  double freed;        /* tokens of memory by those that ended, the last ones above all */
+  double freed_ns;     /* and in what time */
   double prompt_ns;    /* time of a token of a prompt in a step as they are filled */
   double used[WORTH_TENANTS]; /* tokens of a tenant, the last minute's above all */
   double share;               /* of all that, what is a tenant's */
@@ -55,8 +57,10 @@ double worth_excess(const struct worth_learned *, uint32_t tenant);
 struct worth_candidate {
   const struct lls_request *request;
   int64_t due;       /* LLS_NEVER: none, or it is lost */
-  int64_t size;      /* what it costs */
+  int64_t time;      /* of steps, that its prompt takes */
+  int64_t size;      /* what it costs: that, and memory at its price */
   int64_t slack;     /* kept: how much may come before it */
+  double memory;     /* tokens that it will hold */
   double dear;       /* size, dearer for whom others are preferred to */
   double density;    /* worth over size: the largest is next */
   uint32_t pending;  /* tokens */
@@ -68,6 +72,8 @@ struct worth_order {
   uint32_t n;
   uint32_t *kept; /* (n_kept) in order of due times */
   uint32_t n_kept;
+  double free, freed_per_ns; /* tokens of memory: now, and as others end */
+  bool crowded;              /* those kept wait for memory */
   struct lls_pol_heap others; /* by density; also used to sort due times */
   struct lls_pol_heap sizes;
 };
