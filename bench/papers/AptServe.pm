@@ -14,13 +14,13 @@ my ($root, $sim, $requests, $jobs, $folder);
 my @seeds; # of arrivals
 
 # root: the source tree, whose presets and profiles are used; build: a build folder, or undef for
-# the llmserve-sim that is installed.
+# the llmserve-sim that is installed; jobs: runs at a time, by default as many as there are cores.
 sub setup {
   my %o = @_;
   ($root, $requests) = @o{qw(root requests)};
   $sim = defined $o{build} ? "$o{build}/llmserve-sim" : 'llmserve-sim';
   @seeds = @{$o{seeds}};
-  chomp($jobs = `nproc`);
+  chomp($jobs = $o{jobs} // `nproc`);
   $folder = tempdir(CLEANUP => 1);
   $ENV{LLS_PROFILE_PATH} //= "$root/etc/profiles";
   $ENV{LLS_PLUGIN_PATH} //= "$o{build}/.libs" if defined $o{build};
