@@ -35,13 +35,17 @@ static int open_file(const char *path, int *out, struct stat *st, struct lls_err
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
-  if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode)) {
+  int rc = fstat(fd, st) < 0 ? -errno : 0;
+  if (rc < 0)
+    lls_fail(err, rc, "%s: cannot look at it: %s", path, strerror(-rc));
+  else if (!S_ISREG(st->st_mode))
+    rc = lls_fail(err, -EINVAL, "%s: expected a shared object, found no regular file",
+                  path);
+  if (rc < 0)
     close(fd);
-    return lls_fail(err, -EINVAL, "%s: expected a shared object, found no regular file",
-                    path);
-  }
-  *out = fd;
-  return 0;
+  else
+    *out = fd;
+  return rc;
 }
 
 /* The copy's name shows in /proc/PID/maps and so in a debugger. */
