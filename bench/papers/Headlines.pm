@@ -15,9 +15,10 @@ our @EXPORT_OK = qw(headline headline_of verdict);
 my @keys = qw(system claim where paper ours half unit);
 
 # headline(system, claim, where in the paper, the paper's number, ours, half of its 95 % interval, unit, more).
-# ours undef: not run. half undef: one run, or none that repeats. unit: 'x' is a ratio, whose no effect is 1;
+# paper undef: it says that there is an effect and not how large, `sign` which way. ours undef: not run. half undef: one run, or none that repeats. unit: 'x' is a ratio, whose no effect is 1;
 # of anything else it is 0. more:
 #
+#   sign    1 or -1: of the effect, where the paper has no number
 #   says    the paper's value as it has it ("1.43 to 13.7x"), where it is more than a number
 #   none    the value of no effect, where it is another (the baseline's); undef: there is none
 #   bound   'most' or 'least': the paper's number is a limit that ours keeps, not an effect that it has
@@ -60,10 +61,10 @@ sub verdict {
   return abs($ours - $line->{paper}) <= $line->{near} * abs $line->{paper} ? 'met' : 'not met' if defined $line->{near};
   return verdict_of_limit($line, $ours, $half) if defined $line->{bound};
   my $none = none_of($line) // 0;
-  my $sign = $line->{paper} < $none ? -1 : 1;
+  my $sign = $line->{sign} // ($line->{paper} < $none ? -1 : 1);
   my $effect = $sign * ($ours - $none);
   return 'not met' if $effect <= $half || $effect <= 0;
-  return $effect >= abs($line->{paper} - $none) ? 'met' : 'in kind';
+  return !defined $line->{paper} || $effect >= abs($line->{paper} - $none) ? 'met' : 'in kind';
 }
 
 1;
