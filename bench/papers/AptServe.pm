@@ -207,13 +207,15 @@ sub judge {
   return (100 * $met, 100 * $every / @firsts, $pause, 100 * $first, 100 * $p99, 100 * $queued / @bins);
 }
 
-# The same of all seeds: means, but the longest gap of all; then the interval of the first.
+# The same of all seeds: means, but the longest gap of all; then the interval of the first, and the first
+# seed by seed.
 sub evaluate {
   my ($run) = @_;
   my @of = map { [judge({%$run, seed => $_})] } @seeds;
   my @means = map { my $k = $_; mean(map { $_->[$k] } @of) } 0 .. 5;
   $means[2] = (sort { $b <=> $a } map { $_->[2] } @of)[0];
-  return (@means, interval(map { $_->[0] } @of));
+  my @met = map { $_->[0] } @of;
+  return (@means, interval(@met), @met);
 }
 
 # Rates are looked for on a grid of steps of 4 %; what its end still attains has no highest rate.
