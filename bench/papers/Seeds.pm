@@ -32,7 +32,7 @@ sub mean_interval { return (mean(@_), interval(@_)) }
 # "mean+-half" with so many digits after the point.
 sub plus_minus { my $digits = shift; return sprintf "%.${digits}f+-%.${digits}f", mean_interval(@_) }
 
-# Of two lists of values by seed: the ratios, seed by seed.
+# Ratios of two lists of values, seed by seed.
 sub ratios { my ($x, $y) = @_; return map { $x->[$_] / $y->[$_] } 0 .. $#$x }
 
 # The first seeds of a list, at most SEEDS of them.
