@@ -35,10 +35,17 @@ sub headline {
   close $file or die "$path: $!\n";
 }
 
-# The same of values by seed in place of ours and half.
+# The same of values by seed in place of ours and half. The interval of ratios is that of their logarithms, low to
+# high: of three and twelve it would reach below 1 otherwise.
 sub headline_of {
   my ($system, $claim, $where, $paper, $values, $unit, @more) = @_;
-  headline($system, $claim, $where, $paper, @$values ? (mean(@$values), interval(@$values)) : (undef, undef), $unit, @more);
+  return headline($system, $claim, $where, $paper, undef, undef, $unit, @more) if !@$values;
+  if ($unit eq 'x' && @$values > 1 && !grep { $_ <= 0 } @$values) {
+    my @logs = map { log } @$values;
+    my ($mean, $half) = (mean(@logs), interval(@logs));
+    push @more, low => exp($mean - $half), high => exp($mean + $half);
+  }
+  headline($system, $claim, $where, $paper, mean(@$values), interval(@$values), $unit, @more);
 }
 
 sub none_of { my ($line) = @_; return exists $line->{none} ? $line->{none} : $line->{unit} eq 'x' ? 1 : 0 }
@@ -63,7 +70,8 @@ sub verdict {
   my $none = none_of($line) // 0;
   my $sign = $line->{sign} // ($line->{paper} < $none ? -1 : 1);
   my $effect = $sign * ($ours - $none);
-  return 'not met' if $effect <= $half || $effect <= 0;
+  my $least = defined $line->{low} ? $sign * ($line->{$sign > 0 ? 'low' : 'high'} - $none) : $effect - $half;
+  return 'not met' if $least <= 0 || $effect <= 0;
   return !defined $line->{paper} || $effect >= abs($line->{paper} - $none) ? 'met' : 'in kind';
 }
 

@@ -69,6 +69,7 @@ sub paper_cell {
 sub interval_cell {
   my ($line) = @_;
   return '' if !defined $line->{ours} || !defined $line->{half} || $line->{half} == 0;
+  return join ' to ', map { sprintf '%.' . digits($_) . 'f', $_ } @$line{qw(low high)} if defined $line->{low};
   return '+- ' . sprintf '%.' . digits($line->{ours}) . 'f', $line->{half};
 }
 
@@ -94,7 +95,8 @@ sub row {
 my $rule = <<'END';
 The verdict is a rule's (Headlines.pm, `verdict`), and nobody's. *met*: as far from no effect as the paper, or farther; a limit is kept.
 *in kind*: the effect is there, and smaller; a limit is not kept, but better than without. *not met*: no effect that its 95 % interval
-does not reach, or the opposite. *open*: not run. No effect is a ratio of 1, a difference of 0.
+does not reach, or the opposite. *open*: not run. No effect is a ratio of 1, a difference of 0. Ours is the mean over seeds; the interval
+is Student's, that of a ratio from its logarithm. Two numbers of a range are the least and the most of what the paper compares with.
 END
 
 sub table_of_counts {

@@ -36,6 +36,8 @@ my @rule = (
     [ 'a fall'                           => 'met',     -46, -64, 8,   '%' ],
     [ 'a smaller fall'                   => 'in kind', -46, -20, 8,   '%' ],
     [ 'a rise instead'                   => 'not met', -46, 20,  8,   '%' ],
+    [ 'an interval of logarithms'        => 'met',     2.0, 7.5, 57,  'x', low => 1.1, high => 28 ],
+    [ 'one that reaches 1'               => 'not met', 2.0, 7.5, 57,  'x', low => 0.9, high => 28 ],
     [ 'no interval'                      => 'in kind', 2.0, 1.5, undef, 'x' ],
     [ 'not run'                          => 'open',    2.0, undef, undef, 'x' ],
     [ 'an effect without a number'       => 'met',     undef, 0.5, 0.1, 'x', sign => -1 ],
@@ -74,7 +76,7 @@ is_deeply [read_lines("$dir/lines")], [], 'without HEADLINES nothing is written'
 {
     local $ENV{HEADLINES} = "$dir/lines";
     headline_of('BROS', 'latency', 'Figure 10', -74.2, [-70, -72, -74], '%');
-    headline('ALISE', 'rate', 'Figure 6', 1.8, 1.9, 0.04, 'x', says => 'up to 1.8x', note => 'of one model');
+    headline_of('ALISE', 'rate', 'Figure 6', 1.8, [1.7, 2, 2], 'x', says => 'up to 1.8x', note => 'of one model');
 }
 my @kept = (
     { system => 'BROS', claim => 'latency', where => 'Figure 10', paper => -74.2, ours => -10, half => 1, unit => '%', date => '2026-01-01', command => 'old' },
@@ -92,7 +94,7 @@ like $page, qr/^\| shared \| Figure 13 \| 1\.63x \| 1\.20x \[1\] \| \+- 0\.50 \|
 like $page, qr/^\[1\] of 2026-01-01, `bros build`$/m, '  with its date and command';
 unlike $page, qr/old/, '  and who was replaced is gone';
 like $page, qr/^\| never \| 7 \| 2x \|  \|  \| open \|$/m, 'what was not run is open';
-like $page, qr/^\| rate \(of one model\) \| Figure 6 \| up to 1\.8x \| 1\.90x \| \+- 0\.04 \| met \|$/m, "the paper's own words";
+like $page, qr/^\| rate \(of one model\) \| Figure 6 \| up to 1\.8x \| 1\.90x \| 1\.50 to 2\.39 \| met \|$/m, "the paper's own words";
 like $page, qr/^!\[a\.svg\]\(a\.svg\)$/m, 'a figure';
 like $page, qr/^\| BROS \|  \| 1 \| 1 \| 1 \|$/m, 'counts by system';
 done_testing;
