@@ -60,7 +60,7 @@ sub verdict_of_limit {
 }
 
 # met: as far from no effect as the paper, or farther. in kind: there is an effect of the paper's sign, and it is
-# smaller. An effect is there when the interval does not reach no effect. open: not run.
+# smaller, but no less than a tenth. An effect is there when the interval does not reach no effect. open: not run.
 sub verdict {
   my ($line) = @_;
   my $ours = $line->{ours} // return 'open';
@@ -72,7 +72,8 @@ sub verdict {
   my $effect = $sign * ($ours - $none);
   my $least = defined $line->{low} ? $sign * ($line->{$sign > 0 ? 'low' : 'high'} - $none) : $effect - $half;
   return 'not met' if $least <= 0 || $effect <= 0;
-  return !defined $line->{paper} || $effect >= abs($line->{paper} - $none) ? 'met' : 'in kind';
+  my $part = defined $line->{paper} ? $effect / abs($line->{paper} - $none) : 1;
+  return $part >= 1 ? 'met' : $part >= 0.1 ? 'in kind' : 'not met';
 }
 
 1;

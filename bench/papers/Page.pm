@@ -57,6 +57,7 @@ sub with_unit {
 
 sub number {
   my ($x, $line) = @_;
+  return $x if $line->{unit} =~ /^of /;
   my $effect = $line->{unit} =~ /^(?:%|points)$/ && !defined $line->{bound} && !defined $line->{near};
   return sprintf '%' . ($effect ? '+' : '') . '.' . digits($x) . 'f', $x;
 }
@@ -94,8 +95,8 @@ sub row {
 # ---- the page -----------------------------------------------------------------------------------
 my $rule = <<'END';
 The verdict is a rule's (Headlines.pm, `verdict`), and nobody's. *met*: as far from no effect as the paper, or farther; a limit is kept.
-*in kind*: the effect is there, and smaller; a limit is not kept, but better than without. *not met*: no effect that its 95 % interval
-does not reach, or the opposite. *open*: not run. No effect is a ratio of 1, a difference of 0. Ours is the mean over seeds; the interval
+*in kind*: the effect is there, smaller, but no less than a tenth of the paper's; a limit is not kept, but better than without. *not met*:
+less, the opposite, or an interval of 95 % that reaches no effect. *open*: not run. No effect is a ratio of 1, a difference of 0. Ours is the mean over seeds; the interval
 is Student's, that of a ratio from its logarithm. Two numbers of a range are the least and the most of what the paper compares with.
 END
 
@@ -123,6 +124,7 @@ sub page {
       . "| headline | where | paper | ours | 95 % | |\n|" . ' --- |' x 6 . "\n";
     $text .= row($_, \@marks) for grep { $_->{system} eq $system } @$lines;
   }
+  $text .= "\n## On the real CPU engine\n\nWhether the sign of each holds there is on the newest real-*.md beside this page (bench/papers/real).\n";
   $text .= "\n## Not of this run\n\n" . join('', map { '[' . ($_ + 1) . "] of $marks[$_]\n" . ($_ < $#marks ? "\n" : '') } 0 .. $#marks) if @marks;
   return $text;
 }

@@ -29,6 +29,7 @@ my @rule = (
     [ 'farther than the paper'           => 'met',     2.0, 2.5, 0.3, 'x' ],
     [ 'as far'                           => 'met',     2.0, 2.0, 0.3, 'x' ],
     [ 'less far'                         => 'in kind', 2.0, 1.5, 0.3, 'x' ],
+    [ 'hardly at all'                    => 'not met', 2.0, 1.09, 0.01, 'x' ],
     [ 'less far, the interval reaches 1' => 'not met', 2.0, 1.2, 0.3, 'x' ],
     [ 'farther, and it does too'         => 'not met', 2.0, 9.0, 8.5, 'x' ],
     [ 'the opposite'                     => 'not met', 2.0, 0.5, 0.1, 'x' ],
