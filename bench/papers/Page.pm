@@ -94,10 +94,12 @@ sub row {
 
 # ---- the page -----------------------------------------------------------------------------------
 my $rule = <<'END';
-The verdict is a rule's (Headlines.pm, `verdict`), and nobody's. *met*: as far from no effect as the paper, or farther; a limit is kept.
-*in kind*: the effect is there, smaller, but no less than a tenth of the paper's; a limit is not kept, but better than without. *not met*:
-less, the opposite, or an interval of 95 % that reaches no effect. *open*: not run. No effect is a ratio of 1, a difference of 0. Ours is the mean over seeds; the interval
-is Student's, that of a ratio from its logarithm. Two numbers of a range are the least and the most of what the paper compares with.
+The verdict is a rule's (bench/papers/Headlines.pm), and nobody's. *met*: as far from no effect as the paper, or
+farther; a limit is kept. *in kind*: the effect is there, smaller, but no less than a tenth of the paper's; a limit is not
+kept, but better than without. *not met*: less, the opposite, or an interval of 95 % that reaches no effect. *open*: not run.
+No effect is a ratio of 1, a difference of 0. Ours is the mean over seeds; the interval is Student's, that of a ratio from its
+logarithm; without one there was one seed, or the number has none. Of a range the paper's ends stand beside the least and
+the most that is gained over any of those it is compared with.
 END
 
 sub table_of_counts {
