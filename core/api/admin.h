@@ -25,6 +25,8 @@ struct lls_admin {
   const struct lls_admin_state *state; /* NULL: there is no daemon, nor these paths */
   void *context;
   void (*reload)(void *context); /* lls_api_reloaded is called when it is over */
+  /* The same, with these settings on top; -ENOMEM: it does not begin. */
+  int (*change)(void *context, const struct lls_changes *changes);
   void (*drain)(void *context, const char *asked_by);
 };
 

@@ -133,6 +133,11 @@ static void on_reload(void *context)
   server_reload(context);
 }
 
+static int on_change(void *context, const struct lls_changes *changes)
+{
+  return server_change(context, changes);
+}
+
 static void on_idle(void *context)
 {
   server_close_if_done(context);
@@ -183,7 +188,11 @@ int server_create_api(struct server *s, struct lls_error *err)
                   .tells_texts = s->model.token_types > 1},
       .limits = c->server.api,
       .keys = s->wanted_keys,
-      .admin = {.state = &s->admin, .context = s, .reload = on_reload, .drain = on_drain},
+      .admin = {.state = &s->admin,
+                .context = s,
+                .reload = on_reload,
+                .change = on_change,
+                .drain = on_drain},
       .state = c->server.state,
       .log = &s->log,
       .on_idle = on_idle,
@@ -213,6 +222,7 @@ void server_destroy_parts(struct server *s)
   if (s->ranks != NULL)
     s->ranks->ops->destroy(s->ranks);
   lls_api_keyring_free(&s->wanted_keys);
+  lls_changes_free(&s->asked);
   lls_chat_template_free(s->chat_template);
   lls_grammar_cache_destroy(s->grammars);
   lls_tokenizer_free(s->tokenizer);
