@@ -6,6 +6,7 @@
 #include "core/api/account.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "core/api/stops.h"
 
@@ -88,11 +89,12 @@ static double milliseconds(double s)
   return s < 0 ? -1 : round(s * 1e6) / 1e3;
 }
 
+static const char *const outcomes[LLS_OUTCOMES] = {"stop", "length", "abort", "error"};
+
 /* Times of what did not come are left out, and a tenant without a name. */
 static void log_line(const struct lls_choice *choice, const struct lls_event *event,
                      enum lls_outcome how, const struct times *t)
 {
-  static const char *const outcomes[LLS_OUTCOMES] = {"stop", "length", "abort", "error"};
   static const char *const classes[] = {"none", "realtime", "best_effort"};
   const struct lls_generation *generation = choice->generation;
   const struct lls_api *api = generation->api;
@@ -120,6 +122,32 @@ static void log_line(const struct lls_choice *choice, const struct lls_event *ev
   /* a batch has many, and a file that tells of each */
   uint32_t level = generation->is_offline ? LLS_LOG_DEBUG : LLS_LOG_INFO;
   lls_log_request(api->config.log, level, "api", generation->label, known, n);
+}
+
+static void remember(const struct lls_choice *choice, const struct lls_event *event,
+                     enum lls_outcome how, const enum lls_verdict *verdict)
+{
+  const struct lls_generation *generation = choice->generation;
+  struct lls_api *api = generation->api;
+  struct lls_life_record *r = lls_lives_next(&api->lives);
+  *r = (struct lls_life_record){
+      .request = choice->request,
+      .request_class = generation->params.request_class,
+      .prompt_tokens = event->prompt_tokens,
+      .generated_tokens = event->generated_tokens,
+      .shared_tokens = event->shared_tokens,
+      .preemptions = event->preemptions,
+      .outcome = outcomes[how],
+      .judged = verdict != NULL,
+      .verdict = verdict != NULL ? *verdict : LLS_ATTAINED,
+      .arrival_ns = generation->arrival_ns,
+      .ended_ns = (int64_t)uv_hrtime(),
+  };
+  if (event->life != NULL)
+    r->life = *event->life;
+  snprintf(r->label, sizeof r->label, "%.*s", LLS_LIFE_LABEL_MAX - 1, generation->label);
+  snprintf(r->tenant, sizeof r->tenant, "%.*s", LLS_LIFE_TENANT_MAX - 1,
+           api->tenants.list[generation->tenant].name);
 }
 
 static void observe(struct lls_api_stats *stats, const struct lls_choice *choice,
@@ -176,6 +204,7 @@ void lls_account(const struct lls_choice *choice, const struct lls_event *event)
   bool judged = has_deadline(slo) && how != LLS_OUTCOME_ABORT;
   api->stats.finished[how]++;
   log_line(choice, event, how, &t);
+  remember(choice, event, how, judged ? &verdict : NULL);
   count(&api->classes[generation->params.request_class], event, judged ? &verdict : NULL);
   count(&api->tenants.list[generation->tenant].stats, event, judged ? &verdict : NULL);
   if (complete)

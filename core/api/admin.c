@@ -3,6 +3,9 @@
  */
 #include "core/api/admin.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "config.h"
 #include "core/api/api_internal.h"
 #include "core/api/store_front.h"
@@ -186,15 +189,81 @@ static void answer(struct lls_api *api, struct lls_http_exchange *exchange)
   lls_api_error_reply(exchange, &error);
 }
 
+static int add_change(struct lls_changes *changes, const char *section, const char *key,
+                      const json_t *value, struct lls_api_error *error)
+{
+  char *text = json_is_string(value) ? strdup(json_string_value(value))
+                                     : json_dumps(value, JSON_ENCODE_ANY);
+  bool plain = json_is_string(value) || json_is_number(value) || json_is_boolean(value);
+  int rc = text != NULL && plain ? lls_changes_set(changes, section, key, text) : -ENOMEM;
+  free(text);
+  if (!plain)
+    return lls_api_fail(error, 400, "invalid_value", "set",
+                        "[%s] %s: a value is a string, a number, true or false", section,
+                        key);
+  return rc < 0 ? lls_api_fail(error, 503, "out_of_memory", NULL, "out of memory") : 0;
+}
+
+/* {"set": {"scheduler.sarathi": {"token_budget": 256}}}; no body: nothing is set. */
+static int read_changes(const struct lls_text *body, struct lls_changes *changes,
+                        struct lls_api_error *error)
+{
+  json_error_t where;
+  const char *section, *key;
+  json_t *values, *value;
+  int rc = 0;
+  if (body->length == 0)
+    return 0;
+  json_t *json = json_loadb(body->data, body->length, JSON_REJECT_DUPLICATES, &where);
+  json_t *set = json_object_get(json, "set");
+  if (!json_is_object(set) || json_object_size(json) != 1)
+    rc = lls_api_fail(error, 400, "invalid_body", "set",
+                      "expected {\"set\": {\"SECTION\": {\"KEY\": VALUE}}}, or no body");
+  json_object_foreach(rc == 0 ? set : NULL, section, values)
+  {
+    if (!json_is_object(values))
+      rc = lls_api_fail(error, 400, "invalid_body", "set",
+                        "[%s]: expected an object of keys", section);
+    json_object_foreach(values, key, value)
+    {
+      if (rc == 0)
+        rc = add_change(changes, section, key, value, error);
+    }
+  }
+  json_decref(json);
+  return rc;
+}
+
+static void begin_change(struct lls_api *api, struct lls_http_exchange *exchange,
+                         const struct lls_changes *changes)
+{
+  const struct lls_admin *admin = &api->config.admin;
+  uint64_t number = admin->state->reloads_begun + 1;
+  struct lls_api_error error;
+  if (!lls_wait_add(&api->reload_waits, exchange, number))
+    return;
+  if (changes->n == 0)
+    admin->reload(admin->context);
+  else if (admin->change(admin->context, changes) < 0) {
+    lls_api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
+    while ((exchange = lls_wait_take(&api->reload_waits, number)) != NULL)
+      lls_api_error_reply(exchange, &error);
+  }
+}
+
 /* They wait for one that reads the file after they asked, not for one under way. */
 void lls_handle_admin_reload(void *context, struct lls_http_exchange *exchange)
 {
   struct lls_api *api = context;
+  struct lls_changes changes = {0};
+  struct lls_api_error error;
   if (!is_there(api, exchange))
     return;
-  uint64_t number = api->config.admin.state->reloads_begun + 1;
-  if (lls_wait_add(&api->reload_waits, exchange, number))
-    api->config.admin.reload(api->config.admin.context);
+  if (read_changes(&exchange->request.body, &changes, &error) == 0)
+    begin_change(api, exchange, &changes);
+  else
+    lls_api_error_reply(exchange, &error);
+  lls_changes_free(&changes);
 }
 
 void lls_api_reloaded(struct lls_api *api)

@@ -28,6 +28,8 @@ struct lls_admin {
   struct lls_history *history;         /* NULL: none is kept */
   void *context;
   void (*reload)(void *context); /* lls_api_reloaded is called when it is over */
+  /* The same, with these settings on top; -ENOMEM: it does not begin. */
+  int (*change)(void *context, const struct lls_changes *changes);
   void (*drain)(void *context, const char *asked_by);
 };
 

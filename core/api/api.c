@@ -98,7 +98,10 @@ void lls_api_on_wake(struct lls_api *api)
   LLS_API_ON_MAIN(api);
   lls_loop_events(api->config.loop, lls_generation_on_event, api);
   lls_generation_flush(api);
-  lls_api_look(api);
+  if (lls_api_look(api)) {
+    lls_viewers_show(api);
+    lls_api_begin_look(api);
+  }
   lls_store_front_feed(api);
 }
 
@@ -123,6 +126,7 @@ void lls_api_drain(struct lls_api *api)
   LLS_API_ON_MAIN(api);
   api->draining = true;
   lls_store_front_drain(api);
+  lls_viewers_end(api);
 }
 
 bool lls_api_idle(const struct lls_api *api)

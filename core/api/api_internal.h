@@ -10,10 +10,12 @@
 #include "core/api/api.h"
 #include "core/api/api_error.h"
 #include "core/api/keys.h"
+#include "core/api/lives.h"
 #include "core/api/api_request.h"
 #include "core/api/routes.h"
 #include "core/api/stats.h"
 #include "core/api/tenants.h"
+#include "core/api/viewers.h"
 #include "core/loop/loop.h"
 #include "core/tokenizer/tokenizer.h"
 
@@ -25,7 +27,7 @@ struct lls_store_front;
 
 #define LLS_ID_BYTES 33 /* 128 random bits in hex */
 
-#define LLS_MAX_ROUTES     64
+#define LLS_MAX_ROUTES     72
 #define LLS_STATUS_CLASSES 6
 
 /* The statistics of one path. */
@@ -50,7 +52,9 @@ struct lls_api {
   struct lls_wait *queue_waits;       /* asked for the queues, by looks */
   uint64_t looks;                     /* at the queues that were begun */
   bool looking;                       /* the last of them is not over */
-  char *piece;                        /* room for the text of one token */
+  struct lls_viewers viewers;         /* of /admin/events */
+  struct lls_lives lives;
+  char *piece; /* room for the text of one token */
   struct lls_api_keyring keys;
   struct lls_access_log access_log;
   struct lls_tenants tenants;
@@ -83,8 +87,11 @@ void lls_api_new_id(char *id); /* (LLS_ID_BYTES) */
  */
 void lls_api_check_idle(struct lls_api *api);
 
-/* After each wake: answers clients that asked for the queues when they are there. */
-void lls_api_look(struct lls_api *api);
+/* After each wake: answers clients that asked for the queues when they are there; then
+ * true, until the next look is begun. */
+bool lls_api_look(struct lls_api *api);
+/* Begins a look, if one is waited for and none is under way. */
+void lls_api_begin_look(struct lls_api *api);
 
 /* Starts the timer of timers.c, or sets it to what the limits are now. */
 void lls_api_set_timer(struct lls_api *api);

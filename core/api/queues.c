@@ -69,11 +69,11 @@ static void out_of_memory(struct lls_http_exchange *exchange)
   lls_api_error_reply(exchange, &error);
 }
 
-/* Begins the look that clients wait for, if none is under way. */
-static void look(struct lls_api *api)
+void lls_api_begin_look(struct lls_api *api)
 {
   struct lls_http_exchange *exchange;
-  if (api->looking || api->queue_waits == NULL)
+  LLS_API_ON_MAIN(api);
+  if (api->looking || (api->queue_waits == NULL && !api->viewers.due))
     return;
   api->looks++;
   api->looking = true;
@@ -88,17 +88,17 @@ void lls_handle_admin_queues(void *context, struct lls_http_exchange *exchange)
 {
   struct lls_api *api = context;
   if (lls_wait_add(&api->queue_waits, exchange, api->looks + 1))
-    look(api);
+    lls_api_begin_look(api);
 }
 
-void lls_api_look(struct lls_api *api)
+bool lls_api_look(struct lls_api *api)
 {
   struct lls_http_exchange *exchange;
   LLS_API_ON_MAIN(api);
   if (!api->looking || !lls_loop_snapshot_ready(api->config.loop))
-    return;
+    return false;
   api->looking = false;
   while ((exchange = lls_wait_take(&api->queue_waits, api->looks)) != NULL)
     lls_api_reply_json(exchange, 200, queues_json(api->config.loop));
-  look(api);
+  return true;
 }

@@ -50,10 +50,15 @@
   ROUTE("GET", "/metrics", lls_handle_metrics)                                           \
   ROUTE("GET", "/version", lls_handle_version)                                           \
   ROUTE("GET", "/load", lls_handle_load)                                                 \
+  ROUTE("GET", "/", lls_handle_root)                                                     \
+  ROUTE("GET", "/console", lls_handle_console)                                           \
+  ROUTE("GET", "/console/*", lls_handle_console_file)                                    \
   ROUTE("GET", "/admin/status", lls_handle_admin_status)                                 \
   ROUTE("GET", "/admin/queues", lls_handle_admin_queues)                                 \
+  ROUTE("GET", "/admin/events", lls_handle_admin_events)                                 \
   ROUTE("GET", "/admin/config", lls_handle_admin_config)                                 \
   ROUTE("GET", "/admin/history", lls_handle_admin_history)                               \
+  ROUTE("GET", "/admin/policies", lls_handle_admin_policies)                             \
   ROUTE("POST", "/admin/reload", lls_handle_admin_reload)                                \
   ROUTE("POST", "/admin/drain", lls_handle_admin_drain)
 

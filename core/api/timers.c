@@ -59,6 +59,7 @@ static void on_tick(uv_timer_t *timer)
   bool soon = lls_log_flush(api->config.log);
   uv_timer_set_repeat(timer, soon ? TICK_MIN_MS : tick_of(&api->config.limits));
   lls_store_front_tick(api);
+  lls_viewers_tick(api, now_ns);
   DL_FOREACH_SAFE (api->generations, generation, next) {
     if (generation->exchange == NULL)
       continue;

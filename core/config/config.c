@@ -105,19 +105,20 @@ static char *folder_of(const char *path)
 }
 
 /* "scheduler.sarathi.chunk=256": the section ends at the last dot before the sign. */
-static void apply_setting(struct lls_loading *l, const char *setting)
+static void apply_setting(struct lls_loading *l, unsigned line, const char *setting)
 {
   size_t name = strcspn(setting, "="), dot = name;
   while (dot > 0 && setting[dot] != '.')
     dot--;
   if (setting[name] == '\0' || dot == 0 || dot + 1 == name) {
-    lls_loading_error(l, LLS_INI_SET, "--set '%s': expected SECTION.KEY=VALUE", setting);
+    lls_loading_error(l, line, "%s'%s': expected SECTION.KEY=VALUE",
+                      line == LLS_INI_SET ? "--set " : "", setting);
     return;
   }
   char *section = strndup(setting, dot);
   char *key = strndup(setting + dot + 1, name - dot - 1);
   if (section == NULL || key == NULL ||
-      lls_ini_set(&l->config->ini, section, key, setting + name + 1) < 0)
+      lls_ini_set(&l->config->ini, line, section, key, setting + name + 1) < 0)
     lls_loading_error(l, 0, "no memory");
   free(section);
   free(key);
@@ -133,7 +134,31 @@ static int read_lines(struct lls_loading *l, struct lls_error *err)
   return ini->path != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory");
 }
 
-static int load(struct lls_loading *l, const char *const *settings, size_t n)
+/* The sections that requests may set, which are those of policies. */
+static bool may_change(const char *change)
+{
+  static const char plugins[] = "plugins.";
+  const char *name;
+  return strncmp(change, plugins, sizeof plugins - 1) == 0 ||
+         lls_section_kind(change, &name) != 0;
+}
+
+static void apply_changes(struct lls_loading *l, const struct lls_changes *changes)
+{
+  if (lls_changes_add(&l->config->changes, changes) < 0)
+    lls_loading_error(l, 0, "no memory");
+  for (size_t i = 0; i < changes->n; i++)
+    if (may_change(changes->list[i]))
+      apply_setting(l, LLS_INI_CHANGED, changes->list[i]);
+    else
+      lls_loading_error(l, LLS_INI_CHANGED,
+                        "'%s': a request may set [plugins] and the sections of plugins; "
+                        "the file has the others",
+                        changes->list[i]);
+}
+
+static int load(struct lls_loading *l, const char *const *settings, size_t n,
+                const struct lls_changes *changes)
 {
   struct lls_error err = {0};
   *l->config = (struct lls_config){
@@ -147,7 +172,8 @@ static int load(struct lls_loading *l, const char *const *settings, size_t n)
   if (l->folder == NULL)
     lls_loading_error(l, 0, "no memory");
   for (size_t i = 0; i < n; i++)
-    apply_setting(l, settings[i]);
+    apply_setting(l, LLS_INI_SET, settings[i]);
+  apply_changes(l, changes);
   check_entries(l);
   if (bind_sections(l) == 0) {
     lls_loading_check(l);
@@ -165,7 +191,7 @@ int lls_config_load_with(const char *path, const char *const *settings, size_t n
                          struct lls_config *config, struct lls_config_errors *errors)
 {
   struct lls_loading l = {.config = config, .errors = errors, .path = path};
-  return load(&l, settings, n);
+  return load(&l, settings, n, &(struct lls_changes){0});
 }
 
 int lls_config_load(const char *path, struct lls_config *config,
@@ -174,14 +200,14 @@ int lls_config_load(const char *path, struct lls_config *config,
   return lls_config_load_with(path, NULL, 0, config, errors);
 }
 
-int lls_config_reload(const struct lls_config *running, struct lls_config *config,
-                      struct lls_config_errors *errors)
+int lls_config_reload(const struct lls_config *running, const struct lls_changes *changes,
+                      struct lls_config *config, struct lls_config_errors *errors)
 {
   struct lls_loading l = {.config = config,
                           .errors = errors,
                           .path = running->has_file ? running->ini.path : NULL,
                           .serving = true};
-  return load(&l, running->settings, running->n_settings);
+  return load(&l, running->settings, running->n_settings, changes);
 }
 
 bool lls_config_lacks_predictions(const struct lls_config *c)
@@ -197,4 +223,5 @@ void lls_config_free(struct lls_config *config)
   for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
     lls_params_release(&s->table, section_values(config, s));
   lls_ini_free(&config->ini);
+  lls_changes_free(&config->changes);
 }

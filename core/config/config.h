@@ -10,6 +10,7 @@
 #define LLS_CONFIG_CONFIG_H
 
 #include "core/base/error.h"
+#include "core/config/changes.h"
 #include "core/config/ini.h"
 #include "core/config/limits.h"
 #include "core/device/devices.h"
@@ -112,6 +113,7 @@ struct lls_config {
   struct lls_ini ini;          /* the file as read, for messages that name a line */
   const char *const *settings; /* (n_settings) what counted before the file; borrowed */
   size_t n_settings;
+  struct lls_changes changes; /* what requests have set, on top of all that */
   bool has_file;
 };
 
@@ -148,10 +150,10 @@ int lls_config_load_with(const char *path, const char *const *settings, size_t n
   "orders by predicted lengths, and %s predicts nothing: it goes by max_tokens, first "  \
   "come, first served among equals; set a predictor in [plugins]"
 bool lls_config_lacks_predictions(const struct lls_config *);
-/* The running configuration's file and settings once more, in a server at work: no plugin
- * can end it by being opened (lls_plugin_open_tried). */
-int lls_config_reload(const struct lls_config *running, struct lls_config *config,
-                      struct lls_config_errors *errors);
+/* The running configuration's file and settings once more, with these changes, in a
+ * server at work: no plugin can end it by being opened (lls_plugin_open_tried). */
+int lls_config_reload(const struct lls_config *running, const struct lls_changes *changes,
+                      struct lls_config *config, struct lls_config_errors *errors);
 void lls_config_free(struct lls_config *);
 void lls_config_errors_free(struct lls_config_errors *);
 

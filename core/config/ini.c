@@ -194,20 +194,20 @@ const struct lls_ini_entry *lls_ini_find(const struct lls_ini *ini, const char *
   return NULL;
 }
 
-int lls_ini_set(struct lls_ini *ini, const char *section, const char *key,
+int lls_ini_set(struct lls_ini *ini, unsigned line, const char *section, const char *key,
                 const char *value)
 {
   struct lls_ini_entry *entry = (struct lls_ini_entry *)lls_ini_find(ini, section, key);
   if (entry == NULL)
     return lls_ini_find(ini, section, NULL) == NULL &&
-                   append(ini, LLS_INI_SET, section, NULL, NULL) < 0
+                   append(ini, line, section, NULL, NULL) < 0
                ? -ENOMEM
-               : append(ini, LLS_INI_SET, section, key, value);
+               : append(ini, line, section, key, value);
   char *copy = strdup(value);
   if (copy == NULL)
     return -ENOMEM;
   free(entry->value);
   entry->value = copy;
-  entry->line = LLS_INI_SET;
+  entry->line = line;
   return 0;
 }

@@ -36,12 +36,13 @@ int lls_ini_read(const char *path, lls_ini_complain complain, void *context,
                  struct lls_ini *out, struct lls_error *err);
 void lls_ini_free(struct lls_ini *);
 
-/* The line of what is set from elsewhere. */
-#define LLS_INI_SET UINT_MAX
+/* Lines of what is set from elsewhere: the command line, and requests. */
+#define LLS_INI_SET     UINT_MAX
+#define LLS_INI_CHANGED (UINT_MAX - 1)
 
-/* As if the file said so, in line LLS_INI_SET: a setting from elsewhere, before or
- * instead of its own. 0 or -ENOMEM. */
-int lls_ini_set(struct lls_ini *, const char *section, const char *key,
+/* As if the file said so, in one of these lines: before or instead of its own. 0 or
+ * -ENOMEM. */
+int lls_ini_set(struct lls_ini *, unsigned line, const char *section, const char *key,
                 const char *value);
 
 /* The entry of a key (NULL: of the section's first line); NULL if there is none. */

@@ -45,6 +45,7 @@ struct lls_api_limits { /* of [server]: the front end's */
   int64_t any_model;       /* enum lls_any_model */
   bool metrics_legacy;     /* /metrics has the names that vLLM gave up, too */
   bool metrics_llamacpp;   /* and those of llama.cpp */
+  bool console;            /* there is a page at /console */
   /* Lists with spaces between, "*" is any; "" or NULL: none. [main] */
   const char *allowed_origins; /* whose pages may ask */
   const char *allowed_hosts;   /* names of this server besides those of this machine */
@@ -65,6 +66,7 @@ struct lls_api_limits { /* of [server]: the front end's */
                                     .idle_timeout = 120 * LLS_NS_PER_S,                  \
                                     .read_timeout = 60 * LLS_NS_PER_S,                   \
                                     .write_timeout = 60 * LLS_NS_PER_S},                 \
+                           .console = true,                                              \
                            .max_choices = 128,                                           \
                            .stored_responses = 1 << 30,                                  \
                            .max_inputs = 2048,                                           \

@@ -46,6 +46,8 @@ static const char *place_of(const char *path, unsigned line, char *text, size_t 
 {
   if (line == LLS_INI_SET)
     return "command line";
+  if (line == LLS_INI_CHANGED)
+    return "request";
   if (line == 0)
     return path;
   snprintf(text, size, "%s:%u", path, line);
@@ -166,6 +168,9 @@ void lls_loading_bind(struct lls_loading *l, const char *section,
     struct lls_error err = {0};
     if (p == NULL)
       unknown_key(l, entry, table);
+    else if (entry->line == LLS_INI_CHANGED && p->type == LLS_TYPE_PATH)
+      lls_loading_error(l, entry->line, "[%s] %s: a request may set no path", section,
+                        entry->key);
     else if (lls_param_bind(p, entry->value, l->folder, values, &err) < 0)
       lls_loading_error(l, entry->line, "[%s] %s: %s", section, entry->key, err.text);
   }

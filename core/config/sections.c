@@ -86,6 +86,10 @@ static const struct lls_param server_params[] = {
     LLS_PARAM_BOOL(api, metrics_llamacpp, "false",
                    "/metrics also has the series of llama.cpp's server",
                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(api, console, "true",
+                   "/console is a page for browsers that shows what the server does; "
+                   "it asks for what it shows as any client",
+                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(server, log_level, "info", "error|warning|info|debug",
                      "least important lines that are logged",
                      .flags = LLS_PARAM_RELOADABLE),

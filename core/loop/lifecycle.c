@@ -25,12 +25,35 @@ static struct lls_request_list *list_of(struct lls_instance *in, uint32_t state)
   }
 }
 
+static uint32_t phase_of(const struct lls_live *live)
+{
+  const struct lls_request *v = &live->view;
+  switch (v->state) {
+  case LLS_PREFILLING:
+    return LLS_PHASE_PREFILL;
+  case LLS_DECODING:
+    return LLS_PHASE_DECODE;
+  case LLS_MOVING:
+    return LLS_PHASE_MOVING;
+  case LLS_PREEMPTED:
+    return live->placed == LLS_PLACED_PREEMPTED || v->residency == LLS_RESIDENT_HOST
+               ? LLS_PHASE_SWAPPED
+               : LLS_PHASE_PAUSED;
+  default:
+    return v->preemptions > 0 ? LLS_PHASE_PAUSED : LLS_PHASE_QUEUED;
+  }
+}
+
 void lls_lifecycle_set_state(struct lls_instance *in, struct lls_live *live,
                              uint32_t state)
 {
   struct lls_request_list *from = list_of(in, live->view.state), *to = list_of(in, state);
   LLS_ON_STEP(in);
+  if (live->view.state == state)
+    return;
   live->view.state = state;
+  if (state != LLS_FINISHED)
+    lls_life_note(&live->life, phase_of(live), lls_instance_now(in));
   if (from == to)
     return;
   if (from != NULL)
@@ -138,6 +161,7 @@ void lls_lifecycle_arrive(struct lls_instance *in, struct lls_live *live)
   in->table->by_slot[live->view.slot] = live;
   live->view.instance = in->info.index;
   lls_request_list_insert(&in->waiting, &live->view);
+  lls_life_note(&live->life, LLS_PHASE_QUEUED, live->view.arrival_ns);
   in->status.arrived++;
   in->status.prompt_tokens += live->view.prompt_tokens;
   lls_lifecycle_predict(in, live);
@@ -212,6 +236,7 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
       .finished_ns = lls_instance_now(in),
       .prediction = v->prediction,
       .pooled = reason == LLS_FINISH_LENGTH ? live->pooled : NULL,
+      .life = &live->life,
       .live = live, /* goes back to main, which made it */
   };
 }

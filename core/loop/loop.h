@@ -33,6 +33,7 @@ struct lls_loop_prepared;
 struct lls_loop_policy_stats;
 struct lls_snapshot;
 struct lls_live;
+struct lls_life;
 
 struct lls_grammar;
 
@@ -87,9 +88,10 @@ struct lls_event {
   uint32_t prompt_tokens, generated_tokens, preemptions;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, finished_ns;
   struct lls_prediction prediction;
-  const float *pooled;   /* (lls_engine_vector_columns) with pooling, of a request that
-                            ended with LENGTH; valid in the callback */
-  struct lls_live *live; /* of the loop: freed by it when the callback returns */
+  const float *pooled; /* (lls_engine_vector_columns) with pooling, of a request that
+                          ended with LENGTH; valid in the callback */
+  const struct lls_life *life; /* its phases (life.h), or NULL; likewise */
+  struct lls_live *live;       /* of the loop: freed by it when the callback returns */
 };
 
 struct lls_policy_status {

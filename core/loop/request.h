@@ -14,6 +14,7 @@
 #define LLS_LOOP_REQUEST_H
 
 #include "core/grammar/compiled_grammar.h"
+#include "core/loop/life.h"
 #include "core/loop/loop.h"
 
 /* The open transaction's effect on a request; cleared at its end. */
@@ -83,6 +84,7 @@ struct lls_live {
   size_t text_bytes;
   uint64_t user[LLS_USER_WORDS];
   int64_t first_token_ns;
+  struct lls_life life;
   uint32_t prefix_tokens; /* of the prompt, found in the cache when it first ran */
   bool announced;         /* the scheduler knows it: on_finish is due */
 

@@ -27,10 +27,22 @@ static void on_number(void *context, const char *name, double value)
   on_text(context, line);
 }
 
+static void count_list(struct lls_snapshot *q, const struct lls_request_list *list,
+                       const char *state)
+{
+  struct lls_snapshot_count *count = &q->counts[q->n_counts++];
+  *count = (struct lls_snapshot_count){.state = state};
+  for (uint32_t i = 0; i < list->n; i++) {
+    uint32_t class = list->items[i]->request_class;
+    count->by_class[class <= LLS_CLASS_BEST_EFFORT ? class : LLS_CLASS_NONE]++;
+  }
+}
+
 static void show_list(struct lls_instance *in, struct lls_snapshot *q,
                       const struct lls_request_list *list, const char *state,
                       int64_t now_ns)
 {
+  count_list(q, list, state);
   for (uint32_t i = 0; i < list->n; i++) {
     const struct lls_request *r = list->items[i];
     if (q->n == LLS_SNAPSHOT_REQUESTS) {
@@ -52,9 +64,13 @@ static void show_list(struct lls_instance *in, struct lls_snapshot *q,
         .preemptions = r->preemptions,
         .device_units = info.device_units,
         .host_units = info.host_units,
+        .owned_units = info.owned_units,
+        .form = info.form,
         .predicted_tokens = predicted ? r->prediction.length : 0,
         .priority = r->priority,
+        .arrival_ns = r->arrival_ns,
         .alive_ns = now_ns - r->arrival_ns,
+        .life = lls_live_of(r)->life,
     };
     snprintf(out->label, sizeof out->label, "%s", r->label);
   }
@@ -66,7 +82,7 @@ void lls_snapshot_take(struct lls_instance *in, struct lls_snapshot *q)
   const struct lls_sink sink = {.context = q, .number = on_number, .text = on_text};
   int64_t now_ns = lls_instance_now(in);
   LLS_ON_STEP(in);
-  q->n = q->n_left_out = q->lines_left_out = 0;
+  q->n = q->n_left_out = q->n_counts = q->lines_left_out = 0;
   q->length = 0;
   memcpy(q->scheduler, p->scheduler.host->name_text, sizeof q->scheduler);
   q->built_in = p->scheduler_off;

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "core/loop/life.h"
 #include "core/loop/loop.h"
 
 #define LLS_SNAPSHOT_REQUESTS    1024
@@ -25,9 +26,20 @@ struct lls_snapshot_request {
   uint32_t request_class, tenant, prompt_tokens, generated_tokens, cached_tokens;
   uint32_t preemptions;
   uint32_t device_units, host_units; /* of its cached tokens, shared ones too */
+  uint32_t owned_units;              /* on the device, and of no other request */
+  uint32_t form;                     /* enum lls_form */
   uint32_t predicted_tokens;         /* 0: not predicted */
   int32_t priority;
-  int64_t alive_ns;
+  int64_t arrival_ns, alive_ns;
+  struct lls_life life;
+};
+
+#define LLS_SNAPSHOT_STATES 5
+
+/* All requests of a state, those that are not listed too. */
+struct lls_snapshot_count {
+  const char *state;
+  uint32_t by_class[LLS_CLASS_BEST_EFFORT + 1];
 };
 
 struct lls_snapshot {
@@ -36,6 +48,8 @@ struct lls_snapshot {
   bool built_in;                       /* it was switched off, and is not asked */
   uint32_t n, n_left_out;
   struct lls_snapshot_request requests[LLS_SNAPSHOT_REQUESTS]; /* (n) */
+  struct lls_snapshot_count counts[LLS_SNAPSHOT_STATES];       /* (n_counts) */
+  uint32_t n_counts;
   uint32_t lines_left_out;
   size_t length;
   char lines[LLS_SNAPSHOT_LINES_BYTES]; /* (length) of the scheduler, each with its \n */

@@ -110,7 +110,7 @@ static void install(struct server *s, struct reload *r)
   r->installing = true;
 }
 
-void server_reload(struct server *s)
+static void begin(struct server *s)
 {
   struct lls_error err = {0};
   if (s->reload != NULL || s->load.running) { /* later, with what the file says then */
@@ -128,6 +128,21 @@ void server_reload(struct server *s)
     record(s, false, lls_error_text(&err, rc));
 }
 
+void server_reload(struct server *s)
+{
+  lls_changes_free(&s->asked);
+  s->afresh = true;
+  begin(s);
+}
+
+int server_change(struct server *s, const struct lls_changes *changes)
+{
+  int rc = lls_changes_add(&s->asked, changes);
+  if (rc == 0)
+    begin(s);
+  return rc;
+}
+
 void server_reload_continue(struct server *s)
 {
   struct reload *r = s->reload;
@@ -141,5 +156,5 @@ void server_reload_continue(struct server *s)
   if (s->reload != NULL || !s->reload_again)
     return;
   s->reload_again = false;
-  server_reload(s);
+  begin(s);
 }

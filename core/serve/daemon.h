@@ -55,6 +55,7 @@ struct reload {
   atomic_bool creating; /* by the thread: from now on it reads nothing of the server's */
   atomic_bool done;     /* by the thread, as its last act but for sending `prepared` */
   bool read;            /* `wanted` is to be freed */
+  struct lls_changes changes; /* of requests */
   struct lls_config wanted;
   struct lls_config_change change;
   struct lls_api_keyring keys;
@@ -96,8 +97,10 @@ struct server {
 
   struct lls_api_keyring wanted_keys; /* at the start until there is an api */
   struct reload *reload;              /* under way; NULL: none */
-  struct reload *reloads; /* it, and those given up that have not returned yet */
-  bool reload_again;      /* it was asked for while one was under way */
+  struct reload *reloads;   /* it, and those given up that have not returned yet */
+  bool reload_again;        /* it was asked for while one was under way */
+  struct lls_changes asked; /* for the next one, on top of what requests set before */
+  bool afresh;              /* the next one forgets that: the file is what counts */
 
   uv_loop_t uv;
   uv_async_t wake, prepared; /* prepared: by the thread of a reload */
@@ -167,6 +170,8 @@ void server_destroy_parts(struct server *);
 /* ---- config_reload.c */
 /* Begins to change to what the file says now; the outcome is logged and kept. */
 void server_reload(struct server *);
+/* The same with settings on top, and on top of those before; -ENOMEM. */
+int server_change(struct server *, const struct lls_changes *);
 /* To be called on each wake, when a reload was prepared, or is not waited for. */
 void server_reload_continue(struct server *);
 

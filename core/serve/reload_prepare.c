@@ -64,7 +64,7 @@ static int plan_change(struct reload *r)
 
 static int prepare(struct reload *r)
 {
-  int rc = lls_config_reload(r->server->config, &r->wanted, &r->errors);
+  int rc = lls_config_reload(r->server->config, &r->changes, &r->wanted, &r->errors);
   if (rc < 0)
     return rc;
   r->read = true;
@@ -88,14 +88,29 @@ static void *thread_main(void *argument)
 
 /* ---- main's side ------------------------------------------------------------------- */
 
+/* All that requests set before, but for a reload of the file alone, and what they set
+ * now; that is over with this reload, whatever becomes of it. */
+static int take_changes(struct server *s, struct reload *r)
+{
+  int rc = s->afresh ? 0 : lls_changes_add(&r->changes, &s->config->changes);
+  if (rc == 0)
+    rc = lls_changes_add(&r->changes, &s->asked);
+  lls_changes_free(&s->asked);
+  s->afresh = false;
+  return rc;
+}
+
 int server_prepare(struct server *s, struct reload **out, struct lls_error *err)
 {
   struct reload *r = calloc(1, sizeof *r);
   if (r == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   r->server = s;
-  int rc = -pthread_create(&r->thread, NULL, thread_main, r);
+  int rc = take_changes(s, r);
+  if (rc == 0)
+    rc = -pthread_create(&r->thread, NULL, thread_main, r);
   if (rc < 0) {
+    lls_changes_free(&r->changes);
     free(r);
     return lls_fail(err, rc, "the thread of a reload does not start: %s", strerror(-rc));
   }
@@ -127,6 +142,7 @@ void server_free_reload(struct server *s, struct reload *r)
   lls_loop_prepared_free(r->prepared);
   lls_api_keyring_free(&r->keys);
   lls_config_errors_free(&r->errors);
+  lls_changes_free(&r->changes);
   if (r->read)
     lls_config_free(&r->wanted);
   free(r);

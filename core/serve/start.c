@@ -149,6 +149,11 @@ static void on_reload(void *context)
   server_reload(context);
 }
 
+static int on_change(void *context, const struct lls_changes *changes)
+{
+  return server_change(context, changes);
+}
+
 static void on_idle(void *context)
 {
   server_close_if_done(context);
@@ -203,6 +208,7 @@ int server_create_api(struct server *s, struct lls_error *err)
                 .history = s->history,
                 .context = s,
                 .reload = on_reload,
+                .change = on_change,
                 .drain = on_drain},
       .state = c->server.state,
       .log = &s->log,
@@ -234,6 +240,7 @@ void server_destroy_parts(struct server *s)
   if (s->ranks != NULL)
     s->ranks->ops->destroy(s->ranks);
   lls_api_keyring_free(&s->wanted_keys);
+  lls_changes_free(&s->asked);
   lls_chat_template_free(s->chat_template);
   lls_grammar_cache_destroy(s->grammars);
   lls_tokenizer_free(s->tokenizer);

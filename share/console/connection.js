@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes to the server and comes from it: requests with the key of this tab, streams of
+// events, and the one stream that all views are fed from.
+
+const place = "llmserve key";
+
+export const key = {
+  get: () => sessionStorage.getItem(place) ?? "",
+  set: (text) => (text === "" ? sessionStorage.removeItem(place) : sessionStorage.setItem(place, text)),
+};
+
+// Told of when an answer says that the key does not do.
+export const keyWanted = new EventTarget();
+
+function headersOf(body) {
+  const headers = {};
+  if (key.get() !== "") headers.authorization = `Bearer ${key.get()}`;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  return headers;
+}
+
+export async function send(method, path, body, signal) {
+  const answer = await fetch(path, {
+    method, signal, headers: headersOf(body), body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  if (answer.status === 401 || answer.status === 403) keyWanted.dispatchEvent(new Event("wanted"));
+  return answer;
+}
+
+// The sentence of an answer that is an error.
+export async function whyOf(answer) {
+  const body = await answer.json().catch(() => null);
+  return body?.error?.message ?? `the server answered ${answer.status}`;
+}
+
+// The answer's JSON; throws an Error with the server's sentence.
+export async function ask(method, path, body) {
+  const answer = await send(method, path, body);
+  if (!answer.ok) throw new Error(await whyOf(answer));
+  return answer.json();
+}
+
+// The events of a stream, {name, data}, as they come.
+export async function* eventsOf(answer) {
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    text += value;
+    const events = text.split("\n\n");
+    text = events.pop();
+    for (const event of events) {
+      const found = { name: "message", data: "" };
+      for (const line of event.split("\n")) {
+        if (line.startsWith("event: ")) found.name = line.slice(7);
+        else if (line.startsWith("data: ")) found.data += line.slice(6);
+      }
+      if (found.data !== "") yield found;
+    }
+  }
+}
+
+const pause = (ms) => new Promise((wake) => setTimeout(wake, ms));
+
+// Hands on every event of /admin/events for as long as the page is there, and says in a
+// sentence (null: all is well) when there is none to be had.
+export async function follow(onEvent, onTrouble) {
+  for (let wait = 500; ; wait = Math.min(2 * wait, 5000)) {
+    try {
+      const answer = await send("GET", "admin/events");
+      if (!answer.ok) {
+        onTrouble(await whyOf(answer));
+      } else {
+        wait = 250;
+        onTrouble(null);
+        for await (const event of eventsOf(answer)) onEvent(event.name, JSON.parse(event.data));
+        onTrouble("the server has ended the stream");
+      }
+    } catch {
+      onTrouble("the server does not answer");
+    }
+    await pause(wait);
+  }
+}

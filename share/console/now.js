@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the server does now: counts, the cache, where a step's time goes, whose deadlines are
+// kept, and what the policies say of themselves.
+import { cells } from "./cells.js";
+import { chart } from "./chart.js";
+import { element, legend, panel, select, labelled, table, tiles } from "./elements.js";
+import { duration, percent, short, whole } from "./format.js";
+import { meanings } from "./meanings.js";
+
+const SPAN = 300000; // ms that are drawn and judged
+const OUTCOMES = ["in time", "first token late", "gap too long", "pace too slow", "end late", "failed"];
+const LEVELS = ["none", "realtime", "best_effort"];
+
+// Figures of a second as rates, from two events.
+function ratesOf(before, after, i) {
+  const a = before.instances[i], b = after.instances[i];
+  const seconds = Math.max(0.001, (after.time - before.time) / 1000);
+  const steps = b.steps.n - a.steps.n, of = (name) => (steps > 0 ? (b.steps[name] - a.steps[name]) / steps / 1e6 : 0);
+  const plan = of("plan_ns"), run = of("run_ns");
+  return {
+    plan, run, place: Math.max(0, of("step_ns") - plan - run), steps: steps / seconds,
+    sequences: steps > 0 ? (b.steps.sequences - a.steps.sequences) / steps : 0,
+    generated: (b.generated_tokens - a.generated_tokens) / seconds,
+    prompt: (b.steps.tokens - a.steps.tokens) / seconds,
+  };
+}
+
+// Deadlines kept and missed since SPAN ago: the difference of counters, and before the first
+// event what is known of the requests that had ended.
+function makeVerdicts() {
+  const seen = []; // [{time, classes: {none: [...]}}]
+  const past = []; // [time, class, outcome]
+  return {
+    add(figures) {
+      seen.push({ time: figures.time, classes: Object.fromEntries(LEVELS.map((level) => [level, figures.classes[level].slo])) });
+      while (seen.length > 2 && seen[0].time < figures.time - SPAN) seen.shift();
+    },
+    addPast(lives) {
+      for (const life of lives) if (life[8] >= 0 && seen.length > 0 && life[10] <= seen[0].time) past.push([life[10], LEVELS[life[2]], life[8]]);
+    },
+    count(level) {
+      const first = seen[0], last = seen[seen.length - 1];
+      const counts = last.classes[level].map((n, i) => n - first.classes[level][i]);
+      for (const [time, of, outcome] of past) if (of === level && time >= last.time - SPAN) counts[outcome]++;
+      return counts;
+    },
+  };
+}
+
+const sum = (list) => list.reduce((a, b) => a + b, 0);
+
+export function make(section) {
+  const instance = select([["0", "0"]], "0");
+  const choose = element("div", { hidden: true }, labelled("instance", instance));
+  const top = tiles();
+  const memory = cells();
+  const rate = chart(110, [["generated", "decode"]], { span: SPAN, unit: (most) => `${short(most)} tokens/s` });
+  const parts = chart(110, [["run", "prefill"], ["place", "paused"], ["plan", "swapped"]], { span: SPAN, stacked: true, unit: (most) => `${duration(most)} a step` });
+  const stepTable = table("Of the last second, a step", ["plan", "place and commit", "run", "sequences"]);
+  const kept = table("Requests with deadlines that ended in the last 5 minutes", ["class", ...OUTCOMES, "attained"]);
+  const counts = table("Requests by state", ["class or tenant", "running", "preempted", "waiting"]);
+  const figures = element("div", { class: "panel wide" });
+  const wide = (made) => (made.classList.add("wide"), made);
+  section.append(choose, top, element("div", { class: "panels" },
+    wide(panel("Cache", memory)),
+    panel("Tokens generated", rate),
+    panel("Time of a step", parts, legend([["prefill", "run"], ["paused", "place and commit"], ["swapped", "plan"]]), element("div", { class: "scroll" }, stepTable)),
+    panel("Who is there", element("div", { class: "scroll" }, counts)),
+    panel("Deadlines", element("div", { class: "scroll" }, kept)), figures));
+
+  const verdicts = makeVerdicts();
+  const history = [];
+  let last = null, queues = null;
+
+  function drawCounts() {
+    const of = queues.instances[instance.value];
+    const state = (name, i) => of.counts[name]?.[i] ?? 0;
+    const rows = LEVELS.map((level, i) => [level === "none" ? "no class" : level, state("running", i), state("preempted", i) + state("moving", i), state("waiting", i)]);
+    for (const [name, states] of Object.entries(of.tenants)) rows.push([name, states.running ?? 0, (states.preempted ?? 0) + (states.moving ?? 0), states.waiting ?? 0]);
+    counts.fill(rows);
+  }
+
+  function drawPolicies(of) {
+    const children = [element("h3", {}, "What the policies say")];
+    for (const [kind, policy] of Object.entries(of.policies)) {
+      const id = `${kind} ${policyNames[kind] ?? ""}`.trim();
+      const all = [...Object.entries(policy.figures), ...Object.entries(policy.events).map(([name, n]) => [`${name} (events)`, n])];
+      if (all.length === 0) continue;
+      const list = tiles();
+      list.fill(all.map(([name, value]) => [name, short(value)]));
+      children.push(element("h4", {}, id), list, element("p", { class: "quiet" }, meanings[id] ?? "Its README says what they are."));
+    }
+    figures.replaceChildren(...children);
+  }
+
+  const policyNames = {};
+  function draw() {
+    if (section.hidden || last === null) return;
+    const of = last.instances[instance.value], rates = history[history.length - 1]?.values;
+    const memoryUsed = 1 - of.memory.device_units_free / Math.max(1, of.memory.device_units);
+    top.fill([["running", whole(of.running)], ["preempted", whole(of.preempted)], ["waiting", whole(of.waiting)],
+      ["tokens/s", rates ? short(rates.generated) : "-"], ["steps/s", rates ? short(rates.steps) : "-"], ["cache in use", percent(memoryUsed)],
+      ["ended", whole(last.ended)], ["generation", String(last.generation)]]);
+    if (rates) {
+      rate.draw(history, `tokens generated a second over five minutes, now ${short(rates.generated)}`);
+      parts.draw(history, `time of a step: run ${duration(rates.run)}, place and commit ${duration(rates.place)}, plan ${duration(rates.plan)}`);
+      stepTable.fill([[duration(rates.plan), duration(rates.place), duration(rates.run), short(rates.sequences)]]);
+    }
+    kept.fill(LEVELS.map((level) => {
+      const n = verdicts.count(level);
+      return [level === "none" ? "no class" : level, ...n, sum(n) > 0 ? percent(n[0] / sum(n)) : "-"];
+    }));
+    if (queues !== null) {
+      memory.draw(of, queues.instances[instance.value]);
+      drawCounts();
+    }
+    drawPolicies(of);
+  }
+  instance.addEventListener("change", () => {
+    history.length = 0;
+    draw();
+  });
+
+  return {
+    shown: draw,
+    back() {
+      history.length = 0;
+      last = null;
+    },
+    figures(data) {
+      if (instance.options.length !== data.instances.length)
+        instance.replaceChildren(...data.instances.map((of, i) => element("option", { value: String(i) }, `${i}: ${of.role}`)));
+      choose.hidden = data.instances.length < 2;
+      verdicts.add(data);
+      if (last !== null) history.push({ time: data.time, values: ratesOf(last, data, instance.value) });
+      while (history.length > 0 && history[0].time < data.time - SPAN) history.shift();
+      last = data;
+      if (queues === null) draw();
+    },
+    queues(data) {
+      queues = data;
+      draw();
+    },
+    lives: (data) => verdicts.addPast(data),
+    policies(names) {
+      Object.assign(policyNames, names);
+    },
+  };
+}

@@ -1,0 +1,181 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# The console in a real browser: every view under load, a chat, a change that is taken and one
+# that is refused, a key, a server that goes away and comes back; no error in its console, no
+# request to another host, and what those need that do not see or have no mouse. With
+# LLS_PICTURE=FILE it makes the README's picture.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Browser;
+use JSON::PP;
+use LlmServer;
+use POSIX ();
+use Test::More;
+
+my $model = LlmServer::source('share/demo-model');
+
+sub ini {
+    my ($server) = @_;
+    return "$server\n[model]\npath = $model\n[engine]\nthreads = 1\npin = false\nmax_sequences = 24\n"
+        . "[cache]\ndevice_memory = 1MiB\nhost_memory = 1MiB\n[plugins]\nscheduler = apt\ncache = hybrid\n";
+}
+
+# ---- the page alone, which needs no browser ------------------------------------------------
+my $server = LlmServer->serve(ini(''));
+my $page   = $server->get('/console');
+is $page->{status}, 200, 'there is a page';
+like $page->{headers}{'content-security-policy'}, qr/default-src 'none'.*frame-ancestors 'none'/, '  that may load nothing but itself';
+unlike $page->{content}, qr{(?:src|href)="(?:https?:)?//}, '  and names nothing else';
+is $server->get("/console/$_")->{status}, 200, "  $_" for $page->{content} =~ m{"console/([\w.]+)"}g;
+is $server->get('/console/../../etc/passwd')->{status}, 404, 'no other file';
+is $server->get('/console/console')->{status}, 404, '  whatever it is called';
+my $plain = $server->{http};
+$plain->{max_redirect} = 0;
+is $server->get('/', { accept => 'text/html,*/*' })->{headers}{location}, 'console', 'a browser is sent there';
+is $server->get('/')->{status}, 404, '  a program is not';
+
+if (!defined Browser::program()) {
+    is $server->stop, 0, 'it ends well';
+    diag 'not tested: the page in a browser: chromium is not installed (Debian: chromium)';
+    done_testing;
+    exit;
+}
+
+my $browser = Browser->start;
+my $console = "http://$server->{address}/";
+my $has     = sub { my ($text) = @_; return 'document.body.innerText.includes(' . Browser::quoted($text) . ')' };
+
+sub shows { my ($view) = @_; $browser->value("location.hash = '$view'"); return $browser->becomes("!document.getElementById('$view').hidden") }
+
+# ---- load ---------------------------------------------------------------------------------
+# Clients that ask again and again until they are ended.
+my @clients;
+for my $i (1 .. 8) {
+    my $pid = fork // die "fork: $!";
+    if ($pid != 0) {
+        push @clients, $pid;
+        next;
+    }
+    my ($class, $user) = $i % 3 ? ('realtime', 'ann') : ('best_effort', 'bob');
+    for (my $n = 1;; $n++) {
+        my @prompt = (1, map { 300 + ($i * $_ * $n) % 200 } 1 .. 20 + 30 * (($n * $i) % 7));
+        $server->post('/v1/completions', { prompt => \@prompt, max_tokens => 60 + 40 * ($n % 4), ignore_eos => JSON::PP::true, n => 3, class => $class,
+            user => $user, slo => { ttft_ms => 400, tbt_ms => 150 } }, { 'x-request-id' => "load-$i-$n" });
+    }
+}
+
+# Ends them; they have nothing of the server's to end with them.
+sub leave { kill 'KILL', @clients; waitpid $_, 0 for splice @clients; return }
+END { local $?; leave() }
+
+# ---- each view ------------------------------------------------------------------------------
+$browser->open_page($console);
+ok $browser->becomes("location.pathname === '/console' && document.title.startsWith('Now')"), 'the first view is Now';
+ok $browser->becomes("document.getElementById('server').textContent === 'demo-model'"), '  which says what is served';
+ok $browser->becomes("document.querySelector('#now .tiles').innerText.match(/running\\s+[1-9]/)"), '  how many run';
+ok $browser->becomes($has->('ann')), '  of which tenants';
+ok $browser->becomes($has->('scheduler apt') . ' && ' . $has->('U_R and U_W')), '  what the policies say, with its meaning';
+ok $browser->becomes("/cache: \\d/.test(document.querySelector('#now canvas').getAttribute('aria-label'))"), '  and draws the cache';
+ok shows('queues'), 'Queues';
+ok $browser->becomes("document.querySelectorAll('#queues tbody tr').length > 10"), '  has rows';
+ok $browser->becomes("/^[1-9]\\d* requests in/.test(document.querySelector('#queues canvas').getAttribute('aria-label'))"), '  and bars';
+$browser->value("document.querySelector('[aria-label=\"Zoom in\"]').click()");
+like $browser->value("document.querySelector('#queues canvas').getAttribute('aria-label')"), qr/in 30 s/, '  that can be zoomed';
+$browser->value("document.querySelector('#queues canvas').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowDown'}))");
+ok $browser->value($has->('tokens in')), '  and asked by keyboard';
+
+# ---- a chat -----------------------------------------------------------------------------------
+ok shows('chat'), 'Chat';
+$browser->fill('#chat [data-name=max_tokens]', 12);
+$browser->fill('#chat .ask textarea', 'List five animals.');
+$browser->click('Send');
+ok $browser->becomes($has->('the answer is complete')), 'an answer comes';
+cmp_ok $browser->value("document.querySelector('#chat .assistant').textContent.length"), '>', 5, '  with text';
+like $browser->value("document.querySelector('#chat .tiles').innerText"), qr/first token\s+\d.*tokens\/s/s, '  and its times';
+$browser->click('Regenerate');
+ok $browser->becomes($has->('waiting for') . ' || ' . $has->('is complete')), 'another answer is asked for';
+ok $browser->becomes($has->('the answer is complete') . " && document.querySelectorAll('#chat .assistant').length === 1"), '  in place of the first';
+$browser->fill('#chat [data-name=max_tokens]', 900);
+$browser->fill('#chat .ask textarea', 'Tell a long story.');
+$browser->click('Send');
+$browser->click('Stop');
+ok $browser->becomes($has->('stopped')), 'an answer is stopped';
+$browser->fill('#chat [data-name=temperature]', -1);
+$browser->fill('#chat .ask textarea', 'x');
+$browser->click('Send');
+ok $browser->becomes($has->('refused:')), 'what is refused is said';
+
+# ---- parameters under load ------------------------------------------------------------------------
+ok shows('policies'), 'Policies';
+ok $browser->becomes("document.getElementById('scheduler.apt.max_seqs')"), '  has the parameters';
+$browser->fill('[id="scheduler.apt.max_seqs"]', '9');
+ok $browser->value("document.querySelector('#policies pre').textContent.includes('max_seqs = 9')"), '  as an INI';
+$browser->click('Apply');
+ok $browser->becomes($has->('Generation 2:')), 'a change is taken';
+$browser->fill('[id="scheduler.apt.max_seqs"]', '-3');
+$browser->click('Apply');
+ok $browser->becomes($has->('Refused, nothing has changed: request: [scheduler.apt] max_seqs')), 'a wrong one is not, with the reason';
+$browser->click('Undo');
+$browser->fill('[id="plugins.scheduler"]', 'fcfs');
+$browser->click('Apply');
+ok $browser->becomes($has->('Generation 3:') . " && document.getElementById('scheduler.fcfs.max_seqs')"), 'another scheduler takes over';
+$browser->click('Back to the file');
+ok $browser->becomes($has->('Generation 4:') . " && document.getElementById('scheduler.apt.max_seqs')?.value !== '9'"), 'and the file again';
+is_deeply [grep { !/ 4(?:00|09) / } @{ $browser->{network} }], [], 'the browser tells of no other failure than those';
+
+# ---- for everybody ------------------------------------------------------------------------------
+for my $view (qw(now queues policies chat)) {
+    shows($view);
+    for my $scheme (qw(dark light)) {
+        $browser->scheme($scheme);
+        is_deeply [$browser->faint], [], "$view, $scheme: every text can be read";
+    }
+    is_deeply [$browser->nameless], [], "$view: every control and picture has a name";
+    $browser->size(360, 740);
+    cmp_ok $browser->value('document.scrollingElement.scrollWidth'), '<=', 360, "$view: fits on a phone";
+    $browser->size(1200, 900);
+}
+my %roles = map { $_->{role}{value} => 1 } grep { !$_->{ignored} } $browser->nodes;
+is_deeply [grep { !$roles{$_} } qw(banner navigation main status)], [], 'landmarks';
+$browser->value('document.activeElement.blur()');
+my %reached;
+for (1 .. 12) { $browser->press('Tab'); $reached{ $browser->value('document.activeElement.textContent.trim()') } = 1 }
+is_deeply [grep { !$reached{$_} } qw(Chat Now Queues Policies), 'API key'], [], 'the keyboard reaches the views';
+
+# ---- the picture -----------------------------------------------------------------------------------
+shows('now');
+$browser->size(1200, 1180);
+ok $browser->becomes("document.querySelector('#now .tiles').innerText.match(/steps\\/s\\s+\\d/)"), 'Now goes on';
+sleep 20 if defined $ENV{LLS_PICTURE};
+my $picture = $browser->picture;
+cmp_ok length $picture, '<=', 200_000, 'a picture of it has less than 200 KB';
+LlmServer::write_file($ENV{LLS_PICTURE}, $picture) if defined $ENV{LLS_PICTURE};
+
+# ---- away, and back ------------------------------------------------------------------------------------
+my ($port) = $server->{address} =~ /:(\d+)$/;
+leave();
+is $server->stop, 0, 'the server goes';
+ok $browser->becomes("document.getElementById('server').classList.contains('away')"), 'the page says so';
+my $folder = File::Temp->newdir;
+LlmServer::write_file("$folder/keys", "secret\n");
+$server = LlmServer->serve(ini("listen = 127.0.0.1:$port\nadmin_keys = $folder/keys"));
+ok $browser->becomes("document.getElementById('key-dialog').open"), 'it comes back, and wants a key';
+is_deeply [$browser->faint], [], '  in words that can be read';
+$browser->fill('#key', 'secret');
+$browser->value("document.getElementById('key-use').click()");
+ok $browser->becomes("document.getElementById('server').textContent === 'demo-model'"), '  with which the page goes on';
+is $browser->value('sessionStorage.getItem("llmserve key")'), 'secret', '  and which is kept for the tab';
+is $browser->value('localStorage.length + document.cookie.length'), 0, '  and nowhere else';
+
+is_deeply $browser->{errors}, [], 'no error in the console';
+is_deeply [grep { $_ ne $server->{address} } keys %{ $browser->{hosts} }], [], 'no request to another host';
+undef $browser;
+is $server->stop, 0, 'it ends well';
+
+# ---- off -----------------------------------------------------------------------------------------------
+$server = LlmServer->serve(ini('console = false'));
+is $server->get($_, { accept => 'text/html' })->{status}, 404, "console = false: no $_" for '/', '/console', '/console/main.js';
+is $server->stop, 0, 'it ends well';
+done_testing;
