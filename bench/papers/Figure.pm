@@ -11,7 +11,8 @@ my @hues = ('#000000', '#0072b2', '#d55e00', '#009e73', '#e69f00', '#56b4e9');
 
 sub block { # of data: a row is a label or an x, then a value for each series
   my ($name, @rows) = @_;
-  return "\$$name << EOD\n" . join('', map { my ($x, @y) = @$_; ($x =~ /^[\d.]+$/ ? $x : qq("$x")) . join('', map { " $_" } @y) . "\n" } @rows) . "EOD\n";
+  return "\$$name << EOD\n" . join('', map { my ($x, @y) = @$_;
+      ($x =~ /^[\d.]+$/ ? $x : qq("$x")) . join('', map { " $_" } @y) . "\n" } @rows) . "EOD\n";
 }
 
 # Groups without anything in them are two thirds of what gnuplot writes.
