@@ -11,7 +11,19 @@ my @hues = ('#000000', '#0072b2', '#d55e00', '#009e73', '#e69f00', '#56b4e9');
 
 sub block { # of data: a row is a label or an x, then a value for each series
   my ($name, @rows) = @_;
-  return "\$$name << EOD\n" . join('', map { my ($x, @y) = @$_; ($x =~ /^[\d.]+$/ ? $x : qq("$x")) . join('', map { " $_" } @y) . "\n" } @rows) . "EOD\n";
+  return "\$$name << EOD\n" . join('', map { my ($x, @y) = @$_;
+      ($x =~ /^[\d.]+$/ ? $x : qq("$x")) . join('', map { " $_" } @y) . "\n" } @rows) . "EOD\n";
+}
+
+# Groups without anything in them are two thirds of what gnuplot writes.
+sub drop_empty {
+  my ($path) = @_;
+  open my $in, '<', $path or die "$path: $!\n";
+  my $svg = do { local $/; <$in> };
+  1 while $svg =~ s{<g [^>]*>\s*</g>\n?}{}g;
+  open my $out, '>', $path or die "$path: $!\n";
+  print $out $svg;
+  close $out or die "$path: $!\n";
 }
 
 # figure(name, kind, title of the y axis, [series], [title of a panel, row...], ...). kind: 'bars', a group for
@@ -34,6 +46,7 @@ sub figure {
   open my $gnuplot, '|-', 'gnuplot' or die "gnuplot: $!\n";
   print $gnuplot $script, "unset multiplot\n";
   close $gnuplot or die "gnuplot: $name failed\n";
+  drop_empty("$folder/$name.svg");
 }
 
 1;

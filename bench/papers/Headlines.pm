@@ -15,8 +15,8 @@ our @EXPORT_OK = qw(headline headline_of verdict);
 my @keys = qw(system claim where paper ours half unit);
 
 # headline(system, claim, where in the paper, the paper's number, ours, half of its 95 % interval, unit, more).
-# paper undef: it says that there is an effect and not how large, `sign` which way. ours undef: not run. half undef: one run, or none that repeats. unit: 'x' is a ratio, whose no effect is 1;
-# of anything else it is 0. more:
+# paper undef: it says that there is an effect and not how large, `sign` which way. ours undef: not run. half
+# undef: one run, or none that repeats. unit: 'x' is a ratio, whose no effect is 1; of anything else it is 0. more:
 #
 #   sign    1 or -1: of the effect, where the paper has no number
 #   says    the paper's value as it has it ("1.43 to 13.7x"), where it is more than a number

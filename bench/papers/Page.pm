@@ -48,7 +48,10 @@ sub counts {
 }
 
 # ---- cells ------------------------------------------------------------------------------------
-sub digits { my ($x) = @_; my $size = abs $x; return $size >= 100 ? 0 : $size >= 10 ? 1 : $size >= 0.1 ? 2 : $size > 0 ? 2 - int(log($size) / log 10) : 0 }
+sub digits { # after the point, so that two or three are shown
+  my $size = abs $_[0];
+  return $size >= 100 ? 0 : $size >= 10 ? 1 : $size >= 0.1 ? 2 : $size > 0 ? 2 - int(log($size) / log 10) : 0;
+}
 
 sub with_unit {
   my ($number, $unit) = @_;
@@ -64,7 +67,9 @@ sub number {
 
 sub paper_cell {
   my ($line) = @_;
-  return $line->{says} // with_unit($line->{paper} =~ /^-/ || number(1, $line) !~ /^\+/ ? $line->{paper} : "+$line->{paper}", $line->{unit});
+  return $line->{says} if defined $line->{says};
+  my $sign = $line->{paper} > 0 && number(1, $line) =~ /^\+/ ? '+' : '';
+  return with_unit("$sign$line->{paper}", $line->{unit});
 }
 
 sub interval_cell {
@@ -89,7 +94,8 @@ sub row {
   my $ours = defined $line->{ours} ? with_unit(number($line->{ours}, $line), $line->{unit}) . mark_of($line, $marks) : '';
   my $verdict = verdict($line);
   my $claim = $line->{claim} . (defined $line->{note} ? " ($line->{note})" : '');
-  return '| ' . join(' | ', $claim, $line->{where}, paper_cell($line), $ours, interval_cell($line), $verdict eq 'not met' ? '**not met**' : $verdict) . " |\n";
+  $verdict = "**$verdict**" if $verdict eq 'not met';
+  return '| ' . join(' | ', $claim, $line->{where}, paper_cell($line), $ours, interval_cell($line), $verdict) . " |\n";
 }
 
 # ---- the page -----------------------------------------------------------------------------------
@@ -119,16 +125,18 @@ sub page {
   my %count = counts(@$lines);
   my @marks;
   my $text = "# The papers' headline numbers, one line each\n\n**Measured:** $measured  \n"
-    . "**Result:** of " . @$lines . " headline numbers $count{met} are met, $count{'in kind'} in kind, $count{'not met'} are not met, $count{open} open.  \n"
+    . "**Result:** of " . @$lines . " headline numbers $count{met} are met, $count{'in kind'} in kind, "
+    . "$count{'not met'} are not met, $count{open} open.  \n"
     . "**Not met:** see the lines; why is on the system's page.\n\n$rule\n" . table_of_counts(@$lines);
   for my $system (@systems) {
     $text .= "\n## $system\n\n" . join('', map { "![$_]($_)\n\n" } @{$figures->{$system} // []})
       . "| headline | where | paper | ours | 95 % | |\n|" . ' --- |' x 6 . "\n";
     $text .= row($_, \@marks) for grep { $_->{system} eq $system } @$lines;
   }
-  $text .= "\n## On the real CPU engine\n\nWhether the sign of each holds there is on the newest real-*.md beside this page (bench/papers/real).\n";
-  $text .= "\n## Not of this run\n\n" . join('', map { '[' . ($_ + 1) . "] of $marks[$_]\n" . ($_ < $#marks ? "\n" : '') } 0 .. $#marks) if @marks;
-  return $text;
+  $text .= "\n## On the real CPU engine\n\n"
+    . "Whether the sign of each holds there is on the newest real-*.md beside this page (bench/papers/real).\n";
+  return $text if !@marks;
+  return $text . "\n## Not of this run\n\n" . join("\n", map { '[' . ($_ + 1) . "] of $marks[$_]\n" } 0 .. $#marks);
 }
 
 1;
