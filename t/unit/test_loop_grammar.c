@@ -198,7 +198,8 @@ static void test_answers_are_texts_of_the_grammar(void **state)
  */
 
 /* Among others, with and without preemption, swapped and computed again: what was forced
- * is pending in the scheduler's eyes, and steps compute it in pieces of several tokens. */
+ * is pending in the scheduler's eyes, and steps compute it in pieces of several tokens.
+ */
 static void test_jumps_of_a_batch_are_pending_tokens(void **state)
 {
   (void)state;
