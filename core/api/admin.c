@@ -114,7 +114,8 @@ static json_t *status_json(struct lls_api *api)
   bool failed = lls_loop_failed(api->config.loop, &why);
   lls_loop_status(api->config.loop, &loop);
   return json_pack(
-      "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:s?, s:I, s:o, s:o}",
+      "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:s?, s:I, s:o, s:o, "
+      "s:{s:s, s:s}}",
       "version", PACKAGE_VERSION, "state",
       failed          ? "failed"
       : api->draining ? "draining"
@@ -125,7 +126,8 @@ static json_t *status_json(struct lls_api *api)
       s->config->ini.path, "plugins", plugins_json(s->config), "requests",
       requests_json(&loop), "cache", cache_json(&loop), "scheduler_fallback",
       loop.fallen_back ? loop.fallback_reason : NULL, "steps", (json_int_t)loop.steps,
-      "instances", instances_json(api->config.loop), "batches", batches_json(api));
+      "instances", instances_json(api->config.loop), "batches", batches_json(api),
+      "sandbox", "files", s->sandbox_files, "calls", s->sandbox_calls);
 }
 
 static bool is_there(struct lls_api *api, struct lls_http_exchange *exchange)

@@ -18,6 +18,8 @@ struct lls_admin_state {
   uint64_t reloads_begun;        /* at most one is under way */
   int64_t started_s, reloaded_s; /* Unix time; 0 = never */
   bool reload_good;
+  /* The process has given this up, or why it has not; "" until that is known. */
+  char sandbox_files[LLS_ERROR_MAX], sandbox_calls[LLS_ERROR_MAX];
   char reload_message[LLS_ERROR_MAX]; /* what changed, or why nothing did */
 };
 

@@ -130,6 +130,14 @@ static const struct lls_param server_params[] = {
                    "/v1/batches), which go on at the next start, and responses "
                    "(/v1/responses); of one server alone; "
                    "empty: there are none"),
+    LLS_PARAM_CHOICE(
+        server, sandbox, "auto", "auto|off|on",
+        "give up what serving does not need: writing anywhere but where "
+        "this file says, other programs, outgoing connections (Landlock), "
+        "and system calls that no server makes (seccomp); auto: what the "
+        "kernel has of it, not beside a GPU; on: all of it, or no start, and "
+        "nothing is read but the folders of what is named here, where a "
+        "reload finds its files too"),
     LLS_PARAM_BYTES(api, max_upload, "512MiB", 1024, 1099511627776,
                     "largest file that can be uploaded", .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(
@@ -283,6 +291,17 @@ static const struct lls_param plugins_params[] = {
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(plugins, predictor, "none",
                      "predicts the length of answers: name or path",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(
+        plugins, scheduler_sha256, "",
+        "what sha256sum prints of the scheduler's file: any other is refused "
+        "before anything in it runs, at the start and by a reload; sections of "
+        "other schedulers are then not checked, which would open them; empty: "
+        "any file",
+        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(plugins, cache_sha256, "", "likewise of the cache manager's file",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(plugins, predictor_sha256, "", "likewise of the predictor's file",
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(loop, plan_budget, "0", 0, 60e9,
                        "longest time the scheduler may take for a plan; 0 is no limit",

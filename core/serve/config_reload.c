@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 /* ---- the outcome ------------------------------------------------------------------- */
@@ -21,7 +22,14 @@ static void record(struct server *s, bool good, const char *message)
   a->generation += good;
   a->reloads += good;
   a->reloads_refused += !good;
-  snprintf(a->reload_message, sizeof a->reload_message, "%s", message);
+  bool denied = !good && s->config->server.sandbox == LLS_SANDBOX_ON &&
+                strstr(message, strerror(EACCES)) != NULL;
+  snprintf(a->reload_message, sizeof a->reload_message, "%.*s%s",
+           denied ? 400 : LLS_ERROR_MAX - 1, message,
+           denied ? " ([server] sandbox is on: what a reload names lies where the start "
+                    "found its files)"
+                  : "");
+  message = a->reload_message;
   if (good)
     lls_log(&s->log, LLS_LOG_INFO, "reload", "generation %llu: %s",
             (unsigned long long)a->generation, message);

@@ -13,6 +13,7 @@
  *   config_check.c      what would keep it from starting
  *   config_reload.c     another configuration under live requests
  *   reload_prepare.c    what of that is done beside main
+ *   sandbox.c           what the process gives up: sandbox_files.c, sandbox_calls.c
  *   stop.c              the way down
  *   service_manager.c   what the service manager hears of it
  *   hang_watch.c        plugins that do not return
@@ -199,6 +200,12 @@ void server_stopping(void);
 void server_look(struct server *);
 /* After the last request: the step threads end, or the process does, with a failure. */
 void server_end_steps(struct server *);
+
+/* ---- sandbox.c */
+/* Before there are threads. A failure only where the configuration insists. */
+int server_give_up_files(struct server *, struct lls_error *err);
+/* When all is ready. */
+int server_give_up_calls(struct server *, struct lls_error *err);
 
 /* ---- stop.c */
 /* Says why, and ends with a failure. */
