@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP front end alone: t/api/fake_server has an engine that costs nothing. Three
+ * The HTTP front end alone: t/api/fake_server has an engine that costs nothing. Five
  * figures, each against the limit it was given:
  *
  *   streams   CPU of the server per streamed token, 1,000 clients at once    <= 20 us
  *   idle      memory of a keep-alive connection that waits, of 10,000        <= 10 KB
  *   ttfb      time to the first byte of an answer, 500 requests/s, p99       <=  2 ms
+ *   viewers   of /admin/events, each, with 1,000 running requests:
+ *             CPU of the server, of a core                                   <=  1 %
+ *             what is sent                                                   <= 50 KB/s
  *
- * Usage: bench/http [streams|idle|ttfb]... in a build folder where t/api/fake_server has
- * been built (make check makes it, or make t/api/fake_server).
+ * Usage: bench/http [streams|idle|ttfb|viewers]... in a build folder where
+ * t/api/fake_server has been built (make check makes it, or make t/api/fake_server).
  */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -120,7 +124,7 @@ struct clients {
   uv_loop_t uv;
   struct client *list; /* (n) */
   unsigned n, done, failed;
-  uint64_t tokens;
+  uint64_t tokens, bytes;
   double *times; /* (n) seconds to the first byte */
   bool keep;     /* connections stay open when they are answered */
   char buffer[65536];
@@ -153,6 +157,7 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
     end(c, true);
     return;
   }
+  c->all->bytes += (uint64_t)length;
   if (!c->answered) {
     c->answered = true;
     c->all->times[c - c->all->list] = (double)(uv_hrtime() - c->sent_ns) / 1e9;
@@ -228,14 +233,20 @@ static void free_clients(struct clients *all)
   free(all->times);
 }
 
-/* A whole POST of this body. */
-static const char *post(const char *body)
+/* A whole POST of this body, by a request with this id. */
+static const char *post_as(const char *id, const char *body)
 {
   static char text[512];
   snprintf(text, sizeof text,
-           "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
-           strlen(body), body);
+           "POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: %s\r\n"
+           "Content-Length: %zu\r\n\r\n%s",
+           id, strlen(body), body);
   return text;
+}
+
+static const char *post(const char *body)
+{
+  return post_as("bench", body);
 }
 
 static bool report(const char *name, double value, const char *unit, double limit,
@@ -247,7 +258,7 @@ static bool report(const char *name, double value, const char *unit, double limi
   return good;
 }
 
-/* ---- the three ------------------------------------------------------------------ */
+/* ---- the parts ------------------------------------------------------------------ */
 
 /* A token every 20 ms for each: 50,000 tokens a second in all, if there is time. */
 static bool streams(void)
@@ -341,12 +352,63 @@ static bool ttfb(void)
   return good;
 }
 
+static void on_time(uv_timer_t *timer)
+{
+  uv_stop(timer->loop);
+  uv_close((uv_handle_t *)timer, NULL);
+}
+
+/* CPU that the server uses in so many seconds. */
+static double cpu_of_seconds(struct clients *all, const struct target *t,
+                             unsigned seconds)
+{
+  uv_timer_t timer;
+  double before = cpu_seconds(t);
+  uv_timer_init(&all->uv, &timer);
+  uv_timer_start(&timer, on_time, seconds * 1000, 0);
+  uv_run(&all->uv, UV_RUN_DEFAULT);
+  uv_run(&all->uv, UV_RUN_NOWAIT); /* the timer is closed */
+  return cpu_seconds(t) - before;
+}
+
+/* Requests that have had a first token and no other: what else runs takes no time. */
+static bool viewers(void)
+{
+  enum { CLIENTS = 1000, SECONDS = 20, VIEWERS = 8 };
+  struct clients all;
+  struct target t = start("period=20");
+  make_clients(&all, CLIENTS + VIEWERS, true);
+  all.n = CLIENTS;
+  for (unsigned i = 0; i < CLIENTS; i++)
+    launch(&all, i, &t,
+           post_as("pause-0123456789abcdef", "{\"prompt\":[1,403],\"stream\":true}"), 1);
+  uv_run(&all.uv, UV_RUN_DEFAULT);
+  double alone = cpu_of_seconds(&all, &t, SECONDS);
+  all.bytes = 0;
+  launch(&all, CLIENTS, &t, "GET /admin/events HTTP/1.1\r\nHost: x\r\n\r\n", UINT_MAX);
+  double one = cpu_of_seconds(&all, &t, SECONDS);
+  double sent = (double)all.bytes / SECONDS / 1000;
+  for (unsigned i = 1; i < VIEWERS; i++)
+    launch(&all, CLIENTS + i, &t, "GET /admin/events HTTP/1.1\r\nHost: x\r\n\r\n",
+           UINT_MAX);
+  double eight = cpu_of_seconds(&all, &t, SECONDS);
+  bool good =
+      report("viewers", (one - alone) / SECONDS * 100, "% of a core", 1, all.failed);
+  good = report("", sent, "KB/s", 50, all.failed) && good;
+  printf("         %d requests, nobody looks: %.2f %%, %d viewers: %.2f %%\n", CLIENTS,
+         alone / SECONDS * 100, VIEWERS, eight / SECONDS * 100);
+  free_clients(&all);
+  stop(&t);
+  return good;
+}
+
 int main(int argc, char **argv)
 {
   static const struct {
     const char *name;
     bool (*run)(void);
-  } parts[] = {{"streams", streams}, {"idle", idle}, {"ttfb", ttfb}};
+  } parts[] = {
+      {"streams", streams}, {"idle", idle}, {"ttfb", ttfb}, {"viewers", viewers}};
   struct rlimit files;
   bool good = true;
   signal(SIGPIPE, SIG_IGN);

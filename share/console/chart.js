@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Series over the last minutes, stacked or as lines, on a canvas.
 import { colour, picture } from "./elements.js";
+import { duration } from "./format.js";
 
 // history: [{time, values: {name: number}}, ...]; series: [[name, colour], ...]
 export function chart(height, series, options) {
@@ -10,9 +11,12 @@ export function chart(height, series, options) {
     const width = canvas.clientWidth;
     if (history.length < 2 || width === 0) return;
     const total = (sample) => series.reduce((sum, [of]) => (options.stacked ? sum + sample.values[of] : Math.max(sum, sample.values[of])), 0);
-    const most = options.most ?? Math.max(1e-9, ...history.map(total));
+    // One in twenty may leave the chart: a pause would flatten all the others.
+    const totals = history.map(total).sort((a, b) => a - b);
+    const most = Math.max(1e-9, totals[Math.floor(0.95 * (totals.length - 1))]);
     const end = history[history.length - 1].time;
-    const x = (sample) => width * (1 - (end - sample.time) / options.span);
+    const span = Math.min(options.span, Math.max(30000, end - history[0].time));
+    const x = (sample) => width * (1 - (end - sample.time) / span);
     const y = (value) => (height - 14) * (1 - Math.min(value / most, 1)) + 12;
     const below = history.map(() => 0);
     for (const [of, mark] of series) {
@@ -32,7 +36,7 @@ export function chart(height, series, options) {
     }
     context.fillStyle = colour("quiet");
     context.font = "11px system-ui, sans-serif";
-    context.fillText(options.unit(most), 2, 10);
+    context.fillText(`up to ${options.unit(most)}, the last ${duration(span)}`, 2, 10);
   };
   return canvas;
 }

@@ -66,7 +66,7 @@ export function make(section) {
     panel("Tokens generated", rate),
     panel("Time of a step", parts, legend([["prefill", "run"], ["paused", "place and commit"], ["swapped", "plan"]]), element("div", { class: "scroll" }, stepTable)),
     panel("Who is there", element("div", { class: "scroll" }, counts)),
-    panel("Deadlines", element("div", { class: "scroll" }, kept)), figures));
+    wide(panel("Deadlines", element("div", { class: "scroll" }, kept))), figures));
 
   const verdicts = makeVerdicts();
   const history = [];

@@ -28,7 +28,7 @@ export function make(section) {
   section.append(
     element("p", { class: "quiet" }, "What is applied here runs until the next reload without it: the file stays as it is. ",
       "A value marked ", element("span", { class: "tag" }, "live"), " changes under its policy; another makes the policy anew, under the requests that run."),
-    element("div", { class: "buttons" }, apply, undo, back, element("span", {}, experimental, " ", element("label", { for: "experimental" }, "show experimental ones"))),
+    element("div", { class: "buttons" }, apply, undo, back, element("span", {}, experimental, element("label", { for: "experimental" }, " show experimental ones"))),
     answer, lists, element("h3", {}, "As an INI"), element("div", { class: "buttons" }, copyButton("Copy", () => ini.textContent)), ini);
 
   const changed = () => controls.filter(({ control, was }) => control.value !== was);

@@ -41,7 +41,7 @@ is_deeply [@{ param(policies(), 'chunk') }{qw(value set_by)}], ['128', 'request'
 is change({ plugins => { scheduler => 'fcfs', strikes => '7' } })->{status}, 200, 'another scheduler';
 $all = policies();
 is $all->{scheduler}{name}, 'fcfs', '  runs';
-is_deeply $all->{changes}, ['scheduler.sarathi.chunk=128', 'plugins.scheduler=fcfs', 'plugins.strikes=7'], '  on top of what was set before';
+is_deeply [sort @{ $all->{changes} }], ['plugins.scheduler=fcfs', 'plugins.strikes=7', 'scheduler.sarathi.chunk=128'], '  on top of what was set before';
 like LlmServer::read_until($client, qr/\[DONE\]/), qr/\[DONE\]/, '  under a request that goes on';
 
 # ---- what is not ----------------------------------------------------------------------

@@ -19,7 +19,7 @@ my $model = LlmServer::source('share/demo-model');
 sub ini {
     my ($server) = @_;
     return "$server\n[model]\npath = $model\n[engine]\nthreads = 1\npin = false\nmax_sequences = 24\n"
-        . "[cache]\ndevice_memory = 1MiB\nhost_memory = 1MiB\n[plugins]\nscheduler = apt\ncache = hybrid\n";
+        . "[cache]\ndevice_memory = 1MiB\nhost_memory = 1MiB\n[plugins]\nscheduler = apt\ncache = paged\n[scheduler.apt]\npreempt = swap\n";
 }
 
 # ---- the page alone, which needs no browser ------------------------------------------------
@@ -36,9 +36,11 @@ $plain->{max_redirect} = 0;
 is $server->get('/', { accept => 'text/html,*/*' })->{headers}{location}, 'console', 'a browser is sent there';
 is $server->get('/')->{status}, 404, '  a program is not';
 
+SKIP: {
+    last SKIP if defined Browser::program();
+    skip 'chromium is not installed (Debian: chromium): the page is not opened', 1;
+}
 if (!defined Browser::program()) {
-    is $server->stop, 0, 'it ends well';
-    diag 'not tested: the page in a browser: chromium is not installed (Debian: chromium)';
     done_testing;
     exit;
 }
@@ -97,7 +99,7 @@ like $browser->value("document.querySelector('#chat .tiles').innerText"), qr/fir
 $browser->click('Regenerate');
 ok $browser->becomes($has->('waiting for') . ' || ' . $has->('is complete')), 'another answer is asked for';
 ok $browser->becomes($has->('the answer is complete') . " && document.querySelectorAll('#chat .assistant').length === 1"), '  in place of the first';
-$browser->fill('#chat [data-name=max_tokens]', 900);
+$browser->fill('#chat [data-name=max_tokens]', 500);
 $browser->fill('#chat .ask textarea', 'Tell a long story.');
 $browser->click('Send');
 $browser->click('Stop');
@@ -139,7 +141,7 @@ for my $view (qw(now queues policies chat)) {
 }
 my %roles = map { $_->{role}{value} => 1 } grep { !$_->{ignored} } $browser->nodes;
 is_deeply [grep { !$roles{$_} } qw(banner navigation main status)], [], 'landmarks';
-$browser->value('document.activeElement.blur()');
+$browser->value("document.querySelector('.skip').focus()");
 my %reached;
 for (1 .. 12) { $browser->press('Tab'); $reached{ $browser->value('document.activeElement.textContent.trim()') } = 1 }
 is_deeply [grep { !$reached{$_} } qw(Chat Now Queues Policies), 'API key'], [], 'the keyboard reaches the views';

@@ -29,8 +29,9 @@ sub look {
 # The data of the next event of that name for which `is_it` holds.
 sub next_event {
     my ($viewer, $name, $is_it) = @_;
-    my $text = '';
-    while ($text !~ /<timeout>/) {
+    my $text  = '';
+    my $until = time + $LlmServer::TIMEOUT;
+    while ($text !~ /<timeout>/ && time < $until) {
         $text .= LlmServer::read_until($viewer, qr/\n\n\z/);
         while ($text =~ s/\A(.*?)\r?\n\r?\n//s) {
             my $event = $1;
@@ -54,8 +55,7 @@ is_deeply $idle->{instances}[0]{counts}{waiting}, [0, 0, 0], '  nor waits';
 
 # ---- a crowd --------------------------------------------------------------------------
 my $client = $server->connect;
-syswrite $client, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403,2],"max_tokens":380,"ignore_eos":true,"n":128,"stream":true,"class":"realtime","user":"ann"}', 'X-Request-Id: crowd-1');
-LlmServer::read_until($client, qr/data: /);
+syswrite $client, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403,2],"max_tokens":380,"ignore_eos":true,"n":128,"class":"realtime","user":"ann"}', 'X-Request-Id: crowd-1');
 my $queues = next_event($viewer, 'queues', sub { $_[0]{instances}[0]{counts}{waiting}[1] > 60 })->{instances}[0];
 my @waiting = grep { $_->[2] eq 'waiting' } @{ $queues->{rows} };
 is scalar(@waiting), 60, 'rows are bounded';
@@ -66,6 +66,7 @@ is $queues->{rest}{requests} + @{ $queues->{rows} }, eval { my $n = 0; $n += $_-
 is $waiting[0][16][0], 0, '  what waits is queued';
 cmp_ok scalar(@{ $queues->{lines} }), '<=', 60, '  the scheduler is cut short';
 close $client;
+next_event($viewer, 'queues', sub { $_[0]{instances}[0]{counts}{waiting}[1] == 0 });
 
 # ---- lives ----------------------------------------------------------------------------
 my $done = $server->post('/v1/completions', { prompt => [1, 403], max_tokens => 5, ignore_eos => JSON::PP::true, slo => { ttft_ms => 60000 } }, { 'x-request-id' => 'life-1' });

@@ -312,15 +312,28 @@ void lls_loop_policy_stats(struct lls_loop *loop, uint32_t instance,
     out->scheduler.figures[0] = (struct lls_policy_stat){"a \"queue\"\\", -NAN};
 }
 
-/* Those that are alive, in the order they came, and a line for each that is none. */
+/* Those that are alive, in the order they came, and a line for each that is none; numbers
+ * have as many digits as a busy server's. */
 int lls_loop_ask_snapshot(struct lls_loop *loop)
 {
   const struct fake_request *request;
   struct lls_snapshot *q = &loop->queues;
   *q = (struct lls_snapshot){.scheduler = "scheduler fake"};
   DL_FOREACH (loop->requests, request) {
+    if (q->n == LLS_SNAPSHOT_REQUESTS)
+      break;
     struct lls_snapshot_request *queued = &q->requests[q->n++];
-    *queued = (struct lls_snapshot_request){.id = request->id, .state = "running"};
+    *queued = (struct lls_snapshot_request){.id = request->id,
+                                            .state = "running",
+                                            .prompt_tokens = 1234,
+                                            .generated_tokens = 567,
+                                            .cached_tokens = 1800,
+                                            .device_units = 226,
+                                            .owned_units = 200,
+                                            .form = LLS_FORM_KV,
+                                            .alive_ns = 12345 * LLS_NS_PER_MS};
+    for (uint32_t phase = LLS_PHASE_QUEUED; phase <= LLS_PHASE_DECODE; phase++)
+      lls_life_note(&queued->life, phase, phase * 1234 * LLS_NS_PER_MS);
     strcpy(queued->label, request->label);
     q->length += (size_t)sprintf(q->lines + q->length, "request %llu\xff\n",
                                  (unsigned long long)request->id);
