@@ -227,6 +227,24 @@ static void test_ranks_share_and_reduce(void **state)
   assert_close(step_ns(&r2, 16, 1, 99), step_ns(&r1, 16, 1, 99) / 2 + reduce);
 }
 
+/* Two stages have two halves of a step under way; a sequence alone goes through both. */
+static void test_stages_hold_parts(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape one = shape_of("opt-13b", 1), two = one;
+  struct lls_cost_rates r1, r2;
+  two.stages = 2;
+  lls_cost_rates_init(&r1, &p, &one);
+  lls_cost_rates_init(&r2, &p, &two);
+  double row = 5120 * 2.0 / 100;
+  assert_close(step_ns(&r2, 16, 1, 99), step_ns(&r1, 8, 1, 99) + 1000 + 8 * row);
+  assert_close(step_ns(&r2, 2, 300, 0), step_ns(&r1, 1, 300, 0) + 1000 + 300 * row);
+  assert_close(step_ns(&r2, 1, 1, 99), step_ns(&r1, 1, 1, 99) + 1000 + row);
+  assert_close(lls_cost_copy_ns(&r2, LLS_LINK_PEER, 1e6, 0),
+               lls_cost_copy_ns(&r1, LLS_LINK_PEER, 1e6, 0) / 2);
+}
+
 static void test_measured_curve_is_a_line_between_points(void **state)
 {
   (void)state;
@@ -447,6 +465,7 @@ int main(void)
       cmocka_unit_test(test_absorbed),
       cmocka_unit_test(test_absorbed_by_ranks),
       cmocka_unit_test(test_ranks_share_and_reduce),
+      cmocka_unit_test(test_stages_hold_parts),
       cmocka_unit_test(test_measured_curve_is_a_line_between_points),
       cmocka_unit_test(test_copies),
       cmocka_unit_test(test_service_starts_from_rates),
