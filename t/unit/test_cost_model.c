@@ -453,6 +453,29 @@ static void test_shipped_profiles_and_models_read(void **state)
   }
 }
 
+/* The first token in hidden form costs the weights once more, others next to nothing. */
+static void test_hidden_form_has_a_price_of_entry(void **state)
+{
+  (void)state;
+  struct lls_cost_model *m;
+  assert_int_equal(lls_cost_model_create(NULL, &m), 0);
+  for (uint32_t k = 1; k <= 16; k++) {
+    const uint32_t context = 128 * k;
+    struct lls_iteration_shape shape = {
+        .size = sizeof shape, .n_decodes = 1, .decode_context = &context};
+    lls_cost_model_observe(m, &shape, 30000000 + 1000 * (int64_t)context);
+    shape.hidden_tokens = context;
+    lls_cost_model_observe(m, &shape, 34000000 + 1200 * (int64_t)context);
+  }
+  const struct lls_cost *service = lls_cost_model_service(m);
+  struct lls_iteration_shape few = {.size = sizeof few, .hidden_tokens = 100}, many = few;
+  many.hidden_tokens = 10100;
+  int64_t more = service->iteration_ns(service->context, &many) -
+                 service->iteration_ns(service->context, &few);
+  assert_true(more > 1900000 && more < 2100000); /* 0.2 us each */
+  lls_cost_model_destroy(m);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -466,6 +489,7 @@ int main(void)
       cmocka_unit_test(test_absorbed_by_ranks),
       cmocka_unit_test(test_ranks_share_and_reduce),
       cmocka_unit_test(test_stages_hold_parts),
+      cmocka_unit_test(test_hidden_form_has_a_price_of_entry),
       cmocka_unit_test(test_measured_curve_is_a_line_between_points),
       cmocka_unit_test(test_copies),
       cmocka_unit_test(test_service_starts_from_rates),
