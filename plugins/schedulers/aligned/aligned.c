@@ -19,13 +19,27 @@ static bool is_remote(const struct aligned *a, const struct lls_step_view *view)
          view->preempt_mode == LLS_PREEMPT_SWAP && a->base.host->engine->async_transfers;
 }
 
+/* Part of the cache that is kept from prompts: for victims and what is on its way, and
+ * for a next batch as soon as the pool is full, since the device would fill up with what
+ * finds no room on the host. */
+static double keep_free(const struct aligned *a, const struct lls_step_view *view)
+{
+  struct lls_capacity host = {.size = sizeof host}, device = {.size = sizeof device};
+  if (!is_remote(a, view))
+    return 0;
+  view->cache->capacity(view->cache->context, LLS_TIER_HOST, &host);
+  view->cache->capacity(view->cache->context, LLS_TIER_DEVICE, &device);
+  bool full = host.free_units < device.total_units / 2;
+  return a->params.crb_frac + (full ? a->params.bmax_frac : 0);
+}
+
 static void prefill(struct aligned *a, const struct lls_step_view *view,
                     struct lls_plan *out)
 {
   const struct lls_pol_prefiller_limits limits = {
       .tokens = (uint32_t)a->params.prefill_tokens,
       .batch = (uint32_t)a->params.prefill_batch,
-      .keep_free = is_remote(a, view) ? a->params.crb_frac : 0};
+      .keep_free = keep_free(a, view)};
   lls_pol_prefiller_plan(&a->prefiller, a->base.host, &limits, view, out);
 }
 

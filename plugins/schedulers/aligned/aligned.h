@@ -48,14 +48,15 @@ struct member {                      /* of a slot */
   const struct lls_request *request; /* NULL: none; one that is offered: in plan only */
   uint64_t id;
   uint8_t place;
-  bool offered;   /* another instance has it still */
-  bool partial;   /* of the queue, and something of it is cached */
-  bool fresh;     /* in the list of those to look at */
-  bool leaves;    /* was sent to the host */
-  uint32_t at;    /* RUNNING: in the list */
-  uint32_t tag;   /* RUNNING: of its batch */
-  uint64_t seen;  /* offered: 1 + the step */
-  uint64_t named; /* the plan that has taken it off the device, or ended it */
+  bool offered;     /* another instance has it still */
+  bool partial;     /* of the queue, and something of it is cached */
+  bool fresh;       /* in the list of those to look at */
+  bool leaves;      /* was sent to the host */
+  uint32_t at;      /* RUNNING: in the list */
+  uint32_t tag;     /* RUNNING: of its batch */
+  uint64_t seen;    /* offered: 1 + the step */
+  uint64_t stocked; /* the last plan that wanted it on the device of who has it */
+  uint64_t named;   /* the plan that has taken it off the device, or ended it */
   /* the batch that it left for want of memory: SPARE again, if it is offered meanwhile */
   uint64_t spare_id;
   uint32_t spare_tag;
@@ -155,6 +156,8 @@ bool batch_is_low(const struct aligned *, const struct lls_pol_step *, double ti
 bool batch_is_due(const struct aligned *, const struct lls_pol_step *);
 void batch_switch(struct aligned *, struct lls_pol_step *);
 void batch_fill(struct aligned *, struct lls_pol_step *, uint32_t seats);
+/* Those of the pool that would join it next, so many blocks of them. */
+void batch_candidates(const struct aligned *, uint64_t blocks, struct search_batch *);
 struct tree_range batch_range(const struct aligned *);
 uint32_t batch_median(const struct aligned *);
 

@@ -59,6 +59,21 @@ static void hint(struct aligned *a, struct moves *m)
   }
 }
 
+/* So do those that will join the running batch: or room that is there for them would be
+ * empty while they are on two ways, one after the other. */
+static void stock(struct aligned *a, struct moves *m)
+{
+  struct search_batch b = {0};
+  double blocks = a->params.crb_frac * m->s->total_units / BLOCK_UNITS;
+  batch_candidates(a, (uint64_t)blocks, &b);
+  for (uint32_t i = 0; i < b.n; i++) {
+    struct member *who = &a->members[b.slots[i]];
+    who->stocked = a->plans;
+    if (who->offered && who->request->residency == LLS_RESIDENT_HOST)
+      lls_plan_add(m->s->plan, LLS_PLAN_UPLOAD, who->request);
+  }
+}
+
 /* Those of a buffer that are not here; how many are on their way. */
 static uint32_t bring(struct aligned *a, struct moves *m, const struct buffer *b)
 {
@@ -98,7 +113,9 @@ static void relieve(struct aligned *a, struct moves *m)
       held += BLOCK_UNITS * (int64_t)blocks_of(a, view->offered[i]->cached_tokens);
   for (uint32_t i = 0; i < view->n_offered && held > most; i++) {
     const struct lls_request *r = view->offered[i];
-    if (member_of(a, r)->place != POOL || r->residency != LLS_RESIDENT_DEVICE)
+    const struct member *who = member_of(a, r);
+    if (who->place != POOL || who->stocked == a->plans ||
+        r->residency != LLS_RESIDENT_DEVICE)
       continue;
     if (a->remote) {
       lls_plan_add(m->s->plan, LLS_PLAN_OFFLOAD, r);
@@ -188,6 +205,8 @@ void moves_plan(struct aligned *a, struct lls_pol_step *s)
     a->arriving = bring(a, &m, &a->next);
   else if (a->remote && a->ahead)
     hint(a, &m);
+  if (a->remote && a->ahead)
+    stock(a, &m);
   if (s->view->n_offered > 0)
     relieve(a, &m);
   if (a->moves)
