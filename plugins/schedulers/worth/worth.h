@@ -7,8 +7,9 @@
  * prompt takes, and its share of the memory times the time it will hold it, at a price
  * between 0 and 1 that follows from how often memory was what was missing (learn.c). A
  * *due* time is a deadline of its next token; a candidate is *kept* if all those kept can
- * be in time (keep.c), else its deadline is worth nothing any more and it waits with those
- * that never had one. A plan allocates nothing: arrays have engine->max_requests entries.
+ * be in time (keep.c), else its deadline is worth nothing any more and it waits with
+ * those that never had one. A plan allocates nothing: arrays have engine->max_requests
+ * entries.
  */
 #ifndef WORTH_H
 #define WORTH_H
@@ -56,14 +57,14 @@ double worth_excess(const struct worth_learned *, uint32_t tenant);
 
 struct worth_candidate {
   const struct lls_request *request;
-  int64_t due;       /* LLS_NEVER: none, or it is lost */
-  int64_t time;      /* of steps, that its prompt takes */
-  int64_t size;      /* what it costs: that, and memory at its price */
-  int64_t slack;     /* kept: how much may come before it */
-  double memory;     /* tokens that it will hold */
-  double dear;       /* size, dearer for whom others are preferred to */
-  double density;    /* worth over size: the largest is next */
-  uint32_t pending;  /* tokens */
+  int64_t due;      /* LLS_NEVER: none, or it is lost */
+  int64_t time;     /* of steps, that its prompt takes */
+  int64_t size;     /* what it costs: that, and memory at its price */
+  int64_t slack;    /* kept: how much may come before it */
+  double memory;    /* tokens that it will hold */
+  double dear;      /* size, dearer for whom others are preferred to */
+  double density;   /* worth over size: the largest is next */
+  uint32_t pending; /* tokens */
   bool kept, started, stream, done;
 };
 
@@ -72,8 +73,8 @@ struct worth_order {
   uint32_t n;
   uint32_t *kept; /* (n_kept) in order of due times */
   uint32_t n_kept;
-  double free, freed_per_ns; /* tokens of memory: now, and as others end */
-  bool crowded;              /* those kept wait for memory */
+  double free, freed_per_ns;  /* tokens of memory: now, and as others end */
+  bool crowded;               /* those kept wait for memory */
   struct lls_pol_heap others; /* by density; also used to sort due times */
   struct lls_pol_heap sizes;
 };
@@ -87,10 +88,10 @@ struct worth_candidate *worth_next(struct worth_order *);
 
 /* ---- the plan ---- */
 
-struct worth_job {   /* of a slot */
-  uint32_t prefix;   /* tokens that others have of its prompt; UINT32_MAX: not asked */
-  bool lost;         /* its first token came too late */
-  uint64_t planned;  /* 1 + the plan that it runs in */
+struct worth_job {  /* of a slot */
+  uint32_t prefix;  /* tokens that others have of its prompt; UINT32_MAX: not asked */
+  bool lost;        /* its first token came too late */
+  uint64_t planned; /* 1 + the plan that it runs in */
 };
 
 enum { WORTH_CHUNKS = 16 }; /* most prompts in a step */
