@@ -195,11 +195,20 @@ sub jobs { # answers that are wanted whole, some soon, beside chats
 }
 
 # ---- others' traces -------------------------------------------------------------------------
+# Read once, best before processes are forked: JSON takes two seconds, twice what is simulated with it.
+my %read;
+sub all_of {
+  my ($file, $parse) = @_;
+  return $read{$file} //= do {
+    open my $in, '<', "$data/$file" or die "$data/$file: $!\n";
+    [map { my @r = $parse->($_); @r ? [@r] : () } <$in>];
+  };
+}
+
 # A part of a trace, another for each seed: its requests as [seconds, prompt, answer, tenant, hashes].
 sub part_of {
   my ($file, $parse, $n, $seed) = @_;
-  open my $in, '<', "$data/$file" or die "$data/$file: $!\n";
-  my @all = map { my @r = $parse->($_); @r ? [@r] : () } <$in>;
+  my @all = @{all_of($file, $parse)};
   my $first = int((@all - $n) * (($seed - 1) % 5 + 0.5) / 5);
   return @all[$first .. $first + $n - 1];
 }

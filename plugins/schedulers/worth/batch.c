@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What runs: all streams on the device, then prompts in the order of worth_next while
+ * The batch: all streams on the device, then prompts in the order of worth_next while
  * there is time and memory, then the streams of best effort, which give their memory to
  * prompts that are in time. A stream leaves only for others that grow, and the last to
  * come leaves first; it comes back before anything new is let in that would take the

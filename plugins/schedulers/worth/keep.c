@@ -4,10 +4,10 @@
  *
  * As many as can be: in order of due times, and whenever one would be late the dearest so
  * far is given up (Moore, "An n job, one machine sequencing algorithm for minimizing the
- * number of late jobs", 1968, algorithm 1, due to Hodgson). Then the densest first, of all
- * requests, as long as it makes none late of those kept that it passes: in order of due
- * times each has a slack, what may come before it. Where slack is ample that is shortest
- * first, where it is not, earliest due time first.
+ * number of late jobs", 1968, algorithm 1, due to Hodgson). Then the densest first, of
+ * all requests, as long as it makes none late of those kept that it passes: in order of
+ * due times each has a slack, what may come before it. Where slack is ample that is
+ * shortest first, where it is not, earliest due time first.
  */
 #include "worth.h"
 
@@ -62,8 +62,8 @@ static void collect(struct worth_order *o)
     struct worth_candidate *c = &o->all[i];
     c->kept = false;
     if (c->due != LLS_NEVER)
-      h->entries[h->n++] = (struct lls_pol_heap_entry){
-          .key = c->due, .tie = c->request->id, .item = c};
+      h->entries[h->n++] =
+          (struct lls_pol_heap_entry){.key = c->due, .tie = c->request->id, .item = c};
   }
   lls_pol_heap_build(h);
 }
@@ -112,7 +112,7 @@ void worth_keep(struct worth_order *o, int64_t now_ns)
 
 /* ---- what comes next --------------------------------------------------------------- */
 
-/* What the others wait longer if it passes them. */
+/* The time that others wait longer if it passes them. */
 static int64_t passing(const struct worth_order *o, const struct worth_candidate *c)
 {
   int64_t wait = o->crowded ? wait_for(o, c->memory) : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a policy without settings for a workload has to find out: how long answers are,
+ * A policy without settings for a workload has to find out how long answers are,
  * whether memory is what is short, how much room streams need to grow into, what each
  * tenant has had. All are moving averages; the two prices move up fast when something was
  * short and down slowly, which is dual ascent with two step sizes.
@@ -86,8 +86,8 @@ void worth_learn_plan(struct worth_learned *l, bool short_of_memory, uint32_t pr
 double worth_left(const struct worth_learned *l, const struct lls_request *r)
 {
   const struct lls_prediction *p = &r->prediction;
-  bool told = p->length > 0 && p->source != LLS_PREDICTED_NOT &&
-              p->source != LLS_PREDICTED_PRIOR;
+  bool told =
+      p->length > 0 && p->source != LLS_PREDICTED_NOT && p->source != LLS_PREDICTED_PRIOR;
   double done = r->generated_tokens, length = told ? p->length : l->output;
   double left = fmax(length - done, fmax(0.3 * done, 1));
   double most = (double)r->max_new_tokens - done;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each request is worth and costs. Its worth per time is its slowdown so far, weighed
- * by its class and priority: (waited + size) / size, the highest response ratio next of
- * Brinch Hansen, which is shortest first among those that have just come and lets nobody
- * wait for ever.
+ * The worth and the cost of each request. Its worth per time is its slowdown so far,
+ * weighed by its class and priority: (waited + size) / size, the highest response ratio
+ * next of Brinch Hansen, which is shortest first among those that have just come and lets
+ * nobody wait for ever.
  */
 #include "worth.h"
 
@@ -74,8 +74,8 @@ static int64_t size_of(const struct worth *w, const struct lls_request *r,
   return size > 1 ? (int64_t)size : 1;
 }
 
-/* The prefix that others have is asked for once: a look at all prompts in every plan would
- * take longer than the rest. */
+/* The prefix that others have is asked for once: a look at all prompts in every plan
+ * would take longer than the rest. */
 static uint32_t pending_of(struct worth *w, const struct lls_step_view *v,
                            const struct lls_request *r)
 {
@@ -127,6 +127,15 @@ static void add_list(struct worth *w, const struct lls_step_view *v,
   }
 }
 
+/* Best effort gives its memory to whatever is in time. */
+static double held_by_best_effort(const struct lls_step_view *v)
+{
+  double tokens = 0;
+  for (uint32_t i = 0; i < v->n_running; i++)
+    tokens += worth_best_effort(v->running[i]) ? v->running[i]->cached_tokens : 0;
+  return tokens;
+}
+
 /* Memory that is free, and comes free: as it did lately, at first as it will if all of it
  * is held by answers of the usual length. */
 static void set_memory(struct worth *w, const struct lls_step_view *v,
@@ -136,7 +145,7 @@ static void set_memory(struct worth *w, const struct lls_step_view *v,
   struct lls_capacity capacity = {.size = sizeof capacity};
   v->cache->capacity(v->cache->context, LLS_TIER_DEVICE, &capacity);
   w->order.free = (double)capacity.free_units / w->block_units * v->cache->block_tokens;
-  w->order.free -= l->headroom * w->n_decodes;
+  w->order.free += held_by_best_effort(v) - l->headroom * w->n_decodes;
   double usual = total_tokens / (l->output * l->step_ns + 1e6);
   w->order.freed_per_ns = l->freed_ns > 1e9 ? l->freed / l->freed_ns : usual;
   if (w->order.freed_per_ns < usual / 10)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How many tokens of prompts a step has time for: no stream waits longer for its next
- * token than it has asked for, nor than `gap`, as long as the decodes alone leave time for
- * it. The model is asked for the step as it is so far and one chunk more: one chunk that
- * stands for all, with no context, was late in four steps of five where prompts came
+ * token than it has asked for, nor than `gap`, as long as the decodes alone leave time
+ * for it. The model is asked for the step as it is so far and one chunk more: one chunk
+ * that stands for all, with no context, was late in four steps of five where prompts came
  * behind prefixes. What a token of a prompt costs follows from the step filled with one.
  */
 #include "worth.h"
 
-enum { UNKNOWN = 512, LEAST = 32 }; /* tokens: as long as there is no model; of any step */
+enum {
+  UNKNOWN = 512,
+  LEAST = 32
+}; /* tokens: as long as there is no model; of any step */
 
 #define AIM 0.96 /* part of a gap that a step is filled to */
 

@@ -92,12 +92,9 @@ static void stats(void *self, const struct lls_sink *sink)
     const char *name;
     double value;
   } figures[] = {
-      {"step_ms", (double)w->within_ns * 1e-6},
-      {"memory_price", w->learned.memory_price},
-      {"headroom_tokens", w->learned.headroom},
-      {"mean_answer_tokens", w->learned.output},
-      {"deadlines_kept", w->order.n_kept},
-      {"margin_ratio", w->margin.ratio},
+      {"step_ms", (double)w->within_ns * 1e-6}, {"memory_price", w->learned.memory_price},
+      {"headroom_tokens", w->learned.headroom}, {"mean_answer_tokens", w->learned.output},
+      {"deadlines_kept", w->order.n_kept},      {"margin_ratio", w->margin.ratio},
   };
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
     sink->number(sink->context, figures[i].name, figures[i].value);
