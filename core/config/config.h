@@ -29,6 +29,8 @@ struct lls_server_config {       /* [server] */
   const char *admin_keys;        /* file, or "": any client on this machine */
   const char *state;             /* folder, or "": nothing outlives it */
   int64_t history;               /* ns; 0: none is kept */
+  bool autopilot;
+  const char *autopilot_policies, *autopilot_objective; /* as llmserve-whatif's */
 };
 
 enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };
@@ -72,6 +74,7 @@ struct lls_engine_config {      /* [engine] */
   int64_t max_context;   /* tokens; 0 = the model's own limit */
   int64_t max_requests;  /* alive at once, running and waiting */
   int64_t seed;          /* of sampling without a seed, and of dummy weights */
+  const char *profile;   /* file or name, for llmserve-whatif; "": it measures */
 };
 
 enum lls_element_choice {
