@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon seen and steered over HTTP: /admin/status, /admin/config, /admin/reload,
- * /admin/drain; /admin/queues is queues.c's, /admin/history traffic.c's. What
- * these do is the daemon's business (core/serve); here is how they are asked for.
+ * /admin/drain; /admin/queues is queues.c's, /admin/history traffic.c's, /admin/whatif
+ * whatif.c's. What these do is the daemon's business (core/serve); here is how they are
+ * asked for.
  */
 #ifndef LLS_API_ADMIN_H
 #define LLS_API_ADMIN_H
 
+#include "core/api/whatif.h"
 #include "core/base/error.h"
 #include "core/config/config.h"
 
@@ -33,6 +35,7 @@ struct lls_admin {
   /* The same, with these settings on top; -ENOMEM: it does not begin. */
   int (*change)(void *context, const struct lls_changes *changes);
   void (*drain)(void *context, const char *asked_by);
+  struct lls_whatif_asker whatif;
 };
 
 #endif

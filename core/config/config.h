@@ -30,6 +30,8 @@ struct lls_server_config {       /* [server] */
   const char *state;             /* folder, or "": nothing outlives it */
   int64_t history;               /* ns; 0: none is kept */
   int64_t sandbox;               /* enum lls_sandbox_choice */
+  bool autopilot;
+  const char *autopilot_policies, *autopilot_objective; /* as llmserve-whatif's */
 };
 
 /* AUTO: as far as this kernel and build have it. ON: or the server does not start. */
@@ -76,6 +78,7 @@ struct lls_engine_config {      /* [engine] */
   int64_t max_context;   /* tokens; 0 = the model's own limit */
   int64_t max_requests;  /* alive at once, running and waiting */
   int64_t seed;          /* of sampling without a seed, and of dummy weights */
+  const char *profile;   /* file or name, for llmserve-whatif; "": it measures */
 };
 
 enum lls_element_choice {

@@ -104,6 +104,20 @@ static const struct lls_param server_params[] = {
                        "when requests came in the last so long, and how long they were, "
                        "is kept for llmserve-whatif: no texts, and no more than 16384 "
                        "requests; 0 is never"),
+    LLS_PARAM_BOOL(server, autopilot, "false",
+                   "each time [server] history has passed, llmserve-whatif simulates it "
+                   "with autopilot_policies, and one that was best three times in a row "
+                   "takes over, or goes again if it serves worse; the file is not "
+                   "touched, and SIGHUP makes it count again",
+                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(server, autopilot_policies, "",
+                     "the configurations it may choose from, with commas between, as "
+                     "--policies of llmserve-whatif has them: apt+hybrid, "
+                     "sarathi:chunk=256",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(server, autopilot_objective, "auto",
+                     "what the best is best in, as --objective of llmserve-whatif",
+                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(server, served_model_name, "",
                      "name of the model for clients; the name of its folder if empty"),
     LLS_PARAM_DURATION(server, watchdog, "30s", 0, 86400e9,
@@ -237,6 +251,11 @@ static const struct lls_param engine_params[] = {
                   "can't run yet wait; further ones are answered with 429"),
     LLS_PARAM_INT(engine, seed, "0", 0, 9e15, "",
                   "seed of everything random for which a request sets none"),
+    LLS_PARAM_STRING(engine, profile, "",
+                     "for llmserve-whatif: what the device can do, as a file of "
+                     "llmserve-profile or the name of one that ships; empty: measured "
+                     "for 20 seconds when somebody asks and the server is idle, and kept",
+                     .flags = LLS_PARAM_RELOADABLE),
 };
 
 typedef struct lls_cache_config cache;

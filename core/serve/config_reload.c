@@ -79,6 +79,7 @@ static void take_over(struct server *s, struct reload *r)
     s->log.format = (uint32_t)c->server.log_format;
   lls_api_set_limits(s->api, &c->server.api);
   server_look(s);
+  server_steer(s);
   lls_api_set_keys(s->api, &r->keys);
   r->keys = (struct lls_api_keyring){0};
 }
@@ -149,6 +150,13 @@ int server_change(struct server *s, const struct lls_changes *changes)
   if (rc == 0)
     begin(s);
   return rc;
+}
+
+int server_change_to(struct server *s, const struct lls_changes *changes)
+{
+  lls_changes_free(&s->asked);
+  s->afresh = true;
+  return server_change(s, changes);
 }
 
 void server_reload_continue(struct server *s)

@@ -93,12 +93,13 @@ static void start_handles(struct server *s)
   uv_timer_init(&s->uv, &s->deadline);
   uv_timer_init(&s->uv, &s->watchdog);
   uv_timer_init(&s->uv, &s->look);
+  uv_timer_init(&s->uv, &s->autopilot.timer);
   uv_signal_init(&s->uv, &s->terminate);
   uv_signal_init(&s->uv, &s->interrupt);
   uv_signal_init(&s->uv, &s->hangup);
   s->wake.data = s->prepared.data = s->load.loaded.data = s->deadline.data =
       s->watchdog.data = s;
-  s->look.data = s;
+  s->look.data = s->autopilot.timer.data = s;
   s->terminate.data = s->interrupt.data = s->hangup.data = s;
   uv_signal_start(&s->terminate, on_stop_signal, SIGTERM);
   uv_signal_start(&s->interrupt, on_stop_signal, SIGINT);

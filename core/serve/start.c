@@ -154,6 +154,17 @@ static int on_change(void *context, const struct lls_changes *changes)
   return server_change(context, changes);
 }
 
+static int on_whatif(void *context, const struct lls_whatif_question *question,
+                     struct lls_error *err)
+{
+  return server_ask_whatif(context, question, false, NULL, err);
+}
+
+static void on_give_up(void *context)
+{
+  server_give_up_whatif(context);
+}
+
 static void on_idle(void *context)
 {
   server_close_if_done(context);
@@ -209,7 +220,10 @@ int server_create_api(struct server *s, struct lls_error *err)
                 .context = s,
                 .reload = on_reload,
                 .change = on_change,
-                .drain = on_drain},
+                .drain = on_drain,
+                .whatif = {.state = &s->whatif.state,
+                           .ask = on_whatif,
+                           .give_up = on_give_up}},
       .state = c->server.state,
       .log = &s->log,
       .on_idle = on_idle,
@@ -241,6 +255,8 @@ void server_destroy_parts(struct server *s)
     s->ranks->ops->destroy(s->ranks);
   lls_api_keyring_free(&s->wanted_keys);
   lls_changes_free(&s->asked);
+  lls_changes_free(&s->autopilot.before);
+  server_free_whatif(s);
   lls_chat_template_free(s->chat_template);
   lls_grammar_cache_destroy(s->grammars);
   lls_tokenizer_free(s->tokenizer);

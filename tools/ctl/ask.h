@@ -19,6 +19,10 @@ struct ctl_server {
 int ctl_ask(const struct ctl_server *server, const char *method, const char *path,
             json_t **answer, struct lls_error *err);
 
+/* The same with a body of JSON, which may be NULL; not taken over. */
+int ctl_ask_with(const struct ctl_server *server, const char *method, const char *path,
+                 const json_t *body, json_t **answer, struct lls_error *err);
+
 /* The same of a GET whose answer is text, as its error is JSON: `text` has either. */
 int ctl_ask_text(const struct ctl_server *server, const char *path, struct lls_text *text,
                  struct lls_error *err);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,6 +47,7 @@ static void run_program(char *const arguments[])
 static void become(char *const arguments[], const struct child_limits *limits, int said)
 {
   const struct sched_param none = {0};
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would read its answer */
   dup2(said, STDERR_FILENO);
   int nothing = open("/dev/null", O_RDWR);
   dup2(nothing, STDIN_FILENO);

@@ -23,6 +23,9 @@ static const struct metric metrics[] = {
     {"latency", "mean_e2el_ms", false},
     {"latency_p99", "p99_e2el_ms", false},
     {"normalised", "mean_normalised_latency_ms", false},
+    {"stall", "max_itl_ms", false},
+    {"preempted", "preemptions", false},
+    {"met", "slo_attainment", true},
 };
 
 const struct metric *metric_find(const char *name)
@@ -36,6 +39,8 @@ const struct metric *metric_find(const char *name)
 double metric_of(const json_t *report, const struct metric *m)
 {
   const json_t *value = json_object_get(report, m->key);
+  if (json_is_object(value)) /* slo_attainment */
+    value = json_object_get(value, "all");
   return json_is_number(value) ? json_number_value(value) : NAN;
 }
 

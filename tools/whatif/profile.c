@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The profile of a configuration's device: measured by llmserve-profile once, and kept as
- * llmserve/profile-NUMBER.ini in the user's cache folder, where the number is of the
- * machine's name and of the configuration's text. Whoever changes the file measures anew.
+ * llmserve/profile-NUMBER.ini in the user's cache folder, or in the service's state
+ * folder, where the number is of the machine's name and of the configuration's text.
+ * Whoever changes the file measures anew.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -44,6 +45,9 @@ static int hash_file(const char *path, uint64_t *hash, struct lls_error *err)
 static int kept_path(const char *config, char **path, struct lls_error *err)
 {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  const char *state = getenv("STATE_DIRECTORY"); /* of systemd */
+  if ((cache == NULL || cache[0] == '\0') && state != NULL)
+    cache = state;
   char host[256] = "";
   char *folder = NULL;
   uint64_t hash = FNV_BEGIN;
@@ -90,8 +94,9 @@ static int measure(const struct running *running, const char *path, struct lls_e
 int profile_find(const struct whatif_options *o, const struct running *running,
                  char **path, struct lls_error *err)
 {
-  if (strcmp(o->profile, "auto") != 0) {
-    *path = strdup(o->profile);
+  const char *given = strcmp(o->profile, "auto") != 0 ? o->profile : running->profile;
+  if (given != NULL && given[0] != '\0') {
+    *path = strdup(given);
     return *path != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory");
   }
   *path = NULL;

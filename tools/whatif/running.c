@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/ctl/ask.h"
-#include "tools/ctl/key.h"
 #include "tools/workload/decision_file.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:8080" /* of [server] listen */
@@ -29,10 +27,10 @@ static int refused(const json_t *answer, int status, struct lls_error *err)
                   why != NULL ? why : "no reason given");
 }
 
-static int ask(const struct ctl_server *server, const char *path, json_t **answer,
-               struct lls_error *err)
+int whom_ask(const struct whom *w, const char *method, const char *path,
+             const json_t *body, json_t **answer, struct lls_error *err)
 {
-  int status = ctl_ask(server, "GET", path, answer, err);
+  int status = ctl_ask_with(&w->server, method, path, body, answer, err);
   if (status < 300)
     return status < 0 ? status : 0;
   int rc = refused(*answer, status, err);
@@ -52,11 +50,10 @@ static int write_file(const char *path, const struct lls_text *text,
   return rc < 0 ? lls_fail(err, rc, "%s: cannot be written: %s", path, strerror(-rc)) : 0;
 }
 
-static int ask_history(const struct ctl_server *server, struct running *out,
-                       struct lls_error *err)
+static int ask_history(const struct whom *w, struct running *out, struct lls_error *err)
 {
   struct lls_text text = {0};
-  int status = ctl_ask_text(server, "/admin/history", &text, err), rc = status;
+  int status = ctl_ask_text(&w->server, "/admin/history", &text, err), rc = status;
   if (status >= 300) {
     json_t *answer = json_loads(text.data, 0, NULL);
     rc = refused(answer, status, err);
@@ -95,6 +92,9 @@ static int take_config(const json_t *answer, struct running *out, struct lls_err
 {
   struct lls_text name = {0}, settings = {0};
   const char *path = json_string_value(json_object_get(answer, "path"));
+  const json_t *engine = json_object_get(json_object_get(answer, "sections"), "engine");
+  const char *profile = json_string_value(json_object_get(engine, "profile"));
+  out->profile = profile != NULL ? strdup(profile) : NULL;
   list_policies(json_object_get(answer, "sections"), &name, &settings);
   if (path != NULL && access(path, R_OK) == 0) {
     free(out->config);
@@ -107,24 +107,36 @@ static int take_config(const json_t *answer, struct running *out, struct lls_err
              : 0;
 }
 
-static int ask_server(const struct ctl_server *server, struct running *out,
-                      struct lls_error *err)
+static int ask_server(const struct whom *w, struct running *out, struct lls_error *err)
 {
   json_t *answer = NULL;
-  int rc = ask_history(server, out, err);
+  int rc = ask_history(w, out, err);
   if (rc < 0)
     return rc;
-  rc = ask(server, "/admin/config", &answer, err);
+  rc = whom_ask(w, "GET", "/admin/config", NULL, &answer, err);
   if (rc == 0)
     rc = take_config(answer, out, err);
   json_decref(answer);
-  if (rc < 0 || (rc = ask(server, "/admin/status", &answer, err)) < 0)
+  if (rc < 0 || (rc = whom_ask(w, "GET", "/admin/status", NULL, &answer, err)) < 0)
     return rc;
   const json_t *requests = json_object_get(answer, "requests");
   out->idle = json_integer_value(json_object_get(requests, "running")) == 0 &&
               json_integer_value(json_object_get(requests, "waiting")) == 0;
   json_decref(answer);
   return 0;
+}
+
+/* What the server would have answered; "idle" beside it. */
+static int read_config(const char *path, struct running *out, struct lls_error *err)
+{
+  json_error_t why;
+  json_t *answer = json_load_file(path, 0, &why);
+  if (answer == NULL)
+    return lls_fail(err, -EINVAL, "%s:%d: %s", path, why.line, why.text);
+  int rc = take_config(answer, out, err);
+  out->idle = json_is_true(json_object_get(answer, "idle"));
+  json_decref(answer);
+  return rc;
 }
 
 /* ---- its first line --------------------------------------------------------------- */
@@ -179,24 +191,46 @@ static int read_header(struct running *out, struct lls_error *err)
 
 /* ---- the whole -------------------------------------------------------------------- */
 
+int whom_find(const struct whatif_options *o, struct whom *w, struct lls_error *err)
+{
+  struct lls_error unread = {0};
+  *w = (struct whom){.server = {.address = o->address}};
+  w->server.key = w->key;
+  bool has_ini = lls_ini_read(o->config, ignore_line, NULL, &w->ini, &unread) == 0;
+  const struct lls_ini_entry *listen =
+      has_ini ? lls_ini_find(&w->ini, "server", "listen") : NULL;
+  if (o->address[0] == '\0')
+    w->server.address = listen != NULL ? listen->value : DEFAULT_ADDRESS;
+  int rc = ctl_find_key(o->key_file[0] != '\0' ? o->key_file : NULL,
+                        has_ini ? &w->ini : NULL, w->key, err);
+  if (rc < 0)
+    whom_free(w);
+  return rc;
+}
+
+void whom_free(struct whom *w)
+{
+  lls_ini_free(&w->ini);
+}
+
 static int ask_somebody(const struct whatif_options *o, struct running *out,
                         struct lls_error *err)
 {
-  struct lls_ini ini = {0};
-  struct lls_error unread = {0};
-  char key[CTL_KEY_BYTES];
-  struct ctl_server server = {.address = o->address, .key = key};
-  bool has_ini = lls_ini_read(o->config, ignore_line, NULL, &ini, &unread) == 0;
-  const struct lls_ini_entry *listen =
-      has_ini ? lls_ini_find(&ini, "server", "listen") : NULL;
-  if (o->address[0] == '\0')
-    server.address = listen != NULL ? listen->value : DEFAULT_ADDRESS;
-  int rc = ctl_find_key(o->key_file[0] != '\0' ? o->key_file : NULL,
-                        has_ini ? &ini : NULL, key, err);
-  if (rc == 0)
-    rc = ask_server(&server, out, err);
-  lls_ini_free(&ini);
+  struct whom w;
+  int rc = whom_find(o, &w, err);
+  if (rc < 0)
+    return rc;
+  rc = ask_server(&w, out, err);
+  whom_free(&w);
   return rc;
+}
+
+static int read_files(const struct whatif_options *o, struct running *out,
+                      struct lls_error *err)
+{
+  out->history = strdup(o->history);
+  out->idle = true;
+  return o->running[0] != '\0' ? read_config(o->running, out, err) : 0;
 }
 
 int running_ask(const struct whatif_options *o, const char *folder, struct running *out,
@@ -204,14 +238,12 @@ int running_ask(const struct whatif_options *o, const char *folder, struct runni
 {
   *out = (struct running){.config = strdup(o->config)};
   int rc = 0;
-  if (o->history[0] != '\0') {
-    out->history = strdup(o->history);
-    out->idle = true;
-  } else if (asprintf(&out->history, "%s/history", folder) < 0) {
+  if (o->history[0] != '\0')
+    rc = read_files(o, out, err);
+  else if (asprintf(&out->history, "%s/history", folder) < 0)
     out->history = NULL;
-  } else {
+  else
     rc = ask_somebody(o, out, err);
-  }
   if (rc == 0 && (out->config == NULL || out->history == NULL))
     rc = lls_fail(err, -ENOMEM, "no memory");
   if (rc == 0)
@@ -229,5 +261,6 @@ void running_free(struct running *r)
   free(r->name);
   free(r->settings);
   free(r->history);
+  free(r->profile);
   *r = (struct running){0};
 }

@@ -57,8 +57,9 @@ struct verdict judge(const struct result *results, size_t n, const struct traffi
 
 /* ---- for people ------------------------------------------------------------------- */
 
-static const char *const columns[] = {"ttft",        "ttft_p99",   "tpot",   "latency",
-                                      "latency_p99", "throughput", "goodput"};
+static const char *const columns[] = {"ttft",        "ttft_p99", "tpot",       "latency",
+                                      "latency_p99", "stall",    "throughput", "goodput",
+                                      "met",         "preempted"};
 #define COLUMNS (sizeof columns / sizeof *columns)
 
 static void print_row(const char *name, const json_t *report, double gain)
@@ -67,14 +68,44 @@ static void print_row(const char *name, const json_t *report, double gain)
   for (size_t i = 0; i < COLUMNS; i++) {
     double value = metric_of(report, metric_find(columns[i]));
     if (isnan(value))
-      printf(" %11s", "-");
+      printf(" %10s", "-");
     else
-      printf(" %11.*f", value < 100 ? 2 : 0, value);
+      printf(" %10.*f", value < 100 ? 2 : 0, value);
   }
   if (isnan(gain))
     puts("");
   else
     printf(" %+8.1f %%\n", 100 * gain);
+}
+
+/* Attainment by class or tenant, where there is more than one: a row for each
+ * candidate. */
+static void print_shares(const char *title, const char *key, const struct result *results,
+                         size_t n)
+{
+  const json_t *first = json_object_get(results[0].report, key);
+  const char *name;
+  json_t *share;
+  if (json_object_size(first) < 2)
+    return;
+  printf("\n%-34s", title);
+  json_object_foreach((json_t *)first, name, share) printf(" %10s", name);
+  puts("");
+  for (size_t i = 0; i < n; i++) {
+    if (results[i].report == NULL)
+      continue;
+    printf("%-34.34s", results[i].name);
+    json_object_foreach((json_t *)first, name, share)
+    {
+      const json_t *all = json_object_get(
+          json_object_get(json_object_get(results[i].report, key), name), "all");
+      if (json_is_number(all))
+        printf(" %10.2f", json_number_value(all));
+      else
+        printf(" %10s", "-");
+    }
+    puts("");
+  }
 }
 
 static void print_verdict(const struct verdict *v, const struct traffic *t)
@@ -99,11 +130,13 @@ static void print_verdict(const struct verdict *v, const struct traffic *t)
 void verdict_print(const struct verdict *v, const struct result *results, size_t n,
                    const struct traffic *t)
 {
-  printf("%u requests in %.1f minutes. Times in ms, throughput in tokens/s, goodput in "
-         "requests/s;\nlast: how much better %s is than what runs.\n\n%-34s",
+  printf("%u requests in %.1f minutes. Times in ms, stall: the longest gap within an "
+         "answer; throughput in\ntokens/s, goodput in requests/s, met: the share of "
+         "requests whose SLOs were met; last: how much\nbetter %s is than what "
+         "runs.\n\n%-34s",
          t->requests, t->seconds / 60, v->objective->name, "");
   for (size_t i = 0; i < COLUMNS; i++)
-    printf(" %11s", columns[i]);
+    printf(" %10s", columns[i]);
   puts("");
   if (t->metrics != NULL)
     print_row("as it was served", t->metrics, NAN);
@@ -115,6 +148,8 @@ void verdict_print(const struct verdict *v, const struct result *results, size_t
   for (size_t i = 0; i < n; i++)
     if (results[i].report == NULL)
       printf("%-34.34s left out: %s\n", results[i].name, results[i].why.text);
+  print_shares("SLOs met, by class", "slo_attainment_by_class", results, n);
+  print_shares("SLOs met, by tenant", "slo_attainment_by_tenant", results, n);
   print_verdict(v, t);
 }
 
@@ -125,15 +160,26 @@ static json_t *number_or_null(double value)
   return isfinite(value) ? json_real(value) : json_null();
 }
 
+/* The numbers of a report: what would draw it, and what made it, are left out, which is
+ * most of it. */
+static json_t *numbers_of(const json_t *report)
+{
+  static const char *const left_out[] = {"quantiles", "timeline", "machine", "made_by"};
+  json_t *numbers = json_copy((json_t *)report);
+  for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+    json_object_del(numbers, left_out[i]);
+  return numbers;
+}
+
 static json_t *result_json(const struct result *r, const struct result *base,
                            const struct metric *objective)
 {
   if (r->report == NULL)
     return json_pack("{s:s, s:s, s:s}", "name", r->name, "settings", r->settings, "error",
                      r->why.text);
-  return json_pack("{s:s, s:s, s:o, s:O}", "name", r->name, "settings", r->settings,
+  return json_pack("{s:s, s:s, s:o, s:o}", "name", r->name, "settings", r->settings,
                    "gain", number_or_null(gain_of(r->report, base->report, objective)),
-                   "report", r->report);
+                   "report", numbers_of(r->report));
 }
 
 json_t *verdict_json(const struct verdict *v, const struct result *results, size_t n,
@@ -142,10 +188,10 @@ json_t *verdict_json(const struct verdict *v, const struct result *results, size
   json_t *list = json_array();
   for (size_t i = 0; i < n; i++)
     json_array_append_new(list, result_json(&results[i], &results[0], v->objective));
-  return json_pack("{s:I, s:f, s:s, s:f, s:b, s:o, s:s?, s:O?, s:o}", "requests",
-                   (json_int_t)t->requests, "seconds", t->seconds, "objective",
-                   v->objective->name, "margin", v->margin, "margin_assumed", v->assumed,
-                   "gain", number_or_null(v->gain), "best",
-                   v->best != NULL ? v->best->name : NULL, "served", t->metrics,
-                   "results", list);
+  return json_pack(
+      "{s:I, s:f, s:s, s:s, s:b, s:f, s:b, s:o, s:s?, s:O?, s:o}", "requests",
+      (json_int_t)t->requests, "seconds", t->seconds, "objective", v->objective->name,
+      "metric", v->objective->key, "more", v->objective->more, "margin", v->margin,
+      "margin_assumed", v->assumed, "gain", number_or_null(v->gain), "best",
+      v->best != NULL ? v->best->name : NULL, "served", t->metrics, "results", list);
 }

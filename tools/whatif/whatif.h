@@ -8,8 +8,9 @@
  *   candidates  policies and grids of their parameters        candidate.h
  *   each is run by llmserve-sim, a process at idle priority   child.h  measure.h
  *   verdict     the best, if it is farther ahead than the simulation is off   verdict.h
+ *   question    all of that once; --watch asks again and again             question.h
  *
- * Nothing is asked of the server but to be told; it is changed by its owner.
+ * Nothing is asked of the server but to be told, unless its owner says --apply.
  */
 #ifndef LLS_WHATIF_H
 #define LLS_WHATIF_H
@@ -21,13 +22,15 @@
 struct whatif_options {
   const char *address, *key_file;
   const char *config;
-  const char *history;
+  const char *history, *running;
   const char *policies; /* lines */
   const char *objective;
   const char *goodput; /* lines of KEY:MS */
   const char *profile, *model;
   int64_t most_time, most_memory; /* of one simulation: ns, bytes */
   const char *json;
+  int64_t watch; /* ns between questions; 0: one */
+  bool notify, apply, measure;
   bool quiet, help, version;
 };
 
