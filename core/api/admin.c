@@ -73,6 +73,14 @@ static json_t *cache_json(const struct lls_loop_status *s)
       (json_int_t)s->host_units_total, "host_units_free", (json_int_t)s->host_units_free);
 }
 
+/* How well the time of the last steps was estimated, which all that policies promise and
+ * simulations tell depends on. */
+static json_t *estimates_json(const struct lls_cost_accuracy *a)
+{
+  return json_pack("{s:I, s:f, s:f}", "steps", (json_int_t)a->steps, "error", a->error,
+                   "bias", a->bias);
+}
+
 static json_t *instances_json(struct lls_loop *loop)
 {
   json_t *list = json_array();
@@ -115,7 +123,7 @@ static json_t *status_json(struct lls_api *api)
   lls_loop_status(api->config.loop, &loop);
   return json_pack(
       "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:s?, s:I, s:o, s:o, "
-      "s:{s:s, s:s}}",
+      "s:{s:s, s:s}, s:o}",
       "version", PACKAGE_VERSION, "state",
       failed          ? "failed"
       : api->draining ? "draining"
@@ -127,7 +135,8 @@ static json_t *status_json(struct lls_api *api)
       requests_json(&loop), "cache", cache_json(&loop), "scheduler_fallback",
       loop.fallen_back ? loop.fallback_reason : NULL, "steps", (json_int_t)loop.steps,
       "instances", instances_json(api->config.loop), "batches", batches_json(api),
-      "sandbox", "files", s->sandbox_files, "calls", s->sandbox_calls);
+      "sandbox", "files", s->sandbox_files, "calls", s->sandbox_calls, "estimates",
+      estimates_json(&loop.estimates));
 }
 
 static bool is_there(struct lls_api *api, struct lls_http_exchange *exchange)

@@ -57,6 +57,18 @@ static void predictions(struct lls_page *page, const struct lls_loop_status *sta
                    status->prediction_error);
 }
 
+static void estimates(struct lls_page *page, const struct lls_cost_accuracy *a)
+{
+  if (a->steps == 0)
+    return;
+  lls_page_gauge(page, "llmserve_step_estimate_error_ratio",
+                 "How far the estimates of the last 1000 steps' time were off, in the "
+                 "mean, as a part of the time measured.",
+                 a->error);
+  lls_page_gauge(page, "llmserve_step_estimate_bias_ratio",
+                 "The same with its sign: above 0 they were too long.", a->bias);
+}
+
 static void cache_units(struct lls_page *page, const struct lls_loop_status *status)
 {
   static const char total[] = "llmserve_cache_units",
@@ -299,6 +311,7 @@ void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
   step_numbers(page, status);
   preemptions(page, status);
   predictions(page, status);
+  estimates(page, &status->estimates);
   lls_page_policies(page, api, status);
   cache_units(page, status);
   cached_tokens(page, status);

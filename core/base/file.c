@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -90,5 +91,25 @@ int lls_file_rotate(const char *path, unsigned kept)
     if (rename(from, to) < 0 && errno != ENOENT)
       return -errno;
   }
+  return 0;
+}
+
+int lls_file_kept_folder(char *path, size_t size)
+{
+  const char *cache = getenv("XDG_CACHE_HOME"), *state = getenv("STATE_DIRECTORY");
+  const char *home = getenv("HOME");
+  const char *below = "";
+  if (cache == NULL || cache[0] == '\0')
+    cache = state;
+  if (cache == NULL || cache[0] == '\0') {
+    cache = home != NULL ? home : "/tmp";
+    below = home != NULL ? "/.cache" : "";
+  }
+  int length = snprintf(path, size, "%.*s%s", (int)strcspn(cache, ":"), cache, below);
+  if (length < 0 || (size_t)length + sizeof "/llmserve" > size)
+    return -ENAMETOOLONG;
+  mkdir(path, 0777);
+  strcat(path, "/llmserve");
+  mkdir(path, 0777); /* where it can't be, whoever opens a file there says so */
   return 0;
 }

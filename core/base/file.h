@@ -16,6 +16,11 @@ int lls_file_open(const char *path, size_t most, FILE **out, struct lls_error *e
 int lls_file_map(const char *path, unsigned char **map, size_t *bytes,
                  struct lls_error *err);
 
+/* The folder of what programs have measured and keep for the next time: llmserve in
+ * XDG_CACHE_HOME, else in a service's STATE_DIRECTORY, else in ~/.cache, else in /tmp.
+ * Made if it can be. 0 or -ENAMETOOLONG. */
+int lls_file_kept_folder(char *path, size_t size);
+
 /*
  * For a file that is begun anew: what is in `path` moves to path.1, that to path.2 and so
  * on; path.`kept` is lost. What is no regular file, empty or not there stays. 0 or

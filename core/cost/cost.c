@@ -3,6 +3,7 @@
 #include "core/cost/cost.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,9 @@ struct lls_cost_model {
   int64_t duration_ns[WINDOW]; /* ring, newest at (n - 1) % WINDOW */
   uint64_t n;                  /* steps observed */
   double copy_bytes, copy_ns;  /* sums */
+  float off[LLS_COST_JUDGED];  /* ring of estimated / measured - 1 */
+  uint64_t judged;             /* steps that had an estimate */
+  double error_sum, bias_sum;  /* of the ring */
   bool analytic;               /* estimates come from rates */
   struct lls_cost_rates rates;
 };
@@ -148,12 +152,38 @@ const struct lls_cost *lls_cost_model_service(struct lls_cost_model *m)
   return &m->service;
 }
 
+/* The estimate that a policy would have been given for it. */
+static void compare(struct lls_cost_model *m, const struct lls_iteration_shape *shape,
+                    int64_t duration_ns)
+{
+  double ns = m->analytic ? analytic_ns(&m->rates, shape) : fitted_ns(m, shape);
+  if (ns < 0 || duration_ns <= 0)
+    return;
+  float *at = &m->off[m->judged % LLS_COST_JUDGED];
+  if (m->judged++ >= LLS_COST_JUDGED) {
+    m->error_sum -= fabs((double)*at);
+    m->bias_sum -= (double)*at;
+  }
+  *at = (float)(ns / (double)duration_ns - 1);
+  m->error_sum += fabs((double)*at);
+  m->bias_sum += (double)*at;
+}
+
+struct lls_cost_accuracy lls_cost_model_accuracy(const struct lls_cost_model *m)
+{
+  uint32_t n = m->judged < LLS_COST_JUDGED ? (uint32_t)m->judged : LLS_COST_JUDGED;
+  return (struct lls_cost_accuracy){.steps = n,
+                                    .error = n > 0 ? m->error_sum / n : 0,
+                                    .bias = n > 0 ? m->bias_sum / n : 0};
+}
+
 void lls_cost_model_observe(struct lls_cost_model *m,
                             const struct lls_iteration_shape *shape, int64_t duration_ns)
 {
   const double forget = 0.995;
   uint64_t at = m->n++ % WINDOW;
   m->duration_ns[at] = duration_ns;
+  compare(m, shape, duration_ns);
   if (m->analytic)
     return;
   double x[LINE_TERMS];

@@ -41,6 +41,15 @@ const struct lls_cost *lls_cost_model_service(struct lls_cost_model *);
 /* A step was measured. */
 void lls_cost_model_observe(struct lls_cost_model *, const struct lls_iteration_shape *,
                             int64_t duration_ns);
+/* How well the last LLS_COST_JUDGED steps were estimated before they were measured: the
+ * mean of |estimated / measured - 1|, and of that without the bars. */
+#define LLS_COST_JUDGED 1000
+struct lls_cost_accuracy {
+  uint32_t steps; /* so many are behind the means */
+  double error, bias;
+};
+struct lls_cost_accuracy lls_cost_model_accuracy(const struct lls_cost_model *);
+
 /* A copy of that many bytes took that long. */
 void lls_cost_model_observe_copy(struct lls_cost_model *, uint64_t bytes,
                                  int64_t duration_ns);

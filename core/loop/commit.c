@@ -134,6 +134,7 @@ static void observe_cost(struct lls_instance *in, int64_t duration_ns)
   };
   if (b->copied_bytes == 0) /* a step with copies would blur the fit */
     lls_cost_model_observe(in->cost, &shape, duration_ns);
+  in->status.estimates = lls_cost_model_accuracy(in->cost);
 }
 
 static void report(struct lls_instance *in, int64_t started_ns, int64_t ended_ns)

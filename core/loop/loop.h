@@ -21,6 +21,7 @@
 
 #include "core/base/error.h"
 #include "core/config/limits.h"
+#include "core/cost/cost.h"
 #include "core/device/sampling.h"
 #include "core/model/pooling.h"
 #include "core/obs/metrics.h"
@@ -122,6 +123,7 @@ struct lls_loop_status {
   int64_t plan_ns_sum, step_ns_sum, device_ns_sum;
   uint64_t batch_tokens_sum, batch_sequences_sum;
   struct lls_histogram plan_seconds, step_tokens; /* of each step */
+  struct lls_cost_accuracy estimates;             /* of the last steps' time */
   /* tokens in the cache by enum lls_form; of preempted sequences too */
   uint64_t cached_on_device[LLS_FORM_HIDDEN + 1], cached_on_host[LLS_FORM_HIDDEN + 1];
   struct {

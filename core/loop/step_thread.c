@@ -214,6 +214,18 @@ bool lls_step_thread_failed(struct lls_step_thread *r, struct lls_error *err)
   return failed;
 }
 
+/* Means over all steps. */
+static void add_estimates(struct lls_cost_accuracy *sum,
+                          const struct lls_cost_accuracy *more)
+{
+  double n = (double)sum->steps + more->steps;
+  if (n == 0)
+    return;
+  sum->error = (sum->error * sum->steps + more->error * more->steps) / n;
+  sum->bias = (sum->bias * sum->steps + more->bias * more->steps) / n;
+  sum->steps += more->steps;
+}
+
 static void add_counters(struct lls_loop_status *sum, const struct lls_loop_status *more)
 {
   sum->arrived += more->arrived;
@@ -244,6 +256,7 @@ static void add_counters(struct lls_loop_status *sum, const struct lls_loop_stat
   sum->batch_sequences_sum += more->batch_sequences_sum;
   lls_histogram_merge(&sum->plan_seconds, &more->plan_seconds);
   lls_histogram_merge(&sum->step_tokens, &more->step_tokens);
+  add_estimates(&sum->estimates, &more->estimates);
 }
 
 static void add_levels(struct lls_loop_status *sum, const struct lls_loop_status *more)

@@ -2,8 +2,8 @@
 /*
  * [server] autopilot: each time another [server] history has passed, llmserve-whatif is
  * asked how the configurations that the owner named would have served it, and
- * core/config/autopilot.h says whether that is a reason to change. A change is a reload
- * as any other; the file stays as it is, and SIGHUP makes it count again.
+ * core/config/autopilot_rule.h says whether that is a reason to change. A change is a
+ * reload as any other; the file stays as it is, and SIGHUP makes it count again.
  */
 #include <errno.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/config/autopilot.h"
+#include "core/config/autopilot_rule.h"
 #include "core/serve/daemon.h"
 
 #define SHORTEST_MS 1000 /* between rounds */
@@ -148,7 +148,8 @@ static void on_time(uv_timer_t *timer)
   const struct lls_whatif_question question = {s->config->server.autopilot_policies,
                                                s->config->server.autopilot_objective, ""};
   struct lls_error err = {0};
-  if (s->stopping || s->reload != NULL || server_whatif_runs(s))
+  if (!s->config->server.autopilot || s->stopping || s->reload != NULL ||
+      server_whatif_runs(s))
     return;
   bool measure = !a->measured && lls_loop_idle(s->loop);
   int rc =
@@ -159,14 +160,10 @@ static void on_time(uv_timer_t *timer)
 
 void server_steer(struct server *s)
 {
-  const struct lls_server_config *c = &s->config->server;
-  bool runs = uv_is_active((uv_handle_t *)&s->autopilot.timer);
-  if (!c->autopilot) {
-    uv_timer_stop(&s->autopilot.timer);
-  } else if (!runs) {
-    uint64_t ms = (uint64_t)(c->history / 1000000);
-    if (ms < SHORTEST_MS)
-      ms = SHORTEST_MS;
-    uv_timer_start(&s->autopilot.timer, on_time, ms, ms);
-  }
+  uint64_t ms = (uint64_t)(s->config->server.history / 1000000);
+  if (s->history == NULL || s->closing)
+    return;
+  if (ms < SHORTEST_MS)
+    ms = SHORTEST_MS;
+  uv_timer_start(&s->autopilot.timer, on_time, ms, ms);
 }

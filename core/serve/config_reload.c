@@ -79,7 +79,6 @@ static void take_over(struct server *s, struct reload *r)
     s->log.format = (uint32_t)c->server.log_format;
   lls_api_set_limits(s->api, &c->server.api);
   server_look(s);
-  server_steer(s);
   lls_api_set_keys(s->api, &r->keys);
   r->keys = (struct lls_api_keyring){0};
 }

@@ -17,7 +17,7 @@
  *   stop.c              the way down
  *   service_manager.c   what the service manager hears of it
  *   hang_watch.c        plugins that do not return
- *   whatif.c            what other policies would have done, asked of a process
+ *   whatif_process.c    what other policies would have done, asked of a process
  *   autopilot.c         and done, where the owner wants it
  */
 #ifndef LLS_SERVE_DAEMON_H
@@ -27,7 +27,7 @@
 #include <uv.h>
 
 #include "core/api/api.h"
-#include "core/config/autopilot.h"
+#include "core/config/autopilot_rule.h"
 #include "core/config/compare.h"
 #include "core/config/instance_list.h"
 #include "core/engine/engine.h"
@@ -78,7 +78,7 @@ struct reload {
 /* Files without names that llmserve-whatif is given. */
 enum { WHATIF_HISTORY, WHATIF_RUNNING_CONFIG, WHATIF_ANSWER, WHATIF_FILES };
 
-/* The last question; whatif.c. */
+/* The last question; whatif_process.c. */
 struct whatif {
   struct lls_whatif_state state;
   char policies[4096], objective[64], goodput[512];
@@ -247,7 +247,7 @@ int server_give_up_files(struct server *, struct lls_error *err);
 /* When all is ready. */
 int server_give_up_calls(struct server *, struct lls_error *err);
 
-/* ---- whatif.c */
+/* ---- whatif_process.c */
 bool server_whatif_runs(const struct server *);
 /* Begins to ask, or only to measure the device; `ended` is called on main unless the
  * server closes before. As lls_whatif_asker.ask. */
@@ -257,7 +257,7 @@ void server_give_up_whatif(struct server *);
 void server_free_whatif(struct server *);
 
 /* ---- autopilot.c */
-/* Begins or ends to, as the configuration says. */
+/* Begins to look at the clock. */
 void server_steer(struct server *);
 
 /* ---- stop.c */

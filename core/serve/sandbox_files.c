@@ -6,6 +6,8 @@
  */
 #include "core/serve/sandbox.h"
 
+#include "core/base/file.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -182,6 +184,22 @@ static void allow_program(struct rules *r)
     allow(r, linker.dli_fname, EXECUTE | READ_FILE);
 }
 
+/* Programs that answer /admin/whatif, beside this one; they keep what they measure. */
+static void allow_whatif(struct rules *r)
+{
+  static const char *const names[] = {"llmserve-whatif", "llmserve-sim",
+                                      "llmserve-profile"};
+  char own[PATH_MAX], path[PATH_MAX];
+  ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
+  own[n > 0 ? n : 0] = '\0';
+  char *folder = dirname(own);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (snprintf(path, sizeof path, "%s/%s", folder, names[i]) < (int)sizeof path)
+      allow(r, path, EXECUTE | READ_FILE);
+  if (lls_file_kept_folder(path, sizeof path) == 0)
+    allow(r, path, ALL_BUT_EXECUTE);
+}
+
 /* ---- the whole --------------------------------------------------------------------- */
 
 static struct ruleset for_abi(long abi)
@@ -204,6 +222,8 @@ static int restrict_to(const struct lls_config *c, struct rules *r)
     allow_reads(r, c);
   allow_writes(r, c);
   allow_program(r);
+  if (c->server.history > 0)
+    allow_whatif(r);
   if (r->rc == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
     r->rc = -errno;
   if (r->rc == 0 && syscall(SYS_landlock_restrict_self, r->fd, 0) < 0)

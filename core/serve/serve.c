@@ -54,7 +54,10 @@ static void on_hangup(uv_signal_t *handle, int signal)
 
 static void on_loaded(uv_async_t *handle)
 {
-  server_loaded(handle->data);
+  struct server *s = handle->data;
+  server_loaded(s);
+  if (s->api != NULL)
+    server_steer(s);
 }
 
 static void on_wake(uv_async_t *handle)

@@ -426,9 +426,19 @@ int lls_report_append(const json_t *result, const char *path, struct lls_error *
                  : lls_fail(err, rc, "%s: cannot be written: %s", path, strerror(-rc));
 }
 
+/* A descriptor or a device: there is no folder to put another file in. */
+static bool is_replaced(const char *path)
+{
+  return strncmp(path, "/proc/", 6) != 0 && strncmp(path, "/dev/", 5) != 0;
+}
+
 int lls_report_write(const json_t *result, const char *path, struct lls_error *err)
 {
   char beside[4096];
+  if (!is_replaced(path))
+    return json_dump_file(result, path, LLS_RESULT_FORMAT) == 0
+               ? 0
+               : lls_fail(err, -EIO, "%s: cannot be written", path);
   int length = snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid());
   if (length < 0 || (size_t)length >= sizeof beside)
     return lls_fail(err, -ENAMETOOLONG, "%s: the path is too long", path);

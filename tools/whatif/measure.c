@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "tools/whatif/nameless.h"
 
 #define FIXED_ARGUMENTS 24
 
@@ -122,27 +123,31 @@ static int run(const struct simulation *s, char *settings, char *goodput,
   return rc;
 }
 
+static int run_for_report(const struct simulation *s, char *settings, char *goodput,
+                          json_t **report, struct lls_error *err)
+{
+  struct nameless file;
+  json_error_t why;
+  int rc = nameless_create(&file, err);
+  if (rc < 0)
+    return rc;
+  rc = run(s, settings, goodput, file.path, err);
+  if (rc == 0 && (*report = json_load_file(file.path, 0, &why)) == NULL)
+    rc = lls_fail(err, -EPROTO, "the report of a simulation: %s", why.text);
+  nameless_close(&file);
+  return rc;
+}
+
 int simulate(const struct simulation *s, const char *settings, json_t **report,
              struct lls_error *err)
 {
-  char *all = NULL, *path = NULL, *goodput = strdup(s->options->goodput);
-  json_error_t why;
-  int rc = 0;
+  char *all = NULL, *goodput = strdup(s->options->goodput);
   *report = NULL;
   if (asprintf(&all, "%s%s", s->running->settings, settings) < 0)
     all = NULL;
-  if (asprintf(&path, "%s/report.json", s->folder) < 0)
-    path = NULL;
-  if (all == NULL || path == NULL || goodput == NULL)
-    rc = lls_fail(err, -ENOMEM, "no memory");
-  if (rc == 0)
-    rc = run(s, all, goodput, path, err);
-  if (rc == 0 && (*report = json_load_file(path, 0, &why)) == NULL)
-    rc = lls_fail(err, -EPROTO, "%s: %s", path, why.text);
-  if (path != NULL)
-    unlink(path);
+  int rc = all != NULL && goodput != NULL ? run_for_report(s, all, goodput, report, err)
+                                          : lls_fail(err, -ENOMEM, "no memory");
   free(all);
-  free(path);
   free(goodput);
   return rc;
 }

@@ -25,7 +25,6 @@ struct simulation {
   const struct whatif_options *options;
   const struct running *running;
   const char *profile; /* path or name */
-  const char *folder;  /* for the report */
 };
 
 /* The report of the traffic with these settings beside what runs; -ECHILD with

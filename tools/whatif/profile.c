@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The profile of a configuration's device: measured by llmserve-profile once, and kept as
- * llmserve/profile-NUMBER.ini in the user's cache folder, or in the service's state
- * folder, where the number is of the machine's name and of the configuration's text.
- * Whoever changes the file measures anew.
+ * profile-NUMBER.ini in the user's cache folder (lls_file_kept_folder), where the number
+ * is of the machine's name and of the configuration's text. Whoever changes the file
+ * measures anew.
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "tools/whatif/measure.h"
 
 #define MEASURED_TIME "20s"
@@ -41,37 +42,19 @@ static int hash_file(const char *path, uint64_t *hash, struct lls_error *err)
   return 0;
 }
 
-/* The folder is made; where it can't be, the next one says so. */
 static int kept_path(const char *config, char **path, struct lls_error *err)
 {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  const char *state = getenv("STATE_DIRECTORY"); /* of systemd */
-  if ((cache == NULL || cache[0] == '\0') && state != NULL)
-    cache = state;
-  char host[256] = "";
-  char *folder = NULL;
+  char host[256] = "", folder[PATH_MAX];
   uint64_t hash = FNV_BEGIN;
   int rc = hash_file(config, &hash, err);
   if (rc < 0)
     return rc;
   gethostname(host, sizeof host - 1);
   hash = hash_bytes(hash, host, strlen(host));
-  bool set = cache != NULL && cache[0] != '\0';
-  if (asprintf(&folder, "%s%s",
-               set            ? cache
-               : home != NULL ? home
-                              : "/tmp",
-               set ? "" : "/.cache") < 0)
-    return lls_fail(err, -ENOMEM, "no memory");
-  mkdir(folder, 0777);
-  rc = asprintf(path, "%s/llmserve", folder);
-  free(folder);
+  rc = lls_file_kept_folder(folder, sizeof folder);
   if (rc < 0)
-    return lls_fail(err, -ENOMEM, "no memory");
-  mkdir(*path, 0777);
-  folder = *path;
+    return lls_fail(err, rc, "the user's cache folder: %s", strerror(-rc));
   rc = asprintf(path, "%s/profile-%016" PRIx64 ".ini", folder, hash);
-  free(folder);
   return rc < 0 ? lls_fail(err, -ENOMEM, "no memory") : 0;
 }
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/whatif/verdict.h"
 
@@ -134,15 +133,16 @@ static int measured(const struct simulation *s, struct lls_error *err)
   return rc;
 }
 
-static int with_traffic(const struct whatif_options *o, const struct candidates *all,
-                        const char *folder, struct answered *out, struct lls_error *err)
+int question_ask(const struct whatif_options *o, const struct candidates *all,
+                 struct answered *out, struct lls_error *err)
 {
   struct running running;
   struct traffic traffic;
-  int rc = running_ask(o, folder, &running, err);
+  *out = (struct answered){0};
+  int rc = running_ask(o, &running, err);
   if (rc < 0)
     return rc;
-  const struct simulation s = {.options = o, .running = &running, .folder = folder};
+  const struct simulation s = {.options = o, .running = &running};
   if (o->measure)
     rc = measured(&s, err);
   else if ((rc = traffic_read(running.history, o->goodput, &traffic, err)) == 0) {
@@ -150,18 +150,6 @@ static int with_traffic(const struct whatif_options *o, const struct candidates 
     traffic_free(&traffic);
   }
   running_free(&running);
-  return rc;
-}
-
-int question_ask(const struct whatif_options *o, const struct candidates *all,
-                 struct answered *out, struct lls_error *err)
-{
-  char folder[] = "/tmp/llmserve-whatif-XXXXXX";
-  *out = (struct answered){0};
-  if (mkdtemp(folder) == NULL)
-    return lls_fail(err, -errno, "%s: cannot be made: %s", folder, strerror(errno));
-  int rc = with_traffic(o, all, folder, out, err);
-  rmdir(folder);
   return rc;
 }
 

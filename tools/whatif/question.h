@@ -9,7 +9,7 @@
 #include "tools/whatif/candidate.h"
 #include "tools/whatif/whatif.h"
 
-/* What came of it; freed by its owner. */
+/* The answer; freed by its owner. */
 struct answered {
   char *best;     /* the name of the best; NULL: no difference that can be told */
   char *settings; /* its lines */

@@ -39,15 +39,20 @@ int whom_ask(const struct whom *w, const char *method, const char *path,
   return rc;
 }
 
-static int write_file(const char *path, const struct lls_text *text,
-                      struct lls_error *err)
+static int keep_text(struct running *out, const struct lls_text *text,
+                     struct lls_error *err)
 {
-  FILE *file = fopen(path, "we");
-  bool good = file != NULL && fwrite(text->data, 1, text->length, file) == text->length;
-  int rc = file == NULL || (fclose(file) == 0 && good) ? 0 : -EIO;
-  if (file == NULL)
-    rc = -errno;
-  return rc < 0 ? lls_fail(err, rc, "%s: cannot be written: %s", path, strerror(-rc)) : 0;
+  int rc = nameless_create(&out->told, err);
+  if (rc < 0)
+    return rc;
+  out->history = strdup(out->told.path);
+  for (size_t at = 0; at < text->length;) {
+    ssize_t n = write(out->told.fd, text->data + at, text->length - at);
+    if (n < 0)
+      return lls_fail(err, -errno, "no memory for the history: %s", strerror(errno));
+    at += (size_t)n;
+  }
+  return 0;
 }
 
 static int ask_history(const struct whom *w, struct running *out, struct lls_error *err)
@@ -59,8 +64,7 @@ static int ask_history(const struct whom *w, struct running *out, struct lls_err
     rc = refused(answer, status, err);
     json_decref(answer);
   } else if (status >= 0) {
-    out->asked = true;
-    rc = write_file(out->history, &text, err);
+    rc = keep_text(out, &text, err);
   }
   lls_text_free(&text);
   return rc;
@@ -126,7 +130,7 @@ static int ask_server(const struct whom *w, struct running *out, struct lls_erro
   return 0;
 }
 
-/* What the server would have answered; "idle" beside it. */
+/* The answer that the server would have given; "idle" beside it. */
 static int read_config(const char *path, struct running *out, struct lls_error *err)
 {
   json_error_t why;
@@ -233,17 +237,11 @@ static int read_files(const struct whatif_options *o, struct running *out,
   return o->running[0] != '\0' ? read_config(o->running, out, err) : 0;
 }
 
-int running_ask(const struct whatif_options *o, const char *folder, struct running *out,
+int running_ask(const struct whatif_options *o, struct running *out,
                 struct lls_error *err)
 {
-  *out = (struct running){.config = strdup(o->config)};
-  int rc = 0;
-  if (o->history[0] != '\0')
-    rc = read_files(o, out, err);
-  else if (asprintf(&out->history, "%s/history", folder) < 0)
-    out->history = NULL;
-  else
-    rc = ask_somebody(o, out, err);
+  *out = (struct running){.config = strdup(o->config), .told.fd = -1};
+  int rc = o->history[0] != '\0' ? read_files(o, out, err) : ask_somebody(o, out, err);
   if (rc == 0 && (out->config == NULL || out->history == NULL))
     rc = lls_fail(err, -ENOMEM, "no memory");
   if (rc == 0)
@@ -255,8 +253,7 @@ int running_ask(const struct whatif_options *o, const char *folder, struct runni
 
 void running_free(struct running *r)
 {
-  if (r->asked)
-    unlink(r->history);
+  nameless_close(&r->told);
   free(r->config);
   free(r->name);
   free(r->settings);

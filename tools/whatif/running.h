@@ -5,19 +5,20 @@
 
 #include "tools/ctl/ask.h"
 #include "tools/ctl/key.h"
+#include "tools/whatif/nameless.h"
 #include "tools/whatif/whatif.h"
 
 struct running {
-  char *config;   /* path of its INI, which is here */
-  char *name;     /* "sarathi+paged+none" */
-  char *settings; /* lines of SECTION.KEY=VALUE: the policies as they run */
-  char *history;  /* path of its traffic */
-  char *profile;  /* [engine] profile; NULL or "": none is given */
-  bool asked;     /* the history is a file of ours, to be removed */
-  bool idle;      /* it had nothing to do when it was asked */
+  char *config;         /* path of its INI, which is here */
+  char *name;           /* "sarathi+paged+none" */
+  char *settings;       /* lines of SECTION.KEY=VALUE: the policies as they run */
+  char *history;        /* path of its traffic; its own, or that of `told` */
+  char *profile;        /* [engine] profile; NULL or "": none is given */
+  struct nameless told; /* what it answered */
+  bool idle;            /* it had nothing to do when it was asked */
 };
 
-/* Who is asked, and with which key. */
+/* The server that is asked, and with which key. */
 struct whom {
   struct ctl_server server; /* address: the INI's, or the options' */
   struct lls_ini ini;
@@ -33,9 +34,9 @@ void whom_free(struct whom *);
 int whom_ask(const struct whom *, const char *method, const char *path,
              const json_t *body, json_t **answer, struct lls_error *err);
 
-/* Asks. folder: where files of ours go. -ECONNREFUSED and the like where nobody answers,
+/* Asks. -ECONNREFUSED and the like where nobody answers,
  * else what is wrong with a file, or refused. */
-int running_ask(const struct whatif_options *, const char *folder, struct running *out,
+int running_ask(const struct whatif_options *, struct running *out,
                 struct lls_error *err);
 void running_free(struct running *);
 

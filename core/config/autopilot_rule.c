@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See autopilot.h. */
-#include "core/config/autopilot.h"
+/* See autopilot_rule.h. */
+#include "core/config/autopilot_rule.h"
 
 #include <math.h>
 #include <string.h>

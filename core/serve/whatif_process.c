@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What would other policies have done? A process of its own finds out: llmserve-whatif,
- * at idle priority and bounded in time and memory, that gets the traffic and what runs in
- * two files without names, and writes its answer into a third. The server neither waits
- * for it nor shares anything with it.
+ * The question what other policies would have done. A process of its own finds out:
+ * llmserve-whatif, at idle priority and bounded in time and memory, that gets the traffic
+ * and what runs in two files without names, and writes its answer into a third. The
+ * server neither waits for it nor shares anything with it.
  *
  *   ask --> the history is written, on a thread of the pool --> the process runs
  *       --> it and its messages have ended --> state, and s->whatif.ended
@@ -25,7 +25,7 @@
 
 #define PROGRAM   "llmserve-whatif"
 #define ARGUMENTS 24
-/* Of the child: its descriptors, in the order of enum whatif_file. */
+/* The first of the child's descriptors, in the order of WHATIF_HISTORY and so on. */
 #define FIRST_FILE 3
 #define PATH_OF(N) "/proc/self/fd/" #N
 

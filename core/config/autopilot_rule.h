@@ -15,8 +15,8 @@
  *
  * Hence at most one change in three rounds, and none that a round did not follow.
  */
-#ifndef LLS_CONFIG_AUTOPILOT_H
-#define LLS_CONFIG_AUTOPILOT_H
+#ifndef LLS_CONFIG_AUTOPILOT_RULE_H
+#define LLS_CONFIG_AUTOPILOT_RULE_H
 
 #include <stdbool.h>
 
