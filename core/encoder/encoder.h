@@ -20,7 +20,8 @@
 struct lls_encoder;
 
 struct lls_encoder_options {
-  const char *folder; /* config.json, *.safetensors, tokenizer.json or vocab.txt */
+  const char *folder; /* config.json, *.safetensors, tokenizer.json or vocab.txt; or a
+                       * GGUF file */
   uint32_t threads;   /* the caller's among them; 0 = as many as cores */
   uint32_t
       max_tokens;    /* of a text, the rest is cut off; 0 = as many as the model takes */

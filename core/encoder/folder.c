@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/model/gguf.h"
 #include "core/model/pooling.h"
 
 /* ---- pooling ----------------------------------------------------------------------- */
@@ -45,12 +46,14 @@ static uint64_t hash_bytes(uint64_t hash, const unsigned char *data, size_t n)
   return hash;
 }
 
+/* name NULL: the "folder" is a file. */
 static uint64_t hash_file(uint64_t hash, const char *folder, const char *name)
 {
   char path[4096];
   unsigned char piece[PIECE];
   struct stat st;
-  snprintf(path, sizeof path, "%s/%s", folder, name);
+  snprintf(path, sizeof path, "%s%s%s", folder, name != NULL ? "/" : "",
+           name != NULL ? name : "");
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return hash;
@@ -70,6 +73,8 @@ static uint64_t fingerprint(const char *folder)
       "config.json", "1_Pooling/config.json", "tokenizer.json",
       "vocab.txt",   "model.safetensors",     "model.safetensors.index.json"};
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  if (lls_is_gguf(folder))
+    return hash_file(hash, folder, NULL);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     hash = hash_file(hash, folder, names[i]);
   return hash;

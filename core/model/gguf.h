@@ -21,6 +21,7 @@ struct lls_gguf_architecture {
   const char *name;    /* general.architecture */
   const char *model;   /* the class in config.json's "architectures" ... */
   const char *mixture; /* ... and where there are experts; NULL: there is no such model */
+  bool encoder;        /* BERT's layers */
   bool pairs;          /* rows of query and key in pairs */
   bool post_norms;     /* post_attention_norm is the norm that folders call so */
   bool raised_norms;   /* norms' weights have the one that the model adds to them */
@@ -62,6 +63,12 @@ int lls_gguf_config(const char *path, json_t **out, struct lls_error *err);
 
 /* The experts that the metadata counts; 0 of a model without. */
 int64_t lls_gguf_experts(const struct lls_gguf *);
+
+/* gguf_encoder.c: what config.json says of an encoder; and what 1_Pooling/config.json
+ * would say, -ENOENT: the file says nothing of that. */
+int lls_gguf_describe_encoder(const struct lls_gguf *, json_t *config,
+                              struct lls_error *err);
+int lls_gguf_pooling(const char *path, json_t **out, struct lls_error *err);
 
 /* gguf_mixture.c: adds to a config.json what it says of experts. */
 int lls_gguf_describe_mixture(const struct lls_gguf *, json_t *config,

@@ -8,32 +8,40 @@
 #include "core/device/quantised.h"
 #include "core/model/gguf.h"
 
-/* Keys without the architecture's name; whether a model is nothing without it. */
+enum need { MAY_BE, NEEDED, DECODERS, ENCODERS };
+
+/* Keys without the architecture's name; which models are nothing without it. */
 static const struct {
   const char *own, *folder;
-  bool is_needed;
+  enum need need;
 } keys[] = {
-    {"block_count", "num_hidden_layers", true},
-    {"embedding_length", "hidden_size", true},
-    {"feed_forward_length", "intermediate_size", true},
-    {"attention.head_count", "num_attention_heads", true},
-    {"attention.head_count_kv", "num_key_value_heads", false},
-    {"attention.key_length", "head_dim", false},
-    {"context_length", "max_position_embeddings", true},
-    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true},
-    {"rope.freq_base", "rope_theta", false},
-    {"attention.sliding_window", "sliding_window", false},
-    {"attn_logit_softcapping", "attn_logit_softcapping", false},
-    {"final_logit_softcapping", "final_logit_softcapping", false},
-    {"expert_used_count", "num_experts_per_tok", false},
-    {"expert_feed_forward_length", "moe_intermediate_size", false},
-    {"expert_weights_norm", "norm_topk_prob", false},
+    {"block_count", "num_hidden_layers", NEEDED},
+    {"embedding_length", "hidden_size", NEEDED},
+    {"feed_forward_length", "intermediate_size", NEEDED},
+    {"attention.head_count", "num_attention_heads", NEEDED},
+    {"attention.head_count_kv", "num_key_value_heads", MAY_BE},
+    {"attention.key_length", "head_dim", MAY_BE},
+    {"context_length", "max_position_embeddings", NEEDED},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", DECODERS},
+    {"attention.layer_norm_epsilon", "layer_norm_eps", ENCODERS},
+    {"rope.freq_base", "rope_theta", MAY_BE},
+    {"attention.sliding_window", "sliding_window", MAY_BE},
+    {"attn_logit_softcapping", "attn_logit_softcapping", MAY_BE},
+    {"final_logit_softcapping", "final_logit_softcapping", MAY_BE},
+    {"expert_used_count", "num_experts_per_tok", MAY_BE},
+    {"expert_feed_forward_length", "moe_intermediate_size", MAY_BE},
+    {"expert_weights_norm", "norm_topk_prob", MAY_BE},
 };
 
 static int missing(const struct lls_gguf *g, const char *key, struct lls_error *err)
 {
   return lls_fail(err, -EINVAL, "%s: %s is missing in the metadata", g->files[0]->path,
                   key);
+}
+
+static bool is_needed(const struct lls_gguf *g, enum need need)
+{
+  return need == NEEDED || need == (g->architecture->encoder ? ENCODERS : DECODERS);
 }
 
 static int copy_keys(const struct lls_gguf *g, json_t *config, struct lls_error *err)
@@ -45,7 +53,7 @@ static int copy_keys(const struct lls_gguf *g, json_t *config, struct lls_error 
     int rc = lls_gguf_value(g->files[0], key, &value, err);
     if (rc < 0)
       return rc;
-    if (value == NULL && keys[i].is_needed)
+    if (value == NULL && is_needed(g, keys[i].need))
       return missing(g, key, err);
     if (value != NULL)
       json_object_set_new(config, keys[i].folder, value);
@@ -278,6 +286,8 @@ static int describe(const struct lls_gguf *g, json_t *config, struct lls_error *
     rc = lls_gguf_describe_mixture(g, config, err);
   if (rc == 0)
     rc = describe_tensors(g, config, err);
+  if (rc == 0 && g->architecture->encoder)
+    rc = lls_gguf_describe_encoder(g, config, err);
   if (rc == 0)
     rc = describe_scaling(g, config, err);
   describe_share(g, config);

@@ -8,6 +8,7 @@
 #include "core/model/gguf.h"
 
 static const struct lls_gguf_architecture architectures[] = {
+    {.name = "bert", .model = "BertModel", .encoder = true},
     {.name = "llama",
      .model = "LlamaForCausalLM",
      .mixture = "MixtralForCausalLM",
@@ -145,12 +146,53 @@ static const char *layer_name(const struct lls_gguf_architecture *a, const char 
   return found != NULL ? found : expert_part(name, length, expert);
 }
 
+/* ---- encoders ---- */
+
+static const struct name_pair encoder_ends[] = {
+    {"embeddings.word_embeddings", "token_embd"},
+    {"embeddings.position_embeddings", "position_embd"},
+    {"embeddings.token_type_embeddings", "token_types"},
+    {"embeddings.LayerNorm", "token_embd_norm"},
+};
+
+static const struct name_pair encoder_parts[] = {
+    {"attention.self.query", "attn_q"},
+    {"attention.self.key", "attn_k"},
+    {"attention.self.value", "attn_v"},
+    {"attention.output.dense", "attn_output"},
+    {"attention.output.LayerNorm", "attn_output_norm"},
+    {"intermediate.dense", "ffn_up"},
+    {"output.dense", "ffn_down"},
+    {"output.LayerNorm", "layer_output_norm"},
+};
+
+static bool encoder_name(const char *name, char *out, size_t size)
+{
+  unsigned layer;
+  int skip = 0;
+  bool in_layer = sscanf(name, "encoder.layer.%u.%n", &layer, &skip) == 1 && skip > 0;
+  const char *part = name + (in_layer ? skip : 0), *suffix = strrchr(part, '.');
+  size_t length = suffix != NULL ? (size_t)(suffix - part) : 0;
+  const char *found = in_layer
+                          ? look_up(encoder_parts, COUNT(encoder_parts), part, length)
+                          : look_up(encoder_ends, COUNT(encoder_ends), part, length);
+  if (found != NULL && in_layer)
+    snprintf(out, size, "blk.%u.%s%s", layer, found, suffix);
+  else if (found != NULL)
+    snprintf(out, size, "%s%s", found, suffix);
+  return found != NULL;
+}
+
+/* ---- all ---- */
+
 bool lls_gguf_name(const struct lls_gguf_architecture *a, const char *name, char *out,
                    size_t size, int64_t *expert)
 {
   unsigned layer;
   int skip = 0;
   *expert = -1;
+  if (a->encoder)
+    return encoder_name(name, out, size);
   if (strncmp(name, "model.", 6) == 0)
     name += 6;
   bool in_layer = sscanf(name, "layers.%u.%n", &layer, &skip) == 1 && skip > 0;

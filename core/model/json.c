@@ -9,13 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A GGUF file stands for a folder which has config.json. */
+/* A GGUF file stands for a folder which has these two. */
 static int read_gguf(const char *path, const char *name, struct lls_json *out,
                      struct lls_error *err)
 {
+  snprintf(out->file, sizeof out->file, "%s", path);
+  if (strcmp(name, "1_Pooling/config.json") == 0)
+    return lls_gguf_pooling(path, &out->root, err);
   if (strcmp(name, "config.json") != 0)
     return lls_fail(err, -ENOENT, "%s: has no %s", path, name);
-  snprintf(out->file, sizeof out->file, "%s", path);
   return lls_gguf_config(path, &out->root, err);
 }
 

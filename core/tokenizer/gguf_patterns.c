@@ -30,30 +30,36 @@
   "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"   \
   "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-static const struct lls_gguf_pre gpt2 = {{GPT2}, false, false};
-static const struct lls_gguf_pre digits_gpt2 = {{"\\p{N}", GPT2}, false, false};
-static const struct lls_gguf_pre llama3 = {{GPT4("\\p{N}{1,3}")}, true, true};
-static const struct lls_gguf_pre gpt4 = {{GPT4("\\p{N}{1,3}")}, false, false};
-static const struct lls_gguf_pre glm4 = {{GPT4("\\p{N}{1,3}")}, true, false};
-static const struct lls_gguf_pre qwen2 = {{GPT4("\\p{N}")}, false, false};
+static const struct lls_gguf_pre gpt2 = {{GPT2}, false, false, false};
+static const struct lls_gguf_pre roberta = {{GPT2}, false, false, true};
+static const struct lls_gguf_pre digits_gpt2 = {{"\\p{N}", GPT2}, false, false, false};
+static const struct lls_gguf_pre llama3 = {{GPT4("\\p{N}{1,3}")}, true, true, false};
+static const struct lls_gguf_pre gpt4 = {{GPT4("\\p{N}{1,3}")}, false, false, false};
+static const struct lls_gguf_pre glm4 = {{GPT4("\\p{N}{1,3}")}, true, false, false};
+static const struct lls_gguf_pre qwen2 = {{GPT4("\\p{N}")}, false, false, false};
 static const struct lls_gguf_pre gpt4o = {
-    {GPT4O(SHORT_ENDS "?", "\\p{N}{1,3}")}, false, false};
-static const struct lls_gguf_pre tekken = {{GPT4O("", "\\p{N}")}, true, true};
+    {GPT4O(SHORT_ENDS "?", "\\p{N}{1,3}")}, false, false, false};
+static const struct lls_gguf_pre tekken = {{GPT4O("", "\\p{N}")}, true, true, false};
 static const struct lls_gguf_pre deepseek = {
     {"\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+",
      DEEPSEEK_WORDS},
+    false,
     false,
     false};
 static const struct lls_gguf_pre deepseek_coder = {
     {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+",
      "[\\x{0800}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]+", "\\p{N}"},
     false,
+    false,
     false};
 static const struct lls_gguf_pre falcon = {
-    {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}, false, false};
+    {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}, false, false, false};
 /* Files from before the name was written. */
 static const struct lls_gguf_pre unnamed = {
-    {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}, false, false};
+    {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"},
+    false,
+    false,
+    false};
 
 static const struct {
   const char *name;
@@ -90,6 +96,7 @@ static const struct {
     {"pixtral", &llama3},
     {"qwen2", &qwen2},
     {"refact", &digits_gpt2},
+    {"roberta-bpe", &roberta},
     {"smaug-bpe", &gpt4},
     {"smollm", &digits_gpt2},
     {"stablelm2", &qwen2},

@@ -12,6 +12,7 @@ struct lls_gguf_pre {
       *patterns[LLS_GGUF_MAX_PATTERNS + 1]; /* one after the other; ends with NULL */
   bool ignore_merges;                       /* a word that is a token is that */
   bool add_bos;                             /* unless the file says */
+  bool add_sep; /* an encoder's: a text stands between bos and sep, whatever it says */
 };
 
 /* NULL for a name that is not known. */

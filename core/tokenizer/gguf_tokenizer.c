@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two kinds of tokenisers: "gpt2" is byte-level BPE with a list of merges, "llama" is
+ * Three kinds of tokenisers: "gpt2" is byte-level BPE with a list of merges, "llama" is
  * SentencePiece's BPE, whose merges are the tokens themselves in the order of their
- * scores (merges.c makes the table). A token's type says whether it is looked for in the
- * text before anything else.
+ * scores (merges.c makes the table), "bert" is WordPiece. A token's type says whether it
+ * is looked for in the text before anything else.
  */
 #include "core/tokenizer/gguf_tokenizer.h"
 
 #include "core/model/gguf_file.h"
+#include "core/tokenizer/bert_tokenizer.h"
 #include "core/tokenizer/gguf_patterns.h"
 #include "core/tokenizer/vocab.h"
 
@@ -89,8 +90,8 @@ static json_t *vocabulary(const struct lists *l)
   return vocab;
 }
 
-/* Control and user-defined tokens, and the one for what is unknown. */
-static json_t *added_tokens(const struct lists *l)
+/* Control tokens and the one for what is unknown; `users`: those of users, too. */
+static json_t *added_tokens(const struct lists *l, bool users)
 {
   json_t *list = json_array();
   size_t id;
@@ -98,7 +99,7 @@ static json_t *added_tokens(const struct lists *l)
   json_array_foreach(l->types, id, type)
   {
     json_int_t kind = json_integer_value(type);
-    if (kind == CONTROL || kind == USER_DEFINED || kind == UNKNOWN)
+    if (kind == CONTROL || (kind == USER_DEFINED && users) || kind == UNKNOWN)
       json_array_append_new(list, json_pack("{s:i, s:O, s:b}", "id", (int)id, "content",
                                             json_array_get(l->tokens, id), "special",
                                             kind != USER_DEFINED));
@@ -128,6 +129,26 @@ static json_t *word_splits(const struct lls_gguf_pre *pre)
   return json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", steps);
 }
 
+static const char *token_of(const struct lists *l, const char *key)
+{
+  int64_t id = lls_gguf_integer(l->file, key, -1);
+  return id < 0 ? NULL : json_string_value(json_array_get(l->tokens, (size_t)id));
+}
+
+/* RoBERTa's [CLS] and [SEP]; NULL where a text has none, or they are missing. */
+static json_t *frame(const struct lists *l, const struct lls_gguf_pre *pre)
+{
+  const char *cls = token_of(l, KEY("bos_token_id")),
+             *sep = token_of(l, KEY("seperator_token_id"));
+  const char *key = sep != NULL ? KEY("seperator_token_id") : KEY("eos_token_id");
+  sep = token_of(l, key);
+  if (!pre->add_sep || cls == NULL || sep == NULL)
+    return NULL;
+  return json_pack("{s:s, s:[s, i], s:[s, i]}", "type", "RobertaProcessing", "cls", cls,
+                   (int)lls_gguf_integer(l->file, KEY("bos_token_id"), 0), "sep", sep,
+                   (int)lls_gguf_integer(l->file, key, 0));
+}
+
 static int describe_gpt2(const struct lists *l, json_t **out, struct lls_error *err)
 {
   char name[64];
@@ -136,10 +157,11 @@ static int describe_gpt2(const struct lists *l, json_t **out, struct lls_error *
     return lls_fail(err, -ENOTSUP, KEY("pre") " \"%s\" is not supported", name);
   if (l->merges == NULL)
     return lls_fail(err, -EINVAL, KEY("merges") " is missing");
-  *out = json_pack("{s:{s:s, s:o, s:O, s:b}, s:o, s:o, s:{s:s}}", "model", "type", "BPE",
-                   "vocab", vocabulary(l), "merges", l->merges, "ignore_merges",
-                   pre->ignore_merges, "added_tokens", added_tokens(l), "pre_tokenizer",
-                   word_splits(pre), "decoder", "type", "ByteLevel");
+  *out = json_pack("{s:{s:s, s:o, s:O, s:b}, s:o, s:o, s:{s:s}, s:o*}", "model", "type",
+                   "BPE", "vocab", vocabulary(l), "merges", l->merges, "ignore_merges",
+                   pre->ignore_merges, "added_tokens", added_tokens(l, true),
+                   "pre_tokenizer", word_splits(pre), "decoder", "type", "ByteLevel",
+                   "post_processor", frame(l, pre));
   return *out != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for the tokenizer");
 }
 
@@ -168,24 +190,63 @@ static json_t *decoder(bool space_before)
   return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", steps);
 }
 
-static const char *token_of(const struct lists *l, const char *key)
-{
-  int64_t id = lls_gguf_integer(l->file, key, -1);
-  return id < 0 ? NULL : json_string_value(json_array_get(l->tokens, (size_t)id));
-}
-
 static int describe_llama(const struct lists *l, json_t **out, struct lls_error *err)
 {
   bool space_before = flag(l->file, KEY("add_space_prefix"), true);
   const char *unknown = token_of(l, KEY("unknown_token_id"));
   if (l->scores == NULL)
     return lls_fail(err, -EINVAL, KEY("scores") " is missing");
-  *out =
-      json_pack("{s:{s:s, s:o, s:O, s:b, s:b, s:s*}, s:o, s:o, s:o}", "model", "type",
-                "BPE", "vocab", vocabulary(l), "scores", l->scores, "byte_fallback", 1,
-                "fuse_unk", 1, "unk_token", unknown, "added_tokens", added_tokens(l),
-                "normalizer", normalizer(space_before), "decoder", decoder(space_before));
+  *out = json_pack("{s:{s:s, s:o, s:O, s:b, s:b, s:s*}, s:o, s:o, s:o}", "model", "type",
+                   "BPE", "vocab", vocabulary(l), "scores", l->scores, "byte_fallback", 1,
+                   "fuse_unk", 1, "unk_token", unknown, "added_tokens",
+                   added_tokens(l, true), "normalizer", normalizer(space_before),
+                   "decoder", decoder(space_before));
   return *out != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for the tokenizer");
+}
+
+/* ---- bert ----------------------------------------------------------------------- */
+
+/* llama.cpp's converter writes a word's first piece with a mark before it and the others
+ * as they are, where BERT has ## before the others. */
+static json_t *pieces(const struct lists *l)
+{
+  json_t *vocab = json_object(), *token;
+  size_t id;
+  json_array_foreach(l->tokens, id, token)
+  {
+    const char *text = json_string_value(token);
+    bool marked = strncmp(text, METASPACE, strlen(METASPACE)) == 0;
+    json_int_t kind = json_integer_value(json_array_get(l->types, id));
+    if (marked || kind == CONTROL || kind == UNKNOWN)
+      json_object_set_new(vocab, text + (marked ? strlen(METASPACE) : 0),
+                          json_integer((json_int_t)id));
+    else {
+      json_t *piece = json_sprintf("##%s", text);
+      json_object_set_new(vocab, json_string_value(piece), json_integer((json_int_t)id));
+      json_decref(piece);
+    }
+  }
+  return vocab;
+}
+
+static int describe_bert(const struct lists *l, json_t **out, struct lls_error *err)
+{
+  const char *cls = token_of(l, KEY("cls_token_id")),
+             *bos = token_of(l, KEY("bos_token_id")),
+             *sep = token_of(l, KEY("seperator_token_id")),
+             *unknown = token_of(l, KEY("unknown_token_id"));
+  const struct lls_bert_names names = {
+      .cls = cls != NULL   ? cls
+             : bos != NULL ? bos
+                           : lls_bert_names.cls,
+      .sep = sep != NULL ? sep : lls_bert_names.sep,
+      .unknown = unknown != NULL ? unknown : lls_bert_names.unknown,
+  };
+  json_t *vocab = pieces(l);
+  int rc = lls_bert_tokenizer(vocab, added_tokens(l, false), &names,
+                              flag(l->file, KEY("normalizer.lowercase"), true), out, err);
+  json_decref(vocab);
+  return rc;
 }
 
 /* ---- the files ------------------------------------------------------------------ */
@@ -220,9 +281,15 @@ static int describe_model(const struct lists *l, json_t **out, struct lls_error 
     return describe_gpt2(l, out, err);
   if (strcmp(kind, "llama") == 0)
     return describe_llama(l, out, err);
+  if (strcmp(kind, "bert") == 0)
+    return describe_bert(l, out, err);
   return lls_fail(err, -ENOTSUP,
-                  KEY("model") " \"%s\" is not supported; \"gpt2\" and \"llama\" are",
-                  kind);
+                  KEY("model") " \"%s\" is not supported; \"gpt2\", \"llama\" and "
+                               "\"bert\" are%s",
+                  kind,
+                  strcmp(kind, "t5") == 0 ? " (this is SentencePiece's Unigram, as "
+                                            "XLM-RoBERTa has it)"
+                                          : "");
 }
 
 int lls_gguf_tokenizer(const char *path, json_t **out, struct lls_error *err)
@@ -239,6 +306,16 @@ static bool adds_bos(const struct lls_gguf_file *file)
     return true;
   const struct lls_gguf_pre *pre = pre_of(file, name, sizeof name);
   return pre != NULL && pre->add_bos;
+}
+
+/* True if the tokeniser itself puts a text between two tokens. */
+static bool is_framed(const struct lls_gguf_file *file)
+{
+  char kind[64] = "", name[64];
+  lls_gguf_text(file, KEY("model"), kind, sizeof kind);
+  const struct lls_gguf_pre *pre = pre_of(file, name, sizeof name);
+  return strcmp(kind, "bert") == 0 ||
+         (strcmp(kind, "gpt2") == 0 && pre != NULL && pre->add_sep);
 }
 
 static int describe_config(const struct lists *l, json_t **out, struct lls_error *err)
@@ -258,8 +335,10 @@ static int describe_config(const struct lists *l, json_t **out, struct lls_error
   bool bos = flag(l->file, KEY("add_bos_token"), adds_bos(l->file));
   bool eos = flag(l->file, KEY("add_eos_token"), false);
   bool has_bos = json_object_get(config, "bos_token") != NULL;
-  json_object_set_new(config, "add_bos_token", json_boolean(bos && has_bos));
-  json_object_set_new(config, "add_eos_token", json_boolean(eos));
+  if (!is_framed(l->file)) {
+    json_object_set_new(config, "add_bos_token", json_boolean(bos && has_bos));
+    json_object_set_new(config, "add_eos_token", json_boolean(eos));
+  }
   int rc = lls_gguf_value(l->file, "tokenizer.chat_template", &chat_template, err);
   if (rc == 0 && chat_template != NULL)
     json_object_set_new(config, "chat_template", chat_template);

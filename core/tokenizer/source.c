@@ -10,6 +10,7 @@
 
 #include "core/base/file.h"
 #include "core/model/gguf.h"
+#include "core/tokenizer/bert_tokenizer.h"
 #include "core/tokenizer/gguf_tokenizer.h"
 
 #include <errno.h>
@@ -154,45 +155,18 @@ static int read_pair(const char *folder, struct lls_tokenizer_source *source,
   return code;
 }
 
-/* BERT's five marks, those that the vocabulary has, as entries of "added_tokens". */
-static json_t *bert_marks(const json_t *vocab)
-{
-  static const char *const marks[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
-  json_t *list = json_array();
-  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-    const json_t *id = json_object_get(vocab, marks[i]);
-    if (id != NULL)
-      json_array_append_new(list, json_pack("{s:O, s:s, s:b}", "id", id, "content",
-                                            marks[i], "special", 1));
-  }
-  return list;
-}
-
 static int read_vocab_txt(const char *folder, struct lls_tokenizer_source *source,
                           struct lls_error *err)
 {
   json_t *vocab = json_object();
-  int code = read_lines(folder, "vocab.txt", vocab, add_word, err);
   const json_t *lower = json_object_get(source->config, "do_lower_case");
-  const json_t *cls = json_object_get(vocab, "[CLS]"),
-               *sep = json_object_get(vocab, "[SEP]");
-  if (code == 0 && (cls == NULL || sep == NULL))
-    code =
-        lls_fail(err, -EINVAL, "%s/vocab.txt: [CLS] and [SEP] should be in it", folder);
+  int code = read_lines(folder, "vocab.txt", vocab, add_word, err);
   if (code == 0) {
     source->file = "vocab.txt";
-    source->root = json_pack(
-        "{s:{s:s, s:O, s:s, s:s, s:i}, s:o, s:{s:s, s:b, s:b, s:n, s:b}, s:{s:s},"
-        " s:{s:s, s:[s, O], s:[s, O]}, s:{s:s, s:s, s:b}}",
-        "model", "type", "WordPiece", "vocab", vocab, "unk_token", "[UNK]",
-        "continuing_subword_prefix", "##", "max_input_chars_per_word", 100,
-        "added_tokens", bert_marks(vocab), "normalizer", "type", "BertNormalizer",
-        "clean_text", 1, "handle_chinese_chars", 1, "strip_accents", "lowercase",
-        lower == NULL || json_is_true(lower), "pre_tokenizer", "type", "BertPreTokenizer",
-        "post_processor", "type", "BertProcessing", "sep", "[SEP]", sep, "cls", "[CLS]",
-        cls, "decoder", "type", "WordPiece", "prefix", "##", "cleanup", 1);
-    if (source->root == NULL)
-      code = lls_fail(err, -ENOMEM, "no memory for the tokenizer");
+    code = lls_bert_tokenizer(vocab, lls_bert_marks(vocab), &lls_bert_names,
+                              lower == NULL || json_is_true(lower), &source->root, err);
+    if (code < 0)
+      lls_fail_at(err, code, "%s/vocab.txt", folder);
   }
   json_decref(vocab);
   return code;

@@ -57,6 +57,17 @@ for my $name (qw(mean cls roberta)) {
     is $server->stop, 0, '  the server ends well';
 }
 
+# GGUF files do not say how long the texts were that a model was trained with.
+for my $name (qw(cls roberta)) {
+    my $reference = reference($name);
+    my @short = grep { @{ $reference->{ids}[$_] } < 60 } 0 .. $#{ $reference->{ids} };
+    serve("$name.gguf");
+    are_vectors [vectors_of([@{ $reference->{texts} }[@short]])], [@{ $reference->{vectors} }[@short]], "$name.gguf: vectors";
+    is_deeply [map { $server->post('/tokenize', { prompt => $reference->{texts}[$_] })->{json}{tokens} } @short],
+        [@{ $reference->{ids} }[@short]], '  from the same tokens';
+    is $server->stop, 0, '  the server ends well';
+}
+
 my $reference = reference('mean');
 my @texts     = @{ $reference->{texts} };
 for my $scheduler (qw(sarathi fastgen orca mlfq vtc apt alise accelgen worth bros aligned sjf srpt edf rr random)) {

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encoders in GGUF files: BERT's layers under the architecture "bert", which is what
+ * llama.cpp's converter calls BERT and RoBERTa. Its position vectors begin with the one
+ * of a text's first token in either, so that both are a BertModel here. It leaves out the
+ * pooler of BERT's cross-encoders, without which their scores are others: files with a
+ * head are refused.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/model/gguf.h"
+
+static bool looks_back_only(const struct lls_gguf *g)
+{
+  json_t *value = NULL;
+  struct lls_error ignored;
+  lls_gguf_value(g->files[0], "bert.attention.causal", &value, &ignored);
+  bool causal = json_is_true(value);
+  json_decref(value);
+  return causal;
+}
+
+int lls_gguf_describe_encoder(const struct lls_gguf *g, json_t *config,
+                              struct lls_error *err)
+{
+  const struct lls_gguf_tensor *types = lls_gguf_tensor(g, "token_types.weight");
+  if (lls_gguf_tensor(g, "cls.weight") != NULL ||
+      lls_gguf_tensor(g, "cls.output.weight") != NULL)
+    return lls_fail(err, -ENOTSUP,
+                    "%s: cross-encoders are not supported in a GGUF file, which lacks "
+                    "BERT's pooler; they are as a Hugging Face folder",
+                    g->files[0]->path);
+  if (looks_back_only(g))
+    return lls_fail(err, -ENOTSUP,
+                    "%s: bert.attention.causal is true; only attention both ways is "
+                    "supported",
+                    g->files[0]->path);
+  /* RoBERTa has one type, which may be written as a vector. */
+  if (types != NULL)
+    json_object_set_new(
+        config, "type_vocab_size",
+        json_integer(types->n_dims == 2 ? (json_int_t)types->shape[0] : 1));
+  return 0;
+}
+
+int lls_gguf_pooling(const char *path, json_t **out, struct lls_error *err)
+{
+  static const char *const modes[] = {"none", "mean", "cls", "lasttoken", "rank"};
+  struct lls_gguf *g;
+  char key[96];
+  int rc = lls_gguf_open(path, &g, err);
+  if (rc < 0)
+    return rc;
+  snprintf(key, sizeof key, "%s.pooling_type", g->architecture->name);
+  int64_t type = lls_gguf_integer(g->files[0], key, -1);
+  lls_gguf_close(g);
+  if (type < 0)
+    return lls_fail(err, -ENOENT, "%s: has no %s", path, key);
+  if (type >= (int64_t)(sizeof modes / sizeof modes[0]))
+    return lls_fail(err, -EINVAL, "%s: %s is none of 0 to 4", path, key);
+  *out = json_pack("{s:s}", "pooling_mode", modes[type]);
+  return *out != NULL ? 0 : lls_fail(err, -ENOMEM, "%s: out of memory", path);
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes t/data/encoder/*.gguf: encoders of that folder as llama.cpp's converter writes them.
+
+    pip install gguf numpy && tools/gguf_encoders.py
+
+The names of tensors and keys are gguf's. As the converter does, it leaves a pooler out, marks the
+first piece of a word instead of the others, and begins positions with those of the first token.
+"""
+import json
+import pathlib
+
+import gguf
+import numpy
+
+ROOT = pathlib.Path(__file__).parent.parent / "t/data/encoder"
+NORMAL, CONTROL = 1, 3
+MARKS = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+
+
+def tensors(folder):
+    data = (folder / "model.safetensors").read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    for name, t in json.loads(data[8:begin]).items():
+        if name != "__metadata__" and "pooler" not in name and "position_ids" not in name:
+            first, last = (begin + o for o in t["data_offsets"])
+            yield name, numpy.frombuffer(data[first:last], numpy.float32).reshape(t["shape"])
+
+
+def vocabulary(folder):
+    """Tokens by their ids, those that are special, and merges."""
+    if (folder / "tokenizer.json").exists():
+        tokenizer = json.loads((folder / "tokenizer.json").read_text())
+        added = {t["content"]: t["id"] for t in tokenizer["added_tokens"]}
+        ids = {**tokenizer["model"]["vocab"], **added}
+        return sorted(ids, key=ids.get), set(added), tokenizer["model"].get("merges")
+    return (folder / "vocab.txt").read_text().splitlines(), set(MARKS), None
+
+
+def add_tokens(out, folder):
+    tokens, special, merges = vocabulary(folder)
+    cls, sep, unknown, padding = "[CLS]", "[SEP]", "[UNK]", "[PAD]"
+    if merges is not None:
+        cls, sep, unknown, padding = "<s>", "</s>", "<unk>", "<pad>"
+        out.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in merges])
+        out.add_eos_token_id(tokens.index(sep))
+    out.add_tokenizer_model("gpt2" if merges is not None else "bert")
+    out.add_tokenizer_pre("roberta-bpe" if merges is not None else "jina-v2-en")
+    for add, name in ((out.add_bos_token_id, cls), (out.add_sep_token_id, sep),
+                      (out.add_unk_token_id, unknown), (out.add_pad_token_id, padding)):
+        add(tokens.index(name))
+    out.add_token_types([CONTROL if t in special else NORMAL for t in tokens])
+    if merges is None:
+        tokens = [t if t in special else t[2:] if t.startswith("##") else "\u2581" + t for t in tokens]
+    out.add_token_list(tokens)
+
+
+def convert(name):
+    folder = ROOT / name
+    config = json.loads((folder / "config.json").read_text())
+    pooling = json.loads((folder / "1_Pooling/config.json").read_text())
+    skipped = config.get("pad_token_id", 1) + 1 if config["model_type"] == "roberta" else 0
+    layers = config["num_hidden_layers"]
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.BERT, layers)
+    out = gguf.GGUFWriter(ROOT / f"{name}.gguf", "bert")
+    out.add_block_count(layers)
+    out.add_context_length(config["max_position_embeddings"] - skipped)
+    out.add_embedding_length(config["hidden_size"])
+    out.add_feed_forward_length(config["intermediate_size"])
+    out.add_head_count(config["num_attention_heads"])
+    out.add_layer_norm_eps(config["layer_norm_eps"])
+    out.add_causal_attention(False)
+    out.add_pooling_type(gguf.PoolingType.CLS if pooling["pooling_mode_cls_token"] else gguf.PoolingType.MEAN)
+    out.add_token_type_count(config["type_vocab_size"])
+    add_tokens(out, folder)
+    for own, tensor in tensors(folder):
+        if own.endswith("position_embeddings.weight"):
+            tensor = tensor[skipped:]
+        out.add_tensor(names.get_name(own, (".weight", ".bias")), numpy.ascontiguousarray(tensor))
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+
+
+for model in ("cls", "roberta"):
+    convert(model)
