@@ -18,7 +18,7 @@ use Time::HiRes qw(sleep time);
 
 my $end    = Campaign::begin;
 my $demo   = LlmServer::source('share/demo-model');
-my $server = LlmServer->serve("request_timeout = 2s\nidle_timeout = 2s\nwrite_timeout = 2s\n[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n[cache]\ndevice_memory = 16MiB\n[plugins]\nscheduler = sarathi\n");
+my $server = LlmServer->serve("read_timeout = 2s\nidle_timeout = 2s\nwrite_timeout = 2s\n[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n[cache]\ndevice_memory = 16MiB\n[plugins]\nscheduler = sarathi\n");
 my $streams = Streams->new($server, clients => 2, tokens => 40, prompts => [[1, 403, 407], [1, 20, 21, 22]]);
 $streams->learn;
 
@@ -84,7 +84,9 @@ sub rest { my ($seconds) = @_; my $until = time + $seconds; $streams->run(sub { 
 
 my @pairs = map { my $state = $_; map { [$state, $_] } sort keys %leave } sort keys %state;
 my $round = sub { for my $pair (@pairs) { rude(@$pair); $streams->ask while keys %{ $streams->{live} } < 2; $streams->pump(0) } rest(0.02) };
-$round->() for 1 .. 2;
+# Until as many have come by at once as ever will, a quarter of the time: then memory stays.
+my ($warm, $warming) = (0, time + Campaign::seconds() / 4);
+do { $round->() } while ++$warm < 5 || time < $warming;
 my $before = quiet();
 my $rounds = 0;
 do { $round->(); $rounds++ } while Campaign::goes_on($end);
