@@ -15,6 +15,7 @@
 #include <getopt.h>
 #include <jansson.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -259,6 +260,7 @@ int main(int argc, char **argv)
   json_object_seed(0); /* random, and before there are threads: names are anybody's */
   if (argc == 2 && strcmp(argv[1], LLS_TRIAL_ARGUMENT) == 0)
     return lls_trial_main();
+  signal(SIGXFSZ, SIG_IGN); /* a copy of a plugin may not grow: an error code */
   struct arguments arguments = {.settings = calloc((size_t)argc + 1, sizeof(char *))};
   int status = EXIT_USAGE;
   if (arguments.settings == NULL)

@@ -247,6 +247,7 @@ a {#- comment -#} b {# another #}
 {{ 'x' | attr('upper') is callable }} {{ {'a': 1} | attr('a') is defined }} {{ 'ß' | length }} {{ '😀x'[1] }} {{ '😀x' | length }}
 {% set x = namespace(found=false) %}{% for i in [1, 2] if i > 1 %}{% set x.found = i %}{% endfor %}{{ x.found }}{% for i in [1, 2, 3] if i is odd and loop is not defined %}{{ i }}{% endfor %}
 {{ messages | map(attribute='content') | map('length') | list }} {{ messages[0].content.split('e') | length }} {{ 'a,b'.split(',')[0] }} {{ ('a b' | trim).split()[1] }} {{ 'abc'.format() }} {{ ('a' ~ 1).upper() }}
+{{ 4.0 % -2 }} {{ -4.0 % 2 }} {{ 0.5 // -1 }} {{ 0.0 // -1 }} {{ (3)[1:] is undefined }} {{ true[:1] is undefined }}
 """.strip("\n").split("\n")
 
 # Cases that need lines, separated by lines of dashes.

@@ -149,7 +149,6 @@ int lls_serve(struct lls_config *config)
   struct lls_error err = {0};
   open_log(&s);
   signal(SIGPIPE, SIG_IGN); /* a client that went away is an error code, not a signal */
-  signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
   lls_crash_install();
   int rc = server_join_ranks(&s, &err);
   if (rc == 0)

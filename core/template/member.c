@@ -173,9 +173,11 @@ struct lls_value lls_slice(struct lls_render *render, const struct lls_node *nod
                            struct lls_value object,
                            const struct lls_value bounds[static 3])
 {
-  if (render->code < 0 || (!lls_is_string(object) && !lls_is_sequence(object)))
+  if (render->code < 0 || object.kind == LLS_UNDEFINED)
     return lls_render_fail(render, node, "cannot take a slice of %s",
                            lls_type_name(object));
+  if (!lls_is_string(object) && !lls_is_sequence(object))
+    return lls_undefined(); /* as Jinja's Environment.getitem, whatever the error is */
   for (int i = 0; i < 3; i++)
     if (!lls_is_integral(bounds[i]) && bounds[i].kind != LLS_NONE)
       return lls_render_fail(render, node, "a slice needs integers, not %s",

@@ -94,10 +94,15 @@ static struct lls_value reals(struct lls_render *render, const struct lls_node *
     return lls_render_fail(render, node, "division by zero");
   if (node->operation == LLS_OP_DIVIDE)
     return lls_real(left / right);
-  rest = fmod(left, right);
-  if (rest != 0 && (rest < 0) != (right < 0))
+  rest = fmod(left, right); /* signs as CPython's float_divmod has them, those of 0 too */
+  if (rest == 0)
+    rest = copysign(0, right);
+  else if ((rest < 0) != (right < 0))
     rest += right;
-  return lls_real(node->operation == LLS_OP_MODULO ? rest : floor((left - rest) / right));
+  if (node->operation == LLS_OP_MODULO)
+    return lls_real(rest);
+  double whole = (left - rest) / right;
+  return lls_real(whole == 0 ? copysign(0, left / right) : floor(whole));
 }
 
 /* Numbers, of which at least one is real or the operation makes it so. */

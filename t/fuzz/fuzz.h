@@ -11,6 +11,7 @@
 #undef NDEBUG
 #include <assert.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +20,12 @@
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* JSON's tables are in the same order each time, or no run could be had again. */
+__attribute__((constructor)) static void fuzz_seed(void)
+{
+  json_object_seed(1);
+}
 
 /* Path of a file of the source tree; static storage. */
 static inline const char *fuzz_source(const char *relative)

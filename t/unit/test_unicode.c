@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Characters that BERT's tokenisers take for a mark, a control or punctuation: as
- * Unicode 8.0 has it, whatever the Unicode of utf8proc and PCRE2 is. */
+ * Unicode 8.0 has it, whatever the Unicode of utf8proc and PCRE2 is; and normalisation
+ * forms, as its reference has them. */
 #include "t/tap.h"
 
 #include "core/tokenizer/tokenizer.h"
@@ -63,12 +64,32 @@ static void test_punctuation(void **state)
   lls_tokenizer_free(tokenizer);
 }
 
+static void normalised(enum lls_unicode_form form, const char *text, const char *want)
+{
+  struct lls_bytes out = {0};
+  assert_int_equal(lls_unicode_normalize(form, text, strlen(text), &out), 0);
+  lls_bytes_append(&out, "", 1);
+  assert_string_equal(out.data, want);
+  lls_bytes_free(&out);
+}
+
+/* As tokenizers 0.21's NFD() and NFKC() say. */
+static void test_forms(void **state)
+{
+  (void)state;
+  normalised(LLS_NFKC, "\ufb01\u33ff", "figal");
+  normalised(LLS_NFKC, "\u32ff\U00010787\U0001fbf3", "\u32ff\U00010787\U0001fbf3");
+  normalised(LLS_NFD, "a\u0345\u0301\u1ab0", "a\u0301\u1ab0\u0345");
+  normalised(LLS_NFD, "a\u0345\u1abf", "a\u0345\u1abf"); /* a mark of 13.0 */
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_marks),
       cmocka_unit_test(test_controls),
       cmocka_unit_test(test_punctuation),
+      cmocka_unit_test(test_forms),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,77 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# A mixed load for as long as there is: streams, whole answers, chats, wrong requests, clients that
+# leave and reloads. After the first quarter, in which caches fill, memory, descriptors, threads and
+# mappings stay as they are, and the gaps between tokens at the end are not longer than in the
+# middle. The suite has seconds of it, which show that it works and no more.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Campaign;
+use List::Util qw(max min);
+use LlmServer;
+use Streams;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $end    = Campaign::begin;
+my $begin  = time;
+my $demo   = LlmServer::source('share/demo-model');
+my $ini    = "[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n[cache]\ndevice_memory = 16MiB\nhost_memory = 8MiB\n[plugins]\n";
+my @kinds  = ("scheduler = sarathi\ncache = paged\n", "scheduler = mlfq\ncache = tiered\n", "scheduler = vtc\ncache = hybrid\n", "scheduler = fcfs\ncache = bidirectional\n");
+my $server = LlmServer->serve($ini . $kinds[0]);
+my $streams = Streams->new($server, clients => 4, tokens => 60, prompts => [map { my $n = $_; [map { 3 + ($_ * 37 + $n * 11) % 500 } 1 .. 10 + 7 * $n] } 1 .. 8]);
+$streams->learn;
+
+sub holds {
+    my $pid  = $server->{pid};
+    my $text = LlmServer::read_file("/proc/$pid/status");
+    my %now;
+    @now{qw(threads rss)} = map { $text =~ /^$_:\s+(\d+)/m } qw(Threads VmRSS);
+    $now{fds}  = () = glob "/proc/$pid/fd/*";
+    $now{maps} = () = LlmServer::read_file("/proc/$pid/maps") =~ /\n/g;
+    return \%now;
+}
+
+my %count = (reloads => 0, wrong => 0, left => 0, whole => 0);
+my @others = (
+    sub { $count{wrong}++; $server->post('/v1/completions', '{"prompt": ')->{status} == 400 },
+    sub { $count{wrong}++; $server->get('/nothing')->{status} == 404 },
+    sub { $count{left}++; my $s = $server->connect; syswrite $s, LlmServer::raw_post('/v1/completions', '{"prompt":"Once","max_tokens":300,"stream":true}', 'Content-Type: application/json'); close $s },
+    sub { $count{whole}++; $server->post('/v1/completions', { prompt => 'Once upon', max_tokens => 5 })->{status} == 200 },
+    sub { $count{whole}++; $server->post('/v1/chat/completions', { messages => [{ role => 'user', content => 'List five animals.' }], max_tokens => 5 })->{status} == 200 },
+    sub { $count{reloads}++; $server->configure($ini . $kinds[$count{reloads} % @kinds]); $server->signal('HUP'); 1 },
+);
+
+# Gaps and what is held, by quarters of the time.
+my (@gaps, @held, @wrong);
+for my $quarter (0 .. 3) {
+    my $until = $begin + ($end - $begin) * ($quarter + 1) / 4;
+    @{ $streams->{gaps} } = ();
+    do {
+        my $i = int rand @others;
+        push @wrong, "request $i was not answered as it should" if !$others[$i]->();
+        my $soon = time + 0.1;
+        $streams->run(sub { time >= $soon });
+        push @{ $held[$quarter] }, holds();
+    } while time < $until;
+    my @sorted = sort { $a <=> $b } @{ $streams->{gaps} };
+    $gaps[$quarter] = @sorted ? 1000 * $sorted[0.99 * $#sorted] : 0;
+}
+$streams->finish;
+sub most { my ($quarter, $what) = @_; return max map { $_->{$what} } @{ $held[$quarter] } }
+
+is_deeply [@wrong, @{ $streams->{wrong} }], [], "$streams->{done} streams, $count{whole} whole answers, $count{reloads} reloads, $count{left} clients that left: all as ever";
+# Threads and descriptors come and go with a reload and with clients.
+cmp_ok most(3, $_), '<=', most(1, $_) + 4, "no more $_ at the end" for qw(threads fds);
+SKIP: {
+    skip 'memory and gaps are for runs of minutes', 3 if $end - $begin < 60;
+    cmp_ok most(3, 'maps'), '<=', most(1, 'maps') + 10,                       'no more maps';
+    cmp_ok most(3, 'rss'),  '<=', most(1, 'rss') * 1.05 + 2048, 'no more memory';
+    cmp_ok $gaps[3], '<=', 1.5 * max(@gaps[0 .. 2]), 'gaps are not longer';
+}
+is $server->stop, 0, 'the server ends well';
+Campaign::figure(streams => $streams->{done}, %count, map { my $what = $_; ("$what by quarters" => join ' ', map { most($_, $what) } 0 .. 3) } qw(rss fds threads maps));
+Campaign::figure('p99 of gaps by quarters' => join ' ', map { sprintf '%.1f ms', $_ } @gaps);
+done_testing;
