@@ -98,6 +98,8 @@ sub vllm_keys {
     my $got = bench($server, @short, qw(--num-prompts 12 --max-concurrency 3 --slo-ttft 60s
         --realtime-share 0.5 --best-effort-share 0.5 --save-detailed --num-warmups 2 --metadata colour=blue),
         qw(--temperature 0));    # else one in many answers is ends of text alone, which have no text
+    my @apart = map { my $life = $got->{lives}[$_]; $life->{phases}[3] - $life->{phases}[1] - $got->{ttfts}[$_] } 0 .. 11;
+    is scalar(grep { abs($_) < 1e-5 } @apart), 12, 'the lives of requests, of which a client sees the wait and the answer';
     my $json = $got->{json};
     is $got->{status}, 0, 'a run ends well';
     like $got->{out}, qr/^Successful requests: +12 +$/m, 'with its table';

@@ -406,6 +406,7 @@ json_t *lls_report_json(const struct lls_report *report,
   if (report->engine.steps > 0)
     json_object_set_new(object, "engine", engine_json(report));
   json_object_set_new(object, "timeline", timeline_json(report));
+  json_object_set_new(object, "lives", lls_report_lives(report));
   if (detailed && put_requests(object, report) < 0) {
     json_decref(object);
     return NULL;

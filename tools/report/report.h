@@ -31,6 +31,7 @@
 #include <stdio.h>
 
 #include "core/base/error.h"
+#include "core/loop/life.h"
 #include "tools/workload/workload.h"
 
 enum lls_outcome_status {
@@ -102,6 +103,10 @@ int lls_report_tokens(struct lls_report *, struct lls_track *, int64_t now_ns,
  */
 void lls_report_end(struct lls_report *, struct lls_track *, enum lls_outcome_status,
                     int64_t now_ns);
+
+/* The phases that it had, before its end, where they are known; else its times do. */
+void lls_report_life(struct lls_report *, const struct lls_track *,
+                     const struct lls_life *);
 
 /* ---- the engine, where it can be seen ---------------------------------------------- */
 

@@ -79,6 +79,8 @@ static void on_finished(struct run *r, struct lls_track *track,
   o->preemptions = event->preemptions;
   if (event->prediction.source != LLS_PREDICTED_NOT)
     o->predicted_tokens = event->prediction.length;
+  if (event->life != NULL)
+    lls_report_life(r->report, track, event->life);
   end(r, track, whole ? NULL : failure_of(event->reason), event->finished_ns);
 }
 
