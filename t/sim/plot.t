@@ -39,7 +39,7 @@ is scalar(@$crowd), 120, 'of many requests, so many';
 is $crowd->[0]{request}, 90, '  of the middle';
 
 SKIP: {
-    skip 'gnuplot is not installed', 11 if system('command -v gnuplot >/dev/null') != 0;
+    skip 'gnuplot is not installed', 13 if system('command -v gnuplot >/dev/null') != 0;
     my ($status, $out, $err) = run('llmserve-sim', '--quiet', '--json', "$folder/one.json", '--plot', "$folder/one.html", @tiny);
     is $status, 0, 'a page' or diag $err;
     my $page = read_file("$folder/one.html");
@@ -50,6 +50,9 @@ SKIP: {
     ($status, $out, $err) = run('llmserve-sim', '--quiet', '--sweep', 'request-rate=20,40', '--result-dir', "$folder/runs", '--plot', "$folder/many.html", '--slo-ttft',
         '100ms', '--dataset-name', 'random', '--num-prompts', 30, '--random-input-len', 60, '--random-output-len', 20, @tiny[0 .. 3], @tiny[6 .. $#tiny]);
     is $status, 0, 'a page of a sweep' or diag $err;
+    my @sweep = ('llmserve-sim', '--quiet', '--sweep', 'request-rate=20,40', '--result-dir', "$folder/free", '--dataset-name', 'random', '--num-prompts', 30,
+        '--random-input-len', 60, '--random-output-len', 20, @tiny[0 .. 3], @tiny[6 .. $#tiny]);
+    is((run(@sweep, '--plot', "$folder/free.$_"))[0], 0, "without deadlines there is no attainment to draw: $_") for qw(svg html);
     like read_file("$folder/many.html"), qr/<table>.*<td>20<.*<td>40<.*Requests that met all their SLOs.*Latency of whole requests/s, '  with a table, and attainment over the rate';
 }
 done_testing;

@@ -51,7 +51,7 @@ static const char *backend_name(const struct tool *tool)
 
 static bool progress_wanted(const struct tool *tool)
 {
-  return !tool->bench.disable_tqdm && isatty(STDERR_FILENO);
+  return !tool->bench.disable_tqdm;
 }
 
 /* ---- one run ----------------------------------------------------------------------- */

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/progress_bar.h"
+
 #define BLOCK_TOKENS 16
 #define STEP_TOKENS  512 /* the most in one step */
 
@@ -14,6 +16,7 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
   const struct lls_model_config *c = &s->config;
   /* As [cache] element = auto. */
   enum lls_dtype element = c->dtype == LLS_F32 ? LLS_F32 : LLS_BF16;
+  struct lls_progress loading;
   const struct lls_engine_options engine = {
       .model_path = o->model,
       .weights = o->weights,
@@ -32,6 +35,8 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
                          .element = element,
                      }),
       .no_hidden = true,
+      .progress = lls_progress_weights,
+      .progress_context = &loading,
   };
   const struct lls_device_options device = {
       .threads = o->threads,
@@ -40,7 +45,12 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
       .max_columns = lls_engine_max_columns(c),
   };
   int rc = lls_cpu_device_create(&device, &s->device, err);
-  return rc == 0 ? lls_engine_create(&engine, c, s->device, &s->engine, err) : rc;
+  if (rc < 0)
+    return rc;
+  lls_progress_begin(&loading, true, "llmserve-perplexity");
+  rc = lls_engine_create(&engine, c, s->device, &s->engine, err);
+  lls_progress_end(&loading);
+  return rc;
 }
 
 /* Room for the whole window, K's blocks before V's. */

@@ -37,10 +37,12 @@ static size_t most_repeats(const struct lls_plot_runs *runs, struct lls_plot_par
 }
 
 /* $NAME0, $NAME1, ... : one block for each series, "rate mean low high". Rates that a
- * search tried with some of the seeds only have another mean, and are left out. */
-static void rate_blocks(FILE *out, const struct lls_plot_runs *runs, const char *name,
-                        const char *key, double scale)
+ * search tried with some of the seeds only have another mean, and are left out. How many
+ * points there are. */
+static size_t rate_blocks(FILE *out, const struct lls_plot_runs *runs, const char *name,
+                          const char *key, double scale)
 {
+  size_t points = 0;
   int block = 0;
   for (size_t i = 0; i < runs->n && block < LLS_PLOT_CURVES; block++) {
     struct lls_plot_part series = lls_plot_series(runs, i);
@@ -50,18 +52,21 @@ static void rate_blocks(FILE *out, const struct lls_plot_runs *runs, const char 
       struct lls_plot_part repeats = lls_plot_repeats(runs, i);
       struct lls_interval at = lls_plot_interval(runs, repeats, key);
       if (isfinite(runs->list[i].rate) && !isnan(at.mean) &&
-          repeats.end - repeats.from == seeds)
+          repeats.end - repeats.from == seeds) {
+        points++;
         fprintf(out, "%.9g %.9g %.9g %.9g\n", runs->list[i].rate, scale * at.mean,
                 scale * at.low, scale * at.high);
+      }
       i = repeats.end;
     }
     fputs("NaN NaN NaN NaN\nE\n", out);
   }
+  return points;
 }
 
 /* "value percent" */
-static void cdf_block(FILE *out, const struct lls_plot_runs *runs,
-                      struct lls_plot_part part, const char *key)
+static size_t cdf_block(FILE *out, const struct lls_plot_runs *runs,
+                        struct lls_plot_part part, const char *key)
 {
   double *values;
   size_t n = lls_plot_values(runs, part, key, &values);
@@ -69,20 +74,23 @@ static void cdf_block(FILE *out, const struct lls_plot_runs *runs,
     fprintf(out, "%.9g %.9g\n", values[i],
             n > 1 ? 100.0 * (double)i / (double)(n - 1) : 100);
   free(values);
+  return n;
 }
 
-static void cdf_blocks(FILE *out, const struct lls_plot_runs *runs, const char *name,
-                       const char *key)
+static size_t cdf_blocks(FILE *out, const struct lls_plot_runs *runs, const char *name,
+                         const char *key)
 {
+  size_t points = 0;
   double rate = lls_plot_common_rate(runs);
   int block = 0;
   for (size_t i = 0; i < runs->n && block < LLS_PLOT_CURVES; block++) {
     struct lls_plot_part series = lls_plot_series(runs, i);
     fprintf(out, "$%s%d << E\n", name, block);
-    cdf_block(out, runs, lls_plot_at(runs, series, rate), key);
+    points += cdf_block(out, runs, lls_plot_at(runs, series, rate), key);
     fputs("NaN NaN\nE\n", out);
     i = series.end;
   }
+  return points;
 }
 
 /* A list of the timeline, so many of its bins together. */
@@ -105,12 +113,17 @@ static void timeline_block(FILE *out, const json_t *timeline, const char *name,
 
 /* ---- panels ------------------------------------------------------------------------ */
 
-/* To be said before each panel: on a page each is a picture of its own. */
-static void begin_panel(struct lls_plot_panels *p)
+/* To be said before each panel: on a page each is a picture of its own. False: gnuplot
+ * draws no axes for no points, and its place in one picture is left empty. */
+static bool begin_panel(struct lls_plot_panels *p, size_t points)
 {
+  if (points == 0 && p->folder == NULL)
+    fputs("set multiplot next\n", p->out);
+  if (points == 0)
+    return false;
   p->n++;
   if (p->folder == NULL)
-    return;
+    return true;
   fprintf(
       p->out,
       "set terminal svg size 680,460 background \"white\" font \"sans,13\" noenhanced "
@@ -120,6 +133,7 @@ static void begin_panel(struct lls_plot_panels *p)
   lls_plot_panel_path(p, p->n, file);
   lls_plot_quote(p->out, file);
   fputs("\nset key below\n", p->out);
+  return true;
 }
 
 void lls_plot_panel_path(const struct lls_plot_panels *p, unsigned n,
@@ -154,25 +168,25 @@ static void curves(FILE *out, const struct lls_plot_runs *runs, const char *name
   fputc('\n', out);
 }
 
+static void rate_panel(struct lls_plot_panels *p, const char *name, const char *key,
+                       double scale, const char *words)
+{
+  size_t points = rate_blocks(p->out, p->runs, name, key, scale);
+  if (!begin_panel(p, points))
+    return;
+  fprintf(p->out, "set xlabel \"Request rate (req/s)\"\n%s\n", words);
+  curves(p->out, p->runs, name, "yerrorlines", p->folder != NULL);
+}
+
 static void rate_panels(struct lls_plot_panels *p)
 {
-  FILE *out = p->out;
-  const struct lls_plot_runs *runs = p->runs;
-  bool own_key = p->folder != NULL;
-  rate_blocks(out, runs, "attained", "slo_attainment.all", 100);
-  rate_blocks(out, runs, "latency", "mean_normalised_latency_ms", 1);
-  fputs("unset key\n", out);
-  begin_panel(p);
-  fputs("set title \"Requests that met all their SLOs\"\n"
-        "set xlabel \"Request rate (req/s)\"\nset ylabel \"Share of all issued (%)\"\n"
-        "set yrange [0:105]\n",
-        out);
-  curves(out, runs, "attained", "yerrorlines", own_key);
-  begin_panel(p);
-  fputs("set title \"Mean normalised latency\"\nset ylabel \"Latency / tokens (ms per "
-        "token)\"\nset yrange [0:*]\n",
-        out);
-  curves(out, runs, "latency", "yerrorlines", own_key);
+  fputs("unset key\n", p->out);
+  rate_panel(p, "attained", "slo_attainment.all", 100,
+             "set title \"Requests that met all their SLOs\"\n"
+             "set ylabel \"Share of all issued (%)\"\nset yrange [0:105]");
+  rate_panel(p, "latency", "mean_normalised_latency_ms", 1,
+             "set title \"Mean normalised latency\"\n"
+             "set ylabel \"Latency / tokens (ms per token)\"\nset yrange [0:*]");
 }
 
 /* "Time to first token" -> "Time to first token at 4 req/s, CDF of all seeds" */
@@ -196,7 +210,8 @@ static void cdf_panel(struct lls_plot_panels *p, const char *key, const char *wh
 {
   char name[16];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(key, "_"), key);
-  cdf_blocks(p->out, p->runs, name, key);
+  if (!begin_panel(p, cdf_blocks(p->out, p->runs, name, key)))
+    return;
   cdf_title(p->out, p->runs, what);
   fprintf(p->out,
           "set xlabel \"%s (ms)\"\nset ylabel \"Requests (%%)\"\nset yrange [0:105]\n"
@@ -212,13 +227,9 @@ static void cdf_panels(struct lls_plot_panels *p)
 {
   bool own_key = p->folder != NULL && p->runs->n > 1;
   fputs("unset key\n", p->out);
-  begin_panel(p);
   cdf_panel(p, "ttft_ms", "Time to first token", "TTFT", true, own_key);
-  if (p->runs->n == 1 || p->folder != NULL) {
-    begin_panel(p);
+  if (p->runs->n == 1 || p->folder != NULL)
     cdf_panel(p, "e2el_ms", "Latency of whole requests", "Latency", true, own_key);
-  }
-  begin_panel(p);
   if (p->runs->n > 1 && p->folder == NULL)
     fputs("set key at screen 0.5, screen 0.01 center bottom horizontal maxcols 4\n",
           p->out);
@@ -236,13 +247,13 @@ static void engine_panels(struct lls_plot_panels *p, const json_t *timeline, dou
   timeline_block(out, timeline, "units", "units", isnan(units) ? 1 : 100 / units, 1);
   timeline_block(out, timeline, "prefill", "prefill_tokens_per_s", 1, 1);
   timeline_block(out, timeline, "tokens", "tokens_per_s", 1, 1);
-  begin_panel(p);
+  begin_panel(p, 1);
   fputs("set title \"Batch composition\"\nset ylabel \"Requests\"\n"
         "plot $batch with filledcurves y1=0 lt 2 fs solid 0.5 title \"prefilling\", "
         "$decodes with filledcurves y1=0 lt 1 fs solid 0.7 title \"decoding\", "
         "$waiting with lines lt 3 title \"waiting\"\n",
         out);
-  begin_panel(p);
+  begin_panel(p, 1);
   fprintf(out,
           "set title \"Cache and work\"\nset ylabel \"%s\"\nset y2label \"Tokens per "
           "second\"\nset y2tics\nset y2range [0:*]\n"
@@ -260,11 +271,11 @@ static void client_panels(struct lls_plot_panels *p, const json_t *timeline)
   size_t together = (bins + BARS - 1) / BARS;
   timeline_block(out, timeline, "arrivals", "arrivals_per_s", 1, together);
   timeline_block(out, timeline, "tokens", "tokens_per_s", 1, together);
-  begin_panel(p);
+  begin_panel(p, 1);
   fputs("set title \"Requests that arrive\"\nset ylabel \"Requests per second\"\n"
         "plot $arrivals with histeps lt 1 notitle\n",
         out);
-  begin_panel(p);
+  begin_panel(p, 1);
   fputs("set title \"Tokens that come out\"\nset ylabel \"Tokens per second\"\n"
         "plot $tokens with histeps lt 1 notitle\n",
         out);
@@ -328,7 +339,7 @@ static void gantt_panel(struct lls_plot_panels *p)
   const char *between = "plot ";
   for (size_t i = 0; i < PHASES; i++)
     found[i] = phase_block(out, lives, i);
-  begin_panel(p);
+  begin_panel(p, 1);
   fprintf(out,
           "set title \"%zu requests from the middle of the run\"\nset ylabel \"Request, "
           "by arrival\"\nset yrange [%zu:-1]\nunset ytics\n",
