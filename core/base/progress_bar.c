@@ -86,15 +86,24 @@ void lls_progress_count(struct lls_progress *p, size_t n, size_t total, const ch
   lls_progress_show(p, &state);
 }
 
+static void clear(const struct lls_progress *p)
+{
+  if (p->on && p->terminal)
+    fputs("\r\033[K", stderr);
+}
+
+/* The last one leaves an empty line to whoever writes next. */
 bool lls_progress_weights(void *progress, size_t done, size_t total)
 {
-  lls_progress_count(progress, done >> 20, total >> 20, "MiB of weights", NULL);
+  if (done < total)
+    lls_progress_count(progress, done >> 20, total >> 20, "MiB of weights", NULL);
+  else
+    clear(progress);
   return true;
 }
 
 void lls_progress_end(struct lls_progress *p)
 {
-  if (p->on && p->terminal)
-    fputs("\r\033[K", stderr);
+  clear(p);
   p->on = false;
 }
