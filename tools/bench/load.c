@@ -15,6 +15,7 @@
 
 #include "core/base/progress_bar.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/look.h"
 #include "tools/workload/random.h"
 
 #define TICK_MS 250
@@ -45,6 +46,7 @@ struct load {
   uint32_t ended, n_live;
   bool stopped, over;
   struct lls_progress progress;
+  struct lls_look look;
   bool issuing; /* a request that fails at once ends inside issue() */
   int rc;
   struct lls_error *err;
@@ -263,6 +265,8 @@ static void finish(struct load *load)
   load->over = true;
   uv_close((uv_handle_t *)&load->wake, NULL);
   uv_close((uv_handle_t *)&load->tick, NULL);
+  if (load->bench->looks)
+    lls_look_end(&load->look);
   lls_client_close(load->bench->client);
 }
 
@@ -364,6 +368,8 @@ int lls_bench_load(struct lls_bench *bench, const struct lls_workload *workload,
   uv_timer_start(&load.tick, on_tick, TICK_MS, TICK_MS);
   load.began_ns = uv_hrtime();
   lls_progress_begin(&load.progress, progress, "llmserve-bench");
+  if (bench->looks)
+    lls_look_begin(&load.look, bench, report, (int64_t)load.began_ns);
   issue(&load);
   uv_run(&bench->uv, UV_RUN_DEFAULT);
   lls_progress_end(&load.progress);

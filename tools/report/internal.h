@@ -13,6 +13,8 @@ struct lls_bin {
   uint64_t arrivals, tokens;
   double batch_ns, decode_ns, waiting_ns, units_ns; /* each times how long it was so */
   double busy_ns;
+  uint32_t looks; /* from without, and their sums: */
+  double look_running, look_waiting, look_cache;
   double prefill_tokens; /* of steps that lie in several bins, a part */
 };
 
@@ -69,6 +71,7 @@ struct lls_report {
   double *service; /* (n_tenants + 1) weighted tokens while requests arrived */
   struct lls_engine_totals engine;
   struct lls_timeline timeline;
+  uint64_t looks;                          /* in the timeline */
   struct lls_life lives[LLS_REPORT_LIVES]; /* of the load's middle; n 0: not told of */
 };
 

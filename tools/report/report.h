@@ -125,6 +125,14 @@ void lls_report_step(struct lls_report *, const struct lls_report_step *);
 void lls_report_preemption(struct lls_report *, enum lls_preempt_mode);
 void lls_report_bytes(struct lls_report *, enum lls_copy_kind, uint64_t bytes);
 
+/* A look at the engine from without, for the timeline. */
+struct lls_report_look {
+  double running, waiting; /* requests */
+  double cache;            /* share of it that is used; NaN: not told */
+};
+
+void lls_report_look(struct lls_report *, int64_t now_ns, const struct lls_report_look *);
+
 /* ---- results ----------------------------------------------------------------------- */
 
 /* The outcomes in the order they ended; valid until destroy. */

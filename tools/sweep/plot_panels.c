@@ -264,21 +264,49 @@ static void engine_panels(struct lls_plot_panels *p, const json_t *timeline, dou
           isnan(units) ? "Cache in use (blocks)" : "Cache in use (% of blocks)");
 }
 
+static void arrivals_panel(struct lls_plot_panels *p, const json_t *timeline,
+                           size_t together)
+{
+  timeline_block(p->out, timeline, "arrivals", "arrivals_per_s", 1, together);
+  begin_panel(p, 1);
+  fputs("set title \"Requests that arrive\"\nset ylabel \"Requests per second\"\n"
+        "plot $arrivals with histeps lt 1 notitle\n",
+        p->out);
+}
+
+/* As the server says how many it has. */
+static void queue_panel(struct lls_plot_panels *p, const json_t *timeline)
+{
+  timeline_block(p->out, timeline, "running", "requests_running", 1, 1);
+  timeline_block(p->out, timeline, "waiting", "requests_waiting", 1, 1);
+  begin_panel(p, 1);
+  fputs("set title \"Requests at the server\"\nset ylabel \"Requests\"\n"
+        "plot $running with filledcurves y1=0 lt 1 fs solid 0.7 title \"running\", "
+        "$waiting with lines lt 3 title \"waiting\"\n",
+        p->out);
+}
+
 static void client_panels(struct lls_plot_panels *p, const json_t *timeline)
 {
   FILE *out = p->out;
   size_t bins = json_array_size(json_object_get(timeline, "tokens_per_s"));
   size_t together = (bins + BARS - 1) / BARS;
-  timeline_block(out, timeline, "arrivals", "arrivals_per_s", 1, together);
+  bool cache = json_object_get(timeline, "cache_used") != NULL;
+  if (json_object_get(timeline, "requests_running") != NULL)
+    queue_panel(p, timeline);
+  else
+    arrivals_panel(p, timeline, together);
   timeline_block(out, timeline, "tokens", "tokens_per_s", 1, together);
+  if (cache)
+    timeline_block(out, timeline, "cache", "cache_used", 100, 1);
   begin_panel(p, 1);
-  fputs("set title \"Requests that arrive\"\nset ylabel \"Requests per second\"\n"
-        "plot $arrivals with histeps lt 1 notitle\n",
-        out);
-  begin_panel(p, 1);
-  fputs("set title \"Tokens that come out\"\nset ylabel \"Tokens per second\"\n"
-        "plot $tokens with histeps lt 1 notitle\n",
-        out);
+  fputs("set title \"Tokens that come out\"\nset ylabel \"Tokens per second\"\n", out);
+  if (cache)
+    fputs("set y2label \"Cache in use (%)\"\nset y2tics\nset y2range [0:100]\n", out);
+  fprintf(out, "plot $tokens with histeps lt 1 title \"tokens/s\"%s\n",
+          cache ? ", $cache axes x1y2 with lines lt 4 title \"cache in use (right)\""
+                : "");
+  fputs("unset y2tics\nunset y2label\n", out);
 }
 
 /* Panels of the engine's work where it was seen, else of arrivals and ends. */
