@@ -123,8 +123,14 @@ $browser->click('Undo');
 $browser->fill('[id="plugins.scheduler"]', 'fcfs');
 $browser->click('Apply');
 ok $browser->becomes($has->('Generation 3:') . " && document.getElementById('scheduler.fcfs.max_seqs')"), 'another scheduler takes over';
+$browser->fill('[id="plugins.cache"]', 'bidirectional');
+$browser->click('Apply');
+ok $browser->becomes($has->('Generation 4:')), 'and another cache';
+shows('now');
+ok $browser->becomes($has->('held by both')), '  which is drawn from both its ends';
+shows('policies');
 $browser->click('Back to the file');
-ok $browser->becomes($has->('Generation 4:') . " && document.getElementById('scheduler.apt.max_seqs')?.value !== '9'"), 'and the file again';
+ok $browser->becomes($has->('Generation 5:') . " && document.getElementById('scheduler.apt.max_seqs')?.value !== '9'"), 'and the file again';
 is_deeply [grep { !/ 4(?:00|09) / } @{ $browser->{network} }], [], 'the browser tells of no other failure than those';
 
 # ---- what if -----------------------------------------------------------------------------------
